@@ -1,0 +1,42 @@
+# One function per kind of target, so that every folder's CMakeLists.txt is a list of files and arrows.
+
+set(KILN_SANITIZE "" CACHE STRING "Sanitizers to build with, as -fsanitize= takes them")
+set(KILN_CPU "x86-64-v3" CACHE STRING "Oldest CPU the programs must run on, as -march= takes it; empty for the compiler's default")
+
+# Flags of this project's own code; system headers are exempt.
+add_library(kiln_flags INTERFACE)
+target_compile_options(kiln_flags INTERFACE -Wall -Wextra -Werror -Wno-unused-parameter -fno-math-errno)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND KILN_CPU)
+  target_compile_options(kiln_flags INTERFACE -march=${KILN_CPU})
+endif()
+if(KILN_SANITIZE)
+  target_compile_options(kiln_flags INTERFACE -fsanitize=${KILN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(kiln_flags INTERFACE -fsanitize=${KILN_SANITIZE})
+endif()
+target_include_directories(kiln_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/compiler)
+
+# kiln_library(name SOURCES a.cpp ... DEPENDS lib ... PRIVATE_DEPENDS lib ...)
+# A static library; DEPENDS are the only folders whose symbols it may use.
+function(kiln_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC kiln_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
+  kiln_precompile(${name})
+endfunction()
+
+# kiln_program(name SOURCES a.cpp ... DEPENDS lib ...)
+function(kiln_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE kiln_flags ${ARG_DEPENDS})
+  kiln_precompile(${name})
+endfunction()
+
+# Every translation unit includes support/ADT.h, which is most of its parse time.
+function(kiln_precompile name)
+  if(name STREQUAL "KilnSupport")
+    target_precompile_headers(${name} PRIVATE ${CMAKE_SOURCE_DIR}/compiler/support/ADT.h)
+  else()
+    target_precompile_headers(${name} REUSE_FROM KilnSupport)
+  endif()
+endfunction()

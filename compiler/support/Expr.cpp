@@ -1,0 +1,224 @@
+#include "support/Expr.h"
+
+#include "support/Diagnostic.h"
+
+#include <limits>
+
+namespace kiln {
+
+struct Expr::Node {
+  Kind kind;
+  int64_t value = 0;
+  std::string name;
+  std::shared_ptr<const Node> lhs, rhs;
+};
+
+Expr::Expr(int64_t constant) : node(std::make_shared<Node>(Node{Kind::Constant, constant, {}, {}, {}})) {}
+
+Expr Expr::name(StringRef name) {
+  return Expr(std::make_shared<Node>(Node{Kind::Name, 0, name.str(), {}, {}}));
+}
+
+/// The value of one operation, or nothing past int64 or on division by zero.
+static std::optional<int64_t> apply(Expr::Kind kind, int64_t a, int64_t b) {
+  int64_t result = 0;
+  switch (kind) {
+  case Expr::Kind::Add:
+    return __builtin_add_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+  case Expr::Kind::Mul:
+    return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
+  case Expr::Kind::CeilDiv:
+    return b <= 0 ? std::nullopt : std::optional(a / b + (a % b != 0));
+  case Expr::Kind::Min:
+    return std::min(a, b);
+  case Expr::Kind::Max:
+    return std::max(a, b);
+  case Expr::Kind::Constant:
+  case Expr::Kind::Name:
+    break;
+  }
+  llvm_unreachable("a leaf has nothing to apply");
+}
+
+std::optional<int64_t> Expr::asConstant() const {
+  return node->kind == Kind::Constant ? std::optional(node->value) : std::nullopt;
+}
+
+Expr Expr::make(Kind kind, const Expr &a, const Expr &b) {
+  if (auto x = a.asConstant())
+    if (auto y = b.asConstant())
+      if (auto folded = apply(kind, *x, *y))
+        return Expr(*folded);
+  return Expr(std::make_shared<Node>(Node{kind, 0, {}, a.node, b.node}));
+}
+
+Expr operator+(const Expr &a, const Expr &b) {
+  if (a.asConstant() == 0)
+    return b;
+  return b.asConstant() == 0 ? a : Expr::make(Expr::Kind::Add, a, b);
+}
+
+Expr operator*(const Expr &a, const Expr &b) {
+  if (a.asConstant() == 1)
+    return b;
+  if (b.asConstant() == 1)
+    return a;
+  if (a.asConstant() == 0 || b.asConstant() == 0)
+    return Expr(0);
+  // Constants go to the front and merge there: 4*(12*B) is 48*B.
+  if (b.asConstant())
+    return b * a;
+  if (a.asConstant() && b.node->kind == Expr::Kind::Mul && b.node->lhs->kind == Expr::Kind::Constant)
+    if (auto folded = apply(Expr::Kind::Mul, *a.asConstant(), b.node->lhs->value))
+      return Expr::make(Expr::Kind::Mul, Expr(*folded), Expr(b.node->rhs));
+  return Expr::make(Expr::Kind::Mul, a, b);
+}
+
+Expr ceilDiv(const Expr &a, const Expr &b) {
+  return b.asConstant() == 1 ? a : Expr::make(Expr::Kind::CeilDiv, a, b);
+}
+
+Expr min(const Expr &a, const Expr &b) { return Expr::make(Expr::Kind::Min, a, b); }
+Expr max(const Expr &a, const Expr &b) { return Expr::make(Expr::Kind::Max, a, b); }
+
+Expected<int64_t> Expr::evaluate(const DimBinding &dims) const {
+  if (node->kind == Kind::Constant)
+    return node->value;
+  if (node->kind == Kind::Name) {
+    auto it = dims.find(node->name);
+    if (it == dims.end())
+      return makeError("no value for dim '" + node->name + "'");
+    return it->second;
+  }
+  Expected<int64_t> a = Expr(node->lhs).evaluate(dims);
+  if (!a)
+    return a;
+  Expected<int64_t> b = Expr(node->rhs).evaluate(dims);
+  if (!b)
+    return b;
+  if (auto result = apply(node->kind, *a, *b))
+    return *result;
+  return makeError("'" + str() + "' divides by zero or is past 64 bits");
+}
+
+static std::string print(const Expr::Node &node, bool inProduct) {
+  using Kind = Expr::Kind;
+  auto call = [&](StringRef function) {
+    return (function + "(" + print(*node.lhs, false) + "," + print(*node.rhs, false) + ")").str();
+  };
+  switch (node.kind) {
+  case Kind::Constant:
+    return std::to_string(node.value);
+  case Kind::Name:
+    return node.name;
+  case Kind::Add: {
+    std::string sum = print(*node.lhs, false) + "+" + print(*node.rhs, false);
+    return inProduct ? "(" + sum + ")" : sum;
+  }
+  case Kind::Mul:
+    return print(*node.lhs, true) + "*" + print(*node.rhs, true);
+  case Kind::CeilDiv:
+    return call("ceildiv");
+  case Kind::Min:
+    return call("min");
+  case Kind::Max:
+    return call("max");
+  }
+  llvm_unreachable("unknown kind");
+}
+
+std::string Expr::str() const { return print(*node, false); }
+
+namespace {
+
+/// sum := product ('+' product)*; product := atom ('*' atom)*;
+/// atom := number | name | '(' sum ')' | ('ceildiv' | 'min' | 'max') '(' sum ',' sum ')'
+class ExprParser {
+public:
+  explicit ExprParser(StringRef text) : all(text), rest(text) {}
+
+  Expected<Expr> parseAll() {
+    Expected<Expr> result = parseSum();
+    if (result && !rest.empty())
+      return fail("expected '+', '*' or the end");
+    return result;
+  }
+
+private:
+  Error fail(StringRef what) {
+    return makeError("in expression '" + all + "', column " + Twine(all.size() - rest.size() + 1) + ": " + what);
+  }
+
+  Expected<Expr> parseSum() {
+    Expected<Expr> sum = parseProduct();
+    while (sum && rest.consume_front("+")) {
+      Expected<Expr> term = parseProduct();
+      if (!term)
+        return term;
+      sum = *sum + *term;
+    }
+    return sum;
+  }
+
+  Expected<Expr> parseProduct() {
+    Expected<Expr> product = parseAtom();
+    while (product && rest.consume_front("*")) {
+      Expected<Expr> factor = parseAtom();
+      if (!factor)
+        return factor;
+      product = *product * *factor;
+    }
+    return product;
+  }
+
+  Expected<Expr> parseAtom() {
+    if (++depth > 64)
+      return fail("nested too deeply");
+    auto leave = llvm::make_scope_exit([&] { --depth; });
+    if (!rest.empty() && llvm::isDigit(rest.front())) {
+      int64_t value = 0;
+      if (rest.consumeInteger(10, value))
+        return fail("a number past 64 bits");
+      return Expr(value);
+    }
+    if (rest.consume_front("(")) {
+      Expected<Expr> inner = parseSum();
+      if (inner && !rest.consume_front(")"))
+        return fail("expected ')'");
+      return inner;
+    }
+    StringRef word = rest.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
+    if (word.empty())
+      return fail("expected a number, a dim or '('");
+    rest = rest.drop_front(word.size());
+    if (!rest.starts_with("("))
+      return Expr::name(word);
+    return parseCall(word);
+  }
+
+  Expected<Expr> parseCall(StringRef function) {
+    if (function != "ceildiv" && function != "min" && function != "max")
+      return fail("expected ceildiv, min or max before '('");
+    rest = rest.drop_front();
+    Expected<Expr> a = parseSum();
+    if (!a)
+      return a;
+    if (!rest.consume_front(","))
+      return fail("expected ','");
+    Expected<Expr> b = parseSum();
+    if (!b)
+      return b;
+    if (!rest.consume_front(")"))
+      return fail("expected ')'");
+    return function == "ceildiv" ? ceilDiv(*a, *b) : function == "min" ? min(*a, *b) : max(*a, *b);
+  }
+
+  StringRef all, rest;
+  int depth = 0;
+};
+
+} // namespace
+
+Expected<Expr> Expr::parse(StringRef text) { return ExprParser(text).parseAll(); }
+
+} // namespace kiln

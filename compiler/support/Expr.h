@@ -1,0 +1,59 @@
+//===- Expr.h - integer expressions over named dims -------------------------===//
+//
+// Sizes, offsets and launch grids depend on dims that are known only when a plan runs. An Expr is such a
+// formula, printed into the plan as text (`ceildiv(B*T,64)`) and evaluated by the runtime.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "support/ADT.h"
+
+namespace kiln {
+
+/// Values of named dims.
+using DimBinding = std::map<std::string, int64_t, std::less<>>;
+
+/// An immutable expression: constants, names, +, *, ceildiv, min, max. Values are non-negative int64.
+class Expr {
+public:
+  Expr() : Expr(0) {}
+  Expr(int64_t constant);
+  static Expr name(StringRef name);
+
+  friend Expr operator+(const Expr &a, const Expr &b);
+  friend Expr operator*(const Expr &a, const Expr &b);
+  /// a / b rounded up; b is positive.
+  friend Expr ceilDiv(const Expr &a, const Expr &b);
+  friend Expr min(const Expr &a, const Expr &b);
+  friend Expr max(const Expr &a, const Expr &b);
+
+  std::optional<int64_t> asConstant() const;
+
+  /// Error: a name that has no value, a division by zero, or a result past int64.
+  Expected<int64_t> evaluate(const DimBinding &dims) const;
+
+  /// `4*B*T`, `ceildiv(B*T,64)`: no spaces, products before sums, round-trips through parse.
+  std::string str() const;
+
+  /// Error: text that is not an expression; the message names the column.
+  static Expected<Expr> parse(StringRef text);
+
+  bool operator==(const Expr &other) const { return str() == other.str(); }
+
+  enum class Kind { Constant, Name, Add, Mul, CeilDiv, Min, Max };
+  struct Node;
+
+private:
+  explicit Expr(std::shared_ptr<const Node> node) : node(std::move(node)) {}
+  static Expr make(Kind kind, const Expr &a, const Expr &b);
+
+  std::shared_ptr<const Node> node;
+};
+
+Expr operator+(const Expr &a, const Expr &b);
+Expr operator*(const Expr &a, const Expr &b);
+Expr ceilDiv(const Expr &a, const Expr &b);
+Expr min(const Expr &a, const Expr &b);
+Expr max(const Expr &a, const Expr &b);
+
+} // namespace kiln

@@ -1,0 +1,52 @@
+//===- SourceManager.h - input files and positions in them ------------------===//
+#pragma once
+
+#include "support/ADT.h"
+
+namespace kiln {
+
+/// An input file by its display name. `text` is absent for files that are only referred to (the TOML named by
+/// a loc() in IR text that was read on its own); diagnostics in such a file show no source line.
+struct SourceFile {
+  std::string name;
+  std::optional<std::string> text;
+
+  /// The 1-based line without its newline; empty if there is no text or no such line.
+  StringRef line(unsigned number) const;
+};
+
+/// A position: 1-based line and column, or unknown when `file` is null.
+struct Location {
+  const SourceFile *file = nullptr;
+  unsigned line = 0;
+  unsigned column = 0;
+  /// True when the position is only where IR text was parsed, and so no part of the IR itself: such a
+  /// position serves diagnostics, but the printer leaves it out.
+  bool isParsePosition = false;
+
+  explicit operator bool() const { return file != nullptr; }
+  bool operator==(const Location &other) const {
+    return file == other.file && line == other.line && column == other.column;
+  }
+};
+
+/// Owns every source file of a run; must outlive modules and whatever else holds a Location.
+class SourceManager {
+public:
+  /// Reads a file. Error: a diagnostic `PATH: error: cannot read: reason`.
+  Expected<const SourceFile *> open(StringRef path);
+
+  /// Adds text under a display name.
+  const SourceFile *add(StringRef name, std::string text);
+
+  /// The file of that display name, created without text if it is not known.
+  const SourceFile *reference(StringRef name);
+
+private:
+  std::vector<std::unique_ptr<SourceFile>> files;
+};
+
+/// Position of byte `offset` in `file`, which must have text.
+Location locate(const SourceFile *file, size_t offset);
+
+} // namespace kiln

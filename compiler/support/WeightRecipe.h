@@ -1,0 +1,25 @@
+//===- WeightRecipe.h - from a checkpoint tensor to a weight as kernels read it -===//
+//
+// `weight %w_fc : bf16[3072,768] = "h.0.mlp.c_fc.weight"[768,3072] -> transpose`: the part right of the type.
+// The compiler writes recipes into the IR and the plan; the reference executor and the runtime carry them out.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "support/ADT.h"
+#include "support/DType.h"
+
+namespace kiln {
+
+struct WeightRecipe {
+  std::string source;                    ///< tensor name as in a Hugging Face checkpoint, without `transformer.`
+  SmallVector<int64_t, 2> sourceShape;   ///< the checkpoint tensor's shape
+  bool transpose = false;                ///< rank 2 only: [in,out] to [out,in]
+  bool pad = false;                      ///< zeros up to `shape` in every dimension, after the transposition
+  SmallVector<int64_t, 2> shape;         ///< the packed shape
+  DType dtype = DType::F32;              ///< the packed element type
+
+  bool operator==(const WeightRecipe &) const = default;
+};
+
+} // namespace kiln

@@ -6,3 +6,11 @@ target_include_directories(kiln_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 target_link_libraries(kiln_llvm INTERFACE LLVMSupport)
 
 find_package(Threads REQUIRED)
+
+# The tokenizer's Unicode classes. Debian's package has no CMake file; pkg-config is not needed for one header
+# and one library.
+find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)
+find_library(UTF8PROC_LIBRARY utf8proc REQUIRED)
+add_library(kiln_utf8proc INTERFACE)
+target_include_directories(kiln_utf8proc SYSTEM INTERFACE ${UTF8PROC_INCLUDE_DIR})
+target_link_libraries(kiln_utf8proc INTERFACE ${UTF8PROC_LIBRARY})

@@ -7,6 +7,11 @@
 
 #include <gtest/gtest.h>
 
+// GoogleTest would show a StringRef as a list of characters.
+namespace llvm {
+inline void PrintTo(StringRef text, std::ostream *os) { *os << '"' << text.str() << '"'; }
+} // namespace llvm
+
 namespace kiln {
 
 /// An error as the programs print it, without the source line; "" for success.

@@ -7,3 +7,11 @@ target_link_libraries(kiln_llvm INTERFACE LLVMSupport)
 
 find_package(Threads REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
+
+# The tokenizer's Unicode classes. Debian's package has no CMake file; pkg-config is not needed for one header
+# and one library.
+find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)
+find_library(UTF8PROC_LIBRARY utf8proc REQUIRED)
+add_library(kiln_utf8proc INTERFACE)
+target_include_directories(kiln_utf8proc SYSTEM INTERFACE ${UTF8PROC_INCLUDE_DIR})
+target_link_libraries(kiln_utf8proc INTERFACE ${UTF8PROC_LIBRARY})

@@ -17,7 +17,8 @@ static bool isDead(const Op &op) {
 }
 
 static void dropDeadOps(Block &block) {
-  for (Op *op : llvm::reverse(block.snapshot())) {
+  std::vector<Op *> ops = block.snapshot(); // a user stands behind what it uses: walk backwards
+  for (Op *op : llvm::reverse(ops)) {
     if (isDead(*op))
       op->erase();
     else if (op->region())

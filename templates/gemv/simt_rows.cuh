@@ -215,10 +215,12 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRows {
       stage(firstRow, chunk * Shape::kStage);
       syncThreads();
       for (int s = chunk; s < min(chunk + Shape::kStagesPerChunk, Shape::kStages); ++s) {
-        if (s + 1 < Shape::kStages)
+        const bool isLast = s + 1 == Shape::kStages;
+        if (!isLast)
           fetch(s + 1, next);
         accumulate(weights, (s - chunk) * Shape::kStage);
-        copy(next, weights);
+        if (!isLast)
+          copy(next, weights);
       }
     }
     reduce();

@@ -6,3 +6,6 @@ target_include_directories(kiln_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 target_link_libraries(kiln_llvm INTERFACE LLVMSupport)
 
 find_package(Threads REQUIRED)
+
+find_package(Boost 1.74 REQUIRED COMPONENTS context)
+find_package(Eigen3 3.4 REQUIRED NO_MODULE)

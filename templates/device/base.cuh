@@ -53,6 +53,9 @@ struct Site {
   static constexpr Site current(const char *file = __builtin_FILE(), u32 line = __builtin_LINE()) {
     return {file, line};
   }
+  bool operator==(const Site &other) const {
+    return line == other.line && (file == other.file || __builtin_strcmp(file, other.file) == 0);
+  }
 };
 
 } // namespace kiln

@@ -1,0 +1,204 @@
+//===- IR.h - values, ops, blocks, functions, modules -----------------------===//
+//
+// A module owns bounded symbolic dims, weights, states and functions in SSA form; docs/ir.md has the grammar.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/OpDef.h"
+#include "support/SourceManager.h"
+#include "support/WeightRecipe.h"
+
+namespace kiln {
+
+class Block;
+class Function;
+class Module;
+class Op;
+
+/// An SSA value: an op's result, a function's argument, or a module's weight or state.
+class Value {
+public:
+  enum class Kind { Result, Argument, Weight, State };
+
+  Value(Kind kind, StringRef name, Type type, Location loc)
+      : name(name.str()), type(std::move(type)), loc(loc), kind(kind) {}
+  Value(const Value &) = delete;
+
+  std::string name; ///< without the '%'
+  Type type;
+  Location loc;
+
+  Kind getKind() const { return kind; }
+  bool isWeight() const { return kind == Kind::Weight; }
+  bool isState() const { return kind == Kind::State; }
+
+  /// The op that computes it; null for arguments, weights and states.
+  Op *definingOp() const { return op; }
+  /// Which result of definingOp() it is.
+  unsigned resultIndex() const { return index; }
+
+  /// Ops that have it as an operand, inside fused regions too; an op stands once per use.
+  ArrayRef<Op *> getUsers() const { return users; }
+  bool hasOneUse() const { return users.size() == 1; }
+  void replaceAllUsesWith(Value *other);
+
+  /// Weights only: where its bytes come from.
+  std::optional<WeightRecipe> recipe;
+
+private:
+  friend class Op;
+  Kind kind;
+  Op *op = nullptr;
+  unsigned index = 0;
+  SmallVector<Op *, 4> users;
+};
+
+/// An operation. Operands are values, results are owned. A fused op has no operands of its own: its region reads
+/// outer values directly, and `inputs()` lists them.
+class Op {
+public:
+  Op(const OpDef &def, ArrayRef<Value *> operands, AttributeMap attributes, Location loc);
+  Op(const Op &) = delete;
+  ~Op();
+
+  const OpDef &def() const { return *record; }
+  OpKind kind() const { return record->kind; }
+  bool is(OpKind kind) const { return record->kind == kind; }
+  bool has(Trait trait) const { return record->has(trait); }
+  StringRef mnemonic() const { return record->mnemonic; }
+
+  Location loc;
+
+  // Operands
+  ArrayRef<Value *> operands() const { return operandList; }
+  Value *operand(unsigned i) const { return operandList[i]; }
+  /// The optional operand at `i`, or null.
+  Value *operandOrNull(unsigned i) const { return i < operandList.size() ? operandList[i] : nullptr; }
+  void setOperand(unsigned i, Value *value);
+  void addOperand(Value *value);
+  /// What must be computed before this op: its operands, or what a fused region reads from outside it, each once,
+  /// in the order of first use.
+  SmallVector<Value *, 8> inputs() const;
+
+  // Results
+  ArrayRef<std::unique_ptr<Value>> results() const { return resultList; }
+  Value *result(unsigned i = 0) const { return resultList[i].get(); }
+  Value *addResult(StringRef name, Type type);
+
+  // Attributes
+  const AttributeMap &attributes() const { return attributeMap; }
+  const Attribute *attribute(StringRef name) const;
+  void setAttribute(StringRef name, Attribute value) { attributeMap.insert_or_assign(name.str(), std::move(value)); }
+  void removeAttribute(StringRef name);
+  /// Attributes with the value they have when they are left out.
+  int64_t intAttribute(StringRef name, int64_t otherwise = 0) const;
+  double floatAttribute(StringRef name, double otherwise = 0) const;
+  bool boolAttribute(StringRef name) const;
+  StringRef identAttribute(StringRef name, StringRef otherwise = {}) const;
+
+  // Place
+  Block *parent() const { return block; }
+  /// The fused op around this one, or null.
+  Op *parentOp() const;
+  /// This op, or the fused op around it.
+  Op *topLevel() { return parentOp() ? parentOp() : this; }
+  bool isBefore(const Op *other) const; ///< both in one block
+
+  /// Unlinks and destroys; no result may have users.
+  void erase();
+  void moveBefore(Op *other);
+
+  // Region of a fused op
+  Block *region() const { return body.get(); }
+  Block *createRegion();
+  /// `@name` of a fused op.
+  std::string symbol;
+
+private:
+  friend class Block;
+  void dropOperands();
+
+  const OpDef *record;
+  SmallVector<Value *, 4> operandList;
+  std::vector<std::unique_ptr<Value>> resultList;
+  AttributeMap attributeMap;
+  std::unique_ptr<Block> body;
+  Block *block = nullptr;
+};
+
+/// Ops in order, the last a terminator.
+class Block {
+public:
+  explicit Block(Function *function) : owner(function) {}
+  explicit Block(Op *fused) : ownerOp(fused) {}
+  ~Block();
+
+  ArrayRef<std::unique_ptr<Op>> ops() const { return opList; }
+  bool empty() const { return opList.empty(); }
+  Op *terminator() const { return opList.back().get(); }
+  /// The ops in order as plain pointers: safe to walk while ops are erased or inserted.
+  std::vector<Op *> snapshot() const;
+
+  Op *parentOp() const { return ownerOp; }
+  Function *function() const;
+
+  /// Inserts before `before`; at the end when that is null.
+  Op *insert(std::unique_ptr<Op> op, Op *before = nullptr);
+  std::unique_ptr<Op> remove(Op *op);
+  size_t position(const Op *op) const;
+
+private:
+  Function *owner = nullptr;
+  Op *ownerOp = nullptr;
+  std::vector<std::unique_ptr<Op>> opList;
+};
+
+/// `func @prefill(%tokens: i32[B,T]) -> f32[B,1,50257] { … return %logits }`
+class Function {
+public:
+  Function(Module &module, StringRef name, Location loc)
+      : name(name.str()), loc(loc), body(this), owner(&module) {}
+
+  std::string name;
+  Location loc;
+  AttributeMap attributes;
+  std::vector<std::unique_ptr<Value>> arguments;
+  std::vector<Type> resultTypes;
+  Block body;
+
+  Module &module() const { return *owner; }
+  Value *addArgument(StringRef name, Type type, Location loc);
+  Value *findArgument(StringRef name) const;
+
+private:
+  Module *owner;
+};
+
+class Module {
+public:
+  explicit Module(StringRef name) : name(name.str()) {}
+
+  std::string name;
+  Location loc;
+  AttributeMap attributes;
+  std::vector<std::unique_ptr<DimSymbol>> dims;
+  std::vector<std::unique_ptr<Value>> weights;
+  std::vector<std::unique_ptr<Value>> states;
+  std::vector<std::unique_ptr<Function>> functions;
+
+  const DimSymbol *addDim(StringRef name, int64_t min, int64_t max, Location loc = {});
+  Value *addWeight(StringRef name, Type type, WeightRecipe recipe, Location loc = {});
+  Value *addState(StringRef name, Type type, Location loc = {});
+  Function *addFunction(StringRef name, Location loc = {});
+
+  const DimSymbol *findDim(StringRef name) const;
+  Value *findWeight(StringRef name) const;
+  Value *findState(StringRef name) const;
+  Function *findFunction(StringRef name) const;
+};
+
+/// Calls `visit` on every op of a block, ops of fused regions before the fused op itself.
+void walk(Block &block, function_ref<void(Op &)> visit);
+
+} // namespace kiln

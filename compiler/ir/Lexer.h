@@ -1,0 +1,49 @@
+//===- Lexer.h - tokens of IR text ------------------------------------------===//
+#pragma once
+
+#include "support/ADT.h"
+#include "support/SourceManager.h"
+
+namespace kiln {
+
+struct Token {
+  enum class Kind {
+    End,
+    Invalid,  ///< a character that starts no token, or an unterminated string
+    Word,     ///< module, matmul, bf16, tanh
+    Value,    ///< %name; text is without the sigil
+    Symbol,   ///< @name; text is without the sigil
+    Int,      ///< 64, -1
+    Float,    ///< 1e-05
+    String,   ///< "text"; text is what stands between the quotes, still escaped
+    Punct,    ///< one of { } ( ) [ ] : , = or -> or ..
+  };
+
+  Kind kind = Kind::End;
+  StringRef text;
+  size_t offset = 0; ///< of the token's first byte in the file
+
+  bool is(StringRef punct) const { return kind == Kind::Punct && text == punct; }
+  bool isWord(StringRef word) const { return kind == Kind::Word && text == word; }
+};
+
+/// Splits a file into tokens; `//` comments and white space separate them.
+class Lexer {
+public:
+  explicit Lexer(const SourceFile *file) : file(file), text(*file->text) {}
+
+  Token next();
+  Location locate(const Token &token) const;
+
+private:
+  Token make(Token::Kind kind, size_t start, size_t skip = 0);
+  Token lexNumber(size_t start);
+  Token lexString(size_t start);
+  void takeWhile(function_ref<bool(char)> accept);
+
+  const SourceFile *file;
+  StringRef text;
+  size_t at = 0;
+};
+
+} // namespace kiln

@@ -1,0 +1,108 @@
+//===- OpDef.h - the record of an op ----------------------------------------===//
+//
+// Printer, parser, builder, verifier, evaluator, code generator and documentation all read this one record. The
+// records themselves live in ops/, one per line of Ops.def.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/Attribute.h"
+#include "ir/Type.h"
+
+namespace kiln {
+
+class Op;
+template <class Real> struct EvalArgs;
+struct Coordinates;
+
+enum class OpKind : uint8_t {
+#define KILN_OP(identifier, mnemonic) identifier,
+#include "ir/Ops.def"
+};
+
+/// What passes and code generation may ask of an op without knowing it.
+enum class Trait : unsigned {
+  None = 0,
+  Terminator = 1 << 0,
+  /// Result element i depends on element i of operand 0 (and on a broadcast of the others).
+  Pointwise = 1 << 1,
+  /// Moves elements without computing: result coordinates follow from operand coordinates.
+  Layout = 1 << 2,
+  /// Each row of the result (all but the last dim) depends on the same row of operand 0 only.
+  RowWise = 1 << 3,
+  /// A sum of products: matmul, qk, pv.
+  Contraction = 1 << 4,
+  /// Writes a state; its result is the state's new value, in the same memory.
+  WritesState = 1 << 5,
+  /// Operands 0 and 1 may change places when their types agree.
+  Commutative = 1 << 6,
+};
+constexpr Trait operator|(Trait a, Trait b) {
+  return static_cast<Trait>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+
+struct OperandSpec {
+  StringRef name;
+  StringRef doc;
+  bool isOptional = false; ///< only the last operand may be
+  bool isState = false;
+};
+
+struct AttributeSpec {
+  StringRef name;
+  Attribute::Kind kind;
+  StringRef doc;
+  bool isRequired = true;
+  /// The names that an Ident may be; empty: any.
+  SmallVector<StringRef, 2> choices = {};
+};
+
+struct OpDef {
+  OpKind kind;
+  StringRef mnemonic;
+  StringRef summary; ///< one sentence, with the formula and its source
+  Trait traits = Trait::None;
+  SmallVector<OperandSpec, 4> operands = {};
+  SmallVector<AttributeSpec, 4> attributes = {};
+
+  /// The result's type, or what is wrong with operands and attributes (counts, kinds and names are checked
+  /// already). Null for ops without exactly one result: fused, yield, return.
+  Expected<Type> (*infer)(const Op &op) = nullptr;
+
+  /// Computes the result on the CPU. Types have been verified; extents are the concrete ones.
+  Error (*evaluateF32)(EvalArgs<float> &args) = nullptr;
+  Error (*evaluateF64)(EvalArgs<double> &args) = nullptr;
+
+  /// Floating-point operations (a fused multiply-add counts two).
+  Expr (*flops)(const Op &op) = nullptr;
+
+  /// Pointwise ops: the C++ expression of the result, given expressions for the operands at one element.
+  std::string (*deviceExpression)(const Op &op, ArrayRef<std::string> operands) = nullptr;
+
+  /// Layout ops: turns coordinates of operand 0's element (of the state's new rows' source for a state write)
+  /// into coordinates of the result's, adding guards for elements that have no place in the result.
+  void (*mapCoordinates)(const Op &op, Coordinates &coordinates) = nullptr;
+
+  /// Short name inside names of fused regions, where the mnemonic says too little ("bias", "residual").
+  StringRef (*label)(const Op &op) = nullptr;
+
+  bool has(Trait trait) const { return static_cast<unsigned>(traits) & static_cast<unsigned>(trait); }
+};
+
+/// Every record by kind; made by ops/OpTable.cpp and handed to whoever turns text into ops.
+class OpTable {
+public:
+  explicit OpTable(std::vector<const OpDef *> records) : records(std::move(records)) {}
+
+  const OpDef &operator[](OpKind kind) const { return *records[static_cast<size_t>(kind)]; }
+  const OpDef *find(StringRef mnemonic) const;
+  ArrayRef<const OpDef *> all() const { return records; }
+
+private:
+  std::vector<const OpDef *> records;
+};
+
+/// Attributes that later stages put on any op of a function's body.
+ArrayRef<AttributeSpec> commonAttributes();
+
+} // namespace kiln

@@ -1,0 +1,30 @@
+#include "ops/Checks.h"
+
+namespace kiln {
+
+static Error wrong(const Op &op, unsigned operand, const Twine &what) {
+  return opError(op, "expected operand '" + op.def().operands[operand].name + "' " + what + ", got " +
+                         op.operand(operand)->type.str());
+}
+
+Error expectRank(const Op &op, unsigned operand, size_t rank) {
+  return op.operand(operand)->type.rank() == rank ? Error::success() : wrong(op, operand, "of rank " + Twine(rank));
+}
+
+Error expectFloat(const Op &op, unsigned operand) {
+  return isFloat(op.operand(operand)->type.dtype) ? Error::success() : wrong(op, operand, "of a floating-point type");
+}
+
+Error expectType(const Op &op, unsigned operand, const Type &type) {
+  return op.operand(operand)->type == type ? Error::success() : wrong(op, operand, "of type " + type.str());
+}
+
+Error expectFloatShape(const Op &op, unsigned operand, ArrayRef<Dim> shape) {
+  if (ArrayRef<Dim>(op.operand(operand)->type.shape) != shape) {
+    std::string text = Type(DType::F32, shape).str();
+    return wrong(op, operand, "of shape " + StringRef(text).drop_front(3));
+  }
+  return expectFloat(op, operand);
+}
+
+} // namespace kiln

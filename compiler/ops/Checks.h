@@ -1,0 +1,18 @@
+//===- Checks.h - what inference asks of operands ---------------------------===//
+#pragma once
+
+#include "ir/IR.h"
+#include "ir/Verifier.h"
+
+namespace kiln {
+
+/// `expected operand 'x' of rank 3, got f32[4]`.
+Error expectRank(const Op &op, unsigned operand, size_t rank);
+/// Operand is floating point.
+Error expectFloat(const Op &op, unsigned operand);
+/// Operand has this very type.
+Error expectType(const Op &op, unsigned operand, const Type &type);
+/// Operand has this very shape and a floating-point dtype.
+Error expectFloatShape(const Op &op, unsigned operand, ArrayRef<Dim> shape);
+
+} // namespace kiln

@@ -1,0 +1,27 @@
+//===- DeviceForm.h - how an op looks in generated CUDA ---------------------===//
+#pragma once
+
+#include "support/ADT.h"
+
+namespace kiln {
+
+/// Where an element lies, as C++ expressions over the variables of a generated functor. Layout ops rewrite it.
+struct Coordinates {
+  /// One expression per dim of the tensor.
+  SmallVector<std::string, 4> index;
+  /// The flattened index over all dims but the last, while it is still a plain variable; then empty.
+  std::string row;
+  /// Conditions under which the element exists.
+  SmallVector<std::string, 2> guards;
+  /// `const int q_head = col / 64;`
+  SmallVector<std::string, 2> declarations;
+
+  StringRef last() const { return index.back(); }
+};
+
+/// `a * b`, `a + b`, `a - b` as text, with zeros and ones folded away.
+std::string times(StringRef a, int64_t b);
+std::string plus(StringRef a, StringRef b);
+std::string minus(StringRef a, int64_t b);
+
+} // namespace kiln

@@ -1,0 +1,219 @@
+// add, scale, gelu, relu, cast, causal_mask: result element i needs element i of operand 0.
+#include "ops/Checks.h"
+#include "ops/OpTable.h"
+#include "ops/Tensor.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace kiln {
+
+static Expr oneFlopAnElement(const Op &op) { return op.result()->type.elements(); }
+
+static Expected<Type> inferLikeOperand(const Op &op) {
+  if (Error error = expectFloat(op, 0))
+    return error;
+  return op.operand(0)->type;
+}
+
+template <class Real> static void mapElements(EvalArgs<Real> &args, function_ref<Real(Real)> compute) {
+  const Tensor<Real> &x = args.operands[0];
+  parallelRows(x.rows(), 8 * x.lastDim(), [&](int64_t i) {
+    for (auto [from, to] : llvm::zip(x.row(i), args.result.row(i)))
+      to = compute(from);
+  });
+}
+
+//===----------------------------------------------------------------------===//
+// add
+//===----------------------------------------------------------------------===//
+
+/// Whether operand 1 is a row that is added to every row of operand 0.
+static bool addsRow(const Op &op) { return op.operand(1)->type.rank() == 1 && op.operand(0)->type.rank() > 1; }
+
+static Expected<Type> inferAdd(const Op &op) {
+  const Type &a = op.operand(0)->type;
+  if (Error error = expectFloat(op, 0))
+    return error;
+  SmallVector<Dim, 4> shape = a.shape;
+  if (addsRow(op))
+    shape.assign({a.lastDim()});
+  if (Error error = expectFloatShape(op, 1, shape))
+    return error;
+  return a;
+}
+
+template <class Real> static Error evaluateAdd(EvalArgs<Real> &args) {
+  const Tensor<Real> &a = args.operands[0], &b = args.operands[1];
+  bool isRow = addsRow(args.op);
+  parallelRows(a.rows(), a.lastDim(), [&](int64_t i) {
+    for (auto [to, x, y] : llvm::zip(args.result.row(i), a.row(i), b.row(isRow ? 0 : i)))
+      to = x + y;
+  });
+  return Error::success();
+}
+
+const OpDef addOp = {
+    .kind = OpKind::add,
+    .mnemonic = "add",
+    .summary = "a + b; a b of rank 1 is added to every row of a.",
+    .traits = Trait::Pointwise | Trait::Commutative,
+    .operands = {{"a", "[...,C]"}, {"b", "[...,C] or [C]"}},
+    .infer = inferAdd,
+    .evaluateF32 = evaluateAdd<float>,
+    .evaluateF64 = evaluateAdd<double>,
+    .flops = oneFlopAnElement,
+    .deviceExpression = [](const Op &, ArrayRef<std::string> x) { return x[0] + " + " + x[1]; },
+    .label = [](const Op &op) -> StringRef { return addsRow(op) ? "bias" : "residual"; },
+};
+
+//===----------------------------------------------------------------------===//
+// scale
+//===----------------------------------------------------------------------===//
+
+template <class Real> static Error evaluateScale(EvalArgs<Real> &args) {
+  Real factor = static_cast<Real>(args.op.floatAttribute("factor"));
+  mapElements<Real>(args, [=](Real x) { return x * factor; });
+  return Error::success();
+}
+
+const OpDef scaleOp = {
+    .kind = OpKind::scale,
+    .mnemonic = "scale",
+    .summary = "x * factor.",
+    .traits = Trait::Pointwise,
+    .operands = {{"x", "any shape"}},
+    .attributes = {{"factor", Attribute::Kind::Float, "what to multiply by"}},
+    .infer = inferLikeOperand,
+    .evaluateF32 = evaluateScale<float>,
+    .evaluateF64 = evaluateScale<double>,
+    .flops = oneFlopAnElement,
+    .deviceExpression = [](const Op &op, ArrayRef<std::string> x) {
+      return x[0] + " * " + op.attribute("factor")->str() + "f";
+    },
+};
+
+//===----------------------------------------------------------------------===//
+// gelu, relu
+//===----------------------------------------------------------------------===//
+
+template <class Real> static Real geluTanh(Real x) {
+  const Real c = std::sqrt(Real(2) / std::numbers::pi_v<Real>);
+  return Real(0.5) * x * (1 + std::tanh(c * (x + Real(0.044715) * x * x * x)));
+}
+
+template <class Real> static Real geluErf(Real x) {
+  return Real(0.5) * x * (1 + std::erf(x / std::numbers::sqrt2_v<Real>));
+}
+
+template <class Real> static Error evaluateGelu(EvalArgs<Real> &args) {
+  mapElements<Real>(args, args.op.identAttribute("approx") == "tanh" ? geluTanh<Real> : geluErf<Real>);
+  return Error::success();
+}
+
+const OpDef geluOp = {
+    .kind = OpKind::gelu,
+    .mnemonic = "gelu",
+    .summary = "Gaussian error linear unit (Hendrycks and Gimpel 2016), exact with erf or by their tanh formula.",
+    .traits = Trait::Pointwise,
+    .operands = {{"x", "any shape"}},
+    .attributes = {{"approx", Attribute::Kind::Ident, "the formula", true, {"tanh", "erf"}}},
+    .infer = inferLikeOperand,
+    .evaluateF32 = evaluateGelu<float>,
+    .evaluateF64 = evaluateGelu<double>,
+    .flops = [](const Op &op) { return Expr(10) * op.result()->type.elements(); },
+    .deviceExpression = [](const Op &op, ArrayRef<std::string> x) {
+      return ("gelu_" + op.identAttribute("approx") + "(" + x[0] + ")").str();
+    },
+};
+
+template <class Real> static Error evaluateRelu(EvalArgs<Real> &args) {
+  mapElements<Real>(args, [](Real x) { return std::max(x, Real(0)); });
+  return Error::success();
+}
+
+const OpDef reluOp = {
+    .kind = OpKind::relu,
+    .mnemonic = "relu",
+    .summary = "max(x, 0).",
+    .traits = Trait::Pointwise,
+    .operands = {{"x", "any shape"}},
+    .infer = inferLikeOperand,
+    .evaluateF32 = evaluateRelu<float>,
+    .evaluateF64 = evaluateRelu<double>,
+    .flops = oneFlopAnElement,
+    .deviceExpression = [](const Op &, ArrayRef<std::string> x) { return "relu(" + x[0] + ")"; },
+};
+
+//===----------------------------------------------------------------------===//
+// cast
+//===----------------------------------------------------------------------===//
+
+static Expected<Type> inferCast(const Op &op) {
+  if (Error error = expectFloat(op, 0))
+    return error;
+  return op.operand(0)->type.withDType(*parseDType(op.identAttribute("to")));
+}
+
+template <class Real> static Error evaluateCast(EvalArgs<Real> &args) {
+  // The reference computes in Real throughout; what rounding to the target type costs is measured against it.
+  mapElements<Real>(args, [](Real x) { return x; });
+  return Error::success();
+}
+
+const OpDef castOp = {
+    .kind = OpKind::cast,
+    .mnemonic = "cast",
+    .summary = "x in another floating-point type.",
+    .traits = Trait::Pointwise,
+    .operands = {{"x", "any shape"}},
+    .attributes = {{"to", Attribute::Kind::Ident, "the type", true, {"f32", "f16", "bf16"}}},
+    .infer = inferCast,
+    .evaluateF32 = evaluateCast<float>,
+    .evaluateF64 = evaluateCast<double>,
+    .flops = [](const Op &) { return Expr(0); },
+    .deviceExpression = [](const Op &, ArrayRef<std::string> x) { return x[0]; },
+};
+
+//===----------------------------------------------------------------------===//
+// causal_mask
+//===----------------------------------------------------------------------===//
+
+static Expected<Type> inferCausalMask(const Op &op) {
+  if (Error error = expectRank(op, 0, 4))
+    return error;
+  if (Error error = expectFloat(op, 0))
+    return error;
+  if (op.operandOrNull(1))
+    if (Error error = expectType(op, 1, Type(DType::I32, {op.operand(0)->type.shape[0]})))
+      return error;
+  return op.operand(0)->type;
+}
+
+template <class Real> static Error evaluateCausalMask(EvalArgs<Real> &args) {
+  const Tensor<Real> &s = args.operands[0];
+  const Tensor<Real> *positions = args.operandOrNull(1);
+  int64_t queries = s.dim(2), rowsPerBatch = s.dim(1) * queries;
+  parallelRows(s.rows(), s.lastDim(), [&](int64_t i) {
+    int64_t first = positions ? static_cast<int64_t>(positions->data()[i / rowsPerBatch]) : 0;
+    int64_t visible = std::min(s.lastDim(), first + i % queries + 1);
+    MutableArrayRef<Real> in = s.row(i), out = args.result.row(i);
+    std::copy(in.begin(), in.begin() + visible, out.begin());
+    std::fill(out.begin() + visible, out.end(), -std::numeric_limits<Real>::infinity());
+  });
+  return Error::success();
+}
+
+const OpDef causalMaskOp = {
+    .kind = OpKind::causalMask,
+    .mnemonic = "causal_mask",
+    .summary = "Keeps score [b,h,t,s] where s <= positions[b] + t, -inf elsewhere.",
+    .traits = Trait::Pointwise,
+    .operands = {{"scores", "[B,H,T,S]"}, {"positions", "i32[B] position of each row's first query; 0 when left out", true}},
+    .infer = inferCausalMask,
+    .evaluateF32 = evaluateCausalMask<float>,
+    .evaluateF64 = evaluateCausalMask<double>,
+    .flops = [](const Op &) { return Expr(0); },
+};
+
+} // namespace kiln

@@ -1,0 +1,59 @@
+//===- Tensor.h - values of the reference executor --------------------------===//
+#pragma once
+
+#include "support/ADT.h"
+
+namespace kiln {
+
+/// A dense row-major tensor of Real (float or double), whatever the IR's dtype: ids are stored as Real too, which
+/// holds every vocabulary's ids exactly. Copies share their elements.
+template <class Real> class Tensor {
+public:
+  Tensor() = default;
+
+  /// Elements are left uninitialised.
+  explicit Tensor(ArrayRef<int64_t> shape) : extents(shape) {
+    // new Real[n] leaves the elements alone; make_shared would clear them, a pass over memory for nothing.
+    storage = std::shared_ptr<Real[]>(new Real[size()]);
+  }
+  /// Elements that somebody else owns, kept alive through `owner`.
+  Tensor(ArrayRef<int64_t> shape, std::shared_ptr<Real[]> owner) : extents(shape), storage(std::move(owner)) {}
+
+  ArrayRef<int64_t> shape() const { return extents; }
+  int64_t dim(size_t i) const { return extents[i]; }
+  int64_t lastDim() const { return extents.back(); }
+  size_t rank() const { return extents.size(); }
+  int64_t size() const {
+    int64_t product = 1;
+    for (int64_t extent : extents)
+      product *= extent;
+    return product;
+  }
+  /// Elements over all dims but the last.
+  int64_t rows() const { return size() / lastDim(); }
+
+  Real *data() const { return storage.get(); }
+  MutableArrayRef<Real> elements() const { return {storage.get(), static_cast<size_t>(size())}; }
+  MutableArrayRef<Real> row(int64_t i) const {
+    return {storage.get() + i * lastDim(), static_cast<size_t>(lastDim())};
+  }
+
+private:
+  SmallVector<int64_t, 4> extents;
+  std::shared_ptr<Real[]> storage;
+};
+
+/// What an op's evaluate function gets: operands in order and the result, allocated with its concrete shape. The
+/// result of an op that writes a state is the state itself.
+template <class Real> struct EvalArgs {
+  const class Op &op;
+  ArrayRef<Tensor<Real>> operands;
+  Tensor<Real> &result;
+
+  const Tensor<Real> *operandOrNull(size_t i) const { return i < operands.size() ? &operands[i] : nullptr; }
+};
+
+/// Calls `body(i)` for i in [0, count) on all cores; `workPerItem` is in elements and decides whether threads pay.
+void parallelRows(int64_t count, int64_t workPerItem, function_ref<void(int64_t)> body);
+
+} // namespace kiln

@@ -1,0 +1,167 @@
+#include "reference/Evaluator.h"
+
+#include "ir/Verifier.h"
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+static Expected<SmallVector<int64_t, 4>> concreteShape(const Type &type, const DimBinding &dims) {
+  SmallVector<int64_t, 4> shape;
+  for (const Dim &dim : type.shape) {
+    Expected<int64_t> extent = dim.expr().evaluate(dims);
+    if (!extent)
+      return extent.takeError();
+    shape.push_back(*extent);
+  }
+  return shape;
+}
+
+/// Values that die at each op: its inputs that no later op of the block reads.
+static DenseMap<const Op *, SmallVector<const Value *, 2>> lastUses(const Block &block) {
+  DenseMap<const Op *, SmallVector<const Value *, 2>> dying;
+  DenseSet<const Value *> seen;
+  for (const auto &op : llvm::reverse(block.ops()))
+    for (Value *value : op->inputs())
+      if (seen.insert(value).second && !value->isWeight() && !value->isState())
+        dying[op.get()].push_back(value);
+  return dying;
+}
+
+template <class Real>
+Expected<DimBinding> Evaluator<Real>::bindDims(const Function &function, ArrayRef<Tensor<Real>> arguments) const {
+  if (arguments.size() != function.arguments.size())
+    return makeError("@" + function.name + ": expected " + Twine(function.arguments.size()) + " arguments, got " +
+                     Twine(arguments.size()));
+  DimBinding dims;
+  for (const auto &[argument, tensor] : llvm::zip(function.arguments, arguments)) {
+    const Type &type = argument->type;
+    bool fits = type.rank() == tensor.rank();
+    for (size_t i = 0; fits && i < type.rank(); ++i) {
+      int64_t extent = tensor.dim(i);
+      const DimSymbol *symbol = type.shape[i].getSymbol();
+      if (!symbol)
+        fits = type.shape[i].asConstant() == extent;
+      else if (extent < symbol->min || extent > symbol->max)
+        return makeError("@" + function.name + ": argument %" + argument->name + ": expected " + symbol->name + " from " +
+                         Twine(symbol->min) + " to " + Twine(symbol->max) + ", got " + Twine(extent));
+      else
+        fits = dims.insert({symbol->name, extent}).first->second == extent;
+    }
+    if (!fits)
+      return makeError("@" + function.name + ": argument %" + argument->name + ": expected " + type.str() +
+                       ", got extents " + llvm::join(llvm::map_range(tensor.shape(), [](int64_t e) { return std::to_string(e); }), ","));
+  }
+  return dims;
+}
+
+template <class Real>
+Expected<std::vector<Tensor<Real>>> Evaluator<Real>::run(StringRef name, ArrayRef<Tensor<Real>> arguments) {
+  const Function *function = module.findFunction(name);
+  if (!function)
+    return makeError("module @" + module.name + " has no function @" + name);
+  Expected<DimBinding> dims = bindDims(*function, arguments);
+  if (!dims)
+    return dims.takeError();
+  Values values;
+  for (const auto &[argument, tensor] : llvm::zip(function->arguments, arguments))
+    values[argument.get()] = tensor;
+  if (Error error = runBlock(function->body, *dims, values))
+    return error;
+  std::vector<Tensor<Real>> results;
+  for (Value *value : function->body.terminator()->operands()) {
+    Expected<Tensor<Real>> result = operand(*value, *dims, values);
+    if (!result)
+      return result.takeError();
+    results.push_back(std::move(*result));
+  }
+  return results;
+}
+
+template <class Real> Error Evaluator<Real>::runBlock(const Block &block, const DimBinding &dims, Values &values) {
+  auto dying = lastUses(block);
+  for (const auto &op : block.ops()) {
+    if (op->has(Trait::Terminator))
+      continue;
+    if (Error error = runOp(*op, dims, values))
+      return error;
+    for (const Value *value : dying[op.get()])
+      if (!block.parentOp() || (value->definingOp() && value->definingOp()->parent() == &block))
+        values.erase(value);
+  }
+  return Error::success();
+}
+
+template <class Real> Error Evaluator<Real>::runOp(const Op &op, const DimBinding &dims, Values &values) {
+  if (op.is(OpKind::fused)) {
+    if (Error error = runBlock(*op.region(), dims, values))
+      return error;
+    for (const auto &[result, yielded] : llvm::zip(op.results(), op.region()->terminator()->operands())) {
+      Expected<Tensor<Real>> tensor = operand(*yielded, dims, values);
+      if (!tensor)
+        return tensor.takeError();
+      values[result.get()] = *tensor;
+    }
+    for (const auto &inner : op.region()->ops())
+      for (const auto &result : inner->results())
+        values.erase(result.get());
+    return Error::success();
+  }
+  SmallVector<Tensor<Real>, 4> operands;
+  for (Value *value : op.operands()) {
+    Expected<Tensor<Real>> tensor = operand(*value, dims, values);
+    if (!tensor)
+      return tensor.takeError();
+    operands.push_back(std::move(*tensor));
+  }
+  Tensor<Real> result;
+  if (op.has(Trait::WritesState)) {
+    result = operands[0];
+  } else {
+    auto shape = concreteShape(op.result()->type, dims);
+    if (!shape)
+      return shape.takeError();
+    result = Tensor<Real>(*shape);
+  }
+  EvalArgs<Real> args{op, operands, result};
+  Error error = Error::success();
+  if constexpr (std::is_same_v<Real, float>)
+    error = op.def().evaluateF32(args);
+  else
+    error = op.def().evaluateF64(args);
+  values[op.result()] = std::move(result);
+  return error;
+}
+
+template <class Real>
+Expected<Tensor<Real>> Evaluator<Real>::operand(const Value &value, const DimBinding &dims, const Values &values) {
+  if (value.isState())
+    return state(value, dims);
+  if (!value.isWeight())
+    return values.find(&value)->second;
+  if (auto it = weights.find(&value); it != weights.end())
+    return it->second;
+  Expected<Tensor<Real>> loaded = loadWeight(value);
+  if (loaded)
+    weights[&value] = *loaded;
+  return loaded;
+}
+
+template <class Real> Expected<Tensor<Real>> Evaluator<Real>::state(const Value &value, const DimBinding &dims) {
+  auto shape = concreteShape(value.type, dims);
+  if (!shape)
+    return shape.takeError();
+  auto it = states.find(value.name);
+  if (it == states.end()) {
+    Tensor<Real> zeros(*shape);
+    std::fill_n(zeros.data(), zeros.size(), Real(0));
+    it = states.insert({value.name, std::move(zeros)}).first;
+  }
+  if (it->second.shape() != ArrayRef<int64_t>(*shape))
+    return makeError("state %" + value.name + " has other extents than this call's; reset the states first");
+  return it->second;
+}
+
+template class Evaluator<float>;
+template class Evaluator<double>;
+
+} // namespace kiln

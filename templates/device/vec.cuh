@@ -308,10 +308,14 @@ KILN_DEVICE Vec<float, V> loadStreaming(const T *source, Site site = Site::curre
   return loadWith<StreamingAccess, V>(source, site);
 }
 
-/// As load and loadStreaming, converted later.
+/// As load, loadReadOnly and loadStreaming, converted later.
 template <int V, class T>
 KILN_DEVICE Packed<T, V> loadPacked(const T *source, Site site = Site::current()) {
   return loadPackedWith<PlainAccess, V>(source, site);
+}
+template <int V, class T>
+KILN_DEVICE Packed<T, V> loadPackedReadOnly(const T *source, Site site = Site::current()) {
+  return loadPackedWith<ReadOnlyAccess, V>(source, site);
 }
 template <int V, class T>
 KILN_DEVICE Packed<T, V> loadPackedStreaming(const T *source, Site site = Site::current()) {

@@ -112,27 +112,25 @@ template <class Config> struct SimtTiledStorage {
   RowStatistics statistics[Shape::kRows];
 };
 
-/// One operand's share of a tile on its way through a thread's registers: kExtent indices (rows of A or
-/// columns of B) by kTileDepth, in vectors along the depth (kAlongDepth) or along the index.
+/// How a block's threads share the tile of one operand, kExtent indices (rows of A or columns of B) by
+/// kTileDepth: in vectors along the depth (kAlongDepth) or along the index, of which a thread has kCount.
 template <int kExtent, int kTileDepth, int kThreads, int kVec, bool kAlongDepth> struct TileSlots {
   static constexpr int kVectors = kExtent * kTileDepth / kVec;
   static constexpr int kCount = ceilDiv(kVectors, kThreads); // slots of a thread
   static constexpr int kPerLine = (kAlongDepth ? kTileDepth : kExtent) / kVec;
-
-  Vec<float, kVec> values[kCount];
 
   KILN_DEVICE static int slot(int i) { return int(threadIndex()) + i * kThreads; }
   KILN_DEVICE static bool exists(int i) { return kVectors % kThreads == 0 || slot(i) < kVectors; }
   KILN_DEVICE static int index(int i) { return kAlongDepth ? slot(i) / kPerLine : slot(i) % kPerLine * kVec; }
   KILN_DEVICE static int k(int i) { return kAlongDepth ? slot(i) % kPerLine * kVec : slot(i) / kPerLine; }
 
-  KILN_DEVICE void commit(int i, float (&tile)[kTileDepth][kExtent]) const {
+  KILN_DEVICE static void commit(int i, const Vec<float, kVec> &values, float (&tile)[kTileDepth][kExtent]) {
     if constexpr (kAlongDepth) {
 #pragma unroll
       for (int j = 0; j < kVec; ++j)
-        tile[k(i) + j][swizzled<kTileDepth>(k(i), index(i))] = values[i][j];
+        tile[k(i) + j][swizzled<kTileDepth>(k(i), index(i))] = values[j];
     } else {
-      store(&tile[k(i)][index(i)], values[i]);
+      store(&tile[k(i)][index(i)], values);
     }
   }
 };
@@ -153,8 +151,8 @@ template <class Config, class Input, class W, class Epilogue> struct SimtTiled {
   const int rowOrigin, colOrigin; // of the tile
   const int threadRow, threadCol; // first row and column of the thread's first groups, within the tile
   SimtTiledStorage<Config> &shared;
-  InputSlots inputSlots;
-  WeightSlots weightSlots;
+  Vec<float, kInputVec> nextInput[InputSlots::kCount]; // the thread's part of the next tiles
+  Packed<W, kWeightVec> nextWeight[WeightSlots::kCount];
   float sums[Config::kThreadRows][Config::kThreadCols] = {};
 
   KILN_DEVICE SimtTiled(int rows, int cols, int depth, const Input &input, const W *weight,
@@ -186,19 +184,18 @@ template <class Config, class Input, class W, class Epilogue> struct SimtTiled {
     for (int i = 0; i < InputSlots::kCount; ++i)
       if (InputSlots::exists(i)) {
         const int k = origin + InputSlots::k(i);
-        inputSlots.values[i] = {};
+        nextInput[i] = {};
         if (Shape::kDepthIsExact || k < depth)
-          inputSlots.values[i] =
-              input.template load<kInputVec>(min(rowOrigin + InputSlots::index(i), rows - 1), k);
+          nextInput[i] = input.template load<kInputVec>(min(rowOrigin + InputSlots::index(i), rows - 1), k);
       }
 #pragma unroll
     for (int i = 0; i < WeightSlots::kCount; ++i)
       if (WeightSlots::exists(i)) {
         const int k = origin + WeightSlots::k(i);
         const int col = min(colOrigin + WeightSlots::index(i), cols - kWeightColVec);
-        weightSlots.values[i] = {};
+        nextWeight[i] = {};
         if (Shape::kDepthIsExact || k < depth)
-          weightSlots.values[i] = loadReadOnly<kWeightVec>(weight + weightOffset(col, k));
+          nextWeight[i] = loadPackedReadOnly<kWeightVec>(weight + weightOffset(col, k));
       }
   }
 
@@ -216,15 +213,15 @@ template <class Config, class Input, class W, class Epilogue> struct SimtTiled {
         if constexpr (Input::kNormalizes) {
           const int k = origin + InputSlots::k(i);
           if (Shape::kDepthIsExact || k < depth)
-            inputSlots.values[i] = input.template normalize<kInputVec>(
-                inputSlots.values[i], shared.statistics[InputSlots::index(i)], k);
+            nextInput[i] =
+                input.template normalize<kInputVec>(nextInput[i], shared.statistics[InputSlots::index(i)], k);
         }
-        inputSlots.commit(i, shared.input[buffer]);
+        InputSlots::commit(i, nextInput[i], shared.input[buffer]);
       }
 #pragma unroll
     for (int i = 0; i < WeightSlots::kCount; ++i)
       if (WeightSlots::exists(i))
-        weightSlots.commit(i, shared.weight[buffer]);
+        WeightSlots::commit(i, nextWeight[i].unpack(), shared.weight[buffer]);
   }
 
   /// sums += A tile · B tile.

@@ -176,7 +176,7 @@ std::vector<RowsCase> mapCases() {
   return {
       {make(DType::F32, 96, 4, 1), 21, 96},
       {make(DType::BF16, 96, 8, 3), 70, 96},
-      {make(DType::F16, 1, 2, 2), 1537, 1}, // a last element without neighbour
+      {make(DType::F16, 1537, 2, 2), 1, 1537}, // a last element without neighbour
   };
 }
 

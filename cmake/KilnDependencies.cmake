@@ -6,6 +6,8 @@ target_include_directories(kiln_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 target_link_libraries(kiln_llvm INTERFACE LLVMSupport)
 
 find_package(Threads REQUIRED)
+
+find_package(Boost 1.74 REQUIRED COMPONENTS context)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 
 # The tokenizer's Unicode classes. Debian's package has no CMake file; pkg-config is not needed for one header

@@ -69,6 +69,7 @@ const OpDef splitHeadsOp = {
     .evaluateF64 = evaluateSplitHeads<double>,
     .flops = noFlops,
     .mapCoordinates = mapSplitHeads,
+    .label = [](const Op &) -> StringRef { return "split"; },
 };
 
 //===----------------------------------------------------------------------===//
@@ -254,6 +255,7 @@ const OpDef cacheWriteOp = {
     .evaluateF64 = evaluateCacheWrite<double>,
     .flops = noFlops,
     .mapCoordinates = mapCacheWrite,
+    .label = [](const Op &) -> StringRef { return "cache"; },
 };
 
 } // namespace kiln

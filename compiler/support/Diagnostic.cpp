@@ -19,7 +19,9 @@ void Diagnostic::print(raw_ostream &os) const {
   if (!file.empty())
     os << file << ':';
   if (line)
-    os << line << ':' << column << ':';
+    os << line << ':';
+  if (column)
+    os << column << ':';
   if (!file.empty())
     os << ' ';
   os << names[static_cast<int>(severity)] << ": " << message << '\n';

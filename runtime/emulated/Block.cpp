@@ -1,0 +1,238 @@
+#include "runtime/emulated/Block.h"
+
+#include "runtime/emulated/Report.h"
+#include "runtime/emulated/Scheduler.h"
+
+namespace kiln {
+
+void Thread::syncBlock(Site site) { owner->syncBlock(*this, site); }
+void Thread::syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) {
+  owner->syncWarp(*this, members, lane, combine, site);
+}
+void Thread::pause(Site site) { owner->pause(*this, site); }
+void *Thread::staticShared(const void *tag, u64 bytes, u64 alignment, Site site) {
+  return owner->staticShared(*this, tag, bytes, alignment, site);
+}
+void *Thread::dynamicShared(u64 bytes, Site site) { return owner->dynamicShared(*this, bytes, site); }
+void Thread::fail(const char *message, Site site) { owner->fail(nameThreads({this}) + ": " + message, site); }
+
+void Block::reset(Scheduler &newScheduler, const Launch &launch, EmulatedIndex index) {
+  scheduler = &newScheduler;
+  atBarrier = finished = 0;
+  threads.resize(launch.blockThreads);
+  for (u32 i = 0; i < launch.blockThreads; ++i) {
+    Thread &thread = threads[i];
+    thread.owner = this;
+    thread.thread = i;
+    thread.blockThreads = launch.blockThreads;
+    thread.block = index;
+    thread.grid = {launch.grid.x, launch.grid.y, launch.grid.z};
+    thread.state = Thread::State::Ready;
+    thread.site = {};
+  }
+  warps.assign(llvm::divideCeil(launch.blockThreads, 32), Warp());
+  shared.reset(launch.dynamicSharedBytes);
+}
+
+//===----------------------------------------------------------------------===//
+// Failures
+//===----------------------------------------------------------------------===//
+
+void Block::report(const Twine &message, Site site, ArrayRef<const Thread *> also) {
+  const EmulatedKernel &kernel = *scheduler->currentLaunch().kernel;
+  const EmulatedIndex &at = threads.front().block;
+  std::string whole = formatv("kernel {0}: block ({1},{2},{3}): {4}", kernel.name, at.x, at.y, at.z, message.str());
+  std::vector<Diagnostic> diagnostics{diagnosticAt(Diagnostic::Severity::Error, site, kernel.source, whole)};
+  for (const auto &[place, group] : groupBySite(also))
+    diagnostics.push_back(diagnosticAt(Diagnostic::Severity::Note, group.front()->site, kernel.source,
+                                       nameThreads(group) + (group.size() == 1 ? " is here" : " are here")));
+  scheduler->setFailure(std::move(diagnostics));
+}
+
+void Block::fail(const Twine &message, Site site, ArrayRef<const Thread *> also) {
+  report(message, site, also);
+  scheduler->unwind();
+}
+
+/// Those of `threads` that are in a state.
+static std::vector<const Thread *> threadsIn(Thread::State state, ArrayRef<Thread> threads) {
+  std::vector<const Thread *> found;
+  for (const Thread &thread : threads)
+    if (thread.state == state)
+      found.push_back(&thread);
+  return found;
+}
+
+void Block::reportDeadlock() {
+  std::vector<const Thread *> waiting = threadsIn(Thread::State::AtCollective, threads);
+  if (waiting.empty())
+    return;
+  std::vector<const Thread *> atBarrier = threadsIn(Thread::State::AtBarrier, threads);
+  waiting.insert(waiting.end(), atBarrier.begin(), atBarrier.end());
+  report(nameThreads({waiting.front()}) + " waits here for threads that wait elsewhere", waiting.front()->site,
+         waiting);
+}
+
+void Block::reportStackOverflow(Thread &thread) {
+  report(formatv("{0} needs more than the {1} bytes of stack that an emulated thread has", nameThreads({&thread}),
+                 FiberStacks::stackBytes()),
+         thread.site);
+}
+
+void Block::checkShared(Thread &thread, std::optional<Site> now) {
+  std::optional<std::string> damage = shared.damage();
+  if (!damage)
+    return;
+  const Thread *self = &thread;
+  std::string message = nameThreads({self}) + " " + *damage;
+  if (!now)
+    return report(message + ", after it was here for the last time", thread.site);
+  report(message + ", before it came here", *now,
+         thread.site.line ? ArrayRef<const Thread *>(self) : ArrayRef<const Thread *>());
+}
+
+void Block::arriveAt(Thread &thread, Site site) {
+  checkShared(thread, site);
+  if (scheduler->hasFailed())
+    scheduler->unwind();
+  thread.site = site;
+}
+
+void Block::finish(Thread &thread) {
+  ++finished;
+  Warp &warp = warpOf(thread);
+  warp.finished |= 1u << thread.lane();
+  checkShared(thread, std::nullopt);
+  if (atBarrier > 0)
+    return reportLeft(barrierSite, threads);
+  for (const Collective &collective : warp.collectives)
+    if (collective.members >> thread.lane() & 1)
+      return reportLeft(collective.site, threadsOfWarp(thread));
+}
+
+void Block::reportLeft(Site site, ArrayRef<Thread> among) {
+  std::vector<const Thread *> waiting, left = threadsIn(Thread::State::Finished, among);
+  for (const Thread &thread : among)
+    if (thread.isWaiting() && thread.site == site)
+      waiting.push_back(&thread);
+  report(nameThreads(waiting) + (waiting.size() == 1 ? " waits here" : " wait here") + ", but " + nameThreads(left) +
+             (left.size() == 1 ? " has" : " have") + " left the kernel",
+         site);
+}
+
+//===----------------------------------------------------------------------===//
+// Primitives
+//===----------------------------------------------------------------------===//
+
+void Block::syncBlock(Thread &thread, Site site) {
+  arriveAt(thread, site);
+  if (atBarrier > 0 && barrierSite != site)
+    fail(nameThreads({&thread}) + " waits at this barrier, but others wait at another one", site,
+         threadsIn(Thread::State::AtBarrier, threads));
+  barrierSite = site;
+  thread.state = Thread::State::AtBarrier;
+  if (finished > 0) {
+    reportLeft(site, threads);
+    scheduler->unwind();
+  }
+  if (++atBarrier < threads.size())
+    return scheduler->wait(thread);
+
+  atBarrier = 0;
+  SmallVector<Thread *, 256> others;
+  for (Thread &other : threads)
+    if (&other != &thread)
+      others.push_back(&other);
+  scheduler->release(others);
+  thread.state = Thread::State::Running;
+}
+
+void Block::checkMembers(Thread &thread, u32 members, Site site) {
+  if (!(members >> thread.lane() & 1))
+    fail(formatv("{0}: expected its own lane among the lanes of the collective, got lanes {1:x8}",
+                 nameThreads({&thread}), members),
+         site);
+  size_t warpThreads = threadsOfWarp(thread).size();
+  if (warpThreads < 32 && members >> warpThreads)
+    fail(formatv("{0}: expected a collective of the {1} threads of its warp, got lanes {2:x8}",
+                 nameThreads({&thread}), warpThreads, members),
+         site);
+}
+
+/// The collective that the thread takes part in, started if it is the first. Two collectives that each name a thread
+/// waiting at the other can never be complete.
+Block::Collective &Block::joinCollective(Thread &thread, u32 members, EmulatedCombine combine, Site site) {
+  Warp &warp = warpOf(thread);
+  for (Collective &other : warp.collectives) {
+    if (other.members == members && other.combine == combine && other.site == site)
+      return other;
+    if (!(other.members >> thread.lane() & 1) || !(members & other.arrived))
+      continue;
+    std::vector<const Thread *> elsewhere;
+    for (const Thread &candidate : threadsOfWarp(thread))
+      if (other.arrived >> candidate.lane() & 1)
+        elsewhere.push_back(&candidate);
+    fail(nameThreads({&thread}) + " takes part in this collective, but others of its warp wait at another one", site,
+         elsewhere);
+  }
+  return warp.collectives.emplace_back(Collective{members, 0, combine, site});
+}
+
+void Block::syncWarp(Thread &thread, u32 members, void *lane, EmulatedCombine combine, Site site) {
+  arriveAt(thread, site);
+  checkMembers(thread, members, site);
+  Collective &collective = joinCollective(thread, members, combine, site);
+  Warp &warp = warpOf(thread);
+  collective.arrived |= 1u << thread.lane();
+  warp.lanes[thread.lane()] = lane;
+  thread.state = Thread::State::AtCollective;
+  if (members & warp.finished) {
+    reportLeft(site, threadsOfWarp(thread));
+    scheduler->unwind();
+  }
+  if (collective.arrived != members)
+    return scheduler->wait(thread);
+  complete(thread, collective);
+}
+
+void Block::complete(Thread &thread, Collective &collective) {
+  Warp &warp = warpOf(thread);
+  void *lanes[32] = {};
+  SmallVector<Thread *, 32> others;
+  for (Thread &member : threadsOfWarp(thread)) {
+    if (!(collective.members >> member.lane() & 1))
+      continue;
+    lanes[member.lane()] = warp.lanes[member.lane()];
+    if (&member != &thread)
+      others.push_back(&member);
+  }
+  if (const char *message = collective.combine(lanes))
+    fail(nameThreads({&thread}) + ": " + message, collective.site);
+  warp.collectives.erase(&collective);
+  scheduler->release(others);
+  thread.state = Thread::State::Running;
+}
+
+void Block::pause(Thread &thread, Site site) {
+  arriveAt(thread, site);
+  if (!scheduler->yield(thread))
+    fail(nameThreads({&thread}) + " waits here for a write that no thread makes", site);
+}
+
+void *Block::staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site) {
+  if (void *variable = shared.variable(tag, bytes, alignment))
+    return variable;
+  fail(formatv("expected at most {0} bytes of static shared memory, got a variable of {1} bytes (aligned to {2}) more",
+               SharedMemory::maxStaticBytes, bytes, alignment),
+       site);
+}
+
+void *Block::dynamicShared(Thread &thread, u64 bytes, Site site) {
+  if (shared.dynamic().size() < bytes)
+    fail(formatv("expected a launch with at least {0} bytes of dynamic shared memory, got {1}", bytes,
+                 shared.dynamic().size()),
+         site);
+  return shared.dynamic().data();
+}
+
+} // namespace kiln

@@ -1,0 +1,120 @@
+//===- Block.h - one block of an emulated launch -----------------------------------===//
+//
+// A block's threads wait for each other at its barrier and, within a warp, at collectives. Both are rendezvous: the last
+// to arrive does the work and goes on at once, the others become ready. What can never be met is reported as soon as
+// that is certain.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/emulated/Fiber.h"
+#include "runtime/emulated/Launch.h"
+#include "runtime/emulated/SharedMemory.h"
+
+namespace kiln {
+
+class Block;
+class Scheduler;
+class Thread;
+
+/// Runs one thread of a block after the other: a thread that never waits needs no stack of its own.
+struct Runner {
+  Runner(void *stack, std::function<void()> body) : fiber(stack, std::move(body)) {}
+
+  Fiber fiber;
+  Thread *thread = nullptr; ///< the one on this stack now
+};
+
+/// A thread of a block: what its primitives call, and where it stands.
+class Thread final : public EmulatedThread {
+public:
+  enum class State { Ready, Running, AtBarrier, AtCollective, Finished };
+
+  Block *owner = nullptr;
+  Runner *runner = nullptr; ///< null before it has started and after it has finished
+  State state = State::Ready;
+  Site site; ///< of the last primitive that went through the scheduler
+
+  u32 lane() const { return thread % 32; }
+  bool isWaiting() const { return state == State::AtBarrier || state == State::AtCollective; }
+
+  void syncBlock(Site site) override;
+  void syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) override;
+  void pause(Site site) override;
+  void *staticShared(const void *tag, u64 bytes, u64 alignment, Site site) override;
+  void *dynamicShared(u64 bytes, Site site) override;
+  [[noreturn]] void fail(const char *message, Site site) override;
+};
+
+class Block {
+public:
+  Block() = default;
+  Block(const Block &) = delete;
+
+  /// Makes this the block `index` of the launch, none of its threads started.
+  void reset(Scheduler &scheduler, const Launch &launch, EmulatedIndex index);
+
+  MutableArrayRef<Thread> allThreads() { return threads; }
+
+  /// The primitives. Each either returns when the thread may go on or unwinds it.
+  void syncBlock(Thread &thread, Site site);
+  void syncWarp(Thread &thread, u32 members, void *lane, EmulatedCombine combine, Site site);
+  void pause(Thread &thread, Site site);
+  void *staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site);
+  void *dynamicShared(Thread &thread, u64 bytes, Site site);
+
+  /// A thread's kernel has returned; records a failure if somebody waits for it.
+  void finish(Thread &thread);
+
+  /// Records that a thread's local variables did not fit its stack.
+  void reportStackOverflow(Thread &thread);
+
+  /// Records that no thread can go on.
+  void reportDeadlock();
+
+  /// Records a failure of the launch: `message` at `site`, and for every place where threads of `also` wait a note.
+  void report(const Twine &message, Site site, ArrayRef<const Thread *> also = {});
+
+  /// Records a failure, and unwinds the running thread.
+  [[noreturn]] void fail(const Twine &message, Site site, ArrayRef<const Thread *> also = {});
+
+private:
+  /// Lanes of a warp that have arrived at a collective of which others are still missing.
+  struct Collective {
+    u32 members;
+    u32 arrived;
+    EmulatedCombine combine;
+    Site site;
+  };
+  struct Warp {
+    u32 finished = 0;
+    void *lanes[32] = {}; ///< what each waiting lane has brought
+    SmallVector<Collective, 2> collectives;
+  };
+
+  /// Notes where the thread is, and reports shared memory that it has damaged since the last time.
+  void arriveAt(Thread &thread, Site site);
+  void checkShared(Thread &thread, std::optional<Site> now);
+
+  Collective &joinCollective(Thread &thread, u32 members, EmulatedCombine combine, Site site);
+  void checkMembers(Thread &thread, u32 members, Site site);
+  void complete(Thread &thread, Collective &collective);
+
+  Warp &warpOf(const Thread &thread) { return warps[thread.thread / 32]; }
+  MutableArrayRef<Thread> threadsOfWarp(const Thread &thread) {
+    size_t first = thread.thread - thread.lane();
+    return allThreads().slice(first, std::min<size_t>(32, threads.size() - first));
+  }
+  /// Some of `among` wait at `site` for others of them that have left.
+  void reportLeft(Site site, ArrayRef<Thread> among);
+
+  Scheduler *scheduler = nullptr;
+  std::vector<Thread> threads;
+  std::vector<Warp> warps;
+  SharedMemory shared;
+  size_t atBarrier = 0;
+  size_t finished = 0;
+  Site barrierSite;
+};
+
+} // namespace kiln

@@ -1,0 +1,54 @@
+//===- Guard.h - memory that tells when it is misused -----------------------------===//
+//
+// Every piece of emulated device memory starts as NaN and stands between two guards. A kernel that reads before
+// anything was written, or past an end, computes NaN; one that writes past an end is found by `damage`. Under
+// AddressSanitizer the guards may not be touched at all, and the first touch is reported where it happens.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "support/ADT.h"
+
+namespace kiln {
+
+/// What fresh memory holds: NaN as float, bf16 and f16, and as an index far out of every range.
+inline constexpr uint32_t poisonWord = 0x7fdb7fdb;
+/// What guards hold: another NaN.
+inline constexpr uint32_t guardWord = 0x7feb7feb;
+
+/// Fills `bytes` bytes, the last word perhaps in part.
+void fillWords(void *target, size_t bytes, uint32_t word);
+
+/// `bytes` bytes of memory between two guards that belong to it. Does not own the memory.
+class GuardedMemory {
+public:
+  /// Room that a piece takes with its guards, when it starts at a multiple of `alignment` (at least 64).
+  static size_t spaceFor(size_t bytes, size_t alignment);
+
+  GuardedMemory() = default;
+
+  /// Makes a piece inside `space`, which has `spaceFor(bytes, alignment)` bytes and is aligned to `alignment`: it
+  /// fills guards and memory.
+  GuardedMemory(void *space, size_t bytes, size_t alignment);
+
+  char *data() const { return base; }
+  size_t size() const { return bytes; }
+
+  /// Nothing while both guards are whole; else the offset from `data()` of the first damaged byte (negative: in
+  /// front of the memory).
+  std::optional<ptrdiff_t> damage() const;
+
+  /// Makes both guards whole again.
+  void repair();
+
+  /// Lets the guards be touched again; to be called before the space is used for something else.
+  void release();
+
+private:
+  char *base = nullptr;
+  size_t bytes = 0;
+  size_t before = 0; ///< bytes of the guard in front, and of the one behind
+  size_t after = 0;
+};
+
+} // namespace kiln

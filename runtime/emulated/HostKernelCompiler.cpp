@@ -1,0 +1,168 @@
+#include "runtime/emulated/HostKernelCompiler.h"
+
+#include "support/Diagnostic.h"
+#include "support/File.h"
+
+namespace kiln {
+
+namespace fs = llvm::sys::fs;
+namespace path = llvm::sys::path;
+
+/// -ffp-contract=off: every operation rounds as the source says, whatever the compiler. -fvisibility=hidden: libraries
+/// share nothing, not even the inline variables of templates/device/.
+static std::vector<std::string> compilerFlags() {
+  std::vector<std::string> flags = {"-std=c++20", "-O1",    "-g",      "-fPIC", "-shared", "-fvisibility=hidden",
+                                    "-w",         "-x",     "c++",     "-fno-math-errno",  "-fno-strict-aliasing",
+                                    "-ffp-contract=off"};
+  // What the program itself is built with: the oldest CPU, sanitizers.
+  SmallVector<StringRef, 4> inherited;
+  StringRef(KILN_HOST_FLAGS).split(inherited, ' ', -1, /*KeepEmpty=*/false);
+  for (StringRef flag : inherited)
+    flags.push_back(flag.str());
+  return flags;
+}
+
+/// The full path of the compiler to use.
+static Expected<std::string> findCompiler(const std::string &wanted) {
+  std::vector<std::string> candidates = {wanted};
+  if (wanted.empty()) {
+    std::optional<std::string> fromEnvironment = llvm::sys::Process::GetEnv("CXX");
+    candidates = {KILN_HOST_COMPILER, "c++", "g++", "clang++"};
+    if (fromEnvironment && !fromEnvironment->empty())
+      candidates = {*fromEnvironment};
+  }
+  for (const std::string &candidate : candidates)
+    if (!candidate.empty())
+      if (llvm::ErrorOr<std::string> found = llvm::sys::findProgramByName(candidate))
+        return *found;
+  std::string tried;
+  for (const std::string &candidate : candidates)
+    tried += (tried.empty() || candidate.empty() ? "" : ", ") + candidate;
+  return makeError("expected a C++ compiler to run kernels without a GPU, found none (tried " + tried +
+                   "; set CXX to one)");
+}
+
+namespace {
+/// What a program returned, and what it wrote to both of its outputs.
+struct Finished {
+  int status;
+  std::string output;
+};
+} // namespace
+
+static Expected<Finished> runProgram(StringRef program, ArrayRef<std::string> arguments) {
+  SmallString<128> outputPath;
+  if (std::error_code failure = fs::createTemporaryFile("kiln-compile", "txt", outputPath))
+    return makeError("cannot make a temporary file: " + failure.message());
+  auto removeOutput = llvm::make_scope_exit([&] { fs::remove(outputPath); });
+
+  SmallVector<StringRef, 32> words = {program};
+  words.append(arguments.begin(), arguments.end());
+  std::optional<StringRef> redirects[] = {StringRef(), StringRef(outputPath), StringRef(outputPath)};
+  std::string message;
+  int status = llvm::sys::ExecuteAndWait(program, words, std::nullopt, redirects, 0, 0, &message);
+  Expected<std::string> output = readFile(outputPath);
+  if (!output)
+    return output.takeError();
+  return Finished{status, message + *output};
+}
+
+/// The bytes of every template with its path, in the order of the paths.
+static Expected<std::string> readTemplates(StringRef directory) {
+  std::map<std::string, std::string> files;
+  std::error_code failure;
+  for (fs::recursive_directory_iterator file(directory, failure), end; file != end && !failure;
+       file.increment(failure)) {
+    if (fs::is_directory(file->path()))
+      continue;
+    Expected<std::string> text = readFile(file->path());
+    if (!text)
+      return text.takeError();
+    files[file->path()] = std::move(*text);
+  }
+  if (failure)
+    return makeFileError(directory, "cannot read: " + failure.message());
+  std::string all;
+  for (const auto &[name, text] : files)
+    all += formatv("{0} {1}\n", name, text.size()).str() + text;
+  return all;
+}
+
+Expected<HostKernelCompiler> HostKernelCompiler::create(Options options) {
+  HostKernelCompiler result;
+  result.templates = std::move(options.templates);
+  result.cache = std::move(options.cache);
+  result.flags = compilerFlags();
+  Expected<std::string> compiler = findCompiler(options.compiler);
+  if (!compiler)
+    return compiler.takeError();
+  result.compiler = std::move(*compiler);
+
+  Expected<Finished> version = runProgram(result.compiler, {"--version"});
+  if (!version)
+    return version.takeError();
+  if (version->status != 0)
+    return makeFileError(result.compiler, "expected a C++ compiler, but --version fails: " + version->output);
+  Expected<std::string> templates = readTemplates(result.templates);
+  if (!templates)
+    return templates.takeError();
+  result.environment =
+      sha256Hex(result.compiler + "\n" + version->output + "\n" + llvm::join(result.flags, " ") + "\n" + *templates);
+  return result;
+}
+
+/// The source between the declarations that it needs and the functions that the emulator calls. `#line` makes
+/// errors and debuggers name the source itself.
+static std::string wrapSource(StringRef sourceName, StringRef source, ArrayRef<std::string> kernels) {
+  std::string text;
+  raw_string_ostream os(text);
+  os << "#include \"device/emulated_entry.cuh\"\n#line 1 \"";
+  os.write_escaped(sourceName);
+  os << "\"\n" << source << "\n#line 1 \"emulated entries\"\nusing namespace kiln;\n";
+  os << "KILN_EMULATED_EXPORT EmulatedThread **kiln_emulated_current() { return &emulatedThread; }\n";
+  for (const std::string &kernel : kernels)
+    os << "KILN_EMULATED_EXPORT void kiln_emulate_" << kernel << "(void **args) { emulatedCall(" << kernel
+       << ", args); }\nKILN_EMULATED_EXPORT u32 kiln_parameters_" << kernel << "() { return emulatedParameters("
+       << kernel << "); }\n";
+  return text;
+}
+
+Error HostKernelCompiler::build(StringRef sourceName, StringRef sourcePath, StringRef library) const {
+  SmallString<128> temporary;
+  if (std::error_code failure = fs::createUniqueFile(library + ".tmp-%%%%%%", temporary))
+    return makeFileError(library, "cannot write: " + failure.message());
+  auto removeTemporary = llvm::make_scope_exit([&] { fs::remove(temporary); });
+
+  std::vector<std::string> arguments = flags;
+  arguments.insert(arguments.end(), {"-I", templates, "-o", temporary.str().str(), sourcePath.str()});
+  Expected<Finished> finished = runProgram(compiler, arguments);
+  if (!finished)
+    return finished.takeError();
+  if (finished->status != 0)
+    return makeFileError(sourceName, "expected CUDA that " + compiler + " accepts for the CPU, got\n" +
+                                         StringRef(finished->output).rtrim());
+  if (std::error_code failure = fs::rename(temporary, library))
+    return makeFileError(library, "cannot write: " + failure.message());
+  removeTemporary.release();
+  return Error::success();
+}
+
+Expected<std::unique_ptr<KernelLibrary>> HostKernelCompiler::compile(StringRef sourceName, StringRef source,
+                                                                     ArrayRef<std::string> kernels) const {
+  std::string text = wrapSource(sourceName, source, kernels);
+  std::string stem = sha256Hex(environment + text);
+  SmallString<128> sourcePath(cache), library(cache);
+  path::append(sourcePath, stem + ".cpp");
+  path::append(library, stem + ".so");
+  if (!fs::exists(library)) {
+    if (std::error_code failure = fs::create_directories(cache))
+      return makeFileError(cache, "cannot write: " + failure.message());
+    if (Error error = writeFile(sourcePath, text))
+      return error;
+    if (Error error = build(sourceName, sourcePath, library))
+      return error;
+  }
+  return KernelLibrary::open(library, sourceName, kernels);
+}
+
+} // namespace kiln

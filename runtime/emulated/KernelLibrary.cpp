@@ -1,0 +1,38 @@
+#include "runtime/emulated/HostKernelCompiler.h"
+#include "support/Diagnostic.h"
+
+#include <dlfcn.h>
+
+namespace kiln {
+
+/// The function `name` of a library, as a pointer of the wanted type; null if there is none.
+template <class Function> static Function *function(void *handle, const std::string &name) {
+  return reinterpret_cast<Function *>(dlsym(handle, name.c_str()));
+}
+
+Expected<std::unique_ptr<KernelLibrary>> KernelLibrary::open(StringRef library, StringRef sourceName,
+                                                             ArrayRef<std::string> kernels) {
+  void *handle = dlopen(library.str().c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    return makeFileError(library, Twine("cannot load: ") + dlerror());
+  std::unique_ptr<KernelLibrary> result(new KernelLibrary(handle));
+  auto *current = function<EmulatedThread **()>(handle, "kiln_emulated_current");
+  for (const std::string &name : kernels) {
+    auto *call = function<void(void **)>(handle, "kiln_emulate_" + name);
+    auto *parameters = function<u32()>(handle, "kiln_parameters_" + name);
+    if (!current || !call || !parameters)
+      return makeFileError(library, "expected kernel " + name + ", which is not in it; delete the file");
+    result->kernels[name] = {name, sourceName.str(), parameters(), call, current};
+  }
+  return result;
+}
+
+KernelLibrary::~KernelLibrary() { dlclose(handle); }
+
+const EmulatedKernel &KernelLibrary::kernel(StringRef name) const {
+  auto found = kernels.find(name);
+  assert(found != kernels.end() && "expected one of the kernels that were compiled");
+  return found->second;
+}
+
+} // namespace kiln

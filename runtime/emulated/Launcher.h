@@ -1,0 +1,44 @@
+//===- Launcher.h - runs kernels without a GPU ----------------------------------------===//
+//
+// Blocks are spread over the cores; the threads of a block run in turn on one of them, each until it waits. Detected, as
+// an error that names the kernel, the block, the threads and the line of the primitive:
+//   - a thread that leaves while others wait for it, at a barrier or a collective
+//   - threads that wait at different barriers, lanes that wait at different collectives
+//   - waiting that can never end
+//   - misaligned vector accesses
+//   - writes outside shared memory (by the thread's next primitive) and outside global memory (after the launch)
+// What a missing barrier or a race does depends on the order in which threads run: run such a kernel under several
+// schedules and compare the results.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/emulated/Launch.h"
+#include "runtime/emulated/Memory.h"
+
+namespace kiln {
+
+class Scheduler;
+
+/// Launches kernels, one at a time.
+class EmulatedLauncher {
+public:
+  /// `memory`, if given, is checked after each launch, and outlives this.
+  explicit EmulatedLauncher(EmulatedMemory *memory = nullptr);
+  ~EmulatedLauncher();
+
+  /// Runs the kernel on the whole grid. `args[i]` points to argument i, as for cudaLaunchKernel. Blocks are
+  /// one-dimensional, of at most 1024 threads.
+  /// Error: a launch that no GPU would accept, or a misdeed of the kernel; of several blocks that fail, the one that
+  /// comes first in the schedule's order.
+  Error launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, size_t dynamicSharedBytes, ArrayRef<void *> args,
+               const LaunchOptions &options = {});
+
+private:
+  Error runBlocks(const Launch &launch);
+
+  EmulatedMemory *memory;
+  std::vector<std::unique_ptr<Scheduler>> schedulers; ///< one a core, kept for their stacks
+};
+
+} // namespace kiln

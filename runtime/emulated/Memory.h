@@ -1,0 +1,38 @@
+//===- Memory.h - global memory of the emulated device ------------------------------===//
+#pragma once
+
+#include "runtime/emulated/Guard.h"
+
+namespace kiln {
+
+/// Device allocations, each between guards and NaN at first. Not for several threads at once.
+class EmulatedMemory {
+public:
+  EmulatedMemory() = default;
+  EmulatedMemory(const EmulatedMemory &) = delete;
+  EmulatedMemory &operator=(const EmulatedMemory &) = delete;
+  ~EmulatedMemory();
+
+  /// `bytes` bytes, aligned to 256 as cudaMalloc's are. `name` is what errors call it.
+  /// Error: the system has no memory.
+  Expected<void *> allocate(size_t bytes, StringRef name);
+
+  /// Frees what `allocate` has returned.
+  void free(void *memory);
+
+  /// A sentence about an allocation whose guard was overwritten since it was made, if there is one. The guard is made
+  /// whole again, so that every misdeed is reported once.
+  std::optional<std::string> takeDamage();
+
+private:
+  struct Allocation {
+    std::string name;
+    void *space;
+    GuardedMemory memory;
+  };
+  void release(Allocation &allocation);
+
+  std::map<void *, Allocation> allocations; ///< by the address handed out
+};
+
+} // namespace kiln

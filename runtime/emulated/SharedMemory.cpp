@@ -1,0 +1,59 @@
+#include "runtime/emulated/SharedMemory.h"
+
+#include <cstdlib>
+
+namespace kiln {
+
+/// The largest alignment that a variable may ask for.
+static constexpr size_t spaceAlignment = 1024;
+/// Of dynamic memory: what dynamicShared() promises and no more.
+static constexpr size_t dynamicAlignment = 128;
+/// Of any variable: room for a guard in front of it.
+static constexpr size_t leastAlignment = 64;
+static constexpr size_t spaceBytes = SharedMemory::maxBytes + (64 << 10); ///< with the guards of all pieces
+
+void SharedMemory::clear() {
+  for (Piece &piece : pieces)
+    piece.memory.release();
+  pieces.clear();
+  used = 0;
+  staticBytes = 0;
+}
+
+void SharedMemory::reset(size_t dynamicBytes) {
+  clear();
+  if (!space)
+    space.reset(std::aligned_alloc(spaceAlignment, spaceBytes));
+  add(nullptr, dynamicBytes, dynamicAlignment);
+}
+
+void *SharedMemory::add(const void *tag, size_t bytes, size_t alignment) {
+  size_t start = llvm::alignTo(used, alignment);
+  size_t needed = GuardedMemory::spaceFor(bytes, alignment);
+  if (start + needed > spaceBytes)
+    return nullptr;
+  used = start + needed;
+  pieces.push_back({tag, GuardedMemory(static_cast<char *>(space.get()) + start, bytes, alignment)});
+  return pieces.back().memory.data();
+}
+
+void *SharedMemory::variable(const void *tag, size_t bytes, size_t alignment) {
+  for (const Piece &piece : pieces)
+    if (piece.tag == tag)
+      return piece.memory.data();
+  staticBytes += bytes;
+  if (staticBytes > maxStaticBytes || alignment > spaceAlignment)
+    return nullptr;
+  return add(tag, bytes, std::max(alignment, leastAlignment));
+}
+
+std::optional<std::string> SharedMemory::damage() const {
+  for (const Piece &piece : pieces)
+    if (std::optional<ptrdiff_t> at = piece.memory.damage())
+      return formatv("wrote outside {0} shared memory ({1} bytes), at offset {2}", piece.tag ? "static" : "dynamic",
+                     piece.memory.size(), *at)
+          .str();
+  return std::nullopt;
+}
+
+} // namespace kiln

@@ -1,0 +1,50 @@
+//===- SharedMemory.h - the shared memory of one block ----------------------------===//
+#pragma once
+
+#include "runtime/emulated/Guard.h"
+
+namespace kiln {
+
+/// The dynamic shared memory of a block and its static variables, each between guards of its own. Made once and
+/// used for one block after another.
+class SharedMemory {
+public:
+  /// Bytes of static variables that a kernel may have, and of both kinds together (a Hopper block's limit).
+  static constexpr size_t maxStaticBytes = 48 << 10;
+  static constexpr size_t maxBytes = 227 << 10;
+
+  SharedMemory() = default;
+  SharedMemory(SharedMemory &&) = default;
+  SharedMemory &operator=(SharedMemory &&) = default;
+  ~SharedMemory() { clear(); }
+
+  /// Starts a block: no static variables, and dynamic memory as fresh.
+  void reset(size_t dynamicBytes);
+
+  GuardedMemory &dynamic() { return pieces.front().memory; }
+
+  /// The variable `tag`, made at the first call; null if there is no room for it.
+  void *variable(const void *tag, size_t bytes, size_t alignment);
+
+  /// A sentence about a guard that was overwritten, if one was.
+  std::optional<std::string> damage() const;
+
+private:
+  struct Piece {
+    const void *tag; ///< null: the dynamic memory
+    GuardedMemory memory;
+  };
+  struct Free {
+    void operator()(void *space) const { std::free(space); }
+  };
+
+  void clear();
+  void *add(const void *tag, size_t bytes, size_t alignment);
+
+  std::unique_ptr<void, Free> space; ///< of the size that the largest block needs
+  size_t used = 0;
+  size_t staticBytes = 0;
+  SmallVector<Piece, 4> pieces;
+};
+
+} // namespace kiln

@@ -1,0 +1,65 @@
+//===- atomic.cuh - words that blocks share -------------------------------------===//
+//
+// All of these work on global memory, between all blocks of a grid.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/base.cuh"
+
+namespace kiln {
+
+#if defined(__CUDACC__)
+
+/// Adds `value` and returns what was there before. Orders nothing else. The order of float additions, and so the
+/// rounded sum, differs from run to run: results that must repeat need another way.
+KILN_DEVICE u32 atomicAdd(u32 *target, u32 value) { return ::atomicAdd(target, value); }
+KILN_DEVICE float atomicAdd(float *target, float value) { return ::atomicAdd(target, value); }
+
+/// What this thread wrote before is visible to every thread that sees what it writes afterwards.
+KILN_DEVICE void threadFence() { __threadfence(); }
+
+/// Counts one arrival and returns the number of earlier ones. Whoever sees a later count also sees all that earlier
+/// arrivals' threads wrote before them. For a block: syncThreads(), then one thread arrives.
+KILN_DEVICE u32 arrive(u32 *counter) {
+  u32 earlier;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(earlier) : "l"(counter) : "memory");
+  return earlier;
+}
+
+/// Reads a counter; what its arrivals' threads wrote before them is visible afterwards.
+KILN_DEVICE u32 loadAcquire(const u32 *counter) {
+  u32 value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
+  return value;
+}
+
+/// The body of every loop that waits for another thread's write.
+KILN_DEVICE void pause(Site = Site::current()) { __nanosleep(20); }
+
+#else
+
+KILN_DEVICE u32 atomicAdd(u32 *target, u32 value) {
+  return __atomic_fetch_add(target, value, __ATOMIC_RELAXED);
+}
+
+KILN_DEVICE float atomicAdd(float *target, float value) {
+  float seen;
+  __atomic_load(target, &seen, __ATOMIC_RELAXED);
+  float sum = seen + value;
+  while (!__atomic_compare_exchange(target, &seen, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    sum = seen + value;
+  return seen;
+}
+
+KILN_DEVICE void threadFence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+
+KILN_DEVICE u32 arrive(u32 *counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL); }
+
+KILN_DEVICE u32 loadAcquire(const u32 *counter) { return __atomic_load_n(counter, __ATOMIC_ACQUIRE); }
+
+KILN_DEVICE void pause(Site site = Site::current()) { emulatedThread->pause(site); }
+
+#endif
+
+} // namespace kiln

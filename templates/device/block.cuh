@@ -1,0 +1,58 @@
+//===- block.cuh - barrier and reductions of a block ---------------------------===//
+//
+// Every thread of the block must call these at the same place.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/base.cuh"
+#include "device/index.cuh"
+#include "device/math.cuh"
+#include "device/warp.cuh"
+
+namespace kiln {
+
+#if defined(__CUDACC__)
+
+/// Waits for every thread of the block, and makes what each wrote to memory visible to the others.
+KILN_DEVICE void syncThreads(Site = Site::current()) { __syncthreads(); }
+
+#else
+
+KILN_DEVICE void syncThreads(Site site = Site::current()) { emulatedThread->syncBlock(site); }
+
+#endif
+
+/// Room in shared memory for one reduction of a block: one value a warp.
+template <class T> struct BlockScratch {
+  T warps[32];
+};
+
+/// Two stages: each warp reduces its values, then every warp reduces the warps' results for itself. The block
+/// must consist of whole warps. `scratch` may be used again at once.
+template <class Combine, class T>
+KILN_DEVICE T blockReduce(T value, T identity, BlockScratch<T> &scratch, Site site) {
+  const T warpResult = warpReduce<Combine, kWarpSize>(value, kAllLanes, site);
+  if (laneIndex() == 0)
+    scratch.warps[warpIndex()] = warpResult;
+  syncThreads(site);
+  const bool isWarp = laneIndex() < blockThreads() / kWarpSize;
+  const T result =
+      warpReduce<Combine, kWarpSize>(isWarp ? scratch.warps[laneIndex()] : identity, kAllLanes, site);
+  syncThreads(site);
+  return result;
+}
+
+/// Sum and largest of the values of all threads; all of them get it.
+template <class T>
+KILN_DEVICE T blockSum(T value, BlockScratch<T> &scratch, Site site = Site::current()) {
+  return blockReduce<Sum>(value, T{}, scratch, site);
+}
+KILN_DEVICE float blockMax(float value, BlockScratch<float> &scratch, Site site = Site::current()) {
+  return blockReduce<Max>(value, -infinity(), scratch, site);
+}
+KILN_DEVICE i32 blockMax(i32 value, BlockScratch<i32> &scratch, Site site = Site::current()) {
+  return blockReduce<Max>(value, -2147483647 - 1, scratch, site);
+}
+
+} // namespace kiln

@@ -1,0 +1,12 @@
+//===- device.cuh - all device primitives ---------------------------------------===//
+#pragma once
+
+#include "device/atomic.cuh"
+#include "device/base.cuh"
+#include "device/block.cuh"
+#include "device/index.cuh"
+#include "device/math.cuh"
+#include "device/numeric.cuh"
+#include "device/shared.cuh"
+#include "device/vec.cuh"
+#include "device/warp.cuh"

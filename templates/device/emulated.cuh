@@ -1,0 +1,64 @@
+//===- emulated.cuh - how a kernel on the CPU reaches its scheduler ----------===//
+//
+// CPU only. A kernel compiled for the CPU lives in a shared library that links to nothing of the program: it
+// reaches the scheduler of runtime/emulated/ through the virtual functions of EmulatedThread. The scheduler sets
+// `emulatedThread` before it resumes a thread, so that primitives need no handle in their signatures.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/base.cuh"
+
+namespace kiln {
+
+/// Coordinates of a block in its grid, or the extent of a grid.
+struct EmulatedIndex {
+  u32 x = 0, y = 0, z = 0;
+};
+
+/// Computes a collective once all its threads have arrived: `lanes[i]` is what lane i brought (null if lane i is
+/// no member), and the results are written into the same objects. Returns a message when the collective is
+/// wrongly used, else null.
+using EmulatedCombine = const char *(*)(void *const *lanes);
+
+/// A thread of a running block, as its primitives see it. The plain members are what index.cuh reads.
+class EmulatedThread {
+public:
+  u32 thread = 0;       ///< index in the block
+  u32 blockThreads = 0; ///< threads of the block
+  EmulatedIndex block;
+  EmulatedIndex grid;
+
+  /// Waits for every thread of the block.
+  virtual void syncBlock(Site site) = 0;
+
+  /// Waits until every lane of `members` has called this with the same arguments but `lane`; the last one to
+  /// arrive runs `combine`. `lane` may live on the caller's stack.
+  virtual void syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) = 0;
+
+  /// Lets other threads run: every loop that waits for another thread's write must call it.
+  virtual void pause(Site site) = 0;
+
+  /// The block's static shared memory of the variable `tag`, the same for all its threads.
+  virtual void *staticShared(const void *tag, u64 bytes, u64 alignment, Site site) = 0;
+
+  /// The block's dynamic shared memory, of which at least `bytes` must have been asked for at the launch.
+  virtual void *dynamicShared(u64 bytes, Site site) = 0;
+
+  /// Ends the launch with an error at `site`.
+  [[noreturn]] virtual void fail(const char *message, Site site) = 0;
+
+protected:
+  ~EmulatedThread() = default;
+};
+
+/// The thread that runs now on this core.
+inline thread_local EmulatedThread *emulatedThread = nullptr;
+
+/// Reports an access of `bytes` bytes at an address that is no multiple of `bytes`.
+inline void emulatedCheckAligned(const void *address, u64 bytes, Site site) {
+  if (reinterpret_cast<u64>(address) % bytes != 0)
+    emulatedThread->fail("misaligned vector access: expected an address aligned to its size", site);
+}
+
+} // namespace kiln

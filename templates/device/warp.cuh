@@ -1,0 +1,174 @@
+//===- warp.cuh - collectives of a warp ---------------------------------------===//
+//
+// Every lane of `lanes` (default: the whole warp) must call the collective at the same place with the same
+// `lanes`; the emulator reports it when they do not. T is float, i32 or u32. Collectives order the shared-memory
+// accesses of their lanes only where that is said: syncWarp.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/base.cuh"
+#include "device/index.cuh"
+#include "device/math.cuh"
+
+namespace kiln {
+
+constexpr u32 kAllLanes = 0xffffffffu;
+
+/// The combinations of warpReduce.
+struct Sum {
+  template <class T> KILN_DEVICE static T of(T a, T b) { return a + b; }
+};
+struct Max {
+  template <class T> KILN_DEVICE static T of(T a, T b) { return max(a, b); }
+  KILN_DEVICE static float of(float a, float b) { return fmax(a, b); }
+};
+
+#if defined(__CUDACC__)
+
+/// `value` of lane `source` (modulo the warp size).
+template <class T>
+KILN_DEVICE T shuffle(T value, u32 source, u32 lanes = kAllLanes, Site = Site::current()) {
+  return __shfl_sync(lanes, value, source);
+}
+/// `value` of the lane whose index differs from this one's in the bits of `mask`.
+template <class T>
+KILN_DEVICE T shuffleXor(T value, u32 mask, u32 lanes = kAllLanes, Site = Site::current()) {
+  return __shfl_xor_sync(lanes, value, mask);
+}
+/// `value` of the lane `delta` further on; the last `delta` lanes get their own.
+template <class T>
+KILN_DEVICE T shuffleDown(T value, u32 delta, u32 lanes = kAllLanes, Site = Site::current()) {
+  return __shfl_down_sync(lanes, value, delta);
+}
+
+/// The lanes for which `predicate` holds, one bit each.
+KILN_DEVICE u32 ballot(bool predicate, u32 lanes = kAllLanes, Site = Site::current()) {
+  return __ballot_sync(lanes, predicate);
+}
+
+/// Waits for the lanes, and makes what each wrote to memory visible to the others.
+KILN_DEVICE void syncWarp(u32 lanes = kAllLanes, Site = Site::current()) { __syncwarp(lanes); }
+
+/// Combines the values of each group of kWidth neighbouring lanes; all of them get the result. A butterfly: in
+/// turn with the lane 16, 8, 4, 2, 1 away, so that the order of the additions is the same for every lane.
+template <class Combine, u32 kWidth, class T> KILN_DEVICE T warpReduce(T value, u32 lanes, Site) {
+#pragma unroll
+  for (u32 distance = kWidth / 2; distance > 0; distance /= 2)
+    value = Combine::of(value, __shfl_xor_sync(lanes, value, distance));
+  return value;
+}
+
+#else
+
+/// What a lane brings to a shuffle: its value, and the lane that it wants to hear from.
+template <class T> struct EmulatedShuffle {
+  T value;
+  u32 source;
+  T result;
+
+  static const char *combine(void *const *lanes) {
+    for (u32 i = 0; i < kWarpSize; ++i) {
+      auto *lane = static_cast<EmulatedShuffle *>(lanes[i]);
+      if (!lane)
+        continue;
+      const auto *source = static_cast<const EmulatedShuffle *>(lanes[lane->source]);
+      if (!source)
+        return "shuffle from a lane that takes no part";
+      lane->result = source->value;
+    }
+    return nullptr;
+  }
+};
+
+template <class T>
+KILN_DEVICE T shuffle(T value, u32 source, u32 lanes = kAllLanes, Site site = Site::current()) {
+  EmulatedShuffle<T> lane{value, source % kWarpSize, {}};
+  emulatedThread->syncWarp(lanes, &lane, EmulatedShuffle<T>::combine, site);
+  return lane.result;
+}
+template <class T>
+KILN_DEVICE T shuffleXor(T value, u32 mask, u32 lanes = kAllLanes, Site site = Site::current()) {
+  return shuffle(value, laneIndex() ^ mask, lanes, site);
+}
+template <class T>
+KILN_DEVICE T shuffleDown(T value, u32 delta, u32 lanes = kAllLanes, Site site = Site::current()) {
+  const u32 source = laneIndex() + delta;
+  return shuffle(value, source < kWarpSize ? source : laneIndex(), lanes, site);
+}
+
+struct EmulatedBallot {
+  bool predicate;
+  u32 result;
+
+  static const char *combine(void *const *lanes) {
+    u32 holds = 0;
+    for (u32 i = 0; i < kWarpSize; ++i)
+      if (lanes[i] && static_cast<EmulatedBallot *>(lanes[i])->predicate)
+        holds |= 1u << i;
+    for (u32 i = 0; i < kWarpSize; ++i)
+      if (lanes[i])
+        static_cast<EmulatedBallot *>(lanes[i])->result = holds;
+    return nullptr;
+  }
+};
+
+KILN_DEVICE u32 ballot(bool predicate, u32 lanes = kAllLanes, Site site = Site::current()) {
+  EmulatedBallot lane{predicate, 0};
+  emulatedThread->syncWarp(lanes, &lane, EmulatedBallot::combine, site);
+  return lane.result;
+}
+
+KILN_DEVICE void syncWarp(u32 lanes = kAllLanes, Site site = Site::current()) {
+  emulatedThread->syncWarp(
+      lanes, nullptr, [](void *const *) -> const char * { return nullptr; }, site);
+}
+
+/// The same additions in the same order as the butterfly, by one rendezvous in place of five.
+template <class Combine, u32 kWidth, class T> struct EmulatedReduction {
+  static const char *combine(void *const *lanes) {
+    T values[kWarpSize], others[kWarpSize];
+    for (u32 i = 0; i < kWarpSize; ++i) {
+      if (lanes[i] && !lanes[i - i % kWidth + (i + 1) % kWidth])
+        return "reduction over lanes of which some take no part";
+      values[i] = lanes[i] ? *static_cast<T *>(lanes[i]) : T{};
+    }
+    for (u32 distance = kWidth / 2; distance > 0; distance /= 2) {
+      __builtin_memcpy(others, values, sizeof(values));
+      for (u32 i = 0; i < kWarpSize; ++i)
+        values[i] = Combine::of(others[i], others[i ^ distance]);
+    }
+    for (u32 i = 0; i < kWarpSize; ++i)
+      if (lanes[i])
+        *static_cast<T *>(lanes[i]) = values[i];
+    return nullptr;
+  }
+};
+
+template <class Combine, u32 kWidth, class T> KILN_DEVICE T warpReduce(T value, u32 lanes, Site site) {
+  emulatedThread->syncWarp(lanes, &value, EmulatedReduction<Combine, kWidth, T>::combine, site);
+  return value;
+}
+
+#endif
+
+/// Whether `predicate` holds for any lane, for all lanes.
+KILN_DEVICE bool any(bool predicate, u32 lanes = kAllLanes, Site site = Site::current()) {
+  return ballot(predicate, lanes, site) != 0;
+}
+KILN_DEVICE bool all(bool predicate, u32 lanes = kAllLanes, Site site = Site::current()) {
+  return ballot(predicate, lanes, site) == lanes;
+}
+
+/// Sum and largest of the values of each group of kWidth neighbouring lanes (2, 4, 8, 16 or 32); all of the group
+/// get it. Bitwise the same on every lane, and on CPU and GPU.
+template <u32 kWidth = kWarpSize, class T>
+KILN_DEVICE T warpSum(T value, u32 lanes = kAllLanes, Site site = Site::current()) {
+  return warpReduce<Sum, kWidth>(value, lanes, site);
+}
+template <u32 kWidth = kWarpSize, class T>
+KILN_DEVICE T warpMax(T value, u32 lanes = kAllLanes, Site site = Site::current()) {
+  return warpReduce<Max, kWidth>(value, lanes, site);
+}
+
+} // namespace kiln

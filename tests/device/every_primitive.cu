@@ -1,0 +1,73 @@
+// Uses every primitive once, so that the GPU compilers see each instantiated. What the primitives mean is tested
+// in tests/emulated/.
+#include "device/device.cuh"
+
+namespace kiln {
+
+struct Config {
+  static constexpr int kBlocks = ceilDiv(min(700, 768), max(128, 64));
+};
+static_assert(Config::kBlocks == 6);
+
+struct Storage {
+  float tile[32][33];
+  BlockScratch<float> floats;
+  BlockScratch<i32> ints;
+};
+
+template <int V, class T> KILN_DEVICE void moveVectors(T *target, const T *source) {
+  const Vec<float, V> once = loadStreaming<V>(source), kept = loadReadOnly<V>(source + 64);
+  storeStreaming(target, (once + kept) * 2.0f - 1.0f / kept);
+  store(target + 64, load<V>(source + 128).map([](float x) { return x + 1.0f; }));
+}
+
+template <class T> KILN_DEVICE void moveEveryWidth(T *target, const T *source) {
+  moveVectors<1>(target, source);
+  moveVectors<2>(target, source);
+  moveVectors<4>(target, source);
+  moveVectors<8>(target, source);
+}
+
+KILN_DEVICE Vec<float, 4> everyFunction(Vec<float, 4> x) {
+  x += exp(x) + exp2(x) + log(x) + rsqrt(x) + tanh(x) + erf(x) + fma(x, x, x) + fma(2.0f, x, x);
+  x *= fmin(x, x) + fmax(x, x) + gelu_tanh(x) + gelu_erf(x) + relu(x);
+  return x + Vec<float, 4>::fill(x.sum() + x.max() + infinity());
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+    every_primitive(float *floats, bf16 *bf16s, f16 *f16s, u32 *counter, const float *__restrict__ source) {
+  Storage &storage = sharedStorage<Storage>();
+  float *dynamic = &dynamicShared<float>();
+  const u32 place = (blockIndexZ() * gridBlocksY() + blockIndexY()) * gridBlocksX() + blockIndexX() + gridBlocksZ();
+  storage.tile[warpIndex()][laneIndex()] = source[place * blockThreads() + threadIndex()];
+  dynamic[threadIndex()] = toFloat(bf16s[0]) + toFloat(f16s[0]) + toFloat(floats[0]);
+  syncThreads();
+
+  float value = storage.tile[laneIndex()][warpIndex()] + dynamic[0];
+  value += shuffle(value, 3) + shuffleXor(value, 1) + shuffleDown(value, 2);
+  value += warpSum(value) + warpMax<16>(value) + static_cast<float>(ballot(value > 0.0f));
+  if (any(value > 1.0f) && all(value < 9.0f))
+    syncWarp();
+  value += blockSum(value, storage.floats) + blockMax(value, storage.floats);
+  const i32 largest = blockMax(static_cast<i32>(place), storage.ints);
+
+  SharedAddress address(&storage.tile[0][0]);
+  if (address + 4 == SharedAddress(&storage.tile[0][1]))
+    bf16s[1] = fromFloat<bf16>(value);
+  f16s[1] = fromFloat<f16>(value);
+  floats[1] = fromFloat<float>(value + static_cast<float>(largest));
+
+  moveEveryWidth(floats, source);
+  moveEveryWidth(bf16s, bf16s + 512);
+  moveEveryWidth(f16s, f16s + 512);
+  store(floats + 8, everyFunction(load<4>(source)));
+
+  atomicAdd(floats, value);
+  atomicAdd(counter, 2u);
+  threadFence();
+  arrive(counter);
+  while (loadAcquire(counter) < 8)
+    pause();
+}
+
+} // namespace kiln

@@ -1,0 +1,187 @@
+// Each kernel of kernels/broken.cu is wrong in one way; each must be caught with its name and line.
+
+#include "emulated/Fixture.h"
+
+#include "runtime/emulated/Sanitizer.h"
+
+namespace kiln {
+namespace {
+
+/// `broken.cu:LINE: ` for the line that ends in `// here: MARK`.
+std::string place(StringRef mark) {
+  std::string text = kernelText("broken");
+  size_t at = text.find(("// here: " + mark + "\n").str());
+  EXPECT_NE(at, std::string::npos) << mark.str();
+  return formatv("broken.cu:{0}: ", StringRef(text).take_front(at).count('\n') + 1);
+}
+
+class BrokenKernels : public EmulatedTest {
+protected:
+  /// What is printed about a launch of one kernel on a buffer of 64 zeros.
+  template <class T = float>
+  std::string failure(StringRef kernel, uint32_t block, const LaunchOptions &options = {}, Dim3 grid = {1}) {
+    auto out = bufferOf(std::vector<T>(64));
+    return printed(launch(kernelLibrary("broken").kernel(kernel), grid, block, options, out));
+  }
+
+  /// The start of a first line, and of a note.
+  static std::string errorAt(StringRef mark, StringRef kernel) {
+    return place(mark) + ("error: kernel " + kernel + ": block (0,0,0): ").str();
+  }
+  static std::string noteAt(StringRef mark) { return place(mark) + "note: "; }
+};
+
+TEST_F(BrokenKernels, ThreadLeavesBeforeABarrier) {
+  std::string error = errorAt("leaves_early", "leaves_early");
+  EXPECT_EQ(failure("leaves_early", 64), error + "threads 0-39 wait here, but thread 40 has left the kernel\n");
+  // The other way round, thread 39 comes to a barrier that one thread has left behind already.
+  EXPECT_EQ(failure("leaves_early", 64, {Schedule::Reversed}),
+            error + "threads 41-63 wait here, but thread 40 has left the kernel\n");
+}
+
+TEST_F(BrokenKernels, ThreadsWaitAtDifferentBarriers) {
+  EXPECT_EQ(failure("two_barriers", 64),
+            errorAt("two_barriers second", "two_barriers") +
+                "thread 32 waits at this barrier, but others wait at another one\n" + noteAt("two_barriers first") +
+                "threads 0-31 are here\n");
+}
+
+TEST_F(BrokenKernels, LanesWaitAtDifferentCollectives) {
+  EXPECT_EQ(failure("two_collectives", 32),
+            errorAt("two_collectives second", "two_collectives") +
+                "thread 16 takes part in this collective, but others of its warp wait at another one\n" +
+                noteAt("two_collectives first") + "threads 0-15 are here\n");
+}
+
+TEST_F(BrokenKernels, LaneLeavesBeforeACollective) {
+  EXPECT_EQ(failure("lane_leaves", 64),
+            errorAt("lane_leaves", "lane_leaves") + "thread 32 waits here, but thread 33 has left the kernel\n");
+}
+
+TEST_F(BrokenKernels, BarrierThatCanNeverOpen) {
+  EXPECT_EQ(failure("barrier_in_half_a_warp", 32),
+            errorAt("barrier_in_half_a_warp collective", "barrier_in_half_a_warp") +
+                "thread 16 waits here for threads that wait elsewhere\n" +
+                noteAt("barrier_in_half_a_warp barrier") + "threads 0-15 are here\n" +
+                noteAt("barrier_in_half_a_warp collective") + "threads 16-31 are here\n");
+}
+
+TEST_F(BrokenKernels, WriteThatNoThreadMakes) {
+  EXPECT_EQ(failure<uint32_t>("waits_forever", 2),
+            errorAt("waits_forever", "waits_forever") + "thread 0 waits here for a write that no thread makes\n");
+}
+
+TEST_F(BrokenKernels, MisalignedVectorAccess) {
+  StringRef message = "thread 0: misaligned vector access: expected an address aligned to its size\n";
+  EXPECT_EQ(failure("misaligned_load", 1), errorAt("misaligned_load", "misaligned_load") + message.str());
+  EXPECT_EQ(failure<uint16_t>("misaligned_store", 1),
+            errorAt("misaligned_store", "misaligned_store") + message.str());
+}
+
+TEST_F(BrokenKernels, MissingBarrierShowsUnderAnotherSchedule) {
+  std::set<std::vector<uint32_t>> results;
+  for (Schedule schedule : {Schedule::InOrder, Schedule::Reversed, Schedule::Random}) {
+    auto out = buffer<uint32_t>(64);
+    cantFail(launch(kernelLibrary("broken").kernel("missing_barrier"), {1}, 64, {schedule, 1}, out));
+    results.insert(out.copy());
+  }
+  EXPECT_EQ(results.size(), 3u);
+}
+
+TEST_F(BrokenKernels, ShuffleFromALaneThatTakesNoPart) {
+  EXPECT_EQ(failure("absent_source", 32),
+            errorAt("absent_source", "absent_source") + "thread 7: shuffle from a lane that takes no part\n");
+}
+
+TEST_F(BrokenKernels, LaneThatIsNoMemberOfItsCollective) {
+  EXPECT_EQ(failure("not_a_member", 32),
+            errorAt("not_a_member", "not_a_member") +
+                "thread 8: expected its own lane among the lanes of the collective, got lanes 0x000000ff\n");
+}
+
+TEST_F(BrokenKernels, CollectiveOfAWarpThatIsNotWhole) {
+  EXPECT_EQ(failure("needs_whole_warps", 48),
+            errorAt("needs_whole_warps", "needs_whole_warps") +
+                "thread 32: expected a collective of the 16 threads of its warp, got lanes 0xffffffff\n");
+}
+
+TEST_F(BrokenKernels, ReductionOverLanesThatTakeNoPart) {
+  EXPECT_EQ(failure("reduces_over_too_few", 32),
+            errorAt("reduces_over_too_few", "reduces_over_too_few") +
+                "thread 3: reduction over lanes of which some take no part\n");
+}
+
+TEST_F(BrokenKernels, MoreSharedMemoryThanThereIs) {
+  EXPECT_EQ(failure("much_static_shared", 1),
+            errorAt("much_static_shared", "much_static_shared") +
+                "expected at most 49152 bytes of static shared memory, got a variable of 49156 bytes (aligned to 16) "
+                "more\n");
+  dynamicBytes = 128;
+  EXPECT_EQ(failure("much_dynamic_shared", 1),
+            errorAt("much_dynamic_shared", "much_dynamic_shared") +
+                "expected a launch with at least 132 bytes of dynamic shared memory, got 128\n");
+}
+
+TEST_F(BrokenKernels, TheFirstBlockThatFailsIsReported) {
+  forEachSchedule([&](const LaunchOptions &options) {
+    if (options.schedule == Schedule::Random)
+      return;
+    std::string text = failure("fails_from_block_3_on", 2, options, {100});
+    StringRef block = options.schedule == Schedule::InOrder ? "block (3,0,0)" : "block (99,0,0)";
+    EXPECT_EQ(text, place("fails_from_block_3_on") + ("error: kernel fails_from_block_3_on: " + block).str() +
+                        ": thread 0 waits here, but thread 1 has left the kernel\n");
+  });
+}
+
+TEST_F(BrokenKernels, ALauncherWorksAfterAFailure) {
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_NE(failure("leaves_early", 64), "");
+    EXPECT_EQ(failure("missing_barrier", 64), "");
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Accesses outside. AddressSanitizer ends the program at the access; without it, guards show a write later.
+//===----------------------------------------------------------------------===//
+
+#if defined(KILN_ADDRESS_SANITIZER)
+
+TEST_F(BrokenKernels, AccessOutsideMemoryEndsTheProgramAtItsLine) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const LaunchOptions options = {Schedule::InOrder, 0, false, 1};
+  dynamicBytes = 256;
+  for (StringRef kernel : {"shared_overrun", "dynamic_shared_overrun", "global_overrun", "global_underrun"})
+    EXPECT_DEATH(failure(kernel, 64, options), (kernel + "[^\n]* broken.cu:").str());
+}
+
+#else
+
+TEST_F(BrokenKernels, WriteOutsideSharedMemory) {
+  EXPECT_EQ(failure("shared_overrun", 64),
+            errorAt("shared_overrun after", "shared_overrun") +
+                "thread 63 wrote outside static shared memory (256 bytes), at offset 256, before it came here\n" +
+                noteAt("shared_overrun before") + "thread 63 is here\n");
+  dynamicBytes = 256;
+  EXPECT_EQ(failure("dynamic_shared_overrun", 64),
+            errorAt("dynamic_shared_overrun", "dynamic_shared_overrun") +
+                "thread 63 wrote outside dynamic shared memory (256 bytes), at offset 256, after it was here for the "
+                "last time\n");
+}
+
+TEST_F(BrokenKernels, WriteOutsideGlobalMemory) {
+  EXPECT_EQ(failure("global_overrun", 32, {}, {2}),
+            "broken.cu: error: kernel global_overrun: wrote outside 'buffer' (256 bytes), at offset 256\n");
+  EXPECT_EQ(failure("global_underrun", 64),
+            "broken.cu: error: kernel global_underrun: wrote outside 'buffer' (256 bytes), at offset -4\n");
+}
+
+TEST_F(BrokenKernels, StackOverflow) {
+  EXPECT_EQ(failure("deep_stack", 64),
+            errorAt("deep_stack", "deep_stack") +
+                "thread 0 needs more than the 65536 bytes of stack that an emulated thread has\n");
+}
+
+#endif
+
+} // namespace
+} // namespace kiln

@@ -1,0 +1,63 @@
+//===- Fixture.h - kernels of this folder, compiled for the CPU ------------------===//
+#pragma once
+
+#include "runtime/emulated/HostKernelCompiler.h"
+#include "runtime/emulated/Launcher.h"
+#include "support/Diagnostic.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln {
+
+/// A compiler with the project's templates, and a cache that the tests' runs share.
+HostKernelCompiler testCompiler();
+
+/// The text of kernels/NAME.cu.
+std::string kernelText(StringRef name);
+
+/// kernels/NAME.cu compiled, with every kernel in it; compiled once a program.
+const KernelLibrary &kernelLibrary(StringRef name);
+
+/// The diagnostics of an error, printed.
+std::string printed(Error error);
+
+/// Launches kernels on buffers that look like device memory.
+class EmulatedTest : public testing::Test {
+protected:
+  /// A buffer on the emulated device.
+  template <class T> struct Buffer {
+    T *data;
+    size_t size;
+
+    T &operator[](size_t i) const { return data[i]; }
+    std::vector<T> copy() const { return std::vector<T>(data, data + size); }
+  };
+
+  template <class T> Buffer<T> buffer(size_t size, StringRef name = "buffer") {
+    return {static_cast<T *>(llvm::cantFail(memory.allocate(size * sizeof(T), name))), size};
+  }
+  template <class T> Buffer<T> bufferOf(const std::vector<T> &values) {
+    Buffer<T> result = buffer<T>(values.size());
+    std::copy(values.begin(), values.end(), result.data);
+    return result;
+  }
+
+  /// Launches on buffers and numbers.
+  template <class... Args>
+  Error launch(const EmulatedKernel &kernel, Dim3 grid, uint32_t block, const LaunchOptions &options, Args... args) {
+    return launcher.launch(kernel, grid, {block}, dynamicBytes, {argument(args)...}, options);
+  }
+
+  /// Runs `check` with each schedule, in turn, over several cores and on one.
+  void forEachSchedule(function_ref<void(const LaunchOptions &)> check);
+
+  EmulatedMemory memory;
+  EmulatedLauncher launcher{&memory};
+  size_t dynamicBytes = 0;
+
+private:
+  template <class T> static void *argument(Buffer<T> &buffer) { return &buffer.data; }
+  template <class T> static void *argument(T &number) { return &number; }
+};
+
+} // namespace kiln

@@ -1,0 +1,53 @@
+// Launches that no GPU would accept, and the emulated device's memory.
+
+#include "emulated/Fixture.h"
+
+#include <cmath>
+
+namespace kiln {
+namespace {
+
+class LauncherTest : public EmulatedTest {
+protected:
+  std::string failure(Dim3 grid, Dim3 block, size_t dynamicBytes, std::vector<void *> args) {
+    return printed(launcher.launch(kernelLibrary("primitives").kernel("infinities"), grid, block, dynamicBytes, args));
+  }
+};
+
+TEST_F(LauncherTest, RefusesImpossibleLaunches) {
+  auto out = buffer<float>(2);
+  std::vector<void *> args = {&out.data};
+  const std::string start = "primitives.cu: error: kernel infinities: expected ";
+  EXPECT_EQ(failure({1}, {1}, 0, {}), start + "1 arguments, got 0\n");
+  EXPECT_EQ(failure({4, 0}, {1}, 0, args), start + "a grid of at least one block, got 4x0x1\n");
+  EXPECT_EQ(failure({1}, {0}, 0, args), start + "a block of 1 to 1024 threads, got 0\n");
+  EXPECT_EQ(failure({1}, {1025}, 0, args), start + "a block of 1 to 1024 threads, got 1025\n");
+  EXPECT_EQ(failure({1}, {8, 2}, 0, args), start + "a one-dimensional block, got 8x2x1\n");
+  EXPECT_EQ(failure({1}, {1}, 227 * 1024 + 1, args),
+            start + "at most 232448 bytes of dynamic shared memory, got 232449\n");
+  EXPECT_EQ(failure({1}, {1024}, 227 * 1024, args), "");
+}
+
+TEST_F(LauncherTest, FreshMemoryIsNaNAndAligned) {
+  auto floats = buffer<float>(3);
+  auto halves = buffer<uint16_t>(3);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(std::isnan(floats[i]));
+    EXPECT_EQ(halves[i], 0x7fdb); // NaN as bf16 and as f16
+  }
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(floats.data) % 256, 0u);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(halves.data) % 256, 0u);
+}
+
+TEST_F(LauncherTest, MemoryIsReusedAfterFree) {
+  for (int i = 0; i < 3; ++i) {
+    auto out = buffer<float>(1000);
+    EXPECT_TRUE(std::isnan(out[999]));
+    out[999] = 1;
+    memory.free(out.data);
+  }
+  EXPECT_EQ(memory.takeDamage(), std::nullopt);
+}
+
+} // namespace
+} // namespace kiln

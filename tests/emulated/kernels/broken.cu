@@ -1,0 +1,124 @@
+// Kernels that are wrong, each in one way. BrokenKernels.cpp looks for the lines marked '// here: NAME' in the errors.
+#include "device/device.cuh"
+
+namespace kiln {
+
+extern "C" __global__ void leaves_early(float *out) {
+  if (threadIndex() == 40)
+    return;
+  syncThreads(); // here: leaves_early
+  out[threadIndex()] = 1.0f;
+}
+
+extern "C" __global__ void two_barriers(float *out) {
+  if (threadIndex() < 32)
+    syncThreads(); // here: two_barriers first
+  else
+    syncThreads(); // here: two_barriers second
+  out[threadIndex()] = 1.0f;
+}
+
+extern "C" __global__ void two_collectives(float *out) {
+  float value = out[threadIndex()];
+  if (laneIndex() < 16)
+    value = shuffleXor(value, 1); // here: two_collectives first
+  else
+    value = warpSum(value); // here: two_collectives second
+  out[threadIndex()] = value;
+}
+
+extern "C" __global__ void lane_leaves(float *out) {
+  if (threadIndex() == 33)
+    return;
+  out[threadIndex()] = warpSum(out[threadIndex()]); // here: lane_leaves
+}
+
+extern "C" __global__ void barrier_in_half_a_warp(float *out) {
+  if (laneIndex() < 16)
+    syncThreads(); // here: barrier_in_half_a_warp barrier
+  else
+    out[threadIndex()] = warpSum(out[threadIndex()]); // here: barrier_in_half_a_warp collective
+}
+
+extern "C" __global__ void waits_forever(u32 *flag) {
+  while (loadAcquire(flag) == 0)
+    pause(); // here: waits_forever
+}
+
+extern "C" __global__ void misaligned_load(float *out) {
+  store(out, load<4>(out + 1)); // here: misaligned_load
+}
+
+extern "C" __global__ void misaligned_store(bf16 *out) {
+  storeStreaming(out + 4, load<8>(out)); // here: misaligned_store
+}
+
+extern "C" __global__ void shared_overrun(float *out) {
+  float(&slots)[64] = sharedStorage<float[64]>();
+  syncThreads(); // here: shared_overrun before
+  slots[threadIndex() + 1] = 1.0f;
+  syncThreads(); // here: shared_overrun after
+  out[threadIndex()] = slots[threadIndex()];
+}
+
+extern "C" __global__ void dynamic_shared_overrun(float *out) {
+  float *slots = &dynamicShared<float>();
+  syncThreads(); // here: dynamic_shared_overrun
+  slots[threadIndex() + 1] = out[threadIndex()];
+}
+
+extern "C" __global__ void global_overrun(float *out) {
+  out[blockIndexX() * blockThreads() + threadIndex() + 1] = 1.0f; // here: global_overrun
+}
+
+extern "C" __global__ void global_underrun(float *out) {
+  out[static_cast<i32>(threadIndex()) - 1] = 1.0f; // here: global_underrun
+}
+
+extern "C" __global__ void missing_barrier(u32 *out) {
+  u32(&slots)[64] = sharedStorage<u32[64]>();
+  slots[threadIndex()] = threadIndex();
+  out[threadIndex()] = slots[(threadIndex() + 1) % 64];
+}
+
+extern "C" __global__ void absent_source(float *out) {
+  if (laneIndex() < 8)
+    out[threadIndex()] = shuffle(out[threadIndex()], 9, 0x000000ffu); // here: absent_source
+}
+
+extern "C" __global__ void not_a_member(float *out) {
+  out[threadIndex()] = warpSum<8>(out[threadIndex()], 0x000000ffu); // here: not_a_member
+}
+
+extern "C" __global__ void needs_whole_warps(float *out) {
+  out[threadIndex()] = warpSum(out[threadIndex()]); // here: needs_whole_warps
+}
+
+extern "C" __global__ void reduces_over_too_few(float *out) {
+  if (laneIndex() < 4)
+    out[threadIndex()] = warpSum<8>(out[threadIndex()], 0x0000000fu); // here: reduces_over_too_few
+}
+
+extern "C" __global__ void much_static_shared(float *out) {
+  out[0] = sharedStorage<float[12289]>()[0]; // here: much_static_shared
+}
+
+extern "C" __global__ void much_dynamic_shared(float *out) {
+  out[0] = dynamicShared<float[33]>()[0]; // here: much_dynamic_shared
+}
+
+extern "C" __global__ void deep_stack(float *out) {
+  volatile float local[17000];
+  for (int i = 0; i < 17000; ++i)
+    local[i] = out[0];
+  syncThreads(); // here: deep_stack
+  out[threadIndex()] = local[threadIndex()];
+}
+
+extern "C" __global__ void fails_from_block_3_on(float *out) {
+  if (blockIndexX() < 3 || threadIndex() > 0)
+    return;
+  syncThreads(); // here: fails_from_block_3_on
+}
+
+} // namespace kiln

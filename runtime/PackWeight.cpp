@@ -166,6 +166,31 @@ static void forRowRanges(int64_t rows, int64_t columns, function_ref<void(int64_
   });
 }
 
+/// Packs by a recipe that was checked and has elements, from a source of the mover's first type to its
+/// second.
+template <typename Mover>
+static void packRows(Mover mover, const WeightRecipe &recipe, const uint8_t *source, uint8_t *destination) {
+  TensorShape unpadded = unpaddedShape(recipe);
+  TensorShape shape = recipe.shape;
+  if (shape.empty())
+    unpadded = shape = {1};
+  int64_t columns = shape.back(), filled = unpadded.back();
+  int64_t rows = *elementCount(shape) / columns;
+  forRowRanges(rows, columns, [&](int64_t first, int64_t last) {
+    if (recipe.transpose)
+      mover.moveTransposed({source, unpadded[0]}, {destination, columns}, first, std::min(last, unpadded[0]),
+                           filled);
+    for (int64_t row = first; row < last; ++row) {
+      uint8_t *target = destination + row * columns * mover.toSize;
+      int64_t from = sourceRow(row, unpadded, shape);
+      if (from >= 0 && !recipe.transpose)
+        mover.moveRow(source + from * filled * mover.fromSize, target, filled);
+      int64_t padStart = from >= 0 ? filled : 0;
+      std::memset(target + padStart * mover.toSize, 0, (columns - padStart) * mover.toSize);
+    }
+  });
+}
+
 Error packWeight(const WeightRecipe &recipe, const TensorView &source, MutableArrayRef<uint8_t> destination) {
   Expected<int64_t> size = packedSize(recipe);
   if (!size)
@@ -173,34 +198,14 @@ Error packWeight(const WeightRecipe &recipe, const TensorView &source, MutableAr
   if (source.shape != recipe.sourceShape || !isFloat(source.dtype))
     return fail(recipe, "expected a float tensor of shape " + shapeString(recipe.sourceShape) + ", got " +
                             dtypeName(source.dtype) + shapeString(source.shape));
+  assert(static_cast<int64_t>(source.bytes.size()) == *elementCount(source.shape) * dtypeSize(source.dtype) &&
+         "a view of another size than its shape");
   if (static_cast<int64_t>(destination.size()) != *size)
     return fail(recipe,
                 "expected a destination of " + Twine(*size) + " bytes, got " + Twine(destination.size()));
-  if (*size == 0)
-    return Error::success();
-
-  TensorShape unpadded = unpaddedShape(recipe);
-  TensorShape shape = recipe.shape;
-  if (shape.empty())
-    unpadded = shape = {1};
-  int64_t columns = shape.back(), filled = unpadded.back();
-  int64_t rows = *elementCount(shape) / columns;
-  withMover(source.dtype, recipe.dtype, [&](auto mover) {
-    Destination to{destination.data(), columns};
-    forRowRanges(rows, columns, [&](int64_t first, int64_t last) {
-      if (recipe.transpose)
-        mover.moveTransposed(Source{source.bytes.data(), unpadded[0]}, to, first, std::min(last, unpadded[0]),
-                             filled);
-      for (int64_t row = first; row < last; ++row) {
-        uint8_t *target = to.data + row * columns * mover.toSize;
-        int64_t from = sourceRow(row, unpadded, shape);
-        if (from >= 0 && !recipe.transpose)
-          mover.moveRow(source.bytes.data() + from * filled * mover.fromSize, target, filled);
-        int64_t padFrom = from >= 0 ? filled : 0;
-        std::memset(target + padFrom * mover.toSize, 0, (columns - padFrom) * mover.toSize);
-      }
-    });
-  });
+  if (*size > 0)
+    withMover(source.dtype, recipe.dtype,
+              [&](auto mover) { packRows(mover, recipe, source.bytes.data(), destination.data()); });
   return Error::success();
 }
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -50,6 +51,7 @@
 namespace kiln {
 
 using llvm::ArrayRef;
+using llvm::BitVector;
 using llvm::cantFail;
 using llvm::DenseMap;
 using llvm::DenseSet;

@@ -9,7 +9,9 @@
 
 // GoogleTest would show a StringRef as a list of characters.
 namespace llvm {
-inline void PrintTo(StringRef text, std::ostream *os) { *os << '"' << text.str() << '"'; }
+inline void PrintTo(StringRef text, std::ostream *os) {
+  *os << '"' << text.str() << '"';
+}
 } // namespace llvm
 
 namespace kiln {

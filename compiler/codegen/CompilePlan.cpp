@@ -125,7 +125,8 @@ Expected<std::vector<Cubin>> compileCubins(GeneratedPlan &generated, const Cubin
   return cubins;
 }
 
-Error writePlanDirectory(StringRef directory, const GeneratedPlan &generated, ArrayRef<Cubin> cubins) {
+Error writePlanDirectory(StringRef directory, const GeneratedPlan &generated, ArrayRef<Cubin> cubins,
+                         const std::map<std::string, std::string> &ir) {
   // Replacing a directory removes what was in it: only a plan may go.
   if (fs::is_directory(directory)) {
     SmallString<128> planFile(directory);
@@ -140,6 +141,9 @@ Error writePlanDirectory(StringRef directory, const GeneratedPlan &generated, Ar
     return stage.takeError();
   if (Error error = stage->write("plan.toml", writePlan(generated.plan)))
     return error;
+  for (const auto &[name, text] : ir)
+    if (Error error = stage->write("ir/" + name + ".kiln", text))
+      return error;
   for (const KernelSource &source : generated.sources)
     if (Error error = stage->write("kernels/" + source.fileName(), source.text))
       return error;

@@ -22,8 +22,9 @@ struct Cubin {
 /// safe when several processes share it. Error: an unknown target, no NVRTC, or what it says of a kernel.
 Expected<std::vector<Cubin>> compileCubins(GeneratedPlan &generated, const CubinOptions &options);
 
-/// Writes plan.toml, kernels/*.cu and cubin/<target>/*.cubin: the whole directory or nothing. Error: it cannot be
-/// written, or it exists and is no plan.
-Error writePlanDirectory(StringRef directory, const GeneratedPlan &generated, ArrayRef<Cubin> cubins);
+/// Writes plan.toml, kernels/*.cu, cubin/<target>/*.cubin and, by name of the stage, ir/*.kiln: the whole directory or
+/// nothing. Error: it cannot be written, or it exists and is no plan.
+Error writePlanDirectory(StringRef directory, const GeneratedPlan &generated, ArrayRef<Cubin> cubins,
+                         const std::map<std::string, std::string> &ir);
 
 } // namespace kiln

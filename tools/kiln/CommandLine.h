@@ -1,0 +1,78 @@
+//===- CommandLine.h - what the user asked for ------------------------------===//
+#pragma once
+
+#include "runtime/Generator.h"
+#include "support/DType.h"
+
+namespace kiln {
+
+/// Where prompts and text come from.
+struct PromptOptions {
+  std::vector<std::string> texts;  ///< --prompt
+  std::vector<std::string> files;  ///< --prompt-file; - is standard input
+  std::vector<std::string> tokens; ///< --tokens: lists of ids; - is standard input
+};
+
+struct CompileCommand {
+  std::string model;
+  std::vector<std::string> targets = {"sm_90a"};
+  DType dtype = DType::F32;
+  int64_t maxBatch = 64;
+  std::string stage = "cubin";
+  std::string output;
+  std::string dumpDirectory;
+  bool noCache = false;
+  bool quiet = false;
+};
+
+struct DumpCommand {
+  std::string plan;
+  std::string kernel;
+  std::string what;
+  std::string output;
+};
+
+/// How to get a model's weights.
+struct WeightOptions {
+  std::string directory;                ///< --weights
+  std::optional<uint64_t> randomSeed;   ///< --random-weights
+};
+
+struct RunCommand {
+  std::string model;
+  WeightOptions weights;
+  PromptOptions prompts;
+  GenerateOptions generate;
+  std::string overflow = "error";
+  std::string device = "auto";
+  bool wantLogits = false;
+  bool json = false;
+  bool quiet = false;
+  bool noEcho = false;
+};
+
+struct TokenizeCommand {
+  std::string model;
+  std::vector<std::string> texts;
+  std::vector<std::string> files;
+  bool special = false;
+  bool json = false;
+};
+
+struct EvalCommand {
+  std::string model;
+  WeightOptions weights;
+  std::string text;
+  int64_t window = 0, stride = 0;
+  std::string device = "auto";
+  bool json = false;
+  bool quiet = false;
+};
+
+using Command = std::variant<std::monostate, CompileCommand, DumpCommand, RunCommand, TokenizeCommand, EvalCommand>;
+
+/// Fills `command`, or returns the exit code to leave with: 0 after --help or --version, 2 after a usage error, both
+/// printed.
+std::optional<int> parseCommandLine(int argc, char **argv, Command &command);
+
+} // namespace kiln

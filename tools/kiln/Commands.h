@@ -1,0 +1,15 @@
+//===- Commands.h - one function a subcommand -------------------------------===//
+#pragma once
+
+#include "CommandLine.h"
+
+namespace kiln {
+
+// Results go to standard output, progress and summaries to standard error.
+Error run(const CompileCommand &command);
+Error run(const DumpCommand &command);
+Error run(const RunCommand &command);
+Error run(const TokenizeCommand &command);
+Error run(const EvalCommand &command);
+
+} // namespace kiln

@@ -1,0 +1,128 @@
+#include "Commands.h"
+#include "ProgressLine.h"
+
+#include "codegen/CompilePlan.h"
+#include "driver/Compile.h"
+#include "ir/Printer.h"
+#include "support/Diagnostic.h"
+#include "support/File.h"
+
+namespace kiln {
+
+namespace {
+
+Stage parseStage(StringRef name) {
+  static const std::map<StringRef, Stage> stages = {{"graph", Stage::Graph}, {"fused", Stage::Fused}, {"plan", Stage::Plan},
+                                                    {"cuda", Stage::Cuda},   {"cubin", Stage::Cubin}};
+  return stages.find(name)->second;
+}
+
+/// $KILN_CACHE, or kiln/ in the user's cache folder.
+std::string cacheDirectory() {
+  if (auto given = llvm::sys::Process::GetEnv("KILN_CACHE"))
+    return *given;
+  SmallString<128> path;
+  if (!llvm::sys::path::cache_directory(path))
+    return "";
+  llvm::sys::path::append(path, "kiln");
+  return path.str().str();
+}
+
+std::string megabytes(const Expr &bytes, const DimBinding &dims) {
+  int64_t value = cantFail(bytes.evaluate(dims), "the plan's formulas have values");
+  return formatv("{0:F1} MB", static_cast<double>(value) / 1e6).str();
+}
+
+void printSummary(const GeneratedPlan &generated, StringRef directory) {
+  const Plan &plan = generated.plan;
+  DimBinding dims;
+  std::string at;
+  for (const PlanDim &dim : plan.dims) {
+    dims[dim.name] = std::min<int64_t>(dim.max, dim.name == "B" ? 8 : 1024);
+    at += (at.empty() ? "" : ", ") + dim.name + " = " + std::to_string(dims[dim.name]);
+  }
+  raw_ostream &os = llvm::errs();
+  os << plan.model.name << " for " << plan.target << ": " << plan.kernels.size() << " kernels in " << directory << '\n';
+  for (const PlanFunction &function : plan.functions)
+    os << formatv("  @{0,-8} {1,4} steps, arena {2} at {3} (largest live set {4})\n", function.name, function.steps.size(),
+                  megabytes(function.arena, dims), at, megabytes(function.live, dims));
+  for (const PlanKernel &kernel : plan.kernels)
+    for (const auto &[target, use] : kernel.resources)
+      if (use.spillStores || use.spillLoads)
+        os << "  note: " << kernel.name << " spills " << use.spillStores << " bytes of registers on " << target << '\n';
+}
+
+/// IR of the stages that a plan keeps for study and for the reference executor.
+Expected<std::map<std::string, std::string>> stageTexts(const CompileCommand &command, const CompileOptions &options,
+                                                        SourceManager &sources) {
+  std::map<std::string, std::string> texts;
+  for (StringRef stage : {"graph", "fused", "plan"}) {
+    auto module = compileToStage(command.model, parseStage(stage), options, sources);
+    if (!module)
+      return module.takeError();
+    texts[stage.str()] = toString(**module);
+  }
+  return texts;
+}
+
+Error writeDump(StringRef directory, const GeneratedPlan &generated, const std::map<std::string, std::string> &ir) {
+  Expected<StagedDirectory> stage = StagedDirectory::create(directory);
+  if (!stage)
+    return stage.takeError();
+  for (const auto &[name, text] : ir)
+    if (Error error = stage->write("ir/" + name + ".kiln", text))
+      return error;
+  for (const KernelSource &source : generated.sources)
+    if (Error error = stage->write("cuda/" + source.fileName(), selfContained(source)))
+      return error;
+  return stage->commit();
+}
+
+} // namespace
+
+Error run(const CompileCommand &command) {
+  SourceManager sources;
+  CompileOptions options;
+  options.pipeline.dtype = command.dtype;
+  options.pipeline.target = command.targets.front();
+  options.build.maxBatch = command.maxBatch;
+  Stage stage = parseStage(command.stage);
+  auto module = compileToStage(command.model, stage, options, sources);
+  if (!module)
+    return module.takeError();
+  if (stage < Stage::Cuda) {
+    std::string text = toString(**module);
+    if (!command.output.empty() && command.output != "-")
+      return writeFile(command.output, text);
+    llvm::outs() << text;
+    return Error::success();
+  }
+
+  auto ir = stageTexts(command, options, sources);
+  if (!ir)
+    return ir.takeError();
+  GeneratedPlan generated = generate(**module);
+  std::vector<Cubin> cubins;
+  if (stage == Stage::Cubin) {
+    ProgressLine progress(command.quiet);
+    CubinOptions cubinOptions;
+    cubinOptions.targets = command.targets;
+    cubinOptions.cacheDirectory = command.noCache ? "" : cacheDirectory();
+    cubinOptions.progress = [&](size_t done, size_t all, StringRef what) { progress.show(done, all, what); };
+    auto compiled = compileCubins(generated, cubinOptions);
+    if (!compiled)
+      return compiled.takeError();
+    cubins = std::move(*compiled);
+  }
+  std::string directory = command.output.empty() ? (*module)->name + ".plan" : command.output;
+  if (Error error = writePlanDirectory(directory, generated, cubins, *ir))
+    return error;
+  if (!command.dumpDirectory.empty())
+    if (Error error = writeDump(command.dumpDirectory, generated, *ir))
+      return error;
+  if (!command.quiet)
+    printSummary(generated, directory);
+  return Error::success();
+}
+
+} // namespace kiln

@@ -1,0 +1,46 @@
+#include "Commands.h"
+#include "Input.h"
+#include "ProgressLine.h"
+#include "ReferenceModel.h"
+
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+Error run(const EvalCommand &command) {
+  Expected<ModelSource> source = openModel(command.model, command.weights);
+  if (!source)
+    return source.takeError();
+  if (!source->tokenizer)
+    return makeFileError(source->tokenizerDirectory, "no vocabulary here (vocab.json and merges.txt, or tokenizer.json)");
+  Expected<std::string> text = readInput(command.text);
+  if (!text)
+    return text.takeError();
+  std::vector<int32_t> ids = source->tokenizer->encode(*text);
+
+  ProgressLine progress(command.quiet);
+  PerplexityOptions options;
+  options.window = command.window;
+  options.stride = command.stride;
+  options.onWindow = [&](int64_t window, int64_t count, const PerplexityResult &sofar) {
+    progress.show(window, count, formatv("perplexity {0:F4}", sofar.perplexity()).str());
+  };
+  ReferenceModel model(*source);
+  Expected<PerplexityResult> result = evaluatePerplexity(model, ids, options);
+  if (!result)
+    return result.takeError();
+  progress.finish();
+  if (command.json)
+    llvm::outs() << json::Value(json::Object{{"perplexity", result->perplexity()},
+                                             {"nll", result->nll},
+                                             {"tokens_scored", result->tokensScored},
+                                             {"window", result->window},
+                                             {"stride", result->stride}})
+                 << '\n';
+  else
+    llvm::outs() << formatv("perplexity = {0:F4} +/- {1:F4} ({2} tokens, window {3}, stride {4})\n", result->perplexity(),
+                            result->standardError(), result->tokensScored, result->window, result->stride);
+  return Error::success();
+}
+
+} // namespace kiln

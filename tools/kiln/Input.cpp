@@ -1,0 +1,51 @@
+#include "Input.h"
+
+#include "support/Diagnostic.h"
+#include "support/File.h"
+
+namespace kiln {
+
+Expected<std::string> readInput(StringRef path) { return readFile(path == "-" ? "/dev/stdin" : path); }
+
+Expected<std::vector<int32_t>> parseTokens(StringRef text) {
+  std::vector<int32_t> ids;
+  SmallVector<StringRef, 16> words;
+  llvm::SplitString(text, words, ", \t\r\n");
+  for (StringRef word : words) {
+    int32_t id = 0;
+    if (word.getAsInteger(10, id) || id < 0)
+      return makeError("--tokens: expected token ids like 1,2,3, got '" + word + "'");
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+Expected<std::vector<std::vector<int32_t>>> readPrompts(const PromptOptions &options, const Tokenizer *tokenizer,
+                                                        StringRef directory) {
+  std::vector<std::string> texts = options.texts;
+  for (const std::string &file : options.files) {
+    Expected<std::string> text = readInput(file);
+    if (!text)
+      return text.takeError();
+    texts.push_back(std::move(*text));
+  }
+  if (!texts.empty() && !tokenizer)
+    return makeFileError(directory, "no vocabulary here (vocab.json and merges.txt, or tokenizer.json): give --tokens");
+  std::vector<std::vector<int32_t>> prompts;
+  for (const std::string &text : texts)
+    prompts.push_back(tokenizer->encode(text));
+  for (const std::string &list : options.tokens) {
+    Expected<std::string> text = list == "-" ? readInput(list) : Expected<std::string>(list);
+    if (!text)
+      return text.takeError();
+    Expected<std::vector<int32_t>> ids = parseTokens(*text);
+    if (!ids)
+      return ids.takeError();
+    prompts.push_back(std::move(*ids));
+  }
+  if (prompts.empty())
+    return makeError("no prompt: give --prompt, --prompt-file or --tokens");
+  return prompts;
+}
+
+} // namespace kiln

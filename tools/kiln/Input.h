@@ -1,0 +1,19 @@
+//===- Input.h - prompts and texts from arguments, files and standard input -===//
+#pragma once
+
+#include "CommandLine.h"
+
+namespace kiln {
+
+/// The text of a file; - is standard input.
+Expected<std::string> readInput(StringRef path);
+
+/// `1,2,3`, also separated by white space. Error: something that is no token id.
+Expected<std::vector<int32_t>> parseTokens(StringRef text);
+
+/// The token ids of every prompt, in the order texts, files, tokens. Error: no prompt at all, a text without a
+/// vocabulary (`directory` is where one was looked for), and what the above report.
+Expected<std::vector<std::vector<int32_t>>> readPrompts(const PromptOptions &options, const Tokenizer *tokenizer,
+                                                        StringRef directory);
+
+} // namespace kiln

@@ -1,0 +1,36 @@
+// kiln: compiles GPT-2 into kernel plans and runs them. Exit code 0: done, 1: diagnosed, 2: usage.
+#include "Commands.h"
+
+#include "support/Diagnostic.h"
+
+using namespace kiln;
+
+static Error dispatch(const Command &command) {
+  return std::visit(
+      [](const auto &chosen) -> Error {
+        if constexpr (std::is_same_v<std::decay_t<decltype(chosen)>, std::monostate>)
+          return makeError("no command");
+        else
+          return run(chosen);
+      },
+      command);
+}
+
+int main(int argc, char **argv) {
+  Command command;
+  if (std::optional<int> exitCode = parseCommandLine(argc, argv, command))
+    return *exitCode;
+  Error error = dispatch(command);
+  llvm::outs().flush();
+  // A full disk or a closed pipe behind standard output.
+  if (llvm::outs().has_error()) {
+    std::error_code failure = llvm::outs().error();
+    llvm::outs().clear_error();
+    error = llvm::joinErrors(std::move(error), makeError("standard output: cannot write: " + failure.message()));
+  }
+  if (!error)
+    return 0;
+  for (const Diagnostic &diagnostic : takeDiagnostics(std::move(error)))
+    diagnostic.print(llvm::errs());
+  return 1;
+}

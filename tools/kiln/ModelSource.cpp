@@ -1,0 +1,80 @@
+#include "ModelSource.h"
+
+#include "driver/Compile.h"
+#include "ir/Parser.h"
+#include "ops/OpTable.h"
+#include "plan/Plan.h"
+#include "runtime/Checkpoint.h"
+#include "runtime/RandomCheckpoint.h"
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+namespace fs = llvm::sys::fs;
+
+static bool isPlan(StringRef path) { return fs::exists(path + "/plan.toml"); }
+
+static Expected<std::unique_ptr<Module>> openModule(StringRef model, SourceManager &sources) {
+  if (!isPlan(model))
+    return compileToStage(model, Stage::Fused, CompileOptions(), sources);
+  if (Expected<Plan> plan = readPlan(model); !plan)
+    return plan.takeError();
+  Expected<const SourceFile *> file = sources.open((model + "/ir/fused.kiln").str());
+  if (!file)
+    return file.takeError();
+  return parseModule(*file, sources, opTable());
+}
+
+static Expected<std::shared_ptr<const WeightSource>> openWeights(StringRef model, const WeightOptions &options,
+                                                                 const Module &module) {
+  if (options.randomSeed) {
+    auto layers = module.attributes.find("layers");
+    return std::make_shared<RandomCheckpoint>(*options.randomSeed,
+                                              layers == module.attributes.end() ? 1 : layers->second.asInt());
+  }
+  std::string directory = options.directory;
+  if (directory.empty() && fs::is_directory(model) && !isPlan(model))
+    directory = model.str();
+  if (directory.empty())
+    return makeFileError(model, "no weights here: give --weights DIR or --random-weights SEED");
+  Expected<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::open(directory);
+  if (!checkpoint)
+    return checkpoint.takeError();
+  // Every tensor is there and has its shape before anything runs.
+  for (const auto &weight : module.weights)
+    if (auto tensor = (*checkpoint)->tensor(weight->recipe->source, weight->recipe->sourceShape); !tensor)
+      return tensor.takeError();
+  return std::shared_ptr<const WeightSource>(std::move(*checkpoint));
+}
+
+static bool hasVocabulary(StringRef directory) {
+  return llvm::any_of(std::initializer_list<StringRef>{"vocab.json", "encoder.json", "tokenizer.json"},
+                      [&](StringRef name) { return fs::exists(directory + "/" + name); });
+}
+
+Expected<ModelSource> openModel(StringRef model, const WeightOptions &options) {
+  ModelSource source;
+  source.sources = std::make_unique<SourceManager>();
+  auto module = openModule(model, *source.sources);
+  if (!module)
+    return module.takeError();
+  source.module = std::move(*module);
+  auto weights = openWeights(model, options, *source.module);
+  if (!weights)
+    return weights.takeError();
+  source.weights = std::move(*weights);
+  source.tokenizerDirectory = !options.directory.empty() ? options.directory : model.str();
+  if (!hasVocabulary(source.tokenizerDirectory))
+    return source;
+  Expected<Tokenizer> tokenizer = Tokenizer::load(source.tokenizerDirectory);
+  if (!tokenizer)
+    return tokenizer.takeError();
+  auto vocabulary = source.module->attributes.find("vocab");
+  if (vocabulary != source.module->attributes.end() && tokenizer->vocabSize() > vocabulary->second.asInt())
+    return makeFileError(source.tokenizerDirectory, "the vocabulary has " + Twine(tokenizer->vocabSize()) +
+                                                        " tokens, the model only " + Twine(vocabulary->second.asInt()));
+  source.tokenizer = std::move(*tokenizer);
+  return source;
+}
+
+} // namespace kiln

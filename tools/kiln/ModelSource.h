@@ -1,0 +1,25 @@
+//===- ModelSource.h - what `kiln run` and `kiln eval` work on --------------===//
+#pragma once
+
+#include "CommandLine.h"
+
+#include "ir/IR.h"
+#include "runtime/Tokenizer.h"
+#include "runtime/WeightSource.h"
+
+namespace kiln {
+
+/// A model ready to be evaluated by the reference executor.
+struct ModelSource {
+  std::unique_ptr<SourceManager> sources;
+  std::unique_ptr<Module> module; ///< fused, with @prefill, @decode and @score
+  std::shared_ptr<const WeightSource> weights;
+  std::optional<Tokenizer> tokenizer; ///< none where there is no vocabulary
+  std::string tokenizerDirectory;     ///< where one was looked for
+};
+
+/// Opens a plan (its IR), a .toml or a model directory, its weights and its vocabulary. Error: what these report; no
+/// weights to be found; a vocabulary that is larger than the model's.
+Expected<ModelSource> openModel(StringRef model, const WeightOptions &options);
+
+} // namespace kiln

@@ -23,3 +23,12 @@ target_link_libraries(kiln_utf8proc INTERFACE ${UTF8PROC_LIBRARY})
 find_package(CLI11 REQUIRED)
 add_library(kiln_cli11 INTERFACE)
 target_link_libraries(kiln_cli11 INTERFACE CLI11::CLI11)
+
+# NVRTC: its header at build time; the library is loaded when it is needed, from here or the library path.
+find_package(CUDAToolkit 13 REQUIRED)
+get_filename_component(KILN_NVRTC_FOLDER ${CUDA_nvrtc_LIBRARY} DIRECTORY)
+add_library(kiln_nvrtc INTERFACE)
+target_include_directories(kiln_nvrtc SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+target_compile_definitions(kiln_nvrtc INTERFACE
+  KILN_NVRTC_MAJOR=${CUDAToolkit_VERSION_MAJOR} KILN_NVRTC_FOLDER="${KILN_NVRTC_FOLDER}")
+target_link_libraries(kiln_nvrtc INTERFACE ${CMAKE_DL_LIBS})

@@ -112,10 +112,12 @@ const KernelFamily softmaxFamily = {
 // map
 //===----------------------------------------------------------------------===//
 
-/// Elements that the kernel visits: those of its result, or of the rows that it writes into a state.
-static Expr mapElementCount(const Op &op) {
-  const Op &first = *anchor(op);
-  return first.has(Trait::WritesState) ? first.operand(1)->type.elements() : first.result()->type.elements();
+/// The tensor whose elements the kernel visits: what a layout op moves, except that last_row and all others walk
+/// over their result.
+static const Type &walkedType(const Op &op) {
+  if (op.has(Trait::WritesState))
+    return op.operand(1)->type;
+  return op.has(Trait::Layout) && !op.is(OpKind::lastRow) ? op.operand(0)->type : op.result()->type;
 }
 
 static bool acceptsMap(const Op &op, const Target &) {
@@ -123,10 +125,10 @@ static bool acceptsMap(const Op &op, const Target &) {
 }
 
 static std::vector<Tile> mapConfigurations(const Op &op, const Target &) {
-  const Op &first = *anchor(op);
-  std::optional<int64_t> cols = first.result()->type.lastDim().asConstant();
-  // A mask's columns are keys, each with its own visibility.
-  int64_t vec = cols && !first.is(OpKind::causalMask) ? widestVector(*cols, 4) : 1;
+  // A vector must stay within a row of what is read and of what is written. A mask's columns are keys, each with its
+  // own visibility.
+  std::optional<int64_t> from = walkedType(op).lastDim().asConstant(), to = op.result()->type.lastDim().asConstant();
+  int64_t vec = from && to && !op.is(OpKind::causalMask) ? std::min(widestVector(*from, 4), widestVector(*to, 4)) : 1;
   std::vector<Tile> tiles;
   for (int64_t threads : {128, 256})
     for (int64_t unroll : {1, 2})
@@ -136,12 +138,12 @@ static std::vector<Tile> mapConfigurations(const Op &op, const Target &) {
 
 static Launch launchMap(const Op &op, const Tile &tile) {
   Expr perBlock(get(tile, "threads") * get(tile, "unroll") * get(tile, "vec"));
-  return {{ceilDiv(mapElementCount(op), perBlock), Expr(1), Expr(1)}, get(tile, "threads"), 0};
+  return {{ceilDiv(walkedType(op).elements(), perBlock), Expr(1), Expr(1)}, get(tile, "threads"), 0};
 }
 
 static double estimateMap(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   int64_t perBlock = get(tile, "threads") * get(tile, "unroll") * get(tile, "vec");
-  double blocks = std::ceil(static_cast<double>(valueAt(mapElementCount(op), dims)) / static_cast<double>(perBlock));
+  double blocks = std::ceil(static_cast<double>(valueAt(walkedType(op).elements(), dims)) / static_cast<double>(perBlock));
   return estimateStreaming(op, blocks, get(tile, "threads"), perBlock * 4, target, dims);
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/emulated/Report.h"
 #include "runtime/emulated/Scheduler.h"
+#include "runtime/emulated/SourceLine.h"
 
 namespace kiln {
 
@@ -14,6 +15,9 @@ void *Thread::staticShared(const void *tag, u64 bytes, u64 alignment, Site site)
   return owner->staticShared(*this, tag, bytes, alignment, site);
 }
 void *Thread::dynamicShared(u64 bytes, Site site) { return owner->dynamicShared(*this, bytes, site); }
+void Thread::checkAccess(const void *address, u64 bytes, bool isWrite, const void *code) {
+  owner->checkAccess(*this, address, bytes, isWrite, code);
+}
 void Thread::fail(const char *message, Site site) { owner->fail(nameThreads({this}) + ": " + message, site); }
 
 void Block::reset(Scheduler &newScheduler, const Launch &launch, EmulatedIndex index) {
@@ -233,6 +237,17 @@ void *Block::dynamicShared(Thread &thread, u64 bytes, Site site) {
                  shared.dynamic().size()),
          site);
   return shared.dynamic().data();
+}
+
+void Block::checkAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
+  std::optional<std::string> outside = shared.outside(address, bytes);
+  if (const EmulatedMemory *memory = scheduler->currentLaunch().memory; memory && !outside)
+    outside = memory->outside(address, bytes);
+  if (!outside)
+    return;
+  SourceLine line = sourceLineOf(code);
+  fail(formatv("{0} {1} {2} bytes {3}", nameThreads({&thread}), isWrite ? "writes" : "reads", bytes, *outside),
+       {line.file.empty() ? nullptr : line.file.c_str(), line.line});
 }
 
 } // namespace kiln

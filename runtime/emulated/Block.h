@@ -43,6 +43,7 @@ public:
   void pause(Site site) override;
   void *staticShared(const void *tag, u64 bytes, u64 alignment, Site site) override;
   void *dynamicShared(u64 bytes, Site site) override;
+  void checkAccess(const void *address, u64 bytes, bool isWrite, const void *code) override;
   [[noreturn]] void fail(const char *message, Site site) override;
 };
 
@@ -62,6 +63,7 @@ public:
   void pause(Thread &thread, Site site);
   void *staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site);
   void *dynamicShared(Thread &thread, u64 bytes, Site site);
+  void checkAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code);
 
   /// A thread's kernel has returned; records a failure if somebody waits for it.
   void finish(Thread &thread);

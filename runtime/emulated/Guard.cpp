@@ -31,6 +31,15 @@ GuardedMemory::GuardedMemory(void *space, size_t bytes, size_t alignment)
   forbidAccess(base + bytes, after);
 }
 
+std::optional<ptrdiff_t> GuardedMemory::outside(const void *address, size_t accessBytes) const {
+  ptrdiff_t at = static_cast<const char *>(address) - base;
+  ptrdiff_t end = at + static_cast<ptrdiff_t>(accessBytes);
+  if (at >= 0 && end <= static_cast<ptrdiff_t>(bytes))
+    return std::nullopt;
+  bool isNear = end > -static_cast<ptrdiff_t>(before) && at < static_cast<ptrdiff_t>(bytes + after);
+  return isNear ? std::optional(at) : std::nullopt;
+}
+
 void GuardedMemory::repair() {
   fillWords(base - before, before, guardWord);
   fillWords(base + bytes, after, guardWord);

@@ -38,6 +38,9 @@ public:
   /// front of the memory).
   std::optional<ptrdiff_t> damage() const;
 
+  /// Nothing if the access is inside the memory, or nowhere near it; else its offset from `data()`.
+  std::optional<ptrdiff_t> outside(const void *address, size_t accessBytes) const;
+
   /// Makes both guards whole again.
   void repair();
 

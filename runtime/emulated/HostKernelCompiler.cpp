@@ -1,5 +1,7 @@
 #include "runtime/emulated/HostKernelCompiler.h"
 
+#include "runtime/emulated/Program.h"
+#include "runtime/emulated/Sanitizer.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
 
@@ -22,6 +24,18 @@ static std::vector<std::string> compilerFlags() {
   return flags;
 }
 
+/// The flags that make the compiler call emulated_entry.cuh's functions before every access to memory.
+static std::vector<std::string> checkingFlags(StringRef compilerVersion) {
+  std::vector<std::string> flags = {"-DKILN_EMULATED_CHECKED", "-fsanitize=kernel-address"};
+  bool isClang = compilerVersion.contains("clang");
+  for (StringRef parameter :
+       {"asan-instrumentation-with-call-threshold=0", "asan-stack=0", "asan-globals=0"}) {
+    flags.push_back(isClang ? "-mllvm" : "--param");
+    flags.push_back((isClang ? "-" : "") + parameter.str());
+  }
+  return flags;
+}
+
 /// The full path of the compiler to use.
 static Expected<std::string> findCompiler(const std::string &wanted) {
   std::vector<std::string> candidates = {wanted};
@@ -40,31 +54,6 @@ static Expected<std::string> findCompiler(const std::string &wanted) {
     tried += (tried.empty() || candidate.empty() ? "" : ", ") + candidate;
   return makeError("expected a C++ compiler to run kernels without a GPU, found none (tried " + tried +
                    "; set CXX to one)");
-}
-
-namespace {
-/// What a program returned, and what it wrote to both of its outputs.
-struct Finished {
-  int status;
-  std::string output;
-};
-} // namespace
-
-static Expected<Finished> runProgram(StringRef program, ArrayRef<std::string> arguments) {
-  SmallString<128> outputPath;
-  if (std::error_code failure = fs::createTemporaryFile("kiln-compile", "txt", outputPath))
-    return makeError("cannot make a temporary file: " + failure.message());
-  auto removeOutput = llvm::make_scope_exit([&] { fs::remove(outputPath); });
-
-  SmallVector<StringRef, 32> words = {program};
-  words.append(arguments.begin(), arguments.end());
-  std::optional<StringRef> redirects[] = {StringRef(), StringRef(outputPath), StringRef(outputPath)};
-  std::string message;
-  int status = llvm::sys::ExecuteAndWait(program, words, std::nullopt, redirects, 0, 0, &message);
-  Expected<std::string> output = readFile(outputPath);
-  if (!output)
-    return output.takeError();
-  return Finished{status, message + *output};
 }
 
 /// The bytes of every template with its path, in the order of the paths.
@@ -103,6 +92,8 @@ Expected<HostKernelCompiler> HostKernelCompiler::create(Options options) {
     return version.takeError();
   if (version->status != 0)
     return makeFileError(result.compiler, "expected a C++ compiler, but --version fails: " + version->output);
+  if (options.checkAccesses && !hasAddressSanitizer)
+    llvm::append_range(result.flags, checkingFlags(version->output));
   Expected<std::string> templates = readTemplates(result.templates);
   if (!templates)
     return templates.takeError();
@@ -134,6 +125,10 @@ Error HostKernelCompiler::build(StringRef sourceName, StringRef sourcePath, Stri
   auto removeTemporary = llvm::make_scope_exit([&] { fs::remove(temporary); });
 
   std::vector<std::string> arguments = flags;
+  // The names of sources are no paths: without this, debug information would put them in the current directory.
+  SmallString<128> here;
+  if (!fs::current_path(here))
+    arguments.push_back(("-fdebug-prefix-map=" + here + "=.").str());
   arguments.insert(arguments.end(), {"-I", templates, "-o", temporary.str().str(), sourcePath.str()});
   Expected<Finished> finished = runProgram(compiler, arguments);
   if (!finished)

@@ -37,6 +37,9 @@ public:
     std::string templates; ///< the directory that has device/
     std::string cache;     ///< where results are kept; made when needed
     std::string compiler;  ///< path or name; empty: $CXX, or the first of c++, g++, clang++ on the path
+    /// Checks every access to memory, so that one outside an allocation is reported at its line, reads too. Several
+    /// times slower. A program built with AddressSanitizer does so anyway, and better.
+    bool checkAccesses = false;
   };
 
   /// Finds the compiler and reads the templates.

@@ -1,7 +1,7 @@
 //===- Launch.h - what is launched, and how ---------------------------------------===//
 #pragma once
 
-#include "support/ADT.h"
+#include "runtime/emulated/Memory.h"
 
 #include "device/emulated.cuh"
 
@@ -36,6 +36,7 @@ struct EmulatedKernel {
 /// One launch, as the schedulers of all cores see it. The pointers outlive it.
 struct Launch {
   const EmulatedKernel *kernel;
+  const EmulatedMemory *memory; ///< may be null
   Dim3 grid;
   uint32_t blockThreads;
   size_t dynamicSharedBytes;

@@ -36,7 +36,7 @@ Error EmulatedLauncher::launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 blo
   if (Error error = checkLaunch(kernel, grid, block, dynamicSharedBytes, args.size()))
     return error;
   SmallVector<void *, 16> arguments(args);
-  if (Error error = runBlocks({&kernel, grid, block.x, dynamicSharedBytes, arguments.data(), options}))
+  if (Error error = runBlocks({&kernel, memory, grid, block.x, dynamicSharedBytes, arguments.data(), options}))
     return error;
   if (memory)
     if (std::optional<std::string> damage = memory->takeDamage())

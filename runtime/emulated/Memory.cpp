@@ -34,12 +34,27 @@ void EmulatedMemory::free(void *memory) {
   allocations.erase(found);
 }
 
+std::string EmulatedMemory::describe(const Allocation &allocation, ptrdiff_t offset) {
+  return formatv("outside '{0}' ({1} bytes), at offset {2}", allocation.name, allocation.memory.size(), offset);
+}
+
+std::optional<std::string> EmulatedMemory::outside(const void *address, size_t bytes) const {
+  // The allocation that starts at or before the address, or the next one, whose front guard it may be in.
+  auto next = allocations.upper_bound(address);
+  if (next != allocations.begin())
+    if (auto at = std::prev(next)->second.memory.outside(address, bytes))
+      return describe(std::prev(next)->second, *at);
+  if (next != allocations.end())
+    if (auto at = next->second.memory.outside(address, bytes))
+      return describe(next->second, *at);
+  return std::nullopt;
+}
+
 std::optional<std::string> EmulatedMemory::takeDamage() {
   for (auto &[address, allocation] : allocations)
     if (std::optional<ptrdiff_t> at = allocation.memory.damage()) {
       allocation.memory.repair();
-      return formatv("wrote outside '{0}' ({1} bytes), at offset {2}", allocation.name, allocation.memory.size(), *at)
-          .str();
+      return "wrote " + describe(allocation, *at);
     }
   return std::nullopt;
 }

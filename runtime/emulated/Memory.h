@@ -20,6 +20,10 @@ public:
   /// Frees what `allocate` has returned.
   void free(void *memory);
 
+  /// A phrase about an access to the guards of an allocation; nothing about one inside, or elsewhere. May be asked by
+  /// several threads at once.
+  std::optional<std::string> outside(const void *address, size_t bytes) const;
+
   /// A sentence about an allocation whose guard was overwritten since it was made, if there is one. The guard is made
   /// whole again, so that every misdeed is reported once.
   std::optional<std::string> takeDamage();
@@ -30,9 +34,10 @@ private:
     void *space;
     GuardedMemory memory;
   };
+  static std::string describe(const Allocation &allocation, ptrdiff_t offset);
   void release(Allocation &allocation);
 
-  std::map<void *, Allocation> allocations; ///< by the address handed out
+  std::map<const void *, Allocation> allocations; ///< by the address handed out
 };
 
 } // namespace kiln

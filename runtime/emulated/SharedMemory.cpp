@@ -47,12 +47,22 @@ void *SharedMemory::variable(const void *tag, size_t bytes, size_t alignment) {
   return add(tag, bytes, std::max(alignment, leastAlignment));
 }
 
+std::string SharedMemory::describe(const Piece &piece, ptrdiff_t offset) {
+  return formatv("outside {0} shared memory ({1} bytes), at offset {2}", piece.tag ? "static" : "dynamic",
+                 piece.memory.size(), offset);
+}
+
 std::optional<std::string> SharedMemory::damage() const {
   for (const Piece &piece : pieces)
     if (std::optional<ptrdiff_t> at = piece.memory.damage())
-      return formatv("wrote outside {0} shared memory ({1} bytes), at offset {2}", piece.tag ? "static" : "dynamic",
-                     piece.memory.size(), *at)
-          .str();
+      return "wrote " + describe(piece, *at);
+  return std::nullopt;
+}
+
+std::optional<std::string> SharedMemory::outside(const void *address, size_t bytes) const {
+  for (const Piece &piece : pieces)
+    if (std::optional<ptrdiff_t> at = piece.memory.outside(address, bytes))
+      return describe(piece, *at);
   return std::nullopt;
 }
 

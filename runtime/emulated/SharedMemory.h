@@ -26,6 +26,10 @@ public:
   /// The variable `tag`, made at the first call; null if there is no room for it.
   void *variable(const void *tag, size_t bytes, size_t alignment);
 
+  /// A phrase about an access inside the space of shared memory that touches more than one variable; nothing about
+  /// an access elsewhere.
+  std::optional<std::string> outside(const void *address, size_t bytes) const;
+
   /// A sentence about a guard that was overwritten, if one was.
   std::optional<std::string> damage() const;
 
@@ -38,6 +42,7 @@ private:
     void operator()(void *space) const { std::free(space); }
   };
 
+  static std::string describe(const Piece &piece, ptrdiff_t offset);
   void clear();
   void *add(const void *tag, size_t bytes, size_t alignment);
 

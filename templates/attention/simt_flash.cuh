@@ -9,8 +9,9 @@
 // skipped, and only tiles that some query sees in part are masked. The next tile of keys or values travels
 // through registers while the current one is multiplied.
 //
-// Query t of row b stands at position(b) + t. Visible are keys 0 .. keys, with kCausal those up to the
-// query's position, with kWindow > 0 of these only the last kWindow. Sums and products are in a fixed order.
+// Query t of row b stands at position(b) + t. Visible are keys 0 .. keys, with kCausal only those up
+// to the query's position, with kWindow > 0 only the last kWindow of them. Sums and products are in a fixed
+// order.
 //
 // Launch: grid (ceildiv(queries, kTileQueries), heads, batch), block kThreads; the blocks with the most keys
 // first.
@@ -21,12 +22,14 @@
 // second product. Lane x of them has keys x, x + kLanesX, … of the scores and a like share of the head's
 // elements of the output.
 //
-// Shared memory (kSharedBytes; static up to 48 KB, dynamic beyond, then it is the launch's dynamic size), in
-// floats:
+// Shared memory, in bytes (kSimtFlashSharedBytes): 4 times
 //   (kTileQueries + kTileKeys) · (kHeadSize + 4) + kTileKeys · kHeadSize + kTileQueries · (kTileKeys + 4)
-// The pitches are odd multiples of 16 bytes: reads of 16 bytes in different rows do not meet in a bank.
-// Registers: kThreadQueries · (kTileKeys + kHeadSize) / kLanesX for scores and output, kTileKeys · kHeadSize
-// / kThreads for the tile under way; about 128 for 64 × 64 tiles of head size 64 and 256 threads.
+// Up to 48 KB it is static; beyond, all of it is the launch's dynamic shared memory. The pitches are odd
+// multiples of 16 bytes: reads of 16 bytes in neighbouring rows do not meet in a bank.
+//
+// Registers: kThreadQueries · (kTileKeys + kHeadSize) / kLanesX for scores and output, and for the tile under
+// way kTileKeys · kHeadSize / kThreads elements. Head size 64, queries × keys × threads: 32 × 32 × 128 takes
+// 96, 64 × 64 × 256 128 to 141, 64 × 32 × 128 168; head size 256, 32 × 16 × 128: 237.
 //
 // Config:
 //   kHeadSize       a multiple of 8, up to 256
@@ -35,6 +38,7 @@
 //   kThreads        a multiple of 32
 //   kCausal         keys behind the query are invisible
 //   kWindow         optional; 0 = none
+//
 // Position:  int operator()(int b) const                    position of the first query of row b
 // Score:     float operator()(float qk) const               what happens to a score before mask and softmax
 // Epilogue:  template <int V> void operator()(Vec<float, V> out, int b, int h, int t, int d) const
@@ -198,13 +202,14 @@ template <class Config, class T, class Score> struct SimtFlash {
     if (isWhole)
       return;
 #pragma unroll
-    for (int i = 0; i < kThreadQueries; ++i)
+    for (int i = 0; i < kThreadQueries; ++i) {
+      const int first = firstVisible(threadQuery + i), end = visibleEnd(threadQuery + i);
 #pragma unroll
       for (int j = 0; j < kThreadKeys; ++j) {
         const int k = firstKey + laneX + j * kLanesX;
-        if (k >= visibleEnd(threadQuery + i) || k < firstVisible(threadQuery + i))
-          scores[i][j] = -infinity();
+        scores[i][j] = k >= first && k < end ? scores[i][j] : -infinity();
       }
+    }
   }
 
   /// Turns the scores into weights, in shared memory, and scales what was summed under an older maximum.

@@ -17,8 +17,10 @@
 // online softmax and its elements of the output; groups are combined over the warp by shuffles and over the
 // warps through shared memory.
 //
-// Shared memory: kWarps · (kHeadSize + 4) · 4 bytes. Registers: for query, output, and the keys and values
-// under way (2 + kUnroll · 2 · sizeof(T) / 4) · kHeadSize / kLanesPerKey; 16 to 40 for head size 64.
+// Shared memory: kWarps · (kHeadSize + 4) · 4 + 16 bytes.
+//
+// Registers: (2 + 2 · kUnroll · sizeof(T) / 4) · kHeadSize / kLanesPerKey for query, output, and the keys and
+// values under way; 40 to 48 in all for head size 64 and kUnroll = 2.
 //
 // Workspace (global memory): SplitPart<kHeadSize> parts[batch][heads][splits], any contents, 16-byte aligned,
 // and u32 arrivals[batch][heads], zero before the first launch; the last block resets it, so that a graph can
@@ -29,6 +31,7 @@
 //   kChunk       keys of a block
 //   kWarps       warps of a block, up to 32
 //   kUnroll      keys of a group that are loaded together
+//
 // Position, Score, Epilogue: as for attention/simt_flash.cuh; position(b) ≥ 0 is the place of the query's own
 // key, and the epilogue's t is 0.
 //
@@ -57,10 +60,10 @@ template <int kHeadSize> struct alignas(16) SplitPart {
 };
 
 /// Bytes of the workspace's two arrays.
-constexpr i64 splitPartBytes(i64 batch, i64 heads, i64 splits, i64 headSize) {
+KILN_DEVICE constexpr i64 splitPartBytes(i64 batch, i64 heads, i64 splits, i64 headSize) {
   return batch * heads * splits * (headSize + 4) * i64(sizeof(float));
 }
-constexpr i64 splitArrivalBytes(i64 batch, i64 heads) {
+KILN_DEVICE constexpr i64 splitArrivalBytes(i64 batch, i64 heads) {
   return batch * heads * i64(sizeof(u32));
 }
 

@@ -45,6 +45,9 @@ public:
   /// The block's dynamic shared memory, of which at least `bytes` must have been asked for at the launch.
   virtual void *dynamicShared(u64 bytes, Site site) = 0;
 
+  /// Checks an access of a kernel that is compiled with checked accesses; `code` is where it stands in the library.
+  virtual void checkAccess(const void *address, u64 bytes, bool isWrite, const void *code) = 0;
+
   /// Ends the launch with an error at `site`.
   [[noreturn]] virtual void fail(const char *message, Site site) = 0;
 

@@ -27,3 +27,45 @@ template <class... Parameters> constexpr u32 emulatedParameters(void (*)(Paramet
 }
 
 } // namespace kiln
+
+#if defined(KILN_EMULATED_CHECKED)
+
+// The compiler calls these before every access to memory (-fsanitize=kernel-address, with calls in place of inline
+// checks, leaves it to the program to say what they do).
+namespace kiln {
+
+__attribute__((no_sanitize("kernel-address"), always_inline)) inline void
+emulatedCheck(u64 address, u64 bytes, bool isWrite, const void *code) {
+  emulatedThread->checkAccess(reinterpret_cast<const void *>(address), bytes, isWrite, code);
+}
+
+} // namespace kiln
+
+#define KILN_CHECK __attribute__((no_sanitize("kernel-address")))
+#define KILN_CHECK_SIZE(BYTES)                                                                                 \
+  KILN_CHECK void __asan_load##BYTES##_noabort(kiln::u64 address) {                                            \
+    kiln::emulatedCheck(address, BYTES, false, __builtin_return_address(0));                                   \
+  }                                                                                                            \
+  KILN_CHECK void __asan_store##BYTES##_noabort(kiln::u64 address) {                                           \
+    kiln::emulatedCheck(address, BYTES, true, __builtin_return_address(0));                                    \
+  }
+
+extern "C" {
+KILN_CHECK_SIZE(1)
+KILN_CHECK_SIZE(2)
+KILN_CHECK_SIZE(4)
+KILN_CHECK_SIZE(8)
+KILN_CHECK_SIZE(16)
+KILN_CHECK void __asan_loadN_noabort(kiln::u64 address, kiln::u64 bytes) {
+  kiln::emulatedCheck(address, bytes, false, __builtin_return_address(0));
+}
+KILN_CHECK void __asan_storeN_noabort(kiln::u64 address, kiln::u64 bytes) {
+  kiln::emulatedCheck(address, bytes, true, __builtin_return_address(0));
+}
+KILN_CHECK void __asan_handle_no_return() {}
+}
+
+#undef KILN_CHECK_SIZE
+#undef KILN_CHECK
+
+#endif

@@ -11,10 +11,10 @@
 //   kThreads    threads of a block
 //   kVec        elements of a call: 1, 2, 4 or 8
 //   kUnroll     vectors of a round
+//
 // Body:
-//   template <int V> void operator()(i64 index) const    elements index .. index + V, index a multiple of V;
-//   V is kVec, or 1
-//                                                        for the last count % kVec elements
+//   template <int V> void operator()(i64 index) const;
+//     Elements index .. index + V, index a multiple of V. V is kVec, or 1 for the last count % kVec elements.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

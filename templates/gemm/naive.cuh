@@ -6,8 +6,8 @@
 //
 // Launch: grid (ceildiv(cols, 32), ceildiv(rows, kThreads / 32), batch), block kThreads. A warp holds 32
 // neighbouring columns of one row: weight[depth, cols] is read coalesced, weight[cols, depth] is not.
-// Registers: about 32. Shared memory: none. A normalised input costs every thread two more passes over its
-// row.
+//
+// Registers: about 32. Shared memory: none. A normalised input costs a thread two more passes over its row.
 //
 // Config:
 //   kCols, kDepth        extents; 0 = given at run time

@@ -24,9 +24,12 @@
 // statistics. There are two buffers, and one barrier a step, where both fit in 48 KB; else one buffer and two
 // barriers. An operand that is contiguous along the depth is transposed on the way in; its rows are
 // XOR-swizzled in units of 4 by depth, which keeps these scattered stores and the 16-byte reads free of bank
-// conflicts without padding. Registers: kThreadRows · kThreadCols sums, kThreadRows + kThreadCols operands,
-// and the share of the next tile, (kTileRows + kTileCols) · kTileDepth / kThreads. 8 × 8 at 64 × 64 × 16 or
-// 128 × 128 × 8 stays below 128 registers.
+// conflicts without padding.
+//
+// Registers: kThreadRows · kThreadCols sums, kThreadRows + kThreadCols operands, and the share of the next
+// tile, (kTileRows + kTileCols) · kTileDepth / kThreads. 4 × 4 at 64 × 64 × 16 takes 64, 8 × 8 at
+// 128 × 128 × 8 125, 16 × 8 at 128 × 128 × 16 240 registers; no configuration spills where loads are vectors.
+// An odd extent makes them scalar: four times the loads and addresses in flight, so small tiles are better.
 //
 // Edges: rows and columns past the end are read from the last row or column instead, so that the loop has no
 // guard, and are dropped before the epilogue. Only a depth that kTileDepth does not divide costs a test in
@@ -38,18 +41,22 @@
 //   kTileRows, kTileCols        multiples of 32
 //   kTileDepth                  8, 16 or 32
 //   kThreadRows, kThreadCols    multiples of 4 that divide the tile into a power of two of threads
-//   kSkipAboveDiagonal          optional, true: outputs with col > row are not wanted; tiles without others
-//   do nothing kInputLowerTriangular       optional, true: A[row, k] is 0 for k > row and is not read beyond
-//   the tile's last row
+//   kSkipAboveDiagonal          optional: outputs with col > row are not wanted, tiles of nothing else are
+//   left kInputLowerTriangular       optional: A[row, k] is 0 for k > row, and not read beyond a tile's last
+//   row
+//
 // Input:
-//   static constexpr bool kNormalizes
-//   template <int V> Vec<float, V> load(int row, int k) const                    pure; row < rows, k + V <=
-//   depth template <int V> Vec<float, V> normalize(Vec<float, V>, RowStatistics, int k) const   where
-//   kNormalizes, with kEps
+//   static constexpr bool kNormalizes;
+//   template <int V> Vec<float, V> load(int row, int k) const;
+//     A[row, k .. k + V), row < rows, k + V <= depth. Called any number of times: it must not write.
+//   static constexpr float kEps;                                              where kNormalizes
+//   template <int V> Vec<float, V> normalize(Vec<float, V> x, RowStatistics s, int k) const;   likewise
+//
 // Epilogue:
-//   template <int V> void operator()(Vec<float, V> product, int row, int col) const   each in-range output
-//   once
-// V is the widest power of two up to 4 that divides the constant extent the vector runs along.
+//   template <int V> void operator()(Vec<float, V> product, int row, int col) const;
+//     Columns col .. col + V of a row, each output once.
+//
+// V is the widest power of two up to 4 that divides the constant extent along which the vector runs.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

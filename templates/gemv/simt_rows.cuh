@@ -17,10 +17,12 @@
 // sums. They are reduced over the lanes by halving: at each exchange a lane gives half of its rows away, so
 // that it ends with one row's sums; then one lane a row calls the epilogue with the kColsPerWarp columns.
 //
-// Shared memory: kRows · kChunk · 4 bytes, kChunk the part of the depth that is staged at once: the whole
-// depth where it fits in kSharedBytes. V = 8 (16-bit weights) reads its row elements in two halves, stored
-// apart, which keeps 16-byte reads free of bank conflicts. Registers: 2 · kColsPerWarp · kUnroll · 4 for the
-// weights of this and the next step, and kRows · kColsPerWarp sums.
+// Shared memory: (kRows · kChunk + 2 · kRows) · 4 bytes, kChunk the part of the depth that is staged at once:
+// all of it where it fits in 48 KB. With V = 8 (16-bit weights) a lane reads its row elements in two halves,
+// which are stored apart so that neighbouring lanes read neighbouring 16 bytes, without bank conflicts.
+//
+// Registers: 2 · kColsPerWarp · kUnroll · 4 for the weights of this stage and the next, kRows · kColsPerWarp
+// sums, (kColsPerWarp + 1) · V operands: 62 for 1 × 2, 124 for 8 × 4 (kRows × kColsPerWarp) in bf16.
 //
 // Config:
 //   kCols, kDepth      extents, constant

@@ -11,19 +11,21 @@
 // Which thread holds what: thread i of a row's kRowThreads has its vectors i, i + kRowThreads, …: up to 64
 // elements a thread in registers, otherwise the same elements in shared memory (4 · kCols bytes a row of the
 // block). kRowThreads = 1, the lowest rung of the ladder, holds nothing: it calls Input three times an
-// element, which then must not write.
+// element, which then must not write over what it reads.
 //
 // Config:
 //   kCols         length of a row
 //   kThreads      threads of a block, a multiple of 32
 //   kRowThreads   threads of a row: 1, 32 (a warp) or kThreads (the block)
 //   kVec          elements of an access: 1, 2, 4 or 8, a divisor of kCols
+//
 // Input:
-//   static constexpr float kEps
-//   template <int V> Vec<float, V> load(int row, int col) const
-//   template <int V> Vec<float, V> normalize(Vec<float, V>, RowStatistics, int col) const
+//   static constexpr float kEps;
+//   template <int V> Vec<float, V> load(int row, int col) const;
+//   template <int V> Vec<float, V> normalize(Vec<float, V> x, RowStatistics s, int col) const;
+//
 // Epilogue:
-//   template <int V> void operator()(Vec<float, V> normalized, int row, int col) const
+//   template <int V> void operator()(Vec<float, V> normalized, int row, int col) const;
 //
 //===----------------------------------------------------------------------===//
 #pragma once

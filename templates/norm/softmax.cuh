@@ -6,6 +6,7 @@
 // times (largest; sum; result).
 //
 // Launch: grid ceildiv(rows, kThreads / kRowThreads), block kThreads.
+//
 // Thread i of a row's kRowThreads has its vectors i, i + kRowThreads, …, of which it holds one at a time.
 // About 32 registers; shared memory only for the reductions where a row has a block.
 //
@@ -14,12 +15,15 @@
 //   kRowThreads   threads of a row: 1, 32 (a warp) or kThreads (the block)
 //   kVec          elements of an access: 1, 2, 4 or 8; `cols` must be a multiple of it
 //   kOnline       two passes rather than three
+//
 // Input:
-//   template <int V> Vec<float, V> load(int row, int col) const
-//   int visible(int row) const      optional: columns from there on are masked, and are not read
+//   template <int V> Vec<float, V> load(int row, int col) const;
+//   int visible(int row) const;
+//     Optional: columns from there on are masked, and are not read but for the rest of a vector.
+//
 // Epilogue:
-//   template <int V> void operator()(Vec<float, V> probability, int row, int col) const     also for masked
-//   columns
+//   template <int V> void operator()(Vec<float, V> probability, int row, int col) const;
+//     Every column, the masked ones too.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -4,8 +4,8 @@
 
 namespace kiln {
 
-HostKernelCompiler testCompiler() {
-  return cantFail(HostKernelCompiler::create({KILN_TEMPLATES, KILN_TEST_CACHE, ""}));
+HostKernelCompiler testCompiler(bool checkAccesses) {
+  return cantFail(HostKernelCompiler::create({KILN_TEMPLATES, KILN_TEST_CACHE, "", checkAccesses}));
 }
 
 std::string kernelText(StringRef name) {
@@ -23,12 +23,12 @@ static std::vector<std::string> kernelNames(StringRef text) {
   return names;
 }
 
-const KernelLibrary &kernelLibrary(StringRef name) {
-  static std::map<std::string, std::unique_ptr<KernelLibrary>> libraries;
-  std::unique_ptr<KernelLibrary> &library = libraries[name.str()];
+const KernelLibrary &kernelLibrary(StringRef name, bool checkAccesses) {
+  static std::map<std::pair<std::string, bool>, std::unique_ptr<KernelLibrary>> libraries;
+  std::unique_ptr<KernelLibrary> &library = libraries[{name.str(), checkAccesses}];
   if (!library) {
     std::string text = kernelText(name);
-    library = cantFail(testCompiler().compile((name + ".cu").str(), text, kernelNames(text)));
+    library = cantFail(testCompiler(checkAccesses).compile((name + ".cu").str(), text, kernelNames(text)));
   }
   return *library;
 }

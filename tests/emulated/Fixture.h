@@ -10,13 +10,13 @@
 namespace kiln {
 
 /// A compiler with the project's templates, and a cache that the tests' runs share.
-HostKernelCompiler testCompiler();
+HostKernelCompiler testCompiler(bool checkAccesses = false);
 
 /// The text of kernels/NAME.cu.
 std::string kernelText(StringRef name);
 
 /// kernels/NAME.cu compiled, with every kernel in it; compiled once a program.
-const KernelLibrary &kernelLibrary(StringRef name);
+const KernelLibrary &kernelLibrary(StringRef name, bool checkAccesses = false);
 
 /// The diagnostics of an error, printed.
 std::string printed(Error error);

@@ -24,8 +24,8 @@ struct Tensor {
   StringRef bytes() const { return {static_cast<const char *>(data), size * dtypeSize(type)}; }
 };
 
-/// Launches kernels on random data: the seed is the test's name, so that every test has data of its own, the same in
-/// every run.
+/// Launches kernels on random data: the seed is the test's name, so that every test has data of its own, the
+/// same in every run.
 class KernelTest : public testing::Test {
 protected:
   KernelTest();
@@ -37,15 +37,16 @@ protected:
   Tensor zeros(DType type, size_t size);
   Tensor integers(ArrayRef<int> values);
 
-  /// Compiles the variant and runs it under several schedules. Expects that every launch succeeds and leaves the
-  /// same bits in `outputs`, which are poisoned before each. Arguments are tensors and numbers.
+  /// Compiles the variant and runs it under several schedules. Expects that every launch succeeds and leaves
+  /// the same bits in `outputs`, which are poisoned before each. Arguments are tensors and numbers.
   template <class... Args>
   void run(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes, std::vector<Tensor> outputs,
            Args... args) {
     launch(variant, grid, block, dynamicSharedBytes, outputs, {argument(args)...});
   }
 
-  /// Expects |output − expected| to be at most `tolerance` times the magnitude, plus the rounding of the output's type.
+  /// Expects |output − expected| to be at most `tolerance` times the magnitude, plus the rounding of the
+  /// output's type.
   static void expectClose(const Tensor &output, const Expectation &expected, double tolerance = 1e-6);
 
 private:
@@ -61,6 +62,8 @@ private:
 };
 
 /// ceil(a / b).
-inline uint32_t ceilDivide(int a, int b) { return static_cast<uint32_t>((a + b - 1) / b); }
+inline uint32_t ceilDivide(int a, int b) {
+  return static_cast<uint32_t>((a + b - 1) / b);
+}
 
 } // namespace kiln

@@ -5,7 +5,8 @@
 
 namespace kiln {
 
-Expectation matmul(ArrayRef<double> a, ArrayRef<double> weight, int rows, int cols, int depth, bool transposed) {
+Expectation matmul(ArrayRef<double> a, ArrayRef<double> weight, int rows, int cols, int depth,
+                   bool transposed) {
   Expectation out(static_cast<size_t>(rows) * cols);
   for (int row = 0; row < rows; ++row)
     for (int col = 0; col < cols; ++col)
@@ -26,7 +27,8 @@ Expectation layerNorm(ArrayRef<double> x, ArrayRef<double> weight, ArrayRef<doub
     const double rstd = 1 / std::sqrt(variance + 1e-5);
     for (size_t c = 0; c < cols; ++c) {
       out.values[row + c] = (x[row + c] - mean) * rstd * weight[c] + bias[c];
-      out.magnitudes[row + c] = (std::abs(x[row + c]) + std::abs(mean)) * rstd * std::abs(weight[c]) + std::abs(bias[c]);
+      out.magnitudes[row + c] =
+          (std::abs(x[row + c]) + std::abs(mean)) * rstd * std::abs(weight[c]) + std::abs(bias[c]);
     }
   }
   return out;
@@ -42,8 +44,12 @@ void addElements(Expectation &x, ArrayRef<double> y) {
     x.add(i, y[i]);
 }
 
-double geluTanh(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
-double geluErf(double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
+double geluTanh(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+double geluErf(double x) {
+  return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+}
 
 void apply(Expectation &x, function_ref<double(double)> f) {
   for (double &value : x.values)

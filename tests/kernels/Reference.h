@@ -1,7 +1,8 @@
 //===- Reference.h - what kernels should compute, in double ---------------------===//
 //
-// Every function returns, beside the values, the size of what was added up to get them: Σ |a||b| of a product. Rounding errors
-// of a sum are proportional to that and not to its result, so a test allows a multiple of it.
+// Every function returns, beside the values, the size of what was added up to get them: Σ |a||b| of a
+// product. Rounding errors of a sum are proportional to that and not to its result, so a test allows a
+// multiple of it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -24,7 +25,8 @@ struct Expectation {
 };
 
 /// a[rows, depth] · weight, which is [cols, depth] if `transposed`, else [depth, cols].
-Expectation matmul(ArrayRef<double> a, ArrayRef<double> weight, int rows, int cols, int depth, bool transposed);
+Expectation matmul(ArrayRef<double> a, ArrayRef<double> weight, int rows, int cols, int depth,
+                   bool transposed);
 
 /// Layer normalisation of rows of `weight.size()` elements, eps 1e-5.
 Expectation layerNorm(ArrayRef<double> x, ArrayRef<double> weight, ArrayRef<double> bias);

@@ -1,7 +1,7 @@
 //===- Variant.h - a kernel of these tests with other constants -----------------===//
 //
-// Each .cu file beside the tests is one kernel in the style of the code generator, and stands for a family: a test replaces
-// constants of its Config, and its element type, as the generator would write them.
+// Each .cu file beside the tests is one kernel in the style of the code generator, and stands for a family: a
+// test replaces constants of its Config, and its element type, as the generator would write them.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,8 +12,8 @@ namespace kiln {
 
 class Variant {
 public:
-  /// Kernel `name` of FOLDER/NAME.cu, where `constants` says what differs: `{"kCols", "96"}`. Every constant must be
-  /// one of the file's Config.
+  /// Kernel `name` of FOLDER/NAME.cu, where `constants` says what differs: `{"kCols", "96"}`. Every constant
+  /// must be one of the file's Config.
   Variant(StringRef folder, StringRef name, DType element, std::map<std::string, std::string> constants = {});
 
   const std::string &name() const { return kernel; }

@@ -56,19 +56,30 @@ extern "C" __global__ void misaligned_store(bf16 *out) {
 extern "C" __global__ void shared_overrun(float *out) {
   float(&slots)[64] = sharedStorage<float[64]>();
   syncThreads(); // here: shared_overrun before
-  slots[threadIndex() + 1] = 1.0f;
+  slots[threadIndex() + 1] = 1.0f; // here: shared_overrun
   syncThreads(); // here: shared_overrun after
   out[threadIndex()] = slots[threadIndex()];
 }
 
 extern "C" __global__ void dynamic_shared_overrun(float *out) {
   float *slots = &dynamicShared<float>();
-  syncThreads(); // here: dynamic_shared_overrun
-  slots[threadIndex() + 1] = out[threadIndex()];
+  syncThreads(); // here: dynamic_shared_overrun before
+  slots[threadIndex() + 1] = out[threadIndex()]; // here: dynamic_shared_overrun
 }
 
 extern "C" __global__ void global_overrun(float *out) {
   out[blockIndexX() * blockThreads() + threadIndex() + 1] = 1.0f; // here: global_overrun
+}
+
+extern "C" __global__ void shared_overread(float *out) {
+  float(&slots)[64] = sharedStorage<float[64]>();
+  slots[threadIndex()] = 1.0f;
+  syncThreads();
+  out[threadIndex()] = slots[threadIndex() + 1]; // here: shared_overread
+}
+
+extern "C" __global__ void global_overread(float *out) {
+  out[threadIndex()] = out[threadIndex() + 1]; // here: global_overread
 }
 
 extern "C" __global__ void global_underrun(float *out) {

@@ -19,7 +19,9 @@ static Constants tile(int rows, int cols, int depth, int threadRows, int threadC
 }
 
 std::vector<MatmulCase> tiledCases() {
-  auto make = [](DType type, Constants constants) { return kernel("layernorm_matmul_bias_gelu", type, constants); };
+  auto make = [](DType type, Constants constants) {
+    return kernel("layernorm_matmul_bias_gelu", type, constants);
+  };
   return {
       {make(DType::F32, {}), 70},
       {make(DType::F32, tile(32, 32, 8, 4, 4)), 1},
@@ -59,9 +61,9 @@ std::vector<MatmulCase> fewRowsCases() {
                    {"kUnroll", std::to_string(unroll)}});
   };
   return {
-      {make(DType::F32, 768, 1, 4, 1, 1), 1},   {make(DType::BF16, 768, 1, 4, 2, 3), 2},
-      {make(DType::BF16, 776, 4, 2, 8, 1), 7},  {make(DType::F16, 300, 8, 8, 4, 2), 9},
-      {make(DType::F32, 33, 2, 1, 8, 1), 3},    {make(DType::BF16, 1600, 16, 2, 2, 2), 16}, // several chunks
+      {make(DType::F32, 768, 1, 4, 1, 1), 1},  {make(DType::BF16, 768, 1, 4, 2, 3), 2},
+      {make(DType::BF16, 776, 4, 2, 8, 1), 7}, {make(DType::F16, 300, 8, 8, 4, 2), 9},
+      {make(DType::F32, 33, 2, 1, 8, 1), 3},   {make(DType::BF16, 1600, 16, 2, 2, 2), 16}, // several chunks
       {make(DType::F32, 6400, 2, 4, 2, 1), 2},
   };
 }
@@ -81,7 +83,8 @@ std::vector<Variant> valuesCases() {
 }
 
 std::vector<AttentionCase> flashCases() {
-  auto make = [](DType type, int headSize, int queries, int keys, int threads, bool causal = true, int window = 0) {
+  auto make = [](DType type, int headSize, int queries, int keys, int threads, bool causal = true,
+                 int window = 0) {
     return kernel("flash_attention", type,
                   {{"kHeadSize", std::to_string(headSize)},
                    {"kTileQueries", std::to_string(queries)},
@@ -136,9 +139,9 @@ std::vector<RowsCase> layerNormCases() {
                     {{"kCols", std::to_string(cols)}});
   };
   return {
-      make(DType::F32, 9, 768, 128, 32, 4),   make(DType::BF16, 3, 768, 256, 256, 8),
+      make(DType::F32, 9, 768, 128, 32, 4), make(DType::BF16, 3, 768, 256, 256, 8),
       make(DType::F32, 3, 2400, 64, 32, 4), // in shared memory
-      make(DType::F32, 70, 100, 64, 1, 4),    make(DType::F16, 3, 37, 64, 32, 1),
+      make(DType::F32, 70, 100, 64, 1, 4),  make(DType::F16, 3, 37, 64, 32, 1),
       make(DType::F32, 2, 6400, 64, 64, 8), // in shared memory
       make(DType::F32, 3, 33, 32, 32, 1),
   };
@@ -171,7 +174,9 @@ std::vector<RowsCase> maskedSoftmaxCases() {
 std::vector<RowsCase> mapCases() {
   auto make = [](DType type, int cols, int vec, int unroll) {
     return kernel("bias_gelu", type,
-                  {{"kCols", std::to_string(cols)}, {"kVec", std::to_string(vec)}, {"kUnroll", std::to_string(unroll)}});
+                  {{"kCols", std::to_string(cols)},
+                   {"kVec", std::to_string(vec)},
+                   {"kUnroll", std::to_string(unroll)}});
   };
   return {
       {make(DType::F32, 96, 4, 1), 21, 96},

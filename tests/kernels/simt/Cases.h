@@ -1,7 +1,7 @@
 //===- Cases.h - the configurations of the simt family that are tested ------------===//
 //
-// One list for the tests that run them on the CPU and for the one that compiles them for GPUs. Extents are ragged on purpose;
-// between them the cases take every branch that the templates choose at compile time.
+// One list for the tests that run them on the CPU and for the one that compiles them for GPUs. Extents are
+// ragged on purpose; between them the cases take every branch that the templates choose at compile time.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -46,9 +46,17 @@ std::vector<RowsCase> mapCases();
 std::vector<Variant> allSimtKernels();
 
 /// Lets googletest name a case.
-inline void PrintTo(const MatmulCase &c, std::ostream *os) { *os << c.kernel.label() << ", " << c.rows << " rows"; }
-inline void PrintTo(const AttentionCase &c, std::ostream *os) { *os << c.kernel.label() << ", " << c.queries << " queries"; }
-inline void PrintTo(const RowsCase &c, std::ostream *os) { *os << c.kernel.label() << ", " << c.rows << " x " << c.cols; }
-inline void PrintTo(const Variant &kernel, std::ostream *os) { *os << kernel.label(); }
+inline void PrintTo(const MatmulCase &c, std::ostream *os) {
+  *os << c.kernel.label() << ", " << c.rows << " rows";
+}
+inline void PrintTo(const AttentionCase &c, std::ostream *os) {
+  *os << c.kernel.label() << ", " << c.queries << " queries";
+}
+inline void PrintTo(const RowsCase &c, std::ostream *os) {
+  *os << c.kernel.label() << ", " << c.rows << " x " << c.cols;
+}
+inline void PrintTo(const Variant &kernel, std::ostream *os) {
+  *os << kernel.label();
+}
 
 } // namespace kiln

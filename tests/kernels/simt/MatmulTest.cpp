@@ -26,7 +26,9 @@ protected:
     return expected;
   }
 
-  Dim3 tiles() const { return {ceilDivide(cols, kernel["kTileCols"]), ceilDivide(rows, kernel["kTileRows"])}; }
+  Dim3 tiles() const {
+    return {ceilDivide(cols, kernel["kTileCols"]), ceilDivide(rows, kernel["kTileRows"])};
+  }
   int tileThreads() const {
     return kernel["kTileRows"] / kernel["kThreadRows"] * (kernel["kTileCols"] / kernel["kThreadCols"]);
   }
@@ -60,8 +62,9 @@ INSTANTIATE_TEST_SUITE_P(Kernels, FewRows, testing::ValuesIn(fewRowsCases()));
 using TiledUntransposed = MatmulTest;
 TEST_P(TiledUntransposed, MultipliesAndAdds) {
   const size_t size = static_cast<size_t>(rows) * cols;
-  Tensor x = random(type, static_cast<size_t>(rows) * depth), weight = random(type, static_cast<size_t>(depth) * cols),
-         bias = random(type, cols), skip = random(type, size);
+  Tensor x = random(type, static_cast<size_t>(rows) * depth),
+         weight = random(type, static_cast<size_t>(depth) * cols), bias = random(type, cols),
+         skip = random(type, size);
   run(kernel, tiles(), tileThreads(), 0, {out}, x, weight, bias, skip, out, rows);
   Expectation expected = matmul(x.values(), weight.values(), rows, cols, depth, /*transposed=*/false);
   addBias(expected, bias.values());
@@ -70,7 +73,8 @@ TEST_P(TiledUntransposed, MultipliesAndAdds) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, TiledUntransposed, testing::ValuesIn(residualCases()));
 
-/// The products of unfused attention: an extent is known at run time, and the triangle above the diagonal is left out.
+/// The products of unfused attention: an extent is known at run time, and the triangle above the diagonal is
+/// left out.
 class BatchedTest : public KernelTest, public testing::WithParamInterface<Variant> {
 protected:
   const Variant &kernel = GetParam();
@@ -91,20 +95,23 @@ protected:
 using Scores = BatchedTest;
 TEST_P(Scores, AreComputedUpToTheDiagonal) {
   const int headSize = kernel["kDepth"];
-  const size_t operand = static_cast<size_t>(tokens) * headSize, square = static_cast<size_t>(tokens) * tokens;
-  Tensor q = random(type, heads * operand), k = random(type, heads * operand), out = output(type, heads * square);
+  const size_t operand = static_cast<size_t>(tokens) * headSize,
+               square = static_cast<size_t>(tokens) * tokens;
+  Tensor q = random(type, heads * operand), k = random(type, heads * operand),
+         out = output(type, heads * square);
   run(kernel, tiles(tokens), tileThreads(), 0, {out}, q, k, out, tokens);
 
   const std::vector<double> queries = q.values(), keys = k.values();
   const int tileRows = kernel["kTileRows"], tileCols = kernel["kTileCols"];
   size_t unwritten = 0;
   for (int h = 0; h < heads; ++h) {
-    const Expectation all =
-        matmul(head(queries, h, operand), head(keys, h, operand), tokens, tokens, headSize, /*transposed=*/true);
+    const Expectation all = matmul(head(queries, h, operand), head(keys, h, operand), tokens, tokens,
+                                   headSize, /*transposed=*/true);
     for (int row = 0; row < tokens; ++row)
       for (int col = 0; col < tokens; ++col) {
         const size_t at = row * tokens + col;
-        const double got = out[h * square + at], allowed = 1e-6 * all.magnitudes[at] + 4e-3 * std::abs(all.values[at]);
+        const double got = out[h * square + at],
+                     allowed = 1e-6 * all.magnitudes[at] + 4e-3 * std::abs(all.values[at]);
         const int lastRow = std::min((row / tileRows + 1) * tileRows, tokens) - 1;
         if (col / tileCols * tileCols > lastRow)
           unwritten += std::isnan(got);
@@ -119,8 +126,10 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Scores, testing::ValuesIn(scoresCases()));
 using Values = BatchedTest;
 TEST_P(Values, IgnoreWhatIsAboveTheDiagonalTile) {
   const int headSize = kernel["kCols"], tileRows = kernel["kTileRows"];
-  const size_t operand = static_cast<size_t>(tokens) * headSize, square = static_cast<size_t>(tokens) * tokens;
-  Tensor p = random(type, heads * square), v = random(type, heads * operand), out = output(type, heads * operand);
+  const size_t operand = static_cast<size_t>(tokens) * headSize,
+               square = static_cast<size_t>(tokens) * tokens;
+  Tensor p = random(type, heads * square), v = random(type, heads * operand),
+         out = output(type, heads * operand);
   for (int row = 0; row < heads * tokens; ++row)
     for (int col = row % tokens + 1; col < tokens; ++col)
       p.set(static_cast<size_t>(row) * tokens + col, col / tileRows > row % tokens / tileRows ? NAN : 0);
@@ -132,8 +141,9 @@ TEST_P(Values, IgnoreWhatIsAboveTheDiagonalTile) {
   const std::vector<double> values = v.values();
   Expectation expected(out.size);
   for (int h = 0; h < heads; ++h) {
-    const Expectation one = matmul(head(probabilities, h, square), head(values, h, operand), tokens, headSize, tokens,
-                                   /*transposed=*/false);
+    const Expectation one =
+        matmul(head(probabilities, h, square), head(values, h, operand), tokens, headSize, tokens,
+               /*transposed=*/false);
     std::copy(one.values.begin(), one.values.end(), expected.values.begin() + h * operand);
     std::copy(one.magnitudes.begin(), one.magnitudes.end(), expected.magnitudes.begin() + h * operand);
   }

@@ -21,9 +21,11 @@ protected:
 using LayerNormRows = RowsTest;
 TEST_P(LayerNormRows, AddsStoresAndNormalizes) {
   // A mean far from zero is what E[x²] − E[x]² would not survive.
-  Tensor x = random(type, size, 8), skip = random(type, size, 8), weight = random(type, cols), bias = random(type, cols);
+  Tensor x = random(type, size, 8), skip = random(type, size, 8), weight = random(type, cols),
+         bias = random(type, cols);
   Tensor total = output(type, size), out = output(type, size);
-  run(kernel, {blocksFor(rows)}, kernel["kThreads"], 0, {total, out}, x, skip, weight, bias, total, out, rows);
+  run(kernel, {blocksFor(rows)}, kernel["kThreads"], 0, {total, out}, x, skip, weight, bias, total, out,
+      rows);
 
   Expectation sum(size);
   addElements(sum, x.values());

@@ -1,8 +1,8 @@
 // bias_gelu: what follows a library's matrix product
 //   %add = add %mm, %b_fc
 //   %act = gelu %add {approx = erf}
-#include "elementwise/map.cuh"
 #include "device/math.cuh"
+#include "elementwise/map.cuh"
 using namespace kiln;
 using Element = float;
 struct Config {

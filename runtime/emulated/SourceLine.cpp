@@ -1,0 +1,42 @@
+#include "runtime/emulated/SourceLine.h"
+
+#include "runtime/emulated/Program.h"
+
+#include <dlfcn.h>
+
+namespace kiln {
+
+SourceLine sourceLineOf(const void *code) {
+  Dl_info library;
+  if (!dladdr(code, &library))
+    return {};
+  llvm::ErrorOr<std::string> tool = llvm::sys::findProgramByName("addr2line");
+  if (!tool)
+    return {};
+  // One byte back: the return address may be on the next line already.
+  uint64_t offset = static_cast<const char *>(code) - static_cast<const char *>(library.dli_fbase) - 1;
+  Expected<Finished> finished =
+      runProgram(*tool, {"-i", "-e", library.dli_fname, "0x" + llvm::utohexstr(offset)});
+  if (!finished) {
+    llvm::consumeError(finished.takeError());
+    return {};
+  }
+  // `FILE:LINE`, perhaps followed by ` (discriminator N)`: a line for each function inlined, the innermost first.
+  SmallVector<StringRef, 8> frames;
+  StringRef(finished->output).split(frames, '\n', -1, /*KeepEmpty=*/false);
+  SourceLine result;
+  for (StringRef frame : frames) {
+    auto [file, line] = frame.split(" (").first.rsplit(':');
+    SmallString<128> name(file);
+    llvm::sys::path::remove_dots(name);
+    SourceLine found = {name.str().str(), 0};
+    if (line.getAsInteger(10, found.line))
+      continue;
+    result = found;
+    if (!file.contains("/device/"))
+      break;
+  }
+  return result;
+}
+
+} // namespace kiln

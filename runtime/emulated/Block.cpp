@@ -232,14 +232,16 @@ void *Block::staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignm
 }
 
 void *Block::dynamicShared(Thread &thread, u64 bytes, Site site) {
-  if (shared.dynamic().size() < bytes)
+  if (shared.dynamicBytes() < bytes)
     fail(formatv("expected a launch with at least {0} bytes of dynamic shared memory, got {1}", bytes,
-                 shared.dynamic().size()),
+                 shared.dynamicBytes()),
          site);
-  return shared.dynamic().data();
+  return shared.dynamicData();
 }
 
 void Block::checkAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
+  if (thread.runner->fiber.contains(address))
+    return;
   std::optional<std::string> outside = shared.outside(address, bytes);
   if (const EmulatedMemory *memory = scheduler->currentLaunch().memory; memory && !outside)
     outside = memory->outside(address, bytes);

@@ -18,6 +18,10 @@ size_t FiberStacks::stackBytes() { return hasAddressSanitizer ? 256 << 10 : 64 <
 /// Below every stack, as much again stays unused: an overflow ends there, hurts nobody and is reported.
 static size_t strideBytes() { return 2 * FiberStacks::stackBytes(); }
 
+/// Stacks start at different places modulo a page: at the same place, all of a block's threads would compete for the same
+/// few lines of the cache at every switch. An odd number of lines, so that all are used.
+static constexpr size_t stackShift = 5 * 64;
+
 static size_t slabBytes() { return stacksPerSlab * strideBytes(); }
 
 void *FiberStacks::take() {
@@ -29,7 +33,8 @@ void *FiberStacks::take() {
     slabs.push_back({base, 0});
   }
   Slab &slab = slabs.back();
-  return static_cast<char *>(slab.base) + slab.used++ * strideBytes() + stackBytes();
+  char *stack = static_cast<char *>(slab.base) + slab.used * strideBytes() + stackBytes();
+  return stack - slab.used++ * stackShift;
 }
 
 FiberStacks::~FiberStacks() {
@@ -75,6 +80,10 @@ void Fiber::suspend() {
   beforeSwitch(&insideFrames, outsideStack, outsideBytes);
   outside = std::move(outside).resume();
   enterFromResume();
+}
+
+bool Fiber::contains(const void *address) const {
+  return address >= stack && address < static_cast<char *>(stack) + FiberStacks::stackBytes();
 }
 
 bool Fiber::isStackIntact() const { return *static_cast<const uint64_t *>(stack) == stackMark; }

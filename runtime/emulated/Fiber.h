@@ -15,7 +15,7 @@ namespace kiln {
 
 /// Hands out stacks of one size. They come from large mappings that are given memory by the system when they are
 /// first written, and are never returned before the pool dies. Guard pages would be a mapping each, and the threads of
-/// a large cooperative grid would exceed the system's limit on those: an overflow is found by Fiber::isStackIntact.
+/// a large cooperative grid would exceed the system's limit on those: what overflows, writes into unused space below.
 class FiberStacks {
 public:
   FiberStacks() = default;
@@ -52,7 +52,10 @@ public:
   /// From inside the body: switches back to whoever resumed.
   void suspend();
 
-  /// False if the body has written below its stack. The damage is done by then, but it gets a name.
+  /// Whether an address is on this stack.
+  bool contains(const void *address) const;
+
+  /// False if the body has written past the end of its stack since it was started.
   bool isStackIntact() const;
 
 private:

@@ -21,7 +21,8 @@ public:
   /// Starts a block: no static variables, and dynamic memory as fresh.
   void reset(size_t dynamicBytes);
 
-  GuardedMemory &dynamic() { return pieces.front().memory; }
+  void *dynamicData() const { return dynamicMemory.data(); }
+  size_t dynamicBytes() const { return dynamicMemory.size(); }
 
   /// The variable `tag`, made at the first call; null if there is no room for it.
   void *variable(const void *tag, size_t bytes, size_t alignment);
@@ -44,11 +45,12 @@ private:
 
   static std::string describe(const Piece &piece, ptrdiff_t offset);
   void clear();
-  void *add(const void *tag, size_t bytes, size_t alignment);
+  GuardedMemory add(const void *tag, size_t bytes, size_t alignment);
 
   std::unique_ptr<void, Free> space; ///< of the size that the largest block needs
   size_t used = 0;
   size_t staticBytes = 0;
+  GuardedMemory dynamicMemory; ///< one of the pieces, unless it has no bytes
   SmallVector<Piece, 4> pieces;
 };
 

@@ -196,6 +196,9 @@ TEST_F(BrokenKernels, StackOverflow) {
   EXPECT_EQ(failure("deep_stack", 64),
             errorAt("deep_stack", "deep_stack") +
                 "thread 0 needs more than the 65536 bytes of stack that an emulated thread has\n");
+  EXPECT_EQ(failure("deep_call", 64),
+            "broken.cu: error: kernel deep_call: block (0,0,0): thread 0 needs more than the 65536 bytes of stack that "
+            "an emulated thread has\n");
 }
 
 #endif

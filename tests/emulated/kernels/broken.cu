@@ -126,6 +126,15 @@ extern "C" __global__ void deep_stack(float *out) {
   out[threadIndex()] = local[threadIndex()];
 }
 
+__attribute__((noinline)) float deepSum(float value) {
+  volatile float local[17000];
+  for (int i = 0; i < 17000; ++i)
+    local[i] = value;
+  return local[0] + local[16999];
+}
+// No primitive sees the deep frame, as it is left before the thread's end.
+extern "C" __global__ void deep_call(float *out) { out[threadIndex()] = deepSum(out[0]); }
+
 extern "C" __global__ void fails_from_block_3_on(float *out) {
   if (blockIndexX() < 3 || threadIndex() > 0)
     return;

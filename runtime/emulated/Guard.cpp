@@ -46,7 +46,8 @@ void GuardedMemory::repair() {
   fillWords(base + bytes, after, guardWord);
 }
 
-/// Whether `guardBytes` bytes differ from fillWords' pattern. Every wait of every thread asks, so it takes eight loads.
+/// Whether `guardBytes` bytes differ from fillWords' pattern. Every wait of every thread asks, so it takes
+/// eight loads.
 static bool isDamaged(const char *guard) {
   constexpr uint64_t pattern = static_cast<uint64_t>(guardWord) << 32 | guardWord;
   uint64_t difference = 0;

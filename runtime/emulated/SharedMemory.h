@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-/// The dynamic shared memory of a block and its static variables, each between guards of its own. Made once and
-/// used for one block after another.
+/// The dynamic shared memory of a block and its static variables, each between guards of its own. Made once
+/// and used for one block after another.
 class SharedMemory {
 public:
   /// Bytes of static variables that a kernel may have, and of both kinds together (a Hopper block's limit).
@@ -27,8 +27,8 @@ public:
   /// The variable `tag`, made at the first call; null if there is no room for it.
   void *variable(const void *tag, size_t bytes, size_t alignment);
 
-  /// A phrase about an access inside the space of shared memory that touches more than one variable; nothing about
-  /// an access elsewhere.
+  /// A phrase about an access inside the space of shared memory that touches more than one variable; nothing
+  /// about an access elsewhere.
   std::optional<std::string> outside(const void *address, size_t bytes) const;
 
   /// A sentence about a guard that was overwritten, if one was.

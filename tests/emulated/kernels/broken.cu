@@ -1,4 +1,5 @@
-// Kernels that are wrong, each in one way. BrokenKernels.cpp looks for the lines marked '// here: NAME' in the errors.
+// Kernels that are wrong, each in one way. BrokenKernels.cpp looks for the lines marked '// here: NAME' in
+// the errors.
 #include "device/device.cuh"
 
 namespace kiln {
@@ -55,15 +56,15 @@ extern "C" __global__ void misaligned_store(bf16 *out) {
 
 extern "C" __global__ void shared_overrun(float *out) {
   float(&slots)[64] = sharedStorage<float[64]>();
-  syncThreads(); // here: shared_overrun before
+  syncThreads();                   // here: shared_overrun before
   slots[threadIndex() + 1] = 1.0f; // here: shared_overrun
-  syncThreads(); // here: shared_overrun after
+  syncThreads();                   // here: shared_overrun after
   out[threadIndex()] = slots[threadIndex()];
 }
 
 extern "C" __global__ void dynamic_shared_overrun(float *out) {
   float *slots = &dynamicShared<float>();
-  syncThreads(); // here: dynamic_shared_overrun before
+  syncThreads();                                 // here: dynamic_shared_overrun before
   slots[threadIndex() + 1] = out[threadIndex()]; // here: dynamic_shared_overrun
 }
 

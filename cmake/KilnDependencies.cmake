@@ -9,3 +9,26 @@ find_package(Threads REQUIRED)
 
 find_package(Boost 1.74 REQUIRED COMPONENTS context)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
+
+# The tokenizer's Unicode classes. Debian's package has no CMake file; pkg-config is not needed for one header
+# and one library.
+find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)
+# The static library where there is one: programs then run on machines without it.
+find_library(UTF8PROC_LIBRARY NAMES libutf8proc.a utf8proc REQUIRED)
+add_library(kiln_utf8proc INTERFACE)
+target_include_directories(kiln_utf8proc SYSTEM INTERFACE ${UTF8PROC_INCLUDE_DIR})
+target_link_libraries(kiln_utf8proc INTERFACE ${UTF8PROC_LIBRARY})
+
+# Header-only; the command lines of the programs.
+find_package(CLI11 REQUIRED)
+add_library(kiln_cli11 INTERFACE)
+target_link_libraries(kiln_cli11 INTERFACE CLI11::CLI11)
+
+# NVRTC: its header at build time; the library is loaded when it is needed, from here or the library path.
+find_package(CUDAToolkit 13 REQUIRED)
+get_filename_component(KILN_NVRTC_FOLDER ${CUDA_nvrtc_LIBRARY} DIRECTORY)
+add_library(kiln_nvrtc INTERFACE)
+target_include_directories(kiln_nvrtc SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+target_compile_definitions(kiln_nvrtc INTERFACE
+  KILN_NVRTC_MAJOR=${CUDAToolkit_VERSION_MAJOR} KILN_NVRTC_FOLDER="${KILN_NVRTC_FOLDER}")
+target_link_libraries(kiln_nvrtc INTERFACE ${CMAKE_DL_LIBS})

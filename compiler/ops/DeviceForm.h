@@ -5,6 +5,8 @@
 
 namespace kiln {
 
+class Value;
+
 /// Where an element lies, as C++ expressions over the variables of a generated functor. Layout ops rewrite it.
 struct Coordinates {
   /// One expression per dim of the tensor.
@@ -13,8 +15,8 @@ struct Coordinates {
   std::string row;
   /// Conditions under which the element exists.
   SmallVector<std::string, 2> guards;
-  /// `const int q_head = col / 64;`
-  SmallVector<std::string, 2> declarations;
+  /// The variable that holds another operand's address (positions, lengths).
+  std::function<std::string(const Value &)> nameOf;
 
   StringRef last() const { return index.back(); }
 };

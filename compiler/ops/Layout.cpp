@@ -43,7 +43,7 @@ template <class Real> static Error evaluateSplitHeads(EvalArgs<Real> &args) {
 static void mapSplitHeads(const Op &op, Coordinates &at) {
   int64_t size = *op.result()->type.lastDim().asConstant();
   int64_t width = op.intAttribute("heads") * size, parts = op.intAttribute("parts"), part = op.intAttribute("part");
-  std::string col = at.last().str(), name = op.result()->name;
+  std::string col = at.last().str();
   if (part > 0)
     at.guards.push_back(col + " >= " + std::to_string(part * width));
   if (part + 1 < parts)
@@ -69,6 +69,7 @@ const OpDef splitHeadsOp = {
     .evaluateF64 = evaluateSplitHeads<double>,
     .flops = noFlops,
     .mapCoordinates = mapSplitHeads,
+    .label = [](const Op &) -> StringRef { return "split"; },
 };
 
 //===----------------------------------------------------------------------===//
@@ -142,7 +143,7 @@ template <class Real> static Error evaluateLastRow(EvalArgs<Real> &args) {
 }
 
 static void mapLastRow(const Op &op, Coordinates &at) {
-  at.guards.push_back(at.index[1] + " == " + op.operand(1)->name + "[" + at.index[0] + "] - 1");
+  at.guards.push_back(at.index[1] + " == " + at.nameOf(*op.operand(1)) + "[" + at.index[0] + "] - 1");
   at.index[1] = "0";
   at.row = at.index[0];
 }
@@ -237,7 +238,7 @@ template <class Real> static Error evaluateCacheWrite(EvalArgs<Real> &args) {
 
 static void mapCacheWrite(const Op &op, Coordinates &at) {
   if (Value *positions = op.operandOrNull(2))
-    at.index[2] = plus(positions->name + "[" + at.index[0] + "]", at.index[2]);
+    at.index[2] = plus(at.nameOf(*positions) + "[" + at.index[0] + "]", at.index[2]);
   at.row.clear();
 }
 
@@ -254,6 +255,7 @@ const OpDef cacheWriteOp = {
     .evaluateF64 = evaluateCacheWrite<double>,
     .flops = noFlops,
     .mapCoordinates = mapCacheWrite,
+    .label = [](const Op &) -> StringRef { return "cache"; },
 };
 
 } // namespace kiln

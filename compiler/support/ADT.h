@@ -7,6 +7,7 @@
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -33,6 +34,7 @@
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/xxhash.h"
 
 #include <cassert>
 #include <cstdint>
@@ -49,6 +51,7 @@
 namespace kiln {
 
 using llvm::ArrayRef;
+using llvm::BitVector;
 using llvm::cantFail;
 using llvm::DenseMap;
 using llvm::DenseSet;

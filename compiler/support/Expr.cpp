@@ -66,7 +66,7 @@ Expr operator*(const Expr &a, const Expr &b) {
   if (a.asConstant() == 0 || b.asConstant() == 0)
     return Expr(0);
   // Constants go to the front and merge there: 4*(12*B) is 48*B.
-  if (b.asConstant())
+  if (b.asConstant() && !a.asConstant())
     return b * a;
   if (a.asConstant() && b.node->kind == Expr::Kind::Mul && b.node->lhs->kind == Expr::Kind::Constant)
     if (auto folded = apply(Expr::Kind::Mul, *a.asConstant(), b.node->lhs->value))

@@ -11,7 +11,13 @@ Location JsonObject::valueLoc(StringRef key) const {
   return {file, 1, 1};
 }
 
-/// End of the string literal that starts at `at` (a quote), past its closing quote. The text is valid JSON.
+//===----------------------------------------------------------------------===//
+// Finding children in text that llvm::json has accepted
+//===----------------------------------------------------------------------===//
+
+static constexpr StringRef whitespace = " \t\r\n";
+
+/// End of the string literal that starts at `at` (a quote), past its closing quote.
 static size_t skipString(StringRef text, size_t at) {
   for (++at; text[at] != '"'; ++at)
     if (text[at] == '\\')
@@ -19,80 +25,170 @@ static size_t skipString(StringRef text, size_t at) {
   return at + 1;
 }
 
-/// Finds keys and values at depth one of an object that llvm::json has accepted. Positions are counted
-/// forwards only: a header of a hundred thousand keys on one line must not take quadratic time.
-static std::vector<JsonObject::Member> findMembers(const SourceFile *file) {
-  std::vector<JsonObject::Member> members;
-  StringRef text = *file->text;
-  Location loc{file, 1, 1};
-  size_t counted = 0;
-  auto position = [&](size_t offset) {
-    for (; counted < offset; ++counted) {
+/// End of the value that starts at `at`.
+static size_t skipValue(StringRef text, size_t at) {
+  if (text[at] == '"')
+    return skipString(text, at);
+  if (text[at] != '{' && text[at] != '[')
+    return std::min(text.find_first_of(",]} \t\r\n", at), text.size());
+  int depth = 0;
+  do {
+    if (text[at] == '"') {
+      at = skipString(text, at);
+      continue;
+    }
+    if (text[at] == '{' || text[at] == '[')
+      ++depth;
+    else if (text[at] == '}' || text[at] == ']')
+      --depth;
+    ++at;
+  } while (depth > 0);
+  return at;
+}
+
+/// Offset of a key and of its value; of an array's element twice.
+struct ChildOffsets {
+  size_t key;
+  size_t value;
+};
+
+/// The children of the object or array that starts at `at`, in order.
+static std::vector<ChildOffsets> findChildren(StringRef text, size_t at) {
+  std::vector<ChildOffsets> children;
+  bool isObject = text[at] == '{';
+  at = text.find_first_not_of(whitespace, at + 1);
+  while (text[at] != '}' && text[at] != ']') {
+    size_t key = at;
+    if (isObject) {
+      size_t colon = text.find(':', skipString(text, at));
+      at = text.find_first_not_of(whitespace, colon + 1);
+    }
+    children.push_back({key, at});
+    at = text.find_first_not_of(whitespace, skipValue(text, at));
+    if (text[at] == ',')
+      at = text.find_first_not_of(whitespace, at + 1);
+  }
+  return children;
+}
+
+namespace {
+/// Turns rising offsets into positions. Counts forwards only: a header of a hundred thousand keys on one line
+/// must not take quadratic time.
+class PositionCounter {
+public:
+  PositionCounter(Location start, size_t offset) : loc(start), offset(offset) {}
+
+  Location at(size_t target) {
+    for (StringRef text = *loc.file->text; offset < target; ++offset) {
       ++loc.column;
-      if (text[counted] == '\n') {
+      if (text[offset] == '\n') {
         ++loc.line;
         loc.column = 1;
       }
     }
     return loc;
-  };
-  int depth = 0;
-  bool expectKey = false;
-  for (size_t at = 0; at < text.size();) {
-    char c = text[at];
-    if (c == '{' || c == '[') {
-      ++depth;
-      expectKey = depth == 1;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    } else if (c == ',') {
-      expectKey = depth == 1;
-    } else if (c == '"') {
-      size_t end = skipString(text, at);
-      if (expectKey) {
-        expectKey = false;
-        Expected<json::Value> key = json::parse(text.slice(at, end));
-        Location keyLoc = position(at);
-        size_t value = text.find_first_not_of(" \t\r\n", text.find(':', end) + 1);
-        members.push_back({cantFail(std::move(key)).getAsString()->str(), keyLoc, position(value)});
-        at = value;
-        continue;
-      }
-      at = end;
-      continue;
-    }
-    ++at;
+  }
+
+private:
+  Location loc;
+  size_t offset;
+};
+} // namespace
+
+/// The members of the object that starts at `offset`, whose position is `loc`.
+static std::vector<JsonObject::Member> findMembers(Location loc, size_t offset) {
+  StringRef text = *loc.file->text;
+  PositionCounter position(loc, offset);
+  std::vector<JsonObject::Member> members;
+  for (ChildOffsets child : findChildren(text, offset)) {
+    json::Value key = cantFail(json::parse(text.slice(child.key, skipString(text, child.key))));
+    Location keyLoc = position.at(child.key);
+    members.push_back({key.getAsString()->str(), keyLoc, position.at(child.value), child.value});
   }
   return members;
 }
 
+//===----------------------------------------------------------------------===//
+// Parsing
+//===----------------------------------------------------------------------===//
+
+/// llvm::json recurses once a level, so a file of a million brackets would overflow the stack. Whether the
+/// text is JSON is not yet known here; an unfinished string simply ends the count.
+static Error checkDepth(const SourceFile *file) {
+  constexpr int maxDepth = 64;
+  StringRef text = *file->text;
+  int depth = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    char c = text[at];
+    if (c == '"') {
+      for (++at; at < text.size() && text[at] != '"'; ++at)
+        if (text[at] == '\\')
+          ++at;
+    } else if (c == '{' || c == '[') {
+      if (++depth > maxDepth)
+        return makeError(locate(file, at), "expected at most " + Twine(maxDepth) + " nested JSON values");
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return Error::success();
+}
+
+/// An error of llvm::json as a diagnostic at its place.
+static Error makeParseError(const SourceFile *file, Error error) {
+  Location loc{file, 1, 1};
+  std::string message = "not valid JSON";
+  llvm::handleAllErrors(
+      std::move(error),
+      [&](const json::ParseError &parseError) {
+        // Printed as "[line:column, byte=offset]: what"; the class has no accessors.
+        std::string printed = parseError.message();
+        auto [position, what] = StringRef(printed).split("]: ");
+        position.consume_front("[");
+        unsigned line = 1, column = 1;
+        position.consumeInteger(10, line);
+        position.consume_front(":");
+        position.consumeInteger(10, column);
+        loc = {file, line, column + 1};
+        message = "not valid JSON: " + what.lower();
+      },
+      [](const llvm::ErrorInfoBase &) {});
+  return makeError(loc, message);
+}
+
 Expected<JsonObject> parseJsonObject(const SourceFile *file) {
   StringRef text = *file->text;
+  if (Error error = checkDepth(file))
+    return error;
   Expected<json::Value> value = json::parse(text);
-  if (!value) {
-    Location loc{file, 1, 1};
-    std::string message = "not valid JSON";
-    llvm::handleAllErrors(
-        value.takeError(),
-        [&](const json::ParseError &error) {
-          // Printed as "[line:column, byte=offset]: what"; the class has no accessors.
-          StringRef rest = StringRef(message = error.message());
-          auto [position, what] = rest.split("]: ");
-          position.consume_front("[");
-          unsigned line = 1, column = 1;
-          position.consumeInteger(10, line);
-          position.consume_front(":");
-          position.consumeInteger(10, column);
-          loc = {file, line, column + 1};
-          message = ("not valid JSON: " + what.lower());
-        },
-        [](const llvm::ErrorInfoBase &) {});
-    return makeError(loc, message);
-  }
+  if (!value)
+    return makeParseError(file, value.takeError());
   json::Object *object = value->getAsObject();
   if (!object)
     return makeError({file, 1, 1}, "expected a JSON object");
-  return JsonObject{std::move(*object), findMembers(file), file};
+  Location start{file, 1, 1};
+  size_t brace = text.find('{');
+  return JsonObject{std::move(*object), findMembers(PositionCounter(start, 0).at(brace), brace), file};
+}
+
+Expected<JsonObject> childObject(const JsonObject &parent, const JsonObject::Member &member) {
+  StringRef text = *parent.file->text;
+  size_t at = member.valueOffset;
+  if (text[at] != '{')
+    return makeError(member.valueLoc, member.key + ": expected an object");
+  json::Value value = cantFail(json::parse(text.slice(at, skipValue(text, at))));
+  return JsonObject{std::move(*value.getAsObject()), findMembers(member.valueLoc, at), parent.file};
+}
+
+std::vector<Location> elementLocs(const JsonObject &parent, const JsonObject::Member &member) {
+  std::vector<Location> locs;
+  StringRef text = *parent.file->text;
+  if (text[member.valueOffset] != '[')
+    return locs;
+  PositionCounter position(member.valueLoc, member.valueOffset);
+  for (ChildOffsets child : findChildren(text, member.valueOffset))
+    locs.push_back(position.at(child.value));
+  return locs;
 }
 
 } // namespace kiln

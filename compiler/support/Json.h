@@ -11,12 +11,13 @@
 
 namespace kiln {
 
-/// A parsed object and where each of its top-level keys and values stands in the text.
+/// A parsed object and where each of its own keys and values stands in the text.
 struct JsonObject {
   struct Member {
     std::string key;
     Location keyLoc;
     Location valueLoc;
+    size_t valueOffset = 0; ///< of the value's first byte in the file's text
   };
 
   json::Object values;
@@ -28,7 +29,15 @@ struct JsonObject {
   const SourceFile *file = nullptr;
 };
 
-/// Parses a file's text as one JSON object. Error: not JSON, or not an object, at its place.
+/// Parses a file's text as one JSON object. Error: not JSON, nested more than 64 deep, or not an object, at
+/// its place.
 Expected<JsonObject> parseJsonObject(const SourceFile *file);
+
+/// The value of `member` (one of `parent.members`) as an object with positions of its own. When keys are
+/// duplicated, the text of this very member counts. Error: it is not an object.
+Expected<JsonObject> childObject(const JsonObject &parent, const JsonObject::Member &member);
+
+/// Where the elements of an array stand, in order; empty when the value of `member` is not an array.
+std::vector<Location> elementLocs(const JsonObject &parent, const JsonObject::Member &member);
 
 } // namespace kiln

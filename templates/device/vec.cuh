@@ -253,17 +253,32 @@ template <class T, int kBytes> KILN_DEVICE Packet<kBytes> makePacket(const float
   return packet;
 }
 
-template <class Access, int V, class T> KILN_DEVICE Vec<float, V> loadWith(const T *source, Site site) {
-  constexpr int kElements = kAccessElements<T, V>;
-  Vec<float, V> result;
+/// V elements of T as they lie in memory, for loads that are issued long before their values are computed with:
+/// until then 16-bit elements take half the registers of a Vec<float, V>.
+template <class T, int V> struct Packed {
+  static constexpr int kElements = kAccessElements<T, V>;
+  Packet<kAccessBytes<T, V>> packets[V / kElements];
+
+  KILN_DEVICE Vec<float, V> unpack() const {
+    Vec<float, V> result;
 #pragma unroll
-  for (int first = 0; first < V; first += kElements) {
-    const auto packet = Access::template load<kAccessBytes<T, V>>(source + first, site);
-#pragma unroll
-    for (int i = 0; i < kElements; ++i)
-      result[first + i] = packetElement<T>(packet, i);
+    for (int i = 0; i < V; ++i)
+      result[i] = packetElement<T>(packets[i / kElements], i % kElements);
+    return result;
   }
+};
+
+template <class Access, int V, class T> KILN_DEVICE Packed<T, V> loadPackedWith(const T *source, Site site) {
+  Packed<T, V> result;
+#pragma unroll
+  for (int first = 0; first < V; first += result.kElements)
+    result.packets[first / result.kElements] =
+        Access::template load<kAccessBytes<T, V>>(source + first, site);
   return result;
+}
+
+template <class Access, int V, class T> KILN_DEVICE Vec<float, V> loadWith(const T *source, Site site) {
+  return loadPackedWith<Access, V>(source, site).unpack();
 }
 
 template <class Access, int V, class T>
@@ -287,6 +302,20 @@ KILN_DEVICE Vec<float, V> loadReadOnly(const T *source, Site site = Site::curren
 template <int V, class T>
 KILN_DEVICE Vec<float, V> loadStreaming(const T *source, Site site = Site::current()) {
   return loadWith<StreamingAccess, V>(source, site);
+}
+
+/// As load, loadReadOnly and loadStreaming, converted later.
+template <int V, class T>
+KILN_DEVICE Packed<T, V> loadPacked(const T *source, Site site = Site::current()) {
+  return loadPackedWith<PlainAccess, V>(source, site);
+}
+template <int V, class T>
+KILN_DEVICE Packed<T, V> loadPackedReadOnly(const T *source, Site site = Site::current()) {
+  return loadPackedWith<ReadOnlyAccess, V>(source, site);
+}
+template <int V, class T>
+KILN_DEVICE Packed<T, V> loadPackedStreaming(const T *source, Site site = Site::current()) {
+  return loadPackedWith<StreamingAccess, V>(source, site);
 }
 
 /// Writes V elements to any memory.

@@ -1,0 +1,18 @@
+# Run by kiln_embed at build time: writes the .cpp that holds the files. A string literal may be limited to 64 KB,
+# so that long files are split into pieces, which the compiler joins.
+set(text "// Made by cmake/WriteEmbedded.cmake.\n#include \"${INCLUDE}\"\n\nnamespace kiln {\n\n")
+string(APPEND text "ArrayRef<EmbeddedFile> ${FUNCTION}() {\n  static const EmbeddedFile files[] = {\n")
+foreach(file IN LISTS FILES)
+  file(READ ${FOLDER}/${file} content)
+  string(APPEND text "      {\"${file}\",\n")
+  string(LENGTH "${content}" length)
+  set(at 0)
+  while(at LESS length)
+    string(SUBSTRING "${content}" ${at} 8000 piece)
+    string(APPEND text "R\"kiln(${piece})kiln\"\n")
+    math(EXPR at "${at} + 8000")
+  endwhile()
+  string(APPEND text "},\n")
+endforeach()
+string(APPEND text "  };\n  return files;\n}\n\n} // namespace kiln\n")
+file(WRITE ${OUTPUT} "${text}")

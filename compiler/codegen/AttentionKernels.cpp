@@ -1,0 +1,128 @@
+// Fused attention: Score is what happens to a product of query and key, Epilogue takes the output.
+#include "codegen/KernelText.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+namespace {
+
+/// The parts of a fused attention, as fuse-attention made it.
+struct AttentionRegion {
+  const Op *qk = nullptr, *mask = nullptr, *pv = nullptr;
+  SmallVector<const Op *, 2> scales; ///< pointwise ops between the product and the mask
+  SmallVector<const Op *, 2> tail;   ///< layout ops on the output
+
+  explicit AttentionRegion(const Op &op) {
+    for (const auto &inner : op.region()->ops()) {
+      if (inner->is(OpKind::qk))
+        qk = inner.get();
+      else if (inner->is(OpKind::causalMask))
+        mask = inner.get();
+      else if (inner->is(OpKind::pv))
+        pv = inner.get();
+      else if (inner->has(Trait::Pointwise))
+        scales.push_back(inner.get());
+      else if (inner->has(Trait::Layout))
+        tail.push_back(inner.get());
+    }
+  }
+  const Value &q() const { return *qk->operand(0); }
+  const Value &k() const { return *qk->operand(1); }
+  const Value &v() const { return *pv->operand(1); }
+  int64_t headSize() const { return *q().type.lastDim().asConstant(); }
+};
+
+Functor scoreFunctor(const AttentionRegion &region, const KernelNames &names) {
+  Functor score("Score", names);
+  std::string value = names.of(*region.qk->result()).str();
+  score.add("KILN_DEVICE float operator()(float " + value + ") const {");
+  for (const Op *op : region.scales) {
+    std::string result = names.of(*op->result()).str();
+    score.add("  const float " + result + " = " + op->def().deviceExpression(*op, {value}) + "; // " + names.line(*op));
+    value = result;
+  }
+  score.add("  return " + value + ";");
+  score.add("}");
+  return score;
+}
+
+/// The position of a sequence's first query: what the mask was given.
+Functor positionFunctor(const AttentionRegion &region, const KernelNames &names) {
+  Functor position("Position", names);
+  const Value *positions = region.mask->operandOrNull(1);
+  std::string value = positions ? position.pointer(*positions) + "[b]" : "0";
+  position.add("// " + names.line(*region.mask));
+  position.add("KILN_DEVICE int operator()(int b) const { return " + value + "; }");
+  return position;
+}
+
+Functor epilogueFunctor(const Op &op, const AttentionRegion &region, const KernelNames &names) {
+  Functor epilogue("Epilogue", names);
+  EpilogueEmitter emitter(epilogue, names, op, 2);
+  Coordinates at;
+  at.index = {"b", "h", region.q().type.shape[2] == Dim(1) ? "0" : "t", "d"};
+  emitter.begin(*region.pv->result(), at);
+  for (const Op *tail : region.tail)
+    emitter.emit(*tail);
+  epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + names.of(*region.pv->result()) +
+               ", int b, int h, int t, int d) const {");
+  for (const std::string &line : emitter.text())
+    epilogue.add(line);
+  epilogue.add("}");
+  return epilogue;
+}
+
+/// `HeadView<float>{k, i64(12) * 1024 * 64, i64(1024) * 64, 64}` of a tensor [B,H,S,D].
+std::string headView(Functor &call, const Value &value) {
+  const Type &type = value.type;
+  std::string heads = call.extent(type.shape[1]), tokens = call.extent(type.shape[2]), size = call.extent(type.shape[3]);
+  return ("HeadView<" + cxxType(type.dtype) + ">{" + call.pointer(value) + ", i64(" + heads + ") * " + tokens + " * " +
+          size + ", i64(" + tokens + ") * " + size + ", " + size + "}").str();
+}
+
+std::string shapeLabel(const AttentionRegion &region) {
+  return (dtypeName(region.k().type.dtype) + "__h" + region.q().type.shape[1].str() + "_hs" + Twine(region.headSize())).str();
+}
+
+} // namespace
+
+KernelText writeFlashKernel(const Op &op) {
+  AttentionRegion region(op);
+  KernelNames names(op);
+  KernelAssembler kernel(op, names);
+  kernel.constant("kHeadSize", Twine(region.headSize()));
+  kernel.constant("kCausal", "true");
+  Functor position = positionFunctor(region, names), score = scoreFunctor(region, names);
+  Functor epilogue = epilogueFunctor(op, region, names);
+  kernel.add(position);
+  kernel.add(score);
+  kernel.add(epilogue);
+  Functor &call = kernel.call();
+  std::string queries = call.extent(region.q().type.shape[2]), keys = call.extent(region.k().type.shape[2]);
+  std::string statement = "simtFlash<Config>(" + queries + ", " + keys + ", " + headView(call, region.q()) +
+                          ",\n                    " + headView(call, region.k()) + ",\n                    " +
+                          headView(call, region.v()) + ",\n                    " + position.construction() + ", " +
+                          score.construction() + ", " + epilogue.construction() + ");";
+  return kernel.finish(statement, shapeLabel(region));
+}
+
+KernelText writeSplitKvKernel(const Op &op) {
+  AttentionRegion region(op);
+  KernelNames names(op);
+  KernelAssembler kernel(op, names);
+  kernel.constant("kHeadSize", Twine(region.headSize()));
+  Functor position = positionFunctor(region, names), score = scoreFunctor(region, names);
+  Functor epilogue = epilogueFunctor(op, region, names);
+  kernel.add(position);
+  kernel.add(score);
+  kernel.add(epilogue);
+  kernel.addWorkspace("SplitPart<Config::kHeadSize>", region.q().type.shape[0].expr() * region.q().type.shape[1].expr());
+  Functor &call = kernel.call();
+  std::string statement = "simtSplitKv<Config>(" + headView(call, region.q()) + ",\n                      " +
+                          headView(call, region.k()) + ",\n                      " + headView(call, region.v()) +
+                          ",\n                      " + position.construction() + ", " + score.construction() +
+                          ", parts, arrivals, " + epilogue.construction() + ");";
+  return kernel.finish(statement, shapeLabel(region) + "__split");
+}
+
+} // namespace kiln

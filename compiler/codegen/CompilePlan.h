@@ -1,0 +1,29 @@
+//===- CompilePlan.h - cubins for a generated plan, and its directory -------===//
+#pragma once
+
+#include "codegen/Generate.h"
+
+namespace kiln {
+
+struct CubinOptions {
+  std::vector<std::string> targets = {"sm_90a"};
+  /// Compiled kernels by the hash of everything that goes in; empty: no cache.
+  std::string cacheDirectory;
+  /// After each kernel and target: how many are done, of how many, and which.
+  std::function<void(size_t done, size_t all, StringRef what)> progress;
+};
+
+/// A kernel's cubin for a target.
+struct Cubin {
+  std::string kernel, target, bytes;
+};
+
+/// Compiles every kernel for every target on all cores, and writes resources and versions into the plan. The cache is
+/// safe when several processes share it. Error: an unknown target, no NVRTC, or what it says of a kernel.
+Expected<std::vector<Cubin>> compileCubins(GeneratedPlan &generated, const CubinOptions &options);
+
+/// Writes plan.toml, kernels/*.cu and cubin/<target>/*.cubin: the whole directory or nothing. Error: it cannot be
+/// written, or it exists and is no plan.
+Error writePlanDirectory(StringRef directory, const GeneratedPlan &generated, ArrayRef<Cubin> cubins);
+
+} // namespace kiln

@@ -1,0 +1,80 @@
+#include "codegen/Functor.h"
+
+namespace kiln {
+
+void EpilogueEmitter::begin(const Value &value, Coordinates at, StringRef variable) {
+  at.nameOf = [this](const Value &operand) { return functor.pointer(operand); };
+  Place place{variable.empty() ? names.of(value).str() : variable.str(), std::move(at)};
+  storeIfYielded(value, place, "");
+  places[&value] = std::move(place);
+}
+
+void EpilogueEmitter::emit(const Op &op) {
+  unsigned source = op.has(Trait::WritesState) ? 1 : 0;
+  const Place from = places.find(op.operand(source))->second;
+  if (op.has(Trait::Pointwise))
+    emitPointwise(op, from);
+  else
+    emitLayout(op, from);
+}
+
+/// Another operand at the same element: a variable of the region, or loaded from memory.
+std::string EpilogueEmitter::operandText(const Value &operand, const Place &like) {
+  if (auto it = places.find(&operand); it != places.end())
+    return it->second.variable;
+  return "kiln::load<V>(" + functor.pointer(operand) + " + " + offset(like.at, operand.type) + ")";
+}
+
+void EpilogueEmitter::emitPointwise(const Op &op, const Place &from) {
+  SmallVector<std::string, 2> operands = {from.variable};
+  for (const Value *operand : op.operands().drop_front())
+    operands.push_back(operandText(*operand, from));
+  Place place{names.of(*op.result()).str(), from.at};
+  addLine("const auto " + place.variable + " = " + op.def().deviceExpression(op, operands) + "; // " + names.line(op));
+  storeIfYielded(*op.result(), place, "");
+  places[op.result()] = std::move(place);
+}
+
+void EpilogueEmitter::emitLayout(const Op &op, const Place &from) {
+  Place place = from;
+  op.def().mapCoordinates(op, place.at);
+  needsBatchAndToken |= place.at.index != from.at.index;
+  std::string comment = "// " + names.line(op);
+  if (!kernelResult(*op.result()))
+    addLine(comment);
+  storeIfYielded(*op.result(), place, comment);
+  places[op.result()] = std::move(place);
+}
+
+/// The result of the kernel's op that a value becomes, or null.
+const Value *EpilogueEmitter::kernelResult(const Value &value) const {
+  if (!kernelOp.region())
+    return value.definingOp() == &kernelOp ? &value : nullptr;
+  const Op *yield = kernelOp.region()->terminator();
+  auto it = llvm::find(yield->operands(), &value);
+  return it == yield->operands().end() ? nullptr : kernelOp.result(it - yield->operands().begin());
+}
+
+void EpilogueEmitter::storeIfYielded(const Value &value, const Place &place, const std::string &comment) {
+  if (!kernelResult(value))
+    return;
+  // The new value of a state lies in the state.
+  const Op *op = value.definingOp();
+  const Value &memory = op && op->has(Trait::WritesState) ? *op->operand(0) : value;
+  std::string text = "store(" + functor.pointer(memory, /*writes=*/true) + " + " + offset(place.at, memory.type) + ", " +
+                     place.variable + ");";
+  if (place.at.guards.empty()) {
+    addLine(text + (comment.empty() ? "" : " " + comment));
+    return;
+  }
+  addLine("if (" + llvm::join(place.at.guards, " && ") + ")" + (comment.empty() ? "" : " " + comment));
+  addLine("  " + text);
+}
+
+std::string EpilogueEmitter::offset(const Coordinates &at, const Type &type) {
+  if (type.rank() > 1 && at.row.empty())
+    needsBatchAndToken = true;
+  return elementOffset(functor, at, type);
+}
+
+} // namespace kiln

@@ -1,0 +1,112 @@
+//===- Functor.h - the small structs of a generated kernel ------------------===//
+//
+// A generated kernel hands a template functors: how an operand is read, what happens to a result. Each is a struct
+// whose members are the kernel's parameters that it uses, and whose body has one line per IR op.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/IR.h"
+#include "ops/DeviceForm.h"
+
+namespace kiln {
+
+/// C++ names of the values of one op, and which of them and of the dims the kernel takes as parameters.
+class KernelNames {
+public:
+  /// Names inputs, results and values of the region: the SSA name without its layer, made unique.
+  explicit KernelNames(const Op &op);
+
+  /// `ln_1_w` for `%ln_1_w.3`.
+  StringRef of(const Value &value) const { return names.find(&value)->second; }
+
+  /// The IR line of an op with these names: the same for every layer.
+  std::string line(const Op &op) const;
+
+private:
+  void add(const Value &value);
+
+  DenseMap<const Value *, std::string> names;
+  StringSet<> taken;
+};
+
+/// Declares itself and is constructed from kernel parameters.
+class Functor {
+public:
+  Functor(StringRef structName, const KernelNames &names) : structName(structName), names(names) {}
+
+  /// The member that holds a tensor's address; `writes` makes it mutable.
+  std::string pointer(const Value &value, bool writes = false);
+  /// A dim's extent: a constant, or the member of its name.
+  std::string extent(const Dim &dim);
+  /// A line of the struct's body.
+  void add(const Twine &line) { lines.push_back(line.str()); }
+  /// Takes over the members of a functor that was built for its text only.
+  void addMembersOf(const Functor &other);
+
+  /// The whole declaration.
+  std::string declaration() const;
+  /// `Epilogue{fc_b, act}`
+  std::string construction() const;
+
+  struct Member {
+    std::string type, name;
+    const Value *value = nullptr;   ///< null for a dim
+    bool writes = false;
+  };
+  ArrayRef<Member> members() const { return memberList; }
+
+private:
+  void addMember(Member member);
+
+  StringRef structName;
+  const KernelNames &names;
+  std::vector<Member> memberList;
+  std::vector<std::string> lines;
+};
+
+/// `float`, `bf16`, `f16`, `int`: the storage type in generated code.
+StringRef cxxType(DType dtype);
+
+/// The flat index of an element as a C++ expression: `i64(row) * 768 + col`.
+std::string elementOffset(Functor &functor, const Coordinates &at, const Type &type);
+
+/// Emits pointwise and layout ops on a value that a template hands over, and the stores of what the kernel's op yields.
+class EpilogueEmitter {
+public:
+  /// `indent`: of the emitted lines.
+  EpilogueEmitter(Functor &functor, const KernelNames &names, const Op &kernelOp, unsigned indent)
+      : functor(functor), names(names), kernelOp(kernelOp), indent(indent) {}
+
+  /// Declares where `value` lies, which a variable holds: the one of its name, or `variable`.
+  void begin(const Value &value, Coordinates at, StringRef variable = {});
+  /// Emits one op on values that are declared; its result is declared then.
+  void emit(const Op &op);
+  /// Whether coordinates other than the flat row were used, so that batch and token must be computed.
+  bool usesBatchAndToken() const { return needsBatchAndToken; }
+  ArrayRef<std::string> text() const { return lines; }
+
+private:
+  struct Place {
+    std::string variable;
+    Coordinates at;
+  };
+
+  void emitPointwise(const Op &op, const Place &from);
+  void emitLayout(const Op &op, const Place &from);
+  void storeIfYielded(const Value &value, const Place &place, const std::string &comment);
+  const Value *kernelResult(const Value &value) const;
+  std::string operandText(const Value &operand, const Place &like);
+  std::string offset(const Coordinates &at, const Type &type);
+  void addLine(const Twine &line) { lines.push_back((Twine(std::string(indent, ' ')) + line).str()); }
+
+  Functor &functor;
+  const KernelNames &names;
+  const Op &kernelOp;
+  unsigned indent;
+  bool needsBatchAndToken = false;
+  DenseMap<const Value *, Place> places;
+  std::vector<std::string> lines;
+};
+
+} // namespace kiln

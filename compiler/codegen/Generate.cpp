@@ -1,0 +1,164 @@
+#include "codegen/Generate.h"
+
+#include "codegen/KernelText.h"
+#include "codegen/Version.h"
+#include "ir/Printer.h"
+#include "kernels/Problem.h"
+#include "support/File.h"
+
+namespace kiln {
+
+namespace {
+
+std::string locationText(const Op &op) {
+  return op.loc ? op.loc.file->name + ":" + std::to_string(op.loc.line) : std::string("(unknown)");
+}
+
+Expr parseExpr(StringRef text) { return cantFail(Expr::parse(text), "plan-memory writes formulas"); }
+
+/// Module attributes that the front end gave; IR text without them makes a plan that only runs functions.
+int64_t integerOf(const Module &module, StringRef name, int64_t otherwise) {
+  auto it = module.attributes.find(name);
+  return it != module.attributes.end() && it->second.kind() == Attribute::Kind::Int ? it->second.asInt() : otherwise;
+}
+
+class Generator {
+public:
+  explicit Generator(const Module &module) : module(module) {}
+
+  GeneratedPlan run() {
+    describeModule();
+    for (const auto &function : module.functions)
+      addFunction(*function);
+    for (size_t i = 0; i < texts.size(); ++i)
+      out.sources.push_back({out.plan.kernels[i].name, sourceText(i)});
+    return std::move(out);
+  }
+
+private:
+  void describeModule();
+  void addFunction(const Function &function);
+  PlanStep makeStep(const Op &op);
+  size_t kernelIndex(KernelText text, const Op &op);
+  std::string sourceText(size_t kernel) const;
+
+  const Module &module;
+  GeneratedPlan out;
+  std::vector<KernelText> texts;          ///< by kernel
+  std::vector<std::string> firstLocation; ///< by kernel
+  std::vector<int> stepCount;             ///< by kernel
+  std::map<std::string, size_t> byText;
+};
+
+PlanTensor describe(const Value &value) {
+  PlanTensor tensor{value.name, value.type.dtype, {}};
+  for (const Dim &dim : value.type.shape)
+    tensor.shape.push_back(dim.expr());
+  return tensor;
+}
+
+void Generator::describeModule() {
+  Plan &plan = out.plan;
+  plan.compilerVersion = compilerVersion;
+  plan.sourceHash = sha256Hex(toString(module));
+  plan.target = module.attributes.find("target")->second.asString().str();
+  plan.model = {module.name, integerOf(module, "context", 1), integerOf(module, "vocab", 1), integerOf(module, "layers", 1), {}};
+  if (auto eos = module.attributes.find("eos"); eos != module.attributes.end())
+    for (const Attribute &id : eos->second.asList())
+      plan.model.eosTokens.push_back(id.asInt());
+  for (const auto &dim : module.dims)
+    plan.dims.push_back({dim->name, dim->min, dim->max});
+  for (const auto &weight : module.weights) {
+    plan.weights.push_back({weight->name, *weight->recipe});
+    if (weight->type.rank() == 2)
+      plan.dtype = weight->type.dtype;
+  }
+  for (const auto &state : module.states)
+    plan.states.push_back(describe(*state));
+}
+
+/// The kernel of that text, made if it is new.
+size_t Generator::kernelIndex(KernelText text, const Op &op) {
+  auto [it, isNew] = byText.insert({text.label + "\n" + text.body, texts.size()});
+  if (!isNew) {
+    ++stepCount[it->second];
+    return it->second;
+  }
+  // Kernels that differ in more than the name says are numbered.
+  std::string name = text.label;
+  for (int i = 2; out.plan.findKernel(name); ++i)
+    name = text.label + "__v" + std::to_string(i);
+  out.plan.kernels.push_back({name, kernelFamilyOf(op).name.str(), {}});
+  texts.push_back(std::move(text));
+  firstLocation.push_back(locationText(op));
+  stepCount.push_back(1);
+  return it->second;
+}
+
+PlanStep Generator::makeStep(const Op &op) {
+  KernelText text = writeKernel(op);
+  Launch launch = kernelFamilyOf(op).launch(op, tileOf(op));
+  PlanStep step;
+  step.grid = launch.grid;
+  step.threads = launch.threads;
+  step.dynamicShared = launch.dynamicShared;
+  step.arguments = text.arguments;
+  step.counters = text.counters;
+  step.location = locationText(op);
+  step.bytes = bytesMoved(op);
+  step.flops = flopsOf(op);
+  if (const Attribute *workspace = op.attribute("workspace"))
+    step.workspace = parseExpr(workspace->asString());
+  step.kernel = out.plan.kernels[kernelIndex(std::move(text), op)].name;
+  return step;
+}
+
+/// The last step that reads a value, or its own if none does.
+int64_t lastUse(const Value &value, int64_t own) {
+  int64_t last = own;
+  for (Op *user : value.getUsers())
+    last = std::max<int64_t>(last, user->topLevel()->parent()->position(user->topLevel()));
+  return last;
+}
+
+void Generator::addFunction(const Function &function) {
+  PlanFunction &planned = out.plan.functions.emplace_back();
+  planned.name = function.name;
+  planned.arena = parseExpr(function.attributes.find("arena")->second.asString());
+  planned.live = parseExpr(function.attributes.find("live")->second.asString());
+  for (const auto &argument : function.arguments)
+    planned.arguments.push_back(describe(*argument));
+  for (const auto &[position, op] : llvm::enumerate(function.body.ops())) {
+    if (op->has(Trait::Terminator)) {
+      for (const Value *result : op->operands())
+        planned.results.push_back(result->name);
+      continue;
+    }
+    const Attribute::List &offsets = op->attribute("offsets")->asList();
+    for (const auto &[result, offset] : llvm::zip(op->results(), offsets)) {
+      if (offset.asString() == "state")
+        continue;
+      int64_t first = static_cast<int64_t>(position);
+      planned.buffers.push_back({describe(*result), parseExpr(offset.asString()), first, lastUse(*result, first)});
+    }
+    planned.steps.push_back(makeStep(*op));
+  }
+}
+
+std::string Generator::sourceText(size_t kernel) const {
+  const std::string &name = out.plan.kernels[kernel].name;
+  int steps = stepCount[kernel];
+  std::string text = "// " + name + "   " + out.plan.target + "   " + std::to_string(steps) +
+                     (steps == 1 ? " step" : " steps") + "   from " + firstLocation[kernel] + "\n//\n";
+  for (const std::string &line : texts[kernel].operations)
+    text += "//   " + line + "\n";
+  StringRef body = texts[kernel].body;
+  auto [before, after] = body.split("@NAME@");
+  return text + before.str() + name + after.str();
+}
+
+} // namespace
+
+GeneratedPlan generate(const Module &module) { return Generator(module).run(); }
+
+} // namespace kiln

@@ -1,0 +1,140 @@
+#include "codegen/KernelText.h"
+
+#include "ops/Region.h"
+
+namespace kiln {
+
+std::string constantName(StringRef tileKey) {
+  std::string name = "k";
+  bool atStart = true;
+  for (char c : tileKey) {
+    if (c != '_')
+      name += atStart ? llvm::toUpper(c) : c;
+    atStart = c == '_';
+  }
+  return name;
+}
+
+KernelAssembler::KernelAssembler(const Op &op, const KernelNames &names)
+    : op(op), names(names), family(kernelFamilyOf(op)), callFunctor("Call", names) {}
+
+void KernelAssembler::constant(StringRef name, const Twine &value) {
+  constants.push_back((name + " = " + value).str());
+}
+
+void KernelAssembler::add(const Functor &functor) {
+  declarations += "\n" + functor.declaration();
+  callFunctor.addMembersOf(functor);
+}
+
+void KernelAssembler::addWorkspace(StringRef type, Expr count) {
+  partType = type.str();
+  counters = std::move(count);
+}
+
+std::string KernelAssembler::config() const {
+  std::vector<std::string> integers = constants, flags;
+  for (const auto &[key, value] : tileOf(op))
+    (value.kind() == Attribute::Kind::Bool ? flags : integers).push_back(constantName(key) + " = " + value.str());
+  std::string text = "struct Config {\n";
+  std::vector<std::string> numbers;
+  for (const std::string &entry : integers)
+    (StringRef(entry).ends_with("true") || StringRef(entry).ends_with("false") ? flags : numbers).push_back(entry);
+  text += "  static constexpr int " + llvm::join(numbers, ", ") + ";\n";
+  if (!flags.empty())
+    text += "  static constexpr bool " + llvm::join(flags, ", ") + ";\n";
+  return text + "};\n";
+}
+
+/// Inputs and results in the op's order, then dims in the module's.
+std::vector<Functor::Member> KernelAssembler::parameters() const {
+  std::vector<Functor::Member> ordered;
+  auto take = [&](function_ref<bool(const Functor::Member &)> accept) {
+    for (const Functor::Member &member : callFunctor.members()) {
+      bool isNew = llvm::none_of(ordered, [&](const Functor::Member &known) { return known.name == member.name; });
+      if (isNew && accept(member))
+        ordered.push_back(member);
+    }
+  };
+  for (const Value *input : op.inputs())
+    take([&](const Functor::Member &member) { return member.value == input; });
+  take([](const Functor::Member &member) { return member.value != nullptr; });
+  for (const auto &dim : op.parent()->function()->module().dims)
+    take([&](const Functor::Member &member) { return member.name == dim->name; });
+  return ordered;
+}
+
+/// What the plan calls the memory of a value of the op: for a value that a region yields, the op's result.
+static std::string planName(const Op &op, const Value &value) {
+  if (value.definingOp() && value.definingOp()->parentOp() == &op) {
+    ArrayRef<Value *> yielded = op.region()->terminator()->operands();
+    return "%" + op.result(llvm::find(yielded, &value) - yielded.begin())->name;
+  }
+  // The new value of a state is the state.
+  const Op *producer = value.definingOp();
+  if (producer && producer->region())
+    producer = producer->region()->terminator()->operand(value.resultIndex())->definingOp();
+  if (producer && producer->has(Trait::WritesState))
+    return "%" + producer->operand(0)->name;
+  return "%" + value.name;
+}
+
+KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
+  KernelText text;
+  std::string name = op.region() ? op.symbol : op.mnemonic().str();
+  text.label = (name + "__" + label).str();
+  if (op.region()) {
+    for (const auto &inner : op.region()->ops())
+      if (!inner->has(Trait::Terminator))
+        text.operations.push_back(names.line(*inner));
+  } else {
+    text.operations.push_back(names.line(op));
+  }
+
+  std::vector<std::string> declared;
+  bool needsWorkspace = !partType.empty();
+  auto addDims = [&](const Functor::Member &member) {
+    declared.push_back(member.type + member.name);
+    text.arguments.push_back(member.value ? planName(op, *member.value) : member.name);
+  };
+  for (const Functor::Member &member : parameters()) {
+    if (!member.value && needsWorkspace) {
+      declared.push_back(partType + " *parts, u32 *arrivals");
+      llvm::append_range(text.arguments, std::vector<std::string>{"@workspace", "@counters"});
+      needsWorkspace = false;
+    }
+    addDims(member);
+  }
+  if (needsWorkspace) {
+    declared.push_back(partType + " *parts, u32 *arrivals");
+    llvm::append_range(text.arguments, std::vector<std::string>{"@workspace", "@counters"});
+  }
+  text.counters = counters;
+  int64_t threads = family.launch(op, tileOf(op)).threads;
+  text.body = "#include \"" + family.header.str() + "\"\n\nusing namespace kiln;\n\n" + config() + declarations +
+              "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n@NAME@(" +
+              llvm::join(declared, ", ") + ") {\n  " + statement.str() + "\n}\n";
+  return text;
+}
+
+KernelText writeKernel(const Op &op) {
+  switch (kernelFamilyOf(op).form) {
+  case KernelForm::Matmul:
+    return writeMatmulKernel(op);
+  case KernelForm::Batched:
+    return writeBatchedKernel(op);
+  case KernelForm::Flash:
+    return writeFlashKernel(op);
+  case KernelForm::SplitKv:
+    return writeSplitKvKernel(op);
+  case KernelForm::LayerNorm:
+    return writeLayerNormKernel(op);
+  case KernelForm::Softmax:
+    return writeSoftmaxKernel(op);
+  case KernelForm::Map:
+    return writeMapKernel(op);
+  }
+  llvm_unreachable("unknown form");
+}
+
+} // namespace kiln

@@ -1,0 +1,65 @@
+//===- KernelText.h - the source of one kernel ------------------------------===//
+#pragma once
+
+#include "codegen/Functor.h"
+#include "kernels/KernelFamily.h"
+
+namespace kiln {
+
+/// A kernel's source without its name and heading, and what to pass for its parameters. Ops of different layers give
+/// equal texts, so that they share a kernel.
+struct KernelText {
+  std::string label;                  ///< `matmul_bias_gelu__bf16__n3072_k768`
+  std::vector<std::string> operations; ///< the IR that it computes, a line an op
+  std::string body;                   ///< from the #include on; the kernel's name is @NAME@
+  std::vector<std::string> arguments; ///< as PlanStep::arguments
+  Expr counters;                      ///< 32-bit counters that it uses
+};
+
+/// Puts the pieces of a kernel together.
+class KernelAssembler {
+public:
+  KernelAssembler(const Op &op, const KernelNames &names);
+
+  /// A constant of Config besides those of the tile: `kCols = 3072`.
+  void constant(StringRef name, const Twine &value);
+  /// Adds a functor's declaration and takes its members as parameters.
+  void add(const Functor &functor);
+  /// A functor for the call itself: its members become parameters, it is not declared.
+  Functor &call() { return callFunctor; }
+  /// The template's scratch, as parameters `parts` and `arrivals` of the given type of parts.
+  void addWorkspace(StringRef partType, Expr counters);
+
+  /// The finished source; `statement` calls the template. `label`: what the kernel's name says of shapes.
+  KernelText finish(const Twine &statement, const Twine &label);
+
+private:
+  std::string config() const;
+  std::vector<Functor::Member> parameters() const;
+
+  const Op &op;
+  const KernelNames &names;
+  const KernelFamily &family;
+  std::vector<std::string> constants;
+  std::string declarations;
+  Functor callFunctor;
+  std::string partType;
+  Expr counters;
+};
+
+/// `Config::kTileRows` for `tile_rows`.
+std::string constantName(StringRef tileKey);
+
+// One writer a form of kernel; each takes an op with `kernel` and `tile`.
+KernelText writeMatmulKernel(const Op &op);
+KernelText writeBatchedKernel(const Op &op);
+KernelText writeFlashKernel(const Op &op);
+KernelText writeSplitKvKernel(const Op &op);
+KernelText writeLayerNormKernel(const Op &op);
+KernelText writeSoftmaxKernel(const Op &op);
+KernelText writeMapKernel(const Op &op);
+
+/// The writer of the op's kernel family.
+KernelText writeKernel(const Op &op);
+
+} // namespace kiln

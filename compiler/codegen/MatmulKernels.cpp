@@ -1,0 +1,148 @@
+// Kernels around a matrix product: Input reads (and normalises) the left operand, Epilogue takes the products.
+#include "codegen/KernelText.h"
+#include "kernels/Problem.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+/// `B * T` for rows over these dims, constants folded.
+static std::string productText(Functor &functor, ArrayRef<Dim> dims) {
+  int64_t constant = 1;
+  std::vector<std::string> factors;
+  for (const Dim &dim : dims) {
+    if (dim.asConstant())
+      constant *= *dim.asConstant();
+    else
+      factors.push_back(functor.extent(dim));
+  }
+  if (constant != 1 || factors.empty())
+    factors.push_back(std::to_string(constant));
+  return llvm::join(factors, " * ");
+}
+
+/// Declares how rows of `x` are read, with the layernorm that the region applies to them, or null.
+static Functor inputFunctor(const KernelNames &names, const Value &x, const Op *layernorm) {
+  Functor input("Input", names);
+  std::string pointer = input.pointer(x), width = x.type.lastDim().str();
+  input.add("static constexpr bool kNormalizes = " + Twine(layernorm ? "true" : "false") + ";");
+  if (layernorm)
+    input.add("static constexpr float kEps = " + layernorm->attribute("eps")->str() + "f;");
+  input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int k) const {");
+  input.add("  return kiln::load<V>(" + pointer + " + i64(row) * " + width + " + k);");
+  input.add("}");
+  if (!layernorm)
+    return input;
+  std::string normed = names.of(*layernorm->result()).str();
+  std::string weight = input.pointer(*layernorm->operand(1)), bias = input.pointer(*layernorm->operand(2));
+  input.add("template <int V> KILN_DEVICE Vec<float, V> normalize(Vec<float, V> value, RowStatistics s, int k) const {");
+  input.add("  // " + names.line(*layernorm));
+  input.add("  const auto " + normed + " = (value - s.mean) * s.rstd * kiln::load<V>(" + weight + " + k) + kiln::load<V>(" +
+            bias + " + k);");
+  input.add("  return " + normed + ";");
+  input.add("}");
+  return input;
+}
+
+/// Coordinates of element (row, col) of a matmul's result.
+static Coordinates matmulCoordinates(const Type &type) {
+  Coordinates at;
+  at.row = "row";
+  // With one token a sequence the row is the batch.
+  bool isOneToken = type.rank() == 3 && type.shape[1] == Dim(1);
+  if (type.rank() == 3)
+    at.index = {isOneToken ? "row" : "b", isOneToken ? "0" : "t", "col"};
+  else
+    at.index = {"row", "col"};
+  return at;
+}
+
+static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op &product) {
+  Functor epilogue("Epilogue", names);
+  EpilogueEmitter emitter(epilogue, names, op, 2);
+  const Value &result = *product.result();
+  emitter.begin(result, matmulCoordinates(result.type));
+  if (op.region()) {
+    bool isBehind = false;
+    for (const auto &inner : op.region()->ops()) {
+      if (isBehind && !inner->has(Trait::Terminator))
+        emitter.emit(*inner);
+      isBehind |= inner.get() == &product;
+    }
+  }
+  epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) + ", int row, int col) const {");
+  bool isOneToken = result.type.rank() == 3 && result.type.shape[1] == Dim(1);
+  if (emitter.usesBatchAndToken() && !isOneToken) {
+    std::string tokens = epilogue.extent(result.type.shape[1]);
+    epilogue.add("  const int b = row / " + tokens + ", t = row % " + tokens + ";");
+  }
+  for (const std::string &line : emitter.text())
+    epilogue.add(line);
+  epilogue.add("}");
+  return epilogue;
+}
+
+KernelText writeMatmulKernel(const Op &op) {
+  const Op &product = *anchor(op);
+  KernelNames names(op);
+  KernelAssembler kernel(op, names);
+  MatmulProblem problem = matmulProblem(op);
+  std::string cols = problem.cols.str(), depth = problem.depth.str();
+  kernel.constant("kCols", cols);
+  kernel.constant("kDepth", depth);
+  if (kernelFamilyOf(op).body != "simtRows")
+    kernel.constant("kWeightTransposed", problem.transposed ? "true" : "false");
+
+  const Value *x = product.operand(0);
+  const Op *layernorm = x->definingOp() && x->definingOp()->parentOp() == &op ? x->definingOp() : nullptr;
+  kernel.add(inputFunctor(names, layernorm ? *layernorm->operand(0) : *x, layernorm));
+  kernel.add(epilogueFunctor(op, names, product));
+
+  Functor &call = kernel.call();
+  ArrayRef<Dim> rowDims = ArrayRef<Dim>(product.result()->type.shape).drop_back();
+  std::string rows = productText(call, rowDims), weight = call.pointer(*product.operand(1));
+  Functor input = inputFunctor(names, layernorm ? *layernorm->operand(0) : *x, layernorm);
+  Functor epilogue = epilogueFunctor(op, names, product);
+  std::string statement = (kernelFamilyOf(op).body + "<Config>(" + rows + ", " + input.construction() + ", " + weight +
+                           ", " + epilogue.construction() + ");").str();
+  return kernel.finish(statement, dtypeName(product.operand(1)->type.dtype) + "__n" + cols + "_k" + depth);
+}
+
+KernelText writeBatchedKernel(const Op &op) {
+  KernelNames names(op);
+  KernelAssembler kernel(op, names);
+  const Value &a = *op.operand(0), &b = *op.operand(1), &out = *op.result();
+  bool isQk = op.is(OpKind::qk);
+  auto constantOr0 = [](const Dim &dim) { return dim.asConstant().value_or(0); };
+  kernel.constant("kCols", Twine(constantOr0(out.type.lastDim())));
+  kernel.constant("kDepth", Twine(constantOr0(a.type.lastDim())));
+  kernel.constant("kWeightTransposed", isQk ? "true" : "false");
+
+  auto build = [&](Functor &input, Functor &epilogue) {
+    std::string rows = input.extent(a.type.shape[2]), depth = input.extent(a.type.lastDim());
+    input.add("static constexpr bool kNormalizes = false;");
+    input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int k) const {");
+    input.add("  return kiln::load<V>(" + input.pointer(a) + " + (i64(blockIndexZ()) * " + rows + " + row) * " + depth + " + k);");
+    input.add("}");
+    rows = epilogue.extent(out.type.shape[2]);
+    std::string cols = epilogue.extent(out.type.lastDim()), name = names.of(out).str();
+    epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> value, int row, int col) const {");
+    epilogue.add("  store(" + epilogue.pointer(out, true) + " + (i64(blockIndexZ()) * " + rows + " + row) * " + cols +
+                 " + col, value); // " + names.line(op));
+    epilogue.add("}");
+  };
+  Functor input("Input", names), epilogue("Epilogue", names);
+  build(input, epilogue);
+  kernel.add(input);
+  kernel.add(epilogue);
+  Functor &call = kernel.call();
+  std::string rows = call.extent(out.type.shape[2]), cols = call.extent(out.type.lastDim());
+  std::string depth = call.extent(a.type.lastDim());
+  std::string operand = call.pointer(b) + " + i64(blockIndexZ()) * " + call.extent(b.type.shape[2]) + " * " +
+                        call.extent(b.type.lastDim());
+  std::string statement = (kernelFamilyOf(op).body + "<Config>(" + rows + ", " + cols + ", " + depth + ", " +
+                           input.construction() + ", " + operand + ", " + epilogue.construction() + ");").str();
+  int64_t headSize = *(isQk ? a : out).type.lastDim().asConstant();
+  return kernel.finish(statement, dtypeName(b.type.dtype) + "__hs" + Twine(headSize));
+}
+
+} // namespace kiln

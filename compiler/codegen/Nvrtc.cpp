@@ -1,0 +1,134 @@
+#include "codegen/Nvrtc.h"
+
+#include "support/Diagnostic.h"
+
+#include <dlfcn.h>
+#include <nvrtc.h>
+
+namespace kiln {
+
+/// The functions that we call, by their names in the library.
+struct Nvrtc::Api {
+  decltype(&nvrtcVersion) version;
+  decltype(&nvrtcGetErrorString) errorString;
+  decltype(&nvrtcCreateProgram) createProgram;
+  decltype(&nvrtcDestroyProgram) destroyProgram;
+  decltype(&nvrtcCompileProgram) compileProgram;
+  decltype(&nvrtcGetCUBINSize) cubinSize;
+  decltype(&nvrtcGetCUBIN) cubin;
+  decltype(&nvrtcGetPTXSize) ptxSize;
+  decltype(&nvrtcGetPTX) ptx;
+  decltype(&nvrtcGetProgramLogSize) logSize;
+  decltype(&nvrtcGetProgramLog) log;
+};
+
+template <class Function> static bool bind(void *library, const char *name, Function &function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
+}
+
+Expected<const Nvrtc *> Nvrtc::get() {
+  // One library a process; a second thread waits for the first to load it.
+  static Expected<const Nvrtc *> loaded = load();
+  if (loaded)
+    return *loaded;
+  return makeError("NVRTC is not available: no libnvrtc.so." + Twine(KILN_NVRTC_MAJOR) + " in the library path or " +
+                   KILN_NVRTC_FOLDER + "; install the CUDA toolkit, or NVIDIA's wheel nvidia-cuda-nvrtc");
+}
+
+Expected<const Nvrtc *> Nvrtc::load() {
+  std::string name = "libnvrtc.so." + std::to_string(KILN_NVRTC_MAJOR);
+  void *library = nullptr;
+  if (!(library = dlopen((KILN_NVRTC_FOLDER "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL)))
+    library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  static Api api;
+  bool isComplete = library && bind(library, "nvrtcVersion", api.version) &&
+                    bind(library, "nvrtcGetErrorString", api.errorString) &&
+                    bind(library, "nvrtcCreateProgram", api.createProgram) &&
+                    bind(library, "nvrtcDestroyProgram", api.destroyProgram) &&
+                    bind(library, "nvrtcCompileProgram", api.compileProgram) &&
+                    bind(library, "nvrtcGetCUBINSize", api.cubinSize) && bind(library, "nvrtcGetCUBIN", api.cubin) &&
+                    bind(library, "nvrtcGetPTXSize", api.ptxSize) && bind(library, "nvrtcGetPTX", api.ptx) &&
+                    bind(library, "nvrtcGetProgramLogSize", api.logSize) &&
+                    bind(library, "nvrtcGetProgramLog", api.log);
+  if (!isComplete)
+    return makeError("NVRTC is not available");
+  static const Nvrtc nvrtc(api);
+  return &nvrtc;
+}
+
+std::string Nvrtc::version() const {
+  int major = 0, minor = 0;
+  api.version(&major, &minor);
+  return std::to_string(major) + "." + std::to_string(minor);
+}
+
+/// Reads one of a program's outputs through its size and its getter.
+template <class Size, class Get> static std::string fetch(nvrtcProgram program, Size size, Get get) {
+  size_t bytes = 0;
+  std::string text;
+  if (size(program, &bytes) != NVRTC_SUCCESS || bytes == 0)
+    return text;
+  text.resize(bytes);
+  get(program, text.data());
+  return text;
+}
+
+Expected<CompiledKernel> Nvrtc::compile(StringRef name, StringRef source, StringRef target,
+                                        ArrayRef<EmbeddedFile> headers) const {
+  // NVRTC wants C strings.
+  std::vector<std::string> texts, names;
+  for (const EmbeddedFile &header : headers) {
+    texts.push_back(header.text.str());
+    names.push_back(header.name.str());
+  }
+  std::vector<const char *> textPointers, namePointers;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    textPointers.push_back(texts[i].c_str());
+    namePointers.push_back(names[i].c_str());
+  }
+  nvrtcProgram program = nullptr;
+  nvrtcResult result = api.createProgram(&program, source.str().c_str(), name.str().c_str(), static_cast<int>(texts.size()),
+                                         textPointers.data(), namePointers.data());
+  if (result != NVRTC_SUCCESS)
+    return makeError(Twine("NVRTC: ") + api.errorString(result));
+  auto destroy = llvm::make_scope_exit([&] { api.destroyProgram(&program); });
+
+  std::string arch = ("--gpu-architecture=" + target).str();
+  const char *options[] = {arch.c_str(), "--std=c++20", "-lineinfo", "--ptxas-options=-v", "-default-device"};
+  result = api.compileProgram(program, static_cast<int>(std::size(options)) - 1, options);
+  std::string log = fetch(program, api.logSize, api.log);
+  while (!log.empty() && (log.back() == '\0' || log.back() == '\n'))
+    log.pop_back();
+  if (result != NVRTC_SUCCESS)
+    return makeFileError(name, Twine("NVRTC for ") + target + ": " + api.errorString(result) + "\n" + log);
+  CompiledKernel compiled{fetch(program, api.cubinSize, api.cubin), fetch(program, api.ptxSize, api.ptx), parsePtxasLog(log)};
+  while (!compiled.ptx.empty() && compiled.ptx.back() == '\0')
+    compiled.ptx.pop_back();
+  if (compiled.cubin.empty())
+    return makeFileError(name, "NVRTC for " + target + " gave no cubin");
+  return compiled;
+}
+
+/// The number before `unit` in a log like `Used 40 registers, 12 bytes smem`.
+static int64_t numberBefore(StringRef log, StringRef unit) {
+  size_t at = log.find(unit);
+  if (at == StringRef::npos)
+    return 0;
+  StringRef before = log.take_front(at).rtrim();
+  int64_t value = 0;
+  before.take_back(before.size() - before.find_last_not_of("0123456789") - 1).getAsInteger(10, value);
+  return value;
+}
+
+KernelResources parsePtxasLog(StringRef log) {
+  KernelResources use;
+  use.registers = numberBefore(log, "registers");
+  use.sharedBytes = numberBefore(log, "bytes smem");
+  use.stackBytes = numberBefore(log, "bytes stack frame");
+  use.spillStores = numberBefore(log, "bytes spill stores");
+  use.spillLoads = numberBefore(log, "bytes spill loads");
+  return use;
+}
+
+} // namespace kiln

@@ -1,0 +1,227 @@
+// Row-wise kernels (layernorm, softmax) and the map over elements.
+#include "codegen/KernelText.h"
+#include "kernels/Problem.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+/// The product of all extents but the last, as an int expression over members of `functor`.
+static std::string rowsText(Functor &functor, const Type &type) {
+  std::vector<std::string> factors;
+  for (const Dim &dim : ArrayRef<Dim>(type.shape).drop_back())
+    if (!(dim == Dim(1)))
+      factors.push_back(functor.extent(dim));
+  return factors.empty() ? "1" : llvm::join(factors, " * ");
+}
+
+//===----------------------------------------------------------------------===//
+// layernorm
+//===----------------------------------------------------------------------===//
+
+KernelText writeLayerNormKernel(const Op &op) {
+  const Op &norm = *anchor(op);
+  KernelNames names(op);
+  KernelAssembler kernel(op, names);
+  const Value &x = *norm.operand(0), &out = *norm.result();
+  std::string width = x.type.lastDim().str(), normed = names.of(out).str();
+  kernel.constant("kCols", width);
+
+  Functor input("Input", names);
+  const Op *add = x.definingOp() && x.definingOp()->parentOp() == &op ? x.definingOp() : nullptr;
+  auto row = [&](const Value &value) { return "kiln::load<V>(" + input.pointer(value) + " + i64(row) * " + width + " + col)"; };
+  input.add("static constexpr float kEps = " + norm.attribute("eps")->str() + "f;");
+  input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int col) const {");
+  if (add) {
+    std::string sum = names.of(x).str();
+    input.add("  const auto value = " + add->def().deviceExpression(*add, {row(*add->operand(0)), row(*add->operand(1))}) +
+              "; // " + names.line(*add));
+    if (llvm::is_contained(op.region()->terminator()->operands(), &x))
+      input.add("  store(" + input.pointer(x, true) + " + i64(row) * " + width + " + col, value);");
+    input.add("  return value;");
+  } else {
+    input.add("  return " + row(x) + ";");
+  }
+  input.add("}");
+  std::string weight = input.pointer(*norm.operand(1)), bias = input.pointer(*norm.operand(2));
+  input.add("template <int V> KILN_DEVICE Vec<float, V> normalize(Vec<float, V> value, RowStatistics s, int col) const {");
+  input.add("  return (value - s.mean) * s.rstd * kiln::load<V>(" + weight + " + col) + kiln::load<V>(" + bias + " + col);");
+  input.add("}");
+
+  Functor epilogue("Epilogue", names);
+  epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> value, int row, int col) const {");
+  epilogue.add("  store(" + epilogue.pointer(out, true) + " + i64(row) * " + width + " + col, value); // " + names.line(norm));
+  epilogue.add("}");
+  kernel.add(input);
+  kernel.add(epilogue);
+  std::string statement = "layerNorm<Config>(" + rowsText(kernel.call(), x.type) + ", " + input.construction() + ", " +
+                          epilogue.construction() + ");";
+  return kernel.finish(statement, dtypeName(x.type.dtype) + "__n" + width);
+}
+
+//===----------------------------------------------------------------------===//
+// softmax
+//===----------------------------------------------------------------------===//
+
+KernelText writeSoftmaxKernel(const Op &op) {
+  KernelNames names(op);
+  KernelAssembler kernel(op, names);
+  const Value &x = *op.operand(0), &out = *op.result();
+  Functor input("Input", names), epilogue("Epilogue", names);
+  std::string cols = input.extent(x.type.lastDim());
+  input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int col) const {");
+  input.add("  return kiln::load<V>(" + input.pointer(x) + " + i64(row) * " + cols + " + col);");
+  input.add("}");
+  cols = epilogue.extent(x.type.lastDim());
+  epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> value, int row, int col) const {");
+  epilogue.add("  store(" + epilogue.pointer(out, true) + " + i64(row) * " + cols + " + col, value); // " + names.line(op));
+  epilogue.add("}");
+  kernel.add(input);
+  kernel.add(epilogue);
+  Functor &call = kernel.call();
+  std::string rows = rowsText(call, x.type), extent = call.extent(x.type.lastDim());
+  std::string statement = "softmax<Config>(" + rows + ", " + extent + ", " + input.construction() + ", " +
+                          epilogue.construction() + ");";
+  return kernel.finish(statement, dtypeName(x.type.dtype) + "__h" + (x.type.rank() == 4 ? x.type.shape[1].str() : "1"));
+}
+
+//===----------------------------------------------------------------------===//
+// map
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Writes the body of a map kernel for one op. The index runs over `walked`, row by row.
+class MapWriter {
+public:
+  MapWriter(const Op &op, const KernelNames &names) : op(op), names(names), body("Body", names) {}
+
+  Functor write() {
+    std::vector<std::string> lines = op.is(OpKind::embed)        ? embedLines()
+                                     : op.is(OpKind::lastRow)    ? lastRowLines()
+                                     : op.is(OpKind::causalMask) ? maskLines()
+                                                                 : plainLines();
+    body.add("template <int V> KILN_DEVICE void operator()(i64 index) const {");
+    std::string width = body.extent(walked().type.lastDim());
+    body.add("  const int row = int(index / " + width + "), col = int(index % " + width + ");");
+    for (const std::string &line : lines)
+      body.add("  " + line);
+    body.add("}");
+    return body;
+  }
+
+  /// The tensor whose elements the kernel visits: see mapElementCount of the family.
+  const Value &walked() const {
+    if (op.has(Trait::WritesState))
+      return *op.operand(1);
+    return op.has(Trait::Layout) && !op.is(OpKind::lastRow) ? *op.operand(0) : *op.result();
+  }
+
+private:
+  std::string comment() const { return "// " + names.line(op); }
+  std::string variable() const { return names.of(*op.result()).str(); }
+
+  std::vector<std::string> storeRow(const std::string &value) {
+    const Type &type = op.result()->type;
+    return {"const auto value = " + value + "; " + comment(),
+            "store(" + body.pointer(*op.result(), true) + " + i64(row) * " + body.extent(type.lastDim()) + " + col, value);"};
+  }
+
+  std::vector<std::string> embedLines() {
+    const Value &tokens = *op.operand(0), &wte = *op.operand(1), &wpe = *op.operand(2);
+    std::string width = wte.type.lastDim().str(), count = body.extent(tokens.type.shape[1]);
+    bool isOneToken = tokens.type.shape[1] == Dim(1);
+    std::string position = isOneToken ? "0" : "row % " + count;
+    if (Value *positions = op.operandOrNull(3)) {
+      std::string first = body.pointer(*positions) + (isOneToken ? "[row]" : "[row / " + count + "]");
+      position = isOneToken ? first : first + " + " + position;
+    }
+    std::vector<std::string> lines = {"const int position = " + position + ";"};
+    llvm::append_range(lines, storeRow("kiln::load<V>(" + body.pointer(wte) + " + i64(" + body.pointer(tokens) + "[row]) * " +
+                                       width + " + col) + kiln::load<V>(" + body.pointer(wpe) + " + i64(position) * " +
+                                       width + " + col)"));
+    return lines;
+  }
+
+  std::vector<std::string> lastRowLines() {
+    const Value &x = *op.operand(0);
+    std::string width = x.type.lastDim().str(), tokens = body.extent(x.type.shape[1]);
+    return storeRow("kiln::load<V>(" + body.pointer(x) + " + (i64(row) * " + tokens + " + " + body.pointer(*op.operand(1)) +
+                    "[row] - 1) * " + width + " + col)");
+  }
+
+  std::vector<std::string> maskLines() {
+    const Value &scores = *op.operand(0);
+    std::string queries = body.extent(scores.type.shape[2]), heads = body.extent(scores.type.shape[1]);
+    std::string keys = body.extent(scores.type.lastDim()), position = "row % " + queries;
+    if (Value *positions = op.operandOrNull(1))
+      position = body.pointer(*positions) + "[row / (" + heads + " * " + queries + ")] + " + position;
+    std::vector<std::string> lines = {"const int position = " + position + ";"};
+    llvm::append_range(lines, storeRow("col <= position ? kiln::load<V>(" + body.pointer(scores) + " + i64(row) * " + keys +
+                                       " + col) : Vec<float, V>::fill(-infinity())"));
+    return lines;
+  }
+
+  /// Pointwise and layout ops, by their records.
+  std::vector<std::string> plainLines() {
+    const Value &from = walked();
+    EpilogueEmitter emitter(body, names, op, 0);
+    Coordinates at = coordinates(from.type);
+    std::string source = "kiln::load<V>(" + body.pointer(from) + " + " + elementOffset(body, at, from.type) + ")";
+    // The pointer has the value's own name.
+    std::string variable = names.of(from).str() + "_value";
+    emitter.begin(from, at, variable);
+    emitter.emit(op);
+    std::vector<std::string> lines = leadingIndices(from.type, emitter.usesBatchAndToken());
+    lines.push_back("const auto " + variable + " = " + source + ";");
+    llvm::append_range(lines, emitter.text());
+    return lines;
+  }
+
+  static Coordinates coordinates(const Type &type) {
+    Coordinates at;
+    at.row = "row";
+    if (type.rank() == 4)
+      at.index = {"b", "h", "t", "col"};
+    else if (type.rank() == 3)
+      at.index = {"b", "t", "col"};
+    else if (type.rank() == 2)
+      at.index = {"row", "col"};
+    else
+      at.index = {"col"};
+    return at;
+  }
+
+  std::vector<std::string> leadingIndices(const Type &type, bool areUsed) {
+    if (!areUsed || type.rank() < 3)
+      return {};
+    std::string tokens = body.extent(type.shape[type.rank() - 2]);
+    if (type.rank() == 3)
+      return {"const int b = row / " + tokens + ", t = row % " + tokens + ";"};
+    std::string heads = body.extent(type.shape[1]);
+    return {"const int t = row % " + tokens + ", h = row / " + tokens + " % " + heads + ", b = row / " + tokens + " / " +
+            heads + ";"};
+  }
+
+  const Op &op;
+  const KernelNames &names;
+  Functor body;
+};
+
+} // namespace
+
+KernelText writeMapKernel(const Op &op) {
+  KernelNames names(op);
+  KernelAssembler kernel(op, names);
+  MapWriter writer(op, names);
+  Functor body = writer.write();
+  kernel.add(body);
+  Functor &call = kernel.call();
+  const Type &type = writer.walked().type;
+  std::string rows = rowsText(call, type);
+  std::string count = "i64(" + rows + ") * " + call.extent(type.lastDim());
+  std::string statement = "mapElements<Config>(" + count + ", " + body.construction() + ");";
+  std::string width = type.lastDim().asConstant() ? "__n" + type.lastDim().str() : "";
+  return kernel.finish(statement, dtypeName(op.result()->type.dtype) + width);
+}
+
+} // namespace kiln

@@ -1,0 +1,18 @@
+//===- Families.h - every kernel family of the table ------------------------===//
+#pragma once
+
+#include "kernels/KernelFamily.h"
+
+namespace kiln {
+
+// simt: fp32 arithmetic, any GPU
+extern const KernelFamily simtRowsFamily;
+extern const KernelFamily simtTiledFamily;
+extern const KernelFamily simtBatchedFamily;
+extern const KernelFamily simtSplitKvFamily;
+extern const KernelFamily simtFlashFamily;
+extern const KernelFamily layerNormFamily;
+extern const KernelFamily softmaxFamily;
+extern const KernelFamily mapFamily;
+
+} // namespace kiln

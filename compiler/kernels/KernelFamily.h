@@ -1,0 +1,65 @@
+//===- KernelFamily.h - the record of a kernel template ---------------------===//
+//
+// One record for each template under templates/: which ops it runs, in which configurations, how it is launched and
+// how long it should take. select-kernels and choose-tiles read the records; codegen writes the kernels.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/IR.h"
+#include "kernels/Target.h"
+
+#include <array>
+
+namespace kiln {
+
+/// How generated code wraps a template: which functors it is given.
+enum class KernelForm {
+  Matmul,    ///< body<Config>(rows, Input, weight, Epilogue)
+  Batched,   ///< body<Config>(rows, cols, depth, Input, operand, Epilogue), one product a grid z
+  Flash,     ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
+  SplitKv,   ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue)
+  LayerNorm, ///< body<Config>(rows, Input, Epilogue)
+  Softmax,   ///< body<Config>(rows, cols, Input, Epilogue)
+  Map,       ///< body<Config>(count, Body)
+};
+
+/// Configuration of a template: `tile = {tile_rows = 64}` in the IR is `kTileRows = 64` in its Config.
+using Tile = AttributeMap;
+
+/// How a kernel is launched; grid extents are formulas over dims.
+struct Launch {
+  std::array<Expr, 3> grid = {Expr(1), Expr(1), Expr(1)};
+  int64_t threads = 0;
+  int64_t dynamicShared = 0; ///< bytes beyond what the kernel declares statically
+};
+
+struct KernelFamily {
+  StringRef name;    ///< as in `kernel = gemm_simt`
+  StringRef summary; ///< one line
+  StringRef header;  ///< below templates/
+  StringRef body;    ///< the template function
+  KernelForm form;
+
+  /// Whether it can run the op, plain or fused.
+  bool (*accepts)(const Op &op, const Target &target);
+  /// The configurations to choose from; never empty for an op that it accepts.
+  std::vector<Tile> (*configurations)(const Op &op, const Target &target);
+  Launch (*launch)(const Op &op, const Tile &tile);
+  /// Modelled seconds at given dims: bytes, operations and waves of blocks against the target's rates.
+  double (*estimate)(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims);
+  /// Bytes of scratch in the arena; null: none.
+  Expr (*workspace)(const Op &op, const Tile &tile) = nullptr;
+};
+
+/// Every family, in the order in which select-kernels tries them: special ones first.
+ArrayRef<const KernelFamily *> allKernelFamilies();
+
+/// The family of that name, or null.
+const KernelFamily *findKernelFamily(StringRef name);
+
+/// The family and configuration that select-kernels and choose-tiles wrote into the op.
+const KernelFamily &kernelFamilyOf(const Op &op);
+const Tile &tileOf(const Op &op);
+
+} // namespace kiln

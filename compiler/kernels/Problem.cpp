@@ -1,0 +1,105 @@
+#include "kernels/Problem.h"
+
+#include "ops/Region.h"
+
+#include <cmath>
+
+namespace kiln {
+
+Expr rowCount(const Type &type) {
+  Expr product(1);
+  for (const Dim &dim : ArrayRef<Dim>(type.shape).drop_back())
+    product = product * dim.expr();
+  return product;
+}
+
+/// The slice that alone reads a value inside its region: columns past it are padding.
+static const Op *soleSlice(const Value &value) {
+  return value.hasOneUse() && value.getUsers()[0]->is(OpKind::slice) ? value.getUsers()[0] : nullptr;
+}
+
+MatmulProblem matmulProblem(const Op &op) {
+  const Op &product = *anchor(op);
+  const Type &a = product.operand(0)->type, &out = product.result()->type;
+  MatmulProblem problem;
+  problem.cols = out.lastDim().expr();
+  problem.depth = a.lastDim().expr();
+  if (product.is(OpKind::matmul)) {
+    problem.rows = rowCount(out);
+    problem.transposed = product.boolAttribute("transpose_b");
+    const Op *slice = op.region() ? soleSlice(*product.result()) : nullptr;
+    if (slice)
+      problem.cols = Expr(slice->intAttribute("size"));
+    return problem;
+  }
+  problem.batch = out.shape[0].expr() * out.shape[1].expr();
+  problem.rows = out.shape[2].expr();
+  problem.transposed = product.is(OpKind::qk);
+  return problem;
+}
+
+int64_t valueAt(const Expr &expr, const DimBinding &dims) {
+  return cantFail(expr.evaluate(dims), "kernels: formula without a value");
+}
+
+DimBinding upperBounds(const Op &op) {
+  DimBinding dims;
+  for (const auto &dim : op.parent()->function()->module().dims)
+    dims[dim->name] = dim->max;
+  return dims;
+}
+
+Expr bytesMoved(const Op &op) {
+  Expr total(0);
+  for (const Value *input : op.inputs())
+    if (!input->isState())
+      total = total + input->type.bytes();
+  auto written = [](const Op *writer) { return writer->operand(1)->type.bytes(); };
+  for (const auto &result : op.results()) {
+    const Op *source = &op;
+    if (op.region())
+      source = op.region()->terminator()->operand(result->resultIndex())->definingOp();
+    total = total + (source && source->has(Trait::WritesState) ? written(source) : result->type.bytes());
+  }
+  return total;
+}
+
+Expr flopsOf(const Op &op) {
+  if (!op.region())
+    return op.def().flops ? op.def().flops(op) : Expr(0);
+  Expr total(0);
+  for (const auto &inner : op.region()->ops())
+    if (inner->def().flops)
+      total = total + inner->def().flops(*inner);
+  return total;
+}
+
+double estimateSeconds(const BlockCost &cost, const Target &target) {
+  int64_t byThreads = target.threadsPerMultiprocessor / std::max<int64_t>(32, cost.threads);
+  int64_t byShared = cost.sharedBytes ? target.sharedPerMultiprocessor / cost.sharedBytes : byThreads;
+  double resident = static_cast<double>(std::max<int64_t>(1, std::min({byThreads, byShared, int64_t(16)})));
+  // Blocks beyond a full set wait; the last, partly filled set costs what its fullest multiprocessor does.
+  double perMultiprocessor = std::ceil(cost.blocks / target.multiprocessors);
+  double sets = std::floor(perMultiprocessor / resident);
+  double rest = perMultiprocessor - sets * resident;
+  // A multiprocessor needs about 512 threads to fill its pipelines.
+  auto rate = [&](double blocks) {
+    return target.f32Rate / target.multiprocessors * cost.efficiency *
+           std::min(1.0, blocks * static_cast<double>(cost.threads) / 512.0);
+  };
+  double arithmetic = sets * resident * cost.flopsPerBlock / rate(resident);
+  if (rest > 0)
+    arithmetic += rest * cost.flopsPerBlock / rate(rest);
+  double busy = std::min(1.0, cost.blocks / target.multiprocessors);
+  double memoryRate = target.memoryRate;
+  if (cost.bytesInFlight > 0) {
+    // Little's law with a latency of 0.7 µs: what must be under way to keep the memory busy.
+    double underWay = std::min(cost.blocks, resident * target.multiprocessors) * static_cast<double>(cost.bytesInFlight);
+    memoryRate *= std::min(1.0, underWay / (target.memoryRate * 0.7e-6));
+  }
+  double memory = cost.memoryBytes / memoryRate;
+  double l2 = cost.blocks * cost.l2BytesPerBlock / (target.l2Rate * busy);
+  return target.launchSeconds + std::max({arithmetic, memory, l2});
+}
+
+} // namespace kiln

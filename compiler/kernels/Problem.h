@@ -1,0 +1,46 @@
+//===- Problem.h - extents and costs of what a kernel computes --------------===//
+#pragma once
+
+#include "ir/IR.h"
+#include "kernels/KernelFamily.h"
+
+namespace kiln {
+
+/// rows × cols outputs, each a sum over depth. Extents that the plan fixes are constants.
+struct MatmulProblem {
+  Expr rows, cols, depth, batch = 1;
+  bool transposed = false; ///< the right operand is [cols, depth]
+};
+
+/// Of an op whose anchor is a matmul, qk or pv. Columns that a slice drops are not computed.
+MatmulProblem matmulProblem(const Op &op);
+
+/// Product of all extents but the last.
+Expr rowCount(const Type &type);
+
+/// Value of a formula at given dims; formulas of verified modules have one.
+int64_t valueAt(const Expr &expr, const DimBinding &dims);
+
+/// Every dim of the op's module at its upper bound.
+DimBinding upperBounds(const Op &op);
+
+/// Bytes that the op must read and write: each input and result once; of a state written in place, the written
+/// rows only.
+Expr bytesMoved(const Op &op);
+/// Operations of the op, of a fused one of its whole region.
+Expr flopsOf(const Op &op);
+
+/// Seconds for `blocks` equal blocks: the slowest multiprocessor's share of the arithmetic, against memory and L2.
+struct BlockCost {
+  double blocks = 1;
+  double flopsPerBlock = 0;
+  double efficiency = 1;    ///< share of the arithmetic rate that the inner loop reaches
+  double l2BytesPerBlock = 0;
+  double memoryBytes = 0;   ///< of the whole launch
+  int64_t threads = 256;
+  int64_t sharedBytes = 0;  ///< of a block
+  int64_t bytesInFlight = 0; ///< of a block's loads; 0: enough
+};
+double estimateSeconds(const BlockCost &cost, const Target &target);
+
+} // namespace kiln

@@ -1,0 +1,162 @@
+// Kernels bound by memory: layernorm, softmax, and one function of every element.
+#include "kernels/Families.h"
+#include "kernels/Problem.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
+
+/// The widest power of two up to `limit` that divides `extent`.
+static int64_t widestVector(int64_t extent, int64_t limit) {
+  int64_t width = 1;
+  while (2 * width <= limit && extent % (2 * width) == 0)
+    width *= 2;
+  return width;
+}
+
+static double estimateStreaming(const Op &op, double blocks, int64_t threads, int64_t bytesInFlight,
+                                const Target &target, const DimBinding &dims) {
+  BlockCost cost;
+  cost.blocks = blocks;
+  cost.threads = threads;
+  cost.memoryBytes = static_cast<double>(valueAt(bytesMoved(op), dims));
+  cost.bytesInFlight = bytesInFlight;
+  return estimateSeconds(cost, target);
+}
+
+/// Rows and row length that a row-wise kernel works on: those of its anchor's operand.
+static const Type &rowType(const Op &op) { return anchor(op)->operand(0)->type; }
+
+static Launch launchRowWise(const Op &op, const Tile &tile) {
+  int64_t rowsPerBlock = get(tile, "threads") / get(tile, "row_threads");
+  return {{ceilDiv(rowCount(rowType(op)), Expr(rowsPerBlock)), Expr(1), Expr(1)}, get(tile, "threads"), 0};
+}
+
+static double estimateRowWise(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  int64_t threads = get(tile, "threads"), rowThreads = get(tile, "row_threads");
+  double rows = valueAt(rowCount(rowType(op)), dims);
+  double cols = valueAt(rowType(op).lastDim().expr(), dims);
+  double rowsPerBlock = static_cast<double>(threads) / static_cast<double>(rowThreads);
+  double perThread = std::ceil(cols / static_cast<double>(rowThreads));
+  int64_t inFlight = static_cast<int64_t>(static_cast<double>(threads) * std::min(perThread, 16.0) *
+                                          static_cast<double>(dtypeSize(rowType(op).dtype)));
+  // A reduction over a block has barriers that one over a warp has not.
+  double barriers = rowThreads > 32 ? 0.3e-6 : 0;
+  return estimateStreaming(op, std::ceil(rows / rowsPerBlock), threads, inFlight, target, dims) + barriers;
+}
+
+//===----------------------------------------------------------------------===//
+// layernorm
+//===----------------------------------------------------------------------===//
+
+static bool acceptsLayerNorm(const Op &op, const Target &) {
+  if (!anchor(op)->is(OpKind::layernorm) || !rowType(op).lastDim().asConstant())
+    return false;
+  if (!op.region())
+    return true;
+  // Before the normalisation at most one addition, after it nothing.
+  const auto &ops = op.region()->ops();
+  return ops.size() == 3 && ops[0]->is(OpKind::add) && ops[1]->is(OpKind::layernorm);
+}
+
+static std::vector<Tile> layerNormConfigurations(const Op &op, const Target &) {
+  int64_t cols = *rowType(op).lastDim().asConstant();
+  int64_t vec = widestVector(cols, 16 / dtypeSize(rowType(op).dtype));
+  std::vector<Tile> tiles;
+  for (int64_t threads : {128, 256, 512})
+    for (int64_t rowThreads : {int64_t(32), threads})
+      // Rows that do not fit in registers (64 elements a thread) lie in shared memory, all of a block at once.
+      if (cols <= 64 * rowThreads || threads / rowThreads * cols * 4 < 48 * 1024)
+        tiles.push_back({{"row_threads", rowThreads}, {"threads", threads}, {"vec", vec}});
+  return tiles;
+}
+
+const KernelFamily layerNormFamily = {
+    .name = "layernorm",
+    .summary = "layer normalisation of rows, a warp or a block each, with the residual addition before it",
+    .header = "norm/layernorm.cuh",
+    .body = "layerNorm",
+    .form = KernelForm::LayerNorm,
+    .accepts = acceptsLayerNorm,
+    .configurations = layerNormConfigurations,
+    .launch = launchRowWise,
+    .estimate = estimateRowWise,
+};
+
+//===----------------------------------------------------------------------===//
+// softmax
+//===----------------------------------------------------------------------===//
+
+static std::vector<Tile> softmaxConfigurations(const Op &, const Target &) {
+  std::vector<Tile> tiles;
+  for (int64_t threads : {128, 256})
+    for (int64_t rowThreads : {int64_t(32), threads})
+      tiles.push_back({{"online", true}, {"row_threads", rowThreads}, {"threads", threads}, {"vec", 1}});
+  return tiles;
+}
+
+const KernelFamily softmaxFamily = {
+    .name = "softmax",
+    .summary = "softmax of rows of attention scores",
+    .header = "norm/softmax.cuh",
+    .body = "softmax",
+    .form = KernelForm::Softmax,
+    .accepts = [](const Op &op, const Target &) { return op.is(OpKind::softmax); },
+    .configurations = softmaxConfigurations,
+    .launch = launchRowWise,
+    .estimate = estimateRowWise,
+};
+
+//===----------------------------------------------------------------------===//
+// map
+//===----------------------------------------------------------------------===//
+
+/// The tensor whose elements the kernel visits: what a layout op moves, except that last_row and all others walk
+/// over their result.
+static const Type &walkedType(const Op &op) {
+  if (op.has(Trait::WritesState))
+    return op.operand(1)->type;
+  return op.has(Trait::Layout) && !op.is(OpKind::lastRow) ? op.operand(0)->type : op.result()->type;
+}
+
+static bool acceptsMap(const Op &op, const Target &) {
+  return !op.region() && (op.has(Trait::Pointwise) || op.has(Trait::Layout) || op.is(OpKind::embed));
+}
+
+static std::vector<Tile> mapConfigurations(const Op &op, const Target &) {
+  // A vector must stay within a row of what is read and of what is written. A mask's columns are keys, each with its
+  // own visibility.
+  std::optional<int64_t> from = walkedType(op).lastDim().asConstant(), to = op.result()->type.lastDim().asConstant();
+  int64_t vec = from && to && !op.is(OpKind::causalMask) ? std::min(widestVector(*from, 4), widestVector(*to, 4)) : 1;
+  std::vector<Tile> tiles;
+  for (int64_t threads : {128, 256})
+    for (int64_t unroll : {1, 2})
+      tiles.push_back({{"threads", threads}, {"unroll", unroll}, {"vec", vec}});
+  return tiles;
+}
+
+static Launch launchMap(const Op &op, const Tile &tile) {
+  Expr perBlock(get(tile, "threads") * get(tile, "unroll") * get(tile, "vec"));
+  return {{ceilDiv(walkedType(op).elements(), perBlock), Expr(1), Expr(1)}, get(tile, "threads"), 0};
+}
+
+static double estimateMap(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  int64_t perBlock = get(tile, "threads") * get(tile, "unroll") * get(tile, "vec");
+  double blocks = std::ceil(static_cast<double>(valueAt(walkedType(op).elements(), dims)) / static_cast<double>(perBlock));
+  return estimateStreaming(op, blocks, get(tile, "threads"), perBlock * 4, target, dims);
+}
+
+const KernelFamily mapFamily = {
+    .name = "map",
+    .summary = "one function of every element: pointwise and layout ops, the embedding",
+    .header = "elementwise/map.cuh",
+    .body = "mapElements",
+    .form = KernelForm::Map,
+    .accepts = acceptsMap,
+    .configurations = mapConfigurations,
+    .launch = launchMap,
+    .estimate = estimateMap,
+};
+
+} // namespace kiln

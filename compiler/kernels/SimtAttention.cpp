@@ -1,0 +1,164 @@
+// Fused attention of the simt family: tiles of queries for prefill, one query split over the keys for decode.
+#include "kernels/Families.h"
+#include "kernels/Problem.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
+
+static const Op *findOp(const Op &fused, OpKind kind) {
+  for (const auto &op : fused.region()->ops())
+    if (op->is(kind))
+      return op.get();
+  return nullptr;
+}
+
+static bool isFusedAttention(const Op &op) {
+  return op.region() && anchor(op)->is(OpKind::qk) && findOp(op, OpKind::softmax) && findOp(op, OpKind::pv);
+}
+
+struct AttentionProblem {
+  Expr batch, heads, queries, keys;
+  int64_t headSize, elementBytes;
+};
+
+static AttentionProblem attentionProblem(const Op &op) {
+  const Type &q = anchor(op)->operand(0)->type, &k = anchor(op)->operand(1)->type;
+  return {q.shape[0].expr(), q.shape[1].expr(), q.shape[2].expr(), k.shape[2].expr(), *q.lastDim().asConstant(),
+          dtypeSize(k.dtype)};
+}
+
+//===----------------------------------------------------------------------===//
+// attention_simt
+//===----------------------------------------------------------------------===//
+
+static std::vector<Tile> flashConfigurations(const Op &op, const Target &target) {
+  int64_t size = attentionProblem(op).headSize;
+  std::vector<Tile> tiles;
+  for (int64_t queries : {16, 32, 64})
+    for (int64_t keys : {16, 32, 64})
+      for (int64_t threads : {128, 256}) {
+        // As the template lays it out: see its header for the bytes and for the lanes that share a query.
+        int64_t shared = 4 * ((queries + keys) * (size + 4) + keys * size + queries * (keys + 4));
+        int64_t lanes = size % 16 == 0 && queries % (threads / 16) == 0 ? 16 : 8;
+        bool fits = shared <= target.sharedPerBlock && queries % (threads / lanes) == 0;
+        int64_t registers = queries / std::max<int64_t>(1, threads / lanes) * (keys + size) / lanes;
+        if (fits && registers <= 96)
+          tiles.push_back({{"threads", threads}, {"tile_keys", keys}, {"tile_queries", queries}});
+      }
+  return tiles;
+}
+
+static int64_t flashShared(const Op &op, const Tile &tile) {
+  int64_t size = attentionProblem(op).headSize, queries = get(tile, "tile_queries"), keys = get(tile, "tile_keys");
+  return 4 * ((queries + keys) * (size + 4) + keys * size + queries * (keys + 4));
+}
+
+static Launch launchFlash(const Op &op, const Tile &tile) {
+  AttentionProblem problem = attentionProblem(op);
+  int64_t shared = flashShared(op, tile);
+  constexpr int64_t mostStatic = 48 * 1024;
+  return {{ceilDiv(problem.queries, Expr(get(tile, "tile_queries"))), problem.heads, problem.batch},
+          get(tile, "threads"),
+          shared > mostStatic ? shared : 0};
+}
+
+static double estimateFlash(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  AttentionProblem problem = attentionProblem(op);
+  double queries = valueAt(problem.queries, dims), size = static_cast<double>(problem.headSize);
+  double tileQueries = get(tile, "tile_queries");
+  BlockCost cost;
+  cost.blocks = std::ceil(queries / tileQueries) * valueAt(problem.heads * problem.batch, dims);
+  cost.threads = get(tile, "threads");
+  // Half of the keys are visible on average; an exponential a score counts as ten operations.
+  cost.flopsPerBlock = tileQueries * (queries / 2 + tileQueries) * (4 * size + 20);
+  double threadQueries = tileQueries * 16 / static_cast<double>(cost.threads);
+  double threadCols = (get(tile, "tile_keys") + size) / 32;
+  double fmas = threadQueries * threadCols;
+  cost.efficiency = fmas / (fmas + (threadQueries + threadCols) * 0.75 + 2);
+  cost.l2BytesPerBlock = (queries / 2 + tileQueries) * 2 * size * static_cast<double>(problem.elementBytes);
+  cost.memoryBytes = 4 * valueAt(problem.batch * problem.heads * problem.queries, dims) * size *
+                     static_cast<double>(problem.elementBytes);
+  cost.sharedBytes = flashShared(op, tile);
+  return estimateSeconds(cost, target);
+}
+
+const KernelFamily simtFlashFamily = {
+    .name = "attention_simt",
+    .summary = "flash attention over tiles of queries and keys, online softmax, fp32 arithmetic",
+    .header = "attention/simt_flash.cuh",
+    .body = "simtFlash",
+    .form = KernelForm::Flash,
+    .accepts = [](const Op &op, const Target &) { return isFusedAttention(op); },
+    .configurations = flashConfigurations,
+    .launch = launchFlash,
+    .estimate = estimateFlash,
+};
+
+//===----------------------------------------------------------------------===//
+// attention_split_kv_simt
+//===----------------------------------------------------------------------===//
+
+static bool acceptsSplitKv(const Op &op, const Target &) {
+  return isFusedAttention(op) && anchor(op)->operand(0)->type.shape[2] == Dim(1) &&
+         findOp(op, OpKind::causalMask)->operandOrNull(1);
+}
+
+static std::vector<Tile> splitKvConfigurations(const Op &, const Target &) {
+  std::vector<Tile> tiles;
+  for (int64_t chunk : {64, 128, 256, 512})
+    for (int64_t warps : {2, 4, 8})
+      for (int64_t unroll : {1, 2, 4})
+        tiles.push_back({{"chunk", chunk}, {"unroll", unroll}, {"warps", warps}});
+  return tiles;
+}
+
+static Expr splitCount(const Op &op, const Tile &tile) {
+  return ceilDiv(attentionProblem(op).keys, Expr(get(tile, "chunk")));
+}
+
+static Launch launchSplitKv(const Op &op, const Tile &tile) {
+  AttentionProblem problem = attentionProblem(op);
+  return {{splitCount(op, tile), problem.heads, problem.batch}, 32 * get(tile, "warps"), 0};
+}
+
+static double estimateSplitKv(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  AttentionProblem problem = attentionProblem(op);
+  double size = static_cast<double>(problem.headSize), bytes = static_cast<double>(problem.elementBytes);
+  double heads = valueAt(problem.heads * problem.batch, dims);
+  // A cache is half full on average.
+  double keys = valueAt(problem.keys, dims) / 2.0, chunk = get(tile, "chunk");
+  BlockCost cost;
+  cost.blocks = std::ceil(keys / chunk) * heads;
+  cost.threads = 32 * get(tile, "warps");
+  double keysPerRound = static_cast<double>(cost.threads) * 16 / (size * bytes) * get(tile, "unroll");
+  // A round costs its latency however few bytes it loads; a block with many rounds waits for each.
+  double rounds = std::ceil(std::min(chunk, keys) / keysPerRound);
+  cost.memoryBytes = 2 * keys * heads * size * bytes;
+  cost.flopsPerBlock = 4 * std::min(chunk, keys) * size;
+  cost.efficiency = 0.3;
+  double combine = 0.2e-6 * std::ceil(keys / chunk) / 4;
+  return estimateSeconds(cost, target) + rounds * 0.5e-6 + combine;
+}
+
+/// SplitPart<headSize> for each (batch, head, split): the outputs and four floats more.
+static Expr splitKvWorkspace(const Op &op, const Tile &tile) {
+  AttentionProblem problem = attentionProblem(op);
+  return problem.batch * problem.heads * splitCount(op, tile) * Expr((problem.headSize + 4) * 4);
+}
+
+const KernelFamily simtSplitKvFamily = {
+    .name = "attention_split_kv_simt",
+    .summary = "attention of one query a sequence, split over the cached keys, fp32 arithmetic",
+    .header = "attention/simt_split_kv.cuh",
+    .body = "simtSplitKv",
+    .form = KernelForm::SplitKv,
+    .accepts = acceptsSplitKv,
+    .configurations = splitKvConfigurations,
+    .launch = launchSplitKv,
+    .estimate = estimateSplitKv,
+    .workspace = splitKvWorkspace,
+};
+
+} // namespace kiln

@@ -1,0 +1,32 @@
+//===- Target.h - the GPU that a plan is made for ---------------------------===//
+#pragma once
+
+#include "support/ADT.h"
+
+namespace kiln {
+
+/// One graphs/targets/*.toml. Rates are what kernels reach, not what the datasheet promises, where they were
+/// measured; the file says which.
+struct Target {
+  std::string name;   ///< as NVRTC takes it: sm_90a
+  std::string device; ///< the GPU the numbers are of
+  int multiprocessors = 0;
+  int threadsPerMultiprocessor = 0;
+  int sharedPerMultiprocessor = 0; ///< bytes
+  int sharedPerBlock = 0;          ///< bytes, with the launch asking for it
+  double l2Bytes = 0;
+  double memoryRate = 0; ///< bytes per second, reading
+  double l2Rate = 0;     ///< bytes per second
+  double f32Rate = 0;    ///< operations per second outside tensor cores
+  double launchSeconds = 0; ///< a dependent kernel in a CUDA graph
+
+  int computeCapability() const; ///< 90 for sm_90a
+};
+
+/// The target of that name. Error: an unknown name; the message lists the known ones.
+Expected<const Target *> findTarget(StringRef name);
+
+/// Every target, by name.
+ArrayRef<Target> allTargets();
+
+} // namespace kiln

@@ -1,0 +1,33 @@
+#include "ops/Region.h"
+
+namespace kiln {
+
+const Op *anchor(const Op &op) {
+  if (!op.region())
+    return &op;
+  for (Trait trait : {Trait::Contraction, Trait::RowWise})
+    for (const auto &inner : op.region()->ops())
+      if (inner->has(trait))
+        return inner.get();
+  return op.region()->ops().front().get();
+}
+
+std::string regionName(const Block &region) {
+  auto holds = [&](OpKind kind) { return llvm::any_of(region.ops(), [&](const auto &op) { return op->is(kind); }); };
+  bool isAttention = holds(OpKind::qk) && holds(OpKind::softmax) && holds(OpKind::pv);
+  SmallVector<StringRef, 8> labels;
+  for (const auto &op : region.ops()) {
+    if (op->has(Trait::Terminator))
+      continue;
+    StringRef label = op->def().label ? op->def().label(*op) : op->mnemonic();
+    // Everything that hangs together by the scores is known under one name.
+    if (isAttention && (op->has(Trait::Contraction) || op->is(OpKind::softmax) || op->is(OpKind::scale) ||
+                        op->is(OpKind::causalMask) || op->is(OpKind::mergeHeads)))
+      label = "attention";
+    if (!llvm::is_contained(labels, label))
+      labels.push_back(label);
+  }
+  return llvm::join(labels, "_");
+}
+
+} // namespace kiln

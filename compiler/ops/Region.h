@@ -1,0 +1,15 @@
+//===- Region.h - what a fused region is about ------------------------------===//
+#pragma once
+
+#include "ir/IR.h"
+
+namespace kiln {
+
+/// The op that gives a region its kind: its contraction (the first of several), else its row-wise op, else its
+/// first op. Of a plain op: itself.
+const Op *anchor(const Op &op);
+
+/// `matmul_bias_gelu`, `attention`: labels of the ops of a region, each once.
+std::string regionName(const Block &region);
+
+} // namespace kiln

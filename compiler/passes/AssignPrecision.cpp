@@ -1,0 +1,51 @@
+// assign-precision: stores weights, activations and caches in a narrower type.
+//
+//   weight %w : f32[768,3072] = "w"        weight %w : bf16[768,3072] = "w"
+//   %mm = matmul %x, %w : f32[B,T,3072]    %mm = matmul %x, %w : bf16[B,T,3072]
+//   %s  = qk %q, %k : f32[B,12,T,T]   ->   %s  = qk %q, %k {out = f32} : f32[B,12,T,T]
+//
+// Sums, layernorm statistics and softmax stay in f32: they never leave registers in a fused kernel. So do weights of
+// rank 1 (biases, layernorm), whose bytes do not count and whose rounding would. A matmul that says `out` (the
+// logits) keeps it. option dtype: the type; f32 leaves everything as it is.
+//
+// Refuses: modules whose weights are not f32 (precision was assigned before): an error.
+#include "passes/Pass.h"
+#include "passes/Rewrite.h"
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+static Error assignPrecision(Module &module, const PassOptions &options) {
+  DType dtype = *parseDType(options.getString("dtype"));
+  for (const auto &weight : module.weights) {
+    if (weight->type.dtype != DType::F32)
+      return makeError(weight->loc, "assign-precision: expected weights of f32, got %" + weight->name + " : " + weight->type.str());
+    if (weight->type.rank() < 2)
+      continue;
+    weight->type.dtype = dtype;
+    weight->recipe->dtype = dtype;
+  }
+  for (const auto &state : module.states)
+    state->type.dtype = dtype;
+  for (const auto &function : module.functions) {
+    for (const auto &argument : function->arguments)
+      if (isFloat(argument->type.dtype))
+        argument->type.dtype = dtype;
+    walk(function->body, [&](Op &op) {
+      if (op.is(OpKind::qk) && dtype != DType::F32)
+        op.setAttribute("out", Attribute::ident("f32"));
+    });
+    if (Error error = refreshTypes(function->body))
+      return error;
+  }
+  return Error::success();
+}
+
+const PassDef assignPrecisionPass = {
+    .name = "assign-precision",
+    .summary = "Stores weights, activations and caches in the given type; sums and softmax stay in f32",
+    .run = assignPrecision,
+    .options = {{"dtype", Attribute::ident("f32"), "type of matrices, activations and caches", {"f32", "f16", "bf16"}}},
+};
+
+} // namespace kiln

@@ -1,0 +1,73 @@
+// canonicalize: one way to write each thing, so that later passes match one pattern.
+//
+//   %y = scale %x {factor = 1.0}             ->   uses of %y become uses of %x
+//   %y = cast %x {to = f32}   (x is f32)     ->   uses of %y become uses of %x
+//   %y = slice %x {size = N}  (x has N)      ->   uses of %y become uses of %x
+//   %a = scale %x {factor = 2.0}
+//   %b = scale %a {factor = 3.0}             ->   %b = scale %x {factor = 6.0}
+//   %y = add %x, %mm  (%mm a contraction)    ->   %y = add %mm, %x
+//
+// Refuses: an op whose result is not exactly what it is replaced by; a scale with another user of the inner scale
+// (the inner one would be computed all the same); swapping the operands of an add whose types differ (a bias).
+#include "ir/Builder.h"
+#include "passes/Pass.h"
+
+namespace kiln {
+
+/// The operand that the op's result always equals, or null.
+static Value *foldToOperand(const Op &op) {
+  bool isIdentity = (op.is(OpKind::scale) && op.floatAttribute("factor") == 1.0) ||
+                    ((op.is(OpKind::cast) || op.is(OpKind::slice)) && op.operand(0)->type == op.result()->type);
+  return isIdentity ? op.operand(0) : nullptr;
+}
+
+static void mergeScales(Op &op) {
+  Op *inner = op.operand(0)->definingOp();
+  if (!op.is(OpKind::scale) || !inner || !inner->is(OpKind::scale) || !inner->result()->hasOneUse())
+    return;
+  op.setAttribute("factor", op.floatAttribute("factor") * inner->floatAttribute("factor"));
+  op.setOperand(0, inner->operand(0));
+  inner->erase();
+}
+
+/// Whether a value comes from a contraction through pointwise ops: the side of an add that an epilogue starts from.
+static bool followsContraction(const Value &value) {
+  const Op *op = value.definingOp();
+  while (op && op->has(Trait::Pointwise) && value.hasOneUse())
+    op = op->operand(0)->definingOp();
+  return op && op->has(Trait::Contraction) && value.hasOneUse();
+}
+
+static void orderOperands(Op &op) {
+  if (!op.has(Trait::Commutative) || !(op.operand(0)->type == op.operand(1)->type))
+    return;
+  Value *a = op.operand(0), *b = op.operand(1);
+  if (followsContraction(*a) || !followsContraction(*b))
+    return;
+  op.setOperand(0, b);
+  op.setOperand(1, a);
+}
+
+static Error canonicalize(Module &module, const PassOptions &) {
+  for (const auto &function : module.functions)
+    walk(function->body, [](Op &op) {
+      if (op.has(Trait::Terminator) || op.is(OpKind::fused))
+        return;
+      if (Value *same = foldToOperand(op)) {
+        op.result()->replaceAllUsesWith(same);
+        op.erase();
+        return;
+      }
+      mergeScales(op);
+      orderOperands(op);
+    });
+  return Error::success();
+}
+
+const PassDef canonicalizePass = {
+    .name = "canonicalize",
+    .summary = "Removes ops that change nothing and orders operands, so that later passes match one pattern",
+    .run = canonicalize,
+};
+
+} // namespace kiln

@@ -1,0 +1,68 @@
+// fuse-attention: QK^T, scale, mask, softmax, PV and the merge of the heads become one flash-attention region, so that
+// the T × S scores never reach memory (Dao et al. 2022; Milakov and Gimelshein 2018 for the online softmax).
+//
+//   %s   = qk %q, %k                        %o = fused @attention(%q, %k, %v) {
+//   %sc  = scale %s {factor = 0.125}          %s   = qk %q, %k
+//   %m   = causal_mask %sc                    …
+//   %p   = softmax %m                  ->     %o   = merge_heads %out
+//   %out = pv %p, %v                          yield %o
+//   %o   = merge_heads %out                 }
+//
+// Refuses: no causal mask (the kernels skip what it hides), another user of any value on the way, a head size that is
+// no multiple of 8 or more than 256, pointwise ops other than scale and mask, a mask before the scale.
+#include "passes/Pass.h"
+#include "passes/Rewrite.h"
+
+namespace kiln {
+
+/// The op that defines `value`, if it is of that kind and `value` has no other user.
+static Op *producer(const Value &value, OpKind kind) {
+  Op *op = value.definingOp();
+  return op && op->is(kind) && value.hasOneUse() ? op : nullptr;
+}
+
+static bool hasSupportedHeadSize(const Op &qk) {
+  std::optional<int64_t> size = qk.operand(0)->type.lastDim().asConstant();
+  return size && *size % 8 == 0 && *size <= 256;
+}
+
+/// The ops of the attention that ends in `pv`, in order; empty if it is not one.
+static SmallVector<Op *, 8> matchAttention(Op &pv) {
+  Op *softmax = producer(*pv.operand(0), OpKind::softmax);
+  Op *mask = softmax ? producer(*softmax->operand(0), OpKind::causalMask) : nullptr;
+  if (!mask)
+    return {};
+  SmallVector<Op *, 8> group = {&pv, softmax, mask};
+  Value *scores = mask->operand(0);
+  while (Op *scale = producer(*scores, OpKind::scale)) {
+    group.push_back(scale);
+    scores = scale->operand(0);
+  }
+  Op *qk = producer(*scores, OpKind::qk);
+  if (!qk || !hasSupportedHeadSize(*qk))
+    return {};
+  group.push_back(qk);
+  if (pv.result()->hasOneUse() && pv.result()->getUsers()[0]->is(OpKind::mergeHeads))
+    group.push_back(pv.result()->getUsers()[0]);
+  return group;
+}
+
+static Error fuseAttention(Module &module, const PassOptions &) {
+  for (const auto &function : module.functions)
+    for (Op *op : function->body.snapshot()) {
+      if (!op->is(OpKind::pv))
+        continue;
+      SmallVector<Op *, 8> group = matchAttention(*op);
+      if (!group.empty() && canFuse(group))
+        fuseOps(group);
+    }
+  return Error::success();
+}
+
+const PassDef fuseAttentionPass = {
+    .name = "fuse-attention",
+    .summary = "Fuses QK^T, scale, mask, softmax and PV into flash attention",
+    .run = fuseAttention,
+};
+
+} // namespace kiln

@@ -1,0 +1,79 @@
+// fuse-epilogue: what is done to a matmul's result happens on the accumulator, before it is stored.
+//
+//   %mm  = matmul %x, %w                   %act = fused @matmul_bias_gelu(%x, %w, %b) {
+//   %add = add %mm, %b                       %mm  = matmul %x, %w
+//   %act = gelu %add {approx = tanh}   ->    %add = add %mm, %b
+//                                            %act = gelu %add {approx = tanh}
+//                                            yield %act
+//                                          }
+//
+// Takes pointwise ops (bias, gelu, residual) as long as each is the only user of the value before it, then the
+// layout ops that all users of the last value are (split_heads, slice), and the cache_write that alone uses one of
+// those: query, key and value leave the kernel where attention wants them. option residual: whether to take the
+// addition of another activation.
+//
+// Refuses: an intermediate value with another user, a matmul result that is not operand 0, a second tensor of
+// another shape, and anything after a cast (somebody asked for that rounding).
+#include "passes/Pass.h"
+#include "passes/Rewrite.h"
+
+namespace kiln {
+
+/// The pointwise op that alone uses `value`, as its operand 0.
+static Op *nextPointwise(const Value &value, bool takesResidual) {
+  if (!value.hasOneUse())
+    return nullptr;
+  Op *user = value.getUsers()[0];
+  bool fits = !user->parentOp() && user->has(Trait::Pointwise) && !user->is(OpKind::causalMask) &&
+              user->operand(0) == &value && user->result()->type.shape == value.type.shape;
+  bool isResidual = fits && user->operands().size() == 2 && user->operand(1)->type.rank() > 1;
+  return fits && (takesResidual || !isResidual) ? user : nullptr;
+}
+
+/// The layout ops that are all the users of `value`, each with the cache_write behind it.
+static SmallVector<Op *, 8> layoutUsers(const Value &value) {
+  SmallVector<Op *, 8> group;
+  for (Op *user : value.getUsers()) {
+    if (user->parentOp() || !(user->is(OpKind::splitHeads) || user->is(OpKind::slice)))
+      return {};
+    group.push_back(user);
+    const Value &moved = *user->result();
+    if (moved.hasOneUse() && moved.getUsers()[0]->is(OpKind::cacheWrite) && moved.getUsers()[0]->operand(1) == &moved)
+      group.push_back(moved.getUsers()[0]);
+  }
+  return group;
+}
+
+static SmallVector<Op *, 8> matchEpilogue(Op &matmul, bool takesResidual) {
+  SmallVector<Op *, 8> group = {&matmul};
+  Value *value = matmul.result();
+  while (Op *next = nextPointwise(*value, takesResidual)) {
+    group.push_back(next);
+    value = next->result();
+    if (next->is(OpKind::cast))
+      break;
+  }
+  llvm::append_range(group, layoutUsers(*value));
+  return group;
+}
+
+static Error fuseEpilogue(Module &module, const PassOptions &options) {
+  for (const auto &function : module.functions)
+    for (Op *op : function->body.snapshot()) {
+      if (!op->is(OpKind::matmul))
+        continue;
+      SmallVector<Op *, 8> group = matchEpilogue(*op, options.getBool("residual"));
+      if (group.size() > 1 && canFuse(group))
+        fuseOps(group);
+    }
+  return Error::success();
+}
+
+const PassDef fuseEpiloguePass = {
+    .name = "fuse-epilogue",
+    .summary = "Fuses bias, activation, residual and the move to heads and cache into the matmul before them",
+    .run = fuseEpilogue,
+    .options = {{"residual", true, "take the addition of another activation too"}},
+};
+
+} // namespace kiln

@@ -1,0 +1,61 @@
+// fuse-norm: a layernorm becomes part of the matmul that reads it, or of the residual addition that it follows.
+//
+//   %ln = layernorm %x, %g, %b {eps = 1e-05}       %y = fused @layernorm_matmul_bias(%x, %g, %b, %w, %c) {
+//   %y  = fused @matmul_bias(%ln, %w, %c) {…}  ->    %ln = layernorm %x, %g, %b {eps = 1e-05}
+//                                                    %mm = matmul %ln, %w
+//                                                    …
+//                                                  }
+//
+//   %x  = add %p, %r                               %x, %ln = fused @residual_layernorm(%p, %r, %g, %b) {
+//   %ln = layernorm %x, %g, %b {eps = 1e-05}   ->    %x  = add %p, %r
+//                                                    %ln = layernorm %x, %g, %b {eps = 1e-05}
+//                                                    yield %x, %ln
+//                                                  }
+//
+// option into: `consumer` tries the matmul first and then the addition, `producer` the addition only.
+//
+// Refuses: a layernorm with another reader than the one matmul (it would be computed twice), one that the matmul reads
+// as its weight or that its epilogue reads again, and an addition that is fused already.
+#include "passes/Pass.h"
+#include "passes/Rewrite.h"
+
+namespace kiln {
+
+/// The op, plain or fused, whose matmul alone reads `normed` as its left operand.
+static Op *consumingMatmul(const Value &normed) {
+  if (!normed.hasOneUse())
+    return nullptr;
+  Op *user = normed.getUsers()[0];
+  return user->is(OpKind::matmul) && user->operand(0) == &normed ? user->topLevel() : nullptr;
+}
+
+/// The plain addition of two activations that the layernorm reads.
+static Op *producingAdd(const Op &layernorm) {
+  Op *add = layernorm.operand(0)->definingOp();
+  return add && add->is(OpKind::add) && add->operand(1)->type.rank() > 1 ? add : nullptr;
+}
+
+static Error fuseNorm(Module &module, const PassOptions &options) {
+  bool intoConsumer = options.getString("into") == "consumer";
+  for (const auto &function : module.functions)
+    for (Op *op : function->body.snapshot()) {
+      if (!op->is(OpKind::layernorm))
+        continue;
+      Op *matmul = intoConsumer ? consumingMatmul(*op->result()) : nullptr;
+      Op *add = producingAdd(*op);
+      if (matmul && canFuse({op, matmul}))
+        fuseOps({op, matmul});
+      else if (add && canFuse({add, op}))
+        fuseOps({add, op});
+    }
+  return Error::success();
+}
+
+const PassDef fuseNormPass = {
+    .name = "fuse-norm",
+    .summary = "Fuses layernorm into the matmul that reads it, or into the residual addition before it",
+    .run = fuseNorm,
+    .options = {{"into", Attribute::ident("consumer"), "where a layernorm goes", {"consumer", "producer"}}},
+};
+
+} // namespace kiln

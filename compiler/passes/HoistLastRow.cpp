@@ -1,0 +1,85 @@
+// hoist-last-row: selects each sequence's last row before computing on rows, not after.
+//
+//   %ln   = layernorm %x, %w, %b {eps = 1e-05}        %x_last = last_row %x, %lengths
+//   %last = last_row %ln, %lengths               ->   %last   = layernorm %x_last, %w, %b {eps = 1e-05}
+//
+// Repeated until it stands behind an op that mixes rows. In a prefill it climbs from the logits to the last layer's
+// attention, so that the projection and the MLP of that layer run on one row a sequence instead of T.
+//
+// Refuses: an op whose result has another user (all rows are needed then), ops that mix rows (attention, layout
+// ops), and values that no op computes.
+#include "ir/Builder.h"
+#include "ops/OpTable.h"
+#include "passes/Pass.h"
+
+namespace kiln {
+
+/// Ops of which row i of the result needs row i of the row operands only.
+static bool isRowByRow(const Op &op) {
+  return op.has(Trait::Pointwise) || op.has(Trait::RowWise) || op.is(OpKind::matmul);
+}
+
+/// Moves one last_row above the op that computes its operand; returns the new last_rows.
+static SmallVector<Op *, 2> hoist(Op &lastRow) {
+  Op *producer = lastRow.operand(0)->definingOp();
+  if (!producer || producer->parent() != lastRow.parent() || !isRowByRow(*producer) || !lastRow.operand(0)->hasOneUse())
+    return {};
+  Function &function = *lastRow.parent()->function();
+  Value *lengths = lastRow.operand(1);
+  Type rows = producer->result()->type;
+
+  SmallVector<Op *, 2> created;
+  SmallVector<Value *, 4> operands(producer->operands());
+  Builder builder(opTable(), &lastRow);
+  for (auto &operand : operands) {
+    // Row operands have the batch and token dims; weights and biases have not.
+    bool hasRows = operand->type.rank() == 3 && operand->type.shape[1] == rows.shape[1] && !operand->isWeight();
+    if (!hasRows)
+      continue;
+    builder.loc = lastRow.loc;
+    StringRef base = withoutLayer(operand->name);
+    std::string name = (base + "_last" + StringRef(operand->name).drop_front(base.size())).str();
+    operand = builder.create(OpKind::lastRow, uniqueName(function, name), {operand, lengths});
+    created.push_back(operand->definingOp());
+  }
+  builder.loc = producer->loc;
+  std::string name = lastRow.result()->name, oldName = producer->result()->name;
+  Value *result = builder.create(producer->kind(), uniqueName(function, name), operands, producer->attributes());
+  lastRow.result()->replaceAllUsesWith(result);
+  lastRow.erase();
+  producer->erase();
+  result->name = oldName;
+  return created;
+}
+
+static Error hoistLastRow(Module &module, const PassOptions &) {
+  for (const auto &function : module.functions) {
+    SmallVector<Op *, 4> work;
+    for (Op *op : function->body.snapshot())
+      if (op->is(OpKind::lastRow))
+        work.push_back(op);
+    while (!work.empty()) {
+      // Two paths from one value (residual and branch) ask for the same rows: one last_row serves both.
+      Op *op = work.pop_back_val();
+      for (Op *user : SmallVector<Op *, 4>(op->operand(0)->getUsers())) {
+        if (user == op || !user->is(OpKind::lastRow) || user->operand(1) != op->operand(1))
+          continue;
+        Op *first = user->isBefore(op) ? user : op, *second = first == op ? user : op;
+        second->result()->replaceAllUsesWith(first->result());
+        llvm::erase(work, second);
+        second->erase();
+        op = first;
+      }
+      llvm::append_range(work, hoist(*op));
+    }
+  }
+  return Error::success();
+}
+
+const PassDef hoistLastRowPass = {
+    .name = "hoist-last-row",
+    .summary = "Selects the last row of each sequence before row-by-row ops instead of after them",
+    .run = hoistLastRow,
+};
+
+} // namespace kiln

@@ -1,0 +1,47 @@
+//===- Pass.h - the record of a pass ----------------------------------------===//
+#pragma once
+
+#include "ir/IR.h"
+
+namespace kiln {
+
+/// `{n = 2, into = consumer}` after a pass's name, checked against its record.
+class PassOptions {
+public:
+  PassOptions() = default;
+  explicit PassOptions(AttributeMap values) : values(std::move(values)) {}
+
+  int64_t getInt(StringRef name) const { return values.find(name)->second.asInt(); }
+  bool getBool(StringRef name) const { return values.find(name)->second.asBool(); }
+  /// Of a name (identifier) or of text.
+  StringRef getString(StringRef name) const { return values.find(name)->second.asString(); }
+
+  const AttributeMap &all() const { return values; }
+
+private:
+  AttributeMap values; ///< every option of the record, given or default
+};
+
+struct PassOption {
+  StringRef name;
+  Attribute defaultValue; ///< also says the kind
+  StringRef doc;
+  SmallVector<StringRef, 4> choices = {}; ///< what an identifier may be; empty: any
+};
+
+/// A pass is one file with one record; Passes.def lists them.
+struct PassDef {
+  StringRef name;    ///< verb-object
+  StringRef summary; ///< one line
+  /// Changes the module in place. Error: input that the pass cannot handle; the module is then not used again.
+  Error (*run)(Module &module, const PassOptions &options);
+  std::vector<PassOption> options = {};
+};
+
+#define KILN_PASS(identifier) extern const PassDef identifier##Pass;
+#include "passes/Passes.def"
+
+/// Every record, in the order of Passes.def.
+ArrayRef<const PassDef *> allPasses();
+
+} // namespace kiln

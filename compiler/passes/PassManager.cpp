@@ -1,0 +1,147 @@
+#include "passes/PassManager.h"
+
+#include "ir/Printer.h"
+#include "ir/Verifier.h"
+#include "support/Diagnostic.h"
+#include "support/File.h"
+
+namespace kiln {
+
+ArrayRef<const PassDef *> allPasses() {
+  static const std::vector<const PassDef *> passes = {
+#define KILN_PASS(identifier) &identifier##Pass,
+#include "passes/Passes.def"
+  };
+  return passes;
+}
+
+//===----------------------------------------------------------------------===//
+// Invocations
+//===----------------------------------------------------------------------===//
+
+std::string PassInvocation::str() const {
+  AttributeMap given;
+  for (const PassOption &option : pass->options) {
+    const Attribute &value = options.all().find(option.name)->second;
+    if (!(value == option.defaultValue))
+      given.insert({option.name.str(), value});
+  }
+  std::string text = pass->name.str();
+  raw_string_ostream os(text);
+  if (!given.empty())
+    printAttributes(os, given);
+  return text;
+}
+
+Expected<PassInvocation> makeInvocation(const PassDef &pass, AttributeMap given) {
+  AttributeMap values;
+  for (const PassOption &option : pass.options) {
+    auto it = given.find(option.name);
+    if (it == given.end()) {
+      values.insert({option.name.str(), option.defaultValue});
+      continue;
+    }
+    if (it->second.kind() != option.defaultValue.kind())
+      return makeError("pass " + pass.name + ": option '" + option.name + "': expected " +
+                       attributeKindName(option.defaultValue.kind()) + ", got " + it->second.str());
+    if (!option.choices.empty() && !llvm::is_contained(option.choices, it->second.asString()))
+      return makeError("pass " + pass.name + ": option '" + option.name + "': expected " +
+                       llvm::join(option.choices, " or ") + ", got " + it->second.str());
+    values.insert(*it);
+    given.erase(it);
+  }
+  if (!given.empty())
+    return makeError("pass " + pass.name + ": unknown option '" + given.begin()->first + "'");
+  return PassInvocation{&pass, PassOptions(std::move(values))};
+}
+
+/// `2`, `true`, `consumer`.
+static Attribute parseOptionValue(StringRef text) {
+  int64_t integer = 0;
+  if (!text.getAsInteger(10, integer))
+    return integer;
+  if (text == "true" || text == "false")
+    return text == "true";
+  return Attribute::ident(text);
+}
+
+static Expected<AttributeMap> parseOptions(StringRef pass, StringRef text) {
+  AttributeMap options;
+  while (!text.empty()) {
+    auto [entry, rest] = text.split(',');
+    auto [name, value] = entry.split('=');
+    if (name.trim().empty() || value.trim().empty())
+      return makeError("pass " + pass + ": expected name=value, got '" + entry + "'");
+    if (!options.insert({name.trim().str(), parseOptionValue(value.trim())}).second)
+      return makeError("pass " + pass + ": option '" + name.trim() + "' is given twice");
+    text = rest;
+  }
+  return options;
+}
+
+Expected<std::vector<PassInvocation>> parsePasses(StringRef text) {
+  std::vector<PassInvocation> passes;
+  text = text.trim();
+  while (!text.empty()) {
+    StringRef name = text.take_until([](char c) { return c == ',' || c == '{'; });
+    text = text.drop_front(name.size());
+    name = name.trim();
+    StringRef options;
+    if (text.consume_front("{")) {
+      size_t end = text.find('}');
+      if (end == StringRef::npos)
+        return makeError("pass " + name + ": expected '}' after its options");
+      options = text.take_front(end);
+      text = text.drop_front(end + 1).ltrim();
+    }
+    if (!text.empty() && (!text.consume_front(",") || text.trim().empty()))
+      return makeError("expected a pass after ',' in the list of passes, got '" + text + "'");
+    auto it = llvm::find_if(allPasses(), [&](const PassDef *pass) { return pass->name == name; });
+    if (it == allPasses().end())
+      return makeError("unknown pass '" + name + "'; --list-passes shows them all");
+    Expected<AttributeMap> given = parseOptions(name, options);
+    if (!given)
+      return given.takeError();
+    Expected<PassInvocation> invocation = makeInvocation(**it, std::move(*given));
+    if (!invocation)
+      return invocation.takeError();
+    passes.push_back(std::move(*invocation));
+  }
+  return passes;
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+/// The verifier's complaint after a pass, with a reproducer where one is wanted.
+static Error reportIllFormed(const PassInvocation &invocation, Error violation, StringRef moduleBefore,
+                             const std::string &reproducerPath) {
+  std::string message = "pass " + invocation.pass->name.str() + " made ill-formed IR";
+  if (!reproducerPath.empty()) {
+    std::string text = "// kiln-opt --passes='" + invocation.str() + "' " + reproducerPath + "\n" + moduleBefore.str();
+    if (Error error = writeFile(reproducerPath, text))
+      return llvm::joinErrors(std::move(violation), std::move(error));
+    message += "; reproduce with: kiln-opt --passes='" + invocation.str() + "' " + reproducerPath;
+  }
+  return llvm::joinErrors(makeError(message), std::move(violation));
+}
+
+Error runPasses(Module &module, ArrayRef<PassInvocation> passes, const PassInstrumentation &instrumentation) {
+  for (const PassInvocation &invocation : passes) {
+    if (instrumentation.before)
+      if (Error error = instrumentation.before(invocation, module))
+        return error;
+    std::string moduleBefore = instrumentation.reproducerPath.empty() ? std::string() : toString(module);
+    if (Error error = invocation.pass->run(module, invocation.options))
+      return error;
+    if (Error error = verify(module))
+      return reportIllFormed(invocation, std::move(error), moduleBefore, instrumentation.reproducerPath);
+    if (instrumentation.after)
+      if (Error error = instrumentation.after(invocation, module))
+        return error;
+  }
+  return Error::success();
+}
+
+} // namespace kiln

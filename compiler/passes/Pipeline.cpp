@@ -1,0 +1,39 @@
+#include "passes/Pipeline.h"
+
+namespace kiln {
+
+std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options) {
+  std::vector<PassInvocation> passes;
+  auto add = [&](const PassDef &pass, AttributeMap given = {}) {
+    passes.push_back(cantFail(makeInvocation(pass, std::move(given)), "pipeline"));
+  };
+  if (stage == Stage::Graph)
+    return passes;
+
+  // What is computed
+  add(canonicalizePass);
+  add(eliminateCommonSubexpressionsPass);
+  add(hoistLastRowPass);
+  add(insertKvCachePass);
+
+  // In which types and layouts
+  add(assignPrecisionPass, {{"dtype", Attribute::ident(dtypeName(options.dtype))}});
+  add(packWeightsPass);
+  add(canonicalizePass);
+  add(eliminateDeadValuesPass);
+
+  // In how many kernels
+  add(fuseAttentionPass);
+  add(fuseEpiloguePass);
+  add(fuseNormPass);
+  if (stage == Stage::Fused)
+    return passes;
+
+  // By which kernels, where in memory
+  add(selectKernelsPass, {{"target", Attribute::ident(options.target)}});
+  add(chooseTilesPass);
+  add(planMemoryPass);
+  return passes;
+}
+
+} // namespace kiln

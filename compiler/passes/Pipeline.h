@@ -1,0 +1,19 @@
+//===- Pipeline.h - the passes that compile a model -------------------------===//
+#pragma once
+
+#include "passes/PassManager.h"
+
+namespace kiln {
+
+struct PipelineOptions {
+  std::string target = "sm_90a";
+  DType dtype = DType::F32;
+};
+
+/// Where compilation can stop: `--stage`. Plan, Cuda and Cubin have run all passes.
+enum class Stage { Graph, Fused, Plan, Cuda, Cubin };
+
+/// The passes up to a stage, in order.
+std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options);
+
+} // namespace kiln

@@ -1,0 +1,216 @@
+// plan-memory: gives every intermediate value a place in one arena, and shares bytes between values that are never
+// live together.
+//
+//   func @f(…) -> … {                             func @f(…) -> … attributes {arena = "…", live = "…"} {
+//     %a = … : f32[B,T,768]                  ->     %a = … {offsets = ["0"]} : f32[B,T,768]
+//     %b = … : f32[B,T,3072]                        %b = … {offsets = ["3072*B*T"]} : f32[B,T,3072]
+//
+// Sizes are products of dims and a constant. Values with the same dims (B*T, B, none) form a zone; within a zone
+// offsets are multiples of the same product, so a layout that is right for one value of the dims is right for all.
+// Zones lie one behind the other. In a zone the largest value is placed first, each at the lowest offset that is free
+// while it is live (first fit by decreasing size). `arena` is the size, `live` the largest sum of bytes that are live
+// at once, the bound that no layout can beat. A kernel's workspace is a value that lives during its op.
+//
+// Values that are the new state of a cache have no bytes of their own; arguments are the caller's. A function's
+// results stay live to its end.
+//
+// Refuses: ops without `tile` whose kernel needs a workspace: an error at the op.
+#include "ir/Verifier.h"
+#include "kernels/KernelFamily.h"
+#include "passes/Pass.h"
+
+namespace kiln {
+
+namespace {
+
+/// A stretch of bytes that one value or workspace needs from op `first` to op `last`.
+struct Buffer {
+  Expr unit;         ///< product of the symbolic dims
+  int64_t bytes = 0; ///< for each unit
+  size_t first = 0, last = 0;
+  int64_t offset = 0; ///< in the zone, for each unit
+};
+
+/// Kernels load 16 bytes at a time.
+constexpr int64_t alignment = 16;
+
+int64_t alignUp(int64_t value) { return (value + alignment - 1) / alignment * alignment; }
+
+bool overlapsInTime(const Buffer &a, const Buffer &b) { return a.first <= b.last && b.first <= a.last; }
+
+/// Splits `4*3072*B*T` into 12288 and `B*T`, the symbols in the order of their names.
+Buffer makeBuffer(const Type &type) {
+  int64_t bytes = dtypeSize(type.dtype);
+  std::multiset<std::string> symbols;
+  for (const Dim &dim : type.shape) {
+    if (dim.asConstant())
+      bytes *= *dim.asConstant();
+    else
+      symbols.insert(dim.str());
+  }
+  Expr unit(1);
+  for (const std::string &symbol : symbols)
+    unit = unit * Expr::name(symbol);
+  return {unit, alignUp(bytes), 0, 0, 0};
+}
+
+class FunctionPlanner {
+public:
+  explicit FunctionPlanner(Function &function) : function(function) {}
+
+  Error run() {
+    if (Error error = collect())
+      return error;
+    Expr base(0);
+    std::map<std::string, std::vector<Buffer *>> zones;
+    for (auto &buffer : buffers)
+      zones[buffer->unit.str()].push_back(buffer.get());
+    for (auto &[unit, zone] : zones) {
+      bases.insert({unit, base});
+      base = base + Expr(place(zone)) * zone.front()->unit;
+    }
+    annotate(base);
+    return Error::success();
+  }
+
+private:
+  Error collect();
+  Error collectWorkspace(Op &op, size_t position);
+  static int64_t place(std::vector<Buffer *> &zone);
+  void annotate(const Expr &arena);
+  Expr offsetOf(const Buffer &buffer) const {
+    return bases.find(buffer.unit.str())->second + Expr(buffer.offset) * buffer.unit;
+  }
+  Expr largestLiveSet() const;
+
+  Function &function;
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  DenseMap<const Value *, Buffer *> ofValue;
+  DenseMap<const Op *, Buffer *> workspaceOf;
+  std::map<std::string, Expr> bases;
+};
+
+/// Whether a result is a state's new value, in the state's memory.
+bool aliasesState(const Value &result) {
+  const Op *op = result.definingOp();
+  if (op->region())
+    op = op->region()->terminator()->operand(result.resultIndex())->definingOp();
+  return op && op->has(Trait::WritesState);
+}
+
+Error FunctionPlanner::collect() {
+  for (const auto &[position, op] : llvm::enumerate(function.body.ops())) {
+    for (const Value *input : op->inputs())
+      if (auto it = ofValue.find(input); it != ofValue.end())
+        it->second->last = position;
+    for (const auto &result : op->results()) {
+      if (aliasesState(*result))
+        continue;
+      buffers.push_back(std::make_unique<Buffer>(makeBuffer(result->type)));
+      buffers.back()->first = buffers.back()->last = position;
+      ofValue[result.get()] = buffers.back().get();
+    }
+    if (Error error = collectWorkspace(*op, position))
+      return error;
+  }
+  return Error::success();
+}
+
+Error FunctionPlanner::collectWorkspace(Op &op, size_t position) {
+  const KernelFamily *family = findKernelFamily(op.identAttribute("kernel"));
+  if (!family || !family->workspace)
+    return Error::success();
+  if (!op.attribute("tile"))
+    return opError(op, "plan-memory: expected the attribute 'tile'; run choose-tiles first");
+  Expr bytes = family->workspace(op, tileOf(op));
+  // A workspace scales with the batch only: its bytes at B = 1 are its bytes for each unit.
+  Expr batch = Expr::name("B");
+  Expected<int64_t> perBatch = bytes.evaluate({{"B", 1}});
+  if (!perBatch)
+    return perBatch.takeError();
+  buffers.push_back(std::make_unique<Buffer>(Buffer{batch, alignUp(*perBatch), position, position, 0}));
+  workspaceOf[&op] = buffers.back().get();
+  return Error::success();
+}
+
+/// Assigns offsets; returns the zone's bytes for each unit.
+int64_t FunctionPlanner::place(std::vector<Buffer *> &zone) {
+  llvm::stable_sort(zone, [](const Buffer *a, const Buffer *b) { return a->bytes > b->bytes; });
+  std::vector<Buffer *> placed;
+  int64_t end = 0;
+  for (Buffer *buffer : zone) {
+    llvm::sort(placed, [](const Buffer *a, const Buffer *b) { return a->offset < b->offset; });
+    int64_t at = 0;
+    for (const Buffer *other : placed)
+      if (overlapsInTime(*buffer, *other) && at + buffer->bytes > other->offset)
+        at = std::max(at, other->offset + other->bytes);
+    buffer->offset = at;
+    placed.push_back(buffer);
+    end = std::max(end, at + buffer->bytes);
+  }
+  return end;
+}
+
+/// Over all ops, the largest sum of what is live; formulas that another one dominates are left out.
+Expr FunctionPlanner::largestLiveSet() const {
+  std::map<std::string, int64_t> units; // every zone, so that all sums have the same terms
+  for (const auto &buffer : buffers)
+    units[buffer->unit.str()] = 0;
+  std::set<std::vector<int64_t>> sums;
+  for (size_t position = 0; position < function.body.ops().size(); ++position) {
+    auto sum = units;
+    for (const auto &buffer : buffers)
+      if (buffer->first <= position && position <= buffer->last)
+        sum[buffer->unit.str()] += buffer->bytes;
+    std::vector<int64_t> terms;
+    for (const auto &[unit, bytes] : sum)
+      terms.push_back(bytes);
+    sums.insert(terms);
+  }
+  auto dominates = [](const std::vector<int64_t> &a, const std::vector<int64_t> &b) {
+    return a != b && llvm::all_of(llvm::zip(a, b), [](auto pair) { return std::get<0>(pair) >= std::get<1>(pair); });
+  };
+  std::optional<Expr> largest;
+  for (const std::vector<int64_t> &sum : sums) {
+    if (llvm::any_of(sums, [&](const auto &other) { return dominates(other, sum); }))
+      continue;
+    Expr total(0);
+    for (const auto &[bytes, entry] : llvm::zip(sum, units))
+      total = total + Expr(bytes) * cantFail(Expr::parse(entry.first));
+    largest = largest ? max(*largest, total) : total;
+  }
+  return largest.value_or(Expr(0));
+}
+
+void FunctionPlanner::annotate(const Expr &arena) {
+  for (const auto &op : function.body.ops()) {
+    Attribute::List offsets;
+    for (const auto &result : op->results()) {
+      auto it = ofValue.find(result.get());
+      offsets.push_back(Attribute::text(it == ofValue.end() ? "state" : offsetOf(*it->second).str()));
+    }
+    if (!offsets.empty())
+      op->setAttribute("offsets", std::move(offsets));
+    if (auto it = workspaceOf.find(op.get()); it != workspaceOf.end())
+      op->setAttribute("workspace", Attribute::text(offsetOf(*it->second).str()));
+  }
+  function.attributes.insert_or_assign("arena", Attribute::text(arena.str()));
+  function.attributes.insert_or_assign("live", Attribute::text(largestLiveSet().str()));
+}
+
+Error planMemory(Module &module, const PassOptions &) {
+  for (const auto &function : module.functions)
+    if (Error error = FunctionPlanner(*function).run())
+      return error;
+  return Error::success();
+}
+
+} // namespace
+
+const PassDef planMemoryPass = {
+    .name = "plan-memory",
+    .summary = "Places intermediate values in one arena and shares bytes by liveness",
+    .run = planMemory,
+};
+
+} // namespace kiln

@@ -1,0 +1,109 @@
+#include "passes/Rewrite.h"
+
+#include "ir/Builder.h"
+#include "ir/Verifier.h"
+#include "ops/OpTable.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+Op *singleUser(const Value &value) {
+  Op *user = nullptr;
+  for (Op *op : value.getUsers()) {
+    if (user && op->topLevel() != user)
+      return nullptr;
+    user = op->topLevel();
+  }
+  return user;
+}
+
+static SmallVector<Op *, 8> inBlockOrder(ArrayRef<Op *> group) {
+  SmallVector<Op *, 8> ordered(group);
+  llvm::sort(ordered, [](Op *a, Op *b) { return a != b && a->isBefore(b); });
+  return ordered;
+}
+
+static bool isOutside(const Op *user, ArrayRef<Op *> group) {
+  return !llvm::is_contained(group, const_cast<Op *>(user)->topLevel());
+}
+
+bool canFuse(ArrayRef<Op *> group) {
+  SmallVector<Op *, 8> ordered = inBlockOrder(group);
+  for (Op *op : ordered)
+    for (const auto &result : op->results())
+      for (Op *user : result->getUsers())
+        if (isOutside(user, ordered) && user->topLevel()->isBefore(ordered.back()))
+          return false;
+  return true;
+}
+
+/// Moves the ops of an already fused member into the new region and drops the member.
+static void inlineFused(Op *fused, Op *yield) {
+  Op *inner = fused->region()->terminator();
+  for (const auto &[result, yielded] : llvm::zip(fused->results(), inner->operands()))
+    result->replaceAllUsesWith(yielded);
+  for (Op *op : fused->region()->snapshot())
+    if (op != inner)
+      op->moveBefore(yield);
+  fused->erase();
+}
+
+Op *fuseOps(ArrayRef<Op *> group) {
+  assert(canFuse(group) && "fusing would move a definition past its use");
+  SmallVector<Op *, 8> ordered = inBlockOrder(group);
+  Block *block = ordered.back()->parent();
+  auto created = std::make_unique<Op>(opTable()[OpKind::fused], ArrayRef<Value *>(), AttributeMap(), ordered.back()->loc);
+  Op *fused = block->insert(std::move(created), ordered.back());
+  Block *region = fused->createRegion();
+  Op *yield = region->insert(std::make_unique<Op>(opTable()[OpKind::yield], ArrayRef<Value *>(), AttributeMap(), fused->loc));
+
+  for (Op *op : ordered) {
+    if (op->is(OpKind::fused))
+      inlineFused(op, yield);
+    else
+      op->moveBefore(yield);
+  }
+  for (Op *op : region->snapshot())
+    for (const auto &result : op->results()) {
+      SmallVector<Op *, 4> users(result->getUsers());
+      Value *outer = nullptr;
+      for (Op *user : users) {
+        if (user->topLevel() == fused)
+          continue;
+        if (!outer) {
+          outer = fused->addResult(result->name, result->type);
+          outer->loc = result->loc;
+          yield->addOperand(result.get());
+        }
+        for (unsigned i = 0; i < user->operands().size(); ++i)
+          if (user->operand(i) == result.get())
+            user->setOperand(i, outer);
+      }
+    }
+  fused->symbol = regionName(*region);
+  fused->loc = anchor(*fused)->loc;
+  return fused;
+}
+
+Error refreshTypes(Block &block) {
+  for (const auto &op : block.ops()) {
+    if (op->region()) {
+      if (Error error = refreshTypes(*op->region()))
+        return error;
+      for (const auto &[result, yielded] : llvm::zip(op->results(), op->region()->terminator()->operands()))
+        result->type = yielded->type;
+    } else if (!op->has(Trait::Terminator)) {
+      Expected<Type> type = inferType(*op);
+      if (!type)
+        return type.takeError();
+      op->result()->type = *type;
+    } else if (Function *function = block.parentOp() ? nullptr : block.function()) {
+      function->resultTypes.clear();
+      for (Value *value : op->operands())
+        function->resultTypes.push_back(value->type);
+    }
+  }
+  return Error::success();
+}
+
+} // namespace kiln

@@ -1,0 +1,24 @@
+//===- Rewrite.h - what several passes do to IR -----------------------------===//
+#pragma once
+
+#include "ir/IR.h"
+
+namespace kiln {
+
+/// The only top-level op that uses `value`, or null when there are several or none.
+Op *singleUser(const Value &value);
+
+/// Whether `group` (ops of one block, in order) can become one fused op at the place of its last op: nothing
+/// between needs what the group computes.
+bool canFuse(ArrayRef<Op *> group);
+
+/// Moves `group`, plain ops or fused regions of one block in any order, into one fused region at the place of the
+/// last one. Results with users outside are yielded, under the names that they had. The region is named after its
+/// ops (`matmul_bias_gelu`), its location is that of its anchor. canFuse(group) must hold.
+Op *fuseOps(ArrayRef<Op *> group);
+
+/// Infers result types anew for every op of the block, in order, after some operand changed its type.
+/// Error: an op that the new types do not fit.
+Error refreshTypes(Block &block);
+
+} // namespace kiln

@@ -1,0 +1,155 @@
+#include "plan/ConfigFields.h"
+
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+using Kind = ConfigValue::Kind;
+
+const ConfigValue *Fields::find(StringRef key) {
+  read.insert(key.str());
+  return source.find(key);
+}
+
+Expected<const ConfigValue *> Fields::require(StringRef key) {
+  const ConfigValue *value = find(key);
+  if (!value)
+    return makeError(source.loc, what + ": missing key '" + key + "'");
+  return value;
+}
+
+static Error toInteger(StringRef key, const ConfigValue &source, int64_t &value, int64_t least) {
+  if (source.kind != Kind::Int || source.integer < least)
+    return configError(key, source, "an integer of " + Twine(least) + " or more");
+  value = source.integer;
+  return Error::success();
+}
+
+static Error toText(StringRef key, const ConfigValue &source, std::string &value) {
+  if (source.kind != Kind::String)
+    return configError(key, source, "a string");
+  value = source.string;
+  return Error::success();
+}
+
+static Error toExpr(StringRef key, const ConfigValue &source, Expr &value) {
+  if (source.kind != Kind::String)
+    return configError(key, source, "a formula over dims, as a string");
+  Expected<Expr> parsed = Expr::parse(source.string);
+  if (!parsed)
+    return makeError(source.loc, key + ": " + takeDiagnostics(parsed.takeError()).front().message);
+  value = *parsed;
+  return Error::success();
+}
+
+Error Fields::integer(StringRef key, int64_t &value, int64_t least) {
+  Expected<const ConfigValue *> member = require(key);
+  return member ? toInteger(key, **member, value, least) : member.takeError();
+}
+
+Error Fields::optionalInteger(StringRef key, int64_t &value, int64_t least) {
+  const ConfigValue *member = find(key);
+  return member ? toInteger(key, *member, value, least) : Error::success();
+}
+
+Error Fields::integers(StringRef key, std::vector<int64_t> &values, int64_t least) {
+  Expected<const ConfigValue *> member = require(key);
+  if (!member)
+    return member.takeError();
+  if ((*member)->kind != Kind::Array)
+    return configError(key, **member, "an array of integers");
+  for (const ConfigValue &item : (*member)->array)
+    if (Error error = toInteger(key, item, values.emplace_back(), least))
+      return error;
+  return Error::success();
+}
+
+Error Fields::flag(StringRef key, bool &value) {
+  const ConfigValue *member = find(key);
+  if (!member)
+    return Error::success();
+  if (member->kind != Kind::Bool)
+    return configError(key, *member, "true or false");
+  value = member->boolean;
+  return Error::success();
+}
+
+Error Fields::text(StringRef key, std::string &value) {
+  Expected<const ConfigValue *> member = require(key);
+  return member ? toText(key, **member, value) : member.takeError();
+}
+
+Error Fields::texts(StringRef key, std::vector<std::string> &values) {
+  Expected<const ConfigValue *> member = require(key);
+  if (!member)
+    return member.takeError();
+  if ((*member)->kind != Kind::Array)
+    return configError(key, **member, "an array of strings");
+  for (const ConfigValue &item : (*member)->array)
+    if (Error error = toText(key, item, values.emplace_back()))
+      return error;
+  return Error::success();
+}
+
+Error Fields::dtype(StringRef key, DType &value) {
+  std::string name;
+  if (Error error = text(key, name))
+    return error;
+  std::optional<DType> parsed = parseDType(name);
+  if (!parsed)
+    return configError(key, *source.find(key), "f32, f16, bf16 or i32");
+  value = *parsed;
+  return Error::success();
+}
+
+Error Fields::expr(StringRef key, Expr &value) {
+  Expected<const ConfigValue *> member = require(key);
+  return member ? toExpr(key, **member, value) : member.takeError();
+}
+
+Error Fields::optionalExpr(StringRef key, Expr &value) {
+  const ConfigValue *member = find(key);
+  return member ? toExpr(key, *member, value) : Error::success();
+}
+
+Error Fields::optionalExpr(StringRef key, std::optional<Expr> &value) {
+  const ConfigValue *member = find(key);
+  return member ? toExpr(key, *member, value.emplace()) : Error::success();
+}
+
+Error Fields::exprs(StringRef key, SmallVectorImpl<Expr> &values) {
+  Expected<const ConfigValue *> member = require(key);
+  if (!member)
+    return member.takeError();
+  if ((*member)->kind != Kind::Array)
+    return configError(key, **member, "an array of formulas");
+  for (const ConfigValue &item : (*member)->array)
+    if (Error error = toExpr(key, item, values.emplace_back()))
+      return error;
+  return Error::success();
+}
+
+Error Fields::table(StringRef key, const ConfigValue *&value) {
+  if (Expected<const ConfigValue *> member = require(key); !member)
+    return member.takeError();
+  return optionalTable(key, value);
+}
+
+Error Fields::optionalTable(StringRef key, const ConfigValue *&value) {
+  value = find(key);
+  return !value || value->kind == Kind::Table ? Error::success() : configError(key, *value, "a table");
+}
+
+Error Fields::optionalArray(StringRef key, const ConfigValue *&value) {
+  value = find(key);
+  return !value || value->kind == Kind::Array ? Error::success() : configError(key, *value, "an array of tables");
+}
+
+Error Fields::close() const {
+  for (const ConfigMember &member : source.table)
+    if (!read.contains(member.key))
+      return makeError(member.keyLoc, what + ": unknown key '" + member.key + "'");
+  return Error::success();
+}
+
+} // namespace kiln

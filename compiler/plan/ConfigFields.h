@@ -1,0 +1,70 @@
+//===- ConfigFields.h - typed access to the fields of a table ---------------===//
+#pragma once
+
+#include "support/Config.h"
+#include "support/DType.h"
+#include "support/Expr.h"
+
+namespace kiln {
+
+/// Runs steps until one fails.
+template <class... Steps> Error chain(Steps &&...steps) {
+  Error error = Error::success();
+  auto run = [&](auto &&step) {
+    if (!error)
+      error = step();
+  };
+  (run(steps), ...);
+  return error;
+}
+
+/// The members of one table. Each reader fails at the member's place if it is missing or of another type; `close`
+/// fails at the first member that nobody read.
+class Fields {
+public:
+  /// `what` names the table in messages about missing members.
+  Fields(const ConfigValue &table, StringRef what) : source(table), what(what) {}
+
+  Error integer(StringRef key, int64_t &value, int64_t least);
+  Error optionalInteger(StringRef key, int64_t &value, int64_t least);
+  Error integers(StringRef key, std::vector<int64_t> &values, int64_t least);
+  Error flag(StringRef key, bool &value); ///< false when missing
+  Error text(StringRef key, std::string &value);
+  Error texts(StringRef key, std::vector<std::string> &values);
+  Error dtype(StringRef key, DType &value);
+  Error expr(StringRef key, Expr &value);
+  Error optionalExpr(StringRef key, Expr &value);
+  Error optionalExpr(StringRef key, std::optional<Expr> &value);
+  Error exprs(StringRef key, SmallVectorImpl<Expr> &values);
+  Error table(StringRef key, const ConfigValue *&value);
+  Error optionalTable(StringRef key, const ConfigValue *&value);
+
+  /// An array of tables, or nothing: one item each.
+  template <class Item> Error each(StringRef key, std::vector<Item> &items, Error (*read)(const ConfigValue &, Item &)) {
+    const ConfigValue *array = nullptr;
+    if (Error error = optionalArray(key, array))
+      return error;
+    if (!array)
+      return Error::success();
+    for (const ConfigValue &value : array->array) {
+      if (value.kind != ConfigValue::Kind::Table)
+        return configError(key, value, "a table");
+      if (Error error = read(value, items.emplace_back()))
+        return error;
+    }
+    return Error::success();
+  }
+
+  Error close() const;
+
+private:
+  Expected<const ConfigValue *> require(StringRef key);
+  const ConfigValue *find(StringRef key);
+  Error optionalArray(StringRef key, const ConfigValue *&value);
+
+  const ConfigValue &source;
+  std::string what;
+  std::set<std::string, std::less<>> read;
+};
+
+} // namespace kiln

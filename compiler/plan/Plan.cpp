@@ -1,0 +1,20 @@
+#include "plan/Plan.h"
+
+namespace kiln {
+
+Expr PlanTensor::bytes() const {
+  Expr product(dtypeSize(dtype));
+  for (const Expr &extent : shape)
+    product = product * extent;
+  return product;
+}
+
+template <class Items> static auto *findByName(const Items &items, StringRef name) {
+  auto it = llvm::find_if(items, [&](const auto &item) { return item.name == name; });
+  return it == items.end() ? nullptr : &*it;
+}
+
+const PlanFunction *Plan::findFunction(StringRef name) const { return findByName(functions, name); }
+const PlanKernel *Plan::findKernel(StringRef name) const { return findByName(kernels, name); }
+
+} // namespace kiln

@@ -1,0 +1,116 @@
+//===- Plan.h - what to launch on which bytes -------------------------------===//
+//
+// The one thing that compiler and runtime share. A plan is a directory: plan.toml (this structure; docs/plan.md has the
+// format), kernels/*.cu, cubin/<target>/*.cubin. There is no CUDA in this library.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "support/ADT.h"
+#include "support/Expr.h"
+#include "support/WeightRecipe.h"
+
+#include <array>
+
+namespace kiln {
+
+/// Changes whenever a plan of one version means something else to a reader of another.
+constexpr int64_t planFormatVersion = 1;
+
+struct PlanDim {
+  std::string name;
+  int64_t min = 1, max = 1;
+};
+
+/// What ptxas reports of a kernel.
+struct KernelResources {
+  int64_t registers = 0;
+  int64_t sharedBytes = 0; ///< static
+  int64_t stackBytes = 0;
+  int64_t spillStores = 0, spillLoads = 0; ///< bytes
+};
+
+struct PlanKernel {
+  std::string name;   ///< the extern "C" function; its source is kernels/NAME.cu
+  std::string family; ///< the template: gemm_simt
+  std::map<std::string, KernelResources> resources; ///< by target
+};
+
+/// A tensor at run time: of a function's arguments and results, of an intermediate value, of a state.
+struct PlanTensor {
+  std::string name;
+  DType dtype = DType::F32;
+  SmallVector<Expr, 4> shape;
+
+  Expr bytes() const;
+};
+
+/// An intermediate value in the arena.
+struct PlanBuffer {
+  PlanTensor tensor;
+  Expr offset;                 ///< bytes into the arena
+  int64_t first = 0, last = 0; ///< steps between which it is live
+};
+
+/// One launch. Arguments are `%NAME` (a buffer, argument, weight or state: its address), `NAME` (a dim: an int),
+/// `@workspace` (scratch in the arena) and `@counters` (words that are zero between launches).
+struct PlanStep {
+  std::string kernel;
+  std::array<Expr, 3> grid;
+  int64_t threads = 0;
+  int64_t dynamicShared = 0; ///< bytes
+  std::vector<std::string> arguments;
+  std::optional<Expr> workspace; ///< bytes into the arena
+  Expr counters;                 ///< how many 32-bit counters it uses
+  std::string location;          ///< file:line of the model
+  Expr bytes, flops;             ///< that it must move and do
+};
+
+struct PlanFunction {
+  std::string name;
+  std::vector<PlanTensor> arguments;
+  std::vector<std::string> results; ///< names of buffers
+  std::vector<PlanBuffer> buffers;
+  std::vector<PlanStep> steps;
+  Expr arena;  ///< bytes
+  Expr live;   ///< bytes of the largest set of buffers that are live together
+};
+
+struct PlanWeight {
+  std::string name;
+  WeightRecipe recipe;
+};
+
+/// What a user of the plan must know of the model.
+struct PlanModel {
+  std::string name;
+  int64_t context = 0, vocabulary = 0, layers = 0;
+  std::vector<int64_t> eosTokens;
+};
+
+struct Plan {
+  std::string compilerVersion, nvrtcVersion;
+  std::string sourceHash;           ///< of the module that the plan was made from
+  std::string target;               ///< that tiles were chosen for
+  std::vector<std::string> cubins;  ///< targets with cubins
+  DType dtype = DType::F32;         ///< of matrices and activations
+  PlanModel model;
+  std::vector<PlanDim> dims;
+  std::vector<PlanWeight> weights;
+  std::vector<PlanTensor> states;
+  std::vector<PlanKernel> kernels;
+  std::vector<PlanFunction> functions;
+
+  const PlanFunction *findFunction(StringRef name) const;
+  const PlanKernel *findKernel(StringRef name) const;
+};
+
+/// The text of plan.toml.
+std::string writePlan(const Plan &plan);
+
+/// Reads and checks the plan.toml of a directory: format version, every key and type, names that steps and functions
+/// refer to, formulas that need no other dims than the plan's, buffers inside the arena that do not overlap while
+/// both are live, source files. Error: the first violation, at its place; nothing has been allocated then.
+Expected<Plan> readPlan(StringRef directory);
+
+} // namespace kiln

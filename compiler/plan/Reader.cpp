@@ -1,0 +1,171 @@
+#include "plan/ConfigFields.h"
+#include "plan/Plan.h"
+#include "plan/PlanChecks.h"
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+namespace {
+
+/// Reads tables field by field; the first error ends it. Every table is closed, so that a key this version does not
+/// know is an error too.
+class PlanReader {
+public:
+  Error read(const ConfigValue &root, Plan &plan) {
+    Fields fields(root, "plan");
+    int64_t format = 0;
+    if (Error error = fields.integer("format", format, 0))
+      return error;
+    // Nothing else of another version's plan is worth a look.
+    if (format != planFormatVersion)
+      return makeError(root.find("format")->loc, "format: expected a plan of version " + Twine(planFormatVersion) +
+                                                     ", got version " + Twine(format) + "; compile the model again");
+    ConfigValue const *model = nullptr, *dims = nullptr;
+    std::string dtype;
+    return chain(
+        [&] { return fields.text("compiler", plan.compilerVersion); }, [&] { return fields.text("nvrtc", plan.nvrtcVersion); },
+        [&] { return fields.text("source_hash", plan.sourceHash); }, [&] { return fields.text("target", plan.target); },
+        [&] { return fields.texts("cubins", plan.cubins); }, [&] { return fields.dtype("dtype", plan.dtype); },
+        [&] { return fields.table("model", model); }, [&] { return readModel(*model, plan.model); },
+        [&] { return fields.table("dims", dims); }, [&] { return readDims(*dims, plan.dims); },
+        [&] { return fields.each("weights", plan.weights, readWeight); },
+        [&] { return fields.each("states", plan.states, readTensor); },
+        [&] { return fields.each("kernels", plan.kernels, readKernel); },
+        [&] { return fields.each("functions", plan.functions, readFunction); }, [&] { return fields.close(); });
+  }
+
+private:
+  static Error readModel(const ConfigValue &table, PlanModel &model) {
+    Fields fields(table, "model");
+    return chain([&] { return fields.text("name", model.name); }, [&] { return fields.integer("context", model.context, 1); },
+                 [&] { return fields.integer("vocabulary", model.vocabulary, 1); },
+                 [&] { return fields.integer("layers", model.layers, 1); },
+                 [&] { return fields.integers("eos", model.eosTokens, 0); }, [&] { return fields.close(); });
+  }
+
+  static Error readDims(const ConfigValue &table, std::vector<PlanDim> &dims) {
+    for (const ConfigMember &member : table.table) {
+      const auto &bounds = member.value.array;
+      bool isRange = bounds.size() == 2 && bounds[0].kind == ConfigValue::Kind::Int &&
+                     bounds[1].kind == ConfigValue::Kind::Int && bounds[0].integer >= 1 &&
+                     bounds[1].integer >= bounds[0].integer;
+      if (!isRange)
+        return configError(member.key, member.value, "bounds [low, high] with 1 <= low <= high");
+      dims.push_back({member.key, bounds[0].integer, bounds[1].integer});
+    }
+    return Error::success();
+  }
+
+  static Error readWeight(const ConfigValue &table, PlanWeight &weight) {
+    Fields fields(table, "weights");
+    WeightRecipe &recipe = weight.recipe;
+    std::vector<int64_t> shape, sourceShape;
+    Error error = chain([&] { return fields.text("name", weight.name); }, [&] { return fields.dtype("dtype", recipe.dtype); },
+                        [&] { return fields.integers("shape", shape, 1); },
+                        [&] { return fields.text("source", recipe.source); },
+                        [&] { return fields.integers("source_shape", sourceShape, 1); },
+                        [&] { return fields.flag("transpose", recipe.transpose); },
+                        [&] { return fields.flag("pad", recipe.pad); }, [&] { return fields.close(); });
+    recipe.shape.assign(shape.begin(), shape.end());
+    recipe.sourceShape.assign(sourceShape.begin(), sourceShape.end());
+    return error;
+  }
+
+  static Error readTensor(const ConfigValue &table, PlanTensor &tensor) {
+    Fields fields(table, "tensor");
+    return chain([&] { return readTensorFields(fields, tensor); }, [&] { return fields.close(); });
+  }
+
+  static Error readTensorFields(Fields &fields, PlanTensor &tensor) {
+    return chain([&] { return fields.text("name", tensor.name); }, [&] { return fields.dtype("dtype", tensor.dtype); },
+                 [&] { return fields.exprs("shape", tensor.shape); });
+  }
+
+  static Error readKernel(const ConfigValue &table, PlanKernel &kernel) {
+    Fields fields(table, "kernels");
+    const ConfigValue *resources = nullptr;
+    if (Error error = chain([&] { return fields.text("name", kernel.name); },
+                            [&] { return fields.text("family", kernel.family); },
+                            [&] { return fields.optionalTable("resources", resources); }, [&] { return fields.close(); }))
+      return error;
+    if (!resources)
+      return Error::success();
+    for (const ConfigMember &member : resources->table) {
+      KernelResources &use = kernel.resources[member.key];
+      Fields numbers(member.value, "resources");
+      if (Error error = chain([&] { return numbers.integer("registers", use.registers, 0); },
+                              [&] { return numbers.integer("shared", use.sharedBytes, 0); },
+                              [&] { return numbers.integer("stack", use.stackBytes, 0); },
+                              [&] { return numbers.integer("spill_stores", use.spillStores, 0); },
+                              [&] { return numbers.integer("spill_loads", use.spillLoads, 0); },
+                              [&] { return numbers.close(); }))
+        return error;
+    }
+    return Error::success();
+  }
+
+  static Error readFunction(const ConfigValue &table, PlanFunction &function) {
+    Fields fields(table, "functions");
+    return chain([&] { return fields.text("name", function.name); }, [&] { return fields.expr("arena", function.arena); },
+                 [&] { return fields.expr("live", function.live); },
+                 [&] { return fields.texts("results", function.results); },
+                 [&] { return fields.each("arguments", function.arguments, readTensor); },
+                 [&] { return fields.each("buffers", function.buffers, readBuffer); },
+                 [&] { return fields.each("steps", function.steps, readStep); }, [&] { return fields.close(); });
+  }
+
+  static Error readBuffer(const ConfigValue &table, PlanBuffer &buffer) {
+    Fields fields(table, "buffers");
+    std::vector<int64_t> live;
+    if (Error error = chain([&] { return readTensorFields(fields, buffer.tensor); },
+                            [&] { return fields.expr("offset", buffer.offset); },
+                            [&] { return fields.integers("live", live, 0); }, [&] { return fields.close(); }))
+      return error;
+    if (live.size() != 2 || live[1] < live[0])
+      return configError("live", *table.find("live"), "[first, last] steps");
+    buffer.first = live[0];
+    buffer.last = live[1];
+    return Error::success();
+  }
+
+  static Error readStep(const ConfigValue &table, PlanStep &step) {
+    Fields fields(table, "steps");
+    SmallVector<Expr, 4> grid;
+    if (Error error = chain([&] { return fields.text("kernel", step.kernel); }, [&] { return fields.exprs("grid", grid); },
+                            [&] { return fields.integer("threads", step.threads, 1); },
+                            [&] { return fields.optionalInteger("dynamic_shared", step.dynamicShared, 0); },
+                            [&] { return fields.texts("arguments", step.arguments); },
+                            [&] { return fields.optionalExpr("workspace", step.workspace); },
+                            [&] { return fields.optionalExpr("counters", step.counters); },
+                            [&] { return fields.expr("bytes", step.bytes); },
+                            [&] { return fields.expr("flops", step.flops); },
+                            [&] { return fields.text("location", step.location); }, [&] { return fields.close(); }))
+      return error;
+    if (grid.size() != 3)
+      return configError("grid", *table.find("grid"), "three extents");
+    std::copy(grid.begin(), grid.end(), step.grid.begin());
+    return Error::success();
+  }
+};
+
+} // namespace
+
+Expected<Plan> readPlan(StringRef directory) {
+  SmallString<128> file(directory);
+  llvm::sys::path::append(file, "plan.toml");
+  SourceManager sources;
+  Expected<const SourceFile *> source = sources.open(file);
+  if (!source)
+    return source.takeError();
+  Expected<ConfigValue> root = parseToml(*source);
+  if (!root)
+    return root.takeError();
+  Plan plan;
+  if (Error error = PlanReader().read(*root, plan))
+    return error;
+  if (Error error = checkPlan(plan, directory, file))
+    return error;
+  return plan;
+}
+
+} // namespace kiln

@@ -1,0 +1,140 @@
+#include "plan/Plan.h"
+
+namespace kiln {
+
+namespace {
+
+/// Text as a TOML basic string.
+std::string quote(StringRef text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20)
+      out += formatv("\\u{0,0+4:X-}", static_cast<int>(c)).str();
+    else
+      out += c;
+  }
+  return out + "\"";
+}
+
+template <class Range, class Function> std::string list(const Range &items, Function &&print) {
+  return "[" + llvm::join(llvm::map_range(items, print), ", ") + "]";
+}
+
+std::string quoteExpr(const Expr &expr) { return quote(expr.str()); }
+
+std::string shapeText(ArrayRef<Expr> shape) { return list(shape, quoteExpr); }
+
+std::string extents(ArrayRef<int64_t> shape) {
+  return list(shape, [](int64_t extent) { return std::to_string(extent); });
+}
+
+class PlanWriter {
+public:
+  explicit PlanWriter(const Plan &plan) : plan(plan), os(text) {}
+
+  std::string write() {
+    writeHeader();
+    writeWeights();
+    writeStates();
+    writeKernels();
+    for (const PlanFunction &function : plan.functions)
+      writeFunction(function);
+    return text;
+  }
+
+private:
+  void writeHeader() {
+    os << "# A kernel plan of Kiln. docs/plan.md has the format.\n"
+       << "format = " << planFormatVersion << '\n'
+       << "compiler = " << quote(plan.compilerVersion) << '\n'
+       << "nvrtc = " << quote(plan.nvrtcVersion) << '\n'
+       << "source_hash = " << quote(plan.sourceHash) << '\n'
+       << "target = " << quote(plan.target) << '\n'
+       << "cubins = " << list(plan.cubins, [](const std::string &name) { return quote(name); }) << '\n'
+       << "dtype = " << quote(dtypeName(plan.dtype)) << '\n'
+       << "\n[model]\n"
+       << "name = " << quote(plan.model.name) << '\n'
+       << "context = " << plan.model.context << '\n'
+       << "vocabulary = " << plan.model.vocabulary << '\n'
+       << "layers = " << plan.model.layers << '\n'
+       << "eos = " << extents(plan.model.eosTokens) << '\n'
+       << "\n[dims]\n";
+    for (const PlanDim &dim : plan.dims)
+      os << dim.name << " = [" << dim.min << ", " << dim.max << "]\n";
+  }
+
+  void writeWeights() {
+    os << "\n# Packed weights: what becomes of which tensor of the checkpoint.\n";
+    for (const PlanWeight &weight : plan.weights) {
+      const WeightRecipe &recipe = weight.recipe;
+      os << "[[weights]]\nname = " << quote(weight.name) << "\ndtype = " << quote(dtypeName(recipe.dtype))
+         << "\nshape = " << extents(recipe.shape) << "\nsource = " << quote(recipe.source)
+         << "\nsource_shape = " << extents(recipe.sourceShape) << '\n';
+      if (recipe.transpose)
+        os << "transpose = true\n";
+      if (recipe.pad)
+        os << "pad = true\n";
+    }
+  }
+
+  void writeStates() {
+    os << "\n# Memory that stays from call to call.\n";
+    for (const PlanTensor &state : plan.states)
+      os << "[[states]]\nname = " << quote(state.name) << "\ndtype = " << quote(dtypeName(state.dtype))
+         << "\nshape = " << shapeText(state.shape) << '\n';
+  }
+
+  void writeKernels() {
+    os << "\n# Kernels, with what ptxas says of each target.\n";
+    for (const PlanKernel &kernel : plan.kernels) {
+      os << "[[kernels]]\nname = " << quote(kernel.name) << "\nfamily = " << quote(kernel.family) << '\n';
+      for (const auto &[target, use] : kernel.resources)
+        os << "resources." << target << " = {registers = " << use.registers << ", shared = " << use.sharedBytes
+           << ", stack = " << use.stackBytes << ", spill_stores = " << use.spillStores
+           << ", spill_loads = " << use.spillLoads << "}\n";
+    }
+  }
+
+  void writeFunction(const PlanFunction &function) {
+    os << "\n[[functions]]\nname = " << quote(function.name) << "\narena = " << quoteExpr(function.arena)
+       << "\nlive = " << quoteExpr(function.live) << "\nresults = "
+       << list(function.results, [](const std::string &name) { return quote(name); }) << "\narguments = [\n";
+    for (const PlanTensor &argument : function.arguments)
+      os << "  {name = " << quote(argument.name) << ", dtype = " << quote(dtypeName(argument.dtype))
+         << ", shape = " << shapeText(argument.shape) << "},\n";
+    os << "]\nbuffers = [\n";
+    for (const PlanBuffer &buffer : function.buffers)
+      os << "  {name = " << quote(buffer.tensor.name) << ", dtype = " << quote(dtypeName(buffer.tensor.dtype))
+         << ", shape = " << shapeText(buffer.tensor.shape) << ", offset = " << quoteExpr(buffer.offset)
+         << ", live = [" << buffer.first << ", " << buffer.last << "]},\n";
+    os << "]\nsteps = [\n";
+    for (const PlanStep &step : function.steps)
+      writeStep(step);
+    os << "]\n";
+  }
+
+  void writeStep(const PlanStep &step) {
+    os << "  {kernel = " << quote(step.kernel) << ", grid = " << shapeText(step.grid) << ", threads = " << step.threads;
+    if (step.dynamicShared)
+      os << ", dynamic_shared = " << step.dynamicShared;
+    os << ", arguments = " << list(step.arguments, [](const std::string &name) { return quote(name); });
+    if (step.workspace)
+      os << ", workspace = " << quoteExpr(*step.workspace);
+    if (step.counters.asConstant() != 0)
+      os << ", counters = " << quoteExpr(step.counters);
+    os << ", bytes = " << quoteExpr(step.bytes) << ", flops = " << quoteExpr(step.flops)
+       << ", location = " << quote(step.location) << "},\n";
+  }
+
+  const Plan &plan;
+  std::string text;
+  raw_string_ostream os;
+};
+
+} // namespace
+
+std::string writePlan(const Plan &plan) { return PlanWriter(plan).write(); }
+
+} // namespace kiln

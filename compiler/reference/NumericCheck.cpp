@@ -1,0 +1,166 @@
+#include "reference/NumericCheck.h"
+
+#include "reference/Evaluator.h"
+#include "support/Diagnostic.h"
+#include "support/Random.h"
+
+#include <cmath>
+
+namespace kiln {
+
+namespace {
+
+/// Small extents: large enough that rows, heads and sequences cannot be confused, small enough to be quick.
+DimBinding smallDims(const Module &module) {
+  DimBinding dims;
+  for (const auto &dim : module.dims)
+    dims[dim->name] = std::clamp<int64_t>(dim->name == "B" ? 2 : 5, dim->min, dim->max);
+  return dims;
+}
+
+SmallVector<int64_t, 4> shapeAt(const Type &type, const DimBinding &dims) {
+  SmallVector<int64_t, 4> shape;
+  for (const Dim &dim : type.shape)
+    shape.push_back(cantFail(dim.expr().evaluate(dims), "dims of a verified module have values"));
+  return shape;
+}
+
+/// Element i of the sequence that belongs to a name.
+double drawNormal(uint64_t seed, StringRef name, uint64_t i) {
+  uint64_t key = seed ^ llvm::xxh3_64bits(name);
+  PhiloxBlock block = philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0}, key);
+  return normalDouble(block[0], block[1]);
+}
+
+void fillNormal(Tensor<double> &tensor, uint64_t seed, StringRef name, double scale) {
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    tensor.data()[i] = scale * drawNormal(seed, name, i);
+}
+
+/// What an i32 argument may hold, [low, high], by what its users do with it.
+std::pair<int64_t, int64_t> integerRange(const Value &argument, const DimBinding &dims) {
+  int64_t tokens = dims.count("T") ? dims.find("T")->second : 1;
+  int64_t low = 0, high = 1 << 20;
+  for (const Op *user : argument.getUsers()) {
+    auto extent = [&](unsigned operand, unsigned dim) { return user->operand(operand)->type.shape[dim].upperBound(); };
+    if (user->is(OpKind::embed)) {
+      const Value &wte = *user->operand(1);
+      bool isToken = user->operand(0) == &argument;
+      // Padding has no tokens.
+      int64_t vocab = wte.recipe && !wte.recipe->transpose ? wte.recipe->sourceShape[0] : extent(1, 0);
+      high = std::min(high, isToken ? vocab - 1 : extent(2, 0) - tokens);
+    } else if (user->is(OpKind::lastRow)) {
+      low = 1;
+      high = std::min(high, tokens);
+    } else if (user->is(OpKind::causalMask)) {
+      high = std::min(high, extent(0, 3) - tokens);
+    } else if (user->is(OpKind::cacheWrite)) {
+      high = std::min(high, extent(0, 2) - tokens);
+    }
+  }
+  return {low, std::max(low, high)};
+}
+
+Error compare(const Twine &what, const Tensor<double> &before, const Tensor<double> &after, double tolerance) {
+  if (before.shape() != after.shape())
+    return Error::success(); // another layout: nothing to compare element by element
+  double largest = 0;
+  for (double value : before.elements())
+    if (std::isfinite(value))
+      largest = std::max(largest, std::abs(value));
+  for (int64_t i = 0; i < before.size(); ++i) {
+    double a = before.data()[i], b = after.data()[i];
+    bool agree = a == b || std::abs(a - b) <= tolerance * largest;
+    if (!agree)
+      return makeError(what + ": element " + Twine(i) + " was " + formatv("{0}", a).str() + " and is " + formatv("{0}", b).str());
+  }
+  return Error::success();
+}
+
+} // namespace
+
+Tensor<double> randomWeight(const Value &weight, uint64_t seed) {
+  const WeightRecipe &recipe = *weight.recipe;
+  Tensor<double> packed(recipe.shape);
+  std::fill_n(packed.data(), packed.size(), 0.0);
+  // Sums over a dim of n keep their size.
+  double scale = recipe.sourceShape.size() == 2 ? 1 / std::sqrt(static_cast<double>(recipe.sourceShape[0])) : 1;
+  if (recipe.sourceShape.size() != 2) {
+    fillNormal(packed, seed, recipe.source, scale);
+    return packed;
+  }
+  int64_t rows = recipe.sourceShape[0], cols = recipe.sourceShape[1];
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) {
+      double value = scale * drawNormal(seed, recipe.source, r * cols + c);
+      (recipe.transpose ? packed.row(c)[r] : packed.row(r)[c]) = value;
+    }
+  return packed;
+}
+
+std::vector<Tensor<double>> NumericCheck::drawArguments(const Function &function) const {
+  DimBinding dims = smallDims(function.module());
+  std::vector<Tensor<double>> arguments;
+  for (const auto &argument : function.arguments) {
+    Tensor<double> tensor(shapeAt(argument->type, dims));
+    std::string name = function.name + "/" + argument->name;
+    fillNormal(tensor, seed, name, 1);
+    if (argument->type.dtype == DType::I32) {
+      auto [low, high] = integerRange(*argument, dims);
+      for (double &value : tensor.elements())
+        value = static_cast<double>(low + static_cast<int64_t>(std::abs(value) * 1e6) % (high - low + 1));
+    }
+    arguments.push_back(std::move(tensor));
+  }
+  return arguments;
+}
+
+Expected<NumericCheck::Record> NumericCheck::evaluate(const Module &module, const Function &function,
+                                                      std::vector<Tensor<double>> arguments) const {
+  Record record;
+  Evaluator<double> evaluator(module, [&](const Value &weight) -> Expected<Tensor<double>> { return randomWeight(weight, seed); });
+  for (const auto &state : module.states) {
+    Tensor<double> tensor(shapeAt(state->type, smallDims(module)));
+    fillNormal(tensor, seed, state->name, 1);
+    evaluator.setState(state->name, tensor);
+    record.states[state->name] = tensor; // shares its elements with the evaluator's
+  }
+  auto results = evaluator.run(function.name, arguments);
+  if (!results)
+    return results.takeError();
+  record.arguments = std::move(arguments);
+  record.results = std::move(*results);
+  return record;
+}
+
+Error NumericCheck::before(const Module &module) {
+  records.clear();
+  for (const auto &function : module.functions) {
+    Expected<Record> record = evaluate(module, *function, drawArguments(*function));
+    if (!record)
+      return record.takeError();
+    records[function->name] = std::move(*record);
+  }
+  return Error::success();
+}
+
+Error NumericCheck::after(const Module &module, double tolerance) {
+  for (const auto &[name, old] : records) {
+    const Function *function = module.findFunction(name);
+    if (!function || function->arguments.size() != old.arguments.size())
+      continue;
+    Expected<Record> now = evaluate(module, *function, old.arguments);
+    if (!now)
+      return now.takeError();
+    for (size_t i = 0; i < std::min(old.results.size(), now->results.size()); ++i)
+      if (Error error = compare("@" + name + ", result " + Twine(i), old.results[i], now->results[i], tolerance))
+        return error;
+    for (const auto &[state, tensor] : old.states)
+      if (auto it = now->states.find(state); it != now->states.end())
+        if (Error error = compare("@" + name + ", state %" + state, tensor, it->second, tolerance))
+          return error;
+  }
+  return Error::success();
+}
+
+} // namespace kiln

@@ -1,0 +1,39 @@
+//===- NumericCheck.h - does a pass keep what a module computes? ------------===//
+#pragma once
+
+#include "ir/IR.h"
+#include "ops/Tensor.h"
+
+namespace kiln {
+
+/// Evaluates functions of a module before and after a transformation, in double, on the same random inputs, weights
+/// and states, and compares results and written states. Token ids, lengths and positions are drawn from what their
+/// users accept; dims take small values within their bounds.
+class NumericCheck {
+public:
+  explicit NumericCheck(uint64_t seed) : seed(seed) {}
+
+  /// Evaluates every function and keeps the results.
+  Error before(const Module &module);
+
+  /// Evaluates again every function that `before` saw under the same name and signature. Error: the first function
+  /// of which a result differs by more than `tolerance` relative to the result's largest element, with the element.
+  Error after(const Module &module, double tolerance = 1e-9);
+
+private:
+  struct Record {
+    std::vector<Tensor<double>> arguments, results;
+    std::map<std::string, Tensor<double>> states;
+  };
+
+  std::vector<Tensor<double>> drawArguments(const Function &function) const;
+  Expected<Record> evaluate(const Module &module, const Function &function, std::vector<Tensor<double>> arguments) const;
+
+  uint64_t seed;
+  std::map<std::string, Record> records;
+};
+
+/// A random weight as its recipe packs it: the same elements for the same checkpoint tensor, whatever the layout.
+Tensor<double> randomWeight(const Value &weight, uint64_t seed);
+
+} // namespace kiln

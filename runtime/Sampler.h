@@ -1,0 +1,61 @@
+//===- Sampler.h - choosing the next token ----------------------------------===//
+//
+// In the order of Hugging Face transformers: temperature, then top-k, then top-p, then a draw from what is
+// left.
+//
+// - top-k keeps exactly k tokens; among equal logits the lower ids stay, so that top-k 1 is greedy.
+// - top-p (Holtzman et al. 2020) keeps the most probable tokens up to and including the one with which their
+// sum
+//   reaches p: the token that crosses the threshold is kept.
+// - The draw takes one uniform number from Philox with the counter (sequence, step) under the key `seed`, and
+//   walks the kept tokens in order of id. So what a row chooses depends on its own logits, its index and its
+//   step, and not on its neighbours in the batch.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "support/ADT.h"
+
+namespace kiln {
+
+struct SamplingParams {
+  bool greedy = false; ///< the most probable token; the parameters below are then not used
+  double temperature = 1;
+  int64_t topK = 0; ///< 0: off
+  double topP = 1;  ///< 1: off
+  uint64_t seed = 0;
+};
+
+/// Error, naming the flag: a temperature not above 0 or not finite, a negative top-k, a top-p outside (0, 1].
+Error checkSamplingParams(const SamplingParams &params);
+
+/// The most probable token; the lowest id among equals. Error: a logit that is NaN or +infinity, all of them
+/// -infinity, or none at all.
+Expected<int32_t> argmax(ArrayRef<float> logits);
+
+/// Chooses tokens by parameters that checkSamplingParams accepts. Not to be shared by threads: it keeps room
+/// for its candidates.
+class Sampler {
+public:
+  explicit Sampler(const SamplingParams &params) : params(params) {}
+
+  /// The token of a sequence at a step, both counted from 0. Errors as of argmax.
+  Expected<int32_t> choose(ArrayRef<float> logits, uint64_t sequence, uint64_t step);
+
+private:
+  struct Candidate {
+    int32_t id;
+    float logit;
+    double weight; ///< in proportion to the probability; the most probable token's is 1
+  };
+
+  static bool isMoreProbable(const Candidate &a, const Candidate &b);
+  void keepTopK();
+  void weigh(float maxLogit);
+  void keepTopP();
+
+  SamplingParams params;
+  std::vector<Candidate> candidates;
+};
+
+} // namespace kiln

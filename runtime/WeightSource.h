@@ -1,0 +1,44 @@
+//===- WeightSource.h - where a model's weights come from -------------------===//
+//
+// Names are those of a Hugging Face GPT-2 checkpoint without the `transformer.` prefix:
+// `h.0.mlp.c_fc.weight`. Matrices are stored [in, out].
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "support/ADT.h"
+#include "support/DType.h"
+
+namespace kiln {
+
+using TensorShape = SmallVector<int64_t, 2>;
+
+/// A tensor's elements, row-major and little-endian, at any alignment. The bytes live as long as the view or
+/// a copy of it does.
+struct TensorView {
+  DType dtype = DType::F32;
+  TensorShape shape;
+  ArrayRef<uint8_t> bytes;
+  std::shared_ptr<const void> owner;
+};
+
+/// `[768,3072]`; `[]` for a scalar.
+std::string shapeString(ArrayRef<int64_t> shape);
+
+/// Number of elements; nothing if a dimension is negative or the product is past int64.
+std::optional<int64_t> elementCount(ArrayRef<int64_t> shape);
+
+/// Weights by name.
+class WeightSource {
+public:
+  virtual ~WeightSource() = default;
+
+  /// Whether there is a tensor of that name.
+  virtual bool has(StringRef name) const = 0;
+
+  /// A tensor of floats. Error: there is none of that name, its shape is another, or its dtype is not F32,
+  /// F16 or BF16; the message names the file, the tensor, and what was expected.
+  virtual Expected<TensorView> tensor(StringRef name, ArrayRef<int64_t> expectedShape) const = 0;
+};
+
+} // namespace kiln

@@ -1,0 +1,59 @@
+//===- naive.cuh - matrix product, one thread an output -----------------------===//
+//
+// out[rows, cols] = A[rows, depth] · B, the lowest rung of the ladder: no shared memory, every thread reads a
+// row of A and a column of B from global memory. It takes the same Input, Epilogue and extents as
+// gemm/simt_tiled.cuh, which says what they are, so that the two can be exchanged and compared.
+//
+// Launch: grid (ceildiv(cols, 32), ceildiv(rows, kThreads / 32), batch), block kThreads. A warp holds 32
+// neighbouring columns of one row: weight[depth, cols] is read coalesced, weight[cols, depth] is not.
+//
+// Registers: about 32. Shared memory: none. A normalised input costs a thread two more passes over its row.
+//
+// Config:
+//   kCols, kDepth        extents; 0 = given at run time
+//   kWeightTransposed    weight is [cols, depth]
+//   kThreads             a multiple of 32
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/base.cuh"
+#include "device/index.cuh"
+#include "device/numeric.cuh"
+#include "device/vec.cuh"
+#include "norm/row_statistics.cuh"
+#include "shape.cuh"
+
+namespace kiln {
+
+/// The kernel's body; extents that Config fixes are passed as these constants.
+template <class Config, class Input, class W, class Epilogue>
+KILN_DEVICE void naiveMatmul(int rows, int cols, int depth, const Input &input, const W *weight,
+                             const Epilogue &epilogue) {
+  static_assert(Config::kThreads % kWarpSize == 0, "a warp holds 32 columns of a row");
+  const int row = int(blockIndexY()) * (Config::kThreads / int(kWarpSize)) + int(warpIndex());
+  const int col = int(blockIndexX()) * int(kWarpSize) + int(laneIndex());
+  if (row >= rows || col >= cols)
+    return;
+
+  RowStatistics statistics{};
+  if constexpr (Input::kNormalizes)
+    statistics = threadRowStatistics(input, row, depth);
+  float product = 0;
+  for (int k = 0; k < depth; ++k) {
+    Vec<float, 1> a = input.template load<1>(row, k);
+    if constexpr (Input::kNormalizes)
+      a = input.template normalize<1>(a, statistics, k);
+    product += a[0] * toFloat(weight[Config::kWeightTransposed ? i64(col) * depth + k : i64(k) * cols + col]);
+  }
+  epilogue(Vec<float, 1>{product}, row, col);
+}
+
+/// With kCols and kDepth fixed by Config.
+template <class Config, class Input, class W, class Epilogue>
+KILN_DEVICE void naiveMatmul(int rows, const Input &input, const W *weight, const Epilogue &epilogue) {
+  static_assert(Config::kCols != 0 && Config::kDepth != 0, "run-time extents are arguments");
+  naiveMatmul<Config>(rows, Config::kCols, Config::kDepth, input, weight, epilogue);
+}
+
+} // namespace kiln

@@ -1,0 +1,53 @@
+//===- row_threads.cuh - the threads that share a row --------------------------===//
+//
+// The row-wise templates give a row to one thread, to a warp or to the whole block, by Config. This is the
+// part of them that depends on the choice: which row, which part of it, and reductions over it. A block of
+// kThreads threads holds kThreads / kRowThreads rows; grid ceildiv(rows, kThreads / kRowThreads).
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/base.cuh"
+#include "device/block.cuh"
+#include "device/index.cuh"
+#include "device/shared.cuh"
+#include "device/warp.cuh"
+
+namespace kiln {
+
+template <int kThreads, int kRowThreads> struct RowThreads {
+  static constexpr int kRowsPerBlock = kThreads / kRowThreads;
+  static constexpr bool kIsBlock = kRowThreads == kThreads && kThreads != int(kWarpSize);
+  static_assert(kThreads % int(kWarpSize) == 0 && kThreads <= 1024,
+                "a block is whole warps, 1024 threads at most");
+  static_assert(kRowThreads == 1 || kRowThreads == int(kWarpSize) || kRowThreads == kThreads,
+                "a row has one thread, a warp or the block");
+
+  /// The calling thread's row; all of its threads are past the last row together.
+  KILN_DEVICE static int row() {
+    return int(blockIndexX()) * kRowsPerBlock + int(threadIndex()) / kRowThreads;
+  }
+  /// The row's place among those of the block, and the thread's place among those of the row.
+  KILN_DEVICE static int rowInBlock() { return int(threadIndex()) / kRowThreads; }
+  KILN_DEVICE static int index() { return int(threadIndex()) % kRowThreads; }
+
+  /// Sum and largest over the row's threads, the same on all of them.
+  KILN_DEVICE static float sum(float value) {
+    if constexpr (kRowThreads == 1)
+      return value;
+    else if constexpr (kIsBlock)
+      return blockSum(value, sharedStorage<BlockScratch<float>>());
+    else
+      return warpSum(value);
+  }
+  KILN_DEVICE static float max(float value) {
+    if constexpr (kRowThreads == 1)
+      return value;
+    else if constexpr (kIsBlock)
+      return blockMax(value, sharedStorage<BlockScratch<float>>());
+    else
+      return warpMax(value);
+  }
+};
+
+} // namespace kiln

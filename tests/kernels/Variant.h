@@ -1,0 +1,38 @@
+//===- Variant.h - a kernel of these tests with other constants -----------------===//
+//
+// Each .cu file beside the tests is one kernel in the style of the code generator, and stands for a family: a
+// test replaces constants of its Config, and its element type, as the generator would write them.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "support/DType.h"
+
+namespace kiln {
+
+class Variant {
+public:
+  /// Kernel `name` of FOLDER/NAME.cu, where `constants` says what differs: `{"kCols", "96"}`. Every constant
+  /// must be one of the file's Config.
+  Variant(StringRef folder, StringRef name, DType element, std::map<std::string, std::string> constants = {});
+
+  const std::string &name() const { return kernel; }
+  DType element() const { return type; }
+
+  /// The kernel's source.
+  const std::string &text() const { return source; }
+
+  /// A constant of Config as a number; `true` is 1.
+  int operator[](StringRef constant) const;
+
+  /// The element type and what was replaced, for messages and test names.
+  std::string label() const;
+
+private:
+  std::string kernel;
+  DType type;
+  std::map<std::string, std::string> replaced;
+  std::string source;
+};
+
+} // namespace kiln

@@ -1,0 +1,205 @@
+#include "kernels/simt/Cases.h"
+
+namespace kiln {
+
+using Constants = std::map<std::string, std::string>;
+
+static Variant kernel(StringRef name, DType type, Constants constants = {}) {
+  return Variant(KILN_KERNEL_SOURCES, name, type, std::move(constants));
+}
+
+/// The constants of a tiled product: tile, and outputs of a thread.
+static Constants tile(int rows, int cols, int depth, int threadRows, int threadCols, Constants others = {}) {
+  others["kTileRows"] = std::to_string(rows);
+  others["kTileCols"] = std::to_string(cols);
+  others["kTileDepth"] = std::to_string(depth);
+  others["kThreadRows"] = std::to_string(threadRows);
+  others["kThreadCols"] = std::to_string(threadCols);
+  return others;
+}
+
+std::vector<MatmulCase> tiledCases() {
+  auto make = [](DType type, Constants constants) {
+    return kernel("layernorm_matmul_bias_gelu", type, constants);
+  };
+  return {
+      {make(DType::F32, {}), 70},
+      {make(DType::F32, tile(32, 32, 8, 4, 4)), 1},
+      {make(DType::F32, tile(32, 64, 32, 8, 4, {{"kCols", "100"}, {"kDepth", "37"}})), 65},
+      {make(DType::BF16, tile(64, 64, 32, 8, 8, {{"kDepth", "40"}})), 64},
+      {make(DType::F32, tile(128, 128, 32, 8, 8, {{"kCols", "150"}})), 131}, // one buffer
+      {make(DType::F16, tile(128, 64, 16, 16, 8, {{"kCols", "66"}, {"kDepth", "50"}})), 130},
+      {make(DType::BF16, tile(128, 128, 8, 8, 8, {{"kCols", "256"}})), 3},
+  };
+}
+
+std::vector<MatmulCase> naiveCases() {
+  return {
+      {kernel("naive_layernorm_matmul_bias_gelu", DType::F32, {{"kCols", "33"}, {"kDepth", "19"}}), 7},
+      {kernel("naive_layernorm_matmul_bias_gelu", DType::BF16, {{"kThreads", "32"}}), 3},
+  };
+}
+
+std::vector<MatmulCase> residualCases() {
+  auto make = [](DType type, Constants constants) { return kernel("matmul_bias_residual", type, constants); };
+  return {
+      {make(DType::F32, {}), 33},
+      {make(DType::F32, tile(32, 32, 16, 8, 8, {{"kCols", "64"}, {"kDepth", "64"}})), 40}, // half a warp
+      {make(DType::F16, tile(64, 128, 16, 8, 8, {{"kCols", "131"}, {"kDepth", "72"}})), 65},
+      {make(DType::BF16, tile(128, 64, 16, 8, 4, {{"kCols", "70"}})), 129},
+      {make(DType::F32, tile(96, 32, 16, 12, 4)), 100},
+  };
+}
+
+std::vector<MatmulCase> fewRowsCases() {
+  auto make = [](DType type, int depth, int rows, int warps, int cols, int unroll) {
+    return kernel("layernorm_rows_matmul_bias", type,
+                  {{"kDepth", std::to_string(depth)},
+                   {"kRows", std::to_string(rows)},
+                   {"kWarps", std::to_string(warps)},
+                   {"kColsPerWarp", std::to_string(cols)},
+                   {"kUnroll", std::to_string(unroll)}});
+  };
+  return {
+      {make(DType::F32, 768, 1, 4, 1, 1), 1},  {make(DType::BF16, 768, 1, 4, 2, 3), 2},
+      {make(DType::BF16, 776, 4, 2, 8, 1), 7}, {make(DType::F16, 300, 8, 8, 4, 2), 9},
+      {make(DType::F32, 33, 2, 1, 8, 1), 3},   {make(DType::BF16, 1600, 16, 2, 2, 2), 16}, // several chunks
+      {make(DType::F32, 6400, 2, 4, 2, 1), 2},
+  };
+}
+
+std::vector<Variant> scoresCases() {
+  return {
+      kernel("attention_scores", DType::F32),
+      kernel("attention_scores", DType::BF16, tile(64, 32, 16, 4, 4, {{"kDepth", "24"}})),
+  };
+}
+
+std::vector<Variant> valuesCases() {
+  return {
+      kernel("attention_values", DType::F32),
+      kernel("attention_values", DType::F16, tile(64, 64, 8, 8, 4, {{"kCols", "24"}})),
+  };
+}
+
+std::vector<AttentionCase> flashCases() {
+  auto make = [](DType type, int headSize, int queries, int keys, int threads, bool causal = true,
+                 int window = 0) {
+    return kernel("flash_attention", type,
+                  {{"kHeadSize", std::to_string(headSize)},
+                   {"kTileQueries", std::to_string(queries)},
+                   {"kTileKeys", std::to_string(keys)},
+                   {"kThreads", std::to_string(threads)},
+                   {"kCausal", causal ? "true" : "false"},
+                   {"kWindow", std::to_string(window)}});
+  };
+  return {
+      {make(DType::F32, 64, 64, 64, 256), 2, 70, 70, {0, 0}}, // dynamic shared memory
+      {make(DType::F32, 64, 32, 32, 128), 2, 45, 95, {3, 50}},
+      {make(DType::BF16, 64, 64, 32, 128), 1, 130, 130, {0}},
+      {make(DType::F16, 80, 32, 32, 128), 2, 33, 38, {5}},
+      {make(DType::F32, 8, 32, 32, 128), 2, 33, 38, {5}},
+      {make(DType::F32, 128, 32, 32, 128, /*causal=*/false), 1, 20, 50, {0}},
+      {make(DType::BF16, 256, 32, 16, 128), 1, 40, 40, {0}},
+      {make(DType::F32, 72, 32, 32, 128), 1, 1, 1, {0}}, // one visible key
+      {make(DType::F32, 64, 32, 32, 128, /*causal=*/true, /*window=*/16), 1, 90, 97, {7}},
+      {make(DType::F16, 64, 64, 16, 256, /*causal=*/true, /*window=*/3), 1, 90, 97, {7}},
+  };
+}
+
+std::vector<AttentionCase> splitCases() {
+  auto make = [](DType type, int headSize, int chunk, int warps, int unroll) {
+    return kernel("split_kv_attention", type,
+                  {{"kHeadSize", std::to_string(headSize)},
+                   {"kChunk", std::to_string(chunk)},
+                   {"kWarps", std::to_string(warps)},
+                   {"kUnroll", std::to_string(unroll)}});
+  };
+  return {
+      {make(DType::F32, 64, 16, 4, 2), 2, 1, 64, {0, 15, 16, 63}},
+      {make(DType::BF16, 64, 32, 4, 4), 2, 1, 100, {99, 31, 32}},
+      {make(DType::F16, 80, 17, 2, 1), 2, 1, 64, {40, 5}},
+      {make(DType::F32, 256, 8, 1, 1), 1, 1, 30, {29}},
+      {make(DType::BF16, 8, 64, 4, 2), 2, 1, 200, {150}}, // one lane a key
+      {make(DType::BF16, 128, 64, 8, 2), 2, 1, 200, {150}},
+  };
+}
+
+static RowsCase rowsCase(StringRef name, DType type, int rows, int cols, int threads, int rowThreads, int vec,
+                         Constants others = {}) {
+  others["kThreads"] = std::to_string(threads);
+  others["kRowThreads"] = std::to_string(rowThreads);
+  others["kVec"] = std::to_string(vec);
+  return {kernel(name, type, others), rows, cols};
+}
+
+std::vector<RowsCase> layerNormCases() {
+  auto make = [](DType type, int rows, int cols, int threads, int rowThreads, int vec) {
+    return rowsCase("residual_layernorm", type, rows, cols, threads, rowThreads, vec,
+                    {{"kCols", std::to_string(cols)}});
+  };
+  return {
+      make(DType::F32, 9, 768, 128, 32, 4), make(DType::BF16, 3, 768, 256, 256, 8),
+      make(DType::F32, 3, 2400, 64, 32, 4), // in shared memory
+      make(DType::F32, 70, 100, 64, 1, 4),  make(DType::F16, 3, 37, 64, 32, 1),
+      make(DType::F32, 2, 6400, 64, 64, 8), // in shared memory
+      make(DType::F32, 3, 33, 32, 32, 1),
+  };
+}
+
+std::vector<RowsCase> causalSoftmaxCases() {
+  auto make = [](DType type, int heads, int tokens, int threads, int rowThreads, int vec, bool online) {
+    return rowsCase("causal_softmax", type, heads, tokens, threads, rowThreads, vec,
+                    {{"kOnline", online ? "true" : "false"}});
+  };
+  return {
+      make(DType::F32, 2, 33, 128, 32, 1, true),
+      make(DType::F32, 3, 80, 64, 64, 4, false),
+      make(DType::BF16, 1, 202, 64, 64, 2, true),
+  };
+}
+
+std::vector<RowsCase> maskedSoftmaxCases() {
+  auto make = [](DType type, int rows, int cols, int threads, int rowThreads, int vec, bool online) {
+    return rowsCase("masked_softmax", type, rows, cols, threads, rowThreads, vec,
+                    {{"kOnline", online ? "true" : "false"}});
+  };
+  return {
+      make(DType::F32, 20, 64, 128, 128, 4, false),
+      make(DType::F16, 40, 31, 32, 1, 1, true),
+      make(DType::BF16, 20, 64, 128, 32, 8, true),
+  };
+}
+
+std::vector<RowsCase> mapCases() {
+  auto make = [](DType type, int cols, int vec, int unroll) {
+    return kernel("bias_gelu", type,
+                  {{"kCols", std::to_string(cols)},
+                   {"kVec", std::to_string(vec)},
+                   {"kUnroll", std::to_string(unroll)}});
+  };
+  return {
+      {make(DType::F32, 96, 4, 1), 21, 96},
+      {make(DType::BF16, 96, 8, 3), 70, 96},
+      {make(DType::F16, 1537, 2, 2), 1, 1537}, // a last element without neighbour
+  };
+}
+
+std::vector<Variant> allSimtKernels() {
+  std::vector<Variant> all;
+  auto append = [&](const auto &cases) {
+    for (const auto &c : cases)
+      all.push_back(c.kernel);
+  };
+  for (const auto &cases : {tiledCases(), naiveCases(), residualCases(), fewRowsCases()})
+    append(cases);
+  for (const auto &cases : {flashCases(), splitCases()})
+    append(cases);
+  for (const auto &cases : {layerNormCases(), causalSoftmaxCases(), maskedSoftmaxCases(), mapCases()})
+    append(cases);
+  for (const auto &kernels : {scoresCases(), valuesCases()})
+    all.insert(all.end(), kernels.begin(), kernels.end());
+  return all;
+}
+
+} // namespace kiln

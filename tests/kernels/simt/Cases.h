@@ -1,0 +1,62 @@
+//===- Cases.h - the configurations of the simt family that are tested ------------===//
+//
+// One list for the tests that run them on the CPU and for the one that compiles them for GPUs. Extents are
+// ragged on purpose; between them the cases take every branch that the templates choose at compile time.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/Variant.h"
+
+namespace kiln {
+
+/// A kernel, and how many rows it is run on.
+struct MatmulCase {
+  Variant kernel;
+  int rows;
+};
+
+/// A kernel, and the sequences it is run on: `position` of the first query of each row of the batch.
+struct AttentionCase {
+  Variant kernel;
+  int heads, queries, keys;
+  std::vector<int> positions;
+};
+
+/// A kernel, and the rows or elements it is run on.
+struct RowsCase {
+  Variant kernel;
+  int rows, cols;
+};
+
+std::vector<MatmulCase> tiledCases();    ///< layernorm_matmul_bias_gelu
+std::vector<MatmulCase> naiveCases();    ///< naive_layernorm_matmul_bias_gelu
+std::vector<MatmulCase> residualCases(); ///< matmul_bias_residual
+std::vector<MatmulCase> fewRowsCases();  ///< layernorm_rows_matmul_bias
+std::vector<Variant> scoresCases();      ///< attention_scores
+std::vector<Variant> valuesCases();      ///< attention_values
+std::vector<AttentionCase> flashCases();
+std::vector<AttentionCase> splitCases();
+std::vector<RowsCase> layerNormCases();
+std::vector<RowsCase> causalSoftmaxCases();
+std::vector<RowsCase> maskedSoftmaxCases();
+std::vector<RowsCase> mapCases();
+
+/// Every kernel of the lists above.
+std::vector<Variant> allSimtKernels();
+
+/// Lets googletest name a case.
+inline void PrintTo(const MatmulCase &c, std::ostream *os) {
+  *os << c.kernel.label() << ", " << c.rows << " rows";
+}
+inline void PrintTo(const AttentionCase &c, std::ostream *os) {
+  *os << c.kernel.label() << ", " << c.queries << " queries";
+}
+inline void PrintTo(const RowsCase &c, std::ostream *os) {
+  *os << c.kernel.label() << ", " << c.rows << " x " << c.cols;
+}
+inline void PrintTo(const Variant &kernel, std::ostream *os) {
+  *os << kernel.label();
+}
+
+} // namespace kiln

@@ -1,0 +1,155 @@
+// gemm/simt_tiled.cuh, gemm/naive.cuh and gemv/simt_rows.cuh against a product in double.
+
+#include "kernels/KernelTest.h"
+#include "kernels/simt/Cases.h"
+
+namespace kiln {
+namespace {
+
+class MatmulTest : public KernelTest, public testing::WithParamInterface<MatmulCase> {
+protected:
+  const Variant &kernel = GetParam().kernel;
+  const DType type = kernel.element();
+  const int rows = GetParam().rows, cols = kernel["kCols"], depth = kernel["kDepth"];
+
+  Tensor out = output(type, static_cast<size_t>(rows) * cols);
+
+  /// Runs a kernel that computes layernorm(x) · weight^T + bias, and returns what it should have stored.
+  Expectation runNormalized(Dim3 grid, int block) {
+    Tensor x = random(type, static_cast<size_t>(rows) * depth, 2), normWeight = random(type, depth),
+           normBias = random(type, depth), weight = random(type, static_cast<size_t>(cols) * depth),
+           bias = random(type, cols);
+    run(kernel, grid, block, 0, {out}, x, normWeight, normBias, weight, bias, out, rows);
+    const Expectation normalized = layerNorm(x.values(), normWeight.values(), normBias.values());
+    Expectation expected = matmul(normalized.values, weight.values(), rows, cols, depth, /*transposed=*/true);
+    addBias(expected, bias.values());
+    return expected;
+  }
+
+  Dim3 tiles() const {
+    return {ceilDivide(cols, kernel["kTileCols"]), ceilDivide(rows, kernel["kTileRows"])};
+  }
+  int tileThreads() const {
+    return kernel["kTileRows"] / kernel["kThreadRows"] * (kernel["kTileCols"] / kernel["kThreadCols"]);
+  }
+};
+
+using Tiled = MatmulTest;
+TEST_P(Tiled, NormalizesMultipliesAndActivates) {
+  Expectation expected = runNormalized(tiles(), tileThreads());
+  apply(expected, geluTanh);
+  expectClose(out, expected);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, Tiled, testing::ValuesIn(tiledCases()));
+
+using Naive = MatmulTest;
+TEST_P(Naive, NormalizesMultipliesAndActivates) {
+  const int threads = kernel["kThreads"];
+  Expectation expected = runNormalized({ceilDivide(cols, 32), ceilDivide(rows, threads / 32)}, threads);
+  apply(expected, geluTanh);
+  expectClose(out, expected);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, Naive, testing::ValuesIn(naiveCases()));
+
+using FewRows = MatmulTest;
+TEST_P(FewRows, NormalizesAndMultiplies) {
+  const Expectation expected =
+      runNormalized({ceilDivide(cols, kernel["kWarps"] * kernel["kColsPerWarp"])}, 32 * kernel["kWarps"]);
+  expectClose(out, expected);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, FewRows, testing::ValuesIn(fewRowsCases()));
+
+using TiledUntransposed = MatmulTest;
+TEST_P(TiledUntransposed, MultipliesAndAdds) {
+  const size_t size = static_cast<size_t>(rows) * cols;
+  Tensor x = random(type, static_cast<size_t>(rows) * depth),
+         weight = random(type, static_cast<size_t>(depth) * cols), bias = random(type, cols),
+         skip = random(type, size);
+  run(kernel, tiles(), tileThreads(), 0, {out}, x, weight, bias, skip, out, rows);
+  Expectation expected = matmul(x.values(), weight.values(), rows, cols, depth, /*transposed=*/false);
+  addBias(expected, bias.values());
+  addElements(expected, skip.values());
+  expectClose(out, expected);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, TiledUntransposed, testing::ValuesIn(residualCases()));
+
+/// The products of unfused attention: an extent is known at run time, and the triangle above the diagonal is
+/// left out.
+class BatchedTest : public KernelTest, public testing::WithParamInterface<Variant> {
+protected:
+  const Variant &kernel = GetParam();
+  const DType type = kernel.element();
+  const int heads = 3;
+  int tokens = 71;
+
+  Dim3 tiles(int cols) const {
+    return {ceilDivide(cols, kernel["kTileCols"]), ceilDivide(tokens, kernel["kTileRows"]),
+            static_cast<uint32_t>(heads)};
+  }
+  int tileThreads() const {
+    return kernel["kTileRows"] / kernel["kThreadRows"] * (kernel["kTileCols"] / kernel["kThreadCols"]);
+  }
+  static ArrayRef<double> head(ArrayRef<double> all, int h, size_t size) { return all.slice(h * size, size); }
+};
+
+using Scores = BatchedTest;
+TEST_P(Scores, AreComputedUpToTheDiagonal) {
+  const int headSize = kernel["kDepth"];
+  const size_t operand = static_cast<size_t>(tokens) * headSize,
+               square = static_cast<size_t>(tokens) * tokens;
+  Tensor q = random(type, heads * operand), k = random(type, heads * operand),
+         out = output(type, heads * square);
+  run(kernel, tiles(tokens), tileThreads(), 0, {out}, q, k, out, tokens);
+
+  const std::vector<double> queries = q.values(), keys = k.values();
+  const int tileRows = kernel["kTileRows"], tileCols = kernel["kTileCols"];
+  size_t unwritten = 0;
+  for (int h = 0; h < heads; ++h) {
+    const Expectation all = matmul(head(queries, h, operand), head(keys, h, operand), tokens, tokens,
+                                   headSize, /*transposed=*/true);
+    for (int row = 0; row < tokens; ++row)
+      for (int col = 0; col < tokens; ++col) {
+        const size_t at = row * tokens + col;
+        const double got = out[h * square + at],
+                     allowed = 1e-6 * all.magnitudes[at] + 4e-3 * std::abs(all.values[at]);
+        const int lastRow = std::min((row / tileRows + 1) * tileRows, tokens) - 1;
+        if (col / tileCols * tileCols > lastRow)
+          unwritten += std::isnan(got);
+        else
+          EXPECT_NEAR(got, 0.125 * all.values[at], allowed);
+      }
+  }
+  EXPECT_GT(unwritten, 0u) << "tiles above the diagonal are skipped";
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, Scores, testing::ValuesIn(scoresCases()));
+
+using Values = BatchedTest;
+TEST_P(Values, IgnoreWhatIsAboveTheDiagonalTile) {
+  const int headSize = kernel["kCols"], tileRows = kernel["kTileRows"];
+  const size_t operand = static_cast<size_t>(tokens) * headSize,
+               square = static_cast<size_t>(tokens) * tokens;
+  Tensor p = random(type, heads * square), v = random(type, heads * operand),
+         out = output(type, heads * operand);
+  for (int row = 0; row < heads * tokens; ++row)
+    for (int col = row % tokens + 1; col < tokens; ++col)
+      p.set(static_cast<size_t>(row) * tokens + col, col / tileRows > row % tokens / tileRows ? NAN : 0);
+  run(kernel, tiles(headSize), tileThreads(), 0, {out}, p, v, out, tokens);
+
+  std::vector<double> probabilities = p.values();
+  for (double &x : probabilities)
+    x = std::isnan(x) ? 0 : x;
+  const std::vector<double> values = v.values();
+  Expectation expected(out.size);
+  for (int h = 0; h < heads; ++h) {
+    const Expectation one =
+        matmul(head(probabilities, h, square), head(values, h, operand), tokens, headSize, tokens,
+               /*transposed=*/false);
+    std::copy(one.values.begin(), one.values.end(), expected.values.begin() + h * operand);
+    std::copy(one.magnitudes.begin(), one.magnitudes.end(), expected.magnitudes.begin() + h * operand);
+  }
+  expectClose(out, expected);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, Values, testing::ValuesIn(valuesCases()));
+
+} // namespace
+} // namespace kiln

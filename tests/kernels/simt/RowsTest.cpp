@@ -1,0 +1,92 @@
+// norm/layernorm.cuh, norm/softmax.cuh and elementwise/map.cuh against the same in double.
+
+#include "kernels/KernelTest.h"
+#include "kernels/simt/Cases.h"
+
+#include <cmath>
+
+namespace kiln {
+namespace {
+
+class RowsTest : public KernelTest, public testing::WithParamInterface<RowsCase> {
+protected:
+  const Variant &kernel = GetParam().kernel;
+  const DType type = kernel.element();
+  const int rows = GetParam().rows, cols = GetParam().cols;
+  const size_t size = static_cast<size_t>(rows) * cols;
+
+  uint32_t blocksFor(int rows) const { return ceilDivide(rows, kernel["kThreads"] / kernel["kRowThreads"]); }
+};
+
+using LayerNormRows = RowsTest;
+TEST_P(LayerNormRows, AddsStoresAndNormalizes) {
+  // A mean far from zero is what E[x²] − E[x]² would not survive.
+  Tensor x = random(type, size, 8), skip = random(type, size, 8), weight = random(type, cols),
+         bias = random(type, cols);
+  Tensor total = output(type, size), out = output(type, size);
+  run(kernel, {blocksFor(rows)}, kernel["kThreads"], 0, {total, out}, x, skip, weight, bias, total, out,
+      rows);
+
+  Expectation sum(size);
+  addElements(sum, x.values());
+  addElements(sum, skip.values());
+  expectClose(total, sum, 1e-7);
+  expectClose(out, layerNorm(sum.values, weight.values(), bias.values()));
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, LayerNormRows, testing::ValuesIn(layerNormCases()));
+
+/// Softmax of rows of scores of which row r sees the first visible(r).
+Expectation softmaxRows(ArrayRef<double> scores, int cols, function_ref<int(int)> visible) {
+  Expectation expected(scores.size());
+  for (size_t at = 0, row = 0; at < scores.size(); at += cols, ++row) {
+    const std::vector<double> probabilities = softmax(scores.slice(at, cols), 0, visible(row));
+    for (int col = 0; col < cols; ++col)
+      expected.add(at + col, probabilities[col]);
+  }
+  return expected;
+}
+
+using CausalSoftmaxRows = RowsTest;
+TEST_P(CausalSoftmaxRows, SeeTheirPast) {
+  const int heads = rows, tokens = cols;
+  const size_t all = size * tokens;
+  Tensor scores = random(type, all, 0, 5), out = output(type, all);
+  for (size_t row = 0; row < size; ++row)
+    for (int col = row % tokens + 1; col < tokens; ++col)
+      scores.set(row * tokens + col, NAN);
+  run(kernel, {blocksFor(heads * tokens)}, kernel["kThreads"], 0, {out}, scores, out, heads, tokens);
+  // The difference of two scores is rounded before the exponential.
+  expectClose(out, softmaxRows(scores.values(), tokens, [&](int row) { return row % tokens + 1; }), 3e-6);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, CausalSoftmaxRows, testing::ValuesIn(causalSoftmaxCases()));
+
+using MaskedSoftmaxRows = RowsTest;
+TEST_P(MaskedSoftmaxRows, IgnoreMinusInfinity) {
+  Tensor scores = random(type, size, 100, 5), out = output(type, size);
+  auto visible = [&](int row) { return std::min(row, cols); }; // row 0: nothing; row 1: one score
+  for (int row = 0; row < rows; ++row)
+    for (int col = visible(row); col < cols; ++col)
+      scores.set(static_cast<size_t>(row) * cols + col, -INFINITY);
+  run(kernel, {blocksFor(rows)}, kernel["kThreads"], 0, {out}, scores, out, rows, cols);
+  expectClose(out, softmaxRows(scores.values(), cols, visible), 3e-6);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, MaskedSoftmaxRows, testing::ValuesIn(maskedSoftmaxCases()));
+
+using Map = RowsTest;
+TEST_P(Map, CoversEveryElementWithAnyGrid) {
+  Tensor x = random(type, size), bias = random(type, cols);
+  Expectation expected(size);
+  addElements(expected, x.values());
+  addBias(expected, bias.values());
+  apply(expected, geluErf);
+  for (uint32_t blocks : {1u, 2u, 40u}) {
+    Tensor out = output(type, size);
+    int64_t count = static_cast<int64_t>(size);
+    run(kernel, {blocks}, kernel["kThreads"], 0, {out}, x, bias, out, count);
+    expectClose(out, expected);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, Map, testing::ValuesIn(mapCases()));
+
+} // namespace
+} // namespace kiln

@@ -1,0 +1,38 @@
+// naive_layernorm_matmul_bias_gelu: layernorm_matmul_bias_gelu on the lowest rung of the ladder
+//   %ln  = layernorm %x, %ln_w, %ln_b {eps = 1e-05}
+//   %mm  = matmul %ln, %w_fc {transpose_b = true}
+//   %add = add %mm, %b_fc
+//   %act = gelu %add {approx = tanh}
+#include "gemm/naive.cuh"
+using namespace kiln;
+using Element = float;
+struct Config {
+  static constexpr int kCols = 128, kDepth = 96, kThreads = 128;
+  static constexpr bool kWeightTransposed = true;
+};
+struct Input {
+  const Element *x, *ln_w, *ln_b;
+  static constexpr bool kNormalizes = true;
+  static constexpr float kEps = 1e-05f;
+  template <int V> KILN_DEVICE Vec<float, V> load(int row, int k) const {
+    return kiln::load<V>(x + i64(row) * Config::kDepth + k);
+  }
+  template <int V> KILN_DEVICE Vec<float, V> normalize(Vec<float, V> x, RowStatistics s, int k) const {
+    const auto ln = (x - s.mean) * s.rstd * kiln::load<V>(ln_w + k) + kiln::load<V>(ln_b + k);
+    return ln;
+  }
+};
+struct Epilogue {
+  const Element *b_fc;
+  Element *out;
+  template <int V> KILN_DEVICE void operator()(Vec<float, V> mm, int row, int col) const {
+    const auto add = mm + load<V>(b_fc + col);
+    const auto act = gelu_tanh(add);
+    store(out + i64(row) * Config::kCols + col, act);
+  }
+};
+extern "C" __global__ void __launch_bounds__(Config::kThreads)
+    naive_layernorm_matmul_bias_gelu(const Element *x, const Element *ln_w, const Element *ln_b,
+                                     const Element *w_fc, const Element *b_fc, Element *out, int rows) {
+  naiveMatmul<Config>(rows, Input{x, ln_w, ln_b}, w_fc, Epilogue{b_fc, out});
+}

@@ -1,0 +1,131 @@
+#include "TestSupport.h"
+
+#include "runtime/Sampler.h"
+#include "support/Random.h"
+
+#include <cmath>
+#include <limits>
+
+namespace kiln {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+/// Logits with the given probabilities.
+std::vector<float> logitsOf(ArrayRef<double> probabilities) {
+  std::vector<float> logits;
+  for (double p : probabilities)
+    logits.push_back(static_cast<float>(std::log(p)));
+  return logits;
+}
+
+/// How often each token is chosen in 20,000 steps, in parts of 1.
+std::vector<double> frequencies(const SamplingParams &params, ArrayRef<float> logits) {
+  constexpr int steps = 20000;
+  Sampler sampler(params);
+  std::vector<double> counts(logits.size());
+  for (int step = 0; step < steps; ++step)
+    counts[unwrap(sampler.choose(logits, 3, step))] += 1.0 / steps;
+  return counts;
+}
+
+void expectNear(ArrayRef<double> actual, ArrayRef<double> wanted) {
+  ASSERT_EQ(actual.size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (wanted[i] == 0)
+      EXPECT_EQ(actual[i], 0) << i;
+    else
+      EXPECT_NEAR(actual[i], wanted[i], 0.012) << i; // more than three deviations
+}
+
+TEST(SamplerTest, ArgmaxTakesTheLowestIdAmongEquals) {
+  EXPECT_EQ(unwrap(argmax({1, 3, 2, 3})), 1);
+  EXPECT_EQ(unwrap(argmax({-5})), 0);
+  EXPECT_EQ(unwrap(argmax({-infinity, -1e30f})), 1);
+  EXPECT_EQ(unwrap(argmax({-0.0f, 0.0f})), 0);
+}
+
+TEST(SamplerTest, LogitsThatAreNoNumbersAreErrors) {
+  EXPECT_EQ(messageOf(argmax({1, nan})), "error: logits: expected finite numbers, got nan for token 1\n");
+  EXPECT_EQ(messageOf(argmax({infinity})),
+            "error: logits: expected finite numbers, got infinity for token 0\n");
+  EXPECT_EQ(messageOf(argmax({-infinity, -infinity})),
+            "error: logits: expected a finite number, got none of 2\n");
+  EXPECT_EQ(messageOf(argmax({})), "error: logits: expected a finite number, got none of 0\n");
+  EXPECT_EQ(messageOf(Sampler({}).choose({1, nan}, 0, 0)),
+            "error: logits: expected finite numbers, got nan for token 1\n");
+}
+
+TEST(SamplerTest, ParametersAreChecked) {
+  auto errorOf = [](const SamplingParams &params) { return messageOf(checkSamplingParams(params)); };
+  EXPECT_EQ(errorOf({}), "");
+  EXPECT_EQ(errorOf({.temperature = 1e-5, .topK = 1, .topP = 0.1}), "");
+  EXPECT_EQ(errorOf({.temperature = 0}), "error: --temperature: expected a number above 0, got 0.00\n");
+  for (double temperature : {-1.0, static_cast<double>(nan), static_cast<double>(infinity)})
+    EXPECT_NE(errorOf({.temperature = temperature}), "");
+  EXPECT_EQ(errorOf({.topK = -1}), "error: --top-k: expected 0 (off) or more, got -1\n");
+  for (double topP : {0.0, -0.5, 1.5, static_cast<double>(nan)})
+    EXPECT_TRUE(
+        StringRef(errorOf({.topP = topP})).starts_with("error: --top-p: expected a number above 0 and"));
+}
+
+TEST(SamplerTest, FollowsTheProbabilities) {
+  std::vector<float> logits = logitsOf({0.1, 0.5, 0.15, 0.25});
+  expectNear(frequencies({.seed = 1}, logits), {0.1, 0.5, 0.15, 0.25});
+  // At temperature 0.5 probabilities are squared (sum 0.345), at 2 their roots are taken.
+  expectNear(frequencies({.temperature = 0.5}, logits),
+             {0.01 / 0.345, 0.25 / 0.345, 0.0225 / 0.345, 0.0625 / 0.345});
+  double roots = std::sqrt(0.1) + std::sqrt(0.5) + std::sqrt(0.15) + 0.5;
+  expectNear(frequencies({.temperature = 2}, logits),
+             {std::sqrt(0.1) / roots, std::sqrt(0.5) / roots, std::sqrt(0.15) / roots, 0.5 / roots});
+  expectNear(frequencies({.temperature = 1e-5}, logits), {0, 1, 0, 0});
+  expectNear(frequencies({.greedy = true}, logits), {0, 1, 0, 0});
+  std::vector<float> masked = {-infinity, 0, -infinity, 0};
+  expectNear(frequencies({}, masked), {0, 0.5, 0, 0.5});
+}
+
+TEST(SamplerTest, TopKKeepsExactlyK) {
+  std::vector<float> logits = logitsOf({0.1, 0.5, 0.15, 0.25});
+  expectNear(frequencies({.topK = 2}, logits), {0, 2.0 / 3, 0, 1.0 / 3});
+  expectNear(frequencies({.topK = 4}, logits), {0.1, 0.5, 0.15, 0.25});
+  expectNear(frequencies({.topK = 100}, logits), {0.1, 0.5, 0.15, 0.25});
+  expectNear(frequencies({.topK = 1}, {1, 2, 2, 2}), {0, 1, 0, 0});
+  expectNear(frequencies({.topK = 3}, {2, 2, 1, 2, 2}), {1.0 / 3, 1.0 / 3, 0, 1.0 / 3, 0});
+}
+
+TEST(SamplerTest, TopPKeepsTheTokenThatCrosses) {
+  std::vector<float> logits = logitsOf({0.1, 0.5, 0.15, 0.25});
+  expectNear(frequencies({.topP = 1e-9}, logits), {0, 1, 0, 0});
+  expectNear(frequencies({.topP = 0.49}, logits), {0, 1, 0, 0});
+  expectNear(frequencies({.topP = 0.51}, logits), {0, 2.0 / 3, 0, 1.0 / 3});
+  expectNear(frequencies({.topP = 0.74}, logits), {0, 2.0 / 3, 0, 1.0 / 3});
+  expectNear(frequencies({.topP = 0.76}, logits), {0, 0.5 / 0.9, 0.15 / 0.9, 0.25 / 0.9});
+  expectNear(frequencies({.topP = 1}, logits), {0.1, 0.5, 0.15, 0.25});
+  // The two of the middle are equal: the lower id goes first.
+  expectNear(frequencies({.topP = 0.5}, logitsOf({0.3, 0.3, 0.3, 0.1})), {0.5, 0.5, 0, 0});
+}
+
+TEST(SamplerTest, TemperatureThenTopKThenTopP) {
+  std::vector<float> logits = logitsOf({0.1, 0.5, 0.15, 0.25});
+  // Of the two that top-k keeps the first has 2/3: past 0.6 after top-k, but not before it.
+  expectNear(frequencies({.topK = 2, .topP = 0.6}, logits), {0, 1, 0, 0});
+  // At temperature 0.5 the first alone has 0.25 / 0.345 = 0.72.
+  expectNear(frequencies({.temperature = 0.5, .topP = 0.7}, logits), {0, 1, 0, 0});
+}
+
+TEST(SamplerTest, AChoiceIsAFunctionOfSeedSequenceAndStep) {
+  std::vector<float> logits(1000, 0.25f);
+  Sampler sampler({.seed = 0x123456789abcdef});
+  for (uint64_t sequence : {uint64_t(0), uint64_t(5), uint64_t(1) << 40})
+    for (uint64_t step : {uint64_t(0), uint64_t(7), uint64_t(1) << 33}) {
+      PhiloxBlock words = philox4x32({static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32),
+                                      static_cast<uint32_t>(sequence), static_cast<uint32_t>(sequence >> 32)},
+                                     0x123456789abcdef);
+      EXPECT_EQ(unwrap(sampler.choose(logits, sequence, step)),
+                static_cast<int32_t>(uniformDouble(words[0], words[1]) * 1000));
+    }
+}
+
+} // namespace
+} // namespace kiln

@@ -1,0 +1,122 @@
+// kiln-opt: runs passes over IR text. Exit code 0: done, 1: diagnosed, 2: usage.
+#include "Options.h"
+#include "VerifyDiagnostics.h"
+
+#include "ir/Parser.h"
+#include "ir/Printer.h"
+#include "ops/OpTable.h"
+#include "reference/NumericCheck.h"
+#include "support/Diagnostic.h"
+#include "support/File.h"
+
+#include <chrono>
+
+using namespace kiln;
+
+namespace {
+
+void listPasses(raw_ostream &os) {
+  for (const PassDef *pass : allPasses()) {
+    os << "  " << llvm::left_justify(pass->name, 34) << pass->summary << '\n';
+    for (const PassOption &option : pass->options)
+      os << "      " << llvm::left_justify(option.name, 10) << " = " << llvm::left_justify(option.defaultValue.str(), 10)
+         << "  " << option.doc << '\n';
+  }
+}
+
+/// Time of each pass, in the order of the run.
+class PassTimer {
+public:
+  void start() { begin = std::chrono::steady_clock::now(); }
+  void stop(StringRef pass) {
+    std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
+    entries.push_back({pass.str(), elapsed.count()});
+  }
+  void print(raw_ostream &os) const {
+    for (const auto &[pass, milliseconds] : entries)
+      os << formatv("{0,10:F3} ms  {1}\n", milliseconds, pass);
+  }
+
+private:
+  std::chrono::steady_clock::time_point begin;
+  std::vector<std::pair<std::string, double>> entries;
+};
+
+/// Runs the passes over one piece of the input; returns the printed module.
+Expected<std::string> process(const SourceFile *piece, SourceManager &sources, const Options &options,
+                              ArrayRef<PassInvocation> passes, PassTimer &timer) {
+  auto module = parseModule(piece, sources, opTable());
+  if (!module)
+    return module.takeError();
+  NumericCheck check(/*seed=*/1);
+  PassInstrumentation instrumentation;
+  instrumentation.reproducerPath = options.reproducer;
+  instrumentation.before = [&](const PassInvocation &, Module &current) -> Error {
+    Error error = options.checkNumerics ? check.before(current) : Error::success();
+    timer.start();
+    return error;
+  };
+  instrumentation.after = [&](const PassInvocation &pass, Module &current) -> Error {
+    timer.stop(pass.str());
+    if (options.printIrAfterAll)
+      llvm::errs() << "// IR after " << pass.str() << '\n' << toString(current) << '\n';
+    if (!options.checkNumerics)
+      return Error::success();
+    if (Error error = check.after(current))
+      return llvm::joinErrors(makeError("pass " + pass.str() + " changed what the module computes"), std::move(error));
+    return Error::success();
+  };
+  if (Error error = runPasses(**module, passes, instrumentation))
+    return error;
+  return toString(**module);
+}
+
+Error run(const Options &options) {
+  SourceManager sources;
+  Expected<std::vector<PassInvocation>> passes = parsePasses(options.passes);
+  if (!passes)
+    return passes.takeError();
+  Expected<const SourceFile *> file = sources.open(options.input == "-" ? "/dev/stdin" : options.input);
+  if (!file)
+    return file.takeError();
+
+  PassTimer timer;
+  std::string output;
+  std::vector<Diagnostic> diagnostics;
+  for (const SourceFile *piece : splitInput(*file, sources, options.splitInputFile)) {
+    Expected<std::string> printed = process(piece, sources, options, *passes, timer);
+    if (!printed) {
+      llvm::append_range(diagnostics, takeDiagnostics(printed.takeError()));
+      continue;
+    }
+    output += (output.empty() ? "" : "// -----\n") + *printed;
+  }
+  if (options.timePasses)
+    timer.print(llvm::errs());
+  if (options.verifyDiagnostics)
+    return verifyDiagnostics(**file, diagnostics);
+  if (!diagnostics.empty())
+    return llvm::make_error<DiagnosticError>(std::move(diagnostics));
+  if (options.output != "-")
+    return writeFile(options.output, output);
+  llvm::outs() << output;
+  return Error::success();
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Options options;
+  if (std::optional<int> exitCode = parseOptions(argc, argv, options))
+    return *exitCode;
+  if (options.listPasses) {
+    listPasses(llvm::outs());
+    return 0;
+  }
+  if (Error error = run(options)) {
+    for (const Diagnostic &diagnostic : takeDiagnostics(std::move(error)))
+      diagnostic.print(llvm::errs());
+    return 1;
+  }
+  return 0;
+}

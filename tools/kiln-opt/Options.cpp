@@ -1,0 +1,24 @@
+// CLI11 is slow to compile and throws: this file keeps both to itself.
+#include "Options.h"
+
+#include <CLI/CLI.hpp>
+
+std::optional<int> parseOptions(int argc, char **argv, Options &options) {
+  CLI::App app("Runs passes over IR text and prints the result", "kiln-opt");
+  app.add_option("input", options.input, "IR text; - for standard input");
+  app.add_option("-o", options.output, "where to write the IR; - for standard output");
+  app.add_option("--passes", options.passes, "what to run, like a,b{n=2}");
+  app.add_option("--reproducer", options.reproducer, "where to write the module that a pass made ill-formed");
+  app.add_flag("--list-passes", options.listPasses, "list passes and their options");
+  app.add_flag("--print-ir-after-all", options.printIrAfterAll, "print the module to stderr after each pass");
+  app.add_flag("--verify-diagnostics", options.verifyDiagnostics, "compare diagnostics with // expected-error comments");
+  app.add_flag("--split-input-file", options.splitInputFile, "treat what // ----- separates as files of their own");
+  app.add_flag("--time-passes", options.timePasses, "print the time of each pass to stderr");
+  app.add_flag("--check-numerics", options.checkNumerics, "evaluate before and after each pass on random inputs");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return std::nullopt;
+}

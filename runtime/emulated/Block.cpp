@@ -6,19 +6,27 @@
 
 namespace kiln {
 
-void Thread::syncBlock(Site site) { owner->syncBlock(*this, site); }
+void Thread::syncBlock(Site site) {
+  owner->syncBlock(*this, site);
+}
 void Thread::syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) {
   owner->syncWarp(*this, members, lane, combine, site);
 }
-void Thread::pause(Site site) { owner->pause(*this, site); }
+void Thread::pause(Site site) {
+  owner->pause(*this, site);
+}
 void *Thread::staticShared(const void *tag, u64 bytes, u64 alignment, Site site) {
   return owner->staticShared(*this, tag, bytes, alignment, site);
 }
-void *Thread::dynamicShared(u64 bytes, Site site) { return owner->dynamicShared(*this, bytes, site); }
+void *Thread::dynamicShared(u64 bytes, Site site) {
+  return owner->dynamicShared(*this, bytes, site);
+}
 void Thread::checkAccess(const void *address, u64 bytes, bool isWrite, const void *code) {
   owner->checkAccess(*this, address, bytes, isWrite, code);
 }
-void Thread::fail(const char *message, Site site) { owner->fail(nameThreads({this}) + ": " + message, site); }
+void Thread::fail(const char *message, Site site) {
+  owner->fail(nameThreads({this}) + ": " + message, site);
+}
 
 void Block::reset(Scheduler &newScheduler, const Launch &launch, EmulatedIndex index) {
   scheduler = &newScheduler;
@@ -45,7 +53,8 @@ void Block::reset(Scheduler &newScheduler, const Launch &launch, EmulatedIndex i
 void Block::report(const Twine &message, Site site, ArrayRef<const Thread *> also) {
   const EmulatedKernel &kernel = *scheduler->currentLaunch().kernel;
   const EmulatedIndex &at = threads.front().block;
-  std::string whole = formatv("kernel {0}: block ({1},{2},{3}): {4}", kernel.name, at.x, at.y, at.z, message.str());
+  std::string whole =
+      formatv("kernel {0}: block ({1},{2},{3}): {4}", kernel.name, at.x, at.y, at.z, message.str());
   std::vector<Diagnostic> diagnostics{diagnosticAt(Diagnostic::Severity::Error, site, kernel.source, whole)};
   for (const auto &[place, group] : groupBySite(also))
     diagnostics.push_back(diagnosticAt(Diagnostic::Severity::Note, group.front()->site, kernel.source,
@@ -73,13 +82,13 @@ void Block::reportDeadlock() {
     return;
   std::vector<const Thread *> atBarrier = threadsIn(Thread::State::AtBarrier, threads);
   waiting.insert(waiting.end(), atBarrier.begin(), atBarrier.end());
-  report(nameThreads({waiting.front()}) + " waits here for threads that wait elsewhere", waiting.front()->site,
-         waiting);
+  report(nameThreads({waiting.front()}) + " waits here for threads that wait elsewhere",
+         waiting.front()->site, waiting);
 }
 
 void Block::reportStackOverflow(Thread &thread) {
-  report(formatv("{0} needs more than the {1} bytes of stack that an emulated thread has", nameThreads({&thread}),
-                 FiberStacks::stackBytes()),
+  report(formatv("{0} needs more than the {1} bytes of stack that an emulated thread has",
+                 nameThreads({&thread}), FiberStacks::stackBytes()),
          thread.site);
 }
 
@@ -119,8 +128,8 @@ void Block::reportLeft(Site site, ArrayRef<Thread> among) {
   for (const Thread &thread : among)
     if (thread.isWaiting() && thread.site == site)
       waiting.push_back(&thread);
-  report(nameThreads(waiting) + (waiting.size() == 1 ? " waits here" : " wait here") + ", but " + nameThreads(left) +
-             (left.size() == 1 ? " has" : " have") + " left the kernel",
+  report(nameThreads(waiting) + (waiting.size() == 1 ? " waits here" : " wait here") + ", but " +
+             nameThreads(left) + (left.size() == 1 ? " has" : " have") + " left the kernel",
          site);
 }
 
@@ -163,8 +172,8 @@ void Block::checkMembers(Thread &thread, u32 members, Site site) {
          site);
 }
 
-/// The collective that the thread takes part in, started if it is the first. Two collectives that each name a thread
-/// waiting at the other can never be complete.
+/// The collective that the thread takes part in, started if it is the first. Two collectives that each name a
+/// thread waiting at the other can never be complete.
 Block::Collective &Block::joinCollective(Thread &thread, u32 members, EmulatedCombine combine, Site site) {
   Warp &warp = warpOf(thread);
   for (Collective &other : warp.collectives) {
@@ -176,8 +185,9 @@ Block::Collective &Block::joinCollective(Thread &thread, u32 members, EmulatedCo
     for (const Thread &candidate : threadsOfWarp(thread))
       if (other.arrived >> candidate.lane() & 1)
         elsewhere.push_back(&candidate);
-    fail(nameThreads({&thread}) + " takes part in this collective, but others of its warp wait at another one", site,
-         elsewhere);
+    fail(nameThreads({&thread}) +
+             " takes part in this collective, but others of its warp wait at another one",
+         site, elsewhere);
   }
   return warp.collectives.emplace_back(Collective{members, 0, combine, site});
 }
@@ -219,35 +229,44 @@ void Block::complete(Thread &thread, Collective &collective) {
 
 void Block::pause(Thread &thread, Site site) {
   arriveAt(thread, site);
-  if (!scheduler->yield(thread))
-    fail(nameThreads({&thread}) + " waits here for a write that no thread makes", site);
+  if (scheduler->yield(thread))
+    return;
+  const Launch &launch = scheduler->currentLaunch();
+  bool mayWaitForBlocks = launch.options.cooperative || launch.grid.count() == 1;
+  fail(nameThreads({&thread}) + " waits here for a write that no thread makes" +
+           (mayWaitForBlocks ? "" : " (only blocks of a cooperative launch may wait for each other)"),
+       site);
 }
 
 void *Block::staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site) {
   if (void *variable = shared.variable(tag, bytes, alignment))
     return variable;
-  fail(formatv("expected at most {0} bytes of static shared memory, got a variable of {1} bytes (aligned to {2}) more",
+  fail(formatv("expected at most {0} bytes of static shared memory, got a variable of {1} bytes (aligned to "
+               "{2}) more",
                SharedMemory::maxStaticBytes, bytes, alignment),
        site);
 }
 
 void *Block::dynamicShared(Thread &thread, u64 bytes, Site site) {
-  if (shared.dynamic().size() < bytes)
+  if (shared.dynamicBytes() < bytes)
     fail(formatv("expected a launch with at least {0} bytes of dynamic shared memory, got {1}", bytes,
-                 shared.dynamic().size()),
+                 shared.dynamicBytes()),
          site);
-  return shared.dynamic().data();
+  return shared.dynamicData();
 }
 
 void Block::checkAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
+  if (thread.runner->fiber.contains(address))
+    return;
   std::optional<std::string> outside = shared.outside(address, bytes);
   if (const EmulatedMemory *memory = scheduler->currentLaunch().memory; memory && !outside)
     outside = memory->outside(address, bytes);
   if (!outside)
     return;
   SourceLine line = sourceLineOf(code);
-  fail(formatv("{0} {1} {2} bytes {3}", nameThreads({&thread}), isWrite ? "writes" : "reads", bytes, *outside),
-       {line.file.empty() ? nullptr : line.file.c_str(), line.line});
+  fail(
+      formatv("{0} {1} {2} bytes {3}", nameThreads({&thread}), isWrite ? "writes" : "reads", bytes, *outside),
+      {line.file.empty() ? nullptr : line.file.c_str(), line.line});
 }
 
 } // namespace kiln

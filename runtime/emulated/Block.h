@@ -1,8 +1,8 @@
 //===- Block.h - one block of an emulated launch -----------------------------------===//
 //
-// A block's threads wait for each other at its barrier and, within a warp, at collectives. Both are rendezvous: the last
-// to arrive does the work and goes on at once, the others become ready. What can never be met is reported as soon as
-// that is certain.
+// A block's threads wait for each other at its barrier and, within a warp, at collectives. Both are
+// rendezvous: the last to arrive does the work and goes on at once, the others become ready. What can never
+// be met is reported as soon as that is certain.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -74,7 +74,8 @@ public:
   /// Records that no thread can go on.
   void reportDeadlock();
 
-  /// Records a failure of the launch: `message` at `site`, and for every place where threads of `also` wait a note.
+  /// Records a failure of the launch: `message` at `site`, and for every place where threads of `also` wait a
+  /// note.
   void report(const Twine &message, Site site, ArrayRef<const Thread *> also = {});
 
   /// Records a failure, and unwinds the running thread.

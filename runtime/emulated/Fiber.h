@@ -1,8 +1,8 @@
 //===- Fiber.h - a function on a stack of its own -------------------------------===//
 //
-// The threads of an emulated block are fibers: they switch at barriers and collectives only, within one thread of
-// the operating system. The switch is Boost.Context's; this file adds stacks that are cheap to have by the
-// thousand, and tells AddressSanitizer about them.
+// The threads of an emulated block are fibers: they switch at barriers and collectives only, within one
+// thread of the operating system. The switch is Boost.Context's; this file adds stacks that are cheap to have
+// by the thousand, and tells AddressSanitizer about them.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,9 +13,10 @@
 
 namespace kiln {
 
-/// Hands out stacks of one size. They come from large mappings that are given memory by the system when they are
-/// first written, and are never returned before the pool dies. Guard pages would be a mapping each, and the threads of
-/// a large cooperative grid would exceed the system's limit on those: an overflow is found by Fiber::isStackIntact.
+/// Hands out stacks of one size. They come from large mappings that are given memory by the system when they
+/// are first written, and are never returned before the pool dies. Guard pages would be a mapping each, and
+/// the threads of a large cooperative grid would exceed the system's limit on those: what overflows, writes
+/// into unused space below.
 class FiberStacks {
 public:
   FiberStacks() = default;
@@ -37,8 +38,8 @@ private:
   std::vector<Slab> slabs;
 };
 
-/// Runs `body` when first resumed, and goes on where it suspended when resumed again. It may be resumed by another
-/// thread of the operating system than before. `body` must have returned when the fiber dies.
+/// Runs `body` when first resumed, and goes on where it suspended when resumed again. It may be resumed by
+/// another thread of the operating system than before. `body` must have returned when the fiber dies.
 class Fiber {
 public:
   /// `stack`: from FiberStacks::take, for this fiber alone.
@@ -52,7 +53,10 @@ public:
   /// From inside the body: switches back to whoever resumed.
   void suspend();
 
-  /// False if the body has written below its stack. The damage is done by then, but it gets a name.
+  /// Whether an address is on this stack.
+  bool contains(const void *address) const;
+
+  /// False if the body has written past the end of its stack since it was started.
   bool isStackIntact() const;
 
 private:

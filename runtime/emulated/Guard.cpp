@@ -2,6 +2,7 @@
 
 #include "runtime/emulated/Sanitizer.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace kiln {
@@ -45,28 +46,34 @@ void GuardedMemory::repair() {
   fillWords(base + bytes, after, guardWord);
 }
 
-/// The place of the first byte that differs from fillWords' pattern.
-static std::optional<size_t> firstDifference(const char *guard, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += sizeof(guardWord)) {
-    uint32_t word = guardWord;
-    std::memcpy(&word, guard + i, std::min(sizeof(word), bytes - i));
-    if (word == guardWord)
-      continue;
-    for (size_t j = 0;; ++j)
-      if (guard[i + j] != reinterpret_cast<const char *>(&guardWord)[j])
-        return i + j;
+/// Whether `guardBytes` bytes differ from fillWords' pattern. Every wait of every thread asks, so it takes
+/// eight loads.
+static bool isDamaged(const char *guard) {
+  constexpr uint64_t pattern = static_cast<uint64_t>(guardWord) << 32 | guardWord;
+  uint64_t difference = 0;
+  for (size_t i = 0; i < guardBytes; i += sizeof(uint64_t)) {
+    uint64_t bits;
+    std::memcpy(&bits, guard + i, sizeof(bits));
+    difference |= bits ^ pattern;
   }
-  return std::nullopt;
+  return difference != 0;
+}
+
+/// The place of the first byte that differs, of a guard that is damaged.
+static ptrdiff_t firstDifference(const char *guard) {
+  char whole[guardBytes];
+  fillWords(whole, guardBytes, guardWord);
+  return std::mismatch(whole, whole + guardBytes, guard).first - whole;
 }
 
 std::optional<ptrdiff_t> GuardedMemory::damage() const {
   // Under AddressSanitizer a touched guard has ended the program already, and looking would, too.
   if (hasAddressSanitizer || !base)
     return std::nullopt;
-  if (std::optional<size_t> at = firstDifference(base + bytes, guardBytes))
-    return static_cast<ptrdiff_t>(bytes + *at);
-  if (std::optional<size_t> at = firstDifference(base - guardBytes, guardBytes))
-    return static_cast<ptrdiff_t>(*at) - static_cast<ptrdiff_t>(guardBytes);
+  if (isDamaged(base + bytes))
+    return static_cast<ptrdiff_t>(bytes) + firstDifference(base + bytes);
+  if (isDamaged(base - guardBytes))
+    return firstDifference(base - guardBytes) - static_cast<ptrdiff_t>(guardBytes);
   return std::nullopt;
 }
 

@@ -1,8 +1,9 @@
 //===- Guard.h - memory that tells when it is misused -----------------------------===//
 //
-// Every piece of emulated device memory starts as NaN and stands between two guards. A kernel that reads before
-// anything was written, or past an end, computes NaN; one that writes past an end is found by `damage`. Under
-// AddressSanitizer the guards may not be touched at all, and the first touch is reported where it happens.
+// Every piece of emulated device memory starts as NaN and stands between two guards. A kernel that reads
+// before anything was written, or past an end, computes NaN; one that writes past an end is found by
+// `damage`. Under AddressSanitizer the guards may not be touched at all, and the first touch is reported
+// where it happens.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -27,15 +28,15 @@ public:
 
   GuardedMemory() = default;
 
-  /// Makes a piece inside `space`, which has `spaceFor(bytes, alignment)` bytes and is aligned to `alignment`: it
-  /// fills guards and memory.
+  /// Makes a piece inside `space`, which has `spaceFor(bytes, alignment)` bytes and is aligned to
+  /// `alignment`: it fills guards and memory.
   GuardedMemory(void *space, size_t bytes, size_t alignment);
 
   char *data() const { return base; }
   size_t size() const { return bytes; }
 
-  /// Nothing while both guards are whole; else the offset from `data()` of the first damaged byte (negative: in
-  /// front of the memory).
+  /// Nothing while both guards are whole; else the offset from `data()` of the first damaged byte (negative:
+  /// in front of the memory).
   std::optional<ptrdiff_t> damage() const;
 
   /// Nothing if the access is inside the memory, or nowhere near it; else its offset from `data()`.

@@ -10,11 +10,20 @@ namespace kiln {
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
 
-/// -ffp-contract=off: every operation rounds as the source says, whatever the compiler. -fvisibility=hidden: libraries
-/// share nothing, not even the inline variables of templates/device/.
+/// -ffp-contract=off: every operation rounds as the source says, whatever the compiler. -fvisibility=hidden:
+/// libraries share nothing, not even the inline variables of templates/device/.
 static std::vector<std::string> compilerFlags() {
-  std::vector<std::string> flags = {"-std=c++20", "-O1",    "-g",      "-fPIC", "-shared", "-fvisibility=hidden",
-                                    "-w",         "-x",     "c++",     "-fno-math-errno",  "-fno-strict-aliasing",
+  std::vector<std::string> flags = {"-std=c++20",
+                                    "-O1",
+                                    "-g",
+                                    "-fPIC",
+                                    "-shared",
+                                    "-fvisibility=hidden",
+                                    "-w",
+                                    "-x",
+                                    "c++",
+                                    "-fno-math-errno",
+                                    "-fno-strict-aliasing",
                                     "-ffp-contract=off"};
   // What the program itself is built with: the oldest CPU, sanitizers.
   SmallVector<StringRef, 4> inherited;
@@ -97,8 +106,8 @@ Expected<HostKernelCompiler> HostKernelCompiler::create(Options options) {
   Expected<std::string> templates = readTemplates(result.templates);
   if (!templates)
     return templates.takeError();
-  result.environment =
-      sha256Hex(result.compiler + "\n" + version->output + "\n" + llvm::join(result.flags, " ") + "\n" + *templates);
+  result.environment = sha256Hex(result.compiler + "\n" + version->output + "\n" +
+                                 llvm::join(result.flags, " ") + "\n" + *templates);
   return result;
 }
 
@@ -113,8 +122,8 @@ static std::string wrapSource(StringRef sourceName, StringRef source, ArrayRef<s
   os << "KILN_EMULATED_EXPORT EmulatedThread **kiln_emulated_current() { return &emulatedThread; }\n";
   for (const std::string &kernel : kernels)
     os << "KILN_EMULATED_EXPORT void kiln_emulate_" << kernel << "(void **args) { emulatedCall(" << kernel
-       << ", args); }\nKILN_EMULATED_EXPORT u32 kiln_parameters_" << kernel << "() { return emulatedParameters("
-       << kernel << "); }\n";
+       << ", args); }\nKILN_EMULATED_EXPORT u32 kiln_parameters_" << kernel
+       << "() { return emulatedParameters(" << kernel << "); }\n";
   return text;
 }
 
@@ -125,7 +134,8 @@ Error HostKernelCompiler::build(StringRef sourceName, StringRef sourcePath, Stri
   auto removeTemporary = llvm::make_scope_exit([&] { fs::remove(temporary); });
 
   std::vector<std::string> arguments = flags;
-  // The names of sources are no paths: without this, debug information would put them in the current directory.
+  // The names of sources are no paths: without this, debug information would put them in the current
+  // directory.
   SmallString<128> here;
   if (!fs::current_path(here))
     arguments.push_back(("-fdebug-prefix-map=" + here + "=.").str());

@@ -1,8 +1,8 @@
 //===- HostKernelCompiler.h - generated CUDA, compiled for the CPU ---------------------===//
 //
-// The same text that NVRTC gets goes through the host's C++ compiler, with the CPU half of templates/device/. Results
-// are kept in a directory under a hash of everything that they depend on: the compiler and its version, the flags,
-// every template and the source.
+// The same text that NVRTC gets goes through the host's C++ compiler, with the CPU half of templates/device/.
+// Results are kept in a directory under a hash of everything that they depend on: the compiler and its
+// version, the flags, every template and the source.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -37,8 +37,8 @@ public:
     std::string templates; ///< the directory that has device/
     std::string cache;     ///< where results are kept; made when needed
     std::string compiler;  ///< path or name; empty: $CXX, or the first of c++, g++, clang++ on the path
-    /// Checks every access to memory, so that one outside an allocation is reported at its line, reads too. Several
-    /// times slower. A program built with AddressSanitizer does so anyway, and better.
+    /// Checks every access to memory, so that one outside an allocation is reported at its line, reads too.
+    /// Several times slower. A program built with AddressSanitizer does so anyway, and better.
     bool checkAccesses = false;
   };
 
@@ -46,9 +46,9 @@ public:
   /// Error: no compiler, or templates that cannot be read.
   static Expected<HostKernelCompiler> create(Options options);
 
-  /// Compiles `source`, whose kernels are `extern "C" __global__ void NAME(...)` at file scope or in namespace
-  /// kiln; `sourceName` is the file that errors name. Several processes may do so at once.
-  /// Error: what the compiler says, or a cache that cannot be written.
+  /// Compiles `source`, whose kernels are `extern "C" __global__ void NAME(...)` at file scope or in
+  /// namespace kiln; `sourceName` is the file that errors name. Several processes may do so at once. Error:
+  /// what the compiler says, or a cache that cannot be written.
   Expected<std::unique_ptr<KernelLibrary>> compile(StringRef sourceName, StringRef source,
                                                    ArrayRef<std::string> kernels) const;
 

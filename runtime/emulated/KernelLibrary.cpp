@@ -27,7 +27,9 @@ Expected<std::unique_ptr<KernelLibrary>> KernelLibrary::open(StringRef library, 
   return result;
 }
 
-KernelLibrary::~KernelLibrary() { dlclose(handle); }
+KernelLibrary::~KernelLibrary() {
+  dlclose(handle);
+}
 
 const EmulatedKernel &KernelLibrary::kernel(StringRef name) const {
   auto found = kernels.find(name);

@@ -13,8 +13,8 @@ struct Dim3 {
   uint64_t count() const { return static_cast<uint64_t>(x) * y * z; }
 };
 
-/// The order in which blocks start and in which threads that can go on are resumed. The results of a correct kernel
-/// do not depend on it, to the last bit.
+/// The order in which blocks start and in which threads that can go on are resumed. The results of a correct
+/// kernel do not depend on it, to the last bit.
 enum class Schedule { InOrder, Reversed, Random };
 
 struct LaunchOptions {
@@ -24,7 +24,8 @@ struct LaunchOptions {
   unsigned threads = 0;     ///< cores to spread blocks over; 0: all. A cooperative launch takes one
 };
 
-/// A kernel compiled for the CPU; see templates/device/emulated_entry.cuh for what stands behind the functions.
+/// A kernel compiled for the CPU; see templates/device/emulated_entry.cuh for what stands behind the
+/// functions.
 struct EmulatedKernel {
   std::string name;
   std::string source;                      ///< the file it came from, as errors name it

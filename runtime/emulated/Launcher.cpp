@@ -16,7 +16,9 @@ EmulatedLauncher::~EmulatedLauncher() = default;
 
 static Error checkLaunch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, size_t dynamicSharedBytes,
                          size_t arguments) {
-  auto refuse = [&](const Twine &message) { return makeFileError(kernel.source, "kernel " + kernel.name + ": " + message); };
+  auto refuse = [&](const Twine &message) {
+    return makeFileError(kernel.source, "kernel " + kernel.name + ": " + message);
+  };
   if (arguments != kernel.parameters)
     return refuse(formatv("expected {0} arguments, got {1}", kernel.parameters, arguments));
   if (grid.count() == 0)
@@ -26,8 +28,8 @@ static Error checkLaunch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, si
   if (block.x == 0 || block.x > maxBlockThreads)
     return refuse(formatv("expected a block of 1 to {0} threads, got {1}", maxBlockThreads, block.x));
   if (dynamicSharedBytes > SharedMemory::maxBytes)
-    return refuse(formatv("expected at most {0} bytes of dynamic shared memory, got {1}", SharedMemory::maxBytes,
-                          dynamicSharedBytes));
+    return refuse(formatv("expected at most {0} bytes of dynamic shared memory, got {1}",
+                          SharedMemory::maxBytes, dynamicSharedBytes));
   return Error::success();
 }
 
@@ -36,7 +38,8 @@ Error EmulatedLauncher::launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 blo
   if (Error error = checkLaunch(kernel, grid, block, dynamicSharedBytes, args.size()))
     return error;
   SmallVector<void *, 16> arguments(args);
-  if (Error error = runBlocks({&kernel, memory, grid, block.x, dynamicSharedBytes, arguments.data(), options}))
+  if (Error error =
+          runBlocks({&kernel, memory, grid, block.x, dynamicSharedBytes, arguments.data(), options}))
     return error;
   if (memory)
     if (std::optional<std::string> damage = memory->takeDamage())

@@ -1,14 +1,15 @@
 //===- Launcher.h - runs kernels without a GPU ----------------------------------------===//
 //
-// Blocks are spread over the cores; the threads of a block run in turn on one of them, each until it waits. Detected, as
-// an error that names the kernel, the block, the threads and the line of the primitive:
+// Blocks are spread over the cores; the threads of a block run in turn on one of them, each until it waits.
+// Detected, as an error that names the kernel, the block, the threads and the line of the primitive:
 //   - a thread that leaves while others wait for it, at a barrier or a collective
 //   - threads that wait at different barriers, lanes that wait at different collectives
 //   - waiting that can never end
 //   - misaligned vector accesses
-//   - writes outside shared memory (by the thread's next primitive) and outside global memory (after the launch)
-// What a missing barrier or a race does depends on the order in which threads run: run such a kernel under several
-// schedules and compare the results.
+//   - writes outside shared memory (by the thread's next primitive) and outside global memory (after the
+//   launch)
+// What a missing barrier or a race does depends on the order in which threads run: run such a kernel under
+// several schedules and compare the results.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -29,10 +30,10 @@ public:
 
   /// Runs the kernel on the whole grid. `args[i]` points to argument i, as for cudaLaunchKernel. Blocks are
   /// one-dimensional, of at most 1024 threads.
-  /// Error: a launch that no GPU would accept, or a misdeed of the kernel; of several blocks that fail, the one that
-  /// comes first in the schedule's order.
-  Error launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, size_t dynamicSharedBytes, ArrayRef<void *> args,
-               const LaunchOptions &options = {});
+  /// Error: a launch that no GPU would accept, or a misdeed of the kernel; of several blocks that fail, the
+  /// one that comes first in the schedule's order.
+  Error launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, size_t dynamicSharedBytes,
+               ArrayRef<void *> args, const LaunchOptions &options = {});
 
 private:
   Error runBlocks(const Launch &launch);

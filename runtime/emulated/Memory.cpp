@@ -35,7 +35,8 @@ void EmulatedMemory::free(void *memory) {
 }
 
 std::string EmulatedMemory::describe(const Allocation &allocation, ptrdiff_t offset) {
-  return formatv("outside '{0}' ({1} bytes), at offset {2}", allocation.name, allocation.memory.size(), offset);
+  return formatv("outside '{0}' ({1} bytes), at offset {2}", allocation.name, allocation.memory.size(),
+                 offset);
 }
 
 std::optional<std::string> EmulatedMemory::outside(const void *address, size_t bytes) const {

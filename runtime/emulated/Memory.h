@@ -20,12 +20,12 @@ public:
   /// Frees what `allocate` has returned.
   void free(void *memory);
 
-  /// A phrase about an access to the guards of an allocation; nothing about one inside, or elsewhere. May be asked by
-  /// several threads at once.
+  /// A phrase about an access to the guards of an allocation; nothing about one inside, or elsewhere. May be
+  /// asked by several threads at once.
   std::optional<std::string> outside(const void *address, size_t bytes) const;
 
-  /// A sentence about an allocation whose guard was overwritten since it was made, if there is one. The guard is made
-  /// whole again, so that every misdeed is reported once.
+  /// A sentence about an allocation whose guard was overwritten since it was made, if there is one. The guard
+  /// is made whole again, so that every misdeed is reported once.
   std::optional<std::string> takeDamage();
 
 private:

@@ -11,8 +11,8 @@ struct Finished {
   std::string output;
 };
 
-/// Runs the program at a path and waits for it. Error: no temporary file for the output. A program that cannot be
-/// started has a negative status, and the reason as its output.
+/// Runs the program at a path and waits for it. Error: no temporary file for the output. A program that
+/// cannot be started has a negative status, and the reason as its output.
 Expected<Finished> runProgram(StringRef program, ArrayRef<std::string> arguments);
 
 } // namespace kiln

@@ -1,8 +1,9 @@
 //===- Scheduler.h - runs the threads of blocks on one core -------------------------===//
 //
-// A ready thread that has not started runs on the stack of the one that has just finished, so that a kernel without
-// barriers costs little more than calling a function; a thread gets a stack to itself when it first has to wait.
-// A failure unwinds every thread that has started, by an exception from the primitive where it waits.
+// A ready thread that has not started runs on the stack of the one that has just finished, so that a kernel
+// without barriers costs little more than calling a function; a thread gets a stack to itself when it first
+// has to wait. A failure unwinds every thread that has started, by an exception from the primitive where it
+// waits.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -42,8 +43,9 @@ public:
   Scheduler(const Scheduler &) = delete;
   ~Scheduler();
 
-  /// Runs these blocks (linear indices in the grid) interleaved until all their threads have finished. Returns what
-  /// went wrong, or nothing. May be called from another thread of the operating system each time.
+  /// Runs these blocks (linear indices in the grid) interleaved until all their threads have finished.
+  /// Returns what went wrong, or nothing. May be called from another thread of the operating system each
+  /// time.
   std::vector<Diagnostic> run(const Launch &launch, ArrayRef<uint64_t> blocks);
 
   // What blocks use.
@@ -68,7 +70,6 @@ private:
   Runner *takeRunner();
   void switchTo(Thread &thread);
   void unwindAll();
-  bool isFinished() const { return unfinished == 0; }
 
   const Launch *launch = nullptr;
   EmulatedThread **current = nullptr; ///< `emulatedThread` of the kernel's library on this core

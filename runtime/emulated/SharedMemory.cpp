@@ -24,17 +24,18 @@ void SharedMemory::reset(size_t dynamicBytes) {
   clear();
   if (!space)
     space.reset(std::aligned_alloc(spaceAlignment, spaceBytes));
-  add(nullptr, dynamicBytes, dynamicAlignment);
+  dynamicMemory = dynamicBytes ? add(nullptr, dynamicBytes, dynamicAlignment) : GuardedMemory();
 }
 
-void *SharedMemory::add(const void *tag, size_t bytes, size_t alignment) {
+/// A new piece; an empty one if there is no room for it.
+GuardedMemory SharedMemory::add(const void *tag, size_t bytes, size_t alignment) {
   size_t start = llvm::alignTo(used, alignment);
   size_t needed = GuardedMemory::spaceFor(bytes, alignment);
   if (start + needed > spaceBytes)
-    return nullptr;
+    return {};
   used = start + needed;
   pieces.push_back({tag, GuardedMemory(static_cast<char *>(space.get()) + start, bytes, alignment)});
-  return pieces.back().memory.data();
+  return pieces.back().memory;
 }
 
 void *SharedMemory::variable(const void *tag, size_t bytes, size_t alignment) {
@@ -44,7 +45,7 @@ void *SharedMemory::variable(const void *tag, size_t bytes, size_t alignment) {
   staticBytes += bytes;
   if (staticBytes > maxStaticBytes || alignment > spaceAlignment)
     return nullptr;
-  return add(tag, bytes, std::max(alignment, leastAlignment));
+  return add(tag, bytes, std::max(alignment, leastAlignment)).data();
 }
 
 std::string SharedMemory::describe(const Piece &piece, ptrdiff_t offset) {

@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-/// The dynamic shared memory of a block and its static variables, each between guards of its own. Made once and
-/// used for one block after another.
+/// The dynamic shared memory of a block and its static variables, each between guards of its own. Made once
+/// and used for one block after another.
 class SharedMemory {
 public:
   /// Bytes of static variables that a kernel may have, and of both kinds together (a Hopper block's limit).
@@ -21,13 +21,14 @@ public:
   /// Starts a block: no static variables, and dynamic memory as fresh.
   void reset(size_t dynamicBytes);
 
-  GuardedMemory &dynamic() { return pieces.front().memory; }
+  void *dynamicData() const { return dynamicMemory.data(); }
+  size_t dynamicBytes() const { return dynamicMemory.size(); }
 
   /// The variable `tag`, made at the first call; null if there is no room for it.
   void *variable(const void *tag, size_t bytes, size_t alignment);
 
-  /// A phrase about an access inside the space of shared memory that touches more than one variable; nothing about
-  /// an access elsewhere.
+  /// A phrase about an access inside the space of shared memory that touches more than one variable; nothing
+  /// about an access elsewhere.
   std::optional<std::string> outside(const void *address, size_t bytes) const;
 
   /// A sentence about a guard that was overwritten, if one was.
@@ -44,11 +45,12 @@ private:
 
   static std::string describe(const Piece &piece, ptrdiff_t offset);
   void clear();
-  void *add(const void *tag, size_t bytes, size_t alignment);
+  GuardedMemory add(const void *tag, size_t bytes, size_t alignment);
 
   std::unique_ptr<void, Free> space; ///< of the size that the largest block needs
   size_t used = 0;
   size_t staticBytes = 0;
+  GuardedMemory dynamicMemory; ///< one of the pieces, unless it has no bytes
   SmallVector<Piece, 4> pieces;
 };
 

@@ -21,7 +21,8 @@ SourceLine sourceLineOf(const void *code) {
     llvm::consumeError(finished.takeError());
     return {};
   }
-  // `FILE:LINE`, perhaps followed by ` (discriminator N)`: a line for each function inlined, the innermost first.
+  // `FILE:LINE`, perhaps followed by ` (discriminator N)`: a line for each function inlined, the innermost
+  // first.
   SmallVector<StringRef, 8> frames;
   StringRef(finished->output).split(frames, '\n', -1, /*KeepEmpty=*/false);
   SourceLine result;

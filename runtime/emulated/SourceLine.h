@@ -11,8 +11,9 @@ struct SourceLine {
   unsigned line = 0;
 };
 
-/// The line of the call that returns to `code`, in a library compiled with debug information: of what is inlined there,
-/// the innermost that is no primitive of templates/device/. Runs addr2line, which comes with every C++ compiler.
+/// The line of the call that returns to `code`, in a library compiled with debug information: of what is
+/// inlined there, the innermost that is no primitive of templates/device/. Runs addr2line, which comes with
+/// every C++ compiler.
 SourceLine sourceLineOf(const void *code);
 
 } // namespace kiln

@@ -11,16 +11,16 @@ namespace kiln {
 
 #if defined(__CUDACC__)
 
-/// Adds `value` and returns what was there before. Orders nothing else. The order of float additions, and so the
-/// rounded sum, differs from run to run: results that must repeat need another way.
+/// Adds `value` and returns what was there before. Orders nothing else. The order of float additions, and so
+/// the rounded sum, differs from run to run: results that must repeat need another way.
 KILN_DEVICE u32 atomicAdd(u32 *target, u32 value) { return ::atomicAdd(target, value); }
 KILN_DEVICE float atomicAdd(float *target, float value) { return ::atomicAdd(target, value); }
 
 /// What this thread wrote before is visible to every thread that sees what it writes afterwards.
 KILN_DEVICE void threadFence() { __threadfence(); }
 
-/// Counts one arrival and returns the number of earlier ones. Whoever sees a later count also sees all that earlier
-/// arrivals' threads wrote before them. For a block: syncThreads(), then one thread arrives.
+/// Counts one arrival and returns the number of earlier ones. Whoever sees a later count also sees all that
+/// earlier arrivals' threads wrote before them. For a block: syncThreads(), then one thread arrives.
 KILN_DEVICE u32 arrive(u32 *counter) {
   u32 earlier;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(earlier) : "l"(counter) : "memory");

@@ -1,9 +1,9 @@
 //===- base.cuh - what every device header stands on -------------------------===//
 //
 // Kernel templates and generated kernels are plain C++ plus the primitives of templates/device/. Every
-// primitive has two implementations beside each other: one for the GPU (nvcc, NVRTC) and one for the CPU, where
-// the emulator of runtime/emulated/ runs the same text thread by thread. Nothing outside this folder uses
-// intrinsics, PTX, CUDA headers or standard headers.
+// primitive has two implementations beside each other: one for the GPU (nvcc, NVRTC) and one for the CPU,
+// where the emulator of runtime/emulated/ runs the same text thread by thread. Nothing outside this folder
+// uses intrinsics, PTX, CUDA headers or standard headers.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -44,8 +44,8 @@ struct Site {
 
 namespace kiln {
 
-/// Where a primitive was called: the file and line that the emulator's errors name. As the default argument of
-/// a primitive, `Site::current()` is the line that calls the primitive.
+/// Where a primitive was called: the file and line that the emulator's errors name. As the default argument
+/// of a primitive, `Site::current()` is the line that calls the primitive.
 struct Site {
   const char *file = nullptr;
   u32 line = 0;

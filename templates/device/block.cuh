@@ -24,9 +24,7 @@ KILN_DEVICE void syncThreads(Site site = Site::current()) { emulatedThread->sync
 #endif
 
 /// Room in shared memory for one reduction of a block: one value a warp.
-template <class T> struct BlockScratch {
-  T warps[32];
-};
+template <class T> struct BlockScratch { T warps[32]; };
 
 /// Two stages: each warp reduces its values, then every warp reduces the warps' results for itself. The block
 /// must consist of whole warps. `scratch` may be used again at once.
@@ -44,8 +42,7 @@ KILN_DEVICE T blockReduce(T value, T identity, BlockScratch<T> &scratch, Site si
 }
 
 /// Sum and largest of the values of all threads; all of them get it.
-template <class T>
-KILN_DEVICE T blockSum(T value, BlockScratch<T> &scratch, Site site = Site::current()) {
+template <class T> KILN_DEVICE T blockSum(T value, BlockScratch<T> &scratch, Site site = Site::current()) {
   return blockReduce<Sum>(value, T{}, scratch, site);
 }
 KILN_DEVICE float blockMax(float value, BlockScratch<float> &scratch, Site site = Site::current()) {

@@ -1,8 +1,8 @@
 //===- emulated.cuh - how a kernel on the CPU reaches its scheduler ----------===//
 //
 // CPU only. A kernel compiled for the CPU lives in a shared library that links to nothing of the program: it
-// reaches the scheduler of runtime/emulated/ through the virtual functions of EmulatedThread. The scheduler sets
-// `emulatedThread` before it resumes a thread, so that primitives need no handle in their signatures.
+// reaches the scheduler of runtime/emulated/ through the virtual functions of EmulatedThread. The scheduler
+// sets `emulatedThread` before it resumes a thread, so that primitives need no handle in their signatures.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,8 +16,8 @@ struct EmulatedIndex {
   u32 x = 0, y = 0, z = 0;
 };
 
-/// Computes a collective once all its threads have arrived: `lanes[i]` is what lane i brought (null if lane i is
-/// no member), and the results are written into the same objects. Returns a message when the collective is
+/// Computes a collective once all its threads have arrived: `lanes[i]` is what lane i brought (null if lane i
+/// is no member), and the results are written into the same objects. Returns a message when the collective is
 /// wrongly used, else null.
 using EmulatedCombine = const char *(*)(void *const *lanes);
 
@@ -45,7 +45,8 @@ public:
   /// The block's dynamic shared memory, of which at least `bytes` must have been asked for at the launch.
   virtual void *dynamicShared(u64 bytes, Site site) = 0;
 
-  /// Checks an access of a kernel that is compiled with checked accesses; `code` is where it stands in the library.
+  /// Checks an access of a kernel that is compiled with checked accesses; `code` is where it stands in the
+  /// library.
   virtual void checkAccess(const void *address, u64 bytes, bool isWrite, const void *code) = 0;
 
   /// Ends the launch with an error at `site`.

@@ -1,8 +1,8 @@
 //===- emulated_entry.cuh - how the emulator enters a kernel ---------------------===//
 //
-// CPU only. runtime/emulated/HostKernelCompiler.cpp puts this file in front of a kernel's source, and behind it, for
-// every kernel, three functions that are the shared library's whole interface: the arguments unpacked and the kernel
-// called, the number of arguments, and where the library keeps its current thread.
+// CPU only. runtime/emulated/HostKernelCompiler.cpp puts this file in front of a kernel's source, and behind
+// it, for every kernel, three functions that are the shared library's whole interface: the arguments unpacked
+// and the kernel called, the number of arguments, and where the library keeps its current thread.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -30,8 +30,8 @@ template <class... Parameters> constexpr u32 emulatedParameters(void (*)(Paramet
 
 #if defined(KILN_EMULATED_CHECKED)
 
-// The compiler calls these before every access to memory (-fsanitize=kernel-address, with calls in place of inline
-// checks, leaves it to the program to say what they do).
+// The compiler calls these before every access to memory (-fsanitize=kernel-address, with calls in place of
+// inline checks, leaves it to the program to say what they do).
 namespace kiln {
 
 __attribute__((no_sanitize("kernel-address"), always_inline)) inline void
@@ -42,12 +42,12 @@ emulatedCheck(u64 address, u64 bytes, bool isWrite, const void *code) {
 } // namespace kiln
 
 #define KILN_CHECK __attribute__((no_sanitize("kernel-address")))
-#define KILN_CHECK_SIZE(BYTES)                                                                                 \
-  KILN_CHECK void __asan_load##BYTES##_noabort(kiln::u64 address) {                                            \
-    kiln::emulatedCheck(address, BYTES, false, __builtin_return_address(0));                                   \
-  }                                                                                                            \
-  KILN_CHECK void __asan_store##BYTES##_noabort(kiln::u64 address) {                                           \
-    kiln::emulatedCheck(address, BYTES, true, __builtin_return_address(0));                                    \
+#define KILN_CHECK_SIZE(BYTES)                                                                               \
+  KILN_CHECK void __asan_load##BYTES##_noabort(kiln::u64 address) {                                          \
+    kiln::emulatedCheck(address, BYTES, false, __builtin_return_address(0));                                 \
+  }                                                                                                          \
+  KILN_CHECK void __asan_store##BYTES##_noabort(kiln::u64 address) {                                         \
+    kiln::emulatedCheck(address, BYTES, true, __builtin_return_address(0));                                  \
   }
 
 extern "C" {

@@ -1,7 +1,8 @@
 //===- math.cuh - elementary and activation functions -------------------------===//
 //
-// Float in, float out; every one also works on a Vec<float, V>, element by element. The activations are spelled as
-// in the IR, because generated code is read next to it. Calls are unqualified from inside namespace kiln.
+// Float in, float out; every one also works on a Vec<float, V>, element by element. The activations are
+// spelled as in the IR, because generated code is read next to it. Calls are unqualified from inside
+// namespace kiln.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -53,8 +54,8 @@ KILN_DEVICE float fastDivide(float a, float b) { return a / b; }
 
 #endif
 
-/// 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3). As 0.5 (1 + tanh(u)) = 1 / (1 + e^(-2u)), it takes
-/// one exponential and one division, and loses no digits where tanh(u) is close to -1.
+/// 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3). As 0.5 (1 + tanh(u)) = 1 / (1 + e^(-2u)), it
+/// takes one exponential and one division, and loses no digits where tanh(u) is close to -1.
 KILN_DEVICE float gelu_tanh(float x) {
   const float twiceU = 1.5957691216f * (x + 0.044715f * x * x * x);
   return fastDivide(x, 1.0f + exp(-twiceU));
@@ -92,8 +93,7 @@ KILN_DEVICE Vec<float, V> fma(const Vec<float, V> &a, const Vec<float, V> &b, co
     result[i] = fma(a[i], b[i], c[i]);
   return result;
 }
-template <int V>
-KILN_DEVICE Vec<float, V> fma(float a, const Vec<float, V> &b, const Vec<float, V> &c) {
+template <int V> KILN_DEVICE Vec<float, V> fma(float a, const Vec<float, V> &b, const Vec<float, V> &c) {
   return fma(Vec<float, V>::fill(a), b, c);
 }
 template <int V> KILN_DEVICE Vec<float, V> fmin(const Vec<float, V> &a, const Vec<float, V> &b) {

@@ -1,7 +1,7 @@
 //===- numeric.cuh - 16-bit storage types ------------------------------------===//
 //
-// bf16 and f16 are for storage; arithmetic is done in float. Conversions to them round to nearest even, overflow
-// to infinity, keep subnormals, and turn every NaN into 0x7fff, as the GPU's cvt instructions do.
+// bf16 and f16 are for storage; arithmetic is done in float. Conversions to them round to nearest even,
+// overflow to infinity, keep subnormals, and turn every NaN into 0x7fff, as the GPU's cvt instructions do.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

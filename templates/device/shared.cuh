@@ -11,22 +11,22 @@ namespace kiln {
 
 #if defined(__CUDACC__)
 
-/// The block's static shared memory of type T: every call with the same T means the same object. At most 48 KB
-/// for all types together; aligned to 16 bytes at least.
+/// The block's static shared memory of type T: every call with the same T means the same object. At most 48
+/// KB for all types together; aligned to 16 bytes at least.
 template <class T> KILN_DEVICE T &sharedStorage(Site = Site::current()) {
   alignas(alignof(T) > 16 ? alignof(T) : 16) __shared__ u8 bytes[sizeof(T)];
   return *reinterpret_cast<T *>(bytes);
 }
 
-/// The block's dynamic shared memory seen as a T; its size is set at the launch. Aligned to 128 bytes. Every call
-/// means the same memory, whatever the type.
+/// The block's dynamic shared memory seen as a T; its size is set at the launch. Aligned to 128 bytes. Every
+/// call means the same memory, whatever the type.
 template <class T> KILN_DEVICE T &dynamicShared(Site = Site::current()) {
   alignas(128) extern __shared__ u8 kilnDynamicShared[];
   return *reinterpret_cast<T *>(kilnDynamicShared);
 }
 
-/// A place in shared memory, in the form that asynchronous copies and matrix loads take. Opaque: it can be made
-/// from a pointer into shared memory and moved by bytes.
+/// A place in shared memory, in the form that asynchronous copies and matrix loads take. Opaque: it can be
+/// made from a pointer into shared memory and moved by bytes.
 class SharedAddress {
 public:
   KILN_DEVICE explicit SharedAddress(const void *pointer)

@@ -96,14 +96,12 @@ template <int kBytes> struct alignas(kBytes) Packet {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
   u32 words[kBytes / 4];
 };
-template <> struct alignas(2) Packet<2> {
-  u16 half;
-};
+template <> struct alignas(2) Packet<2> { u16 half; };
 
 #if defined(__CUDACC__)
 
-/// An ordinary access to any memory. CUDA's own vector types, because a copy of a struct is not sure to become
-/// one instruction.
+/// An ordinary access to any memory. CUDA's own vector types, because a copy of a struct is not sure to
+/// become one instruction.
 struct PlainAccess {
   KILN_DEVICE static Packet<2> read(const void *source, Packet<2>) {
     return {*static_cast<const u16 *>(source)};
@@ -146,9 +144,7 @@ struct ReadOnlyAccess {
     return packet;
   }
   KILN_DEVICE static Packet<8> read(const void *source, Packet<8> packet) {
-    asm("ld.global.nc.v2.b32 {%0, %1}, [%2];"
-        : "=r"(packet.words[0]), "=r"(packet.words[1])
-        : "l"(source));
+    asm("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(packet.words[0]), "=r"(packet.words[1]) : "l"(source));
     return packet;
   }
   KILN_DEVICE static Packet<16> read(const void *source, Packet<16> packet) {
@@ -227,8 +223,8 @@ using StreamingAccess = PlainAccess;
 #endif
 
 /// Bytes of one access that moves part of V elements of T, and the elements that it moves.
-template <class T, int V> constexpr int kAccessBytes = min(V * static_cast<int>(sizeof(T)), 16);
-template <class T, int V> constexpr int kAccessElements = kAccessBytes<T, V> / static_cast<int>(sizeof(T));
+template <class T, int V> constexpr int kAccessBytes = min<int>(sizeof(T) * V, 16);
+template <class T, int V> constexpr int kAccessElements = kAccessBytes<T, V> / int(sizeof(T));
 
 /// The i-th element of a packet of T as a float.
 template <class T, int kBytes> KILN_DEVICE float packetElement(const Packet<kBytes> &packet, int i) {

@@ -1,8 +1,8 @@
 //===- warp.cuh - collectives of a warp ---------------------------------------===//
 //
 // Every lane of `lanes` (default: the whole warp) must call the collective at the same place with the same
-// `lanes`; the emulator reports it when they do not. T is float, i32 or u32. Collectives order the shared-memory
-// accesses of their lanes only where that is said: syncWarp.
+// `lanes`; the emulator reports it when they do not. T is float, i32 or u32. Collectives order the
+// shared-memory accesses of their lanes only where that is said: syncWarp.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -27,8 +27,7 @@ struct Max {
 #if defined(__CUDACC__)
 
 /// `value` of lane `source` (modulo the warp size).
-template <class T>
-KILN_DEVICE T shuffle(T value, u32 source, u32 lanes = kAllLanes, Site = Site::current()) {
+template <class T> KILN_DEVICE T shuffle(T value, u32 source, u32 lanes = kAllLanes, Site = Site::current()) {
   return __shfl_sync(lanes, value, source);
 }
 /// `value` of the lane whose index differs from this one's in the bits of `mask`.
@@ -50,8 +49,8 @@ KILN_DEVICE u32 ballot(bool predicate, u32 lanes = kAllLanes, Site = Site::curre
 /// Waits for the lanes, and makes what each wrote to memory visible to the others.
 KILN_DEVICE void syncWarp(u32 lanes = kAllLanes, Site = Site::current()) { __syncwarp(lanes); }
 
-/// Combines the values of each group of kWidth neighbouring lanes; all of them get the result. A butterfly: in
-/// turn with the lane 16, 8, 4, 2, 1 away, so that the order of the additions is the same for every lane.
+/// Combines the values of each group of kWidth neighbouring lanes; all of them get the result. A butterfly:
+/// in turn with the lane 16, 8, 4, 2, 1 away, so that the order of the additions is the same for every lane.
 template <class Combine, u32 kWidth, class T> KILN_DEVICE T warpReduce(T value, u32 lanes, Site) {
 #pragma unroll
   for (u32 distance = kWidth / 2; distance > 0; distance /= 2)
@@ -160,8 +159,8 @@ KILN_DEVICE bool all(bool predicate, u32 lanes = kAllLanes, Site site = Site::cu
   return ballot(predicate, lanes, site) == lanes;
 }
 
-/// Sum and largest of the values of each group of kWidth neighbouring lanes (2, 4, 8, 16 or 32); all of the group
-/// get it. Bitwise the same on every lane, and on CPU and GPU.
+/// Sum and largest of the values of each group of kWidth neighbouring lanes (2, 4, 8, 16 or 32); all of the
+/// group get it. Bitwise the same on every lane, and on CPU and GPU.
 template <u32 kWidth = kWarpSize, class T>
 KILN_DEVICE T warpSum(T value, u32 lanes = kAllLanes, Site site = Site::current()) {
   return warpReduce<Sum, kWidth>(value, lanes, site);

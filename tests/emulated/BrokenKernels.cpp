@@ -33,7 +33,8 @@ protected:
 
 TEST_F(BrokenKernels, ThreadLeavesBeforeABarrier) {
   std::string error = errorAt("leaves_early", "leaves_early");
-  EXPECT_EQ(failure("leaves_early", 64), error + "threads 0-39 wait here, but thread 40 has left the kernel\n");
+  EXPECT_EQ(failure("leaves_early", 64),
+            error + "threads 0-39 wait here, but thread 40 has left the kernel\n");
   // The other way round, thread 39 comes to a barrier that one thread has left behind already.
   EXPECT_EQ(failure("leaves_early", 64, {Schedule::Reversed}),
             error + "threads 41-63 wait here, but thread 40 has left the kernel\n");
@@ -42,8 +43,8 @@ TEST_F(BrokenKernels, ThreadLeavesBeforeABarrier) {
 TEST_F(BrokenKernels, ThreadsWaitAtDifferentBarriers) {
   EXPECT_EQ(failure("two_barriers", 64),
             errorAt("two_barriers second", "two_barriers") +
-                "thread 32 waits at this barrier, but others wait at another one\n" + noteAt("two_barriers first") +
-                "threads 0-31 are here\n");
+                "thread 32 waits at this barrier, but others wait at another one\n" +
+                noteAt("two_barriers first") + "threads 0-31 are here\n");
 }
 
 TEST_F(BrokenKernels, LanesWaitAtDifferentCollectives) {
@@ -54,8 +55,8 @@ TEST_F(BrokenKernels, LanesWaitAtDifferentCollectives) {
 }
 
 TEST_F(BrokenKernels, LaneLeavesBeforeACollective) {
-  EXPECT_EQ(failure("lane_leaves", 64),
-            errorAt("lane_leaves", "lane_leaves") + "thread 32 waits here, but thread 33 has left the kernel\n");
+  EXPECT_EQ(failure("lane_leaves", 64), errorAt("lane_leaves", "lane_leaves") +
+                                            "thread 32 waits here, but thread 33 has left the kernel\n");
 }
 
 TEST_F(BrokenKernels, BarrierThatCanNeverOpen) {
@@ -68,7 +69,15 @@ TEST_F(BrokenKernels, BarrierThatCanNeverOpen) {
 
 TEST_F(BrokenKernels, WriteThatNoThreadMakes) {
   EXPECT_EQ(failure<uint32_t>("waits_forever", 2),
-            errorAt("waits_forever", "waits_forever") + "thread 0 waits here for a write that no thread makes\n");
+            errorAt("waits_forever", "waits_forever") +
+                "thread 0 waits here for a write that no thread makes\n");
+}
+
+TEST_F(BrokenKernels, BlocksThatWaitForEachOtherInAnOrdinaryLaunch) {
+  EXPECT_EQ(failure<uint32_t>("waits_forever", 1, {}, {2}),
+            errorAt("waits_forever", "waits_forever") +
+                "thread 0 waits here for a write that no thread makes (only blocks "
+                "of a cooperative launch may wait for each other)\n");
 }
 
 TEST_F(BrokenKernels, MisalignedVectorAccess) {
@@ -79,13 +88,15 @@ TEST_F(BrokenKernels, MisalignedVectorAccess) {
 }
 
 TEST_F(BrokenKernels, MissingBarrierShowsUnderAnotherSchedule) {
-  std::set<std::vector<uint32_t>> results;
-  for (Schedule schedule : {Schedule::InOrder, Schedule::Reversed, Schedule::Random}) {
+  auto result = [&](Schedule schedule, uint64_t seed) {
     auto out = buffer<uint32_t>(64);
-    cantFail(launch(kernelLibrary("broken").kernel("missing_barrier"), {1}, 64, {schedule, 1}, out));
-    results.insert(out.copy());
-  }
-  EXPECT_EQ(results.size(), 3u);
+    cantFail(launch(kernelLibrary("broken").kernel("missing_barrier"), {1}, 64, {schedule, seed}, out));
+    return out.copy();
+  };
+  std::set<std::vector<uint32_t>> results = {result(Schedule::InOrder, 0), result(Schedule::Reversed, 0),
+                                             result(Schedule::Random, 1), result(Schedule::Random, 2)};
+  EXPECT_EQ(results.size(), 4u);
+  EXPECT_EQ(result(Schedule::Random, 1), result(Schedule::Random, 1)); // a seed's schedule can be had again
 }
 
 TEST_F(BrokenKernels, ShuffleFromALaneThatTakesNoPart) {
@@ -112,10 +123,10 @@ TEST_F(BrokenKernels, ReductionOverLanesThatTakeNoPart) {
 }
 
 TEST_F(BrokenKernels, MoreSharedMemoryThanThereIs) {
-  EXPECT_EQ(failure("much_static_shared", 1),
-            errorAt("much_static_shared", "much_static_shared") +
-                "expected at most 49152 bytes of static shared memory, got a variable of 49156 bytes (aligned to 16) "
-                "more\n");
+  EXPECT_EQ(failure("much_static_shared", 1), errorAt("much_static_shared", "much_static_shared") +
+                                                  "expected at most 49152 bytes of static shared memory, got "
+                                                  "a variable of 49156 bytes (aligned to 16) "
+                                                  "more\n");
   dynamicBytes = 128;
   EXPECT_EQ(failure("much_dynamic_shared", 1),
             errorAt("much_dynamic_shared", "much_dynamic_shared") +
@@ -141,8 +152,8 @@ TEST_F(BrokenKernels, ALauncherWorksAfterAFailure) {
 }
 
 //===----------------------------------------------------------------------===//
-// Accesses outside. AddressSanitizer ends the program at the access. Without it, guards show a write some time later, and
-// kernels compiled with checked accesses show reads and writes at once.
+// Accesses outside. AddressSanitizer ends the program at the access. Without it, guards show a write some
+// time later, and kernels compiled with checked accesses show reads and writes at once.
 //===----------------------------------------------------------------------===//
 
 #if defined(KILN_ADDRESS_SANITIZER)
@@ -152,20 +163,23 @@ TEST_F(BrokenKernels, AccessOutsideMemoryEndsTheProgramAtItsLine) {
   dynamicBytes = 256;
   for (StringRef kernel : {"shared_overrun", "shared_overread", "dynamic_shared_overrun", "global_overrun",
                            "global_overread", "global_underrun"})
-    EXPECT_DEATH(failure(kernel, 64, {Schedule::InOrder, 0, false, 1}), StringRef(place(kernel)).rtrim(": ").str());
+    EXPECT_DEATH(failure(kernel, 64, {Schedule::InOrder, 0, false, 1}),
+                 StringRef(place(kernel)).rtrim(": ").str());
 }
 
 #else
 
 TEST_F(BrokenKernels, WriteOutsideSharedMemory) {
-  EXPECT_EQ(failure("shared_overrun", 64),
-            errorAt("shared_overrun after", "shared_overrun") +
-                "thread 63 wrote outside static shared memory (256 bytes), at offset 256, before it came here\n" +
-                noteAt("shared_overrun before") + "thread 63 is here\n");
+  EXPECT_EQ(
+      failure("shared_overrun", 64),
+      errorAt("shared_overrun after", "shared_overrun") +
+          "thread 63 wrote outside static shared memory (256 bytes), at offset 256, before it came here\n" +
+          noteAt("shared_overrun before") + "thread 63 is here\n");
   dynamicBytes = 256;
   EXPECT_EQ(failure("dynamic_shared_overrun", 64),
             errorAt("dynamic_shared_overrun before", "dynamic_shared_overrun") +
-                "thread 63 wrote outside dynamic shared memory (256 bytes), at offset 256, after it was here for the "
+                "thread 63 wrote outside dynamic shared memory (256 bytes), at offset 256, after it was here "
+                "for the "
                 "last time\n");
 }
 
@@ -179,12 +193,15 @@ TEST_F(BrokenKernels, WriteOutsideGlobalMemory) {
 TEST_F(BrokenKernels, CheckedAccessOutsideMemory) {
   auto expectError = [&](StringRef kernel, StringRef message) {
     auto out = bufferOf(std::vector<float>(64));
-    EXPECT_EQ(printed(launch(kernelLibrary("broken", /*checkAccesses=*/true).kernel(kernel), {1}, 64, {}, out)),
-              errorAt(kernel, kernel) + message.str() + "\n");
+    EXPECT_EQ(
+        printed(launch(kernelLibrary("broken", /*checkAccesses=*/true).kernel(kernel), {1}, 64, {}, out)),
+        errorAt(kernel, kernel) + message.str() + "\n");
   };
   dynamicBytes = 256;
-  expectError("shared_overrun", "thread 63 writes 4 bytes outside static shared memory (256 bytes), at offset 256");
-  expectError("shared_overread", "thread 63 reads 4 bytes outside static shared memory (256 bytes), at offset 256");
+  expectError("shared_overrun",
+              "thread 63 writes 4 bytes outside static shared memory (256 bytes), at offset 256");
+  expectError("shared_overread",
+              "thread 63 reads 4 bytes outside static shared memory (256 bytes), at offset 256");
   expectError("dynamic_shared_overrun",
               "thread 63 writes 4 bytes outside dynamic shared memory (256 bytes), at offset 256");
   expectError("global_overrun", "thread 63 writes 4 bytes outside 'buffer' (256 bytes), at offset 256");
@@ -196,6 +213,9 @@ TEST_F(BrokenKernels, StackOverflow) {
   EXPECT_EQ(failure("deep_stack", 64),
             errorAt("deep_stack", "deep_stack") +
                 "thread 0 needs more than the 65536 bytes of stack that an emulated thread has\n");
+  EXPECT_EQ(failure("deep_call", 64), "broken.cu: error: kernel deep_call: block (0,0,0): thread 0 needs "
+                                      "more than the 65536 bytes of stack that "
+                                      "an emulated thread has\n");
 }
 
 #endif

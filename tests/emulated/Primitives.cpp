@@ -67,8 +67,8 @@ TEST_F(Primitives, Coordinates) {
 // numeric.cuh
 //===----------------------------------------------------------------------===//
 
-/// Floats around everything that rounding has to decide: every 16-bit value of either type, its neighbours, the
-/// middle between it and the next, and the middle's neighbours.
+/// Floats around everything that rounding has to decide: every 16-bit value of either type, its neighbours,
+/// the middle between it and the next, and the middle's neighbours.
 std::vector<float> roundingCases() {
   std::vector<float> cases;
   auto around = [&](float value) {
@@ -90,15 +90,16 @@ std::vector<float> roundingCases() {
   return cases;
 }
 
-void expectRoundTrip(const std::vector<float> &in, const uint16_t *stored, const float *back, uint16_t (*encode)(float),
-                     float (*decode)(uint16_t)) {
+void expectRoundTrip(const std::vector<float> &in, const uint16_t *stored, const float *back,
+                     uint16_t (*encode)(float), float (*decode)(uint16_t)) {
   size_t wrong = 0;
   for (size_t i = 0; i < in.size(); ++i) {
     uint16_t expected = std::isnan(in[i]) ? 0x7fff : encode(in[i]); // the GPU has one NaN
     bool backIsRight = std::isnan(in[i]) ? std::isnan(back[i])
                                          : std::memcmp(&back[i], std::array{decode(expected)}.data(), 4) == 0;
     if ((stored[i] != expected || !backIsRight) && ++wrong < 10)
-      ADD_FAILURE() << "of " << in[i] << ": expected " << expected << ", got " << stored[i] << ", back " << back[i];
+      ADD_FAILURE() << "of " << in[i] << ": expected " << expected << ", got " << stored[i] << ", back "
+                    << back[i];
   }
 }
 
@@ -134,7 +135,8 @@ template <class T> void expectCopied(ArrayRef<T> out, function_ref<float(T)> dec
     for (size_t i = 0; i < 8; ++i) {
       float plain = decode(out[at + i]), doubled = decode(out[at + 8 + i]);
       EXPECT_TRUE(i < width ? plain == static_cast<float>(i + 1) : std::isnan(plain)) << width << " " << i;
-      EXPECT_TRUE(i < width ? doubled == static_cast<float>(2 * i + 2) : std::isnan(doubled)) << width << " " << i;
+      EXPECT_TRUE(i < width ? doubled == static_cast<float>(2 * i + 2) : std::isnan(doubled))
+          << width << " " << i;
     }
 }
 
@@ -393,7 +395,8 @@ TEST_F(Primitives, TheLastToArriveSeesWhatTheOthersWrote) {
 
 TEST_F(Primitives, WaitingThreadsSeeAFencedMessage) {
   forEachSchedule([&](const LaunchOptions &options) {
-    auto message = bufferOf<uint32_t>({0}), flag = bufferOf<uint32_t>({0}), received = bufferOf<uint32_t>({0});
+    auto message = bufferOf<uint32_t>({0}), flag = bufferOf<uint32_t>({0}),
+         received = bufferOf<uint32_t>({0});
     run("fenced_message", {1}, 64, options, message, flag, received);
     EXPECT_EQ(received[0], 1234u);
   });

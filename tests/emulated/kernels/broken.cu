@@ -1,4 +1,5 @@
-// Kernels that are wrong, each in one way. BrokenKernels.cpp looks for the lines marked '// here: NAME' in the errors.
+// Kernels that are wrong, each in one way. BrokenKernels.cpp looks for the lines marked '// here: NAME' in
+// the errors.
 #include "device/device.cuh"
 
 namespace kiln {
@@ -55,15 +56,15 @@ extern "C" __global__ void misaligned_store(bf16 *out) {
 
 extern "C" __global__ void shared_overrun(float *out) {
   float(&slots)[64] = sharedStorage<float[64]>();
-  syncThreads(); // here: shared_overrun before
+  syncThreads();                   // here: shared_overrun before
   slots[threadIndex() + 1] = 1.0f; // here: shared_overrun
-  syncThreads(); // here: shared_overrun after
+  syncThreads();                   // here: shared_overrun after
   out[threadIndex()] = slots[threadIndex()];
 }
 
 extern "C" __global__ void dynamic_shared_overrun(float *out) {
   float *slots = &dynamicShared<float>();
-  syncThreads(); // here: dynamic_shared_overrun before
+  syncThreads();                                 // here: dynamic_shared_overrun before
   slots[threadIndex() + 1] = out[threadIndex()]; // here: dynamic_shared_overrun
 }
 
@@ -125,6 +126,15 @@ extern "C" __global__ void deep_stack(float *out) {
   syncThreads(); // here: deep_stack
   out[threadIndex()] = local[threadIndex()];
 }
+
+__attribute__((noinline)) float deepSum(float value) {
+  volatile float local[17000];
+  for (int i = 0; i < 17000; ++i)
+    local[i] = value;
+  return local[0] + local[16999];
+}
+// No primitive sees the deep frame, as it is left before the thread's end.
+extern "C" __global__ void deep_call(float *out) { out[threadIndex()] = deepSum(out[0]); }
 
 extern "C" __global__ void fails_from_block_3_on(float *out) {
   if (blockIndexX() < 3 || threadIndex() > 0)

@@ -9,9 +9,9 @@ struct Coordinates {
 
 extern "C" __global__ void coordinates(Coordinates *out) {
   const u32 block = (blockIndexZ() * gridBlocksY() + blockIndexY()) * gridBlocksX() + blockIndexX();
-  out[block * blockThreads() + threadIndex()] = {
-      threadIndex(),  blockThreads(), blockIndexX(), blockIndexY(), blockIndexZ(),
-      gridBlocksX(), gridBlocksY(),  gridBlocksZ(), laneIndex(),   warpIndex()};
+  out[block * blockThreads() + threadIndex()] = {threadIndex(), blockThreads(), blockIndexX(), blockIndexY(),
+                                                 blockIndexZ(), gridBlocksX(),  gridBlocksY(), gridBlocksZ(),
+                                                 laneIndex(),   warpIndex()};
 }
 
 KILN_DEVICE u32 globalThread() { return blockIndexX() * blockThreads() + threadIndex(); }
@@ -25,8 +25,12 @@ template <class T> KILN_DEVICE void roundTrip(const float *in, T *stored, float 
   stored[i] = fromFloat<T>(in[i]);
   back[i] = toFloat(stored[i]);
 }
-extern "C" __global__ void round_trip_bf16(const float *in, bf16 *stored, float *back) { roundTrip(in, stored, back); }
-extern "C" __global__ void round_trip_f16(const float *in, f16 *stored, float *back) { roundTrip(in, stored, back); }
+extern "C" __global__ void round_trip_bf16(const float *in, bf16 *stored, float *back) {
+  roundTrip(in, stored, back);
+}
+extern "C" __global__ void round_trip_f16(const float *in, f16 *stored, float *back) {
+  roundTrip(in, stored, back);
+}
 
 extern "C" __global__ void pairs(const float *in, u32 *bf16Words, u32 *f16Words, float *back) {
   bf16Words[0] = pairFromFloat<bf16>(in[0], in[1]);
@@ -62,9 +66,21 @@ extern "C" __global__ void arithmetic(const float *in, float *out) {
   Vec<float, 4> sum = a, product = a;
   sum += b;
   product *= b;
-  const Vec<float, 4> results[] = {a + b,    a - b,    a * b,    a / b,    a + 2.0f, a - 2.0f,
-                                   a * 2.0f, a / 2.0f, 2.0f + a, 2.0f - a, 2.0f * a, 2.0f / a,
-                                   sum,      product,  a.map([](float x) { return x * x; }),
+  const Vec<float, 4> results[] = {a + b,
+                                   a - b,
+                                   a * b,
+                                   a / b,
+                                   a + 2.0f,
+                                   a - 2.0f,
+                                   a * 2.0f,
+                                   a / 2.0f,
+                                   2.0f + a,
+                                   2.0f - a,
+                                   2.0f * a,
+                                   2.0f / a,
+                                   sum,
+                                   product,
+                                   a.map([](float x) { return x * x; }),
                                    a.zip(b, [](float x, float y) { return x - 2.0f * y; })};
   for (int i = 0; i < 16; ++i)
     store(out + 4 * i, results[i]);
@@ -82,12 +98,14 @@ constexpr int kFunctions = 12;
 extern "C" __global__ void functions(const float *in, float *out) {
   const u32 i = globalThread(), threads = gridBlocksX() * blockThreads();
   const float x = in[i];
-  const float scalars[kFunctions] = {exp(x), exp2(x), log(x), rsqrt(x), tanh(x), erf(x),
-                                     fma(x, x, 0.5f), fmin(x, 0.5f), fmax(x, 0.5f), gelu_tanh(x), gelu_erf(x), relu(x)};
+  const float scalars[kFunctions] = {exp(x),        exp2(x),      log(x),          rsqrt(x),
+                                     tanh(x),       erf(x),       fma(x, x, 0.5f), fmin(x, 0.5f),
+                                     fmax(x, 0.5f), gelu_tanh(x), gelu_erf(x),     relu(x)};
   using V = Vec<float, 2>;
   const V v = V::fill(x), half = V::fill(0.5f);
-  const V vectors[kFunctions] = {exp(v), exp2(v), log(v), rsqrt(v), tanh(v), erf(v), fma(v, v, half),
-                                 fmin(v, half), fmax(v, half), gelu_tanh(v), gelu_erf(v), relu(v)};
+  const V vectors[kFunctions] = {exp(v),        exp2(v),      log(v),          rsqrt(v),
+                                 tanh(v),       erf(v),       fma(v, v, half), fmin(v, half),
+                                 fmax(v, half), gelu_tanh(v), gelu_erf(v),     relu(v)};
   for (int f = 0; f < kFunctions; ++f) {
     out[f * threads + i] = scalars[f];
     out[(kFunctions + f) * threads + i] = vectors[f][1];
@@ -180,7 +198,8 @@ struct Second {
   alignas(256) float value[3];
 };
 
-// Shared memory is fresh for every block, the same object by every call, and different objects for different types.
+// Shared memory is fresh for every block, the same object by every call, and different objects for different
+// types.
 extern "C" __global__ void shared_objects(float *fresh, u32 *facts) {
   First &first = sharedStorage<First>();
   Second &second = sharedStorage<Second>();

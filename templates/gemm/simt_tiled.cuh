@@ -27,9 +27,10 @@
 // conflicts without padding.
 //
 // Registers: kThreadRows · kThreadCols sums, kThreadRows + kThreadCols operands, and the share of the next
-// tile, (kTileRows + kTileCols) · kTileDepth / kThreads. 4 × 4 at 64 × 64 × 16 takes 64, 8 × 8 at
-// 128 × 128 × 8 125, 16 × 8 at 128 × 128 × 16 240 registers; no configuration spills where loads are vectors.
-// An odd extent makes them scalar: four times the loads and addresses in flight, so small tiles are better.
+// tile, (kTileRows + kTileCols) · kTileDepth / kThreads, with its addresses. 4 × 4 at 64 × 64 × 16 takes 66,
+// 8 × 8 at 128 × 128 × 8 125 to 140, 16 × 8 at 128 × 128 × 16 240 registers. A share beyond 48 beside 8 × 8
+// sums, or 32 beside 16 × 8, spills: such a tile wants a smaller kTileDepth. An odd extent makes the loads
+// scalar, with four times the addresses, and wants a smaller share still.
 //
 // Edges: rows and columns past the end are read from the last row or column instead, so that the loop has no
 // guard, and are dropped before the epilogue. Only a depth that kTileDepth does not divide costs a test in

@@ -9,7 +9,7 @@ namespace kiln {
 // Names
 //===----------------------------------------------------------------------===//
 
-KernelNames::KernelNames(const Op &op) {
+KernelNames::KernelNames(const Op &op) : op(op) {
   // What the templates' functors are called with.
   for (StringRef word : {"row", "col", "k", "b", "h", "t", "d", "s", "index", "statistics", "V", "B", "T"})
     taken.insert(word);
@@ -36,9 +36,16 @@ void KernelNames::add(const Value &value) {
   if (llvm::isDigit(base[0]))
     base = "v" + base;
   std::string candidate = base;
-  for (int i = 2; !taken.insert(candidate).second; ++i)
+  for (int i = 2; taken.contains(candidate) || taken.contains(candidate + "_out"); ++i)
     candidate = base + "_" + std::to_string(i);
+  taken.insert(candidate);
   names[&value] = candidate;
+}
+
+std::string KernelNames::pointerTo(const Value &value) const {
+  const Op *producer = value.definingOp();
+  bool isComputedHere = producer && producer->topLevel() == &op;
+  return of(value).str() + (isComputedHere ? "_out" : "");
 }
 
 std::string KernelNames::line(const Op &op) const {
@@ -78,7 +85,7 @@ void Functor::addMember(Member member) {
 
 std::string Functor::pointer(const Value &value, bool writes) {
   std::string type = ((writes ? "" : "const ") + cxxType(value.type.dtype) + " *").str();
-  std::string name = names.of(value).str();
+  std::string name = names.pointerTo(value);
   addMember({type, name, &value, writes});
   return name;
 }

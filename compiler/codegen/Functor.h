@@ -19,6 +19,8 @@ public:
 
   /// `ln_1_w` for `%ln_1_w.3`.
   StringRef of(const Value &value) const { return names.find(&value)->second; }
+  /// The parameter that holds its address: `x` of an input, `act_out` of a result, whose elements are `act`.
+  std::string pointerTo(const Value &value) const;
 
   /// The IR line of an op with these names: the same for every layer.
   std::string line(const Op &op) const;
@@ -26,6 +28,7 @@ public:
 private:
   void add(const Value &value);
 
+  const Op &op;
   DenseMap<const Value *, std::string> names;
   StringSet<> taken;
 };

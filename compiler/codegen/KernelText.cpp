@@ -111,7 +111,7 @@ KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
   }
   text.counters = counters;
   int64_t threads = family.launch(op, tileOf(op)).threads;
-  text.body = "#include \"" + family.header.str() + "\"\n\nusing namespace kiln;\n\n" + config() + declarations +
+  text.body = "#include \"device/device.cuh\"\n#include \"" + family.header.str() + "\"\n\nusing namespace kiln;\n\n" + config() + declarations +
               "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n@NAME@(" +
               llvm::join(declared, ", ") + ") {\n  " + statement.str() + "\n}\n";
   return text;

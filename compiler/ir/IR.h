@@ -103,6 +103,7 @@ public:
   Op *parentOp() const;
   /// This op, or the fused op around it.
   Op *topLevel() { return parentOp() ? parentOp() : this; }
+  const Op *topLevel() const { return parentOp() ? parentOp() : this; }
   bool isBefore(const Op *other) const; ///< both in one block
 
   /// Unlinks and destroys; no result may have users.

@@ -1,10 +1,10 @@
 #include "codegen/Generate.h"
 
 #include "codegen/KernelText.h"
-#include "codegen/Version.h"
 #include "ir/Printer.h"
 #include "kernels/Problem.h"
 #include "support/File.h"
+#include "support/Version.h"
 
 namespace kiln {
 

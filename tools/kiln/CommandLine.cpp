@@ -1,7 +1,7 @@
 // CLI11 is slow to compile and throws: this file keeps both to itself.
 #include "CommandLine.h"
 
-#include "codegen/Version.h"
+#include "support/Version.h"
 
 #include <CLI/CLI.hpp>
 

@@ -67,7 +67,8 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
   sub->add_flag("--ignore-eos", command.generate.ignoreEos, "go on after the end-of-text token");
   sub->add_option("--overflow", command.overflow, "past the context: error, stop or slide")
       ->check(CLI::IsMember({"error", "stop", "slide"}))->capture_default_str();
-  sub->add_option("--device", command.device, "auto or cpu")->check(CLI::IsMember({"auto", "cpu"}))->capture_default_str();
+  sub->add_option("--device", command.device, "auto, cpu or emulate")
+      ->check(CLI::IsMember({"auto", "cpu", "emulate"}))->capture_default_str();
   sub->add_flag("--logits", command.wantLogits, "with --json: the logits that chose each token");
   sub->add_flag("--json", command.json, "one JSON object a sequence");
   sub->add_flag("--no-echo", command.noEcho, "print the new text only");
@@ -92,7 +93,8 @@ CLI::App *addEval(CLI::App &app, EvalCommand &command) {
   sub->add_option("--text", command.text, "file to score; - is standard input")->required();
   sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")->capture_default_str();
   sub->add_option("--stride", command.stride, "tokens between windows; 0: the window")->capture_default_str();
-  sub->add_option("--device", command.device, "auto or cpu")->check(CLI::IsMember({"auto", "cpu"}))->capture_default_str();
+  sub->add_option("--device", command.device, "auto, cpu or emulate")
+      ->check(CLI::IsMember({"auto", "cpu", "emulate"}))->capture_default_str();
   sub->add_flag("--json", command.json, "a JSON object");
   sub->add_flag("--quiet", command.quiet, "no progress");
   return sub;

@@ -1,0 +1,84 @@
+#include "Engine.h"
+#include "ReferenceModel.h"
+
+#include "codegen/CompilePlan.h"
+#include "ir/Printer.h"
+#include "nvrtc/CubinCompiler.h"
+#include "passes/Pipeline.h"
+#include "runtime/PlanModel.h"
+#include "runtime/emulated/EmulatedDevice.h"
+#include "support/Diagnostic.h"
+#include "support/File.h"
+
+namespace kiln {
+
+namespace {
+
+class ReferenceEngine : public Engine {
+public:
+  explicit ReferenceEngine(const ModelSource &source) : reference(source) {}
+  LanguageModel &model() override { return reference; }
+  Scorer &scorer() override { return reference; }
+
+private:
+  ReferenceModel reference;
+};
+
+class PlanEngine : public Engine {
+public:
+  PlanEngine(std::unique_ptr<Device> device, std::unique_ptr<Executor> executor)
+      : device(std::move(device)), executor(std::move(executor)), planModel(*this->executor) {}
+  LanguageModel &model() override { return planModel; }
+  Scorer &scorer() override { return planModel; }
+
+private:
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Executor> executor;
+  PlanModel planModel;
+};
+
+/// The directory of the source's plan; a model is compiled into the cache, under a name made of its module.
+Expected<std::string> planDirectory(const ModelSource &source, StringRef cache) {
+  if (!source.planDirectory.empty())
+    return source.planDirectory;
+  std::string directory = (cache + "/plans/" + sha256Hex(toString(*source.module)).substr(0, 24)).str();
+  if (llvm::sys::fs::exists(directory + "/plan.toml"))
+    return directory;
+  SourceManager sources;
+  auto module = compileToStage(source.modelPath, Stage::Plan, source.compileOptions, sources);
+  if (!module)
+    return module.takeError();
+  if (Error error = writePlanDirectory(directory, generate(**module), {}, {{"fused", toString(*source.module)}}))
+    return error;
+  return directory;
+}
+
+Expected<std::unique_ptr<Engine>> openEmulated(const ModelSource &source, const EngineOptions &options) {
+  std::string cache = defaultCacheDirectory();
+  if (cache.empty())
+    return makeError("--device emulate keeps compiled kernels in a cache: set KILN_CACHE to a directory");
+  Expected<std::string> directory = planDirectory(source, cache);
+  if (!directory)
+    return directory.takeError();
+  Expected<Plan> plan = readPlan(*directory);
+  if (!plan)
+    return plan.takeError();
+  auto device = EmulatedDevice::create({cache, {}, false});
+  if (!device)
+    return device.takeError();
+  Executor::Options capacity{options.batch, plan->model.context, options.functions};
+  auto executor = Executor::create(**device, std::move(*plan), *directory, *source.weights, capacity);
+  if (!executor)
+    return executor.takeError();
+  return std::make_unique<PlanEngine>(std::move(*device), std::move(*executor));
+}
+
+} // namespace
+
+Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options) {
+  if (options.device == "emulate")
+    return openEmulated(source, options);
+  return std::make_unique<ReferenceEngine>(source);
+}
+
+} // namespace kiln

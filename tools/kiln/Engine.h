@@ -1,0 +1,29 @@
+//===- Engine.h - a model on the device that the user chose -----------------===//
+#pragma once
+
+#include "ModelSource.h"
+
+#include "runtime/LanguageModel.h"
+#include "runtime/Perplexity.h"
+
+namespace kiln {
+
+/// Generates and scores; owns whatever that takes. The source must outlive it.
+class Engine {
+public:
+  virtual ~Engine() = default;
+  virtual LanguageModel &model() = 0;
+  virtual Scorer &scorer() = 0;
+};
+
+struct EngineOptions {
+  std::string device = "auto";        ///< auto, cpu, emulate
+  int64_t batch = 1;                  ///< sequences at once
+  std::vector<std::string> functions; ///< that will be called: prefill and decode, or score
+};
+
+/// cpu: the reference executor. emulate: the plan's generated kernels, thread by thread on the CPU. auto: cpu.
+/// Error: what opening the device, loading or compiling the plan reports.
+Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options);
+
+} // namespace kiln

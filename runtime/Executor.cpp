@@ -222,19 +222,8 @@ Error Executor::enqueue(const Call &call) {
     return placed.takeError();
   lastPlacement = std::move(*placed);
 
-  if (afterStep) {
-    auto launches = resolve(*function, call);
-    if (!launches)
-      return launches.takeError();
-    for (const auto &[i, launch] : llvm::enumerate(*launches)) {
-      if (Error error = theDevice.launch(launch))
-        return error;
-      if (Error error = afterStep(*function, i, call.dims))
-        return error;
-    }
-    return Error::success();
-  }
-
+  if (observer)
+    return runObserved(*function, call);
   std::unique_ptr<DeviceGraph> &graph = graphs[{function->name, call.dims, call.firstRow}];
   if (!graph) {
     auto launches = resolve(*function, call);
@@ -246,6 +235,23 @@ Error Executor::enqueue(const Call &call) {
     graph = std::move(*made);
   }
   return theDevice.run(*graph);
+}
+
+Error Executor::runObserved(const PlanFunction &function, const Call &call) {
+  auto launches = resolve(function, call);
+  if (!launches)
+    return launches.takeError();
+  if (Error error = observer->onCall(call))
+    return error;
+  for (const auto &[i, launch] : llvm::enumerate(*launches)) {
+    if (Error error = theDevice.launch(launch))
+      return error;
+    if (Error error = theDevice.synchronize())
+      return error;
+    if (Error error = observer->onStep(function, i))
+      return error;
+  }
+  return Error::success();
 }
 
 //===----------------------------------------------------------------------===//
@@ -271,25 +277,9 @@ Error Executor::download(StringRef name, int64_t element, MutableArrayRef<float>
   return Error::success();
 }
 
-Expected<SmallVector<int64_t, 4>> Executor::extents(const PlanFunction &function, StringRef name,
-                                                    const DimBinding &dims) const {
-  const PlanTensor *tensor = nullptr;
-  for (const PlanBuffer &buffer : function.buffers)
-    if (buffer.tensor.name == name)
-      tensor = &buffer.tensor;
-  for (const PlanTensor &state : thePlan.states)
-    if (state.name == name)
-      tensor = &state;
-  if (!tensor)
-    return makeError("@" + function.name + " has no tensor '" + name + "'");
-  SmallVector<int64_t, 4> shape;
-  for (const Expr &extent : tensor->shape) {
-    Expected<int64_t> value = extent.evaluate(dims);
-    if (!value)
-      return value.takeError();
-    shape.push_back(*value);
-  }
-  return shape;
+std::optional<int64_t> Executor::elementCount(StringRef name) const {
+  auto it = lastPlacement.find(name);
+  return it == lastPlacement.end() ? std::nullopt : std::optional(it->second.elements);
 }
 
 } // namespace kiln

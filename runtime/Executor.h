@@ -37,15 +37,19 @@ public:
   /// Uploads the arguments and enqueues the function's steps. The result stays in the arena until the next call.
   Error enqueue(const Call &call);
 
-  /// After each step of a call, for --check=reference: the step and where its results lie.
-  using StepHook = std::function<Error(const PlanFunction &, size_t step, const DimBinding &)>;
-  void setStepHook(StepHook hook) { afterStep = std::move(hook); }
+  /// Before the first step of a call, and after each step, which has finished then. For checks and profiles: calls are
+  /// then launched step by step instead of as a graph.
+  struct Observer {
+    std::function<Error(const Call &)> onCall;
+    std::function<Error(const PlanFunction &, size_t step)> onStep;
+  };
+  void setObserver(Observer chosen) { observer = std::move(chosen); }
 
   /// Waits, and copies a buffer, argument or state of the function that ran last. `element` and `count` select.
   Error download(StringRef name, int64_t element, MutableArrayRef<float> elements);
 
-  /// Extents of a result, buffer or state at given dims.
-  Expected<SmallVector<int64_t, 4>> extents(const PlanFunction &function, StringRef name, const DimBinding &dims) const;
+  /// Number of elements of a tensor in the call that ran last; nothing if it has none of that name.
+  std::optional<int64_t> elementCount(StringRef name) const;
 
 private:
   struct Placement {
@@ -72,6 +76,7 @@ private:
   Expected<std::map<std::string, Placement, std::less<>>> place(const PlanFunction &function, const Call &call) const;
   Expected<std::vector<KernelLaunch>> resolve(const PlanFunction &function, const Call &call) const;
   Error uploadArguments(const PlanFunction &function, const Call &call);
+  Error runObserved(const PlanFunction &function, const Call &call);
 
   Device &theDevice;
   Plan thePlan;
@@ -82,7 +87,7 @@ private:
   DeviceMemory arena, counters;
   std::map<GraphKey, std::unique_ptr<DeviceGraph>> graphs;
   std::map<std::string, Placement, std::less<>> lastPlacement; ///< of the call that ran last
-  StepHook afterStep;
+  std::optional<Observer> observer;
 };
 
 } // namespace kiln

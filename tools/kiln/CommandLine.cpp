@@ -69,6 +69,8 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
       ->check(CLI::IsMember({"error", "stop", "slide"}))->capture_default_str();
   sub->add_option("--device", command.device, "auto, cpu or emulate")
       ->check(CLI::IsMember({"auto", "cpu", "emulate"}))->capture_default_str();
+  sub->add_option("--check", command.check, "reference: compare every step of the plan with the reference executor")
+      ->check(CLI::IsMember({"reference"}));
   sub->add_flag("--logits", command.wantLogits, "with --json: the logits that chose each token");
   sub->add_flag("--json", command.json, "one JSON object a sequence");
   sub->add_flag("--no-echo", command.noEcho, "print the new text only");

@@ -47,6 +47,7 @@ struct RunCommand {
   GenerateOptions generate;
   std::string overflow = "error";
   std::string device = "auto";
+  std::string check;
   bool wantLogits = false;
   bool json = false;
   bool quiet = false;

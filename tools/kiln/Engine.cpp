@@ -1,5 +1,6 @@
 #include "Engine.h"
 #include "ReferenceModel.h"
+#include "StepChecker.h"
 
 #include "codegen/CompilePlan.h"
 #include "ir/Printer.h"
@@ -28,6 +29,15 @@ class PlanEngine : public Engine {
 public:
   PlanEngine(std::unique_ptr<Device> device, std::unique_ptr<Executor> executor)
       : device(std::move(device)), executor(std::move(executor)), planModel(*this->executor) {}
+
+  /// Compares every step from here on with the reference executor.
+  void check(const ModelSource &source) {
+    reference.emplace(source);
+    checker.emplace(*source.module, [this](const Value &weight) { return reference->loadWeight(weight); }, *executor);
+    checker->attach();
+  }
+  int64_t stepsChecked() const override { return checker ? checker->stepsChecked() : 0; }
+
   LanguageModel &model() override { return planModel; }
   Scorer &scorer() override { return planModel; }
 
@@ -35,6 +45,8 @@ private:
   std::unique_ptr<Device> device;
   std::unique_ptr<Executor> executor;
   PlanModel planModel;
+  std::optional<ReferenceModel> reference; ///< for its weights
+  std::optional<StepChecker> checker;
 };
 
 /// The directory of the source's plan; a model is compiled into the cache, under a name made of its module.
@@ -70,7 +82,10 @@ Expected<std::unique_ptr<Engine>> openEmulated(const ModelSource &source, const 
   auto executor = Executor::create(**device, std::move(*plan), *directory, *source.weights, capacity);
   if (!executor)
     return executor.takeError();
-  return std::make_unique<PlanEngine>(std::move(*device), std::move(*executor));
+  auto engine = std::make_unique<PlanEngine>(std::move(*device), std::move(*executor));
+  if (options.checkReference)
+    engine->check(source);
+  return engine;
 }
 
 } // namespace
@@ -78,6 +93,8 @@ Expected<std::unique_ptr<Engine>> openEmulated(const ModelSource &source, const 
 Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options) {
   if (options.device == "emulate")
     return openEmulated(source, options);
+  if (options.checkReference)
+    return makeError("--check=reference: the device is the reference executor; choose another with --device");
   return std::make_unique<ReferenceEngine>(source);
 }
 

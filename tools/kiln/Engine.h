@@ -14,12 +14,15 @@ public:
   virtual ~Engine() = default;
   virtual LanguageModel &model() = 0;
   virtual Scorer &scorer() = 0;
+  /// With checkReference: how many steps were found to agree.
+  virtual int64_t stepsChecked() const { return 0; }
 };
 
 struct EngineOptions {
   std::string device = "auto";        ///< auto, cpu, emulate
   int64_t batch = 1;                  ///< sequences at once
   std::vector<std::string> functions; ///< that will be called: prefill and decode, or score
+  bool checkReference = false;        ///< compare every step with the reference executor
 };
 
 /// cpu: the reference executor. emulate: the plan's generated kernels, thread by thread on the CPU. auto: cpu.

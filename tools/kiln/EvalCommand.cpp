@@ -25,7 +25,7 @@ Error run(const EvalCommand &command) {
   options.onWindow = [&](int64_t window, int64_t count, const PerplexityResult &sofar) {
     progress.show(window, count, formatv("perplexity {0:F4}", sofar.perplexity()).str());
   };
-  auto engine = openEngine(*source, {command.device, 1, {"score"}});
+  auto engine = openEngine(*source, {command.device, 1, {"score"}, false});
   if (!engine)
     return engine.takeError();
   Expected<PerplexityResult> result = evaluatePerplexity((*engine)->scorer(), ids, options);

@@ -110,7 +110,8 @@ Error run(const RunCommand &command) {
       llvm::outs().flush();
     };
 
-  auto engine = openEngine(*source, {command.device, static_cast<int64_t>(prompts->size()), {"prefill", "decode"}});
+  auto engine = openEngine(*source, {command.device, static_cast<int64_t>(prompts->size()), {"prefill", "decode"},
+                                     command.check == "reference"});
   if (!engine)
     return engine.takeError();
   Expected<std::vector<Generation>> generations = generate((*engine)->model(), tokenizer, *prompts, options);
@@ -128,6 +129,8 @@ Error run(const RunCommand &command) {
   llvm::outs().flush();
   if (!command.quiet && !command.json)
     printSummary(*generations);
+  if (!command.quiet && !command.check.empty())
+    llvm::errs() << (*engine)->stepsChecked() << " steps agree with the reference executor\n";
   return Error::success();
 }
 

@@ -19,13 +19,14 @@ public:
 };
 
 struct EngineOptions {
-  std::string device = "auto";        ///< auto, cpu, emulate
+  std::string device = "auto";        ///< auto, cpu, emulate, cuda:N
   int64_t batch = 1;                  ///< sequences at once
   std::vector<std::string> functions; ///< that will be called: prefill and decode, or score
   bool checkReference = false;        ///< compare every step with the reference executor
 };
 
-/// cpu: the reference executor. emulate: the plan's generated kernels, thread by thread on the CPU. auto: cpu.
+/// cpu: the reference executor. emulate: the plan's generated kernels, thread by thread on the CPU. cuda:N: the same on a
+/// GPU. auto: the first GPU, else cpu.
 /// Error: what opening the device, loading or compiling the plan reports.
 Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options);
 

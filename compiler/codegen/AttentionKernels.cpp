@@ -75,9 +75,15 @@ Functor epilogueFunctor(const Op &op, const AttentionRegion &region, const Kerne
 /// `HeadView<float>{k, i64(12) * 1024 * 64, i64(1024) * 64, 64}` of a tensor [B,H,S,D].
 std::string headView(Functor &call, const Value &value) {
   const Type &type = value.type;
-  std::string heads = call.extent(type.shape[1]), tokens = call.extent(type.shape[2]), size = call.extent(type.shape[3]);
-  return ("HeadView<" + cxxType(type.dtype) + ">{" + call.pointer(value) + ", i64(" + heads + ") * " + tokens + " * " +
-          size + ", i64(" + tokens + ") * " + size + ", " + size + "}").str();
+  auto product = [&](size_t first) {
+    std::string text;
+    for (size_t i = first; i < 4; ++i)
+      if (!(type.shape[i] == Dim(1)))
+        text += text.empty() ? "i64(" + call.extent(type.shape[i]) + ")" : " * " + call.extent(type.shape[i]);
+    return text;
+  };
+  return ("HeadView<" + cxxType(type.dtype) + ">{" + call.pointer(value) + ", " + product(1) + ", " + product(2) + ", " +
+          call.extent(type.lastDim()) + "}").str();
 }
 
 std::string shapeLabel(const AttentionRegion &region) {
@@ -122,7 +128,7 @@ KernelText writeSplitKvKernel(const Op &op) {
                           headView(call, region.k()) + ",\n                      " + headView(call, region.v()) +
                           ",\n                      " + position.construction() + ", " + score.construction() +
                           ", parts, arrivals, " + epilogue.construction() + ");";
-  return kernel.finish(statement, shapeLabel(region) + "__split");
+  return kernel.finish(statement, shapeLabel(region));
 }
 
 } // namespace kiln

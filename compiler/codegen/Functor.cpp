@@ -9,29 +9,48 @@ namespace kiln {
 // Names
 //===----------------------------------------------------------------------===//
 
-KernelNames::KernelNames(const Op &op) : op(op) {
-  // What the templates' functors are called with.
-  for (StringRef word : {"row", "col", "k", "b", "h", "t", "d", "s", "index", "statistics", "V", "B", "T"})
-    taken.insert(word);
-  for (const Value *input : op.inputs())
-    add(*input);
-  if (op.region())
-    for (const auto &inner : op.region()->ops())
-      for (const auto &result : inner->results())
-        add(*result);
-  // A yielded value is stored under the name that the region gave it.
-  for (const auto &result : op.results()) {
-    if (op.region())
-      names[result.get()] = names[op.region()->terminator()->operand(result->resultIndex())];
-    else
-      add(*result);
-  }
+/// Words that a value's name would hide or clash with: parameters of functors, types, keywords.
+static constexpr StringRef reservedWords[] = {
+    "row", "col", "depth", "b", "h", "t", "d", "s", "index", "value", "position", "parts", "arrivals", "V", "i64", "u32",
+    "bf16", "f16", "load", "store", "relu", "gelu_tanh", "gelu_erf", "kiln", "Vec", "Config", "Input", "Epilogue", "Body",
+    "Score", "Position", "auto", "bool", "break", "case", "char", "class", "const", "continue", "default", "delete", "do",
+    "double", "else", "enum", "extern", "false", "float", "for", "if", "int", "long", "namespace", "new", "operator",
+    "private", "public", "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template",
+    "this", "true", "typename", "union", "unsigned", "using", "void", "while"};
+
+/// The name to give to an input: that of the tensor it was selected from, since a kernel does not care which rows it
+/// gets and should be the same for all.
+static StringRef inputName(const Value &input) {
+  const Op *producer = input.definingOp();
+  return withoutLayer(producer && producer->is(OpKind::lastRow) ? producer->operand(0)->name : input.name);
 }
 
-void KernelNames::add(const Value &value) {
+KernelNames::KernelNames(const Op &op) : op(op) {
+  for (StringRef word : reservedWords)
+    taken.insert(word);
+  for (const auto &dim : op.parent()->function()->module().dims)
+    taken.insert(dim->name);
+  if (!op.region()) {
+    // An op of its own is known by its record's operand names: equal kernels then have equal texts.
+    for (const auto &[operand, spec] : llvm::zip(op.operands(), op.def().operands))
+      add(*operand, spec.name);
+    add(*op.result(), op.mnemonic());
+    return;
+  }
+  for (const Value *input : op.inputs())
+    add(*input, inputName(*input));
+  for (const auto &inner : op.region()->ops())
+    for (const auto &result : inner->results())
+      add(*result, withoutLayer(result->name));
+  // A yielded value is stored under the name that the region gave it.
+  for (const auto &result : op.results())
+    names[result.get()] = names[op.region()->terminator()->operand(result->resultIndex())];
+}
+
+void KernelNames::add(const Value &value, StringRef hint) {
   if (names.count(&value))
     return;
-  std::string base = withoutLayer(value.name).str();
+  std::string base = hint.str();
   std::replace(base.begin(), base.end(), '.', '_');
   if (llvm::isDigit(base[0]))
     base = "v" + base;
@@ -80,7 +99,10 @@ void Functor::addMember(Member member) {
       known.type = known.writes ? StringRef(known.type).ltrim("const ").str() : known.type;
       return;
     }
-  memberList.push_back(std::move(member));
+  // Addresses that are read, addresses that are written, extents.
+  auto rank = [](const Member &m) { return !m.value ? 2 : m.writes ? 1 : 0; };
+  auto at = llvm::find_if(memberList, [&](const Member &known) { return rank(known) > rank(member); });
+  memberList.insert(at, std::move(member));
 }
 
 std::string Functor::pointer(const Value &value, bool writes) {
@@ -104,8 +126,18 @@ void Functor::addMembersOf(const Functor &other) {
 
 std::string Functor::declaration() const {
   std::string text = "struct " + structName.str() + " {\n";
-  for (const Member &member : memberList)
-    text += "  " + member.type + member.name + ";\n";
+  // Neighbours of one type share a line: `const float *x, *ln_w;`
+  for (size_t i = 0; i < memberList.size(); ++i) {
+    StringRef type = memberList[i].type;
+    bool continues = i > 0 && memberList[i - 1].type == type;
+    bool isPointer = type.ends_with("*");
+    text += continues ? ", " + std::string(isPointer ? "*" : "") : "  " + type.str();
+    text += memberList[i].name;
+    if (i + 1 == memberList.size() || memberList[i + 1].type != type)
+      text += ";\n";
+  }
+  if (!memberList.empty())
+    text += "\n";
   for (const std::string &line : lines)
     text += (line.empty() ? "" : "  " + line) + "\n";
   return text + "};\n";

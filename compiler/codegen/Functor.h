@@ -14,7 +14,8 @@ namespace kiln {
 /// C++ names of the values of one op, and which of them and of the dims the kernel takes as parameters.
 class KernelNames {
 public:
-  /// Names inputs, results and values of the region: the SSA name without its layer, made unique.
+  /// Names inputs, results and values of the region: the SSA name without its layer, made unique; of a plain op, the
+  /// names of its record's operands.
   explicit KernelNames(const Op &op);
 
   /// `ln_1_w` for `%ln_1_w.3`.
@@ -26,7 +27,7 @@ public:
   std::string line(const Op &op) const;
 
 private:
-  void add(const Value &value);
+  void add(const Value &value, StringRef hint);
 
   const Op &op;
   DenseMap<const Value *, std::string> names;

@@ -1,10 +1,10 @@
 #include "codegen/Generate.h"
 
 #include "codegen/KernelText.h"
-#include "codegen/Version.h"
 #include "ir/Printer.h"
 #include "kernels/Problem.h"
 #include "support/File.h"
+#include "support/Version.h"
 
 namespace kiln {
 
@@ -150,8 +150,13 @@ std::string Generator::sourceText(size_t kernel) const {
   int steps = stepCount[kernel];
   std::string text = "// " + name + "   " + out.plan.target + "   " + std::to_string(steps) +
                      (steps == 1 ? " step" : " steps") + "   from " + firstLocation[kernel] + "\n//\n";
+  size_t width = 0;
   for (const std::string &line : texts[kernel].operations)
-    text += "//   " + line + "\n";
+    width = std::max(width, line.find(" = "));
+  for (const std::string &line : texts[kernel].operations) {
+    auto [name, operation] = StringRef(line).split(" = ");
+    text += ("//   " + name + std::string(width - name.size(), ' ') + " = " + operation + "\n").str();
+  }
   StringRef body = texts[kernel].body;
   auto [before, after] = body.split("@NAME@");
   return text + before.str() + name + after.str();

@@ -19,7 +19,7 @@ KernelAssembler::KernelAssembler(const Op &op, const KernelNames &names)
     : op(op), names(names), family(kernelFamilyOf(op)), callFunctor("Call", names) {}
 
 void KernelAssembler::constant(StringRef name, const Twine &value) {
-  constants.push_back((name + " = " + value).str());
+  constants.push_back({name.str(), value.str()});
 }
 
 void KernelAssembler::add(const Functor &functor) {
@@ -32,18 +32,24 @@ void KernelAssembler::addWorkspace(StringRef type, Expr count) {
   counters = std::move(count);
 }
 
-std::string KernelAssembler::config() const {
-  std::vector<std::string> integers = constants, flags;
-  for (const auto &[key, value] : tileOf(op))
-    (value.kind() == Attribute::Kind::Bool ? flags : integers).push_back(constantName(key) + " = " + value.str());
-  std::string text = "struct Config {\n";
-  std::vector<std::string> numbers;
-  for (const std::string &entry : integers)
-    (StringRef(entry).ends_with("true") || StringRef(entry).ends_with("false") ? flags : numbers).push_back(entry);
-  text += "  static constexpr int " + llvm::join(numbers, ", ") + ";\n";
+/// Lines of constants: integers, then flags.
+static std::string constantLines(ArrayRef<std::pair<std::string, std::string>> constants) {
+  std::vector<std::string> integers, flags;
+  for (const auto &[name, value] : constants)
+    (value == "true" || value == "false" ? flags : integers).push_back(name + " = " + value);
+  std::string text;
+  if (!integers.empty())
+    text += "  static constexpr int " + llvm::join(integers, ", ") + ";\n";
   if (!flags.empty())
     text += "  static constexpr bool " + llvm::join(flags, ", ") + ";\n";
-  return text + "};\n";
+  return text;
+}
+
+std::string KernelAssembler::config() const {
+  std::vector<std::pair<std::string, std::string>> tile;
+  for (const auto &[key, value] : tileOf(op))
+    tile.push_back({constantName(key), value.str()});
+  return "struct Config {\n" + constantLines(constants) + constantLines(tile) + "};\n";
 }
 
 /// Inputs and results in the op's order, then dims in the module's.
@@ -79,10 +85,39 @@ static std::string planName(const Op &op, const Value &value) {
   return "%" + value.name;
 }
 
+/// Joins parameters over lines of at most 100 columns.
+static std::string wrapList(ArrayRef<std::string> items) {
+  std::string text, line;
+  for (const std::string &item : items) {
+    if (!line.empty() && line.size() + item.size() > 94) {
+      text += line + ",\n    ";
+      line.clear();
+    }
+    line += (line.empty() ? "" : ", ") + item;
+  }
+  return "\n    " + text + line;
+}
+
+/// What the kernel's name says of the function's shape: one token a sequence, keys from a cache.
+static std::string shapeSuffix(const Op &op) {
+  const Op &main = *anchor(op);
+  std::string suffix;
+  for (const Value *operand : main.operands().take_front(2)) {
+    const Type &type = operand->type;
+    bool isOneToken = (type.rank() == 3 && type.shape[1] == Dim(1)) || (type.rank() == 4 && type.shape[2] == Dim(1)) ||
+                      (main.is(OpKind::embed) && type.rank() == 2 && type.shape[1] == Dim(1));
+    if (isOneToken && suffix.empty())
+      suffix = "__t1";
+    if (main.is(OpKind::qk) && operand == main.operand(1) && type.shape[2].asConstant())
+      suffix += "__cached";
+  }
+  return suffix;
+}
+
 KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
   KernelText text;
   std::string name = op.region() ? op.symbol : op.mnemonic().str();
-  text.label = (name + "__" + label).str();
+  text.label = (name + "__" + label).str() + shapeSuffix(op);
   if (op.region()) {
     for (const auto &inner : op.region()->ops())
       if (!inner->has(Trait::Terminator))
@@ -113,7 +148,7 @@ KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
   int64_t threads = family.launch(op, tileOf(op)).threads;
   text.body = "#include \"device/device.cuh\"\n#include \"" + family.header.str() + "\"\n\nusing namespace kiln;\n\n" + config() + declarations +
               "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n@NAME@(" +
-              llvm::join(declared, ", ") + ") {\n  " + statement.str() + "\n}\n";
+              wrapList(declared) + ") {\n  " + statement.str() + "\n}\n";
   return text;
 }
 

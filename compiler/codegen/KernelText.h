@@ -40,7 +40,7 @@ private:
   const Op &op;
   const KernelNames &names;
   const KernelFamily &family;
-  std::vector<std::string> constants;
+  std::vector<std::pair<std::string, std::string>> constants;
   std::string declarations;
   Functor callFunctor;
   std::string partType;

@@ -27,17 +27,17 @@ static Functor inputFunctor(const KernelNames &names, const Value &x, const Op *
   input.add("static constexpr bool kNormalizes = " + Twine(layernorm ? "true" : "false") + ";");
   if (layernorm)
     input.add("static constexpr float kEps = " + layernorm->attribute("eps")->str() + "f;");
-  input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int k) const {");
-  input.add("  return kiln::load<V>(" + pointer + " + i64(row) * " + width + " + k);");
+  input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int depth) const {");
+  input.add("  return kiln::load<V>(" + pointer + " + i64(row) * " + width + " + depth);");
   input.add("}");
   if (!layernorm)
     return input;
   std::string normed = names.of(*layernorm->result()).str();
   std::string weight = input.pointer(*layernorm->operand(1)), bias = input.pointer(*layernorm->operand(2));
-  input.add("template <int V> KILN_DEVICE Vec<float, V> normalize(Vec<float, V> value, RowStatistics s, int k) const {");
+  input.add("template <int V> KILN_DEVICE Vec<float, V> normalize(Vec<float, V> value, RowStatistics s, int depth) const {");
   input.add("  // " + names.line(*layernorm));
-  input.add("  const auto " + normed + " = (value - s.mean) * s.rstd * kiln::load<V>(" + weight + " + k) + kiln::load<V>(" +
-            bias + " + k);");
+  input.add("  const auto " + normed + " = (value - s.mean) * s.rstd * kiln::load<V>(" + weight + " + depth) + kiln::load<V>(" +
+            bias + " + depth);");
   input.add("  return " + normed + ";");
   input.add("}");
   return input;
@@ -120,8 +120,8 @@ KernelText writeBatchedKernel(const Op &op) {
   auto build = [&](Functor &input, Functor &epilogue) {
     std::string rows = input.extent(a.type.shape[2]), depth = input.extent(a.type.lastDim());
     input.add("static constexpr bool kNormalizes = false;");
-    input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int k) const {");
-    input.add("  return kiln::load<V>(" + input.pointer(a) + " + (i64(blockIndexZ()) * " + rows + " + row) * " + depth + " + k);");
+    input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int depth) const {");
+    input.add("  return kiln::load<V>(" + input.pointer(a) + " + (i64(blockIndexZ()) * " + rows + " + row) * " + depth + " + depth);");
     input.add("}");
     rows = epilogue.extent(out.type.shape[2]);
     std::string cols = epilogue.extent(out.type.lastDim()), name = names.of(out).str();

@@ -1,5 +1,5 @@
 #include "codegen/Generate.h"
-#include "codegen/TemplateFiles.h"
+#include "templates/TemplateFiles.h"
 
 namespace kiln {
 

@@ -82,7 +82,7 @@ struct PlanWeight {
 };
 
 /// What a user of the plan must know of the model.
-struct PlanModel {
+struct PlanModelInfo {
   std::string name;
   int64_t context = 0, vocabulary = 0, layers = 0;
   std::vector<int64_t> eosTokens;
@@ -94,7 +94,7 @@ struct Plan {
   std::string target;               ///< that tiles were chosen for
   std::vector<std::string> cubins;  ///< targets with cubins
   DType dtype = DType::F32;         ///< of matrices and activations
-  PlanModel model;
+  PlanModelInfo model;
   std::vector<PlanDim> dims;
   std::vector<PlanWeight> weights;
   std::vector<PlanTensor> states;

@@ -35,7 +35,7 @@ public:
   }
 
 private:
-  static Error readModel(const ConfigValue &table, PlanModel &model) {
+  static Error readModel(const ConfigValue &table, PlanModelInfo &model) {
     Fields fields(table, "model");
     return chain([&] { return fields.text("name", model.name); }, [&] { return fields.integer("context", model.context, 1); },
                  [&] { return fields.integer("vocabulary", model.vocabulary, 1); },

@@ -84,6 +84,9 @@ template <class Real> Error Evaluator<Real>::runBlock(const Block &block, const 
       continue;
     if (Error error = runOp(*op, dims, values))
       return error;
+    if (onResult && !block.parentOp())
+      for (const auto &result : op->results())
+        onResult(*result, values.find(result.get())->second);
     for (const Value *value : dying[op.get()])
       if (!block.parentOp() || (value->definingOp() && value->definingOp()->parent() == &block))
         values.erase(value);

@@ -26,6 +26,10 @@ public:
   /// that of the states, or what an op reports (a token id out of range).
   Expected<std::vector<Tensor<Real>>> run(StringRef function, ArrayRef<Tensor<Real>> arguments);
 
+  /// Called with each value that an op of a function's body (not of a fused region) has computed.
+  using ResultHook = std::function<void(const Value &, const Tensor<Real> &)>;
+  void setResultHook(ResultHook hook) { onResult = std::move(hook); }
+
   /// Forgets all states.
   void resetStates() { states.clear(); }
   /// Sets a state before a run, for tests.
@@ -44,6 +48,7 @@ private:
   WeightLoader<Real> loadWeight;
   DenseMap<const Value *, Tensor<Real>> weights;
   std::map<std::string, Tensor<Real>> states;
+  ResultHook onResult;
 };
 
 extern template class Evaluator<float>;

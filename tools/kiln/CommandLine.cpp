@@ -1,13 +1,21 @@
 // CLI11 is slow to compile and throws: this file keeps both to itself.
 #include "CommandLine.h"
 
-#include "codegen/Version.h"
+#include "support/Version.h"
 
 #include <CLI/CLI.hpp>
 
 namespace kiln {
 
 namespace {
+
+/// Rejects devices that no build knows, as a usage error.
+const CLI::Validator isDevice(
+    [](const std::string &name) {
+      bool isKnown = name == "auto" || name == "cpu" || name == "emulate" || StringRef(name).starts_with("cuda");
+      return isKnown ? std::string() : "expected auto, cpu, emulate or cuda:N, got " + name;
+    },
+    "DEVICE");
 
 CLI::App *addCompile(CLI::App &app, CompileCommand &command) {
   CLI::App *sub = app.add_subcommand("compile", "Compile a model into a kernel plan");
@@ -67,7 +75,10 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
   sub->add_flag("--ignore-eos", command.generate.ignoreEos, "go on after the end-of-text token");
   sub->add_option("--overflow", command.overflow, "past the context: error, stop or slide")
       ->check(CLI::IsMember({"error", "stop", "slide"}))->capture_default_str();
-  sub->add_option("--device", command.device, "auto or cpu")->check(CLI::IsMember({"auto", "cpu"}))->capture_default_str();
+  sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")
+      ->check(isDevice)->capture_default_str();
+  sub->add_option("--check", command.check, "reference: compare every step of the plan with the reference executor")
+      ->check(CLI::IsMember({"reference"}));
   sub->add_flag("--logits", command.wantLogits, "with --json: the logits that chose each token");
   sub->add_flag("--json", command.json, "one JSON object a sequence");
   sub->add_flag("--no-echo", command.noEcho, "print the new text only");
@@ -92,7 +103,8 @@ CLI::App *addEval(CLI::App &app, EvalCommand &command) {
   sub->add_option("--text", command.text, "file to score; - is standard input")->required();
   sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")->capture_default_str();
   sub->add_option("--stride", command.stride, "tokens between windows; 0: the window")->capture_default_str();
-  sub->add_option("--device", command.device, "auto or cpu")->check(CLI::IsMember({"auto", "cpu"}))->capture_default_str();
+  sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")
+      ->check(isDevice)->capture_default_str();
   sub->add_flag("--json", command.json, "a JSON object");
   sub->add_flag("--quiet", command.quiet, "no progress");
   return sub;

@@ -11,6 +11,8 @@ struct PromptOptions {
   std::vector<std::string> texts;  ///< --prompt
   std::vector<std::string> files;  ///< --prompt-file; - is standard input
   std::vector<std::string> tokens; ///< --tokens: lists of ids; - is standard input
+
+  int64_t count() const { return static_cast<int64_t>(std::max<size_t>(1, texts.size() + files.size() + tokens.size())); }
 };
 
 struct CompileCommand {
@@ -45,6 +47,7 @@ struct RunCommand {
   GenerateOptions generate;
   std::string overflow = "error";
   std::string device = "auto";
+  std::string check;
   bool wantLogits = false;
   bool json = false;
   bool quiet = false;

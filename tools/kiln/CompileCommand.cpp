@@ -4,6 +4,7 @@
 #include "codegen/CompilePlan.h"
 #include "driver/Compile.h"
 #include "ir/Printer.h"
+#include "nvrtc/CubinCompiler.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
 
@@ -15,17 +16,6 @@ Stage parseStage(StringRef name) {
   static const std::map<StringRef, Stage> stages = {{"graph", Stage::Graph}, {"fused", Stage::Fused}, {"plan", Stage::Plan},
                                                     {"cuda", Stage::Cuda},   {"cubin", Stage::Cubin}};
   return stages.find(name)->second;
-}
-
-/// $KILN_CACHE, or kiln/ in the user's cache folder.
-std::string cacheDirectory() {
-  if (auto given = llvm::sys::Process::GetEnv("KILN_CACHE"))
-    return *given;
-  SmallString<128> path;
-  if (!llvm::sys::path::cache_directory(path))
-    return "";
-  llvm::sys::path::append(path, "kiln");
-  return path.str().str();
 }
 
 std::string megabytes(const Expr &bytes, const DimBinding &dims) {
@@ -107,7 +97,7 @@ Error run(const CompileCommand &command) {
     ProgressLine progress(command.quiet);
     CubinOptions cubinOptions;
     cubinOptions.targets = command.targets;
-    cubinOptions.cacheDirectory = command.noCache ? "" : cacheDirectory();
+    cubinOptions.cacheDirectory = command.noCache ? "" : defaultCacheDirectory();
     cubinOptions.progress = [&](size_t done, size_t all, StringRef what) { progress.show(done, all, what); };
     auto compiled = compileCubins(generated, cubinOptions);
     if (!compiled)

@@ -1,8 +1,8 @@
 #include "Commands.h"
 
 #include "codegen/Generate.h"
-#include "codegen/Nvrtc.h"
-#include "codegen/TemplateFiles.h"
+#include "nvrtc/Nvrtc.h"
+#include "templates/TemplateFiles.h"
 #include "plan/Plan.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"

@@ -1,14 +1,14 @@
 #include "Commands.h"
+#include "Engine.h"
 #include "Input.h"
 #include "ProgressLine.h"
-#include "ReferenceModel.h"
 
 #include "support/Diagnostic.h"
 
 namespace kiln {
 
 Error run(const EvalCommand &command) {
-  Expected<ModelSource> source = openModel(command.model, command.weights);
+  Expected<ModelSource> source = openModel(command.model, command.weights, 1);
   if (!source)
     return source.takeError();
   if (!source->tokenizer)
@@ -25,8 +25,10 @@ Error run(const EvalCommand &command) {
   options.onWindow = [&](int64_t window, int64_t count, const PerplexityResult &sofar) {
     progress.show(window, count, formatv("perplexity {0:F4}", sofar.perplexity()).str());
   };
-  ReferenceModel model(*source);
-  Expected<PerplexityResult> result = evaluatePerplexity(model, ids, options);
+  auto engine = openEngine(*source, {command.device, 1, {"score"}, false});
+  if (!engine)
+    return engine.takeError();
+  Expected<PerplexityResult> result = evaluatePerplexity((*engine)->scorer(), ids, options);
   if (!result)
     return result.takeError();
   progress.finish();

@@ -14,9 +14,10 @@ namespace fs = llvm::sys::fs;
 
 static bool isPlan(StringRef path) { return fs::exists(path + "/plan.toml"); }
 
-static Expected<std::unique_ptr<Module>> openModule(StringRef model, SourceManager &sources) {
+static Expected<std::unique_ptr<Module>> openModule(StringRef model, const CompileOptions &options,
+                                                    SourceManager &sources) {
   if (!isPlan(model))
-    return compileToStage(model, Stage::Fused, CompileOptions(), sources);
+    return compileToStage(model, Stage::Fused, options, sources);
   if (Expected<Plan> plan = readPlan(model); !plan)
     return plan.takeError();
   Expected<const SourceFile *> file = sources.open((model + "/ir/fused.kiln").str());
@@ -52,10 +53,14 @@ static bool hasVocabulary(StringRef directory) {
                       [&](StringRef name) { return fs::exists(directory + "/" + name); });
 }
 
-Expected<ModelSource> openModel(StringRef model, const WeightOptions &options) {
+Expected<ModelSource> openModel(StringRef model, const WeightOptions &options, int64_t batch) {
   ModelSource source;
+  // Kernels for few rows are made for the bound; powers of two keep the number of different plans small.
+  source.compileOptions.build.maxBatch = static_cast<int64_t>(llvm::PowerOf2Ceil(batch));
   source.sources = std::make_unique<SourceManager>();
-  auto module = openModule(model, *source.sources);
+  source.modelPath = model.str();
+  source.planDirectory = isPlan(model) ? model.str() : "";
+  auto module = openModule(model, source.compileOptions, *source.sources);
   if (!module)
     return module.takeError();
   source.module = std::move(*module);

@@ -3,7 +3,7 @@
 
 #include "CommandLine.h"
 
-#include "ir/IR.h"
+#include "driver/Compile.h"
 #include "runtime/Tokenizer.h"
 #include "runtime/WeightSource.h"
 
@@ -16,10 +16,14 @@ struct ModelSource {
   std::shared_ptr<const WeightSource> weights;
   std::optional<Tokenizer> tokenizer; ///< none where there is no vocabulary
   std::string tokenizerDirectory;     ///< where one was looked for
+
+  std::string modelPath;         ///< as the user named it
+  std::string planDirectory;     ///< empty unless the user named a plan
+  CompileOptions compileOptions; ///< of the module
 };
 
-/// Opens a plan (its IR), a .toml or a model directory, its weights and its vocabulary. Error: what these report; no
-/// weights to be found; a vocabulary that is larger than the model's.
-Expected<ModelSource> openModel(StringRef model, const WeightOptions &options);
+/// Opens a plan (its IR), a .toml or a model directory, its weights and its vocabulary. A model is compiled for `batch`
+/// sequences at once. Error: what these report; no weights to be found; a vocabulary that is larger than the model's.
+Expected<ModelSource> openModel(StringRef model, const WeightOptions &options, int64_t batch);
 
 } // namespace kiln

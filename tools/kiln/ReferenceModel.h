@@ -28,6 +28,9 @@ public:
   Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;
   Expected<std::vector<std::vector<double>>> score(ArrayRef<ScoreWindow> windows) override;
 
+  /// A weight, packed as its recipe says but in f32; kept after the first use.
+  Expected<Tensor<float>> loadWeight(const Value &weight);
+
 private:
   struct Row {
     std::unique_ptr<Evaluator<float>> evaluator;
@@ -36,7 +39,6 @@ private:
 
   int64_t attribute(StringRef name) const { return source.module->attributes.find(name)->second.asInt(); }
   std::unique_ptr<Evaluator<float>> makeEvaluator();
-  Expected<Tensor<float>> loadWeight(const Value &weight);
 
   const ModelSource &source;
   DenseMap<const Value *, Tensor<float>> weights;

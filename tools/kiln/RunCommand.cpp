@@ -1,6 +1,6 @@
 #include "Commands.h"
+#include "Engine.h"
 #include "Input.h"
-#include "ReferenceModel.h"
 
 #include <numeric>
 
@@ -84,7 +84,7 @@ std::string shown(const Tokenizer *tokenizer, ArrayRef<int32_t> ids) {
 } // namespace
 
 Error run(const RunCommand &command) {
-  Expected<ModelSource> source = openModel(command.model, command.weights);
+  Expected<ModelSource> source = openModel(command.model, command.weights, command.prompts.count());
   if (!source)
     return source.takeError();
   const Tokenizer *tokenizer = source->tokenizer ? &*source->tokenizer : nullptr;
@@ -110,8 +110,11 @@ Error run(const RunCommand &command) {
       llvm::outs().flush();
     };
 
-  ReferenceModel model(*source);
-  Expected<std::vector<Generation>> generations = generate(model, tokenizer, *prompts, options);
+  auto engine = openEngine(*source, {command.device, static_cast<int64_t>(prompts->size()), {"prefill", "decode"},
+                                     command.check == "reference"});
+  if (!engine)
+    return engine.takeError();
+  Expected<std::vector<Generation>> generations = generate((*engine)->model(), tokenizer, *prompts, options);
   if (!generations)
     return generations.takeError();
   for (const Generation &generation : *generations) {
@@ -126,6 +129,8 @@ Error run(const RunCommand &command) {
   llvm::outs().flush();
   if (!command.quiet && !command.json)
     printSummary(*generations);
+  if (!command.quiet && !command.check.empty())
+    llvm::errs() << (*engine)->stepsChecked() << " steps agree with the reference executor\n";
   return Error::success();
 }
 

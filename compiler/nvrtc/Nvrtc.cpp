@@ -1,4 +1,4 @@
-#include "codegen/Nvrtc.h"
+#include "nvrtc/Nvrtc.h"
 
 #include "support/Diagnostic.h"
 

@@ -1,0 +1,33 @@
+//===- CubinCompiler.h - NVRTC behind a cache -------------------------------===//
+#pragma once
+
+#include "nvrtc/Nvrtc.h"
+
+namespace kiln {
+
+/// Compiles generated sources against the program's own templates and keeps the results by the hash of everything that
+/// goes in: the compiler's and NVRTC's versions, every template, the target and the source. Several processes may share
+/// a cache: entries are written whole or not at all.
+class CubinCompiler {
+public:
+  /// `cacheDirectory`: made if it is missing; empty: no cache. Error: no NVRTC, or a cache that cannot be made.
+  static Expected<CubinCompiler> create(StringRef cacheDirectory);
+
+  /// `name` is the kernel's; the source appears in line information as kernels/NAME.cu. The PTX is empty when the
+  /// cubin comes from the cache. Error: what NVRTC says of the source.
+  Expected<CompiledKernel> compile(StringRef name, StringRef source, StringRef target) const;
+
+  std::string nvrtcVersion() const { return nvrtc->version(); }
+
+private:
+  CubinCompiler(const Nvrtc &nvrtc, StringRef cacheDirectory);
+
+  const Nvrtc *nvrtc;
+  std::string cacheDirectory;
+  std::string commonHash; ///< of what is the same for all kernels
+};
+
+/// $KILN_CACHE, or kiln/ in the user's cache folder; empty if there is none.
+std::string defaultCacheDirectory();
+
+} // namespace kiln

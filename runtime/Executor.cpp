@@ -1,0 +1,285 @@
+#include "runtime/Executor.h"
+
+#include "runtime/PackWeight.h"
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+Expected<std::unique_ptr<Executor>> Executor::create(Device &device, Plan plan, StringRef directory,
+                                                     const WeightSource &weights, const Options &options) {
+  std::unique_ptr<Executor> executor(new Executor(device, std::move(plan), options));
+  if (Error error = executor->checkOptions())
+    return error;
+  if (Error error = executor->loadKernels(directory))
+    return error;
+  if (Error error = executor->allocateMemory())
+    return error;
+  if (Error error = executor->loadWeights(weights))
+    return error;
+  return executor;
+}
+
+//===----------------------------------------------------------------------===//
+// Loading
+//===----------------------------------------------------------------------===//
+
+Error Executor::checkOptions() const {
+  for (const PlanDim &dim : thePlan.dims) {
+    int64_t wanted = dim.name == "B" ? capacity.batch : dim.name == "T" ? capacity.tokens : dim.max;
+    if (wanted < dim.min || wanted > dim.max)
+      return makeError("the plan runs " + dim.name + " from " + Twine(dim.min) + " to " + Twine(dim.max) + ", got " +
+                       Twine(wanted) + (dim.name == "B" ? "; compile with a larger --max-batch" : ""));
+  }
+  for (const std::string &name : capacity.functions)
+    if (!thePlan.findFunction(name))
+      return makeError("the plan has no function @" + name);
+  return Error::success();
+}
+
+Error Executor::loadKernels(StringRef directory) {
+  auto loaded = theDevice.loadKernels(thePlan, directory);
+  if (!loaded)
+    return loaded.takeError();
+  for (auto [kernel, device] : llvm::zip(thePlan.kernels, *loaded))
+    kernels[kernel.name] = std::move(device);
+  return Error::success();
+}
+
+bool Executor::isWanted(const PlanFunction &function) const {
+  return llvm::is_contained(capacity.functions, function.name);
+}
+
+Error Executor::loadWeights(const WeightSource &source) {
+  for (const PlanWeight &weight : thePlan.weights) {
+    Expected<TensorView> tensor = source.tensor(weight.recipe.source, weight.recipe.sourceShape);
+    if (!tensor)
+      return tensor.takeError();
+    Expected<int64_t> bytes = packedSize(weight.recipe);
+    if (!bytes)
+      return bytes.takeError();
+    std::vector<uint8_t> packed(*bytes);
+    if (Error error = packWeight(weight.recipe, *tensor, packed))
+      return error;
+    auto memory = DeviceMemory::allocate(theDevice, *bytes, "weight " + weight.name);
+    if (!memory)
+      return memory.takeError();
+    if (Error error = theDevice.upload(memory->address(), packed.data(), *bytes))
+      return error;
+    weights[weight.name] = std::move(*memory);
+  }
+  return theDevice.synchronize();
+}
+
+DimBinding Executor::largestDims() const {
+  DimBinding dims;
+  for (const PlanDim &dim : thePlan.dims)
+    dims[dim.name] = dim.name == "B" ? capacity.batch : dim.name == "T" ? capacity.tokens : dim.max;
+  return dims;
+}
+
+Error Executor::allocateMemory() {
+  DimBinding dims = largestDims();
+  auto allocate = [&](DeviceMemory &memory, const Expr &size, StringRef what) -> Error {
+    Expected<int64_t> bytes = size.evaluate(dims);
+    if (!bytes)
+      return bytes.takeError();
+    auto allocated = DeviceMemory::allocate(theDevice, std::max<int64_t>(*bytes, 1), what);
+    if (!allocated)
+      return allocated.takeError();
+    memory = std::move(*allocated);
+    return Error::success();
+  };
+  for (const PlanTensor &state : thePlan.states)
+    if (Error error = allocate(states[state.name], state.bytes(), "state " + state.name))
+      return error;
+  Expr arenaBytes(0), counterCount(0);
+  for (const PlanFunction &function : thePlan.functions) {
+    if (!isWanted(function))
+      continue;
+    arenaBytes = max(arenaBytes, function.arena);
+    for (const PlanStep &step : function.steps)
+      counterCount = max(counterCount, step.counters);
+    for (const PlanTensor &argument : function.arguments)
+      if (Error error = allocate(arguments[function.name + "/" + argument.name], argument.bytes(), "argument " + argument.name))
+        return error;
+  }
+  if (Error error = allocate(arena, arenaBytes, "arena"))
+    return error;
+  if (Error error = allocate(counters, Expr(4) * counterCount, "counters"))
+    return error;
+  // Kernels leave their counters at zero, as they must find them.
+  return theDevice.clear(counters.address(), counters.bytes());
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+/// Where everything that the function's steps name lies in this call.
+Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::place(const PlanFunction &function,
+                                                                                  const Call &call) const {
+  std::map<std::string, Placement, std::less<>> placed;
+  auto add = [&](const PlanTensor &tensor, char *address) -> Error {
+    Expected<int64_t> bytes = tensor.bytes().evaluate(call.dims);
+    if (!bytes)
+      return bytes.takeError();
+    placed[tensor.name] = {address, tensor.dtype, *bytes / dtypeSize(tensor.dtype)};
+    return Error::success();
+  };
+  for (const PlanWeight &weight : thePlan.weights) {
+    const DeviceMemory &memory = weights.find(weight.name)->second;
+    placed[weight.name] = {memory.address(), weight.recipe.dtype, memory.bytes() / dtypeSize(weight.recipe.dtype)};
+  }
+  for (const PlanTensor &state : thePlan.states) {
+    // A sequence's share of a state is what the state has for each B.
+    DimBinding one = call.dims;
+    one["B"] = 1;
+    Expected<int64_t> rowBytes = state.bytes().evaluate(one);
+    if (!rowBytes)
+      return rowBytes.takeError();
+    if (Error error = add(state, states.find(state.name)->second.address() + call.firstRow * *rowBytes))
+      return error;
+  }
+  for (const PlanTensor &argument : function.arguments)
+    if (Error error = add(argument, arguments.find(function.name + "/" + argument.name)->second.address()))
+      return error;
+  for (const PlanBuffer &buffer : function.buffers) {
+    Expected<int64_t> offset = buffer.offset.evaluate(call.dims);
+    if (!offset)
+      return offset.takeError();
+    if (Error error = add(buffer.tensor, arena.address() + *offset))
+      return error;
+  }
+  return placed;
+}
+
+Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &function, const Call &call) const {
+  auto placed = place(function, call);
+  if (!placed)
+    return placed.takeError();
+  std::vector<KernelLaunch> launches;
+  for (const PlanStep &step : function.steps) {
+    KernelLaunch &launch = launches.emplace_back();
+    launch.kernel = kernels.find(step.kernel)->second.get();
+    launch.step = &step;
+    launch.threads = static_cast<uint32_t>(step.threads);
+    launch.dynamicShared = static_cast<uint32_t>(step.dynamicShared);
+    for (auto [extent, expr] : llvm::zip(launch.grid, step.grid)) {
+      Expected<int64_t> value = expr.evaluate(call.dims);
+      if (!value)
+        return value.takeError();
+      if (*value < 1 || *value > INT32_MAX)
+        return makeError("step '" + step.kernel + "': a grid of " + Twine(*value) + " blocks cannot be launched");
+      extent = static_cast<uint32_t>(*value);
+    }
+    for (StringRef name : step.arguments) {
+      if (name.consume_front("%")) {
+        launch.arguments.push_back(reinterpret_cast<uint64_t>(placed->find(name)->second.address));
+      } else if (name == "@workspace") {
+        Expected<int64_t> offset = step.workspace->evaluate(call.dims);
+        if (!offset)
+          return offset.takeError();
+        launch.arguments.push_back(reinterpret_cast<uint64_t>(arena.address() + *offset));
+      } else if (name == "@counters") {
+        launch.arguments.push_back(reinterpret_cast<uint64_t>(counters.address()));
+      } else {
+        launch.arguments.push_back(static_cast<uint64_t>(call.dims.find(name)->second));
+      }
+    }
+  }
+  return launches;
+}
+
+Error Executor::uploadArguments(const PlanFunction &function, const Call &call) {
+  for (const PlanTensor &argument : function.arguments) {
+    auto given = llvm::find_if(call.arguments, [&](const auto &entry) { return entry.first == argument.name; });
+    Expected<int64_t> bytes = argument.bytes().evaluate(call.dims);
+    if (!bytes)
+      return bytes.takeError();
+    if (given == call.arguments.end() || static_cast<int64_t>(given->second.size()) * 4 != *bytes)
+      return makeError("@" + function.name + ": argument %" + argument.name + ": expected " + Twine(*bytes / 4) + " elements");
+    DeviceMemory &memory = arguments.find(function.name + "/" + argument.name)->second;
+    if (Error error = theDevice.upload(memory.address(), given->second.data(), *bytes))
+      return error;
+  }
+  return Error::success();
+}
+
+Error Executor::enqueue(const Call &call) {
+  const PlanFunction *function = thePlan.findFunction(call.function);
+  if (!function)
+    return makeError("the plan has no function @" + call.function);
+  assert(isWanted(*function) && "the function was not named when the executor was made");
+  for (const auto &[name, value] : call.dims) {
+    int64_t most = largestDims().find(name)->second;
+    if (value < 1 || value > most)
+      return makeError("@" + call.function + ": expected " + name + " from 1 to " + Twine(most) + ", got " + Twine(value));
+  }
+  if (Error error = uploadArguments(*function, call))
+    return error;
+  auto placed = place(*function, call);
+  if (!placed)
+    return placed.takeError();
+  lastPlacement = std::move(*placed);
+
+  if (observer)
+    return runObserved(*function, call);
+  std::unique_ptr<DeviceGraph> &graph = graphs[{function->name, call.dims, call.firstRow}];
+  if (!graph) {
+    auto launches = resolve(*function, call);
+    if (!launches)
+      return launches.takeError();
+    auto made = theDevice.makeGraph(std::move(*launches));
+    if (!made)
+      return made.takeError();
+    graph = std::move(*made);
+  }
+  return theDevice.run(*graph);
+}
+
+Error Executor::runObserved(const PlanFunction &function, const Call &call) {
+  auto launches = resolve(function, call);
+  if (!launches)
+    return launches.takeError();
+  if (Error error = observer->onCall(call))
+    return error;
+  for (const auto &[i, launch] : llvm::enumerate(*launches)) {
+    if (Error error = theDevice.launch(launch))
+      return error;
+    if (Error error = theDevice.synchronize())
+      return error;
+    if (Error error = observer->onStep(function, i))
+      return error;
+  }
+  return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+Error Executor::download(StringRef name, int64_t element, MutableArrayRef<float> elements) {
+  auto it = lastPlacement.find(name);
+  if (it == lastPlacement.end())
+    return makeError("the last call has no tensor '" + name + "'");
+  const Placement &place = it->second;
+  int64_t count = static_cast<int64_t>(elements.size()), size = dtypeSize(place.dtype);
+  assert(element + count <= place.elements && "download past the end of a tensor");
+  if (place.dtype == DType::F32)
+    return theDevice.download(elements.data(), place.address + element * size, count * size);
+  std::vector<uint16_t> bits(count * size / 2);
+  if (Error error = theDevice.download(bits.data(), place.address + element * size, count * size))
+    return error;
+  for (int64_t i = 0; i < count; ++i)
+    elements[i] = place.dtype == DType::BF16  ? fromBF16(bits[i])
+                  : place.dtype == DType::F16 ? fromF16(bits[i])
+                                              : static_cast<float>(reinterpret_cast<const int32_t *>(bits.data())[i]);
+  return Error::success();
+}
+
+std::optional<int64_t> Executor::elementCount(StringRef name) const {
+  auto it = lastPlacement.find(name);
+  return it == lastPlacement.end() ? std::nullopt : std::optional(it->second.elements);
+}
+
+} // namespace kiln

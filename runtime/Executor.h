@@ -1,0 +1,93 @@
+//===- Executor.h - runs a plan on a device ---------------------------------===//
+#pragma once
+
+#include "runtime/Device.h"
+#include "runtime/WeightSource.h"
+
+namespace kiln {
+
+/// A plan on a device: its kernels, packed weights, arena, states and arguments. Memory is allocated when the executor
+/// is made; running allocates nothing.
+class Executor {
+public:
+  struct Options {
+    int64_t batch = 1;  ///< most sequences at once: caches and arena are this large
+    int64_t tokens = 1; ///< most tokens a sequence in one call
+    std::vector<std::string> functions; ///< that will be called; only they get memory
+  };
+
+  /// Loads the plan's kernels and weights. `device` must outlive the executor. Error: dims past the plan's bounds, a
+  /// missing or misshapen weight, and what the device reports.
+  static Expected<std::unique_ptr<Executor>> create(Device &device, Plan plan, StringRef directory,
+                                                    const WeightSource &weights, const Options &options);
+
+  const Plan &plan() const { return thePlan; }
+  const Options &options() const { return capacity; }
+  Device &device() const { return theDevice; }
+
+  /// One call of a function: dims within the options, and for each argument its elements.
+  struct Call {
+    StringRef function;
+    DimBinding dims;
+    std::vector<std::pair<StringRef, ArrayRef<int32_t>>> arguments;
+    /// States start at this sequence, so that a call can work on rows firstRow .. firstRow + B of a batch.
+    int64_t firstRow = 0;
+  };
+
+  /// Uploads the arguments and enqueues the function's steps. The result stays in the arena until the next call.
+  Error enqueue(const Call &call);
+
+  /// Before the first step of a call, and after each step, which has finished then. For checks and profiles: calls are
+  /// then launched step by step instead of as a graph.
+  struct Observer {
+    std::function<Error(const Call &)> onCall;
+    std::function<Error(const PlanFunction &, size_t step)> onStep;
+  };
+  void setObserver(Observer chosen) { observer = std::move(chosen); }
+
+  /// Waits, and copies a buffer, argument or state of the function that ran last. `element` and `count` select.
+  Error download(StringRef name, int64_t element, MutableArrayRef<float> elements);
+
+  /// Number of elements of a tensor in the call that ran last; nothing if it has none of that name.
+  std::optional<int64_t> elementCount(StringRef name) const;
+
+private:
+  struct Placement {
+    char *address = nullptr;
+    DType dtype = DType::F32;
+    int64_t elements = 0;
+  };
+  struct GraphKey {
+    std::string function;
+    DimBinding dims;
+    int64_t firstRow;
+    auto operator<=>(const GraphKey &) const = default;
+  };
+
+  Executor(Device &device, Plan plan, const Options &options)
+      : theDevice(device), thePlan(std::move(plan)), capacity(options) {}
+
+  Error checkOptions() const;
+  bool isWanted(const PlanFunction &function) const;
+  Error loadKernels(StringRef directory);
+  Error loadWeights(const WeightSource &source);
+  Error allocateMemory();
+  DimBinding largestDims() const;
+  Expected<std::map<std::string, Placement, std::less<>>> place(const PlanFunction &function, const Call &call) const;
+  Expected<std::vector<KernelLaunch>> resolve(const PlanFunction &function, const Call &call) const;
+  Error uploadArguments(const PlanFunction &function, const Call &call);
+  Error runObserved(const PlanFunction &function, const Call &call);
+
+  Device &theDevice;
+  Plan thePlan;
+  Options capacity;
+  std::map<std::string, std::unique_ptr<DeviceKernel>, std::less<>> kernels;
+  std::map<std::string, DeviceMemory, std::less<>> weights, states;
+  std::map<std::string, DeviceMemory, std::less<>> arguments; ///< by FUNCTION/NAME
+  DeviceMemory arena, counters;
+  std::map<GraphKey, std::unique_ptr<DeviceGraph>> graphs;
+  std::map<std::string, Placement, std::less<>> lastPlacement; ///< of the call that ran last
+  std::optional<Observer> observer;
+};
+
+} // namespace kiln

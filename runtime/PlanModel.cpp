@@ -1,0 +1,91 @@
+#include "runtime/PlanModel.h"
+
+namespace kiln {
+
+/// Copies row `row` of the function's one result.
+Error PlanModel::downloadLogits(StringRef function, int64_t row, std::vector<float> &logits) {
+  logits.resize(vocabSize());
+  StringRef result = executor.plan().findFunction(function)->results.front();
+  return executor.download(result, row * vocabSize(), logits);
+}
+
+Error PlanModel::prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) {
+  lengths.resize(prompts.size());
+  // A call works on neighbouring rows; rows that keep what they hold split the batch.
+  for (size_t first = 0; first < prompts.size();) {
+    size_t end = first;
+    while (end < prompts.size() && !prompts[end].empty())
+      ++end;
+    if (end > first)
+      if (Error error = prefillRows(first, prompts.slice(first, end - first), logits.slice(first, end - first)))
+        return error;
+    first = end + 1;
+  }
+  return Error::success();
+}
+
+Error PlanModel::prefillRows(size_t firstRow, ArrayRef<std::vector<int32_t>> prompts,
+                             MutableArrayRef<std::vector<float>> logits) {
+  size_t longest = 0;
+  std::vector<int32_t> counts;
+  for (const std::vector<int32_t> &prompt : prompts) {
+    longest = std::max(longest, prompt.size());
+    counts.push_back(static_cast<int32_t>(prompt.size()));
+  }
+  // Padding stands behind a prompt: causal attention keeps it from the rows before it, and decoding writes over it.
+  std::vector<int32_t> tokens(prompts.size() * longest, 0);
+  for (const auto &[i, prompt] : llvm::enumerate(prompts))
+    llvm::copy(prompt, tokens.begin() + static_cast<ptrdiff_t>(i * longest));
+  Executor::Call call{"prefill",
+                      {{"B", static_cast<int64_t>(prompts.size())}, {"T", static_cast<int64_t>(longest)}},
+                      {{"tokens", tokens}, {"lengths", counts}},
+                      static_cast<int64_t>(firstRow)};
+  if (Error error = executor.enqueue(call))
+    return error;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    lengths[firstRow + i] = counts[i];
+    if (Error error = downloadLogits("prefill", static_cast<int64_t>(i), logits[i]))
+      return error;
+  }
+  return Error::success();
+}
+
+Error PlanModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) {
+  // An idle row steps along with token 0 at its next position, where the next real token will write over it. A row
+  // that is full has no next position, and no next token either: its last entry may go.
+  std::vector<int32_t> ids(tokens), positions(lengths);
+  for (auto [id, position] : llvm::zip(ids, positions)) {
+    id = std::max(id, 0);
+    position = std::min<int32_t>(position, static_cast<int32_t>(executor.plan().model.context) - 1);
+  }
+  Executor::Call call{"decode", {{"B", static_cast<int64_t>(tokens.size())}, {"T", 1}}, {{"tokens", ids}, {"positions", positions}}};
+  if (Error error = executor.enqueue(call))
+    return error;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] == idleRow)
+      continue;
+    ++lengths[i];
+    if (Error error = downloadLogits("decode", static_cast<int64_t>(i), logits[i]))
+      return error;
+  }
+  return Error::success();
+}
+
+Expected<std::vector<std::vector<double>>> PlanModel::score(ArrayRef<ScoreWindow> windows) {
+  std::vector<std::vector<double>> all;
+  std::vector<float> row;
+  for (const ScoreWindow &window : windows) {
+    Executor::Call call{"score", {{"B", 1}, {"T", static_cast<int64_t>(window.inputs.size())}}, {{"tokens", window.inputs}}};
+    if (Error error = executor.enqueue(call))
+      return error;
+    std::vector<double> &scores = all.emplace_back();
+    for (size_t i = window.firstScored; i < window.targets.size(); ++i) {
+      if (Error error = downloadLogits("score", static_cast<int64_t>(i), row))
+        return error;
+      scores.push_back(negativeLogLikelihood(row, window.targets[i]));
+    }
+  }
+  return all;
+}
+
+} // namespace kiln

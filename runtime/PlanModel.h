@@ -1,0 +1,31 @@
+//===- PlanModel.h - generation and scoring with a plan ---------------------===//
+#pragma once
+
+#include "runtime/Executor.h"
+#include "runtime/LanguageModel.h"
+#include "runtime/Perplexity.h"
+
+namespace kiln {
+
+/// Runs @prefill, @decode and @score of an executor's plan. The executor must outlive the model.
+class PlanModel : public LanguageModel, public Scorer {
+public:
+  explicit PlanModel(Executor &executor) : executor(executor) {}
+
+  int64_t vocabSize() const override { return executor.plan().model.vocabulary; }
+  int64_t contextLength() const override { return executor.plan().model.context; }
+  int64_t maxBatch() const override { return executor.options().batch; }
+
+  Error prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) override;
+  Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;
+  Expected<std::vector<std::vector<double>>> score(ArrayRef<ScoreWindow> windows) override;
+
+private:
+  Error prefillRows(size_t firstRow, ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits);
+  Error downloadLogits(StringRef function, int64_t row, std::vector<float> &logits);
+
+  Executor &executor;
+  std::vector<int32_t> lengths; ///< tokens that each row holds
+};
+
+} // namespace kiln

@@ -1,0 +1,123 @@
+#include "runtime/emulated/EmulatedDevice.h"
+
+#include "support/Diagnostic.h"
+#include "support/File.h"
+#include "templates/TemplateFiles.h"
+
+namespace kiln {
+
+namespace {
+
+struct EmulatedDeviceKernel : DeviceKernel {
+  std::unique_ptr<KernelLibrary> library;
+  const EmulatedKernel *kernel = nullptr;
+};
+
+struct EmulatedGraph : DeviceGraph {
+  std::vector<KernelLaunch> launches;
+};
+
+/// The program's own templates as files, for the host compiler: written once under a name made of their contents.
+Expected<std::string> materialiseTemplates(StringRef cacheDirectory) {
+  std::string all;
+  for (const EmbeddedFile &file : templateFiles())
+    all += (file.name + "\n" + file.text + "\n").str();
+  std::string directory = (cacheDirectory + "/templates-" + sha256Hex(all).substr(0, 16)).str();
+  if (llvm::sys::fs::is_directory(directory))
+    return directory;
+  Expected<StagedDirectory> stage = StagedDirectory::create(directory);
+  if (!stage)
+    return stage.takeError();
+  for (const EmbeddedFile &file : templateFiles())
+    if (Error error = stage->write(file.name, file.text))
+      return error;
+  if (Error error = stage->commit()) {
+    // Another process was quicker, with the same files.
+    if (!llvm::sys::fs::is_directory(directory))
+      return error;
+    llvm::consumeError(std::move(error));
+  }
+  return directory;
+}
+
+} // namespace
+
+Expected<std::unique_ptr<EmulatedDevice>> EmulatedDevice::create(const Options &options) {
+  Expected<std::string> templates = materialiseTemplates(options.cacheDirectory);
+  if (!templates)
+    return templates.takeError();
+  Expected<HostKernelCompiler> compiler =
+      HostKernelCompiler::create({*templates, options.cacheDirectory + "/emulated", "", options.checkAccesses});
+  if (!compiler)
+    return compiler.takeError();
+  return std::unique_ptr<EmulatedDevice>(new EmulatedDevice(std::move(*compiler), options.launch));
+}
+
+Expected<void *> EmulatedDevice::allocate(int64_t bytes, StringRef what) { return memory.allocate(bytes, what); }
+
+void EmulatedDevice::free(void *address) { memory.free(address); }
+
+Error EmulatedDevice::upload(void *target, const void *source, int64_t bytes) {
+  std::memcpy(target, source, bytes);
+  return Error::success();
+}
+
+Error EmulatedDevice::clear(void *target, int64_t bytes) {
+  std::memset(target, 0, bytes);
+  return Error::success();
+}
+
+Error EmulatedDevice::download(void *target, const void *source, int64_t bytes) {
+  std::memcpy(target, source, bytes);
+  return Error::success();
+}
+
+Expected<std::vector<std::unique_ptr<DeviceKernel>>> EmulatedDevice::loadKernels(const Plan &plan,
+                                                                                 StringRef directory) {
+  std::vector<std::unique_ptr<DeviceKernel>> kernels(plan.kernels.size());
+  std::vector<std::optional<std::vector<Diagnostic>>> failures(plan.kernels.size());
+  llvm::parallelFor(0, plan.kernels.size(), [&](size_t i) {
+    const std::string &name = plan.kernels[i].name;
+    std::string path = (directory + "/kernels/" + name + ".cu").str();
+    Expected<std::string> source = readFile(path);
+    auto library = source ? compiler.compile(path, *source, {name}) : source.takeError();
+    if (!library) {
+      failures[i] = takeDiagnostics(library.takeError());
+      return;
+    }
+    auto kernel = std::make_unique<EmulatedDeviceKernel>();
+    kernel->kernel = &(*library)->kernel(name);
+    kernel->library = std::move(*library);
+    kernels[i] = std::move(kernel);
+  });
+  for (auto &failure : failures)
+    if (failure)
+      return llvm::make_error<DiagnosticError>(std::move(*failure));
+  return kernels;
+}
+
+Error EmulatedDevice::launch(const KernelLaunch &launch) {
+  const EmulatedKernel &kernel = *static_cast<const EmulatedDeviceKernel *>(launch.kernel)->kernel;
+  // An int is read from the low half of its word.
+  std::vector<uint64_t> words = launch.arguments;
+  std::vector<void *> pointers;
+  for (uint64_t &word : words)
+    pointers.push_back(&word);
+  return launcher.launch(kernel, {launch.grid[0], launch.grid[1], launch.grid[2]}, {launch.threads, 1, 1},
+                         launch.dynamicShared, pointers, options);
+}
+
+Expected<std::unique_ptr<DeviceGraph>> EmulatedDevice::makeGraph(std::vector<KernelLaunch> launches) {
+  auto graph = std::make_unique<EmulatedGraph>();
+  graph->launches = std::move(launches);
+  return graph;
+}
+
+Error EmulatedDevice::run(DeviceGraph &graph) {
+  for (const KernelLaunch &step : static_cast<EmulatedGraph &>(graph).launches)
+    if (Error error = launch(step))
+      return error;
+  return Error::success();
+}
+
+} // namespace kiln

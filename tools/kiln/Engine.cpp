@@ -1,0 +1,118 @@
+#include "Engine.h"
+#include "ReferenceModel.h"
+#include "StepChecker.h"
+
+#include "codegen/CompilePlan.h"
+#include "ir/Printer.h"
+#include "nvrtc/CubinCompiler.h"
+#include "passes/Pipeline.h"
+#include "runtime/PlanModel.h"
+#include "runtime/cuda/CudaDevice.h"
+#include "runtime/emulated/EmulatedDevice.h"
+#include "support/Diagnostic.h"
+#include "support/File.h"
+
+namespace kiln {
+
+namespace {
+
+class ReferenceEngine : public Engine {
+public:
+  explicit ReferenceEngine(const ModelSource &source) : reference(source) {}
+  LanguageModel &model() override { return reference; }
+  Scorer &scorer() override { return reference; }
+
+private:
+  ReferenceModel reference;
+};
+
+class PlanEngine : public Engine {
+public:
+  PlanEngine(std::unique_ptr<Device> device, std::unique_ptr<Executor> executor)
+      : device(std::move(device)), executor(std::move(executor)), planModel(*this->executor) {}
+
+  /// Compares every step from here on with the reference executor.
+  void check(const ModelSource &source) {
+    reference.emplace(source);
+    checker.emplace(*source.module, [this](const Value &weight) { return reference->loadWeight(weight); }, *executor);
+    checker->attach();
+  }
+  int64_t stepsChecked() const override { return checker ? checker->stepsChecked() : 0; }
+
+  LanguageModel &model() override { return planModel; }
+  Scorer &scorer() override { return planModel; }
+
+private:
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Executor> executor;
+  PlanModel planModel;
+  std::optional<ReferenceModel> reference; ///< for its weights
+  std::optional<StepChecker> checker;
+};
+
+/// The directory of the source's plan; a model is compiled into the cache, under a name made of its module.
+Expected<std::string> planDirectory(const ModelSource &source, StringRef cache) {
+  if (!source.planDirectory.empty())
+    return source.planDirectory;
+  std::string directory = (cache + "/plans/" + sha256Hex(toString(*source.module)).substr(0, 24)).str();
+  if (llvm::sys::fs::exists(directory + "/plan.toml"))
+    return directory;
+  SourceManager sources;
+  auto module = compileToStage(source.modelPath, Stage::Plan, source.compileOptions, sources);
+  if (!module)
+    return module.takeError();
+  if (Error error = writePlanDirectory(directory, generate(**module), {}, {{"fused", toString(*source.module)}}))
+    return error;
+  return directory;
+}
+
+Expected<std::unique_ptr<Device>> openDevice(StringRef name, StringRef cache) {
+  if (name == "emulate") {
+    if (cache.empty())
+      return makeError("--device emulate keeps compiled kernels in a cache: set KILN_CACHE to a directory");
+    return EmulatedDevice::create({cache.str(), {}, false});
+  }
+  CudaDevice::Options options;
+  options.cacheDirectory = cache.str();
+  name.consume_front("cuda");
+  if (name.consume_front(":") && name.getAsInteger(10, options.ordinal))
+    return makeError("--device: expected auto, cpu, emulate or cuda:N, got a GPU number '" + name + "'");
+  return CudaDevice::create(options);
+}
+
+Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, StringRef deviceName,
+                                                 const EngineOptions &options) {
+  std::string cache = defaultCacheDirectory();
+  Expected<std::unique_ptr<Device>> device = openDevice(deviceName, cache);
+  if (!device)
+    return device.takeError();
+  Expected<std::string> directory = planDirectory(source, cache);
+  if (!directory)
+    return directory.takeError();
+  Expected<Plan> plan = readPlan(*directory);
+  if (!plan)
+    return plan.takeError();
+  Executor::Options capacity{options.batch, plan->model.context, options.functions};
+  auto executor = Executor::create(**device, std::move(*plan), *directory, *source.weights, capacity);
+  if (!executor)
+    return executor.takeError();
+  auto engine = std::make_unique<PlanEngine>(std::move(*device), std::move(*executor));
+  if (options.checkReference)
+    engine->check(source);
+  return engine;
+}
+
+} // namespace
+
+Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options) {
+  StringRef device = options.device;
+  if (device == "auto")
+    device = CudaDevice::isAvailable() ? "cuda:0" : "cpu";
+  if (device != "cpu")
+    return openPlanEngine(source, device, options);
+  if (options.checkReference)
+    return makeError("--check=reference: the device is the reference executor; choose another with --device");
+  return std::make_unique<ReferenceEngine>(source);
+}
+
+} // namespace kiln

@@ -17,6 +17,16 @@ struct EmulatedGraph : DeviceGraph {
   std::vector<KernelLaunch> launches;
 };
 
+Error writeTemplates(StringRef directory) {
+  Expected<StagedDirectory> stage = StagedDirectory::create(directory, /*names=*/{});
+  if (!stage)
+    return stage.takeError();
+  for (const EmbeddedFile &file : templateFiles())
+    if (Error error = stage->write(file.name, file.text))
+      return error;
+  return stage->commit();
+}
+
 /// The program's own templates as files, for the host compiler: written once under a name made of their contents.
 Expected<std::string> materialiseTemplates(StringRef cacheDirectory) {
   std::string all;
@@ -25,13 +35,7 @@ Expected<std::string> materialiseTemplates(StringRef cacheDirectory) {
   std::string directory = (cacheDirectory + "/templates-" + sha256Hex(all).substr(0, 16)).str();
   if (llvm::sys::fs::is_directory(directory))
     return directory;
-  Expected<StagedDirectory> stage = StagedDirectory::create(directory);
-  if (!stage)
-    return stage.takeError();
-  for (const EmbeddedFile &file : templateFiles())
-    if (Error error = stage->write(file.name, file.text))
-      return error;
-  if (Error error = stage->commit()) {
+  if (Error error = writeTemplates(directory)) {
     // Another process was quicker, with the same files.
     if (!llvm::sys::fs::is_directory(directory))
       return error;

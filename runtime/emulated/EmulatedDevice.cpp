@@ -4,6 +4,8 @@
 #include "support/File.h"
 #include "templates/TemplateFiles.h"
 
+#include <chrono>
+
 namespace kiln {
 
 namespace {
@@ -122,6 +124,13 @@ Error EmulatedDevice::run(DeviceGraph &graph) {
     if (Error error = launch(step))
       return error;
   return Error::success();
+}
+
+Expected<double> EmulatedDevice::measure(function_ref<Error()> work) {
+  auto start = std::chrono::steady_clock::now();
+  if (Error error = work())
+    return error;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 } // namespace kiln

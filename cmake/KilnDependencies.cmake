@@ -7,6 +7,8 @@ target_link_libraries(kiln_llvm INTERFACE LLVMSupport)
 
 find_package(Threads REQUIRED)
 
+# Static: programs then run on machines without it.
+set(Boost_USE_STATIC_LIBS ON)
 find_package(Boost 1.74 REQUIRED COMPONENTS context)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 

@@ -52,10 +52,44 @@ Error writeFile(StringRef file, StringRef contents) {
   return Error::success();
 }
 
-Expected<StagedDirectory> StagedDirectory::create(StringRef target) {
-  target = target.rtrim('/');
-  if (fs::exists(target) && !fs::is_directory(target))
+Error writeFiles(StringRef directory, const std::map<std::string, std::string> &files) {
+  for (const auto &[name, contents] : files) {
+    SmallString<128> file(directory);
+    path::append(file, name);
+    if (std::error_code failure = fs::create_directories(path::parent_path(file)))
+      return cannotWrite(file, failure);
+    if (Error error = writeFile(file, contents))
+      return error;
+  }
+  return Error::success();
+}
+
+/// Whether a directory may be removed for its successor, as StagedDirectory::create says.
+template <class Names> static Error checkReplaceable(StringRef target, const Names &names) {
+  if (!fs::exists(target))
+    return Error::success();
+  if (!fs::is_directory(target))
     return makeFileError(target, "cannot write: expected a directory, got a file");
+  std::error_code failure;
+  std::set<std::string> found;
+  for (fs::directory_iterator at(target, failure), end; !failure && at != end; at.increment(failure))
+    found.insert(path::filename(at->path()).str());
+  if (failure)
+    return cannotWrite(target, failure);
+  for (const std::string &name : found)
+    if (!llvm::is_contained(names, name))
+      return makeFileError(target, "cannot write: expected a new or empty directory or an earlier result, got one that "
+                                   "holds " + name);
+  if (!found.empty() && !found.count(std::string(*names.begin())))
+    return makeFileError(target, "cannot write: expected a new or empty directory or an earlier result, got one without " +
+                                     Twine(*names.begin()));
+  return Error::success();
+}
+
+Expected<StagedDirectory> StagedDirectory::create(StringRef target, ArrayRef<StringRef> names) {
+  target = target.rtrim('/');
+  if (Error error = checkReplaceable(target, names))
+    return error;
   StringRef parent = path::parent_path(target);
   if (!parent.empty())
     if (std::error_code failure = fs::create_directories(parent))
@@ -64,11 +98,14 @@ Expected<StagedDirectory> StagedDirectory::create(StringRef target) {
   fs::createUniquePath(target + ".tmp-%%%%%%", stage, /*MakeAbsolute=*/false);
   if (std::error_code failure = fs::create_directory(stage, /*IgnoreExisting=*/false))
     return cannotWrite(target, failure);
-  return StagedDirectory(target.str(), stage.str().str());
+  return StagedDirectory(target.str(), names, stage.str().str());
 }
 
+StagedDirectory::StagedDirectory(std::string target, ArrayRef<StringRef> names, std::string stage)
+    : target(std::move(target)), names(names.begin(), names.end()), stage(std::move(stage)) {}
+
 StagedDirectory::StagedDirectory(StagedDirectory &&other) noexcept
-    : target(std::move(other.target)), stage(std::exchange(other.stage, {})) {}
+    : target(std::move(other.target)), names(std::move(other.names)), stage(std::exchange(other.stage, {})) {}
 
 StagedDirectory::~StagedDirectory() {
   if (!stage.empty())
@@ -84,6 +121,8 @@ Error StagedDirectory::write(StringRef relativePath, StringRef contents) {
 }
 
 Error StagedDirectory::commit() {
+  if (Error error = checkReplaceable(target, names))
+    return error;
   // A directory cannot be renamed over one that has files in it, so the old one steps aside first; a failure
   // between the two renames puts it back.
   SmallString<128> old;

@@ -219,6 +219,30 @@ Error CudaDevice::run(DeviceGraph &graph) {
   return check(cudaGraphLaunch(static_cast<CudaGraph &>(graph).executable, stream), "launching a graph");
 }
 
+Expected<double> CudaDevice::measure(function_ref<Error()> work) {
+  cudaEvent_t start = nullptr, stop = nullptr;
+  auto destroy = llvm::make_scope_exit([&] {
+    cudaEventDestroy(start);
+    cudaEventDestroy(stop);
+  });
+  if (Error error = check(cudaEventCreate(&start), "creating an event"))
+    return error;
+  if (Error error = check(cudaEventCreate(&stop), "creating an event"))
+    return error;
+  if (Error error = check(cudaEventRecord(start, stream), "recording an event"))
+    return error;
+  if (Error error = work())
+    return error;
+  if (Error error = check(cudaEventRecord(stop, stream), "recording an event"))
+    return error;
+  if (Error error = synchronize())
+    return error;
+  float milliseconds = 0;
+  if (Error error = check(cudaEventElapsedTime(&milliseconds, start, stop), "reading events"))
+    return error;
+  return milliseconds * 1e-3;
+}
+
 Error CudaDevice::synchronize() { return check(cudaStreamSynchronize(stream), "running kernels"); }
 
 } // namespace kiln

@@ -29,22 +29,23 @@ private:
 class PlanEngine : public Engine {
 public:
   PlanEngine(std::unique_ptr<Device> device, std::unique_ptr<Executor> executor)
-      : device(std::move(device)), executor(std::move(executor)), planModel(*this->executor) {}
+      : device(std::move(device)), planExecutor(std::move(executor)), planModel(*planExecutor) {}
 
   /// Compares every step from here on with the reference executor.
   void check(const ModelSource &source) {
     reference.emplace(source);
-    checker.emplace(*source.module, [this](const Value &weight) { return reference->loadWeight(weight); }, *executor);
+    checker.emplace(*source.module, [this](const Value &weight) { return reference->loadWeight(weight); }, *planExecutor);
     checker->attach();
   }
   int64_t stepsChecked() const override { return checker ? checker->stepsChecked() : 0; }
 
   LanguageModel &model() override { return planModel; }
   Scorer &scorer() override { return planModel; }
+  Executor *executor() override { return planExecutor.get(); }
 
 private:
   std::unique_ptr<Device> device;
-  std::unique_ptr<Executor> executor;
+  std::unique_ptr<Executor> planExecutor;
   PlanModel planModel;
   std::optional<ReferenceModel> reference; ///< for its weights
   std::optional<StepChecker> checker;

@@ -3,6 +3,7 @@
 
 #include "ModelSource.h"
 
+#include "runtime/Executor.h"
 #include "runtime/LanguageModel.h"
 #include "runtime/Perplexity.h"
 
@@ -14,6 +15,8 @@ public:
   virtual ~Engine() = default;
   virtual LanguageModel &model() = 0;
   virtual Scorer &scorer() = 0;
+  /// What runs the plan; null for the reference executor.
+  virtual Executor *executor() { return nullptr; }
   /// With checkReference: how many steps were found to agree.
   virtual int64_t stepsChecked() const { return 0; }
 };

@@ -58,7 +58,14 @@ ArrayRef<const KernelFamily *> allKernelFamilies();
 /// The family of that name, or null.
 const KernelFamily *findKernelFamily(StringRef name);
 
-/// The family and configuration that select-kernels and choose-tiles wrote into the op.
+/// The target that select-kernels wrote into the module. Error: there is none.
+Expected<const Target *> targetOf(const Module &module);
+/// The family that the op names. Error: it names none, or one that does not run it.
+Expected<const KernelFamily *> checkFamily(const Op &op, const Target &target);
+/// Whether the op has a configuration with the settings of its family. Error: it has none, or another kind.
+Error checkTile(const Op &op, const KernelFamily &family, const Target &target);
+
+/// The family and configuration of an op that has been checked.
 const KernelFamily &kernelFamilyOf(const Op &op);
 const Tile &tileOf(const Op &op);
 

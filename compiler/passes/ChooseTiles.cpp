@@ -6,11 +6,9 @@
 // Ranks the family's configurations by its model: waves of blocks, operations and bytes against the target's rates, at
 // dims of interest. options batch, tokens: those dims, clipped to the bounds of B and T; 0 means the bound.
 //
-// Refuses: ops without `kernel` (select-kernels comes first): an error at the op.
-#include "ir/Verifier.h"
+// Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them: an error at the op.
 #include "kernels/KernelFamily.h"
 #include "passes/Pass.h"
-#include "support/Diagnostic.h"
 
 namespace kiln {
 
@@ -40,10 +38,7 @@ static Tile cheapestTile(const Op &op, const KernelFamily &family, const Target 
 }
 
 static Error chooseTiles(Module &module, const PassOptions &options) {
-  auto name = module.attributes.find("target");
-  if (name == module.attributes.end())
-    return makeError(module.loc, "choose-tiles: expected the module attribute 'target'; run select-kernels first");
-  Expected<const Target *> target = findTarget(name->second.asString());
+  Expected<const Target *> target = targetOf(module);
   if (!target)
     return target.takeError();
   DimBinding dims = dimsOfInterest(module, options);
@@ -51,10 +46,10 @@ static Error chooseTiles(Module &module, const PassOptions &options) {
     for (const auto &op : function->body.ops()) {
       if (op->has(Trait::Terminator))
         continue;
-      const KernelFamily *family = findKernelFamily(op->identAttribute("kernel"));
+      Expected<const KernelFamily *> family = checkFamily(*op, **target);
       if (!family)
-        return opError(*op, "choose-tiles: expected the attribute 'kernel'; run select-kernels first");
-      op->setAttribute("tile", cheapestTile(*op, *family, **target, dims));
+        return family.takeError();
+      op->setAttribute("tile", cheapestTile(*op, **family, **target, dims));
     }
   return Error::success();
 }

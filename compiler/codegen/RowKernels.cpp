@@ -18,10 +18,10 @@ static std::string rowsText(Functor &functor, const Type &type) {
 // layernorm
 //===----------------------------------------------------------------------===//
 
-KernelText writeLayerNormKernel(const Op &op) {
+KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
   const Op &norm = *anchor(op);
   KernelNames names(op);
-  KernelAssembler kernel(op, names);
+  KernelAssembler kernel(op, choice, names);
   const Value &x = *norm.operand(0), &out = *norm.result();
   std::string width = x.type.lastDim().str(), normed = names.of(out).str();
   kernel.constant("kCols", width);
@@ -62,9 +62,9 @@ KernelText writeLayerNormKernel(const Op &op) {
 // softmax
 //===----------------------------------------------------------------------===//
 
-KernelText writeSoftmaxKernel(const Op &op) {
+KernelText writeSoftmaxKernel(const Op &op, const KernelChoice &choice) {
   KernelNames names(op);
-  KernelAssembler kernel(op, names);
+  KernelAssembler kernel(op, choice, names);
   const Value &x = *op.operand(0), &out = *op.result();
   Functor input("Input", names), epilogue("Epilogue", names);
   std::string cols = input.extent(x.type.lastDim());
@@ -209,9 +209,9 @@ private:
 
 } // namespace
 
-KernelText writeMapKernel(const Op &op) {
+KernelText writeMapKernel(const Op &op, const KernelChoice &choice) {
   KernelNames names(op);
-  KernelAssembler kernel(op, names);
+  KernelAssembler kernel(op, choice, names);
   MapWriter writer(op, names);
   Functor body = writer.write();
   kernel.add(body);

@@ -122,7 +122,7 @@ Error FunctionPlanner::collectWorkspace(Op &op, size_t position) {
     return Error::success();
   if (!op.attribute("tile"))
     return opError(op, "plan-memory: expected the attribute 'tile'; run choose-tiles first");
-  Expr bytes = family->workspace(op, tileOf(op));
+  Expr bytes = family->workspace(op, choiceOf(op).tile);
   // A workspace scales with the batch only: its bytes at B = 1 are its bytes for each unit.
   Expr batch = Expr::name("B");
   Expected<int64_t> perBatch = bytes.evaluate({{"B", 1}});

@@ -59,16 +59,8 @@ Expected<std::vector<Cubin>> compileCubins(GeneratedPlan &generated, const Cubin
 
 Error writePlanDirectory(StringRef directory, const GeneratedPlan &generated, ArrayRef<Cubin> cubins,
                          const std::map<std::string, std::string> &ir) {
-  // Replacing a directory removes what was in it: only a plan may go.
-  if (fs::is_directory(directory)) {
-    SmallString<128> planFile(directory);
-    llvm::sys::path::append(planFile, "plan.toml");
-    std::error_code failure;
-    bool isEmpty = fs::directory_iterator(directory, failure) == fs::directory_iterator();
-    if (!isEmpty && !fs::exists(planFile))
-      return makeFileError(directory, "cannot write: the directory holds something else than a plan");
-  }
-  Expected<StagedDirectory> stage = StagedDirectory::create(directory);
+  constexpr StringRef owned[] = {"plan.toml", "ir/*.kiln", "kernels/*.cu", "cubin/*/*.cubin"};
+  Expected<StagedDirectory> stage = StagedDirectory::create(directory, owned);
   if (!stage)
     return stage.takeError();
   if (Error error = stage->write("plan.toml", writePlan(generated.plan)))

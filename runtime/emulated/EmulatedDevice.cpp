@@ -25,13 +25,10 @@ Expected<std::string> materialiseTemplates(StringRef cacheDirectory) {
   std::string directory = (cacheDirectory + "/templates-" + sha256Hex(all).substr(0, 16)).str();
   if (llvm::sys::fs::is_directory(directory))
     return directory;
-  Expected<StagedDirectory> stage = StagedDirectory::create(directory);
-  if (!stage)
-    return stage.takeError();
+  std::map<std::string, std::string> files;
   for (const EmbeddedFile &file : templateFiles())
-    if (Error error = stage->write(file.name, file.text))
-      return error;
-  if (Error error = stage->commit()) {
+    files[file.name.str()] = file.text.str();
+  if (Error error = writeFiles(directory, files)) {
     // Another process was quicker, with the same files.
     if (!llvm::sys::fs::is_directory(directory))
       return error;

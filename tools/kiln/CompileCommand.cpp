@@ -56,16 +56,12 @@ Expected<std::map<std::string, std::string>> stageTexts(const CompileCommand &co
 }
 
 Error writeDump(StringRef directory, const GeneratedPlan &generated, const std::map<std::string, std::string> &ir) {
-  Expected<StagedDirectory> stage = StagedDirectory::create(directory);
-  if (!stage)
-    return stage.takeError();
+  std::map<std::string, std::string> files;
   for (const auto &[name, text] : ir)
-    if (Error error = stage->write("ir/" + name + ".kiln", text))
-      return error;
+    files["ir/" + name + ".kiln"] = text;
   for (const KernelSource &source : generated.sources)
-    if (Error error = stage->write("cuda/" + source.fileName(), selfContained(source)))
-      return error;
-  return stage->commit();
+    files["cuda/" + source.fileName()] = selfContained(source);
+  return writeFiles(directory, files);
 }
 
 } // namespace

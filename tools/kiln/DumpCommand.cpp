@@ -127,13 +127,7 @@ Error run(const DumpCommand &command) {
       llvm::outs() << (dumper.files.size() > 1 ? "// ---- " + name + " ----\n" : "") << text;
     return Error::success();
   }
-  Expected<StagedDirectory> stage = StagedDirectory::create(command.output);
-  if (!stage)
-    return stage.takeError();
-  for (const auto &[name, text] : dumper.files)
-    if (Error error = stage->write(name, text))
-      return error;
-  return stage->commit();
+  return writeFiles(command.output, dumper.files);
 }
 
 } // namespace kiln

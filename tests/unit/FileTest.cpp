@@ -1,0 +1,148 @@
+// Writing whole files and directories: completely or not at all, and never over what is somebody else's.
+#include "TestSupport.h"
+
+#include <csignal>
+
+namespace kiln {
+namespace {
+
+namespace fs = llvm::sys::fs;
+
+constexpr StringRef owned[] = {"plan.toml", "cubin/*/*.cubin"};
+
+/// Names of everything below a directory, in order.
+std::vector<std::string> listing(StringRef directory) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (fs::recursive_directory_iterator it(directory, failure, false), end; it != end && !failure; it.increment(failure))
+    names.push_back(StringRef(it->path()).drop_front(directory.size() + 1).str());
+  llvm::sort(names);
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+Error replace(StringRef target, StringRef text) {
+  Expected<StagedDirectory> stage = StagedDirectory::create(target, owned);
+  if (!stage)
+    return stage.takeError();
+  if (Error error = stage->write("plan.toml", text))
+    return error;
+  return stage->commit();
+}
+
+TEST(StagedDirectory, ReplacesItsOwnFiles) {
+  TemporaryDirectory directory;
+  std::string target = directory.str() + "/new/plan";
+  expectSuccess(replace(target, "first"));
+  fs::create_directories(target + "/cubin/sm_80");
+  expectSuccess(writeFile(target + "/cubin/sm_80/a.cubin", "old"));
+  expectSuccess(replace(target, "second"));
+  EXPECT_EQ(listing(directory.str()), Names({"new", "new/plan", "new/plan/plan.toml"}));
+  EXPECT_EQ(unwrap(readFile(target + "/plan.toml")), "second");
+}
+
+TEST(StagedDirectory, LeavesOtherDirectoriesAlone) {
+  for (std::string name : {"notes.txt", "plan.toml.orig", "cubin/a.cubin", "cubin/sm_80/a.txt", "deep/er/file", ".hidden"}) {
+    TemporaryDirectory directory;
+    std::string target = directory.str() + "/plan";
+    expectSuccess(replace(target, "mine"));
+    fs::create_directories(llvm::sys::path::parent_path(target + "/" + name));
+    expectSuccess(writeFile(target + "/" + name, "yours"));
+    Names before = listing(directory.str());
+    EXPECT_EQ(directory.relative(messageOf(replace(target, "new"))),
+              "plan: error: cannot replace: the directory holds something else, '" + name + "'\n");
+    EXPECT_EQ(listing(directory.str()), before);
+    EXPECT_EQ(unwrap(readFile(target + "/plan.toml")), "mine");
+  }
+}
+
+TEST(StagedDirectory, KeepsLinksToDirectories) {
+  TemporaryDirectory directory;
+  std::string target = directory.str() + "/real", link = directory.str() + "/link";
+  expectSuccess(replace(target, "first"));
+  ASSERT_FALSE(fs::create_link(target, link));
+  expectSuccess(replace(link, "second"));
+  EXPECT_TRUE(fs::is_symlink_file(link));
+  EXPECT_EQ(unwrap(readFile(target + "/plan.toml")), "second");
+}
+
+TEST(StagedDirectory, RefusesFiles) {
+  TemporaryDirectory directory;
+  std::string file = directory.write("file", "yours");
+  EXPECT_EQ(directory.relative(messageOf(replace(file, "x"))), "file: error: cannot write: expected a directory, got a file\n");
+  EXPECT_EQ(directory.relative(messageOf(replace(file + "/plan", "x"))), "file/plan: error: cannot write: Not a directory\n");
+  EXPECT_EQ(listing(directory.str()), Names({"file"}));
+}
+
+TEST(StagedDirectory, LeavesNothingWithoutCommit) {
+  TemporaryDirectory directory;
+  {
+    StagedDirectory stage = unwrap(StagedDirectory::create(directory.str() + "/plan", owned));
+    expectSuccess(stage.write("cubin/sm_80/a.cubin", "x"));
+  }
+  EXPECT_EQ(listing(directory.str()), Names());
+}
+
+TEST(StagedDirectory, LeavesWhatAppearedMeanwhile) {
+  TemporaryDirectory directory;
+  std::string target = directory.str() + "/plan";
+  StagedDirectory stage = unwrap(StagedDirectory::create(target, owned));
+  expectSuccess(writeFiles(target, {{"yours", "yours"}}));
+  EXPECT_EQ(directory.relative(messageOf(stage.commit())), "plan: error: cannot write: Directory not empty\n");
+  EXPECT_EQ(listing(target), Names({"yours"}));
+}
+
+TEST(StagedDirectoryDeathTest, InterruptsWait) {
+  TemporaryDirectory directory;
+  std::string target = directory.str() + "/plan";
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    auto interrupted = [&](bool isCommitted) {
+      StagedDirectory stage = unwrap(StagedDirectory::create(target, owned));
+      std::raise(signal);
+      expectSuccess(stage.write("plan.toml", "x"));
+      if (isCommitted)
+        expectSuccess(stage.commit());
+    };
+    EXPECT_EXIT(interrupted(false), testing::KilledBySignal(SIGINT), "");
+    EXPECT_EQ(listing(directory.str()), Names());
+    EXPECT_EXIT(interrupted(true), testing::KilledBySignal(SIGINT), "");
+    EXPECT_EQ(listing(directory.str()), Names({"plan", "plan/plan.toml"}));
+    fs::remove_directories(target);
+  }
+}
+
+TEST(WriteFiles, AddsToWhatIsThere) {
+  TemporaryDirectory directory;
+  std::string target = directory.str() + "/dump";
+  expectSuccess(writeFiles(target, {{"ir/a", "1"}, {"b", "2"}}));
+  expectSuccess(writeFile(target + "/yours", "yours"));
+  expectSuccess(writeFiles(target, {{"ir/a", "3"}, {"ir/c", "4"}}));
+  EXPECT_EQ(listing(target), Names({"b", "ir", "ir/a", "ir/c", "yours"}));
+  EXPECT_EQ(unwrap(readFile(target + "/ir/a")), "3");
+  EXPECT_EQ(unwrap(readFile(target + "/yours")), "yours");
+}
+
+TEST(WriteFiles, RefusesFiles) {
+  TemporaryDirectory directory;
+  std::string file = directory.write("file", "yours");
+  EXPECT_EQ(directory.relative(messageOf(writeFiles(file, {{"a", "1"}}))),
+            "file: error: cannot write: expected a directory, got a file\n");
+  EXPECT_EQ(unwrap(readFile(file)), "yours");
+}
+
+TEST(WriteFile, KeepsDevicesAndLinks) {
+  TemporaryDirectory directory;
+  std::string file = directory.write("file", "old"), link = directory.str() + "/link";
+  ASSERT_FALSE(fs::create_link(file, link));
+  expectSuccess(writeFile(link, "new"));
+  EXPECT_TRUE(fs::is_symlink_file(link));
+  EXPECT_EQ(unwrap(readFile(file)), "new");
+  // Through a link, so that a mistake here replaces the link and not the device.
+  ASSERT_FALSE(fs::create_link("/dev/full", directory.str() + "/full"));
+  EXPECT_EQ(directory.relative(messageOf(writeFile(directory.str() + "/full", "x"))),
+            "full: error: cannot write: No space left on device\n");
+}
+
+} // namespace
+} // namespace kiln

@@ -32,3 +32,8 @@ target_include_directories(kiln_nvrtc SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIR
 target_compile_definitions(kiln_nvrtc INTERFACE
   KILN_NVRTC_MAJOR=${CUDAToolkit_VERSION_MAJOR} KILN_NVRTC_FOLDER="${KILN_NVRTC_FOLDER}")
 target_link_libraries(kiln_nvrtc INTERFACE ${CMAKE_DL_LIBS})
+
+# The CUDA runtime, statically.
+add_library(kiln_cudart INTERFACE)
+target_include_directories(kiln_cudart SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(kiln_cudart INTERFACE CUDA::cudart_static)

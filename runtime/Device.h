@@ -60,6 +60,9 @@ public:
   /// Enqueues a graph that this device made.
   virtual Error run(DeviceGraph &graph) = 0;
 
+  /// Seconds that the device spends on what `work` enqueues, from its start to its end.
+  virtual Expected<double> measure(function_ref<Error()> work) = 0;
+
   /// Waits for all work. Error: what went wrong in it.
   virtual Error synchronize() = 0;
 };

@@ -224,9 +224,13 @@ Error Executor::enqueue(const Call &call) {
 
   if (observer)
     return runObserved(*function, call);
-  std::unique_ptr<DeviceGraph> &graph = graphs[{function->name, call.dims, call.firstRow}];
+  return repeat(call);
+}
+
+Expected<DeviceGraph *> Executor::graphFor(const PlanFunction &function, const Call &call) {
+  std::unique_ptr<DeviceGraph> &graph = graphs[{function.name, call.dims, call.firstRow}];
   if (!graph) {
-    auto launches = resolve(*function, call);
+    auto launches = resolve(function, call);
     if (!launches)
       return launches.takeError();
     auto made = theDevice.makeGraph(std::move(*launches));
@@ -234,7 +238,16 @@ Error Executor::enqueue(const Call &call) {
       return made.takeError();
     graph = std::move(*made);
   }
-  return theDevice.run(*graph);
+  return graph.get();
+}
+
+Error Executor::repeat(const Call &call) {
+  Expected<DeviceGraph *> graph = graphFor(*thePlan.findFunction(call.function), call);
+  return graph ? theDevice.run(**graph) : graph.takeError();
+}
+
+Expected<std::vector<KernelLaunch>> Executor::launches(const Call &call) const {
+  return resolve(*thePlan.findFunction(call.function), call);
 }
 
 Error Executor::runObserved(const PlanFunction &function, const Call &call) {

@@ -37,6 +37,12 @@ public:
   /// Uploads the arguments and enqueues the function's steps. The result stays in the arena until the next call.
   Error enqueue(const Call &call);
 
+  /// Enqueues a function again, with the arguments that its last call left on the device. Costs one graph launch.
+  Error repeat(const Call &call);
+
+  /// The launches of a call, for profiles; their addresses stay valid as long as the executor.
+  Expected<std::vector<KernelLaunch>> launches(const Call &call) const;
+
   /// Before the first step of a call, and after each step, which has finished then. For checks and profiles: calls are
   /// then launched step by step instead of as a graph.
   struct Observer {
@@ -75,6 +81,7 @@ private:
   DimBinding largestDims() const;
   Expected<std::map<std::string, Placement, std::less<>>> place(const PlanFunction &function, const Call &call) const;
   Expected<std::vector<KernelLaunch>> resolve(const PlanFunction &function, const Call &call) const;
+  Expected<DeviceGraph *> graphFor(const PlanFunction &function, const Call &call);
   Error uploadArguments(const PlanFunction &function, const Call &call);
   Error runObserved(const PlanFunction &function, const Call &call);
 

@@ -5,7 +5,7 @@ namespace kiln {
 static bool isNameChar(char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; }
 
 Token Lexer::make(Token::Kind kind, size_t start, size_t skip) {
-  return {kind, text.slice(start + skip, at), start};
+  return {kind, text.slice(start + skip, at), line, static_cast<unsigned>(start - lineStart + 1)};
 }
 
 void Lexer::takeWhile(function_ref<bool(char)> accept) {
@@ -13,13 +13,21 @@ void Lexer::takeWhile(function_ref<bool(char)> accept) {
     ++at;
 }
 
-Token Lexer::next() {
-  for (;;) {
-    takeWhile([](char c) { return llvm::isSpace(c); });
-    if (!text.substr(at).starts_with("//"))
-      break;
-    takeWhile([](char c) { return c != '\n'; });
+void Lexer::skipSpace() {
+  for (; at < text.size(); ++at) {
+    if (text.substr(at).starts_with("//"))
+      takeWhile([](char c) { return c != '\n'; });
+    if (at == text.size() || !llvm::isSpace(text[at]))
+      return;
+    if (text[at] == '\n') {
+      ++line;
+      lineStart = at + 1;
+    }
   }
+}
+
+Token Lexer::next() {
+  skipSpace();
   size_t start = at;
   if (at == text.size())
     return make(Token::Kind::End, start);
@@ -31,8 +39,9 @@ Token Lexer::next() {
   if (c == '%' || c == '@') {
     ++at;
     takeWhile(isNameChar);
-    bool isEmpty = at == start + 1;
-    return make(isEmpty ? Token::Kind::Invalid : c == '%' ? Token::Kind::Value : Token::Kind::Symbol, start, 1);
+    if (at == start + 1)
+      return make(Token::Kind::Invalid, start);
+    return make(c == '%' ? Token::Kind::Value : Token::Kind::Symbol, start, 1);
   }
   if (llvm::isDigit(c) || (c == '-' && at + 1 < text.size() && llvm::isDigit(text[at + 1])))
     return lexNumber(start);
@@ -80,7 +89,5 @@ Token Lexer::lexString(size_t start) {
   ++at;
   return token;
 }
-
-Location Lexer::locate(const Token &token) const { return kiln::locate(file, token.offset); }
 
 } // namespace kiln

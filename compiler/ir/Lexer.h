@@ -9,7 +9,7 @@ namespace kiln {
 struct Token {
   enum class Kind {
     End,
-    Invalid,  ///< a character that starts no token, or an unterminated string
+    Invalid,  ///< a character that starts no token, a sigil without a name, or an unterminated string
     Word,     ///< module, matmul, bf16, tanh
     Value,    ///< %name; text is without the sigil
     Symbol,   ///< @name; text is without the sigil
@@ -21,7 +21,7 @@ struct Token {
 
   Kind kind = Kind::End;
   StringRef text;
-  size_t offset = 0; ///< of the token's first byte in the file
+  unsigned line = 0, column = 0; ///< of the token's first byte in the file
 
   bool is(StringRef punct) const { return kind == Kind::Punct && text == punct; }
   bool isWord(StringRef word) const { return kind == Kind::Word && text == word; }
@@ -33,17 +33,21 @@ public:
   explicit Lexer(const SourceFile *file) : file(file), text(*file->text) {}
 
   Token next();
-  Location locate(const Token &token) const;
+  /// Where a token stands; a parse position, which the printer leaves out.
+  Location locate(const Token &token) const { return {file, token.line, token.column, /*isParsePosition=*/true}; }
 
 private:
   Token make(Token::Kind kind, size_t start, size_t skip = 0);
   Token lexNumber(size_t start);
   Token lexString(size_t start);
   void takeWhile(function_ref<bool(char)> accept);
+  void skipSpace();
 
   const SourceFile *file;
   StringRef text;
   size_t at = 0;
+  unsigned line = 1;
+  size_t lineStart = 0; ///< counted on the way: no token spans lines
 };
 
 } // namespace kiln

@@ -418,7 +418,7 @@ Error Parser::parseLocation(Location &loc) {
     if (!value)
       return value.takeError();
     if (*value < 1 || *value > INT32_MAX)
-      return makeError(at, "expected a line or column of 1 or more, got " + Twine(*value));
+      return makeError(at, "expected a line or column from 1 to " + Twine(INT32_MAX) + ", got " + Twine(*value));
     number = *value;
   }
   loc = {sources.reference(*name), numbers[0], numbers[1]};

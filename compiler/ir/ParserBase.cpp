@@ -10,12 +10,6 @@ namespace kiln {
 // Tokens
 //===----------------------------------------------------------------------===//
 
-Location ParserBase::here() const {
-  Location loc = lexer.locate(token);
-  loc.isParsePosition = true;
-  return loc;
-}
-
 Error ParserBase::expected(const Twine &what) const {
   if (token.kind == Token::Kind::End)
     return makeError(here(), "expected " + what + ", got the end of the text");
@@ -23,7 +17,13 @@ Error ParserBase::expected(const Twine &what) const {
     return makeError(here(), "expected '\"' at the end of the string");
   static constexpr StringRef sigils[] = {"", "", "", "%", "@", "", "", "\"", ""};
   StringRef sigil = sigils[static_cast<int>(token.kind)];
-  return makeError(here(), "expected " + what + ", got '" + sigil + token.text + (sigil == "\"" ? "\"" : "") + "'");
+  std::string got;
+  raw_string_ostream os(got);
+  if (token.kind == Token::Kind::Invalid)
+    llvm::printEscapedString(token.text, os); // perhaps a byte that no terminal should see
+  else
+    os << sigil << token.text << (sigil == "\"" ? sigil : "");
+  return makeError(here(), "expected " + what + ", got '" + got + "'");
 }
 
 Error ParserBase::expectPunct(StringRef punct) {
@@ -89,6 +89,7 @@ Expected<std::string> ParserBase::expectString() {
 //===----------------------------------------------------------------------===//
 
 Expected<Type> ParserBase::parseType() {
+  Location loc = here();
   std::optional<DType> dtype = token.kind == Token::Kind::Word ? parseDType(token.text) : std::nullopt;
   if (!dtype)
     return expected("a type, like f32[B,768]");
@@ -104,6 +105,8 @@ Expected<Type> ParserBase::parseType() {
   } while (consumePunct(","));
   if (Error error = expectPunct("]"))
     return error;
+  if (!type.largestBytes())
+    return makeError(loc, "expected a type of at most 2^48 bytes, got " + type.str());
   return type;
 }
 

@@ -14,7 +14,7 @@ protected:
 
   // Tokens
   void advance() { token = lexer.next(); }
-  Location here() const;
+  Location here() const { return lexer.locate(token); }
   Error expected(const Twine &what) const;
   Error expectPunct(StringRef punct);
   bool consumePunct(StringRef punct);

@@ -9,6 +9,14 @@ Expr Type::elements() const {
   return product;
 }
 
+std::optional<int64_t> Type::largestBytes() const {
+  int64_t bytes = dtypeSize(dtype);
+  for (const Dim &dim : shape)
+    if (__builtin_mul_overflow(bytes, dim.upperBound(), &bytes) || bytes > int64_t(1) << 48)
+      return std::nullopt;
+  return bytes;
+}
+
 std::string Type::str() const {
   std::string text = dtypeName(dtype).str() + "[";
   for (const auto &[i, dim] : llvm::enumerate(shape))

@@ -50,6 +50,9 @@ struct Type {
 
   Expr elements() const;
   Expr bytes() const { return elements() * Expr(dtypeSize(dtype)); }
+  /// Bytes at the dims' upper bounds; nothing past 2^48. No module has larger types, so that arithmetic on sizes does
+  /// not overflow.
+  std::optional<int64_t> largestBytes() const;
   std::string str() const;
 
   bool operator==(const Type &other) const { return dtype == other.dtype && shape == other.shape; }

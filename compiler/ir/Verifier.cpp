@@ -28,7 +28,7 @@ static Error checkAttribute(const Op &op, const AttributeSpec &spec, const Attri
 static Error checkAttributes(const Op &op) {
   for (const auto &[name, value] : op.attributes()) {
     const AttributeSpec *spec = findSpec(op.def().attributes, name);
-    if (!spec && !op.parentOp())
+    if (!spec && !op.parentOp() && !op.has(Trait::Terminator))
       spec = findSpec(commonAttributes(), name);
     if (!spec)
       return opError(op, "unknown attribute '" + name + "'");
@@ -47,7 +47,7 @@ static Error checkOperands(const Op &op) {
   size_t least = llvm::count_if(specs, [](const OperandSpec &spec) { return !spec.isOptional; });
   if (got < least || got > most)
     return opError(op, "expected " + Twine(least) + (most > least ? " or " + Twine(most) : Twine()) +
-                           " operands, got " + Twine(got));
+                           (most == 1 ? " operand, got " : " operands, got ") + Twine(got));
   for (const auto &[spec, value] : llvm::zip(specs, op.operands()))
     if (spec.isState && !value->isState())
       return opError(op, "expected a state as operand '" + spec.name + "', got %" + value->name);
@@ -124,7 +124,7 @@ private:
 
   Error checkPlain(const Op &op) {
     if (op.has(Trait::Terminator))
-      return Error::success();
+      return checkAttributes(op);
     Expected<Type> type = inferType(op);
     if (!type)
       return type.takeError();
@@ -152,8 +152,8 @@ private:
     if (!yield->is(OpKind::yield))
       return opError(*yield, "expected yield at the end of a fused region");
     if (yield->operands().size() != op.results().size() || op.results().empty())
-      return opError(*yield, "expected one operand for each of the " + Twine(op.results().size()) +
-                                 " results, got " + Twine(yield->operands().size()));
+      return opError(*yield, "expected as many operands as the region has results (" + Twine(op.results().size()) +
+                                 "), got " + Twine(yield->operands().size()));
     for (const auto &[result, yielded] : llvm::zip(op.results(), yield->operands()))
       if (!(result->type == yielded->type))
         return opError(op, "expected result type " + yielded->type.str() + ", got " + result->type.str());
@@ -162,7 +162,8 @@ private:
 
   Error checkReturn(const Op &ret) {
     if (ret.operands().size() != function.resultTypes.size())
-      return opError(ret, "expected " + Twine(function.resultTypes.size()) + " operands, got " +
+      return opError(ret, "expected " + Twine(function.resultTypes.size()) +
+                              (function.resultTypes.size() == 1 ? " operand, got " : " operands, got ") +
                               Twine(ret.operands().size()));
     for (const auto &[type, value] : llvm::zip(function.resultTypes, ret.operands()))
       if (!(type == value->type))
@@ -185,6 +186,8 @@ private:
 static Error checkRecipe(const Value &weight) {
   const WeightRecipe &recipe = *weight.recipe;
   auto fail = [&](const Twine &message) { return makeError(weight.loc, "weight %" + weight.name + ": " + message); };
+  if (!isFloat(weight.type.dtype))
+    return fail("expected a floating-point type, got " + weight.type.str());
   SmallVector<int64_t, 2> shape = recipe.sourceShape;
   if (recipe.transpose) {
     if (shape.size() != 2)

@@ -34,6 +34,7 @@ static Target parseTarget(StringRef name, StringRef text) {
   target.memoryRate = number(root, "memory_tb_s") * 1e12;
   target.l2Rate = number(root, "l2_tb_s") * 1e12;
   target.f32Rate = number(root, "f32_tflop_s") * 1e12;
+  target.tensorRate = number(root, "tensor_tflop_s") * 1e12;
   target.launchSeconds = number(root, "launch_us") * 1e-6;
   return target;
 }

@@ -18,6 +18,7 @@ struct Target {
   double memoryRate = 0; ///< bytes per second, reading
   double l2Rate = 0;     ///< bytes per second
   double f32Rate = 0;    ///< operations per second outside tensor cores
+  double tensorRate = 0; ///< operations per second in tensor cores, bf16, dense
   double launchSeconds = 0; ///< a dependent kernel in a CUDA graph
 
   int computeCapability() const; ///< 90 for sm_90a

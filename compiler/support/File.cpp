@@ -109,7 +109,8 @@ static Error expectOwned(StringRef directory, ArrayRef<StringRef> owned) {
        it.increment(failure)) {
     StringRef file = StringRef(it->path()).drop_front(directory.size()).ltrim('/');
     if (it->type() != fs::file_type::directory_file && llvm::none_of(owned, [&](StringRef pattern) { return fits(pattern, file); }))
-      return makeFileError(directory, "cannot replace: the directory holds something else, '" + file + "'");
+      return makeFileError(directory, "cannot write: expected a new or empty directory or an earlier result, got one that "
+                                      "holds " + file);
   }
   if (failure)
     return makeFileError(directory, "cannot read: " + failure.message());
@@ -135,16 +136,15 @@ Expected<StagedDirectory> StagedDirectory::create(StringRef target, ArrayRef<Str
   Expected<std::string> stage = makeStage(target, real + ".tmp-");
   if (!stage)
     return stage.takeError();
-  return StagedDirectory(real.str().str(), std::move(*stage), fs::exists(real));
+  return StagedDirectory(real.str().str(), std::move(*stage), owned);
 }
 
-StagedDirectory::StagedDirectory(std::string target, std::string stage, bool isReplacing)
-    : delay(std::make_unique<InterruptDelay>()), target(std::move(target)), stage(std::move(stage)),
-      isReplacing(isReplacing) {}
+StagedDirectory::StagedDirectory(std::string target, std::string stage, ArrayRef<StringRef> owned)
+    : delay(std::make_unique<InterruptDelay>()), target(std::move(target)), stage(std::move(stage)), owned(owned) {}
 
 StagedDirectory::StagedDirectory(StagedDirectory &&other) noexcept
     : delay(std::move(other.delay)), target(std::move(other.target)), stage(std::exchange(other.stage, {})),
-      isReplacing(other.isReplacing) {}
+      owned(std::move(other.owned)) {}
 
 StagedDirectory::~StagedDirectory() {
   if (!stage.empty())
@@ -161,20 +161,22 @@ Error StagedDirectory::write(StringRef relativePath, StringRef contents) {
 
 Error StagedDirectory::commit() {
   // A directory cannot be renamed over one that has files in it, so the old one steps aside first; a failure
-  // between the two renames puts it back. One that was not there at the start is somebody else's, and makes it fail.
+  // between the two renames puts it back.
   SmallString<128> old;
-  if (isReplacing) {
+  if (fs::exists(target)) {
+    if (Error error = expectOwned(target, owned))
+      return error;
     fs::createUniquePath(target + ".old-%%%%%%", old, /*MakeAbsolute=*/false);
     if (std::error_code failure = fs::rename(target, old))
       return cannotWrite(target, failure);
   }
   if (std::error_code failure = fs::rename(stage, target)) {
-    if (isReplacing)
+    if (!old.empty())
       fs::rename(old, target);
     return cannotWrite(target, failure);
   }
   stage.clear();
-  if (isReplacing)
+  if (!old.empty())
     fs::remove_directories(old);
   return Error::success();
 }
@@ -195,7 +197,7 @@ Error writeFiles(StringRef directory, const std::map<std::string, std::string> &
   Expected<std::string> stage = makeStage(directory, directory + "/.tmp-");
   if (!stage)
     return stage.takeError();
-  StagedDirectory parts(directory.str(), std::move(*stage), /*isReplacing=*/false);
+  StagedDirectory parts(directory.str(), std::move(*stage), {});
   for (const auto &[name, text] : files)
     if (Error error = parts.write(name, text))
       return error;

@@ -22,7 +22,7 @@ Error writeFiles(StringRef directory, const std::map<std::string, std::string> &
 class StagedDirectory {
 public:
   /// Starts staging for `target`, which `commit` will replace as a whole. `owned` says what may be lost by that: patterns
-  /// of relative paths, `cubin/*/*.cubin`, where * stands for part of one component.
+  /// of relative paths, `cubin/*/*.cubin`, where * stands for part of one component. They must outlive the stage.
   /// Error: the parent cannot be created or written; the target exists and is not a directory, or holds a file that
   /// fits none of the patterns.
   static Expected<StagedDirectory> create(StringRef target, ArrayRef<StringRef> owned);
@@ -33,18 +33,18 @@ public:
   /// Writes `relativePath` (its folders are made) in the stage.
   Error write(StringRef relativePath, StringRef contents);
 
-  /// Replaces the target directory by the stage.
+  /// Replaces the target directory by the stage. Error: as `create`, should the target have changed since.
   Error commit();
 
 private:
   friend Error writeFiles(StringRef, const std::map<std::string, std::string> &);
 
-  StagedDirectory(std::string target, std::string stage, bool isReplacing);
+  StagedDirectory(std::string target, std::string stage, ArrayRef<StringRef> owned);
 
   std::unique_ptr<class InterruptDelay> delay; ///< first, so that it outlives the removal of the stage
   std::string target;
   std::string stage;
-  bool isReplacing; ///< whether there was a target at the start
+  SmallVector<StringRef, 4> owned;
 };
 
 /// Lower-case hexadecimal SHA-256 of the bytes.

@@ -4,6 +4,8 @@
 #include "support/File.h"
 #include "templates/TemplateFiles.h"
 
+#include <chrono>
+
 namespace kiln {
 
 namespace {
@@ -17,6 +19,16 @@ struct EmulatedGraph : DeviceGraph {
   std::vector<KernelLaunch> launches;
 };
 
+Error writeTemplates(StringRef directory) {
+  Expected<StagedDirectory> stage = StagedDirectory::create(directory, /*names=*/{});
+  if (!stage)
+    return stage.takeError();
+  for (const EmbeddedFile &file : templateFiles())
+    if (Error error = stage->write(file.name, file.text))
+      return error;
+  return stage->commit();
+}
+
 /// The program's own templates as files, for the host compiler: written once under a name made of their contents.
 Expected<std::string> materialiseTemplates(StringRef cacheDirectory) {
   std::string all;
@@ -25,10 +37,7 @@ Expected<std::string> materialiseTemplates(StringRef cacheDirectory) {
   std::string directory = (cacheDirectory + "/templates-" + sha256Hex(all).substr(0, 16)).str();
   if (llvm::sys::fs::is_directory(directory))
     return directory;
-  std::map<std::string, std::string> files;
-  for (const EmbeddedFile &file : templateFiles())
-    files[file.name.str()] = file.text.str();
-  if (Error error = writeFiles(directory, files)) {
+  if (Error error = writeTemplates(directory)) {
     // Another process was quicker, with the same files.
     if (!llvm::sys::fs::is_directory(directory))
       return error;
@@ -115,6 +124,13 @@ Error EmulatedDevice::run(DeviceGraph &graph) {
     if (Error error = launch(step))
       return error;
   return Error::success();
+}
+
+Expected<double> EmulatedDevice::measure(function_ref<Error()> work) {
+  auto start = std::chrono::steady_clock::now();
+  if (Error error = work())
+    return error;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 } // namespace kiln

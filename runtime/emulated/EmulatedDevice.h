@@ -31,6 +31,7 @@ public:
   Error launch(const KernelLaunch &launch) override;
   Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches) override;
   Error run(DeviceGraph &graph) override;
+  Expected<double> measure(function_ref<Error()> work) override;
   Error synchronize() override { return Error::success(); }
 
 private:

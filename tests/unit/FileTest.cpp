@@ -51,7 +51,8 @@ TEST(StagedDirectory, LeavesOtherDirectoriesAlone) {
     expectSuccess(writeFile(target + "/" + name, "yours"));
     Names before = listing(directory.str());
     EXPECT_EQ(directory.relative(messageOf(replace(target, "new"))),
-              "plan: error: cannot replace: the directory holds something else, '" + name + "'\n");
+              "plan: error: cannot write: expected a new or empty directory or an earlier result, got one that holds " +
+                  name + "\n");
     EXPECT_EQ(listing(directory.str()), before);
     EXPECT_EQ(unwrap(readFile(target + "/plan.toml")), "mine");
   }
@@ -84,12 +85,19 @@ TEST(StagedDirectory, LeavesNothingWithoutCommit) {
   EXPECT_EQ(listing(directory.str()), Names());
 }
 
-TEST(StagedDirectory, LeavesWhatAppearedMeanwhile) {
+TEST(StagedDirectory, ReplacesAnEmptyDirectory) {
+  TemporaryDirectory directory;
+  expectSuccess(replace(directory.str(), "new"));
+  EXPECT_EQ(listing(directory.str()), Names({"plan.toml"}));
+}
+
+TEST(StagedDirectory, KeepsWhatAppearsWhileItIsStaged) {
   TemporaryDirectory directory;
   std::string target = directory.str() + "/plan";
   StagedDirectory stage = unwrap(StagedDirectory::create(target, owned));
   expectSuccess(writeFiles(target, {{"yours", "yours"}}));
-  EXPECT_EQ(directory.relative(messageOf(stage.commit())), "plan: error: cannot write: Directory not empty\n");
+  EXPECT_EQ(directory.relative(messageOf(stage.commit())),
+            "plan: error: cannot write: expected a new or empty directory or an earlier result, got one that holds yours\n");
   EXPECT_EQ(listing(target), Names({"yours"}));
 }
 

@@ -71,12 +71,21 @@ Expected<std::string> process(const SourceFile *piece, SourceManager &sources, c
   return toString(**module);
 }
 
+Expected<const SourceFile *> openInput(const std::string &path, SourceManager &sources) {
+  if (path != "-")
+    return sources.open(path);
+  Expected<std::string> text = readFile("/dev/stdin");
+  if (!text)
+    return text.takeError();
+  return sources.add("<stdin>", std::move(*text));
+}
+
 Error run(const Options &options) {
   SourceManager sources;
   Expected<std::vector<PassInvocation>> passes = parsePasses(options.passes);
   if (!passes)
     return passes.takeError();
-  Expected<const SourceFile *> file = sources.open(options.input == "-" ? "/dev/stdin" : options.input);
+  Expected<const SourceFile *> file = openInput(options.input, sources);
   if (!file)
     return file.takeError();
 

@@ -30,23 +30,49 @@ struct Expectation {
   bool isMet = false;
 };
 
-std::vector<Expectation> findExpectations(StringRef text) {
+/// Takes `@+1`, `@-1`, `@above` or `@below` off the front: where the diagnostic is, seen from the comment.
+int consumeOffset(StringRef &text) {
+  int offset = 0;
+  if (!text.consume_front("@"))
+    return 0;
+  if (text.consume_front("above"))
+    return -1;
+  if (text.consume_front("below"))
+    return 1;
+  text.consume_front("+");
+  text.consumeInteger(10, offset);
+  return offset;
+}
+
+/// The expectations of one line. Error: a comment that starts like one and is none.
+Error findOnLine(StringRef text, Location loc, std::vector<Expectation> &found) {
+  while (true) {
+    size_t at = text.find("expected-");
+    if (at == StringRef::npos)
+      return Error::success();
+    text = text.drop_front(at + StringRef("expected-").size());
+    StringRef severity = text.take_while(llvm::isAlpha);
+    if (severity != "error" && severity != "note" && severity != "warning")
+      continue;
+    text = text.drop_front(severity.size()).ltrim();
+    int offset = consumeOffset(text);
+    text = text.ltrim();
+    size_t close = text.find("}}");
+    if (!text.consume_front("{{") || close == StringRef::npos)
+      return makeError(loc, "expected {{part of the message}} after expected-" + severity);
+    found.push_back({loc.line + offset, severity.str(), text.take_front(close - 2).str()});
+    text = text.drop_front(close);
+  }
+}
+
+Expected<std::vector<Expectation>> findExpectations(const SourceFile &file) {
   std::vector<Expectation> found;
-  for (unsigned line = 1; !text.empty(); ++line) {
-    auto [current, rest] = text.split('\n');
-    text = rest;
-    for (StringRef severity : {"error", "note", "warning"}) {
-      auto [before, after] = current.split(("expected-" + severity).str());
-      int offset = 0;
-      if (after.consume_front("@")) {
-        after.consume_front("+");
-        after.consumeInteger(10, offset);
-      }
-      size_t open = after.find("{{"), close = after.find("}}");
-      if (open == StringRef::npos || close == StringRef::npos)
-        continue;
-      found.push_back({line + offset, severity.str(), after.slice(open + 2, close).str()});
-    }
+  Location loc{&file, 1, 1};
+  for (StringRef rest = *file.text; !rest.empty(); ++loc.line) {
+    auto [line, tail] = rest.split('\n');
+    rest = tail;
+    if (Error error = findOnLine(line, loc, found))
+      return error;
   }
   return found;
 }
@@ -63,8 +89,9 @@ StringRef severityName(const Diagnostic &diagnostic) {
   llvm_unreachable("unknown severity");
 }
 
-bool meets(const Diagnostic &diagnostic, const Expectation &expectation) {
-  bool isPlaced = diagnostic.line != 0;
+bool meets(const Diagnostic &diagnostic, const SourceFile &file, const Expectation &expectation) {
+  // A diagnostic about another file (an op's loc) has a line, but none of these.
+  bool isPlaced = diagnostic.line != 0 && diagnostic.file == file.name;
   return !expectation.isMet && severityName(diagnostic) == expectation.severity &&
          (!isPlaced || diagnostic.line == expectation.line) && StringRef(diagnostic.message).contains(expectation.text);
 }
@@ -72,19 +99,21 @@ bool meets(const Diagnostic &diagnostic, const Expectation &expectation) {
 } // namespace
 
 Error verifyDiagnostics(const SourceFile &file, ArrayRef<Diagnostic> diagnostics) {
-  std::vector<Expectation> expectations = findExpectations(*file.text);
-  bool wantsNotes = llvm::any_of(expectations, [](const Expectation &e) { return e.severity == "note"; });
+  Expected<std::vector<Expectation>> expectations = findExpectations(file);
+  if (!expectations)
+    return expectations.takeError();
+  bool wantsNotes = llvm::any_of(*expectations, [](const Expectation &e) { return e.severity == "note"; });
   std::vector<Diagnostic> problems;
   for (const Diagnostic &diagnostic : diagnostics) {
-    auto it = llvm::find_if(expectations, [&](const Expectation &e) { return meets(diagnostic, e); });
-    if (it != expectations.end()) {
+    auto it = llvm::find_if(*expectations, [&](const Expectation &e) { return meets(diagnostic, file, e); });
+    if (it != expectations->end()) {
       it->isMet = true;
     } else if (diagnostic.severity != Diagnostic::Severity::Note || wantsNotes) {
       problems.push_back(diagnostic);
       problems.back().message = "unexpected: " + diagnostic.message;
     }
   }
-  for (const Expectation &expectation : expectations)
+  for (const Expectation &expectation : *expectations)
     if (!expectation.isMet)
       problems.emplace_back(Diagnostic::Severity::Error, Location{&file, expectation.line, 1},
                             "expected " + expectation.severity + " did not come: " + expectation.text);

@@ -9,15 +9,27 @@ namespace kiln {
 
 namespace {
 
-CLI::App *addCompile(CLI::App &app, CompileCommand &command) {
-  CLI::App *sub = app.add_subcommand("compile", "Compile a model into a kernel plan");
+/// Rejects devices that no build knows, as a usage error.
+const CLI::Validator isDevice(
+    [](const std::string &name) {
+      bool isKnown = name == "auto" || name == "cpu" || name == "emulate" || StringRef(name).starts_with("cuda");
+      return isKnown ? std::string() : "expected auto, cpu, emulate or cuda:N, got " + name;
+    },
+    "DEVICE");
+
+void addDType(CLI::App &sub, DType &dtype) {
   static const std::map<std::string, DType> dtypes = {
       {"f32", DType::F32}, {"fp32", DType::F32}, {"f16", DType::F16}, {"fp16", DType::F16}, {"bf16", DType::BF16}};
+  sub.add_option("--dtype", dtype, "type of weights, activations and cache: f32 (default), f16 or bf16")
+      ->transform(CLI::CheckedTransformer(dtypes));
+}
+
+CLI::App *addCompile(CLI::App &app, CompileCommand &command) {
+  CLI::App *sub = app.add_subcommand("compile", "Compile a model into a kernel plan");
   sub->add_option("MODEL", command.model, "a .toml, or a directory with config.json")->required();
   sub->add_option("--target", command.targets, "GPUs to make cubins for; tiles are chosen for the first")
       ->delimiter(',')->capture_default_str();
-  sub->add_option("--dtype", command.dtype, "type of weights, activations and cache: f32, f16 or bf16")
-      ->transform(CLI::CheckedTransformer(dtypes));
+  addDType(*sub, command.dtype);
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")->check(CLI::Range(1, 4096))->capture_default_str();
   sub->add_option("--stage", command.stage, "where to stop; graph, fused and plan print IR")
       ->check(CLI::IsMember({"graph", "fused", "plan", "cuda", "cubin"}))->capture_default_str();
@@ -58,6 +70,7 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
   CLI::App *sub = app.add_subcommand("run", "Generate text");
   sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
   addWeights(*sub, command.weights);
+  addDType(*sub, command.dtype);
   sub->add_option("--prompt", command.prompts.texts, "text to continue; may be given several times")->take_all();
   sub->add_option("--prompt-file", command.prompts.files, "file to continue; - is standard input")->take_all();
   sub->add_option("--tokens", command.prompts.tokens, "token ids to continue, 1,2,3; - is standard input")->take_all();
@@ -67,8 +80,8 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
   sub->add_flag("--ignore-eos", command.generate.ignoreEos, "go on after the end-of-text token");
   sub->add_option("--overflow", command.overflow, "past the context: error, stop or slide")
       ->check(CLI::IsMember({"error", "stop", "slide"}))->capture_default_str();
-  sub->add_option("--device", command.device, "auto, cpu or emulate")
-      ->check(CLI::IsMember({"auto", "cpu", "emulate"}))->capture_default_str();
+  sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")
+      ->check(isDevice)->capture_default_str();
   sub->add_option("--check", command.check, "reference: compare every step of the plan with the reference executor")
       ->check(CLI::IsMember({"reference"}));
   sub->add_flag("--logits", command.wantLogits, "with --json: the logits that chose each token");
@@ -92,13 +105,33 @@ CLI::App *addEval(CLI::App &app, EvalCommand &command) {
   CLI::App *sub = app.add_subcommand("eval", "Perplexity of a model on a text");
   sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
   addWeights(*sub, command.weights);
+  addDType(*sub, command.dtype);
   sub->add_option("--text", command.text, "file to score; - is standard input")->required();
   sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")->capture_default_str();
   sub->add_option("--stride", command.stride, "tokens between windows; 0: the window")->capture_default_str();
-  sub->add_option("--device", command.device, "auto, cpu or emulate")
-      ->check(CLI::IsMember({"auto", "cpu", "emulate"}))->capture_default_str();
+  sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")
+      ->check(isDevice)->capture_default_str();
   sub->add_flag("--json", command.json, "a JSON object");
   sub->add_flag("--quiet", command.quiet, "no progress");
+  return sub;
+}
+
+CLI::App *addBench(CLI::App &app, BenchCommand &command) {
+  CLI::App *sub = app.add_subcommand("bench", "Time a plan, or count what it does");
+  sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
+  addWeights(*sub, command.weights);
+  addDType(*sub, command.dtype);
+  sub->add_option("--what", command.what, "decode, prefill, or each of the kernels")
+      ->check(CLI::IsMember({"decode", "prefill", "kernels"}))->capture_default_str();
+  sub->add_option("--of", command.of, "with --what kernels: of decode or prefill")
+      ->check(CLI::IsMember({"decode", "prefill"}))->capture_default_str();
+  sub->add_option("--batch", command.batches, "sequences at once, 1,8,32")->delimiter(',')->check(CLI::PositiveNumber)->capture_default_str();
+  sub->add_option("--length", command.lengths, "tokens of a prompt, or the position of decode")
+      ->delimiter(',')->check(CLI::NonNegativeNumber)->capture_default_str();
+  sub->add_option("--samples", command.options.samples, "measurements")->check(CLI::PositiveNumber)->capture_default_str();
+  sub->add_option("--runs", command.options.runsPerSample, "runs in one measurement")->check(CLI::PositiveNumber)->capture_default_str();
+  sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(isDevice)->capture_default_str();
+  sub->add_option("-o", command.format, "md, csv or json")->check(CLI::IsMember({"md", "csv", "json"}))->capture_default_str();
   return sub;
 }
 
@@ -113,8 +146,9 @@ std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
   RunCommand run;
   TokenizeCommand tokenize;
   EvalCommand eval;
+  BenchCommand bench;
   CLI::App *compileApp = addCompile(app, compile), *dumpApp = addDump(app, dump), *runApp = addRun(app, run);
-  CLI::App *tokenizeApp = addTokenize(app, tokenize), *evalApp = addEval(app, eval);
+  CLI::App *tokenizeApp = addTokenize(app, tokenize), *evalApp = addEval(app, eval), *benchApp = addBench(app, bench);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
@@ -130,6 +164,8 @@ std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
     command = std::move(tokenize);
   else if (*evalApp)
     command = std::move(eval);
+  else if (*benchApp)
+    command = std::move(bench);
   return std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 //===- CommandLine.h - what the user asked for ------------------------------===//
 #pragma once
 
+#include "runtime/Benchmark.h"
 #include "runtime/Generator.h"
 #include "support/DType.h"
 
@@ -44,6 +45,7 @@ struct RunCommand {
   std::string model;
   WeightOptions weights;
   PromptOptions prompts;
+  DType dtype = DType::F32;
   GenerateOptions generate;
   std::string overflow = "error";
   std::string device = "auto";
@@ -65,6 +67,7 @@ struct TokenizeCommand {
 struct EvalCommand {
   std::string model;
   WeightOptions weights;
+  DType dtype = DType::F32;
   std::string text;
   int64_t window = 0, stride = 0;
   std::string device = "auto";
@@ -72,7 +75,20 @@ struct EvalCommand {
   bool quiet = false;
 };
 
-using Command = std::variant<std::monostate, CompileCommand, DumpCommand, RunCommand, TokenizeCommand, EvalCommand>;
+struct BenchCommand {
+  std::string model;
+  WeightOptions weights;
+  DType dtype = DType::F32;
+  std::string what = "decode";
+  std::string of = "decode"; ///< the function whose kernels are timed
+  std::vector<int64_t> batches = {1};
+  std::vector<int64_t> lengths = {64};
+  BenchmarkOptions options;
+  std::string device = "auto";
+  std::string format = "md";
+};
+
+using Command = std::variant<std::monostate, CompileCommand, DumpCommand, RunCommand, TokenizeCommand, EvalCommand, BenchCommand>;
 
 /// Fills `command`, or returns the exit code to leave with: 0 after --help or --version, 2 after a usage error, both
 /// printed.

@@ -11,5 +11,6 @@ Error run(const DumpCommand &command);
 Error run(const RunCommand &command);
 Error run(const TokenizeCommand &command);
 Error run(const EvalCommand &command);
+Error run(const BenchCommand &command);
 
 } // namespace kiln

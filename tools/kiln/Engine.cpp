@@ -7,6 +7,7 @@
 #include "nvrtc/CubinCompiler.h"
 #include "passes/Pipeline.h"
 #include "runtime/PlanModel.h"
+#include "runtime/cuda/CudaDevice.h"
 #include "runtime/emulated/EmulatedDevice.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
@@ -28,22 +29,23 @@ private:
 class PlanEngine : public Engine {
 public:
   PlanEngine(std::unique_ptr<Device> device, std::unique_ptr<Executor> executor)
-      : device(std::move(device)), executor(std::move(executor)), planModel(*this->executor) {}
+      : device(std::move(device)), planExecutor(std::move(executor)), planModel(*planExecutor) {}
 
   /// Compares every step from here on with the reference executor.
   void check(const ModelSource &source) {
     reference.emplace(source);
-    checker.emplace(*source.module, [this](const Value &weight) { return reference->loadWeight(weight); }, *executor);
+    checker.emplace(*source.module, [this](const Value &weight) { return reference->loadWeight(weight); }, *planExecutor);
     checker->attach();
   }
   int64_t stepsChecked() const override { return checker ? checker->stepsChecked() : 0; }
 
   LanguageModel &model() override { return planModel; }
   Scorer &scorer() override { return planModel; }
+  Executor *executor() override { return planExecutor.get(); }
 
 private:
   std::unique_ptr<Device> device;
-  std::unique_ptr<Executor> executor;
+  std::unique_ptr<Executor> planExecutor;
   PlanModel planModel;
   std::optional<ReferenceModel> reference; ///< for its weights
   std::optional<StepChecker> checker;
@@ -65,19 +67,32 @@ Expected<std::string> planDirectory(const ModelSource &source, StringRef cache) 
   return directory;
 }
 
-Expected<std::unique_ptr<Engine>> openEmulated(const ModelSource &source, const EngineOptions &options) {
+Expected<std::unique_ptr<Device>> openDevice(StringRef name, StringRef cache) {
+  if (name == "emulate") {
+    if (cache.empty())
+      return makeError("--device emulate keeps compiled kernels in a cache: set KILN_CACHE to a directory");
+    return EmulatedDevice::create({cache.str(), {}, false});
+  }
+  CudaDevice::Options options;
+  options.cacheDirectory = cache.str();
+  name.consume_front("cuda");
+  if (name.consume_front(":") && name.getAsInteger(10, options.ordinal))
+    return makeError("--device: expected auto, cpu, emulate or cuda:N, got a GPU number '" + name + "'");
+  return CudaDevice::create(options);
+}
+
+Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, StringRef deviceName,
+                                                 const EngineOptions &options) {
   std::string cache = defaultCacheDirectory();
-  if (cache.empty())
-    return makeError("--device emulate keeps compiled kernels in a cache: set KILN_CACHE to a directory");
+  Expected<std::unique_ptr<Device>> device = openDevice(deviceName, cache);
+  if (!device)
+    return device.takeError();
   Expected<std::string> directory = planDirectory(source, cache);
   if (!directory)
     return directory.takeError();
   Expected<Plan> plan = readPlan(*directory);
   if (!plan)
     return plan.takeError();
-  auto device = EmulatedDevice::create({cache, {}, false});
-  if (!device)
-    return device.takeError();
   Executor::Options capacity{options.batch, plan->model.context, options.functions};
   auto executor = Executor::create(**device, std::move(*plan), *directory, *source.weights, capacity);
   if (!executor)
@@ -91,8 +106,11 @@ Expected<std::unique_ptr<Engine>> openEmulated(const ModelSource &source, const 
 } // namespace
 
 Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options) {
-  if (options.device == "emulate")
-    return openEmulated(source, options);
+  StringRef device = options.device;
+  if (device == "auto")
+    device = CudaDevice::isAvailable() ? "cuda:0" : "cpu";
+  if (device != "cpu")
+    return openPlanEngine(source, device, options);
   if (options.checkReference)
     return makeError("--check=reference: the device is the reference executor; choose another with --device");
   return std::make_unique<ReferenceEngine>(source);

@@ -3,6 +3,7 @@
 
 #include "ModelSource.h"
 
+#include "runtime/Executor.h"
 #include "runtime/LanguageModel.h"
 #include "runtime/Perplexity.h"
 
@@ -14,18 +15,21 @@ public:
   virtual ~Engine() = default;
   virtual LanguageModel &model() = 0;
   virtual Scorer &scorer() = 0;
+  /// What runs the plan; null for the reference executor.
+  virtual Executor *executor() { return nullptr; }
   /// With checkReference: how many steps were found to agree.
   virtual int64_t stepsChecked() const { return 0; }
 };
 
 struct EngineOptions {
-  std::string device = "auto";        ///< auto, cpu, emulate
+  std::string device = "auto";        ///< auto, cpu, emulate, cuda:N
   int64_t batch = 1;                  ///< sequences at once
   std::vector<std::string> functions; ///< that will be called: prefill and decode, or score
   bool checkReference = false;        ///< compare every step with the reference executor
 };
 
-/// cpu: the reference executor. emulate: the plan's generated kernels, thread by thread on the CPU. auto: cpu.
+/// cpu: the reference executor. emulate: the plan's generated kernels, thread by thread on the CPU. cuda:N: the same on a
+/// GPU. auto: the first GPU, else cpu.
 /// Error: what opening the device, loading or compiling the plan reports.
 Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options);
 

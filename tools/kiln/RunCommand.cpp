@@ -84,7 +84,7 @@ std::string shown(const Tokenizer *tokenizer, ArrayRef<int32_t> ids) {
 } // namespace
 
 Error run(const RunCommand &command) {
-  Expected<ModelSource> source = openModel(command.model, command.weights, command.prompts.count());
+  Expected<ModelSource> source = openModel(command.model, command.weights, command.prompts.count(), command.dtype);
   if (!source)
     return source.takeError();
   const Tokenizer *tokenizer = source->tokenizer ? &*source->tokenizer : nullptr;

@@ -1,0 +1,118 @@
+#include "runtime/Benchmark.h"
+
+namespace kiln {
+
+double Measurement::median() const {
+  if (seconds.empty())
+    return 0;
+  std::vector<double> sorted = seconds;
+  llvm::sort(sorted);
+  return sorted[sorted.size() / 2];
+}
+
+Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimBinding &dims) {
+  Measurement result;
+  result.what = function.str();
+  for (const PlanStep &step : plan.findFunction(function)->steps) {
+    Expected<int64_t> bytes = step.bytes.evaluate(dims), flops = step.flops.evaluate(dims);
+    if (!bytes)
+      return llvm::joinErrors(bytes.takeError(), flops.takeError());
+    if (!flops)
+      return flops.takeError();
+    ++result.launches;
+    result.bytes += *bytes;
+    result.flops += *flops;
+  }
+  return result;
+}
+
+namespace {
+
+/// A call with arguments of the right sizes: tokens of no meaning, full lengths, one position for all.
+struct SampleCall {
+  SampleCall(StringRef function, int64_t batch, int64_t tokens, int64_t position) {
+    bool isDecode = function == "decode";
+    for (int64_t i = 0; i < batch * (isDecode ? 1 : tokens); ++i)
+      ids.push_back(static_cast<int32_t>(i % 97));
+    perRow.assign(batch, static_cast<int32_t>(isDecode ? position : tokens));
+    call.function = function;
+    call.dims = {{"B", batch}, {"T", isDecode ? 1 : tokens}};
+    call.arguments = {{"tokens", ids}};
+    if (function != "score")
+      call.arguments.push_back({isDecode ? "positions" : "lengths", perRow});
+  }
+
+  std::vector<int32_t> ids, perRow;
+  Executor::Call call;
+};
+
+} // namespace
+
+Expected<Measurement> measureCall(Executor &executor, StringRef function, int64_t batch, int64_t tokens, int64_t position,
+                                  const BenchmarkOptions &options) {
+  SampleCall sample(function, batch, tokens, position);
+  Expected<Measurement> result = countCall(executor.plan(), function, sample.call.dims);
+  if (!result)
+    return result;
+  if (Error error = executor.enqueue(sample.call))
+    return error;
+  for (int64_t i = 0; i < options.warmUp; ++i)
+    if (Error error = executor.repeat(sample.call))
+      return error;
+  for (int64_t i = 0; i < options.samples; ++i) {
+    Expected<double> seconds = executor.device().measure([&]() -> Error {
+      for (int64_t run = 0; run < options.runsPerSample; ++run)
+        if (Error error = executor.repeat(sample.call))
+          return error;
+      return Error::success();
+    });
+    if (!seconds)
+      return seconds.takeError();
+    result->seconds.push_back(*seconds / static_cast<double>(options.runsPerSample));
+  }
+  return result;
+}
+
+Expected<std::vector<Measurement>> measureKernels(Executor &executor, StringRef function, int64_t batch, int64_t tokens,
+                                                  int64_t position, const BenchmarkOptions &options) {
+  SampleCall sample(function, batch, tokens, position);
+  if (Error error = executor.enqueue(sample.call))
+    return error;
+  auto launches = executor.launches(sample.call);
+  if (!launches)
+    return launches.takeError();
+  // Larger than any L2 cache.
+  Device &device = executor.device();
+  auto sweep = DeviceMemory::allocate(device, int64_t(256) << 20, "memory that sweeps the cache");
+  if (!sweep)
+    return sweep.takeError();
+
+  std::map<std::string, std::vector<KernelLaunch>> byKernel;
+  for (const KernelLaunch &launch : *launches)
+    byKernel[launch.step->kernel].push_back(launch);
+  std::vector<Measurement> results;
+  for (auto &[kernel, own] : byKernel) {
+    Measurement &result = results.emplace_back();
+    result.what = kernel;
+    result.launches = static_cast<int64_t>(own.size());
+    for (const KernelLaunch &launch : own) {
+      result.bytes += cantFail(launch.step->bytes.evaluate(sample.call.dims), "the executor has checked the dims");
+      result.flops += cantFail(launch.step->flops.evaluate(sample.call.dims), "the executor has checked the dims");
+    }
+    auto graph = device.makeGraph(own);
+    if (!graph)
+      return graph.takeError();
+    for (int64_t i = -options.warmUp; i < options.samples; ++i) {
+      if (Error error = device.clear(sweep->address(), sweep->bytes()))
+        return error;
+      Expected<double> seconds = device.measure([&] { return device.run(**graph); });
+      if (!seconds)
+        return seconds.takeError();
+      if (i >= 0)
+        result.seconds.push_back(*seconds);
+    }
+  }
+  return results;
+}
+
+} // namespace kiln

@@ -1,0 +1,248 @@
+#include "runtime/cuda/CudaDevice.h"
+
+#include "nvrtc/CubinCompiler.h"
+#include "support/Diagnostic.h"
+#include "support/File.h"
+
+#include <cuda_runtime_api.h>
+
+namespace kiln {
+
+namespace {
+
+struct CudaKernel : DeviceKernel {
+  ~CudaKernel() override {
+    if (library)
+      cudaLibraryUnload(library);
+  }
+  std::string cubin; ///< must outlive the library
+  cudaLibrary_t library = nullptr;
+  cudaKernel_t kernel = nullptr;
+};
+
+struct CudaGraph : DeviceGraph {
+  ~CudaGraph() override {
+    if (executable)
+      cudaGraphExecDestroy(executable);
+  }
+  cudaGraphExec_t executable = nullptr;
+};
+
+Error check(cudaError_t status, const Twine &what) {
+  if (status == cudaSuccess)
+    return Error::success();
+  return makeError("CUDA: " + what + ": " + cudaGetErrorString(status));
+}
+
+/// sm_90a for compute capability 9.0: the names that plans and NVRTC use.
+std::string targetOf(int major, int minor) {
+  std::string number = std::to_string(major) + std::to_string(minor);
+  return "sm_" + number + (number == "90" ? "a" : "");
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Opening
+//===----------------------------------------------------------------------===//
+
+bool CudaDevice::isAvailable() {
+  int count = 0;
+  bool isThere = cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+  cudaGetLastError(); // what was found wrong is no error of a later call
+  return isThere;
+}
+
+Expected<std::unique_ptr<CudaDevice>> CudaDevice::create(const Options &options) {
+  int count = 0, driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  if (driver == 0)
+    return makeError("no NVIDIA driver on this machine; --device cpu needs none");
+  auto version = [](int number) { return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10); };
+  if (driver / 1000 < runtime / 1000)
+    return makeError("the NVIDIA driver supports CUDA " + version(driver) + ", expected " + version(runtime) +
+                     " or newer; update the driver");
+  if (Error error = check(cudaGetDeviceCount(&count), "looking for GPUs"))
+    return error;
+  if (options.ordinal < 0 || options.ordinal >= count)
+    return makeError("--device cuda:" + Twine(options.ordinal) + ": there are " + Twine(count) + " GPUs, numbered from 0");
+
+  std::unique_ptr<CudaDevice> device(new CudaDevice(options));
+  cudaDeviceProp properties;
+  if (Error error = check(cudaSetDevice(options.ordinal), "opening the GPU"))
+    return error;
+  if (Error error = check(cudaGetDeviceProperties(&properties, options.ordinal), "reading the GPU's properties"))
+    return error;
+  device->deviceName = properties.name;
+  device->targetName = targetOf(properties.major, properties.minor);
+  if (Error error = check(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking), "creating a stream"))
+    return error;
+  return device;
+}
+
+CudaDevice::~CudaDevice() {
+  if (stream)
+    cudaStreamDestroy(stream);
+}
+
+std::string CudaDevice::name() const { return "cuda:" + std::to_string(options.ordinal) + " (" + deviceName + ")"; }
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Expected<void *> CudaDevice::allocate(int64_t bytes, StringRef what) {
+  void *memory = nullptr;
+  cudaError_t status = cudaMalloc(&memory, bytes);
+  if (status == cudaSuccess)
+    return memory;
+  cudaGetLastError();
+  size_t available = 0, all = 0;
+  cudaMemGetInfo(&available, &all);
+  auto megabytes = [](size_t count) { return formatv("{0:F1} MB", static_cast<double>(count) / 1e6).str(); };
+  if (status == cudaErrorMemoryAllocation)
+    return makeError("out of memory on " + name() + ": " + what + " needs " + megabytes(bytes) + ", free are " +
+                     megabytes(available) + " of " + megabytes(all) + "; use a smaller batch, context or dtype");
+  return check(status, "allocating " + what);
+}
+
+void CudaDevice::free(void *memory) { cudaFree(memory); }
+
+Error CudaDevice::upload(void *target, const void *source, int64_t bytes) {
+  return check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyHostToDevice, stream), "upload");
+}
+
+Error CudaDevice::clear(void *target, int64_t bytes) {
+  return check(cudaMemsetAsync(target, 0, bytes, stream), "clearing memory");
+}
+
+Error CudaDevice::download(void *target, const void *source, int64_t bytes) {
+  if (Error error = check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDeviceToHost, stream), "download"))
+    return error;
+  return synchronize();
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+/// The cubin of this GPU's target, else of an older GPU of its generation, else compiled now.
+Expected<std::string> CudaDevice::findCubin(const Plan &plan, StringRef directory, const PlanKernel &kernel) const {
+  auto pathFor = [&](StringRef target) { return (directory + "/cubin/" + target + "/" + kernel.name + ".cubin").str(); };
+  if (llvm::is_contained(plan.cubins, targetName))
+    return readFile(pathFor(targetName));
+  // sm_80 runs on sm_86; code for an "a" target runs on that very chip only.
+  StringRef own = targetName;
+  for (const std::string &target : plan.cubins)
+    if (target.back() != 'a' && own.size() == target.size() && own.drop_back() == StringRef(target).drop_back() &&
+        target < targetName)
+      return readFile(pathFor(target));
+  Expected<std::string> source = readFile((directory + "/kernels/" + kernel.name + ".cu").str());
+  if (!source)
+    return source;
+  Expected<CubinCompiler> compiler = CubinCompiler::create(options.cacheDirectory);
+  if (!compiler)
+    return llvm::joinErrors(makeError("the plan has no cubins for " + targetName), compiler.takeError());
+  Expected<CompiledKernel> compiled = compiler->compile(kernel.name, *source, targetName);
+  if (!compiled)
+    return compiled.takeError();
+  return std::move(compiled->cubin);
+}
+
+Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(const Plan &plan, StringRef directory) {
+  std::vector<std::unique_ptr<DeviceKernel>> kernels;
+  for (const PlanKernel &kernel : plan.kernels) {
+    Expected<std::string> cubin = findCubin(plan, directory, kernel);
+    if (!cubin)
+      return cubin.takeError();
+    auto loaded = std::make_unique<CudaKernel>();
+    loaded->cubin = std::move(*cubin);
+    cudaError_t status = cudaLibraryLoadData(&loaded->library, loaded->cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    if (Error error = check(status, "loading kernel " + kernel.name))
+      return error;
+    if (Error error = check(cudaLibraryGetKernel(&loaded->kernel, loaded->library, kernel.name.c_str()), "finding kernel " + kernel.name))
+      return error;
+    kernels.push_back(std::move(loaded));
+  }
+  // Beyond 48 KB of dynamic shared memory a kernel must be allowed to.
+  for (const PlanFunction &function : plan.functions)
+    for (const PlanStep &step : function.steps) {
+      if (step.dynamicShared <= 48 * 1024)
+        continue;
+      size_t index = plan.findKernel(step.kernel) - plan.kernels.data();
+      cudaError_t status = cudaKernelSetAttributeForDevice(static_cast<CudaKernel &>(*kernels[index]).kernel,
+                                                           cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                           static_cast<int>(step.dynamicShared), options.ordinal);
+      if (Error error = check(status, step.kernel + " needs " + Twine(step.dynamicShared) + " bytes of shared memory"))
+        return error;
+    }
+  return kernels;
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+Error CudaDevice::launch(const KernelLaunch &launch) {
+  std::vector<uint64_t> words = launch.arguments;
+  std::vector<void *> pointers;
+  for (uint64_t &word : words)
+    pointers.push_back(&word);
+  dim3 grid(launch.grid[0], launch.grid[1], launch.grid[2]);
+  cudaKernel_t kernel = static_cast<const CudaKernel *>(launch.kernel)->kernel;
+  return check(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), grid, dim3(launch.threads), pointers.data(),
+                                launch.dynamicShared, stream),
+               "launching " + launch.step->kernel);
+}
+
+Expected<std::unique_ptr<DeviceGraph>> CudaDevice::makeGraph(std::vector<KernelLaunch> launches) {
+  if (Error error = check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capturing a graph"))
+    return error;
+  Error failure = Error::success();
+  for (const KernelLaunch &one : launches)
+    if (!failure)
+      failure = launch(one);
+  cudaGraph_t captured = nullptr;
+  Error ended = check(cudaStreamEndCapture(stream, &captured), "capturing a graph");
+  if (Error error = llvm::joinErrors(std::move(failure), std::move(ended)))
+    return error;
+  auto graph = std::make_unique<CudaGraph>();
+  cudaError_t status = cudaGraphInstantiate(&graph->executable, captured, 0);
+  cudaGraphDestroy(captured);
+  if (Error error = check(status, "instantiating a graph"))
+    return error;
+  return graph;
+}
+
+Error CudaDevice::run(DeviceGraph &graph) {
+  return check(cudaGraphLaunch(static_cast<CudaGraph &>(graph).executable, stream), "launching a graph");
+}
+
+Expected<double> CudaDevice::measure(function_ref<Error()> work) {
+  cudaEvent_t start = nullptr, stop = nullptr;
+  auto destroy = llvm::make_scope_exit([&] {
+    cudaEventDestroy(start);
+    cudaEventDestroy(stop);
+  });
+  if (Error error = check(cudaEventCreate(&start), "creating an event"))
+    return error;
+  if (Error error = check(cudaEventCreate(&stop), "creating an event"))
+    return error;
+  if (Error error = check(cudaEventRecord(start, stream), "recording an event"))
+    return error;
+  if (Error error = work())
+    return error;
+  if (Error error = check(cudaEventRecord(stop, stream), "recording an event"))
+    return error;
+  if (Error error = synchronize())
+    return error;
+  float milliseconds = 0;
+  if (Error error = check(cudaEventElapsedTime(&milliseconds, start, stop), "reading events"))
+    return error;
+  return milliseconds * 1e-3;
+}
+
+Error CudaDevice::synchronize() { return check(cudaStreamSynchronize(stream), "running kernels"); }
+
+} // namespace kiln

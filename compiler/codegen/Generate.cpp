@@ -1,5 +1,6 @@
 #include "codegen/Generate.h"
 
+#include "codegen/CheckPlanned.h"
 #include "codegen/KernelText.h"
 #include "ir/Printer.h"
 #include "kernels/Problem.h"
@@ -11,7 +12,11 @@ namespace kiln {
 namespace {
 
 std::string locationText(const Op &op) {
-  return op.loc ? op.loc.file->name + ":" + std::to_string(op.loc.line) : std::string("(unknown)");
+  if (!op.loc)
+    return "(unknown)";
+  // Where IR text lies is no part of what is generated from it.
+  StringRef file = op.loc.isParsePosition ? llvm::sys::path::filename(op.loc.file->name) : StringRef(op.loc.file->name);
+  return (file + ":" + Twine(op.loc.line)).str();
 }
 
 Expr parseExpr(StringRef text) { return cantFail(Expr::parse(text), "plan-memory writes formulas"); }
@@ -174,6 +179,10 @@ std::string Generator::sourceText(size_t kernel) const {
 
 } // namespace
 
-GeneratedPlan generate(const Module &module) { return Generator(module).run(); }
+Expected<GeneratedPlan> generate(const Module &module) {
+  if (Error error = checkPlanned(module))
+    return error;
+  return Generator(module).run();
+}
 
 } // namespace kiln

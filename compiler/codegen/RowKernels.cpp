@@ -113,7 +113,8 @@ public:
   const Value &walked() const {
     if (op.has(Trait::WritesState))
       return *op.operand(1);
-    return op.has(Trait::Layout) && !op.is(OpKind::lastRow) ? *op.operand(0) : *op.result();
+    bool followsResult = op.is(OpKind::embed) || op.is(OpKind::lastRow) || op.is(OpKind::causalMask);
+    return followsResult ? *op.result() : *op.operand(0);
   }
 
 private:

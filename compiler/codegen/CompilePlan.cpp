@@ -59,7 +59,8 @@ Expected<std::vector<Cubin>> compileCubins(GeneratedPlan &generated, const Cubin
 
 Error writePlanDirectory(StringRef directory, const GeneratedPlan &generated, ArrayRef<Cubin> cubins,
                          const std::map<std::string, std::string> &ir) {
-  Expected<StagedDirectory> stage = StagedDirectory::create(directory, {"plan.toml", "ir", "kernels", "cubin"});
+  constexpr StringRef owned[] = {"plan.toml", "ir/*.kiln", "kernels/*.cu", "cubin/*/*.cubin"};
+  Expected<StagedDirectory> stage = StagedDirectory::create(directory, owned);
   if (!stage)
     return stage.takeError();
   if (Error error = stage->write("plan.toml", writePlan(generated.plan)))

@@ -2,6 +2,8 @@
 
 #include "support/Diagnostic.h"
 
+#include <limits>
+
 namespace kiln {
 
 namespace {
@@ -15,7 +17,7 @@ constexpr StringRef ignoredKeys[] = {
     "initializer_range", "is_decoder", "label2id", "length_penalty", "max_length", "min_length", "n_ctx",
     "no_repeat_ngram_size", "num_beam_groups", "num_beams", "num_return_sequences", "output_attentions",
     "output_hidden_states", "output_past", "output_scores", "pad_token_id", "prefix", "problem_type",
-    "reorder_and_upcast_attn", "remove_invalid_values", "repetition_penalty", "resid_pdrop", "return_dict",
+    "remove_invalid_values", "repetition_penalty", "resid_pdrop", "return_dict",
     "return_dict_in_generate", "sep_token_id", "summary_activation", "summary_first_dropout",
     "summary_hidden_size", "summary_proj_to_labels", "summary_type", "summary_use_proj", "suppress_tokens",
     "task_specific_params", "temperature", "tf_legacy_loss", "tokenizer_class", "top_k", "top_p", "torch_dtype",
@@ -54,16 +56,17 @@ const ConfigValue *ConfigReader::take(StringRef key) {
   return root.find(key);
 }
 
-Error ConfigReader::readInt(StringRef key, int64_t least, int64_t most, Setting<int64_t> &setting) {
-  if (!root.find(key))
-    return makeError(root.loc, "missing key '" + key + "'");
-  return readOptionalInt(key, least, most, setting);
-}
-
 Error ConfigReader::readOptionalInt(StringRef key, int64_t least, int64_t most, Setting<int64_t> &setting) {
   const ConfigValue *value = take(key);
   if (!value || value->kind == ConfigValue::Kind::Null)
     return Error::success();
+  return readInt(key, least, most, setting);
+}
+
+Error ConfigReader::readInt(StringRef key, int64_t least, int64_t most, Setting<int64_t> &setting) {
+  const ConfigValue *value = take(key);
+  if (!value)
+    return makeError(root.loc, "missing key '" + key + "'");
   if (value->kind != ConfigValue::Kind::Int || value->integer < least || value->integer > most)
     return configError(key, *value, "an integer from " + Twine(least) + " to " + Twine(most));
   setting = {value->integer, value->loc};
@@ -86,9 +89,10 @@ Error ConfigReader::readEpsilon(Setting<double> &setting) {
   const ConfigValue *value = take("layer_norm_epsilon");
   if (!value)
     return Error::success();
-  if ((value->kind != ConfigValue::Kind::Float && value->kind != ConfigValue::Kind::Int) || !(value->real > 0) ||
-      value->real > 1)
-    return configError("layer_norm_epsilon", *value, "a number above 0, up to 1");
+  // Kernels add it in f32, where less than the smallest normal number would be nothing.
+  bool isNumber = value->kind == ConfigValue::Kind::Float || value->kind == ConfigValue::Kind::Int;
+  if (!isNumber || !(value->real >= std::numeric_limits<float>::min() && value->real <= 1))
+    return configError("layer_norm_epsilon", *value, "a number from 1.2e-38 to 1");
   setting = {value->real, value->loc};
   return Error::success();
 }
@@ -176,6 +180,7 @@ Error ConfigReader::checkOtherKeys() {
 Expected<ModelConfig> ConfigReader::read(StringRef name) {
   ModelConfig config;
   config.name = name.str();
+  Setting<bool> scoresAreF32;
   constexpr int64_t most = 1 << 24;
   Error error = checkModelType();
   auto step = [&](auto &&action) {
@@ -193,6 +198,8 @@ Expected<ModelConfig> ConfigReader::read(StringRef name) {
   step([&] { return readEpsilon(config.epsilon); });
   step([&] { return readBool("scale_attn_weights", true, config.scaleByHeadSize); });
   step([&] { return readBool("scale_attn_by_inverse_layer_idx", false, config.scaleByLayer); });
+  // Asks for the attention scores in f32, as fused attention has them in every precision.
+  step([&] { return readBool("reorder_and_upcast_attn", false, scoresAreF32); });
   step([&] { return readBool("tie_word_embeddings", true, config.tiedEmbeddings); });
   step([&] { return readEosTokens(config.vocabSize.value, config.eosTokens); });
   step([&] { return checkHeads(config); });

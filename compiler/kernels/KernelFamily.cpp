@@ -2,6 +2,7 @@
 
 #include "ir/Verifier.h"
 #include "kernels/Families.h"
+#include "kernels/Problem.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -35,7 +36,7 @@ Expected<const KernelFamily *> checkFamily(const Op &op, const Target &target) {
   const KernelFamily *family = findKernelFamily(name);
   if (!family)
     return opError(op, "attribute 'kernel': expected a kernel family, got " + name);
-  if (!family->accepts(op, target))
+  if (!family->accepts(op, target, upperBounds(op)))
     return opError(op, "attribute 'kernel': " + name + " does not run this");
   return family;
 }
@@ -43,7 +44,7 @@ Expected<const KernelFamily *> checkFamily(const Op &op, const Target &target) {
 Error checkTile(const Op &op, const KernelFamily &family, const Target &target) {
   if (!op.attribute("tile"))
     return opError(op, "expected the attribute 'tile'; run choose-tiles first");
-  const Tile &tile = tileOf(op), example = family.configurations(op, target).front();
+  const Tile &tile = op.attribute("tile")->asDict(), example = family.configurations(op, target, upperBounds(op)).front();
   bool fits = tile.size() == example.size();
   for (const auto &[setting, value] : example) {
     auto it = tile.find(setting);
@@ -55,8 +56,35 @@ Error checkTile(const Op &op, const KernelFamily &family, const Target &target) 
                                 op.attribute("tile")->str());
 }
 
-const KernelFamily &kernelFamilyOf(const Op &op) { return *findKernelFamily(op.identAttribute("kernel")); }
+const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper) {
+  for (const KernelFamily *family : allKernelFamilies())
+    if (family->accepts(op, target, upper))
+      return family;
+  return nullptr;
+}
 
-const Tile &tileOf(const Op &op) { return op.attribute("tile")->asDict(); }
+KernelChoice choiceOf(const Op &op) {
+  return {findKernelFamily(op.identAttribute("kernel")), op.attribute("tile")->asDict()};
+}
+
+std::vector<KernelVariant> variantsOf(const Op &op) {
+  std::vector<KernelVariant> variants;
+  if (const Attribute *list = op.attribute("variants"))
+    for (const Attribute &item : list->asList()) {
+      const AttributeMap &entry = item.asDict();
+      variants.push_back({entry.find("batch")->second.asInt(),
+                          {findKernelFamily(entry.find("kernel")->second.asString()), entry.find("tile")->second.asDict()}});
+    }
+  return variants;
+}
+
+Attribute variantsAttribute(ArrayRef<KernelVariant> variants) {
+  Attribute::List list;
+  for (const KernelVariant &variant : variants)
+    list.push_back(AttributeMap{{"batch", variant.batch},
+                                {"kernel", Attribute::ident(variant.choice.family->name)},
+                                {"tile", variant.choice.tile}});
+  return list;
+}
 
 } // namespace kiln

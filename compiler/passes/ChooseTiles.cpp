@@ -6,8 +6,13 @@
 // Ranks the family's configurations by its model: waves of blocks, operations and bytes against the target's rates, at
 // dims of interest. options batch, tokens: those dims, clipped to the bounds of B and T; 0 means the bound.
 //
+// Matrix products over one token a sequence have as many rows as the batch, and what is best for one row is far from it
+// for many. They get `variants`: for batches up to 1, 4 and 16 the kernel and tile that are best there, where these
+// differ from those of the bound.
+//
 // Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them: an error at the op.
-#include "kernels/KernelFamily.h"
+#include "kernels/Problem.h"
+#include "ops/Region.h"
 #include "passes/Pass.h"
 
 namespace kiln {
@@ -21,8 +26,9 @@ static DimBinding dimsOfInterest(const Module &module, const PassOptions &option
   return dims;
 }
 
-static Tile cheapestTile(const Op &op, const KernelFamily &family, const Target &target, const DimBinding &dims) {
-  std::vector<Tile> tiles = family.configurations(op, target);
+static Tile cheapestTile(const Op &op, const KernelFamily &family, const Target &target, const DimBinding &upper,
+                         const DimBinding &dims) {
+  std::vector<Tile> tiles = family.configurations(op, target, upper);
   assert(!tiles.empty() && "a family has a configuration for every op that it accepts");
   // The first of equals wins, so that the choice does not depend on the order of evaluation.
   const Tile *best = nullptr;
@@ -37,6 +43,36 @@ static Tile cheapestTile(const Op &op, const KernelFamily &family, const Target 
   return *best;
 }
 
+/// The batch's dim, if the op is a matrix product of which it alone decides how many rows there are.
+static const DimSymbol *onlyBatch(const Op &op) {
+  const Op &product = *anchor(op);
+  const Type &type = product.result()->type;
+  bool isOneToken = product.is(OpKind::matmul) && type.rank() == 3 && type.shape[1] == Dim(1);
+  return isOneToken ? type.shape[0].getSymbol() : nullptr;
+}
+
+static std::vector<KernelVariant> chooseVariants(const Op &op, const KernelChoice &atBound, const Target &target,
+                                                 DimBinding dims) {
+  const DimSymbol *batch = onlyBatch(op);
+  if (!batch)
+    return {};
+  std::vector<KernelVariant> variants;
+  DimBinding upper = upperBounds(op);
+  for (int64_t size = 1; size < batch->max && size <= 16; size *= 4) {
+    upper[batch->name] = dims[batch->name] = size;
+    const KernelFamily *family = selectFamily(op, target, upper);
+    KernelChoice choice{family, cheapestTile(op, *family, target, upper, dims)};
+    // The same choice for the next size covers this one too.
+    if (!variants.empty() && variants.back().choice == choice)
+      variants.back().batch = size;
+    else
+      variants.push_back({size, choice});
+  }
+  if (!variants.empty() && variants.back().choice == atBound)
+    variants.pop_back();
+  return variants;
+}
+
 static Error chooseTiles(Module &module, const PassOptions &options) {
   Expected<const Target *> target = targetOf(module);
   if (!target)
@@ -49,7 +85,16 @@ static Error chooseTiles(Module &module, const PassOptions &options) {
       Expected<const KernelFamily *> family = checkFamily(*op, **target);
       if (!family)
         return family.takeError();
-      op->setAttribute("tile", cheapestTile(*op, **family, **target, dims));
+      DimBinding upper = upperBounds(*op), interest = dims;
+      // The batch of interest has a variant of its own; the configuration for all is for the bound.
+      if (const DimSymbol *batch = onlyBatch(*op))
+        interest[batch->name] = batch->max;
+      KernelChoice choice{*family, cheapestTile(*op, **family, **target, upper, interest)};
+      op->setAttribute("tile", choice.tile);
+      op->removeAttribute("variants");
+      std::vector<KernelVariant> variants = chooseVariants(*op, choice, **target, interest);
+      if (!variants.empty())
+        op->setAttribute("variants", variantsAttribute(variants));
     }
   return Error::success();
 }

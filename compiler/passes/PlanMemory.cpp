@@ -136,7 +136,7 @@ Error FunctionPlanner::collectWorkspace(Op &op, size_t position) {
   DimBinding dims = upperBounds(op);
   if (batch.getSymbol())
     dims[batch.str()] = 1;
-  Expected<int64_t> perUnit = (*family)->workspace(op, tileOf(op)).evaluate(dims);
+  Expected<int64_t> perUnit = (*family)->workspace(op, choiceOf(op).tile).evaluate(dims);
   if (!perUnit)
     return perUnit.takeError();
   Expr unit = batch.getSymbol() ? batch.expr() : Expr(1);

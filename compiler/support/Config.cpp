@@ -3,11 +3,19 @@
 #include "support/Diagnostic.h"
 #include "support/Json.h"
 
+#include <charconv>
+
 namespace kiln {
 
 const ConfigValue *ConfigValue::find(StringRef key) const {
   auto it = llvm::find_if(table, [&](const ConfigMember &member) { return member.key == key; });
   return it == table.end() ? nullptr : &it->value;
+}
+
+/// The shortest text that reads back as the same number, as 1.5, 1e-05 or nan.
+static std::string describeNumber(double value) {
+  char buffer[32];
+  return std::string(buffer, std::to_chars(std::begin(buffer), std::end(buffer), value).ptr);
 }
 
 std::string ConfigValue::describe() const {
@@ -19,7 +27,7 @@ std::string ConfigValue::describe() const {
   case Kind::Int:
     return std::to_string(integer);
   case Kind::Float:
-    return formatv("{0}", real).str();
+    return describeNumber(real);
   case Kind::String:
     return "\"" + string + "\"";
   case Kind::Array:
@@ -66,6 +74,21 @@ static ConfigValue fromJson(const json::Value &source, Location loc) {
   return value;
 }
 
+/// Whether the number that starts a text is written as one of floating point; llvm::json does not tell 64 from 64.0.
+static bool isFloatLiteral(StringRef text) {
+  return text.take_while([](char c) { return llvm::isDigit(c) || StringRef("+-.eE").contains(c); }).find_first_of(".eE") !=
+         StringRef::npos;
+}
+
+static ConfigValue fromMember(const JsonObject &object, const JsonObject::Member &member) {
+  ConfigValue value = fromJson(*object.values.get(member.key), member.valueLoc);
+  if (value.kind == ConfigValue::Kind::Int && isFloatLiteral(StringRef(*object.file->text).drop_front(member.valueOffset)))
+    value.kind = ConfigValue::Kind::Float;
+  for (auto [item, loc] : llvm::zip(value.array, elementLocs(object, member)))
+    item.loc = loc;
+  return value;
+}
+
 Expected<ConfigValue> parseJsonConfig(const SourceFile *file) {
   Expected<JsonObject> object = parseJsonObject(file);
   if (!object)
@@ -76,7 +99,7 @@ Expected<ConfigValue> parseJsonConfig(const SourceFile *file) {
   for (const JsonObject::Member &member : object->members) {
     if (root.find(member.key))
       return makeError(member.keyLoc, "key '" + member.key + "' is given twice");
-    root.table.push_back({member.key, member.keyLoc, fromJson(*object->values.get(member.key), member.valueLoc)});
+    root.table.push_back({member.key, member.keyLoc, fromMember(*object, member)});
   }
   llvm::sort(root.table, [](const ConfigMember &a, const ConfigMember &b) { return a.key < b.key; });
   return root;

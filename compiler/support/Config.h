@@ -41,7 +41,8 @@ struct ConfigMember {
 /// Parses a TOML document. Error: a syntax error at its place.
 Expected<ConfigValue> parseToml(const SourceFile *file);
 
-/// Parses a JSON object; positions are those of top-level keys and values, nested values have their member's.
+/// Parses a JSON object; positions are those of top-level keys, their values and the elements of arrays among these,
+/// what is nested deeper has the position of what it is in.
 /// Error: not a JSON object, at its place.
 Expected<ConfigValue> parseJsonConfig(const SourceFile *file);
 

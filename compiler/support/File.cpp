@@ -2,6 +2,8 @@
 
 #include "support/Diagnostic.h"
 
+#include <csignal>
+
 namespace kiln {
 
 namespace fs = llvm::sys::fs;
@@ -37,9 +39,14 @@ static Error writeInPlace(StringRef file, StringRef contents) {
 }
 
 Error writeFile(StringRef file, StringRef contents) {
+  // Renaming would put a file in the place of a device or a link.
+  if (fs::exists(file) && (!fs::is_regular_file(file) || fs::is_symlink_file(file)))
+    return writeInPlace(file, contents);
   SmallString<128> temporary;
   if (std::error_code failure = fs::createUniqueFile(file + ".tmp-%%%%%%", temporary))
     return cannotWrite(file, failure);
+  llvm::sys::RemoveFileOnSignal(temporary);
+  auto keep = llvm::make_scope_exit([&] { llvm::sys::DontRemoveFileOnSignal(temporary); });
   if (Error error = writeInPlace(temporary, contents)) {
     fs::remove(temporary);
     std::vector<Diagnostic> diagnostics = takeDiagnostics(std::move(error));
@@ -52,60 +59,92 @@ Error writeFile(StringRef file, StringRef contents) {
   return Error::success();
 }
 
-Error writeFiles(StringRef directory, const std::map<std::string, std::string> &files) {
-  for (const auto &[name, contents] : files) {
-    SmallString<128> file(directory);
-    path::append(file, name);
-    if (std::error_code failure = fs::create_directories(path::parent_path(file)))
-      return cannotWrite(file, failure);
-    if (Error error = writeFile(file, contents))
-      return error;
+//===----------------------------------------------------------------------===//
+// Directories
+//===----------------------------------------------------------------------===//
+
+/// As long as one lives, the first of SIGINT, SIGTERM and SIGHUP waits; then the program ends as by SIGINT.
+class InterruptDelay {
+public:
+  InterruptDelay() {
+    isInterrupted = 0;
+    llvm::sys::SetInterruptFunction([] { isInterrupted = 1; });
   }
-  return Error::success();
-}
+  ~InterruptDelay() {
+    llvm::sys::SetInterruptFunction(nullptr);
+    if (isInterrupted)
+      std::raise(SIGINT);
+  }
 
-/// Whether a directory may be removed for its successor, as StagedDirectory::create says.
-template <class Names> static Error checkReplaceable(StringRef target, const Names &names) {
-  if (!fs::exists(target))
-    return Error::success();
-  if (!fs::is_directory(target))
-    return makeFileError(target, "cannot write: expected a directory, got a file");
-  std::error_code failure;
-  std::set<std::string> found;
-  for (fs::directory_iterator at(target, failure), end; !failure && at != end; at.increment(failure))
-    found.insert(path::filename(at->path()).str());
-  if (failure)
+private:
+  /// Of the process, as signals are.
+  static inline volatile std::sig_atomic_t isInterrupted = 0;
+};
+
+/// Makes an empty directory of a name that is free, `prefix` and some letters.
+static Expected<std::string> makeStage(StringRef target, const Twine &prefix) {
+  SmallString<128> stage;
+  fs::createUniquePath(prefix + "%%%%%%", stage, /*MakeAbsolute=*/false);
+  if (std::error_code failure = fs::create_directory(stage, /*IgnoreExisting=*/false, fs::all_all))
     return cannotWrite(target, failure);
-  for (const std::string &name : found)
-    if (!llvm::is_contained(names, name))
-      return makeFileError(target, "cannot write: expected a new or empty directory or an earlier result, got one that "
-                                   "holds " + name);
-  if (!found.empty() && !found.count(std::string(*names.begin())))
-    return makeFileError(target, "cannot write: expected a new or empty directory or an earlier result, got one without " +
-                                     Twine(*names.begin()));
+  return stage.str().str();
+}
+
+/// Whether a relative path has the pattern's components.
+static bool fits(StringRef pattern, StringRef file) {
+  SmallVector<StringRef, 4> wanted, parts;
+  pattern.split(wanted, '/');
+  file.split(parts, '/');
+  return wanted.size() == parts.size() && llvm::all_of_zip(wanted, parts, [](StringRef part, StringRef name) {
+           auto [before, after] = part.split('*');
+           return part.contains('*') ? name.starts_with(before) && name.drop_front(before.size()).ends_with(after)
+                                     : name == part;
+         });
+}
+
+/// Error: a file below the directory that fits none of the patterns.
+static Error expectOwned(StringRef directory, ArrayRef<StringRef> owned) {
+  std::error_code failure;
+  for (fs::recursive_directory_iterator it(directory, failure, /*follow_symlinks=*/false), end; it != end && !failure;
+       it.increment(failure)) {
+    StringRef file = StringRef(it->path()).drop_front(directory.size()).ltrim('/');
+    if (it->type() != fs::file_type::directory_file && llvm::none_of(owned, [&](StringRef pattern) { return fits(pattern, file); }))
+      return makeFileError(directory, "cannot write: expected a new or empty directory or an earlier result, got one that "
+                                      "holds " + file);
+  }
+  if (failure)
+    return makeFileError(directory, "cannot read: " + failure.message());
   return Error::success();
 }
 
-Expected<StagedDirectory> StagedDirectory::create(StringRef target, ArrayRef<StringRef> names) {
+Expected<StagedDirectory> StagedDirectory::create(StringRef target, ArrayRef<StringRef> owned) {
   target = target.rtrim('/');
-  if (Error error = checkReplaceable(target, names))
-    return error;
-  StringRef parent = path::parent_path(target);
+  SmallString<128> real(target);
+  if (fs::exists(target)) {
+    if (!fs::is_directory(target))
+      return makeFileError(target, "cannot write: expected a directory, got a file");
+    if (Error error = expectOwned(target, owned))
+      return error;
+    // A symbolic link stays one.
+    if (std::error_code failure = fs::real_path(target, real))
+      return cannotWrite(target, failure);
+  }
+  StringRef parent = path::parent_path(real);
   if (!parent.empty())
     if (std::error_code failure = fs::create_directories(parent))
       return cannotWrite(parent, failure);
-  SmallString<128> stage;
-  fs::createUniquePath(target + ".tmp-%%%%%%", stage, /*MakeAbsolute=*/false);
-  if (std::error_code failure = fs::create_directory(stage, /*IgnoreExisting=*/false))
-    return cannotWrite(target, failure);
-  return StagedDirectory(target.str(), names, stage.str().str());
+  Expected<std::string> stage = makeStage(target, real + ".tmp-");
+  if (!stage)
+    return stage.takeError();
+  return StagedDirectory(real.str().str(), std::move(*stage), owned);
 }
 
-StagedDirectory::StagedDirectory(std::string target, ArrayRef<StringRef> names, std::string stage)
-    : target(std::move(target)), names(names.begin(), names.end()), stage(std::move(stage)) {}
+StagedDirectory::StagedDirectory(std::string target, std::string stage, ArrayRef<StringRef> owned)
+    : delay(std::make_unique<InterruptDelay>()), target(std::move(target)), stage(std::move(stage)), owned(owned) {}
 
 StagedDirectory::StagedDirectory(StagedDirectory &&other) noexcept
-    : target(std::move(other.target)), names(std::move(other.names)), stage(std::exchange(other.stage, {})) {}
+    : delay(std::move(other.delay)), target(std::move(other.target)), stage(std::exchange(other.stage, {})),
+      owned(std::move(other.owned)) {}
 
 StagedDirectory::~StagedDirectory() {
   if (!stage.empty())
@@ -115,18 +154,18 @@ StagedDirectory::~StagedDirectory() {
 Error StagedDirectory::write(StringRef relativePath, StringRef contents) {
   SmallString<128> file(stage);
   path::append(file, relativePath);
-  if (std::error_code failure = fs::create_directories(path::parent_path(file)))
+  if (std::error_code failure = fs::create_directories(path::parent_path(file), /*IgnoreExisting=*/true, fs::all_all))
     return cannotWrite(file, failure);
   return writeInPlace(file, contents);
 }
 
 Error StagedDirectory::commit() {
-  if (Error error = checkReplaceable(target, names))
-    return error;
   // A directory cannot be renamed over one that has files in it, so the old one steps aside first; a failure
   // between the two renames puts it back.
   SmallString<128> old;
   if (fs::exists(target)) {
+    if (Error error = expectOwned(target, owned))
+      return error;
     fs::createUniquePath(target + ".old-%%%%%%", old, /*MakeAbsolute=*/false);
     if (std::error_code failure = fs::rename(target, old))
       return cannotWrite(target, failure);
@@ -139,6 +178,36 @@ Error StagedDirectory::commit() {
   stage.clear();
   if (!old.empty())
     fs::remove_directories(old);
+  return Error::success();
+}
+
+Error writeFiles(StringRef directory, const std::map<std::string, std::string> &files) {
+  if (!fs::exists(directory)) {
+    Expected<StagedDirectory> whole = StagedDirectory::create(directory, {});
+    if (!whole)
+      return whole.takeError();
+    for (const auto &[name, text] : files)
+      if (Error error = whole->write(name, text))
+        return error;
+    return whole->commit();
+  }
+  if (!fs::is_directory(directory))
+    return makeFileError(directory, "cannot write: expected a directory, got a file");
+  // Staged inside, on the same file system; moving is then all that is left to fail.
+  Expected<std::string> stage = makeStage(directory, directory + "/.tmp-");
+  if (!stage)
+    return stage.takeError();
+  StagedDirectory parts(directory.str(), std::move(*stage), {});
+  for (const auto &[name, text] : files)
+    if (Error error = parts.write(name, text))
+      return error;
+  for (const auto &[name, text] : files) {
+    std::string place = (directory + "/" + name).str();
+    if (std::error_code failure = fs::create_directories(path::parent_path(place), /*IgnoreExisting=*/true, fs::all_all))
+      return cannotWrite(place, failure);
+    if (std::error_code failure = fs::rename(parts.stage + "/" + name, place))
+      return cannotWrite(place, failure);
+  }
   return Error::success();
 }
 

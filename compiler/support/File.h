@@ -8,22 +8,24 @@ namespace kiln {
 /// The bytes of a file. Error: `PATH: error: cannot read: reason`.
 Expected<std::string> readFile(StringRef path);
 
-/// Writes a file completely or not at all: a temporary file beside it, checked for a full disk, then renamed.
-/// Error: `PATH: error: cannot write: reason`.
+/// Writes a file completely or not at all: a temporary file beside it, checked for a full disk, then renamed. What is no
+/// regular file, such as /dev/stdout, is written as it is. Error: `PATH: error: cannot write: reason`.
 Error writeFile(StringRef path, StringRef contents);
 
-/// Writes files by relative name below a directory, which is made if it is missing and keeps what else is in it.
-/// Error: as writeFile.
+/// Puts files, by their relative names, into a directory, made if need be: all of them, or on an error of writing none.
+/// Files of these names are replaced, everything else in the directory stays. Error: `PATH: error: cannot write: reason`.
 Error writeFiles(StringRef directory, const std::map<std::string, std::string> &files);
 
 /// Writes a directory completely or not at all: files are staged in a temporary directory beside the target,
-/// and `commit` renames it into place. An uncommitted stage is removed by the destructor.
+/// and `commit` renames it into place. An uncommitted stage is removed by the destructor. Signals that ask the program
+/// to end wait for that too.
 class StagedDirectory {
 public:
-  /// Starts staging for `target`. `commit` removes what is there, so that it must be an empty directory or an earlier
-  /// result: one that holds the first of `names` and, at its top, nothing but `names`.
-  /// Error: the parent cannot be created or written, or the target holds something else.
-  static Expected<StagedDirectory> create(StringRef target, ArrayRef<StringRef> names);
+  /// Starts staging for `target`, which `commit` will replace as a whole. `owned` says what may be lost by that: patterns
+  /// of relative paths, `cubin/*/*.cubin`, where * stands for part of one component. They must outlive the stage.
+  /// Error: the parent cannot be created or written; the target exists and is not a directory, or holds a file that
+  /// fits none of the patterns.
+  static Expected<StagedDirectory> create(StringRef target, ArrayRef<StringRef> owned);
 
   StagedDirectory(StagedDirectory &&other) noexcept;
   ~StagedDirectory();
@@ -35,11 +37,14 @@ public:
   Error commit();
 
 private:
-  StagedDirectory(std::string target, ArrayRef<StringRef> names, std::string stage);
+  friend Error writeFiles(StringRef, const std::map<std::string, std::string> &);
 
+  StagedDirectory(std::string target, std::string stage, ArrayRef<StringRef> owned);
+
+  std::unique_ptr<class InterruptDelay> delay; ///< first, so that it outlives the removal of the stage
   std::string target;
-  std::vector<std::string> names;
   std::string stage;
+  SmallVector<StringRef, 4> owned;
 };
 
 /// Lower-case hexadecimal SHA-256 of the bytes.

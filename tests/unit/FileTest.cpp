@@ -1,86 +1,156 @@
-// Files and directories are written whole, and nothing of the user's is removed on the way.
+// Writing whole files and directories: completely or not at all, and never over what is somebody else's.
 #include "TestSupport.h"
 
-using namespace kiln;
+#include <csignal>
+
+namespace kiln {
+namespace {
 
 namespace fs = llvm::sys::fs;
 
-namespace {
+constexpr StringRef owned[] = {"plan.toml", "cubin/*/*.cubin"};
 
-const std::string complaint = ": error: cannot write: expected a new or empty directory or an earlier result, got one ";
+/// Names of everything below a directory, in order.
+std::vector<std::string> listing(StringRef directory) {
+  std::vector<std::string> names;
+  std::error_code failure;
+  for (fs::recursive_directory_iterator it(directory, failure, false), end; it != end && !failure; it.increment(failure))
+    names.push_back(StringRef(it->path()).drop_front(directory.size() + 1).str());
+  llvm::sort(names);
+  return names;
+}
 
-/// Stages one file for `target` and commits.
-Error replaceDirectory(const std::string &target) {
-  Expected<StagedDirectory> stage = StagedDirectory::create(target, {"plan.toml", "ir"});
+using Names = std::vector<std::string>;
+
+Error replace(StringRef target, StringRef text) {
+  Expected<StagedDirectory> stage = StagedDirectory::create(target, owned);
   if (!stage)
     return stage.takeError();
-  if (Error error = stage->write("ir/new.txt", "new"))
+  if (Error error = stage->write("plan.toml", text))
     return error;
   return stage->commit();
 }
 
-} // namespace
-
-TEST(StagedDirectory, MakesTheDirectoryAndItsParents) {
+TEST(StagedDirectory, ReplacesItsOwnFiles) {
   TemporaryDirectory directory;
-  expectSuccess(replaceDirectory(directory.str() + "/a/b"));
-  EXPECT_EQ(unwrap(readFile(directory.str() + "/a/b/ir/new.txt")), "new");
+  std::string target = directory.str() + "/new/plan";
+  expectSuccess(replace(target, "first"));
+  fs::create_directories(target + "/cubin/sm_80");
+  expectSuccess(writeFile(target + "/cubin/sm_80/a.cubin", "old"));
+  expectSuccess(replace(target, "second"));
+  EXPECT_EQ(listing(directory.str()), Names({"new", "new/plan", "new/plan/plan.toml"}));
+  EXPECT_EQ(unwrap(readFile(target + "/plan.toml")), "second");
 }
 
-TEST(StagedDirectory, ReplacesAnEmptyDirectory) {
-  TemporaryDirectory directory;
-  expectSuccess(replaceDirectory(directory.str()));
-  EXPECT_EQ(unwrap(readFile(directory.str() + "/ir/new.txt")), "new");
+TEST(StagedDirectory, LeavesOtherDirectoriesAlone) {
+  for (std::string name : {"notes.txt", "plan.toml.orig", "cubin/a.cubin", "cubin/sm_80/a.txt", "deep/er/file", ".hidden"}) {
+    TemporaryDirectory directory;
+    std::string target = directory.str() + "/plan";
+    expectSuccess(replace(target, "mine"));
+    fs::create_directories(llvm::sys::path::parent_path(target + "/" + name));
+    expectSuccess(writeFile(target + "/" + name, "yours"));
+    Names before = listing(directory.str());
+    EXPECT_EQ(directory.relative(messageOf(replace(target, "new"))),
+              "plan: error: cannot write: expected a new or empty directory or an earlier result, got one that holds " +
+                  name + "\n");
+    EXPECT_EQ(listing(directory.str()), before);
+    EXPECT_EQ(unwrap(readFile(target + "/plan.toml")), "mine");
+  }
 }
 
-TEST(StagedDirectory, ReplacesAllOfAnEarlierResult) {
+TEST(StagedDirectory, KeepsLinksToDirectories) {
   TemporaryDirectory directory;
-  expectSuccess(writeFiles(directory.str(), {{"plan.toml", "old"}, {"ir/old.txt", "old"}}));
-  expectSuccess(replaceDirectory(directory.str()));
-  EXPECT_FALSE(fs::exists(directory.str() + "/plan.toml"));
-  EXPECT_FALSE(fs::exists(directory.str() + "/ir/old.txt"));
-  EXPECT_EQ(unwrap(readFile(directory.str() + "/ir/new.txt")), "new");
+  std::string target = directory.str() + "/real", link = directory.str() + "/link";
+  expectSuccess(replace(target, "first"));
+  ASSERT_FALSE(fs::create_link(target, link));
+  expectSuccess(replace(link, "second"));
+  EXPECT_TRUE(fs::is_symlink_file(link));
+  EXPECT_EQ(unwrap(readFile(target + "/plan.toml")), "second");
 }
 
-TEST(StagedDirectory, KeepsADirectoryThatHoldsSomethingElse) {
+TEST(StagedDirectory, RefusesFiles) {
   TemporaryDirectory directory;
-  expectSuccess(writeFiles(directory.str(), {{"plan.toml", "old"}, {"precious.txt", "mine"}}));
-  EXPECT_EQ(messageOf(replaceDirectory(directory.str())), directory.str() + complaint + "that holds precious.txt\n");
-  EXPECT_EQ(unwrap(readFile(directory.str() + "/precious.txt")), "mine");
-}
-
-TEST(StagedDirectory, KeepsADirectoryThatOnlyLooksLikeAResult) {
-  TemporaryDirectory directory;
-  expectSuccess(writeFiles(directory.str(), {{"ir/precious.txt", "mine"}}));
-  EXPECT_EQ(messageOf(replaceDirectory(directory.str())), directory.str() + complaint + "without plan.toml\n");
-  EXPECT_EQ(unwrap(readFile(directory.str() + "/ir/precious.txt")), "mine");
-}
-
-TEST(StagedDirectory, KeepsWhatAppearsWhileItIsStaged) {
-  TemporaryDirectory directory;
-  std::string target = directory.str() + "/plan";
-  StagedDirectory stage = unwrap(StagedDirectory::create(target, {"plan.toml"}));
-  expectSuccess(stage.write("new.txt", "new"));
-  expectSuccess(writeFiles(target, {{"precious.txt", "mine"}}));
-  EXPECT_EQ(messageOf(stage.commit()), target + complaint + "that holds precious.txt\n");
-  EXPECT_EQ(unwrap(readFile(target + "/precious.txt")), "mine");
+  std::string file = directory.write("file", "yours");
+  EXPECT_EQ(directory.relative(messageOf(replace(file, "x"))), "file: error: cannot write: expected a directory, got a file\n");
+  EXPECT_EQ(directory.relative(messageOf(replace(file + "/plan", "x"))), "file/plan: error: cannot write: Not a directory\n");
+  EXPECT_EQ(listing(directory.str()), Names({"file"}));
 }
 
 TEST(StagedDirectory, LeavesNothingWithoutCommit) {
   TemporaryDirectory directory;
   {
-    StagedDirectory stage = unwrap(StagedDirectory::create(directory.str() + "/plan", {"plan.toml"}));
-    expectSuccess(stage.write("new.txt", "new"));
+    StagedDirectory stage = unwrap(StagedDirectory::create(directory.str() + "/plan", owned));
+    expectSuccess(stage.write("cubin/sm_80/a.cubin", "x"));
   }
-  std::error_code failure;
-  EXPECT_TRUE(fs::directory_iterator(directory.str(), failure) == fs::directory_iterator());
+  EXPECT_EQ(listing(directory.str()), Names());
 }
 
-TEST(WriteFiles, KeepsWhatElseIsInTheDirectory) {
+TEST(StagedDirectory, ReplacesAnEmptyDirectory) {
   TemporaryDirectory directory;
-  std::string precious = directory.write("precious.txt", "mine");
-  expectSuccess(writeFiles(directory.str(), {{"a.txt", "a"}, {"ir/b.txt", "b"}}));
-  EXPECT_EQ(unwrap(readFile(directory.str() + "/a.txt")), "a");
-  EXPECT_EQ(unwrap(readFile(directory.str() + "/ir/b.txt")), "b");
-  EXPECT_EQ(unwrap(readFile(precious)), "mine");
+  expectSuccess(replace(directory.str(), "new"));
+  EXPECT_EQ(listing(directory.str()), Names({"plan.toml"}));
 }
+
+TEST(StagedDirectory, KeepsWhatAppearsWhileItIsStaged) {
+  TemporaryDirectory directory;
+  std::string target = directory.str() + "/plan";
+  StagedDirectory stage = unwrap(StagedDirectory::create(target, owned));
+  expectSuccess(writeFiles(target, {{"yours", "yours"}}));
+  EXPECT_EQ(directory.relative(messageOf(stage.commit())),
+            "plan: error: cannot write: expected a new or empty directory or an earlier result, got one that holds yours\n");
+  EXPECT_EQ(listing(target), Names({"yours"}));
+}
+
+TEST(StagedDirectoryDeathTest, InterruptsWait) {
+  TemporaryDirectory directory;
+  std::string target = directory.str() + "/plan";
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    auto interrupted = [&](bool isCommitted) {
+      StagedDirectory stage = unwrap(StagedDirectory::create(target, owned));
+      std::raise(signal);
+      expectSuccess(stage.write("plan.toml", "x"));
+      if (isCommitted)
+        expectSuccess(stage.commit());
+    };
+    EXPECT_EXIT(interrupted(false), testing::KilledBySignal(SIGINT), "");
+    EXPECT_EQ(listing(directory.str()), Names());
+    EXPECT_EXIT(interrupted(true), testing::KilledBySignal(SIGINT), "");
+    EXPECT_EQ(listing(directory.str()), Names({"plan", "plan/plan.toml"}));
+    fs::remove_directories(target);
+  }
+}
+
+TEST(WriteFiles, AddsToWhatIsThere) {
+  TemporaryDirectory directory;
+  std::string target = directory.str() + "/dump";
+  expectSuccess(writeFiles(target, {{"ir/a", "1"}, {"b", "2"}}));
+  expectSuccess(writeFile(target + "/yours", "yours"));
+  expectSuccess(writeFiles(target, {{"ir/a", "3"}, {"ir/c", "4"}}));
+  EXPECT_EQ(listing(target), Names({"b", "ir", "ir/a", "ir/c", "yours"}));
+  EXPECT_EQ(unwrap(readFile(target + "/ir/a")), "3");
+  EXPECT_EQ(unwrap(readFile(target + "/yours")), "yours");
+}
+
+TEST(WriteFiles, RefusesFiles) {
+  TemporaryDirectory directory;
+  std::string file = directory.write("file", "yours");
+  EXPECT_EQ(directory.relative(messageOf(writeFiles(file, {{"a", "1"}}))),
+            "file: error: cannot write: expected a directory, got a file\n");
+  EXPECT_EQ(unwrap(readFile(file)), "yours");
+}
+
+TEST(WriteFile, KeepsDevicesAndLinks) {
+  TemporaryDirectory directory;
+  std::string file = directory.write("file", "old"), link = directory.str() + "/link";
+  ASSERT_FALSE(fs::create_link(file, link));
+  expectSuccess(writeFile(link, "new"));
+  EXPECT_TRUE(fs::is_symlink_file(link));
+  EXPECT_EQ(unwrap(readFile(file)), "new");
+  // Through a link, so that a mistake here replaces the link and not the device.
+  ASSERT_FALSE(fs::create_link("/dev/full", directory.str() + "/full"));
+  EXPECT_EQ(directory.relative(messageOf(writeFile(directory.str() + "/full", "x"))),
+            "full: error: cannot write: No space left on device\n");
+}
+
+} // namespace
+} // namespace kiln

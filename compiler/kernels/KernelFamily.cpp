@@ -29,31 +29,28 @@ Expected<const Target *> targetOf(const Module &module) {
   return findTarget(target->second.asString());
 }
 
-Expected<const KernelFamily *> checkFamily(const Op &op, const Target &target) {
-  StringRef name = op.identAttribute("kernel");
-  if (name.empty())
+Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target) {
+  if (!kernel)
     return opError(op, "expected the attribute 'kernel'; run select-kernels first");
-  const KernelFamily *family = findKernelFamily(name);
-  if (!family)
-    return opError(op, "attribute 'kernel': expected a kernel family, got " + name);
-  if (!family->accepts(op, target, upperBounds(op)))
-    return opError(op, "attribute 'kernel': " + name + " does not run this");
+  const KernelFamily *family = kernel->kind() == Attribute::Kind::Ident ? findKernelFamily(kernel->asString()) : nullptr;
+  if (!family || !family->accepts(op, target, upperBounds(op)))
+    return opError(op, "attribute 'kernel': expected one that runs this, got " + kernel->str());
   return family;
 }
 
-Error checkTile(const Op &op, const KernelFamily &family, const Target &target) {
-  if (!op.attribute("tile"))
+Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target) {
+  if (!tile || tile->kind() != Attribute::Kind::Dict)
     return opError(op, "expected the attribute 'tile'; run choose-tiles first");
-  const Tile &tile = op.attribute("tile")->asDict(), example = family.configurations(op, target, upperBounds(op)).front();
-  bool fits = tile.size() == example.size();
+  Tile example = family.configurations(op, target, upperBounds(op)).front();
+  bool fits = tile->asDict().size() == example.size();
   for (const auto &[setting, value] : example) {
-    auto it = tile.find(setting);
-    fits = fits && it != tile.end() && it->second.kind() == value.kind() &&
+    auto it = tile->asDict().find(setting);
+    fits = fits && it != tile->asDict().end() && it->second.kind() == value.kind() &&
            (value.kind() != Attribute::Kind::Int || it->second.asInt() > 0);
   }
   return fits ? Error::success()
-              : opError(op, "attribute 'tile': expected settings like " + Attribute(example).str() + ", got " +
-                                op.attribute("tile")->str());
+              : opError(op, "attribute 'tile': expected settings of " + family.name + ", like " + Attribute(example).str() +
+                                ", got " + tile->str());
 }
 
 const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper) {

@@ -82,7 +82,7 @@ static Error chooseTiles(Module &module, const PassOptions &options) {
     for (const auto &op : function->body.ops()) {
       if (op->has(Trait::Terminator))
         continue;
-      Expected<const KernelFamily *> family = checkFamily(*op, **target);
+      Expected<const KernelFamily *> family = checkFamily(*op, op->attribute("kernel"), **target);
       if (!family)
         return family.takeError();
       DimBinding upper = upperBounds(*op), interest = dims;

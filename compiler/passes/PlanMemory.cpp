@@ -124,12 +124,12 @@ Error FunctionPlanner::collectWorkspace(Op &op, size_t position) {
   Expected<const Target *> target = targetOf(function.module());
   if (!target)
     return target.takeError();
-  Expected<const KernelFamily *> family = checkFamily(op, **target);
+  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), **target);
   if (!family)
     return family.takeError();
   if (!(*family)->workspace)
     return Error::success();
-  if (Error error = checkTile(op, **family, **target))
+  if (Error error = checkTile(op, **family, op.attribute("tile"), **target))
     return error;
   // A workspace scales with the batch; of other dims it takes the largest.
   Dim batch = anchor(op)->operand(0)->type.shape[0];

@@ -21,6 +21,11 @@ StringRef withoutLayer(StringRef name) {
   return !layer.empty() && llvm::all_of(layer, llvm::isDigit) ? base : name;
 }
 
+std::string withEnding(StringRef name, StringRef ending) {
+  StringRef base = withoutLayer(name);
+  return (base + ending + name.drop_front(base.size())).str();
+}
+
 static void addNames(Function &function, StringSet<> &names) {
   for (const auto &argument : function.arguments)
     names.insert(argument->name);
@@ -38,10 +43,9 @@ static void addGlobalNames(Module &module, StringSet<> &names) {
 }
 
 static std::string firstFree(const StringSet<> &taken, StringRef hint) {
-  StringRef base = withoutLayer(hint);
   std::string candidate = hint.str();
   for (int i = 2; taken.contains(candidate); ++i)
-    candidate = (base + "_" + Twine(i) + hint.drop_front(base.size())).str();
+    candidate = withEnding(hint, "_" + std::to_string(i));
   return candidate;
 }
 

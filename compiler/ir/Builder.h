@@ -37,5 +37,7 @@ std::string uniqueName(Module &module, StringRef hint);
 
 /// `qkv_w.3` without the layer suffix: `qkv_w`.
 StringRef withoutLayer(StringRef name);
+/// `qkv.3` with `_pad` before the layer suffix: `qkv_pad.3`.
+std::string withEnding(StringRef name, StringRef ending);
 
 } // namespace kiln

@@ -36,9 +36,8 @@ static SmallVector<Op *, 2> hoist(Op &lastRow) {
     if (operand->type.rank() != rows.rank())
       continue;
     builder.loc = lastRow.loc;
-    StringRef base = withoutLayer(operand->name);
-    std::string name = (base + "_last" + StringRef(operand->name).drop_front(base.size())).str();
-    operand = builder.create(OpKind::lastRow, uniqueName(function, name), {operand, lengths});
+    std::string name = uniqueName(function, withEnding(operand->name, "_last"));
+    operand = builder.create(OpKind::lastRow, name, {operand, lengths});
     created.push_back(operand->definingOp());
   }
   builder.loc = producer->loc;
@@ -51,6 +50,14 @@ static SmallVector<Op *, 2> hoist(Op &lastRow) {
   return created;
 }
 
+/// Another last_row of the same rows, or null.
+static Op *sameRows(const Op &op) {
+  for (Op *user : op.operand(0)->getUsers())
+    if (user != &op && user->is(OpKind::lastRow) && user->parent() == op.parent() && user->operand(1) == op.operand(1))
+      return user;
+  return nullptr;
+}
+
 static Error hoistLastRow(Module &module, const PassOptions &) {
   for (const auto &function : module.functions) {
     SmallVector<Op *, 4> work;
@@ -60,13 +67,12 @@ static Error hoistLastRow(Module &module, const PassOptions &) {
     while (!work.empty()) {
       // Two paths from one value (residual and branch) ask for the same rows: one last_row serves both.
       Op *op = work.pop_back_val();
-      for (Op *user : SmallVector<Op *, 4>(op->operand(0)->getUsers())) {
-        if (user == op || !user->is(OpKind::lastRow) || user->operand(1) != op->operand(1))
-          continue;
-        Op *first = user->isBefore(op) ? user : op, *second = first == op ? user : op;
+      while (Op *other = sameRows(*op)) {
+        Op *first = other->isBefore(op) ? other : op, *second = first == op ? other : op;
         second->result()->replaceAllUsesWith(first->result());
-        llvm::erase(work, first);
-        llvm::erase(work, second);
+        if (second->result()->name.size() < first->result()->name.size()) // %x_last, not %x_last_2
+          std::swap(first->result()->name, second->result()->name);
+        llvm::erase(work, other);
         second->erase();
         op = first;
       }

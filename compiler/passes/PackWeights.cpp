@@ -60,7 +60,7 @@ static void padRows(Value &weight, int64_t multiple) {
       for (unsigned i = 0; i < reader->operands().size(); ++i)
         if (reader->operand(i) == wide)
           reader->setOperand(i, narrow);
-    wide->name = uniqueName(function, name + "_pad");
+    wide->name = uniqueName(function, withEnding(name, "_pad"));
     narrow->name = name;
   }
 }

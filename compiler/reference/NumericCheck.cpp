@@ -39,23 +39,22 @@ void fillNormal(Tensor<double> &tensor, uint64_t seed, StringRef name, double sc
 
 /// What an i32 argument may hold, [low, high], by what its users do with it.
 std::pair<int64_t, int64_t> integerRange(const Value &argument, const DimBinding &dims) {
-  int64_t tokens = dims.count("T") ? dims.find("T")->second : 1;
   int64_t low = 0, high = 1 << 20;
   for (const Op *user : argument.getUsers()) {
-    auto extent = [&](unsigned operand, unsigned dim) { return user->operand(operand)->type.shape[dim].upperBound(); };
+    auto extent = [&](unsigned operand, unsigned dim) { return shapeAt(user->operand(operand)->type, dims)[dim]; };
     if (user->is(OpKind::embed)) {
       const Value &wte = *user->operand(1);
       bool isToken = user->operand(0) == &argument;
       // Padding has no tokens.
       int64_t vocab = wte.recipe && !wte.recipe->transpose ? wte.recipe->sourceShape[0] : extent(1, 0);
-      high = std::min(high, isToken ? vocab - 1 : extent(2, 0) - tokens);
+      high = std::min(high, isToken ? vocab - 1 : extent(2, 0) - extent(0, 1));
     } else if (user->is(OpKind::lastRow)) {
       low = 1;
-      high = std::min(high, tokens);
+      high = std::min(high, extent(0, 1));
     } else if (user->is(OpKind::causalMask)) {
-      high = std::min(high, extent(0, 3) - tokens);
+      high = std::min(high, extent(0, 3) - extent(0, 2));
     } else if (user->is(OpKind::cacheWrite)) {
-      high = std::min(high, extent(0, 2) - tokens);
+      high = std::min(high, extent(0, 2) - extent(1, 2));
     }
   }
   return {low, std::max(low, high)};

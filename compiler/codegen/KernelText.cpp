@@ -148,7 +148,9 @@ KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
   int64_t threads = choice.family->launch(op, choice.tile).threads;
   text.body = "#include \"device/device.cuh\"\n#include \"" + choice.family->header.str() + "\"\n\nusing namespace kiln;\n\n" + config() + declarations +
               "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n@NAME@(" +
-              wrapList(declared) + ") {\n  " + statement.str() + "\n}\n";
+              wrapList(declared) + ") {\n" +
+              (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n") + "  " + statement.str() +
+              "\n}\n";
   return text;
 }
 

@@ -1,6 +1,9 @@
 #include "kernels/KernelFamily.h"
 
+#include "ir/Verifier.h"
 #include "kernels/Families.h"
+#include "kernels/Problem.h"
+#include "support/Diagnostic.h"
 
 namespace kiln {
 
@@ -17,6 +20,40 @@ const KernelFamily *findKernelFamily(StringRef name) {
     if (family->name == name)
       return family;
   return nullptr;
+}
+
+Expected<const Target *> targetOf(const Module &module) {
+  auto target = module.attributes.find("target");
+  if (target == module.attributes.end() || target->second.kind() != Attribute::Kind::Ident)
+    return makeError(module.loc, "expected the module attribute 'target', the name of a GPU; run select-kernels first");
+  return findTarget(target->second.asString());
+}
+
+Expected<const KernelFamily *> checkFamily(const Op &op, const Target &target) {
+  StringRef name = op.identAttribute("kernel");
+  if (name.empty())
+    return opError(op, "expected the attribute 'kernel'; run select-kernels first");
+  const KernelFamily *family = findKernelFamily(name);
+  if (!family)
+    return opError(op, "attribute 'kernel': expected a kernel family, got " + name);
+  if (!family->accepts(op, target, upperBounds(op)))
+    return opError(op, "attribute 'kernel': " + name + " does not run this");
+  return family;
+}
+
+Error checkTile(const Op &op, const KernelFamily &family, const Target &target) {
+  if (!op.attribute("tile"))
+    return opError(op, "expected the attribute 'tile'; run choose-tiles first");
+  const Tile &tile = op.attribute("tile")->asDict(), example = family.configurations(op, target, upperBounds(op)).front();
+  bool fits = tile.size() == example.size();
+  for (const auto &[setting, value] : example) {
+    auto it = tile.find(setting);
+    fits = fits && it != tile.end() && it->second.kind() == value.kind() &&
+           (value.kind() != Attribute::Kind::Int || it->second.asInt() > 0);
+  }
+  return fits ? Error::success()
+              : opError(op, "attribute 'tile': expected settings like " + Attribute(example).str() + ", got " +
+                                op.attribute("tile")->str());
 }
 
 const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper) {

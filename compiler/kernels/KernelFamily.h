@@ -61,6 +61,13 @@ ArrayRef<const KernelFamily *> allKernelFamilies();
 /// The family of that name, or null.
 const KernelFamily *findKernelFamily(StringRef name);
 
+/// The target that select-kernels wrote into the module. Error: there is none.
+Expected<const Target *> targetOf(const Module &module);
+/// The family that the op names. Error: it names none, or one that does not run it.
+Expected<const KernelFamily *> checkFamily(const Op &op, const Target &target);
+/// Whether the op has a configuration with the settings of its family. Error: it has none, or another kind.
+Error checkTile(const Op &op, const KernelFamily &family, const Target &target);
+
 /// The first family that accepts the op, or null.
 const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper);
 

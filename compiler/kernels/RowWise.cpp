@@ -50,8 +50,11 @@ static double estimateRowWise(const Op &op, const Tile &tile, const Target &targ
 // layernorm
 //===----------------------------------------------------------------------===//
 
+/// Rows longer than 64 elements for each of 512 threads have no configuration.
+constexpr int64_t maxLayerNormCols = 64 * 512;
+
 static bool acceptsLayerNorm(const Op &op, const Target &, const DimBinding &) {
-  if (!anchor(op)->is(OpKind::layernorm) || !rowType(op).lastDim().asConstant())
+  if (!anchor(op)->is(OpKind::layernorm) || rowType(op).lastDim().asConstant().value_or(maxLayerNormCols + 1) > maxLayerNormCols)
     return false;
   if (!op.region())
     return true;

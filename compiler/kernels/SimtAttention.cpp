@@ -15,7 +15,13 @@ static const Op *findOp(const Op &fused, OpKind kind) {
 }
 
 static bool isFusedAttention(const Op &op) {
-  return op.region() && anchor(op)->is(OpKind::qk) && findOp(op, OpKind::softmax) && findOp(op, OpKind::pv);
+  if (!op.region() || !anchor(op)->is(OpKind::qk))
+    return false;
+  for (OpKind kind : {OpKind::causalMask, OpKind::softmax, OpKind::pv})
+    if (!findOp(op, kind))
+      return false;
+  std::optional<int64_t> size = anchor(op)->operand(0)->type.lastDim().asConstant();
+  return size && *size % 8 == 0 && *size <= 256;
 }
 
 struct AttentionProblem {

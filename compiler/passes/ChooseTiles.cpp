@@ -10,12 +10,10 @@
 // for many. They get `variants`: for batches up to 1, 4 and 16 the kernel and tile that are best there, where these
 // differ from those of the bound.
 //
-// Refuses: ops without `kernel` (select-kernels comes first): an error at the op.
-#include "ir/Verifier.h"
+// Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them: an error at the op.
 #include "kernels/Problem.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
-#include "support/Diagnostic.h"
 
 namespace kiln {
 
@@ -76,10 +74,7 @@ static std::vector<KernelVariant> chooseVariants(const Op &op, const KernelChoic
 }
 
 static Error chooseTiles(Module &module, const PassOptions &options) {
-  auto name = module.attributes.find("target");
-  if (name == module.attributes.end())
-    return makeError(module.loc, "choose-tiles: expected the module attribute 'target'; run select-kernels first");
-  Expected<const Target *> target = findTarget(name->second.asString());
+  Expected<const Target *> target = targetOf(module);
   if (!target)
     return target.takeError();
   DimBinding dims = dimsOfInterest(module, options);
@@ -87,14 +82,14 @@ static Error chooseTiles(Module &module, const PassOptions &options) {
     for (const auto &op : function->body.ops()) {
       if (op->has(Trait::Terminator))
         continue;
-      const KernelFamily *family = findKernelFamily(op->identAttribute("kernel"));
+      Expected<const KernelFamily *> family = checkFamily(*op, **target);
       if (!family)
-        return opError(*op, "choose-tiles: expected the attribute 'kernel'; run select-kernels first");
+        return family.takeError();
       DimBinding upper = upperBounds(*op), interest = dims;
       // The batch of interest has a variant of its own; the configuration for all is for the bound.
       if (const DimSymbol *batch = onlyBatch(*op))
         interest[batch->name] = batch->max;
-      KernelChoice choice{family, cheapestTile(*op, *family, **target, upper, interest)};
+      KernelChoice choice{*family, cheapestTile(*op, **family, **target, upper, interest)};
       op->setAttribute("tile", choice.tile);
       op->removeAttribute("variants");
       std::vector<KernelVariant> variants = chooseVariants(*op, choice, **target, interest);

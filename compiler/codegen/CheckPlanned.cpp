@@ -1,7 +1,7 @@
 #include "codegen/CheckPlanned.h"
 
 #include "ir/Verifier.h"
-#include "kernels/KernelFamily.h"
+#include "kernels/Problem.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -27,11 +27,10 @@ static bool hasSameKeys(const Tile &a, const Tile &b) {
          });
 }
 
-static Error checkTile(const Op &op, const KernelFamily &family, const Target &target) {
-  const Attribute *tile = op.attribute("tile");
-  if (!tile)
+static Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target) {
+  if (!tile || tile->kind() != Attribute::Kind::Dict)
     return opError(op, "expected the attribute 'tile'; run choose-tiles first");
-  std::vector<Tile> known = family.configurations(op, target);
+  std::vector<Tile> known = family.configurations(op, target, upperBounds(op));
   if (known.empty() || hasSameKeys(tile->asDict(), known.front()))
     return Error::success();
   std::vector<StringRef> names;
@@ -40,14 +39,36 @@ static Error checkTile(const Op &op, const KernelFamily &family, const Target &t
   return opError(op, "attribute 'tile': expected " + llvm::join(names, ", ") + " for " + family.name + ", got " + tile->str());
 }
 
+/// Each variant is {batch, kernel, tile}, as variantsOf reads it.
+static Error checkVariants(const Op &op, const Target &target) {
+  const Attribute *variants = op.attribute("variants");
+  if (!variants)
+    return Error::success();
+  for (const Attribute &variant : variants->asList()) {
+    bool isDict = variant.kind() == Attribute::Kind::Dict;
+    const Attribute *batch = isDict ? findAttribute(variant.asDict(), "batch") : nullptr;
+    const Attribute *kernel = isDict ? findAttribute(variant.asDict(), "kernel") : nullptr;
+    if (!batch || batch->kind() != Attribute::Kind::Int || !kernel || kernel->kind() != Attribute::Kind::Ident)
+      return opError(op, "attribute 'variants': expected {batch = N, kernel = NAME, tile = {…}}, got " + variant.str());
+    const KernelFamily *family = findKernelFamily(kernel->asString());
+    if (!family || !family->accepts(op, target, upperBounds(op)))
+      return opError(op, "attribute 'variants': expected a kernel that runs this, got " + kernel->str());
+    if (Error error = checkTile(op, *family, findAttribute(variant.asDict(), "tile"), target))
+      return error;
+  }
+  return Error::success();
+}
+
 static Error checkOp(const Op &op, const Target &target) {
   StringRef kernel = op.identAttribute("kernel");
   if (kernel.empty())
     return opError(op, "expected the attribute 'kernel'; run select-kernels first");
   const KernelFamily *family = findKernelFamily(kernel);
-  if (!family || !family->accepts(op, target))
+  if (!family || !family->accepts(op, target, upperBounds(op)))
     return opError(op, "attribute 'kernel': expected one that runs this, got " + kernel);
-  if (Error error = checkTile(op, *family, target))
+  if (Error error = checkTile(op, *family, op.attribute("tile"), target))
+    return error;
+  if (Error error = checkVariants(op, target))
     return error;
   const Attribute *offsets = op.attribute("offsets");
   bool hasPlaces = offsets && offsets->asList().size() == op.results().size() &&

@@ -1,6 +1,7 @@
 #include "StepChecker.h"
 
 #include "support/Diagnostic.h"
+#include "support/Number.h"
 
 #include <cmath>
 
@@ -78,7 +79,7 @@ Error StepChecker::compare(const PlanFunction &function, const PlanStep &step, S
     if (!agree)
       return makeError("step " + Twine(&step - function.steps.data()) + " of @" + function.name + ", " + step.launch.kernel + " from " +
                        step.location + ": element " + Twine(i) + " of %" + name + ": expected " +
-                       formatv("{0}", want).str() + " as the reference has it, got " + formatv("{0}", got).str());
+                       numberText(want) + " as the reference has it, got " + numberText(got));
   }
   return Error::success();
 }

@@ -72,7 +72,7 @@ Error compare(const Twine &what, const Tensor<double> &before, const Tensor<doub
     double a = before.data()[i], b = after.data()[i];
     bool agree = a == b || std::abs(a - b) <= tolerance * largest;
     if (!agree)
-      return makeError(what + ": element " + Twine(i) + " was " + formatv("{0}", a).str() + " and is " + formatv("{0}", b).str());
+      return makeError(what + ": element " + Twine(i) + " was " + formatv("{0:e6}", a).str() + " and is " + formatv("{0:e6}", b).str());
   }
   return Error::success();
 }

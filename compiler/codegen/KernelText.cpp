@@ -77,12 +77,8 @@ static std::string planName(const Op &op, const Value &value) {
     return "%" + op.result(llvm::find(yielded, &value) - yielded.begin())->name;
   }
   // The new value of a state is the state.
-  const Op *producer = value.definingOp();
-  if (producer && producer->region())
-    producer = producer->region()->terminator()->operand(value.resultIndex())->definingOp();
-  if (producer && producer->has(Trait::WritesState))
-    return "%" + producer->operand(0)->name;
-  return "%" + value.name;
+  const Value *state = writtenState(value);
+  return "%" + (state ? state : &value)->name;
 }
 
 /// Joins parameters over lines of at most 100 columns.

@@ -89,9 +89,14 @@ Error Executor::allocateMemory() {
     memory = std::move(*allocated);
     return Error::success();
   };
-  for (const PlanTensor &state : thePlan.states)
-    if (Error error = allocate(states[state.name], state.bytes(), "state " + state.name))
+  for (const PlanTensor &state : thePlan.states) {
+    DeviceMemory &memory = states[state.name];
+    if (Error error = allocate(memory, state.bytes(), "state " + state.name))
       return error;
+    // Rows that nothing has written yet are hidden by a mask, or multiplied by a probability of zero.
+    if (Error error = theDevice.clear(memory.address(), memory.bytes()))
+      return error;
+  }
   Expr arenaBytes(0), counterCount(0);
   for (const PlanFunction &function : thePlan.functions) {
     if (!isWanted(function))

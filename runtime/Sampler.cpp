@@ -1,6 +1,7 @@
 #include "runtime/Sampler.h"
 
 #include "support/Diagnostic.h"
+#include "support/Number.h"
 #include "support/Random.h"
 
 #include <algorithm>
@@ -12,11 +13,11 @@ namespace kiln {
 Error checkSamplingParams(const SamplingParams &params) {
   // Written so that NaN fails.
   if (!(params.temperature > 0) || std::isinf(params.temperature))
-    return makeError(formatv("--temperature: expected a number above 0, got {0}", params.temperature).str());
+    return makeError("--temperature: expected a number above 0, got " + numberText(params.temperature));
   if (params.topK < 0)
     return makeError("--top-k: expected 0 (off) or more, got " + Twine(params.topK));
   if (!(params.topP > 0 && params.topP <= 1))
-    return makeError(formatv("--top-p: expected a number above 0 and at most 1, got {0}", params.topP).str());
+    return makeError("--top-p: expected a number above 0 and at most 1, got " + numberText(params.topP));
   return Error::success();
 }
 

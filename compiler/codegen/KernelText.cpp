@@ -77,12 +77,8 @@ static std::string planName(const Op &op, const Value &value) {
     return "%" + op.result(llvm::find(yielded, &value) - yielded.begin())->name;
   }
   // The new value of a state is the state.
-  const Op *producer = value.definingOp();
-  if (producer && producer->region())
-    producer = producer->region()->terminator()->operand(value.resultIndex())->definingOp();
-  if (producer && producer->has(Trait::WritesState))
-    return "%" + producer->operand(0)->name;
-  return "%" + value.name;
+  const Value *state = writtenState(value);
+  return "%" + (state ? state : &value)->name;
 }
 
 /// Joins parameters over lines of at most 100 columns.
@@ -148,7 +144,9 @@ KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
   int64_t threads = choice.family->launch(op, choice.tile).threads;
   text.body = "#include \"device/device.cuh\"\n#include \"" + choice.family->header.str() + "\"\n\nusing namespace kiln;\n\n" + config() + declarations +
               "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n@NAME@(" +
-              wrapList(declared) + ") {\n  " + statement.str() + "\n}\n";
+              wrapList(declared) + ") {\n" +
+              (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n") + "  " + statement.str() +
+              "\n}\n";
   return text;
 }
 

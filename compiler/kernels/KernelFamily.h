@@ -40,6 +40,9 @@ struct KernelFamily {
   StringRef header;  ///< below templates/
   StringRef body;    ///< the template function
   KernelForm form;
+  /// The template itself says where it needs what other kernels wrote (device/grid.cuh), because it has work to do
+  /// before; else the generated kernel waits at its start.
+  bool waitsItself = false;
 
   /// Whether it should run the op, plain or fused, with dims up to `upper`.
   bool (*accepts)(const Op &op, const Target &target, const DimBinding &upper);

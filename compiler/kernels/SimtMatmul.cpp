@@ -65,6 +65,7 @@ const KernelFamily simtRowsFamily = {
     .header = "gemv/simt_rows.cuh",
     .body = "simtRows",
     .form = KernelForm::Matmul,
+    .waitsItself = true,
     .accepts = acceptsRows,
     .configurations = rowsConfigurations,
     .launch = launchRows,

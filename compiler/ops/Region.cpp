@@ -12,6 +12,13 @@ const Op *anchor(const Op &op) {
   return op.region()->ops().front().get();
 }
 
+const Value *writtenState(const Value &result) {
+  const Op *op = result.definingOp();
+  if (op && op->region())
+    op = op->region()->terminator()->operand(result.resultIndex())->definingOp();
+  return op && op->has(Trait::WritesState) ? op->operand(0) : nullptr;
+}
+
 std::string regionName(const Block &region) {
   auto holds = [&](OpKind kind) { return llvm::any_of(region.ops(), [&](const auto &op) { return op->is(kind); }); };
   bool isAttention = holds(OpKind::qk) && holds(OpKind::softmax) && holds(OpKind::pv);

@@ -9,6 +9,9 @@ namespace kiln {
 /// first op. Of a plain op: itself.
 const Op *anchor(const Op &op);
 
+/// The state of which a result of a plain or fused op is the new value, in the state's memory; null for other values.
+const Value *writtenState(const Value &result);
+
 /// `matmul_bias_gelu`, `attention`: labels of the ops of a region, each once.
 std::string regionName(const Block &region);
 

@@ -92,21 +92,13 @@ private:
   std::map<std::string, Expr> bases;
 };
 
-/// Whether a result is a state's new value, in the state's memory.
-bool aliasesState(const Value &result) {
-  const Op *op = result.definingOp();
-  if (op->region())
-    op = op->region()->terminator()->operand(result.resultIndex())->definingOp();
-  return op && op->has(Trait::WritesState);
-}
-
 Error FunctionPlanner::collect() {
   for (const auto &[position, op] : llvm::enumerate(function.body.ops())) {
     for (const Value *input : op->inputs())
       if (auto it = ofValue.find(input); it != ofValue.end())
         it->second->last = position;
     for (const auto &result : op->results()) {
-      if (aliasesState(*result))
+      if (writtenState(*result))
         continue;
       buffers.push_back(std::make_unique<Buffer>(makeBuffer(result->type)));
       buffers.back()->first = buffers.back()->last = position;

@@ -86,7 +86,8 @@ template <class Real> Error Evaluator<Real>::runBlock(const Block &block, const 
       return error;
     if (onResult && !block.parentOp())
       for (const auto &result : op->results())
-        onResult(*result, values.find(result.get())->second);
+        if (Error error = onResult(*result, values.find(result.get())->second))
+          return error;
     for (const Value *value : dying[op.get()])
       if (!block.parentOp() || (value->definingOp() && value->definingOp()->parent() == &block))
         values.erase(value);

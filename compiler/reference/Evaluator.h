@@ -26,8 +26,9 @@ public:
   /// that of the states, or what an op reports (a token id out of range).
   Expected<std::vector<Tensor<Real>>> run(StringRef function, ArrayRef<Tensor<Real>> arguments);
 
-  /// Called with each value that an op of a function's body (not of a fused region) has computed.
-  using ResultHook = std::function<void(const Value &, const Tensor<Real> &)>;
+  /// Called with each value that an op of a function's body (not of a fused region) has computed; of an op that writes a
+  /// state, with the whole state. What it writes into the elements is what later ops see; its error ends the run.
+  using ResultHook = std::function<Error(const Value &, const Tensor<Real> &)>;
   void setResultHook(ResultHook hook) { onResult = std::move(hook); }
 
   /// Forgets all states.

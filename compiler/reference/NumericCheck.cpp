@@ -2,6 +2,7 @@
 
 #include "reference/Evaluator.h"
 #include "support/Diagnostic.h"
+#include "support/Number.h"
 #include "support/Random.h"
 
 #include <cmath>
@@ -71,7 +72,7 @@ Error compare(const Twine &what, const Tensor<double> &before, const Tensor<doub
     double a = before.data()[i], b = after.data()[i];
     bool agree = a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance * largest;
     if (!agree)
-      return makeError(what + ": element " + Twine(i) + " was " + formatv("{0}", a).str() + " and is " + formatv("{0}", b).str());
+      return makeError(what + ": element " + Twine(i) + " was " + numberText(a) + " and is " + numberText(b));
   }
   return Error::success();
 }

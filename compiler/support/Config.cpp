@@ -2,20 +2,13 @@
 
 #include "support/Diagnostic.h"
 #include "support/Json.h"
-
-#include <charconv>
+#include "support/Number.h"
 
 namespace kiln {
 
 const ConfigValue *ConfigValue::find(StringRef key) const {
   auto it = llvm::find_if(table, [&](const ConfigMember &member) { return member.key == key; });
   return it == table.end() ? nullptr : &it->value;
-}
-
-/// The shortest text that reads back as the same number, as 1.5, 1e-05 or nan.
-static std::string describeNumber(double value) {
-  char buffer[32];
-  return std::string(buffer, std::to_chars(std::begin(buffer), std::end(buffer), value).ptr);
 }
 
 std::string ConfigValue::describe() const {
@@ -27,7 +20,7 @@ std::string ConfigValue::describe() const {
   case Kind::Int:
     return std::to_string(integer);
   case Kind::Float:
-    return describeNumber(real);
+    return numberText(real);
   case Kind::String:
     return "\"" + string + "\"";
   case Kind::Array:

@@ -76,6 +76,7 @@ Expected<std::unique_ptr<CudaDevice>> CudaDevice::create(const Options &options)
     return error;
   device->deviceName = properties.name;
   device->targetName = targetOf(properties.major, properties.minor);
+  device->supportsEarlyStart = properties.major >= 9;
   if (Error error = check(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking), "creating a stream"))
     return error;
   return device;
@@ -196,10 +197,19 @@ Error CudaDevice::launch(const KernelLaunch &launch) {
   std::vector<void *> pointers;
   for (uint64_t &word : words)
     pointers.push_back(&word);
-  dim3 grid(launch.grid[0], launch.grid[1], launch.grid[2]);
+  // Generated kernels wait for the one before them themselves (templates/device/grid.cuh), so they may start early.
+  cudaLaunchAttribute mayStartEarly = {};
+  mayStartEarly.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  mayStartEarly.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(launch.grid[0], launch.grid[1], launch.grid[2]);
+  config.blockDim = dim3(launch.threads);
+  config.dynamicSmemBytes = launch.dynamicShared;
+  config.stream = stream;
+  config.attrs = &mayStartEarly;
+  config.numAttrs = supportsEarlyStart ? 1 : 0;
   cudaKernel_t kernel = static_cast<const CudaKernel *>(launch.kernel)->kernel;
-  return check(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), grid, dim3(launch.threads), pointers.data(),
-                                launch.dynamicShared, stream),
+  return check(cudaLaunchKernelExC(&config, reinterpret_cast<const void *>(kernel), pointers.data()),
                "launching " + launch.planned->kernel);
 }
 

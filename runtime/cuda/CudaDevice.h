@@ -51,6 +51,7 @@ private:
 
   Options options;
   std::string deviceName, targetName;
+  bool supportsEarlyStart = false; ///< programmatic dependent launch
   CUstream_st *stream = nullptr;
 };
 

@@ -61,7 +61,7 @@ TEST(SamplerTest, ParametersAreChecked) {
   auto errorOf = [](const SamplingParams &params) { return messageOf(checkSamplingParams(params)); };
   EXPECT_EQ(errorOf({}), "");
   EXPECT_EQ(errorOf({.temperature = 1e-5, .topK = 1, .topP = 0.1}), "");
-  EXPECT_EQ(errorOf({.temperature = 0}), "error: --temperature: expected a number above 0, got 0.00\n");
+  EXPECT_EQ(errorOf({.temperature = 0}), "error: --temperature: expected a number above 0, got 0\n");
   for (double temperature : {-1.0, static_cast<double>(nan), static_cast<double>(infinity)})
     EXPECT_NE(errorOf({.temperature = temperature}), "");
   EXPECT_EQ(errorOf({.topK = -1}), "error: --top-k: expected 0 (off) or more, got -1\n");

@@ -5,36 +5,95 @@
 
 #include <CLI/CLI.hpp>
 
+#include <limits>
+
 namespace kiln {
 
 namespace {
 
-/// Rejects devices that no build knows, as a usage error.
-const CLI::Validator isDevice(
-    [](const std::string &name) {
-      bool isKnown = name == "auto" || name == "cpu" || name == "emulate" || StringRef(name).starts_with("cuda");
-      return isKnown ? std::string() : "expected auto, cpu, emulate or cuda:N, got " + name;
+//===----------------------------------------------------------------------===//
+// What values may be, in this project's words
+//===----------------------------------------------------------------------===//
+
+/// One of some words.
+CLI::Validator oneOf(const std::vector<std::string> &words) {
+  std::string list = words.back();
+  if (words.size() > 1)
+    list = llvm::join(ArrayRef(words).drop_back(), ", ") + " or " + list;
+  return CLI::Validator(
+      [=](const std::string &text) {
+        return llvm::is_contained(words, text) ? std::string() : "expected " + list + ", got '" + text + "'";
+      },
+      "");
+}
+
+/// An integer as it is printed. CLI11 alone takes 010 for 8 and what is too large for the largest number.
+template <class Int>
+CLI::Validator integer(Int least = std::numeric_limits<Int>::min(), Int most = std::numeric_limits<Int>::max()) {
+  return CLI::Validator(
+      [=](const std::string &text) -> std::string {
+        Int value;
+        if (!StringRef(text).getAsInteger(10, value) && value >= least && value <= most && text == std::to_string(value))
+          return "";
+        std::string range = least > std::numeric_limits<Int>::min() || std::is_unsigned_v<Int> ? " from " + std::to_string(least) : "";
+        if (most < std::numeric_limits<Int>::max())
+          range += " to " + std::to_string(most);
+        return "expected an integer" + range + ", got '" + text + "'";
+      },
+      "");
+}
+
+const CLI::Validator anInteger = integer<int64_t>(), aCount = integer<int64_t>(1), aSeed = integer<uint64_t>();
+
+const CLI::Validator aNumber(
+    [](const std::string &text) {
+      double value;
+      return StringRef(text).getAsDouble(value) ? "expected a number, got '" + text + "'" : std::string();
     },
-    "DEVICE");
+    "");
+
+/// Devices that some build knows.
+const CLI::Validator aDevice(
+    [](const std::string &text) {
+      StringRef name = text;
+      unsigned ordinal;
+      bool isGpu = name == "cuda" || (name.consume_front("cuda:") && !name.getAsInteger(10, ordinal));
+      bool isKnown = isGpu || text == "auto" || text == "cpu" || text == "emulate";
+      return isKnown ? std::string() : "expected auto, cpu, emulate or cuda:N, got '" + text + "'";
+    },
+    "");
+
+//===----------------------------------------------------------------------===//
+// Commands
+//===----------------------------------------------------------------------===//
+
+/// An option that may be given several times, a value each: MODEL may follow.
+template <class T> CLI::Option *addEach(CLI::App &sub, const std::string &name, std::vector<T> &values, const std::string &help) {
+  return sub.add_option(name, values, help)->take_all()->allow_extra_args(false);
+}
+
+/// An option of values separated by commas.
+template <class T> CLI::Option *addList(CLI::App &sub, const std::string &name, std::vector<T> &values, const std::string &help) {
+  return sub.add_option(name, values, help)->delimiter(',')->allow_extra_args(false)->capture_default_str();
+}
 
 void addDType(CLI::App &sub, DType &dtype) {
-  static const std::map<std::string, DType> dtypes = {
-      {"f32", DType::F32}, {"fp32", DType::F32}, {"f16", DType::F16}, {"fp16", DType::F16}, {"bf16", DType::BF16}};
-  sub.add_option("--dtype", dtype, "type of weights, activations and cache: f32 (default), f16 or bf16")
-      ->transform(CLI::CheckedTransformer(dtypes));
+  sub.add_option_function<std::string>(
+         "--dtype", [&dtype](const std::string &name) { dtype = *parseDType(StringRef(name).starts_with("fp") ? "f" + name.substr(2) : name); },
+         "type of weights, activations and cache: f32 (default), f16 or bf16")
+      ->check(oneOf({"f32", "f16", "bf16", "fp32", "fp16"}));
 }
 
 CLI::App *addCompile(CLI::App &app, CompileCommand &command) {
   CLI::App *sub = app.add_subcommand("compile", "Compile a model into a kernel plan");
   sub->add_option("MODEL", command.model, "a .toml, a directory with config.json, or IR text, .kiln")->required();
-  sub->add_option("--target", command.targets, "GPUs to make cubins for; tiles are chosen for the first")
-      ->delimiter(',')->capture_default_str();
+  addList(*sub, "--target", command.targets, "GPUs to make cubins for; tiles are chosen for the first");
   addDType(*sub, command.dtype);
-  sub->add_option("--max-batch", command.maxBatch, "most sequences at once")->check(CLI::Range(1, 4096))->capture_default_str();
+  sub->add_option("--max-batch", command.maxBatch, "most sequences at once")->check(integer<int64_t>(1, 4096))->capture_default_str();
   sub->add_option("--passes", command.passes, "passes to run in place of the usual ones, like a,b{n=2}; they choose the dtype")
       ->excludes(sub->get_option("--dtype"));
   sub->add_option("--stage", command.stage, "where to stop; graph, fused and plan print IR")
-      ->check(CLI::IsMember({"graph", "fused", "plan", "cuda", "cubin"}))->capture_default_str();
+      ->check(oneOf({"graph", "fused", "plan", "cuda", "cubin"}))->capture_default_str();
   sub->add_option("-o", command.output, "the plan's directory (default: the model's name + .plan), or the IR's file");
   sub->add_option("--dump-dir", command.dumpDirectory, "also write the IR of every stage and self-contained CUDA there");
   sub->add_flag("--no-cache", command.noCache, "compile every kernel anew");
@@ -47,25 +106,29 @@ CLI::App *addDump(CLI::App &app, DumpCommand &command) {
   sub->add_option("PLAN", command.plan, "a plan's directory")->required();
   sub->add_option("--kernel", command.kernel, "only this kernel");
   sub->add_option("--what", command.what, "ir, plan, cuda, ptx or resources; all of them with -o, else resources")
-      ->check(CLI::IsMember({"ir", "plan", "cuda", "ptx", "resources"}));
+      ->check(oneOf({"ir", "plan", "cuda", "ptx", "resources"}));
   sub->add_option("-o", command.output, "write files into this directory, CUDA self-contained, instead of printing");
   return sub;
 }
 
 void addWeights(CLI::App &sub, WeightOptions &weights) {
-  sub.add_option("--weights", weights.directory, "directory with model.safetensors and vocabulary (default: MODEL)");
-  sub.add_option("--random-weights", weights.randomSeed, "random weights from this seed instead");
+  CLI::Option *directory =
+      sub.add_option("--weights", weights.directory, "directory with model.safetensors and vocabulary (default: MODEL)");
+  sub.add_option("--random-weights", weights.randomSeed, "random weights from this seed instead")
+      ->check(aSeed)->excludes(directory);
 }
 
 void addSampling(CLI::App &sub, RunCommand &command) {
   SamplingParams &sampling = command.generate.sampling;
   sampling.topK = 50; // as transformers samples when it is asked to
-  sub.add_flag("--greedy", sampling.greedy, "take the most probable token");
-  sub.add_option("--temperature", sampling.temperature, "divides the logits")->capture_default_str();
-  sub.add_option("--top-k", sampling.topK, "keep the k most probable tokens; 0: all")->capture_default_str();
+  CLI::Option *greedy = sub.add_flag("--greedy", sampling.greedy, "take the most probable token");
+  sub.add_option("--temperature", sampling.temperature, "divides the logits")
+      ->check(aNumber)->excludes(greedy)->capture_default_str();
+  sub.add_option("--top-k", sampling.topK, "keep the k most probable tokens; 0: all")
+      ->check(anInteger)->excludes(greedy)->capture_default_str();
   sub.add_option("--top-p", sampling.topP, "keep the most probable tokens that sum to p, with the one that crosses it")
-      ->capture_default_str();
-  sub.add_option("--seed", sampling.seed, "of the random numbers")->capture_default_str();
+      ->check(aNumber)->excludes(greedy)->capture_default_str();
+  sub.add_option("--seed", sampling.seed, "of the random numbers")->check(aSeed)->capture_default_str();
 }
 
 CLI::App *addRun(CLI::App &app, RunCommand &command) {
@@ -73,21 +136,21 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
   sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
   addWeights(*sub, command.weights);
   addDType(*sub, command.dtype);
-  sub->add_option("--prompt", command.prompts.texts, "text to continue; may be given several times")->take_all();
-  sub->add_option("--prompt-file", command.prompts.files, "file to continue; - is standard input")->take_all();
-  sub->add_option("--tokens", command.prompts.tokens, "token ids to continue, 1,2,3; - is standard input")->take_all();
-  sub->add_option("--max-new-tokens", command.generate.maxNewTokens, "of each sequence")->capture_default_str();
+  addEach(*sub, "--prompt", command.prompts.texts, "text to continue; may be given several times");
+  addEach(*sub, "--prompt-file", command.prompts.files, "file to continue; - is standard input");
+  addEach(*sub, "--tokens", command.prompts.tokens, "token ids to continue, 1,2,3; - is standard input");
+  sub->add_option("--max-new-tokens", command.generate.maxNewTokens, "of each sequence")->check(anInteger)->capture_default_str();
   addSampling(*sub, command);
-  sub->add_option("--stop", command.generate.stopStrings, "end a sequence when its text contains this")->take_all();
+  addEach(*sub, "--stop", command.generate.stopStrings, "end a sequence when its text contains this");
   sub->add_flag("--ignore-eos", command.generate.ignoreEos, "go on after the end-of-text token");
   sub->add_option("--overflow", command.overflow, "past the context: error, stop or slide")
-      ->check(CLI::IsMember({"error", "stop", "slide"}))->capture_default_str();
+      ->check(oneOf({"error", "stop", "slide"}))->capture_default_str();
   sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")
-      ->check(isDevice)->capture_default_str();
+      ->check(aDevice)->capture_default_str();
   sub->add_option("--check", command.check, "reference: compare every step of the plan with the reference executor")
-      ->check(CLI::IsMember({"reference"}));
-  sub->add_flag("--logits", command.wantLogits, "with --json: the logits that chose each token");
-  sub->add_flag("--json", command.json, "one JSON object a sequence");
+      ->check(oneOf({"reference"}));
+  CLI::Option *json = sub->add_flag("--json", command.json, "one JSON object a sequence");
+  sub->add_flag("--logits", command.wantLogits, "with --json: the logits that chose each token")->needs(json);
   sub->add_flag("--no-echo", command.noEcho, "print the new text only");
   sub->add_flag("--quiet", command.quiet, "no summary");
   return sub;
@@ -96,8 +159,8 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
 CLI::App *addTokenize(CLI::App &app, TokenizeCommand &command) {
   CLI::App *sub = app.add_subcommand("tokenize", "Show the token ids of a text");
   sub->add_option("MODEL", command.model, "directory with a vocabulary")->required();
-  sub->add_option("--text", command.texts, "the text")->take_all();
-  sub->add_option("--file", command.files, "a file; - is standard input")->take_all();
+  addEach(*sub, "--text", command.texts, "the text");
+  addEach(*sub, "--file", command.files, "a file; - is standard input");
   sub->add_flag("--special", command.special, "special tokens in the text become their ids");
   sub->add_flag("--json", command.json, "a JSON object");
   return sub;
@@ -109,10 +172,10 @@ CLI::App *addEval(CLI::App &app, EvalCommand &command) {
   addWeights(*sub, command.weights);
   addDType(*sub, command.dtype);
   sub->add_option("--text", command.text, "file to score; - is standard input")->required();
-  sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")->capture_default_str();
-  sub->add_option("--stride", command.stride, "tokens between windows; 0: the window")->capture_default_str();
+  sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")->check(anInteger)->capture_default_str();
+  sub->add_option("--stride", command.stride, "tokens between windows; 0: the window")->check(anInteger)->capture_default_str();
   sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")
-      ->check(isDevice)->capture_default_str();
+      ->check(aDevice)->capture_default_str();
   sub->add_flag("--json", command.json, "a JSON object");
   sub->add_flag("--quiet", command.quiet, "no progress");
   return sub;
@@ -124,17 +187,25 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   addWeights(*sub, command.weights);
   addDType(*sub, command.dtype);
   sub->add_option("--what", command.what, "decode, prefill, or each of the kernels")
-      ->check(CLI::IsMember({"decode", "prefill", "kernels"}))->capture_default_str();
+      ->check(oneOf({"decode", "prefill", "kernels"}))->capture_default_str();
   sub->add_option("--of", command.of, "with --what kernels: of decode or prefill")
-      ->check(CLI::IsMember({"decode", "prefill"}))->capture_default_str();
-  sub->add_option("--batch", command.batches, "sequences at once, 1,8,32")->delimiter(',')->check(CLI::PositiveNumber)->capture_default_str();
-  sub->add_option("--length", command.lengths, "tokens of a prompt, or the position of decode")
-      ->delimiter(',')->check(CLI::NonNegativeNumber)->capture_default_str();
-  sub->add_option("--samples", command.options.samples, "measurements")->check(CLI::PositiveNumber)->capture_default_str();
-  sub->add_option("--runs", command.options.runsPerSample, "runs in one measurement")->check(CLI::PositiveNumber)->capture_default_str();
-  sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(isDevice)->capture_default_str();
-  sub->add_option("-o", command.format, "md, csv or json")->check(CLI::IsMember({"md", "csv", "json"}))->capture_default_str();
+      ->check(oneOf({"decode", "prefill"}))->capture_default_str();
+  addList(*sub, "--batch", command.batches, "sequences at once, 1,8,32")->check(aCount);
+  addList(*sub, "--length", command.lengths, "tokens of a prompt, or the position of decode")->check(integer<int64_t>(0));
+  sub->add_option("--samples", command.options.samples, "measurements")->check(aCount)->capture_default_str();
+  sub->add_option("--runs", command.options.runsPerSample, "runs in one measurement")->check(aCount)->capture_default_str();
+  sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(aDevice)->capture_default_str();
+  sub->add_option("-o", command.format, "md, csv or json")->check(oneOf({"md", "csv", "json"}))->capture_default_str();
   return sub;
+}
+
+/// CLI11's sentences in the style of this project's.
+std::string usageMessage(const CLI::App *, const CLI::Error &error) {
+  std::string message = error.what();
+  bool isWord = message.size() > 1 && !llvm::isUpper(message[1]);
+  if (isWord)
+    message[0] = llvm::toLower(message[0]);
+  return "error: " + message + "\nRun with --help for more information.\n";
 }
 
 } // namespace
@@ -143,6 +214,7 @@ std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
   CLI::App app("Kiln compiles GPT-2 into fused CUDA", "kiln");
   app.set_version_flag("--version", compilerVersion);
   app.require_subcommand(1);
+  app.failure_message(usageMessage);
   CompileCommand compile;
   DumpCommand dump;
   RunCommand run;
@@ -152,6 +224,10 @@ std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
   CLI::App *compileApp = addCompile(app, compile), *dumpApp = addDump(app, dump), *runApp = addRun(app, run);
   CLI::App *tokenizeApp = addTokenize(app, tokenize), *evalApp = addEval(app, eval), *benchApp = addBench(app, bench);
   try {
+    // CLI11 would only say that a command is missing.
+    auto isChosen = [&](const CLI::App *sub) { return sub->get_name() == argv[1]; };
+    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(isChosen).empty())
+      throw CLI::ParseError("unknown command '" + std::string(argv[1]) + "'", 2);
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;

@@ -74,6 +74,10 @@ Error run(const CompileCommand &command) {
   options.build.maxBatch = command.maxBatch;
   options.passes = command.passes;
   Stage stage = parseStage(command.stage);
+  if (stage < Stage::Cuda && !command.dumpDirectory.empty())
+    return makeError("--dump-dir: expected --stage cuda or cubin, got " + command.stage);
+  if (std::set<std::string> targets(command.targets.begin(), command.targets.end()); targets.size() < command.targets.size())
+    return makeError("--target: expected each target once, got " + llvm::join(command.targets, ","));
   auto module = compileToStage(command.model, stage, options, sources);
   if (!module)
     return module.takeError();

@@ -22,6 +22,8 @@ Expected<std::vector<int32_t>> parseTokens(StringRef text) {
 
 Expected<std::vector<std::vector<int32_t>>> readPrompts(const PromptOptions &options, const Tokenizer *tokenizer,
                                                         StringRef directory) {
+  if (llvm::count(options.files, "-") + llvm::count(options.tokens, "-") > 1)
+    return makeError("standard input can be one prompt, got - more than once");
   std::vector<std::string> texts = options.texts;
   for (const std::string &file : options.files) {
     Expected<std::string> text = readInput(file);

@@ -101,11 +101,13 @@ Error run(const RunCommand &command) {
   // One sequence appears as it is written; several would be mixed, and are printed one after the other.
   bool isStreaming = !command.json && prompts->size() == 1;
   bool isStarted = false;
+  auto echoPrompt = [&] {
+    if (!std::exchange(isStarted, true) && !command.noEcho)
+      llvm::outs() << shown(tokenizer, prompts->front());
+  };
   if (isStreaming)
     options.onToken = [&](size_t, int32_t token, StringRef text) {
-      if (!isStarted && !command.noEcho)
-        llvm::outs() << shown(tokenizer, prompts->front());
-      isStarted = true;
+      echoPrompt();
       llvm::outs() << (tokenizer ? text.str() : std::to_string(token) + " ");
       llvm::outs().flush();
     };
@@ -124,8 +126,10 @@ Error run(const RunCommand &command) {
       llvm::outs() << (command.noEcho ? "" : shown(tokenizer, generation.promptTokens))
                    << (tokenizer ? generation.text : shown(nullptr, generation.newTokens)) << '\n';
   }
-  if (isStreaming)
+  if (isStreaming) {
+    echoPrompt();
     llvm::outs() << '\n';
+  }
   llvm::outs().flush();
   if (!command.quiet && !command.json)
     printSummary(*generations);

@@ -1,20 +1,46 @@
 #include "StepChecker.h"
 
+#include "ops/Region.h"
 #include "support/Diagnostic.h"
+#include "support/Number.h"
 
 #include <cmath>
 
 namespace kiln {
 
-StepChecker::StepChecker(const Module &module, WeightLoader<float> loadWeight, Executor &executor)
-    : evaluator(module, std::move(loadWeight)), executor(executor) {
-  // A state is shared by later calls: what this one found in it must be a copy.
-  evaluator.setResultHook([this](const Value &value, const Tensor<float> &tensor) {
-    Tensor<float> copy(tensor.shape());
-    std::copy_n(tensor.data(), tensor.size(), copy.data());
-    expected[value.name] = copy;
-  });
+StepTolerance stepTolerance(DType dtype) {
+  // The last place of 1 in each type.
+  const double unit = dtype == DType::BF16 ? std::ldexp(1, -8) : dtype == DType::F16 ? std::ldexp(1, -11) : 0;
+  return {unit, 1e-5 + 2 * unit};
 }
+
+/// The value that is left of `value` in that type.
+static float rounded(float value, DType dtype) {
+  switch (dtype) {
+  case DType::F16:
+    return fromF16(toF16(value));
+  case DType::BF16:
+    return fromBF16(toBF16(value));
+  default:
+    return value;
+  }
+}
+
+/// Loads weights as the device has them.
+static WeightLoader<float> roundingLoader(WeightLoader<float> load) {
+  return [load = std::move(load)](const Value &weight) -> Expected<Tensor<float>> {
+    Expected<Tensor<float>> exact = load(weight);
+    if (!exact || weight.type.dtype == DType::F32)
+      return exact;
+    Tensor<float> tensor(exact->shape());
+    llvm::transform(exact->elements(), tensor.data(), [&](float value) { return rounded(value, weight.type.dtype); });
+    return tensor;
+  };
+}
+
+StepChecker::StepChecker(const Module &module, WeightLoader<float> loadWeight, Executor &executor)
+    : evaluator(module, roundingLoader(std::move(loadWeight))), executor(executor),
+      tolerance(stepTolerance(executor.plan().dtype)) {}
 
 void StepChecker::attach() {
   executor.setObserver({[this](const Executor::Call &call) { return onCall(call); },
@@ -25,7 +51,8 @@ Error StepChecker::onCall(const Executor::Call &call) {
   const PlanFunction &function = *executor.plan().findFunction(call.function);
   if (call.firstRow != 0)
     return makeError("--check=reference: expected calls on the whole batch, got one from row " + Twine(call.firstRow));
-  std::vector<Tensor<float>> arguments;
+  arguments.clear();
+  actual.clear();
   for (const PlanTensor &argument : function.arguments) {
     SmallVector<int64_t, 4> shape;
     for (const Expr &extent : argument.shape)
@@ -34,51 +61,59 @@ Error StepChecker::onCall(const Executor::Call &call) {
     auto given = llvm::find_if(call.arguments, [&](const auto &entry) { return entry.first == argument.name; });
     std::copy(given->second.begin(), given->second.end(), tensor.data());
   }
-  expected.clear();
-  return evaluator.run(call.function, arguments).takeError();
-}
-
-Error StepChecker::onStep(const PlanFunction &function, size_t step) {
-  for (const PlanBuffer &buffer : function.buffers) {
-    auto it = expected.find(buffer.tensor.name);
-    if (buffer.first != static_cast<int64_t>(step) || it == expected.end())
-      continue;
-    if (Error error = compare(function, function.steps[step], buffer.tensor.name, it->second))
-      return error;
-  }
-  ++checked;
   return Error::success();
 }
 
-/// How far a step may be off, relative to its largest element, after the errors of the steps before it.
-static double tolerance(DType dtype) {
-  switch (dtype) {
-  case DType::BF16:
-    return 5e-2;
-  case DType::F16:
-    return 1e-2;
-  default:
-    return 1e-4;
+/// Keeps what the step has left: later steps may use the same memory.
+Error StepChecker::onStep(const PlanFunction &function, size_t step) {
+  for (const PlanBuffer &buffer : function.buffers) {
+    if (buffer.first != static_cast<int64_t>(step))
+      continue;
+    std::vector<float> &elements = actual[buffer.tensor.name];
+    elements.resize(*executor.elementCount(buffer.tensor.name));
+    if (Error error = executor.download(buffer.tensor.name, 0, elements))
+      return error;
   }
+  ++checked;
+  return step + 1 == function.steps.size() ? compareCall(function) : Error::success();
 }
 
-Error StepChecker::compare(const PlanFunction &function, const PlanStep &step, StringRef name,
-                           const Tensor<float> &reference) {
-  std::vector<float> actual(reference.size());
-  if (Error error = executor.download(name, 0, actual))
-    return error;
+Error StepChecker::compareCall(const PlanFunction &function) {
+  evaluator.setResultHook([&](const Value &value, const Tensor<float> &reference) -> Error {
+    // No step after the one that writes a state touches it, so it is still what that step has left.
+    if (const Value *state = writtenState(value)) {
+      std::vector<float> &elements = actual[value.name];
+      elements.resize(reference.size());
+      if (Error error = executor.download(state->name, 0, elements))
+        return error;
+    }
+    if (Error error = compareResult(function, value, reference))
+      return error;
+    // What comes next gets what the device's next step got.
+    llvm::copy(actual[value.name], reference.data());
+    return Error::success();
+  });
+  return evaluator.run(function.name, arguments).takeError();
+}
+
+Error StepChecker::compareResult(const PlanFunction &function, const Value &value, const Tensor<float> &reference) {
+  const std::vector<float> &elements = actual[value.name];
+  size_t step = value.definingOp()->parent()->position(value.definingOp());
+  if (step >= function.steps.size() || elements.size() != reference.elements().size())
+    return makeError("--check=reference: @" + function.name + " of the plan and of its IR differ at %" + value.name);
   double largest = 0;
-  for (float value : reference.elements())
-    if (std::isfinite(value))
-      largest = std::max<double>(largest, std::abs(value));
-  double allowed = tolerance(executor.plan().dtype) * std::max(largest, 1e-30);
-  for (int64_t i = 0; i < reference.size(); ++i) {
-    double want = reference.data()[i], got = actual[i];
-    bool agree = want == got || std::abs(want - got) <= allowed; // NaN agrees with nothing
+  for (float element : reference.elements())
+    if (std::isfinite(element))
+      largest = std::max<double>(largest, std::abs(element));
+  for (size_t i = 0; i < elements.size(); ++i) {
+    double want = reference.data()[i], got = elements[i];
+    double allowed = tolerance.ofElement * std::abs(want) + tolerance.ofLargest * largest;
+    // A masked score is -inf and nothing else; NaN agrees with nothing.
+    bool agree = want == got || (std::isfinite(want) && std::abs(want - got) <= allowed);
     if (!agree)
-      return makeError("step " + Twine(&step - function.steps.data()) + " of @" + function.name + ", " + step.launch.kernel + " from " +
-                       step.location + ": element " + Twine(i) + " of %" + name + ": expected " +
-                       formatv("{0}", want).str() + " as the reference has it, got " + formatv("{0}", got).str());
+      return makeError("step " + Twine(step) + " of @" + function.name + ", " + function.steps[step].launch.kernel + " from " +
+                       function.steps[step].location + ": element " + Twine(i) + " of %" + value.name + ": expected " +
+                       numberText(want) + " as the reference has it, got " + numberText(got));
   }
   return Error::success();
 }

@@ -6,15 +6,31 @@
 
 namespace kiln {
 
-/// Compares what every step of a plan leaves behind with the reference executor's values for the same IR values, on the
-/// same arguments and states, and reports the first step that differs. Calls must work on the whole batch.
+/// How far an element of a step's result may be off: so much of its own size plus so much of that of the largest
+/// element of its tensor.
+struct StepTolerance {
+  double ofElement = 0, ofLargest = 0;
+};
+
+/// What one step of a right plan stays below. In fp32 sums in another order, which grow with their length. In 16 bit also
+/// the rounding of the result, and that of operands that a kernel rounds on their way into tensor cores (a normalised
+/// row, attention weights), of which sums see a few units at most.
+StepTolerance stepTolerance(DType dtype);
+
+/// Compares what every step of a plan leaves behind, intermediate values and states, with what the reference executor
+/// makes of the same inputs, and reports the first step that differs. The inputs of a step are what the device's steps
+/// before it have left, so that errors do not add up and the tolerance is that of one step. Calls must work on the whole
+/// batch.
 class StepChecker {
 public:
-  /// `module` holds the functions of the plan, fused the same way; `loadWeight` gives its weights. Both must outlive the
-  /// checker, and so must the executor.
+  /// `module` holds the functions of the plan, fused the same way; `loadWeight` gives its weights, which are rounded to
+  /// their dtype here. Both must outlive the checker, and so must the executor.
   StepChecker(const Module &module, WeightLoader<float> loadWeight, Executor &executor);
 
-  /// Begins to observe the executor.
+  /// In place of stepTolerance.
+  void setTolerance(StepTolerance chosen) { tolerance = chosen; }
+
+  /// Begins to observe the executor: the last step of a call reports the first that differs.
   void attach();
 
   int64_t stepsChecked() const { return checked; }
@@ -22,11 +38,14 @@ public:
 private:
   Error onCall(const Executor::Call &call);
   Error onStep(const PlanFunction &function, size_t step);
-  Error compare(const PlanFunction &function, const PlanStep &step, StringRef name, const Tensor<float> &expected);
+  Error compareCall(const PlanFunction &function);
+  Error compareResult(const PlanFunction &function, const Value &value, const Tensor<float> &reference);
 
   Evaluator<float> evaluator;
   Executor &executor;
-  std::map<std::string, Tensor<float>> expected; ///< by SSA name, of the current call
+  StepTolerance tolerance;
+  std::vector<Tensor<float>> arguments;             ///< of the current call
+  std::map<std::string, std::vector<float>> actual; ///< by name: what the current call's steps have left in buffers
   int64_t checked = 0;
 };
 

@@ -37,7 +37,7 @@ def refuse_constant(name):
 
 
 def run_kiln(*arguments, stdin=b"", **options):
-    command = [KILN, *map(str, arguments)]
+    command = [KILN, *(argument if isinstance(argument, bytes) else str(argument) for argument in arguments)]
     return Result(subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT, **options))
 
 

@@ -7,6 +7,8 @@ target_link_libraries(kiln_llvm INTERFACE LLVMSupport)
 
 find_package(Threads REQUIRED)
 
+# Static: programs then run on machines without it.
+set(Boost_USE_STATIC_LIBS ON)
 find_package(Boost 1.74 REQUIRED COMPONENTS context)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 
@@ -24,8 +26,20 @@ find_package(CLI11 REQUIRED)
 add_library(kiln_cli11 INTERFACE)
 target_link_libraries(kiln_cli11 INTERFACE CLI11::CLI11)
 
+# CUDA: an installed toolkit, else NVIDIA's wheels where tools/quickstart unpacks them (tools/lib/dependencies.sh).
+find_package(CUDAToolkit 13 QUIET)
+if(NOT CUDAToolkit_FOUND)
+  if(DEFINED ENV{XDG_DATA_HOME})
+    set(CUDAToolkit_ROOT "$ENV{XDG_DATA_HOME}/kiln/cuda-13.0")
+  else()
+    set(CUDAToolkit_ROOT "$ENV{HOME}/.local/share/kiln/cuda-13.0")
+  endif()
+  unset(CUDAToolkit_BIN_DIR CACHE) # of a toolkit that is too old
+  unset(CUDAToolkit_NVCC_EXECUTABLE CACHE)
+  find_package(CUDAToolkit 13 REQUIRED)
+endif()
+
 # NVRTC: its header at build time; the library is loaded when it is needed, from here or the library path.
-find_package(CUDAToolkit 13 REQUIRED)
 get_filename_component(KILN_NVRTC_FOLDER ${CUDA_nvrtc_LIBRARY} DIRECTORY)
 add_library(kiln_nvrtc INTERFACE)
 target_include_directories(kiln_nvrtc SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})

@@ -8,7 +8,7 @@ add_library(kiln_flags INTERFACE)
 target_compile_options(kiln_flags INTERFACE -Wall -Wextra -Werror -Wno-unused-parameter -fno-math-errno)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # In C++20, GCC 12 at -O3 sees impossible sizes in "literal" + std::string; version 13 does not.
-  target_compile_options(kiln_flags INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
+  target_compile_options(kiln_flags INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-maybe-uninitialized)
 endif()
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND KILN_CPU)
   target_compile_options(kiln_flags INTERFACE -march=${KILN_CPU})

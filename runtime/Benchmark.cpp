@@ -89,7 +89,7 @@ Expected<std::vector<Measurement>> measureKernels(Executor &executor, StringRef 
 
   std::map<std::string, std::vector<KernelLaunch>> byKernel;
   for (const KernelLaunch &launch : *launches)
-    byKernel[launch.step->kernel].push_back(launch);
+    byKernel[launch.planned->kernel].push_back(launch);
   std::vector<Measurement> results;
   for (auto &[kernel, own] : byKernel) {
     Measurement &result = results.emplace_back();

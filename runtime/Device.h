@@ -20,7 +20,9 @@ public:
 /// A launch with every value filled in.
 struct KernelLaunch {
   const DeviceKernel *kernel = nullptr;
-  const PlanStep *step = nullptr; ///< for messages and profiles
+  // For messages and profiles.
+  const PlanStep *step = nullptr;
+  const PlanLaunch *planned = nullptr;
   std::array<uint32_t, 3> grid = {1, 1, 1};
   uint32_t threads = 1;
   uint32_t dynamicShared = 0;

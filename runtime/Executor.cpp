@@ -159,17 +159,19 @@ Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &functi
     return placed.takeError();
   std::vector<KernelLaunch> launches;
   for (const PlanStep &step : function.steps) {
+    const PlanLaunch &planned = step.launchFor(call.dims);
     KernelLaunch &launch = launches.emplace_back();
-    launch.kernel = kernels.find(step.kernel)->second.get();
+    launch.kernel = kernels.find(planned.kernel)->second.get();
     launch.step = &step;
-    launch.threads = static_cast<uint32_t>(step.threads);
-    launch.dynamicShared = static_cast<uint32_t>(step.dynamicShared);
-    for (auto [extent, expr] : llvm::zip(launch.grid, step.grid)) {
+    launch.planned = &planned;
+    launch.threads = static_cast<uint32_t>(planned.threads);
+    launch.dynamicShared = static_cast<uint32_t>(planned.dynamicShared);
+    for (auto [extent, expr] : llvm::zip(launch.grid, planned.grid)) {
       Expected<int64_t> value = expr.evaluate(call.dims);
       if (!value)
         return value.takeError();
       if (*value < 1 || *value > INT32_MAX)
-        return makeError("step '" + step.kernel + "': a grid of " + Twine(*value) + " blocks cannot be launched");
+        return makeError("step '" + planned.kernel + "': a grid of " + Twine(*value) + " blocks cannot be launched");
       extent = static_cast<uint32_t>(*value);
     }
     for (StringRef name : step.arguments) {

@@ -92,10 +92,10 @@ std::string shapeLabel(const AttentionRegion &region) {
 
 } // namespace
 
-KernelText writeFlashKernel(const Op &op) {
+KernelText writeFlashKernel(const Op &op, const KernelChoice &choice) {
   AttentionRegion region(op);
   KernelNames names(op);
-  KernelAssembler kernel(op, names);
+  KernelAssembler kernel(op, choice, names);
   kernel.constant("kHeadSize", Twine(region.headSize()));
   kernel.constant("kCausal", "true");
   Functor position = positionFunctor(region, names), score = scoreFunctor(region, names);
@@ -112,10 +112,10 @@ KernelText writeFlashKernel(const Op &op) {
   return kernel.finish(statement, shapeLabel(region));
 }
 
-KernelText writeSplitKvKernel(const Op &op) {
+KernelText writeSplitKvKernel(const Op &op, const KernelChoice &choice) {
   AttentionRegion region(op);
   KernelNames names(op);
-  KernelAssembler kernel(op, names);
+  KernelAssembler kernel(op, choice, names);
   kernel.constant("kHeadSize", Twine(region.headSize()));
   Functor position = positionFunctor(region, names), score = scoreFunctor(region, names);
   Functor epilogue = epilogueFunctor(op, region, names);

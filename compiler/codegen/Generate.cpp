@@ -1,5 +1,6 @@
 #include "codegen/Generate.h"
 
+#include "codegen/CheckPlanned.h"
 #include "codegen/KernelText.h"
 #include "ir/Printer.h"
 #include "kernels/Problem.h"
@@ -11,7 +12,11 @@ namespace kiln {
 namespace {
 
 std::string locationText(const Op &op) {
-  return op.loc ? op.loc.file->name + ":" + std::to_string(op.loc.line) : std::string("(unknown)");
+  if (!op.loc)
+    return "(unknown)";
+  // Where IR text lies is no part of what is generated from it.
+  StringRef file = op.loc.isParsePosition ? llvm::sys::path::filename(op.loc.file->name) : StringRef(op.loc.file->name);
+  return (file + ":" + Twine(op.loc.line)).str();
 }
 
 Expr parseExpr(StringRef text) { return cantFail(Expr::parse(text), "plan-memory writes formulas"); }
@@ -39,7 +44,8 @@ private:
   void describeModule();
   void addFunction(const Function &function);
   PlanStep makeStep(const Op &op);
-  size_t kernelIndex(KernelText text, const Op &op);
+  PlanLaunch makeLaunch(const Op &op, const KernelChoice &choice, KernelText text);
+  size_t kernelIndex(KernelText text, const Op &op, const KernelChoice &choice);
   std::string sourceText(size_t kernel) const;
 
   const Module &module;
@@ -78,7 +84,7 @@ void Generator::describeModule() {
 }
 
 /// The kernel of that text, made if it is new.
-size_t Generator::kernelIndex(KernelText text, const Op &op) {
+size_t Generator::kernelIndex(KernelText text, const Op &op, const KernelChoice &choice) {
   auto [it, isNew] = byText.insert({text.label + "\n" + text.body, texts.size()});
   if (!isNew) {
     ++stepCount[it->second];
@@ -88,20 +94,23 @@ size_t Generator::kernelIndex(KernelText text, const Op &op) {
   std::string name = text.label;
   for (int i = 2; out.plan.findKernel(name); ++i)
     name = text.label + "__v" + std::to_string(i);
-  out.plan.kernels.push_back({name, kernelFamilyOf(op).name.str(), {}});
+  out.plan.kernels.push_back({name, choice.family->name.str(), {}});
   texts.push_back(std::move(text));
   firstLocation.push_back(locationText(op));
   stepCount.push_back(1);
   return it->second;
 }
 
+PlanLaunch Generator::makeLaunch(const Op &op, const KernelChoice &choice, KernelText text) {
+  Launch launch = choice.family->launch(op, choice.tile);
+  size_t kernel = kernelIndex(std::move(text), op, choice);
+  return {out.plan.kernels[kernel].name, launch.grid, launch.threads, launch.dynamicShared};
+}
+
 PlanStep Generator::makeStep(const Op &op) {
-  KernelText text = writeKernel(op);
-  Launch launch = kernelFamilyOf(op).launch(op, tileOf(op));
+  KernelChoice choice = choiceOf(op);
+  KernelText text = writeKernel(op, choice);
   PlanStep step;
-  step.grid = launch.grid;
-  step.threads = launch.threads;
-  step.dynamicShared = launch.dynamicShared;
   step.arguments = text.arguments;
   step.counters = text.counters;
   step.location = locationText(op);
@@ -109,7 +118,13 @@ PlanStep Generator::makeStep(const Op &op) {
   step.flops = flopsOf(op);
   if (const Attribute *workspace = op.attribute("workspace"))
     step.workspace = parseExpr(workspace->asString());
-  step.kernel = out.plan.kernels[kernelIndex(std::move(text), op)].name;
+  step.launch = makeLaunch(op, choice, std::move(text));
+  for (const KernelVariant &variant : variantsOf(op)) {
+    KernelText own = writeKernel(op, variant.choice);
+    own.label += "__b" + std::to_string(variant.batch);
+    assert(own.arguments == step.arguments && "kernels of one op take the same arguments");
+    step.variants.push_back({variant.batch, makeLaunch(op, variant.choice, std::move(own))});
+  }
   return step;
 }
 
@@ -164,6 +179,10 @@ std::string Generator::sourceText(size_t kernel) const {
 
 } // namespace
 
-GeneratedPlan generate(const Module &module) { return Generator(module).run(); }
+Expected<GeneratedPlan> generate(const Module &module) {
+  if (Error error = checkPlanned(module))
+    return error;
+  return Generator(module).run();
+}
 
 } // namespace kiln

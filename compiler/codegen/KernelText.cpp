@@ -15,8 +15,8 @@ std::string constantName(StringRef tileKey) {
   return name;
 }
 
-KernelAssembler::KernelAssembler(const Op &op, const KernelNames &names)
-    : op(op), names(names), family(kernelFamilyOf(op)), callFunctor("Call", names) {}
+KernelAssembler::KernelAssembler(const Op &op, const KernelChoice &choice, const KernelNames &names)
+    : op(op), names(names), choice(choice), callFunctor("Call", names) {}
 
 void KernelAssembler::constant(StringRef name, const Twine &value) {
   constants.push_back({name.str(), value.str()});
@@ -47,7 +47,7 @@ static std::string constantLines(ArrayRef<std::pair<std::string, std::string>> c
 
 std::string KernelAssembler::config() const {
   std::vector<std::pair<std::string, std::string>> tile;
-  for (const auto &[key, value] : tileOf(op))
+  for (const auto &[key, value] : choice.tile)
     tile.push_back({constantName(key), value.str()});
   return "struct Config {\n" + constantLines(constants) + constantLines(tile) + "};\n";
 }
@@ -145,29 +145,31 @@ KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
     llvm::append_range(text.arguments, std::vector<std::string>{"@workspace", "@counters"});
   }
   text.counters = counters;
-  int64_t threads = family.launch(op, tileOf(op)).threads;
-  text.body = "#include \"device/device.cuh\"\n#include \"" + family.header.str() + "\"\n\nusing namespace kiln;\n\n" + config() + declarations +
+  int64_t threads = choice.family->launch(op, choice.tile).threads;
+  text.body = "#include \"device/device.cuh\"\n#include \"" + choice.family->header.str() + "\"\n\nusing namespace kiln;\n\n" + config() + declarations +
               "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n@NAME@(" +
-              wrapList(declared) + ") {\n  " + statement.str() + "\n}\n";
+              wrapList(declared) + ") {\n" +
+              (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n") + "  " + statement.str() +
+              "\n}\n";
   return text;
 }
 
-KernelText writeKernel(const Op &op) {
-  switch (kernelFamilyOf(op).form) {
+KernelText writeKernel(const Op &op, const KernelChoice &choice) {
+  switch (choice.family->form) {
   case KernelForm::Matmul:
-    return writeMatmulKernel(op);
+    return writeMatmulKernel(op, choice);
   case KernelForm::Batched:
-    return writeBatchedKernel(op);
+    return writeBatchedKernel(op, choice);
   case KernelForm::Flash:
-    return writeFlashKernel(op);
+    return writeFlashKernel(op, choice);
   case KernelForm::SplitKv:
-    return writeSplitKvKernel(op);
+    return writeSplitKvKernel(op, choice);
   case KernelForm::LayerNorm:
-    return writeLayerNormKernel(op);
+    return writeLayerNormKernel(op, choice);
   case KernelForm::Softmax:
-    return writeSoftmaxKernel(op);
+    return writeSoftmaxKernel(op, choice);
   case KernelForm::Map:
-    return writeMapKernel(op);
+    return writeMapKernel(op, choice);
   }
   llvm_unreachable("unknown form");
 }

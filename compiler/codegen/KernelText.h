@@ -19,7 +19,7 @@ struct KernelText {
 /// Puts the pieces of a kernel together.
 class KernelAssembler {
 public:
-  KernelAssembler(const Op &op, const KernelNames &names);
+  KernelAssembler(const Op &op, const KernelChoice &choice, const KernelNames &names);
 
   /// A constant of Config besides those of the tile: `kCols = 3072`.
   void constant(StringRef name, const Twine &value);
@@ -39,7 +39,7 @@ private:
 
   const Op &op;
   const KernelNames &names;
-  const KernelFamily &family;
+  const KernelChoice &choice;
   std::vector<std::pair<std::string, std::string>> constants;
   std::string declarations;
   Functor callFunctor;
@@ -50,16 +50,16 @@ private:
 /// `Config::kTileRows` for `tile_rows`.
 std::string constantName(StringRef tileKey);
 
-// One writer a form of kernel; each takes an op with `kernel` and `tile`.
-KernelText writeMatmulKernel(const Op &op);
-KernelText writeBatchedKernel(const Op &op);
-KernelText writeFlashKernel(const Op &op);
-KernelText writeSplitKvKernel(const Op &op);
-KernelText writeLayerNormKernel(const Op &op);
-KernelText writeSoftmaxKernel(const Op &op);
-KernelText writeMapKernel(const Op &op);
+// One writer a form of kernel.
+KernelText writeMatmulKernel(const Op &op, const KernelChoice &choice);
+KernelText writeBatchedKernel(const Op &op, const KernelChoice &choice);
+KernelText writeFlashKernel(const Op &op, const KernelChoice &choice);
+KernelText writeSplitKvKernel(const Op &op, const KernelChoice &choice);
+KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice);
+KernelText writeSoftmaxKernel(const Op &op, const KernelChoice &choice);
+KernelText writeMapKernel(const Op &op, const KernelChoice &choice);
 
-/// The writer of the op's kernel family.
-KernelText writeKernel(const Op &op);
+/// The kernel of an op by the writer of its family's form.
+KernelText writeKernel(const Op &op, const KernelChoice &choice);
 
 } // namespace kiln

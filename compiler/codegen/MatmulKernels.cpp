@@ -81,15 +81,15 @@ static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op 
   return epilogue;
 }
 
-KernelText writeMatmulKernel(const Op &op) {
+KernelText writeMatmulKernel(const Op &op, const KernelChoice &choice) {
   const Op &product = *anchor(op);
   KernelNames names(op);
-  KernelAssembler kernel(op, names);
+  KernelAssembler kernel(op, choice, names);
   MatmulProblem problem = matmulProblem(op);
   std::string cols = problem.cols.str(), depth = problem.depth.str();
   kernel.constant("kCols", cols);
   kernel.constant("kDepth", depth);
-  if (kernelFamilyOf(op).body != "simtRows")
+  if (choice.family->body != "simtRows")
     kernel.constant("kWeightTransposed", problem.transposed ? "true" : "false");
 
   const Value *x = product.operand(0);
@@ -102,14 +102,14 @@ KernelText writeMatmulKernel(const Op &op) {
   std::string rows = productText(call, rowDims), weight = call.pointer(*product.operand(1));
   Functor input = inputFunctor(names, layernorm ? *layernorm->operand(0) : *x, layernorm);
   Functor epilogue = epilogueFunctor(op, names, product);
-  std::string statement = (kernelFamilyOf(op).body + "<Config>(" + rows + ", " + input.construction() + ", " + weight +
+  std::string statement = (choice.family->body + "<Config>(" + rows + ", " + input.construction() + ", " + weight +
                            ", " + epilogue.construction() + ");").str();
   return kernel.finish(statement, dtypeName(product.operand(1)->type.dtype) + "__n" + cols + "_k" + depth);
 }
 
-KernelText writeBatchedKernel(const Op &op) {
+KernelText writeBatchedKernel(const Op &op, const KernelChoice &choice) {
   KernelNames names(op);
-  KernelAssembler kernel(op, names);
+  KernelAssembler kernel(op, choice, names);
   const Value &a = *op.operand(0), &b = *op.operand(1), &out = *op.result();
   bool isQk = op.is(OpKind::qk);
   auto constantOr0 = [](const Dim &dim) { return dim.asConstant().value_or(0); };
@@ -139,7 +139,7 @@ KernelText writeBatchedKernel(const Op &op) {
   std::string depth = call.extent(a.type.lastDim());
   std::string operand = call.pointer(b) + " + i64(blockIndexZ()) * " + call.extent(b.type.shape[2]) + " * " +
                         call.extent(b.type.lastDim());
-  std::string statement = (kernelFamilyOf(op).body + "<Config>(" + rows + ", " + cols + ", " + depth + ", " +
+  std::string statement = (choice.family->body + "<Config>(" + rows + ", " + cols + ", " + depth + ", " +
                            input.construction() + ", " + operand + ", " + epilogue.construction() + ");").str();
   int64_t headSize = *(isQk ? a : out).type.lastDim().asConstant();
   return kernel.finish(statement, dtypeName(b.type.dtype) + "__hs" + Twine(headSize));

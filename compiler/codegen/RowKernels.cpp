@@ -18,10 +18,10 @@ static std::string rowsText(Functor &functor, const Type &type) {
 // layernorm
 //===----------------------------------------------------------------------===//
 
-KernelText writeLayerNormKernel(const Op &op) {
+KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
   const Op &norm = *anchor(op);
   KernelNames names(op);
-  KernelAssembler kernel(op, names);
+  KernelAssembler kernel(op, choice, names);
   const Value &x = *norm.operand(0), &out = *norm.result();
   std::string width = x.type.lastDim().str(), normed = names.of(out).str();
   kernel.constant("kCols", width);
@@ -62,9 +62,9 @@ KernelText writeLayerNormKernel(const Op &op) {
 // softmax
 //===----------------------------------------------------------------------===//
 
-KernelText writeSoftmaxKernel(const Op &op) {
+KernelText writeSoftmaxKernel(const Op &op, const KernelChoice &choice) {
   KernelNames names(op);
-  KernelAssembler kernel(op, names);
+  KernelAssembler kernel(op, choice, names);
   const Value &x = *op.operand(0), &out = *op.result();
   Functor input("Input", names), epilogue("Epilogue", names);
   std::string cols = input.extent(x.type.lastDim());
@@ -113,7 +113,8 @@ public:
   const Value &walked() const {
     if (op.has(Trait::WritesState))
       return *op.operand(1);
-    return op.has(Trait::Layout) && !op.is(OpKind::lastRow) ? *op.operand(0) : *op.result();
+    bool followsResult = op.is(OpKind::embed) || op.is(OpKind::lastRow) || op.is(OpKind::causalMask);
+    return followsResult ? *op.result() : *op.operand(0);
   }
 
 private:
@@ -209,9 +210,9 @@ private:
 
 } // namespace
 
-KernelText writeMapKernel(const Op &op) {
+KernelText writeMapKernel(const Op &op, const KernelChoice &choice) {
   KernelNames names(op);
-  KernelAssembler kernel(op, names);
+  KernelAssembler kernel(op, choice, names);
   MapWriter writer(op, names);
   Functor body = writer.write();
   kernel.add(body);

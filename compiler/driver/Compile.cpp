@@ -1,14 +1,59 @@
 #include "driver/Compile.h"
 
+#include "ir/Parser.h"
+#include "ops/OpTable.h"
+
 namespace kiln {
 
-Expected<std::unique_ptr<Module>> compileToStage(StringRef model, Stage stage, const CompileOptions &options,
-                                                 SourceManager &sources) {
+static Expected<std::unique_ptr<Module>> openModule(StringRef model, const BuildOptions &options, SourceManager &sources) {
+  if (model.ends_with(".kiln")) {
+    Expected<const SourceFile *> file = sources.open(model);
+    if (!file)
+      return file.takeError();
+    return parseModule(*file, sources, opTable());
+  }
   Expected<ModelConfig> config = readModelConfig(model, sources);
   if (!config)
     return config.takeError();
-  std::unique_ptr<Module> module = buildModule(*config, options.build, sources);
-  if (Error error = runPasses(*module, pipeline(stage, options.pipeline)))
+  return buildModule(*config, options, sources);
+}
+
+static bool hasKernels(const Module &module) {
+  return llvm::any_of(module.functions, [](const auto &function) {
+    return llvm::any_of(function->body.ops(), [](const auto &op) { return op->attribute("kernel"); });
+  });
+}
+
+static bool selectsKernels(const PassInvocation &invocation) { return invocation.pass == &selectKernelsPass; }
+
+/// The passes that take `module`, as it was read from `model`, to a stage.
+static Expected<std::vector<PassInvocation>> passesFor(StringRef model, const Module &module, Stage stage,
+                                                       const CompileOptions &options) {
+  std::vector<PassInvocation> passes = pipeline(stage, options.pipeline);
+  if (!options.passes.empty()) {
+    Expected<std::vector<PassInvocation>> chosen = parsePasses(options.passes);
+    if (!chosen)
+      return chosen.takeError();
+    auto end = stage == Stage::Graph   ? chosen->begin()
+               : stage == Stage::Fused ? llvm::find_if(*chosen, selectsKernels)
+                                       : chosen->end();
+    passes.assign(chosen->begin(), end);
+  } else if (model.ends_with(".kiln")) {
+    auto first = hasKernels(module) ? passes.end() : llvm::find_if(passes, selectsKernels);
+    passes.erase(passes.begin(), first);
+  }
+  return passes;
+}
+
+Expected<std::unique_ptr<Module>> compileToStage(StringRef model, Stage stage, const CompileOptions &options,
+                                                 SourceManager &sources) {
+  Expected<std::unique_ptr<Module>> module = openModule(model, options.build, sources);
+  if (!module)
+    return module.takeError();
+  Expected<std::vector<PassInvocation>> passes = passesFor(model, **module, stage, options);
+  if (!passes)
+    return passes.takeError();
+  if (Error error = runPasses(**module, *passes))
     return error;
   return module;
 }

@@ -9,10 +9,14 @@ namespace kiln {
 struct CompileOptions {
   PipelineOptions pipeline;
   BuildOptions build;
+  /// `a,b{n=2}`: passes to run in place of the pipeline's; empty: the pipeline's.
+  std::string passes;
 };
 
-/// Reads MODEL (a .toml or a directory with config.json) and runs the pipeline up to `stage`.
-/// Error: as readModelConfig and the passes report.
+/// Reads MODEL and runs passes up to `stage`. A .toml or a directory with config.json goes through the whole pipeline.
+/// The IR of a .kiln file is taken to be as fused as it is to become: select-kernels and what follows run, and nothing
+/// where an op has a kernel already. Of `options.passes`, Stage::Fused runs those before select-kernels.
+/// Error: as readModelConfig, parseModule and the passes report.
 Expected<std::unique_ptr<Module>> compileToStage(StringRef model, Stage stage, const CompileOptions &options,
                                                  SourceManager &sources);
 

@@ -21,23 +21,43 @@ StringRef withoutLayer(StringRef name) {
   return !layer.empty() && llvm::all_of(layer, llvm::isDigit) ? base : name;
 }
 
-std::string uniqueName(Function &function, StringRef hint) {
-  StringSet<> taken;
+static void addNames(Function &function, StringSet<> &names) {
   for (const auto &argument : function.arguments)
-    taken.insert(argument->name);
-  for (const auto &weight : function.module().weights)
-    taken.insert(weight->name);
-  for (const auto &state : function.module().states)
-    taken.insert(state->name);
+    names.insert(argument->name);
   walk(function.body, [&](Op &op) {
     for (const auto &result : op.results())
-      taken.insert(result->name);
+      names.insert(result->name);
   });
+}
+
+static void addGlobalNames(Module &module, StringSet<> &names) {
+  for (const auto &weight : module.weights)
+    names.insert(weight->name);
+  for (const auto &state : module.states)
+    names.insert(state->name);
+}
+
+static std::string firstFree(const StringSet<> &taken, StringRef hint) {
   StringRef base = withoutLayer(hint);
   std::string candidate = hint.str();
   for (int i = 2; taken.contains(candidate); ++i)
     candidate = (base + "_" + Twine(i) + hint.drop_front(base.size())).str();
   return candidate;
+}
+
+std::string uniqueName(Function &function, StringRef hint) {
+  StringSet<> taken;
+  addGlobalNames(function.module(), taken);
+  addNames(function, taken);
+  return firstFree(taken, hint);
+}
+
+std::string uniqueName(Module &module, StringRef hint) {
+  StringSet<> taken;
+  addGlobalNames(module, taken);
+  for (const auto &function : module.functions)
+    addNames(*function, taken);
+  return firstFree(taken, hint);
 }
 
 } // namespace kiln

@@ -32,6 +32,8 @@ private:
 /// `hint`, or `hint_2`, `hint_3`, … if that is taken in the function or the module. A layer suffix stays last:
 /// `ln.3` gives `ln_2.3`.
 std::string uniqueName(Function &function, StringRef hint);
+/// The same for a weight or state, whose name must be free in every function.
+std::string uniqueName(Module &module, StringRef hint);
 
 /// `qkv_w.3` without the layer suffix: `qkv_w`.
 StringRef withoutLayer(StringRef name);

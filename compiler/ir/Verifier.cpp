@@ -4,7 +4,10 @@
 
 namespace kiln {
 
-Error opError(const Op &op, const Twine &message) { return makeError(op.loc, op.mnemonic() + ": " + message); }
+Error opError(const Op &op, const Twine &message) {
+  std::string symbol = op.symbol.empty() ? std::string() : " @" + op.symbol;
+  return makeError(op.loc, op.mnemonic() + symbol + ": " + message);
+}
 
 //===----------------------------------------------------------------------===//
 // One op against its record
@@ -194,7 +197,8 @@ static Error checkRecipe(const Value &weight) {
       return fail("expected a source of rank 2 to transpose, got rank " + Twine(shape.size()));
     std::swap(shape[0], shape[1]);
   }
-  bool matches = shape.size() == recipe.shape.size();
+  Type packed(recipe.dtype, SmallVector<Dim, 4>(recipe.shape.begin(), recipe.shape.end()));
+  bool matches = packed == weight.type && shape.size() == recipe.shape.size();
   for (size_t i = 0; matches && i < shape.size(); ++i)
     matches = recipe.pad ? shape[i] <= recipe.shape[i] : shape[i] == recipe.shape[i];
   if (!matches)

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// `LOC: error: matmul: MESSAGE`.
+/// `LOC: error: matmul: MESSAGE`, of a fused op `LOC: error: fused @matmul_bias: MESSAGE`.
 Error opError(const Op &op, const Twine &message);
 
 /// Checks operand counts and kinds and the attributes against the op's record, then infers the result's type.

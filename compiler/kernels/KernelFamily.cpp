@@ -1,6 +1,9 @@
 #include "kernels/KernelFamily.h"
 
+#include "ir/Verifier.h"
 #include "kernels/Families.h"
+#include "kernels/Problem.h"
+#include "support/Diagnostic.h"
 
 namespace kiln {
 
@@ -19,8 +22,69 @@ const KernelFamily *findKernelFamily(StringRef name) {
   return nullptr;
 }
 
-const KernelFamily &kernelFamilyOf(const Op &op) { return *findKernelFamily(op.identAttribute("kernel")); }
+Expected<const Target *> targetOf(const Module &module) {
+  auto target = module.attributes.find("target");
+  if (target == module.attributes.end() || target->second.kind() != Attribute::Kind::Ident)
+    return makeError(module.loc, "expected the module attribute 'target', the name of a GPU; run select-kernels first");
+  return findTarget(target->second.asString());
+}
 
-const Tile &tileOf(const Op &op) { return op.attribute("tile")->asDict(); }
+Expected<const KernelFamily *> checkFamily(const Op &op, const Target &target) {
+  StringRef name = op.identAttribute("kernel");
+  if (name.empty())
+    return opError(op, "expected the attribute 'kernel'; run select-kernels first");
+  const KernelFamily *family = findKernelFamily(name);
+  if (!family)
+    return opError(op, "attribute 'kernel': expected a kernel family, got " + name);
+  if (!family->accepts(op, target, upperBounds(op)))
+    return opError(op, "attribute 'kernel': " + name + " does not run this");
+  return family;
+}
+
+Error checkTile(const Op &op, const KernelFamily &family, const Target &target) {
+  if (!op.attribute("tile"))
+    return opError(op, "expected the attribute 'tile'; run choose-tiles first");
+  const Tile &tile = op.attribute("tile")->asDict(), example = family.configurations(op, target, upperBounds(op)).front();
+  bool fits = tile.size() == example.size();
+  for (const auto &[setting, value] : example) {
+    auto it = tile.find(setting);
+    fits = fits && it != tile.end() && it->second.kind() == value.kind() &&
+           (value.kind() != Attribute::Kind::Int || it->second.asInt() > 0);
+  }
+  return fits ? Error::success()
+              : opError(op, "attribute 'tile': expected settings like " + Attribute(example).str() + ", got " +
+                                op.attribute("tile")->str());
+}
+
+const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper) {
+  for (const KernelFamily *family : allKernelFamilies())
+    if (family->accepts(op, target, upper))
+      return family;
+  return nullptr;
+}
+
+KernelChoice choiceOf(const Op &op) {
+  return {findKernelFamily(op.identAttribute("kernel")), op.attribute("tile")->asDict()};
+}
+
+std::vector<KernelVariant> variantsOf(const Op &op) {
+  std::vector<KernelVariant> variants;
+  if (const Attribute *list = op.attribute("variants"))
+    for (const Attribute &item : list->asList()) {
+      const AttributeMap &entry = item.asDict();
+      variants.push_back({entry.find("batch")->second.asInt(),
+                          {findKernelFamily(entry.find("kernel")->second.asString()), entry.find("tile")->second.asDict()}});
+    }
+  return variants;
+}
+
+Attribute variantsAttribute(ArrayRef<KernelVariant> variants) {
+  Attribute::List list;
+  for (const KernelVariant &variant : variants)
+    list.push_back(AttributeMap{{"batch", variant.batch},
+                                {"kernel", Attribute::ident(variant.choice.family->name)},
+                                {"tile", variant.choice.tile}});
+  return list;
+}
 
 } // namespace kiln

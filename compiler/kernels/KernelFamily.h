@@ -40,11 +40,14 @@ struct KernelFamily {
   StringRef header;  ///< below templates/
   StringRef body;    ///< the template function
   KernelForm form;
+  /// The template itself says where it needs what other kernels wrote (device/grid.cuh), because it has work to do
+  /// before; else the generated kernel waits at its start.
+  bool waitsItself = false;
 
-  /// Whether it can run the op, plain or fused.
-  bool (*accepts)(const Op &op, const Target &target);
-  /// The configurations to choose from; never empty for an op that it accepts.
-  std::vector<Tile> (*configurations)(const Op &op, const Target &target);
+  /// Whether it should run the op, plain or fused, with dims up to `upper`.
+  bool (*accepts)(const Op &op, const Target &target, const DimBinding &upper);
+  /// The configurations to choose from for dims up to `upper`; never empty for an op that it accepts.
+  std::vector<Tile> (*configurations)(const Op &op, const Target &target, const DimBinding &upper);
   Launch (*launch)(const Op &op, const Tile &tile);
   /// Modelled seconds at given dims: bytes, operations and waves of blocks against the target's rates.
   double (*estimate)(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims);
@@ -58,8 +61,34 @@ ArrayRef<const KernelFamily *> allKernelFamilies();
 /// The family of that name, or null.
 const KernelFamily *findKernelFamily(StringRef name);
 
-/// The family and configuration that select-kernels and choose-tiles wrote into the op.
-const KernelFamily &kernelFamilyOf(const Op &op);
-const Tile &tileOf(const Op &op);
+/// The target that select-kernels wrote into the module. Error: there is none.
+Expected<const Target *> targetOf(const Module &module);
+/// The family that the op names. Error: it names none, or one that does not run it.
+Expected<const KernelFamily *> checkFamily(const Op &op, const Target &target);
+/// Whether the op has a configuration with the settings of its family. Error: it has none, or another kind.
+Error checkTile(const Op &op, const KernelFamily &family, const Target &target);
+
+/// The first family that accepts the op, or null.
+const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper);
+
+/// What runs an op: a family in a configuration.
+struct KernelChoice {
+  const KernelFamily *family = nullptr;
+  Tile tile;
+
+  bool operator==(const KernelChoice &other) const { return family == other.family && Attribute(tile) == Attribute(other.tile); }
+};
+
+/// What runs an op while the batch is at most `batch`.
+struct KernelVariant {
+  int64_t batch = 0;
+  KernelChoice choice;
+};
+
+/// What select-kernels and choose-tiles wrote into the op: `kernel` and `tile`, for any batch, and `variants`, for small
+/// ones, in rising order of their batch.
+KernelChoice choiceOf(const Op &op);
+std::vector<KernelVariant> variantsOf(const Op &op);
+Attribute variantsAttribute(ArrayRef<KernelVariant> variants);
 
 } // namespace kiln

@@ -50,8 +50,11 @@ static double estimateRowWise(const Op &op, const Tile &tile, const Target &targ
 // layernorm
 //===----------------------------------------------------------------------===//
 
-static bool acceptsLayerNorm(const Op &op, const Target &) {
-  if (!anchor(op)->is(OpKind::layernorm) || !rowType(op).lastDim().asConstant())
+/// Rows longer than 64 elements for each of 512 threads have no configuration.
+constexpr int64_t maxLayerNormCols = 64 * 512;
+
+static bool acceptsLayerNorm(const Op &op, const Target &, const DimBinding &) {
+  if (!anchor(op)->is(OpKind::layernorm) || rowType(op).lastDim().asConstant().value_or(maxLayerNormCols + 1) > maxLayerNormCols)
     return false;
   if (!op.region())
     return true;
@@ -60,7 +63,7 @@ static bool acceptsLayerNorm(const Op &op, const Target &) {
   return ops.size() == 3 && ops[0]->is(OpKind::add) && ops[1]->is(OpKind::layernorm);
 }
 
-static std::vector<Tile> layerNormConfigurations(const Op &op, const Target &) {
+static std::vector<Tile> layerNormConfigurations(const Op &op, const Target &, const DimBinding &) {
   int64_t cols = *rowType(op).lastDim().asConstant();
   int64_t vec = widestVector(cols, 16 / dtypeSize(rowType(op).dtype));
   std::vector<Tile> tiles;
@@ -88,7 +91,7 @@ const KernelFamily layerNormFamily = {
 // softmax
 //===----------------------------------------------------------------------===//
 
-static std::vector<Tile> softmaxConfigurations(const Op &, const Target &) {
+static std::vector<Tile> softmaxConfigurations(const Op &, const Target &, const DimBinding &) {
   std::vector<Tile> tiles;
   for (int64_t threads : {128, 256})
     for (int64_t rowThreads : {int64_t(32), threads})
@@ -102,7 +105,7 @@ const KernelFamily softmaxFamily = {
     .header = "norm/softmax.cuh",
     .body = "softmax",
     .form = KernelForm::Softmax,
-    .accepts = [](const Op &op, const Target &) { return op.is(OpKind::softmax); },
+    .accepts = [](const Op &op, const Target &, const DimBinding &) { return op.is(OpKind::softmax); },
     .configurations = softmaxConfigurations,
     .launch = launchRowWise,
     .estimate = estimateRowWise,
@@ -120,11 +123,11 @@ static const Type &walkedType(const Op &op) {
   return op.has(Trait::Layout) && !op.is(OpKind::lastRow) ? op.operand(0)->type : op.result()->type;
 }
 
-static bool acceptsMap(const Op &op, const Target &) {
+static bool acceptsMap(const Op &op, const Target &, const DimBinding &) {
   return !op.region() && (op.has(Trait::Pointwise) || op.has(Trait::Layout) || op.is(OpKind::embed));
 }
 
-static std::vector<Tile> mapConfigurations(const Op &op, const Target &) {
+static std::vector<Tile> mapConfigurations(const Op &op, const Target &, const DimBinding &) {
   // A vector must stay within a row of what is read and of what is written. A mask's columns are keys, each with its
   // own visibility.
   std::optional<int64_t> from = walkedType(op).lastDim().asConstant(), to = op.result()->type.lastDim().asConstant();

@@ -15,7 +15,13 @@ static const Op *findOp(const Op &fused, OpKind kind) {
 }
 
 static bool isFusedAttention(const Op &op) {
-  return op.region() && anchor(op)->is(OpKind::qk) && findOp(op, OpKind::softmax) && findOp(op, OpKind::pv);
+  if (!op.region() || !anchor(op)->is(OpKind::qk))
+    return false;
+  for (OpKind kind : {OpKind::causalMask, OpKind::softmax, OpKind::pv})
+    if (!findOp(op, kind))
+      return false;
+  std::optional<int64_t> size = anchor(op)->operand(0)->type.lastDim().asConstant();
+  return size && *size % 8 == 0 && *size <= 256;
 }
 
 struct AttentionProblem {
@@ -33,7 +39,7 @@ static AttentionProblem attentionProblem(const Op &op) {
 // attention_simt
 //===----------------------------------------------------------------------===//
 
-static std::vector<Tile> flashConfigurations(const Op &op, const Target &target) {
+static std::vector<Tile> flashConfigurations(const Op &op, const Target &target, const DimBinding &) {
   int64_t size = attentionProblem(op).headSize;
   std::vector<Tile> tiles;
   for (int64_t queries : {16, 32, 64})
@@ -90,7 +96,7 @@ const KernelFamily simtFlashFamily = {
     .header = "attention/simt_flash.cuh",
     .body = "simtFlash",
     .form = KernelForm::Flash,
-    .accepts = [](const Op &op, const Target &) { return isFusedAttention(op); },
+    .accepts = [](const Op &op, const Target &, const DimBinding &) { return isFusedAttention(op); },
     .configurations = flashConfigurations,
     .launch = launchFlash,
     .estimate = estimateFlash,
@@ -100,12 +106,12 @@ const KernelFamily simtFlashFamily = {
 // attention_split_kv_simt
 //===----------------------------------------------------------------------===//
 
-static bool acceptsSplitKv(const Op &op, const Target &) {
+static bool acceptsSplitKv(const Op &op, const Target &, const DimBinding &) {
   return isFusedAttention(op) && anchor(op)->operand(0)->type.shape[2] == Dim(1) &&
          findOp(op, OpKind::causalMask)->operandOrNull(1);
 }
 
-static std::vector<Tile> splitKvConfigurations(const Op &, const Target &) {
+static std::vector<Tile> splitKvConfigurations(const Op &, const Target &, const DimBinding &) {
   std::vector<Tile> tiles;
   for (int64_t chunk : {64, 128, 256, 512})
     for (int64_t warps : {2, 4, 8})

@@ -15,7 +15,7 @@ static int64_t weightBytes(const Op &op) { return dtypeSize(anchor(op)->operand(
 // gemv_simt: weight rows are read once, for 1 to 16 rows of activations
 //===----------------------------------------------------------------------===//
 
-static bool acceptsRows(const Op &op, const Target &) {
+static bool acceptsRows(const Op &op, const Target &, const DimBinding &) {
   if (!isMatmul(op))
     return false;
   const Op &product = *anchor(op);
@@ -24,8 +24,8 @@ static bool acceptsRows(const Op &op, const Target &) {
   return product.boolAttribute("transpose_b") && x.rank() == 3 && x.shape[1] == Dim(1) && x.lastDim().asConstant();
 }
 
-static std::vector<Tile> rowsConfigurations(const Op &op, const Target &) {
-  int64_t rows = valueAt(matmulProblem(op).rows, upperBounds(op));
+static std::vector<Tile> rowsConfigurations(const Op &op, const Target &, const DimBinding &upper) {
+  int64_t rows = valueAt(matmulProblem(op).rows, upper);
   int64_t perPass = std::min<int64_t>(8, llvm::PowerOf2Ceil(rows));
   std::vector<Tile> tiles;
   for (int64_t warps : {2, 4, 8})
@@ -65,6 +65,7 @@ const KernelFamily simtRowsFamily = {
     .header = "gemv/simt_rows.cuh",
     .body = "simtRows",
     .form = KernelForm::Matmul,
+    .waitsItself = true,
     .accepts = acceptsRows,
     .configurations = rowsConfigurations,
     .launch = launchRows,
@@ -75,7 +76,7 @@ const KernelFamily simtRowsFamily = {
 // gemm_simt and gemm_batched_simt: tiles in shared memory and registers
 //===----------------------------------------------------------------------===//
 
-static std::vector<Tile> tiledConfigurations(const Op &, const Target &) {
+static std::vector<Tile> tiledConfigurations(const Op &, const Target &, const DimBinding &) {
   struct Shape {
     int64_t rows, cols, depth, threadRows, threadCols;
   };
@@ -130,7 +131,7 @@ const KernelFamily simtTiledFamily = {
     .header = "gemm/simt_tiled.cuh",
     .body = "simtTiled",
     .form = KernelForm::Matmul,
-    .accepts = [](const Op &op, const Target &) { return isMatmul(op); },
+    .accepts = [](const Op &op, const Target &, const DimBinding &) { return isMatmul(op); },
     .configurations = tiledConfigurations,
     .launch = launchTiled,
     .estimate = estimateTiled,
@@ -142,7 +143,7 @@ const KernelFamily simtBatchedFamily = {
     .header = "gemm/simt_tiled.cuh",
     .body = "simtTiled",
     .form = KernelForm::Batched,
-    .accepts = [](const Op &op, const Target &) { return op.is(OpKind::qk) || op.is(OpKind::pv); },
+    .accepts = [](const Op &op, const Target &, const DimBinding &) { return op.is(OpKind::qk) || op.is(OpKind::pv); },
     .configurations = tiledConfigurations,
     .launch = launchTiled,
     .estimate = estimateTiled,

@@ -21,9 +21,10 @@ static Expected<Type> inferSplitHeads(const Op &op) {
   int64_t heads = op.intAttribute("heads"), parts = op.intAttribute("parts"), part = op.intAttribute("part");
   std::optional<int64_t> width = x.lastDim().asConstant();
   if (heads < 1 || parts < 1 || part < 0 || part >= parts)
-    return opError(op, "expected heads and parts of 1 or more and part less than parts");
-  if (!width || *width % (heads * parts) != 0)
-    return opError(op, "expected a last extent that is a multiple of heads * parts (" + Twine(heads * parts) +
+    return opError(op, "expected heads and parts of 1 or more and part from 0 to parts - 1, got heads = " + Twine(heads) +
+                           ", part = " + Twine(part) + ", parts = " + Twine(parts));
+  if (!width || heads > *width / parts || *width % (heads * parts) != 0)
+    return opError(op, "expected a last extent that is a multiple of heads * parts (" + Twine(heads) + " * " + Twine(parts) +
                            "), got " + x.str());
   return Type(x.dtype, {x.shape[0], heads, x.shape[1], *width / (heads * parts)});
 }
@@ -212,6 +213,8 @@ static Expected<Type> inferCacheWrite(const Op &op) {
   for (unsigned i : {0, 1})
     if (Error error = expectRank(op, i, 4))
       return error;
+  if (Error error = expectFloat(op, 0))
+    return error;
   if (Error error = expectFloatShape(op, 1, {cache.shape[0], cache.shape[1], x.shape[2], cache.shape[3]}))
     return error;
   if (x.shape[2].upperBound() > cache.shape[2].upperBound())

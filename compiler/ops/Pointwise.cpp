@@ -194,6 +194,9 @@ template <class Real> static Error evaluateCausalMask(EvalArgs<Real> &args) {
   const Tensor<Real> &s = args.operands[0];
   const Tensor<Real> *positions = args.operandOrNull(1);
   int64_t queries = s.dim(2), rowsPerBatch = s.dim(1) * queries;
+  for (int64_t b = 0; positions && b < s.dim(0); ++b)
+    if (int64_t position = static_cast<int64_t>(positions->data()[b]); position < 0)
+      return opError(args.op, "position out of range: expected 0 or more, got " + Twine(position));
   parallelRows(s.rows(), s.lastDim(), [&](int64_t i) {
     int64_t first = positions ? static_cast<int64_t>(positions->data()[i / rowsPerBatch]) : 0;
     int64_t visible = std::min(s.lastDim(), first + i % queries + 1);

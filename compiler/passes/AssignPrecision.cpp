@@ -26,7 +26,8 @@ static Error assignPrecision(Module &module, const PassOptions &options) {
     weight->recipe->dtype = dtype;
   }
   for (const auto &state : module.states)
-    state->type.dtype = dtype;
+    if (isFloat(state->type.dtype))
+      state->type.dtype = dtype;
   for (const auto &function : module.functions) {
     for (const auto &argument : function->arguments)
       if (isFloat(argument->type.dtype))

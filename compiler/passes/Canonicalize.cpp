@@ -8,9 +8,13 @@
 //   %y = add %x, %mm  (%mm a contraction)    ->   %y = add %mm, %x
 //
 // Refuses: an op whose result is not exactly what it is replaced by; a scale with another user of the inner scale
-// (the inner one would be computed all the same); swapping the operands of an add whose types differ (a bias).
+// (the inner one would be computed all the same) or a product of factors past what a float holds; swapping the operands
+// of an add whose types differ (a bias); reading a state later than before (it may have been written since); ops
+// of fused regions, whose names say what is in them.
 #include "ir/Builder.h"
 #include "passes/Pass.h"
+
+#include <cmath>
 
 namespace kiln {
 
@@ -18,24 +22,28 @@ namespace kiln {
 static Value *foldToOperand(const Op &op) {
   bool isIdentity = (op.is(OpKind::scale) && op.floatAttribute("factor") == 1.0) ||
                     ((op.is(OpKind::cast) || op.is(OpKind::slice)) && op.operand(0)->type == op.result()->type);
-  return isIdentity ? op.operand(0) : nullptr;
+  return isIdentity && !op.operand(0)->isState() ? op.operand(0) : nullptr;
 }
 
 static void mergeScales(Op &op) {
   Op *inner = op.operand(0)->definingOp();
-  if (!op.is(OpKind::scale) || !inner || !inner->is(OpKind::scale) || !inner->result()->hasOneUse())
+  if (!op.is(OpKind::scale) || !inner || !inner->is(OpKind::scale) || !inner->result()->hasOneUse() ||
+      inner->operand(0)->isState())
     return;
-  op.setAttribute("factor", op.floatAttribute("factor") * inner->floatAttribute("factor"));
+  double factor = op.floatAttribute("factor") * inner->floatAttribute("factor");
+  if (!std::isnormal(factor))
+    return;
+  op.setAttribute("factor", factor);
   op.setOperand(0, inner->operand(0));
   inner->erase();
 }
 
-/// Whether a value comes from a contraction through pointwise ops: the side of an add that an epilogue starts from.
+/// Whether a value comes from a contraction through pointwise ops, each with one user: the side of an add that an epilogue starts from.
 static bool followsContraction(const Value &value) {
   const Op *op = value.definingOp();
-  while (op && op->has(Trait::Pointwise) && value.hasOneUse())
-    op = op->operand(0)->definingOp();
-  return op && op->has(Trait::Contraction) && value.hasOneUse();
+  if (!op || !value.hasOneUse())
+    return false;
+  return op->has(Trait::Contraction) || (op->has(Trait::Pointwise) && followsContraction(*op->operand(0)));
 }
 
 static void orderOperands(Op &op) {
@@ -50,17 +58,17 @@ static void orderOperands(Op &op) {
 
 static Error canonicalize(Module &module, const PassOptions &) {
   for (const auto &function : module.functions)
-    walk(function->body, [](Op &op) {
-      if (op.has(Trait::Terminator) || op.is(OpKind::fused))
-        return;
-      if (Value *same = foldToOperand(op)) {
-        op.result()->replaceAllUsesWith(same);
-        op.erase();
-        return;
+    for (Op *op : function->body.snapshot()) {
+      if (op->has(Trait::Terminator) || op->is(OpKind::fused))
+        continue;
+      mergeScales(*op);
+      if (Value *same = foldToOperand(*op)) {
+        op->result()->replaceAllUsesWith(same);
+        op->erase();
+        continue;
       }
-      mergeScales(op);
-      orderOperands(op);
-    });
+      orderOperands(*op);
+    }
   return Error::success();
 }
 

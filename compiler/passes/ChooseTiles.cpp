@@ -6,11 +6,14 @@
 // Ranks the family's configurations by its model: waves of blocks, operations and bytes against the target's rates, at
 // dims of interest. options batch, tokens: those dims, clipped to the bounds of B and T; 0 means the bound.
 //
-// Refuses: ops without `kernel` (select-kernels comes first): an error at the op.
-#include "ir/Verifier.h"
-#include "kernels/KernelFamily.h"
+// Matrix products over one token a sequence have as many rows as the batch, and what is best for one row is far from it
+// for many. They get `variants`: for batches up to 1, 4 and 16 the kernel and tile that are best there, where these
+// differ from those of the bound.
+//
+// Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them: an error at the op.
+#include "kernels/Problem.h"
+#include "ops/Region.h"
 #include "passes/Pass.h"
-#include "support/Diagnostic.h"
 
 namespace kiln {
 
@@ -23,8 +26,9 @@ static DimBinding dimsOfInterest(const Module &module, const PassOptions &option
   return dims;
 }
 
-static Tile cheapestTile(const Op &op, const KernelFamily &family, const Target &target, const DimBinding &dims) {
-  std::vector<Tile> tiles = family.configurations(op, target);
+static Tile cheapestTile(const Op &op, const KernelFamily &family, const Target &target, const DimBinding &upper,
+                         const DimBinding &dims) {
+  std::vector<Tile> tiles = family.configurations(op, target, upper);
   assert(!tiles.empty() && "a family has a configuration for every op that it accepts");
   // The first of equals wins, so that the choice does not depend on the order of evaluation.
   const Tile *best = nullptr;
@@ -39,11 +43,38 @@ static Tile cheapestTile(const Op &op, const KernelFamily &family, const Target 
   return *best;
 }
 
+/// The batch's dim, if the op is a matrix product of which it alone decides how many rows there are.
+static const DimSymbol *onlyBatch(const Op &op) {
+  const Op &product = *anchor(op);
+  const Type &type = product.result()->type;
+  bool isOneToken = product.is(OpKind::matmul) && type.rank() == 3 && type.shape[1] == Dim(1);
+  return isOneToken ? type.shape[0].getSymbol() : nullptr;
+}
+
+static std::vector<KernelVariant> chooseVariants(const Op &op, const KernelChoice &atBound, const Target &target,
+                                                 DimBinding dims) {
+  const DimSymbol *batch = onlyBatch(op);
+  if (!batch)
+    return {};
+  std::vector<KernelVariant> variants;
+  DimBinding upper = upperBounds(op);
+  for (int64_t size = 1; size < batch->max && size <= 16; size *= 4) {
+    upper[batch->name] = dims[batch->name] = size;
+    const KernelFamily *family = selectFamily(op, target, upper);
+    KernelChoice choice{family, cheapestTile(op, *family, target, upper, dims)};
+    // The same choice for the next size covers this one too.
+    if (!variants.empty() && variants.back().choice == choice)
+      variants.back().batch = size;
+    else
+      variants.push_back({size, choice});
+  }
+  if (!variants.empty() && variants.back().choice == atBound)
+    variants.pop_back();
+  return variants;
+}
+
 static Error chooseTiles(Module &module, const PassOptions &options) {
-  auto name = module.attributes.find("target");
-  if (name == module.attributes.end())
-    return makeError(module.loc, "choose-tiles: expected the module attribute 'target'; run select-kernels first");
-  Expected<const Target *> target = findTarget(name->second.asString());
+  Expected<const Target *> target = targetOf(module);
   if (!target)
     return target.takeError();
   DimBinding dims = dimsOfInterest(module, options);
@@ -51,10 +82,19 @@ static Error chooseTiles(Module &module, const PassOptions &options) {
     for (const auto &op : function->body.ops()) {
       if (op->has(Trait::Terminator))
         continue;
-      const KernelFamily *family = findKernelFamily(op->identAttribute("kernel"));
+      Expected<const KernelFamily *> family = checkFamily(*op, **target);
       if (!family)
-        return opError(*op, "choose-tiles: expected the attribute 'kernel'; run select-kernels first");
-      op->setAttribute("tile", cheapestTile(*op, *family, **target, dims));
+        return family.takeError();
+      DimBinding upper = upperBounds(*op), interest = dims;
+      // The batch of interest has a variant of its own; the configuration for all is for the bound.
+      if (const DimSymbol *batch = onlyBatch(*op))
+        interest[batch->name] = batch->max;
+      KernelChoice choice{*family, cheapestTile(*op, **family, **target, upper, interest)};
+      op->setAttribute("tile", choice.tile);
+      op->removeAttribute("variants");
+      std::vector<KernelVariant> variants = chooseVariants(*op, choice, **target, interest);
+      if (!variants.empty())
+        op->setAttribute("variants", variantsAttribute(variants));
     }
   return Error::success();
 }

@@ -42,8 +42,9 @@ static SmallVector<Op *, 8> matchAttention(Op &pv) {
   if (!qk || !hasSupportedHeadSize(*qk))
     return {};
   group.push_back(qk);
-  if (pv.result()->hasOneUse() && pv.result()->getUsers()[0]->is(OpKind::mergeHeads))
-    group.push_back(pv.result()->getUsers()[0]);
+  Op *user = pv.result()->hasOneUse() ? pv.result()->getUsers()[0] : nullptr;
+  if (user && user->is(OpKind::mergeHeads) && !user->parentOp())
+    group.push_back(user);
   return group;
 }
 

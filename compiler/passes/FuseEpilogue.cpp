@@ -12,8 +12,8 @@
 // those: query, key and value leave the kernel where attention wants them. option residual: whether to take the
 // addition of another activation.
 //
-// Refuses: an intermediate value with another user, a matmul result that is not operand 0, a second tensor of
-// another shape, and anything after a cast (somebody asked for that rounding).
+// Refuses: an intermediate value with another user, a matmul result that is not operand 0, a causal mask, another
+// pointwise op after a cast (somebody asked for that rounding), and a move past an op that needs what is fused.
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"
 
@@ -38,8 +38,9 @@ static SmallVector<Op *, 8> layoutUsers(const Value &value) {
       return {};
     group.push_back(user);
     const Value &moved = *user->result();
-    if (moved.hasOneUse() && moved.getUsers()[0]->is(OpKind::cacheWrite) && moved.getUsers()[0]->operand(1) == &moved)
-      group.push_back(moved.getUsers()[0]);
+    Op *write = moved.hasOneUse() ? moved.getUsers()[0] : nullptr;
+    if (write && write->is(OpKind::cacheWrite) && !write->parentOp() && write->operand(1) == &moved)
+      group.push_back(write);
   }
   return group;
 }

@@ -1,7 +1,7 @@
 // hoist-last-row: selects each sequence's last row before computing on rows, not after.
 //
 //   %ln   = layernorm %x, %w, %b {eps = 1e-05}        %x_last = last_row %x, %lengths
-//   %last = last_row %ln, %lengths               ->   %last   = layernorm %x_last, %w, %b {eps = 1e-05}
+//   %last = last_row %ln, %lengths               ->   %ln     = layernorm %x_last, %w, %b {eps = 1e-05}
 //
 // Repeated until it stands behind an op that mixes rows. In a prefill it climbs from the logits to the last layer's
 // attention, so that the projection and the MLP of that layer run on one row a sequence instead of T.
@@ -32,9 +32,8 @@ static SmallVector<Op *, 2> hoist(Op &lastRow) {
   SmallVector<Value *, 4> operands(producer->operands());
   Builder builder(opTable(), &lastRow);
   for (auto &operand : operands) {
-    // Row operands have the batch and token dims; weights and biases have not.
-    bool hasRows = operand->type.rank() == 3 && operand->type.shape[1] == rows.shape[1] && !operand->isWeight();
-    if (!hasRows)
+    // Row operands have the batch and token dims; matrices and biases have not.
+    if (operand->type.rank() != rows.rank())
       continue;
     builder.loc = lastRow.loc;
     StringRef base = withoutLayer(operand->name);
@@ -66,6 +65,7 @@ static Error hoistLastRow(Module &module, const PassOptions &) {
           continue;
         Op *first = user->isBefore(op) ? user : op, *second = first == op ? user : op;
         second->result()->replaceAllUsesWith(first->result());
+        llvm::erase(work, first);
         llvm::erase(work, second);
         second->erase();
         op = first;

@@ -11,9 +11,12 @@
 // causal_mask and cache_write take the positions. Rows of the cache past a sequence's position hold what an earlier
 // call or padding left there; the mask hides them. @score keeps no state and is left alone.
 //
-// Refuses (the function is left as it is): attention without a causal mask. Error: a @decode that is there already,
-// caches that are there already, a module without the attribute `context`.
+// Refuses (the attention is left as it is, without one the function): no causal mask, keys of other tokens than the
+// queries', ops other than scale, cast and mask on the scores, scores or probabilities with another user. Error: another
+// @prefill than (tokens i32[B,T], lengths i32[B]) with lengths for last_row only, a @decode or states that are there
+// already, a module without the attribute `context` or one less than T may be.
 #include "ir/Builder.h"
+#include "ir/Verifier.h"
 #include "ops/OpTable.h"
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"
@@ -28,37 +31,46 @@ struct Attention {
   Op *qk, *pv;
 };
 
-/// The attentions of a block in order: qk, pointwise ops with a causal mask among them, softmax, pv.
+/// The op that defines `value`, if `value` has no other user.
+Op *producer(const Value &value) { return value.hasOneUse() ? value.definingOp() : nullptr; }
+
+/// The attentions of a block in order: qk, scale and causal mask, softmax, pv.
 SmallVector<Attention, 8> findAttentions(Block &block) {
   SmallVector<Attention, 8> found;
   for (Op *pv : block.snapshot()) {
-    if (!pv->is(OpKind::pv))
-      continue;
-    Op *op = pv->operand(0)->definingOp();
+    Op *op = pv->is(OpKind::pv) ? producer(*pv->operand(0)) : nullptr;
     if (!op || !op->is(OpKind::softmax))
       continue;
     bool isMasked = false;
-    for (op = op->operand(0)->definingOp(); op && op->has(Trait::Pointwise); op = op->operand(0)->definingOp())
+    op = producer(*op->operand(0));
+    while (op && (op->is(OpKind::scale) || op->is(OpKind::cast) || op->is(OpKind::causalMask))) {
       isMasked |= op->is(OpKind::causalMask);
-    if (op && op->is(OpKind::qk) && isMasked)
+      op = producer(*op->operand(0));
+    }
+    if (!op || !op->is(OpKind::qk) || !isMasked)
+      continue;
+    if (op->operand(0)->type.shape[2] == op->operand(1)->type.shape[2])
       found.push_back({op, pv});
   }
   return found;
 }
 
 /// Writes an operand of `reader` into a new state before the reader, and makes it read the state.
-void insertCache(Module &module, Op &reader, StringRef letter, size_t layer, int64_t capacity) {
+Error insertCache(Module &module, Op &reader, StringRef letter, size_t layer, int64_t capacity) {
   Value *rows = reader.operand(1);
   Type type = rows->type;
   type.shape[2] = capacity;
+  if (!type.largestBytes())
+    return opError(reader, "insert-kv-cache: expected a cache of at most 2^48 bytes, got " + type.str());
   std::string suffix = "." + std::to_string(layer);
-  Value *cache = module.addState((letter + "_cache" + suffix).str(), type);
+  Value *cache = module.addState(uniqueName(module, (letter + "_cache" + suffix).str()), type);
   Op *producer = rows->definingOp();
   Builder builder(opTable(), &reader);
   builder.loc = producer ? producer->loc : reader.loc;
   Function &function = *reader.parent()->function();
   Value *written = builder.create(OpKind::cacheWrite, uniqueName(function, (letter + "c" + suffix).str()), {cache, rows});
   reader.setOperand(1, written);
+  return Error::success();
 }
 
 /// Clones @prefill op by op for one token a sequence.
@@ -68,8 +80,9 @@ public:
 
   Error build() {
     Dim batch = prefill.arguments[0]->type.shape[0];
-    mapped[prefill.arguments[0].get()] = decode.addArgument("tokens", Type(DType::I32, {batch, 1}), {});
-    positions = decode.addArgument("positions", Type(DType::I32, {batch}), {});
+    Value *tokens = prefill.arguments[0].get();
+    mapped[tokens] = decode.addArgument(tokens->name, Type(DType::I32, {batch, 1}), {});
+    positions = decode.addArgument(uniqueName(prefill, "positions"), Type(DType::I32, {batch}), {});
     for (const auto &op : prefill.body.ops())
       clone(*op);
     return refreshTypes(decode.body);
@@ -102,14 +115,30 @@ private:
   DenseMap<const Value *, Value *> mapped;
 };
 
-Error checkModule(const Module &module) {
-  auto context = module.attributes.find("context");
-  if (context == module.attributes.end() || context->second.kind() != Attribute::Kind::Int || context->second.asInt() < 1)
-    return makeError(module.loc, "insert-kv-cache: expected the module attribute 'context', the number of positions");
-  if (module.findFunction("decode"))
-    return makeError(module.findFunction("decode")->loc, "insert-kv-cache: expected a module without @decode");
+Error checkPrefill(const Function &prefill) {
+  const auto &arguments = prefill.arguments;
+  bool fits = arguments.size() == 2 && arguments[0]->type.rank() == 2 && arguments[0]->type.dtype == DType::I32 &&
+              arguments[1]->type == Type(DType::I32, {arguments[0]->type.shape[0]}) &&
+              llvm::all_of(arguments[1]->getUsers(), [](const Op *user) { return user->is(OpKind::lastRow); });
+  return fits ? Error::success()
+              : makeError(prefill.loc, "insert-kv-cache: expected @prefill(tokens i32[B,T], lengths i32[B]) with lengths "
+                                       "for last_row only");
+}
+
+Error checkModule(const Module &module, const Function &prefill) {
+  if (Error error = checkPrefill(prefill))
+    return error;
+  if (const Function *decode = module.findFunction("decode"))
+    return makeError(decode->loc, "insert-kv-cache: expected a module without @decode");
   if (!module.states.empty())
     return makeError(module.states.front()->loc, "insert-kv-cache: expected a module without states");
+  auto context = module.attributes.find("context");
+  if (context == module.attributes.end() || context->second.kind() != Attribute::Kind::Int)
+    return makeError(module.loc, "insert-kv-cache: expected the module attribute 'context', the number of positions");
+  Dim tokens = prefill.arguments[0]->type.shape[1];
+  if (context->second.asInt() < tokens.upperBound())
+    return makeError(module.loc, "insert-kv-cache: expected a context of at least " + Twine(tokens.upperBound()) +
+                                     ", the tokens of @prefill, got " + Twine(context->second.asInt()));
   return Error::success();
 }
 
@@ -117,15 +146,17 @@ Error insertKvCache(Module &module, const PassOptions &) {
   Function *prefill = module.findFunction("prefill");
   if (!prefill)
     return Error::success();
-  if (Error error = checkModule(module))
-    return error;
   SmallVector<Attention, 8> attentions = findAttentions(prefill->body);
   if (attentions.empty())
     return Error::success();
+  if (Error error = checkModule(module, *prefill))
+    return error;
   int64_t capacity = module.attributes.find("context")->second.asInt();
   for (const auto &[layer, attention] : llvm::enumerate(attentions)) {
-    insertCache(module, *attention.qk, "k", layer, capacity);
-    insertCache(module, *attention.pv, "v", layer, capacity);
+    if (Error error = insertCache(module, *attention.qk, "k", layer, capacity))
+      return error;
+    if (Error error = insertCache(module, *attention.pv, "v", layer, capacity))
+      return error;
   }
   if (Error error = refreshTypes(prefill->body))
     return error;

@@ -27,6 +27,7 @@ struct PassOption {
   Attribute defaultValue; ///< also says the kind
   StringRef doc;
   SmallVector<StringRef, 4> choices = {}; ///< what an identifier may be; empty: any
+  int64_t most = INT32_MAX;               ///< an integer is 0 to this
 };
 
 /// A pass is one file with one record; Passes.def lists them.

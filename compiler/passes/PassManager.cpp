@@ -33,6 +33,19 @@ std::string PassInvocation::str() const {
   return text;
 }
 
+static Error checkOption(const PassDef &pass, const PassOption &option, const Attribute &value) {
+  auto fail = [&](const Twine &what) {
+    return makeError("pass " + pass.name + ": option '" + option.name + "': expected " + what + ", got " + value.str());
+  };
+  if (value.kind() != option.defaultValue.kind())
+    return fail(attributeKindName(option.defaultValue.kind()));
+  if (!option.choices.empty() && !llvm::is_contained(option.choices, value.asString()))
+    return fail(llvm::join(option.choices, " or "));
+  if (value.kind() == Attribute::Kind::Int && (value.asInt() < 0 || value.asInt() > option.most))
+    return fail("0 to " + Twine(option.most));
+  return Error::success();
+}
+
 Expected<PassInvocation> makeInvocation(const PassDef &pass, AttributeMap given) {
   AttributeMap values;
   for (const PassOption &option : pass.options) {
@@ -41,12 +54,8 @@ Expected<PassInvocation> makeInvocation(const PassDef &pass, AttributeMap given)
       values.insert({option.name.str(), option.defaultValue});
       continue;
     }
-    if (it->second.kind() != option.defaultValue.kind())
-      return makeError("pass " + pass.name + ": option '" + option.name + "': expected " +
-                       attributeKindName(option.defaultValue.kind()) + ", got " + it->second.str());
-    if (!option.choices.empty() && !llvm::is_contained(option.choices, it->second.asString()))
-      return makeError("pass " + pass.name + ": option '" + option.name + "': expected " +
-                       llvm::join(option.choices, " or ") + ", got " + it->second.str());
+    if (Error error = checkOption(pass, option, it->second))
+      return error;
     values.insert(*it);
     given.erase(it);
   }
@@ -79,33 +88,45 @@ static Expected<AttributeMap> parseOptions(StringRef pass, StringRef text) {
   return options;
 }
 
+/// Takes one `name{options}` off the front of a list.
+static Expected<PassInvocation> parseInvocation(StringRef &text) {
+  StringRef name = text.take_until([](char c) { return c == ',' || c == '{'; });
+  if (name.trim().empty())
+    return makeError("expected the name of a pass, got '" + text + "'");
+  text = text.drop_front(name.size());
+  name = name.trim();
+  StringRef options;
+  if (text.consume_front("{")) {
+    size_t end = text.find('}');
+    if (end == StringRef::npos)
+      return makeError("pass " + name + ": expected '}' after its options");
+    options = text.take_front(end);
+    text = text.drop_front(end + 1).ltrim();
+  }
+  auto it = llvm::find_if(allPasses(), [&](const PassDef *pass) { return pass->name == name; });
+  if (it == allPasses().end())
+    return makeError("unknown pass '" + name + "'; --list-passes shows them all");
+  Expected<AttributeMap> given = parseOptions(name, options);
+  if (!given)
+    return given.takeError();
+  return makeInvocation(**it, std::move(*given));
+}
+
 Expected<std::vector<PassInvocation>> parsePasses(StringRef text) {
   std::vector<PassInvocation> passes;
-  text = text.trim();
-  while (!text.empty()) {
-    StringRef name = text.take_until([](char c) { return c == ',' || c == '{'; });
-    text = text.drop_front(name.size());
-    name = name.trim();
-    StringRef options;
-    if (text.consume_front("{")) {
-      size_t end = text.find('}');
-      if (end == StringRef::npos)
-        return makeError("pass " + name + ": expected '}' after its options");
-      options = text.take_front(end);
-      text = text.drop_front(end + 1).ltrim();
-    }
-    if (!text.empty() && (!text.consume_front(",") || text.trim().empty()))
-      return makeError("expected a pass after ',' in the list of passes, got '" + text + "'");
-    auto it = llvm::find_if(allPasses(), [&](const PassDef *pass) { return pass->name == name; });
-    if (it == allPasses().end())
-      return makeError("unknown pass '" + name + "'; --list-passes shows them all");
-    Expected<AttributeMap> given = parseOptions(name, options);
-    if (!given)
-      return given.takeError();
-    Expected<PassInvocation> invocation = makeInvocation(**it, std::move(*given));
+  StringRef rest = text.trim();
+  while (!rest.empty()) {
+    Expected<PassInvocation> invocation = parseInvocation(rest);
     if (!invocation)
       return invocation.takeError();
     passes.push_back(std::move(*invocation));
+    if (rest.empty())
+      break;
+    if (!rest.consume_front(","))
+      return makeError("expected ',' between passes, got '" + rest + "'");
+    rest = rest.ltrim();
+    if (rest.empty())
+      return makeError("expected the name of a pass after '" + text.trim() + "'");
   }
   return passes;
 }
@@ -121,7 +142,7 @@ static Error reportIllFormed(const PassInvocation &invocation, Error violation, 
   if (!reproducerPath.empty()) {
     std::string text = "// kiln-opt --passes='" + invocation.str() + "' " + reproducerPath + "\n" + moduleBefore.str();
     if (Error error = writeFile(reproducerPath, text))
-      return llvm::joinErrors(std::move(violation), std::move(error));
+      return llvm::joinErrors(makeError(message), llvm::joinErrors(std::move(violation), std::move(error)));
     message += "; reproduce with: kiln-opt --passes='" + invocation.str() + "' " + reproducerPath;
   }
   return llvm::joinErrors(makeError(message), std::move(violation));

@@ -14,9 +14,11 @@
 // Values that are the new state of a cache have no bytes of their own; arguments are the caller's. A function's
 // results stay live to its end.
 //
-// Refuses: ops without `tile` whose kernel needs a workspace: an error at the op.
-#include "ir/Verifier.h"
+// Refuses: ops without `tile` whose kernel needs a workspace, and with a kernel or tile that does not fit them: an error
+// at the op.
 #include "kernels/KernelFamily.h"
+#include "kernels/Problem.h"
+#include "ops/Region.h"
 #include "passes/Pass.h"
 
 namespace kiln {
@@ -117,18 +119,28 @@ Error FunctionPlanner::collect() {
 }
 
 Error FunctionPlanner::collectWorkspace(Op &op, size_t position) {
-  const KernelFamily *family = findKernelFamily(op.identAttribute("kernel"));
-  if (!family || !family->workspace)
+  if (!op.attribute("kernel"))
     return Error::success();
-  if (!op.attribute("tile"))
-    return opError(op, "plan-memory: expected the attribute 'tile'; run choose-tiles first");
-  Expr bytes = family->workspace(op, tileOf(op));
-  // A workspace scales with the batch only: its bytes at B = 1 are its bytes for each unit.
-  Expr batch = Expr::name("B");
-  Expected<int64_t> perBatch = bytes.evaluate({{"B", 1}});
-  if (!perBatch)
-    return perBatch.takeError();
-  buffers.push_back(std::make_unique<Buffer>(Buffer{batch, alignUp(*perBatch), position, position, 0}));
+  Expected<const Target *> target = targetOf(function.module());
+  if (!target)
+    return target.takeError();
+  Expected<const KernelFamily *> family = checkFamily(op, **target);
+  if (!family)
+    return family.takeError();
+  if (!(*family)->workspace)
+    return Error::success();
+  if (Error error = checkTile(op, **family, **target))
+    return error;
+  // A workspace scales with the batch; of other dims it takes the largest.
+  Dim batch = anchor(op)->operand(0)->type.shape[0];
+  DimBinding dims = upperBounds(op);
+  if (batch.getSymbol())
+    dims[batch.str()] = 1;
+  Expected<int64_t> perUnit = (*family)->workspace(op, choiceOf(op).tile).evaluate(dims);
+  if (!perUnit)
+    return perUnit.takeError();
+  Expr unit = batch.getSymbol() ? batch.expr() : Expr(1);
+  buffers.push_back(std::make_unique<Buffer>(Buffer{unit, alignUp(*perUnit), position, position, 0}));
   workspaceOf[&op] = buffers.back().get();
   return Error::success();
 }

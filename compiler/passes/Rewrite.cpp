@@ -27,13 +27,26 @@ static bool isOutside(const Op *user, ArrayRef<Op *> group) {
   return !llvm::is_contained(group, const_cast<Op *>(user)->topLevel());
 }
 
+/// Whether `user` comes between the group's ops without being one of them.
+static bool isBetween(Op *user, ArrayRef<Op *> ordered) {
+  return isOutside(user, ordered) && user->topLevel()->parent() == ordered.back()->parent() &&
+         user->topLevel()->isBefore(ordered.back());
+}
+
 bool canFuse(ArrayRef<Op *> group) {
   SmallVector<Op *, 8> ordered = inBlockOrder(group);
-  for (Op *op : ordered)
+  for (Op *op : ordered) {
     for (const auto &result : op->results())
       for (Op *user : result->getUsers())
-        if (isOutside(user, ordered) && user->topLevel()->isBefore(ordered.back()))
+        if (isBetween(user, ordered))
           return false;
+    // A state may be read before it is written, not after.
+    for (Value *input : op->inputs())
+      if (input->isState())
+        for (Op *user : input->getUsers())
+          if (user->has(Trait::WritesState) && isBetween(user, ordered))
+            return false;
+  }
   return true;
 }
 

@@ -9,7 +9,7 @@ namespace kiln {
 Op *singleUser(const Value &value);
 
 /// Whether `group` (ops of one block, in order) can become one fused op at the place of its last op: nothing
-/// between needs what the group computes.
+/// between needs what the group computes or writes a state that the group reads.
 bool canFuse(ArrayRef<Op *> group);
 
 /// Moves `group`, plain ops or fused regions of one block in any order, into one fused region at the place of the

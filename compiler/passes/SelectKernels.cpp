@@ -3,12 +3,12 @@
 //   %y = fused @matmul_bias(%x, %w, %b) {…} : f32[B,T,768]
 //     -> %y = fused @matmul_bias(%x, %w, %b) {…} {kernel = gemm_simt} : f32[B,T,768]
 //
-// The first family of the table (kernels/KernelFamily.cpp) that accepts the op runs it. option target: the GPU, as
+// The first family of the table (kernels/KernelFamily.cpp) that accepts the op at the bounds of its dims runs it. option target: the GPU, as
 // graphs/targets/ names it; it becomes the module's attribute `target`.
 //
 // Refuses: an op that no family accepts: an error at the op.
 #include "ir/Verifier.h"
-#include "kernels/KernelFamily.h"
+#include "kernels/Problem.h"
 #include "passes/Pass.h"
 
 namespace kiln {
@@ -22,10 +22,10 @@ static Error selectKernels(Module &module, const PassOptions &options) {
     for (const auto &op : function->body.ops()) {
       if (op->has(Trait::Terminator))
         continue;
-      auto family = llvm::find_if(allKernelFamilies(), [&](const KernelFamily *f) { return f->accepts(*op, **target); });
-      if (family == allKernelFamilies().end())
+      const KernelFamily *family = selectFamily(*op, **target, upperBounds(*op));
+      if (!family)
         return opError(*op, "no kernel of " + (*target)->name + " runs this");
-      op->setAttribute("kernel", Attribute::ident((*family)->name));
+      op->setAttribute("kernel", Attribute::ident(family->name));
     }
   return Error::success();
 }

@@ -52,18 +52,33 @@ struct PlanBuffer {
   int64_t first = 0, last = 0; ///< steps between which it is live
 };
 
-/// One launch. Arguments are `%NAME` (a buffer, argument, weight or state: its address), `NAME` (a dim: an int),
-/// `@workspace` (scratch in the arena) and `@counters` (words that are zero between launches).
-struct PlanStep {
+/// A kernel and how it is launched.
+struct PlanLaunch {
   std::string kernel;
   std::array<Expr, 3> grid;
   int64_t threads = 0;
   int64_t dynamicShared = 0; ///< bytes
-  std::vector<std::string> arguments;
+};
+
+/// What is launched instead while B is at most `batch`.
+struct PlanVariant {
+  int64_t batch = 0;
+  PlanLaunch launch;
+};
+
+/// One launch. Arguments are `%NAME` (a buffer, argument, weight or state: its address), `NAME` (a dim: an int),
+/// `@workspace` (scratch in the arena) and `@counters` (words that are zero between launches).
+struct PlanStep {
+  PlanLaunch launch;                 ///< for any batch
+  std::vector<PlanVariant> variants; ///< for small ones, in rising order of their batch
+  std::vector<std::string> arguments; ///< the same for all of them
   std::optional<Expr> workspace; ///< bytes into the arena
   Expr counters;                 ///< how many 32-bit counters it uses
   std::string location;          ///< file:line of the model
   Expr bytes, flops;             ///< that it must move and do
+
+  /// The launch for these dims.
+  const PlanLaunch &launchFor(const DimBinding &dims) const;
 };
 
 struct PlanFunction {

@@ -122,14 +122,30 @@ private:
     return Error::success();
   }
 
+  Error checkLaunch(const std::string &where, const PlanLaunch &launch) const {
+    if (!kernels.contains(launch.kernel))
+      return fail(where + ": no kernel '" + launch.kernel + "'");
+    if (launch.threads > 1024)
+      return fail(where + ": expected at most 1024 threads, got " + Twine(launch.threads));
+    for (const Expr &extent : launch.grid)
+      if (Error error = checkFormula(where, extent))
+        return error;
+    return Error::success();
+  }
+
   Error checkStep(const std::string &function, const PlanStep &step, const std::set<std::string> &memory) const {
-    std::string where = function + ", step '" + step.kernel + "'";
-    if (!kernels.contains(step.kernel))
-      return fail(where + ": no such kernel");
-    if (step.threads > 1024)
-      return fail(where + ": expected at most 1024 threads, got " + Twine(step.threads));
-    for (const Expr &expr : {step.grid[0], step.grid[1], step.grid[2], step.bytes, step.flops, step.counters,
-                             step.workspace.value_or(Expr(0))})
+    std::string where = function + ", step '" + step.launch.kernel + "'";
+    if (Error error = checkLaunch(where, step.launch))
+      return error;
+    int64_t batch = 0;
+    for (const PlanVariant &variant : step.variants) {
+      if (variant.batch <= batch)
+        return fail(where + ": expected variants in rising order of their batch");
+      batch = variant.batch;
+      if (Error error = checkLaunch(where, variant.launch))
+        return error;
+    }
+    for (const Expr &expr : {step.bytes, step.flops, step.counters, step.workspace.value_or(Expr(0))})
       if (Error error = checkFormula(where, expr))
         return error;
     for (const std::string &argument : step.arguments) {

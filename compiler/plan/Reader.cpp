@@ -130,20 +130,30 @@ private:
 
   static Error readStep(const ConfigValue &table, PlanStep &step) {
     Fields fields(table, "steps");
+    return chain([&] { return readLaunch(fields, table, step.launch); },
+                 [&] { return fields.each("variants", step.variants, readVariant); },
+                 [&] { return fields.texts("arguments", step.arguments); },
+                 [&] { return fields.optionalExpr("workspace", step.workspace); },
+                 [&] { return fields.optionalExpr("counters", step.counters); },
+                 [&] { return fields.expr("bytes", step.bytes); }, [&] { return fields.expr("flops", step.flops); },
+                 [&] { return fields.text("location", step.location); }, [&] { return fields.close(); });
+  }
+
+  static Error readVariant(const ConfigValue &table, PlanVariant &variant) {
+    Fields fields(table, "variants");
+    return chain([&] { return fields.integer("batch", variant.batch, 1); },
+                 [&] { return readLaunch(fields, table, variant.launch); }, [&] { return fields.close(); });
+  }
+
+  static Error readLaunch(Fields &fields, const ConfigValue &table, PlanLaunch &launch) {
     SmallVector<Expr, 4> grid;
-    if (Error error = chain([&] { return fields.text("kernel", step.kernel); }, [&] { return fields.exprs("grid", grid); },
-                            [&] { return fields.integer("threads", step.threads, 1); },
-                            [&] { return fields.optionalInteger("dynamic_shared", step.dynamicShared, 0); },
-                            [&] { return fields.texts("arguments", step.arguments); },
-                            [&] { return fields.optionalExpr("workspace", step.workspace); },
-                            [&] { return fields.optionalExpr("counters", step.counters); },
-                            [&] { return fields.expr("bytes", step.bytes); },
-                            [&] { return fields.expr("flops", step.flops); },
-                            [&] { return fields.text("location", step.location); }, [&] { return fields.close(); }))
+    if (Error error = chain([&] { return fields.text("kernel", launch.kernel); }, [&] { return fields.exprs("grid", grid); },
+                            [&] { return fields.integer("threads", launch.threads, 1); },
+                            [&] { return fields.optionalInteger("dynamic_shared", launch.dynamicShared, 0); }))
       return error;
     if (grid.size() != 3)
       return configError("grid", *table.find("grid"), "three extents");
-    std::copy(grid.begin(), grid.end(), step.grid.begin());
+    std::copy(grid.begin(), grid.end(), launch.grid.begin());
     return Error::success();
   }
 };

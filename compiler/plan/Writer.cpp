@@ -116,16 +116,24 @@ private:
   }
 
   void writeStep(const PlanStep &step) {
-    os << "  {kernel = " << quote(step.kernel) << ", grid = " << shapeText(step.grid) << ", threads = " << step.threads;
-    if (step.dynamicShared)
-      os << ", dynamic_shared = " << step.dynamicShared;
-    os << ", arguments = " << list(step.arguments, [](const std::string &name) { return quote(name); });
+    os << "  {" << launchText(step.launch) << ", arguments = " << list(step.arguments, [](const std::string &name) { return quote(name); });
     if (step.workspace)
       os << ", workspace = " << quoteExpr(*step.workspace);
     if (step.counters.asConstant() != 0)
       os << ", counters = " << quoteExpr(step.counters);
     os << ", bytes = " << quoteExpr(step.bytes) << ", flops = " << quoteExpr(step.flops)
-       << ", location = " << quote(step.location) << "},\n";
+       << ", location = " << quote(step.location);
+    if (!step.variants.empty())
+      os << ", variants = " << list(step.variants, [](const PlanVariant &variant) {
+        return "{batch = " + std::to_string(variant.batch) + ", " + launchText(variant.launch) + "}";
+      });
+    os << "},\n";
+  }
+
+  static std::string launchText(const PlanLaunch &launch) {
+    std::string text = "kernel = " + quote(launch.kernel) + ", grid = " + shapeText(launch.grid) +
+                       ", threads = " + std::to_string(launch.threads);
+    return launch.dynamicShared ? text + ", dynamic_shared = " + std::to_string(launch.dynamicShared) : text;
   }
 
   const Plan &plan;

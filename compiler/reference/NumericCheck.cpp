@@ -71,7 +71,7 @@ Error compare(const Twine &what, const Tensor<double> &before, const Tensor<doub
       largest = std::max(largest, std::abs(value));
   for (int64_t i = 0; i < before.size(); ++i) {
     double a = before.data()[i], b = after.data()[i];
-    bool agree = a == b || std::abs(a - b) <= tolerance * largest;
+    bool agree = a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance * largest;
     if (!agree)
       return makeError(what + ": element " + Twine(i) + " was " + numberText(a) + " and is " + numberText(b));
   }

@@ -76,6 +76,7 @@ Expected<std::unique_ptr<CudaDevice>> CudaDevice::create(const Options &options)
     return error;
   device->deviceName = properties.name;
   device->targetName = targetOf(properties.major, properties.minor);
+  device->supportsEarlyStart = properties.major >= 9;
   if (Error error = check(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking), "creating a stream"))
     return error;
   return device;
@@ -150,6 +151,16 @@ Expected<std::string> CudaDevice::findCubin(const Plan &plan, StringRef director
   return std::move(compiled->cubin);
 }
 
+Error CudaDevice::allowShared(const Plan &plan, const PlanLaunch &launch, ArrayRef<std::unique_ptr<DeviceKernel>> kernels) {
+  if (launch.dynamicShared <= 48 * 1024)
+    return Error::success();
+  size_t index = plan.findKernel(launch.kernel) - plan.kernels.data();
+  cudaError_t status = cudaKernelSetAttributeForDevice(static_cast<CudaKernel &>(*kernels[index]).kernel,
+                                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                       static_cast<int>(launch.dynamicShared), options.ordinal);
+  return check(status, launch.kernel + " needs " + Twine(launch.dynamicShared) + " bytes of shared memory");
+}
+
 Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(const Plan &plan, StringRef directory) {
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
   for (const PlanKernel &kernel : plan.kernels) {
@@ -168,14 +179,11 @@ Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(con
   // Beyond 48 KB of dynamic shared memory a kernel must be allowed to.
   for (const PlanFunction &function : plan.functions)
     for (const PlanStep &step : function.steps) {
-      if (step.dynamicShared <= 48 * 1024)
-        continue;
-      size_t index = plan.findKernel(step.kernel) - plan.kernels.data();
-      cudaError_t status = cudaKernelSetAttributeForDevice(static_cast<CudaKernel &>(*kernels[index]).kernel,
-                                                           cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                           static_cast<int>(step.dynamicShared), options.ordinal);
-      if (Error error = check(status, step.kernel + " needs " + Twine(step.dynamicShared) + " bytes of shared memory"))
+      if (Error error = allowShared(plan, step.launch, kernels))
         return error;
+      for (const PlanVariant &variant : step.variants)
+        if (Error error = allowShared(plan, variant.launch, kernels))
+          return error;
     }
   return kernels;
 }
@@ -189,11 +197,20 @@ Error CudaDevice::launch(const KernelLaunch &launch) {
   std::vector<void *> pointers;
   for (uint64_t &word : words)
     pointers.push_back(&word);
-  dim3 grid(launch.grid[0], launch.grid[1], launch.grid[2]);
+  // Generated kernels wait for the one before them themselves (templates/device/grid.cuh), so they may start early.
+  cudaLaunchAttribute mayStartEarly = {};
+  mayStartEarly.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  mayStartEarly.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(launch.grid[0], launch.grid[1], launch.grid[2]);
+  config.blockDim = dim3(launch.threads);
+  config.dynamicSmemBytes = launch.dynamicShared;
+  config.stream = stream;
+  config.attrs = &mayStartEarly;
+  config.numAttrs = supportsEarlyStart ? 1 : 0;
   cudaKernel_t kernel = static_cast<const CudaKernel *>(launch.kernel)->kernel;
-  return check(cudaLaunchKernel(reinterpret_cast<const void *>(kernel), grid, dim3(launch.threads), pointers.data(),
-                                launch.dynamicShared, stream),
-               "launching " + launch.step->kernel);
+  return check(cudaLaunchKernelExC(&config, reinterpret_cast<const void *>(kernel), pointers.data()),
+               "launching " + launch.planned->kernel);
 }
 
 Expected<std::unique_ptr<DeviceGraph>> CudaDevice::makeGraph(std::vector<KernelLaunch> launches) {

@@ -46,10 +46,12 @@ public:
 private:
   explicit CudaDevice(const Options &options) : options(options) {}
 
+  Error allowShared(const Plan &plan, const PlanLaunch &launch, ArrayRef<std::unique_ptr<DeviceKernel>> kernels);
   Expected<std::string> findCubin(const Plan &plan, StringRef directory, const PlanKernel &kernel) const;
 
   Options options;
   std::string deviceName, targetName;
+  bool supportsEarlyStart = false; ///< programmatic dependent launch
   CUstream_st *stream = nullptr;
 };
 

@@ -4,6 +4,7 @@
 #include "device/atomic.cuh"
 #include "device/base.cuh"
 #include "device/block.cuh"
+#include "device/grid.cuh"
 #include "device/index.cuh"
 #include "device/math.cuh"
 #include "device/numeric.cuh"

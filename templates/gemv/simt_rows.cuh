@@ -7,7 +7,8 @@
 // Method: a row-wise matrix-vector product. The weight is read once, in 16-byte vectors, a warp walking along
 // the depth of kColsPerWarp columns at once with kUnroll vectors a column and lane in flight; everything else
 // is arranged around these loads. The first of them are issued before the block touches the activations, so
-// that normalisation and staging hide behind them. The rows lie in shared memory as fp32, every block staging
+// that normalisation and staging hide behind them, and, where the GPU lets a kernel start early, so does the
+// end of the kernel before. The rows lie in shared memory as fp32, every block staging
 // (and normalising) them for itself: they are tiny.
 //
 // Launch: grid ceildiv(cols, kWarps · kColsPerWarp), block 32 · kWarps.
@@ -38,6 +39,7 @@
 
 #include "device/base.cuh"
 #include "device/block.cuh"
+#include "device/grid.cuh"
 #include "device/index.cuh"
 #include "device/shared.cuh"
 #include "device/vec.cuh"
@@ -206,6 +208,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRows {
   KILN_DEVICE void pass(int firstRow) {
     Weights weights, next;
     fetch(0, weights);
+    waitForDependencies(); // the weights are on their way while the kernel that makes the rows still runs
     if constexpr (Input::kNormalizes)
       blockRowStatistics<Shape::kInputVec, 1, kRows, Config::kWarps>(input, firstRow, rows - 1,
                                                                      Config::kDepth, shared.statistics);
@@ -241,6 +244,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRows {
 /// The kernel's body.
 template <class Config, class Input, class W, class Epilogue>
 KILN_DEVICE void simtRows(int rows, const Input &input, const W *weight, const Epilogue &epilogue) {
+  allowDependents();
   SimtRows<Config, Input, W, Epilogue> warp{input, weight, epilogue, rows,
                                             sharedStorage<SimtRowsStorage<Config, W>>()};
   for (int firstRow = 0; firstRow < rows; firstRow += Config::kRows)

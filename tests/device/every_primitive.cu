@@ -36,6 +36,8 @@ KILN_DEVICE Vec<float, 4> everyFunction(Vec<float, 4> x) {
 
 extern "C" __global__ void __launch_bounds__(128)
     every_primitive(float *floats, bf16 *bf16s, f16 *f16s, u32 *counter, const float *__restrict__ source) {
+  allowDependents();
+  waitForDependencies();
   Storage &storage = sharedStorage<Storage>();
   float *dynamic = &dynamicShared<float>();
   const u32 place = (blockIndexZ() * gridBlocksY() + blockIndexY()) * gridBlocksX() + blockIndexX() + gridBlocksZ();

@@ -86,10 +86,12 @@ void addDType(CLI::App &sub, DType &dtype) {
 
 CLI::App *addCompile(CLI::App &app, CompileCommand &command) {
   CLI::App *sub = app.add_subcommand("compile", "Compile a model into a kernel plan");
-  sub->add_option("MODEL", command.model, "a .toml, or a directory with config.json")->required();
+  sub->add_option("MODEL", command.model, "a .toml, a directory with config.json, or IR text, .kiln")->required();
   addList(*sub, "--target", command.targets, "GPUs to make cubins for; tiles are chosen for the first");
   addDType(*sub, command.dtype);
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")->check(integer<int64_t>(1, 4096))->capture_default_str();
+  sub->add_option("--passes", command.passes, "passes to run in place of the usual ones, like a,b{n=2}; they choose the dtype")
+      ->excludes(sub->get_option("--dtype"));
   sub->add_option("--stage", command.stage, "where to stop; graph, fused and plan print IR")
       ->check(oneOf({"graph", "fused", "plan", "cuda", "cubin"}))->capture_default_str();
   sub->add_option("-o", command.output, "the plan's directory (default: the model's name + .plan), or the IR's file");

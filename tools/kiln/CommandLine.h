@@ -21,6 +21,7 @@ struct CompileCommand {
   std::vector<std::string> targets = {"sm_90a"};
   DType dtype = DType::F32;
   int64_t maxBatch = 64;
+  std::string passes;
   std::string stage = "cubin";
   std::string output;
   std::string dumpDirectory;

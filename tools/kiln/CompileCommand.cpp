@@ -72,6 +72,7 @@ Error run(const CompileCommand &command) {
   options.pipeline.dtype = command.dtype;
   options.pipeline.target = command.targets.front();
   options.build.maxBatch = command.maxBatch;
+  options.passes = command.passes;
   Stage stage = parseStage(command.stage);
   if (stage < Stage::Cuda && !command.dumpDirectory.empty())
     return makeError("--dump-dir: expected --stage cuda or cubin, got " + command.stage);
@@ -88,10 +89,12 @@ Error run(const CompileCommand &command) {
     return Error::success();
   }
 
+  Expected<GeneratedPlan> generated = generate(**module);
+  if (!generated)
+    return generated.takeError();
   auto ir = stageTexts(command, options, sources);
   if (!ir)
     return ir.takeError();
-  GeneratedPlan generated = generate(**module);
   std::vector<Cubin> cubins;
   if (stage == Stage::Cubin) {
     ProgressLine progress(command.quiet);
@@ -99,19 +102,19 @@ Error run(const CompileCommand &command) {
     cubinOptions.targets = command.targets;
     cubinOptions.cacheDirectory = command.noCache ? "" : defaultCacheDirectory();
     cubinOptions.progress = [&](size_t done, size_t all, StringRef what) { progress.show(done, all, what); };
-    auto compiled = compileCubins(generated, cubinOptions);
+    auto compiled = compileCubins(*generated, cubinOptions);
     if (!compiled)
       return compiled.takeError();
     cubins = std::move(*compiled);
   }
   std::string directory = command.output.empty() ? (*module)->name + ".plan" : command.output;
-  if (Error error = writePlanDirectory(directory, generated, cubins, *ir))
+  if (Error error = writePlanDirectory(directory, *generated, cubins, *ir))
     return error;
   if (!command.dumpDirectory.empty())
-    if (Error error = writeDump(command.dumpDirectory, generated, *ir))
+    if (Error error = writeDump(command.dumpDirectory, *generated, *ir))
       return error;
   if (!command.quiet)
-    printSummary(generated, directory);
+    printSummary(*generated, directory);
   return Error::success();
 }
 

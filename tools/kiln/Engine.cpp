@@ -51,18 +51,30 @@ private:
   std::optional<StepChecker> checker;
 };
 
-/// The directory of the source's plan; a model is compiled into the cache, under a name made of its module.
+/// A name made of everything that is in the plan's directory.
+std::string contentHash(const GeneratedPlan &generated, StringRef fusedIr) {
+  std::string all = writePlan(generated.plan) + fusedIr.str();
+  for (const KernelSource &source : generated.sources)
+    all += source.name + "\n" + source.text;
+  return sha256Hex(all).substr(0, 24);
+}
+
+/// The directory of the source's plan; a model is compiled into the cache.
 Expected<std::string> planDirectory(const ModelSource &source, StringRef cache) {
   if (!source.planDirectory.empty())
     return source.planDirectory;
-  std::string directory = (cache + "/plans/" + sha256Hex(toString(*source.module)).substr(0, 24)).str();
-  if (llvm::sys::fs::exists(directory + "/plan.toml"))
-    return directory;
   SourceManager sources;
   auto module = compileToStage(source.modelPath, Stage::Plan, source.compileOptions, sources);
   if (!module)
     return module.takeError();
-  if (Error error = writePlanDirectory(directory, generate(**module), {}, {{"fused", toString(*source.module)}}))
+  Expected<GeneratedPlan> generated = generate(**module);
+  if (!generated)
+    return generated.takeError();
+  std::string fusedIr = toString(*source.module);
+  std::string directory = (cache + "/plans/" + contentHash(*generated, fusedIr)).str();
+  if (llvm::sys::fs::exists(directory + "/plan.toml"))
+    return directory;
+  if (Error error = writePlanDirectory(directory, *generated, {}, {{"fused", fusedIr}}))
     return error;
   return directory;
 }

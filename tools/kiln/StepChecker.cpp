@@ -77,7 +77,7 @@ Error StepChecker::compare(const PlanFunction &function, const PlanStep &step, S
     double want = reference.data()[i], got = actual[i];
     bool agree = want == got || std::abs(want - got) <= allowed; // NaN agrees with nothing
     if (!agree)
-      return makeError("step " + Twine(&step - function.steps.data()) + " of @" + function.name + ", " + step.kernel + " from " +
+      return makeError("step " + Twine(&step - function.steps.data()) + " of @" + function.name + ", " + step.launch.kernel + " from " +
                        step.location + ": element " + Twine(i) + " of %" + name + ": expected " +
                        numberText(want) + " as the reference has it, got " + numberText(got));
   }

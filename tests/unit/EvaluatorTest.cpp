@@ -1,0 +1,204 @@
+#include "IrSupport.h"
+
+#include "reference/Evaluator.h"
+#include "reference/NumericCheck.h"
+
+namespace kiln {
+namespace {
+
+/// A tensor of these extents that counts from `first`.
+Tensor<double> counting(ArrayRef<int64_t> shape, double first = 0) {
+  Tensor<double> tensor(shape);
+  for (double &value : tensor.elements())
+    value = first++;
+  return tensor;
+}
+
+std::vector<double> elements(const Tensor<double> &tensor) {
+  return {tensor.elements().begin(), tensor.elements().end()};
+}
+
+class EvaluatorTest : public IrTest {
+protected:
+  Evaluator<double> evaluator(StringRef text) {
+    parse(text);
+    return Evaluator<double>(*module, [this](const Value &weight) -> Expected<Tensor<double>> {
+      loaded.push_back(weight.name);
+      if (weight.name == "missing")
+        return makeError("no tensor 'missing'");
+      return counting(weight.recipe->shape);
+    });
+  }
+
+  std::vector<std::string> loaded;
+};
+
+constexpr StringRef doubling = R"(module @m {
+  dim B : 1..4
+  dim T : 2..8
+  func @f(%x: f32[B,T], %y: f32[T]) -> (f32[B,T], f32[T]) {
+    %z = scale %x {factor = 2.0} : f32[B,T]
+    return %z, %y
+  }
+}
+)";
+
+TEST_F(EvaluatorTest, BindsDimsToTheArgumentsExtents) {
+  auto run = evaluator(doubling);
+  auto results = unwrap(run.run("f", {counting({1, 3}), counting({3}, 7)}));
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[0].shape(), ArrayRef<int64_t>({1, 3}));
+  EXPECT_EQ(elements(results[0]), (std::vector<double>{0, 2, 4}));
+  EXPECT_EQ(elements(results[1]), (std::vector<double>{7, 8, 9})); // an argument may be a result
+}
+
+TEST_F(EvaluatorTest, RefusesArgumentsThatDoNotFit) {
+  auto run = evaluator(doubling);
+  EXPECT_EQ(messageOf(run.run("g", {})), "error: module @m has no function @g\n");
+  EXPECT_EQ(messageOf(run.run("f", {counting({1, 3})})), "error: @f: expected 2 arguments, got 1\n");
+  EXPECT_EQ(messageOf(run.run("f", {counting({1, 3}), counting({4})})),
+            "error: @f: argument %y: expected f32[T], got extents 4\n");
+  EXPECT_EQ(messageOf(run.run("f", {counting({1, 3, 1}), counting({3})})),
+            "error: @f: argument %x: expected f32[B,T], got extents 1,3,1\n");
+  EXPECT_EQ(messageOf(run.run("f", {counting({5, 3}), counting({3})})),
+            "error: @f: argument %x: expected B from 1 to 4, got 5\n");
+  EXPECT_EQ(messageOf(run.run("f", {counting({1, 1}), counting({1})})),
+            "error: @f: argument %x: expected T from 2 to 8, got 1\n");
+}
+
+TEST_F(EvaluatorTest, LoadsEachWeightOnceWhenItIsFirstUsed) {
+  auto run = evaluator(R"(module @m {
+  weight %used   : f32[2] = "used"
+  weight %unused : f32[2] = "unused"
+  weight %missing : f32[2] = "missing"
+  func @f(%x: f32[2]) -> f32[2] {
+    %a = add %x, %used : f32[2]
+    %b = add %a, %used : f32[2]
+    return %b
+  }
+  func @g() -> f32[2] {
+    return %missing
+  }
+}
+)");
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(elements(unwrap(run.run("f", {counting({2}, 5)}))[0]), (std::vector<double>{5, 8}));
+  EXPECT_EQ(loaded, std::vector<std::string>{"used"});
+  EXPECT_EQ(messageOf(run.run("g", {})), "error: no tensor 'missing'\n");
+}
+
+constexpr StringRef counter = R"(module @m {
+  dim B : 1..4
+  state %s : f32[B,1,2,1]
+  func @write(%x: f32[B,1,1,1], %p: i32[B]) -> f32[B,1,2,1] {
+    %w = fused @cache(%x, %s, %p) {
+      %d = scale %x {factor = 2.0}      : f32[B,1,1,1]
+      %w = cache_write %s, %d, %p       : f32[B,1,2,1]
+      yield %w
+    } : f32[B,1,2,1]
+    %z = scale %w {factor = 1.0} : f32[B,1,2,1]
+    return %z
+  }
+}
+)";
+
+TEST_F(EvaluatorTest, StatesStayFromCallToCall) {
+  auto run = evaluator(counter);
+  auto write = [&](double value, double position) {
+    return elements(unwrap(run.run("write", {counting({1, 1, 1, 1}, value), counting({1}, position)}))[0]);
+  };
+  EXPECT_EQ(write(5, 1), (std::vector<double>{0, 10})); // zeros at first
+  EXPECT_EQ(write(3, 0), (std::vector<double>{6, 10}));
+  run.resetStates();
+  EXPECT_EQ(write(1, 0), (std::vector<double>{2, 0}));
+  run.setState("s", counting({1, 1, 2, 1}, 40));
+  EXPECT_EQ(write(1, 0), (std::vector<double>{2, 41}));
+  EXPECT_EQ(messageOf(run.run("write", {counting({2, 1, 1, 1}), counting({2})})),
+            "error: state %s has other extents than this call's; reset the states first\n");
+}
+
+TEST_F(EvaluatorTest, PassesOnWhatAnOpReports) {
+  auto run = evaluator(counter);
+  EXPECT_EQ(messageOf(run.run("write", {counting({1, 1, 1, 1}), counting({1}, 9)})),
+            "test.kiln:7:12: error: cache_write: position out of range: expected 0 to 1, got 9\n");
+}
+
+//===----------------------------------------------------------------------===//
+// NumericCheck
+//===----------------------------------------------------------------------===//
+
+constexpr StringRef layer = R"(module @m {
+  dim B : 1..4
+  dim T : 1..8
+  weight %wte : f32[16,8] = "wte"[11,8] -> pad
+  weight %wpe : f32[8,8]  = "wpe"
+  weight %w   : f32[8,8]  = "w"
+  state %k : f32[B,1,8,8]
+  func @f(%tokens: i32[B,T], %lengths: i32[B]) -> (f32[B,1,8], f32[B,1,8,8]) {
+    %x = embed %tokens, %wte, %wpe                       : f32[B,T,8]
+    %y = matmul %x, %w                                   : f32[B,T,8]
+    %h = split_heads %y {heads = 1, part = 0, parts = 1} : f32[B,1,T,8]
+    %c = cache_write %k, %h                              : f32[B,1,8,8]
+    %l = last_row %y, %lengths                           : f32[B,1,8]
+    return %l, %c
+  }
+}
+)";
+
+TEST_F(EvaluatorTest, NumericCheckAcceptsTheSameModule) {
+  NumericCheck check(1);
+  expectSuccess(check.before(parse(layer)));
+  expectSuccess(check.after(*module));
+  // Another layout of a weight changes nothing: its elements follow the checkpoint's tensor.
+  Value &w = *module->weights[2];
+  w.recipe->transpose = true;
+  op(*module, "f", "y").setAttribute("transpose_b", true);
+  expectSuccess(check.after(*module));
+}
+
+TEST_F(EvaluatorTest, NumericCheckSeesAnotherResult) {
+  NumericCheck check(1);
+  expectSuccess(check.before(parse(layer)));
+  op(*module, "f", "y").setAttribute("transpose_b", true);
+  std::string message = messageOf(check.after(*module));
+  EXPECT_TRUE(StringRef(message).starts_with("error: @f, result 0: element 0 was ")) << message;
+}
+
+TEST_F(EvaluatorTest, NumericCheckSeesAnotherState) {
+  NumericCheck check(1);
+  expectSuccess(check.before(parse(layer)));
+  // The function returns the state's old value instead: the same text, another effect.
+  Op &write = op(*module, "f", "c");
+  write.result()->replaceAllUsesWith(write.operand(0));
+  write.erase();
+  std::string message = messageOf(check.after(*module));
+  EXPECT_TRUE(StringRef(message).starts_with("error: @f, result 1: element 0 was ")) << message;
+  module->functions[0]->body.terminator()->setOperand(1, op(*module, "f", "l").result());
+  message = messageOf(check.after(*module));
+  EXPECT_TRUE(StringRef(message).starts_with("error: @f, state %k: element 0 was ")) << message;
+}
+
+TEST_F(EvaluatorTest, NumericCheckSkipsFunctionsOfAnotherSignature) {
+  NumericCheck check(1);
+  expectSuccess(check.before(parse(layer)));
+  module->functions[0]->name = "g";
+  expectSuccess(check.after(*module));
+}
+
+TEST_F(EvaluatorTest, NumericCheckTakesNotANumberForItself) {
+  // Masked scores minus themselves.
+  NumericCheck check(1);
+  expectSuccess(check.before(parse(R"(module @m {
+  func @f(%x: f32[1,1,1,3]) -> f32[1,1,1,3] {
+    %m = causal_mask %x             : f32[1,1,1,3]
+    %n = scale %m {factor = -1.0}   : f32[1,1,1,3]
+    %z = add %m, %n                 : f32[1,1,1,3]
+    return %z
+  }
+}
+)")));
+  expectSuccess(check.after(*module));
+}
+
+} // namespace
+} // namespace kiln

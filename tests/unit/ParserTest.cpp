@@ -1,0 +1,101 @@
+#include "TestSupport.h"
+
+#include "ir/Parser.h"
+#include "ir/Printer.h"
+#include "ops/OpTable.h"
+
+namespace kiln {
+namespace {
+
+// A module with every production of the grammar, as short as it can be: the tests below parse it a hundred thousand
+// times with something wrong in it.
+constexpr StringRef everything = R"(module @m.1 attributes {a = -1, b = [1.5e-05, "x\22"], c = {d = true}} {
+  dim B : 1..64
+  weight %w : f16[8,8] = "w"[8,4] -> transpose -> pad
+  state %k : f32[B,1,8,8]
+  func @f(%x: f32[B,2,8], %n: f32[8]) -> (f32[B,2,8], f32[B,2,8]) attributes {arena = "0"} {
+    %s, %t = fused @add(%x, %n, %w) {
+      %s = add %x, %n : f32[B,2,8] // comment
+      %t = matmul %s, %w {out = f32, transpose_b = true} : f32[B,2,8]  loc("m.toml":1:2)
+      yield %s, %t
+    } {kernel = gemm} : f32[B,2,8], f32[B,2,8]
+    return %s, %t  loc("m.toml":3:4)
+  }
+  func @g(%y: f32[B,1,1,8]) -> () {
+    %c = cache_write %k, %y : f32[B,1,8,8]
+    return
+  }
+}
+)";
+
+/// Parses text that may be anything. What parses must print as text that parses to the same.
+void expectDiagnosedOrStable(StringRef text) {
+  SourceManager sources;
+  auto module = parseModule(sources.add("m.kiln", text.str()), sources, opTable());
+  if (!module) {
+    std::vector<Diagnostic> diagnostics = takeDiagnostics(module.takeError());
+    ASSERT_FALSE(diagnostics.empty()) << text.str();
+    ASSERT_FALSE(diagnostics.front().message.empty()) << text.str();
+    return;
+  }
+  std::string printed = toString(**module);
+  auto again = parseModule(sources.add("again.kiln", printed), sources, opTable());
+  if (!again)
+    FAIL() << text.str() << "\nprints as\n" << printed << "\nwhich does not parse: " << messageOf(again.takeError());
+  ASSERT_EQ(toString(**again), printed) << text.str();
+}
+
+TEST(Parser, AcceptsTheModuleOfTheseTests) {
+  SourceManager sources;
+  unwrap(parseModule(sources.add("m.kiln", everything.str()), sources, opTable()));
+}
+
+TEST(Parser, SurvivesTruncationAtEveryByte) {
+  for (size_t size = 0; size < everything.size(); ++size)
+    expectDiagnosedOrStable(everything.take_front(size));
+}
+
+TEST(Parser, SurvivesEveryByteDroppedOrDoubled) {
+  for (size_t at = 0; at < everything.size(); ++at) {
+    std::string text = everything.str();
+    expectDiagnosedOrStable(text.substr(0, at) + text.substr(at + 1));
+    expectDiagnosedOrStable(text.substr(0, at) + text[at] + text.substr(at));
+  }
+}
+
+TEST(Parser, SurvivesEveryByteReplaced) {
+  // One of each kind of token, and bytes that start none.
+  constexpr StringRef replacements("{}()[]:,=->.%@\"\\/0b \n\0\xff", 25);
+  for (size_t at = 0; at < everything.size(); ++at)
+    for (char c : replacements) {
+      std::string text = everything.str();
+      text[at] = c;
+      expectDiagnosedOrStable(text);
+    }
+}
+
+TEST(Parser, SurvivesEveryPairOfLinesExchanged) {
+  SmallVector<StringRef, 32> lines;
+  everything.split(lines, '\n');
+  for (size_t i = 0; i < lines.size(); ++i)
+    for (size_t j = i + 1; j < lines.size(); ++j) {
+      SmallVector<StringRef, 32> swapped(lines);
+      std::swap(swapped[i], swapped[j]);
+      expectDiagnosedOrStable(llvm::join(swapped, "\n"));
+    }
+}
+
+TEST(Parser, SurvivesEveryTokenReplacedByAnother) {
+  // Tokens as far as white space tells; what stands together stays together.
+  SmallVector<StringRef, 128> words;
+  everything.split(words, ' ', -1, /*KeepEmpty=*/false);
+  for (size_t i = 0; i < words.size(); ++i)
+    for (size_t j = 0; j < words.size(); ++j) {
+      SmallVector<StringRef, 128> replaced(words);
+      replaced[i] = words[j];
+      expectDiagnosedOrStable(llvm::join(replaced, " "));
+    }
+}
+
+} // namespace
+} // namespace kiln

@@ -1,0 +1,188 @@
+#include "IrSupport.h"
+
+#include "passes/PassManager.h"
+
+namespace kiln {
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Passes that no pipeline would have
+//===----------------------------------------------------------------------===//
+
+Error dropReturns(Module &module, const PassOptions &) {
+  for (const auto &function : module.functions)
+    function->body.terminator()->erase();
+  return Error::success();
+}
+const PassDef brokenPass = {
+    .name = "drop-returns",
+    .summary = "Makes ill-formed IR",
+    .run = dropReturns,
+    .options = {{"count", 1, "how many"}, {"how", Attribute::ident("fast"), "", {"fast", "slow"}}, {"all", false, ""}},
+};
+
+Error refuse(Module &module, const PassOptions &) { return makeError(module.loc, "refuse: expected another module"); }
+const PassDef refusingPass = {.name = "refuse", .summary = "", .run = refuse};
+
+Error rename(Module &module, const PassOptions &options) {
+  module.name += "_" + std::to_string(options.getInt("count")) + options.getString("how").str();
+  return Error::success();
+}
+const PassDef renamingPass = {
+    .name = "rename",
+    .summary = "",
+    .run = rename,
+    .options = {{"count", 1, ""}, {"how", Attribute::ident("fast"), "", {"fast", "slow"}}},
+};
+
+class PassManagerTest : public IrTest {
+protected:
+  void SetUp() override {
+    parse("module @m {\n  func @f(%x: f32[4]) -> f32[4] {\n    return %x\n  }\n}\n");
+  }
+  PassInvocation invoke(const PassDef &pass, AttributeMap options = {}) {
+    return unwrap(makeInvocation(pass, std::move(options)));
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+TEST_F(PassManagerTest, RunsPassesInOrderWithTheirOptions) {
+  std::string seen;
+  PassInstrumentation instrumentation;
+  instrumentation.before = [&](const PassInvocation &pass, Module &module) {
+    seen += "before " + pass.str() + " " + module.name + "\n";
+    return Error::success();
+  };
+  instrumentation.after = [&](const PassInvocation &pass, Module &module) {
+    seen += "after " + pass.str() + " " + module.name + "\n";
+    return Error::success();
+  };
+  PassInvocation passes[] = {invoke(renamingPass), invoke(renamingPass, {{"count", 2}, {"how", Attribute::ident("slow")}})};
+  expectSuccess(runPasses(*module, passes, instrumentation));
+  EXPECT_EQ(seen, "before rename m\nafter rename m_1fast\n"
+                  "before rename{count = 2, how = slow} m_1fast\nafter rename{count = 2, how = slow} m_1fast_2slow\n");
+}
+
+TEST_F(PassManagerTest, StopsAtAnError) {
+  PassInvocation passes[] = {invoke(refusingPass), invoke(renamingPass)};
+  EXPECT_EQ(messageOf(runPasses(*module, passes)), "test.kiln:1:1: error: refuse: expected another module\n");
+  EXPECT_EQ(module->name, "m");
+
+  PassInstrumentation instrumentation;
+  instrumentation.before = [](const PassInvocation &, Module &) { return makeError("not now"); };
+  EXPECT_EQ(messageOf(runPasses(*module, invoke(renamingPass), instrumentation)), "error: not now\n");
+  EXPECT_EQ(module->name, "m");
+  instrumentation.before = nullptr;
+  instrumentation.after = [](const PassInvocation &, Module &) { return makeError("too late"); };
+  EXPECT_EQ(messageOf(runPasses(*module, invoke(renamingPass), instrumentation)), "error: too late\n");
+}
+
+TEST_F(PassManagerTest, NamesThePassThatMadeIllFormedIr) {
+  EXPECT_EQ(messageOf(runPasses(*module, invoke(brokenPass))),
+            "error: pass drop-returns made ill-formed IR\ntest.kiln:2:8: error: @f: expected a return at the end\n");
+}
+
+TEST_F(PassManagerTest, WritesAReproducer) {
+  TemporaryDirectory directory;
+  PassInstrumentation instrumentation;
+  instrumentation.reproducerPath = directory.str() + "/reproducer.kiln";
+  std::string before = toString(*module);
+  PassInvocation passes[] = {invoke(brokenPass, {{"count", 3}, {"all", true}})};
+  std::string command = "kiln-opt --passes='drop-returns{all = true, count = 3}' " + instrumentation.reproducerPath;
+  EXPECT_EQ(messageOf(runPasses(*module, passes, instrumentation)),
+            "error: pass drop-returns made ill-formed IR; reproduce with: " + command +
+                "\ntest.kiln:2:8: error: @f: expected a return at the end\n");
+  EXPECT_EQ(unwrap(readFile(instrumentation.reproducerPath)), "// " + command + "\n" + before);
+  // What it says is a command line that kiln-opt takes, and the file is the module that the pass got.
+  EXPECT_EQ(toString(parse(unwrap(readFile(instrumentation.reproducerPath)))), before);
+}
+
+TEST_F(PassManagerTest, SaysWhenTheReproducerCannotBeWritten) {
+  TemporaryDirectory directory;
+  PassInstrumentation instrumentation;
+  instrumentation.reproducerPath = directory.str() + "/missing/reproducer.kiln";
+  EXPECT_EQ(directory.relative(messageOf(runPasses(*module, invoke(brokenPass), instrumentation))),
+            "error: pass drop-returns made ill-formed IR\n"
+            "test.kiln:2:8: error: @f: expected a return at the end\n"
+            "missing/reproducer.kiln: error: cannot write: No such file or directory\n");
+}
+
+TEST_F(PassManagerTest, WritesNoReproducerOfAPassThatReportsAnError) {
+  TemporaryDirectory directory;
+  PassInstrumentation instrumentation;
+  instrumentation.reproducerPath = directory.str() + "/reproducer.kiln";
+  EXPECT_NE(messageOf(runPasses(*module, invoke(refusingPass), instrumentation)), "");
+  EXPECT_FALSE(llvm::sys::fs::exists(instrumentation.reproducerPath));
+}
+
+//===----------------------------------------------------------------------===//
+// Invocations
+//===----------------------------------------------------------------------===//
+
+TEST_F(PassManagerTest, ChecksOptions) {
+  EXPECT_EQ(invoke(brokenPass).str(), "drop-returns");
+  EXPECT_EQ(invoke(brokenPass, {{"count", 1}}).str(), "drop-returns"); // the default
+  EXPECT_EQ(messageOf(makeInvocation(brokenPass, {{"size", 1}})), "error: pass drop-returns: unknown option 'size'\n");
+  EXPECT_EQ(messageOf(makeInvocation(brokenPass, {{"count", true}})),
+            "error: pass drop-returns: option 'count': expected an integer, got true\n");
+  EXPECT_EQ(messageOf(makeInvocation(brokenPass, {{"all", 1}})),
+            "error: pass drop-returns: option 'all': expected true or false, got 1\n");
+  EXPECT_EQ(messageOf(makeInvocation(brokenPass, {{"how", 1}})),
+            "error: pass drop-returns: option 'how': expected a name, got 1\n");
+  EXPECT_EQ(messageOf(makeInvocation(brokenPass, {{"how", Attribute::ident("lazy")}})),
+            "error: pass drop-returns: option 'how': expected fast or slow, got lazy\n");
+}
+
+/// The list as it was understood, or the error.
+std::string parsed(StringRef text) {
+  Expected<std::vector<PassInvocation>> passes = parsePasses(text);
+  if (!passes)
+    return messageOf(passes.takeError());
+  return llvm::join(llvm::map_range(*passes, [](const PassInvocation &pass) { return pass.str(); }), ",");
+}
+
+TEST_F(PassManagerTest, ParsesListsOfPasses) {
+  EXPECT_EQ(parsed(""), "");
+  EXPECT_EQ(parsed("  "), "");
+  EXPECT_EQ(parsed("canonicalize"), "canonicalize");
+  EXPECT_EQ(parsed(" canonicalize , fuse-norm "), "canonicalize,fuse-norm");
+  EXPECT_EQ(parsed("canonicalize{}"), "canonicalize");
+  EXPECT_EQ(parsed("choose-tiles{batch=8,tokens = 16},fuse-norm{ into = producer }, fuse-epilogue{residual=false}"),
+            "choose-tiles{batch = 8, tokens = 16},fuse-norm{into = producer},fuse-epilogue{residual = false}");
+  // What is printed parses.
+  EXPECT_EQ(parsed(parsed("choose-tiles{batch=8,tokens=16},fuse-norm")), parsed("choose-tiles{batch=8,tokens=16},fuse-norm"));
+}
+
+TEST_F(PassManagerTest, RefusesWhatIsNoListOfPasses) {
+  EXPECT_EQ(parsed("fuse"), "error: unknown pass 'fuse'; --list-passes shows them all\n");
+  EXPECT_EQ(parsed(",fuse-norm"), "error: expected the name of a pass, got ',fuse-norm'\n");
+  EXPECT_EQ(parsed("fuse-norm,,fuse-norm"), "error: expected the name of a pass, got ',fuse-norm'\n");
+  EXPECT_EQ(parsed("fuse-norm,"), "error: expected the name of a pass after 'fuse-norm,'\n");
+  EXPECT_EQ(parsed("fuse-norm{into=producer}fuse-norm"), "error: expected ',' between passes, got 'fuse-norm'\n");
+  EXPECT_EQ(parsed("fuse-norm{into=producer"), "error: pass fuse-norm: expected '}' after its options\n");
+  EXPECT_EQ(parsed("fuse-norm{into}"), "error: pass fuse-norm: expected name=value, got 'into'\n");
+  EXPECT_EQ(parsed("fuse-norm{=producer}"), "error: pass fuse-norm: expected name=value, got '=producer'\n");
+  EXPECT_EQ(parsed("fuse-norm{into=}"), "error: pass fuse-norm: expected name=value, got 'into='\n");
+  EXPECT_EQ(parsed("fuse-norm{into=producer,into=consumer}"), "error: pass fuse-norm: option 'into' is given twice\n");
+  EXPECT_EQ(parsed("fuse-norm{onto=producer}"), "error: pass fuse-norm: unknown option 'onto'\n");
+  EXPECT_EQ(parsed("fuse-norm{into=both}"), "error: pass fuse-norm: option 'into': expected consumer or producer, got both\n");
+  EXPECT_EQ(parsed("choose-tiles{batch=-1}"), "error: pass choose-tiles: option 'batch': expected 0 to 2147483647, got -1\n");
+  EXPECT_EQ(parsed("pack-weights{pad=-1}"), "error: pass pack-weights: option 'pad': expected 0 to 4096, got -1\n");
+}
+
+TEST_F(PassManagerTest, EveryPassIsListedOnceAndDescribed) {
+  std::set<StringRef> names;
+  for (const PassDef *pass : allPasses()) {
+    EXPECT_TRUE(names.insert(pass->name).second) << pass->name.str();
+    EXPECT_FALSE(pass->summary.empty()) << pass->name.str();
+    EXPECT_TRUE(llvm::all_of(pass->name, [](char c) { return llvm::isLower(c) || c == '-'; })) << pass->name.str();
+    for (const PassOption &option : pass->options)
+      EXPECT_FALSE(option.doc.empty()) << pass->name.str() << " " << option.name.str();
+  }
+}
+
+} // namespace
+} // namespace kiln

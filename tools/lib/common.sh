@@ -1,0 +1,51 @@
+# What tools/quickstart and tools/test share: messages, configuring, building. Sourced; it changes into the root of the
+# source tree, so that the scripts work from anywhere.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+root=$PWD
+programName=$(basename "$0")
+
+# step TEXT: announces what comes next.
+step() { printf '\n== %s\n' "$*"; }
+
+# say TEXT...: one line each.
+say() { printf '%s\n' "$@"; }
+
+# show COMMAND ARGUMENT...: prints a command as one would type it, then runs it.
+show() {
+  printf '$'
+  printf ' %q' "$@"
+  printf '\n'
+  "$@"
+}
+
+# fail TEXT HINT...: an error, with a line for each hint, and the end of the script.
+fail() {
+  printf '%s: error: %s\n' "$programName" "$1" >&2
+  shift
+  (($# == 0)) || printf '  %s\n' "$@" >&2
+  exit 1
+}
+
+# A command that fails unexpectedly says where.
+trap 'printf "%s: error: line %s failed: %s\n" "$programName" "$LINENO" "$BASH_COMMAND" >&2' ERR
+
+# build PRESET TARGET...: configures and builds the targets, or everything. findCuda (dependencies.sh) comes before.
+build() {
+  local preset=$1 targets=() quiet=()
+  shift
+  (($# == 0)) || targets=(--target "$@")
+  # On a terminal ninja keeps to one line; a log needs none of its progress.
+  [[ -t 1 ]] || quiet=(-- --quiet)
+
+  mkdir -p build
+  local log=build/configure-$preset.log
+  cmake --preset "$preset" "${cmakeOptions[@]}" >"$log" 2>&1 || {
+    cat "$log" >&2
+    fail "cannot configure preset $preset" "If the source tree has moved, remove $root/build/$preset and try again."
+  }
+  say "Building preset $preset into build/$preset, $(nproc) jobs; the first time takes minutes."
+  local start=$SECONDS
+  cmake --build "build/$preset" "${targets[@]}" "${quiet[@]}" || fail "the build failed; the compiler's messages are above"
+  say "Built in $((SECONDS - start)) s."
+}

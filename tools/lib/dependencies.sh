@@ -1,0 +1,138 @@
+# What the project takes from outside, and how it gets onto this machine. Sourced after common.sh.
+#
+# KILN_CUDA says which CUDA to build with:
+#   auto (default)   an installed toolkit, 13 or later; else NVIDIA's wheels
+#   wheels           NVIDIA's wheels, even where a toolkit is installed
+#   a folder         the toolkit there
+
+# Debian 12 has all of these; so have later Debians and Ubuntu 24.04.
+buildPackages=(
+  cmake ninja-build g++
+  llvm-19-dev zlib1g-dev libzstd-dev # LLVM's support library, and what it links to
+  libtomlplusplus-dev libcli11-dev   # model files, command lines
+  libeigen3-dev                      # the reference executor's matrix products
+  libutf8proc-dev                    # the tokenizer's Unicode classes
+  libboost-context-dev               # the emulator's threads
+  libgtest-dev
+)
+testPackages=(
+  llvm-19-tools python3 # lit, FileCheck
+  clang-tidy-19
+)
+
+# NVIDIA's wheels, unpacked; cmake/KilnDependencies.cmake looks here too.
+wheelToolkit=${XDG_DATA_HOME:-${HOME:-/root}/.local/share}/kiln/cuda-13.0
+
+# What `cmake --preset` gets besides; findCuda fills it.
+cmakeOptions=()
+
+# ensurePackages NAME...: installs the Debian packages that are missing.
+ensurePackages() {
+  if ! command -v dpkg-query >/dev/null; then
+    say "Not a Debian system: expecting what these packages hold to be there: $*"
+    return
+  fi
+  local package missing=()
+  for package in "$@"; do
+    [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || missing+=("$package")
+  done
+  if ((${#missing[@]} == 0)); then
+    say "All $# packages are installed."
+    return
+  fi
+  say "Installing ${missing[*]}"
+  installPackages "${missing[@]}" || fail "apt-get could not install the packages" "Install by hand: ${missing[*]}"
+}
+
+installPackages() {
+  local asRoot=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null ||
+      fail "packages are missing, and installing them needs root" "As root: apt-get install --no-install-recommends $*"
+    asRoot=(sudo)
+  fi
+  "${asRoot[@]}" apt-get update -qq
+  "${asRoot[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$@" >/dev/null
+}
+
+# findCuda: chooses a CUDA toolkit, fetches NVIDIA's wheels if there is none, and tells CMake.
+findCuda() {
+  local wanted=${KILN_CUDA:-auto} installed
+  case $wanted in
+  auto)
+    if installed=$(installedToolkit); then
+      say "CUDA toolkit: $installed"
+      return
+    fi
+    fetchWheels
+    ;;
+  wheels)
+    fetchWheels
+    chooseToolkit "$wheelToolkit"
+    ;;
+  *)
+    isToolkit "$wanted" || fail "KILN_CUDA: expected auto, wheels or the folder of a CUDA toolkit 13 or later, got $wanted"
+    chooseToolkit "$wanted"
+    ;;
+  esac
+}
+
+# chooseToolkit FOLDER: the build uses it, whatever an earlier run found.
+chooseToolkit() {
+  cmakeOptions+=(-U 'CUDA*' "-DCUDAToolkit_ROOT=$1")
+  say "CUDA toolkit: $1"
+}
+
+# isToolkit FOLDER: whether it holds CUDA 13 or later.
+isToolkit() {
+  local release
+  release=$("$1/bin/nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\..*/\1/p') || return 1
+  [[ -n $release ]] && ((release >= 13)) && [[ -e $1/include/nvrtc.h ]]
+}
+
+# installedToolkit: prints the folder of the toolkit that CMake will find.
+installedToolkit() {
+  local folder nvcc
+  nvcc=$(command -v nvcc || true)
+  for folder in "${CUDAToolkit_ROOT:-}" "${nvcc%/bin/nvcc}" "${CUDA_PATH:-}" /usr/local/cuda /usr/local/cuda-13*; do
+    if [[ -n $folder ]] && isToolkit "$folder"; then
+      say "$folder"
+      return
+    fi
+  done
+  return 1
+}
+
+# fetchWheels: makes a toolkit of NVIDIA's own wheels, as far as this project needs one.
+fetchWheels() {
+  if isToolkit "$wheelToolkit"; then
+    say "CUDA toolkit from NVIDIA's wheels: $wheelToolkit"
+    return
+  fi
+  say "No CUDA toolkit 13 found: fetching NVIDIA's wheels into $wheelToolkit (190 MB; licence: docs.nvidia.com/cuda/eula)"
+  python3 -m pip --version >/dev/null 2>&1 || ensurePackages python3-pip
+  local parent stage
+  parent=$(dirname "$wheelToolkit")
+  mkdir -p "$parent"
+  stage=$(mktemp -d "$parent/fetch.XXXXXX")
+  # An interrupted download leaves nothing that looks like a toolkit.
+  python3 -m pip --quiet --disable-pip-version-check install --target "$stage" --no-deps --no-compile \
+    --only-binary :all: --require-hashes --requirement tools/lib/cuda-wheels.txt --root-user-action ignore || {
+    rm -rf "$stage"
+    fail "cannot fetch NVIDIA's wheels from PyPI" "Or install the CUDA toolkit 13 from developer.nvidia.com/cuda-downloads."
+  }
+  arrangeToolkit "$stage/nvidia/cu13"
+  rm -rf "$wheelToolkit"
+  mv "$stage/nvidia/cu13" "$wheelToolkit"
+  rm -rf "$stage"
+  isToolkit "$wheelToolkit" || fail "NVIDIA's wheels do not make a toolkit in $wheelToolkit"
+}
+
+# arrangeToolkit FOLDER: the names by which compilers and CMake look for libraries, which wheels lack.
+arrangeToolkit() {
+  local library
+  ln -s lib "$1/lib64"
+  for library in "$1"/lib/lib*.so.*; do
+    ln -sf "$(basename "$library")" "${library%%.so.*}.so"
+  done
+}

@@ -56,7 +56,11 @@ static double estimateRows(const Op &op, const Tile &tile, const Target &target,
   double perLane = std::min(2.0 * get(tile, "unroll") * 16, depth * static_cast<double>(weightBytes(op)) / 32);
   cost.bytesInFlight = static_cast<int64_t>(cost.threads * get(tile, "cols_per_warp") * perLane);
   cost.sharedBytes = static_cast<int64_t>(std::min(48.0 * 1024, get(tile, "rows") * depth * 4));
-  return estimateSeconds(cost, target);
+  // Every block stages all rows for itself, and normalises them: about 20 instructions an element, which small blocks
+  // repeat for few columns.
+  double lanesPerSecond = target.f32Rate / 2 / target.multiprocessors;
+  double staging = std::ceil(cost.blocks / target.multiprocessors) * rows * depth * 20 / lanesPerSecond;
+  return estimateSeconds(cost, target) + staging;
 }
 
 const KernelFamily simtRowsFamily = {

@@ -36,6 +36,12 @@ Expected<const Nvrtc *> Nvrtc::get() {
                    KILN_NVRTC_FOLDER + "; install the CUDA toolkit, or NVIDIA's wheel nvidia-cuda-nvrtc");
 }
 
+/// NVRTC opens its second library by name alone, which the library path may not lead to: NVIDIA's wheels lie anywhere.
+/// Loaded from our folder before, it is found. A failure shows when NVRTC compiles.
+static void loadBuiltins(const std::string &nvrtcVersion) {
+  dlopen((KILN_NVRTC_FOLDER "/libnvrtc-builtins.so." + nvrtcVersion).c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
 Expected<const Nvrtc *> Nvrtc::load() {
   std::string name = "libnvrtc.so." + std::to_string(KILN_NVRTC_MAJOR);
   void *library = nullptr;
@@ -54,6 +60,7 @@ Expected<const Nvrtc *> Nvrtc::load() {
   if (!isComplete)
     return makeError("NVRTC is not available");
   static const Nvrtc nvrtc(api);
+  loadBuiltins(nvrtc.version());
   return &nvrtc;
 }
 

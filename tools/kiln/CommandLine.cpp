@@ -208,6 +208,19 @@ std::string usageMessage(const CLI::App *, const CLI::Error &error) {
   return "error: " + message + "\nRun with --help for more information.\n";
 }
 
+/// The arguments, last one first as CLI11 takes them. It would give `--text=` the next argument for a value.
+std::vector<std::string> reversedArguments(int argc, char **argv) {
+  std::vector<std::string> arguments;
+  for (int i = argc - 1; i > 0; --i) {
+    StringRef argument = argv[i];
+    bool isEmptyValue = argument.starts_with("--") && argument.find('=') == argument.size() - 1;
+    if (isEmptyValue)
+      arguments.push_back("");
+    arguments.push_back(argument.drop_back(isEmptyValue ? 1 : 0).str());
+  }
+  return arguments;
+}
+
 } // namespace
 
 std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
@@ -228,7 +241,7 @@ std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
     auto isChosen = [&](const CLI::App *sub) { return sub->get_name() == argv[1]; };
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(isChosen).empty())
       throw CLI::ParseError("unknown command '" + std::string(argv[1]) + "'", 2);
-    app.parse(argc, argv);
+    app.parse(reversedArguments(argc, argv));
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
   }

@@ -1,0 +1,197 @@
+"""What the tests of the kiln program share: running it, and making models without any library.
+
+Every test runs the program that KILN names and writes in a directory of its own. Standard library only.
+"""
+
+import array
+import json
+import math
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+KILN = os.environ["KILN"]
+SOURCE = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", ".."))
+SHAKESPEARE = os.path.join(SOURCE, "graphs", "shakespeare-5m")
+TIMEOUT = 120  # seconds, so that a hang is a failure; no test depends on speed
+
+
+class Result:
+    def __init__(self, process):
+        self.code = process.returncode
+        self.out = process.stdout
+        self.err = process.stderr.decode("utf-8", "replace")
+
+    def objects(self):
+        """Standard output as one JSON object a line; nothing else may be there."""
+        return [json.loads(line, parse_constant=refuse_constant) for line in self.out.decode("utf-8").splitlines()]
+
+
+def refuse_constant(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+def run_kiln(*arguments, stdin=b"", **options):
+    command = [KILN, *(argument if isinstance(argument, bytes) else str(argument) for argument in arguments)]
+    return Result(subprocess.run(command, input=stdin, capture_output=True, timeout=TIMEOUT, **options))
+
+
+class KilnTest(unittest.TestCase):
+    """A test with a temporary directory, `self.folder`."""
+
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="kiln-test-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def path(self, *parts):
+        return os.path.join(self.folder, *parts)
+
+    def write(self, name, contents):
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
+        with open(self.path(name), "wb") as file:
+            file.write(contents if isinstance(contents, bytes) else contents.encode())
+        return self.path(name)
+
+    def kiln(self, *arguments, **options):
+        """Runs the program, which must succeed."""
+        result = run_kiln(*arguments, **options)
+        self.assertEqual(result.code, 0, result.err)
+        return result
+
+    def run_json(self, *arguments, **options):
+        return self.kiln("run", "--json", "--quiet", "--device", "cpu", *arguments, **options).objects()
+
+    def assert_fails(self, message, *arguments, code=1, **options):
+        """The program says `message` (without the temporary directory's name), prints no result and changes no file."""
+        before = snapshot(self.folder)
+        result = run_kiln(*arguments, **options)
+        self.assertEqual(result.code, code, result.err)
+        self.assertIn(message, result.err.replace(self.folder + "/", "").replace(self.folder, ""))
+        self.assertEqual(result.out, b"")
+        self.assertEqual(snapshot(self.folder), before, "files changed")
+
+
+def snapshot(folder):
+    """Every file below a folder with its contents, every directory with None."""
+    found = {}
+    for root, folders, files in os.walk(folder):
+        for name in folders:
+            found[os.path.relpath(os.path.join(root, name), folder)] = None
+        for name in files:
+            with open(os.path.join(root, name), "rb") as file:
+                found[os.path.relpath(os.path.join(root, name), folder)] = file.read()
+    return found
+
+
+def ids(numbers):
+    return ",".join(map(str, numbers))
+
+
+# ---- Models ----------------------------------------------------------------------------------------------------------
+
+CONFIG = {"model_type": "gpt2", "vocab_size": 29, "n_positions": 24, "n_embd": 32, "n_layer": 2, "n_head": 2}
+
+
+def tensor_shapes(config):
+    """The tensors of a checkpoint, in order, by Hugging Face's names without prefix."""
+    channels, layers = config["n_embd"], config["n_layer"]
+    inner = config.get("n_inner") or 4 * channels
+    shapes = {"wte.weight": [config["vocab_size"], channels], "wpe.weight": [config["n_positions"], channels]}
+
+    def norm(name):
+        shapes.update({name + ".weight": [channels], name + ".bias": [channels]})
+
+    def linear(name, rows, columns):
+        shapes.update({name + ".weight": [rows, columns], name + ".bias": [columns]})
+
+    for layer in range(layers):
+        norm(f"h.{layer}.ln_1")
+        linear(f"h.{layer}.attn.c_attn", channels, 3 * channels)
+        linear(f"h.{layer}.attn.c_proj", channels, channels)
+        norm(f"h.{layer}.ln_2")
+        linear(f"h.{layer}.mlp.c_fc", channels, inner)
+        linear(f"h.{layer}.mlp.c_proj", inner, channels)
+    norm("ln_f")
+    if config.get("tie_word_embeddings") is False:
+        shapes["lm_head.weight"] = [config["vocab_size"], channels]
+    return shapes
+
+
+def make_weights(config, seed=1):
+    """Weights that make every part of the arithmetic matter, the same on every machine: multiples of 2^-6 of few bits,
+    which F16 and BF16 hold exactly. Python promises to keep what random.random gives for a seed."""
+    generator = random.Random(seed)
+    weights = {}
+    for name, shape in tensor_shapes(config).items():
+        is_norm_weight = ".ln_" in "." + name and name.endswith(".weight")
+        is_matrix = len(shape) == 2 and not name.startswith("w")
+        spread = 8 if is_norm_weight or name.endswith(".bias") else 24
+        if is_matrix:
+            spread = max(4, min(48, int(160 / math.sqrt(shape[0]))))
+        middle = 64 if is_norm_weight else 0
+        values = [(middle + int((2 * generator.random() - 1) * spread)) / 64 for _ in range(math.prod(shape))]
+        weights[name] = (shape, values)
+    return weights
+
+
+def pack(values, dtype):
+    if dtype == "F16":
+        return struct.pack(f"<{len(values)}e", *values)
+    data = array.array("f", values)
+    if sys.byteorder == "big":
+        data.byteswap()
+    if dtype == "F32":
+        return data.tobytes()
+    # BF16 is the upper half of F32; the values have no lower half.
+    raw = data.tobytes()
+    return b"".join(raw[at + 2 : at + 4] for at in range(0, len(raw), 4))
+
+
+def safetensors(tensors):
+    """The bytes of a file with (dtype, shape, bytes) by name."""
+    header, buffer = {"__metadata__": {"format": "pt"}}, b""
+    for name, (dtype, shape, data) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(buffer), len(buffer) + len(data)]}
+        buffer += data
+    return join_header(header, buffer)
+
+
+def join_header(header, buffer):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + buffer
+
+
+def write_model(folder, config=CONFIG, dtype="F32", prefix="transformer.", shards=1, seed=1):
+    """A model directory as Hugging Face's save_pretrained writes it."""
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(config, file, indent=2)
+    tensors = {}
+    for name, (shape, values) in make_weights(config, seed).items():
+        stored = name if name.startswith("lm_head") else prefix + name
+        tensors[stored] = (dtype, shape, pack(values, dtype))
+    if shards == 1:
+        with open(os.path.join(folder, "model.safetensors"), "wb") as file:
+            file.write(safetensors(tensors))
+        return folder
+    weight_map = {}
+    for shard in range(shards):
+        name = f"model-{shard + 1:05}-of-{shards:05}.safetensors"
+        own = {key: tensors[key] for key in list(tensors)[shard::shards]}
+        weight_map.update({key: name for key in own})
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(safetensors(own))
+    with open(os.path.join(folder, "model.safetensors.index.json"), "w") as file:
+        json.dump({"metadata": {}, "weight_map": weight_map}, file)
+    return folder
+
+
+if __name__ == "__main__":
+    sys.exit("this is a library; run the tests beside it")

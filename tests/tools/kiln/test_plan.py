@@ -1,0 +1,144 @@
+"""Bad plans: of another version, corrupted, incomplete; each refused before anything runs."""
+
+import os
+import random
+import re
+import shutil
+import tempfile
+import unittest
+
+from kilntest import KilnTest, run_kiln, write_model
+
+
+class BadPlans(KilnTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.original = tempfile.mkdtemp(prefix="kiln-test-")
+        cls.addClassCleanup(shutil.rmtree, cls.original)
+        write_model(os.path.join(cls.original, "model"))
+        result = run_kiln("compile", os.path.join(cls.original, "model"), "--stage", "cuda", "--quiet", "-o",
+                          os.path.join(cls.original, "plan"))
+        if result.code != 0:
+            raise AssertionError(result.err)
+
+    def setUp(self):
+        super().setUp()
+        for name in ("model", "plan"):
+            shutil.copytree(os.path.join(self.original, name), self.path(name))
+        with open(self.path("plan/plan.toml")) as file:
+            self.text = file.read()
+        self.command = ["run", self.path("plan"), "--weights", self.path("model"), "--tokens", "1,2", "--max-new-tokens", 2,
+                        "--greedy", "--quiet", "--device", "cpu"]
+
+    def assert_refused(self, message, text):
+        self.assertNotEqual(text, self.text, "nothing was changed")
+        self.write("plan/plan.toml", text)
+        self.assert_fails("plan/plan.toml:" + message, *self.command)
+        self.assert_fails("plan/plan.toml:" + message, "dump", self.path("plan"))
+
+    def line_of(self, start):
+        return next(number for number, line in enumerate(self.text.splitlines(), 1) if line.startswith(start))
+
+    def test_a_plan_runs(self):
+        (model,) = self.run_json(self.path("model"), "--tokens", "1,2", "--greedy", "--logits", "--max-new-tokens", 3)
+        (plan,) = self.run_json(self.path("plan"), "--weights", self.path("model"), "--tokens", "1,2", "--greedy", "--logits",
+                                "--max-new-tokens", 3)
+        self.assertEqual((plan["tokens"], plan["logits"]), (model["tokens"], model["logits"]))
+
+    def test_another_version(self):
+        line = self.line_of("format")
+        for version in ("0", "2", "999"):
+            self.assert_refused(f"{line}:10: error: format: expected a plan of version", re.sub(r"format = \d+", f"format = {version}", self.text))
+        for value in ('"1"', "1.0", "-1", "[1]"):
+            self.assert_refused(f"{line}:10: error: format: expected an integer", re.sub(r"format = \d+", f"format = {value}", self.text))
+        # What follows may be anything in another version.
+        self.assert_refused(f"1:10: error: format: expected a plan of version", "format = 7\nother = true\n")
+
+    def test_missing_keys(self):
+        for key in ("format", "compiler", "nvrtc", "source_hash", "target", "cubins", "dtype", "context", "name", "arena", "results"):
+            self.assert_refused("", re.sub(rf"(?m)^{key} = .*\n", "", self.text, count=1))
+
+    def test_unknown_keys(self):
+        self.assert_refused("1:1: error: plan: unknown key 'other'", "other = 1\n" + self.text)
+        line = self.line_of("context")
+        self.assert_refused(f"{line}:1: error: model: unknown key 'other'", self.text.replace("context =", "other = 1\ncontext =", 1))
+
+    def test_values(self):
+        for old, new in ((r"B = \[1, ", "B = [0, "), (r"B = \[1, 64\]", "B = [64, 1]"), (r"B = \[1, 64\]", "B = 64"),
+                         (r'dtype = "f32"', 'dtype = "f64"'), (r'dtype = "f32"', "dtype = 32"), (r"context = \d+", "context = 0"),
+                         (r"vocabulary = \d+", 'vocabulary = "x"'), (r"threads = \d+", "threads = 2048"), (r"threads = \d+", "threads = 0"),
+                         (r'arena = "[^"]*"', 'arena = "B*"'), (r'arena = "[^"]*"', 'arena = "X"'), (r'arena = "[^"]*"', 'arena = "1"'),
+                         (r'offset = "[^"]*"', 'offset = "0-1"'), (r'(?m)^results = .*', 'results = ["none"]'),
+                         (r'kernel = "[^"]*"', 'kernel = "none"'), (r'kernel = "[^"]*"', 'kernel = "../x"'),
+                         (r'arguments = \["[^"]*"', 'arguments = ["%none"'), (r'(\[\[kernels\]\]\nname = )"[^"]*"', r'\1"../x"'),
+                         (r'(?s)(\[\[kernels\]\]\n.*?)(?=\[\[kernels)', r"\1\1")):
+            with self.subTest(old=old, new=new):
+                self.assert_refused("", re.sub(old, new, self.text, count=1))
+
+    def test_documents(self):
+        self.assert_refused("1:1: error: plan: missing key 'format'", "")
+        self.assert_refused("1:", b"\xff\xfe".decode("latin-1") + self.text)
+        self.assert_refused("", self.text[: len(self.text) // 2])
+
+    def test_missing_files(self):
+        kernel = next(iter(sorted(os.listdir(self.path("plan/kernels")))))
+        os.remove(self.path("plan/kernels", kernel))
+        self.assert_fails(f"plan/plan.toml: error: kernel '{kernel[:-3]}': its source", *self.command)
+        shutil.rmtree(self.path("plan/kernels"))
+        self.assert_fails("is missing", *self.command)
+        os.remove(self.path("plan/plan.toml"))
+        self.assert_fails("plan/config.json: error: cannot read: No such file", *self.command)
+        self.assert_fails("plan/plan.toml: error: cannot read: No such file", "dump", self.path("plan"))
+
+    def test_ir(self):
+        with open(self.path("plan/ir/fused.kiln")) as file:
+            text = file.read()
+        for changed in ("", text[: len(text) // 2], text.replace("f32", "f33", 1), text.replace("%", "$", 1), text + "x",
+                        text.replace("return", "retrun", 1)):
+            self.write("plan/ir/fused.kiln", changed)
+            self.assert_fails("plan/ir/fused.kiln:", *self.command)
+        os.remove(self.path("plan/ir/fused.kiln"))
+        self.assert_fails("plan/ir/fused.kiln: error: cannot read: No such file", *self.command)
+
+    def test_weights_of_another_model(self):
+        other = write_model(self.path("other"), {"model_type": "gpt2", "vocab_size": 29, "n_positions": 24, "n_embd": 16,
+                                                 "n_layer": 2, "n_head": 2})
+        self.assert_fails("expected shape [29,32], got [29,16]", "run", self.path("plan"), "--weights", other, "--tokens", 1)
+        self.assert_fails("plan: error: no weights here: give --weights DIR or --random-weights SEED", "run", self.path("plan"),
+                          "--tokens", 1)
+
+    def test_random_damage(self):
+        """Whatever happens to the files, the program ends with a result or an error of its own."""
+        generator = random.Random(1)
+        names = ("plan/plan.toml", "plan/ir/fused.kiln")
+        originals = {}
+        for name in names:
+            with open(self.path(name), "rb") as file:
+                originals[name] = file.read()
+        for _ in range(60):
+            name = generator.choice(names)
+            self.write(name, damage(originals[name], generator))
+            result = run_kiln(*self.command)
+            self.assertIn(result.code, (0, 1), result.err)
+            self.assertEqual("error: " in result.err, result.code == 1)
+            self.write(name, originals[name])
+
+
+def damage(text, generator):
+    """One byte, line, number or name of the text changed."""
+    kind = generator.randrange(4)
+    lines = text.split(b"\n")
+    if kind == 0:
+        at = generator.randrange(len(text))
+        return text[:at] + bytes([generator.randrange(256)]) + text[at + 1 :]
+    if kind == 1:
+        at = generator.randrange(len(lines))
+        return b"\n".join(lines[:at] + generator.choice(([], [lines[at]] * 2)) + lines[at + 1 :])
+    places = list(re.finditer(rb"\d+" if kind == 2 else rb"[A-Za-z_]\w*", text))
+    place, other = generator.choice(places), generator.choice(places).group()
+    new = generator.choice((b"0", b"-1", b"4294967296", b"9223372036854775807", b"1.5")) if kind == 2 else other
+    return text[: place.start()] + new + text[place.end() :]
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -9,6 +9,7 @@ namespace kiln {
 namespace {
 
 /// Keys of config.json that do not change the forward pass: training, other heads, bookkeeping of transformers.
+// clang-format off
 constexpr StringRef ignoredKeys[] = {
     "architectures", "attn_pdrop", "auto_map", "bad_words_ids", "begin_suppress_tokens", "bos_token_id",
     "chunk_size_feed_forward", "decoder_start_token_id", "diversity_penalty", "do_sample", "dtype",
@@ -22,6 +23,7 @@ constexpr StringRef ignoredKeys[] = {
     "summary_hidden_size", "summary_proj_to_labels", "summary_type", "summary_use_proj", "suppress_tokens",
     "task_specific_params", "temperature", "tf_legacy_loss", "tokenizer_class", "top_k", "top_p", "torch_dtype",
     "torchscript", "transformers_version", "typical_p", "use_bfloat16", "use_cache", "attn_implementation"};
+// clang-format on
 
 /// Keys that would change the forward pass if they said anything but this.
 constexpr StringRef refusedWhenTrue[] = {"add_cross_attention", "is_encoder_decoder", "tie_encoder_decoder"};

@@ -12,9 +12,9 @@
 // call or padding left there; the mask hides them. @score keeps no state and is left alone.
 //
 // Refuses (the attention is left as it is, without one the function): no causal mask, keys of other tokens than the
-// queries', ops other than scale, cast and mask on the scores, scores or probabilities with another user. Error: another
-// @prefill than (tokens i32[B,T], lengths i32[B]) with lengths for last_row only, a @decode or states that are there
-// already, a module without the attribute `context` or one less than T may be.
+// queries', ops other than scale, cast and mask on the scores, scores or probabilities with another user. Error:
+// another @prefill than (tokens i32[B,T], lengths i32[B]) with lengths for last_row only, a @decode or states that are
+// there already, a module without the attribute `context` or one less than T may be.
 #include "ir/Builder.h"
 #include "ir/Verifier.h"
 #include "ops/OpTable.h"

@@ -4,6 +4,8 @@
 #include "runtime/emulated/Scheduler.h"
 #include "runtime/emulated/SourceLine.h"
 
+#include <cstring>
+
 namespace kiln {
 
 void Thread::syncBlock(Site site) {
@@ -24,6 +26,28 @@ void *Thread::dynamicShared(u64 bytes, Site site) {
 void Thread::checkAccess(const void *address, u64 bytes, bool isWrite, const void *code) {
   owner->checkAccess(*this, address, bytes, isWrite, code);
 }
+void Thread::copyLater(void *to, const void *bytes) {
+  std::memcpy(copies.emplace_back(Copy{to, {}}).bytes.data(), bytes, 16);
+}
+void Thread::commitCopies() {
+  copyGroups.push_back(copies.size());
+}
+void Thread::waitCopies(u32 pending) {
+  if (copyGroups.size() <= pending)
+    return;
+  auto firstPending = copyGroups.end() - pending;
+  size_t done = firstPending[-1];
+  for (const Copy &copy : ArrayRef<Copy>(copies).take_front(done))
+    std::memcpy(copy.to, copy.bytes.data(), copy.bytes.size());
+  copies.erase(copies.begin(), copies.begin() + static_cast<ptrdiff_t>(done));
+  copyGroups.erase(copyGroups.begin(), firstPending);
+  for (size_t &end : copyGroups)
+    end -= done;
+}
+void Thread::dropCopies() {
+  copies.clear();
+  copyGroups.clear();
+}
 void Thread::fail(const char *message, Site site) {
   owner->fail(nameThreads({this}) + ": " + message, site);
 }
@@ -41,6 +65,7 @@ void Block::reset(Scheduler &newScheduler, const Launch &launch, EmulatedIndex i
     thread.grid = {launch.grid.x, launch.grid.y, launch.grid.z};
     thread.state = Thread::State::Ready;
     thread.site = {};
+    thread.dropCopies();
   }
   warps.assign(llvm::divideCeil(launch.blockThreads, 32), Warp());
   shared.reset(launch.dynamicSharedBytes);

@@ -43,8 +43,22 @@ public:
   void pause(Site site) override;
   void *staticShared(const void *tag, u64 bytes, u64 alignment, Site site) override;
   void *dynamicShared(u64 bytes, Site site) override;
+  void copyLater(void *to, const void *bytes) override;
+  void commitCopies() override;
+  void waitCopies(u32 pending) override;
   void checkAccess(const void *address, u64 bytes, bool isWrite, const void *code) override;
   [[noreturn]] void fail(const char *message, Site site) override;
+
+  /// Forgets copies that the thread of an earlier block did not wait for.
+  void dropCopies();
+
+private:
+  struct Copy {
+    void *to;
+    std::array<char, 16> bytes;
+  };
+  std::vector<Copy> copies;       ///< not waited for, in the order of their issue
+  std::vector<size_t> copyGroups; ///< ends of the groups in `copies`
 };
 
 class Block {

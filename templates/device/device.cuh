@@ -1,6 +1,7 @@
 //===- device.cuh - all device primitives ---------------------------------------===//
 #pragma once
 
+#include "device/async_copy.cuh"
 #include "device/atomic.cuh"
 #include "device/base.cuh"
 #include "device/block.cuh"
@@ -9,5 +10,6 @@
 #include "device/math.cuh"
 #include "device/numeric.cuh"
 #include "device/shared.cuh"
+#include "device/tensor_core.cuh"
 #include "device/vec.cuh"
 #include "device/warp.cuh"

@@ -45,6 +45,14 @@ public:
   /// The block's dynamic shared memory, of which at least `bytes` must have been asked for at the launch.
   virtual void *dynamicShared(u64 bytes, Site site) = 0;
 
+  /// Takes note of 16 bytes to write to shared memory, which they reach when the group of copies that they belong
+  /// to is waited for.
+  virtual void copyLater(void *to, const void *bytes) = 0;
+  /// Makes what was noted since the last call a group.
+  virtual void commitCopies() = 0;
+  /// Completes all groups of this thread but the latest `pending`.
+  virtual void waitCopies(u32 pending) = 0;
+
   /// Checks an access of a kernel that is compiled with checked accesses; `code` is where it stands in the
   /// library.
   virtual void checkAccess(const void *address, u64 bytes, bool isWrite, const void *code) = 0;

@@ -26,7 +26,7 @@ template <class T> KILN_DEVICE T &dynamicShared(Site = Site::current()) {
 }
 
 /// A place in shared memory, in the form that asynchronous copies and matrix loads take. Opaque: it can be
-/// made from a pointer into shared memory and moved by bytes.
+/// made from a pointer into shared memory, moved by bytes, and have bits of its offset flipped.
 class SharedAddress {
 public:
   KILN_DEVICE explicit SharedAddress(const void *pointer)
@@ -36,7 +36,16 @@ public:
     base.address += bytes;
     return base;
   }
+  /// Flips bits of the address: moves within a block of memory that is aligned to a power of two above
+  /// `bits`.
+  KILN_DEVICE friend SharedAddress operator^(SharedAddress base, u32 bits) {
+    base.address ^= bits;
+    return base;
+  }
   KILN_DEVICE friend bool operator==(SharedAddress a, SharedAddress b) { return a.address == b.address; }
+
+  /// For instructions of this folder.
+  KILN_DEVICE u32 raw() const { return address; }
 
 private:
   u32 address;
@@ -65,12 +74,28 @@ public:
     base.address += bytes;
     return base;
   }
+  KILN_DEVICE friend SharedAddress operator^(SharedAddress base, u32 bits) {
+    base.address ^= bits;
+    return base;
+  }
   KILN_DEVICE friend bool operator==(SharedAddress a, SharedAddress b) { return a.address == b.address; }
+
+  KILN_DEVICE void *pointer() const { return reinterpret_cast<void *>(address); }
 
 private:
   u64 address;
 };
 
 #endif
+
+/// Rows of operand tiles are 128 bytes, which is all 32 banks: eight chunks of 16 bytes.
+constexpr u32 kSwizzledRowBytes = 128, kChunkBytes = 16, kRowChunks = kSwizzledRowBytes / kChunkBytes;
+
+/// Byte offset of a chunk in a tile of such rows, whose chunks are permuted by `key`. Chunks of one index in
+/// eight rows with different keys (modulo 8) lie in different banks, so that a matrix load reads them without
+/// conflict.
+KILN_DEVICE constexpr u32 swizzledOffset(u32 row, u32 chunk, u32 key) {
+  return row * kSwizzledRowBytes + (chunk ^ key % kRowChunks) * kChunkBytes;
+}
 
 } // namespace kiln

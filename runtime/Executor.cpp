@@ -183,7 +183,7 @@ Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &functi
       if (name.consume_front("%")) {
         launch.arguments.push_back(reinterpret_cast<uint64_t>(placed->find(name)->second.address));
       } else if (name == "@workspace") {
-        Expected<int64_t> offset = step.workspace->evaluate(call.dims);
+        Expected<int64_t> offset = step.workspace->offset.evaluate(call.dims);
         if (!offset)
           return offset.takeError();
         launch.arguments.push_back(reinterpret_cast<uint64_t>(arena.address() + *offset));

@@ -7,39 +7,6 @@
 namespace kiln {
 
 //===----------------------------------------------------------------------===//
-// Checks
-//===----------------------------------------------------------------------===//
-
-static Error fail(const WeightRecipe &recipe, const Twine &message) {
-  return makeError("weight '" + recipe.source + "': " + message);
-}
-
-/// The shape between transposition and padding.
-static TensorShape unpaddedShape(const WeightRecipe &recipe) {
-  TensorShape shape = recipe.sourceShape;
-  if (recipe.transpose)
-    std::swap(shape[0], shape[1]);
-  return shape;
-}
-
-Expected<int64_t> packedSize(const WeightRecipe &recipe) {
-  if (!isFloat(recipe.dtype))
-    return fail(recipe, "expected to pack to a float type, got " + dtypeName(recipe.dtype));
-  if (recipe.transpose && recipe.sourceShape.size() != 2)
-    return fail(recipe, "expected a matrix to transpose, got shape " + shapeString(recipe.sourceShape));
-  TensorShape shape = unpaddedShape(recipe);
-  auto fits = [&](int64_t size, int64_t packed) { return recipe.pad ? packed >= size : packed == size; };
-  if (shape.size() != recipe.shape.size() || !llvm::all_of_zip(shape, recipe.shape, fits))
-    return fail(recipe, "expected a packed shape of " + StringRef(recipe.pad ? "at least " : "") +
-                            shapeString(shape) + ", got " + shapeString(recipe.shape));
-  std::optional<int64_t> count = elementCount(recipe.shape);
-  constexpr int64_t maxCount = std::numeric_limits<int64_t>::max() / 4;
-  if (!count || *count > maxCount || !elementCount(recipe.sourceShape))
-    return fail(recipe, "expected a size that fits in 63 bits, got shape " + shapeString(recipe.shape));
-  return *count * dtypeSize(recipe.dtype);
-}
-
-//===----------------------------------------------------------------------===//
 // Elements
 //===----------------------------------------------------------------------===//
 
@@ -170,7 +137,7 @@ static void forRowRanges(int64_t rows, int64_t columns, function_ref<void(int64_
 /// second.
 template <typename Mover>
 static void packRows(Mover mover, const WeightRecipe &recipe, const uint8_t *source, uint8_t *destination) {
-  TensorShape unpadded = unpaddedShape(recipe);
+  TensorShape unpadded = recipe.unpaddedShape();
   TensorShape shape = recipe.shape;
   if (shape.empty())
     unpadded = shape = {1};
@@ -192,17 +159,17 @@ static void packRows(Mover mover, const WeightRecipe &recipe, const uint8_t *sou
 }
 
 Error packWeight(const WeightRecipe &recipe, const TensorView &source, MutableArrayRef<uint8_t> destination) {
+  auto fail = [&](const Twine &message) { return makeError("weight '" + recipe.source + "': " + message); };
   Expected<int64_t> size = packedSize(recipe);
   if (!size)
     return size.takeError();
   if (source.shape != recipe.sourceShape || !isFloat(source.dtype))
-    return fail(recipe, "expected a float tensor of shape " + shapeString(recipe.sourceShape) + ", got " +
-                            dtypeName(source.dtype) + shapeString(source.shape));
+    return fail("expected a float tensor of shape " + shapeString(recipe.sourceShape) + ", got " + dtypeName(source.dtype) +
+                shapeString(source.shape));
   assert(static_cast<int64_t>(source.bytes.size()) == *elementCount(source.shape) * dtypeSize(source.dtype) &&
          "a view of another size than its shape");
   if (static_cast<int64_t>(destination.size()) != *size)
-    return fail(recipe,
-                "expected a destination of " + Twine(*size) + " bytes, got " + Twine(destination.size()));
+    return fail("expected a destination of " + Twine(*size) + " bytes, got " + Twine(destination.size()));
   if (*size > 0)
     withMover(source.dtype, recipe.dtype,
               [&](auto mover) { packRows(mover, recipe, source.bytes.data(), destination.data()); });

@@ -2,12 +2,8 @@
 #pragma once
 
 #include "runtime/WeightSource.h"
-#include "support/WeightRecipe.h"
 
 namespace kiln {
-
-/// Bytes of a packed weight. Error: the recipe's shapes do not fit together, or its type is not a float.
-Expected<int64_t> packedSize(const WeightRecipe &recipe);
 
 /// Writes a checkpoint tensor as the recipe says: transposed, converted to the recipe's type (rounded to
 /// nearest even), and padded with zeros, row-major. Runs on all cores. Error: as of packedSize; a tensor that

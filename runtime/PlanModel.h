@@ -10,6 +10,10 @@ namespace kiln {
 /// Runs @prefill, @decode and @score of an executor's plan. The executor must outlive the model.
 class PlanModel : public LanguageModel, public Scorer {
 public:
+  /// Whether the plan's functions of these names are a language model's: over dims B and T, up to the context, the first
+  /// result a row of logits a sequence or more. Error: they are not.
+  static Error check(const Plan &plan, ArrayRef<std::string> functions);
+
   explicit PlanModel(Executor &executor) : executor(executor) {}
 
   int64_t vocabSize() const override { return executor.plan().model.vocabulary; }

@@ -8,6 +8,7 @@
 
 #include "support/ADT.h"
 #include "support/DType.h"
+#include "support/WeightRecipe.h"
 
 namespace kiln {
 
@@ -21,12 +22,6 @@ struct TensorView {
   ArrayRef<uint8_t> bytes;
   std::shared_ptr<const void> owner;
 };
-
-/// `[768,3072]`; `[]` for a scalar.
-std::string shapeString(ArrayRef<int64_t> shape);
-
-/// Number of elements; nothing if a dimension is negative or the product is past int64.
-std::optional<int64_t> elementCount(ArrayRef<int64_t> shape);
 
 /// Weights by name.
 class WeightSource {

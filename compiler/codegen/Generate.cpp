@@ -117,7 +117,7 @@ PlanStep Generator::makeStep(const Op &op) {
   step.bytes = bytesMoved(op);
   step.flops = flopsOf(op);
   if (const Attribute *workspace = op.attribute("workspace"))
-    step.workspace = parseExpr(workspace->asString());
+    step.workspace = {parseExpr(workspace->asString()), choice.family->workspace(op, choice.tile)};
   step.launch = makeLaunch(op, choice, std::move(text));
   for (const KernelVariant &variant : variantsOf(op)) {
     KernelText own = writeKernel(op, variant.choice);

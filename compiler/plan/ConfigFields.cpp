@@ -18,9 +18,12 @@ Expected<const ConfigValue *> Fields::require(StringRef key) {
   return value;
 }
 
-static Error toInteger(StringRef key, const ConfigValue &source, int64_t &value, int64_t least) {
-  if (source.kind != Kind::Int || source.integer < least)
-    return configError(key, source, "an integer of " + Twine(least) + " or more");
+static Error toInteger(StringRef key, const ConfigValue &source, int64_t &value, int64_t least,
+                       int64_t most = INT64_MAX) {
+  if (source.kind != Kind::Int || source.integer < least || source.integer > most)
+    return configError(key, source,
+                       most == INT64_MAX ? formatv("an integer of {0} or more", least).str()
+                                         : formatv("an integer from {0} to {1}", least, most).str());
   value = source.integer;
   return Error::success();
 }
@@ -42,9 +45,9 @@ static Error toExpr(StringRef key, const ConfigValue &source, Expr &value) {
   return Error::success();
 }
 
-Error Fields::integer(StringRef key, int64_t &value, int64_t least) {
+Error Fields::integer(StringRef key, int64_t &value, int64_t least, int64_t most) {
   Expected<const ConfigValue *> member = require(key);
-  return member ? toInteger(key, **member, value, least) : member.takeError();
+  return member ? toInteger(key, **member, value, least, most) : member.takeError();
 }
 
 Error Fields::optionalInteger(StringRef key, int64_t &value, int64_t least) {
@@ -52,14 +55,14 @@ Error Fields::optionalInteger(StringRef key, int64_t &value, int64_t least) {
   return member ? toInteger(key, *member, value, least) : Error::success();
 }
 
-Error Fields::integers(StringRef key, std::vector<int64_t> &values, int64_t least) {
+Error Fields::integers(StringRef key, std::vector<int64_t> &values, int64_t least, int64_t most) {
   Expected<const ConfigValue *> member = require(key);
   if (!member)
     return member.takeError();
   if ((*member)->kind != Kind::Array)
     return configError(key, **member, "an array of integers");
   for (const ConfigValue &item : (*member)->array)
-    if (Error error = toInteger(key, item, values.emplace_back(), least))
+    if (Error error = toInteger(key, item, values.emplace_back(), least, most))
       return error;
   return Error::success();
 }
@@ -110,11 +113,6 @@ Error Fields::expr(StringRef key, Expr &value) {
 Error Fields::optionalExpr(StringRef key, Expr &value) {
   const ConfigValue *member = find(key);
   return member ? toExpr(key, *member, value) : Error::success();
-}
-
-Error Fields::optionalExpr(StringRef key, std::optional<Expr> &value) {
-  const ConfigValue *member = find(key);
-  return member ? toExpr(key, *member, value.emplace()) : Error::success();
 }
 
 Error Fields::exprs(StringRef key, SmallVectorImpl<Expr> &values) {

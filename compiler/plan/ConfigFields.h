@@ -25,22 +25,29 @@ public:
   /// `what` names the table in messages about missing members.
   Fields(const ConfigValue &table, StringRef what) : source(table), what(what) {}
 
-  Error integer(StringRef key, int64_t &value, int64_t least);
-  Error optionalInteger(StringRef key, int64_t &value, int64_t least);
-  Error integers(StringRef key, std::vector<int64_t> &values, int64_t least);
+  Error integer(StringRef key, int64_t &value, int64_t least = 0, int64_t most = INT64_MAX);
+  Error optionalInteger(StringRef key, int64_t &value, int64_t least = 0);
+  Error integers(StringRef key, std::vector<int64_t> &values, int64_t least = 0, int64_t most = INT64_MAX);
   Error flag(StringRef key, bool &value); ///< false when missing
   Error text(StringRef key, std::string &value);
   Error texts(StringRef key, std::vector<std::string> &values);
   Error dtype(StringRef key, DType &value);
   Error expr(StringRef key, Expr &value);
   Error optionalExpr(StringRef key, Expr &value);
-  Error optionalExpr(StringRef key, std::optional<Expr> &value);
   Error exprs(StringRef key, SmallVectorImpl<Expr> &values);
   Error table(StringRef key, const ConfigValue *&value);
   Error optionalTable(StringRef key, const ConfigValue *&value);
 
-  /// An array of tables, or nothing: one item each.
-  template <class Item> Error each(StringRef key, std::vector<Item> &items, Error (*read)(const ConfigValue &, Item &)) {
+  /// An array of tables: one item each.
+  template <class Item> Error each(StringRef key, std::vector<Item> &items,
+                                   Error (*read)(const ConfigValue &, Item &)) {
+    if (Expected<const ConfigValue *> member = require(key); !member)
+      return member.takeError();
+    return optionalEach(key, items, read);
+  }
+  /// An array of tables, or nothing.
+  template <class Item>
+  Error optionalEach(StringRef key, std::vector<Item> &items, Error (*read)(const ConfigValue &, Item &)) {
     const ConfigValue *array = nullptr;
     if (Error error = optionalArray(key, array))
       return error;

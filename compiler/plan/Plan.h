@@ -31,8 +31,8 @@ struct KernelResources {
 };
 
 struct PlanKernel {
-  std::string name;   ///< the extern "C" function; its source is kernels/NAME.cu
-  std::string family; ///< the template: gemm_simt
+  std::string name;                                 ///< the extern "C" function; its source is kernels/NAME.cu
+  std::string family;                               ///< the template: gemm_simt
   std::map<std::string, KernelResources> resources; ///< by target
 };
 
@@ -66,16 +66,22 @@ struct PlanVariant {
   PlanLaunch launch;
 };
 
+/// Scratch of a step, in the arena.
+struct PlanWorkspace {
+  Expr offset; ///< bytes into the arena
+  Expr bytes;
+};
+
 /// One launch. Arguments are `%NAME` (a buffer, argument, weight or state: its address), `NAME` (a dim: an int),
 /// `@workspace` (scratch in the arena) and `@counters` (words that are zero between launches).
 struct PlanStep {
-  PlanLaunch launch;                 ///< for any batch
-  std::vector<PlanVariant> variants; ///< for small ones, in rising order of their batch
+  PlanLaunch launch;                  ///< for any batch
+  std::vector<PlanVariant> variants;  ///< for small ones, in rising order of their batch
   std::vector<std::string> arguments; ///< the same for all of them
-  std::optional<Expr> workspace; ///< bytes into the arena
-  Expr counters;                 ///< how many 32-bit counters it uses
-  std::string location;          ///< file:line of the model
-  Expr bytes, flops;             ///< that it must move and do
+  std::optional<PlanWorkspace> workspace;
+  Expr counters;        ///< how many 32-bit counters it uses
+  std::string location; ///< file:line of the model
+  Expr bytes, flops;    ///< that it must move and do
 
   /// The launch for these dims.
   const PlanLaunch &launchFor(const DimBinding &dims) const;
@@ -87,8 +93,8 @@ struct PlanFunction {
   std::vector<std::string> results; ///< names of buffers
   std::vector<PlanBuffer> buffers;
   std::vector<PlanStep> steps;
-  Expr arena;  ///< bytes
-  Expr live;   ///< bytes of the largest set of buffers that are live together
+  Expr arena; ///< bytes
+  Expr live;  ///< bytes of the largest set of buffers that are live together
 };
 
 struct PlanWeight {
@@ -105,10 +111,10 @@ struct PlanModelInfo {
 
 struct Plan {
   std::string compilerVersion, nvrtcVersion;
-  std::string sourceHash;           ///< of the module that the plan was made from
-  std::string target;               ///< that tiles were chosen for
-  std::vector<std::string> cubins;  ///< targets with cubins
-  DType dtype = DType::F32;         ///< of matrices and activations
+  std::string sourceHash;          ///< of the module that the plan was made from
+  std::string target;              ///< that tiles were chosen for
+  std::vector<std::string> cubins; ///< targets with cubins
+  DType dtype = DType::F32;        ///< of matrices and activations
   PlanModelInfo model;
   std::vector<PlanDim> dims;
   std::vector<PlanWeight> weights;
@@ -123,9 +129,10 @@ struct Plan {
 /// The text of plan.toml.
 std::string writePlan(const Plan &plan);
 
-/// Reads and checks the plan.toml of a directory: format version, every key and type, names that steps and functions
-/// refer to, formulas that need no other dims than the plan's, buffers inside the arena that do not overlap while
-/// both are live, source files. Error: the first violation, at its place; nothing has been allocated then.
+/// Reads and checks the plan.toml of a directory: the versions of format and compiler, every key and type, names that
+/// steps and functions refer to, formulas that need no other dims than the plan's, limits of launches, buffers inside
+/// the arena that do not overlap while both are live and that steps use only then, source files and cubins. Error: the
+/// first violation, at its place; nothing has been allocated then.
 Expected<Plan> readPlan(StringRef directory);
 
 } // namespace kiln

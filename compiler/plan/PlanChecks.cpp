@@ -1,174 +1,327 @@
 #include "plan/PlanChecks.h"
 
+#include "plan/PlanPlaces.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
 
+namespace fs = llvm::sys::fs;
+
+//===----------------------------------------------------------------------===//
+// One function
+//===----------------------------------------------------------------------===//
+
 namespace {
 
-class PlanChecker {
+// What any GPU can launch; shared memory is the most that a block of any target can have.
+constexpr int64_t maxGrid[] = {INT32_MAX, 65535, 65535};
+constexpr int64_t maxSharedBytes = 227 * 1024;
+// Kernels load 16 bytes at a time.
+constexpr int64_t alignment = 16;
+
+/// Bytes of the arena, at one point of the dims.
+struct Stretch {
+  int64_t begin = 0, end = 0;
+
+  bool overlaps(const Stretch &other) const { return begin < other.end && other.begin < end; }
+};
+
+class FunctionChecker {
 public:
-  PlanChecker(const Plan &plan, StringRef directory, StringRef file) : plan(plan), directory(directory), file(file) {
-    for (const PlanDim &dim : plan.dims) {
-      largest[dim.name] = dim.max;
-      smallest[dim.name] = dim.min;
-    }
-  }
+  FunctionChecker(const Plan &plan, const PlanFunction &function, Place place, const DimPoints &points,
+                  const std::set<std::string> &globals)
+      : plan(plan), function(function), place(place), points(points), addresses(globals) {}
 
   Error check() {
-    if (Error error = checkGlobals())
-      return error;
-    for (const PlanFunction &function : plan.functions)
-      if (Error error = checkFunction(function))
+    for (const auto &[i, argument] : llvm::enumerate(function.arguments))
+      if (Error error = checkTensor(place["arguments"][i], argument))
+        return error;
+    for (auto [key, expr] : {std::pair("arena", &function.arena), std::pair("live", &function.live)})
+      if (Error error = points.check(place[key], *expr, 0))
+        return error;
+    for (size_t i = 0; i < function.buffers.size(); ++i)
+      if (Error error = checkBuffer(i))
+        return error;
+    for (size_t i = 0; i < function.results.size(); ++i)
+      if (Error error = checkResult(i))
+        return error;
+    for (const DimBinding &dims : points.all())
+      if (Error error = checkArena(dims))
+        return error;
+    for (size_t i = 0; i < function.steps.size(); ++i)
+      if (Error error = checkStep(i))
         return error;
     return Error::success();
   }
 
 private:
-  Error fail(const Twine &message) const { return makeFileError(file, message); }
-
-  Error checkGlobals() {
-    for (const PlanWeight &weight : plan.weights)
-      if (!globals.insert(weight.name).second)
-        return fail("'" + weight.name + "' is defined twice");
-    for (const PlanTensor &state : plan.states) {
-      if (!globals.insert(state.name).second)
-        return fail("'" + state.name + "' is defined twice");
-      if (Error error = checkFormula("state '" + state.name + "'", state.bytes()))
-        return error;
-    }
-    for (const PlanKernel &kernel : plan.kernels) {
-      bool isName = !kernel.name.empty() && llvm::all_of(kernel.name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
-      if (!isName)
-        return fail("kernel '" + kernel.name + "': expected an identifier");
-      if (!kernels.insert(kernel.name).second)
-        return fail("kernel '" + kernel.name + "' is defined twice");
-      SmallString<128> source(directory);
-      llvm::sys::path::append(source, "kernels", kernel.name + ".cu");
-      if (!llvm::sys::fs::exists(source))
-        return fail("kernel '" + kernel.name + "': its source " + source + " is missing");
-    }
-    return Error::success();
+  Error checkTensor(Place where, const PlanTensor &tensor) {
+    if (!addresses.insert(tensor.name).second)
+      return where["name"].fail("'" + tensor.name + "' is defined twice");
+    return points.check(where, tensor);
   }
 
-  /// A formula must have a value at both ends of the dims' bounds; it grows with them, so it has one between.
-  Error checkFormula(const Twine &what, const Expr &expr) const {
-    for (const DimBinding *dims : {&smallest, &largest})
-      if (Expected<int64_t> value = expr.evaluate(*dims); !value)
-        return fail(what + ": " + takeDiagnostics(value.takeError()).front().message);
-    return Error::success();
-  }
-
-  int64_t atLargest(const Expr &expr) const { return cantFail(expr.evaluate(largest), "checked before"); }
-  int64_t atSmallest(const Expr &expr) const { return cantFail(expr.evaluate(smallest), "checked before"); }
-
-  Error checkFunction(const PlanFunction &function) {
-    std::string where = "function '" + function.name + "'";
-    if (!functions.insert(function.name).second)
-      return fail(where + " is defined twice");
-    std::set<std::string> memory(globals.begin(), globals.end());
-    for (const PlanTensor &argument : function.arguments) {
-      if (!memory.insert(argument.name).second)
-        return fail(where + ": '" + argument.name + "' is defined twice");
-      if (Error error = checkFormula(where + ", argument '" + argument.name + "'", argument.bytes()))
-        return error;
-    }
-    for (const Expr &expr : {function.arena, function.live})
-      if (Error error = checkFormula(where, expr))
-        return error;
-    std::set<std::string> buffers;
-    for (const PlanBuffer &buffer : function.buffers) {
-      const std::string &name = buffer.tensor.name;
-      if (!memory.insert(name).second)
-        return fail(where + ": '" + name + "' is defined twice");
-      buffers.insert(name);
-      for (const Expr &expr : {buffer.offset, buffer.tensor.bytes(), buffer.offset + buffer.tensor.bytes()})
-        if (Error error = checkFormula(where + ", buffer '" + name + "'", expr))
-          return error;
-    }
-    for (const std::string &result : function.results)
-      if (!buffers.contains(result))
-        return fail(where + ": result '" + result + "' is no buffer");
-    if (Error error = checkArena(function))
+  Error checkBuffer(size_t i) {
+    const PlanBuffer &buffer = function.buffers[i];
+    Place where = place["buffers"][i];
+    if (Error error = checkTensor(where, buffer.tensor))
       return error;
-    for (const PlanStep &step : function.steps)
-      if (Error error = checkStep(where, step, memory))
-        return error;
+    buffers[buffer.tensor.name] = &buffer;
+    // checkArena looks at neighbours in time only.
+    if (i > 0 && buffer.first < function.buffers[i - 1].first)
+      return where["live"].fail("expected buffers in the order of their first step");
+    auto stepCount = static_cast<int64_t>(function.steps.size());
+    if (buffer.first >= stepCount || buffer.last > stepCount)
+      return where["live"].fail("expected steps of the " + Twine(stepCount) + " there are, got [" +
+                                Twine(buffer.first) + ", " + Twine(buffer.last) + "]");
+    if (Error error = points.check(where["offset"], buffer.offset, 0))
+      return error;
+    return points.check(where["offset"], buffer.offset + buffer.tensor.bytes(), 0);
+  }
+
+  Error checkResult(size_t i) {
+    Place where = place["results"][i];
+    auto buffer = buffers.find(function.results[i]);
+    if (buffer == buffers.end())
+      return where.fail("no buffer '" + function.results[i] + "'");
+    if (buffer->second->last != static_cast<int64_t>(function.steps.size()))
+      return where.fail("expected a buffer that is live to the end, got '" + function.results[i] + "'");
     return Error::success();
   }
 
-  /// Buffers lie inside the arena, and those that are live together lie apart, at both ends of the dims' bounds.
-  Error checkArena(const PlanFunction &function) const {
-    std::string where = "function '" + function.name + "'";
-    for (const DimBinding *dims : {&smallest, &largest}) {
-      auto at = [&](const Expr &expr) { return cantFail(expr.evaluate(*dims), "checked before"); };
-      int64_t arena = at(function.arena);
-      std::vector<std::pair<int64_t, int64_t>> places;
-      for (const PlanBuffer &buffer : function.buffers) {
-        int64_t begin = at(buffer.offset), end = begin + at(buffer.tensor.bytes());
-        if (end > arena)
-          return fail(where + ": buffer '" + buffer.tensor.name + "' reaches past the arena");
-        places.push_back({begin, end});
-      }
-      for (size_t i = 0; i < places.size(); ++i)
-        for (size_t j = i + 1; j < places.size() && function.buffers[j].first <= function.buffers[i].last; ++j) {
-          bool apart = places[i].second <= places[j].first || places[j].second <= places[i].first ||
-                       function.buffers[j].last < function.buffers[i].first;
-          if (!apart)
-            return fail(where + ": buffers '" + function.buffers[i].tensor.name + "' and '" +
-                        function.buffers[j].tensor.name + "' overlap while both are live");
-        }
+  Error checkStretch(Place where, StringRef what, const Stretch &stretch, const DimBinding &dims) const {
+    int64_t arena = checkedValue(function.arena, dims);
+    if (stretch.begin % alignment != 0)
+      return where["offset"].fail("expected a multiple of " + Twine(alignment) + ", got " + Twine(stretch.begin) +
+                                  describePoint(dims));
+    if (stretch.end > arena)
+      return where["offset"].fail(what + " reaches past the arena: expected an end of at most " + Twine(arena) +
+                                  ", got " + Twine(stretch.end) + describePoint(dims));
+    return Error::success();
+  }
+
+  /// Buffers lie inside the arena, and those that are live together lie apart.
+  Error checkArena(const DimBinding &dims) const {
+    std::vector<Stretch> stretches;
+    for (const auto &[i, buffer] : llvm::enumerate(function.buffers)) {
+      int64_t begin = checkedValue(buffer.offset, dims);
+      stretches.push_back({begin, begin + checkedValue(buffer.tensor.bytes(), dims)});
+      Place where = place["buffers"][i];
+      if (Error error = checkStretch(where, "buffer '" + buffer.tensor.name + "'", stretches[i], dims))
+        return error;
+    }
+    for (size_t i = 0; i < stretches.size(); ++i) {
+      const PlanBuffer &buffer = function.buffers[i];
+      for (size_t j = i + 1; j < stretches.size() && function.buffers[j].first <= buffer.last; ++j)
+        if (stretches[i].overlaps(stretches[j]))
+          return place["buffers"][j]["offset"].fail("buffer '" + function.buffers[j].tensor.name + "' overlaps '" +
+                                                    buffer.tensor.name + "' while both are live" + describePoint(dims));
     }
     return Error::success();
   }
 
-  Error checkLaunch(const std::string &where, const PlanLaunch &launch) const {
-    if (!kernels.contains(launch.kernel))
-      return fail(where + ": no kernel '" + launch.kernel + "'");
-    if (launch.threads > 1024)
-      return fail(where + ": expected at most 1024 threads, got " + Twine(launch.threads));
-    for (const Expr &extent : launch.grid)
-      if (Error error = checkFormula(where, extent))
+  //===--- Steps ----------------------------------------------------------===//
+
+  Error checkLaunch(Place where, const PlanLaunch &launch) const {
+    if (!plan.findKernel(launch.kernel))
+      return where["kernel"].fail("no kernel '" + launch.kernel + "'");
+    for (size_t i = 0; i < launch.grid.size(); ++i)
+      if (Error error = points.check(where["grid"][i], launch.grid[i], 1, maxGrid[i]))
         return error;
+    if (launch.threads > 1024)
+      return where["threads"].fail("expected at most 1024 threads, got " + Twine(launch.threads));
+    if (launch.dynamicShared > maxSharedBytes)
+      return where["dynamic_shared"].fail("expected at most " + Twine(maxSharedBytes) + " bytes, got " +
+                                          Twine(launch.dynamicShared));
     return Error::success();
   }
 
-  Error checkStep(const std::string &function, const PlanStep &step, const std::set<std::string> &memory) const {
-    std::string where = function + ", step '" + step.launch.kernel + "'";
+  Error checkVariants(Place where, const PlanStep &step) const {
+    for (const auto &[i, variant] : llvm::enumerate(step.variants)) {
+      Place own = where["variants"][i];
+      if (i > 0 && variant.batch <= step.variants[i - 1].batch)
+        return own["batch"].fail("expected more than the variant before it has, got " + Twine(variant.batch));
+      if (Error error = checkLaunch(own, variant.launch))
+        return error;
+    }
+    return Error::success();
+  }
+
+  Error checkStep(size_t i) const {
+    const PlanStep &step = function.steps[i];
+    Place where = place["steps"][i];
     if (Error error = checkLaunch(where, step.launch))
       return error;
-    int64_t batch = 0;
-    for (const PlanVariant &variant : step.variants) {
-      if (variant.batch <= batch)
-        return fail(where + ": expected variants in rising order of their batch");
-      batch = variant.batch;
-      if (Error error = checkLaunch(where, variant.launch))
+    if (Error error = checkVariants(where, step))
+      return error;
+    if (Error error = points.check(where["counters"], step.counters, 0, INT32_MAX))
+      return error;
+    for (auto [key, expr] : {std::pair("bytes", &step.bytes), std::pair("flops", &step.flops)})
+      if (Error error = points.check(where[key], *expr, 0))
+        return error;
+    if (Error error = checkWorkspace(where["workspace"], i))
+      return error;
+    for (size_t argument = 0; argument < step.arguments.size(); ++argument)
+      if (Error error = checkArgument(where["arguments"][argument], step, i, step.arguments[argument]))
+        return error;
+    return Error::success();
+  }
+
+  /// Scratch is a buffer that lives for one step.
+  Error checkWorkspace(Place where, size_t i) const {
+    const std::optional<PlanWorkspace> &workspace = function.steps[i].workspace;
+    if (!workspace)
+      return Error::success();
+    if (Error error = points.check(where["bytes"], workspace->bytes, 0))
+      return error;
+    for (const Expr &expr : {workspace->offset, workspace->offset + workspace->bytes})
+      if (Error error = points.check(where["offset"], expr, 0))
+        return error;
+    for (const DimBinding &dims : points.all()) {
+      int64_t begin = checkedValue(workspace->offset, dims);
+      Stretch stretch{begin, begin + checkedValue(workspace->bytes, dims)};
+      if (Error error = checkStretch(where, "workspace", stretch, dims))
+        return error;
+      for (const PlanBuffer &buffer : function.buffers) {
+        int64_t start = checkedValue(buffer.offset, dims);
+        bool isLive = buffer.first <= static_cast<int64_t>(i) && static_cast<int64_t>(i) <= buffer.last;
+        if (isLive && stretch.overlaps({start, start + checkedValue(buffer.tensor.bytes(), dims)}))
+          return where["offset"].fail("workspace overlaps buffer '" + buffer.tensor.name + "', which is live" +
+                                      describePoint(dims));
+      }
+    }
+    return Error::success();
+  }
+
+  Error checkArgument(Place where, const PlanStep &step, size_t stepIndex, StringRef argument) const {
+    StringRef name = argument;
+    bool isKnown = name.consume_front("%") ? addresses.contains(name.str())
+                                           : (name == "@workspace" && step.workspace) ||
+                                                 (name == "@counters" && step.counters.asConstant() != 0) ||
+                                                 points.all().front().count(name.str());
+    if (!isKnown)
+      return where.fail("'" + argument + "' is not defined");
+    auto buffer = buffers.find(name);
+    auto at = static_cast<int64_t>(stepIndex);
+    if (argument != name && buffer != buffers.end() && (at < buffer->second->first || at > buffer->second->last))
+      return where.fail("buffer '" + argument + "' is not live at step " + Twine(at));
+    return Error::success();
+  }
+
+  const Plan &plan;
+  const PlanFunction &function;
+  Place place;
+  const DimPoints &points;
+  std::set<std::string> addresses; ///< names of all that has one: weights, states, arguments, buffers
+  std::map<std::string, const PlanBuffer *, std::less<>> buffers;
+};
+
+//===----------------------------------------------------------------------===//
+// The plan
+//===----------------------------------------------------------------------===//
+
+bool isIdentifier(StringRef name) {
+  return !name.empty() && llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+}
+
+class PlanChecker {
+public:
+  PlanChecker(const Plan &plan, const ConfigValue &root, StringRef directory)
+      : plan(plan), place(root), directory(directory), points(plan.dims) {}
+
+  Error check() {
+    if (Error error = checkHeader())
+      return error;
+    if (Error error = checkMemory())
+      return error;
+    if (Error error = checkKernels())
+      return error;
+    std::set<std::string> functions;
+    for (const auto &[i, function] : llvm::enumerate(plan.functions)) {
+      Place where = place["functions"][i];
+      if (!functions.insert(function.name).second)
+        return where["name"].fail("function '" + function.name + "' is defined twice");
+      if (Error error = FunctionChecker(plan, function, where, points, globals).check())
         return error;
     }
-    for (const Expr &expr : {step.bytes, step.flops, step.counters, step.workspace.value_or(Expr(0))})
-      if (Error error = checkFormula(where, expr))
+    return Error::success();
+  }
+
+private:
+  Error checkHeader() const {
+    if (!isIdentifier(plan.target))
+      return place["target"].fail("expected a target, like sm_90a, got '" + plan.target + "'");
+    std::set<std::string> targets;
+    for (const auto &[i, target] : llvm::enumerate(plan.cubins)) {
+      if (!isIdentifier(target))
+        return place["cubins"][i].fail("expected a target, like sm_90a, got '" + target + "'");
+      if (!targets.insert(target).second)
+        return place["cubins"][i].fail("'" + target + "' is given twice");
+    }
+    for (const auto &[i, token] : llvm::enumerate(plan.model.eosTokens))
+      if (token >= plan.model.vocabulary)
+        return place["model"]["eos"][i].fail("expected a token id below the vocabulary (" +
+                                             Twine(plan.model.vocabulary) + "), got " + Twine(token));
+    return Error::success();
+  }
+
+  Error checkMemory() {
+    for (const auto &[i, weight] : llvm::enumerate(plan.weights)) {
+      Place where = place["weights"][i];
+      if (!globals.insert(weight.name).second)
+        return where["name"].fail("'" + weight.name + "' is defined twice");
+      if (Expected<int64_t> bytes = packedSize(weight.recipe); !bytes)
+        return where["shape"].fail(takeDiagnostics(bytes.takeError()).front().message);
+    }
+    for (const auto &[i, state] : llvm::enumerate(plan.states)) {
+      Place where = place["states"][i];
+      if (!globals.insert(state.name).second)
+        return where["name"].fail("'" + state.name + "' is defined twice");
+      if (Error error = points.check(where, state))
         return error;
-    for (const std::string &argument : step.arguments) {
-      StringRef name = argument;
-      bool isKnown = name.consume_front("%") ? memory.contains(name.str())
-                                             : (name == "@workspace" && step.workspace) || name == "@counters" ||
-                                                   largest.count(name.str());
-      if (!isKnown)
-        return fail(where + ": argument '" + argument + "' is not defined");
+    }
+    return Error::success();
+  }
+
+  /// Error: the directory has no such file.
+  Error checkFile(Place where, const std::string &kernel, const std::string &name) const {
+    SmallString<128> file(directory);
+    llvm::sys::path::append(file, name);
+    return fs::is_regular_file(file) ? Error::success()
+                                     : where.fail("the file " + file + " of kernel '" + kernel + "' is missing");
+  }
+
+  Error checkKernels() const {
+    std::set<std::string> names;
+    for (const auto &[i, kernel] : llvm::enumerate(plan.kernels)) {
+      Place where = place["kernels"][i];
+      if (!isIdentifier(kernel.name))
+        return where["name"].fail("expected an identifier, got '" + kernel.name + "'");
+      if (!names.insert(kernel.name).second)
+        return where["name"].fail("kernel '" + kernel.name + "' is defined twice");
+      for (const auto &[target, use] : kernel.resources)
+        if (!llvm::is_contained(plan.cubins, target))
+          return where["resources"][target].fail("expected one of the targets in cubins");
+      if (Error error = checkFile(where["name"], kernel.name, "kernels/" + kernel.name + ".cu"))
+        return error;
+      for (const std::string &target : plan.cubins)
+        if (Error error = checkFile(where["name"], kernel.name, "cubin/" + target + "/" + kernel.name + ".cubin"))
+          return error;
     }
     return Error::success();
   }
 
   const Plan &plan;
-  StringRef directory, file;
-  DimBinding largest, smallest;
-  std::set<std::string> globals, kernels, functions;
+  Place place;
+  StringRef directory;
+  DimPoints points;
+  std::set<std::string> globals;
 };
 
 } // namespace
 
-Error checkPlan(const Plan &plan, StringRef directory, StringRef file) {
-  return PlanChecker(plan, directory, file).check();
+Error checkPlan(const Plan &plan, const ConfigValue &root, StringRef directory) {
+  return PlanChecker(plan, root, directory).check();
 }
 
 } // namespace kiln

@@ -2,10 +2,13 @@
 #pragma once
 
 #include "plan/Plan.h"
+#include "support/Config.h"
 
 namespace kiln {
 
-/// Checks what refers to what: names, formulas, places in the arena, files of `directory`. Messages are about `file`.
-Error checkPlan(const Plan &plan, StringRef directory, StringRef file);
+/// Checks what a plan's fields say of each other, and of the files of `directory`: names, values of formulas, places in
+/// the arena, liveness, limits of launches. `root` is the document that `plan` was read from. Error: the first
+/// violation, at the value it is about.
+Error checkPlan(const Plan &plan, const ConfigValue &root, StringRef directory);
 
 } // namespace kiln

@@ -2,6 +2,7 @@
 #include "plan/Plan.h"
 #include "plan/PlanChecks.h"
 #include "support/Diagnostic.h"
+#include "support/Version.h"
 
 namespace kiln {
 
@@ -14,44 +15,61 @@ public:
   Error read(const ConfigValue &root, Plan &plan) {
     Fields fields(root, "plan");
     int64_t format = 0;
-    if (Error error = fields.integer("format", format, 0))
+    if (Error error = fields.integer("format", format))
       return error;
     // Nothing else of another version's plan is worth a look.
     if (format != planFormatVersion)
       return makeError(root.find("format")->loc, "format: expected a plan of version " + Twine(planFormatVersion) +
                                                      ", got version " + Twine(format) + "; compile the model again");
+    if (Error error = readCompiler(fields, root, plan.compilerVersion))
+      return error;
     ConfigValue const *model = nullptr, *dims = nullptr;
     std::string dtype;
     return chain(
-        [&] { return fields.text("compiler", plan.compilerVersion); }, [&] { return fields.text("nvrtc", plan.nvrtcVersion); },
+        [&] { return fields.text("nvrtc", plan.nvrtcVersion); },
         [&] { return fields.text("source_hash", plan.sourceHash); }, [&] { return fields.text("target", plan.target); },
         [&] { return fields.texts("cubins", plan.cubins); }, [&] { return fields.dtype("dtype", plan.dtype); },
         [&] { return fields.table("model", model); }, [&] { return readModel(*model, plan.model); },
         [&] { return fields.table("dims", dims); }, [&] { return readDims(*dims, plan.dims); },
-        [&] { return fields.each("weights", plan.weights, readWeight); },
-        [&] { return fields.each("states", plan.states, readTensor); },
-        [&] { return fields.each("kernels", plan.kernels, readKernel); },
+        [&] { return fields.optionalEach("weights", plan.weights, readWeight); },
+        [&] { return fields.optionalEach("states", plan.states, readTensor); },
+        [&] { return fields.optionalEach("kernels", plan.kernels, readKernel); },
         [&] { return fields.each("functions", plan.functions, readFunction); }, [&] { return fields.close(); });
   }
 
 private:
+  /// Kernels include templates, which are those of the program that runs them.
+  static Error readCompiler(Fields &fields, const ConfigValue &root, std::string &version) {
+    if (Error error = fields.text("compiler", version))
+      return error;
+    if (version == compilerVersion)
+      return Error::success();
+    return makeError(root.find("compiler")->loc, Twine("compiler: expected a plan of Kiln ") + compilerVersion +
+                                                     ", got one of Kiln " + version + "; compile the model again");
+  }
+
   static Error readModel(const ConfigValue &table, PlanModelInfo &model) {
     Fields fields(table, "model");
-    return chain([&] { return fields.text("name", model.name); }, [&] { return fields.integer("context", model.context, 1); },
-                 [&] { return fields.integer("vocabulary", model.vocabulary, 1); },
-                 [&] { return fields.integer("layers", model.layers, 1); },
-                 [&] { return fields.integers("eos", model.eosTokens, 0); }, [&] { return fields.close(); });
+    return chain([&] { return fields.text("name", model.name); },
+                 [&] { return fields.integer("context", model.context, 1, INT32_MAX); },
+                 [&] { return fields.integer("vocabulary", model.vocabulary, 1, INT32_MAX); },
+                 [&] { return fields.integer("layers", model.layers, 1, INT32_MAX); },
+                 [&] { return fields.integers("eos", model.eosTokens); }, [&] { return fields.close(); });
   }
 
   static Error readDims(const ConfigValue &table, std::vector<PlanDim> &dims) {
+    Fields fields(table, "dims");
     for (const ConfigMember &member : table.table) {
-      const auto &bounds = member.value.array;
-      bool isRange = bounds.size() == 2 && bounds[0].kind == ConfigValue::Kind::Int &&
-                     bounds[1].kind == ConfigValue::Kind::Int && bounds[0].integer >= 1 &&
-                     bounds[1].integer >= bounds[0].integer;
-      if (!isRange)
-        return configError(member.key, member.value, "bounds [low, high] with 1 <= low <= high");
-      dims.push_back({member.key, bounds[0].integer, bounds[1].integer});
+      std::vector<int64_t> bounds;
+      if (Error error = fields.integers(member.key, bounds, 1, INT32_MAX))
+        return error;
+      if (bounds.size() != 2)
+        return makeError(member.value.loc,
+                         member.key + ": expected bounds [low, high], got " + Twine(bounds.size()) + " numbers");
+      if (bounds[1] < bounds[0])
+        return makeError(member.value.loc, member.key + ": expected bounds [low, high] with low <= high, got [" +
+                                               Twine(bounds[0]) + ", " + Twine(bounds[1]) + "]");
+      dims.push_back({member.key, bounds[0], bounds[1]});
     }
     return Error::success();
   }
@@ -60,12 +78,12 @@ private:
     Fields fields(table, "weights");
     WeightRecipe &recipe = weight.recipe;
     std::vector<int64_t> shape, sourceShape;
-    Error error = chain([&] { return fields.text("name", weight.name); }, [&] { return fields.dtype("dtype", recipe.dtype); },
-                        [&] { return fields.integers("shape", shape, 1); },
-                        [&] { return fields.text("source", recipe.source); },
-                        [&] { return fields.integers("source_shape", sourceShape, 1); },
-                        [&] { return fields.flag("transpose", recipe.transpose); },
-                        [&] { return fields.flag("pad", recipe.pad); }, [&] { return fields.close(); });
+    Error error =
+        chain([&] { return fields.text("name", weight.name); }, [&] { return fields.dtype("dtype", recipe.dtype); },
+              [&] { return fields.integers("shape", shape, 1); }, [&] { return fields.text("source", recipe.source); },
+              [&] { return fields.integers("source_shape", sourceShape, 1); },
+              [&] { return fields.flag("transpose", recipe.transpose); },
+              [&] { return fields.flag("pad", recipe.pad); }, [&] { return fields.close(); });
     recipe.shape.assign(shape.begin(), shape.end());
     recipe.sourceShape.assign(sourceShape.begin(), sourceShape.end());
     return error;
@@ -84,21 +102,23 @@ private:
   static Error readKernel(const ConfigValue &table, PlanKernel &kernel) {
     Fields fields(table, "kernels");
     const ConfigValue *resources = nullptr;
-    if (Error error = chain([&] { return fields.text("name", kernel.name); },
-                            [&] { return fields.text("family", kernel.family); },
-                            [&] { return fields.optionalTable("resources", resources); }, [&] { return fields.close(); }))
+    if (Error error = chain(
+            [&] { return fields.text("name", kernel.name); }, [&] { return fields.text("family", kernel.family); },
+            [&] { return fields.optionalTable("resources", resources); }, [&] { return fields.close(); }))
       return error;
     if (!resources)
       return Error::success();
     for (const ConfigMember &member : resources->table) {
+      if (member.value.kind != ConfigValue::Kind::Table)
+        return configError(member.key, member.value, "a table");
       KernelResources &use = kernel.resources[member.key];
       Fields numbers(member.value, "resources");
-      if (Error error = chain([&] { return numbers.integer("registers", use.registers, 0); },
-                              [&] { return numbers.integer("shared", use.sharedBytes, 0); },
-                              [&] { return numbers.integer("stack", use.stackBytes, 0); },
-                              [&] { return numbers.integer("spill_stores", use.spillStores, 0); },
-                              [&] { return numbers.integer("spill_loads", use.spillLoads, 0); },
-                              [&] { return numbers.close(); }))
+      if (Error error =
+              chain([&] { return numbers.integer("registers", use.registers); },
+                    [&] { return numbers.integer("shared", use.sharedBytes); },
+                    [&] { return numbers.integer("stack", use.stackBytes); },
+                    [&] { return numbers.integer("spill_stores", use.spillStores); },
+                    [&] { return numbers.integer("spill_loads", use.spillLoads); }, [&] { return numbers.close(); }))
         return error;
     }
     return Error::success();
@@ -106,12 +126,12 @@ private:
 
   static Error readFunction(const ConfigValue &table, PlanFunction &function) {
     Fields fields(table, "functions");
-    return chain([&] { return fields.text("name", function.name); }, [&] { return fields.expr("arena", function.arena); },
-                 [&] { return fields.expr("live", function.live); },
-                 [&] { return fields.texts("results", function.results); },
-                 [&] { return fields.each("arguments", function.arguments, readTensor); },
-                 [&] { return fields.each("buffers", function.buffers, readBuffer); },
-                 [&] { return fields.each("steps", function.steps, readStep); }, [&] { return fields.close(); });
+    return chain(
+        [&] { return fields.text("name", function.name); }, [&] { return fields.expr("arena", function.arena); },
+        [&] { return fields.expr("live", function.live); }, [&] { return fields.texts("results", function.results); },
+        [&] { return fields.each("arguments", function.arguments, readTensor); },
+        [&] { return fields.each("buffers", function.buffers, readBuffer); },
+        [&] { return fields.each("steps", function.steps, readStep); }, [&] { return fields.close(); });
   }
 
   static Error readBuffer(const ConfigValue &table, PlanBuffer &buffer) {
@@ -119,7 +139,7 @@ private:
     std::vector<int64_t> live;
     if (Error error = chain([&] { return readTensorFields(fields, buffer.tensor); },
                             [&] { return fields.expr("offset", buffer.offset); },
-                            [&] { return fields.integers("live", live, 0); }, [&] { return fields.close(); }))
+                            [&] { return fields.integers("live", live); }, [&] { return fields.close(); }))
       return error;
     if (live.size() != 2 || live[1] < live[0])
       return configError("live", *table.find("live"), "[first, last] steps");
@@ -131,12 +151,24 @@ private:
   static Error readStep(const ConfigValue &table, PlanStep &step) {
     Fields fields(table, "steps");
     return chain([&] { return readLaunch(fields, table, step.launch); },
-                 [&] { return fields.each("variants", step.variants, readVariant); },
+                 [&] { return fields.optionalEach("variants", step.variants, readVariant); },
                  [&] { return fields.texts("arguments", step.arguments); },
-                 [&] { return fields.optionalExpr("workspace", step.workspace); },
+                 [&] { return readWorkspace(fields, step.workspace); },
                  [&] { return fields.optionalExpr("counters", step.counters); },
                  [&] { return fields.expr("bytes", step.bytes); }, [&] { return fields.expr("flops", step.flops); },
                  [&] { return fields.text("location", step.location); }, [&] { return fields.close(); });
+  }
+
+  static Error readWorkspace(Fields &fields, std::optional<PlanWorkspace> &workspace) {
+    const ConfigValue *table = nullptr;
+    if (Error error = fields.optionalTable("workspace", table))
+      return error;
+    if (!table)
+      return Error::success();
+    Fields members(*table, "workspace");
+    PlanWorkspace &read = workspace.emplace();
+    return chain([&] { return members.expr("offset", read.offset); }, [&] { return members.expr("bytes", read.bytes); },
+                 [&] { return members.close(); });
   }
 
   static Error readVariant(const ConfigValue &table, PlanVariant &variant) {
@@ -147,9 +179,10 @@ private:
 
   static Error readLaunch(Fields &fields, const ConfigValue &table, PlanLaunch &launch) {
     SmallVector<Expr, 4> grid;
-    if (Error error = chain([&] { return fields.text("kernel", launch.kernel); }, [&] { return fields.exprs("grid", grid); },
-                            [&] { return fields.integer("threads", launch.threads, 1); },
-                            [&] { return fields.optionalInteger("dynamic_shared", launch.dynamicShared, 0); }))
+    if (Error error =
+            chain([&] { return fields.text("kernel", launch.kernel); }, [&] { return fields.exprs("grid", grid); },
+                  [&] { return fields.integer("threads", launch.threads, 1); },
+                  [&] { return fields.optionalInteger("dynamic_shared", launch.dynamicShared); }))
       return error;
     if (grid.size() != 3)
       return configError("grid", *table.find("grid"), "three extents");
@@ -173,7 +206,7 @@ Expected<Plan> readPlan(StringRef directory) {
   Plan plan;
   if (Error error = PlanReader().read(*root, plan))
     return error;
-  if (Error error = checkPlan(plan, directory, file))
+  if (Error error = checkPlan(plan, *root, directory))
     return error;
   return plan;
 }

@@ -99,16 +99,17 @@ private:
 
   void writeFunction(const PlanFunction &function) {
     os << "\n[[functions]]\nname = " << quote(function.name) << "\narena = " << quoteExpr(function.arena)
-       << "\nlive = " << quoteExpr(function.live) << "\nresults = "
-       << list(function.results, [](const std::string &name) { return quote(name); }) << "\narguments = [\n";
+       << "\nlive = " << quoteExpr(function.live)
+       << "\nresults = " << list(function.results, [](const std::string &name) { return quote(name); })
+       << "\narguments = [\n";
     for (const PlanTensor &argument : function.arguments)
       os << "  {name = " << quote(argument.name) << ", dtype = " << quote(dtypeName(argument.dtype))
          << ", shape = " << shapeText(argument.shape) << "},\n";
     os << "]\nbuffers = [\n";
     for (const PlanBuffer &buffer : function.buffers)
       os << "  {name = " << quote(buffer.tensor.name) << ", dtype = " << quote(dtypeName(buffer.tensor.dtype))
-         << ", shape = " << shapeText(buffer.tensor.shape) << ", offset = " << quoteExpr(buffer.offset)
-         << ", live = [" << buffer.first << ", " << buffer.last << "]},\n";
+         << ", shape = " << shapeText(buffer.tensor.shape) << ", offset = " << quoteExpr(buffer.offset) << ", live = ["
+         << buffer.first << ", " << buffer.last << "]},\n";
     os << "]\nsteps = [\n";
     for (const PlanStep &step : function.steps)
       writeStep(step);
@@ -116,9 +117,11 @@ private:
   }
 
   void writeStep(const PlanStep &step) {
-    os << "  {" << launchText(step.launch) << ", arguments = " << list(step.arguments, [](const std::string &name) { return quote(name); });
+    os << "  {" << launchText(step.launch)
+       << ", arguments = " << list(step.arguments, [](const std::string &name) { return quote(name); });
     if (step.workspace)
-      os << ", workspace = " << quoteExpr(*step.workspace);
+      os << ", workspace = {offset = " << quoteExpr(step.workspace->offset)
+         << ", bytes = " << quoteExpr(step.workspace->bytes) << "}";
     if (step.counters.asConstant() != 0)
       os << ", counters = " << quoteExpr(step.counters);
     os << ", bytes = " << quoteExpr(step.bytes) << ", flops = " << quoteExpr(step.flops)

@@ -138,6 +138,9 @@ public:
   explicit ExprParser(StringRef text) : all(text), rest(text) {}
 
   Expected<Expr> parseAll() {
+    // A tree is as deep as a sum is long, and what walks it does so by recursion.
+    if (all.size() > maxLength)
+      return makeError("expected a formula of at most " + Twine(maxLength) + " characters, got " + Twine(all.size()));
     Expected<Expr> result = parseSum();
     if (result && !rest.empty())
       return fail("expected '+', '*' or the end");
@@ -212,6 +215,8 @@ private:
       return fail("expected ')'");
     return function == "ceildiv" ? ceilDiv(*a, *b) : function == "min" ? min(*a, *b) : max(*a, *b);
   }
+
+  static constexpr size_t maxLength = 1 << 14;
 
   StringRef all, rest;
   int depth = 0;

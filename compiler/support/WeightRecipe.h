@@ -12,14 +12,26 @@
 namespace kiln {
 
 struct WeightRecipe {
-  std::string source;                    ///< tensor name as in a Hugging Face checkpoint, without `transformer.`
-  SmallVector<int64_t, 2> sourceShape;   ///< the checkpoint tensor's shape
-  bool transpose = false;                ///< rank 2 only: [in,out] to [out,in]
-  bool pad = false;                      ///< zeros up to `shape` in every dimension, after the transposition
-  SmallVector<int64_t, 2> shape;         ///< the packed shape
-  DType dtype = DType::F32;              ///< the packed element type
+  std::string source;                  ///< tensor name as in a Hugging Face checkpoint, without `transformer.`
+  SmallVector<int64_t, 2> sourceShape; ///< the checkpoint tensor's shape
+  bool transpose = false;              ///< rank 2 only: [in,out] to [out,in]
+  bool pad = false;                    ///< zeros up to `shape` in every dimension, after the transposition
+  SmallVector<int64_t, 2> shape;       ///< the packed shape
+  DType dtype = DType::F32;            ///< the packed element type
+
+  /// Between transposition and padding.
+  SmallVector<int64_t, 2> unpaddedShape() const;
 
   bool operator==(const WeightRecipe &) const = default;
 };
+
+/// Bytes of a packed weight. Error: the recipe's shapes do not fit together, or its type is not a float.
+Expected<int64_t> packedSize(const WeightRecipe &recipe);
+
+/// `[768,3072]`; `[]` for a scalar.
+std::string shapeString(ArrayRef<int64_t> shape);
+
+/// Number of elements; nothing if a dimension is negative or the product is past int64.
+std::optional<int64_t> elementCount(ArrayRef<int64_t> shape);
 
 } // namespace kiln

@@ -105,6 +105,8 @@ Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, Stri
   Expected<Plan> plan = readPlan(*directory);
   if (!plan)
     return plan.takeError();
+  if (Error error = PlanModel::check(*plan, options.functions))
+    return error;
   Executor::Options capacity{options.batch, plan->model.context, options.functions};
   auto executor = Executor::create(**device, std::move(*plan), *directory, *source.weights, capacity);
   if (!executor)

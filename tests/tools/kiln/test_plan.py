@@ -83,12 +83,24 @@ class BadPlans(KilnTest):
     def test_missing_files(self):
         kernel = next(iter(sorted(os.listdir(self.path("plan/kernels")))))
         os.remove(self.path("plan/kernels", kernel))
-        self.assert_fails(f"plan/plan.toml: error: kernel '{kernel[:-3]}': its source", *self.command)
+        self.assert_fails(f"error: name: the file plan/kernels/{kernel} of kernel '{kernel[:-3]}' is missing", *self.command)
         shutil.rmtree(self.path("plan/kernels"))
         self.assert_fails("is missing", *self.command)
         os.remove(self.path("plan/plan.toml"))
         self.assert_fails("plan/config.json: error: cannot read: No such file", *self.command)
         self.assert_fails("plan/plan.toml: error: cannot read: No such file", "dump", self.path("plan"))
+
+    def test_plans_of_other_things(self):
+        """A good plan, but not of a language model."""
+        command = [*self.command[:-1], "emulate"]
+        for old, new, message in (
+                ("vocabulary = 29", "vocabulary = 30", "@prefill: expected logits [B,…,30] as the first result"),
+                ("context = 24", "context = 25", "expected dims B and T, T up to the context of 25"),
+                ('results = ["logits"]', "results = []", "@prefill: expected logits [B,…,29] as the first result")):
+            self.write("plan/plan.toml", self.text.replace(old, new, 1))
+            self.assert_fails("error: the plan is of no language model: " + message, *command)
+        self.write("plan/plan.toml", self.text.replace('name = "decode"', 'name = "encode"', 1))
+        self.assert_fails("error: the plan has no function @decode", *command)
 
     def test_ir(self):
         with open(self.path("plan/ir/fused.kiln")) as file:

@@ -1,0 +1,314 @@
+"""A plan is checked before anything is allocated: every key of a real plan.toml, changed in every way that makes it wrong,
+is an error at its place that names the key."""
+
+import os
+import re
+import shutil
+import tempfile
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+import plantext
+from kilntest import KilnTest, run_kiln
+
+MODEL = "vocab_size = 29\nn_positions = 24\nn_embd = 32\nn_layer = 1\nn_head = 2\n"
+
+# Left out, they have the meaning that plans are written with where they do not apply.
+OPTIONAL = {"transpose", "pad", "dynamic_shared", "workspace", "counters", "variants", "sm_90a"}
+
+FORMULAS = {"arena": '"800*B"', "live": '"800*B"', "offset": '"800*B"', "bytes": '"800*B"', "flops": '"800*B"',
+            "counters": '"2*B"', "grid": '"16"', "shape": '"B"'}
+BAD_FORMULAS = ('""', '"B*"', '"B B"', '"B-1"', '"-1"', '"(B"', '"B)"', '"min(B)"', '"max(B,1"', '"pow(B,2)"', '"B/2"',
+                '"ceildiv(B,0)"', '"X"', '"9223372036854775808"', '"9223372036854775807*B+1"', '"B*' + "(" * 100 + 'B"',
+                '"' + "1+B+" * 5000 + 'B"')
+
+
+class Mutations(KilnTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.original = tempfile.mkdtemp(prefix="kiln-test-")
+        cls.addClassCleanup(shutil.rmtree, cls.original)
+        with open(os.path.join(cls.original, "tiny.toml"), "w") as file:
+            file.write(MODEL)
+        plan = os.path.join(cls.original, "plan")
+        result = run_kiln("compile", os.path.join(cls.original, "tiny.toml"), "--stage", "cuda", "--quiet", "-o", plan)
+        if result.code != 0:
+            raise AssertionError(result.err)
+        cls.text = cls.with_cubins(plan)
+        cls.sites = plantext.scan(cls.text)
+
+    @staticmethod
+    def with_cubins(plan):
+        """As if NVRTC had compiled it: the reader looks for cubins, not into them."""
+        os.makedirs(os.path.join(plan, "cubin/sm_90a"))
+        for name in os.listdir(os.path.join(plan, "kernels")):
+            open(os.path.join(plan, "cubin/sm_90a", name.replace(".cu", ".cubin")), "w").close()
+        with open(os.path.join(plan, "plan.toml")) as file:
+            text = file.read().replace("cubins = []", 'cubins = ["sm_90a"]', 1)
+        use = "resources.sm_90a = {registers = 40, shared = 0, stack = 0, spill_stores = 0, spill_loads = 0}"
+        text = re.sub(r'(?m)^(family = .*)$', rf"\1\n{use}", text)
+        # No kernel of this plan asks for dynamic shared memory, and its model has no end of text.
+        text = text.replace("threads = 64,", "threads = 64, dynamic_shared = 1024,", 1).replace("eos = []", "eos = [1, 28]", 1)
+        with open(os.path.join(plan, "plan.toml"), "w") as file:
+            file.write(text)
+        return text
+
+    def read(self, text):
+        """What the program says of a plan with this plan.toml. Safe to call from several threads."""
+        folder = tempfile.mkdtemp(prefix="plan-", dir=self.folder)
+        for name in ("kernels", "cubin"):
+            os.symlink(os.path.join(self.original, "plan", name), os.path.join(folder, name))
+        with open(os.path.join(folder, "plan.toml"), "w") as file:
+            file.write(text)
+        result = run_kiln("dump", folder, "--what", "resources")
+        result.err = result.err.replace(folder + "/", "")
+        return result
+
+    def assert_all_refused(self, cases):
+        """`cases`: a description, a text, and what the message must match after the file's name."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            results = pool.map(self.read, [text for _, text, _ in cases])
+        for (what, text, message), result in zip(cases, results):
+            with self.subTest(what=what):
+                self.assertNotEqual(text, self.text, "nothing was changed")
+                self.assertEqual(result.code, 1, result.err)
+                self.assertRegex(result.err, r"\Aplan\.toml:" + message)
+                self.assertEqual(result.out, b"")
+
+    def at(self, site, message):
+        return re.escape(plantext.position(self.text, site.start)) + ": error: " + message
+
+    def samples(self):
+        """The first site of every kind, and the last."""
+        found = {}
+        for site in self.sites:
+            found.setdefault(site.pattern, []).append(site)
+        return [site for group in found.values() for site in (group[0], group[-1])[: len(group)]]
+
+    def one(self, *path):
+        """The value of that path; "*" stands for any place."""
+        return next(site for site in self.sites
+                    if len(site.path) == len(path) and all(b in ("*", a) for a, b in zip(site.path, path)))
+
+    def changes(self, cases):
+        """Cases from (path, new value, message)."""
+        return [(f"{path} = {value[:60]}", plantext.replace(self.text, self.one(*path), value),
+                 self.at(self.one(*path), message)) for path, value, message in cases]
+
+    def changes_elsewhere(self, cases):
+        """The same where the error shows at another value."""
+        return [(f"{path} = {value}", plantext.replace(self.text, self.one(*path), value), r"\d+:\d+: error: " + message)
+                for path, value, message in cases]
+
+    def test_the_plan_is_good(self):
+        result = self.read(self.text)
+        self.assertEqual(result.code, 0, result.err)
+        # The tests below reach every key that a plan can have.
+        keys = {site.key for site in self.sites}
+        self.assertLessEqual(OPTIONAL | set(FORMULAS), keys)
+
+    def test_every_key_removed(self):
+        cases = []
+        for site in self.samples():
+            if site.is_member and site.key not in OPTIONAL and site.path[0] != "dims":
+                cases.append((f"no {site.path}", plantext.remove(self.text, site),
+                              rf"\d+:\d+: error: \w+: missing key '{site.key}'"))
+        for header, message in (("model", "1:1: error: plan: missing key 'model'"), ("dims", "17:1: error: model: unknown key 'B'")):
+            cases.append((header, self.text.replace(f"[{header}]\n", ""), message))
+        self.assertGreater(len(cases), 40)
+        self.assert_all_refused(cases)
+
+    def test_what_an_optional_key_said(self):
+        cases = [(f"no {path}", plantext.remove(self.text, self.one(*path)), r"\d+:\d+: error: " + message) for path, message in (
+            (("weights", "*", "transpose"), r"shape: weight '.*': expected a packed shape of \[32,96\], got \[96,32\]"),
+            (("weights", "*", "pad"), r"shape: weight 'wte.weight': expected a packed shape of \[29,32\], got \[64,32\]"),
+            (("functions", "*", "steps", "*", "workspace"), "arguments: '@workspace' is not defined"),
+            (("functions", "*", "steps", "*", "counters"), "arguments: '@counters' is not defined"),
+            (("dims", "B"), "shape: no value for dim 'B'"))]
+        for table, message in (("weights", "arguments: '%wte' is not defined"), ("states", "arguments: '%k_cache.0' is not defined"),
+                               ("kernels", "kernel: no kernel 'embed__f32__n32'"),
+                               ("functions", "plan: missing key 'functions'")):
+            text = re.sub(rf"(?ms)^\[\[{table}\]\].*?(?=^\[\[(?!{table})|\Z)", "", self.text)
+            cases.append((f"no {table}", text, r"\d+:\d+: error: " + message))
+        self.assert_all_refused(cases)
+
+    def test_every_type(self):
+        kinds = {"str": '"x"', "int": "3", "float": "1.5", "bool": "true", "date": "1979-05-27", "array": "[]", "table": "{}"}
+        cases = []
+        for site in self.samples():
+            value = self.text[site.start : site.end]
+            own = {'"': "str", "[": "array", "{": "table", "t": "bool"}.get(value[0], "int")
+            for kind, other in kinds.items():
+                if kind != own:
+                    cases.append((f"{site.path} = {other}", plantext.replace(self.text, site, other),
+                                  self.at(site, rf"{site.key}: expected ")))
+        self.assertGreater(len(cases), 300)
+        self.assert_all_refused(cases)
+
+    def test_unknown_keys(self):
+        cases = []
+        for site in self.samples():
+            if site.is_member and site.path[0] != "dims" and site.key != "sm_90a":
+                text = self.text[: site.key_start] + "other = 1" + (", " if "{" in self.line(site) else "\n")
+                cases.append((f"before {site.path}", text + self.text[site.key_start :],
+                              re.escape(plantext.position(self.text, site.key_start)) + r": error: \w+: unknown key 'other'"))
+        self.assert_all_refused(cases)
+
+    def line(self, site):
+        return self.text[self.text.rfind("\n", 0, site.key_start) + 1 : site.key_start + len(site.key) + 4]
+
+    def test_numbers(self):
+        big = str(2**63 - 1)
+        cases = []
+        for path, key, values in (
+                (("format",), "format", ("0", "2", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
+                (("model", "vocabulary"), "vocabulary", ("0", "-1", big)), (("model", "layers"), "layers", ("0", "-1", big)),
+                (("model", "eos", 0), "eos", ("-1", "29", big)),
+                (("dims", "B"), "B", ("[0, 64]", "[64, 1]", f"[1, {big}]", "[1]", "[1, 2, 3]", '["1", 64]', "[1.0, 64]", "[-1, 64]")),
+                (("weights", 0, "shape"), "shape", ("[0, 32]", "[-64, 32]", "[28, 32]", "[64]", "[64, 32, 1]", "[]", f"[{big}, 32]")),
+                (("weights", 0, "source_shape"), "source_shape", ("[0, 32]", "[-29, 32]")),
+                (("weights", 0, "source_shape"), "shape", ("[65, 32]", "[29]", "[]", f"[{big}, 32]")),
+                (("kernels", 0, "resources", "sm_90a", "registers"), "registers", ("-1",)),
+                (("kernels", 0, "resources", "sm_90a", "spill_loads"), "spill_loads", ("-1",)),
+                (("functions", 0, "buffers", 0, "live"), "live", ("[1, 0]", "[0]", "[0, 1, 2]", "[-1, 4]", "[0, 10]", f"[0, {big}]", "[9, 9]")),
+                (("functions", 0, "steps", 0, "threads"), "threads", ("0", "-1", "1025", big)),
+                (("functions", 0, "steps", "*", "dynamic_shared"), "dynamic_shared", ("-1", "232449", big)),
+                (("functions", 0, "steps", "*", "variants", 0, "batch"), "batch", ("0", "-1")),
+                (("functions", 0, "steps", "*", "variants", 0, "threads"), "threads", ("0", "1025"))):
+            for value in values:
+                cases.append((f"{path} = {value}", plantext.replace(self.text, self.one(*path), value), rf"\d+:\d+: error: {key}: "))
+        cases.append(("past 64 bits", self.text.replace("context = 24", "context = 9223372036854775808"), r"\d+:\d+: error: not valid TOML"))
+        self.assert_all_refused(cases)
+
+    def test_rising_batches(self):
+        batch = self.one("functions", 0, "steps", "*", "variants", 1, "batch")
+        self.assert_all_refused([
+            ("the same batch twice", plantext.replace(self.text, batch, "1"),
+             self.at(batch, "batch: expected more than the variant before it has, got 1"))])
+
+    def test_every_formula(self):
+        cases = []
+        for site in self.samples():
+            if site.key not in FORMULAS or self.text[site.start] != '"':
+                continue
+            for formula in BAD_FORMULAS:
+                cases.append((f"{site.path} = {formula[:40]}", plantext.replace(self.text, site, formula), self.at(site, site.key + ": ")))
+        self.assertGreater(len(cases), 100)
+        self.assert_all_refused(cases)
+
+    def test_launches(self):
+        step = ("functions", 0, "steps", 0)
+        self.assert_all_refused(self.changes([
+            (step + ("grid", 0), '"0*B"', r"grid: expected a value from 1 to 2147483647, got '0' = 0 with B = 1, T = 1"),
+            (step + ("grid", 0), '"4294967296"', "grid: expected a value from 1 to 2147483647, got "),
+            (step + ("grid", 0), '"B*1000000000"', "grid: expected a value from 1 to 2147483647, got '.*' = 64000000000 with B = 64, T = 24"),
+            (step + ("grid", 1), '"65536"', "grid: expected a value from 1 to 65535, got "),
+            (step + ("grid", 2), '"4000*T"', "grid: expected a value from 1 to 65535, got '4000.T' = 96000 with B = 64, T = 24"),
+            (step + ("grid",), '["1", "1"]', "grid: expected three extents, got an array"),
+            (step + ("grid",), '["1", "1", "1", "1"]', "grid: expected three extents, got an array"),
+            (("functions", "*", "steps", "*", "counters"), '"4294967296"', "counters: expected a value from 0 to 2147483647, got "),
+            (("functions", 0, "steps", "*", "variants", 0, "grid", 0), '"0"', "grid: expected a value from 1 to "),
+        ]))
+
+    def test_names(self):
+        step = ("functions", 0, "steps", 0)
+        self.assert_all_refused(self.changes([
+            (("compiler",), '"0.0.9"', "compiler: expected a plan of Kiln [0-9.]+, got one of Kiln 0.0.9; compile the model again"),
+            (("target",), '"../x"', "target: expected a target, like sm_90a, got '../x'"),
+            (("target",), '""', "target: expected a target, like sm_90a, got ''"),
+            (("cubins", 0), '"../x"', "cubins: expected a target, like sm_90a, got '../x'"),
+            (("dtype",), '"f64"', 'dtype: expected f32, f16, bf16 or i32, got "f64"'),
+            (("weights", 1, "name"), '"wte"', "name: 'wte' is defined twice"),
+            (("states", 1, "name"), '"k_cache.0"', "name: 'k_cache.0' is defined twice"),
+            (("states", 0, "name"), '"wte"', "name: 'wte' is defined twice"),
+            (("kernels", 1, "name"), '"embed__f32__n32"', "name: kernel 'embed__f32__n32' is defined twice"),
+            (("kernels", 0, "name"), '"none"', "name: the file kernels/none.cu of kernel 'none' is missing"),
+            (("kernels", 0, "name"), '"../plan"', "name: expected an identifier, got '../plan'"),
+            (("kernels", 0, "name"), '""', "name: expected an identifier, got ''"),
+            (("functions", 1, "name"), '"prefill"', "name: function 'prefill' is defined twice"),
+            (("functions", 0, "arguments", 1, "name"), '"tokens"', "name: 'tokens' is defined twice"),
+            (("functions", 0, "arguments", 0, "name"), '"wte"', "name: 'wte' is defined twice"),
+            (("functions", 0, "buffers", 1, "name"), '"x.0"', "name: 'x.0' is defined twice"),
+            (("functions", 0, "buffers", 1, "name"), '"tokens"', "name: 'tokens' is defined twice"),
+            (("functions", 0, "results", 0), '"none"', "results: no buffer 'none'"),
+            (("functions", 0, "results", 0), '"tokens"', "results: no buffer 'tokens'"),
+            (("functions", 0, "results", 0), '"q.0"', "results: expected a buffer that is live to the end, got 'q.0'"),
+            (step + ("kernel",), '"none"', "kernel: no kernel 'none'"),
+            (("functions", 0, "steps", "*", "variants", 0, "kernel"), '"none"', "kernel: no kernel 'none'"),
+            (step + ("arguments", 0), '"%none"', "arguments: '%none' is not defined"),
+            (step + ("arguments", 0), '"tokens"', "arguments: 'tokens' is not defined"),
+            (step + ("arguments", 0), '"%B"', "arguments: '%B' is not defined"),
+            (step + ("arguments", 0), '"@workspace"', "arguments: '@workspace' is not defined"),
+            (step + ("arguments", 0), '"@other"', "arguments: '@other' is not defined"),
+            (step + ("arguments", 0), '""', "arguments: '' is not defined"),
+            (step + ("arguments", 0), '"%logits"', "arguments: buffer '%logits' is not live at step 0"),
+        ]))
+
+    def test_names_that_others_miss(self):
+        self.assert_all_refused(self.changes_elsewhere([
+            (("cubins",), '[]', "sm_90a: expected one of the targets in cubins"),
+            (("cubins",), '["sm_90a", "sm_80"]',
+             "name: the file cubin/sm_80/embed__f32__n32.cubin of kernel 'embed__f32__n32' is missing"),
+            (("cubins",), '["sm_90a", "sm_90a"]', "cubins: 'sm_90a' is given twice"),
+            (("weights", 0, "dtype"), '"i32"', "shape: weight 'wte.weight': expected to pack to a float type, got i32"),
+            (("weights", 0, "name"), '"other"', "arguments: '%wte' is not defined"),
+            (("states", 0, "name"), '"other"', "arguments: '%k_cache.0' is not defined"),
+            (("functions", "*", "steps", "*", "counters"), '"0"', "arguments: '@counters' is not defined"),
+            (("functions", 0, "arguments", 1, "name"), '"other"', "arguments: '%lengths' is not defined"),
+            (("functions", 0, "buffers", 0, "name"), '"other"', "arguments: '%x.0' is not defined"),
+        ]))
+
+    def test_the_arena(self):
+        def buffer(i):
+            return ("functions", 0, "buffers", i)
+
+        step = ("functions", 2, "steps", 2)
+        at = " with B = 1, T = 1"
+        self.assert_all_refused(self.changes([
+            (buffer(1) + ("offset",), '"8"', "offset: expected a multiple of 16, got 8" + at),
+            (buffer(1) + ("offset",), '"B+15"', "offset: buffer 'q.0' overlaps|offset: expected a multiple of 16, got 79 with B = 64"),
+            (buffer(1) + ("offset",), '"768*B+384*B*T"', "offset: buffer 'q.0' reaches past the arena: expected an end of at most 1152, got 1280" + at),
+            # Right for one token, wrong for more.
+            (buffer(1) + ("offset",), '"896*B"', "offset: buffer 'q.0' overlaps 'x.0' while both are live with B = 64, T = 24"),
+            (buffer(1) + ("offset",), '"768*B"', "offset: buffer 'q.0' overlaps 'x.0' while both are live" + at),
+            (buffer(1) + ("offset",), '"768*B+16"', "offset: buffer 'q.0' overlaps 'x.0' while both are live" + at),
+            (step + ("workspace", "offset"), '"8"', "offset: expected a multiple of 16, got 8" + at),
+            (step + ("workspace", "offset"), '"640*B+16"', "offset: workspace reaches past the arena: expected an end of at most 800, got 816" + at),
+            (step + ("workspace", "offset"), '"288*B"', "offset: workspace overlaps buffer 'q.0', which is live" + at),
+        ]))
+        self.assert_all_refused(self.changes_elsewhere([
+            (("functions", 0, "arena"), '"767*B+384*B*T"', "offset: buffer 'attn.0' reaches past the arena"),
+            (("functions", 0, "arena"), '"0"', "offset: buffer 'x.0' reaches past the arena"),
+            (("functions", 0, "arena"), '"1152"', "offset: buffer '.*' reaches past the arena: expected an end of at most 1152, got .* with B = 64, T = 24"),
+            (buffer(1) + ("shape", 3), '"64"', "offset: buffer 'q.0' reaches past the arena"),
+            (buffer(0) + ("live",), '[1, 4]', "arguments: buffer '%x.0' is not live at step 0"),
+            (buffer(0) + ("live",), '[0, 3]', "arguments: buffer '%x.0' is not live at step 4"),
+            (buffer(3) + ("live",), '[3, 6]', "offset: buffer 'act.0' overlaps 'attn_last.0' while both are live"),
+            (buffer(0) + ("live",), '[2, 4]', "live: expected buffers in the order of their first step"),
+            (buffer(8) + ("live",), '[8, 8]', "results: expected a buffer that is live to the end, got 'logits'"),
+            (step + ("workspace", "bytes"), '"304*B"', "offset: workspace overlaps buffer 'x.0', which is live"),
+            (step + ("workspace", "bytes"), '"10000"', "offset: workspace reaches past the arena: expected an end of at most 800, got 10000"),
+        ]))
+
+    def test_truncated(self):
+        cases = []
+        for end in range(0, len(self.text) - 1, 97):
+            cases.append((f"{end} bytes", self.text[:end], r"\d+:\d+: error: "))
+        self.assert_all_refused(cases)
+
+    def test_missing_files(self):
+        plan = self.path("plan")
+        shutil.copytree(os.path.join(self.original, "plan"), plan)
+        line = plantext.position(self.text, self.one("kernels", 0, "name").start)
+        for name in ("cubin/sm_90a/embed__f32__n32.cubin", "kernels/embed__f32__n32.cu"):
+            os.remove(os.path.join(plan, name))
+            os.makedirs(os.path.join(plan, name))  # no file either
+            self.assert_fails(f"plan/plan.toml:{line}: error: name: the file plan/{name} of kernel 'embed__f32__n32' is missing",
+                              "dump", plan)
+        for name in ("cubin", "kernels"):
+            shutil.rmtree(os.path.join(plan, name))
+            self.assert_fails(f"plan/plan.toml:{line}: error: name: the file plan/", "dump", plan)
+
+
+if __name__ == "__main__":
+    unittest.main()

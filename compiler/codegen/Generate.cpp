@@ -4,6 +4,7 @@
 #include "codegen/KernelText.h"
 #include "ir/Printer.h"
 #include "kernels/Problem.h"
+#include "ops/Region.h"
 #include "support/File.h"
 #include "support/Version.h"
 
@@ -145,8 +146,11 @@ void Generator::addFunction(const Function &function) {
     planned.arguments.push_back(describe(*argument));
   for (const auto &[position, op] : llvm::enumerate(function.body.ops())) {
     if (op->has(Trait::Terminator)) {
-      for (const Value *result : op->operands())
-        planned.results.push_back(result->name);
+      // The new value of a state is the state.
+      for (const Value *result : op->operands()) {
+        const Value *state = writtenState(*result);
+        planned.results.push_back((state ? state : result)->name);
+      }
       continue;
     }
     const Attribute::List &offsets = op->attribute("offsets")->asList();

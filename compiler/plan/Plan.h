@@ -90,7 +90,7 @@ struct PlanStep {
 struct PlanFunction {
   std::string name;
   std::vector<PlanTensor> arguments;
-  std::vector<std::string> results; ///< names of buffers
+  std::vector<std::string> results; ///< names of buffers, states or arguments
   std::vector<PlanBuffer> buffers;
   std::vector<PlanStep> steps;
   Expr arena; ///< bytes

@@ -82,9 +82,9 @@ private:
   Error checkResult(size_t i) {
     Place where = place["results"][i];
     auto buffer = buffers.find(function.results[i]);
-    if (buffer == buffers.end())
-      return where.fail("no buffer '" + function.results[i] + "'");
-    if (buffer->second->last != static_cast<int64_t>(function.steps.size()))
+    if (!addresses.contains(function.results[i]))
+      return where.fail("'" + function.results[i] + "' is not defined");
+    if (buffer != buffers.end() && buffer->second->last != static_cast<int64_t>(function.steps.size()))
       return where.fail("expected a buffer that is live to the end, got '" + function.results[i] + "'");
     return Error::success();
   }

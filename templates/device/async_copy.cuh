@@ -19,8 +19,7 @@ namespace kiln {
 /// Starts to copy 16 bytes to `to`, of which the first `bytes` are read at `from` and the rest are zero. Both
 /// addresses are multiples of 16. The data stays out of L1.
 KILN_DEVICE void copyAsync(SharedAddress to, const void *from, u32 bytes, Site = Site::current()) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to.raw()), "l"(from), "r"(bytes)
-               : "memory");
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to.raw()), "l"(from), "r"(bytes) : "memory");
 }
 /// As above, all 16 bytes.
 KILN_DEVICE void copyAsync(SharedAddress to, const void *from, Site = Site::current()) {

@@ -129,9 +129,7 @@ template <class T> constexpr u32 kWordElements = 4 / sizeof(T);
 template <class T> KILN_DEVICE float emulatedElement(u32 word, u32 i) {
   return i == 0 ? lowToFloat<T>(word) : highToFloat<T>(word);
 }
-template <> KILN_DEVICE float emulatedElement<float>(u32 word, u32) {
-  return bitCast<float>(word & 0xffffe000u);
-}
+template <> KILN_DEVICE float emulatedElement<float>(u32 word, u32) { return bitCast<float>(word & 0xffffe000u); }
 
 /// What a lane brings to a product.
 template <class T> struct EmulatedProduct {
@@ -147,8 +145,7 @@ template <class T> struct EmulatedProduct {
       const u32 group = lane / 4, place = lane % 4;
       for (u32 i = 0; i < kPerWord; ++i) {
         for (u32 word = 0; word < 4; ++word)
-          a[group + word % 2 * 8][(place + word / 2 * 4) * kPerWord + i] =
-              emulatedElement<T>(own.a->words[word], i);
+          a[group + word % 2 * 8][(place + word / 2 * 4) * kPerWord + i] = emulatedElement<T>(own.a->words[word], i);
         for (u32 word = 0; word < 2; ++word)
           b[(place + word * 4) * kPerWord + i][group] = emulatedElement<T>(own.b->words[word], i);
       }
@@ -159,8 +156,7 @@ template <class T> struct EmulatedProduct {
         for (u32 col = 0; col < 8; ++col)
           sums[col] += static_cast<double>(a[row][k]) * b[k][col];
       for (u32 col = 0; col < 8; ++col) {
-        float &sum =
-            static_cast<EmulatedProduct *>(lanes[row % 8 * 4 + col / 2])->sums->values[row / 8 * 2 + col % 2];
+        float &sum = static_cast<EmulatedProduct *>(lanes[row % 8 * 4 + col / 2])->sums->values[row / 8 * 2 + col % 2];
         sum = static_cast<float>(sum + sums[col]);
       }
     }

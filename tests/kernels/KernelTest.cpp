@@ -89,8 +89,8 @@ static std::string printed(Error error) {
   return text;
 }
 
-void KernelTest::launch(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes,
-                        ArrayRef<Tensor> outputs, std::vector<void *> args) {
+void KernelTest::launch(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes, ArrayRef<Tensor> outputs,
+                        std::vector<void *> args) {
   static const HostKernelCompiler compiler =
       cantFail(HostKernelCompiler::create({KILN_TEMPLATES, KILN_TEST_CACHE, ""}));
   auto library = compiler.compile(variant.name() + ".cu", variant.text(), variant.name());
@@ -102,8 +102,7 @@ void KernelTest::launch(const Variant &variant, Dim3 grid, int block, int dynami
   for (const LaunchOptions &options : schedules) {
     for (const Tensor &tensor : outputs)
       fillWords(tensor.data, tensor.bytes().size(), poisonWord);
-    Error error =
-        launcher.launch(kernel, grid, {static_cast<uint32_t>(block)}, dynamicSharedBytes, args, options);
+    Error error = launcher.launch(kernel, grid, {static_cast<uint32_t>(block)}, dynamicSharedBytes, args, options);
     ASSERT_EQ(printed(std::move(error)), "");
     std::vector<std::string> results;
     for (const Tensor &tensor : outputs)
@@ -131,13 +130,12 @@ void KernelTest::expectClose(const Tensor &output, const Expectation &expected, 
   const auto [relative, absolute] = rounding(output.type);
   size_t wrong = 0, firstWrong = 0;
   for (size_t i = 0; i < output.size; ++i) {
-    const double allowed =
-        tolerance * expected.magnitudes[i] + relative * std::abs(expected.values[i]) + absolute;
+    const double allowed = tolerance * expected.magnitudes[i] + relative * std::abs(expected.values[i]) + absolute;
     if (!(std::abs(output[i] - expected.values[i]) <= allowed) && wrong++ == 0)
       firstWrong = i;
   }
-  EXPECT_EQ(wrong, 0u) << "first at " << firstWrong << ": expected " << expected.values[firstWrong]
-                       << ", got " << output[firstWrong];
+  EXPECT_EQ(wrong, 0u) << "first at " << firstWrong << ": expected " << expected.values[firstWrong] << ", got "
+                       << output[firstWrong];
 }
 
 } // namespace kiln

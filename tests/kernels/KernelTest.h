@@ -62,8 +62,6 @@ private:
 };
 
 /// ceil(a / b).
-inline uint32_t ceilDivide(int a, int b) {
-  return static_cast<uint32_t>((a + b - 1) / b);
-}
+inline uint32_t ceilDivide(int a, int b) { return static_cast<uint32_t>((a + b - 1) / b); }
 
 } // namespace kiln

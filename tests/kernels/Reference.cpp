@@ -5,8 +5,7 @@
 
 namespace kiln {
 
-Expectation matmul(ArrayRef<double> a, ArrayRef<double> weight, int rows, int cols, int depth,
-                   bool transposed) {
+Expectation matmul(ArrayRef<double> a, ArrayRef<double> weight, int rows, int cols, int depth, bool transposed) {
   Expectation out(static_cast<size_t>(rows) * cols);
   for (int row = 0; row < rows; ++row)
     for (int col = 0; col < cols; ++col)
@@ -44,12 +43,8 @@ void addElements(Expectation &x, ArrayRef<double> y) {
     x.add(i, y[i]);
 }
 
-double geluTanh(double x) {
-  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
-double geluErf(double x) {
-  return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-}
+double geluTanh(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double geluErf(double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
 
 void apply(Expectation &x, function_ref<double(double)> f) {
   for (double &value : x.values)

@@ -25,8 +25,7 @@ struct Expectation {
 };
 
 /// a[rows, depth] · weight, which is [cols, depth] if `transposed`, else [depth, cols].
-Expectation matmul(ArrayRef<double> a, ArrayRef<double> weight, int rows, int cols, int depth,
-                   bool transposed);
+Expectation matmul(ArrayRef<double> a, ArrayRef<double> weight, int rows, int cols, int depth, bool transposed);
 
 /// Layer normalisation of rows of `weight.size()` elements, eps 1e-5.
 Expectation layerNorm(ArrayRef<double> x, ArrayRef<double> weight, ArrayRef<double> bias);

@@ -17,12 +17,9 @@ static void replaceValue(std::string &source, StringRef marker, StringRef value)
   source.replace(old.data() - source.data(), old.size(), value.str());
 }
 
-static StringRef elementName(DType type) {
-  return type == DType::F32 ? "float" : dtypeName(type);
-}
+static StringRef elementName(DType type) { return type == DType::F32 ? "float" : dtypeName(type); }
 
-Variant::Variant(StringRef folder, StringRef name, DType element,
-                 std::map<std::string, std::string> constants)
+Variant::Variant(StringRef folder, StringRef name, DType element, std::map<std::string, std::string> constants)
     : kernel(name), type(element), replaced(std::move(constants)),
       source(cantFail(readFile((folder + "/" + name + ".cu").str()))) {
   replaceValue(source, "using Element = ", elementName(element));

@@ -1,0 +1,300 @@
+//===- mma_tiled.cuh - matrix product in tensor cores ---------------------------===//
+//
+// out[rows, cols] = A[rows, depth] · weight[cols, depth]^T, both contiguous, elements of bf16, f16, or float
+// (whose products are tf32), sums in float; sm_80 and up. The sums leave through Epilogue, which does what
+// follows the product and the storing.
+//
+// Method: a block owns a kTileM × kTileN tile of the output and walks the depth in steps of 128 bytes of each
+// row. kStages steps of both operands are in shared memory or on their way there (cp.async), so that loads
+// have kStages - 1 steps of time. Each warp multiplies a part of the tile; what it needs for the next 32
+// bytes of depth is loaded into registers (ldmatrix) while the current ones are multiplied (mma.sync).
+//
+// Shared memory: kStages · (kTileM + kTileN) · 128 bytes, all dynamic. A row's eight chunks of 16 bytes are
+// permuted by a key of the row (swizzledOffset): the eight rows of a matrix load have different keys, so that
+// it has no bank conflicts.
+//
+// Which lane holds what: the instruction gives a lane columns 2p and 2p + 1 of each 8 columns, p = lane % 4.
+// Which rows of weight are called column n of an instruction is free, though. Of 32 columns the template
+// gives 8p + 2j and the next to place p in instruction j, so that a lane ends up with 8 neighbouring columns,
+// a vector for the epilogue.
+//
+// Launch: grid (ceildiv(cols, kTileN), ceildiv(rows, kTileM)), block 32 · kWarpsM · kWarpsN. Tiles are taken
+// in groups of 8 along M, so that the blocks that run at a time share operands in L2.
+//
+// Edges: rows and columns past the end are read from the last row or column instead, and dropped before the
+// epilogue. The depth is a multiple of 16 bytes; what is missing of its last step is zero.
+//
+// Registers: the sums take kTileM · kTileN / threads, operands 64 at 64 × 64 a warp. Such a warp takes about
+// 220.
+//
+// The weight is read before waitForDependencies(): another kernel must not write it.
+//
+// Config (all constants):
+//   kCols, kDepth       extents
+//   kTileM, kTileN      multiples of 16 · kWarpsM and 32 · kWarpsN
+//   kStages             2 or more
+//   kWarpsM, kWarpsN    warps along M and N
+//
+// Epilogue:
+//   template <int V> void operator()(Vec<float, V> product, int row, int col) const;
+//     Columns col .. col + V of a row, each output once. V is the widest power of two up to 8 that divides
+//     kCols.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/async_copy.cuh"
+#include "device/base.cuh"
+#include "device/block.cuh"
+#include "device/grid.cuh"
+#include "device/index.cuh"
+#include "device/shared.cuh"
+#include "device/tensor_core.cuh"
+#include "device/vec.cuh"
+#include "shape.cuh"
+
+namespace kiln {
+
+/// What follows from a Config for elements of type T.
+template <class Config, class T> struct MmaTiledShape {
+  static constexpr int kM = Config::kTileM, kN = Config::kTileN, kStages = Config::kStages;
+  static constexpr int kWarpM = kM / Config::kWarpsM, kWarpN = kN / Config::kWarpsN; // a warp's part
+  static constexpr int kThreads = int(kWarpSize) * Config::kWarpsM * Config::kWarpsN;
+  static constexpr int kChunk = int(kChunkBytes / sizeof(T));      // elements of 16 bytes
+  static constexpr int kStep = int(kSwizzledRowBytes / sizeof(T)); // of the depth
+  static constexpr int kSteps = ceilDiv(Config::kDepth, kStep);
+  static constexpr int kParts = 4; // of a step: 32 bytes each, the depth of an instruction
+  static constexpr bool kDepthIsExact = Config::kDepth % kStep == 0;
+  static constexpr bool kColsAreExact = Config::kCols % kN == 0;
+  static constexpr int kOutputVec = widestVector(Config::kCols, 8);
+
+  static constexpr int kRowsAtOnce = kThreads / int(kRowChunks); // that the threads copy
+  static constexpr int kCopiesA = kM / kRowsAtOnce, kCopiesB = kN / kRowsAtOnce;
+  static constexpr u32 kStageBytes = (kM + kN) * kSwizzledRowBytes, kOffsetB = kM * kSwizzledRowBytes;
+  static constexpr int kInstructionsM = kWarpM / 16, kInstructionsN = kWarpN / 8;
+
+  static_assert(kM % (16 * Config::kWarpsM) == 0 && kN % (32 * Config::kWarpsN) == 0, "warps take whole instructions");
+  static_assert(kM % kRowsAtOnce == 0 && kN % kRowsAtOnce == 0, "every thread copies as much");
+  static_assert(Config::kDepth % kChunk == 0, "rows are whole chunks of 16 bytes");
+  static_assert(kStages >= 2, "one step is multiplied while another arrives");
+};
+
+template <class Config, class T> struct MmaTiledStorage {
+  alignas(128) u8 stages[Config::kStages][MmaTiledShape<Config, T>::kStageBytes];
+};
+
+/// Where a block's tile stands, in tiles.
+struct TileOrigin {
+  int m, n;
+};
+
+/// Groups of 8 tiles along M, within them first along M.
+KILN_DEVICE TileOrigin groupedTile() {
+  constexpr int kGroup = 8;
+  const int tilesN = int(gridBlocksX()), tilesM = int(gridBlocksY());
+  const int block = int(blockIndexY()) * tilesN + int(blockIndexX());
+  const int first = block / (kGroup * tilesN) * kGroup, inGroup = block % (kGroup * tilesN);
+  const int rows = min(kGroup, tilesM - first);
+  return {first + inGroup % rows, inGroup / rows};
+}
+
+/// What permutes the chunks of a row of B, given the row in the tile: different in the eight rows of weight
+/// that are the columns of an instruction.
+KILN_DEVICE constexpr u32 keyOfColumn(u32 n) { return n % 2 + n / 8 % 4 * 2; }
+
+/// The work of one thread on its block's tile.
+template <class Config, class T> struct MmaTiled {
+  using Shape = MmaTiledShape<Config, T>;
+  static constexpr int kM = Shape::kInstructionsM, kN = Shape::kInstructionsN;
+
+  /// Of both operands, for one part of a step.
+  struct Fragments {
+    MmaA a[kM];
+    MmaB b[kN];
+  };
+
+  const T *a, *b; // this thread's chunk of the first step in the first row that it copies, but for clamping
+  u32 offsetsA[Shape::kCopiesA], offsetsB[Shape::kCopiesB]; // from there to each row that it copies
+  const int chunk;                                          // of the row, the same in all
+  const SharedAddress target;                               // of the first copy, in stage 0
+  const u32 targetB;                                        // from there to the first copy of B
+  const SharedAddress sourceA, sourceB;                     // of the warp's loads, in stage 0, part 0
+  MmaSums sums[kM][kN] = {};
+
+  KILN_DEVICE MmaTiled(MmaTiledStorage<Config, T> &shared, const T *input, const T *weight, TileOrigin origin, int rows)
+      : a(input + i64(origin.m) * Shape::kM * Config::kDepth), b(weight + i64(origin.n) * Shape::kN * Config::kDepth),
+        chunk(int(threadIndex() % kRowChunks)),
+        target(SharedAddress(&shared) + swizzledOffset(copiedRow(), chunk, copiedRow())),
+        targetB(Shape::kOffsetB + swizzledOffset(copiedRow(), chunk, keyOfColumn(copiedRow())) -
+                swizzledOffset(copiedRow(), chunk, copiedRow())),
+        sourceA(SharedAddress(&shared) + firstOffsetA()), sourceB(SharedAddress(&shared) + firstOffsetB()) {
+    const int lastRow = rows - 1 - origin.m * Shape::kM, lastCol = Config::kCols - 1 - origin.n * Shape::kN;
+#pragma unroll
+    for (int i = 0; i < Shape::kCopiesA; ++i)
+      offsetsA[i] =
+          u32(min(int(copiedRow()) + i * Shape::kRowsAtOnce, lastRow) * Config::kDepth + chunk * Shape::kChunk);
+#pragma unroll
+    for (int i = 0; i < Shape::kCopiesB; ++i) {
+      const int row = int(copiedRow()) + i * Shape::kRowsAtOnce;
+      offsetsB[i] = u32((Shape::kColsAreExact ? row : min(row, lastCol)) * Config::kDepth + chunk * Shape::kChunk);
+    }
+  }
+
+  /// The first of the rows, kRowsAtOnce apart, whose chunk the thread copies.
+  KILN_DEVICE static u32 copiedRow() { return threadIndex() / kRowChunks; }
+
+  KILN_DEVICE static int warpM() { return int(warpIndex()) / Config::kWarpsN * Shape::kWarpM; }
+  KILN_DEVICE static int warpN() { return int(warpIndex()) % Config::kWarpsN * Shape::kWarpN; }
+
+  /// The lane's address for the first matrix load of A: rows 0-7 and 8-15 of the first chunk, then of the
+  /// second.
+  KILN_DEVICE static u32 firstOffsetA() {
+    const u32 lane = laneIndex();
+    return swizzledOffset(u32(warpM()) + lane % 16, lane / 16, lane % 8);
+  }
+  /// Of B: both chunks of the columns of instruction 0, then of instruction 1.
+  KILN_DEVICE static u32 firstOffsetB() {
+    const u32 lane = laneIndex(), column = lane % 8;
+    const u32 row = column / 2 * 8 + column % 2 + lane / 16 * 2;
+    return Shape::kOffsetB + swizzledOffset(u32(warpN()) + row, lane / 8 % 2, keyOfColumn(row));
+  }
+
+  /// Starts the copies of a step's operand into a stage.
+  template <bool kIsB, int kCopies>
+  KILN_DEVICE void copy(const T *from, const u32 (&offsets)[kCopies], SharedAddress to, int step) const {
+    // Past the depth there is nothing to read, and zeros do not change a product.
+    const bool exists = Shape::kDepthIsExact || step * Shape::kStep + chunk * Shape::kChunk < Config::kDepth;
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+      const T *source = from + offsets[i] + (exists ? step * Shape::kStep : 0);
+      // Rows of A that a thread copies have one key; those of B differ in what is constant here.
+      const u32 row = u32(i * Shape::kRowsAtOnce), flips = kIsB ? keyOfColumn(row) * kChunkBytes : 0;
+      const SharedAddress place = (to ^ flips) + row * kSwizzledRowBytes;
+      if constexpr (Shape::kDepthIsExact)
+        copyAsync(place, source);
+      else
+        copyAsync(place, source, exists ? kChunkBytes : 0);
+    }
+  }
+  KILN_DEVICE void copyA(int step, u32 stage) const { copy<false>(a, offsetsA, target + stage, step); }
+  KILN_DEVICE void copyB(int step, u32 stage) const { copy<true>(b, offsetsB, target + (stage + targetB), step); }
+
+  /// Loads one part of a stage's operands; `stage` is its byte offset.
+  KILN_DEVICE void loadFragments(Fragments &to, u32 stage, u32 part) const {
+    const SharedAddress fromA = (sourceA + stage) ^ (part * 2 * kChunkBytes);
+    const SharedAddress fromB = (sourceB + stage) ^ (part * 2 * kChunkBytes);
+#pragma unroll
+    for (int m = 0; m < kM; ++m)
+      loadMatrices(to.a[m].words, fromA + u32(m * 16) * kSwizzledRowBytes);
+#pragma unroll
+    for (int n = 0; n < kN; n += 2) {
+      u32 words[4];
+      loadMatrices(words, fromB + u32(n / 4 * 32 + n % 4 * 2) * kSwizzledRowBytes);
+      to.b[n] = {{words[0], words[1]}};
+      to.b[n + 1] = {{words[2], words[3]}};
+    }
+  }
+
+  KILN_DEVICE void multiply(const Fragments &fragments) {
+#pragma unroll
+    for (int m = 0; m < kM; ++m)
+#pragma unroll
+      for (int n = 0; n < kN; ++n) {
+        // There and back again: neighbouring instructions share an operand.
+        const int column = m % 2 ? kN - 1 - n : n;
+        multiplyAdd<T>(sums[m][column], fragments.a[m], fragments.b[column]);
+      }
+  }
+
+  /// Starts the first kStages - 1 steps; those of the weight before anything that another kernel may still
+  /// write.
+  KILN_DEVICE void start() const {
+#pragma unroll
+    for (int i = 0; i < Shape::kStages - 1; ++i)
+      if (i < Shape::kSteps)
+        copyB(i, u32(i) * Shape::kStageBytes);
+    waitForDependencies();
+#pragma unroll
+    for (int i = 0; i < Shape::kStages - 1; ++i) {
+      if (i < Shape::kSteps)
+        copyA(i, u32(i) * Shape::kStageBytes);
+      commitAsyncCopies();
+    }
+  }
+
+  static constexpr u32 kRingBytes = Shape::kStages * Shape::kStageBytes;
+  KILN_DEVICE static u32 nextStage(u32 stage) {
+    return stage + Shape::kStageBytes == kRingBytes ? 0 : stage + Shape::kStageBytes;
+  }
+
+  KILN_DEVICE void accumulate() {
+    start();
+    waitAsyncCopies<Shape::kStages - 2>();
+    syncThreads();
+    Fragments fragments[2];
+    u32 stage = 0, free = (Shape::kStages - 1) * Shape::kStageBytes;
+    loadFragments(fragments[0], 0, 0);
+#pragma unroll 1
+    for (int step = 0; step < Shape::kSteps; ++step) {
+#pragma unroll
+      for (int part = 0; part < Shape::kParts; ++part) {
+        if (part == Shape::kParts - 1) {
+          // The next stage has arrived; nobody reads this one any more, of which the last part is in
+          // registers.
+          stage = nextStage(stage);
+          waitAsyncCopies<Shape::kStages - 2>();
+          syncThreads();
+        }
+        if (part < Shape::kParts - 1 || step + 1 < Shape::kSteps)
+          loadFragments(fragments[(part + 1) % 2], stage, u32(part + 1) % Shape::kParts);
+        if (part == 0) {
+          const int ahead = step + Shape::kStages - 1;
+          if (ahead < Shape::kSteps) {
+            copyA(ahead, free);
+            copyB(ahead, free);
+          }
+          commitAsyncCopies();
+          free = nextStage(free);
+        }
+        multiply(fragments[part % 2]);
+      }
+    }
+  }
+
+  template <class Epilogue>
+  KILN_DEVICE void finish(const Epilogue &epilogue, TileOrigin origin, int rows) const {
+    constexpr int V = Shape::kOutputVec;
+    const int firstRow = origin.m * Shape::kM + warpM() + int(laneIndex()) / 4;
+    const int firstCol = origin.n * Shape::kN + warpN() + int(laneIndex()) % 4 * 8;
+#pragma unroll
+    for (int m = 0; m < 2 * kM; ++m) {
+      const int row = firstRow + m * 8;
+      if (row >= rows)
+        continue;
+#pragma unroll
+      for (int n = 0; n < kN; n += 4)
+#pragma unroll
+        for (int v = 0; v < 8; v += V) {
+          const int col = firstCol + n * 8 + v;
+          Vec<float, V> product;
+#pragma unroll
+          for (int i = 0; i < V; ++i)
+            product[i] = sums[m / 2][n + (v + i) / 2].values[m % 2 * 2 + (v + i) % 2];
+          if (Shape::kColsAreExact || col < Config::kCols)
+            epilogue(product, row, col);
+        }
+    }
+  }
+};
+
+/// The kernel's body.
+template <class Config, class T, class Epilogue>
+KILN_DEVICE void mmaTiled(int rows, const T *input, const T *weight, const Epilogue &epilogue) {
+  allowDependents();
+  const TileOrigin origin = groupedTile();
+  MmaTiled<Config, T> tile(dynamicShared<MmaTiledStorage<Config, T>>(), input, weight, origin, rows);
+  tile.accumulate();
+  tile.finish(epilogue, origin, rows);
+}
+
+} // namespace kiln

@@ -1,0 +1,61 @@
+#include "kernels/mma/Cases.h"
+
+namespace kiln {
+
+using Constants = std::map<std::string, std::string>;
+
+namespace {
+
+/// A tile, and the warps that share it.
+struct Tile {
+  int m, n, stages, warpsM, warpsN;
+};
+
+MmaMatmulCase matmulCase(StringRef name, DType type, int rows, int cols, int depth, Tile tile) {
+  Constants constants = {{"kCols", std::to_string(cols)},          {"kDepth", std::to_string(depth)},
+                         {"kTileM", std::to_string(tile.m)},       {"kTileN", std::to_string(tile.n)},
+                         {"kStages", std::to_string(tile.stages)}, {"kWarpsM", std::to_string(tile.warpsM)},
+                         {"kWarpsN", std::to_string(tile.warpsN)}};
+  return {Variant(KILN_KERNEL_SOURCES, name, type, std::move(constants)), rows};
+}
+
+} // namespace
+
+std::vector<MmaMatmulCase> mmaActivationCases() {
+  auto make = [](DType type, int rows, int cols, int depth, Tile tile) {
+    return matmulCase("matmul_bias_gelu", type, rows, cols, depth, tile);
+  };
+  return {
+      make(DType::BF16, 130, 264, 72, {128, 128, 3, 2, 2}), // a last step of one chunk
+      make(DType::F16, 130, 264, 72, {128, 128, 3, 2, 2}),
+      make(DType::BF16, 257, 512, 192, {128, 256, 3, 2, 4}), // exact in columns and depth
+      make(DType::F16, 70, 320, 136, {256, 128, 3, 4, 2}),   // fewer rows than a tile
+      make(DType::BF16, 65, 72, 320, {64, 64, 4, 2, 2}),
+      make(DType::BF16, 1, 40, 8, {64, 128, 5, 2, 2}), // fewer steps than stages
+      make(DType::F16, 200, 96, 448, {128, 64, 2, 4, 1}),
+      make(DType::BF16, 1100, 96, 64, {64, 64, 3, 2, 2}), // several groups of tiles
+      make(DType::BF16, 33, 64, 256, {32, 64, 6, 2, 2}),
+      make(DType::BF16, 17, 128, 256, {16, 128, 6, 1, 4}),
+  };
+}
+
+std::vector<MmaMatmulCase> mmaResidualCases() {
+  auto make = [](DType type, int rows, int cols, int depth, Tile tile) {
+    return matmulCase("matmul_bias_residual", type, rows, cols, depth, tile);
+  };
+  return {
+      make(DType::BF16, 100, 131, 136, {128, 128, 4, 2, 2}), // columns one by one
+      make(DType::F16, 100, 100, 136, {64, 128, 4, 2, 2}),   // by four
+      make(DType::BF16, 129, 264, 200, {128, 256, 4, 2, 4}),
+  };
+}
+
+std::vector<Variant> allMmaKernels() {
+  std::vector<Variant> all;
+  for (const auto &cases : {mmaActivationCases(), mmaResidualCases()})
+    for (const MmaMatmulCase &c : cases)
+      all.push_back(c.kernel);
+  return all;
+}
+
+} // namespace kiln

@@ -1,0 +1,30 @@
+//===- Cases.h - the configurations of the mma family that are tested -------------===//
+//
+// One list for the tests that run them on the CPU and for the one that compiles them for GPUs. Extents are ragged on
+// purpose.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/Variant.h"
+
+namespace kiln {
+
+/// A kernel, and how many rows it is run on.
+struct MmaMatmulCase {
+  Variant kernel;
+  int rows;
+};
+
+std::vector<MmaMatmulCase> mmaActivationCases(); ///< matmul_bias_gelu
+std::vector<MmaMatmulCase> mmaResidualCases();   ///< matmul_bias_residual
+
+/// Every kernel of the lists above.
+std::vector<Variant> allMmaKernels();
+
+/// Lets googletest name a case.
+inline void PrintTo(const MmaMatmulCase &c, std::ostream *os) {
+  *os << c.kernel.label() << ", " << c.rows << " rows";
+}
+
+} // namespace kiln

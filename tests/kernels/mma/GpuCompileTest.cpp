@@ -1,0 +1,24 @@
+// Every kernel of the mma family compiles for GPUs, and keeps its values in registers.
+
+#include "kernels/GpuCompile.h"
+#include "kernels/mma/Cases.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln {
+namespace {
+
+using MmaGpuCompile = testing::TestWithParam<std::string>;
+
+TEST_P(MmaGpuCompile, EveryKernelInRegisters) {
+  for (const Variant &kernel : allMmaKernels()) {
+    const GpuCompiled compiled = compileForGpu(kernel, GetParam());
+    ASSERT_TRUE(compiled.succeeded) << kernel.label() << "\n" << compiled.log;
+    EXPECT_EQ(spilledBytes(compiled.log), 0) << kernel.label() << "\n" << compiled.log;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Targets, MmaGpuCompile, testing::Values("sm_80", "sm_86", "sm_90a"),
+                         [](const auto &info) { return info.param; });
+
+} // namespace
+} // namespace kiln

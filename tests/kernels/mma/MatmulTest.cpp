@@ -1,0 +1,51 @@
+// gemm/mma_tiled.cuh against a product in double.
+
+#include "kernels/KernelTest.h"
+#include "kernels/mma/Cases.h"
+
+namespace kiln {
+namespace {
+
+class MmaMatmulTest : public KernelTest, public testing::WithParamInterface<MmaMatmulCase> {
+protected:
+  const Variant &kernel = GetParam().kernel;
+  const DType type = kernel.element();
+  const int rows = GetParam().rows, cols = kernel["kCols"], depth = kernel["kDepth"];
+
+  Tensor x = random(type, static_cast<size_t>(rows) * depth), weight = random(type, static_cast<size_t>(cols) * depth);
+  Tensor bias = random(DType::F32, cols);
+
+  Dim3 grid() const { return {ceilDivide(cols, kernel["kTileN"]), ceilDivide(rows, kernel["kTileM"])}; }
+  int threads() const { return 32 * kernel["kWarpsM"] * kernel["kWarpsN"]; }
+  int sharedBytes() const { return 128 * kernel["kStages"] * (kernel["kTileM"] + kernel["kTileN"]); }
+
+  Expectation product() const {
+    Expectation expected = matmul(x.values(), weight.values(), rows, cols, depth, /*transposed=*/true);
+    addBias(expected, bias.values());
+    return expected;
+  }
+};
+
+using MmaActivation = MmaMatmulTest;
+TEST_P(MmaActivation, MultipliesAndActivates) {
+  Tensor out = output(type, static_cast<size_t>(rows) * cols);
+  run(kernel, grid(), threads(), sharedBytes(), {out}, x, weight, bias, out, rows);
+  Expectation expected = product();
+  apply(expected, geluTanh);
+  expectClose(out, expected);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, MmaActivation, testing::ValuesIn(mmaActivationCases()));
+
+using MmaResidual = MmaMatmulTest;
+TEST_P(MmaResidual, MultipliesAndAdds) {
+  const size_t size = static_cast<size_t>(rows) * cols;
+  Tensor skip = random(type, size), out = output(DType::F32, size);
+  run(kernel, grid(), threads(), sharedBytes(), {out}, x, weight, bias, skip, out, rows);
+  Expectation expected = product();
+  addElements(expected, skip.values());
+  expectClose(out, expected);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, MmaResidual, testing::ValuesIn(mmaResidualCases()));
+
+} // namespace
+} // namespace kiln

@@ -22,7 +22,7 @@ void EpilogueEmitter::emit(const Op &op) {
 std::string EpilogueEmitter::operandText(const Value &operand, const Place &like) {
   if (auto it = places.find(&operand); it != places.end())
     return it->second.variable;
-  return "kiln::load<V>(" + functor.pointer(operand) + " + " + offset(like.at, operand.type) + ")";
+  return load.str() + "<V>(" + functor.pointer(operand) + " + " + offset(like.at, operand.type) + ")";
 }
 
 void EpilogueEmitter::emitPointwise(const Op &op, const Place &from) {

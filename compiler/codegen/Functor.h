@@ -55,7 +55,7 @@ public:
 
   struct Member {
     std::string type, name;
-    const Value *value = nullptr;   ///< null for a dim
+    const Value *value = nullptr; ///< null for a dim
     bool writes = false;
   };
   ArrayRef<Member> members() const { return memberList; }
@@ -78,9 +78,10 @@ std::string elementOffset(Functor &functor, const Coordinates &at, const Type &t
 /// Emits pointwise and layout ops on a value that a template hands over, and the stores of what the kernel's op yields.
 class EpilogueEmitter {
 public:
-  /// `indent`: of the emitted lines.
-  EpilogueEmitter(Functor &functor, const KernelNames &names, const Op &kernelOp, unsigned indent)
-      : functor(functor), names(names), kernelOp(kernelOp), indent(indent) {}
+  /// `indent`: of the emitted lines. `load`: the function that reads other operands.
+  EpilogueEmitter(Functor &functor, const KernelNames &names, const Op &kernelOp, unsigned indent,
+                  StringRef load = "kiln::load")
+      : functor(functor), names(names), kernelOp(kernelOp), indent(indent), load(load) {}
 
   /// Declares where `value` lies, which a variable holds: the one of its name, or `variable`.
   void begin(const Value &value, Coordinates at, StringRef variable = {});
@@ -108,6 +109,7 @@ private:
   const KernelNames &names;
   const Op &kernelOp;
   unsigned indent;
+  StringRef load;
   bool needsBatchAndToken = false;
   DenseMap<const Value *, Place> places;
   std::vector<std::string> lines;

@@ -15,8 +15,8 @@ struct KernelSource {
 };
 
 struct GeneratedPlan {
-  Plan plan;                          ///< without NVRTC's part: cubins, resources
-  std::vector<KernelSource> sources;  ///< one for each of plan.kernels, in their order
+  Plan plan;                         ///< without NVRTC's part: cubins, resources
+  std::vector<KernelSource> sources; ///< one for each of plan.kernels, in their order
 };
 
 /// Writes the CUDA of every kernel and the plan of a module that has run the whole pipeline. Kernels of equal text are

@@ -18,9 +18,7 @@ std::string constantName(StringRef tileKey) {
 KernelAssembler::KernelAssembler(const Op &op, const KernelChoice &choice, const KernelNames &names)
     : op(op), names(names), choice(choice), callFunctor("Call", names) {}
 
-void KernelAssembler::constant(StringRef name, const Twine &value) {
-  constants.push_back({name.str(), value.str()});
-}
+void KernelAssembler::constant(StringRef name, const Twine &value) { constants.push_back({name.str(), value.str()}); }
 
 void KernelAssembler::add(const Functor &functor) {
   declarations += "\n" + functor.declaration();
@@ -142,11 +140,12 @@ KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
   }
   text.counters = counters;
   int64_t threads = choice.family->launch(op, choice.tile).threads;
-  text.body = "#include \"device/device.cuh\"\n#include \"" + choice.family->header.str() + "\"\n\nusing namespace kiln;\n\n" + config() + declarations +
+  text.body = "#include \"device/device.cuh\"\n#include \"" + choice.family->header.str() +
+              "\"\n\nusing namespace kiln;\n\n" + config() + declarations +
               "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n@NAME@(" +
               wrapList(declared) + ") {\n" +
-              (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n") + "  " + statement.str() +
-              "\n}\n";
+              (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n") + "  " +
+              statement.str() + "\n}\n";
   return text;
 }
 
@@ -154,6 +153,8 @@ KernelText writeKernel(const Op &op, const KernelChoice &choice) {
   switch (choice.family->form) {
   case KernelForm::Matmul:
     return writeMatmulKernel(op, choice);
+  case KernelForm::TensorMatmul:
+    return writeTensorMatmulKernel(op, choice);
   case KernelForm::Batched:
     return writeBatchedKernel(op, choice);
   case KernelForm::Flash:

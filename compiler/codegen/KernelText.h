@@ -9,11 +9,11 @@ namespace kiln {
 /// A kernel's source without its name and heading, and what to pass for its parameters. Ops of different layers give
 /// equal texts, so that they share a kernel.
 struct KernelText {
-  std::string label;                  ///< `matmul_bias_gelu__bf16__n3072_k768`
+  std::string label;                   ///< `matmul_bias_gelu__bf16__n3072_k768`
   std::vector<std::string> operations; ///< the IR that it computes, a line an op
-  std::string body;                   ///< from the #include on; the kernel's name is @NAME@
-  std::vector<std::string> arguments; ///< as PlanStep::arguments
-  Expr counters;                      ///< 32-bit counters that it uses
+  std::string body;                    ///< from the #include on; the kernel's name is @NAME@
+  std::vector<std::string> arguments;  ///< as PlanStep::arguments
+  Expr counters;                       ///< 32-bit counters that it uses
 };
 
 /// Puts the pieces of a kernel together.
@@ -52,6 +52,7 @@ std::string constantName(StringRef tileKey);
 
 // One writer a form of kernel.
 KernelText writeMatmulKernel(const Op &op, const KernelChoice &choice);
+KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice);
 KernelText writeBatchedKernel(const Op &op, const KernelChoice &choice);
 KernelText writeFlashKernel(const Op &op, const KernelChoice &choice);
 KernelText writeSplitKvKernel(const Op &op, const KernelChoice &choice);

@@ -34,10 +34,11 @@ static Functor inputFunctor(const KernelNames &names, const Value &x, const Op *
     return input;
   std::string normed = names.of(*layernorm->result()).str();
   std::string weight = input.pointer(*layernorm->operand(1)), bias = input.pointer(*layernorm->operand(2));
-  input.add("template <int V> KILN_DEVICE Vec<float, V> normalize(Vec<float, V> value, RowStatistics s, int depth) const {");
+  input.add(
+      "template <int V> KILN_DEVICE Vec<float, V> normalize(Vec<float, V> value, RowStatistics s, int depth) const {");
   input.add("  // " + names.line(*layernorm));
-  input.add("  const auto " + normed + " = (value - s.mean) * s.rstd * kiln::load<V>(" + weight + " + depth) + kiln::load<V>(" +
-            bias + " + depth);");
+  input.add("  const auto " + normed + " = (value - s.mean) * s.rstd * kiln::load<V>(" + weight +
+            " + depth) + kiln::load<V>(" + bias + " + depth);");
   input.add("  return " + normed + ";");
   input.add("}");
   return input;
@@ -56,9 +57,10 @@ static Coordinates matmulCoordinates(const Type &type) {
   return at;
 }
 
-static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op &product) {
+static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op &product,
+                               StringRef load = "kiln::load") {
   Functor epilogue("Epilogue", names);
-  EpilogueEmitter emitter(epilogue, names, op, 2);
+  EpilogueEmitter emitter(epilogue, names, op, 2, load);
   const Value &result = *product.result();
   emitter.begin(result, matmulCoordinates(result.type));
   if (op.region()) {
@@ -69,7 +71,8 @@ static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op 
       isBehind |= inner.get() == &product;
     }
   }
-  epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) + ", int row, int col) const {");
+  epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) +
+               ", int row, int col) const {");
   bool isOneToken = result.type.rank() == 3 && result.type.shape[1] == Dim(1);
   if (emitter.usesBatchAndToken() && !isOneToken) {
     std::string tokens = epilogue.extent(result.type.shape[1]);
@@ -103,8 +106,29 @@ KernelText writeMatmulKernel(const Op &op, const KernelChoice &choice) {
   Functor input = inputFunctor(names, layernorm ? *layernorm->operand(0) : *x, layernorm);
   Functor epilogue = epilogueFunctor(op, names, product);
   std::string statement = (choice.family->body + "<Config>(" + rows + ", " + input.construction() + ", " + weight +
-                           ", " + epilogue.construction() + ");").str();
+                           ", " + epilogue.construction() + ");")
+                              .str();
   return kernel.finish(statement, dtypeName(product.operand(1)->type.dtype) + "__n" + cols + "_k" + depth);
+}
+
+KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
+  const Op &product = *anchor(op);
+  KernelNames names(op);
+  KernelAssembler kernel(op, choice, names);
+  MatmulProblem problem = matmulProblem(op);
+  kernel.constant("kCols", problem.cols.str());
+  kernel.constant("kDepth", problem.depth.str());
+  // What the epilogue reads may be loaded ahead of what it writes: a row's results depend on operands of the same row.
+  Functor epilogue = epilogueFunctor(op, names, product, "kiln::loadReadOnly");
+  kernel.add(epilogue);
+  Functor &call = kernel.call();
+  std::string rows = productText(call, ArrayRef<Dim>(product.result()->type.shape).drop_back());
+  std::string input = call.pointer(*product.operand(0)), weight = call.pointer(*product.operand(1));
+  std::string statement =
+      (choice.family->body + "<Config>(" + rows + ", " + input + ", " + weight + ", " + epilogue.construction() + ");")
+          .str();
+  return kernel.finish(statement, dtypeName(product.operand(1)->type.dtype) + "__n" + problem.cols.str() + "_k" +
+                                      problem.depth.str());
 }
 
 KernelText writeBatchedKernel(const Op &op, const KernelChoice &choice) {
@@ -121,7 +145,8 @@ KernelText writeBatchedKernel(const Op &op, const KernelChoice &choice) {
     std::string rows = input.extent(a.type.shape[2]), depth = input.extent(a.type.lastDim());
     input.add("static constexpr bool kNormalizes = false;");
     input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int depth) const {");
-    input.add("  return kiln::load<V>(" + input.pointer(a) + " + (i64(blockIndexZ()) * " + rows + " + row) * " + depth + " + depth);");
+    input.add("  return kiln::load<V>(" + input.pointer(a) + " + (i64(blockIndexZ()) * " + rows + " + row) * " + depth +
+              " + depth);");
     input.add("}");
     rows = epilogue.extent(out.type.shape[2]);
     std::string cols = epilogue.extent(out.type.lastDim()), name = names.of(out).str();
@@ -140,7 +165,8 @@ KernelText writeBatchedKernel(const Op &op, const KernelChoice &choice) {
   std::string operand = call.pointer(b) + " + i64(blockIndexZ()) * " + call.extent(b.type.shape[2]) + " * " +
                         call.extent(b.type.lastDim());
   std::string statement = (choice.family->body + "<Config>(" + rows + ", " + cols + ", " + depth + ", " +
-                           input.construction() + ", " + operand + ", " + epilogue.construction() + ");").str();
+                           input.construction() + ", " + operand + ", " + epilogue.construction() + ");")
+                              .str();
   int64_t headSize = *(isQk ? a : out).type.lastDim().asConstant();
   return kernel.finish(statement, dtypeName(b.type.dtype) + "__hs" + Twine(headSize));
 }

@@ -15,4 +15,10 @@ extern const KernelFamily layerNormFamily;
 extern const KernelFamily softmaxFamily;
 extern const KernelFamily mapFamily;
 
+// mma: tensor cores by mma.sync, sm_80 and up
+extern const KernelFamily mmaTiledFamily;
+
+/// Whether a tensor-core family would run the fused matmul if its layernorm were not part of it.
+bool wantsNormOutside(const Op &op, const Target &target);
+
 } // namespace kiln

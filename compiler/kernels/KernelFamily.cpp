@@ -9,8 +9,8 @@ namespace kiln {
 
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
-      &simtRowsFamily,  &simtTiledFamily, &simtBatchedFamily, &simtSplitKvFamily,
-      &simtFlashFamily, &layerNormFamily, &softmaxFamily,     &mapFamily,
+      &simtRowsFamily,  &mmaTiledFamily,  &simtTiledFamily, &simtBatchedFamily, &simtSplitKvFamily,
+      &simtFlashFamily, &layerNormFamily, &softmaxFamily,   &mapFamily,
   };
   return families;
 }
@@ -32,7 +32,8 @@ Expected<const Target *> targetOf(const Module &module) {
 Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target) {
   if (!kernel)
     return opError(op, "expected the attribute 'kernel'; run select-kernels first");
-  const KernelFamily *family = kernel->kind() == Attribute::Kind::Ident ? findKernelFamily(kernel->asString()) : nullptr;
+  const KernelFamily *family =
+      kernel->kind() == Attribute::Kind::Ident ? findKernelFamily(kernel->asString()) : nullptr;
   if (!family || !family->accepts(op, target, upperBounds(op)))
     return opError(op, "attribute 'kernel': expected one that runs this, got " + kernel->str());
   return family;
@@ -49,8 +50,8 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
            (value.kind() != Attribute::Kind::Int || it->second.asInt() > 0);
   }
   return fits ? Error::success()
-              : opError(op, "attribute 'tile': expected settings of " + family.name + ", like " + Attribute(example).str() +
-                                ", got " + tile->str());
+              : opError(op, "attribute 'tile': expected settings of " + family.name + ", like " +
+                                Attribute(example).str() + ", got " + tile->str());
 }
 
 const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper) {
@@ -69,8 +70,9 @@ std::vector<KernelVariant> variantsOf(const Op &op) {
   if (const Attribute *list = op.attribute("variants"))
     for (const Attribute &item : list->asList()) {
       const AttributeMap &entry = item.asDict();
-      variants.push_back({entry.find("batch")->second.asInt(),
-                          {findKernelFamily(entry.find("kernel")->second.asString()), entry.find("tile")->second.asDict()}});
+      variants.push_back(
+          {entry.find("batch")->second.asInt(),
+           {findKernelFamily(entry.find("kernel")->second.asString()), entry.find("tile")->second.asDict()}});
     }
   return variants;
 }

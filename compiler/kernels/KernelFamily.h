@@ -15,13 +15,14 @@ namespace kiln {
 
 /// How generated code wraps a template: which functors it is given.
 enum class KernelForm {
-  Matmul,    ///< body<Config>(rows, Input, weight, Epilogue)
-  Batched,   ///< body<Config>(rows, cols, depth, Input, operand, Epilogue), one product a grid z
-  Flash,     ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
-  SplitKv,   ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue)
-  LayerNorm, ///< body<Config>(rows, Input, Epilogue)
-  Softmax,   ///< body<Config>(rows, cols, Input, Epilogue)
-  Map,       ///< body<Config>(count, Body)
+  Matmul,       ///< body<Config>(rows, Input, weight, Epilogue)
+  TensorMatmul, ///< body<Config>(rows, a, weight, Epilogue), operands as they lie in memory
+  Batched,      ///< body<Config>(rows, cols, depth, Input, operand, Epilogue), one product a grid z
+  Flash,        ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
+  SplitKv,      ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue)
+  LayerNorm,    ///< body<Config>(rows, Input, Epilogue)
+  Softmax,      ///< body<Config>(rows, cols, Input, Epilogue)
+  Map,          ///< body<Config>(count, Body)
 };
 
 /// Configuration of a template: `tile = {tile_rows = 64}` in the IR is `kTileRows = 64` in its Config.
@@ -76,7 +77,9 @@ struct KernelChoice {
   const KernelFamily *family = nullptr;
   Tile tile;
 
-  bool operator==(const KernelChoice &other) const { return family == other.family && Attribute(tile) == Attribute(other.tile); }
+  bool operator==(const KernelChoice &other) const {
+    return family == other.family && Attribute(tile) == Attribute(other.tile);
+  }
 };
 
 /// What runs an op while the batch is at most `batch`.
@@ -85,8 +88,8 @@ struct KernelVariant {
   KernelChoice choice;
 };
 
-/// What select-kernels and choose-tiles wrote into the op: `kernel` and `tile`, for any batch, and `variants`, for small
-/// ones, in rising order of their batch.
+/// What select-kernels and choose-tiles wrote into the op: `kernel` and `tile`, for any batch, and `variants`, for
+/// small ones, in rising order of their batch.
 KernelChoice choiceOf(const Op &op);
 std::vector<KernelVariant> variantsOf(const Op &op);
 Attribute variantsAttribute(ArrayRef<KernelVariant> variants);

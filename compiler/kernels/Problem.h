@@ -34,11 +34,11 @@ Expr flopsOf(const Op &op);
 struct BlockCost {
   double blocks = 1;
   double flopsPerBlock = 0;
-  double efficiency = 1;    ///< share of the arithmetic rate that the inner loop reaches
+  double efficiency = 1; ///< share of the arithmetic rate that the inner loop reaches
   double l2BytesPerBlock = 0;
-  double memoryBytes = 0;   ///< of the whole launch
+  double memoryBytes = 0; ///< of the whole launch
   int64_t threads = 256;
-  int64_t sharedBytes = 0;  ///< of a block
+  int64_t sharedBytes = 0;   ///< of a block
   int64_t bytesInFlight = 0; ///< of a block's loads; 0: enough
 };
 double estimateSeconds(const BlockCost &cost, const Target &target);

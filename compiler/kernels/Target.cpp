@@ -35,6 +35,7 @@ static Target parseTarget(StringRef name, StringRef text) {
   target.l2Rate = number(root, "l2_tb_s") * 1e12;
   target.f32Rate = number(root, "f32_tflop_s") * 1e12;
   target.tensorRate = number(root, "tensor_tflop_s") * 1e12;
+  target.mmaRate = number(root, "mma_tflop_s") * 1e12;
   target.launchSeconds = number(root, "launch_us") * 1e-6;
   return target;
 }

@@ -15,10 +15,11 @@ struct Target {
   int sharedPerMultiprocessor = 0; ///< bytes
   int sharedPerBlock = 0;          ///< bytes, with the launch asking for it
   double l2Bytes = 0;
-  double memoryRate = 0; ///< bytes per second, reading
-  double l2Rate = 0;     ///< bytes per second
-  double f32Rate = 0;    ///< operations per second outside tensor cores
-  double tensorRate = 0; ///< operations per second in tensor cores, bf16, dense
+  double memoryRate = 0;    ///< bytes per second, reading
+  double l2Rate = 0;        ///< bytes per second
+  double f32Rate = 0;       ///< operations per second outside tensor cores
+  double tensorRate = 0;    ///< operations per second in tensor cores, bf16, dense
+  double mmaRate = 0;       ///< of these, by mma.sync, which Hopper and later have beside faster ways
   double launchSeconds = 0; ///< a dependent kernel in a CUDA graph
 
   int computeCapability() const; ///< 90 for sm_90a

@@ -30,6 +30,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
     return passes;
 
   // By which kernels, where in memory
+  add(splitNormPass, {{"target", Attribute::ident(options.target)}});
   add(selectKernelsPass, {{"target", Attribute::ident(options.target)}});
   add(chooseTilesPass);
   add(planMemoryPass);

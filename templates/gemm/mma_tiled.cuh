@@ -261,15 +261,17 @@ template <class Config, class T> struct MmaTiled {
     }
   }
 
-  template <class Epilogue>
-  KILN_DEVICE void finish(const Epilogue &epilogue, TileOrigin origin, int rows) const {
+  /// Hands the sums over; kWhole: the tile has no row past the end, so that loads of later rows need not wait for
+  /// stores of earlier ones.
+  template <bool kWhole, class Epilogue>
+  KILN_DEVICE void emit(const Epilogue &epilogue, TileOrigin origin, int rows) const {
     constexpr int V = Shape::kOutputVec;
     const int firstRow = origin.m * Shape::kM + warpM() + int(laneIndex()) / 4;
     const int firstCol = origin.n * Shape::kN + warpN() + int(laneIndex()) % 4 * 8;
 #pragma unroll
     for (int m = 0; m < 2 * kM; ++m) {
       const int row = firstRow + m * 8;
-      if (row >= rows)
+      if (!kWhole && row >= rows)
         continue;
 #pragma unroll
       for (int n = 0; n < kN; n += 4)
@@ -284,6 +286,15 @@ template <class Config, class T> struct MmaTiled {
             epilogue(product, row, col);
         }
     }
+  }
+
+  template <class Epilogue>
+  KILN_DEVICE void finish(const Epilogue &epilogue, TileOrigin origin, int rows) const {
+    // Short vectors would be so many that the loads of all of them do not fit into registers.
+    if (Shape::kOutputVec == 8 && (origin.m + 1) * Shape::kM <= rows)
+      emit<true>(epilogue, origin, rows);
+    else
+      emit<false>(epilogue, origin, rows);
   }
 };
 

@@ -13,8 +13,8 @@ struct Epilogue {
   const Element *skip;
   float *out;
   template <int V> KILN_DEVICE void operator()(Vec<float, V> mm, int row, int col) const {
-    const auto add = mm + load<V>(b_proj + col);
-    const auto res = add + load<V>(skip + i64(row) * Config::kCols + col);
+    const auto add = mm + loadReadOnly<V>(b_proj + col);
+    const auto res = add + loadReadOnly<V>(skip + i64(row) * Config::kCols + col);
     store(out + i64(row) * Config::kCols + col, res);
   }
 };

@@ -1,0 +1,143 @@
+// Matrix products of the mma family: many rows, in tensor cores.
+#include "kernels/Families.h"
+#include "kernels/Problem.h"
+#include "ops/Region.h"
+
+#include <cmath>
+
+namespace kiln {
+
+static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
+
+//===----------------------------------------------------------------------===//
+// gemm_mma
+//===----------------------------------------------------------------------===//
+
+/// Whether tensor cores can run the op's matmul, wherever its left operand comes from: rows of whole 16-byte chunks.
+static bool fitsTensorCores(const Op &op, const Target &target) {
+  const Op &product = *anchor(op);
+  if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !product.boolAttribute("transpose_b"))
+    return false;
+  const Type &a = product.operand(0)->type, &weight = product.operand(1)->type;
+  std::optional<int64_t> depth = weight.lastDim().asConstant();
+  return (weight.dtype == DType::BF16 || weight.dtype == DType::F16) && a.dtype == weight.dtype && depth &&
+         *depth * dtypeSize(weight.dtype) % 16 == 0 && weight.shape[0].asConstant() && product.operand(1)->isWeight();
+}
+
+static bool acceptsTiled(const Op &op, const Target &target, const DimBinding &) {
+  const Op *producer = anchor(op)->operand(0)->definingOp();
+  bool isFromMemory = !producer || producer->parentOp() != &op;
+  return fitsTensorCores(op, target) && isFromMemory;
+}
+
+bool wantsNormOutside(const Op &op, const Target &target) {
+  // With one token a sequence, rows are few and normalised on the way in.
+  const Type &out = anchor(op)->result()->type;
+  bool isOneToken = out.rank() == 3 && out.shape[1] == Dim(1);
+  return fitsTensorCores(op, target) && !isOneToken;
+}
+
+namespace {
+
+/// What the model needs to know of a configuration.
+struct TiledBlock {
+  double m, n, warpM, warpN;
+  int64_t stages, warps;
+
+  explicit TiledBlock(const Tile &tile)
+      : m(static_cast<double>(get(tile, "tile_m"))), n(static_cast<double>(get(tile, "tile_n"))),
+        warpM(m / static_cast<double>(get(tile, "warps_m"))), warpN(n / static_cast<double>(get(tile, "warps_n"))),
+        stages(get(tile, "stages")), warps(get(tile, "warps_m") * get(tile, "warps_n")) {}
+
+  /// As the template lays it out: rows of 128 bytes.
+  int64_t sharedBytes() const { return stages * static_cast<int64_t>(m + n) * 128; }
+  /// Sums, two sets of operands, addresses.
+  double registers() const { return warpM * warpN / 32 + 2 * (warpM + warpN) / 4 + 40; }
+
+  double resident(const Target &target) const {
+    double byShared = std::floor(target.sharedPerMultiprocessor / (static_cast<double>(sharedBytes()) + 1024));
+    double byRegisters = std::floor(65536 / (32 * static_cast<double>(warps) * std::min(255.0, registers())));
+    return std::max(1.0, std::min({byShared, byRegisters, 16.0}));
+  }
+
+  /// Share of the tensor cores' rate that is left by reading operands from shared memory, 128 bytes a cycle, which
+  /// goes on beside it: both are busy about as long at 64 × 64 a warp on Hopper.
+  double efficiency(const Target &target) const {
+    constexpr double clock = 1.7e9;
+    double macsPerCycle = target.mmaRate / 2 / target.multiprocessors / clock;
+    double multiply = warpM * warpN * 16 / macsPerCycle;
+    double read = ((warpM + warpN) * 32 + (m + n) * 32 / static_cast<double>(warps)) / 128;
+    return multiply / (std::max(multiply, read) + 0.15 * std::min(multiply, read));
+  }
+};
+
+} // namespace
+
+static std::vector<Tile> tiledConfigurations(const Op &, const Target &target, const DimBinding &) {
+  struct Shape {
+    int64_t m, n, warpsM, warpsN;
+  };
+  static constexpr Shape shapes[] = {{128, 256, 2, 4}, {256, 128, 4, 2}, {192, 128, 4, 2}, {128, 128, 2, 2},
+                                     {128, 128, 4, 2}, {64, 256, 1, 4},  {96, 128, 2, 2},  {64, 128, 2, 2},
+                                     {128, 64, 4, 1},  {64, 64, 2, 2},   {32, 128, 1, 4},  {32, 64, 1, 2},
+                                     {16, 128, 1, 4}};
+  std::vector<Tile> tiles;
+  for (const Shape &shape : shapes)
+    for (int64_t stages : {3, 4, 5}) {
+      Tile tile = {{"stages", stages},
+                   {"tile_m", shape.m},
+                   {"tile_n", shape.n},
+                   {"warps_m", shape.warpsM},
+                   {"warps_n", shape.warpsN}};
+      if (TiledBlock(tile).sharedBytes() <= target.sharedPerBlock)
+        tiles.push_back(std::move(tile));
+    }
+  return tiles;
+}
+
+static Launch launchTiled(const Op &op, const Tile &tile) {
+  MatmulProblem problem = matmulProblem(op);
+  TiledBlock block(tile);
+  return {{ceilDiv(problem.cols, Expr(get(tile, "tile_n"))), ceilDiv(problem.rows, Expr(get(tile, "tile_m"))), Expr(1)},
+          32 * block.warps,
+          block.sharedBytes()};
+}
+
+static double estimateTiled(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  MatmulProblem problem = matmulProblem(op);
+  double rows = valueAt(problem.rows, dims), cols = valueAt(problem.cols, dims), depth = valueAt(problem.depth, dims);
+  TiledBlock block(tile);
+  double blocks = std::ceil(rows / block.m) * std::ceil(cols / block.n), resident = block.resident(target);
+  double rate = target.mmaRate / target.multiprocessors * block.efficiency(target);
+  // Eight warps of a multiprocessor, two for each tensor core, keep them busy; fewer leave gaps.
+  auto secondsFor = [&](double together) {
+    double warps = together * static_cast<double>(block.warps);
+    double multiply = together * 2 * block.m * block.n * depth / (rate * std::min(1.0, std::sqrt(warps / 8)));
+    // The first steps arrive, the last results leave: hidden behind another block's products if there is one.
+    double ends = 1.2e-6 + block.m * block.n / static_cast<double>(block.warps) * 0.08e-9;
+    return multiply + (together > 1 ? 0.5 : 1.0) * ends;
+  };
+  double perMultiprocessor = std::ceil(blocks / target.multiprocessors);
+  double sets = std::floor(perMultiprocessor / resident), rest = perMultiprocessor - sets * resident;
+  double arithmetic = sets * secondsFor(resident) + (rest > 0 ? secondsFor(rest) : 0);
+  double busy = std::min(1.0, blocks / target.multiprocessors);
+  double l2 =
+      blocks * (block.m + block.n) * depth * dtypeSize(anchor(op)->operand(1)->type.dtype) / (target.l2Rate * busy);
+  double memory = static_cast<double>(valueAt(bytesMoved(op), dims)) / target.memoryRate;
+  return target.launchSeconds + std::max({arithmetic, l2, memory});
+}
+
+const KernelFamily mmaTiledFamily = {
+    .name = "gemm_mma",
+    .summary = "matrix product in tensor cores by mma.sync, operands staged by asynchronous copies",
+    .header = "gemm/mma_tiled.cuh",
+    .body = "mmaTiled",
+    .form = KernelForm::TensorMatmul,
+    .waitsItself = true,
+    .accepts = acceptsTiled,
+    .configurations = tiledConfigurations,
+    .launch = launchTiled,
+    .estimate = estimateTiled,
+};
+
+} // namespace kiln

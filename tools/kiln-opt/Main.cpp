@@ -1,4 +1,5 @@
 // kiln-opt: runs passes over IR text. Exit code 0: done, 1: diagnosed, 2: usage.
+#include "Listings.h"
 #include "Options.h"
 #include "VerifyDiagnostics.h"
 
@@ -14,15 +15,6 @@
 using namespace kiln;
 
 namespace {
-
-void listPasses(raw_ostream &os) {
-  for (const PassDef *pass : allPasses()) {
-    os << "  " << llvm::left_justify(pass->name, 34) << pass->summary << '\n';
-    for (const PassOption &option : pass->options)
-      os << "      " << llvm::left_justify(option.name, 10) << " = " << llvm::left_justify(option.defaultValue.str(), 10)
-         << "  " << option.doc << '\n';
-  }
-}
 
 /// Time of each pass, in the order of the run.
 class PassTimer {
@@ -118,10 +110,12 @@ int main(int argc, char **argv) {
   Options options;
   if (std::optional<int> exitCode = parseOptions(argc, argv, options))
     return *exitCode;
-  if (options.listPasses) {
+  if (options.listOps)
+    listOps(llvm::outs());
+  if (options.listPasses)
     listPasses(llvm::outs());
+  if (options.listOps || options.listPasses)
     return 0;
-  }
   if (Error error = run(options)) {
     for (const Diagnostic &diagnostic : takeDiagnostics(std::move(error)))
       diagnostic.print(llvm::errs());

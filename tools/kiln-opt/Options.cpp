@@ -9,6 +9,7 @@ std::optional<int> parseOptions(int argc, char **argv, Options &options) {
   app.add_option("-o", options.output, "where to write the IR; - for standard output");
   app.add_option("--passes", options.passes, "what to run, like a,b{n=2}");
   app.add_option("--reproducer", options.reproducer, "where to write the module that a pass made ill-formed");
+  app.add_flag("--list-ops", options.listOps, "list ops with their operands and attributes, as a Markdown table");
   app.add_flag("--list-passes", options.listPasses, "list passes and their options");
   app.add_flag("--print-ir-after-all", options.printIrAfterAll, "print the module to stderr after each pass");
   app.add_flag("--verify-diagnostics", options.verifyDiagnostics, "compare diagnostics with // expected-error comments");

@@ -8,6 +8,7 @@ struct Options {
   std::string output = "-";
   std::string passes;
   std::string reproducer;
+  bool listOps = false;
   bool listPasses = false;
   bool printIrAfterAll = false;
   bool verifyDiagnostics = false;

@@ -17,7 +17,7 @@ buildPackages=(
 )
 testPackages=(
   llvm-19-tools python3 # lit, FileCheck
-  clang-tidy-19
+  clang-format-19 clang-tidy-19 # names and format of the code
 )
 
 # NVIDIA's wheels, unpacked; cmake/KilnDependencies.cmake looks here too.

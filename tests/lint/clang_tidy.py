@@ -1,0 +1,177 @@
+"""Runs clang-tidy with the .clang-tidy of the source tree on every source that the build compiles.
+
+A file that passed is not looked at again until it, a header of the project that it includes, its flags or .clang-tidy
+change: a stamp in the build folder holds a hash of them all.
+
+    python3 tests/lint/clang_tidy.py --build build/dev                    every file that has changed
+    python3 tests/lint/clang_tidy.py --build build/dev compiler/ir        below a folder, or one file
+"""
+import argparse
+import collections
+import concurrent.futures
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+INCLUDE = re.compile(rb'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+SOURCE_TREE = pathlib.Path(__file__).resolve().parents[2]
+
+
+def parse_flags(command, source):
+    """The flags of a compile command that decide what the code means. The rest, warnings and the compiler's own
+    precompiled header, means nothing to clang-tidy."""
+    arguments = iter(shlex.split(command)[1:])
+    flags = []
+    for argument in arguments:
+        if argument in ("-o", "-c", "-include"):
+            next(arguments)
+        elif argument == "-isystem":
+            flags += [argument, next(arguments)]
+        elif argument.startswith(("-I", "-D", "-std", "-march", "-pthread")):
+            flags.append(argument)
+    return flags
+
+
+class Sources:
+    """Files of the project: their bytes and the headers of the project that they include, read once."""
+
+    def __init__(self, build):
+        self.roots = [SOURCE_TREE, build]
+        self.known = {}
+
+    def read(self, path):
+        if path not in self.known:
+            content = path.read_bytes()
+            self.known[path] = (content, [name.decode() for name in INCLUDE.findall(content)])
+        return self.known[path]
+
+    def resolve(self, name, includer, folders):
+        for folder in [includer.parent, *folders]:
+            path = folder / name
+            if path.is_file():
+                return path
+        return None
+
+    def hash(self, path, flags, start):
+        """Of a source and all that it includes."""
+        folders = [pathlib.Path(flag[2:]) for flag in flags if flag.startswith("-I")]
+        state = hashlib.sha256(start)
+        state.update("\0".join(flags).encode())
+        seen, pending = {path}, [path]
+        while pending:
+            current = pending.pop()
+            content, includes = self.read(current)
+            state.update(hashlib.sha256(content).digest())
+            for name in includes:
+                header = self.resolve(name, current, folders)
+                if header and header not in seen:
+                    seen.add(header)
+                    pending.append(header)
+        return state.hexdigest()
+
+
+class Linter:
+    def __init__(self, options):
+        self.options = options
+        self.work = options.build / "lint"
+        self.work.mkdir(exist_ok=True)
+        self.sources = Sources(options.build)
+        version = subprocess.run([options.clang_tidy, "--version"], capture_output=True, check=True).stdout
+        self.start = version + (SOURCE_TREE / ".clang-tidy").read_bytes()
+        self.prelude = []
+
+    def compile_prelude(self, flags):
+        """Most of the time goes into the one header that everything includes: compile it beforehand."""
+        if not self.options.clang:
+            return
+        header = self.work / "ADT.pch"
+        subprocess.run([self.options.clang, *flags, "-fpch-instantiate-templates", "-x", "c++-header",
+                        SOURCE_TREE / "compiler/support/ADT.h", "-o", header], check=True)
+        self.prelude = ["-include-pch", str(header)]
+
+    def stamp(self, path):
+        return self.work / (name_of(path) + ".passed")
+
+    def has_passed(self, job):
+        stamp = self.stamp(job.path)
+        return stamp.exists() and stamp.read_text() == job.key
+
+    def check(self, batch):
+        """Whether the files of a batch pass; prints what is wrong with them."""
+        unit = batch[0].path
+        if len(batch) > 1:
+            unit = self.work / (name_of(batch[0].path) + ".batch.cpp")
+            unit.write_text("".join(f'#include "{job.path}"\n' for job in batch))
+        result = subprocess.run([self.options.clang_tidy, "--quiet", f"--config-file={SOURCE_TREE / '.clang-tidy'}",
+                                 unit, "--", *batch[0].flags, *self.prelude], capture_output=True, text=True)
+        if result.returncode == 0:
+            for job in batch:
+                self.stamp(job.path).write_text(job.key)
+            return True
+        if "clang-diagnostic-error" in result.stdout and len(batch) > 1:
+            # Two of them perhaps have a static function of the same name.
+            middle = len(batch) // 2
+            return all([self.check(batch[:middle]), self.check(batch[middle:])])
+        print(result.stdout.strip() or result.stderr.strip(), flush=True)
+        return False
+
+
+@dataclasses.dataclass
+class Job:
+    path: pathlib.Path
+    flags: list
+    key: str
+
+
+def name_of(path):
+    return str(path.relative_to(SOURCE_TREE)).replace("/", "__")
+
+
+def make_batches(jobs):
+    """Most of the time goes into headers, so that files of one folder and with the same flags are checked as one."""
+    groups = collections.defaultdict(list)
+    for job in jobs:
+        groups[job.path.parent, tuple(job.flags)].append(job)
+    for group in groups.values():
+        for start in range(0, len(group), 8):
+            yield group[start:start + 8]
+
+
+def read_commands(build, wanted):
+    """(source, flags) of every source of the project that the build compiles, and that was asked for."""
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        path = pathlib.Path(entry["file"])
+        isOurs = path.is_relative_to(SOURCE_TREE) and not path.is_relative_to(build)
+        if isOurs and (not wanted or any(path.is_relative_to(folder) for folder in wanted)):
+            yield path, parse_flags(entry["command"], path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="the build folder")
+    parser.add_argument("--clang-tidy", default="clang-tidy-19")
+    parser.add_argument("--clang", default="", help="clang++ of the same version, to precompile what all files include")
+    parser.add_argument("wanted", nargs="*", type=pathlib.Path, help="files or folders; all when left out")
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+
+    linter = Linter(options)
+    commands = list(read_commands(options.build, [path.resolve() for path in options.wanted]))
+    jobs = [Job(path, flags, linter.sources.hash(path, flags, linter.start)) for path, flags in commands]
+    changed = [job for job in jobs if not linter.has_passed(job)]
+    if changed:
+        linter.compile_prelude(changed[0].flags)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(linter.check, make_batches(changed)))
+    print(f"{len(jobs)} files, of which {len(changed)} changed: {'passed' if all(results) else 'failed'}")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -13,6 +13,8 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
+# A page that shows how to make files names them: <!-- example files: silu.kiln -->
+EXAMPLES = re.compile(r"<!-- example files: (.*?) -->")
 # What looks like a path of the source tree: a folder of its top level, then names.
 TREE_PATH = re.compile(r"^(?:compiler|runtime|templates|graphs|tests|tools|docs|cmake)/[\w.*<>/-]*$")
 
@@ -40,8 +42,8 @@ def link_error(page, target):
     return None
 
 
-def path_error(path):
-    if not TREE_PATH.match(path):
+def path_error(path, examples):
+    if not TREE_PATH.match(path) or any(path.rstrip("/").endswith(example) for example in examples):
         return None
     # NAME, <pass> and * stand for any name.
     pattern = re.sub(r"<[^>]*>|\b[A-Z]{2,}\b", "*", path.rstrip("/"))
@@ -50,9 +52,10 @@ def path_error(path):
 
 def errors(page):
     text = FENCE.sub(lambda match: "\n" * match.group().count("\n"), page.read_text())
+    examples = [name for names in EXAMPLES.findall(text) for name in names.split(", ")]
     for number, line in enumerate(text.splitlines(), 1):
         found = [link_error(page, target) for target in LINK.findall(CODE.sub("", line))]
-        found += [path_error(code) for code in CODE.findall(line)]
+        found += [path_error(code, examples) for code in CODE.findall(line)]
         for error in filter(None, found):
             yield f"{page.relative_to(SOURCE_TREE)}:{number}: error: {error}"
 

@@ -52,17 +52,22 @@ Expected<TensorView> RandomCheckpoint::tensor(StringRef name, ArrayRef<int64_t> 
   Distribution distribution = distributionOf(name, layers);
   std::pair<uint32_t, uint32_t> hash = hashName(name);
 
-  constexpr int64_t chunk = 1 << 16;
+  // A multiple of the block, small enough for the first-level cache.
+  constexpr int64_t chunk = 1 << 12;
   llvm::parallelFor(0, (*count + chunk - 1) / chunk, [&](size_t index) {
+    std::array<uint32_t, chunk> words;
     auto first = static_cast<int64_t>(index) * chunk;
-    int64_t last = std::min(first + chunk, *count);
-    for (int64_t block = first / 4; block * 4 < last; ++block) {
-      PhiloxBlock words = philox4x32(
-          {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), hash.first, hash.second}, seed);
-      for (int64_t i = block * 4; i < std::min(block * 4 + 4, last); ++i)
-        elements[i] =
-            static_cast<float>(distribution.mean + distribution.deviation * normalFloat(words[i % 4]));
+    int64_t length = std::min(chunk, *count - first);
+    for (int64_t i = 0; i < length; i += 4) {
+      auto block = static_cast<uint64_t>(first + i) / 4;
+      llvm::copy(philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), hash.first, hash.second},
+                            seed),
+                 words.begin() + i);
     }
+    MutableArrayRef<float> values(elements.get() + first, length);
+    normalFloats(ArrayRef<uint32_t>(words).take_front(length), values);
+    for (float &value : values)
+      value = static_cast<float>(distribution.mean + distribution.deviation * value);
   });
   ArrayRef<uint8_t> bytes(reinterpret_cast<const uint8_t *>(elements.get()), *count * sizeof(float));
   return TensorView{DType::F32, TensorShape(expectedShape), bytes, elements};

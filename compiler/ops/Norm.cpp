@@ -68,17 +68,19 @@ static Expected<Type> inferSoftmax(const Op &op) {
 template <class Real> static Error evaluateSoftmax(EvalArgs<Real> &args) {
   const Tensor<Real> &x = args.operands[0];
   parallelRows(x.rows(), 8 * x.lastDim(), [&](int64_t i) {
-    MutableArrayRef<Real> in = x.row(i), out = args.result.row(i);
-    Real largest = *std::max_element(in.begin(), in.end());
+    const Real *in = x.row(i).data();
+    Real *out = args.result.row(i).data();
+    int64_t width = x.lastDim();
+    Real largest = *std::max_element(in, in + width);
     double sum = 0;
-    for (auto [from, to] : llvm::zip(in, out)) {
+    for (int64_t s = 0; s < width; ++s) {
       // Masked scores are -inf; skipping them keeps a long cache with few rows in it cheap.
-      to = std::isinf(from) ? Real(0) : std::exp(from - largest);
-      sum += to;
+      out[s] = std::isinf(in[s]) ? Real(0) : std::exp(in[s] - largest);
+      sum += out[s];
     }
     Real inverse = static_cast<Real>(1 / sum);
-    for (Real &value : out)
-      value *= inverse;
+    for (int64_t s = 0; s < width; ++s)
+      out[s] *= inverse;
   });
   return Error::success();
 }

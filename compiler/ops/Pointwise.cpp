@@ -16,11 +16,13 @@ static Expected<Type> inferLikeOperand(const Op &op) {
   return op.operand(0)->type;
 }
 
-template <class Real> static void mapElements(EvalArgs<Real> &args, function_ref<Real(Real)> compute) {
+template <class Real, class Compute> static void mapElements(EvalArgs<Real> &args, Compute compute) {
   const Tensor<Real> &x = args.operands[0];
   parallelRows(x.rows(), 8 * x.lastDim(), [&](int64_t i) {
-    for (auto [from, to] : llvm::zip(x.row(i), args.result.row(i)))
-      to = compute(from);
+    const Real *from = x.row(i).data();
+    Real *to = args.result.row(i).data();
+    for (int64_t c = 0, width = x.lastDim(); c < width; ++c)
+      to[c] = compute(from[c]);
   });
 }
 
@@ -47,8 +49,10 @@ template <class Real> static Error evaluateAdd(EvalArgs<Real> &args) {
   const Tensor<Real> &a = args.operands[0], &b = args.operands[1];
   bool isRow = addsRow(args.op);
   parallelRows(a.rows(), a.lastDim(), [&](int64_t i) {
-    for (auto [to, x, y] : llvm::zip(args.result.row(i), a.row(i), b.row(isRow ? 0 : i)))
-      to = x + y;
+    const Real *x = a.row(i).data(), *y = b.row(isRow ? 0 : i).data();
+    Real *to = args.result.row(i).data();
+    for (int64_t c = 0, width = a.lastDim(); c < width; ++c)
+      to[c] = x[c] + y[c];
   });
   return Error::success();
 }
@@ -98,8 +102,9 @@ const OpDef scaleOp = {
 //===----------------------------------------------------------------------===//
 
 template <class Real> static Real geluTanh(Real x) {
-  const Real c = std::sqrt(Real(2) / std::numbers::pi_v<Real>);
-  return Real(0.5) * x * (1 + std::tanh(c * (x + Real(0.044715) * x * x * x)));
+  // x / 2 (1 + tanh(u)) = x / (1 + exp(-2u)), which costs one exponential and does not cancel where u is negative.
+  const Real c = 2 * std::sqrt(Real(2) / std::numbers::pi_v<Real>);
+  return x / (1 + std::exp(-c * (x + Real(0.044715) * x * x * x)));
 }
 
 template <class Real> static Real geluErf(Real x) {
@@ -107,7 +112,10 @@ template <class Real> static Real geluErf(Real x) {
 }
 
 template <class Real> static Error evaluateGelu(EvalArgs<Real> &args) {
-  mapElements<Real>(args, args.op.identAttribute("approx") == "tanh" ? geluTanh<Real> : geluErf<Real>);
+  if (args.op.identAttribute("approx") == "tanh")
+    mapElements<Real>(args, [](Real x) { return geluTanh(x); });
+  else
+    mapElements<Real>(args, [](Real x) { return geluErf(x); });
   return Error::success();
 }
 
@@ -201,7 +209,8 @@ template <class Real> static Error evaluateCausalMask(EvalArgs<Real> &args) {
     int64_t first = positions ? static_cast<int64_t>(positions->data()[i / rowsPerBatch]) : 0;
     int64_t visible = std::min(s.lastDim(), first + i % queries + 1);
     MutableArrayRef<Real> in = s.row(i), out = args.result.row(i);
-    std::copy(in.begin(), in.begin() + visible, out.begin());
+    if (in.data() != out.data())
+      std::copy(in.begin(), in.begin() + visible, out.begin());
     std::fill(out.begin() + visible, out.end(), -std::numeric_limits<Real>::infinity());
   });
   return Error::success();

@@ -32,6 +32,9 @@ public:
   /// Elements over all dims but the last.
   int64_t rows() const { return size() / lastDim(); }
 
+  /// Whether no other tensor shares the elements.
+  bool isUnique() const { return storage.use_count() == 1; }
+
   Real *data() const { return storage.get(); }
   MutableArrayRef<Real> elements() const { return {storage.get(), static_cast<size_t>(size())}; }
   MutableArrayRef<Real> row(int64_t i) const {
@@ -44,7 +47,7 @@ private:
 };
 
 /// What an op's evaluate function gets: operands in order and the result, allocated with its concrete shape. The
-/// result of an op that writes a state is the state itself.
+/// result of an op that writes a state is the state itself; that of a pointwise or row-wise op may be operand 0.
 template <class Real> struct EvalArgs {
   const class Op &op;
   ArrayRef<Tensor<Real>> operands;

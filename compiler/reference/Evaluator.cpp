@@ -16,13 +16,15 @@ static Expected<SmallVector<int64_t, 4>> concreteShape(const Type &type, const D
   return shape;
 }
 
-/// Values that die at each op: its inputs that no later op of the block reads.
+/// Values that die at each op: its inputs that no later op of the block reads. A value from outside a fused region
+/// outlives the region.
 static DenseMap<const Op *, SmallVector<const Value *, 2>> lastUses(const Block &block) {
   DenseMap<const Op *, SmallVector<const Value *, 2>> dying;
   DenseSet<const Value *> seen;
   for (const auto &op : llvm::reverse(block.ops()))
     for (Value *value : op->inputs())
-      if (seen.insert(value).second && !value->isWeight() && !value->isState())
+      if (seen.insert(value).second && !value->isWeight() && !value->isState() &&
+          (!block.parentOp() || (value->definingOp() && value->definingOp()->parent() == &block)))
         dying[op.get()].push_back(value);
   return dying;
 }
@@ -82,34 +84,53 @@ template <class Real> Error Evaluator<Real>::runBlock(const Block &block, const 
   for (const auto &op : block.ops()) {
     if (op->has(Trait::Terminator))
       continue;
-    if (Error error = runOp(*op, dims, values))
+    if (Error error = runOp(*op, dims, dying[op.get()], values))
       return error;
     if (onResult && !block.parentOp())
       for (const auto &result : op->results())
         if (Error error = onResult(*result, values.find(result.get())->second))
           return error;
-    for (const Value *value : dying[op.get()])
-      if (!block.parentOp() || (value->definingOp() && value->definingOp()->parent() == &block))
-        values.erase(value);
   }
   return Error::success();
 }
 
-template <class Real> Error Evaluator<Real>::runOp(const Op &op, const DimBinding &dims, Values &values) {
-  if (op.is(OpKind::fused)) {
-    if (Error error = runBlock(*op.region(), dims, values))
-      return error;
-    for (const auto &[result, yielded] : llvm::zip(op.results(), op.region()->terminator()->operands())) {
-      Expected<Tensor<Real>> tensor = operand(*yielded, dims, values);
-      if (!tensor)
-        return tensor.takeError();
-      values[result.get()] = *tensor;
-    }
-    for (const auto &inner : op.region()->ops())
-      for (const auto &result : inner->results())
-        values.erase(result.get());
-    return Error::success();
+template <class Real>
+Error Evaluator<Real>::runFused(const Op &op, const DimBinding &dims, ArrayRef<const Value *> dying, Values &values) {
+  if (Error error = runBlock(*op.region(), dims, values))
+    return error;
+  for (const auto &[result, yielded] : llvm::zip(op.results(), op.region()->terminator()->operands())) {
+    Expected<Tensor<Real>> tensor = operand(*yielded, dims, values);
+    if (!tensor)
+      return tensor.takeError();
+    values[result.get()] = *tensor;
   }
+  for (const auto &inner : op.region()->ops())
+    for (const auto &result : inner->results())
+      values.erase(result.get());
+  for (const Value *value : dying)
+    values.erase(value);
+  return Error::success();
+}
+
+/// Where an op writes: into the state; into operand 0, where the op reads no element of it after writing one and nobody
+/// else holds it, which spares the memory a pass; else into new memory.
+template <class Real>
+static Expected<Tensor<Real>> resultTensor(const Op &op, ArrayRef<Tensor<Real>> operands, const DimBinding &dims) {
+  if (op.has(Trait::WritesState))
+    return operands[0];
+  auto shape = concreteShape(op.result()->type, dims);
+  if (!shape)
+    return shape.takeError();
+  bool readsFirst = op.has(Trait::Pointwise) || op.has(Trait::RowWise);
+  if (readsFirst && operands[0].isUnique() && operands[0].shape() == ArrayRef<int64_t>(*shape))
+    return operands[0];
+  return Tensor<Real>(*shape);
+}
+
+template <class Real>
+Error Evaluator<Real>::runOp(const Op &op, const DimBinding &dims, ArrayRef<const Value *> dying, Values &values) {
+  if (op.is(OpKind::fused))
+    return runFused(op, dims, dying, values);
   SmallVector<Tensor<Real>, 4> operands;
   for (Value *value : op.operands()) {
     Expected<Tensor<Real>> tensor = operand(*value, dims, values);
@@ -117,22 +138,18 @@ template <class Real> Error Evaluator<Real>::runOp(const Op &op, const DimBindin
       return tensor.takeError();
     operands.push_back(std::move(*tensor));
   }
-  Tensor<Real> result;
-  if (op.has(Trait::WritesState)) {
-    result = operands[0];
-  } else {
-    auto shape = concreteShape(op.result()->type, dims);
-    if (!shape)
-      return shape.takeError();
-    result = Tensor<Real>(*shape);
-  }
-  EvalArgs<Real> args{op, operands, result};
+  for (const Value *value : dying)
+    values.erase(value);
+  Expected<Tensor<Real>> result = resultTensor<Real>(op, operands, dims);
+  if (!result)
+    return result.takeError();
+  EvalArgs<Real> args{op, operands, *result};
   Error error = Error::success();
   if constexpr (std::is_same_v<Real, float>)
     error = op.def().evaluateF32(args);
   else
     error = op.def().evaluateF64(args);
-  values[op.result()] = std::move(result);
+  values[op.result()] = std::move(*result);
   return error;
 }
 

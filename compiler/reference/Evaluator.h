@@ -41,7 +41,9 @@ private:
 
   Expected<DimBinding> bindDims(const Function &function, ArrayRef<Tensor<Real>> arguments) const;
   Error runBlock(const Block &block, const DimBinding &dims, Values &values);
-  Error runOp(const Op &op, const DimBinding &dims, Values &values);
+  /// Runs an op and forgets the values that die at it.
+  Error runOp(const Op &op, const DimBinding &dims, ArrayRef<const Value *> dying, Values &values);
+  Error runFused(const Op &op, const DimBinding &dims, ArrayRef<const Value *> dying, Values &values);
   Expected<Tensor<Real>> operand(const Value &value, const DimBinding &dims, const Values &values);
   Expected<Tensor<Real>> state(const Value &value, const DimBinding &dims);
 

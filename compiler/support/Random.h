@@ -50,6 +50,9 @@ inline float normalFloat(uint32_t word) {
   return static_cast<float>(normalQuantile((word + 0.5) * 0x1p-32));
 }
 
+/// normalFloat of each word, several at a time.
+void normalFloats(ArrayRef<uint32_t> words, MutableArrayRef<float> values);
+
 /// Standard normal, one of 2^52 values, the largest 8.2.
 inline double normalDouble(uint32_t high, uint32_t low) {
   // 52 bits, so that the half that keeps p away from 0 and 1 is exact.

@@ -66,6 +66,57 @@ TEST_F(EvaluatorTest, RefusesArgumentsThatDoNotFit) {
             "error: @f: argument %x: expected T from 2 to 8, got 1\n");
 }
 
+TEST_F(EvaluatorTest, KeepsWhatSomebodyStillReads) {
+  // Results may take the memory of operands that die; these do not: an argument, a weight, a result of the function, a
+  // value with a later user in the block or outside of the fused region.
+  auto run = evaluator(R"(module @m {
+  weight %w : f32[3] = "w"
+  func @f(%x: f32[3]) -> (f32[3], f32[3], f32[3]) {
+    %a = scale %x {factor = 2.0} : f32[3]
+    %b = add %a, %a : f32[3]
+    %c = fused @scale_bias(%a, %w) {
+      %d = scale %a {factor = 10.0} : f32[3]
+      %e = scale %w {factor = 100.0} : f32[3]
+      %f = add %d, %e : f32[3]
+      yield %f
+    } : f32[3]
+    %g = scale %b {factor = -1.0} : f32[3]
+    %h = add %g, %a : f32[3]
+    return %h, %b, %c
+  }
+}
+)");
+  Tensor<double> x = counting({3}, 1);
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    auto results = unwrap(run.run("f", {x}));
+    EXPECT_EQ(elements(results[0]), (std::vector<double>{-2, -4, -6}));
+    EXPECT_EQ(elements(results[1]), (std::vector<double>{4, 8, 12}));
+    EXPECT_EQ(elements(results[2]), (std::vector<double>{20, 140, 260}));
+    EXPECT_EQ(elements(x), (std::vector<double>{1, 2, 3}));
+  }
+}
+
+TEST_F(EvaluatorTest, ReusesTheMemoryOfValuesThatDie) {
+  auto run = evaluator(R"(module @m {
+  func @f(%x: f32[3], %w: f32[3]) -> f32[3] {
+    %a = scale %x {factor = 2.0} : f32[3]
+    %b = relu %a : f32[3]
+    %c = layernorm %b, %w, %w {eps = 1.0e-5} : f32[3]
+    return %c
+  }
+}
+)");
+  std::vector<const double *> places;
+  run.setResultHook([&](const Value &, const Tensor<double> &tensor) {
+    places.push_back(tensor.data());
+    return Error::success();
+  });
+  unwrap(run.run("f", {counting({3}), counting({3})}));
+  ASSERT_EQ(places.size(), 3u);
+  EXPECT_EQ(places[1], places[0]);
+  EXPECT_EQ(places[2], places[0]);
+}
+
 TEST_F(EvaluatorTest, LoadsEachWeightOnceWhenItIsFirstUsed) {
   auto run = evaluator(R"(module @m {
   weight %used   : f32[2] = "used"

@@ -41,6 +41,16 @@ TEST(RandomTest, NormalQuantilesAreThoseOfTheTables) {
   EXPECT_EQ(normalDouble(0, 0), -normalDouble(~0u, ~0u));
 }
 
+TEST(RandomTest, ManyNormalsAreEachThatOfItsWord) {
+  std::vector<uint32_t> words;
+  for (uint64_t word = 0; word <= ~0u; word += 0x3FFF1F)
+    words.push_back(static_cast<uint32_t>(word));
+  std::vector<float> values(words.size());
+  normalFloats(words, values);
+  for (auto [word, value] : llvm::zip(words, values))
+    EXPECT_FLOAT_EQ(value, normalFloat(word)) << word;
+}
+
 ArrayRef<float> floats(const TensorView &view) {
   return {reinterpret_cast<const float *>(view.bytes.data()), view.bytes.size() / sizeof(float)};
 }

@@ -19,6 +19,7 @@ namespace {
 class ReferenceEngine : public Engine {
 public:
   explicit ReferenceEngine(const ModelSource &source) : reference(source) {}
+  Error loadWeights() { return reference.loadWeights(); }
   LanguageModel &model() override { return reference; }
   Scorer &scorer() override { return reference; }
 
@@ -127,7 +128,10 @@ Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const En
     return openPlanEngine(source, device, options);
   if (options.checkReference)
     return makeError("--check=reference: the device is the reference executor; choose another with --device");
-  return std::make_unique<ReferenceEngine>(source);
+  auto engine = std::make_unique<ReferenceEngine>(source);
+  if (Error error = engine->loadWeights())
+    return error;
+  return engine;
 }
 
 } // namespace kiln

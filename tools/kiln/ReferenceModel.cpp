@@ -29,6 +29,13 @@ Expected<Tensor<float>> ReferenceModel::loadWeight(const Value &weight) {
   return tensor;
 }
 
+Error ReferenceModel::loadWeights() {
+  for (const auto &weight : source.module->weights)
+    if (Expected<Tensor<float>> tensor = loadWeight(*weight); !tensor)
+      return tensor.takeError();
+  return Error::success();
+}
+
 std::unique_ptr<Evaluator<float>> ReferenceModel::makeEvaluator() {
   return std::make_unique<Evaluator<float>>(*source.module, [this](const Value &weight) { return loadWeight(weight); });
 }

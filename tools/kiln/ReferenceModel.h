@@ -28,6 +28,8 @@ public:
   Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;
   Expected<std::vector<std::vector<double>>> score(ArrayRef<ScoreWindow> windows) override;
 
+  /// Packs every weight now, so that no step waits for one.
+  Error loadWeights();
   /// A weight, packed as its recipe says but in f32; kept after the first use.
   Expected<Tensor<float>> loadWeight(const Value &weight);
 

@@ -43,14 +43,20 @@ CLI::Validator integer(Int least = std::numeric_limits<Int>::min(), Int most = s
       "");
 }
 
-const CLI::Validator anInteger = integer<int64_t>(), aCount = integer<int64_t>(1), aSeed = integer<uint64_t>();
+const CLI::Validator aCount = integer<int64_t>(1), zeroOrMore = integer<int64_t>(0), aSeed = integer<uint64_t>();
 
-const CLI::Validator aNumber(
-    [](const std::string &text) {
-      double value;
-      return StringRef(text).getAsDouble(value) ? "expected a number, got '" + text + "'" : std::string();
-    },
-    "");
+/// A finite number above 0; NaN is refused too.
+CLI::Validator positiveNumber(double most = std::numeric_limits<double>::max()) {
+  return CLI::Validator(
+      [=](const std::string &text) -> std::string {
+        double value;
+        if (!StringRef(text).getAsDouble(value) && value > 0 && value <= most)
+          return "";
+        std::string limit = most < std::numeric_limits<double>::max() ? " and at most " + formatv("{0:F0}", most).str() : "";
+        return "expected a number above 0" + limit + ", got '" + text + "'";
+      },
+      "");
+}
 
 /// Devices that some build knows.
 const CLI::Validator aDevice(
@@ -123,11 +129,11 @@ void addSampling(CLI::App &sub, RunCommand &command) {
   sampling.topK = 50; // as transformers samples when it is asked to
   CLI::Option *greedy = sub.add_flag("--greedy", sampling.greedy, "take the most probable token");
   sub.add_option("--temperature", sampling.temperature, "divides the logits")
-      ->check(aNumber)->excludes(greedy)->capture_default_str();
+      ->check(positiveNumber())->excludes(greedy)->capture_default_str();
   sub.add_option("--top-k", sampling.topK, "keep the k most probable tokens; 0: all")
-      ->check(anInteger)->excludes(greedy)->capture_default_str();
+      ->check(zeroOrMore)->excludes(greedy)->capture_default_str();
   sub.add_option("--top-p", sampling.topP, "keep the most probable tokens that sum to p, with the one that crosses it")
-      ->check(aNumber)->excludes(greedy)->capture_default_str();
+      ->check(positiveNumber(1))->excludes(greedy)->capture_default_str();
   sub.add_option("--seed", sampling.seed, "of the random numbers")->check(aSeed)->capture_default_str();
 }
 
@@ -139,7 +145,7 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
   addEach(*sub, "--prompt", command.prompts.texts, "text to continue; may be given several times");
   addEach(*sub, "--prompt-file", command.prompts.files, "file to continue; - is standard input");
   addEach(*sub, "--tokens", command.prompts.tokens, "token ids to continue, 1,2,3; - is standard input");
-  sub->add_option("--max-new-tokens", command.generate.maxNewTokens, "of each sequence")->check(anInteger)->capture_default_str();
+  sub->add_option("--max-new-tokens", command.generate.maxNewTokens, "of each sequence")->check(zeroOrMore)->capture_default_str();
   addSampling(*sub, command);
   addEach(*sub, "--stop", command.generate.stopStrings, "end a sequence when its text contains this");
   sub->add_flag("--ignore-eos", command.generate.ignoreEos, "go on after the end-of-text token");
@@ -172,8 +178,8 @@ CLI::App *addEval(CLI::App &app, EvalCommand &command) {
   addWeights(*sub, command.weights);
   addDType(*sub, command.dtype);
   sub->add_option("--text", command.text, "file to score; - is standard input")->required();
-  sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")->check(anInteger)->capture_default_str();
-  sub->add_option("--stride", command.stride, "tokens between windows; 0: the window")->check(anInteger)->capture_default_str();
+  sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")->check(zeroOrMore)->capture_default_str();
+  sub->add_option("--stride", command.stride, "tokens between windows; 0: the window")->check(zeroOrMore)->capture_default_str();
   sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")
       ->check(aDevice)->capture_default_str();
   sub->add_flag("--json", command.json, "a JSON object");
@@ -191,7 +197,7 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   sub->add_option("--of", command.of, "with --what kernels: of decode or prefill")
       ->check(oneOf({"decode", "prefill"}))->capture_default_str();
   addList(*sub, "--batch", command.batches, "sequences at once, 1,8,32")->check(aCount);
-  addList(*sub, "--length", command.lengths, "tokens of a prompt, or the position of decode")->check(integer<int64_t>(0));
+  addList(*sub, "--length", command.lengths, "tokens of a prompt, or the position of decode")->check(zeroOrMore);
   sub->add_option("--samples", command.options.samples, "measurements")->check(aCount)->capture_default_str();
   sub->add_option("--runs", command.options.runsPerSample, "runs in one measurement")->check(aCount)->capture_default_str();
   sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(aDevice)->capture_default_str();

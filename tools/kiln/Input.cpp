@@ -9,13 +9,18 @@ Expected<std::string> readInput(StringRef path) { return readFile(path == "-" ? 
 
 Expected<std::vector<int32_t>> parseTokens(StringRef text) {
   std::vector<int32_t> ids;
-  SmallVector<StringRef, 16> words;
-  llvm::SplitString(text, words, ", \t\r\n");
-  for (StringRef word : words) {
-    int32_t id = 0;
-    if (word.getAsInteger(10, id) || id < 0)
-      return makeError("--tokens: expected token ids like 1,2,3, got '" + word + "'");
-    ids.push_back(id);
+  SmallVector<StringRef, 16> parts, words;
+  text = text.trim();
+  if (!text.empty())
+    text.split(parts, ',');
+  for (StringRef part : parts) {
+    words.clear();
+    llvm::SplitString(part, words, " \t\r\n");
+    if (words.empty())
+      words.push_back(""); // two commas with nothing between them
+    for (StringRef word : words)
+      if (word.getAsInteger(10, ids.emplace_back()) || ids.back() < 0)
+        return makeError("--tokens: expected token ids like 1,2,3, got '" + word + "'");
   }
   return ids;
 }

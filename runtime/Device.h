@@ -17,6 +17,15 @@ public:
   virtual ~DeviceKernel() = default;
 };
 
+/// What stands behind an argument of a launch that is an address.
+struct LaunchTensor {
+  std::string name;
+  char *address = nullptr;
+  int64_t bytes = 0;
+  bool isWritten = false; ///< the launch may write it
+  bool isFresh = false;   ///< nothing before the launch has written it
+};
+
 /// A launch with every value filled in.
 struct KernelLaunch {
   const DeviceKernel *kernel = nullptr;
@@ -28,6 +37,8 @@ struct KernelLaunch {
   uint32_t dynamicShared = 0;
   /// One word an argument: a device address, or an int in the low half.
   std::vector<uint64_t> arguments;
+  /// All the memory that it may touch, for devices that check.
+  std::vector<LaunchTensor> tensors;
 };
 
 /// Launches that are run again and again; on a GPU one CUDA graph.

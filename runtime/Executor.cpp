@@ -158,6 +158,39 @@ Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::plac
   return placed;
 }
 
+/// The word of an argument of a step, and if that is an address the tensor behind it.
+Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunction &function, const Call &call,
+                            const std::map<std::string, Placement, std::less<>> &placed) const {
+  const PlanStep &step = *launch.step;
+  LaunchTensor tensor;
+  if (name == "@workspace") {
+    Expected<int64_t> offset = step.workspace->offset.evaluate(call.dims), bytes = step.workspace->bytes.evaluate(call.dims);
+    if (!offset)
+      return llvm::joinErrors(offset.takeError(), bytes.takeError());
+    if (!bytes)
+      return bytes.takeError();
+    tensor = {"@workspace", arena.address() + *offset, *bytes, /*isWritten=*/true, /*isFresh=*/true};
+  } else if (name == "@counters") {
+    Expected<int64_t> count = step.counters.evaluate(call.dims);
+    if (!count)
+      return count.takeError();
+    tensor = {"@counters", counters.address(), *count * 4, /*isWritten=*/true, /*isFresh=*/false};
+  } else if (name.consume_front("%")) {
+    const Placement &place = placed.find(name)->second;
+    auto isNamed = [&](const PlanBuffer &buffer) { return buffer.tensor.name == name; };
+    auto buffer = llvm::find_if(function.buffers, isNamed);
+    bool isResult = buffer != function.buffers.end() && &function.steps[buffer->first] == &step;
+    tensor = {("%" + name).str(), place.address, place.elements * dtypeSize(place.dtype), isResult || states.count(name),
+              isResult};
+  } else {
+    launch.arguments.push_back(static_cast<uint64_t>(call.dims.find(name)->second));
+    return Error::success();
+  }
+  launch.arguments.push_back(reinterpret_cast<uint64_t>(tensor.address));
+  launch.tensors.push_back(std::move(tensor));
+  return Error::success();
+}
+
 Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &function, const Call &call) const {
   auto placed = place(function, call);
   if (!placed)
@@ -179,20 +212,9 @@ Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &functi
         return makeError("step '" + planned.kernel + "': a grid of " + Twine(*value) + " blocks cannot be launched");
       extent = static_cast<uint32_t>(*value);
     }
-    for (StringRef name : step.arguments) {
-      if (name.consume_front("%")) {
-        launch.arguments.push_back(reinterpret_cast<uint64_t>(placed->find(name)->second.address));
-      } else if (name == "@workspace") {
-        Expected<int64_t> offset = step.workspace->offset.evaluate(call.dims);
-        if (!offset)
-          return offset.takeError();
-        launch.arguments.push_back(reinterpret_cast<uint64_t>(arena.address() + *offset));
-      } else if (name == "@counters") {
-        launch.arguments.push_back(reinterpret_cast<uint64_t>(counters.address()));
-      } else {
-        launch.arguments.push_back(static_cast<uint64_t>(call.dims.find(name)->second));
-      }
-    }
+    for (StringRef name : step.arguments)
+      if (Error error = addArgument(launch, name, function, call, *placed))
+        return error;
   }
   return launches;
 }

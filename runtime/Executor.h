@@ -80,6 +80,8 @@ private:
   Error allocateMemory();
   DimBinding largestDims() const;
   Expected<std::map<std::string, Placement, std::less<>>> place(const PlanFunction &function, const Call &call) const;
+  Error addArgument(KernelLaunch &launch, StringRef name, const PlanFunction &function, const Call &call,
+                    const std::map<std::string, Placement, std::less<>> &placed) const;
   Expected<std::vector<KernelLaunch>> resolve(const PlanFunction &function, const Call &call) const;
   Expected<DeviceGraph *> graphFor(const PlanFunction &function, const Call &call);
   Error uploadArguments(const PlanFunction &function, const Call &call);

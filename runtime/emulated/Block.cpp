@@ -5,6 +5,7 @@
 #include "runtime/emulated/SourceLine.h"
 
 #include <cstring>
+#include <dlfcn.h>
 
 namespace kiln {
 
@@ -55,6 +56,7 @@ void Thread::fail(const char *message, Site site) {
 void Block::reset(Scheduler &newScheduler, const Launch &launch, EmulatedIndex index) {
   scheduler = &newScheduler;
   atBarrier = finished = 0;
+  ++syncs;
   threads.resize(launch.blockThreads);
   for (u32 i = 0; i < launch.blockThreads; ++i) {
     Thread &thread = threads[i];
@@ -177,6 +179,7 @@ void Block::syncBlock(Thread &thread, Site site) {
     return scheduler->wait(thread);
 
   atBarrier = 0;
+  ++syncs;
   SmallVector<Thread *, 256> others;
   for (Thread &other : threads)
     if (&other != &thread)
@@ -247,6 +250,9 @@ void Block::complete(Thread &thread, Collective &collective) {
   }
   if (const char *message = collective.combine(lanes))
     fail(nameThreads({&thread}) + ": " + message, collective.site);
+  // A collective that moves nothing is a synchronisation.
+  if (llvm::none_of(lanes, [](void *lane) { return lane; }))
+    ++warp.syncs;
   warp.collectives.erase(&collective);
   scheduler->release(others);
   thread.state = Thread::State::Running;
@@ -254,8 +260,10 @@ void Block::complete(Thread &thread, Collective &collective) {
 
 void Block::pause(Thread &thread, Site site) {
   arriveAt(thread, site);
-  if (scheduler->yield(thread))
+  if (scheduler->yield(thread)) {
+    ++syncs; // the write that it waited for may order anything
     return;
+  }
   const Launch &launch = scheduler->currentLaunch();
   bool mayWaitForBlocks = launch.options.cooperative || launch.grid.count() == 1;
   fail(nameThreads({&thread}) + " waits here for a write that no thread makes" +
@@ -280,18 +288,64 @@ void *Block::dynamicShared(Thread &thread, u64 bytes, Site site) {
   return shared.dynamicData();
 }
 
+//===----------------------------------------------------------------------===//
+// Checked accesses
+//===----------------------------------------------------------------------===//
+
 void Block::checkAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
-  if (thread.runner->fiber.contains(address))
-    return;
-  std::optional<std::string> outside = shared.outside(address, bytes);
-  if (const EmulatedMemory *memory = scheduler->currentLaunch().memory; memory && !outside)
-    outside = memory->outside(address, bytes);
-  if (!outside)
-    return;
+  if (shared.contains(address))
+    checkSharedAccess(thread, address, bytes, isWrite, code);
+  else
+    checkGlobalAccess(thread, address, bytes, isWrite, code);
+}
+
+static Site siteOf(const SourceLine &line) {
+  return {line.file.empty() ? nullptr : line.file.c_str(), line.line};
+}
+
+void Block::failAt(Thread &thread, const void *code, const Twine &message) {
   SourceLine line = sourceLineOf(code);
-  fail(
-      formatv("{0} {1} {2} bytes {3}", nameThreads({&thread}), isWrite ? "writes" : "reads", bytes, *outside),
-      {line.file.empty() ? nullptr : line.file.c_str(), line.line});
+  fail(nameThreads({&thread}) + " " + message, siteOf(line));
+}
+
+void Block::checkSharedAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
+  StringRef verb = isWrite ? "writes" : "reads";
+  if (std::optional<std::string> outside = shared.outside(address, bytes))
+    failAt(thread, code, verb + " " + Twine(bytes) + " bytes " + *outside);
+  if (!isWrite && holdsPoison(address, bytes))
+    failAt(thread, code, "reads shared memory that nothing has written");
+  auto race = shared.noteAccess(address, bytes, isWrite, {thread.thread, warpOf(thread).syncs, syncs, code});
+  if (!race)
+    return;
+  SourceLine line = sourceLineOf(code), other = sourceLineOf(race->code);
+  report(nameThreads({&thread}) + " " + verb + " shared memory " + race->what + " since the last barrier", siteOf(line));
+  scheduler->addNote(diagnosticAt(Diagnostic::Severity::Note, siteOf(other), scheduler->currentLaunch().kernel->source,
+                                  "the other access is here"));
+  scheduler->unwind();
+}
+
+/// Whether an address is in the program itself or a library: tables of functions, constants.
+static bool isInProgram(const Thread &thread, const void *address) {
+  // The primitives' own virtual functions are asked for most.
+  auto *functions = *reinterpret_cast<const char *const *>(static_cast<const EmulatedThread *>(&thread));
+  Dl_info info;
+  return static_cast<size_t>(static_cast<const char *>(address) - functions) < 16 * sizeof(void *) || dladdr(address, &info);
+}
+
+void Block::checkGlobalAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
+  ArrayRef<TensorRange> tensors = scheduler->currentLaunch().tensors;
+  if (const TensorRange *tensor = findRange(tensors, address, bytes)) {
+    if (isWrite && !tensor->isWritten)
+      failAt(thread, code, "writes '" + tensor->name + "', which is an input of the kernel");
+    if (!isWrite && holdsPoison(address, bytes))
+      failAt(thread, code, "reads what nothing has written, in '" + tensor->name + "' at offset " +
+                               Twine(static_cast<const char *>(address) - tensor->begin));
+    return;
+  }
+  // On other stacks are the objects of other lanes, which the last one at a collective reads and writes.
+  if (!scheduler->isOnStack(address) && !isInProgram(thread, address))
+    failAt(thread, code, Twine(isWrite ? "writes " : "reads ") + Twine(bytes) + " bytes " +
+                             describeOutside(tensors, address, bytes));
 }
 
 } // namespace kiln

@@ -105,6 +105,7 @@ private:
   };
   struct Warp {
     u32 finished = 0;
+    u32 syncs = 0; ///< how often its lanes have been ordered
     void *lanes[32] = {}; ///< what each waiting lane has brought
     SmallVector<Collective, 2> collectives;
   };
@@ -112,6 +113,11 @@ private:
   /// Notes where the thread is, and reports shared memory that it has damaged since the last time.
   void arriveAt(Thread &thread, Site site);
   void checkShared(Thread &thread, std::optional<Site> now);
+
+  /// The checks of one access, to shared memory or elsewhere. Each returns or unwinds.
+  void checkSharedAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code);
+  void checkGlobalAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code);
+  [[noreturn]] void failAt(Thread &thread, const void *code, const Twine &message);
 
   Collective &joinCollective(Thread &thread, u32 members, EmulatedCombine combine, Site site);
   void checkMembers(Thread &thread, u32 members, Site site);
@@ -129,6 +135,7 @@ private:
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   SharedMemory shared;
+  u32 syncs = 0; ///< how often all threads have been ordered, in this block and those before it
   size_t atBarrier = 0;
   size_t finished = 0;
   Site barrierSite;

@@ -102,6 +102,23 @@ Expected<std::vector<std::unique_ptr<DeviceKernel>>> EmulatedDevice::loadKernels
   return kernels;
 }
 
+/// Adds to an error of a launch where in the model it comes from.
+static Error withOrigin(Error error, const KernelLaunch &launch) {
+  std::vector<Diagnostic> diagnostics = takeDiagnostics(std::move(error));
+  std::string results;
+  for (const LaunchTensor &tensor : launch.tensors)
+    if (tensor.isFresh && tensor.name != "@workspace")
+      results += (results.empty() ? " " : ", ") + tensor.name;
+  Diagnostic origin(Diagnostic::Severity::Note, {},
+                    "the kernel computes" + (results.empty() ? " a state" : results) + " of the model");
+  auto [file, line] = StringRef(launch.step->location).rsplit(':');
+  origin.file = file.str();
+  if (line.getAsInteger(10, origin.line))
+    origin.file = launch.step->location;
+  diagnostics.push_back(std::move(origin));
+  return llvm::make_error<DiagnosticError>(std::move(diagnostics));
+}
+
 Error EmulatedDevice::launch(const KernelLaunch &launch) {
   const EmulatedKernel &kernel = *static_cast<const EmulatedDeviceKernel *>(launch.kernel)->kernel;
   // An int is read from the low half of its word.
@@ -109,8 +126,16 @@ Error EmulatedDevice::launch(const KernelLaunch &launch) {
   std::vector<void *> pointers;
   for (uint64_t &word : words)
     pointers.push_back(&word);
-  return launcher.launch(kernel, {launch.grid[0], launch.grid[1], launch.grid[2]}, {launch.threads, 1, 1},
-                         launch.dynamicShared, pointers, options);
+  std::vector<TensorRange> ranges;
+  for (const LaunchTensor &tensor : launch.tensors) {
+    ranges.push_back({tensor.address, static_cast<size_t>(tensor.bytes), tensor.name, tensor.isWritten});
+    // What the arena held before must not pass for a result.
+    if (tensor.isFresh)
+      fillWords(tensor.address, tensor.bytes, poisonWord);
+  }
+  Error error = launcher.launch(kernel, {launch.grid[0], launch.grid[1], launch.grid[2]}, {launch.threads, 1, 1},
+                                launch.dynamicShared, pointers, options, ranges);
+  return error ? withOrigin(std::move(error), launch) : Error::success();
 }
 
 Expected<std::unique_ptr<DeviceGraph>> EmulatedDevice::makeGraph(std::vector<KernelLaunch> launches) {

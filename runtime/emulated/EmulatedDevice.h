@@ -14,7 +14,7 @@ public:
   struct Options {
     std::string cacheDirectory; ///< of compiled kernels; must not be empty
     LaunchOptions launch;       ///< schedule of blocks and threads
-    bool checkAccesses = false; ///< report every access outside memory at its line; slow
+    bool checkAccesses = true;  ///< report wrong accesses to memory at their lines; several times slower
   };
 
   /// Error: no host compiler, or a cache that cannot be written.

@@ -2,6 +2,8 @@
 
 #include "runtime/emulated/Sanitizer.h"
 
+#include "device/emulated.cuh"
+
 #include <sys/mman.h>
 
 namespace kiln {
@@ -14,7 +16,7 @@ static constexpr size_t stacksPerSlab = 64;
 static constexpr uint64_t stackMark = 0x6b696c6e73746b21;
 
 size_t FiberStacks::stackBytes() {
-  return hasAddressSanitizer ? 256 << 10 : 64 << 10;
+  return hasAddressSanitizer ? 256 << 10 : kEmulatedStackBytes;
 }
 
 /// Below every stack, as much again stays unused: an overflow ends there, hurts nobody and is reported.
@@ -26,8 +28,9 @@ static size_t strideBytes() {
 /// for the same few lines of the cache at every switch. An odd number of lines, so that all are used.
 static constexpr size_t stackShift = 5 * 64;
 
+/// Behind the last stack nothing is used either.
 static size_t slabBytes() {
-  return stacksPerSlab * strideBytes();
+  return stacksPerSlab * strideBytes() + FiberStacks::stackBytes();
 }
 
 void *FiberStacks::take() {
@@ -41,6 +44,12 @@ void *FiberStacks::take() {
   Slab &slab = slabs.back();
   char *stack = static_cast<char *>(slab.base) + slab.used * strideBytes() + stackBytes();
   return stack - slab.used++ * stackShift;
+}
+
+bool FiberStacks::contains(const void *address) const {
+  return llvm::any_of(slabs, [&](const Slab &slab) {
+    return static_cast<size_t>(static_cast<const char *>(address) - static_cast<const char *>(slab.base)) < slabBytes();
+  });
 }
 
 FiberStacks::~FiberStacks() {

@@ -30,6 +30,9 @@ public:
   /// The lowest address of an unused stack; null when the system has no room for more.
   void *take();
 
+  /// Whether an address is on a stack that `take` has handed out, or beside one.
+  bool contains(const void *address) const;
+
 private:
   struct Slab {
     void *base;

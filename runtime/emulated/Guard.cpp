@@ -17,6 +17,22 @@ void fillWords(void *target, size_t bytes, uint32_t word) {
   std::memcpy(at + bytes / sizeof(word) * sizeof(word), &word, bytes % sizeof(word));
 }
 
+bool holdsPoison(const void *source, size_t bytes) {
+  auto *at = static_cast<const char *>(source);
+  if (bytes == sizeof(uint16_t)) {
+    uint16_t half;
+    std::memcpy(&half, at, sizeof(half));
+    return half == static_cast<uint16_t>(poisonWord);
+  }
+  for (size_t i = 0; i + sizeof(poisonWord) <= bytes; i += sizeof(poisonWord)) {
+    uint32_t word;
+    std::memcpy(&word, at + i, sizeof(word));
+    if (word == poisonWord)
+      return true;
+  }
+  return false;
+}
+
 size_t GuardedMemory::spaceFor(size_t bytes, size_t alignment) {
   assert(alignment >= guardBytes && "the front guard fills the alignment");
   return alignment + llvm::alignTo(bytes + guardBytes, alignment);

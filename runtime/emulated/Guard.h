@@ -17,6 +17,9 @@ inline constexpr uint32_t poisonWord = 0x7fdb7fdb;
 /// What guards hold: another NaN.
 inline constexpr uint32_t guardWord = 0x7feb7feb;
 
+/// Whether `bytes` bytes hold a word, or are a half-word, that nothing has written since it was poisoned.
+bool holdsPoison(const void *source, size_t bytes);
+
 /// Fills `bytes` bytes, the last word perhaps in part.
 void fillWords(void *target, size_t bytes, uint32_t word);
 
@@ -38,6 +41,11 @@ public:
   /// Nothing while both guards are whole; else the offset from `data()` of the first damaged byte (negative:
   /// in front of the memory).
   std::optional<ptrdiff_t> damage() const;
+
+  bool contains(const void *address, size_t accessBytes) const {
+    auto *at = static_cast<const char *>(address);
+    return at >= base && at + accessBytes <= base + bytes;
+  }
 
   /// Nothing if the access is inside the memory, or nowhere near it; else its offset from `data()`.
   std::optional<ptrdiff_t> outside(const void *address, size_t accessBytes) const;

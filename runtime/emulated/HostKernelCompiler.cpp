@@ -111,14 +111,14 @@ Expected<HostKernelCompiler> HostKernelCompiler::create(Options options) {
   return result;
 }
 
-/// The source between the declarations that it needs and the functions that the emulator calls. `#line` makes
-/// errors and debuggers name the source itself.
+/// The source, and behind it the functions that the emulator calls. `#line` makes errors and debuggers name the source
+/// itself.
 static std::string wrapSource(StringRef sourceName, StringRef source, ArrayRef<std::string> kernels) {
   std::string text;
   raw_string_ostream os(text);
-  os << "#include \"device/emulated_entry.cuh\"\n#line 1 \"";
+  os << "#line 1 \"";
   os.write_escaped(sourceName);
-  os << "\"\n" << source << "\n#line 1 \"emulated entries\"\nusing namespace kiln;\n";
+  os << "\"\n" << source << "\n#line 1 \"emulated entries\"\n#include \"device/emulated_entry.cuh\"\nusing namespace kiln;\n";
   os << "KILN_EMULATED_EXPORT EmulatedThread **kiln_emulated_current() { return &emulatedThread; }\n";
   for (const std::string &kernel : kernels)
     os << "KILN_EMULATED_EXPORT void kiln_emulate_" << kernel << "(void **args) { emulatedCall(" << kernel

@@ -34,12 +34,20 @@ static Error checkLaunch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, si
 }
 
 Error EmulatedLauncher::launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, size_t dynamicSharedBytes,
-                               ArrayRef<void *> args, const LaunchOptions &options) {
+                               ArrayRef<void *> args, const LaunchOptions &options,
+                               ArrayRef<TensorRange> tensors) {
   if (Error error = checkLaunch(kernel, grid, block, dynamicSharedBytes, args.size()))
     return error;
   SmallVector<void *, 16> arguments(args);
-  if (Error error =
-          runBlocks({&kernel, memory, grid, block.x, dynamicSharedBytes, arguments.data(), options}))
+  std::vector<TensorRange> all;
+  if (tensors.empty() && memory)
+    tensors = all = memory->ranges();
+  else if (memory)
+    memory->restrictTo(tensors);
+  Error error = runBlocks({&kernel, tensors, grid, block.x, dynamicSharedBytes, arguments.data(), options});
+  if (memory)
+    memory->liftRestriction(tensors);
+  if (error)
     return error;
   if (memory)
     if (std::optional<std::string> damage = memory->takeDamage())

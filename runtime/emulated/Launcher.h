@@ -8,8 +8,12 @@
 //   - misaligned vector accesses
 //   - writes outside shared memory (by the thread's next primitive) and outside global memory (after the
 //   launch)
-// What a missing barrier or a race does depends on the order in which threads run: run such a kernel under
-// several schedules and compare the results.
+// and of a kernel compiled with checked accesses, at the line of the access:
+//   - accesses outside shared memory, outside the tensors of the launch, and writes to those that are only read
+//   - reads of what nothing has written
+//   - accesses of two threads to the same word of shared memory with nothing between them that orders the two
+// What a race does depends on the order in which threads run: it also shows in that the results of several schedules
+// differ.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -30,10 +34,11 @@ public:
 
   /// Runs the kernel on the whole grid. `args[i]` points to argument i, as for cudaLaunchKernel. Blocks are
   /// one-dimensional, of at most 1024 threads.
+  /// `tensors` is the global memory that checked accesses may touch; empty: all of `memory`.
   /// Error: a launch that no GPU would accept, or a misdeed of the kernel; of several blocks that fail, the
   /// one that comes first in the schedule's order.
   Error launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, size_t dynamicSharedBytes,
-               ArrayRef<void *> args, const LaunchOptions &options = {});
+               ArrayRef<void *> args, const LaunchOptions &options = {}, ArrayRef<TensorRange> tensors = {});
 
 private:
   Error runBlocks(const Launch &launch);

@@ -1,5 +1,6 @@
 #include "runtime/emulated/Memory.h"
 
+#include "runtime/emulated/Sanitizer.h"
 #include "support/Diagnostic.h"
 
 #include <cstdlib>
@@ -34,28 +35,37 @@ void EmulatedMemory::free(void *memory) {
   allocations.erase(found);
 }
 
-std::string EmulatedMemory::describe(const Allocation &allocation, ptrdiff_t offset) {
-  return formatv("outside '{0}' ({1} bytes), at offset {2}", allocation.name, allocation.memory.size(),
-                 offset);
+std::vector<TensorRange> EmulatedMemory::ranges() const {
+  std::vector<TensorRange> all;
+  for (const auto &[address, allocation] : allocations)
+    all.push_back({allocation.memory.data(), allocation.memory.size(), allocation.name, true});
+  return all;
 }
 
-std::optional<std::string> EmulatedMemory::outside(const void *address, size_t bytes) const {
-  // The allocation that starts at or before the address, or the next one, whose front guard it may be in.
-  auto next = allocations.upper_bound(address);
-  if (next != allocations.begin())
-    if (auto at = std::prev(next)->second.memory.outside(address, bytes))
-      return describe(std::prev(next)->second, *at);
-  if (next != allocations.end())
-    if (auto at = next->second.memory.outside(address, bytes))
-      return describe(next->second, *at);
-  return std::nullopt;
+const EmulatedMemory::Allocation *EmulatedMemory::allocationOf(const TensorRange &range) const {
+  auto next = allocations.upper_bound(range.begin);
+  return next == allocations.begin() ? nullptr : &std::prev(next)->second;
+}
+
+void EmulatedMemory::restrictTo(ArrayRef<TensorRange> ranges) {
+  for (const TensorRange &range : ranges)
+    if (const Allocation *allocation = allocationOf(range))
+      forbidAccess(allocation->memory.data(), allocation->memory.size());
+  for (const TensorRange &range : ranges)
+    allowAccess(const_cast<char *>(range.begin), range.bytes);
+}
+
+void EmulatedMemory::liftRestriction(ArrayRef<TensorRange> ranges) {
+  for (const TensorRange &range : ranges)
+    if (const Allocation *allocation = allocationOf(range))
+      allowAccess(allocation->memory.data(), allocation->memory.size());
 }
 
 std::optional<std::string> EmulatedMemory::takeDamage() {
   for (auto &[address, allocation] : allocations)
     if (std::optional<ptrdiff_t> at = allocation.memory.damage()) {
       allocation.memory.repair();
-      return "wrote " + describe(allocation, *at);
+      return formatv("wrote outside '{0}' ({1} bytes), at offset {2}", allocation.name, allocation.memory.size(), *at).str();
     }
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/emulated/Guard.h"
+#include "runtime/emulated/TensorRanges.h"
 
 namespace kiln {
 
@@ -20,9 +21,13 @@ public:
   /// Frees what `allocate` has returned.
   void free(void *memory);
 
-  /// A phrase about an access to the guards of an allocation; nothing about one inside, or elsewhere. May be
-  /// asked by several threads at once.
-  std::optional<std::string> outside(const void *address, size_t bytes) const;
+  /// Every allocation, for launches of which nobody says what tensors they have.
+  std::vector<TensorRange> ranges() const;
+
+  /// Makes every access to the allocations that hold these ranges, outside all of them, an error of AddressSanitizer;
+  /// and none again.
+  void restrictTo(ArrayRef<TensorRange> ranges);
+  void liftRestriction(ArrayRef<TensorRange> ranges);
 
   /// A sentence about an allocation whose guard was overwritten since it was made, if there is one. The guard
   /// is made whole again, so that every misdeed is reported once.
@@ -34,7 +39,7 @@ private:
     void *space;
     GuardedMemory memory;
   };
-  static std::string describe(const Allocation &allocation, ptrdiff_t offset);
+  const Allocation *allocationOf(const TensorRange &range) const;
   void release(Allocation &allocation);
 
   std::map<const void *, Allocation> allocations; ///< by the address handed out

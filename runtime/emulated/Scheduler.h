@@ -53,6 +53,8 @@ public:
   const Launch &currentLaunch() const { return *launch; }
   bool hasFailed() const { return !failure.empty(); }
   void setFailure(std::vector<Diagnostic> diagnostics);
+  /// Adds to what went wrong.
+  void addNote(Diagnostic note) { failure.push_back(std::move(note)); }
   /// Ends the running thread; nothing of it runs any more.
   [[noreturn]] void unwind();
   /// Runs others until `thread`, the running one, is ready and its turn.
@@ -62,6 +64,9 @@ public:
   /// Puts the running thread behind all that are ready. False if nothing but this has happened for long.
   bool yield(Thread &thread);
   void noteProgress() { fruitlessTurns = 0; }
+
+  /// Whether an address is on the stack of a thread of this core.
+  bool isOnStack(const void *address) const { return stacks.contains(address); }
 
 private:
   void runThreads(Runner &runner);

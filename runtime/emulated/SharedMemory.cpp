@@ -10,7 +10,6 @@ static constexpr size_t spaceAlignment = 1024;
 static constexpr size_t dynamicAlignment = 128;
 /// Of any variable: room for a guard in front of it.
 static constexpr size_t leastAlignment = 64;
-static constexpr size_t spaceBytes = SharedMemory::maxBytes + (64 << 10); ///< with the guards of all pieces
 
 void SharedMemory::clear() {
   for (Piece &piece : pieces)
@@ -61,10 +60,19 @@ std::optional<std::string> SharedMemory::damage() const {
 }
 
 std::optional<std::string> SharedMemory::outside(const void *address, size_t bytes) const {
-  for (const Piece &piece : pieces)
-    if (std::optional<ptrdiff_t> at = piece.memory.outside(address, bytes))
-      return describe(piece, *at);
-  return std::nullopt;
+  std::optional<std::string> near;
+  for (const Piece &piece : pieces) {
+    if (piece.memory.contains(address, bytes))
+      return std::nullopt;
+    if (std::optional<ptrdiff_t> at = piece.memory.outside(address, bytes); at && !near)
+      near = describe(piece, *at);
+  }
+  return near ? near : "outside all shared memory";
+}
+
+std::optional<AccessHistory::Race> SharedMemory::noteAccess(const void *address, size_t bytes, bool isWrite,
+                                                            const AccessTime &now) {
+  return history.note(static_cast<const char *>(address) - static_cast<const char *>(space.get()), bytes, isWrite, now);
 }
 
 } // namespace kiln

@@ -1,6 +1,7 @@
 //===- SharedMemory.h - the shared memory of one block ----------------------------===//
 #pragma once
 
+#include "runtime/emulated/AccessHistory.h"
 #include "runtime/emulated/Guard.h"
 
 namespace kiln {
@@ -27,14 +28,22 @@ public:
   /// The variable `tag`, made at the first call; null if there is no room for it.
   void *variable(const void *tag, size_t bytes, size_t alignment);
 
-  /// A phrase about an access inside the space of shared memory that touches more than one variable; nothing
-  /// about an access elsewhere.
+  /// Whether an address is in the space of all variables and the guards around them.
+  bool contains(const void *address) const {
+    return static_cast<size_t>(static_cast<const char *>(address) - static_cast<const char *>(space.get())) < spaceBytes;
+  }
+  /// A phrase about an access to the space that is not inside one variable.
   std::optional<std::string> outside(const void *address, size_t bytes) const;
+  /// What an access inside a variable races with.
+  std::optional<AccessHistory::Race> noteAccess(const void *address, size_t bytes, bool isWrite, const AccessTime &now);
 
   /// A sentence about a guard that was overwritten, if one was.
   std::optional<std::string> damage() const;
 
 private:
+  /// With the guards of all variables.
+  static constexpr size_t spaceBytes = maxBytes + (64 << 10);
+
   struct Piece {
     const void *tag; ///< null: the dynamic memory
     GuardedMemory memory;
@@ -48,6 +57,7 @@ private:
   GuardedMemory add(const void *tag, size_t bytes, size_t alignment);
 
   std::unique_ptr<void, Free> space; ///< of the size that the largest block needs
+  AccessHistory history;             ///< of checked accesses
   size_t used = 0;
   size_t staticBytes = 0;
   GuardedMemory dynamicMemory; ///< one of the pieces, unless it has no bytes

@@ -43,7 +43,8 @@ KILN_DEVICE void copyAsync(SharedAddress to, const void *from, u32 bytes, Site s
   emulatedCheckAligned(from, 16, site);
   u8 value[16] = {};
   __builtin_memcpy(value, from, bytes);
-  __builtin_memset(to.pointer(), 0xff, 16);
+  for (u32 i = 0; i < 4; ++i)
+    static_cast<u32 *>(to.pointer())[i] = kEmulatedPoison;
   emulatedThread->copyLater(to.pointer(), value);
 }
 KILN_DEVICE void copyAsync(SharedAddress to, const void *from, Site site = Site::current()) {

@@ -21,6 +21,12 @@ struct EmulatedIndex {
 /// wrongly used, else null.
 using EmulatedCombine = const char *(*)(void *const *lanes);
 
+/// What memory holds that nothing has written: NaN as float, bf16 and f16, and an index far out of every range.
+constexpr u32 kEmulatedPoison = 0x7fdb7fdb;
+
+/// Bytes of a thread's stack, behind which as much again holds nothing.
+constexpr u64 kEmulatedStackBytes = 64 << 10;
+
 /// A thread of a running block, as its primitives see it. The plain members are what index.cuh reads.
 class EmulatedThread {
 public:

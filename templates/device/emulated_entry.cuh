@@ -1,22 +1,24 @@
 //===- emulated_entry.cuh - how the emulator enters a kernel ---------------------===//
 //
-// CPU only. runtime/emulated/HostKernelCompiler.cpp puts this file in front of a kernel's source, and behind
-// it, for every kernel, three functions that are the shared library's whole interface: the arguments unpacked
-// and the kernel called, the number of arguments, and where the library keeps its current thread.
+// CPU only. runtime/emulated/HostKernelCompiler.cpp puts this file behind a kernel's source, which has included
+// device/base.cuh or, if it is self-contained, holds it. Behind this file come, for every kernel, two functions
+// that, with a third one for all, are the shared library's whole interface: the arguments unpacked and the kernel
+// called, the number of arguments, and where the library keeps its current thread.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
-
-#include "device/base.cuh"
 
 #define KILN_EMULATED_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace kiln {
 
-/// Calls a kernel with its arguments, each behind a pointer.
-template <class... Parameters> void emulatedCall(void (*kernel)(Parameters...), void **args) {
+/// Calls a kernel with its arguments, each behind a pointer; those are the launcher's, and no tensor's.
+template <class... Parameters>
+__attribute__((no_sanitize("kernel-address"))) void emulatedCall(void (*kernel)(Parameters...), void **args) {
   struct Call {
-    Call(void (*kernel)(Parameters...), Parameters... parameters) { kernel(parameters...); }
+    __attribute__((no_sanitize("kernel-address"))) Call(void (*kernel)(Parameters...), Parameters... parameters) {
+      kernel(parameters...);
+    }
   };
   // Braces, because they evaluate from left to right.
   Call{kernel, *static_cast<Parameters *>(*args++)...};
@@ -36,7 +38,12 @@ namespace kiln {
 
 __attribute__((no_sanitize("kernel-address"), always_inline)) inline void
 emulatedCheck(u64 address, u64 bytes, bool isWrite, const void *code) {
-  emulatedThread->checkAccess(reinterpret_cast<const void *>(address), bytes, isWrite, code);
+  // Most accesses by far are to local variables of the callers, and to the thread's own coordinates.
+  if (address - reinterpret_cast<u64>(__builtin_frame_address(0)) < kEmulatedStackBytes)
+    return;
+  EmulatedThread *self = emulatedThread;
+  if (address - reinterpret_cast<u64>(self) >= sizeof(*self))
+    self->checkAccess(reinterpret_cast<const void *>(address), bytes, isWrite, code);
 }
 
 } // namespace kiln

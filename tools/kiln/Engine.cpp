@@ -84,7 +84,7 @@ Expected<std::unique_ptr<Device>> openDevice(StringRef name, StringRef cache) {
   if (name == "emulate") {
     if (cache.empty())
       return makeError("--device emulate keeps compiled kernels in a cache: set KILN_CACHE to a directory");
-    return EmulatedDevice::create({cache.str(), {}, false});
+    return EmulatedDevice::create({cache.str(), {}, true});
   }
   CudaDevice::Options options;
   options.cacheDirectory = cache.str();

@@ -1,5 +1,7 @@
 #include "runtime/Benchmark.h"
 
+#include "support/Diagnostic.h"
+
 namespace kiln {
 
 double Measurement::median() const {
@@ -10,18 +12,41 @@ double Measurement::median() const {
   return sorted[sorted.size() / 2];
 }
 
-Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimBinding &dims) {
-  Measurement result;
-  result.what = function.str();
+Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef function, const DimBinding &dims) {
+  for (const PlanDim &dim : plan.dims)
+    if (auto given = dims.find(dim.name); given != dims.end() && (given->second < dim.min || given->second > dim.max))
+      return makeError("@" + function + ": expected " + dim.name + " from " + Twine(dim.min) + " to " + Twine(dim.max) +
+                       ", got " + Twine(given->second));
+  std::map<std::string, Measurement> byKernel;
   for (const PlanStep &step : plan.findFunction(function)->steps) {
     Expected<int64_t> bytes = step.bytes.evaluate(dims), flops = step.flops.evaluate(dims);
     if (!bytes)
       return llvm::joinErrors(bytes.takeError(), flops.takeError());
     if (!flops)
       return flops.takeError();
-    ++result.launches;
-    result.bytes += *bytes;
-    result.flops += *flops;
+    Measurement &count = byKernel[step.launchFor(dims).kernel];
+    ++count.launches;
+    count.bytes += *bytes;
+    count.flops += *flops;
+  }
+  std::vector<Measurement> counts;
+  for (auto &[kernel, count] : byKernel) {
+    count.what = kernel;
+    counts.push_back(std::move(count));
+  }
+  return counts;
+}
+
+Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimBinding &dims) {
+  auto kernels = countKernels(plan, function, dims);
+  if (!kernels)
+    return kernels.takeError();
+  Measurement result;
+  result.what = function.str();
+  for (const Measurement &kernel : *kernels) {
+    result.launches += kernel.launches;
+    result.bytes += kernel.bytes;
+    result.flops += kernel.flops;
   }
   return result;
 }

@@ -24,6 +24,9 @@ struct BenchmarkOptions {
 /// Launches, bytes and operations of one call, from the plan alone. Error: dims past the plan's bounds.
 Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimBinding &dims);
 
+/// The same for each kernel of a call, by name.
+Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef function, const DimBinding &dims);
+
 /// Times one call of a function, arguments already on the device, at batch `batch` and `tokens` tokens a sequence; for
 /// @decode at `position`.
 Expected<Measurement> measureCall(Executor &executor, StringRef function, int64_t batch, int64_t tokens, int64_t position,

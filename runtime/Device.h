@@ -47,6 +47,17 @@ public:
   virtual ~DeviceGraph() = default;
 };
 
+/// Where the files of a plan's kernels are.
+struct KernelFiles {
+  std::string plan;   ///< the plan's directory, with kernels/NAME.cu and cubin/TARGET/NAME.cubin
+  std::string edited; ///< a directory whose NAME.cu are run in their place; empty: none
+
+  bool isEdited(StringRef kernel) const { return !edited.empty() && llvm::sys::fs::exists(edited + "/" + kernel + ".cu"); }
+  std::string source(StringRef kernel) const {
+    return ((isEdited(kernel) ? edited : plan + "/kernels") + "/" + kernel + ".cu").str();
+  }
+};
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -63,9 +74,9 @@ public:
   /// Waits for all work before it, then copies.
   virtual Error download(void *target, const void *source, int64_t bytes) = 0;
 
-  /// Loads the kernels of the plan in `directory`, in the plan's order. Error: a kernel that this device cannot run, and
-  /// why not.
-  virtual Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan, StringRef directory) = 0;
+  /// Loads the kernels of a plan, in the plan's order. Error: a kernel that this device cannot run, and why not.
+  virtual Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan,
+                                                                         const KernelFiles &files) = 0;
   /// Enqueues one launch.
   virtual Error launch(const KernelLaunch &launch) = 0;
 

@@ -5,12 +5,12 @@
 
 namespace kiln {
 
-Expected<std::unique_ptr<Executor>> Executor::create(Device &device, Plan plan, StringRef directory,
+Expected<std::unique_ptr<Executor>> Executor::create(Device &device, Plan plan, const KernelFiles &files,
                                                      const WeightSource &weights, const Options &options) {
   std::unique_ptr<Executor> executor(new Executor(device, std::move(plan), options));
   if (Error error = executor->checkOptions())
     return error;
-  if (Error error = executor->loadKernels(directory))
+  if (Error error = executor->loadKernels(files))
     return error;
   if (Error error = executor->allocateMemory())
     return error;
@@ -36,8 +36,8 @@ Error Executor::checkOptions() const {
   return Error::success();
 }
 
-Error Executor::loadKernels(StringRef directory) {
-  auto loaded = theDevice.loadKernels(thePlan, directory);
+Error Executor::loadKernels(const KernelFiles &files) {
+  auto loaded = theDevice.loadKernels(thePlan, files);
   if (!loaded)
     return loaded.takeError();
   for (auto [kernel, device] : llvm::zip(thePlan.kernels, *loaded))

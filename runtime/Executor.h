@@ -18,7 +18,7 @@ public:
 
   /// Loads the plan's kernels and weights. `device` must outlive the executor. Error: dims past the plan's bounds, a
   /// missing or misshapen weight, and what the device reports.
-  static Expected<std::unique_ptr<Executor>> create(Device &device, Plan plan, StringRef directory,
+  static Expected<std::unique_ptr<Executor>> create(Device &device, Plan plan, const KernelFiles &files,
                                                     const WeightSource &weights, const Options &options);
 
   const Plan &plan() const { return thePlan; }
@@ -75,7 +75,7 @@ private:
 
   Error checkOptions() const;
   bool isWanted(const PlanFunction &function) const;
-  Error loadKernels(StringRef directory);
+  Error loadKernels(const KernelFiles &files);
   Error loadWeights(const WeightSource &source);
   Error allocateMemory();
   DimBinding largestDims() const;

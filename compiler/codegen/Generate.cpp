@@ -105,7 +105,7 @@ size_t Generator::kernelIndex(KernelText text, const Op &op, const KernelChoice 
 PlanLaunch Generator::makeLaunch(const Op &op, const KernelChoice &choice, KernelText text) {
   Launch launch = choice.family->launch(op, choice.tile);
   size_t kernel = kernelIndex(std::move(text), op, choice);
-  return {out.plan.kernels[kernel].name, launch.grid, launch.threads, launch.dynamicShared};
+  return {out.plan.kernels[kernel].name, launch.grid, launch.threads, launch.dynamicShared, launch.cooperative};
 }
 
 PlanStep Generator::makeStep(const Op &op) {

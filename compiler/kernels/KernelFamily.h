@@ -33,6 +33,7 @@ struct Launch {
   std::array<Expr, 3> grid = {Expr(1), Expr(1), Expr(1)};
   int64_t threads = 0;
   int64_t dynamicShared = 0; ///< bytes beyond what the kernel declares statically
+  bool cooperative = false;  ///< blocks wait for each other, so that all of them must be resident
 };
 
 struct KernelFamily {

@@ -49,11 +49,14 @@ DimBinding upperBounds(const Op &op) {
   return dims;
 }
 
+/// Tables of an embedding, of which a row a token is read.
+static bool isGathered(const Op &op, const Value &input) { return op.is(OpKind::embed) && input.isWeight(); }
+
 Expr bytesMoved(const Op &op) {
   Expr total(0);
   for (const Value *input : op.inputs())
     if (!input->isState())
-      total = total + input->type.bytes();
+      total = total + (isGathered(op, *input) ? op.result()->type.bytes() : input->type.bytes());
   auto written = [](const Op *writer) { return writer->operand(1)->type.bytes(); };
   for (const auto &result : op.results()) {
     const Op *source = &op;

@@ -58,6 +58,7 @@ struct PlanLaunch {
   std::array<Expr, 3> grid;
   int64_t threads = 0;
   int64_t dynamicShared = 0; ///< bytes
+  bool cooperative = false;  ///< its blocks wait for each other, so that all of them must be resident
 };
 
 /// What is launched instead while B is at most `batch`.

@@ -182,7 +182,8 @@ private:
     if (Error error =
             chain([&] { return fields.text("kernel", launch.kernel); }, [&] { return fields.exprs("grid", grid); },
                   [&] { return fields.integer("threads", launch.threads, 1); },
-                  [&] { return fields.optionalInteger("dynamic_shared", launch.dynamicShared); }))
+                  [&] { return fields.optionalInteger("dynamic_shared", launch.dynamicShared); },
+                  [&] { return fields.flag("cooperative", launch.cooperative); }))
       return error;
     if (grid.size() != 3)
       return configError("grid", *table.find("grid"), "three extents");

@@ -136,7 +136,9 @@ private:
   static std::string launchText(const PlanLaunch &launch) {
     std::string text = "kernel = " + quote(launch.kernel) + ", grid = " + shapeText(launch.grid) +
                        ", threads = " + std::to_string(launch.threads);
-    return launch.dynamicShared ? text + ", dynamic_shared = " + std::to_string(launch.dynamicShared) : text;
+    if (launch.dynamicShared)
+      text += ", dynamic_shared = " + std::to_string(launch.dynamicShared);
+    return launch.cooperative ? text + ", cooperative = true" : text;
   }
 
   const Plan &plan;

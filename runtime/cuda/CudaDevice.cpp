@@ -128,23 +128,24 @@ Error CudaDevice::download(void *target, const void *source, int64_t bytes) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// The cubin of this GPU's target, else of an older GPU of its generation, else compiled now.
-Expected<std::string> CudaDevice::findCubin(const Plan &plan, StringRef directory, const PlanKernel &kernel) const {
-  auto pathFor = [&](StringRef target) { return (directory + "/cubin/" + target + "/" + kernel.name + ".cubin").str(); };
-  if (llvm::is_contained(plan.cubins, targetName))
+/// The cubin of this GPU's target, else of an older GPU of its generation, else, and of an edited kernel, compiled now.
+Expected<std::string> CudaDevice::findCubin(const Plan &plan, const KernelFiles &files, const PlanKernel &kernel) const {
+  auto pathFor = [&](StringRef target) { return (files.plan + "/cubin/" + target + "/" + kernel.name + ".cubin").str(); };
+  bool isEdited = files.isEdited(kernel.name);
+  if (!isEdited && llvm::is_contained(plan.cubins, targetName))
     return readFile(pathFor(targetName));
   // sm_80 runs on sm_86; code for an "a" target runs on that very chip only.
   StringRef own = targetName;
   for (const std::string &target : plan.cubins)
-    if (target.back() != 'a' && own.size() == target.size() && own.drop_back() == StringRef(target).drop_back() &&
+    if (!isEdited && target.back() != 'a' && own.size() == target.size() && own.drop_back() == StringRef(target).drop_back() &&
         target < targetName)
       return readFile(pathFor(target));
-  Expected<std::string> source = readFile((directory + "/kernels/" + kernel.name + ".cu").str());
+  Expected<std::string> source = readFile(files.source(kernel.name));
   if (!source)
     return source;
   Expected<CubinCompiler> compiler = CubinCompiler::create(options.cacheDirectory);
   if (!compiler)
-    return llvm::joinErrors(makeError("the plan has no cubins for " + targetName), compiler.takeError());
+    return llvm::joinErrors(makeError(isEdited ? "an edited kernel has to be compiled" : "the plan has no cubins for " + targetName), compiler.takeError());
   Expected<CompiledKernel> compiled = compiler->compile(kernel.name, *source, targetName);
   if (!compiled)
     return compiled.takeError();
@@ -161,10 +162,10 @@ Error CudaDevice::allowShared(const Plan &plan, const PlanLaunch &launch, ArrayR
   return check(status, launch.kernel + " needs " + Twine(launch.dynamicShared) + " bytes of shared memory");
 }
 
-Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(const Plan &plan, StringRef directory) {
+Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(const Plan &plan, const KernelFiles &files) {
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
   for (const PlanKernel &kernel : plan.kernels) {
-    Expected<std::string> cubin = findCubin(plan, directory, kernel);
+    Expected<std::string> cubin = findCubin(plan, files, kernel);
     if (!cubin)
       return cubin.takeError();
     auto loaded = std::make_unique<CudaKernel>();
@@ -206,8 +207,13 @@ Error CudaDevice::launch(const KernelLaunch &launch) {
   config.blockDim = dim3(launch.threads);
   config.dynamicSmemBytes = launch.dynamicShared;
   config.stream = stream;
-  config.attrs = &mayStartEarly;
-  config.numAttrs = supportsEarlyStart ? 1 : 0;
+  // Blocks that wait for each other must all be resident, which the ones of the kernel in front could prevent.
+  cudaLaunchAttribute cooperative = {};
+  cooperative.id = cudaLaunchAttributeCooperative;
+  cooperative.val.cooperative = 1;
+  bool isCooperative = launch.planned->cooperative;
+  config.attrs = isCooperative ? &cooperative : &mayStartEarly;
+  config.numAttrs = isCooperative || supportsEarlyStart ? 1 : 0;
   cudaKernel_t kernel = static_cast<const CudaKernel *>(launch.kernel)->kernel;
   return check(cudaLaunchKernelExC(&config, reinterpret_cast<const void *>(kernel), pointers.data()),
                "launching " + launch.planned->kernel);

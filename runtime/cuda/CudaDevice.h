@@ -36,7 +36,7 @@ public:
   Error upload(void *target, const void *source, int64_t bytes) override;
   Error clear(void *target, int64_t bytes) override;
   Error download(void *target, const void *source, int64_t bytes) override;
-  Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan, StringRef directory) override;
+  Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan, const KernelFiles &files) override;
   Error launch(const KernelLaunch &launch) override;
   Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches) override;
   Error run(DeviceGraph &graph) override;
@@ -47,7 +47,7 @@ private:
   explicit CudaDevice(const Options &options) : options(options) {}
 
   Error allowShared(const Plan &plan, const PlanLaunch &launch, ArrayRef<std::unique_ptr<DeviceKernel>> kernels);
-  Expected<std::string> findCubin(const Plan &plan, StringRef directory, const PlanKernel &kernel) const;
+  Expected<std::string> findCubin(const Plan &plan, const KernelFiles &files, const PlanKernel &kernel) const;
 
   Options options;
   std::string deviceName, targetName;

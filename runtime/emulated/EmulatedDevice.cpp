@@ -79,12 +79,12 @@ Error EmulatedDevice::download(void *target, const void *source, int64_t bytes) 
 }
 
 Expected<std::vector<std::unique_ptr<DeviceKernel>>> EmulatedDevice::loadKernels(const Plan &plan,
-                                                                                 StringRef directory) {
+                                                                                 const KernelFiles &files) {
   std::vector<std::unique_ptr<DeviceKernel>> kernels(plan.kernels.size());
   std::vector<std::optional<std::vector<Diagnostic>>> failures(plan.kernels.size());
   llvm::parallelFor(0, plan.kernels.size(), [&](size_t i) {
     const std::string &name = plan.kernels[i].name;
-    std::string path = (directory + "/kernels/" + name + ".cu").str();
+    std::string path = files.source(name);
     Expected<std::string> source = readFile(path);
     auto library = source ? compiler.compile(path, *source, {name}) : source.takeError();
     if (!library) {
@@ -133,8 +133,10 @@ Error EmulatedDevice::launch(const KernelLaunch &launch) {
     if (tensor.isFresh)
       fillWords(tensor.address, tensor.bytes, poisonWord);
   }
+  LaunchOptions how = options;
+  how.cooperative = launch.planned->cooperative;
   Error error = launcher.launch(kernel, {launch.grid[0], launch.grid[1], launch.grid[2]}, {launch.threads, 1, 1},
-                                launch.dynamicShared, pointers, options, ranges);
+                                launch.dynamicShared, pointers, how, ranges);
   return error ? withOrigin(std::move(error), launch) : Error::success();
 }
 

@@ -27,7 +27,7 @@ public:
   Error upload(void *target, const void *source, int64_t bytes) override;
   Error clear(void *target, int64_t bytes) override;
   Error download(void *target, const void *source, int64_t bytes) override;
-  Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan, StringRef directory) override;
+  Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan, const KernelFiles &files) override;
   Error launch(const KernelLaunch &launch) override;
   Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches) override;
   Error run(DeviceGraph &graph) override;

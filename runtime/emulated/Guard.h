@@ -10,10 +10,12 @@
 
 #include "support/ADT.h"
 
+#include "device/emulated.cuh"
+
 namespace kiln {
 
-/// What fresh memory holds: NaN as float, bf16 and f16, and as an index far out of every range.
-inline constexpr uint32_t poisonWord = 0x7fdb7fdb;
+/// What fresh memory holds.
+inline constexpr uint32_t poisonWord = kEmulatedPoison;
 /// What guards hold: another NaN.
 inline constexpr uint32_t guardWord = 0x7feb7feb;
 

@@ -432,9 +432,9 @@ TEST_F(Primitives, AsyncCopiesArriveAtTheWaitForTheirGroup) {
     run("async_copies", {1}, 64, options, bufferOf(in), out);
     for (uint32_t i = 0; i < 256; ++i) {
       const uint32_t other = (63 - i / 4) * 4 + i % 4;
-      EXPECT_EQ(out[i], 0xffffffffu) << "nothing can be read before the wait";
+      EXPECT_EQ(out[i], kEmulatedPoison) << "nothing can be read before the wait";
       EXPECT_EQ(out[256 + i], prefixes[other]);
-      EXPECT_EQ(out[512 + i], 0xffffffffu) << "the second group is under way";
+      EXPECT_EQ(out[512 + i], kEmulatedPoison) << "the second group is under way";
       EXPECT_EQ(out[768 + i], in[256 + other]);
     }
   });

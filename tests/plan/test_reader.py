@@ -14,7 +14,7 @@ from kilntest import KilnTest, run_kiln
 MODEL = "vocab_size = 29\nn_positions = 24\nn_embd = 32\nn_layer = 1\nn_head = 2\n"
 
 # Left out, they have the meaning that plans are written with where they do not apply.
-OPTIONAL = {"transpose", "pad", "dynamic_shared", "workspace", "counters", "variants", "sm_90a"}
+OPTIONAL = {"transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a"}
 
 FORMULAS = {"arena": '"800*B"', "live": '"800*B"', "offset": '"800*B"', "bytes": '"800*B"', "flops": '"800*B"',
             "counters": '"2*B"', "grid": '"16"', "shape": '"B"'}
@@ -48,7 +48,7 @@ class Mutations(KilnTest):
         use = "resources.sm_90a = {registers = 40, shared = 0, stack = 0, spill_stores = 0, spill_loads = 0}"
         text = re.sub(r'(?m)^(family = .*)$', rf"\1\n{use}", text)
         # No kernel of this plan asks for dynamic shared memory, and its model has no end of text.
-        text = text.replace("threads = 64,", "threads = 64, dynamic_shared = 1024,", 1).replace("eos = []", "eos = [1, 28]", 1)
+        text = text.replace("threads = 64,", "threads = 64, dynamic_shared = 1024, cooperative = true,", 1).replace("eos = []", "eos = [1, 28]", 1)
         with open(os.path.join(plan, "plan.toml"), "w") as file:
             file.write(text)
         return text

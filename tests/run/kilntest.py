@@ -65,8 +65,8 @@ class KilnTest(unittest.TestCase):
         self.assertEqual(result.code, 0, result.err)
         return result
 
-    def run_json(self, *arguments, **options):
-        return self.kiln("run", "--json", "--quiet", "--device", "cpu", *arguments, **options).objects()
+    def run_json(self, *arguments, device="cpu", **options):
+        return self.kiln("run", "--json", "--quiet", "--device", device, *arguments, **options).objects()
 
     def assert_fails(self, message, *arguments, code=1, **options):
         """The program says `message` (without the temporary directory's name), prints no result and changes no file."""

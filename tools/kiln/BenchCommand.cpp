@@ -20,42 +20,57 @@ double roofline(const Measurement &measurement, const Target &target, DType dtyp
   return std::max(static_cast<double>(measurement.bytes) / target.memoryRate, static_cast<double>(measurement.flops) / rate);
 }
 
+/// Of a device whose times say nothing.
+void printCounts(raw_ostream &os, ArrayRef<BenchRow> rows) {
+  os << "| what | launches | bytes | FLOPs | roofline (µs) |\n|---|---|---|---|---|\n";
+  for (const BenchRow &row : rows)
+    os << formatv("| {0} | {1} | {2} | {3} | {4:F2} |\n", row.measurement.what, row.measurement.launches, row.measurement.bytes,
+                  row.measurement.flops, row.rooflineSeconds * 1e6);
+}
+
 void printMarkdown(raw_ostream &os, ArrayRef<BenchRow> rows) {
   double all = 0;
   for (const BenchRow &row : rows)
     all += row.measurement.median();
+  if (!rows.empty() && rows.front().measurement.seconds.empty())
+    return printCounts(os, rows);
   os << "| what | launches | time (µs) | share | TB/s | TFLOP/s | roofline (µs) |\n|---|---|---|---|---|---|---|\n";
   for (const BenchRow &row : rows) {
     const Measurement &m = row.measurement;
     double seconds = m.median();
     os << "| " << m.what << " | " << m.launches << " | ";
-    if (seconds > 0)
-      os << formatv("{0:F2} | {1:F1} % | {2:F3} | {3:F2} | ", seconds * 1e6, 100 * seconds / all,
-                    static_cast<double>(m.bytes) / seconds * 1e-12, static_cast<double>(m.flops) / seconds * 1e-12);
-    else
-      os << "- | - | - | - | ";
+    os << formatv("{0:F2} | {1:F1} % | {2:F3} | {3:F2} | ", seconds * 1e6, 100 * seconds / all,
+                  static_cast<double>(m.bytes) / seconds * 1e-12, static_cast<double>(m.flops) / seconds * 1e-12);
     os << formatv("{0:F2} |\n", row.rooflineSeconds * 1e6);
   }
+}
+
+/// A median in microseconds, or nothing where no time was taken.
+std::string medianText(const Measurement &measurement) {
+  return measurement.seconds.empty() ? "" : formatv("{0:F3}", measurement.median() * 1e6).str();
 }
 
 void printCsv(raw_ostream &os, ArrayRef<BenchRow> rows) {
   os << "what,launches,bytes,flops,roofline_us,median_us\n";
   for (const BenchRow &row : rows)
-    os << formatv("{0},{1},{2},{3},{4:F3},{5:F3}\n", row.measurement.what, row.measurement.launches, row.measurement.bytes,
-                  row.measurement.flops, row.rooflineSeconds * 1e6, row.measurement.median() * 1e6);
+    os << formatv("{0},{1},{2},{3},{4:F3},{5}\n", row.measurement.what, row.measurement.launches, row.measurement.bytes,
+                  row.measurement.flops, row.rooflineSeconds * 1e6, medianText(row.measurement));
 }
 
 void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const Plan &plan) {
   json::Array list;
   for (const BenchRow &row : rows) {
     const Measurement &m = row.measurement;
-    list.push_back(json::Object{{"what", m.what},
-                                {"launches", m.launches},
-                                {"bytes", m.bytes},
-                                {"flops", m.flops},
-                                {"roofline_us", row.rooflineSeconds * 1e6},
-                                {"median_us", m.median() * 1e6},
-                                {"samples_s", json::Array(m.seconds)}});
+    json::Object object{{"what", m.what},
+                        {"launches", m.launches},
+                        {"bytes", m.bytes},
+                        {"flops", m.flops},
+                        {"roofline_us", row.rooflineSeconds * 1e6}};
+    if (!m.seconds.empty()) {
+      object["median_us"] = m.median() * 1e6;
+      object["samples_s"] = json::Array(m.seconds);
+    }
+    list.push_back(std::move(object));
   }
   os << json::Value(json::Object{{"device", device},
                                  {"model", plan.model.name},
@@ -67,63 +82,93 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const
      << '\n';
 }
 
-/// What --what asks for, at one batch and length.
-Error measureOne(const BenchCommand &command, Executor &executor, const Target &target, int64_t batch, int64_t length,
-                 std::vector<BenchRow> &rows) {
+/// What --what asks for, at one batch and length: measured, or without an executor counted.
+Expected<std::vector<Measurement>> measureOne(const BenchCommand &command, const Plan &plan, Executor *executor, int64_t batch,
+                                              int64_t length) {
   bool isDecode = command.what != "prefill" && command.of != "prefill";
   std::string function = isDecode ? "decode" : "prefill";
   int64_t tokens = isDecode ? 1 : length, position = isDecode ? length : 0;
-  std::vector<Measurement> measured;
+  DimBinding dims{{"B", batch}, {"T", tokens}};
   if (command.what == "kernels") {
-    auto kernels = measureKernels(executor, function, batch, tokens, position, command.options);
-    if (!kernels)
-      return kernels.takeError();
-    measured = std::move(*kernels);
-    llvm::stable_sort(measured, [](const Measurement &a, const Measurement &b) { return a.median() > b.median(); });
-  } else {
-    auto call = measureCall(executor, function, batch, tokens, position, command.options);
-    if (!call)
-      return call.takeError();
-    call->what = formatv("{0} B={1} {2}={3}", function, batch, isDecode ? "position" : "T", length).str();
-    measured.push_back(std::move(*call));
+    auto kernels = executor ? measureKernels(*executor, function, batch, tokens, position, command.options)
+                            : countKernels(plan, function, dims);
+    if (kernels)
+      llvm::stable_sort(*kernels, [](const Measurement &a, const Measurement &b) { return a.median() > b.median(); });
+    return kernels;
   }
-  for (Measurement &measurement : measured) {
-    double bound = roofline(measurement, target, executor.plan().dtype);
-    rows.push_back({std::move(measurement), bound});
-  }
+  auto call = executor ? measureCall(*executor, function, batch, tokens, position, command.options)
+                       : countCall(plan, function, dims);
+  if (!call)
+    return call.takeError();
+  call->what = formatv("{0} B={1} {2}={3}", function, batch, isDecode ? "position" : "T", length).str();
+  return std::vector<Measurement>{std::move(*call)};
+}
+
+/// Every batch and length with its roofline.
+Expected<std::vector<BenchRow>> measureAll(const BenchCommand &command, const Plan &plan, Executor *executor) {
+  Expected<const Target *> target = findTarget(plan.target);
+  if (!target)
+    return target.takeError();
+  std::vector<BenchRow> rows;
+  for (int64_t size : command.batches)
+    for (int64_t length : command.lengths) {
+      auto measured = measureOne(command, plan, executor, size, length);
+      if (!measured)
+        return measured.takeError();
+      for (Measurement &measurement : *measured) {
+        double bound = roofline(measurement, **target, plan.dtype);
+        rows.push_back({std::move(measurement), bound});
+      }
+    }
+  return rows;
+}
+
+Error print(const BenchCommand &command, Expected<std::vector<BenchRow>> rows, StringRef device, const Plan &plan) {
+  if (!rows)
+    return rows.takeError();
+  if (command.format == "json")
+    printJson(llvm::outs(), *rows, device, plan);
+  else if (command.format == "csv")
+    printCsv(llvm::outs(), *rows);
+  else
+    printMarkdown(llvm::outs() << plan.model.name << ", " << dtypeName(plan.dtype) << ", on " << device << "\n\n", *rows);
   return Error::success();
+}
+
+/// The emulated device's times say nothing about a GPU, so that nothing runs there.
+Error runCounts(const BenchCommand &command, int64_t batch) {
+  WeightOptions weights = command.weights;
+  if (weights.directory.empty() && !weights.randomSeed)
+    weights.randomSeed = 0; // never made
+  Expected<ModelSource> source = openModel(command.model, weights, batch, command.dtype);
+  if (!source)
+    return source.takeError();
+  Expected<Plan> plan = openPlan(*source);
+  if (!plan)
+    return plan.takeError();
+  return print(command, measureAll(command, *plan, nullptr), "emulate", *plan);
 }
 
 } // namespace
 
 Error run(const BenchCommand &command) {
   int64_t batch = *std::max_element(command.batches.begin(), command.batches.end());
+  if (command.device == "cpu")
+    return makeError("kiln bench: expected --device emulate or cuda:N; the reference executor has no plan");
+  if (command.device == "emulate")
+    return runCounts(command, batch);
   Expected<ModelSource> source = openModel(command.model, command.weights, batch, command.dtype);
   if (!source)
     return source.takeError();
-  if (command.device == "cpu")
-    return makeError("kiln bench: expected --device emulate or cuda:N; the reference executor has no plan");
-  auto engine = openEngine(*source, {command.device == "auto" ? "cuda:0" : command.device, batch, {"prefill", "decode"}, false});
+  EngineOptions options;
+  options.device = command.device == "auto" ? "cuda:0" : command.device;
+  options.batch = batch;
+  options.functions = {"prefill", "decode"};
+  auto engine = openEngine(*source, options);
   if (!engine)
     return engine.takeError();
   Executor &executor = *(*engine)->executor();
-  Expected<const Target *> target = findTarget(executor.plan().target);
-  if (!target)
-    return target.takeError();
-  std::vector<BenchRow> rows;
-  for (int64_t size : command.batches)
-    for (int64_t length : command.lengths)
-      if (Error error = measureOne(command, executor, **target, size, length, rows))
-        return error;
-  if (command.format == "json")
-    printJson(llvm::outs(), rows, executor.device().name(), executor.plan());
-  else if (command.format == "csv")
-    printCsv(llvm::outs(), rows);
-  else
-    printMarkdown(llvm::outs() << executor.plan().model.name << ", " << dtypeName(executor.plan().dtype) << ", on "
-                               << executor.device().name() << "\n\n",
-                  rows);
-  return Error::success();
+  return print(command, measureAll(command, executor.plan(), &executor), executor.device().name(), executor.plan());
 }
 
 } // namespace kiln

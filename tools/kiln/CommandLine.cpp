@@ -69,6 +69,16 @@ const CLI::Validator aDevice(
     },
     "");
 
+/// Orders of an emulated launch.
+const CLI::Validator aSchedule(
+    [](const std::string &text) {
+      StringRef seed = text;
+      uint64_t number;
+      bool isKnown = text == "in-order" || text == "reversed" || (seed.consume_front("random:") && !seed.getAsInteger(10, number));
+      return isKnown ? std::string() : "expected in-order, reversed or random:SEED, got '" + text + "'";
+    },
+    "");
+
 //===----------------------------------------------------------------------===//
 // Commands
 //===----------------------------------------------------------------------===//
@@ -153,8 +163,12 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
       ->check(oneOf({"error", "stop", "slide"}))->capture_default_str();
   sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")
       ->check(aDevice)->capture_default_str();
-  sub->add_option("--check", command.check, "reference: compare every step of the plan with the reference executor")
-      ->check(oneOf({"reference"}));
+  sub->add_option("--check", command.check, "memory: on the device emulate, every access; none: only what costs nothing; "
+                                            "reference: as memory, and compare every step with the reference executor")
+      ->check(oneOf({"memory", "none", "reference"}))->capture_default_str();
+  sub->add_option("--schedule", command.schedule, "order of threads on the device emulate: in-order, reversed or random:SEED")
+      ->check(aSchedule)->capture_default_str();
+  sub->add_option("--kernels-from", command.kernelsFrom, "directory with edited kernels, NAME.cu, to run in place of the plan's");
   CLI::Option *json = sub->add_flag("--json", command.json, "one JSON object a sequence");
   sub->add_flag("--logits", command.wantLogits, "with --json: the logits that chose each token")->needs(json);
   sub->add_flag("--no-echo", command.noEcho, "print the new text only");

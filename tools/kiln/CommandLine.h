@@ -50,7 +50,9 @@ struct RunCommand {
   GenerateOptions generate;
   std::string overflow = "error";
   std::string device = "auto";
-  std::string check;
+  std::string check = "memory";
+  std::string schedule = "in-order";
+  std::string kernelsFrom;
   bool wantLogits = false;
   bool json = false;
   bool quiet = false;

@@ -80,11 +80,23 @@ Expected<std::string> planDirectory(const ModelSource &source, StringRef cache) 
   return directory;
 }
 
-Expected<std::unique_ptr<Device>> openDevice(StringRef name, StringRef cache) {
+/// How launches run, of a schedule that the command line has accepted.
+LaunchOptions launchOptions(StringRef schedule) {
+  LaunchOptions options;
+  if (schedule == "reversed")
+    options.schedule = Schedule::Reversed;
+  if (schedule.consume_front("random:")) {
+    options.schedule = Schedule::Random;
+    schedule.getAsInteger(10, options.seed);
+  }
+  return options;
+}
+
+Expected<std::unique_ptr<Device>> openDevice(StringRef name, StringRef cache, const EngineOptions &engine) {
   if (name == "emulate") {
     if (cache.empty())
       return makeError("--device emulate keeps compiled kernels in a cache: set KILN_CACHE to a directory");
-    return EmulatedDevice::create({cache.str(), {}, true});
+    return EmulatedDevice::create({cache.str(), launchOptions(engine.schedule), engine.checkAccesses});
   }
   CudaDevice::Options options;
   options.cacheDirectory = cache.str();
@@ -94,10 +106,18 @@ Expected<std::unique_ptr<Device>> openDevice(StringRef name, StringRef cache) {
   return CudaDevice::create(options);
 }
 
+/// Where the plan's kernels are. Error: none of them is among the edited ones.
+Expected<KernelFiles> kernelFiles(const Plan &plan, StringRef directory, StringRef edited) {
+  KernelFiles files{directory.str(), edited.str()};
+  if (!edited.empty() && llvm::none_of(plan.kernels, [&](const PlanKernel &kernel) { return files.isEdited(kernel.name); }))
+    return makeFileError(edited, "expected kernels of the plan, like " + plan.kernels.front().name + ".cu, found none");
+  return files;
+}
+
 Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, StringRef deviceName,
                                                  const EngineOptions &options) {
   std::string cache = defaultCacheDirectory();
-  Expected<std::unique_ptr<Device>> device = openDevice(deviceName, cache);
+  Expected<std::unique_ptr<Device>> device = openDevice(deviceName, cache, options);
   if (!device)
     return device.takeError();
   Expected<std::string> directory = planDirectory(source, cache);
@@ -109,7 +129,10 @@ Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, Stri
   if (Error error = PlanModel::check(*plan, options.functions))
     return error;
   Executor::Options capacity{options.batch, plan->model.context, options.functions};
-  auto executor = Executor::create(**device, std::move(*plan), *directory, *source.weights, capacity);
+  Expected<KernelFiles> files = kernelFiles(*plan, *directory, options.kernelsFrom);
+  if (!files)
+    return files.takeError();
+  auto executor = Executor::create(**device, std::move(*plan), *files, *source.weights, capacity);
   if (!executor)
     return executor.takeError();
   auto engine = std::make_unique<PlanEngine>(std::move(*device), std::move(*executor));
@@ -120,10 +143,21 @@ Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, Stri
 
 } // namespace
 
+Expected<Plan> openPlan(const ModelSource &source) {
+  Expected<std::string> directory = planDirectory(source, defaultCacheDirectory());
+  if (!directory)
+    return directory.takeError();
+  return readPlan(*directory);
+}
+
 Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options) {
   StringRef device = options.device;
   if (device == "auto")
     device = CudaDevice::isAvailable() ? "cuda:0" : "cpu";
+  if (options.schedule != "in-order" && device != "emulate")
+    return makeError("--schedule: expected --device emulate, got " + device);
+  if (!options.kernelsFrom.empty() && device == "cpu")
+    return makeError("--kernels-from: the reference executor runs no kernels; choose another device with --device");
   if (device != "cpu")
     return openPlanEngine(source, device, options);
   if (options.checkReference)

@@ -26,11 +26,17 @@ struct EngineOptions {
   int64_t batch = 1;                  ///< sequences at once
   std::vector<std::string> functions; ///< that will be called: prefill and decode, or score
   bool checkReference = false;        ///< compare every step with the reference executor
+  bool checkAccesses = true;          ///< emulate: check every access of a kernel
+  std::string schedule = "in-order";  ///< emulate: in-order, reversed, random:SEED
+  std::string kernelsFrom;            ///< directory whose NAME.cu replace the plan's; empty: none
 };
 
 /// cpu: the reference executor. emulate: the plan's generated kernels, thread by thread on the CPU. cuda:N: the same on a
 /// GPU. auto: the first GPU, else cpu.
 /// Error: what opening the device, loading or compiling the plan reports.
 Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options);
+
+/// The plan that openEngine would run; a model is compiled. Needs no weights.
+Expected<Plan> openPlan(const ModelSource &source);
 
 } // namespace kiln

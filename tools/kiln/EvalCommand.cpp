@@ -25,7 +25,10 @@ Error run(const EvalCommand &command) {
   options.onWindow = [&](int64_t window, int64_t count, const PerplexityResult &sofar) {
     progress.show(window, count, formatv("perplexity {0:F4}", sofar.perplexity()).str());
   };
-  auto engine = openEngine(*source, {command.device, 1, {"score"}, false});
+  EngineOptions engineOptions;
+  engineOptions.device = command.device;
+  engineOptions.functions = {"score"};
+  auto engine = openEngine(*source, engineOptions);
   if (!engine)
     return engine.takeError();
   Expected<PerplexityResult> result = evaluatePerplexity((*engine)->scorer(), ids, options);

@@ -112,8 +112,15 @@ Error run(const RunCommand &command) {
       llvm::outs().flush();
     };
 
-  auto engine = openEngine(*source, {command.device, static_cast<int64_t>(prompts->size()), {"prefill", "decode"},
-                                     command.check == "reference"});
+  EngineOptions engineOptions;
+  engineOptions.device = command.device;
+  engineOptions.batch = static_cast<int64_t>(prompts->size());
+  engineOptions.functions = {"prefill", "decode"};
+  engineOptions.checkReference = command.check == "reference";
+  engineOptions.checkAccesses = command.check != "none";
+  engineOptions.schedule = command.schedule;
+  engineOptions.kernelsFrom = command.kernelsFrom;
+  auto engine = openEngine(*source, engineOptions);
   if (!engine)
     return engine.takeError();
   Expected<std::vector<Generation>> generations = generate((*engine)->model(), tokenizer, *prompts, options);
@@ -133,7 +140,7 @@ Error run(const RunCommand &command) {
   llvm::outs().flush();
   if (!command.quiet && !command.json)
     printSummary(*generations);
-  if (!command.quiet && !command.check.empty())
+  if (!command.quiet && command.check == "reference")
     llvm::errs() << (*engine)->stepsChecked() << " steps agree with the reference executor\n";
   return Error::success();
 }

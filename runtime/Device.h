@@ -58,6 +58,12 @@ struct KernelFiles {
   }
 };
 
+/// A mark in the uploads of Device::uploadBeside.
+class DeviceEvent {
+public:
+  virtual ~DeviceEvent() = default;
+};
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -69,14 +75,37 @@ public:
   virtual Expected<void *> allocate(int64_t bytes, StringRef what) = 0;
   virtual void free(void *memory) = 0;
 
+  /// Bytes that can still be allocated.
+  virtual Expected<int64_t> freeMemory() = 0;
+
+  /// Host memory that uploads leave from without a copy and kernels can write to, at the same address.
+  virtual Expected<void *> allocateHost(int64_t bytes, StringRef what) = 0;
+  virtual void freeHost(void *memory) = 0;
+
+  /// `source` may be changed when this returns.
   virtual Error upload(void *target, const void *source, int64_t bytes) = 0;
   virtual Error clear(void *target, int64_t bytes) = 0;
+  /// Between two places on the device that do not overlap.
+  virtual Error copy(void *target, const void *source, int64_t bytes) = 0;
   /// Waits for all work before it, then copies.
   virtual Error download(void *target, const void *source, int64_t bytes) = 0;
 
-  /// Loads the kernels of a plan, in the plan's order. Error: a kernel that this device cannot run, and why not.
-  virtual Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan,
-                                                                         const KernelFiles &files) = 0;
+  // Uploads beside all other work, in the order of their calls. These four may be called by another thread than
+  // everything else, but for awaitEvent.
+
+  virtual Expected<std::unique_ptr<DeviceEvent>> makeEvent() = 0;
+  /// `source` is memory of allocateHost, and stays as it is until an event that was recorded afterwards has happened.
+  virtual Error uploadBeside(void *target, const void *source, int64_t bytes) = 0;
+  /// The event happens when the uploads beside that were asked for so far have ended.
+  virtual Error record(DeviceEvent &event) = 0;
+  /// Returns when the event, as it was recorded last, has happened.
+  virtual Error synchronize(DeviceEvent &event) = 0;
+  /// Work that is enqueued from now on waits for the event; the caller does not.
+  virtual Error awaitEvent(DeviceEvent &event) = 0;
+
+  /// Loads the kernels of a plan, in the plan's order. Error: a kernel that this device cannot run, and
+  /// why not.
+  virtual Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan, const KernelFiles &files) = 0;
   /// Enqueues one launch.
   virtual Error launch(const KernelLaunch &launch) = 0;
 
@@ -89,13 +118,16 @@ public:
 
   /// Waits for all work. Error: what went wrong in it.
   virtual Error synchronize() = 0;
+  /// Whether all work has ended. Error: what went wrong in it.
+  virtual Expected<bool> isIdle() = 0;
+  /// How many steps are worth having under way while the host reads the first one's result.
+  virtual int64_t stepsAhead() const = 0;
 };
 
-/// Device memory with an owner.
+/// Memory of a device, or of its host, with an owner.
 class DeviceMemory {
 public:
   DeviceMemory() = default;
-  DeviceMemory(Device &device, void *address, int64_t bytes) : device(&device), memory(address), byteCount(bytes) {}
   DeviceMemory(DeviceMemory &&other) noexcept { swap(other); }
   DeviceMemory &operator=(DeviceMemory &&other) noexcept {
     swap(other);
@@ -103,28 +135,43 @@ public:
   }
   ~DeviceMemory() {
     if (memory)
-      device->free(memory);
+      (device->*release)(memory);
   }
 
   static Expected<DeviceMemory> allocate(Device &device, int64_t bytes, StringRef what) {
-    Expected<void *> address = device.allocate(bytes, what);
-    if (!address)
-      return address.takeError();
-    return DeviceMemory(device, *address, bytes);
+    return own(device, device.allocate(bytes, what), &Device::free, bytes);
+  }
+  static Expected<DeviceMemory> allocateHost(Device &device, int64_t bytes, StringRef what) {
+    return own(device, device.allocateHost(bytes, what), &Device::freeHost, bytes);
   }
 
   char *address() const { return static_cast<char *>(memory); }
   int64_t bytes() const { return byteCount; }
 
 private:
+  using Release = void (Device::*)(void *);
+
+  static Expected<DeviceMemory> own(Device &device, Expected<void *> address, Release release, int64_t bytes) {
+    if (!address)
+      return address.takeError();
+    DeviceMemory memory;
+    memory.device = &device;
+    memory.memory = *address;
+    memory.release = release;
+    memory.byteCount = bytes;
+    return memory;
+  }
+
   void swap(DeviceMemory &other) {
     std::swap(device, other.device);
     std::swap(memory, other.memory);
+    std::swap(release, other.release);
     std::swap(byteCount, other.byteCount);
   }
 
   Device *device = nullptr;
   void *memory = nullptr;
+  Release release = nullptr;
   int64_t byteCount = 0;
 };
 

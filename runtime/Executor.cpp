@@ -10,11 +10,14 @@ Expected<std::unique_ptr<Executor>> Executor::create(Device &device, Plan plan, 
   std::unique_ptr<Executor> executor(new Executor(device, std::move(plan), options));
   if (Error error = executor->checkOptions())
     return error;
+  if (Error error = executor->checkMemory())
+    return error;
+  // Packing goes on while kernels are loaded.
+  if (Error error = executor->loadWeights(weights))
+    return error;
   if (Error error = executor->loadKernels(files))
     return error;
   if (Error error = executor->allocateMemory())
-    return error;
-  if (Error error = executor->loadWeights(weights))
     return error;
   return executor;
 }
@@ -49,25 +52,79 @@ bool Executor::isWanted(const PlanFunction &function) const {
   return llvm::is_contained(capacity.functions, function.name);
 }
 
+/// All weights, those first that the first function uses first.
+std::vector<const PlanWeight *> Executor::weightsByUse() const {
+  std::vector<const PlanWeight *> ordered;
+  std::set<StringRef> seen;
+  auto add = [&](const PlanWeight &weight) {
+    if (seen.insert(weight.name).second)
+      ordered.push_back(&weight);
+  };
+  std::map<StringRef, const PlanWeight *> byName;
+  for (const PlanWeight &weight : thePlan.weights)
+    byName[weight.name] = &weight;
+  for (const std::string &name : capacity.functions)
+    for (const PlanStep &step : thePlan.findFunction(name)->steps)
+      for (StringRef argument : step.arguments)
+        if (auto it = byName.find(argument.ltrim('%')); argument.starts_with("%") && it != byName.end())
+          add(*it->second);
+  for (const PlanWeight &weight : thePlan.weights)
+    add(weight);
+  return ordered;
+}
+
 Error Executor::loadWeights(const WeightSource &source) {
-  for (const PlanWeight &weight : thePlan.weights) {
-    Expected<TensorView> tensor = source.tensor(weight.recipe.source, weight.recipe.sourceShape);
-    if (!tensor)
-      return tensor.takeError();
-    Expected<int64_t> bytes = packedSize(weight.recipe);
+  std::vector<WeightUpload::Item> items;
+  for (const PlanWeight *weight : weightsByUse()) {
+    Expected<int64_t> bytes = packedSize(weight->recipe);
     if (!bytes)
       return bytes.takeError();
-    std::vector<uint8_t> packed(*bytes);
-    if (Error error = packWeight(weight.recipe, *tensor, packed))
-      return error;
-    auto memory = DeviceMemory::allocate(theDevice, *bytes, "weight " + weight.name);
+    auto memory = DeviceMemory::allocate(theDevice, std::max<int64_t>(*bytes, 1), "weight " + weight->name);
     if (!memory)
       return memory.takeError();
-    if (Error error = theDevice.upload(memory->address(), packed.data(), *bytes))
-      return error;
-    weights[weight.name] = std::move(*memory);
+    loadingOrder[weight->name] = items.size();
+    items.push_back({weight, memory->address()});
+    weights[weight->name] = std::move(*memory);
   }
-  return theDevice.synchronize();
+  auto started = WeightUpload::start(theDevice, source, std::move(items));
+  if (!started)
+    return started.takeError();
+  loading = std::move(*started);
+  return Error::success();
+}
+
+/// Refuses at once what would fail halfway, with all that the user can choose by.
+Error Executor::checkMemory() const {
+  DimBinding dims = largestDims();
+  int64_t weightBytes = 0, stateBytes = 0, otherBytes = 0;
+  auto add = [&](int64_t &sum, Expected<int64_t> bytes) -> Error {
+    if (bytes)
+      sum += *bytes;
+    return bytes.takeError();
+  };
+  for (const PlanWeight &weight : thePlan.weights)
+    if (Error error = add(weightBytes, packedSize(weight.recipe)))
+      return error;
+  for (const PlanTensor &state : thePlan.states)
+    if (Error error = add(stateBytes, state.bytes().evaluate(dims)))
+      return error;
+  Expr arenaBytes(0);
+  for (const PlanFunction &function : thePlan.functions)
+    if (isWanted(function))
+      arenaBytes = max(arenaBytes, function.arena);
+  if (Error error = add(otherBytes, arenaBytes.evaluate(dims)))
+    return error;
+  Expected<int64_t> available = theDevice.freeMemory();
+  if (!available)
+    return available.takeError();
+  if (weightBytes + stateBytes + otherBytes <= *available)
+    return Error::success();
+  auto megabytes = [](int64_t bytes) { return formatv("{0:F1} MB", static_cast<double>(bytes) / 1e6).str(); };
+  return makeError("out of memory on " + theDevice.name() + ": needed are " +
+                   megabytes(weightBytes + stateBytes + otherBytes) + " (weights " + megabytes(weightBytes) +
+                   ", caches of " + Twine(capacity.batch) + " sequences " + megabytes(stateBytes) +
+                   ", intermediate values " + megabytes(otherBytes) + "), free are " + megabytes(*available) +
+                   "; lower the number of sequences (--max-batch), or choose a --dtype of 16 bits");
 }
 
 DimBinding Executor::largestDims() const {
@@ -99,11 +156,11 @@ Error Executor::allocateMemory() {
   }
   Expr arenaBytes(0), counterCount(0);
   for (const PlanFunction &function : thePlan.functions) {
+    for (const PlanStep &step : function.steps)
+      counterCount = max(counterCount, step.counters);
     if (!isWanted(function))
       continue;
     arenaBytes = max(arenaBytes, function.arena);
-    for (const PlanStep &step : function.steps)
-      counterCount = max(counterCount, step.counters);
     for (const PlanTensor &argument : function.arguments)
       if (Error error = allocate(arguments[function.name + "/" + argument.name], argument.bytes(), "argument " + argument.name))
         return error;
@@ -145,9 +202,14 @@ Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::plac
     if (Error error = add(state, states.find(state.name)->second.address() + call.firstRow * *rowBytes))
       return error;
   }
-  for (const PlanTensor &argument : function.arguments)
-    if (Error error = add(argument, arguments.find(function.name + "/" + argument.name)->second.address()))
+  for (const PlanTensor &argument : function.arguments) {
+    auto bound = llvm::find_if(call.bindings, [&](const auto &binding) { return binding.first == argument.name; });
+    auto own = arguments.find(function.name + "/" + argument.name);
+    if (bound == call.bindings.end() && own == arguments.end())
+      return makeError("@" + function.name + ": argument %" + argument.name + ": expected memory, got none");
+    if (Error error = add(argument, bound != call.bindings.end() ? bound->second : own->second.address()))
       return error;
+  }
   for (const PlanBuffer &buffer : function.buffers) {
     Expected<int64_t> offset = buffer.offset.evaluate(call.dims);
     if (!offset)
@@ -253,7 +315,41 @@ Error Executor::enqueue(const Call &call) {
 
   if (observer)
     return runObserved(*function, call);
-  return repeat(call);
+  if (loading)
+    return runWhileLoading(*function, call);
+  // Calls on part of a batch restart a sequence: too many, and too rare, for a graph each.
+  return call.firstRow == 0 ? repeat(call) : launch(call);
+}
+
+/// Launches each step as soon as its weights are on their way. Then everything is.
+Error Executor::runWhileLoading(const PlanFunction &function, const Call &call) {
+  auto launches = resolve(function, call);
+  if (!launches)
+    return launches.takeError();
+  std::optional<size_t> awaited;
+  for (const KernelLaunch &launch : *launches) {
+    for (StringRef argument : launch.step->arguments) {
+      auto item = argument.consume_front("%") ? loadingOrder.find(argument) : loadingOrder.end();
+      if (item == loadingOrder.end() || (awaited && item->second <= *awaited))
+        continue;
+      awaited = item->second;
+      if (Error error = loading->await(*awaited))
+        return error;
+    }
+    if (Error error = theDevice.launch(launch))
+      return error;
+  }
+  return finishLoading();
+}
+
+Error Executor::finishLoading() {
+  if (!loading)
+    return Error::success();
+  if (Error error = loading->awaitAll())
+    return error;
+  loading.reset();
+  loadingOrder.clear();
+  return Error::success();
 }
 
 Expected<DeviceGraph *> Executor::graphFor(const PlanFunction &function, const Call &call) {
@@ -271,8 +367,59 @@ Expected<DeviceGraph *> Executor::graphFor(const PlanFunction &function, const C
 }
 
 Error Executor::repeat(const Call &call) {
+  if (Error error = finishLoading())
+    return error;
   Expected<DeviceGraph *> graph = graphFor(*thePlan.findFunction(call.function), call);
   return graph ? theDevice.run(**graph) : graph.takeError();
+}
+
+Error Executor::launch(const Call &call) {
+  if (Error error = finishLoading())
+    return error;
+  auto launches = resolve(*thePlan.findFunction(call.function), call);
+  if (!launches)
+    return launches.takeError();
+  for (const KernelLaunch &one : *launches)
+    if (Error error = theDevice.launch(one))
+      return error;
+  return Error::success();
+}
+
+Expected<std::unique_ptr<DeviceGraph>> Executor::record(ArrayRef<Call> calls) {
+  if (Error error = finishLoading())
+    return error;
+  std::vector<KernelLaunch> all;
+  for (const Call &call : calls) {
+    auto launches = resolve(*thePlan.findFunction(call.function), call);
+    if (!launches)
+      return launches.takeError();
+    llvm::append_range(all, *launches);
+  }
+  return theDevice.makeGraph(std::move(all));
+}
+
+Expected<char *> Executor::addressOf(const Call &call, StringRef tensor) const {
+  auto placed = place(*thePlan.findFunction(call.function), call);
+  if (!placed)
+    return placed.takeError();
+  auto it = placed->find(tensor);
+  if (it == placed->end())
+    return makeError("@" + call.function + " has no tensor '" + tensor + "'");
+  return it->second.address;
+}
+
+Error Executor::copyRow(int64_t from, int64_t to) {
+  DimBinding one = largestDims();
+  one["B"] = 1;
+  for (const PlanTensor &state : thePlan.states) {
+    Expected<int64_t> bytes = state.bytes().evaluate(one);
+    if (!bytes)
+      return bytes.takeError();
+    char *base = states.find(state.name)->second.address();
+    if (Error error = theDevice.copy(base + to * *bytes, base + from * *bytes, *bytes))
+      return error;
+  }
+  return Error::success();
 }
 
 Expected<std::vector<KernelLaunch>> Executor::launches(const Call &call) const {
@@ -280,6 +427,8 @@ Expected<std::vector<KernelLaunch>> Executor::launches(const Call &call) const {
 }
 
 Error Executor::runObserved(const PlanFunction &function, const Call &call) {
+  if (Error error = finishLoading())
+    return error;
   auto launches = resolve(function, call);
   if (!launches)
     return launches.takeError();

@@ -3,6 +3,7 @@
 
 #include "runtime/Device.h"
 #include "runtime/WeightSource.h"
+#include "runtime/WeightUpload.h"
 
 namespace kiln {
 
@@ -16,8 +17,10 @@ public:
     std::vector<std::string> functions; ///< that will be called; only they get memory
   };
 
-  /// Loads the plan's kernels and weights. `device` must outlive the executor. Error: dims past the plan's bounds, a
-  /// missing or misshapen weight, and what the device reports.
+  /// Loads the plan's kernels and begins to load its weights, in the order in which the first of the functions uses
+  /// them; the first call computes with those that are there while others are on their way. `device` and `weights` must
+  /// outlive the executor. Error: dims past the plan's bounds, not enough memory for all of it, and what the device
+  /// reports. A missing or misshapen weight is an error of the first call.
   static Expected<std::unique_ptr<Executor>> create(Device &device, Plan plan, const KernelFiles &files,
                                                     const WeightSource &weights, const Options &options);
 
@@ -32,6 +35,8 @@ public:
     std::vector<std::pair<StringRef, ArrayRef<int32_t>>> arguments;
     /// States start at this sequence, so that a call can work on rows firstRow .. firstRow + B of a batch.
     int64_t firstRow = 0;
+    /// Where arguments lie, in place of memory of their own.
+    std::vector<std::pair<StringRef, char *>> bindings = {};
   };
 
   /// Uploads the arguments and enqueues the function's steps. The result stays in the arena until the next call.
@@ -39,6 +44,18 @@ public:
 
   /// Enqueues a function again, with the arguments that its last call left on the device. Costs one graph launch.
   Error repeat(const Call &call);
+
+  /// Enqueues a function's steps alone; its arguments are bound, or are what they were.
+  Error launch(const Call &call);
+
+  /// Several calls, one after the other, as one graph for Device::run. Arguments as for launch.
+  Expected<std::unique_ptr<DeviceGraph>> record(ArrayRef<Call> calls);
+
+  /// Where a tensor of a call lies: an argument, buffer or state.
+  Expected<char *> addressOf(const Call &call, StringRef tensor) const;
+
+  /// Enqueues a copy of a sequence's share of every state to another's.
+  Error copyRow(int64_t from, int64_t to);
 
   /// The launches of a call, for profiles; their addresses stay valid as long as the executor.
   Expected<std::vector<KernelLaunch>> launches(const Call &call) const;
@@ -50,6 +67,7 @@ public:
     std::function<Error(const PlanFunction &, size_t step)> onStep;
   };
   void setObserver(Observer chosen) { observer = std::move(chosen); }
+  bool isObserved() const { return observer.has_value(); }
 
   /// Waits, and copies a buffer, argument or state of the function that ran last. `element` and `count` select.
   Error download(StringRef name, int64_t element, MutableArrayRef<float> elements);
@@ -76,6 +94,8 @@ private:
   Error checkOptions() const;
   bool isWanted(const PlanFunction &function) const;
   Error loadKernels(const KernelFiles &files);
+  Error checkMemory() const;
+  std::vector<const PlanWeight *> weightsByUse() const;
   Error loadWeights(const WeightSource &source);
   Error allocateMemory();
   DimBinding largestDims() const;
@@ -86,6 +106,8 @@ private:
   Expected<DeviceGraph *> graphFor(const PlanFunction &function, const Call &call);
   Error uploadArguments(const PlanFunction &function, const Call &call);
   Error runObserved(const PlanFunction &function, const Call &call);
+  Error runWhileLoading(const PlanFunction &function, const Call &call);
+  Error finishLoading();
 
   Device &theDevice;
   Plan thePlan;
@@ -97,6 +119,8 @@ private:
   std::map<GraphKey, std::unique_ptr<DeviceGraph>> graphs;
   std::map<std::string, Placement, std::less<>> lastPlacement; ///< of the call that ran last
   std::optional<Observer> observer;
+  std::map<std::string, size_t, std::less<>> loadingOrder; ///< of weights, while they are being loaded
+  std::unique_ptr<WeightUpload> loading;                   ///< last: it uses memory of the others
 };
 
 } // namespace kiln

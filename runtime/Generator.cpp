@@ -278,7 +278,9 @@ Expected<std::vector<Generation>> generate(LanguageModel &model, const Tokenizer
     std::vector<Sequence> rows;
     for (ArrayRef<int32_t> prompt : prompts.drop_front(first).take_front(model.maxBatch()))
       rows.emplace_back(model, tokenizer, prompt, options);
-    std::unique_ptr<TokenStream> stream = model.openStream({options.sampling, first, options.keepLogits});
+    StreamOptions streamOptions{options.sampling, first, options.keepLogits,
+                                options.ignoreEos ? std::vector<int32_t>() : options.eosIds, options.maxNewTokens};
+    std::unique_ptr<TokenStream> stream = model.openStream(streamOptions);
     if (Error error = Batch(*stream, rows, first, options).run())
       return error;
     for (Sequence &row : rows)

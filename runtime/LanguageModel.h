@@ -12,6 +12,8 @@
 
 #include "runtime/Sampler.h"
 
+#include <limits>
+
 namespace kiln {
 
 /// Stands in a batch of tokens for 'this row sits out the step'.
@@ -21,6 +23,10 @@ struct StreamOptions {
   SamplingParams sampling;
   uint64_t firstSequence = 0; ///< index, for sampling, of row 0; the others follow
   bool keepLogits = false;    ///< whether TokenStream::logits will be asked for
+  /// A row is asked for no token after one of these, and for no more than `maxNewTokens`: a stream that works ahead need
+  /// not go further.
+  std::vector<int32_t> stopTokens = {};
+  int64_t maxNewTokens = std::numeric_limits<int32_t>::max();
 };
 
 /// The tokens of one batch, chosen step by step.

@@ -63,17 +63,16 @@ template <typename From, typename To> struct Mover {
     }
   }
 
-  /// Destination rows `firstRow` to `lastRow` of the transposed source, which has `columns` rows. Walks
-  /// square blocks, so that of both matrices one cache line serves several elements.
-  static void moveTransposed(Source from, Destination to, int64_t firstRow, int64_t lastRow,
-                             int64_t columns) {
-    constexpr int64_t block = 32;
-    for (int64_t firstColumn = 0; firstColumn < columns; firstColumn += block) {
-      int64_t lastColumn = std::min(firstColumn + block, columns);
+  /// Rows `firstRow` to `lastRow` of the transposed source, which has `columns` rows; `to` begins with the first of
+  /// them. Walks square blocks, so that of both matrices one cache line serves several elements.
+  static void moveTransposed(Source from, Destination to, int64_t firstRow, int64_t lastRow, int64_t columns) {
+    constexpr int64_t side = 32;
+    for (int64_t firstColumn = 0; firstColumn < columns; firstColumn += side) {
+      int64_t lastColumn = std::min(firstColumn + side, columns);
       for (int64_t row = firstRow; row < lastRow; ++row)
         for (int64_t column = firstColumn; column < lastColumn; ++column)
           moveElement(from.data + (column * from.pitch + row) * fromSize,
-                      to.data + (row * to.pitch + column) * toSize);
+                      to.data + ((row - firstRow) * to.pitch + column) * toSize);
     }
   }
 };
@@ -124,56 +123,76 @@ static int64_t sourceRow(int64_t row, ArrayRef<int64_t> sourceShape, ArrayRef<in
   return result;
 }
 
-/// Calls `body(firstRow, lastRow)` on ranges that cover `rows`, in parallel, each of about 64 K elements.
-static void forRowRanges(int64_t rows, int64_t columns, function_ref<void(int64_t, int64_t)> body) {
-  int64_t grain = std::max<int64_t>(32, (1 << 16) / std::max<int64_t>(columns, 1));
-  llvm::parallelFor(0, (rows + grain - 1) / grain, [&](size_t range) {
-    auto first = static_cast<int64_t>(range) * grain;
-    body(first, std::min(first + grain, rows));
+/// Calls `body(firstRow, lastRow)` on ranges that cover the rows from `begin` to `end`, in parallel, each of about 64 K
+/// elements.
+static void forRowRanges(int64_t begin, int64_t end, int64_t columns, function_ref<void(int64_t, int64_t)> body) {
+  int64_t grain = llvm::alignTo((1 << 16) / std::max<int64_t>(columns, 1) + 1, 64);
+  llvm::parallelFor(0, (end - begin + grain - 1) / grain, [&](size_t range) {
+    int64_t first = begin + static_cast<int64_t>(range) * grain;
+    body(first, std::min(first + grain, end));
   });
 }
 
-/// Packs by a recipe that was checked and has elements, from a source of the mover's first type to its
-/// second.
+/// Packs rows by a recipe that was checked and has elements, from a source of the mover's first type to its second.
+/// `destination` begins with row `begin`.
 template <typename Mover>
-static void packRows(Mover mover, const WeightRecipe &recipe, const uint8_t *source, uint8_t *destination) {
+static void packRows(Mover mover, const WeightRecipe &recipe, const uint8_t *source, uint8_t *destination,
+                     int64_t begin, int64_t end) {
   TensorShape unpadded = recipe.unpaddedShape();
   TensorShape shape = recipe.shape;
   if (shape.empty())
     unpadded = shape = {1};
   int64_t columns = shape.back(), filled = unpadded.back();
-  int64_t rows = *elementCount(shape) / columns;
-  forRowRanges(rows, columns, [&](int64_t first, int64_t last) {
+  forRowRanges(begin, end, columns, [&](int64_t first, int64_t last) {
+    auto target = [&](int64_t row) { return destination + (row - begin) * columns * mover.toSize; };
     if (recipe.transpose)
-      mover.moveTransposed({source, unpadded[0]}, {destination, columns}, first, std::min(last, unpadded[0]),
+      mover.moveTransposed({source, unpadded[0]}, {target(first), columns}, first, std::min(last, unpadded[0]),
                            filled);
     for (int64_t row = first; row < last; ++row) {
-      uint8_t *target = destination + row * columns * mover.toSize;
       int64_t from = sourceRow(row, unpadded, shape);
       if (from >= 0 && !recipe.transpose)
-        mover.moveRow(source + from * filled * mover.fromSize, target, filled);
+        mover.moveRow(source + from * filled * mover.fromSize, target(row), filled);
       int64_t padStart = from >= 0 ? filled : 0;
-      std::memset(target + padStart * mover.toSize, 0, (columns - padStart) * mover.toSize);
+      std::memset(target(row) + padStart * mover.toSize, 0, (columns - padStart) * mover.toSize);
     }
   });
 }
 
-Error packWeight(const WeightRecipe &recipe, const TensorView &source, MutableArrayRef<uint8_t> destination) {
-  auto fail = [&](const Twine &message) { return makeError("weight '" + recipe.source + "': " + message); };
+Expected<PackedRows> packedRows(const WeightRecipe &recipe) {
   Expected<int64_t> size = packedSize(recipe);
   if (!size)
     return size.takeError();
+  int64_t columns = recipe.shape.empty() ? 1 : recipe.shape.back(), rowBytes = columns * dtypeSize(recipe.dtype);
+  return PackedRows{rowBytes == 0 ? 0 : *size / rowBytes, rowBytes};
+}
+
+Error packWeightRows(const WeightRecipe &recipe, const TensorView &source, int64_t firstRow, int64_t lastRow,
+                     MutableArrayRef<uint8_t> destination) {
+  auto fail = [&](const Twine &message) { return makeError("weight '" + recipe.source + "': " + message); };
+  Expected<PackedRows> rows = packedRows(recipe);
+  if (!rows)
+    return rows.takeError();
   if (source.shape != recipe.sourceShape || !isFloat(source.dtype))
     return fail("expected a float tensor of shape " + shapeString(recipe.sourceShape) + ", got " + dtypeName(source.dtype) +
                 shapeString(source.shape));
   assert(static_cast<int64_t>(source.bytes.size()) == *elementCount(source.shape) * dtypeSize(source.dtype) &&
          "a view of another size than its shape");
-  if (static_cast<int64_t>(destination.size()) != *size)
-    return fail("expected a destination of " + Twine(*size) + " bytes, got " + Twine(destination.size()));
-  if (*size > 0)
-    withMover(source.dtype, recipe.dtype,
-              [&](auto mover) { packRows(mover, recipe, source.bytes.data(), destination.data()); });
+  assert(0 <= firstRow && firstRow <= lastRow && lastRow <= rows->count && "rows that the weight has not");
+  int64_t size = (lastRow - firstRow) * rows->bytes;
+  if (static_cast<int64_t>(destination.size()) != size)
+    return fail("expected a destination of " + Twine(size) + " bytes, got " + Twine(destination.size()));
+  if (size > 0)
+    withMover(source.dtype, recipe.dtype, [&](auto mover) {
+      packRows(mover, recipe, source.bytes.data(), destination.data(), firstRow, lastRow);
+    });
   return Error::success();
+}
+
+Error packWeight(const WeightRecipe &recipe, const TensorView &source, MutableArrayRef<uint8_t> destination) {
+  Expected<PackedRows> rows = packedRows(recipe);
+  if (!rows)
+    return rows.takeError();
+  return packWeightRows(recipe, source, 0, rows->count, destination);
 }
 
 } // namespace kiln

@@ -1,5 +1,6 @@
 #include "runtime/PlanModel.h"
 
+#include "runtime/PlanTokenStream.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -59,24 +60,11 @@ Error PlanModel::prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef
 
 Error PlanModel::prefillRows(size_t firstRow, ArrayRef<std::vector<int32_t>> prompts,
                              MutableArrayRef<std::vector<float>> logits) {
-  size_t longest = 0;
-  std::vector<int32_t> counts;
-  for (const std::vector<int32_t> &prompt : prompts) {
-    longest = std::max(longest, prompt.size());
-    counts.push_back(static_cast<int32_t>(prompt.size()));
-  }
-  // Padding stands behind a prompt: causal attention keeps it from the rows before it, and decoding writes over it.
-  std::vector<int32_t> tokens(prompts.size() * longest, 0);
-  for (const auto &[i, prompt] : llvm::enumerate(prompts))
-    llvm::copy(prompt, tokens.begin() + static_cast<ptrdiff_t>(i * longest));
-  Executor::Call call{"prefill",
-                      {{"B", static_cast<int64_t>(prompts.size())}, {"T", static_cast<int64_t>(longest)}},
-                      {{"tokens", tokens}, {"lengths", counts}},
-                      static_cast<int64_t>(firstRow)};
-  if (Error error = executor.enqueue(call))
+  PrefillCall prefill(static_cast<int64_t>(firstRow), prompts, executor.options().tokens);
+  if (Error error = executor.enqueue(prefill.call))
     return error;
   for (size_t i = 0; i < prompts.size(); ++i) {
-    lengths[firstRow + i] = counts[i];
+    lengths[firstRow + i] = prefill.lengths[i];
     if (Error error = downloadLogits("prefill", static_cast<int64_t>(i), logits[i]))
       return error;
   }
@@ -119,6 +107,12 @@ Expected<std::vector<std::vector<double>>> PlanModel::score(ArrayRef<ScoreWindow
     }
   }
   return all;
+}
+
+std::unique_ptr<TokenStream> PlanModel::openStream(const StreamOptions &options) {
+  if (options.keepLogits || executor.isObserved() || !executor.plan().findFunction("sample"))
+    return LanguageModel::openStream(options);
+  return std::make_unique<PlanTokenStream>(executor, sampler, options);
 }
 
 } // namespace kiln

@@ -1,7 +1,7 @@
 //===- PlanModel.h - generation and scoring with a plan ---------------------===//
 #pragma once
 
-#include "runtime/Executor.h"
+#include "runtime/DeviceSampler.h"
 #include "runtime/LanguageModel.h"
 #include "runtime/Perplexity.h"
 
@@ -24,11 +24,15 @@ public:
   Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;
   Expected<std::vector<std::vector<double>>> score(ArrayRef<ScoreWindow> windows) override;
 
+  /// Chooses on the device, unless someone wants to see the logits or the steps.
+  std::unique_ptr<TokenStream> openStream(const StreamOptions &options) override;
+
 private:
   Error prefillRows(size_t firstRow, ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits);
   Error downloadLogits(StringRef function, int64_t row, std::vector<float> &logits);
 
   Executor &executor;
+  std::unique_ptr<DeviceSampler> sampler; ///< made by the first stream that uses it
   std::vector<int32_t> lengths; ///< tokens that each row holds
 };
 

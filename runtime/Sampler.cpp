@@ -1,8 +1,8 @@
 #include "runtime/Sampler.h"
 
+#include "sample/choice.cuh"
 #include "support/Diagnostic.h"
 #include "support/Number.h"
-#include "support/Random.h"
 
 #include <algorithm>
 #include <cmath>
@@ -40,6 +40,18 @@ Expected<int32_t> argmax(ArrayRef<float> logits) {
   return best;
 }
 
+float samplingScale(const SamplingParams &params) {
+  double scale = 0x1p24 / (params.temperature * std::log(2.0));
+  return static_cast<float>(std::min<double>(scale, std::numeric_limits<float>::max()));
+}
+
+uint64_t samplingTopP(const SamplingParams &params) {
+  return params.topP == 1 ? 0 : std::max<uint64_t>(static_cast<uint64_t>(std::ldexp(params.topP, 64)), 1);
+}
+
+Sampler::Sampler(const SamplingParams &params)
+    : params(params), scale(samplingScale(params)), topPUnits(samplingTopP(params)) {}
+
 bool Sampler::isMoreProbable(const Candidate &a, const Candidate &b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
 }
@@ -52,25 +64,28 @@ void Sampler::keepTopK() {
   candidates.resize(k);
 }
 
-void Sampler::weigh(float maxLogit) {
+void Sampler::weigh(float largest) {
   for (Candidate &candidate : candidates)
-    candidate.weight =
-        std::exp((static_cast<double>(candidate.logit) - static_cast<double>(maxLogit)) / params.temperature);
+    candidate.weight = tokenWeight(candidate.logit, largest, scale);
+}
+
+uint64_t Sampler::totalWeight() const {
+  uint64_t total = 0;
+  for (const Candidate &candidate : candidates)
+    total += candidate.weight;
+  return total;
 }
 
 void Sampler::keepTopP() {
-  if (params.topP == 1)
+  if (topPUnits == 0)
     return;
-  double total = 0;
-  for (const Candidate &candidate : candidates)
-    total += candidate.weight;
-  // A heap gives up the most probable ones one by one: of fifty thousand tokens, mostly a few hundred are
-  // needed.
+  uint64_t needed = topPWeight(topPUnits, totalWeight());
+  // A heap gives up the most probable ones one by one: of fifty thousand tokens, mostly a few hundred are needed.
   auto isLessProbable = [](const Candidate &a, const Candidate &b) { return isMoreProbable(b, a); };
   std::make_heap(candidates.begin(), candidates.end(), isLessProbable);
-  double kept = 0;
+  uint64_t kept = 0;
   auto heapEnd = candidates.end();
-  while (heapEnd != candidates.begin() && kept < params.topP * total) {
+  while (heapEnd != candidates.begin() && kept < needed) {
     std::pop_heap(candidates.begin(), heapEnd, isLessProbable);
     --heapEnd;
     kept += heapEnd->weight;
@@ -91,19 +106,11 @@ Expected<int32_t> Sampler::choose(ArrayRef<float> logits, uint64_t sequence, uin
   if (candidates.size() < logits.size())
     llvm::sort(candidates, [](const Candidate &a, const Candidate &b) { return a.id < b.id; });
 
-  PhiloxBlock words = philox4x32({static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32),
-                                  static_cast<uint32_t>(sequence), static_cast<uint32_t>(sequence >> 32)},
-                                 params.seed);
-  double total = 0;
-  for (const Candidate &candidate : candidates)
-    total += candidate.weight;
-  double target = uniformDouble(words[0], words[1]) * total;
-  double sum = 0;
+  uint64_t target = drawnWeight(params.seed, sequence, step, totalWeight()), sum = 0;
   for (const Candidate &candidate : candidates)
     if ((sum += candidate.weight) > target)
       return candidate.id;
-  // Only a product rounded up to the total comes here.
-  return *best;
+  llvm_unreachable("the target is below the sum of all weights");
 }
 
 } // namespace kiln

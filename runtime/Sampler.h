@@ -1,15 +1,16 @@
 //===- Sampler.h - choosing the next token ----------------------------------===//
 //
-// In the order of Hugging Face transformers: temperature, then top-k, then top-p, then a draw from what is
-// left.
+// In the order of Hugging Face transformers: temperature, then top-k, then top-p, then a draw from what is left.
 //
 // - top-k keeps exactly k tokens; among equal logits the lower ids stay, so that top-k 1 is greedy.
-// - top-p (Holtzman et al. 2020) keeps the most probable tokens up to and including the one with which their
-// sum
+// - top-p (Holtzman et al. 2020) keeps the most probable tokens up to and including the one with which their sum
 //   reaches p: the token that crosses the threshold is kept.
-// - The draw takes one uniform number from Philox with the counter (sequence, step) under the key `seed`, and
-//   walks the kept tokens in order of id. So what a row chooses depends on its own logits, its index and its
-//   step, and not on its neighbours in the batch.
+// - The draw takes one uniform number from Philox with the counter (sequence, step) under the key `seed`, and walks the
+//   kept tokens in order of id. So what a row chooses depends on its own logits, its index and its step, and not on its
+//   neighbours in the batch.
+//
+// The arithmetic is that of templates/sample/choice.cuh, which the device's kernel uses too: both choose the same token
+// from the same logits.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -33,11 +34,15 @@ Error checkSamplingParams(const SamplingParams &params);
 /// -infinity, or none at all.
 Expected<int32_t> argmax(ArrayRef<float> logits);
 
+/// What the arithmetic takes in place of a temperature, and of a top-p (0: off).
+float samplingScale(const SamplingParams &params);
+uint64_t samplingTopP(const SamplingParams &params);
+
 /// Chooses tokens by parameters that checkSamplingParams accepts. Not to be shared by threads: it keeps room
 /// for its candidates.
 class Sampler {
 public:
-  explicit Sampler(const SamplingParams &params) : params(params) {}
+  explicit Sampler(const SamplingParams &params);
 
   /// The token of a sequence at a step, both counted from 0. Errors as of argmax.
   Expected<int32_t> choose(ArrayRef<float> logits, uint64_t sequence, uint64_t step);
@@ -46,15 +51,18 @@ private:
   struct Candidate {
     int32_t id;
     float logit;
-    double weight; ///< in proportion to the probability; the most probable token's is 1
+    uint64_t weight; ///< in proportion to the probability
   };
 
   static bool isMoreProbable(const Candidate &a, const Candidate &b);
   void keepTopK();
-  void weigh(float maxLogit);
+  void weigh(float largest);
   void keepTopP();
+  uint64_t totalWeight() const;
 
   SamplingParams params;
+  float scale;       ///< as tokenWeight takes it
+  uint64_t topPUnits; ///< top-p in units of 2^-64
   std::vector<Candidate> candidates;
 };
 

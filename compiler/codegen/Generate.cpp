@@ -2,6 +2,7 @@
 
 #include "codegen/CheckPlanned.h"
 #include "codegen/KernelText.h"
+#include "codegen/SampleFunction.h"
 #include "ir/Printer.h"
 #include "kernels/Problem.h"
 #include "ops/Region.h"
@@ -38,6 +39,7 @@ public:
       addFunction(*function);
     for (size_t i = 0; i < texts.size(); ++i)
       out.sources.push_back({out.plan.kernels[i].name, sourceText(i)});
+    addSampleFunction(out, module);
     return std::move(out);
   }
 

@@ -22,10 +22,11 @@ inline uint16_t toF16(float value) { return __builtin_bit_cast(uint16_t, static_
 inline float fromF16(uint16_t bits) { return static_cast<float>(__builtin_bit_cast(_Float16, bits)); }
 inline uint16_t toBF16(float value) {
   auto bits = __builtin_bit_cast(uint32_t, value);
-  if (value != value)
-    return static_cast<uint16_t>(bits >> 16 | 0x40);
-  // Adding just under half of the dropped part, plus one when the kept part is odd, rounds to nearest even.
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  // Adding just under half of the dropped part, plus one when the kept part is odd, rounds to nearest even. A choice
+  // and no branch: loops over this become vector code.
+  uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  uint32_t quiet = bits >> 16 | 0x40;
+  return static_cast<uint16_t>(value != value ? quiet : rounded);
 }
 inline float fromBF16(uint16_t bits) { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
 

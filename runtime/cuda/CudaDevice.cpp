@@ -28,6 +28,14 @@ struct CudaGraph : DeviceGraph {
   cudaGraphExec_t executable = nullptr;
 };
 
+struct CudaEvent : DeviceEvent {
+  ~CudaEvent() override {
+    if (event)
+      cudaEventDestroy(event);
+  }
+  cudaEvent_t event = nullptr;
+};
+
 Error check(cudaError_t status, const Twine &what) {
   if (status == cudaSuccess)
     return Error::success();
@@ -77,12 +85,15 @@ Expected<std::unique_ptr<CudaDevice>> CudaDevice::create(const Options &options)
   device->deviceName = properties.name;
   device->targetName = targetOf(properties.major, properties.minor);
   device->supportsEarlyStart = properties.major >= 9;
-  if (Error error = check(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking), "creating a stream"))
-    return error;
+  for (cudaStream_t *stream : {&device->stream, &device->copyStream})
+    if (Error error = check(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "creating a stream"))
+      return error;
   return device;
 }
 
 CudaDevice::~CudaDevice() {
+  if (copyStream)
+    cudaStreamDestroy(copyStream);
   if (stream)
     cudaStreamDestroy(stream);
 }
@@ -110,12 +121,34 @@ Expected<void *> CudaDevice::allocate(int64_t bytes, StringRef what) {
 
 void CudaDevice::free(void *memory) { cudaFree(memory); }
 
+Expected<int64_t> CudaDevice::freeMemory() {
+  size_t available = 0, all = 0;
+  if (Error error = check(cudaMemGetInfo(&available, &all), "asking for free memory"))
+    return error;
+  return static_cast<int64_t>(available);
+}
+
+Expected<void *> CudaDevice::allocateHost(int64_t bytes, StringRef what) {
+  void *memory = nullptr;
+  // With unified addressing, which every GPU since 2010 has, the GPU uses the same address.
+  if (Error error = check(cudaHostAlloc(&memory, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
+                          "allocating " + Twine(bytes) + " bytes of page-locked memory for " + what))
+    return error;
+  return memory;
+}
+
+void CudaDevice::freeHost(void *memory) { cudaFreeHost(memory); }
+
 Error CudaDevice::upload(void *target, const void *source, int64_t bytes) {
   return check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyHostToDevice, stream), "upload");
 }
 
 Error CudaDevice::clear(void *target, int64_t bytes) {
   return check(cudaMemsetAsync(target, 0, bytes, stream), "clearing memory");
+}
+
+Error CudaDevice::copy(void *target, const void *source, int64_t bytes) {
+  return check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDeviceToDevice, stream), "copy");
 }
 
 Error CudaDevice::download(void *target, const void *source, int64_t bytes) {
@@ -125,31 +158,107 @@ Error CudaDevice::download(void *target, const void *source, int64_t bytes) {
 }
 
 //===----------------------------------------------------------------------===//
+// Uploads beside other work
+//===----------------------------------------------------------------------===//
+
+Expected<std::unique_ptr<DeviceEvent>> CudaDevice::makeEvent() {
+  auto event = std::make_unique<CudaEvent>();
+  // A thread that makes an event has its own idea of the current GPU.
+  if (Error error = check(cudaSetDevice(options.ordinal), "choosing the GPU"))
+    return error;
+  if (Error error = check(cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming), "creating an event"))
+    return error;
+  return event;
+}
+
+Error CudaDevice::uploadBeside(void *target, const void *source, int64_t bytes) {
+  if (Error error = check(cudaSetDevice(options.ordinal), "choosing the GPU"))
+    return error;
+  return check(cudaMemcpyAsync(target, source, bytes, cudaMemcpyHostToDevice, copyStream), "upload");
+}
+
+Error CudaDevice::record(DeviceEvent &event) {
+  return check(cudaEventRecord(static_cast<CudaEvent &>(event).event, copyStream), "recording an event");
+}
+
+Error CudaDevice::synchronize(DeviceEvent &event) {
+  return check(cudaEventSynchronize(static_cast<CudaEvent &>(event).event), "waiting for an upload");
+}
+
+Error CudaDevice::awaitEvent(DeviceEvent &event) {
+  return check(cudaStreamWaitEvent(stream, static_cast<CudaEvent &>(event).event, 0), "waiting for an upload");
+}
+
+//===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// The cubin of this GPU's target, else of an older GPU of its generation, else, and of an edited kernel, compiled now.
-Expected<std::string> CudaDevice::findCubin(const Plan &plan, const KernelFiles &files, const PlanKernel &kernel) const {
-  auto pathFor = [&](StringRef target) { return (files.plan + "/cubin/" + target + "/" + kernel.name + ".cubin").str(); };
-  bool isEdited = files.isEdited(kernel.name);
-  if (!isEdited && llvm::is_contained(plan.cubins, targetName))
-    return readFile(pathFor(targetName));
+/// The plan's target whose cubins this GPU runs: its own, else that of an older GPU of its generation.
+std::optional<std::string> CudaDevice::cubinTarget(const Plan &plan) const {
+  if (llvm::is_contained(plan.cubins, targetName))
+    return targetName;
   // sm_80 runs on sm_86; code for an "a" target runs on that very chip only.
   StringRef own = targetName;
+  std::optional<std::string> best;
   for (const std::string &target : plan.cubins)
-    if (!isEdited && target.back() != 'a' && own.size() == target.size() && own.drop_back() == StringRef(target).drop_back() &&
-        target < targetName)
-      return readFile(pathFor(target));
-  Expected<std::string> source = readFile(files.source(kernel.name));
-  if (!source)
-    return source;
+    if (target.back() != 'a' && own.size() == target.size() && own.drop_back() == StringRef(target).drop_back() &&
+        target < targetName && (!best || *best < target))
+      best = target;
+  return best;
+}
+
+Expected<std::vector<std::string>> CudaDevice::readCubins(const Plan &plan, const KernelFiles &files) const {
+  std::optional<std::string> target = cubinTarget(plan);
+  std::vector<std::string> cubins(plan.kernels.size());
+  std::vector<size_t> missing;
+  for (const auto &[i, kernel] : llvm::enumerate(plan.kernels)) {
+    if (!target || files.isEdited(kernel.name)) {
+      missing.push_back(i);
+      continue;
+    }
+    Expected<std::string> cubin = readFile(files.plan + "/cubin/" + *target + "/" + kernel.name + ".cubin");
+    if (!cubin)
+      return cubin.takeError();
+    cubins[i] = std::move(*cubin);
+  }
+  if (missing.empty())
+    return cubins;
+  std::string has = plan.cubins.empty() ? "no cubins" : "cubins for " + llvm::join(plan.cubins, ", ") + " only";
+  std::string why = target ? "edited" : "the plan has " + has;
+  if (Error error = compileKernels(plan, files, missing, why, cubins))
+    return error;
+  return cubins;
+}
+
+/// Those of the plan's kernels, compiled for this GPU on all cores.
+Error CudaDevice::compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef<size_t> wanted, StringRef why,
+                                 MutableArrayRef<std::string> cubins) const {
   Expected<CubinCompiler> compiler = CubinCompiler::create(options.cacheDirectory);
   if (!compiler)
-    return llvm::joinErrors(makeError(isEdited ? "an edited kernel has to be compiled" : "the plan has no cubins for " + targetName), compiler.takeError());
-  Expected<CompiledKernel> compiled = compiler->compile(kernel.name, *source, targetName);
-  if (!compiled)
-    return compiled.takeError();
-  return std::move(compiled->cubin);
+    return llvm::joinErrors(makeError(files.plan + ": " + why + ", expected cubins for " + targetName +
+                                      ", this GPU's target; compile the model with --target " + targetName),
+                            compiler.takeError());
+  if (options.note)
+    options.note((why + ": compiling " + Twine(wanted.size()) + " kernels for " + targetName +
+                  (options.cacheDirectory.empty() ? "" : ", to be kept in " + options.cacheDirectory))
+                     .str());
+  std::vector<std::optional<std::vector<Diagnostic>>> failures(wanted.size());
+  llvm::parallelFor(0, wanted.size(), [&](size_t i) {
+    const std::string &name = plan.kernels[wanted[i]].name;
+    Expected<std::string> source = readFile(files.source(name));
+    auto compiled = source ? compiler->compile(name, *source, targetName) : source.takeError();
+    if (compiled)
+      cubins[wanted[i]] = std::move(compiled->cubin);
+    else
+      failures[i] = takeDiagnostics(compiled.takeError());
+  });
+  for (auto &failure : failures)
+    if (failure)
+      return llvm::joinErrors(makeError(files.plan + ": the plan was made for " + plan.target +
+                                        ", and a kernel does not compile for " + targetName +
+                                        ", this GPU's target; compile the model with --target " + targetName),
+                              llvm::make_error<DiagnosticError>(std::move(*failure)));
+  return Error::success();
 }
 
 Error CudaDevice::allowShared(const Plan &plan, const PlanLaunch &launch, ArrayRef<std::unique_ptr<DeviceKernel>> kernels) {
@@ -163,13 +272,13 @@ Error CudaDevice::allowShared(const Plan &plan, const PlanLaunch &launch, ArrayR
 }
 
 Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(const Plan &plan, const KernelFiles &files) {
+  Expected<std::vector<std::string>> cubins = readCubins(plan, files);
+  if (!cubins)
+    return cubins.takeError();
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
-  for (const PlanKernel &kernel : plan.kernels) {
-    Expected<std::string> cubin = findCubin(plan, files, kernel);
-    if (!cubin)
-      return cubin.takeError();
+  for (auto [kernel, cubin] : llvm::zip(plan.kernels, *cubins)) {
     auto loaded = std::make_unique<CudaKernel>();
-    loaded->cubin = std::move(*cubin);
+    loaded->cubin = std::move(cubin);
     cudaError_t status = cudaLibraryLoadData(&loaded->library, loaded->cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
     if (Error error = check(status, "loading kernel " + kernel.name))
       return error;
@@ -267,5 +376,14 @@ Expected<double> CudaDevice::measure(function_ref<Error()> work) {
 }
 
 Error CudaDevice::synchronize() { return check(cudaStreamSynchronize(stream), "running kernels"); }
+
+Expected<bool> CudaDevice::isIdle() {
+  cudaError_t status = cudaStreamQuery(stream);
+  if (status == cudaErrorNotReady)
+    return false;
+  if (Error error = check(status, "running kernels"))
+    return error;
+  return true;
+}
 
 } // namespace kiln

@@ -17,6 +17,8 @@ public:
   struct Options {
     int ordinal = 0;
     std::string cacheDirectory; ///< of kernels compiled because the plan has no cubins for this GPU; empty: none
+    /// Told what takes long and need not: kernels that are compiled now.
+    std::function<void(StringRef)> note;
   };
 
   /// Error: no driver, one that is too old, no such GPU.
@@ -33,26 +35,41 @@ public:
 
   Expected<void *> allocate(int64_t bytes, StringRef what) override;
   void free(void *memory) override;
+  Expected<int64_t> freeMemory() override;
+  Expected<void *> allocateHost(int64_t bytes, StringRef what) override;
+  void freeHost(void *memory) override;
   Error upload(void *target, const void *source, int64_t bytes) override;
   Error clear(void *target, int64_t bytes) override;
+  Error copy(void *target, const void *source, int64_t bytes) override;
   Error download(void *target, const void *source, int64_t bytes) override;
+  Expected<std::unique_ptr<DeviceEvent>> makeEvent() override;
+  Error uploadBeside(void *target, const void *source, int64_t bytes) override;
+  Error record(DeviceEvent &event) override;
+  Error synchronize(DeviceEvent &event) override;
+  Error awaitEvent(DeviceEvent &event) override;
   Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan, const KernelFiles &files) override;
   Error launch(const KernelLaunch &launch) override;
   Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches) override;
   Error run(DeviceGraph &graph) override;
   Expected<double> measure(function_ref<Error()> work) override;
   Error synchronize() override;
+  Expected<bool> isIdle() override;
+  int64_t stepsAhead() const override { return 8; }
 
 private:
   explicit CudaDevice(const Options &options) : options(options) {}
 
   Error allowShared(const Plan &plan, const PlanLaunch &launch, ArrayRef<std::unique_ptr<DeviceKernel>> kernels);
-  Expected<std::string> findCubin(const Plan &plan, const KernelFiles &files, const PlanKernel &kernel) const;
+  std::optional<std::string> cubinTarget(const Plan &plan) const;
+  Expected<std::vector<std::string>> readCubins(const Plan &plan, const KernelFiles &files) const;
+  Error compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef<size_t> wanted, StringRef why,
+                       MutableArrayRef<std::string> cubins) const;
 
   Options options;
   std::string deviceName, targetName;
   bool supportsEarlyStart = false; ///< programmatic dependent launch
-  CUstream_st *stream = nullptr;
+  CUstream_st *stream = nullptr;     ///< of all work but
+  CUstream_st *copyStream = nullptr; ///< uploads beside it
 };
 
 } // namespace kiln

@@ -56,7 +56,7 @@ Expected<std::unique_ptr<EmulatedDevice>> EmulatedDevice::create(const Options &
       HostKernelCompiler::create({*templates, options.cacheDirectory + "/emulated", "", options.checkAccesses});
   if (!compiler)
     return compiler.takeError();
-  return std::unique_ptr<EmulatedDevice>(new EmulatedDevice(std::move(*compiler), options.launch));
+  return std::unique_ptr<EmulatedDevice>(new EmulatedDevice(std::move(*compiler), options));
 }
 
 Expected<void *> EmulatedDevice::allocate(int64_t bytes, StringRef what) { return memory.allocate(bytes, what); }
@@ -70,6 +70,11 @@ Error EmulatedDevice::upload(void *target, const void *source, int64_t bytes) {
 
 Error EmulatedDevice::clear(void *target, int64_t bytes) {
   std::memset(target, 0, bytes);
+  return Error::success();
+}
+
+Error EmulatedDevice::copy(void *target, const void *source, int64_t bytes) {
+  std::memcpy(target, source, bytes);
   return Error::success();
 }
 
@@ -133,7 +138,7 @@ Error EmulatedDevice::launch(const KernelLaunch &launch) {
     if (tensor.isFresh)
       fillWords(tensor.address, tensor.bytes, poisonWord);
   }
-  LaunchOptions how = options;
+  LaunchOptions how = options.launch;
   how.cooperative = launch.planned->cooperative;
   Error error = launcher.launch(kernel, {launch.grid[0], launch.grid[1], launch.grid[2]}, {launch.threads, 1, 1},
                                 launch.dynamicShared, pointers, how, ranges);

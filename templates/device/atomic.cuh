@@ -1,6 +1,6 @@
 //===- atomic.cuh - words that blocks share -------------------------------------===//
 //
-// All of these work on global memory, between all blocks of a grid.
+// All of these work on global memory, between all blocks of a grid; additions work on shared memory too.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,6 +14,7 @@ namespace kiln {
 /// Adds `value` and returns what was there before. Orders nothing else. The order of float additions, and so
 /// the rounded sum, differs from run to run: results that must repeat need another way.
 KILN_DEVICE u32 atomicAdd(u32 *target, u32 value) { return ::atomicAdd(target, value); }
+KILN_DEVICE u64 atomicAdd(u64 *target, u64 value) { return ::atomicAdd(target, value); }
 KILN_DEVICE float atomicAdd(float *target, float value) { return ::atomicAdd(target, value); }
 
 /// What this thread wrote before is visible to every thread that sees what it writes afterwards.
@@ -34,12 +35,21 @@ KILN_DEVICE u32 loadAcquire(const u32 *counter) {
   return value;
 }
 
+/// Writes a word of host memory, which the host sees whole and soon. Orders nothing else.
+KILN_DEVICE void storeToHost(u64 *target, u64 value) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(target), "l"(value) : "memory");
+}
+
 /// The body of every loop that waits for another thread's write.
 KILN_DEVICE void pause(Site = Site::current()) { __nanosleep(20); }
 
 #else
 
 KILN_DEVICE u32 atomicAdd(u32 *target, u32 value) {
+  return __atomic_fetch_add(target, value, __ATOMIC_RELAXED);
+}
+
+KILN_DEVICE u64 atomicAdd(u64 *target, u64 value) {
   return __atomic_fetch_add(target, value, __ATOMIC_RELAXED);
 }
 
@@ -57,6 +67,8 @@ KILN_DEVICE void threadFence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 KILN_DEVICE u32 arrive(u32 *counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL); }
 
 KILN_DEVICE u32 loadAcquire(const u32 *counter) { return __atomic_load_n(counter, __ATOMIC_ACQUIRE); }
+
+KILN_DEVICE void storeToHost(u64 *target, u64 value) { __atomic_store_n(target, value, __ATOMIC_RELAXED); }
 
 KILN_DEVICE void pause(Site site = Site::current()) { emulatedThread->pause(site); }
 

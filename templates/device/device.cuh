@@ -9,6 +9,7 @@
 #include "device/index.cuh"
 #include "device/math.cuh"
 #include "device/numeric.cuh"
+#include "device/philox.cuh"
 #include "device/shared.cuh"
 #include "device/tensor_core.cuh"
 #include "device/vec.cuh"

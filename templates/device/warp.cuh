@@ -1,7 +1,7 @@
 //===- warp.cuh - collectives of a warp ---------------------------------------===//
 //
 // Every lane of `lanes` (default: the whole warp) must call the collective at the same place with the same
-// `lanes`; the emulator reports it when they do not. T is float, i32 or u32. Collectives order the
+// `lanes`; the emulator reports it when they do not. T is float, i32, u32 or u64. Collectives order the
 // shared-memory accesses of their lanes only where that is said: syncWarp.
 //
 //===----------------------------------------------------------------------===//
@@ -25,6 +25,10 @@ struct Max {
 };
 
 #if defined(__CUDACC__)
+
+/// Number of bits that are set; index of the lowest one, of a word that is not 0.
+KILN_DEVICE u32 bitCount(u32 word) { return u32(__popc(int(word))); }
+KILN_DEVICE u32 firstBit(u32 word) { return u32(__ffs(int(word)) - 1); }
 
 /// `value` of lane `source` (modulo the warp size).
 template <class T> KILN_DEVICE T shuffle(T value, u32 source, u32 lanes = kAllLanes, Site = Site::current()) {
@@ -59,6 +63,9 @@ template <class Combine, u32 kWidth, class T> KILN_DEVICE T warpReduce(T value, 
 }
 
 #else
+
+KILN_DEVICE u32 bitCount(u32 word) { return u32(__builtin_popcount(word)); }
+KILN_DEVICE u32 firstBit(u32 word) { return u32(__builtin_ctz(word)); }
 
 /// What a lane brings to a shuffle: its value, and the lane that it wants to hear from.
 template <class T> struct EmulatedShuffle {
@@ -168,6 +175,17 @@ KILN_DEVICE T warpSum(T value, u32 lanes = kAllLanes, Site site = Site::current(
 template <u32 kWidth = kWarpSize, class T>
 KILN_DEVICE T warpMax(T value, u32 lanes = kAllLanes, Site site = Site::current()) {
   return warpReduce<Max, kWidth>(value, lanes, site);
+}
+
+/// Sum of the values of this lane and those below it, of the whole warp.
+template <class T> KILN_DEVICE T warpInclusiveSum(T value, Site site = Site::current()) {
+#pragma unroll
+  for (u32 distance = 1; distance < kWarpSize; distance *= 2) {
+    const T below = shuffle(value, laneIndex() - distance, kAllLanes, site);
+    if (laneIndex() >= distance)
+      value += below;
+  }
+  return value;
 }
 
 } // namespace kiln

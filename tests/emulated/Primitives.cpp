@@ -276,6 +276,24 @@ TEST_F(Primitives, VotesTellWhichAnyAndAllLanes) {
   });
 }
 
+TEST_F(Primitives, ScansAndBitsOfALane) {
+  std::vector<uint32_t> in(32);
+  for (uint32_t i = 0; i < 32; ++i)
+    in[i] = (i * 2654435761u) | 1u << (i % 31);
+  forEachSchedule([&](const LaunchOptions &options) {
+    auto sums = buffer<uint64_t>(32);
+    auto bits = buffer<uint32_t>(64);
+    run("warp_scan", {1}, 32, options, bufferOf(in), sums, bits);
+    uint64_t sum = 0;
+    for (size_t i = 0; i < 32; ++i) {
+      sum += uint64_t(in[i]) << 32;
+      EXPECT_EQ(sums[i], sum);
+      EXPECT_EQ(bits[i], static_cast<uint32_t>(llvm::popcount(in[i])));
+      EXPECT_EQ(bits[32 + i], static_cast<uint32_t>(llvm::countr_zero(in[i])));
+    }
+  });
+}
+
 /// The sum of a butterfly over groups of `width`, in its order of additions.
 std::vector<float> butterfly(std::vector<float> values, size_t width) {
   for (size_t distance = width / 2; distance > 0; distance /= 2) {
@@ -374,14 +392,25 @@ TEST_F(Primitives, AtomicAddLosesNothing) {
   forEachSchedule([&](const LaunchOptions &options) {
     auto count = bufferOf<uint32_t>({0});
     auto sum = bufferOf<float>({0});
+    auto large = bufferOf<uint64_t>({0});
     auto earlier = buffer<uint32_t>(64 * 100);
-    run("additions", {100}, 64, options, count, sum, earlier);
+    run("additions", {100}, 64, options, count, sum, large, earlier);
+    EXPECT_EQ(large[0], uint64_t(6400) << 32);
     EXPECT_EQ(count[0], 2u * 6400);
     EXPECT_EQ(sum[0], 3200.0f);
     std::vector<uint32_t> seen = earlier.copy();
     std::sort(seen.begin(), seen.end());
     for (uint32_t i = 0; i < 6400; ++i)
       EXPECT_EQ(seen[i], 2 * i);
+  });
+}
+
+TEST_F(Primitives, WordsForTheHostAreWritten) {
+  forEachSchedule([&](const LaunchOptions &options) {
+    auto words = buffer<uint64_t>(64);
+    run("words_for_the_host", {1}, 64, options, words);
+    for (uint64_t i = 0; i < 64; ++i)
+      EXPECT_EQ(words[i], i << 32);
   });
 }
 

@@ -76,6 +76,26 @@ TEST(PackWeightTest, MatricesOfManySizesInAllTypes) {
           }
 }
 
+TEST(PackWeightTest, RowsInPartsAreTheWhole) {
+  constexpr int64_t rows = 150, columns = 201;
+  std::vector<uint8_t> bytes = store(DType::F32, numbered(rows * columns));
+  TensorView view{DType::F32, {rows, columns}, bytes, nullptr};
+  for (bool transpose : {false, true}) {
+    TensorShape shape = transpose ? TensorShape{columns + 7, rows + 2} : TensorShape{rows + 7, columns + 2};
+    WeightRecipe recipe{"w", {rows, columns}, transpose, true, {shape[0], shape[1]}, DType::BF16};
+    std::vector<uint8_t> whole(unwrap(packedSize(recipe)), 0xCC), parts(whole.size(), 0xAA);
+    expectSuccess(packWeight(recipe, view, whole));
+    PackedRows packed = unwrap(packedRows(recipe));
+    EXPECT_EQ(packed.count * packed.bytes, static_cast<int64_t>(whole.size()));
+    for (int64_t first = 0; first < packed.count; first += 70) {
+      int64_t last = std::min(first + 70, packed.count);
+      MutableArrayRef<uint8_t> part(&parts[first * packed.bytes], (last - first) * packed.bytes);
+      expectSuccess(packWeightRows(recipe, view, first, last, part));
+    }
+    EXPECT_EQ(parts, whole);
+  }
+}
+
 TEST(PackWeightTest, LargeEnoughForSeveralThreads) {
   constexpr int64_t rows = 1009, columns = 513;
   std::vector<float> values = numbered(rows * columns);

@@ -100,6 +100,7 @@ Expected<std::unique_ptr<Device>> openDevice(StringRef name, StringRef cache, co
   }
   CudaDevice::Options options;
   options.cacheDirectory = cache.str();
+  options.note = [](StringRef text) { llvm::errs() << text << '\n'; };
   name.consume_front("cuda");
   if (name.consume_front(":") && name.getAsInteger(10, options.ordinal))
     return makeError("--device: expected auto, cpu, emulate or cuda:N, got a GPU number '" + name + "'");

@@ -148,6 +148,12 @@ extern "C" __global__ void votes(const u32 *in, u32 *out) {
   out[4 * threadIndex() + 3] = all(in[threadIndex()] > 10);
 }
 
+extern "C" __global__ void warp_scan(const u32 *in, u64 *sums, u32 *bits) {
+  sums[laneIndex()] = warpInclusiveSum(u64(in[laneIndex()]) << 32);
+  bits[laneIndex()] = bitCount(in[laneIndex()]);
+  bits[32 + laneIndex()] = firstBit(in[laneIndex()]);
+}
+
 extern "C" __global__ void warp_reductions(const float *in, float *out, i32 *ints) {
   const u32 lane = laneIndex();
   out[lane] = warpSum(in[lane]);
@@ -230,9 +236,21 @@ extern "C" __global__ void shared_addresses(u32 *out) {
 // atomic.cuh
 //===----------------------------------------------------------------------===//
 
-extern "C" __global__ void additions(u32 *count, float *sum, u32 *earlier) {
+extern "C" __global__ void additions(u32 *count, float *sum, u64 *large, u32 *earlier) {
+  u64 &shared = sharedStorage<u64>();
+  if (threadIndex() == 0)
+    shared = 0;
+  syncThreads();
   earlier[globalThread()] = atomicAdd(count, 2u);
   atomicAdd(sum, 0.5f);
+  atomicAdd(&shared, u64(1) << 32);
+  syncThreads();
+  if (threadIndex() == 0)
+    atomicAdd(large, shared);
+}
+
+extern "C" __global__ void words_for_the_host(u64 *words) {
+  storeToHost(words + threadIndex(), u64(threadIndex()) << 32 | blockIndexX());
 }
 
 // Each block writes a partial sum; the last one to arrive adds them up.

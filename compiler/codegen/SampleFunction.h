@@ -1,0 +1,13 @@
+//===- SampleFunction.h - the plan's @sample --------------------------------===//
+#pragma once
+
+#include "codegen/Generate.h"
+
+namespace kiln {
+
+/// Adds the function that chooses each row's next token from the logits of @decode or @prefill, and its one kernel. It
+/// is no function of the module: what it reads and writes is the state of a generation, which the runtime binds to its
+/// arguments (docs/decisions/0005-sampling-is-a-function-of-the-plan.md). A module without @decode gets none.
+void addSampleFunction(GeneratedPlan &generated, const Module &module);
+
+} // namespace kiln

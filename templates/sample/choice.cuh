@@ -1,0 +1,67 @@
+//===- choice.cuh - the arithmetic of choosing a token ------------------------===//
+//
+// Shared by the kernel of sample/sample.cuh and the runtime's Sampler, which runs on the host, so that both choose
+// the same token from the same logits. A probability is an integer weight: sums of integers are the same in
+// every order, on every machine. The little floating-point arithmetic that there is has one rounding an operation
+// and nothing that a compiler could contract.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/base.cuh"
+#include "device/philox.cuh"
+
+namespace kiln {
+
+/// A float's place in the order of floats, -0 equal to 0. NaN is not ordered.
+KILN_DEVICE constexpr u32 orderedKey(float value) {
+  const u32 bits = __builtin_bit_cast(u32, value);
+  if (bits == 0x80000000u)
+    return 0x80000000u;
+  return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+/// And back.
+KILN_DEVICE constexpr float valueOfKey(u32 key) {
+  return __builtin_bit_cast(float, key & 0x80000000u ? key & 0x7fffffffu : ~key);
+}
+
+constexpr u32 kInfinityKey = 0xff800000u, kMinusInfinityKey = 0x007fffffu;
+
+/// The upper 64 bits of the product.
+KILN_DEVICE constexpr u64 multiplyHigh(u64 a, u64 b) {
+  const u64 aLow = u32(a), aHigh = a >> 32, bLow = u32(b), bHigh = b >> 32;
+  const u64 middle = aHigh * bLow + (aLow * bLow >> 32);
+  return aHigh * bHigh + (middle >> 32) + ((aLow * bHigh + u32(middle)) >> 32);
+}
+
+/// 2^-x in units of 2^-32, for x = fraction / 2^32: a polynomial of degree 6 through the Chebyshev nodes of
+/// [0, 1], 2^-28 off at most.
+KILN_DEVICE constexpr u32 exp2OfMinus(u32 fraction) {
+  constexpr u32 coefficients[] = {0xfffffffau, 0xb17215b2u, 0x3d7f577eu, 0x0e34a75bu, 0x0273d361u, 0x00539803u, 0x00072a3cu};
+  u32 value = coefficients[6];
+  for (int i = 5; i >= 0; --i)
+    value = coefficients[i] - u32(u64(value) * fraction >> 32);
+  return value;
+}
+
+/// e^((logit - largest) / temperature) in units of 2^-40: what a token weighs against the most probable one.
+/// `scale` is 2^24 / (temperature ln 2), finite. Weights below one unit are zero.
+KILN_DEVICE constexpr u64 tokenWeight(float logit, float largest, float scale) {
+  // The negative exponent, with 24 bits of fraction; beyond 2^-40 it does not matter how far.
+  const float exponent = (largest - logit) * scale;
+  if (!(exponent < float(u32(41) << 24)))
+    return 0;
+  const u32 fixed = u32(exponent);
+  return (u64(exp2OfMinus(fixed << 8)) << 8) >> (fixed >> 24);
+}
+
+/// The sum that the most probable tokens must reach, of `total`, under top-p. `topP` is p in units of 2^-64.
+KILN_DEVICE constexpr u64 topPWeight(u64 topP, u64 total) { return max<u64>(multiplyHigh(topP, total), 1); }
+
+/// Uniform in 0 .. total - 1: the token is the first, in order of id, with which the sum of weights exceeds it.
+KILN_DEVICE constexpr u64 drawnWeight(u64 seed, u64 sequence, u64 step, u64 total) {
+  const PhiloxWords random = philox(step, sequence, seed);
+  return multiplyHigh(u64(random.words[0]) << 32 | random.words[1], total);
+}
+
+} // namespace kiln

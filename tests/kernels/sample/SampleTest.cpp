@@ -1,0 +1,261 @@
+// sample/sample.cuh on the CPU: the tokens of runtime/Sampler.h, and the bookkeeping of a step.
+
+#include "kernels/Variant.h"
+#include "runtime/Sampler.h"
+#include "runtime/emulated/HostKernelCompiler.h"
+#include "runtime/emulated/Launcher.h"
+#include "sample/choice.cuh"
+#include "sample/state.cuh"
+#include "support/Diagnostic.h"
+#include "support/Random.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace kiln {
+namespace {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+TEST(SamplingArithmetic, PhiloxIsThatOfTheHost) {
+  for (uint64_t i : {uint64_t(0), uint64_t(1), uint64_t(0x123456789abcdef0), ~uint64_t(0)}) {
+    PhiloxBlock host =
+        philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), static_cast<uint32_t>(i * 7), 0}, i * 3);
+    PhiloxWords device = philox(i, static_cast<uint32_t>(i * 7), i * 3);
+    EXPECT_TRUE(std::equal(host.begin(), host.end(), device.words));
+  }
+}
+
+TEST(SamplingArithmetic, KeysAreInTheOrderOfTheirFloats) {
+  const float values[] = {-infinity, -3e38f, -1, -1e-40f, 0, 1e-40f, 1, 3e38f, infinity};
+  for (size_t i = 0; i < std::size(values); ++i) {
+    EXPECT_EQ(valueOfKey(orderedKey(values[i])), values[i]);
+    if (i > 0) {
+      EXPECT_LT(orderedKey(values[i - 1]), orderedKey(values[i]));
+    }
+  }
+  EXPECT_EQ(orderedKey(-0.0f), orderedKey(0.0f));
+  EXPECT_EQ(orderedKey(infinity), kInfinityKey);
+  EXPECT_EQ(orderedKey(-infinity), kMinusInfinityKey);
+}
+
+TEST(SamplingArithmetic, ProductsAreExact) {
+  for (uint64_t a : {~uint64_t(0), uint64_t(0xfedcba9876543210), uint64_t(3)})
+    for (uint64_t b : {~uint64_t(0), uint64_t(0x123456789abcdef), uint64_t(1) << 63})
+      EXPECT_EQ(multiplyHigh(a, b), static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64));
+}
+
+TEST(SamplingArithmetic, WeightsAreExponentials) {
+  const float scale = samplingScale({.temperature = 0.7});
+  uint64_t last = ~uint64_t(0);
+  for (float logit = 5; logit > -10; logit -= 0.01f) {
+    const uint64_t weight = tokenWeight(logit, 5, scale);
+    const double exact = std::exp((static_cast<double>(logit) - 5) / 0.7) * 0x1p40;
+    // Scale and exponent are floats, the exponent up to 31: 2^-19 of it may be rounded away.
+    EXPECT_NEAR(static_cast<double>(weight), exact, exact * 0x1p-19 + 2) << logit;
+    EXPECT_LE(weight, last);
+    last = weight;
+  }
+  EXPECT_EQ(tokenWeight(-infinity, 5, scale), 0u);
+  EXPECT_EQ(tokenWeight(-1e30f, 5, scale), 0u);
+  // Nothing but the most probable tokens is left at a temperature near 0.
+  const float sharpest = samplingScale({.temperature = 1e-300});
+  EXPECT_GT(tokenWeight(5, 5, sharpest), 0u);
+  EXPECT_EQ(tokenWeight(4.999f, 5, sharpest), 0u);
+}
+
+/// The kernel for one vocabulary, and a batch's memory.
+class SampleKernel {
+public:
+  SampleKernel(int vocabulary, int pitch, int chunk, int threads)
+      : vocabulary(vocabulary), pitch(pitch), chunks((vocabulary + chunk - 1) / chunk), threads(threads) {
+    Variant variant(KILN_KERNEL_SOURCES, "sample", DType::F32,
+                    {{"kVocabulary", std::to_string(vocabulary)},
+                     {"kPitch", std::to_string(pitch)},
+                     {"kChunk", std::to_string(chunk)},
+                     {"kThreads", std::to_string(threads)}});
+    auto compiler = cantFail(HostKernelCompiler::create({KILN_TEMPLATES, KILN_TEST_CACHE, "", false}));
+    library = cantFail(compiler.compile("sample.cu", variant.text(), {"sample_rows"}));
+  }
+
+  void setRows(size_t batch, const SamplingParams &params, int32_t remaining = 1 << 20, int32_t context = 1 << 20) {
+    logits.assign(batch * pitch, std::numeric_limits<float>::quiet_NaN());
+    tokens.assign(batch, 7);
+    positions.assign(batch, 3);
+    rows.clear();
+    for (uint64_t i = 0; i < batch; ++i)
+      rows.push_back({.sequence = i + 5, .step = 0, .remaining = remaining, .isFinished = 0});
+    best.assign(batch * chunks, 0x5a5a5a5a5a5a5a5a);
+    launches.assign(batch, 0);
+    ring.assign(batch * 4, 0);
+    arrivals.assign(batch, 0);
+    settings = {.seed = params.seed,
+                .topP = samplingTopP(params),
+                .scale = samplingScale(params),
+                .isGreedy = params.greedy,
+                .topK = static_cast<int32_t>(params.topK),
+                .context = context,
+                .stopCount = 0,
+                .stopTokens = {},
+                .padding = 0};
+  }
+
+  ArrayRef<float> row(size_t b) const { return ArrayRef(logits).slice(b * pitch, vocabulary); }
+  float &logit(size_t b, size_t id) { return logits[b * pitch + id]; }
+
+  void launch(const LaunchOptions &options = {}) {
+    void *arrays[] = {logits.data(), tokens.data(),   positions.data(), &settings,      rows.data(),
+                      best.data(),   launches.data(), ring.data(),      arrivals.data()};
+    std::vector<void *> arguments;
+    for (void *&array : arrays)
+      arguments.push_back(&array);
+    Error error = launcher.launch(library->kernel("sample_rows"),
+                                  {static_cast<uint32_t>(chunks), static_cast<uint32_t>(rows.size()), 1},
+                                  {static_cast<uint32_t>(threads), 1, 1}, 0, arguments, options);
+    ASSERT_FALSE(bool(error)) << takeDiagnostics(std::move(error)).front().message;
+    for (uint32_t count : arrivals)
+      ASSERT_EQ(count, 0u);
+  }
+
+  /// The token that the last launch left in a row's ring.
+  int32_t inRing(size_t b) const {
+    uint64_t entry = ring[b * 4 + launches[b] % 4];
+    EXPECT_EQ(entry >> 32, launches[b]);
+    return static_cast<int32_t>(entry);
+  }
+
+  const int vocabulary, pitch, chunks, threads;
+  std::vector<float> logits;
+  std::vector<int32_t> tokens, positions;
+  std::vector<SamplingRow> rows;
+  std::vector<uint64_t> best, ring;
+  std::vector<uint32_t> launches, arrivals;
+  SamplingSettings settings = {};
+
+private:
+  std::unique_ptr<KernelLibrary> library;
+  EmulatedLauncher launcher;
+};
+
+/// Fills rows with logits: some flat, some steep, with many equal ones and some that are masked.
+void fill(SampleKernel &kernel, uint32_t seed) {
+  for (size_t b = 0; b < kernel.rows.size(); ++b)
+    for (int id = 0; id < kernel.vocabulary; ++id) {
+      PhiloxBlock words = philox4x32({static_cast<uint32_t>(id), static_cast<uint32_t>(b), seed, 0}, 11);
+      float value = normalFloat(words[0]) * (b % 3 == 0 ? 4 : 0.5f);
+      if (b % 2 == 1)
+        value = std::round(value * 4) / 4;
+      kernel.logit(b, id) = words[1] % 50 == 0 ? -infinity : value;
+    }
+}
+
+void expectTokensOfSampler(SampleKernel &kernel, const SamplingParams &params) {
+  constexpr size_t batch = 4;
+  for (const LaunchOptions &options : {LaunchOptions{}, LaunchOptions{.schedule = Schedule::Random, .seed = 3}}) {
+    kernel.setRows(batch, params);
+    Sampler sampler(params);
+    for (uint32_t step = 0; step < 3; ++step) {
+      fill(kernel, step);
+      ASSERT_NO_FATAL_FAILURE(kernel.launch(options));
+      for (size_t b = 0; b < batch; ++b) {
+        int32_t wanted = cantFail(sampler.choose(kernel.row(b), b + 5, step));
+        EXPECT_EQ(kernel.tokens[b], wanted) << "row " << b << " step " << step << " top-k " << params.topK << " top-p "
+                                            << params.topP << " temperature " << params.temperature;
+        EXPECT_EQ(kernel.inRing(b), wanted);
+        EXPECT_EQ(kernel.positions[b], static_cast<int32_t>(4 + step));
+      }
+    }
+  }
+}
+
+TEST(SampleKernelTest, ChoosesTheTokensOfTheHost) {
+  SampleKernel kernel(1009, 1024, 256, 128);
+  expectTokensOfSampler(kernel, {.greedy = true});
+  for (double temperature : {0.7, 3.0, 1e-300})
+    for (int64_t topK : {0, 1, 40, 1008, 5000})
+      for (double topP : {1.0, 0.9, 1e-9})
+        expectTokensOfSampler(kernel, {.temperature = temperature, .topK = topK, .topP = topP, .seed = 42});
+}
+
+TEST(SampleKernelTest, ChoosesTheTokensOfTheHostOfAWholeVocabulary) {
+  SampleKernel kernel(50257, 50257, 4096, 1024);
+  expectTokensOfSampler(kernel, {.temperature = 0.8, .topK = 200, .topP = 0.95, .seed = 1});
+  expectTokensOfSampler(kernel, {.temperature = 1.2, .topP = 0.9, .seed = 2});
+}
+
+TEST(SampleKernelTest, ASmallVocabularyLeavesThreadsIdle) {
+  SampleKernel kernel(5, 5, 4096, 64);
+  expectTokensOfSampler(kernel, {.topK = 3, .topP = 0.8, .seed = 9});
+}
+
+TEST(SampleKernelTest, TiesGoToTheLowestId) {
+  SampleKernel kernel(1009, 1009, 256, 128);
+  kernel.setRows(1, {.greedy = true});
+  for (int id = 0; id < 1009; ++id)
+    kernel.logit(0, id) = id % 300 == 299 ? 1.5f : -0.0f;
+  kernel.launch();
+  EXPECT_EQ(kernel.tokens[0], 299);
+  kernel.setRows(1, {.topK = 3, .seed = 1});
+  std::set<int32_t> seen;
+  for (int step = 0; step < 60; ++step) {
+    for (int id = 0; id < 1009; ++id)
+      kernel.logit(0, id) = id % 2 == 0 ? 0.0f : -0.0f;
+    kernel.launch();
+    seen.insert(kernel.tokens[0]);
+  }
+  EXPECT_EQ(seen, (std::set<int32_t>{0, 1, 2}));
+}
+
+TEST(SampleKernelTest, AFinishedRowStays) {
+  SampleKernel kernel(50, 64, 16, 32);
+  kernel.setRows(4, {.greedy = true}, /*remaining=*/2, /*context=*/6);
+  kernel.settings.stopCount = 2;
+  kernel.settings.stopTokens[1] = 9;
+  fill(kernel, 0);
+  kernel.logit(0, 9) = 100;        // a stop token
+  kernel.logit(1, 8) = 100;        // may go on once
+  kernel.positions[2] = 5;         // the context's last position
+  kernel.rows[3].isFinished = true; // never was
+  kernel.launch();
+  EXPECT_EQ(kernel.inRing(0), 9);
+  EXPECT_TRUE(kernel.rows[0].isFinished);
+  EXPECT_EQ(kernel.inRing(1), 8);
+  EXPECT_FALSE(kernel.rows[1].isFinished);
+  EXPECT_GE(kernel.inRing(2), 0);
+  EXPECT_TRUE(kernel.rows[2].isFinished);
+  EXPECT_EQ(kernel.positions[2], 5);
+  EXPECT_EQ(kernel.inRing(3), kNoToken);
+  EXPECT_EQ(kernel.tokens[3], 7);
+  EXPECT_EQ(kernel.positions[3], 3);
+  kernel.launch();
+  EXPECT_EQ(kernel.inRing(0), kNoToken);
+  EXPECT_EQ(kernel.positions[0], 4);
+  EXPECT_EQ(kernel.inRing(1), 8);
+  EXPECT_TRUE(kernel.rows[1].isFinished);
+  kernel.launch();
+  EXPECT_EQ(kernel.inRing(1), kNoToken);
+}
+
+TEST(SampleKernelTest, LogitsThatAreNoNumbersEndTheRow) {
+  SampleKernel kernel(50, 64, 16, 32);
+  kernel.setRows(4, {.seed = 1});
+  fill(kernel, 0);
+  kernel.logit(0, 49) = std::numeric_limits<float>::quiet_NaN();
+  kernel.logit(1, 0) = infinity;
+  for (int id = 0; id < 50; ++id)
+    kernel.logit(2, id) = -infinity;
+  kernel.launch();
+  EXPECT_EQ(kernel.inRing(0), kNotFinite);
+  EXPECT_EQ(kernel.inRing(1), kNotFinite);
+  EXPECT_EQ(kernel.inRing(2), kAllMasked);
+  EXPECT_GE(kernel.inRing(3), 0);
+  for (size_t b = 0; b < 3; ++b) {
+    EXPECT_TRUE(kernel.rows[b].isFinished);
+    EXPECT_EQ(kernel.tokens[b], 0);
+  }
+}
+
+} // namespace
+} // namespace kiln

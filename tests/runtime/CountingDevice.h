@@ -1,0 +1,94 @@
+//===- CountingDevice.h - the emulated device, observed ---------------------===//
+#pragma once
+
+#include "runtime/Device.h"
+
+#include <atomic>
+
+namespace kiln {
+
+/// Passes everything on, and counts it.
+class CountingDevice : public Device {
+public:
+  explicit CountingDevice(Device &device) : device(device) {}
+
+  struct Counts {
+    int allocations = 0, frees = 0, uploads = 0, copies = 0, downloads = 0, launches = 0, graphs = 0, runs = 0,
+        waits = 0;
+    bool operator==(const Counts &) const = default;
+  };
+  Counts counts;
+  std::optional<int64_t> memoryLeft; ///< in place of what the device says
+  int64_t ahead = 1;
+  std::atomic<bool> hasLaunched = false;
+  std::function<Error()> onUploadBeside = [] { return Error::success(); };
+
+  std::string name() const override { return "test"; }
+  Expected<void *> allocate(int64_t bytes, StringRef what) override {
+    ++counts.allocations;
+    return device.allocate(bytes, what);
+  }
+  void free(void *memory) override {
+    ++counts.frees;
+    device.free(memory);
+  }
+  Expected<int64_t> freeMemory() override { return memoryLeft ? Expected<int64_t>(*memoryLeft) : device.freeMemory(); }
+  Expected<void *> allocateHost(int64_t bytes, StringRef what) override {
+    ++counts.allocations;
+    return device.allocateHost(bytes, what);
+  }
+  void freeHost(void *memory) override {
+    ++counts.frees;
+    device.freeHost(memory);
+  }
+  Error upload(void *target, const void *source, int64_t bytes) override {
+    ++counts.uploads;
+    return device.upload(target, source, bytes);
+  }
+  Error clear(void *target, int64_t bytes) override { return device.clear(target, bytes); }
+  Error copy(void *target, const void *source, int64_t bytes) override {
+    ++counts.copies;
+    return device.copy(target, source, bytes);
+  }
+  Error download(void *target, const void *source, int64_t bytes) override {
+    ++counts.downloads;
+    return device.download(target, source, bytes);
+  }
+  Expected<std::unique_ptr<DeviceEvent>> makeEvent() override { return device.makeEvent(); }
+  Error uploadBeside(void *target, const void *source, int64_t bytes) override {
+    if (Error error = onUploadBeside())
+      return error;
+    return device.uploadBeside(target, source, bytes);
+  }
+  Error record(DeviceEvent &event) override { return device.record(event); }
+  Error synchronize(DeviceEvent &event) override { return device.synchronize(event); }
+  Error awaitEvent(DeviceEvent &event) override { return device.awaitEvent(event); }
+  Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan, StringRef directory) override {
+    return device.loadKernels(plan, directory);
+  }
+  Error launch(const KernelLaunch &launch) override {
+    ++counts.launches;
+    hasLaunched = true;
+    return device.launch(launch);
+  }
+  Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches) override {
+    ++counts.graphs;
+    return device.makeGraph(std::move(launches));
+  }
+  Error run(DeviceGraph &graph) override {
+    ++counts.runs;
+    return device.run(graph);
+  }
+  Expected<double> measure(function_ref<Error()> work) override { return device.measure(work); }
+  Error synchronize() override {
+    ++counts.waits;
+    return device.synchronize();
+  }
+  Expected<bool> isIdle() override { return device.isIdle(); }
+  int64_t stepsAhead() const override { return ahead; }
+
+private:
+  Device &device;
+};
+
+} // namespace kiln

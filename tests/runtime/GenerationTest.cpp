@@ -1,0 +1,138 @@
+// Tokens chosen on the device, some steps ahead of the host.
+
+#include "runtime/RuntimeTest.h"
+
+namespace kiln {
+namespace {
+
+const std::vector<Ids> prompts = {{1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10, 11, 12, 13}, {14, 15}, {1, 2, 3}};
+
+class GenerationTest : public RuntimeTest {
+protected:
+  /// The new tokens of each prompt, in batches of `batch`. Keeping logits makes the host choose.
+  std::vector<Ids> tokensOf(ArrayRef<Ids> all, GenerateOptions options, int64_t batch, int64_t ahead, bool onHost = false) {
+    device->ahead = ahead;
+    options.keepLogits = onHost;
+    auto executor = unwrap(open(weights, batch));
+    PlanModel model(*executor);
+    std::vector<Ids> tokens;
+    for (const Generation &generation : unwrap(generate(model, nullptr, all, options)))
+      tokens.push_back(generation.newTokens);
+    return tokens;
+  }
+
+  static GenerateOptions greedy(int64_t maxNewTokens) {
+    GenerateOptions options;
+    options.maxNewTokens = maxNewTokens;
+    options.sampling.greedy = true;
+    return options;
+  }
+  static GenerateOptions sampled(int64_t maxNewTokens) {
+    GenerateOptions options;
+    options.maxNewTokens = maxNewTokens;
+    options.sampling = {.temperature = 1.3, .topK = 40, .topP = 0.9, .seed = 17};
+    return options;
+  }
+};
+
+TEST_F(GenerationTest, UnequalPromptsInABatchAreAsIfAlone) {
+  std::vector<Ids> alone;
+  for (const Ids &prompt : prompts)
+    alone.push_back(tokensOf({prompt}, greedy(9), 1, 1)[0]);
+  for (int64_t ahead : {1, 4})
+    EXPECT_EQ(tokensOf(prompts, greedy(9), 5, ahead), alone) << ahead;
+  // Two batches: the second begins with what the first left behind.
+  EXPECT_EQ(tokensOf(prompts, greedy(9), 3, 2), alone);
+}
+
+TEST_F(GenerationTest, DeviceAndHostChooseTheSame) {
+  for (int64_t ahead : {1, 3})
+    EXPECT_EQ(tokensOf(prompts, sampled(10), 5, ahead), tokensOf(prompts, sampled(10), 5, 1, /*onHost=*/true));
+}
+
+TEST_F(GenerationTest, RowsThatEndLeaveTheBatchToTheOthers) {
+  GenerateOptions options = sampled(12);
+  std::vector<Ids> whole = tokensOf(prompts, options, 5, 1, /*onHost=*/true);
+  // The device knows eight ids that end a row, the host all of them: either way rows end one by one.
+  for (int unknown : {0, 8}) {
+    options.eosIds = std::vector<int32_t>(unknown, 0);
+    for (size_t row = 1; row < 5; ++row)
+      options.eosIds.push_back(whole[row][2 * row]);
+    std::vector<Ids> wanted = tokensOf(prompts, options, 5, 1, /*onHost=*/true);
+    EXPECT_NE(wanted, whole);
+    for (int64_t ahead : {1, 4}) {
+      device->counts = {};
+      EXPECT_EQ(tokensOf(prompts, options, 5, ahead), wanted) << unknown << ' ' << ahead;
+      EXPECT_GT(device->counts.copies, 0) << "no row was moved";
+    }
+  }
+}
+
+TEST_F(GenerationTest, AFullContextSlides) {
+  GenerateOptions options = sampled(40);
+  options.overflow = OverflowPolicy::Slide;
+  std::vector<Ids> wanted = tokensOf(prompts, options, 5, 1, /*onHost=*/true);
+  for (int64_t ahead : {1, 4})
+    EXPECT_EQ(tokensOf(prompts, options, 5, ahead), wanted) << ahead;
+  options.overflow = OverflowPolicy::Stop;
+  wanted = tokensOf(prompts, options, 5, 1, /*onHost=*/true);
+  EXPECT_EQ(tokensOf(prompts, options, 5, 4), wanted);
+  EXPECT_EQ(wanted[1].size(), static_cast<size_t>(context) - 1);
+}
+
+TEST_F(GenerationTest, APromptMayFillTheContext) {
+  Ids full(context);
+  for (int32_t i = 0; i < context; ++i)
+    full[i] = i * 3;
+  GenerateOptions options = sampled(3);
+  options.overflow = OverflowPolicy::Slide;
+  EXPECT_EQ(tokensOf({full, {1}}, options, 2, 3), tokensOf({full, {1}}, options, 2, 1, /*onHost=*/true));
+}
+
+TEST_F(GenerationTest, AStepIsOneGraphAndNothingElse) {
+  device->ahead = 4;
+  auto executor = unwrap(open(weights, 4));
+  PlanModel model(*executor);
+  auto stream = model.openStream({{.seed = 3}, 0, false, {}, 10});
+  expectSuccess(stream->start(ArrayRef(prompts).take_front(3)));
+  BitVector active(3, true);
+  Ids tokens(3);
+  CountingDevice::Counts before = device->counts;
+  for (int step = 0; step < 10; ++step)
+    expectSuccess(stream->next(active, tokens));
+  // Three steps were ahead of the first token; no row takes more than ten.
+  CountingDevice::Counts after = before;
+  after.runs += 10 - 4;
+  EXPECT_EQ(device->counts.runs, after.runs);
+  EXPECT_EQ(device->counts, after);
+}
+
+TEST_F(GenerationTest, ALaterStreamFindsItsGraphs) {
+  auto executor = unwrap(open(weights, 2));
+  PlanModel model(*executor);
+  ArrayRef<Ids> two = ArrayRef(prompts).take_front(2);
+  auto first = unwrap(generate(model, nullptr, two, sampled(4)));
+  CountingDevice::Counts before = device->counts;
+  auto second = unwrap(generate(model, nullptr, two, sampled(4)));
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(first[i].newTokens, second[i].newTokens);
+  EXPECT_EQ(device->counts.allocations, before.allocations);
+  // The first prefill ran step by step, while weights were on their way.
+  EXPECT_LE(device->counts.graphs, before.graphs + 1);
+}
+
+TEST(BucketTest, FewShapesServeAll) {
+  EXPECT_EQ(prefillBucket(1, 1024), 8);
+  EXPECT_EQ(prefillBucket(9, 1024), 16);
+  EXPECT_EQ(prefillBucket(128, 1024), 128);
+  EXPECT_EQ(prefillBucket(129, 1024), 256);
+  EXPECT_EQ(prefillBucket(900, 1024), 1024);
+  EXPECT_EQ(prefillBucket(1000, 1010), 1010);
+  EXPECT_EQ(prefillBucket(3, 5), 5);
+  EXPECT_EQ(decodeBucket(1, 64), 1);
+  EXPECT_EQ(decodeBucket(5, 64), 8);
+  EXPECT_EQ(decodeBucket(5, 6), 6);
+}
+
+} // namespace
+} // namespace kiln

@@ -1,0 +1,55 @@
+//===- RuntimeTest.h - a small model's plan on the emulated device ----------===//
+#pragma once
+
+#include "runtime/CountingDevice.h"
+#include "unit/TestSupport.h"
+
+#include "codegen/CompilePlan.h"
+#include "driver/Compile.h"
+#include "runtime/Generator.h"
+#include "runtime/PlanModel.h"
+#include "runtime/RandomCheckpoint.h"
+#include "runtime/emulated/EmulatedDevice.h"
+
+namespace kiln {
+
+using Ids = std::vector<int32_t>;
+
+class RuntimeTest : public testing::Test {
+protected:
+  static constexpr int64_t maxBatch = 8, context = 24;
+
+  RuntimeTest() {
+    std::string model = directory.write("tiny.toml", R"(vocab_size = 101
+n_positions = 24
+n_embd = 16
+n_layer = 2
+n_head = 2
+n_inner = 64
+activation_function = "gelu_new"
+layer_norm_epsilon = 1e-5
+tie_word_embeddings = true
+)");
+    CompileOptions options;
+    options.build.maxBatch = maxBatch;
+    auto module = unwrap(compileToStage(model, Stage::Plan, options, sources));
+    expectSuccess(writePlanDirectory(planDirectory(), unwrap(generate(*module)), {}, {}));
+    emulated = unwrap(EmulatedDevice::create({KILN_TEST_CACHE, {}, false}));
+    device = std::make_unique<CountingDevice>(*emulated);
+  }
+
+  std::string planDirectory() const { return directory.str() + "/plan"; }
+
+  Expected<std::unique_ptr<Executor>> open(const WeightSource &source, int64_t batch) {
+    return Executor::create(*device, unwrap(readPlan(planDirectory())), planDirectory(), source,
+                            {batch, context, {"prefill", "decode"}});
+  }
+
+  TemporaryDirectory directory;
+  SourceManager sources;
+  std::unique_ptr<EmulatedDevice> emulated;
+  std::unique_ptr<CountingDevice> device;
+  RandomCheckpoint weights{/*seed=*/5, /*layers=*/2};
+};
+
+} // namespace kiln

@@ -20,7 +20,7 @@ struct EmulatedGraph : DeviceGraph {
 };
 
 Error writeTemplates(StringRef directory) {
-  Expected<StagedDirectory> stage = StagedDirectory::create(directory, /*names=*/{});
+  Expected<StagedDirectory> stage = StagedDirectory::create(directory, /*owned=*/{});
   if (!stage)
     return stage.takeError();
   for (const EmbeddedFile &file : templateFiles())

@@ -15,8 +15,8 @@ public:
   static constexpr size_t maxBytes = 227 << 10;
 
   SharedMemory() = default;
-  SharedMemory(SharedMemory &&) = default;
-  SharedMemory &operator=(SharedMemory &&) = default;
+  SharedMemory(SharedMemory &&) noexcept = default;
+  SharedMemory &operator=(SharedMemory &&) noexcept = default;
   ~SharedMemory() { clear(); }
 
   /// Starts a block: no static variables, and dynamic memory as fresh.

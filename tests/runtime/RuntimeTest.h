@@ -41,7 +41,7 @@ tie_word_embeddings = true
   std::string planDirectory() const { return directory.str() + "/plan"; }
 
   Expected<std::unique_ptr<Executor>> open(const WeightSource &source, int64_t batch) {
-    return Executor::create(*device, unwrap(readPlan(planDirectory())), planDirectory(), source,
+    return Executor::create(*device, unwrap(readPlan(planDirectory())), {planDirectory(), ""}, source,
                             {batch, context, {"prefill", "decode"}});
   }
 

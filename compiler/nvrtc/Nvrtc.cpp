@@ -102,7 +102,7 @@ Expected<CompiledKernel> Nvrtc::compile(StringRef name, StringRef source, String
   auto destroy = llvm::make_scope_exit([&] { api.destroyProgram(&program); });
 
   std::string arch = ("--gpu-architecture=" + target).str();
-  const char *options[] = {arch.c_str(), "--std=c++20", "-lineinfo", "--ptxas-options=-v", "-default-device"};
+  const char *options[] = {arch.c_str(), "--std=c++17", "-lineinfo", "--ptxas-options=-v", "-default-device"};
   result = api.compileProgram(program, static_cast<int>(std::size(options)) - 1, options);
   std::string log = fetch(program, api.logSize, api.log);
   while (!log.empty() && (log.back() == '\0' || log.back() == '\n'))

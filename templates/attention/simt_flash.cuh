@@ -58,18 +58,17 @@
 
 namespace kiln {
 
-template <class Config> KILN_DEVICE constexpr int flashWindow() {
-  if constexpr (requires { Config::kWindow; })
-    return Config::kWindow;
-  else
-    return 0;
+/// The optional setting: an int fits the first of the two better, if a Config has it.
+template <class Config> KILN_DEVICE constexpr auto flashWindow(int) -> decltype(int(Config::kWindow)) {
+  return Config::kWindow;
 }
+template <class Config> KILN_DEVICE constexpr int flashWindow(long) { return 0; }
 
 /// What follows from a Config.
 template <class Config> struct SimtFlashShape {
   static constexpr int kHeadSize = Config::kHeadSize, kThreads = Config::kThreads;
   static constexpr int kQueries = Config::kTileQueries, kKeys = Config::kTileKeys;
-  static constexpr int kWindow = flashWindow<Config>();
+  static constexpr int kWindow = flashWindow<Config>(0);
   static constexpr bool kFits16 = kHeadSize % 16 == 0 && kKeys % 16 == 0 && kQueries % (kThreads / 16) == 0;
   static constexpr int kLanesX = kFits16 ? 16 : 8;
   static constexpr int kThreadsY = kThreads / kLanesX;

@@ -313,19 +313,18 @@ template <class Config, class Input, class W, class Epilogue> struct SimtTiled {
   }
 };
 
-template <class Config> KILN_DEVICE constexpr bool skipsAboveDiagonal() {
-  if constexpr (requires { Config::kSkipAboveDiagonal; })
-    return Config::kSkipAboveDiagonal;
-  else
-    return false;
+/// The optional settings: an int fits the first of the two better, if a Config has it.
+template <class Config>
+KILN_DEVICE constexpr auto skipsAboveDiagonal(int) -> decltype(bool(Config::kSkipAboveDiagonal)) {
+  return Config::kSkipAboveDiagonal;
 }
+template <class Config> KILN_DEVICE constexpr bool skipsAboveDiagonal(long) { return false; }
 
-template <class Config> KILN_DEVICE constexpr bool inputIsLowerTriangular() {
-  if constexpr (requires { Config::kInputLowerTriangular; })
-    return Config::kInputLowerTriangular;
-  else
-    return false;
+template <class Config>
+KILN_DEVICE constexpr auto inputIsLowerTriangular(int) -> decltype(bool(Config::kInputLowerTriangular)) {
+  return Config::kInputLowerTriangular;
 }
+template <class Config> KILN_DEVICE constexpr bool inputIsLowerTriangular(long) { return false; }
 
 /// The kernel's body; extents that Config fixes are passed as these constants.
 template <class Config, class Input, class W, class Epilogue>
@@ -333,12 +332,12 @@ KILN_DEVICE void simtTiled(int rows, int cols, int depth, const Input &input, co
                            const Epilogue &epilogue) {
   using Shape = SimtTiledShape<Config>;
   const int lastRow = min((int(blockIndexY()) + 1) * Shape::kRows, rows) - 1; // of the tile
-  if (skipsAboveDiagonal<Config>() && int(blockIndexX()) * Shape::kCols > lastRow)
+  if (skipsAboveDiagonal<Config>(0) && int(blockIndexX()) * Shape::kCols > lastRow)
     return;
   SimtTiled<Config, Input, W, Epilogue> tile(rows, Config::kCols ? Config::kCols : cols,
                                              Config::kDepth ? Config::kDepth : depth, input, weight, epilogue,
                                              sharedStorage<SimtTiledStorage<Config>>());
-  tile.accumulate(inputIsLowerTriangular<Config>() ? min(tile.depth, lastRow + 1) : tile.depth);
+  tile.accumulate(inputIsLowerTriangular<Config>(0) ? min(tile.depth, lastRow + 1) : tile.depth);
   tile.finish();
 }
 

@@ -43,13 +43,12 @@ template <class Config, class Input> struct SoftmaxRow {
   const Input &input;
   const int row, visible;
 
-  /// Columns of the row before its first masked one.
-  KILN_DEVICE static int visibleCols(const Input &input, int row, int cols) {
-    if constexpr (requires { input.visible(row); })
-      return min(input.visible(row), cols);
-    else
-      return cols;
+  /// Columns of the row before its first masked one: an int fits the first of the two better, if an input says so.
+  template <class I>
+  KILN_DEVICE static auto visibleCols(const I &input, int row, int cols, int) -> decltype(int(input.visible(row))) {
+    return min(input.visible(row), cols);
   }
+  template <class I> KILN_DEVICE static int visibleCols(const I &, int, int cols, long) { return cols; }
 
   /// The scores of a vector; masked ones are −inf.
   KILN_DEVICE Vec<float, V> scores(int col) const {
@@ -99,7 +98,7 @@ KILN_DEVICE void softmax(int rows, int cols, const Input &input, const Epilogue 
   const int row = Row::Threads::row();
   if (row >= rows)
     return;
-  const Row x{input, row, Row::visibleCols(input, row, cols)};
+  const Row x{input, row, Row::visibleCols(input, row, cols, 0)};
   const OnlineSoftmax normalizer = x.normalizer();
   const float scale = softmaxScale(normalizer.sum);
   x.forEachVector(cols, [&](int col) { epilogue(x.weights(normalizer, x.scores(col)) * scale, row, col); });

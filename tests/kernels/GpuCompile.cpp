@@ -10,7 +10,7 @@ GpuCompiled compileForGpu(const Variant &kernel, const std::string &target) {
   if (nvrtcResult result = nvrtcCreateProgram(&program, kernel.text().c_str(), file.c_str(), 0, nullptr, nullptr))
     return {false, nvrtcGetErrorString(result)};
   const std::string architecture = "-arch=" + target, include = "-I" KILN_TEMPLATES;
-  const char *options[] = {architecture.c_str(), include.c_str(), "-std=c++20", "--ptxas-options=-v"};
+  const char *options[] = {architecture.c_str(), include.c_str(), "-std=c++17", "--ptxas-options=-v"};
   GpuCompiled compiled{nvrtcCompileProgram(program, 4, options) == NVRTC_SUCCESS, ""};
   size_t size = 0;
   nvrtcGetProgramLogSize(program, &size);

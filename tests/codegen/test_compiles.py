@@ -1,0 +1,80 @@
+"""Every kernel of all four sizes of GPT-2 compiles through NVRTC and keeps its values in registers; dumped by itself, a
+kernel compiles with nvcc. What compiled once is in the cache, so that only a first run takes its time."""
+
+import hashlib
+import os
+import re
+import subprocess
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+from kilntest import KilnTest, SOURCE
+
+# Bytes: ptxas spills a register or two, outside loops, where that lets another block of threads reside.
+MOST_SPILLED = 32
+
+NVCC = os.environ.get("NVCC", "")
+
+
+class EverySize(KilnTest):
+    def compile(self, size, dtype, targets):
+        plan = self.path(f"{size}-{dtype}")
+        self.kiln("compile", os.path.join(SOURCE, "graphs", f"gpt2-{size}.toml"), "--dtype", dtype, "--target",
+                  ",".join(targets), "--quiet", "-o", plan)
+        rows = self.kiln("dump", plan, "--what", "resources").out.decode().splitlines()[2:]
+        kernels = [name[: -len(".cu")] for name in os.listdir(os.path.join(plan, "kernels"))]
+        self.assertEqual(len(rows), len(kernels) * len(targets))
+        for row in rows:
+            name, target, registers, shared, _, stores, loads = [cell.strip() for cell in row.strip("|").split("|")]
+            with self.subTest(size=size, kernel=name, target=target):
+                self.assertIn(name, kernels)
+                self.assertTrue(0 < int(registers) <= 255)
+                self.assertLessEqual(int(shared), 48 * 1024, "static shared memory has this limit on every target")
+                self.assertLessEqual(max(int(stores), int(loads)), MOST_SPILLED)
+                self.assertGreater(os.path.getsize(os.path.join(plan, "cubin", target, name + ".cubin")), 0)
+        return plan
+
+    def test_every_size(self):
+        for size in ("124m", "355m", "774m", "1558m"):
+            for dtype in ("f32", "bf16"):
+                self.compile(size, dtype, ["sm_90a"])
+
+    # Sizes differ in extents, which every target sees the same.
+    def test_every_target(self):
+        for dtype in ("f32", "bf16"):
+            self.compile("124m", dtype, ["sm_80", "sm_86"])
+
+
+@unittest.skipUnless(os.access(NVCC, os.X_OK), "no nvcc")
+class SelfContained(KilnTest):
+    def compile(self, path):
+        """Compiles a dumped kernel with nvcc, unless the cache says that it did so before."""
+        with open(path, "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+        stamp = os.path.join(os.environ["KILN_CACHE"], f"nvcc-{digest}")
+        if os.path.exists(stamp):
+            return
+        result = subprocess.run([NVCC, "-c", "-std=c++17", "-arch=sm_90a", path, "-o", path + ".o"],
+                                capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(stamp, "w"):
+            pass
+
+    def test_one_kernel_of_each_template(self):
+        chosen = {}
+        for dtype in ("bf16", "f32"):
+            plan, dump = self.path(dtype), self.path(dtype + "-dump")
+            self.kiln("compile", os.path.join(SOURCE, "graphs", "gpt2-124m.toml"), "--dtype", dtype, "--stage", "cuda",
+                      "--quiet", "-o", plan)
+            self.kiln("dump", plan, "--what", "cuda", "-o", dump)
+            for name in sorted(os.listdir(os.path.join(plan, "kernels"))):
+                with open(os.path.join(plan, "kernels", name)) as file:
+                    template = re.findall(r'#include "(.*)"', file.read())[-1]
+                chosen.setdefault(template, os.path.join(dump, "cuda", name))
+        self.assertGreaterEqual(len(chosen), 8, chosen)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(self.compile, chosen.values()))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -46,6 +46,19 @@ Functor scoreFunctor(const AttentionRegion &region, const KernelNames &names) {
   return score;
 }
 
+/// Tensor-core attention multiplies scores by one constant, which its exponentials take in.
+Functor factorFunctor(const AttentionRegion &region, const KernelNames &names) {
+  Functor score("Score", names);
+  std::vector<std::string> factors;
+  for (const Op *op : region.scales) {
+    score.add("// " + names.line(*op));
+    if (op->is(OpKind::scale))
+      factors.push_back(op->attribute("factor")->str() + "f");
+  }
+  score.add("static constexpr float kFactor = " + (factors.empty() ? "1.0f" : llvm::join(factors, " * ")) + ";");
+  return score;
+}
+
 /// The position of a sequence's first query: what the mask was given.
 Functor positionFunctor(const AttentionRegion &region, const KernelNames &names) {
   Functor position("Position", names);
@@ -82,12 +95,14 @@ std::string headView(Functor &call, const Value &value) {
         text += text.empty() ? "i64(" + call.extent(type.shape[i]) + ")" : " * " + call.extent(type.shape[i]);
     return text;
   };
-  return ("HeadView<" + cxxType(type.dtype) + ">{" + call.pointer(value) + ", " + product(1) + ", " + product(2) + ", " +
-          call.extent(type.lastDim()) + "}").str();
+  return ("HeadView<" + cxxType(type.dtype) + ">{" + call.pointer(value) + ", " + product(1) + ", " + product(2) +
+          ", " + call.extent(type.lastDim()) + "}")
+      .str();
 }
 
 std::string shapeLabel(const AttentionRegion &region) {
-  return (dtypeName(region.k().type.dtype) + "__h" + region.q().type.shape[1].str() + "_hs" + Twine(region.headSize())).str();
+  return (dtypeName(region.k().type.dtype) + "__h" + region.q().type.shape[1].str() + "_hs" + Twine(region.headSize()))
+      .str();
 }
 
 } // namespace
@@ -98,17 +113,19 @@ KernelText writeFlashKernel(const Op &op, const KernelChoice &choice) {
   KernelAssembler kernel(op, choice, names);
   kernel.constant("kHeadSize", Twine(region.headSize()));
   kernel.constant("kCausal", "true");
-  Functor position = positionFunctor(region, names), score = scoreFunctor(region, names);
+  bool inTensorCores = choice.family->form == KernelForm::TensorFlash;
+  Functor position = positionFunctor(region, names);
+  Functor score = inTensorCores ? factorFunctor(region, names) : scoreFunctor(region, names);
   Functor epilogue = epilogueFunctor(op, region, names);
   kernel.add(position);
   kernel.add(score);
   kernel.add(epilogue);
   Functor &call = kernel.call();
   std::string queries = call.extent(region.q().type.shape[2]), keys = call.extent(region.k().type.shape[2]);
-  std::string statement = "simtFlash<Config>(" + queries + ", " + keys + ", " + headView(call, region.q()) +
-                          ",\n                    " + headView(call, region.k()) + ",\n                    " +
-                          headView(call, region.v()) + ",\n                    " + position.construction() + ", " +
-                          score.construction() + ", " + epilogue.construction() + ");";
+  std::string start = choice.family->body.str() + "<Config>(", next = ",\n" + std::string(start.size() + 2, ' ');
+  std::string statement = start + queries + ", " + keys + ", " + headView(call, region.q()) + next +
+                          headView(call, region.k()) + next + headView(call, region.v()) + next +
+                          position.construction() + ", " + score.construction() + ", " + epilogue.construction() + ");";
   return kernel.finish(statement, shapeLabel(region));
 }
 
@@ -122,7 +139,8 @@ KernelText writeSplitKvKernel(const Op &op, const KernelChoice &choice) {
   kernel.add(position);
   kernel.add(score);
   kernel.add(epilogue);
-  kernel.addWorkspace("SplitPart<Config::kHeadSize>", region.q().type.shape[0].expr() * region.q().type.shape[1].expr());
+  kernel.addWorkspace("SplitPart<Config::kHeadSize>",
+                      region.q().type.shape[0].expr() * region.q().type.shape[1].expr());
   Functor &call = kernel.call();
   std::string statement = "simtSplitKv<Config>(" + headView(call, region.q()) + ",\n                      " +
                           headView(call, region.k()) + ",\n                      " + headView(call, region.v()) +

@@ -158,6 +158,7 @@ KernelText writeKernel(const Op &op, const KernelChoice &choice) {
   case KernelForm::Batched:
     return writeBatchedKernel(op, choice);
   case KernelForm::Flash:
+  case KernelForm::TensorFlash:
     return writeFlashKernel(op, choice);
   case KernelForm::SplitKv:
     return writeSplitKvKernel(op, choice);

@@ -17,6 +17,7 @@ extern const KernelFamily mapFamily;
 
 // mma: tensor cores by mma.sync, sm_80 and up
 extern const KernelFamily mmaTiledFamily;
+extern const KernelFamily mmaFlashFamily;
 
 /// Whether a tensor-core family would run the fused matmul if its layernorm were not part of it.
 bool wantsNormOutside(const Op &op, const Target &target);

@@ -19,6 +19,7 @@ enum class KernelForm {
   TensorMatmul, ///< body<Config>(rows, a, weight, Epilogue), operands as they lie in memory
   Batched,      ///< body<Config>(rows, cols, depth, Input, operand, Epilogue), one product a grid z
   Flash,        ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
+  TensorFlash,  ///< the same, Score a constant factor
   SplitKv,      ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue)
   LayerNorm,    ///< body<Config>(rows, Input, Epilogue)
   Softmax,      ///< body<Config>(rows, cols, Input, Epilogue)

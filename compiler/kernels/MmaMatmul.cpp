@@ -83,7 +83,7 @@ static std::vector<Tile> tiledConfigurations(const Op &, const Target &target, c
                                      {16, 128, 1, 4}};
   std::vector<Tile> tiles;
   for (const Shape &shape : shapes)
-    for (int64_t stages : {3, 4, 5}) {
+    for (int64_t stages : {4, 3, 5}) {
       Tile tile = {{"stages", stages},
                    {"tile_m", shape.m},
                    {"tile_n", shape.n},

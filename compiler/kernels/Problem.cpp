@@ -38,6 +38,29 @@ MatmulProblem matmulProblem(const Op &op) {
   return problem;
 }
 
+const Op *findInRegion(const Op &fused, OpKind kind) {
+  for (const auto &op : fused.region()->ops())
+    if (op->is(kind))
+      return op.get();
+  return nullptr;
+}
+
+bool isFusedAttention(const Op &op) {
+  if (!op.region() || !anchor(op)->is(OpKind::qk))
+    return false;
+  for (OpKind kind : {OpKind::causalMask, OpKind::softmax, OpKind::pv})
+    if (!findInRegion(op, kind))
+      return false;
+  std::optional<int64_t> size = anchor(op)->operand(0)->type.lastDim().asConstant();
+  return size && *size % 8 == 0 && *size <= 256;
+}
+
+AttentionProblem attentionProblem(const Op &op) {
+  const Type &q = anchor(op)->operand(0)->type, &k = anchor(op)->operand(1)->type;
+  return {q.shape[0].expr(), q.shape[1].expr(),         q.shape[2].expr(),
+          k.shape[2].expr(), *q.lastDim().asConstant(), dtypeSize(k.dtype)};
+}
+
 int64_t valueAt(const Expr &expr, const DimBinding &dims) {
   return cantFail(expr.evaluate(dims), "kernels: formula without a value");
 }
@@ -97,7 +120,8 @@ double estimateSeconds(const BlockCost &cost, const Target &target) {
   double memoryRate = target.memoryRate;
   if (cost.bytesInFlight > 0) {
     // Little's law with a latency of 0.7 µs: what must be under way to keep the memory busy.
-    double underWay = std::min(cost.blocks, resident * target.multiprocessors) * static_cast<double>(cost.bytesInFlight);
+    double underWay =
+        std::min(cost.blocks, resident * target.multiprocessors) * static_cast<double>(cost.bytesInFlight);
     memoryRate *= std::min(1.0, underWay / (target.memoryRate * 0.7e-6));
   }
   double memory = cost.memoryBytes / memoryRate;

@@ -15,6 +15,19 @@ struct MatmulProblem {
 /// Of an op whose anchor is a matmul, qk or pv. Columns that a slice drops are not computed.
 MatmulProblem matmulProblem(const Op &op);
 
+/// Attention of `queries` tokens over `keys` keys in every head.
+struct AttentionProblem {
+  Expr batch, heads, queries, keys;
+  int64_t headSize = 0, elementBytes = 0;
+};
+
+/// Whether the op is a whole attention, causal, of a head size that the templates take.
+bool isFusedAttention(const Op &op);
+/// Of an op that is one.
+AttentionProblem attentionProblem(const Op &op);
+/// The op of that kind in a region, or null.
+const Op *findInRegion(const Op &fused, OpKind kind);
+
 /// Product of all extents but the last.
 Expr rowCount(const Type &type);
 

@@ -7,34 +7,6 @@ namespace kiln {
 
 static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
 
-static const Op *findOp(const Op &fused, OpKind kind) {
-  for (const auto &op : fused.region()->ops())
-    if (op->is(kind))
-      return op.get();
-  return nullptr;
-}
-
-static bool isFusedAttention(const Op &op) {
-  if (!op.region() || !anchor(op)->is(OpKind::qk))
-    return false;
-  for (OpKind kind : {OpKind::causalMask, OpKind::softmax, OpKind::pv})
-    if (!findOp(op, kind))
-      return false;
-  std::optional<int64_t> size = anchor(op)->operand(0)->type.lastDim().asConstant();
-  return size && *size % 8 == 0 && *size <= 256;
-}
-
-struct AttentionProblem {
-  Expr batch, heads, queries, keys;
-  int64_t headSize, elementBytes;
-};
-
-static AttentionProblem attentionProblem(const Op &op) {
-  const Type &q = anchor(op)->operand(0)->type, &k = anchor(op)->operand(1)->type;
-  return {q.shape[0].expr(), q.shape[1].expr(), q.shape[2].expr(), k.shape[2].expr(), *q.lastDim().asConstant(),
-          dtypeSize(k.dtype)};
-}
-
 //===----------------------------------------------------------------------===//
 // attention_simt
 //===----------------------------------------------------------------------===//
@@ -108,7 +80,7 @@ const KernelFamily simtFlashFamily = {
 
 static bool acceptsSplitKv(const Op &op, const Target &, const DimBinding &) {
   return isFusedAttention(op) && anchor(op)->operand(0)->type.shape[2] == Dim(1) &&
-         findOp(op, OpKind::causalMask)->operandOrNull(1);
+         findInRegion(op, OpKind::causalMask)->operandOrNull(1);
 }
 
 static std::vector<Tile> splitKvConfigurations(const Op &, const Target &, const DimBinding &) {

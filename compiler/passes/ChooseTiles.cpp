@@ -8,7 +8,8 @@
 //
 // Matrix products over one token a sequence have as many rows as the batch, and what is best for one row is far from it
 // for many. They get `variants`: for batches up to 1, 4 and 16 the kernel and tile that are best there, where these
-// differ from those of the bound.
+// differ from those of the bound. So do kernels in tensor cores, whose large tiles want many rows, for batches up to 1
+// and 8.
 //
 // Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them: an error at the op.
 #include "kernels/Problem.h"
@@ -51,15 +52,28 @@ static const DimSymbol *onlyBatch(const Op &op) {
   return isOneToken ? type.shape[0].getSymbol() : nullptr;
 }
 
-static std::vector<KernelVariant> chooseVariants(const Op &op, const KernelChoice &atBound, const Target &target,
-                                                 DimBinding dims) {
-  const DimSymbol *batch = onlyBatch(op);
-  if (!batch)
-    return {};
+/// What a choice depends on besides the dims of interest: a dim, and the sizes of it that get their own.
+struct VariantSizes {
+  const DimSymbol *batch = nullptr;
+  SmallVector<int64_t, 3> sizes;
+};
+
+static VariantSizes variantSizes(const Op &op, const KernelFamily &family) {
+  if (const DimSymbol *batch = onlyBatch(op))
+    return {batch, {1, 4, 16}};
+  const Type &type = anchor(op)->result()->type;
+  bool inTensorCores = family.form == KernelForm::TensorMatmul || family.form == KernelForm::TensorFlash;
+  return inTensorCores && type.rank() > 2 ? VariantSizes{type.shape[0].getSymbol(), {1, 8}} : VariantSizes();
+}
+
+static std::vector<KernelVariant> chooseVariants(const Op &op, const VariantSizes &wanted, const KernelChoice &atBound,
+                                                 const Target &target, DimBinding dims) {
   std::vector<KernelVariant> variants;
   DimBinding upper = upperBounds(op);
-  for (int64_t size = 1; size < batch->max && size <= 16; size *= 4) {
-    upper[batch->name] = dims[batch->name] = size;
+  for (int64_t size : wanted.sizes) {
+    if (size >= wanted.batch->max)
+      break;
+    upper[wanted.batch->name] = dims[wanted.batch->name] = size;
     const KernelFamily *family = selectFamily(op, target, upper);
     KernelChoice choice{family, cheapestTile(op, *family, target, upper, dims)};
     // The same choice for the next size covers this one too.
@@ -87,12 +101,15 @@ static Error chooseTiles(Module &module, const PassOptions &options) {
         return family.takeError();
       DimBinding upper = upperBounds(*op), interest = dims;
       // The batch of interest has a variant of its own; the configuration for all is for the bound.
-      if (const DimSymbol *batch = onlyBatch(*op))
-        interest[batch->name] = batch->max;
+      VariantSizes wanted = variantSizes(*op, **family);
+      if (wanted.batch)
+        interest[wanted.batch->name] = wanted.batch->max;
       KernelChoice choice{*family, cheapestTile(*op, **family, **target, upper, interest)};
       op->setAttribute("tile", choice.tile);
       op->removeAttribute("variants");
-      std::vector<KernelVariant> variants = chooseVariants(*op, choice, **target, interest);
+      std::vector<KernelVariant> variants;
+      if (wanted.batch)
+        variants = chooseVariants(*op, wanted, choice, **target, interest);
       if (!variants.empty())
         op->setAttribute("variants", variantsAttribute(variants));
     }

@@ -47,6 +47,7 @@
 #pragma once
 
 #include "attention/head_view.cuh"
+#include "attention/window.cuh"
 #include "device/base.cuh"
 #include "device/block.cuh"
 #include "device/index.cuh"
@@ -57,12 +58,6 @@
 #include "shape.cuh"
 
 namespace kiln {
-
-/// The optional setting: an int fits the first of the two better, if a Config has it.
-template <class Config> KILN_DEVICE constexpr auto flashWindow(int) -> decltype(int(Config::kWindow)) {
-  return Config::kWindow;
-}
-template <class Config> KILN_DEVICE constexpr int flashWindow(long) { return 0; }
 
 /// What follows from a Config.
 template <class Config> struct SimtFlashShape {

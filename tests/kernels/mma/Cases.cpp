@@ -50,11 +50,42 @@ std::vector<MmaMatmulCase> mmaResidualCases() {
   };
 }
 
+std::vector<AttentionCase> mmaFlashCases() {
+  struct Tile {
+    int queries, keys, warps, stages;
+  };
+  auto make = [](DType type, int headSize, Tile tile, bool causal = true, int window = 0) {
+    return Variant(KILN_KERNEL_SOURCES, "flash_attention", type,
+                   {{"kHeadSize", std::to_string(headSize)},
+                    {"kTileQueries", std::to_string(tile.queries)},
+                    {"kTileKeys", std::to_string(tile.keys)},
+                    {"kWarps", std::to_string(tile.warps)},
+                    {"kStages", std::to_string(tile.stages)},
+                    {"kCausal", causal ? "true" : "false"},
+                    {"kWindow", std::to_string(window)}});
+  };
+  return {
+      {make(DType::BF16, 64, {128, 64, 4, 2}), 2, 200, 200, {0, 0}},
+      {make(DType::F16, 64, {64, 64, 4, 3}), 2, 100, 170, {3, 50}},
+      {make(DType::BF16, 80, {64, 64, 4, 2}), 2, 70, 75, {5}}, // half a slab of 64 elements
+      {make(DType::F16, 72, {32, 32, 2, 2}), 1, 33, 38, {5}},  // padded to 80
+      {make(DType::BF16, 8, {64, 64, 4, 2}), 2, 70, 70, {0}},
+      {make(DType::BF16, 128, {64, 64, 4, 2}), 1, 100, 100, {0}},
+      {make(DType::BF16, 256, {64, 32, 4, 2}), 1, 70, 70, {0}}, // queries stay in shared memory
+      {make(DType::BF16, 40, {64, 32, 4, 2}), 1, 1, 1, {0}},    // one visible key
+      {make(DType::F16, 64, {64, 64, 2, 2}, /*causal=*/false), 1, 20, 150, {0}},
+      {make(DType::BF16, 64, {64, 64, 4, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
+      {make(DType::F16, 32, {128, 32, 4, 2}, /*causal=*/true, /*window=*/3), 1, 190, 197, {7}},
+  };
+}
+
 std::vector<Variant> allMmaKernels() {
   std::vector<Variant> all;
   for (const auto &cases : {mmaActivationCases(), mmaResidualCases()})
     for (const MmaMatmulCase &c : cases)
       all.push_back(c.kernel);
+  for (const AttentionCase &c : mmaFlashCases())
+    all.push_back(c.kernel);
   return all;
 }
 

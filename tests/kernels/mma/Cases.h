@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "kernels/AttentionCase.h"
 #include "kernels/Variant.h"
 
 namespace kiln {
@@ -18,6 +19,7 @@ struct MmaMatmulCase {
 
 std::vector<MmaMatmulCase> mmaActivationCases(); ///< matmul_bias_gelu
 std::vector<MmaMatmulCase> mmaResidualCases();   ///< matmul_bias_residual
+std::vector<AttentionCase> mmaFlashCases();      ///< flash_attention
 
 /// Every kernel of the lists above.
 std::vector<Variant> allMmaKernels();

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "kernels/AttentionCase.h"
 #include "kernels/Variant.h"
 
 namespace kiln {
@@ -14,13 +15,6 @@ namespace kiln {
 struct MatmulCase {
   Variant kernel;
   int rows;
-};
-
-/// A kernel, and the sequences it is run on: `position` of the first query of each row of the batch.
-struct AttentionCase {
-  Variant kernel;
-  int heads, queries, keys;
-  std::vector<int> positions;
 };
 
 /// A kernel, and the rows or elements it is run on.
@@ -46,17 +40,10 @@ std::vector<RowsCase> mapCases();
 std::vector<Variant> allSimtKernels();
 
 /// Lets googletest name a case.
-inline void PrintTo(const MatmulCase &c, std::ostream *os) {
-  *os << c.kernel.label() << ", " << c.rows << " rows";
-}
-inline void PrintTo(const AttentionCase &c, std::ostream *os) {
-  *os << c.kernel.label() << ", " << c.queries << " queries";
-}
+inline void PrintTo(const MatmulCase &c, std::ostream *os) { *os << c.kernel.label() << ", " << c.rows << " rows"; }
 inline void PrintTo(const RowsCase &c, std::ostream *os) {
   *os << c.kernel.label() << ", " << c.rows << " x " << c.cols;
 }
-inline void PrintTo(const Variant &kernel, std::ostream *os) {
-  *os << kernel.label();
-}
+inline void PrintTo(const Variant &kernel, std::ostream *os) { *os << kernel.label(); }
 
 } // namespace kiln

@@ -1,0 +1,20 @@
+//===- AttentionCase.h - what an attention kernel is tested on ------------------===//
+#pragma once
+
+#include "kernels/Variant.h"
+
+namespace kiln {
+
+/// A kernel, and the sequences it is run on: `position` of the first query of each row of the batch.
+struct AttentionCase {
+  Variant kernel;
+  int heads, queries, keys;
+  std::vector<int> positions;
+};
+
+/// Lets googletest name a case.
+inline void PrintTo(const AttentionCase &c, std::ostream *os) {
+  *os << c.kernel.label() << ", " << c.queries << " queries";
+}
+
+} // namespace kiln

@@ -1,0 +1,56 @@
+//===- AttentionTest.h - attention kernels against softmax attention in double --===//
+#pragma once
+
+#include "kernels/AttentionCase.h"
+#include "kernels/KernelTest.h"
+
+#include <cmath>
+
+namespace kiln {
+
+/// Queries from a packed projection, keys and values from a cache that has room behind them.
+class AttentionTest : public KernelTest, public testing::WithParamInterface<AttentionCase> {
+protected:
+  const Variant &kernel = GetParam().kernel;
+  const DType type = kernel.element();
+  const int heads = GetParam().heads, queries = GetParam().queries, keys = GetParam().keys;
+  const std::vector<int> &positions = GetParam().positions;
+  const int batch = static_cast<int>(positions.size()), headSize = kernel["kHeadSize"];
+  int capacity = keys + 9;
+
+  const size_t row = static_cast<size_t>(heads) * headSize; // of the output; three of them are a row of the projection
+  Tensor qkv = random(type, batch *queries * 3 * row);
+  Tensor keyCache = random(type, batch *row *capacity), valueCache = random(type, batch *row *capacity);
+  Tensor position = integers(positions);
+  Tensor out = output(type, batch *queries *row);
+
+  /// Keys [first, end) that query t of row b sees.
+  int visibleEnd(int b, int t, bool isCausal) const { return isCausal ? std::min(keys, positions[b] + t + 1) : keys; }
+  int firstVisible(int b, int t, int window) const { return window ? std::max(0, positions[b] + t + 1 - window) : 0; }
+
+  /// Makes the cache behind the keys that anything of row b may see NaN.
+  void poisonCache(int b, int end) {
+    for (int h = 0; h < heads; ++h)
+      for (size_t i = static_cast<size_t>(end) * headSize; i < static_cast<size_t>(capacity) * headSize; ++i) {
+        keyCache.set((b * heads + h) * static_cast<size_t>(capacity) * headSize + i, NAN);
+        valueCache.set((b * heads + h) * static_cast<size_t>(capacity) * headSize + i, NAN);
+      }
+  }
+
+  Expectation expectation(bool isCausal, int window) const {
+    const std::vector<double> q = qkv.values(), k = keyCache.values(), v = valueCache.values();
+    const size_t cached = static_cast<size_t>(capacity) * headSize;
+    Expectation expected(out.size);
+    for (int b = 0; b < batch; ++b)
+      for (int h = 0; h < heads; ++h)
+        for (int t = 0; t < queries; ++t) {
+          const size_t token = b * queries + t, head = (b * heads + h) * cached;
+          attend(ArrayRef(q).slice(token * 3 * row + h * headSize, headSize), ArrayRef(k).slice(head, cached),
+                 ArrayRef(v).slice(head, cached), firstVisible(b, t, window), visibleEnd(b, t, isCausal), expected,
+                 token * row + h * headSize);
+        }
+    return expected;
+  }
+};
+
+} // namespace kiln

@@ -59,6 +59,7 @@ template <class Config> struct MmaFlashShape {
   static constexpr int kWindow = flashWindow<Config>(0);
 
   static constexpr int kChunks = kHeadSize / 8;                                // of 16 bytes, of a head
+  static constexpr int kRowsAtOnce = kThreads / int(kRowChunks);               // that the threads copy
   static constexpr int kDepthSteps = ceilDiv(kHeadSize, 16);                   // of the first product
   static constexpr int kSlabs = ceilDiv(kHeadSize, 64);                        // of rows of 128 bytes
   static constexpr int kTilesOfKeys = kKeys / 8, kTilesOfDims = kHeadSize / 8; // columns of the two products, by eight
@@ -95,7 +96,8 @@ template <class Config, class T> struct MmaFlash {
 
   MmaA queryFragments[kM][Shape::kKeepsQueries ? Shape::kDepthSteps : 1];
   MmaSums out[kM][kDimTiles] = {};
-  // Of rows lane / 4 and lane / 4 + 8 of each 16: largest score, and the thread's share of the sum.
+  // Of rows lane / 4 and lane / 4 + 8 of each 16: what weights refer to, the largest score or one not far below it, and
+  // the thread's share of the sum.
   float largest[kM][2], sums[kM][2];
 
   KILN_DEVICE static int warpQuery() { return int(warpIndex()) * Shape::kWarpQueries; }
@@ -104,45 +106,56 @@ template <class Config, class T> struct MmaFlash {
 
   /// Starts the copy of kRows rows of heads; rows from `end` on repeat the last one. What pads a row is zero.
   template <int kRows> KILN_DEVICE void copy(SharedAddress to, const HeadView<T> &from, int first, int end) const {
-    constexpr int kCopied = 2 * Shape::kDepthSteps; // chunks of a row
+    constexpr int kPadded = 2 * Shape::kDepthSteps; // chunks of a row
+    const int row = int(threadIndex() / kPerRow), chunk = int(threadIndex() % kPerRow);
+    const SharedAddress place = to + swizzledOffset(u32(row), u32(chunk), u32(row));
 #pragma unroll
-    for (int i = 0; i < ceilDiv(kRows * kCopied, Shape::kThreads); ++i) {
-      const int slot = int(threadIndex()) + i * Shape::kThreads, row = slot / kCopied, chunk = slot % kCopied;
-      if (kRows * kCopied % Shape::kThreads != 0 && row >= kRows)
+    for (int i = 0; i < ceilDiv(kRows, Shape::kRowsAtOnce); ++i) {
+      const u32 below = u32(i * Shape::kRowsAtOnce); // its part in the key is constant
+      if (kRows % Shape::kRowsAtOnce != 0 && row + int(below) >= kRows)
         continue;
-      const bool exists = chunk < Shape::kChunks;
-      const T *source = from.at(b, h, min(first + row, end - 1)) + (exists ? chunk * 8 : 0);
-      const SharedAddress place =
-          to + (u32(chunk) / kPerRow * kRows * kSwizzledRowBytes + swizzledOffset(row, u32(chunk) % kPerRow, row));
-      copyAsync(place, source, exists ? kChunkBytes : 0);
+      const T *source = from.at(b, h, min(first + row + int(below), end - 1));
+#pragma unroll
+      for (int slab = 0; slab < Shape::kSlabs; ++slab) {
+        const int column = slab * int(kPerRow) + chunk;
+        if (slab * int(kPerRow) + int(kPerRow) > kPadded && column >= kPadded)
+          continue;
+        const bool exists = slab * int(kPerRow) + int(kPerRow) <= Shape::kChunks || column < Shape::kChunks;
+        copyAsync((place ^ below % kPerRow * kChunkBytes) + (u32(slab * kRows) + below) * kSwizzledRowBytes,
+                  source + (exists ? column * 8 : 0), exists ? kChunkBytes : 0);
+      }
     }
+  }
+
+  KILN_DEVICE SharedAddress stageAddress(int stage) const {
+    return SharedAddress(shared.stages) + u32(stage) * 2 * Shape::kKeyBytes;
   }
 
   KILN_DEVICE void copyStage(int firstKey, int stage) const {
     if (firstKey < keyEnd) {
-      copy<Shape::kKeys>(SharedAddress(shared.stages[stage][0]), key, firstKey, keyEnd);
-      copy<Shape::kKeys>(SharedAddress(shared.stages[stage][1]), value, firstKey, keyEnd);
+      copy<Shape::kKeys>(stageAddress(stage), key, firstKey, keyEnd);
+      copy<Shape::kKeys>(stageAddress(stage) + Shape::kKeyBytes, value, firstKey, keyEnd);
     }
     commitAsyncCopies();
   }
 
-  /// The lane's address for a matrix load of a tile of kRows rows: `row` has the lane's row in 0 .. 16, `chunk` its
-  /// chunk 0 or 1; `step` moves by two chunks.
-  template <int kRows> KILN_DEVICE static SharedAddress chunkAddress(const u8 *tile, int row, int chunk, int step) {
-    const u32 pair = u32(step) * 2;
-    return (SharedAddress(tile) + swizzledOffset(row, chunk, row) ^ pair % kPerRow * kChunkBytes) +
-           pair / kPerRow * kRows * kSwizzledRowBytes;
+  /// Where a lane's row of 16 lies in a tile of kRows rows: `row` in 0 .. 16, and its chunk, 0 or 1.
+  KILN_DEVICE static u32 laneOffset(u32 row, u32 chunk) { return swizzledOffset(row, chunk, row); }
+  /// From a lane's address of its first chunk to the one two `pair`s further, `row` (a multiple of 8) rows below.
+  template <int kRows> KILN_DEVICE static SharedAddress moved(SharedAddress from, u32 row, u32 pair) {
+    return (from ^ pair * 2 % kPerRow * kChunkBytes) + (pair * 2 / kPerRow * kRows + row) * kSwizzledRowBytes;
   }
 
   KILN_DEVICE void loadQuery(MmaA &to, int m, int step) const {
-    const int lane = int(laneIndex());
-    loadMatrices(to.words,
-                 chunkAddress<Shape::kQueries>(shared.queries, warpQuery() + m * 16 + lane % 16, lane / 16, step));
+    const u32 lane = laneIndex();
+    const SharedAddress from = SharedAddress(shared.queries) + laneOffset(lane % 16, lane / 16);
+    loadMatrices(to.words, moved<Shape::kQueries>(from + u32(warpQuery()) * kSwizzledRowBytes, u32(m * 16), u32(step)));
   }
 
   /// scores = query tile · key tile^T.
-  KILN_DEVICE void multiplyKeys(MmaSums (&scores)[kM][kKeyTiles], const u8 *tile) {
-    const int lane = int(laneIndex());
+  KILN_DEVICE void multiplyKeys(MmaSums (&scores)[kM][kKeyTiles], SharedAddress tile) {
+    const u32 lane = laneIndex();
+    const SharedAddress from = tile + laneOffset(lane / 16 * 8 + lane % 8, lane / 8 % 2);
 #pragma unroll
     for (int step = 0; step < Shape::kDepthSteps; ++step) {
       MmaA loaded[kM];
@@ -156,7 +169,7 @@ template <class Config, class T> struct MmaFlash {
 #pragma unroll
       for (int n = 0; n < kKeyTiles; n += 2) {
         u32 words[4];
-        loadMatrices(words, chunkAddress<Shape::kKeys>(tile, n * 8 + lane / 16 * 8 + lane % 8, lane / 8 % 2, step));
+        loadMatrices(words, moved<Shape::kKeys>(from, u32(n * 8), u32(step)));
 #pragma unroll
         for (int m = 0; m < kM; ++m) {
           multiplyAdd<T>(scores[m][n], loaded[m], {{words[0], words[1]}});
@@ -196,8 +209,12 @@ template <class Config, class T> struct MmaFlash {
       }
   }
 
-  /// Turns the scores into weights, and scales what was summed under an older maximum.
+  /// Turns the scores into weights, and scales what was summed under an older maximum. That one stays while weights
+  /// are at most 2^8 under it, so that after the first tiles there is seldom something to scale.
   KILN_DEVICE void weigh(MmaSums (&scores)[kM][kKeyTiles]) {
+    constexpr float kSlack = 8;
+    float factors[kM][2];
+    bool rises = false;
 #pragma unroll
     for (int m = 0; m < kM; ++m)
 #pragma unroll
@@ -206,11 +223,15 @@ template <class Config, class T> struct MmaFlash {
 #pragma unroll
         for (int n = 0; n < kKeyTiles; ++n)
           tileLargest = fmax(tileLargest, fmax(scores[m][n].values[2 * half], scores[m][n].values[2 * half + 1]));
-        const float raised = fmax(largest[m][half], warpMax<4>(tileLargest));
+        tileLargest = warpMax<4>(tileLargest);
+        float &reference = largest[m][half];
+        const bool isHigher = tileLargest * scale > fma(reference, scale, kSlack);
+        const float raised = isHigher ? tileLargest : reference;
         const float shift = softmaxShift(raised) * scale;
-        const float factor = exp2(largest[m][half] * scale - shift);
-        largest[m][half] = raised;
-        float sum = sums[m][half] * factor;
+        factors[m][half] = exp2(fma(reference, scale, -shift));
+        reference = raised;
+        rises |= isHigher;
+        float sum = sums[m][half] * factors[m][half];
 #pragma unroll
         for (int n = 0; n < kKeyTiles; ++n)
 #pragma unroll
@@ -220,17 +241,24 @@ template <class Config, class T> struct MmaFlash {
             sum += score;
           }
         sums[m][half] = sum;
-#pragma unroll
-        for (int n = 0; n < kDimTiles; ++n) {
-          out[m][n].values[2 * half] *= factor;
-          out[m][n].values[2 * half + 1] *= factor;
-        }
       }
+    if (any(rises))
+      scaleOutput(factors);
+  }
+
+  KILN_DEVICE void scaleOutput(const float (&factors)[kM][2]) {
+#pragma unroll
+    for (int m = 0; m < kM; ++m)
+#pragma unroll
+      for (int n = 0; n < kDimTiles; ++n)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          out[m][n].values[i] *= factors[m][i / 2];
   }
 
   /// out += weights · value tile.
-  KILN_DEVICE void multiplyValues(const MmaSums (&weights)[kM][kKeyTiles], const u8 *tile) {
-    const int lane = int(laneIndex());
+  KILN_DEVICE void multiplyValues(const MmaSums (&weights)[kM][kKeyTiles], SharedAddress tile) {
+    const SharedAddress from = tile + laneOffset(laneIndex() % 16, laneIndex() / 16);
 #pragma unroll
     for (int step = 0; step < Shape::kKeys / 16; ++step) {
       MmaA rounded[kM];
@@ -244,7 +272,7 @@ template <class Config, class T> struct MmaFlash {
 #pragma unroll
       for (int n = 0; n < kDimTiles; n += 2) {
         u32 words[4];
-        loadMatricesTransposed(words, chunkAddress<Shape::kKeys>(tile, step * 16 + lane % 16, lane / 16, n / 2));
+        loadMatricesTransposed(words, moved<Shape::kKeys>(from, u32(step * 16), u32(n / 2)));
 #pragma unroll
         for (int m = 0; m < kM; ++m) {
           multiplyAdd<T>(out[m][n], rounded[m], {{words[0], words[1]}});
@@ -259,10 +287,10 @@ template <class Config, class T> struct MmaFlash {
     if (firstKey >= visibleEnd(warpQuery() + Shape::kWarpQueries - 1))
       return;
     MmaSums scores[kM][kKeyTiles] = {};
-    multiplyKeys(scores, shared.stages[stage][0]);
+    multiplyKeys(scores, stageAddress(stage));
     mask(scores, firstKey);
     weigh(scores);
-    multiplyValues(scores, shared.stages[stage][1]);
+    multiplyValues(scores, stageAddress(stage) + Shape::kKeyBytes);
   }
 
   KILN_DEVICE void keepQueries() {

@@ -202,7 +202,8 @@ TEST_F(Primitives, FunctionsAreAccurate) {
       [](double x) { return std::max(x, 0.5); },
       [](double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); },
       [](double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); },
-      [](double x) { return std::max(x, 0.0); }};
+      [](double x) { return std::max(x, 0.0); },
+      [](double x) { return 1 / x; }};
   constexpr size_t functions = std::size(expected);
   auto out = buffer<float>(2 * functions * 32);
   run("functions", {1}, 32, {}, bufferOf(in), out);

@@ -92,7 +92,7 @@ extern "C" __global__ void arithmetic(const float *in, float *out) {
 // math.cuh
 //===----------------------------------------------------------------------===//
 
-constexpr int kFunctions = 12;
+constexpr int kFunctions = 13;
 
 // All functions of each input: as scalars in the first half of the output, as a Vec in the second.
 extern "C" __global__ void functions(const float *in, float *out) {
@@ -100,12 +100,14 @@ extern "C" __global__ void functions(const float *in, float *out) {
   const float x = in[i];
   const float scalars[kFunctions] = {exp(x),        exp2(x),      log(x),          rsqrt(x),
                                      tanh(x),       erf(x),       fma(x, x, 0.5f), fmin(x, 0.5f),
-                                     fmax(x, 0.5f), gelu_tanh(x), gelu_erf(x),     relu(x)};
+                                     fmax(x, 0.5f), gelu_tanh(x), gelu_erf(x),     relu(x),
+                                     reciprocal(x)};
   using V = Vec<float, 2>;
   const V v = V::fill(x), half = V::fill(0.5f);
   const V vectors[kFunctions] = {exp(v),        exp2(v),      log(v),          rsqrt(v),
                                  tanh(v),       erf(v),       fma(v, v, half), fmin(v, half),
-                                 fmax(v, half), gelu_tanh(v), gelu_erf(v),     relu(v)};
+                                 fmax(v, half), gelu_tanh(v), gelu_erf(v),     relu(v),
+                                 reciprocal(v)};
   for (int f = 0; f < kFunctions; ++f) {
     out[f * threads + i] = scalars[f];
     out[(kFunctions + f) * threads + i] = vectors[f][1];

@@ -25,8 +25,6 @@ std::vector<AttentionCase> mmaFlashCases();      ///< flash_attention
 std::vector<Variant> allMmaKernels();
 
 /// Lets googletest name a case.
-inline void PrintTo(const MmaMatmulCase &c, std::ostream *os) {
-  *os << c.kernel.label() << ", " << c.rows << " rows";
-}
+inline void PrintTo(const MmaMatmulCase &c, std::ostream *os) { *os << c.kernel.label() << ", " << c.rows << " rows"; }
 
 } // namespace kiln

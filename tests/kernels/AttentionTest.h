@@ -53,4 +53,17 @@ protected:
   }
 };
 
+/// Other sequences that see their own tokens and all before them.
+inline AttentionCase reshaped(const AttentionCase &one, function_ref<int(int)> upTo) {
+  AttentionCase other = one;
+  other.heads = upTo(3);
+  other.queries = one.queries == 1 ? 1 : upTo(2 * one.queries);
+  other.keys = 0;
+  for (int &position : other.positions) {
+    position = upTo(2 * one.keys) - 1;
+    other.keys = std::max(other.keys, position + other.queries);
+  }
+  return other;
+}
+
 } // namespace kiln

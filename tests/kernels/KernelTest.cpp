@@ -90,20 +90,21 @@ static std::string printed(Error error) {
 }
 
 void KernelTest::launch(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes, ArrayRef<Tensor> outputs,
-                        std::vector<void *> args) {
-  static const HostKernelCompiler compiler =
-      cantFail(HostKernelCompiler::create({KILN_TEMPLATES, KILN_TEST_CACHE, ""}));
-  auto library = compiler.compile(variant.name() + ".cu", variant.text(), variant.name());
-  ASSERT_TRUE(static_cast<bool>(library)) << printed(library.takeError());
-  const EmulatedKernel &kernel = (*library)->kernel(variant.name());
-
+                        std::vector<KernelArgument> arguments) {
+  if (!runner)
+    runner = cantFail(makeKernelRunner(memory));
+  const TestLaunch launch{variant.name() + ".cu",
+                          variant.text(),
+                          variant.name(),
+                          grid,
+                          static_cast<uint32_t>(block),
+                          static_cast<uint32_t>(dynamicSharedBytes),
+                          std::move(arguments)};
   std::vector<std::string> first;
-  const LaunchOptions schedules[] = {{Schedule::InOrder}, {Schedule::Reversed}, {Schedule::Random, 7}};
-  for (const LaunchOptions &options : schedules) {
+  for (size_t way = 0; way < runner->wayCount(); ++way) {
     for (const Tensor &tensor : outputs)
       fillWords(tensor.data, tensor.bytes().size(), poisonWord);
-    Error error = launcher.launch(kernel, grid, {static_cast<uint32_t>(block)}, dynamicSharedBytes, args, options);
-    ASSERT_EQ(printed(std::move(error)), "");
+    ASSERT_EQ(printed(runner->launch(launch, way)), "");
     std::vector<std::string> results;
     for (const Tensor &tensor : outputs)
       results.push_back(tensor.bytes().str());

@@ -1,10 +1,9 @@
-//===- KernelTest.h - runs kernels on the CPU and compares -----------------------===//
+//===- KernelTest.h - runs kernels and compares ---------------------------------===//
 #pragma once
 
+#include "kernels/KernelRunner.h"
 #include "kernels/Reference.h"
 #include "kernels/Variant.h"
-#include "runtime/emulated/HostKernelCompiler.h"
-#include "runtime/emulated/Launcher.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +11,7 @@
 
 namespace kiln {
 
-/// An array in the memory of the emulated device, seen as doubles.
+/// An array, seen as doubles.
 struct Tensor {
   void *data;
   DType type;
@@ -37,7 +36,7 @@ protected:
   Tensor zeros(DType type, size_t size);
   Tensor integers(ArrayRef<int> values);
 
-  /// Compiles the variant and runs it under several schedules. Expects that every launch succeeds and leaves
+  /// Compiles the variant and runs it in every way that the runner has. Expects that every launch succeeds and leaves
   /// the same bits in `outputs`, which are poisoned before each. Arguments are tensors and numbers.
   template <class... Args>
   void run(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes, std::vector<Tensor> outputs,
@@ -51,17 +50,31 @@ protected:
 
 private:
   void launch(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes, ArrayRef<Tensor> outputs,
-              std::vector<void *> args);
+              std::vector<KernelArgument> arguments);
 
-  static void *argument(Tensor &tensor) { return &tensor.data; }
-  template <class T> static void *argument(T &number) { return &number; }
+  static KernelArgument argument(Tensor &tensor) { return {tensor.data, tensor.bytes().size(), /*isArray=*/true}; }
+  template <class T> static KernelArgument argument(T &number) { return {&number, sizeof(T)}; }
 
   EmulatedMemory memory;
-  EmulatedLauncher launcher{&memory};
+  std::unique_ptr<KernelRunner> runner;
   std::mt19937 generator;
 };
 
 /// ceil(a / b).
 inline uint32_t ceilDivide(int a, int b) { return static_cast<uint32_t>((a + b - 1) / b); }
+
+/// The cases, each followed by randomShapeCount() more that `reshape` makes of it: other extents that the same
+/// configuration takes.
+template <class Case, class Reshape> std::vector<Case> withRandomShapes(std::vector<Case> cases, Reshape reshape) {
+  std::mt19937 generator(1);
+  auto upTo = [&](int most) { return static_cast<int>(generator() % static_cast<unsigned>(most)) + 1; };
+  std::vector<Case> all;
+  for (const Case &one : cases) {
+    all.push_back(one);
+    for (int i = 0; i < randomShapeCount(); ++i)
+      all.push_back(reshape(one, upTo));
+  }
+  return all;
+}
 
 } // namespace kiln

@@ -1,6 +1,6 @@
 #include "kernels/Variant.h"
 
-#include "support/File.h"
+#include "kernels/TestKernels.h"
 
 namespace kiln {
 
@@ -19,12 +19,26 @@ static void replaceValue(std::string &source, StringRef marker, StringRef value)
 
 static StringRef elementName(DType type) { return type == DType::F32 ? "float" : dtypeName(type); }
 
+/// A file that this program carries.
+static std::string testKernel(StringRef name) {
+  for (const EmbeddedFile &file : testKernels())
+    if (file.name == name)
+      return file.text.str();
+  llvm::report_fatal_error("no kernel " + name);
+}
+
 Variant::Variant(StringRef folder, StringRef name, DType element, std::map<std::string, std::string> constants)
-    : kernel(name), type(element), replaced(std::move(constants)),
-      source(cantFail(readFile((folder + "/" + name + ".cu").str()))) {
+    : folder(folder), kernel(name), type(element), replaced(std::move(constants)),
+      source(testKernel((folder + "/" + name + ".cu").str())) {
   replaceValue(source, "using Element = ", elementName(element));
   for (const auto &[constant, value] : replaced)
     replaceValue(source, " " + constant + " = ", value);
+}
+
+Variant Variant::with(const std::map<std::string, std::string> &constants) const {
+  std::map<std::string, std::string> all = constants;
+  all.insert(replaced.begin(), replaced.end());
+  return Variant(folder, kernel, type, std::move(all));
 }
 
 int Variant::operator[](StringRef constant) const {

@@ -12,9 +12,12 @@ namespace kiln {
 
 class Variant {
 public:
-  /// Kernel `name` of FOLDER/NAME.cu, where `constants` says what differs: `{"kCols", "96"}`. Every constant
-  /// must be one of the file's Config.
+  /// Kernel `name` of FOLDER/NAME.cu beside these tests, where `constants` says what differs: `{"kCols", "96"}`. Every
+  /// constant must be one of the file's Config.
   Variant(StringRef folder, StringRef name, DType element, std::map<std::string, std::string> constants = {});
+
+  /// The same with further constants replaced.
+  Variant with(const std::map<std::string, std::string> &constants) const;
 
   const std::string &name() const { return kernel; }
   DType element() const { return type; }
@@ -29,7 +32,7 @@ public:
   std::string label() const;
 
 private:
-  std::string kernel;
+  std::string folder, kernel;
   DType type;
   std::map<std::string, std::string> replaced;
   std::string source;

@@ -1,4 +1,4 @@
-"""The generated kernels, run without a GPU, give what Hugging Face gives."""
+"""The generated kernels give what Hugging Face gives: run without a GPU, or on the device that KILN_DEVICE names."""
 
 import json
 import os
@@ -15,6 +15,7 @@ with open(os.path.join(DATA, "variants.json")) as file:
     EXPECTED = json.load(file)
 
 NEW_TOKENS = 32
+DEVICE = os.environ.get("KILN_DEVICE", "emulate")
 
 
 class EmbeddedModel(KilnTest):
@@ -24,7 +25,7 @@ class EmbeddedModel(KilnTest):
     def test_tokens_and_logits(self):
         """All prompts in one batch; every access of the kernels is checked in the tests below."""
         results = self.run_json(SHAKESPEARE, *self.prompts(), "--greedy", "--logits", "--max-new-tokens", NEW_TOKENS, "--check",
-                                "none", device="emulate")
+                                "none", device=DEVICE)
         for result, prompt in zip(results, ORACLE["prompts"], strict=True):
             length = len(prompt["ids"])
             self.assertEqual(result["tokens"], prompt["greedy_ids"][length : length + NEW_TOKENS])
@@ -35,7 +36,7 @@ class EmbeddedModel(KilnTest):
         """With every access checked and every step compared with the reference executor."""
         for dtype in ("f32", "bf16", "f16"):
             result = self.kiln("run", SHAKESPEARE, "--prompt", "ROMEO:", "--greedy", "--max-new-tokens", 2, "--dtype", dtype,
-                               "--device", "emulate", "--check", "reference")
+                               "--device", DEVICE, "--check", "reference")
             self.assertIn("steps agree with the reference executor", result.err)
 
 
@@ -47,7 +48,7 @@ class Variants(KilnTest):
         prompts = [argument for case in cases for argument in ("--tokens", ids(case["prompt"]))]
         count = min(new_tokens(config, case["prompt"]) for case in cases)
         results = self.run_json(model, *prompts, "--greedy", "--overflow", "slide", "--logits", "--max-new-tokens", count,
-                                device="emulate")
+                                device=DEVICE)
         for result, case in zip(results, cases, strict=True):
             self.assertEqual(result["tokens"], case["tokens"][:count])
             for token, logit in case["logits"]:

@@ -1,4 +1,4 @@
-//===- CountingDevice.h - the emulated device, observed ---------------------===//
+//===- CountingDevice.h - a device, observed --------------------------------===//
 #pragma once
 
 #include "runtime/Device.h"
@@ -63,7 +63,8 @@ public:
   Error record(DeviceEvent &event) override { return device.record(event); }
   Error synchronize(DeviceEvent &event) override { return device.synchronize(event); }
   Error awaitEvent(DeviceEvent &event) override { return device.awaitEvent(event); }
-  Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan, const KernelFiles &files) override {
+  Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan,
+                                                                   const KernelFiles &files) override {
     return device.loadKernels(plan, files);
   }
   Error launch(const KernelLaunch &launch) override {

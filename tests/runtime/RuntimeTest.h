@@ -1,7 +1,8 @@
-//===- RuntimeTest.h - a small model's plan on the emulated device ----------===//
+//===- RuntimeTest.h - a small model's plan on this program's device --------===//
 #pragma once
 
 #include "runtime/CountingDevice.h"
+#include "runtime/TestDevice.h"
 #include "unit/TestSupport.h"
 
 #include "codegen/CompilePlan.h"
@@ -9,7 +10,6 @@
 #include "runtime/Generator.h"
 #include "runtime/PlanModel.h"
 #include "runtime/RandomCheckpoint.h"
-#include "runtime/emulated/EmulatedDevice.h"
 
 namespace kiln {
 
@@ -34,8 +34,8 @@ tie_word_embeddings = true
     options.build.maxBatch = maxBatch;
     auto module = unwrap(compileToStage(model, Stage::Plan, options, sources));
     expectSuccess(writePlanDirectory(planDirectory(), unwrap(generate(*module)), {}, {}));
-    emulated = unwrap(EmulatedDevice::create({KILN_TEST_CACHE, {}, false}));
-    device = std::make_unique<CountingDevice>(*emulated);
+    counted = unwrap(openTestDevice());
+    device = std::make_unique<CountingDevice>(*counted);
   }
 
   std::string planDirectory() const { return directory.str() + "/plan"; }
@@ -47,7 +47,7 @@ tie_word_embeddings = true
 
   TemporaryDirectory directory;
   SourceManager sources;
-  std::unique_ptr<EmulatedDevice> emulated;
+  std::unique_ptr<Device> counted;
   std::unique_ptr<CountingDevice> device;
   RandomCheckpoint weights{/*seed=*/5, /*layers=*/2};
 };

@@ -23,7 +23,7 @@ TEST_P(MmaFlash, IsSoftmaxAttention) {
   // The weights are rounded to the element type.
   expectClose(sums, expectation(kernel["kCausal"], kernel["kWindow"]), type == DType::BF16 ? 0x1p-8 : 0x1p-11);
 }
-INSTANTIATE_TEST_SUITE_P(Kernels, MmaFlash, testing::ValuesIn(mmaFlashCases()));
+INSTANTIATE_TEST_SUITE_P(Kernels, MmaFlash, testing::ValuesIn(withRandomShapes(mmaFlashCases(), reshaped)));
 
 } // namespace
 } // namespace kiln

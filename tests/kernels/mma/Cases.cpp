@@ -16,7 +16,7 @@ MmaMatmulCase matmulCase(StringRef name, DType type, int rows, int cols, int dep
                          {"kTileM", std::to_string(tile.m)},       {"kTileN", std::to_string(tile.n)},
                          {"kStages", std::to_string(tile.stages)}, {"kWarpsM", std::to_string(tile.warpsM)},
                          {"kWarpsN", std::to_string(tile.warpsN)}};
-  return {Variant(KILN_KERNEL_SOURCES, name, type, std::move(constants)), rows};
+  return {Variant("mma", name, type, std::move(constants)), rows};
 }
 
 } // namespace
@@ -55,7 +55,7 @@ std::vector<AttentionCase> mmaFlashCases() {
     int queries, keys, warps, stages;
   };
   auto make = [](DType type, int headSize, Tile tile, bool causal = true, int window = 0) {
-    return Variant(KILN_KERNEL_SOURCES, "flash_attention", type,
+    return Variant("mma", "flash_attention", type,
                    {{"kHeadSize", std::to_string(headSize)},
                     {"kTileQueries", std::to_string(tile.queries)},
                     {"kTileKeys", std::to_string(tile.keys)},

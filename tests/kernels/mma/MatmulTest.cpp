@@ -6,6 +6,13 @@
 namespace kiln {
 namespace {
 
+/// Another matrix of about the same size, its rows whole chunks of 16 bytes.
+MmaMatmulCase reshaped(const MmaMatmulCase &one, function_ref<int(int)> upTo) {
+  std::string cols = std::to_string(upTo(2 * one.kernel["kCols"]));
+  std::string depth = std::to_string(8 * upTo(one.kernel["kDepth"] / 4));
+  return {one.kernel.with({{"kCols", cols}, {"kDepth", depth}}), upTo(2 * one.rows)};
+}
+
 class MmaMatmulTest : public KernelTest, public testing::WithParamInterface<MmaMatmulCase> {
 protected:
   const Variant &kernel = GetParam().kernel;
@@ -34,7 +41,7 @@ TEST_P(MmaActivation, MultipliesAndActivates) {
   apply(expected, geluTanh);
   expectClose(out, expected);
 }
-INSTANTIATE_TEST_SUITE_P(Kernels, MmaActivation, testing::ValuesIn(mmaActivationCases()));
+INSTANTIATE_TEST_SUITE_P(Kernels, MmaActivation, testing::ValuesIn(withRandomShapes(mmaActivationCases(), reshaped)));
 
 using MmaResidual = MmaMatmulTest;
 TEST_P(MmaResidual, MultipliesAndAdds) {
@@ -45,7 +52,7 @@ TEST_P(MmaResidual, MultipliesAndAdds) {
   addElements(expected, skip.values());
   expectClose(out, expected);
 }
-INSTANTIATE_TEST_SUITE_P(Kernels, MmaResidual, testing::ValuesIn(mmaResidualCases()));
+INSTANTIATE_TEST_SUITE_P(Kernels, MmaResidual, testing::ValuesIn(withRandomShapes(mmaResidualCases(), reshaped)));
 
 } // namespace
 } // namespace kiln

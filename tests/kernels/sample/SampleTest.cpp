@@ -1,9 +1,8 @@
-// sample/sample.cuh on the CPU: the tokens of runtime/Sampler.h, and the bookkeeping of a step.
+// sample/sample.cuh: the tokens of runtime/Sampler.h, and the bookkeeping of a step.
 
+#include "kernels/KernelRunner.h"
 #include "kernels/Variant.h"
 #include "runtime/Sampler.h"
-#include "runtime/emulated/HostKernelCompiler.h"
-#include "runtime/emulated/Launcher.h"
 #include "sample/choice.cuh"
 #include "sample/state.cuh"
 #include "support/Diagnostic.h"
@@ -70,15 +69,12 @@ TEST(SamplingArithmetic, WeightsAreExponentials) {
 class SampleKernel {
 public:
   SampleKernel(int vocabulary, int pitch, int chunk, int threads)
-      : vocabulary(vocabulary), pitch(pitch), chunks((vocabulary + chunk - 1) / chunk), threads(threads) {
-    Variant variant(KILN_KERNEL_SOURCES, "sample", DType::F32,
-                    {{"kVocabulary", std::to_string(vocabulary)},
-                     {"kPitch", std::to_string(pitch)},
-                     {"kChunk", std::to_string(chunk)},
-                     {"kThreads", std::to_string(threads)}});
-    auto compiler = cantFail(HostKernelCompiler::create({KILN_TEMPLATES, KILN_TEST_CACHE, "", false}));
-    library = cantFail(compiler.compile("sample.cu", variant.text(), {"sample_rows"}));
-  }
+      : vocabulary(vocabulary), pitch(pitch), chunks((vocabulary + chunk - 1) / chunk), threads(threads),
+        variant("sample", "sample", DType::F32,
+                {{"kVocabulary", std::to_string(vocabulary)},
+                 {"kPitch", std::to_string(pitch)},
+                 {"kChunk", std::to_string(chunk)},
+                 {"kThreads", std::to_string(threads)}}) {}
 
   void setRows(size_t batch, const SamplingParams &params, int32_t remaining = 1 << 20, int32_t context = 1 << 20) {
     logits.assign(batch * pitch, std::numeric_limits<float>::quiet_NaN());
@@ -105,15 +101,22 @@ public:
   ArrayRef<float> row(size_t b) const { return ArrayRef(logits).slice(b * pitch, vocabulary); }
   float &logit(size_t b, size_t id) { return logits[b * pitch + id]; }
 
-  void launch(const LaunchOptions &options = {}) {
-    void *arrays[] = {logits.data(), tokens.data(),   positions.data(), &settings,      rows.data(),
-                      best.data(),   launches.data(), ring.data(),      arrivals.data()};
-    std::vector<void *> arguments;
-    for (void *&array : arrays)
-      arguments.push_back(&array);
-    Error error = launcher.launch(library->kernel("sample_rows"),
-                                  {static_cast<uint32_t>(chunks), static_cast<uint32_t>(rows.size()), 1},
-                                  {static_cast<uint32_t>(threads), 1, 1}, 0, arguments, options);
+  size_t wayCount() const { return runner->wayCount(); }
+
+  void launch(size_t way = 0) {
+    auto array = [](auto &elements) {
+      return KernelArgument{elements.data(), elements.size() * sizeof(elements[0]), /*isArray=*/true};
+    };
+    KernelArgument settingsArgument = {&settings, sizeof(settings), /*isArray=*/true};
+    Error error = runner->launch({"sample.cu",
+                                  variant.text(),
+                                  "sample_rows",
+                                  {static_cast<uint32_t>(chunks), static_cast<uint32_t>(rows.size())},
+                                  static_cast<uint32_t>(threads),
+                                  0,
+                                  {array(logits), array(tokens), array(positions), settingsArgument, array(rows),
+                                   array(best), array(launches), array(ring), array(arrivals)}},
+                                 way);
     ASSERT_FALSE(bool(error)) << takeDiagnostics(std::move(error)).front().message;
     for (uint32_t count : arrivals)
       ASSERT_EQ(count, 0u);
@@ -135,8 +138,9 @@ public:
   SamplingSettings settings = {};
 
 private:
-  std::unique_ptr<KernelLibrary> library;
-  EmulatedLauncher launcher;
+  Variant variant;
+  EmulatedMemory memory;
+  std::unique_ptr<KernelRunner> runner = cantFail(makeKernelRunner(memory));
 };
 
 /// Fills rows with logits: some flat, some steep, with many equal ones and some that are masked.
@@ -153,12 +157,12 @@ void fill(SampleKernel &kernel, uint32_t seed) {
 
 void expectTokensOfSampler(SampleKernel &kernel, const SamplingParams &params) {
   constexpr size_t batch = 4;
-  for (const LaunchOptions &options : {LaunchOptions{}, LaunchOptions{.schedule = Schedule::Random, .seed = 3}}) {
+  for (size_t way : {size_t(0), kernel.wayCount() - 1}) {
     kernel.setRows(batch, params);
     Sampler sampler(params);
     for (uint32_t step = 0; step < 3; ++step) {
       fill(kernel, step);
-      ASSERT_NO_FATAL_FAILURE(kernel.launch(options));
+      ASSERT_NO_FATAL_FAILURE(kernel.launch(way));
       for (size_t b = 0; b < batch; ++b) {
         int32_t wanted = cantFail(sampler.choose(kernel.row(b), b + 5, step));
         EXPECT_EQ(kernel.tokens[b], wanted) << "row " << b << " step " << step << " top-k " << params.topK << " top-p "
@@ -214,9 +218,9 @@ TEST(SampleKernelTest, AFinishedRowStays) {
   kernel.settings.stopCount = 2;
   kernel.settings.stopTokens[1] = 9;
   fill(kernel, 0);
-  kernel.logit(0, 9) = 100;        // a stop token
-  kernel.logit(1, 8) = 100;        // may go on once
-  kernel.positions[2] = 5;         // the context's last position
+  kernel.logit(0, 9) = 100;         // a stop token
+  kernel.logit(1, 8) = 100;         // may go on once
+  kernel.positions[2] = 5;          // the context's last position
   kernel.rows[3].isFinished = true; // never was
   kernel.launch();
   EXPECT_EQ(kernel.inRing(0), 9);

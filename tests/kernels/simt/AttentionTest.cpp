@@ -22,7 +22,7 @@ TEST_P(Flash, IsSoftmaxAttention) {
       keys, capacity);
   expectClose(out, expectation(kernel["kCausal"], kernel["kWindow"]), 2e-6);
 }
-INSTANTIATE_TEST_SUITE_P(Kernels, Flash, testing::ValuesIn(flashCases()));
+INSTANTIATE_TEST_SUITE_P(Kernels, Flash, testing::ValuesIn(withRandomShapes(flashCases(), reshaped)));
 
 using Split = AttentionTest;
 TEST_P(Split, IsSoftmaxAttentionAndReplays) {
@@ -37,7 +37,7 @@ TEST_P(Split, IsSoftmaxAttentionAndReplays) {
   expectClose(out, expectation(/*isCausal=*/true, /*window=*/0), 2e-6);
   EXPECT_EQ(arrivals.values(), std::vector<double>(arrivals.size, 0));
 }
-INSTANTIATE_TEST_SUITE_P(Kernels, Split, testing::ValuesIn(splitCases()));
+INSTANTIATE_TEST_SUITE_P(Kernels, Split, testing::ValuesIn(withRandomShapes(splitCases(), reshaped)));
 
 } // namespace
 } // namespace kiln

@@ -5,7 +5,7 @@ namespace kiln {
 using Constants = std::map<std::string, std::string>;
 
 static Variant kernel(StringRef name, DType type, Constants constants = {}) {
-  return Variant(KILN_KERNEL_SOURCES, name, type, std::move(constants));
+  return Variant("simt", name, type, std::move(constants));
 }
 
 /// The constants of a tiled product: tile, and outputs of a thread.
@@ -19,9 +19,7 @@ static Constants tile(int rows, int cols, int depth, int threadRows, int threadC
 }
 
 std::vector<MatmulCase> tiledCases() {
-  auto make = [](DType type, Constants constants) {
-    return kernel("layernorm_matmul_bias_gelu", type, constants);
-  };
+  auto make = [](DType type, Constants constants) { return kernel("layernorm_matmul_bias_gelu", type, constants); };
   return {
       {make(DType::F32, {}), 70},
       {make(DType::F32, tile(32, 32, 8, 4, 4)), 1},
@@ -83,8 +81,7 @@ std::vector<Variant> valuesCases() {
 }
 
 std::vector<AttentionCase> flashCases() {
-  auto make = [](DType type, int headSize, int queries, int keys, int threads, bool causal = true,
-                 int window = 0) {
+  auto make = [](DType type, int headSize, int queries, int keys, int threads, bool causal = true, int window = 0) {
     return kernel("flash_attention", type,
                   {{"kHeadSize", std::to_string(headSize)},
                    {"kTileQueries", std::to_string(queries)},
@@ -173,10 +170,9 @@ std::vector<RowsCase> maskedSoftmaxCases() {
 
 std::vector<RowsCase> mapCases() {
   auto make = [](DType type, int cols, int vec, int unroll) {
-    return kernel("bias_gelu", type,
-                  {{"kCols", std::to_string(cols)},
-                   {"kVec", std::to_string(vec)},
-                   {"kUnroll", std::to_string(unroll)}});
+    return kernel(
+        "bias_gelu", type,
+        {{"kCols", std::to_string(cols)}, {"kVec", std::to_string(vec)}, {"kUnroll", std::to_string(unroll)}});
   };
   return {
       {make(DType::F32, 96, 4, 1), 21, 96},

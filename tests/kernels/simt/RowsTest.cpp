@@ -8,6 +8,15 @@
 namespace kiln {
 namespace {
 
+/// Another number of rows, and for kernels that take them at run time of columns.
+RowsCase reshapedRows(const RowsCase &one, function_ref<int(int)> upTo) {
+  return {one.kernel, upTo(3 * one.rows), one.cols};
+}
+RowsCase reshaped(const RowsCase &one, function_ref<int(int)> upTo) {
+  int vec = one.kernel["kVec"];
+  return {one.kernel, upTo(3 * one.rows), vec * upTo(2 * one.cols / vec)};
+}
+
 class RowsTest : public KernelTest, public testing::WithParamInterface<RowsCase> {
 protected:
   const Variant &kernel = GetParam().kernel;
@@ -24,8 +33,7 @@ TEST_P(LayerNormRows, AddsStoresAndNormalizes) {
   Tensor x = random(type, size, 8), skip = random(type, size, 8), weight = random(type, cols),
          bias = random(type, cols);
   Tensor total = output(type, size), out = output(type, size);
-  run(kernel, {blocksFor(rows)}, kernel["kThreads"], 0, {total, out}, x, skip, weight, bias, total, out,
-      rows);
+  run(kernel, {blocksFor(rows)}, kernel["kThreads"], 0, {total, out}, x, skip, weight, bias, total, out, rows);
 
   Expectation sum(size);
   addElements(sum, x.values());
@@ -33,7 +41,7 @@ TEST_P(LayerNormRows, AddsStoresAndNormalizes) {
   expectClose(total, sum, 1e-7);
   expectClose(out, layerNorm(sum.values, weight.values(), bias.values()));
 }
-INSTANTIATE_TEST_SUITE_P(Kernels, LayerNormRows, testing::ValuesIn(layerNormCases()));
+INSTANTIATE_TEST_SUITE_P(Kernels, LayerNormRows, testing::ValuesIn(withRandomShapes(layerNormCases(), reshapedRows)));
 
 /// Softmax of rows of scores of which row r sees the first visible(r).
 Expectation softmaxRows(ArrayRef<double> scores, int cols, function_ref<int(int)> visible) {
@@ -58,7 +66,8 @@ TEST_P(CausalSoftmaxRows, SeeTheirPast) {
   // The difference of two scores is rounded before the exponential.
   expectClose(out, softmaxRows(scores.values(), tokens, [&](int row) { return row % tokens + 1; }), 3e-6);
 }
-INSTANTIATE_TEST_SUITE_P(Kernels, CausalSoftmaxRows, testing::ValuesIn(causalSoftmaxCases()));
+INSTANTIATE_TEST_SUITE_P(Kernels, CausalSoftmaxRows,
+                         testing::ValuesIn(withRandomShapes(causalSoftmaxCases(), reshaped)));
 
 using MaskedSoftmaxRows = RowsTest;
 TEST_P(MaskedSoftmaxRows, IgnoreMinusInfinity) {
@@ -70,7 +79,8 @@ TEST_P(MaskedSoftmaxRows, IgnoreMinusInfinity) {
   run(kernel, {blocksFor(rows)}, kernel["kThreads"], 0, {out}, scores, out, rows, cols);
   expectClose(out, softmaxRows(scores.values(), cols, visible), 3e-6);
 }
-INSTANTIATE_TEST_SUITE_P(Kernels, MaskedSoftmaxRows, testing::ValuesIn(maskedSoftmaxCases()));
+INSTANTIATE_TEST_SUITE_P(Kernels, MaskedSoftmaxRows,
+                         testing::ValuesIn(withRandomShapes(maskedSoftmaxCases(), reshaped)));
 
 using Map = RowsTest;
 TEST_P(Map, CoversEveryElementWithAnyGrid) {
@@ -86,7 +96,7 @@ TEST_P(Map, CoversEveryElementWithAnyGrid) {
     expectClose(out, expected);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Kernels, Map, testing::ValuesIn(mapCases()));
+INSTANTIATE_TEST_SUITE_P(Kernels, Map, testing::ValuesIn(withRandomShapes(mapCases(), reshapedRows)));
 
 } // namespace
 } // namespace kiln

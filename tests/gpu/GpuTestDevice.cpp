@@ -1,0 +1,16 @@
+#include "nvrtc/CubinCompiler.h"
+#include "runtime/TestDevice.h"
+#include "runtime/cuda/CudaDevice.h"
+
+namespace kiln {
+
+Expected<std::unique_ptr<Device>> openTestDevice() {
+  auto device = CudaDevice::create({0, defaultCacheDirectory(), {}});
+  if (!device)
+    return device.takeError();
+  return std::unique_ptr<Device>(std::move(*device));
+}
+
+std::string testDeviceName() { return "cuda:0"; }
+
+} // namespace kiln

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Runs everything that needs a GPU, and prints what failed.
+
+  tests/gpu/run.py [--kiln PATH] [--tests PATH] [--jobs N] [--filter PATTERN]
+
+The GPU test program (in several processes, so that kernels compile on all cores) and the tests of whole models that
+tests/run has for the emulated device, on cuda:0. Without a GPU it says so and exits with 0.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import subprocess
+import sys
+import time
+
+from machine import HERE, SOURCE, environment, find_program
+
+
+def run_tests(program, jobs, pattern, prefix=(), **variables):
+    """Runs the test program in `jobs` processes, each behind `prefix`; (exit code, output) of each."""
+
+    def run(job):
+        shard = {"GTEST_TOTAL_SHARDS": str(jobs), "GTEST_SHARD_INDEX": str(job), "GTEST_BRIEF": "1"}
+        result = subprocess.run([*prefix, program, f"--gtest_filter={pattern}"], stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, text=True, errors="replace", cwd=SOURCE,
+                                env={**environment(), **shard, **variables})
+        return result.returncode, result.stdout
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        return list(pool.map(run, range(jobs)))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kiln", help="the program (default: that of a build, or bin/kiln)")
+    parser.add_argument("--tests", help="kiln_gpu_tests, likewise")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2))
+    parser.add_argument("--filter", default="*", help="of the test program's tests, as --gtest_filter")
+    arguments = parser.parse_args()
+    kiln, tests = find_program("kiln", arguments.kiln), find_program("kiln_gpu_tests", arguments.tests)
+    start, failed = time.monotonic(), []
+
+    for code, output in run_tests(tests, arguments.jobs, arguments.filter):
+        if "skipped: no GPU" in output:
+            print(output.strip())
+            return 0
+        if code != 0:
+            failed.append(f"kiln_gpu_tests (exit code {code})")
+            print(output)
+    print(f"kiln_gpu_tests: {'failed' if failed else 'passed'} after {time.monotonic() - start:.0f} s", flush=True)
+
+    script = os.path.join(SOURCE, "tests", "run", "test_emulated_model.py")
+    result = subprocess.run([sys.executable, "-B", script], env={**environment(), "KILN": kiln, "KILN_DEVICE": "cuda:0"})
+    if result.returncode != 0:
+        failed.append("tests/run/test_emulated_model.py on cuda:0")
+    print("failed: " + ", ".join(failed) if failed else f"all passed in {time.monotonic() - start:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+#include "kernels/KernelRunner.h"
+#include "runtime/emulated/HostKernelCompiler.h"
+#include "runtime/emulated/Launcher.h"
+
+#include <cstdlib>
+
+namespace kiln {
+
+namespace {
+
+class EmulatedRunner : public KernelRunner {
+public:
+  explicit EmulatedRunner(EmulatedMemory &memory) : launcher(&memory) {}
+
+  size_t wayCount() const override { return std::size(schedules); }
+
+  Error launch(const TestLaunch &launch, size_t way) override {
+    static const HostKernelCompiler compiler =
+        cantFail(HostKernelCompiler::create({KILN_TEMPLATES, KILN_TEST_CACHE, ""}));
+    auto library = compiler.compile(launch.file, launch.source, launch.kernel);
+    if (!library)
+      return library.takeError();
+    std::vector<uint64_t> addresses(launch.arguments.size());
+    std::vector<void *> arguments;
+    for (auto [argument, address] : llvm::zip(launch.arguments, addresses)) {
+      address = reinterpret_cast<uint64_t>(argument.data);
+      arguments.push_back(argument.isArray ? &address : argument.data);
+    }
+    return launcher.launch((*library)->kernel(launch.kernel), launch.grid, {launch.threads}, launch.dynamicShared,
+                           arguments, schedules[way]);
+  }
+
+private:
+  static constexpr LaunchOptions schedules[] = {{Schedule::InOrder}, {Schedule::Reversed}, {Schedule::Random, 7}};
+  EmulatedLauncher launcher;
+};
+
+} // namespace
+
+Expected<std::unique_ptr<KernelRunner>> makeKernelRunner(EmulatedMemory &memory) {
+  return std::make_unique<EmulatedRunner>(memory);
+}
+
+int randomShapeCount() {
+  const char *given = std::getenv("KILN_RANDOM_SHAPES");
+  return given ? std::atoi(given) : 0;
+}
+
+} // namespace kiln

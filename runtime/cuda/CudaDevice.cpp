@@ -1,6 +1,7 @@
 #include "runtime/cuda/CudaDevice.h"
 
 #include "nvrtc/CubinCompiler.h"
+#include "runtime/cuda/Compatibility.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
 
@@ -62,19 +63,16 @@ bool CudaDevice::isAvailable() {
 }
 
 Expected<std::unique_ptr<CudaDevice>> CudaDevice::create(const Options &options) {
-  int count = 0, driver = 0, runtime = 0;
-  cudaDriverGetVersion(&driver);
-  cudaRuntimeGetVersion(&runtime);
-  if (driver == 0)
-    return makeError("no NVIDIA driver on this machine; --device cpu needs none");
-  auto version = [](int number) { return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10); };
-  if (driver / 1000 < runtime / 1000)
-    return makeError("the NVIDIA driver supports CUDA " + version(driver) + ", expected " + version(runtime) +
-                     " or newer; update the driver");
-  if (Error error = check(cudaGetDeviceCount(&count), "looking for GPUs"))
-    return error;
-  if (options.ordinal < 0 || options.ordinal >= count)
-    return makeError("--device cuda:" + Twine(options.ordinal) + ": there are " + Twine(count) + " GPUs, numbered from 0");
+  CudaMachine machine;
+  cudaDriverGetVersion(&machine.driverVersion);
+  cudaRuntimeGetVersion(&machine.runtimeVersion);
+  cudaError_t counted = cudaGetDeviceCount(&machine.gpuCount);
+  if (counted != cudaSuccess)
+    machine.gpuCount = 0;
+  if (Error error = checkMachine(machine, options.ordinal)) {
+    bool isClear = counted == cudaSuccess || counted == cudaErrorNoDevice || counted == cudaErrorInsufficientDriver;
+    return isClear ? std::move(error) : llvm::joinErrors(std::move(error), check(counted, "looking for GPUs"));
+  }
 
   std::unique_ptr<CudaDevice> device(new CudaDevice(options));
   cudaDeviceProp properties;
@@ -193,22 +191,8 @@ Error CudaDevice::awaitEvent(DeviceEvent &event) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
-/// The plan's target whose cubins this GPU runs: its own, else that of an older GPU of its generation.
-std::optional<std::string> CudaDevice::cubinTarget(const Plan &plan) const {
-  if (llvm::is_contained(plan.cubins, targetName))
-    return targetName;
-  // sm_80 runs on sm_86; code for an "a" target runs on that very chip only.
-  StringRef own = targetName;
-  std::optional<std::string> best;
-  for (const std::string &target : plan.cubins)
-    if (target.back() != 'a' && own.size() == target.size() && own.drop_back() == StringRef(target).drop_back() &&
-        target < targetName && (!best || *best < target))
-      best = target;
-  return best;
-}
-
 Expected<std::vector<std::string>> CudaDevice::readCubins(const Plan &plan, const KernelFiles &files) const {
-  std::optional<std::string> target = cubinTarget(plan);
+  std::optional<std::string> target = cubinTargetFor(targetName, plan.cubins);
   std::vector<std::string> cubins(plan.kernels.size());
   std::vector<size_t> missing;
   for (const auto &[i, kernel] : llvm::enumerate(plan.kernels)) {

@@ -60,7 +60,6 @@ private:
   explicit CudaDevice(const Options &options) : options(options) {}
 
   Error allowShared(const Plan &plan, const PlanLaunch &launch, ArrayRef<std::unique_ptr<DeviceKernel>> kernels);
-  std::optional<std::string> cubinTarget(const Plan &plan) const;
   Expected<std::vector<std::string>> readCubins(const Plan &plan, const KernelFiles &files) const;
   Error compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef<size_t> wanted, StringRef why,
                        MutableArrayRef<std::string> cubins) const;

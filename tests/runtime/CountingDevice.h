@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/Device.h"
+#include "support/Diagnostic.h"
 
 #include <atomic>
 
@@ -19,12 +20,15 @@ public:
   };
   Counts counts;
   std::optional<int64_t> memoryLeft; ///< in place of what the device says
+  std::string refused;               ///< what cannot be allocated
   int64_t ahead = 1;
   std::atomic<bool> hasLaunched = false;
   std::function<Error()> onUploadBeside = [] { return Error::success(); };
 
   std::string name() const override { return "test"; }
   Expected<void *> allocate(int64_t bytes, StringRef what) override {
+    if (what == refused)
+      return makeError("out of memory on test: " + what);
     ++counts.allocations;
     return device.allocate(bytes, what);
   }

@@ -81,9 +81,24 @@ TEST_F(LoadingTest, TooLittleMemoryIsRefusedBeforeAnythingIsAllocated) {
   EXPECT_EQ(device->counts.allocations, 0);
 }
 
+TEST_F(LoadingTest, MemoryThatSomebodyElseTookIsAnErrorAndAllElseIsFreed) {
+  for (StringRef what : {"weight wte", "arena"}) {
+    device->counts = {};
+    device->refused = what;
+    EXPECT_EQ(messageOf(open(weights, 8)), "error: out of memory on test: " + what.str() + "\n");
+    EXPECT_EQ(device->counts.allocations, device->counts.frees);
+  }
+}
+
 TEST_F(LoadingTest, DimsPastThePlansBoundsAreRefused) {
   EXPECT_EQ(messageOf(open(weights, 9)),
             "error: the plan runs B from 1 to 8, got 9; compile with a larger --max-batch\n");
+  auto executor = unwrap(open(weights, 2));
+  Ids tokens(25, 1), lengths = {25};
+  EXPECT_EQ(messageOf(executor->enqueue({"prefill", {{"B", 1}, {"T", 25}}, {{"tokens", tokens}, {"lengths", lengths}}})),
+            "error: @prefill: expected T from 1 to 24, got 25\n");
+  EXPECT_EQ(messageOf(executor->enqueue({"prefill", {{"B", 3}, {"T", 8}}, {{"tokens", tokens}, {"lengths", lengths}}})),
+            "error: @prefill: expected B from 1 to 2, got 3\n");
 }
 
 } // namespace

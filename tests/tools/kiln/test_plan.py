@@ -45,6 +45,18 @@ class BadPlans(KilnTest):
                                 "--max-new-tokens", 3)
         self.assertEqual((plan["tokens"], plan["logits"]), (model["tokens"], model["logits"]))
 
+    def test_more_sequences_than_the_plan_was_made_for(self):
+        result = run_kiln("compile", self.path("model"), "--stage", "cuda", "--quiet", "--max-batch", 1, "-o", self.path("small"))
+        self.assertEqual(result.code, 0, result.err)
+        self.assert_fails("error: the plan runs B from 1 to 1, got 2; compile with a larger --max-batch", "run", self.path("small"),
+                          "--weights", self.path("model"), "--tokens", "1,2", "--tokens", "3", "--greedy", "--max-new-tokens", 2,
+                          "--device", "emulate")
+
+    def test_no_driver(self):
+        if os.path.exists("/dev/nvidiactl"):
+            self.skipTest("there is a driver")
+        self.assert_fails("error: no NVIDIA driver on this machine; --device cpu needs none", *self.command[:-1], "cuda:0")
+
     def test_another_version(self):
         line = self.line_of("format")
         for version in ("0", "2", "999"):

@@ -80,6 +80,15 @@ template <class Config> struct MmaFlashStorage {
 
 template <class Config> constexpr int kMmaFlashSharedBytes = int(sizeof(MmaFlashStorage<Config>));
 
+/// Where a lane's first matrix load reads: 16 queries and their chunks 0 and 1, the left operand.
+KILN_DEVICE constexpr u32 flashQueryOffset(u32 lane) { return swizzledOffset(lane % 16, lane / 16, lane); }
+/// Both chunks of 8 keys, the right operand of one instruction, then of the 8 keys below.
+KILN_DEVICE constexpr u32 flashKeyOffset(u32 lane) {
+  return swizzledOffset(lane / 16 * 8 + lane % 8, lane / 8 % 2, lane);
+}
+/// 16 keys of a chunk of values, transposed the right operand of one instruction, then of the next chunk.
+KILN_DEVICE constexpr u32 flashValueOffset(u32 lane) { return swizzledOffset(lane % 16, lane / 16, lane); }
+
 /// The work of one thread on its block's tile of queries of head h of row b.
 template <class Config, class T> struct MmaFlash {
   using Shape = MmaFlashShape<Config>;
@@ -139,23 +148,19 @@ template <class Config, class T> struct MmaFlash {
     commitAsyncCopies();
   }
 
-  /// Where a lane's row of 16 lies in a tile of kRows rows: `row` in 0 .. 16, and its chunk, 0 or 1.
-  KILN_DEVICE static u32 laneOffset(u32 row, u32 chunk) { return swizzledOffset(row, chunk, row); }
   /// From a lane's address of its first chunk to the one two `pair`s further, `row` (a multiple of 8) rows below.
   template <int kRows> KILN_DEVICE static SharedAddress moved(SharedAddress from, u32 row, u32 pair) {
     return (from ^ pair * 2 % kPerRow * kChunkBytes) + (pair * 2 / kPerRow * kRows + row) * kSwizzledRowBytes;
   }
 
   KILN_DEVICE void loadQuery(MmaA &to, int m, int step) const {
-    const u32 lane = laneIndex();
-    const SharedAddress from = SharedAddress(shared.queries) + laneOffset(lane % 16, lane / 16);
+    const SharedAddress from = SharedAddress(shared.queries) + flashQueryOffset(laneIndex());
     loadMatrices(to.words, moved<Shape::kQueries>(from + u32(warpQuery()) * kSwizzledRowBytes, u32(m * 16), u32(step)));
   }
 
   /// scores = query tile · key tile^T.
   KILN_DEVICE void multiplyKeys(MmaSums (&scores)[kM][kKeyTiles], SharedAddress tile) {
-    const u32 lane = laneIndex();
-    const SharedAddress from = tile + laneOffset(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    const SharedAddress from = tile + flashKeyOffset(laneIndex());
 #pragma unroll
     for (int step = 0; step < Shape::kDepthSteps; ++step) {
       MmaA loaded[kM];
@@ -258,7 +263,7 @@ template <class Config, class T> struct MmaFlash {
 
   /// out += weights · value tile.
   KILN_DEVICE void multiplyValues(const MmaSums (&weights)[kM][kKeyTiles], SharedAddress tile) {
-    const SharedAddress from = tile + laneOffset(laneIndex() % 16, laneIndex() / 16);
+    const SharedAddress from = tile + flashValueOffset(laneIndex());
 #pragma unroll
     for (int step = 0; step < Shape::kKeys / 16; ++step) {
       MmaA rounded[kM];

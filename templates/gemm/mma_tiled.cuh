@@ -25,7 +25,7 @@
 // epilogue. The depth is a multiple of 16 bytes; what is missing of its last step is zero.
 //
 // Registers: the sums take kTileM · kTileN / threads, operands 64 at 64 × 64 a warp. Such a warp takes about
-// 220.
+// 220. Of more than 64 × 64, up to 96 × 64, it has one set of operands, and takes 255.
 //
 // The weight is read before waitForDependencies(): another kernel must not write it.
 //
@@ -72,6 +72,7 @@ template <class Config, class T> struct MmaTiledShape {
   static constexpr int kCopiesA = kM / kRowsAtOnce, kCopiesB = kN / kRowsAtOnce;
   static constexpr u32 kStageBytes = (kM + kN) * kSwizzledRowBytes, kOffsetB = kM * kSwizzledRowBytes;
   static constexpr int kInstructionsM = kWarpM / 16, kInstructionsN = kWarpN / 8;
+  static constexpr bool kLoadsAhead = kWarpM * kWarpN <= 4096; // whether there are registers for it
 
   static_assert(kM % (16 * Config::kWarpsM) == 0 && kN % (32 * Config::kWarpsN) == 0, "warps take whole instructions");
   static_assert(kM % kRowsAtOnce == 0 && kN % kRowsAtOnce == 0, "every thread copies as much");
@@ -102,6 +103,15 @@ KILN_DEVICE TileOrigin groupedTile() {
 /// that are the columns of an instruction.
 KILN_DEVICE constexpr u32 keyOfColumn(u32 n) { return n % 2 + n / 8 % 4 * 2; }
 
+/// Where in a warp's part of A a lane's first matrix load reads: rows 0-7 and 8-15 of the first chunk, then of the
+/// second.
+KILN_DEVICE constexpr u32 matrixLoadOffsetA(u32 lane) { return swizzledOffset(lane % 16, lane / 16, lane % 8); }
+/// Of B: both chunks of the columns of instruction 0, then of instruction 1.
+KILN_DEVICE constexpr u32 matrixLoadOffsetB(u32 lane) {
+  const u32 column = lane % 8, row = column / 2 * 8 + column % 2 + lane / 16 * 2;
+  return swizzledOffset(row, lane / 8 % 2, keyOfColumn(row));
+}
+
 /// The work of one thread on its block's tile.
 template <class Config, class T> struct MmaTiled {
   using Shape = MmaTiledShape<Config, T>;
@@ -113,32 +123,26 @@ template <class Config, class T> struct MmaTiled {
     MmaB b[kN];
   };
 
-  const T *a, *b; // this thread's chunk of the first step in the first row that it copies, but for clamping
-  u32 offsetsA[Shape::kCopiesA], offsetsB[Shape::kCopiesB]; // from there to each row that it copies
-  const int chunk;                                          // of the row, the same in all
-  const SharedAddress target;                               // of the first copy, in stage 0
-  const u32 targetB;                                        // from there to the first copy of B
-  const SharedAddress sourceA, sourceB;                     // of the warp's loads, in stage 0, part 0
+  const T *const a, *const b; // this thread's chunk of the first step, in the tile's first row
+  const int lastA, lastB;     // rows of the tile that are in the operand: what is further down repeats this one
+  const int chunk;            // of the rows that the thread copies
+  const SharedAddress target; // of the first copy, in stage 0
+  const u32 targetB;          // from there to the first copy of B
+  const SharedAddress sourceA, sourceB; // of the warp's loads, in stage 0, part 0
   MmaSums sums[kM][kN] = {};
 
   KILN_DEVICE MmaTiled(MmaTiledStorage<Config, T> &shared, const T *input, const T *weight, TileOrigin origin, int rows)
-      : a(input + i64(origin.m) * Shape::kM * Config::kDepth), b(weight + i64(origin.n) * Shape::kN * Config::kDepth),
+      : a(input + i64(origin.m) * Shape::kM * Config::kDepth + threadIndex() % kRowChunks * Shape::kChunk),
+        b(weight + i64(origin.n) * Shape::kN * Config::kDepth + threadIndex() % kRowChunks * Shape::kChunk),
+        lastA(rows - 1 - origin.m * Shape::kM),
+        lastB(Shape::kColsAreExact ? Shape::kN - 1 : Config::kCols - 1 - origin.n * Shape::kN),
         chunk(int(threadIndex() % kRowChunks)),
         target(SharedAddress(&shared) + swizzledOffset(copiedRow(), chunk, copiedRow())),
         targetB(Shape::kOffsetB + swizzledOffset(copiedRow(), chunk, keyOfColumn(copiedRow())) -
                 swizzledOffset(copiedRow(), chunk, copiedRow())),
-        sourceA(SharedAddress(&shared) + firstOffsetA()), sourceB(SharedAddress(&shared) + firstOffsetB()) {
-    const int lastRow = rows - 1 - origin.m * Shape::kM, lastCol = Config::kCols - 1 - origin.n * Shape::kN;
-#pragma unroll
-    for (int i = 0; i < Shape::kCopiesA; ++i)
-      offsetsA[i] =
-          u32(min(int(copiedRow()) + i * Shape::kRowsAtOnce, lastRow) * Config::kDepth + chunk * Shape::kChunk);
-#pragma unroll
-    for (int i = 0; i < Shape::kCopiesB; ++i) {
-      const int row = int(copiedRow()) + i * Shape::kRowsAtOnce;
-      offsetsB[i] = u32((Shape::kColsAreExact ? row : min(row, lastCol)) * Config::kDepth + chunk * Shape::kChunk);
-    }
-  }
+        sourceA(SharedAddress(&shared) + (u32(warpM()) * kSwizzledRowBytes + matrixLoadOffsetA(laneIndex()))),
+        sourceB(SharedAddress(&shared) +
+                (Shape::kOffsetB + u32(warpN()) * kSwizzledRowBytes + matrixLoadOffsetB(laneIndex()))) {}
 
   /// The first of the rows, kRowsAtOnce apart, whose chunk the thread copies.
   KILN_DEVICE static u32 copiedRow() { return threadIndex() / kRowChunks; }
@@ -146,38 +150,29 @@ template <class Config, class T> struct MmaTiled {
   KILN_DEVICE static int warpM() { return int(warpIndex()) / Config::kWarpsN * Shape::kWarpM; }
   KILN_DEVICE static int warpN() { return int(warpIndex()) % Config::kWarpsN * Shape::kWarpN; }
 
-  /// The lane's address for the first matrix load of A: rows 0-7 and 8-15 of the first chunk, then of the
-  /// second.
-  KILN_DEVICE static u32 firstOffsetA() {
-    const u32 lane = laneIndex();
-    return swizzledOffset(u32(warpM()) + lane % 16, lane / 16, lane % 8);
-  }
-  /// Of B: both chunks of the columns of instruction 0, then of instruction 1.
-  KILN_DEVICE static u32 firstOffsetB() {
-    const u32 lane = laneIndex(), column = lane % 8;
-    const u32 row = column / 2 * 8 + column % 2 + lane / 16 * 2;
-    return Shape::kOffsetB + swizzledOffset(u32(warpN()) + row, lane / 8 % 2, keyOfColumn(row));
-  }
-
   /// Starts the copies of a step's operand into a stage.
   template <bool kIsB, int kCopies>
-  KILN_DEVICE void copy(const T *from, const u32 (&offsets)[kCopies], SharedAddress to, int step) const {
+  KILN_DEVICE void copy(const T *from, int last, SharedAddress to, int step) const {
     // Past the depth there is nothing to read, and zeros do not change a product.
     const bool exists = Shape::kDepthIsExact || step * Shape::kStep + chunk * Shape::kChunk < Config::kDepth;
+    const T *source = from + (exists ? step * Shape::kStep : -chunk * Shape::kChunk);
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
-      const T *source = from + offsets[i] + (exists ? step * Shape::kStep : 0);
+      const int row = int(copiedRow()) + i * Shape::kRowsAtOnce;
+      const int read = kIsB && Shape::kColsAreExact ? row : min(row, last);
       // Rows of A that a thread copies have one key; those of B differ in what is constant here.
-      const u32 row = u32(i * Shape::kRowsAtOnce), flips = kIsB ? keyOfColumn(row) * kChunkBytes : 0;
-      const SharedAddress place = (to ^ flips) + row * kSwizzledRowBytes;
+      const u32 below = u32(i * Shape::kRowsAtOnce), flips = kIsB ? keyOfColumn(below) * kChunkBytes : 0;
+      const SharedAddress place = (to ^ flips) + below * kSwizzledRowBytes;
       if constexpr (Shape::kDepthIsExact)
-        copyAsync(place, source);
+        copyAsync(place, source + i64(read) * Config::kDepth);
       else
-        copyAsync(place, source, exists ? kChunkBytes : 0);
+        copyAsync(place, source + i64(read) * Config::kDepth, exists ? kChunkBytes : 0);
     }
   }
-  KILN_DEVICE void copyA(int step, u32 stage) const { copy<false>(a, offsetsA, target + stage, step); }
-  KILN_DEVICE void copyB(int step, u32 stage) const { copy<true>(b, offsetsB, target + (stage + targetB), step); }
+  KILN_DEVICE void copyA(int step, u32 stage) const { copy<false, Shape::kCopiesA>(a, lastA, target + stage, step); }
+  KILN_DEVICE void copyB(int step, u32 stage) const {
+    copy<true, Shape::kCopiesB>(b, lastB, target + (stage + targetB), step);
+  }
 
   /// Loads one part of a stage's operands; `stage` is its byte offset.
   KILN_DEVICE void loadFragments(Fragments &to, u32 stage, u32 part) const {
@@ -227,12 +222,30 @@ template <class Config, class T> struct MmaTiled {
     return stage + Shape::kStageBytes == kRingBytes ? 0 : stage + Shape::kStageBytes;
   }
 
+  /// Starts the step that is furthest ahead, into a stage that nobody reads any more.
+  KILN_DEVICE void startAhead(int step, u32 &free) const {
+    const int ahead = step + Shape::kStages - 1;
+    if (ahead < Shape::kSteps) {
+      copyA(ahead, free);
+      copyB(ahead, free);
+    }
+    commitAsyncCopies();
+    free = nextStage(free);
+  }
+
   KILN_DEVICE void accumulate() {
     start();
+    u32 stage = 0, free = (Shape::kStages - 1) * Shape::kStageBytes;
+    if constexpr (Shape::kLoadsAhead)
+      accumulateLoadingAhead(stage, free);
+    else
+      accumulateLoadingBefore(stage, free);
+  }
+
+  KILN_DEVICE void accumulateLoadingAhead(u32 stage, u32 free) {
     waitAsyncCopies<Shape::kStages - 2>();
     syncThreads();
     Fragments fragments[2];
-    u32 stage = 0, free = (Shape::kStages - 1) * Shape::kStageBytes;
     loadFragments(fragments[0], 0, 0);
 #pragma unroll 1
     for (int step = 0; step < Shape::kSteps; ++step) {
@@ -247,17 +260,32 @@ template <class Config, class T> struct MmaTiled {
         }
         if (part < Shape::kParts - 1 || step + 1 < Shape::kSteps)
           loadFragments(fragments[(part + 1) % 2], stage, u32(part + 1) % Shape::kParts);
-        if (part == 0) {
-          const int ahead = step + Shape::kStages - 1;
-          if (ahead < Shape::kSteps) {
-            copyA(ahead, free);
-            copyB(ahead, free);
-          }
-          commitAsyncCopies();
-          free = nextStage(free);
-        }
+        if (part == 0)
+          startAhead(step, free);
         multiply(fragments[part % 2]);
       }
+    }
+  }
+
+  /// With so many sums that registers for two sets of operands are not left: another warp multiplies meanwhile.
+  KILN_DEVICE void accumulateLoadingBefore(u32 stage, u32 free) {
+    waitAsyncCopies<Shape::kStages - 2>();
+    syncThreads();
+#pragma unroll 1
+    for (int step = 0; step < Shape::kSteps; ++step) {
+      startAhead(step, free);
+#pragma unroll
+      for (int part = 0; part < Shape::kParts; ++part) {
+        Fragments fragments;
+        loadFragments(fragments, stage, part);
+        if (part == Shape::kParts - 1) {
+          // As above, while the last part is multiplied.
+          waitAsyncCopies<Shape::kStages - 2>();
+          syncThreads();
+        }
+        multiply(fragments);
+      }
+      stage = nextStage(stage);
     }
   }
 

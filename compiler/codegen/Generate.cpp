@@ -13,12 +13,24 @@ namespace kiln {
 
 namespace {
 
+/// A file's name as comments and plan.toml hold it: any bytes may be in one, and a line's end would end the comment.
+std::string printable(StringRef name) {
+  const bool isText = llvm::json::isUTF8(name);
+  std::string shown;
+  for (unsigned char c : name)
+    if (c < 0x20 || c == 0x7F || (c >= 0x80 && !isText))
+      shown += formatv("\\{0:X-2}", static_cast<unsigned>(c)).str();
+    else
+      shown += static_cast<char>(c);
+  return shown;
+}
+
 std::string locationText(const Op &op) {
   if (!op.loc)
     return "(unknown)";
   // Where IR text lies is no part of what is generated from it.
   StringRef file = op.loc.isParsePosition ? llvm::sys::path::filename(op.loc.file->name) : StringRef(op.loc.file->name);
-  return (file + ":" + Twine(op.loc.line)).str();
+  return printable(file) + ":" + std::to_string(op.loc.line);
 }
 
 Expr parseExpr(StringRef text) { return cantFail(Expr::parse(text), "plan-memory writes formulas"); }

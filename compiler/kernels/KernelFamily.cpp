@@ -39,6 +39,11 @@ Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel
   return family;
 }
 
+/// Of a setting: far above any that is good, and three of them still have a product.
+constexpr int64_t maxSetting = 1 << 20;
+/// Of a block, on every target.
+constexpr int64_t maxThreads = 1024;
+
 Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target) {
   if (!tile || tile->kind() != Attribute::Kind::Dict)
     return opError(op, "expected the attribute 'tile'; run choose-tiles first");
@@ -47,11 +52,20 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
   for (const auto &[setting, value] : example) {
     auto it = tile->asDict().find(setting);
     fits = fits && it != tile->asDict().end() && it->second.kind() == value.kind() &&
-           (value.kind() != Attribute::Kind::Int || it->second.asInt() > 0);
+           (value.kind() != Attribute::Kind::Int || (it->second.asInt() > 0 && it->second.asInt() <= maxSetting));
   }
-  return fits ? Error::success()
-              : opError(op, "attribute 'tile': expected settings of " + family.name + ", like " +
-                                Attribute(example).str() + ", got " + tile->str());
+  if (!fits)
+    return opError(op, "attribute 'tile': expected settings of " + family.name + ", like " + Attribute(example).str() +
+                           ", got " + tile->str());
+  Launch launch = family.launch(op, tile->asDict());
+  if (launch.threads < 1 || launch.threads > maxThreads)
+    return opError(op, "attribute 'tile': expected 1 to " + Twine(maxThreads) + " threads a block, got " +
+                           Twine(launch.threads) + " with " + tile->str());
+  if (launch.dynamicShared > target.sharedPerBlock)
+    return opError(op, "attribute 'tile': expected at most " + Twine(target.sharedPerBlock) +
+                           " bytes of shared memory a block, got " + Twine(launch.dynamicShared) + " with " +
+                           tile->str());
+  return Error::success();
 }
 
 const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper) {

@@ -68,7 +68,8 @@ const KernelFamily *findKernelFamily(StringRef name);
 Expected<const Target *> targetOf(const Module &module);
 /// The family that an attribute `kernel` of the op names. Error: there is none, or one that does not run the op.
 Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target);
-/// Whether an attribute `tile` of the op has the settings of its family. Error: it has not, or there is none.
+/// Whether an attribute `tile` of the op has the settings of its family, and a block of them fits on the target. Error:
+/// it has not, or there is none, or its block does not fit.
 Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target);
 
 /// The first family that accepts the op, or null.

@@ -37,10 +37,11 @@ static Op *producingAdd(const Op &layernorm) {
 
 static Error fuseNorm(Module &module, const PassOptions &options) {
   bool intoConsumer = options.getString("into") == "consumer";
-  for (const auto &function : module.functions)
-    for (Op *op : function->body.snapshot()) {
-      if (!op->is(OpKind::layernorm))
-        continue;
+  for (const auto &function : module.functions) {
+    // Picked out first: a fused region that takes in a layernorm is replaced, and may stand in the block behind it.
+    std::vector<Op *> layernorms = function->body.snapshot();
+    llvm::erase_if(layernorms, [](const Op *op) { return !op->is(OpKind::layernorm); });
+    for (Op *op : layernorms) {
       Op *matmul = intoConsumer ? consumingMatmul(*op->result()) : nullptr;
       Op *add = producingAdd(*op);
       if (matmul && canFuse({op, matmul}))
@@ -48,6 +49,7 @@ static Error fuseNorm(Module &module, const PassOptions &options) {
       else if (add && canFuse({add, op}))
         fuseOps({add, op});
     }
+  }
   return Error::success();
 }
 

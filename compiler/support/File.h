@@ -30,6 +30,9 @@ public:
   StagedDirectory(StagedDirectory &&other) noexcept;
   ~StagedDirectory();
 
+  /// Where the files are until `commit`.
+  StringRef path() const { return stage; }
+
   /// Writes `relativePath` (its folders are made) in the stage.
   Error write(StringRef relativePath, StringRef contents);
 
@@ -46,6 +49,13 @@ private:
   std::string stage;
   SmallVector<StringRef, 4> owned;
 };
+
+/// Flushes standard output. Error: `standard output: cannot write: reason`, of this or an earlier write.
+Error flushStandardOutput();
+
+/// A file larger than the user's limit is from now on an error of the write that makes it so, as on a full disk. By
+/// default it is a signal that ends the program, which then leaves behind what it had not finished.
+void diagnoseFileSizeLimit();
 
 /// Lower-case hexadecimal SHA-256 of the bytes.
 std::string sha256Hex(StringRef bytes);

@@ -36,6 +36,9 @@ void expectDiagnosedOrStable(StringRef text) {
     std::vector<Diagnostic> diagnostics = takeDiagnostics(module.takeError());
     ASSERT_FALSE(diagnostics.empty()) << text.str();
     ASSERT_FALSE(diagnostics.front().message.empty()) << text.str();
+    // In the text, or where a loc() says.
+    ASSERT_FALSE(diagnostics.front().file.empty()) << text.str();
+    ASSERT_TRUE(diagnostics.front().line && diagnostics.front().column) << text.str();
     return;
   }
   std::string printed = toString(**module);
@@ -72,6 +75,43 @@ TEST(Parser, SurvivesEveryByteReplaced) {
       text[at] = c;
       expectDiagnosedOrStable(text);
     }
+}
+
+/// Where every token of the text starts and ends, as the grammar has them; comments are none.
+static std::vector<std::pair<size_t, size_t>> tokensOf(StringRef text) {
+  std::vector<std::pair<size_t, size_t>> tokens;
+  auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at + 1;
+    StringRef rest = text.drop_front(at);
+    if (rest.starts_with("//") || text[at] == '"')
+      end = text.find(text[at] == '"' ? '"' : '\n', at + 1) + 1;
+    else if (rest.starts_with("->") || rest.starts_with(".."))
+      end = at + 2;
+    else if (isWord(text[at]) || text[at] == '%' || text[at] == '@' || text[at] == '-')
+      end = std::min(text.find_if_not([&](char c) { return isWord(c) || c == '.' || c == '-'; }, at + 1),
+                     text.find("..", at));
+    if (!llvm::isSpace(text[at]) && !rest.starts_with("//"))
+      tokens.push_back({at, end});
+    at = end;
+  }
+  return tokens;
+}
+
+TEST(Parser, SurvivesEveryTokenDroppedDoubledAndReplaced) {
+  std::vector<std::pair<size_t, size_t>> tokens = tokensOf(everything);
+  ASSERT_GT(tokens.size(), 250u);
+  std::set<StringRef> kinds = {"9223372036854775808", "-9223372036854775809", "1e999", "f64", "loc", "\"\""};
+  for (auto [begin, end] : tokens)
+    kinds.insert(everything.slice(begin, end));
+  for (auto [begin, end] : tokens) {
+    StringRef before = everything.take_front(begin), token = everything.slice(begin, end),
+              after = everything.drop_front(end);
+    expectDiagnosedOrStable((before + after).str());
+    expectDiagnosedOrStable((before + token + " " + token + after).str());
+    for (StringRef other : kinds)
+      expectDiagnosedOrStable((before + " " + other + " " + after).str());
+  }
 }
 
 TEST(Parser, SurvivesEveryPairOfLinesExchanged) {

@@ -107,6 +107,7 @@ Error run(const Options &options) {
 } // namespace
 
 int main(int argc, char **argv) {
+  diagnoseFileSizeLimit();
   Options options;
   if (std::optional<int> exitCode = parseOptions(argc, argv, options))
     return *exitCode;
@@ -114,12 +115,11 @@ int main(int argc, char **argv) {
     listOps(llvm::outs());
   if (options.listPasses)
     listPasses(llvm::outs());
-  if (options.listOps || options.listPasses)
+  Error error = options.listOps || options.listPasses ? Error::success() : run(options);
+  error = llvm::joinErrors(std::move(error), flushStandardOutput());
+  if (!error)
     return 0;
-  if (Error error = run(options)) {
-    for (const Diagnostic &diagnostic : takeDiagnostics(std::move(error)))
-      diagnostic.print(llvm::errs());
-    return 1;
-  }
-  return 0;
+  for (const Diagnostic &diagnostic : takeDiagnostics(std::move(error)))
+    diagnostic.print(llvm::errs());
+  return 1;
 }

@@ -2,6 +2,7 @@
 #include "Commands.h"
 
 #include "support/Diagnostic.h"
+#include "support/File.h"
 
 using namespace kiln;
 
@@ -17,17 +18,13 @@ static Error dispatch(const Command &command) {
 }
 
 int main(int argc, char **argv) {
+  diagnoseFileSizeLimit();
   Command command;
   if (std::optional<int> exitCode = parseCommandLine(argc, argv, command))
     return *exitCode;
   Error error = dispatch(command);
-  llvm::outs().flush();
   // A full disk or a closed pipe behind standard output.
-  if (llvm::outs().has_error()) {
-    std::error_code failure = llvm::outs().error();
-    llvm::outs().clear_error();
-    error = llvm::joinErrors(std::move(error), makeError("standard output: cannot write: " + failure.message()));
-  }
+  error = llvm::joinErrors(std::move(error), flushStandardOutput());
   if (!error)
     return 0;
   for (const Diagnostic &diagnostic : takeDiagnostics(std::move(error)))

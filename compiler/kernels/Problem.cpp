@@ -52,7 +52,8 @@ bool isFusedAttention(const Op &op) {
     if (!findInRegion(op, kind))
       return false;
   std::optional<int64_t> size = anchor(op)->operand(0)->type.lastDim().asConstant();
-  return size && *size % 8 == 0 && *size <= 256;
+  return size && *size % 8 == 0 && *size <= 256 &&
+         findInRegion(op, OpKind::pv)->operand(1)->type.lastDim() == Dim(*size);
 }
 
 AttentionProblem attentionProblem(const Op &op) {

@@ -9,7 +9,8 @@
 //   %o   = merge_heads %out                 }
 //
 // Refuses: no causal mask (the kernels skip what it hides), another user of any value on the way, a head size that is
-// no multiple of 8 or more than 256, pointwise ops other than scale and mask, a mask before the scale.
+// no multiple of 8 or more than 256, values of another head size, pointwise ops other than scale and mask, a mask
+// before the scale.
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"
 
@@ -21,9 +22,10 @@ static Op *producer(const Value &value, OpKind kind) {
   return op && op->is(kind) && value.hasOneUse() ? op : nullptr;
 }
 
-static bool hasSupportedHeadSize(const Op &qk) {
+/// Queries, keys and values have one head size, and it is one of the kernels'.
+static bool hasSupportedHeadSize(const Op &qk, const Op &pv) {
   std::optional<int64_t> size = qk.operand(0)->type.lastDim().asConstant();
-  return size && *size % 8 == 0 && *size <= 256;
+  return size && *size % 8 == 0 && *size <= 256 && pv.operand(1)->type.lastDim() == Dim(*size);
 }
 
 /// The ops of the attention that ends in `pv`, in order; empty if it is not one.
@@ -39,7 +41,7 @@ static SmallVector<Op *, 8> matchAttention(Op &pv) {
     scores = scale->operand(0);
   }
   Op *qk = producer(*scores, OpKind::qk);
-  if (!qk || !hasSupportedHeadSize(*qk))
+  if (!qk || !hasSupportedHeadSize(*qk, pv))
     return {};
   group.push_back(qk);
   Op *user = pv.result()->hasOneUse() ? pv.result()->getUsers()[0] : nullptr;

@@ -92,7 +92,7 @@ KernelText writeMatmulKernel(const Op &op, const KernelChoice &choice) {
   std::string cols = problem.cols.str(), depth = problem.depth.str();
   kernel.constant("kCols", cols);
   kernel.constant("kDepth", depth);
-  if (choice.family->body != "simtRows")
+  if (choice.family->body == "simtTiled")
     kernel.constant("kWeightTransposed", problem.transposed ? "true" : "false");
 
   const Value *x = product.operand(0);

@@ -16,6 +16,7 @@ extern const KernelFamily softmaxFamily;
 extern const KernelFamily mapFamily;
 
 // mma: tensor cores by mma.sync, sm_80 and up
+extern const KernelFamily mmaRowsFamily;
 extern const KernelFamily mmaTiledFamily;
 extern const KernelFamily mmaFlashFamily;
 

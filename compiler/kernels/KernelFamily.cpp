@@ -9,8 +9,8 @@ namespace kiln {
 
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
-      &simtRowsFamily, &mmaTiledFamily,  &simtTiledFamily, &simtBatchedFamily, &simtSplitKvFamily,
-      &mmaFlashFamily, &simtFlashFamily, &layerNormFamily, &softmaxFamily,     &mapFamily,
+      &mmaRowsFamily,  &simtRowsFamily,  &mmaTiledFamily,  &simtTiledFamily, &simtBatchedFamily, &simtSplitKvFamily,
+      &mmaFlashFamily, &simtFlashFamily, &layerNormFamily, &softmaxFamily,   &mapFamily,
   };
   return families;
 }

@@ -7,7 +7,7 @@
 // dims of interest. options batch, tokens: those dims, clipped to the bounds of B and T; 0 means the bound.
 //
 // Matrix products over one token a sequence have as many rows as the batch, and what is best for one row is far from it
-// for many. They get `variants`: for batches up to 1, 4 and 16 the kernel and tile that are best there, where these
+// for many. They get `variants`: for batches up to 1, 4 (8 in tensor cores) and 16 the kernel and tile that are best there, where these
 // differ from those of the bound. So do kernels in tensor cores, whose large tiles want many rows, for batches up to 1
 // and 8.
 //
@@ -59,8 +59,9 @@ struct VariantSizes {
 };
 
 static VariantSizes variantSizes(const Op &op, const KernelFamily &family) {
+  // Tensor cores take rows by eight.
   if (const DimSymbol *batch = onlyBatch(op))
-    return {batch, {1, 4, 16}};
+    return {batch, {1, family.name == "gemv_mma" ? 8 : 4, 16}};
   const Type &type = anchor(op)->result()->type;
   bool inTensorCores = family.form == KernelForm::TensorMatmul || family.form == KernelForm::TensorFlash;
   return inTensorCores && type.rank() > 2 ? VariantSizes{type.shape[0].getSymbol(), {1, 8}} : VariantSizes();

@@ -39,6 +39,12 @@ class EmbeddedModel(KilnTest):
                                "--device", DEVICE, "--check", "reference")
             self.assertIn("steps agree with the reference executor", result.err)
 
+    def test_every_step_of_a_batch(self):
+        """As above, with kernels for the rows of several sequences."""
+        result = self.kiln("run", SHAKESPEARE, "--prompt", "ROMEO:", "--prompt", "To be", "--prompt", "A", "--greedy",
+                           "--max-new-tokens", 2, "--dtype", "bf16", "--device", DEVICE, "--check", "reference")
+        self.assertIn("steps agree with the reference executor", result.err)
+
 
 class Variants(KilnTest):
     def check(self, name):

@@ -52,6 +52,47 @@ std::vector<MmaMatmulCase> mmaResidualCases() {
   };
 }
 
+namespace {
+
+/// How the work of few rows is laid out.
+struct RowsTile {
+  int rows, depth, unroll, warpsK, warpsN;
+};
+
+MmaMatmulCase rowsCase(StringRef name, DType type, int rows, int cols, int depth, RowsTile tile) {
+  Constants constants = {{"kCols", std::to_string(cols)},          {"kDepth", std::to_string(depth)},
+                         {"kRows", std::to_string(tile.rows)},     {"kTileDepth", std::to_string(tile.depth)},
+                         {"kUnroll", std::to_string(tile.unroll)}, {"kWarpsK", std::to_string(tile.warpsK)},
+                         {"kWarpsN", std::to_string(tile.warpsN)}};
+  return {Variant("mma", name, type, std::move(constants)), rows};
+}
+
+} // namespace
+
+std::vector<MmaMatmulCase> mmaNormalizedRowsCases() {
+  auto make = [](DType type, int rows, int cols, int depth, RowsTile tile) {
+    return rowsCase("layernorm_rows_matmul_bias", type, rows, cols, depth, tile);
+  };
+  return {
+      make(DType::BF16, 3, 104, 72, {8, 256, 2, 4, 1}),   // less than a round
+      make(DType::F16, 8, 144, 768, {8, 768, 2, 4, 2}),   // exact
+      make(DType::BF16, 16, 96, 776, {16, 896, 4, 1, 4}), // a last round of one access
+      make(DType::BF16, 21, 40, 520, {16, 128, 2, 2, 2}), // the depth in tiles, the rows in passes
+      make(DType::F16, 50, 131, 200, {64, 256, 4, 2, 1}), // columns one by one
+  };
+}
+
+std::vector<MmaMatmulCase> mmaRowsCases() {
+  auto make = [](DType type, int rows, int cols, int depth, RowsTile tile) {
+    return rowsCase("rows_matmul_residual", type, rows, cols, depth, tile);
+  };
+  return {
+      make(DType::BF16, 2, 96, 1024, {8, 512, 2, 8, 1}),
+      make(DType::F16, 1, 20, 8, {8, 64, 2, 1, 1}), // one access of each column
+      make(DType::BF16, 30, 136, 264, {32, 384, 4, 3, 8}),
+  };
+}
+
 std::vector<AttentionCase> mmaFlashCases() {
   struct Tile {
     int queries, keys, warps, stages;
@@ -83,7 +124,7 @@ std::vector<AttentionCase> mmaFlashCases() {
 
 std::vector<Variant> allMmaKernels() {
   std::vector<Variant> all;
-  for (const auto &cases : {mmaActivationCases(), mmaResidualCases()})
+  for (const auto &cases : {mmaActivationCases(), mmaResidualCases(), mmaNormalizedRowsCases(), mmaRowsCases()})
     for (const MmaMatmulCase &c : cases)
       all.push_back(c.kernel);
   for (const AttentionCase &c : mmaFlashCases())

@@ -17,9 +17,11 @@ struct MmaMatmulCase {
   int rows;
 };
 
-std::vector<MmaMatmulCase> mmaActivationCases(); ///< matmul_bias_gelu
-std::vector<MmaMatmulCase> mmaResidualCases();   ///< matmul_bias_residual
-std::vector<AttentionCase> mmaFlashCases();      ///< flash_attention
+std::vector<MmaMatmulCase> mmaActivationCases();     ///< matmul_bias_gelu
+std::vector<MmaMatmulCase> mmaResidualCases();       ///< matmul_bias_residual
+std::vector<MmaMatmulCase> mmaNormalizedRowsCases(); ///< layernorm_rows_matmul_bias
+std::vector<MmaMatmulCase> mmaRowsCases();           ///< rows_matmul_residual
+std::vector<AttentionCase> mmaFlashCases();          ///< flash_attention
 
 /// Every kernel of the lists above.
 std::vector<Variant> allMmaKernels();

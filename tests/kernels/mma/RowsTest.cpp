@@ -1,0 +1,61 @@
+// gemv/mma_rows.cuh against a product in double.
+
+#include "kernels/KernelTest.h"
+#include "kernels/mma/Cases.h"
+
+namespace kiln {
+namespace {
+
+/// Another matrix of about the same size, its rows whole accesses of 16 bytes, the tile of the depth as it is.
+MmaMatmulCase reshaped(const MmaMatmulCase &one, function_ref<int(int)> upTo) {
+  std::string cols = std::to_string(upTo(2 * one.kernel["kCols"]));
+  std::string depth = std::to_string(8 * upTo(one.kernel["kDepth"] / 4));
+  return {one.kernel.with({{"kCols", cols}, {"kDepth", depth}}), upTo(2 * one.rows)};
+}
+
+class MmaRowsTest : public KernelTest, public testing::WithParamInterface<MmaMatmulCase> {
+protected:
+  const Variant &kernel = GetParam().kernel;
+  const DType type = kernel.element();
+  const int rows = GetParam().rows, cols = kernel["kCols"], depth = kernel["kDepth"];
+
+  Tensor x = random(type, static_cast<size_t>(rows) * depth), weight = random(type, static_cast<size_t>(cols) * depth);
+  Tensor bias = random(DType::F32, cols), out = output(DType::F32, static_cast<size_t>(rows) * cols);
+
+  Dim3 grid() const { return {ceilDivide(cols, 16 * kernel["kWarpsN"])}; }
+  int threads() const { return 32 * kernel["kWarpsN"] * kernel["kWarpsK"]; }
+  int sharedBytes() const {
+    int sums = 4 * kernel["kWarpsK"] * (16 * kernel["kWarpsN"] + 4);
+    return kernel["kRows"] * (2 * (kernel["kTileDepth"] + 32) + sums + 8);
+  }
+
+  Expectation product(ArrayRef<double> left) const {
+    Expectation expected = matmul(left, weight.values(), rows, cols, depth, /*transposed=*/true);
+    addBias(expected, bias.values());
+    return expected;
+  }
+};
+
+using MmaNormalizedRows = MmaRowsTest;
+TEST_P(MmaNormalizedRows, NormalizeAndMultiply) {
+  Tensor scale = random(DType::F32, depth), shift = random(DType::F32, depth);
+  run(kernel, grid(), threads(), sharedBytes(), {out}, x, scale, shift, weight, bias, out, rows);
+  // The normalised rows are rounded to the element type.
+  expectClose(out, product(layerNorm(x.values(), scale.values(), shift.values()).values),
+              type == DType::BF16 ? 0x1p-8 : 0x1p-11);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, MmaNormalizedRows,
+                         testing::ValuesIn(withRandomShapes(mmaNormalizedRowsCases(), reshaped)));
+
+using MmaRows = MmaRowsTest;
+TEST_P(MmaRows, MultiplyAndAdd) {
+  Tensor skip = random(type, out.size);
+  run(kernel, grid(), threads(), sharedBytes(), {out}, x, weight, bias, skip, out, rows);
+  Expectation expected = product(x.values());
+  addElements(expected, skip.values());
+  expectClose(out, expected);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, MmaRows, testing::ValuesIn(withRandomShapes(mmaRowsCases(), reshaped)));
+
+} // namespace
+} // namespace kiln

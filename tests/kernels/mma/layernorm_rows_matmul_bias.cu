@@ -1,0 +1,36 @@
+// layernorm_rows_matmul_bias: the query, key and value projection of decode with a batch
+//   %ln  = layernorm %x, %ln_w, %ln_b {eps = 1e-05}
+//   %mm  = matmul %ln, %w_qkv {transpose_b = true}
+//   %add = add %mm, %b_qkv
+#include "gemv/mma_rows.cuh"
+using namespace kiln;
+using Element = bf16;
+struct Config {
+  static constexpr int kCols = 104, kDepth = 72, kRows = 8, kTileDepth = 256, kUnroll = 2, kWarpsK = 4, kWarpsN = 1;
+};
+struct Input {
+  const Element *x;
+  const float *ln_w, *ln_b;
+  static constexpr bool kNormalizes = true;
+  static constexpr float kEps = 1e-05f;
+  template <int V> KILN_DEVICE Vec<float, V> load(int row, int k) const {
+    return kiln::load<V>(x + i64(row) * Config::kDepth + k);
+  }
+  template <int V> KILN_DEVICE Vec<float, V> normalize(Vec<float, V> x, RowStatistics s, int k) const {
+    const auto ln = (x - s.mean) * s.rstd * kiln::load<V>(ln_w + k) + kiln::load<V>(ln_b + k);
+    return ln;
+  }
+};
+struct Epilogue {
+  const float *b_qkv;
+  float *out;
+  template <int V> KILN_DEVICE void operator()(Vec<float, V> mm, int row, int col) const {
+    const auto add = mm + load<V>(b_qkv + col);
+    store(out + i64(row) * Config::kCols + col, add);
+  }
+};
+extern "C" __global__ void __launch_bounds__(MmaRowsShape<Config>::kThreads)
+    layernorm_rows_matmul_bias(const Element *x, const float *ln_w, const float *ln_b, const Element *w_qkv,
+                               const float *b_qkv, float *out, int rows) {
+  mmaRows<Config>(rows, Input{x, ln_w, ln_b}, w_qkv, Epilogue{b_qkv, out});
+}

@@ -7,9 +7,9 @@
 // dims of interest. options batch, tokens: those dims, clipped to the bounds of B and T; 0 means the bound.
 //
 // Matrix products over one token a sequence have as many rows as the batch, and what is best for one row is far from it
-// for many. They get `variants`: for batches up to 1, 4 (8 in tensor cores) and 16 the kernel and tile that are best there, where these
-// differ from those of the bound. So do kernels in tensor cores, whose large tiles want many rows, for batches up to 1
-// and 8.
+// for many. They get `variants`: for batches up to 1, 4 (8 in tensor cores) and 16 the kernel and tile that are best
+// there, where these differ from those of the bound. So do kernels in tensor cores, whose large tiles want many rows,
+// for batches up to 1 and 8.
 //
 // Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them: an error at the op.
 #include "kernels/Problem.h"

@@ -47,6 +47,14 @@ target_compile_definitions(kiln_nvrtc INTERFACE
   KILN_NVRTC_MAJOR=${CUDAToolkit_VERSION_MAJOR} KILN_NVRTC_FOLDER="${KILN_NVRTC_FOLDER}")
 target_link_libraries(kiln_nvrtc INTERFACE ${CMAKE_DL_LIBS})
 
+# cuBLASLt: its header at build time, where there is one (NVIDIA's wheels of the compiler have none); the library is
+# loaded when a plan needs it.
+add_library(kiln_cublaslt INTERFACE)
+find_file(KILN_CUBLASLT_HEADER cublasLt.h PATHS ${CUDAToolkit_INCLUDE_DIRS} NO_DEFAULT_PATH)
+if(KILN_CUBLASLT_HEADER)
+  target_compile_definitions(kiln_cublaslt INTERFACE KILN_CUBLASLT_FOLDER="${KILN_NVRTC_FOLDER}")
+endif()
+
 # The CUDA runtime, statically.
 add_library(kiln_cudart INTERFACE)
 target_include_directories(kiln_cudart SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})

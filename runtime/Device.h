@@ -26,9 +26,19 @@ struct LaunchTensor {
   bool isFresh = false;   ///< nothing before the launch has written it
 };
 
-/// A launch with every value filled in.
+/// A PlanMatmul with every value filled in.
+struct LaunchMatmul {
+  int64_t rows = 0, cols = 0, depth = 0;
+  DType dtype = DType::F32;
+  bool bias = false, gelu = false, residual = false;
+
+  auto operator<=>(const LaunchMatmul &) const = default;
+};
+
+/// A launch with every value filled in: of a kernel, or of a library's product.
 struct KernelLaunch {
-  const DeviceKernel *kernel = nullptr;
+  const DeviceKernel *kernel = nullptr; ///< null for a library
+  std::optional<LaunchMatmul> matmul;
   // For messages and profiles.
   const PlanStep *step = nullptr;
   const PlanLaunch *planned = nullptr;

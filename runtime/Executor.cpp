@@ -253,6 +253,31 @@ Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunc
   return Error::success();
 }
 
+Error Executor::fillKernel(KernelLaunch &launch, const Call &call) const {
+  const PlanLaunch &planned = *launch.planned;
+  launch.kernel = kernels.find(planned.kernel)->second.get();
+  launch.threads = static_cast<uint32_t>(planned.threads);
+  launch.dynamicShared = static_cast<uint32_t>(planned.dynamicShared);
+  for (auto [extent, expr] : llvm::zip(launch.grid, planned.grid)) {
+    Expected<int64_t> value = expr.evaluate(call.dims);
+    if (!value)
+      return value.takeError();
+    if (*value < 1 || *value > INT32_MAX)
+      return makeError("step '" + planned.kernel + "': a grid of " + Twine(*value) + " blocks cannot be launched");
+    extent = static_cast<uint32_t>(*value);
+  }
+  return Error::success();
+}
+
+Error Executor::fillMatmul(KernelLaunch &launch, const Call &call) {
+  const PlanMatmul &planned = *launch.step->matmul;
+  Expected<int64_t> rows = planned.rows.evaluate(call.dims);
+  if (!rows)
+    return rows.takeError();
+  launch.matmul = {*rows, planned.cols, planned.depth, planned.dtype, planned.bias, planned.gelu, planned.residual};
+  return Error::success();
+}
+
 Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &function, const Call &call) const {
   auto placed = place(function, call);
   if (!placed)
@@ -261,19 +286,10 @@ Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &functi
   for (const PlanStep &step : function.steps) {
     const PlanLaunch &planned = step.launchFor(call.dims);
     KernelLaunch &launch = launches.emplace_back();
-    launch.kernel = kernels.find(planned.kernel)->second.get();
     launch.step = &step;
     launch.planned = &planned;
-    launch.threads = static_cast<uint32_t>(planned.threads);
-    launch.dynamicShared = static_cast<uint32_t>(planned.dynamicShared);
-    for (auto [extent, expr] : llvm::zip(launch.grid, planned.grid)) {
-      Expected<int64_t> value = expr.evaluate(call.dims);
-      if (!value)
-        return value.takeError();
-      if (*value < 1 || *value > INT32_MAX)
-        return makeError("step '" + planned.kernel + "': a grid of " + Twine(*value) + " blocks cannot be launched");
-      extent = static_cast<uint32_t>(*value);
-    }
+    if (Error error = step.matmul ? fillMatmul(launch, call) : fillKernel(launch, call))
+      return error;
     for (StringRef name : step.arguments)
       if (Error error = addArgument(launch, name, function, call, *placed))
         return error;

@@ -4,6 +4,7 @@
 #include "codegen/KernelText.h"
 #include "codegen/SampleFunction.h"
 #include "ir/Printer.h"
+#include "kernels/LibraryMatmul.h"
 #include "kernels/Problem.h"
 #include "ops/Region.h"
 #include "support/File.h"
@@ -59,6 +60,7 @@ private:
   void describeModule();
   void addFunction(const Function &function);
   PlanStep makeStep(const Op &op);
+  PlanStep makeKernelStep(const Op &op, const KernelChoice &choice);
   PlanLaunch makeLaunch(const Op &op, const KernelChoice &choice, KernelText text);
   size_t kernelIndex(KernelText text, const Op &op, const KernelChoice &choice);
   std::string sourceText(size_t kernel) const;
@@ -122,17 +124,44 @@ PlanLaunch Generator::makeLaunch(const Op &op, const KernelChoice &choice, Kerne
   return {out.plan.kernels[kernel].name, launch.grid, launch.threads, launch.dynamicShared, launch.cooperative};
 }
 
+/// A step that a library runs.
+PlanStep makeLibraryStep(const Op &op) {
+  LibraryMatmul matmul = *libraryMatmul(op);
+  MatmulProblem problem = matmulProblem(op);
+  PlanStep step;
+  step.launch.kernel = libraryMatmulName.str();
+  step.matmul = PlanMatmul{problem.rows,
+                           *problem.cols.asConstant(),
+                           *problem.depth.asConstant(),
+                           matmul.out->type.dtype,
+                           matmul.bias != nullptr,
+                           matmul.gelu,
+                           matmul.residual != nullptr};
+  for (const Value *value : {matmul.a, matmul.weight, static_cast<const Value *>(matmul.bias), matmul.residual, matmul.out})
+    if (value)
+      step.arguments.push_back("%" + (value == matmul.out ? *op.result() : *value).name);
+  step.arguments.push_back("@workspace");
+  return step;
+}
+
 PlanStep Generator::makeStep(const Op &op) {
   KernelChoice choice = choiceOf(op);
-  KernelText text = writeKernel(op, choice);
-  PlanStep step;
-  step.arguments = text.arguments;
-  step.counters = text.counters;
+  bool isLibrary = choice.family->form == KernelForm::Library;
+  PlanStep step = isLibrary ? makeLibraryStep(op) : makeKernelStep(op, choice);
   step.location = locationText(op);
   step.bytes = bytesMoved(op);
   step.flops = flopsOf(op);
   if (const Attribute *workspace = op.attribute("workspace"))
     step.workspace = {parseExpr(workspace->asString()), choice.family->workspace(op, choice.tile)};
+  return step;
+}
+
+/// What is launched for an op, and with which arguments.
+PlanStep Generator::makeKernelStep(const Op &op, const KernelChoice &choice) {
+  KernelText text = writeKernel(op, choice);
+  PlanStep step;
+  step.arguments = text.arguments;
+  step.counters = text.counters;
   step.launch = makeLaunch(op, choice, std::move(text));
   for (const KernelVariant &variant : variantsOf(op)) {
     KernelText own = writeKernel(op, variant.choice);

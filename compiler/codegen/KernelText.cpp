@@ -166,6 +166,8 @@ KernelText writeKernel(const Op &op, const KernelChoice &choice) {
     return writeLayerNormKernel(op, choice);
   case KernelForm::Softmax:
     return writeSoftmaxKernel(op, choice);
+  case KernelForm::Library:
+    break;
   case KernelForm::Map:
     return writeMapKernel(op, choice);
   }

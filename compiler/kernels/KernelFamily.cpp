@@ -10,7 +10,7 @@ namespace kiln {
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
       &mmaRowsFamily,  &simtRowsFamily,  &mmaTiledFamily,  &simtTiledFamily, &simtBatchedFamily, &simtSplitKvFamily,
-      &mmaFlashFamily, &simtFlashFamily, &layerNormFamily, &softmaxFamily,   &mapFamily,
+      &mmaFlashFamily, &simtFlashFamily, &layerNormFamily, &softmaxFamily,   &mapFamily,         &libraryMatmulFamily,
   };
   return families;
 }
@@ -57,6 +57,8 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
   if (!fits)
     return opError(op, "attribute 'tile': expected settings of " + family.name + ", like " + Attribute(example).str() +
                            ", got " + tile->str());
+  if (family.form == KernelForm::Library)
+    return Error::success();
   Launch launch = family.launch(op, tile->asDict());
   if (launch.threads < 1 || launch.threads > maxThreads)
     return opError(op, "attribute 'tile': expected 1 to " + Twine(maxThreads) + " threads a block, got " +
@@ -70,7 +72,7 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
 
 const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper) {
   for (const KernelFamily *family : allKernelFamilies())
-    if (family->accepts(op, target, upper))
+    if (family->form != KernelForm::Library && family->accepts(op, target, upper))
       return family;
   return nullptr;
 }

@@ -24,6 +24,7 @@ enum class KernelForm {
   LayerNorm,    ///< body<Config>(rows, Input, Epilogue)
   Softmax,      ///< body<Config>(rows, cols, Input, Epilogue)
   Map,          ///< body<Config>(count, Body)
+  Library,      ///< no kernel: a step that a library runs
 };
 
 /// Configuration of a template: `tile = {tile_rows = 64}` in the IR is `kTileRows = 64` in its Config.
@@ -72,7 +73,7 @@ Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel
 /// it has not, or there is none, or its block does not fit.
 Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target);
 
-/// The first family that accepts the op, or null.
+/// The first family with kernels that accepts the op, or null.
 const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper);
 
 /// What runs an op: a family in a configuration.

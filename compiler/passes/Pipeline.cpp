@@ -31,7 +31,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
 
   // By which kernels, where in memory
   add(splitNormPass, {{"target", Attribute::ident(options.target)}});
-  add(selectKernelsPass, {{"target", Attribute::ident(options.target)}});
+  add(selectKernelsPass, {{"target", Attribute::ident(options.target)}, {"matmul", Attribute::ident(options.matmul)}});
   add(chooseTilesPass);
   add(planMemoryPass);
   return passes;

@@ -8,6 +8,7 @@ namespace kiln {
 struct PipelineOptions {
   std::string target = "sm_90a";
   DType dtype = DType::F32;
+  std::string matmul = "generated"; ///< as select-kernels takes it
 };
 
 /// Where compilation can stop: `--stage`. Plan, Cuda and Cubin have run all passes.

@@ -123,12 +123,13 @@ Error FunctionPlanner::collectWorkspace(Op &op, size_t position) {
     return Error::success();
   if (Error error = checkTile(op, **family, op.attribute("tile"), **target))
     return error;
-  // A workspace scales with the batch; of other dims it takes the largest.
-  Dim batch = anchor(op)->operand(0)->type.shape[0];
+  // A workspace is constant or scales with the batch; of other dims it takes the largest.
+  Expr bytes = (*family)->workspace(op, choiceOf(op).tile);
+  Dim batch = bytes.asConstant() ? Dim(1) : anchor(op)->operand(0)->type.shape[0];
   DimBinding dims = upperBounds(op);
   if (batch.getSymbol())
     dims[batch.str()] = 1;
-  Expected<int64_t> perUnit = (*family)->workspace(op, choiceOf(op).tile).evaluate(dims);
+  Expected<int64_t> perUnit = bytes.evaluate(dims);
   if (!perUnit)
     return perUnit.takeError();
   Expr unit = batch.getSymbol() ? batch.expr() : Expr(1);

@@ -6,12 +6,54 @@
 // The first family of the table (kernels/KernelFamily.cpp) that accepts the op at the bounds of its dims runs it. option target: the GPU, as
 // graphs/targets/ names it; it becomes the module's attribute `target`.
 //
+// option matmul: what runs the matrix products of prompts as far as cuBLASLt has a function for them and their bias, gelu
+// or residual: generated (kernels of this project), cublaslt (steps of the plan that the library runs; their biases are
+// rounded to the type of the result, which the library demands), or auto, what the families' models think faster at one
+// sequence of 1024 tokens.
+//
 // Refuses: an op that no family accepts: an error at the op.
+#include "ir/Builder.h"
 #include "ir/Verifier.h"
+#include "kernels/Families.h"
+#include "kernels/LibraryMatmul.h"
 #include "kernels/Problem.h"
 #include "passes/Pass.h"
 
 namespace kiln {
+
+/// A prompt of one sequence.
+static DimBinding onePrompt(const Op &op) {
+  DimBinding dims = upperBounds(op);
+  for (const auto &dim : op.parent()->function()->module().dims)
+    dims[dim->name] = dim->name == "B" ? dim->min : std::min<int64_t>(dim->max, 1024);
+  return dims;
+}
+
+static bool wantsLibrary(const Op &op, StringRef choice, const Target &target) {
+  if (choice == "generated" || !libraryMatmul(op))
+    return false;
+  return choice == "cublaslt" || isFasterInLibrary(op, target, onePrompt(op));
+}
+
+/// Gives the op a bias of its result's type: the same tensor of the checkpoint, as another weight.
+static void narrowBias(Module &module, Op &op) {
+  LibraryMatmul matmul = *libraryMatmul(op);
+  DType dtype = matmul.out->type.dtype;
+  if (!matmul.bias || matmul.bias->type.dtype == dtype)
+    return;
+  std::string name = withEnding(matmul.bias->name, ("_" + dtypeName(dtype)).str());
+  Value *narrow = module.findWeight(name);
+  if (!narrow) {
+    Type type = matmul.bias->type;
+    WeightRecipe recipe = *matmul.bias->recipe;
+    type.dtype = recipe.dtype = dtype;
+    narrow = module.addWeight(name, type, recipe, matmul.bias->loc);
+  }
+  for (const auto &inner : op.region()->ops())
+    for (unsigned i = 0; i < inner->operands().size(); ++i)
+      if (inner->operand(i) == matmul.bias)
+        inner->setOperand(i, narrow);
+}
 
 static Error selectKernels(Module &module, const PassOptions &options) {
   Expected<const Target *> target = findTarget(options.getString("target"));
@@ -22,7 +64,13 @@ static Error selectKernels(Module &module, const PassOptions &options) {
     for (const auto &op : function->body.ops()) {
       if (op->has(Trait::Terminator))
         continue;
-      const KernelFamily *family = selectFamily(*op, **target, upperBounds(*op));
+      const KernelFamily *family = nullptr;
+      if (wantsLibrary(*op, options.getString("matmul"), **target)) {
+        narrowBias(module, *op);
+        family = &libraryMatmulFamily;
+      } else {
+        family = selectFamily(*op, **target, upperBounds(*op));
+      }
       if (!family)
         return opError(*op, "no kernel of " + (*target)->name + " runs this");
       op->setAttribute("kernel", Attribute::ident(family->name));
@@ -34,7 +82,11 @@ const PassDef selectKernelsPass = {
     .name = "select-kernels",
     .summary = "Chooses the kernel template that runs each op",
     .run = selectKernels,
-    .options = {{"target", Attribute::ident("sm_90a"), "the GPU that the plan is for"}},
+    .options = {{"target", Attribute::ident("sm_90a"), "the GPU that the plan is for"},
+                {"matmul",
+                 Attribute::ident("generated"),
+                 "what runs the matrix products of prompts",
+                 {"generated", "cublaslt", "auto"}}},
 };
 
 } // namespace kiln

@@ -73,10 +73,27 @@ struct PlanWorkspace {
   Expr bytes;
 };
 
+/// A product that a library runs, in place of a kernel: out = gelu(a · weightᵀ + bias) or a · weightᵀ + bias + residual, as
+/// far as its parts are there. a is [rows, depth], weight [cols, depth], bias [cols], the others [rows, cols]; gelu is that
+/// by tanh, and sums are f32.
+struct PlanMatmul {
+  Expr rows;
+  int64_t cols = 0, depth = 0;
+  DType dtype = DType::F32; ///< of everything
+  bool bias = false, gelu = false, residual = false;
+
+  /// `%a`, `%weight`, `%bias`, `%residual`, `%out`, `@workspace`
+  size_t argumentCount() const { return 4 + (bias ? 1 : 0) + (residual ? 1 : 0); }
+};
+
+/// How plans and messages call a step that is a PlanMatmul.
+constexpr StringRef libraryMatmulName = "cublaslt.matmul";
+
 /// One launch. Arguments are `%NAME` (a buffer, argument, weight or state: its address), `NAME` (a dim: an int),
 /// `@workspace` (scratch in the arena) and `@counters` (words that are zero between launches).
 struct PlanStep {
-  PlanLaunch launch;                  ///< for any batch
+  PlanLaunch launch;                  ///< for any batch; of a library's step, only its name
+  std::optional<PlanMatmul> matmul;   ///< what a library runs
   std::vector<PlanVariant> variants;  ///< for small ones, in rising order of their batch
   std::vector<std::string> arguments; ///< the same for all of them
   std::optional<PlanWorkspace> workspace;

@@ -136,6 +136,21 @@ private:
     return Error::success();
   }
 
+  Error checkMatmul(Place where, const PlanStep &step) const {
+    const PlanMatmul &matmul = *step.matmul;
+    if (step.launch.kernel != libraryMatmulName)
+      return where["library"].fail("expected " + libraryMatmulName + ", got '" + step.launch.kernel + "'");
+    if (matmul.dtype == DType::I32)
+      return where["dtype"].fail("expected a type of floats, got " + dtypeName(matmul.dtype));
+    if (matmul.gelu && matmul.residual)
+      return where["residual"].fail("expected none behind a gelu");
+    if (!step.workspace)
+      return where.fail("expected a workspace");
+    if (step.arguments.size() != matmul.argumentCount() || step.arguments.back() != "@workspace")
+      return where["arguments"].fail("expected " + Twine(matmul.argumentCount()) + ", the last of them @workspace");
+    return points.check(where["rows"], matmul.rows, 1, INT32_MAX);
+  }
+
   Error checkVariants(Place where, const PlanStep &step) const {
     for (const auto &[i, variant] : llvm::enumerate(step.variants)) {
       Place own = where["variants"][i];
@@ -150,7 +165,7 @@ private:
   Error checkStep(size_t i) const {
     const PlanStep &step = function.steps[i];
     Place where = place["steps"][i];
-    if (Error error = checkLaunch(where, step.launch))
+    if (Error error = step.matmul ? checkMatmul(where, step) : checkLaunch(where, step.launch))
       return error;
     if (Error error = checkVariants(where, step))
       return error;

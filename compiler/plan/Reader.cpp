@@ -150,13 +150,27 @@ private:
 
   static Error readStep(const ConfigValue &table, PlanStep &step) {
     Fields fields(table, "steps");
-    return chain([&] { return readLaunch(fields, table, step.launch); },
-                 [&] { return fields.optionalEach("variants", step.variants, readVariant); },
+    return chain([&] { return readWork(fields, table, step); },
                  [&] { return fields.texts("arguments", step.arguments); },
                  [&] { return readWorkspace(fields, step.workspace); },
                  [&] { return fields.optionalExpr("counters", step.counters); },
                  [&] { return fields.expr("bytes", step.bytes); }, [&] { return fields.expr("flops", step.flops); },
                  [&] { return fields.text("location", step.location); }, [&] { return fields.close(); });
+  }
+
+  /// A kernel and how it is launched, or a step of a library.
+  static Error readWork(Fields &fields, const ConfigValue &table, PlanStep &step) {
+    if (!table.find("library"))
+      return chain([&] { return readLaunch(fields, table, step.launch); },
+                   [&] { return fields.optionalEach("variants", step.variants, readVariant); });
+    PlanMatmul &matmul = step.matmul.emplace();
+    return chain([&] { return fields.text("library", step.launch.kernel); },
+                 [&] { return fields.expr("rows", matmul.rows); },
+                 [&] { return fields.integer("cols", matmul.cols, 1, INT32_MAX); },
+                 [&] { return fields.integer("depth", matmul.depth, 1, INT32_MAX); },
+                 [&] { return fields.dtype("dtype", matmul.dtype); }, [&] { return fields.flag("bias", matmul.bias); },
+                 [&] { return fields.flag("gelu", matmul.gelu); },
+                 [&] { return fields.flag("residual", matmul.residual); });
   }
 
   static Error readWorkspace(Fields &fields, std::optional<PlanWorkspace> &workspace) {

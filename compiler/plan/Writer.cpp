@@ -117,7 +117,7 @@ private:
   }
 
   void writeStep(const PlanStep &step) {
-    os << "  {" << launchText(step.launch)
+    os << "  {" << (step.matmul ? matmulText(*step.matmul) : launchText(step.launch))
        << ", arguments = " << list(step.arguments, [](const std::string &name) { return quote(name); });
     if (step.workspace)
       os << ", workspace = {offset = " << quoteExpr(step.workspace->offset)
@@ -131,6 +131,16 @@ private:
         return "{batch = " + std::to_string(variant.batch) + ", " + launchText(variant.launch) + "}";
       });
     os << "},\n";
+  }
+
+  static std::string matmulText(const PlanMatmul &matmul) {
+    std::string text = "library = " + quote(libraryMatmulName) + ", rows = " + quoteExpr(matmul.rows) +
+                       ", cols = " + std::to_string(matmul.cols) + ", depth = " + std::to_string(matmul.depth) +
+                       ", dtype = " + quote(dtypeName(matmul.dtype));
+    for (auto [name, isThere] : {std::pair("bias", matmul.bias), {"gelu", matmul.gelu}, {"residual", matmul.residual}})
+      if (isThere)
+        text += std::string(", ") + name + " = true";
+    return text;
   }
 
   static std::string launchText(const PlanLaunch &launch) {

@@ -255,7 +255,19 @@ Error CudaDevice::allowShared(const Plan &plan, const PlanLaunch &launch, ArrayR
   return check(status, launch.kernel + " needs " + Twine(launch.dynamicShared) + " bytes of shared memory");
 }
 
+static bool usesLibrary(const Plan &plan) {
+  return llvm::any_of(plan.functions, [](const PlanFunction &function) {
+    return llvm::any_of(function.steps, [](const PlanStep &step) { return step.matmul.has_value(); });
+  });
+}
+
 Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(const Plan &plan, const KernelFiles &files) {
+  if (usesLibrary(plan) && !cublasLt) {
+    auto opened = CublasLt::create();
+    if (!opened)
+      return opened.takeError();
+    cublasLt = std::move(*opened);
+  }
   Expected<std::vector<std::string>> cubins = readCubins(plan, files);
   if (!cubins)
     return cubins.takeError();
@@ -287,6 +299,8 @@ Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(con
 //===----------------------------------------------------------------------===//
 
 Error CudaDevice::launch(const KernelLaunch &launch) {
+  if (launch.matmul)
+    return cublasLt->run(launch, stream);
   std::vector<uint64_t> words = launch.arguments;
   std::vector<void *> pointers;
   for (uint64_t &word : words)

@@ -6,9 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/Device.h"
-
-struct CUstream_st;
+#include "runtime/cuda/CublasLt.h"
 
 namespace kiln {
 
@@ -67,6 +65,7 @@ private:
   Options options;
   std::string deviceName, targetName;
   bool supportsEarlyStart = false; ///< programmatic dependent launch
+  std::unique_ptr<CublasLt> cublasLt; ///< opened for the first plan that needs it
   CUstream_st *stream = nullptr;     ///< of all work but
   CUstream_st *copyStream = nullptr; ///< uploads beside it
 };

@@ -1,5 +1,6 @@
 #include "runtime/emulated/EmulatedDevice.h"
 
+#include "runtime/emulated/HostMatmul.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
 #include "templates/TemplateFiles.h"
@@ -125,6 +126,10 @@ static Error withOrigin(Error error, const KernelLaunch &launch) {
 }
 
 Error EmulatedDevice::launch(const KernelLaunch &launch) {
+  if (launch.matmul) {
+    runMatmulOnHost(*launch.matmul, launch.arguments);
+    return Error::success();
+  }
   const EmulatedKernel &kernel = *static_cast<const EmulatedDeviceKernel *>(launch.kernel)->kernel;
   // An int is read from the low half of its word.
   std::vector<uint64_t> words = launch.arguments;

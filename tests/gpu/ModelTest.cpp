@@ -20,9 +20,12 @@ struct ModelCase {
   std::string name;
   std::string toml; ///< of a model with random weights; empty: the embedded model
   DType dtype;
+  std::string matmul; ///< as --matmul takes it
 };
 
-void PrintTo(const ModelCase &c, std::ostream *os) { *os << c.name << ' ' << dtypeName(c.dtype).str(); }
+void PrintTo(const ModelCase &c, std::ostream *os) {
+  *os << c.name << ' ' << dtypeName(c.dtype).str() << ' ' << c.matmul;
+}
 
 std::vector<ModelCase> modelCases() {
   const std::pair<StringRef, StringRef> models[] = {{"small", R"(vocab_size = 101
@@ -50,7 +53,8 @@ tie_word_embeddings = false
   std::vector<ModelCase> cases;
   for (auto [name, toml] : models)
     for (DType dtype : {DType::F32, DType::BF16, DType::F16})
-      cases.push_back({name.str(), toml.str(), dtype});
+      for (StringRef matmul : {"generated", "cublaslt"})
+        cases.push_back({name.str(), toml.str(), dtype, matmul.str()});
   return cases;
 }
 
@@ -74,7 +78,8 @@ class ModelTest : public testing::TestWithParam<ModelCase> {
 protected:
   ModelTest() {
     if (GetParam().toml.empty())
-      source = unwrap(openModel(sourceDirectory() + "/graphs/shakespeare-5m", {}, 4, GetParam().dtype));
+      source = unwrap(openModel(sourceDirectory() + "/graphs/shakespeare-5m", {}, 4,
+                                {.dtype = GetParam().dtype, .matmul = GetParam().matmul}));
     else
       makeModel();
     vocabulary = source.module->attributes.find("vocab")->second.asInt();
@@ -91,6 +96,7 @@ protected:
     source.modelPath = directory.write(GetParam().name + ".toml", GetParam().toml);
     source.compileOptions.build.maxBatch = 4;
     source.compileOptions.pipeline.dtype = GetParam().dtype;
+    source.compileOptions.pipeline.matmul = GetParam().matmul;
     source.module = unwrap(compileToStage(source.modelPath, Stage::Fused, source.compileOptions, *source.sources));
     source.weights = std::make_shared<SharpWeights>();
   }
@@ -208,8 +214,9 @@ TEST_P(ModelTest, TwoRunsAreTheSameToTheLastBit) {
   EXPECT_EQ(logitsOf(open(testDeviceName())->model(), prompts, 4, &chosen), wanted);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, ModelTest, testing::ValuesIn(modelCases()),
-                         [](const auto &info) { return info.param.name + "_" + dtypeName(info.param.dtype).str(); });
+INSTANTIATE_TEST_SUITE_P(Models, ModelTest, testing::ValuesIn(modelCases()), [](const auto &info) {
+  return info.param.name + "_" + dtypeName(info.param.dtype).str() + "_" + info.param.matmul;
+});
 
 } // namespace
 } // namespace kiln

@@ -23,7 +23,11 @@ BAD_FORMULAS = ('""', '"B*"', '"B B"', '"B-1"', '"-1"', '"(B"', '"B)"', '"min(B)
                 '"' + "1+B+" * 5000 + 'B"')
 
 
-class Mutations(KilnTest):
+class PlanTest(KilnTest):
+    """A plan, and what the program says of it when something in it is changed."""
+
+    options = ()  # of kiln compile
+
     @classmethod
     def setUpClass(cls):
         cls.original = tempfile.mkdtemp(prefix="kiln-test-")
@@ -31,7 +35,8 @@ class Mutations(KilnTest):
         with open(os.path.join(cls.original, "tiny.toml"), "w") as file:
             file.write(MODEL)
         plan = os.path.join(cls.original, "plan")
-        result = run_kiln("compile", os.path.join(cls.original, "tiny.toml"), "--stage", "cuda", "--quiet", "-o", plan)
+        result = run_kiln("compile", os.path.join(cls.original, "tiny.toml"), "--stage", "cuda", "--quiet", "-o", plan,
+                          *cls.options)
         if result.code != 0:
             raise AssertionError(result.err)
         cls.text = cls.with_cubins(plan)
@@ -100,6 +105,8 @@ class Mutations(KilnTest):
         return [(f"{path} = {value}", plantext.replace(self.text, self.one(*path), value), r"\d+:\d+: error: " + message)
                 for path, value, message in cases]
 
+
+class Mutations(PlanTest):
     def test_the_plan_is_good(self):
         result = self.read(self.text)
         self.assertEqual(result.code, 0, result.err)
@@ -307,6 +314,53 @@ class Mutations(KilnTest):
         for name in ("cubin", "kernels"):
             shutil.rmtree(os.path.join(plan, name))
             self.assert_fails(f"plan/plan.toml:{line}: error: name: the file plan/", "dump", plan)
+
+
+class LibrarySteps(PlanTest):
+    """Steps that a library runs, of which other plans have none."""
+
+    options = ("--dtype", "bf16", "--matmul", "cublaslt")
+
+    def library(self, key):
+        return next(site for site in self.sites if site.pattern == ("functions", "*", "steps", "*", key)
+                    and 'library = "cublaslt.matmul"' in self.text.splitlines()[self.text.count("\n", 0, site.start)])
+
+    def test_the_plan_is_good(self):
+        result = self.read(self.text)
+        self.assertEqual(result.code, 0, result.err)
+        for key in ("bias", "gelu", "residual"):
+            self.library(key)
+
+    def test_every_key_removed(self):
+        cases = [(f"no {key}", plantext.remove(self.text, self.library(key)), rf"\d+:\d+: error: \w+: {message}")
+                 for key, message in (("library", "missing key 'kernel'"), ("rows", "missing key 'rows'"),
+                                      ("cols", "missing key 'cols'"), ("depth", "missing key 'depth'"),
+                                      ("dtype", "missing key 'dtype'"), ("bias", "expected 5, the last of them @workspace"),
+                                      ("residual", "expected 5, the last of them @workspace"))]
+        cases.append(("no workspace", plantext.remove(self.text, self.library("workspace")),
+                      r"\d+:\d+: error: (\w+: )?expected a workspace"))
+        self.assert_all_refused(cases)
+
+    def test_every_value(self):
+        cases = []
+        for key, values in (("library", ('"cublas"', "1")), ("rows", ('"0*B"', '"X"', '"B*T*1000000000"', "3")),
+                            ("cols", ("0", "-1", '"B"', "2147483648")), ("depth", ("0", "1.5")), ("dtype", ('"i32"', '"f64"')),
+                            ("bias", ("1",)), ("gelu", ('"tanh"',)), ("residual", ("[]",)), ("arguments", ("[]", '["@workspace"]'))):
+            site = self.library(key)
+            cases += [(f"{key} = {value}", plantext.replace(self.text, site, value), self.at(site, key + ": expected |" + key + ": no"))
+                      for value in values]
+        self.assert_all_refused(cases)
+
+    def test_no_gelu_before_a_residual(self):
+        site = self.library("residual")
+        text = self.text[: site.key_start] + "gelu = true, " + self.text[site.key_start :]
+        self.assert_all_refused([("both", text, r"\d+:\d+: error: residual: expected none behind a gelu")])
+
+    def test_kernels_have_no_place_beside_a_library(self):
+        site = self.library("rows")
+        for other in ('kernel = "x"', "threads = 64", "variants = []"):
+            text = self.text[: site.key_start] + other + ", " + self.text[site.key_start :]
+            self.assert_all_refused([(other, text, r"\d+:\d+: error: \w+: unknown key ")])
 
 
 if __name__ == "__main__":

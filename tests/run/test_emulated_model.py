@@ -45,6 +45,17 @@ class EmbeddedModel(KilnTest):
                            "--max-new-tokens", 2, "--dtype", "bf16", "--device", DEVICE, "--check", "reference")
         self.assertIn("steps agree with the reference executor", result.err)
 
+    def test_products_of_the_library(self):
+        """Where there is no GPU, their steps are computed without the library."""
+        prompt = ORACLE["prompts"][0]
+        (result,) = self.run_json(SHAKESPEARE, "--tokens", ids(prompt["ids"]), "--greedy", "--max-new-tokens", 8, "--check", "none",
+                                  "--matmul", "cublaslt", device=DEVICE)
+        length = len(prompt["ids"])
+        self.assertEqual(result["tokens"], prompt["greedy_ids"][length : length + 8])
+        result = self.kiln("run", SHAKESPEARE, "--prompt", "ROMEO:", "--greedy", "--max-new-tokens", 2, "--dtype", "bf16",
+                           "--matmul", "cublaslt", "--device", DEVICE, "--check", "reference")
+        self.assertIn("steps agree with the reference executor", result.err)
+
 
 class Variants(KilnTest):
     def check(self, name):

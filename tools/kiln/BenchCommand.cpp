@@ -140,7 +140,8 @@ Error runCounts(const BenchCommand &command, int64_t batch) {
   WeightOptions weights = command.weights;
   if (weights.directory.empty() && !weights.randomSeed)
     weights.randomSeed = 0; // never made
-  Expected<ModelSource> source = openModel(command.model, weights, batch, command.dtype);
+  Expected<ModelSource> source = openModel(command.model, weights, batch,
+                                           {.dtype = command.dtype, .matmul = command.matmul});
   if (!source)
     return source.takeError();
   Expected<Plan> plan = openPlan(*source);
@@ -157,7 +158,8 @@ Error run(const BenchCommand &command) {
     return makeError("kiln bench: expected --device emulate or cuda:N; the reference executor has no plan");
   if (command.device == "emulate")
     return runCounts(command, batch);
-  Expected<ModelSource> source = openModel(command.model, command.weights, batch, command.dtype);
+  Expected<ModelSource> source = openModel(command.model, command.weights, batch,
+                                           {.dtype = command.dtype, .matmul = command.matmul});
   if (!source)
     return source.takeError();
   EngineOptions options;

@@ -100,11 +100,18 @@ void addDType(CLI::App &sub, DType &dtype) {
       ->check(oneOf({"f32", "f16", "bf16", "fp32", "fp16"}));
 }
 
+void addMatmul(CLI::App &sub, std::string &matmul) {
+  sub.add_option("--matmul", matmul, "what runs the matrix products of prompts: generated kernels, cublaslt, or auto, what "
+                                     "should be faster")
+      ->check(oneOf({"generated", "cublaslt", "auto"}))->capture_default_str();
+}
+
 CLI::App *addCompile(CLI::App &app, CompileCommand &command) {
   CLI::App *sub = app.add_subcommand("compile", "Compile a model into a kernel plan");
   sub->add_option("MODEL", command.model, "a .toml, a directory with config.json, or IR text, .kiln")->required();
   addList(*sub, "--target", command.targets, "GPUs to make cubins for; tiles are chosen for the first");
   addDType(*sub, command.dtype);
+  addMatmul(*sub, command.matmul);
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")->check(integer<int64_t>(1, 4096))->capture_default_str();
   sub->add_option("--passes", command.passes, "passes to run in place of the usual ones, like a,b{n=2}; they choose the dtype")
       ->excludes(sub->get_option("--dtype"));
@@ -152,6 +159,7 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
   sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
   addWeights(*sub, command.weights);
   addDType(*sub, command.dtype);
+  addMatmul(*sub, command.matmul);
   addEach(*sub, "--prompt", command.prompts.texts, "text to continue; may be given several times");
   addEach(*sub, "--prompt-file", command.prompts.files, "file to continue; - is standard input");
   addEach(*sub, "--tokens", command.prompts.tokens, "token ids to continue, 1,2,3; - is standard input");
@@ -206,6 +214,7 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
   addWeights(*sub, command.weights);
   addDType(*sub, command.dtype);
+  addMatmul(*sub, command.matmul);
   sub->add_option("--what", command.what, "decode, prefill, or each of the kernels")
       ->check(oneOf({"decode", "prefill", "kernels"}))->capture_default_str();
   sub->add_option("--of", command.of, "with --what kernels: of decode or prefill")

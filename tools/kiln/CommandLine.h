@@ -21,6 +21,7 @@ struct CompileCommand {
   std::vector<std::string> targets = {"sm_90a"};
   DType dtype = DType::F32;
   int64_t maxBatch = 64;
+  std::string matmul = "generated";
   std::string passes;
   std::string stage = "cubin";
   std::string output;
@@ -47,6 +48,7 @@ struct RunCommand {
   WeightOptions weights;
   PromptOptions prompts;
   DType dtype = DType::F32;
+  std::string matmul = "generated";
   GenerateOptions generate;
   std::string overflow = "error";
   std::string device = "auto";
@@ -82,6 +84,7 @@ struct BenchCommand {
   std::string model;
   WeightOptions weights;
   DType dtype = DType::F32;
+  std::string matmul = "generated";
   std::string what = "decode";
   std::string of = "decode"; ///< the function whose kernels are timed
   std::vector<int64_t> batches = {1};

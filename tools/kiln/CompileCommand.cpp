@@ -70,6 +70,7 @@ Error run(const CompileCommand &command) {
   SourceManager sources;
   CompileOptions options;
   options.pipeline.dtype = command.dtype;
+  options.pipeline.matmul = command.matmul;
   options.pipeline.target = command.targets.front();
   options.build.maxBatch = command.maxBatch;
   options.passes = command.passes;

@@ -8,7 +8,7 @@
 namespace kiln {
 
 Error run(const EvalCommand &command) {
-  Expected<ModelSource> source = openModel(command.model, command.weights, 1, command.dtype);
+  Expected<ModelSource> source = openModel(command.model, command.weights, 1, {.dtype = command.dtype});
   if (!source)
     return source.takeError();
   if (!source->tokenizer)

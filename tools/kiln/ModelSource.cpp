@@ -54,12 +54,12 @@ static bool hasVocabulary(StringRef directory) {
 }
 
 Expected<ModelSource> openModel(StringRef model, const WeightOptions &options, int64_t batch,
-                                DType dtype) {
+                                const PipelineOptions &pipeline) {
   ModelSource source;
   // Kernels for few rows are made for the bound; powers of two keep the number of different plans small.
   source.compileOptions.build.maxBatch = static_cast<int64_t>(llvm::PowerOf2Ceil(batch));
   source.sources = std::make_unique<SourceManager>();
-  source.compileOptions.pipeline.dtype = dtype;
+  source.compileOptions.pipeline = pipeline;
   source.modelPath = model.str();
   source.planDirectory = isPlan(model) ? model.str() : "";
   auto module = openModule(model, source.compileOptions, *source.sources);

@@ -84,7 +84,8 @@ std::string shown(const Tokenizer *tokenizer, ArrayRef<int32_t> ids) {
 } // namespace
 
 Error run(const RunCommand &command) {
-  Expected<ModelSource> source = openModel(command.model, command.weights, command.prompts.count(), command.dtype);
+  Expected<ModelSource> source = openModel(command.model, command.weights, command.prompts.count(),
+                                           {.dtype = command.dtype, .matmul = command.matmul});
   if (!source)
     return source.takeError();
   const Tokenizer *tokenizer = source->tokenizer ? &*source->tokenizer : nullptr;

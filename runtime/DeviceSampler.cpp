@@ -60,8 +60,11 @@ char *DeviceSampler::rowOf(StringRef tensor, int64_t row) const {
 
 Executor::Call DeviceSampler::sampleCall(int64_t firstRow, int64_t rows, char *logits) const {
   Executor::Call call{"sample", {{"B", rows}, {"T", 1}}, {}};
-  for (const PlanTensor &tensor : executor.plan().findFunction("sample")->arguments)
-    call.bindings.push_back({tensor.name, tensor.name == "logits" ? logits : rowOf(tensor.name, firstRow)});
+  for (const PlanTensor &tensor : executor.plan().findFunction("sample")->arguments) {
+    bool isLogits = tensor.name == "logits";
+    call.bindings.push_back({tensor.name, isLogits ? logits : rowOf(tensor.name, firstRow),
+                             /*isWritten=*/!isLogits && tensor.name != "settings"});
+  }
   return call;
 }
 

@@ -10,6 +10,7 @@ Expected<std::unique_ptr<Executor>> Executor::create(Device &device, Plan plan, 
   std::unique_ptr<Executor> executor(new Executor(device, std::move(plan), options));
   if (Error error = executor->checkOptions())
     return error;
+  executor->restrictPlan();
   if (Error error = executor->checkMemory())
     return error;
   // Packing goes on while kernels are loaded.
@@ -37,6 +38,13 @@ Error Executor::checkOptions() const {
     if (!thePlan.findFunction(name))
       return makeError("the plan has no function @" + name);
   return Error::success();
+}
+
+void Executor::restrictPlan() {
+  // @sample is called by DeviceSampler, on memory of its own.
+  SmallVector<StringRef, 4> functions = {"sample"};
+  llvm::append_range(functions, capacity.functions);
+  thePlan.restrictTo(functions, capacity.batch);
 }
 
 Error Executor::loadKernels(const KernelFiles &files) {
@@ -177,6 +185,12 @@ Error Executor::allocateMemory() {
 // Running
 //===----------------------------------------------------------------------===//
 
+/// The caller's memory for an argument; null if it has none of its own.
+static const Executor::Binding *findBinding(const Executor::Call &call, StringRef argument) {
+  auto found = llvm::find_if(call.bindings, [&](const auto &binding) { return binding.argument == argument; });
+  return found == call.bindings.end() ? nullptr : &*found;
+}
+
 /// Where everything that the function's steps name lies in this call.
 Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::place(const PlanFunction &function,
                                                                                   const Call &call) const {
@@ -203,11 +217,11 @@ Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::plac
       return error;
   }
   for (const PlanTensor &argument : function.arguments) {
-    auto bound = llvm::find_if(call.bindings, [&](const auto &binding) { return binding.first == argument.name; });
+    const Binding *bound = findBinding(call, argument.name);
     auto own = arguments.find(function.name + "/" + argument.name);
-    if (bound == call.bindings.end() && own == arguments.end())
+    if (!bound && own == arguments.end())
       return makeError("@" + function.name + ": argument %" + argument.name + ": expected memory, got none");
-    if (Error error = add(argument, bound != call.bindings.end() ? bound->second : own->second.address()))
+    if (Error error = add(argument, bound ? bound->address : own->second.address()))
       return error;
   }
   for (const PlanBuffer &buffer : function.buffers) {
@@ -242,8 +256,9 @@ Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunc
     auto isNamed = [&](const PlanBuffer &buffer) { return buffer.tensor.name == name; };
     auto buffer = llvm::find_if(function.buffers, isNamed);
     bool isResult = buffer != function.buffers.end() && &function.steps[buffer->first] == &step;
-    tensor = {("%" + name).str(), place.address, place.elements * dtypeSize(place.dtype), isResult || states.count(name),
-              isResult};
+    const Binding *bound = findBinding(call, name);
+    bool isWritten = isResult || states.count(name) || (bound && bound->isWritten);
+    tensor = {("%" + name).str(), place.address, place.elements * dtypeSize(place.dtype), isWritten, isResult};
   } else {
     launch.arguments.push_back(static_cast<uint64_t>(call.dims.find(name)->second));
     return Error::success();

@@ -24,9 +24,17 @@ public:
   static Expected<std::unique_ptr<Executor>> create(Device &device, Plan plan, const KernelFiles &files,
                                                     const WeightSource &weights, const Options &options);
 
+  /// The plan, as far as its functions may be called.
   const Plan &plan() const { return thePlan; }
   const Options &options() const { return capacity; }
   Device &device() const { return theDevice; }
+
+  /// Memory for an argument, and whether the function may write it.
+  struct Binding {
+    StringRef argument;
+    char *address;
+    bool isWritten;
+  };
 
   /// One call of a function: dims within the options, and for each argument its elements.
   struct Call {
@@ -36,7 +44,7 @@ public:
     /// States start at this sequence, so that a call can work on rows firstRow .. firstRow + B of a batch.
     int64_t firstRow = 0;
     /// Where arguments lie, in place of memory of their own.
-    std::vector<std::pair<StringRef, char *>> bindings = {};
+    std::vector<Binding> bindings = {};
   };
 
   /// Uploads the arguments and enqueues the function's steps. The result stays in the arena until the next call.
@@ -93,6 +101,7 @@ private:
 
   Error checkOptions() const;
   bool isWanted(const PlanFunction &function) const;
+  void restrictPlan();
   Error loadKernels(const KernelFiles &files);
   Error checkMemory() const;
   std::vector<const PlanWeight *> weightsByUse() const;

@@ -3,32 +3,56 @@
 
 namespace kiln {
 
-/// Appends a text with its quoted includes in their places, each file once.
-static void expand(StringRef text, std::set<StringRef> &seen, std::string &out) {
-  while (!text.empty()) {
-    auto [line, rest] = text.split('\n');
-    text = rest;
-    StringRef name = line;
-    if (name.trim() == "#pragma once")
-      continue;
-    if (!name.consume_front("#include \"")) {
-      out += (line + "\n").str();
-      continue;
+namespace {
+
+/// A text with its quoted includes in their places, each file once. Where another file's lines begin, a line says so.
+class Expansion {
+public:
+  explicit Expansion(StringRef root) : section(root) {}
+
+  void add(StringRef file, StringRef text) {
+    while (!text.empty()) {
+      auto [line, rest] = text.split('\n');
+      text = rest;
+      if (line.trim() == "#pragma once")
+        continue;
+      StringRef name = line;
+      if (name.consume_front("#include \""))
+        include(name.take_until([](char c) { return c == '"'; }));
+      else
+        addLine(file, line);
     }
-    name = name.take_until([](char c) { return c == '"'; });
-    auto file = llvm::find_if(templateFiles(), [&](const EmbeddedFile &f) { return f.name == name; });
-    if (file == templateFiles().end() || !seen.insert(file->name).second)
-      continue;
-    out += ("\n// ---- " + name + " ----\n").str();
-    expand(file->text, seen, out);
   }
-}
+
+  std::string takeText() { return std::move(out); }
+
+private:
+  void include(StringRef name) {
+    auto file = llvm::find_if(templateFiles(), [&](const EmbeddedFile &f) { return f.name == name; });
+    if (file != templateFiles().end() && seen.insert(file->name).second)
+      add(file->name, file->text);
+  }
+
+  void addLine(StringRef file, StringRef line) {
+    if (!line.empty() && section != file) {
+      out += ("\n// ---- " + file + " ----\n").str();
+      section = file;
+    }
+    out += (line + "\n").str();
+  }
+
+  std::set<StringRef> seen;
+  StringRef section;
+  std::string out;
+};
+
+} // namespace
 
 std::string selfContained(const KernelSource &source) {
-  std::set<StringRef> seen;
-  std::string out;
-  expand(source.text, seen, out);
-  return out;
+  std::string name = source.fileName();
+  Expansion expansion(name);
+  expansion.add(name, source.text);
+  return expansion.takeText();
 }
 
 } // namespace kiln

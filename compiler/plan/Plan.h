@@ -103,6 +103,9 @@ struct PlanStep {
 
   /// The launch for these dims.
   const PlanLaunch &launchFor(const DimBinding &dims) const;
+
+  /// Drops the launches for batches beyond `batch`.
+  void restrictTo(int64_t batch);
 };
 
 struct PlanFunction {
@@ -142,6 +145,10 @@ struct Plan {
 
   const PlanFunction *findFunction(StringRef name) const;
   const PlanKernel *findKernel(StringRef name) const;
+
+  /// Drops the functions but those named, the launches for batches beyond `batch`, and the kernels that nobody launches
+  /// then.
+  void restrictTo(ArrayRef<StringRef> names, int64_t batch);
 };
 
 /// The text of plan.toml.

@@ -19,8 +19,8 @@ struct AccessTime {
   const void *code; ///< where the access stands in the kernel's library
 };
 
-/// The last read and the last write of every word of 4 bytes. Accesses to parts of a word are left out: neighbours in it
-/// may be different threads'.
+/// The last read and the last write of every word of 4 bytes. Accesses to parts of a word are left out: neighbours in
+/// it may be different threads'.
 class AccessHistory {
 public:
   /// Another thread's access that races with this one.

@@ -9,30 +9,22 @@
 
 namespace kiln {
 
-void Thread::syncBlock(Site site) {
-  owner->syncBlock(*this, site);
-}
+void Thread::syncBlock(Site site) { owner->syncBlock(*this, site); }
 void Thread::syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) {
   owner->syncWarp(*this, members, lane, combine, site);
 }
-void Thread::pause(Site site) {
-  owner->pause(*this, site);
-}
+void Thread::pause(Site site) { owner->pause(*this, site); }
 void *Thread::staticShared(const void *tag, u64 bytes, u64 alignment, Site site) {
   return owner->staticShared(*this, tag, bytes, alignment, site);
 }
-void *Thread::dynamicShared(u64 bytes, Site site) {
-  return owner->dynamicShared(*this, bytes, site);
-}
+void *Thread::dynamicShared(u64 bytes, Site site) { return owner->dynamicShared(*this, bytes, site); }
 void Thread::checkAccess(const void *address, u64 bytes, bool isWrite, const void *code) {
   owner->checkAccess(*this, address, bytes, isWrite, code);
 }
 void Thread::copyLater(void *to, const void *bytes) {
   std::memcpy(copies.emplace_back(Copy{to, {}}).bytes.data(), bytes, 16);
 }
-void Thread::commitCopies() {
-  copyGroups.push_back(copies.size());
-}
+void Thread::commitCopies() { copyGroups.push_back(copies.size()); }
 void Thread::waitCopies(u32 pending) {
   if (copyGroups.size() <= pending)
     return;
@@ -49,9 +41,7 @@ void Thread::dropCopies() {
   copies.clear();
   copyGroups.clear();
 }
-void Thread::fail(const char *message, Site site) {
-  owner->fail(nameThreads({this}) + ": " + message, site);
-}
+void Thread::fail(const char *message, Site site) { owner->fail(nameThreads({this}) + ": " + message, site); }
 
 void Block::reset(Scheduler &newScheduler, const Launch &launch, EmulatedIndex index) {
   scheduler = &newScheduler;
@@ -80,11 +70,10 @@ void Block::reset(Scheduler &newScheduler, const Launch &launch, EmulatedIndex i
 void Block::report(const Twine &message, Site site, ArrayRef<const Thread *> also) {
   const EmulatedKernel &kernel = *scheduler->currentLaunch().kernel;
   const EmulatedIndex &at = threads.front().block;
-  std::string whole =
-      formatv("kernel {0}: block ({1},{2},{3}): {4}", kernel.name, at.x, at.y, at.z, message.str());
-  std::vector<Diagnostic> diagnostics{diagnosticAt(Diagnostic::Severity::Error, site, kernel.source, whole)};
+  std::string whole = formatv("kernel {0}: block ({1},{2},{3}): {4}", kernel.name, at.x, at.y, at.z, message.str());
+  std::vector<Diagnostic> diagnostics{diagnosticAt(Diagnostic::Severity::Error, site, kernel, whole)};
   for (const auto &[place, group] : groupBySite(also))
-    diagnostics.push_back(diagnosticAt(Diagnostic::Severity::Note, group.front()->site, kernel.source,
+    diagnostics.push_back(diagnosticAt(Diagnostic::Severity::Note, group.front()->site, kernel,
                                        nameThreads(group) + (group.size() == 1 ? " is here" : " are here")));
   scheduler->setFailure(std::move(diagnostics));
 }
@@ -109,13 +98,13 @@ void Block::reportDeadlock() {
     return;
   std::vector<const Thread *> atBarrier = threadsIn(Thread::State::AtBarrier, threads);
   waiting.insert(waiting.end(), atBarrier.begin(), atBarrier.end());
-  report(nameThreads({waiting.front()}) + " waits here for threads that wait elsewhere",
-         waiting.front()->site, waiting);
+  report(nameThreads({waiting.front()}) + " waits here for threads that wait elsewhere", waiting.front()->site,
+         waiting);
 }
 
 void Block::reportStackOverflow(Thread &thread) {
-  report(formatv("{0} needs more than the {1} bytes of stack that an emulated thread has",
-                 nameThreads({&thread}), FiberStacks::stackBytes()),
+  report(formatv("{0} needs more than the {1} bytes of stack that an emulated thread has", nameThreads({&thread}),
+                 FiberStacks::stackBytes()),
          thread.site);
 }
 
@@ -155,8 +144,8 @@ void Block::reportLeft(Site site, ArrayRef<Thread> among) {
   for (const Thread &thread : among)
     if (thread.isWaiting() && thread.site == site)
       waiting.push_back(&thread);
-  report(nameThreads(waiting) + (waiting.size() == 1 ? " waits here" : " wait here") + ", but " +
-             nameThreads(left) + (left.size() == 1 ? " has" : " have") + " left the kernel",
+  report(nameThreads(waiting) + (waiting.size() == 1 ? " waits here" : " wait here") + ", but " + nameThreads(left) +
+             (left.size() == 1 ? " has" : " have") + " left the kernel",
          site);
 }
 
@@ -195,8 +184,8 @@ void Block::checkMembers(Thread &thread, u32 members, Site site) {
          site);
   size_t warpThreads = threadsOfWarp(thread).size();
   if (warpThreads < 32 && members >> warpThreads)
-    fail(formatv("{0}: expected a collective of the {1} threads of its warp, got lanes {2:x8}",
-                 nameThreads({&thread}), warpThreads, members),
+    fail(formatv("{0}: expected a collective of the {1} threads of its warp, got lanes {2:x8}", nameThreads({&thread}),
+                 warpThreads, members),
          site);
 }
 
@@ -213,9 +202,8 @@ Block::Collective &Block::joinCollective(Thread &thread, u32 members, EmulatedCo
     for (const Thread &candidate : threadsOfWarp(thread))
       if (other.arrived >> candidate.lane() & 1)
         elsewhere.push_back(&candidate);
-    fail(nameThreads({&thread}) +
-             " takes part in this collective, but others of its warp wait at another one",
-         site, elsewhere);
+    fail(nameThreads({&thread}) + " takes part in this collective, but others of its warp wait at another one", site,
+         elsewhere);
   }
   return warp.collectives.emplace_back(Collective{members, 0, combine, site});
 }
@@ -299,12 +287,10 @@ void Block::checkAccess(Thread &thread, const void *address, u64 bytes, bool isW
     checkGlobalAccess(thread, address, bytes, isWrite, code);
 }
 
-static Site siteOf(const SourceLine &line) {
-  return {line.file.empty() ? nullptr : line.file.c_str(), line.line};
-}
+static Site siteOf(const SourceLine &line) { return {line.file.empty() ? nullptr : line.file.c_str(), line.line}; }
 
 void Block::failAt(Thread &thread, const void *code, const Twine &message) {
-  SourceLine line = sourceLineOf(code);
+  SourceLine line = sourceLineOf(code, *scheduler->currentLaunch().kernel);
   fail(nameThreads({&thread}) + " " + message, siteOf(line));
 }
 
@@ -317,10 +303,11 @@ void Block::checkSharedAccess(Thread &thread, const void *address, u64 bytes, bo
   auto race = shared.noteAccess(address, bytes, isWrite, {thread.thread, warpOf(thread).syncs, syncs, code});
   if (!race)
     return;
-  SourceLine line = sourceLineOf(code), other = sourceLineOf(race->code);
-  report(nameThreads({&thread}) + " " + verb + " shared memory " + race->what + " since the last barrier", siteOf(line));
-  scheduler->addNote(diagnosticAt(Diagnostic::Severity::Note, siteOf(other), scheduler->currentLaunch().kernel->source,
-                                  "the other access is here"));
+  const EmulatedKernel &kernel = *scheduler->currentLaunch().kernel;
+  SourceLine line = sourceLineOf(code, kernel), other = sourceLineOf(race->code, kernel);
+  report(nameThreads({&thread}) + " " + verb + " shared memory " + race->what + " since the last barrier",
+         siteOf(line));
+  scheduler->addNote(diagnosticAt(Diagnostic::Severity::Note, siteOf(other), kernel, "the other access is here"));
   scheduler->unwind();
 }
 
@@ -329,7 +316,8 @@ static bool isInProgram(const Thread &thread, const void *address) {
   // The primitives' own virtual functions are asked for most.
   auto *functions = *reinterpret_cast<const char *const *>(static_cast<const EmulatedThread *>(&thread));
   Dl_info info;
-  return static_cast<size_t>(static_cast<const char *>(address) - functions) < 16 * sizeof(void *) || dladdr(address, &info);
+  return static_cast<size_t>(static_cast<const char *>(address) - functions) < 16 * sizeof(void *) ||
+         dladdr(address, &info);
 }
 
 void Block::checkGlobalAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
@@ -338,14 +326,15 @@ void Block::checkGlobalAccess(Thread &thread, const void *address, u64 bytes, bo
     if (isWrite && !tensor->isWritten)
       failAt(thread, code, "writes '" + tensor->name + "', which is an input of the kernel");
     if (!isWrite && holdsPoison(address, bytes))
-      failAt(thread, code, "reads what nothing has written, in '" + tensor->name + "' at offset " +
-                               Twine(static_cast<const char *>(address) - tensor->begin));
+      failAt(thread, code,
+             "reads what nothing has written, in '" + tensor->name + "' at offset " +
+                 Twine(static_cast<const char *>(address) - tensor->begin));
     return;
   }
   // On other stacks are the objects of other lanes, which the last one at a collective reads and writes.
   if (!scheduler->isOnStack(address) && !isInProgram(thread, address))
-    failAt(thread, code, Twine(isWrite ? "writes " : "reads ") + Twine(bytes) + " bytes " +
-                             describeOutside(tensors, address, bytes));
+    failAt(thread, code,
+           Twine(isWrite ? "writes " : "reads ") + Twine(bytes) + " bytes " + describeOutside(tensors, address, bytes));
 }
 
 } // namespace kiln

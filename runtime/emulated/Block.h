@@ -105,7 +105,7 @@ private:
   };
   struct Warp {
     u32 finished = 0;
-    u32 syncs = 0; ///< how often its lanes have been ordered
+    u32 syncs = 0;        ///< how often its lanes have been ordered
     void *lanes[32] = {}; ///< what each waiting lane has brought
     SmallVector<Collective, 2> collectives;
   };

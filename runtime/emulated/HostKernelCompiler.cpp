@@ -37,8 +37,7 @@ static std::vector<std::string> compilerFlags() {
 static std::vector<std::string> checkingFlags(StringRef compilerVersion) {
   std::vector<std::string> flags = {"-DKILN_EMULATED_CHECKED", "-fsanitize=kernel-address"};
   bool isClang = compilerVersion.contains("clang");
-  for (StringRef parameter :
-       {"asan-instrumentation-with-call-threshold=0", "asan-stack=0", "asan-globals=0"}) {
+  for (StringRef parameter : {"asan-instrumentation-with-call-threshold=0", "asan-stack=0", "asan-globals=0"}) {
     flags.push_back(isClang ? "-mllvm" : "--param");
     flags.push_back((isClang ? "-" : "") + parameter.str());
   }
@@ -88,8 +87,13 @@ static Expected<std::string> readTemplates(StringRef directory) {
 
 Expected<HostKernelCompiler> HostKernelCompiler::create(Options options) {
   HostKernelCompiler result;
-  result.templates = std::move(options.templates);
-  result.cache = std::move(options.cache);
+  // Debug information and errors hold these as they are given.
+  SmallString<128> templatesPath(options.templates), cachePath(options.cache);
+  for (SmallString<128> *path : {&templatesPath, &cachePath})
+    if (std::error_code failure = fs::make_absolute(*path))
+      return makeFileError(*path, "expected a directory, got: " + failure.message());
+  result.templates = templatesPath.str().str();
+  result.cache = cachePath.str().str();
   result.flags = compilerFlags();
   Expected<std::string> compiler = findCompiler(options.compiler);
   if (!compiler)
@@ -103,27 +107,64 @@ Expected<HostKernelCompiler> HostKernelCompiler::create(Options options) {
     return makeFileError(result.compiler, "expected a C++ compiler, but --version fails: " + version->output);
   if (options.checkAccesses && !hasAddressSanitizer)
     llvm::append_range(result.flags, checkingFlags(version->output));
-  Expected<std::string> templates = readTemplates(result.templates);
-  if (!templates)
-    return templates.takeError();
-  result.environment = sha256Hex(result.compiler + "\n" + version->output + "\n" +
-                                 llvm::join(result.flags, " ") + "\n" + *templates);
+  Expected<std::string> texts = readTemplates(result.templates);
+  if (!texts)
+    return texts.takeError();
+  result.environment =
+      sha256Hex(result.compiler + "\n" + version->output + "\n" + llvm::join(result.flags, " ") + "\n" + *texts);
   return result;
 }
 
-/// The source, and behind it the functions that the emulator calls. `#line` makes errors and debuggers name the source
-/// itself.
-static std::string wrapSource(StringRef sourceName, StringRef source, ArrayRef<std::string> kernels) {
+/// A line without a `//` comment at its end.
+static StringRef withoutComment(StringRef line) {
+  bool isQuoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\\')
+      ++i;
+    else if (line[i] == '"')
+      isQuoted = !isQuoted;
+    else if (!isQuoted && line.substr(i).starts_with("//"))
+      return line.take_front(i).rtrim();
+  }
+  return line;
+}
+
+/// The source, and behind it the functions that the emulator calls. Comments say where in a model a kernel comes from:
+/// without them, equal kernels of several models are compiled once. Lines keep their numbers.
+static std::string wrapSource(StringRef source, ArrayRef<std::string> kernels) {
   std::string text;
   raw_string_ostream os(text);
-  os << "#line 1 \"";
-  os.write_escaped(sourceName);
-  os << "\"\n" << source << "\n#line 1 \"emulated entries\"\n#include \"device/emulated_entry.cuh\"\nusing namespace kiln;\n";
+  SmallVector<StringRef, 128> lines;
+  source.split(lines, '\n');
+  for (StringRef line : lines)
+    os << withoutComment(line) << '\n';
+  os << "#line 1 \"emulated entries\"\n#include \"device/emulated_entry.cuh\"\nusing namespace kiln;\n";
   os << "KILN_EMULATED_EXPORT EmulatedThread **kiln_emulated_current() { return &emulatedThread; }\n";
   for (const std::string &kernel : kernels)
     os << "KILN_EMULATED_EXPORT void kiln_emulate_" << kernel << "(void **args) { emulatedCall(" << kernel
-       << ", args); }\nKILN_EMULATED_EXPORT u32 kiln_parameters_" << kernel
-       << "() { return emulatedParameters(" << kernel << "); }\n";
+       << ", args); }\nKILN_EMULATED_EXPORT u32 kiln_parameters_" << kernel << "() { return emulatedParameters("
+       << kernel << "); }\n";
+  return text;
+}
+
+/// Of a source that holds the templates, which lines are of templates/device/: kiln dump writes `// ---- FILE ----`
+/// where a file's lines begin.
+static std::vector<bool> linesOfPrimitives(StringRef source) {
+  std::vector<bool> result;
+  bool isPrimitive = false;
+  while (!source.empty()) {
+    auto [line, rest] = source.split('\n');
+    source = rest;
+    if (line.consume_front("// ---- "))
+      isPrimitive = line.starts_with("device/");
+    result.push_back(isPrimitive);
+  }
+  return result;
+}
+
+static std::string replaceAll(std::string text, StringRef from, StringRef to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
   return text;
 }
 
@@ -134,18 +175,13 @@ Error HostKernelCompiler::build(StringRef sourceName, StringRef sourcePath, Stri
   auto removeTemporary = llvm::make_scope_exit([&] { fs::remove(temporary); });
 
   std::vector<std::string> arguments = flags;
-  // The names of sources are no paths: without this, debug information would put them in the current
-  // directory.
-  SmallString<128> here;
-  if (!fs::current_path(here))
-    arguments.push_back(("-fdebug-prefix-map=" + here + "=.").str());
   arguments.insert(arguments.end(), {"-I", templates, "-o", temporary.str().str(), sourcePath.str()});
   Expected<Finished> finished = runProgram(compiler, arguments);
   if (!finished)
     return finished.takeError();
   if (finished->status != 0)
     return makeFileError(sourceName, "expected CUDA that " + compiler + " accepts for the CPU, got\n" +
-                                         StringRef(finished->output).rtrim());
+                                         StringRef(replaceAll(finished->output, sourcePath, sourceName)).rtrim());
   if (std::error_code failure = fs::rename(temporary, library))
     return makeFileError(library, "cannot write: " + failure.message());
   removeTemporary.release();
@@ -154,7 +190,7 @@ Error HostKernelCompiler::build(StringRef sourceName, StringRef sourcePath, Stri
 
 Expected<std::unique_ptr<KernelLibrary>> HostKernelCompiler::compile(StringRef sourceName, StringRef source,
                                                                      ArrayRef<std::string> kernels) const {
-  std::string text = wrapSource(sourceName, source, kernels);
+  std::string text = wrapSource(source, kernels);
   std::string stem = sha256Hex(environment + text);
   SmallString<128> sourcePath(cache), library(cache);
   path::append(sourcePath, stem + ".cpp");
@@ -167,7 +203,11 @@ Expected<std::unique_ptr<KernelLibrary>> HostKernelCompiler::compile(StringRef s
     if (Error error = build(sourceName, sourcePath, library))
       return error;
   }
-  return KernelLibrary::open(library, sourceName, kernels);
+  EmulatedKernel prototype;
+  prototype.source = sourceName.str();
+  prototype.compiledSource = sourcePath.str().str();
+  prototype.isPrimitive = linesOfPrimitives(source);
+  return KernelLibrary::open(library, prototype, kernels);
 }
 
 } // namespace kiln

@@ -2,7 +2,7 @@
 //
 // The same text that NVRTC gets goes through the host's C++ compiler, with the CPU half of templates/device/.
 // Results are kept in a directory under a hash of everything that they depend on: the compiler and its
-// version, the flags, every template and the source.
+// version, the flags, every template and the source but for its comments.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,8 +14,9 @@ namespace kiln {
 /// The kernels of one source, loaded into the program.
 class KernelLibrary {
 public:
-  /// Opens a library that HostKernelCompiler has built; the kernels named are looked up in it.
-  static Expected<std::unique_ptr<KernelLibrary>> open(StringRef library, StringRef sourceName,
+  /// Opens a library that HostKernelCompiler has built, and looks up the kernels named. `prototype`: what all of them
+  /// have in common, their source.
+  static Expected<std::unique_ptr<KernelLibrary>> open(StringRef library, const EmulatedKernel &prototype,
                                                        ArrayRef<std::string> kernels);
   KernelLibrary(const KernelLibrary &) = delete;
   KernelLibrary &operator=(const KernelLibrary &) = delete;

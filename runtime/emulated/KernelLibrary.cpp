@@ -10,7 +10,7 @@ template <class Function> static Function *function(void *handle, const std::str
   return reinterpret_cast<Function *>(dlsym(handle, name.c_str()));
 }
 
-Expected<std::unique_ptr<KernelLibrary>> KernelLibrary::open(StringRef library, StringRef sourceName,
+Expected<std::unique_ptr<KernelLibrary>> KernelLibrary::open(StringRef library, const EmulatedKernel &prototype,
                                                              ArrayRef<std::string> kernels) {
   void *handle = dlopen(library.str().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle)
@@ -22,14 +22,16 @@ Expected<std::unique_ptr<KernelLibrary>> KernelLibrary::open(StringRef library, 
     auto *parameters = function<u32()>(handle, "kiln_parameters_" + name);
     if (!current || !call || !parameters)
       return makeFileError(library, "expected kernel " + name + ", which is not in it; delete the file");
-    result->kernels[name] = {name, sourceName.str(), parameters(), call, current};
+    EmulatedKernel &kernel = result->kernels[name] = prototype;
+    kernel.name = name;
+    kernel.parameters = parameters();
+    kernel.call = call;
+    kernel.current = current;
   }
   return result;
 }
 
-KernelLibrary::~KernelLibrary() {
-  dlclose(handle);
-}
+KernelLibrary::~KernelLibrary() { dlclose(handle); }
 
 const EmulatedKernel &KernelLibrary::kernel(StringRef name) const {
   auto found = kernels.find(name);

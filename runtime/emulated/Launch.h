@@ -29,6 +29,8 @@ struct LaunchOptions {
 struct EmulatedKernel {
   std::string name;
   std::string source;                      ///< the file it came from, as errors name it
+  std::string compiledSource;              ///< the copy of it that was compiled, as the library names it
+  std::vector<bool> isPrimitive;           ///< for each of its lines: whether it is of templates/device/
   uint32_t parameters = 0;                 ///< how many arguments it takes
   void (*call)(void **args) = nullptr;     ///< runs it for the current thread
   EmulatedThread **(*current)() = nullptr; ///< this core's `emulatedThread`

@@ -37,8 +37,8 @@ public:
   /// `tensors` is the global memory that checked accesses may touch; empty: all of `memory`.
   /// Error: a launch that no GPU would accept, or a misdeed of the kernel; of several blocks that fail, the
   /// one that comes first in the schedule's order.
-  Error launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, size_t dynamicSharedBytes,
-               ArrayRef<void *> args, const LaunchOptions &options = {}, ArrayRef<TensorRange> tensors = {});
+  Error launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, size_t dynamicSharedBytes, ArrayRef<void *> args,
+               const LaunchOptions &options = {}, ArrayRef<TensorRange> tensors = {});
 
 private:
   Error runBlocks(const Launch &launch);

@@ -25,9 +25,9 @@ groupBySite(ArrayRef<const Thread *> threads) {
   return groups;
 }
 
-Diagnostic diagnosticAt(Diagnostic::Severity severity, Site site, StringRef file, std::string message) {
+Diagnostic diagnosticAt(Diagnostic::Severity severity, Site site, const EmulatedKernel &kernel, std::string message) {
   Diagnostic diagnostic(severity, {}, std::move(message));
-  diagnostic.file = site.file ? site.file : file.str();
+  diagnostic.file = site.file && site.file != kernel.compiledSource ? site.file : kernel.source;
   diagnostic.line = site.line;
   return diagnostic;
 }

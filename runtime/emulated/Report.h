@@ -10,10 +10,9 @@ namespace kiln {
 std::string nameThreads(ArrayRef<const Thread *> threads);
 
 /// Threads by the file and line where they are.
-std::map<std::pair<std::string, unsigned>, std::vector<const Thread *>>
-groupBySite(ArrayRef<const Thread *> threads);
+std::map<std::pair<std::string, unsigned>, std::vector<const Thread *>> groupBySite(ArrayRef<const Thread *> threads);
 
-/// A diagnostic at `site`, or about `file` as a whole if the site is not known.
-Diagnostic diagnosticAt(Diagnostic::Severity severity, Site site, StringRef file, std::string message);
+/// A diagnostic at `site`, or about the kernel's file as a whole if the site is not known.
+Diagnostic diagnosticAt(Diagnostic::Severity severity, Site site, const EmulatedKernel &kernel, std::string message);
 
 } // namespace kiln

@@ -23,12 +23,8 @@ namespace kiln {
 inline constexpr bool hasAddressSanitizer = true;
 
 /// Makes every access to the bytes an error, and none again.
-inline void forbidAccess(void *address, size_t bytes) {
-  __asan_poison_memory_region(address, bytes);
-}
-inline void allowAccess(void *address, size_t bytes) {
-  __asan_unpoison_memory_region(address, bytes);
-}
+inline void forbidAccess(void *address, size_t bytes) { __asan_poison_memory_region(address, bytes); }
+inline void allowAccess(void *address, size_t bytes) { __asan_unpoison_memory_region(address, bytes); }
 
 /// To be called right before and right after a switch of stacks. `frames` keeps the shadow frames of the
 /// stack that is left; it is null when that stack ends.

@@ -30,7 +30,8 @@ public:
 
   /// Whether an address is in the space of all variables and the guards around them.
   bool contains(const void *address) const {
-    return static_cast<size_t>(static_cast<const char *>(address) - static_cast<const char *>(space.get())) < spaceBytes;
+    return static_cast<size_t>(static_cast<const char *>(address) - static_cast<const char *>(space.get())) <
+           spaceBytes;
   }
   /// A phrase about an access to the space that is not inside one variable.
   std::optional<std::string> outside(const void *address, size_t bytes) const;

@@ -6,7 +6,13 @@
 
 namespace kiln {
 
-SourceLine sourceLineOf(const void *code) {
+static bool isOfPrimitive(const SourceLine &line, const EmulatedKernel &kernel) {
+  if (line.file == kernel.compiledSource)
+    return line.line <= kernel.isPrimitive.size() && kernel.isPrimitive[line.line - 1];
+  return StringRef(line.file).contains("/device/");
+}
+
+SourceLine sourceLineOf(const void *code, const EmulatedKernel &kernel) {
   Dl_info library;
   if (!dladdr(code, &library))
     return {};
@@ -31,10 +37,10 @@ SourceLine sourceLineOf(const void *code) {
     SmallString<128> name(file);
     llvm::sys::path::remove_dots(name);
     SourceLine found = {name.str().str(), 0};
-    if (line.getAsInteger(10, found.line))
+    if (line.getAsInteger(10, found.line) || found.line == 0)
       continue;
     result = found;
-    if (!file.contains("/device/"))
+    if (!isOfPrimitive(found, kernel))
       break;
   }
   return result;

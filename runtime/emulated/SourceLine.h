@@ -1,7 +1,7 @@
 //===- SourceLine.h - the line of a machine instruction -----------------------------===//
 #pragma once
 
-#include "support/ADT.h"
+#include "runtime/emulated/Launch.h"
 
 namespace kiln {
 
@@ -11,9 +11,8 @@ struct SourceLine {
   unsigned line = 0;
 };
 
-/// The line of the call that returns to `code`, in a library compiled with debug information: of what is
-/// inlined there, the innermost that is no primitive of templates/device/. Runs addr2line, which comes with
-/// every C++ compiler.
-SourceLine sourceLineOf(const void *code);
+/// The line of the call that returns to `code`, in the kernel's library: of what is inlined there, the innermost that
+/// is no primitive of templates/device/. Runs addr2line, which comes with every C++ compiler.
+SourceLine sourceLineOf(const void *code, const EmulatedKernel &kernel);
 
 } // namespace kiln

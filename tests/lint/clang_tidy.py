@@ -20,6 +20,7 @@ import subprocess
 import sys
 
 INCLUDE = re.compile(rb'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+OWN_NAME = re.compile(rb"^(?:template <.*> )?(?:static|constexpr) [^;={(]*?(\w+)(?:\(| =)", re.MULTILINE)
 SOURCE_TREE = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -81,6 +82,8 @@ class Linter:
         self.options = options
         self.work = options.build / "lint"
         self.work.mkdir(exist_ok=True)
+        # Each file finds its rules in a folder above it, also the units that stand here.
+        (self.work / ".clang-tidy").write_bytes((SOURCE_TREE / ".clang-tidy").read_bytes())
         self.sources = Sources(options.build)
         version = subprocess.run([options.clang_tidy, "--version"], capture_output=True, check=True).stdout
         self.start = version + (SOURCE_TREE / ".clang-tidy").read_bytes()
@@ -108,17 +111,16 @@ class Linter:
         if len(batch) > 1:
             unit = self.work / (name_of(batch[0].path) + ".batch.cpp")
             unit.write_text("".join(f'#include "{job.path}"\n' for job in batch))
-        config = f"--config-file={SOURCE_TREE / '.clang-tidy'}"
         # Ours, wherever the source tree lies; a batch includes its files, so that they count as headers.
         headers = f"--header-filter=^{re.escape(str(SOURCE_TREE))}/(compiler|runtime|tests|tools)/"
-        result = subprocess.run([self.options.clang_tidy, "--quiet", config, headers, unit, "--", *batch[0].flags,
+        result = subprocess.run([self.options.clang_tidy, "--quiet", headers, unit, "--", *batch[0].flags,
                                  *self.prelude], capture_output=True, text=True)
         if result.returncode == 0:
             for job in batch:
                 self.stamp(job.path).write_text(job.key)
             return True
         if "clang-diagnostic-error" in result.stdout and len(batch) > 1:
-            # Two of them perhaps have a static function of the same name.
+            # Two of them perhaps have something of the same name.
             middle = len(batch) // 2
             return all([self.check(batch[:middle]), self.check(batch[middle:])])
         print(result.stdout.strip() or result.stderr.strip(), flush=True)
@@ -137,13 +139,21 @@ def name_of(path):
 
 
 def make_batches(jobs):
-    """Most of the time goes into headers, so that files of one folder and with the same flags are checked as one."""
+    """Most of the time goes into headers, so that files of one folder and with the same flags are checked as one, unless
+    they have something static of the same name."""
     groups = collections.defaultdict(list)
     for job in jobs:
         groups[job.path.parent, tuple(job.flags)].append(job)
     for group in groups.values():
-        for start in range(0, len(group), 8):
-            yield group[start:start + 8]
+        batches = []
+        for job in group:
+            names = set(OWN_NAME.findall(job.path.read_bytes()))
+            batch = next((batch for batch in batches if len(batch[0]) < 16 and not names & batch[1]), None)
+            if batch is None:
+                batches.append(batch := ([], set()))
+            batch[0].append(job)
+            batch[1].update(names)
+        yield from (files for files, _ in batches)
 
 
 def read_commands(build, wanted):

@@ -56,6 +56,16 @@ class EmbeddedModel(KilnTest):
                            "--matmul", "cublaslt", "--device", DEVICE, "--check", "reference")
         self.assertIn("steps agree with the reference executor", result.err)
 
+    def test_every_step_as_contexts_slide(self):
+        """Of unequal prompts, with calls on some of the rows."""
+        config, storage = VARIANTS["head-size-24"]
+        model = write_model(self.path("model"), config, **storage)
+        prompts = ["--tokens", ids(range(config["n_positions"] - 1)), "--tokens", "3,1,2"]
+        for dtype in ("f32", "bf16", "f16"):
+            result = self.kiln("run", model, *prompts, "--greedy", "--overflow", "slide", "--max-new-tokens", 4, "--dtype", dtype,
+                               "--device", DEVICE, "--check", "reference")
+            self.assertIn("steps agree with the reference executor", result.err)
+
 
 class Variants(KilnTest):
     def check(self, name):

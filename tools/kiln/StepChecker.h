@@ -19,8 +19,7 @@ StepTolerance stepTolerance(DType dtype);
 
 /// Compares what every step of a plan leaves behind, intermediate values and states, with what the reference executor
 /// makes of the same inputs, and reports the first step that differs. The inputs of a step are what the device's steps
-/// before it have left, so that errors do not add up and the tolerance is that of one step. Calls must work on the whole
-/// batch.
+/// before it have left, so that errors do not add up and the tolerance is that of one step.
 class StepChecker {
 public:
   /// `module` holds the functions of the plan, fused the same way; `loadWeight` gives its weights, which are rounded to
@@ -37,6 +36,7 @@ public:
 
 private:
   Error onCall(const Executor::Call &call);
+  Error takeStates(const Executor::Call &call);
   Error onStep(const PlanFunction &function, size_t step);
   Error compareCall(const PlanFunction &function);
   Error compareResult(const PlanFunction &function, const Value &value, const Tensor<float> &reference);

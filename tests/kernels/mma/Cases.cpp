@@ -38,6 +38,10 @@ std::vector<MmaMatmulCase> mmaActivationCases() {
       make(DType::BF16, 1100, 96, 64, {64, 64, 3, 2, 2}), // several groups of tiles
       make(DType::BF16, 33, 64, 256, {32, 64, 6, 2, 2}),
       make(DType::BF16, 17, 128, 256, {16, 128, 6, 1, 4}),
+      make(DType::F16, 129, 136, 104, {128, 128, 4, 4, 2}),
+      make(DType::BF16, 66, 264, 88, {64, 256, 3, 1, 4}),
+      make(DType::F16, 100, 144, 120, {96, 128, 5, 2, 2}),
+      make(DType::BF16, 33, 136, 80, {32, 128, 4, 1, 4}),
   };
 }
 

@@ -28,6 +28,16 @@ std::vector<MatmulCase> tiledCases() {
       {make(DType::F32, tile(128, 128, 32, 8, 8, {{"kCols", "150"}})), 131}, // one buffer
       {make(DType::F16, tile(128, 64, 16, 16, 8, {{"kCols", "66"}, {"kDepth", "50"}})), 130},
       {make(DType::BF16, tile(128, 128, 8, 8, 8, {{"kCols", "256"}})), 3},
+      // Those that choose-tiles has and nobody above, on edges of all kinds.
+      {make(DType::F16, tile(32, 32, 32, 4, 4, {{"kCols", "37"}, {"kDepth", "52"}})), 33},
+      {make(DType::BF16, tile(32, 64, 16, 4, 4, {{"kCols", "68"}, {"kDepth", "40"}})), 31},
+      {make(DType::F32, tile(64, 32, 16, 4, 4, {{"kCols", "33"}, {"kDepth", "17"}})), 65},
+      {make(DType::F16, tile(64, 64, 16, 4, 4, {{"kCols", "96"}, {"kDepth", "20"}})), 66},
+      {make(DType::F32, tile(64, 64, 16, 8, 4, {{"kCols", "65"}, {"kDepth", "48"}})), 67},
+      {make(DType::BF16, tile(64, 128, 16, 8, 4, {{"kCols", "130"}, {"kDepth", "33"}})), 63},
+      {make(DType::F32, tile(64, 128, 16, 8, 8, {{"kCols", "136"}, {"kDepth", "18"}})), 70},
+      {make(DType::F32, tile(128, 64, 16, 8, 8, {{"kCols", "72"}, {"kDepth", "35"}})), 129},
+      {make(DType::F16, tile(128, 128, 16, 8, 8, {{"kCols", "140"}, {"kDepth", "36"}})), 132},
   };
 }
 
@@ -99,6 +109,12 @@ std::vector<AttentionCase> flashCases() {
       {make(DType::F32, 128, 32, 32, 128, /*causal=*/false), 1, 20, 50, {0}},
       {make(DType::BF16, 256, 32, 16, 128), 1, 40, 40, {0}},
       {make(DType::F32, 72, 32, 32, 128), 1, 1, 1, {0}}, // one visible key
+      {make(DType::F32, 32, 16, 16, 128), 2, 19, 40, {2, 21}},
+      {make(DType::BF16, 24, 16, 64, 128), 1, 35, 70, {30}},
+      {make(DType::F16, 40, 32, 64, 256), 1, 34, 99, {65}},
+      {make(DType::BF16, 16, 64, 16, 256), 1, 65, 65, {0}},
+      {make(DType::F16, 104, 16, 32, 128), 1, 18, 36, {7}},
+      {make(DType::F32, 48, 32, 16, 256), 1, 33, 50, {17}},
       {make(DType::F32, 64, 32, 32, 128, /*causal=*/true, /*window=*/16), 1, 90, 97, {7}},
       {make(DType::F16, 64, 64, 16, 256, /*causal=*/true, /*window=*/3), 1, 90, 97, {7}},
   };

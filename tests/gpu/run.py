@@ -50,10 +50,11 @@ def main():
             print(output)
     print(f"kiln_gpu_tests: {'failed' if failed else 'passed'} after {time.monotonic() - start:.0f} s", flush=True)
 
-    script = os.path.join(SOURCE, "tests", "run", "test_emulated_model.py")
-    result = subprocess.run([sys.executable, "-B", script], env={**environment(), "KILN": kiln, "KILN_DEVICE": "cuda:0"})
-    if result.returncode != 0:
-        failed.append("tests/run/test_emulated_model.py on cuda:0")
+    for script in ("tests/run/test_emulated_model.py", "tests/run/test_emulated_variants.py"):
+        result = subprocess.run([sys.executable, "-B", os.path.join(SOURCE, script)],
+                                env={**environment(), "KILN": kiln, "KILN_DEVICE": "cuda:0"})
+        if result.returncode != 0:
+            failed.append(f"{script} on cuda:0")
     print("failed: " + ", ".join(failed) if failed else f"all passed in {time.monotonic() - start:.0f} s")
     return 1 if failed else 0
 

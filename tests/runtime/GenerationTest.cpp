@@ -69,7 +69,7 @@ TEST_F(GenerationTest, RowsThatEndLeaveTheBatchToTheOthers) {
 }
 
 TEST_F(GenerationTest, AFullContextSlides) {
-  GenerateOptions options = sampled(40);
+  GenerateOptions options = sampled(28);
   options.overflow = OverflowPolicy::Slide;
   std::vector<Ids> wanted = tokensOf(prompts, options, 5, 1, /*onHost=*/true);
   for (int64_t ahead : {1, 4})

@@ -1,4 +1,5 @@
 #include "codegen/CheckPlanned.h"
+#include "kernels/Problem.h"
 
 #include "ir/Verifier.h"
 #include "kernels/KernelFamily.h"
@@ -32,20 +33,23 @@ static Error checkVariants(const Op &op, const Target &target) {
     const Attribute *kernel = isDict ? findAttribute(variant.asDict(), "kernel") : nullptr;
     if (!batch || batch->kind() != Attribute::Kind::Int || !kernel)
       return opError(op, "attribute 'variants': expected {batch = N, kernel = NAME, tile = {…}}, got " + variant.str());
-    Expected<const KernelFamily *> family = checkFamily(op, kernel, target);
+    // It runs batches up to its own.
+    DimBinding upper = upperBounds(op);
+    upper["B"] = batch->asInt();
+    Expected<const KernelFamily *> family = checkFamily(op, kernel, target, upper);
     if (!family)
       return family.takeError();
-    if (Error error = checkTile(op, **family, findAttribute(variant.asDict(), "tile"), target))
+    if (Error error = checkTile(op, **family, findAttribute(variant.asDict(), "tile"), target, upper))
       return error;
   }
   return Error::success();
 }
 
 static Error checkOp(const Op &op, const Target &target) {
-  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), target);
+  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), target, upperBounds(op));
   if (!family)
     return family.takeError();
-  if (Error error = checkTile(op, **family, op.attribute("tile"), target))
+  if (Error error = checkTile(op, **family, op.attribute("tile"), target, upperBounds(op)))
     return error;
   if (Error error = checkVariants(op, target))
     return error;

@@ -3,7 +3,10 @@
 namespace kiln {
 
 void EpilogueEmitter::begin(const Value &value, Coordinates at, StringRef variable) {
-  at.nameOf = [this](const Value &operand) { return functor.pointer(operand); };
+  at.elementOf = [this](const Value &operand, StringRef index) {
+    std::string text = (functor.pointer(operand) + "[" + index + "]").str();
+    return readsAhead ? loadAhead("int", operand, text) : text;
+  };
   Place place{variable.empty() ? names.of(value).str() : variable.str(), std::move(at)};
   storeIfYielded(value, place, "");
   places[&value] = std::move(place);
@@ -22,7 +25,21 @@ void EpilogueEmitter::emit(const Op &op) {
 std::string EpilogueEmitter::operandText(const Value &operand, const Place &like) {
   if (auto it = places.find(&operand); it != places.end())
     return it->second.variable;
-  return load.str() + "<V>(" + functor.pointer(operand) + " + " + offset(like.at, operand.type) + ")";
+  std::string text = load.str() + "<V>(" + functor.pointer(operand) + " + " + offset(like.at, operand.type) + ")";
+  return readsAhead && like.at.guards.empty() ? loadAhead("Vec<float, V>", operand, text) : text;
+}
+
+std::string EpilogueEmitter::loadAhead(StringRef type, const Value &operand, std::string load) {
+  auto isSame = [&](const Ahead &other) { return other.load == load; };
+  if (auto it = llvm::find_if(aheadList, isSame); it != aheadList.end())
+    return "with." + it->name;
+  std::string name = functor.pointer(operand);
+  // The same memory at another place needs a name of its own.
+  auto isTaken = [&](const Ahead &other) { return other.name == name; };
+  while (llvm::any_of(aheadList, isTaken))
+    name += "_";
+  aheadList.push_back({type.str(), name, std::move(load)});
+  return "with." + name;
 }
 
 void EpilogueEmitter::emitPointwise(const Op &op, const Place &from) {
@@ -61,8 +78,8 @@ void EpilogueEmitter::storeIfYielded(const Value &value, const Place &place, con
   // The new value of a state lies in the state.
   const Op *op = value.definingOp();
   const Value &memory = op && op->has(Trait::WritesState) ? *op->operand(0) : value;
-  std::string text = "store(" + functor.pointer(memory, /*writes=*/true) + " + " + offset(place.at, memory.type) + ", " +
-                     place.variable + ");";
+  std::string text = "store(" + functor.pointer(memory, /*writes=*/true) + " + " + offset(place.at, memory.type) +
+                     ", " + place.variable + ");";
   if (place.at.guards.empty()) {
     addLine(text + (comment.empty() ? "" : " " + comment));
     return;

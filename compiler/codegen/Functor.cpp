@@ -11,12 +11,14 @@ namespace kiln {
 
 /// Words that a value's name would hide or clash with: parameters of functors, types, keywords.
 static constexpr StringRef reservedWords[] = {
-    "row", "col", "depth", "b", "h", "t", "d", "s", "index", "value", "position", "parts", "arrivals", "V", "i64", "u32",
-    "bf16", "f16", "load", "store", "relu", "gelu_tanh", "gelu_erf", "kiln", "Vec", "Config", "Input", "Epilogue", "Body",
-    "Score", "Position", "auto", "bool", "break", "case", "char", "class", "const", "continue", "default", "delete", "do",
-    "double", "else", "enum", "extern", "false", "float", "for", "if", "int", "long", "namespace", "new", "operator",
-    "private", "public", "register", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template",
-    "this", "true", "typename", "union", "unsigned", "using", "void", "while"};
+    "row",      "col",       "depth",     "b",      "h",        "t",        "d",      "s",        "index",    "value",
+    "position", "parts",     "arrivals",  "V",      "i64",      "u32",      "bf16",   "f16",      "load",     "store",
+    "relu",     "gelu_tanh", "gelu_erf",  "kiln",   "Vec",      "Config",   "Input",  "Epilogue", "Body",     "Score",
+    "Position", "auto",      "bool",      "break",  "case",     "char",     "class",  "const",    "continue", "default",
+    "delete",   "do",        "double",    "else",   "enum",     "extern",   "false",  "float",    "for",      "if",
+    "int",      "long",      "namespace", "new",    "operator", "private",  "public", "register", "return",   "short",
+    "signed",   "sizeof",    "static",    "struct", "switch",   "template", "this",   "true",     "typename", "union",
+    "unsigned", "using",     "void",      "while"};
 
 /// The name to give to an input: that of the tensor it was selected from, since a kernel does not care which rows it
 /// gets and should be the same for all.
@@ -158,7 +160,8 @@ std::string elementOffset(Functor &functor, const Coordinates &at, const Type &t
   auto scaled = [&](const std::string &outer, const Dim &dim, StringRef inner) {
     std::string extent = functor.extent(dim);
     // 64-bit from the first product on: caches and logits pass two billion elements.
-    std::string left = StringRef(outer).starts_with("(") || StringRef(outer).starts_with("i64(") ? outer : "i64(" + outer + ")";
+    std::string left =
+        StringRef(outer).starts_with("(") || StringRef(outer).starts_with("i64(") ? outer : "i64(" + outer + ")";
     std::string product = extent == "1" ? outer : left + " * " + extent;
     return inner == "0" ? product : outer == "0" ? inner.str() : product + " + " + inner.str();
   };

@@ -83,6 +83,14 @@ public:
                   StringRef load = "kiln::load")
       : functor(functor), names(names), kernelOp(kernelOp), indent(indent), load(load) {}
 
+  /// What the emitted lines read of memory, if it is to be loaded before they run: `with.NAME` there.
+  struct Ahead {
+    std::string type, name, load;
+  };
+  /// From now on the operands of unguarded elements are loaded ahead.
+  void readAhead() { readsAhead = true; }
+  ArrayRef<Ahead> ahead() const { return aheadList; }
+
   /// Declares where `value` lies, which a variable holds: the one of its name, or `variable`.
   void begin(const Value &value, Coordinates at, StringRef variable = {});
   /// Emits one op on values that are declared; its result is declared then.
@@ -102,6 +110,7 @@ private:
   void storeIfYielded(const Value &value, const Place &place, const std::string &comment);
   const Value *kernelResult(const Value &value) const;
   std::string operandText(const Value &operand, const Place &like);
+  std::string loadAhead(StringRef type, const Value &operand, std::string load);
   std::string offset(const Coordinates &at, const Type &type);
   void addLine(const Twine &line) { lines.push_back((Twine(std::string(indent, ' ')) + line).str()); }
 
@@ -110,7 +119,8 @@ private:
   const Op &kernelOp;
   unsigned indent;
   StringRef load;
-  bool needsBatchAndToken = false;
+  bool needsBatchAndToken = false, readsAhead = false;
+  std::vector<Ahead> aheadList;
   DenseMap<const Value *, Place> places;
   std::vector<std::string> lines;
 };

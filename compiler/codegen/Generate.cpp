@@ -85,7 +85,8 @@ void Generator::describeModule() {
   plan.compilerVersion = compilerVersion;
   plan.sourceHash = sha256Hex(toString(module));
   plan.target = module.attributes.find("target")->second.asString().str();
-  plan.model = {module.name, integerOf(module, "context", 1), integerOf(module, "vocab", 1), integerOf(module, "layers", 1), {}};
+  plan.model = {
+      module.name, integerOf(module, "context", 1), integerOf(module, "vocab", 1), integerOf(module, "layers", 1), {}};
   if (auto eos = module.attributes.find("eos"); eos != module.attributes.end())
     for (const Attribute &id : eos->second.asList())
       plan.model.eosTokens.push_back(id.asInt());

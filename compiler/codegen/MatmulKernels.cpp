@@ -34,11 +34,17 @@ static Functor inputFunctor(const KernelNames &names, const Value &x, const Op *
     return input;
   std::string normed = names.of(*layernorm->result()).str();
   std::string weight = input.pointer(*layernorm->operand(1)), bias = input.pointer(*layernorm->operand(2));
+  input.add("template <int V> struct Parameters {");
+  input.add("  Vec<float, V> " + weight + ", " + bias + ";");
+  input.add("};");
+  input.add("template <int V> KILN_DEVICE Parameters<V> parameters(int depth) const {");
+  input.add("  return {kiln::load<V>(" + weight + " + depth), kiln::load<V>(" + bias + " + depth)};");
+  input.add("}");
+  input.add("template <int V>");
   input.add(
-      "template <int V> KILN_DEVICE Vec<float, V> normalize(Vec<float, V> value, RowStatistics s, int depth) const {");
+      "KILN_DEVICE Vec<float, V> normalize(Vec<float, V> value, RowStatistics s, const Parameters<V> &p) const {");
   input.add("  // " + names.line(*layernorm));
-  input.add("  const auto " + normed + " = (value - s.mean) * s.rstd * kiln::load<V>(" + weight +
-            " + depth) + kiln::load<V>(" + bias + " + depth);");
+  input.add("  const auto " + normed + " = (value - s.mean) * s.rstd * p." + weight + " + p." + bias + ";");
   input.add("  return " + normed + ";");
   input.add("}");
   return input;
@@ -57,10 +63,26 @@ static Coordinates matmulCoordinates(const Type &type) {
   return at;
 }
 
-static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op &product,
+/// Declares what the epilogue reads of memory, and how it is loaded ahead of the arithmetic.
+static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahead) {
+  epilogue.add("template <int V> struct Operands {");
+  SmallVector<std::string, 4> loads;
+  for (const EpilogueEmitter::Ahead &operand : ahead) {
+    epilogue.add("  " + operand.type + " " + operand.name + ";");
+    loads.push_back(operand.load);
+  }
+  epilogue.add("};");
+  epilogue.add("template <int V> KILN_DEVICE Operands<V> operands(int row, int col) const {");
+  epilogue.add("  return {" + llvm::join(loads, ", ") + "};");
+  epilogue.add("}");
+}
+
+static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op &product, bool readsAhead,
                                StringRef load = "kiln::load") {
   Functor epilogue("Epilogue", names);
   EpilogueEmitter emitter(epilogue, names, op, 2, load);
+  if (readsAhead)
+    emitter.readAhead();
   const Value &result = *product.result();
   emitter.begin(result, matmulCoordinates(result.type));
   if (op.region()) {
@@ -71,8 +93,15 @@ static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op 
       isBehind |= inner.get() == &product;
     }
   }
-  epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) +
-               ", int row, int col) const {");
+  if (readsAhead) {
+    addOperands(epilogue, emitter.ahead());
+    epilogue.add("template <int V>");
+    epilogue.add("KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) +
+                 ", const Operands<V> &with, int row, int col) const {");
+  } else {
+    epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) +
+                 ", int row, int col) const {");
+  }
   bool isOneToken = result.type.rank() == 3 && result.type.shape[1] == Dim(1);
   if (emitter.usesBatchAndToken() && !isOneToken) {
     std::string tokens = epilogue.extent(result.type.shape[1]);
@@ -98,13 +127,13 @@ KernelText writeMatmulKernel(const Op &op, const KernelChoice &choice) {
   const Value *x = product.operand(0);
   const Op *layernorm = x->definingOp() && x->definingOp()->parentOp() == &op ? x->definingOp() : nullptr;
   kernel.add(inputFunctor(names, layernorm ? *layernorm->operand(0) : *x, layernorm));
-  kernel.add(epilogueFunctor(op, names, product));
+  kernel.add(epilogueFunctor(op, names, product, choice.family->readsAhead));
 
   Functor &call = kernel.call();
   ArrayRef<Dim> rowDims = ArrayRef<Dim>(product.result()->type.shape).drop_back();
   std::string rows = productText(call, rowDims), weight = call.pointer(*product.operand(1));
   Functor input = inputFunctor(names, layernorm ? *layernorm->operand(0) : *x, layernorm);
-  Functor epilogue = epilogueFunctor(op, names, product);
+  Functor epilogue = epilogueFunctor(op, names, product, choice.family->readsAhead);
   std::string statement = (choice.family->body + "<Config>(" + rows + ", " + input.construction() + ", " + weight +
                            ", " + epilogue.construction() + ");")
                               .str();
@@ -119,7 +148,7 @@ KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
   kernel.constant("kCols", problem.cols.str());
   kernel.constant("kDepth", problem.depth.str());
   // What the epilogue reads may be loaded ahead of what it writes: a row's results depend on operands of the same row.
-  Functor epilogue = epilogueFunctor(op, names, product, "kiln::loadReadOnly");
+  Functor epilogue = epilogueFunctor(op, names, product, choice.family->readsAhead, "kiln::loadReadOnly");
   kernel.add(epilogue);
   Functor &call = kernel.call();
   std::string rows = productText(call, ArrayRef<Dim>(product.result()->type.shape).drop_back());

@@ -28,13 +28,16 @@ KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
 
   Functor input("Input", names);
   const Op *add = x.definingOp() && x.definingOp()->parentOp() == &op ? x.definingOp() : nullptr;
-  auto row = [&](const Value &value) { return "kiln::load<V>(" + input.pointer(value) + " + i64(row) * " + width + " + col)"; };
+  auto row = [&](const Value &value) {
+    return "kiln::load<V>(" + input.pointer(value) + " + i64(row) * " + width + " + col)";
+  };
   input.add("static constexpr float kEps = " + norm.attribute("eps")->str() + "f;");
   input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int col) const {");
   if (add) {
     std::string sum = names.of(x).str();
-    input.add("  const auto value = " + add->def().deviceExpression(*add, {row(*add->operand(0)), row(*add->operand(1))}) +
-              "; // " + names.line(*add));
+    input.add(
+        "  const auto value = " + add->def().deviceExpression(*add, {row(*add->operand(0)), row(*add->operand(1))}) +
+        "; // " + names.line(*add));
     if (llvm::is_contained(op.region()->terminator()->operands(), &x))
       input.add("  store(" + input.pointer(x, true) + " + i64(row) * " + width + " + col, value);");
     input.add("  return value;");
@@ -43,13 +46,16 @@ KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
   }
   input.add("}");
   std::string weight = input.pointer(*norm.operand(1)), bias = input.pointer(*norm.operand(2));
-  input.add("template <int V> KILN_DEVICE Vec<float, V> normalize(Vec<float, V> value, RowStatistics s, int col) const {");
-  input.add("  return (value - s.mean) * s.rstd * kiln::load<V>(" + weight + " + col) + kiln::load<V>(" + bias + " + col);");
+  input.add(
+      "template <int V> KILN_DEVICE Vec<float, V> normalize(Vec<float, V> value, RowStatistics s, int col) const {");
+  input.add("  return (value - s.mean) * s.rstd * kiln::load<V>(" + weight + " + col) + kiln::load<V>(" + bias +
+            " + col);");
   input.add("}");
 
   Functor epilogue("Epilogue", names);
   epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> value, int row, int col) const {");
-  epilogue.add("  store(" + epilogue.pointer(out, true) + " + i64(row) * " + width + " + col, value); // " + names.line(norm));
+  epilogue.add("  store(" + epilogue.pointer(out, true) + " + i64(row) * " + width + " + col, value); // " +
+               names.line(norm));
   epilogue.add("}");
   kernel.add(input);
   kernel.add(epilogue);
@@ -73,14 +79,15 @@ KernelText writeSoftmaxKernel(const Op &op, const KernelChoice &choice) {
   input.add("}");
   cols = epilogue.extent(x.type.lastDim());
   epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> value, int row, int col) const {");
-  epilogue.add("  store(" + epilogue.pointer(out, true) + " + i64(row) * " + cols + " + col, value); // " + names.line(op));
+  epilogue.add("  store(" + epilogue.pointer(out, true) + " + i64(row) * " + cols + " + col, value); // " +
+               names.line(op));
   epilogue.add("}");
   kernel.add(input);
   kernel.add(epilogue);
   Functor &call = kernel.call();
   std::string rows = rowsText(call, x.type), extent = call.extent(x.type.lastDim());
-  std::string statement = "softmax<Config>(" + rows + ", " + extent + ", " + input.construction() + ", " +
-                          epilogue.construction() + ");";
+  std::string statement =
+      "softmax<Config>(" + rows + ", " + extent + ", " + input.construction() + ", " + epilogue.construction() + ");";
   return kernel.finish(statement, dtypeName(x.type.dtype) + "__h" + (x.type.rank() == 4 ? x.type.shape[1].str() : "1"));
 }
 
@@ -123,8 +130,9 @@ private:
 
   std::vector<std::string> storeRow(const std::string &value) {
     const Type &type = op.result()->type;
-    return {"const auto value = " + value + "; " + comment(),
-            "store(" + body.pointer(*op.result(), true) + " + i64(row) * " + body.extent(type.lastDim()) + " + col, value);"};
+    return {"const auto value = " + value + "; " + comment(), "store(" + body.pointer(*op.result(), true) +
+                                                                  " + i64(row) * " + body.extent(type.lastDim()) +
+                                                                  " + col, value);"};
   }
 
   std::vector<std::string> embedLines() {
@@ -137,17 +145,17 @@ private:
       position = isOneToken ? first : first + " + " + position;
     }
     std::vector<std::string> lines = {"const int position = " + position + ";"};
-    llvm::append_range(lines, storeRow("kiln::load<V>(" + body.pointer(wte) + " + i64(" + body.pointer(tokens) + "[row]) * " +
-                                       width + " + col) + kiln::load<V>(" + body.pointer(wpe) + " + i64(position) * " +
-                                       width + " + col)"));
+    llvm::append_range(lines, storeRow("kiln::load<V>(" + body.pointer(wte) + " + i64(" + body.pointer(tokens) +
+                                       "[row]) * " + width + " + col) + kiln::load<V>(" + body.pointer(wpe) +
+                                       " + i64(position) * " + width + " + col)"));
     return lines;
   }
 
   std::vector<std::string> lastRowLines() {
     const Value &x = *op.operand(0);
     std::string width = x.type.lastDim().str(), tokens = body.extent(x.type.shape[1]);
-    return storeRow("kiln::load<V>(" + body.pointer(x) + " + (i64(row) * " + tokens + " + " + body.pointer(*op.operand(1)) +
-                    "[row] - 1) * " + width + " + col)");
+    return storeRow("kiln::load<V>(" + body.pointer(x) + " + (i64(row) * " + tokens + " + " +
+                    body.pointer(*op.operand(1)) + "[row] - 1) * " + width + " + col)");
   }
 
   std::vector<std::string> maskLines() {
@@ -157,8 +165,8 @@ private:
     if (Value *positions = op.operandOrNull(1))
       position = body.pointer(*positions) + "[row / (" + heads + " * " + queries + ")] + " + position;
     std::vector<std::string> lines = {"const int position = " + position + ";"};
-    llvm::append_range(lines, storeRow("col <= position ? kiln::load<V>(" + body.pointer(scores) + " + i64(row) * " + keys +
-                                       " + col) : Vec<float, V>::fill(-infinity())"));
+    llvm::append_range(lines, storeRow("col <= position ? kiln::load<V>(" + body.pointer(scores) + " + i64(row) * " +
+                                       keys + " + col) : Vec<float, V>::fill(-infinity())"));
     return lines;
   }
 
@@ -199,8 +207,8 @@ private:
     if (type.rank() == 3)
       return {"const int b = row / " + tokens + ", t = row % " + tokens + ";"};
     std::string heads = body.extent(type.shape[1]);
-    return {"const int t = row % " + tokens + ", h = row / " + tokens + " % " + heads + ", b = row / " + tokens + " / " +
-            heads + ";"};
+    return {"const int t = row % " + tokens + ", h = row / " + tokens + " % " + heads + ", b = row / " + tokens +
+            " / " + heads + ";"};
   }
 
   const Op &op;

@@ -6,6 +6,7 @@
 namespace kiln {
 
 // simt: fp32 arithmetic, any GPU
+extern const KernelFamily simtRowFamily;
 extern const KernelFamily simtRowsFamily;
 extern const KernelFamily simtTiledFamily;
 extern const KernelFamily simtBatchedFamily;

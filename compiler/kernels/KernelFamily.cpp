@@ -9,8 +9,9 @@ namespace kiln {
 
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
-      &mmaRowsFamily,  &simtRowsFamily,  &mmaTiledFamily,  &simtTiledFamily, &simtBatchedFamily, &simtSplitKvFamily,
-      &mmaFlashFamily, &simtFlashFamily, &layerNormFamily, &softmaxFamily,   &mapFamily,         &libraryMatmulFamily,
+      &simtRowFamily,     &mmaRowsFamily,     &simtRowsFamily,      &mmaTiledFamily,  &simtTiledFamily,
+      &simtBatchedFamily, &simtSplitKvFamily, &mmaFlashFamily,      &simtFlashFamily, &layerNormFamily,
+      &softmaxFamily,     &mapFamily,         &libraryMatmulFamily,
   };
   return families;
 }
@@ -29,12 +30,13 @@ Expected<const Target *> targetOf(const Module &module) {
   return findTarget(target->second.asString());
 }
 
-Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target) {
+Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target,
+                                           const DimBinding &upper) {
   if (!kernel)
     return opError(op, "expected the attribute 'kernel'; run select-kernels first");
   const KernelFamily *family =
       kernel->kind() == Attribute::Kind::Ident ? findKernelFamily(kernel->asString()) : nullptr;
-  if (!family || !family->accepts(op, target, upperBounds(op)))
+  if (!family || !family->accepts(op, target, upper))
     return opError(op, "attribute 'kernel': expected one that runs this, got " + kernel->str());
   return family;
 }
@@ -44,10 +46,11 @@ constexpr int64_t maxSetting = 1 << 20;
 /// Of a block, on every target.
 constexpr int64_t maxThreads = 1024;
 
-Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target) {
+Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,
+                const DimBinding &upper) {
   if (!tile || tile->kind() != Attribute::Kind::Dict)
     return opError(op, "expected the attribute 'tile'; run choose-tiles first");
-  Tile example = family.configurations(op, target, upperBounds(op)).front();
+  Tile example = family.configurations(op, target, upper).front();
   bool fits = tile->asDict().size() == example.size();
   for (const auto &[setting, value] : example) {
     auto it = tile->asDict().find(setting);

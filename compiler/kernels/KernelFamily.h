@@ -47,6 +47,8 @@ struct KernelFamily {
   /// The template itself says where it needs what other kernels wrote (device/grid.cuh), because it has work to do
   /// before; else the generated kernel waits at its start.
   bool waitsItself = false;
+  /// Asks the epilogue for what it reads of memory well before it hands over a product.
+  bool readsAhead = false;
 
   /// Whether it should run the op, plain or fused, with dims up to `upper`.
   bool (*accepts)(const Op &op, const Target &target, const DimBinding &upper);
@@ -67,11 +69,14 @@ const KernelFamily *findKernelFamily(StringRef name);
 
 /// The target that select-kernels wrote into the module. Error: there is none.
 Expected<const Target *> targetOf(const Module &module);
-/// The family that an attribute `kernel` of the op names. Error: there is none, or one that does not run the op.
-Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target);
+/// The family that an attribute `kernel` of the op names. Error: there is none, or one that does not run the op with
+/// dims up to `upper`.
+Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target,
+                                           const DimBinding &upper);
 /// Whether an attribute `tile` of the op has the settings of its family, and a block of them fits on the target. Error:
 /// it has not, or there is none, or its block does not fit.
-Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target);
+Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,
+                const DimBinding &upper);
 
 /// The first family with kernels that accepts the op, or null.
 const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper);

@@ -54,7 +54,8 @@ static double estimateRowWise(const Op &op, const Tile &tile, const Target &targ
 constexpr int64_t maxLayerNormCols = 64 * 512;
 
 static bool acceptsLayerNorm(const Op &op, const Target &, const DimBinding &) {
-  if (!anchor(op)->is(OpKind::layernorm) || rowType(op).lastDim().asConstant().value_or(maxLayerNormCols + 1) > maxLayerNormCols)
+  if (!anchor(op)->is(OpKind::layernorm) ||
+      rowType(op).lastDim().asConstant().value_or(maxLayerNormCols + 1) > maxLayerNormCols)
     return false;
   if (!op.region())
     return true;
@@ -146,7 +147,8 @@ static Launch launchMap(const Op &op, const Tile &tile) {
 
 static double estimateMap(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   int64_t perBlock = get(tile, "threads") * get(tile, "unroll") * get(tile, "vec");
-  double blocks = std::ceil(static_cast<double>(valueAt(walkedType(op).elements(), dims)) / static_cast<double>(perBlock));
+  double blocks =
+      std::ceil(static_cast<double>(valueAt(walkedType(op).elements(), dims)) / static_cast<double>(perBlock));
   return estimateStreaming(op, blocks, get(tile, "threads"), perBlock * 4, target, dims);
 }
 

@@ -15,8 +15,8 @@ struct Coordinates {
   std::string row;
   /// Conditions under which the element exists.
   SmallVector<std::string, 2> guards;
-  /// The variable that holds another operand's address (positions, lengths).
-  std::function<std::string(const Value &)> nameOf;
+  /// The expression for an element of another operand of rank 1 (positions, lengths), given its index.
+  std::function<std::string(const Value &, StringRef index)> elementOf;
 
   StringRef last() const { return index.back(); }
 };

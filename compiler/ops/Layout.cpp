@@ -21,11 +21,11 @@ static Expected<Type> inferSplitHeads(const Op &op) {
   int64_t heads = op.intAttribute("heads"), parts = op.intAttribute("parts"), part = op.intAttribute("part");
   std::optional<int64_t> width = x.lastDim().asConstant();
   if (heads < 1 || parts < 1 || part < 0 || part >= parts)
-    return opError(op, "expected heads and parts of 1 or more and part from 0 to parts - 1, got heads = " + Twine(heads) +
-                           ", part = " + Twine(part) + ", parts = " + Twine(parts));
+    return opError(op, "expected heads and parts of 1 or more and part from 0 to parts - 1, got heads = " +
+                           Twine(heads) + ", part = " + Twine(part) + ", parts = " + Twine(parts));
   if (!width || heads > *width / parts || *width % (heads * parts) != 0)
-    return opError(op, "expected a last extent that is a multiple of heads * parts (" + Twine(heads) + " * " + Twine(parts) +
-                           "), got " + x.str());
+    return opError(op, "expected a last extent that is a multiple of heads * parts (" + Twine(heads) + " * " +
+                           Twine(parts) + "), got " + x.str());
   return Type(x.dtype, {x.shape[0], heads, x.shape[1], *width / (heads * parts)});
 }
 
@@ -144,7 +144,7 @@ template <class Real> static Error evaluateLastRow(EvalArgs<Real> &args) {
 }
 
 static void mapLastRow(const Op &op, Coordinates &at) {
-  at.guards.push_back(at.index[1] + " == " + at.nameOf(*op.operand(1)) + "[" + at.index[0] + "] - 1");
+  at.guards.push_back(at.index[1] + " == " + at.elementOf(*op.operand(1), at.index[0]) + " - 1");
   at.index[1] = "0";
   at.row = at.index[0];
 }
@@ -180,9 +180,8 @@ static Expected<Type> inferSlice(const Op &op) {
 
 template <class Real> static Error evaluateSlice(EvalArgs<Real> &args) {
   int64_t size = args.result.lastDim();
-  parallelRows(args.result.rows(), size, [&](int64_t i) {
-    llvm::copy(args.operands[0].row(i).take_front(size), args.result.row(i).data());
-  });
+  parallelRows(args.result.rows(), size,
+               [&](int64_t i) { llvm::copy(args.operands[0].row(i).take_front(size), args.result.row(i).data()); });
   return Error::success();
 }
 
@@ -233,7 +232,8 @@ template <class Real> static Error evaluateCacheWrite(EvalArgs<Real> &args) {
     int64_t t = i % tokens, bh = i / tokens;
     int64_t position = t + (positions ? static_cast<int64_t>(positions->data()[bh / heads]) : 0);
     if (position < 0 || position >= capacity)
-      return opError(args.op, "position out of range: expected 0 to " + Twine(capacity - 1) + ", got " + Twine(position));
+      return opError(args.op,
+                     "position out of range: expected 0 to " + Twine(capacity - 1) + ", got " + Twine(position));
     llvm::copy(x.row(i), args.result.row(bh * capacity + position).data());
   }
   return Error::success();
@@ -241,7 +241,7 @@ template <class Real> static Error evaluateCacheWrite(EvalArgs<Real> &args) {
 
 static void mapCacheWrite(const Op &op, Coordinates &at) {
   if (Value *positions = op.operandOrNull(2))
-    at.index[2] = plus(at.nameOf(*positions) + "[" + at.index[0] + "]", at.index[2]);
+    at.index[2] = plus(at.elementOf(*positions, at.index[0]), at.index[2]);
   at.row.clear();
 }
 

@@ -97,7 +97,7 @@ static Error chooseTiles(Module &module, const PassOptions &options) {
     for (const auto &op : function->body.ops()) {
       if (op->has(Trait::Terminator))
         continue;
-      Expected<const KernelFamily *> family = checkFamily(*op, op->attribute("kernel"), **target);
+      Expected<const KernelFamily *> family = checkFamily(*op, op->attribute("kernel"), **target, upperBounds(*op));
       if (!family)
         return family.takeError();
       DimBinding upper = upperBounds(*op), interest = dims;

@@ -14,8 +14,8 @@
 // Values that are the new state of a cache have no bytes of their own; arguments are the caller's. A function's
 // results stay live to its end.
 //
-// Refuses: ops without `tile` whose kernel needs a workspace, and with a kernel or tile that does not fit them: an error
-// at the op.
+// Refuses: ops without `tile` whose kernel needs a workspace, and with a kernel or tile that does not fit them: an
+// error at the op.
 #include "kernels/KernelFamily.h"
 #include "kernels/Problem.h"
 #include "ops/Region.h"
@@ -116,12 +116,12 @@ Error FunctionPlanner::collectWorkspace(Op &op, size_t position) {
   Expected<const Target *> target = targetOf(function.module());
   if (!target)
     return target.takeError();
-  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), **target);
+  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), **target, upperBounds(op));
   if (!family)
     return family.takeError();
   if (!(*family)->workspace)
     return Error::success();
-  if (Error error = checkTile(op, **family, op.attribute("tile"), **target))
+  if (Error error = checkTile(op, **family, op.attribute("tile"), **target, upperBounds(op)))
     return error;
   // A workspace is constant or scales with the batch; of other dims it takes the largest.
   Expr bytes = (*family)->workspace(op, choiceOf(op).tile);

@@ -43,7 +43,7 @@ KILN_DEVICE void naiveMatmul(int rows, int cols, int depth, const Input &input, 
   for (int k = 0; k < depth; ++k) {
     Vec<float, 1> a = input.template load<1>(row, k);
     if constexpr (Input::kNormalizes)
-      a = input.template normalize<1>(a, statistics, k);
+      a = input.normalize(a, statistics, input.template parameters<1>(k));
     product += a[0] * toFloat(weight[Config::kWeightTransposed ? i64(col) * depth + k : i64(k) * cols + col]);
   }
   epilogue(Vec<float, 1>{product}, row, col);

@@ -51,7 +51,9 @@
 //   template <int V> Vec<float, V> load(int row, int k) const;
 //     A[row, k .. k + V), row < rows, k + V <= depth. Called any number of times: it must not write.
 //   static constexpr float kEps;                                              where kNormalizes
-//   template <int V> Vec<float, V> normalize(Vec<float, V> x, RowStatistics s, int k) const;   likewise
+//   template <int V> struct Parameters;                      what elements k .. k + V are scaled and shifted by,
+//   template <int V> Parameters<V> parameters(int k) const;  which no kernel writes
+//   template <int V> Vec<float, V> normalize(Vec<float, V> x, RowStatistics s, const Parameters<V> &p) const;
 //
 // Epilogue:
 //   template <int V> void operator()(Vec<float, V> product, int row, int col) const;
@@ -84,8 +86,7 @@ template <class Config> struct SimtTiledShape {
   static constexpr int kLanesY = min(int(kWarpSize) / kLanesX, kThreadsY);
 
   static constexpr int kInputVec = widestVector(Config::kDepth, 4);
-  static constexpr int kWeightVec =
-      widestVector(Config::kWeightTransposed ? Config::kDepth : Config::kCols, 4);
+  static constexpr int kWeightVec = widestVector(Config::kWeightTransposed ? Config::kDepth : Config::kCols, 4);
   static constexpr int kOutputVec = widestVector(Config::kCols, 4);
   static constexpr bool kDepthIsExact = Config::kDepth != 0 && Config::kDepth % kDepth == 0;
   static constexpr bool kColsAreExact = Config::kCols != 0 && Config::kCols % kCols == 0;
@@ -96,14 +97,10 @@ template <class Config> struct SimtTiledShape {
 
   static_assert(kRows % 32 == 0 && kCols % 32 == 0, "the swizzle permutes within 32 rows or columns");
   static_assert(kDepth == 8 || kDepth == 16 || kDepth == 32, "kTileDepth is 8, 16 or 32");
-  static_assert(Config::kThreadRows % kGroup == 0 && Config::kThreadCols % kGroup == 0,
-                "fragments are groups of 4");
-  static_assert(kRows % Config::kThreadRows == 0 && kCols % Config::kThreadCols == 0,
-                "fragments divide the tile");
-  static_assert(isPowerOfTwo(kThreadsX) && isPowerOfTwo(kThreadsY) && kThreads <= 1024,
-                "a legal, regular block");
-  static_assert(kBufferBytes + kStatisticsBytes <= kStaticSharedBytes,
-                "the tiles fit in static shared memory");
+  static_assert(Config::kThreadRows % kGroup == 0 && Config::kThreadCols % kGroup == 0, "fragments are groups of 4");
+  static_assert(kRows % Config::kThreadRows == 0 && kCols % Config::kThreadCols == 0, "fragments divide the tile");
+  static_assert(isPowerOfTwo(kThreadsX) && isPowerOfTwo(kThreadsY) && kThreads <= 1024, "a legal, regular block");
+  static_assert(kBufferBytes + kStatisticsBytes <= kStaticSharedBytes, "the tiles fit in static shared memory");
 };
 
 /// Where element (k, index) of a transposed operand lies within its shared row k. Lanes that store
@@ -163,8 +160,8 @@ template <class Config, class Input, class W, class Epilogue> struct SimtTiled {
   Packed<W, kWeightVec> nextWeight[WeightSlots::kCount];
   float sums[Config::kThreadRows][Config::kThreadCols] = {};
 
-  KILN_DEVICE SimtTiled(int rows, int cols, int depth, const Input &input, const W *weight,
-                        const Epilogue &epilogue, SimtTiledStorage<Config> &shared)
+  KILN_DEVICE SimtTiled(int rows, int cols, int depth, const Input &input, const W *weight, const Epilogue &epilogue,
+                        SimtTiledStorage<Config> &shared)
       : input(input), weight(weight), epilogue(epilogue), rows(rows), cols(cols), depth(depth),
         rowOrigin(int(blockIndexY()) * Shape::kRows), colOrigin(int(blockIndexX()) * Shape::kCols),
         threadRow(threadY() * Shape::kGroup), threadCol(threadX() * Shape::kGroup), shared(shared) {}
@@ -221,8 +218,8 @@ template <class Config, class Input, class W, class Epilogue> struct SimtTiled {
         if constexpr (Input::kNormalizes) {
           const int k = origin + InputSlots::k(i);
           if (Shape::kDepthIsExact || k < depth)
-            nextInput[i] =
-                input.template normalize<kInputVec>(nextInput[i], shared.statistics[InputSlots::index(i)], k);
+            nextInput[i] = input.normalize(nextInput[i], shared.statistics[InputSlots::index(i)],
+                                           input.template parameters<kInputVec>(k));
         }
         InputSlots::commit(i, nextInput[i], shared.input[buffer]);
       }

@@ -70,8 +70,7 @@ template <class Config, class W> struct SimtRowsShape {
   static_assert(isPowerOfTwo(kRows) && kRows <= 16, "kRows is a power of two up to 16");
   static_assert(isPowerOfTwo(kColsPerWarp) && kColsPerWarp <= 8, "kColsPerWarp is a power of two up to 8");
   static_assert(Config::kWarps >= 1 && Config::kWarps <= 32 && kUnroll >= 1, "a legal block");
-  static_assert(kStagesPerChunk >= 1,
-                "a stage of kRows rows fits in shared memory: fewer rows, or less unrolled");
+  static_assert(kStagesPerChunk >= 1, "a stage of kRows rows fits in shared memory: fewer rows, or less unrolled");
 };
 
 template <class Config, class W> struct SimtRowsStorage {
@@ -114,8 +113,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRows {
   /// lanes' first four are stored before all lanes' last four.
   KILN_DEVICE static int staged(int k) {
     if constexpr (V == 8)
-      return k / Shape::kStep * Shape::kStep + k % 8 / 4 * (Shape::kStep / 2) + k % Shape::kStep / 8 * 4 +
-             k % 4;
+      return k / Shape::kStep * Shape::kStep + k % 8 / 4 * (Shape::kStep / 2) + k % Shape::kStep / 8 * 4 + k % 4;
     else
       return k;
   }
@@ -130,7 +128,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRows {
         if (origin + k < Config::kDepth) {
           x = input.template load<kVec>(min(firstRow + r, rows - 1), origin + k);
           if constexpr (Input::kNormalizes)
-            x = input.template normalize<kVec>(x, shared.statistics[r], origin + k);
+            x = input.normalize(x, shared.statistics[r], input.template parameters<kVec>(origin + k));
         }
         store(&shared.rows[r][staged(k)], x);
       }
@@ -210,8 +208,8 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRows {
     fetch(0, weights);
     waitForDependencies(); // the weights are on their way while the kernel that makes the rows still runs
     if constexpr (Input::kNormalizes)
-      blockRowStatistics<Shape::kInputVec, 1, kRows, Config::kWarps>(input, firstRow, rows - 1,
-                                                                     Config::kDepth, shared.statistics);
+      blockRowStatistics<Shape::kInputVec, 1, kRows, Config::kWarps>(input, firstRow, rows - 1, Config::kDepth,
+                                                                     shared.statistics);
     for (auto &row : sums)
       for (float &sum : row)
         sum = 0;
@@ -245,8 +243,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRows {
 template <class Config, class Input, class W, class Epilogue>
 KILN_DEVICE void simtRows(int rows, const Input &input, const W *weight, const Epilogue &epilogue) {
   allowDependents();
-  SimtRows<Config, Input, W, Epilogue> warp{input, weight, epilogue, rows,
-                                            sharedStorage<SimtRowsStorage<Config, W>>()};
+  SimtRows<Config, Input, W, Epilogue> warp{input, weight, epilogue, rows, sharedStorage<SimtRowsStorage<Config, W>>()};
   for (int firstRow = 0; firstRow < rows; firstRow += Config::kRows)
     warp.pass(firstRow);
 }

@@ -1,0 +1,151 @@
+// The matrix product of one row of activations: decode at batch 1.
+#include "kernels/Families.h"
+#include "kernels/Problem.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
+
+static bool normalizes(const Op &op) {
+  const Op *x = anchor(op)->operand(0)->definingOp();
+  return x && x->parentOp() == &op;
+}
+
+static bool acceptsRow(const Op &op, const Target &, const DimBinding &upper) {
+  if (!anchor(op)->is(OpKind::matmul))
+    return false;
+  const Op &product = *anchor(op);
+  const Type &x = product.operand(0)->type;
+  bool isOneRow =
+      product.boolAttribute("transpose_b") && x.rank() == 3 && x.shape[1] == Dim(1) && x.lastDim().asConstant();
+  // The weight, and what normalises, are read before the kernel in front has ended.
+  bool readsConstants = !product.operand(1)->definingOp();
+  if (isOneRow && normalizes(op))
+    for (const Value *parameter : product.operand(0)->definingOp()->operands().drop_front())
+      readsConstants &= !parameter->definingOp();
+  // A row that is normalised lies in shared memory, in whole steps of its warps.
+  int64_t depth = isOneRow ? *x.lastDim().asConstant() : 0;
+  return isOneRow && readsConstants && valueAt(matmulProblem(op).rows, upper) == 1 &&
+         (!normalizes(op) || depth <= 11264);
+}
+
+namespace {
+
+/// What follows from a configuration for a problem.
+struct RowShape {
+  RowShape(const Op &op, const Tile &tile)
+      : colsPerBlock(get(tile, "cols_per_block")), colsPerWarp(get(tile, "cols_per_warp")),
+        depthWarps(get(tile, "depth_warps")), unroll(get(tile, "unroll")), warps(get(tile, "warps")) {
+    const Value &weight = *anchor(op)->operand(1);
+    int64_t depth = *weight.type.lastDim().asConstant(), perVector = 16 / dtypeSize(weight.type.dtype);
+    steps = llvm::divideCeil(depth, 32 * perVector * depthWarps);
+    tiles = llvm::divideCeil(colsPerBlock, warps / depthWarps * colsPerWarp);
+  }
+
+  int64_t threads() const { return 32 * warps; }
+  bool isDoubleBuffered() const { return tiles > 1 || unroll < steps; }
+  /// Bytes of weights that a block has under way before it multiplies.
+  int64_t bytesInStage() const { return threads() * unroll * colsPerWarp * 16; }
+  int64_t registers() const {
+    return (isDoubleBuffered() ? 2 : 1) * colsPerWarp * unroll * 4 + 8 * (colsPerWarp + 1) + 16;
+  }
+
+  int64_t colsPerBlock, colsPerWarp, depthWarps, unroll, warps;
+  int64_t steps; ///< of a warp along the depth
+  int64_t tiles; ///< that the block takes one after the other
+};
+
+} // namespace
+
+/// Tiles in which few warps have no columns, few registers are used and the loads of a multiprocessor fill its memory
+/// pipe.
+static bool isWorthTrying(const RowShape &shape, int64_t blocksPerMultiprocessor) {
+  int64_t idle = shape.tiles * (shape.warps / shape.depthWarps) * shape.colsPerWarp - shape.colsPerBlock;
+  int64_t threads = blocksPerMultiprocessor * shape.threads();
+  return idle * 8 <= shape.colsPerBlock && threads <= 1280 && threads * shape.registers() <= 60000 &&
+         shape.unroll * shape.colsPerWarp <= 8;
+}
+
+static std::vector<Tile> rowConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+  int64_t cols = valueAt(matmulProblem(op).cols, upper);
+  std::vector<Tile> tiles, fallback;
+  for (int64_t blocks : {1, 2, 3, 4}) // of a multiprocessor
+    for (int64_t granule : {1, 2, 4})
+      for (int64_t colsPerWarp : {1, 2, 4})
+        for (int64_t warps : {4, 6, 8, 9, 12, 13, 16, 18})
+          for (int64_t depthWarps : {1, 2, 4})
+            for (int64_t stages : {1, 2, 3, 4}) {
+              if (warps % depthWarps || (depthWarps > 1 && normalizes(op)))
+                continue;
+              int64_t colsPerBlock = llvm::alignTo(llvm::divideCeil(cols, target.multiprocessors * blocks), granule);
+              Tile tile = {{"cols_per_block", colsPerBlock},
+                           {"cols_per_warp", colsPerWarp},
+                           {"depth_warps", depthWarps},
+                           {"unroll", 1},
+                           {"warps", warps}};
+              RowShape shape(op, tile);
+              shape.unroll = llvm::divideCeil(shape.steps, stages);
+              tile.find("unroll")->second = shape.unroll;
+              if (depthWarps > 1 && shape.tiles > 1)
+                continue; // such warps meet once
+              if (isWorthTrying(shape, blocks))
+                tiles.push_back(tile);
+              else if (stages == 4 && fallback.empty())
+                fallback.push_back(tile);
+            }
+  return tiles.empty() ? fallback : tiles;
+}
+
+static Launch launchRow(const Op &op, const Tile &tile) {
+  MatmulProblem problem = matmulProblem(op);
+  return {
+      {ceilDiv(problem.cols, Expr(get(tile, "cols_per_block"))), problem.rows, Expr(1)}, 32 * get(tile, "warps"), 0};
+}
+
+/// Constants fitted to some 400 configurations of GPT-2's products on an H200; what it picks is within 16 % of the
+/// best.
+static double estimateRow(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  MatmulProblem problem = matmulProblem(op);
+  RowShape shape(op, tile);
+  double cols = valueAt(problem.cols, dims), depth = valueAt(problem.depth, dims);
+  double blocks = std::ceil(cols / shape.colsPerBlock) * valueAt(problem.rows, dims);
+  double perMultiprocessor = std::ceil(blocks / target.multiprocessors);
+  int64_t fitting =
+      std::min(target.threadsPerMultiprocessor / shape.threads(), 65536 / (shape.registers() * shape.threads()));
+  double resident = std::min<double>(perMultiprocessor, std::max<int64_t>(1, fitting));
+  // Little's law: with less than this under way a multiprocessor does not get its share of the memory's rate.
+  double underWay = resident * shape.bytesInStage() * (shape.isDoubleBuffered() ? 0.73 : 1);
+  double share = std::min(1.0, underWay / 18e3);
+  // The multiprocessor with the most columns finishes last.
+  double imbalance =
+      std::max(1.0, std::min(perMultiprocessor * shape.colsPerBlock, cols) * target.multiprocessors / cols);
+  double bytes = cols * depth * dtypeSize(anchor(op)->operand(1)->type.dtype);
+  double memory = bytes / (target.memoryRate * share) * imbalance;
+  // Instructions of a warp's step: a load, 8 conversions and 8 FMAs a column, and the row's elements once.
+  double perStep = shape.colsPerWarp * 18 + (normalizes(op) ? 7 : 45);
+  double instructions = perMultiprocessor * shape.warps * (shape.tiles * shape.steps * perStep + 18);
+  double lanesPerSecond = target.f32Rate / 2 / target.multiprocessors;
+  double arithmetic = instructions * 32 / lanesPerSecond / 0.43;
+  // Beside the launch: normalising, an epilogue a tile, and what no load hides where the row comes from memory in
+  // turns.
+  double latency = 0.53 * target.launchSeconds + (normalizes(op) ? 1.06e-6 : 0) + shape.tiles * 0.36e-6 +
+                   (!normalizes(op) && shape.unroll < shape.steps ? 0.2e-6 : 0);
+  return latency + std::max(memory, arithmetic);
+}
+
+const KernelFamily simtRowFamily = {
+    .name = "gemv_row_simt",
+    .summary = "matrix product of one row: weight rows streamed by warps, the row in registers",
+    .header = "gemv/simt_row.cuh",
+    .body = "simtRow",
+    .form = KernelForm::Matmul,
+    .waitsItself = true,
+    .readsAhead = true,
+    .accepts = acceptsRow,
+    .configurations = rowConfigurations,
+    .launch = launchRow,
+    .estimate = estimateRow,
+};
+
+} // namespace kiln

@@ -24,8 +24,8 @@ std::string sourceText(StringRef name, StringRef target, const SampleShape &shap
   return ("// " + name + "   " + target + "   1 step\n" +
           "//\n//   the next token of each row: greedy, or temperature, top-k and top-p\n" +
           "#include \"device/device.cuh\"\n#include \"sample/sample.cuh\"\n\nusing namespace kiln;\n\n" +
-          "struct Config {\n  static constexpr int kVocabulary = " + Twine(shape.vocabulary) + ", kPitch = " +
-          Twine(shape.pitch) + ", kChunk = " + Twine(shape.chunk) + ", kThreads = " + threads +
+          "struct Config {\n  static constexpr int kVocabulary = " + Twine(shape.vocabulary) +
+          ", kPitch = " + Twine(shape.pitch) + ", kChunk = " + Twine(shape.chunk) + ", kThreads = " + threads +
           ", kRing = " + Twine(ringEntries) + ";\n};\n\nextern \"C\" __global__ void __launch_bounds__(" + threads +
           ", 1)\n" + name +
           "(\n    const float *logits, i32 *tokens, i32 *positions, const SamplingSettings *settings,\n"
@@ -66,8 +66,8 @@ void addSampleFunction(GeneratedPlan &generated, const Module &module) {
   const PlanFunction *decode = plan.findFunction("decode");
   if (!decode || decode->results.size() != 1 || decode->steps.empty())
     return;
-  auto logits = llvm::find_if(
-      decode->buffers, [&](const PlanBuffer &buffer) { return buffer.tensor.name == decode->results.front(); });
+  auto logits = llvm::find_if(decode->buffers,
+                              [&](const PlanBuffer &buffer) { return buffer.tensor.name == decode->results.front(); });
   bool isRow = logits != decode->buffers.end() && logits->tensor.dtype == DType::F32 &&
                logits->tensor.shape.size() == 3 && module.attributes.count("vocab");
   std::optional<int64_t> pitch = isRow ? logits->tensor.shape.back().asConstant() : std::nullopt;

@@ -314,7 +314,8 @@ void Block::checkSharedAccess(Thread &thread, const void *address, u64 bytes, bo
 /// Whether an address is in the program itself or a library: tables of functions, constants.
 static bool isInProgram(const Thread &thread, const void *address) {
   // The primitives' own virtual functions are asked for most.
-  auto *functions = *reinterpret_cast<const char *const *>(static_cast<const EmulatedThread *>(&thread));
+  const char *functions;
+  std::memcpy(&functions, static_cast<const void *>(static_cast<const EmulatedThread *>(&thread)), sizeof(functions));
   Dl_info info;
   return static_cast<size_t>(static_cast<const char *>(address) - functions) < 16 * sizeof(void *) ||
          dladdr(address, &info);

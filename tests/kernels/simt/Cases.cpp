@@ -76,6 +76,43 @@ std::vector<MatmulCase> fewRowsCases() {
   };
 }
 
+/// A product of one row at a time: extents, and who computes what.
+static Constants rowProduct(int cols, int depth, int colsPerBlock, int colsPerWarp, int depthWarps, int unroll,
+                            int warps) {
+  return {{"kCols", std::to_string(cols)},
+          {"kDepth", std::to_string(depth)},
+          {"kColsPerBlock", std::to_string(colsPerBlock)},
+          {"kColsPerWarp", std::to_string(colsPerWarp)},
+          {"kDepthWarps", std::to_string(depthWarps)},
+          {"kUnroll", std::to_string(unroll)},
+          {"kWarps", std::to_string(warps)}};
+}
+
+std::vector<MatmulCase> normalizedRowCases() {
+  auto make = [](DType type, Constants constants) { return kernel("layernorm_row_matmul_bias", type, constants); };
+  return {
+      {make(DType::F32, {}), 1},
+      {make(DType::BF16, rowProduct(104, 768, 12, 1, 1, 3, 13)),
+       1}, // a warp without a column, a last block that ends early
+      {make(DType::BF16, rowProduct(96, 1600, 24, 2, 1, 2, 4)), 2}, // tiles and stages
+      {make(DType::F16, rowProduct(64, 776, 16, 4, 1, 1, 4)), 1},   // a step past the depth
+      {make(DType::F32, rowProduct(37, 33, 5, 1, 1, 1, 2)), 3},     // nothing divides
+      {make(DType::F16, rowProduct(50, 100, 10, 2, 1, 3, 1)), 1},   // one warp
+  };
+}
+
+std::vector<MatmulCase> rowCases() {
+  auto make = [](DType type, Constants constants) { return kernel("row_matmul_bias_residual", type, constants); };
+  return {
+      {make(DType::F32, {}), 1},
+      {make(DType::BF16, rowProduct(102, 3072, 8, 4, 4, 3, 8)), 2}, // a last block of fewer columns
+      {make(DType::F16, rowProduct(40, 300, 4, 2, 2, 1, 4)), 1},    // stages, a warp with less depth
+      {make(DType::BF16, rowProduct(96, 768, 24, 1, 1, 3, 4)), 1},  // tiles
+      {make(DType::F32, rowProduct(100, 1536, 8, 4, 1, 2, 2)), 1},  // tiles of several columns and stages
+      {make(DType::F32, rowProduct(33, 37, 3, 1, 1, 1, 4)), 2},
+  };
+}
+
 std::vector<Variant> scoresCases() {
   return {
       kernel("attention_scores", DType::F32),
@@ -203,7 +240,8 @@ std::vector<Variant> allSimtKernels() {
     for (const auto &c : cases)
       all.push_back(c.kernel);
   };
-  for (const auto &cases : {tiledCases(), naiveCases(), residualCases(), fewRowsCases()})
+  for (const auto &cases :
+       {tiledCases(), naiveCases(), residualCases(), fewRowsCases(), normalizedRowCases(), rowCases()})
     append(cases);
   for (const auto &cases : {flashCases(), splitCases()})
     append(cases);

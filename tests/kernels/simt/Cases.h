@@ -23,12 +23,14 @@ struct RowsCase {
   int rows, cols;
 };
 
-std::vector<MatmulCase> tiledCases();    ///< layernorm_matmul_bias_gelu
-std::vector<MatmulCase> naiveCases();    ///< naive_layernorm_matmul_bias_gelu
-std::vector<MatmulCase> residualCases(); ///< matmul_bias_residual
-std::vector<MatmulCase> fewRowsCases();  ///< layernorm_rows_matmul_bias
-std::vector<Variant> scoresCases();      ///< attention_scores
-std::vector<Variant> valuesCases();      ///< attention_values
+std::vector<MatmulCase> tiledCases();         ///< layernorm_matmul_bias_gelu
+std::vector<MatmulCase> naiveCases();         ///< naive_layernorm_matmul_bias_gelu
+std::vector<MatmulCase> residualCases();      ///< matmul_bias_residual
+std::vector<MatmulCase> fewRowsCases();       ///< layernorm_rows_matmul_bias
+std::vector<MatmulCase> normalizedRowCases(); ///< layernorm_row_matmul_bias
+std::vector<MatmulCase> rowCases();           ///< row_matmul_bias_residual
+std::vector<Variant> scoresCases();           ///< attention_scores
+std::vector<Variant> valuesCases();           ///< attention_values
 std::vector<AttentionCase> flashCases();
 std::vector<AttentionCase> splitCases();
 std::vector<RowsCase> layerNormCases();

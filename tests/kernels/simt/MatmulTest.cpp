@@ -1,4 +1,4 @@
-// gemm/simt_tiled.cuh, gemm/naive.cuh and gemv/simt_rows.cuh against a product in double.
+// gemm/simt_tiled.cuh, gemm/naive.cuh, gemv/simt_rows.cuh and gemv/simt_row.cuh against a product in double.
 
 #include "kernels/KernelTest.h"
 #include "kernels/simt/Cases.h"
@@ -64,17 +64,37 @@ TEST_P(FewRows, NormalizesAndMultiplies) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, FewRows, testing::ValuesIn(withRandomShapes(fewRowsCases(), reshaped)));
 
-using TiledUntransposed = MatmulTest;
-TEST_P(TiledUntransposed, MultipliesAndAdds) {
-  const size_t size = static_cast<size_t>(rows) * cols;
-  Tensor x = random(type, static_cast<size_t>(rows) * depth), weight = random(type, static_cast<size_t>(depth) * cols),
-         bias = random(type, cols), skip = random(type, size);
-  run(kernel, tiles(), tileThreads(), 0, {out}, x, weight, bias, skip, out, rows);
-  Expectation expected = matmul(x.values(), weight.values(), rows, cols, depth, /*transposed=*/false);
-  addBias(expected, bias.values());
-  addElements(expected, skip.values());
-  expectClose(out, expected);
+using NormalizedRow = MatmulTest;
+TEST_P(NormalizedRow, NormalizesAndMultiplies) {
+  const Dim3 grid{ceilDivide(cols, kernel["kColsPerBlock"]), static_cast<uint32_t>(rows)};
+  expectClose(out, runNormalized(grid, 32 * kernel["kWarps"]));
 }
+INSTANTIATE_TEST_SUITE_P(Kernels, NormalizedRow, testing::ValuesIn(withRandomShapes(normalizedRowCases(), reshaped)));
+
+/// The kernels that add a bias and a residual to a product.
+struct ResidualTest : MatmulTest {
+  void runAndExpect(Dim3 grid, int block, bool transposed) {
+    const size_t size = static_cast<size_t>(rows) * cols;
+    Tensor x = random(type, static_cast<size_t>(rows) * depth),
+           weight = random(type, static_cast<size_t>(depth) * cols), bias = random(type, cols),
+           skip = random(type, size);
+    run(kernel, grid, block, 0, {out}, x, weight, bias, skip, out, rows);
+    Expectation expected = matmul(x.values(), weight.values(), rows, cols, depth, transposed);
+    addBias(expected, bias.values());
+    addElements(expected, skip.values());
+    expectClose(out, expected);
+  }
+};
+
+using Row = ResidualTest;
+TEST_P(Row, MultipliesAndAdds) {
+  const Dim3 grid{ceilDivide(cols, kernel["kColsPerBlock"]), static_cast<uint32_t>(rows)};
+  runAndExpect(grid, 32 * kernel["kWarps"], /*transposed=*/true);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, Row, testing::ValuesIn(withRandomShapes(rowCases(), reshaped)));
+
+using TiledUntransposed = ResidualTest;
+TEST_P(TiledUntransposed, MultipliesAndAdds) { runAndExpect(tiles(), tileThreads(), /*transposed=*/false); }
 INSTANTIATE_TEST_SUITE_P(Kernels, TiledUntransposed, testing::ValuesIn(withRandomShapes(residualCases(), reshaped)));
 
 /// The products of unfused attention: an extent is known at run time, and the triangle above the diagonal is

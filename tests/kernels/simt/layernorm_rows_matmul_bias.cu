@@ -36,7 +36,7 @@ struct Epilogue {
   }
 };
 extern "C" __global__ void __launch_bounds__(Config::kWarps * 32)
-    layernorm_rows_matmul_bias(const Element *x, const Element *ln_w, const Element *ln_b,
-                               const Element *w_qkv, const Element *b_qkv, Element *out, int rows) {
+    layernorm_rows_matmul_bias(const Element *x, const Element *ln_w, const Element *ln_b, const Element *w_qkv,
+                               const Element *b_qkv, Element *out, int rows) {
   simtRows<Config>(rows, Input{x, ln_w, ln_b}, w_qkv, Epilogue{b_qkv, out});
 }

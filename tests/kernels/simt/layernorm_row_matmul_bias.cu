@@ -1,0 +1,48 @@
+// layernorm_row_matmul_bias: the query, key and value projection of decode, one row a block
+//   %ln  = layernorm %x, %ln_w, %ln_b {eps = 1e-05}
+//   %mm  = matmul %ln, %w_qkv {transpose_b = true}
+//   %add = add %mm, %b_qkv
+#include "gemv/simt_row.cuh"
+using namespace kiln;
+using Element = float;
+struct Config {
+  static constexpr int kCols = 100, kDepth = 768;
+  static constexpr int kColsPerBlock = 12, kColsPerWarp = 1, kDepthWarps = 1, kUnroll = 3, kWarps = 4;
+};
+struct Input {
+  const Element *x, *ln_w, *ln_b;
+  static constexpr bool kNormalizes = true;
+  static constexpr float kEps = 1e-05f;
+  template <int V> KILN_DEVICE Vec<float, V> load(int row, int k) const {
+    return kiln::load<V>(x + i64(row) * Config::kDepth + k);
+  }
+  template <int V> struct Parameters {
+    Vec<float, V> ln_w, ln_b;
+  };
+  template <int V> KILN_DEVICE Parameters<V> parameters(int k) const {
+    return {kiln::load<V>(ln_w + k), kiln::load<V>(ln_b + k)};
+  }
+  template <int V>
+  KILN_DEVICE Vec<float, V> normalize(Vec<float, V> x, RowStatistics s, const Parameters<V> &p) const {
+    const auto ln = (x - s.mean) * s.rstd * p.ln_w + p.ln_b;
+    return ln;
+  }
+};
+struct Epilogue {
+  const Element *b_qkv;
+  Element *out;
+  template <int V> struct Operands {
+    Vec<float, V> b_qkv;
+  };
+  template <int V> KILN_DEVICE Operands<V> operands(int row, int col) const { return {load<V>(b_qkv + col)}; }
+  template <int V>
+  KILN_DEVICE void operator()(Vec<float, V> mm, const Operands<V> &with, int row, int col) const {
+    const auto add = mm + with.b_qkv;
+    store(out + i64(row) * Config::kCols + col, add);
+  }
+};
+extern "C" __global__ void __launch_bounds__(Config::kWarps * 32)
+    layernorm_row_matmul_bias(const Element *x, const Element *ln_w, const Element *ln_b, const Element *w_qkv,
+                              const Element *b_qkv, Element *out, int rows) {
+  simtRow<Config>(rows, Input{x, ln_w, ln_b}, w_qkv, Epilogue{b_qkv, out});
+}

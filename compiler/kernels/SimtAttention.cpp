@@ -79,8 +79,11 @@ const KernelFamily simtFlashFamily = {
 //===----------------------------------------------------------------------===//
 
 static bool acceptsSplitKv(const Op &op, const Target &, const DimBinding &) {
-  return isFusedAttention(op) && anchor(op)->operand(0)->type.shape[2] == Dim(1) &&
-         findInRegion(op, OpKind::causalMask)->operandOrNull(1);
+  if (!isFusedAttention(op) || anchor(op)->operand(0)->type.shape[2] != Dim(1))
+    return false;
+  // The template reads positions before what is in front of it has ended, so that nothing there may write them.
+  const Value *positions = findInRegion(op, OpKind::causalMask)->operandOrNull(1);
+  return positions && !positions->definingOp();
 }
 
 static std::vector<Tile> splitKvConfigurations(const Op &, const Target &, const DimBinding &) {
@@ -132,6 +135,7 @@ const KernelFamily simtSplitKvFamily = {
     .header = "attention/simt_split_kv.cuh",
     .body = "simtSplitKv",
     .form = KernelForm::SplitKv,
+    .waitsItself = true,
     .accepts = acceptsSplitKv,
     .configurations = splitKvConfigurations,
     .launch = launchSplitKv,

@@ -7,7 +7,8 @@
 // kChunk consecutive keys, so that heads × splits fill the GPU, and leaves its part of the sum, the largest
 // score and the sum of weights in a workspace. The block that arrives last for its (b, h), whichever that is,
 // combines all parts in the order of the keys: the result is bitwise the same in every run. Blocks past the
-// position leave at once; a single active block skips the workspace.
+// position leave at once; a single active block skips the workspace. Keys and values of earlier positions, and the
+// position itself, are read before waitForDependencies(): no kernel of the same call may write them.
 //
 // Launch: grid (splits, heads, batch) with splits ≥ ceildiv(keys, kChunk) for the most keys of the launch,
 // block 32 · kWarps.
@@ -42,6 +43,7 @@
 #include "device/atomic.cuh"
 #include "device/base.cuh"
 #include "device/block.cuh"
+#include "device/grid.cuh"
 #include "device/index.cuh"
 #include "device/shared.cuh"
 #include "device/vec.cuh"
@@ -63,9 +65,7 @@ template <int kHeadSize> struct alignas(16) SplitPart {
 KILN_DEVICE constexpr i64 splitPartBytes(i64 batch, i64 heads, i64 splits, i64 headSize) {
   return batch * heads * splits * (headSize + 4) * i64(sizeof(float));
 }
-KILN_DEVICE constexpr i64 splitArrivalBytes(i64 batch, i64 heads) {
-  return batch * heads * i64(sizeof(u32));
-}
+KILN_DEVICE constexpr i64 splitArrivalBytes(i64 batch, i64 heads) { return batch * heads * i64(sizeof(u32)); }
 
 /// What follows from a Config and the cache's element type.
 template <class Config, class T> struct SimtSplitShape {
@@ -79,8 +79,7 @@ template <class Config, class T> struct SimtSplitShape {
   static constexpr int kOutputVec = 4;
 
   static_assert(kHeadSize % 8 == 0 && kHeadSize <= 256, "kHeadSize is a multiple of 8 up to 256");
-  static_assert(Config::kWarps >= 1 && Config::kWarps <= 32 && kUnroll >= 1 && Config::kChunk >= 1,
-                "a legal block");
+  static_assert(Config::kWarps >= 1 && Config::kWarps <= 32 && kUnroll >= 1 && Config::kChunk >= 1, "a legal block");
   static_assert(sizeof(SplitPart<kHeadSize>) == splitPartBytes(1, 1, 1, kHeadSize), "the documented layout");
 };
 
@@ -91,16 +90,33 @@ template <class Config> struct SimtSplitStorage {
 
 /// Elements d .. d + 4 of a head's output, from consecutive parts.
 template <int kHeadSize> struct CombinedParts {
+  static constexpr int kAtOnce = 8; // parts whose loads are in flight together
+
   OnlineSoftmax softmax;
   Vec<float, 4> out{};
 
   KILN_DEVICE CombinedParts(const SplitPart<kHeadSize> *parts, int count, int d) {
-    for (int i = 0; i < count; ++i)
-      softmax.max = fmax(softmax.max, parts[i].softmax.max);
-    for (int i = 0; i < count; ++i) {
-      const float factor = softmax.weight(parts[i].softmax.max);
-      softmax.sum += parts[i].softmax.sum * factor;
-      out += load<4>(parts[i].out + d) * factor;
+    for (int first = 0; first < count; first += kAtOnce)
+      add(parts + first, min(kAtOnce, count - first), d);
+  }
+
+  KILN_DEVICE void add(const SplitPart<kHeadSize> *parts, int count, int d) {
+    OnlineSoftmax softmaxes[kAtOnce];
+    Vec<float, 4> outs[kAtOnce];
+    float largest = -infinity();
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const SplitPart<kHeadSize> &part = parts[min(i, count - 1)];
+      softmaxes[i] = part.softmax;
+      outs[i] = load<4>(part.out + d);
+      largest = fmax(largest, softmaxes[i].max);
+    }
+    out *= Vec<float, 4>::fill(softmax.raise(largest));
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const float factor = i < count ? softmax.weight(softmaxes[i].max) : 0.0f;
+      softmax.sum += softmaxes[i].sum * factor;
+      out += outs[i] * factor;
     }
   }
 };
@@ -111,6 +127,11 @@ template <class Config, class T, class Score> struct SimtSplit {
   static constexpr int kVec = Shape::kVec, kSlots = Shape::kSlots, kUnroll = Shape::kUnroll;
   static constexpr int kLanesPerKey = Shape::kLanesPerKey;
 
+  /// Keys and values of a round; zeros where there are none.
+  struct Round {
+    Packed<T, kVec> keys[kUnroll][kSlots] = {}, values[kUnroll][kSlots] = {};
+  };
+
   const HeadView<T> &key, &value;
   const Score &score;
   const int b, h;
@@ -120,9 +141,7 @@ template <class Config, class T, class Score> struct SimtSplit {
   OnlineSoftmax softmax;
 
   /// First element of the lane's vector `slot`.
-  KILN_DEVICE static int dim(int slot) {
-    return (slot * kLanesPerKey + int(laneIndex()) % kLanesPerKey) * kVec;
-  }
+  KILN_DEVICE static int dim(int slot) { return (slot * kLanesPerKey + int(laneIndex()) % kLanesPerKey) * kVec; }
 
   KILN_DEVICE void begin(const T *q) {
 #pragma unroll
@@ -132,11 +151,24 @@ template <class Config, class T, class Score> struct SimtSplit {
     }
   }
 
-  KILN_DEVICE void fetch(const HeadView<T> &operand, int k, Packed<T, kVec> (&vectors)[kSlots]) const {
-    const T *from = operand.at(b, h, min(k, keyEnd - 1));
+  /// The key of the group in the round that starts at `firstKey`.
+  KILN_DEVICE static int keyOf(int firstKey, int u) {
+    return firstKey + int(threadIndex()) / kLanesPerKey + u * Shape::kGroups;
+  }
+
+  /// Starts the loads of the round's keys that are in begin .. end.
+  KILN_DEVICE void fetch(int firstKey, int begin, int end, Round &round) const {
 #pragma unroll
-    for (int s = 0; s < kSlots; ++s)
-      vectors[s] = loadPacked<kVec>(from + dim(s));
+    for (int u = 0; u < kUnroll; ++u) {
+      const int k = keyOf(firstKey, u);
+      if (k < begin || k >= end)
+        continue;
+#pragma unroll
+      for (int s = 0; s < kSlots; ++s) {
+        round.keys[u][s] = loadPacked<kVec>(key.at(b, h, k) + dim(s));
+        round.values[u][s] = loadPacked<kVec>(value.at(b, h, k) + dim(s));
+      }
+    }
   }
 
   /// The score of key k, of which the lane has `vectors`; the same on all lanes of the group.
@@ -150,20 +182,12 @@ template <class Config, class T, class Score> struct SimtSplit {
     return k < keyEnd ? score(qk) : -infinity();
   }
 
-  /// The group's keys of the round that starts at `firstKey`. All lanes of the block take part in every
-  /// round.
-  KILN_DEVICE void round(int firstKey) {
-    const int first = firstKey + int(threadIndex()) / kLanesPerKey;
-    Packed<T, kVec> keys[kUnroll][kSlots], values[kUnroll][kSlots];
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      fetch(key, first + u * Shape::kGroups, keys[u]);
-      fetch(value, first + u * Shape::kGroups, values[u]);
-    }
+  /// Takes in the group's keys of a round. All lanes of the block take part in every round.
+  KILN_DEVICE void add(int firstKey, const Round &round) {
     float scores[kUnroll], largest = -infinity();
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) {
-      scores[u] = scoreOf(keys[u], first + u * Shape::kGroups);
+      scores[u] = scoreOf(round.keys[u], keyOf(firstKey, u));
       largest = fmax(largest, scores[u]);
     }
     scale(softmax.raise(largest));
@@ -173,7 +197,7 @@ template <class Config, class T, class Score> struct SimtSplit {
       softmax.sum += weight;
 #pragma unroll
       for (int s = 0; s < kSlots; ++s)
-        out[s] += values[u][s].unpack() * weight;
+        out[s] += round.values[u][s].unpack() * weight;
     }
   }
 
@@ -239,19 +263,30 @@ KILN_DEVICE void finishHead(const SplitPart<Config::kHeadSize> *parts, int count
 /// The kernel's body; `parts` and `arrivals` are the workspace.
 template <class Config, class T, class Position, class Score, class Epilogue>
 KILN_DEVICE void simtSplitKv(const HeadView<T> &query, const HeadView<T> &key, const HeadView<T> &value,
-                             const Position &position, const Score &score,
-                             SplitPart<Config::kHeadSize> *parts, u32 *arrivals, const Epilogue &epilogue) {
+                             const Position &position, const Score &score, SplitPart<Config::kHeadSize> *parts,
+                             u32 *arrivals, const Epilogue &epilogue) {
   using Split = SimtSplit<Config, T, Score>;
+  allowDependents();
   const int b = int(blockIndexZ()), h = int(blockIndexY()), split = int(blockIndexX());
-  const int keys = position(b) + 1, active = ceilDiv(keys, Config::kChunk);
+  const int newest = position(b), keys = newest + 1, active = ceilDiv(keys, Config::kChunk);
   if (split >= active)
     return;
 
   const int firstKey = split * Config::kChunk, keyEnd = min(firstKey + Config::kChunk, keys);
   Split own{key, value, score, b, h, keyEnd, {}, {}, {}};
+  // Older keys are on their way while the kernel that makes the query and the newest key still runs.
+  typename Split::Round first;
+  own.fetch(firstKey, firstKey, min(keyEnd, newest), first);
+  waitForDependencies();
+  own.fetch(firstKey, newest, keyEnd, first);
   own.begin(query.at(b, h, 0));
-  for (int k = firstKey; k < keyEnd; k += Split::Shape::kGroups * Config::kUnroll)
-    own.round(k);
+  own.add(firstKey, first);
+  constexpr int kRound = Split::Shape::kGroups * Config::kUnroll;
+  for (int k = firstKey + kRound; k < keyEnd; k += kRound) {
+    typename Split::Round round;
+    own.fetch(k, k, keyEnd, round);
+    own.add(k, round);
+  }
   own.combineWarp();
   auto &shared = sharedStorage<SimtSplitStorage<Config>>();
   if (laneIndex() < Split::kLanesPerKey)

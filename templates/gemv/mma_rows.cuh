@@ -118,7 +118,7 @@ template <class Config, class Input, class W, class Epilogue> struct MmaRows {
       if (origin + k < Config::kDepth) {
         x = input.template load<8>(min(firstRow + r, rows - 1), origin + k);
         if constexpr (Input::kNormalizes)
-          x = input.template normalize<8>(x, shared.statistics[r], origin + k);
+          x = input.normalize(x, shared.statistics[r], input.template parameters<8>(origin + k));
       }
       store(&shared.rows[r][k], x);
     }

@@ -96,7 +96,14 @@ TEST_P(Map, CoversEveryElementWithAnyGrid) {
     expectClose(out, expected);
   }
 }
-INSTANTIATE_TEST_SUITE_P(Kernels, Map, testing::ValuesIn(withRandomShapes(mapCases(), reshapedRows)));
+/// Vectors lie within rows, as the code generator chooses them, unless there is but one row.
+RowsCase reshapedMap(const RowsCase &one, function_ref<int(int)> upTo) {
+  RowsCase other = reshapedRows(one, upTo);
+  if (other.cols % other.kernel["kVec"] != 0)
+    other.rows = 1;
+  return other;
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, Map, testing::ValuesIn(withRandomShapes(mapCases(), reshapedMap)));
 
 } // namespace
 } // namespace kiln

@@ -133,22 +133,23 @@ struct PlainAccess {
   }
 };
 
-/// Global memory that nothing writes while the kernel runs, through the read-only path.
+/// Global memory that nothing writes while the kernel runs, through the read-only path. The loads are volatile so that
+/// the compiler does not run them ahead of the condition that guards them, past the end of a tensor.
 struct ReadOnlyAccess {
   KILN_DEVICE static Packet<2> read(const void *source, Packet<2> packet) {
-    asm("ld.global.nc.b16 %0, [%1];" : "=h"(packet.half) : "l"(source));
+    asm volatile("ld.global.nc.b16 %0, [%1];" : "=h"(packet.half) : "l"(source));
     return packet;
   }
   KILN_DEVICE static Packet<4> read(const void *source, Packet<4> packet) {
-    asm("ld.global.nc.b32 %0, [%1];" : "=r"(packet.words[0]) : "l"(source));
+    asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(packet.words[0]) : "l"(source));
     return packet;
   }
   KILN_DEVICE static Packet<8> read(const void *source, Packet<8> packet) {
-    asm("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(packet.words[0]), "=r"(packet.words[1]) : "l"(source));
+    asm volatile("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(packet.words[0]), "=r"(packet.words[1]) : "l"(source));
     return packet;
   }
   KILN_DEVICE static Packet<16> read(const void *source, Packet<16> packet) {
-    asm("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
         : "=r"(packet.words[0]), "=r"(packet.words[1]), "=r"(packet.words[2]), "=r"(packet.words[3])
         : "l"(source));
     return packet;
@@ -162,21 +163,21 @@ struct ReadOnlyAccess {
 /// Loaded memory must not be written while the kernel runs.
 struct StreamingAccess {
   KILN_DEVICE static Packet<2> read(const void *source, Packet<2> packet) {
-    asm("ld.global.nc.L1::no_allocate.b16 %0, [%1];" : "=h"(packet.half) : "l"(source));
+    asm volatile("ld.global.nc.L1::no_allocate.b16 %0, [%1];" : "=h"(packet.half) : "l"(source));
     return packet;
   }
   KILN_DEVICE static Packet<4> read(const void *source, Packet<4> packet) {
-    asm("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(packet.words[0]) : "l"(source));
+    asm volatile("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(packet.words[0]) : "l"(source));
     return packet;
   }
   KILN_DEVICE static Packet<8> read(const void *source, Packet<8> packet) {
-    asm("ld.global.nc.L1::no_allocate.v2.b32 {%0, %1}, [%2];"
+    asm volatile("ld.global.nc.L1::no_allocate.v2.b32 {%0, %1}, [%2];"
         : "=r"(packet.words[0]), "=r"(packet.words[1])
         : "l"(source));
     return packet;
   }
   KILN_DEVICE static Packet<16> read(const void *source, Packet<16> packet) {
-    asm("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
         : "=r"(packet.words[0]), "=r"(packet.words[1]), "=r"(packet.words[2]), "=r"(packet.words[3])
         : "l"(source));
     return packet;

@@ -73,8 +73,8 @@ struct SampleCall {
 
 } // namespace
 
-Expected<Measurement> measureCall(Executor &executor, StringRef function, int64_t batch, int64_t tokens, int64_t position,
-                                  const BenchmarkOptions &options) {
+Expected<Measurement> measureCall(Executor &executor, StringRef function, int64_t batch, int64_t tokens,
+                                  int64_t position, const BenchmarkOptions &options) {
   SampleCall sample(function, batch, tokens, position);
   Expected<Measurement> result = countCall(executor.plan(), function, sample.call.dims);
   if (!result)

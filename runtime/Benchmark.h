@@ -7,10 +7,10 @@ namespace kiln {
 
 /// What was measured, with every sample.
 struct Measurement {
-  std::string what;              ///< `decode B=1 position=64`, or a kernel's name
-  std::vector<double> seconds;   ///< one a sample
-  int64_t launches = 0;          ///< kernels in one run
-  int64_t bytes = 0, flops = 0;  ///< that one run must move and do
+  std::string what;             ///< `decode B=1 position=64`, or a kernel's name
+  std::vector<double> seconds;  ///< one a sample
+  int64_t launches = 0;         ///< kernels in one run
+  int64_t bytes = 0, flops = 0; ///< that one run must move and do
 
   double median() const;
 };
@@ -29,8 +29,8 @@ Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef func
 
 /// Times one call of a function, arguments already on the device, at batch `batch` and `tokens` tokens a sequence; for
 /// @decode at `position`.
-Expected<Measurement> measureCall(Executor &executor, StringRef function, int64_t batch, int64_t tokens, int64_t position,
-                                  const BenchmarkOptions &options);
+Expected<Measurement> measureCall(Executor &executor, StringRef function, int64_t batch, int64_t tokens,
+                                  int64_t position, const BenchmarkOptions &options);
 
 /// Times each kernel of a call: all its launches together, so that every layer's weights are read, with the L2 cache
 /// swept before.

@@ -40,8 +40,7 @@ std::string bytesOfToken(StringRef spelling) {
   std::string result;
   for (StringRef rest = spelling; !rest.empty();) {
     Utf8Character character = firstCharacter(rest);
-    if (character.kind != Utf8Character::Kind::Valid || character.scalar >= spellingsEnd ||
-        bytes[character.scalar] < 0)
+    if (character.kind != Utf8Character::Kind::Valid || character.scalar >= spellingsEnd || bytes[character.scalar] < 0)
       return spelling.str();
     result += static_cast<char>(bytes[character.scalar]);
     rest = rest.drop_front(character.length);

@@ -14,9 +14,7 @@ static StringRef stripPrefix(StringRef storedName) {
 }
 
 /// Causal masks stored as buffers. The dots matter: `attn.c_attn.bias` is a weight.
-static bool isMaskBuffer(StringRef name) {
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
-}
+static bool isMaskBuffer(StringRef name) { return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"); }
 
 static std::string pathIn(StringRef directory, StringRef name) {
   SmallString<128> path(directory);
@@ -31,8 +29,7 @@ Error Checkpoint::add(std::shared_ptr<const SafetensorsFile> file, StringRef sto
   auto [known, isNew] = places.try_emplace(name.str(), Place{std::move(file), storedName.str()});
   if (isNew)
     return Error::success();
-  return makeFileError(source, "tensor '" + name +
-                                   "': expected it once, got it with and without the prefix " +
+  return makeFileError(source, "tensor '" + name + "': expected it once, got it with and without the prefix " +
                                    "'transformer.'");
 }
 
@@ -68,8 +65,7 @@ static Error readIndex(StringRef path, ShardIndex &index) {
     std::optional<StringRef> shard = index.weightMap.values.getString(entry.key);
     // A shard stands beside its index; anything else could make a download read files elsewhere.
     if (!shard || shard->empty() || shard->contains('/') || shard->contains('\\'))
-      return makeError(entry.valueLoc,
-                       "tensor '" + entry.key + "': expected the name of a file beside the index");
+      return makeError(entry.valueLoc, "tensor '" + entry.key + "': expected the name of a file beside the index");
     index.shards.try_emplace(shard->str());
   }
   return Error::success();
@@ -110,17 +106,14 @@ Expected<std::unique_ptr<Checkpoint>> Checkpoint::open(StringRef directory) {
     return checkpoint;
   }
   if (!fs::exists(index))
-    return makeFileError(directory,
-                         "expected model.safetensors or model.safetensors.index.json, got neither");
+    return makeFileError(directory, "expected model.safetensors or model.safetensors.index.json, got neither");
   std::unique_ptr<Checkpoint> checkpoint(new Checkpoint(index));
   if (Error error = checkpoint->addShards(directory))
     return error;
   return checkpoint;
 }
 
-bool Checkpoint::has(StringRef name) const {
-  return places.contains(name);
-}
+bool Checkpoint::has(StringRef name) const { return places.contains(name); }
 
 std::vector<std::string> Checkpoint::names() const {
   std::vector<std::string> all;
@@ -132,8 +125,8 @@ std::vector<std::string> Checkpoint::names() const {
 Expected<TensorView> Checkpoint::tensor(StringRef name, ArrayRef<int64_t> expectedShape) const {
   auto found = places.find(name);
   if (found == places.end())
-    return makeFileError(source, "tensor '" + name + "': expected one of shape " +
-                                     shapeString(expectedShape) + ", got none");
+    return makeFileError(source,
+                         "tensor '" + name + "': expected one of shape " + shapeString(expectedShape) + ", got none");
   const Place &place = found->second;
   ArrayRef<int64_t> shape = place.file->tensors().find(place.storedName)->second.shape;
   if (shape != expectedShape)

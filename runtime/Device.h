@@ -65,7 +65,9 @@ struct KernelFiles {
   std::string plan;   ///< the plan's directory, with kernels/NAME.cu and cubin/TARGET/NAME.cubin
   std::string edited; ///< a directory whose NAME.cu are run in their place; empty: none
 
-  bool isEdited(StringRef kernel) const { return !edited.empty() && llvm::sys::fs::exists(edited + "/" + kernel + ".cu"); }
+  bool isEdited(StringRef kernel) const {
+    return !edited.empty() && llvm::sys::fs::exists(edited + "/" + kernel + ".cu");
+  }
   std::string source(StringRef kernel) const {
     return ((isEdited(kernel) ? edited : plan + "/kernels") + "/" + kernel + ".cu").str();
   }
@@ -118,7 +120,8 @@ public:
 
   /// Loads the kernels of a plan, in the plan's order. Error: a kernel that this device cannot run, and
   /// why not.
-  virtual Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan, const KernelFiles &files) = 0;
+  virtual Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan,
+                                                                           const KernelFiles &files) = 0;
   /// Enqueues one launch.
   virtual Error launch(const KernelLaunch &launch) = 0;
 

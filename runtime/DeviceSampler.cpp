@@ -115,8 +115,7 @@ Error DeviceSampler::prefill(int64_t firstRow, ArrayRef<std::vector<int32_t>> pr
     return error;
   if (Error error = setRows(firstRow, prompts, sequences, steps))
     return error;
-  Expected<char *> logits =
-      executor.addressOf(prefill.call, executor.plan().findFunction("prefill")->results.front());
+  Expected<char *> logits = executor.addressOf(prefill.call, executor.plan().findFunction("prefill")->results.front());
   if (!logits)
     return logits.takeError();
   auto rows = static_cast<int64_t>(prompts.size());

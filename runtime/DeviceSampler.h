@@ -12,8 +12,8 @@
 
 namespace kiln {
 
-/// Rows here are places in the device's batch. The executor must outlive the sampler, and be called by nobody else while
-/// rows are in use.
+/// Rows here are places in the device's batch. The executor must outlive the sampler, and be called by nobody else
+/// while rows are in use.
 class DeviceSampler {
 public:
   /// Allocates for the executor's whole batch; nothing is allocated later but graphs. The plan must have @sample.

@@ -170,7 +170,8 @@ Error Executor::allocateMemory() {
       continue;
     arenaBytes = max(arenaBytes, function.arena);
     for (const PlanTensor &argument : function.arguments)
-      if (Error error = allocate(arguments[function.name + "/" + argument.name], argument.bytes(), "argument " + argument.name))
+      if (Error error =
+              allocate(arguments[function.name + "/" + argument.name], argument.bytes(), "argument " + argument.name))
         return error;
   }
   if (Error error = allocate(arena, arenaBytes, "arena"))
@@ -240,7 +241,8 @@ Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunc
   const PlanStep &step = *launch.step;
   LaunchTensor tensor;
   if (name == "@workspace") {
-    Expected<int64_t> offset = step.workspace->offset.evaluate(call.dims), bytes = step.workspace->bytes.evaluate(call.dims);
+    Expected<int64_t> offset = step.workspace->offset.evaluate(call.dims),
+                      bytes = step.workspace->bytes.evaluate(call.dims);
     if (!offset)
       return llvm::joinErrors(offset.takeError(), bytes.takeError());
     if (!bytes)
@@ -320,7 +322,8 @@ Error Executor::uploadArguments(const PlanFunction &function, const Call &call) 
     if (!bytes)
       return bytes.takeError();
     if (given == call.arguments.end() || static_cast<int64_t>(given->second.size()) * 4 != *bytes)
-      return makeError("@" + function.name + ": argument %" + argument.name + ": expected " + Twine(*bytes / 4) + " elements");
+      return makeError("@" + function.name + ": argument %" + argument.name + ": expected " + Twine(*bytes / 4) +
+                       " elements");
     DeviceMemory &memory = arguments.find(function.name + "/" + argument.name)->second;
     if (Error error = theDevice.upload(memory.address(), given->second.data(), *bytes))
       return error;
@@ -336,7 +339,8 @@ Error Executor::enqueue(const Call &call) {
   for (const auto &[name, value] : call.dims) {
     int64_t most = largestDims().find(name)->second;
     if (value < 1 || value > most)
-      return makeError("@" + call.function + ": expected " + name + " from 1 to " + Twine(most) + ", got " + Twine(value));
+      return makeError("@" + call.function + ": expected " + name + " from 1 to " + Twine(most) + ", got " +
+                       Twine(value));
   }
   if (Error error = uploadArguments(*function, call))
     return error;

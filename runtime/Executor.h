@@ -12,8 +12,8 @@ namespace kiln {
 class Executor {
 public:
   struct Options {
-    int64_t batch = 1;  ///< most sequences at once: caches and arena are this large
-    int64_t tokens = 1; ///< most tokens a sequence in one call
+    int64_t batch = 1;                  ///< most sequences at once: caches and arena are this large
+    int64_t tokens = 1;                 ///< most tokens a sequence in one call
     std::vector<std::string> functions; ///< that will be called; only they get memory
   };
 

@@ -26,8 +26,7 @@ StringRef finishReasonName(FinishReason reason) {
 // Checks
 //===----------------------------------------------------------------------===//
 
-static Error checkOptions(const LanguageModel &model, const Tokenizer *tokenizer,
-                          const GenerateOptions &options) {
+static Error checkOptions(const LanguageModel &model, const Tokenizer *tokenizer, const GenerateOptions &options) {
   if (Error error = checkSamplingParams(options.sampling))
     return error;
   if (options.maxNewTokens < 0)
@@ -51,16 +50,14 @@ static Error checkPrompt(const LanguageModel &model, size_t index, ArrayRef<int3
     return makeError(name + ": expected at least one token, got none");
   for (int32_t id : prompt)
     if (id < 0 || id >= model.vocabSize())
-      return makeError(name + ": expected token ids in 0.." + Twine(model.vocabSize() - 1) + ", got " +
-                       Twine(id));
+      return makeError(name + ": expected token ids in 0.." + Twine(model.vocabSize() - 1) + ", got " + Twine(id));
   if (length > context)
-    return makeError(name + ": expected at most the context of " + Twine(context) + " tokens, got " +
-                     Twine(length) + "; shorten the prompt");
+    return makeError(name + ": expected at most the context of " + Twine(context) + " tokens, got " + Twine(length) +
+                     "; shorten the prompt");
   if (options.overflow == OverflowPolicy::Error && options.maxNewTokens > context - length)
-    return makeError(name + ": expected prompt and new tokens to fit in the context of " + Twine(context) +
-                     ", got " + Twine(length) + " and " + Twine(options.maxNewTokens) +
-                     "; lower --max-new-tokens to " + Twine(context - length) +
-                     ", shorten the prompt, or choose --overflow stop or slide");
+    return makeError(name + ": expected prompt and new tokens to fit in the context of " + Twine(context) + ", got " +
+                     Twine(length) + " and " + Twine(options.maxNewTokens) + "; lower --max-new-tokens to " +
+                     Twine(context - length) + ", shorten the prompt, or choose --overflow stop or slide");
   return Error::success();
 }
 
@@ -86,9 +83,7 @@ public:
   Generation result;
 
 private:
-  int64_t length() const {
-    return static_cast<int64_t>(result.promptTokens.size() + result.newTokens.size());
-  }
+  int64_t length() const { return static_cast<int64_t>(result.promptTokens.size() + result.newTokens.size()); }
   Expected<std::string> addText(int32_t token);
   std::string finishText();
   bool isFull() const;
@@ -169,8 +164,7 @@ namespace {
 /// Runs some sequences side by side, until the last is done.
 class Batch {
 public:
-  Batch(TokenStream &stream, MutableArrayRef<Sequence> rows, size_t firstSequence,
-        const GenerateOptions &options)
+  Batch(TokenStream &stream, MutableArrayRef<Sequence> rows, size_t firstSequence, const GenerateOptions &options)
       : stream(stream), rows(rows), firstSequence(firstSequence), options(options) {}
 
   Error run();
@@ -264,8 +258,7 @@ Error Batch::run() {
 }
 
 Expected<std::vector<Generation>> generate(LanguageModel &model, const Tokenizer *tokenizer,
-                                           ArrayRef<std::vector<int32_t>> prompts,
-                                           const GenerateOptions &options) {
+                                           ArrayRef<std::vector<int32_t>> prompts, const GenerateOptions &options) {
   if (Error error = checkOptions(model, tokenizer, options))
     return error;
   for (size_t i = 0; i < prompts.size(); ++i)

@@ -10,8 +10,8 @@ namespace kiln {
 enum class OverflowPolicy {
   Error, ///< refuse, before anything runs, what could get there: prompt and new tokens must fit together
   Stop,  ///< end the sequence when it fills the context
-  Slide ///< when the next token would not fit, keep the last tokens and evaluate those again from position 0:
-        ///< GPT-2's positions are learned, so a cache cannot be shifted
+  Slide  ///< when the next token would not fit, keep the last tokens and evaluate those again from position 0:
+         ///< GPT-2's positions are learned, so a cache cannot be shifted
 };
 
 /// `error`, `stop`, `slide`.
@@ -57,7 +57,6 @@ struct Generation {
 /// together with maxNewTokens does not fit. Errors later: those of the model; logits that are not finite; a
 /// chosen id that the tokenizer does not know.
 Expected<std::vector<Generation>> generate(LanguageModel &model, const Tokenizer *tokenizer,
-                                           ArrayRef<std::vector<int32_t>> prompts,
-                                           const GenerateOptions &options);
+                                           ArrayRef<std::vector<int32_t>> prompts, const GenerateOptions &options);
 
 } // namespace kiln

@@ -58,8 +58,7 @@ Error HostTokenStream::next(const BitVector &active, MutableArrayRef<int32_t> to
     return error;
   std::fill(tokens.begin(), tokens.end(), idleRow);
   for (unsigned row : active.set_bits()) {
-    assert(static_cast<int64_t>(rowLogits[row].size()) == model.vocabSize() &&
-           "a row of logits of another size");
+    assert(static_cast<int64_t>(rowLogits[row].size()) == model.vocabSize() && "a row of logits of another size");
     Expected<int32_t> token = sampler.choose(rowLogits[row], firstSequence + row, steps[row]);
     if (!token)
       return token.takeError();

@@ -23,8 +23,8 @@ struct StreamOptions {
   SamplingParams sampling;
   uint64_t firstSequence = 0; ///< index, for sampling, of row 0; the others follow
   bool keepLogits = false;    ///< whether TokenStream::logits will be asked for
-  /// A row is asked for no token after one of these, and for no more than `maxNewTokens`: a stream that works ahead need
-  /// not go further.
+  /// A row is asked for no token after one of these, and for no more than `maxNewTokens`: a stream that works ahead
+  /// need not go further.
   std::vector<int32_t> stopTokens = {};
   int64_t maxNewTokens = std::numeric_limits<int32_t>::max();
 };
@@ -61,8 +61,7 @@ public:
   /// is left as it is (with its cache), and so is its entry of `logits`. The others get the logits,
   /// vocabSize() of them, that follow their prompt's last token. Lengths may differ; a row's logits do not
   /// depend on its neighbours.
-  virtual Error prefill(ArrayRef<std::vector<int32_t>> prompts,
-                        MutableArrayRef<std::vector<float>> logits) = 0;
+  virtual Error prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) = 0;
 
   /// Appends a token to every row, at the row's own position, and gives the logits that follow it. An idleRow
   /// leaves the row and its logits as they are. As many rows as at the last prefill.

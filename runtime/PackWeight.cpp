@@ -146,8 +146,7 @@ static void packRows(Mover mover, const WeightRecipe &recipe, const uint8_t *sou
   forRowRanges(begin, end, columns, [&](int64_t first, int64_t last) {
     auto target = [&](int64_t row) { return destination + (row - begin) * columns * mover.toSize; };
     if (recipe.transpose)
-      mover.moveTransposed({source, unpadded[0]}, {target(first), columns}, first, std::min(last, unpadded[0]),
-                           filled);
+      mover.moveTransposed({source, unpadded[0]}, {target(first), columns}, first, std::min(last, unpadded[0]), filled);
     for (int64_t row = first; row < last; ++row) {
       int64_t from = sourceRow(row, unpadded, shape);
       if (from >= 0 && !recipe.transpose)
@@ -173,8 +172,8 @@ Error packWeightRows(const WeightRecipe &recipe, const TensorView &source, int64
   if (!rows)
     return rows.takeError();
   if (source.shape != recipe.sourceShape || !isFloat(source.dtype))
-    return fail("expected a float tensor of shape " + shapeString(recipe.sourceShape) + ", got " + dtypeName(source.dtype) +
-                shapeString(source.shape));
+    return fail("expected a float tensor of shape " + shapeString(recipe.sourceShape) + ", got " +
+                dtypeName(source.dtype) + shapeString(source.shape));
   assert(static_cast<int64_t>(source.bytes.size()) == *elementCount(source.shape) * dtypeSize(source.dtype) &&
          "a view of another size than its shape");
   assert(0 <= firstRow && firstRow <= lastRow && lastRow <= rows->count && "rows that the weight has not");
@@ -182,9 +181,8 @@ Error packWeightRows(const WeightRecipe &recipe, const TensorView &source, int64
   if (static_cast<int64_t>(destination.size()) != size)
     return fail("expected a destination of " + Twine(size) + " bytes, got " + Twine(destination.size()));
   if (size > 0)
-    withMover(source.dtype, recipe.dtype, [&](auto mover) {
-      packRows(mover, recipe, source.bytes.data(), destination.data(), firstRow, lastRow);
-    });
+    withMover(source.dtype, recipe.dtype,
+              [&](auto mover) { packRows(mover, recipe, source.bytes.data(), destination.data(), firstRow, lastRow); });
   return Error::success();
 }
 

@@ -15,9 +15,7 @@ double negativeLogLikelihood(ArrayRef<float> logits, int32_t target) {
   return std::log(sum) + max - static_cast<double>(logits[target]);
 }
 
-double PerplexityResult::perplexity() const {
-  return std::exp(nll / static_cast<double>(tokensScored));
-}
+double PerplexityResult::perplexity() const { return std::exp(nll / static_cast<double>(tokensScored)); }
 
 double PerplexityResult::standardError() const {
   if (tokensScored < 2)
@@ -31,11 +29,10 @@ double PerplexityResult::standardError() const {
 
 static Error checkArguments(const Scorer &scorer, ArrayRef<int32_t> tokens, int64_t window, int64_t stride) {
   if (window < 1 || window > scorer.contextLength())
-    return makeError("--window: expected 1 to the context of " + Twine(scorer.contextLength()) +
-                     " tokens, got " + Twine(window));
+    return makeError("--window: expected 1 to the context of " + Twine(scorer.contextLength()) + " tokens, got " +
+                     Twine(window));
   if (stride < 1 || stride > window)
-    return makeError("--stride: expected 1 to the window of " + Twine(window) + " tokens, got " +
-                     Twine(stride));
+    return makeError("--stride: expected 1 to the window of " + Twine(window) + " tokens, got " + Twine(stride));
   if (tokens.size() < 2)
     return makeError("expected a text of at least 2 tokens, got " + Twine(tokens.size()));
   for (int32_t id : tokens)
@@ -61,9 +58,9 @@ static Error addScores(PerplexityResult &result, ArrayRef<double> scores) {
   for (double nll : scores) {
     ++result.tokensScored;
     if (!std::isfinite(nll))
-      return makeError(formatv("expected finite log-likelihoods, got {0} for token {1} of the text", -nll,
-                               result.tokensScored)
-                           .str());
+      return makeError(
+          formatv("expected finite log-likelihoods, got {0} for token {1} of the text", -nll, result.tokensScored)
+              .str());
     result.nll += nll;
     result.squares += nll * nll;
   }

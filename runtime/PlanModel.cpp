@@ -14,7 +14,8 @@ static const PlanDim *findDim(const Plan &plan, StringRef name) {
 static bool givesLogits(const Plan &plan, const PlanFunction &function) {
   if (function.results.empty())
     return false;
-  auto result = llvm::find_if(function.buffers, [&](const PlanBuffer &buffer) { return buffer.tensor.name == function.results[0]; });
+  auto result = llvm::find_if(function.buffers,
+                              [&](const PlanBuffer &buffer) { return buffer.tensor.name == function.results[0]; });
   if (result == function.buffers.end())
     return false;
   ArrayRef<Expr> shape = result->tensor.shape;
@@ -24,14 +25,15 @@ static bool givesLogits(const Plan &plan, const PlanFunction &function) {
 Error PlanModel::check(const Plan &plan, ArrayRef<std::string> functions) {
   const PlanDim *tokens = findDim(plan, "T");
   if (!findDim(plan, "B") || !tokens || tokens->max < plan.model.context)
-    return makeError("the plan is of no language model: expected dims B and T, T up to the context of " + Twine(plan.model.context));
+    return makeError("the plan is of no language model: expected dims B and T, T up to the context of " +
+                     Twine(plan.model.context));
   for (const std::string &name : functions) {
     const PlanFunction *function = plan.findFunction(name);
     if (!function)
       return makeError("the plan has no function @" + name);
     if (!givesLogits(plan, *function))
-      return makeError("the plan is of no language model: @" + name + ": expected logits [B,…," + Twine(plan.model.vocabulary) +
-                       "] as the first result");
+      return makeError("the plan is of no language model: @" + name + ": expected logits [B,…," +
+                       Twine(plan.model.vocabulary) + "] as the first result");
   }
   return Error::success();
 }
@@ -79,7 +81,8 @@ Error PlanModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<fl
     id = std::max(id, 0);
     position = std::min<int32_t>(position, static_cast<int32_t>(executor.plan().model.context) - 1);
   }
-  Executor::Call call{"decode", {{"B", static_cast<int64_t>(tokens.size())}, {"T", 1}}, {{"tokens", ids}, {"positions", positions}}};
+  Executor::Call call{
+      "decode", {{"B", static_cast<int64_t>(tokens.size())}, {"T", 1}}, {{"tokens", ids}, {"positions", positions}}};
   if (Error error = executor.enqueue(call))
     return error;
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -96,7 +99,8 @@ Expected<std::vector<std::vector<double>>> PlanModel::score(ArrayRef<ScoreWindow
   std::vector<std::vector<double>> all;
   std::vector<float> row;
   for (const ScoreWindow &window : windows) {
-    Executor::Call call{"score", {{"B", 1}, {"T", static_cast<int64_t>(window.inputs.size())}}, {{"tokens", window.inputs}}};
+    Executor::Call call{
+        "score", {{"B", 1}, {"T", static_cast<int64_t>(window.inputs.size())}}, {{"tokens", window.inputs}}};
     if (Error error = executor.enqueue(call))
       return error;
     std::vector<double> &scores = all.emplace_back();

@@ -10,8 +10,8 @@ namespace kiln {
 /// Runs @prefill, @decode and @score of an executor's plan. The executor must outlive the model.
 class PlanModel : public LanguageModel, public Scorer {
 public:
-  /// Whether the plan's functions of these names are a language model's: over dims B and T, up to the context, the first
-  /// result a row of logits a sequence or more. Error: they are not.
+  /// Whether the plan's functions of these names are a language model's: over dims B and T, up to the context, the
+  /// first result a row of logits a sequence or more. Error: they are not.
   static Error check(const Plan &plan, ArrayRef<std::string> functions);
 
   explicit PlanModel(Executor &executor) : executor(executor) {}
@@ -28,12 +28,13 @@ public:
   std::unique_ptr<TokenStream> openStream(const StreamOptions &options) override;
 
 private:
-  Error prefillRows(size_t firstRow, ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits);
+  Error prefillRows(size_t firstRow, ArrayRef<std::vector<int32_t>> prompts,
+                    MutableArrayRef<std::vector<float>> logits);
   Error downloadLogits(StringRef function, int64_t row, std::vector<float> &logits);
 
   Executor &executor;
   std::unique_ptr<DeviceSampler> sampler; ///< made by the first stream that uses it
-  std::vector<int32_t> lengths; ///< tokens that each row holds
+  std::vector<int32_t> lengths;           ///< tokens that each row holds
 };
 
 } // namespace kiln

@@ -26,9 +26,9 @@ private:
     uint32_t number;
   };
   struct Row {
-    int64_t place = -1; ///< in the device's batch; -1: none
-    uint64_t taken = 0; ///< tokens that `next` has returned
-    uint64_t limit = 0; ///< tokens after which the row ends or starts again
+    int64_t place = -1;         ///< in the device's batch; -1: none
+    uint64_t taken = 0;         ///< tokens that `next` has returned
+    uint64_t limit = 0;         ///< tokens after which the row ends or starts again
     std::deque<Choice> choices; ///< not taken yet
   };
 

@@ -29,9 +29,7 @@ CharacterClass classify(char32_t scalar) {
   }
 }
 
-static CharacterClass firstClass(StringRef text) {
-  return classify(firstCharacter(text).scalar);
-}
+static CharacterClass firstClass(StringRef text) { return classify(firstCharacter(text).scalar); }
 
 /// A maximal run of characters of one class at the start of a text.
 struct Run {

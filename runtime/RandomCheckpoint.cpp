@@ -45,8 +45,7 @@ Expected<TensorView> RandomCheckpoint::tensor(StringRef name, ArrayRef<int64_t> 
   std::optional<int64_t> count = elementCount(expectedShape);
   constexpr int64_t maxCount = int64_t(1) << 40;
   if (!count || *count > maxCount)
-    return makeError("tensor '" + name + "': expected at most 2^40 elements, got shape " +
-                     shapeString(expectedShape));
+    return makeError("tensor '" + name + "': expected at most 2^40 elements, got shape " + shapeString(expectedShape));
   // Left uninitialised: a fill with zeros would cost as much as a quarter of the work.
   std::shared_ptr<float[]> elements(new float[*count]);
   Distribution distribution = distributionOf(name, layers);
@@ -60,9 +59,9 @@ Expected<TensorView> RandomCheckpoint::tensor(StringRef name, ArrayRef<int64_t> 
     int64_t length = std::min(chunk, *count - first);
     for (int64_t i = 0; i < length; i += 4) {
       auto block = static_cast<uint64_t>(first + i) / 4;
-      llvm::copy(philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), hash.first, hash.second},
-                            seed),
-                 words.begin() + i);
+      llvm::copy(
+          philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), hash.first, hash.second}, seed),
+          words.begin() + i);
     }
     MutableArrayRef<float> values(elements.get() + first, length);
     normalFloats(ArrayRef<uint32_t>(words).take_front(length), values);

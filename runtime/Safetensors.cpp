@@ -14,9 +14,7 @@ static constexpr uint64_t maxHeaderSize = 100'000'000;
 
 /// Maps a whole file for reading.
 static Expected<fs::mapped_file_region> mapFile(StringRef path) {
-  auto cannotRead = [&](std::error_code reason) {
-    return makeFileError(path, "cannot read: " + reason.message());
-  };
+  auto cannotRead = [&](std::error_code reason) { return makeFileError(path, "cannot read: " + reason.message()); };
   Expected<fs::file_t> file = fs::openNativeFileForRead(path);
   if (!file)
     return cannotRead(llvm::errorToErrorCode(file.takeError()));
@@ -27,11 +25,9 @@ static Expected<fs::mapped_file_region> mapFile(StringRef path) {
   if (status.type() != fs::file_type::regular_file)
     return makeFileError(path, "cannot read: not a regular file");
   if (status.getSize() < lengthFieldSize)
-    return makeFileError(path,
-                         "expected a safetensors file of at least 8 bytes, got " + Twine(status.getSize()));
+    return makeFileError(path, "expected a safetensors file of at least 8 bytes, got " + Twine(status.getSize()));
   std::error_code reason;
-  fs::mapped_file_region mapping(*file, fs::mapped_file_region::readonly, status.getSize(), /*offset=*/0,
-                                 reason);
+  fs::mapped_file_region mapping(*file, fs::mapped_file_region::readonly, status.getSize(), /*offset=*/0, reason);
   if (reason)
     return cannotRead(reason);
   return mapping;
@@ -54,8 +50,7 @@ Expected<std::shared_ptr<const SafetensorsFile>> SafetensorsFile::open(StringRef
   uint64_t bufferStart = lengthFieldSize + headerSize;
   const char *data = file->mapping.const_data();
   file->buffer = {reinterpret_cast<const uint8_t *>(data) + bufferStart, fileSize - bufferStart};
-  auto entries =
-      parseSafetensorsHeader(path, StringRef(data + lengthFieldSize, headerSize), file->buffer.size());
+  auto entries = parseSafetensorsHeader(path, StringRef(data + lengthFieldSize, headerSize), file->buffer.size());
   if (!entries)
     return entries.takeError();
   file->entries = std::move(*entries);
@@ -69,10 +64,8 @@ Expected<TensorView> SafetensorsFile::tensor(StringRef name) const {
   const Entry &entry = found->second;
   std::optional<DType> dtype = parseDType(StringRef(entry.dtype).lower());
   if (!dtype || !isFloat(*dtype))
-    return makeFileError(filePath,
-                         "tensor '" + name + "': expected dtype F32, F16 or BF16, got " + entry.dtype);
-  return TensorView{*dtype, entry.shape, buffer.slice(entry.begin, entry.end - entry.begin),
-                    shared_from_this()};
+    return makeFileError(filePath, "tensor '" + name + "': expected dtype F32, F16 or BF16, got " + entry.dtype);
+  return TensorView{*dtype, entry.shape, buffer.slice(entry.begin, entry.end - entry.begin), shared_from_this()};
 }
 
 } // namespace kiln

@@ -11,10 +11,9 @@ using Entries = std::map<std::string, Entry, std::less<>>;
 /// Bits of one element, for every dtype that the format defines.
 static std::optional<int64_t> dtypeBits(StringRef name) {
   static constexpr std::pair<StringRef, int64_t> table[] = {
-      {"BOOL", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
-      {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},
-      {"U16", 16}, {"F16", 16},    {"BF16", 16},   {"I32", 32},    {"U32", 32},
-      {"F32", 32}, {"C64", 64},    {"F64", 64},    {"I64", 64},    {"U64", 64}};
+      {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},    {"F8_E5M2", 8},
+      {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"I16", 16},    {"U16", 16},    {"F16", 16}, {"BF16", 16}, {"I32", 32},
+      {"U32", 32},    {"F32", 32},    {"C64", 64},    {"F64", 64},    {"I64", 64}, {"U64", 64}};
   for (const auto &[known, bits] : table)
     if (known == name)
       return bits;
@@ -25,8 +24,7 @@ namespace {
 /// One tensor's part of the header; every message names the tensor.
 class EntryParser {
 public:
-  EntryParser(StringRef path, StringRef name, const JsonObject &object)
-      : path(path), name(name), object(object) {}
+  EntryParser(StringRef path, StringRef name, const JsonObject &object) : path(path), name(name), object(object) {}
 
   Expected<Entry> parse();
 
@@ -98,8 +96,8 @@ Error EntryParser::checkSize(const Entry &entry) const {
     return fail("expected whole bytes, got " + Twine(bits) + " bits");
   auto wanted = static_cast<uint64_t>(bits / 8);
   if (entry.end - entry.begin != wanted)
-    return fail("expected " + Twine(wanted) + " bytes for " + entry.dtype + shapeString(entry.shape) +
-                ", got " + Twine(entry.end - entry.begin));
+    return fail("expected " + Twine(wanted) + " bytes for " + entry.dtype + shapeString(entry.shape) + ", got " +
+                Twine(entry.end - entry.begin));
   return Error::success();
 }
 
@@ -139,8 +137,8 @@ static Error checkLayout(StringRef path, const Entries &entries, uint64_t buffer
   for (const auto *entry : inOrder) {
     const auto &[name, tensor] = *entry;
     if (tensor.begin != end)
-      return makeFileError(path, "tensor '" + name + "': expected its data to begin at byte " + Twine(end) +
-                                     ", got " + Twine(tensor.begin) + ", which " +
+      return makeFileError(path, "tensor '" + name + "': expected its data to begin at byte " + Twine(end) + ", got " +
+                                     Twine(tensor.begin) + ", which " +
                                      (tensor.begin < end ? "overlaps another tensor" : "leaves a hole"));
     if (tensor.end > bufferSize)
       return makeFileError(path, "tensor '" + name + "': expected its data to end within the file's " +
@@ -162,13 +160,12 @@ static Expected<JsonObject> parseJsonHeader(StringRef path, const SourceFile *fi
   if (object)
     return object;
   Diagnostic reason = takeDiagnostics(object.takeError()).front();
-  return makeFileError(
-      path, formatv("header, line {0}, column {1}: {2}", reason.line, reason.column, reason.message).str());
+  return makeFileError(path,
+                       formatv("header, line {0}, column {1}: {2}", reason.line, reason.column, reason.message).str());
 }
 
 /// The object under a key of the header.
-static Expected<JsonObject> parseChild(StringRef path, const JsonObject &header,
-                                       const JsonObject::Member &member) {
+static Expected<JsonObject> parseChild(StringRef path, const JsonObject &header, const JsonObject::Member &member) {
   if (!header.values.getObject(member.key))
     return makeFileError(path, "header: expected '" + member.key + "' to be an object");
   return childObject(header, member);

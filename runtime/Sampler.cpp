@@ -28,8 +28,8 @@ Expected<int32_t> argmax(ArrayRef<float> logits) {
   for (size_t id = 0; id < logits.size(); ++id) {
     float logit = logits[id];
     if (std::isnan(logit) || logit == infinity)
-      return makeError("logits: expected finite numbers, got " +
-                       Twine(std::isnan(logit) ? "nan" : "infinity") + " for token " + Twine(id));
+      return makeError("logits: expected finite numbers, got " + Twine(std::isnan(logit) ? "nan" : "infinity") +
+                       " for token " + Twine(id));
     if (logit > bestLogit) {
       best = static_cast<int32_t>(id);
       bestLogit = logit;

@@ -61,7 +61,7 @@ private:
   uint64_t totalWeight() const;
 
   SamplingParams params;
-  float scale;       ///< as tokenWeight takes it
+  float scale;        ///< as tokenWeight takes it
   uint64_t topPUnits; ///< top-p in units of 2^-64
   std::vector<Candidate> candidates;
 };

@@ -34,8 +34,7 @@ std::optional<std::pair<int32_t, size_t>> Tokenizer::matchSpecial(StringRef text
   return longest;
 }
 
-void Tokenizer::encodeOrdinary(StringRef text, std::vector<int32_t> &ids,
-                               BytePairEncoder::Scratch &scratch) const {
+void Tokenizer::encodeOrdinary(StringRef text, std::vector<int32_t> &ids, BytePairEncoder::Scratch &scratch) const {
   while (!text.empty()) {
     StringRef piece = firstPreToken(text);
     encoder.encode(piece, ids, scratch);
@@ -95,8 +94,6 @@ Expected<std::string> StreamingDecoder::push(int32_t id) {
   return text;
 }
 
-std::string StreamingDecoder::finish() {
-  return replaceInvalidUtf8(std::exchange(tail, {}));
-}
+std::string StreamingDecoder::finish() { return replaceInvalidUtf8(std::exchange(tail, {})); }
 
 } // namespace kiln

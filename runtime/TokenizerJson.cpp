@@ -44,8 +44,7 @@ static Error expectOption(const JsonObject &object, StringRef key, const json::V
 static Error expectByteLevel(const JsonObject &file, StringRef key, bool isRequired) {
   const JsonObject::Member *member = findValue(file, key);
   if (!member)
-    return isRequired ? makeFileError(file.file->name, key + ": expected type ByteLevel, got none")
-                      : Error::success();
+    return isRequired ? makeFileError(file.file->name, key + ": expected type ByteLevel, got none") : Error::success();
   Expected<JsonObject> object = childObject(file, *member);
   if (!object)
     return object.takeError();
@@ -69,12 +68,9 @@ static Error checkPipeline(const JsonObject &file) {
 }
 
 static Error checkModel(const JsonObject &model) {
-  const std::pair<StringRef, json::Value> options[] = {{"type", "BPE"},
-                                                       {"dropout", 0.0},
-                                                       {"continuing_subword_prefix", ""},
-                                                       {"end_of_word_suffix", ""},
-                                                       {"byte_fallback", false},
-                                                       {"ignore_merges", false}};
+  const std::pair<StringRef, json::Value> options[] = {
+      {"type", "BPE"},          {"dropout", 0.0},        {"continuing_subword_prefix", ""}, {"end_of_word_suffix", ""},
+      {"byte_fallback", false}, {"ignore_merges", false}};
   for (const auto &[key, wanted] : options)
     if (Error error = expectOption(model, key, wanted))
       return error;

@@ -20,11 +20,9 @@ static LeadByte classifyLead(uint8_t byte) {
   if (byte < 0xE0)
     return {2};
   if (byte < 0xF0)
-    return {3, static_cast<uint8_t>(byte == 0xE0 ? 0xA0 : 0x80),
-            static_cast<uint8_t>(byte == 0xED ? 0x9F : 0xBF)};
+    return {3, static_cast<uint8_t>(byte == 0xE0 ? 0xA0 : 0x80), static_cast<uint8_t>(byte == 0xED ? 0x9F : 0xBF)};
   if (byte < 0xF5)
-    return {4, static_cast<uint8_t>(byte == 0xF0 ? 0x90 : 0x80),
-            static_cast<uint8_t>(byte == 0xF4 ? 0x8F : 0xBF)};
+    return {4, static_cast<uint8_t>(byte == 0xF0 ? 0x90 : 0x80), static_cast<uint8_t>(byte == 0xF4 ? 0x8F : 0xBF)};
   return {};
 }
 

@@ -17,8 +17,7 @@ Error readMergesText(VocabularyBuilder &builder, const SourceFile *file) {
       continue;
     auto [left, right] = line.split(' ');
     if (left.empty() || right.empty() || right.contains(' '))
-      return makeError({file, number, 1},
-                       "merge: expected two parts separated by one space, got '" + line + "'");
+      return makeError({file, number, 1}, "merge: expected two parts separated by one space, got '" + line + "'");
     auto rightColumn = static_cast<unsigned>(left.size() + 2);
     if (Error error = builder.addMerge(left, {file, number, 1}, right, {file, number, rightColumn}))
       return error;
@@ -46,8 +45,8 @@ static Error readAddedTokens(VocabularyBuilder &builder, SourceManager &sources,
   return Error::success();
 }
 
-static Error readVocabularyAndMerges(VocabularyBuilder &builder, SourceManager &sources,
-                                     StringRef vocabularyPath, StringRef addedPath, StringRef mergesPath) {
+static Error readVocabularyAndMerges(VocabularyBuilder &builder, SourceManager &sources, StringRef vocabularyPath,
+                                     StringRef addedPath, StringRef mergesPath) {
   Expected<const SourceFile *> vocabularyFile = sources.open(vocabularyPath);
   if (!vocabularyFile)
     return vocabularyFile.takeError();
@@ -87,8 +86,8 @@ Expected<Vocabulary> loadVocabulary(StringRef directory) {
   SourceManager sources;
   VocabularyBuilder builder;
   if (!vocabularyPath.empty() && !mergesPath.empty()) {
-    if (Error error = readVocabularyAndMerges(builder, sources, vocabularyPath, pathOf("added_tokens.json"),
-                                              mergesPath))
+    if (Error error =
+            readVocabularyAndMerges(builder, sources, vocabularyPath, pathOf("added_tokens.json"), mergesPath))
       return error;
     return builder.take();
   }

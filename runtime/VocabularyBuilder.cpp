@@ -6,9 +6,7 @@
 namespace kiln {
 
 /// A token between quotes, as an error message shows it.
-static std::string quote(StringRef spelling) {
-  return ("'" + spelling + "'").str();
-}
+static std::string quote(StringRef spelling) { return ("'" + spelling + "'").str(); }
 
 Error VocabularyBuilder::addTokens(const JsonObject &object) {
   for (const JsonObject::Member &member : object.members) {
@@ -17,8 +15,8 @@ Error VocabularyBuilder::addTokens(const JsonObject &object) {
       return makeError(member.valueLoc, quote(member.key) + ": expected an integer id");
     auto [known, isNew] = indexOf.try_emplace(member.key, tokens.size());
     if (!isNew)
-      return makeError(member.keyLoc, quote(member.key) + ": token is listed twice",
-                       tokens[known->second].loc, "first listed here");
+      return makeError(member.keyLoc, quote(member.key) + ": token is listed twice", tokens[known->second].loc,
+                       "first listed here");
     tokens.push_back({member.key, *id, member.keyLoc, /*isSpecial=*/false});
   }
   return Error::success();
@@ -46,13 +44,11 @@ Error VocabularyBuilder::checkIds() const {
   for (const Token &token : tokens) {
     if (token.id < 0 || token.id >= count)
       return makeError(token.loc, quote(token.spelling) + ": expected an id in 0.." + Twine(count - 1) +
-                                      ", since there are " + Twine(count) + " tokens, got " +
-                                      Twine(token.id));
+                                      ", since there are " + Twine(count) + " tokens, got " + Twine(token.id));
     const Token *&other = byId[token.id];
     if (other)
       return makeError(token.loc,
-                       quote(token.spelling) + ": id " + Twine(token.id) + " is taken by " +
-                           quote(other->spelling),
+                       quote(token.spelling) + ": id " + Twine(token.id) + " is taken by " + quote(other->spelling),
                        other->loc, "taken here");
     other = &token;
   }
@@ -63,10 +59,9 @@ Error VocabularyBuilder::findByteTokens(StringRef path) {
   for (int byte = 0; byte < 256; ++byte) {
     auto known = indexOf.find(spellByte(static_cast<uint8_t>(byte)));
     if (known == indexOf.end())
-      return makeFileError(path,
-                           formatv("expected a token for each byte, got none for 0x{0:X-2}, spelled '{1}'",
-                                   byte, spellByte(static_cast<uint8_t>(byte)))
-                               .str());
+      return makeFileError(path, formatv("expected a token for each byte, got none for 0x{0:X-2}, spelled '{1}'", byte,
+                                         spellByte(static_cast<uint8_t>(byte)))
+                                     .str());
     vocabulary.byteTokens[byte] = static_cast<int32_t>(tokens[known->second].id);
   }
   return Error::success();
@@ -104,8 +99,8 @@ Error VocabularyBuilder::addMerge(StringRef left, Location leftLoc, StringRef ri
     return resultId.takeError();
   auto [known, isNew] = mergeLocs.try_emplace({*leftId, *rightId}, leftLoc);
   if (!isNew)
-    return makeError(leftLoc, "merge " + quote((left + " " + right).str()) + " is listed twice",
-                     known->second, "first listed here");
+    return makeError(leftLoc, "merge " + quote((left + " " + right).str()) + " is listed twice", known->second,
+                     "first listed here");
   vocabulary.merges.push_back({*leftId, *rightId, *resultId});
   return Error::success();
 }

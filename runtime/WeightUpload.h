@@ -11,8 +11,8 @@
 
 namespace kiln {
 
-/// Packs weights and uploads them beside the device's other work, one after the other, on a thread of its own: while one
-/// travels the next is packed, and whoever needs a weight waits for that one only. Packed bytes pass through a few
+/// Packs weights and uploads them beside the device's other work, one after the other, on a thread of its own: while
+/// one travels the next is packed, and whoever needs a weight waits for that one only. Packed bytes pass through a few
 /// staging buffers, so that host memory does not grow with the model.
 class WeightUpload {
 public:

@@ -10,9 +10,7 @@
 
 namespace kiln {
 
-KILN_DEVICE constexpr bool isPowerOfTwo(int value) {
-  return value > 0 && (value & (value - 1)) == 0;
-}
+KILN_DEVICE constexpr bool isPowerOfTwo(int value) { return value > 0 && (value & (value - 1)) == 0; }
 
 /// The widest power of two, at most `limit`, that divides `extent`; 1 where the extent is known only at run
 /// time (0). Rows of `extent` elements can then be read in vectors of that width, none of which crosses a

@@ -138,7 +138,8 @@ PlanStep makeLibraryStep(const Op &op) {
                            matmul.bias != nullptr,
                            matmul.gelu,
                            matmul.residual != nullptr};
-  for (const Value *value : {matmul.a, matmul.weight, static_cast<const Value *>(matmul.bias), matmul.residual, matmul.out})
+  for (const Value *value :
+       {matmul.a, matmul.weight, static_cast<const Value *>(matmul.bias), matmul.residual, matmul.out})
     if (value)
       step.arguments.push_back("%" + (value == matmul.out ? *op.result() : *value).name);
   step.arguments.push_back("@workspace");

@@ -5,7 +5,8 @@
 
 namespace kiln {
 
-static Expected<std::unique_ptr<Module>> openModule(StringRef model, const BuildOptions &options, SourceManager &sources) {
+static Expected<std::unique_ptr<Module>> openModule(StringRef model, const BuildOptions &options,
+                                                    SourceManager &sources) {
   if (model.ends_with(".kiln")) {
     Expected<const SourceFile *> file = sources.open(model);
     if (!file)

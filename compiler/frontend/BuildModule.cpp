@@ -151,15 +151,17 @@ Value *ModuleBuilder::buildLayers(Builder &builder, Value *ids) {
 
 Value *ModuleBuilder::buildLayernorm(Builder &builder, Value *x, StringRef name, StringRef suffix) {
   builder.loc = at(config.epsilon);
-  return builder.create(OpKind::layernorm, (name + suffix).str(),
-                        {x, module->findWeight((name + "_w" + suffix).str()), module->findWeight((name + "_b" + suffix).str())},
-                        {{"eps", config.epsilon.value}});
+  return builder.create(
+      OpKind::layernorm, (name + suffix).str(),
+      {x, module->findWeight((name + "_w" + suffix).str()), module->findWeight((name + "_b" + suffix).str())},
+      {{"eps", config.epsilon.value}});
 }
 
 Value *ModuleBuilder::buildLinear(Builder &builder, Value *x, StringRef name, StringRef suffix) {
   Value *product = builder.create(OpKind::matmul, (name + "_mm" + suffix).str(),
                                   {x, module->findWeight((name + "_w" + suffix).str())});
-  return builder.create(OpKind::add, (name + suffix).str(), {product, module->findWeight((name + "_b" + suffix).str())});
+  return builder.create(OpKind::add, (name + suffix).str(),
+                        {product, module->findWeight((name + "_b" + suffix).str())});
 }
 
 Value *ModuleBuilder::buildAttention(Builder &builder, Value *x, int64_t layer) {
@@ -213,8 +215,7 @@ Value *ModuleBuilder::buildMlp(Builder &builder, Value *x, int64_t layer) {
 Value *ModuleBuilder::buildLogits(Builder &builder, Value *x) {
   builder.loc = config.tiedEmbeddings.value ? at(config.vocabSize) : at(config.tiedEmbeddings);
   Value *head = module->findWeight(config.tiedEmbeddings.value ? "wte" : "lm_head");
-  return builder.create(OpKind::matmul, "logits", {x, head},
-                        {{"out", Attribute::ident("f32")}, {"transpose_b", true}});
+  return builder.create(OpKind::matmul, "logits", {x, head}, {{"out", Attribute::ident("f32")}, {"transpose_b", true}});
 }
 
 } // namespace

@@ -144,11 +144,13 @@ Error ConfigReader::checkModelType() {
 Error ConfigReader::checkHeads(const ModelConfig &config) {
   int64_t channels = config.channels.value, heads = config.heads.value;
   if (channels % heads != 0)
-    return makeError(config.channels.loc, "n_embd: expected a multiple of n_head (" + Twine(heads) + "), got " + Twine(channels));
+    return makeError(config.channels.loc,
+                     "n_embd: expected a multiple of n_head (" + Twine(heads) + "), got " + Twine(channels));
   int64_t size = channels / heads;
   if (size % 8 != 0 || size > 256)
-    return makeError(config.heads.loc, "n_head: expected a head size (n_embd / n_head) that is a multiple of 8 up to 256, got " +
-                                           Twine(channels) + " / " + Twine(heads) + " = " + Twine(size));
+    return makeError(config.heads.loc,
+                     "n_head: expected a head size (n_embd / n_head) that is a multiple of 8 up to 256, got " +
+                         Twine(channels) + " / " + Twine(heads) + " = " + Twine(size));
   return Error::success();
 }
 

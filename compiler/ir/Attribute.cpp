@@ -78,8 +78,8 @@ void printAttributes(raw_ostream &os, const AttributeMap &attributes) {
 }
 
 StringRef attributeKindName(Attribute::Kind kind) {
-  static constexpr StringRef names[] = {"an integer", "a float",     "true or false", "a name",
-                                        "a string",   "a list", "a dictionary"};
+  static constexpr StringRef names[] = {"an integer", "a float", "true or false", "a name",
+                                        "a string",   "a list",  "a dictionary"};
   return names[static_cast<int>(kind)];
 }
 

@@ -158,8 +158,7 @@ private:
 /// `func @prefill(%tokens: i32[B,T]) -> f32[B,1,50257] { … return %logits }`
 class Function {
 public:
-  Function(Module &module, StringRef name, Location loc)
-      : name(name.str()), loc(loc), body(this), owner(&module) {}
+  Function(Module &module, StringRef name, Location loc) : name(name.str()), loc(loc), body(this), owner(&module) {}
 
   std::string name;
   Location loc;

@@ -9,14 +9,14 @@ namespace kiln {
 struct Token {
   enum class Kind {
     End,
-    Invalid,  ///< a character that starts no token, a sigil without a name, or an unterminated string
-    Word,     ///< module, matmul, bf16, tanh
-    Value,    ///< %name; text is without the sigil
-    Symbol,   ///< @name; text is without the sigil
-    Int,      ///< 64, -1
-    Float,    ///< 1e-05
-    String,   ///< "text"; text is what stands between the quotes, still escaped
-    Punct,    ///< one of { } ( ) [ ] : , = or -> or ..
+    Invalid, ///< a character that starts no token, a sigil without a name, or an unterminated string
+    Word,    ///< module, matmul, bf16, tanh
+    Value,   ///< %name; text is without the sigil
+    Symbol,  ///< @name; text is without the sigil
+    Int,     ///< 64, -1
+    Float,   ///< 1e-05
+    String,  ///< "text"; text is what stands between the quotes, still escaped
+    Punct,   ///< one of { } ( ) [ ] : , = or -> or ..
   };
 
   Kind kind = Kind::End;

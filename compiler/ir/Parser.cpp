@@ -113,8 +113,8 @@ Error Parser::parseDim() {
   if (!high)
     return high.takeError();
   if (*low < 1 || *high < *low)
-    return makeError(boundsLoc, "dim " + *name + ": expected bounds 1 <= low <= high, got " + Twine(*low) + ".." +
-                                    Twine(*high));
+    return makeError(boundsLoc,
+                     "dim " + *name + ": expected bounds 1 <= low <= high, got " + Twine(*low) + ".." + Twine(*high));
   module->addDim(*name, *low, *high, loc);
   return Error::success();
 }
@@ -347,7 +347,8 @@ Error Parser::parseFusedBody(Op &op) {
   if (ArrayRef<Value *>(inputs) == ArrayRef<Value *>(read))
     return Error::success();
   std::string names = llvm::join(llvm::map_range(read, [](Value *value) { return "%" + value->name; }), ", ");
-  return makeError(inputsLoc, "fused @" + op.symbol + ": expected the inputs in the order of first use, (" + names + ")");
+  return makeError(inputsLoc,
+                   "fused @" + op.symbol + ": expected the inputs in the order of first use, (" + names + ")");
 }
 
 Error Parser::parseResultTypes(Op &op, ArrayRef<ResultName> names) {

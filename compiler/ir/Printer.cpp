@@ -105,9 +105,8 @@ private:
 
   void printFunction(const Function &function) {
     os << "  func @" << function.name << '(';
-    llvm::interleaveComma(function.arguments, os, [&](const auto &argument) {
-      os << '%' << argument->name << ": " << argument->type.str();
-    });
+    llvm::interleaveComma(function.arguments, os,
+                          [&](const auto &argument) { os << '%' << argument->name << ": " << argument->type.str(); });
     os << ") -> ";
     if (function.resultTypes.size() == 1)
       os << function.resultTypes[0].str();
@@ -139,8 +138,8 @@ private:
       else if (line.results.empty())
         os << line.text;
       else
-        os << llvm::left_justify(line.results, nameWidth) << " = " << llvm::left_justify(line.text, textWidth)
-           << " : " << line.types;
+        os << llvm::left_justify(line.results, nameWidth) << " = " << llvm::left_justify(line.text, textWidth) << " : "
+           << line.types;
       os << line.loc << '\n';
     }
   }
@@ -171,8 +170,6 @@ std::string toString(const Module &module) {
   return text;
 }
 
-std::string toLine(const Op &op) {
-  return op.results().empty() ? opText(op) : resultNames(op) + " = " + opText(op);
-}
+std::string toLine(const Op &op) { return op.results().empty() ? opText(op) : resultNames(op) + " = " + opText(op); }
 
 } // namespace kiln

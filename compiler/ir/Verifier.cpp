@@ -20,8 +20,8 @@ static const AttributeSpec *findSpec(ArrayRef<AttributeSpec> specs, StringRef na
 
 static Error checkAttribute(const Op &op, const AttributeSpec &spec, const Attribute &value) {
   if (value.kind() != spec.kind)
-    return opError(op, "attribute '" + spec.name + "': expected " + attributeKindName(spec.kind) + ", got " +
-                           value.str());
+    return opError(op,
+                   "attribute '" + spec.name + "': expected " + attributeKindName(spec.kind) + ", got " + value.str());
   if (spec.choices.empty() || llvm::is_contained(spec.choices, value.asString()))
     return Error::success();
   return opError(op, "attribute '" + spec.name + "': expected " + llvm::join(spec.choices, " or ") + ", got " +
@@ -102,7 +102,8 @@ private:
     for (const auto &op : block.ops()) {
       bool isLast = op == block.ops().back();
       if (op->has(Trait::Terminator) != isLast)
-        return opError(*op, isLast ? "expected a terminator at the end of a block" : "expected only at the end of a block");
+        return opError(*op,
+                       isLast ? "expected a terminator at the end of a block" : "expected only at the end of a block");
       if (Error error = checkUses(*op))
         return error;
       if (Error error = op->is(OpKind::fused) ? checkFused(*op) : checkPlain(*op))
@@ -170,8 +171,7 @@ private:
                               Twine(ret.operands().size()));
     for (const auto &[type, value] : llvm::zip(function.resultTypes, ret.operands()))
       if (!(type == value->type))
-        return opError(ret, "expected " + type.str() + " as @" + function.name + " declares, got " +
-                                value->type.str());
+        return opError(ret, "expected " + type.str() + " as @" + function.name + " declares, got " + value->type.str());
     return Error::success();
   }
 
@@ -217,8 +217,8 @@ static Error checkGlobals(const Module &module) {
     if (Error error = define("", dim->name, dim->loc))
       return error;
     if (dim->min < 1 || dim->max < dim->min)
-      return makeError(dim->loc, "dim " + dim->name + ": expected bounds 1 <= low <= high, got " +
-                                     Twine(dim->min) + ".." + Twine(dim->max));
+      return makeError(dim->loc, "dim " + dim->name + ": expected bounds 1 <= low <= high, got " + Twine(dim->min) +
+                                     ".." + Twine(dim->max));
   }
   for (const auto &weight : module.weights) {
     if (Error error = define("%", weight->name, weight->loc))

@@ -23,7 +23,8 @@ std::string defaultCacheDirectory() {
 /// A cache entry: the resources on one line, then the cubin.
 static std::string packEntry(const CompiledKernel &kernel) {
   const KernelResources &use = kernel.resources;
-  return formatv("{0} {1} {2} {3} {4}\n", use.registers, use.sharedBytes, use.stackBytes, use.spillStores, use.spillLoads)
+  return formatv("{0} {1} {2} {3} {4}\n", use.registers, use.sharedBytes, use.stackBytes, use.spillStores,
+                 use.spillLoads)
              .str() +
          kernel.cubin;
 }

@@ -48,15 +48,14 @@ Expected<const Nvrtc *> Nvrtc::load() {
   if (!(library = dlopen((KILN_NVRTC_FOLDER "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL)))
     library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   static Api api;
-  bool isComplete = library && bind(library, "nvrtcVersion", api.version) &&
-                    bind(library, "nvrtcGetErrorString", api.errorString) &&
-                    bind(library, "nvrtcCreateProgram", api.createProgram) &&
-                    bind(library, "nvrtcDestroyProgram", api.destroyProgram) &&
-                    bind(library, "nvrtcCompileProgram", api.compileProgram) &&
-                    bind(library, "nvrtcGetCUBINSize", api.cubinSize) && bind(library, "nvrtcGetCUBIN", api.cubin) &&
-                    bind(library, "nvrtcGetPTXSize", api.ptxSize) && bind(library, "nvrtcGetPTX", api.ptx) &&
-                    bind(library, "nvrtcGetProgramLogSize", api.logSize) &&
-                    bind(library, "nvrtcGetProgramLog", api.log);
+  bool isComplete =
+      library && bind(library, "nvrtcVersion", api.version) && bind(library, "nvrtcGetErrorString", api.errorString) &&
+      bind(library, "nvrtcCreateProgram", api.createProgram) &&
+      bind(library, "nvrtcDestroyProgram", api.destroyProgram) &&
+      bind(library, "nvrtcCompileProgram", api.compileProgram) && bind(library, "nvrtcGetCUBINSize", api.cubinSize) &&
+      bind(library, "nvrtcGetCUBIN", api.cubin) && bind(library, "nvrtcGetPTXSize", api.ptxSize) &&
+      bind(library, "nvrtcGetPTX", api.ptx) && bind(library, "nvrtcGetProgramLogSize", api.logSize) &&
+      bind(library, "nvrtcGetProgramLog", api.log);
   if (!isComplete)
     return makeError("NVRTC is not available");
   static const Nvrtc nvrtc(api);
@@ -95,8 +94,8 @@ Expected<CompiledKernel> Nvrtc::compile(StringRef name, StringRef source, String
     namePointers.push_back(names[i].c_str());
   }
   nvrtcProgram program = nullptr;
-  nvrtcResult result = api.createProgram(&program, source.str().c_str(), name.str().c_str(), static_cast<int>(texts.size()),
-                                         textPointers.data(), namePointers.data());
+  nvrtcResult result = api.createProgram(&program, source.str().c_str(), name.str().c_str(),
+                                         static_cast<int>(texts.size()), textPointers.data(), namePointers.data());
   if (result != NVRTC_SUCCESS)
     return makeError(Twine("NVRTC: ") + api.errorString(result));
   auto destroy = llvm::make_scope_exit([&] { api.destroyProgram(&program); });
@@ -109,7 +108,8 @@ Expected<CompiledKernel> Nvrtc::compile(StringRef name, StringRef source, String
     log.pop_back();
   if (result != NVRTC_SUCCESS)
     return makeFileError(name, Twine("NVRTC for ") + target + ": " + api.errorString(result) + "\n" + log);
-  CompiledKernel compiled{fetch(program, api.cubinSize, api.cubin), fetch(program, api.ptxSize, api.ptx), parsePtxasLog(log)};
+  CompiledKernel compiled{fetch(program, api.cubinSize, api.cubin), fetch(program, api.ptxSize, api.ptx),
+                          parsePtxasLog(log)};
   while (!compiled.ptx.empty() && compiled.ptx.back() == '\0')
     compiled.ptx.pop_back();
   if (compiled.cubin.empty())

@@ -49,9 +49,10 @@ const OpDef matmulOp = {
     .summary = "x · w over the last dim of x: [...,K] · [K,N] -> [...,N].",
     .traits = Trait::Contraction,
     .operands = {{"x", "[...,K]"}, {"w", "[K,N], or [N,K] with transpose_b"}},
-    .attributes = {{"transpose_b", Attribute::Kind::Bool, "w is stored [N,K]", false},
-                   {"out", Attribute::Kind::Ident, "result type; that of x when left out", false, {"f32", "f16", "bf16"}},
-                   accumSpec},
+    .attributes =
+        {{"transpose_b", Attribute::Kind::Bool, "w is stored [N,K]", false},
+         {"out", Attribute::Kind::Ident, "result type; that of x when left out", false, {"f32", "f16", "bf16"}},
+         accumSpec},
     .infer = inferMatmul,
     .evaluateF32 = evaluateMatmul<float>,
     .evaluateF64 = evaluateMatmul<double>,
@@ -101,8 +102,9 @@ const OpDef qkOp = {
     .summary = "Attention scores q · k^T of every head: [B,H,T,D] · [B,H,S,D] -> [B,H,T,S].",
     .traits = Trait::Contraction,
     .operands = {{"q", "[B,H,T,D]"}, {"k", "[B,H,S,D]"}},
-    .attributes = {{"out", Attribute::Kind::Ident, "result type; that of q when left out", false, {"f32", "f16", "bf16"}},
-                   accumSpec},
+    .attributes =
+        {{"out", Attribute::Kind::Ident, "result type; that of q when left out", false, {"f32", "f16", "bf16"}},
+         accumSpec},
     .infer = inferQk,
     .evaluateF32 = evaluateQk<float>,
     .evaluateF64 = evaluateQk<double>,
@@ -124,7 +126,8 @@ static Expected<Type> inferPv(const Op &op) {
 
 template <class Real> static Error evaluatePv(EvalArgs<Real> &args) {
   const Tensor<Real> &p = args.operands[0], &v = args.operands[1];
-  batchedMatrixProduct(p.data(), v.data(), args.result.data(), p.dim(0) * p.dim(1), p.dim(2), v.dim(3), p.dim(3), false);
+  batchedMatrixProduct(p.data(), v.data(), args.result.data(), p.dim(0) * p.dim(1), p.dim(2), v.dim(3), p.dim(3),
+                       false);
   return Error::success();
 }
 

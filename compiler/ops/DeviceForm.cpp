@@ -2,9 +2,7 @@
 
 namespace kiln {
 
-static std::string parenthesised(StringRef a) {
-  return a.contains(' ') ? ("(" + a + ")").str() : a.str();
-}
+static std::string parenthesised(StringRef a) { return a.contains(' ') ? ("(" + a + ")").str() : a.str(); }
 
 std::string times(StringRef a, int64_t b) {
   if (a == "0" || b == 1)
@@ -18,8 +16,6 @@ std::string plus(StringRef a, StringRef b) {
   return b == "0" ? a.str() : (a + " + " + b).str();
 }
 
-std::string minus(StringRef a, int64_t b) {
-  return b == 0 ? a.str() : (a + " - " + Twine(b)).str();
-}
+std::string minus(StringRef a, int64_t b) { return b == 0 ? a.str() : (a + " - " + Twine(b)).str(); }
 
 } // namespace kiln

@@ -32,9 +32,11 @@ template <class Real> static Error evaluateEmbed(EvalArgs<Real> &args) {
     int64_t token = static_cast<int64_t>(tokens.data()[row]);
     int64_t position = t + (positions ? static_cast<int64_t>(positions->data()[b]) : 0);
     if (token < 0 || token >= wte.dim(0))
-      return opError(args.op, "token id out of range: expected 0 to " + Twine(wte.dim(0) - 1) + ", got " + Twine(token));
+      return opError(args.op,
+                     "token id out of range: expected 0 to " + Twine(wte.dim(0) - 1) + ", got " + Twine(token));
     if (position < 0 || position >= wpe.dim(0))
-      return opError(args.op, "position out of range: expected 0 to " + Twine(wpe.dim(0) - 1) + ", got " + Twine(position));
+      return opError(args.op,
+                     "position out of range: expected 0 to " + Twine(wpe.dim(0) - 1) + ", got " + Twine(position));
     for (auto [out, a, b] : llvm::zip(args.result.row(row), wte.row(token), wpe.row(position)))
       out = a + b;
   }

@@ -32,8 +32,7 @@ static void productColumns(const Real *a, const Real *b, Real *c, int64_t rows, 
 }
 
 template <class Real>
-void matrixProduct(const Real *a, const Real *b, Real *c, int64_t rows, int64_t cols, int64_t depth,
-                   bool transposeB) {
+void matrixProduct(const Real *a, const Real *b, Real *c, int64_t rows, int64_t cols, int64_t depth, bool transposeB) {
   // The split is a function of the shape alone, so that Eigen's blocking, and with it the rounding, is too.
   constexpr int64_t chunk = 256;
   bool isSmall = rows * cols * depth < (1 << 16);
@@ -49,15 +48,14 @@ template <class Real>
 void batchedMatrixProduct(const Real *a, const Real *b, Real *c, int64_t count, int64_t rows, int64_t cols,
                           int64_t depth, bool transposeB) {
   llvm::parallelFor(0, count, [&](size_t i) {
-    productColumns(a + i * rows * depth, b + i * cols * depth, c + i * rows * cols, rows, cols, depth, transposeB,
-                   0, cols);
+    productColumns(a + i * rows * depth, b + i * cols * depth, c + i * rows * cols, rows, cols, depth, transposeB, 0,
+                   cols);
   });
 }
 
 template void matrixProduct(const float *, const float *, float *, int64_t, int64_t, int64_t, bool);
 template void matrixProduct(const double *, const double *, double *, int64_t, int64_t, int64_t, bool);
 template void batchedMatrixProduct(const float *, const float *, float *, int64_t, int64_t, int64_t, int64_t, bool);
-template void batchedMatrixProduct(const double *, const double *, double *, int64_t, int64_t, int64_t, int64_t,
-                                   bool);
+template void batchedMatrixProduct(const double *, const double *, double *, int64_t, int64_t, int64_t, int64_t, bool);
 
 } // namespace kiln

@@ -92,9 +92,8 @@ const OpDef scaleOp = {
     .evaluateF32 = evaluateScale<float>,
     .evaluateF64 = evaluateScale<double>,
     .flops = oneFlopAnElement,
-    .deviceExpression = [](const Op &op, ArrayRef<std::string> x) {
-      return x[0] + " * " + op.attribute("factor")->str() + "f";
-    },
+    .deviceExpression = [](const Op &op,
+                           ArrayRef<std::string> x) { return x[0] + " * " + op.attribute("factor")->str() + "f"; },
 };
 
 //===----------------------------------------------------------------------===//
@@ -130,9 +129,10 @@ const OpDef geluOp = {
     .evaluateF32 = evaluateGelu<float>,
     .evaluateF64 = evaluateGelu<double>,
     .flops = [](const Op &op) { return Expr(10) * op.result()->type.elements(); },
-    .deviceExpression = [](const Op &op, ArrayRef<std::string> x) {
-      return ("gelu_" + op.identAttribute("approx") + "(" + x[0] + ")").str();
-    },
+    .deviceExpression =
+        [](const Op &op, ArrayRef<std::string> x) {
+          return ("gelu_" + op.identAttribute("approx") + "(" + x[0] + ")").str();
+        },
 };
 
 template <class Real> static Error evaluateRelu(EvalArgs<Real> &args) {
@@ -221,7 +221,8 @@ const OpDef causalMaskOp = {
     .mnemonic = "causal_mask",
     .summary = "Keeps score [b,h,t,s] where s <= positions[b] + t, -inf elsewhere.",
     .traits = Trait::Pointwise,
-    .operands = {{"scores", "[B,H,T,S]"}, {"positions", "i32[B] position of each row's first query; 0 when left out", true}},
+    .operands = {{"scores", "[B,H,T,S]"},
+                 {"positions", "i32[B] position of each row's first query; 0 when left out", true}},
     .infer = inferCausalMask,
     .evaluateF32 = evaluateCausalMask<float>,
     .evaluateF64 = evaluateCausalMask<double>,

@@ -37,9 +37,7 @@ public:
 
   Real *data() const { return storage.get(); }
   MutableArrayRef<Real> elements() const { return {storage.get(), static_cast<size_t>(size())}; }
-  MutableArrayRef<Real> row(int64_t i) const {
-    return {storage.get() + i * lastDim(), static_cast<size_t>(lastDim())};
-  }
+  MutableArrayRef<Real> row(int64_t i) const { return {storage.get() + i * lastDim(), static_cast<size_t>(lastDim())}; }
 
 private:
   SmallVector<int64_t, 4> extents;

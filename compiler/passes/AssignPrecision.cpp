@@ -19,7 +19,8 @@ static Error assignPrecision(Module &module, const PassOptions &options) {
   DType dtype = *parseDType(options.getString("dtype"));
   for (const auto &weight : module.weights) {
     if (weight->type.dtype != DType::F32)
-      return makeError(weight->loc, "assign-precision: expected weights of f32, got %" + weight->name + " : " + weight->type.str());
+      return makeError(weight->loc,
+                       "assign-precision: expected weights of f32, got %" + weight->name + " : " + weight->type.str());
     if (weight->type.rank() < 2)
       continue;
     weight->type.dtype = dtype;

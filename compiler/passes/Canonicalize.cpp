@@ -38,7 +38,8 @@ static void mergeScales(Op &op) {
   inner->erase();
 }
 
-/// Whether a value comes from a contraction through pointwise ops, each with one user: the side of an add that an epilogue starts from.
+/// Whether a value comes from a contraction through pointwise ops, each with one user: the side of an add that an
+/// epilogue starts from.
 static bool followsContraction(const Value &value) {
   const Op *op = value.definingOp();
   if (!op || !value.hasOneUse())

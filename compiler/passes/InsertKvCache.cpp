@@ -68,7 +68,8 @@ Error insertCache(Module &module, Op &reader, StringRef letter, size_t layer, in
   Builder builder(opTable(), &reader);
   builder.loc = producer ? producer->loc : reader.loc;
   Function &function = *reader.parent()->function();
-  Value *written = builder.create(OpKind::cacheWrite, uniqueName(function, (letter + "c" + suffix).str()), {cache, rows});
+  Value *written =
+      builder.create(OpKind::cacheWrite, uniqueName(function, (letter + "c" + suffix).str()), {cache, rows});
   reader.setOperand(1, written);
   return Error::success();
 }
@@ -76,7 +77,8 @@ Error insertCache(Module &module, Op &reader, StringRef letter, size_t layer, in
 /// Clones @prefill op by op for one token a sequence.
 class DecodeBuilder {
 public:
-  DecodeBuilder(Module &module, Function &prefill) : prefill(prefill), decode(*module.addFunction("decode", prefill.loc)) {}
+  DecodeBuilder(Module &module, Function &prefill)
+      : prefill(prefill), decode(*module.addFunction("decode", prefill.loc)) {}
 
   Error build() {
     Dim batch = prefill.arguments[0]->type.shape[0];
@@ -121,8 +123,9 @@ Error checkPrefill(const Function &prefill) {
               arguments[1]->type == Type(DType::I32, {arguments[0]->type.shape[0]}) &&
               llvm::all_of(arguments[1]->getUsers(), [](const Op *user) { return user->is(OpKind::lastRow); });
   return fits ? Error::success()
-              : makeError(prefill.loc, "insert-kv-cache: expected @prefill(tokens i32[B,T], lengths i32[B]) with lengths "
-                                       "for last_row only");
+              : makeError(prefill.loc,
+                          "insert-kv-cache: expected @prefill(tokens i32[B,T], lengths i32[B]) with lengths "
+                          "for last_row only");
 }
 
 Error checkModule(const Module &module, const Function &prefill) {

@@ -90,7 +90,8 @@ const PassDef packWeightsPass = {
     .name = "pack-weights",
     .summary = "Transposes and pads weights into the layout that kernels read",
     .run = packWeights,
-    .options = {{"pad", 64, "pad output columns to a multiple of this where they are no multiple of 8; 0: never", {}, 4096}},
+    .options =
+        {{"pad", 64, "pad output columns to a multiple of this where they are no multiple of 8; 0: never", {}, 4096}},
 };
 
 } // namespace kiln

@@ -65,10 +65,12 @@ Op *fuseOps(ArrayRef<Op *> group) {
   assert(canFuse(group) && "fusing would move a definition past its use");
   SmallVector<Op *, 8> ordered = inBlockOrder(group);
   Block *block = ordered.back()->parent();
-  auto created = std::make_unique<Op>(opTable()[OpKind::fused], ArrayRef<Value *>(), AttributeMap(), ordered.back()->loc);
+  auto created =
+      std::make_unique<Op>(opTable()[OpKind::fused], ArrayRef<Value *>(), AttributeMap(), ordered.back()->loc);
   Op *fused = block->insert(std::move(created), ordered.back());
   Block *region = fused->createRegion();
-  Op *yield = region->insert(std::make_unique<Op>(opTable()[OpKind::yield], ArrayRef<Value *>(), AttributeMap(), fused->loc));
+  Op *yield =
+      region->insert(std::make_unique<Op>(opTable()[OpKind::yield], ArrayRef<Value *>(), AttributeMap(), fused->loc));
 
   for (Op *op : ordered) {
     if (op->is(OpKind::fused))

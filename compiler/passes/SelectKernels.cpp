@@ -3,13 +3,13 @@
 //   %y = fused @matmul_bias(%x, %w, %b) {…} : f32[B,T,768]
 //     -> %y = fused @matmul_bias(%x, %w, %b) {…} {kernel = gemm_simt} : f32[B,T,768]
 //
-// The first family of the table (kernels/KernelFamily.cpp) that accepts the op at the bounds of its dims runs it. option target: the GPU, as
-// graphs/targets/ names it; it becomes the module's attribute `target`.
+// The first family of the table (kernels/KernelFamily.cpp) that accepts the op at the bounds of its dims runs it.
+// option target: the GPU, as graphs/targets/ names it; it becomes the module's attribute `target`.
 //
-// option matmul: what runs the matrix products of prompts as far as cuBLASLt has a function for them and their bias, gelu
-// or residual: generated (kernels of this project), cublaslt (steps of the plan that the library runs; their biases are
-// rounded to the type of the result, which the library demands), or auto, what the families' models think faster at one
-// sequence of 1024 tokens.
+// option matmul: what runs the matrix products of prompts as far as cuBLASLt has a function for them and their bias,
+// gelu or residual: generated (kernels of this project), cublaslt (steps of the plan that the library runs; their
+// biases are rounded to the type of the result, which the library demands), or auto, what the families' models think
+// faster at one sequence of 1024 tokens.
 //
 // Refuses: an op that no family accepts: an error at the op.
 #include "ir/Builder.h"

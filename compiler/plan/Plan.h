@@ -73,9 +73,9 @@ struct PlanWorkspace {
   Expr bytes;
 };
 
-/// A product that a library runs, in place of a kernel: out = gelu(a · weightᵀ + bias) or a · weightᵀ + bias + residual, as
-/// far as its parts are there. a is [rows, depth], weight [cols, depth], bias [cols], the others [rows, cols]; gelu is that
-/// by tanh, and sums are f32.
+/// A product that a library runs, in place of a kernel: out = gelu(a · weightᵀ + bias) or a · weightᵀ + bias +
+/// residual, as far as its parts are there. a is [rows, depth], weight [cols, depth], bias [cols], the others [rows,
+/// cols]; gelu is that by tanh, and sums are f32.
 struct PlanMatmul {
   Expr rows;
   int64_t cols = 0, depth = 0;

@@ -164,13 +164,12 @@ private:
       return chain([&] { return readLaunch(fields, table, step.launch); },
                    [&] { return fields.optionalEach("variants", step.variants, readVariant); });
     PlanMatmul &matmul = step.matmul.emplace();
-    return chain([&] { return fields.text("library", step.launch.kernel); },
-                 [&] { return fields.expr("rows", matmul.rows); },
-                 [&] { return fields.integer("cols", matmul.cols, 1, INT32_MAX); },
-                 [&] { return fields.integer("depth", matmul.depth, 1, INT32_MAX); },
-                 [&] { return fields.dtype("dtype", matmul.dtype); }, [&] { return fields.flag("bias", matmul.bias); },
-                 [&] { return fields.flag("gelu", matmul.gelu); },
-                 [&] { return fields.flag("residual", matmul.residual); });
+    return chain(
+        [&] { return fields.text("library", step.launch.kernel); }, [&] { return fields.expr("rows", matmul.rows); },
+        [&] { return fields.integer("cols", matmul.cols, 1, INT32_MAX); },
+        [&] { return fields.integer("depth", matmul.depth, 1, INT32_MAX); },
+        [&] { return fields.dtype("dtype", matmul.dtype); }, [&] { return fields.flag("bias", matmul.bias); },
+        [&] { return fields.flag("gelu", matmul.gelu); }, [&] { return fields.flag("residual", matmul.residual); });
   }
 
   static Error readWorkspace(Fields &fields, std::optional<PlanWorkspace> &workspace) {

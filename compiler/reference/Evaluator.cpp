@@ -44,14 +44,15 @@ Expected<DimBinding> Evaluator<Real>::bindDims(const Function &function, ArrayRe
       if (!symbol)
         fits = type.shape[i].asConstant() == extent;
       else if (extent < symbol->min || extent > symbol->max)
-        return makeError("@" + function.name + ": argument %" + argument->name + ": expected " + symbol->name + " from " +
-                         Twine(symbol->min) + " to " + Twine(symbol->max) + ", got " + Twine(extent));
+        return makeError("@" + function.name + ": argument %" + argument->name + ": expected " + symbol->name +
+                         " from " + Twine(symbol->min) + " to " + Twine(symbol->max) + ", got " + Twine(extent));
       else
         fits = dims.insert({symbol->name, extent}).first->second == extent;
     }
     if (!fits)
       return makeError("@" + function.name + ": argument %" + argument->name + ": expected " + type.str() +
-                       ", got extents " + llvm::join(llvm::map_range(tensor.shape(), [](int64_t e) { return std::to_string(e); }), ","));
+                       ", got extents " +
+                       llvm::join(llvm::map_range(tensor.shape(), [](int64_t e) { return std::to_string(e); }), ","));
   }
   return dims;
 }

@@ -17,8 +17,7 @@ template <class Real> using WeightLoader = std::function<Expected<Tensor<Real>>(
 template <class Real> class Evaluator {
 public:
   /// The module must be verified and outlive the evaluator. Weights are loaded at their first use and kept.
-  Evaluator(const Module &module, WeightLoader<Real> loadWeight)
-      : module(module), loadWeight(std::move(loadWeight)) {}
+  Evaluator(const Module &module, WeightLoader<Real> loadWeight) : module(module), loadWeight(std::move(loadWeight)) {}
 
   /// Runs a function. Dims take their values from the arguments' shapes; states keep theirs from call to call and
   /// are allocated, filled with zeros, when first used.
@@ -26,8 +25,8 @@ public:
   /// that of the states, or what an op reports (a token id out of range).
   Expected<std::vector<Tensor<Real>>> run(StringRef function, ArrayRef<Tensor<Real>> arguments);
 
-  /// Called with each value that an op of a function's body (not of a fused region) has computed; of an op that writes a
-  /// state, with the whole state. What it writes into the elements is what later ops see; its error ends the run.
+  /// Called with each value that an op of a function's body (not of a fused region) has computed; of an op that writes
+  /// a state, with the whole state. What it writes into the elements is what later ops see; its error ends the run.
   using ResultHook = std::function<Error(const Value &, const Tensor<Real> &)>;
   void setResultHook(ResultHook hook) { onResult = std::move(hook); }
 

@@ -118,7 +118,8 @@ std::vector<Tensor<double>> NumericCheck::drawArguments(const Function &function
 Expected<NumericCheck::Record> NumericCheck::evaluate(const Module &module, const Function &function,
                                                       std::vector<Tensor<double>> arguments) const {
   Record record;
-  Evaluator<double> evaluator(module, [&](const Value &weight) -> Expected<Tensor<double>> { return randomWeight(weight, seed); });
+  Evaluator<double> evaluator(
+      module, [&](const Value &weight) -> Expected<Tensor<double>> { return randomWeight(weight, seed); });
   for (const auto &state : module.states) {
     Tensor<double> tensor(shapeAt(state->type, smallDims(module)));
     fillNormal(tensor, seed, state->name, 1);

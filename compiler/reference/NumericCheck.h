@@ -27,7 +27,8 @@ private:
   };
 
   std::vector<Tensor<double>> drawArguments(const Function &function) const;
-  Expected<Record> evaluate(const Module &module, const Function &function, std::vector<Tensor<double>> arguments) const;
+  Expected<Record> evaluate(const Module &module, const Function &function,
+                            std::vector<Tensor<double>> arguments) const;
 
   uint64_t seed;
   std::map<std::string, Record> records;

@@ -69,13 +69,14 @@ static ConfigValue fromJson(const json::Value &source, Location loc) {
 
 /// Whether the number that starts a text is written as one of floating point; llvm::json does not tell 64 from 64.0.
 static bool isFloatLiteral(StringRef text) {
-  return text.take_while([](char c) { return llvm::isDigit(c) || StringRef("+-.eE").contains(c); }).find_first_of(".eE") !=
-         StringRef::npos;
+  return text.take_while([](char c) { return llvm::isDigit(c) || StringRef("+-.eE").contains(c); })
+             .find_first_of(".eE") != StringRef::npos;
 }
 
 static ConfigValue fromMember(const JsonObject &object, const JsonObject::Member &member) {
   ConfigValue value = fromJson(*object.values.get(member.key), member.valueLoc);
-  if (value.kind == ConfigValue::Kind::Int && isFloatLiteral(StringRef(*object.file->text).drop_front(member.valueOffset)))
+  if (value.kind == ConfigValue::Kind::Int &&
+      isFloatLiteral(StringRef(*object.file->text).drop_front(member.valueOffset)))
     value.kind = ConfigValue::Kind::Float;
   for (auto [item, loc] : llvm::zip(value.array, elementLocs(object, member)))
     item.loc = loc;

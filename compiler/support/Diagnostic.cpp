@@ -72,11 +72,8 @@ Error makeError(const Twine &message) { return makeError(Location(), message); }
 std::vector<Diagnostic> takeDiagnostics(Error error) {
   std::vector<Diagnostic> all;
   llvm::handleAllErrors(
-      std::move(error),
-      [&](const DiagnosticError &e) { all.insert(all.end(), e.all().begin(), e.all().end()); },
-      [&](const llvm::ErrorInfoBase &e) {
-        all.emplace_back(Diagnostic::Severity::Error, Location(), e.message());
-      });
+      std::move(error), [&](const DiagnosticError &e) { all.insert(all.end(), e.all().begin(), e.all().end()); },
+      [&](const llvm::ErrorInfoBase &e) { all.emplace_back(Diagnostic::Severity::Error, Location(), e.message()); });
   return all;
 }
 

@@ -17,10 +17,10 @@ struct Diagnostic {
   enum class Severity { Error, Warning, Note };
 
   Severity severity = Severity::Error;
-  std::string file;         ///< empty: about no file in particular
-  unsigned line = 0;        ///< 1-based; 0: about the file as a whole
-  unsigned column = 0;      ///< 1-based; 0: about the line as a whole
-  std::string sourceLine;   ///< shown with a caret under `column` when not empty
+  std::string file;       ///< empty: about no file in particular
+  unsigned line = 0;      ///< 1-based; 0: about the file as a whole
+  unsigned column = 0;    ///< 1-based; 0: about the line as a whole
+  std::string sourceLine; ///< shown with a caret under `column` when not empty
   std::string message;
 
   Diagnostic(Severity severity, Location loc, std::string message);

@@ -15,9 +15,7 @@ struct Expr::Node {
 
 Expr::Expr(int64_t constant) : node(std::make_shared<Node>(Node{Kind::Constant, constant, {}, {}, {}})) {}
 
-Expr Expr::name(StringRef name) {
-  return Expr(std::make_shared<Node>(Node{Kind::Name, 0, name.str(), {}, {}}));
-}
+Expr Expr::name(StringRef name) { return Expr(std::make_shared<Node>(Node{Kind::Name, 0, name.str(), {}, {}})); }
 
 /// The value of one operation, or nothing past int64 or on division by zero.
 static std::optional<int64_t> apply(Expr::Kind kind, int64_t a, int64_t b) {
@@ -74,9 +72,7 @@ Expr operator*(const Expr &a, const Expr &b) {
   return Expr::make(Expr::Kind::Mul, a, b);
 }
 
-Expr ceilDiv(const Expr &a, const Expr &b) {
-  return b.asConstant() == 1 ? a : Expr::make(Expr::Kind::CeilDiv, a, b);
-}
+Expr ceilDiv(const Expr &a, const Expr &b) { return b.asConstant() == 1 ? a : Expr::make(Expr::Kind::CeilDiv, a, b); }
 
 Expr min(const Expr &a, const Expr &b) { return Expr::make(Expr::Kind::Min, a, b); }
 Expr max(const Expr &a, const Expr &b) { return Expr::make(Expr::Kind::Max, a, b); }

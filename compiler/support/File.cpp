@@ -108,9 +108,12 @@ static Error expectOwned(StringRef directory, ArrayRef<StringRef> owned) {
   for (fs::recursive_directory_iterator it(directory, failure, /*follow_symlinks=*/false), end; it != end && !failure;
        it.increment(failure)) {
     StringRef file = StringRef(it->path()).drop_front(directory.size()).ltrim('/');
-    if (it->type() != fs::file_type::directory_file && llvm::none_of(owned, [&](StringRef pattern) { return fits(pattern, file); }))
-      return makeFileError(directory, "cannot write: expected a new or empty directory or an earlier result, got one that "
-                                      "holds " + file);
+    if (it->type() != fs::file_type::directory_file &&
+        llvm::none_of(owned, [&](StringRef pattern) { return fits(pattern, file); }))
+      return makeFileError(directory,
+                           "cannot write: expected a new or empty directory or an earlier result, got one that "
+                           "holds " +
+                               file);
   }
   if (failure)
     return makeFileError(directory, "cannot read: " + failure.message());
@@ -203,7 +206,8 @@ Error writeFiles(StringRef directory, const std::map<std::string, std::string> &
       return error;
   for (const auto &[name, text] : files) {
     std::string place = (directory + "/" + name).str();
-    if (std::error_code failure = fs::create_directories(path::parent_path(place), /*IgnoreExisting=*/true, fs::all_all))
+    if (std::error_code failure =
+            fs::create_directories(path::parent_path(place), /*IgnoreExisting=*/true, fs::all_all))
       return cannotWrite(place, failure);
     if (std::error_code failure = fs::rename(parts.stage + "/" + name, place))
       return cannotWrite(place, failure);

@@ -8,12 +8,13 @@ namespace kiln {
 /// The bytes of a file. Error: `PATH: error: cannot read: reason`.
 Expected<std::string> readFile(StringRef path);
 
-/// Writes a file completely or not at all: a temporary file beside it, checked for a full disk, then renamed. What is no
-/// regular file, such as /dev/stdout, is written as it is. Error: `PATH: error: cannot write: reason`.
+/// Writes a file completely or not at all: a temporary file beside it, checked for a full disk, then renamed. What is
+/// no regular file, such as /dev/stdout, is written as it is. Error: `PATH: error: cannot write: reason`.
 Error writeFile(StringRef path, StringRef contents);
 
 /// Puts files, by their relative names, into a directory, made if need be: all of them, or on an error of writing none.
-/// Files of these names are replaced, everything else in the directory stays. Error: `PATH: error: cannot write: reason`.
+/// Files of these names are replaced, everything else in the directory stays. Error: `PATH: error: cannot write:
+/// reason`.
 Error writeFiles(StringRef directory, const std::map<std::string, std::string> &files);
 
 /// Writes a directory completely or not at all: files are staged in a temporary directory beside the target,
@@ -21,10 +22,10 @@ Error writeFiles(StringRef directory, const std::map<std::string, std::string> &
 /// to end wait for that too.
 class StagedDirectory {
 public:
-  /// Starts staging for `target`, which `commit` will replace as a whole. `owned` says what may be lost by that: patterns
-  /// of relative paths, `cubin/*/*.cubin`, where * stands for part of one component. They must outlive the stage.
-  /// Error: the parent cannot be created or written; the target exists and is not a directory, or holds a file that
-  /// fits none of the patterns.
+  /// Starts staging for `target`, which `commit` will replace as a whole. `owned` says what may be lost by that:
+  /// patterns of relative paths, `cubin/*/*.cubin`, where * stands for part of one component. They must outlive the
+  /// stage. Error: the parent cannot be created or written; the target exists and is not a directory, or holds a file
+  /// that fits none of the patterns.
   static Expected<StagedDirectory> create(StringRef target, ArrayRef<StringRef> owned);
 
   StagedDirectory(StagedDirectory &&other) noexcept;

@@ -38,17 +38,13 @@ constexpr double uniformDouble(uint32_t high, uint32_t low) {
 }
 
 /// Uniform in [0, 1): a multiple of 2^-24.
-constexpr float uniformFloat(uint32_t word) {
-  return static_cast<float>(word >> 8) * 0x1p-24f;
-}
+constexpr float uniformFloat(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
 /// The p-quantile of the standard normal distribution, 0 < p < 1, to about 16 digits (Wichura 1988, AS 241).
 double normalQuantile(double p);
 
 /// Standard normal. One word gives one of 2^32 values that lie symmetrically around 0, the largest 6.3.
-inline float normalFloat(uint32_t word) {
-  return static_cast<float>(normalQuantile((word + 0.5) * 0x1p-32));
-}
+inline float normalFloat(uint32_t word) { return static_cast<float>(normalQuantile((word + 0.5) * 0x1p-32)); }
 
 /// normalFloat of each word, several at a time.
 void normalFloats(ArrayRef<uint32_t> words, MutableArrayRef<float> values);

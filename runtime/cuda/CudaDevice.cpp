@@ -245,7 +245,8 @@ Error CudaDevice::compileKernels(const Plan &plan, const KernelFiles &files, Arr
   return Error::success();
 }
 
-Error CudaDevice::allowShared(const Plan &plan, const PlanLaunch &launch, ArrayRef<std::unique_ptr<DeviceKernel>> kernels) {
+Error CudaDevice::allowShared(const Plan &plan, const PlanLaunch &launch,
+                              ArrayRef<std::unique_ptr<DeviceKernel>> kernels) {
   if (launch.dynamicShared <= 48 * 1024)
     return Error::success();
   size_t index = plan.findKernel(launch.kernel) - plan.kernels.data();
@@ -261,7 +262,8 @@ static bool usesLibrary(const Plan &plan) {
   });
 }
 
-Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(const Plan &plan, const KernelFiles &files) {
+Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(const Plan &plan,
+                                                                             const KernelFiles &files) {
   if (usesLibrary(plan) && !cublasLt) {
     auto opened = CublasLt::create();
     if (!opened)
@@ -275,10 +277,12 @@ Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(con
   for (auto [kernel, cubin] : llvm::zip(plan.kernels, *cubins)) {
     auto loaded = std::make_unique<CudaKernel>();
     loaded->cubin = std::move(cubin);
-    cudaError_t status = cudaLibraryLoadData(&loaded->library, loaded->cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    cudaError_t status =
+        cudaLibraryLoadData(&loaded->library, loaded->cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
     if (Error error = check(status, "loading kernel " + kernel.name))
       return error;
-    if (Error error = check(cudaLibraryGetKernel(&loaded->kernel, loaded->library, kernel.name.c_str()), "finding kernel " + kernel.name))
+    if (Error error = check(cudaLibraryGetKernel(&loaded->kernel, loaded->library, kernel.name.c_str()),
+                            "finding kernel " + kernel.name))
       return error;
     kernels.push_back(std::move(loaded));
   }

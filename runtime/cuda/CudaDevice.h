@@ -64,10 +64,10 @@ private:
 
   Options options;
   std::string deviceName, targetName;
-  bool supportsEarlyStart = false; ///< programmatic dependent launch
+  bool supportsEarlyStart = false;    ///< programmatic dependent launch
   std::unique_ptr<CublasLt> cublasLt; ///< opened for the first plan that needs it
-  CUstream_st *stream = nullptr;     ///< of all work but
-  CUstream_st *copyStream = nullptr; ///< uploads beside it
+  CUstream_st *stream = nullptr;      ///< of all work but
+  CUstream_st *copyStream = nullptr;  ///< uploads beside it
 };
 
 } // namespace kiln

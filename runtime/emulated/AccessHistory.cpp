@@ -31,7 +31,8 @@ std::string AccessHistory::nameOf(const Touch &touch) {
   return formatv("thread {0} has", touch.thread);
 }
 
-std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t bytes, bool isWrite, const AccessTime &now) {
+std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t bytes, bool isWrite,
+                                                       const AccessTime &now) {
   if (bytes % wordBytes || offset % wordBytes)
     return std::nullopt;
   size_t first = offset / wordBytes, count = bytes / wordBytes;
@@ -43,7 +44,8 @@ std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t byt
     if (isWrite && !word.read.isOrdered(now))
       return Race{"that " + nameOf(word.read) + " read", word.read.code};
     if (isWrite)
-      word.written = {now.blockSyncs, static_cast<uint16_t>(now.warpSyncs), static_cast<uint16_t>(now.thread), now.code};
+      word.written = {now.blockSyncs, static_cast<uint16_t>(now.warpSyncs), static_cast<uint16_t>(now.thread),
+                      now.code};
     else
       noteRead(word.read, now);
   }

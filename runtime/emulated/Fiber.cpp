@@ -15,23 +15,17 @@ static constexpr size_t stacksPerSlab = 64;
 /// What stands at the low end of every stack; a body that reaches it has overflowed.
 static constexpr uint64_t stackMark = 0x6b696c6e73746b21;
 
-size_t FiberStacks::stackBytes() {
-  return hasAddressSanitizer ? 256 << 10 : kEmulatedStackBytes;
-}
+size_t FiberStacks::stackBytes() { return hasAddressSanitizer ? 256 << 10 : kEmulatedStackBytes; }
 
 /// Below every stack, as much again stays unused: an overflow ends there, hurts nobody and is reported.
-static size_t strideBytes() {
-  return 2 * FiberStacks::stackBytes();
-}
+static size_t strideBytes() { return 2 * FiberStacks::stackBytes(); }
 
 /// Stacks start at different places modulo a page: at the same place, all of a block's threads would compete
 /// for the same few lines of the cache at every switch. An odd number of lines, so that all are used.
 static constexpr size_t stackShift = 5 * 64;
 
 /// Behind the last stack nothing is used either.
-static size_t slabBytes() {
-  return stacksPerSlab * strideBytes() + FiberStacks::stackBytes();
-}
+static size_t slabBytes() { return stacksPerSlab * strideBytes() + FiberStacks::stackBytes(); }
 
 void *FiberStacks::take() {
   if (slabs.empty() || slabs.back().used == stacksPerSlab) {
@@ -83,9 +77,7 @@ Fiber::Fiber(void *stack, std::function<void()> body) : stack(stack), body(std::
   });
 }
 
-void Fiber::enterFromResume() {
-  afterSwitch(insideFrames, &outsideStack, &outsideBytes);
-}
+void Fiber::enterFromResume() { afterSwitch(insideFrames, &outsideStack, &outsideBytes); }
 
 void Fiber::resume() {
   beforeSwitch(&outsideFrames, stack, FiberStacks::stackBytes());
@@ -103,8 +95,6 @@ bool Fiber::contains(const void *address) const {
   return address >= stack && address < static_cast<char *>(stack) + FiberStacks::stackBytes();
 }
 
-bool Fiber::isStackIntact() const {
-  return *static_cast<const uint64_t *>(stack) == stackMark;
-}
+bool Fiber::isStackIntact() const { return *static_cast<const uint64_t *>(stack) == stackMark; }
 
 } // namespace kiln

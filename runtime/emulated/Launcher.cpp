@@ -28,14 +28,13 @@ static Error checkLaunch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, si
   if (block.x == 0 || block.x > maxBlockThreads)
     return refuse(formatv("expected a block of 1 to {0} threads, got {1}", maxBlockThreads, block.x));
   if (dynamicSharedBytes > SharedMemory::maxBytes)
-    return refuse(formatv("expected at most {0} bytes of dynamic shared memory, got {1}",
-                          SharedMemory::maxBytes, dynamicSharedBytes));
+    return refuse(formatv("expected at most {0} bytes of dynamic shared memory, got {1}", SharedMemory::maxBytes,
+                          dynamicSharedBytes));
   return Error::success();
 }
 
 Error EmulatedLauncher::launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, size_t dynamicSharedBytes,
-                               ArrayRef<void *> args, const LaunchOptions &options,
-                               ArrayRef<TensorRange> tensors) {
+                               ArrayRef<void *> args, const LaunchOptions &options, ArrayRef<TensorRange> tensors) {
   if (Error error = checkLaunch(kernel, grid, block, dynamicSharedBytes, args.size()))
     return error;
   SmallVector<void *, 16> arguments(args);

@@ -65,7 +65,8 @@ std::optional<std::string> EmulatedMemory::takeDamage() {
   for (auto &[address, allocation] : allocations)
     if (std::optional<ptrdiff_t> at = allocation.memory.damage()) {
       allocation.memory.repair();
-      return formatv("wrote outside '{0}' ({1} bytes), at offset {2}", allocation.name, allocation.memory.size(), *at).str();
+      return formatv("wrote outside '{0}' ({1} bytes), at offset {2}", allocation.name, allocation.memory.size(), *at)
+          .str();
     }
   return std::nullopt;
 }

@@ -17,8 +17,7 @@ std::string nameThreads(ArrayRef<const Thread *> threads) {
   return text;
 }
 
-std::map<std::pair<std::string, unsigned>, std::vector<const Thread *>>
-groupBySite(ArrayRef<const Thread *> threads) {
+std::map<std::pair<std::string, unsigned>, std::vector<const Thread *>> groupBySite(ArrayRef<const Thread *> threads) {
   std::map<std::pair<std::string, unsigned>, std::vector<const Thread *>> groups;
   for (const Thread *thread : threads)
     groups[{thread->site.file ? thread->site.file : "", thread->site.line}].push_back(thread);

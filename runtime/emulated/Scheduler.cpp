@@ -103,8 +103,7 @@ void Scheduler::switchTo(Thread &thread) {
   if (!thread.runner) {
     Runner *runner = takeRunner();
     if (!runner)
-      return setFailure(
-          {{Diagnostic::Severity::Error, {}, "no memory for the stacks of the launch's threads"}});
+      return setFailure({{Diagnostic::Severity::Error, {}, "no memory for the stacks of the launch's threads"}});
     thread.runner = runner;
     runner->thread = &thread;
   }
@@ -176,9 +175,7 @@ void Scheduler::setFailure(std::vector<Diagnostic> diagnostics) {
     failure = std::move(diagnostics);
 }
 
-void Scheduler::unwind() {
-  throw Unwinding();
-}
+void Scheduler::unwind() { throw Unwinding(); }
 
 void Scheduler::wait(Thread &thread) {
   // What a caller's frame has taken too much shows here already, and without a look at the stack's far end.

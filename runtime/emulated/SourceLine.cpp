@@ -21,8 +21,7 @@ SourceLine sourceLineOf(const void *code, const EmulatedKernel &kernel) {
     return {};
   // One byte back: the return address may be on the next line already.
   uint64_t offset = static_cast<const char *>(code) - static_cast<const char *>(library.dli_fbase) - 1;
-  Expected<Finished> finished =
-      runProgram(*tool, {"-i", "-e", library.dli_fname, "0x" + llvm::utohexstr(offset)});
+  Expected<Finished> finished = runProgram(*tool, {"-i", "-e", library.dli_fname, "0x" + llvm::utohexstr(offset)});
   if (!finished) {
     llvm::consumeError(finished.takeError());
     return {};

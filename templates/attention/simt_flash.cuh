@@ -191,8 +191,7 @@ template <class Config, class T, class Score> struct SimtFlash {
 
   /// Hides what the queries do not see of the tile of keys at `firstKey`.
   KILN_DEVICE void mask(int firstKey) {
-    const bool isWhole =
-        firstKey + Shape::kKeys <= visibleEnd(0) && firstKey >= firstVisible(Shape::kQueries - 1);
+    const bool isWhole = firstKey + Shape::kKeys <= visibleEnd(0) && firstKey >= firstVisible(Shape::kQueries - 1);
     if (isWhole)
       return;
 #pragma unroll
@@ -229,9 +228,7 @@ template <class Config, class T, class Score> struct SimtFlash {
 
   /// First element, in the head, of the thread's out[·][d]: vectors of kOutputVec, kLanesX of them side by
   /// side.
-  KILN_DEVICE int outputDim(int d) const {
-    return (d / kOutputVec * kLanesX + laneX) * kOutputVec + d % kOutputVec;
-  }
+  KILN_DEVICE int outputDim(int d) const { return (d / kOutputVec * kLanesX + laneX) * kOutputVec + d % kOutputVec; }
 
   /// out += weights · value tile.
   KILN_DEVICE void multiplyValues() {

@@ -45,13 +45,9 @@ KILN_DEVICE void pause(Site = Site::current()) { __nanosleep(20); }
 
 #else
 
-KILN_DEVICE u32 atomicAdd(u32 *target, u32 value) {
-  return __atomic_fetch_add(target, value, __ATOMIC_RELAXED);
-}
+KILN_DEVICE u32 atomicAdd(u32 *target, u32 value) { return __atomic_fetch_add(target, value, __ATOMIC_RELAXED); }
 
-KILN_DEVICE u64 atomicAdd(u64 *target, u64 value) {
-  return __atomic_fetch_add(target, value, __ATOMIC_RELAXED);
-}
+KILN_DEVICE u64 atomicAdd(u64 *target, u64 value) { return __atomic_fetch_add(target, value, __ATOMIC_RELAXED); }
 
 KILN_DEVICE float atomicAdd(float *target, float value) {
   float seen;

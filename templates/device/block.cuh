@@ -24,7 +24,9 @@ KILN_DEVICE void syncThreads(Site site = Site::current()) { emulatedThread->sync
 #endif
 
 /// Room in shared memory for one reduction of a block: one value a warp.
-template <class T> struct BlockScratch { T warps[32]; };
+template <class T> struct BlockScratch {
+  T warps[32];
+};
 
 /// Two stages: each warp reduces its values, then every warp reduces the warps' results for itself. The block
 /// must consist of whole warps. `scratch` may be used again at once.
@@ -35,8 +37,7 @@ KILN_DEVICE T blockReduce(T value, T identity, BlockScratch<T> &scratch, Site si
     scratch.warps[warpIndex()] = warpResult;
   syncThreads(site);
   const bool isWarp = laneIndex() < blockThreads() / kWarpSize;
-  const T result =
-      warpReduce<Combine, kWarpSize>(isWarp ? scratch.warps[laneIndex()] : identity, kAllLanes, site);
+  const T result = warpReduce<Combine, kWarpSize>(isWarp ? scratch.warps[laneIndex()] : identity, kAllLanes, site);
   syncThreads(site);
   return result;
 }

@@ -49,12 +49,12 @@ emulatedCheck(u64 address, u64 bytes, bool isWrite, const void *code) {
 } // namespace kiln
 
 #define KILN_CHECK __attribute__((no_sanitize("kernel-address")))
-#define KILN_CHECK_SIZE(BYTES)                                                                               \
-  KILN_CHECK void __asan_load##BYTES##_noabort(kiln::u64 address) {                                          \
-    kiln::emulatedCheck(address, BYTES, false, __builtin_return_address(0));                                 \
-  }                                                                                                          \
-  KILN_CHECK void __asan_store##BYTES##_noabort(kiln::u64 address) {                                         \
-    kiln::emulatedCheck(address, BYTES, true, __builtin_return_address(0));                                  \
+#define KILN_CHECK_SIZE(BYTES)                                                                                         \
+  KILN_CHECK void __asan_load##BYTES##_noabort(kiln::u64 address) {                                                    \
+    kiln::emulatedCheck(address, BYTES, false, __builtin_return_address(0));                                           \
+  }                                                                                                                    \
+  KILN_CHECK void __asan_store##BYTES##_noabort(kiln::u64 address) {                                                   \
+    kiln::emulatedCheck(address, BYTES, true, __builtin_return_address(0));                                            \
   }
 
 extern "C" {

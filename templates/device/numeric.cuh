@@ -11,9 +11,7 @@
 namespace kiln {
 
 /// The bits of one type as another of the same size.
-template <class To, class From> KILN_DEVICE constexpr To bitCast(From value) {
-  return __builtin_bit_cast(To, value);
-}
+template <class To, class From> KILN_DEVICE constexpr To bitCast(From value) { return __builtin_bit_cast(To, value); }
 
 /// bfloat16: the upper half of a float.
 struct bf16 {
@@ -116,8 +114,6 @@ template <> KILN_DEVICE float fromFloat<float>(float value) { return value; }
 /// The two halves of a word of two 16-bit elements, and back.
 template <class T> KILN_DEVICE float lowToFloat(u32 pair) { return float(T{static_cast<u16>(pair)}); }
 template <class T> KILN_DEVICE float highToFloat(u32 pair) { return float(T{static_cast<u16>(pair >> 16)}); }
-template <class T> KILN_DEVICE u32 pairFromFloat(float low, float high) {
-  return roundPairToBits(low, high, T{});
-}
+template <class T> KILN_DEVICE u32 pairFromFloat(float low, float high) { return roundPairToBits(low, high, T{}); }
 
 } // namespace kiln

@@ -96,19 +96,17 @@ template <int kBytes> struct alignas(kBytes) Packet {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
   u32 words[kBytes / 4];
 };
-template <> struct alignas(2) Packet<2> { u16 half; };
+template <> struct alignas(2) Packet<2> {
+  u16 half;
+};
 
 #if defined(__CUDACC__)
 
 /// An ordinary access to any memory. CUDA's own vector types, because a copy of a struct is not sure to
 /// become one instruction.
 struct PlainAccess {
-  KILN_DEVICE static Packet<2> read(const void *source, Packet<2>) {
-    return {*static_cast<const u16 *>(source)};
-  }
-  KILN_DEVICE static Packet<4> read(const void *source, Packet<4>) {
-    return {*static_cast<const u32 *>(source)};
-  }
+  KILN_DEVICE static Packet<2> read(const void *source, Packet<2>) { return {*static_cast<const u16 *>(source)}; }
+  KILN_DEVICE static Packet<4> read(const void *source, Packet<4>) { return {*static_cast<const u32 *>(source)}; }
   KILN_DEVICE static Packet<8> read(const void *source, Packet<8>) {
     return bitCast<Packet<8>>(*static_cast<const uint2 *>(source));
   }
@@ -119,12 +117,8 @@ struct PlainAccess {
     return read(source, Packet<kBytes>{});
   }
 
-  KILN_DEVICE static void store(void *target, Packet<2> packet, Site) {
-    *static_cast<u16 *>(target) = packet.half;
-  }
-  KILN_DEVICE static void store(void *target, Packet<4> packet, Site) {
-    *static_cast<u32 *>(target) = packet.words[0];
-  }
+  KILN_DEVICE static void store(void *target, Packet<2> packet, Site) { *static_cast<u16 *>(target) = packet.half; }
+  KILN_DEVICE static void store(void *target, Packet<4> packet, Site) { *static_cast<u32 *>(target) = packet.words[0]; }
   KILN_DEVICE static void store(void *target, Packet<8> packet, Site) {
     *static_cast<uint2 *>(target) = bitCast<uint2>(packet);
   }
@@ -150,8 +144,8 @@ struct ReadOnlyAccess {
   }
   KILN_DEVICE static Packet<16> read(const void *source, Packet<16> packet) {
     asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
-        : "=r"(packet.words[0]), "=r"(packet.words[1]), "=r"(packet.words[2]), "=r"(packet.words[3])
-        : "l"(source));
+                 : "=r"(packet.words[0]), "=r"(packet.words[1]), "=r"(packet.words[2]), "=r"(packet.words[3])
+                 : "l"(source));
     return packet;
   }
   template <int kBytes> KILN_DEVICE static Packet<kBytes> load(const void *source, Site) {
@@ -172,18 +166,51 @@ struct StreamingAccess {
   }
   KILN_DEVICE static Packet<8> read(const void *source, Packet<8> packet) {
     asm volatile("ld.global.nc.L1::no_allocate.v2.b32 {%0, %1}, [%2];"
-        : "=r"(packet.words[0]), "=r"(packet.words[1])
-        : "l"(source));
+                 : "=r"(packet.words[0]), "=r"(packet.words[1])
+                 : "l"(source));
     return packet;
   }
   KILN_DEVICE static Packet<16> read(const void *source, Packet<16> packet) {
     asm volatile("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
-        : "=r"(packet.words[0]), "=r"(packet.words[1]), "=r"(packet.words[2]), "=r"(packet.words[3])
-        : "l"(source));
+                 : "=r"(packet.words[0]), "=r"(packet.words[1]), "=r"(packet.words[2]), "=r"(packet.words[3])
+                 : "l"(source));
     return packet;
   }
   template <int kBytes> KILN_DEVICE static Packet<kBytes> load(const void *source, Site) {
     return read(source, Packet<kBytes>{});
+  }
+
+  KILN_DEVICE static Packet<2> readIf(bool condition, const void *source, Packet<2> packet) {
+    asm("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\nmov.b16 %0, 0;\n"
+        "@p ld.global.nc.L1::no_allocate.b16 %0, [%1];\n}"
+        : "=&h"(packet.half)
+        : "l"(source), "r"(u32(condition)));
+    return packet;
+  }
+  KILN_DEVICE static Packet<4> readIf(bool condition, const void *source, Packet<4> packet) {
+    asm("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\nmov.b32 %0, 0;\n"
+        "@p ld.global.nc.L1::no_allocate.b32 %0, [%1];\n}"
+        : "=&r"(packet.words[0])
+        : "l"(source), "r"(u32(condition)));
+    return packet;
+  }
+  KILN_DEVICE static Packet<8> readIf(bool condition, const void *source, Packet<8> packet) {
+    asm("{\n.reg .pred p;\nsetp.ne.u32 p, %3, 0;\nmov.b32 %0, 0;\nmov.b32 %1, 0;\n"
+        "@p ld.global.nc.L1::no_allocate.v2.b32 {%0, %1}, [%2];\n}"
+        : "=&r"(packet.words[0]), "=&r"(packet.words[1])
+        : "l"(source), "r"(u32(condition)));
+    return packet;
+  }
+  KILN_DEVICE static Packet<16> readIf(bool condition, const void *source, Packet<16> packet) {
+    asm("{\n.reg .pred p;\nsetp.ne.u32 p, %5, 0;\n"
+        "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
+        "@p ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
+        : "=&r"(packet.words[0]), "=&r"(packet.words[1]), "=&r"(packet.words[2]), "=&r"(packet.words[3])
+        : "l"(source), "r"(u32(condition)));
+    return packet;
+  }
+  template <int kBytes> KILN_DEVICE static Packet<kBytes> loadIf(bool condition, const void *source, Site) {
+    return readIf(condition, source, Packet<kBytes>{});
   }
 
   KILN_DEVICE static void store(void *target, Packet<2> packet, Site) {
@@ -193,8 +220,7 @@ struct StreamingAccess {
     asm volatile("st.global.cs.b32 [%0], %1;" ::"l"(target), "r"(packet.words[0]) : "memory");
   }
   KILN_DEVICE static void store(void *target, Packet<8> packet, Site) {
-    asm volatile("st.global.cs.v2.b32 [%0], {%1, %2};" ::"l"(target), "r"(packet.words[0]),
-                 "r"(packet.words[1])
+    asm volatile("st.global.cs.v2.b32 [%0], {%1, %2};" ::"l"(target), "r"(packet.words[0]), "r"(packet.words[1])
                  : "memory");
   }
   KILN_DEVICE static void store(void *target, Packet<16> packet, Site) {
@@ -212,6 +238,9 @@ struct PlainAccess {
     Packet<kBytes> packet;
     __builtin_memcpy(&packet, source, kBytes);
     return packet;
+  }
+  template <int kBytes> KILN_DEVICE static Packet<kBytes> loadIf(bool condition, const void *source, Site site) {
+    return condition ? load<kBytes>(source, site) : Packet<kBytes>{};
   }
   template <int kBytes> KILN_DEVICE static void store(void *target, Packet<kBytes> packet, Site site) {
     emulatedCheckAligned(target, kBytes, site);
@@ -273,8 +302,7 @@ template <class Access, int V, class T> KILN_DEVICE Packed<T, V> loadPackedWith(
   Packed<T, V> result;
 #pragma unroll
   for (int first = 0; first < V; first += result.kElements)
-    result.packets[first / result.kElements] =
-        Access::template load<kAccessBytes<T, V>>(source + first, site);
+    result.packets[first / result.kElements] = Access::template load<kAccessBytes<T, V>>(source + first, site);
   return result;
 }
 
@@ -305,7 +333,7 @@ KILN_DEVICE Vec<float, V> loadStreaming(const T *source, Site site = Site::curre
   return loadWith<StreamingAccess, V>(source, site);
 }
 
-/// As load, loadReadOnly and loadStreaming, converted later.
+/// As load and loadReadOnly, converted later.
 template <int V, class T>
 KILN_DEVICE Packed<T, V> loadPacked(const T *source, Site site = Site::current()) {
   return loadPackedWith<PlainAccess, V>(source, site);
@@ -314,9 +342,16 @@ template <int V, class T>
 KILN_DEVICE Packed<T, V> loadPackedReadOnly(const T *source, Site site = Site::current()) {
   return loadPackedWith<ReadOnlyAccess, V>(source, site);
 }
+/// As loadStreaming where `condition` holds, zeros where not; converted later. One predicated instruction, which many
+/// loads in flight want: a branch around a load ends what the compiler can schedule together.
 template <int V, class T>
-KILN_DEVICE Packed<T, V> loadPackedStreaming(const T *source, Site site = Site::current()) {
-  return loadPackedWith<StreamingAccess, V>(source, site);
+KILN_DEVICE Packed<T, V> loadPackedStreamingIf(bool condition, const T *source, Site site = Site::current()) {
+  Packed<T, V> result;
+#pragma unroll
+  for (int first = 0; first < V; first += result.kElements)
+    result.packets[first / result.kElements] =
+        StreamingAccess::loadIf<kAccessBytes<T, V>>(condition, source + first, site);
+  return result;
 }
 
 /// Writes V elements to any memory.

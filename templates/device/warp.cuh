@@ -126,8 +126,7 @@ KILN_DEVICE u32 ballot(bool predicate, u32 lanes = kAllLanes, Site site = Site::
 }
 
 KILN_DEVICE void syncWarp(u32 lanes = kAllLanes, Site site = Site::current()) {
-  emulatedThread->syncWarp(
-      lanes, nullptr, [](void *const *) -> const char * { return nullptr; }, site);
+  emulatedThread->syncWarp(lanes, nullptr, [](void *const *) -> const char * { return nullptr; }, site);
 }
 
 /// The same additions in the same order as the butterfly, by one rendezvous in place of five.

@@ -102,9 +102,7 @@ template <class Config, class Input, class W, class Epilogue> struct MmaRows {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         const int k = round * Shape::kRound + firstOfRound() + u * Shape::kStep;
-        weights[u][half] = {};
-        if (Shape::kDepthIsExact || k < Config::kDepth)
-          weights[u][half] = loadPackedStreaming<8>(column + k);
+        weights[u][half] = loadPackedStreamingIf<8>(Shape::kDepthIsExact || k < Config::kDepth, column + k);
       }
     }
   }

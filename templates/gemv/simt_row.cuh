@@ -130,9 +130,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRow {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         const int k = depthOf(stage * kUnroll + u);
-        weights[c][u] = {};
-        if (isInside(k))
-          weights[c][u] = loadPackedStreaming<V>(column + k);
+        weights[c][u] = loadPackedStreamingIf<V>(isInside(k), column + k);
       }
     }
   }

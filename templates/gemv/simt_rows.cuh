@@ -102,9 +102,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRows {
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         const int k = stage * Shape::kStage + u * Shape::kStep + int(laneIndex()) * V;
-        weights[c][u] = {};
-        if (Shape::kDepthIsExact || k < Config::kDepth)
-          weights[c][u] = loadPackedStreaming<V>(column + k);
+        weights[c][u] = loadPackedStreamingIf<V>(Shape::kDepthIsExact || k < Config::kDepth, column + k);
       }
     }
   }

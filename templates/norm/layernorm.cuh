@@ -50,8 +50,7 @@ template <class Config> struct LayerNormShape {
   static constexpr bool kInShared = kHolds && !kInRegisters;
 
   static_assert(Config::kCols % kVec == 0, "kVec divides kCols");
-  static_assert(!kInShared ||
-                    Threads::kRowsPerBlock * Config::kCols * int(sizeof(float)) < kStaticSharedBytes,
+  static_assert(!kInShared || Threads::kRowsPerBlock * Config::kCols * int(sizeof(float)) < kStaticSharedBytes,
                 "the block's rows fit in shared memory: fewer threads, or a block a row");
 };
 

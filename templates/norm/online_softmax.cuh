@@ -14,14 +14,10 @@ namespace kiln {
 
 /// What is subtracted from the scores before the exponential, given the largest: that one, or 0 where every
 /// score is −inf.
-KILN_DEVICE float softmaxShift(float largest) {
-  return largest == -infinity() ? 0.0f : largest;
-}
+KILN_DEVICE float softmaxShift(float largest) { return largest == -infinity() ? 0.0f : largest; }
 
 /// 1 / sum, or 0 where nothing was visible.
-KILN_DEVICE float softmaxScale(float sum) {
-  return sum == 0.0f ? 0.0f : 1.0f / sum;
-}
+KILN_DEVICE float softmaxScale(float sum) { return sum == 0.0f ? 0.0f : 1.0f / sum; }
 
 /// Largest score so far, and the sum of exp(score − softmaxShift(max)).
 struct OnlineSoftmax {

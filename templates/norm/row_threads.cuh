@@ -18,15 +18,12 @@ namespace kiln {
 template <int kThreads, int kRowThreads> struct RowThreads {
   static constexpr int kRowsPerBlock = kThreads / kRowThreads;
   static constexpr bool kIsBlock = kRowThreads == kThreads && kThreads != int(kWarpSize);
-  static_assert(kThreads % int(kWarpSize) == 0 && kThreads <= 1024,
-                "a block is whole warps, 1024 threads at most");
+  static_assert(kThreads % int(kWarpSize) == 0 && kThreads <= 1024, "a block is whole warps, 1024 threads at most");
   static_assert(kRowThreads == 1 || kRowThreads == int(kWarpSize) || kRowThreads == kThreads,
                 "a row has one thread, a warp or the block");
 
   /// The calling thread's row; all of its threads are past the last row together.
-  KILN_DEVICE static int row() {
-    return int(blockIndexX()) * kRowsPerBlock + int(threadIndex()) / kRowThreads;
-  }
+  KILN_DEVICE static int row() { return int(blockIndexX()) * kRowsPerBlock + int(threadIndex()) / kRowThreads; }
   /// The row's place among those of the block, and the thread's place among those of the row.
   KILN_DEVICE static int rowInBlock() { return int(threadIndex()) / kRowThreads; }
   KILN_DEVICE static int index() { return int(threadIndex()) % kRowThreads; }

@@ -37,7 +37,8 @@ KILN_DEVICE constexpr u64 multiplyHigh(u64 a, u64 b) {
 /// 2^-x in units of 2^-32, for x = fraction / 2^32: a polynomial of degree 6 through the Chebyshev nodes of
 /// [0, 1], 2^-28 off at most.
 KILN_DEVICE constexpr u32 exp2OfMinus(u32 fraction) {
-  constexpr u32 coefficients[] = {0xfffffffau, 0xb17215b2u, 0x3d7f577eu, 0x0e34a75bu, 0x0273d361u, 0x00539803u, 0x00072a3cu};
+  constexpr u32 coefficients[] = {0xfffffffau, 0xb17215b2u, 0x3d7f577eu, 0x0e34a75bu,
+                                  0x0273d361u, 0x00539803u, 0x00072a3cu};
   u32 value = coefficients[6];
   for (int i = 5; i >= 0; --i)
     value = coefficients[i] - u32(u64(value) * fraction >> 32);

@@ -56,8 +56,8 @@ struct SampleStorage {
   u32 warpTies[32];
   BlockScratch<u64> scratch;
   u64 bestCandidate;
-  u32 found;   ///< a bin
-  u64 before;  ///< sum over what comes before it
+  u32 found;  ///< a bin
+  u64 before; ///< sum over what comes before it
   u32 token;
   bool isLast;
 };

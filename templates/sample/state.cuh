@@ -15,12 +15,12 @@ constexpr int kMaxStopTokens = 8;
 /// The same for all rows.
 struct SamplingSettings {
   u64 seed;
-  u64 topP;       ///< in units of 2^-64; 0: off
-  float scale;    ///< 2^24 / (temperature ln 2), finite
+  u64 topP;    ///< in units of 2^-64; 0: off
+  float scale; ///< 2^24 / (temperature ln 2), finite
   u32 isGreedy;
-  i32 topK;       ///< 0: off
-  i32 context;    ///< positions that a row has
-  i32 stopCount;  ///< of stopTokens
+  i32 topK;      ///< 0: off
+  i32 context;   ///< positions that a row has
+  i32 stopCount; ///< of stopTokens
   i32 stopTokens[kMaxStopTokens];
   u32 padding;
 };

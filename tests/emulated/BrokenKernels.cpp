@@ -33,18 +33,16 @@ protected:
 
 TEST_F(BrokenKernels, ThreadLeavesBeforeABarrier) {
   std::string error = errorAt("leaves_early", "leaves_early");
-  EXPECT_EQ(failure("leaves_early", 64),
-            error + "threads 0-39 wait here, but thread 40 has left the kernel\n");
+  EXPECT_EQ(failure("leaves_early", 64), error + "threads 0-39 wait here, but thread 40 has left the kernel\n");
   // The other way round, thread 39 comes to a barrier that one thread has left behind already.
   EXPECT_EQ(failure("leaves_early", 64, {Schedule::Reversed}),
             error + "threads 41-63 wait here, but thread 40 has left the kernel\n");
 }
 
 TEST_F(BrokenKernels, ThreadsWaitAtDifferentBarriers) {
-  EXPECT_EQ(failure("two_barriers", 64),
-            errorAt("two_barriers second", "two_barriers") +
-                "thread 32 waits at this barrier, but others wait at another one\n" +
-                noteAt("two_barriers first") + "threads 0-31 are here\n");
+  EXPECT_EQ(failure("two_barriers", 64), errorAt("two_barriers second", "two_barriers") +
+                                             "thread 32 waits at this barrier, but others wait at another one\n" +
+                                             noteAt("two_barriers first") + "threads 0-31 are here\n");
 }
 
 TEST_F(BrokenKernels, LanesWaitAtDifferentCollectives) {
@@ -55,22 +53,20 @@ TEST_F(BrokenKernels, LanesWaitAtDifferentCollectives) {
 }
 
 TEST_F(BrokenKernels, LaneLeavesBeforeACollective) {
-  EXPECT_EQ(failure("lane_leaves", 64), errorAt("lane_leaves", "lane_leaves") +
-                                            "thread 32 waits here, but thread 33 has left the kernel\n");
+  EXPECT_EQ(failure("lane_leaves", 64),
+            errorAt("lane_leaves", "lane_leaves") + "thread 32 waits here, but thread 33 has left the kernel\n");
 }
 
 TEST_F(BrokenKernels, BarrierThatCanNeverOpen) {
   EXPECT_EQ(failure("barrier_in_half_a_warp", 32),
             errorAt("barrier_in_half_a_warp collective", "barrier_in_half_a_warp") +
-                "thread 16 waits here for threads that wait elsewhere\n" +
-                noteAt("barrier_in_half_a_warp barrier") + "threads 0-15 are here\n" +
-                noteAt("barrier_in_half_a_warp collective") + "threads 16-31 are here\n");
+                "thread 16 waits here for threads that wait elsewhere\n" + noteAt("barrier_in_half_a_warp barrier") +
+                "threads 0-15 are here\n" + noteAt("barrier_in_half_a_warp collective") + "threads 16-31 are here\n");
 }
 
 TEST_F(BrokenKernels, WriteThatNoThreadMakes) {
   EXPECT_EQ(failure<uint32_t>("waits_forever", 2),
-            errorAt("waits_forever", "waits_forever") +
-                "thread 0 waits here for a write that no thread makes\n");
+            errorAt("waits_forever", "waits_forever") + "thread 0 waits here for a write that no thread makes\n");
 }
 
 TEST_F(BrokenKernels, BlocksThatWaitForEachOtherInAnOrdinaryLaunch) {
@@ -83,8 +79,7 @@ TEST_F(BrokenKernels, BlocksThatWaitForEachOtherInAnOrdinaryLaunch) {
 TEST_F(BrokenKernels, MisalignedVectorAccess) {
   StringRef message = "thread 0: misaligned vector access: expected an address aligned to its size\n";
   EXPECT_EQ(failure("misaligned_load", 1), errorAt("misaligned_load", "misaligned_load") + message.str());
-  EXPECT_EQ(failure<uint16_t>("misaligned_store", 1),
-            errorAt("misaligned_store", "misaligned_store") + message.str());
+  EXPECT_EQ(failure<uint16_t>("misaligned_store", 1), errorAt("misaligned_store", "misaligned_store") + message.str());
 }
 
 TEST_F(BrokenKernels, MissingBarrierShowsUnderAnotherSchedule) {
@@ -117,9 +112,8 @@ TEST_F(BrokenKernels, CollectiveOfAWarpThatIsNotWhole) {
 }
 
 TEST_F(BrokenKernels, ReductionOverLanesThatTakeNoPart) {
-  EXPECT_EQ(failure("reduces_over_too_few", 32),
-            errorAt("reduces_over_too_few", "reduces_over_too_few") +
-                "thread 3: reduction over lanes of which some take no part\n");
+  EXPECT_EQ(failure("reduces_over_too_few", 32), errorAt("reduces_over_too_few", "reduces_over_too_few") +
+                                                     "thread 3: reduction over lanes of which some take no part\n");
 }
 
 TEST_F(BrokenKernels, MoreSharedMemoryThanThereIs) {
@@ -163,18 +157,16 @@ TEST_F(BrokenKernels, AccessOutsideMemoryEndsTheProgramAtItsLine) {
   dynamicBytes = 256;
   for (StringRef kernel : {"shared_overrun", "shared_overread", "dynamic_shared_overrun", "global_overrun",
                            "global_overread", "global_underrun"})
-    EXPECT_DEATH(failure(kernel, 64, {Schedule::InOrder, 0, false, 1}),
-                 StringRef(place(kernel)).rtrim(": ").str());
+    EXPECT_DEATH(failure(kernel, 64, {Schedule::InOrder, 0, false, 1}), StringRef(place(kernel)).rtrim(": ").str());
 }
 
 #else
 
 TEST_F(BrokenKernels, WriteOutsideSharedMemory) {
-  EXPECT_EQ(
-      failure("shared_overrun", 64),
-      errorAt("shared_overrun after", "shared_overrun") +
-          "thread 63 wrote outside static shared memory (256 bytes), at offset 256, before it came here\n" +
-          noteAt("shared_overrun before") + "thread 63 is here\n");
+  EXPECT_EQ(failure("shared_overrun", 64),
+            errorAt("shared_overrun after", "shared_overrun") +
+                "thread 63 wrote outside static shared memory (256 bytes), at offset 256, before it came here\n" +
+                noteAt("shared_overrun before") + "thread 63 is here\n");
   dynamicBytes = 256;
   EXPECT_EQ(failure("dynamic_shared_overrun", 64),
             errorAt("dynamic_shared_overrun before", "dynamic_shared_overrun") +
@@ -193,15 +185,12 @@ TEST_F(BrokenKernels, WriteOutsideGlobalMemory) {
 TEST_F(BrokenKernels, CheckedAccessOutsideMemory) {
   auto expectError = [&](StringRef kernel, StringRef message) {
     auto out = bufferOf(std::vector<float>(64));
-    EXPECT_EQ(
-        printed(launch(kernelLibrary("broken", /*checkAccesses=*/true).kernel(kernel), {1}, 64, {}, out)),
-        errorAt(kernel, kernel) + message.str() + "\n");
+    EXPECT_EQ(printed(launch(kernelLibrary("broken", /*checkAccesses=*/true).kernel(kernel), {1}, 64, {}, out)),
+              errorAt(kernel, kernel) + message.str() + "\n");
   };
   dynamicBytes = 256;
-  expectError("shared_overrun",
-              "thread 63 writes 4 bytes outside static shared memory (256 bytes), at offset 256");
-  expectError("shared_overread",
-              "thread 63 reads 4 bytes outside static shared memory (256 bytes), at offset 256");
+  expectError("shared_overrun", "thread 63 writes 4 bytes outside static shared memory (256 bytes), at offset 256");
+  expectError("shared_overread", "thread 63 reads 4 bytes outside static shared memory (256 bytes), at offset 256");
   expectError("dynamic_shared_overrun",
               "thread 63 writes 4 bytes outside dynamic shared memory (256 bytes), at offset 256");
   expectError("global_overrun", "thread 63 writes 4 bytes outside 'buffer' (256 bytes), at offset 256");

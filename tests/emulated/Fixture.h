@@ -44,8 +44,7 @@ protected:
 
   /// Launches on buffers and numbers.
   template <class... Args>
-  Error launch(const EmulatedKernel &kernel, Dim3 grid, uint32_t block, const LaunchOptions &options,
-               Args... args) {
+  Error launch(const EmulatedKernel &kernel, Dim3 grid, uint32_t block, const LaunchOptions &options, Args... args) {
     return launcher.launch(kernel, grid, {block}, dynamicBytes, {argument(args)...}, options);
   }
 

@@ -19,9 +19,7 @@ protected:
   }
   void TearDown() override { fs::remove_directories(directory); }
 
-  HostKernelCompiler compiler() const {
-    return cantFail(HostKernelCompiler::create({KILN_TEMPLATES, cache, ""}));
-  }
+  HostKernelCompiler compiler() const { return cantFail(HostKernelCompiler::create({KILN_TEMPLATES, cache, ""})); }
 
   /// Names of the files in the cache.
   std::vector<std::string> cached(StringRef suffix) const {
@@ -40,8 +38,7 @@ protected:
   }
 
   static std::string answering(StringRef value) {
-    return ("#include \"device/base.cuh\"\nextern \"C\" __global__ void answer(float *out) { *out = " +
-            value + "; }\n")
+    return ("#include \"device/base.cuh\"\nextern \"C\" __global__ void answer(float *out) { *out = " + value + "; }\n")
         .str();
   }
 
@@ -72,8 +69,7 @@ TEST_F(HostKernelCompilerTest, EveryTemplateCounts) {
   std::string templates = (directory + "/templates").str();
   ASSERT_FALSE(fs::create_directories(templates + "/device"));
   for (StringRef name : {"base.cuh", "emulated.cuh", "emulated_entry.cuh"})
-    ASSERT_FALSE(
-        fs::copy_file((KILN_TEMPLATES "/device/" + name).str(), (templates + "/device/" + name).str()));
+    ASSERT_FALSE(fs::copy_file((KILN_TEMPLATES "/device/" + name).str(), (templates + "/device/" + name).str()));
   cantFail(writeFile(templates + "/value.cuh", "constexpr float kValue = 1;\n"));
   auto compileWithValue = [&] {
     auto changed = cantFail(HostKernelCompiler::create({templates, cache, ""}));
@@ -89,8 +85,7 @@ TEST_F(HostKernelCompilerTest, SeveralMayCompileTheSameAtOnce) {
   std::vector<std::unique_ptr<KernelLibrary>> libraries(3);
   HostKernelCompiler shared = compiler();
   for (auto &library : libraries)
-    threads.emplace_back(
-        [&] { library = cantFail(shared.compile("answer.cu", answering("5"), {"answer"})); });
+    threads.emplace_back([&] { library = cantFail(shared.compile("answer.cu", answering("5"), {"answer"})); });
   for (std::thread &thread : threads)
     thread.join();
   for (auto &library : libraries)
@@ -119,16 +114,14 @@ TEST_F(HostKernelCompilerTest, ReportsAKernelThatIsNotThere) {
 TEST_F(HostKernelCompilerTest, ReportsAMissingCompiler) {
   auto missing = HostKernelCompiler::create({KILN_TEMPLATES, cache, "no-such-compiler"});
   ASSERT_FALSE(missing);
-  EXPECT_EQ(printed(missing.takeError()),
-            "error: expected a C++ compiler to run kernels without a GPU, found none "
-            "(tried no-such-compiler; set CXX to one)\n");
+  EXPECT_EQ(printed(missing.takeError()), "error: expected a C++ compiler to run kernels without a GPU, found none "
+                                          "(tried no-such-compiler; set CXX to one)\n");
 }
 
 TEST_F(HostKernelCompilerTest, ReportsMissingTemplates) {
   auto missing = HostKernelCompiler::create({"/no/such/directory", cache, ""});
   ASSERT_FALSE(missing);
-  EXPECT_EQ(printed(missing.takeError()),
-            "/no/such/directory: error: cannot read: No such file or directory\n");
+  EXPECT_EQ(printed(missing.takeError()), "/no/such/directory: error: cannot read: No such file or directory\n");
 }
 
 TEST_F(HostKernelCompilerTest, ReportsACacheThatCannotBeWritten) {

@@ -10,8 +10,7 @@ namespace {
 class LauncherTest : public EmulatedTest {
 protected:
   std::string failure(Dim3 grid, Dim3 block, size_t dynamicBytes, std::vector<void *> args) {
-    return printed(
-        launcher.launch(kernelLibrary("primitives").kernel("infinities"), grid, block, dynamicBytes, args));
+    return printed(launcher.launch(kernelLibrary("primitives").kernel("infinities"), grid, block, dynamicBytes, args));
   }
 };
 

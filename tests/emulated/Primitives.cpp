@@ -91,16 +91,15 @@ std::vector<float> roundingCases() {
   return cases;
 }
 
-void expectRoundTrip(const std::vector<float> &in, const uint16_t *stored, const float *back,
-                     uint16_t (*encode)(float), float (*decode)(uint16_t)) {
+void expectRoundTrip(const std::vector<float> &in, const uint16_t *stored, const float *back, uint16_t (*encode)(float),
+                     float (*decode)(uint16_t)) {
   size_t wrong = 0;
   for (size_t i = 0; i < in.size(); ++i) {
     uint16_t expected = std::isnan(in[i]) ? 0x7fff : encode(in[i]); // the GPU has one NaN
-    bool backIsRight = std::isnan(in[i]) ? std::isnan(back[i])
-                                         : std::memcmp(&back[i], std::array{decode(expected)}.data(), 4) == 0;
+    bool backIsRight =
+        std::isnan(in[i]) ? std::isnan(back[i]) : std::memcmp(&back[i], std::array{decode(expected)}.data(), 4) == 0;
     if ((stored[i] != expected || !backIsRight) && ++wrong < 10)
-      ADD_FAILURE() << "of " << in[i] << ": expected " << expected << ", got " << stored[i] << ", back "
-                    << back[i];
+      ADD_FAILURE() << "of " << in[i] << ": expected " << expected << ", got " << stored[i] << ", back " << back[i];
   }
 }
 
@@ -136,8 +135,7 @@ template <class T> void expectCopied(ArrayRef<T> out, function_ref<float(T)> dec
     for (size_t i = 0; i < 8; ++i) {
       float plain = decode(out[at + i]), doubled = decode(out[at + 8 + i]);
       EXPECT_TRUE(i < width ? plain == static_cast<float>(i + 1) : std::isnan(plain)) << width << " " << i;
-      EXPECT_TRUE(i < width ? doubled == static_cast<float>(2 * i + 2) : std::isnan(doubled))
-          << width << " " << i;
+      EXPECT_TRUE(i < width ? doubled == static_cast<float>(2 * i + 2) : std::isnan(doubled)) << width << " " << i;
     }
 }
 
@@ -165,15 +163,15 @@ TEST_F(Primitives, VecArithmeticIsElementwise) {
   both.insert(both.end(), b.begin(), b.end());
   auto out = buffer<float>(66);
   run("arithmetic", {1}, 1, {}, bufferOf(both), out);
-  float (*expected[])(float, float) = {
-      [](float x, float y) { return x + y; }, [](float x, float y) { return x - y; },
-      [](float x, float y) { return x * y; }, [](float x, float y) { return x / y; },
-      [](float x, float) { return x + 2; },   [](float x, float) { return x - 2; },
-      [](float x, float) { return x * 2; },   [](float x, float) { return x / 2; },
-      [](float x, float) { return 2 + x; },   [](float x, float) { return 2 - x; },
-      [](float x, float) { return 2 * x; },   [](float x, float) { return 2 / x; },
-      [](float x, float y) { return x + y; }, [](float x, float y) { return x * y; },
-      [](float x, float) { return x * x; },   [](float x, float y) { return x - 2 * y; }};
+  float (*expected[])(float,
+                      float) = {[](float x, float y) { return x + y; }, [](float x, float y) { return x - y; },
+                                [](float x, float y) { return x * y; }, [](float x, float y) { return x / y; },
+                                [](float x, float) { return x + 2; },   [](float x, float) { return x - 2; },
+                                [](float x, float) { return x * 2; },   [](float x, float) { return x / 2; },
+                                [](float x, float) { return 2 + x; },   [](float x, float) { return 2 - x; },
+                                [](float x, float) { return 2 * x; },   [](float x, float) { return 2 / x; },
+                                [](float x, float y) { return x + y; }, [](float x, float y) { return x * y; },
+                                [](float x, float) { return x * x; },   [](float x, float y) { return x - 2 * y; }};
   for (size_t f = 0; f < std::size(expected); ++f)
     for (size_t i = 0; i < 4; ++i)
       EXPECT_EQ(out[4 * f + i], expected[f](a[i], b[i])) << "result " << f;
@@ -426,8 +424,7 @@ TEST_F(Primitives, TheLastToArriveSeesWhatTheOthersWrote) {
 
 TEST_F(Primitives, WaitingThreadsSeeAFencedMessage) {
   forEachSchedule([&](const LaunchOptions &options) {
-    auto message = bufferOf<uint32_t>({0}), flag = bufferOf<uint32_t>({0}),
-         received = bufferOf<uint32_t>({0});
+    auto message = bufferOf<uint32_t>({0}), flag = bufferOf<uint32_t>({0}), received = bufferOf<uint32_t>({0});
     run("fenced_message", {1}, 64, options, message, flag, received);
     EXPECT_EQ(received[0], 1234u);
   });
@@ -495,8 +492,7 @@ TEST_F(Primitives, MatrixLoadsGiveEveryLaneItsElements) {
 template <class Stored>
 void expectProducts(
     int depth, function_ref<Stored(float)> encode,
-    function_ref<void(std::vector<uint32_t>, std::vector<uint32_t>, std::vector<float>, std::vector<float>)>
-        check) {
+    function_ref<void(std::vector<uint32_t>, std::vector<uint32_t>, std::vector<float>, std::vector<float>)> check) {
   std::mt19937 generator(depth);
   auto small = [&](size_t size) {
     std::vector<float> values(size);

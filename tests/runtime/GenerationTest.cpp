@@ -10,7 +10,8 @@ const std::vector<Ids> prompts = {{1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10, 11, 12, 13
 class GenerationTest : public RuntimeTest {
 protected:
   /// The new tokens of each prompt, in batches of `batch`. Keeping logits makes the host choose.
-  std::vector<Ids> tokensOf(ArrayRef<Ids> all, GenerateOptions options, int64_t batch, int64_t ahead, bool onHost = false) {
+  std::vector<Ids> tokensOf(ArrayRef<Ids> all, GenerateOptions options, int64_t batch, int64_t ahead,
+                            bool onHost = false) {
     device->ahead = ahead;
     options.keepLogits = onHost;
     auto executor = unwrap(open(weights, batch));

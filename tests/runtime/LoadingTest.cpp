@@ -95,8 +95,9 @@ TEST_F(LoadingTest, DimsPastThePlansBoundsAreRefused) {
             "error: the plan runs B from 1 to 8, got 9; compile with a larger --max-batch\n");
   auto executor = unwrap(open(weights, 2));
   Ids tokens(25, 1), lengths = {25};
-  EXPECT_EQ(messageOf(executor->enqueue({"prefill", {{"B", 1}, {"T", 25}}, {{"tokens", tokens}, {"lengths", lengths}}})),
-            "error: @prefill: expected T from 1 to 24, got 25\n");
+  EXPECT_EQ(
+      messageOf(executor->enqueue({"prefill", {{"B", 1}, {"T", 25}}, {{"tokens", tokens}, {"lengths", lengths}}})),
+      "error: @prefill: expected T from 1 to 24, got 25\n");
   EXPECT_EQ(messageOf(executor->enqueue({"prefill", {{"B", 3}, {"T", 8}}, {{"tokens", tokens}, {"lengths", lengths}}})),
             "error: @prefill: expected B from 1 to 2, got 3\n");
 }

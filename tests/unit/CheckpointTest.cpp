@@ -36,9 +36,8 @@ protected:
 
 TEST_F(SafetensorsTest, GoodFile) {
   std::string header = "{\"__metadata__\":{\"format\":\"pt\"}," + entry("b", "BF16", "[2,1]", "[4,8]") + "," +
-                       entry("a", "F16", "[2]", "[0,4]") + "," + entry("empty", "F32", "[0,7]", "[8,8]") +
-                       "," + entry("scalar", "F32", "[]", "[8,12]") + "," +
-                       entry("ids", "I64", "[1]", "[12,20]") + "," +
+                       entry("a", "F16", "[2]", "[0,4]") + "," + entry("empty", "F32", "[0,7]", "[8,8]") + "," +
+                       entry("scalar", "F32", "[]", "[8,12]") + "," + entry("ids", "I64", "[1]", "[12,20]") + "," +
                        entry("nibbles", "F4", "[4]", "[20,22]") + "}   ";
   std::string path = directory.write("m.safetensors", fileOf(header, "abcdefghijklmnopqrstuv"));
   TensorView view;
@@ -47,8 +46,7 @@ TEST_F(SafetensorsTest, GoodFile) {
     EXPECT_EQ(file->tensors().size(), 6u);
     EXPECT_EQ(messageOf(file->tensor("ids")),
               path + ": error: tensor 'ids': expected dtype F32, F16 or BF16, got I64\n");
-    EXPECT_EQ(messageOf(file->tensor("c")),
-              path + ": error: tensor 'c': expected it in this file, got none\n");
+    EXPECT_EQ(messageOf(file->tensor("c")), path + ": error: tensor 'c': expected it in this file, got none\n");
     EXPECT_TRUE(unwrap(file->tensor("empty")).bytes.empty());
     EXPECT_EQ(unwrap(file->tensor("scalar")).bytes.size(), 4u);
     view = unwrap(file->tensor("b"));
@@ -61,28 +59,23 @@ TEST_F(SafetensorsTest, GoodFile) {
 
 TEST_F(SafetensorsTest, EmptyHeaderObjectIsAFileWithoutTensors) {
   EXPECT_EQ(headerError("{}"), "");
-  EXPECT_EQ(headerError("{}", "x"),
-            "model.safetensors: error: expected the file to end with the last tensor, at "
-            "byte 0 of its data, got 1 bytes\n");
+  EXPECT_EQ(headerError("{}", "x"), "model.safetensors: error: expected the file to end with the last tensor, at "
+                                    "byte 0 of its data, got 1 bytes\n");
 }
 
 TEST_F(SafetensorsTest, BadFraming) {
-  EXPECT_EQ(messageOf(SafetensorsFile::open("/nowhere")),
-            "/nowhere: error: cannot read: No such file or directory\n");
+  EXPECT_EQ(messageOf(SafetensorsFile::open("/nowhere")), "/nowhere: error: cannot read: No such file or directory\n");
   EXPECT_EQ(messageOf(SafetensorsFile::open("/")), "/: error: cannot read: not a regular file\n");
-  EXPECT_EQ(errorOf(""),
-            "model.safetensors: error: expected a safetensors file of at least 8 bytes, got 0\n");
+  EXPECT_EQ(errorOf(""), "model.safetensors: error: expected a safetensors file of at least 8 bytes, got 0\n");
   EXPECT_EQ(errorOf(StringRef("\5\0\0\0\0\0\0\0{}", 10)),
             "model.safetensors: error: expected a header within the file's 10 bytes, got 5; the file may be "
             "truncated\n");
-  EXPECT_EQ(
-      errorOf("\xff\xff\xff\xff\xff\xff\xff\xff{}"),
-      "model.safetensors: error: expected a header of at most 100000000 bytes, got 18446744073709551615; "
-      "this may not be a safetensors file\n");
+  EXPECT_EQ(errorOf("\xff\xff\xff\xff\xff\xff\xff\xff{}"),
+            "model.safetensors: error: expected a header of at most 100000000 bytes, got 18446744073709551615; "
+            "this may not be a safetensors file\n");
   EXPECT_EQ(headerError(""), "model.safetensors: error: header: expected a JSON object\n");
   EXPECT_EQ(headerError("[]"), "model.safetensors: error: header: expected a JSON object\n");
-  EXPECT_TRUE(
-      StringRef(headerError("{\"a\":")).starts_with("model.safetensors: error: header, line 1, column "));
+  EXPECT_TRUE(StringRef(headerError("{\"a\":")).starts_with("model.safetensors: error: header, line 1, column "));
   EXPECT_EQ(headerError("{\"a\":1}"), "model.safetensors: error: header: expected 'a' to be an object\n");
 }
 
@@ -124,18 +117,14 @@ TEST_F(SafetensorsTest, TheBufferIsTiled) {
                        std::string(size, 'd'));
   };
   EXPECT_EQ(layoutError("[4,8]", "[0,4]", 8), "");
-  EXPECT_EQ(layoutError("[0,4]", "[5,9]", 9),
-            "model.safetensors: error: tensor 'y': expected its data to begin at "
-            "byte 4, got 5, which leaves a hole\n");
-  EXPECT_EQ(layoutError("[3,7]", "[0,4]", 7),
-            "model.safetensors: error: tensor 'x': expected its data to begin at "
-            "byte 4, got 3, which overlaps another tensor\n");
-  EXPECT_EQ(layoutError("[0,4]", "[4,8]", 7),
-            "model.safetensors: error: tensor 'y': expected its data to end within "
-            "the file's 7 bytes of data, got 8; the file may be truncated\n");
-  EXPECT_EQ(layoutError("[0,4]", "[4,8]", 9),
-            "model.safetensors: error: expected the file to end with the last "
-            "tensor, at byte 8 of its data, got 9 bytes\n");
+  EXPECT_EQ(layoutError("[0,4]", "[5,9]", 9), "model.safetensors: error: tensor 'y': expected its data to begin at "
+                                              "byte 4, got 5, which leaves a hole\n");
+  EXPECT_EQ(layoutError("[3,7]", "[0,4]", 7), "model.safetensors: error: tensor 'x': expected its data to begin at "
+                                              "byte 4, got 3, which overlaps another tensor\n");
+  EXPECT_EQ(layoutError("[0,4]", "[4,8]", 7), "model.safetensors: error: tensor 'y': expected its data to end within "
+                                              "the file's 7 bytes of data, got 8; the file may be truncated\n");
+  EXPECT_EQ(layoutError("[0,4]", "[4,8]", 9), "model.safetensors: error: expected the file to end with the last "
+                                              "tensor, at byte 8 of its data, got 9 bytes\n");
 }
 
 TEST_F(SafetensorsTest, EveryTruncationIsAnError) {
@@ -173,8 +162,7 @@ protected:
   void writeShards(StringRef weightMap) {
     directory.write("1.safetensors", fileOf("{" + entry("wte.weight", "F16", "[1]", "[0,2]") + "}", "ab"));
     directory.write("2.safetensors", fileOf("{" + entry("ln_f.bias", "F16", "[1]", "[0,2]") + "}", "cd"));
-    directory.write("model.safetensors.index.json",
-                    ("{\"metadata\": {}, \"weight_map\":\n" + weightMap + "}").str());
+    directory.write("model.safetensors.index.json", ("{\"metadata\": {}, \"weight_map\":\n" + weightMap + "}").str());
   }
 
   TemporaryDirectory directory;
@@ -185,17 +173,15 @@ TEST_F(CheckpointDirectoryTest, MasksAreLeftOutButBiasesAreNot) {
                        entry("h.0.attn.masked_bias", "U8", "[]", "[1,2]") + "," +
                        entry("h.0.attn.c_attn.bias", "F16", "[1]", "[2,4]") + "}";
   directory.write("model.safetensors", fileOf(header, "abcd"));
-  EXPECT_EQ(unwrap(Checkpoint::open(directory.str()))->names(),
-            std::vector<std::string>{"h.0.attn.c_attn.bias"});
+  EXPECT_EQ(unwrap(Checkpoint::open(directory.str()))->names(), std::vector<std::string>{"h.0.attn.c_attn.bias"});
 }
 
 TEST_F(CheckpointDirectoryTest, ANameWithAndWithoutPrefixIsAnError) {
   std::string header = "{" + entry("wte.weight", "F16", "[1]", "[0,2]") + "," +
                        entry("transformer.wte.weight", "F16", "[1]", "[2,4]") + "}";
   directory.write("model.safetensors", fileOf(header, "abcd"));
-  EXPECT_EQ(openError(),
-            "model.safetensors: error: tensor 'wte.weight': expected it once, got it with and without "
-            "the prefix 'transformer.'\n");
+  EXPECT_EQ(openError(), "model.safetensors: error: tensor 'wte.weight': expected it once, got it with and without "
+                         "the prefix 'transformer.'\n");
 }
 
 TEST_F(CheckpointDirectoryTest, Shards) {
@@ -203,9 +189,8 @@ TEST_F(CheckpointDirectoryTest, Shards) {
   auto checkpoint = unwrap(Checkpoint::open(directory.str()));
   EXPECT_EQ(checkpoint->names(), (std::vector<std::string>{"ln_f.bias", "wte.weight"}));
   EXPECT_EQ(unwrap(checkpoint->tensor("ln_f.bias", {1})).bytes[1], 'd');
-  EXPECT_EQ(
-      directory.relative(messageOf(checkpoint->tensor("wpe.weight", {4, 2}))),
-      "model.safetensors.index.json: error: tensor 'wpe.weight': expected one of shape [4,2], got none\n");
+  EXPECT_EQ(directory.relative(messageOf(checkpoint->tensor("wpe.weight", {4, 2}))),
+            "model.safetensors.index.json: error: tensor 'wpe.weight': expected one of shape [4,2], got none\n");
   EXPECT_EQ(directory.relative(messageOf(checkpoint->tensor("ln_f.bias", {2}))),
             "2.safetensors: error: tensor 'ln_f.bias': expected shape [2], got [1]\n");
 }
@@ -216,8 +201,7 @@ TEST_F(CheckpointDirectoryTest, BadShards) {
   const std::pair<StringRef, StringRef> cases[] = {
       {R"({"wte.weight": "2.safetensors"})", "model.safetensors.index.json:2:16: error: tensor 'wte.weight': "
                                              "expected it in 2.safetensors, got none there\n"},
-      {R"({"wte.weight": "3.safetensors"})",
-       "3.safetensors: error: cannot read: No such file or directory\n"},
+      {R"({"wte.weight": "3.safetensors"})", "3.safetensors: error: cannot read: No such file or directory\n"},
       {R"({"wte.weight": "../1.safetensors"})",
        "model.safetensors.index.json:2:16: error: tensor 'wte.weight': expected the name of a file beside "
        "the index\n"},

@@ -14,7 +14,8 @@ constexpr StringRef owned[] = {"plan.toml", "cubin/*/*.cubin"};
 std::vector<std::string> listing(StringRef directory) {
   std::vector<std::string> names;
   std::error_code failure;
-  for (fs::recursive_directory_iterator it(directory, failure, false), end; it != end && !failure; it.increment(failure))
+  for (fs::recursive_directory_iterator it(directory, failure, false), end; it != end && !failure;
+       it.increment(failure))
     names.push_back(StringRef(it->path()).drop_front(directory.size() + 1).str());
   llvm::sort(names);
   return names;
@@ -43,7 +44,8 @@ TEST(StagedDirectory, ReplacesItsOwnFiles) {
 }
 
 TEST(StagedDirectory, LeavesOtherDirectoriesAlone) {
-  for (std::string name : {"notes.txt", "plan.toml.orig", "cubin/a.cubin", "cubin/sm_80/a.txt", "deep/er/file", ".hidden"}) {
+  for (std::string name :
+       {"notes.txt", "plan.toml.orig", "cubin/a.cubin", "cubin/sm_80/a.txt", "deep/er/file", ".hidden"}) {
     TemporaryDirectory directory;
     std::string target = directory.str() + "/plan";
     expectSuccess(replace(target, "mine"));
@@ -71,8 +73,10 @@ TEST(StagedDirectory, KeepsLinksToDirectories) {
 TEST(StagedDirectory, RefusesFiles) {
   TemporaryDirectory directory;
   std::string file = directory.write("file", "yours");
-  EXPECT_EQ(directory.relative(messageOf(replace(file, "x"))), "file: error: cannot write: expected a directory, got a file\n");
-  EXPECT_EQ(directory.relative(messageOf(replace(file + "/plan", "x"))), "file/plan: error: cannot write: Not a directory\n");
+  EXPECT_EQ(directory.relative(messageOf(replace(file, "x"))),
+            "file: error: cannot write: expected a directory, got a file\n");
+  EXPECT_EQ(directory.relative(messageOf(replace(file + "/plan", "x"))),
+            "file/plan: error: cannot write: Not a directory\n");
   EXPECT_EQ(listing(directory.str()), Names({"file"}));
 }
 
@@ -96,8 +100,9 @@ TEST(StagedDirectory, KeepsWhatAppearsWhileItIsStaged) {
   std::string target = directory.str() + "/plan";
   StagedDirectory stage = unwrap(StagedDirectory::create(target, owned));
   expectSuccess(writeFiles(target, {{"yours", "yours"}}));
-  EXPECT_EQ(directory.relative(messageOf(stage.commit())),
-            "plan: error: cannot write: expected a new or empty directory or an earlier result, got one that holds yours\n");
+  EXPECT_EQ(
+      directory.relative(messageOf(stage.commit())),
+      "plan: error: cannot write: expected a new or empty directory or an earlier result, got one that holds yours\n");
   EXPECT_EQ(listing(target), Names({"yours"}));
 }
 

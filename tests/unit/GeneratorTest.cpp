@@ -240,8 +240,7 @@ TEST(GeneratorTest, BadArguments) {
   };
   EXPECT_EQ(with([](GenerateOptions &o) { o.maxNewTokens = -1; }),
             "error: --max-new-tokens: expected 0 or more, got -1\n");
-  EXPECT_EQ(with([](GenerateOptions &o) { o.stopStrings = {""}; }),
-            "error: --stop: expected some text, got none\n");
+  EXPECT_EQ(with([](GenerateOptions &o) { o.stopStrings = {""}; }), "error: --stop: expected some text, got none\n");
   EXPECT_EQ(with([](GenerateOptions &o) { o.stopStrings = {"x"}; }),
             "error: --stop: expected a tokenizer to compare text with, got none\n");
   EXPECT_EQ(with([](GenerateOptions &o) { o.slideKeep = 13; }),
@@ -260,8 +259,7 @@ TEST(GeneratorTest, ErrorsOnTheWayAreReturned) {
 
   Tokenizer tokenizer = unwrap(Tokenizer::load(sourcePath("graphs/shakespeare-5m")));
   WideModel wide;
-  EXPECT_EQ(messageOf(generate(wide, &tokenizer, Ids{1007}, options)),
-            "error: token id: expected 0..1008, got 1009\n");
+  EXPECT_EQ(messageOf(generate(wide, &tokenizer, Ids{1007}, options)), "error: token id: expected 0..1008, got 1009\n");
 }
 
 TEST(GeneratorTest, PolicyNames) {

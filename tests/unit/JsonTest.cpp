@@ -5,9 +5,7 @@
 namespace kiln {
 namespace {
 
-std::string place(Location loc) {
-  return formatv("{0}:{1}", loc.line, loc.column).str();
-}
+std::string place(Location loc) { return formatv("{0}:{1}", loc.line, loc.column).str(); }
 
 class JsonTest : public testing::Test {
 protected:

@@ -16,7 +16,9 @@ protected:
 
   /// Evaluates `op` in a function of these arguments and this result type; extents are constants.
   Expected<Values> tryEvaluate(StringRef arguments, StringRef op, StringRef type, ArrayRef<Values> inputs) {
-    parse(("module @m {\n" + globals + "func @f(" + arguments + ") -> " + type + " {\n%y = " + op + " : " + type + "\nreturn %y\n}\n}\n").str());
+    parse(("module @m {\n" + globals + "func @f(" + arguments + ") -> " + type + " {\n%y = " + op + " : " + type +
+           "\nreturn %y\n}\n}\n")
+              .str());
     Evaluator<Real> evaluator(*module, nullptr);
     if (!initialState.empty())
       evaluator.setState("state", tensor(module->states[0]->type, initialState));
@@ -32,7 +34,8 @@ protected:
     return Values(elements.begin(), elements.end());
   }
 
-  void expectValues(StringRef arguments, StringRef op, StringRef type, ArrayRef<Values> inputs, const Values &expected) {
+  void expectValues(StringRef arguments, StringRef op, StringRef type, ArrayRef<Values> inputs,
+                    const Values &expected) {
     Values got = unwrap(tryEvaluate(arguments, op, type, inputs));
     ASSERT_EQ(got.size(), expected.size());
     double tolerance = 8 * static_cast<double>(std::numeric_limits<Real>::epsilon());
@@ -76,17 +79,18 @@ TYPED_TEST(OpEvaluation, Matmul) {
   // [1 2 3]   [1  4]   [14 32]
   // [0 1 0] · [2  5] = [ 2  5]
   //           [3  6]
-  this->expectValues("%x: f32[2,3], %w: f32[3,2]", "matmul %x, %w", "f32[2,2]", {{1, 2, 3, 0, 1, 0}, {1, 4, 2, 5, 3, 6}},
-                     {14, 32, 2, 5});
+  this->expectValues("%x: f32[2,3], %w: f32[3,2]", "matmul %x, %w", "f32[2,2]",
+                     {{1, 2, 3, 0, 1, 0}, {1, 4, 2, 5, 3, 6}}, {14, 32, 2, 5});
   this->expectValues("%x: f32[2,3], %w: f32[2,3]", "matmul %x, %w {transpose_b = true}", "f32[2,2]",
                      {{1, 2, 3, 0, 1, 0}, {1, 2, 3, 4, 5, 6}}, {14, 32, 2, 5});
   // One row, which takes another path, and a row without a matrix around it.
-  this->expectValues("%x: f32[1,3], %w: f32[3,2]", "matmul %x, %w", "f32[1,2]", {{1, 2, 3}, {1, 4, 2, 5, 3, 6}}, {14, 32});
+  this->expectValues("%x: f32[1,3], %w: f32[3,2]", "matmul %x, %w", "f32[1,2]", {{1, 2, 3}, {1, 4, 2, 5, 3, 6}},
+                     {14, 32});
   this->expectValues("%x: f32[3], %w: f32[2,3]", "matmul %x, %w {transpose_b = true}", "f32[2]",
                      {{1, 2, 3}, {1, 2, 3, 4, 5, 6}}, {14, 32});
   // Leading dims are rows.
-  this->expectValues("%x: f32[2,1,2], %w: f32[2,1]", "matmul %x, %w {out = bf16}", "bf16[2,1,1]", {{1, 2, 3, 4}, {10, 1}},
-                     {12, 34});
+  this->expectValues("%x: f32[2,1,2], %w: f32[2,1]", "matmul %x, %w {out = bf16}", "bf16[2,1,1]",
+                     {{1, 2, 3, 4}, {10, 1}}, {12, 34});
 }
 
 TYPED_TEST(OpEvaluation, Qk) {
@@ -107,7 +111,8 @@ TYPED_TEST(OpEvaluation, Pv) {
 //===----------------------------------------------------------------------===//
 
 TYPED_TEST(OpEvaluation, Add) {
-  this->expectValues("%a: f32[2,2], %b: f32[2,2]", "add %a, %b", "f32[2,2]", {{1, 2, 3, 4}, {10, 20, 30, -4}}, {11, 22, 33, 0});
+  this->expectValues("%a: f32[2,2], %b: f32[2,2]", "add %a, %b", "f32[2,2]", {{1, 2, 3, 4}, {10, 20, 30, -4}},
+                     {11, 22, 33, 0});
   this->expectValues("%a: f32[2,2], %b: f32[2]", "add %a, %b", "f32[2,2]", {{1, 2, 3, 4}, {10, -1}}, {11, 1, 13, 3});
   this->expectValues("%a: f32[2], %b: f32[2]", "add %a, %b", "f32[2]", {{1, 2}, {10, -1}}, {11, 1});
 }
@@ -178,8 +183,10 @@ TYPED_TEST(OpEvaluation, Softmax) {
 TYPED_TEST(OpEvaluation, SplitHeads) {
   // Two tokens of two parts of two heads of size 1: q0 q1 k0 k1.
   std::vector<std::vector<double>> x = {{1, 2, 3, 4, 5, 6, 7, 8}};
-  this->expectValues("%x: f32[1,2,4]", "split_heads %x {heads = 2, part = 0, parts = 2}", "f32[1,2,2,1]", x, {1, 5, 2, 6});
-  this->expectValues("%x: f32[1,2,4]", "split_heads %x {heads = 2, part = 1, parts = 2}", "f32[1,2,2,1]", x, {3, 7, 4, 8});
+  this->expectValues("%x: f32[1,2,4]", "split_heads %x {heads = 2, part = 0, parts = 2}", "f32[1,2,2,1]", x,
+                     {1, 5, 2, 6});
+  this->expectValues("%x: f32[1,2,4]", "split_heads %x {heads = 2, part = 1, parts = 2}", "f32[1,2,2,1]", x,
+                     {3, 7, 4, 8});
   // Two sequences of one token, one part, one head of size 4.
   this->expectValues("%x: f32[2,1,4]", "split_heads %x {heads = 1, part = 0, parts = 1}", "f32[2,1,1,4]", x,
                      {1, 2, 3, 4, 5, 6, 7, 8});
@@ -187,7 +194,8 @@ TYPED_TEST(OpEvaluation, SplitHeads) {
 
 TYPED_TEST(OpEvaluation, MergeHeads) {
   // Two heads of two tokens of size 2.
-  this->expectValues("%x: f32[1,2,2,2]", "merge_heads %x", "f32[1,2,4]", {{1, 2, 5, 6, 3, 4, 7, 8}}, {1, 2, 3, 4, 5, 6, 7, 8});
+  this->expectValues("%x: f32[1,2,2,2]", "merge_heads %x", "f32[1,2,4]", {{1, 2, 5, 6, 3, 4, 7, 8}},
+                     {1, 2, 3, 4, 5, 6, 7, 8});
 }
 
 TYPED_TEST(OpEvaluation, LastRow) {
@@ -210,26 +218,27 @@ TYPED_TEST(OpEvaluation, CacheWrite) {
   this->globals = "state %state : f32[2,1,3,2]\n";
   this->initialState = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   // Rows that are not written stay.
-  this->expectValues("%x: f32[2,1,1,2], %p: i32[2]", "cache_write %state, %x, %p", "f32[2,1,3,2]", {{-1, -2, -3, -4}, {2, 0}},
-                     {1, 2, 3, 4, -1, -2, -3, -4, 9, 10, 11, 12});
+  this->expectValues("%x: f32[2,1,1,2], %p: i32[2]", "cache_write %state, %x, %p", "f32[2,1,3,2]",
+                     {{-1, -2, -3, -4}, {2, 0}}, {1, 2, 3, 4, -1, -2, -3, -4, 9, 10, 11, 12});
   this->expectValues("%x: f32[2,1,2,2]", "cache_write %state, %x", "f32[2,1,3,2]", {{-1, -2, -3, -4, -5, -6, -7, -8}},
                      {-1, -2, -3, -4, 5, 6, -5, -6, -7, -8, 11, 12});
   EXPECT_EQ(this->failure("%x: f32[2,1,2,2], %p: i32[2]", "cache_write %state, %x, %p", "f32[2,1,3,2]",
                           {{1, 2, 3, 4, 5, 6, 7, 8}, {0, 2}}),
             "cache_write: position out of range: expected 0 to 2, got 3");
-  EXPECT_EQ(this->failure("%x: f32[2,1,1,2], %p: i32[2]", "cache_write %state, %x, %p", "f32[2,1,3,2]", {{1, 2, 3, 4}, {0, -1}}),
+  EXPECT_EQ(this->failure("%x: f32[2,1,1,2], %p: i32[2]", "cache_write %state, %x, %p", "f32[2,1,3,2]",
+                          {{1, 2, 3, 4}, {0, -1}}),
             "cache_write: position out of range: expected 0 to 2, got -1");
 }
 
 TYPED_TEST(OpEvaluation, Embed) {
   std::vector<double> wte = {1, 2, 3, 4, 5, 6}, wpe = {10, 20, 30, 40, 50, 60};
-  this->expectValues("%t: i32[1,2], %wte: f32[3,2], %wpe: f32[3,2]", "embed %t, %wte, %wpe", "f32[1,2,2]", {{2, 0}, wte, wpe},
-                     {15, 26, 31, 42});
-  this->expectValues("%t: i32[2,1], %wte: f32[3,2], %wpe: f32[3,2], %p: i32[2]", "embed %t, %wte, %wpe, %p", "f32[2,1,2]",
-                     {{1, 1}, wte, wpe, {2, 0}}, {53, 64, 13, 24});
+  this->expectValues("%t: i32[1,2], %wte: f32[3,2], %wpe: f32[3,2]", "embed %t, %wte, %wpe", "f32[1,2,2]",
+                     {{2, 0}, wte, wpe}, {15, 26, 31, 42});
+  this->expectValues("%t: i32[2,1], %wte: f32[3,2], %wpe: f32[3,2], %p: i32[2]", "embed %t, %wte, %wpe, %p",
+                     "f32[2,1,2]", {{1, 1}, wte, wpe, {2, 0}}, {53, 64, 13, 24});
   auto failing = [&](double token, double position) {
-    return this->failure("%t: i32[1,1], %wte: f32[3,2], %wpe: f32[3,2], %p: i32[1]", "embed %t, %wte, %wpe, %p", "f32[1,1,2]",
-                         {{token}, wte, wpe, {position}});
+    return this->failure("%t: i32[1,1], %wte: f32[3,2], %wpe: f32[3,2], %p: i32[1]", "embed %t, %wte, %wpe, %p",
+                         "f32[1,1,2]", {{token}, wte, wpe, {position}});
   };
   EXPECT_EQ(failing(3, 0), "embed: token id out of range: expected 0 to 2, got 3");
   EXPECT_EQ(failing(-1, 0), "embed: token id out of range: expected 0 to 2, got -1");

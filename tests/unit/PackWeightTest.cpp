@@ -53,8 +53,7 @@ std::vector<uint8_t> pack(const WeightRecipe &recipe, DType from, ArrayRef<float
 }
 
 TEST(PackWeightTest, MatricesOfManySizesInAllTypes) {
-  const std::pair<int64_t, int64_t> sizes[] = {{1, 1},   {3, 5},   {32, 32}, {33, 70},
-                                               {1, 257}, {257, 1}, {0, 4}};
+  const std::pair<int64_t, int64_t> sizes[] = {{1, 1}, {3, 5}, {32, 32}, {33, 70}, {1, 257}, {257, 1}, {0, 4}};
   for (auto [rows, columns] : sizes)
     for (DType from : floatTypes)
       for (DType to : floatTypes)
@@ -63,8 +62,7 @@ TEST(PackWeightTest, MatricesOfManySizesInAllTypes) {
             std::vector<float> values = numbered(rows * columns);
             int64_t outRows = transpose ? columns : rows, outColumns = transpose ? rows : columns;
             WeightRecipe recipe{
-                "w", {rows, columns}, transpose, padding > 0, {outRows + padding, outColumns + 2 * padding},
-                to};
+                "w", {rows, columns}, transpose, padding > 0, {outRows + padding, outColumns + 2 * padding}, to};
             std::vector<uint8_t> packed = pack(recipe, from, values);
             for (int64_t r = 0; r < recipe.shape[0]; ++r)
               for (int64_t c = 0; c < recipe.shape[1]; ++c) {
@@ -138,9 +136,7 @@ TEST(PackWeightTest, EveryHalfConvertsAsItsValue) {
       for (uint32_t bits = 0; bits < 0x10000 && from != to; ++bits) {
         float value = load(from, &bytes[bits * 2]);
         float converted = load(to, &packed[bits * dtypeSize(to)]);
-        float wanted = to == DType::F32   ? value
-                       : to == DType::F16 ? fromF16(toF16(value))
-                                          : fromBF16(toBF16(value));
+        float wanted = to == DType::F32 ? value : to == DType::F16 ? fromF16(toF16(value)) : fromBF16(toBF16(value));
         ASSERT_TRUE(converted == wanted || (std::isnan(converted) && std::isnan(value))) << bits;
       }
     }
@@ -158,14 +154,12 @@ TEST(PackWeightTest, RoundsToNearestEven) {
                                           {-0.0f, -0.0f},
                                           {0x1p-140f, 0}};
   for (const auto &[value, wanted] : bf16)
-    EXPECT_EQ(load(DType::BF16, pack({"w", {1}, false, false, {1}, DType::BF16}, DType::F32, value).data()),
-              wanted);
+    EXPECT_EQ(load(DType::BF16, pack({"w", {1}, false, false, {1}, DType::BF16}, DType::F32, value).data()), wanted);
   const std::pair<float, float> f16[] = {{0x1.002p0f, 0x1.000p0f}, {0x1.006p0f, 0x1.008p0f}, {65504, 65504},
                                          {65519.996f, 65504},      {65520, infinity},        {0x1p-25f, 0},
                                          {0x1.8p-25f, 0x1p-24f},   {0x1.8p-24f, 0x1p-23f}};
   for (const auto &[value, wanted] : f16)
-    EXPECT_EQ(load(DType::F16, pack({"w", {1}, false, false, {1}, DType::F16}, DType::F32, value).data()),
-              wanted);
+    EXPECT_EQ(load(DType::F16, pack({"w", {1}, false, false, {1}, DType::F16}, DType::F32, value).data()), wanted);
 }
 
 TEST(PackWeightTest, BadRecipesAndTensors) {

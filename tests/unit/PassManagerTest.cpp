@@ -37,9 +37,7 @@ const PassDef renamingPass = {
 
 class PassManagerTest : public IrTest {
 protected:
-  void SetUp() override {
-    parse("module @m {\n  func @f(%x: f32[4]) -> f32[4] {\n    return %x\n  }\n}\n");
-  }
+  void SetUp() override { parse("module @m {\n  func @f(%x: f32[4]) -> f32[4] {\n    return %x\n  }\n}\n"); }
   PassInvocation invoke(const PassDef &pass, AttributeMap options = {}) {
     return unwrap(makeInvocation(pass, std::move(options)));
   }
@@ -60,7 +58,8 @@ TEST_F(PassManagerTest, RunsPassesInOrderWithTheirOptions) {
     seen += "after " + pass.str() + " " + module.name + "\n";
     return Error::success();
   };
-  PassInvocation passes[] = {invoke(renamingPass), invoke(renamingPass, {{"count", 2}, {"how", Attribute::ident("slow")}})};
+  PassInvocation passes[] = {invoke(renamingPass),
+                             invoke(renamingPass, {{"count", 2}, {"how", Attribute::ident("slow")}})};
   expectSuccess(runPasses(*module, passes, instrumentation));
   EXPECT_EQ(seen, "before rename m\nafter rename m_1fast\n"
                   "before rename{count = 2, how = slow} m_1fast\nafter rename{count = 2, how = slow} m_1fast_2slow\n");
@@ -153,7 +152,8 @@ TEST_F(PassManagerTest, ParsesListsOfPasses) {
   EXPECT_EQ(parsed("choose-tiles{batch=8,tokens = 16},fuse-norm{ into = producer }, fuse-epilogue{residual=false}"),
             "choose-tiles{batch = 8, tokens = 16},fuse-norm{into = producer},fuse-epilogue{residual = false}");
   // What is printed parses.
-  EXPECT_EQ(parsed(parsed("choose-tiles{batch=8,tokens=16},fuse-norm")), parsed("choose-tiles{batch=8,tokens=16},fuse-norm"));
+  EXPECT_EQ(parsed(parsed("choose-tiles{batch=8,tokens=16},fuse-norm")),
+            parsed("choose-tiles{batch=8,tokens=16},fuse-norm"));
 }
 
 TEST_F(PassManagerTest, RefusesWhatIsNoListOfPasses) {
@@ -168,8 +168,10 @@ TEST_F(PassManagerTest, RefusesWhatIsNoListOfPasses) {
   EXPECT_EQ(parsed("fuse-norm{into=}"), "error: pass fuse-norm: expected name=value, got 'into='\n");
   EXPECT_EQ(parsed("fuse-norm{into=producer,into=consumer}"), "error: pass fuse-norm: option 'into' is given twice\n");
   EXPECT_EQ(parsed("fuse-norm{onto=producer}"), "error: pass fuse-norm: unknown option 'onto'\n");
-  EXPECT_EQ(parsed("fuse-norm{into=both}"), "error: pass fuse-norm: option 'into': expected consumer or producer, got both\n");
-  EXPECT_EQ(parsed("choose-tiles{batch=-1}"), "error: pass choose-tiles: option 'batch': expected 0 to 2147483647, got -1\n");
+  EXPECT_EQ(parsed("fuse-norm{into=both}"),
+            "error: pass fuse-norm: option 'into': expected consumer or producer, got both\n");
+  EXPECT_EQ(parsed("choose-tiles{batch=-1}"),
+            "error: pass choose-tiles: option 'batch': expected 0 to 2147483647, got -1\n");
   EXPECT_EQ(parsed("pack-weights{pad=-1}"), "error: pass pack-weights: option 'pad': expected 0 to 4096, got -1\n");
 }
 

@@ -60,8 +60,8 @@ TEST(PerplexityTest, EachTokenIsScoredInTheFirstWindowThatPredictsIt) {
           wanted += FakeScorer::nllOf(target - i * stride, tokens[target]);
         }
         FakeScorer scorer;
-        PerplexityResult result = unwrap(evaluatePerplexity(
-            scorer, tokens, {static_cast<int64_t>(window), static_cast<int64_t>(stride), nullptr}));
+        PerplexityResult result = unwrap(
+            evaluatePerplexity(scorer, tokens, {static_cast<int64_t>(window), static_cast<int64_t>(stride), nullptr}));
         EXPECT_EQ(result.tokensScored, static_cast<int64_t>(count) - 1);
         EXPECT_NEAR(result.nll, wanted, 1e-9) << count << ' ' << window << ' ' << stride;
         EXPECT_EQ(result.window, static_cast<int64_t>(window));
@@ -118,8 +118,7 @@ TEST(PerplexityTest, BadArguments) {
   EXPECT_EQ(errorOf({1, -1}, 0, 0), "error: expected token ids in 0..99, got -1\n");
   EXPECT_EQ(scorer.calls, 0);
   scorer.spoil = true;
-  EXPECT_TRUE(
-      StringRef(errorOf({1, 2, 3}, 0, 0)).starts_with("error: expected finite log-likelihoods, got -"));
+  EXPECT_TRUE(StringRef(errorOf({1, 2, 3}, 0, 0)).starts_with("error: expected finite log-likelihoods, got -"));
 }
 
 } // namespace

@@ -18,7 +18,9 @@ n_inner = 64
 activation_function = "gelu_new"
 layer_norm_epsilon = 1e-5
 tie_word_embeddings = true
-)", layers).str());
+)",
+                                                             layers)
+                                                         .str());
     CompileOptions options;
     options.pipeline.dtype = dtype;
     return unwrap(compileToStage(model, stage, options, sources));

@@ -11,8 +11,7 @@ namespace {
 
 TEST(PhiloxTest, KnownAnswersOfRandom123) {
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, 0), (PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  EXPECT_EQ(philox4x32({~0u, ~0u, ~0u, ~0u}, ~0ull),
-            (PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({~0u, ~0u, ~0u, ~0u}, ~0ull), (PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, 0x299f31d0a4093822),
             (PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
@@ -112,9 +111,8 @@ TEST(RandomCheckpointTest, MomentsAreThoseOfTheDistribution) {
 TEST(RandomCheckpointTest, TheEmbeddingIsTied) {
   EXPECT_FALSE(RandomCheckpoint(1, 1).has("lm_head.weight"));
   EXPECT_TRUE(RandomCheckpoint(1, 1).has("wte.weight"));
-  EXPECT_EQ(
-      messageOf(RandomCheckpoint(1, 1).tensor("wte.weight", {1 << 30, 1 << 30})),
-      "error: tensor 'wte.weight': expected at most 2^40 elements, got shape [1073741824,1073741824]\n");
+  EXPECT_EQ(messageOf(RandomCheckpoint(1, 1).tensor("wte.weight", {1 << 30, 1 << 30})),
+            "error: tensor 'wte.weight': expected at most 2^40 elements, got shape [1073741824,1073741824]\n");
 }
 
 } // namespace

@@ -48,10 +48,8 @@ TEST(SamplerTest, ArgmaxTakesTheLowestIdAmongEquals) {
 
 TEST(SamplerTest, LogitsThatAreNoNumbersAreErrors) {
   EXPECT_EQ(messageOf(argmax({1, nan})), "error: logits: expected finite numbers, got nan for token 1\n");
-  EXPECT_EQ(messageOf(argmax({infinity})),
-            "error: logits: expected finite numbers, got infinity for token 0\n");
-  EXPECT_EQ(messageOf(argmax({-infinity, -infinity})),
-            "error: logits: expected a finite number, got none of 2\n");
+  EXPECT_EQ(messageOf(argmax({infinity})), "error: logits: expected finite numbers, got infinity for token 0\n");
+  EXPECT_EQ(messageOf(argmax({-infinity, -infinity})), "error: logits: expected a finite number, got none of 2\n");
   EXPECT_EQ(messageOf(argmax({})), "error: logits: expected a finite number, got none of 0\n");
   EXPECT_EQ(messageOf(Sampler({}).choose({1, nan}, 0, 0)),
             "error: logits: expected finite numbers, got nan for token 1\n");
@@ -66,16 +64,14 @@ TEST(SamplerTest, ParametersAreChecked) {
     EXPECT_NE(errorOf({.temperature = temperature}), "");
   EXPECT_EQ(errorOf({.topK = -1}), "error: --top-k: expected 0 (off) or more, got -1\n");
   for (double topP : {0.0, -0.5, 1.5, static_cast<double>(nan)})
-    EXPECT_TRUE(
-        StringRef(errorOf({.topP = topP})).starts_with("error: --top-p: expected a number above 0 and"));
+    EXPECT_TRUE(StringRef(errorOf({.topP = topP})).starts_with("error: --top-p: expected a number above 0 and"));
 }
 
 TEST(SamplerTest, FollowsTheProbabilities) {
   std::vector<float> logits = logitsOf({0.1, 0.5, 0.15, 0.25});
   expectNear(frequencies({.seed = 1}, logits), {0.1, 0.5, 0.15, 0.25});
   // At temperature 0.5 probabilities are squared (sum 0.345), at 2 their roots are taken.
-  expectNear(frequencies({.temperature = 0.5}, logits),
-             {0.01 / 0.345, 0.25 / 0.345, 0.0225 / 0.345, 0.0625 / 0.345});
+  expectNear(frequencies({.temperature = 0.5}, logits), {0.01 / 0.345, 0.25 / 0.345, 0.0225 / 0.345, 0.0625 / 0.345});
   double roots = std::sqrt(0.1) + std::sqrt(0.5) + std::sqrt(0.15) + 0.5;
   expectNear(frequencies({.temperature = 2}, logits),
              {std::sqrt(0.1) / roots, std::sqrt(0.5) / roots, std::sqrt(0.15) / roots, 0.5 / roots});

@@ -9,9 +9,7 @@
 
 // GoogleTest would show a StringRef as a list of characters.
 namespace llvm {
-inline void PrintTo(StringRef text, std::ostream *os) {
-  *os << '"' << text.str() << '"';
-}
+inline void PrintTo(StringRef text, std::ostream *os) { *os << '"' << text.str() << '"'; }
 } // namespace llvm
 
 namespace kiln {
@@ -27,9 +25,7 @@ inline std::string messageOf(Error error) {
   return text;
 }
 
-template <typename T> std::string messageOf(Expected<T> result) {
-  return messageOf(result.takeError());
-}
+template <typename T> std::string messageOf(Expected<T> result) { return messageOf(result.takeError()); }
 
 /// The value, or a failure of the test that shows the error (and then the end of the program: a test that
 /// goes on without its value would say nothing useful).
@@ -40,14 +36,10 @@ template <typename T> T unwrap(Expected<T> result) {
   std::abort();
 }
 
-inline void expectSuccess(Error error) {
-  EXPECT_EQ(messageOf(std::move(error)), "");
-}
+inline void expectSuccess(Error error) { EXPECT_EQ(messageOf(std::move(error)), ""); }
 
 /// A file or folder of the source tree.
-inline std::string sourcePath(StringRef relative) {
-  return (KILN_SOURCE_DIR "/" + relative).str();
-}
+inline std::string sourcePath(StringRef relative) { return (KILN_SOURCE_DIR "/" + relative).str(); }
 
 /// A directory that goes away with the test.
 class TemporaryDirectory {

@@ -63,8 +63,7 @@ TEST(Utf8Test, EveryScalarSurvivesAndEveryPrefixOfItIsIncomplete) {
 }
 
 TEST(Utf8Test, WhatCanNeverBecomeACharacterIsNotHeldBack) {
-  for (StringRef text :
-       {"", "a", "\x80", "\xC0", "\xE0\x80", "\xED\xA0", "\xF4\x90", "\xF5", "\xE2\x82\xAC\x82"})
+  for (StringRef text : {"", "a", "\x80", "\xC0", "\xE0\x80", "\xED\xA0", "\xF4\x90", "\xF5", "\xE2\x82\xAC\x82"})
     EXPECT_EQ(incompleteTailLength(text), 0u) << llvm::toHex(text);
 }
 
@@ -84,9 +83,8 @@ std::vector<std::string> split(StringRef text) {
 using Pieces = std::vector<std::string>;
 
 TEST(PreTokenizerTest, Contractions) {
-  EXPECT_EQ(
-      split("I'll we've you're it's don't I'm he'd"),
-      (Pieces{"I", "'ll", " we", "'ve", " you", "'re", " it", "'s", " don", "'t", " I", "'m", " he", "'d"}));
+  EXPECT_EQ(split("I'll we've you're it's don't I'm he'd"),
+            (Pieces{"I", "'ll", " we", "'ve", " you", "'re", " it", "'s", " don", "'t", " I", "'m", " he", "'d"}));
   EXPECT_EQ(split("DON'T x'rex 'sx"), (Pieces{"DON", "'", "T", " x", "'re", "x", " '", "sx"}));
   EXPECT_EQ(split("'l!'s"), (Pieces{"'", "l", "!'", "s"}));
   EXPECT_EQ(split("'"), (Pieces{"'"}));
@@ -217,8 +215,7 @@ TEST_F(EmbeddedTokenizerTest, StreamHoldsBackAnIncompleteCharacter) {
 TEST_F(EmbeddedTokenizerTest, AnIdOutOfRangeIsAnError) {
   EXPECT_EQ(messageOf(tokenizer.decode({0, 1009})), "error: token id: expected 0..1008, got 1009\n");
   EXPECT_EQ(messageOf(tokenizer.decode({-1})), "error: token id: expected 0..1008, got -1\n");
-  EXPECT_EQ(messageOf(StreamingDecoder(tokenizer).push(5000)),
-            "error: token id: expected 0..1008, got 5000\n");
+  EXPECT_EQ(messageOf(StreamingDecoder(tokenizer).push(5000)), "error: token id: expected 0..1008, got 5000\n");
 }
 
 //===----------------------------------------------------------------------===//

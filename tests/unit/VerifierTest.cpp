@@ -29,9 +29,7 @@ protected:
   std::string verdict() { return messageOf(verify(*module)); }
 };
 
-TEST_F(VerifierTest, AcceptsTheExample) {
-  EXPECT_EQ(messageOf(verify(example())), "");
-}
+TEST_F(VerifierTest, AcceptsTheExample) { EXPECT_EQ(messageOf(verify(example())), ""); }
 
 TEST_F(VerifierTest, WantsBoundsOfDims) {
   example().dims[0]->min = 0;
@@ -120,7 +118,8 @@ TEST_F(VerifierTest, WantsTheInferredResult) {
 TEST_F(VerifierTest, WantsRegionsOneLevelDeep) {
   Op &fused = find(example(), "b");
   Op &inner = find(*module, "c");
-  Op *nested = fused.region()->insert(std::make_unique<Op>(opTable()[OpKind::fused], ArrayRef<Value *>(), AttributeMap(), inner.loc), &inner);
+  Op *nested = fused.region()->insert(
+      std::make_unique<Op>(opTable()[OpKind::fused], ArrayRef<Value *>(), AttributeMap(), inner.loc), &inner);
   nested->symbol = "nested";
   EXPECT_EQ(verdict(), "test.kiln:7:12: error: fused @nested: expected no fused region inside a fused region\n");
 }

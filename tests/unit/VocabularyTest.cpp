@@ -90,9 +90,8 @@ TEST_F(VocabularyTest, AddedTokensBesideAVocabulary) {
   EXPECT_EQ(unwrap(tokenizer.decode({258, 256})), "<pad><sep>ab");
 
   directory.write("added_tokens.json", R"({"<pad>": 258})");
-  EXPECT_EQ(loadError(),
-            "added_tokens.json:1:2: error: '<pad>': expected an id in 0..257, since there are 258 "
-            "tokens, got 258\n");
+  EXPECT_EQ(loadError(), "added_tokens.json:1:2: error: '<pad>': expected an id in 0..257, since there are 258 "
+                         "tokens, got 258\n");
 }
 
 TEST_F(VocabularyTest, MissingFiles) {
@@ -104,14 +103,10 @@ TEST_F(VocabularyTest, MissingFiles) {
 
 TEST_F(VocabularyTest, BadVocabularies) {
   const std::pair<StringRef, StringRef> cases[] = {
-      {"\"ab\": 257",
-       "vocab.json:258:1: error: 'ab': expected an id in 0..256, since there are 257 tokens, got 257\n"},
-      {"\"ab\": -1",
-       "vocab.json:258:1: error: 'ab': expected an id in 0..256, since there are 257 tokens, got -1\n"},
-      {"\"ab\": 0",
-       "vocab.json:258:1: error: 'ab': id 0 is taken by '\u0100'\nvocab.json:2:1: note: taken here\n"},
-      {"\"a\": 256",
-       "vocab.json:258:1: error: 'a': token is listed twice\nvocab.json:99:1: note: first listed here\n"},
+      {"\"ab\": 257", "vocab.json:258:1: error: 'ab': expected an id in 0..256, since there are 257 tokens, got 257\n"},
+      {"\"ab\": -1", "vocab.json:258:1: error: 'ab': expected an id in 0..256, since there are 257 tokens, got -1\n"},
+      {"\"ab\": 0", "vocab.json:258:1: error: 'ab': id 0 is taken by '\u0100'\nvocab.json:2:1: note: taken here\n"},
+      {"\"a\": 256", "vocab.json:258:1: error: 'a': token is listed twice\nvocab.json:99:1: note: first listed here\n"},
       {"\"ab\": \"256\"", "vocab.json:258:7: error: 'ab': expected an integer id\n"},
       {"\"ab\": 0.5", "vocab.json:258:7: error: 'ab': expected an integer id\n"},
   };
@@ -122,14 +117,12 @@ TEST_F(VocabularyTest, BadVocabularies) {
   directory.write("vocab.json", "{\"a\": 0");
   EXPECT_TRUE(StringRef(loadError()).starts_with("vocab.json:1:"));
   directory.write("vocab.json", "{\"a\": 0}");
-  EXPECT_EQ(loadError(),
-            "vocab.json: error: expected a token for each byte, got none for 0x00, spelled '\u0100'\n");
+  EXPECT_EQ(loadError(), "vocab.json: error: expected a token for each byte, got none for 0x00, spelled '\u0100'\n");
 }
 
 TEST_F(VocabularyTest, BadMerges) {
   const std::pair<StringRef, StringRef> cases[] = {
-      {"#version: 0.2\na b c\n",
-       "2:1: error: merge: expected two parts separated by one space, got 'a b c'\n"},
+      {"#version: 0.2\na b c\n", "2:1: error: merge: expected two parts separated by one space, got 'a b c'\n"},
       {"ab\n", "1:1: error: merge: expected two parts separated by one space, got 'ab'\n"},
       {"a b\n\n", "2:1: error: merge: expected two parts separated by one space, got ''\n"},
       {"a  b\n", "1:1: error: merge: expected two parts separated by one space, got 'a  b'\n"},
@@ -150,8 +143,7 @@ TEST_F(VocabularyTest, BadMerges) {
 
 class TokenizerJsonTest : public VocabularyTest {
 protected:
-  static constexpr StringRef byteLevel =
-      R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": true})";
+  static constexpr StringRef byteLevel = R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": true})";
 
   /// A file of the bytes, `ab` and two added tokens; `merges` and the rest as given.
   void writeJson(StringRef merges, StringRef modelOptions = "", StringRef rest = "") {
@@ -185,8 +177,7 @@ TEST_F(TokenizerJsonTest, OptionsThatChangeTheIdsAreRefused) {
       {R"("dropout": 0.5,)", "", "dropout: expected 0, got 0.5"},
       {R"("continuing_subword_prefix": "##",)", "", "continuing_subword_prefix: expected \"\", got \"##\""},
       {"", R"(, "normalizer": {"type": "NFC"})", "normalizer: expected null, since GPT-2 does not normalise"},
-      {"", R"(, "pre_tokenizer": {"type": "Whitespace"})",
-       "pre_tokenizer: expected type ByteLevel, got Whitespace"},
+      {"", R"(, "pre_tokenizer": {"type": "Whitespace"})", "pre_tokenizer: expected type ByteLevel, got Whitespace"},
       {"", R"(, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": true})",
        "add_prefix_space: expected false, got true"},
       {"", R"(, "post_processor": {"type": "TemplateProcessing"})",

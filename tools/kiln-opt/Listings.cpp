@@ -17,15 +17,15 @@ static std::string operandsText(const OpDef &op) {
 }
 
 static std::string attributesText(const OpDef &op) {
-  return llvm::join(llvm::map_range(op.attributes,
-                                    [](const AttributeSpec &spec) {
-                                      std::string kind = spec.choices.empty() ? attributeKindName(spec.kind).str()
-                                                                              : llvm::join(spec.choices, " or ");
-                                      return ("`" + spec.name + "`, " + kind + (spec.isRequired ? "" : ", optional") +
-                                              ": " + spec.doc)
-                                          .str();
-                                    }),
-                    "; ");
+  return llvm::join(
+      llvm::map_range(
+          op.attributes,
+          [](const AttributeSpec &spec) {
+            std::string kind =
+                spec.choices.empty() ? attributeKindName(spec.kind).str() : llvm::join(spec.choices, " or ");
+            return ("`" + spec.name + "`, " + kind + (spec.isRequired ? "" : ", optional") + ": " + spec.doc).str();
+          }),
+      "; ");
 }
 
 void listOps(raw_ostream &os) {

@@ -12,7 +12,8 @@ std::optional<int> parseOptions(int argc, char **argv, Options &options) {
   app.add_flag("--list-ops", options.listOps, "list ops with their operands and attributes, as a Markdown table");
   app.add_flag("--list-passes", options.listPasses, "list passes and their options");
   app.add_flag("--print-ir-after-all", options.printIrAfterAll, "print the module to stderr after each pass");
-  app.add_flag("--verify-diagnostics", options.verifyDiagnostics, "compare diagnostics with // expected-error comments");
+  app.add_flag("--verify-diagnostics", options.verifyDiagnostics,
+               "compare diagnostics with // expected-error comments");
   app.add_flag("--split-input-file", options.splitInputFile, "treat what // ----- separates as files of their own");
   app.add_flag("--time-passes", options.timePasses, "print the time of each pass to stderr");
   app.add_flag("--check-numerics", options.checkNumerics, "evaluate before and after each pass on random inputs");

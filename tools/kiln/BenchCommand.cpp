@@ -17,15 +17,16 @@ struct BenchRow {
 
 double roofline(const Measurement &measurement, const Target &target, DType dtype) {
   double rate = dtype == DType::F32 ? target.f32Rate : std::max(target.f32Rate, target.tensorRate);
-  return std::max(static_cast<double>(measurement.bytes) / target.memoryRate, static_cast<double>(measurement.flops) / rate);
+  return std::max(static_cast<double>(measurement.bytes) / target.memoryRate,
+                  static_cast<double>(measurement.flops) / rate);
 }
 
 /// Of a device whose times say nothing.
 void printCounts(raw_ostream &os, ArrayRef<BenchRow> rows) {
   os << "| what | launches | bytes | FLOPs | roofline (µs) |\n|---|---|---|---|---|\n";
   for (const BenchRow &row : rows)
-    os << formatv("| {0} | {1} | {2} | {3} | {4:F2} |\n", row.measurement.what, row.measurement.launches, row.measurement.bytes,
-                  row.measurement.flops, row.rooflineSeconds * 1e6);
+    os << formatv("| {0} | {1} | {2} | {3} | {4:F2} |\n", row.measurement.what, row.measurement.launches,
+                  row.measurement.bytes, row.measurement.flops, row.rooflineSeconds * 1e6);
 }
 
 void printMarkdown(raw_ostream &os, ArrayRef<BenchRow> rows) {
@@ -83,8 +84,8 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const
 }
 
 /// What --what asks for, at one batch and length: measured, or without an executor counted.
-Expected<std::vector<Measurement>> measureOne(const BenchCommand &command, const Plan &plan, Executor *executor, int64_t batch,
-                                              int64_t length) {
+Expected<std::vector<Measurement>> measureOne(const BenchCommand &command, const Plan &plan, Executor *executor,
+                                              int64_t batch, int64_t length) {
   bool isDecode = command.what != "prefill" && command.of != "prefill";
   std::string function = isDecode ? "decode" : "prefill";
   int64_t tokens = isDecode ? 1 : length, position = isDecode ? length : 0;
@@ -131,7 +132,8 @@ Error print(const BenchCommand &command, Expected<std::vector<BenchRow>> rows, S
   else if (command.format == "csv")
     printCsv(llvm::outs(), *rows);
   else
-    printMarkdown(llvm::outs() << plan.model.name << ", " << dtypeName(plan.dtype) << ", on " << device << "\n\n", *rows);
+    printMarkdown(llvm::outs() << plan.model.name << ", " << dtypeName(plan.dtype) << ", on " << device << "\n\n",
+                  *rows);
   return Error::success();
 }
 
@@ -140,8 +142,8 @@ Error runCounts(const BenchCommand &command, int64_t batch) {
   WeightOptions weights = command.weights;
   if (weights.directory.empty() && !weights.randomSeed)
     weights.randomSeed = 0; // never made
-  Expected<ModelSource> source = openModel(command.model, weights, batch,
-                                           {.dtype = command.dtype, .matmul = command.matmul});
+  Expected<ModelSource> source =
+      openModel(command.model, weights, batch, {.dtype = command.dtype, .matmul = command.matmul});
   if (!source)
     return source.takeError();
   Expected<Plan> plan = openPlan(*source);
@@ -158,8 +160,8 @@ Error run(const BenchCommand &command) {
     return makeError("kiln bench: expected --device emulate or cuda:N; the reference executor has no plan");
   if (command.device == "emulate")
     return runCounts(command, batch);
-  Expected<ModelSource> source = openModel(command.model, command.weights, batch,
-                                           {.dtype = command.dtype, .matmul = command.matmul});
+  Expected<ModelSource> source =
+      openModel(command.model, command.weights, batch, {.dtype = command.dtype, .matmul = command.matmul});
   if (!source)
     return source.takeError();
   EngineOptions options;

@@ -33,9 +33,11 @@ CLI::Validator integer(Int least = std::numeric_limits<Int>::min(), Int most = s
   return CLI::Validator(
       [=](const std::string &text) -> std::string {
         Int value;
-        if (!StringRef(text).getAsInteger(10, value) && value >= least && value <= most && text == std::to_string(value))
+        if (!StringRef(text).getAsInteger(10, value) && value >= least && value <= most &&
+            text == std::to_string(value))
           return "";
-        std::string range = least > std::numeric_limits<Int>::min() || std::is_unsigned_v<Int> ? " from " + std::to_string(least) : "";
+        std::string range =
+            least > std::numeric_limits<Int>::min() || std::is_unsigned_v<Int> ? " from " + std::to_string(least) : "";
         if (most < std::numeric_limits<Int>::max())
           range += " to " + std::to_string(most);
         return "expected an integer" + range + ", got '" + text + "'";
@@ -52,7 +54,8 @@ CLI::Validator positiveNumber(double most = std::numeric_limits<double>::max()) 
         double value;
         if (!StringRef(text).getAsDouble(value) && value > 0 && value <= most)
           return "";
-        std::string limit = most < std::numeric_limits<double>::max() ? " and at most " + formatv("{0:F0}", most).str() : "";
+        std::string limit =
+            most < std::numeric_limits<double>::max() ? " and at most " + formatv("{0:F0}", most).str() : "";
         return "expected a number above 0" + limit + ", got '" + text + "'";
       },
       "");
@@ -74,7 +77,8 @@ const CLI::Validator aSchedule(
     [](const std::string &text) {
       StringRef seed = text;
       uint64_t number;
-      bool isKnown = text == "in-order" || text == "reversed" || (seed.consume_front("random:") && !seed.getAsInteger(10, number));
+      bool isKnown =
+          text == "in-order" || text == "reversed" || (seed.consume_front("random:") && !seed.getAsInteger(10, number));
       return isKnown ? std::string() : "expected in-order, reversed or random:SEED, got '" + text + "'";
     },
     "");
@@ -84,26 +88,33 @@ const CLI::Validator aSchedule(
 //===----------------------------------------------------------------------===//
 
 /// An option that may be given several times, a value each: MODEL may follow.
-template <class T> CLI::Option *addEach(CLI::App &sub, const std::string &name, std::vector<T> &values, const std::string &help) {
+template <class T> CLI::Option *addEach(CLI::App &sub, const std::string &name, std::vector<T> &values,
+                                        const std::string &help) {
   return sub.add_option(name, values, help)->take_all()->allow_extra_args(false);
 }
 
 /// An option of values separated by commas.
-template <class T> CLI::Option *addList(CLI::App &sub, const std::string &name, std::vector<T> &values, const std::string &help) {
+template <class T> CLI::Option *addList(CLI::App &sub, const std::string &name, std::vector<T> &values,
+                                        const std::string &help) {
   return sub.add_option(name, values, help)->delimiter(',')->allow_extra_args(false)->capture_default_str();
 }
 
 void addDType(CLI::App &sub, DType &dtype) {
   sub.add_option_function<std::string>(
-         "--dtype", [&dtype](const std::string &name) { dtype = *parseDType(StringRef(name).starts_with("fp") ? "f" + name.substr(2) : name); },
+         "--dtype",
+         [&dtype](const std::string &name) {
+           dtype = *parseDType(StringRef(name).starts_with("fp") ? "f" + name.substr(2) : name);
+         },
          "type of weights, activations and cache: f32 (default), f16 or bf16")
       ->check(oneOf({"f32", "f16", "bf16", "fp32", "fp16"}));
 }
 
 void addMatmul(CLI::App &sub, std::string &matmul) {
-  sub.add_option("--matmul", matmul, "what runs the matrix products of prompts: generated kernels, cublaslt, or auto, what "
-                                     "should be faster")
-      ->check(oneOf({"generated", "cublaslt", "auto"}))->capture_default_str();
+  sub.add_option("--matmul", matmul,
+                 "what runs the matrix products of prompts: generated kernels, cublaslt, or auto, what "
+                 "should be faster")
+      ->check(oneOf({"generated", "cublaslt", "auto"}))
+      ->capture_default_str();
 }
 
 CLI::App *addCompile(CLI::App &app, CompileCommand &command) {
@@ -112,13 +123,18 @@ CLI::App *addCompile(CLI::App &app, CompileCommand &command) {
   addList(*sub, "--target", command.targets, "GPUs to make cubins for; tiles are chosen for the first");
   addDType(*sub, command.dtype);
   addMatmul(*sub, command.matmul);
-  sub->add_option("--max-batch", command.maxBatch, "most sequences at once")->check(integer<int64_t>(1, 4096))->capture_default_str();
-  sub->add_option("--passes", command.passes, "passes to run in place of the usual ones, like a,b{n=2}; they choose the dtype")
+  sub->add_option("--max-batch", command.maxBatch, "most sequences at once")
+      ->check(integer<int64_t>(1, 4096))
+      ->capture_default_str();
+  sub->add_option("--passes", command.passes,
+                  "passes to run in place of the usual ones, like a,b{n=2}; they choose the dtype")
       ->excludes(sub->get_option("--dtype"));
   sub->add_option("--stage", command.stage, "where to stop; graph, fused and plan print IR")
-      ->check(oneOf({"graph", "fused", "plan", "cuda", "cubin"}))->capture_default_str();
+      ->check(oneOf({"graph", "fused", "plan", "cuda", "cubin"}))
+      ->capture_default_str();
   sub->add_option("-o", command.output, "the plan's directory (default: the model's name + .plan), or the IR's file");
-  sub->add_option("--dump-dir", command.dumpDirectory, "also write the IR of every stage and self-contained CUDA there");
+  sub->add_option("--dump-dir", command.dumpDirectory,
+                  "also write the IR of every stage and self-contained CUDA there");
   sub->add_flag("--no-cache", command.noCache, "compile every kernel anew");
   sub->add_flag("--quiet", command.quiet, "no progress, no summary");
   return sub;
@@ -135,10 +151,11 @@ CLI::App *addDump(CLI::App &app, DumpCommand &command) {
 }
 
 void addWeights(CLI::App &sub, WeightOptions &weights) {
-  CLI::Option *directory =
-      sub.add_option("--weights", weights.directory, "directory with model.safetensors and vocabulary (default: MODEL)");
+  CLI::Option *directory = sub.add_option("--weights", weights.directory,
+                                          "directory with model.safetensors and vocabulary (default: MODEL)");
   sub.add_option("--random-weights", weights.randomSeed, "random weights from this seed instead")
-      ->check(aSeed)->excludes(directory);
+      ->check(aSeed)
+      ->excludes(directory);
 }
 
 void addSampling(CLI::App &sub, RunCommand &command) {
@@ -146,11 +163,17 @@ void addSampling(CLI::App &sub, RunCommand &command) {
   sampling.topK = 50; // as transformers samples when it is asked to
   CLI::Option *greedy = sub.add_flag("--greedy", sampling.greedy, "take the most probable token");
   sub.add_option("--temperature", sampling.temperature, "divides the logits")
-      ->check(positiveNumber())->excludes(greedy)->capture_default_str();
+      ->check(positiveNumber())
+      ->excludes(greedy)
+      ->capture_default_str();
   sub.add_option("--top-k", sampling.topK, "keep the k most probable tokens; 0: all")
-      ->check(zeroOrMore)->excludes(greedy)->capture_default_str();
+      ->check(zeroOrMore)
+      ->excludes(greedy)
+      ->capture_default_str();
   sub.add_option("--top-p", sampling.topP, "keep the most probable tokens that sum to p, with the one that crosses it")
-      ->check(positiveNumber(1))->excludes(greedy)->capture_default_str();
+      ->check(positiveNumber(1))
+      ->excludes(greedy)
+      ->capture_default_str();
   sub.add_option("--seed", sampling.seed, "of the random numbers")->check(aSeed)->capture_default_str();
 }
 
@@ -163,20 +186,27 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
   addEach(*sub, "--prompt", command.prompts.texts, "text to continue; may be given several times");
   addEach(*sub, "--prompt-file", command.prompts.files, "file to continue; - is standard input");
   addEach(*sub, "--tokens", command.prompts.tokens, "token ids to continue, 1,2,3; - is standard input");
-  sub->add_option("--max-new-tokens", command.generate.maxNewTokens, "of each sequence")->check(zeroOrMore)->capture_default_str();
+  sub->add_option("--max-new-tokens", command.generate.maxNewTokens, "of each sequence")
+      ->check(zeroOrMore)
+      ->capture_default_str();
   addSampling(*sub, command);
   addEach(*sub, "--stop", command.generate.stopStrings, "end a sequence when its text contains this");
   sub->add_flag("--ignore-eos", command.generate.ignoreEos, "go on after the end-of-text token");
   sub->add_option("--overflow", command.overflow, "past the context: error, stop or slide")
-      ->check(oneOf({"error", "stop", "slide"}))->capture_default_str();
-  sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")
-      ->check(aDevice)->capture_default_str();
-  sub->add_option("--check", command.check, "memory: on the device emulate, every access; none: only what costs nothing; "
-                                            "reference: as memory, and compare every step with the reference executor")
-      ->check(oneOf({"memory", "none", "reference"}))->capture_default_str();
-  sub->add_option("--schedule", command.schedule, "order of threads on the device emulate: in-order, reversed or random:SEED")
-      ->check(aSchedule)->capture_default_str();
-  sub->add_option("--kernels-from", command.kernelsFrom, "directory with edited kernels, NAME.cu, to run in place of the plan's");
+      ->check(oneOf({"error", "stop", "slide"}))
+      ->capture_default_str();
+  sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")->check(aDevice)->capture_default_str();
+  sub->add_option("--check", command.check,
+                  "memory: on the device emulate, every access; none: only what costs nothing; "
+                  "reference: as memory, and compare every step with the reference executor")
+      ->check(oneOf({"memory", "none", "reference"}))
+      ->capture_default_str();
+  sub->add_option("--schedule", command.schedule,
+                  "order of threads on the device emulate: in-order, reversed or random:SEED")
+      ->check(aSchedule)
+      ->capture_default_str();
+  sub->add_option("--kernels-from", command.kernelsFrom,
+                  "directory with edited kernels, NAME.cu, to run in place of the plan's");
   CLI::Option *json = sub->add_flag("--json", command.json, "one JSON object a sequence");
   sub->add_flag("--logits", command.wantLogits, "with --json: the logits that chose each token")->needs(json);
   sub->add_flag("--no-echo", command.noEcho, "print the new text only");
@@ -200,10 +230,13 @@ CLI::App *addEval(CLI::App &app, EvalCommand &command) {
   addWeights(*sub, command.weights);
   addDType(*sub, command.dtype);
   sub->add_option("--text", command.text, "file to score; - is standard input")->required();
-  sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")->check(zeroOrMore)->capture_default_str();
-  sub->add_option("--stride", command.stride, "tokens between windows; 0: the window")->check(zeroOrMore)->capture_default_str();
-  sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")
-      ->check(aDevice)->capture_default_str();
+  sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")
+      ->check(zeroOrMore)
+      ->capture_default_str();
+  sub->add_option("--stride", command.stride, "tokens between windows; 0: the window")
+      ->check(zeroOrMore)
+      ->capture_default_str();
+  sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")->check(aDevice)->capture_default_str();
   sub->add_flag("--json", command.json, "a JSON object");
   sub->add_flag("--quiet", command.quiet, "no progress");
   return sub;
@@ -216,13 +249,17 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   addDType(*sub, command.dtype);
   addMatmul(*sub, command.matmul);
   sub->add_option("--what", command.what, "decode, prefill, or each of the kernels")
-      ->check(oneOf({"decode", "prefill", "kernels"}))->capture_default_str();
+      ->check(oneOf({"decode", "prefill", "kernels"}))
+      ->capture_default_str();
   sub->add_option("--of", command.of, "with --what kernels: of decode or prefill")
-      ->check(oneOf({"decode", "prefill"}))->capture_default_str();
+      ->check(oneOf({"decode", "prefill"}))
+      ->capture_default_str();
   addList(*sub, "--batch", command.batches, "sequences at once, 1,8,32")->check(aCount);
   addList(*sub, "--length", command.lengths, "tokens of a prompt, or the position of decode")->check(zeroOrMore);
   sub->add_option("--samples", command.options.samples, "measurements")->check(aCount)->capture_default_str();
-  sub->add_option("--runs", command.options.runsPerSample, "runs in one measurement")->check(aCount)->capture_default_str();
+  sub->add_option("--runs", command.options.runsPerSample, "runs in one measurement")
+      ->check(aCount)
+      ->capture_default_str();
   sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(aDevice)->capture_default_str();
   sub->add_option("-o", command.format, "md, csv or json")->check(oneOf({"md", "csv", "json"}))->capture_default_str();
   return sub;

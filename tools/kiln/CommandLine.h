@@ -13,7 +13,9 @@ struct PromptOptions {
   std::vector<std::string> files;  ///< --prompt-file; - is standard input
   std::vector<std::string> tokens; ///< --tokens: lists of ids; - is standard input
 
-  int64_t count() const { return static_cast<int64_t>(std::max<size_t>(1, texts.size() + files.size() + tokens.size())); }
+  int64_t count() const {
+    return static_cast<int64_t>(std::max<size_t>(1, texts.size() + files.size() + tokens.size()));
+  }
 };
 
 struct CompileCommand {
@@ -39,8 +41,8 @@ struct DumpCommand {
 
 /// How to get a model's weights.
 struct WeightOptions {
-  std::string directory;                ///< --weights
-  std::optional<uint64_t> randomSeed;   ///< --random-weights
+  std::string directory;              ///< --weights
+  std::optional<uint64_t> randomSeed; ///< --random-weights
 };
 
 struct RunCommand {
@@ -94,7 +96,8 @@ struct BenchCommand {
   std::string format = "md";
 };
 
-using Command = std::variant<std::monostate, CompileCommand, DumpCommand, RunCommand, TokenizeCommand, EvalCommand, BenchCommand>;
+using Command =
+    std::variant<std::monostate, CompileCommand, DumpCommand, RunCommand, TokenizeCommand, EvalCommand, BenchCommand>;
 
 /// Fills `command`, or returns the exit code to leave with: 0 after --help or --version, 2 after a usage error, both
 /// printed.

@@ -13,8 +13,11 @@ namespace kiln {
 namespace {
 
 Stage parseStage(StringRef name) {
-  static const std::map<StringRef, Stage> stages = {{"graph", Stage::Graph}, {"fused", Stage::Fused}, {"plan", Stage::Plan},
-                                                    {"cuda", Stage::Cuda},   {"cubin", Stage::Cubin}};
+  static const std::map<StringRef, Stage> stages = {{"graph", Stage::Graph},
+                                                    {"fused", Stage::Fused},
+                                                    {"plan", Stage::Plan},
+                                                    {"cuda", Stage::Cuda},
+                                                    {"cubin", Stage::Cubin}};
   return stages.find(name)->second;
 }
 
@@ -34,8 +37,8 @@ void printSummary(const GeneratedPlan &generated, StringRef directory) {
   raw_ostream &os = llvm::errs();
   os << plan.model.name << " for " << plan.target << ": " << plan.kernels.size() << " kernels in " << directory << '\n';
   for (const PlanFunction &function : plan.functions)
-    os << formatv("  @{0,-8} {1,4} steps, arena {2} at {3} (largest live set {4})\n", function.name, function.steps.size(),
-                  megabytes(function.arena, dims), at, megabytes(function.live, dims));
+    os << formatv("  @{0,-8} {1,4} steps, arena {2} at {3} (largest live set {4})\n", function.name,
+                  function.steps.size(), megabytes(function.arena, dims), at, megabytes(function.live, dims));
   for (const PlanKernel &kernel : plan.kernels)
     for (const auto &[target, use] : kernel.resources)
       if (use.spillStores || use.spillLoads)
@@ -77,7 +80,8 @@ Error run(const CompileCommand &command) {
   Stage stage = parseStage(command.stage);
   if (stage < Stage::Cuda && !command.dumpDirectory.empty())
     return makeError("--dump-dir: expected --stage cuda or cubin, got " + command.stage);
-  if (std::set<std::string> targets(command.targets.begin(), command.targets.end()); targets.size() < command.targets.size())
+  if (std::set<std::string> targets(command.targets.begin(), command.targets.end());
+      targets.size() < command.targets.size())
     return makeError("--target: expected each target once, got " + llvm::join(command.targets, ","));
   auto module = compileToStage(command.model, stage, options, sources);
   if (!module)

@@ -2,10 +2,10 @@
 
 #include "codegen/Generate.h"
 #include "nvrtc/Nvrtc.h"
-#include "templates/TemplateFiles.h"
 #include "plan/Plan.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "templates/TemplateFiles.h"
 
 namespace kiln {
 

@@ -35,7 +35,8 @@ public:
   /// Compares every step from here on with the reference executor.
   void check(const ModelSource &source) {
     reference.emplace(source);
-    checker.emplace(*source.module, [this](const Value &weight) { return reference->loadWeight(weight); }, *planExecutor);
+    checker.emplace(
+        *source.module, [this](const Value &weight) { return reference->loadWeight(weight); }, *planExecutor);
     checker->attach();
   }
   int64_t stepsChecked() const override { return checker ? checker->stepsChecked() : 0; }
@@ -110,7 +111,8 @@ Expected<std::unique_ptr<Device>> openDevice(StringRef name, StringRef cache, co
 /// Where the plan's kernels are. Error: none of them is among the edited ones.
 Expected<KernelFiles> kernelFiles(const Plan &plan, StringRef directory, StringRef edited) {
   KernelFiles files{directory.str(), edited.str()};
-  if (!edited.empty() && llvm::none_of(plan.kernels, [&](const PlanKernel &kernel) { return files.isEdited(kernel.name); }))
+  if (!edited.empty() &&
+      llvm::none_of(plan.kernels, [&](const PlanKernel &kernel) { return files.isEdited(kernel.name); }))
     return makeFileError(edited, "expected kernels of the plan, like " + plan.kernels.front().name + ".cu, found none");
   return files;
 }

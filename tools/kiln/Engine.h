@@ -31,9 +31,8 @@ struct EngineOptions {
   std::string kernelsFrom;            ///< directory whose NAME.cu replace the plan's; empty: none
 };
 
-/// cpu: the reference executor. emulate: the plan's generated kernels, thread by thread on the CPU. cuda:N: the same on a
-/// GPU. auto: the first GPU, else cpu.
-/// Error: what opening the device, loading or compiling the plan reports.
+/// cpu: the reference executor. emulate: the plan's generated kernels, thread by thread on the CPU. cuda:N: the same on
+/// a GPU. auto: the first GPU, else cpu. Error: what opening the device, loading or compiling the plan reports.
 Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options);
 
 /// The plan that openEngine would run; a model is compiled. Needs no weights.

@@ -12,7 +12,8 @@ Error run(const EvalCommand &command) {
   if (!source)
     return source.takeError();
   if (!source->tokenizer)
-    return makeFileError(source->tokenizerDirectory, "no vocabulary here (vocab.json and merges.txt, or tokenizer.json)");
+    return makeFileError(source->tokenizerDirectory,
+                         "no vocabulary here (vocab.json and merges.txt, or tokenizer.json)");
   Expected<std::string> text = readInput(command.text);
   if (!text)
     return text.takeError();
@@ -43,8 +44,9 @@ Error run(const EvalCommand &command) {
                                              {"stride", result->stride}})
                  << '\n';
   else
-    llvm::outs() << formatv("perplexity = {0:F4} +/- {1:F4} ({2} tokens, window {3}, stride {4})\n", result->perplexity(),
-                            result->standardError(), result->tokensScored, result->window, result->stride);
+    llvm::outs() << formatv("perplexity = {0:F4} +/- {1:F4} ({2} tokens, window {3}, stride {4})\n",
+                            result->perplexity(), result->standardError(), result->tokensScored, result->window,
+                            result->stride);
   return Error::success();
 }
 

@@ -23,7 +23,8 @@ struct ModelSource {
 };
 
 /// Opens a plan (its IR), a .toml or a model directory, its weights and its vocabulary. A model is compiled for `batch`
-/// sequences at once with these options. Error: what these report; no weights to be found; a vocabulary that is larger than the model's.
+/// sequences at once with these options. Error: what these report; no weights to be found; a vocabulary that is larger
+/// than the model's.
 Expected<ModelSource> openModel(StringRef model, const WeightOptions &options, int64_t batch,
                                 const PipelineOptions &pipeline);
 

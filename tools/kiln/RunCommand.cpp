@@ -46,8 +46,8 @@ json::Object toJson(const Generation &generation, bool withLogits) {
 
 void printRate(StringRef what, double ms, size_t tokens) {
   double count = static_cast<double>(std::max<size_t>(1, tokens));
-  llvm::errs() << formatv("{0} = {1:F2} ms / {2} tokens ({3:F2} ms per token, {4:F2} tokens per second)\n", what, ms, tokens,
-                          ms / count, ms > 0 ? 1000 * count / ms : 0);
+  llvm::errs() << formatv("{0} = {1:F2} ms / {2} tokens ({3:F2} ms per token, {4:F2} tokens per second)\n", what, ms,
+                          tokens, ms / count, ms > 0 ? 1000 * count / ms : 0);
 }
 
 void printSummary(ArrayRef<Generation> generations) {
@@ -64,7 +64,8 @@ void printSummary(ArrayRef<Generation> generations) {
   printRate("prompt eval time", generations.front().promptMs, promptTokens);
   printRate("       eval time", sum(times), steps);
   llvm::errs() << formatv("time to first token = {0:F2} ms, between tokens p50 {1:F2} p90 {2:F2} p99 {3:F2} ms\n",
-                          generations.front().promptMs, percentile(times, 0.5), percentile(times, 0.9), percentile(times, 0.99));
+                          generations.front().promptMs, percentile(times, 0.5), percentile(times, 0.9),
+                          percentile(times, 0.99));
 }
 
 /// What a sequence shows on standard output when no JSON is asked for: text, or ids where there is no vocabulary.

@@ -126,9 +126,9 @@ Error StepChecker::compareResult(const PlanFunction &function, const Value &valu
     // A masked score is -inf and nothing else; NaN agrees with nothing.
     bool agree = want == got || (std::isfinite(want) && std::abs(want - got) <= allowed);
     if (!agree)
-      return makeError("step " + Twine(step) + " of @" + function.name + ", " + function.steps[step].launch.kernel + " from " +
-                       function.steps[step].location + ": element " + Twine(i) + " of %" + value.name + ": expected " +
-                       numberText(want) + " as the reference has it, got " + numberText(got));
+      return makeError("step " + Twine(step) + " of @" + function.name + ", " + function.steps[step].launch.kernel +
+                       " from " + function.steps[step].location + ": element " + Twine(i) + " of %" + value.name +
+                       ": expected " + numberText(want) + " as the reference has it, got " + numberText(got));
   }
   return Error::success();
 }

@@ -12,9 +12,9 @@ struct StepTolerance {
   double ofElement = 0, ofLargest = 0;
 };
 
-/// What one step of a right plan stays below. In fp32 sums in another order, which grow with their length. In 16 bit also
-/// the rounding of the result, and that of operands that a kernel rounds on their way into tensor cores (a normalised
-/// row, attention weights), of which sums see a few units at most.
+/// What one step of a right plan stays below. In fp32 sums in another order, which grow with their length. In 16 bit
+/// also the rounding of the result, and that of operands that a kernel rounds on their way into tensor cores (a
+/// normalised row, attention weights), of which sums see a few units at most.
 StepTolerance stepTolerance(DType dtype);
 
 /// Compares what every step of a plan leaves behind, intermediate values and states, with what the reference executor

@@ -25,12 +25,8 @@ template <class T> KILN_DEVICE void roundTrip(const float *in, T *stored, float 
   stored[i] = fromFloat<T>(in[i]);
   back[i] = toFloat(stored[i]);
 }
-extern "C" __global__ void round_trip_bf16(const float *in, bf16 *stored, float *back) {
-  roundTrip(in, stored, back);
-}
-extern "C" __global__ void round_trip_f16(const float *in, f16 *stored, float *back) {
-  roundTrip(in, stored, back);
-}
+extern "C" __global__ void round_trip_bf16(const float *in, bf16 *stored, float *back) { roundTrip(in, stored, back); }
+extern "C" __global__ void round_trip_f16(const float *in, f16 *stored, float *back) { roundTrip(in, stored, back); }
 
 extern "C" __global__ void pairs(const float *in, u32 *bf16Words, u32 *f16Words, float *back) {
   bf16Words[0] = pairFromFloat<bf16>(in[0], in[1]);
@@ -49,7 +45,9 @@ extern "C" __global__ void pairs(const float *in, u32 *bf16Words, u32 *f16Words,
 template <class T, int V> KILN_DEVICE void copyVectors(const T *in, T *out) {
   const Vec<float, V> plain = load<V>(in), readOnly = loadReadOnly<V>(in), streaming = loadStreaming<V>(in);
   store(out, plain);
-  storeStreaming(out + 8, readOnly + streaming);
+  const T *nowhere = nullptr; // never read
+  const auto some = loadPackedStreamingIf<V>(true, in), none = loadPackedStreamingIf<V>(false, nowhere);
+  storeStreaming(out + 8, readOnly + streaming + none.unpack() - (some.unpack() - plain));
 }
 template <class T> KILN_DEVICE void copyAllWidths(const T *in, T *out) {
   copyVectors<T, 1>(in, out);
@@ -98,16 +96,14 @@ constexpr int kFunctions = 13;
 extern "C" __global__ void functions(const float *in, float *out) {
   const u32 i = globalThread(), threads = gridBlocksX() * blockThreads();
   const float x = in[i];
-  const float scalars[kFunctions] = {exp(x),        exp2(x),      log(x),          rsqrt(x),
-                                     tanh(x),       erf(x),       fma(x, x, 0.5f), fmin(x, 0.5f),
-                                     fmax(x, 0.5f), gelu_tanh(x), gelu_erf(x),     relu(x),
-                                     reciprocal(x)};
+  const float scalars[kFunctions] = {exp(x),      exp2(x),         log(x),        rsqrt(x),      tanh(x),
+                                     erf(x),      fma(x, x, 0.5f), fmin(x, 0.5f), fmax(x, 0.5f), gelu_tanh(x),
+                                     gelu_erf(x), relu(x),         reciprocal(x)};
   using V = Vec<float, 2>;
   const V v = V::fill(x), half = V::fill(0.5f);
-  const V vectors[kFunctions] = {exp(v),        exp2(v),      log(v),          rsqrt(v),
-                                 tanh(v),       erf(v),       fma(v, v, half), fmin(v, half),
-                                 fmax(v, half), gelu_tanh(v), gelu_erf(v),     relu(v),
-                                 reciprocal(v)};
+  const V vectors[kFunctions] = {exp(v),      exp2(v),         log(v),        rsqrt(v),      tanh(v),
+                                 erf(v),      fma(v, v, half), fmin(v, half), fmax(v, half), gelu_tanh(v),
+                                 gelu_erf(v), relu(v),         reciprocal(v)};
   for (int f = 0; f < kFunctions; ++f) {
     out[f * threads + i] = scalars[f];
     out[(kFunctions + f) * threads + i] = vectors[f][1];
@@ -353,8 +349,7 @@ extern "C" __global__ void matrix_loads(const u16 *in, u32 *plain, u32 *transpos
     tile.elements[offset / 2 + i] = in[lane * 8 + i];
   syncWarp();
   // Chunk 0 is reached by the offset, the others by flipping bits.
-  const SharedAddress address =
-      (SharedAddress(tile.elements) + swizzledOffset(row, 0, row)) ^ (matrix * kChunkBytes);
+  const SharedAddress address = (SharedAddress(tile.elements) + swizzledOffset(row, 0, row)) ^ (matrix * kChunkBytes);
   u32 words[4];
   loadMatrices(words, address);
   for (u32 i = 0; i < 4; ++i)
@@ -380,14 +375,8 @@ template <class T> KILN_DEVICE void multiplyOnce(const u32 *a, const u32 *b, flo
   for (u32 i = 0; i < 4; ++i)
     at(i) = result.values[i];
 }
-extern "C" __global__ void multiply_bf16(const u32 *a, const u32 *b, float *sums) {
-  multiplyOnce<bf16>(a, b, sums);
-}
-extern "C" __global__ void multiply_f16(const u32 *a, const u32 *b, float *sums) {
-  multiplyOnce<f16>(a, b, sums);
-}
-extern "C" __global__ void multiply_tf32(const u32 *a, const u32 *b, float *sums) {
-  multiplyOnce<float>(a, b, sums);
-}
+extern "C" __global__ void multiply_bf16(const u32 *a, const u32 *b, float *sums) { multiplyOnce<bf16>(a, b, sums); }
+extern "C" __global__ void multiply_f16(const u32 *a, const u32 *b, float *sums) { multiplyOnce<f16>(a, b, sums); }
+extern "C" __global__ void multiply_tf32(const u32 *a, const u32 *b, float *sums) { multiplyOnce<float>(a, b, sums); }
 
 } // namespace kiln

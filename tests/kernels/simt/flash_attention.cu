@@ -34,8 +34,6 @@ extern "C" __global__ void __launch_bounds__(Config::kThreads)
   constexpr i64 kHead = Config::kHeadSize;
   const i64 row = 3 * heads * kHead, cached = capacity * kHead;
   const HeadView<Element> query{qkv, tokens * row, kHead, row};
-  const HeadView<Element> key{k_cache, heads * cached, cached, kHead},
-      value{v_cache, heads * cached, cached, kHead};
-  simtFlash<Config>(tokens, keys, query, key, value, Position{position}, Score{},
-                    Epilogue{out, heads, tokens});
+  const HeadView<Element> key{k_cache, heads * cached, cached, kHead}, value{v_cache, heads * cached, cached, kHead};
+  simtFlash<Config>(tokens, keys, query, key, value, Position{position}, Score{}, Epilogue{out, heads, tokens});
 }

@@ -40,7 +40,7 @@ struct Epilogue {
   }
 };
 extern "C" __global__ void __launch_bounds__(SimtTiledShape<Config>::kThreads)
-    layernorm_matmul_bias_gelu(const Element *x, const Element *ln_w, const Element *ln_b,
-                               const Element *w_fc, const Element *b_fc, Element *out, int rows) {
+    layernorm_matmul_bias_gelu(const Element *x, const Element *ln_w, const Element *ln_b, const Element *w_fc,
+                               const Element *b_fc, Element *out, int rows) {
   simtTiled<Config>(rows, Input{x, ln_w, ln_b}, w_fc, Epilogue{b_fc, out});
 }

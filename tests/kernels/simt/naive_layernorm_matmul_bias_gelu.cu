@@ -39,7 +39,7 @@ struct Epilogue {
   }
 };
 extern "C" __global__ void __launch_bounds__(Config::kThreads)
-    naive_layernorm_matmul_bias_gelu(const Element *x, const Element *ln_w, const Element *ln_b,
-                                     const Element *w_fc, const Element *b_fc, Element *out, int rows) {
+    naive_layernorm_matmul_bias_gelu(const Element *x, const Element *ln_w, const Element *ln_b, const Element *w_fc,
+                                     const Element *b_fc, Element *out, int rows) {
   naiveMatmul<Config>(rows, Input{x, ln_w, ln_b}, w_fc, Epilogue{b_fc, out});
 }

@@ -29,7 +29,7 @@ struct Epilogue {
   }
 };
 extern "C" __global__ void __launch_bounds__(Config::kThreads)
-    residual_layernorm(const Element *x, const Element *skip, const Element *ln_w, const Element *ln_b,
-                       Element *total, Element *out, int rows) {
+    residual_layernorm(const Element *x, const Element *skip, const Element *ln_w, const Element *ln_b, Element *total,
+                       Element *out, int rows) {
   layerNorm<Config>(rows, Input{x, skip, ln_w, ln_b, total}, Epilogue{out});
 }

@@ -28,13 +28,11 @@ struct Epilogue {
   }
 };
 extern "C" __global__ void __launch_bounds__(Config::kWarps * 32)
-    split_kv_attention(const Element *qkv, const Element *k_cache, const Element *v_cache,
-                       const int *position, SplitPart<Config::kHeadSize> *parts, u32 *arrivals, Element *out,
-                       int heads, int capacity) {
+    split_kv_attention(const Element *qkv, const Element *k_cache, const Element *v_cache, const int *position,
+                       SplitPart<Config::kHeadSize> *parts, u32 *arrivals, Element *out, int heads, int capacity) {
   constexpr i64 kHead = Config::kHeadSize;
   const i64 cached = capacity * kHead;
   const HeadView<Element> query{qkv, 3 * heads * kHead, kHead, 0};
-  const HeadView<Element> key{k_cache, heads * cached, cached, kHead},
-      value{v_cache, heads * cached, cached, kHead};
+  const HeadView<Element> key{k_cache, heads * cached, cached, kHead}, value{v_cache, heads * cached, cached, kHead};
   simtSplitKv<Config>(query, key, value, Position{position}, Score{}, parts, arrivals, Epilogue{out, heads});
 }

@@ -124,7 +124,7 @@ template <class Config, class T, class Score> struct SimtFlash {
     constexpr int kVectors = Shape::kQueries * Shape::kHeadSize / kVec, kPerRow = Shape::kHeadSize / kVec;
     for (int i = int(threadIndex()); i < kVectors; i += Shape::kThreads) {
       const int q = i / kPerRow, d = i % kPerRow * kVec;
-      store(&shared.query[q][d], load<kVec>(query.at(b, h, min(firstQuery + q, queries - 1)) + d));
+      storeShared(&shared.query[q][d], load<kVec>(query.at(b, h, min(firstQuery + q, queries - 1)) + d));
     }
   }
 
@@ -148,7 +148,7 @@ template <class Config, class T, class Score> struct SimtFlash {
 #pragma unroll
     for (int i = 0; i < Shape::kSlots; ++i)
       if (exists(i))
-        store(&tile[slotRow(i)][slotDim(i)], slots[i].unpack());
+        storeShared(&tile[slotRow(i)][slotDim(i)], slots[i].unpack());
   }
 
   /// scores = score(query tile · key tile^T).

@@ -225,7 +225,7 @@ template <class Config, class T, class Score> struct SimtSplit {
   KILN_DEVICE void write(SplitPart<Config::kHeadSize> &part) const {
 #pragma unroll
     for (int s = 0; s < kSlots; ++s)
-      store(part.out + dim(s), out[s]);
+      storeShared(part.out + dim(s), out[s]);
     if (laneIndex() == 0)
       part.softmax = softmax;
   }

@@ -102,8 +102,8 @@ template <> struct alignas(2) Packet<2> {
 
 #if defined(__CUDACC__)
 
-/// An ordinary access to any memory. CUDA's own vector types, because a copy of a struct is not sure to
-/// become one instruction.
+/// An ordinary access to any memory; stores are to shared memory. CUDA's own vector types, because a copy of a struct
+/// is not sure to become one instruction.
 struct PlainAccess {
   KILN_DEVICE static Packet<2> read(const void *source, Packet<2>) { return {*static_cast<const u16 *>(source)}; }
   KILN_DEVICE static Packet<4> read(const void *source, Packet<4>) { return {*static_cast<const u32 *>(source)}; }
@@ -127,26 +127,34 @@ struct PlainAccess {
   }
 };
 
-/// Global memory that nothing writes while the kernel runs, through the read-only path. The loads are volatile so that
-/// the compiler does not run them ahead of the condition that guards them, past the end of a tensor.
+/// Stores to global memory. Instructions by name: of an ordinary store of 16 bytes the compiler can make four.
+struct GlobalAccess {
+  KILN_DEVICE static void store(void *target, Packet<2> packet, Site) {
+    asm volatile("st.global.b16 [%0], %1;" ::"l"(target), "h"(packet.half) : "memory");
+  }
+  KILN_DEVICE static void store(void *target, Packet<4> packet, Site) {
+    asm volatile("st.global.b32 [%0], %1;" ::"l"(target), "r"(packet.words[0]) : "memory");
+  }
+  KILN_DEVICE static void store(void *target, Packet<8> packet, Site) {
+    asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(target), "r"(packet.words[0]), "r"(packet.words[1])
+                 : "memory");
+  }
+  KILN_DEVICE static void store(void *target, Packet<16> packet, Site) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(target), "r"(packet.words[0]), "r"(packet.words[1]),
+                 "r"(packet.words[2]), "r"(packet.words[3])
+                 : "memory");
+  }
+};
+
+/// Global memory that nothing writes while the kernel runs, through the read-only path.
 struct ReadOnlyAccess {
-  KILN_DEVICE static Packet<2> read(const void *source, Packet<2> packet) {
-    asm volatile("ld.global.nc.b16 %0, [%1];" : "=h"(packet.half) : "l"(source));
-    return packet;
+  KILN_DEVICE static Packet<2> read(const void *source, Packet<2>) { return {__ldg(static_cast<const u16 *>(source))}; }
+  KILN_DEVICE static Packet<4> read(const void *source, Packet<4>) { return {__ldg(static_cast<const u32 *>(source))}; }
+  KILN_DEVICE static Packet<8> read(const void *source, Packet<8>) {
+    return bitCast<Packet<8>>(__ldg(static_cast<const uint2 *>(source)));
   }
-  KILN_DEVICE static Packet<4> read(const void *source, Packet<4> packet) {
-    asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(packet.words[0]) : "l"(source));
-    return packet;
-  }
-  KILN_DEVICE static Packet<8> read(const void *source, Packet<8> packet) {
-    asm volatile("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(packet.words[0]), "=r"(packet.words[1]) : "l"(source));
-    return packet;
-  }
-  KILN_DEVICE static Packet<16> read(const void *source, Packet<16> packet) {
-    asm volatile("ld.global.nc.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(packet.words[0]), "=r"(packet.words[1]), "=r"(packet.words[2]), "=r"(packet.words[3])
-                 : "l"(source));
-    return packet;
+  KILN_DEVICE static Packet<16> read(const void *source, Packet<16>) {
+    return bitCast<Packet<16>>(__ldg(static_cast<const uint4 *>(source)));
   }
   template <int kBytes> KILN_DEVICE static Packet<kBytes> load(const void *source, Site) {
     return read(source, Packet<kBytes>{});
@@ -247,6 +255,7 @@ struct PlainAccess {
     __builtin_memcpy(target, &packet, kBytes);
   }
 };
+using GlobalAccess = PlainAccess;
 using ReadOnlyAccess = PlainAccess;
 using StreamingAccess = PlainAccess;
 
@@ -354,9 +363,13 @@ KILN_DEVICE Packed<T, V> loadPackedStreamingIf(bool condition, const T *source, 
   return result;
 }
 
-/// Writes V elements to any memory.
+/// Writes V elements to global memory.
+template <class T, int V> KILN_DEVICE void store(T *target, const Vec<float, V> &values, Site site = Site::current()) {
+  storeWith<GlobalAccess>(target, values, site);
+}
+/// Writes V elements to shared memory.
 template <class T, int V>
-KILN_DEVICE void store(T *target, const Vec<float, V> &values, Site site = Site::current()) {
+KILN_DEVICE void storeShared(T *target, const Vec<float, V> &values, Site site = Site::current()) {
   storeWith<PlainAccess>(target, values, site);
 }
 /// Writes V elements to global memory that is not read again soon.

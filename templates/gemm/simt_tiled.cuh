@@ -135,7 +135,7 @@ template <int kExtent, int kTileDepth, int kThreads, int kVec, bool kAlongDepth>
       for (int j = 0; j < kVec; ++j)
         tile[k(i) + j][swizzled<kTileDepth>(k(i), index(i))] = values[j];
     } else {
-      store(&tile[k(i)][index(i)], values);
+      storeShared(&tile[k(i)][index(i)], values);
     }
   }
 };

@@ -118,7 +118,7 @@ template <class Config, class Input, class W, class Epilogue> struct MmaRows {
         if constexpr (Input::kNormalizes)
           x = input.normalize(x, shared.statistics[r], input.template parameters<8>(origin + k));
       }
-      store(&shared.rows[r][k], x);
+      storeShared(&shared.rows[r][k], x);
     }
   }
 

@@ -222,7 +222,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRow {
 #pragma unroll
     for (int i = 0; i < Shape::kOwn; ++i)
       if (isOwn(ownElement(i)))
-        store(&shared.row[staged(ownElement(i))], input.normalize(own[i], statistics, parameters[i]));
+        storeShared(&shared.row[staged(ownElement(i))], input.normalize(own[i], statistics, parameters[i]));
     if constexpr (Config::kDepth < Shape::kStaged)
       for (int k = Config::kDepth + int(threadIndex()); k < Shape::kStaged; k += Shape::kThreads)
         shared.row[staged(k)] = 0;

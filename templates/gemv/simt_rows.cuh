@@ -128,7 +128,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRows {
           if constexpr (Input::kNormalizes)
             x = input.normalize(x, shared.statistics[r], input.template parameters<kVec>(origin + k));
         }
-        store(&shared.rows[r][staged(k)], x);
+        storeShared(&shared.rows[r][staged(k)], x);
       }
   }
 

@@ -80,7 +80,7 @@ template <class Config, class Input> struct LayerNorm {
     if constexpr (Shape::kInRegisters)
       held[slot] = x;
     else if constexpr (Shape::kInShared)
-      store(sharedAt(slot), x);
+      storeShared(sharedAt(slot), x);
     return x;
   }
   KILN_DEVICE Vec<float, V> again(int slot) const {

@@ -64,6 +64,7 @@ extern "C" __global__ void __launch_bounds__(128)
   moveEveryWidth(bf16s, bf16s + 512);
   moveEveryWidth(f16s, f16s + 512);
   store(floats + 8, everyFunction(load<4>(source)));
+  storeShared(dynamic, load<4>(source));
 
   atomicAdd(floats, value);
   atomicAdd(counter, 2u);

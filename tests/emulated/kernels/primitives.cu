@@ -42,9 +42,14 @@ extern "C" __global__ void pairs(const float *in, u32 *bf16Words, u32 *f16Words,
 //===----------------------------------------------------------------------===//
 
 // A load of V elements by each way, and a store by each way, side by side for all widths.
+template <class T> struct VectorStorage {
+  alignas(16) T elements[8];
+};
 template <class T, int V> KILN_DEVICE void copyVectors(const T *in, T *out) {
   const Vec<float, V> plain = load<V>(in), readOnly = loadReadOnly<V>(in), streaming = loadStreaming<V>(in);
-  store(out, plain);
+  T *shared = sharedStorage<VectorStorage<T>>().elements;
+  storeShared(shared, plain);
+  store(out, load<V>(shared));
   const T *nowhere = nullptr; // never read
   const auto some = loadPackedStreamingIf<V>(true, in), none = loadPackedStreamingIf<V>(false, nowhere);
   storeStreaming(out + 8, readOnly + streaming + none.unpack() - (some.unpack() - plain));

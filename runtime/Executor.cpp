@@ -44,7 +44,7 @@ void Executor::restrictPlan() {
   // @sample is called by DeviceSampler, on memory of its own.
   SmallVector<StringRef, 4> functions = {"sample"};
   llvm::append_range(functions, capacity.functions);
-  thePlan.restrictTo(functions, capacity.batch);
+  thePlan.restrictTo(functions, largestDims());
 }
 
 Error Executor::loadKernels(const KernelFiles &files) {

@@ -22,20 +22,18 @@ static const Attribute *findAttribute(const AttributeMap &attributes, StringRef 
   return it == attributes.end() ? nullptr : &it->second;
 }
 
-/// Each variant is {batch, kernel, tile}, as variantsOf reads it.
+/// Each variant is {rows, kernel, tile}, as variantsOf reads it.
 static Error checkVariants(const Op &op, const Target &target) {
   const Attribute *variants = op.attribute("variants");
   if (!variants)
     return Error::success();
   for (const Attribute &variant : variants->asList()) {
     bool isDict = variant.kind() == Attribute::Kind::Dict;
-    const Attribute *batch = isDict ? findAttribute(variant.asDict(), "batch") : nullptr;
+    const Attribute *rows = isDict ? findAttribute(variant.asDict(), "rows") : nullptr;
     const Attribute *kernel = isDict ? findAttribute(variant.asDict(), "kernel") : nullptr;
-    if (!batch || batch->kind() != Attribute::Kind::Int || !kernel)
-      return opError(op, "attribute 'variants': expected {batch = N, kernel = NAME, tile = {…}}, got " + variant.str());
-    // It runs batches up to its own.
-    DimBinding upper = upperBounds(op);
-    upper["B"] = batch->asInt();
+    if (!rows || rows->kind() != Attribute::Kind::Int || !kernel)
+      return opError(op, "attribute 'variants': expected {rows = N, kernel = NAME, tile = {…}}, got " + variant.str());
+    DimBinding upper = boundsForRows(op, rows->asInt());
     Expected<const KernelFamily *> family = checkFamily(op, kernel, target, upper);
     if (!family)
       return family.takeError();

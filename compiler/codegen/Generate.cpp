@@ -165,11 +165,12 @@ PlanStep Generator::makeKernelStep(const Op &op, const KernelChoice &choice) {
   step.arguments = text.arguments;
   step.counters = text.counters;
   step.launch = makeLaunch(op, choice, std::move(text));
+  step.rows = rowsOf(op);
   for (const KernelVariant &variant : variantsOf(op)) {
     KernelText own = writeKernel(op, variant.choice);
-    own.label += "__b" + std::to_string(variant.batch);
+    own.label += "__r" + std::to_string(variant.rows);
     assert(own.arguments == step.arguments && "kernels of one op take the same arguments");
-    step.variants.push_back({variant.batch, makeLaunch(op, variant.choice, std::move(own))});
+    step.variants.push_back({variant.rows, makeLaunch(op, variant.choice, std::move(own))});
   }
   return step;
 }

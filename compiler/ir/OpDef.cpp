@@ -11,8 +11,7 @@ ArrayRef<AttributeSpec> commonAttributes() {
   static const std::vector<AttributeSpec> specs = {
       {"kernel", Attribute::Kind::Ident, "kernel template that runs this op (select-kernels)", false},
       {"tile", Attribute::Kind::Dict, "configuration of the kernel template (choose-tiles)", false},
-      {"variants", Attribute::Kind::List, "kernel and tile for batches up to a size, small ones first (choose-tiles)",
-       false},
+      {"variants", Attribute::Kind::List, "kernel and tile for up to so many rows, few first (choose-tiles)", false},
       {"offsets", Attribute::Kind::List, "arena offset of each result in bytes (plan-memory)", false},
       {"workspace", Attribute::Kind::Text, "arena offset of the kernel's scratch in bytes (plan-memory)", false},
   };

@@ -90,7 +90,7 @@ std::vector<KernelVariant> variantsOf(const Op &op) {
     for (const Attribute &item : list->asList()) {
       const AttributeMap &entry = item.asDict();
       variants.push_back(
-          {entry.find("batch")->second.asInt(),
+          {entry.find("rows")->second.asInt(),
            {findKernelFamily(entry.find("kernel")->second.asString()), entry.find("tile")->second.asDict()}});
     }
   return variants;
@@ -99,7 +99,7 @@ std::vector<KernelVariant> variantsOf(const Op &op) {
 Attribute variantsAttribute(ArrayRef<KernelVariant> variants) {
   Attribute::List list;
   for (const KernelVariant &variant : variants)
-    list.push_back(AttributeMap{{"batch", variant.batch},
+    list.push_back(AttributeMap{{"rows", variant.rows},
                                 {"kernel", Attribute::ident(variant.choice.family->name)},
                                 {"tile", variant.choice.tile}});
   return list;

@@ -91,14 +91,14 @@ struct KernelChoice {
   }
 };
 
-/// What runs an op while the batch is at most `batch`.
+/// What runs an op while it has at most `rows`: as rowsOf (kernels/Problem.h) counts them.
 struct KernelVariant {
-  int64_t batch = 0;
+  int64_t rows = 0;
   KernelChoice choice;
 };
 
-/// What select-kernels and choose-tiles wrote into the op: `kernel` and `tile`, for any batch, and `variants`, for
-/// small ones, in rising order of their batch.
+/// What select-kernels and choose-tiles wrote into the op: `kernel` and `tile`, for any number of rows, and `variants`,
+/// for few, in rising order.
 KernelChoice choiceOf(const Op &op);
 std::vector<KernelVariant> variantsOf(const Op &op);
 Attribute variantsAttribute(ArrayRef<KernelVariant> variants);

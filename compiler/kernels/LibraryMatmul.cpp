@@ -84,14 +84,14 @@ static double estimate(const Op &op, const Tile &, const Target &target, const D
   return target.launchSeconds + 2e-6 + std::max(waves * 2 * 128 * 128 * depth / rate, memory);
 }
 
-bool isFasterInLibrary(const Op &op, const Target &target, const DimBinding &dims) {
+double librarySpeedup(const Op &op, const Target &target, const DimBinding &dims) {
   const KernelFamily *generated = selectFamily(op, target, upperBounds(op));
   if (!generated)
-    return true;
+    return INFINITY;
   double best = INFINITY;
   for (const Tile &tile : generated->configurations(op, target, upperBounds(op)))
     best = std::min(best, generated->estimate(op, tile, target, dims));
-  return estimate(op, {}, target, dims) < best;
+  return best / estimate(op, {}, target, dims);
 }
 
 const KernelFamily libraryMatmulFamily = {

@@ -17,7 +17,7 @@ struct LibraryMatmul {
 /// rows are not what it runs over. The bias may still be of another type than the result, which the library refuses.
 std::optional<LibraryMatmul> libraryMatmul(const Op &op);
 
-/// Whether the model thinks that the library runs the op faster, at these dims, than the best generated kernel.
-bool isFasterInLibrary(const Op &op, const Target &target, const DimBinding &dims);
+/// The time of the best generated kernel for the op at these dims over the library's, as the models have it.
+double librarySpeedup(const Op &op, const Target &target, const DimBinding &dims);
 
 } // namespace kiln

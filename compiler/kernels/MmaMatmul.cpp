@@ -51,12 +51,8 @@ struct TiledBlock {
 
   /// As the template lays it out: rows of 128 bytes.
   int64_t sharedBytes() const { return stages * static_cast<int64_t>(m + n) * 128; }
-  /// Whether a warp has registers for two sets of operands: as the template decides.
-  bool loadsAhead() const { return warpM * warpN <= 4096; }
-  /// Sums, operands, addresses.
-  double registers() const {
-    return warpM * warpN / 32 + (loadsAhead() ? 2 * (warpM + warpN) / 4 + 40 : (warpM + warpN) / 4 + 20);
-  }
+  /// Sums, two sets of operands, addresses.
+  double registers() const { return warpM * warpN / 32 + 2 * (warpM + warpN) / 4 + 40; }
 
   double resident(const Target &target) const {
     double byShared = std::floor(target.sharedPerMultiprocessor / (static_cast<double>(sharedBytes()) + 1024));
@@ -71,9 +67,7 @@ struct TiledBlock {
     double macsPerCycle = target.mmaRate / 2 / target.multiprocessors / clock;
     double multiply = warpM * warpN * 16 / macsPerCycle;
     double read = ((warpM + warpN) * 32 + (m + n) * 32 / static_cast<double>(warps)) / 128;
-    // Without a second set of operands, the loads of every step are waited for: as measured on an H200.
-    double waiting = loadsAhead() ? 0 : 0.5 * multiply;
-    return multiply / (std::max(multiply, read) + 0.15 * std::min(multiply, read) + waiting);
+    return multiply / (std::max(multiply, read) + 0.15 * std::min(multiply, read));
   }
 };
 
@@ -83,11 +77,10 @@ static std::vector<Tile> tiledConfigurations(const Op &, const Target &target, c
   struct Shape {
     int64_t m, n, warpsM, warpsN;
   };
-  // Warps of more than 64 × 64 are tall: with wide ones ptxas runs out of registers.
-  static constexpr Shape shapes[] = {{192, 256, 2, 4}, {160, 256, 2, 4}, {128, 256, 2, 4}, {256, 128, 4, 2},
-                                     {192, 128, 4, 2}, {128, 128, 2, 2}, {128, 128, 4, 2}, {64, 256, 1, 4},
-                                     {96, 128, 2, 2},  {64, 128, 2, 2},  {128, 64, 4, 1},  {64, 64, 2, 2},
-                                     {32, 128, 1, 4},  {32, 64, 1, 2},   {16, 128, 1, 4}};
+  static constexpr Shape shapes[] = {{128, 256, 2, 4}, {256, 128, 4, 2}, {192, 128, 4, 2}, {128, 128, 2, 2},
+                                     {128, 128, 4, 2}, {64, 256, 1, 4},  {96, 128, 2, 2},  {64, 128, 2, 2},
+                                     {128, 64, 4, 1},  {64, 64, 2, 2},   {32, 128, 1, 4},  {32, 64, 1, 2},
+                                     {16, 128, 1, 4}};
   std::vector<Tile> tiles;
   for (const Shape &shape : shapes)
     for (int64_t stages : {4, 3, 5}) {

@@ -1,5 +1,5 @@
-// Matrix products of the mma family for the few rows of decode with a batch: the weight is read once, past tensor
-// cores.
+// Matrix products of the mma family for few rows, of decode with a batch or of a short prompt: the weight is read once,
+// past tensor cores.
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
 #include "ops/Region.h"
@@ -19,8 +19,9 @@ static bool acceptsRows(const Op &op, const Target &target, const DimBinding &up
   bool is16Bit = weight.dtype == DType::BF16 || weight.dtype == DType::F16;
   bool isOneToken = x.rank() == 3 && x.shape[1] == Dim(1);
   std::optional<int64_t> depth = x.lastDim().asConstant();
-  return is16Bit && isOneToken && depth && *depth % 8 == 0 && product.operand(1)->isWeight() &&
-         valueAt(matmulProblem(op).rows, upper) > 1;
+  int64_t rows = valueAt(matmulProblem(op).rows, upper);
+  return is16Bit && (isOneToken || rows <= 64) && depth && *depth % 8 == 0 && product.operand(1)->isWeight() &&
+         rows > 1;
 }
 
 /// As the template lays it out.
@@ -94,7 +95,7 @@ static double estimateRows(const Op &op, const Tile &tile, const Target &target,
 
 const KernelFamily mmaRowsFamily = {
     .name = "gemv_mma",
-    .summary = "matrix product for one token a sequence of a batch: the weight streamed once through tensor cores",
+    .summary = "matrix product of few rows: the weight streamed once through tensor cores",
     .header = "gemv/mma_rows.cuh",
     .body = "mmaRows",
     .form = KernelForm::Matmul,

@@ -73,6 +73,31 @@ DimBinding upperBounds(const Op &op) {
   return dims;
 }
 
+static SmallVector<const DimSymbol *, 4> rowSymbols(const Op &op) {
+  SmallVector<const DimSymbol *, 4> symbols;
+  for (const Dim &dim : anchor(op)->result()->type.shape)
+    if (const DimSymbol *symbol = dim.getSymbol(); symbol && !llvm::is_contained(symbols, symbol))
+      symbols.push_back(symbol);
+  return symbols;
+}
+
+Expr rowsOf(const Op &op) {
+  Expr rows(1);
+  for (const DimSymbol *symbol : rowSymbols(op))
+    rows = rows * Dim(symbol).expr();
+  return rows;
+}
+
+DimBinding boundsForRows(const Op &op, int64_t rows) {
+  DimBinding dims = upperBounds(op);
+  // As few sequences as there can be: the innermost dim takes all it can.
+  for (const DimSymbol *symbol : llvm::reverse(rowSymbols(op))) {
+    dims[symbol->name] = std::clamp(rows, symbol->min, symbol->max);
+    rows /= dims[symbol->name];
+  }
+  return dims;
+}
+
 /// Tables of an embedding, of which a row a token is read.
 static bool isGathered(const Op &op, const Value &input) { return op.is(OpKind::embed) && input.isWeight(); }
 

@@ -37,6 +37,12 @@ int64_t valueAt(const Expr &expr, const DimBinding &dims);
 /// Every dim of the op's module at its upper bound.
 DimBinding upperBounds(const Op &op);
 
+/// Rows of an op, by which its variants are chosen: the product of the symbolic dims of its anchor's result. B·T over
+/// prompts, B with one token a sequence.
+Expr rowsOf(const Op &op);
+/// The upper bounds, but of few sequences and tokens, so that the op has `rows` rows if it can have so many, or fewer.
+DimBinding boundsForRows(const Op &op, int64_t rows);
+
 /// Bytes that the op must read and write: each input and result once; of a state written in place, the written
 /// rows only.
 Expr bytesMoved(const Op &op);

@@ -41,9 +41,11 @@ static double estimateRowWise(const Op &op, const Tile &tile, const Target &targ
   double perThread = std::ceil(cols / static_cast<double>(rowThreads));
   int64_t inFlight = static_cast<int64_t>(static_cast<double>(threads) * std::min(perThread, 16.0) *
                                           static_cast<double>(dtypeSize(rowType(op).dtype)));
-  // A reduction over a block has barriers that one over a warp has not.
-  double barriers = rowThreads > 32 ? 0.3e-6 : 0;
-  return estimateStreaming(op, std::ceil(rows / rowsPerBlock), threads, inFlight, target, dims) + barriers;
+  // A reduction over a block has barriers that one over a warp has not, once for each set of blocks that are resident.
+  double blocks = std::ceil(rows / rowsPerBlock);
+  double resident = target.multiprocessors * std::floor(target.threadsPerMultiprocessor / static_cast<double>(threads));
+  double barriers = rowThreads > 32 ? 0.3e-6 * std::ceil(blocks / resident) : 0;
+  return estimateStreaming(op, blocks, threads, inFlight, target, dims) + barriers;
 }
 
 //===----------------------------------------------------------------------===//

@@ -4,12 +4,12 @@
 //     -> %y = … {kernel = gemm_simt, tile = {thread_cols = 8, thread_rows = 8, tile_cols = 128, …}} : …
 //
 // Ranks the family's configurations by its model: waves of blocks, operations and bytes against the target's rates, at
-// dims of interest. options batch, tokens: those dims, clipped to the bounds of B and T; 0 means the bound.
+// dims of interest. options batch, tokens: those dims, clipped to the bounds of B and T; 0 means the bound. Prompts are
+// chosen for the bound of B: there they take the most time.
 //
-// Matrix products over one token a sequence have as many rows as the batch, and what is best for one row is far from it
-// for many. They get `variants`: for batches up to 1, 4 (8 in tensor cores) and 16 the kernel and tile that are best
-// there, where these differ from those of the bound. So do kernels in tensor cores, whose large tiles want many rows,
-// for batches up to 1 and 8.
+// What is best for one row is far from what is best for many. So matrix products and attention in tensor cores get
+// `variants`: for up to so many rows the kernel and tile that are best there, where these differ from those of the
+// bound.
 //
 // Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them: an error at the op.
 #include "kernels/Problem.h"
@@ -44,48 +44,47 @@ static Tile cheapestTile(const Op &op, const KernelFamily &family, const Target 
   return *best;
 }
 
-/// The batch's dim, if the op is a matrix product of which it alone decides how many rows there are.
-static const DimSymbol *onlyBatch(const Op &op) {
+/// Numbers of rows that get a choice of their own. One token a sequence: as many rows as sequences, which tensor cores
+/// take by eight. Prompts: short ones, and a long one or eight of them, which large tiles leave too few blocks.
+static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &family) {
   const Op &product = *anchor(op);
   const Type &type = product.result()->type;
-  bool isOneToken = product.is(OpKind::matmul) && type.rank() == 3 && type.shape[1] == Dim(1);
-  return isOneToken ? type.shape[0].getSymbol() : nullptr;
+  if (product.is(OpKind::matmul) && type.rank() == 3 && type.shape[1] == Dim(1))
+    return {1, family.name == "gemv_mma" ? 8 : 4, 16};
+  if (family.form == KernelForm::TensorMatmul)
+    return {64, 256, 1024};
+  return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{1024, 8192} : SmallVector<int64_t, 3>();
 }
 
-/// What a choice depends on besides the dims of interest: a dim, and the sizes of it that get their own.
-struct VariantSizes {
-  const DimSymbol *batch = nullptr;
-  SmallVector<int64_t, 3> sizes;
-};
-
-static VariantSizes variantSizes(const Op &op, const KernelFamily &family) {
-  // Tensor cores take rows by eight.
-  if (const DimSymbol *batch = onlyBatch(op))
-    return {batch, {1, family.name == "gemv_mma" ? 8 : 4, 16}};
-  const Type &type = anchor(op)->result()->type;
-  bool inTensorCores = family.form == KernelForm::TensorMatmul || family.form == KernelForm::TensorFlash;
-  return inTensorCores && type.rank() > 2 ? VariantSizes{type.shape[0].getSymbol(), {1, 8}} : VariantSizes();
-}
-
-static std::vector<KernelVariant> chooseVariants(const Op &op, const VariantSizes &wanted, const KernelChoice &atBound,
-                                                 const Target &target, DimBinding dims) {
+static std::vector<KernelVariant> chooseVariants(const Op &op, ArrayRef<int64_t> rows, const KernelChoice &atBound,
+                                                 const Target &target) {
   std::vector<KernelVariant> variants;
-  DimBinding upper = upperBounds(op);
-  for (int64_t size : wanted.sizes) {
-    if (size >= wanted.batch->max)
+  for (int64_t most : rows) {
+    if (most >= valueAt(rowsOf(op), upperBounds(op)))
       break;
-    upper[wanted.batch->name] = dims[wanted.batch->name] = size;
-    const KernelFamily *family = selectFamily(op, target, upper);
-    KernelChoice choice{family, cheapestTile(op, *family, target, upper, dims)};
-    // The same choice for the next size covers this one too.
+    DimBinding dims = boundsForRows(op, most);
+    const KernelFamily *family = selectFamily(op, target, dims);
+    KernelChoice choice{family, cheapestTile(op, *family, target, dims, dims)};
+    // The same choice for more rows covers this one too.
     if (!variants.empty() && variants.back().choice == choice)
-      variants.back().batch = size;
+      variants.back().rows = most;
     else
-      variants.push_back({size, choice});
+      variants.push_back({most, choice});
   }
   if (!variants.empty() && variants.back().choice == atBound)
     variants.pop_back();
   return variants;
+}
+
+/// The dims to choose for: those of interest, but the bound of B where few rows have variants, and for all that
+/// runs over prompts, which take the most time there.
+static DimBinding dimsToChooseFor(const Op &op, bool hasVariants, DimBinding dims) {
+  const Type &type = anchor(op)->result()->type;
+  bool isPrompts = type.rank() > 2 && type.shape[1].getSymbol();
+  if (const DimSymbol *batch = type.rank() > 0 ? type.shape[0].getSymbol() : nullptr;
+      batch && (hasVariants || isPrompts))
+    dims[batch->name] = batch->max;
+  return dims;
 }
 
 static Error chooseTiles(Module &module, const PassOptions &options) {
@@ -100,17 +99,12 @@ static Error chooseTiles(Module &module, const PassOptions &options) {
       Expected<const KernelFamily *> family = checkFamily(*op, op->attribute("kernel"), **target, upperBounds(*op));
       if (!family)
         return family.takeError();
-      DimBinding upper = upperBounds(*op), interest = dims;
-      // The batch of interest has a variant of its own; the configuration for all is for the bound.
-      VariantSizes wanted = variantSizes(*op, **family);
-      if (wanted.batch)
-        interest[wanted.batch->name] = wanted.batch->max;
-      KernelChoice choice{*family, cheapestTile(*op, **family, **target, upper, interest)};
+      SmallVector<int64_t, 3> rows = variantRows(*op, **family);
+      DimBinding interest = dimsToChooseFor(*op, !rows.empty(), dims);
+      KernelChoice choice{*family, cheapestTile(*op, **family, **target, upperBounds(*op), interest)};
       op->setAttribute("tile", choice.tile);
       op->removeAttribute("variants");
-      std::vector<KernelVariant> variants;
-      if (wanted.batch)
-        variants = chooseVariants(*op, wanted, choice, **target, interest);
+      std::vector<KernelVariant> variants = chooseVariants(*op, rows, choice, **target);
       if (!variants.empty())
         op->setAttribute("variants", variantsAttribute(variants));
     }

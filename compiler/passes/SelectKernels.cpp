@@ -9,7 +9,7 @@
 // option matmul: what runs the matrix products of prompts as far as cuBLASLt has a function for them and their bias,
 // gelu or residual: generated (kernels of this project), cublaslt (steps of the plan that the library runs; their
 // biases are rounded to the type of the result, which the library demands), or auto, what the families' models think
-// faster at one sequence of 1024 tokens.
+// faster over one sequence of 1024 tokens and over as many as the batch may have, together.
 //
 // Refuses: an op that no family accepts: an error at the op.
 #include "ir/Builder.h"
@@ -21,18 +21,20 @@
 
 namespace kiln {
 
-/// A prompt of one sequence.
-static DimBinding onePrompt(const Op &op) {
+/// Prompts of up to 1024 tokens: one of them, or as many as there may be.
+static DimBinding prompts(const Op &op, bool one) {
   DimBinding dims = upperBounds(op);
   for (const auto &dim : op.parent()->function()->module().dims)
-    dims[dim->name] = dim->name == "B" ? dim->min : std::min<int64_t>(dim->max, 1024);
+    dims[dim->name] = dim->name == "B" ? (one ? dim->min : dim->max) : std::min<int64_t>(dim->max, 1024);
   return dims;
 }
 
 static bool wantsLibrary(const Op &op, StringRef choice, const Target &target) {
   if (choice == "generated" || !libraryMatmul(op))
     return false;
-  return choice == "cublaslt" || isFasterInLibrary(op, target, onePrompt(op));
+  // The step is the same at every batch: what it gains at one end must be worth what it loses at the other.
+  return choice == "cublaslt" ||
+         librarySpeedup(op, target, prompts(op, true)) * librarySpeedup(op, target, prompts(op, false)) > 1;
 }
 
 /// Gives the op a bias of its result's type: the same tensor of the checkpoint, as another weight.

@@ -10,16 +10,20 @@ Expr PlanTensor::bytes() const {
 }
 
 const PlanLaunch &PlanStep::launchFor(const DimBinding &dims) const {
-  auto batch = dims.find("B");
-  if (batch != dims.end())
-    for (const PlanVariant &variant : variants)
-      if (batch->second <= variant.batch)
-        return variant.launch;
+  if (variants.empty())
+    return launch;
+  int64_t own = cantFail(rows.evaluate(dims)); // the reader has tried
+  for (const PlanVariant &variant : variants)
+    if (own <= variant.rows)
+      return variant.launch;
   return launch;
 }
 
-void PlanStep::restrictTo(int64_t batch) {
-  auto whole = llvm::find_if(variants, [&](const PlanVariant &variant) { return batch <= variant.batch; });
+void PlanStep::restrictTo(const DimBinding &upper) {
+  if (variants.empty())
+    return;
+  int64_t most = cantFail(rows.evaluate(upper));
+  auto whole = llvm::find_if(variants, [&](const PlanVariant &variant) { return most <= variant.rows; });
   if (whole == variants.end())
     return;
   launch = std::move(whole->launch);
@@ -34,12 +38,12 @@ template <class Items> static auto *findByName(const Items &items, StringRef nam
 const PlanFunction *Plan::findFunction(StringRef name) const { return findByName(functions, name); }
 const PlanKernel *Plan::findKernel(StringRef name) const { return findByName(kernels, name); }
 
-void Plan::restrictTo(ArrayRef<StringRef> names, int64_t batch) {
+void Plan::restrictTo(ArrayRef<StringRef> names, const DimBinding &upper) {
   llvm::erase_if(functions, [&](const PlanFunction &function) { return !llvm::is_contained(names, function.name); });
   std::set<StringRef> launched;
   for (PlanFunction &function : functions)
     for (PlanStep &step : function.steps) {
-      step.restrictTo(batch);
+      step.restrictTo(upper);
       launched.insert(step.launch.kernel);
       for (const PlanVariant &variant : step.variants)
         launched.insert(variant.launch.kernel);

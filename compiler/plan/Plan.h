@@ -15,7 +15,7 @@
 namespace kiln {
 
 /// Changes whenever a plan of one version means something else to a reader of another.
-constexpr int64_t planFormatVersion = 1;
+constexpr int64_t planFormatVersion = 2;
 
 struct PlanDim {
   std::string name;
@@ -61,9 +61,9 @@ struct PlanLaunch {
   bool cooperative = false;  ///< its blocks wait for each other, so that all of them must be resident
 };
 
-/// What is launched instead while B is at most `batch`.
+/// What is launched instead while the step has at most `rows`.
 struct PlanVariant {
-  int64_t batch = 0;
+  int64_t rows = 0;
   PlanLaunch launch;
 };
 
@@ -92,9 +92,10 @@ constexpr StringRef libraryMatmulName = "cublaslt.matmul";
 /// One launch. Arguments are `%NAME` (a buffer, argument, weight or state: its address), `NAME` (a dim: an int),
 /// `@workspace` (scratch in the arena) and `@counters` (words that are zero between launches).
 struct PlanStep {
-  PlanLaunch launch;                  ///< for any batch; of a library's step, only its name
+  PlanLaunch launch;                  ///< for any number of rows; of a library's step, only its name
   std::optional<PlanMatmul> matmul;   ///< what a library runs
-  std::vector<PlanVariant> variants;  ///< for small ones, in rising order of their batch
+  Expr rows;                          ///< by which a variant is chosen, if there are any
+  std::vector<PlanVariant> variants;  ///< for few rows, in rising order
   std::vector<std::string> arguments; ///< the same for all of them
   std::optional<PlanWorkspace> workspace;
   Expr counters;        ///< how many 32-bit counters it uses
@@ -104,8 +105,8 @@ struct PlanStep {
   /// The launch for these dims.
   const PlanLaunch &launchFor(const DimBinding &dims) const;
 
-  /// Drops the launches for batches beyond `batch`.
-  void restrictTo(int64_t batch);
+  /// Drops the launches that no dims up to `upper` choose.
+  void restrictTo(const DimBinding &upper);
 };
 
 struct PlanFunction {
@@ -146,9 +147,9 @@ struct Plan {
   const PlanFunction *findFunction(StringRef name) const;
   const PlanKernel *findKernel(StringRef name) const;
 
-  /// Drops the functions but those named, the launches for batches beyond `batch`, and the kernels that nobody launches
-  /// then.
-  void restrictTo(ArrayRef<StringRef> names, int64_t batch);
+  /// Drops the functions but those named, the launches that no dims up to `upper` choose, and the kernels that nobody
+  /// launches then.
+  void restrictTo(ArrayRef<StringRef> names, const DimBinding &upper);
 };
 
 /// The text of plan.toml.

@@ -152,10 +152,13 @@ private:
   }
 
   Error checkVariants(Place where, const PlanStep &step) const {
+    if (!step.variants.empty())
+      if (Error error = points.check(where["rows"], step.rows, 1, INT32_MAX))
+        return error;
     for (const auto &[i, variant] : llvm::enumerate(step.variants)) {
       Place own = where["variants"][i];
-      if (i > 0 && variant.batch <= step.variants[i - 1].batch)
-        return own["batch"].fail("expected more than the variant before it has, got " + Twine(variant.batch));
+      if (i > 0 && variant.rows <= step.variants[i - 1].rows)
+        return own["rows"].fail("expected more than the variant before it has, got " + Twine(variant.rows));
       if (Error error = checkLaunch(own, variant.launch))
         return error;
     }

@@ -162,7 +162,8 @@ private:
   static Error readWork(Fields &fields, const ConfigValue &table, PlanStep &step) {
     if (!table.find("library"))
       return chain([&] { return readLaunch(fields, table, step.launch); },
-                   [&] { return fields.optionalEach("variants", step.variants, readVariant); });
+                   [&] { return fields.optionalEach("variants", step.variants, readVariant); },
+                   [&] { return step.variants.empty() ? Error::success() : fields.expr("rows", step.rows); });
     PlanMatmul &matmul = step.matmul.emplace();
     return chain(
         [&] { return fields.text("library", step.launch.kernel); }, [&] { return fields.expr("rows", matmul.rows); },
@@ -186,7 +187,7 @@ private:
 
   static Error readVariant(const ConfigValue &table, PlanVariant &variant) {
     Fields fields(table, "variants");
-    return chain([&] { return fields.integer("batch", variant.batch, 1); },
+    return chain([&] { return fields.integer("rows", variant.rows, 1); },
                  [&] { return readLaunch(fields, table, variant.launch); }, [&] { return fields.close(); });
   }
 

@@ -127,9 +127,10 @@ private:
     os << ", bytes = " << quoteExpr(step.bytes) << ", flops = " << quoteExpr(step.flops)
        << ", location = " << quote(step.location);
     if (!step.variants.empty())
-      os << ", variants = " << list(step.variants, [](const PlanVariant &variant) {
-        return "{batch = " + std::to_string(variant.batch) + ", " + launchText(variant.launch) + "}";
-      });
+      os << ", rows = " << quoteExpr(step.rows)
+         << ", variants = " << list(step.variants, [](const PlanVariant &variant) {
+              return "{rows = " + std::to_string(variant.rows) + ", " + launchText(variant.launch) + "}";
+            });
     os << "},\n";
   }
 

@@ -21,11 +21,12 @@
 // Launch: grid (ceildiv(cols, kTileN), ceildiv(rows, kTileM)), block 32 · kWarpsM · kWarpsN. Tiles are taken
 // in groups of 8 along M, so that the blocks that run at a time share operands in L2.
 //
-// Edges: rows and columns past the end are read from the last row or column instead, and dropped before the
-// epilogue. The depth is a multiple of 16 bytes; what is missing of its last step is zero.
+// Edges: rows, columns and depth past the end are zeros that nothing is read for, and rows and columns past the end
+// are dropped before the epilogue. (To read the last row instead would have many blocks read one line of L2 at a time.)
+// The depth is a multiple of 16 bytes.
 //
-// Registers: the sums take kTileM · kTileN / threads, operands 64 at 64 × 64 a warp. Such a warp takes about
-// 220. Of more than 64 × 64, up to 96 × 64, it has one set of operands, and takes 255.
+// Registers: the sums take kTileM · kTileN / threads, operands 64 at 64 × 64 a warp, which is the most that a warp can
+// have. It takes about 220.
 //
 // The weight is read before waitForDependencies(): another kernel must not write it.
 //
@@ -72,9 +73,9 @@ template <class Config, class T> struct MmaTiledShape {
   static constexpr int kCopiesA = kM / kRowsAtOnce, kCopiesB = kN / kRowsAtOnce;
   static constexpr u32 kStageBytes = (kM + kN) * kSwizzledRowBytes, kOffsetB = kM * kSwizzledRowBytes;
   static constexpr int kInstructionsM = kWarpM / 16, kInstructionsN = kWarpN / 8;
-  static constexpr bool kLoadsAhead = kWarpM * kWarpN <= 4096; // whether there are registers for it
 
   static_assert(kM % (16 * Config::kWarpsM) == 0 && kN % (32 * Config::kWarpsN) == 0, "warps take whole instructions");
+  static_assert(kWarpM * kWarpN <= 64 * 64, "sums and two sets of operands fit in registers");
   static_assert(kM % kRowsAtOnce == 0 && kN % kRowsAtOnce == 0, "every thread copies as much");
   static_assert(Config::kDepth % kChunk == 0, "rows are whole chunks of 16 bytes");
   static_assert(kStages >= 2, "one step is multiplied while another arrives");
@@ -123,19 +124,18 @@ template <class Config, class T> struct MmaTiled {
     MmaB b[kN];
   };
 
-  const T *const a, *const b; // this thread's chunk of the first step, in the tile's first row
-  const int lastA, lastB;     // rows of the tile that are in the operand: what is further down repeats this one
-  const int chunk;            // of the rows that the thread copies
-  const SharedAddress target; // of the first copy, in stage 0
-  const u32 targetB;          // from there to the first copy of B
+  const T *const a, *const b;           // this thread's chunk of the first step, in the tile's first row
+  const int rowsA, rowsB;               // of the tile that are in the operand
+  const int chunk;                      // of the rows that the thread copies
+  const SharedAddress target;           // of the first copy, in stage 0
+  const u32 targetB;                    // from there to the first copy of B
   const SharedAddress sourceA, sourceB; // of the warp's loads, in stage 0, part 0
   MmaSums sums[kM][kN] = {};
 
   KILN_DEVICE MmaTiled(MmaTiledStorage<Config, T> &shared, const T *input, const T *weight, TileOrigin origin, int rows)
       : a(input + i64(origin.m) * Shape::kM * Config::kDepth + threadIndex() % kRowChunks * Shape::kChunk),
         b(weight + i64(origin.n) * Shape::kN * Config::kDepth + threadIndex() % kRowChunks * Shape::kChunk),
-        lastA(rows - 1 - origin.m * Shape::kM),
-        lastB(Shape::kColsAreExact ? Shape::kN - 1 : Config::kCols - 1 - origin.n * Shape::kN),
+        rowsA(rows - origin.m * Shape::kM), rowsB(Config::kCols - origin.n * Shape::kN),
         chunk(int(threadIndex() % kRowChunks)),
         target(SharedAddress(&shared) + swizzledOffset(copiedRow(), chunk, copiedRow())),
         targetB(Shape::kOffsetB + swizzledOffset(copiedRow(), chunk, keyOfColumn(copiedRow())) -
@@ -152,26 +152,24 @@ template <class Config, class T> struct MmaTiled {
 
   /// Starts the copies of a step's operand into a stage.
   template <bool kIsB, int kCopies>
-  KILN_DEVICE void copy(const T *from, int last, SharedAddress to, int step) const {
-    // Past the depth there is nothing to read, and zeros do not change a product.
-    const bool exists = Shape::kDepthIsExact || step * Shape::kStep + chunk * Shape::kChunk < Config::kDepth;
-    const T *source = from + (exists ? step * Shape::kStep : -chunk * Shape::kChunk);
+  KILN_DEVICE void copy(const T *from, int rows, SharedAddress to, int step) const {
+    const bool isInDepth = Shape::kDepthIsExact || step * Shape::kStep + chunk * Shape::kChunk < Config::kDepth;
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
       const int row = int(copiedRow()) + i * Shape::kRowsAtOnce;
-      const int read = kIsB && Shape::kColsAreExact ? row : min(row, last);
       // Rows of A that a thread copies have one key; those of B differ in what is constant here.
       const u32 below = u32(i * Shape::kRowsAtOnce), flips = kIsB ? keyOfColumn(below) * kChunkBytes : 0;
       const SharedAddress place = (to ^ flips) + below * kSwizzledRowBytes;
-      if constexpr (Shape::kDepthIsExact)
-        copyAsync(place, source + i64(read) * Config::kDepth);
+      const T *source = from + step * Shape::kStep + i64(row) * Config::kDepth;
+      if constexpr (kIsB && Shape::kColsAreExact && Shape::kDepthIsExact)
+        copyAsync(place, source);
       else
-        copyAsync(place, source + i64(read) * Config::kDepth, exists ? kChunkBytes : 0);
+        copyAsync(place, source, isInDepth && row < rows ? kChunkBytes : 0);
     }
   }
-  KILN_DEVICE void copyA(int step, u32 stage) const { copy<false, Shape::kCopiesA>(a, lastA, target + stage, step); }
+  KILN_DEVICE void copyA(int step, u32 stage) const { copy<false, Shape::kCopiesA>(a, rowsA, target + stage, step); }
   KILN_DEVICE void copyB(int step, u32 stage) const {
-    copy<true, Shape::kCopiesB>(b, lastB, target + (stage + targetB), step);
+    copy<true, Shape::kCopiesB>(b, rowsB, target + (stage + targetB), step);
   }
 
   /// Loads one part of a stage's operands; `stage` is its byte offset.
@@ -236,13 +234,6 @@ template <class Config, class T> struct MmaTiled {
   KILN_DEVICE void accumulate() {
     start();
     u32 stage = 0, free = (Shape::kStages - 1) * Shape::kStageBytes;
-    if constexpr (Shape::kLoadsAhead)
-      accumulateLoadingAhead(stage, free);
-    else
-      accumulateLoadingBefore(stage, free);
-  }
-
-  KILN_DEVICE void accumulateLoadingAhead(u32 stage, u32 free) {
     waitAsyncCopies<Shape::kStages - 2>();
     syncThreads();
     Fragments fragments[2];
@@ -264,28 +255,6 @@ template <class Config, class T> struct MmaTiled {
           startAhead(step, free);
         multiply(fragments[part % 2]);
       }
-    }
-  }
-
-  /// With so many sums that registers for two sets of operands are not left: another warp multiplies meanwhile.
-  KILN_DEVICE void accumulateLoadingBefore(u32 stage, u32 free) {
-    waitAsyncCopies<Shape::kStages - 2>();
-    syncThreads();
-#pragma unroll 1
-    for (int step = 0; step < Shape::kSteps; ++step) {
-      startAhead(step, free);
-#pragma unroll
-      for (int part = 0; part < Shape::kParts; ++part) {
-        Fragments fragments;
-        loadFragments(fragments, stage, part);
-        if (part == Shape::kParts - 1) {
-          // As above, while the last part is multiplied.
-          waitAsyncCopies<Shape::kStages - 2>();
-          syncThreads();
-        }
-        multiply(fragments);
-      }
-      stage = nextStage(stage);
     }
   }
 

@@ -168,7 +168,7 @@ class Mutations(PlanTest):
         big = str(2**63 - 1)
         cases = []
         for path, key, values in (
-                (("format",), "format", ("0", "2", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
+                (("format",), "format", ("0", "3", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
                 (("model", "vocabulary"), "vocabulary", ("0", "-1", big)), (("model", "layers"), "layers", ("0", "-1", big)),
                 (("model", "eos", 0), "eos", ("-1", "29", big)),
                 (("dims", "B"), "B", ("[0, 64]", "[64, 1]", f"[1, {big}]", "[1]", "[1, 2, 3]", '["1", 64]', "[1.0, 64]", "[-1, 64]")),
@@ -180,18 +180,18 @@ class Mutations(PlanTest):
                 (("functions", 0, "buffers", 0, "live"), "live", ("[1, 0]", "[0]", "[0, 1, 2]", "[-1, 4]", "[0, 10]", f"[0, {big}]", "[9, 9]")),
                 (("functions", 0, "steps", 0, "threads"), "threads", ("0", "-1", "1025", big)),
                 (("functions", 0, "steps", "*", "dynamic_shared"), "dynamic_shared", ("-1", "232449", big)),
-                (("functions", 0, "steps", "*", "variants", 0, "batch"), "batch", ("0", "-1")),
+                (("functions", 0, "steps", "*", "variants", 0, "rows"), "rows", ("0", "-1")),
                 (("functions", 0, "steps", "*", "variants", 0, "threads"), "threads", ("0", "1025"))):
             for value in values:
                 cases.append((f"{path} = {value}", plantext.replace(self.text, self.one(*path), value), rf"\d+:\d+: error: {key}: "))
         cases.append(("past 64 bits", self.text.replace("context = 24", "context = 9223372036854775808"), r"\d+:\d+: error: not valid TOML"))
         self.assert_all_refused(cases)
 
-    def test_rising_batches(self):
-        batch = self.one("functions", 0, "steps", "*", "variants", 1, "batch")
+    def test_rising_rows(self):
+        rows = self.one("functions", 0, "steps", "*", "variants", 1, "rows")
         self.assert_all_refused([
-            ("the same batch twice", plantext.replace(self.text, batch, "1"),
-             self.at(batch, "batch: expected more than the variant before it has, got 1"))])
+            ("the same number twice", plantext.replace(self.text, rows, "1"),
+             self.at(rows, "rows: expected more than the variant before it has, got 1"))])
 
     def test_every_formula(self):
         cases = []

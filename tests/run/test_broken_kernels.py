@@ -24,7 +24,7 @@ class BrokenKernels(KilnTest):
         super().setUp()
         if not self.dumped:
             plan = self.path("plan")
-            self.kiln("compile", SHAKESPEARE, "--stage", "cuda", "--quiet", "-o", plan)
+            self.kiln("compile", SHAKESPEARE, "--max-batch", 1, "--stage", "cuda", "--quiet", "-o", plan)
             self.kiln("dump", plan, "--what", "cuda", "-o", self.path("dump"))
             for kernel in (EMBED, TILED, NORM):
                 with open(self.path("dump", "cuda", kernel + ".cu"), encoding="utf-8") as file:

@@ -30,8 +30,6 @@ std::vector<MmaMatmulCase> mmaActivationCases() {
       make(DType::F16, 130, 264, 72, {128, 128, 3, 2, 2}),
       make(DType::BF16, 257, 512, 192, {128, 256, 3, 2, 4}), // exact in columns and depth
       make(DType::F16, 70, 320, 136, {256, 128, 3, 4, 2}),   // fewer rows than a tile
-      make(DType::BF16, 200, 264, 200, {192, 256, 3, 2, 4}), // operands loaded just before they are multiplied
-      make(DType::F16, 161, 256, 320, {160, 256, 4, 2, 4}),
       make(DType::BF16, 65, 72, 320, {64, 64, 4, 2, 2}),
       make(DType::BF16, 1, 40, 8, {64, 128, 5, 2, 2}), // fewer steps than stages
       make(DType::F16, 200, 96, 448, {128, 64, 2, 4, 1}),

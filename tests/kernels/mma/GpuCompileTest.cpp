@@ -19,7 +19,8 @@ TEST_P(MmaGpuCompile, EveryKernelInRegisters) {
     EXPECT_LE(*spilled, kMostSpilledBytes) << kernel.label() << "\n" << compiled.log;
   }
 }
-INSTANTIATE_TEST_SUITE_P(Targets, MmaGpuCompile, testing::Values("sm_80", "sm_86", "sm_90a"),
+// sm_86 has the instructions of sm_80.
+INSTANTIATE_TEST_SUITE_P(Targets, MmaGpuCompile, testing::Values("sm_80", "sm_90a"),
                          [](const auto &info) { return info.param; });
 
 } // namespace

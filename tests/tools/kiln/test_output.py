@@ -99,7 +99,7 @@ class PlansOfEditedModules(KilnTest):
         self.kiln("compile", module, "--passes=canonicalize", "--stage", "cuda", "--quiet", "-o", self.path("plan"))
 
     def test_tiles(self):
-        start = self.text.index("kernel = gemv_simt, tile = {")
+        start = self.text.index("kernel = gemv_simt, rows = ")
         tile = self.text[start : self.text.index("}", start)]
         for value, message in (("64", "expected 1 to 1024 threads a block, got 2048 with {"), ("0", "expected settings of gemv_simt, like {"),
                                ("-1", "expected settings of "), ("1048577", "expected settings of "),

@@ -21,9 +21,9 @@
 // Launch: grid (ceildiv(cols, kTileN), ceildiv(rows, kTileM)), block 32 · kWarpsM · kWarpsN. Tiles are taken
 // in groups of 8 along M, so that the blocks that run at a time share operands in L2.
 //
-// Edges: rows, columns and depth past the end are zeros that nothing is read for, and rows and columns past the end
-// are dropped before the epilogue. (To read the last row instead would have many blocks read one line of L2 at a time.)
-// The depth is a multiple of 16 bytes.
+// Edges: rows and columns past the end are read from others instead, and dropped before the epilogue. (Not all from the
+// last one: many blocks would read one line of L2 at a time.) The depth is a multiple of 16 bytes; what is missing of
+// its last step is zero.
 //
 // Registers: the sums take kTileM · kTileN / threads, operands 64 at 64 × 64 a warp, which is the most that a warp can
 // have. It takes about 220.
@@ -113,6 +113,14 @@ KILN_DEVICE constexpr u32 matrixLoadOffsetB(u32 lane) {
   return swizzledOffset(row, lane / 8 % 2, keyOfColumn(row));
 }
 
+/// The largest 2^n - 1 below `count`: x & lowBitsBelow(count) is below count for any x.
+KILN_DEVICE constexpr int lowBitsBelow(int count) {
+  u32 bits = u32(count) >> 1;
+  for (int shift = 1; shift < 32; shift *= 2)
+    bits |= bits >> shift;
+  return int(bits);
+}
+
 /// The work of one thread on its block's tile.
 template <class Config, class T> struct MmaTiled {
   using Shape = MmaTiledShape<Config, T>;
@@ -154,17 +162,19 @@ template <class Config, class T> struct MmaTiled {
   template <bool kIsB, int kCopies>
   KILN_DEVICE void copy(const T *from, int rows, SharedAddress to, int step) const {
     const bool isInDepth = Shape::kDepthIsExact || step * Shape::kStep + chunk * Shape::kChunk < Config::kDepth;
+    const T *source = from + step * Shape::kStep;
+    const int others = lowBitsBelow(rows);
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
       const int row = int(copiedRow()) + i * Shape::kRowsAtOnce;
       // Rows of A that a thread copies have one key; those of B differ in what is constant here.
       const u32 below = u32(i * Shape::kRowsAtOnce), flips = kIsB ? keyOfColumn(below) * kChunkBytes : 0;
       const SharedAddress place = (to ^ flips) + below * kSwizzledRowBytes;
-      const T *source = from + step * Shape::kStep + i64(row) * Config::kDepth;
-      if constexpr (kIsB && Shape::kColsAreExact && Shape::kDepthIsExact)
-        copyAsync(place, source);
+      const int read = (kIsB && Shape::kColsAreExact) || row < rows ? row : row & others;
+      if constexpr (Shape::kDepthIsExact)
+        copyAsync(place, source + i64(read) * Config::kDepth);
       else
-        copyAsync(place, source, isInDepth && row < rows ? kChunkBytes : 0);
+        copyAsync(place, source + i64(read) * Config::kDepth, isInDepth ? kChunkBytes : 0);
     }
   }
   KILN_DEVICE void copyA(int step, u32 stage) const { copy<false, Shape::kCopiesA>(a, rowsA, target + stage, step); }

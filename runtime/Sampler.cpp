@@ -106,7 +106,7 @@ Expected<int32_t> Sampler::choose(ArrayRef<float> logits, uint64_t sequence, uin
   if (candidates.size() < logits.size())
     llvm::sort(candidates, [](const Candidate &a, const Candidate &b) { return a.id < b.id; });
 
-  uint64_t target = drawnWeight(params.seed, sequence, step, totalWeight()), sum = 0;
+  uint64_t target = drawnWeight(randomNumber(params.seed, sequence, step), totalWeight()), sum = 0;
   for (const Candidate &candidate : candidates)
     if ((sum += candidate.weight) > target)
       return candidate.id;

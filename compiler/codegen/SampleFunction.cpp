@@ -8,15 +8,20 @@ constexpr int64_t ringEntries = 64;
 namespace {
 
 struct SampleShape {
-  int64_t vocabulary, pitch, threads, chunk;
+  int64_t vocabulary, pitch, threads, group;
 
-  Expr chunks() const { return Expr((vocabulary + chunk - 1) / chunk); }
+  int64_t groups() const { return llvm::divideCeil(vocabulary, group); }
+  int64_t blocks() const { return llvm::divideCeil(groups(), threads / 32); }
 };
 
-/// A row is a few thousand logits a block in the first stage, and a block in the second.
+/// In the first stage a warp has a group, four logits a lane unless that would be more groups than threads; in the
+/// second a block has a row.
 SampleShape shapeFor(int64_t vocabulary, int64_t pitch) {
   int64_t threads = std::clamp<int64_t>(llvm::PowerOf2Ceil(vocabulary / 16), 32, 1024);
-  return {vocabulary, pitch, threads, 4 * threads};
+  SampleShape shape = {vocabulary, pitch, threads, 128};
+  while (shape.groups() > threads)
+    shape.group *= 2;
+  return shape;
 }
 
 std::string sourceText(StringRef name, StringRef target, const SampleShape &shape) {
@@ -25,7 +30,7 @@ std::string sourceText(StringRef name, StringRef target, const SampleShape &shap
           "//\n//   the next token of each row: greedy, or temperature, top-k and top-p\n" +
           "#include \"device/device.cuh\"\n#include \"sample/sample.cuh\"\n\nusing namespace kiln;\n\n" +
           "struct Config {\n  static constexpr int kVocabulary = " + Twine(shape.vocabulary) +
-          ", kPitch = " + Twine(shape.pitch) + ", kChunk = " + Twine(shape.chunk) + ", kThreads = " + threads +
+          ", kPitch = " + Twine(shape.pitch) + ", kGroup = " + Twine(shape.group) + ", kThreads = " + threads +
           ", kRing = " + Twine(ringEntries) + ";\n};\n\nextern \"C\" __global__ void __launch_bounds__(" + threads +
           ", 1)\n" + name +
           "(\n    const float *logits, i32 *tokens, i32 *positions, const SamplingSettings *settings,\n"
@@ -44,11 +49,11 @@ PlanFunction describe(StringRef kernel, StringRef location, const Expr &batch, c
                         {"positions", DType::I32, {batch}},
                         {"settings", DType::I32, {Expr(18)}},
                         {"rows", DType::I32, {batch, Expr(6)}},
-                        {"best", DType::I32, {batch, Expr(2) * shape.chunks()}},
+                        {"best", DType::I32, {batch, Expr(2 * shape.groups())}},
                         {"launches", DType::I32, {batch}},
                         {"ring", DType::I32, {batch, Expr(2 * ringEntries)}}};
   PlanStep &step = function.steps.emplace_back();
-  step.launch = {kernel.str(), {shape.chunks(), batch, Expr(1)}, shape.threads, 0};
+  step.launch = {kernel.str(), {Expr(shape.blocks()), batch, Expr(1)}, shape.threads, 0};
   for (const PlanTensor &argument : function.arguments)
     step.arguments.push_back("%" + argument.name);
   step.arguments.push_back("@counters");

@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-void Thread::syncBlock(Site site) { owner->syncBlock(*this, site); }
+u32 Thread::syncBlock(bool predicate, Site site) { return owner->syncBlock(*this, predicate, site); }
 void Thread::syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) {
   owner->syncWarp(*this, members, lane, combine, site);
 }
@@ -46,6 +46,7 @@ void Thread::fail(const char *message, Site site) { owner->fail(nameThreads({thi
 void Block::reset(Scheduler &newScheduler, const Launch &launch, EmulatedIndex index) {
   scheduler = &newScheduler;
   atBarrier = finished = 0;
+  holding = 0;
   ++syncs;
   threads.resize(launch.blockThreads);
   for (u32 i = 0; i < launch.blockThreads; ++i) {
@@ -153,7 +154,7 @@ void Block::reportLeft(Site site, ArrayRef<Thread> among) {
 // Primitives
 //===----------------------------------------------------------------------===//
 
-void Block::syncBlock(Thread &thread, Site site) {
+u32 Block::syncBlock(Thread &thread, bool predicate, Site site) {
   arriveAt(thread, site);
   if (atBarrier > 0 && barrierSite != site)
     fail(nameThreads({&thread}) + " waits at this barrier, but others wait at another one", site,
@@ -164,10 +165,14 @@ void Block::syncBlock(Thread &thread, Site site) {
     reportLeft(site, threads);
     scheduler->unwind();
   }
-  if (++atBarrier < threads.size())
-    return scheduler->wait(thread);
+  holding += predicate;
+  if (++atBarrier < threads.size()) {
+    scheduler->wait(thread);
+    return heldAtLast;
+  }
 
   atBarrier = 0;
+  heldAtLast = std::exchange(holding, 0);
   ++syncs;
   SmallVector<Thread *, 256> others;
   for (Thread &other : threads)
@@ -175,6 +180,7 @@ void Block::syncBlock(Thread &thread, Site site) {
       others.push_back(&other);
   scheduler->release(others);
   thread.state = Thread::State::Running;
+  return heldAtLast;
 }
 
 void Block::checkMembers(Thread &thread, u32 members, Site site) {

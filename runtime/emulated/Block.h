@@ -38,7 +38,7 @@ public:
   u32 lane() const { return thread % 32; }
   bool isWaiting() const { return state == State::AtBarrier || state == State::AtCollective; }
 
-  void syncBlock(Site site) override;
+  u32 syncBlock(bool predicate, Site site) override;
   void syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) override;
   void pause(Site site) override;
   void *staticShared(const void *tag, u64 bytes, u64 alignment, Site site) override;
@@ -72,7 +72,7 @@ public:
   MutableArrayRef<Thread> allThreads() { return threads; }
 
   /// The primitives. Each either returns when the thread may go on or unwinds it.
-  void syncBlock(Thread &thread, Site site);
+  u32 syncBlock(Thread &thread, bool predicate, Site site);
   void syncWarp(Thread &thread, u32 members, void *lane, EmulatedCombine combine, Site site);
   void pause(Thread &thread, Site site);
   void *staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site);
@@ -137,6 +137,8 @@ private:
   SharedMemory shared;
   u32 syncs = 0; ///< how often all threads have been ordered, in this block and those before it
   size_t atBarrier = 0;
+  u32 holding = 0;    ///< of those at the barrier, who brought true
+  u32 heldAtLast = 0; ///< the same of the last barrier that opened
   size_t finished = 0;
   Site barrierSite;
 };

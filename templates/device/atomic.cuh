@@ -1,11 +1,13 @@
 //===- atomic.cuh - words that blocks share -------------------------------------===//
 //
-// All of these work on global memory, between all blocks of a grid; additions work on shared memory too.
+// All of these but addToShared work on global memory, between all blocks of a grid; atomicAdd works on shared memory
+// too.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "device/base.cuh"
+#include "device/shared.cuh"
 
 namespace kiln {
 
@@ -16,6 +18,17 @@ namespace kiln {
 KILN_DEVICE u32 atomicAdd(u32 *target, u32 value) { return ::atomicAdd(target, value); }
 KILN_DEVICE u64 atomicAdd(u64 *target, u64 value) { return ::atomicAdd(target, value); }
 KILN_DEVICE float atomicAdd(float *target, float value) { return ::atomicAdd(target, value); }
+
+/// Adds `value` to a word of shared memory, which is whole again behind the next barrier. Additions of 32 bits with a
+/// carry: of 64 bits, GPUs have none there, and atomicAdd is a loop of exchanges.
+KILN_DEVICE void addToShared(u64 *target, u64 value) {
+  const u32 address = SharedAddress(target).raw(), low = u32(value);
+  u32 earlier;
+  asm volatile("atom.shared.add.u32 %0, [%1], %2;" : "=r"(earlier) : "r"(address), "r"(low) : "memory");
+  const u32 high = u32(value >> 32) + (earlier + low < earlier);
+  if (high != 0)
+    asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address + 4), "r"(high) : "memory");
+}
 
 /// What this thread wrote before is visible to every thread that sees what it writes afterwards.
 KILN_DEVICE void threadFence() { __threadfence(); }
@@ -57,6 +70,8 @@ KILN_DEVICE float atomicAdd(float *target, float value) {
     sum = seen + value;
   return seen;
 }
+
+KILN_DEVICE void addToShared(u64 *target, u64 value) { __atomic_fetch_add(target, value, __ATOMIC_RELAXED); }
 
 KILN_DEVICE void threadFence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 

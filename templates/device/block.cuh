@@ -17,13 +17,20 @@ namespace kiln {
 /// Waits for every thread of the block, and makes what each wrote to memory visible to the others.
 KILN_DEVICE void syncThreads(Site = Site::current()) { __syncthreads(); }
 
+/// As syncThreads; returns for how many threads `predicate` holds.
+KILN_DEVICE u32 syncThreadsCount(bool predicate, Site = Site::current()) { return u32(__syncthreads_count(predicate)); }
+
 #else
 
-KILN_DEVICE void syncThreads(Site site = Site::current()) { emulatedThread->syncBlock(site); }
+KILN_DEVICE void syncThreads(Site site = Site::current()) { emulatedThread->syncBlock(false, site); }
+
+KILN_DEVICE u32 syncThreadsCount(bool predicate, Site site = Site::current()) {
+  return emulatedThread->syncBlock(predicate, site);
+}
 
 #endif
 
-/// Room in shared memory for one reduction of a block: one value a warp.
+/// Room in shared memory for one reduction or prefix sum of a block: one value a warp.
 template <class T> struct BlockScratch {
   T warps[32];
 };
@@ -51,6 +58,28 @@ KILN_DEVICE float blockMax(float value, BlockScratch<float> &scratch, Site site 
 }
 KILN_DEVICE i32 blockMax(i32 value, BlockScratch<i32> &scratch, Site site = Site::current()) {
   return blockReduce<Max>(value, -2147483647 - 1, scratch, site);
+}
+
+/// The sum of the values of all threads in front of this one, and of all threads.
+template <class T> struct PrefixSum {
+  T before;
+  T total;
+};
+
+/// Two stages, as of blockReduce; `scratch` may be used again at once.
+template <class T>
+KILN_DEVICE PrefixSum<T> blockPrefixSum(T value, BlockScratch<T> &scratch, Site site = Site::current()) {
+  const T upToThis = warpInclusiveSum(value, site);
+  if (laneIndex() == kWarpSize - 1)
+    scratch.warps[warpIndex()] = upToThis;
+  syncThreads(site);
+  const bool isWarp = laneIndex() < blockThreads() / kWarpSize;
+  const T warps = warpInclusiveSum(isWarp ? scratch.warps[laneIndex()] : T{}, site);
+  const T upToWarp = shuffle(warps, warpIndex(), kAllLanes, site);
+  const PrefixSum<T> result{upToWarp - scratch.warps[warpIndex()] + upToThis - value,
+                            shuffle(warps, kWarpSize - 1, kAllLanes, site)};
+  syncThreads(site);
+  return result;
 }
 
 } // namespace kiln

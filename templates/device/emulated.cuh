@@ -35,8 +35,8 @@ public:
   EmulatedIndex block;
   EmulatedIndex grid;
 
-  /// Waits for every thread of the block.
-  virtual void syncBlock(Site site) = 0;
+  /// Waits for every thread of the block; returns how many of them brought true.
+  virtual u32 syncBlock(bool predicate, Site site) = 0;
 
   /// Waits until every lane of `members` has called this with the same arguments but `lane`; the last one to
   /// arrive runs `combine`. `lane` may live on the caller's stack.

@@ -59,10 +59,13 @@ KILN_DEVICE constexpr u64 tokenWeight(float logit, float largest, float scale) {
 /// The sum that the most probable tokens must reach, of `total`, under top-p. `topP` is p in units of 2^-64.
 KILN_DEVICE constexpr u64 topPWeight(u64 topP, u64 total) { return max<u64>(multiplyHigh(topP, total), 1); }
 
-/// Uniform in 0 .. total - 1: the token is the first, in order of id, with which the sum of weights exceeds it.
-KILN_DEVICE constexpr u64 drawnWeight(u64 seed, u64 sequence, u64 step, u64 total) {
+/// The random number of a sequence's step, uniform in 64 bits.
+KILN_DEVICE constexpr u64 randomNumber(u64 seed, u64 sequence, u64 step) {
   const PhiloxWords random = philox(step, sequence, seed);
-  return multiplyHigh(u64(random.words[0]) << 32 | random.words[1], total);
+  return u64(random.words[0]) << 32 | random.words[1];
 }
+
+/// Uniform in 0 .. total - 1: the token is the first, in order of id, with which the sum of weights exceeds it.
+KILN_DEVICE constexpr u64 drawnWeight(u64 random, u64 total) { return multiplyHigh(random, total); }
 
 } // namespace kiln

@@ -13,6 +13,7 @@ struct Storage {
   float tile[32][33];
   BlockScratch<float> floats;
   BlockScratch<i32> ints;
+  u64 large;
 };
 
 template <int V, class T> KILN_DEVICE void moveVectors(T *target, const T *source) {
@@ -52,7 +53,10 @@ extern "C" __global__ void __launch_bounds__(128)
   if (any(value > 1.0f) && all(value < 9.0f))
     syncWarp();
   value += blockSum(value, storage.floats) + blockMax(value, storage.floats);
-  const i32 largest = blockMax(static_cast<i32>(place), storage.ints);
+  const PrefixSum<i32> sums = blockPrefixSum(static_cast<i32>(place), storage.ints);
+  const i32 largest =
+      blockMax(sums.before + sums.total, storage.ints) + static_cast<i32>(syncThreadsCount(value > 0.0f));
+  addToShared(&storage.large, u64(place) << 20);
 
   SharedAddress address(&storage.tile[0][0]);
   if (address + 4 == SharedAddress(&storage.tile[0][1]))

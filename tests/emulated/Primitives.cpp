@@ -365,6 +365,35 @@ TEST_F(Primitives, BlockReductionsGiveEveryThreadTheResult) {
   });
 }
 
+TEST_F(Primitives, BarriersCountTheThreadsForWhichAPredicateHolds) {
+  forEachSchedule([&](const LaunchOptions &options) {
+    for (uint32_t block : {20u, 256u}) {
+      auto threes = buffer<uint32_t>(block), fives = buffer<uint32_t>(block);
+      run("block_counts", {1}, block, options, threes, fives);
+      EXPECT_EQ(threes.copy(), std::vector<uint32_t>(block, (block + 2) / 3));
+      EXPECT_EQ(fives.copy(), std::vector<uint32_t>(block, (block + 4) / 5));
+    }
+  });
+}
+
+TEST_F(Primitives, BlockPrefixSumsGiveEveryThreadWhatStandsBeforeIt) {
+  std::vector<uint64_t> in;
+  for (uint64_t i = 0; i < 256; ++i)
+    in.push_back((i * 7919 % 31) << (i % 40));
+  forEachSchedule([&](const LaunchOptions &options) {
+    for (uint32_t block : {32u, 256u}) {
+      auto before = buffer<uint64_t>(block), total = buffer<uint64_t>(block);
+      run("block_prefix_sums", {1}, block, options, bufferOf(in), before, total);
+      uint64_t sum = 0;
+      for (uint32_t i = 0; i < block; ++i) {
+        EXPECT_EQ(before[i], sum);
+        sum += in[i];
+      }
+      EXPECT_EQ(total.copy(), std::vector<uint64_t>(block, sum));
+    }
+  });
+}
+
 TEST_F(Primitives, SharedObjectsAreFreshPerBlockAndOnePerType) {
   dynamicBytes = 400;
   forEachSchedule([&](const LaunchOptions &options) {
@@ -401,6 +430,21 @@ TEST_F(Primitives, AtomicAddLosesNothing) {
     std::sort(seen.begin(), seen.end());
     for (uint32_t i = 0; i < 6400; ++i)
       EXPECT_EQ(seen[i], 2 * i);
+  });
+}
+
+TEST_F(Primitives, AdditionsInSharedMemoryCarry) {
+  std::vector<uint64_t> in;
+  for (uint64_t i = 0; i < 64; ++i)
+    in.push_back(i << (i % 2 == 0 ? 27 : 34) | 0xffffffff);
+  uint64_t wanted[2] = {};
+  for (uint64_t i = 0; i < 64; ++i)
+    wanted[i % 2] += in[i];
+  forEachSchedule([&](const LaunchOptions &options) {
+    auto sums = buffer<uint64_t>(2);
+    run("shared_additions", {1}, 64, options, bufferOf(in), sums);
+    EXPECT_EQ(sums[0], wanted[0]);
+    EXPECT_EQ(sums[1], wanted[1]);
   });
 }
 

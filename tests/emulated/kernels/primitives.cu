@@ -200,6 +200,22 @@ extern "C" __global__ void block_reductions(const float *in, float *out, i32 *in
   ints[blockThreads() + i] = blockMax(-static_cast<i32>(i), sharedStorage<BlockScratch<i32>>());
 }
 
+// Two counts behind each other: a thread that is slow to read the first must not get the second.
+extern "C" __global__ void block_counts(u32 *multiplesOf3, u32 *multiplesOf5) {
+  const u32 i = threadIndex();
+  multiplesOf3[i] = syncThreadsCount(i % 3 == 0);
+  multiplesOf5[i] = syncThreadsCount(i % 5 == 0);
+}
+
+extern "C" __global__ void block_prefix_sums(const u64 *in, u64 *before, u64 *total) {
+  BlockScratch<u64> &scratch = sharedStorage<BlockScratch<u64>>();
+  const u32 i = threadIndex();
+  const PrefixSum<u64> once = blockPrefixSum(in[i], scratch);
+  const PrefixSum<u64> twice = blockPrefixSum(2 * in[i], scratch);
+  before[i] = twice.before - once.before;
+  total[i] = twice.total - once.total;
+}
+
 struct First {
   float value[5];
 };
@@ -250,6 +266,17 @@ extern "C" __global__ void additions(u32 *count, float *sum, u64 *large, u32 *ea
   syncThreads();
   if (threadIndex() == 0)
     atomicAdd(large, shared);
+}
+
+extern "C" __global__ void shared_additions(const u64 *in, u64 *out) {
+  u64(&sums)[2] = sharedStorage<u64[2]>();
+  if (threadIndex() < 2)
+    sums[threadIndex()] = 0;
+  syncThreads();
+  addToShared(&sums[threadIndex() % 2], in[threadIndex()]);
+  syncThreads();
+  if (threadIndex() < 2)
+    out[threadIndex()] = sums[threadIndex()];
 }
 
 extern "C" __global__ void words_for_the_host(u64 *words) {

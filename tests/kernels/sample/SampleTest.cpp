@@ -68,12 +68,13 @@ TEST(SamplingArithmetic, WeightsAreExponentials) {
 /// The kernel for one vocabulary, and a batch's memory.
 class SampleKernel {
 public:
-  SampleKernel(int vocabulary, int pitch, int chunk, int threads)
-      : vocabulary(vocabulary), pitch(pitch), chunks((vocabulary + chunk - 1) / chunk), threads(threads),
+  SampleKernel(int vocabulary, int pitch, int threads, int group = 128)
+      : vocabulary(vocabulary), pitch(pitch), threads(threads), group(group),
+        groups(static_cast<int>(llvm::divideCeil(vocabulary, group))), listed(std::min(threads, 512)),
         variant("sample", "sample", DType::F32,
                 {{"kVocabulary", std::to_string(vocabulary)},
                  {"kPitch", std::to_string(pitch)},
-                 {"kChunk", std::to_string(chunk)},
+                 {"kGroup", std::to_string(group)},
                  {"kThreads", std::to_string(threads)}}) {}
 
   void setRows(size_t batch, const SamplingParams &params, int32_t remaining = 1 << 20, int32_t context = 1 << 20) {
@@ -83,7 +84,7 @@ public:
     rows.clear();
     for (uint64_t i = 0; i < batch; ++i)
       rows.push_back({.sequence = i + 5, .step = 0, .remaining = remaining, .isFinished = 0});
-    best.assign(batch * chunks, 0x5a5a5a5a5a5a5a5a);
+    best.assign(batch * groups, 0x5a5a5a5a5a5a5a5a);
     launches.assign(batch, 0);
     ring.assign(batch * 4, 0);
     arrivals.assign(batch, 0);
@@ -108,15 +109,16 @@ public:
       return KernelArgument{elements.data(), elements.size() * sizeof(elements[0]), /*isArray=*/true};
     };
     KernelArgument settingsArgument = {&settings, sizeof(settings), /*isArray=*/true};
-    Error error = runner->launch({"sample.cu",
-                                  variant.text(),
-                                  "sample_rows",
-                                  {static_cast<uint32_t>(chunks), static_cast<uint32_t>(rows.size())},
-                                  static_cast<uint32_t>(threads),
-                                  0,
-                                  {array(logits), array(tokens), array(positions), settingsArgument, array(rows),
-                                   array(best), array(launches), array(ring), array(arrivals)}},
-                                 way);
+    Error error = runner->launch(
+        {"sample.cu",
+         variant.text(),
+         "sample_rows",
+         {static_cast<uint32_t>(llvm::divideCeil(groups, threads / 32)), static_cast<uint32_t>(rows.size())},
+         static_cast<uint32_t>(threads),
+         0,
+         {array(logits), array(tokens), array(positions), settingsArgument, array(rows), array(best), array(launches),
+          array(ring), array(arrivals)}},
+        way);
     ASSERT_FALSE(bool(error)) << takeDiagnostics(std::move(error)).front().message;
     for (uint32_t count : arrivals)
       ASSERT_EQ(count, 0u);
@@ -129,7 +131,8 @@ public:
     return static_cast<int32_t>(entry);
   }
 
-  const int vocabulary, pitch, chunks, threads;
+  const int vocabulary, pitch, threads, group, groups;
+  const int listed; ///< tokens that the kernel's list has room for
   std::vector<float> logits;
   std::vector<int32_t> tokens, positions;
   std::vector<SamplingRow> rows;
@@ -155,65 +158,155 @@ void fill(SampleKernel &kernel, uint32_t seed) {
     }
 }
 
+/// Whether the kernel has room for the tokens that may be among the k most probable of a row.
+bool isTopKListed(const SampleKernel &kernel, size_t b, int64_t k) {
+  if (k > std::min(kernel.groups, kernel.listed))
+    return false;
+  ArrayRef<float> row = kernel.row(b);
+  std::vector<float> largest;
+  for (int first = 0; first < kernel.vocabulary; first += kernel.group)
+    largest.push_back(*llvm::max_element(row.slice(first, std::min(kernel.group, kernel.vocabulary - first))));
+  llvm::sort(largest, std::greater<>());
+  float bound = largest[static_cast<size_t>(k) - 1];
+  return llvm::count_if(row, [=](float logit) { return logit >= bound; }) <= kernel.listed;
+}
+
+/// Launches and compares with the host, row by row.
+void launchAndCompare(SampleKernel &kernel, const SamplingParams &params, size_t way) {
+  std::vector<uint64_t> steps;
+  for (const SamplingRow &row : kernel.rows)
+    steps.push_back(row.step);
+  ASSERT_NO_FATAL_FAILURE(kernel.launch(way));
+  Sampler sampler(params);
+  for (size_t b = 0; b < kernel.rows.size(); ++b) {
+    int32_t wanted = cantFail(sampler.choose(kernel.row(b), b + 5, steps[b]));
+    EXPECT_EQ(kernel.tokens[b], wanted) << "row " << b << " step " << steps[b] << " top-k " << params.topK << " top-p "
+                                        << params.topP << " temperature " << params.temperature;
+    EXPECT_EQ(kernel.inRing(b), wanted);
+    EXPECT_EQ(kernel.positions[b], static_cast<int32_t>(4 + steps[b]));
+  }
+}
+
 void expectTokensOfSampler(SampleKernel &kernel, const SamplingParams &params) {
-  constexpr size_t batch = 4;
   for (size_t way : {size_t(0), kernel.wayCount() - 1}) {
-    kernel.setRows(batch, params);
-    Sampler sampler(params);
+    kernel.setRows(4, params);
     for (uint32_t step = 0; step < 3; ++step) {
       fill(kernel, step);
-      ASSERT_NO_FATAL_FAILURE(kernel.launch(way));
-      for (size_t b = 0; b < batch; ++b) {
-        int32_t wanted = cantFail(sampler.choose(kernel.row(b), b + 5, step));
-        EXPECT_EQ(kernel.tokens[b], wanted) << "row " << b << " step " << step << " top-k " << params.topK << " top-p "
-                                            << params.topP << " temperature " << params.temperature;
-        EXPECT_EQ(kernel.inRing(b), wanted);
-        EXPECT_EQ(kernel.positions[b], static_cast<int32_t>(4 + step));
-      }
+      ASSERT_NO_FATAL_FAILURE(launchAndCompare(kernel, params, way));
     }
   }
 }
 
-TEST(SampleKernelTest, ChoosesTheTokensOfTheHost) {
-  SampleKernel kernel(1009, 1024, 256, 128);
+void expectTokensOfSamplerForAllSettings(SampleKernel &kernel, ArrayRef<int64_t> topKs) {
   expectTokensOfSampler(kernel, {.greedy = true});
   for (double temperature : {0.7, 3.0, 1e-300})
-    for (int64_t topK : {0, 1, 40, 1008, 5000})
+    for (int64_t topK : topKs)
       for (double topP : {1.0, 0.9, 1e-9})
         expectTokensOfSampler(kernel, {.temperature = temperature, .topK = topK, .topP = topP, .seed = 42});
 }
 
+TEST(SampleKernelTest, ChoosesTheTokensOfTheHost) {
+  SampleKernel kernel(4001, 4016, 64);
+  expectTokensOfSamplerForAllSettings(kernel, {0, 1, 20, 32, 33, 4000, 5000});
+  // Top-k of these rows goes both ways.
+  EXPECT_TRUE(isTopKListed(kernel, 0, 20) && !isTopKListed(kernel, 1, 32));
+}
+
+TEST(SampleKernelTest, GroupsCanHaveSeveralLogitsOfALaneApart) {
+  SampleKernel kernel(4001, 4002, 32, 256);
+  expectTokensOfSamplerForAllSettings(kernel, {0, 8, 40});
+  EXPECT_TRUE(isTopKListed(kernel, 0, 8) && !isTopKListed(kernel, 1, 8));
+}
+
 TEST(SampleKernelTest, ChoosesTheTokensOfTheHostOfAWholeVocabulary) {
-  SampleKernel kernel(50257, 50257, 4096, 1024);
-  expectTokensOfSampler(kernel, {.temperature = 0.8, .topK = 200, .topP = 0.95, .seed = 1});
-  expectTokensOfSampler(kernel, {.temperature = 1.2, .topP = 0.9, .seed = 2});
+  SampleKernel asInPlans(50257, 50257, 1024);
+  expectTokensOfSampler(asInPlans, {.topK = 50, .topP = 0.95, .seed = 1});
+  EXPECT_TRUE(isTopKListed(asInPlans, 0, 50));
+  SampleKernel padded(50257, 50304, 1024);
+  expectTokensOfSampler(padded, {.temperature = 1.2, .topP = 0.9, .seed = 2});
 }
 
 TEST(SampleKernelTest, ASmallVocabularyLeavesThreadsIdle) {
-  SampleKernel kernel(5, 5, 4096, 64);
-  expectTokensOfSampler(kernel, {.topK = 3, .topP = 0.8, .seed = 9});
+  SampleKernel kernel(5, 5, 64);
+  for (int64_t topK : {0, 1, 3})
+    for (double topP : {1.0, 0.8})
+      expectTokensOfSampler(kernel, {.topK = topK, .topP = topP, .seed = 9});
 }
 
 TEST(SampleKernelTest, TiesGoToTheLowestId) {
-  SampleKernel kernel(1009, 1009, 256, 128);
+  SampleKernel kernel(1009, 1009, 128);
   kernel.setRows(1, {.greedy = true});
   for (int id = 0; id < 1009; ++id)
     kernel.logit(0, id) = id % 300 == 299 ? 1.5f : -0.0f;
   kernel.launch();
   EXPECT_EQ(kernel.tokens[0], 299);
-  kernel.setRows(1, {.topK = 3, .seed = 1});
-  std::set<int32_t> seen;
-  for (int step = 0; step < 60; ++step) {
-    for (int id = 0; id < 1009; ++id)
-      kernel.logit(0, id) = id % 2 == 0 ? 0.0f : -0.0f;
-    kernel.launch();
-    seen.insert(kernel.tokens[0]);
+  // Equal logits everywhere, too many for the list, and equal ones of which the list has room for all.
+  for (int distance : {1, 10}) {
+    kernel.setRows(1, {.topK = 3, .seed = 1});
+    std::set<int32_t> seen;
+    for (int step = 0; step < 60; ++step) {
+      for (int id = 0; id < 1009; ++id)
+        kernel.logit(0, id) = id % distance != 0 ? -1.0f : id % 2 == 0 ? 0.0f : -0.0f;
+      EXPECT_EQ(isTopKListed(kernel, 0, 3), distance == 10);
+      kernel.launch();
+      seen.insert(kernel.tokens[0]);
+    }
+    EXPECT_EQ(seen, (std::set<int32_t>{0, distance, 2 * distance}));
   }
-  EXPECT_EQ(seen, (std::set<int32_t>{0, 1, 2}));
+}
+
+TEST(SampleKernelTest, TiesAreKeptInTheOrderOfTheirIds) {
+  // Six more probable tokens behind equal ones, of which those up to id 143 are kept.
+  SampleKernel kernel(4001, 4004, 32, 256);
+  const SamplingParams params = {.topK = 150, .seed = 6};
+  kernel.setRows(1, params);
+  for (int step = 0; step < 100; ++step) {
+    for (int id = 0; id < 4001; ++id)
+      kernel.logit(0, id) = id >= 250 && id < 256 ? 1.0f : 0.0f;
+    ASSERT_NO_FATAL_FAILURE(launchAndCompare(kernel, params, 0));
+  }
+}
+
+TEST(SampleKernelTest, RowsMayBeMaskedButForAFewTokens) {
+  SampleKernel kernel(4001, 4016, 64);
+  for (int64_t topK : {0, 2, 5, 30, 3000})
+    for (double topP : {1.0, 0.7, 0.5}) {
+      const SamplingParams params = {.topK = topK, .topP = topP, .seed = 8};
+      kernel.setRows(4, params);
+      for (int step = 0; step < 8; ++step) {
+        for (size_t b = 0; b < 4; ++b)
+          for (int id = 0; id < 4001; ++id)
+            kernel.logit(b, id) = -infinity;
+        kernel.logit(0, 4000) = 3;               // one token
+        for (int id : {3, 700, 701, 3999, 4000}) // k of them, more, or fewer
+          kernel.logit(1, id) = static_cast<float>(id % 3) * 0.25f;
+        for (int id = 500; id < 600; ++id) // more than the list has room for
+          kernel.logit(2, id) = -7;
+        for (int id = 1000; id < 1004; ++id) // half of them is half of the weight
+          kernel.logit(3, id) = 70;
+        ASSERT_NO_FATAL_FAILURE(launchAndCompare(kernel, params, static_cast<size_t>(step) % kernel.wayCount()));
+      }
+    }
+}
+
+TEST(SampleKernelTest, TopPOfAFewTokensIsThatOfAllTheirWeights) {
+  // Nine tokens of ten have almost no weight each, and together as much as the others: the list has just those others.
+  SampleKernel kernel(4001, 4016, 64);
+  for (double topP : {0.3, 0.49, 0.55, 0.9}) {
+    const SamplingParams params = {.topP = topP, .seed = 4};
+    kernel.setRows(2, params);
+    for (int step = 0; step < 20; ++step) {
+      for (int id = 0; id < 4001; ++id) {
+        kernel.logit(0, id) = id % 100 == 7 ? 0.0f : std::log(0.01f);
+        kernel.logit(1, id) = id % 100 == 7 ? static_cast<float>(id) * 1e-5f : std::log(0.01f);
+      }
+      ASSERT_NO_FATAL_FAILURE(launchAndCompare(kernel, params, 0));
+    }
+  }
 }
 
 TEST(SampleKernelTest, AFinishedRowStays) {
-  SampleKernel kernel(50, 64, 16, 32);
+  SampleKernel kernel(50, 64, 32);
   kernel.setRows(4, {.greedy = true}, /*remaining=*/2, /*context=*/6);
   kernel.settings.stopCount = 2;
   kernel.settings.stopTokens[1] = 9;
@@ -243,7 +336,7 @@ TEST(SampleKernelTest, AFinishedRowStays) {
 }
 
 TEST(SampleKernelTest, LogitsThatAreNoNumbersEndTheRow) {
-  SampleKernel kernel(50, 64, 16, 32);
+  SampleKernel kernel(50, 64, 32);
   kernel.setRows(4, {.seed = 1});
   fill(kernel, 0);
   kernel.logit(0, 49) = std::numeric_limits<float>::quiet_NaN();

@@ -3,7 +3,7 @@
 using namespace kiln;
 using Element = float;
 struct Config {
-  static constexpr int kVocabulary = 50257, kPitch = 50257, kChunk = 4096, kThreads = 1024, kRing = 4;
+  static constexpr int kVocabulary = 50257, kPitch = 50257, kGroup = 128, kThreads = 1024, kRing = 4;
 };
 extern "C" __global__ void __launch_bounds__(Config::kThreads, 1)
     sample_rows(const Element *logits, i32 *tokens, i32 *positions, const SamplingSettings *settings, SamplingRow *rows,

@@ -1,0 +1,128 @@
+//===- short_list.cuh - choosing from the few most probable tokens -------------===//
+//
+// A block collects all tokens of a row whose logit is not below a bound, and chooses from them by rank: how many of
+// the others are more probable, counted by comparing all with all. Weights in order of rank and their sums give
+// top-k and top-p; in order of id, the draw. So the order in which the tokens were collected does not matter.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/atomic.cuh"
+#include "device/block.cuh"
+#include "sample/row.cuh"
+#include "sample/state.cuh"
+
+namespace kiln {
+
+/// Tokens that a list has room for: one for each thread, and few enough to compare all with all.
+template <class Config> constexpr int kListed = min(Config::kThreads, 512);
+
+template <class Config> struct ShortListStorage {
+  u64 tokens[kListed<Config>];  ///< candidates, in any order
+  u64 sums[kListed<Config>];    ///< by rank
+  u64 weights[kListed<Config>]; ///< by place
+  u32 ids[kListed<Config>];     ///< by place, which is in the order of ids
+  u32 groups[RowShape<Config>::kGroups];
+  u32 groupCount;
+  u32 count;
+  u32 token;
+};
+
+template <class Config> struct ShortList {
+  using Shape = RowShape<Config>;
+
+  const float *logits;
+  const u32 *groupKeys; ///< in shared memory; the largest key of each group
+  const TokenWeights weights;
+  ShortListStorage<Config> &shared;
+  BlockScratch<u64> &scratch;
+
+  /// A key that at least k of the row's keys are not below, and hardly more than necessary: the k-th largest of the
+  /// groups' largest. 1 <= k <= groups.
+  KILN_DEVICE u32 boundOf(u32 k) const {
+    const u32 own = threadIndex() < u32(Shape::kGroups) ? groupKeys[threadIndex()] : 0;
+    u32 bound = 0;
+#pragma unroll 1
+    for (u32 bit = 0x80000000u; bit != 0; bit >>= 1)
+      if (syncThreadsCount(own >= (bound | bit)) >= k)
+        bound |= bit;
+    return bound;
+  }
+
+  /// Collects all tokens whose key is not below `bound`. False if they are more than the list has room for.
+  KILN_DEVICE bool collect(u32 bound) {
+    if (threadIndex() == 0)
+      shared.groupCount = shared.count = 0;
+    syncThreads();
+    if (threadIndex() < u32(Shape::kGroups) && groupKeys[threadIndex()] >= bound)
+      shared.groups[atomicAdd(&shared.groupCount, 1u)] = threadIndex();
+    syncThreads();
+    auto groupAt = [&](u32 i) { return shared.groups[i]; };
+    walkGroups<Config>(logits, shared.groupCount, groupAt, [&](u32, const GroupLogits<Config> &group) {
+      u32 own = 0;
+#pragma unroll
+      for (int i = 0; i < group.kCount; ++i)
+        own += group.key(i) >= bound;
+      const u32 upToThis = warpInclusiveSum(own);
+      u32 next = 0;
+      if (laneIndex() == kWarpSize - 1)
+        next = atomicAdd(&shared.count, upToThis);
+      next = shuffle(next, kWarpSize - 1) + upToThis - own;
+#pragma unroll
+      for (int i = 0; i < group.kCount; ++i)
+        if (group.key(i) >= bound) {
+          if (next < u32(kListed<Config>))
+            shared.tokens[next] = group.candidate(i);
+          ++next;
+        }
+    });
+    syncThreads();
+    return shared.count <= u32(kListed<Config>);
+  }
+
+  /// The token drawn from the list, after collect; by all threads. Top-k and top-p are off where they are 0. `rowTotal`
+  /// is the weight that top-p is a part of; 0: that of the k most probable tokens.
+  KILN_DEVICE u32 choose(u32 topK, u64 topP, u64 rowTotal, u64 random) {
+    const u32 count = shared.count, self = threadIndex();
+    const bool isToken = self < count;
+    const u64 own = isToken ? shared.tokens[self] : 0;
+    u32 rank = 0, place = 0;
+    if (isToken)
+#pragma unroll 4
+      for (u32 i = 0; i < count; ++i) {
+        const u64 other = shared.tokens[i];
+        rank += other > own;
+        place += idOfCandidate(other) < idOfCandidate(own);
+      }
+    u64 weight = isToken && (topK == 0 || rank < topK) ? weights.ofKey(keyOfCandidate(own)) : 0;
+    if (topP != 0 && !isInTopP(isToken, rank, weight, topP, rowTotal))
+      weight = 0;
+    if (isToken) {
+      shared.weights[place] = weight;
+      shared.ids[place] = idOfCandidate(own);
+    }
+    syncThreads();
+    const u64 placed = isToken ? shared.weights[self] : 0;
+    const PrefixSum<u64> sum = blockPrefixSum(placed, scratch);
+    const u64 target = drawnWeight(random, sum.total);
+    if (sum.before <= target && target < sum.before + placed)
+      shared.token = shared.ids[self];
+    syncThreads();
+    return shared.token;
+  }
+
+private:
+  /// Whether the weights of all tokens of lower rank do not reach top-p's part of the whole.
+  KILN_DEVICE bool isInTopP(bool isToken, u32 rank, u64 weight, u64 topP, u64 rowTotal) {
+    if (isToken)
+      shared.sums[rank] = weight;
+    syncThreads();
+    const PrefixSum<u64> sum = blockPrefixSum(isToken ? shared.sums[threadIndex()] : 0, scratch);
+    if (isToken)
+      shared.sums[threadIndex()] = sum.before;
+    syncThreads();
+    return isToken && shared.sums[rank] < topPWeight(topP, rowTotal == 0 ? sum.total : rowTotal);
+  }
+};
+
+} // namespace kiln

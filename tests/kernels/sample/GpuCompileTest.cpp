@@ -1,0 +1,25 @@
+// The kernel compiled for GPUs with the shape that it has for GPT-2: whether it compiles, and keeps all in registers.
+
+#include "kernels/GpuCompile.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln {
+namespace {
+
+using GpuCompile = testing::TestWithParam<std::string>;
+
+TEST_P(GpuCompile, SamplingInRegisters) {
+  for (const char *pitch : {"50257", "50304"}) {
+    const Variant kernel("sample", "sample", DType::F32, {{"kPitch", pitch}});
+    const GpuCompiled compiled = compileForGpu(kernel, GetParam());
+    ASSERT_TRUE(compiled.succeeded) << compiled.log;
+    EXPECT_EQ(spilledBytes(compiled.log), 0) << kernel.label() << "\n" << compiled.log;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, GpuCompile, testing::Values("sm_80", "sm_86", "sm_90a"),
+                         [](const auto &info) { return info.param; });
+
+} // namespace
+} // namespace kiln

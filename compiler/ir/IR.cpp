@@ -124,10 +124,16 @@ Block *Op::createRegion() {
 // Block
 //===----------------------------------------------------------------------===//
 
-Block::~Block() {
-  // Users go before definitions, so that a value is never destroyed while it is used.
-  while (!opList.empty())
-    opList.pop_back();
+/// No value may be destroyed while it is used; and in a module that the verifier has yet to refuse, a use may stand
+/// before the definition.
+Block::~Block() { dropOperands(); }
+
+void Block::dropOperands() {
+  for (const auto &op : opList) {
+    op->dropOperands();
+    if (op->body)
+      op->body->dropOperands();
+  }
 }
 
 std::vector<Op *> Block::snapshot() const {
@@ -166,6 +172,12 @@ std::unique_ptr<Op> Block::remove(Op *op) {
 Value *Function::addArgument(StringRef name, Type type, Location loc) {
   arguments.push_back(std::make_unique<Value>(Value::Kind::Argument, name, std::move(type), loc));
   return arguments.back().get();
+}
+
+/// A use may even stand in another function, until the verifier has refused it.
+Module::~Module() {
+  for (const auto &function : functions)
+    function->body.dropOperands();
 }
 
 template <class Items> static auto *findByName(const Items &items, StringRef name) {

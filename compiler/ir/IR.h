@@ -118,7 +118,7 @@ public:
 
 private:
   friend class Block;
-  void dropOperands();
+  void dropOperands(); ///< its own, not those of a region
 
   const OpDef *record;
   SmallVector<Value *, 4> operandList;
@@ -149,6 +149,9 @@ public:
   std::unique_ptr<Op> remove(Op *op);
   size_t position(const Op *op) const;
 
+  /// Takes the operands away from all ops, those of fused regions too; for destructors.
+  void dropOperands();
+
 private:
   Function *owner = nullptr;
   Op *ownerOp = nullptr;
@@ -178,6 +181,8 @@ private:
 class Module {
 public:
   explicit Module(StringRef name) : name(name.str()) {}
+  Module(const Module &) = delete;
+  ~Module();
 
   std::string name;
   Location loc;

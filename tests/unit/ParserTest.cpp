@@ -68,7 +68,7 @@ TEST(Parser, SurvivesEveryByteDroppedOrDoubled) {
 
 TEST(Parser, SurvivesEveryByteReplaced) {
   // One of each kind of token, and bytes that start none.
-  constexpr StringRef replacements("{}()[]:,=->.%@\"\\/0b \n\0\xff", 25);
+  constexpr StringRef replacements = llvm::StringLiteral::withInnerNUL("{}()[]:,=->.%@\"\\/0b \n\0\xff");
   for (size_t at = 0; at < everything.size(); ++at)
     for (char c : replacements) {
       std::string text = everything.str();

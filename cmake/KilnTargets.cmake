@@ -16,6 +16,8 @@ endif()
 if(KILN_SANITIZE)
   target_compile_options(kiln_flags INTERFACE -fsanitize=${KILN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(kiln_flags INTERFACE -fsanitize=${KILN_SANITIZE})
+  # Only the sanitizers refer to what is in SanitizerOptions.cpp, and for them no archive is searched.
+  target_link_options(kiln_flags INTERFACE -Wl,--undefined=kilnSanitizerOptions)
 endif()
 target_include_directories(kiln_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/compiler)
 

@@ -2,7 +2,7 @@
 //
 // The same text that NVRTC gets goes through the host's C++ compiler, with the CPU half of templates/device/.
 // Results are kept in a directory under a hash of everything that they depend on: the compiler and its
-// version, the flags, every template and the source but for its comments.
+// version, the flags, every template, and the source but for its comments, with its name.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -38,8 +38,9 @@ public:
     std::string templates; ///< the directory that has device/
     std::string cache;     ///< where results are kept; made when needed
     std::string compiler;  ///< path or name; empty: $CXX, or the first of c++, g++, clang++ on the path
-    /// Checks every access to memory, so that one outside an allocation is reported at its line, reads too.
-    /// Several times slower. A program built with AddressSanitizer does so anyway, and better.
+    /// Checks every access to memory, so that one outside a tensor is reported at its line, reads too. Several times
+    /// slower. Without it, kernels of a program built with AddressSanitizer have that one's checks, which end the
+    /// program.
     bool checkAccesses = false;
   };
 

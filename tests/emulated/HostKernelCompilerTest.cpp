@@ -25,8 +25,8 @@ protected:
   std::vector<std::string> cached(StringRef suffix) const {
     std::vector<std::string> names;
     std::error_code failure;
-    for (fs::directory_iterator file(cache, failure), end; file != end && !failure; file.increment(failure))
-      if (StringRef(file->path()).ends_with(suffix))
+    for (fs::recursive_directory_iterator file(cache, failure), end; file != end && !failure; file.increment(failure))
+      if (!fs::is_directory(file->path()) && StringRef(file->path()).ends_with(suffix))
         names.push_back(file->path());
     return names;
   }

@@ -73,7 +73,7 @@ std::vector<const PlanWeight *> Executor::weightsByUse() const {
     byName[weight.name] = &weight;
   for (const std::string &name : capacity.functions)
     for (const PlanStep &step : thePlan.findFunction(name)->steps)
-      for (StringRef argument : step.arguments)
+      for (StringRef argument : step.launch.arguments)
         if (auto it = byName.find(argument.ltrim('%')); argument.starts_with("%") && it != byName.end())
           add(*it->second);
   for (const PlanWeight &weight : thePlan.weights)
@@ -308,7 +308,7 @@ Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &functi
     launch.planned = &planned;
     if (Error error = step.matmul ? fillMatmul(launch, call) : fillKernel(launch, call))
       return error;
-    for (StringRef name : step.arguments)
+    for (StringRef name : planned.arguments)
       if (Error error = addArgument(launch, name, function, call, *placed))
         return error;
   }
@@ -364,7 +364,7 @@ Error Executor::runWhileLoading(const PlanFunction &function, const Call &call) 
     return launches.takeError();
   std::optional<size_t> awaited;
   for (const KernelLaunch &launch : *launches) {
-    for (StringRef argument : launch.step->arguments) {
+    for (StringRef argument : launch.planned->arguments) {
       auto item = argument.consume_front("%") ? loadingOrder.find(argument) : loadingOrder.end();
       if (item == loadingOrder.end() || (awaited && item->second <= *awaited))
         continue;

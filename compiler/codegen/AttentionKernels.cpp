@@ -139,8 +139,7 @@ KernelText writeSplitKvKernel(const Op &op, const KernelChoice &choice) {
   kernel.add(position);
   kernel.add(score);
   kernel.add(epilogue);
-  kernel.addWorkspace("SplitPart<Config::kHeadSize>",
-                      region.q().type.shape[0].expr() * region.q().type.shape[1].expr());
+  kernel.addWorkspace("SplitPart<Config::kHeadSize>");
   Functor &call = kernel.call();
   std::string statement = "simtSplitKv<Config>(" + headView(call, region.q()) + ",\n                      " +
                           headView(call, region.k()) + ",\n                      " + headView(call, region.v()) +

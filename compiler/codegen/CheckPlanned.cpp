@@ -56,7 +56,7 @@ static Error checkOp(const Op &op, const Target &target) {
                    llvm::all_of(offsets->asList(), [](const Attribute &offset) { return isFormula(&offset, true); });
   if (!hasPlaces)
     return opError(op, "expected the attribute 'offsets', a formula for each result; run plan-memory first");
-  if ((*family)->workspace && !isFormula(op.attribute("workspace")))
+  if (workspaceBytes(op) && !isFormula(op.attribute("workspace")))
     return opError(op, "expected the attribute 'workspace', a formula; run plan-memory first");
   return Error::success();
 }

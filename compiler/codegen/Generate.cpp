@@ -121,8 +121,10 @@ size_t Generator::kernelIndex(KernelText text, const Op &op, const KernelChoice 
 
 PlanLaunch Generator::makeLaunch(const Op &op, const KernelChoice &choice, KernelText text) {
   Launch launch = choice.family->launch(op, choice.tile);
+  std::vector<std::string> arguments = text.arguments;
   size_t kernel = kernelIndex(std::move(text), op, choice);
-  return {out.plan.kernels[kernel].name, launch.grid, launch.threads, launch.dynamicShared, launch.cooperative};
+  return {out.plan.kernels[kernel].name, launch.grid,        launch.threads,
+          launch.dynamicShared,          launch.cooperative, std::move(arguments)};
 }
 
 /// A step that a library runs.
@@ -141,8 +143,8 @@ PlanStep makeLibraryStep(const Op &op) {
   for (const Value *value :
        {matmul.a, matmul.weight, static_cast<const Value *>(matmul.bias), matmul.residual, matmul.out})
     if (value)
-      step.arguments.push_back("%" + (value == matmul.out ? *op.result() : *value).name);
-  step.arguments.push_back("@workspace");
+      step.launch.arguments.push_back("%" + (value == matmul.out ? *op.result() : *value).name);
+  step.launch.arguments.push_back("@workspace");
   return step;
 }
 
@@ -154,7 +156,7 @@ PlanStep Generator::makeStep(const Op &op) {
   step.bytes = bytesMoved(op);
   step.flops = flopsOf(op);
   if (const Attribute *workspace = op.attribute("workspace"))
-    step.workspace = {parseExpr(workspace->asString()), choice.family->workspace(op, choice.tile)};
+    step.workspace = {parseExpr(workspace->asString()), *workspaceBytes(op)};
   return step;
 }
 
@@ -162,14 +164,14 @@ PlanStep Generator::makeStep(const Op &op) {
 PlanStep Generator::makeKernelStep(const Op &op, const KernelChoice &choice) {
   KernelText text = writeKernel(op, choice);
   PlanStep step;
-  step.arguments = text.arguments;
   step.counters = text.counters;
   step.launch = makeLaunch(op, choice, std::move(text));
   step.rows = rowsOf(op);
   for (const KernelVariant &variant : variantsOf(op)) {
     KernelText own = writeKernel(op, variant.choice);
     own.label += "__r" + std::to_string(variant.rows);
-    assert(own.arguments == step.arguments && "kernels of one op take the same arguments");
+    if (own.counters.asConstant() != 0)
+      step.counters = step.counters.asConstant() == 0 ? own.counters : max(step.counters, own.counters);
     step.variants.push_back({variant.rows, makeLaunch(op, variant.choice, std::move(own))});
   }
   return step;

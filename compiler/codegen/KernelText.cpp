@@ -25,10 +25,7 @@ void KernelAssembler::add(const Functor &functor) {
   callFunctor.addMembersOf(functor);
 }
 
-void KernelAssembler::addWorkspace(StringRef type, Expr count) {
-  partType = type.str();
-  counters = std::move(count);
-}
+void KernelAssembler::addWorkspace(StringRef type) { partType = type.str(); }
 
 /// Lines of constants: integers, then flags.
 static std::string constantLines(ArrayRef<std::pair<std::string, std::string>> constants) {
@@ -138,7 +135,8 @@ KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
     declared.push_back(partType + " *parts, u32 *arrivals");
     llvm::append_range(text.arguments, std::vector<std::string>{"@workspace", "@counters"});
   }
-  text.counters = counters;
+  if (choice.family->counters)
+    text.counters = choice.family->counters(op, choice.tile);
   int64_t threads = choice.family->launch(op, choice.tile).threads;
   text.body = "#include \"device/device.cuh\"\n#include \"" + choice.family->header.str() +
               "\"\n\nusing namespace kiln;\n\n" + config() + declarations +

@@ -12,7 +12,7 @@ struct KernelText {
   std::string label;                   ///< `matmul_bias_gelu__bf16__n3072_k768`
   std::vector<std::string> operations; ///< the IR that it computes, a line an op
   std::string body;                    ///< from the #include on; the kernel's name is @NAME@
-  std::vector<std::string> arguments;  ///< as PlanStep::arguments
+  std::vector<std::string> arguments;  ///< as PlanLaunch::arguments
   Expr counters;                       ///< 32-bit counters that it uses
 };
 
@@ -27,8 +27,8 @@ public:
   void add(const Functor &functor);
   /// A functor for the call itself: its members become parameters, it is not declared.
   Functor &call() { return callFunctor; }
-  /// The template's scratch, as parameters `parts` and `arrivals` of the given type of parts.
-  void addWorkspace(StringRef partType, Expr counters);
+  /// The family's workspace and counters, as parameters `parts` of that type, and `arrivals`.
+  void addWorkspace(StringRef partType);
 
   /// The finished source; `statement` calls the template. `label`: what the kernel's name says of shapes.
   KernelText finish(const Twine &statement, const Twine &label);
@@ -44,7 +44,6 @@ private:
   std::string declarations;
   Functor callFunctor;
   std::string partType;
-  Expr counters;
 };
 
 /// `Config::kTileRows` for `tile_rows`.

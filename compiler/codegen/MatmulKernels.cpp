@@ -153,9 +153,12 @@ KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
   Functor &call = kernel.call();
   std::string rows = productText(call, ArrayRef<Dim>(product.result()->type.shape).drop_back());
   std::string input = call.pointer(*product.operand(0)), weight = call.pointer(*product.operand(1));
-  std::string statement =
-      (choice.family->body + "<Config>(" + rows + ", " + input + ", " + weight + ", " + epilogue.construction() + ");")
-          .str();
+  bool isSplit = choice.family->workspace;
+  if (isSplit)
+    kernel.addWorkspace("float");
+  std::string statement = (choice.family->body + "<Config>(" + rows + ", " + input + ", " + weight +
+                           (isSplit ? ", parts, arrivals" : "") + ", " + epilogue.construction() + ");")
+                              .str();
   return kernel.finish(statement, dtypeName(product.operand(1)->type.dtype) + "__n" + problem.cols.str() + "_k" +
                                       problem.depth.str());
 }

@@ -55,8 +55,8 @@ PlanFunction describe(StringRef kernel, StringRef location, const Expr &batch, c
   PlanStep &step = function.steps.emplace_back();
   step.launch = {kernel.str(), {Expr(shape.blocks()), batch, Expr(1)}, shape.threads, 0};
   for (const PlanTensor &argument : function.arguments)
-    step.arguments.push_back("%" + argument.name);
-  step.arguments.push_back("@counters");
+    step.launch.arguments.push_back("%" + argument.name);
+  step.launch.arguments.push_back("@counters");
   step.counters = batch;
   step.location = location.str();
   step.bytes = batch * Expr(4 * shape.vocabulary);

@@ -19,6 +19,7 @@ extern const KernelFamily mapFamily;
 // mma: tensor cores by mma.sync, sm_80 and up
 extern const KernelFamily mmaRowsFamily;
 extern const KernelFamily mmaTiledFamily;
+extern const KernelFamily mmaTiledSplitFamily;
 extern const KernelFamily mmaFlashFamily;
 
 // no kernel of this project: a step that a library runs. select-kernels takes it where it is asked to only.

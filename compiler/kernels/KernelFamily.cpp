@@ -9,9 +9,9 @@ namespace kiln {
 
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
-      &simtRowFamily,     &mmaRowsFamily,     &simtRowsFamily,      &mmaTiledFamily,  &simtTiledFamily,
-      &simtBatchedFamily, &simtSplitKvFamily, &mmaFlashFamily,      &simtFlashFamily, &layerNormFamily,
-      &softmaxFamily,     &mapFamily,         &libraryMatmulFamily,
+      &simtRowFamily,   &mmaRowsFamily,     &simtRowsFamily,    &mmaTiledFamily,      &mmaTiledSplitFamily,
+      &simtTiledFamily, &simtBatchedFamily, &simtSplitKvFamily, &mmaFlashFamily,      &simtFlashFamily,
+      &layerNormFamily, &softmaxFamily,     &mapFamily,         &libraryMatmulFamily,
   };
   return families;
 }
@@ -94,6 +94,26 @@ std::vector<KernelVariant> variantsOf(const Op &op) {
            {findKernelFamily(entry.find("kernel")->second.asString()), entry.find("tile")->second.asDict()}});
     }
   return variants;
+}
+
+std::optional<Expr> workspaceBytes(const Op &op) {
+  std::optional<Expr> most;
+  auto take = [&](const KernelChoice &choice) {
+    if (!choice.family->workspace)
+      return;
+    Expr bytes = choice.family->workspace(op, choice.tile);
+    most = most ? max(*most, bytes) : bytes;
+  };
+  take(choiceOf(op));
+  for (const KernelVariant &variant : variantsOf(op)) {
+    if (!variant.choice.family->workspace)
+      continue;
+    // It is never launched with more rows.
+    Expr own = variant.choice.family->workspace(op, variant.choice.tile);
+    Expr bytes(valueAt(own, boundsForRows(op, variant.rows)));
+    most = most ? max(*most, bytes) : bytes;
+  }
+  return most;
 }
 
 Attribute variantsAttribute(ArrayRef<KernelVariant> variants) {

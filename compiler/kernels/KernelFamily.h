@@ -59,6 +59,8 @@ struct KernelFamily {
   double (*estimate)(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims);
   /// Bytes of scratch in the arena; null: none.
   Expr (*workspace)(const Op &op, const Tile &tile) = nullptr;
+  /// 32-bit counters of arrivals that go with it, zero before and after a launch.
+  Expr (*counters)(const Op &op, const Tile &tile) = nullptr;
 };
 
 /// Every family, in the order in which select-kernels tries them: special ones first.
@@ -102,5 +104,8 @@ struct KernelVariant {
 KernelChoice choiceOf(const Op &op);
 std::vector<KernelVariant> variantsOf(const Op &op);
 Attribute variantsAttribute(ArrayRef<KernelVariant> variants);
+
+/// Bytes of scratch that any of the kernels of an op takes; nothing if none does. Not smaller with more of any dim.
+std::optional<Expr> workspaceBytes(const Op &op);
 
 } // namespace kiln

@@ -95,6 +95,11 @@ static std::vector<Tile> tiledConfigurations(const Op &, const Target &target, c
   return tiles;
 }
 
+static Expr tilesOf(const Op &op, const Tile &tile) {
+  MatmulProblem problem = matmulProblem(op);
+  return ceilDiv(problem.cols, Expr(get(tile, "tile_n"))) * ceilDiv(problem.rows, Expr(get(tile, "tile_m")));
+}
+
 static Launch launchTiled(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
   TiledBlock block(tile);
@@ -103,11 +108,14 @@ static Launch launchTiled(const Op &op, const Tile &tile) {
           block.sharedBytes()};
 }
 
-static double estimateTiled(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+/// Of `splits` blocks a tile, each with a part of the depth.
+static double estimateBlocks(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims,
+                             double splits) {
   MatmulProblem problem = matmulProblem(op);
-  double rows = valueAt(problem.rows, dims), cols = valueAt(problem.cols, dims), depth = valueAt(problem.depth, dims);
+  double rows = valueAt(problem.rows, dims), cols = valueAt(problem.cols, dims);
+  double depth = valueAt(problem.depth, dims) / splits;
   TiledBlock block(tile);
-  double blocks = std::ceil(rows / block.m) * std::ceil(cols / block.n), resident = block.resident(target);
+  double blocks = std::ceil(rows / block.m) * std::ceil(cols / block.n) * splits, resident = block.resident(target);
   double rate = target.mmaRate / target.multiprocessors * block.efficiency(target);
   // Eight warps of a multiprocessor, two for each tensor core, keep them busy; fewer leave gaps.
   auto secondsFor = [&](double together) {
@@ -126,6 +134,77 @@ static double estimateTiled(const Op &op, const Tile &tile, const Target &target
   double memory = static_cast<double>(valueAt(bytesMoved(op), dims)) / target.memoryRate;
   return target.launchSeconds + std::max({arithmetic, l2, memory});
 }
+
+static double estimateTiled(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  return estimateBlocks(op, tile, target, dims, 1);
+}
+
+//===----------------------------------------------------------------------===//
+// gemm_mma_split_k
+//===----------------------------------------------------------------------===//
+
+/// More rows have tiles enough, and parts too large for L2.
+constexpr int64_t mostSplitRows = 1024;
+
+static bool acceptsSplit(const Op &op, const Target &target, const DimBinding &upper) {
+  // Two parts of the depth, of two steps of 128 bytes.
+  constexpr int64_t leastDepth = 256;
+  return acceptsTiled(op, target, upper) && valueAt(matmulProblem(op).rows, upper) <= mostSplitRows &&
+         valueAt(matmulProblem(op).depth, upper) >= leastDepth;
+}
+
+static std::vector<Tile> splitConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+  std::vector<Tile> tiles;
+  int64_t steps = (valueAt(matmulProblem(op).depth, upper) + 63) / 64;
+  for (const Tile &tile : tiledConfigurations(op, target, upper)) {
+    TiledBlock block(tile);
+    if (block.m * block.n > 128 * 128 || block.stages > 4)
+      continue;
+    for (int64_t splits : {2, 3, 4, 6, 8}) {
+      int64_t most = (steps + splits - 1) / splits; // steps of a part; the last has one at least
+      if (most < 2 || most * (splits - 1) >= steps)
+        continue;
+      tiles.push_back(tile);
+      tiles.back().insert_or_assign("splits", splits);
+    }
+  }
+  return tiles;
+}
+
+static Launch launchSplit(const Op &op, const Tile &tile) {
+  Launch launch = launchTiled(op, tile);
+  launch.grid[2] = Expr(get(tile, "splits"));
+  launch.dynamicShared += 128; // MmaTiledSplitStorage: a flag, and its alignment
+  return launch;
+}
+
+static double estimateSplit(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  auto splits = static_cast<double>(get(tile, "splits"));
+  double parts = static_cast<double>(valueAt(tilesOf(op, tile), dims)) * TiledBlock(tile).m * TiledBlock(tile).n * 4;
+  // Parts are written by all blocks, and read by one of each tile, which waits for the slowest.
+  double tiles = static_cast<double>(valueAt(tilesOf(op, tile), dims));
+  double readers = std::min(1.0, tiles / target.multiprocessors);
+  return estimateBlocks(op, tile, target, dims, splits) + splits * parts / target.l2Rate * (1 + 1 / readers) + 2e-6;
+}
+
+static Expr splitWorkspace(const Op &op, const Tile &tile) {
+  return tilesOf(op, tile) * Expr(get(tile, "tile_m") * get(tile, "tile_n") * get(tile, "splits") * 4);
+}
+
+const KernelFamily mmaTiledSplitFamily = {
+    .name = "gemm_mma_split_k",
+    .summary = "matrix product in tensor cores, parts of the depth in blocks of their own",
+    .header = "gemm/mma_tiled.cuh",
+    .body = "mmaTiledSplit",
+    .form = KernelForm::TensorMatmul,
+    .waitsItself = true,
+    .accepts = acceptsSplit,
+    .configurations = splitConfigurations,
+    .launch = launchSplit,
+    .estimate = estimateSplit,
+    .workspace = splitWorkspace,
+    .counters = tilesOf,
+};
 
 const KernelFamily mmaTiledFamily = {
     .name = "gemm_mma",

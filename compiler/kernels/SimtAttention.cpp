@@ -141,6 +141,11 @@ const KernelFamily simtSplitKvFamily = {
     .launch = launchSplitKv,
     .estimate = estimateSplitKv,
     .workspace = splitKvWorkspace,
+    .counters =
+        [](const Op &op, const Tile &) {
+          AttentionProblem problem = attentionProblem(op);
+          return problem.batch * problem.heads;
+        },
 };
 
 } // namespace kiln

@@ -12,6 +12,7 @@
 // bound.
 //
 // Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them: an error at the op.
+#include "kernels/Families.h"
 #include "kernels/Problem.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
@@ -56,15 +57,35 @@ static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &fam
   return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{1024, 8192} : SmallVector<int64_t, 3>();
 }
 
+/// Few rows may be worth another family than many. One token a sequence takes the first that accepts it; of those for
+/// prompts, in tensor cores, the models can be compared.
+static KernelChoice chooseForRows(const Op &op, const Target &target, const DimBinding &dims) {
+  const KernelFamily *first = selectFamily(op, target, dims);
+  KernelChoice best{first, cheapestTile(op, *first, target, dims, dims)};
+  const Type &type = anchor(op)->result()->type;
+  if (type.rank() != 3 || !type.shape[1].getSymbol())
+    return best;
+  double least = first->estimate(op, best.tile, target, dims);
+  for (const KernelFamily *family : {&mmaTiledFamily, &mmaTiledSplitFamily}) {
+    if (!family->accepts(op, target, dims))
+      continue;
+    Tile tile = cheapestTile(op, *family, target, dims, dims);
+    double seconds = family->estimate(op, tile, target, dims);
+    if (seconds < least) {
+      best = {family, std::move(tile)};
+      least = seconds;
+    }
+  }
+  return best;
+}
+
 static std::vector<KernelVariant> chooseVariants(const Op &op, ArrayRef<int64_t> rows, const KernelChoice &atBound,
                                                  const Target &target) {
   std::vector<KernelVariant> variants;
   for (int64_t most : rows) {
     if (most >= valueAt(rowsOf(op), upperBounds(op)))
       break;
-    DimBinding dims = boundsForRows(op, most);
-    const KernelFamily *family = selectFamily(op, target, dims);
-    KernelChoice choice{family, cheapestTile(op, *family, target, dims, dims)};
+    KernelChoice choice = chooseForRows(op, target, boundsForRows(op, most));
     // The same choice for more rows covers this one too.
     if (!variants.empty() && variants.back().choice == choice)
       variants.back().rows = most;

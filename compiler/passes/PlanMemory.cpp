@@ -119,12 +119,15 @@ Error FunctionPlanner::collectWorkspace(Op &op, size_t position) {
   Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), **target, upperBounds(op));
   if (!family)
     return family.takeError();
-  if (!(*family)->workspace)
+  if (!(*family)->workspace && !op.attribute("variants"))
     return Error::success();
   if (Error error = checkTile(op, **family, op.attribute("tile"), **target, upperBounds(op)))
     return error;
+  std::optional<Expr> workspace = workspaceBytes(op);
+  if (!workspace)
+    return Error::success();
   // A workspace is constant or scales with the batch; of other dims it takes the largest.
-  Expr bytes = (*family)->workspace(op, choiceOf(op).tile);
+  const Expr &bytes = *workspace;
   Dim batch = bytes.asConstant() ? Dim(1) : anchor(op)->operand(0)->type.shape[0];
   DimBinding dims = upperBounds(op);
   if (batch.getSymbol())

@@ -59,6 +59,7 @@ struct PlanLaunch {
   int64_t threads = 0;
   int64_t dynamicShared = 0; ///< bytes
   bool cooperative = false;  ///< its blocks wait for each other, so that all of them must be resident
+  std::vector<std::string> arguments = {};
 };
 
 /// What is launched instead while the step has at most `rows`.
@@ -89,14 +90,14 @@ struct PlanMatmul {
 /// How plans and messages call a step that is a PlanMatmul.
 constexpr StringRef libraryMatmulName = "cublaslt.matmul";
 
-/// One launch. Arguments are `%NAME` (a buffer, argument, weight or state: its address), `NAME` (a dim: an int),
+/// One launch, or one of several. Arguments are `%NAME` (a buffer, argument, weight or state: its address), `NAME` (a
+/// dim: an int),
 /// `@workspace` (scratch in the arena) and `@counters` (words that are zero between launches).
 struct PlanStep {
-  PlanLaunch launch;                  ///< for any number of rows; of a library's step, only its name
-  std::optional<PlanMatmul> matmul;   ///< what a library runs
-  Expr rows;                          ///< by which a variant is chosen, if there are any
-  std::vector<PlanVariant> variants;  ///< for few rows, in rising order
-  std::vector<std::string> arguments; ///< the same for all of them
+  PlanLaunch launch;                 ///< for any number of rows; of a library's step, its name and arguments
+  std::optional<PlanMatmul> matmul;  ///< what a library runs
+  Expr rows;                         ///< by which a variant is chosen, if there are any
+  std::vector<PlanVariant> variants; ///< for few rows, in rising order
   std::optional<PlanWorkspace> workspace;
   Expr counters;        ///< how many 32-bit counters it uses
   std::string location; ///< file:line of the model

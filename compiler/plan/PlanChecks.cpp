@@ -146,12 +146,12 @@ private:
       return where["residual"].fail("expected none behind a gelu");
     if (!step.workspace)
       return where.fail("expected a workspace");
-    if (step.arguments.size() != matmul.argumentCount() || step.arguments.back() != "@workspace")
+    if (step.launch.arguments.size() != matmul.argumentCount() || step.launch.arguments.back() != "@workspace")
       return where["arguments"].fail("expected " + Twine(matmul.argumentCount()) + ", the last of them @workspace");
     return points.check(where["rows"], matmul.rows, 1, INT32_MAX);
   }
 
-  Error checkVariants(Place where, const PlanStep &step) const {
+  Error checkVariants(Place where, const PlanStep &step, size_t at) const {
     if (!step.variants.empty())
       if (Error error = points.check(where["rows"], step.rows, 1, INT32_MAX))
         return error;
@@ -160,6 +160,8 @@ private:
       if (i > 0 && variant.rows <= step.variants[i - 1].rows)
         return own["rows"].fail("expected more than the variant before it has, got " + Twine(variant.rows));
       if (Error error = checkLaunch(own, variant.launch))
+        return error;
+      if (Error error = checkArguments(own, step, at, variant.launch.arguments))
         return error;
     }
     return Error::success();
@@ -170,7 +172,7 @@ private:
     Place where = place["steps"][i];
     if (Error error = step.matmul ? checkMatmul(where, step) : checkLaunch(where, step.launch))
       return error;
-    if (Error error = checkVariants(where, step))
+    if (Error error = checkVariants(where, step, i))
       return error;
     if (Error error = points.check(where["counters"], step.counters, 0, INT32_MAX))
       return error;
@@ -179,8 +181,12 @@ private:
         return error;
     if (Error error = checkWorkspace(where["workspace"], i))
       return error;
-    for (size_t argument = 0; argument < step.arguments.size(); ++argument)
-      if (Error error = checkArgument(where["arguments"][argument], step, i, step.arguments[argument]))
+    return checkArguments(where, step, i, step.launch.arguments);
+  }
+
+  Error checkArguments(Place where, const PlanStep &step, size_t at, ArrayRef<std::string> arguments) const {
+    for (const auto &[i, argument] : llvm::enumerate(arguments))
+      if (Error error = checkArgument(where["arguments"][i], step, at, argument))
         return error;
     return Error::success();
   }

@@ -150,8 +150,7 @@ private:
 
   static Error readStep(const ConfigValue &table, PlanStep &step) {
     Fields fields(table, "steps");
-    return chain([&] { return readWork(fields, table, step); },
-                 [&] { return fields.texts("arguments", step.arguments); },
+    return chain([&] { return readWork(fields, table, step); }, [&] { return readArguments(fields, step); },
                  [&] { return readWorkspace(fields, step.workspace); },
                  [&] { return fields.optionalExpr("counters", step.counters); },
                  [&] { return fields.expr("bytes", step.bytes); }, [&] { return fields.expr("flops", step.flops); },
@@ -185,10 +184,24 @@ private:
                  [&] { return members.close(); });
   }
 
+  static Error readArguments(Fields &fields, PlanStep &step) {
+    if (Error error = fields.texts("arguments", step.launch.arguments))
+      return error;
+    for (PlanVariant &variant : step.variants)
+      if (variant.launch.arguments.empty())
+        variant.launch.arguments = step.launch.arguments;
+    return Error::success();
+  }
+
   static Error readVariant(const ConfigValue &table, PlanVariant &variant) {
     Fields fields(table, "variants");
     return chain([&] { return fields.integer("rows", variant.rows, 1); },
-                 [&] { return readLaunch(fields, table, variant.launch); }, [&] { return fields.close(); });
+                 [&] { return readLaunch(fields, table, variant.launch); },
+                 [&] {
+                   return table.find("arguments") ? fields.texts("arguments", variant.launch.arguments)
+                                                  : Error::success();
+                 },
+                 [&] { return fields.close(); });
   }
 
   static Error readLaunch(Fields &fields, const ConfigValue &table, PlanLaunch &launch) {

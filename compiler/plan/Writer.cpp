@@ -118,7 +118,7 @@ private:
 
   void writeStep(const PlanStep &step) {
     os << "  {" << (step.matmul ? matmulText(*step.matmul) : launchText(step.launch))
-       << ", arguments = " << list(step.arguments, [](const std::string &name) { return quote(name); });
+       << argumentsText(step.launch.arguments);
     if (step.workspace)
       os << ", workspace = {offset = " << quoteExpr(step.workspace->offset)
          << ", bytes = " << quoteExpr(step.workspace->bytes) << "}";
@@ -127,11 +127,19 @@ private:
     os << ", bytes = " << quoteExpr(step.bytes) << ", flops = " << quoteExpr(step.flops)
        << ", location = " << quote(step.location);
     if (!step.variants.empty())
-      os << ", rows = " << quoteExpr(step.rows)
-         << ", variants = " << list(step.variants, [](const PlanVariant &variant) {
-              return "{rows = " + std::to_string(variant.rows) + ", " + launchText(variant.launch) + "}";
-            });
+      os << ", rows = " << quoteExpr(step.rows) << ", variants = "
+         << list(step.variants, [&](const PlanVariant &variant) { return variantText(step, variant); });
     os << "},\n";
+  }
+
+  static std::string argumentsText(ArrayRef<std::string> arguments) {
+    return ", arguments = " + list(arguments, [](const std::string &name) { return quote(name); });
+  }
+
+  static std::string variantText(const PlanStep &step, const PlanVariant &variant) {
+    bool hasOwn = variant.launch.arguments != step.launch.arguments;
+    return "{rows = " + std::to_string(variant.rows) + ", " + launchText(variant.launch) +
+           (hasOwn ? argumentsText(variant.launch.arguments) : "") + "}";
   }
 
   static std::string matmulText(const PlanMatmul &matmul) {

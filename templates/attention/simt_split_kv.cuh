@@ -39,8 +39,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "arrivals.cuh"
 #include "attention/head_view.cuh"
-#include "device/atomic.cuh"
 #include "device/base.cuh"
 #include "device/block.cuh"
 #include "device/grid.cuh"
@@ -235,19 +235,6 @@ template <class Config, class T, class Score> struct SimtSplit {
 template <class Config, class Body> KILN_DEVICE void forEachOutput(Body body) {
   for (int d = int(threadIndex()) * 4; d < Config::kHeadSize; d += Config::kWarps * int(kWarpSize) * 4)
     body(d);
-}
-
-/// Whether this block is the last of `active` to arrive; all it can see of the others' parts is complete
-/// then.
-KILN_DEVICE bool arrivesLast(u32 *arrivals, int active, bool &isLast) {
-  syncThreads();
-  if (threadIndex() == 0) {
-    isLast = arrive(arrivals) == u32(active - 1);
-    if (isLast)
-      *arrivals = 0;
-  }
-  syncThreads();
-  return isLast;
 }
 
 /// Writes the output of a head from all its parts.

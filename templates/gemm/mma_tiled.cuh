@@ -30,11 +30,17 @@
 //
 // The weight is read before waitForDependencies(): another kernel must not write it.
 //
+// Split-K (mmaTiledSplit): few rows leave too few tiles for all multiprocessors. kSplits blocks share a tile then, each
+// with a part of the steps, and write their sums to memory; the one that arrives last adds all of them, in the order of
+// the parts whoever it is, so that the result is the same from run to run. Launch: as above, kSplits in z. Memory:
+// parts, of splitSumsBytes; a counter of arrivals a tile, zero before and after. Shared memory: 16 bytes more.
+//
 // Config (all constants):
 //   kCols, kDepth       extents
 //   kTileM, kTileN      multiples of 16 · kWarpsM and 32 · kWarpsN
 //   kStages             2 or more
 //   kWarpsM, kWarpsN    warps along M and N
+//   kSplits             mmaTiledSplit only: blocks of a tile
 //
 // Epilogue:
 //   template <int V> void operator()(Vec<float, V> product, int row, int col) const;
@@ -44,6 +50,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "arrivals.cuh"
 #include "device/async_copy.cuh"
 #include "device/base.cuh"
 #include "device/block.cuh"
@@ -121,10 +128,16 @@ KILN_DEVICE constexpr int lowBitsBelow(int count) {
   return int(bits);
 }
 
-/// The work of one thread on its block's tile.
-template <class Config, class T> struct MmaTiled {
+/// The work of one thread on its block's tile: on one of kSplits parts of the depth.
+template <class Config, class T, int kSplits = 1> struct MmaTiled {
   using Shape = MmaTiledShape<Config, T>;
   static constexpr int kM = Shape::kInstructionsM, kN = Shape::kInstructionsN;
+  static constexpr int kMostSteps = ceilDiv(Shape::kSteps, kSplits);
+  static_assert(kMostSteps * (kSplits - 1) < Shape::kSteps, "every part has a step");
+
+  KILN_DEVICE static int split() { return kSplits == 1 ? 0 : int(blockIndexZ()); }
+  KILN_DEVICE static int firstStep() { return split() * kMostSteps; }
+  KILN_DEVICE static int steps() { return kSplits == 1 ? Shape::kSteps : min(kMostSteps, Shape::kSteps - firstStep()); }
 
   /// Of both operands, for one part of a step.
   struct Fragments {
@@ -132,7 +145,7 @@ template <class Config, class T> struct MmaTiled {
     MmaB b[kN];
   };
 
-  const T *const a, *const b;           // this thread's chunk of the first step, in the tile's first row
+  const T *const a, *const b;           // this thread's chunk of the part's first step, in the tile's first row
   const int rowsA, rowsB;               // of the tile that are in the operand
   const int chunk;                      // of the rows that the thread copies
   const SharedAddress target;           // of the first copy, in stage 0
@@ -141,10 +154,9 @@ template <class Config, class T> struct MmaTiled {
   MmaSums sums[kM][kN] = {};
 
   KILN_DEVICE MmaTiled(MmaTiledStorage<Config, T> &shared, const T *input, const T *weight, TileOrigin origin, int rows)
-      : a(input + i64(origin.m) * Shape::kM * Config::kDepth + threadIndex() % kRowChunks * Shape::kChunk),
-        b(weight + i64(origin.n) * Shape::kN * Config::kDepth + threadIndex() % kRowChunks * Shape::kChunk),
-        rowsA(rows - origin.m * Shape::kM), rowsB(Config::kCols - origin.n * Shape::kN),
-        chunk(int(threadIndex() % kRowChunks)),
+      : a(input + i64(origin.m) * Shape::kM * Config::kDepth + firstColumn()),
+        b(weight + i64(origin.n) * Shape::kN * Config::kDepth + firstColumn()), rowsA(rows - origin.m * Shape::kM),
+        rowsB(Config::kCols - origin.n * Shape::kN), chunk(int(threadIndex() % kRowChunks)),
         target(SharedAddress(&shared) + swizzledOffset(copiedRow(), chunk, copiedRow())),
         targetB(Shape::kOffsetB + swizzledOffset(copiedRow(), chunk, keyOfColumn(copiedRow())) -
                 swizzledOffset(copiedRow(), chunk, copiedRow())),
@@ -152,6 +164,10 @@ template <class Config, class T> struct MmaTiled {
         sourceB(SharedAddress(&shared) +
                 (Shape::kOffsetB + u32(warpN()) * kSwizzledRowBytes + matrixLoadOffsetB(laneIndex()))) {}
 
+  /// Where the thread's chunk of the part's first step lies in a row.
+  KILN_DEVICE static int firstColumn() {
+    return firstStep() * Shape::kStep + int(threadIndex() % kRowChunks) * Shape::kChunk;
+  }
   /// The first of the rows, kRowsAtOnce apart, whose chunk the thread copies.
   KILN_DEVICE static u32 copiedRow() { return threadIndex() / kRowChunks; }
 
@@ -161,7 +177,8 @@ template <class Config, class T> struct MmaTiled {
   /// Starts the copies of a step's operand into a stage.
   template <bool kIsB, int kCopies>
   KILN_DEVICE void copy(const T *from, int rows, SharedAddress to, int step) const {
-    const bool isInDepth = Shape::kDepthIsExact || step * Shape::kStep + chunk * Shape::kChunk < Config::kDepth;
+    const bool isInDepth =
+        Shape::kDepthIsExact || (firstStep() + step) * Shape::kStep + chunk * Shape::kChunk < Config::kDepth;
     const T *source = from + step * Shape::kStep;
     const int others = lowBitsBelow(rows);
 #pragma unroll
@@ -214,12 +231,12 @@ template <class Config, class T> struct MmaTiled {
   KILN_DEVICE void start() const {
 #pragma unroll
     for (int i = 0; i < Shape::kStages - 1; ++i)
-      if (i < Shape::kSteps)
+      if (i < steps())
         copyB(i, u32(i) * Shape::kStageBytes);
     waitForDependencies();
 #pragma unroll
     for (int i = 0; i < Shape::kStages - 1; ++i) {
-      if (i < Shape::kSteps)
+      if (i < steps())
         copyA(i, u32(i) * Shape::kStageBytes);
       commitAsyncCopies();
     }
@@ -233,7 +250,7 @@ template <class Config, class T> struct MmaTiled {
   /// Starts the step that is furthest ahead, into a stage that nobody reads any more.
   KILN_DEVICE void startAhead(int step, u32 &free) const {
     const int ahead = step + Shape::kStages - 1;
-    if (ahead < Shape::kSteps) {
+    if (ahead < steps()) {
       copyA(ahead, free);
       copyB(ahead, free);
     }
@@ -249,7 +266,7 @@ template <class Config, class T> struct MmaTiled {
     Fragments fragments[2];
     loadFragments(fragments[0], 0, 0);
 #pragma unroll 1
-    for (int step = 0; step < Shape::kSteps; ++step) {
+    for (int step = 0; step < steps(); ++step) {
 #pragma unroll
       for (int part = 0; part < Shape::kParts; ++part) {
         if (part == Shape::kParts - 1) {
@@ -259,12 +276,37 @@ template <class Config, class T> struct MmaTiled {
           waitAsyncCopies<Shape::kStages - 2>();
           syncThreads();
         }
-        if (part < Shape::kParts - 1 || step + 1 < Shape::kSteps)
+        if (part < Shape::kParts - 1 || step + 1 < steps())
           loadFragments(fragments[(part + 1) % 2], stage, u32(part + 1) % Shape::kParts);
         if (part == 0)
           startAhead(step, free);
         multiply(fragments[part % 2]);
       }
+    }
+  }
+
+  /// Where the i-th four sums of the thread lie in a part: those of all threads are neighbours.
+  KILN_DEVICE static int placeInPart(int i) { return (i * Shape::kThreads + int(threadIndex())) * 4; }
+
+  /// Writes the sums into a part.
+  KILN_DEVICE void write(float *part) const {
+#pragma unroll
+    for (int i = 0; i < kM * kN; ++i) {
+      const float(&values)[4] = sums[i / kN][i % kN].values;
+      store(part + placeInPart(i), Vec<float, 4>{{values[0], values[1], values[2], values[3]}});
+    }
+  }
+  /// The sums of all parts, `distance` elements apart.
+  KILN_DEVICE void addParts(const float *parts, i64 distance) {
+#pragma unroll
+    for (int i = 0; i < kM * kN; ++i) {
+      Vec<float, 4> sum = load<4>(parts + placeInPart(i));
+#pragma unroll
+      for (int part = 1; part < kSplits; ++part)
+        sum += load<4>(parts + part * distance + placeInPart(i));
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        sums[i / kN][i % kN].values[j] = sum[j];
     }
   }
 
@@ -313,6 +355,37 @@ KILN_DEVICE void mmaTiled(int rows, const T *input, const T *weight, const Epilo
   MmaTiled<Config, T> tile(dynamicShared<MmaTiledStorage<Config, T>>(), input, weight, origin, rows);
   tile.accumulate();
   tile.finish(epilogue, origin, rows);
+}
+
+/// Bytes of the parts of all tiles.
+template <class Config> KILN_DEVICE constexpr i64 splitSumsBytes(i64 rows) {
+  const i64 tiles = ceilDiv(rows, i64(Config::kTileM)) * ceilDiv(Config::kCols, Config::kTileN);
+  return tiles * Config::kTileM * Config::kTileN * Config::kSplits * i64(sizeof(float));
+}
+
+template <class Config, class T> struct MmaTiledSplitStorage {
+  MmaTiledStorage<Config, T> tile;
+  bool isLast;
+};
+
+/// The body of a kernel whose blocks share tiles.
+template <class Config, class T, class Epilogue>
+KILN_DEVICE void mmaTiledSplit(int rows, const T *input, const T *weight, float *parts, u32 *arrivals,
+                               const Epilogue &epilogue) {
+  allowDependents();
+  const TileOrigin origin = groupedTile();
+  auto &shared = dynamicShared<MmaTiledSplitStorage<Config, T>>();
+  MmaTiled<Config, T, Config::kSplits> block(shared.tile, input, weight, origin, rows);
+  block.accumulate();
+
+  constexpr i64 kTile = i64(Config::kTileM) * Config::kTileN;
+  const i64 tiles = i64(gridBlocksX()) * gridBlocksY(), tile = i64(origin.m) * gridBlocksX() + origin.n;
+  parts += tile * kTile;
+  block.write(parts + block.split() * tiles * kTile);
+  if (!arrivesLast(arrivals + tile, Config::kSplits, shared.isLast))
+    return;
+  block.addParts(parts, tiles * kTile);
+  block.finish(epilogue, origin, rows);
 }
 
 } // namespace kiln

@@ -54,6 +54,20 @@ std::vector<MmaMatmulCase> mmaResidualCases() {
   };
 }
 
+std::vector<MmaMatmulCase> mmaSplitCases() {
+  auto make = [](DType type, int rows, int cols, int depth, int splits, Tile tile) {
+    MmaMatmulCase one = matmulCase("split_matmul_bias_residual", type, rows, cols, depth, tile);
+    one.kernel = one.kernel.with({{"kSplits", std::to_string(splits)}});
+    return one;
+  };
+  return {
+      make(DType::BF16, 65, 136, 264, 2, {64, 64, 4, 2, 2}),   // parts of 3 steps and of 2, the last of one chunk
+      make(DType::F16, 40, 131, 512, 8, {32, 64, 3, 1, 2}),    // a step each, fewer than stages
+      make(DType::BF16, 130, 256, 768, 6, {96, 128, 4, 2, 2}), // exact in columns and depth
+      make(DType::F16, 1, 8, 328, 3, {16, 128, 4, 1, 4}),
+  };
+}
+
 namespace {
 
 /// How the work of few rows is laid out.
@@ -126,7 +140,8 @@ std::vector<AttentionCase> mmaFlashCases() {
 
 std::vector<Variant> allMmaKernels() {
   std::vector<Variant> all;
-  for (const auto &cases : {mmaActivationCases(), mmaResidualCases(), mmaNormalizedRowsCases(), mmaRowsCases()})
+  for (const auto &cases :
+       {mmaActivationCases(), mmaResidualCases(), mmaSplitCases(), mmaNormalizedRowsCases(), mmaRowsCases()})
     for (const MmaMatmulCase &c : cases)
       all.push_back(c.kernel);
   for (const AttentionCase &c : mmaFlashCases())

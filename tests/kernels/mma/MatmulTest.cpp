@@ -54,5 +54,27 @@ TEST_P(MmaResidual, MultipliesAndAdds) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, MmaResidual, testing::ValuesIn(withRandomShapes(mmaResidualCases(), reshaped)));
 
+/// Another matrix with as many steps for the parts to share.
+MmaMatmulCase reshapedSplit(const MmaMatmulCase &one, function_ref<int(int)> upTo) {
+  return {one.kernel.with({{"kCols", std::to_string(upTo(2 * one.kernel["kCols"]))}}), upTo(2 * one.rows)};
+}
+
+using MmaSplit = MmaMatmulTest;
+TEST_P(MmaSplit, AddsThePartsOfTheDepth) {
+  const size_t size = static_cast<size_t>(rows) * cols;
+  const Dim3 tiles = grid();
+  const int splits = kernel["kSplits"], elements = kernel["kTileM"] * kernel["kTileN"];
+  Tensor skip = random(type, size), out = output(DType::F32, size);
+  Tensor parts = output(DType::F32, static_cast<size_t>(tiles.x) * tiles.y * splits * elements);
+  Tensor arrivals = zeros(DType::I32, static_cast<size_t>(tiles.x) * tiles.y);
+  run(kernel, {tiles.x, tiles.y, static_cast<uint32_t>(splits)}, threads(), sharedBytes() + 128, {out}, x, weight, bias,
+      skip, parts, arrivals, out, rows);
+  Expectation expected = product();
+  addElements(expected, skip.values());
+  expectClose(out, expected);
+  EXPECT_EQ(arrivals.values(), std::vector<double>(arrivals.size, 0));
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, MmaSplit, testing::ValuesIn(withRandomShapes(mmaSplitCases(), reshapedSplit)));
+
 } // namespace
 } // namespace kiln

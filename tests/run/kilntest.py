@@ -18,7 +18,7 @@ import unittest
 KILN = os.environ["KILN"]
 SOURCE = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 SHAKESPEARE = os.path.join(SOURCE, "graphs", "shakespeare-5m")
-TIMEOUT = 120  # seconds, so that a hang is a failure; no test depends on speed
+TIMEOUT = 600  # seconds, so that a hang is a failure; no test depends on speed
 
 
 class Result:

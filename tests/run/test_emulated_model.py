@@ -20,15 +20,23 @@ class EmbeddedModel(KilnTest):
     def prompts(self):
         return [argument for prompt in ORACLE["prompts"] for argument in ("--tokens", ids(prompt["ids"]))]
 
-    def test_tokens_and_logits(self):
+    def check_tokens(self, dtype, tolerance):
         """All prompts in one batch; every access of the kernels is checked in the tests below."""
         results = self.run_json(SHAKESPEARE, *self.prompts(), "--greedy", "--logits", "--max-new-tokens", NEW_TOKENS, "--check",
-                                "none", device=DEVICE)
+                                "none", "--dtype", dtype, device=DEVICE)
         for result, prompt in zip(results, ORACLE["prompts"], strict=True):
             length = len(prompt["ids"])
             self.assertEqual(result["tokens"], prompt["greedy_ids"][length : length + NEW_TOKENS])
             for logit, wanted in zip(result["logits"][0], prompt["last_logits"], strict=True):
-                self.assertAlmostEqual(logit, wanted, delta=2e-4)
+                self.assertAlmostEqual(logit, wanted, delta=tolerance)
+
+    def test_tokens_and_logits(self):
+        """The kernels of any GPU."""
+        self.check_tokens("f32", 2e-4)
+
+    def test_tokens_and_logits_with_tensor_cores(self):
+        """The kernels of sm_80 and up, which choose the same tokens."""
+        self.check_tokens("f16", 1e-2)
 
     def test_every_step(self):
         """With every access checked and every step compared with the reference executor."""

@@ -13,15 +13,22 @@ static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->s
 // gemm_mma
 //===----------------------------------------------------------------------===//
 
+/// Whether tensor cores may multiply elements of the product's operands: of 16 bits, or of 32 that may be rounded.
+static bool hasTensorTypes(const Op &product) {
+  DType dtype = product.operand(1)->type.dtype;
+  bool isTf32 = dtype == DType::F32 && product.identAttribute("precision", "f32") == "tf32";
+  return (isTf32 || dtype == DType::BF16 || dtype == DType::F16) && product.operand(0)->type.dtype == dtype;
+}
+
 /// Whether tensor cores can run the op's matmul, wherever its left operand comes from: rows of whole 16-byte chunks.
 static bool fitsTensorCores(const Op &op, const Target &target) {
   const Op &product = *anchor(op);
   if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !product.boolAttribute("transpose_b"))
     return false;
-  const Type &a = product.operand(0)->type, &weight = product.operand(1)->type;
+  const Type &weight = product.operand(1)->type;
   std::optional<int64_t> depth = weight.lastDim().asConstant();
-  return (weight.dtype == DType::BF16 || weight.dtype == DType::F16) && a.dtype == weight.dtype && depth &&
-         *depth * dtypeSize(weight.dtype) % 16 == 0 && weight.shape[0].asConstant() && product.operand(1)->isWeight();
+  return hasTensorTypes(product) && depth && *depth * dtypeSize(weight.dtype) % 16 == 0 &&
+         weight.shape[0].asConstant() && product.operand(1)->isWeight();
 }
 
 static bool acceptsTiled(const Op &op, const Target &target, const DimBinding &) {
@@ -73,7 +80,7 @@ struct TiledBlock {
 
 } // namespace
 
-static std::vector<Tile> tiledConfigurations(const Op &, const Target &target, const DimBinding &) {
+static std::vector<Tile> tiledConfigurations(const Op &op, const Target &target, const DimBinding &) {
   struct Shape {
     int64_t m, n, warpsM, warpsN;
   };
@@ -81,6 +88,8 @@ static std::vector<Tile> tiledConfigurations(const Op &, const Target &target, c
                                      {128, 128, 4, 2}, {64, 256, 1, 4},  {96, 128, 2, 2},  {64, 128, 2, 2},
                                      {128, 64, 4, 1},  {64, 64, 2, 2},   {32, 128, 1, 4},  {32, 64, 1, 2},
                                      {16, 128, 1, 4}};
+  // Rounding the factors of tf32 takes registers.
+  const double mostOfWarp = anchor(op)->operand(1)->type.dtype == DType::F32 ? 48 * 64 : 64 * 64;
   std::vector<Tile> tiles;
   for (const Shape &shape : shapes)
     for (int64_t stages : {4, 3, 5}) {
@@ -89,7 +98,8 @@ static std::vector<Tile> tiledConfigurations(const Op &, const Target &target, c
                    {"tile_n", shape.n},
                    {"warps_m", shape.warpsM},
                    {"warps_n", shape.warpsN}};
-      if (TiledBlock(tile).sharedBytes() <= target.sharedPerBlock)
+      TiledBlock block(tile);
+      if (block.sharedBytes() <= target.sharedPerBlock && block.warpM * block.warpN <= mostOfWarp)
         tiles.push_back(std::move(tile));
     }
   return tiles;
@@ -113,7 +123,9 @@ static double estimateBlocks(const Op &op, const Tile &tile, const Target &targe
                              double splits) {
   MatmulProblem problem = matmulProblem(op);
   double rows = valueAt(problem.rows, dims), cols = valueAt(problem.cols, dims);
-  double depth = valueAt(problem.depth, dims) / splits;
+  int64_t bytes = dtypeSize(anchor(op)->operand(1)->type.dtype);
+  // In elements of 16 bits: tensor cores take words.
+  double depth = static_cast<double>(valueAt(problem.depth, dims) * bytes) / 2 / splits;
   TiledBlock block(tile);
   double blocks = std::ceil(rows / block.m) * std::ceil(cols / block.n) * splits, resident = block.resident(target);
   double rate = target.mmaRate / target.multiprocessors * block.efficiency(target);
@@ -129,8 +141,7 @@ static double estimateBlocks(const Op &op, const Tile &tile, const Target &targe
   double sets = std::floor(perMultiprocessor / resident), rest = perMultiprocessor - sets * resident;
   double arithmetic = sets * secondsFor(resident) + (rest > 0 ? secondsFor(rest) : 0);
   double busy = std::min(1.0, blocks / target.multiprocessors);
-  double l2 =
-      blocks * (block.m + block.n) * depth * dtypeSize(anchor(op)->operand(1)->type.dtype) / (target.l2Rate * busy);
+  double l2 = blocks * (block.m + block.n) * depth * 2 / (target.l2Rate * busy);
   double memory = static_cast<double>(valueAt(bytesMoved(op), dims)) / target.memoryRate;
   return target.launchSeconds + std::max({arithmetic, l2, memory});
 }
@@ -146,19 +157,24 @@ static double estimateTiled(const Op &op, const Tile &tile, const Target &target
 /// More rows have tiles enough, and parts too large for L2.
 constexpr int64_t mostSplitRows = 1024;
 
+/// Steps of the depth, of 128 bytes.
+static int64_t stepsOf(const Op &op) {
+  const Type &weight = anchor(op)->operand(1)->type;
+  return (*weight.lastDim().asConstant() * dtypeSize(weight.dtype) + 127) / 128;
+}
+
 static bool acceptsSplit(const Op &op, const Target &target, const DimBinding &upper) {
-  // Two parts of the depth, of two steps of 128 bytes.
-  constexpr int64_t leastDepth = 256;
-  return acceptsTiled(op, target, upper) && valueAt(matmulProblem(op).rows, upper) <= mostSplitRows &&
-         valueAt(matmulProblem(op).depth, upper) >= leastDepth;
+  // Two parts of the depth, of two steps.
+  return acceptsTiled(op, target, upper) && valueAt(matmulProblem(op).rows, upper) <= mostSplitRows && stepsOf(op) >= 4;
 }
 
 static std::vector<Tile> splitConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
   std::vector<Tile> tiles;
-  int64_t steps = (valueAt(matmulProblem(op).depth, upper) + 63) / 64;
+  int64_t steps = stepsOf(op);
   for (const Tile &tile : tiledConfigurations(op, target, upper)) {
     TiledBlock block(tile);
-    if (block.m * block.n > 128 * 128 || block.stages > 4)
+    // A warp of 64 × 64 has no registers left for where its part begins and ends.
+    if (block.warpM * block.warpN > 48 * 64 || block.stages > 4)
       continue;
     for (int64_t splits : {2, 3, 4, 6, 8}) {
       int64_t most = (steps + splits - 1) / splits; // steps of a part; the last has one at least

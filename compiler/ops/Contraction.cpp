@@ -52,6 +52,11 @@ const OpDef matmulOp = {
     .attributes =
         {{"transpose_b", Attribute::Kind::Bool, "w is stored [N,K]", false},
          {"out", Attribute::Kind::Ident, "result type; that of x when left out", false, {"f32", "f16", "bf16"}},
+         {"precision",
+          Attribute::Kind::Ident,
+          "of f32 factors in tensor cores: tf32 rounds them to 11 bits",
+          false,
+          {"tf32"}},
          accumSpec},
     .infer = inferMatmul,
     .evaluateF32 = evaluateMatmul<float>,

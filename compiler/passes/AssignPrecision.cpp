@@ -6,7 +6,8 @@
 //
 // Sums, layernorm statistics and softmax stay in f32: they never leave registers in a fused kernel. So do weights of
 // rank 1 (biases, layernorm), whose bytes do not count and whose rounding would. A matmul that says `out` (the
-// logits) keeps it. option dtype: the type; f32 leaves everything as it is.
+// logits) keeps it. option dtype: the type; f32 leaves everything as it is; tf32 stores f32, and lets tensor cores
+// round the factors of matrix products (`precision = tf32`).
 //
 // Refuses: modules whose weights are not f32 (precision was assigned before): an error.
 #include "passes/Pass.h"
@@ -16,7 +17,8 @@
 namespace kiln {
 
 static Error assignPrecision(Module &module, const PassOptions &options) {
-  DType dtype = *parseDType(options.getString("dtype"));
+  bool isTf32 = options.getString("dtype") == "tf32";
+  DType dtype = isTf32 ? DType::F32 : *parseDType(options.getString("dtype"));
   for (const auto &weight : module.weights) {
     if (weight->type.dtype != DType::F32)
       return makeError(weight->loc,
@@ -36,6 +38,8 @@ static Error assignPrecision(Module &module, const PassOptions &options) {
     walk(function->body, [&](Op &op) {
       if (op.is(OpKind::qk) && dtype != DType::F32)
         op.setAttribute("out", Attribute::ident("f32"));
+      if (op.is(OpKind::matmul) && isTf32)
+        op.setAttribute("precision", Attribute::ident("tf32"));
     });
     if (Error error = refreshTypes(function->body))
       return error;
@@ -47,7 +51,10 @@ const PassDef assignPrecisionPass = {
     .name = "assign-precision",
     .summary = "Stores weights, activations and caches in the given type; sums and softmax stay in f32",
     .run = assignPrecision,
-    .options = {{"dtype", Attribute::ident("f32"), "type of matrices, activations and caches", {"f32", "f16", "bf16"}}},
+    .options = {{"dtype",
+                 Attribute::ident("f32"),
+                 "type of matrices, activations and caches",
+                 {"f32", "tf32", "f16", "bf16"}}},
 };
 
 } // namespace kiln

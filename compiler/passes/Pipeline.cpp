@@ -17,7 +17,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   add(insertKvCachePass);
 
   // In which types and layouts
-  add(assignPrecisionPass, {{"dtype", Attribute::ident(dtypeName(options.dtype))}});
+  add(assignPrecisionPass, {{"dtype", Attribute::ident(options.dtype)}});
   add(packWeightsPass);
   add(canonicalizePass);
   add(eliminateDeadValuesPass);

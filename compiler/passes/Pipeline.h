@@ -7,7 +7,7 @@ namespace kiln {
 
 struct PipelineOptions {
   std::string target = "sm_90a";
-  DType dtype = DType::F32;
+  std::string dtype = "f32";        ///< as assign-precision takes it
   std::string matmul = "generated"; ///< as select-kernels takes it
 };
 

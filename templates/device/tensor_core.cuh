@@ -34,6 +34,15 @@ struct MmaSums {
   float values[4];
 };
 
+/// Rounds words of T to what a product takes of them, to nearest and ties away from zero: floats to the 11 bits of
+/// tf32.
+template <class T> KILN_DEVICE void roundFactors(u32 (&words)[4]) {
+  if constexpr (sizeof(T) == 4)
+#pragma unroll
+    for (u32 &word : words)
+      word += 0x1000; // half of the last place; a carry into the exponent is right
+}
+
 #if defined(__CUDACC__)
 
 /// Loads four matrices of 8 rows of 16 bytes: lane i gives the address of row i % 8 of matrix i / 8, a

@@ -204,12 +204,15 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
     const SharedAddress fromA = (sourceA + stage) ^ (part * 2 * kChunkBytes);
     const SharedAddress fromB = (sourceB + stage) ^ (part * 2 * kChunkBytes);
 #pragma unroll
-    for (int m = 0; m < kM; ++m)
+    for (int m = 0; m < kM; ++m) {
       loadMatrices(to.a[m].words, fromA + u32(m * 16) * kSwizzledRowBytes);
+      roundFactors<T>(to.a[m].words);
+    }
 #pragma unroll
     for (int n = 0; n < kN; n += 2) {
       u32 words[4];
       loadMatrices(words, fromB + u32(n / 4 * 32 + n % 4 * 2) * kSwizzledRowBytes);
+      roundFactors<T>(words);
       to.b[n] = {{words[0], words[1]}};
       to.b[n + 1] = {{words[2], words[3]}};
     }

@@ -79,7 +79,7 @@ protected:
   ModelTest() {
     if (GetParam().toml.empty())
       source = unwrap(openModel(sourceDirectory() + "/graphs/shakespeare-5m", {}, 4,
-                                {.dtype = GetParam().dtype, .matmul = GetParam().matmul}));
+                                {.dtype = dtypeName(GetParam().dtype).str(), .matmul = GetParam().matmul}));
     else
       makeModel();
     vocabulary = source.module->attributes.find("vocab")->second.asInt();
@@ -95,7 +95,7 @@ protected:
     source.sources = std::make_unique<SourceManager>();
     source.modelPath = directory.write(GetParam().name + ".toml", GetParam().toml);
     source.compileOptions.build.maxBatch = 4;
-    source.compileOptions.pipeline.dtype = GetParam().dtype;
+    source.compileOptions.pipeline.dtype = dtypeName(GetParam().dtype).str();
     source.compileOptions.pipeline.matmul = GetParam().matmul;
     source.module = unwrap(compileToStage(source.modelPath, Stage::Fused, source.compileOptions, *source.sources));
     source.weights = std::make_shared<SharpWeights>();

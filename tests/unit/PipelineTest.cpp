@@ -22,7 +22,7 @@ tie_word_embeddings = true
                                                              layers)
                                                          .str());
     CompileOptions options;
-    options.pipeline.dtype = dtype;
+    options.pipeline.dtype = dtypeName(dtype).str();
     return unwrap(compileToStage(model, stage, options, sources));
   }
 

@@ -99,14 +99,13 @@ template <class T> CLI::Option *addList(CLI::App &sub, const std::string &name, 
   return sub.add_option(name, values, help)->delimiter(',')->allow_extra_args(false)->capture_default_str();
 }
 
-void addDType(CLI::App &sub, DType &dtype) {
+void addDType(CLI::App &sub, std::string &dtype) {
   sub.add_option_function<std::string>(
          "--dtype",
-         [&dtype](const std::string &name) {
-           dtype = *parseDType(StringRef(name).starts_with("fp") ? "f" + name.substr(2) : name);
-         },
-         "type of weights, activations and cache: f32 (default), f16 or bf16")
-      ->check(oneOf({"f32", "f16", "bf16", "fp32", "fp16"}));
+         [&dtype](const std::string &name) { dtype = StringRef(name).starts_with("fp") ? "f" + name.substr(2) : name; },
+         "type of weights, activations and cache: f32 (default), f16, bf16, or tf32, f32 whose products of "
+         "prompts tensor cores round")
+      ->check(oneOf({"f32", "f16", "bf16", "tf32", "fp32", "fp16"}));
 }
 
 void addMatmul(CLI::App &sub, std::string &matmul) {

@@ -21,7 +21,7 @@ struct PromptOptions {
 struct CompileCommand {
   std::string model;
   std::vector<std::string> targets = {"sm_90a"};
-  DType dtype = DType::F32;
+  std::string dtype = "f32"; ///< as assign-precision takes it
   int64_t maxBatch = 64;
   std::string matmul = "generated";
   std::string passes;
@@ -49,7 +49,7 @@ struct RunCommand {
   std::string model;
   WeightOptions weights;
   PromptOptions prompts;
-  DType dtype = DType::F32;
+  std::string dtype = "f32"; ///< as assign-precision takes it
   std::string matmul = "generated";
   GenerateOptions generate;
   std::string overflow = "error";
@@ -74,7 +74,7 @@ struct TokenizeCommand {
 struct EvalCommand {
   std::string model;
   WeightOptions weights;
-  DType dtype = DType::F32;
+  std::string dtype = "f32"; ///< as assign-precision takes it
   std::string text;
   int64_t window = 0, stride = 0;
   std::string device = "auto";
@@ -85,7 +85,7 @@ struct EvalCommand {
 struct BenchCommand {
   std::string model;
   WeightOptions weights;
-  DType dtype = DType::F32;
+  std::string dtype = "f32"; ///< as assign-precision takes it
   std::string matmul = "generated";
   std::string what = "decode";
   std::string of = "decode"; ///< the function whose kernels are timed

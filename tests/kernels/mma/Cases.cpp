@@ -40,6 +40,8 @@ std::vector<MmaMatmulCase> mmaActivationCases() {
       make(DType::BF16, 66, 264, 88, {64, 256, 3, 1, 4}),
       make(DType::F16, 100, 144, 120, {96, 128, 5, 2, 2}),
       make(DType::BF16, 33, 136, 80, {32, 128, 4, 1, 4}),
+      make(DType::F32, 70, 136, 100, {64, 128, 4, 2, 2}), // tf32
+      make(DType::F32, 130, 256, 96, {96, 128, 3, 2, 2}),
   };
 }
 
@@ -64,7 +66,7 @@ std::vector<MmaMatmulCase> mmaSplitCases() {
       make(DType::BF16, 65, 136, 264, 2, {64, 64, 4, 2, 2}),   // parts of 3 steps and of 2, the last of one chunk
       make(DType::F16, 40, 131, 512, 8, {32, 64, 3, 1, 2}),    // a step each, fewer than stages
       make(DType::BF16, 130, 256, 768, 6, {96, 128, 4, 2, 2}), // exact in columns and depth
-      make(DType::F16, 1, 8, 328, 3, {16, 128, 4, 1, 4}),
+      make(DType::F16, 1, 8, 328, 3, {16, 128, 4, 1, 4}),      make(DType::F32, 70, 132, 200, 3, {64, 64, 4, 2, 2}),
   };
 }
 

@@ -19,7 +19,7 @@ BAD_FLAGS = (
     ("--max-new-tokens", "-1", "expected an integer from 0, got '-1'"),
     ("--max-new-tokens", "99999999999999999999", "expected an integer from 0, got '99999999999999999999'"),
     ("--device", "gpu", "expected auto, cpu, emulate or cuda:N, got 'gpu'"),
-    ("--dtype", "f8", "expected f32, f16, bf16, fp32 or fp16, got 'f8'"),
+    ("--dtype", "f8", "expected f32, f16, bf16, tf32, fp32 or fp16, got 'f8'"),
     ("--overflow", "wrap", "expected error, stop or slide, got 'wrap'"),
 )
 

@@ -91,7 +91,8 @@ Expr rowsOf(const Op &op) {
 DimBinding boundsForRows(const Op &op, int64_t rows) {
   DimBinding dims = upperBounds(op);
   // As few sequences as there can be: the innermost dim takes all it can.
-  for (const DimSymbol *symbol : llvm::reverse(rowSymbols(op))) {
+  const auto symbols = rowSymbols(op);
+  for (const DimSymbol *symbol : llvm::reverse(symbols)) {
     dims[symbol->name] = std::clamp(rows, symbol->min, symbol->max);
     rows /= dims[symbol->name];
   }

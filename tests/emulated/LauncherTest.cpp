@@ -1,6 +1,9 @@
-// Launches that no GPU would accept, and the emulated device's memory.
+// Launches that no GPU would accept, and the emulated device's memory and stacks.
 
 #include "emulated/Fixture.h"
+
+#include "runtime/emulated/Fiber.h"
+#include "runtime/emulated/Sanitizer.h"
 
 #include <cmath>
 
@@ -48,6 +51,21 @@ TEST_F(LauncherTest, MemoryIsReusedAfterFree) {
   }
   EXPECT_EQ(memory.takeDamage(), std::nullopt);
 }
+
+#if defined(KILN_ADDRESS_SANITIZER)
+
+TEST(FiberStacksTest, GiveTheirAddressesBackUsable) {
+  void *stack;
+  {
+    FiberStacks stacks;
+    stack = stacks.take();
+    Fiber fiber(stack, [] {});
+    fiber.resume();
+  }
+  EXPECT_EQ(__asan_region_is_poisoned(stack, FiberStacks::stackBytes()), nullptr);
+}
+
+#endif
 
 } // namespace
 } // namespace kiln

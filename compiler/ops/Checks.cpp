@@ -27,4 +27,10 @@ Error expectFloatShape(const Op &op, unsigned operand, ArrayRef<Dim> shape) {
   return expectFloat(op, operand);
 }
 
+AttributeSpec outSpec(StringRef summary) {
+  return {"out", Attribute::Kind::Ident, summary, false, {"f32", "f16", "bf16"}};
+}
+
+DType outDType(const Op &op, DType like) { return parseDType(op.identAttribute("out")).value_or(like); }
+
 } // namespace kiln

@@ -15,4 +15,8 @@ Error expectType(const Op &op, unsigned operand, const Type &type);
 /// Operand has this very shape and a floating-point dtype.
 Error expectFloatShape(const Op &op, unsigned operand, ArrayRef<Dim> shape);
 
+/// Attribute `out` of an op whose result may be of another type than an operand, and what it says: else `like`.
+AttributeSpec outSpec(StringRef summary);
+DType outDType(const Op &op, DType like);
+
 } // namespace kiln

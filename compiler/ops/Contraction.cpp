@@ -9,11 +9,6 @@ namespace kiln {
 static const AttributeSpec accumSpec = {
     "accum", Attribute::Kind::Ident, "type of the running sum; f32 when left out", false, {"f32"}};
 
-/// Result dtype: operand 0's unless `out` says otherwise.
-static DType resultDType(const Op &op) {
-  return parseDType(op.identAttribute("out")).value_or(op.operand(0)->type.dtype);
-}
-
 //===----------------------------------------------------------------------===//
 // matmul
 //===----------------------------------------------------------------------===//
@@ -31,7 +26,7 @@ static Expected<Type> inferMatmul(const Op &op) {
   if (!(x.lastDim() == depth))
     return opError(op, "expected operands that agree in the summed extent, got " + x.str() + " and " + w.str() +
                            (transposed ? " (transposed)" : ""));
-  Type result(resultDType(op), x.shape);
+  Type result(outDType(op, op.operand(0)->type.dtype), x.shape);
   result.shape.back() = cols;
   return result;
 }
@@ -49,15 +44,14 @@ const OpDef matmulOp = {
     .summary = "x · w over the last dim of x: [...,K] · [K,N] -> [...,N].",
     .traits = Trait::Contraction,
     .operands = {{"x", "[...,K]"}, {"w", "[K,N], or [N,K] with transpose_b"}},
-    .attributes =
-        {{"transpose_b", Attribute::Kind::Bool, "w is stored [N,K]", false},
-         {"out", Attribute::Kind::Ident, "result type; that of x when left out", false, {"f32", "f16", "bf16"}},
-         {"precision",
-          Attribute::Kind::Ident,
-          "of f32 factors in tensor cores: tf32 rounds them to 11 bits",
-          false,
-          {"tf32"}},
-         accumSpec},
+    .attributes = {{"transpose_b", Attribute::Kind::Bool, "w is stored [N,K]", false},
+                   outSpec("result type; that of x when left out"),
+                   {"precision",
+                    Attribute::Kind::Ident,
+                    "of f32 factors in tensor cores: tf32 rounds them to 11 bits",
+                    false,
+                    {"tf32"}},
+                   accumSpec},
     .infer = inferMatmul,
     .evaluateF32 = evaluateMatmul<float>,
     .evaluateF64 = evaluateMatmul<double>,
@@ -92,7 +86,7 @@ static Expected<Type> inferQk(const Op &op) {
   const Type &q = op.operand(0)->type, &k = op.operand(1)->type;
   if (!(q.lastDim() == k.lastDim()))
     return opError(op, "expected operands that agree in head size, got " + q.str() + " and " + k.str());
-  return Type(resultDType(op), {q.shape[0], q.shape[1], q.shape[2], k.shape[2]});
+  return Type(outDType(op, op.operand(0)->type.dtype), {q.shape[0], q.shape[1], q.shape[2], k.shape[2]});
 }
 
 template <class Real> static Error evaluateQk(EvalArgs<Real> &args) {
@@ -107,9 +101,7 @@ const OpDef qkOp = {
     .summary = "Attention scores q · k^T of every head: [B,H,T,D] · [B,H,S,D] -> [B,H,T,S].",
     .traits = Trait::Contraction,
     .operands = {{"q", "[B,H,T,D]"}, {"k", "[B,H,S,D]"}},
-    .attributes =
-        {{"out", Attribute::Kind::Ident, "result type; that of q when left out", false, {"f32", "f16", "bf16"}},
-         accumSpec},
+    .attributes = {outSpec("result type; that of q when left out"), accumSpec},
     .infer = inferQk,
     .evaluateF32 = evaluateQk<float>,
     .evaluateF64 = evaluateQk<double>,

@@ -21,7 +21,7 @@ static Expected<Type> inferEmbed(const Op &op) {
   if (tokens.shape[1].upperBound() > wpe.shape[0].upperBound())
     return opError(op, "expected at most as many tokens as positions (" + wpe.shape[0].str() + "), got " +
                            tokens.shape[1].str() + " up to " + Twine(tokens.shape[1].upperBound()));
-  return Type(wte.dtype, {tokens.shape[0], tokens.shape[1], wte.shape[1]});
+  return Type(outDType(op, wte.dtype), {tokens.shape[0], tokens.shape[1], wte.shape[1]});
 }
 
 template <class Real> static Error evaluateEmbed(EvalArgs<Real> &args) {
@@ -51,6 +51,7 @@ const OpDef embedOp = {
                  {"wte", "[V,C] token embedding"},
                  {"wpe", "[P,C] position embedding"},
                  {"positions", "i32[B] position of each row's first token; 0 when left out", true}},
+    .attributes = {outSpec("result type; that of wte when left out")},
     .infer = inferEmbed,
     .evaluateF32 = evaluateEmbed<float>,
     .evaluateF64 = evaluateEmbed<double>,

@@ -129,7 +129,7 @@ static Expected<Type> inferLastRow(const Op &op) {
   const Type &x = op.operand(0)->type;
   if (Error error = expectType(op, 1, Type(DType::I32, {x.shape[0]})))
     return error;
-  return Type(x.dtype, {x.shape[0], 1, x.shape[2]});
+  return Type(outDType(op, x.dtype), {x.shape[0], 1, x.shape[2]});
 }
 
 template <class Real> static Error evaluateLastRow(EvalArgs<Real> &args) {
@@ -155,6 +155,7 @@ const OpDef lastRowOp = {
     .summary = "Row lengths[b] - 1 of each sequence: [B,T,C] -> [B,1,C].",
     .traits = Trait::Layout,
     .operands = {{"x", "[B,T,C]"}, {"lengths", "i32[B], each from 1 to T"}},
+    .attributes = {outSpec("result type; that of x when left out")},
     .infer = inferLastRow,
     .evaluateF32 = evaluateLastRow<float>,
     .evaluateF64 = evaluateLastRow<double>,

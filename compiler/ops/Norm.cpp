@@ -20,7 +20,7 @@ static Expected<Type> inferLayernorm(const Op &op) {
       return error;
   if (op.floatAttribute("eps") <= 0)
     return opError(op, "attribute 'eps': expected more than 0, got " + op.attribute("eps")->str());
-  return x;
+  return Type(outDType(op, x.dtype), x.shape);
 }
 
 template <class Real> static Error evaluateLayernorm(EvalArgs<Real> &args) {
@@ -48,7 +48,8 @@ const OpDef layernormOp = {
     .summary = "(x - mean) / sqrt(variance + eps) * weight + bias over the last dim; biased variance (Ba et al. 2016).",
     .traits = Trait::RowWise,
     .operands = {{"x", "[...,C]"}, {"weight", "[C]"}, {"bias", "[C]"}},
-    .attributes = {{"eps", Attribute::Kind::Float, "added to the variance"}},
+    .attributes = {{"eps", Attribute::Kind::Float, "added to the variance"},
+                   outSpec("result type; that of x when left out")},
     .infer = inferLayernorm,
     .evaluateF32 = evaluateLayernorm<float>,
     .evaluateF64 = evaluateLayernorm<double>,

@@ -42,7 +42,9 @@ static Expected<Type> inferAdd(const Op &op) {
     shape.assign({a.lastDim()});
   if (Error error = expectFloatShape(op, 1, shape))
     return error;
-  return a;
+  // A sum with what is kept in f32 is kept so too.
+  bool isWide = !addsRow(op) && op.operand(1)->type.dtype == DType::F32;
+  return Type(isWide ? DType::F32 : a.dtype, a.shape);
 }
 
 template <class Real> static Error evaluateAdd(EvalArgs<Real> &args) {
@@ -60,7 +62,7 @@ template <class Real> static Error evaluateAdd(EvalArgs<Real> &args) {
 const OpDef addOp = {
     .kind = OpKind::add,
     .mnemonic = "add",
-    .summary = "a + b; a b of rank 1 is added to every row of a.",
+    .summary = "a + b; a b of rank 1 is added to every row of a. Of a's type, or f32 if another b is f32.",
     .traits = Trait::Pointwise | Trait::Commutative,
     .operands = {{"a", "[...,C]"}, {"b", "[...,C] or [C]"}},
     .infer = inferAdd,

@@ -9,12 +9,35 @@
 // logits) keeps it. option dtype: the type; f32 leaves everything as it is; tf32 stores f32, and lets tensor cores
 // round the factors of matrix products (`precision = tf32`).
 //
+// option residual_f32: where what the layers add up, from the embedding on, stays in f32 between kernels:
+//
+//   %x = embed %tokens, %wte, %wpe               %x = embed %tokens, %wte, %wpe {out = f32} : f32[B,1,768]
+//   %n = layernorm %x, %g, %b {eps = 1e-05}  ->  %n = layernorm %x, %g, %b {eps = 1e-05, out = bf16} : bf16[B,1,768]
+//
+// Every layer would round it twice, which makes most of the error of a 16-bit model. With one token a sequence
+// (one_token) its bytes are nothing beside the weights'; with many they would cost what an activation costs.
+//
 // Refuses: modules whose weights are not f32 (precision was assigned before): an error.
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
+
+/// Whether the value is what the layers add up: a layernorm or an addition of two activations takes it.
+static bool isResidual(const Value &value) {
+  return llvm::any_of(value.getUsers(), [](const Op *user) {
+    return user->is(OpKind::layernorm) || (user->is(OpKind::add) && user->operand(1)->type.rank() > 1);
+  });
+}
+
+/// Keeps what begins a residual stream (option residual_f32) in f32, and what a layernorm makes of it in `dtype`.
+static void widenResidual(Op &op, DType dtype) {
+  if ((op.is(OpKind::embed) || op.is(OpKind::lastRow)) && isResidual(*op.result()))
+    op.setAttribute("out", Attribute::ident("f32"));
+  else if (op.is(OpKind::layernorm))
+    op.setAttribute("out", Attribute::ident(dtypeName(dtype)));
+}
 
 static Error assignPrecision(Module &module, const PassOptions &options) {
   bool isTf32 = options.getString("dtype") == "tf32";
@@ -31,6 +54,7 @@ static Error assignPrecision(Module &module, const PassOptions &options) {
   for (const auto &state : module.states)
     if (isFloat(state->type.dtype))
       state->type.dtype = dtype;
+  StringRef residual = options.getString("residual_f32");
   for (const auto &function : module.functions) {
     for (const auto &argument : function->arguments)
       if (isFloat(argument->type.dtype))
@@ -40,6 +64,10 @@ static Error assignPrecision(Module &module, const PassOptions &options) {
         op.setAttribute("out", Attribute::ident("f32"));
       if (op.is(OpKind::matmul) && isTf32)
         op.setAttribute("precision", Attribute::ident("tf32"));
+      bool hasOneToken =
+          !op.has(Trait::Terminator) && op.result()->type.rank() == 3 && op.result()->type.shape[1] == Dim(1);
+      if (dtype != DType::F32 && (residual == "always" || (residual == "one_token" && hasOneToken)))
+        widenResidual(op, dtype);
     });
     if (Error error = refreshTypes(function->body))
       return error;
@@ -51,10 +79,12 @@ const PassDef assignPrecisionPass = {
     .name = "assign-precision",
     .summary = "Stores weights, activations and caches in the given type; sums and softmax stay in f32",
     .run = assignPrecision,
-    .options = {{"dtype",
-                 Attribute::ident("f32"),
-                 "type of matrices, activations and caches",
-                 {"f32", "tf32", "f16", "bf16"}}},
+    .options =
+        {{"dtype", Attribute::ident("f32"), "type of matrices, activations and caches", {"f32", "tf32", "f16", "bf16"}},
+         {"residual_f32",
+          Attribute::ident("one_token"),
+          "where the sum that the layers add to stays in f32",
+          {"never", "one_token", "always"}}},
 };
 
 } // namespace kiln

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Compares `kiln run` with Hugging Face transformers on GPT-2 models with random weights.
 
-  tests/gpu/parity_hf.py [--kiln PATH] [--sizes 124m,odd] [--dtypes f32,bf16,f16] [--device cuda:0]
+  tests/gpu/parity_hf.py [--kiln PATH] [--sizes 124m,odd] [--dtypes f32,tf32,bf16,f16] [--device cuda:0]
 
 Each model is saved with save_pretrained and run from that directory. In fp32 every logit must be within 1e-3 of Hugging
-Face's in fp32 (eager attention, TF32 off), and the greedy tokens the same. In 16 bit the maximum and the RMS of the
-logits' errors against Hugging Face in fp32 must be no larger than those of Hugging Face in the same dtype. All prompts are
+Face's in fp32 (eager attention, TF32 off), and the greedy tokens the same. In 16 bit and with TF32 the maximum and the RMS
+of the logits' errors against Hugging Face in fp32 must be no larger than those of Hugging Face likewise. All prompts are
 one batch for kiln and are run one by one here, with the tokens that kiln has chosen. Prints a Markdown table; exits with 1
 if anything is off. Needs torch and transformers.
 """
@@ -33,7 +33,7 @@ ODD = {
     "inner-37": {"n_inner": 37, "activation_function": "relu", "vocab_size": 50257},
     "untied": {"tie_word_embeddings": False, "scale_attn_by_inverse_layer_idx": True, "n_layer": 4},
 }
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+DTYPES = {"f32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 F32_LIMIT = 1e-3
 
 
@@ -86,8 +86,9 @@ def run_kiln(arguments, directory, dtype, prompts):
 
 
 @torch.no_grad()
-def hugging_face(model, prompt, tokens):
-    """The logits that choose each of the tokens, in double."""
+def hugging_face(model, prompt, tokens, dtype="f32"):
+    """The logits that choose each of the tokens, in double. The model is in `dtype` already."""
+    torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
     ids = torch.tensor([prompt + tokens[:-1]], device=model.device)
     return model(ids).logits[0, len(prompt) - 1 :].double().cpu()
 
@@ -114,7 +115,7 @@ def compare(model, exact, results, prompts, dtype):
     for (tokens, logits), prompt, wanted in zip(results, prompts, exact, strict=True):
         own.add(logits - wanted)
         if dtype != "f32":
-            theirs.add(hugging_face(model, prompt, tokens) - wanted)
+            theirs.add(hugging_face(model, prompt, tokens, dtype) - wanted)
         for row, token in zip(wanted, tokens, strict=True):
             # Tokens whose logits lie closer than the error are as good as each other.
             differing += bool(row.max() - row[token] > 2 * (F32_LIMIT if dtype == "f32" else own.largest))
@@ -157,7 +158,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kiln", help="the program (default: that of a build, or bin/kiln)")
     parser.add_argument("--sizes", default=",".join([*SIZES, "odd"]), help=f"of {', '.join(SIZES)}, odd, tiny")
-    parser.add_argument("--dtypes", default="f32,bf16,f16")
+    parser.add_argument("--dtypes", default="f32,tf32,bf16,f16")
     parser.add_argument("--device", default="cuda:0", help="as kiln run takes it; with cpu Hugging Face runs there too")
     parser.add_argument("--new-tokens", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
@@ -175,7 +176,7 @@ def parse_arguments():
 def main():
     arguments = parse_arguments()
     torch.set_float32_matmul_precision("highest")
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
     print("| model | dtype | max error | Hugging Face's | RMS error | Hugging Face's | other tokens | as it should be |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     good = [check_model(arguments, name, config) for name, config in configurations(arguments.sizes)]

@@ -20,6 +20,9 @@ from run import run_tests
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 PATTERN = "-*ModelTest*embedded*:*ModelTest*odd*:*EveryStep*"
+# Stores by the copy engine, which kernels of cuBLASLt use for their results, are not seen by initcheck: whoever reads the
+# results would be reported.
+UNSEEN = {"initcheck": ":*cublaslt*"}
 FOUND = 86  # exit code of compute-sanitizer when it has found something; the program's own otherwise
 
 
@@ -74,7 +77,7 @@ def main():
         for dtype in ("f32", "bf16"):
             clean &= check_kiln(kiln, prefix, tool, dtype)
         start = time.monotonic()
-        results = run_tests(tests, arguments.jobs, arguments.filter, prefix, KILN_RANDOM_SHAPES="0")
+        results = run_tests(tests, arguments.jobs, arguments.filter + UNSEEN.get(tool, ""), prefix, KILN_RANDOM_SHAPES="0")
         clean &= summarize(f"{tool} kiln_gpu_tests", results, start)
     return 0 if clean else 1
 

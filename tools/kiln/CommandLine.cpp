@@ -47,6 +47,9 @@ CLI::Validator integer(Int least = std::numeric_limits<Int>::min(), Int most = s
 
 const CLI::Validator aCount = integer<int64_t>(1), zeroOrMore = integer<int64_t>(0), aSeed = integer<uint64_t>();
 
+const CLI::Validator notEmpty([](const std::string &text) { return text.empty() ? "expected a value, got ''" : ""; },
+                              "");
+
 /// A finite number above 0; NaN is refused too.
 CLI::Validator positiveNumber(double most = std::numeric_limits<double>::max()) {
   return CLI::Validator(
@@ -93,10 +96,22 @@ template <class T> CLI::Option *addEach(CLI::App &sub, const std::string &name, 
   return sub.add_option(name, values, help)->take_all()->allow_extra_args(false);
 }
 
-/// An option of values separated by commas.
-template <class T> CLI::Option *addList(CLI::App &sub, const std::string &name, std::vector<T> &values,
-                                        const std::string &help) {
-  return sub.add_option(name, values, help)->delimiter(',')->allow_extra_args(false)->capture_default_str();
+/// An option of values separated by commas, each as `check` wants it. CLI11's own delimiter passes over empty ones.
+template <class T> void addList(CLI::App &sub, const std::string &name, std::vector<T> &values,
+                                const CLI::Validator &check, const std::string &help) {
+  auto take = [name, &values, check](const std::string &text) {
+    values.clear();
+    SmallVector<StringRef> items;
+    StringRef(text).split(items, ',');
+    for (StringRef item : items) {
+      if (std::string wrong = check(item.str()); !wrong.empty())
+        throw CLI::ValidationError(name, wrong);
+      CLI::detail::lexical_cast(item.str(), values.emplace_back());
+    }
+  };
+  std::string defaults =
+      llvm::join(llvm::map_range(values, [](const T &value) { return formatv("{0}", value).str(); }), ",");
+  sub.add_option_function<std::string>(name, take, help)->default_str(defaults);
 }
 
 void addDType(CLI::App &sub, std::string &dtype) {
@@ -119,7 +134,7 @@ void addMatmul(CLI::App &sub, std::string &matmul) {
 CLI::App *addCompile(CLI::App &app, CompileCommand &command) {
   CLI::App *sub = app.add_subcommand("compile", "Compile a model into a kernel plan");
   sub->add_option("MODEL", command.model, "a .toml, a directory with config.json, or IR text, .kiln")->required();
-  addList(*sub, "--target", command.targets, "GPUs to make cubins for; tiles are chosen for the first");
+  addList(*sub, "--target", command.targets, notEmpty, "GPUs to make cubins for; tiles are chosen for the first");
   addDType(*sub, command.dtype);
   addMatmul(*sub, command.matmul);
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")
@@ -131,7 +146,8 @@ CLI::App *addCompile(CLI::App &app, CompileCommand &command) {
   sub->add_option("--stage", command.stage, "where to stop; graph, fused and plan print IR")
       ->check(oneOf({"graph", "fused", "plan", "cuda", "cubin"}))
       ->capture_default_str();
-  sub->add_option("-o", command.output, "the plan's directory (default: the model's name + .plan), or the IR's file");
+  sub->add_option("-o", command.output, "the plan's directory (default: the model's name + .plan), or the IR's file")
+      ->check(notEmpty);
   sub->add_option("--dump-dir", command.dumpDirectory,
                   "also write the IR of every stage and self-contained CUDA there");
   sub->add_flag("--no-cache", command.noCache, "compile every kernel anew");
@@ -145,7 +161,8 @@ CLI::App *addDump(CLI::App &app, DumpCommand &command) {
   sub->add_option("--kernel", command.kernel, "only this kernel");
   sub->add_option("--what", command.what, "ir, plan, cuda, ptx or resources; all of them with -o, else resources")
       ->check(oneOf({"ir", "plan", "cuda", "ptx", "resources"}));
-  sub->add_option("-o", command.output, "write files into this directory, CUDA self-contained, instead of printing");
+  sub->add_option("-o", command.output, "write files into this directory, CUDA self-contained, instead of printing")
+      ->check(notEmpty);
   return sub;
 }
 
@@ -253,8 +270,8 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   sub->add_option("--of", command.of, "with --what kernels: of decode or prefill")
       ->check(oneOf({"decode", "prefill"}))
       ->capture_default_str();
-  addList(*sub, "--batch", command.batches, "sequences at once, 1,8,32")->check(aCount);
-  addList(*sub, "--length", command.lengths, "tokens of a prompt, or the position of decode")->check(zeroOrMore);
+  addList(*sub, "--batch", command.batches, aCount, "sequences at once, 1,8,32");
+  addList(*sub, "--length", command.lengths, zeroOrMore, "tokens of a prompt, or the position of decode");
   sub->add_option("--samples", command.options.samples, "measurements")->check(aCount)->capture_default_str();
   sub->add_option("--runs", command.options.runsPerSample, "runs in one measurement")
       ->check(aCount)

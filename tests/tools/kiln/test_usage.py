@@ -41,6 +41,12 @@ class UsageTest(KilnTest):
             self.assert_fails(f"error: {flag}: expected an integer from 0, got '-1'", "eval", self.model, "--text", "-",
                               f"{flag}=-1", code=2)
 
+    def test_empty_values(self):
+        for text in ("", ",", "sm_80,", "sm_80,,sm_86"):
+            self.assert_fails("error: --target: expected a value, got ''", "compile", self.model, f"--target={text}", code=2)
+        self.assert_fails("error: -o: expected a value, got ''", "compile", self.model, "-o", "", code=2)
+        self.assert_fails("error: --batch: expected an integer from 1, got ''", "bench", self.model, "--batch=1,,2", code=2)
+
     def test_what_does_not_go_together(self):
         self.assert_fails("error: --greedy excludes --", "run", self.model, "--tokens", 1, "--greedy", "--top-k", 5, code=2)
         self.assert_fails("error: --logits requires --json", "run", self.model, "--tokens", 1, "--logits", code=2)

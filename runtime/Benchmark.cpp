@@ -12,13 +12,20 @@ double Measurement::median() const {
   return sorted[sorted.size() / 2];
 }
 
+DimBinding callDims(StringRef function, int64_t batch, int64_t length) {
+  return {{"B", batch}, {"T", function == "decode" ? 1 : length}};
+}
+
 Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef function, const DimBinding &dims) {
   for (const PlanDim &dim : plan.dims)
     if (auto given = dims.find(dim.name); given != dims.end() && (given->second < dim.min || given->second > dim.max))
       return makeError("@" + function + ": expected " + dim.name + " from " + Twine(dim.min) + " to " + Twine(dim.max) +
                        ", got " + Twine(given->second));
   std::map<std::string, Measurement> byKernel;
-  for (const PlanStep &step : plan.findFunction(function)->steps) {
+  const PlanFunction *planned = plan.findFunction(function);
+  if (!planned)
+    return makeError("the plan has no function @" + function);
+  for (const PlanStep &step : planned->steps) {
     Expected<int64_t> bytes = step.bytes.evaluate(dims), flops = step.flops.evaluate(dims);
     if (!bytes)
       return llvm::joinErrors(bytes.takeError(), flops.takeError());

@@ -21,7 +21,11 @@ struct BenchmarkOptions {
   int64_t warmUp = 5;
 };
 
-/// Launches, bytes and operations of one call, from the plan alone. Error: dims past the plan's bounds.
+/// The dims of a call at batch `batch`: of @decode, one token a sequence, of other functions `length` tokens.
+DimBinding callDims(StringRef function, int64_t batch, int64_t length);
+
+/// Launches, bytes and operations of one call, from the plan alone. Error: dims past the plan's bounds, or no such
+/// function.
 Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimBinding &dims);
 
 /// The same for each kernel of a call, by name.

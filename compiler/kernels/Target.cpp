@@ -12,6 +12,14 @@ int Target::computeCapability() const {
   return value;
 }
 
+double Target::arithmeticRate(DType dtype) const {
+  return dtype == DType::F32 ? f32Rate : std::max(f32Rate, tensorRate);
+}
+
+double Target::rooflineSeconds(int64_t bytes, int64_t flops, DType dtype) const {
+  return std::max(static_cast<double>(bytes) / memoryRate, static_cast<double>(flops) / arithmeticRate(dtype));
+}
+
 /// The files are part of the program, so what is wrong in one is a bug and stops it.
 static double number(const ConfigValue &root, StringRef key) {
   const ConfigValue *value = root.find(key);
@@ -28,6 +36,7 @@ static Target parseTarget(StringRef name, StringRef text) {
   target.device = root.find("device")->string;
   target.multiprocessors = static_cast<int>(number(root, "multiprocessors"));
   target.threadsPerMultiprocessor = static_cast<int>(number(root, "threads_per_multiprocessor"));
+  target.blocksPerMultiprocessor = static_cast<int>(number(root, "blocks_per_multiprocessor"));
   target.sharedPerMultiprocessor = static_cast<int>(number(root, "shared_kb_per_multiprocessor") * 1024);
   target.sharedPerBlock = static_cast<int>(number(root, "shared_kb_per_block") * 1024);
   target.l2Bytes = number(root, "l2_mb") * 1024 * 1024;

@@ -1,7 +1,7 @@
 //===- Target.h - the GPU that a plan is made for ---------------------------===//
 #pragma once
 
-#include "support/ADT.h"
+#include "support/DType.h"
 
 namespace kiln {
 
@@ -12,6 +12,7 @@ struct Target {
   std::string device; ///< the GPU the numbers are of
   int multiprocessors = 0;
   int threadsPerMultiprocessor = 0;
+  int blocksPerMultiprocessor = 0;
   int sharedPerMultiprocessor = 0; ///< bytes
   int sharedPerBlock = 0;          ///< bytes, with the launch asking for it
   double l2Bytes = 0;
@@ -23,6 +24,12 @@ struct Target {
   double launchSeconds = 0; ///< a dependent kernel in a CUDA graph
 
   int computeCapability() const; ///< 90 for sm_90a
+
+  /// The most operations per second on elements of this type, in tensor cores or outside.
+  double arithmeticRate(DType dtype) const;
+  /// Seconds that neither memory nor arithmetic can be faster than: the roofline model (Williams, Waterman, Patterson
+  /// 2009), without the time of launches.
+  double rooflineSeconds(int64_t bytes, int64_t flops, DType dtype) const;
 };
 
 /// The target of that name. Error: an unknown name; the message lists the known ones.

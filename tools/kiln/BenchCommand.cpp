@@ -11,15 +11,11 @@ namespace {
 
 /// A measured line with the time that its bytes and operations would take at the target's rates.
 struct BenchRow {
+  std::string function;
+  int64_t batch = 0, length = 0; ///< as the command line gave them
   Measurement measurement;
   double rooflineSeconds = 0;
 };
-
-double roofline(const Measurement &measurement, const Target &target, DType dtype) {
-  double rate = dtype == DType::F32 ? target.f32Rate : std::max(target.f32Rate, target.tensorRate);
-  return std::max(static_cast<double>(measurement.bytes) / target.memoryRate,
-                  static_cast<double>(measurement.flops) / rate);
-}
 
 /// Of a device whose times say nothing.
 void printCounts(raw_ostream &os, ArrayRef<BenchRow> rows) {
@@ -62,11 +58,10 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const
   json::Array list;
   for (const BenchRow &row : rows) {
     const Measurement &m = row.measurement;
-    json::Object object{{"what", m.what},
-                        {"launches", m.launches},
-                        {"bytes", m.bytes},
-                        {"flops", m.flops},
-                        {"roofline_us", row.rooflineSeconds * 1e6}};
+    json::Object object{{"what", m.what},         {"function", row.function},
+                        {"batch", row.batch},     {"length", row.length},
+                        {"launches", m.launches}, {"bytes", m.bytes},
+                        {"flops", m.flops},       {"roofline_us", row.rooflineSeconds * 1e6}};
     if (!m.seconds.empty()) {
       object["median_us"] = m.median() * 1e6;
       object["samples_s"] = json::Array(m.seconds);
@@ -79,17 +74,22 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const
                                  {"dtype", dtypeName(plan.dtype)},
                                  {"compiler", plan.compilerVersion},
                                  {"nvrtc", plan.nvrtcVersion},
+                                 {"source_hash", plan.sourceHash},
                                  {"rows", std::move(list)}})
      << '\n';
+}
+
+std::string functionOf(const BenchCommand &command) {
+  return command.what != "prefill" && command.of != "prefill" ? "decode" : "prefill";
 }
 
 /// What --what asks for, at one batch and length: measured, or without an executor counted.
 Expected<std::vector<Measurement>> measureOne(const BenchCommand &command, const Plan &plan, Executor *executor,
                                               int64_t batch, int64_t length) {
-  bool isDecode = command.what != "prefill" && command.of != "prefill";
-  std::string function = isDecode ? "decode" : "prefill";
+  std::string function = functionOf(command);
+  bool isDecode = function == "decode";
   int64_t tokens = isDecode ? 1 : length, position = isDecode ? length : 0;
-  DimBinding dims{{"B", batch}, {"T", tokens}};
+  DimBinding dims = callDims(function, batch, length);
   if (command.what == "kernels") {
     auto kernels = executor ? measureKernels(*executor, function, batch, tokens, position, command.options)
                             : countKernels(plan, function, dims);
@@ -117,8 +117,8 @@ Expected<std::vector<BenchRow>> measureAll(const BenchCommand &command, const Pl
       if (!measured)
         return measured.takeError();
       for (Measurement &measurement : *measured) {
-        double bound = roofline(measurement, **target, plan.dtype);
-        rows.push_back({std::move(measurement), bound});
+        double bound = (*target)->rooflineSeconds(measurement.bytes, measurement.flops, plan.dtype);
+        rows.push_back({functionOf(command), size, length, std::move(measurement), bound});
       }
     }
   return rows;

@@ -85,6 +85,9 @@ void Generator::describeModule() {
   plan.compilerVersion = compilerVersion;
   plan.sourceHash = sha256Hex(toString(module));
   plan.target = module.attributes.find("target")->second.asString().str();
+  auto strategy = module.attributes.find("strategy");
+  if (strategy != module.attributes.end() && strategy->second.kind() == Attribute::Kind::Text)
+    plan.strategy = strategy->second.asString().str();
   plan.model = {
       module.name, integerOf(module, "context", 1), integerOf(module, "vocab", 1), integerOf(module, "layers", 1), {}};
   if (auto eos = module.attributes.find("eos"); eos != module.attributes.end())

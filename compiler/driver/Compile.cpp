@@ -54,6 +54,9 @@ Expected<std::unique_ptr<Module>> compileToStage(StringRef model, Stage stage, c
   Expected<std::vector<PassInvocation>> passes = passesFor(model, **module, stage, options);
   if (!passes)
     return passes.takeError();
+  // For the plan to say.
+  if (!options.pipeline.strategy.empty())
+    (*module)->attributes.insert_or_assign("strategy", Attribute::text(options.pipeline.strategy));
   if (Error error = runPasses(**module, *passes))
     return error;
   return module;

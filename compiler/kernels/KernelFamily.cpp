@@ -3,6 +3,7 @@
 #include "ir/Verifier.h"
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
+#include "ops/Region.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -62,6 +63,9 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
                            ", got " + tile->str());
   if (family.form == KernelForm::Library)
     return Error::success();
+  if (family.isSound && !family.isSound(op, tile->asDict()))
+    return opError(op, "attribute 'tile': expected settings that the template " + family.header + " takes, like " +
+                           Attribute(example).str() + ", got " + tile->str());
   Launch launch = family.launch(op, tile->asDict());
   if (launch.threads < 1 || launch.threads > maxThreads)
     return opError(op, "attribute 'tile': expected 1 to " + Twine(maxThreads) + " threads a block, got " +
@@ -73,9 +77,21 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
   return Error::success();
 }
 
+const KernelFamily *preferredFamily(const Op &op) {
+  const AttributeMap &attributes = op.parent()->function()->module().attributes;
+  auto kernels = attributes.find("kernels");
+  if (kernels == attributes.end() || kernels->second.kind() != Attribute::Kind::Dict)
+    return nullptr;
+  auto name = kernels->second.asDict().find(anchor(op)->mnemonic());
+  bool isNamed = name != kernels->second.asDict().end() && name->second.kind() == Attribute::Kind::Ident;
+  return isNamed ? findKernelFamily(name->second.asString()) : nullptr;
+}
+
 const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper) {
+  if (const KernelFamily *preferred = preferredFamily(op); preferred && preferred->accepts(op, target, upper))
+    return preferred;
   for (const KernelFamily *family : allKernelFamilies())
-    if (family->form != KernelForm::Library && family->accepts(op, target, upper))
+    if (!family->byRequestOnly && family->accepts(op, target, upper))
       return family;
   return nullptr;
 }

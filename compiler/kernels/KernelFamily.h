@@ -49,11 +49,15 @@ struct KernelFamily {
   bool waitsItself = false;
   /// Asks the epilogue for what it reads of memory well before it hands over a product.
   bool readsAhead = false;
+  /// A rung of the ladder below others, or a library: nothing is run by it that was not asked for.
+  bool byRequestOnly = false;
 
   /// Whether it should run the op, plain or fused, with dims up to `upper`.
   bool (*accepts)(const Op &op, const Target &target, const DimBinding &upper);
   /// The configurations to choose from for dims up to `upper`; never empty for an op that it accepts.
   std::vector<Tile> (*configurations)(const Op &op, const Target &target, const DimBinding &upper);
+  /// Whether the template takes a tile that is none of these, but has their settings; null: it takes any.
+  bool (*isSound)(const Op &op, const Tile &tile) = nullptr;
   Launch (*launch)(const Op &op, const Tile &tile);
   /// Modelled seconds at given dims: bytes, operations and waves of blocks against the target's rates.
   double (*estimate)(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims);
@@ -75,12 +79,16 @@ Expected<const Target *> targetOf(const Module &module);
 /// dims up to `upper`.
 Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target,
                                            const DimBinding &upper);
-/// Whether an attribute `tile` of the op has the settings of its family, and a block of them fits on the target. Error:
-/// it has not, or there is none, or its block does not fit.
+/// Whether an attribute `tile` of the op has the settings of its family, which its template takes, and a block of them
+/// fits on the target. Error: it has not, or there is none, or the template does not, or its block does not fit.
 Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,
                 const DimBinding &upper);
 
-/// The first family with kernels that accepts the op, or null.
+/// The family that the module wants for ops of this kind, whether or not it accepts this one; or null. Its attribute
+/// `kernels = {layernorm = naive}`, which select-kernels writes, has a family for kinds of anchors.
+const KernelFamily *preferredFamily(const Op &op);
+
+/// The preferred family if it accepts the op, else the first that does and needs no request; or null.
 const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper);
 
 /// What runs an op: a family in a configuration.

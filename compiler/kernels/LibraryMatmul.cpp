@@ -100,6 +100,7 @@ const KernelFamily libraryMatmulFamily = {
     .header = "",
     .body = "",
     .form = KernelForm::Library,
+    .byRequestOnly = true,
     .accepts = accepts,
     .configurations = [](const Op &, const Target &, const DimBinding &) { return std::vector<Tile>(1); },
     .launch = [](const Op &, const Tile &) { return Launch(); },

@@ -78,6 +78,21 @@ static std::vector<Tile> layerNormConfigurations(const Op &op, const Target &, c
   return tiles;
 }
 
+static bool isPowerOfTwo(int64_t value) { return value > 0 && llvm::isPowerOf2_64(static_cast<uint64_t>(value)); }
+
+/// A row has one thread, a warp or the block.
+static bool hasRowThreads(const Tile &tile) {
+  int64_t threads = get(tile, "threads"), rowThreads = get(tile, "row_threads");
+  return threads % 32 == 0 && (rowThreads == 1 || rowThreads == 32 || rowThreads == threads);
+}
+
+static bool isSoundLayerNorm(const Op &op, const Tile &tile) {
+  int64_t cols = *rowType(op).lastDim().asConstant(), vec = get(tile, "vec"), rowThreads = get(tile, "row_threads");
+  bool isHeld = rowThreads == 1 || llvm::divideCeil(cols, vec * rowThreads) * vec <= 64 ||
+                get(tile, "threads") / rowThreads * cols * 4 < 48 * 1024;
+  return hasRowThreads(tile) && isPowerOfTwo(vec) && vec <= 8 && cols % vec == 0 && isHeld;
+}
+
 const KernelFamily layerNormFamily = {
     .name = "layernorm",
     .summary = "layer normalisation of rows, a warp or a block each, with the residual addition before it",
@@ -86,6 +101,7 @@ const KernelFamily layerNormFamily = {
     .form = KernelForm::LayerNorm,
     .accepts = acceptsLayerNorm,
     .configurations = layerNormConfigurations,
+    .isSound = isSoundLayerNorm,
     .launch = launchRowWise,
     .estimate = estimateRowWise,
 };
@@ -110,6 +126,7 @@ const KernelFamily softmaxFamily = {
     .form = KernelForm::Softmax,
     .accepts = [](const Op &op, const Target &, const DimBinding &) { return op.is(OpKind::softmax); },
     .configurations = softmaxConfigurations,
+    .isSound = [](const Op &, const Tile &tile) { return hasRowThreads(tile) && get(tile, "vec") == 1; },
     .launch = launchRowWise,
     .estimate = estimateRowWise,
 };
@@ -142,6 +159,11 @@ static std::vector<Tile> mapConfigurations(const Op &op, const Target &, const D
   return tiles;
 }
 
+static bool isSoundMap(const Op &op, const Tile &tile) {
+  int64_t widest = get(mapConfigurations(op, Target(), {}).front(), "vec"), vec = get(tile, "vec");
+  return isPowerOfTwo(vec) && vec <= widest && get(tile, "threads") % 32 == 0 && get(tile, "unroll") <= 64;
+}
+
 static Launch launchMap(const Op &op, const Tile &tile) {
   Expr perBlock(get(tile, "threads") * get(tile, "unroll") * get(tile, "vec"));
   return {{ceilDiv(walkedType(op).elements(), perBlock), Expr(1), Expr(1)}, get(tile, "threads"), 0};
@@ -162,6 +184,7 @@ const KernelFamily mapFamily = {
     .form = KernelForm::Map,
     .accepts = acceptsMap,
     .configurations = mapConfigurations,
+    .isSound = isSoundMap,
     .launch = launchMap,
     .estimate = estimateMap,
 };

@@ -102,6 +102,17 @@ static int64_t tiledThreads(const Tile &tile) {
   return get(tile, "tile_rows") / get(tile, "thread_rows") * (get(tile, "tile_cols") / get(tile, "thread_cols"));
 }
 
+/// What the template asserts.
+static bool isSoundTiled(const Op &, const Tile &tile) {
+  int64_t rows = get(tile, "tile_rows"), cols = get(tile, "tile_cols"), depth = get(tile, "tile_depth");
+  int64_t threadRows = get(tile, "thread_rows"), threadCols = get(tile, "thread_cols");
+  if (rows % 32 || cols % 32 || threadRows % 4 || threadCols % 4 || rows % threadRows || cols % threadCols)
+    return false;
+  auto isPowerOfTwo = [](int64_t value) { return llvm::isPowerOf2_64(static_cast<uint64_t>(value)); };
+  return (depth == 8 || depth == 16 || depth == 32) && isPowerOfTwo(rows / threadRows) &&
+         isPowerOfTwo(cols / threadCols) && 4 * depth * (rows + cols) + 8 * rows <= 48 * 1024;
+}
+
 static Launch launchTiled(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
   return {{ceilDiv(problem.cols, Expr(get(tile, "tile_cols"))), ceilDiv(problem.rows, Expr(get(tile, "tile_rows"))),
@@ -137,6 +148,7 @@ const KernelFamily simtTiledFamily = {
     .form = KernelForm::Matmul,
     .accepts = [](const Op &op, const Target &, const DimBinding &) { return isMatmul(op); },
     .configurations = tiledConfigurations,
+    .isSound = isSoundTiled,
     .launch = launchTiled,
     .estimate = estimateTiled,
 };
@@ -149,6 +161,7 @@ const KernelFamily simtBatchedFamily = {
     .form = KernelForm::Batched,
     .accepts = [](const Op &op, const Target &, const DimBinding &) { return op.is(OpKind::qk) || op.is(OpKind::pv); },
     .configurations = tiledConfigurations,
+    .isSound = isSoundTiled,
     .launch = launchTiled,
     .estimate = estimateTiled,
 };

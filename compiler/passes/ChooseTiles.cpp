@@ -11,11 +11,16 @@
 // `variants`: for up to so many rows the kernel and tile that are best there, where these differ from those of the
 // bound.
 //
-// Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them: an error at the op.
+// option tiles: settings by family, {layernorm = {row_threads = 1}}. Of the family's configurations those that have
+// them are ranked; if there are none, each configuration with the settings written over its own.
+//
+// Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them, and settings that
+// the op's kernel cannot have: an error at the op. Settings of a family that runs no op.
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
+#include "support/Diagnostic.h"
 
 namespace kiln {
 
@@ -26,23 +31,6 @@ static DimBinding dimsOfInterest(const Module &module, const PassOptions &option
     dims[dim->name] = wanted > 0 ? std::clamp(wanted, dim->min, dim->max) : dim->max;
   }
   return dims;
-}
-
-static Tile cheapestTile(const Op &op, const KernelFamily &family, const Target &target, const DimBinding &upper,
-                         const DimBinding &dims) {
-  std::vector<Tile> tiles = family.configurations(op, target, upper);
-  assert(!tiles.empty() && "a family has a configuration for every op that it accepts");
-  // The first of equals wins, so that the choice does not depend on the order of evaluation.
-  const Tile *best = nullptr;
-  double least = 0;
-  for (const Tile &tile : tiles) {
-    double seconds = family.estimate(op, tile, target, dims);
-    if (!best || seconds < least) {
-      best = &tile;
-      least = seconds;
-    }
-  }
-  return *best;
 }
 
 /// Numbers of rows that get a choice of their own. One token a sequence: as many rows as sequences, which tensor cores
@@ -57,46 +45,6 @@ static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &fam
   return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{1024, 8192} : SmallVector<int64_t, 3>();
 }
 
-/// Few rows may be worth another family than many. One token a sequence takes the first that accepts it; of those for
-/// prompts, in tensor cores, the models can be compared.
-static KernelChoice chooseForRows(const Op &op, const Target &target, const DimBinding &dims) {
-  const KernelFamily *first = selectFamily(op, target, dims);
-  KernelChoice best{first, cheapestTile(op, *first, target, dims, dims)};
-  const Type &type = anchor(op)->result()->type;
-  if (type.rank() != 3 || !type.shape[1].getSymbol())
-    return best;
-  double least = first->estimate(op, best.tile, target, dims);
-  for (const KernelFamily *family : {&mmaTiledFamily, &mmaTiledSplitFamily}) {
-    if (!family->accepts(op, target, dims))
-      continue;
-    Tile tile = cheapestTile(op, *family, target, dims, dims);
-    double seconds = family->estimate(op, tile, target, dims);
-    if (seconds < least) {
-      best = {family, std::move(tile)};
-      least = seconds;
-    }
-  }
-  return best;
-}
-
-static std::vector<KernelVariant> chooseVariants(const Op &op, ArrayRef<int64_t> rows, const KernelChoice &atBound,
-                                                 const Target &target) {
-  std::vector<KernelVariant> variants;
-  for (int64_t most : rows) {
-    if (most >= valueAt(rowsOf(op), upperBounds(op)))
-      break;
-    KernelChoice choice = chooseForRows(op, target, boundsForRows(op, most));
-    // The same choice for more rows covers this one too.
-    if (!variants.empty() && variants.back().choice == choice)
-      variants.back().rows = most;
-    else
-      variants.push_back({most, choice});
-  }
-  if (!variants.empty() && variants.back().choice == atBound)
-    variants.pop_back();
-  return variants;
-}
-
 /// The dims to choose for: those of interest, but the bound of B where few rows have variants, and for all that
 /// runs over prompts, which take the most time there.
 static DimBinding dimsToChooseFor(const Op &op, bool hasVariants, DimBinding dims) {
@@ -108,35 +56,187 @@ static DimBinding dimsToChooseFor(const Op &op, bool hasVariants, DimBinding dim
   return dims;
 }
 
+static bool hasSettings(const Tile &tile, const AttributeMap &settings) {
+  return llvm::all_of(settings, [&](const auto &setting) {
+    auto it = tile.find(setting.first);
+    return it != tile.end() && it->second == setting.second;
+  });
+}
+
+namespace {
+
+/// Chooses for the ops of one module.
+class TileChooser {
+public:
+  TileChooser(const Target &target, const AttributeMap &wanted, DimBinding interest)
+      : target(target), wanted(wanted), interest(std::move(interest)) {}
+
+  /// Gives the op `tile`, and `variants` where it has some.
+  Error choose(Op &op);
+  /// Error: settings that no op was chosen with.
+  Error checkUse(const Module &module) const;
+
+private:
+  Expected<std::vector<Tile>> candidates(const Op &op, const KernelFamily &family, const DimBinding &upper);
+  Expected<Tile> cheapestTile(const Op &op, const KernelFamily &family, const DimBinding &upper,
+                              const DimBinding &dims);
+  Expected<KernelChoice> chooseForRows(const Op &op, const DimBinding &dims);
+  Expected<std::vector<KernelVariant>> chooseVariants(const Op &op, ArrayRef<int64_t> rows,
+                                                      const KernelChoice &atBound);
+
+  const Target &target;
+  const AttributeMap &wanted; ///< settings by family
+  DimBinding interest;
+  std::set<StringRef> used; ///< families of `wanted`
+};
+
+/// The family's configurations as far as they have the wanted settings, or with these written over theirs.
+Expected<std::vector<Tile>> TileChooser::candidates(const Op &op, const KernelFamily &family, const DimBinding &upper) {
+  std::vector<Tile> tiles = family.configurations(op, target, upper), chosen;
+  assert(!tiles.empty() && "a family has a configuration for every op that it accepts");
+  auto it = wanted.find(family.name);
+  if (it == wanted.end())
+    return tiles;
+  used.insert(family.name);
+  const AttributeMap &settings = it->second.asDict();
+  llvm::copy_if(tiles, std::back_inserter(chosen), [&](const Tile &tile) { return hasSettings(tile, settings); });
+  if (!chosen.empty())
+    return chosen;
+  Error unsound = Error::success();
+  for (Tile &tile : tiles) {
+    for (const auto &[name, value] : settings)
+      tile.insert_or_assign(name, value);
+    Attribute attribute = tile;
+    llvm::consumeError(std::move(unsound));
+    unsound = checkTile(op, family, &attribute, target, upper);
+    if (!unsound)
+      chosen.push_back(std::move(tile));
+  }
+  if (chosen.empty())
+    return unsound;
+  llvm::consumeError(std::move(unsound));
+  return chosen;
+}
+
+Expected<Tile> TileChooser::cheapestTile(const Op &op, const KernelFamily &family, const DimBinding &upper,
+                                         const DimBinding &dims) {
+  Expected<std::vector<Tile>> tiles = candidates(op, family, upper);
+  if (!tiles)
+    return tiles.takeError();
+  // The first of equals wins, so that the choice does not depend on the order of evaluation.
+  const Tile *best = nullptr;
+  double least = 0;
+  for (const Tile &tile : *tiles) {
+    double seconds = family.estimate(op, tile, target, dims);
+    if (!best || seconds < least) {
+      best = &tile;
+      least = seconds;
+    }
+  }
+  return *best;
+}
+
+/// Few rows may be worth another family than many. One token a sequence takes the first that accepts it; of those for
+/// prompts, in tensor cores, the models can be compared, unless the module prefers one.
+Expected<KernelChoice> TileChooser::chooseForRows(const Op &op, const DimBinding &dims) {
+  const KernelFamily *first = selectFamily(op, target, dims);
+  Expected<Tile> tile = cheapestTile(op, *first, dims, dims);
+  if (!tile)
+    return tile.takeError();
+  KernelChoice best{first, std::move(*tile)};
+  const Type &type = anchor(op)->result()->type;
+  if (type.rank() != 3 || !type.shape[1].getSymbol() || first == preferredFamily(op))
+    return best;
+  double least = first->estimate(op, best.tile, target, dims);
+  for (const KernelFamily *family : {&mmaTiledFamily, &mmaTiledSplitFamily}) {
+    if (!family->accepts(op, target, dims))
+      continue;
+    Expected<Tile> other = cheapestTile(op, *family, dims, dims);
+    if (!other)
+      return other.takeError();
+    double seconds = family->estimate(op, *other, target, dims);
+    if (seconds < least) {
+      best = {family, std::move(*other)};
+      least = seconds;
+    }
+  }
+  return best;
+}
+
+Expected<std::vector<KernelVariant>> TileChooser::chooseVariants(const Op &op, ArrayRef<int64_t> rows,
+                                                                 const KernelChoice &atBound) {
+  std::vector<KernelVariant> variants;
+  for (int64_t most : rows) {
+    if (most >= valueAt(rowsOf(op), upperBounds(op)))
+      break;
+    Expected<KernelChoice> choice = chooseForRows(op, boundsForRows(op, most));
+    if (!choice)
+      return choice.takeError();
+    // The same choice for more rows covers this one too.
+    if (!variants.empty() && variants.back().choice == *choice)
+      variants.back().rows = most;
+    else
+      variants.push_back({most, std::move(*choice)});
+  }
+  if (!variants.empty() && variants.back().choice == atBound)
+    variants.pop_back();
+  return variants;
+}
+
+Error TileChooser::choose(Op &op) {
+  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), target, upperBounds(op));
+  if (!family)
+    return family.takeError();
+  SmallVector<int64_t, 3> rows = variantRows(op, **family);
+  Expected<Tile> tile = cheapestTile(op, **family, upperBounds(op), dimsToChooseFor(op, !rows.empty(), interest));
+  if (!tile)
+    return tile.takeError();
+  KernelChoice choice{*family, std::move(*tile)};
+  Expected<std::vector<KernelVariant>> variants = chooseVariants(op, rows, choice);
+  if (!variants)
+    return variants.takeError();
+  op.setAttribute("tile", choice.tile);
+  op.removeAttribute("variants");
+  if (!variants->empty())
+    op.setAttribute("variants", variantsAttribute(*variants));
+  return Error::success();
+}
+
+Error TileChooser::checkUse(const Module &module) const {
+  for (const auto &[name, settings] : wanted)
+    if (!used.count(name))
+      return makeError(module.loc, "choose-tiles: tiles: expected families of the module's kernels, got " + name);
+  return Error::success();
+}
+
+} // namespace
+
 static Error chooseTiles(Module &module, const PassOptions &options) {
   Expected<const Target *> target = targetOf(module);
   if (!target)
     return target.takeError();
-  DimBinding dims = dimsOfInterest(module, options);
+  for (const auto &[name, settings] : options.getDict("tiles"))
+    if (settings.kind() != Attribute::Kind::Dict)
+      return makeError(module.loc, "choose-tiles: tiles: expected settings of " + name + " like {threads = 128}, got " +
+                                       settings.str());
+  TileChooser chooser(**target, options.getDict("tiles"), dimsOfInterest(module, options));
   for (const auto &function : module.functions)
     for (const auto &op : function->body.ops()) {
       if (op->has(Trait::Terminator))
         continue;
-      Expected<const KernelFamily *> family = checkFamily(*op, op->attribute("kernel"), **target, upperBounds(*op));
-      if (!family)
-        return family.takeError();
-      SmallVector<int64_t, 3> rows = variantRows(*op, **family);
-      DimBinding interest = dimsToChooseFor(*op, !rows.empty(), dims);
-      KernelChoice choice{*family, cheapestTile(*op, **family, **target, upperBounds(*op), interest)};
-      op->setAttribute("tile", choice.tile);
-      op->removeAttribute("variants");
-      std::vector<KernelVariant> variants = chooseVariants(*op, rows, choice, **target);
-      if (!variants.empty())
-        op->setAttribute("variants", variantsAttribute(variants));
+      if (Error error = chooser.choose(*op))
+        return error;
     }
-  return Error::success();
+  return chooser.checkUse(module);
 }
 
 const PassDef chooseTilesPass = {
     .name = "choose-tiles",
     .summary = "Picks the configuration of each kernel by its model",
     .run = chooseTiles,
-    .options = {{"batch", 1, "B to choose for; 0: its bound"}, {"tokens", 1024, "T to choose for; 0: its bound"}},
+    .options = {{"batch", 1, "B to choose for; 0: its bound"},
+                {"tokens", 1024, "T to choose for; 0: its bound"},
+                {"tiles", AttributeMap(), "settings of families: {layernorm = {row_threads = 1}}"}},
 };
 
 } // namespace kiln

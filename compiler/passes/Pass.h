@@ -15,6 +15,7 @@ public:
   bool getBool(StringRef name) const { return values.find(name)->second.asBool(); }
   /// Of a name (identifier) or of text.
   StringRef getString(StringRef name) const { return values.find(name)->second.asString(); }
+  const AttributeMap &getDict(StringRef name) const { return values.find(name)->second.asDict(); }
 
   const AttributeMap &all() const { return values; }
 

@@ -64,26 +64,56 @@ Expected<PassInvocation> makeInvocation(const PassDef &pass, AttributeMap given)
   return PassInvocation{&pass, PassOptions(std::move(values))};
 }
 
-/// `2`, `true`, `consumer`.
-static Attribute parseOptionValue(StringRef text) {
+/// Where the brace that `text` begins with is closed, or npos.
+static size_t closingBrace(StringRef text) {
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    depth += text[i] == '{' ? 1 : text[i] == '}' ? -1 : 0;
+    if (depth == 0)
+      return i;
+  }
+  return StringRef::npos;
+}
+
+/// Takes what stands before the next comma outside braces off the front of a list, with the comma.
+static StringRef takeEntry(StringRef &text) {
+  int depth = 0;
+  StringRef entry = text.take_until([&](char c) {
+    depth += c == '{' ? 1 : c == '}' ? -1 : 0;
+    return c == ',' && depth <= 0;
+  });
+  text = text.drop_front(std::min(text.size(), entry.size() + 1));
+  return entry;
+}
+
+static Expected<AttributeMap> parseOptions(StringRef pass, StringRef text);
+
+/// `2`, `true`, `consumer`, `{matmul=gemm_simt}`.
+static Expected<Attribute> parseOptionValue(StringRef pass, StringRef text) {
+  if (text.starts_with("{") && closingBrace(text) == text.size() - 1) {
+    Expected<AttributeMap> inner = parseOptions(pass, text.drop_front().drop_back());
+    return inner ? Expected<Attribute>(Attribute(std::move(*inner))) : inner.takeError();
+  }
   int64_t integer = 0;
   if (!text.getAsInteger(10, integer))
-    return integer;
+    return Attribute(integer);
   if (text == "true" || text == "false")
-    return text == "true";
+    return Attribute(text == "true");
   return Attribute::ident(text);
 }
 
 static Expected<AttributeMap> parseOptions(StringRef pass, StringRef text) {
   AttributeMap options;
   while (!text.empty()) {
-    auto [entry, rest] = text.split(',');
+    StringRef entry = takeEntry(text);
     auto [name, value] = entry.split('=');
     if (name.trim().empty() || value.trim().empty())
       return makeError("pass " + pass + ": expected name=value, got '" + entry + "'");
-    if (!options.insert({name.trim().str(), parseOptionValue(value.trim())}).second)
+    Expected<Attribute> parsed = parseOptionValue(pass, value.trim());
+    if (!parsed)
+      return parsed.takeError();
+    if (!options.insert({name.trim().str(), std::move(*parsed)}).second)
       return makeError("pass " + pass + ": option '" + name.trim() + "' is given twice");
-    text = rest;
   }
   return options;
 }
@@ -96,11 +126,11 @@ static Expected<PassInvocation> parseInvocation(StringRef &text) {
   text = text.drop_front(name.size());
   name = name.trim();
   StringRef options;
-  if (text.consume_front("{")) {
-    size_t end = text.find('}');
+  if (text.starts_with("{")) {
+    size_t end = closingBrace(text);
     if (end == StringRef::npos)
       return makeError("pass " + name + ": expected '}' after its options");
-    options = text.take_front(end);
+    options = text.slice(1, end);
     text = text.drop_front(end + 1).ltrim();
   }
   auto it = llvm::find_if(allPasses(), [&](const PassDef *pass) { return pass->name == name; });

@@ -5,6 +5,10 @@ namespace kiln {
 std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options) {
   std::vector<PassInvocation> passes;
   auto add = [&](const PassDef &pass, AttributeMap given = {}) {
+    if (options.without.count(&pass))
+      return;
+    if (auto more = options.options.find(&pass); more != options.options.end())
+      given.insert(more->second.begin(), more->second.end());
     passes.push_back(cantFail(makeInvocation(pass, std::move(given)), "pipeline"));
   };
   if (stage == Stage::Graph)
@@ -31,8 +35,10 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
 
   // By which kernels, where in memory
   add(splitNormPass, {{"target", Attribute::ident(options.target)}});
-  add(selectKernelsPass, {{"target", Attribute::ident(options.target)}, {"matmul", Attribute::ident(options.matmul)}});
-  add(chooseTilesPass);
+  add(selectKernelsPass, {{"target", Attribute::ident(options.target)},
+                          {"matmul", Attribute::ident(options.matmul)},
+                          {"kernels", options.kernels}});
+  add(chooseTilesPass, {{"tiles", options.tiles}});
   add(planMemoryPass);
   return passes;
 }

@@ -9,6 +9,14 @@ struct PipelineOptions {
   std::string target = "sm_90a";
   std::string dtype = "f32";        ///< as assign-precision takes it
   std::string matmul = "generated"; ///< as select-kernels takes it
+  AttributeMap kernels = {};        ///< as select-kernels takes it
+  AttributeMap tiles = {};          ///< as choose-tiles takes it
+  /// Passes that are left out.
+  std::set<const PassDef *> without = {};
+  /// Options of passes besides the above.
+  std::map<const PassDef *, AttributeMap> options = {};
+  /// What chose the above, as the user wrote it, for the plan to say; empty: nothing did.
+  std::string strategy = {};
 };
 
 /// Where compilation can stop: `--stage`. Plan, Cuda and Cubin have run all passes.

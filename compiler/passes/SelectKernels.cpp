@@ -6,18 +6,25 @@
 // The first family of the table (kernels/KernelFamily.cpp) that accepts the op at the bounds of its dims runs it.
 // option target: the GPU, as graphs/targets/ names it; it becomes the module's attribute `target`.
 //
+// option kernels: families that come first for kinds of ops, by the name of what the op, or the region, is about:
+// {matmul = gemm_naive, qk = attention_simt}. One runs what it accepts; what it does not is chosen as ever. It becomes
+// the module's attribute `kernels`, so that choose-tiles keeps to it.
+//
 // option matmul: what runs the matrix products of prompts as far as cuBLASLt has a function for them and their bias,
 // gelu or residual: generated (kernels of this project), cublaslt (steps of the plan that the library runs; their
 // biases are rounded to the type of the result, which the library demands), or auto, what the families' models think
 // faster over one sequence of 1024 tokens and over as many as the batch may have, together.
 //
-// Refuses: an op that no family accepts: an error at the op.
+// Refuses: an op that no family accepts: an error at the op. A preference that no op of the module can be run by.
 #include "ir/Builder.h"
 #include "ir/Verifier.h"
 #include "kernels/Families.h"
 #include "kernels/LibraryMatmul.h"
 #include "kernels/Problem.h"
+#include "ops/OpTable.h"
+#include "ops/Region.h"
 #include "passes/Pass.h"
+#include "support/Diagnostic.h"
 
 namespace kiln {
 
@@ -30,8 +37,10 @@ static DimBinding prompts(const Op &op, bool one) {
 }
 
 static bool wantsLibrary(const Op &op, StringRef choice, const Target &target) {
-  if (choice == "generated" || !libraryMatmul(op))
+  if (!libraryMatmul(op))
     return false;
+  if (preferredFamily(op) || choice == "generated")
+    return preferredFamily(op) == &libraryMatmulFamily;
   // The step is the same at every batch: what it gains at one end must be worth what it loses at the other.
   return choice == "cublaslt" ||
          librarySpeedup(op, target, prompts(op, true)) * librarySpeedup(op, target, prompts(op, false)) > 1;
@@ -57,11 +66,49 @@ static void narrowBias(Module &module, Op &op) {
         inner->setOperand(i, narrow);
 }
 
+/// Writes the preferences into the module. Error: a name that there is not.
+static Error setPreferences(Module &module, const AttributeMap &kernels) {
+  for (const auto &[kind, name] : kernels) {
+    if (!opTable().find(kind))
+      return makeError(module.loc, "select-kernels: kernels: expected the name of an op, got '" + kind + "'");
+    if (name.kind() != Attribute::Kind::Ident || !findKernelFamily(name.asString()))
+      return makeError(module.loc,
+                       "select-kernels: kernels: expected a family of kernels for " + kind + ", got " + name.str());
+  }
+  if (kernels.empty())
+    module.attributes.erase("kernels");
+  else
+    module.attributes.insert_or_assign("kernels", kernels);
+  return Error::success();
+}
+
+/// Whether the family runs the op, or will when there are few rows.
+static bool isRunBy(const Op &op, const KernelFamily &family, const Target &target) {
+  const Attribute *kernel = op.attribute("kernel");
+  return (kernel && kernel->asString() == family.name) || family.accepts(op, target, boundsForRows(op, 1));
+}
+
+/// Whether every preference has an op. Error: the first that has none.
+static Error checkPreferences(const Module &module, const AttributeMap &kernels, const Target &target) {
+  for (const auto &[kind, name] : kernels) {
+    auto takes = [&, &kind = kind, &name = name](const auto &op) {
+      return !op->has(Trait::Terminator) && anchor(*op)->mnemonic() == kind &&
+             isRunBy(*op, *findKernelFamily(name.asString()), target);
+    };
+    if (llvm::none_of(module.functions, [&](const auto &f) { return llvm::any_of(f->body.ops(), takes); }))
+      return makeError(module.loc, "select-kernels: kernels: expected a " + kind + " that " + name.asString() +
+                                       " runs on " + target.name + ", found none");
+  }
+  return Error::success();
+}
+
 static Error selectKernels(Module &module, const PassOptions &options) {
   Expected<const Target *> target = findTarget(options.getString("target"));
   if (!target)
     return target.takeError();
   module.attributes.insert_or_assign("target", Attribute::ident((*target)->name));
+  if (Error error = setPreferences(module, options.getDict("kernels")))
+    return error;
   for (const auto &function : module.functions)
     for (const auto &op : function->body.ops()) {
       if (op->has(Trait::Terminator))
@@ -77,7 +124,7 @@ static Error selectKernels(Module &module, const PassOptions &options) {
         return opError(*op, "no kernel of " + (*target)->name + " runs this");
       op->setAttribute("kernel", Attribute::ident(family->name));
     }
-  return Error::success();
+  return checkPreferences(module, options.getDict("kernels"), **target);
 }
 
 const PassDef selectKernelsPass = {
@@ -88,7 +135,8 @@ const PassDef selectKernelsPass = {
                 {"matmul",
                  Attribute::ident("generated"),
                  "what runs the matrix products of prompts",
-                 {"generated", "cublaslt", "auto"}}},
+                 {"generated", "cublaslt", "auto"}},
+                {"kernels", AttributeMap(), "families that come first, by kind of op: {matmul = gemm_simt}"}},
 };
 
 } // namespace kiln

@@ -136,6 +136,7 @@ struct Plan {
   std::string compilerVersion, nvrtcVersion;
   std::string sourceHash;          ///< of the module that the plan was made from
   std::string target;              ///< that tiles were chosen for
+  std::string strategy;            ///< what chose optimisations, as `--strategy` took it; empty: the compiler alone
   std::vector<std::string> cubins; ///< targets with cubins
   DType dtype = DType::F32;        ///< of matrices and activations
   PlanModelInfo model;

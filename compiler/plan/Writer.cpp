@@ -52,6 +52,7 @@ private:
        << "nvrtc = " << quote(plan.nvrtcVersion) << '\n'
        << "source_hash = " << quote(plan.sourceHash) << '\n'
        << "target = " << quote(plan.target) << '\n'
+       << (plan.strategy.empty() ? "" : "strategy = " + quote(plan.strategy) + "\n")
        << "cubins = " << list(plan.cubins, [](const std::string &name) { return quote(name); }) << '\n'
        << "dtype = " << quote(dtypeName(plan.dtype)) << '\n'
        << "\n[model]\n"

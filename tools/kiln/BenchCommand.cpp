@@ -138,12 +138,11 @@ Error print(const BenchCommand &command, Expected<std::vector<BenchRow>> rows, S
 }
 
 /// The emulated device's times say nothing about a GPU, so that nothing runs there.
-Error runCounts(const BenchCommand &command, int64_t batch) {
+Error runCounts(const BenchCommand &command, int64_t batch, const PipelineOptions &pipeline) {
   WeightOptions weights = command.weights;
   if (weights.directory.empty() && !weights.randomSeed)
     weights.randomSeed = 0; // never made
-  Expected<ModelSource> source =
-      openModel(command.model, weights, batch, {.dtype = command.dtype, .matmul = command.matmul});
+  Expected<ModelSource> source = openModel(command.model, weights, batch, pipeline);
   if (!source)
     return source.takeError();
   Expected<Plan> plan = openPlan(*source);
@@ -158,10 +157,12 @@ Error run(const BenchCommand &command) {
   int64_t batch = *std::max_element(command.batches.begin(), command.batches.end());
   if (command.device == "cpu")
     return makeError("kiln bench: expected --device emulate or cuda:N; the reference executor has no plan");
+  Expected<PipelineOptions> pipeline = pipelineOptions(command.dtype, command.matmul, command.strategy);
+  if (!pipeline)
+    return pipeline.takeError();
   if (command.device == "emulate")
-    return runCounts(command, batch);
-  Expected<ModelSource> source =
-      openModel(command.model, command.weights, batch, {.dtype = command.dtype, .matmul = command.matmul});
+    return runCounts(command, batch, *pipeline);
+  Expected<ModelSource> source = openModel(command.model, command.weights, batch, *pipeline);
   if (!source)
     return source.takeError();
   EngineOptions options;

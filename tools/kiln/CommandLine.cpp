@@ -1,6 +1,7 @@
 // CLI11 is slow to compile and throws: this file keeps both to itself.
 #include "CommandLine.h"
 
+#include "strategies/Strategy.h"
 #include "support/Version.h"
 
 #include <CLI/CLI.hpp>
@@ -131,18 +132,35 @@ void addMatmul(CLI::App &sub, std::string &matmul) {
       ->capture_default_str();
 }
 
+void addStrategy(CLI::App &sub, std::string &strategy) {
+  sub.add_option("--strategy", strategy, "optimisations by name, like matmul=tiled,layernorm=3")
+      ->check(CLI::Validator(
+          [](const std::string &text) { return text.empty() ? "expected strategies, got none" : std::string(); }, ""));
+  // As --help does: with it nothing else is looked at.
+  sub.add_flag_callback(
+         "--list-strategies",
+         [] {
+           listStrategies(llvm::outs());
+           throw CLI::Success();
+         },
+         "print what there is for --strategy")
+      ->trigger_on_parse();
+}
+
 CLI::App *addCompile(CLI::App &app, CompileCommand &command) {
   CLI::App *sub = app.add_subcommand("compile", "Compile a model into a kernel plan");
   sub->add_option("MODEL", command.model, "a .toml, a directory with config.json, or IR text, .kiln")->required();
   addList(*sub, "--target", command.targets, notEmpty, "GPUs to make cubins for; tiles are chosen for the first");
   addDType(*sub, command.dtype);
+  addStrategy(*sub, command.strategy);
   addMatmul(*sub, command.matmul);
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")
       ->check(integer<int64_t>(1, 4096))
       ->capture_default_str();
   sub->add_option("--passes", command.passes,
                   "passes to run in place of the usual ones, like a,b{n=2}; they choose the dtype")
-      ->excludes(sub->get_option("--dtype"));
+      ->excludes(sub->get_option("--dtype"))
+      ->excludes(sub->get_option("--strategy"));
   sub->add_option("--stage", command.stage, "where to stop; graph, fused and plan print IR")
       ->check(oneOf({"graph", "fused", "plan", "cuda", "cubin"}))
       ->capture_default_str();
@@ -198,6 +216,7 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
   sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
   addWeights(*sub, command.weights);
   addDType(*sub, command.dtype);
+  addStrategy(*sub, command.strategy);
   addMatmul(*sub, command.matmul);
   addEach(*sub, "--prompt", command.prompts.texts, "text to continue; may be given several times");
   addEach(*sub, "--prompt-file", command.prompts.files, "file to continue; - is standard input");
@@ -245,6 +264,7 @@ CLI::App *addEval(CLI::App &app, EvalCommand &command) {
   sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
   addWeights(*sub, command.weights);
   addDType(*sub, command.dtype);
+  addStrategy(*sub, command.strategy);
   sub->add_option("--text", command.text, "file to score; - is standard input")->required();
   sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")
       ->check(zeroOrMore)
@@ -263,6 +283,7 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
   addWeights(*sub, command.weights);
   addDType(*sub, command.dtype);
+  addStrategy(*sub, command.strategy);
   addMatmul(*sub, command.matmul);
   sub->add_option("--what", command.what, "decode, prefill, or each of the kernels")
       ->check(oneOf({"decode", "prefill", "kernels"}))

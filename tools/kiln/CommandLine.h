@@ -22,6 +22,7 @@ struct CompileCommand {
   std::string model;
   std::vector<std::string> targets = {"sm_90a"};
   std::string dtype = "f32"; ///< as assign-precision takes it
+  std::string strategy;      ///< as applyStrategies takes it
   int64_t maxBatch = 64;
   std::string matmul = "generated";
   std::string passes;
@@ -50,6 +51,7 @@ struct RunCommand {
   WeightOptions weights;
   PromptOptions prompts;
   std::string dtype = "f32"; ///< as assign-precision takes it
+  std::string strategy;      ///< as applyStrategies takes it
   std::string matmul = "generated";
   GenerateOptions generate;
   std::string overflow = "error";
@@ -75,6 +77,7 @@ struct EvalCommand {
   std::string model;
   WeightOptions weights;
   std::string dtype = "f32"; ///< as assign-precision takes it
+  std::string strategy;      ///< as applyStrategies takes it
   std::string text;
   int64_t window = 0, stride = 0;
   std::string device = "auto";
@@ -86,6 +89,7 @@ struct BenchCommand {
   std::string model;
   WeightOptions weights;
   std::string dtype = "f32"; ///< as assign-precision takes it
+  std::string strategy;      ///< as applyStrategies takes it
   std::string matmul = "generated";
   std::string what = "decode";
   std::string of = "decode"; ///< the function whose kernels are timed

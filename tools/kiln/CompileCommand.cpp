@@ -1,4 +1,5 @@
 #include "Commands.h"
+#include "ModelSource.h"
 #include "ProgressLine.h"
 
 #include "codegen/CompilePlan.h"
@@ -72,8 +73,10 @@ Error writeDump(StringRef directory, const GeneratedPlan &generated, const std::
 Error run(const CompileCommand &command) {
   SourceManager sources;
   CompileOptions options;
-  options.pipeline.dtype = command.dtype;
-  options.pipeline.matmul = command.matmul;
+  Expected<PipelineOptions> chosen = pipelineOptions(command.dtype, command.matmul, command.strategy);
+  if (!chosen)
+    return chosen.takeError();
+  options.pipeline = std::move(*chosen);
   options.pipeline.target = command.targets.front();
   options.build.maxBatch = command.maxBatch;
   options.passes = command.passes;

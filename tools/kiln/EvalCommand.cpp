@@ -8,7 +8,10 @@
 namespace kiln {
 
 Error run(const EvalCommand &command) {
-  Expected<ModelSource> source = openModel(command.model, command.weights, 1, {.dtype = command.dtype});
+  Expected<PipelineOptions> pipeline = pipelineOptions(command.dtype, PipelineOptions().matmul, command.strategy);
+  if (!pipeline)
+    return pipeline.takeError();
+  Expected<ModelSource> source = openModel(command.model, command.weights, 1, *pipeline);
   if (!source)
     return source.takeError();
   if (!source->tokenizer)

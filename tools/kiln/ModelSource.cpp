@@ -6,6 +6,7 @@
 #include "plan/Plan.h"
 #include "runtime/Checkpoint.h"
 #include "runtime/RandomCheckpoint.h"
+#include "strategies/Strategy.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -53,8 +54,18 @@ static bool hasVocabulary(StringRef directory) {
                       [&](StringRef name) { return fs::exists(directory + "/" + name); });
 }
 
+Expected<PipelineOptions> pipelineOptions(StringRef dtype, StringRef matmul, StringRef strategy) {
+  PipelineOptions options{.dtype = dtype.str(), .matmul = matmul.str()};
+  if (!strategy.empty())
+    if (Error error = applyStrategies(strategy, options))
+      return error;
+  return options;
+}
+
 Expected<ModelSource> openModel(StringRef model, const WeightOptions &options, int64_t batch,
                                 const PipelineOptions &pipeline) {
+  if (isPlan(model) && !pipeline.strategy.empty())
+    return makeFileError(model, "--strategy: expected a model to compile, got a plan");
   ModelSource source;
   // Kernels for few rows are made for the bound; powers of two keep the number of different plans small.
   source.compileOptions.build.maxBatch = static_cast<int64_t>(llvm::PowerOf2Ceil(batch));

@@ -22,9 +22,12 @@ struct ModelSource {
   CompileOptions compileOptions; ///< of the module
 };
 
+/// What these options of the command line make of the pipeline. Error: as applyStrategies reports.
+Expected<PipelineOptions> pipelineOptions(StringRef dtype, StringRef matmul, StringRef strategy);
+
 /// Opens a plan (its IR), a .toml or a model directory, its weights and its vocabulary. A model is compiled for `batch`
-/// sequences at once with these options. Error: what these report; no weights to be found; a vocabulary that is larger
-/// than the model's.
+/// sequences at once with these options. Error: what these report; a strategy for a plan, which has its own; no weights
+/// to be found; a vocabulary that is larger than the model's.
 Expected<ModelSource> openModel(StringRef model, const WeightOptions &options, int64_t batch,
                                 const PipelineOptions &pipeline);
 

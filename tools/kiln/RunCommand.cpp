@@ -85,8 +85,10 @@ std::string shown(const Tokenizer *tokenizer, ArrayRef<int32_t> ids) {
 } // namespace
 
 Error run(const RunCommand &command) {
-  Expected<ModelSource> source = openModel(command.model, command.weights, command.prompts.count(),
-                                           {.dtype = command.dtype, .matmul = command.matmul});
+  Expected<PipelineOptions> pipeline = pipelineOptions(command.dtype, command.matmul, command.strategy);
+  if (!pipeline)
+    return pipeline.takeError();
+  Expected<ModelSource> source = openModel(command.model, command.weights, command.prompts.count(), *pipeline);
   if (!source)
     return source.takeError();
   const Tokenizer *tokenizer = source->tokenizer ? &*source->tokenizer : nullptr;

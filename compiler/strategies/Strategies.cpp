@@ -1,0 +1,207 @@
+// The table of strategies. What one needs of the compiler is a kernel family (kernels/), a pass or an option of one
+// (passes/); here is only its name.
+#include "strategies/Strategy.h"
+
+namespace kiln {
+
+namespace {
+
+using Arguments = StrategyArguments;
+
+AttributeMap settings(const Arguments &arguments) {
+  AttributeMap map;
+  for (const auto &[name, value] : arguments)
+    map.insert({name, Attribute(value)});
+  return map;
+}
+
+/// Kernels of these families for ops of this kind, with the arguments as settings.
+void prefer(PipelineOptions &options, StringRef kind, StringRef family, const Arguments &arguments = {}) {
+  options.kernels.insert_or_assign(kind.str(), Attribute::ident(family));
+  if (!arguments.empty())
+    options.tiles.insert_or_assign(family.str(), settings(arguments));
+}
+
+/// Configurations of a family.
+void configure(PipelineOptions &options, StringRef family, AttributeMap tile) {
+  if (!tile.empty())
+    options.tiles.insert_or_assign(family.str(), std::move(tile));
+}
+
+/// A layernorm kernel of its own, with these settings beside the arguments.
+void layerNorm(PipelineOptions &options, const Arguments &arguments, AttributeMap tile) {
+  options.without.insert(&fuseNormPass);
+  tile.merge(settings(arguments));
+  configure(options, "layernorm", std::move(tile));
+}
+
+//===----------------------------------------------------------------------===//
+// The topics
+//===----------------------------------------------------------------------===//
+
+std::vector<Strategy> matmulStrategies() {
+  return {
+      {"matmul", "auto", "products of prompts by Kiln's kernels or cuBLASLt, whichever should be faster",
+       [](const Arguments &, PipelineOptions &options) { options.matmul = "auto"; }},
+      {"matmul",
+       "tiled",
+       "tiles in shared memory, a block of outputs in each thread's registers, fp32 arithmetic",
+       [](const Arguments &arguments, PipelineOptions &options) { prefer(options, "matmul", "gemm_simt", arguments); },
+       {{"tile_rows", "rows of a block's tile", 32, 256},
+        {"tile_cols", "columns of a block's tile", 32, 256},
+        {"tile_depth", "depth of a step", 8, 32},
+        {"thread_rows", "rows of a thread", 4, 16},
+        {"thread_cols", "columns of a thread", 4, 16}}},
+      {"matmul",
+       "tensor",
+       "tensor cores by mma.sync, operands staged by asynchronous copies",
+       [](const Arguments &, PipelineOptions &options) { prefer(options, "matmul", "gemm_mma"); },
+       {},
+       {"precision=f32"}},
+      {"matmul",
+       "split_k",
+       "tensor cores, with parts of the depth in blocks of their own, up to 1024 rows",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         prefer(options, "matmul", "gemm_mma_split_k", arguments);
+       },
+       {{"splits", "parts of the depth", 2, 16}},
+       {"precision=f32"}},
+      {"matmul", "cublaslt", "products of prompts by cuBLASLt, with bias, gelu and residual",
+       [](const Arguments &, PipelineOptions &options) { options.matmul = "cublaslt"; }},
+  };
+}
+
+std::vector<Strategy> attentionStrategies() {
+  return {
+      {"attention", "unfused",
+       "a kernel each for QK^T, scale, mask, softmax, PV and the merge of heads; scores in memory",
+       [](const Arguments &, PipelineOptions &options) { options.without.insert(&fuseAttentionPass); }},
+      {"attention",
+       "flash_simt",
+       "one kernel, online softmax over tiles of keys, fp32 arithmetic",
+       [](const Arguments &arguments, PipelineOptions &options) { prefer(options, "qk", "attention_simt", arguments); },
+       {{"tile_queries", "queries of a block", 16, 64},
+        {"tile_keys", "keys of a step", 16, 64},
+        {"threads", "of a block", 128, 256}}},
+      {"attention",
+       "flash_tensor",
+       "one kernel, online softmax over tiles of keys, products in tensor cores",
+       [](const Arguments &, PipelineOptions &options) { prefer(options, "qk", "attention_mma"); },
+       {},
+       {"precision=f32", "precision=tf32"}},
+  };
+}
+
+std::vector<Strategy> layerNormStrategies() {
+  std::vector<StringRef> excludes = {"fusion=on", "fusion=norm"};
+  return {
+      {"layernorm",
+       "1",
+       "a thread a row, three times through it in memory",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         layerNorm(options, arguments, {{"row_threads", 1}, {"vec", 1}});
+       },
+       {{"threads", "of a block", 32, 1024}},
+       excludes},
+      {"layernorm",
+       "3",
+       "a warp a row, which it holds in registers between its passes",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         layerNorm(options, arguments, {{"row_threads", 32}, {"vec", 1}});
+       },
+       {{"threads", "of a block", 32, 1024}},
+       excludes},
+      {"layernorm",
+       "5",
+       "a block a row, reduced in two stages: within warps, then between them",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         layerNorm(options, arguments, {{"row_threads", arguments.find("threads")->second}, {"vec", 1}});
+       },
+       {{"threads", "of a block", 32, 1024, 256}},
+       excludes},
+      {"layernorm",
+       "best",
+       "a kernel of its own with the residual addition before it, rows in registers, 16-byte accesses",
+       [](const Arguments &, PipelineOptions &options) {
+         options.options[&fuseNormPass].insert_or_assign("into", Attribute::ident("producer"));
+       },
+       {},
+       {"fusion=off", "fusion=epilogue"}},
+  };
+}
+
+std::vector<Strategy> softmaxStrategies() {
+  std::vector<StringRef> excludes = {"attention=flash_simt", "attention=flash_tensor"};
+  std::vector<StrategyParameter> threads = {{"threads", "of a block", 32, 1024, 256}};
+  return {
+      {"softmax", "thread", "a thread a row of scores, where attention is not fused",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         AttributeMap tile = settings(arguments);
+         tile.insert({"row_threads", 1});
+         configure(options, "softmax", std::move(tile));
+       },
+       threads, excludes},
+      {"softmax", "warp", "a warp a row of scores, where attention is not fused",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         AttributeMap tile = settings(arguments);
+         tile.insert({"row_threads", 32});
+         configure(options, "softmax", std::move(tile));
+       },
+       threads, excludes},
+      {"softmax", "block", "a block a row of scores, reduced in two stages, where attention is not fused",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         AttributeMap tile = settings(arguments);
+         tile.insert({"row_threads", arguments.find("threads")->second});
+         configure(options, "softmax", std::move(tile));
+       },
+       threads, excludes},
+  };
+}
+
+std::vector<Strategy> otherStrategies() {
+  return {
+      {"fusion", "on", "bias, activation, residual, layernorm and the move to heads inside the kernels beside them",
+       [](const Arguments &, PipelineOptions &) {}},
+      {"fusion", "off", "bias, activation, residual, layernorm and the move to heads as kernels of their own",
+       [](const Arguments &, PipelineOptions &options) { options.without.insert({&fuseEpiloguePass, &fuseNormPass}); }},
+      {"fusion",
+       "epilogue",
+       "bias, activation and the move to heads inside the products before them, layernorm by itself",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         options.without.insert(&fuseNormPass);
+         options.options[&fuseEpiloguePass].insert_or_assign("residual", arguments.find("residual")->second != 0);
+       },
+       {{"residual", "the residual addition, too", 0, 1, 1}}},
+      {"fusion", "norm", "layernorm inside the product after it or the addition before it, nothing behind products",
+       [](const Arguments &, PipelineOptions &options) { options.without.insert(&fuseEpiloguePass); }},
+      {"elementwise",
+       "map",
+       "launch configuration of kernels that compute a function of every element, and of the embedding",
+       [](const Arguments &arguments, PipelineOptions &options) { configure(options, "map", settings(arguments)); },
+       {{"threads", "of a block", 32, 1024},
+        {"unroll", "vectors of a thread", 1, 32},
+        {"vec", "elements of an access", 1, 4}}},
+      {"precision", "f32", "weights, activations and products in fp32",
+       [](const Arguments &, PipelineOptions &options) { options.dtype = "f32"; }},
+      {"precision", "tf32", "fp32, but factors of products of prompts rounded to 11 bits for tensor cores",
+       [](const Arguments &, PipelineOptions &options) { options.dtype = "tf32"; }},
+      {"precision", "bf16", "weights, activations and cache in bf16, sums in fp32",
+       [](const Arguments &, PipelineOptions &options) { options.dtype = "bf16"; }},
+      {"precision", "f16", "weights, activations and cache in fp16, sums in fp32",
+       [](const Arguments &, PipelineOptions &options) { options.dtype = "f16"; }},
+  };
+}
+
+} // namespace
+
+ArrayRef<Strategy> allStrategies() {
+  static const std::vector<Strategy> strategies = [] {
+    std::vector<Strategy> all;
+    for (auto topic : {matmulStrategies, attentionStrategies, layerNormStrategies, softmaxStrategies, otherStrategies})
+      llvm::append_range(all, topic());
+    return all;
+  }();
+  return strategies;
+}
+
+} // namespace kiln

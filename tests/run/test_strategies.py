@@ -1,0 +1,44 @@
+"""Strategies change how a model is computed, not what: the same text on the reference executor, and kernels that agree
+with it step by step."""
+
+import json
+import os
+import unittest
+
+from kilntest import SHAKESPEARE, SOURCE, KilnTest, ids, write_model
+
+with open(os.path.join(SOURCE, "tests", "data", "shakespeare-5m", "oracle.json")) as file:
+    ORACLE = json.load(file)
+
+DEVICE = os.environ.get("KILN_DEVICE", "emulate")
+
+# Between them every kernel and every pass that a strategy chooses.
+REFERENCE = ("attention=unfused", "fusion=off", "fusion=epilogue{residual=0}", "fusion=norm", "layernorm=best",
+             "attention=unfused,fusion=off")
+KERNELS = ("matmul=tiled{tile_rows=32,tile_cols=32},attention=unfused,softmax=thread,layernorm=1,fusion=off",
+           "attention=flash_simt{tile_queries=16,tile_keys=16},layernorm=3,elementwise=map{threads=64,unroll=4}",
+           "attention=unfused,softmax=block{threads=64},layernorm=5{threads=64}",
+           "precision=bf16,matmul=split_k{splits=2},attention=flash_tensor,layernorm=best")
+
+
+class Strategies(KilnTest):
+    def test_same_text_on_the_reference_executor(self):
+        prompt = ORACLE["prompts"][0]
+        for strategy in REFERENCE:
+            with self.subTest(strategy=strategy):
+                (result,) = self.run_json(SHAKESPEARE, "--tokens", ids(prompt["ids"]), "--greedy", "--max-new-tokens", 8,
+                                          "--strategy", strategy)
+                self.assertEqual(result["tokens"], prompt["greedy_ids"][len(prompt["ids"]) :][:8])
+
+    def test_every_step_of_the_kernels(self):
+        config = {"model_type": "gpt2", "vocab_size": 29, "n_positions": 24, "n_embd": 128, "n_layer": 1, "n_head": 2}
+        model = write_model(self.path("model"), config)
+        for strategy in KERNELS:
+            with self.subTest(strategy=strategy):
+                result = self.kiln("run", model, "--tokens", "1,2,3,4,5,6,7,8,9,10,11", "--greedy", "--max-new-tokens", 2,
+                                   "--device", DEVICE, "--check", "reference", "--strategy", strategy)
+                self.assertIn("steps agree with the reference executor", result.err)
+
+
+if __name__ == "__main__":
+    unittest.main()

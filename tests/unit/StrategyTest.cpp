@@ -1,0 +1,109 @@
+#include "IrSupport.h"
+
+#include "kernels/KernelFamily.h"
+#include "strategies/Strategy.h"
+
+namespace kiln {
+namespace {
+
+/// What the options say then, or the error.
+std::string applied(StringRef text, PipelineOptions options = {}) {
+  Error error = applyStrategies(text, options);
+  return error ? messageOf(std::move(error)) : options.strategy;
+}
+
+TEST(StrategyTest, IsRecordedAsItWasAskedFor) {
+  EXPECT_EQ(applied("matmul=tiled"), "matmul=tiled");
+  EXPECT_EQ(applied("  layernorm = 3 , fusion=off "), "layernorm=3,fusion=off");
+  // Defaults are not part of what was asked for.
+  EXPECT_EQ(applied("layernorm=5"), "layernorm=5");
+  EXPECT_EQ(applied("layernorm=5{ threads = 128 },matmul=tiled{}"), "layernorm=5{threads=128},matmul=tiled");
+}
+
+TEST(StrategyTest, SetsOptionsOfThePipeline) {
+  PipelineOptions options;
+  cantFail(applyStrategies("matmul=tiled{tile_rows=64},attention=unfused,layernorm=5,precision=bf16", options));
+  EXPECT_EQ(Attribute(options.kernels).str(), "{matmul = gemm_simt}");
+  EXPECT_EQ(Attribute(options.tiles).str(),
+            "{gemm_simt = {tile_rows = 64}, layernorm = {row_threads = 256, threads = 256, vec = 1}}");
+  EXPECT_EQ(options.without, (std::set<const PassDef *>{&fuseAttentionPass, &fuseNormPass}));
+  EXPECT_EQ(options.dtype, "bf16");
+}
+
+TEST(StrategyTest, PassesAreLeftOutAndGetTheirOptions) {
+  PipelineOptions options;
+  cantFail(applyStrategies("attention=unfused,fusion=epilogue{residual=0}", options));
+  std::string names;
+  for (const PassInvocation &pass : pipeline(Stage::Fused, options))
+    names += pass.str() + " ";
+  EXPECT_EQ(names, "canonicalize eliminate-common-subexpressions hoist-last-row insert-kv-cache assign-precision "
+                   "pack-weights canonicalize eliminate-dead-values fuse-epilogue{residual = false} ");
+}
+
+TEST(StrategyTest, ErrorsNameThePlace) {
+  EXPECT_EQ(applied("matmul=fast"),
+            "--strategy:1:8: error: unknown matmul 'fast', expected one of auto, tiled, tensor, "
+            "split_k, cublaslt\n");
+  EXPECT_TRUE(StringRef(applied("fusion=on, gemm=fast"))
+                  .starts_with("--strategy:1:12: error: unknown topic 'gemm', expected one of matmul, attention, "));
+  EXPECT_TRUE(StringRef(applied("")).starts_with("--strategy:1:1: error: expected a topic, one of matmul, "));
+  EXPECT_TRUE(StringRef(applied("fusion=on,")).starts_with("--strategy:1:11: error: expected a topic, one of "));
+  EXPECT_EQ(applied("fusion"), "--strategy:1:7: error: expected '=' after the topic fusion, got the end\n");
+  EXPECT_EQ(applied("fusion="), "--strategy:1:8: error: expected one of on, off, epilogue, norm, got the end\n");
+  EXPECT_EQ(applied("fusion=on;"), "--strategy:1:10: error: expected ',' between strategies, got ';'\n");
+}
+
+TEST(StrategyTest, ErrorsOfParametersNameThePlace) {
+  EXPECT_EQ(applied("layernorm=3{thread=1}"), "--strategy:1:13: error: unknown parameter 'thread' of layernorm=3, "
+                                              "expected one of threads\n");
+  EXPECT_EQ(applied("fusion=on{a=1}"), "--strategy:1:11: error: unknown parameter 'a' of fusion=on, expected none\n");
+  for (StringRef value : {"31", "1025", "x", "3x", "99999999999999999999"})
+    EXPECT_EQ(StringRef(applied(("layernorm=3{threads=" + value + "}").str())).split('\n').first,
+              ("--strategy:1:21: error: threads: expected an integer from 32 to 1024, got '" + value + "'").str());
+  EXPECT_EQ(StringRef(applied("layernorm=3{threads=64,threads=64}")).split('\n').first,
+            "--strategy:1:24: error: parameter 'threads' is given twice");
+  EXPECT_EQ(StringRef(applied("layernorm=3{threads=64")).split('\n').first,
+            "--strategy:1:23: error: expected ',' or '}', got the end");
+}
+
+TEST(StrategyTest, RefusesWhatContradictsItself) {
+  EXPECT_EQ(applied("matmul=tiled,matmul=auto"), "--strategy:1:14: error: topic 'matmul' is given twice\n"
+                                                 "--strategy:1:1: note: first given here\n");
+  // Whichever of the two says so.
+  for (StringRef text : {"layernorm=3,fusion=norm", "fusion=norm,layernorm=3"})
+    EXPECT_TRUE(StringRef(applied(text)).contains(" exclude each other\n")) << text.str();
+  PipelineOptions options{.dtype = "f16", .matmul = "cublaslt"};
+  EXPECT_EQ(StringRef(applied("precision=bf16", options)).split('\n').first,
+            "--strategy:1:1: error: precision=bf16 and --dtype f16 exclude each other");
+  EXPECT_EQ(StringRef(applied("matmul=tiled", options)).split('\n').first,
+            "--strategy:1:1: error: matmul=tiled and --matmul cublaslt exclude each other");
+  EXPECT_EQ(applied("precision=f16,matmul=cublaslt", options), "precision=f16,matmul=cublaslt");
+}
+
+TEST(StrategyTest, TheTableIsSound) {
+  std::set<std::string> names;
+  for (const Strategy &strategy : allStrategies())
+    EXPECT_TRUE(names.insert((strategy.topic + "=" + strategy.name).str()).second);
+  for (const Strategy &strategy : allStrategies()) {
+    EXPECT_FALSE(strategy.summary.empty());
+    for (StringRef other : strategy.excludes)
+      EXPECT_EQ(names.count(other.str()), 1u) << other.str();
+    for (const StrategyParameter &parameter : strategy.parameters) {
+      EXPECT_FALSE(parameter.doc.empty());
+      EXPECT_LT(parameter.least, parameter.most);
+      EXPECT_GE(parameter.defaultValue.value_or(parameter.least), parameter.least);
+    }
+    // Each can be applied by itself, and whatever it names is there.
+    PipelineOptions options;
+    cantFail(applyStrategies((strategy.topic + "=" + strategy.name).str(), options));
+    for (const auto &[kind, family] : options.kernels) {
+      EXPECT_TRUE(opTable().find(kind)) << kind;
+      EXPECT_TRUE(findKernelFamily(family.asString())) << family.str();
+    }
+    for (const auto &[family, tile] : options.tiles)
+      EXPECT_TRUE(findKernelFamily(family)) << family;
+  }
+}
+
+} // namespace
+} // namespace kiln

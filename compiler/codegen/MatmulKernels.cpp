@@ -121,7 +121,8 @@ KernelText writeMatmulKernel(const Op &op, const KernelChoice &choice) {
   std::string cols = problem.cols.str(), depth = problem.depth.str();
   kernel.constant("kCols", cols);
   kernel.constant("kDepth", depth);
-  if (choice.family->body == "simtTiled")
+  // Templates for few rows know weight[cols, depth] alone.
+  if (choice.family->header.starts_with("gemm/"))
     kernel.constant("kWeightTransposed", problem.transposed ? "true" : "false");
 
   const Value *x = product.operand(0);

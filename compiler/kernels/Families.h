@@ -16,6 +16,10 @@ extern const KernelFamily layerNormFamily;
 extern const KernelFamily softmaxFamily;
 extern const KernelFamily mapFamily;
 
+// rungs: what is slower than the above, by request only
+extern const KernelFamily naiveMatmulFamily;
+extern const KernelFamily naiveBatchedFamily;
+
 // mma: tensor cores by mma.sync, sm_80 and up
 extern const KernelFamily mmaRowsFamily;
 extern const KernelFamily mmaTiledFamily;

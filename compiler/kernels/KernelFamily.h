@@ -67,7 +67,7 @@ struct KernelFamily {
   Expr (*counters)(const Op &op, const Tile &tile) = nullptr;
 };
 
-/// Every family, in the order in which select-kernels tries them: special ones first.
+/// Every family, in the order in which select-kernels tries them: special ones first, those by request only last.
 ArrayRef<const KernelFamily *> allKernelFamilies();
 
 /// The family of that name, or null.

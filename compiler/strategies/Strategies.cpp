@@ -44,6 +44,11 @@ std::vector<Strategy> matmulStrategies() {
       {"matmul", "auto", "products of prompts by Kiln's kernels or cuBLASLt, whichever should be faster",
        [](const Arguments &, PipelineOptions &options) { options.matmul = "auto"; }},
       {"matmul",
+       "naive",
+       "a thread an output, operands from global memory",
+       [](const Arguments &arguments, PipelineOptions &options) { prefer(options, "matmul", "gemm_naive", arguments); },
+       {{"threads", "of a block, a warp for 32 columns of a row", 32, 1024}}},
+      {"matmul",
        "tiled",
        "tiles in shared memory, a block of outputs in each thread's registers, fp32 arithmetic",
        [](const Arguments &arguments, PipelineOptions &options) { prefer(options, "matmul", "gemm_simt", arguments); },
@@ -73,6 +78,15 @@ std::vector<Strategy> matmulStrategies() {
 
 std::vector<Strategy> attentionStrategies() {
   return {
+      {"attention",
+       "naive",
+       "unfused, and a thread an output in QK^T and PV",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         options.without.insert(&fuseAttentionPass);
+         for (StringRef kind : {"qk", "pv"})
+           prefer(options, kind, "gemm_batched_naive", arguments);
+       },
+       {{"threads", "of a block, a warp for 32 columns of a row", 32, 1024}}},
       {"attention", "unfused",
        "a kernel each for QK^T, scale, mask, softmax, PV and the merge of heads; scores in memory",
        [](const Arguments &, PipelineOptions &options) { options.without.insert(&fuseAttentionPass); }},

@@ -120,6 +120,13 @@ std::vector<Variant> scoresCases() {
   };
 }
 
+std::vector<Variant> naiveScoresCases() {
+  return {
+      kernel("naive_attention_scores", DType::F32),
+      kernel("naive_attention_scores", DType::BF16, {{"kDepth", "24"}, {"kThreads", "96"}}),
+  };
+}
+
 std::vector<Variant> valuesCases() {
   return {
       kernel("attention_values", DType::F32),
@@ -247,7 +254,7 @@ std::vector<Variant> allSimtKernels() {
     append(cases);
   for (const auto &cases : {layerNormCases(), causalSoftmaxCases(), maskedSoftmaxCases(), mapCases()})
     append(cases);
-  for (const auto &kernels : {scoresCases(), valuesCases()})
+  for (const auto &kernels : {scoresCases(), naiveScoresCases(), valuesCases()})
     all.insert(all.end(), kernels.begin(), kernels.end());
   return all;
 }

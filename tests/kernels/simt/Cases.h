@@ -30,6 +30,7 @@ std::vector<MatmulCase> fewRowsCases();       ///< layernorm_rows_matmul_bias
 std::vector<MatmulCase> normalizedRowCases(); ///< layernorm_row_matmul_bias
 std::vector<MatmulCase> rowCases();           ///< row_matmul_bias_residual
 std::vector<Variant> scoresCases();           ///< attention_scores
+std::vector<Variant> naiveScoresCases();      ///< naive_attention_scores
 std::vector<Variant> valuesCases();           ///< attention_values
 std::vector<AttentionCase> flashCases();
 std::vector<AttentionCase> splitCases();

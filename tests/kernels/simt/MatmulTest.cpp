@@ -144,6 +144,28 @@ TEST_P(Scores, AreComputedUpToTheDiagonal) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, Scores, testing::ValuesIn(scoresCases()));
 
+using NaiveScores = BatchedTest;
+TEST_P(NaiveScores, AreProductsOfEveryPair) {
+  const int headSize = kernel["kDepth"];
+  const size_t operand = static_cast<size_t>(tokens) * headSize, square = static_cast<size_t>(tokens) * tokens;
+  Tensor q = random(type, heads * operand), k = random(type, heads * operand), out = output(type, heads * square);
+  const int threads = kernel["kThreads"];
+  run(kernel, {ceilDivide(tokens, 32), ceilDivide(tokens, threads / 32), static_cast<uint32_t>(heads)}, threads, 0,
+      {out}, q, k, out, tokens);
+  const std::vector<double> queries = q.values(), keys = k.values();
+  Expectation expected(out.size);
+  for (int h = 0; h < heads; ++h) {
+    const Expectation one =
+        matmul(head(queries, h, operand), head(keys, h, operand), tokens, tokens, headSize, /*transposed=*/true);
+    for (size_t i = 0; i < square; ++i) {
+      expected.values[h * square + i] = 0.125 * one.values[i];
+      expected.magnitudes[h * square + i] = 0.125 * one.magnitudes[i];
+    }
+  }
+  expectClose(out, expected);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, NaiveScores, testing::ValuesIn(naiveScoresCases()));
+
 using Values = BatchedTest;
 TEST_P(Values, IgnoreWhatIsAboveTheDiagonalTile) {
   const int headSize = kernel["kCols"], tileRows = kernel["kTileRows"];

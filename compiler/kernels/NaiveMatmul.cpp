@@ -1,0 +1,68 @@
+// Matrix products on the lowest rung: a thread an output, operands from global memory. By request only.
+#include "kernels/Families.h"
+#include "kernels/Problem.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
+
+/// A warp holds 32 columns of a row.
+static Launch launchNaive(const Op &op, const Tile &tile) {
+  MatmulProblem problem = matmulProblem(op);
+  return {{ceilDiv(problem.cols, Expr(32)), ceilDiv(problem.rows, Expr(get(tile, "threads") / 32)), problem.batch},
+          get(tile, "threads"),
+          0};
+}
+
+static std::vector<Tile> naiveConfigurations(const Op &, const Target &, const DimBinding &) {
+  return {{{"threads", 128}}, {{"threads", 256}}, {{"threads", 512}}, {{"threads", 1024}}};
+}
+
+static bool isSoundNaive(const Op &, const Tile &tile) { return get(tile, "threads") % 32 == 0; }
+
+static double estimateNaive(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  MatmulProblem problem = matmulProblem(op);
+  double depth = valueAt(problem.depth, dims), rowsPerBlock = get(tile, "threads") / 32;
+  BlockCost cost;
+  cost.blocks = std::ceil(static_cast<double>(valueAt(problem.cols, dims)) / 32) *
+                std::ceil(static_cast<double>(valueAt(problem.rows, dims)) / rowsPerBlock) *
+                static_cast<double>(valueAt(problem.batch, dims));
+  cost.threads = get(tile, "threads");
+  cost.flopsPerBlock = 2 * 32 * rowsPerBlock * depth;
+  // Two loads for each FMA; the block's columns come from L2 once, its rows once each.
+  cost.efficiency = 0.05;
+  cost.l2BytesPerBlock = (32 + rowsPerBlock) * depth * 4;
+  cost.memoryBytes = static_cast<double>(valueAt(bytesMoved(op), dims));
+  return estimateSeconds(cost, target);
+}
+
+const KernelFamily naiveMatmulFamily = {
+    .name = "gemm_naive",
+    .summary = "matrix product, a thread an output, operands from global memory",
+    .header = "gemm/naive.cuh",
+    .body = "naiveMatmul",
+    .form = KernelForm::Matmul,
+    .byRequestOnly = true,
+    .accepts = [](const Op &op, const Target &, const DimBinding &) { return anchor(op)->is(OpKind::matmul); },
+    .configurations = naiveConfigurations,
+    .isSound = isSoundNaive,
+    .launch = launchNaive,
+    .estimate = estimateNaive,
+};
+
+const KernelFamily naiveBatchedFamily = {
+    .name = "gemm_batched_naive",
+    .summary = "one product a head, a thread an output: QK^T and PV of attention that is not fused",
+    .header = "gemm/naive.cuh",
+    .body = "naiveMatmul",
+    .form = KernelForm::Batched,
+    .byRequestOnly = true,
+    .accepts = [](const Op &op, const Target &, const DimBinding &) { return op.is(OpKind::qk) || op.is(OpKind::pv); },
+    .configurations = naiveConfigurations,
+    .isSound = isSoundNaive,
+    .launch = launchNaive,
+    .estimate = estimateNaive,
+};
+
+} // namespace kiln

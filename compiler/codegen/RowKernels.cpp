@@ -28,9 +28,11 @@ KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
 
   Functor input("Input", names);
   const Op *add = x.definingOp() && x.definingOp()->parentOp() == &op ? x.definingOp() : nullptr;
-  auto row = [&](const Value &value) {
-    return "kiln::load<V>(" + input.pointer(value) + " + i64(row) * " + width + " + col)";
-  };
+  auto setting = choice.tile.find("streaming");
+  bool isStreaming = setting != choice.tile.end() && setting->second.asBool();
+  std::string load = isStreaming ? "kiln::loadStreaming<V>(" : "kiln::load<V>(";
+  std::string store = isStreaming ? "storeStreaming(" : "store(";
+  auto row = [&](const Value &value) { return load + input.pointer(value) + " + i64(row) * " + width + " + col)"; };
   input.add("static constexpr float kEps = " + norm.attribute("eps")->str() + "f;");
   input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int col) const {");
   if (add) {
@@ -39,7 +41,7 @@ KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
         "  const auto value = " + add->def().deviceExpression(*add, {row(*add->operand(0)), row(*add->operand(1))}) +
         "; // " + names.line(*add));
     if (llvm::is_contained(op.region()->terminator()->operands(), &x))
-      input.add("  store(" + input.pointer(x, true) + " + i64(row) * " + width + " + col, value);");
+      input.add("  " + store + input.pointer(x, true) + " + i64(row) * " + width + " + col, value);");
     input.add("  return value;");
   } else {
     input.add("  return " + row(x) + ";");
@@ -54,7 +56,7 @@ KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
 
   Functor epilogue("Epilogue", names);
   epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> value, int row, int col) const {");
-  epilogue.add("  store(" + epilogue.pointer(out, true) + " + i64(row) * " + width + " + col, value); // " +
+  epilogue.add("  " + store + epilogue.pointer(out, true) + " + i64(row) * " + width + " + col, value); // " +
                names.line(norm));
   epilogue.add("}");
   kernel.add(input);

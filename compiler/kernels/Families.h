@@ -17,6 +17,7 @@ extern const KernelFamily softmaxFamily;
 extern const KernelFamily mapFamily;
 
 // rungs: what is slower than the above, by request only
+extern const KernelFamily streamingLayerNormFamily;
 extern const KernelFamily naiveMatmulFamily;
 extern const KernelFamily naiveBatchedFamily;
 

@@ -10,10 +10,23 @@ namespace kiln {
 
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
-      &simtRowFamily,       &mmaRowsFamily,       &simtRowsFamily,    &mmaTiledFamily,
-      &mmaTiledSplitFamily, &simtTiledFamily,     &simtBatchedFamily, &simtSplitKvFamily,
-      &mmaFlashFamily,      &simtFlashFamily,     &layerNormFamily,   &softmaxFamily,
-      &mapFamily,           &libraryMatmulFamily, &naiveMatmulFamily, &naiveBatchedFamily,
+      &simtRowFamily,
+      &mmaRowsFamily,
+      &simtRowsFamily,
+      &mmaTiledFamily,
+      &mmaTiledSplitFamily,
+      &simtTiledFamily,
+      &simtBatchedFamily,
+      &simtSplitKvFamily,
+      &mmaFlashFamily,
+      &simtFlashFamily,
+      &layerNormFamily,
+      &softmaxFamily,
+      &mapFamily,
+      &libraryMatmulFamily,
+      &naiveMatmulFamily,
+      &naiveBatchedFamily,
+      &streamingLayerNormFamily,
   };
   return families;
 }

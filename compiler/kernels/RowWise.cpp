@@ -106,6 +106,31 @@ const KernelFamily layerNormFamily = {
     .estimate = estimateRowWise,
 };
 
+/// The same with what rungs of the ladder do: hints that memory is read and written once, and the variance in one pass.
+static std::vector<Tile> streamingLayerNormConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+  std::vector<Tile> tiles;
+  for (bool onePass : {false, true})
+    for (Tile &tile : layerNormConfigurations(op, target, upper)) {
+      tile.insert({{"one_pass", onePass}, {"streaming", true}});
+      tiles.push_back(std::move(tile));
+    }
+  return tiles;
+}
+
+const KernelFamily streamingLayerNormFamily = {
+    .name = "layernorm_streaming",
+    .summary = "layer normalisation of rows that are read and written once, the variance in two passes or in one",
+    .header = "norm/layernorm.cuh",
+    .body = "layerNorm",
+    .form = KernelForm::LayerNorm,
+    .byRequestOnly = true,
+    .accepts = acceptsLayerNorm,
+    .configurations = streamingLayerNormConfigurations,
+    .isSound = isSoundLayerNorm,
+    .launch = launchRowWise,
+    .estimate = estimateRowWise,
+};
+
 //===----------------------------------------------------------------------===//
 // softmax
 //===----------------------------------------------------------------------===//

@@ -28,11 +28,13 @@ void configure(PipelineOptions &options, StringRef family, AttributeMap tile) {
     options.tiles.insert_or_assign(family.str(), std::move(tile));
 }
 
-/// A layernorm kernel of its own, with these settings beside the arguments.
-void layerNorm(PipelineOptions &options, const Arguments &arguments, AttributeMap tile) {
+/// A layernorm kernel of its own, with these settings beside the arguments and accesses of one element.
+void layerNorm(PipelineOptions &options, StringRef family, const Arguments &arguments, AttributeMap tile) {
   options.without.insert(&fuseNormPass);
+  prefer(options, "layernorm", family);
   tile.merge(settings(arguments));
-  configure(options, "layernorm", std::move(tile));
+  tile.insert({"vec", 1});
+  configure(options, family, std::move(tile));
 }
 
 //===----------------------------------------------------------------------===//
@@ -113,15 +115,23 @@ std::vector<Strategy> layerNormStrategies() {
        "1",
        "a thread a row, three times through it in memory",
        [](const Arguments &arguments, PipelineOptions &options) {
-         layerNorm(options, arguments, {{"row_threads", 1}, {"vec", 1}});
+         layerNorm(options, "layernorm", arguments, {{"row_threads", 1}});
        },
        {{"threads", "of a block", 32, 1024}},
        excludes},
       {"layernorm",
        "3",
-       "a warp a row, which it holds in registers between its passes",
+       "a warp a row, which it holds in registers between its passes; streaming hints for the caches",
        [](const Arguments &arguments, PipelineOptions &options) {
-         layerNorm(options, arguments, {{"row_threads", 32}, {"vec", 1}});
+         layerNorm(options, "layernorm_streaming", arguments, {{"row_threads", 32}, {"one_pass", false}});
+       },
+       {{"threads", "of a block", 32, 1024}},
+       excludes},
+      {"layernorm",
+       "4",
+       "as 3, with the variance as E[x^2] - E[x]^2, in one pass",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         layerNorm(options, "layernorm_streaming", arguments, {{"row_threads", 32}, {"one_pass", true}});
        },
        {{"threads", "of a block", 32, 1024}},
        excludes},
@@ -129,7 +139,7 @@ std::vector<Strategy> layerNormStrategies() {
        "5",
        "a block a row, reduced in two stages: within warps, then between them",
        [](const Arguments &arguments, PipelineOptions &options) {
-         layerNorm(options, arguments, {{"row_threads", arguments.find("threads")->second}, {"vec", 1}});
+         layerNorm(options, "layernorm", arguments, {{"row_threads", arguments.find("threads")->second}});
        },
        {{"threads", "of a block", 32, 1024, 256}},
        excludes},

@@ -18,6 +18,8 @@
 //   kThreads      threads of a block, a multiple of 32
 //   kRowThreads   threads of a row: 1, 32 (a warp) or kThreads (the block)
 //   kVec          elements of an access: 1, 2, 4 or 8, a divisor of kCols
+//   kOnePass      optional: the variance is E[x²] − E[x]², of one pass over the row. One reduction less to wait
+//                 for, and every digit lost where the mean is large beside the deviation
 //
 // Input:
 //   static constexpr float kEps;
@@ -108,6 +110,33 @@ template <class Config, class Input> struct LayerNorm {
   }
 };
 
+/// Config::kOnePass; false where Config has none. Called with 0: an int fits the first of the two better, if a Config
+/// has it.
+template <class Config> KILN_DEVICE constexpr auto isOnePass(int) -> decltype(bool(Config::kOnePass)) {
+  return Config::kOnePass;
+}
+template <class Config> KILN_DEVICE constexpr bool isOnePass(long) { return false; }
+
+/// Statistics of a row that nobody has read yet.
+template <class Config, class Input> KILN_DEVICE RowStatistics statisticsOf(LayerNorm<Config, Input> &x) {
+  using Row = LayerNorm<Config, Input>;
+  if constexpr (isOnePass<Config>(0)) {
+    float sum = 0, squares = 0;
+    x.forEachSlot([&](int slot) {
+      const auto value = x.first(slot);
+      sum += value.sum();
+      squares += (value * value).sum();
+    });
+    const float mean = Row::Threads::sum(sum) / float(Config::kCols);
+    const float deviations = Row::Threads::sum(squares) - mean * mean * float(Config::kCols);
+    return rowStatistics(mean, fmax(deviations, 0), Config::kCols, Input::kEps);
+  } else {
+    const float mean = x.rowSum([&](int slot) { return x.first(slot).sum(); }) / float(Config::kCols);
+    const float squares = x.rowSum([&](int slot) { return squaredDeviation(x.again(slot), mean); });
+    return rowStatistics(mean, squares, Config::kCols, Input::kEps);
+  }
+}
+
 /// The kernel's body.
 template <class Config, class Input, class Epilogue>
 KILN_DEVICE void layerNorm(int rows, const Input &input, const Epilogue &epilogue) {
@@ -116,9 +145,7 @@ KILN_DEVICE void layerNorm(int rows, const Input &input, const Epilogue &epilogu
   if (row >= rows)
     return;
   Row x{input, row, {}};
-  const float mean = x.rowSum([&](int slot) { return x.first(slot).sum(); }) / float(Config::kCols);
-  const float squares = x.rowSum([&](int slot) { return squaredDeviation(x.again(slot), mean); });
-  const RowStatistics statistics = rowStatistics(mean, squares, Config::kCols, Input::kEps);
+  const RowStatistics statistics = statisticsOf(x);
   x.forEachSlot([&](int slot) {
     const int col = x.col(slot);
     epilogue(input.normalize(x.again(slot), statistics, col), row, col);

@@ -23,7 +23,7 @@ TEST(StrategyTest, IsRecordedAsItWasAskedFor) {
 TEST(StrategyTest, SetsOptionsOfThePipeline) {
   PipelineOptions options;
   cantFail(applyStrategies("matmul=tiled{tile_rows=64},attention=unfused,layernorm=5,precision=bf16", options));
-  EXPECT_EQ(Attribute(options.kernels).str(), "{matmul = gemm_simt}");
+  EXPECT_EQ(Attribute(options.kernels).str(), "{layernorm = layernorm, matmul = gemm_simt}");
   EXPECT_EQ(Attribute(options.tiles).str(),
             "{gemm_simt = {tile_rows = 64}, layernorm = {row_threads = 256, threads = 256, vec = 1}}");
   EXPECT_EQ(options.without, (std::set<const PassDef *>{&fuseAttentionPass, &fuseNormPass}));

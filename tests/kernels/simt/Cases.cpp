@@ -204,6 +204,19 @@ std::vector<RowsCase> layerNormCases() {
   };
 }
 
+std::vector<RowsCase> onePassLayerNormCases() {
+  auto make = [](DType type, int rows, int cols, int threads, int rowThreads, int vec) {
+    return rowsCase("streaming_layernorm", type, rows, cols, threads, rowThreads, vec,
+                    {{"kCols", std::to_string(cols)}});
+  };
+  return {
+      make(DType::F32, 9, 768, 128, 32, 1),
+      make(DType::BF16, 3, 768, 256, 256, 8),
+      make(DType::F32, 3, 2400, 64, 32, 4), // in shared memory
+      make(DType::F16, 70, 100, 64, 1, 4),
+  };
+}
+
 std::vector<RowsCase> causalSoftmaxCases() {
   auto make = [](DType type, int heads, int tokens, int threads, int rowThreads, int vec, bool online) {
     return rowsCase("causal_softmax", type, heads, tokens, threads, rowThreads, vec,
@@ -252,7 +265,8 @@ std::vector<Variant> allSimtKernels() {
     append(cases);
   for (const auto &cases : {flashCases(), splitCases()})
     append(cases);
-  for (const auto &cases : {layerNormCases(), causalSoftmaxCases(), maskedSoftmaxCases(), mapCases()})
+  for (const auto &cases :
+       {layerNormCases(), onePassLayerNormCases(), causalSoftmaxCases(), maskedSoftmaxCases(), mapCases()})
     append(cases);
   for (const auto &kernels : {scoresCases(), naiveScoresCases(), valuesCases()})
     all.insert(all.end(), kernels.begin(), kernels.end());

@@ -35,6 +35,7 @@ std::vector<Variant> valuesCases();           ///< attention_values
 std::vector<AttentionCase> flashCases();
 std::vector<AttentionCase> splitCases();
 std::vector<RowsCase> layerNormCases();
+std::vector<RowsCase> onePassLayerNormCases();
 std::vector<RowsCase> causalSoftmaxCases();
 std::vector<RowsCase> maskedSoftmaxCases();
 std::vector<RowsCase> mapCases();

@@ -302,6 +302,22 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   return sub;
 }
 
+CLI::App *addReport(CLI::App &app, ReportCommand &command) {
+  CLI::App *sub = app.add_subcommand("report", "Show a plan as an HTML page, or two beside each other");
+  sub->add_option("PLAN", command.plan, "a plan's directory")->required();
+  CLI::Option *second = sub->add_option("PLAN2", command.secondPlan, "another's, to compare with");
+  sub->add_option("--profile", command.profile,
+                  "times of PLAN's kernels: a file that kiln bench --what kernels -o json printed");
+  sub->add_option("--profile2", command.secondProfile, "times of PLAN2's kernels")->needs(second);
+  sub->add_option("--batch", command.batch, "sequences of the calls that are counted (default: the profile's, or 1)")
+      ->check(aCount);
+  sub->add_option("--length", command.length,
+                  "tokens of a prompt, or the position of decode (default: the profile's, or 64)")
+      ->check(zeroOrMore);
+  sub->add_option("-o", command.output, "the file to write; - is standard output")->required();
+  return sub;
+}
+
 /// CLI11's sentences in the style of this project's.
 std::string usageMessage(const CLI::App *, const CLI::Error &error) {
   std::string message = error.what();
@@ -337,8 +353,10 @@ std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
   TokenizeCommand tokenize;
   EvalCommand eval;
   BenchCommand bench;
+  ReportCommand report;
   CLI::App *compileApp = addCompile(app, compile), *dumpApp = addDump(app, dump), *runApp = addRun(app, run);
   CLI::App *tokenizeApp = addTokenize(app, tokenize), *evalApp = addEval(app, eval), *benchApp = addBench(app, bench);
+  CLI::App *reportApp = addReport(app, report);
   try {
     // CLI11 would only say that a command is missing.
     auto isChosen = [&](const CLI::App *sub) { return sub->get_name() == argv[1]; };
@@ -360,6 +378,8 @@ std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
     command = std::move(eval);
   else if (*benchApp)
     command = std::move(bench);
+  else if (*reportApp)
+    command = std::move(report);
   return std::nullopt;
 }
 

@@ -100,8 +100,15 @@ struct BenchCommand {
   std::string format = "md";
 };
 
-using Command =
-    std::variant<std::monostate, CompileCommand, DumpCommand, RunCommand, TokenizeCommand, EvalCommand, BenchCommand>;
+struct ReportCommand {
+  std::string plan, secondPlan;         ///< the second may be empty
+  std::string profile, secondProfile;   ///< files, or empty
+  std::optional<int64_t> batch, length; ///< of the calls that are counted
+  std::string output;
+};
+
+using Command = std::variant<std::monostate, CompileCommand, DumpCommand, RunCommand, TokenizeCommand, EvalCommand,
+                             BenchCommand, ReportCommand>;
 
 /// Fills `command`, or returns the exit code to leave with: 0 after --help or --version, 2 after a usage error, both
 /// printed.

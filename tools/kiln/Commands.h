@@ -12,5 +12,6 @@ Error run(const RunCommand &command);
 Error run(const TokenizeCommand &command);
 Error run(const EvalCommand &command);
 Error run(const BenchCommand &command);
+Error run(const ReportCommand &command);
 
 } // namespace kiln

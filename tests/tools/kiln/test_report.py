@@ -1,0 +1,415 @@
+"""kiln report: the page is well-formed and whole, its numbers are those of other commands, and bad input writes nothing."""
+
+import html.parser
+import json
+import os
+import re
+import shutil
+import tempfile
+import unittest
+
+from kilntest import SHAKESPEARE, KilnTest, run_kiln, write_model
+
+VOID = {"meta", "link", "wbr"}
+
+
+class Element:
+    def __init__(self, tag, attributes, parent):
+        self.tag, self.attributes, self.parent = tag, dict(attributes), parent
+        self.children = []  # elements and strings
+
+    def text(self):
+        return "".join(child if isinstance(child, str) else child.text() for child in self.children)
+
+    def all(self, tag=None, **attributes):
+        """Elements below, in order. class_="x": with that class among others."""
+        for child in self.children:
+            if isinstance(child, Element):
+                if tag in (None, child.tag) and all(child.has(*item) for item in attributes.items()):
+                    yield child
+                yield from child.all(tag, **attributes)
+
+    def has(self, name, value):
+        if name == "class_":
+            return value in (self.attributes.get("class") or "").split()
+        return self.attributes.get(name.replace("_", "-")) == value
+
+    def one(self, tag=None, **attributes):
+        (found,) = self.all(tag, **attributes)
+        return found
+
+
+class Page(html.parser.HTMLParser):
+    """A tree; what is not closed, or not in order, is an error."""
+
+    def __init__(self, data):
+        super().__init__(convert_charrefs=True)
+        self.root = self.top = Element("", [], None)
+        self.feed(data.decode("utf-8"))
+        self.close()
+        if self.top is not self.root:
+            raise AssertionError(f"<{self.top.tag}> is not closed")
+
+    def handle_starttag(self, tag, attributes):
+        if len(dict(attributes)) < len(attributes):
+            raise AssertionError(f"<{tag}> has an attribute twice")
+        element = Element(tag, attributes, self.top)
+        self.top.children.append(element)
+        if tag not in VOID:
+            self.top = element
+
+    def handle_endtag(self, tag):
+        if tag != self.top.tag:
+            raise AssertionError(f"</{tag}> where <{self.top.tag}> is open, at {self.getpos()}")
+        self.top = self.top.parent
+
+    def handle_data(self, data):
+        self.top.children.append(data)
+
+
+def number(cell):
+    return float(cell.one("data").attributes["value"])
+
+
+def kernel_rows(page):
+    """Cells of the table of kernels by function and kernel."""
+    rows = {}
+    for body in page.one("table", class_="kernels").all("tbody"):
+        function = None
+        for row in body.all("tr"):
+            cells = [child for child in row.children if isinstance(child, Element)]
+            if row.has("class_", "group"):
+                function = row.text().split(",")[0].lstrip("@")
+            else:
+                name = cells[0].text()
+                rows[function, re.sub(r"^[AB] ", "", name)] = cells[1:]
+    return rows
+
+
+class Report(KilnTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.plans = tempfile.mkdtemp(prefix="kiln-test-")
+        cls.addClassCleanup(shutil.rmtree, cls.plans)
+        write_model(os.path.join(cls.plans, "model"))
+        cls.embedded = cls.compile(SHAKESPEARE, "embedded", "--stage", "cubin")
+        cls.small = cls.compile(os.path.join(cls.plans, "model"), "small", "--stage", "cuda")
+        cls.half = cls.compile(os.path.join(cls.plans, "model"), "half", "--stage", "cuda", "--dtype", "bf16")
+
+    @classmethod
+    def compile(cls, model, name, *options):
+        path = os.path.join(cls.plans, name)
+        result = run_kiln("compile", model, "--quiet", "-o", path, *options)
+        if result.code != 0:
+            raise AssertionError(result.err)
+        return path
+
+    def report(self, *arguments):
+        self.kiln("report", *arguments, "-o", self.path("report.html"))
+        with open(self.path("report.html"), "rb") as file:
+            return Page(file.read()).root
+
+    def counts(self, plan, function, *options):
+        """What kiln bench counts of a function's kernels."""
+        return json.loads(self.kiln("bench", plan, "--device", "emulate", "--what", "kernels", "--of", function, *options, "-o",
+                                    "json").out)
+
+    def profile(self, plan, function, *options):
+        """A profile as a GPU would give it: each kernel takes twice as long as the roofline has it."""
+        profile = self.counts(plan, function, *options)
+        profile["device"] = "Test <GPU>"
+        for row in profile["rows"]:
+            row["median_us"] = 2 * row["roofline_us"]
+            row["samples_s"] = [2e-6 * row["roofline_us"]] * 3
+        return profile
+
+
+class Pages(Report):
+    def test_needs_nothing_beside_it(self):
+        page = self.report(self.embedded)
+        for element in page.all():
+            self.assertNotIn("src", element.attributes)
+            self.assertNotIn(element.tag, ("iframe", "object", "embed", "img"))
+            for name, value in element.attributes.items():
+                self.assertNotRegex(name, "^on")
+                if name == "href":
+                    self.assertRegex(value, "^(#|data:,$)")
+                elif element.tag != "meta":
+                    self.assertNotRegex(value or "", r"https?:|url\((?!#)")
+        self.assertNotRegex(page.one("style").text(), r"url\(|@import|https?:")
+
+    def test_links_and_ids(self):
+        for plans in ([self.embedded], [self.small, self.half]):
+            page = self.report(*plans)
+            ids = [element.attributes["id"] for element in page.all() if "id" in element.attributes]
+            self.assertEqual(len(ids), len(set(ids)))
+            for link in page.all("a"):
+                self.assertIn(link.attributes["href"][1:], ids)
+
+    def test_pictures_have_names(self):
+        for svg in self.report(self.embedded).all("svg"):
+            self.assertTrue(svg.attributes.get("aria-label") or svg.attributes.get("aria-hidden") == "true")
+
+    def test_kernels(self):
+        page = self.report(self.embedded)
+        resources = [[cell.strip() for cell in line.strip("|").split("|")]
+                     for line in self.kiln("dump", self.embedded).out.decode().splitlines()[2:]]
+        self.assertGreater(len(resources), 20)
+        sections = list(page.all("details", class_="kernel"))
+        self.assertEqual([section.attributes["id"] for section in sections], ["a-kernel-" + row[0] for row in resources])
+        for section, (name, _, registers, shared, _, stores, loads) in zip(sections, resources):
+            facts = {fact.one("dt").text(): fact.one("dd").text() for fact in section.one("dl").all("div")}
+            self.assertEqual(facts["registers"], registers + " a thread")
+            spills = "none" if stores == loads == "0" else f"{stores} B stored, {loads} B loaded a thread"
+            self.assertEqual(facts["spills"], spills)
+            if int(shared) < 1000:
+                self.assertEqual(facts["shared memory"], shared + " B a block")
+            self.assertRegex(facts["occupancy"], r"^\d+ %, \d+ blocks a multiprocessor, limited by ")
+            source = self.kiln("dump", self.embedded, "--kernel", name, "--what", "cuda").out.decode()
+            self.assertEqual(section.one("pre", class_="cuda").text(), source)
+
+    def test_counts(self):
+        rows = kernel_rows(self.report(self.embedded, "--batch", 8, "--length", 100))
+        for function in ("prefill", "decode"):
+            counted = self.counts(self.embedded, function, "--batch", 8, "--length", 100)["rows"]
+            self.assertEqual({kernel for name, kernel in rows if name == function}, {row["what"] for row in counted})
+            for row in counted:
+                launches, count, flops, roofline = rows[function, row["what"]][:4]
+                self.assertEqual(launches.text(), str(row["launches"]))
+                self.assertEqual((number(count), number(flops)), (row["bytes"], row["flops"]))
+                self.assertAlmostEqual(number(roofline), row["roofline_us"], 9)
+
+    def test_ir_and_cuda(self):
+        page = self.report(self.small)
+        code = next(page.all("details", id="a-kernel-layernorm_matmul_bias_gelu__f32__n128_k32")).one("div", class_="code")
+        lines = {}
+        for line in code.one("pre", class_="cuda").all(class_="line"):
+            lines.setdefault(line.attributes.get("data-op"), []).append(line.text().strip())
+        ir = [line.attributes["data-op"] for line in code.one("pre", class_="ir").all(class_="line")]
+        self.assertEqual(ir, ["ln_2", "fc_mm", "fc", "act"])
+        self.assertIn("const auto ln_2 = ", "\n".join(lines["ln_2"]))
+        self.assertRegex("\n".join(lines["fc_mm"]), r"<Config>\(")
+        self.assertRegex("\n".join(lines["fc"]), r"const auto fc = ")
+        self.assertRegex("\n".join(lines["act"]), r"const auto act = gelu_tanh")
+        self.assertNotIn("const auto act", "\n".join(lines["fc"]))
+        self.assertIn("struct Config {", lines[None])
+
+
+class Graphs(Report):
+    def graphs(self, *plans):
+        return {svg.attributes["aria-label"]: svg for svg in self.report(*plans).all("svg", class_="graph")}
+
+    def test_layers_are_drawn_once(self):
+        graphs = self.graphs(self.embedded)
+        self.assertEqual(list(graphs), [f"@{function} {when} fusion" for function in ("prefill", "score", "decode")
+                                        for when in ("before", "after")])
+        for name, layers in (("@prefill before fusion", 6), ("@prefill after fusion", 5), ("@decode after fusion", 6)):
+            group = graphs[name].one("g", class_="layers")
+            self.assertEqual([child.text() for child in group.children if child.tag == "text"], [f"{layers} ×"])
+        # A layer of GPT-2 has 22 ops; the embedding, the last norm, the last row and the logits stand outside.
+        before = graphs["@prefill before fusion"]
+        self.assertEqual(len(list(before.all("g", class_="op"))), 26)
+        self.assertEqual(len(list(before.one("g", class_="layers").all("g", class_="op"))), 22)
+        after = graphs["@decode after fusion"].one("g", class_="layers")
+        self.assertEqual([next(kernel.all("text", class_="name")).text() for kernel in after.all("g", class_="kernel")],
+                         ["layernorm_matmul_bias_split_cache", "attention", "matmul_bias_residual", "layernorm_matmul_bias_gelu",
+                          "matmul_bias_residual"])
+
+    def test_boxes_do_not_overlap(self):
+        for plan in (self.embedded, self.half):
+            for name, svg in self.graphs(plan).items():
+                width, height = (float(svg.attributes[key]) for key in ("width", "height"))
+                for group in svg.all("g"):
+                    if "transform" in group.attributes:
+                        self.check_boxes(name, [box(node) for node in group.children if node.tag == "g"])
+                for x, y, w, h in absolute_boxes(svg, 0, 0):
+                    self.assertTrue(x >= 0 and y >= 0 and x + w <= width and y + h <= height, name)
+
+    def check_boxes(self, name, boxes):
+        for i, (x, y, width, height) in enumerate(boxes):
+            for other in boxes[:i]:
+                apart = (x >= other[0] + other[2] or other[0] >= x + width or y >= other[1] + other[3] or other[1] >= y + height)
+                self.assertTrue(apart, f"{name}: {boxes[i]} and {other}")
+
+
+def box(node):
+    rect = next(node.all("rect"))
+    return tuple(float(rect.attributes[key]) for key in ("x", "y", "width", "height"))
+
+
+def absolute_boxes(element, x, y):
+    for child in element.children:
+        if isinstance(child, str):
+            continue
+        dx, dy = map(float, re.findall(r"-?[\d.]+", child.attributes.get("transform", "0 0")))
+        if child.tag == "rect":
+            left, top, width, height = (float(child.attributes[key]) for key in ("x", "y", "width", "height"))
+            yield x + left, y + top, width, height
+        yield from absolute_boxes(child, x + dx, y + dy)
+
+
+class Memory(Report):
+    def test_every_buffer(self):
+        page = self.report(self.small)
+        with open(os.path.join(self.small, "plan.toml")) as file:
+            functions = file.read().split("[[functions]]")[1:]
+        figures = {figure.one("strong").text().split(",")[0]: figure for figure in page.all("figure", class_="memory")}
+        for text in functions:
+            name = "@" + re.search(r'name = "(\w+)"', text).group(1)
+            # Of a buffer: `live = [first, last]`; of a step: `workspace = {`.
+            blocks = len(re.findall(r"live = \[", text)) + len(re.findall(r"workspace = \{", text))
+            if blocks == 0:
+                self.assertNotIn(name, figures)
+                continue
+            self.assertEqual(len(list(figures[name].one("svg").all("rect"))), blocks)
+            self.assertEqual(len(list(figures[name].one("tbody").all("tr"))), blocks)
+
+
+class Profiles(Report):
+    def test_times(self):
+        profile = self.profile(self.small, "decode", "--batch", 4, "--length", 7)
+        self.write("profile.json", json.dumps(profile))
+        page = self.report(self.small, "--profile", self.path("profile.json"))
+        rows = kernel_rows(page)
+        for row in profile["rows"]:
+            cells = rows["decode", row["what"]]
+            self.assertAlmostEqual(number(cells[4]), row["median_us"], 9)
+            self.assertAlmostEqual(number(cells[5]), 0.5, 9)
+            self.assertEqual(cells[0].text(), str(row["launches"]))
+        self.assertTrue(all(cells[4].text() == "–" for (function, _), cells in rows.items() if function == "prefill"))
+        self.assertIn("@decode, B = 4, position = 7", page.one("table", class_="kernels").text())
+        self.assertGreater(len(list(page.all("circle", class_="reached"))), 3)
+        self.assertIn("Test <GPU>", page.one(id="summary").text())
+
+    def test_dims_of_several(self):
+        profile = self.profile(self.small, "decode", "--batch", "1,2", "--length", "3,4")
+        self.write("profile.json", json.dumps(profile))
+        page = self.report(self.small, "--profile", self.path("profile.json"), "--batch", 2, "--length", 3)
+        self.assertIn("@decode, B = 2, position = 3", page.one("table", class_="kernels").text())
+        self.assert_fails("profile.json: error: expected rows of batch 2 and length 5; the first is of batch 1 and length 3", "report",
+                          self.small, "--profile", self.path("profile.json"), "--batch", 2, "--length", 5, "-o", self.path("x.html"))
+
+    def assert_refused(self, message, text):
+        self.write("profile.json", text)
+        self.assert_fails("profile.json:" + message, "report", self.small, "--profile", self.path("profile.json"), "-o",
+                          self.path("x.html"))
+
+    def test_bad_profiles(self):
+        profile = self.profile(self.small, "decode")
+
+        def changed(**keys):
+            return json.dumps({**profile, **keys})
+
+        def changed_row(**keys):
+            return json.dumps({**profile, "rows": [{**profile["rows"][0], **keys}]})
+
+        self.assert_refused("1:1: error: not valid JSON", "")
+        self.assert_refused("", json.dumps(profile)[:100])
+        self.assert_refused("1:1: error: profile: missing key 'device'", "{}")
+        self.assert_refused("1:", changed(rows=[]))
+        self.assert_refused("1:", changed(rows=[1]))
+        self.assert_refused("1:", changed(source_hash="0" * 64))
+        self.write("other.json", json.dumps(self.profile(self.half, "decode")))
+        self.assert_fails(": a profile of another plan", "report", self.small, "--profile", self.path("other.json"), "-o",
+                          self.path("x.html"))
+        for keys in ({"what": "none"}, {"what": "decode B=1 position=64"}, {"function": "score"}, {"function": "none"},
+                     {"batch": 0}, {"launches": "x"}, {"median_us": -1}, {"median_us": "x"}, {"what": 1}):
+            with self.subTest(keys=keys):
+                self.assert_refused("1:", changed_row(**keys))
+        counts = self.counts(self.small, "decode")
+        self.assert_refused("1:", json.dumps(counts))
+        self.assert_fails("missing key 'median_us'; expected times that a GPU took", "report", self.small, "--profile",
+                          self.path("profile.json"), "-o", self.path("x.html"))
+        self.assert_fails("none.json: error: cannot read: No such file", "report", self.small, "--profile", self.path("none.json"),
+                          "-o", self.path("x.html"))
+
+
+class TwoPlans(Report):
+    def test_side_by_side(self):
+        page = self.report(self.small, self.half)
+        for side, plan in (("a", self.small), ("b", self.half)):
+            names = sorted(name[:-3] for name in os.listdir(os.path.join(plan, "kernels")))
+            sections = [section.attributes["id"] for section in page.all("details", class_="kernel")]
+            self.assertEqual(sorted(name for name in sections if name.startswith(side)), [f"{side}-kernel-{name}" for name in names])
+        summary = {row.one("th").text(): [cell.text() for cell in row.all("td")]
+                   for row in page.one("table", class_="summary").all("tr") if len(list(row.all("th"))) == 1}
+        self.assertEqual(summary["dtype"], ["f32", "bf16", "other"])
+        self.assertEqual(summary["target"][2], "same")
+        self.assertEqual(summary["states"][2], "−50.0 %")
+        rows = list(page.one("table", class_="kernels").all("tr"))
+        pairs = [(a, b) for a, b in zip(rows, rows[1:]) if a.has("class_", "first")]
+        self.assertTrue(pairs)
+        for first, second in pairs:
+            self.assertTrue(second.has("class_", "second"))
+            names = [row.one("a").text() for row in (first, second)]
+            self.assertEqual(*(re.sub(r"__(f32|bf16|r\d+)", "", name) for name in names))
+
+    def test_the_same_plan(self):
+        page = self.report(self.small, self.small)
+        self.assertEqual({cell.text() for row in page.one("table", class_="summary").all("tr") for cell in list(row.all("td"))[2:]},
+                         {"", "same"})
+        self.assertNotIn("only in", page.one("table", class_="kernels").text())
+
+
+class Names(Report):
+    def test_markup_in_names(self):
+        plan = self.path("<script>alert(1)<\\script> & \"quoted\" 'x'.plan")
+        shutil.copytree(self.small, plan)
+        page = self.report(plan)
+        self.assertIn(plan, page.one("table", class_="summary").text())
+        self.assertEqual(len(list(page.all("script"))), 1)
+
+    def test_names_that_are_no_text(self):
+        plan = os.fsencode(self.path("a")) + b"\xff\x01.plan"
+        shutil.copytree(os.fsencode(self.small), plan)
+        self.kiln("report", plan, "-o", self.path("report.html"))
+        with open(self.path("report.html"), "rb") as file:
+            page = Page(file.read()).root
+        self.assertIn("a\ufffd\ufffd.plan", page.one("table", class_="summary").text())
+
+
+class Errors(Report):
+    def test_plans(self):
+        output = ["-o", self.path("x.html")]
+        self.assert_fails("plan.toml: error: cannot read: No such file", "report", self.path("none"), *output)
+        self.assert_fails("plan.toml: error: cannot read: No such file", "report", SHAKESPEARE, *output)
+        plan = shutil.copytree(self.small, self.path("plan"))
+        kernel = sorted(os.listdir(self.path("plan/kernels")))[0]
+        os.remove(self.path("plan/kernels", kernel))
+        self.assert_fails("is missing", "report", plan, *output)
+        shutil.rmtree(plan)
+        shutil.copytree(self.small, plan)
+        with open(self.path("plan/ir/plan.kiln")) as file:
+            text = file.read()
+        self.write("plan/ir/plan.kiln", text.replace(" = matmul ", " = mutmal ", 1))
+        self.assert_fails("plan/ir/plan.kiln:", "report", plan, *output)
+        # IR of another stage.
+        with open(os.path.join(self.small, "ir", "graph.kiln"), "rb") as file:
+            self.write("plan/ir/plan.kiln", file.read())
+        self.assert_fails("plan/ir/plan.kiln: error: @prefill: expected an op for each of the plan's", "report", plan, *output)
+        os.remove(self.path("plan/ir/graph.kiln"))
+        self.assert_fails("plan/ir/graph.kiln: error: cannot read: No such file", "report", plan, *output)
+
+    def test_output(self):
+        for output, reason in (("/proc/none/x", "No such file"), ("/dev/null/x", "Not a directory"), (self.folder, "Is a directory"),
+                               ("/dev/full", "")):
+            self.assert_fails("error: cannot write: " + reason, "report", self.small, "-o", output)
+        out = self.kiln("report", self.small, "-o", "-").out
+        self.kiln("report", self.small, "-o", self.path("x.html"))
+        with open(self.path("x.html"), "rb") as file:
+            self.assertEqual(file.read(), out)
+
+    def test_dims(self):
+        self.assert_fails("error: @prefill: expected B from 1 to 64, got 65", "report", self.small, "--batch", 65, "-o",
+                          self.path("x.html"))
+        self.assert_fails("error: @prefill: expected T from 1 to 24, got 25", "report", self.small, "--length", 25, "-o",
+                          self.path("x.html"))
+
+    def test_usage(self):
+        self.assert_fails("-o", "report", self.small, code=2)
+        self.assert_fails("PLAN2", "report", self.small, "--profile2", "x.json", "-o", self.path("x.html"), code=2)
+        self.assert_fails("expected an integer from 1", "report", self.small, "--batch", 0, "-o", self.path("x.html"), code=2)
+
+
+if __name__ == "__main__":
+    unittest.main()

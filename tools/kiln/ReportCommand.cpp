@@ -1,0 +1,33 @@
+#include "Commands.h"
+
+#include "report/Report.h"
+#include "support/File.h"
+
+namespace kiln {
+
+Error run(const ReportCommand &command) {
+  std::vector<ReportRequest> requests = {{command.plan, command.profile, command.batch, command.length}};
+  if (!command.secondPlan.empty())
+    requests.push_back({command.secondPlan, command.secondProfile, command.batch, command.length});
+  std::vector<std::unique_ptr<ReportedPlan>> owned;
+  std::vector<const ReportedPlan *> plans;
+  for (ReportRequest &request : requests) {
+    if (!owned.empty()) {
+      // Only calls of the same dims can be compared.
+      request.batch = owned.front()->batch;
+      request.length = owned.front()->length;
+    }
+    auto reported = readReportedPlan(request);
+    if (!reported)
+      return reported.takeError();
+    plans.push_back(reported->get());
+    owned.push_back(std::move(*reported));
+  }
+  std::string page = writeReport(plans);
+  if (command.output != "-")
+    return writeFile(command.output, page);
+  llvm::outs() << page;
+  return Error::success();
+}
+
+} // namespace kiln

@@ -101,8 +101,17 @@ std::string headView(Functor &call, const Value &value) {
 }
 
 std::string shapeLabel(const AttentionRegion &region) {
-  return (dtypeName(region.k().type.dtype) + "__h" + region.q().type.shape[1].str() + "_hs" + Twine(region.headSize()))
+  const Attribute *window = region.mask->attribute("window");
+  return (dtypeName(region.k().type.dtype) + "__h" + region.q().type.shape[1].str() + "_hs" + Twine(region.headSize()) +
+          (window ? "_w" + window->str() : ""))
       .str();
+}
+
+/// The constants of every attention's Config.
+void addConstants(KernelAssembler &kernel, const AttentionRegion &region) {
+  kernel.constant("kHeadSize", Twine(region.headSize()));
+  if (const Attribute *window = region.mask->attribute("window"))
+    kernel.constant("kWindow", window->str());
 }
 
 } // namespace
@@ -111,7 +120,7 @@ KernelText writeFlashKernel(const Op &op, const KernelChoice &choice) {
   AttentionRegion region(op);
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);
-  kernel.constant("kHeadSize", Twine(region.headSize()));
+  addConstants(kernel, region);
   kernel.constant("kCausal", "true");
   bool inTensorCores = choice.family->form == KernelForm::TensorFlash;
   Functor position = positionFunctor(region, names);
@@ -133,7 +142,7 @@ KernelText writeSplitKvKernel(const Op &op, const KernelChoice &choice) {
   AttentionRegion region(op);
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);
-  kernel.constant("kHeadSize", Twine(region.headSize()));
+  addConstants(kernel, region);
   Functor position = positionFunctor(region, names), score = scoreFunctor(region, names);
   Functor epilogue = epilogueFunctor(op, region, names);
   kernel.add(position);

@@ -84,7 +84,8 @@ static double estimateFlash(const Op &op, const Tile &tile, const Target &target
   double read = keys * 4 * size / 128, scores = rows * keys / 32 * 6;
   double alone = (4 * multiply + scores) * std::max(1.0, warps / 4) + gap;
   // A block sees half of the keys on average, and its last tile whole; the one with the most keys sees all.
-  double steps = (queries / 2 + tileQueries / 2 + keys / 2) / keys, mostSteps = std::ceil(queries / keys);
+  double visible = visibleKeys(problem, queries), most = std::min(queries, 2 * visible + tileQueries);
+  double steps = (visible + tileQueries / 2 + keys / 2) / keys, mostSteps = std::ceil(most / keys);
   double perMultiprocessor = blocks / target.multiprocessors;
   double cycles = std::max({perMultiprocessor * steps * warps * (std::max(multiply, read) + scores / 8),
                             std::max(1.0, perMultiprocessor / resident) * steps * alone, mostSteps * alone});

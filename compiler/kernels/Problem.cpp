@@ -58,8 +58,14 @@ bool isFusedAttention(const Op &op) {
 
 AttentionProblem attentionProblem(const Op &op) {
   const Type &q = anchor(op)->operand(0)->type, &k = anchor(op)->operand(1)->type;
-  return {q.shape[0].expr(), q.shape[1].expr(),         q.shape[2].expr(),
-          k.shape[2].expr(), *q.lastDim().asConstant(), dtypeSize(k.dtype)};
+  const Attribute *window = findInRegion(op, OpKind::causalMask)->attribute("window");
+  return {q.shape[0].expr(),         q.shape[1].expr(),  q.shape[2].expr(),           k.shape[2].expr(),
+          *q.lastDim().asConstant(), dtypeSize(k.dtype), window ? window->asInt() : 0};
+}
+
+double visibleKeys(const AttentionProblem &problem, double queries) {
+  double half = queries / 2;
+  return problem.window ? std::min(half, static_cast<double>(problem.window)) : half;
 }
 
 int64_t valueAt(const Expr &expr, const DimBinding &dims) {

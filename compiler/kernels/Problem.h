@@ -19,7 +19,11 @@ MatmulProblem matmulProblem(const Op &op);
 struct AttentionProblem {
   Expr batch, heads, queries, keys;
   int64_t headSize = 0, elementBytes = 0;
+  int64_t window = 0; ///< keys that a query sees at most; 0: all
 };
+
+/// How many keys a query of `queries` sees on average, at most.
+double visibleKeys(const AttentionProblem &problem, double queries);
 
 /// Whether the op is a whole attention, causal, of a head size that the templates take.
 bool isFusedAttention(const Op &op);

@@ -50,12 +50,13 @@ static double estimateFlash(const Op &op, const Tile &tile, const Target &target
   cost.blocks = std::ceil(queries / tileQueries) * valueAt(problem.heads * problem.batch, dims);
   cost.threads = get(tile, "threads");
   // Half of the keys are visible on average; an exponential a score counts as ten operations.
-  cost.flopsPerBlock = tileQueries * (queries / 2 + tileQueries) * (4 * size + 20);
+  double keys = visibleKeys(problem, queries) + tileQueries;
+  cost.flopsPerBlock = tileQueries * keys * (4 * size + 20);
   double threadQueries = tileQueries * 16 / static_cast<double>(cost.threads);
   double threadCols = (get(tile, "tile_keys") + size) / 32;
   double fmas = threadQueries * threadCols;
   cost.efficiency = fmas / (fmas + (threadQueries + threadCols) * 0.75 + 2);
-  cost.l2BytesPerBlock = (queries / 2 + tileQueries) * 2 * size * static_cast<double>(problem.elementBytes);
+  cost.l2BytesPerBlock = keys * 2 * size * static_cast<double>(problem.elementBytes);
   cost.memoryBytes = 4 * valueAt(problem.batch * problem.heads * problem.queries, dims) * size *
                      static_cast<double>(problem.elementBytes);
   cost.sharedBytes = flashShared(op, tile);
@@ -96,7 +97,9 @@ static std::vector<Tile> splitKvConfigurations(const Op &, const Target &, const
 }
 
 static Expr splitCount(const Op &op, const Tile &tile) {
-  return ceilDiv(attentionProblem(op).keys, Expr(get(tile, "chunk")));
+  AttentionProblem problem = attentionProblem(op);
+  Expr keys = problem.window ? min(problem.keys, Expr(problem.window)) : problem.keys;
+  return ceilDiv(keys, Expr(get(tile, "chunk")));
 }
 
 static Launch launchSplitKv(const Op &op, const Tile &tile) {
@@ -109,7 +112,7 @@ static double estimateSplitKv(const Op &op, const Tile &tile, const Target &targ
   double size = static_cast<double>(problem.headSize), bytes = static_cast<double>(problem.elementBytes);
   double heads = valueAt(problem.heads * problem.batch, dims);
   // A cache is half full on average.
-  double keys = valueAt(problem.keys, dims) / 2.0, chunk = get(tile, "chunk");
+  double keys = visibleKeys(problem, static_cast<double>(valueAt(problem.keys, dims))), chunk = get(tile, "chunk");
   BlockCost cost;
   cost.blocks = std::ceil(keys / chunk) * heads;
   cost.threads = 32 * get(tile, "warps");

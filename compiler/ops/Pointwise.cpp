@@ -197,6 +197,8 @@ static Expected<Type> inferCausalMask(const Op &op) {
   if (op.operandOrNull(1))
     if (Error error = expectType(op, 1, Type(DType::I32, {op.operand(0)->type.shape[0]})))
       return error;
+  if (const Attribute *window = op.attribute("window"); window && window->asInt() < 1)
+    return opError(op, "attribute 'window': expected 1 or more, got " + window->str());
   return op.operand(0)->type;
 }
 
@@ -207,12 +209,16 @@ template <class Real> static Error evaluateCausalMask(EvalArgs<Real> &args) {
   for (int64_t b = 0; positions && b < s.dim(0); ++b)
     if (int64_t position = static_cast<int64_t>(positions->data()[b]); position < 0)
       return opError(args.op, "position out of range: expected 0 or more, got " + Twine(position));
+  const Attribute *window = args.op.attribute("window");
+  const int64_t most = window ? window->asInt() : s.lastDim();
   parallelRows(s.rows(), s.lastDim(), [&](int64_t i) {
     int64_t first = positions ? static_cast<int64_t>(positions->data()[i / rowsPerBatch]) : 0;
-    int64_t visible = std::min(s.lastDim(), first + i % queries + 1);
+    int64_t end = first + i % queries + 1, visible = std::min(s.lastDim(), end);
+    int64_t hidden = std::clamp<int64_t>(end - most, 0, visible); // before the window
     MutableArrayRef<Real> in = s.row(i), out = args.result.row(i);
     if (in.data() != out.data())
-      std::copy(in.begin(), in.begin() + visible, out.begin());
+      std::copy(in.begin() + hidden, in.begin() + visible, out.begin() + hidden);
+    std::fill(out.begin(), out.begin() + hidden, -std::numeric_limits<Real>::infinity());
     std::fill(out.begin() + visible, out.end(), -std::numeric_limits<Real>::infinity());
   });
   return Error::success();
@@ -221,10 +227,11 @@ template <class Real> static Error evaluateCausalMask(EvalArgs<Real> &args) {
 const OpDef causalMaskOp = {
     .kind = OpKind::causalMask,
     .mnemonic = "causal_mask",
-    .summary = "Keeps score [b,h,t,s] where s <= positions[b] + t, -inf elsewhere.",
+    .summary = "Keeps score [b,h,t,s] where s <= positions[b] + t, of a window the last ones of these, -inf elsewhere.",
     .traits = Trait::Pointwise,
     .operands = {{"scores", "[B,H,T,S]"},
                  {"positions", "i32[B] position of each row's first query; 0 when left out", true}},
+    .attributes = {{"window", Attribute::Kind::Int, "how many keys a query sees at most; all when left out", false}},
     .infer = inferCausalMask,
     .evaluateF32 = evaluateCausalMask<float>,
     .evaluateF64 = evaluateCausalMask<double>,

@@ -18,6 +18,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   add(canonicalizePass);
   add(eliminateCommonSubexpressionsPass);
   add(hoistLastRowPass);
+  add(windowAttentionPass);
   add(insertKvCachePass);
 
   // In which types and layouts

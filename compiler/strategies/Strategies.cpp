@@ -93,6 +93,13 @@ std::vector<Strategy> attentionStrategies() {
        "a kernel each for QK^T, scale, mask, softmax, PV and the merge of heads; scores in memory",
        [](const Arguments &, PipelineOptions &options) { options.without.insert(&fuseAttentionPass); }},
       {"attention",
+       "windowed",
+       "every query sees the last keys only, another model; one kernel, in which the others are not even read",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         options.options[&windowAttentionPass].insert_or_assign("keys", arguments.find("w")->second);
+       },
+       {{"w", "keys that a query sees, its own among them", 1, 1 << 20, 128}}},
+      {"attention",
        "flash_simt",
        "one kernel, online softmax over tiles of keys, fp32 arithmetic",
        [](const Arguments &arguments, PipelineOptions &options) { prefer(options, "qk", "attention_simt", arguments); },

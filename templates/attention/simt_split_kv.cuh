@@ -10,7 +10,7 @@
 // position leave at once; a single active block skips the workspace. Keys and values of earlier positions, and the
 // position itself, are read before waitForDependencies(): no kernel of the same call may write them.
 //
-// Launch: grid (splits, heads, batch) with splits ≥ ceildiv(keys, kChunk) for the most keys of the launch,
+// Launch: grid (splits, heads, batch) with splits ≥ ceildiv(keys, kChunk) for the most visible keys of the launch,
 // block 32 · kWarps.
 //
 // Which thread holds what: kLanesPerKey neighbouring lanes read a key, and then the value, in 16-byte
@@ -32,6 +32,7 @@
 //   kChunk       keys of a block
 //   kWarps       warps of a block, up to 32
 //   kUnroll      keys of a group that are loaded together
+//   kWindow      optional: only the last kWindow keys are visible, and the others not read; 0 = none
 //
 // Position, Score, Epilogue: as for attention/simt_flash.cuh; position(b) ≥ 0 is the place of the query's own
 // key, and the epilogue's t is 0.
@@ -41,6 +42,7 @@
 
 #include "arrivals.cuh"
 #include "attention/head_view.cuh"
+#include "attention/window.cuh"
 #include "device/base.cuh"
 #include "device/block.cuh"
 #include "device/grid.cuh"
@@ -255,11 +257,13 @@ KILN_DEVICE void simtSplitKv(const HeadView<T> &query, const HeadView<T> &key, c
   using Split = SimtSplit<Config, T, Score>;
   allowDependents();
   const int b = int(blockIndexZ()), h = int(blockIndexY()), split = int(blockIndexX());
-  const int newest = position(b), keys = newest + 1, active = ceilDiv(keys, Config::kChunk);
+  constexpr int kWindow = flashWindow<Config>(0);
+  const int newest = position(b), keys = newest + 1, firstVisible = kWindow > 0 ? max(0, keys - kWindow) : 0;
+  const int active = ceilDiv(keys - firstVisible, Config::kChunk);
   if (split >= active)
     return;
 
-  const int firstKey = split * Config::kChunk, keyEnd = min(firstKey + Config::kChunk, keys);
+  const int firstKey = firstVisible + split * Config::kChunk, keyEnd = min(firstKey + Config::kChunk, keys);
   Split own{key, value, score, b, h, keyEnd, {}, {}, {}};
   // Older keys are on their way while the kernel that makes the query and the newest key still runs.
   typename Split::Round first;

@@ -29,9 +29,11 @@ protected:
   int firstVisible(int b, int t, int window) const { return window ? std::max(0, positions[b] + t + 1 - window) : 0; }
 
   /// Makes the cache behind the keys that anything of row b may see NaN.
-  void poisonCache(int b, int end) {
+  void poisonCache(int b, int end) { poisonCache(b, end, capacity); }
+  /// The same of keys first .. end.
+  void poisonCache(int b, int first, int end) {
     for (int h = 0; h < heads; ++h)
-      for (size_t i = static_cast<size_t>(end) * headSize; i < static_cast<size_t>(capacity) * headSize; ++i) {
+      for (size_t i = static_cast<size_t>(first) * headSize; i < static_cast<size_t>(end) * headSize; ++i) {
         keyCache.set((b * heads + h) * static_cast<size_t>(capacity) * headSize + i, NAN);
         valueCache.set((b * heads + h) * static_cast<size_t>(capacity) * headSize + i, NAN);
       }

@@ -19,6 +19,7 @@ KERNELS = ("matmul=naive,attention=naive{threads=64},layernorm=1,softmax=thread"
            "matmul=tiled{tile_rows=32,tile_cols=32},attention=unfused,softmax=thread,layernorm=1,fusion=off",
            "attention=flash_simt{tile_queries=16,tile_keys=16},layernorm=4,elementwise=map{threads=64,unroll=4}",
            "attention=unfused,softmax=block{threads=64},layernorm=5{threads=64}",
+           "attention=windowed{w=5}", "precision=bf16,attention=windowed{w=5}",
            "precision=bf16,matmul=split_k{splits=2},attention=flash_tensor,layernorm=best")
 
 
@@ -30,6 +31,14 @@ class Strategies(KilnTest):
                 (result,) = self.run_json(SHAKESPEARE, "--tokens", ids(prompt["ids"]), "--greedy", "--max-new-tokens", 8,
                                           "--strategy", strategy)
                 self.assertEqual(result["tokens"], prompt["greedy_ids"][len(prompt["ids"]) :][:8])
+
+    def test_a_window_is_another_model_once_there_are_more_tokens(self):
+        prompt = ORACLE["prompts"][0]
+        length = len(prompt["ids"])
+        for window, same in ((length + 8, True), (2, False)):
+            (result,) = self.run_json(SHAKESPEARE, "--tokens", ids(prompt["ids"]), "--greedy", "--max-new-tokens", 8,
+                                      "--strategy", f"attention=windowed{{w={window}}}")
+            self.assertEqual(result["tokens"] == prompt["greedy_ids"][length:][:8], same)
 
     def test_every_step_of_the_kernels(self):
         config = {"model_type": "gpt2", "vocab_size": 29, "n_positions": 24, "n_embd": 128, "n_layer": 1, "n_head": 2}

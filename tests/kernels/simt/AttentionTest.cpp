@@ -26,15 +26,18 @@ INSTANTIATE_TEST_SUITE_P(Kernels, Flash, testing::ValuesIn(withRandomShapes(flas
 
 using Split = AttentionTest;
 TEST_P(Split, IsSoftmaxAttentionAndReplays) {
-  for (int b = 0; b < batch; ++b)
+  const int window = kernel["kWindow"];
+  for (int b = 0; b < batch; ++b) {
     poisonCache(b, positions[b] + 1);
+    poisonCache(b, 0, firstVisible(b, 0, window));
+  }
   const uint32_t splits = ceilDivide(capacity, kernel["kChunk"]);
   Tensor parts = output(DType::F32, static_cast<size_t>(batch) * heads * splits * (headSize + 4));
   Tensor arrivals = zeros(DType::I32, static_cast<size_t>(batch) * heads);
   // The schedules follow each other without anybody resetting the counters.
   run(kernel, {splits, static_cast<uint32_t>(heads), static_cast<uint32_t>(batch)}, 32 * kernel["kWarps"], 0, {out},
       qkv, keyCache, valueCache, position, parts, arrivals, out, heads, capacity);
-  expectClose(out, expectation(/*isCausal=*/true, /*window=*/0), 2e-6);
+  expectClose(out, expectation(/*isCausal=*/true, window), 2e-6);
   EXPECT_EQ(arrivals.values(), std::vector<double>(arrivals.size, 0));
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, Split, testing::ValuesIn(withRandomShapes(splitCases(), reshaped)));

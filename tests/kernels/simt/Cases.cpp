@@ -165,14 +165,17 @@ std::vector<AttentionCase> flashCases() {
 }
 
 std::vector<AttentionCase> splitCases() {
-  auto make = [](DType type, int headSize, int chunk, int warps, int unroll) {
+  auto make = [](DType type, int headSize, int chunk, int warps, int unroll, int window = 0) {
     return kernel("split_kv_attention", type,
                   {{"kHeadSize", std::to_string(headSize)},
                    {"kChunk", std::to_string(chunk)},
                    {"kWarps", std::to_string(warps)},
-                   {"kUnroll", std::to_string(unroll)}});
+                   {"kUnroll", std::to_string(unroll)},
+                   {"kWindow", std::to_string(window)}});
   };
   return {
+      {make(DType::F32, 64, 16, 4, 2, /*window=*/24), 2, 1, 64, {0, 15, 23, 24, 63}},
+      {make(DType::BF16, 32, 64, 2, 1, /*window=*/5), 1, 1, 64, {3, 4, 60}},
       {make(DType::F32, 64, 16, 4, 2), 2, 1, 64, {0, 15, 16, 63}},
       {make(DType::BF16, 64, 32, 4, 4), 2, 1, 100, {99, 31, 32}},
       {make(DType::F16, 80, 17, 2, 1), 2, 1, 64, {40, 5}},

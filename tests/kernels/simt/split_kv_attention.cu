@@ -8,7 +8,7 @@
 using namespace kiln;
 using Element = float;
 struct Config {
-  static constexpr int kHeadSize = 64, kChunk = 16, kWarps = 4, kUnroll = 2;
+  static constexpr int kHeadSize = 64, kChunk = 16, kWarps = 4, kUnroll = 2, kWindow = 0;
 };
 struct Position {
   const int *position;

@@ -210,11 +210,10 @@ template <class Real> static Error evaluateCausalMask(EvalArgs<Real> &args) {
     if (int64_t position = static_cast<int64_t>(positions->data()[b]); position < 0)
       return opError(args.op, "position out of range: expected 0 or more, got " + Twine(position));
   const Attribute *window = args.op.attribute("window");
-  const int64_t most = window ? window->asInt() : s.lastDim();
   parallelRows(s.rows(), s.lastDim(), [&](int64_t i) {
     int64_t first = positions ? static_cast<int64_t>(positions->data()[i / rowsPerBatch]) : 0;
     int64_t end = first + i % queries + 1, visible = std::min(s.lastDim(), end);
-    int64_t hidden = std::clamp<int64_t>(end - most, 0, visible); // before the window
+    int64_t hidden = window ? std::clamp<int64_t>(end - window->asInt(), 0, visible) : 0;
     MutableArrayRef<Real> in = s.row(i), out = args.result.row(i);
     if (in.data() != out.data())
       std::copy(in.begin() + hidden, in.begin() + visible, out.begin() + hidden);

@@ -146,6 +146,9 @@ TYPED_TEST(OpEvaluation, CausalMask) {
   this->expectValues("%s: f32[2,2,1,3], %p: i32[2]", "causal_mask %s, %p", "f32[2,2,1,3]",
                      {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, {0, 2}},
                      {1, -infinity, -infinity, 4, -infinity, -infinity, 7, 8, 9, 10, 11, 12});
+  // A window of two keys: the query's own and the one before it.
+  this->expectValues("%s: f32[1,1,2,4], %p: i32[1]", "causal_mask %s, %p {window = 2}", "f32[1,1,2,4]",
+                     {{1, 2, 3, 4, 5, 6, 7, 8}, {1}}, {1, 2, -infinity, -infinity, -infinity, 6, 7, -infinity});
   // A query past the last key sees all keys.
   this->expectValues("%s: f32[1,1,1,2], %p: i32[1]", "causal_mask %s, %p", "f32[1,1,1,2]", {{1, 2}, {7}}, {1, 2});
   EXPECT_EQ(this->failure("%s: f32[1,1,1,2], %p: i32[1]", "causal_mask %s, %p", "f32[1,1,1,2]", {{1, 2}, {-1}}),

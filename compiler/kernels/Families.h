@@ -20,6 +20,8 @@ extern const KernelFamily mapFamily;
 extern const KernelFamily streamingLayerNormFamily;
 extern const KernelFamily naiveMatmulFamily;
 extern const KernelFamily naiveBatchedFamily;
+extern const KernelFamily blockReductionFamily;
+extern const KernelFamily naiveFlashFamily;
 
 // mma: tensor cores by mma.sync, sm_80 and up
 extern const KernelFamily mmaRowsFamily;

@@ -27,6 +27,8 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
       &naiveMatmulFamily,
       &naiveBatchedFamily,
       &streamingLayerNormFamily,
+      &naiveFlashFamily,
+      &blockReductionFamily,
   };
   return families;
 }

@@ -93,6 +93,24 @@ std::vector<Strategy> attentionStrategies() {
        "a kernel each for QK^T, scale, mask, softmax, PV and the merge of heads; scores in memory",
        [](const Arguments &, PipelineOptions &options) { options.without.insert(&fuseAttentionPass); }},
       {"attention",
+       "reduction",
+       "unfused, and a block an output in QK^T and PV, a block a row in softmax, sums in two stages",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         options.without.insert(&fuseAttentionPass);
+         for (StringRef kind : {"qk", "pv"})
+           prefer(options, kind, "gemm_batched_reduction", arguments);
+         configure(options, "softmax", {{"row_threads", 256}, {"threads", 256}});
+       },
+       {{"threads", "of a block of QK^T and PV", 32, 1024, 64}},
+       {"softmax=thread", "softmax=warp", "softmax=block"}},
+      {"attention",
+       "flash_naive",
+       "one kernel, online softmax over tiles of 16 keys in shared memory, a thread a score, no shuffles",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         prefer(options, "qk", "attention_naive", arguments);
+       },
+       {{"tile", "queries and keys of a tile, 16 or 32", 16, 32}}},
+      {"attention",
        "windowed",
        "every query sees the last keys only, another model; one kernel, in which the others are not even read",
        [](const Arguments &arguments, PipelineOptions &options) {
@@ -162,7 +180,7 @@ std::vector<Strategy> layerNormStrategies() {
 }
 
 std::vector<Strategy> softmaxStrategies() {
-  std::vector<StringRef> excludes = {"attention=flash_simt", "attention=flash_tensor"};
+  std::vector<StringRef> excludes = {"attention=flash_naive", "attention=flash_simt", "attention=flash_tensor"};
   std::vector<StrategyParameter> threads = {{"threads", "of a block", 32, 1024, 256}};
   return {
       {"softmax", "thread", "a thread a row of scores, where attention is not fused",

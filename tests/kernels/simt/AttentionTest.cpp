@@ -24,6 +24,17 @@ TEST_P(Flash, IsSoftmaxAttention) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, Flash, testing::ValuesIn(withRandomShapes(flashCases(), reshaped)));
 
+using NaiveFlash = AttentionTest;
+TEST_P(NaiveFlash, IsSoftmaxAttention) {
+  for (int b = 0; b < batch; ++b)
+    poisonCache(b, keys);
+  const int tile = kernel["kTile"];
+  run(kernel, {ceilDivide(queries, tile), static_cast<uint32_t>(heads), static_cast<uint32_t>(batch)}, tile * tile, 0,
+      {out}, qkv, keyCache, valueCache, position, out, heads, queries, keys, capacity);
+  expectClose(out, expectation(kernel["kCausal"], kernel["kWindow"]), 2e-6);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, NaiveFlash, testing::ValuesIn(withRandomShapes(naiveFlashCases(), reshaped)));
+
 using Split = AttentionTest;
 TEST_P(Split, IsSoftmaxAttentionAndReplays) {
   const int window = kernel["kWindow"];

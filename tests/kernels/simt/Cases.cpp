@@ -127,6 +127,30 @@ std::vector<Variant> naiveScoresCases() {
   };
 }
 
+std::vector<Variant> reducedScoresCases() {
+  return {
+      kernel("reduced_attention_scores", DType::F32, {{"kThreads", "64"}}),
+      kernel("reduced_attention_scores", DType::F16, {{"kDepth", "72"}, {"kThreads", "32"}}),
+  };
+}
+
+std::vector<AttentionCase> naiveFlashCases() {
+  auto make = [](DType type, int headSize, int tile = 16, bool causal = true, int window = 0) {
+    return kernel("naive_flash_attention", type,
+                  {{"kHeadSize", std::to_string(headSize)},
+                   {"kTile", std::to_string(tile)},
+                   {"kCausal", causal ? "true" : "false"},
+                   {"kWindow", std::to_string(window)}});
+  };
+  return {
+      {make(DType::F32, 64), 2, 20, 36, {3, 16}},
+      {make(DType::BF16, 24), 1, 33, 40, {7}},
+      {make(DType::F16, 40, 32), 1, 34, 50, {16}},
+      {make(DType::F32, 8, 16, /*causal=*/false), 1, 5, 19, {0}},
+      {make(DType::F32, 16, 16, /*causal=*/true, /*window=*/18), 1, 40, 60, {20}},
+  };
+}
+
 std::vector<Variant> valuesCases() {
   return {
       kernel("attention_values", DType::F32),
@@ -266,12 +290,12 @@ std::vector<Variant> allSimtKernels() {
   for (const auto &cases :
        {tiledCases(), naiveCases(), residualCases(), fewRowsCases(), normalizedRowCases(), rowCases()})
     append(cases);
-  for (const auto &cases : {flashCases(), splitCases()})
+  for (const auto &cases : {flashCases(), naiveFlashCases(), splitCases()})
     append(cases);
   for (const auto &cases :
        {layerNormCases(), onePassLayerNormCases(), causalSoftmaxCases(), maskedSoftmaxCases(), mapCases()})
     append(cases);
-  for (const auto &kernels : {scoresCases(), naiveScoresCases(), valuesCases()})
+  for (const auto &kernels : {scoresCases(), naiveScoresCases(), reducedScoresCases(), valuesCases()})
     all.insert(all.end(), kernels.begin(), kernels.end());
   return all;
 }

@@ -31,8 +31,10 @@ std::vector<MatmulCase> normalizedRowCases(); ///< layernorm_row_matmul_bias
 std::vector<MatmulCase> rowCases();           ///< row_matmul_bias_residual
 std::vector<Variant> scoresCases();           ///< attention_scores
 std::vector<Variant> naiveScoresCases();      ///< naive_attention_scores
+std::vector<Variant> reducedScoresCases();    ///< reduced_attention_scores
 std::vector<Variant> valuesCases();           ///< attention_values
 std::vector<AttentionCase> flashCases();
+std::vector<AttentionCase> naiveFlashCases();
 std::vector<AttentionCase> splitCases();
 std::vector<RowsCase> layerNormCases();
 std::vector<RowsCase> onePassLayerNormCases();

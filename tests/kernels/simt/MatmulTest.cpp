@@ -144,27 +144,41 @@ TEST_P(Scores, AreComputedUpToTheDiagonal) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, Scores, testing::ValuesIn(scoresCases()));
 
-using NaiveScores = BatchedTest;
-TEST_P(NaiveScores, AreProductsOfEveryPair) {
-  const int headSize = kernel["kDepth"];
-  const size_t operand = static_cast<size_t>(tokens) * headSize, square = static_cast<size_t>(tokens) * tokens;
-  Tensor q = random(type, heads * operand), k = random(type, heads * operand), out = output(type, heads * square);
-  const int threads = kernel["kThreads"];
-  run(kernel, {ceilDivide(tokens, 32), ceilDivide(tokens, threads / 32), static_cast<uint32_t>(heads)}, threads, 0,
-      {out}, q, k, out, tokens);
-  const std::vector<double> queries = q.values(), keys = k.values();
-  Expectation expected(out.size);
-  for (int h = 0; h < heads; ++h) {
-    const Expectation one =
-        matmul(head(queries, h, operand), head(keys, h, operand), tokens, tokens, headSize, /*transposed=*/true);
-    for (size_t i = 0; i < square; ++i) {
-      expected.values[h * square + i] = 0.125 * one.values[i];
-      expected.magnitudes[h * square + i] = 0.125 * one.magnitudes[i];
+/// Kernels that know of no diagonal.
+class WholeScoresTest : public BatchedTest {
+protected:
+  void runAndExpect(Dim3 grid) {
+    const int headSize = kernel["kDepth"];
+    const size_t operand = static_cast<size_t>(tokens) * headSize, square = static_cast<size_t>(tokens) * tokens;
+    Tensor q = random(type, heads * operand), k = random(type, heads * operand), out = output(type, heads * square);
+    run(kernel, grid, kernel["kThreads"], 0, {out}, q, k, out, tokens);
+    const std::vector<double> queries = q.values(), keys = k.values();
+    Expectation expected(out.size);
+    for (int h = 0; h < heads; ++h) {
+      const Expectation one =
+          matmul(head(queries, h, operand), head(keys, h, operand), tokens, tokens, headSize, /*transposed=*/true);
+      for (size_t i = 0; i < square; ++i) {
+        expected.values[h * square + i] = 0.125 * one.values[i];
+        expected.magnitudes[h * square + i] = 0.125 * one.magnitudes[i];
+      }
     }
+    expectClose(out, expected);
   }
-  expectClose(out, expected);
+};
+
+using NaiveScores = WholeScoresTest;
+TEST_P(NaiveScores, AreProductsOfEveryPair) {
+  runAndExpect({ceilDivide(tokens, 32), ceilDivide(tokens, kernel["kThreads"] / 32), static_cast<uint32_t>(heads)});
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, NaiveScores, testing::ValuesIn(naiveScoresCases()));
+
+using ReducedScores = WholeScoresTest;
+TEST_P(ReducedScores, AreProductsOfEveryPair) {
+  tokens = 19;
+  const uint32_t extent = tokens;
+  runAndExpect({extent, extent, static_cast<uint32_t>(heads)});
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, ReducedScores, testing::ValuesIn(reducedScoresCases()));
 
 using Values = BatchedTest;
 TEST_P(Values, IgnoreWhatIsAboveTheDiagonalTile) {

@@ -1,0 +1,130 @@
+//===- naive_flash.cuh - flash attention without anything clever ---------------===//
+//
+// out[b, h, t, :] = Σ_key softmax(score(q[b, h, t, :] · k[b, h, key, :])) v[b, h, key, :] over the visible keys:
+// what attention/simt_flash.cuh computes, one rung of the ladder below it. The method is the same (FlashAttention-2:
+// a block keeps a tile of queries, walks over tiles of keys, and divides by the sum once, at the end; Dao, 2023), but
+// square tiles of 16, a thread a score, no shuffles, no register tiles, no loads ahead: the largest score and the sum
+// of a query come from shared memory, where every thread of the query computes them for itself.
+//
+// Launch: grid (ceildiv(queries, kTile), heads, batch), block kTile².
+//
+// Which thread holds what: thread (i, j) has the score of query i and key j of the tiles, and elements j, j + kTile, …
+// of query i's output.
+//
+// Shared memory: 4 · (3 · kTile · kHeadSize + kTile²) bytes, static. Registers: kHeadSize / kTile for the output, and
+// about 40.
+//
+// Config:
+//   kHeadSize    up to 240 with tiles of 16
+//   kTile        queries and keys of a tile, 16 or 32
+//   kCausal      keys behind the query are invisible
+//   kWindow      optional: only the last kWindow keys are visible; 0 = none
+//
+// Position, Score, Epilogue: as for attention/simt_flash.cuh.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attention/head_view.cuh"
+#include "attention/window.cuh"
+#include "device/base.cuh"
+#include "device/block.cuh"
+#include "device/index.cuh"
+#include "device/numeric.cuh"
+#include "device/shared.cuh"
+#include "device/vec.cuh"
+#include "norm/online_softmax.cuh"
+#include "shape.cuh"
+
+namespace kiln {
+
+template <class Config> struct NaiveFlashStorage {
+  float query[Config::kTile][Config::kHeadSize];
+  float key[Config::kTile][Config::kHeadSize];
+  float value[Config::kTile][Config::kHeadSize];
+  float scores[Config::kTile][Config::kTile];
+
+  static_assert(4 * (3 * Config::kHeadSize + Config::kTile) * Config::kTile <= kStaticSharedBytes,
+                "the tiles fit in static shared memory");
+};
+
+/// The work of one thread on its block's tile of queries of head h of row b.
+template <class Config, class T, class Score> struct NaiveFlash {
+  static constexpr int kTile = Config::kTile, kHeadSize = Config::kHeadSize;
+  static constexpr int kWindow = flashWindow<Config>(0);
+
+  const HeadView<T> &key, &value;
+  const Score &score;
+  NaiveFlashStorage<Config> &shared;
+  const int b, h;
+  const int first, end; // the keys that the thread's query sees
+  const int i = int(threadIndex()) / kTile, j = int(threadIndex()) % kTile;
+
+  OnlineSoftmax softmax = {};
+  float out[ceilDiv(kHeadSize, kTile)] = {};
+
+  /// Calls body(d, slot) for every element of the output that is the thread's.
+  template <class Body> KILN_DEVICE void forEachElement(Body body) const {
+#pragma unroll
+    for (int slot = 0; slot < ceilDiv(kHeadSize, kTile); ++slot)
+      if (j + slot * kTile < kHeadSize)
+        body(j + slot * kTile, slot);
+  }
+
+  /// Puts row i of a tile into shared memory.
+  KILN_DEVICE void stage(float (&tile)[kTile][kHeadSize], const T *row) const {
+    for (int d = j; d < kHeadSize; d += kTile)
+      tile[i][d] = toFloat(row[d]);
+  }
+
+  /// Takes in the tile of keys at `firstKey`; keys past the block's last repeat that one.
+  KILN_DEVICE void add(int firstKey, int blockEnd) {
+    const int k = min(firstKey + i, blockEnd - 1);
+    stage(shared.key, key.at(b, h, k));
+    stage(shared.value, value.at(b, h, k));
+    syncThreads();
+    float product = 0;
+    for (int d = 0; d < kHeadSize; ++d)
+      product += shared.query[i][d] * shared.key[j][d];
+    const bool isVisible = firstKey + j >= first && firstKey + j < end;
+    shared.scores[i][j] = isVisible ? score(product) : -infinity();
+    syncThreads();
+    float largest = -infinity();
+    for (int k = 0; k < kTile; ++k)
+      largest = fmax(largest, shared.scores[i][k]);
+    const float factor = softmax.raise(largest);
+    forEachElement([&](int, int slot) { out[slot] *= factor; });
+    for (int k = 0; k < kTile; ++k) {
+      const float weight = softmax.weight(shared.scores[i][k]);
+      softmax.sum += weight;
+      forEachElement([&](int d, int slot) { out[slot] += weight * shared.value[k][d]; });
+    }
+    syncThreads();
+  }
+};
+
+/// The kernel's body: `queries` tokens and `keys` keys a head, keys ≥ 1.
+template <class Config, class T, class Position, class Score, class Epilogue>
+KILN_DEVICE void naiveFlash(int queries, int keys, const HeadView<T> &query, const HeadView<T> &key,
+                            const HeadView<T> &value, const Position &position, const Score &score,
+                            const Epilogue &epilogue) {
+  using Flash = NaiveFlash<Config, T, Score>;
+  constexpr int kTile = Config::kTile;
+  const int b = int(blockIndexZ()), h = int(blockIndexY()), firstQuery = int(blockIndexX()) * kTile;
+  const int origin = position(b), t = firstQuery + int(threadIndex()) / kTile;
+  const int end = Config::kCausal ? min(keys, origin + t + 1) : keys;
+  const int firstVisible = Flash::kWindow > 0 ? max(0, origin + t + 1 - Flash::kWindow) : 0;
+  Flash tile{key, value, score, sharedStorage<NaiveFlashStorage<Config>>(), b, h, firstVisible, end};
+  tile.stage(tile.shared.query, query.at(b, h, min(t, queries - 1)));
+  // What some query of the block sees.
+  const int blockEnd = Config::kCausal ? min(keys, origin + min(firstQuery + kTile, queries)) : keys;
+  const int blockFirst = Flash::kWindow > 0 ? max(0, origin + firstQuery + 1 - Flash::kWindow) : 0;
+  for (int firstKey = blockFirst / kTile * kTile; firstKey < blockEnd; firstKey += kTile)
+    tile.add(firstKey, blockEnd);
+  if (t >= queries)
+    return;
+  const float scale = softmaxScale(tile.softmax.sum);
+  tile.forEachElement([&](int d, int slot) { epilogue(Vec<float, 1>{tile.out[slot] * scale}, b, h, t, d); });
+}
+
+} // namespace kiln

@@ -2,13 +2,16 @@
 
 import html.parser
 import json
+import math
 import os
+import random
 import re
 import shutil
 import tempfile
 import unittest
 
 from kilntest import SHAKESPEARE, KilnTest, run_kiln, write_model
+from test_plan import damage
 
 VOID = {"meta", "link", "wbr"}
 
@@ -168,6 +171,22 @@ class Pages(Report):
             source = self.kiln("dump", self.embedded, "--kernel", name, "--what", "cuda").out.decode()
             self.assertEqual(section.one("pre", class_="cuda").text(), source)
 
+    def test_sizes(self):
+        with open(os.path.join(self.half, "plan.toml")) as file:
+            text = file.read()
+        weights = [part for part in text.split("[[")[1:] if part.startswith("weights]]")]
+        expected = sum(math.prod(map(int, re.search(r"\nshape = \[(.*)\]", weight).group(1).split(","))) *
+                       {"f32": 4, "bf16": 2}[re.search(r'dtype = "(\w+)"', weight).group(1)] for weight in weights)
+        page = self.report(self.half, "--batch", 3, "--length", 5)
+        rows = {row.one("th").text(): row for row in page.one("table", class_="summary").all("tr")}
+        self.assertEqual(number(rows["weights"]), expected)
+        # A key and a value of 24 positions and 32 channels for each of 2 layers and 3 sequences, in bf16.
+        self.assertEqual(number(rows["states"]), 2 * 2 * 3 * 24 * 32 * 2)
+        arenas = re.findall(r'\narena = "(.*)"', text)
+        values = [eval(arena, {"B": 3, "T": 5, "max": max, "min": min, "ceildiv": lambda a, b: -(-a // b)}) for arena in arenas]
+        self.assertEqual(number(rows["arena, peak"]), max(values))
+        self.assertEqual([number(list(row.all("td"))[-1]) for row in list(page.one("table", class_="calls").all("tr"))[1:]], values)
+
     def test_counts(self):
         rows = kernel_rows(self.report(self.embedded, "--batch", 8, "--length", 100))
         for function in ("prefill", "decode"):
@@ -178,21 +197,41 @@ class Pages(Report):
                 self.assertEqual(launches.text(), str(row["launches"]))
                 self.assertEqual((number(count), number(flops)), (row["bytes"], row["flops"]))
                 self.assertAlmostEqual(number(roofline), row["roofline_us"], 9)
+            # Those that take longest first.
+            times = [number(cells[3]) for (name, _), cells in rows.items() if name == function]
+            self.assertEqual(times, sorted(times, reverse=True))
+
+    def code(self, page, kernel):
+        """The kernel's ops, and the lines of its CUDA that belong to each; to None those that belong to none."""
+        code = page.one("details", id="a-kernel-" + kernel).one("div", class_="code")
+        lines = {}
+        for line in code.one("pre", class_="cuda").all(class_="line"):
+            for op in line.attributes.get("data-op", "").split() or [None]:
+                lines.setdefault(op, []).append(line.text().strip())
+        ir = [line.attributes["data-op"] for line in code.one("pre", class_="ir").all(class_="line")]
+        return ir, lines
 
     def test_ir_and_cuda(self):
         page = self.report(self.small)
-        code = next(page.all("details", id="a-kernel-layernorm_matmul_bias_gelu__f32__n128_k32")).one("div", class_="code")
-        lines = {}
-        for line in code.one("pre", class_="cuda").all(class_="line"):
-            lines.setdefault(line.attributes.get("data-op"), []).append(line.text().strip())
-        ir = [line.attributes["data-op"] for line in code.one("pre", class_="ir").all(class_="line")]
+        ir, lines = self.code(page, "layernorm_matmul_bias_gelu__f32__n128_k32")
         self.assertEqual(ir, ["ln_2", "fc_mm", "fc", "act"])
-        self.assertIn("const auto ln_2 = ", "\n".join(lines["ln_2"]))
-        self.assertRegex("\n".join(lines["fc_mm"]), r"<Config>\(")
-        self.assertRegex("\n".join(lines["fc"]), r"const auto fc = ")
-        self.assertRegex("\n".join(lines["act"]), r"const auto act = gelu_tanh")
-        self.assertNotIn("const auto act", "\n".join(lines["fc"]))
+        self.assertTrue(any(line.startswith("const auto ln_2 = ") for line in lines["ln_2"]))
+        self.assertRegex(lines["fc_mm"][1], r"<Config>\(")
+        self.assertEqual([line.split(" //")[0] for line in lines["fc"][1:]], ["const auto fc = fc_mm + kiln::load<V>(fc_b + col);"])
+        self.assertEqual([line.split(" //")[0] for line in lines["act"][1:]], ["const auto act = gelu_tanh(fc);"])
         self.assertIn("struct Config {", lines[None])
+        # A call over several lines, of what several ops became.
+        ir, lines = self.code(page, "attention__f32__h2_hs16")
+        self.assertEqual(ir, ["scores", "scaled", "masked", "probs", "context", "attn"])
+        self.assertEqual(lines["scores"][1:], lines["probs"][1:])
+        self.assertRegex(lines["scores"][1], r"<Config>\(")
+        self.assertTrue(lines["scores"][-1].endswith(";"))
+        self.assertGreater(len(lines["scores"]), 3)
+        self.assertEqual(len(lines["scaled"]), 2)
+        # A comment alone stands for what is written together with a later op.
+        ir, lines = self.code(page, "layernorm_matmul_bias_split_cache__f32__n96_k32")
+        self.assertTrue(all(line.startswith("//") for line in lines["k"]))
+        self.assertTrue(lines["kc"][-1].startswith("store(k_cache"))
 
 
 class Graphs(Report):
@@ -351,6 +390,38 @@ class TwoPlans(Report):
         self.assertNotIn("only in", page.one("table", class_="kernels").text())
 
 
+class OtherPlans(Report):
+    """Plans that are of no language model, and those that a strategy or a library has a part in."""
+
+    def test_modules(self):
+        for name, body in (("empty", "return %x"), ("weight", "%y = add %x, %w : f32[N,8]\n    return %y"),
+                           ("wide", "%y = relu %x : f32[N,8]\n    %z = add %y, %x : f32[N,8]\n    return %z")):
+            self.write("m.kiln", f"""module @m {{
+  dim N : 1..64
+  weight %w : f32[8] = "w"
+  func @f(%x: f32[N,8]) -> f32[N,8] {{
+    {body}
+  }}
+}}
+""")
+            self.kiln("compile", self.path("m.kiln"), "--stage", "cuda", "--quiet", "-o", self.path(name))
+            page = self.report(self.path(name))
+            self.assertEqual([svg.attributes["aria-label"] for svg in page.all("svg", class_="graph")],
+                             ["@f before fusion", "@f after fusion"])
+
+    def test_strategy(self):
+        plan = self.compile(os.path.join(self.plans, "model"), "strategy", "--stage", "cuda", "--strategy", "fusion=off,attention=unfused")
+        page = self.report(plan, self.small)
+        self.assertIn("strategyfusion=off,attention=unfusedthe compiler's", page.one("table", class_="summary").text())
+
+    def test_library(self):
+        plan = self.compile(os.path.join(self.plans, "model"), "library", "--stage", "cuda", "--dtype", "bf16", "--matmul", "cublaslt")
+        page = self.report(plan)
+        launches = kernel_rows(page)["prefill", "cublaslt.matmul"][0].text()
+        self.assertGreater(int(launches), 1)
+        self.assertIn("cublaslt.matmul", page.one("table", class_="kernels").text())
+
+
 class Names(Report):
     def test_markup_in_names(self):
         plan = self.path("<script>alert(1)<\\script> & \"quoted\" 'x'.plan")
@@ -389,6 +460,25 @@ class Errors(Report):
         self.assert_fails("plan/ir/plan.kiln: error: @prefill: expected an op for each of the plan's", "report", plan, *output)
         os.remove(self.path("plan/ir/graph.kiln"))
         self.assert_fails("plan/ir/graph.kiln: error: cannot read: No such file", "report", plan, *output)
+
+    def test_random_damage(self):
+        """Whatever happens to the files, the program ends with a page that is well-formed or an error of its own."""
+        generator = random.Random(1)
+        plan = shutil.copytree(self.small, self.path("plan"))
+        self.write("profile.json", json.dumps(self.profile(plan, "decode", "--length", 7)))
+        names = ["profile.json", "plan/plan.toml", "plan/ir/graph.kiln", "plan/ir/plan.kiln",
+                 "plan/kernels/" + sorted(os.listdir(self.path("plan/kernels")))[0]]
+        for _ in range(80):
+            name = generator.choice(names)
+            with open(self.path(name), "rb") as file:
+                original = file.read()
+            self.write(name, damage(original, generator))
+            result = run_kiln("report", plan, "--profile", self.path("profile.json"), "-o", "-")
+            self.assertIn(result.code, (0, 1), result.err)
+            self.assertEqual("error: " in result.err, result.code == 1)
+            if result.code == 0:
+                Page(result.out)
+            self.write(name, original)
 
     def test_output(self):
         for output, reason in (("/proc/none/x", "No such file"), ("/dev/null/x", "Not a directory"), (self.folder, "Is a directory"),

@@ -27,67 +27,53 @@ bool endsStatement(StringRef code) {
   return text.empty() || text.ends_with(";") || text.ends_with("{") || text.ends_with("}");
 }
 
-/// For each line the op that it comes from, or nothing.
+/// For each line the ops that it comes from, separated by spaces.
 class LineOps {
 public:
   LineOps(ArrayRef<StringRef> lines, ArrayRef<StringRef> ir) : lines(lines), names(lines.size()) {
     for (StringRef line : ir)
-      ops.insert(resultName(line));
-    followComments();
-    StringRef whole = templateOp(ir);
+      ops.push_back(resultName(line));
+    for (size_t i = 0; i < lines.size(); ++i)
+      followComment(i);
+    // What no statement is about the template computes.
+    llvm::erase_if(ops, [&](StringRef op) { return isCommented.count(op); });
+    std::string whole = llvm::join(ops, " ");
     for (size_t i = 0; i < lines.size(); ++i)
       if (!whole.empty() && lines[i].contains("<Config>("))
-        i = claim(i, whole);
+        claim(i, whole);
   }
 
-  ArrayRef<StringRef> get() const { return names; }
+  ArrayRef<std::string> get() const { return names; }
 
 private:
-  void followComments() {
-    for (size_t i = 0; i < lines.size(); ++i) {
-      auto [code, comment] = splitComment(lines[i]);
-      StringRef op = resultName(comment.ltrim("/"));
-      if (!ops.count(op))
-        continue;
-      bool isHead = comment.starts_with("//   %") && code.empty();
-      names[i] = op;
-      if (!isHead && !code.trim().empty())
-        written.insert(op), claim(i, op);
-      else if (!isHead && i + 1 < lines.size() && splitComment(lines[i + 1]).second.empty())
-        written.insert(op), claim(i + 1, op);
-    }
+  void followComment(size_t i) {
+    auto [code, comment] = splitComment(lines[i]);
+    StringRef op = resultName(comment.ltrim("/"));
+    if (!llvm::is_contained(ops, op))
+      return;
+    names[i] = op.str();
+    bool isHead = comment.starts_with("//   %") && code.empty();
+    if (isHead)
+      return;
+    isCommented.insert(op);
+    if (!code.trim().empty())
+      claim(i, op);
+    else if (i + 1 < lines.size() && splitComment(lines[i + 1]).second.empty())
+      claim(i + 1, op);
   }
 
-  /// The statement that starts at a line, up to a line with a comment of its own. Returns its last line.
-  size_t claim(size_t first, StringRef op) {
-    size_t i = first;
-    names[i] = op;
+  /// The statement that starts at a line, up to a line with a comment of its own.
+  void claim(size_t i, StringRef op) {
+    names[i] = op.str();
     while (!endsStatement(splitComment(lines[i]).first) && i + 1 < lines.size() &&
            splitComment(lines[i + 1]).second.empty())
-      names[++i] = op;
-    return i;
-  }
-
-  /// The first op that no statement is about: the template computes it.
-  StringRef templateOp(ArrayRef<StringRef> ir) const {
-    for (StringRef line : ir)
-      if (StringRef name = resultName(line); !written.count(name) && isProduct(line))
-        return name;
-    for (StringRef line : ir)
-      if (StringRef name = resultName(line); !written.count(name))
-        return name;
-    return "";
-  }
-
-  /// Of a kernel's several such ops the one that it is named after.
-  static bool isProduct(StringRef line) {
-    StringRef operation = line.split('=').second.ltrim();
-    return operation.starts_with("matmul ") || operation.starts_with("qk ");
+      names[++i] = op.str();
   }
 
   ArrayRef<StringRef> lines;
-  std::set<StringRef> ops, written;
-  std::vector<StringRef> names;
+  std::vector<StringRef> ops;
+  std::set<StringRef> isCommented;
+  std::vector<std::string> names;
 };
 
 StringRef classOf(StringRef word) {
@@ -162,7 +148,7 @@ void writeCuda(Html &html, StringRef source) {
   for (const auto &[line, op] : llvm::zip(lines, ops.get())) {
     Html::Attributes attributes{{"class", "line"}};
     if (!op.empty())
-      attributes.push_back({"data-op", op.str()});
+      attributes.push_back({"data-op", op});
     auto scope = html.in("span", attributes);
     auto [text, comment] = splitComment(line);
     writeCode(html, text);

@@ -251,7 +251,9 @@ Graph GraphBuilder::makeGraph(size_t first, size_t last, ArrayRef<const Value *>
   }
   for (const Value *value : leaving) {
     graph.nodes.push_back(makePort(*value));
-    connect(value, graph.nodes.size() - 1);
+    // What no op has read may be a result all the same.
+    if (producer.count(value))
+      connect(value, graph.nodes.size() - 1);
   }
   return graph;
 }

@@ -46,6 +46,7 @@ public:
 
 private:
   void assignRanks();
+  double placeInRank(ArrayRef<size_t> rank);
   void placeRanks();
   void routeEdges();
   void routeLane(GraphEdge &edge, double x);
@@ -57,7 +58,7 @@ private:
 
   Graph &graph;
   std::vector<std::vector<size_t>> ranks;
-  std::vector<double> top, bottom, right; ///< of ranks; right includes labels
+  std::vector<double> top, bottom, belowLabels, right; ///< of ranks; right includes labels
 };
 
 void Layout::assignRanks() {
@@ -71,8 +72,8 @@ void Layout::assignRanks() {
     hasSource[edge.to] = true;
   }
   for (const auto &[i, node] : llvm::enumerate(graph.nodes)) {
-    // What has no source stands just before its first reader.
-    if (!hasSource[i] && least[i] != SIZE_MAX)
+    // An op without a source stands just before its first reader; ports stay at the top.
+    if (!hasSource[i] && !isPort(i) && least[i] != SIZE_MAX)
       node.rank = least[i] - 1;
     if (ranks.size() <= node.rank)
       ranks.resize(node.rank + 1);
@@ -83,32 +84,40 @@ void Layout::assignRanks() {
     llvm::stable_sort(rank, [&](size_t a, size_t b) { return isPort(a) < isPort(b); });
 }
 
+/// From left to right. Returns the right edge, labels included.
+double Layout::placeInRank(ArrayRef<size_t> rank) {
+  double x = 0, first = 0, last = 0;
+  for (size_t i : rank) {
+    GraphNode &node = graph.nodes[i];
+    node.x = x;
+    // A label stands right of where the edge leaves the node's middle.
+    x = std::max(x + node.width, node.middle() + labelWidth(node)) + columnGap;
+    if (i == rank.front())
+      first = node.middle();
+    // Ports beside what the rank is about, or beside the first of them, do not move it from the middle.
+    if (i == rank.front() || !isPort(i))
+      last = node.middle();
+  }
+  double middle = (first + last) / 2;
+  for (size_t i : rank)
+    graph.nodes[i].x -= middle;
+  return x - columnGap - middle;
+}
+
 void Layout::placeRanks() {
   double y = 0;
   for (const std::vector<size_t> &rank : ranks) {
-    // Ports beside what the rank is about do not move it from the middle.
-    bool hasOps = !isPort(rank.front());
-    double total = -columnGap, height = 0, labels = 0;
-    std::vector<double> widths;
+    right.push_back(placeInRank(rank));
+    double height = 0, labels = 0;
     for (size_t i : rank) {
-      const GraphNode &node = graph.nodes[i];
-      // A label stands right of where the edge leaves the node's middle.
-      widths.push_back(rank.size() > 1 ? std::max(node.width, 2 * labelWidth(node)) : node.width);
-      total += hasOps && isPort(i) ? 0 : widths.back() + columnGap;
-      height = std::max(height, node.height);
-      labels = std::max(labels, static_cast<double>(node.outputs.size()));
+      height = std::max(height, graph.nodes[i].height);
+      labels = std::max(labels, static_cast<double>(graph.nodes[i].outputs.size()));
     }
-    double x = -total / 2, end = 0;
-    for (const auto &[i, width] : llvm::zip(rank, widths)) {
-      GraphNode &node = graph.nodes[i];
-      node.x = x + (width - node.width) / 2;
-      node.y = y + (isPort(i) ? height - node.height : (height - node.height) / 2);
-      x += width + columnGap;
-      end = std::max({end, node.x + node.width, node.middle() + labelWidth(node)});
-    }
+    for (size_t i : rank)
+      graph.nodes[i].y = y + (height - graph.nodes[i].height) / (isPort(i) ? 1 : 2);
     top.push_back(y);
     bottom.push_back(y + height);
-    right.push_back(end);
+    belowLabels.push_back(y + height + labels * 12 + 5);
     y += height + rankGap + labels * 12;
   }
   graph.height = bottom.empty() ? 0 : bottom.back();
@@ -133,7 +142,7 @@ void Layout::routeLane(GraphEdge &edge, double x) {
   double startY = from.y + from.height / 2 + 4, endY = to.y + to.height / 2 - 4;
   std::string path = "M" + point(from.x + from.width, startY);
   if (!isRightmost(edge.from)) {
-    startY = bottom[from.rank] + 6;
+    startY = belowLabels[from.rank];
     path = "M" + point(from.middle(), from.y + from.height) + "V" + coordinate(startY);
   }
   bool entersTop = !isRightmost(edge.to);

@@ -37,7 +37,7 @@ void writeKernels(Html &html, const Side &side);
 void writeMemory(Html &html, ArrayRef<Side> sides);
 
 /// Generated CUDA, a line an element, with classes for comments, keywords, types, numbers and text, and `data-op` on
-/// the lines that an op of the kernel's IR became: those of the statement at its comment, or, for what the template
+/// the lines that ops of the kernel's IR became: those of the statement at its comment, or, for what the template
 /// computes, the call of the template.
 void writeCuda(Html &html, StringRef source);
 

@@ -102,6 +102,10 @@ void Summary::writePlan() {
   });
   texts("dtype", [](const ReportedPlan &r) { return dtypeName(r.plan.dtype).str(); });
   texts("target", [](const ReportedPlan &r) { return r.plan.target + ", " + r.target->device; });
+  if (llvm::any_of(sides, [](const Side &side) { return !side.reported.plan.strategy.empty(); }))
+    texts("strategy", [](const ReportedPlan &r) {
+      return r.plan.strategy.empty() ? std::string("the compiler's") : r.plan.strategy;
+    });
   texts("bounds", [](const ReportedPlan &r) {
     std::vector<std::string> dims;
     for (const PlanDim &dim : r.plan.dims)

@@ -22,8 +22,9 @@ function mark(event) {
   for (const line of document.querySelectorAll('.marked')) line.classList.remove('marked');
   const line = event.target.closest && event.target.closest('[data-op]');
   if (!line) return;
+  const ops = line.dataset.op.split(' ');
   for (const other of line.closest('.code').querySelectorAll('[data-op]'))
-    other.classList.toggle('marked', other.dataset.op === line.dataset.op);
+    other.classList.toggle('marked', other.dataset.op.split(' ').some(op => ops.includes(op)));
 }
 document.addEventListener('pointerover', mark);
 document.addEventListener('focusin', mark);

@@ -266,10 +266,12 @@ private:
     auto head = html.in("th", {{"scope", "row"}});
     if (sides.size() > 1)
       html.element("span", {{"class", "letter side-" + side.id}}, side.letter()).text(" ");
-    if (side.reported.plan.findKernel(kernel))
-      html.element("a", {{"href", "#" + side.kernelId(kernel)}}, kernel);
-    else
+    if (!side.reported.plan.findKernel(kernel)) {
       html.text(kernel);
+      return;
+    }
+    auto link = html.in("a", {{"href", "#" + side.kernelId(kernel)}});
+    html.kernelName(kernel);
   }
 
   void writeRow(const Side &side, const KernelUse &use, const Match &match) {

@@ -129,6 +129,21 @@ private:
   size_t steps;
 };
 
+void writeArena(Html &html, const Side &side, const FunctionUse &use, bool isPair) {
+  auto figure = html.in("figure", {{"class", "memory"}});
+  {
+    auto caption = html.in("figcaption");
+    html.element("strong", {}, use.label);
+    html.text((isPair ? " of " + side.letter() : "") + ": arena ");
+    writeBytes(html, use.value(use.function->arena));
+    html.text(", at least ");
+    writeBytes(html, use.value(use.function->live));
+  }
+  MemoryPicture picture(html, use);
+  picture.draw();
+  picture.writeTable();
+}
+
 } // namespace
 
 void writeMemory(Html &html, ArrayRef<Side> sides) {
@@ -136,26 +151,16 @@ void writeMemory(Html &html, ArrayRef<Side> sides) {
   html.element("h2", {}, "Memory");
   html.element("p", {},
                "The arena over the steps of a call: a rectangle is a buffer, as long as it must not be overwritten, at "
-               "its address. The dashed line is the least that any plan can do with: the largest set of bytes "
-               "that are live together.");
+               "its address; scratch of a single step has a colour of its own. The dashed line is the least that any "
+               "plan can do with: the largest set of bytes that are live together.");
   auto columns = html.in("div", {{"class", "columns"}});
+  std::set<StringRef> done;
   for (const Side &side : sides)
-    for (const FunctionUse &use : side.reported.functions) {
-      if (use.value(use.function->arena) == 0)
-        continue;
-      auto figure = html.in("figure", {{"class", "memory"}});
-      {
-        auto caption = html.in("figcaption");
-        html.element("strong", {}, use.label);
-        html.text((sides.size() > 1 ? " of " + side.letter() : "") + ": arena ");
-        writeBytes(html, use.value(use.function->arena));
-        html.text(", at least ");
-        writeBytes(html, use.value(use.function->live));
-      }
-      MemoryPicture picture(html, use);
-      picture.draw();
-      picture.writeTable();
-    }
+    for (const FunctionUse &use : side.reported.functions)
+      if (use.value(use.function->arena) && done.insert(use.function->name).second)
+        for (const Side &each : sides)
+          if (const FunctionUse *own = each.reported.findUse(use.function->name))
+            writeArena(html, each, *own, sides.size() > 1);
 }
 
 } // namespace kiln

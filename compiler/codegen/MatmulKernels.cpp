@@ -164,32 +164,65 @@ KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
                                       problem.depth.str());
 }
 
+/// The lines of a mask without positions: a vector's columns are keys, each with its own visibility.
+static void addMask(Functor &epilogue, const Op &mask, const KernelNames &names) {
+  std::string scores = names.of(*mask.operand(0)).str(), masked = names.of(*mask.result()).str();
+  const Attribute *window = mask.attribute("window");
+  std::string isVisible = "col + v <= row" + (window ? " && col + v > row - " + window->str() : "");
+  epilogue.add("  Vec<float, V> " + masked + "; // " + names.line(mask));
+  epilogue.add("  for (int v = 0; v < V; ++v)");
+  epilogue.add("    " + masked + "[v] = " + isVisible + " ? " + scores + "[v] : -infinity();");
+}
+
+/// What happens to a product of a head, and the store of what the kernel yields.
+static Functor batchedEpilogue(const Op &op, const KernelNames &names) {
+  const Op &product = *anchor(op);
+  const Value &out = op.region() ? *op.region()->terminator()->operand(0) : *op.result();
+  Functor epilogue("Epilogue", names);
+  std::string rows = epilogue.extent(out.type.shape[2]), cols = epilogue.extent(out.type.lastDim());
+  std::string value = op.region() ? names.of(*product.result()).str() : "value";
+  epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + value + ", int row, int col) const {");
+  if (op.region())
+    for (const auto &inner : op.region()->ops()) {
+      if (inner->is(OpKind::scale)) {
+        std::string operand = names.of(*inner->operand(0)).str();
+        epilogue.add("  const auto " + names.of(*inner->result()) + " = " +
+                     inner->def().deviceExpression(*inner, {operand}) + "; // " + names.line(*inner));
+      } else if (inner->is(OpKind::causalMask)) {
+        addMask(epilogue, *inner, names);
+      }
+    }
+  epilogue.add("  store(" + epilogue.pointer(out, true) + " + (i64(blockIndexZ()) * " + rows + " + row) * " + cols +
+               " + col, " + (op.region() ? names.of(out).str() : value) + ");" +
+               (op.region() ? "" : " // " + names.line(op)));
+  epilogue.add("}");
+  return epilogue;
+}
+
+static Functor batchedInput(const Value &a, const KernelNames &names) {
+  Functor input("Input", names);
+  std::string rows = input.extent(a.type.shape[2]), depth = input.extent(a.type.lastDim());
+  input.add("static constexpr bool kNormalizes = false;");
+  input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int depth) const {");
+  input.add("  return kiln::load<V>(" + input.pointer(a) + " + (i64(blockIndexZ()) * " + rows + " + row) * " + depth +
+            " + depth);");
+  input.add("}");
+  return input;
+}
+
 KernelText writeBatchedKernel(const Op &op, const KernelChoice &choice) {
+  const Op &product = *anchor(op);
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);
-  const Value &a = *op.operand(0), &b = *op.operand(1), &out = *op.result();
-  bool isQk = op.is(OpKind::qk);
+  const Value &a = *product.operand(0), &b = *product.operand(1), &out = *product.result();
+  bool isQk = product.is(OpKind::qk);
   auto constantOr0 = [](const Dim &dim) { return dim.asConstant().value_or(0); };
   kernel.constant("kCols", Twine(constantOr0(out.type.lastDim())));
   kernel.constant("kDepth", Twine(constantOr0(a.type.lastDim())));
   kernel.constant("kWeightTransposed", isQk ? "true" : "false");
-
-  auto build = [&](Functor &input, Functor &epilogue) {
-    std::string rows = input.extent(a.type.shape[2]), depth = input.extent(a.type.lastDim());
-    input.add("static constexpr bool kNormalizes = false;");
-    input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int depth) const {");
-    input.add("  return kiln::load<V>(" + input.pointer(a) + " + (i64(blockIndexZ()) * " + rows + " + row) * " + depth +
-              " + depth);");
-    input.add("}");
-    rows = epilogue.extent(out.type.shape[2]);
-    std::string cols = epilogue.extent(out.type.lastDim()), name = names.of(out).str();
-    epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> value, int row, int col) const {");
-    epilogue.add("  store(" + epilogue.pointer(out, true) + " + (i64(blockIndexZ()) * " + rows + " + row) * " + cols +
-                 " + col, value); // " + names.line(op));
-    epilogue.add("}");
-  };
-  Functor input("Input", names), epilogue("Epilogue", names);
-  build(input, epilogue);
+  if (op.region())
+    kernel.constant("kFillAboveDiagonal", "true");
+  Functor input = batchedInput(a, names), epilogue = batchedEpilogue(op, names);
   kernel.add(input);
   kernel.add(epilogue);
   Functor &call = kernel.call();

@@ -10,6 +10,7 @@ extern const KernelFamily simtRowFamily;
 extern const KernelFamily simtRowsFamily;
 extern const KernelFamily simtTiledFamily;
 extern const KernelFamily simtBatchedFamily;
+extern const KernelFamily simtScoresFamily;
 extern const KernelFamily simtSplitKvFamily;
 extern const KernelFamily simtFlashFamily;
 extern const KernelFamily layerNormFamily;
@@ -20,6 +21,8 @@ extern const KernelFamily mapFamily;
 extern const KernelFamily streamingLayerNormFamily;
 extern const KernelFamily naiveMatmulFamily;
 extern const KernelFamily naiveBatchedFamily;
+extern const KernelFamily naiveScoresFamily;
+extern const KernelFamily registerScoresFamily;
 extern const KernelFamily blockReductionFamily;
 extern const KernelFamily naiveFlashFamily;
 

@@ -10,25 +10,17 @@ namespace kiln {
 
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
-      &simtRowFamily,
-      &mmaRowsFamily,
-      &simtRowsFamily,
-      &mmaTiledFamily,
-      &mmaTiledSplitFamily,
-      &simtTiledFamily,
-      &simtBatchedFamily,
-      &simtSplitKvFamily,
-      &mmaFlashFamily,
-      &simtFlashFamily,
-      &layerNormFamily,
-      &softmaxFamily,
-      &mapFamily,
-      &libraryMatmulFamily,
-      &naiveMatmulFamily,
-      &naiveBatchedFamily,
-      &streamingLayerNormFamily,
-      &naiveFlashFamily,
-      &blockReductionFamily,
+      &simtRowFamily,       &mmaRowsFamily,
+      &simtRowsFamily,      &mmaTiledFamily,
+      &mmaTiledSplitFamily, &simtTiledFamily,
+      &simtBatchedFamily,   &simtScoresFamily,
+      &simtSplitKvFamily,   &mmaFlashFamily,
+      &simtFlashFamily,     &layerNormFamily,
+      &softmaxFamily,       &mapFamily,
+      &libraryMatmulFamily, &naiveMatmulFamily,
+      &naiveBatchedFamily,  &streamingLayerNormFamily,
+      &naiveFlashFamily,    &blockReductionFamily,
+      &naiveScoresFamily,   &registerScoresFamily,
   };
   return families;
 }

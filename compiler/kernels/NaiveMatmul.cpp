@@ -65,4 +65,18 @@ const KernelFamily naiveBatchedFamily = {
     .estimate = estimateNaive,
 };
 
+const KernelFamily naiveScoresFamily = {
+    .name = "scores_naive",
+    .summary = "masked QK^T up to the diagonal, a thread an output",
+    .header = "gemm/naive.cuh",
+    .body = "naiveMatmul",
+    .form = KernelForm::Batched,
+    .byRequestOnly = true,
+    .accepts = [](const Op &op, const Target &, const DimBinding &) { return isMaskedScores(op); },
+    .configurations = naiveConfigurations,
+    .isSound = isSoundNaive,
+    .launch = launchNaive,
+    .estimate = estimateNaive,
+};
+
 } // namespace kiln

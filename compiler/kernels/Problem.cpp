@@ -56,6 +56,19 @@ bool isFusedAttention(const Op &op) {
          findInRegion(op, OpKind::pv)->operand(1)->type.lastDim() == Dim(*size);
 }
 
+bool isMaskedScores(const Op &op) {
+  if (!op.region() || !anchor(op)->is(OpKind::qk) || op.results().size() != 1)
+    return false;
+  const Op &last = *op.region()->terminator()->operand(0)->definingOp();
+  bool endsInMask = last.is(OpKind::causalMask) && !last.operandOrNull(1);
+  auto fits = [](const auto &inner) {
+    return inner->is(OpKind::qk) || inner->is(OpKind::scale) || inner->is(OpKind::causalMask) ||
+           inner->has(Trait::Terminator);
+  };
+  return endsInMask && llvm::all_of(op.region()->ops(), fits) &&
+         anchor(op)->operand(0)->type.lastDim().asConstant().has_value();
+}
+
 AttentionProblem attentionProblem(const Op &op) {
   const Type &q = anchor(op)->operand(0)->type, &k = anchor(op)->operand(1)->type;
   const Attribute *window = findInRegion(op, OpKind::causalMask)->attribute("window");

@@ -27,7 +27,9 @@ double visibleKeys(const AttentionProblem &problem, double queries);
 
 /// Whether the op is a whole attention, causal, of a head size that the templates take.
 bool isFusedAttention(const Op &op);
-/// Of an op that is one.
+/// Whether the op is QK^T with its scales and a causal mask without positions, of a head size that is known.
+bool isMaskedScores(const Op &op);
+/// Of an op that is an attention.
 AttentionProblem attentionProblem(const Op &op);
 /// The op of that kind in a region, or null.
 const Op *findInRegion(const Op &fused, OpKind kind);

@@ -166,4 +166,17 @@ const KernelFamily simtBatchedFamily = {
     .estimate = estimateTiled,
 };
 
+const KernelFamily simtScoresFamily = {
+    .name = "scores_simt",
+    .summary = "masked QK^T up to the diagonal, tiles in shared memory and registers",
+    .header = "gemm/simt_tiled.cuh",
+    .body = "simtTiled",
+    .form = KernelForm::Batched,
+    .accepts = [](const Op &op, const Target &, const DimBinding &) { return isMaskedScores(op); },
+    .configurations = tiledConfigurations,
+    .isSound = isSoundTiled,
+    .launch = launchTiled,
+    .estimate = estimateTiled,
+};
+
 } // namespace kiln

@@ -29,6 +29,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
 
   // In how many kernels
   add(fuseAttentionPass);
+  add(fuseMaskPass);
   add(fuseEpiloguePass);
   add(fuseNormPass);
   if (stage == Stage::Fused)

@@ -78,6 +78,15 @@ std::vector<Strategy> matmulStrategies() {
   };
 }
 
+void triangularAttention(const Arguments &arguments, PipelineOptions &options) {
+  options.without.insert(&fuseAttentionPass);
+  options.options[&fuseMaskPass].insert_or_assign("masks", Attribute::ident("prompts"));
+  int64_t rung = arguments.find("rung")->second;
+  prefer(options, "qk", rung == 1 ? "scores_naive" : rung == 4 ? "scores_simt" : "scores_registers");
+  if (rung == 2 || rung == 3)
+    configure(options, "scores_registers", {{"vec", rung == 2 ? 1 : 4}});
+}
+
 std::vector<Strategy> attentionStrategies() {
   return {
       {"attention",
@@ -103,6 +112,12 @@ std::vector<Strategy> attentionStrategies() {
        },
        {{"threads", "of a block of QK^T and PV", 32, 1024, 64}},
        {"softmax=thread", "softmax=warp", "softmax=block"}},
+      {"attention",
+       "triangular",
+       "unfused, but QK^T has scale and mask, and computes up to the diagonal: 1 a thread an output, 2 8 x 8 outputs a "
+       "thread, 3 with 16-byte loads, 4 tiles in shared memory",
+       triangularAttention,
+       {{"rung", "which of them", 1, 4, 4}}},
       {"attention",
        "flash_naive",
        "one kernel, online softmax over tiles of 16 keys in shared memory, a thread a score, no shuffles",

@@ -13,6 +13,7 @@
 //   kCols, kDepth        extents; 0 = given at run time
 //   kWeightTransposed    weight is [cols, depth]
 //   kThreads             a multiple of 32
+//   kFillAboveDiagonal   optional, see gemm/diagonal.cuh
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -21,6 +22,7 @@
 #include "device/index.cuh"
 #include "device/numeric.cuh"
 #include "device/vec.cuh"
+#include "gemm/diagonal.cuh"
 #include "norm/row_statistics.cuh"
 #include "shape.cuh"
 
@@ -40,7 +42,8 @@ KILN_DEVICE void naiveMatmul(int rows, int cols, int depth, const Input &input, 
   if constexpr (Input::kNormalizes)
     statistics = threadRowStatistics(input, row, depth);
   float product = 0;
-  for (int k = 0; k < depth; ++k) {
+  const bool isWanted = !fillsAboveDiagonal<Config>(0) || col <= row;
+  for (int k = 0; isWanted && k < depth; ++k) {
     Vec<float, 1> a = input.template load<1>(row, k);
     if constexpr (Input::kNormalizes)
       a = input.normalize(a, statistics, input.template parameters<1>(k));

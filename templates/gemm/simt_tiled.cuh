@@ -42,9 +42,9 @@
 //   kTileRows, kTileCols        multiples of 32
 //   kTileDepth                  8, 16 or 32
 //   kThreadRows, kThreadCols    multiples of 4 that divide the tile into a power of two of threads
-//   kSkipAboveDiagonal          optional: outputs with col > row are not wanted, tiles of nothing else are
-//   left kInputLowerTriangular       optional: A[row, k] is 0 for k > row, and not read beyond a tile's last
-//   row
+//   kSkipAboveDiagonal          optional: outputs with col > row are not wanted, tiles of nothing else are left out
+//   kFillAboveDiagonal          optional: the same, but the epilogue gets 0 there (gemm/diagonal.cuh)
+//   kInputLowerTriangular       optional: A[row, k] is 0 for k > row, and not read beyond a tile's last row
 //
 // Input:
 //   static constexpr bool kNormalizes;
@@ -69,6 +69,7 @@
 #include "device/index.cuh"
 #include "device/shared.cuh"
 #include "device/vec.cuh"
+#include "gemm/diagonal.cuh"
 #include "norm/row_statistics.cuh"
 #include "shape.cuh"
 
@@ -329,12 +330,14 @@ KILN_DEVICE void simtTiled(int rows, int cols, int depth, const Input &input, co
                            const Epilogue &epilogue) {
   using Shape = SimtTiledShape<Config>;
   const int lastRow = min((int(blockIndexY()) + 1) * Shape::kRows, rows) - 1; // of the tile
-  if (skipsAboveDiagonal<Config>(0) && int(blockIndexX()) * Shape::kCols > lastRow)
+  const bool isAbove = int(blockIndexX()) * Shape::kCols > lastRow;           // the diagonal
+  if (skipsAboveDiagonal<Config>(0) && isAbove)
     return;
   SimtTiled<Config, Input, W, Epilogue> tile(rows, Config::kCols ? Config::kCols : cols,
                                              Config::kDepth ? Config::kDepth : depth, input, weight, epilogue,
                                              sharedStorage<SimtTiledStorage<Config>>());
-  tile.accumulate(inputIsLowerTriangular<Config>(0) ? min(tile.depth, lastRow + 1) : tile.depth);
+  if (!fillsAboveDiagonal<Config>(0) || !isAbove)
+    tile.accumulate(inputIsLowerTriangular<Config>(0) ? min(tile.depth, lastRow + 1) : tile.depth);
   tile.finish();
 }
 

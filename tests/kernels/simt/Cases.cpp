@@ -134,6 +134,22 @@ std::vector<Variant> reducedScoresCases() {
   };
 }
 
+std::vector<Variant> triangularNaiveCases() { return {kernel("triangular_scores_naive", DType::F32)}; }
+
+std::vector<Variant> triangularRegisterCases() {
+  return {
+      kernel("triangular_scores_registers", DType::F32),
+      kernel("triangular_scores_registers", DType::F16, {{"kDepth", "25"}, {"kVec", "1"}}),
+  };
+}
+
+std::vector<Variant> triangularTiledCases() {
+  return {
+      kernel("triangular_scores_tiled", DType::F32),
+      kernel("triangular_scores_tiled", DType::BF16, tile(64, 32, 16, 4, 4, {{"kDepth", "24"}})),
+  };
+}
+
 std::vector<AttentionCase> naiveFlashCases() {
   auto make = [](DType type, int headSize, int tile = 16, bool causal = true, int window = 0) {
     return kernel("naive_flash_attention", type,
@@ -295,7 +311,8 @@ std::vector<Variant> allSimtKernels() {
   for (const auto &cases :
        {layerNormCases(), onePassLayerNormCases(), causalSoftmaxCases(), maskedSoftmaxCases(), mapCases()})
     append(cases);
-  for (const auto &kernels : {scoresCases(), naiveScoresCases(), reducedScoresCases(), valuesCases()})
+  for (const auto &kernels : {scoresCases(), naiveScoresCases(), reducedScoresCases(), triangularNaiveCases(),
+                              triangularRegisterCases(), triangularTiledCases(), valuesCases()})
     all.insert(all.end(), kernels.begin(), kernels.end());
   return all;
 }

@@ -32,7 +32,10 @@ std::vector<MatmulCase> rowCases();           ///< row_matmul_bias_residual
 std::vector<Variant> scoresCases();           ///< attention_scores
 std::vector<Variant> naiveScoresCases();      ///< naive_attention_scores
 std::vector<Variant> reducedScoresCases();    ///< reduced_attention_scores
-std::vector<Variant> valuesCases();           ///< attention_values
+std::vector<Variant> triangularNaiveCases();
+std::vector<Variant> triangularRegisterCases();
+std::vector<Variant> triangularTiledCases();
+std::vector<Variant> valuesCases(); ///< attention_values
 std::vector<AttentionCase> flashCases();
 std::vector<AttentionCase> naiveFlashCases();
 std::vector<AttentionCase> splitCases();

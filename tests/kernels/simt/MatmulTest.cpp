@@ -180,6 +180,47 @@ TEST_P(ReducedScores, AreProductsOfEveryPair) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, ReducedScores, testing::ValuesIn(reducedScoresCases()));
 
+/// Kernels that compute up to the diagonal, and write -inf above it.
+class MaskedScoresTest : public BatchedTest {
+protected:
+  void runAndExpect(Dim3 grid, int threads) {
+    const int headSize = kernel["kDepth"];
+    const size_t operand = static_cast<size_t>(tokens) * headSize, square = static_cast<size_t>(tokens) * tokens;
+    Tensor q = random(type, heads * operand), k = random(type, heads * operand), out = output(type, heads * square);
+    run(kernel, grid, threads, 0, {out}, q, k, out, tokens);
+    const std::vector<double> queries = q.values(), keys = k.values();
+    for (int h = 0; h < heads; ++h) {
+      const Expectation one =
+          matmul(head(queries, h, operand), head(keys, h, operand), tokens, tokens, headSize, /*transposed=*/true);
+      for (size_t i = 0; i < square; ++i) {
+        const double got = out[h * square + i];
+        if (i % tokens > i / tokens)
+          EXPECT_EQ(got, -INFINITY);
+        else
+          EXPECT_NEAR(got, 0.125 * one.values[i], 1e-6 * one.magnitudes[i] + 4e-3 * std::abs(one.values[i]));
+      }
+    }
+  }
+};
+
+using TriangularNaive = MaskedScoresTest;
+TEST_P(TriangularNaive, AreMasked) {
+  const int threads = kernel["kThreads"];
+  runAndExpect({ceilDivide(tokens, 32), ceilDivide(tokens, threads / 32), static_cast<uint32_t>(heads)}, threads);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, TriangularNaive, testing::ValuesIn(triangularNaiveCases()));
+
+using TriangularRegisters = MaskedScoresTest;
+TEST_P(TriangularRegisters, AreMasked) {
+  tokens = 131;
+  runAndExpect({ceilDivide(tokens, 128), ceilDivide(tokens, 128), static_cast<uint32_t>(heads)}, 256);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, TriangularRegisters, testing::ValuesIn(triangularRegisterCases()));
+
+using TriangularTiled = MaskedScoresTest;
+TEST_P(TriangularTiled, AreMasked) { runAndExpect(tiles(tokens), tileThreads()); }
+INSTANTIATE_TEST_SUITE_P(Kernels, TriangularTiled, testing::ValuesIn(triangularTiledCases()));
+
 using Values = BatchedTest;
 TEST_P(Values, IgnoreWhatIsAboveTheDiagonalTile) {
   const int headSize = kernel["kCols"], tileRows = kernel["kTileRows"];

@@ -162,6 +162,8 @@ KernelText writeKernel(const Op &op, const KernelChoice &choice) {
     return writeSplitKvKernel(op, choice);
   case KernelForm::LayerNorm:
     return writeLayerNormKernel(op, choice);
+  case KernelForm::RowReduction:
+    return writeRowReductionKernel(op, choice);
   case KernelForm::Softmax:
     return writeSoftmaxKernel(op, choice);
   case KernelForm::Library:

@@ -56,6 +56,7 @@ KernelText writeBatchedKernel(const Op &op, const KernelChoice &choice);
 KernelText writeFlashKernel(const Op &op, const KernelChoice &choice);
 KernelText writeSplitKvKernel(const Op &op, const KernelChoice &choice);
 KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice);
+KernelText writeRowReductionKernel(const Op &op, const KernelChoice &choice);
 KernelText writeSoftmaxKernel(const Op &op, const KernelChoice &choice);
 KernelText writeMapKernel(const Op &op, const KernelChoice &choice);
 

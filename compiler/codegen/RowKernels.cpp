@@ -67,6 +67,39 @@ KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
 }
 
 //===----------------------------------------------------------------------===//
+// row_mean, row_rstd
+//===----------------------------------------------------------------------===//
+
+KernelText writeRowReductionKernel(const Op &op, const KernelChoice &choice) {
+  KernelNames names(op);
+  KernelAssembler kernel(op, choice, names);
+  const Value &x = *op.operand(0), &out = *op.result();
+  std::string width = x.type.lastDim().str();
+  kernel.constant("kCols", width);
+  bool isMean = op.is(OpKind::rowMean);
+  Functor input("Input", names), epilogue("Epilogue", names);
+  input.add("KILN_DEVICE float operator()(int row, int col) const {");
+  std::string element = "toFloat(" + input.pointer(x) + "[i64(row) * " + width + " + col])";
+  if (isMean) {
+    input.add("  return " + element + ";");
+  } else {
+    input.add("  const float deviation = " + element + " - " + input.pointer(*op.operand(1)) + "[row];");
+    input.add("  return deviation * deviation;");
+  }
+  input.add("}");
+  std::string mean = "sum / " + width + ".0f";
+  epilogue.add("KILN_DEVICE void operator()(float sum, int row) const {");
+  epilogue.add("  " + epilogue.pointer(out, true) +
+               "[row] = " + (isMean ? mean : "rsqrt(" + mean + " + " + op.attribute("eps")->str() + "f)") + "; // " +
+               names.line(op));
+  epilogue.add("}");
+  kernel.add(input);
+  kernel.add(epilogue);
+  std::string statement = "rowReduction<Config>(" + input.construction() + ", " + epilogue.construction() + ");";
+  return kernel.finish(statement, dtypeName(x.type.dtype) + "__n" + width);
+}
+
+//===----------------------------------------------------------------------===//
 // softmax
 //===----------------------------------------------------------------------===//
 
@@ -108,6 +141,7 @@ public:
     std::vector<std::string> lines = op.is(OpKind::embed)        ? embedLines()
                                      : op.is(OpKind::lastRow)    ? lastRowLines()
                                      : op.is(OpKind::causalMask) ? maskLines()
+                                     : op.is(OpKind::normalize)  ? normalizeLines()
                                                                  : plainLines();
     body.add("template <int V> KILN_DEVICE void operator()(i64 index) const {");
     std::string width = body.extent(walked().type.lastDim());
@@ -172,6 +206,14 @@ private:
     llvm::append_range(lines, storeRow(isVisible + " ? kiln::load<V>(" + body.pointer(scores) + " + i64(row) * " +
                                        keys + " + col) : Vec<float, V>::fill(-infinity())"));
     return lines;
+  }
+
+  std::vector<std::string> normalizeLines() {
+    const Value &x = *op.operand(0);
+    auto parameter = [&](unsigned i) { return "kiln::load<V>(" + body.pointer(*op.operand(i)) + " + col)"; };
+    auto statistic = [&](unsigned i) { return body.pointer(*op.operand(i)) + "[row]"; };
+    return storeRow("(kiln::load<V>(" + body.pointer(x) + " + index) - " + statistic(1) + ") * " + statistic(2) +
+                    " * " + parameter(3) + " + " + parameter(4));
   }
 
   /// Pointwise and layout ops, by their records.

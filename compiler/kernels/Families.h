@@ -16,6 +16,7 @@ extern const KernelFamily simtFlashFamily;
 extern const KernelFamily layerNormFamily;
 extern const KernelFamily softmaxFamily;
 extern const KernelFamily mapFamily;
+extern const KernelFamily rowReductionFamily;
 
 // rungs: what is slower than the above, by request only
 extern const KernelFamily streamingLayerNormFamily;

@@ -21,6 +21,7 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
       &naiveBatchedFamily,  &streamingLayerNormFamily,
       &naiveFlashFamily,    &blockReductionFamily,
       &naiveScoresFamily,   &registerScoresFamily,
+      &rowReductionFamily,
   };
   return families;
 }

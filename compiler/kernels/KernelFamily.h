@@ -22,6 +22,7 @@ enum class KernelForm {
   TensorFlash,  ///< the same, Score a constant factor
   SplitKv,      ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue)
   LayerNorm,    ///< body<Config>(rows, Input, Epilogue)
+  RowReduction, ///< body<Config>(Input, Epilogue)
   Softmax,      ///< body<Config>(rows, cols, Input, Epilogue)
   Map,          ///< body<Config>(count, Body)
   Library,      ///< no kernel: a step that a library runs

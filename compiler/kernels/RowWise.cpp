@@ -132,6 +132,38 @@ const KernelFamily streamingLayerNormFamily = {
 };
 
 //===----------------------------------------------------------------------===//
+// row_reduction
+//===----------------------------------------------------------------------===//
+
+static bool acceptsRowReduction(const Op &op, const Target &, const DimBinding &) {
+  return (op.is(OpKind::rowMean) || op.is(OpKind::rowRstd)) && rowType(op).lastDim().asConstant();
+}
+
+static std::vector<Tile> rowReductionConfigurations(const Op &, const Target &, const DimBinding &) {
+  return {{{"threads", 128}}, {{"threads", 256}}, {{"threads", 512}}};
+}
+
+const KernelFamily rowReductionFamily = {
+    .name = "row_reduction",
+    .summary = "one number of each row: a block a row, its sums halved in shared memory",
+    .header = "norm/row_reduction.cuh",
+    .body = "rowReduction",
+    .form = KernelForm::RowReduction,
+    .accepts = acceptsRowReduction,
+    .configurations = rowReductionConfigurations,
+    .isSound = [](const Op &,
+                  const Tile &tile) { return get(tile, "threads") >= 32 && isPowerOfTwo(get(tile, "threads")); },
+    .launch = [](const Op &op, const Tile &tile) -> Launch {
+      return {{rowCount(rowType(op)), Expr(1), Expr(1)}, get(tile, "threads"), 0};
+    },
+    .estimate =
+        [](const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+          double rows = static_cast<double>(valueAt(rowCount(rowType(op)), dims));
+          return estimateStreaming(op, rows, get(tile, "threads"), get(tile, "threads") * 4, target, dims);
+        },
+};
+
+//===----------------------------------------------------------------------===//
 // softmax
 //===----------------------------------------------------------------------===//
 
@@ -169,7 +201,8 @@ static const Type &walkedType(const Op &op) {
 }
 
 static bool acceptsMap(const Op &op, const Target &, const DimBinding &) {
-  return !op.region() && (op.has(Trait::Pointwise) || op.has(Trait::Layout) || op.is(OpKind::embed));
+  return !op.region() &&
+         (op.has(Trait::Pointwise) || op.has(Trait::Layout) || op.is(OpKind::embed) || op.is(OpKind::normalize));
 }
 
 static std::vector<Tile> mapConfigurations(const Op &op, const Target &, const DimBinding &) {

@@ -1,4 +1,4 @@
-// layernorm and softmax: each row of the result needs the whole row of the operand.
+// layernorm, its statistics by themselves, and softmax: what is said of a row needs the whole row of the operand.
 #include "ops/Checks.h"
 #include "ops/OpTable.h"
 #include "ops/Tensor.h"
@@ -54,6 +54,121 @@ const OpDef layernormOp = {
     .evaluateF32 = evaluateLayernorm<float>,
     .evaluateF64 = evaluateLayernorm<double>,
     .flops = [](const Op &op) { return Expr(8) * op.result()->type.elements(); },
+};
+
+//===----------------------------------------------------------------------===//
+// row_mean, row_rstd, normalize
+//===----------------------------------------------------------------------===//
+
+/// One f32 for each row of an operand.
+static Type statisticType(const Type &x) { return Type(DType::F32, ArrayRef<Dim>(x.shape).drop_back()); }
+
+static Error expectRows(const Op &op) {
+  if (op.operand(0)->type.rank() < 2)
+    return opError(op, "expected operand 'x' of rank 2 or more, got " + op.operand(0)->type.str());
+  return expectFloat(op, 0);
+}
+
+static Expected<Type> inferRowMean(const Op &op) {
+  if (Error error = expectRows(op))
+    return error;
+  return statisticType(op.operand(0)->type);
+}
+
+template <class Real> static Error evaluateRowMean(EvalArgs<Real> &args) {
+  const Tensor<Real> &x = args.operands[0];
+  parallelRows(x.rows(), x.lastDim(), [&](int64_t i) {
+    double sum = 0;
+    for (Real value : x.row(i))
+      sum += value;
+    args.result.data()[i] = static_cast<Real>(sum / x.lastDim());
+  });
+  return Error::success();
+}
+
+const OpDef rowMeanOp = {
+    .kind = OpKind::rowMean,
+    .mnemonic = "row_mean",
+    .summary = "The mean of each row: [...,C] -> f32[...].",
+    .operands = {{"x", "[...,C]"}},
+    .infer = inferRowMean,
+    .evaluateF32 = evaluateRowMean<float>,
+    .evaluateF64 = evaluateRowMean<double>,
+    .flops = [](const Op &op) { return op.operand(0)->type.elements(); },
+};
+
+static Expected<Type> inferRowRstd(const Op &op) {
+  if (Error error = expectRows(op))
+    return error;
+  if (Error error = expectType(op, 1, statisticType(op.operand(0)->type)))
+    return error;
+  if (op.floatAttribute("eps") <= 0)
+    return opError(op, "attribute 'eps': expected more than 0, got " + op.attribute("eps")->str());
+  return statisticType(op.operand(0)->type);
+}
+
+template <class Real> static Error evaluateRowRstd(EvalArgs<Real> &args) {
+  const Tensor<Real> &x = args.operands[0], &mean = args.operands[1];
+  double eps = args.op.floatAttribute("eps");
+  parallelRows(x.rows(), 2 * x.lastDim(), [&](int64_t i) {
+    double squares = 0, center = mean.data()[i];
+    for (Real value : x.row(i))
+      squares += (value - center) * (value - center);
+    args.result.data()[i] = static_cast<Real>(1 / std::sqrt(squares / x.lastDim() + eps));
+  });
+  return Error::success();
+}
+
+const OpDef rowRstdOp = {
+    .kind = OpKind::rowRstd,
+    .mnemonic = "row_rstd",
+    .summary = "1 / sqrt(variance + eps) of each row; biased variance around the mean: [...,C] -> f32[...].",
+    .operands = {{"x", "[...,C]"}, {"mean", "f32[...], of the rows"}},
+    .attributes = {{"eps", Attribute::Kind::Float, "added to the variance"}},
+    .infer = inferRowRstd,
+    .evaluateF32 = evaluateRowRstd<float>,
+    .evaluateF64 = evaluateRowRstd<double>,
+    .flops = [](const Op &op) { return Expr(3) * op.operand(0)->type.elements(); },
+};
+
+static Expected<Type> inferNormalize(const Op &op) {
+  const Type &x = op.operand(0)->type;
+  if (Error error = expectRows(op))
+    return error;
+  for (unsigned i : {1, 2})
+    if (Error error = expectType(op, i, statisticType(x)))
+      return error;
+  for (unsigned i : {3, 4})
+    if (Error error = expectFloatShape(op, i, {x.lastDim()}))
+      return error;
+  return Type(outDType(op, x.dtype), x.shape);
+}
+
+template <class Real> static Error evaluateNormalize(EvalArgs<Real> &args) {
+  const Tensor<Real> &x = args.operands[0], &weight = args.operands[3], &bias = args.operands[4];
+  parallelRows(x.rows(), 4 * x.lastDim(), [&](int64_t i) {
+    Real mean = args.operands[1].data()[i], rstd = args.operands[2].data()[i];
+    MutableArrayRef<Real> in = x.row(i), out = args.result.row(i);
+    for (int64_t c = 0; c < x.lastDim(); ++c)
+      out[c] = (in[c] - mean) * rstd * weight.data()[c] + bias.data()[c];
+  });
+  return Error::success();
+}
+
+const OpDef normalizeOp = {
+    .kind = OpKind::normalize,
+    .mnemonic = "normalize",
+    .summary = "(x - mean) * rstd * weight + bias, mean and rstd those of the row.",
+    .operands = {{"x", "[...,C]"},
+                 {"mean", "f32[...], of the rows"},
+                 {"rstd", "f32[...], of the rows"},
+                 {"weight", "[C]"},
+                 {"bias", "[C]"}},
+    .attributes = {outSpec("result type; that of x when left out")},
+    .infer = inferNormalize,
+    .evaluateF32 = evaluateNormalize<float>,
+    .evaluateF64 = evaluateNormalize<double>,
+    .flops = [](const Op &op) { return Expr(4) * op.result()->type.elements(); },
 };
 
 //===----------------------------------------------------------------------===//

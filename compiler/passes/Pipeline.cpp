@@ -32,6 +32,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   add(fuseMaskPass);
   add(fuseEpiloguePass);
   add(fuseNormPass);
+  add(expandLayernormPass);
   if (stage == Stage::Fused)
     return passes;
 

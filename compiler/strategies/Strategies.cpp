@@ -160,6 +160,16 @@ std::vector<Strategy> layerNormStrategies() {
        {{"threads", "of a block", 32, 1024}},
        excludes},
       {"layernorm",
+       "2",
+       "mean, reciprocal deviation and normalisation as three kernels, the first two a block a row",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         options.without.insert(&fuseNormPass);
+         options.options[&expandLayernormPass].insert_or_assign("layernorms", Attribute::ident("all"));
+         configure(options, "row_reduction", settings(arguments));
+       },
+       {{"threads", "of a block that reduces, a power of two", 32, 1024}},
+       excludes},
+      {"layernorm",
        "3",
        "a warp a row, which it holds in registers between its passes; streaming hints for the caches",
        [](const Arguments &arguments, PipelineOptions &options) {

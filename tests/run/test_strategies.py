@@ -19,7 +19,7 @@ KERNELS = ("matmul=naive,attention=naive{threads=64},layernorm=1,softmax=thread"
            "matmul=tiled{tile_rows=32,tile_cols=32},attention=unfused,softmax=thread,layernorm=1,fusion=off",
            "attention=flash_simt{tile_queries=16,tile_keys=16},layernorm=4,elementwise=map{threads=64,unroll=4}",
            "attention=unfused,softmax=block{threads=64},layernorm=5{threads=64}",
-           "attention=reduction{threads=32}", "attention=flash_naive",
+           "attention=reduction{threads=32},layernorm=2", "attention=flash_naive",
            *(f"attention=triangular{{rung={rung}}}" for rung in (1, 2, 3, 4)), "precision=bf16,attention=triangular",
            "attention=windowed{w=5}", "precision=bf16,attention=windowed{w=5}",
            "precision=bf16,matmul=split_k{splits=2},attention=flash_tensor,layernorm=best")

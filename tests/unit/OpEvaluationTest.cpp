@@ -171,6 +171,15 @@ TYPED_TEST(OpEvaluation, LayernormOfLargeMean) {
                      {{1048577, 1048575, 1048577, 1048575}, {1, 1, 1, 1}, {0, 0, 0, 0}}, {1, -1, 1, -1});
 }
 
+TYPED_TEST(OpEvaluation, RowStatistics) {
+  // Mean 3, variance 4, eps 12: rstd is a quarter. The second row is constant.
+  this->expectValues("%x: f32[2,2]", "row_mean %x", "f32[2]", {{1, 5, 7, 7}}, {3, 7});
+  this->expectValues("%x: f32[2,2], %m: f32[2]", "row_rstd %x, %m {eps = 12.0}", "f32[2]", {{1, 5, 5, 9}, {3, 7}},
+                     {0.25, 0.25});
+  this->expectValues("%x: f32[2,2], %m: f32[2], %r: f32[2], %w: f32[2], %b: f32[2]", "normalize %x, %m, %r, %w, %b",
+                     "f32[2,2]", {{1, 5, 7, 7}, {3, 7}, {0.25, 3}, {2, 10}, {100, -1}}, {99, 4, 100, -1});
+}
+
 TYPED_TEST(OpEvaluation, Softmax) {
   double log3 = std::log(3.0);
   this->expectValues("%x: f32[2,2]", "softmax %x", "f32[2,2]", {{0, log3, 5, 5}}, {0.25, 0.75, 0.5, 0.5});

@@ -260,6 +260,14 @@ std::vector<RowsCase> onePassLayerNormCases() {
   };
 }
 
+std::vector<RowsCase> rowReductionCases() {
+  auto make = [](DType type, int rows, int cols, int threads) -> RowsCase {
+    return {kernel("row_rstd", type, {{"kCols", std::to_string(cols)}, {"kThreads", std::to_string(threads)}}), rows,
+            cols};
+  };
+  return {make(DType::F32, 5, 768, 128), make(DType::BF16, 3, 33, 64), make(DType::F32, 2, 1000, 512)};
+}
+
 std::vector<RowsCase> causalSoftmaxCases() {
   auto make = [](DType type, int heads, int tokens, int threads, int rowThreads, int vec, bool online) {
     return rowsCase("causal_softmax", type, heads, tokens, threads, rowThreads, vec,
@@ -308,8 +316,8 @@ std::vector<Variant> allSimtKernels() {
     append(cases);
   for (const auto &cases : {flashCases(), naiveFlashCases(), splitCases()})
     append(cases);
-  for (const auto &cases :
-       {layerNormCases(), onePassLayerNormCases(), causalSoftmaxCases(), maskedSoftmaxCases(), mapCases()})
+  for (const auto &cases : {layerNormCases(), onePassLayerNormCases(), rowReductionCases(), causalSoftmaxCases(),
+                            maskedSoftmaxCases(), mapCases()})
     append(cases);
   for (const auto &kernels : {scoresCases(), naiveScoresCases(), reducedScoresCases(), triangularNaiveCases(),
                               triangularRegisterCases(), triangularTiledCases(), valuesCases()})

@@ -55,6 +55,23 @@ TEST_P(OnePassRows, AddsStoresAndNormalizes) { runAndExpect(0.25); }
 INSTANTIATE_TEST_SUITE_P(Kernels, OnePassRows,
                          testing::ValuesIn(withRandomShapes(onePassLayerNormCases(), reshapedRows)));
 
+using RowReductions = RowsTest;
+TEST_P(RowReductions, AreStatisticsOfRows) {
+  Tensor x = random(type, size, 3), mean = random(DType::F32, rows, 3), out = output(DType::F32, rows);
+  run(kernel, {static_cast<uint32_t>(rows)}, kernel["kThreads"], 0, {out}, x, mean, out);
+  const std::vector<double> values = x.values(), means = mean.values();
+  Expectation expected(rows);
+  for (int row = 0; row < rows; ++row) {
+    double squares = 0;
+    for (int col = 0; col < cols; ++col)
+      squares += std::pow(values[static_cast<size_t>(row) * cols + col] - means[row], 2);
+    expected.add(row, 1 / std::sqrt(squares / cols + 1e-5));
+  }
+  expectClose(out, expected);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, RowReductions,
+                         testing::ValuesIn(withRandomShapes(rowReductionCases(), reshapedRows)));
+
 /// Softmax of rows of scores of which row r sees the first visible(r).
 Expectation softmaxRows(ArrayRef<double> scores, int cols, function_ref<int(int)> visible) {
   Expectation expected(scores.size());

@@ -90,8 +90,8 @@ KernelText writeRowReductionKernel(const Op &op, const KernelChoice &choice) {
   std::string mean = "sum / " + width + ".0f";
   epilogue.add("KILN_DEVICE void operator()(float sum, int row) const {");
   epilogue.add("  " + epilogue.pointer(out, true) +
-               "[row] = " + (isMean ? mean : "rsqrt(" + mean + " + " + op.attribute("eps")->str() + "f)") + "; // " +
-               names.line(op));
+               "[row] = " + (isMean ? mean : "kiln::rsqrt(" + mean + " + " + op.attribute("eps")->str() + "f)") +
+               "; // " + names.line(op));
   epilogue.add("}");
   kernel.add(input);
   kernel.add(epilogue);

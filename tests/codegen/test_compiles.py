@@ -15,12 +15,23 @@ MOST_SPILLED = 32
 
 NVCC = os.environ.get("NVCC", "")
 
+# Between them every kernel that only strategies choose, and every part of one that depends on them.
+STRATEGIES = ("matmul=naive,attention=naive,layernorm=1,softmax=thread,fusion=off",
+              "attention=reduction,layernorm=2,fusion=off",
+              "attention=triangular{rung=1},layernorm=3,softmax=warp",
+              "attention=triangular{rung=2},layernorm=4",
+              "attention=triangular{rung=3},layernorm=5",
+              "attention=triangular{rung=4},layernorm=best",
+              "attention=flash_naive,elementwise=map{threads=64,unroll=8}",
+              "attention=windowed",
+              "precision=bf16,attention=windowed,matmul=split_k")
+
 
 class EverySize(KilnTest):
-    def compile(self, size, dtype, targets):
+    def compile(self, size, dtype, targets, *options):
         plan = self.path(f"{size}-{dtype}")
         self.kiln("compile", os.path.join(SOURCE, "graphs", f"gpt2-{size}.toml"), "--dtype", dtype, "--target",
-                  ",".join(targets), "--quiet", "-o", plan)
+                  ",".join(targets), "--quiet", "-o", plan, *options)
         rows = self.kiln("dump", plan, "--what", "resources").out.decode().splitlines()[2:]
         kernels = [name[: -len(".cu")] for name in os.listdir(os.path.join(plan, "kernels"))]
         self.assertEqual(len(rows), len(kernels) * len(targets))
@@ -43,6 +54,11 @@ class EverySize(KilnTest):
     def test_every_target(self):
         self.compile("124m", "f32", ["sm_86"])
         self.compile("124m", "bf16", ["sm_80"])
+
+    def test_every_strategy(self):
+        for strategy in STRATEGIES:
+            with self.subTest(strategy=strategy):
+                self.compile("124m", "f32", ["sm_90a"], "--max-batch", 1, "--strategy", strategy)
 
 
 @unittest.skipUnless(os.access(NVCC, os.X_OK), "no nvcc")

@@ -20,6 +20,9 @@ Expected<std::unique_ptr<Executor>> Executor::create(Device &device, Plan plan, 
     return error;
   if (Error error = executor->allocateMemory())
     return error;
+  if (executor->thePlan.weightsFirst)
+    if (Error error = executor->finishLoading())
+      return error;
   return executor;
 }
 
@@ -403,6 +406,8 @@ Expected<DeviceGraph *> Executor::graphFor(const PlanFunction &function, const C
 }
 
 Error Executor::repeat(const Call &call) {
+  if (thePlan.stepByStep)
+    return launch(call);
   if (Error error = finishLoading())
     return error;
   Expected<DeviceGraph *> graph = graphFor(*thePlan.findFunction(call.function), call);

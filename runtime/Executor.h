@@ -50,7 +50,8 @@ public:
   /// Uploads the arguments and enqueues the function's steps. The result stays in the arena until the next call.
   Error enqueue(const Call &call);
 
-  /// Enqueues a function again, with the arguments that its last call left on the device. Costs one graph launch.
+  /// Enqueues a function again, with the arguments that its last call left on the device. Costs one graph launch, or
+  /// one for each step where the plan wants that.
   Error repeat(const Call &call);
 
   /// Enqueues a function's steps alone; its arguments are bound, or are what they were.

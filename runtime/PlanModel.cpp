@@ -114,7 +114,9 @@ Expected<std::vector<std::vector<double>>> PlanModel::score(ArrayRef<ScoreWindow
 }
 
 std::unique_ptr<TokenStream> PlanModel::openStream(const StreamOptions &options) {
-  if (options.keepLogits || executor.isObserved() || !executor.plan().findFunction("sample"))
+  const Plan &plan = executor.plan();
+  // What chooses on the device is a graph.
+  if (options.keepLogits || executor.isObserved() || plan.stepByStep || !plan.findFunction("sample"))
     return LanguageModel::openStream(options);
   return std::make_unique<PlanTokenStream>(executor, sampler, options);
 }

@@ -46,6 +46,16 @@ static Expected<std::vector<PassInvocation>> passesFor(StringRef model, const Mo
   return passes;
 }
 
+/// Writes into the module what the plan is to say of how it came about and how it is run.
+static void describeRun(Module &module, const PipelineOptions &options) {
+  if (!options.strategy.empty())
+    module.attributes.insert_or_assign("strategy", Attribute::text(options.strategy));
+  if (options.stepByStep)
+    module.attributes.insert_or_assign("step_by_step", true);
+  if (options.weightsFirst)
+    module.attributes.insert_or_assign("weights_first", true);
+}
+
 Expected<std::unique_ptr<Module>> compileToStage(StringRef model, Stage stage, const CompileOptions &options,
                                                  SourceManager &sources) {
   Expected<std::unique_ptr<Module>> module = openModule(model, options.build, sources);
@@ -54,9 +64,7 @@ Expected<std::unique_ptr<Module>> compileToStage(StringRef model, Stage stage, c
   Expected<std::vector<PassInvocation>> passes = passesFor(model, **module, stage, options);
   if (!passes)
     return passes.takeError();
-  // For the plan to say.
-  if (!options.pipeline.strategy.empty())
-    (*module)->attributes.insert_or_assign("strategy", Attribute::text(options.pipeline.strategy));
+  describeRun(**module, options.pipeline);
   if (Error error = runPasses(**module, *passes))
     return error;
   return module;

@@ -137,6 +137,8 @@ struct Plan {
   std::string sourceHash;          ///< of the module that the plan was made from
   std::string target;              ///< that tiles were chosen for
   std::string strategy;            ///< what chose optimisations, as `--strategy` took it; empty: the compiler alone
+  bool stepByStep = false;         ///< steps are launched one by one; else a call is one graph
+  bool weightsFirst = false;       ///< no step before all weights are there; else the first call waits for its own
   std::vector<std::string> cubins; ///< targets with cubins
   DType dtype = DType::F32;        ///< of matrices and activations
   PlanModelInfo model;

@@ -29,6 +29,8 @@ public:
         [&] { return fields.text("nvrtc", plan.nvrtcVersion); },
         [&] { return fields.text("source_hash", plan.sourceHash); }, [&] { return fields.text("target", plan.target); },
         [&] { return root.find("strategy") ? fields.text("strategy", plan.strategy) : Error::success(); },
+        [&] { return fields.flag("step_by_step", plan.stepByStep); },
+        [&] { return fields.flag("weights_first", plan.weightsFirst); },
         [&] { return fields.texts("cubins", plan.cubins); }, [&] { return fields.dtype("dtype", plan.dtype); },
         [&] { return fields.table("model", model); }, [&] { return readModel(*model, plan.model); },
         [&] { return fields.table("dims", dims); }, [&] { return readDims(*dims, plan.dims); },

@@ -14,7 +14,7 @@ DEVICE = os.environ.get("KILN_DEVICE", "emulate")
 
 # Between them every kernel and every pass that a strategy chooses.
 REFERENCE = ("attention=unfused", "fusion=off", "fusion=epilogue{residual=0}", "fusion=norm", "layernorm=best",
-             "attention=unfused,fusion=off")
+             "attention=unfused,fusion=off", "kv_cache=off")
 KERNELS = ("matmul=naive,attention=naive{threads=64},layernorm=1,softmax=thread",
            "matmul=tiled{tile_rows=32,tile_cols=32},attention=unfused,softmax=thread,layernorm=1,fusion=off",
            "attention=flash_simt{tile_queries=16,tile_keys=16},layernorm=4,elementwise=map{threads=64,unroll=4}",
@@ -41,6 +41,14 @@ class Strategies(KilnTest):
             (result,) = self.run_json(SHAKESPEARE, "--tokens", ids(prompt["ids"]), "--greedy", "--max-new-tokens", 8,
                                       "--strategy", f"attention=windowed{{w={window}}}")
             self.assertEqual(result["tokens"] == prompt["greedy_ids"][length:][:8], same)
+
+    def test_without_graphs_and_without_a_cache(self):
+        model = write_model(self.path("model"))
+        run = [model, "--tokens", "1,2,3", "--tokens", "4,5", "--greedy", "--max-new-tokens", 5]
+        expected = [result["tokens"] for result in self.run_json(*run, device=DEVICE)]
+        for strategy in ("kv_cache=off", "graphs=off", "copies=first"):
+            results = self.run_json(*run, "--strategy", strategy, device=DEVICE)
+            self.assertEqual([result["tokens"] for result in results], expected, strategy)
 
     def test_every_step_of_the_kernels(self):
         config = {"model_type": "gpt2", "vocab_size": 29, "n_positions": 24, "n_embd": 128, "n_layer": 1, "n_head": 2}

@@ -108,6 +108,19 @@ TEST_F(GenerationTest, AStepIsOneGraphAndNothingElse) {
   EXPECT_EQ(device->counts, after);
 }
 
+TEST_F(GenerationTest, StepByStepThereAreNoGraphs) {
+  std::vector<Ids> expected = tokensOf({prompts[0]}, greedy(4), 1, 1);
+  Plan plan = unwrap(readPlan(planDirectory()));
+  plan.stepByStep = true;
+  auto executor = unwrap(open(weights, 1, std::move(plan)));
+  PlanModel model(*executor);
+  CountingDevice::Counts before = device->counts;
+  EXPECT_EQ(unwrap(generate(model, nullptr, prompts[0], greedy(4)))[0].newTokens, expected[0]);
+  EXPECT_EQ(device->counts.graphs, before.graphs);
+  EXPECT_EQ(device->counts.runs, before.runs);
+  EXPECT_GT(device->counts.launches, before.launches);
+}
+
 TEST_F(GenerationTest, ALaterStreamFindsItsGraphs) {
   auto executor = unwrap(open(weights, 2));
   PlanModel model(*executor);

@@ -66,6 +66,14 @@ TEST_F(LoadingTest, AMissingWeightIsAnErrorOfTheFirstCall) {
             "error: tensor 'h.1.mlp.c_fc.weight': expected one, got none\n");
 }
 
+TEST_F(LoadingTest, WeightsThatComeFirstAreThereBeforeAnyCall) {
+  Incomplete incomplete(weights, "h.1.mlp.c_fc.weight");
+  Plan plan = unwrap(readPlan(planDirectory()));
+  plan.weightsFirst = true;
+  EXPECT_NE(messageOf(open(incomplete, 1, plan).takeError()), "");
+  EXPECT_TRUE(unwrap(open(weights, 1, plan)));
+}
+
 TEST_F(LoadingTest, AnExecutorThatIsNotUsedEndsItsUpload) {
   auto executor = unwrap(open(weights, 1));
   executor.reset();

@@ -41,7 +41,10 @@ tie_word_embeddings = true
   std::string planDirectory() const { return directory.str() + "/plan"; }
 
   Expected<std::unique_ptr<Executor>> open(const WeightSource &source, int64_t batch) {
-    return Executor::create(*device, unwrap(readPlan(planDirectory())), {planDirectory(), ""}, source,
+    return open(source, batch, unwrap(readPlan(planDirectory())));
+  }
+  Expected<std::unique_ptr<Executor>> open(const WeightSource &source, int64_t batch, Plan plan) {
+    return Executor::create(*device, std::move(plan), {planDirectory(), ""}, source,
                             {batch, context, {"prefill", "decode"}});
   }
 

@@ -7,6 +7,7 @@
 #include "nvrtc/CubinCompiler.h"
 #include "passes/Pipeline.h"
 #include "runtime/PlanModel.h"
+#include "runtime/UncachedModel.h"
 #include "runtime/cuda/CudaDevice.h"
 #include "runtime/emulated/EmulatedDevice.h"
 #include "support/Diagnostic.h"
@@ -18,13 +19,16 @@ namespace {
 
 class ReferenceEngine : public Engine {
 public:
-  explicit ReferenceEngine(const ModelSource &source) : reference(source) {}
+  explicit ReferenceEngine(const ModelSource &source)
+      : reference(source), isCached(source.module->findFunction("decode")) {}
   Error loadWeights() { return reference.loadWeights(); }
-  LanguageModel &model() override { return reference; }
+  LanguageModel &model() override { return isCached ? static_cast<LanguageModel &>(reference) : uncached; }
   Scorer &scorer() override { return reference; }
 
 private:
   ReferenceModel reference;
+  UncachedModel uncached{reference};
+  bool isCached;
 };
 
 class PlanEngine : public Engine {
@@ -41,7 +45,10 @@ public:
   }
   int64_t stepsChecked() const override { return checker ? checker->stepsChecked() : 0; }
 
-  LanguageModel &model() override { return planModel; }
+  LanguageModel &model() override {
+    bool isCached = planExecutor->plan().findFunction("decode");
+    return isCached ? static_cast<LanguageModel &>(planModel) : uncached;
+  }
   Scorer &scorer() override { return planModel; }
   Executor *executor() override { return planExecutor.get(); }
 
@@ -49,6 +56,7 @@ private:
   std::unique_ptr<Device> device;
   std::unique_ptr<Executor> planExecutor;
   PlanModel planModel;
+  UncachedModel uncached{planModel};       ///< where the plan has no cache
   std::optional<ReferenceModel> reference; ///< for its weights
   std::optional<StepChecker> checker;
 };
@@ -129,9 +137,12 @@ Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, Stri
   Expected<Plan> plan = readPlan(*directory);
   if (!plan)
     return plan.takeError();
-  if (Error error = PlanModel::check(*plan, options.functions))
+  std::vector<std::string> functions = options.functions;
+  if (!source.module->findFunction("decode"))
+    llvm::erase(functions, "decode"); // the model keeps no cache
+  if (Error error = PlanModel::check(*plan, functions))
     return error;
-  Executor::Options capacity{options.batch, plan->model.context, options.functions};
+  Executor::Options capacity{options.batch, plan->model.context, functions};
   Expected<KernelFiles> files = kernelFiles(*plan, *directory, options.kernelsFrom);
   if (!files)
     return files.takeError();

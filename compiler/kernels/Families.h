@@ -26,6 +26,8 @@ extern const KernelFamily naiveScoresFamily;
 extern const KernelFamily registerScoresFamily;
 extern const KernelFamily blockReductionFamily;
 extern const KernelFamily naiveFlashFamily;
+extern const KernelFamily mmaBatchedFamily;
+extern const KernelFamily mmaFragmentsFamily;
 
 // mma: tensor cores by mma.sync, sm_80 and up
 extern const KernelFamily mmaRowsFamily;

@@ -21,7 +21,8 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
       &naiveBatchedFamily,  &streamingLayerNormFamily,
       &naiveFlashFamily,    &blockReductionFamily,
       &naiveScoresFamily,   &registerScoresFamily,
-      &rowReductionFamily,
+      &rowReductionFamily,  &mmaBatchedFamily,
+      &mmaFragmentsFamily,
   };
   return families;
 }

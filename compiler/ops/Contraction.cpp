@@ -9,6 +9,12 @@ namespace kiln {
 static const AttributeSpec accumSpec = {
     "accum", Attribute::Kind::Ident, "type of the running sum; f32 when left out", false, {"f32"}};
 
+static const AttributeSpec precisionSpec = {"precision",
+                                            Attribute::Kind::Ident,
+                                            "of f32 factors in tensor cores: tf32 rounds them to 11 bits",
+                                            false,
+                                            {"tf32"}};
+
 //===----------------------------------------------------------------------===//
 // matmul
 //===----------------------------------------------------------------------===//
@@ -46,11 +52,7 @@ const OpDef matmulOp = {
     .operands = {{"x", "[...,K]"}, {"w", "[K,N], or [N,K] with transpose_b"}},
     .attributes = {{"transpose_b", Attribute::Kind::Bool, "w is stored [N,K]", false},
                    outSpec("result type; that of x when left out"),
-                   {"precision",
-                    Attribute::Kind::Ident,
-                    "of f32 factors in tensor cores: tf32 rounds them to 11 bits",
-                    false,
-                    {"tf32"}},
+                   precisionSpec,
                    accumSpec},
     .infer = inferMatmul,
     .evaluateF32 = evaluateMatmul<float>,
@@ -101,7 +103,7 @@ const OpDef qkOp = {
     .summary = "Attention scores q · k^T of every head: [B,H,T,D] · [B,H,S,D] -> [B,H,T,S].",
     .traits = Trait::Contraction,
     .operands = {{"q", "[B,H,T,D]"}, {"k", "[B,H,S,D]"}},
-    .attributes = {outSpec("result type; that of q when left out"), accumSpec},
+    .attributes = {outSpec("result type; that of q when left out"), precisionSpec, accumSpec},
     .infer = inferQk,
     .evaluateF32 = evaluateQk<float>,
     .evaluateF64 = evaluateQk<double>,
@@ -134,7 +136,7 @@ const OpDef pvOp = {
     .summary = "Attention output p · v of every head: [B,H,T,S] · [B,H,S,D] -> [B,H,T,D].",
     .traits = Trait::Contraction,
     .operands = {{"p", "[B,H,T,S] probabilities"}, {"v", "[B,H,S,D]"}},
-    .attributes = {accumSpec},
+    .attributes = {precisionSpec, accumSpec},
     .infer = inferPv,
     .evaluateF32 = evaluatePv<float>,
     .evaluateF64 = evaluatePv<double>,

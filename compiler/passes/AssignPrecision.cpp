@@ -7,7 +7,7 @@
 // Sums, layernorm statistics and softmax stay in f32: they never leave registers in a fused kernel. So do weights of
 // rank 1 (biases, layernorm), whose bytes do not count and whose rounding would. A matmul that says `out` (the
 // logits) keeps it. option dtype: the type; f32 leaves everything as it is; tf32 stores f32, and lets tensor cores
-// round the factors of matrix products (`precision = tf32`).
+// round the factors of matrix products (`precision = tf32`). option attention_tf32: with that, of QK^T and PV, too.
 //
 // option residual_f32: where what the layers add up, from the embedding on, stays in f32 between kernels:
 //
@@ -55,6 +55,7 @@ static Error assignPrecision(Module &module, const PassOptions &options) {
     if (isFloat(state->type.dtype))
       state->type.dtype = dtype;
   StringRef residual = options.getString("residual_f32");
+  bool roundsAttention = isTf32 && options.getBool("attention_tf32");
   for (const auto &function : module.functions) {
     for (const auto &argument : function->arguments)
       if (isFloat(argument->type.dtype))
@@ -62,7 +63,8 @@ static Error assignPrecision(Module &module, const PassOptions &options) {
     walk(function->body, [&](Op &op) {
       if (op.is(OpKind::qk) && dtype != DType::F32)
         op.setAttribute("out", Attribute::ident("f32"));
-      if (op.is(OpKind::matmul) && isTf32)
+      bool isAttention = op.is(OpKind::qk) || op.is(OpKind::pv);
+      if ((op.is(OpKind::matmul) && isTf32) || (isAttention && roundsAttention))
         op.setAttribute("precision", Attribute::ident("tf32"));
       bool hasOneToken =
           !op.has(Trait::Terminator) && op.result()->type.rank() == 3 && op.result()->type.shape[1] == Dim(1);
@@ -84,7 +86,8 @@ const PassDef assignPrecisionPass = {
          {"residual_f32",
           Attribute::ident("one_token"),
           "where the sum that the layers add to stays in f32",
-          {"never", "one_token", "always"}}},
+          {"never", "one_token", "always"}},
+         {"attention_tf32", false, "with dtype tf32, round the factors of QK^T and PV, too"}},
 };
 
 } // namespace kiln

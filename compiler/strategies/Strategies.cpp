@@ -66,6 +66,14 @@ std::vector<Strategy> matmulStrategies() {
        {},
        {"precision=f32"}},
       {"matmul",
+       "wmma",
+       "tensor cores, a warp for 16 x 32 outputs, operands straight from global memory, factors rounded to tf32",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         prefer(options, "matmul", "gemm_fragments", arguments);
+       },
+       {{"warps", "of a block", 1, 32, 1}},
+       {"precision=f32"}},
+      {"matmul",
        "split_k",
        "tensor cores, with parts of the depth in blocks of their own, up to 1024 rows",
        [](const Arguments &arguments, PipelineOptions &options) {
@@ -112,6 +120,17 @@ std::vector<Strategy> attentionStrategies() {
        },
        {{"threads", "of a block of QK^T and PV", 32, 1024, 64}},
        {"softmax=thread", "softmax=warp", "softmax=block"}},
+      {"attention",
+       "tensor",
+       "unfused, and QK^T and PV in tensor cores, factors rounded to tf32, operands from global memory",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         options.without.insert(&fuseAttentionPass);
+         options.options[&assignPrecisionPass].insert_or_assign("attention_tf32", true);
+         for (StringRef kind : {"qk", "pv"})
+           prefer(options, kind, "gemm_batched_mma", arguments);
+       },
+       {{"warps", "of a block, each with 16 rows", 1, 32}},
+       {"precision=f32"}},
       {"attention",
        "triangular",
        "unfused, but QK^T has scale and mask, and computes up to the diagonal: 1 a thread an output, 2 8 x 8 outputs a "

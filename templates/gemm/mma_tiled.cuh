@@ -84,6 +84,7 @@ template <class Config, class T> struct MmaTiledShape {
   static_assert(kM % (16 * Config::kWarpsM) == 0 && kN % (32 * Config::kWarpsN) == 0, "warps take whole instructions");
   static_assert(kWarpM * kWarpN <= 64 * 64, "sums and two sets of operands fit in registers");
   static_assert(kM % kRowsAtOnce == 0 && kN % kRowsAtOnce == 0, "every thread copies as much");
+  static_assert(kRowsAtOnce % 8 == 0, "the rows that a thread copies are permuted alike: two warps or more");
   static_assert(Config::kDepth % kChunk == 0, "rows are whole chunks of 16 bytes");
   static_assert(kStages >= 2, "one step is multiplied while another arrives");
 };

@@ -21,6 +21,7 @@ KERNELS = ("matmul=naive,attention=naive{threads=64},layernorm=1,softmax=thread"
            "attention=unfused,softmax=block{threads=64},layernorm=5{threads=64}",
            "attention=reduction{threads=32},layernorm=2", "attention=flash_naive",
            *(f"attention=triangular{{rung={rung}}}" for rung in (1, 2, 3, 4)), "precision=bf16,attention=triangular",
+           "precision=tf32,attention=tensor{warps=1},matmul=wmma", "precision=bf16,attention=tensor",
            "attention=windowed{w=5}", "precision=bf16,attention=windowed{w=5}",
            "precision=bf16,matmul=split_k{splits=2},attention=flash_tensor,layernorm=best")
 

@@ -43,7 +43,7 @@ TEST(StrategyTest, PassesAreLeftOutAndGetTheirOptions) {
 
 TEST(StrategyTest, ErrorsNameThePlace) {
   EXPECT_EQ(applied("matmul=fast"),
-            "--strategy:1:8: error: unknown matmul 'fast', expected one of auto, naive, tiled, tensor, "
+            "--strategy:1:8: error: unknown matmul 'fast', expected one of auto, naive, tiled, tensor, wmma, "
             "split_k, cublaslt\n");
   EXPECT_TRUE(StringRef(applied("fusion=on, gemm=fast"))
                   .starts_with("--strategy:1:12: error: unknown topic 'gemm', expected one of matmul, attention, "));

@@ -140,8 +140,19 @@ std::vector<AttentionCase> mmaFlashCases() {
   };
 }
 
+std::vector<Variant> mmaFragmentScoresCases() {
+  return {Variant("mma", "fragment_scores", DType::F32, {}),
+          Variant("mma", "fragment_scores", DType::BF16, {{"kDepth", "20"}, {"kWarps", "1"}})};
+}
+
+std::vector<Variant> mmaFragmentValuesCases() {
+  return {Variant("mma", "fragment_values", DType::F32, {}),
+          Variant("mma", "fragment_values", DType::F16, {{"kCols", "24"}})};
+}
+
 std::vector<Variant> allMmaKernels() {
-  std::vector<Variant> all;
+  std::vector<Variant> all = mmaFragmentScoresCases();
+  llvm::append_range(all, mmaFragmentValuesCases());
   for (const auto &cases :
        {mmaActivationCases(), mmaResidualCases(), mmaSplitCases(), mmaNormalizedRowsCases(), mmaRowsCases()})
     for (const MmaMatmulCase &c : cases)

@@ -22,6 +22,8 @@ std::vector<MmaMatmulCase> mmaResidualCases();       ///< matmul_bias_residual
 std::vector<MmaMatmulCase> mmaSplitCases();          ///< split_matmul_bias_residual
 std::vector<MmaMatmulCase> mmaNormalizedRowsCases(); ///< layernorm_rows_matmul_bias
 std::vector<MmaMatmulCase> mmaRowsCases();           ///< rows_matmul_residual
+std::vector<Variant> mmaFragmentScoresCases();       ///< fragment_scores
+std::vector<Variant> mmaFragmentValuesCases();       ///< fragment_values
 std::vector<AttentionCase> mmaFlashCases();          ///< flash_attention
 
 /// Every kernel of the lists above.

@@ -1,0 +1,86 @@
+// Products in tensor cores without shared memory, rungs of the ladder: of weights, and QK^T and PV of attention that is
+// not fused. By request only.
+#include "kernels/Families.h"
+#include "kernels/Problem.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+static int64_t warpsOf(const Tile &tile) { return tile.find("warps")->second.asInt(); }
+
+constexpr int64_t colsPerBlock = 32, rowsPerWarp = 16; // as the template lays it out
+
+/// Operands that tf32 holds, or that may be rounded to it.
+static bool hasTensorTypes(const Op &product) {
+  return product.operand(1)->type.dtype != DType::F32 || product.identAttribute("precision", "f32") == "tf32";
+}
+
+static bool acceptsBatched(const Op &op, const Target &target, const DimBinding &) {
+  return target.computeCapability() >= 80 && (op.is(OpKind::qk) || op.is(OpKind::pv)) && hasTensorTypes(op);
+}
+
+static bool acceptsMatmul(const Op &op, const Target &target, const DimBinding &) {
+  const Op &product = *anchor(op);
+  if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !hasTensorTypes(product))
+    return false;
+  const Op *producer = product.operand(0)->definingOp();
+  bool isFromMemory = !producer || producer->parentOp() != &op;
+  const Type &weight = product.operand(1)->type;
+  return isFromMemory && weight.shape[0].asConstant() && weight.lastDim().asConstant();
+}
+
+static std::vector<Tile> fragmentConfigurations(const Op &, const Target &, const DimBinding &) {
+  return {{{"warps", 4}}, {{"warps", 1}}, {{"warps", 2}}, {{"warps", 8}}};
+}
+
+static Launch launchFragments(const Op &op, const Tile &tile) {
+  MatmulProblem problem = matmulProblem(op);
+  return {{ceilDiv(problem.cols, Expr(colsPerBlock)), ceilDiv(problem.rows, Expr(rowsPerWarp * warpsOf(tile))),
+           problem.batch},
+          32 * warpsOf(tile),
+          0};
+}
+
+static double estimateFragments(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  MatmulProblem problem = matmulProblem(op);
+  double depth = static_cast<double>(valueAt(problem.depth, dims));
+  Launch launch = launchFragments(op, tile);
+  BlockCost cost;
+  cost.blocks = static_cast<double>(valueAt(launch.grid[0] * launch.grid[1] * launch.grid[2], dims));
+  cost.threads = launch.threads;
+  auto rows = static_cast<double>(rowsPerWarp * warpsOf(tile));
+  // A lane loads, converts and rounds twelve elements for four products; that is what takes the time.
+  cost.flopsPerBlock = 2 * rows * colsPerBlock * depth;
+  cost.efficiency = 0.5;
+  cost.l2BytesPerBlock = (rows + colsPerBlock) * depth * 4;
+  cost.memoryBytes = static_cast<double>(valueAt(bytesMoved(op), dims));
+  return estimateSeconds(cost, target);
+}
+
+const KernelFamily mmaFragmentsFamily = {
+    .name = "gemm_fragments",
+    .summary = "matrix product in tensor cores, operands straight from global memory, factors rounded to tf32",
+    .header = "gemm/mma_fragments.cuh",
+    .body = "mmaFragments",
+    .form = KernelForm::Matmul,
+    .byRequestOnly = true,
+    .accepts = acceptsMatmul,
+    .configurations = fragmentConfigurations,
+    .launch = launchFragments,
+    .estimate = estimateFragments,
+};
+
+const KernelFamily mmaBatchedFamily = {
+    .name = "gemm_batched_mma",
+    .summary = "one product a head in tensor cores, operands straight from global memory, factors rounded to tf32",
+    .header = "gemm/mma_fragments.cuh",
+    .body = "mmaFragments",
+    .form = KernelForm::Batched,
+    .byRequestOnly = true,
+    .accepts = acceptsBatched,
+    .configurations = fragmentConfigurations,
+    .launch = launchFragments,
+    .estimate = estimateFragments,
+};
+
+} // namespace kiln

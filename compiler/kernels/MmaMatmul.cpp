@@ -187,6 +187,12 @@ static std::vector<Tile> splitConfigurations(const Op &op, const Target &target,
   return tiles;
 }
 
+/// Every part has a step.
+static bool isSoundSplit(const Op &op, const Tile &tile) {
+  int64_t steps = stepsOf(op), splits = get(tile, "splits");
+  return llvm::divideCeil(steps, splits) * (splits - 1) < static_cast<uint64_t>(steps);
+}
+
 static Launch launchSplit(const Op &op, const Tile &tile) {
   Launch launch = launchTiled(op, tile);
   launch.grid[2] = Expr(get(tile, "splits"));
@@ -216,6 +222,7 @@ const KernelFamily mmaTiledSplitFamily = {
     .waitsItself = true,
     .accepts = acceptsSplit,
     .configurations = splitConfigurations,
+    .isSound = isSoundSplit,
     .launch = launchSplit,
     .estimate = estimateSplit,
     .workspace = splitWorkspace,

@@ -11,26 +11,34 @@ static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->s
 // attention_simt
 //===----------------------------------------------------------------------===//
 
+static int64_t flashShared(const Op &op, const Tile &tile) {
+  int64_t size = attentionProblem(op).headSize, queries = get(tile, "tile_queries"), keys = get(tile, "tile_keys");
+  return 4 * ((queries + keys) * (size + 4) + keys * size + queries * (keys + 4));
+}
+
+/// What the template asserts: see its header for the lanes that share a query.
+static bool isSoundFlash(const Op &op, const Tile &tile) {
+  int64_t size = attentionProblem(op).headSize, threads = get(tile, "threads");
+  int64_t queries = get(tile, "tile_queries"), keys = get(tile, "tile_keys");
+  if (threads % 32)
+    return false;
+  int64_t lanes = size % 16 == 0 && keys % 16 == 0 && queries % (threads / 16) == 0 ? 16 : 8;
+  return queries % (threads / lanes) == 0 && keys % lanes == 0;
+}
+
 static std::vector<Tile> flashConfigurations(const Op &op, const Target &target, const DimBinding &) {
   int64_t size = attentionProblem(op).headSize;
   std::vector<Tile> tiles;
   for (int64_t queries : {16, 32, 64})
     for (int64_t keys : {16, 32, 64})
       for (int64_t threads : {128, 256}) {
-        // As the template lays it out: see its header for the bytes and for the lanes that share a query.
-        int64_t shared = 4 * ((queries + keys) * (size + 4) + keys * size + queries * (keys + 4));
+        Tile tile = {{"threads", threads}, {"tile_keys", keys}, {"tile_queries", queries}};
         int64_t lanes = size % 16 == 0 && queries % (threads / 16) == 0 ? 16 : 8;
-        bool fits = shared <= target.sharedPerBlock && queries % (threads / lanes) == 0;
         int64_t registers = queries / std::max<int64_t>(1, threads / lanes) * (keys + size) / lanes;
-        if (fits && registers <= 96)
-          tiles.push_back({{"threads", threads}, {"tile_keys", keys}, {"tile_queries", queries}});
+        if (isSoundFlash(op, tile) && flashShared(op, tile) <= target.sharedPerBlock && registers <= 96)
+          tiles.push_back(std::move(tile));
       }
   return tiles;
-}
-
-static int64_t flashShared(const Op &op, const Tile &tile) {
-  int64_t size = attentionProblem(op).headSize, queries = get(tile, "tile_queries"), keys = get(tile, "tile_keys");
-  return 4 * ((queries + keys) * (size + 4) + keys * size + queries * (keys + 4));
 }
 
 static Launch launchFlash(const Op &op, const Tile &tile) {
@@ -71,6 +79,7 @@ const KernelFamily simtFlashFamily = {
     .form = KernelForm::Flash,
     .accepts = [](const Op &op, const Target &, const DimBinding &) { return isFusedAttention(op); },
     .configurations = flashConfigurations,
+    .isSound = isSoundFlash,
     .launch = launchFlash,
     .estimate = estimateFlash,
 };

@@ -100,6 +100,7 @@ const KernelFamily mmaRowsFamily = {
     .body = "mmaRows",
     .form = KernelForm::Matmul,
     .waitsItself = true,
+    .readsAhead = true,
     .accepts = acceptsRows,
     .configurations = rowsConfigurations,
     .launch = launchRows,

@@ -8,7 +8,8 @@
 // operand, and 8 rows of input the 8 columns of its right one, so that 8 rows waste nothing. Every weight is needed by
 // one warp once and goes from memory to registers, kUnroll · 32 elements of 16 columns in flight while as many are
 // multiplied; the first of them are issued before the block touches the input, as in simt_rows. The input lies in
-// shared memory in the weight's type, normalised on the way there, kTileDepth of the depth at a time.
+// shared memory in the weight's type, normalised on the way there, kTileDepth of the depth at a time. A row that fits
+// in a warp's registers is read once for its statistics and for that.
 //
 // Which lane holds what: the instruction wants words p and p + 4 of a row of 16 elements in lane 4 · g + p. Which of
 // the depth is called word p is free, if it is the same in both operands: lane p takes 8 neighbouring elements, 16
@@ -29,7 +30,9 @@
 //   kWarpsN, kWarpsK   warps along columns and along the depth
 //   kUnroll            2 or 4
 //   kTileDepth         a multiple of 32 · kUnroll · kWarpsK
-// Input, Epilogue: as for gemm/simt_tiled.cuh. The epilogue's V is the widest power of two up to 8 that divides cols.
+// Input: as for gemm/simt_tiled.cuh.
+// Epilogue: what it reads of memory it is asked for before the products are there, as by gemv/simt_row.cuh. Its V is
+// the widest power of two up to 8 that divides cols.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -58,6 +61,12 @@ template <class Config> struct MmaRowsShape {
   static constexpr int kStep = 32, kWarpRound = kStep * kUnroll, kRound = kWarpRound * kWarpsK;
   static constexpr int kRounds = ceilDiv(Config::kDepth, kRound), kTileRounds = Config::kTileDepth / kRound;
   static constexpr bool kDepthIsExact = Config::kDepth % kRound == 0;
+  // A row in a warp's registers, 8 elements a lane at a time.
+  static constexpr int kOwn = ceilDiv(Config::kTileDepth, 8 * int(kWarpSize));
+  static constexpr bool kHoldsRow = kTileRounds >= kRounds && kOwn <= 8;
+  // Calls of the epilogue of a block. One a thread has its operands ahead, if the block's registers suffice.
+  static constexpr int kOutputVectors = kBlockCols / kOutputVec, kOutputs = kRows * kOutputVectors;
+  static constexpr bool kReadsAhead = kOutputs <= kThreads && kThreads <= 512;
   static constexpr int kRowStride = Config::kTileDepth + 32, kSumStride = kBlockCols + 4; // elements
 
   static_assert(Config::kDepth % 8 == 0, "rows are whole accesses of 16 bytes");
@@ -77,7 +86,9 @@ template <class Config, class W> struct MmaRowsStorage {
 template <class Config, class Input, class W, class Epilogue> struct MmaRows {
   using Shape = MmaRowsShape<Config>;
   static constexpr int kTiles = Shape::kTiles, kUnroll = Shape::kUnroll;
+  static constexpr int V = Shape::kOutputVec;
   using Weights = Packed<W, 8>[kUnroll][2]; // of columns g and g + 8
+  using Operands = typename Epilogue::template Operands<V>;
 
   const Input &input;
   const W *weight;
@@ -122,6 +133,34 @@ template <class Config, class Input, class W, class Epilogue> struct MmaRows {
     }
   }
 
+  /// The same for a depth of one tile, with each row's statistics, by a warp a row.
+  KILN_DEVICE void stageNormalized(int firstRow) {
+    for (int r = int(warpIndex()); r < Shape::kRows; r += Shape::kWarps) {
+      Vec<float, 8> x[Shape::kOwn];
+      float sum = 0, squares = 0;
+      forEachOwn([&](int i, int k) {
+        x[i] = input.template load<8>(min(firstRow + r, rows - 1), k);
+        sum += x[i].sum();
+      });
+      const float mean = warpSum(sum) / float(Config::kDepth);
+      forEachOwn([&](int i, int) { squares += squaredDeviation(x[i], mean); });
+      const auto statistics = rowStatistics(mean, warpSum(squares), Config::kDepth, Input::kEps);
+      forEachOwn([&](int i, int k) {
+        storeShared(&shared.rows[r][k], input.normalize(x[i], statistics, input.template parameters<8>(k)));
+      });
+      for (int k = Config::kDepth + int(laneIndex()) * 8; k < Config::kTileDepth; k += int(kWarpSize) * 8)
+        storeShared(&shared.rows[r][k], Vec<float, 8>{});
+    }
+  }
+
+  /// body(i, k) for the lane's i-th 8 elements of a row, which begin with the k-th.
+  template <class Body> KILN_DEVICE static void forEachOwn(Body body) {
+#pragma unroll
+    for (int i = 0; i < Shape::kOwn; ++i)
+      if (const int k = (i * int(kWarpSize) + int(laneIndex())) * 8; k < Config::kDepth)
+        body(i, k);
+  }
+
   /// sums += weights · rows, of a round that starts at `offset` of the tile.
   KILN_DEVICE void accumulate(const Weights &weights, int offset) {
 #pragma unroll
@@ -147,18 +186,27 @@ template <class Config, class Input, class W, class Epilogue> struct MmaRows {
             sums[tile][0].values[i] + sums[tile][1].values[i];
   }
 
-  KILN_DEVICE void finish(int firstRow) const {
-    constexpr int V = Shape::kOutputVec, kVectors = Shape::kBlockCols / V;
-    for (int i = int(threadIndex()); i < Shape::kRows * kVectors; i += Shape::kThreads) {
-      const int r = i / kVectors, c = i % kVectors * V, col = int(blockIndexX()) * Shape::kBlockCols + c;
-      if (firstRow + r >= rows || col >= Config::kCols)
-        continue;
-      auto product = load<V>(&shared.sums[0][r][c]);
+  /// body(row, column of the block) of a thread's i-th call of the epilogue, unless it lies past an end.
+  template <class Body> KILN_DEVICE void output(int firstRow, int i, Body body) const {
+    const int r = i / Shape::kOutputVectors, c = i % Shape::kOutputVectors * V;
+    if (i < Shape::kOutputs && firstRow + r < rows && int(blockIndexX()) * Shape::kBlockCols + c < Config::kCols)
+      body(r, c);
+  }
+
+  KILN_DEVICE Operands operands(int firstRow, int r, int c) const {
+    return epilogue.template operands<V>(firstRow + r, int(blockIndexX()) * Shape::kBlockCols + c);
+  }
+
+  KILN_DEVICE void finish(int firstRow, const Operands &ahead) const {
+    for (int i = int(threadIndex()); i < Shape::kOutputs; i += Shape::kThreads)
+      output(firstRow, i, [&](int r, int c) {
+        auto product = load<V>(&shared.sums[0][r][c]);
 #pragma unroll
-      for (int k = 1; k < Shape::kWarpsK; ++k)
-        product += load<V>(&shared.sums[k][r][c]);
-      epilogue(product, firstRow + r, col);
-    }
+        for (int k = 1; k < Shape::kWarpsK; ++k)
+          product += load<V>(&shared.sums[k][r][c]);
+        epilogue(product, Shape::kReadsAhead ? ahead : operands(firstRow, r, c), firstRow + r,
+                 int(blockIndexX()) * Shape::kBlockCols + c);
+      });
   }
 
   /// Rows firstRow .. firstRow + kRows.
@@ -166,15 +214,22 @@ template <class Config, class Input, class W, class Epilogue> struct MmaRows {
     Weights weights, next;
     fetch(0, weights);
     waitForDependencies(); // the weights are on their way while the kernel that makes the rows still runs
-    if constexpr (Input::kNormalizes)
+    constexpr bool kStagesOnce = Input::kNormalizes && Shape::kHoldsRow;
+    if constexpr (Input::kNormalizes && !kStagesOnce)
       blockRowStatistics<8, 1, Shape::kRows, Shape::kWarps>(input, firstRow, rows - 1, Config::kDepth,
                                                             shared.statistics);
+    Operands ahead{};
+    if constexpr (Shape::kReadsAhead)
+      output(firstRow, int(threadIndex()), [&](int r, int c) { ahead = operands(firstRow, r, c); });
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
       sums[tile][0] = sums[tile][1] = {};
     for (int first = 0; first < Shape::kRounds; first += Shape::kTileRounds) {
       syncThreads(); // the statistics are written, and nobody reads the tile before any more
-      stage(firstRow, first * Shape::kRound);
+      if constexpr (kStagesOnce)
+        stageNormalized(firstRow);
+      else
+        stage(firstRow, first * Shape::kRound);
       syncThreads();
       for (int round = first; round < min(first + Shape::kTileRounds, Shape::kRounds); ++round) {
         const bool isLast = round + 1 == Shape::kRounds;
@@ -187,7 +242,7 @@ template <class Config, class Input, class W, class Epilogue> struct MmaRows {
     }
     share();
     syncThreads();
-    finish(firstRow);
+    finish(firstRow, ahead);
   }
 
   KILN_DEVICE static void copy(const Weights &from, Weights &to) {

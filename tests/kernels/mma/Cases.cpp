@@ -97,6 +97,7 @@ std::vector<MmaMatmulCase> mmaNormalizedRowsCases() {
       make(DType::BF16, 16, 96, 776, {16, 896, 4, 1, 4}), // a last round of one access
       make(DType::BF16, 21, 40, 520, {16, 128, 2, 2, 2}), // the depth in tiles, the rows in passes
       make(DType::F16, 50, 131, 200, {64, 256, 4, 2, 1}), // columns one by one
+      make(DType::BF16, 5, 32, 2184, {8, 2304, 4, 2, 1}), // rows too long for a warp's registers
   };
 }
 

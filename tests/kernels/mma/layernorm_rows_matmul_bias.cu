@@ -31,8 +31,12 @@ struct Input {
 struct Epilogue {
   const float *b_qkv;
   float *out;
-  template <int V> KILN_DEVICE void operator()(Vec<float, V> mm, int row, int col) const {
-    const auto add = mm + load<V>(b_qkv + col);
+  template <int V> struct Operands {
+    Vec<float, V> b_qkv;
+  };
+  template <int V> KILN_DEVICE Operands<V> operands(int, int col) const { return {load<V>(b_qkv + col)}; }
+  template <int V> KILN_DEVICE void operator()(Vec<float, V> mm, const Operands<V> &with, int row, int col) const {
+    const auto add = mm + with.b_qkv;
     store(out + i64(row) * Config::kCols + col, add);
   }
 };

@@ -19,9 +19,15 @@ struct Epilogue {
   const float *b_proj;
   const Element *skip;
   float *out;
-  template <int V> KILN_DEVICE void operator()(Vec<float, V> mm, int row, int col) const {
-    const auto add = mm + load<V>(b_proj + col);
-    const auto res = add + load<V>(skip + i64(row) * Config::kCols + col);
+  template <int V> struct Operands {
+    Vec<float, V> b_proj, skip;
+  };
+  template <int V> KILN_DEVICE Operands<V> operands(int row, int col) const {
+    return {load<V>(b_proj + col), load<V>(skip + i64(row) * Config::kCols + col)};
+  }
+  template <int V> KILN_DEVICE void operator()(Vec<float, V> mm, const Operands<V> &with, int row, int col) const {
+    const auto add = mm + with.b_proj;
+    const auto res = add + with.skip;
     store(out + i64(row) * Config::kCols + col, res);
   }
 };

@@ -58,27 +58,41 @@ Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimB
   return result;
 }
 
-namespace {
+SampleCall::SampleCall(StringRef function, int64_t batch, int64_t length, int64_t position) {
+  bool isDecode = function == "decode";
+  for (int64_t i = 0; i < batch * (isDecode ? 1 : length); ++i)
+    ids.push_back(static_cast<int32_t>(i % 97));
+  perRow.assign(batch, static_cast<int32_t>(isDecode ? position : length));
+  call.function = function;
+  call.dims = callDims(function, batch, length);
+  call.arguments = {{"tokens", ids}};
+  if (function != "score")
+    call.arguments.push_back({isDecode ? "positions" : "lengths", perRow});
+}
 
-/// A call with arguments of the right sizes: tokens of no meaning, full lengths, one position for all.
-struct SampleCall {
-  SampleCall(StringRef function, int64_t batch, int64_t tokens, int64_t position) {
-    bool isDecode = function == "decode";
-    for (int64_t i = 0; i < batch * (isDecode ? 1 : tokens); ++i)
-      ids.push_back(static_cast<int32_t>(i % 97));
-    perRow.assign(batch, static_cast<int32_t>(isDecode ? position : tokens));
-    call.function = function;
-    call.dims = {{"B", batch}, {"T", isDecode ? 1 : tokens}};
-    call.arguments = {{"tokens", ids}};
-    if (function != "score")
-      call.arguments.push_back({isDecode ? "positions" : "lengths", perRow});
+Expected<KernelTimer> KernelTimer::create(Device &device) {
+  auto sweep = DeviceMemory::allocate(device, int64_t(256) << 20, "memory that sweeps the cache");
+  if (!sweep)
+    return sweep.takeError();
+  return KernelTimer(device, std::move(*sweep));
+}
+
+Expected<std::vector<double>> KernelTimer::time(std::vector<KernelLaunch> launches, const BenchmarkOptions &options) {
+  auto graph = device->makeGraph(std::move(launches));
+  if (!graph)
+    return graph.takeError();
+  std::vector<double> samples;
+  for (int64_t i = -options.warmUp; i < options.samples; ++i) {
+    if (Error error = device->clear(sweep.address(), sweep.bytes()))
+      return error;
+    Expected<double> seconds = device->measure([&] { return device->run(**graph); });
+    if (!seconds)
+      return seconds.takeError();
+    if (i >= 0)
+      samples.push_back(*seconds);
   }
-
-  std::vector<int32_t> ids, perRow;
-  Executor::Call call;
-};
-
-} // namespace
+  return samples;
+}
 
 Expected<Measurement> measureCall(Executor &executor, StringRef function, int64_t batch, int64_t tokens,
                                   int64_t position, const BenchmarkOptions &options) {
@@ -113,12 +127,9 @@ Expected<std::vector<Measurement>> measureKernels(Executor &executor, StringRef 
   auto launches = executor.launches(sample.call);
   if (!launches)
     return launches.takeError();
-  // Larger than any L2 cache.
-  Device &device = executor.device();
-  auto sweep = DeviceMemory::allocate(device, int64_t(256) << 20, "memory that sweeps the cache");
-  if (!sweep)
-    return sweep.takeError();
-
+  Expected<KernelTimer> timer = KernelTimer::create(executor.device());
+  if (!timer)
+    return timer.takeError();
   std::map<std::string, std::vector<KernelLaunch>> byKernel;
   for (const KernelLaunch &launch : *launches)
     byKernel[launch.planned->kernel].push_back(launch);
@@ -131,18 +142,10 @@ Expected<std::vector<Measurement>> measureKernels(Executor &executor, StringRef 
       result.bytes += cantFail(launch.step->bytes.evaluate(sample.call.dims), "the executor has checked the dims");
       result.flops += cantFail(launch.step->flops.evaluate(sample.call.dims), "the executor has checked the dims");
     }
-    auto graph = device.makeGraph(own);
-    if (!graph)
-      return graph.takeError();
-    for (int64_t i = -options.warmUp; i < options.samples; ++i) {
-      if (Error error = device.clear(sweep->address(), sweep->bytes()))
-        return error;
-      Expected<double> seconds = device.measure([&] { return device.run(**graph); });
-      if (!seconds)
-        return seconds.takeError();
-      if (i >= 0)
-        result.seconds.push_back(*seconds);
-    }
+    auto samples = timer->time(std::move(own), options);
+    if (!samples)
+      return samples.takeError();
+    result.seconds = std::move(*samples);
   }
   return results;
 }

@@ -31,6 +31,32 @@ Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimB
 /// The same for each kernel of a call, by name.
 Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef function, const DimBinding &dims);
 
+/// A call with arguments of the right sizes: tokens of no meaning, full lengths, one position for all. `length` tokens
+/// a sequence; of @decode one, at `position`.
+struct SampleCall {
+  SampleCall(StringRef function, int64_t batch, int64_t length, int64_t position);
+  SampleCall(const SampleCall &) = delete; ///< the call refers to the arguments
+
+  std::vector<int32_t> ids, perRow;
+  Executor::Call call;
+};
+
+/// Times launches, with the L2 cache swept before.
+class KernelTimer {
+public:
+  /// The device must outlive the timer. Error: no memory for sweeping.
+  static Expected<KernelTimer> create(Device &device);
+
+  /// Seconds of all of the launches, of each sample.
+  Expected<std::vector<double>> time(std::vector<KernelLaunch> launches, const BenchmarkOptions &options);
+
+private:
+  KernelTimer(Device &device, DeviceMemory sweep) : device(&device), sweep(std::move(sweep)) {}
+
+  Device *device;
+  DeviceMemory sweep; ///< larger than any L2 cache
+};
+
 /// Times one call of a function, arguments already on the device, at batch `batch` and `tokens` tokens a sequence; for
 /// @decode at `position`.
 Expected<Measurement> measureCall(Executor &executor, StringRef function, int64_t batch, int64_t tokens,

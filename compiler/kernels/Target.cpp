@@ -1,6 +1,7 @@
 #include "kernels/Target.h"
 
 #include "kernels/TargetFiles.h"
+#include "kernels/Tuning.h"
 #include "support/Config.h"
 #include "support/Diagnostic.h"
 
@@ -53,7 +54,8 @@ ArrayRef<Target> allTargets() {
   static const std::vector<Target> targets = [] {
     std::vector<Target> parsed;
     for (const EmbeddedFile &file : targetFiles())
-      parsed.push_back(parseTarget(file.name, file.text));
+      if (!file.name.ends_with(tuningSuffix))
+        parsed.push_back(parseTarget(file.name, file.text));
     return parsed;
   }();
   return targets;

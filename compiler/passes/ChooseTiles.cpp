@@ -14,10 +14,14 @@
 // option tiles: settings by family, {layernorm = {row_threads = 1}}. Of the family's configurations those that have
 // them are ranked; if there are none, each configuration with the settings written over its own.
 //
+// What was measured to be best (option tuning: the database that comes with the program, a file of `kiln tune`, or
+// none) goes before the model, for the very number of rows that was measured.
+//
 // Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them, and settings that
 // the op's kernel cannot have: an error at the op. Settings of a family that runs no op.
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
+#include "kernels/Tuning.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
 #include "support/Diagnostic.h"
@@ -68,8 +72,9 @@ namespace {
 /// Chooses for the ops of one module.
 class TileChooser {
 public:
-  TileChooser(const Target &target, const AttributeMap &wanted, DimBinding interest)
-      : target(target), wanted(wanted), interest(std::move(interest)) {}
+  /// `measured` may be null.
+  TileChooser(const Target &target, const AttributeMap &wanted, DimBinding interest, const TuningDatabase *measured)
+      : target(target), wanted(wanted), interest(std::move(interest)), measured(measured) {}
 
   /// Gives the op `tile`, and `variants` where it has some.
   Error choose(Op &op);
@@ -80,6 +85,7 @@ private:
   Expected<std::vector<Tile>> candidates(const Op &op, const KernelFamily &family, const DimBinding &upper);
   Expected<Tile> cheapestTile(const Op &op, const KernelFamily &family, const DimBinding &upper,
                               const DimBinding &dims);
+  std::optional<KernelChoice> measuredChoice(const Op &op, const DimBinding &dims) const;
   Expected<KernelChoice> chooseForRows(const Op &op, const DimBinding &dims);
   Expected<std::vector<KernelVariant>> chooseVariants(const Op &op, ArrayRef<int64_t> rows,
                                                       const KernelChoice &atBound);
@@ -87,6 +93,7 @@ private:
   const Target &target;
   const AttributeMap &wanted; ///< settings by family
   DimBinding interest;
+  const TuningDatabase *measured;
   std::set<StringRef> used; ///< families of `wanted`
 };
 
@@ -136,9 +143,27 @@ Expected<Tile> TileChooser::cheapestTile(const Op &op, const KernelFamily &famil
   return *best;
 }
 
+/// What was measured to be best with dims up to these, unless the module prefers a kernel or its settings. What no
+/// longer fits its template is passed over.
+std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimBinding &dims) const {
+  if (!measured || preferredFamily(op))
+    return std::nullopt;
+  const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims));
+  if (!found || wanted.count(found->choice.family->name) || !found->choice.family->accepts(op, target, dims))
+    return std::nullopt;
+  Attribute tile = found->choice.tile;
+  if (Error unsound = checkTile(op, *found->choice.family, &tile, target, dims)) {
+    llvm::consumeError(std::move(unsound));
+    return std::nullopt;
+  }
+  return found->choice;
+}
+
 /// Few rows may be worth another family than many. One token a sequence takes the first that accepts it; of those for
 /// prompts, in tensor cores, the models can be compared, unless the module prefers one.
 Expected<KernelChoice> TileChooser::chooseForRows(const Op &op, const DimBinding &dims) {
+  if (std::optional<KernelChoice> best = measuredChoice(op, dims))
+    return *best;
   const KernelFamily *first = selectFamily(op, target, dims);
   Expected<Tile> tile = cheapestTile(op, *first, dims, dims);
   if (!tile)
@@ -192,9 +217,12 @@ Error TileChooser::choose(Op &op) {
   if (!tile)
     return tile.takeError();
   KernelChoice choice{*family, std::move(*tile)};
+  if ((*family)->form != KernelForm::Library)
+    choice = measuredChoice(op, upperBounds(op)).value_or(choice);
   Expected<std::vector<KernelVariant>> variants = chooseVariants(op, rows, choice);
   if (!variants)
     return variants.takeError();
+  op.setAttribute("kernel", Attribute::ident(choice.family->name));
   op.setAttribute("tile", choice.tile);
   op.removeAttribute("variants");
   if (!variants->empty())
@@ -211,6 +239,26 @@ Error TileChooser::checkUse(const Module &module) const {
 
 } // namespace
 
+/// The database that option `tuning` names, or null. `own` keeps one of a file. Error: what the file's reader reports,
+/// or it is of another target.
+static Expected<const TuningDatabase *> tuningOf(StringRef name, const Target &target, SourceManager &sources,
+                                                 std::optional<TuningDatabase> &own) {
+  if (name == "none")
+    return nullptr;
+  if (name == "shipped")
+    return shippedTuning(target.name);
+  Expected<const SourceFile *> file = sources.open(name);
+  if (!file)
+    return file.takeError();
+  Expected<TuningDatabase> database = TuningDatabase::parse(*file);
+  if (!database)
+    return database.takeError();
+  if (database->target != target.name)
+    return makeFileError(name, "expected measurements for " + target.name + ", got " + database->target);
+  own = std::move(*database);
+  return &*own;
+}
+
 static Error chooseTiles(Module &module, const PassOptions &options) {
   Expected<const Target *> target = targetOf(module);
   if (!target)
@@ -219,7 +267,12 @@ static Error chooseTiles(Module &module, const PassOptions &options) {
     if (settings.kind() != Attribute::Kind::Dict)
       return makeError(module.loc, "choose-tiles: tiles: expected settings of " + name + " like {threads = 128}, got " +
                                        settings.str());
-  TileChooser chooser(**target, options.getDict("tiles"), dimsOfInterest(module, options));
+  SourceManager sources;
+  std::optional<TuningDatabase> own;
+  Expected<const TuningDatabase *> measured = tuningOf(options.getString("tuning"), **target, sources, own);
+  if (!measured)
+    return measured.takeError();
+  TileChooser chooser(**target, options.getDict("tiles"), dimsOfInterest(module, options), *measured);
   for (const auto &function : module.functions)
     for (const auto &op : function->body.ops()) {
       if (op->has(Trait::Terminator))
@@ -236,7 +289,8 @@ const PassDef chooseTilesPass = {
     .run = chooseTiles,
     .options = {{"batch", 1, "B to choose for; 0: its bound"},
                 {"tokens", 1024, "T to choose for; 0: its bound"},
-                {"tiles", AttributeMap(), "settings of families: {layernorm = {row_threads = 1}}"}},
+                {"tiles", AttributeMap(), "settings of families: {layernorm = {row_threads = 1}}"},
+                {"tuning", Attribute::ident("shipped"), "what was measured: shipped, none, or a file of kiln tune"}},
 };
 
 } // namespace kiln

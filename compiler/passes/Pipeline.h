@@ -11,6 +11,7 @@ struct PipelineOptions {
   std::string matmul = "generated"; ///< as select-kernels takes it
   AttributeMap kernels = {};        ///< as select-kernels takes it
   AttributeMap tiles = {};          ///< as choose-tiles takes it
+  std::string tuning = "shipped";   ///< as choose-tiles takes it
   /// Passes that are left out.
   std::set<const PassDef *> without = {};
   /// Options of passes besides the above.

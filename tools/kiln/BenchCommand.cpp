@@ -157,7 +157,7 @@ Error run(const BenchCommand &command) {
   int64_t batch = *std::max_element(command.batches.begin(), command.batches.end());
   if (command.device == "cpu")
     return makeError("kiln bench: expected --device emulate or cuda:N; the reference executor has no plan");
-  Expected<PipelineOptions> pipeline = pipelineOptions(command.dtype, command.matmul, command.strategy);
+  Expected<PipelineOptions> pipeline = pipelineOptions(command.pipeline);
   if (!pipeline)
     return pipeline.takeError();
   if (command.device == "emulate")

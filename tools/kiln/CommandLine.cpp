@@ -132,6 +132,12 @@ void addMatmul(CLI::App &sub, std::string &matmul) {
       ->capture_default_str();
 }
 
+void addTuning(CLI::App &sub, std::string &tuning) {
+  sub.add_option("--tuning", tuning, "what was measured of kernels: shipped, none, or a file of kiln tune")
+      ->check(notEmpty)
+      ->capture_default_str();
+}
+
 void addStrategy(CLI::App &sub, std::string &strategy) {
   sub.add_option("--strategy", strategy, "optimisations by name, like matmul=tiled,layernorm=3")
       ->check(CLI::Validator(
@@ -147,13 +153,18 @@ void addStrategy(CLI::App &sub, std::string &strategy) {
       ->trigger_on_parse();
 }
 
+void addPipeline(CLI::App &sub, PipelineChoices &pipeline) {
+  addDType(sub, pipeline.dtype);
+  addStrategy(sub, pipeline.strategy);
+  addMatmul(sub, pipeline.matmul);
+  addTuning(sub, pipeline.tuning);
+}
+
 CLI::App *addCompile(CLI::App &app, CompileCommand &command) {
   CLI::App *sub = app.add_subcommand("compile", "Compile a model into a kernel plan");
   sub->add_option("MODEL", command.model, "a .toml, a directory with config.json, or IR text, .kiln")->required();
   addList(*sub, "--target", command.targets, notEmpty, "GPUs to make cubins for; tiles are chosen for the first");
-  addDType(*sub, command.dtype);
-  addStrategy(*sub, command.strategy);
-  addMatmul(*sub, command.matmul);
+  addPipeline(*sub, command.pipeline);
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")
       ->check(integer<int64_t>(1, 4096))
       ->capture_default_str();
@@ -215,9 +226,7 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
   CLI::App *sub = app.add_subcommand("run", "Generate text");
   sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
   addWeights(*sub, command.weights);
-  addDType(*sub, command.dtype);
-  addStrategy(*sub, command.strategy);
-  addMatmul(*sub, command.matmul);
+  addPipeline(*sub, command.pipeline);
   addEach(*sub, "--prompt", command.prompts.texts, "text to continue; may be given several times");
   addEach(*sub, "--prompt-file", command.prompts.files, "file to continue; - is standard input");
   addEach(*sub, "--tokens", command.prompts.tokens, "token ids to continue, 1,2,3; - is standard input");
@@ -263,8 +272,8 @@ CLI::App *addEval(CLI::App &app, EvalCommand &command) {
   CLI::App *sub = app.add_subcommand("eval", "Perplexity of a model on a text");
   sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
   addWeights(*sub, command.weights);
-  addDType(*sub, command.dtype);
-  addStrategy(*sub, command.strategy);
+  addDType(*sub, command.pipeline.dtype);
+  addStrategy(*sub, command.pipeline.strategy);
   sub->add_option("--text", command.text, "file to score; - is standard input")->required();
   sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")
       ->check(zeroOrMore)
@@ -282,9 +291,7 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   CLI::App *sub = app.add_subcommand("bench", "Time a plan, or count what it does");
   sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
   addWeights(*sub, command.weights);
-  addDType(*sub, command.dtype);
-  addStrategy(*sub, command.strategy);
-  addMatmul(*sub, command.matmul);
+  addPipeline(*sub, command.pipeline);
   sub->add_option("--what", command.what, "decode, prefill, or each of the kernels")
       ->check(oneOf({"decode", "prefill", "kernels"}))
       ->capture_default_str();
@@ -315,6 +322,25 @@ CLI::App *addReport(CLI::App &app, ReportCommand &command) {
                   "tokens of a prompt, or the position of decode (default: the profile's, or 64)")
       ->check(zeroOrMore);
   sub->add_option("-o", command.output, "the file to write; - is standard output")->required();
+  return sub;
+}
+
+CLI::App *addTune(CLI::App &app, TuneCommand &command) {
+  CLI::App *sub = app.add_subcommand("tune", "Measure which configuration of each kernel is the fastest");
+  sub->add_option("MODEL", command.model, "a .toml, or a directory with config.json")->required();
+  addDType(*sub, command.pipeline.dtype);
+  sub->add_option("--target", command.target, "the GPU's")->check(notEmpty)->capture_default_str();
+  addList(*sub, "--what", command.functions, oneOf({"prefill", "decode"}), "functions whose kernels are measured");
+  addList(*sub, "--batch", command.batches, aCount, "sequences at once");
+  addList(*sub, "--length", command.lengths, aCount, "tokens of a prompt");
+  sub->add_option("--within", command.mostOfBest,
+                  "leave out what should take more than so many times as long as the best")
+      ->check(positiveNumber())
+      ->capture_default_str();
+  sub->add_option("--samples", command.options.samples, "measurements")->check(aCount)->capture_default_str();
+  sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(aDevice)->capture_default_str();
+  sub->add_option("-o", command.output, "the database (default: the model's name + .tuning.toml)")->check(notEmpty);
+  sub->add_flag("--quiet", command.quiet, "no progress");
   return sub;
 }
 
@@ -354,9 +380,10 @@ std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
   EvalCommand eval;
   BenchCommand bench;
   ReportCommand report;
+  TuneCommand tune;
   CLI::App *compileApp = addCompile(app, compile), *dumpApp = addDump(app, dump), *runApp = addRun(app, run);
   CLI::App *tokenizeApp = addTokenize(app, tokenize), *evalApp = addEval(app, eval), *benchApp = addBench(app, bench);
-  CLI::App *reportApp = addReport(app, report);
+  CLI::App *reportApp = addReport(app, report), *tuneApp = addTune(app, tune);
   try {
     // CLI11 would only say that a command is missing.
     auto isChosen = [&](const CLI::App *sub) { return sub->get_name() == argv[1]; };
@@ -380,6 +407,8 @@ std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
     command = std::move(bench);
   else if (*reportApp)
     command = std::move(report);
+  else if (*tuneApp)
+    command = std::move(tune);
   return std::nullopt;
 }
 

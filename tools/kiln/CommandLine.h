@@ -18,13 +18,19 @@ struct PromptOptions {
   }
 };
 
+/// How a model is compiled.
+struct PipelineChoices {
+  std::string dtype = "f32";        ///< as assign-precision takes it
+  std::string matmul = "generated"; ///< as select-kernels takes it
+  std::string strategy;             ///< as applyStrategies takes it
+  std::string tuning = "shipped";   ///< as choose-tiles takes it
+};
+
 struct CompileCommand {
   std::string model;
   std::vector<std::string> targets = {"sm_90a"};
-  std::string dtype = "f32"; ///< as assign-precision takes it
-  std::string strategy;      ///< as applyStrategies takes it
+  PipelineChoices pipeline;
   int64_t maxBatch = 64;
-  std::string matmul = "generated";
   std::string passes;
   std::string stage = "cubin";
   std::string output;
@@ -50,9 +56,7 @@ struct RunCommand {
   std::string model;
   WeightOptions weights;
   PromptOptions prompts;
-  std::string dtype = "f32"; ///< as assign-precision takes it
-  std::string strategy;      ///< as applyStrategies takes it
-  std::string matmul = "generated";
+  PipelineChoices pipeline;
   GenerateOptions generate;
   std::string overflow = "error";
   std::string device = "auto";
@@ -76,8 +80,7 @@ struct TokenizeCommand {
 struct EvalCommand {
   std::string model;
   WeightOptions weights;
-  std::string dtype = "f32"; ///< as assign-precision takes it
-  std::string strategy;      ///< as applyStrategies takes it
+  PipelineChoices pipeline;
   std::string text;
   int64_t window = 0, stride = 0;
   std::string device = "auto";
@@ -88,9 +91,7 @@ struct EvalCommand {
 struct BenchCommand {
   std::string model;
   WeightOptions weights;
-  std::string dtype = "f32"; ///< as assign-precision takes it
-  std::string strategy;      ///< as applyStrategies takes it
-  std::string matmul = "generated";
+  PipelineChoices pipeline;
   std::string what = "decode";
   std::string of = "decode"; ///< the function whose kernels are timed
   std::vector<int64_t> batches = {1};
@@ -107,8 +108,22 @@ struct ReportCommand {
   std::string output;
 };
 
+struct TuneCommand {
+  std::string model;
+  PipelineChoices pipeline;
+  std::string target = "sm_90a";
+  std::vector<std::string> functions = {"prefill", "decode"};
+  std::vector<int64_t> batches = {1, 8};
+  std::vector<int64_t> lengths = {64, 256, 1024};
+  double mostOfBest = 2;
+  BenchmarkOptions options = {.samples = 10, .warmUp = 3};
+  std::string device = "auto";
+  std::string output;
+  bool quiet = false;
+};
+
 using Command = std::variant<std::monostate, CompileCommand, DumpCommand, RunCommand, TokenizeCommand, EvalCommand,
-                             BenchCommand, ReportCommand>;
+                             BenchCommand, ReportCommand, TuneCommand>;
 
 /// Fills `command`, or returns the exit code to leave with: 0 after --help or --version, 2 after a usage error, both
 /// printed.

@@ -13,5 +13,6 @@ Error run(const TokenizeCommand &command);
 Error run(const EvalCommand &command);
 Error run(const BenchCommand &command);
 Error run(const ReportCommand &command);
+Error run(const TuneCommand &command);
 
 } // namespace kiln

@@ -73,7 +73,7 @@ Error writeDump(StringRef directory, const GeneratedPlan &generated, const std::
 Error run(const CompileCommand &command) {
   SourceManager sources;
   CompileOptions options;
-  Expected<PipelineOptions> chosen = pipelineOptions(command.dtype, command.matmul, command.strategy);
+  Expected<PipelineOptions> chosen = pipelineOptions(command.pipeline);
   if (!chosen)
     return chosen.takeError();
   options.pipeline = std::move(*chosen);

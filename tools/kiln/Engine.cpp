@@ -101,20 +101,25 @@ LaunchOptions launchOptions(StringRef schedule) {
   return options;
 }
 
-Expected<std::unique_ptr<Device>> openDevice(StringRef name, StringRef cache, const EngineOptions &engine) {
+} // namespace
+
+Expected<std::unique_ptr<Device>> openDevice(StringRef name, const EngineOptions &engine) {
+  std::string cache = defaultCacheDirectory();
   if (name == "emulate") {
     if (cache.empty())
       return makeError("--device emulate keeps compiled kernels in a cache: set KILN_CACHE to a directory");
-    return EmulatedDevice::create({cache.str(), launchOptions(engine.schedule), engine.checkAccesses});
+    return EmulatedDevice::create({cache, launchOptions(engine.schedule), engine.checkAccesses});
   }
   CudaDevice::Options options;
-  options.cacheDirectory = cache.str();
+  options.cacheDirectory = cache;
   options.note = [](StringRef text) { llvm::errs() << text << '\n'; };
   name.consume_front("cuda");
   if (name.consume_front(":") && name.getAsInteger(10, options.ordinal))
     return makeError("--device: expected auto, cpu, emulate or cuda:N, got a GPU number '" + name + "'");
   return CudaDevice::create(options);
 }
+
+namespace {
 
 /// Where the plan's kernels are. Error: none of them is among the edited ones.
 Expected<KernelFiles> kernelFiles(const Plan &plan, StringRef directory, StringRef edited) {
@@ -128,7 +133,7 @@ Expected<KernelFiles> kernelFiles(const Plan &plan, StringRef directory, StringR
 Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, StringRef deviceName,
                                                  const EngineOptions &options) {
   std::string cache = defaultCacheDirectory();
-  Expected<std::unique_ptr<Device>> device = openDevice(deviceName, cache, options);
+  Expected<std::unique_ptr<Device>> device = openDevice(deviceName, options);
   if (!device)
     return device.takeError();
   Expected<std::string> directory = planDirectory(source, cache);

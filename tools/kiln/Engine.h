@@ -35,6 +35,9 @@ struct EngineOptions {
 /// a GPU. auto: the first GPU, else cpu. Error: what opening the device, loading or compiling the plan reports.
 Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options);
 
+/// The device `emulate` or `cuda:N` alone, with the options that are about it. Error: what opening it reports.
+Expected<std::unique_ptr<Device>> openDevice(StringRef name, const EngineOptions &options);
+
 /// The plan that openEngine would run; a model is compiled. Needs no weights.
 Expected<Plan> openPlan(const ModelSource &source);
 

@@ -8,7 +8,7 @@
 namespace kiln {
 
 Error run(const EvalCommand &command) {
-  Expected<PipelineOptions> pipeline = pipelineOptions(command.dtype, PipelineOptions().matmul, command.strategy);
+  Expected<PipelineOptions> pipeline = pipelineOptions(command.pipeline);
   if (!pipeline)
     return pipeline.takeError();
   Expected<ModelSource> source = openModel(command.model, command.weights, 1, *pipeline);

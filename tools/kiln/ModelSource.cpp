@@ -54,10 +54,10 @@ static bool hasVocabulary(StringRef directory) {
                       [&](StringRef name) { return fs::exists(directory + "/" + name); });
 }
 
-Expected<PipelineOptions> pipelineOptions(StringRef dtype, StringRef matmul, StringRef strategy) {
-  PipelineOptions options{.dtype = dtype.str(), .matmul = matmul.str()};
-  if (!strategy.empty())
-    if (Error error = applyStrategies(strategy, options))
+Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
+  PipelineOptions options{.dtype = choices.dtype, .matmul = choices.matmul, .tuning = choices.tuning};
+  if (!choices.strategy.empty())
+    if (Error error = applyStrategies(choices.strategy, options))
       return error;
   return options;
 }

@@ -23,7 +23,7 @@ struct ModelSource {
 };
 
 /// What these options of the command line make of the pipeline. Error: as applyStrategies reports.
-Expected<PipelineOptions> pipelineOptions(StringRef dtype, StringRef matmul, StringRef strategy);
+Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices);
 
 /// Opens a plan (its IR), a .toml or a model directory, its weights and its vocabulary. A model is compiled for `batch`
 /// sequences at once with these options. Error: what these report; a strategy for a plan, which has its own; no weights

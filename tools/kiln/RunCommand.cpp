@@ -85,7 +85,7 @@ std::string shown(const Tokenizer *tokenizer, ArrayRef<int32_t> ids) {
 } // namespace
 
 Error run(const RunCommand &command) {
-  Expected<PipelineOptions> pipeline = pipelineOptions(command.dtype, command.matmul, command.strategy);
+  Expected<PipelineOptions> pipeline = pipelineOptions(command.pipeline);
   if (!pipeline)
     return pipeline.takeError();
   Expected<ModelSource> source = openModel(command.model, command.weights, command.prompts.count(), *pipeline);

@@ -1,0 +1,78 @@
+"""kiln tune: a database that the compiler takes, and an interrupted run that goes on."""
+
+import os
+import re
+import signal
+import subprocess
+import unittest
+
+from kilntest import KILN, KilnTest, run_kiln
+
+DEVICE = os.environ.get("KILN_DEVICE", "emulate")
+MODEL = """vocab_size = 31
+n_positions = 16
+n_embd = 16
+n_layer = 1
+n_head = 1
+n_inner = 64
+activation_function = "gelu_new"
+layer_norm_epsilon = 1e-5
+tie_word_embeddings = true
+"""
+
+
+class Tune(KilnTest):
+    def setUp(self):
+        super().setUp()
+        self.model = self.write("tiny.toml", MODEL)
+        self.database = self.path("measured.toml")
+
+    def command(self, *more):
+        return ("tune", self.model, "--device", DEVICE, "--what", "decode", "--batch", 1, "--length", 8, "--samples", 1,
+                "--within", 1, "-o", self.database, *more)
+
+    def test_database_is_what_the_compiler_takes(self):
+        result = self.kiln(*self.command())
+        self.assertEqual(sorted(os.listdir(self.folder)), ["measured.toml", "tiny.toml"])
+        with open(self.database) as file:
+            text = file.read()
+        problems = re.findall(r'^problem = "(.*)"$', text, re.MULTILINE)
+        self.assertEqual(len(problems), 7)
+        for problem in problems:
+            self.assertIn(f"| {problem} | 1 |", result.out.decode())
+        # What is in it is what the plan says, even where the model would choose otherwise.
+        changed = re.sub(r"(?m)^kernel = \"gemv_\w+\"\ntile = .*$",
+                         'kernel = "gemm_simt"\ntile = {thread_cols = 4, thread_rows = 4, tile_cols = 32, tile_depth = 32, '
+                         "tile_rows = 32}", text)
+        self.assertNotEqual(changed, text)
+        own = self.write("own.toml", changed)
+        compiled = self.kiln("compile", self.model, "--max-batch", 1, "--stage", "plan", "--tuning", own).out.decode()
+        decode = compiled[compiled.index("func @decode") :]
+        self.assertIn("kernel = gemm_simt", decode)
+        self.assertNotIn("kernel = gemv", decode)
+        self.assertIn("gemv", self.kiln("compile", self.model, "--stage", "plan", "--tuning", "none").out.decode())
+
+    def test_an_interrupted_run_goes_on(self):
+        command = [KILN, *map(str, self.command())]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+            lines = [process.stderr.readline() for _ in range(3)]
+            process.send_signal(signal.SIGINT)
+            process.stderr.read()
+        self.assertRegex(lines[2].decode(), r"^\[3/\d+\] ")
+        self.assertFalse(os.path.exists(self.database))
+        self.assertTrue(os.path.exists(self.database + ".partial"))
+        result = run_kiln(*self.command())
+        self.assertEqual(result.code, 0, result.err)
+        first = re.match(r"\[(\d+)/(\d+)\]", result.err)
+        self.assertGreater(int(first.group(1)), 3)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["measured.toml", "tiny.toml"])
+
+    def test_errors(self):
+        self.assert_fails("error: kiln tune: expected --device emulate or cuda:N", "tune", self.model, "--device", "cpu")
+        self.assert_fails("error: unknown target 'sm_1'", "tune", self.model, "--device", DEVICE, "--target", "sm_1")
+        self.assert_fails("error: cannot write", *self.command()[:-2], "-o", self.path("no", "such", "folder.toml"))
+        self.assert_fails("none.toml: error: cannot read", "compile", self.model, "--tuning", self.path("none.toml"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,75 @@
+#include "kernels/Tuning.h"
+
+#include "unit/TestSupport.h"
+
+namespace kiln {
+namespace {
+
+const char *const text = R"(# Written by kiln tune.
+target = "sm_80"
+device = "a GPU"
+
+[[choice]]
+problem = "layernorm(f32[B,T,64]) -> f32[B,T,64]"
+rows = 8
+kernel = "layernorm"
+tile = {row_threads = 32, threads = 128, vec = 4}
+us = 1.50
+model_us = 2.25
+
+[[choice]]
+problem = "softmax(f32[B,T,64]) -> f32[B,T,64]"
+rows = 8
+kernel = "softmax"
+tile = {online = true, row_threads = 32, threads = 128, vec = 1}
+us = 3.00
+model_us = 3.00
+)";
+
+Expected<TuningDatabase> parse(SourceManager &sources, StringRef changed, StringRef from = "", StringRef to = "") {
+  std::string whole = changed.str();
+  if (!from.empty())
+    whole.replace(whole.find(from), from.size(), to);
+  return TuningDatabase::parse(sources.add("measured.toml", whole));
+}
+
+TEST(TuningDatabase, IsWrittenAsItIsRead) {
+  SourceManager sources;
+  TuningDatabase database = unwrap(parse(sources, text));
+  EXPECT_EQ(database.size(), 2u);
+  EXPECT_EQ(database.str(), text);
+  const TunedChoice *found = database.find("softmax(f32[B,T,64]) -> f32[B,T,64]", 8);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->choice.family->name, "softmax");
+  EXPECT_TRUE(found->choice.tile.find("online")->second.asBool());
+  EXPECT_DOUBLE_EQ(found->modelSeconds, 3e-6);
+  EXPECT_FALSE(database.find("softmax(f32[B,T,64]) -> f32[B,T,64]", 16));
+}
+
+TEST(TuningDatabase, RefusesWhatIsNone) {
+  const std::tuple<const char *, const char *, const char *> cases[] = {
+      {"sm_80", "sm_1", "unknown target 'sm_1'"},
+      {"kernel = \"layernorm\"", "kernel = \"layernorms\"",
+       ":8:10: error: kernel: expected the name of a kernel family"},
+      {"us = 1.50", "us = \"fast\"", ":10:6: error: us: expected microseconds"},
+      {"rows = 8", "row = 8", "error: unknown key 'row'"},
+      {"rows = 8\n", "", "error: missing key 'rows'"},
+      {"threads = 128", "threads = [1]", "error: threads: expected an integer, true or false"},
+      {"softmax(", "layernorm(", "error: expected each problem once"},
+      {"[[choice]]", "[[choice]", ":5:"},
+  };
+  for (auto [from, to, message] : cases) {
+    SourceManager sources;
+    std::string got = messageOf(parse(sources, text, from, to));
+    EXPECT_NE(got.find(message), std::string::npos) << got;
+  }
+}
+
+TEST(TuningDatabase, ThoseThatComeWithTheProgramFitItsTemplates) {
+  const TuningDatabase *database = shippedTuning("sm_90a");
+  ASSERT_TRUE(database);
+  EXPECT_FALSE(shippedTuning("sm_80"));
+}
+
+} // namespace
+} // namespace kiln

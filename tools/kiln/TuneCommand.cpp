@@ -1,0 +1,51 @@
+#include "Commands.h"
+#include "ProgressLine.h"
+#include "tune/Report.h"
+#include "tune/Tuner.h"
+
+#include "support/Diagnostic.h"
+#include "support/File.h"
+
+#include <chrono>
+
+namespace kiln {
+
+/// `1 min 20 s`
+static std::string durationText(double seconds) {
+  auto whole = static_cast<int64_t>(seconds + 0.5);
+  return whole < 60 ? formatv("{0} s", whole).str() : formatv("{0} min {1} s", whole / 60, whole % 60).str();
+}
+
+Error run(const TuneCommand &command) {
+  std::string output = command.output;
+  if (output.empty())
+    output = (llvm::sys::path::stem(StringRef(command.model).rtrim('/')) + ".tuning.toml").str();
+  if (command.device == "cpu")
+    return makeError("kiln tune: expected --device emulate or cuda:N; the reference executor runs no kernels");
+  auto tuner = Tuner::create(command, output);
+  if (!tuner)
+    return tuner.takeError();
+  ProgressLine line(command.quiet);
+  auto start = std::chrono::steady_clock::now();
+  size_t doneHere = 0;
+  (*tuner)->progress = [&](size_t done, size_t all, const Twine &what) {
+    std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    double left = elapsed.count() / static_cast<double>(++doneHere) * static_cast<double>(all - done);
+    line.show(done, all, (what + ", " + durationText(left) + " left").str());
+  };
+  Error error = (*tuner)->measure();
+  line.finish();
+  if (error) {
+    if (!command.quiet)
+      llvm::errs() << "what was measured is kept in " << output << ".partial; the same command goes on from there\n";
+    return error;
+  }
+  if (Error failed = (*tuner)->choose())
+    return failed;
+  if (Error failed = writeFile(output, (*tuner)->database().str()))
+    return failed;
+  printTuningReport(llvm::outs(), (*tuner)->callTimes(), (*tuner)->results());
+  return (*tuner)->removeFiles();
+}
+
+} // namespace kiln

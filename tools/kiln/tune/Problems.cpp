@@ -1,0 +1,77 @@
+#include "Problems.h"
+
+#include "kernels/Problem.h"
+#include "runtime/Benchmark.h"
+
+namespace kiln {
+
+DimBinding TuningCall::dims() const { return callDims(function, batch, length); }
+
+std::string TuningCall::str() const {
+  return formatv("{0} B={1} {2}={3}", function, batch, function == "decode" ? "position" : "T", length).str();
+}
+
+size_t TuningProblem::fastest() const {
+  size_t best = 0;
+  auto isTimed = [&](size_t i) { return trials[i].state == Trial::State::Timed; };
+  for (size_t i = 1; i < trials.size(); ++i)
+    if (isTimed(i) && (!isTimed(best) || trials[i].seconds < trials[best].seconds))
+      best = i;
+  return best;
+}
+
+/// What the plan runs with so many rows.
+static KernelChoice chosenFor(const Op &op, int64_t rows) {
+  for (const KernelVariant &variant : variantsOf(op))
+    if (rows <= variant.rows)
+      return variant.choice;
+  return choiceOf(op);
+}
+
+static std::vector<Trial> findTrials(const Op &op, int64_t rows, const Target &target, double mostOfBest) {
+  DimBinding dims = boundsForRows(op, rows);
+  std::vector<Trial> trials = {{chosenFor(op, rows)}};
+  for (const KernelFamily *family : allKernelFamilies()) {
+    if (family->byRequestOnly || !family->accepts(op, target, dims))
+      continue;
+    for (Tile &tile : family->configurations(op, target, dims)) {
+      KernelChoice choice{family, std::move(tile)};
+      if (!(choice == trials.front().choice))
+        trials.push_back({std::move(choice)});
+    }
+  }
+  double least = INFINITY;
+  for (Trial &trial : trials) {
+    trial.modelled = trial.choice.family->estimate(op, trial.choice.tile, target, dims);
+    least = std::min(least, trial.modelled);
+  }
+  llvm::erase_if(trials, [&, model = trials.front().choice](const Trial &trial) {
+    return trial.modelled > mostOfBest * least && !(trial.choice == model);
+  });
+  // The likely ones first: whoever stops early has those.
+  std::stable_sort(trials.begin() + 1, trials.end(),
+                   [](const Trial &a, const Trial &b) { return a.modelled < b.modelled; });
+  return trials;
+}
+
+std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<TuningCall> calls,
+                                        double mostOfBest) {
+  std::vector<TuningProblem> problems;
+  std::set<std::pair<std::string, int64_t>> seen;
+  for (const TuningCall &call : calls) {
+    size_t step = 0;
+    for (const auto &op : module.findFunction(call.function)->body.ops()) {
+      if (op->has(Trait::Terminator) || choiceOf(*op).family->form == KernelForm::Library) {
+        ++step;
+        continue;
+      }
+      int64_t rows = valueAt(rowsOf(*op), call.dims());
+      if (std::string name = problemName(*op); seen.insert({name, rows}).second)
+        problems.push_back({name, rows, call, step, findTrials(*op, rows, target, mostOfBest)});
+      ++step;
+    }
+  }
+  return problems;
+}
+
+} // namespace kiln

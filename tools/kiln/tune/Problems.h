@@ -1,0 +1,52 @@
+//===- Problems.h - what `kiln tune` measures --------------------------------===//
+#pragma once
+
+#include "kernels/Tuning.h"
+
+namespace kiln {
+
+/// A call whose kernels are measured.
+struct TuningCall {
+  std::string function;
+  int64_t batch = 1;
+  int64_t length = 1; ///< tokens of a prompt; of @decode the position
+
+  DimBinding dims() const;
+  std::string str() const; ///< `prefill B=8 T=1024`
+};
+
+/// What became of a candidate.
+struct Trial {
+  enum class State { Untried, Timed, Wrong, Failed };
+  KernelChoice choice;
+  double modelled = 0; ///< seconds, by the family's estimate
+  State state = State::Untried;
+  double seconds = 0; ///< of one launch
+};
+
+/// A problem of the database, as it occurs in a call.
+struct TuningProblem {
+  std::string name;
+  int64_t rows = 0;
+  TuningCall call;
+  size_t step = 0;           ///< the first of the function's steps that is one
+  std::vector<Trial> trials; ///< the first is what the model chose
+  size_t chosen = 0;         ///< of the trials: what the database says
+
+  /// The fastest; the model's if nothing was timed.
+  size_t fastest() const;
+};
+
+/// A whole call, with what the model chose and with what the database says.
+struct CallTimes {
+  TuningCall call;
+  double modelSeconds = 0, seconds = 0;
+};
+
+/// The problems of the calls in a module that has run the pipeline with no database, each once for its number of rows.
+/// Trials are every configuration of every family that runs the op, but those whose modelled time is more than
+/// `mostOfBest` times that of the best.
+std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<TuningCall> calls,
+                                        double mostOfBest);
+
+} // namespace kiln

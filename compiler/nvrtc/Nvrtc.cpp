@@ -119,13 +119,15 @@ Expected<CompiledKernel> Nvrtc::compile(StringRef name, StringRef source, String
 
 /// The number before `unit` in a log like `Used 40 registers, 12 bytes smem`.
 static int64_t numberBefore(StringRef log, StringRef unit) {
-  size_t at = log.find(unit);
-  if (at == StringRef::npos)
-    return 0;
-  StringRef before = log.take_front(at).rtrim();
-  int64_t value = 0;
-  before.take_back(before.size() - before.find_last_not_of("0123456789") - 1).getAsInteger(10, value);
-  return value;
+  // The kernel's name, which the log has too, may contain the unit.
+  for (size_t at = log.find(unit); at != StringRef::npos; at = log.find(unit, at + 1)) {
+    StringRef before = log.take_front(at);
+    int64_t value = 0;
+    if (before.consume_back(" ") &&
+        !before.take_back(before.size() - before.find_last_not_of("0123456789") - 1).getAsInteger(10, value))
+      return value;
+  }
+  return 0;
 }
 
 KernelResources parsePtxasLog(StringRef log) {

@@ -14,7 +14,7 @@ TEST_P(MmaGpuCompile, EveryKernelInRegisters) {
   for (const Variant &kernel : allMmaKernels()) {
     Expected<CompiledKernel> compiled = compileForGpu(kernel, GetParam());
     ASSERT_TRUE(static_cast<bool>(compiled)) << kernel.label() << "\n" << llvm::toString(compiled.takeError());
-    ASSERT_GT(compiled->resources.registers, 0);
+    ASSERT_GT(compiled->resources.registers, 0) << kernel.label();
     EXPECT_LE(compiled->resources.spillStores, kMostSpilledBytes) << kernel.label();
   }
 }

@@ -14,7 +14,7 @@ TEST_P(GpuCompile, SamplingInRegisters) {
     const Variant kernel("sample", "sample", DType::F32, {{"kPitch", pitch}});
     Expected<CompiledKernel> compiled = compileForGpu(kernel, GetParam());
     ASSERT_TRUE(static_cast<bool>(compiled)) << kernel.label() << "\n" << llvm::toString(compiled.takeError());
-    ASSERT_GT(compiled->resources.registers, 0);
+    ASSERT_GT(compiled->resources.registers, 0) << kernel.label();
     EXPECT_EQ(compiled->resources.spillStores, 0) << kernel.label();
   }
 }

@@ -20,7 +20,7 @@ TEST_P(GpuCompile, EveryKernelInRegisters) {
   for (const Variant &kernel : allSimtKernels()) {
     Expected<CompiledKernel> compiled = compileForGpu(kernel, GetParam());
     ASSERT_TRUE(static_cast<bool>(compiled)) << kernel.label() << "\n" << llvm::toString(compiled.takeError());
-    ASSERT_GT(compiled->resources.registers, 0);
+    ASSERT_GT(compiled->resources.registers, 0) << kernel.label();
     if (!maySpill(kernel)) {
       EXPECT_LE(compiled->resources.spillStores, kMostSpilledBytes) << kernel.label();
     }

@@ -3,8 +3,9 @@
 A file that passed is not looked at again until it, a header of the project that it includes, its flags or .clang-tidy
 change: a stamp in the build folder holds a hash of them all.
 
-    python3 tests/lint/clang_tidy.py --build build/dev                    every file that has changed
+    python3 tests/lint/clang_tidy.py --build build/dev                    every file
     python3 tests/lint/clang_tidy.py --build build/dev compiler/ir        below a folder, or one file
+    python3 tests/lint/clang_tidy.py --build build/dev --since HEAD~1     what differs from a commit, or includes it
 """
 import argparse
 import collections
@@ -59,21 +60,25 @@ class Sources:
                 return path
         return None
 
-    def hash(self, path, flags, start):
-        """Of a source and all that it includes."""
+    def closure(self, path, flags):
+        """A source and all that it includes, in the order in which they are found."""
         folders = [pathlib.Path(flag[2:]) for flag in flags if flag.startswith("-I")]
-        state = hashlib.sha256(start)
-        state.update("\0".join(flags).encode())
-        seen, pending = {path}, [path]
+        seen, pending = {path: None}, [path]
         while pending:
             current = pending.pop()
-            content, includes = self.read(current)
-            state.update(hashlib.sha256(content).digest())
-            for name in includes:
+            for name in self.read(current)[1]:
                 header = self.resolve(name, current, folders)
                 if header and header not in seen:
-                    seen.add(header)
+                    seen[header] = None
                     pending.append(header)
+        return list(seen)
+
+    def hash(self, files, flags, start):
+        """Of files, as `closure` gives them."""
+        state = hashlib.sha256(start)
+        state.update("\0".join(flags).encode())
+        for path in files:
+            state.update(hashlib.sha256(self.read(path)[0]).digest())
         return state.hexdigest()
 
 
@@ -165,24 +170,48 @@ def read_commands(build, wanted):
             yield path, parse_flags(entry["command"], path)
 
 
+def differing(commit):
+    """Files of the working tree that are not as in a commit; None where git cannot tell, or where the rules differ."""
+    names = set()
+    for command in (["diff", "--name-only", commit], ["ls-files", "--others", "--exclude-standard"]):
+        result = subprocess.run(["git", *command], cwd=SOURCE_TREE, capture_output=True, text=True)
+        if result.returncode != 0:
+            return None
+        names.update(result.stdout.split("\n"))
+    if {".clang-tidy", "tests/lint/clang_tidy.py"} & names:
+        return None
+    return {SOURCE_TREE / name for name in names if name}
+
+
+def make_jobs(linter, commands, since):
+    """What is to be checked, if it has not passed as it is, and how many files there are."""
+    wanted = differing(since) if since else None
+    jobs = []
+    for path, flags in commands:
+        files = linter.sources.closure(path, flags)
+        if wanted is None or not wanted.isdisjoint(files):
+            jobs.append(Job(path, flags, linter.sources.hash(files, flags, linter.start)))
+    return [job for job in jobs if not linter.has_passed(job)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the build folder")
     parser.add_argument("--clang-tidy", default="clang-tidy-19")
     parser.add_argument("--clang", default="", help="clang++ of the same version, to precompile what all files include")
+    parser.add_argument("--since", default="", help="only what differs from this commit, if git knows it")
     parser.add_argument("wanted", nargs="*", type=pathlib.Path, help="files or folders; all when left out")
     options = parser.parse_args()
     options.build = options.build.resolve()
 
     linter = Linter(options)
     commands = list(read_commands(options.build, [path.resolve() for path in options.wanted]))
-    jobs = [Job(path, flags, linter.sources.hash(path, flags, linter.start)) for path, flags in commands]
-    changed = [job for job in jobs if not linter.has_passed(job)]
+    changed = make_jobs(linter, commands, options.since)
     if changed:
         linter.compile_prelude(changed[0].flags)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(linter.check, make_batches(changed)))
-    print(f"{len(jobs)} files, of which {len(changed)} changed: {'passed' if all(results) else 'failed'}")
+    print(f"{len(commands)} files, of which {len(changed)} were checked: {'passed' if all(results) else 'failed'}")
     return 0 if all(results) else 1
 
 

@@ -29,17 +29,21 @@ class Tune(KilnTest):
 
     def command(self, *more):
         return ("tune", self.model, "--device", DEVICE, "--what", "decode", "--batch", 1, "--length", 8, "--samples", 1,
-                "--within", 1, "-o", self.database, *more)
+                "--trials", 3, "-o", self.database, *more)
 
     def test_database_is_what_the_compiler_takes(self):
-        result = self.kiln(*self.command())
-        self.assertEqual(sorted(os.listdir(self.folder)), ["measured.toml", "tiny.toml"])
+        page = self.path("page.html")
+        result = self.kiln(*self.command("--report", page))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["measured.toml", "page.html", "tiny.toml"])
         with open(self.database) as file:
             text = file.read()
+        with open(page, encoding="utf-8") as file:
+            html = file.read()
         problems = re.findall(r'^problem = "(.*)"$', text, re.MULTILINE)
         self.assertEqual(len(problems), 7)
         for problem in problems:
             self.assertIn(f"| {problem} | 1 |", result.out.decode())
+            self.assertIn(problem.replace("->", "-&gt;") + ", 1 rows: ", html)
         # What is in it is what the plan says, even where the model would choose otherwise.
         changed = re.sub(r"(?m)^kernel = \"gemv_\w+\"\ntile = .*$",
                          'kernel = "gemm_simt"\ntile = {thread_cols = 4, thread_rows = 4, tile_cols = 32, tile_depth = 32, '

@@ -337,8 +337,12 @@ CLI::App *addTune(CLI::App &app, TuneCommand &command) {
                   "leave out what should take more than so many times as long as the best")
       ->check(positiveNumber())
       ->capture_default_str();
+  sub->add_option("--trials", command.mostTrials, "most configurations of a kernel, the likeliest")
+      ->check(aCount)
+      ->capture_default_str();
   sub->add_option("--samples", command.options.samples, "measurements")->check(aCount)->capture_default_str();
   sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(aDevice)->capture_default_str();
+  sub->add_option("--report", command.page, "also write an HTML page of all trials there")->check(notEmpty);
   sub->add_option("-o", command.output, "the database (default: the model's name + .tuning.toml)")->check(notEmpty);
   sub->add_flag("--quiet", command.quiet, "no progress");
   return sub;

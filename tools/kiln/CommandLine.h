@@ -116,9 +116,11 @@ struct TuneCommand {
   std::vector<int64_t> batches = {1, 8};
   std::vector<int64_t> lengths = {64, 256, 1024};
   double mostOfBest = 2;
+  size_t mostTrials = 1000; ///< of a problem
   BenchmarkOptions options = {.samples = 10, .warmUp = 3};
   std::string device = "auto";
   std::string output;
+  std::string page; ///< where to write the HTML page; empty: nowhere
   bool quiet = false;
 };
 

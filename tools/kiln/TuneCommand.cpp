@@ -1,5 +1,6 @@
 #include "Commands.h"
 #include "ProgressLine.h"
+#include "tune/Page.h"
 #include "tune/Report.h"
 #include "tune/Tuner.h"
 
@@ -44,6 +45,12 @@ Error run(const TuneCommand &command) {
     return failed;
   if (Error failed = writeFile(output, (*tuner)->database().str()))
     return failed;
+  if (!command.page.empty()) {
+    std::string title = "Tuning of " + llvm::sys::path::filename(StringRef(command.model).rtrim('/')).str() + " " +
+                        command.pipeline.dtype + " on " + (*tuner)->database().device;
+    if (Error failed = writeFile(command.page, tuningPage(title, (*tuner)->callTimes(), (*tuner)->results())))
+      return failed;
+  }
   printTuningReport(llvm::outs(), (*tuner)->callTimes(), (*tuner)->results());
   return (*tuner)->removeFiles();
 }

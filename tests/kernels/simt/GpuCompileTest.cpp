@@ -26,9 +26,8 @@ TEST_P(GpuCompile, EveryKernelInRegisters) {
     }
   }
 }
-// sm_86 has the instructions of sm_80.
-INSTANTIATE_TEST_SUITE_P(Targets, GpuCompile, testing::Values("sm_80", "sm_90a"),
-                         [](const auto &info) { return info.param; });
+// Plain CUDA: targets differ in registers only, and codegen.compiles compiles for others.
+INSTANTIATE_TEST_SUITE_P(Targets, GpuCompile, testing::Values("sm_90a"), [](const auto &info) { return info.param; });
 
 } // namespace
 } // namespace kiln

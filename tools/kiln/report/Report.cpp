@@ -1,17 +1,9 @@
 #include "Report.h"
 
+#include "Page.h"
 #include "Sections.h"
-#include "report/PageFiles.h"
-#include "support/Version.h"
 
 namespace kiln {
-
-static StringRef pageFile(StringRef name) {
-  for (const EmbeddedFile &file : pageFiles())
-    if (file.name == name)
-      return file.text;
-  llvm::report_fatal_error("tools/kiln/report/page has no " + name);
-}
 
 /// What tells two plans apart, else their places.
 static std::vector<Side> sidesOf(ArrayRef<const ReportedPlan *> plans) {
@@ -70,19 +62,7 @@ std::string writeReport(ArrayRef<const ReportedPlan *> plans) {
   Html html;
   writeHeader(html, title);
   writeMain(html, sides);
-  const std::map<StringRef, std::string> parts = {{"TITLE", escapeHtml(title)},
-                                                  {"VERSION", compilerVersion},
-                                                  {"STYLE", pageFile("style.css").str()},
-                                                  {"SCRIPT", pageFile("script.js").str()},
-                                                  {"BODY", html.take()}};
-  std::string page;
-  // Between @ and @ stands the name of a part; the page has no other @.
-  bool isName = false;
-  for (StringRef piece : llvm::split(pageFile("page.html"), "@")) {
-    page += isName ? parts.at(piece) : piece.str();
-    isName = !isName;
-  }
-  return page;
+  return htmlPage(title, html.take());
 }
 
 } // namespace kiln

@@ -28,7 +28,8 @@ static KernelChoice chosenFor(const Op &op, int64_t rows) {
   return choiceOf(op);
 }
 
-static std::vector<Trial> findTrials(const Op &op, int64_t rows, const Target &target, double mostOfBest) {
+static std::vector<Trial> findTrials(const Op &op, int64_t rows, const Target &target, double mostOfBest,
+                                     size_t mostTrials) {
   DimBinding dims = boundsForRows(op, rows);
   std::vector<Trial> trials = {{chosenFor(op, rows)}};
   for (const KernelFamily *family : allKernelFamilies()) {
@@ -51,11 +52,12 @@ static std::vector<Trial> findTrials(const Op &op, int64_t rows, const Target &t
   // The likely ones first: whoever stops early has those.
   std::stable_sort(trials.begin() + 1, trials.end(),
                    [](const Trial &a, const Trial &b) { return a.modelled < b.modelled; });
+  trials.erase(trials.begin() + std::min(trials.size(), mostTrials), trials.end());
   return trials;
 }
 
 std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<TuningCall> calls,
-                                        double mostOfBest) {
+                                        double mostOfBest, size_t mostTrials) {
   std::vector<TuningProblem> problems;
   std::set<std::pair<std::string, int64_t>> seen;
   for (const TuningCall &call : calls) {
@@ -67,7 +69,7 @@ std::vector<TuningProblem> findProblems(const Module &module, const Target &targ
       }
       int64_t rows = valueAt(rowsOf(*op), call.dims());
       if (std::string name = problemName(*op); seen.insert({name, rows}).second)
-        problems.push_back({name, rows, call, step, findTrials(*op, rows, target, mostOfBest)});
+        problems.push_back({name, rows, call, step, findTrials(*op, rows, target, mostOfBest, mostTrials)});
       ++step;
     }
   }

@@ -45,8 +45,8 @@ struct CallTimes {
 
 /// The problems of the calls in a module that has run the pipeline with no database, each once for its number of rows.
 /// Trials are every configuration of every family that runs the op, but those whose modelled time is more than
-/// `mostOfBest` times that of the best.
+/// `mostOfBest` times that of the best, and but the likeliest `mostTrials` of each problem.
 std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<TuningCall> calls,
-                                        double mostOfBest);
+                                        double mostOfBest, size_t mostTrials);
 
 } // namespace kiln

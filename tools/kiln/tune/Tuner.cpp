@@ -67,7 +67,8 @@ Error Tuner::open() {
   Expected<const Target *> target = findTarget(command.target);
   if (!target)
     return target.takeError();
-  problems = findProblems(**module, **target, calls(attribute(**module, "context", 1024)), command.mostOfBest);
+  problems = findProblems(**module, **target, calls(attribute(**module, "context", 1024)), command.mostOfBest,
+                          command.mostTrials);
   if (problems.empty())
     return makeError("kiln tune: the model has no kernels to measure");
   weights = std::make_unique<KeptWeights>(attribute(**module, "layers", 1));
@@ -324,12 +325,12 @@ Expected<std::unique_ptr<Executor>> Tuner::open(Choose choose, const Twine &name
 }
 
 /// The least of three medians of each, measured in turns.
-Expected<std::pair<double, double>> Tuner::timeCalls(Executor &first, Executor &second, const TuningCall &call) {
+Expected<std::pair<double, double>> Tuner::timeCalls(Executor &first, Executor &second, const TuningCall &call) const {
   double least[2] = {INFINITY, INFINITY};
   bool isDecode = call.function == "decode";
   for (int turn = 0; turn < 6; ++turn) {
     auto measured = measureCall(turn % 2 ? second : first, call.function, call.batch, isDecode ? 1 : call.length,
-                                isDecode ? call.length : 0, {});
+                                isDecode ? call.length : 0, command.options);
     if (!measured)
       return measured.takeError();
     least[turn % 2] = std::min(least[turn % 2], measured->median());

@@ -64,7 +64,7 @@ private:
   Error finish(const TuningProblem &problem, const Trial &trial);
   Expected<double> timeOnce(Executor &executor, const TuningProblem &problem);
   Expected<std::unique_ptr<Executor>> open(Choose choose, const Twine &name);
-  static Expected<std::pair<double, double>> timeCalls(Executor &first, Executor &second, const TuningCall &call);
+  Expected<std::pair<double, double>> timeCalls(Executor &first, Executor &second, const TuningCall &call) const;
   Error tryWithout(Executor &best, size_t turn);
   Expected<const StepComparer *> comparer(const TuningCall &call);
 

@@ -1,0 +1,11 @@
+//===- Page.h - an HTML page that needs nothing beside it ---------------------===//
+#pragma once
+
+#include "support/ADT.h"
+
+namespace kiln {
+
+/// The page of page/page.html with its style and script. `body` is HTML (Html.h), `title` is text.
+std::string htmlPage(StringRef title, std::string body);
+
+} // namespace kiln

@@ -45,9 +45,9 @@ struct KernelLaunch {
   std::array<uint32_t, 3> grid = {1, 1, 1};
   uint32_t threads = 1;
   uint32_t dynamicShared = 0;
-  /// It starts when all work before it has ended. Any other launch may start early: its kernel waits by itself, for
-  /// what the launches of the same call write.
-  bool startsCall = false;
+  /// It starts when all work before it has ended, as the first of a call must. Any other launch may start early: its
+  /// kernel waits by itself, for what the launches of the same call write.
+  bool startsAfterAll = false;
   /// One word an argument: a device address, or an int in the low half.
   std::vector<uint64_t> arguments;
   /// All the memory that it may touch, for devices that check.

@@ -306,7 +306,7 @@ Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &functi
   for (const PlanStep &step : function.steps) {
     const PlanLaunch &planned = step.launchFor(call.dims);
     KernelLaunch &launch = launches.emplace_back();
-    launch.startsCall = launches.size() == 1;
+    launch.startsAfterAll = launches.size() == 1 || thePlan.serial;
     launch.step = &step;
     launch.planned = &planned;
     if (Error error = step.matmul ? fillMatmul(launch, call) : fillKernel(launch, call))

@@ -42,11 +42,6 @@ int64_t integerOf(const Module &module, StringRef name, int64_t otherwise) {
   return it != module.attributes.end() && it->second.kind() == Attribute::Kind::Int ? it->second.asInt() : otherwise;
 }
 
-bool flagOf(const Module &module, StringRef name) {
-  auto it = module.attributes.find(name);
-  return it != module.attributes.end() && it->second.kind() == Attribute::Kind::Bool && it->second.asBool();
-}
-
 class Generator {
 public:
   explicit Generator(const Module &module) : module(module) {}
@@ -92,6 +87,7 @@ void Generator::describeModule() {
   plan.target = module.attributes.find("target")->second.asString().str();
   plan.stepByStep = flagOf(module, "step_by_step");
   plan.weightsFirst = flagOf(module, "weights_first");
+  plan.serial = flagOf(module, "serial");
   auto strategy = module.attributes.find("strategy");
   if (strategy != module.attributes.end() && strategy->second.kind() == Attribute::Kind::Text)
     plan.strategy = strategy->second.asString().str();

@@ -46,7 +46,7 @@ static Expected<std::vector<PassInvocation>> passesFor(StringRef model, const Mo
   return passes;
 }
 
-/// Writes into the module what the plan is to say of how it came about and how it is run.
+/// Writes into the module what the plan is to say of how it came about and how it is run, and how kernels are written.
 static void describeRun(Module &module, const PipelineOptions &options) {
   if (!options.strategy.empty())
     module.attributes.insert_or_assign("strategy", Attribute::text(options.strategy));
@@ -54,6 +54,10 @@ static void describeRun(Module &module, const PipelineOptions &options) {
     module.attributes.insert_or_assign("step_by_step", true);
   if (options.weightsFirst)
     module.attributes.insert_or_assign("weights_first", true);
+  if (options.serial)
+    module.attributes.insert_or_assign("serial", true);
+  if (options.restrictPointers)
+    module.attributes.insert_or_assign("restrict", true);
 }
 
 Expected<std::unique_ptr<Module>> compileToStage(StringRef model, Stage stage, const CompileOptions &options,

@@ -11,14 +11,16 @@
 // `variants`: for up to so many rows the kernel and tile that are best there, where these differ from those of the
 // bound.
 //
-// option tiles: settings by family, {layernorm = {row_threads = 1}}. Of the family's configurations those that have
-// them are ranked; if there are none, each configuration with the settings written over its own.
+// option tiles: settings by family, {layernorm = {row_threads = 1}}, or for one of the ops that the family map runs,
+// {split_heads = {unroll = 8}}, which go before those of map; of additions these are called bias and residual. Of the
+// family's configurations those that have them are ranked; if there are none, each configuration with the settings
+// written over its own.
 //
 // What was measured to be best (option tuning: the database that comes with the program, a file of `kiln tune`, or
 // none) goes before the model, for the very number of rows that was measured.
 //
 // Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them, and settings that
-// the op's kernel cannot have: an error at the op. Settings of a family that runs no op.
+// the op's kernel cannot have: an error at the op. Settings of a family that runs no op, or of no such op.
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
 #include "kernels/Tuning.h"
@@ -67,6 +69,13 @@ static bool hasSettings(const Tile &tile, const AttributeMap &settings) {
   });
 }
 
+/// How option `tiles` calls an op besides its family; nothing for ops that have a family of their own.
+static StringRef nameOfElementwise(const Op &op, const KernelFamily &family) {
+  if (&family != &mapFamily)
+    return "";
+  return op.is(OpKind::add) ? (op.operand(1)->isWeight() ? "bias" : "residual") : op.mnemonic();
+}
+
 namespace {
 
 /// Chooses for the ops of one module.
@@ -82,6 +91,7 @@ public:
   Error checkUse(const Module &module) const;
 
 private:
+  AttributeMap settingsOf(const Op &op, const KernelFamily &family);
   Expected<std::vector<Tile>> candidates(const Op &op, const KernelFamily &family, const DimBinding &upper);
   Expected<Tile> cheapestTile(const Op &op, const KernelFamily &family, const DimBinding &upper,
                               const DimBinding &dims);
@@ -91,21 +101,29 @@ private:
                                                       const KernelChoice &atBound);
 
   const Target &target;
-  const AttributeMap &wanted; ///< settings by family
+  const AttributeMap &wanted; ///< settings by family or elementwise op
   DimBinding interest;
   const TuningDatabase *measured;
-  std::set<StringRef> used; ///< families of `wanted`
+  std::set<StringRef> used; ///< names of `wanted`
 };
+
+/// What is wanted of an op's kernel.
+AttributeMap TileChooser::settingsOf(const Op &op, const KernelFamily &family) {
+  AttributeMap settings;
+  for (StringRef name : {family.name, nameOfElementwise(op, family)})
+    if (auto it = wanted.find(name); it != wanted.end()) {
+      used.insert(name);
+      for (const auto &[setting, value] : it->second.asDict())
+        settings.insert_or_assign(setting, value);
+    }
+  return settings;
+}
 
 /// The family's configurations as far as they have the wanted settings, or with these written over theirs.
 Expected<std::vector<Tile>> TileChooser::candidates(const Op &op, const KernelFamily &family, const DimBinding &upper) {
   std::vector<Tile> tiles = family.configurations(op, target, upper), chosen;
   assert(!tiles.empty() && "a family has a configuration for every op that it accepts");
-  auto it = wanted.find(family.name);
-  if (it == wanted.end())
-    return tiles;
-  used.insert(family.name);
-  const AttributeMap &settings = it->second.asDict();
+  const AttributeMap settings = settingsOf(op, family);
   llvm::copy_if(tiles, std::back_inserter(chosen), [&](const Tile &tile) { return hasSettings(tile, settings); });
   if (!chosen.empty())
     return chosen;
@@ -149,7 +167,8 @@ std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimB
   if (!measured || preferredFamily(op))
     return std::nullopt;
   const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims));
-  if (!found || wanted.count(found->choice.family->name) || !found->choice.family->accepts(op, target, dims))
+  if (!found || wanted.count(found->choice.family->name) ||
+      wanted.count(nameOfElementwise(op, *found->choice.family)) || !found->choice.family->accepts(op, target, dims))
     return std::nullopt;
   Attribute tile = found->choice.tile;
   if (Error unsound = checkTile(op, *found->choice.family, &tile, target, dims)) {
@@ -233,7 +252,8 @@ Error TileChooser::choose(Op &op) {
 Error TileChooser::checkUse(const Module &module) const {
   for (const auto &[name, settings] : wanted)
     if (!used.count(name))
-      return makeError(module.loc, "choose-tiles: tiles: expected families of the module's kernels, got " + name);
+      return makeError(
+          module.loc, "choose-tiles: tiles: expected families or elementwise ops of the module's kernels, got " + name);
   return Error::success();
 }
 
@@ -289,7 +309,7 @@ const PassDef chooseTilesPass = {
     .run = chooseTiles,
     .options = {{"batch", 1, "B to choose for; 0: its bound"},
                 {"tokens", 1024, "T to choose for; 0: its bound"},
-                {"tiles", AttributeMap(), "settings of families: {layernorm = {row_threads = 1}}"},
+                {"tiles", AttributeMap(), "settings of families or elementwise ops: {layernorm = {row_threads = 1}}"},
                 {"tuning", Attribute::ident("shipped"), "what was measured: shipped, none, or a file of kiln tune"}},
 };
 

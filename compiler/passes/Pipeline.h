@@ -16,8 +16,10 @@ struct PipelineOptions {
   std::set<const PassDef *> without = {};
   /// Options of passes besides the above.
   std::map<const PassDef *, AttributeMap> options = {};
-  // How the plan is to be run: see Plan::stepByStep and Plan::weightsFirst.
-  bool stepByStep = false, weightsFirst = false;
+  // How the plan is to be run: see Plan::stepByStep, Plan::weightsFirst and Plan::serial.
+  bool stepByStep = false, weightsFirst = false, serial = false;
+  /// Tensors are `__restrict__` parameters of generated kernels, which needs `serial`.
+  bool restrictPointers = false;
   /// What chose the above, as the user wrote it, for the plan to say; empty: nothing did.
   std::string strategy = {};
 };

@@ -139,6 +139,7 @@ struct Plan {
   std::string strategy;            ///< what chose optimisations, as `--strategy` took it; empty: the compiler alone
   bool stepByStep = false;         ///< steps are launched one by one; else a call is one graph
   bool weightsFirst = false;       ///< no step before all weights are there; else the first call waits for its own
+  bool serial = false;             ///< a kernel starts when the one before it has ended; else it may start early
   std::vector<std::string> cubins; ///< targets with cubins
   DType dtype = DType::F32;        ///< of matrices and activations
   PlanModelInfo model;

@@ -54,6 +54,7 @@ private:
        << "target = " << quote(plan.target) << '\n'
        << (plan.strategy.empty() ? "" : "strategy = " + quote(plan.strategy) + "\n")
        << (plan.stepByStep ? "step_by_step = true\n" : "") << (plan.weightsFirst ? "weights_first = true\n" : "")
+       << (plan.serial ? "serial = true\n" : "")
        << "cubins = " << list(plan.cubins, [](const std::string &name) { return quote(name); }) << '\n'
        << "dtype = " << quote(dtypeName(plan.dtype)) << '\n'
        << "\n[model]\n"

@@ -251,6 +251,49 @@ std::vector<Strategy> softmaxStrategies() {
   };
 }
 
+std::vector<Strategy> elementwiseStrategies() {
+  std::vector<StrategyParameter> parameters = {{"threads", "of a block", 32, 1024},
+                                               {"unroll", "vectors of a thread", 1, 32},
+                                               {"vec", "elements of an access", 1, 4}};
+  // Of one op: as choose-tiles calls it.
+  std::vector<StringRef> behindProducts = {"fusion=on", "fusion=epilogue"};
+  std::vector<StringRef> behindAttention = {"attention=flash_naive", "attention=flash_simt", "attention=flash_tensor",
+                                            "attention=windowed"};
+  return {
+      {"elementwise", "map",
+       "launch configuration of kernels that compute a function of every element, and of the embedding",
+       [](const Arguments &arguments, PipelineOptions &options) { configure(options, "map", settings(arguments)); },
+       parameters},
+      {"encoder", "map", "launch configuration of the embedding alone",
+       [](const Arguments &arguments, PipelineOptions &options) { configure(options, "embed", settings(arguments)); },
+       parameters},
+      {"bias", "map", "launch configuration of the addition of biases, where it is a kernel of its own",
+       [](const Arguments &arguments, PipelineOptions &options) { configure(options, "bias", settings(arguments)); },
+       parameters, behindProducts},
+      {"gelu", "map", "launch configuration of gelu, where it is a kernel of its own",
+       [](const Arguments &arguments, PipelineOptions &options) { configure(options, "gelu", settings(arguments)); },
+       parameters, behindProducts},
+      {"residual",
+       "map",
+       "launch configuration of the residual addition, where it is a kernel of its own",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         configure(options, "residual", settings(arguments));
+       },
+       parameters,
+       {"fusion=on"}},
+      {"permute", "map", "launch configuration of the move to heads, where it is a kernel of its own",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         configure(options, "split_heads", settings(arguments));
+       },
+       parameters, behindProducts},
+      {"unpermute", "map", "launch configuration of the move from heads, where attention is not fused",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         configure(options, "merge_heads", settings(arguments));
+       },
+       parameters, behindAttention},
+  };
+}
+
 std::vector<Strategy> otherStrategies() {
   return {
       {"fusion", "on", "bias, activation, residual, layernorm and the move to heads inside the kernels beside them",
@@ -279,13 +322,19 @@ std::vector<Strategy> otherStrategies() {
        [](const Arguments &, PipelineOptions &) {}},
       {"copies", "first", "nothing is computed before all weights are on the device",
        [](const Arguments &, PipelineOptions &options) { options.weightsFirst = true; }},
-      {"elementwise",
-       "map",
-       "launch configuration of kernels that compute a function of every element, and of the embedding",
-       [](const Arguments &arguments, PipelineOptions &options) { configure(options, "map", settings(arguments)); },
-       {{"threads", "of a block", 32, 1024},
-        {"unroll", "vectors of a thread", 1, 32},
-        {"vec", "elements of an access", 1, 4}}},
+      {"launches", "early", "a kernel may start before the one in front of it has ended, and waits for its results",
+       [](const Arguments &, PipelineOptions &) {}},
+      {"launches", "serial", "a kernel starts when the one in front of it has ended",
+       [](const Arguments &, PipelineOptions &options) { options.serial = true; }},
+      {"restrict", "off", "kernels take plain pointers", [](const Arguments &, PipelineOptions &) {}},
+      // The compiler may move reads of what is const and restrict to the start of the kernel, and use a cache that sees
+      // no writes. What an earlier kernel writes must be there by then.
+      {"restrict",
+       "on",
+       "tensors are __restrict__ parameters of kernels, which then start when the one in front of them has ended",
+       [](const Arguments &, PipelineOptions &options) { options.restrictPointers = options.serial = true; },
+       {},
+       {"launches=early"}},
       {"precision", "f32", "weights, activations and products in fp32",
        [](const Arguments &, PipelineOptions &options) { options.dtype = "f32"; }},
       {"precision", "tf32", "fp32, but factors of products of prompts rounded to 11 bits for tensor cores",
@@ -302,7 +351,8 @@ std::vector<Strategy> otherStrategies() {
 ArrayRef<Strategy> allStrategies() {
   static const std::vector<Strategy> strategies = [] {
     std::vector<Strategy> all;
-    for (auto topic : {matmulStrategies, attentionStrategies, layerNormStrategies, softmaxStrategies, otherStrategies})
+    for (auto topic : {matmulStrategies, attentionStrategies, layerNormStrategies, softmaxStrategies,
+                       elementwiseStrategies, otherStrategies})
       llvm::append_range(all, topic());
     return all;
   }();

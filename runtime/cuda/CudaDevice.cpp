@@ -324,7 +324,7 @@ Error CudaDevice::launch(const KernelLaunch &launch) {
   cooperative.val.cooperative = 1;
   bool isCooperative = launch.planned->cooperative;
   config.attrs = isCooperative ? &cooperative : &mayStartEarly;
-  config.numAttrs = isCooperative || (supportsEarlyStart && !launch.startsCall) ? 1 : 0;
+  config.numAttrs = isCooperative || (supportsEarlyStart && !launch.startsAfterAll) ? 1 : 0;
   cudaKernel_t kernel = static_cast<const CudaKernel *>(launch.kernel)->kernel;
   return check(cudaLaunchKernelExC(&config, reinterpret_cast<const void *>(kernel), pointers.data()),
                "launching " + launch.planned->kernel);

@@ -23,7 +23,7 @@ STRATEGIES = ("matmul=naive,attention=naive,layernorm=1,softmax=thread,fusion=of
               "attention=triangular{rung=3},layernorm=5",
               "attention=triangular{rung=4},layernorm=best",
               "attention=flash_naive,elementwise=map{threads=64,unroll=8}",
-              "attention=windowed",
+              "attention=windowed,restrict=on",
               "precision=tf32,attention=tensor,matmul=wmma",
               "precision=bf16,attention=windowed,matmul=split_k")
 

@@ -14,7 +14,7 @@ from kilntest import KilnTest, run_kiln
 MODEL = "vocab_size = 29\nn_positions = 24\nn_embd = 32\nn_layer = 1\nn_head = 2\n"
 
 # Left out, they have the meaning that plans are written with where they do not apply.
-OPTIONAL = {"transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a", "strategy", "step_by_step", "weights_first"}
+OPTIONAL = {"transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial"}
 
 FORMULAS = {"arena": '"800*B"', "live": '"800*B"', "offset": '"800*B"', "bytes": '"800*B"', "flops": '"800*B"',
             "counters": '"2*B"', "grid": '"16"', "shape": '"B"'}
@@ -107,7 +107,7 @@ class PlanTest(KilnTest):
 
 
 class Mutations(PlanTest):
-    options = ("--strategy", "fusion=on,graphs=off,copies=first")
+    options = ("--strategy", "fusion=on,graphs=off,copies=first,launches=serial")
 
     def test_the_plan_is_good(self):
         result = self.read(self.text)
@@ -122,7 +122,7 @@ class Mutations(PlanTest):
             if site.is_member and site.key not in OPTIONAL and site.path[0] != "dims":
                 cases.append((f"no {site.path}", plantext.remove(self.text, site),
                               rf"\d+:\d+: error: \w+: missing key '{site.key}'"))
-        for header, message in (("model", "1:1: error: plan: missing key 'model'"), ("dims", "20:1: error: model: unknown key 'B'")):
+        for header, message in (("model", "1:1: error: plan: missing key 'model'"), ("dims", "21:1: error: model: unknown key 'B'")):
             cases.append((header, self.text.replace(f"[{header}]\n", ""), message))
         self.assertGreater(len(cases), 40)
         self.assert_all_refused(cases)

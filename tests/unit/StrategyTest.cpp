@@ -101,8 +101,8 @@ TEST(StrategyTest, TheTableIsSound) {
       EXPECT_TRUE(opTable().find(kind)) << kind;
       EXPECT_TRUE(findKernelFamily(family.asString())) << family.str();
     }
-    for (const auto &[family, tile] : options.tiles)
-      EXPECT_TRUE(findKernelFamily(family)) << family;
+    for (const auto &[name, tile] : options.tiles)
+      EXPECT_TRUE(findKernelFamily(name) || opTable().find(name) || name == "bias" || name == "residual") << name;
   }
 }
 

@@ -8,6 +8,8 @@
 
 namespace kiln {
 
+int64_t setting(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
+
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
       &simtRowFamily,       &mmaRowsFamily,
@@ -63,8 +65,8 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
     return opError(op, "expected the attribute 'tile'; run choose-tiles first");
   Tile example = family.configurations(op, target, upper).front();
   bool fits = tile->asDict().size() == example.size();
-  for (const auto &[setting, value] : example) {
-    auto it = tile->asDict().find(setting);
+  for (const auto &[name, value] : example) {
+    auto it = tile->asDict().find(name);
     fits = fits && it != tile->asDict().end() && it->second.kind() == value.kind() &&
            (value.kind() != Attribute::Kind::Int || (it->second.asInt() > 0 && it->second.asInt() <= maxSetting));
   }

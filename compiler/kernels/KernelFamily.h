@@ -30,6 +30,8 @@ enum class KernelForm {
 
 /// Configuration of a template: `tile = {tile_rows = 64}` in the IR is `kTileRows = 64` in its Config.
 using Tile = AttributeMap;
+/// A setting that the tile has, a whole number.
+int64_t setting(const Tile &tile, StringRef name);
 
 /// How a kernel is launched; grid extents are formulas over dims.
 struct Launch {

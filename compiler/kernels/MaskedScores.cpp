@@ -30,7 +30,7 @@ static double estimateRegisters(const Op &op, const Tile &tile, const Target &ta
   cost.threads = tileThreads;
   // Half of the tiles are computed.
   cost.flopsPerBlock = tileExtent * tileExtent * depth;
-  cost.efficiency = tile.find("vec")->second.asInt() == 4 ? 0.2 : 0.1;
+  cost.efficiency = setting(tile, "vec") == 4 ? 0.2 : 0.1;
   cost.l2BytesPerBlock = 2 * tileExtent * depth * 4;
   cost.memoryBytes = static_cast<double>(valueAt(bytesMoved(op), dims));
   return estimateSeconds(cost, target);
@@ -47,7 +47,7 @@ const KernelFamily registerScoresFamily = {
     .configurations = registerConfigurations,
     .isSound =
         [](const Op &op, const Tile &tile) {
-          int64_t vec = tile.find("vec")->second.asInt();
+          int64_t vec = setting(tile, "vec");
           return (vec == 1 || vec == 4) && *anchor(op)->operand(0)->type.lastDim().asConstant() % vec == 0;
         },
     .launch = launchRegisters,

@@ -7,8 +7,6 @@
 
 namespace kiln {
 
-static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
-
 /// Whether everything between product and mask multiplies by a positive constant.
 static bool hasConstantFactor(const Op &op) {
   for (const auto &inner : op.region()->ops()) {
@@ -21,7 +19,7 @@ static bool hasConstantFactor(const Op &op) {
   return true;
 }
 
-static bool acceptsFlash(const Op &op, const Target &target, const DimBinding &) {
+static bool acceptsMmaFlash(const Op &op, const Target &target, const DimBinding &) {
   if (target.computeCapability() < 80 || !isFusedAttention(op) || !hasConstantFactor(op))
     return false;
   const Type &q = anchor(op)->operand(0)->type, &k = anchor(op)->operand(1)->type;
@@ -31,20 +29,20 @@ static bool acceptsFlash(const Op &op, const Target &target, const DimBinding &)
 }
 
 /// As the template lays it out: rows of 128 bytes, 64 elements of a head.
-static int64_t flashShared(const Op &op, const Tile &tile) {
+static int64_t mmaFlashShared(const Op &op, const Tile &tile) {
   int64_t slabs = llvm::divideCeil(attentionProblem(op).headSize, 64);
-  return 128 * slabs * (get(tile, "tile_queries") + 2 * get(tile, "stages") * get(tile, "tile_keys"));
+  return 128 * slabs * (setting(tile, "tile_queries") + 2 * setting(tile, "stages") * setting(tile, "tile_keys"));
 }
 
 /// Scores, output, and queries where they are kept, of a thread; and what a row of queries costs besides.
-static double flashRegisters(const Op &op, const Tile &tile) {
+static double mmaFlashRegisters(const Op &op, const Tile &tile) {
   double size = static_cast<double>(attentionProblem(op).headSize);
-  double rows = static_cast<double>(get(tile, "tile_queries")) / static_cast<double>(get(tile, "warps"));
+  double rows = static_cast<double>(setting(tile, "tile_queries")) / static_cast<double>(setting(tile, "warps"));
   double queries = rows * size <= 2048 ? rows * size / 64 : 8;
-  return rows * (static_cast<double>(get(tile, "tile_keys")) + size) / 32 + queries + 60;
+  return rows * (static_cast<double>(setting(tile, "tile_keys")) + size) / 32 + queries + 60;
 }
 
-static std::vector<Tile> flashConfigurations(const Op &op, const Target &target, const DimBinding &) {
+static std::vector<Tile> mmaFlashConfigurations(const Op &op, const Target &target, const DimBinding &) {
   struct Shape {
     int64_t queries, keys, warps, stages;
   };
@@ -54,32 +52,32 @@ static std::vector<Tile> flashConfigurations(const Op &op, const Target &target,
   for (const Shape &shape : shapes) {
     Tile tile = {
         {"stages", shape.stages}, {"tile_keys", shape.keys}, {"tile_queries", shape.queries}, {"warps", shape.warps}};
-    if (flashShared(op, tile) <= target.sharedPerBlock && flashRegisters(op, tile) <= 255)
+    if (mmaFlashShared(op, tile) <= target.sharedPerBlock && mmaFlashRegisters(op, tile) <= 255)
       tiles.push_back(std::move(tile));
   }
   return tiles;
 }
 
-static Launch launchFlash(const Op &op, const Tile &tile) {
+static Launch launchMmaFlash(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);
-  return {{problem.heads, problem.batch, ceilDiv(problem.queries, Expr(get(tile, "tile_queries")))},
-          32 * get(tile, "warps"),
-          flashShared(op, tile)};
+  return {{problem.heads, problem.batch, ceilDiv(problem.queries, Expr(setting(tile, "tile_queries")))},
+          32 * setting(tile, "warps"),
+          mmaFlashShared(op, tile)};
 }
 
-static double estimateFlash(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+static double estimateMmaFlash(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   AttentionProblem problem = attentionProblem(op);
   double queries = valueAt(problem.queries, dims), size = static_cast<double>(problem.headSize);
-  double tileQueries = get(tile, "tile_queries"), warps = get(tile, "warps"), rows = tileQueries / warps;
+  double tileQueries = setting(tile, "tile_queries"), warps = setting(tile, "warps"), rows = tileQueries / warps;
   double heads = valueAt(problem.heads * problem.batch, dims), blocks = std::ceil(queries / tileQueries) * heads;
-  double byRegisters = std::floor(65536 / (32 * warps * std::min(255.0, flashRegisters(op, tile))));
-  double byShared = std::floor(target.sharedPerMultiprocessor / (static_cast<double>(flashShared(op, tile)) + 1024));
+  double byRegisters = std::floor(65536 / (32 * warps * std::min(255.0, mmaFlashRegisters(op, tile))));
+  double byShared = std::floor(target.sharedPerMultiprocessor / (static_cast<double>(mmaFlashShared(op, tile)) + 1024));
   double resident = std::max(1.0, std::min(byRegisters, byShared));
 
   // Cycles for a warp's part of a tile of keys: two products, about six instructions a score with its exponential, and
   // what it takes from one step to the next when no other warp is there to fill the gap.
   constexpr double clock = 1.7e9, gap = 400;
-  double keys = get(tile, "tile_keys"), flopsPerCycle = target.mmaRate / target.multiprocessors / clock;
+  double keys = setting(tile, "tile_keys"), flopsPerCycle = target.mmaRate / target.multiprocessors / clock;
   double multiply = rows * keys * 4 * size / flopsPerCycle; // at the rate of a multiprocessor, four of a warp's
   double read = keys * 4 * size / 128, scores = rows * keys / 32 * 6;
   double alone = (4 * multiply + scores) * std::max(1.0, warps / 4) + gap;
@@ -101,10 +99,10 @@ const KernelFamily mmaFlashFamily = {
     .header = "attention/mma_flash.cuh",
     .body = "mmaFlash",
     .form = KernelForm::TensorFlash,
-    .accepts = acceptsFlash,
-    .configurations = flashConfigurations,
-    .launch = launchFlash,
-    .estimate = estimateFlash,
+    .accepts = acceptsMmaFlash,
+    .configurations = mmaFlashConfigurations,
+    .launch = launchMmaFlash,
+    .estimate = estimateMmaFlash,
 };
 
 } // namespace kiln

@@ -6,27 +6,23 @@
 
 namespace kiln {
 
-static int64_t warpsOf(const Tile &tile) { return tile.find("warps")->second.asInt(); }
-
 constexpr int64_t colsPerBlock = 32, rowsPerWarp = 16; // as the template lays it out
 
 /// Operands that tf32 holds, or that may be rounded to it.
-static bool hasTensorTypes(const Op &product) {
+static bool fitsTf32(const Op &product) {
   return product.operand(1)->type.dtype != DType::F32 || product.identAttribute("precision", "f32") == "tf32";
 }
 
 static bool acceptsBatched(const Op &op, const Target &target, const DimBinding &) {
-  return target.computeCapability() >= 80 && (op.is(OpKind::qk) || op.is(OpKind::pv)) && hasTensorTypes(op);
+  return target.computeCapability() >= 80 && (op.is(OpKind::qk) || op.is(OpKind::pv)) && fitsTf32(op);
 }
 
 static bool acceptsMatmul(const Op &op, const Target &target, const DimBinding &) {
   const Op &product = *anchor(op);
-  if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !hasTensorTypes(product))
+  if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !fitsTf32(product))
     return false;
-  const Op *producer = product.operand(0)->definingOp();
-  bool isFromMemory = !producer || producer->parentOp() != &op;
   const Type &weight = product.operand(1)->type;
-  return isFromMemory && weight.shape[0].asConstant() && weight.lastDim().asConstant();
+  return hasLeftOperandInMemory(op) && weight.shape[0].asConstant() && weight.lastDim().asConstant();
 }
 
 static std::vector<Tile> fragmentConfigurations(const Op &, const Target &, const DimBinding &) {
@@ -35,9 +31,9 @@ static std::vector<Tile> fragmentConfigurations(const Op &, const Target &, cons
 
 static Launch launchFragments(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
-  return {{ceilDiv(problem.cols, Expr(colsPerBlock)), ceilDiv(problem.rows, Expr(rowsPerWarp * warpsOf(tile))),
+  return {{ceilDiv(problem.cols, Expr(colsPerBlock)), ceilDiv(problem.rows, Expr(rowsPerWarp * setting(tile, "warps"))),
            problem.batch},
-          32 * warpsOf(tile),
+          32 * setting(tile, "warps"),
           0};
 }
 
@@ -48,7 +44,7 @@ static double estimateFragments(const Op &op, const Tile &tile, const Target &ta
   BlockCost cost;
   cost.blocks = static_cast<double>(valueAt(launch.grid[0] * launch.grid[1] * launch.grid[2], dims));
   cost.threads = launch.threads;
-  auto rows = static_cast<double>(rowsPerWarp * warpsOf(tile));
+  auto rows = static_cast<double>(rowsPerWarp * setting(tile, "warps"));
   // A lane loads, converts and rounds twelve elements for four products; that is what takes the time.
   cost.flopsPerBlock = 2 * rows * colsPerBlock * depth;
   cost.efficiency = 0.5;

@@ -7,8 +7,6 @@
 
 namespace kiln {
 
-static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
-
 //===----------------------------------------------------------------------===//
 // gemm_mma
 //===----------------------------------------------------------------------===//
@@ -31,10 +29,8 @@ static bool fitsTensorCores(const Op &op, const Target &target) {
          weight.shape[0].asConstant() && product.operand(1)->isWeight();
 }
 
-static bool acceptsTiled(const Op &op, const Target &target, const DimBinding &) {
-  const Op *producer = anchor(op)->operand(0)->definingOp();
-  bool isFromMemory = !producer || producer->parentOp() != &op;
-  return fitsTensorCores(op, target) && isFromMemory;
+static bool acceptsMmaTiled(const Op &op, const Target &target, const DimBinding &) {
+  return fitsTensorCores(op, target) && hasLeftOperandInMemory(op);
 }
 
 bool wantsNormOutside(const Op &op, const Target &target) {
@@ -52,9 +48,10 @@ struct TiledBlock {
   int64_t stages, warps;
 
   explicit TiledBlock(const Tile &tile)
-      : m(static_cast<double>(get(tile, "tile_m"))), n(static_cast<double>(get(tile, "tile_n"))),
-        warpM(m / static_cast<double>(get(tile, "warps_m"))), warpN(n / static_cast<double>(get(tile, "warps_n"))),
-        stages(get(tile, "stages")), warps(get(tile, "warps_m") * get(tile, "warps_n")) {}
+      : m(static_cast<double>(setting(tile, "tile_m"))), n(static_cast<double>(setting(tile, "tile_n"))),
+        warpM(m / static_cast<double>(setting(tile, "warps_m"))),
+        warpN(n / static_cast<double>(setting(tile, "warps_n"))), stages(setting(tile, "stages")),
+        warps(setting(tile, "warps_m") * setting(tile, "warps_n")) {}
 
   /// As the template lays it out: rows of 128 bytes.
   int64_t sharedBytes() const { return stages * static_cast<int64_t>(m + n) * 128; }
@@ -80,7 +77,7 @@ struct TiledBlock {
 
 } // namespace
 
-static std::vector<Tile> tiledConfigurations(const Op &op, const Target &target, const DimBinding &) {
+static std::vector<Tile> mmaTiledConfigurations(const Op &op, const Target &target, const DimBinding &) {
   struct Shape {
     int64_t m, n, warpsM, warpsN;
   };
@@ -107,20 +104,21 @@ static std::vector<Tile> tiledConfigurations(const Op &op, const Target &target,
 
 static Expr tilesOf(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
-  return ceilDiv(problem.cols, Expr(get(tile, "tile_n"))) * ceilDiv(problem.rows, Expr(get(tile, "tile_m")));
+  return ceilDiv(problem.cols, Expr(setting(tile, "tile_n"))) * ceilDiv(problem.rows, Expr(setting(tile, "tile_m")));
 }
 
-static Launch launchTiled(const Op &op, const Tile &tile) {
+static Launch launchMmaTiled(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
   TiledBlock block(tile);
-  return {{ceilDiv(problem.cols, Expr(get(tile, "tile_n"))), ceilDiv(problem.rows, Expr(get(tile, "tile_m"))), Expr(1)},
+  return {{ceilDiv(problem.cols, Expr(setting(tile, "tile_n"))), ceilDiv(problem.rows, Expr(setting(tile, "tile_m"))),
+           Expr(1)},
           32 * block.warps,
           block.sharedBytes()};
 }
 
 /// Of `splits` blocks a tile, each with a part of the depth.
-static double estimateBlocks(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims,
-                             double splits) {
+static double estimateMmaBlocks(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims,
+                                double splits) {
   MatmulProblem problem = matmulProblem(op);
   double rows = valueAt(problem.rows, dims), cols = valueAt(problem.cols, dims);
   int64_t bytes = dtypeSize(anchor(op)->operand(1)->type.dtype);
@@ -146,8 +144,8 @@ static double estimateBlocks(const Op &op, const Tile &tile, const Target &targe
   return target.launchSeconds + std::max({arithmetic, l2, memory});
 }
 
-static double estimateTiled(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
-  return estimateBlocks(op, tile, target, dims, 1);
+static double estimateMmaTiled(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  return estimateMmaBlocks(op, tile, target, dims, 1);
 }
 
 //===----------------------------------------------------------------------===//
@@ -165,13 +163,14 @@ static int64_t stepsOf(const Op &op) {
 
 static bool acceptsSplit(const Op &op, const Target &target, const DimBinding &upper) {
   // Two parts of the depth, of two steps.
-  return acceptsTiled(op, target, upper) && valueAt(matmulProblem(op).rows, upper) <= mostSplitRows && stepsOf(op) >= 4;
+  return acceptsMmaTiled(op, target, upper) && valueAt(matmulProblem(op).rows, upper) <= mostSplitRows &&
+         stepsOf(op) >= 4;
 }
 
 static std::vector<Tile> splitConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
   std::vector<Tile> tiles;
   int64_t steps = stepsOf(op);
-  for (const Tile &tile : tiledConfigurations(op, target, upper)) {
+  for (const Tile &tile : mmaTiledConfigurations(op, target, upper)) {
     TiledBlock block(tile);
     // A warp of 64 × 64 has no registers left for where its part begins and ends.
     if (block.warpM * block.warpN > 48 * 64 || block.stages > 4)
@@ -189,28 +188,28 @@ static std::vector<Tile> splitConfigurations(const Op &op, const Target &target,
 
 /// Every part has a step.
 static bool isSoundSplit(const Op &op, const Tile &tile) {
-  int64_t steps = stepsOf(op), splits = get(tile, "splits");
+  int64_t steps = stepsOf(op), splits = setting(tile, "splits");
   return llvm::divideCeil(steps, splits) * (splits - 1) < static_cast<uint64_t>(steps);
 }
 
 static Launch launchSplit(const Op &op, const Tile &tile) {
-  Launch launch = launchTiled(op, tile);
-  launch.grid[2] = Expr(get(tile, "splits"));
+  Launch launch = launchMmaTiled(op, tile);
+  launch.grid[2] = Expr(setting(tile, "splits"));
   launch.dynamicShared += 128; // MmaTiledSplitStorage: a flag, and its alignment
   return launch;
 }
 
 static double estimateSplit(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
-  auto splits = static_cast<double>(get(tile, "splits"));
+  auto splits = static_cast<double>(setting(tile, "splits"));
   double parts = static_cast<double>(valueAt(tilesOf(op, tile), dims)) * TiledBlock(tile).m * TiledBlock(tile).n * 4;
   // Parts are written by all blocks, and read by one of each tile, which waits for the slowest.
   double tiles = static_cast<double>(valueAt(tilesOf(op, tile), dims));
   double readers = std::min(1.0, tiles / target.multiprocessors);
-  return estimateBlocks(op, tile, target, dims, splits) + splits * parts / target.l2Rate * (1 + 1 / readers) + 2e-6;
+  return estimateMmaBlocks(op, tile, target, dims, splits) + splits * parts / target.l2Rate * (1 + 1 / readers) + 2e-6;
 }
 
 static Expr splitWorkspace(const Op &op, const Tile &tile) {
-  return tilesOf(op, tile) * Expr(get(tile, "tile_m") * get(tile, "tile_n") * get(tile, "splits") * 4);
+  return tilesOf(op, tile) * Expr(setting(tile, "tile_m") * setting(tile, "tile_n") * setting(tile, "splits") * 4);
 }
 
 const KernelFamily mmaTiledSplitFamily = {
@@ -236,10 +235,10 @@ const KernelFamily mmaTiledFamily = {
     .body = "mmaTiled",
     .form = KernelForm::TensorMatmul,
     .waitsItself = true,
-    .accepts = acceptsTiled,
-    .configurations = tiledConfigurations,
-    .launch = launchTiled,
-    .estimate = estimateTiled,
+    .accepts = acceptsMmaTiled,
+    .configurations = mmaTiledConfigurations,
+    .launch = launchMmaTiled,
+    .estimate = estimateMmaTiled,
 };
 
 } // namespace kiln

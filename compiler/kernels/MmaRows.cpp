@@ -8,10 +8,8 @@
 
 namespace kiln {
 
-static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
-
 /// One row is faster without tensor cores: gemv_simt.
-static bool acceptsRows(const Op &op, const Target &target, const DimBinding &upper) {
+static bool acceptsMmaRows(const Op &op, const Target &target, const DimBinding &upper) {
   const Op &product = *anchor(op);
   if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !product.boolAttribute("transpose_b"))
     return false;
@@ -25,12 +23,12 @@ static bool acceptsRows(const Op &op, const Target &target, const DimBinding &up
 }
 
 /// As the template lays it out.
-static int64_t sharedBytes(const Tile &tile) {
-  int64_t sums = 4 * get(tile, "warps_k") * (16 * get(tile, "warps_n") + 4);
-  return llvm::alignTo(get(tile, "rows") * (2 * (get(tile, "tile_depth") + 32) + sums + 8), 16);
+static int64_t mmaRowsShared(const Tile &tile) {
+  int64_t sums = 4 * setting(tile, "warps_k") * (16 * setting(tile, "warps_n") + 4);
+  return llvm::alignTo(setting(tile, "rows") * (2 * (setting(tile, "tile_depth") + 32) + sums + 8), 16);
 }
 
-static std::vector<Tile> rowsConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+static std::vector<Tile> mmaRowsConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
   MatmulProblem problem = matmulProblem(op);
   int64_t depth = valueAt(problem.depth, upper);
   int64_t rows = std::clamp<int64_t>(llvm::PowerOf2Ceil(valueAt(problem.rows, upper)), 8, 64);
@@ -53,33 +51,34 @@ static std::vector<Tile> rowsConfigurations(const Op &op, const Target &target, 
                 {"warps_n", shape.warpsN}};
       };
       // What of the depth does not fit into shared memory is staged later.
-      int64_t room = (target.sharedPerBlock - sharedBytes(make(0))) / (2 * rows) / round * round;
+      int64_t room = (target.sharedPerBlock - mmaRowsShared(make(0))) / (2 * rows) / round * round;
       if (int64_t tileDepth = std::min<int64_t>(room, llvm::alignTo(depth, round)); tileDepth > 0)
         tiles.push_back(make(tileDepth));
     }
   return tiles;
 }
 
-static Launch launchRows(const Op &op, const Tile &tile) {
-  return {{ceilDiv(matmulProblem(op).cols, Expr(16 * get(tile, "warps_n"))), Expr(1), Expr(1)},
-          32 * get(tile, "warps_n") * get(tile, "warps_k"),
-          sharedBytes(tile)};
+static Launch launchMmaRows(const Op &op, const Tile &tile) {
+  return {{ceilDiv(matmulProblem(op).cols, Expr(16 * setting(tile, "warps_n"))), Expr(1), Expr(1)},
+          32 * setting(tile, "warps_n") * setting(tile, "warps_k"),
+          mmaRowsShared(tile)};
 }
 
-static double estimateRows(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+static double estimateMmaRows(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   MatmulProblem problem = matmulProblem(op);
   double rows = valueAt(problem.rows, dims), cols = valueAt(problem.cols, dims), depth = valueAt(problem.depth, dims);
-  double perPass = static_cast<double>(get(tile, "rows")), passes = std::ceil(rows / perPass);
-  double warpsN = static_cast<double>(get(tile, "warps_n")), warpsK = static_cast<double>(get(tile, "warps_k"));
-  double warpRound = 32.0 * static_cast<double>(get(tile, "unroll")), rounds = std::ceil(depth / (warpRound * warpsK));
+  double perPass = static_cast<double>(setting(tile, "rows")), passes = std::ceil(rows / perPass);
+  double warpsN = static_cast<double>(setting(tile, "warps_n")), warpsK = static_cast<double>(setting(tile, "warps_k"));
+  double warpRound = 32.0 * static_cast<double>(setting(tile, "unroll")),
+         rounds = std::ceil(depth / (warpRound * warpsK));
   BlockCost cost;
   cost.blocks = std::ceil(cols / (16 * warpsN));
-  cost.threads = 32 * get(tile, "warps_n") * get(tile, "warps_k");
+  cost.threads = 32 * setting(tile, "warps_n") * setting(tile, "warps_k");
   cost.l2BytesPerBlock = perPass * depth * 2;
   cost.memoryBytes = cols * depth * 2;
   // This round and the next, where there is one.
   cost.bytesInFlight = static_cast<int64_t>(16 * warpsN * 2 * std::min(depth, 2 * warpRound * warpsK));
-  cost.sharedBytes = sharedBytes(tile);
+  cost.sharedBytes = mmaRowsShared(tile);
   double reading = estimateSeconds(cost, target) - target.launchSeconds;
   // Instructions of a multiprocessor's blocks: every block stages all rows for itself, and normalises them; a step
   // reads 8 rows with one load for two products; sums of warps go through shared memory.
@@ -101,10 +100,10 @@ const KernelFamily mmaRowsFamily = {
     .form = KernelForm::Matmul,
     .waitsItself = true,
     .readsAhead = true,
-    .accepts = acceptsRows,
-    .configurations = rowsConfigurations,
-    .launch = launchRows,
-    .estimate = estimateRows,
+    .accepts = acceptsMmaRows,
+    .configurations = mmaRowsConfigurations,
+    .launch = launchMmaRows,
+    .estimate = estimateMmaRows,
 };
 
 } // namespace kiln

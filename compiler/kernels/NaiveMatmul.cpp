@@ -5,13 +5,11 @@
 
 namespace kiln {
 
-static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
-
 /// A warp holds 32 columns of a row.
 static Launch launchNaive(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
-  return {{ceilDiv(problem.cols, Expr(32)), ceilDiv(problem.rows, Expr(get(tile, "threads") / 32)), problem.batch},
-          get(tile, "threads"),
+  return {{ceilDiv(problem.cols, Expr(32)), ceilDiv(problem.rows, Expr(setting(tile, "threads") / 32)), problem.batch},
+          setting(tile, "threads"),
           0};
 }
 
@@ -19,16 +17,16 @@ static std::vector<Tile> naiveConfigurations(const Op &, const Target &, const D
   return {{{"threads", 128}}, {{"threads", 256}}, {{"threads", 512}}, {{"threads", 1024}}};
 }
 
-static bool isSoundNaive(const Op &, const Tile &tile) { return get(tile, "threads") % 32 == 0; }
+static bool isSoundNaive(const Op &, const Tile &tile) { return setting(tile, "threads") % 32 == 0; }
 
 static double estimateNaive(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   MatmulProblem problem = matmulProblem(op);
-  double depth = valueAt(problem.depth, dims), rowsPerBlock = get(tile, "threads") / 32;
+  double depth = valueAt(problem.depth, dims), rowsPerBlock = setting(tile, "threads") / 32;
   BlockCost cost;
   cost.blocks = std::ceil(static_cast<double>(valueAt(problem.cols, dims)) / 32) *
                 std::ceil(static_cast<double>(valueAt(problem.rows, dims)) / rowsPerBlock) *
                 static_cast<double>(valueAt(problem.batch, dims));
-  cost.threads = get(tile, "threads");
+  cost.threads = setting(tile, "threads");
   cost.flopsPerBlock = 2 * 32 * rowsPerBlock * depth;
   // Two loads for each FMA; the block's columns come from L2 once, its rows once each.
   cost.efficiency = 0.05;

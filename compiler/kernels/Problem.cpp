@@ -38,6 +38,13 @@ MatmulProblem matmulProblem(const Op &op) {
   return problem;
 }
 
+bool isPowerOfTwo(int64_t value) { return value > 0 && llvm::isPowerOf2_64(static_cast<uint64_t>(value)); }
+
+bool hasLeftOperandInMemory(const Op &op) {
+  const Op *producer = anchor(op)->operand(0)->definingOp();
+  return !producer || producer->parentOp() != &op;
+}
+
 const Op *findInRegion(const Op &fused, OpKind kind) {
   for (const auto &op : fused.region()->ops())
     if (op->is(kind))

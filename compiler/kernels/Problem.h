@@ -31,11 +31,15 @@ bool isFusedAttention(const Op &op);
 bool isMaskedScores(const Op &op);
 /// Of an op that is an attention.
 AttentionProblem attentionProblem(const Op &op);
+/// Whether the left operand of the op's matmul lies in memory: no op of the same region computes it.
+bool hasLeftOperandInMemory(const Op &op);
 /// The op of that kind in a region, or null.
 const Op *findInRegion(const Op &fused, OpKind kind);
 
 /// Product of all extents but the last.
 Expr rowCount(const Type &type);
+
+bool isPowerOfTwo(int64_t value);
 
 /// Value of a formula at given dims; formulas of verified modules have one.
 int64_t valueAt(const Expr &expr, const DimBinding &dims);

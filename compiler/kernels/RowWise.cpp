@@ -5,8 +5,6 @@
 
 namespace kiln {
 
-static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
-
 /// The widest power of two up to `limit` that divides `extent`.
 static int64_t widestVector(int64_t extent, int64_t limit) {
   int64_t width = 1;
@@ -29,12 +27,12 @@ static double estimateStreaming(const Op &op, double blocks, int64_t threads, in
 static const Type &rowType(const Op &op) { return anchor(op)->operand(0)->type; }
 
 static Launch launchRowWise(const Op &op, const Tile &tile) {
-  int64_t rowsPerBlock = get(tile, "threads") / get(tile, "row_threads");
-  return {{ceilDiv(rowCount(rowType(op)), Expr(rowsPerBlock)), Expr(1), Expr(1)}, get(tile, "threads"), 0};
+  int64_t rowsPerBlock = setting(tile, "threads") / setting(tile, "row_threads");
+  return {{ceilDiv(rowCount(rowType(op)), Expr(rowsPerBlock)), Expr(1), Expr(1)}, setting(tile, "threads"), 0};
 }
 
 static double estimateRowWise(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
-  int64_t threads = get(tile, "threads"), rowThreads = get(tile, "row_threads");
+  int64_t threads = setting(tile, "threads"), rowThreads = setting(tile, "row_threads");
   double rows = valueAt(rowCount(rowType(op)), dims);
   double cols = valueAt(rowType(op).lastDim().expr(), dims);
   double rowsPerBlock = static_cast<double>(threads) / static_cast<double>(rowThreads);
@@ -78,18 +76,17 @@ static std::vector<Tile> layerNormConfigurations(const Op &op, const Target &, c
   return tiles;
 }
 
-static bool isPowerOfTwo(int64_t value) { return value > 0 && llvm::isPowerOf2_64(static_cast<uint64_t>(value)); }
-
 /// A row has one thread, a warp or the block.
 static bool hasRowThreads(const Tile &tile) {
-  int64_t threads = get(tile, "threads"), rowThreads = get(tile, "row_threads");
+  int64_t threads = setting(tile, "threads"), rowThreads = setting(tile, "row_threads");
   return threads % 32 == 0 && (rowThreads == 1 || rowThreads == 32 || rowThreads == threads);
 }
 
 static bool isSoundLayerNorm(const Op &op, const Tile &tile) {
-  int64_t cols = *rowType(op).lastDim().asConstant(), vec = get(tile, "vec"), rowThreads = get(tile, "row_threads");
+  int64_t cols = *rowType(op).lastDim().asConstant(), vec = setting(tile, "vec"),
+          rowThreads = setting(tile, "row_threads");
   bool isHeld = rowThreads == 1 || llvm::divideCeil(cols, vec * rowThreads) * vec <= 64 ||
-                get(tile, "threads") / rowThreads * cols * 4 < 48 * 1024;
+                setting(tile, "threads") / rowThreads * cols * 4 < 48 * 1024;
   return hasRowThreads(tile) && isPowerOfTwo(vec) && vec <= 8 && cols % vec == 0 && isHeld;
 }
 
@@ -151,15 +148,17 @@ const KernelFamily rowReductionFamily = {
     .form = KernelForm::RowReduction,
     .accepts = acceptsRowReduction,
     .configurations = rowReductionConfigurations,
-    .isSound = [](const Op &,
-                  const Tile &tile) { return get(tile, "threads") >= 32 && isPowerOfTwo(get(tile, "threads")); },
+    .isSound =
+        [](const Op &, const Tile &tile) {
+          return setting(tile, "threads") >= 32 && isPowerOfTwo(setting(tile, "threads"));
+        },
     .launch = [](const Op &op, const Tile &tile) -> Launch {
-      return {{rowCount(rowType(op)), Expr(1), Expr(1)}, get(tile, "threads"), 0};
+      return {{rowCount(rowType(op)), Expr(1), Expr(1)}, setting(tile, "threads"), 0};
     },
     .estimate =
         [](const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
           double rows = static_cast<double>(valueAt(rowCount(rowType(op)), dims));
-          return estimateStreaming(op, rows, get(tile, "threads"), get(tile, "threads") * 4, target, dims);
+          return estimateStreaming(op, rows, setting(tile, "threads"), setting(tile, "threads") * 4, target, dims);
         },
 };
 
@@ -183,7 +182,7 @@ const KernelFamily softmaxFamily = {
     .form = KernelForm::Softmax,
     .accepts = [](const Op &op, const Target &, const DimBinding &) { return op.is(OpKind::softmax); },
     .configurations = softmaxConfigurations,
-    .isSound = [](const Op &, const Tile &tile) { return hasRowThreads(tile) && get(tile, "vec") == 1; },
+    .isSound = [](const Op &, const Tile &tile) { return hasRowThreads(tile) && setting(tile, "vec") == 1; },
     .launch = launchRowWise,
     .estimate = estimateRowWise,
 };
@@ -218,20 +217,20 @@ static std::vector<Tile> mapConfigurations(const Op &op, const Target &, const D
 }
 
 static bool isSoundMap(const Op &op, const Tile &tile) {
-  int64_t widest = get(mapConfigurations(op, Target(), {}).front(), "vec"), vec = get(tile, "vec");
-  return isPowerOfTwo(vec) && vec <= widest && get(tile, "threads") % 32 == 0 && get(tile, "unroll") <= 64;
+  int64_t widest = setting(mapConfigurations(op, Target(), {}).front(), "vec"), vec = setting(tile, "vec");
+  return isPowerOfTwo(vec) && vec <= widest && setting(tile, "threads") % 32 == 0 && setting(tile, "unroll") <= 64;
 }
 
 static Launch launchMap(const Op &op, const Tile &tile) {
-  Expr perBlock(get(tile, "threads") * get(tile, "unroll") * get(tile, "vec"));
-  return {{ceilDiv(walkedType(op).elements(), perBlock), Expr(1), Expr(1)}, get(tile, "threads"), 0};
+  Expr perBlock(setting(tile, "threads") * setting(tile, "unroll") * setting(tile, "vec"));
+  return {{ceilDiv(walkedType(op).elements(), perBlock), Expr(1), Expr(1)}, setting(tile, "threads"), 0};
 }
 
 static double estimateMap(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
-  int64_t perBlock = get(tile, "threads") * get(tile, "unroll") * get(tile, "vec");
+  int64_t perBlock = setting(tile, "threads") * setting(tile, "unroll") * setting(tile, "vec");
   double blocks =
       std::ceil(static_cast<double>(valueAt(walkedType(op).elements(), dims)) / static_cast<double>(perBlock));
-  return estimateStreaming(op, blocks, get(tile, "threads"), perBlock * 4, target, dims);
+  return estimateStreaming(op, blocks, setting(tile, "threads"), perBlock * 4, target, dims);
 }
 
 const KernelFamily mapFamily = {

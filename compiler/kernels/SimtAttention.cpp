@@ -5,28 +5,27 @@
 
 namespace kiln {
 
-static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
-
 //===----------------------------------------------------------------------===//
 // attention_simt
 //===----------------------------------------------------------------------===//
 
-static int64_t flashShared(const Op &op, const Tile &tile) {
-  int64_t size = attentionProblem(op).headSize, queries = get(tile, "tile_queries"), keys = get(tile, "tile_keys");
+static int64_t simtFlashShared(const Op &op, const Tile &tile) {
+  int64_t size = attentionProblem(op).headSize, queries = setting(tile, "tile_queries"),
+          keys = setting(tile, "tile_keys");
   return 4 * ((queries + keys) * (size + 4) + keys * size + queries * (keys + 4));
 }
 
 /// What the template asserts: see its header for the lanes that share a query.
-static bool isSoundFlash(const Op &op, const Tile &tile) {
-  int64_t size = attentionProblem(op).headSize, threads = get(tile, "threads");
-  int64_t queries = get(tile, "tile_queries"), keys = get(tile, "tile_keys");
+static bool isSoundSimtFlash(const Op &op, const Tile &tile) {
+  int64_t size = attentionProblem(op).headSize, threads = setting(tile, "threads");
+  int64_t queries = setting(tile, "tile_queries"), keys = setting(tile, "tile_keys");
   if (threads % 32)
     return false;
   int64_t lanes = size % 16 == 0 && keys % 16 == 0 && queries % (threads / 16) == 0 ? 16 : 8;
   return queries % (threads / lanes) == 0 && keys % lanes == 0;
 }
 
-static std::vector<Tile> flashConfigurations(const Op &op, const Target &target, const DimBinding &) {
+static std::vector<Tile> simtFlashConfigurations(const Op &op, const Target &target, const DimBinding &) {
   int64_t size = attentionProblem(op).headSize;
   std::vector<Tile> tiles;
   for (int64_t queries : {16, 32, 64})
@@ -35,39 +34,39 @@ static std::vector<Tile> flashConfigurations(const Op &op, const Target &target,
         Tile tile = {{"threads", threads}, {"tile_keys", keys}, {"tile_queries", queries}};
         int64_t lanes = size % 16 == 0 && queries % (threads / 16) == 0 ? 16 : 8;
         int64_t registers = queries / std::max<int64_t>(1, threads / lanes) * (keys + size) / lanes;
-        if (isSoundFlash(op, tile) && flashShared(op, tile) <= target.sharedPerBlock && registers <= 96)
+        if (isSoundSimtFlash(op, tile) && simtFlashShared(op, tile) <= target.sharedPerBlock && registers <= 96)
           tiles.push_back(std::move(tile));
       }
   return tiles;
 }
 
-static Launch launchFlash(const Op &op, const Tile &tile) {
+static Launch launchSimtFlash(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);
-  int64_t shared = flashShared(op, tile);
+  int64_t shared = simtFlashShared(op, tile);
   constexpr int64_t mostStatic = 48 * 1024;
-  return {{ceilDiv(problem.queries, Expr(get(tile, "tile_queries"))), problem.heads, problem.batch},
-          get(tile, "threads"),
+  return {{ceilDiv(problem.queries, Expr(setting(tile, "tile_queries"))), problem.heads, problem.batch},
+          setting(tile, "threads"),
           shared > mostStatic ? shared : 0};
 }
 
-static double estimateFlash(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+static double estimateSimtFlash(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   AttentionProblem problem = attentionProblem(op);
   double queries = valueAt(problem.queries, dims), size = static_cast<double>(problem.headSize);
-  double tileQueries = get(tile, "tile_queries");
+  double tileQueries = setting(tile, "tile_queries");
   BlockCost cost;
   cost.blocks = std::ceil(queries / tileQueries) * valueAt(problem.heads * problem.batch, dims);
-  cost.threads = get(tile, "threads");
+  cost.threads = setting(tile, "threads");
   // Half of the keys are visible on average; an exponential a score counts as ten operations.
   double keys = visibleKeys(problem, queries) + tileQueries;
   cost.flopsPerBlock = tileQueries * keys * (4 * size + 20);
   double threadQueries = tileQueries * 16 / static_cast<double>(cost.threads);
-  double threadCols = (get(tile, "tile_keys") + size) / 32;
+  double threadCols = (setting(tile, "tile_keys") + size) / 32;
   double fmas = threadQueries * threadCols;
   cost.efficiency = fmas / (fmas + (threadQueries + threadCols) * 0.75 + 2);
   cost.l2BytesPerBlock = keys * 2 * size * static_cast<double>(problem.elementBytes);
   cost.memoryBytes = 4 * valueAt(problem.batch * problem.heads * problem.queries, dims) * size *
                      static_cast<double>(problem.elementBytes);
-  cost.sharedBytes = flashShared(op, tile);
+  cost.sharedBytes = simtFlashShared(op, tile);
   return estimateSeconds(cost, target);
 }
 
@@ -78,10 +77,10 @@ const KernelFamily simtFlashFamily = {
     .body = "simtFlash",
     .form = KernelForm::Flash,
     .accepts = [](const Op &op, const Target &, const DimBinding &) { return isFusedAttention(op); },
-    .configurations = flashConfigurations,
-    .isSound = isSoundFlash,
-    .launch = launchFlash,
-    .estimate = estimateFlash,
+    .configurations = simtFlashConfigurations,
+    .isSound = isSoundSimtFlash,
+    .launch = launchSimtFlash,
+    .estimate = estimateSimtFlash,
 };
 
 //===----------------------------------------------------------------------===//
@@ -108,12 +107,12 @@ static std::vector<Tile> splitKvConfigurations(const Op &, const Target &, const
 static Expr splitCount(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);
   Expr keys = problem.window ? min(problem.keys, Expr(problem.window)) : problem.keys;
-  return ceilDiv(keys, Expr(get(tile, "chunk")));
+  return ceilDiv(keys, Expr(setting(tile, "chunk")));
 }
 
 static Launch launchSplitKv(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);
-  return {{splitCount(op, tile), problem.heads, problem.batch}, 32 * get(tile, "warps"), 0};
+  return {{splitCount(op, tile), problem.heads, problem.batch}, 32 * setting(tile, "warps"), 0};
 }
 
 static double estimateSplitKv(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
@@ -121,11 +120,11 @@ static double estimateSplitKv(const Op &op, const Tile &tile, const Target &targ
   double size = static_cast<double>(problem.headSize), bytes = static_cast<double>(problem.elementBytes);
   double heads = valueAt(problem.heads * problem.batch, dims);
   // A cache is half full on average.
-  double keys = visibleKeys(problem, static_cast<double>(valueAt(problem.keys, dims))), chunk = get(tile, "chunk");
+  double keys = visibleKeys(problem, static_cast<double>(valueAt(problem.keys, dims))), chunk = setting(tile, "chunk");
   BlockCost cost;
   cost.blocks = std::ceil(keys / chunk) * heads;
-  cost.threads = 32 * get(tile, "warps");
-  double keysPerRound = static_cast<double>(cost.threads) * 16 / (size * bytes) * get(tile, "unroll");
+  cost.threads = 32 * setting(tile, "warps");
+  double keysPerRound = static_cast<double>(cost.threads) * 16 / (size * bytes) * setting(tile, "unroll");
   // A round costs its latency however few bytes it loads; a block with many rounds waits for each.
   double rounds = std::ceil(std::min(chunk, keys) / keysPerRound);
   cost.memoryBytes = 2 * keys * heads * size * bytes;

@@ -5,8 +5,6 @@
 
 namespace kiln {
 
-static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
-
 static bool isMatmul(const Op &op) { return anchor(op)->is(OpKind::matmul); }
 
 static int64_t weightBytes(const Op &op) { return dtypeSize(anchor(op)->operand(1)->type.dtype); }
@@ -15,7 +13,7 @@ static int64_t weightBytes(const Op &op) { return dtypeSize(anchor(op)->operand(
 // gemv_simt: weight rows are read once, for 1 to 16 rows of activations
 //===----------------------------------------------------------------------===//
 
-static bool acceptsRows(const Op &op, const Target &, const DimBinding &) {
+static bool acceptsSimtRows(const Op &op, const Target &, const DimBinding &) {
   if (!isMatmul(op))
     return false;
   const Op &product = *anchor(op);
@@ -24,7 +22,7 @@ static bool acceptsRows(const Op &op, const Target &, const DimBinding &) {
   return product.boolAttribute("transpose_b") && x.rank() == 3 && x.shape[1] == Dim(1) && x.lastDim().asConstant();
 }
 
-static std::vector<Tile> rowsConfigurations(const Op &op, const Target &, const DimBinding &upper) {
+static std::vector<Tile> simtRowsConfigurations(const Op &op, const Target &, const DimBinding &upper) {
   int64_t rows = valueAt(matmulProblem(op).rows, upper);
   int64_t perPass = std::min<int64_t>(8, llvm::PowerOf2Ceil(rows));
   std::vector<Tile> tiles;
@@ -36,26 +34,26 @@ static std::vector<Tile> rowsConfigurations(const Op &op, const Target &, const 
   return tiles;
 }
 
-static Launch launchRows(const Op &op, const Tile &tile) {
-  int64_t colsPerBlock = get(tile, "warps") * get(tile, "cols_per_warp");
-  return {{ceilDiv(matmulProblem(op).cols, Expr(colsPerBlock)), Expr(1), Expr(1)}, 32 * get(tile, "warps"), 0};
+static Launch launchSimtRows(const Op &op, const Tile &tile) {
+  int64_t colsPerBlock = setting(tile, "warps") * setting(tile, "cols_per_warp");
+  return {{ceilDiv(matmulProblem(op).cols, Expr(colsPerBlock)), Expr(1), Expr(1)}, 32 * setting(tile, "warps"), 0};
 }
 
-static double estimateRows(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+static double estimateSimtRows(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   MatmulProblem problem = matmulProblem(op);
   double rows = valueAt(problem.rows, dims), cols = valueAt(problem.cols, dims), depth = valueAt(problem.depth, dims);
-  double colsPerBlock = get(tile, "warps") * get(tile, "cols_per_warp");
+  double colsPerBlock = setting(tile, "warps") * setting(tile, "cols_per_warp");
   BlockCost cost;
   cost.blocks = std::ceil(cols / colsPerBlock);
-  cost.threads = 32 * get(tile, "warps");
+  cost.threads = 32 * setting(tile, "warps");
   cost.flopsPerBlock = 2 * rows * colsPerBlock * depth;
   cost.efficiency = 0.5;
   cost.l2BytesPerBlock = rows * depth * 4;
   cost.memoryBytes = cols * depth * static_cast<double>(weightBytes(op));
   // Two stages of 16-byte loads a lane and column, no more than the row has.
-  double perLane = std::min(2.0 * get(tile, "unroll") * 16, depth * static_cast<double>(weightBytes(op)) / 32);
-  cost.bytesInFlight = static_cast<int64_t>(cost.threads * get(tile, "cols_per_warp") * perLane);
-  cost.sharedBytes = static_cast<int64_t>(std::min(48.0 * 1024, get(tile, "rows") * depth * 4));
+  double perLane = std::min(2.0 * setting(tile, "unroll") * 16, depth * static_cast<double>(weightBytes(op)) / 32);
+  cost.bytesInFlight = static_cast<int64_t>(cost.threads * setting(tile, "cols_per_warp") * perLane);
+  cost.sharedBytes = static_cast<int64_t>(std::min(48.0 * 1024, setting(tile, "rows") * depth * 4));
   // Every block stages all rows for itself, and normalises them: about 20 instructions an element, which small blocks
   // repeat for few columns.
   double lanesPerSecond = target.f32Rate / 2 / target.multiprocessors;
@@ -70,17 +68,17 @@ const KernelFamily simtRowsFamily = {
     .body = "simtRows",
     .form = KernelForm::Matmul,
     .waitsItself = true,
-    .accepts = acceptsRows,
-    .configurations = rowsConfigurations,
-    .launch = launchRows,
-    .estimate = estimateRows,
+    .accepts = acceptsSimtRows,
+    .configurations = simtRowsConfigurations,
+    .launch = launchSimtRows,
+    .estimate = estimateSimtRows,
 };
 
 //===----------------------------------------------------------------------===//
 // gemm_simt and gemm_batched_simt: tiles in shared memory and registers
 //===----------------------------------------------------------------------===//
 
-static std::vector<Tile> tiledConfigurations(const Op &, const Target &, const DimBinding &) {
+static std::vector<Tile> simtTiledConfigurations(const Op &, const Target &, const DimBinding &) {
   struct Shape {
     int64_t rows, cols, depth, threadRows, threadCols;
   };
@@ -98,37 +96,37 @@ static std::vector<Tile> tiledConfigurations(const Op &, const Target &, const D
   return tiles;
 }
 
-static int64_t tiledThreads(const Tile &tile) {
-  return get(tile, "tile_rows") / get(tile, "thread_rows") * (get(tile, "tile_cols") / get(tile, "thread_cols"));
+static int64_t simtTiledThreads(const Tile &tile) {
+  return setting(tile, "tile_rows") / setting(tile, "thread_rows") *
+         (setting(tile, "tile_cols") / setting(tile, "thread_cols"));
 }
 
 /// What the template asserts.
-static bool isSoundTiled(const Op &, const Tile &tile) {
-  int64_t rows = get(tile, "tile_rows"), cols = get(tile, "tile_cols"), depth = get(tile, "tile_depth");
-  int64_t threadRows = get(tile, "thread_rows"), threadCols = get(tile, "thread_cols");
+static bool isSoundSimtTiled(const Op &, const Tile &tile) {
+  int64_t rows = setting(tile, "tile_rows"), cols = setting(tile, "tile_cols"), depth = setting(tile, "tile_depth");
+  int64_t threadRows = setting(tile, "thread_rows"), threadCols = setting(tile, "thread_cols");
   if (rows % 32 || cols % 32 || threadRows % 4 || threadCols % 4 || rows % threadRows || cols % threadCols)
     return false;
-  auto isPowerOfTwo = [](int64_t value) { return llvm::isPowerOf2_64(static_cast<uint64_t>(value)); };
   return (depth == 8 || depth == 16 || depth == 32) && isPowerOfTwo(rows / threadRows) &&
          isPowerOfTwo(cols / threadCols) && 4 * depth * (rows + cols) + 8 * rows <= 48 * 1024;
 }
 
-static Launch launchTiled(const Op &op, const Tile &tile) {
+static Launch launchSimtTiled(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
-  return {{ceilDiv(problem.cols, Expr(get(tile, "tile_cols"))), ceilDiv(problem.rows, Expr(get(tile, "tile_rows"))),
-           problem.batch},
-          tiledThreads(tile),
+  return {{ceilDiv(problem.cols, Expr(setting(tile, "tile_cols"))),
+           ceilDiv(problem.rows, Expr(setting(tile, "tile_rows"))), problem.batch},
+          simtTiledThreads(tile),
           0};
 }
 
-static double estimateTiled(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+static double estimateSimtTiled(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   MatmulProblem problem = matmulProblem(op);
   double rows = valueAt(problem.rows, dims), cols = valueAt(problem.cols, dims), depth = valueAt(problem.depth, dims);
-  double tileRows = get(tile, "tile_rows"), tileCols = get(tile, "tile_cols");
-  double threadRows = get(tile, "thread_rows"), threadCols = get(tile, "thread_cols");
+  double tileRows = setting(tile, "tile_rows"), tileCols = setting(tile, "tile_cols");
+  double threadRows = setting(tile, "thread_rows"), threadCols = setting(tile, "thread_cols");
   BlockCost cost;
   cost.blocks = std::ceil(rows / tileRows) * std::ceil(cols / tileCols) * valueAt(problem.batch, dims);
-  cost.threads = tiledThreads(tile);
+  cost.threads = simtTiledThreads(tile);
   cost.flopsPerBlock = 2 * tileRows * tileCols * depth;
   // A step of a thread reads threadRows + threadCols values from shared memory for threadRows · threadCols FMAs;
   // four values come with one instruction.
@@ -136,7 +134,7 @@ static double estimateTiled(const Op &op, const Tile &tile, const Target &target
   cost.efficiency = fmas / (fmas + (threadRows + threadCols) * 0.75 + 2);
   cost.l2BytesPerBlock = (tileRows + tileCols) * depth * 4;
   cost.memoryBytes = static_cast<double>(valueAt(bytesMoved(op), dims));
-  cost.sharedBytes = static_cast<int64_t>(2 * get(tile, "tile_depth") * (tileRows + tileCols) * 4 + 8 * tileRows);
+  cost.sharedBytes = static_cast<int64_t>(2 * setting(tile, "tile_depth") * (tileRows + tileCols) * 4 + 8 * tileRows);
   return estimateSeconds(cost, target);
 }
 
@@ -147,10 +145,10 @@ const KernelFamily simtTiledFamily = {
     .body = "simtTiled",
     .form = KernelForm::Matmul,
     .accepts = [](const Op &op, const Target &, const DimBinding &) { return isMatmul(op); },
-    .configurations = tiledConfigurations,
-    .isSound = isSoundTiled,
-    .launch = launchTiled,
-    .estimate = estimateTiled,
+    .configurations = simtTiledConfigurations,
+    .isSound = isSoundSimtTiled,
+    .launch = launchSimtTiled,
+    .estimate = estimateSimtTiled,
 };
 
 const KernelFamily simtBatchedFamily = {
@@ -160,10 +158,10 @@ const KernelFamily simtBatchedFamily = {
     .body = "simtTiled",
     .form = KernelForm::Batched,
     .accepts = [](const Op &op, const Target &, const DimBinding &) { return op.is(OpKind::qk) || op.is(OpKind::pv); },
-    .configurations = tiledConfigurations,
-    .isSound = isSoundTiled,
-    .launch = launchTiled,
-    .estimate = estimateTiled,
+    .configurations = simtTiledConfigurations,
+    .isSound = isSoundSimtTiled,
+    .launch = launchSimtTiled,
+    .estimate = estimateSimtTiled,
 };
 
 const KernelFamily simtScoresFamily = {
@@ -173,10 +171,10 @@ const KernelFamily simtScoresFamily = {
     .body = "simtTiled",
     .form = KernelForm::Batched,
     .accepts = [](const Op &op, const Target &, const DimBinding &) { return isMaskedScores(op); },
-    .configurations = tiledConfigurations,
-    .isSound = isSoundTiled,
-    .launch = launchTiled,
-    .estimate = estimateTiled,
+    .configurations = simtTiledConfigurations,
+    .isSound = isSoundSimtTiled,
+    .launch = launchSimtTiled,
+    .estimate = estimateSimtTiled,
 };
 
 } // namespace kiln

@@ -5,13 +5,6 @@
 
 namespace kiln {
 
-static int64_t get(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
-
-static bool normalizes(const Op &op) {
-  const Op *x = anchor(op)->operand(0)->definingOp();
-  return x && x->parentOp() == &op;
-}
-
 static bool acceptsRow(const Op &op, const Target &, const DimBinding &upper) {
   if (!anchor(op)->is(OpKind::matmul))
     return false;
@@ -21,13 +14,13 @@ static bool acceptsRow(const Op &op, const Target &, const DimBinding &upper) {
       product.boolAttribute("transpose_b") && x.rank() == 3 && x.shape[1] == Dim(1) && x.lastDim().asConstant();
   // The weight, and what normalises, are read before the kernel in front has ended.
   bool readsConstants = !product.operand(1)->definingOp();
-  if (isOneRow && normalizes(op))
+  if (isOneRow && !hasLeftOperandInMemory(op))
     for (const Value *parameter : product.operand(0)->definingOp()->operands().drop_front())
       readsConstants &= !parameter->definingOp();
   // A row that is normalised lies in shared memory, in whole steps of its warps.
   int64_t depth = isOneRow ? *x.lastDim().asConstant() : 0;
   return isOneRow && readsConstants && valueAt(matmulProblem(op).rows, upper) == 1 &&
-         (!normalizes(op) || depth <= 11264);
+         (hasLeftOperandInMemory(op) || depth <= 11264);
 }
 
 namespace {
@@ -35,9 +28,9 @@ namespace {
 /// What follows from a configuration for a problem.
 struct RowShape {
   RowShape(const Op &op, const Tile &tile)
-      : colsPerBlock(get(tile, "cols_per_block")), colsPerWarp(get(tile, "cols_per_warp")),
-        depthWarps(get(tile, "depth_warps")), unroll(get(tile, "unroll")), warps(get(tile, "warps")),
-        isNormalized(normalizes(op)) {
+      : colsPerBlock(setting(tile, "cols_per_block")), colsPerWarp(setting(tile, "cols_per_warp")),
+        depthWarps(setting(tile, "depth_warps")), unroll(setting(tile, "unroll")), warps(setting(tile, "warps")),
+        isNormalized(!hasLeftOperandInMemory(op)) {
     const Value &weight = *anchor(op)->operand(1);
     int64_t depth = *weight.type.lastDim().asConstant(), perVector = 16 / dtypeSize(weight.type.dtype);
     steps = llvm::divideCeil(depth, 32 * perVector * depthWarps);
@@ -85,7 +78,7 @@ static std::vector<Tile> rowConfigurations(const Op &op, const Target &target, c
         for (int64_t warps : {4, 6, 8, 9, 10, 12, 13, 16})
           for (int64_t depthWarps : {1, 2, 4})
             for (int64_t stages : {1, 2, 3, 4}) {
-              if (warps % depthWarps || (depthWarps > 1 && normalizes(op)))
+              if (warps % depthWarps || (depthWarps > 1 && !hasLeftOperandInMemory(op)))
                 continue;
               int64_t colsPerBlock = llvm::alignTo(llvm::divideCeil(cols, target.multiprocessors * blocks), granule);
               Tile tile = {{"cols_per_block", colsPerBlock},
@@ -108,8 +101,9 @@ static std::vector<Tile> rowConfigurations(const Op &op, const Target &target, c
 
 static Launch launchRow(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
-  return {
-      {ceilDiv(problem.cols, Expr(get(tile, "cols_per_block"))), problem.rows, Expr(1)}, 32 * get(tile, "warps"), 0};
+  return {{ceilDiv(problem.cols, Expr(setting(tile, "cols_per_block"))), problem.rows, Expr(1)},
+          32 * setting(tile, "warps"),
+          0};
 }
 
 /// Constants fitted to some 180 configurations of GPT-2's products in whole decode steps on an H200: within 10 % of

@@ -16,34 +16,20 @@
 
 namespace kiln {
 
-/// The op that defines `value`, if it is of that kind and `value` has no other user.
-static Op *producer(const Value &value, OpKind kind) {
-  Op *op = value.definingOp();
-  return op && op->is(kind) && value.hasOneUse() ? op : nullptr;
-}
-
 /// Queries, keys and values have one head size, and it is one of the kernels'.
 static bool hasSupportedHeadSize(const Op &qk, const Op &pv) {
   std::optional<int64_t> size = qk.operand(0)->type.lastDim().asConstant();
   return size && *size % 8 == 0 && *size <= 256 && pv.operand(1)->type.lastDim() == Dim(*size);
 }
 
-/// The ops of the attention that ends in `pv`, in order; empty if it is not one.
+/// The ops of the attention that ends in `pv`; empty if it is not one.
 static SmallVector<Op *, 8> matchAttention(Op &pv) {
-  Op *softmax = producer(*pv.operand(0), OpKind::softmax);
-  Op *mask = softmax ? producer(*softmax->operand(0), OpKind::causalMask) : nullptr;
-  if (!mask)
+  Op *softmax = soleProducer(*pv.operand(0), OpKind::softmax);
+  Op *mask = softmax ? soleProducer(*softmax->operand(0), OpKind::causalMask) : nullptr;
+  SmallVector<Op *, 8> group = mask ? maskedScores(*mask) : SmallVector<Op *, 8>();
+  if (group.empty() || !hasSupportedHeadSize(*group.back(), pv))
     return {};
-  SmallVector<Op *, 8> group = {&pv, softmax, mask};
-  Value *scores = mask->operand(0);
-  while (Op *scale = producer(*scores, OpKind::scale)) {
-    group.push_back(scale);
-    scores = scale->operand(0);
-  }
-  Op *qk = producer(*scores, OpKind::qk);
-  if (!qk || !hasSupportedHeadSize(*qk, pv))
-    return {};
-  group.push_back(qk);
+  group.append({softmax, &pv});
   Op *user = pv.result()->hasOneUse() ? pv.result()->getUsers()[0] : nullptr;
   if (user && user->is(OpKind::mergeHeads) && !user->parentOp())
     group.push_back(user);

@@ -16,27 +16,6 @@
 
 namespace kiln {
 
-/// The op that defines `value`, if it is of that kind and `value` has no other user.
-static Op *producer(const Value &value, OpKind kind) {
-  Op *op = value.definingOp();
-  return op && op->is(kind) && value.hasOneUse() ? op : nullptr;
-}
-
-/// QK^T, its scales and the mask, in order; empty if there is something else.
-static SmallVector<Op *, 4> matchScores(Op &mask) {
-  SmallVector<Op *, 4> group = {&mask};
-  Value *scores = mask.operand(0);
-  while (Op *scale = producer(*scores, OpKind::scale)) {
-    group.push_back(scale);
-    scores = scale->operand(0);
-  }
-  Op *qk = producer(*scores, OpKind::qk);
-  if (!qk)
-    return {};
-  group.push_back(qk);
-  return group;
-}
-
 static Error fuseMask(Module &module, const PassOptions &options) {
   if (options.getString("masks") == "none")
     return Error::success();
@@ -44,7 +23,7 @@ static Error fuseMask(Module &module, const PassOptions &options) {
     for (Op *op : function->body.snapshot()) {
       if (!op->is(OpKind::causalMask) || op->operandOrNull(1))
         continue;
-      SmallVector<Op *, 4> group = matchScores(*op);
+      SmallVector<Op *, 8> group = maskedScores(*op);
       if (!group.empty() && canFuse(group))
         fuseOps(group);
     }

@@ -31,21 +31,18 @@ struct Attention {
   Op *qk, *pv;
 };
 
-/// The op that defines `value`, if `value` has no other user.
-Op *producer(const Value &value) { return value.hasOneUse() ? value.definingOp() : nullptr; }
-
 /// The attentions of a block in order: qk, scale and causal mask, softmax, pv.
 SmallVector<Attention, 8> findAttentions(Block &block) {
   SmallVector<Attention, 8> found;
   for (Op *pv : block.snapshot()) {
-    Op *op = pv->is(OpKind::pv) ? producer(*pv->operand(0)) : nullptr;
+    Op *op = pv->is(OpKind::pv) ? soleProducer(*pv->operand(0)) : nullptr;
     if (!op || !op->is(OpKind::softmax))
       continue;
     bool isMasked = false;
-    op = producer(*op->operand(0));
+    op = soleProducer(*op->operand(0));
     while (op && (op->is(OpKind::scale) || op->is(OpKind::cast) || op->is(OpKind::causalMask))) {
       isMasked |= op->is(OpKind::causalMask);
-      op = producer(*op->operand(0));
+      op = soleProducer(*op->operand(0));
     }
     if (!op || !op->is(OpKind::qk) || !isMasked)
       continue;

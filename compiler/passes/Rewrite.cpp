@@ -17,6 +17,27 @@ Op *singleUser(const Value &value) {
   return user;
 }
 
+Op *soleProducer(const Value &value) { return value.hasOneUse() ? value.definingOp() : nullptr; }
+
+Op *soleProducer(const Value &value, OpKind kind) {
+  Op *op = soleProducer(value);
+  return op && op->is(kind) ? op : nullptr;
+}
+
+SmallVector<Op *, 8> maskedScores(Op &mask) {
+  SmallVector<Op *, 8> group = {&mask};
+  Value *scores = mask.operand(0);
+  while (Op *scale = soleProducer(*scores, OpKind::scale)) {
+    group.push_back(scale);
+    scores = scale->operand(0);
+  }
+  Op *qk = soleProducer(*scores, OpKind::qk);
+  if (!qk)
+    return {};
+  group.push_back(qk);
+  return group;
+}
+
 static SmallVector<Op *, 8> inBlockOrder(ArrayRef<Op *> group) {
   SmallVector<Op *, 8> ordered(group);
   llvm::sort(ordered, [](Op *a, Op *b) { return a != b && a->isBefore(b); });

@@ -8,6 +8,14 @@ namespace kiln {
 /// The only top-level op that uses `value`, or null when there are several or none.
 Op *singleUser(const Value &value);
 
+/// The op that computes `value`, if nothing else uses it; or null.
+Op *soleProducer(const Value &value);
+/// The same, null for an op of another kind too.
+Op *soleProducer(const Value &value, OpKind kind);
+
+/// The group that QK^T, its scales and a causal mask are, given the mask; empty if there is something else.
+SmallVector<Op *, 8> maskedScores(Op &mask);
+
 /// Whether `group` (ops of one block, in order) can become one fused op at the place of its last op: nothing
 /// between needs what the group computes or writes a state that the group reads.
 bool canFuse(ArrayRef<Op *> group);

@@ -171,11 +171,13 @@ def read_commands(build, wanted):
 
 
 def differing(commit):
-    """Files of the working tree that are not as in a commit; None where git cannot tell, or where the rules differ."""
+    """Files of the working tree that are not as in a commit; None where git cannot tell or is missing, or where
+    the rules differ."""
     names = set()
     for command in (["diff", "--name-only", commit], ["ls-files", "--others", "--exclude-standard"]):
-        result = subprocess.run(["git", *command], cwd=SOURCE_TREE, capture_output=True, text=True)
-        if result.returncode != 0:
+        try:
+            result = subprocess.run(["git", *command], cwd=SOURCE_TREE, capture_output=True, text=True, check=True)
+        except (FileNotFoundError, subprocess.CalledProcessError):
             return None
         names.update(result.stdout.split("\n"))
     if {".clang-tidy", "tests/lint/clang_tidy.py"} & names:

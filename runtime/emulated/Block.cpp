@@ -43,7 +43,7 @@ void Thread::dropCopies() {
 }
 void Thread::fail(const char *message, Site site) { owner->fail(nameThreads({this}) + ": " + message, site); }
 
-void Block::reset(Scheduler &newScheduler, const Launch &launch, EmulatedIndex index) {
+void Block::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, EmulatedIndex index) {
   scheduler = &newScheduler;
   atBarrier = finished = 0;
   holding = 0;
@@ -258,7 +258,7 @@ void Block::pause(Thread &thread, Site site) {
     ++syncs; // the write that it waited for may order anything
     return;
   }
-  const Launch &launch = scheduler->currentLaunch();
+  const EmulatedLaunch &launch = scheduler->currentLaunch();
   bool mayWaitForBlocks = launch.options.cooperative || launch.grid.count() == 1;
   fail(nameThreads({&thread}) + " waits here for a write that no thread makes" +
            (mayWaitForBlocks ? "" : " (only blocks of a cooperative launch may wait for each other)"),

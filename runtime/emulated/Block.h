@@ -67,7 +67,7 @@ public:
   Block(const Block &) = delete;
 
   /// Makes this the block `index` of the launch, none of its threads started.
-  void reset(Scheduler &scheduler, const Launch &launch, EmulatedIndex index);
+  void reset(Scheduler &scheduler, const EmulatedLaunch &launch, EmulatedIndex index);
 
   MutableArrayRef<Thread> allThreads() { return threads; }
 

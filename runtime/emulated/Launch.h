@@ -37,7 +37,7 @@ struct EmulatedKernel {
 };
 
 /// One launch, as the schedulers of all cores see it. The pointers outlive it.
-struct Launch {
+struct EmulatedLaunch {
   const EmulatedKernel *kernel;
   ArrayRef<TensorRange> tensors; ///< all the global memory that it may touch
   Dim3 grid;

@@ -55,7 +55,7 @@ Error EmulatedLauncher::launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 blo
 }
 
 /// All blocks of the grid, in the order in which the schedule starts them.
-static std::vector<uint64_t> blockOrder(const Launch &launch) {
+static std::vector<uint64_t> blockOrder(const EmulatedLaunch &launch) {
   std::vector<uint64_t> order(launch.grid.count());
   for (size_t i = 0; i < order.size(); ++i)
     order[i] = i;
@@ -69,7 +69,7 @@ static std::vector<uint64_t> blockOrder(const Launch &launch) {
   return order;
 }
 
-Error EmulatedLauncher::runBlocks(const Launch &launch) {
+Error EmulatedLauncher::runBlocks(const EmulatedLaunch &launch) {
   std::vector<uint64_t> order = blockOrder(launch);
   // A cooperative launch is one group of blocks on one core; any other, as many groups as blocks.
   size_t groupBlocks = launch.options.cooperative ? order.size() : 1;

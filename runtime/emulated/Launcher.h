@@ -41,7 +41,7 @@ public:
                const LaunchOptions &options = {}, ArrayRef<TensorRange> tensors = {});
 
 private:
-  Error runBlocks(const Launch &launch);
+  Error runBlocks(const EmulatedLaunch &launch);
 
   EmulatedMemory *memory;
   std::vector<std::unique_ptr<Scheduler>> schedulers; ///< one a core, kept for their stacks

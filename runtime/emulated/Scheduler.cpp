@@ -65,7 +65,7 @@ static EmulatedIndex blockIndex(uint64_t block, const Dim3 &grid) {
           static_cast<u32>(block / grid.x / grid.y)};
 }
 
-std::vector<Diagnostic> Scheduler::run(const Launch &newLaunch, ArrayRef<uint64_t> numbers) {
+std::vector<Diagnostic> Scheduler::run(const EmulatedLaunch &newLaunch, ArrayRef<uint64_t> numbers) {
   launch = &newLaunch;
   current = launch->kernel->current();
   failure.clear();

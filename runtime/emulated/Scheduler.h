@@ -46,11 +46,11 @@ public:
   /// Runs these blocks (linear indices in the grid) interleaved until all their threads have finished.
   /// Returns what went wrong, or nothing. May be called from another thread of the operating system each
   /// time.
-  std::vector<Diagnostic> run(const Launch &launch, ArrayRef<uint64_t> blocks);
+  std::vector<Diagnostic> run(const EmulatedLaunch &launch, ArrayRef<uint64_t> blocks);
 
   // What blocks use.
 
-  const Launch &currentLaunch() const { return *launch; }
+  const EmulatedLaunch &currentLaunch() const { return *launch; }
   bool hasFailed() const { return !failure.empty(); }
   void setFailure(std::vector<Diagnostic> diagnostics);
   /// Adds to what went wrong.
@@ -76,7 +76,7 @@ private:
   void switchTo(Thread &thread);
   void unwindAll();
 
-  const Launch *launch = nullptr;
+  const EmulatedLaunch *launch = nullptr;
   EmulatedThread **current = nullptr; ///< `emulatedThread` of the kernel's library on this core
   std::vector<std::unique_ptr<Block>> blocks;
   size_t liveBlocks = 0;

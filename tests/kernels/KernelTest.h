@@ -65,7 +65,9 @@ inline uint32_t ceilDivide(int a, int b) { return static_cast<uint32_t>((a + b -
 
 /// The cases, each followed by randomShapeCount() more that `reshape` makes of it: other extents that the same
 /// configuration takes.
-template <class Case, class Reshape> std::vector<Case> withRandomShapes(std::vector<Case> cases, Reshape reshape) {
+template <class Case>
+std::vector<Case> withRandomShapes(std::vector<Case> cases,
+                                   Case (*reshape)(const std::type_identity_t<Case> &, function_ref<int(int)>)) {
   std::mt19937 generator(1);
   auto upTo = [&](int most) { return static_cast<int>(generator() % static_cast<unsigned>(most)) + 1; };
   std::vector<Case> all;

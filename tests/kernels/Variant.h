@@ -38,4 +38,7 @@ private:
   std::string source;
 };
 
+/// Lets googletest name a case.
+inline void PrintTo(const Variant &kernel, std::ostream *os) { *os << kernel.label(); }
+
 } // namespace kiln

@@ -4,13 +4,9 @@
 #include "support/Random.h"
 
 #include <cmath>
-#include <limits>
 
 namespace kiln {
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 /// Logits with the given probabilities.
 std::vector<float> logitsOf(ArrayRef<double> probabilities) {
@@ -42,16 +38,16 @@ void expectNear(ArrayRef<double> actual, ArrayRef<double> wanted) {
 TEST(SamplerTest, ArgmaxTakesTheLowestIdAmongEquals) {
   EXPECT_EQ(unwrap(argmax({1, 3, 2, 3})), 1);
   EXPECT_EQ(unwrap(argmax({-5})), 0);
-  EXPECT_EQ(unwrap(argmax({-infinity, -1e30f})), 1);
+  EXPECT_EQ(unwrap(argmax({-INFINITY, -1e30f})), 1);
   EXPECT_EQ(unwrap(argmax({-0.0f, 0.0f})), 0);
 }
 
 TEST(SamplerTest, LogitsThatAreNoNumbersAreErrors) {
-  EXPECT_EQ(messageOf(argmax({1, nan})), "error: logits: expected finite numbers, got nan for token 1\n");
-  EXPECT_EQ(messageOf(argmax({infinity})), "error: logits: expected finite numbers, got infinity for token 0\n");
-  EXPECT_EQ(messageOf(argmax({-infinity, -infinity})), "error: logits: expected a finite number, got none of 2\n");
+  EXPECT_EQ(messageOf(argmax({1, NAN})), "error: logits: expected finite numbers, got nan for token 1\n");
+  EXPECT_EQ(messageOf(argmax({INFINITY})), "error: logits: expected finite numbers, got infinity for token 0\n");
+  EXPECT_EQ(messageOf(argmax({-INFINITY, -INFINITY})), "error: logits: expected a finite number, got none of 2\n");
   EXPECT_EQ(messageOf(argmax({})), "error: logits: expected a finite number, got none of 0\n");
-  EXPECT_EQ(messageOf(Sampler({}).choose({1, nan}, 0, 0)),
+  EXPECT_EQ(messageOf(Sampler({}).choose({1, NAN}, 0, 0)),
             "error: logits: expected finite numbers, got nan for token 1\n");
 }
 
@@ -60,10 +56,10 @@ TEST(SamplerTest, ParametersAreChecked) {
   EXPECT_EQ(errorOf({}), "");
   EXPECT_EQ(errorOf({.temperature = 1e-5, .topK = 1, .topP = 0.1}), "");
   EXPECT_EQ(errorOf({.temperature = 0}), "error: --temperature: expected a number above 0, got 0\n");
-  for (double temperature : {-1.0, static_cast<double>(nan), static_cast<double>(infinity)})
+  for (double temperature : {-1.0, static_cast<double>(NAN), static_cast<double>(INFINITY)})
     EXPECT_NE(errorOf({.temperature = temperature}), "");
   EXPECT_EQ(errorOf({.topK = -1}), "error: --top-k: expected 0 (off) or more, got -1\n");
-  for (double topP : {0.0, -0.5, 1.5, static_cast<double>(nan)})
+  for (double topP : {0.0, -0.5, 1.5, static_cast<double>(NAN)})
     EXPECT_TRUE(StringRef(errorOf({.topP = topP})).starts_with("error: --top-p: expected a number above 0 and"));
 }
 
@@ -77,7 +73,7 @@ TEST(SamplerTest, FollowsTheProbabilities) {
              {std::sqrt(0.1) / roots, std::sqrt(0.5) / roots, std::sqrt(0.15) / roots, 0.5 / roots});
   expectNear(frequencies({.temperature = 1e-5}, logits), {0, 1, 0, 0});
   expectNear(frequencies({.greedy = true}, logits), {0, 1, 0, 0});
-  std::vector<float> masked = {-infinity, 0, -infinity, 0};
+  std::vector<float> masked = {-INFINITY, 0, -INFINITY, 0};
   expectNear(frequencies({}, masked), {0, 0.5, 0, 0.5});
 }
 

@@ -151,6 +151,12 @@ std::vector<Variant> mmaFragmentValuesCases() {
           Variant("mma", "fragment_values", DType::F16, {{"kCols", "24"}})};
 }
 
+MmaMatmulCase reshaped(const MmaMatmulCase &one, function_ref<int(int)> upTo) {
+  std::string cols = std::to_string(upTo(2 * one.kernel["kCols"]));
+  std::string depth = std::to_string(8 * upTo(one.kernel["kDepth"] / 4));
+  return {one.kernel.with({{"kCols", cols}, {"kDepth", depth}}), upTo(2 * one.rows)};
+}
+
 std::vector<Variant> allMmaKernels() {
   std::vector<Variant> all = mmaFragmentScoresCases();
   llvm::append_range(all, mmaFragmentValuesCases());

@@ -29,6 +29,9 @@ std::vector<AttentionCase> mmaFlashCases();          ///< flash_attention
 /// Every kernel of the lists above.
 std::vector<Variant> allMmaKernels();
 
+/// Another matrix of about the same size, its rows whole accesses of 16 bytes, the tiles as they are.
+MmaMatmulCase reshaped(const MmaMatmulCase &one, function_ref<int(int)> upTo);
+
 /// Lets googletest name a case.
 inline void PrintTo(const MmaMatmulCase &c, std::ostream *os) { *os << c.kernel.label() << ", " << c.rows << " rows"; }
 

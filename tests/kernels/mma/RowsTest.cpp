@@ -6,13 +6,6 @@
 namespace kiln {
 namespace {
 
-/// Another matrix of about the same size, its rows whole accesses of 16 bytes, the tile of the depth as it is.
-MmaMatmulCase reshaped(const MmaMatmulCase &one, function_ref<int(int)> upTo) {
-  std::string cols = std::to_string(upTo(2 * one.kernel["kCols"]));
-  std::string depth = std::to_string(8 * upTo(one.kernel["kDepth"] / 4));
-  return {one.kernel.with({{"kCols", cols}, {"kDepth", depth}}), upTo(2 * one.rows)};
-}
-
 class MmaRowsTest : public KernelTest, public testing::WithParamInterface<MmaMatmulCase> {
 protected:
   const Variant &kernel = GetParam().kernel;

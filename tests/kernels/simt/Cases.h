@@ -54,6 +54,5 @@ inline void PrintTo(const MatmulCase &c, std::ostream *os) { *os << c.kernel.lab
 inline void PrintTo(const RowsCase &c, std::ostream *os) {
   *os << c.kernel.label() << ", " << c.rows << " x " << c.cols;
 }
-inline void PrintTo(const Variant &kernel, std::ostream *os) { *os << kernel.label(); }
 
 } // namespace kiln

@@ -28,8 +28,9 @@ struct LaunchTensor {
 
 /// A PlanMatmul with every value filled in.
 struct LaunchMatmul {
-  int64_t rows = 0, cols = 0, depth = 0;
-  DType dtype = DType::F32;
+  int64_t rows = 0, cols = 0, depth = 0, batch = 1;
+  bool untransposed = false;
+  DType dtype = DType::F32, out = DType::F32;
   bool bias = false, gelu = false, residual = false;
 
   auto operator<=>(const LaunchMatmul &) const = default;

@@ -291,10 +291,20 @@ Error Executor::fillKernel(KernelLaunch &launch, const Call &call) const {
 
 Error Executor::fillMatmul(KernelLaunch &launch, const Call &call) {
   const PlanMatmul &planned = *launch.step->matmul;
-  Expected<int64_t> rows = planned.rows.evaluate(call.dims);
-  if (!rows)
-    return rows.takeError();
-  launch.matmul = {*rows, planned.cols, planned.depth, planned.dtype, planned.bias, planned.gelu, planned.residual};
+  LaunchMatmul matmul{.untransposed = planned.untransposed,
+                      .dtype = planned.dtype,
+                      .out = planned.out,
+                      .bias = planned.bias,
+                      .gelu = planned.gelu,
+                      .residual = planned.residual};
+  for (auto [extent, expr] : {std::pair(&matmul.rows, &planned.rows), std::pair(&matmul.cols, &planned.cols),
+                              std::pair(&matmul.depth, &planned.depth), std::pair(&matmul.batch, &planned.batch)}) {
+    Expected<int64_t> value = expr->evaluate(call.dims);
+    if (!value)
+      return value.takeError();
+    *extent = *value;
+  }
+  launch.matmul = matmul;
   return Error::success();
 }
 

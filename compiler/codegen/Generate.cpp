@@ -133,19 +133,43 @@ PlanLaunch Generator::makeLaunch(const Op &op, const KernelChoice &choice, Kerne
           launch.dynamicShared,          launch.cooperative, std::move(arguments)};
 }
 
+/// A step in which a library runs the products of all heads.
+PlanStep makeLibraryBatchedStep(const Op &op) {
+  MatmulProblem problem = matmulProblem(op);
+  PlanStep step;
+  step.launch.kernel = libraryMatmulName.str();
+  step.matmul = PlanMatmul{.rows = problem.rows,
+                           .cols = problem.cols,
+                           .depth = problem.depth,
+                           .batch = problem.batch,
+                           .untransposed = !problem.transposed,
+                           .dtype = op.operand(0)->type.dtype,
+                           .out = op.result()->type.dtype};
+  for (const Value *value : {op.operand(0), op.operand(1), op.result()}) {
+    // The new value of a state is the state.
+    const Value *state = writtenState(*value);
+    step.launch.arguments.push_back("%" + (state ? state : value)->name);
+  }
+  step.launch.arguments.push_back("@workspace");
+  return step;
+}
+
 /// A step that a library runs.
 PlanStep makeLibraryStep(const Op &op) {
+  if (isLibraryBatched(op))
+    return makeLibraryBatchedStep(op);
   LibraryMatmul matmul = *libraryMatmul(op);
   MatmulProblem problem = matmulProblem(op);
   PlanStep step;
   step.launch.kernel = libraryMatmulName.str();
-  step.matmul = PlanMatmul{problem.rows,
-                           *problem.cols.asConstant(),
-                           *problem.depth.asConstant(),
-                           matmul.out->type.dtype,
-                           matmul.bias != nullptr,
-                           matmul.gelu,
-                           matmul.residual != nullptr};
+  step.matmul = PlanMatmul{.rows = problem.rows,
+                           .cols = problem.cols,
+                           .depth = problem.depth,
+                           .dtype = matmul.out->type.dtype,
+                           .out = matmul.out->type.dtype,
+                           .bias = matmul.bias != nullptr,
+                           .gelu = matmul.gelu,
+                           .residual = matmul.residual != nullptr};
   for (const Value *value :
        {matmul.a, matmul.weight, static_cast<const Value *>(matmul.bias), matmul.residual, matmul.out})
     if (value)

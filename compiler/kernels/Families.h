@@ -37,6 +37,7 @@ extern const KernelFamily mmaFlashFamily;
 
 // no kernel of this project: a step that a library runs. select-kernels takes it where it is asked to only.
 extern const KernelFamily libraryMatmulFamily;
+extern const KernelFamily libraryBatchedFamily;
 
 /// Whether a tensor-core family would run the fused matmul if its layernorm were not part of it.
 bool wantsNormOutside(const Op &op, const Target &target);

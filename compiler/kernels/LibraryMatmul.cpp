@@ -66,6 +66,14 @@ std::optional<LibraryMatmul> libraryMatmul(const Op &op) {
   return op.region()->terminator()->operand(0) == matmul.out ? std::optional(matmul) : std::nullopt;
 }
 
+bool isLibraryBatched(const Op &op) {
+  bool isProduct = (op.is(OpKind::qk) || op.is(OpKind::pv)) && !op.attribute("precision");
+  if (!isProduct)
+    return false;
+  DType dtype = op.operand(0)->type.dtype, out = op.result()->type.dtype;
+  return dtype == op.operand(1)->type.dtype && (out == dtype || out == DType::F32);
+}
+
 static bool accepts(const Op &op, const Target &, const DimBinding &) {
   std::optional<LibraryMatmul> matmul = libraryMatmul(op);
   return matmul && (!matmul->bias || matmul->bias->type.dtype == matmul->out->type.dtype);
@@ -77,7 +85,7 @@ static double estimate(const Op &op, const Tile &, const Target &target, const D
   bool isF32 = anchor(op)->operand(1)->type.dtype == DType::F32;
   // Its kernels reach about four fifths of the rate, on tiles of 128 × 128 that fill the multiprocessors in waves.
   double rate = 0.8 * (isF32 ? target.f32Rate : target.tensorRate);
-  double tiles = std::ceil(rows / 128) * std::ceil(cols / 128);
+  double tiles = std::ceil(rows / 128) * std::ceil(cols / 128) * static_cast<double>(valueAt(problem.batch, dims));
   double waves = std::ceil(tiles / target.multiprocessors) * target.multiprocessors;
   double memory = static_cast<double>(valueAt(bytesMoved(op), dims)) / target.memoryRate;
   // The first and last tiles of a launch have nothing to hide behind.
@@ -94,6 +102,9 @@ double librarySpeedup(const Op &op, const Target &target, const DimBinding &dims
   return best / estimate(op, {}, target, dims);
 }
 
+/// What NVIDIA recommends for Hopper.
+static Expr workspace(const Op &, const Tile &) { return {32 << 20}; }
+
 const KernelFamily libraryMatmulFamily = {
     .name = "cublaslt_matmul",
     .summary = "matrix product of a prompt in cuBLASLt, with bias, gelu and residual",
@@ -105,8 +116,21 @@ const KernelFamily libraryMatmulFamily = {
     .configurations = [](const Op &, const Target &, const DimBinding &) { return std::vector<Tile>(1); },
     .launch = [](const Op &, const Tile &) { return Launch(); },
     .estimate = estimate,
-    // What NVIDIA recommends for Hopper.
-    .workspace = [](const Op &, const Tile &) { return Expr(32 << 20); },
+    .workspace = workspace,
+};
+
+const KernelFamily libraryBatchedFamily = {
+    .name = "cublaslt_batched",
+    .summary = "one product a head, all of them as a strided batch in cuBLASLt",
+    .header = "",
+    .body = "",
+    .form = KernelForm::Library,
+    .byRequestOnly = true,
+    .accepts = [](const Op &op, const Target &, const DimBinding &) { return isLibraryBatched(op); },
+    .configurations = [](const Op &, const Target &, const DimBinding &) { return std::vector<Tile>(1); },
+    .launch = [](const Op &, const Tile &) { return Launch(); },
+    .estimate = estimate,
+    .workspace = workspace,
 };
 
 } // namespace kiln

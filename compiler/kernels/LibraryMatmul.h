@@ -17,6 +17,9 @@ struct LibraryMatmul {
 /// rows are not what it runs over. The bias may still be of another type than the result, which the library refuses.
 std::optional<LibraryMatmul> libraryMatmul(const Op &op);
 
+/// Whether cuBLASLt has the products of all heads that an op is, QK^T or PV, by themselves: factors of one type.
+bool isLibraryBatched(const Op &op);
+
 /// The time of the best generated kernel for the op at these dims over the library's, as the models have it.
 double librarySpeedup(const Op &op, const Target &target, const DimBinding &dims);
 

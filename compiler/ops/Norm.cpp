@@ -178,7 +178,8 @@ const OpDef normalizeOp = {
 static Expected<Type> inferSoftmax(const Op &op) {
   if (Error error = expectFloat(op, 0))
     return error;
-  return op.operand(0)->type;
+  const Type &x = op.operand(0)->type;
+  return Type(outDType(op, x.dtype), x.shape);
 }
 
 template <class Real> static Error evaluateSoftmax(EvalArgs<Real> &args) {
@@ -207,6 +208,7 @@ const OpDef softmaxOp = {
     .summary = "exp(x - max) / sum over the last dim.",
     .traits = Trait::RowWise,
     .operands = {{"x", "[...,S]; -inf where masked, at least one finite score a row"}},
+    .attributes = {outSpec("result type; that of x when left out")},
     .infer = inferSoftmax,
     .evaluateF32 = evaluateSoftmax<float>,
     .evaluateF64 = evaluateSoftmax<double>,

@@ -8,6 +8,8 @@
 // rank 1 (biases, layernorm), whose bytes do not count and whose rounding would. A matmul that says `out` (the
 // logits) keeps it. option dtype: the type; f32 leaves everything as it is; tf32 stores f32, and lets tensor cores
 // round the factors of matrix products (`precision = tf32`). option attention_tf32: with that, of QK^T and PV, too.
+// option narrow_softmax: with a type of 16 bits, softmax's results have it, too (`out`), where attention is not fused:
+// then both factors of PV have one type, which libraries demand.
 //
 // option residual_f32: where what the layers add up, from the embedding on, stays in f32 between kernels:
 //
@@ -66,6 +68,8 @@ static Error assignPrecision(Module &module, const PassOptions &options) {
       bool isAttention = op.is(OpKind::qk) || op.is(OpKind::pv);
       if ((op.is(OpKind::matmul) && isTf32) || (isAttention && roundsAttention))
         op.setAttribute("precision", Attribute::ident("tf32"));
+      if (op.is(OpKind::softmax) && dtype != DType::F32 && options.getBool("narrow_softmax"))
+        op.setAttribute("out", Attribute::ident(dtypeName(dtype)));
       bool hasOneToken =
           !op.has(Trait::Terminator) && op.result()->type.rank() == 3 && op.result()->type.shape[1] == Dim(1);
       if (dtype != DType::F32 && (residual == "always" || (residual == "one_token" && hasOneToken)))
@@ -87,7 +91,8 @@ const PassDef assignPrecisionPass = {
           Attribute::ident("one_token"),
           "where the sum that the layers add to stays in f32",
           {"never", "one_token", "always"}},
-         {"attention_tf32", false, "with dtype tf32, round the factors of QK^T and PV, too"}},
+         {"attention_tf32", false, "with dtype tf32, round the factors of QK^T and PV, too"},
+         {"narrow_softmax", false, "with a dtype of 16 bits, softmax's results have it, too"}},
 };
 
 } // namespace kiln

@@ -15,7 +15,7 @@
 namespace kiln {
 
 /// Changes whenever a plan of one version means something else to a reader of another.
-constexpr int64_t planFormatVersion = 2;
+constexpr int64_t planFormatVersion = 3;
 
 struct PlanDim {
   std::string name;
@@ -76,11 +76,14 @@ struct PlanWorkspace {
 
 /// A product that a library runs, in place of a kernel: out = gelu(a · weightᵀ + bias) or a · weightᵀ + bias +
 /// residual, as far as its parts are there. a is [rows, depth], weight [cols, depth], bias [cols], the others [rows,
-/// cols]; gelu is that by tanh, and sums are f32.
+/// cols]; gelu is that by tanh, and sums are f32. With a batch, there are so many of each but the bias, one behind the
+/// other.
 struct PlanMatmul {
-  Expr rows;
-  int64_t cols = 0, depth = 0;
-  DType dtype = DType::F32; ///< of everything
+  Expr rows, cols, depth;
+  Expr batch = 1;
+  bool untransposed = false; ///< weight is [depth, cols], and multiplied as it is
+  DType dtype = DType::F32;  ///< of everything but
+  DType out = DType::F32;    ///< the result, and a residual
   bool bias = false, gelu = false, residual = false;
 
   /// `%a`, `%weight`, `%bias`, `%residual`, `%out`, `@workspace`

@@ -140,15 +140,20 @@ private:
     const PlanMatmul &matmul = *step.matmul;
     if (step.launch.kernel != libraryMatmulName)
       return where["library"].fail("expected " + libraryMatmulName + ", got '" + step.launch.kernel + "'");
-    if (matmul.dtype == DType::I32)
-      return where["dtype"].fail("expected a type of floats, got " + dtypeName(matmul.dtype));
+    for (auto [key, dtype] : {std::pair("dtype", matmul.dtype), std::pair("out", matmul.out)})
+      if (dtype == DType::I32)
+        return where[key].fail("expected a type of floats, got " + dtypeName(dtype));
     if (matmul.gelu && matmul.residual)
       return where["residual"].fail("expected none behind a gelu");
     if (!step.workspace)
       return where.fail("expected a workspace");
     if (step.launch.arguments.size() != matmul.argumentCount() || step.launch.arguments.back() != "@workspace")
       return where["arguments"].fail("expected " + Twine(matmul.argumentCount()) + ", the last of them @workspace");
-    return points.check(where["rows"], matmul.rows, 1, INT32_MAX);
+    for (auto [key, extent] : {std::pair("rows", &matmul.rows), std::pair("cols", &matmul.cols),
+                               std::pair("depth", &matmul.depth), std::pair("batch", &matmul.batch)})
+      if (Error error = points.check(where[key], *extent, 1, INT32_MAX))
+        return error;
+    return Error::success();
   }
 
   Error checkVariants(Place where, const PlanStep &step, size_t at) const {

@@ -170,10 +170,15 @@ private:
     PlanMatmul &matmul = step.matmul.emplace();
     return chain(
         [&] { return fields.text("library", step.launch.kernel); }, [&] { return fields.expr("rows", matmul.rows); },
-        [&] { return fields.integer("cols", matmul.cols, 1, INT32_MAX); },
-        [&] { return fields.integer("depth", matmul.depth, 1, INT32_MAX); },
-        [&] { return fields.dtype("dtype", matmul.dtype); }, [&] { return fields.flag("bias", matmul.bias); },
-        [&] { return fields.flag("gelu", matmul.gelu); }, [&] { return fields.flag("residual", matmul.residual); });
+        [&] { return fields.expr("cols", matmul.cols); }, [&] { return fields.expr("depth", matmul.depth); },
+        [&] { return table.find("batch") ? fields.expr("batch", matmul.batch) : Error::success(); },
+        [&] { return fields.flag("untransposed", matmul.untransposed); },
+        [&] { return fields.dtype("dtype", matmul.dtype); },
+        [&] {
+          return table.find("out") ? fields.dtype("out", matmul.out) : (matmul.out = matmul.dtype, Error::success());
+        },
+        [&] { return fields.flag("bias", matmul.bias); }, [&] { return fields.flag("gelu", matmul.gelu); },
+        [&] { return fields.flag("residual", matmul.residual); });
   }
 
   static Error readWorkspace(Fields &fields, std::optional<PlanWorkspace> &workspace) {

@@ -147,9 +147,16 @@ private:
 
   static std::string matmulText(const PlanMatmul &matmul) {
     std::string text = "library = " + quote(libraryMatmulName) + ", rows = " + quoteExpr(matmul.rows) +
-                       ", cols = " + std::to_string(matmul.cols) + ", depth = " + std::to_string(matmul.depth) +
-                       ", dtype = " + quote(dtypeName(matmul.dtype));
-    for (auto [name, isThere] : {std::pair("bias", matmul.bias), {"gelu", matmul.gelu}, {"residual", matmul.residual}})
+                       ", cols = " + quoteExpr(matmul.cols) + ", depth = " + quoteExpr(matmul.depth);
+    if (matmul.batch.asConstant() != 1)
+      text += ", batch = " + quoteExpr(matmul.batch);
+    text += ", dtype = " + quote(dtypeName(matmul.dtype));
+    if (matmul.out != matmul.dtype)
+      text += ", out = " + quote(dtypeName(matmul.out));
+    for (auto [name, isThere] : {std::pair("untransposed", matmul.untransposed),
+                                 {"bias", matmul.bias},
+                                 {"gelu", matmul.gelu},
+                                 {"residual", matmul.residual}})
       if (isThere)
         text += std::string(", ") + name + " = true";
     return text;

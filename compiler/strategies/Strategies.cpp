@@ -131,6 +131,13 @@ std::vector<Strategy> attentionStrategies() {
        },
        {{"warps", "of a block, each with 16 rows", 1, 32}},
        {"precision=f32"}},
+      {"attention", "cublas", "unfused, and QK^T and PV by cuBLASLt, the products of all heads as one strided batch",
+       [](const Arguments &, PipelineOptions &options) {
+         options.without.insert(&fuseAttentionPass);
+         options.options[&assignPrecisionPass].insert_or_assign("narrow_softmax", true);
+         for (StringRef kind : {"qk", "pv"})
+           prefer(options, kind, "cublaslt_batched");
+       }},
       {"attention",
        "triangular",
        "unfused, but QK^T has scale and mask, and computes up to the diagonal: 1 a thread an output, 2 8 x 8 outputs a "

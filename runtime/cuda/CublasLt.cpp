@@ -2,11 +2,16 @@
 
 #include "support/Diagnostic.h"
 
+static constexpr llvm::StringRef howToDoWithout =
+    "compile the model with --matmul generated, and without the strategy attention=cublas";
+
 #ifdef KILN_CUBLASLT_FOLDER
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+
+#include <numeric>
 
 namespace kiln {
 
@@ -22,6 +27,7 @@ struct Api {
   decltype(&cublasLtMatmulDescSetAttribute) descSet;
   decltype(&cublasLtMatmulDescDestroy) descDestroy;
   decltype(&cublasLtMatrixLayoutCreate) layoutCreate;
+  decltype(&cublasLtMatrixLayoutSetAttribute) layoutSet;
   decltype(&cublasLtMatrixLayoutDestroy) layoutDestroy;
   decltype(&cublasLtMatmulPreferenceCreate) preferenceCreate;
   decltype(&cublasLtMatmulPreferenceSetAttribute) preferenceSet;
@@ -47,6 +53,7 @@ std::optional<Api> loadApi() {
                     bind(library, "cublasLtMatmulDescSetAttribute", api.descSet) &&
                     bind(library, "cublasLtMatmulDescDestroy", api.descDestroy) &&
                     bind(library, "cublasLtMatrixLayoutCreate", api.layoutCreate) &&
+                    bind(library, "cublasLtMatrixLayoutSetAttribute", api.layoutSet) &&
                     bind(library, "cublasLtMatrixLayoutDestroy", api.layoutDestroy) &&
                     bind(library, "cublasLtMatmulPreferenceCreate", api.preferenceCreate) &&
                     bind(library, "cublasLtMatmulPreferenceSetAttribute", api.preferenceSet) &&
@@ -66,7 +73,8 @@ cublasLtEpilogue_t epilogueOf(const LaunchMatmul &matmul) {
 }
 
 /// What the library needs to know of a product, and the algorithm for it. The library's matrices are column by column:
-/// it computes outᵀ = weight · aᵀ, with weightᵀ and aᵀ as our rows lie in memory.
+/// it computes outᵀ = weight · aᵀ, with weightᵀ and aᵀ as our rows lie in memory, or, where ours is not to be
+/// transposed, with weight as its rows do.
 struct Problem {
   explicit Problem(const Api &api) : api(api) {}
   Problem(const Problem &) = delete;
@@ -131,14 +139,23 @@ private:
     return check(api.descSet(desc, attribute, &value, sizeof(value)), "describing a product");
   }
 
-  Error layout(cublasLtMatrixLayout_t &made, DType dtype, int64_t rows, int64_t cols) const {
-    return check(api.layoutCreate(&made, dataType(dtype), rows, cols, rows), "describing a matrix");
+  /// `rows` and `cols` as the library has them.
+  Error layout(cublasLtMatrixLayout_t &made, DType dtype, int64_t rows, int64_t cols, int64_t batch) const {
+    if (Error error = check(api.layoutCreate(&made, dataType(dtype), rows, cols, rows), "describing a matrix"))
+      return error;
+    auto count = static_cast<int32_t>(batch);
+    int64_t stride = rows * cols;
+    cublasStatus_t status = api.layoutSet(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof(count));
+    if (Error error = check(status, "describing a matrix"))
+      return error;
+    status = api.layoutSet(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride));
+    return check(status, "describing a matrix");
   }
 
   Error describe(const LaunchMatmul &matmul, void *bias, Problem &problem) const {
     if (Error error = check(api.descCreate(&problem.desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product"))
       return error;
-    if (Error error = set(problem.desc, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T))
+    if (Error error = set(problem.desc, CUBLASLT_MATMUL_DESC_TRANSA, matmul.untransposed ? CUBLAS_OP_N : CUBLAS_OP_T))
       return error;
     if (Error error = set(problem.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogueOf(matmul)))
       return error;
@@ -148,11 +165,33 @@ private:
       if (Error error = set(problem.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias))
         return error;
     }
-    if (Error error = layout(problem.weight, matmul.dtype, matmul.depth, matmul.cols))
+    int64_t weightRows = matmul.untransposed ? matmul.cols : matmul.depth;
+    int64_t weightCols = matmul.untransposed ? matmul.depth : matmul.cols;
+    if (Error error = layout(problem.weight, matmul.dtype, weightRows, weightCols, matmul.batch))
       return error;
-    if (Error error = layout(problem.a, matmul.dtype, matmul.depth, matmul.rows))
+    if (Error error = layout(problem.a, matmul.dtype, matmul.depth, matmul.rows, matmul.batch))
       return error;
-    return layout(problem.out, matmul.dtype, matmul.cols, matmul.rows);
+    return layout(problem.out, matmul.out, matmul.cols, matmul.rows, matmul.batch);
+  }
+
+  /// Every matrix of a batch but the first begins where the one before it ends: at what address the algorithm must be
+  /// able to read and write.
+  Error setAlignments(const LaunchMatmul &matmul, cublasLtMatmulPreference_t preference) const {
+    if (matmul.batch == 1)
+      return Error::success();
+    int64_t factor = dtypeSize(matmul.dtype), result = dtypeSize(matmul.out) * matmul.rows * matmul.cols;
+    for (auto [attribute, bytes] :
+         {std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, factor * matmul.depth * matmul.cols),
+          std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, factor * matmul.depth * matmul.rows),
+          std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, result),
+          std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, result)}) {
+      // Buffers themselves lie at multiples of 16.
+      auto alignment = static_cast<uint32_t>(std::gcd(bytes, int64_t(16)));
+      cublasStatus_t status = api.preferenceSet(preference, attribute, &alignment, sizeof(alignment));
+      if (Error error = check(status, "asking for an algorithm"))
+        return error;
+    }
+    return Error::success();
   }
 
   Error choose(const LaunchMatmul &matmul, size_t workspaceBytes, Problem &problem) const {
@@ -164,6 +203,8 @@ private:
                                               sizeof(workspaceBytes));
     if (Error error = check(status, "asking for an algorithm"))
       return error;
+    if (Error error = setAlignments(matmul, preference))
+      return error;
     int count = 0;
     status = api.heuristic(handle, problem.desc, problem.weight, problem.a, problem.out, problem.out, preference, 1,
                            &problem.chosen, &count);
@@ -172,8 +213,7 @@ private:
     return llvm::joinErrors(check(status, "asking for an algorithm"),
                             makeError("cuBLASLt has no algorithm for a product of " + Twine(matmul.rows) + " x " +
                                       Twine(matmul.depth) + " and " + Twine(matmul.depth) + " x " + Twine(matmul.cols) +
-                                      " in " + dtypeName(matmul.dtype) +
-                                      "; compile the model with --matmul generated"));
+                                      " in " + dtypeName(matmul.dtype) + "; " + howToDoWithout));
   }
 
   Expected<Problem *> problemFor(const LaunchMatmul &matmul, void *bias, size_t workspaceBytes) {
@@ -201,7 +241,7 @@ Expected<std::unique_ptr<CublasLt>> CublasLt::create() {
   if (!api)
     return makeError("the plan has products that cuBLASLt runs, and there is no libcublasLt.so." +
                      Twine(CUBLAS_VER_MAJOR) + " in the library path or " + KILN_CUBLASLT_FOLDER +
-                     "; install the CUDA toolkit, or compile the model with --matmul generated");
+                     "; install the CUDA toolkit, or " + howToDoWithout);
   auto library = std::make_unique<LoadedCublasLt>(*api);
   if (Error error = library->open())
     return error;
@@ -215,9 +255,8 @@ Expected<std::unique_ptr<CublasLt>> CublasLt::create() {
 namespace kiln {
 
 Expected<std::unique_ptr<CublasLt>> CublasLt::create() {
-  return makeError(
-      "the plan has products that cuBLASLt runs, and this program was built without cublasLt.h; compile the "
-      "model with --matmul generated");
+  return makeError("the plan has products that cuBLASLt runs, and this program was built without cublasLt.h; " +
+                   howToDoWithout);
 }
 
 } // namespace kiln

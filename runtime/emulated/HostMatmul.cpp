@@ -41,16 +41,21 @@ float geluTanh(float x) { return 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 
 
 void runMatmulOnHost(const LaunchMatmul &matmul, ArrayRef<uint64_t> arguments) {
   const uint64_t *next = arguments.begin();
-  auto take = [&](bool isThere) { return Elements(isThere ? *next++ : 0, matmul.dtype); };
-  const Elements a = take(true), weight = take(true), bias = take(matmul.bias), residual = take(matmul.residual),
-                 out = take(true);
-  llvm::parallelFor(0, matmul.rows, [&](size_t row) {
-    const std::vector<float> left = a.row(static_cast<int64_t>(row) * matmul.depth, matmul.depth);
+  auto take = [&](bool isThere, DType dtype) { return Elements(isThere ? *next++ : 0, dtype); };
+  const Elements a = take(true, matmul.dtype), weight = take(true, matmul.dtype),
+                 bias = take(matmul.bias, matmul.dtype), residual = take(matmul.residual, matmul.out),
+                 out = take(true, matmul.out);
+  // From one element of a column of weightᵀ to the next, and from one column to the next.
+  const int64_t step = matmul.untransposed ? matmul.cols : 1, colStep = matmul.untransposed ? 1 : matmul.depth;
+  llvm::parallelFor(0, matmul.batch * matmul.rows, [&](size_t index) {
+    const auto row = static_cast<int64_t>(index);
+    const int64_t weightBegin = row / matmul.rows * matmul.cols * matmul.depth;
+    const std::vector<float> left = a.row(row * matmul.depth, matmul.depth);
     for (int64_t col = 0; col < matmul.cols; ++col) {
-      const int64_t at = static_cast<int64_t>(row) * matmul.cols + col;
+      const int64_t at = row * matmul.cols + col;
       float sum = 0;
       for (int64_t k = 0; k < matmul.depth; ++k)
-        sum += left[k] * weight[col * matmul.depth + k];
+        sum += left[k] * weight[weightBegin + col * colStep + k * step];
       if (matmul.bias)
         sum += bias[col];
       if (matmul.residual)

@@ -170,7 +170,7 @@ class Mutations(PlanTest):
         big = str(2**63 - 1)
         cases = []
         for path, key, values in (
-                (("format",), "format", ("0", "3", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
+                (("format",), "format", ("0", "2", "4", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
                 (("model", "vocabulary"), "vocabulary", ("0", "-1", big)), (("model", "layers"), "layers", ("0", "-1", big)),
                 (("model", "eos", 0), "eos", ("-1", "29", big)),
                 (("dims", "B"), "B", ("[0, 64]", "[64, 1]", f"[1, {big}]", "[1]", "[1, 2, 3]", '["1", 64]', "[1.0, 64]", "[-1, 64]")),
@@ -321,7 +321,7 @@ class Mutations(PlanTest):
 class LibrarySteps(PlanTest):
     """Steps that a library runs, of which other plans have none."""
 
-    options = ("--dtype", "bf16", "--matmul", "cublaslt")
+    options = ("--strategy", "precision=bf16,matmul=cublaslt,attention=cublas")
 
     def library(self, key):
         return next(site for site in self.sites if site.pattern == ("functions", "*", "steps", "*", key)
@@ -330,7 +330,7 @@ class LibrarySteps(PlanTest):
     def test_the_plan_is_good(self):
         result = self.read(self.text)
         self.assertEqual(result.code, 0, result.err)
-        for key in ("bias", "gelu", "residual"):
+        for key in ("bias", "gelu", "residual", "batch", "untransposed", "out"):
             self.library(key)
 
     def test_every_key_removed(self):
@@ -346,7 +346,8 @@ class LibrarySteps(PlanTest):
     def test_every_value(self):
         cases = []
         for key, values in (("library", ('"cublas"', "1")), ("rows", ('"0*B"', '"X"', '"B*T*1000000000"', "3")),
-                            ("cols", ("0", "-1", '"B"', "2147483648")), ("depth", ("0", "1.5")), ("dtype", ('"i32"', '"f64"')),
+                            ("cols", ("24", '"0"', '"X"', '"2147483648"')), ("depth", ('"0"', "1.5")), ("dtype", ('"i32"', '"f64"')),
+                            ("batch", ("8", '"0"', '"X"', '"B*1000000000"')), ("untransposed", ("1",)), ("out", ('"i32"', "1")),
                             ("bias", ("1",)), ("gelu", ('"tanh"',)), ("residual", ("[]",)), ("arguments", ("[]", '["@workspace"]'))):
             site = self.library(key)
             cases += [(f"{key} = {value}", plantext.replace(self.text, site, value), self.at(site, key + ": expected |" + key + ": no"))

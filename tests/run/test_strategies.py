@@ -19,7 +19,7 @@ KERNELS = ("matmul=naive,attention=naive{threads=64},layernorm=1,softmax=thread"
            "matmul=tiled{tile_rows=32,tile_cols=32},attention=unfused,softmax=thread,layernorm=1,fusion=off",
            "attention=flash_simt{tile_queries=16,tile_keys=16},layernorm=4,elementwise=map{threads=64,unroll=4},restrict=on",
            "attention=unfused,softmax=block{threads=64},layernorm=5{threads=64}",
-           "attention=reduction{threads=32},layernorm=2", "attention=flash_naive",
+           "attention=reduction{threads=32},layernorm=2", "attention=cublas", "precision=bf16,attention=cublas", "attention=flash_naive",
            *(f"attention=triangular{{rung={rung}}}" for rung in (1, 2, 3, 4)), "precision=bf16,attention=triangular",
            "precision=tf32,attention=tensor{warps=1},matmul=wmma", "precision=bf16,attention=tensor",
            "attention=windowed{w=5}", "precision=bf16,attention=windowed{w=5}",

@@ -144,12 +144,14 @@ KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
   }
   if (choice.family->counters)
     text.counters = choice.family->counters(op, choice.tile);
-  int64_t threads = choice.family->launch(op, choice.tile).threads;
+  Launch launch = choice.family->launch(op, choice.tile);
+  std::string bounds = std::to_string(launch.threads);
+  if (launch.resident > 0)
+    bounds += ", " + std::to_string(launch.resident);
   text.body = "#include \"device/device.cuh\"\n#include \"" + choice.family->header.str() +
               "\"\n\nusing namespace kiln;\n\n" + config() + declarations +
-              "\nextern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ")\n@NAME@(" +
-              wrapList(declared) + ") {\n" +
-              (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n") + "  " +
+              "\nextern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n@NAME@(" + wrapList(declared) +
+              ") {\n" + (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n") + "  " +
               statement.str() + "\n}\n";
   return text;
 }

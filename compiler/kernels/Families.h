@@ -35,6 +35,9 @@ extern const KernelFamily mmaTiledFamily;
 extern const KernelFamily mmaTiledSplitFamily;
 extern const KernelFamily mmaFlashFamily;
 
+// wgmma: tensor cores by the instructions of sm_90a
+extern const KernelFamily wgmmaFlashFamily;
+
 // no kernel of this project: a step that a library runs. select-kernels takes it where it is asked to only.
 extern const KernelFamily libraryMatmulFamily;
 extern const KernelFamily libraryBatchedFamily;

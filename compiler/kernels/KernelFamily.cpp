@@ -18,7 +18,7 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
       &softmaxFamily,        &mapFamily,          &libraryMatmulFamily,      &libraryBatchedFamily,
       &naiveMatmulFamily,    &naiveBatchedFamily, &streamingLayerNormFamily, &naiveFlashFamily,
       &blockReductionFamily, &naiveScoresFamily,  &registerScoresFamily,     &rowReductionFamily,
-      &mmaBatchedFamily,     &mmaFragmentsFamily,
+      &mmaBatchedFamily,     &mmaFragmentsFamily, &wgmmaFlashFamily,
   };
   return families;
 }

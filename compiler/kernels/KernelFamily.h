@@ -39,6 +39,7 @@ struct Launch {
   int64_t threads = 0;
   int64_t dynamicShared = 0; ///< bytes beyond what the kernel declares statically
   bool cooperative = false;  ///< blocks wait for each other, so that all of them must be resident
+  int64_t resident = 0;      ///< blocks a multiprocessor that the compiler is to leave registers for; 0: it may choose
 };
 
 struct KernelFamily {

@@ -1,31 +1,13 @@
 // Fused attention of the mma family: tiles of queries for prefill, in tensor cores.
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
-#include "ops/Region.h"
 
 #include <cmath>
 
 namespace kiln {
 
-/// Whether everything between product and mask multiplies by a positive constant.
-static bool hasConstantFactor(const Op &op) {
-  for (const auto &inner : op.region()->ops()) {
-    if (inner->is(OpKind::causalMask))
-      return true;
-    bool isFactor = inner->is(OpKind::scale) && inner->floatAttribute("factor") > 0;
-    if (inner->has(Trait::Pointwise) && !isFactor && !inner->is(OpKind::cast))
-      return false;
-  }
-  return true;
-}
-
 static bool acceptsMmaFlash(const Op &op, const Target &target, const DimBinding &) {
-  if (target.computeCapability() < 80 || !isFusedAttention(op) || !hasConstantFactor(op))
-    return false;
-  const Type &q = anchor(op)->operand(0)->type, &k = anchor(op)->operand(1)->type;
-  const Type &v = findInRegion(op, OpKind::pv)->operand(1)->type;
-  bool is16Bit = q.dtype == DType::BF16 || q.dtype == DType::F16;
-  return is16Bit && k.dtype == q.dtype && v.dtype == q.dtype && !(q.shape[2] == Dim(1));
+  return target.computeCapability() >= 80 && isTensorAttention(op);
 }
 
 /// As the template lays it out: rows of 128 bytes, 64 elements of a head.

@@ -63,6 +63,27 @@ bool isFusedAttention(const Op &op) {
          findInRegion(op, OpKind::pv)->operand(1)->type.lastDim() == Dim(*size);
 }
 
+/// Whether everything between product and mask multiplies by a positive constant.
+static bool hasConstantFactor(const Op &op) {
+  for (const auto &inner : op.region()->ops()) {
+    if (inner->is(OpKind::causalMask))
+      return true;
+    bool isFactor = inner->is(OpKind::scale) && inner->floatAttribute("factor") > 0;
+    if (inner->has(Trait::Pointwise) && !isFactor && !inner->is(OpKind::cast))
+      return false;
+  }
+  return true;
+}
+
+bool isTensorAttention(const Op &op) {
+  if (!isFusedAttention(op) || !hasConstantFactor(op))
+    return false;
+  const Type &q = anchor(op)->operand(0)->type, &k = anchor(op)->operand(1)->type;
+  const Type &v = findInRegion(op, OpKind::pv)->operand(1)->type;
+  bool is16Bit = q.dtype == DType::BF16 || q.dtype == DType::F16;
+  return is16Bit && k.dtype == q.dtype && v.dtype == q.dtype && !(q.shape[2] == Dim(1));
+}
+
 bool isMaskedScores(const Op &op) {
   if (!op.region() || !anchor(op)->is(OpKind::qk) || op.results().size() != 1)
     return false;

@@ -27,6 +27,9 @@ double visibleKeys(const AttentionProblem &problem, double queries);
 
 /// Whether the op is a whole attention, causal, of a head size that the templates take.
 bool isFusedAttention(const Op &op);
+/// Whether tensor cores can run it: of many queries, in 16 bits, with nothing but a positive constant factor between
+/// product and mask.
+bool isTensorAttention(const Op &op);
 /// Whether the op is QK^T with its scales and a causal mask without positions, of a head size that is known.
 bool isMaskedScores(const Op &op);
 /// Of an op that is an attention.

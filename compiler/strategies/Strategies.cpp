@@ -171,6 +171,16 @@ std::vector<Strategy> attentionStrategies() {
        [](const Arguments &, PipelineOptions &options) { prefer(options, "qk", "attention_mma"); },
        {},
        {"precision=f32", "precision=tf32"}},
+      {"attention",
+       "flash_hopper",
+       "as flash_tensor by wgmma, softmax of a tile of keys while the tensor cores multiply another; sm_90a",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         prefer(options, "qk", "attention_wgmma", arguments);
+       },
+       {{"tile_queries", "queries of a block, 64 a warpgroup", 64, 256},
+        {"tile_keys", "keys of a step, 64 or 128", 64, 128},
+        {"stages", "tiles of keys there or on their way", 2, 4}},
+       {"precision=f32", "precision=tf32"}},
   };
 }
 
@@ -231,7 +241,8 @@ std::vector<Strategy> layerNormStrategies() {
 }
 
 std::vector<Strategy> softmaxStrategies() {
-  std::vector<StringRef> excludes = {"attention=flash_naive", "attention=flash_simt", "attention=flash_tensor"};
+  std::vector<StringRef> excludes = {"attention=flash_naive", "attention=flash_simt", "attention=flash_tensor",
+                                     "attention=flash_hopper"};
   std::vector<StrategyParameter> threads = {{"threads", "of a block", 32, 1024, 256}};
   return {
       {"softmax", "thread", "a thread a row of scores, where attention is not fused",
@@ -265,7 +276,7 @@ std::vector<Strategy> elementwiseStrategies() {
   // Of one op: as choose-tiles calls it.
   std::vector<StringRef> behindProducts = {"fusion=on", "fusion=epilogue"};
   std::vector<StringRef> behindAttention = {"attention=flash_naive", "attention=flash_simt", "attention=flash_tensor",
-                                            "attention=windowed"};
+                                            "attention=flash_hopper", "attention=windowed"};
   return {
       {"elementwise", "map",
        "launch configuration of kernels that compute a function of every element, and of the embedding",

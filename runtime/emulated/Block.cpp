@@ -13,6 +13,9 @@ u32 Thread::syncBlock(bool predicate, Site site) { return owner->syncBlock(*this
 void Thread::syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) {
   owner->syncWarp(*this, members, lane, combine, site);
 }
+void Thread::syncWarpgroup(void *lane, EmulatedCombine combine, Site site) {
+  owner->syncWarpgroup(*this, lane, combine, site);
+}
 void Thread::pause(Site site) { owner->pause(*this, site); }
 void *Thread::staticShared(const void *tag, u64 bytes, u64 alignment, Site site) {
   return owner->staticShared(*this, tag, bytes, alignment, site);
@@ -59,8 +62,11 @@ void Block::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, Emulate
     thread.state = Thread::State::Ready;
     thread.site = {};
     thread.dropCopies();
+    thread.committedProducts = thread.finishedProducts = 0;
+    thread.areProductsFenced = false;
   }
   warps.assign(llvm::divideCeil(launch.blockThreads, 32), Warp());
+  warpgroups.assign(llvm::divideCeil(launch.blockThreads, warpgroupThreads), Warpgroup());
   shared.reset(launch.dynamicSharedBytes);
 }
 
@@ -138,6 +144,8 @@ void Block::finish(Thread &thread) {
   for (const Collective &collective : warp.collectives)
     if (collective.members >> thread.lane() & 1)
       return reportLeft(collective.site, threadsOfWarp(thread));
+  if (const Warpgroup &warpgroup = warpgroupOf(thread); warpgroup.arrived > 0)
+    reportLeft(warpgroup.site, threadsOfWarpgroup(thread));
 }
 
 void Block::reportLeft(Site site, ArrayRef<Thread> among) {
@@ -248,6 +256,47 @@ void Block::complete(Thread &thread, Collective &collective) {
   if (llvm::none_of(lanes, [](void *lane) { return lane; }))
     ++warp.syncs;
   warp.collectives.erase(&collective);
+  scheduler->release(others);
+  thread.state = Thread::State::Running;
+}
+
+void Block::syncWarpgroup(Thread &thread, void *lane, EmulatedCombine combine, Site site) {
+  arriveAt(thread, site);
+  MutableArrayRef<Thread> threads = threadsOfWarpgroup(thread);
+  if (threads.size() < warpgroupThreads)
+    fail(formatv("{0}: expected a warpgroup of {1} threads, got {2}", nameThreads({&thread}), warpgroupThreads,
+                 threads.size()),
+         site);
+  Warpgroup &warpgroup = warpgroupOf(thread);
+  if (warpgroup.arrived > 0 && (warpgroup.combine != combine || warpgroup.site != site)) {
+    std::vector<const Thread *> elsewhere;
+    for (const Thread &other : threads)
+      if (warpgroup.lanes[other.thread % warpgroupThreads])
+        elsewhere.push_back(&other);
+    fail(nameThreads({&thread}) + " takes part in this collective, but others of its warpgroup wait at another one",
+         site, elsewhere);
+  }
+  warpgroup.combine = combine;
+  warpgroup.site = site;
+  warpgroup.lanes[thread.thread % warpgroupThreads] = lane;
+  thread.state = Thread::State::AtCollective;
+  if (llvm::any_of(threads, [](const Thread &other) { return other.state == Thread::State::Finished; })) {
+    reportLeft(site, threads);
+    scheduler->unwind();
+  }
+  if (++warpgroup.arrived < warpgroupThreads)
+    return scheduler->wait(thread);
+
+  // On this thread's stack, where checked accesses may read it.
+  void *lanes[warpgroupThreads];
+  llvm::copy(warpgroup.lanes, lanes);
+  warpgroup = Warpgroup();
+  if (const char *message = combine(lanes))
+    fail(nameThreads({&thread}) + ": " + message, site);
+  SmallVector<Thread *, warpgroupThreads> others;
+  for (Thread &other : threads)
+    if (&other != &thread)
+      others.push_back(&other);
   scheduler->release(others);
   thread.state = Thread::State::Running;
 }

@@ -1,6 +1,7 @@
 //===- Block.h - one block of an emulated launch -----------------------------------===//
 //
-// A block's threads wait for each other at its barrier and, within a warp, at collectives. Both are
+// A block's threads wait for each other at its barrier and, within a warp, at collectives; so do those of a
+// warpgroup. All are
 // rendezvous: the last to arrive does the work and goes on at once, the others become ready. What can never
 // be met is reported as soon as that is certain.
 //
@@ -40,6 +41,7 @@ public:
 
   u32 syncBlock(bool predicate, Site site) override;
   void syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) override;
+  void syncWarpgroup(void *lane, EmulatedCombine combine, Site site) override;
   void pause(Site site) override;
   void *staticShared(const void *tag, u64 bytes, u64 alignment, Site site) override;
   void *dynamicShared(u64 bytes, Site site) override;
@@ -74,6 +76,7 @@ public:
   /// The primitives. Each either returns when the thread may go on or unwinds it.
   u32 syncBlock(Thread &thread, bool predicate, Site site);
   void syncWarp(Thread &thread, u32 members, void *lane, EmulatedCombine combine, Site site);
+  void syncWarpgroup(Thread &thread, void *lane, EmulatedCombine combine, Site site);
   void pause(Thread &thread, Site site);
   void *staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site);
   void *dynamicShared(Thread &thread, u64 bytes, Site site);
@@ -110,6 +113,15 @@ private:
     SmallVector<Collective, 2> collectives;
   };
 
+  static constexpr size_t warpgroupThreads = 128;
+  /// A warpgroup of which some threads may have arrived at a collective.
+  struct Warpgroup {
+    size_t arrived = 0;
+    EmulatedCombine combine = nullptr;
+    Site site;
+    void *lanes[warpgroupThreads] = {};
+  };
+
   /// Notes where the thread is, and reports shared memory that it has damaged since the last time.
   void arriveAt(Thread &thread, Site site);
   void checkShared(Thread &thread, std::optional<Site> now);
@@ -128,12 +140,17 @@ private:
     size_t first = thread.thread - thread.lane();
     return allThreads().slice(first, std::min<size_t>(32, threads.size() - first));
   }
+  Warpgroup &warpgroupOf(const Thread &thread) { return warpgroups[thread.thread / warpgroupThreads]; }
+  MutableArrayRef<Thread> threadsOfWarpgroup(const Thread &thread) {
+    return allThreads().drop_front(thread.thread / warpgroupThreads * warpgroupThreads).take_front(warpgroupThreads);
+  }
   /// Some of `among` wait at `site` for others of them that have left.
   void reportLeft(Site site, ArrayRef<Thread> among);
 
   Scheduler *scheduler = nullptr;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
+  std::vector<Warpgroup> warpgroups;
   SharedMemory shared;
   u32 syncs = 0; ///< how often all threads have been ordered, in this block and those before it
   size_t atBarrier = 0;

@@ -7,7 +7,7 @@ namespace kiln {
 /// The largest alignment that a variable may ask for.
 static constexpr size_t spaceAlignment = 1024;
 /// Of dynamic memory: what dynamicShared() promises and no more.
-static constexpr size_t dynamicAlignment = 128;
+static constexpr size_t dynamicAlignment = 1024;
 /// Of any variable: room for a guard in front of it.
 static constexpr size_t leastAlignment = 64;
 

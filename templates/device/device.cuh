@@ -14,3 +14,4 @@
 #include "device/tensor_core.cuh"
 #include "device/vec.cuh"
 #include "device/warp.cuh"
+#include "device/warpgroup.cuh"

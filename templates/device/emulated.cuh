@@ -27,7 +27,8 @@ constexpr u32 kEmulatedPoison = 0x7fdb7fdb;
 /// Bytes of a thread's stack, behind which as much again holds nothing.
 constexpr u64 kEmulatedStackBytes = 64 << 10;
 
-/// A thread of a running block, as its primitives see it. The plain members are what index.cuh reads.
+/// A thread of a running block, as its primitives see it. The plain members are what index.cuh reads, and
+/// what primitives remember of the thread.
 class EmulatedThread {
 public:
   u32 thread = 0;       ///< index in the block
@@ -35,12 +36,20 @@ public:
   EmulatedIndex block;
   EmulatedIndex grid;
 
+  /// Of its warpgroup's products (warpgroup.cuh): groups committed, groups of these that it has waited for, and whether
+  /// its registers are ordered before further ones.
+  u32 committedProducts = 0, finishedProducts = 0;
+  bool areProductsFenced = false;
+
   /// Waits for every thread of the block; returns how many of them brought true.
   virtual u32 syncBlock(bool predicate, Site site) = 0;
 
   /// Waits until every lane of `members` has called this with the same arguments but `lane`; the last one to
   /// arrive runs `combine`. `lane` may live on the caller's stack.
   virtual void syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) = 0;
+
+  /// The same of all threads of a warpgroup, warpgroup.cuh; `combine` gets what each of the 128 has brought.
+  virtual void syncWarpgroup(void *lane, EmulatedCombine combine, Site site) = 0;
 
   /// Lets other threads run: every loop that waits for another thread's write must call it.
   virtual void pause(Site site) = 0;

@@ -18,10 +18,10 @@ template <class T> KILN_DEVICE T &sharedStorage(Site = Site::current()) {
   return *reinterpret_cast<T *>(bytes);
 }
 
-/// The block's dynamic shared memory seen as a T; its size is set at the launch. Aligned to 128 bytes. Every
+/// The block's dynamic shared memory seen as a T; its size is set at the launch. Aligned to 1024 bytes. Every
 /// call means the same memory, whatever the type.
 template <class T> KILN_DEVICE T &dynamicShared(Site = Site::current()) {
-  alignas(128) extern __shared__ u8 kilnDynamicShared[];
+  alignas(1024) extern __shared__ u8 kilnDynamicShared[];
   return *reinterpret_cast<T *>(kilnDynamicShared);
 }
 
@@ -62,7 +62,7 @@ template <class T> KILN_DEVICE T &sharedStorage(Site site = Site::current()) {
 }
 
 template <class T> KILN_DEVICE T &dynamicShared(Site site = Site::current()) {
-  static_assert(alignof(T) <= 128);
+  static_assert(alignof(T) <= 1024);
   return *static_cast<T *>(emulatedThread->dynamicShared(sizeof(T), site));
 }
 

@@ -36,6 +36,21 @@ KILN_DEVICE Vec<float, 4> everyFunction(Vec<float, 4> x) {
   return x + Vec<float, 4>::fill(x.sum() + x.max() + infinity());
 }
 
+template <class T> KILN_DEVICE void multiplyByWarpgroup(float *sums, SharedAddress right) {
+  MmaA left = {};
+  WarpgroupSums<10> product = {};
+  fenceAsyncCopies();
+  fenceProducts(left, product);
+  startProduct<T, RightRows::Columns, 8>(product, 0, left, right, true);
+  startProduct<T, RightRows::Depth, 8>(product, 0, left, right, true);
+  startProduct<T, RightRows::Columns, 2>(product, 8, left, right, false);
+  startProduct<T, RightRows::Depth, 2>(product, 8, left, right, true);
+  commitProducts();
+  waitProducts<0>();
+  receive(product);
+  sums[warpgroupIndex()] = product.tiles[0].values[0] + product.tiles[9].values[3];
+}
+
 extern "C" __global__ void __launch_bounds__(128)
     every_primitive(float *floats, bf16 *bf16s, f16 *f16s, u32 *counter, const float *__restrict__ source) {
   allowDependents();
@@ -69,6 +84,9 @@ extern "C" __global__ void __launch_bounds__(128)
   moveEveryWidth(f16s, f16s + 512);
   store(floats + 8, everyFunction(load<4>(source)));
   storeShared(dynamic, load<4>(source));
+
+  multiplyByWarpgroup<bf16>(floats, address);
+  multiplyByWarpgroup<f16>(floats + 1, address);
 
   atomicAdd(floats, value);
   atomicAdd(counter, 2u);

@@ -116,6 +116,39 @@ TEST_F(BrokenKernels, ReductionOverLanesThatTakeNoPart) {
                                                      "thread 3: reduction over lanes of which some take no part\n");
 }
 
+TEST_F(BrokenKernels, ProductsOfAWarpgroup) {
+  dynamicBytes = 2048;
+  const std::string product = "product of a warpgroup: expected ";
+  EXPECT_EQ(failure("sums_without_wait", 128),
+            errorAt("sums_without_wait", "sums_without_wait") +
+                "thread 127: sums of a warpgroup: expected a wait for their products\n");
+  EXPECT_EQ(failure("product_without_fence", 128), errorAt("product_without_fence", "product_without_fence") +
+                                                       "thread 127: " + product +
+                                                       "fenceProducts() since the last wait\n");
+  EXPECT_EQ(failure("several_operands", 128), errorAt("several_operands", "several_operands") +
+                                                  "thread 127: " + product + "one right operand, got several\n");
+  EXPECT_EQ(failure("several_operands", 96), errorAt("several_operands", "several_operands") +
+                                                 "thread 0: expected a warpgroup of 128 threads, got 96\n");
+}
+
+TEST_F(BrokenKernels, ThreadsOfAWarpgroupPart) {
+  dynamicBytes = 2048;
+  EXPECT_EQ(failure("warp_leaves_warpgroup", 128), errorAt("warp_leaves_warpgroup", "warp_leaves_warpgroup") +
+                                                       "threads 0-63 wait here, but thread 64 has left the kernel\n");
+  EXPECT_EQ(failure("two_warpgroup_collectives", 128),
+            errorAt("two_warpgroup_collectives second", "two_warpgroup_collectives") +
+                "thread 64 takes part in this collective, but others of its warpgroup wait at another one\n" +
+                noteAt("two_warpgroup_collectives first") + "threads 0-63 are here\n");
+}
+
+TEST_F(BrokenKernels, ProductOfMemoryThatNothingHasWritten) {
+  dynamicBytes = 2048;
+  auto out = bufferOf(std::vector<float>(64));
+  std::string error =
+      printed(launch(kernelLibrary("broken", /*checkAccesses=*/true).kernel("product_of_nothing"), {1}, 128, {}, out));
+  EXPECT_NE(error.find("reads shared memory that nothing has written"), std::string::npos) << error;
+}
+
 TEST_F(BrokenKernels, MoreSharedMemoryThanThereIs) {
   EXPECT_EQ(failure("much_static_shared", 1), errorAt("much_static_shared", "much_static_shared") +
                                                   "expected at most 49152 bytes of static shared memory, got "

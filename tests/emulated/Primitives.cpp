@@ -583,5 +583,48 @@ TEST_F(Primitives, TensorCoreProducts) {
   });
 }
 
+//===----------------------------------------------------------------------===//
+// warpgroup.cuh
+//===----------------------------------------------------------------------===//
+
+/// Small random integers, so that products are exact, and what they are stored as.
+struct SmallMatrix {
+  std::vector<float> values;
+  std::vector<uint16_t> stored;
+
+  SmallMatrix(size_t size, uint16_t (*encode)(float), std::mt19937 &generator) {
+    for (size_t i = 0; i < size; ++i) {
+      values.push_back(static_cast<float>(static_cast<int>(generator() % 17) - 8));
+      stored.push_back(encode(values.back()));
+    }
+  }
+};
+
+TEST_F(Primitives, WarpgroupProducts) {
+  constexpr size_t rows = 64, cols = 80, depth = 16;
+  dynamicBytes = cols * 128;
+  auto expectProduct = [&](StringRef kernel, uint16_t (*encode)(float), const LaunchOptions &options) {
+    std::mt19937 generator(1);
+    const SmallMatrix a(rows * depth, encode, generator), b(depth * cols, encode, generator);
+    std::vector<float> product(rows * cols), sums = iota(2 * rows * cols), after = sums;
+    for (size_t row = 0; row < rows; ++row)
+      for (size_t col = 0; col < cols; ++col)
+        for (size_t k = 0; k < depth; ++k)
+          product[row * cols + col] += a.values[row * depth + k] * b.values[k * cols + col];
+    for (size_t i = 0; i < after.size(); ++i)
+      after[i] += product[i % product.size()];
+    auto added = bufferOf(sums), plain = buffer<float>(2 * rows * cols), early = buffer<float>(256);
+    run(kernel, {1}, 256, options, bufferOf(a.stored), bufferOf(b.stored), added, plain, early);
+    EXPECT_EQ(added.copy(), after);
+    product.insert(product.end(), product.begin(), product.begin() + rows * cols);
+    EXPECT_EQ(plain.copy(), product);
+    EXPECT_TRUE(llvm::all_of(early.copy(), [](float x) { return std::isnan(x); }));
+  };
+  forEachSchedule([&](const LaunchOptions &options) {
+    expectProduct("warpgroup_columns", toBF16, options);
+    expectProduct("warpgroup_depth", toF16, options);
+  });
+}
+
 } // namespace
 } // namespace kiln

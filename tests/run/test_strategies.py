@@ -23,7 +23,8 @@ KERNELS = ("matmul=naive,attention=naive{threads=64},layernorm=1,softmax=thread"
            *(f"attention=triangular{{rung={rung}}}" for rung in (1, 2, 3, 4)), "precision=bf16,attention=triangular",
            "precision=tf32,attention=tensor{warps=1},matmul=wmma", "precision=bf16,attention=tensor",
            "attention=windowed{w=5}", "precision=bf16,attention=windowed{w=5}",
-           "precision=bf16,matmul=split_k{splits=2},attention=flash_tensor,layernorm=best")
+           "precision=bf16,matmul=split_k{splits=2},attention=flash_tensor,layernorm=best",
+           "precision=bf16,attention=flash_hopper", "precision=f16,attention=flash_hopper{tile_queries=64,tile_keys=128}")
 
 
 class Strategies(KilnTest):

@@ -54,6 +54,52 @@ extern "C" __global__ void misaligned_store(bf16 *out) {
   storeStreaming(out + 4, load<8>(out)); // here: misaligned_store
 }
 
+KILN_DEVICE void startOneProduct(WarpgroupSums<2> &sums, Site site) {
+  MmaA left = {};
+  fenceProducts(left, sums);
+  startProduct<bf16, RightRows::Depth, 2>(sums, 0, left, SharedAddress(&dynamicShared<u8[2048]>()), false, site);
+  commitProducts();
+}
+
+extern "C" __global__ void sums_without_wait(float *out) {
+  WarpgroupSums<2> sums;
+  startOneProduct(sums, Site::current());
+  receive(sums); // here: sums_without_wait
+}
+
+extern "C" __global__ void product_without_fence(float *out) {
+  WarpgroupSums<2> sums;
+  startOneProduct(sums, Site::current());
+  waitProducts<0>();
+  startProduct<bf16, RightRows::Depth, 2>(sums, 0, {}, SharedAddress(out), true); // here: product_without_fence
+}
+
+extern "C" __global__ void several_operands(float *out) {
+  WarpgroupSums<2> sums;
+  fenceProducts(sums);
+  const SharedAddress right = SharedAddress(out) + warpIndex() * 1024;
+  startProduct<bf16, RightRows::Depth, 2>(sums, 0, {}, right, true); // here: several_operands
+}
+
+extern "C" __global__ void warp_leaves_warpgroup(float *out) {
+  WarpgroupSums<2> sums;
+  if (warpIndex() != 2)
+    startOneProduct(sums, Site::current()); // here: warp_leaves_warpgroup
+}
+
+extern "C" __global__ void two_warpgroup_collectives(float *out) {
+  WarpgroupSums<2> sums;
+  if (warpIndex() < 2)
+    startOneProduct(sums, Site::current()); // here: two_warpgroup_collectives first
+  else
+    startOneProduct(sums, Site::current()); // here: two_warpgroup_collectives second
+}
+
+extern "C" __global__ void product_of_nothing(float *out) {
+  WarpgroupSums<2> sums;
+  startOneProduct(sums, Site::current());
+}
+
 extern "C" __global__ void shared_overrun(float *out) {
   float(&slots)[64] = sharedStorage<float[64]>();
   syncThreads();                   // here: shared_overrun before

@@ -411,4 +411,72 @@ extern "C" __global__ void multiply_bf16(const u32 *a, const u32 *b, float *sums
 extern "C" __global__ void multiply_f16(const u32 *a, const u32 *b, float *sums) { multiplyOnce<f16>(a, b, sums); }
 extern "C" __global__ void multiply_tf32(const u32 *a, const u32 *b, float *sums) { multiplyOnce<float>(a, b, sums); }
 
+//===----------------------------------------------------------------------===//
+// warpgroup.cuh
+//===----------------------------------------------------------------------===//
+
+// Where element (depth, col) of a right operand of 16 by 80 lies: rows of columns begin at chunk 2; steps of the depth
+// at row 8, and the last 16 columns in a slab of their own at chunk 4.
+template <RightRows kRows> KILN_DEVICE u32 placeOfRight(u32 depth, u32 col) {
+  const bool isColumn = kRows == RightRows::Columns;
+  const u32 row = isColumn ? col : col / 64 * 24 + 8 + depth;
+  const u32 byte = isColumn ? 2 * kChunkBytes + 2 * depth : col % 64 * 2 + col / 64 * 4 * kChunkBytes;
+  return swizzledOffset(row, byte / kChunkBytes, row) + byte % kChunkBytes;
+}
+
+// sums[64][80] += a[64][16] · b[16][80] by each of two warpgroups, and plain[64][80] = a · b; early is what can be read
+// of the first sums before they are received.
+template <class T, RightRows kRows>
+KILN_DEVICE void multiplyByWarpgroup(const u32 *a, const u16 *b, float *sums, float *plain, float *early) {
+  struct Tile {
+    alignas(kWarpgroupTileAlignment) u8 bytes[80 * kSwizzledRowBytes];
+  };
+  Tile &tile = dynamicShared<Tile>();
+  for (u32 i = threadIndex(); i < 16 * 80; i += blockThreads())
+    *reinterpret_cast<u16 *>(tile.bytes + placeOfRight<kRows>(i / 80, i % 80)) = b[i];
+  fenceAsyncCopies();
+  syncThreads();
+
+  const u32 row = warpIndex() % 4 * 16 + laneIndex() / 4, place = laneIndex() % 4;
+  MmaA left;
+  for (u32 i = 0; i < 4; ++i)
+    left.words[i] = a[(row + i % 2 * 8) * 8 + place + i / 2 * 4];
+  const SharedAddress right(tile.bytes);
+  const u32 first = kRows == RightRows::Columns ? 2 * kChunkBytes : 8 * kSwizzledRowBytes;
+  const u32 second =
+      kRows == RightRows::Columns ? 64 * kSwizzledRowBytes + 2 * kChunkBytes : 32 * kSwizzledRowBytes + 4 * kChunkBytes;
+  WarpgroupSums<10> added, product;
+  auto element = [&](float *matrix, u32 n, u32 i) -> float & {
+    return matrix[warpgroupIndex() * 64 * 80 + (row + i / 2 * 8) * 80 + n * 8 + place * 2 + i % 2];
+  };
+  for (u32 n = 0; n < 10; ++n)
+    for (u32 i = 0; i < 4; ++i)
+      added.tiles[n].values[i] = element(sums, n, i);
+
+  fenceProducts(left, added, product);
+  startProduct<T, kRows, 8>(added, 0, left, right + first, true);
+  startProduct<T, kRows, 2>(added, 8, left, right + second, true);
+  commitProducts();
+  startProduct<T, kRows, 8>(product, 0, left, right + first, false);
+  startProduct<T, kRows, 2>(product, 8, left, right + second, false);
+  commitProducts();
+  early[threadIndex()] = added.tiles[9].values[3];
+  waitProducts<1>();
+  receive(added);
+  waitProducts<0>();
+  receive(product);
+  for (u32 n = 0; n < 10; ++n)
+    for (u32 i = 0; i < 4; ++i) {
+      element(sums, n, i) = added.tiles[n].values[i];
+      element(plain, n, i) = product.tiles[n].values[i];
+    }
+}
+
+extern "C" __global__ void warpgroup_columns(const u32 *a, const u16 *b, float *sums, float *plain, float *early) {
+  multiplyByWarpgroup<bf16, RightRows::Columns>(a, b, sums, plain, early);
+}
+extern "C" __global__ void warpgroup_depth(const u32 *a, const u16 *b, float *sums, float *plain, float *early) {
+  multiplyByWarpgroup<f16, RightRows::Depth>(a, b, sums, plain, early);
+}
+
 } // namespace kiln

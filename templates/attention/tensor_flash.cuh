@@ -1,0 +1,205 @@
+//===- tensor_flash.cuh - what flash attention in tensor cores is made of --------===//
+//
+// Tiles of heads in shared memory, which keys a tile of queries sees, and the online softmax of Milakov and Gimelshein
+// on scores as tensor cores leave them in registers (device/tensor_core.cuh): 16 rows of queries a warp. Exponentials
+// are powers of two, the factor of the scores and log2(e) folded into one multiplication.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attention/head_view.cuh"
+#include "attention/window.cuh"
+#include "device/async_copy.cuh"
+#include "device/base.cuh"
+#include "device/index.cuh"
+#include "device/math.cuh"
+#include "device/shared.cuh"
+#include "device/tensor_core.cuh"
+#include "device/vec.cuh"
+#include "device/warp.cuh"
+#include "norm/online_softmax.cuh"
+
+namespace kiln {
+
+/// How rows of heads lie in shared memory: in slabs of 64 elements, rows of 128 bytes whose chunks of 16 bytes are
+/// permuted by the row (swizzledOffset). A head size that is no multiple of 16 is padded with zeros there.
+template <int kHeadSize> struct HeadTile {
+  static constexpr int kChunks = kHeadSize / 8;              // of 16 bytes, of a head
+  static constexpr int kDepthSteps = ceilDiv(kHeadSize, 16); // of a product over a head's elements
+  static constexpr int kSlabs = ceilDiv(kHeadSize, 64);
+  KILN_DEVICE static constexpr u32 bytes(int rows) { return u32(kSlabs * rows) * kSwizzledRowBytes; }
+};
+
+/// Starts the block's copy of kRows rows of head h of row b; rows from `end` on repeat the last one.
+template <int kHeadSize, int kRows, int kThreads, class T>
+KILN_DEVICE void copyHeads(SharedAddress to, const HeadView<T> &from, int b, int h, int first, int end) {
+  using Tile = HeadTile<kHeadSize>;
+  constexpr u32 kPerRow = kRowChunks;
+  constexpr int kRowsAtOnce = kThreads / int(kPerRow), kPadded = 2 * Tile::kDepthSteps; // chunks of a row
+  const int row = int(threadIndex() / kPerRow), chunk = int(threadIndex() % kPerRow);
+  const SharedAddress place = to + swizzledOffset(u32(row), u32(chunk), u32(row));
+#pragma unroll
+  for (int i = 0; i < ceilDiv(kRows, kRowsAtOnce); ++i) {
+    const u32 below = u32(i * kRowsAtOnce); // its part in the key is constant
+    if (kRows % kRowsAtOnce != 0 && row + int(below) >= kRows)
+      continue;
+    const T *source = from.at(b, h, min(first + row + int(below), end - 1));
+#pragma unroll
+    for (int slab = 0; slab < Tile::kSlabs; ++slab) {
+      const int column = slab * int(kPerRow) + chunk;
+      if (slab * int(kPerRow) + int(kPerRow) > kPadded && column >= kPadded)
+        continue;
+      const bool exists = slab * int(kPerRow) + int(kPerRow) <= Tile::kChunks || column < Tile::kChunks;
+      copyAsync((place ^ below % kPerRow * kChunkBytes) + (u32(slab * kRows) + below) * kSwizzledRowBytes,
+                source + (exists ? column * 8 : 0), exists ? kChunkBytes : 0);
+    }
+  }
+}
+
+/// Where a lane's first matrix load of queries reads: 16 of them and their chunks 0 and 1, the left operand.
+KILN_DEVICE constexpr u32 flashQueryOffset(u32 lane) { return swizzledOffset(lane % 16, lane / 16, lane); }
+
+/// From a lane's address of its first chunk, in a tile of kRows rows, to the one two `pair`s further, `row` (a multiple
+/// of 8) rows below.
+template <int kRows> KILN_DEVICE SharedAddress movedInTile(SharedAddress from, u32 row, u32 pair) {
+  return (from ^ pair * 2 % kRowChunks * kChunkBytes) + (pair * 2 / kRowChunks * kRows + row) * kSwizzledRowBytes;
+}
+
+/// A block's tile of queries of head h of row b, and the keys that it sees.
+template <class Config> struct FlashTile {
+  static constexpr int kWindow = flashWindow<Config>(0);
+
+  int queries; // of the row
+  int b, h;
+  int firstQuery; // of the tile
+  int position;   // of query 0
+  int keyEnd;     // first key that no query of the tile sees
+
+  /// The keys that the tile's query `q` sees: [firstVisible, visibleEnd).
+  KILN_DEVICE int visibleEnd(int q) const {
+    return Config::kCausal ? min(keyEnd, position + firstQuery + q + 1) : keyEnd;
+  }
+  KILN_DEVICE int firstVisible(int q) const {
+    return kWindow > 0 ? max(0, position + firstQuery + q + 1 - kWindow) : 0;
+  }
+  /// The first tile of keys that one of its queries sees begins there.
+  KILN_DEVICE int firstKey() const { return firstVisible(0) / Config::kTileKeys * Config::kTileKeys; }
+};
+
+/// The tile of this block of a grid (heads, batch, ceildiv(queries, kTileQueries)): those with the most keys first.
+template <class Config, class Position>
+KILN_DEVICE FlashTile<Config> flashTile(int queries, int keys, const Position &position) {
+  const int b = int(blockIndexY()), h = int(blockIndexX());
+  const int firstQuery = int(gridBlocksZ() - 1 - blockIndexZ()) * Config::kTileQueries;
+  const int origin = position(b);
+  const int tileEnd = min(firstQuery + Config::kTileQueries, queries);
+  const int keyEnd = Config::kCausal ? min(keys, origin + tileEnd) : keys;
+  return {queries, b, h, firstQuery, origin, keyEnd};
+}
+
+/// log2(e) · the factor of the scores.
+template <class Score> KILN_DEVICE constexpr float flashScale() {
+  static_assert(Score::kFactor > 0, "the largest product has the largest score");
+  return Score::kFactor * 1.44269504f;
+}
+
+/// The softmax of 16 rows of a warp, of which a lane has row lane / 4 and the one 8 below.
+struct FlashRows {
+  /// What weights refer to, the largest score or one not far below it, and the thread's share of the sum.
+  float largest[2] = {-infinity(), -infinity()}, sums[2] = {0, 0};
+
+  /// Row of values[2 · half] of a tile's sums.
+  KILN_DEVICE static int rowOf(int half) { return half * 8 + int(laneIndex()) / 4; }
+
+  /// Hides what the rows, the first of them query `q` of the tile, do not see of the keys at `firstKey`.
+  template <class Config, int kTiles>
+  KILN_DEVICE static void mask(MmaSums (&scores)[kTiles], const FlashTile<Config> &tile, int q, int firstKey) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int first = tile.firstVisible(q + rowOf(half)), end = tile.visibleEnd(q + rowOf(half));
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int k = firstKey + n * 8 + int(laneIndex()) % 4 * 2 + i;
+          float &score = scores[n].values[2 * half + i];
+          score = k >= first && k < end ? score : -infinity();
+        }
+    }
+  }
+
+  /// Turns scores into weights. Returns whether what was summed under an older maximum is to be scaled by `factors`:
+  /// that one stays while weights are at most 2^8 under it, so that after the first tiles there is seldom something to
+  /// scale.
+  template <int kTiles>
+  KILN_DEVICE bool weigh(MmaSums (&scores)[kTiles], float scale, float (&factors)[2]) {
+    constexpr float kSlack = 8;
+    bool rises = false;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float tileLargest = -infinity();
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n)
+        tileLargest = fmax(tileLargest, fmax(scores[n].values[2 * half], scores[n].values[2 * half + 1]));
+      tileLargest = warpMax<4>(tileLargest);
+      float &reference = largest[half];
+      const bool isHigher = tileLargest * scale > fma(reference, scale, kSlack);
+      const float raised = isHigher ? tileLargest : reference;
+      const float shift = softmaxShift(raised) * scale;
+      factors[half] = exp2(fma(reference, scale, -shift));
+      reference = raised;
+      rises |= isHigher;
+      float sum = sums[half] * factors[half];
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          float &score = scores[n].values[2 * half + i];
+          score = exp2(fma(score, scale, -shift));
+          sum += score;
+        }
+      sums[half] = sum;
+    }
+    return rises;
+  }
+
+  /// Step `step` of the left operand of weights · values, 16 keys rounded to T.
+  template <class T, int kTiles> KILN_DEVICE static MmaA rounded(const MmaSums (&weights)[kTiles], int step) {
+    MmaA result;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float *pair = weights[2 * step + i / 2].values + i % 2 * 2;
+      result.words[i] = pairFromFloat<T>(pair[0], pair[1]);
+    }
+    return result;
+  }
+
+  template <int kTiles> KILN_DEVICE static void scaleOutput(MmaSums (&out)[kTiles], const float (&factors)[2]) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        out[n].values[i] *= factors[i / 2];
+  }
+
+  /// Hands over the rows, the first of them query `q` of the tile.
+  template <class Config, int kTiles, class Epilogue>
+  KILN_DEVICE void finish(const MmaSums (&out)[kTiles], const FlashTile<Config> &tile, int q,
+                          const Epilogue &epilogue) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float normalization = softmaxScale(warpSum<4>(sums[half]));
+      const int t = tile.firstQuery + q + rowOf(half);
+      if (t >= tile.queries)
+        continue;
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        const float *pair = out[n].values + 2 * half;
+        epilogue(Vec<float, 2>{pair[0] * normalization, pair[1] * normalization}, tile.b, tile.h, t,
+                 n * 8 + int(laneIndex()) % 4 * 2);
+      }
+    }
+  }
+};
+
+} // namespace kiln

@@ -1,0 +1,245 @@
+//===- wgmma_flash.cuh - causal attention in the tensor cores of Hopper -------------===//
+//
+// What mma_flash.cuh computes, for many queries a head (prefill), elements of bf16 or f16; sm_90a only.
+//
+// Method: FlashAttention-3 (Shah et al., 2024) without its producer warp: a block keeps a tile of queries, 64 a
+// warpgroup, and walks over the tiles of keys. A warpgroup starts the product of its queries with a tile of keys and,
+// right behind it, that of the weights of the tile before with its values; while the tensor cores are at the second, it
+// turns the scores of the first into weights. Queries, scores, weights and output stay in registers; keys and values
+// are read by the tensor cores from shared memory as they lie in memory, so that nothing is transposed. What the
+// warpgroups of a multiprocessor leave idle of the tensor cores the others use.
+//
+// Positions and visibility are those of mma_flash.cuh. Tiles that no query of the block sees are skipped, those that no
+// query of a warpgroup sees by that warpgroup. Sums and products are in a fixed order.
+//
+// Launch: grid (heads, batch, ceildiv(queries, kTileQueries)), block 2 · kTileQueries; the blocks with the most keys
+// first.
+//
+// Shared memory, all dynamic, in bytes (kWgmmaFlashSharedBytes): 128 · ceildiv(kHeadSize, 64) · (kTileQueries + 2 ·
+// kStages · kTileKeys), laid out as tensor_flash.cuh says. kStages tiles of keys and of values are there or on their
+// way; values arrive one step after their keys.
+//
+// Config:
+//   kHeadSize       a multiple of 16, up to 128
+//   kTileQueries    a multiple of 64
+//   kTileKeys       64 or 128
+//   kStages
+//   kCausal         keys behind the query are invisible
+//   kWindow         optional; 0 = none
+//
+// Position, Score, Epilogue: as of mma_flash.cuh
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attention/tensor_flash.cuh"
+#include "device/block.cuh"
+#include "device/warpgroup.cuh"
+
+namespace kiln {
+
+/// What follows from a Config.
+template <class Config> struct WgmmaFlashShape {
+  static constexpr int kHeadSize = Config::kHeadSize, kQueries = Config::kTileQueries, kKeys = Config::kTileKeys;
+  static constexpr int kThreads = 2 * kQueries, kStages = Config::kStages;
+  static constexpr int kWarpgroupQueries = 64, kWarpQueries = 16;
+  static constexpr int kDepthSteps = kHeadSize / 16, kKeySteps = kKeys / 16;   // of the two products
+  static constexpr int kTilesOfKeys = kKeys / 8, kTilesOfDims = kHeadSize / 8; // their columns, by eight
+  static constexpr u32 kQueryBytes = HeadTile<kHeadSize>::bytes(kQueries);
+  static constexpr u32 kKeyBytes = HeadTile<kHeadSize>::bytes(kKeys); // of one stage, and as many for the values
+
+  static_assert(kHeadSize % 16 == 0 && kHeadSize <= 128, "kHeadSize is a multiple of 16 up to 128");
+  static_assert(kQueries % kWarpgroupQueries == 0, "a warpgroup has 64 queries");
+  static_assert((kKeys == 64 || kKeys == 128) && kStages >= 2, "one tile is multiplied while another arrives");
+};
+
+template <class Config> struct WgmmaFlashStorage {
+  using Shape = WgmmaFlashShape<Config>;
+  alignas(kWarpgroupTileAlignment) u8 queries[Shape::kQueryBytes];
+  alignas(kWarpgroupTileAlignment) u8 keys[Shape::kStages][Shape::kKeyBytes];
+  alignas(kWarpgroupTileAlignment) u8 values[Shape::kStages][Shape::kKeyBytes];
+};
+
+template <class Config> constexpr int kWgmmaFlashSharedBytes = int(sizeof(WgmmaFlashStorage<Config>));
+
+/// The work of one thread on its block's tile of queries.
+template <class Config, class T> struct WgmmaFlash {
+  using Shape = WgmmaFlashShape<Config>;
+  static constexpr int kKeys = Shape::kKeys, kStages = Shape::kStages;
+
+  WgmmaFlashStorage<Config> &shared;
+  const HeadView<T> &query, &key, &value;
+  const float scale; // of scores, before a power of two
+  const FlashTile<Config> tile;
+  const int firstKey; // of the first tile of keys
+
+  MmaA queryFragments[Shape::kDepthSteps];
+  MmaA weights[Shape::kKeySteps];
+  WarpgroupSums<Shape::kTilesOfKeys> scores;
+  WarpgroupSums<Shape::kTilesOfDims> out = {};
+  FlashRows rows;
+
+  KILN_DEVICE static int warpQuery() { return int(warpIndex()) * Shape::kWarpQueries; }
+  KILN_DEVICE static int warpgroupQuery() { return int(warpgroupIndex()) * Shape::kWarpgroupQueries; }
+
+  template <int kRows> KILN_DEVICE void copy(const void *to, const HeadView<T> &from, int first, int end) const {
+    copyHeads<Shape::kHeadSize, kRows, Shape::kThreads>(SharedAddress(to), from, tile.b, tile.h, first, end);
+  }
+  KILN_DEVICE void copyKeys(int step) const {
+    if (const int first = firstKey + step * kKeys; first < tile.keyEnd)
+      copy<kKeys>(shared.keys[step % kStages], key, first, tile.keyEnd);
+  }
+  /// The values of a step and the keys of the next are one group of copies.
+  KILN_DEVICE void copyStep(int step) const {
+    copyKeys(step + 1);
+    if (const int first = firstKey + step * kKeys; first < tile.keyEnd)
+      copy<kKeys>(shared.values[step % kStages], value, first, tile.keyEnd);
+    commitAsyncCopies();
+  }
+  /// Waits for all groups but the latest kPending.
+  template <int kPending> KILN_DEVICE static void waitForCopies() {
+    waitAsyncCopies<kPending>();
+    fenceAsyncCopies();
+    syncThreads();
+  }
+
+  KILN_DEVICE void keepQueries() {
+    const SharedAddress from = SharedAddress(shared.queries) + flashQueryOffset(laneIndex());
+#pragma unroll
+    for (int i = 0; i < Shape::kDepthSteps; ++i)
+      loadMatrices(queryFragments[i].words,
+                   movedInTile<Shape::kQueries>(from + u32(warpQuery()) * kSwizzledRowBytes, 0, u32(i)));
+  }
+
+  /// scores = queries · keys^T.
+  KILN_DEVICE void startScores(int step) {
+    const SharedAddress keys(shared.keys[step % kStages]);
+#pragma unroll
+    for (int n = 0; n < Shape::kTilesOfKeys; n += 8)
+#pragma unroll
+      for (int i = 0; i < Shape::kDepthSteps; ++i)
+        startProduct<T, RightRows::Columns, 8>(
+            scores, n, queryFragments[i],
+            keys + u32(i / 4 * kKeys + n * 8) * kSwizzledRowBytes + u32(i % 4) * 2 * kChunkBytes, i > 0);
+    commitProducts();
+  }
+
+  /// out += weights · values.
+  KILN_DEVICE void startOutput(int step) {
+    constexpr int kWhole = Shape::kTilesOfDims / 8 * 8;
+    const SharedAddress values(shared.values[step % kStages]);
+#pragma unroll
+    for (int i = 0; i < Shape::kKeySteps; ++i) {
+      const SharedAddress from = values + u32(i) * 16 * kSwizzledRowBytes;
+#pragma unroll
+      for (int n = 0; n < kWhole; n += 8)
+        startProduct<T, RightRows::Depth, 8>(out, n, weights[i], from + u32(n / 8 * kKeys) * kSwizzledRowBytes, true);
+#pragma unroll
+      for (int n = kWhole; n < Shape::kTilesOfDims; n += 2)
+        startProduct<T, RightRows::Depth, 2>(
+            out, n, weights[i], from + u32(n / 8 * kKeys) * kSwizzledRowBytes + u32(n % 8) * kChunkBytes, true);
+    }
+    commitProducts();
+  }
+
+  /// Turns the scores of a step into weights, not yet rounded. Returns whether the output is to be scaled.
+  KILN_DEVICE bool weigh(MmaSums (&unrounded)[Shape::kTilesOfKeys], int step, float (&factors)[2]) {
+    const int first = firstKey + step * kKeys;
+    const bool isWhole = first + kKeys <= tile.visibleEnd(warpQuery()) &&
+                         first >= tile.firstVisible(warpQuery() + Shape::kWarpQueries - 1);
+#pragma unroll
+    for (int n = 0; n < Shape::kTilesOfKeys; ++n)
+      unrounded[n] = scores.tiles[n];
+    if (!isWhole)
+      FlashRows::mask(unrounded, tile, warpQuery(), first);
+    const bool rises = any(rows.weigh(unrounded, scale, factors));
+    pinRegisters(unrounded); // not put off until the products that are under way have come to their end
+    return rises;
+  }
+
+  KILN_DEVICE void roundWeights(const MmaSums (&unrounded)[Shape::kTilesOfKeys]) {
+#pragma unroll
+    for (int i = 0; i < Shape::kKeySteps; ++i)
+      weights[i] = FlashRows::rounded<T>(unrounded, i);
+  }
+
+  KILN_DEVICE void first() {
+    fenceProducts(scores, queryFragments);
+    startScores(0);
+    waitProducts<0>();
+    receive(scores);
+    MmaSums unrounded[Shape::kTilesOfKeys];
+    float factors[2];
+    weigh(unrounded, 0, factors);
+    roundWeights(unrounded);
+  }
+
+  KILN_DEVICE void next(int step) {
+    fenceProducts(scores, out, queryFragments, weights);
+    startScores(step);
+    startOutput(step - 1);
+    waitProducts<1>();
+    receive(scores);
+    MmaSums unrounded[Shape::kTilesOfKeys];
+    float factors[2];
+    const bool rises = weigh(unrounded, step, factors);
+    if (rises) {
+      waitProducts<0>();
+      receive(out);
+      FlashRows::scaleOutput(out.tiles, factors);
+    } else {
+      waitProducts<0>();
+      receive(out);
+    }
+    roundWeights(unrounded);
+  }
+
+  KILN_DEVICE void last(int step) {
+    fenceProducts(out, weights);
+    startOutput(step);
+    waitProducts<0>();
+    receive(out);
+  }
+
+  /// All tiles of keys.
+  KILN_DEVICE void run() {
+    copy<Shape::kQueries>(shared.queries, query, tile.firstQuery, tile.queries);
+    copyKeys(0);
+    commitAsyncCopies();
+#pragma unroll
+    for (int step = 0; step < kStages - 1; ++step)
+      copyStep(step);
+    waitForCopies<kStages - 1>();
+    keepQueries();
+    first();
+    const int end = tile.visibleEnd(warpgroupQuery() + Shape::kWarpgroupQueries - 1);
+    const int steps = ceilDiv(tile.keyEnd - firstKey, kKeys), ownSteps = ceilDiv(end - firstKey, kKeys);
+#pragma unroll 1
+    for (int step = 1; step <= steps; ++step) {
+      waitForCopies<kStages - 2>(); // keys of this step and values of the last; what was read before is done with
+      copyStep(step + kStages - 2);
+      if (step < ownSteps)
+        next(step);
+      else if (step == ownSteps)
+        last(step - 1);
+    }
+  }
+
+  template <class Epilogue> KILN_DEVICE void finish(const Epilogue &epilogue) const {
+    rows.finish(out.tiles, tile, warpQuery(), epilogue);
+  }
+};
+
+/// The kernel's body: `queries` tokens and `keys` keys a head, keys ≥ 1.
+template <class Config, class T, class Position, class Score, class Epilogue>
+KILN_DEVICE void wgmmaFlash(int queries, int keys, const HeadView<T> &query, const HeadView<T> &key,
+                            const HeadView<T> &value, const Position &position, const Score &,
+                            const Epilogue &epilogue) {
+  const FlashTile<Config> tile = flashTile<Config>(queries, keys, position);
+  WgmmaFlash<Config, T> thread{
+      dynamicShared<WgmmaFlashStorage<Config>>(), query, key, value, flashScale<Score>(), tile, tile.firstKey()};
+  thread.run();
+  thread.finish(epilogue);
+}
+
+} // namespace kiln

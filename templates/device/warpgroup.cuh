@@ -1,0 +1,339 @@
+//===- warpgroup.cuh - matrix products of four warps -------------------------------===//
+//
+// wgmma of sm_90a; elsewhere the same products by mma.sync, so that a plan for Hopper also runs on other GPUs. A
+// warpgroup is 128 threads, the first of which has an index that is a multiple of that. It starts products and goes on;
+// their sums are there after a wait:
+//
+//   fenceProducts(sums, a);
+//   startProduct<T, RightRows::Columns, 8>(sums, 0, a, b, /*adds=*/true); // as many as wanted
+//   commitProducts();
+//   waitProducts<0>();
+//   receive(sums);
+//
+// Between start and wait neither the registers of a product may be touched nor the shared memory that it reads. Every
+// thread of the warpgroup must call these at the same place.
+//
+// The left operand is 64 rows by 16 elements in registers, the sums are 64 rows of floats; both lie as those of
+// tensor_core.cuh do, rows 16 i to 16 i + 15 in warp i. The right operand lies in shared memory, in rows of 128 bytes
+// whose chunks of 16 bytes are permuted by the row (swizzledOffset, the row itself the key), in a tile that is aligned
+// to kWarpgroupTileAlignment. How products and sums are rounded is unspecified, as there.
+//
+// In the emulator sums are NaN from start to receive(), which computes them. So memory that is overwritten in between
+// is noticed there, and with checked accesses memory that a copy has not reached yet is noticed at the start. A missing
+// fenceAsyncCopies() is not.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/base.cuh"
+#include "device/index.cuh"
+#include "device/numeric.cuh"
+#include "device/shared.cuh"
+#include "device/tensor_core.cuh"
+
+namespace kiln {
+
+constexpr u32 kWarpgroupSize = 128;
+/// After so many bytes the permutation of chunks repeats itself.
+constexpr u32 kWarpgroupTileAlignment = 8 * kSwizzledRowBytes;
+
+/// What a row of the right operand holds.
+enum class RightRows {
+  Columns, ///< consecutive elements of the depth of one column: row i is column i
+  Depth,   ///< consecutive columns at one step of the depth: row i is step i
+};
+
+#if defined(__CUDACC__)
+
+/// Index of this thread's warpgroup in the block.
+KILN_DEVICE u32 warpgroupIndex() { return __shfl_sync(0xffffffffu, threadIndex() / kWarpgroupSize, 0); }
+
+/// Sums of 64 rows and 8 · kTiles columns.
+template <int kTiles> struct WarpgroupSums {
+  MmaSums tiles[kTiles];
+};
+
+/// Keeps the compiler from moving what makes or uses these registers across this place.
+KILN_DEVICE void pinRegisters(MmaA &a) {
+  asm volatile("" : "+r"(a.words[0]), "+r"(a.words[1]), "+r"(a.words[2]), "+r"(a.words[3])::"memory");
+}
+KILN_DEVICE void pinRegisters(MmaSums &sums) {
+  asm volatile("" : "+f"(sums.values[0]), "+f"(sums.values[1]), "+f"(sums.values[2]), "+f"(sums.values[3])::"memory");
+}
+template <class Operand, int kCount> KILN_DEVICE void pinRegisters(Operand (&operands)[kCount]) {
+#pragma unroll
+  for (Operand &operand : operands)
+    pinRegisters(operand);
+}
+template <int kTiles> KILN_DEVICE void pinRegisters(WarpgroupSums<kTiles> &sums) { pinRegisters(sums.tiles); }
+
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/// Makes the calling thread's asynchronous copies that it has waited for, and its writes, visible to products behind
+/// the next barrier: they read shared memory past what orders other accesses.
+KILN_DEVICE void fenceAsyncCopies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+/// Orders the registers of the operands (MmaA, WarpgroupSums, arrays of them) before the products that come next;
+/// needed in front of the first product, and after a wait in front of the next.
+template <class... Operands> KILN_DEVICE void fenceProducts(Operands &...operands) {
+  (pinRegisters(operands), ...);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+/// How PTX calls an element type.
+template <class T> struct PtxElement;
+template <> struct PtxElement<bf16> {
+  static constexpr char kName[] = "bf16";
+};
+template <> struct PtxElement<f16> {
+  static constexpr char kName[] = "f16";
+};
+
+/// The matrix descriptor of an operand that starts at `address`: 1024 bytes between groups of 8 rows, chunks of 16
+/// bytes permuted within 128 (PTX ISA, "Matrix descriptor format").
+KILN_DEVICE u64 warpgroupDescriptor(SharedAddress address) {
+  constexpr u64 kGroupBytes = kWarpgroupTileAlignment, kPermuted128 = u64(1) << 62;
+  return kPermuted128 | kGroupBytes / 16 << 32 | u64(1) << 16 | (address.raw() & 0x3ffff) >> 4;
+}
+
+/// Starts sums.tiles[first .. first + kCount) += A · B, or = A · B unless it adds; kCount is 8 or 2. B begins at `b`:
+/// at the row of its first column (RightRows::Columns) or step of the depth, a multiple of 8, and there at a chunk,
+/// before the permutation.
+template <class T, RightRows kRows, int kCount, int kTiles>
+KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a, SharedAddress b, bool adds,
+                              Site = Site::current()) {
+  static_assert(kCount == 8 || kCount == 2, "64 or 16 columns");
+  const u64 right = warpgroupDescriptor(b);
+  MmaSums *s = sums.tiles + first;
+  if (!adds)
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      s[i] = MmaSums{}; // of what is not read, the compiler need not keep an older value
+  if constexpr (kCount == 8)
+    asm volatile("{.reg .pred adds; setp.ne.b32 adds, %37, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.%39.%39 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, "
+                 "%11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, "
+                 "%31}, {%32, %33, %34, %35}, %36, adds, 1, 1, %38;}"
+                 : "+f"(s[0].values[0]), "+f"(s[0].values[1]), "+f"(s[0].values[2]), "+f"(s[0].values[3]),
+                   "+f"(s[1].values[0]), "+f"(s[1].values[1]), "+f"(s[1].values[2]), "+f"(s[1].values[3]),
+                   "+f"(s[2].values[0]), "+f"(s[2].values[1]), "+f"(s[2].values[2]), "+f"(s[2].values[3]),
+                   "+f"(s[3].values[0]), "+f"(s[3].values[1]), "+f"(s[3].values[2]), "+f"(s[3].values[3]),
+                   "+f"(s[4].values[0]), "+f"(s[4].values[1]), "+f"(s[4].values[2]), "+f"(s[4].values[3]),
+                   "+f"(s[5].values[0]), "+f"(s[5].values[1]), "+f"(s[5].values[2]), "+f"(s[5].values[3]),
+                   "+f"(s[6].values[0]), "+f"(s[6].values[1]), "+f"(s[6].values[2]), "+f"(s[6].values[3]),
+                   "+f"(s[7].values[0]), "+f"(s[7].values[1]), "+f"(s[7].values[2]), "+f"(s[7].values[3])
+                 : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "l"(right), "r"(int(adds)),
+                   "n"(int(kRows == RightRows::Depth)), "C"(PtxElement<T>::kName));
+  else
+    asm volatile("{.reg .pred adds; setp.ne.b32 adds, %13, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n16k16.f32.%15.%15 {%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, "
+                 "%11}, %12, adds, 1, 1, %14;}"
+                 : "+f"(s[0].values[0]), "+f"(s[0].values[1]), "+f"(s[0].values[2]), "+f"(s[0].values[3]),
+                   "+f"(s[1].values[0]), "+f"(s[1].values[1]), "+f"(s[1].values[2]), "+f"(s[1].values[3])
+                 : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "l"(right), "r"(int(adds)),
+                   "n"(int(kRows == RightRows::Depth)), "C"(PtxElement<T>::kName));
+}
+
+/// Makes the products that the warpgroup has started since the last call a group.
+KILN_DEVICE void commitProducts(Site = Site::current()) {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/// Waits until at most the latest kPending groups are under way.
+template <int kPending> KILN_DEVICE void waitProducts() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+/// Makes sums whose products have been waited for readable; to be called at once after the wait.
+template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &sums, Site = Site::current()) {
+  pinRegisters(sums);
+}
+
+#else
+
+KILN_DEVICE void fenceAsyncCopies() {}
+template <class... Operands> KILN_DEVICE void fenceProducts(Operands &...) {}
+KILN_DEVICE void commitProducts(Site = Site::current()) {}
+template <int kPending> KILN_DEVICE void waitProducts() {}
+template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &, Site = Site::current()) {}
+
+/// By mma.sync, at once: each warp's rows, 16 columns at a time.
+template <class T, RightRows kRows, int kCount, int kTiles>
+KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a, SharedAddress b, bool adds,
+                              Site = Site::current()) {
+  const u32 lane = laneIndex();
+  const bool isColumns = kRows == RightRows::Columns;
+  const u32 row = isColumns ? lane / 16 * 8 + lane % 8 : lane % 16, chunk = isColumns ? lane / 8 % 2 : lane / 16;
+#pragma unroll
+  for (int n = 0; n < kCount; n += 2) {
+    const u32 moved = isColumns ? u32(n) * 8 * kSwizzledRowBytes : u32(n) * kChunkBytes;
+    const SharedAddress linear = b + moved + row * kSwizzledRowBytes + chunk * kChunkBytes;
+    const SharedAddress from = linear ^ linear.raw() / kSwizzledRowBytes % kRowChunks * kChunkBytes;
+    u32 words[4];
+    if constexpr (isColumns)
+      loadMatrices(words, from);
+    else
+      loadMatricesTransposed(words, from);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      MmaSums &tile = sums.tiles[first + n + i];
+      if (!adds)
+        tile = {};
+      multiplyAdd<T>(tile, a, {{words[2 * i], words[2 * i + 1]}});
+    }
+  }
+}
+
+#endif
+
+#else
+
+KILN_DEVICE u32 warpgroupIndex() { return threadIndex() / kWarpgroupSize; }
+
+KILN_DEVICE void fenceAsyncCopies() {}
+
+template <class Operand> KILN_DEVICE void pinRegisters(Operand &) {}
+template <class... Operands> KILN_DEVICE void fenceProducts(Operands &...) { emulatedThread->areProductsFenced = true; }
+
+/// A product that has been started, as a lane keeps it.
+struct EmulatedWarpgroupProduct {
+  MmaA a;
+  const char *b;
+  int first, count;
+  bool rowsAreDepth, adds;
+  float (*decode)(u16);
+
+  /// The address of an element of the right operand: chunks are permuted by bits of the address.
+  const char *right(u32 depth, u32 col) const {
+    const u64 linear = reinterpret_cast<u64>(b) + (rowsAreDepth ? depth : col) * kSwizzledRowBytes +
+                       (rowsAreDepth ? col : depth) * sizeof(u16);
+    const u64 permuted = linear ^ linear / kSwizzledRowBytes % kRowChunks * kChunkBytes;
+    return reinterpret_cast<const char *>(permuted);
+  }
+};
+
+/// The products of sums between start and receive(). The last of them belong to group `group` of the thread's.
+struct EmulatedProducts {
+  static constexpr u32 kMost = 64;
+  EmulatedWarpgroupProduct products[kMost];
+  u32 count = 0, group = 0;
+};
+
+template <int kTiles> struct WarpgroupSums {
+  MmaSums tiles[kTiles];
+  MmaSums results[kTiles] = {}; ///< what the products are added to
+  EmulatedProducts started = {};
+};
+
+/// What a lane brings to the start of a product: all must mean the same operand. The last to arrive reads it, so that
+/// checked accesses see what is not there yet.
+struct EmulatedProductStart {
+  const EmulatedWarpgroupProduct *product;
+
+  static const char *combine(void *const *lanes) {
+    const EmulatedWarpgroupProduct &one = *static_cast<EmulatedProductStart *>(lanes[0])->product;
+    for (u32 i = 1; i < kWarpgroupSize; ++i) {
+      const EmulatedWarpgroupProduct &other = *static_cast<EmulatedProductStart *>(lanes[i])->product;
+      if (other.b != one.b || other.first != one.first || other.adds != one.adds)
+        return "product of a warpgroup: expected one right operand, got several";
+    }
+#if defined(KILN_EMULATED_CHECKED)
+    for (u32 k = 0; k < 16; ++k)
+      for (u32 col = 0; col < u32(8 * one.count); ++col)
+        static_cast<void>(*reinterpret_cast<const volatile u16 *>(one.right(k, col)));
+#endif
+    return nullptr;
+  }
+};
+
+template <class T> KILN_DEVICE float emulatedHalfWord(u16 element) { return lowToFloat<T>(element); }
+
+template <class T, RightRows kRows, int kCount, int kTiles>
+KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a, SharedAddress b, bool adds,
+                              Site site = Site::current()) {
+  static_assert(kCount == 8 || kCount == 2, "64 or 16 columns");
+  EmulatedProducts &started = sums.started;
+  if (!emulatedThread->areProductsFenced)
+    emulatedThread->fail("product of a warpgroup: expected fenceProducts() since the last wait", site);
+  if (started.count == EmulatedProducts::kMost)
+    emulatedThread->fail("product of a warpgroup: expected at most 64 before their sums are received", site);
+  emulatedCheckAligned(b.pointer(), kChunkBytes, site);
+  if (started.count == 0)
+    __builtin_memcpy(sums.results, sums.tiles, sizeof(sums.tiles));
+  for (int i = first; i < first + kCount; ++i)
+    for (float &value : sums.tiles[i].values)
+      value = __builtin_nanf("");
+  EmulatedWarpgroupProduct &product = started.products[started.count++];
+  product = {
+      a, static_cast<const char *>(b.pointer()), first, kCount, kRows == RightRows::Depth, adds, emulatedHalfWord<T>};
+  started.group = emulatedThread->committedProducts;
+  EmulatedProductStart lane{&product};
+  emulatedThread->syncWarpgroup(&lane, EmulatedProductStart::combine, site);
+}
+
+KILN_DEVICE void commitProducts(Site = Site::current()) { ++emulatedThread->committedProducts; }
+
+template <int kPending> KILN_DEVICE void waitProducts() {
+  EmulatedThread &self = *emulatedThread;
+  const u32 done = self.committedProducts < kPending ? 0 : self.committedProducts - kPending;
+  self.finishedProducts = max(self.finishedProducts, done);
+  self.areProductsFenced = false;
+}
+
+/// What a lane brings to receive(): a warp's rows need nothing of the others.
+template <int kTiles> struct EmulatedReceive {
+  WarpgroupSums<kTiles> *sums;
+
+  static WarpgroupSums<kTiles> &of(void *const *lanes, u32 lane) {
+    return *static_cast<EmulatedReceive *>(lanes[lane])->sums;
+  }
+
+  /// Product i of every lane.
+  static void multiply(void *const *lanes, u32 i) {
+    const EmulatedWarpgroupProduct &one = of(lanes, 0).started.products[i];
+    float a[16][16], b[16][64];
+    for (u32 lane = 0; lane < kWarpSize; ++lane) {
+      const MmaA &own = of(lanes, lane).started.products[i].a;
+      for (u32 word = 0; word < 4; ++word)
+        for (u32 half = 0; half < 2; ++half)
+          a[lane / 4 + word % 2 * 8][lane % 4 * 2 + word / 2 * 8 + half] =
+              one.decode(static_cast<u16>(own.words[word] >> 16 * half));
+    }
+    const u32 cols = u32(8 * one.count);
+    for (u32 k = 0; k < 16; ++k)
+      for (u32 col = 0; col < cols; ++col)
+        b[k][col] = one.decode(*reinterpret_cast<const u16 *>(one.right(k, col)));
+    for (u32 row = 0; row < 16; ++row) {
+      double sums[64] = {};
+      for (u32 k = 0; k < 16; ++k)
+        for (u32 col = 0; col < cols; ++col)
+          sums[col] += static_cast<double>(a[row][k]) * b[k][col];
+      for (u32 col = 0; col < cols; ++col) {
+        MmaSums &tile = of(lanes, row % 8 * 4 + col % 8 / 2).results[u32(one.first) + col / 8];
+        float &sum = tile.values[row / 8 * 2 + col % 2];
+        sum = static_cast<float>(one.adds ? sum + sums[col] : sums[col]);
+      }
+    }
+  }
+
+  static const char *combine(void *const *lanes) {
+    for (u32 i = 0; i < of(lanes, 0).started.count; ++i)
+      multiply(lanes, i);
+    return nullptr;
+  }
+};
+
+template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &sums, Site site = Site::current()) {
+  if (sums.started.count == 0)
+    return;
+  if (sums.started.group >= emulatedThread->finishedProducts)
+    emulatedThread->fail("sums of a warpgroup: expected a wait for their products", site);
+  EmulatedReceive<kTiles> lane{&sums};
+  emulatedThread->syncWarp(kAllLanes, &lane, EmulatedReceive<kTiles>::combine, site);
+  __builtin_memcpy(sums.tiles, sums.results, sizeof(sums.tiles));
+  sums.started.count = 0;
+}
+
+#endif
+
+} // namespace kiln

@@ -17,11 +17,6 @@ static bool isFormula(const Attribute *attribute, bool mayBeState = false) {
   return formula ? true : (llvm::consumeError(formula.takeError()), false);
 }
 
-static const Attribute *findAttribute(const AttributeMap &attributes, StringRef name) {
-  auto it = attributes.find(name);
-  return it == attributes.end() ? nullptr : &it->second;
-}
-
 /// Each variant is {rows, kernel, tile}, as variantsOf reads it.
 static Error checkVariants(const Op &op, const Target &target) {
   const Attribute *variants = op.attribute("variants");

@@ -36,12 +36,6 @@ std::string locationText(const Op &op) {
 
 Expr parseExpr(StringRef text) { return cantFail(Expr::parse(text), "plan-memory writes formulas"); }
 
-/// Module attributes that the front end gave; IR text without them makes a plan that only runs functions.
-int64_t integerOf(const Module &module, StringRef name, int64_t otherwise) {
-  auto it = module.attributes.find(name);
-  return it != module.attributes.end() && it->second.kind() == Attribute::Kind::Int ? it->second.asInt() : otherwise;
-}
-
 class Generator {
 public:
   explicit Generator(const Module &module) : module(module) {}
@@ -85,14 +79,17 @@ void Generator::describeModule() {
   plan.compilerVersion = compilerVersion;
   plan.sourceHash = sha256Hex(toString(module));
   plan.target = module.attributes.find("target")->second.asString().str();
-  plan.stepByStep = flagOf(module, "step_by_step");
-  plan.weightsFirst = flagOf(module, "weights_first");
-  plan.serial = flagOf(module, "serial");
-  auto strategy = module.attributes.find("strategy");
-  if (strategy != module.attributes.end() && strategy->second.kind() == Attribute::Kind::Text)
-    plan.strategy = strategy->second.asString().str();
-  plan.model = {
-      module.name, integerOf(module, "context", 1), integerOf(module, "vocab", 1), integerOf(module, "layers", 1), {}};
+  plan.stepByStep = module.boolAttribute("step_by_step");
+  plan.weightsFirst = module.boolAttribute("weights_first");
+  plan.serial = module.boolAttribute("serial");
+  if (const Attribute *strategy = findAttribute(module.attributes, "strategy", Attribute::Kind::Text))
+    plan.strategy = strategy->asString().str();
+  // The front end gives them; IR text without them makes a plan that only runs functions.
+  plan.model = {module.name,
+                module.intAttribute("context", 1),
+                module.intAttribute("vocab", 1),
+                module.intAttribute("layers", 1),
+                {}};
   if (auto eos = module.attributes.find("eos"); eos != module.attributes.end())
     for (const Attribute &id : eos->second.asList())
       plan.model.eosTokens.push_back(id.asInt());

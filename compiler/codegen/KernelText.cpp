@@ -4,11 +4,6 @@
 
 namespace kiln {
 
-bool flagOf(const Module &module, StringRef name) {
-  auto it = module.attributes.find(name);
-  return it != module.attributes.end() && it->second.kind() == Attribute::Kind::Bool && it->second.asBool();
-}
-
 std::string constantName(StringRef tileKey) {
   std::string name = "k";
   bool atStart = true;
@@ -125,7 +120,7 @@ KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
   std::vector<std::string> declared;
   bool needsWorkspace = !partType.empty();
   // No two tensors of a kernel share memory: plan-memory keeps apart what is live together.
-  std::string promise = flagOf(op.parent()->function()->module(), "restrict") ? "__restrict__ " : "";
+  std::string promise = op.parent()->function()->module().boolAttribute("restrict") ? "__restrict__ " : "";
   auto addDims = [&](const Functor::Member &member) {
     declared.push_back(member.type + (member.value ? promise : "") + member.name);
     text.arguments.push_back(member.value ? planName(op, *member.value) : member.name);

@@ -46,9 +46,6 @@ private:
   std::string partType;
 };
 
-/// Whether the module has an attribute of that name that is true.
-bool flagOf(const Module &module, StringRef name);
-
 /// `Config::kTileRows` for `tile_rows`.
 std::string constantName(StringRef tileKey);
 

@@ -77,6 +77,16 @@ void printAttributes(raw_ostream &os, const AttributeMap &attributes) {
   os << '}';
 }
 
+const Attribute *findAttribute(const AttributeMap &attributes, StringRef name) {
+  auto it = attributes.find(name);
+  return it == attributes.end() ? nullptr : &it->second;
+}
+
+const Attribute *findAttribute(const AttributeMap &attributes, StringRef name, Attribute::Kind kind) {
+  const Attribute *found = findAttribute(attributes, name);
+  return found && found->kind() == kind ? found : nullptr;
+}
+
 StringRef attributeKindName(Attribute::Kind kind) {
   static constexpr StringRef names[] = {"an integer", "a float", "true or false", "a name",
                                         "a string",   "a list",  "a dictionary"};

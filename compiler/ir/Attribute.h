@@ -49,6 +49,11 @@ private:
   std::variant<int64_t, double, bool, Word, List, std::shared_ptr<const AttributeMap>> value;
 };
 
+/// The attribute of that name, or null.
+const Attribute *findAttribute(const AttributeMap &attributes, StringRef name);
+/// The same, null for one of another kind too.
+const Attribute *findAttribute(const AttributeMap &attributes, StringRef name, Attribute::Kind kind);
+
 /// `{a = 1, b = 2}`
 void printAttributes(raw_ostream &os, const AttributeMap &attributes);
 

@@ -70,10 +70,7 @@ Value *Op::addResult(StringRef name, Type type) {
   return resultList.back().get();
 }
 
-const Attribute *Op::attribute(StringRef name) const {
-  auto it = attributeMap.find(name);
-  return it == attributeMap.end() ? nullptr : &it->second;
-}
+const Attribute *Op::attribute(StringRef name) const { return findAttribute(attributeMap, name); }
 
 void Op::removeAttribute(StringRef name) {
   if (auto it = attributeMap.find(name); it != attributeMap.end())
@@ -190,6 +187,16 @@ Value *Function::findArgument(StringRef name) const { return findByName(argument
 const DimSymbol *Module::addDim(StringRef name, int64_t min, int64_t max, Location loc) {
   dims.push_back(std::make_unique<DimSymbol>(DimSymbol{name.str(), min, max, loc}));
   return dims.back().get();
+}
+
+int64_t Module::intAttribute(StringRef name, int64_t otherwise) const {
+  const Attribute *value = findAttribute(attributes, name, Attribute::Kind::Int);
+  return value ? value->asInt() : otherwise;
+}
+
+bool Module::boolAttribute(StringRef name) const {
+  const Attribute *value = findAttribute(attributes, name, Attribute::Kind::Bool);
+  return value && value->asBool();
 }
 
 Value *Module::addWeight(StringRef name, Type type, WeightRecipe recipe, Location loc) {

@@ -192,6 +192,10 @@ public:
   std::vector<std::unique_ptr<Value>> states;
   std::vector<std::unique_ptr<Function>> functions;
 
+  /// What an attribute says; `otherwise`, or false, if there is none or one of another kind, for nothing verifies them.
+  int64_t intAttribute(StringRef name, int64_t otherwise = 0) const;
+  bool boolAttribute(StringRef name) const;
+
   const DimSymbol *addDim(StringRef name, int64_t min, int64_t max, Location loc = {});
   Value *addWeight(StringRef name, Type type, WeightRecipe recipe, Location loc = {});
   Value *addState(StringRef name, Type type, Location loc = {});

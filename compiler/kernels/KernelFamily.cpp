@@ -31,10 +31,10 @@ const KernelFamily *findKernelFamily(StringRef name) {
 }
 
 Expected<const Target *> targetOf(const Module &module) {
-  auto target = module.attributes.find("target");
-  if (target == module.attributes.end() || target->second.kind() != Attribute::Kind::Ident)
+  const Attribute *target = findAttribute(module.attributes, "target", Attribute::Kind::Ident);
+  if (!target)
     return makeError(module.loc, "expected the module attribute 'target', the name of a GPU; run select-kernels first");
-  return findTarget(target->second.asString());
+  return findTarget(target->asString());
 }
 
 Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target,
@@ -85,12 +85,11 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
 
 const KernelFamily *preferredFamily(const Op &op) {
   const AttributeMap &attributes = op.parent()->function()->module().attributes;
-  auto kernels = attributes.find("kernels");
-  if (kernels == attributes.end() || kernels->second.kind() != Attribute::Kind::Dict)
+  const Attribute *kernels = findAttribute(attributes, "kernels", Attribute::Kind::Dict);
+  if (!kernels)
     return nullptr;
-  auto name = kernels->second.asDict().find(anchor(op)->mnemonic());
-  bool isNamed = name != kernels->second.asDict().end() && name->second.kind() == Attribute::Kind::Ident;
-  return isNamed ? findKernelFamily(name->second.asString()) : nullptr;
+  const Attribute *name = findAttribute(kernels->asDict(), anchor(op)->mnemonic(), Attribute::Kind::Ident);
+  return name ? findKernelFamily(name->asString()) : nullptr;
 }
 
 const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper) {

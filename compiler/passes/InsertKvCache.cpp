@@ -132,13 +132,13 @@ Error checkModule(const Module &module, const Function &prefill) {
     return makeError(decode->loc, "insert-kv-cache: expected a module without @decode");
   if (!module.states.empty())
     return makeError(module.states.front()->loc, "insert-kv-cache: expected a module without states");
-  auto context = module.attributes.find("context");
-  if (context == module.attributes.end() || context->second.kind() != Attribute::Kind::Int)
+  const Attribute *context = findAttribute(module.attributes, "context", Attribute::Kind::Int);
+  if (!context)
     return makeError(module.loc, "insert-kv-cache: expected the module attribute 'context', the number of positions");
   Dim tokens = prefill.arguments[0]->type.shape[1];
-  if (context->second.asInt() < tokens.upperBound())
+  if (context->asInt() < tokens.upperBound())
     return makeError(module.loc, "insert-kv-cache: expected a context of at least " + Twine(tokens.upperBound()) +
-                                     ", the tokens of @prefill, got " + Twine(context->second.asInt()));
+                                     ", the tokens of @prefill, got " + Twine(context->asInt()));
   return Error::success();
 }
 
@@ -151,7 +151,7 @@ Error insertKvCache(Module &module, const PassOptions &) {
     return Error::success();
   if (Error error = checkModule(module, *prefill))
     return error;
-  int64_t capacity = module.attributes.find("context")->second.asInt();
+  int64_t capacity = module.intAttribute("context");
   for (const auto &[layer, attention] : llvm::enumerate(attentions)) {
     if (Error error = insertCache(module, *attention.qk, "k", layer, capacity))
       return error;

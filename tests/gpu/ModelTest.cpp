@@ -82,7 +82,7 @@ protected:
                                 {.dtype = dtypeName(GetParam().dtype).str(), .matmul = GetParam().matmul}));
     else
       makeModel();
-    vocabulary = source.module->attributes.find("vocab")->second.asInt();
+    vocabulary = source.module->intAttribute("vocab");
     std::mt19937 generator(3);
     for (size_t length : {5, 1, 17, 8}) {
       Ids &prompt = prompts.emplace_back(length);

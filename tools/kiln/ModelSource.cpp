@@ -29,11 +29,8 @@ static Expected<std::unique_ptr<Module>> openModule(StringRef model, const Compi
 
 static Expected<std::shared_ptr<const WeightSource>> openWeights(StringRef model, const WeightOptions &options,
                                                                  const Module &module) {
-  if (options.randomSeed) {
-    auto layers = module.attributes.find("layers");
-    return std::make_shared<RandomCheckpoint>(*options.randomSeed,
-                                              layers == module.attributes.end() ? 1 : layers->second.asInt());
-  }
+  if (options.randomSeed)
+    return std::make_shared<RandomCheckpoint>(*options.randomSeed, module.intAttribute("layers", 1));
   std::string directory = options.directory;
   if (directory.empty() && fs::is_directory(model) && !isPlan(model))
     directory = model.str();
@@ -87,10 +84,10 @@ Expected<ModelSource> openModel(StringRef model, const WeightOptions &options, i
   Expected<Tokenizer> tokenizer = Tokenizer::load(source.tokenizerDirectory);
   if (!tokenizer)
     return tokenizer.takeError();
-  auto vocabulary = source.module->attributes.find("vocab");
-  if (vocabulary != source.module->attributes.end() && tokenizer->vocabSize() > vocabulary->second.asInt())
+  int64_t vocabulary = source.module->intAttribute("vocab", tokenizer->vocabSize());
+  if (tokenizer->vocabSize() > vocabulary)
     return makeFileError(source.tokenizerDirectory, "the vocabulary has " + Twine(tokenizer->vocabSize()) +
-                                                        " tokens, the model only " + Twine(vocabulary->second.asInt()));
+                                                        " tokens, the model only " + Twine(vocabulary));
   source.tokenizer = std::move(*tokenizer);
   return source;
 }

@@ -20,8 +20,8 @@ public:
   /// The source must outlive the model.
   explicit ReferenceModel(const ModelSource &source);
 
-  int64_t vocabSize() const override { return attribute("vocab"); }
-  int64_t contextLength() const override { return attribute("context"); }
+  int64_t vocabSize() const override { return source.module->intAttribute("vocab"); }
+  int64_t contextLength() const override { return source.module->intAttribute("context"); }
   int64_t maxBatch() const override { return 1 << 16; } // rows are evaluated one after the other
 
   Error prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) override;
@@ -39,7 +39,6 @@ private:
     int64_t length = 0; ///< tokens that it holds
   };
 
-  int64_t attribute(StringRef name) const { return source.module->attributes.find(name)->second.asInt(); }
   std::unique_ptr<Evaluator<float>> makeEvaluator();
 
   const ModelSource &source;

@@ -509,13 +509,11 @@ Error Executor::download(StringRef name, int64_t element, MutableArrayRef<float>
   assert(element + count <= place.elements && "download past the end of a tensor");
   if (place.dtype == DType::F32)
     return theDevice.download(elements.data(), place.address + element * size, count * size);
-  std::vector<uint16_t> bits(count * size / 2);
-  if (Error error = theDevice.download(bits.data(), place.address + element * size, count * size))
+  std::vector<char> bytes(count * size);
+  if (Error error = theDevice.download(bytes.data(), place.address + element * size, count * size))
     return error;
   for (int64_t i = 0; i < count; ++i)
-    elements[i] = place.dtype == DType::BF16  ? fromBF16(bits[i])
-                  : place.dtype == DType::F16 ? fromF16(bits[i])
-                                              : static_cast<float>(reinterpret_cast<const int32_t *>(bits.data())[i]);
+    elements[i] = loadElement(bytes.data(), place.dtype, i);
   return Error::success();
 }
 

@@ -3,6 +3,8 @@
 
 #include "support/ADT.h"
 
+#include <cstring>
+
 namespace kiln {
 
 enum class DType : uint8_t { F32, F16, BF16, I32 };
@@ -29,5 +31,24 @@ inline uint16_t toBF16(float value) {
   return static_cast<uint16_t>(value != value ? quiet : rounded);
 }
 inline float fromBF16(uint16_t bits) { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
+
+/// Element `i` of an array of this type, wherever it lies, as the nearest float.
+inline float loadElement(const char *array, DType dtype, int64_t i) {
+  auto load = [&](auto element) {
+    std::memcpy(&element, array + i * static_cast<int64_t>(sizeof element), sizeof element);
+    return element;
+  };
+  switch (dtype) {
+  case DType::F32:
+    return load(float());
+  case DType::F16:
+    return fromF16(load(uint16_t()));
+  case DType::BF16:
+    return fromBF16(load(uint16_t()));
+  case DType::I32:
+    return static_cast<float>(load(int32_t()));
+  }
+  llvm_unreachable("every type is named above");
+}
 
 } // namespace kiln

@@ -11,12 +11,7 @@ class Elements {
 public:
   Elements(uint64_t address, DType dtype) : data(reinterpret_cast<char *>(address)), dtype(dtype) {}
 
-  float operator[](int64_t i) const {
-    auto half = [&] { return reinterpret_cast<const uint16_t *>(data)[i]; };
-    return dtype == DType::F32    ? reinterpret_cast<const float *>(data)[i]
-           : dtype == DType::BF16 ? fromBF16(half())
-                                  : fromF16(half());
-  }
+  float operator[](int64_t i) const { return loadElement(data, dtype, i); }
   void set(int64_t i, float value) const {
     if (dtype == DType::F32)
       reinterpret_cast<float *>(data)[i] = value;

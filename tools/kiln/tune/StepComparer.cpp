@@ -73,32 +73,14 @@ Error StepComparer::remember(Executor &executor, const Executor::Call &call, con
   return Error::success();
 }
 
-/// Element `i` of an array as a float.
-static float element(StringRef bytes, DType dtype, size_t i) {
-  auto read = [&](auto value) {
-    std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
-    return value;
-  };
-  switch (dtype) {
-  case DType::F16:
-    return fromF16(read(uint16_t()));
-  case DType::BF16:
-    return fromBF16(read(uint16_t()));
-  case DType::I32:
-    return static_cast<float>(read(int32_t()));
-  default:
-    return read(float());
-  }
-}
-
 static bool isClose(StringRef got, StringRef wanted, DType dtype, StepTolerance tolerance) {
-  size_t count = wanted.size() / dtypeSize(dtype);
+  int64_t count = static_cast<int64_t>(wanted.size()) / dtypeSize(dtype);
   double largest = 0;
-  for (size_t i = 0; i < count; ++i)
-    if (float value = element(wanted, dtype, i); std::isfinite(value))
+  for (int64_t i = 0; i < count; ++i)
+    if (float value = loadElement(wanted.data(), dtype, i); std::isfinite(value))
       largest = std::max<double>(largest, std::abs(value));
-  for (size_t i = 0; i < count; ++i) {
-    double want = element(wanted, dtype, i), is = element(got, dtype, i);
+  for (int64_t i = 0; i < count; ++i) {
+    double want = loadElement(wanted.data(), dtype, i), is = loadElement(got.data(), dtype, i);
     double allowed = 2 * (tolerance.ofElement * std::abs(want) + tolerance.ofLargest * largest);
     // What nobody wrote may be NaN in both.
     bool agree = want == is || std::isnan(want) || (std::isfinite(want) && std::abs(want - is) <= allowed);

@@ -44,7 +44,8 @@ void writeCalls(Html &html, ArrayRef<CallTimes> calls) {
 class SettingPicture {
 public:
   SettingPicture(Html &html, const TuningProblem &problem, StringRef family, StringRef setting)
-      : html(html), problem(problem), setting(setting), least(problem.trials[problem.fastest()].seconds) {
+      : html(html), problem(problem), setting(setting), fastest(problem.fastest()),
+        least(problem.trials[fastest].seconds) {
     for (const auto &[i, trial] : llvm::enumerate(problem.trials)) {
       if (trial.state != Trial::State::Timed || trial.choice.family->name != family)
         continue;
@@ -94,7 +95,7 @@ private:
 
   void drawTrial(size_t i) {
     const Trial &trial = problem.trials[i];
-    std::string role = i == problem.fastest() ? "side-a" : i == 0 ? "side-b" : "";
+    std::string role = i == fastest ? "side-a" : i == 0 ? "side-b" : "";
     // Trials of one value beside each other, so that equal ones are seen.
     double x = xOf(trial.choice.tile.find(setting)->second.asInt()) + (static_cast<double>(i * 7 % 11) - 5) * 1.2;
     auto group = html.in("g", {{"class", role}});
@@ -109,6 +110,7 @@ private:
   Html &html;
   const TuningProblem &problem;
   StringRef setting;
+  size_t fastest;
   double least = 0, most = 1;
   std::vector<size_t> shown;
   std::set<int64_t> values;
@@ -116,13 +118,8 @@ private:
 
 /// The model's choice and the five fastest.
 void writeTrials(Html &html, const TuningProblem &problem) {
-  std::vector<size_t> order;
-  for (size_t i = 0; i < problem.trials.size(); ++i)
-    if (problem.trials[i].state == Trial::State::Timed)
-      order.push_back(i);
-  llvm::sort(order, [&](size_t a, size_t b) { return problem.trials[a].seconds < problem.trials[b].seconds; });
   std::vector<std::vector<std::string>> rows;
-  for (const auto &[rank, i] : llvm::enumerate(order)) {
+  for (const auto &[rank, i] : llvm::enumerate(problem.ranking())) {
     if (rank >= 5 && i != 0)
       continue;
     const Trial &trial = problem.trials[i];

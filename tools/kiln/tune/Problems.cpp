@@ -1,7 +1,6 @@
 #include "Problems.h"
 
 #include "kernels/Problem.h"
-#include "runtime/Benchmark.h"
 
 namespace kiln {
 
@@ -11,13 +10,19 @@ std::string TuningCall::str() const {
   return formatv("{0} B={1} {2}={3}", function, batch, function == "decode" ? "position" : "T", length).str();
 }
 
+std::vector<size_t> TuningProblem::ranking() const {
+  std::vector<size_t> order;
+  for (const auto &[i, trial] : llvm::enumerate(trials))
+    if (trial.state == Trial::State::Timed)
+      order.push_back(i);
+  // Of equals the first: the model's choice, or what it thinks likelier.
+  llvm::stable_sort(order, [&](size_t a, size_t b) { return trials[a].seconds < trials[b].seconds; });
+  return order;
+}
+
 size_t TuningProblem::fastest() const {
-  size_t best = 0;
-  auto isTimed = [&](size_t i) { return trials[i].state == Trial::State::Timed; };
-  for (size_t i = 1; i < trials.size(); ++i)
-    if (isTimed(i) && (!isTimed(best) || trials[i].seconds < trials[best].seconds))
-      best = i;
-  return best;
+  std::vector<size_t> order = ranking();
+  return order.empty() ? 0 : order.front();
 }
 
 /// What the plan runs with so many rows.

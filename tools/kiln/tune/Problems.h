@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/Tuning.h"
+#include "runtime/Benchmark.h"
 
 namespace kiln {
 
@@ -12,7 +13,9 @@ struct TuningCall {
   int64_t length = 1; ///< tokens of a prompt; of @decode the position
 
   DimBinding dims() const;
+  SampleCall sample() const { return {function, batch, length, length}; }
   std::string str() const; ///< `prefill B=8 T=1024`
+  auto operator<=>(const TuningCall &) const = default;
 };
 
 /// What became of a candidate.
@@ -33,7 +36,9 @@ struct TuningProblem {
   std::vector<Trial> trials; ///< the first is what the model chose
   size_t chosen = 0;         ///< of the trials: what the database says
 
-  /// The fastest; the model's if nothing was timed.
+  /// Those that were timed, the fastest first.
+  std::vector<size_t> ranking() const;
+  /// The first of the ranking; the model's if nothing was timed.
   size_t fastest() const;
 };
 

@@ -2,14 +2,6 @@
 
 namespace kiln {
 
-static std::vector<const Trial *> timedTrials(const TuningProblem &problem) {
-  std::vector<const Trial *> timed;
-  for (const Trial &trial : problem.trials)
-    if (trial.state == Trial::State::Timed)
-      timed.push_back(&trial);
-  return timed;
-}
-
 static size_t countOf(const TuningProblem &problem, Trial::State state) {
   return llvm::count_if(problem.trials, [&](const Trial &trial) { return trial.state == state; });
 }
@@ -18,14 +10,10 @@ static void printProblems(raw_ostream &os, ArrayRef<TuningProblem> problems) {
   os << "| problem | rows | trials | wrong | failed | model (µs) | its rank | best (µs) | gain | worst (µs) | chosen | "
         "fastest |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const TuningProblem &problem : problems) {
-    std::vector<const Trial *> timed = timedTrials(problem);
+    std::vector<size_t> ranking = problem.ranking();
     const Trial &model = problem.trials.front(), &best = problem.trials[problem.fastest()];
-    size_t rank = 1;
-    double worst = 0;
-    for (const Trial *trial : timed) {
-      rank += trial->seconds < model.seconds ? 1 : 0;
-      worst = std::max(worst, trial->seconds);
-    }
+    size_t rank = llvm::count_if(ranking, [&](size_t i) { return problem.trials[i].seconds < model.seconds; }) + 1;
+    double worst = ranking.empty() ? 0 : problem.trials[ranking.back()].seconds;
     os << formatv("| {0} | {1} | {2} | {3} | {4} | {5:F2} | {6} | {7:F2} | {8:F1} % | {9:F2} | {10} | {11} {12} |\n",
                   problem.name, problem.rows, problem.trials.size(), countOf(problem, Trial::State::Wrong),
                   countOf(problem, Trial::State::Failed), model.seconds * 1e6, rank, best.seconds * 1e6,
@@ -45,11 +33,12 @@ static void printSettings(raw_ostream &os, ArrayRef<TuningProblem> problems) {
   for (const TuningProblem &problem : problems) {
     std::map<std::pair<std::string, std::string>, std::map<int64_t, double>> least;
     std::map<std::string, double> leastOfFamily;
-    for (const Trial *trial : timedTrials(problem)) {
-      std::string family = trial->choice.family->name.str();
-      auto take = [&](double &value) { value = value == 0 ? trial->seconds : std::min(value, trial->seconds); };
+    for (size_t i : problem.ranking()) {
+      const Trial &trial = problem.trials[i];
+      std::string family = trial.choice.family->name.str();
+      auto take = [&](double &value) { value = value == 0 ? trial.seconds : std::min(value, trial.seconds); };
       take(leastOfFamily[family]);
-      for (const auto &[name, value] : trial->choice.tile)
+      for (const auto &[name, value] : trial.choice.tile)
         if (value.kind() == Attribute::Kind::Int)
           take(least[{family, name}][value.asInt()]);
     }

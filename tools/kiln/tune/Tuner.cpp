@@ -1,12 +1,9 @@
 #include "Tuner.h"
 
 #include "../Engine.h"
+#include "Choosing.h"
 
-#include "codegen/CompilePlan.h"
 #include "ir/Printer.h"
-#include "nvrtc/CubinCompiler.h"
-#include "runtime/RandomCheckpoint.h"
-#include "runtime/cuda/CudaDevice.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
 
@@ -14,64 +11,33 @@
 
 namespace kiln {
 
-namespace {
-
-/// Tensors of random weights, made once: what they are does not matter for the time of a kernel.
-class KeptWeights : public WeightSource {
-public:
-  explicit KeptWeights(int64_t layers) : source(1, layers) {}
-  bool has(StringRef name) const override { return source.has(name); }
-  Expected<TensorView> tensor(StringRef name, ArrayRef<int64_t> shape) const override {
-    std::lock_guard lock(mutex);
-    if (auto it = kept.find(name); it != kept.end())
-      return it->second;
-    Expected<TensorView> made = source.tensor(name, shape);
-    if (made)
-      kept.insert_or_assign(name.str(), *made);
-    return made;
-  }
-
-private:
-  RandomCheckpoint source;
-  mutable std::mutex mutex;
-  mutable std::map<std::string, TensorView, std::less<>> kept;
-};
-
-int64_t attribute(const Module &module, StringRef name, int64_t otherwise) {
-  auto it = module.attributes.find(name);
-  return it == module.attributes.end() ? otherwise : it->second.asInt();
-}
-
-} // namespace
-
 //===----------------------------------------------------------------------===//
 // Opening
 //===----------------------------------------------------------------------===//
 
 Expected<std::unique_ptr<Tuner>> Tuner::create(const TuneCommand &command, StringRef output) {
-  Expected<PipelineOptions> pipeline = pipelineOptions(command.pipeline);
-  if (!pipeline)
-    return pipeline.takeError();
-  pipeline->target = command.target;
-  std::unique_ptr<Tuner> tuner(new Tuner(command, std::move(*pipeline), output));
+  std::unique_ptr<Tuner> tuner(new Tuner(command, output));
   if (Error error = tuner->open())
     return error;
   return tuner;
 }
 
 Error Tuner::open() {
+  Expected<PipelineOptions> pipeline = pipelineOptions(command.pipeline);
+  if (!pipeline)
+    return pipeline.takeError();
+  pipeline->target = command.target;
   SourceManager sources;
-  auto module = compileModule("none", sources);
+  auto module = compileForTuning(command, *pipeline, "none", sources);
   if (!module)
     return module.takeError();
   Expected<const Target *> target = findTarget(command.target);
   if (!target)
     return target.takeError();
-  problems = findProblems(**module, **target, calls(attribute(**module, "context", 1024)), command.mostOfBest,
+  problems = findProblems(**module, **target, calls((*module)->intAttribute("context", 1024)), command.mostOfBest,
                           command.mostTrials);
   if (problems.empty())
     return makeError("kiln tune: the model has no kernels to measure");
-  weights = std::make_unique<KeptWeights>(attribute(**module, "layers", 1));
 
   StringRef name = command.device == "auto" ? "cuda:0" : StringRef(command.device);
   EngineOptions options;
@@ -80,6 +46,8 @@ Error Tuner::open() {
   if (!opened)
     return opened.takeError();
   device = std::move(*opened);
+  plans.emplace(command, std::move(*pipeline), output + ".work", problems, *device,
+                (*module)->intAttribute("layers", 1));
   Expected<KernelTimer> made = KernelTimer::create(*device);
   if (!made)
     return made.takeError();
@@ -115,45 +83,6 @@ std::vector<TuningCall> Tuner::calls(int64_t context) const {
   return calls;
 }
 
-Expected<std::unique_ptr<Module>> Tuner::compileModule(StringRef tuning, SourceManager &sources) const {
-  CompileOptions options;
-  options.pipeline = pipeline;
-  options.pipeline.tuning = tuning.str();
-  options.build.maxBatch = *llvm::max_element(command.batches);
-  return compileToStage(command.model, Stage::Plan, options, sources);
-}
-
-Expected<Tuner::Round> Tuner::compile(Choose choose, const Twine &name) const {
-  TuningDatabase database;
-  database.target = command.target;
-  for (const TuningProblem &problem : problems)
-    database.set({problem.name, problem.rows, choose(problem)->choice});
-  std::string path = (output + ".work/" + name).str();
-  if (Error error = writeFiles(output + ".work", {{(name + ".toml").str(), database.str()}}))
-    return error;
-  SourceManager sources;
-  auto module = compileModule(path + ".toml", sources);
-  if (!module)
-    return module.takeError();
-  Expected<GeneratedPlan> generated = generate(**module);
-  if (!generated)
-    return generated.takeError();
-  CubinOptions options;
-  options.targets = {command.target};
-  options.cacheDirectory = defaultCacheDirectory();
-  auto cubins = compileCubins(*generated, options);
-  if (!cubins)
-    return cubins.takeError();
-  if (Error error = writePlanDirectory(path + ".plan", *generated, *cubins, {}))
-    return error;
-  return Round{path + ".plan", std::move(generated->plan)};
-}
-
-Expected<std::unique_ptr<Executor>> Tuner::load(Round round) {
-  Executor::Options capacity{*llvm::max_element(command.batches), round.plan.model.context, command.functions};
-  return Executor::create(*device, std::move(round.plan), {round.directory, ""}, *weights, capacity);
-}
-
 //===----------------------------------------------------------------------===//
 // Measuring
 //===----------------------------------------------------------------------===//
@@ -166,7 +95,28 @@ bool Tuner::isNeeded(size_t round) const {
   return llvm::any_of(problems, [&](const TuningProblem &problem) { return isUntried(problem, round); });
 }
 
+/// Keeps what the model's choices leave in the steps that are still to be tried.
+Error Tuner::rememberModel() {
+  std::map<TuningCall, std::set<size_t>> steps;
+  for (const TuningProblem &problem : problems)
+    if (llvm::any_of(problem.trials, [](const Trial &trial) { return trial.state == Trial::State::Untried; }))
+      steps[problem.call].insert(problem.step);
+  if (steps.empty())
+    return Error::success();
+  auto executor = plans->open(TrialPlans::modelChoice, "model");
+  if (!executor)
+    return executor.takeError();
+  for (const auto &[call, own] : steps) {
+    SampleCall sample = call.sample();
+    if (Error error = comparers[call].remember(**executor, sample.call, own))
+      return error;
+  }
+  return Error::success();
+}
+
 Error Tuner::measure() {
+  if (Error error = rememberModel())
+    return error;
   size_t rounds = 0;
   for (const TuningProblem &problem : problems)
     rounds = std::max(rounds, problem.trials.size());
@@ -177,13 +127,13 @@ Error Tuner::measure() {
   auto start = [this](size_t round) {
     return std::async(std::launch::async, [this, round] {
       auto choose = [round](const TuningProblem &p) { return &p.trials[round < p.trials.size() ? round : 0]; };
-      return compile(choose, "round-" + Twine(round));
+      return plans->compile(choose, "round-" + Twine(round));
     });
   };
-  std::future<Expected<Round>> next;
+  std::future<Expected<TrialPlans::Compiled>> next;
   for (size_t i = 0; i < needed.size(); ++i) {
-    std::future<Expected<Round>> own = i == 0 ? start(needed[0]) : std::move(next);
-    Expected<Round> compiled = own.get();
+    std::future<Expected<TrialPlans::Compiled>> own = i == 0 ? start(needed[0]) : std::move(next);
+    Expected<TrialPlans::Compiled> compiled = own.get();
     if (i + 1 < needed.size())
       next = start(needed[i + 1]);
     if (Error error = measureRound(needed[i], std::move(compiled))) {
@@ -195,13 +145,13 @@ Error Tuner::measure() {
   return Error::success();
 }
 
-Error Tuner::measureRound(size_t round, Expected<Round> compiled) {
+Error Tuner::measureRound(size_t round, Expected<TrialPlans::Compiled> compiled) {
   if (!compiled) {
     llvm::consumeError(compiled.takeError());
     return measureOneByOne(round);
   }
   std::string directory = compiled->directory;
-  auto executor = load(std::move(*compiled));
+  auto executor = plans->load(std::move(*compiled));
   if (!executor)
     return executor.takeError();
   Error error = measureWith(**executor, round, [](const TuningProblem &) { return true; });
@@ -216,7 +166,8 @@ Error Tuner::measureOneByOne(size_t round) {
       continue;
     auto isThis = [&](const TuningProblem &other) { return &other == &problem; };
     auto choose = [&](const TuningProblem &other) { return &other.trials[isThis(other) ? round : 0]; };
-    Expected<Round> alone = compile(choose, "trial-" + Twine(&problem - problems.data()) + "-" + Twine(round));
+    Expected<TrialPlans::Compiled> alone =
+        plans->compile(choose, "trial-" + Twine(&problem - problems.data()) + "-" + Twine(round));
     if (!alone) {
       llvm::consumeError(alone.takeError());
       problem.trials[round].state = Trial::State::Failed;
@@ -224,7 +175,7 @@ Error Tuner::measureOneByOne(size_t round) {
         return error;
       continue;
     }
-    auto executor = load(std::move(*alone));
+    auto executor = plans->load(std::move(*alone));
     if (!executor)
       return executor.takeError();
     if (Error error = measureWith(**executor, round, isThis))
@@ -234,27 +185,29 @@ Error Tuner::measureOneByOne(size_t round) {
 }
 
 Error Tuner::measureWith(Executor &executor, size_t round, function_ref<bool(const TuningProblem &)> isIn) {
-  for (TuningProblem &problem : problems)
-    if (isUntried(problem, round) && isIn(problem))
-      if (Error error = measureTrial(executor, problem, problem.trials[round]))
+  std::optional<TuningCall> loaded;
+  for (TuningProblem &problem : problems) {
+    if (!isUntried(problem, round) || !isIn(problem))
+      continue;
+    SampleCall sample = problem.call.sample();
+    // Uploads arguments, and finishes loading. Problems of a call follow each other.
+    if (loaded != problem.call)
+      if (Error error = executor.enqueue(sample.call))
         return error;
+    loaded = problem.call;
+    if (Error error = measureTrial(executor, sample.call, problem, problem.trials[round]))
+      return error;
+  }
   return Error::success();
 }
 
-Error Tuner::measureTrial(Executor &executor, TuningProblem &problem, Trial &trial) {
-  Expected<const StepComparer *> known = comparer(problem.call);
-  if (!known)
-    return known.takeError();
-  SampleCall sample(problem.call.function, problem.call.batch, problem.call.length, problem.call.length);
-  // Uploads arguments, and finishes loading.
-  if (Error error = executor.enqueue(sample.call))
-    return error;
-  Expected<bool> agrees = (*known)->agrees(executor, sample.call, problem.step);
+Error Tuner::measureTrial(Executor &executor, const Executor::Call &call, TuningProblem &problem, Trial &trial) {
+  Expected<bool> agrees = comparers.find(problem.call)->second.agrees(executor, call, problem.step);
   if (!agrees)
     return agrees.takeError();
   trial.state = Trial::State::Wrong;
   if (*agrees) {
-    Expected<double> seconds = timeOnce(executor, problem);
+    Expected<double> seconds = timeOnce(executor, call, problem.step);
     if (!seconds)
       return seconds.takeError();
     trial.seconds = *seconds;
@@ -275,15 +228,14 @@ Error Tuner::finish(const TuningProblem &problem, const Trial &trial) {
   return Error::success();
 }
 
-/// The median time of one launch, of all that the call has of the problem's kernel.
-Expected<double> Tuner::timeOnce(Executor &executor, const TuningProblem &problem) {
-  SampleCall sample(problem.call.function, problem.call.batch, problem.call.length, problem.call.length);
-  auto launches = executor.launches(sample.call);
+/// The median time of one launch, of all that the call has of the step's kernel.
+Expected<double> Tuner::timeOnce(Executor &executor, const Executor::Call &call, size_t step) {
+  auto launches = executor.launches(call);
   if (!launches)
     return launches.takeError();
   std::vector<KernelLaunch> own;
   for (const KernelLaunch &launch : *launches)
-    if (launch.planned->kernel == (*launches)[problem.step].planned->kernel)
+    if (launch.planned->kernel == (*launches)[step].planned->kernel)
       own.push_back(launch);
   auto count = static_cast<double>(own.size());
   auto samples = timer->time(std::move(own), command.options);
@@ -292,119 +244,15 @@ Expected<double> Tuner::timeOnce(Executor &executor, const TuningProblem &proble
   return Measurement{.what = "", .seconds = std::move(*samples)}.median() / count;
 }
 
-/// What the model's choices leave in the steps of a call; runs them the first time.
-Expected<const StepComparer *> Tuner::comparer(const TuningCall &call) {
-  auto [it, isNew] = comparers.try_emplace(call.str());
-  if (!isNew)
-    return &it->second;
-  Expected<Round> compiled = compile([](const TuningProblem &problem) { return &problem.trials[0]; }, "model");
-  if (!compiled)
-    return compiled.takeError();
-  auto executor = load(std::move(*compiled));
-  if (!executor)
-    return executor.takeError();
-  std::set<size_t> steps;
-  for (const TuningProblem &problem : problems)
-    if (problem.call.str() == call.str())
-      steps.insert(problem.step);
-  SampleCall sample(call.function, call.batch, call.length, call.length);
-  if (Error error = it->second.remember(**executor, sample.call, steps))
-    return error;
-  return &it->second;
-}
-
 //===----------------------------------------------------------------------===//
 // The result
 //===----------------------------------------------------------------------===//
 
-Expected<std::unique_ptr<Executor>> Tuner::open(Choose choose, const Twine &name) {
-  Expected<Round> compiled = compile(choose, name);
-  if (!compiled)
-    return compiled.takeError();
-  return load(std::move(*compiled));
-}
-
-/// The least of three medians of each, measured in turns.
-Expected<std::pair<double, double>> Tuner::timeCalls(Executor &first, Executor &second, const TuningCall &call) const {
-  double least[2] = {INFINITY, INFINITY};
-  bool isDecode = call.function == "decode";
-  for (int turn = 0; turn < 6; ++turn) {
-    auto measured = measureCall(turn % 2 ? second : first, call.function, call.batch, isDecode ? 1 : call.length,
-                                isDecode ? call.length : 0, command.options);
-    if (!measured)
-      return measured.takeError();
-    least[turn % 2] = std::min(least[turn % 2], measured->median());
-  }
-  return std::pair(least[0], least[1]);
-}
-
-/// Compares `best` with a plan in which one problem of each call, the turn-th, has the model's choice again, and goes
-/// back to that where the call is faster.
-Error Tuner::tryWithout(Executor &best, size_t turn) {
-  std::vector<TuningProblem *> tried;
-  std::map<std::string, size_t> seen;
-  for (TuningProblem &problem : problems)
-    if (problem.chosen != 0 && seen[problem.call.str()]++ == turn)
-      tried.push_back(&problem);
-  if (tried.empty())
-    return Error::success();
-  auto choose = [&](const TuningProblem &p) { return &p.trials[llvm::is_contained(tried, &p) ? 0 : p.chosen]; };
-  auto without = open(choose, "without-" + Twine(turn));
-  if (!without)
-    return without.takeError();
-  std::vector<TuningProblem *> worse;
-  for (TuningProblem *problem : tried) {
-    auto times = timeCalls(best, **without, problem->call);
-    if (!times)
-      return times.takeError();
-    if (times->second < times->first)
-      worse.push_back(problem);
-  }
-  // All of them at the end, so that every turn is compared with the same plan.
-  for (TuningProblem *problem : worse)
-    reverted.insert(problem);
-  return Error::success();
-}
-
 Error Tuner::choose() {
-  size_t most = 0;
-  std::map<std::string, size_t> changed;
-  for (TuningProblem &problem : problems) {
-    problem.chosen = problem.fastest();
-    if (problem.chosen != 0)
-      most = std::max(most, ++changed[problem.call.str()]);
-  }
-  auto chooseChosen = [](const TuningProblem &problem) { return &problem.trials[problem.chosen]; };
-  auto best = open(chooseChosen, "best");
-  if (!best)
-    return best.takeError();
-  for (size_t turn = 0; turn < most; ++turn)
-    if (Error error = tryWithout(**best, turn))
-      return error;
-  for (TuningProblem *problem : reverted)
-    problem->chosen = 0;
-  best = open(chooseChosen, "chosen");
-  if (!best)
-    return best.takeError();
-  auto model = open([](const TuningProblem &problem) { return &problem.trials[0]; }, "model");
-  if (!model)
-    return model.takeError();
-  for (const TuningProblem &problem : problems) {
-    if (llvm::any_of(wholeCalls, [&](const CallTimes &times) { return times.call.str() == problem.call.str(); }))
-      continue;
-    auto times = timeCalls(**model, **best, problem.call);
-    if (!times)
-      return times.takeError();
-    wholeCalls.push_back({problem.call, times->first, times->second});
-  }
-  // What is not better as a whole is not taken at all.
-  for (CallTimes &times : wholeCalls)
-    if (times.seconds > times.modelSeconds) {
-      times.seconds = times.modelSeconds;
-      for (TuningProblem &problem : problems)
-        if (problem.call.str() == times.call.str())
-          problem.chosen = 0;
-    }
+  auto times = chooseTrials(problems, *plans, command.options);
+  if (!times)
+    return times.takeError();
+  wholeCalls = std::move(*times);
   return Error::success();
 }
 
@@ -419,8 +267,8 @@ TuningDatabase Tuner::database() const {
 }
 
 Error Tuner::removeFiles() {
-  if (std::error_code failure = llvm::sys::fs::remove_directories(output + ".work", /*IgnoreErrors=*/false))
-    return makeFileError(output + ".work", "cannot remove: " + failure.message());
+  if (Error error = plans->removeFiles())
+    return error;
   return journal->remove();
 }
 

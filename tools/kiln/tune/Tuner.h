@@ -6,10 +6,9 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "../CommandLine.h"
-#include "../ModelSource.h"
 #include "Journal.h"
 #include "StepComparer.h"
+#include "TrialPlans.h"
 
 namespace kiln {
 
@@ -26,8 +25,7 @@ public:
   /// Measures every trial that the journal does not have. Error: the device, or the journal's file, fails.
   Error measure();
 
-  /// Chooses for every problem the fastest trial, unless the whole call is faster with the model's choice: kernels
-  /// overlap, and what one leaves in the caches is the next one's.
+  /// As chooseTrials.
   Error choose();
 
   /// Error: files cannot be removed.
@@ -39,45 +37,29 @@ public:
   TuningDatabase database() const;
 
 private:
-  /// A plan with certain trials, on disk.
-  struct Round {
-    std::string directory;
-    Plan plan;
-  };
-  using Choose = function_ref<const Trial *(const TuningProblem &)>;
-
-  Tuner(const TuneCommand &command, PipelineOptions pipeline, StringRef output)
-      : command(command), pipeline(std::move(pipeline)), output(output) {}
+  Tuner(const TuneCommand &command, StringRef output) : command(command), output(output) {}
 
   Error open();
   std::vector<TuningCall> calls(int64_t context) const;
-  Expected<std::unique_ptr<Module>> compileModule(StringRef tuning, SourceManager &sources) const;
-  Expected<Round> compile(Choose choose, const Twine &name) const;
-  Expected<std::unique_ptr<Executor>> load(Round round);
+  Error rememberModel();
 
   bool isUntried(const TuningProblem &problem, size_t round) const;
   bool isNeeded(size_t round) const;
-  Error measureRound(size_t round, Expected<Round> compiled);
+  Error measureRound(size_t round, Expected<TrialPlans::Compiled> compiled);
   Error measureOneByOne(size_t round);
   Error measureWith(Executor &executor, size_t round, function_ref<bool(const TuningProblem &)> isIn);
-  Error measureTrial(Executor &executor, TuningProblem &problem, Trial &trial);
+  Error measureTrial(Executor &executor, const Executor::Call &call, TuningProblem &problem, Trial &trial);
   Error finish(const TuningProblem &problem, const Trial &trial);
-  Expected<double> timeOnce(Executor &executor, const TuningProblem &problem);
-  Expected<std::unique_ptr<Executor>> open(Choose choose, const Twine &name);
-  Expected<std::pair<double, double>> timeCalls(Executor &first, Executor &second, const TuningCall &call) const;
-  Error tryWithout(Executor &best, size_t turn);
-  Expected<const StepComparer *> comparer(const TuningCall &call);
+  Expected<double> timeOnce(Executor &executor, const Executor::Call &call, size_t step);
 
   const TuneCommand &command;
-  PipelineOptions pipeline;
   std::string output;
   std::unique_ptr<Device> device;
   std::optional<KernelTimer> timer;
-  std::unique_ptr<WeightSource> weights;
   std::vector<TuningProblem> problems;
-  std::map<std::string, StepComparer> comparers; ///< by call
+  std::optional<TrialPlans> plans;
+  std::map<TuningCall, StepComparer> comparers; ///< what the model's choices leave
   std::optional<TuningJournal> journal;
-  std::set<TuningProblem *> reverted; ///< by tryWithout
   std::vector<CallTimes> wholeCalls;
   size_t done = 0;
 };

@@ -1,0 +1,124 @@
+#include "Choosing.h"
+
+namespace kiln {
+
+namespace {
+
+class Chooser {
+public:
+  Chooser(MutableArrayRef<TuningProblem> problems, const TrialPlans &plans, const BenchmarkOptions &options)
+      : problems(problems), plans(plans), options(options) {}
+
+  Error chooseFastest();
+  Expected<std::vector<CallTimes>> compareWithModel();
+
+private:
+  Expected<std::pair<double, double>> timeCalls(Executor &first, Executor &second, const TuningCall &call) const;
+  Error tryWithout(Executor &best, size_t turn);
+
+  static const Trial *chosenTrial(const TuningProblem &problem) { return &problem.trials[problem.chosen]; }
+
+  MutableArrayRef<TuningProblem> problems;
+  const TrialPlans &plans;
+  const BenchmarkOptions &options;
+  std::set<TuningProblem *> reverted; ///< by tryWithout
+};
+
+} // namespace
+
+/// The least of three medians of each, measured in turns.
+Expected<std::pair<double, double>> Chooser::timeCalls(Executor &first, Executor &second,
+                                                       const TuningCall &call) const {
+  double least[2] = {INFINITY, INFINITY};
+  for (int turn = 0; turn < 6; ++turn) {
+    auto measured =
+        measureCall(turn % 2 ? second : first, call.function, call.batch, call.length, call.length, options);
+    if (!measured)
+      return measured.takeError();
+    least[turn % 2] = std::min(least[turn % 2], measured->median());
+  }
+  return std::pair(least[0], least[1]);
+}
+
+/// Compares `best` with a plan in which one problem of each call, the turn-th, has the model's choice again, and goes
+/// back to that where the call is faster.
+Error Chooser::tryWithout(Executor &best, size_t turn) {
+  std::vector<TuningProblem *> tried;
+  std::map<TuningCall, size_t> seen;
+  for (TuningProblem &problem : problems)
+    if (problem.chosen != 0 && seen[problem.call]++ == turn)
+      tried.push_back(&problem);
+  if (tried.empty())
+    return Error::success();
+  auto choose = [&](const TuningProblem &p) { return &p.trials[llvm::is_contained(tried, &p) ? 0 : p.chosen]; };
+  auto without = plans.open(choose, "without-" + Twine(turn));
+  if (!without)
+    return without.takeError();
+  std::vector<TuningProblem *> worse;
+  for (TuningProblem *problem : tried) {
+    auto times = timeCalls(best, **without, problem->call);
+    if (!times)
+      return times.takeError();
+    if (times->second < times->first)
+      worse.push_back(problem);
+  }
+  // All of them at the end, so that every turn is compared with the same plan.
+  reverted.insert(worse.begin(), worse.end());
+  return Error::success();
+}
+
+Error Chooser::chooseFastest() {
+  size_t most = 0;
+  std::map<TuningCall, size_t> changed;
+  for (TuningProblem &problem : problems) {
+    problem.chosen = problem.fastest();
+    if (problem.chosen != 0)
+      most = std::max(most, ++changed[problem.call]);
+  }
+  auto best = plans.open(chosenTrial, "best");
+  if (!best)
+    return best.takeError();
+  for (size_t turn = 0; turn < most; ++turn)
+    if (Error error = tryWithout(**best, turn))
+      return error;
+  for (TuningProblem *problem : reverted)
+    problem->chosen = 0;
+  return Error::success();
+}
+
+/// What is not better as a whole is not taken at all.
+Expected<std::vector<CallTimes>> Chooser::compareWithModel() {
+  auto best = plans.open(chosenTrial, "chosen");
+  if (!best)
+    return best.takeError();
+  auto model = plans.open(TrialPlans::modelChoice, "model");
+  if (!model)
+    return model.takeError();
+  std::vector<CallTimes> wholeCalls;
+  for (const TuningProblem &problem : problems) {
+    if (llvm::any_of(wholeCalls, [&](const CallTimes &times) { return times.call == problem.call; }))
+      continue;
+    auto times = timeCalls(**model, **best, problem.call);
+    if (!times)
+      return times.takeError();
+    wholeCalls.push_back({problem.call, times->first, times->second});
+  }
+  for (CallTimes &times : wholeCalls)
+    if (times.seconds > times.modelSeconds) {
+      times.seconds = times.modelSeconds;
+      for (TuningProblem &problem : problems)
+        if (problem.call == times.call)
+          problem.chosen = 0;
+    }
+  return wholeCalls;
+}
+
+Expected<std::vector<CallTimes>> chooseTrials(MutableArrayRef<TuningProblem> problems, const TrialPlans &plans,
+                                              const BenchmarkOptions &options) {
+  Chooser chooser(problems, plans, options);
+  if (Error error = chooser.chooseFastest())
+    return error;
+  return chooser.compareWithModel();
+}
+
+} // namespace kiln

@@ -1,0 +1,56 @@
+//===- TrialPlans.h - plans of a model that have certain trials ---------------===//
+#pragma once
+
+#include "../CommandLine.h"
+#include "../ModelSource.h"
+#include "Problems.h"
+
+#include "runtime/Executor.h"
+
+namespace kiln {
+
+/// The command's model after the pipeline, with a tuning database: `none`, `shipped` or a file. Error: as
+/// compileToStage reports.
+Expected<std::unique_ptr<Module>> compileForTuning(const TuneCommand &command, const PipelineOptions &pipeline,
+                                                   StringRef tuning, SourceManager &sources);
+
+/// Compiles and loads the model with chosen configurations. Weights are random: what they are does not matter for the
+/// time of a kernel.
+class TrialPlans {
+public:
+  /// Which trial of a problem a plan has.
+  using Choose = function_ref<const Trial *(const TuningProblem &)>;
+  /// What the model chose.
+  static const Trial *modelChoice(const TuningProblem &problem) { return &problem.trials[0]; }
+
+  /// Plans of a model of so many layers go to `folder`, which need not exist. What is referred to must outlive them.
+  TrialPlans(const TuneCommand &command, PipelineOptions pipeline, std::string folder, ArrayRef<TuningProblem> problems,
+             Device &device, int64_t layers);
+
+  /// A plan on disk.
+  struct Compiled {
+    std::string directory;
+    Plan plan;
+  };
+
+  /// Compiles the plan FOLDER/NAME.plan; several threads may at once. Error: a kernel that cannot be compiled; files
+  /// that cannot be written.
+  Expected<Compiled> compile(Choose choose, const Twine &name) const;
+  /// Loads a plan for the largest of the command's calls. Error: as Executor::create reports.
+  Expected<std::unique_ptr<Executor>> load(Compiled compiled) const;
+  /// Both.
+  Expected<std::unique_ptr<Executor>> open(Choose choose, const Twine &name) const;
+
+  /// Error: files cannot be removed.
+  Error removeFiles() const;
+
+private:
+  const TuneCommand &command;
+  PipelineOptions pipeline;
+  std::string folder;
+  ArrayRef<TuningProblem> problems;
+  Device &device;
+  std::unique_ptr<WeightSource> weights;
+};
+
+} // namespace kiln

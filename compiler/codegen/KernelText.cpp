@@ -4,6 +4,13 @@
 
 namespace kiln {
 
+std::string visibility(const Op &mask, StringRef query, StringRef key) {
+  std::string condition = (key + " <= " + query).str();
+  if (const Attribute *window = mask.attribute("window"))
+    condition += (" && " + key + " > " + query + " - " + window->str()).str();
+  return condition;
+}
+
 std::string constantName(StringRef tileKey) {
   std::string name = "k";
   bool atStart = true;

@@ -46,6 +46,9 @@ private:
   std::string partType;
 };
 
+/// `key <= query && key > query - 256`: when a causal mask, with a window of 256 here, leaves a score as it is.
+std::string visibility(const Op &mask, StringRef query, StringRef key);
+
 /// `Config::kTileRows` for `tile_rows`.
 std::string constantName(StringRef tileKey);
 

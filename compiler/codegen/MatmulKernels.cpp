@@ -167,11 +167,9 @@ KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
 /// The lines of a mask without positions: a vector's columns are keys, each with its own visibility.
 static void addMask(Functor &epilogue, const Op &mask, const KernelNames &names) {
   std::string scores = names.of(*mask.operand(0)).str(), masked = names.of(*mask.result()).str();
-  const Attribute *window = mask.attribute("window");
-  std::string isVisible = "col + v <= row" + (window ? " && col + v > row - " + window->str() : "");
   epilogue.add("  Vec<float, V> " + masked + "; // " + names.line(mask));
   epilogue.add("  for (int v = 0; v < V; ++v)");
-  epilogue.add("    " + masked + "[v] = " + isVisible + " ? " + scores + "[v] : -infinity();");
+  epilogue.add("    " + masked + "[v] = " + visibility(mask, "row", "col + v") + " ? " + scores + "[v] : -infinity();");
 }
 
 /// What happens to a product of a head, and the store of what the kernel yields.

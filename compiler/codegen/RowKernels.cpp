@@ -201,10 +201,8 @@ private:
     if (Value *positions = op.operandOrNull(1))
       position = body.pointer(*positions) + "[row / (" + heads + " * " + queries + ")] + " + position;
     std::vector<std::string> lines = {"const int position = " + position + ";"};
-    const Attribute *window = op.attribute("window");
-    std::string isVisible = "col <= position" + (window ? " && col > position - " + window->str() : "");
-    llvm::append_range(lines, storeRow(isVisible + " ? kiln::load<V>(" + body.pointer(scores) + " + i64(row) * " +
-                                       keys + " + col) : Vec<float, V>::fill(-infinity())"));
+    llvm::append_range(lines, storeRow(visibility(op, "position", "col") + " ? kiln::load<V>(" + body.pointer(scores) +
+                                       " + i64(row) * " + keys + " + col) : Vec<float, V>::fill(-infinity())"));
     return lines;
   }
 

@@ -1,7 +1,6 @@
 #include "kernels/Target.h"
 
 #include "kernels/TargetFiles.h"
-#include "kernels/Tuning.h"
 #include "support/Config.h"
 #include "support/Diagnostic.h"
 

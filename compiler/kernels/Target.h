@@ -5,6 +5,9 @@
 
 namespace kiln {
 
+/// How the names of those files beside targets' end which say what was measured on them: see kernels/Tuning.h.
+constexpr StringRef tuningSuffix = ".tuning.toml";
+
 /// One graphs/targets/*.toml. Rates are what kernels reach, not what the datasheet promises, where they were
 /// measured; the file says which.
 struct Target {

@@ -12,9 +12,6 @@
 
 namespace kiln {
 
-/// How the names of its files end.
-constexpr StringRef tuningSuffix = ".tuning.toml";
-
 /// `matmul_bias(bf16[B,T,768], bf16[2304,768], f32[2304]) -> bf16[B,T,2304]`: what a kernel's time depends on but for
 /// dims. Equal for the layers of a model.
 std::string problemName(const Op &op);

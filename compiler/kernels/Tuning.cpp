@@ -2,7 +2,7 @@
 
 #include "kernels/TargetFiles.h"
 #include "ops/Region.h"
-#include "support/Config.h"
+#include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -39,24 +39,6 @@ std::string problemName(const Op &op) {
 // TuningDatabase
 //===----------------------------------------------------------------------===//
 
-static Expected<const ConfigValue *> require(const ConfigValue &table, StringRef key, ConfigValue::Kind kind,
-                                             StringRef what) {
-  const ConfigValue *value = table.find(key);
-  if (!value)
-    return makeError(table.loc, "missing key '" + key + "'");
-  bool fits = value->kind == kind || (kind == ConfigValue::Kind::Float && value->kind == ConfigValue::Kind::Int);
-  if (!fits)
-    return configError(key, *value, what);
-  return value;
-}
-
-static Error refuseOthers(const ConfigValue &table, ArrayRef<StringRef> known) {
-  for (const ConfigMember &member : table.table)
-    if (!llvm::is_contained(known, member.key))
-      return makeError(member.keyLoc, "unknown key '" + member.key + "': expected " + llvm::join(known, ", "));
-  return Error::success();
-}
-
 static Expected<Tile> readTile(const ConfigValue &value) {
   Tile tile;
   for (const ConfigMember &setting : value.table) {
@@ -70,69 +52,47 @@ static Expected<Tile> readTile(const ConfigValue &value) {
   return tile;
 }
 
-static Expected<TunedChoice> readChoice(const ConfigValue &entry) {
-  using Kind = ConfigValue::Kind;
-  if (entry.kind != Kind::Table)
-    return configError("choice", entry, "a table");
-  if (Error error = refuseOthers(entry, {"problem", "rows", "kernel", "tile", "us", "model_us"}))
+static Error readChoice(const ConfigValue &entry, TunedChoice &choice) {
+  Fields fields(entry, "choice");
+  std::string kernel;
+  const ConfigValue *tile = nullptr;
+  double us = 0, modelUs = 0;
+  if (Error error =
+          chain([&] { return fields.text("problem", choice.problem); },
+                [&] { return fields.integer("rows", choice.rows); }, [&] { return fields.text("kernel", kernel); },
+                [&] { return fields.table("tile", tile); }, [&] { return fields.number("us", us); },
+                [&] { return fields.number("model_us", modelUs); }, [&] { return fields.close(); }))
     return error;
-  auto problem = require(entry, "problem", Kind::String, "a string");
-  auto rows = require(entry, "rows", Kind::Int, "an integer");
-  auto kernel = require(entry, "kernel", Kind::String, "the name of a kernel family");
-  auto tile = require(entry, "tile", Kind::Table, "settings");
-  auto us = require(entry, "us", Kind::Float, "microseconds");
-  auto modelUs = require(entry, "model_us", Kind::Float, "microseconds");
-  for (auto *value : {&problem, &rows, &kernel, &tile, &us, &modelUs})
-    if (!*value) {
-      Error error = value->takeError();
-      for (auto *other : {&problem, &rows, &kernel, &tile, &us, &modelUs})
-        if (other != value && !*other)
-          llvm::consumeError(other->takeError());
-      return error;
-    }
-  const KernelFamily *family = findKernelFamily((*kernel)->string);
-  if (!family || family->form == KernelForm::Library)
-    return configError("kernel", **kernel, "the name of a kernel family");
-  Expected<Tile> settings = readTile(**tile);
+  choice.seconds = us * 1e-6;
+  choice.modelSeconds = modelUs * 1e-6;
+  choice.choice.family = findKernelFamily(kernel);
+  if (!choice.choice.family || choice.choice.family->form == KernelForm::Library)
+    return configError("kernel", *entry.find("kernel"), "the name of a kernel family");
+  Expected<Tile> settings = readTile(*tile);
   if (!settings)
     return settings.takeError();
-  return TunedChoice{(*problem)->string,
-                     (*rows)->integer,
-                     {family, std::move(*settings)},
-                     (*us)->real * 1e-6,
-                     (*modelUs)->real * 1e-6};
+  choice.choice.tile = std::move(*settings);
+  return Error::success();
 }
 
 Expected<TuningDatabase> TuningDatabase::parse(const SourceFile *file) {
-  using Kind = ConfigValue::Kind;
   Expected<ConfigValue> root = parseToml(file);
   if (!root)
     return root.takeError();
-  if (Error error = refuseOthers(*root, {"target", "device", "choice"}))
-    return error;
+  Fields fields(*root, "tuning database");
   TuningDatabase database;
-  for (auto [key, text] :
-       {std::pair<StringRef, std::string *>{"target", &database.target}, {"device", &database.device}}) {
-    auto value = require(*root, key, Kind::String, "a string");
-    if (!value)
-      return value.takeError();
-    *text = (*value)->string;
-  }
-  if (Expected<const Target *> target = findTarget(database.target); !target)
-    return target.takeError();
-  const ConfigValue *list = root->find("choice");
-  if (list && list->kind != Kind::Array)
-    return configError("choice", *list, "an array of tables");
-  if (!list)
-    return database;
-  for (const ConfigValue &entry : list->array) {
-    Expected<TunedChoice> choice = readChoice(entry);
-    if (!choice)
-      return choice.takeError();
-    if (database.find(choice->problem, choice->rows))
-      return makeError(entry.loc, "expected each problem once, got " + choice->problem + " with " +
-                                      Twine(choice->rows) + " rows again");
-    database.set(std::move(*choice));
+  std::vector<TunedChoice> choices;
+  if (Error error =
+          chain([&] { return fields.text("target", database.target); },
+                [&] { return fields.text("device", database.device); },
+                [&] { return findTarget(database.target).takeError(); },
+                [&] { return fields.optionalEach("choice", choices, readChoice); }, [&] { return fields.close(); }))
+    return error;
+  for (auto [i, choice] : llvm::enumerate(choices)) {
+    if (database.find(choice.problem, choice.rows))
+      return makeError(root->find("choice")->array[i].loc, "expected each problem once, got " + choice.problem +
+                                                               " with " + Twine(choice.rows) + " rows again");
+    database.set(std::move(choice));
   }
   return database;
 }

@@ -9,6 +9,13 @@ Expr PlanTensor::bytes() const {
   return product;
 }
 
+SmallVector<const PlanLaunch *, 4> PlanStep::launches() const {
+  SmallVector<const PlanLaunch *, 4> all = {&launch};
+  for (const PlanVariant &variant : variants)
+    all.push_back(&variant.launch);
+  return all;
+}
+
 const PlanLaunch &PlanStep::launchFor(const DimBinding &dims) const {
   if (variants.empty())
     return launch;
@@ -44,9 +51,8 @@ void Plan::restrictTo(ArrayRef<StringRef> names, const DimBinding &upper) {
   for (PlanFunction &function : functions)
     for (PlanStep &step : function.steps) {
       step.restrictTo(upper);
-      launched.insert(step.launch.kernel);
-      for (const PlanVariant &variant : step.variants)
-        launched.insert(variant.launch.kernel);
+      for (const PlanLaunch *launch : step.launches())
+        launched.insert(launch->kernel);
     }
   llvm::erase_if(kernels, [&](const PlanKernel &kernel) { return !launched.count(kernel.name); });
 }

@@ -106,6 +106,8 @@ struct PlanStep {
   std::string location; ///< file:line of the model
   Expr bytes, flops;    ///< that it must move and do
 
+  /// Every launch, that for any number of rows first.
+  SmallVector<const PlanLaunch *, 4> launches() const;
   /// The launch for these dims.
   const PlanLaunch &launchFor(const DimBinding &dims) const;
 

@@ -1,6 +1,6 @@
-#include "plan/ConfigFields.h"
 #include "plan/Plan.h"
 #include "plan/PlanChecks.h"
+#include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
 #include "support/Version.h"
 

@@ -1,4 +1,4 @@
-#include "plan/ConfigFields.h"
+#include "support/ConfigFields.h"
 
 #include "support/Diagnostic.h"
 
@@ -64,6 +64,16 @@ Error Fields::integers(StringRef key, std::vector<int64_t> &values, int64_t leas
   for (const ConfigValue &item : (*member)->array)
     if (Error error = toInteger(key, item, values.emplace_back(), least, most))
       return error;
+  return Error::success();
+}
+
+Error Fields::number(StringRef key, double &value) {
+  Expected<const ConfigValue *> member = require(key);
+  if (!member)
+    return member.takeError();
+  if ((*member)->kind != Kind::Float && (*member)->kind != Kind::Int)
+    return configError(key, **member, "a number");
+  value = (*member)->real;
   return Error::success();
 }
 

@@ -28,7 +28,8 @@ public:
   Error integer(StringRef key, int64_t &value, int64_t least = 0, int64_t most = INT64_MAX);
   Error optionalInteger(StringRef key, int64_t &value, int64_t least = 0);
   Error integers(StringRef key, std::vector<int64_t> &values, int64_t least = 0, int64_t most = INT64_MAX);
-  Error flag(StringRef key, bool &value); ///< false when missing
+  Error number(StringRef key, double &value); ///< whole or not
+  Error flag(StringRef key, bool &value);     ///< false when missing
   Error text(StringRef key, std::string &value);
   Error texts(StringRef key, std::vector<std::string> &values);
   Error dtype(StringRef key, DType &value);

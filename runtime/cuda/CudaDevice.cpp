@@ -288,13 +288,10 @@ Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(con
   }
   // Beyond 48 KB of dynamic shared memory a kernel must be allowed to.
   for (const PlanFunction &function : plan.functions)
-    for (const PlanStep &step : function.steps) {
-      if (Error error = allowShared(plan, step.launch, kernels))
-        return error;
-      for (const PlanVariant &variant : step.variants)
-        if (Error error = allowShared(plan, variant.launch, kernels))
+    for (const PlanStep &step : function.steps)
+      for (const PlanLaunch *launch : step.launches())
+        if (Error error = allowShared(plan, *launch, kernels))
           return error;
-    }
   return kernels;
 }
 

@@ -29,12 +29,8 @@ private:
     for (const GraphNode &node : graph.nodes) {
       drawNode(node);
       for (const auto &[i, line] : llvm::enumerate(node.outputs))
-        drawText("type", node.middle() + 5, node.y + node.height + 12 + 12 * static_cast<double>(i), line);
+        drawText(html, "type", node.middle() + 5, node.y + node.height + 12 + 12 * static_cast<double>(i), line);
     }
-  }
-
-  void drawText(StringRef name, double x, double y, StringRef text) {
-    html.element("text", {{"class", name.str()}, {"x", coordinate(x)}, {"y", coordinate(y)}}, text);
   }
 
   void drawNode(const GraphNode &node) {
@@ -61,9 +57,9 @@ private:
 
   void drawHead(const GraphNode &node) {
     double y = node.y + graphLine + (node.kind == GraphNode::Kind::Port ? 1 : 3);
-    drawText("name", node.middle(), y, node.title);
+    drawText(html, "name", node.middle(), y, node.title);
     if (!node.detail.empty())
-      drawText("detail", node.middle(), y + graphLine, node.detail);
+      drawText(html, "detail", node.middle(), y + graphLine, node.detail);
   }
 
   Html &html;

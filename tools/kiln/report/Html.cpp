@@ -33,6 +33,25 @@ std::string escapeHtml(StringRef text) {
   return escaped;
 }
 
+void writeHead(Html &html, ArrayRef<StringRef> names) {
+  auto head = html.in("thead");
+  auto row = html.in("tr");
+  for (StringRef name : names)
+    html.element("th", {{"scope", "col"}}, name);
+}
+
+void drawLine(Html &html, StringRef name, double x1, double y1, double x2, double y2) {
+  html.element("line", {{"class", name.str()},
+                        {"x1", coordinate(x1)},
+                        {"y1", coordinate(y1)},
+                        {"x2", coordinate(x2)},
+                        {"y2", coordinate(y2)}});
+}
+
+void drawText(Html &html, StringRef name, double x, double y, const Twine &text) {
+  html.element("text", {{"class", name.str()}, {"x", coordinate(x)}, {"y", coordinate(y)}}, text);
+}
+
 std::string coordinate(double value) { return numberText(std::round(value * 100) / 100); }
 
 void Html::open(StringRef tag, const Attributes &attributes) {

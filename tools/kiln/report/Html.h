@@ -57,6 +57,13 @@ private:
 /// becomes U+FFFD.
 std::string escapeHtml(StringRef text);
 
+/// The head of a table.
+void writeHead(Html &html, ArrayRef<StringRef> names);
+
+// Parts of an SVG picture, of a class that the style sheet knows.
+void drawLine(Html &html, StringRef name, double x1, double y1, double x2, double y2);
+void drawText(Html &html, StringRef name, double x, double y, const Twine &text);
+
 /// A coordinate: at most two decimals, 12 or 12.5.
 std::string coordinate(double value);
 

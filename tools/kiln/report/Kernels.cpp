@@ -18,22 +18,22 @@ std::vector<StepsOf> stepsOf(const ReportedPlan &reported, StringRef kernel) {
   std::vector<StepsOf> found;
   for (const FunctionUse &use : reported.functions) {
     StepsOf own{&use, {}, 0};
-    auto visit = [&](const PlanLaunch &launch, size_t step) {
-      if (launch.kernel != kernel)
-        return;
-      if (own.launches.empty())
-        own.first = step;
-      own.launches.push_back(&launch);
-    };
-    for (const auto &[i, step] : llvm::enumerate(use.function->steps)) {
-      visit(step.launch, i);
-      for (const PlanVariant &variant : step.variants)
-        visit(variant.launch, i);
-    }
+    for (const auto &[i, step] : llvm::enumerate(use.function->steps))
+      for (const PlanLaunch *launch : step.launches()) {
+        if (launch->kernel != kernel)
+          continue;
+        if (own.launches.empty())
+          own.first = i;
+        own.launches.push_back(launch);
+      }
     if (!own.launches.empty())
       found.push_back(std::move(own));
   }
   return found;
+}
+
+Occupancy occupancyOf(const PlanLaunch &launch, const KernelResources &resources, const Target &target) {
+  return kiln::occupancyOf({launch.threads, resources.registers, resources.sharedBytes + launch.dynamicShared}, target);
 }
 
 class KernelSection {
@@ -114,8 +114,7 @@ void KernelSection::writeFacts() {
        resources->spillStores + resources->spillLoads == 0
            ? "none"
            : formatv("{0} B stored, {1} B loaded a thread", resources->spillStores, resources->spillLoads).str());
-  Occupancy occupancy = occupancyOf(
-      {launch.threads, resources->registers, resources->sharedBytes + launch.dynamicShared}, *reported.target);
+  Occupancy occupancy = occupancyOf(launch, *resources, *reported.target);
   fact("occupancy", formatv("{0:F0} %, {1} blocks a multiprocessor, limited by {2}", occupancy.share * 100,
                             occupancy.blocks, occupancy.limit)
                         .str());
@@ -303,8 +302,7 @@ private:
       return;
     }
     const PlanLaunch &launch = *steps.front().launches.front();
-    Occupancy occupancy = occupancyOf(
-        {launch.threads, resources->registers, resources->sharedBytes + launch.dynamicShared}, *side.reported.target);
+    Occupancy occupancy = occupancyOf(launch, *resources, *side.reported.target);
     html.element("td", {{"class", "number"}}, Twine(resources->registers));
     int64_t spills = resources->spillStores + resources->spillLoads;
     html.element("td", {{"class", spills ? "number worse" : "number"}}, spills ? bytesText(spills) : "none");

@@ -80,27 +80,15 @@ private:
     return bottom - (bottom - top) * static_cast<double>(address) / static_cast<double>(std::max<int64_t>(1, arena));
   }
 
-  void drawLine(StringRef name, double x1, double y1, double x2, double y2) {
-    html.element("line", {{"class", name.str()},
-                          {"x1", coordinate(x1)},
-                          {"y1", coordinate(y1)},
-                          {"x2", coordinate(x2)},
-                          {"y2", coordinate(y2)}});
-  }
-
-  void drawText(StringRef name, double x, double y, const Twine &text) {
-    html.element("text", {{"class", name.str()}, {"x", coordinate(x)}, {"y", coordinate(y)}}, text);
-  }
-
   void drawAxes() {
-    drawLine("axis", left, bottom, right, bottom);
+    drawLine(html, "axis", left, bottom, right, bottom);
     size_t every = std::max<size_t>(1, (steps + 9) / 10);
     for (size_t step = 0; step < steps; step += every) {
       double x = xOf(static_cast<int64_t>(step));
-      drawLine("axis", x, bottom, x, bottom + 4);
-      drawText("tick", x, bottom + 16, Twine(step));
+      drawLine(html, "axis", x, bottom, x, bottom + 4);
+      drawText(html, "tick", x, bottom + 16, Twine(step));
     }
-    drawText("label", right, bottom + 26, "step");
+    drawText(html, "label", right, bottom + 26, "step");
   }
 
   void drawBlock(const Block &block, size_t index) {
@@ -114,12 +102,12 @@ private:
                           {"height", coordinate(std::max(0.5, height - 1))}});
     StringRef name = withoutLayer(block.name);
     if (width > 6.2 * static_cast<double>(name.size()) + 6 && height > 14)
-      drawText("name", x + width / 2, y + height / 2 + 4, name);
+      drawText(html, "name", x + width / 2, y + height / 2 + 4, name);
   }
 
   void drawLevel(StringRef name, int64_t address, const Twine &text) {
-    drawLine(name, left, yOf(address), right, yOf(address));
-    drawText("label", right, yOf(address) - 5, text);
+    drawLine(html, name, left, yOf(address), right, yOf(address));
+    drawText(html, "label", right, yOf(address) - 5, text);
   }
 
   Html &html;

@@ -1,6 +1,6 @@
 #include "Profile.h"
 
-#include "plan/ConfigFields.h"
+#include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -31,8 +31,7 @@ static Error readRow(const ConfigValue &value, Profile::Row &row) {
 /// Steps that launch a kernel at some dims or other.
 static bool launches(const PlanFunction &function, StringRef kernel) {
   return llvm::any_of(function.steps, [&](const PlanStep &step) {
-    return step.launch.kernel == kernel ||
-           llvm::any_of(step.variants, [&](const PlanVariant &variant) { return variant.launch.kernel == kernel; });
+    return llvm::any_of(step.launches(), [&](const PlanLaunch *launch) { return launch->kernel == kernel; });
   });
 }
 

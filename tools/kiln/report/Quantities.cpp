@@ -63,13 +63,6 @@ void writeDifference(Html &html, double first, double second) {
                formatv("{0}{1:F1} %", isLess ? "−" : "+", std::abs(second / first - 1) * 100).str());
 }
 
-void writeHead(Html &html, ArrayRef<StringRef> names) {
-  auto head = html.in("thead");
-  auto row = html.in("tr");
-  for (StringRef name : names)
-    html.element("th", {{"scope", "col"}}, name);
-}
-
 static void cell(Html &html, function_ref<void()> write) {
   auto scope = html.in("td", {{"class", "number"}});
   write();

@@ -77,17 +77,6 @@ private:
   double xOf(double intensity) const { return left + (right - left) * (std::log10(intensity) - x0) / (x1 - x0); }
   double yOf(double rate) const { return bottom - (bottom - top) * (std::log10(rate) - y0) / (y1 - y0); }
 
-  void drawLine(const std::string &name, double px, double py, double qx, double qy) {
-    html.element("line", {{"class", name},
-                          {"x1", coordinate(px)},
-                          {"y1", coordinate(py)},
-                          {"x2", coordinate(qx)},
-                          {"y2", coordinate(qy)}});
-  }
-  void drawText(const std::string &name, double x, double y, const Twine &text) {
-    html.element("text", {{"class", name}, {"x", coordinate(x)}, {"y", coordinate(y)}}, text);
-  }
-
   static std::string rateText(int decade) {
     static constexpr StringRef units[] = {"", " k", " M", " G", " T", " P", " E"};
     int unit = std::clamp(decade / 3, 0, 6);
@@ -97,16 +86,17 @@ private:
   void drawGrid() {
     for (int decade = x0; decade <= x1; ++decade) {
       double x = xOf(std::pow(10, decade));
-      drawLine("grid", x, top, x, bottom);
-      drawText("tick", x, bottom + 16, decade < 0 ? formatv("{0:F2}", std::pow(10, decade)).str() : rateText(decade));
+      drawLine(html, "grid", x, top, x, bottom);
+      drawText(html, "tick", x, bottom + 16,
+               decade < 0 ? formatv("{0:F2}", std::pow(10, decade)).str() : rateText(decade));
     }
     for (int decade = y0; decade <= y1; ++decade) {
       double y = yOf(std::pow(10, decade));
-      drawLine("grid", left, y, right, y);
-      drawText("tick left", left - 6, y + 4, rateText(decade));
+      drawLine(html, "grid", left, y, right, y);
+      drawText(html, "tick left", left - 6, y + 4, rateText(decade));
     }
-    drawText("label", right, bottom + 34, "FLOP / byte");
-    drawText("label start", left + 6, top + 12, "FLOP / s");
+    drawText(html, "label", right, bottom + 34, "FLOP / byte");
+    drawText(html, "label start", left + 6, top + 12, "FLOP / s");
   }
 
   void drawRoof(const Side &side, size_t index) {
@@ -121,7 +111,7 @@ private:
     bool isSame =
         index > 0 && sides[0].reported.target == &target && peak == target.arithmeticRate(sides[0].reported.plan.dtype);
     if (!isSame)
-      drawText("label", right, yOf(peak) - 9,
+      drawText(html, "label", right, yOf(peak) - 9,
                formatv("{0}: {1:F1} TFLOP/s {2}, {3:F2} TB/s", target.device, peak * 1e-12,
                        dtypeName(side.reported.plan.dtype), target.memoryRate * 1e-12)
                    .str());
@@ -137,7 +127,7 @@ private:
     auto draw = [&] {
       html.element("title", {}, title);
       if (dot.reached)
-        drawLine("stem", x, y, x, yOf(*dot.reached));
+        drawLine(html, "stem", x, y, x, yOf(*dot.reached));
       html.element("circle", {{"class", dot.reached ? "reached" : "limit"},
                               {"cx", coordinate(x)},
                               {"cy", coordinate(dot.reached ? yOf(*dot.reached) : y)},

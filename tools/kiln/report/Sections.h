@@ -53,8 +53,6 @@ void writePercent(Html &html, std::optional<double> share);
 /// How much more or less the second is, of what is better when less.
 void writeDifference(Html &html, double first, double second);
 
-/// The head of a table.
-void writeHead(Html &html, ArrayRef<StringRef> names);
 /// Names of the columns that `writeUse` writes: costs, and times where there is a profile.
 std::vector<StringRef> useColumns(bool isMeasured);
 void writeUse(Html &html, const KernelUse &use, bool isMeasured);

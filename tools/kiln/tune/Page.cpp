@@ -11,22 +11,17 @@ namespace {
 
 std::string microseconds(double seconds) { return formatv("{0:F2}", seconds * 1e6).str(); }
 
-void writeRow(Html &html, StringRef cell, ArrayRef<std::string> texts) {
-  auto row = html.in("tr");
-  for (const auto &[i, text] : llvm::enumerate(texts))
-    html.element(i == 0 ? "th" : cell, {{"class", i == 0 ? "" : "number"}}, text);
-}
-
-void writeTable(Html &html, ArrayRef<std::string> names, ArrayRef<std::vector<std::string>> rows) {
+void writeTable(Html &html, ArrayRef<StringRef> names, ArrayRef<std::vector<std::string>> rows) {
   auto frame = html.in("div", {{"class", "scroll"}, {"tabindex", "0"}});
   auto table = html.in("table");
-  {
-    auto head = html.in("thead");
-    writeRow(html, "th", names);
-  }
+  writeHead(html, names);
   auto body = html.in("tbody");
-  for (const std::vector<std::string> &row : rows)
-    writeRow(html.line(), "td", row);
+  for (const std::vector<std::string> &texts : rows) {
+    auto row = html.line().in("tr");
+    html.element("th", {{"scope", "row"}}, texts.front());
+    for (const std::string &text : ArrayRef(texts).drop_front())
+      html.element("td", {{"class", "number"}}, text);
+  }
 }
 
 void writeCalls(Html &html, ArrayRef<CallTimes> calls) {
@@ -68,8 +63,7 @@ public:
       if (factor <= most * 1.05)
         drawGrid(factor);
     for (int64_t value : values)
-      html.element("text", {{"class", "tick"}, {"x", coordinate(xOf(value))}, {"y", coordinate(bottom + 16)}},
-                   Twine(value));
+      drawText(html, "tick", xOf(value), bottom + 16, Twine(value));
     for (size_t i : shown)
       drawTrial(i);
   }
@@ -86,11 +80,8 @@ private:
   }
 
   void drawGrid(double factor) {
-    std::string y = coordinate(yOf(factor));
-    html.element("line",
-                 {{"class", "grid"}, {"x1", coordinate(left)}, {"x2", coordinate(right)}, {"y1", y}, {"y2", y}});
-    html.element("text", {{"class", "tick left"}, {"x", coordinate(left - 5)}, {"y", coordinate(yOf(factor) + 4)}},
-                 formatv("{0:F1}", factor).str());
+    drawLine(html, "grid", left, yOf(factor), right, yOf(factor));
+    drawText(html, "tick left", left - 5, yOf(factor) + 4, formatv("{0:F1}", factor).str());
   }
 
   void drawTrial(size_t i) {

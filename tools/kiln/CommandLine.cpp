@@ -1,95 +1,15 @@
 // CLI11 is slow to compile and throws: this file keeps both to itself.
 #include "CommandLine.h"
+#include "OptionChecks.h"
 
 #include "strategies/Strategy.h"
 #include "support/Version.h"
 
 #include <CLI/CLI.hpp>
 
-#include <limits>
-
 namespace kiln {
 
 namespace {
-
-//===----------------------------------------------------------------------===//
-// What values may be, in this project's words
-//===----------------------------------------------------------------------===//
-
-/// One of some words.
-CLI::Validator oneOf(const std::vector<std::string> &words) {
-  std::string list = words.back();
-  if (words.size() > 1)
-    list = llvm::join(ArrayRef(words).drop_back(), ", ") + " or " + list;
-  return CLI::Validator(
-      [=](const std::string &text) {
-        return llvm::is_contained(words, text) ? std::string() : "expected " + list + ", got '" + text + "'";
-      },
-      "");
-}
-
-/// An integer as it is printed. CLI11 alone takes 010 for 8 and what is too large for the largest number.
-template <class Int>
-CLI::Validator integer(Int least = std::numeric_limits<Int>::min(), Int most = std::numeric_limits<Int>::max()) {
-  return CLI::Validator(
-      [=](const std::string &text) -> std::string {
-        Int value;
-        if (!StringRef(text).getAsInteger(10, value) && value >= least && value <= most &&
-            text == std::to_string(value))
-          return "";
-        std::string range =
-            least > std::numeric_limits<Int>::min() || std::is_unsigned_v<Int> ? " from " + std::to_string(least) : "";
-        if (most < std::numeric_limits<Int>::max())
-          range += " to " + std::to_string(most);
-        return "expected an integer" + range + ", got '" + text + "'";
-      },
-      "");
-}
-
-const CLI::Validator aCount = integer<int64_t>(1), zeroOrMore = integer<int64_t>(0), aSeed = integer<uint64_t>();
-
-const CLI::Validator notEmpty([](const std::string &text) { return text.empty() ? "expected a value, got ''" : ""; },
-                              "");
-
-/// A finite number above 0; NaN is refused too.
-CLI::Validator positiveNumber(double most = std::numeric_limits<double>::max()) {
-  return CLI::Validator(
-      [=](const std::string &text) -> std::string {
-        double value;
-        if (!StringRef(text).getAsDouble(value) && value > 0 && value <= most)
-          return "";
-        std::string limit =
-            most < std::numeric_limits<double>::max() ? " and at most " + formatv("{0:F0}", most).str() : "";
-        return "expected a number above 0" + limit + ", got '" + text + "'";
-      },
-      "");
-}
-
-/// Devices that some build knows.
-const CLI::Validator aDevice(
-    [](const std::string &text) {
-      StringRef name = text;
-      unsigned ordinal;
-      bool isGpu = name == "cuda" || (name.consume_front("cuda:") && !name.getAsInteger(10, ordinal));
-      bool isKnown = isGpu || text == "auto" || text == "cpu" || text == "emulate";
-      return isKnown ? std::string() : "expected auto, cpu, emulate or cuda:N, got '" + text + "'";
-    },
-    "");
-
-/// Orders of an emulated launch.
-const CLI::Validator aSchedule(
-    [](const std::string &text) {
-      StringRef seed = text;
-      uint64_t number;
-      bool isKnown =
-          text == "in-order" || text == "reversed" || (seed.consume_front("random:") && !seed.getAsInteger(10, number));
-      return isKnown ? std::string() : "expected in-order, reversed or random:SEED, got '" + text + "'";
-    },
-    "");
-
-//===----------------------------------------------------------------------===//
-// Commands
-//===----------------------------------------------------------------------===//
 
 /// An option that may be given several times, a value each: MODEL may follow.
 template <class T> CLI::Option *addEach(CLI::App &sub, const std::string &name, std::vector<T> &values,
@@ -99,7 +19,7 @@ template <class T> CLI::Option *addEach(CLI::App &sub, const std::string &name, 
 
 /// An option of values separated by commas, each as `check` wants it. CLI11's own delimiter passes over empty ones.
 template <class T> void addList(CLI::App &sub, const std::string &name, std::vector<T> &values,
-                                const CLI::Validator &check, const std::string &help) {
+                                const OptionCheck &check, const std::string &help) {
   auto take = [name, &values, check](const std::string &text) {
     values.clear();
     SmallVector<StringRef> items;
@@ -134,14 +54,13 @@ void addMatmul(CLI::App &sub, std::string &matmul) {
 
 void addTuning(CLI::App &sub, std::string &tuning) {
   sub.add_option("--tuning", tuning, "what was measured of kernels: shipped, none, or a file of kiln tune")
-      ->check(notEmpty)
+      ->check(checkNotEmpty)
       ->capture_default_str();
 }
 
 void addStrategy(CLI::App &sub, std::string &strategy) {
   sub.add_option("--strategy", strategy, "optimisations by name, like matmul=tiled,layernorm=3")
-      ->check(CLI::Validator(
-          [](const std::string &text) { return text.empty() ? "expected strategies, got none" : std::string(); }, ""));
+      ->check([](const std::string &text) { return text.empty() ? "expected strategies, got none" : ""; });
   // As --help does: with it nothing else is looked at.
   sub.add_flag_callback(
          "--list-strategies",
@@ -163,10 +82,10 @@ void addPipeline(CLI::App &sub, PipelineChoices &pipeline) {
 CLI::App *addCompile(CLI::App &app, CompileCommand &command) {
   CLI::App *sub = app.add_subcommand("compile", "Compile a model into a kernel plan");
   sub->add_option("MODEL", command.model, "a .toml, a directory with config.json, or IR text, .kiln")->required();
-  addList(*sub, "--target", command.targets, notEmpty, "GPUs to make cubins for; tiles are chosen for the first");
+  addList(*sub, "--target", command.targets, checkNotEmpty, "GPUs to make cubins for; tiles are chosen for the first");
   addPipeline(*sub, command.pipeline);
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")
-      ->check(integer<int64_t>(1, 4096))
+      ->check(integer(1, 4096))
       ->capture_default_str();
   sub->add_option("--passes", command.passes,
                   "passes to run in place of the usual ones, like a,b{n=2}; they choose the dtype")
@@ -176,7 +95,7 @@ CLI::App *addCompile(CLI::App &app, CompileCommand &command) {
       ->check(oneOf({"graph", "fused", "plan", "cuda", "cubin"}))
       ->capture_default_str();
   sub->add_option("-o", command.output, "the plan's directory (default: the model's name + .plan), or the IR's file")
-      ->check(notEmpty);
+      ->check(checkNotEmpty);
   sub->add_option("--dump-dir", command.dumpDirectory,
                   "also write the IR of every stage and self-contained CUDA there");
   sub->add_flag("--no-cache", command.noCache, "compile every kernel anew");
@@ -191,7 +110,7 @@ CLI::App *addDump(CLI::App &app, DumpCommand &command) {
   sub->add_option("--what", command.what, "ir, plan, cuda, ptx or resources; all of them with -o, else resources")
       ->check(oneOf({"ir", "plan", "cuda", "ptx", "resources"}));
   sub->add_option("-o", command.output, "write files into this directory, CUDA self-contained, instead of printing")
-      ->check(notEmpty);
+      ->check(checkNotEmpty);
   return sub;
 }
 
@@ -199,7 +118,7 @@ void addWeights(CLI::App &sub, WeightOptions &weights) {
   CLI::Option *directory = sub.add_option("--weights", weights.directory,
                                           "directory with model.safetensors and vocabulary (default: MODEL)");
   sub.add_option("--random-weights", weights.randomSeed, "random weights from this seed instead")
-      ->check(aSeed)
+      ->check(checkSeed)
       ->excludes(directory);
 }
 
@@ -212,14 +131,14 @@ void addSampling(CLI::App &sub, RunCommand &command) {
       ->excludes(greedy)
       ->capture_default_str();
   sub.add_option("--top-k", sampling.topK, "keep the k most probable tokens; 0: all")
-      ->check(zeroOrMore)
+      ->check(checkZeroOrMore)
       ->excludes(greedy)
       ->capture_default_str();
   sub.add_option("--top-p", sampling.topP, "keep the most probable tokens that sum to p, with the one that crosses it")
       ->check(positiveNumber(1))
       ->excludes(greedy)
       ->capture_default_str();
-  sub.add_option("--seed", sampling.seed, "of the random numbers")->check(aSeed)->capture_default_str();
+  sub.add_option("--seed", sampling.seed, "of the random numbers")->check(checkSeed)->capture_default_str();
 }
 
 CLI::App *addRun(CLI::App &app, RunCommand &command) {
@@ -231,7 +150,7 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
   addEach(*sub, "--prompt-file", command.prompts.files, "file to continue; - is standard input");
   addEach(*sub, "--tokens", command.prompts.tokens, "token ids to continue, 1,2,3; - is standard input");
   sub->add_option("--max-new-tokens", command.generate.maxNewTokens, "of each sequence")
-      ->check(zeroOrMore)
+      ->check(checkZeroOrMore)
       ->capture_default_str();
   addSampling(*sub, command);
   addEach(*sub, "--stop", command.generate.stopStrings, "end a sequence when its text contains this");
@@ -239,7 +158,9 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
   sub->add_option("--overflow", command.overflow, "past the context: error, stop or slide")
       ->check(oneOf({"error", "stop", "slide"}))
       ->capture_default_str();
-  sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")->check(aDevice)->capture_default_str();
+  sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")
+      ->check(checkDevice)
+      ->capture_default_str();
   sub->add_option("--check", command.check,
                   "memory: on the device emulate, every access; none: only what costs nothing; "
                   "reference: as memory, and compare every step with the reference executor")
@@ -247,7 +168,7 @@ CLI::App *addRun(CLI::App &app, RunCommand &command) {
       ->capture_default_str();
   sub->add_option("--schedule", command.schedule,
                   "order of threads on the device emulate: in-order, reversed or random:SEED")
-      ->check(aSchedule)
+      ->check(checkSchedule)
       ->capture_default_str();
   sub->add_option("--kernels-from", command.kernelsFrom,
                   "directory with edited kernels, NAME.cu, to run in place of the plan's");
@@ -276,12 +197,14 @@ CLI::App *addEval(CLI::App &app, EvalCommand &command) {
   addStrategy(*sub, command.pipeline.strategy);
   sub->add_option("--text", command.text, "file to score; - is standard input")->required();
   sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")
-      ->check(zeroOrMore)
+      ->check(checkZeroOrMore)
       ->capture_default_str();
   sub->add_option("--stride", command.stride, "tokens between windows; 0: the window")
-      ->check(zeroOrMore)
+      ->check(checkZeroOrMore)
       ->capture_default_str();
-  sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")->check(aDevice)->capture_default_str();
+  sub->add_option("--device", command.device, "auto, cpu, emulate or cuda:N")
+      ->check(checkDevice)
+      ->capture_default_str();
   sub->add_flag("--json", command.json, "a JSON object");
   sub->add_flag("--quiet", command.quiet, "no progress");
   return sub;
@@ -298,13 +221,13 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   sub->add_option("--of", command.of, "with --what kernels: of decode or prefill")
       ->check(oneOf({"decode", "prefill"}))
       ->capture_default_str();
-  addList(*sub, "--batch", command.batches, aCount, "sequences at once, 1,8,32");
-  addList(*sub, "--length", command.lengths, zeroOrMore, "tokens of a prompt, or the position of decode");
-  sub->add_option("--samples", command.options.samples, "measurements")->check(aCount)->capture_default_str();
+  addList(*sub, "--batch", command.batches, checkCount, "sequences at once, 1,8,32");
+  addList(*sub, "--length", command.lengths, checkZeroOrMore, "tokens of a prompt, or the position of decode");
+  sub->add_option("--samples", command.options.samples, "measurements")->check(checkCount)->capture_default_str();
   sub->add_option("--runs", command.options.runsPerSample, "runs in one measurement")
-      ->check(aCount)
+      ->check(checkCount)
       ->capture_default_str();
-  sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(aDevice)->capture_default_str();
+  sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(checkDevice)->capture_default_str();
   sub->add_option("-o", command.format, "md, csv or json")->check(oneOf({"md", "csv", "json"}))->capture_default_str();
   return sub;
 }
@@ -317,10 +240,10 @@ CLI::App *addReport(CLI::App &app, ReportCommand &command) {
                   "times of PLAN's kernels: a file that kiln bench --what kernels -o json printed");
   sub->add_option("--profile2", command.secondProfile, "times of PLAN2's kernels")->needs(second);
   sub->add_option("--batch", command.batch, "sequences of the calls that are counted (default: the profile's, or 1)")
-      ->check(aCount);
+      ->check(checkCount);
   sub->add_option("--length", command.length,
                   "tokens of a prompt, or the position of decode (default: the profile's, or 64)")
-      ->check(zeroOrMore);
+      ->check(checkZeroOrMore);
   sub->add_option("-o", command.output, "the file to write; - is standard output")->required();
   return sub;
 }
@@ -329,21 +252,22 @@ CLI::App *addTune(CLI::App &app, TuneCommand &command) {
   CLI::App *sub = app.add_subcommand("tune", "Measure which configuration of each kernel is the fastest");
   sub->add_option("MODEL", command.model, "a .toml, or a directory with config.json")->required();
   addDType(*sub, command.pipeline.dtype);
-  sub->add_option("--target", command.target, "the GPU's")->check(notEmpty)->capture_default_str();
+  sub->add_option("--target", command.target, "the GPU's")->check(checkNotEmpty)->capture_default_str();
   addList(*sub, "--what", command.functions, oneOf({"prefill", "decode"}), "functions whose kernels are measured");
-  addList(*sub, "--batch", command.batches, aCount, "sequences at once");
-  addList(*sub, "--length", command.lengths, aCount, "tokens of a prompt");
+  addList(*sub, "--batch", command.batches, checkCount, "sequences at once");
+  addList(*sub, "--length", command.lengths, checkCount, "tokens of a prompt");
   sub->add_option("--within", command.mostOfBest,
                   "leave out what should take more than so many times as long as the best")
       ->check(positiveNumber())
       ->capture_default_str();
   sub->add_option("--trials", command.mostTrials, "most configurations of a kernel, the likeliest")
-      ->check(aCount)
+      ->check(checkCount)
       ->capture_default_str();
-  sub->add_option("--samples", command.options.samples, "measurements")->check(aCount)->capture_default_str();
-  sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(aDevice)->capture_default_str();
-  sub->add_option("--report", command.page, "also write an HTML page of all trials there")->check(notEmpty);
-  sub->add_option("-o", command.output, "the database (default: the model's name + .tuning.toml)")->check(notEmpty);
+  sub->add_option("--samples", command.options.samples, "measurements")->check(checkCount)->capture_default_str();
+  sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(checkDevice)->capture_default_str();
+  sub->add_option("--report", command.page, "also write an HTML page of all trials there")->check(checkNotEmpty);
+  sub->add_option("-o", command.output, "the database (default: the model's name + .tuning.toml)")
+      ->check(checkNotEmpty);
   sub->add_flag("--quiet", command.quiet, "no progress");
   return sub;
 }

@@ -1,0 +1,61 @@
+#include "OptionChecks.h"
+
+namespace kiln {
+
+OptionCheck oneOf(std::vector<std::string> words) {
+  std::string list = words.back();
+  if (words.size() > 1)
+    list = llvm::join(ArrayRef(words).drop_back(), ", ") + " or " + list;
+  return [words = std::move(words), list = std::move(list)](const std::string &text) {
+    return llvm::is_contained(words, text) ? std::string() : "expected " + list + ", got '" + text + "'";
+  };
+}
+
+template <class Int> static std::string checkInteger(const std::string &text, Int least, Int most) {
+  Int value;
+  if (!StringRef(text).getAsInteger(10, value) && value >= least && value <= most && text == std::to_string(value))
+    return "";
+  std::string range = " from " + std::to_string(least);
+  if (most < std::numeric_limits<Int>::max())
+    range += " to " + std::to_string(most);
+  return "expected an integer" + range + ", got '" + text + "'";
+}
+
+OptionCheck integer(int64_t least, int64_t most) {
+  return [=](const std::string &text) { return checkInteger(text, least, most); };
+}
+
+std::string checkCount(const std::string &text) { return checkInteger<int64_t>(text, 1, INT64_MAX); }
+std::string checkZeroOrMore(const std::string &text) { return checkInteger<int64_t>(text, 0, INT64_MAX); }
+std::string checkSeed(const std::string &text) { return checkInteger<uint64_t>(text, 0, UINT64_MAX); }
+
+std::string checkNotEmpty(const std::string &text) { return text.empty() ? "expected a value, got ''" : ""; }
+
+OptionCheck positiveNumber(double most) {
+  return [=](const std::string &text) -> std::string {
+    double value;
+    if (!StringRef(text).getAsDouble(value) && value > 0 && value <= most)
+      return "";
+    std::string limit =
+        most < std::numeric_limits<double>::max() ? " and at most " + formatv("{0:F0}", most).str() : "";
+    return "expected a number above 0" + limit + ", got '" + text + "'";
+  };
+}
+
+std::string checkDevice(const std::string &text) {
+  StringRef name = text;
+  unsigned ordinal;
+  bool isGpu = name == "cuda" || (name.consume_front("cuda:") && !name.getAsInteger(10, ordinal));
+  bool isKnown = isGpu || text == "auto" || text == "cpu" || text == "emulate";
+  return isKnown ? "" : "expected auto, cpu, emulate or cuda:N, got '" + text + "'";
+}
+
+std::string checkSchedule(const std::string &text) {
+  StringRef seed = text;
+  uint64_t number;
+  bool isKnown =
+      text == "in-order" || text == "reversed" || (seed.consume_front("random:") && !seed.getAsInteger(10, number));
+  return isKnown ? "" : "expected in-order, reversed or random:SEED, got '" + text + "'";
+}
+
+} // namespace kiln

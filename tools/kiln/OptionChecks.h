@@ -1,0 +1,33 @@
+//===- OptionChecks.h - what values of options may be -------------------------===//
+//
+// In this project's words, where CLI11 has its own or takes more.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "support/ADT.h"
+
+namespace kiln {
+
+/// What is wrong with a value, `expected X, got 'Y'`; nothing if it may be.
+using OptionCheck = std::function<std::string(const std::string &text)>;
+
+/// One of some words.
+OptionCheck oneOf(std::vector<std::string> words);
+
+/// An integer as it is printed. CLI11 alone takes 010 for 8 and what is too large for the largest number.
+OptionCheck integer(int64_t least, int64_t most = INT64_MAX);
+
+/// A finite number above 0; NaN is refused too.
+OptionCheck positiveNumber(double most = std::numeric_limits<double>::max());
+
+std::string checkCount(const std::string &text);      ///< an integer from 1
+std::string checkZeroOrMore(const std::string &text); ///< an integer from 0
+std::string checkSeed(const std::string &text);       ///< an integer from 0, of 64 bits
+std::string checkNotEmpty(const std::string &text);
+/// Devices that some build knows: auto, cpu, emulate, cuda:N.
+std::string checkDevice(const std::string &text);
+/// Orders of an emulated launch: in-order, reversed, random:SEED.
+std::string checkSchedule(const std::string &text);
+
+} // namespace kiln

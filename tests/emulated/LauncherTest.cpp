@@ -13,14 +13,14 @@ namespace {
 class LauncherTest : public EmulatedTest {
 protected:
   std::string failure(Dim3 grid, Dim3 block, size_t dynamicBytes, std::vector<void *> args) {
-    return printed(launcher.launch(kernelLibrary("primitives").kernel("infinities"), grid, block, dynamicBytes, args));
+    return printed(launcher.launch(kernelLibrary("numbers").kernel("infinities"), grid, block, dynamicBytes, args));
   }
 };
 
 TEST_F(LauncherTest, RefusesImpossibleLaunches) {
   auto out = buffer<float>(2);
   std::vector<void *> args = {&out.data};
-  const std::string start = "primitives.cu: error: kernel infinities: expected ";
+  const std::string start = "numbers.cu: error: kernel infinities: expected ";
   EXPECT_EQ(failure({1}, {1}, 0, {}), start + "1 arguments, got 0\n");
   EXPECT_EQ(failure({4, 0}, {1}, 0, args), start + "a grid of at least one block, got 4x0x1\n");
   EXPECT_EQ(failure({1}, {0}, 0, args), start + "a block of 1 to 1024 threads, got 0\n");

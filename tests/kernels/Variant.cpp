@@ -20,16 +20,32 @@ static void replaceValue(std::string &source, StringRef marker, StringRef value)
 static StringRef elementName(DType type) { return type == DType::F32 ? "float" : dtypeName(type); }
 
 /// A file that this program carries.
-static std::string testKernel(StringRef name) {
+static StringRef testFile(const Twine &name) {
+  std::string wanted = name.str();
   for (const EmbeddedFile &file : testKernels())
-    if (file.name == name)
-      return file.text.str();
-  llvm::report_fatal_error("no kernel " + name);
+    if (file.name == wanted)
+      return file.text;
+  llvm::report_fatal_error("no file " + name);
+}
+
+/// A kernel with the functors that it shares with others in the place of their includes: compilers see one file.
+static std::string testKernel(const Twine &name) {
+  std::string text;
+  for (StringRef rest = testFile(name); !rest.empty();) {
+    StringRef line;
+    std::tie(line, rest) = rest.split('\n');
+    StringRef shared = line;
+    if (shared.consume_front("#include \"functors/"))
+      text += testFile("functors/" + shared.drop_back());
+    else
+      text += (line + "\n").str();
+  }
+  return text;
 }
 
 Variant::Variant(StringRef folder, StringRef name, DType element, std::map<std::string, std::string> constants)
     : folder(folder), kernel(name), type(element), replaced(std::move(constants)),
-      source(testKernel((folder + "/" + name + ".cu").str())) {
+      source(testKernel(folder + "/" + name + ".cu")) {
   replaceValue(source, "using Element = ", elementName(element));
   for (const auto &[constant, value] : replaced)
     replaceValue(source, " " + constant + " = ", value);

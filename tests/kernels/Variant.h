@@ -1,7 +1,8 @@
 //===- Variant.h - a kernel of these tests with other constants -----------------===//
 //
 // Each .cu file beside the tests is one kernel in the style of the code generator, and stands for a family: a
-// test replaces constants of its Config, and its element type, as the generator would write them.
+// test replaces constants of its Config, and its element type, as the generator would write them. Functors that several
+// kernels have are in functors/, and are written into each that includes them.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -11,26 +11,11 @@ struct Config {
   static constexpr int kHeadSize = 64, kTileQueries = 128, kTileKeys = 64, kWarps = 4, kStages = 2, kWindow = 0;
   static constexpr bool kCausal = true;
 };
-struct Position {
-  const int *position;
-  KILN_DEVICE int operator()(int b) const { return position[b]; }
-};
-struct Score {
-  static constexpr float kFactor = 0.125f;
-};
-struct Epilogue {
-  float *out; // [B, T, NH * HS]
-  int heads, tokens;
-  template <int V> KILN_DEVICE void operator()(Vec<float, V> pv, int b, int h, int t, int d) const {
-    store(out + ((i64(b) * tokens + t) * heads + h) * Config::kHeadSize + d, pv);
-  }
-};
+#include "functors/attention.cuh"
 extern "C" __global__ void __launch_bounds__(MmaFlashShape<Config>::kThreads)
     flash_attention(const Element *qkv, const Element *k_cache, const Element *v_cache, const int *position, float *out,
                     int heads, int tokens, int keys, int capacity) {
-  constexpr i64 kHead = Config::kHeadSize;
-  const i64 row = 3 * heads * kHead, cached = capacity * kHead;
-  const HeadView<Element> query{qkv, tokens * row, kHead, row};
-  const HeadView<Element> key{k_cache, heads * cached, cached, kHead}, value{v_cache, heads * cached, cached, kHead};
-  mmaFlash<Config>(tokens, keys, query, key, value, Position{position}, Score{}, Epilogue{out, heads, tokens});
+  const Operands in(qkv, k_cache, v_cache, heads, tokens, capacity);
+  mmaFlash<Config>(tokens, keys, in.query, in.key, in.value, Position{position}, Score{},
+                   Epilogue<float>{out, heads, tokens});
 }

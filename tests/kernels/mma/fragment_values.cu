@@ -7,20 +7,7 @@ struct Config {
   static constexpr int kCols = 64, kDepth = 0, kWarps = 2;
   static constexpr bool kWeightTransposed = false;
 };
-struct Input {
-  const Element *p;
-  int tokens;
-  static constexpr bool kNormalizes = false;
-  template <int V> KILN_DEVICE Vec<float, V> load(int row, int k) const {
-    return kiln::load<V>(p + i64(row) * tokens + k);
-  }
-};
-struct Epilogue {
-  Element *out;
-  template <int V> KILN_DEVICE void operator()(Vec<float, V> pv, int row, int col) const {
-    store(out + i64(row) * Config::kCols + col, pv);
-  }
-};
+#include "functors/values.cuh"
 extern "C" __global__ void __launch_bounds__(32 * Config::kWarps)
     fragment_values(const Element *p, const Element *v, Element *out, int tokens) {
   const i64 head = blockIndexZ(), operand = head * tokens * Config::kCols;

@@ -10,21 +10,8 @@ struct Config {
   static constexpr int kThreadRows = 4, kThreadCols = 4;
   static constexpr bool kWeightTransposed = true, kSkipAboveDiagonal = true;
 };
-struct Input {
-  const Element *q;
-  static constexpr bool kNormalizes = false;
-  template <int V> KILN_DEVICE Vec<float, V> load(int row, int k) const {
-    return kiln::load<V>(q + i64(row) * Config::kDepth + k);
-  }
-};
-struct Epilogue {
-  Element *scores;
-  int tokens;
-  template <int V> KILN_DEVICE void operator()(Vec<float, V> qk, int row, int col) const {
-    const auto score = qk * 0.125f;
-    store(scores + i64(row) * tokens + col, score);
-  }
-};
+#include "functors/queries.cuh"
+#include "functors/scaled_scores.cuh"
 extern "C" __global__ void __launch_bounds__(SimtTiledShape<Config>::kThreads)
     attention_scores(const Element *q, const Element *k, Element *scores, int tokens) {
   const i64 head = blockIndexZ(), operand = head * tokens * Config::kDepth;

@@ -11,29 +11,11 @@ struct Config {
   static constexpr int kHeadSize = 64, kTileQueries = 64, kTileKeys = 64, kThreads = 256, kWindow = 0;
   static constexpr bool kCausal = true;
 };
-struct Position {
-  const int *position;
-  KILN_DEVICE int operator()(int b) const { return position[b]; }
-};
-struct Score {
-  KILN_DEVICE float operator()(float qk) const {
-    const auto s = qk * 0.125f;
-    return s;
-  }
-};
-struct Epilogue {
-  Element *out; // [B, T, NH * HS]
-  int heads, tokens;
-  template <int V> KILN_DEVICE void operator()(Vec<float, V> pv, int b, int h, int t, int d) const {
-    store(out + ((i64(b) * tokens + t) * heads + h) * Config::kHeadSize + d, pv);
-  }
-};
+#include "functors/attention.cuh"
 extern "C" __global__ void __launch_bounds__(Config::kThreads)
     flash_attention(const Element *qkv, const Element *k_cache, const Element *v_cache, const int *position,
                     Element *out, int heads, int tokens, int keys, int capacity) {
-  constexpr i64 kHead = Config::kHeadSize;
-  const i64 row = 3 * heads * kHead, cached = capacity * kHead;
-  const HeadView<Element> query{qkv, tokens * row, kHead, row};
-  const HeadView<Element> key{k_cache, heads * cached, cached, kHead}, value{v_cache, heads * cached, cached, kHead};
-  simtFlash<Config>(tokens, keys, query, key, value, Position{position}, Score{}, Epilogue{out, heads, tokens});
+  const Operands in(qkv, k_cache, v_cache, heads, tokens, capacity);
+  simtFlash<Config>(tokens, keys, in.query, in.key, in.value, Position{position}, Score{},
+                    Epilogue<Element>{out, heads, tokens});
 }

@@ -10,23 +10,8 @@ struct Config {
   static constexpr int kCols = 0, kDepth = 64, kVec = 4;
   static constexpr bool kWeightTransposed = true, kFillAboveDiagonal = true;
 };
-struct Input {
-  const Element *q;
-  static constexpr bool kNormalizes = false;
-  template <int V> KILN_DEVICE Vec<float, V> load(int row, int k) const {
-    return kiln::load<V>(q + i64(row) * Config::kDepth + k);
-  }
-};
-struct Epilogue {
-  Element *scores;
-  int tokens;
-  template <int V> KILN_DEVICE void operator()(Vec<float, V> qk, int row, int col) const {
-    Vec<float, V> score;
-    for (int v = 0; v < V; ++v)
-      score[v] = col + v <= row ? qk[v] * 0.125f : -infinity();
-    store(scores + i64(row) * tokens + col, score);
-  }
-};
+#include "functors/masked_scores.cuh"
+#include "functors/queries.cuh"
 extern "C" __global__ void __launch_bounds__(256)
     triangular_scores_registers(const Element *q, const Element *k, Element *scores, int tokens) {
   const i64 head = blockIndexZ(), operand = head * tokens * Config::kDepth;

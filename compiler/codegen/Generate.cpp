@@ -130,18 +130,22 @@ PlanLaunch Generator::makeLaunch(const Op &op, const KernelChoice &choice, Kerne
           launch.dynamicShared,          launch.cooperative, std::move(arguments)};
 }
 
-/// A step in which a library runs the products of all heads.
-PlanStep makeLibraryBatchedStep(const Op &op) {
+/// A step that a library runs, without arguments.
+PlanStep beginLibraryStep(const Op &op, DType dtype, DType out) {
   MatmulProblem problem = matmulProblem(op);
   PlanStep step;
   step.launch.kernel = libraryMatmulName.str();
-  step.matmul = PlanMatmul{.rows = problem.rows,
-                           .cols = problem.cols,
-                           .depth = problem.depth,
-                           .batch = problem.batch,
-                           .untransposed = !problem.transposed,
-                           .dtype = op.operand(0)->type.dtype,
-                           .out = op.result()->type.dtype};
+  step.matmul =
+      PlanMatmul{.rows = problem.rows, .cols = problem.cols, .depth = problem.depth, .dtype = dtype, .out = out};
+  return step;
+}
+
+/// A step in which a library runs the products of all heads.
+PlanStep makeLibraryBatchedStep(const Op &op) {
+  MatmulProblem problem = matmulProblem(op);
+  PlanStep step = beginLibraryStep(op, op.operand(0)->type.dtype, op.result()->type.dtype);
+  step.matmul->batch = problem.batch;
+  step.matmul->untransposed = !problem.transposed;
   for (const Value *value : {op.operand(0), op.operand(1), op.result()}) {
     // The new value of a state is the state.
     const Value *state = writtenState(*value);
@@ -156,17 +160,10 @@ PlanStep makeLibraryStep(const Op &op) {
   if (isLibraryBatched(op))
     return makeLibraryBatchedStep(op);
   LibraryMatmul matmul = *libraryMatmul(op);
-  MatmulProblem problem = matmulProblem(op);
-  PlanStep step;
-  step.launch.kernel = libraryMatmulName.str();
-  step.matmul = PlanMatmul{.rows = problem.rows,
-                           .cols = problem.cols,
-                           .depth = problem.depth,
-                           .dtype = matmul.out->type.dtype,
-                           .out = matmul.out->type.dtype,
-                           .bias = matmul.bias != nullptr,
-                           .gelu = matmul.gelu,
-                           .residual = matmul.residual != nullptr};
+  PlanStep step = beginLibraryStep(op, matmul.out->type.dtype, matmul.out->type.dtype);
+  step.matmul->bias = matmul.bias != nullptr;
+  step.matmul->gelu = matmul.gelu;
+  step.matmul->residual = matmul.residual != nullptr;
   for (const Value *value :
        {matmul.a, matmul.weight, static_cast<const Value *>(matmul.bias), matmul.residual, matmul.out})
     if (value)

@@ -17,6 +17,9 @@ public:
   virtual ~DeviceKernel() = default;
 };
 
+/// The error of Device::setConstant.
+Error wrongConstant(StringRef kernel, StringRef name, int64_t bytes);
+
 /// What stands behind an argument of a launch that is an address.
 struct LaunchTensor {
   std::string name;
@@ -123,6 +126,11 @@ public:
   /// why not.
   virtual Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan,
                                                                            const KernelFiles &files) = 0;
+  /// The kernel once more, with constant memory of its own.
+  virtual Expected<std::unique_ptr<DeviceKernel>> instantiate(const DeviceKernel &kernel) = 0;
+  /// Copies from the device's memory to an array in the kernel's constant memory. What is launched next must start
+  /// after all work before it. Error: the kernel has no such array of so many bytes.
+  virtual Error setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) = 0;
   /// Enqueues one launch.
   virtual Error launch(const KernelLaunch &launch) = 0;
 

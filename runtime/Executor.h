@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/Device.h"
+#include "runtime/LoadedKernels.h"
 #include "runtime/WeightSource.h"
 #include "runtime/WeightUpload.h"
 
@@ -118,13 +119,14 @@ private:
   Expected<DeviceGraph *> graphFor(const PlanFunction &function, const Call &call);
   Error uploadArguments(const PlanFunction &function, const Call &call);
   Error runObserved(const PlanFunction &function, const Call &call);
+  Error awaitWeights(const PlanLaunch &planned, std::optional<size_t> &awaited);
   Error runWhileLoading(const PlanFunction &function, const Call &call);
   Error finishLoading();
 
   Device &theDevice;
   Plan thePlan;
   Options capacity;
-  std::map<std::string, std::unique_ptr<DeviceKernel>, std::less<>> kernels;
+  LoadedKernels kernels;
   std::map<std::string, DeviceMemory, std::less<>> weights, states;
   std::map<std::string, DeviceMemory, std::less<>> arguments; ///< by FUNCTION/NAME
   DeviceMemory arena, counters;

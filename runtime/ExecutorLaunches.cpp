@@ -91,7 +91,7 @@ Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunc
 
 Error Executor::fillKernel(KernelLaunch &launch, const Call &call) const {
   const PlanLaunch &planned = *launch.planned;
-  launch.kernel = kernels.find(planned.kernel)->second.get();
+  launch.kernel = kernels.find(planned);
   launch.threads = static_cast<uint32_t>(planned.threads);
   launch.dynamicShared = static_cast<uint32_t>(planned.dynamicShared);
   for (auto [extent, expr] : llvm::zip(launch.grid, planned.grid)) {

@@ -48,11 +48,10 @@ void Executor::restrictPlan() {
 }
 
 Error Executor::loadKernels(const KernelFiles &files) {
-  auto loaded = theDevice.loadKernels(thePlan, files);
+  Expected<LoadedKernels> loaded = LoadedKernels::load(theDevice, thePlan, files);
   if (!loaded)
     return loaded.takeError();
-  for (auto [kernel, device] : llvm::zip(thePlan.kernels, *loaded))
-    kernels[kernel.name] = std::move(device);
+  kernels = std::move(*loaded);
   return Error::success();
 }
 
@@ -72,10 +71,13 @@ std::vector<const PlanWeight *> Executor::weightsByUse() const {
   for (const PlanWeight &weight : thePlan.weights)
     byName[weight.name] = &weight;
   for (const std::string &name : capacity.functions)
-    for (const PlanStep &step : thePlan.findFunction(name)->steps)
+    for (const PlanStep &step : thePlan.findFunction(name)->steps) {
       for (StringRef argument : step.launch.arguments)
         if (auto it = byName.find(argument.ltrim('%')); argument.starts_with("%") && it != byName.end())
           add(*it->second);
+      for (const PlanConstant &constant : step.launch.constants)
+        add(*byName.find(constant.weight)->second);
+    }
   for (const PlanWeight &weight : thePlan.weights)
     add(weight);
   return ordered;
@@ -182,21 +184,38 @@ Error Executor::allocateMemory() {
   return theDevice.clear(counters.address(), counters.bytes());
 }
 
+/// Waits for the weights of a launch, but those up to `awaited`, which are there.
+Error Executor::awaitWeights(const PlanLaunch &planned, std::optional<size_t> &awaited) {
+  auto await = [&](StringRef name) -> Error {
+    auto item = loadingOrder.find(name);
+    if (item == loadingOrder.end() || (awaited && item->second <= *awaited))
+      return Error::success();
+    awaited = item->second;
+    return loading->await(*awaited);
+  };
+  for (StringRef argument : planned.arguments)
+    if (argument.consume_front("%"))
+      if (Error error = await(argument))
+        return error;
+  for (const PlanConstant &constant : planned.constants)
+    if (Error error = await(constant.weight))
+      return error;
+  return Error::success();
+}
+
 /// Launches each step as soon as its weights are on their way. Then everything is.
 Error Executor::runWhileLoading(const PlanFunction &function, const Call &call) {
   auto launches = resolve(function, call);
   if (!launches)
     return launches.takeError();
   std::optional<size_t> awaited;
-  for (const KernelLaunch &launch : *launches) {
-    for (StringRef argument : launch.planned->arguments) {
-      auto item = argument.consume_front("%") ? loadingOrder.find(argument) : loadingOrder.end();
-      if (item == loadingOrder.end() || (awaited && item->second <= *awaited))
-        continue;
-      awaited = item->second;
-      if (Error error = loading->await(*awaited))
-        return error;
-    }
+  for (KernelLaunch &launch : *launches) {
+    if (Error error = awaitWeights(*launch.planned, awaited))
+      return error;
+    Expected<bool> hasNewConstants = kernels.fillConstants(*launch.planned, weights);
+    if (!hasNewConstants)
+      return hasNewConstants.takeError();
+    launch.startsAfterAll |= *hasNewConstants;
     if (Error error = theDevice.launch(launch))
       return error;
   }
@@ -207,6 +226,9 @@ Error Executor::finishLoading() {
   if (!loading)
     return Error::success();
   if (Error error = loading->awaitAll())
+    return error;
+  // The next launch is the first of a call, which waits for these copies.
+  if (Error error = kernels.fillConstants(weights))
     return error;
   loading.reset();
   loadingOrder.clear();

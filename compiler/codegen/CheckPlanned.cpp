@@ -38,6 +38,23 @@ static Error checkVariants(const Op &op, const Target &target) {
   return Error::success();
 }
 
+/// Weights of one dimension that the op reads.
+static Error checkConstants(const Op &op) {
+  const Attribute *constants = op.attribute("constants");
+  if (!constants)
+    return Error::success();
+  for (const Attribute &name : constants->asList()) {
+    auto isNamed = [&](const Value *input) {
+      return name.kind() == Attribute::Kind::Text && input->isWeight() && input->type.rank() == 1 &&
+             input->name == name.asString();
+    };
+    if (llvm::none_of(op.inputs(), isNamed))
+      return opError(op, "attribute 'constants': expected names of weights of one dimension that this reads, got " +
+                             name.str());
+  }
+  return Error::success();
+}
+
 static Error checkOp(const Op &op, const Target &target) {
   Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), target, upperBounds(op));
   if (!family)
@@ -45,6 +62,8 @@ static Error checkOp(const Op &op, const Target &target) {
   if (Error error = checkTile(op, **family, op.attribute("tile"), target, upperBounds(op)))
     return error;
   if (Error error = checkVariants(op, target))
+    return error;
+  if (Error error = checkConstants(op))
     return error;
   const Attribute *offsets = op.attribute("offsets");
   bool hasPlaces = offsets && offsets->asList().size() == op.results().size() &&

@@ -25,7 +25,9 @@ void EpilogueEmitter::emit(const Op &op) {
 std::string EpilogueEmitter::operandText(const Value &operand, const Place &like) {
   if (auto it = places.find(&operand); it != places.end())
     return it->second.variable;
-  std::string text = load.str() + "<V>(" + functor.pointer(operand) + " + " + offset(like.at, operand.type) + ")";
+  // Constant memory has no read-only path of its own.
+  StringRef function = names.isConstant(operand) ? "kiln::load" : load;
+  std::string text = function.str() + "<V>(" + functor.pointer(operand) + " + " + offset(like.at, operand.type) + ")";
   return readsAhead && like.at.guards.empty() ? loadAhead("Vec<float, V>", operand, text) : text;
 }
 

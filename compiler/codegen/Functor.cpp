@@ -32,6 +32,10 @@ KernelNames::KernelNames(const Op &op) : op(op) {
     taken.insert(word);
   for (const auto &dim : op.parent()->function()->module().dims)
     taken.insert(dim->name);
+  if (const Attribute *list = op.attribute("constants"))
+    for (const Value *input : op.inputs())
+      if (input->isWeight() && llvm::is_contained(list->asList(), Attribute::text(input->name)))
+        constants.insert(input);
   if (!op.region()) {
     // An op of its own is known by its record's operand names: equal kernels then have equal texts.
     for (const auto &[operand, spec] : llvm::zip(op.operands(), op.def().operands))
@@ -110,6 +114,8 @@ void Functor::addMember(Member member) {
 std::string Functor::pointer(const Value &value, bool writes) {
   std::string type = ((writes ? "" : "const ") + cxxType(value.type.dtype) + " *").str();
   std::string name = names.pointerTo(value);
+  if (names.isConstant(value))
+    return name;
   addMember({type, name, &value, writes});
   return name;
 }

@@ -23,6 +23,9 @@ public:
   /// The parameter that holds its address: `x` of an input, `act_out` of a result, whose elements are `act`.
   std::string pointerTo(const Value &value) const;
 
+  /// Whether the kernel has the value in constant memory: an array of the parameter's name.
+  bool isConstant(const Value &value) const { return constants.count(&value); }
+
   /// The IR line of an op with these names: the same for every layer.
   std::string line(const Op &op) const;
 
@@ -31,6 +34,7 @@ private:
 
   const Op &op;
   DenseMap<const Value *, std::string> names;
+  DenseSet<const Value *> constants;
   StringSet<> taken;
 };
 
@@ -39,7 +43,7 @@ class Functor {
 public:
   Functor(StringRef structName, const KernelNames &names) : structName(structName), names(names) {}
 
-  /// The member that holds a tensor's address; `writes` makes it mutable.
+  /// The member that holds a tensor's address, or the array that is one; `writes` makes it mutable.
   std::string pointer(const Value &value, bool writes = false);
   /// A dim's extent: a constant, or the member of its name.
   std::string extent(const Dim &dim);

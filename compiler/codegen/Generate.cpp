@@ -125,9 +125,10 @@ size_t Generator::kernelIndex(KernelText text, const Op &op, const KernelChoice 
 PlanLaunch Generator::makeLaunch(const Op &op, const KernelChoice &choice, KernelText text) {
   Launch launch = choice.family->launch(op, choice.tile);
   std::vector<std::string> arguments = text.arguments;
+  std::vector<PlanConstant> constants = text.constants;
   size_t kernel = kernelIndex(std::move(text), op, choice);
-  return {out.plan.kernels[kernel].name, launch.grid,        launch.threads,
-          launch.dynamicShared,          launch.cooperative, std::move(arguments)};
+  return {out.plan.kernels[kernel].name, launch.grid,         launch.threads, launch.dynamicShared, launch.cooperative,
+          std::move(arguments),          std::move(constants)};
 }
 
 /// A step that a library runs, without arguments.

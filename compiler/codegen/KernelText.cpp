@@ -54,6 +54,21 @@ std::string KernelAssembler::config() const {
   return "struct Config {\n" + constantLines(constants) + constantLines(tile) + "};\n";
 }
 
+/// Declares what the kernel has in constant memory, and says what is to lie there.
+std::string KernelAssembler::constantMemory(std::vector<PlanConstant> &constants) const {
+  std::string text;
+  for (const Value *input : op.inputs()) {
+    if (!names.isConstant(*input))
+      continue;
+    constants.push_back({names.pointerTo(*input), input->name});
+    // Aligned to the widest access.
+    text += ("alignas(16) __constant__ " + cxxType(input->type.dtype) + " " + constants.back().symbol + "[" +
+             input->type.lastDim().str() + "];\n")
+                .str();
+  }
+  return text.empty() ? text : "\n// Each layer has an instance of this module, with its weights.\n" + text;
+}
+
 /// Inputs and results in the op's order, then dims in the module's.
 std::vector<Functor::Member> KernelAssembler::parameters() const {
   std::vector<Functor::Member> ordered;
@@ -151,7 +166,7 @@ KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
   if (launch.resident > 0)
     bounds += ", " + std::to_string(launch.resident);
   text.body = "#include \"device/device.cuh\"\n#include \"" + choice.family->header.str() +
-              "\"\n\nusing namespace kiln;\n\n" + config() + declarations +
+              "\"\n\nusing namespace kiln;\n\n" + config() + constantMemory(text.constants) + declarations +
               "\nextern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n@NAME@(" + wrapList(declared) +
               ") {\n" + (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n") + "  " +
               statement.str() + "\n}\n";

@@ -3,6 +3,7 @@
 
 #include "codegen/Functor.h"
 #include "kernels/KernelFamily.h"
+#include "plan/Plan.h"
 
 namespace kiln {
 
@@ -13,6 +14,7 @@ struct KernelText {
   std::vector<std::string> operations; ///< the IR that it computes, a line an op
   std::string body;                    ///< from the #include on; the kernel's name is @NAME@
   std::vector<std::string> arguments;  ///< as PlanLaunch::arguments
+  std::vector<PlanConstant> constants; ///< as PlanLaunch::constants
   Expr counters;                       ///< 32-bit counters that it uses
 };
 
@@ -35,6 +37,7 @@ public:
 
 private:
   std::string config() const;
+  std::string constantMemory(std::vector<PlanConstant> &constants) const;
   std::vector<Functor::Member> parameters() const;
 
   const Op &op;

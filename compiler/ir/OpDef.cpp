@@ -12,6 +12,7 @@ ArrayRef<AttributeSpec> commonAttributes() {
       {"kernel", Attribute::Kind::Ident, "kernel template that runs this op (select-kernels)", false},
       {"tile", Attribute::Kind::Dict, "configuration of the kernel template (choose-tiles)", false},
       {"variants", Attribute::Kind::List, "kernel and tile for up to so many rows, few first (choose-tiles)", false},
+      {"constants", Attribute::Kind::List, "weights that the kernel has in constant memory (place-parameters)", false},
       {"offsets", Attribute::Kind::List, "arena offset of each result in bytes (plan-memory)", false},
       {"workspace", Attribute::Kind::Text, "arena offset of the kernel's scratch in bytes (plan-memory)", false},
   };

@@ -42,6 +42,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
                           {"matmul", Attribute::ident(options.matmul)},
                           {"kernels", options.kernels}});
   add(chooseTilesPass, {{"tiles", options.tiles}, {"tuning", Attribute::ident(options.tuning)}});
+  add(placeParametersPass);
   add(planMemoryPass);
   return passes;
 }

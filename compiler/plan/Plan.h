@@ -52,6 +52,14 @@ struct PlanBuffer {
   int64_t first = 0, last = 0; ///< steps between which it is live
 };
 
+/// What lies in the constant memory of a kernel's module.
+struct PlanConstant {
+  std::string symbol; ///< the array in the kernel's source
+  std::string weight; ///< name of the weight that is copied there
+
+  auto operator<=>(const PlanConstant &) const = default;
+};
+
 /// A kernel and how it is launched.
 struct PlanLaunch {
   std::string kernel;
@@ -60,6 +68,8 @@ struct PlanLaunch {
   int64_t dynamicShared = 0; ///< bytes
   bool cooperative = false;  ///< its blocks wait for each other, so that all of them must be resident
   std::vector<std::string> arguments = {};
+  /// Launches of one kernel with other constants are of other instances of its module.
+  std::vector<PlanConstant> constants = {};
 };
 
 /// What is launched instead while the step has at most `rows`.

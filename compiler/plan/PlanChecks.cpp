@@ -16,6 +16,7 @@ namespace {
 // What any GPU can launch; shared memory is the most that a block of any target can have.
 constexpr int64_t maxGrid[] = {INT32_MAX, 65535, 65535};
 constexpr int64_t maxSharedBytes = 227 * 1024;
+constexpr int64_t maxConstantBytes = 64 * 1024;
 // Kernels load 16 bytes at a time.
 constexpr int64_t alignment = 16;
 
@@ -133,7 +134,20 @@ private:
     if (launch.dynamicShared > maxSharedBytes)
       return where["dynamic_shared"].fail("expected at most " + Twine(maxSharedBytes) + " bytes, got " +
                                           Twine(launch.dynamicShared));
-    return Error::success();
+    return checkConstants(where["constants"], launch.constants);
+  }
+
+  Error checkConstants(Place where, ArrayRef<PlanConstant> constants) const {
+    int64_t bytes = 0;
+    for (const PlanConstant &constant : constants) {
+      auto weight = llvm::find_if(plan.weights, [&](const auto &other) { return other.name == constant.weight; });
+      if (weight == plan.weights.end())
+        return where[constant.symbol].fail("no weight '" + constant.weight + "'");
+      bytes += cantFail(packedSize(weight->recipe), "checked before");
+    }
+    return bytes <= maxConstantBytes
+               ? Error::success()
+               : where.fail("expected at most " + Twine(maxConstantBytes) + " bytes, got " + Twine(bytes));
   }
 
   Error checkMatmul(Place where, const PlanStep &step) const {

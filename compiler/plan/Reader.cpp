@@ -213,13 +213,29 @@ private:
                  [&] { return fields.close(); });
   }
 
+  static Error readConstants(Fields &fields, std::vector<PlanConstant> &constants) {
+    const ConfigValue *table = nullptr;
+    if (Error error = fields.optionalTable("constants", table))
+      return error;
+    if (!table)
+      return Error::success();
+    Fields members(*table, "constants");
+    for (const ConfigMember &member : table->table) {
+      constants.push_back({member.key, ""});
+      if (Error error = members.text(member.key, constants.back().weight))
+        return error;
+    }
+    return Error::success();
+  }
+
   static Error readLaunch(Fields &fields, const ConfigValue &table, PlanLaunch &launch) {
     SmallVector<Expr, 4> grid;
     if (Error error =
             chain([&] { return fields.text("kernel", launch.kernel); }, [&] { return fields.exprs("grid", grid); },
                   [&] { return fields.integer("threads", launch.threads, 1); },
                   [&] { return fields.optionalInteger("dynamic_shared", launch.dynamicShared); },
-                  [&] { return fields.flag("cooperative", launch.cooperative); }))
+                  [&] { return fields.flag("cooperative", launch.cooperative); },
+                  [&] { return readConstants(fields, launch.constants); }))
       return error;
     if (grid.size() != 3)
       return configError("grid", *table.find("grid"), "three extents");

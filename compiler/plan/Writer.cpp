@@ -162,12 +162,20 @@ private:
     return text;
   }
 
+  static std::string constantText(const PlanConstant &constant) {
+    return constant.symbol + " = " + quote(constant.weight);
+  }
+
   static std::string launchText(const PlanLaunch &launch) {
     std::string text = "kernel = " + quote(launch.kernel) + ", grid = " + shapeText(launch.grid) +
                        ", threads = " + std::to_string(launch.threads);
     if (launch.dynamicShared)
       text += ", dynamic_shared = " + std::to_string(launch.dynamicShared);
-    return launch.cooperative ? text + ", cooperative = true" : text;
+    if (launch.cooperative)
+      text += ", cooperative = true";
+    if (launch.constants.empty())
+      return text;
+    return text + ", constants = {" + llvm::join(llvm::map_range(launch.constants, constantText), ", ") + "}";
   }
 
   const Plan &plan;

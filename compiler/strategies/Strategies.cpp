@@ -340,6 +340,17 @@ std::vector<Strategy> otherStrategies() {
        [](const Arguments &, PipelineOptions &) {}},
       {"copies", "first", "nothing is computed before all weights are on the device",
        [](const Arguments &, PipelineOptions &options) { options.weightsFirst = true; }},
+      {"parameters", "memory", "kernels read all weights from global memory",
+       [](const Arguments &, PipelineOptions &) {}},
+      {"parameters",
+       "constant",
+       "kernels have layernorm's weight and bias in constant memory, as far as it holds them",
+       [](const Arguments &arguments, PipelineOptions &options) {
+         bool all = arguments.find("biases")->second != 0;
+         options.options[&placeParametersPass].insert_or_assign("constants",
+                                                                Attribute::ident(all ? "vectors" : "layernorm"));
+       },
+       {{"biases", "biases of products, too", 0, 1, 0}}},
       {"launches", "early", "a kernel may start before the one in front of it has ended, and waits for its results",
        [](const Arguments &, PipelineOptions &) {}},
       {"launches", "serial", "a kernel starts when the one in front of it has ended",

@@ -16,9 +16,11 @@ struct CudaKernel : DeviceKernel {
     if (library)
       cudaLibraryUnload(library);
   }
-  std::string cubin; ///< must outlive the library
+  std::string name;
+  std::shared_ptr<const std::string> cubin; ///< must outlive the library
   cudaLibrary_t library = nullptr;
   cudaKernel_t kernel = nullptr;
+  int64_t dynamicShared = 0; ///< what it was allowed beyond what every kernel may have
 };
 
 struct CudaGraph : DeviceGraph {
@@ -41,6 +43,20 @@ Error check(cudaError_t status, const Twine &what) {
   if (status == cudaSuccess)
     return Error::success();
   return makeError("CUDA: " + what + ": " + cudaGetErrorString(status));
+}
+
+Expected<std::unique_ptr<CudaKernel>> loadKernel(StringRef name, std::shared_ptr<const std::string> cubin) {
+  auto loaded = std::make_unique<CudaKernel>();
+  loaded->name = name.str();
+  loaded->cubin = std::move(cubin);
+  cudaError_t status =
+      cudaLibraryLoadData(&loaded->library, loaded->cubin->data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (Error error = check(status, "loading kernel " + name))
+    return error;
+  if (Error error =
+          check(cudaLibraryGetKernel(&loaded->kernel, loaded->library, loaded->name.c_str()), "finding kernel " + name))
+    return error;
+  return loaded;
 }
 
 /// sm_90a for compute capability 9.0: the names that plans and NVRTC use.
@@ -247,13 +263,19 @@ Error CudaDevice::compileKernels(const Plan &plan, const KernelFiles &files, Arr
 
 Error CudaDevice::allowShared(const Plan &plan, const PlanLaunch &launch,
                               ArrayRef<std::unique_ptr<DeviceKernel>> kernels) {
-  if (launch.dynamicShared <= 48 * 1024)
-    return Error::success();
   size_t index = plan.findKernel(launch.kernel) - plan.kernels.data();
-  cudaError_t status = cudaKernelSetAttributeForDevice(static_cast<CudaKernel &>(*kernels[index]).kernel,
-                                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                       static_cast<int>(launch.dynamicShared), options.ordinal);
-  return check(status, launch.kernel + " needs " + Twine(launch.dynamicShared) + " bytes of shared memory");
+  return allowShared(*kernels[index], launch.dynamicShared);
+}
+
+/// Beyond 48 KB of dynamic shared memory a kernel must be allowed to.
+Error CudaDevice::allowShared(DeviceKernel &kernel, int64_t bytes) const {
+  auto &own = static_cast<CudaKernel &>(kernel);
+  if (bytes <= 48 * 1024)
+    return Error::success();
+  own.dynamicShared = bytes;
+  cudaError_t status = cudaKernelSetAttributeForDevice(own.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                       static_cast<int>(bytes), options.ordinal);
+  return check(status, own.name + " needs " + Twine(bytes) + " bytes of shared memory");
 }
 
 static bool usesLibrary(const Plan &plan) {
@@ -275,24 +297,41 @@ Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(con
     return cubins.takeError();
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
   for (auto [kernel, cubin] : llvm::zip(plan.kernels, *cubins)) {
-    auto loaded = std::make_unique<CudaKernel>();
-    loaded->cubin = std::move(cubin);
-    cudaError_t status =
-        cudaLibraryLoadData(&loaded->library, loaded->cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
-    if (Error error = check(status, "loading kernel " + kernel.name))
-      return error;
-    if (Error error = check(cudaLibraryGetKernel(&loaded->kernel, loaded->library, kernel.name.c_str()),
-                            "finding kernel " + kernel.name))
-      return error;
-    kernels.push_back(std::move(loaded));
+    auto loaded = loadKernel(kernel.name, std::make_shared<const std::string>(std::move(cubin)));
+    if (!loaded)
+      return loaded.takeError();
+    kernels.push_back(std::move(*loaded));
   }
-  // Beyond 48 KB of dynamic shared memory a kernel must be allowed to.
   for (const PlanFunction &function : plan.functions)
     for (const PlanStep &step : function.steps)
       for (const PlanLaunch *launch : step.launches())
         if (Error error = allowShared(plan, *launch, kernels))
           return error;
   return kernels;
+}
+
+Expected<std::unique_ptr<DeviceKernel>> CudaDevice::instantiate(const DeviceKernel &kernel) {
+  const auto &own = static_cast<const CudaKernel &>(kernel);
+  auto loaded = loadKernel(own.name, own.cubin);
+  if (!loaded)
+    return loaded.takeError();
+  if (Error error = allowShared(**loaded, own.dynamicShared))
+    return error;
+  return std::move(*loaded);
+}
+
+Error CudaDevice::setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) {
+  auto &own = static_cast<CudaKernel &>(kernel);
+  void *address = nullptr;
+  size_t size = 0;
+  cudaError_t status = cudaLibraryGetGlobal(&address, &size, own.library, name.str().c_str());
+  if (status == cudaErrorSymbolNotFound || (status == cudaSuccess && size != static_cast<size_t>(bytes))) {
+    cudaGetLastError(); // not that of a later call
+    return wrongConstant(own.name, name, bytes);
+  }
+  if (Error error = check(status, "finding " + name + " of kernel " + own.name))
+    return error;
+  return copy(address, source, bytes);
 }
 
 //===----------------------------------------------------------------------===//

@@ -46,6 +46,8 @@ public:
   Error synchronize(DeviceEvent &event) override;
   Error awaitEvent(DeviceEvent &event) override;
   Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan, const KernelFiles &files) override;
+  Expected<std::unique_ptr<DeviceKernel>> instantiate(const DeviceKernel &kernel) override;
+  Error setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) override;
   Error launch(const KernelLaunch &launch) override;
   Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches) override;
   Error run(DeviceGraph &graph) override;
@@ -58,6 +60,7 @@ private:
   explicit CudaDevice(const Options &options) : options(options) {}
 
   Error allowShared(const Plan &plan, const PlanLaunch &launch, ArrayRef<std::unique_ptr<DeviceKernel>> kernels);
+  Error allowShared(DeviceKernel &kernel, int64_t bytes) const;
   Expected<std::vector<std::string>> readCubins(const Plan &plan, const KernelFiles &files) const;
   Error compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef<size_t> wanted, StringRef why,
                        MutableArrayRef<std::string> cubins) const;

@@ -12,8 +12,10 @@ namespace kiln {
 namespace {
 
 struct EmulatedDeviceKernel : DeviceKernel {
-  std::unique_ptr<KernelLibrary> library;
+  std::shared_ptr<KernelLibrary> library;
   const EmulatedKernel *kernel = nullptr;
+  /// The library is in the program once. What an instance has in constant memory is put there for its launches.
+  std::map<std::string, std::vector<char>, std::less<>> constants;
 };
 
 struct EmulatedGraph : DeviceGraph {
@@ -125,12 +127,28 @@ static Error withOrigin(Error error, const KernelLaunch &launch) {
   return llvm::make_error<DiagnosticError>(std::move(diagnostics));
 }
 
+Expected<std::unique_ptr<DeviceKernel>> EmulatedDevice::instantiate(const DeviceKernel &kernel) {
+  return std::make_unique<EmulatedDeviceKernel>(static_cast<const EmulatedDeviceKernel &>(kernel));
+}
+
+Error EmulatedDevice::setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) {
+  auto &own = static_cast<EmulatedDeviceKernel &>(kernel);
+  if (own.library->constant(name).size() != static_cast<size_t>(bytes))
+    return wrongConstant(own.kernel->name, name, bytes);
+  const char *begin = static_cast<const char *>(source);
+  own.constants[name.str()].assign(begin, begin + bytes);
+  return Error::success();
+}
+
 Error EmulatedDevice::launch(const KernelLaunch &launch) {
   if (launch.matmul) {
     runMatmulOnHost(*launch.matmul, launch.arguments);
     return Error::success();
   }
-  const EmulatedKernel &kernel = *static_cast<const EmulatedDeviceKernel *>(launch.kernel)->kernel;
+  const auto &loaded = *static_cast<const EmulatedDeviceKernel *>(launch.kernel);
+  const EmulatedKernel &kernel = *loaded.kernel;
+  for (const auto &[name, bytes] : loaded.constants)
+    llvm::copy(bytes, loaded.library->constant(name).begin());
   // An int is read from the low half of its word.
   std::vector<uint64_t> words = launch.arguments;
   std::vector<void *> pointers;

@@ -40,6 +40,8 @@ public:
   Error synchronize(DeviceEvent &) override { return Error::success(); }
   Error awaitEvent(DeviceEvent &) override { return Error::success(); }
   Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan, const KernelFiles &files) override;
+  Expected<std::unique_ptr<DeviceKernel>> instantiate(const DeviceKernel &kernel) override;
+  Error setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) override;
   Error launch(const KernelLaunch &launch) override;
   Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches) override;
   Error run(DeviceGraph &graph) override;

@@ -25,6 +25,9 @@ public:
   /// The kernel of that name, which must be one of those that the library was compiled for.
   const EmulatedKernel &kernel(StringRef name) const;
 
+  /// The bytes of an array in constant memory; none if there is no such array.
+  MutableArrayRef<char> constant(StringRef name) const;
+
 private:
   explicit KernelLibrary(void *handle) : handle(handle) {}
 

@@ -2,6 +2,7 @@
 #include "support/Diagnostic.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 namespace kiln {
 
@@ -32,6 +33,18 @@ Expected<std::unique_ptr<KernelLibrary>> KernelLibrary::open(StringRef library, 
 }
 
 KernelLibrary::~KernelLibrary() { dlclose(handle); }
+
+MutableArrayRef<char> KernelLibrary::constant(StringRef name) const {
+  void *address = dlsym(handle, name.str().c_str());
+  Dl_info info;
+  const ElfW(Sym) *symbol = nullptr;
+  // Of another library, which this one stands on, if the table of names says so.
+  bool isOwn =
+      address &&
+      dladdr1(address, &info, const_cast<void **>(reinterpret_cast<const void **>(&symbol)), RTLD_DL_SYMENT) != 0 &&
+      symbol && name == info.dli_sname && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT;
+  return isOwn ? MutableArrayRef<char>(static_cast<char *>(address), symbol->st_size) : MutableArrayRef<char>();
+}
 
 const EmulatedKernel &KernelLibrary::kernel(StringRef name) const {
   auto found = kernels.find(name);

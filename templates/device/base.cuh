@@ -38,6 +38,8 @@ struct Site {
 
 #define KILN_DEVICE inline
 #define __global__
+// Where the runtime finds it by its name.
+#define __constant__ __attribute__((visibility("default")))
 #define __device__
 #define __grid_constant__
 #define __launch_bounds__(...)

@@ -17,7 +17,7 @@ NVCC = os.environ.get("NVCC", "")
 
 # Between them every kernel that only strategies choose, and every part of one that depends on them.
 STRATEGIES = ("matmul=naive,attention=naive,layernorm=1,softmax=thread,fusion=off",
-              "attention=reduction,layernorm=2,fusion=off",
+              "attention=reduction,layernorm=2,fusion=off,parameters=constant",
               "attention=triangular{rung=1},layernorm=3,softmax=warp",
               "attention=triangular{rung=2},layernorm=4",
               "attention=triangular{rung=3},layernorm=5",
@@ -25,7 +25,7 @@ STRATEGIES = ("matmul=naive,attention=naive,layernorm=1,softmax=thread,fusion=of
               "attention=flash_naive,elementwise=map{threads=64,unroll=8}",
               "attention=windowed,restrict=on",
               "precision=tf32,attention=tensor,matmul=wmma",
-              "precision=bf16,attention=windowed,matmul=split_k")
+              "precision=bf16,attention=windowed,matmul=split_k,parameters=constant{biases=1}")
 
 
 class EverySize(KilnTest):

@@ -51,6 +51,8 @@ template <class T> KILN_DEVICE void multiplyByWarpgroup(float *sums, SharedAddre
   sums[warpgroupIndex()] = product.tiles[0].values[0] + product.tiles[9].values[3];
 }
 
+alignas(16) __constant__ float parameters[8];
+
 extern "C" __global__ void __launch_bounds__(128)
     every_primitive(float *floats, bf16 *bf16s, f16 *f16s, u32 *counter, const float *__restrict__ source) {
   allowDependents();
@@ -82,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(128)
   moveEveryWidth(floats, source);
   moveEveryWidth(bf16s, bf16s + 512);
   moveEveryWidth(f16s, f16s + 512);
-  store(floats + 8, everyFunction(load<4>(source)));
+  store(floats + 8, everyFunction(load<4>(source) + load<4>(parameters + 4)));
   storeShared(dynamic, load<4>(source));
 
   multiplyByWarpgroup<bf16>(floats, address);

@@ -14,7 +14,7 @@ from kilntest import KilnTest, run_kiln
 MODEL = "vocab_size = 29\nn_positions = 24\nn_embd = 32\nn_layer = 1\nn_head = 2\n"
 
 # Left out, they have the meaning that plans are written with where they do not apply.
-OPTIONAL = {"transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial"}
+OPTIONAL = {"transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants"}
 
 FORMULAS = {"arena": '"800*B"', "live": '"800*B"', "offset": '"800*B"', "bytes": '"800*B"', "flops": '"800*B"',
             "counters": '"2*B"', "grid": '"16"', "shape": '"B"'}
@@ -90,6 +90,11 @@ class PlanTest(KilnTest):
             found.setdefault(site.pattern, []).append(site)
         return [site for group in found.values() for site in (group[0], group[-1])[: len(group)]]
 
+    @staticmethod
+    def names_its_own(site):
+        """Whether its table may have any key."""
+        return site.path[0] == "dims" or site.path[-2:-1] == ("constants",)
+
     def one(self, *path):
         """The value of that path; "*" stands for any place."""
         return next(site for site in self.sites
@@ -107,7 +112,7 @@ class PlanTest(KilnTest):
 
 
 class Mutations(PlanTest):
-    options = ("--strategy", "fusion=on,graphs=off,copies=first,launches=serial")
+    options = ("--strategy", "fusion=on,graphs=off,copies=first,launches=serial,parameters=constant")
 
     def test_the_plan_is_good(self):
         result = self.read(self.text)
@@ -119,7 +124,7 @@ class Mutations(PlanTest):
     def test_every_key_removed(self):
         cases = []
         for site in self.samples():
-            if site.is_member and site.key not in OPTIONAL and site.path[0] != "dims":
+            if site.is_member and site.key not in OPTIONAL and not self.names_its_own(site):
                 cases.append((f"no {site.path}", plantext.remove(self.text, site),
                               rf"\d+:\d+: error: \w+: missing key '{site.key}'"))
         for header, message in (("model", "1:1: error: plan: missing key 'model'"), ("dims", "21:1: error: model: unknown key 'B'")):
@@ -157,7 +162,7 @@ class Mutations(PlanTest):
     def test_unknown_keys(self):
         cases = []
         for site in self.samples():
-            if site.is_member and site.path[0] != "dims" and site.key != "sm_90a":
+            if site.is_member and site.key != "sm_90a" and not self.names_its_own(site):
                 text = self.text[: site.key_start] + "other = 1" + (", " if "{" in self.line(site) else "\n")
                 cases.append((f"before {site.path}", text + self.text[site.key_start :],
                               re.escape(plantext.position(self.text, site.key_start)) + r": error: \w+: unknown key 'other'"))
@@ -243,6 +248,10 @@ class Mutations(PlanTest):
             (("functions", 0, "results", 0), '"q.0"', "results: expected a buffer that is live to the end, got 'q.0'"),
             (step + ("kernel",), '"none"', "kernel: no kernel 'none'"),
             (("functions", 0, "steps", "*", "variants", 0, "kernel"), '"none"', "kernel: no kernel 'none'"),
+            (("functions", 0, "steps", "*", "constants", "*"), '"none"', "ln_1_w: no weight 'none'"),
+            (("functions", 0, "steps", "*", "constants"), '{a = "x.0"}', "constants: no weight 'x.0'|a: no weight 'x.0'"),
+            (("functions", 0, "steps", "*", "constants"), "{" + ", ".join(f'{c} = "wte"' for c in "abcdefghi") + "}",
+             "constants: expected at most 65536 bytes, got 73728"),
             (step + ("arguments", 0), '"%none"', "arguments: '%none' is not defined"),
             (step + ("arguments", 0), '"tokens"', "arguments: 'tokens' is not defined"),
             (step + ("arguments", 0), '"%B"', "arguments: '%B' is not defined"),

@@ -3,6 +3,7 @@ with it step by step."""
 
 import json
 import os
+import re
 import unittest
 
 from kilntest import SHAKESPEARE, SOURCE, KilnTest, ids, write_model
@@ -15,15 +16,16 @@ DEVICE = os.environ.get("KILN_DEVICE", "emulate")
 # Between them every kernel and every pass that a strategy chooses.
 REFERENCE = ("attention=unfused", "fusion=off", "fusion=epilogue{residual=0}", "fusion=norm", "layernorm=best",
              "attention=unfused,fusion=off", "kv_cache=off")
-KERNELS = ("matmul=naive,attention=naive{threads=64},layernorm=1,softmax=thread",
+KERNELS = ("matmul=naive,attention=naive{threads=64},layernorm=1,softmax=thread,parameters=constant",
            "matmul=tiled{tile_rows=32,tile_cols=32},attention=unfused,softmax=thread,layernorm=1,fusion=off",
            "attention=flash_simt{tile_queries=16,tile_keys=16},layernorm=4,elementwise=map{threads=64,unroll=4},restrict=on",
            "attention=unfused,softmax=block{threads=64},layernorm=5{threads=64}",
-           "attention=reduction{threads=32},layernorm=2", "attention=cublas", "precision=bf16,attention=cublas", "attention=flash_naive",
+           "attention=reduction{threads=32},layernorm=2,parameters=constant{biases=1}", "attention=flash_naive",
+           "attention=cublas", "precision=bf16,attention=cublas",
            *(f"attention=triangular{{rung={rung}}}" for rung in (1, 2, 3, 4)), "precision=bf16,attention=triangular",
            "precision=tf32,attention=tensor{warps=1},matmul=wmma", "precision=bf16,attention=tensor",
            "attention=windowed{w=5}", "precision=bf16,attention=windowed{w=5}",
-           "precision=bf16,matmul=split_k{splits=2},attention=flash_tensor,layernorm=best",
+           "precision=bf16,matmul=split_k{splits=2},attention=flash_tensor,layernorm=best,parameters=constant{biases=1}",
            "precision=bf16,attention=flash_hopper", "precision=f16,attention=flash_hopper{tile_queries=64,tile_keys=128}")
 
 
@@ -48,9 +50,23 @@ class Strategies(KilnTest):
         model = write_model(self.path("model"))
         run = [model, "--tokens", "1,2,3", "--tokens", "4,5", "--greedy", "--max-new-tokens", 5]
         expected = [result["tokens"] for result in self.run_json(*run, device=DEVICE)]
-        for strategy in ("kv_cache=off", "graphs=off", "copies=first"):
+        for strategy in ("kv_cache=off", "graphs=off", "copies=first", "parameters=constant{biases=1}"):
             results = self.run_json(*run, "--strategy", strategy, device=DEVICE)
             self.assertEqual([result["tokens"] for result in results], expected, strategy)
+
+    def test_an_edited_kernel_without_its_constants_is_refused(self):
+        plan, model = self.path("plan"), write_model(self.path("model"))
+        self.kiln("compile", model, "--stage", "cuda", "--quiet", "-o", plan, "--strategy", "parameters=constant{biases=1}")
+        (kernel,) = [name for name in os.listdir(os.path.join(plan, "kernels"))
+                     if re.match(r"layernorm_matmul_bias_gelu__f32__n\d+_k\d+\.cu", name)]
+        with open(os.path.join(plan, "kernels", kernel)) as file:
+            source = file.read()
+        width = int(re.search(r"__constant__ float ln_2_b\[(\d+)\]", source).group(1))
+        for edited in (source.replace(f"ln_2_b[{width}]", "ln_2_b[1]"), source.replace("ln_2_b", "beta")):
+            self.write(os.path.join("edited", kernel), edited)
+            self.assert_fails(f"error: kernel {kernel[:-3]}: expected an array 'ln_2_b' of {4 * width} bytes in constant memory, "
+                              "found none", "run", plan, "--weights", model, "--tokens", "1,2", "--max-new-tokens", 1,
+                              "--quiet", "--device", DEVICE, "--kernels-from", self.path("edited"))
 
     def test_every_step_of_the_kernels(self):
         config = {"model_type": "gpt2", "vocab_size": 29, "n_positions": 24, "n_embd": 128, "n_layer": 1, "n_head": 2}

@@ -71,6 +71,12 @@ public:
                                                                    const KernelFiles &files) override {
     return device.loadKernels(plan, files);
   }
+  Expected<std::unique_ptr<DeviceKernel>> instantiate(const DeviceKernel &kernel) override {
+    return device.instantiate(kernel);
+  }
+  Error setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) override {
+    return device.setConstant(kernel, name, source, bytes);
+  }
   Error launch(const KernelLaunch &launch) override {
     ++counts.launches;
     hasLaunched = true;

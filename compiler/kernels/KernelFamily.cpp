@@ -12,13 +12,12 @@ int64_t setting(const Tile &tile, StringRef name) { return tile.find(name)->seco
 
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
-      &simtRowFamily,        &mmaRowsFamily,      &simtRowsFamily,           &mmaTiledFamily,
-      &mmaTiledSplitFamily,  &simtTiledFamily,    &simtBatchedFamily,        &simtScoresFamily,
-      &simtSplitKvFamily,    &mmaFlashFamily,     &simtFlashFamily,          &layerNormFamily,
-      &softmaxFamily,        &mapFamily,          &libraryMatmulFamily,      &libraryBatchedFamily,
-      &naiveMatmulFamily,    &naiveBatchedFamily, &streamingLayerNormFamily, &naiveFlashFamily,
-      &blockReductionFamily, &naiveScoresFamily,  &registerScoresFamily,     &rowReductionFamily,
-      &mmaBatchedFamily,     &mmaFragmentsFamily, &wgmmaFlashFamily,
+      &simtRowFamily,       &mmaRowsFamily,        &simtRowsFamily,    &mmaTiledFamily,       &mmaTiledSplitFamily,
+      &simtTiledFamily,     &simtBatchedFamily,    &simtScoresFamily,  &simtSplitKvFamily,    &wgmmaFlashFamily,
+      &mmaFlashFamily,      &simtFlashFamily,      &layerNormFamily,   &softmaxFamily,        &mapFamily,
+      &libraryMatmulFamily, &libraryBatchedFamily, &naiveMatmulFamily, &naiveBatchedFamily,   &streamingLayerNormFamily,
+      &naiveFlashFamily,    &blockReductionFamily, &naiveScoresFamily, &registerScoresFamily, &rowReductionFamily,
+      &mmaBatchedFamily,    &mmaFragmentsFamily,
   };
   return families;
 }

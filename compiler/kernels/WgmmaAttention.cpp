@@ -59,27 +59,28 @@ static Launch launchWgmmaFlash(const Op &op, const Tile &tile) {
 static double estimateWgmmaFlash(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   AttentionProblem problem = attentionProblem(op);
   double queries = valueAt(problem.queries, dims), size = static_cast<double>(problem.headSize);
-  double tileQueries = setting(tile, "tile_queries"), warpgroups = tileQueries / 64;
+  double tileQueries = setting(tile, "tile_queries");
   double heads = valueAt(problem.heads * problem.batch, dims), blocks = std::ceil(queries / tileQueries) * heads;
   double byShared =
       std::floor(target.sharedPerMultiprocessor / (static_cast<double>(wgmmaFlashShared(op, tile)) + 1024));
   double resident = std::max(1.0, std::min(static_cast<double>(residentByRegisters(op, tile)), byShared));
 
-  // Cycles for a warpgroup's part of a tile of keys: two products, about five instructions a score with its
-  // exponential in each quarter of the multiprocessor, and what a step waits for where no other warpgroup fills the
-  // gap.
-  constexpr double clock = 1.7e9, gap = 500;
+  // Cycles for a step of a block, fitted to an H200: what the multiprocessor is busy with, the products and about as
+  // much for the softmax beside them; and how long a step takes by itself and beside other blocks.
+  constexpr double clock = 1.7e9, gap = 600;
   double keys = setting(tile, "tile_keys"), flopsPerCycle = target.tensorRate / target.multiprocessors / clock;
-  double multiply = 64 * keys * 4 * size / flopsPerCycle, scores = 64 * keys / 128 * 10;
-  double alone = multiply + scores + gap;
+  double multiply = tileQueries * keys * 4 * size / flopsPerCycle, alone = gap + 1.5 * multiply;
+  // A block sees half of the keys on average, and its last tile whole; the one with the most keys sees all.
   double visible = visibleKeys(problem, queries), most = std::min(queries, 2 * visible + tileQueries);
   double steps = (visible + tileQueries / 2 + keys / 2) / keys, mostSteps = std::ceil(most / keys);
   double perMultiprocessor = blocks / target.multiprocessors;
-  double cycles = std::max({perMultiprocessor * steps * warpgroups * std::max(multiply, scores),
-                            std::max(1.0, perMultiprocessor / resident) * steps * alone, mostSteps * alone});
+  double beside = 0.75 * multiply * (std::min(resident, std::ceil(perMultiprocessor)) - 1);
+  double cycles =
+      std::max(perMultiprocessor * steps * (1.2 * multiply + alone / resident), mostSteps * (alone + beside));
+  double rows = tileQueries + 2 * keys; // that are there before the first step
   double l2 = blocks * steps * keys * 2 * size * static_cast<double>(problem.elementBytes) / target.l2Rate;
   double memory = static_cast<double>(valueAt(bytesMoved(op), dims)) / target.memoryRate;
-  return target.launchSeconds + 2e-6 + std::max({cycles / clock, l2, memory});
+  return target.launchSeconds + 0.7e-6 + rows * size * 6e-11 + std::max({cycles / clock, l2, memory});
 }
 
 const KernelFamily wgmmaFlashFamily = {
@@ -88,7 +89,6 @@ const KernelFamily wgmmaFlashFamily = {
     .header = "attention/wgmma_flash.cuh",
     .body = "wgmmaFlash",
     .form = KernelForm::TensorFlash,
-    .byRequestOnly = true,
     .accepts = acceptsWgmmaFlash,
     .configurations = wgmmaFlashConfigurations,
     .isSound = isSoundWgmmaFlash,

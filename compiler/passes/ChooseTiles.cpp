@@ -48,7 +48,7 @@ static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &fam
     return {1, family.name == "gemv_mma" ? 8 : 4, 16};
   if (family.form == KernelForm::TensorMatmul)
     return {64, 256, 1024};
-  return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{1024, 8192} : SmallVector<int64_t, 3>();
+  return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{64, 1024, 8192} : SmallVector<int64_t, 3>();
 }
 
 /// The dims to choose for: those of interest, but the bound of B where few rows have variants, and for all that

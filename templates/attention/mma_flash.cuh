@@ -90,7 +90,8 @@ template <class Config, class T> struct MmaFlash {
   KILN_DEVICE static int warpQuery() { return int(warpIndex()) * Shape::kWarpQueries; }
 
   template <int kRows> KILN_DEVICE void copy(SharedAddress to, const HeadView<T> &from, int first, int end) const {
-    copyHeads<Shape::kHeadSize, kRows, Shape::kThreads>(to, from, tile.b, tile.h, first, end);
+    copyHeads<Shape::kHeadSize, kRows, Shape::kThreads>(to, from.at(tile.b, tile.h, first), from.tokenStride,
+                                                        end - first);
   }
 
   KILN_DEVICE SharedAddress stageAddress(int stage) const {

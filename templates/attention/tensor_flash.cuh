@@ -30,9 +30,10 @@ template <int kHeadSize> struct HeadTile {
   KILN_DEVICE static constexpr u32 bytes(int rows) { return u32(kSlabs * rows) * kSwizzledRowBytes; }
 };
 
-/// Starts the block's copy of kRows rows of head h of row b; rows from `end` on repeat the last one.
+/// Starts the block's copy of kRows rows of a head, `stride` elements apart; there are `rows` of them from `source` on,
+/// and the last one is repeated behind them.
 template <int kHeadSize, int kRows, int kThreads, class T>
-KILN_DEVICE void copyHeads(SharedAddress to, const HeadView<T> &from, int b, int h, int first, int end) {
+KILN_DEVICE void copyHeads(SharedAddress to, const T *source, i64 stride, int rows) {
   using Tile = HeadTile<kHeadSize>;
   constexpr u32 kPerRow = kRowChunks;
   constexpr int kRowsAtOnce = kThreads / int(kPerRow), kPadded = 2 * Tile::kDepthSteps; // chunks of a row
@@ -43,7 +44,7 @@ KILN_DEVICE void copyHeads(SharedAddress to, const HeadView<T> &from, int b, int
     const u32 below = u32(i * kRowsAtOnce); // its part in the key is constant
     if (kRows % kRowsAtOnce != 0 && row + int(below) >= kRows)
       continue;
-    const T *source = from.at(b, h, min(first + row + int(below), end - 1));
+    const T *from = source + min(row + int(below), rows - 1) * stride;
 #pragma unroll
     for (int slab = 0; slab < Tile::kSlabs; ++slab) {
       const int column = slab * int(kPerRow) + chunk;
@@ -51,7 +52,7 @@ KILN_DEVICE void copyHeads(SharedAddress to, const HeadView<T> &from, int b, int
         continue;
       const bool exists = slab * int(kPerRow) + int(kPerRow) <= Tile::kChunks || column < Tile::kChunks;
       copyAsync((place ^ below % kPerRow * kChunkBytes) + (u32(slab * kRows) + below) * kSwizzledRowBytes,
-                source + (exists ? column * 8 : 0), exists ? kChunkBytes : 0);
+                from + (exists ? column * 8 : 0), exists ? kChunkBytes : 0);
     }
   }
 }
@@ -182,7 +183,7 @@ struct FlashRows {
         out[n].values[i] *= factors[i / 2];
   }
 
-  /// Hands over the rows, the first of them query `q` of the tile.
+  /// Hands over the rows, the first of them query `q` of the tile, two elements at a time.
   template <class Config, int kTiles, class Epilogue>
   KILN_DEVICE void finish(const MmaSums (&out)[kTiles], const FlashTile<Config> &tile, int q,
                           const Epilogue &epilogue) const {
@@ -199,6 +200,49 @@ struct FlashRows {
                  n * 8 + int(laneIndex()) % 4 * 2);
       }
     }
+  }
+
+  /// As finish, eight elements at a time; kTiles is a multiple of 4.
+  template <class Config, int kTiles, class Epilogue>
+  KILN_DEVICE void finishWide(const MmaSums (&out)[kTiles], const FlashTile<Config> &tile, int q,
+                              const Epilogue &epilogue) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float normalization = softmaxScale(warpSum<4>(sums[half]));
+      const int t = tile.firstQuery + q + rowOf(half);
+#pragma unroll
+      for (int n = 0; n < kTiles; n += 4) {
+        const Vec<float, 8> row = gathered(out + n, half);
+        if (t < tile.queries)
+          epilogue(row * normalization, tile.b, tile.h, t, n * 8 + int(laneIndex()) % 4 * 8);
+      }
+    }
+  }
+
+private:
+  /// Of four tiles the four lanes of a row have two columns each; a lane gets all eight of the tile of its place. Lanes
+  /// two places apart exchange two of their tiles, then neighbours one.
+  KILN_DEVICE static Vec<float, 8> gathered(const MmaSums *tiles, int half) {
+    const bool isUpper = laneIndex() & 2, isOdd = laneIndex() & 1;
+    Vec<float, 8> row;
+#pragma unroll
+    for (int e = 0; e < 2; ++e) {
+      float pairs[2][2]; // of the places 0, 1 or 2, 3 with this one's parity; of an even and an odd tile
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float low = tiles[i].values[2 * half + e], high = tiles[2 + i].values[2 * half + e];
+        const float other = shuffleXor(isUpper ? low : high, 2);
+        pairs[0][i] = isUpper ? other : low;
+        pairs[1][i] = isUpper ? high : other;
+      }
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float other = shuffleXor(isOdd ? pairs[i][0] : pairs[i][1], 1);
+        row[4 * i + e] = isOdd ? other : pairs[i][0];
+        row[4 * i + 2 + e] = isOdd ? pairs[i][1] : other;
+      }
+    }
+    return row;
   }
 };
 

@@ -71,7 +71,8 @@ template <class Config, class T> struct WgmmaFlash {
   const HeadView<T> &query, &key, &value;
   const float scale; // of scores, before a power of two
   const FlashTile<Config> tile;
-  const int firstKey; // of the first tile of keys
+  const int firstKey;             // of the first tile of keys
+  const T *nextKeys, *nextValues; // to copy
 
   MmaA queryFragments[Shape::kDepthSteps];
   MmaA weights[Shape::kKeySteps];
@@ -82,18 +83,17 @@ template <class Config, class T> struct WgmmaFlash {
   KILN_DEVICE static int warpQuery() { return int(warpIndex()) * Shape::kWarpQueries; }
   KILN_DEVICE static int warpgroupQuery() { return int(warpgroupIndex()) * Shape::kWarpgroupQueries; }
 
-  template <int kRows> KILN_DEVICE void copy(const void *to, const HeadView<T> &from, int first, int end) const {
-    copyHeads<Shape::kHeadSize, kRows, Shape::kThreads>(SharedAddress(to), from, tile.b, tile.h, first, end);
-  }
-  KILN_DEVICE void copyKeys(int step) const {
+  /// Starts the copy of the next tile of keys or values, number `step`, which begins at `source`.
+  KILN_DEVICE void copy(const void *to, const T *&source, i64 stride, int step) const {
     if (const int first = firstKey + step * kKeys; first < tile.keyEnd)
-      copy<kKeys>(shared.keys[step % kStages], key, first, tile.keyEnd);
+      copyHeads<Shape::kHeadSize, kKeys, Shape::kThreads>(SharedAddress(to), source, stride, tile.keyEnd - first);
+    source += kKeys * stride;
   }
+  KILN_DEVICE void copyKeys(int step) { copy(shared.keys[step % kStages], nextKeys, key.tokenStride, step); }
   /// The values of a step and the keys of the next are one group of copies.
-  KILN_DEVICE void copyStep(int step) const {
+  KILN_DEVICE void copyStep(int step) {
     copyKeys(step + 1);
-    if (const int first = firstKey + step * kKeys; first < tile.keyEnd)
-      copy<kKeys>(shared.values[step % kStages], value, first, tile.keyEnd);
+    copy(shared.values[step % kStages], nextValues, value.tokenStride, step);
     commitAsyncCopies();
   }
   /// Waits for all groups but the latest kPending.
@@ -119,8 +119,8 @@ template <class Config, class T> struct WgmmaFlash {
 #pragma unroll
       for (int i = 0; i < Shape::kDepthSteps; ++i)
         startProduct<T, RightRows::Columns, 8>(
-            scores, n, queryFragments[i],
-            keys + u32(i / 4 * kKeys + n * 8) * kSwizzledRowBytes + u32(i % 4) * 2 * kChunkBytes, i > 0);
+            scores, n, queryFragments[i], keys,
+            u32(i / 4 * kKeys + n * 8) * kSwizzledRowBytes + u32(i % 4) * 2 * kChunkBytes, i > 0);
     commitProducts();
   }
 
@@ -130,14 +130,16 @@ template <class Config, class T> struct WgmmaFlash {
     const SharedAddress values(shared.values[step % kStages]);
 #pragma unroll
     for (int i = 0; i < Shape::kKeySteps; ++i) {
-      const SharedAddress from = values + u32(i) * 16 * kSwizzledRowBytes;
+      const u32 row = u32(i) * 16;
 #pragma unroll
       for (int n = 0; n < kWhole; n += 8)
-        startProduct<T, RightRows::Depth, 8>(out, n, weights[i], from + u32(n / 8 * kKeys) * kSwizzledRowBytes, true);
+        startProduct<T, RightRows::Depth, 8>(out, n, weights[i], values, (u32(n / 8 * kKeys) + row) * kSwizzledRowBytes,
+                                             true);
 #pragma unroll
       for (int n = kWhole; n < Shape::kTilesOfDims; n += 2)
-        startProduct<T, RightRows::Depth, 2>(
-            out, n, weights[i], from + u32(n / 8 * kKeys) * kSwizzledRowBytes + u32(n % 8) * kChunkBytes, true);
+        startProduct<T, RightRows::Depth, 2>(out, n, weights[i], values,
+                                             (u32(n / 8 * kKeys) + row) * kSwizzledRowBytes + u32(n % 8) * kChunkBytes,
+                                             true);
     }
     commitProducts();
   }
@@ -203,7 +205,9 @@ template <class Config, class T> struct WgmmaFlash {
 
   /// All tiles of keys.
   KILN_DEVICE void run() {
-    copy<Shape::kQueries>(shared.queries, query, tile.firstQuery, tile.queries);
+    copyHeads<Shape::kHeadSize, Shape::kQueries, Shape::kThreads>(SharedAddress(shared.queries),
+                                                                  query.at(tile.b, tile.h, tile.firstQuery),
+                                                                  query.tokenStride, tile.queries - tile.firstQuery);
     copyKeys(0);
     commitAsyncCopies();
 #pragma unroll
@@ -226,7 +230,10 @@ template <class Config, class T> struct WgmmaFlash {
   }
 
   template <class Epilogue> KILN_DEVICE void finish(const Epilogue &epilogue) const {
-    rows.finish(out.tiles, tile, warpQuery(), epilogue);
+    if constexpr (Shape::kTilesOfDims % 4 == 0)
+      rows.finishWide(out.tiles, tile, warpQuery(), epilogue);
+    else
+      rows.finish(out.tiles, tile, warpQuery(), epilogue);
   }
 };
 
@@ -236,8 +243,16 @@ KILN_DEVICE void wgmmaFlash(int queries, int keys, const HeadView<T> &query, con
                             const HeadView<T> &value, const Position &position, const Score &,
                             const Epilogue &epilogue) {
   const FlashTile<Config> tile = flashTile<Config>(queries, keys, position);
-  WgmmaFlash<Config, T> thread{
-      dynamicShared<WgmmaFlashStorage<Config>>(), query, key, value, flashScale<Score>(), tile, tile.firstKey()};
+  const int firstKey = tile.firstKey();
+  WgmmaFlash<Config, T> thread{dynamicShared<WgmmaFlashStorage<Config>>(),
+                               query,
+                               key,
+                               value,
+                               flashScale<Score>(),
+                               tile,
+                               firstKey,
+                               key.at(tile.b, tile.h, firstKey),
+                               value.at(tile.b, tile.h, firstKey)};
   thread.run();
   thread.finish(epilogue);
 }

@@ -5,7 +5,7 @@
 // their sums are there after a wait:
 //
 //   fenceProducts(sums, a);
-//   startProduct<T, RightRows::Columns, 8>(sums, 0, a, b, /*adds=*/true); // as many as wanted
+//   startProduct<T, RightRows::Columns, 8>(sums, 0, a, b, /*offset=*/0, /*adds=*/true); // as many as wanted
 //   commitProducts();
 //   waitProducts<0>();
 //   receive(sums);
@@ -100,10 +100,10 @@ KILN_DEVICE u64 warpgroupDescriptor(SharedAddress address) {
 /// at the row of its first column (RightRows::Columns) or step of the depth, a multiple of 8, and there at a chunk,
 /// before the permutation.
 template <class T, RightRows kRows, int kCount, int kTiles>
-KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a, SharedAddress b, bool adds,
-                              Site = Site::current()) {
+KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a, SharedAddress b, u32 offset,
+                              bool adds, Site = Site::current()) {
   static_assert(kCount == 8 || kCount == 2, "64 or 16 columns");
-  const u64 right = warpgroupDescriptor(b);
+  const u64 right = warpgroupDescriptor(b) + offset / 16;
   MmaSums *s = sums.tiles + first;
   if (!adds)
 #pragma unroll
@@ -159,15 +159,15 @@ template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &, Site = S
 
 /// By mma.sync, at once: each warp's rows, 16 columns at a time.
 template <class T, RightRows kRows, int kCount, int kTiles>
-KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a, SharedAddress b, bool adds,
-                              Site = Site::current()) {
+KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a, SharedAddress b, u32 offset,
+                              bool adds, Site = Site::current()) {
   const u32 lane = laneIndex();
   const bool isColumns = kRows == RightRows::Columns;
   const u32 row = isColumns ? lane / 16 * 8 + lane % 8 : lane % 16, chunk = isColumns ? lane / 8 % 2 : lane / 16;
 #pragma unroll
   for (int n = 0; n < kCount; n += 2) {
     const u32 moved = isColumns ? u32(n) * 8 * kSwizzledRowBytes : u32(n) * kChunkBytes;
-    const SharedAddress linear = b + moved + row * kSwizzledRowBytes + chunk * kChunkBytes;
+    const SharedAddress linear = b + offset + moved + row * kSwizzledRowBytes + chunk * kChunkBytes;
     const SharedAddress from = linear ^ linear.raw() / kSwizzledRowBytes % kRowChunks * kChunkBytes;
     u32 words[4];
     if constexpr (isColumns)
@@ -249,23 +249,29 @@ struct EmulatedProductStart {
 template <class T> KILN_DEVICE float emulatedHalfWord(u16 element) { return lowToFloat<T>(element); }
 
 template <class T, RightRows kRows, int kCount, int kTiles>
-KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a, SharedAddress b, bool adds,
-                              Site site = Site::current()) {
+KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a, SharedAddress b, u32 offset,
+                              bool adds, Site site = Site::current()) {
   static_assert(kCount == 8 || kCount == 2, "64 or 16 columns");
   EmulatedProducts &started = sums.started;
   if (!emulatedThread->areProductsFenced)
     emulatedThread->fail("product of a warpgroup: expected fenceProducts() since the last wait", site);
   if (started.count == EmulatedProducts::kMost)
     emulatedThread->fail("product of a warpgroup: expected at most 64 before their sums are received", site);
-  emulatedCheckAligned(b.pointer(), kChunkBytes, site);
+  const SharedAddress right = b + offset;
+  emulatedCheckAligned(right.pointer(), kChunkBytes, site);
   if (started.count == 0)
     __builtin_memcpy(sums.results, sums.tiles, sizeof(sums.tiles));
   for (int i = first; i < first + kCount; ++i)
     for (float &value : sums.tiles[i].values)
       value = __builtin_nanf("");
   EmulatedWarpgroupProduct &product = started.products[started.count++];
-  product = {
-      a, static_cast<const char *>(b.pointer()), first, kCount, kRows == RightRows::Depth, adds, emulatedHalfWord<T>};
+  product = {a,
+             static_cast<const char *>(right.pointer()),
+             first,
+             kCount,
+             kRows == RightRows::Depth,
+             adds,
+             emulatedHalfWord<T>};
   started.group = emulatedThread->committedProducts;
   EmulatedProductStart lane{&product};
   emulatedThread->syncWarpgroup(&lane, EmulatedProductStart::combine, site);

@@ -41,10 +41,10 @@ template <class T> KILN_DEVICE void multiplyByWarpgroup(float *sums, SharedAddre
   WarpgroupSums<10> product = {};
   fenceAsyncCopies();
   fenceProducts(left, product);
-  startProduct<T, RightRows::Columns, 8>(product, 0, left, right, true);
-  startProduct<T, RightRows::Depth, 8>(product, 0, left, right, true);
-  startProduct<T, RightRows::Columns, 2>(product, 8, left, right, false);
-  startProduct<T, RightRows::Depth, 2>(product, 8, left, right, true);
+  startProduct<T, RightRows::Columns, 8>(product, 0, left, right, 32, true);
+  startProduct<T, RightRows::Depth, 8>(product, 0, left, right, 32, true);
+  startProduct<T, RightRows::Columns, 2>(product, 8, left, right, 32, false);
+  startProduct<T, RightRows::Depth, 2>(product, 8, left, right, 32, true);
   commitProducts();
   waitProducts<0>();
   receive(product);

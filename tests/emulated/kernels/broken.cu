@@ -57,7 +57,7 @@ extern "C" __global__ void misaligned_store(bf16 *out) {
 KILN_DEVICE void startOneProduct(WarpgroupSums<2> &sums, Site site) {
   MmaA left = {};
   fenceProducts(left, sums);
-  startProduct<bf16, RightRows::Depth, 2>(sums, 0, left, SharedAddress(&dynamicShared<u8[2048]>()), false, site);
+  startProduct<bf16, RightRows::Depth, 2>(sums, 0, left, SharedAddress(&dynamicShared<u8[2048]>()), 0, false, site);
   commitProducts();
 }
 
@@ -71,14 +71,14 @@ extern "C" __global__ void product_without_fence(float *out) {
   WarpgroupSums<2> sums;
   startOneProduct(sums, Site::current());
   waitProducts<0>();
-  startProduct<bf16, RightRows::Depth, 2>(sums, 0, {}, SharedAddress(out), true); // here: product_without_fence
+  startProduct<bf16, RightRows::Depth, 2>(sums, 0, {}, SharedAddress(out), 0, true); // here: product_without_fence
 }
 
 extern "C" __global__ void several_operands(float *out) {
   WarpgroupSums<2> sums;
   fenceProducts(sums);
   const SharedAddress right = SharedAddress(out) + warpIndex() * 1024;
-  startProduct<bf16, RightRows::Depth, 2>(sums, 0, {}, right, true); // here: several_operands
+  startProduct<bf16, RightRows::Depth, 2>(sums, 0, {}, right, 0, true); // here: several_operands
 }
 
 extern "C" __global__ void warp_leaves_warpgroup(float *out) {

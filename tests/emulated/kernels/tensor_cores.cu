@@ -128,11 +128,11 @@ KILN_DEVICE void multiplyByWarpgroup(const u32 *a, const u16 *b, float *sums, fl
       added.tiles[n].values[i] = element(sums, n, i);
 
   fenceProducts(left, added, product);
-  startProduct<T, kRows, 8>(added, 0, left, right + first, true);
-  startProduct<T, kRows, 2>(added, 8, left, right + second, true);
+  startProduct<T, kRows, 8>(added, 0, left, right, first, true);
+  startProduct<T, kRows, 2>(added, 8, left, right, second, true);
   commitProducts();
-  startProduct<T, kRows, 8>(product, 0, left, right + first, false);
-  startProduct<T, kRows, 2>(product, 8, left, right + second, false);
+  startProduct<T, kRows, 8>(product, 0, left, right, first, false);
+  startProduct<T, kRows, 2>(product, 8, left, right, second, false);
   commitProducts();
   early[threadIndex()] = added.tiles[9].values[3];
   waitProducts<1>();

@@ -161,13 +161,20 @@ def make_batches(jobs):
         yield from (files for files, _ in batches)
 
 
+def read_sources(entry, build):
+    """The sources of the project that a command of the build compiles: one, or those that a unity build has as one."""
+    path = pathlib.Path(entry["file"])
+    if path.parent.name == "Unity":
+        return [pathlib.Path(name.decode()) for name in INCLUDE.findall(path.read_bytes())]
+    return [path] if path.is_relative_to(SOURCE_TREE) and not path.is_relative_to(build) else []
+
+
 def read_commands(build, wanted):
     """(source, flags) of every source of the project that the build compiles, and that was asked for."""
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        path = pathlib.Path(entry["file"])
-        isOurs = path.is_relative_to(SOURCE_TREE) and not path.is_relative_to(build)
-        if isOurs and (not wanted or any(path.is_relative_to(folder) for folder in wanted)):
-            yield path, parse_flags(entry["command"], path)
+        for path in read_sources(entry, build):
+            if not wanted or any(path.is_relative_to(folder) for folder in wanted):
+                yield path, parse_flags(entry["command"], path)
 
 
 def differing(commit):

@@ -4,12 +4,11 @@
 
 namespace kiln {
 
-double Measurement::median() const {
-  if (seconds.empty())
+double medianOf(std::vector<double> samples) {
+  if (samples.empty())
     return 0;
-  std::vector<double> sorted = seconds;
-  llvm::sort(sorted);
-  return sorted[sorted.size() / 2];
+  llvm::sort(samples);
+  return samples[samples.size() / 2];
 }
 
 DimBinding callDims(StringRef function, int64_t batch, int64_t length) {
@@ -70,6 +69,17 @@ SampleCall::SampleCall(StringRef function, int64_t batch, int64_t length, int64_
     call.arguments.push_back({isDecode ? "positions" : "lengths", perRow});
 }
 
+/// What is left of the options where one run takes `seconds`.
+static BenchmarkOptions limited(BenchmarkOptions options, double seconds) {
+  if (options.mostSeconds <= 0 || seconds <= 0)
+    return options;
+  auto runs = static_cast<int64_t>(options.mostSeconds / seconds);
+  options.runsPerSample = std::clamp<int64_t>(runs / options.samples, 1, options.runsPerSample);
+  options.samples = std::clamp<int64_t>(runs, 3, options.samples);
+  options.warmUp = std::clamp<int64_t>(runs / 4, 0, options.warmUp);
+  return options;
+}
+
 Expected<KernelTimer> KernelTimer::create(Device &device) {
   auto sweep = DeviceMemory::allocate(device, int64_t(256) << 20, "memory that sweeps the cache");
   if (!sweep)
@@ -81,11 +91,18 @@ Expected<std::vector<double>> KernelTimer::time(std::vector<KernelLaunch> launch
   auto graph = device->makeGraph(std::move(launches));
   if (!graph)
     return graph.takeError();
-  std::vector<double> samples;
-  for (int64_t i = -options.warmUp; i < options.samples; ++i) {
+  auto timeOnce = [&]() -> Expected<double> {
     if (Error error = device->clear(sweep.address(), sweep.bytes()))
       return error;
-    Expected<double> seconds = device->measure([&] { return device->run(**graph); });
+    return device->measure([&] { return device->run(**graph); });
+  };
+  Expected<double> first = timeOnce();
+  if (!first)
+    return first.takeError();
+  BenchmarkOptions counts = limited(options, *first);
+  std::vector<double> samples;
+  for (int64_t i = -counts.warmUp; i < counts.samples; ++i) {
+    Expected<double> seconds = timeOnce();
     if (!seconds)
       return seconds.takeError();
     if (i >= 0)
@@ -102,19 +119,26 @@ Expected<Measurement> measureCall(Executor &executor, StringRef function, int64_
     return result;
   if (Error error = executor.enqueue(sample.call))
     return error;
-  for (int64_t i = 0; i < options.warmUp; ++i)
-    if (Error error = executor.repeat(sample.call))
-      return error;
-  for (int64_t i = 0; i < options.samples; ++i) {
-    Expected<double> seconds = executor.device().measure([&]() -> Error {
-      for (int64_t run = 0; run < options.runsPerSample; ++run)
+  auto timeRuns = [&](int64_t runs) {
+    return executor.device().measure([&]() -> Error {
+      for (int64_t run = 0; run < runs; ++run)
         if (Error error = executor.repeat(sample.call))
           return error;
       return Error::success();
     });
+  };
+  Expected<double> first = timeRuns(1);
+  if (!first)
+    return first.takeError();
+  BenchmarkOptions counts = limited(options, *first);
+  for (int64_t i = 0; i < counts.warmUp; ++i)
+    if (Error error = executor.repeat(sample.call))
+      return error;
+  for (int64_t i = 0; i < counts.samples; ++i) {
+    Expected<double> seconds = timeRuns(counts.runsPerSample);
     if (!seconds)
       return seconds.takeError();
-    result->seconds.push_back(*seconds / static_cast<double>(options.runsPerSample));
+    result->seconds.push_back(*seconds / static_cast<double>(counts.runsPerSample));
   }
   return result;
 }

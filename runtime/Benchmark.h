@@ -5,6 +5,9 @@
 
 namespace kiln {
 
+/// 0 without samples.
+double medianOf(std::vector<double> samples);
+
 /// What was measured, with every sample.
 struct Measurement {
   std::string what;             ///< `decode B=1 position=64`, or a kernel's name
@@ -12,13 +15,15 @@ struct Measurement {
   int64_t launches = 0;         ///< kernels in one run
   int64_t bytes = 0, flops = 0; ///< that one run must move and do
 
-  double median() const;
+  double median() const { return medianOf(seconds); }
 };
 
 struct BenchmarkOptions {
   int64_t samples = 20;
   int64_t runsPerSample = 10;
   int64_t warmUp = 5;
+  /// Runs that would take longer, together, are fewer: three samples of one run at least. 0: no limit.
+  double mostSeconds = 0;
 };
 
 /// The dims of a call at batch `batch`: of @decode, one token a sequence, of other functions `length` tokens.

@@ -16,6 +16,8 @@ static Expected<std::unique_ptr<Module>> openModule(StringRef model, const Build
   Expected<ModelConfig> config = readModelConfig(model, sources);
   if (!config)
     return config.takeError();
+  config->layers.value = options.layers.value_or(config->layers.value);
+  config->positions.value = options.positions.value_or(config->positions.value);
   return buildModule(*config, options, sources);
 }
 

@@ -8,6 +8,8 @@ namespace kiln {
 
 struct BuildOptions {
   int64_t maxBatch = 64; ///< upper bound of dim B
+  // In place of the model's n_layer and n_positions, to measure parts of a model and prompts beyond its own.
+  std::optional<int64_t> layers = {}, positions = {};
 };
 
 /// The module of a model, one op per step of the forward pass, in f32, without a KV cache:

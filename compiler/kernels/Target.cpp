@@ -12,12 +12,15 @@ int Target::computeCapability() const {
   return value;
 }
 
-double Target::arithmeticRate(DType dtype) const {
-  return dtype == DType::F32 ? f32Rate : std::max(f32Rate, tensorRate);
+double Target::arithmeticRate(DType dtype, bool isRounded) const {
+  if (dtype == DType::F32 && !isRounded)
+    return f32Rate;
+  return std::max(f32Rate, dtype == DType::F32 ? tensorRate / 2 : tensorRate);
 }
 
-double Target::rooflineSeconds(int64_t bytes, int64_t flops, DType dtype) const {
-  return std::max(static_cast<double>(bytes) / memoryRate, static_cast<double>(flops) / arithmeticRate(dtype));
+double Target::rooflineSeconds(int64_t bytes, int64_t flops, DType dtype, bool isRounded) const {
+  return std::max(static_cast<double>(bytes) / memoryRate,
+                  static_cast<double>(flops) / arithmeticRate(dtype, isRounded));
 }
 
 /// The files are part of the program, so what is wrong in one is a bug and stops it.

@@ -28,11 +28,12 @@ struct Target {
 
   int computeCapability() const; ///< 90 for sm_90a
 
-  /// The most operations per second on elements of this type, in tensor cores or outside.
-  double arithmeticRate(DType dtype) const;
+  /// The most operations per second on elements of this type, in tensor cores or outside. `isRounded`: fp32 whose
+  /// factors are rounded to tf32, for which tensor cores have half their rate.
+  double arithmeticRate(DType dtype, bool isRounded = false) const;
   /// Seconds that neither memory nor arithmetic can be faster than: the roofline model (Williams, Waterman, Patterson
   /// 2009), without the time of launches.
-  double rooflineSeconds(int64_t bytes, int64_t flops, DType dtype) const;
+  double rooflineSeconds(int64_t bytes, int64_t flops, DType dtype, bool isRounded = false) const;
 };
 
 /// The target of that name. Error: an unknown name; the message lists the known ones.

@@ -211,8 +211,8 @@ CLI::App *addEval(CLI::App &app, EvalCommand &command) {
 }
 
 CLI::App *addBench(CLI::App &app, BenchCommand &command) {
-  CLI::App *sub = app.add_subcommand("bench", "Time a plan, or count what it does");
-  sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
+  CLI::App *sub = app.add_subcommand("bench", "Time a plan, or count what it does; `bench ladder`: every optimisation");
+  sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json");
   addWeights(*sub, command.weights);
   addPipeline(*sub, command.pipeline);
   sub->add_option("--what", command.what, "decode, prefill, or each of the kernels")
@@ -229,6 +229,26 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
       ->capture_default_str();
   sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(checkDevice)->capture_default_str();
   sub->add_option("-o", command.format, "md, csv or json")->check(oneOf({"md", "csv", "json"}))->capture_default_str();
+  return sub;
+}
+
+/// A command of kiln bench, with a model of its own.
+CLI::App *addLadder(CLI::App &bench, LadderCommand &command) {
+  CLI::App *sub = bench.add_subcommand("ladder", "Compile, check and time every optimisation, step by step");
+  sub->add_option("MODEL", command.model, "a .toml, or a directory with config.json")->required();
+  addWeights(*sub, command.weights);
+  addList(*sub, "--parts", command.parts, notEmpty, "of the ladder, matmul,layernorm (default: all)");
+  CLI::Option *scored = sub->add_option("--eval", command.scored,
+                                        "directory of a model with weights and vocabulary, whose perplexity each "
+                                        "rung that changes arithmetic is to find");
+  scored->check(notEmpty)->needs(
+      sub->add_option("--text", command.text, "file to score; - is standard input")->check(notEmpty)->needs(scored));
+  sub->add_option("--target", command.target, "the GPU's")->check(notEmpty)->capture_default_str();
+  sub->add_option("--samples", command.options.samples, "measurements")->check(aCount)->capture_default_str();
+  sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(aDevice)->capture_default_str();
+  sub->add_option("--report", command.page, "also write an HTML page there")->check(notEmpty);
+  sub->add_option("-o", command.format, "md or json")->check(oneOf({"md", "json"}))->capture_default_str();
+  sub->add_flag("--quiet", command.quiet, "no progress");
   return sub;
 }
 
@@ -309,15 +329,19 @@ std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
   BenchCommand bench;
   ReportCommand report;
   TuneCommand tune;
+  LadderCommand ladder;
   CLI::App *compileApp = addCompile(app, compile), *dumpApp = addDump(app, dump), *runApp = addRun(app, run);
   CLI::App *tokenizeApp = addTokenize(app, tokenize), *evalApp = addEval(app, eval), *benchApp = addBench(app, bench);
   CLI::App *reportApp = addReport(app, report), *tuneApp = addTune(app, tune);
+  CLI::App *ladderApp = addLadder(*benchApp, ladder);
   try {
     // CLI11 would only say that a command is missing.
     auto isChosen = [&](const CLI::App *sub) { return sub->get_name() == argv[1]; };
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(isChosen).empty())
       throw CLI::ParseError("unknown command '" + std::string(argv[1]) + "'", 2);
     app.parse(reversedArguments(argc, argv));
+    if (*benchApp && !*ladderApp && bench.model.empty())
+      throw CLI::RequiredError("MODEL");
   } catch (const CLI::ParseError &error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
@@ -331,6 +355,8 @@ std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
     command = std::move(tokenize);
   else if (*evalApp)
     command = std::move(eval);
+  else if (*ladderApp)
+    command = std::move(ladder);
   else if (*benchApp)
     command = std::move(bench);
   else if (*reportApp)

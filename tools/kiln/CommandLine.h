@@ -124,8 +124,21 @@ struct TuneCommand {
   bool quiet = false;
 };
 
+struct LadderCommand {
+  std::string model;
+  WeightOptions weights;
+  std::vector<std::string> parts; ///< empty: all
+  BenchmarkOptions options = {.mostSeconds = 0.5};
+  std::string target = "sm_90a";
+  std::string scored, text; ///< a directory and a file: for perplexities; both or none
+  std::string device = "auto";
+  std::string format = "md";
+  std::string page; ///< where to write the HTML page; empty: nowhere
+  bool quiet = false;
+};
+
 using Command = std::variant<std::monostate, CompileCommand, DumpCommand, RunCommand, TokenizeCommand, EvalCommand,
-                             BenchCommand, ReportCommand, TuneCommand>;
+                             BenchCommand, ReportCommand, TuneCommand, LadderCommand>;
 
 /// Fills `command`, or returns the exit code to leave with: 0 after --help or --version, 2 after a usage error, both
 /// printed.

@@ -14,5 +14,6 @@ Error run(const EvalCommand &command);
 Error run(const BenchCommand &command);
 Error run(const ReportCommand &command);
 Error run(const TuneCommand &command);
+Error run(const LadderCommand &command);
 
 } // namespace kiln

@@ -1,4 +1,4 @@
-#include "Sections.h"
+#include "RooflinePicture.h"
 
 #include <cmath>
 
@@ -6,51 +6,19 @@ namespace kiln {
 
 namespace {
 
-struct Dot {
-  std::string name, link, side;
-  double intensity = 0; ///< operations per byte
-  double limit = 0;     ///< operations per second that the roofline allows
-  std::optional<double> reached;
-  double share = 0; ///< of the call's time: measured where all of it is, else by the roofline
-};
-
-std::vector<Dot> dotsOf(const Side &side) {
-  std::vector<Dot> dots;
-  for (const FunctionUse &use : side.reported.functions)
-    for (const KernelUse &kernel : use.kernels) {
-      if (kernel.count.flops == 0 || kernel.count.bytes == 0)
-        continue;
-      auto flops = static_cast<double>(kernel.count.flops);
-      Dot dot;
-      dot.name = kernel.count.what + " in @" + use.function->name;
-      dot.link = side.reported.plan.findKernel(kernel.count.what) ? "#" + side.kernelId(kernel.count.what) : "";
-      dot.side = side.id;
-      dot.intensity = flops / static_cast<double>(kernel.count.bytes);
-      dot.limit = flops / kernel.rooflineSeconds;
-      if (kernel.seconds)
-        dot.reached = flops / *kernel.seconds;
-      dots.push_back(std::move(dot));
-    }
-  return dots;
-}
-
 /// Log-log: decades of operations per byte to the right, of operations per second upwards.
 class RooflinePicture {
 public:
-  RooflinePicture(Html &html, ArrayRef<Side> sides) : html(html), sides(sides) {
-    for (const Side &side : sides)
-      llvm::append_range(dots, dotsOf(side));
-    for (const Dot &dot : dots) {
+  RooflinePicture(Html &html, ArrayRef<Roof> roofs, ArrayRef<RooflineDot> dots) : html(html), roofs(roofs), dots(dots) {
+    for (const RooflineDot &dot : dots) {
       include(x0, x1, dot.intensity);
       include(y0, y1, dot.limit);
       if (dot.reached)
         include(y0, y1, *dot.reached);
     }
-    for (const Side &side : sides) {
-      const Target &target = *side.reported.target;
-      double peak = target.arithmeticRate(side.reported.plan.dtype);
-      include(x0, x1, peak / target.memoryRate);
-      include(y0, y1, peak);
+    for (const Roof &roof : roofs) {
+      include(x0, x1, roof.peak / roof.memoryRate);
+      include(y0, y1, roof.peak);
     }
     ++y1;
   }
@@ -61,9 +29,9 @@ public:
                                {"aria-label", "Roofline: operations per byte against operations per second"},
                                {"viewBox", "0 0 640 360"}});
     drawGrid();
-    for (const auto &[i, side] : llvm::enumerate(sides))
-      drawRoof(side, i);
-    for (const Dot &dot : dots)
+    for (const Roof &roof : roofs)
+      drawRoof(roof);
+    for (const RooflineDot &dot : dots)
       drawDot(dot);
   }
 
@@ -99,25 +67,19 @@ private:
     drawText(html, "label start", left + 6, top + 12, "FLOP / s");
   }
 
-  void drawRoof(const Side &side, size_t index) {
-    const Target &target = *side.reported.target;
-    double peak = target.arithmeticRate(side.reported.plan.dtype), ridge = peak / target.memoryRate;
+  void drawRoof(const Roof &roof) {
+    double ridge = roof.peak / roof.memoryRate;
     // The slope begins where it leaves the picture.
-    double start = std::max(std::pow(10, x0), std::pow(10, y0) / target.memoryRate);
-    html.element("polyline", {{"class", "roof side-" + side.id},
-                              {"points", coordinate(xOf(start)) + "," + coordinate(yOf(start * target.memoryRate)) +
-                                             " " + coordinate(xOf(ridge)) + "," + coordinate(yOf(peak)) + " " +
-                                             coordinate(right) + "," + coordinate(yOf(peak))}});
-    bool isSame =
-        index > 0 && sides[0].reported.target == &target && peak == target.arithmeticRate(sides[0].reported.plan.dtype);
-    if (!isSame)
-      drawText(html, "label", right, yOf(peak) - 9,
-               formatv("{0}: {1:F1} TFLOP/s {2}, {3:F2} TB/s", target.device, peak * 1e-12,
-                       dtypeName(side.reported.plan.dtype), target.memoryRate * 1e-12)
-                   .str());
+    double start = std::max(std::pow(10, x0), std::pow(10, y0) / roof.memoryRate);
+    html.element("polyline", {{"class", "roof side-" + roof.side},
+                              {"points", coordinate(xOf(start)) + "," + coordinate(yOf(start * roof.memoryRate)) + " " +
+                                             coordinate(xOf(ridge)) + "," + coordinate(yOf(roof.peak)) + " " +
+                                             coordinate(right) + "," + coordinate(yOf(roof.peak))}});
+    if (!roof.label.empty())
+      drawText(html, "label", right, yOf(roof.peak) - 9, roof.label);
   }
 
-  void drawDot(const Dot &dot) {
+  void drawDot(const RooflineDot &dot) {
     double x = xOf(dot.intensity), y = yOf(dot.limit);
     std::string title =
         formatv("{0}: {1:F2} FLOP/byte, limit {2:F3} TFLOP/s", dot.name, dot.intensity, dot.limit * 1e-12);
@@ -141,28 +103,19 @@ private:
   }
 
   Html &html;
-  ArrayRef<Side> sides;
-  std::vector<Dot> dots;
+  ArrayRef<Roof> roofs;
+  ArrayRef<RooflineDot> dots;
   int x0 = 0, x1 = 1, y0 = 12, y1 = 12; ///< decades
 };
 
 } // namespace
 
-void writeRoofline(Html &html, ArrayRef<Side> sides) {
-  bool isMeasured = llvm::any_of(sides, [](const Side &side) { return side.reported.profile.has_value(); });
-  auto figure = html.in("figure", {{"class", "roofline"}});
-  {
-    auto caption = html.in("figcaption");
-    html.element("strong", {}, "Roofline");
-    html.text(
-        isMeasured
-            ? ": a full dot is what a kernel reached, an empty one or the line's end what bytes and operations allow"
-            : ": a dot is what bytes and operations allow a kernel; with a profile, what it reached too");
-    for (const Side &side : sides)
-      if (sides.size() > 1)
-        html.element("span", {{"class", "legend side-" + side.id}}, side.letter() + ": " + side.label);
-  }
-  RooflinePicture(html, sides).draw();
+void drawRoofline(Html &html, ArrayRef<Roof> roofs, ArrayRef<RooflineDot> dots) {
+  RooflinePicture(html, roofs, dots).draw();
+}
+
+std::string rooflineLabel(const Target &target, double peak, StringRef what) {
+  return formatv("{0}: {1:F1} TFLOP/s {2}, {3:F2} TB/s", target.device, peak * 1e-12, what, target.memoryRate * 1e-12);
 }
 
 } // namespace kiln

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../CommandLine.h"
+#include "../CompiledPlan.h"
 #include "../ModelSource.h"
 #include "Problems.h"
 
@@ -27,17 +28,11 @@ public:
   TrialPlans(const TuneCommand &command, PipelineOptions pipeline, std::string folder, ArrayRef<TuningProblem> problems,
              Device &device, int64_t layers);
 
-  /// A plan on disk.
-  struct Compiled {
-    std::string directory;
-    Plan plan;
-  };
-
   /// Compiles the plan FOLDER/NAME.plan; several threads may at once. Error: a kernel that cannot be compiled; files
   /// that cannot be written.
-  Expected<Compiled> compile(Choose choose, const Twine &name) const;
+  Expected<CompiledPlan> compile(Choose choose, const Twine &name) const;
   /// Loads a plan for the largest of the command's calls. Error: as Executor::create reports.
-  Expected<std::unique_ptr<Executor>> load(Compiled compiled) const;
+  Expected<std::unique_ptr<Executor>> load(CompiledPlan compiled) const;
   /// Both.
   Expected<std::unique_ptr<Executor>> open(Choose choose, const Twine &name) const;
 

@@ -1,0 +1,90 @@
+#include "Commands.h"
+#include "ProgressLine.h"
+#include "ladder/Page.h"
+#include "ladder/Table.h"
+
+#include "support/Diagnostic.h"
+#include "support/File.h"
+
+#include <future>
+
+namespace kiln {
+
+namespace {
+
+using Work = std::pair<const LadderPart *, const Rung *>;
+
+Expected<std::vector<LadderPart>> chosenParts(const LadderCommand &command) {
+  std::vector<LadderPart> parts;
+  if (command.parts.empty())
+    llvm::append_range(parts, allLadderParts());
+  for (const std::string &name : command.parts) {
+    Expected<const LadderPart *> part = findLadderPart(name);
+    if (!part)
+      return part.takeError();
+    parts.push_back(**part);
+  }
+  return parts;
+}
+
+/// Runs all rungs; while one runs, the next one's kernels are compiled.
+std::vector<MeasuredPart> measure(RungRunner &runner, ArrayRef<LadderPart> parts, ProgressLine &line) {
+  std::vector<Work> work;
+  for (const LadderPart &part : parts)
+    for (const Rung &rung : part.rungs)
+      work.push_back({&part, &rung});
+  std::vector<MeasuredPart> measured;
+  std::future<void> next;
+  for (const auto &[i, item] : llvm::enumerate(work)) {
+    auto [part, rung] = item;
+    line.show(i, work.size(), (part->title + ": " + rung->name).str());
+    if (next.valid())
+      next.get();
+    if (i + 1 < work.size())
+      next = std::async(std::launch::async,
+                        [&runner, following = work[i + 1]] { runner.prepare(*following.first, *following.second); });
+    if (measured.empty() || measured.back().part != part)
+      measured.push_back({part, {}});
+    measured.back().results.push_back(runner.run(*part, *rung));
+  }
+  line.finish();
+  return measured;
+}
+
+size_t countWrong(ArrayRef<MeasuredPart> parts) {
+  size_t wrong = 0;
+  for (const MeasuredPart &part : parts)
+    wrong += llvm::count_if(part.results, [](const RungResult &result) { return result.isWrong(); });
+  return wrong;
+}
+
+} // namespace
+
+Error run(const LadderCommand &command) {
+  if (command.device == "cpu")
+    return makeError("kiln bench ladder: expected --device emulate or cuda:N; the reference executor runs no kernels");
+  auto parts = chosenParts(command);
+  if (!parts)
+    return parts.takeError();
+  auto runner = RungRunner::create(command);
+  if (!runner)
+    return runner.takeError();
+  for (LadderPart &part : *parts)
+    part = fitted(std::move(part), (*runner)->context());
+  ProgressLine line(command.quiet);
+  std::vector<MeasuredPart> measured = measure(**runner, *parts, line);
+  StringRef model = llvm::sys::path::stem(StringRef(command.model).rtrim('/'));
+  if (!command.page.empty())
+    if (Error error =
+            writeFile(command.page, ladderPage((*runner)->deviceName(), model, (*runner)->target(), measured)))
+      return error;
+  if (command.format == "json")
+    printLadderJson(llvm::outs(), (*runner)->deviceName(), model, measured);
+  else
+    printLadderMarkdown(llvm::outs(), (*runner)->deviceName(), model, measured);
+  if (size_t wrong = countWrong(measured))
+    return makeError("kiln bench ladder: " + Twine(wrong) + " rungs failed or are wrong; the table says how");
+  return Error::success();
+}
+
+} // namespace kiln

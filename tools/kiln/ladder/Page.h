@@ -1,0 +1,11 @@
+//===- Page.h - the ladder as an HTML page ------------------------------------===//
+#pragma once
+
+#include "RungRunner.h"
+
+namespace kiln {
+
+/// A self-contained page: for each part bars of times, a roofline and a table.
+std::string ladderPage(StringRef device, StringRef model, const Target &target, ArrayRef<MeasuredPart> parts);
+
+} // namespace kiln

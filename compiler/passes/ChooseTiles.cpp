@@ -14,13 +14,14 @@
 // option tiles: settings by family, {layernorm = {row_threads = 1}}, or for one of the ops that the family map runs,
 // {split_heads = {unroll = 8}}, which go before those of map; of additions these are called bias and residual. Of the
 // family's configurations those that have them are ranked; if there are none, each configuration with the settings
-// written over its own.
+// written over its own. Of the settings for all that map runs, one that an op cannot have and others can, like accesses
+// of four elements to rows of an odd length, is left out for that op.
 //
 // What was measured to be best (option tuning: the database that comes with the program, a file of `kiln tune`, or
 // none) goes before the model, for the very number of rows that was measured.
 //
 // Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them, and settings that
-// the op's kernel cannot have: an error at the op. Settings of a family that runs no op, or of no such op.
+// no op's kernel can have, or not together: an error at the op. Settings of a family that runs no op, or of no such op.
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
 #include "kernels/Tuning.h"
@@ -87,11 +88,13 @@ public:
 
   /// Gives the op `tile`, and `variants` where it has some.
   Error choose(Op &op);
-  /// Error: settings that no op was chosen with.
+  /// Error: settings that no op was chosen with, or can have.
   Error checkUse(const Module &module) const;
 
 private:
   AttributeMap settingsOf(const Op &op, const KernelFamily &family);
+  Expected<std::vector<Tile>> withSettings(const Op &op, const KernelFamily &family, const DimBinding &upper,
+                                           const AttributeMap &settings) const;
   Expected<std::vector<Tile>> candidates(const Op &op, const KernelFamily &family, const DimBinding &upper);
   Expected<Tile> cheapestTile(const Op &op, const KernelFamily &family, const DimBinding &upper,
                               const DimBinding &dims);
@@ -105,6 +108,9 @@ private:
   DimBinding interest;
   const TuningDatabase *measured;
   std::set<StringRef> used; ///< names of `wanted`
+  using FamilySetting = std::pair<StringRef, std::string>;
+  std::set<FamilySetting> taken;                               ///< by some op
+  std::map<FamilySetting, std::vector<Diagnostic>> impossible; ///< for some op: why
 };
 
 /// What is wanted of an op's kernel.
@@ -119,11 +125,12 @@ AttributeMap TileChooser::settingsOf(const Op &op, const KernelFamily &family) {
   return settings;
 }
 
-/// The family's configurations as far as they have the wanted settings, or with these written over theirs.
-Expected<std::vector<Tile>> TileChooser::candidates(const Op &op, const KernelFamily &family, const DimBinding &upper) {
+/// The family's configurations as far as they have the settings, or with these written over theirs. Error: none of
+/// these is sound.
+Expected<std::vector<Tile>> TileChooser::withSettings(const Op &op, const KernelFamily &family, const DimBinding &upper,
+                                                      const AttributeMap &settings) const {
   std::vector<Tile> tiles = family.configurations(op, target, upper), chosen;
   assert(!tiles.empty() && "a family has a configuration for every op that it accepts");
-  const AttributeMap settings = settingsOf(op, family);
   llvm::copy_if(tiles, std::back_inserter(chosen), [&](const Tile &tile) { return hasSettings(tile, settings); });
   if (!chosen.empty())
     return chosen;
@@ -141,6 +148,36 @@ Expected<std::vector<Tile>> TileChooser::candidates(const Op &op, const KernelFa
     return unsound;
   llvm::consumeError(std::move(unsound));
   return chosen;
+}
+
+/// The family's configurations with the settings that are wanted of them. The ops that map runs have little in common:
+/// they get them but for one that they cannot have.
+Expected<std::vector<Tile>> TileChooser::candidates(const Op &op, const KernelFamily &family, const DimBinding &upper) {
+  const AttributeMap settings = settingsOf(op, family);
+  auto take = [&](const AttributeMap &had) {
+    for (const auto &[name, value] : had)
+      taken.insert({family.name, name});
+  };
+  auto tiles = withSettings(op, family, upper, settings);
+  if (tiles) {
+    take(settings);
+    return tiles;
+  }
+  if (&family != &mapFamily)
+    return tiles;
+  std::vector<Diagnostic> why = takeDiagnostics(tiles.takeError());
+  for (const auto &[name, value] : settings) {
+    AttributeMap others = settings;
+    others.erase(name);
+    auto without = withSettings(op, family, upper, others);
+    if (without) {
+      take(others);
+      impossible.insert({{family.name, name}, why});
+      return without;
+    }
+    llvm::consumeError(without.takeError());
+  }
+  return llvm::make_error<DiagnosticError>(why);
 }
 
 Expected<Tile> TileChooser::cheapestTile(const Op &op, const KernelFamily &family, const DimBinding &upper,
@@ -254,6 +291,9 @@ Error TileChooser::checkUse(const Module &module) const {
     if (!used.count(name))
       return makeError(
           module.loc, "choose-tiles: tiles: expected families or elementwise ops of the module's kernels, got " + name);
+  for (const auto &[setting, why] : impossible)
+    if (!taken.count(setting))
+      return llvm::make_error<DiagnosticError>(why);
   return Error::success();
 }
 

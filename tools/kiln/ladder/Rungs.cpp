@@ -17,19 +17,21 @@ std::vector<Rung> productRungs() {
   return {
       {"naive", "matmul=naive,fusion=off"},
       {"shared and register tiles", "matmul=tiled,fusion=off"},
-      {"WMMA, tf32", "matmul=wmma,precision=tf32,fusion=off",
-       "a warp reads its operands from global memory: nothing is shared between warps but what the caches hold, and "
-       "tensor cores wait for it"},
-      {"WMMA, fp16", "matmul=wmma,precision=f16,fusion=off"},
-      {"mma.sync and cp.async, tf32", "matmul=tensor,precision=tf32,fusion=off",
-       "tf32 has half the rate of fp16 and twice the bytes"},
-      {"mma.sync and cp.async, fp16", "matmul=tensor,precision=f16,fusion=off"},
-      {"cuBLASLt, fp16", "matmul=cublaslt,precision=f16,fusion=off",
+      {"WMMA, tf32, a warp a block", "matmul=wmma{warps=1},precision=tf32,fusion=off",
+       "every warp reads all its operands from global memory; tensor cores wait for what tiles in shared memory keep"},
+      {"WMMA, fp16, a warp a block", "matmul=wmma{warps=1},precision=f16,fusion=off",
+       "half the bytes, but as many loads, and it is loads that a warp waits for"},
+      {"WMMA, fp16, eight warps a block", "matmul=wmma{warps=8},precision=f16,fusion=off",
+       "warps of a block share what the first-level cache holds, but fewer blocks are left to go around"},
+      {"mma.sync and cp.async, tf32", "matmul=tensor,precision=tf32,fusion=off"},
+      {"mma.sync and cp.async, bf16", "matmul=tensor,precision=bf16,fusion=off"},
+      {"cuBLASLt, bf16", "matmul=cublaslt,precision=bf16,fusion=off",
        "with bias, activation and residual as kernels of their own, the library's faster product is not all of the "
        "time"},
-      {"fused epilogues, fp16", "matmul=tensor,precision=f16,fusion=epilogue",
+      {"fused epilogues, bf16", "matmul=tensor,precision=bf16,fusion=epilogue",
        "cuBLASLt's kernels use Hopper's wgmma, which for large products is worth more than what fusion saves"},
-      {"the compiler's choice, bf16", "matmul=auto,precision=bf16"},
+      {"the compiler's choice, bf16", "matmul=auto,precision=bf16",
+       "products the same; what else is fused does not show in this part"},
   };
 }
 
@@ -53,8 +55,8 @@ LadderPart splitK(StringRef name, StringRef title, StringRef about, int64_t leng
           .length = length,
           .rungs = {{"whole", "matmul=tensor"},
                     {"2 parts", "matmul=split_k{splits=2}", whySlower},
-                    {"4 parts", "matmul=split_k{splits=4}", whySlower},
-                    {"8 parts", "matmul=split_k{splits=8}", whySlower}},
+                    {"3 parts", "matmul=split_k{splits=3}", whySlower},
+                    {"4 parts", "matmul=split_k{splits=4}", whySlower}},
           .takes = takes,
           .base = "precision=f16,fusion=off"};
 }
@@ -71,17 +73,18 @@ std::vector<LadderPart> matmulParts() {
              "The product that leaves the MLP at 64 rows: [64, 3072] times [3072, 768]. Whole, it has few blocks.", 64,
              isSecondInMlp, moreSums),
       splitK("split-k-shallow", "Split-K where it loses: many rows, little depth",
-             "The product after attention at 1024 rows: [1024, 768] times [768, 768].", 1024, isAttentionOutput,
+             "The product that enters the MLP at 1024 rows: [1024, 768] times [768, 3072].", 1024, isFirstInMlp,
              enoughBlocks),
   };
 }
 
 std::vector<LadderPart> normParts() {
-  constexpr StringRef fewRows = "256 rows are too few for the GPU to stream: a launch's latency is most of the time";
+  constexpr StringRef fewRows =
+      "with few rows, a warp each leaves most of the GPU idle; a block a row has more loads under way";
   std::vector<Rung> rungs = {
       {"1: a thread a row", "layernorm=1"},
-      {"2: three kernels, block reductions", "layernorm=2", fewRows},
-      {"3: a warp a row, cache hints", "layernorm=3"},
+      {"2: three kernels, block reductions", "layernorm=2"},
+      {"3: a warp a row, cache hints", "layernorm=3", fewRows},
       {"4: as 3, one pass for both sums", "layernorm=4",
        "the row is in registers either way, so that one pass saves arithmetic, of which there is plenty"},
       {"5: a block a row, two-stage reduction", "layernorm=5",
@@ -123,7 +126,7 @@ std::vector<Rung> attentionRungs() {
       {"naive, five kernels", "attention=naive,softmax=thread"},
       {"block reductions", "attention=reduction",
        "a block an output element: at this depth, 64, most of a block's time is its reduction"},
-      {"WMMA, tf32", "attention=tensor"},
+      {"WMMA, tf32", "attention=tensor,precision=tf32"},
       {"cuBLASLt, strided batches", "attention=cublas",
        "a call of the library for each of so small products; its kernels are made for large ones"},
       {"triangular", "attention=triangular{rung=4}", mostlyLatency},
@@ -133,6 +136,8 @@ std::vector<Rung> attentionRungs() {
        "pass through shared memory one after the other"},
       {"flash, register tiles", "attention=flash_simt"},
       {"flash, tensor cores, bf16", "attention=flash_tensor,precision=bf16"},
+      {"flash, Hopper's wgmma, bf16", "attention=flash_hopper,precision=bf16",
+       "a block takes 64 queries or more, which so short prompts do not fill"},
   };
 }
 
@@ -140,7 +145,7 @@ LadderPart longAttention(StringRef name, StringRef title, int64_t length) {
   return {.name = name,
           .title = title,
           .about = "One layer's attention, B=4. Scores in memory grow with the square of the length, and so does the "
-                   "work of all but the window.",
+                   "work of all but the window. Moves to and from heads are in the products beside it.",
           .batch = 4,
           .length = length,
           .rungs = {{"standard, scores in memory", "attention=unfused"},
@@ -148,11 +153,11 @@ LadderPart longAttention(StringRef name, StringRef title, int64_t length) {
                      "one score a thread from shared memory: what is saved in traffic is lost in shared memory's"},
                     {"flash, register tiles", "attention=flash_simt"},
                     {"flash, tensor cores, bf16", "attention=flash_tensor,precision=bf16"},
+                    {"flash, Hopper's wgmma, bf16", "attention=flash_hopper,precision=bf16"},
                     {"windowed, 128 keys, bf16", "attention=windowed{w=128},precision=bf16", "", true}},
           .takes = isAttention,
-          .base = "fusion=off,kv_cache=off",
           .layers = 1,
-          .positions = 4096};
+          .positions = length};
 }
 
 std::vector<LadderPart> attentionParts() {
@@ -164,7 +169,8 @@ std::vector<LadderPart> attentionParts() {
        .length = 64,
        .rungs = attentionRungs(),
        .takes = isAttention,
-       .base = "fusion=off,kv_cache=off",
+       .base = "fusion=off",
+       .positions = 64,
        .wantsPerplexity = true},
       {.name = "triangular",
        .title = "Causal Q K^T, B=8 T=1024",
@@ -174,11 +180,12 @@ std::vector<LadderPart> attentionParts() {
        .rungs = {{"1: a thread an output", "attention=triangular{rung=1}"},
                  {"2: 8 x 8 outputs a thread", "attention=triangular{rung=2}"},
                  {"3: 16-byte loads", "attention=triangular{rung=3}"},
-                 {"cuBLASLt, the whole square, scale and mask after it", "attention=cublas"},
-                 {"4: tiles in shared memory", "attention=triangular{rung=4}"}},
+                 {"4: tiles in shared memory", "attention=triangular{rung=4}"},
+                 {"cuBLASLt, the whole square, not scaled or masked", "attention=cublas",
+                  "a library knows no triangle: twice the work"}},
        .takes = isScores,
-       .base = "kv_cache=off",
-       .layers = 1},
+       .layers = 1,
+       .positions = 1024},
       longAttention("attention-1024", "Attention of 1024 tokens", 1024),
       longAttention("attention-2048", "Attention of 2048 tokens", 2048),
       longAttention("attention-4096", "Attention of 4096 tokens", 4096),
@@ -192,8 +199,9 @@ std::vector<LadderPart> attentionParts() {
                  {"a block a row, two stages", "softmax=block",
                   "a block's stages wait for each other; a warp's row of this length needs no second stage"}},
        .takes = isSoftmax,
-       .base = "attention=unfused,kv_cache=off",
-       .layers = 1},
+       .base = "attention=unfused",
+       .layers = 1,
+       .positions = 1024},
   };
 }
 
@@ -241,7 +249,8 @@ LadderPart fusion(StringRef name, StringRef title, int64_t batch, int64_t length
           .batch = batch,
           .length = length,
           .rungs = {{"no fusion but attention's", "fusion=off"},
-                    {"layernorm into its neighbours", "fusion=norm"},
+                    {"layernorm into its neighbours", "fusion=norm",
+                     "products of many rows want them normalised beforehand: there is nothing to fuse for them"},
                     {"epilogues of products", "fusion=epilogue"},
                     {"both", "fusion=on"}},
           .base = "precision=bf16"};

@@ -8,8 +8,6 @@ static bool isAbout(const Op &step, std::initializer_list<OpKind> kinds) {
   return llvm::any_of(kinds, [&](OpKind kind) { return anchor(step)->is(kind); });
 }
 
-bool isProduct(const Op &step) { return isAbout(step, {OpKind::matmul}); }
-
 bool isProductOrElementwise(const Op &step) {
   return isAbout(step, {OpKind::matmul, OpKind::add, OpKind::gelu, OpKind::relu});
 }
@@ -41,7 +39,7 @@ static bool hasWeight(const Op &step, StringRef source) {
   return weight->recipe && StringRef(weight->recipe->source).ends_with(source);
 }
 
-bool isAttentionOutput(const Op &step) { return hasWeight(step, "attn.c_proj.weight"); }
+bool isFirstInMlp(const Op &step) { return hasWeight(step, "mlp.c_fc.weight"); }
 
 bool isSecondInMlp(const Op &step) { return hasWeight(step, "mlp.c_proj.weight"); }
 

@@ -9,14 +9,13 @@
 
 namespace kiln {
 
-bool isProduct(const Op &step);              ///< matrix product with a weight, with what is fused into it
 bool isProductOrElementwise(const Op &step); ///< the same, and biases, activations and residuals of their own
 bool isAttention(const Op &step);            ///< between the products around it, moves to and from heads included
 bool isScores(const Op &step);               ///< Q K^T, with what is fused into it
 bool isSoftmax(const Op &step);
-bool isNorm(const Op &step);            ///< layernorm of its own, whole or in parts
-bool isElementwise(const Op &step);     ///< a function of every element, and moves
-bool isAttentionOutput(const Op &step); ///< the product after attention: depth C
-bool isSecondInMlp(const Op &step);     ///< the product that leaves the MLP: depth 4 C
+bool isNorm(const Op &step);        ///< layernorm of its own, whole or in parts
+bool isElementwise(const Op &step); ///< a function of every element, and moves
+bool isFirstInMlp(const Op &step);  ///< the product that enters the MLP: depth n_embd
+bool isSecondInMlp(const Op &step); ///< the product that leaves it: depth n_inner
 
 } // namespace kiln

@@ -130,10 +130,10 @@ Error Tuner::measure() {
       return plans->compile(choose, "round-" + Twine(round));
     });
   };
-  std::future<Expected<TrialPlans::Compiled>> next;
+  std::future<Expected<CompiledPlan>> next;
   for (size_t i = 0; i < needed.size(); ++i) {
-    std::future<Expected<TrialPlans::Compiled>> own = i == 0 ? start(needed[0]) : std::move(next);
-    Expected<TrialPlans::Compiled> compiled = own.get();
+    std::future<Expected<CompiledPlan>> own = i == 0 ? start(needed[0]) : std::move(next);
+    Expected<CompiledPlan> compiled = own.get();
     if (i + 1 < needed.size())
       next = start(needed[i + 1]);
     if (Error error = measureRound(needed[i], std::move(compiled))) {
@@ -145,7 +145,7 @@ Error Tuner::measure() {
   return Error::success();
 }
 
-Error Tuner::measureRound(size_t round, Expected<TrialPlans::Compiled> compiled) {
+Error Tuner::measureRound(size_t round, Expected<CompiledPlan> compiled) {
   if (!compiled) {
     llvm::consumeError(compiled.takeError());
     return measureOneByOne(round);
@@ -166,7 +166,7 @@ Error Tuner::measureOneByOne(size_t round) {
       continue;
     auto isThis = [&](const TuningProblem &other) { return &other == &problem; };
     auto choose = [&](const TuningProblem &other) { return &other.trials[isThis(other) ? round : 0]; };
-    Expected<TrialPlans::Compiled> alone =
+    Expected<CompiledPlan> alone =
         plans->compile(choose, "trial-" + Twine(&problem - problems.data()) + "-" + Twine(round));
     if (!alone) {
       llvm::consumeError(alone.takeError());

@@ -45,7 +45,7 @@ private:
 
   bool isUntried(const TuningProblem &problem, size_t round) const;
   bool isNeeded(size_t round) const;
-  Error measureRound(size_t round, Expected<TrialPlans::Compiled> compiled);
+  Error measureRound(size_t round, Expected<CompiledPlan> compiled);
   Error measureOneByOne(size_t round);
   Error measureWith(Executor &executor, size_t round, function_ref<bool(const TuningProblem &)> isIn);
   Error measureTrial(Executor &executor, const Executor::Call &call, TuningProblem &problem, Trial &trial);

@@ -1,0 +1,88 @@
+#include "tools/kiln/ladder/Rungs.h"
+#include "tools/kiln/ladder/RungRunner.h"
+
+#include "driver/Compile.h"
+#include "strategies/Strategy.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln {
+namespace {
+
+class LadderPartTest : public testing::TestWithParam<LadderPart> {};
+
+/// A layer of GPT-2 124M is enough: all are alike.
+Expected<std::unique_ptr<Module>> compileRung(const LadderPart &part, const Rung &rung, SourceManager &sources) {
+  CompileOptions options;
+  if (Error error = applyStrategies(part.strategyOf(rung), options.pipeline))
+    return error;
+  options.build = {part.batch, 1, part.positions};
+  return compileToStage(KILN_SOURCE_DIR "/graphs/gpt2-124m.toml", Stage::Plan, options, sources);
+}
+
+TEST_P(LadderPartTest, RungsCompileAndHaveStepsToTime) {
+  const LadderPart &part = GetParam();
+  std::set<std::string> strategies;
+  for (const Rung &rung : part.rungs) {
+    SCOPED_TRACE(part.strategyOf(rung));
+    EXPECT_TRUE(strategies.insert(part.strategyOf(rung)).second) << "two rungs are the same";
+    SourceManager sources;
+    auto module = compileRung(part, rung, sources);
+    ASSERT_TRUE(bool(module)) << llvm::toString(module.takeError());
+    const Block &steps = (*module)->findFunction("prefill")->body;
+    auto timed = llvm::count_if(steps.ops(), [&](const auto &op) { return part.takes && part.takes(*op); });
+    EXPECT_EQ(timed > 0, part.timed == Timed::Steps);
+  }
+}
+
+/// Every rung is another way to the same numbers, but for those that say that they are another model.
+TEST_P(LadderPartTest, OnlyOtherModelsHaveAWindow) {
+  for (const Rung &rung : GetParam().rungs)
+    EXPECT_EQ(rung.isOtherModel, rung.strategy.contains("windowed")) << rung.name.str();
+}
+
+INSTANTIATE_TEST_SUITE_P(Parts, LadderPartTest, testing::ValuesIn(allLadderParts()), [](const auto &part) {
+  std::string name = part.param.name.str();
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(Ladder, UnknownPartsAreRefused) {
+  Expected<const LadderPart *> part = findLadderPart("staircase");
+  ASSERT_FALSE(bool(part));
+  std::string message = llvm::toString(part.takeError());
+  EXPECT_NE(message.find("--parts: expected matmul, matmul-large, "), std::string::npos) << message;
+  EXPECT_NE(message.find("got 'staircase'"), std::string::npos) << message;
+}
+
+TEST(Ladder, PromptsFitTheModel) {
+  const LadderPart &large = **findLadderPart("matmul-large");
+  EXPECT_EQ(fitted(large, 16).length, 16);
+  EXPECT_EQ(fitted(large, 4096).length, 1024);
+  EXPECT_EQ(fitted(**findLadderPart("attention-4096"), 1024).length, 4096) << "it has positions of its own";
+}
+
+RungResult timed(double seconds) {
+  RungResult result;
+  result.seconds = {seconds};
+  result.error.allowed = 1;
+  return result;
+}
+
+TEST(Ladder, NotesSayWhatIsSlowerAndWhatIsWrong) {
+  LadderPart part;
+  part.rungs = {{"first", ""}, {"second", "", "a reason"}, {"third", ""}, {"fourth", ""}, {"fifth", ""}};
+  MeasuredPart measured{&part, {timed(2), timed(3), timed(4), timed(1), timed(1)}};
+  measured.results[3].error.largest = NAN;
+  measured.results[4].failure = "no such kernel";
+  EXPECT_EQ(measured.note(0), "");
+  EXPECT_EQ(measured.note(1), "slower than the rung below: a reason");
+  EXPECT_EQ(measured.note(2), "slower than the rung below: not known why");
+  EXPECT_EQ(measured.note(3), "wrong: logits are off by nan, allowed is 1.0E+00");
+  EXPECT_EQ(measured.note(4), "failed: no such kernel");
+  EXPECT_TRUE(measured.results[3].isWrong());
+  EXPECT_FALSE(measured.results[2].isWrong());
+}
+
+} // namespace
+} // namespace kiln

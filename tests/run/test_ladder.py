@@ -1,0 +1,77 @@
+"""kiln bench ladder: rungs run, are compared with the reference, and make a table and a page."""
+
+import json
+import os
+import re
+import unittest
+
+from kilntest import KilnTest, run_kiln
+
+DEVICE = os.environ.get("KILN_DEVICE", "emulate")
+MODEL = """vocab_size = 31
+n_positions = 16
+n_embd = 16
+n_layer = 1
+n_head = 1
+n_inner = 64
+activation_function = "gelu_new"
+layer_norm_epsilon = 1e-5
+tie_word_embeddings = true
+"""
+
+
+class Ladder(KilnTest):
+    def setUp(self):
+        super().setUp()
+        self.model = self.write("tiny.toml", MODEL)
+
+    def test_rungs_are_compared_with_the_reference(self):
+        page = self.path("page.html")
+        result = self.kiln("bench", "ladder", self.model, "--device", DEVICE, "--parts", "layernorm-small,generation",
+                           "--quiet", "--report", page, "-o", "json")
+        parts = json.loads(result.out)["parts"]
+        self.assertEqual([part["part"] for part in parts], ["layernorm-small", "generation"])
+        self.assertEqual([part["length"] for part in parts], [16, 8], "as long as the model takes")
+        rungs = [rung for part in parts for rung in part["rungs"]]
+        self.assertEqual(len(rungs), 10)
+        for rung in rungs:
+            with self.subTest(rung=rung["rung"]):
+                self.assertTrue(rung["is_right"])
+                self.assertTrue(0 < rung["max_error"] <= rung["allowed_error"])
+                self.assertLessEqual(rung["rmse"], rung["max_error"])
+                # The emulated device's times say nothing.
+                self.assertEqual("median_us" in rung, DEVICE != "emulate")
+        first = rungs[0]
+        self.assertEqual(first["strategy"], "layernorm=1")
+        self.assertEqual((first["launches"], first["bytes"] > 0, first["kernel"]["registers"] > 0), (3, True, True))
+        with open(page, encoding="utf-8") as file:
+            html = file.read()
+        for rung in rungs:
+            self.assertIn(f"<code>{rung['strategy']}</code>", html)
+        self.assertNotRegex(html, r"(src|href)=\"(?!#|data:)")
+        self.assertIsNone(re.search("failed|wrong", html))
+
+    def test_markdown_has_a_row_for_each_rung(self):
+        out = self.kiln("bench", "ladder", self.model, "--device", DEVICE, "--parts", "fusion", "--quiet").out.decode()
+        rows = [line for line in out.splitlines() if line.startswith("| ")]
+        self.assertEqual([row.split(" | ")[0] for row in rows[1:]],
+                         ["| no fusion but attention's", "| layernorm into its neighbours", "| epilogues of products",
+                          "| both"])
+        self.assertEqual({row.count("|") for row in rows}, {rows[0].count("|")})
+
+    def test_what_it_refuses(self):
+        page = self.path("page.html")
+        for arguments, message in (
+                (("--parts", "staircase"), "--parts: expected matmul, .*, got 'staircase'"),
+                (("--device", "cpu"), "expected --device emulate or cuda:N"),
+                (("--target", "sm_1"), "unknown target 'sm_1'"),
+                (("--eval", self.folder, "--text", self.path("none")), "config.json")):
+            result = run_kiln("bench", "ladder", self.model, "--report", page, *arguments)
+            self.assertEqual(result.code, 1, result.err)
+            self.assertRegex(result.err, message)
+        self.assertEqual(run_kiln("bench", "ladder", self.model, "--text", "x").code, 2)
+        self.assertFalse(os.path.exists(page))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -237,16 +237,18 @@ CLI::App *addLadder(CLI::App &bench, LadderCommand &command) {
   CLI::App *sub = bench.add_subcommand("ladder", "Compile, check and time every optimisation, step by step");
   sub->add_option("MODEL", command.model, "a .toml, or a directory with config.json")->required();
   addWeights(*sub, command.weights);
-  addList(*sub, "--parts", command.parts, notEmpty, "of the ladder, matmul,layernorm (default: all)");
+  addList(*sub, "--parts", command.parts, checkNotEmpty, "of the ladder, matmul,layernorm (default: all)");
   CLI::Option *scored = sub->add_option("--eval", command.scored,
                                         "directory of a model with weights and vocabulary, whose perplexity each "
                                         "rung that changes arithmetic is to find");
-  scored->check(notEmpty)->needs(
-      sub->add_option("--text", command.text, "file to score; - is standard input")->check(notEmpty)->needs(scored));
-  sub->add_option("--target", command.target, "the GPU's")->check(notEmpty)->capture_default_str();
-  sub->add_option("--samples", command.options.samples, "measurements")->check(aCount)->capture_default_str();
-  sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(aDevice)->capture_default_str();
-  sub->add_option("--report", command.page, "also write an HTML page there")->check(notEmpty);
+  scored->check(checkNotEmpty)
+      ->needs(sub->add_option("--text", command.text, "file to score; - is standard input")
+                  ->check(checkNotEmpty)
+                  ->needs(scored));
+  sub->add_option("--target", command.target, "the GPU's")->check(checkNotEmpty)->capture_default_str();
+  sub->add_option("--samples", command.options.samples, "measurements")->check(checkCount)->capture_default_str();
+  sub->add_option("--device", command.device, "auto, emulate or cuda:N")->check(checkDevice)->capture_default_str();
+  sub->add_option("--report", command.page, "also write an HTML page there")->check(checkNotEmpty);
   sub->add_option("-o", command.format, "md or json")->check(oneOf({"md", "json"}))->capture_default_str();
   sub->add_flag("--quiet", command.quiet, "no progress");
   return sub;

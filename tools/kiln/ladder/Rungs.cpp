@@ -104,6 +104,17 @@ std::vector<LadderPart> normParts() {
   small.title = "Layer normalisation, B=4 T=64";
   small.batch = 4;
   small.length = 64;
+  LadderPart constant = large;
+  constant.name = "constant";
+  constant.title = "Weight and bias in constant memory";
+  constant.about = "The constant cache answers a warp at once where all its threads read one address, and one address "
+                   "after the other where they differ.";
+  constant.rungs = {{"a thread a row", "layernorm=1"},
+                    {"a thread a row, constants", "layernorm=1,parameters=constant",
+                     "all threads of a warp read the same column, but the rows from memory are what takes the time"},
+                    {"a block a row", "layernorm=5"},
+                    {"a block a row, constants", "layernorm=5,parameters=constant",
+                     "the threads of a warp read neighbouring columns, one after the other"}};
   LadderPart blocks = large;
   blocks.name = "layernorm-blocks";
   blocks.title = "Block size of a layernorm with a block a row";
@@ -118,7 +129,7 @@ std::vector<LadderPart> normParts() {
                                                               {"512 threads", "layernorm=5{threads=512}"},
                                                               {"1024 threads", "layernorm=5{threads=1024}"}})
     blocks.rungs.push_back({name, strategy, sweep});
-  return {large, small, blocks};
+  return {large, small, constant, blocks};
 }
 
 std::vector<Rung> attentionRungs() {

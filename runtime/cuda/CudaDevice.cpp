@@ -263,8 +263,10 @@ Error CudaDevice::compileKernels(const Plan &plan, const KernelFiles &files, Arr
 
 Error CudaDevice::allowShared(const Plan &plan, const PlanLaunch &launch,
                               ArrayRef<std::unique_ptr<DeviceKernel>> kernels) {
-  size_t index = plan.findKernel(launch.kernel) - plan.kernels.data();
-  return allowShared(*kernels[index], launch.dynamicShared);
+  const PlanKernel *kernel = plan.findKernel(launch.kernel);
+  if (!kernel)
+    return Error::success(); // a library's step
+  return allowShared(*kernels[kernel - plan.kernels.data()], launch.dynamicShared);
 }
 
 /// Beyond 48 KB of dynamic shared memory a kernel must be allowed to.

@@ -185,14 +185,11 @@ template <class Config, class T> struct WgmmaFlash {
     MmaSums unrounded[Shape::kTilesOfKeys];
     float factors[2];
     const bool rises = weigh(unrounded, step, factors);
-    if (rises) {
-      waitProducts<0>();
-      receive(out);
+    // All warps of the warpgroup wait at one instruction; whether the output rises differs between them.
+    waitProducts<0>();
+    receive(out);
+    if (rises)
       FlashRows::scaleOutput(out.tiles, factors);
-    } else {
-      waitProducts<0>();
-      receive(out);
-    }
     roundWeights(unrounded);
   }
 

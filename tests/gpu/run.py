@@ -50,7 +50,8 @@ def main():
             print(output)
     print(f"kiln_gpu_tests: {'failed' if failed else 'passed'} after {time.monotonic() - start:.0f} s", flush=True)
 
-    for script in ("tests/run/test_emulated_model.py", "tests/run/test_emulated_variants.py"):
+    for script in ("emulated_model", "emulated_variants", "strategies", "ladder"):
+        script = f"tests/run/test_{script}.py"
         result = subprocess.run([sys.executable, "-B", os.path.join(SOURCE, script)],
                                 env={**environment(), "KILN": kiln, "KILN_DEVICE": "cuda:0"})
         if result.returncode != 0:

@@ -11,7 +11,23 @@ namespace kiln {
 namespace {
 
 std::string secondsText(double seconds) {
-  return seconds < 1e-3 ? formatv("{0:F1} µs", seconds * 1e6).str() : formatv("{0:F2} ms", seconds * 1e3).str();
+  if (seconds >= 1)
+    return formatv("{0:F2} s", seconds);
+  return seconds < 1e-3 ? formatv("{0:F1} µs", seconds * 1e6) : formatv("{0:F2} ms", seconds * 1e3);
+}
+
+/// `10 µs`, `1 s`
+std::string decadeText(double exponent) {
+  constexpr StringRef units[] = {"ns", "µs", "ms", "s"};
+  int decade = std::clamp(static_cast<int>(exponent) + 9, 0, 11);
+  return formatv("{0:F0} {1}", std::pow(10, decade % 3), units[decade / 3]);
+}
+
+/// The arithmetic that has a rate.
+StringRef arithmeticName(const Target &target, double rate) {
+  if (rate == target.arithmeticRate(DType::F32))
+    return "f32";
+  return rate == target.arithmeticRate(DType::F32, /*isRounded=*/true) ? "tf32" : "of 16 bits";
 }
 
 /// A bar for each rung, its length the logarithm of its time: rungs are decades apart.
@@ -54,8 +70,7 @@ private:
     std::string x = coordinate(xOf(std::pow(10, decade)));
     html.element("line",
                  {{"class", "grid"}, {"x1", x}, {"x2", x}, {"y1", coordinate(top)}, {"y2", coordinate(bottom)}});
-    html.element("text", {{"class", "tick"}, {"x", x}, {"y", coordinate(bottom + 14)}},
-                 secondsText(std::pow(10, decade)));
+    html.element("text", {{"class", "tick"}, {"x", x}, {"y", coordinate(bottom + 14)}}, decadeText(decade));
   }
 
   void drawRung(size_t i) {
@@ -110,8 +125,9 @@ private:
       auto flops = static_cast<double>(own.flops);
       dots.push_back({rung.name.str(), "", "a", flops / static_cast<double>(own.bytes), flops / own.limitSeconds,
                       flops / own.median()});
+      StringRef name = arithmeticName(target, own.arithmeticRate);
       roofs.insert({own.arithmeticRate,
-                    {"a", own.arithmeticRate, target.memoryRate, rooflineLabel(target, own.arithmeticRate, "")}});
+                    {"a", own.arithmeticRate, target.memoryRate, rooflineLabel(target, own.arithmeticRate, name)}});
     }
     // The rates of launches are of the kernels that are timed; of whole passes they would be of all at once.
     if (dots.empty() || measured.part->timed != Timed::Steps)

@@ -29,7 +29,7 @@ std::vector<Rung> productRungs() {
        "with bias, activation and residual as kernels of their own, the library's faster product is not all of the "
        "time"},
       {"fused epilogues, bf16", "matmul=tensor,precision=bf16,fusion=epilogue",
-       "cuBLASLt's kernels use Hopper's wgmma, which for large products is worth more than what fusion saves"},
+       "cuBLASLt's kernels use Hopper's wgmma, which here is worth more than what fusion saves"},
       {"the compiler's choice, bf16", "matmul=auto,precision=bf16",
        "products the same; what else is fused does not show in this part"},
   };

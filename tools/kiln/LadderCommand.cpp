@@ -27,25 +27,27 @@ Expected<std::vector<LadderPart>> chosenParts(const LadderCommand &command) {
   return parts;
 }
 
-/// Runs all rungs; while one runs, the next one's kernels are compiled.
+/// Runs all rungs; while one runs, the next is compiled.
 std::vector<MeasuredPart> measure(RungRunner &runner, ArrayRef<LadderPart> parts, ProgressLine &line) {
   std::vector<Work> work;
   for (const LadderPart &part : parts)
     for (const Rung &rung : part.rungs)
       work.push_back({&part, &rung});
+  auto start = [&](size_t i) {
+    return std::async(std::launch::async,
+                      [&runner, item = work[i]] { return runner.compile(*item.first, *item.second); });
+  };
   std::vector<MeasuredPart> measured;
-  std::future<void> next;
+  std::future<Expected<CompiledPlan>> next = start(0);
   for (const auto &[i, item] : llvm::enumerate(work)) {
     auto [part, rung] = item;
     line.show(i, work.size(), (part->title + ": " + rung->name).str());
-    if (next.valid())
-      next.get();
+    Expected<CompiledPlan> compiled = next.get();
     if (i + 1 < work.size())
-      next = std::async(std::launch::async,
-                        [&runner, following = work[i + 1]] { runner.prepare(*following.first, *following.second); });
+      next = start(i + 1);
     if (measured.empty() || measured.back().part != part)
       measured.push_back({part, {}});
-    measured.back().results.push_back(runner.run(*part, *rung));
+    measured.back().results.push_back(runner.run(*part, *rung, std::move(compiled)));
   }
   line.finish();
   return measured;

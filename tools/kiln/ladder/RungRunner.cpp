@@ -3,35 +3,14 @@
 #include "../Input.h"
 #include "../ReferenceModel.h"
 
-#include "kernels/Occupancy.h"
 #include "ops/Region.h"
-#include "runtime/Generator.h"
-#include "runtime/PlanModel.h"
-#include "runtime/UncachedModel.h"
 #include "strategies/Strategy.h"
 #include "support/Diagnostic.h"
 
-#include <chrono>
 #include <cmath>
 
 namespace kiln {
 
-/// A plan on the device. Members go in order: the model uses the executor.
-struct RungRunner::Loaded {
-  std::unique_ptr<SourceManager> sources;
-  std::unique_ptr<Module> module;
-  std::unique_ptr<Executor> executor;
-  std::unique_ptr<PlanModel> model;
-};
-
-namespace {
-
-using Seconds = std::chrono::duration<double>;
-
-constexpr int64_t mostNewTokens = 50; ///< of a generation
-constexpr int wholeRuns = 3;          ///< of what is timed from its start to its end
-
-/// Prompts of no meaning, as SampleCall has them.
 std::vector<std::vector<int32_t>> promptsOf(const LadderPart &part) {
   SampleCall sample("prefill", part.batch, part.length, 0);
   std::vector<std::vector<int32_t>> prompts;
@@ -42,9 +21,11 @@ std::vector<std::vector<int32_t>> promptsOf(const LadderPart &part) {
   return prompts;
 }
 
+const Block &promptSteps(const Module &module) { return module.findFunction("prefill")->body; }
+
 bool isRounded(const Op &step) { return anchor(step)->identAttribute("precision", "f32") == "tf32"; }
 
-const Block &promptSteps(const Module &module) { return module.findFunction("prefill")->body; }
+namespace {
 
 bool anyRounded(const Module &module) {
   return llvm::any_of(promptSteps(module).ops(), [](const auto &op) { return isRounded(*op); });
@@ -63,7 +44,7 @@ double allowedShare(DType dtype, bool hasRounded) {
   }
 }
 
-int64_t contextOf(const Module &module) { return module.attributes.find("context")->second.asInt(); }
+int64_t contextOf(const Module &module) { return module.intAttribute("context"); }
 
 /// Removes a directory when the scope ends.
 auto removing(StringRef directory) {
@@ -71,8 +52,6 @@ auto removing(StringRef directory) {
 }
 
 } // namespace
-
-double RungResult::median() const { return medianOf(seconds); }
 
 //===----------------------------------------------------------------------===//
 // Opening
@@ -130,48 +109,45 @@ Expected<std::unique_ptr<RungRunner>> RungRunner::create(const LadderCommand &co
   return runner;
 }
 
+//===----------------------------------------------------------------------===//
+// Compiling and loading
+//===----------------------------------------------------------------------===//
+
+/// Of a generation.
 int64_t RungRunner::newTokens(const LadderPart &part) const {
-  return std::min(mostNewTokens, modelContext - part.length);
+  constexpr int64_t most = 50;
+  return part.timed == Timed::Generation ? std::min(most, modelContext - part.length) : 0;
 }
 
-Expected<CompileRequest> RungRunner::request(const LadderPart &part, const Rung &rung) const {
-  PipelineOptions pipeline;
-  pipeline.target = command.target;
-  if (Error error = applyStrategies(part.strategyOf(rung), pipeline))
+DimBinding RungRunner::mostDims(const LadderPart &part) const {
+  return {{"B", part.batch}, {"T", part.length + newTokens(part)}};
+}
+
+Expected<CompiledPlan> RungRunner::compile(const CompileRequest &request) {
+  return compileTo(formatv("{0}/{1}.plan", work, plans++).str(), request);
+}
+
+Expected<CompiledPlan> RungRunner::compile(const LadderPart &part, const Rung &rung) {
+  CompileRequest request{command.model, {}, {"prefill"}, mostDims(part)};
+  request.options.pipeline.target = command.target;
+  if (Error error = applyStrategies(part.strategyOf(rung), request.options.pipeline))
     return error;
-  bool isGeneration = part.timed == Timed::Generation;
-  CompileRequest request{command.model, {std::move(pipeline), {}, ""}, {"prefill"}, {}};
   request.options.build = {part.batch, part.layers, part.positions};
-  if (isGeneration)
+  if (part.timed == Timed::Generation)
     request.functions.insert(request.functions.end(), {"decode", "sample"});
-  request.most = {{"B", part.batch}, {"T", part.length + (isGeneration ? newTokens(part) : 0)}};
-  return request;
+  return compile(request);
 }
 
-void RungRunner::prepare(const LadderPart &part, const Rung &rung) const {
-  Expected<CompileRequest> wanted = request(part, rung);
-  if (!wanted)
-    return llvm::consumeError(wanted.takeError()); // `run` reports it
-  std::string directory = work + "/next.plan";
-  auto remove = removing(directory);
-  llvm::consumeError(compileTo(directory, *wanted).takeError());
-}
-
-Expected<RungRunner::Loaded> RungRunner::load(const CompileRequest &request, const WeightSource &source,
+Expected<RungRunner::Loaded> RungRunner::load(const CompiledPlan &compiled, const WeightSource &source,
                                               Executor::Options capacity) {
-  std::string directory = work + "/rung.plan";
-  auto remove = removing(directory);
-  Expected<CompiledPlan> compiled = compileTo(directory, request);
-  if (!compiled)
-    return compiled.takeError();
   llvm::erase_if(capacity.functions,
-                 [&](const std::string &function) { return !compiled->plan.findFunction(function); });
-  if (Error error = PlanModel::check(compiled->plan, capacity.functions))
+                 [&](const std::string &function) { return !compiled.plan.findFunction(function); });
+  if (Error error = PlanModel::check(compiled.plan, capacity.functions))
     return error;
-  auto executor = Executor::create(*device, std::move(compiled->plan), {directory, ""}, source, capacity);
+  auto executor = Executor::create(*device, compiled.plan, {compiled.directory, ""}, source, capacity);
   if (!executor)
     return executor.takeError();
-  Loaded loaded{std::move(compiled->sources), std::move(compiled->module), std::move(*executor), nullptr};
+  Loaded loaded{*compiled.module, std::move(*executor), nullptr};
   loaded.model = std::make_unique<PlanModel>(*loaded.executor);
   return loaded;
 }
@@ -222,7 +198,7 @@ Error RungRunner::compare(Loaded &loaded, const LadderPart &part, const Logits &
       ++count;
     }
   error.rootMeanSquare = std::sqrt(squares / static_cast<double>(count));
-  error.allowed = largest * allowedShare(loaded.executor->plan().dtype, anyRounded(*loaded.module));
+  error.allowed = largest * allowedShare(loaded.executor->plan().dtype, anyRounded(loaded.module));
   return Error::success();
 }
 
@@ -234,7 +210,11 @@ Expected<double> RungRunner::perplexity(const LadderPart &part, const Rung &rung
   request.options.build.maxBatch = 1;
   int64_t context = contextOf(*scored->module);
   request.most["T"] = context;
-  Expected<Loaded> loaded = load(request, *scored->weights, {1, context, {"score"}});
+  Expected<CompiledPlan> compiled = compile(request);
+  if (!compiled)
+    return compiled.takeError();
+  auto remove = removing(compiled->directory);
+  Expected<Loaded> loaded = load(*compiled, *scored->weights, {1, context, {"score"}});
   if (!loaded)
     return loaded.takeError();
   Expected<PerplexityResult> result = evaluatePerplexity(*loaded->model, text, {});
@@ -244,168 +224,26 @@ Expected<double> RungRunner::perplexity(const LadderPart &part, const Rung &rung
 }
 
 //===----------------------------------------------------------------------===//
-// Timing
-//===----------------------------------------------------------------------===//
-
-/// Sums up launches; `ops` are the steps' ops, one for each launch of the call.
-static void count(ArrayRef<KernelLaunch> launches, ArrayRef<const Op *> ops, const DimBinding &dims, DType dtype,
-                  const Target &target, RungResult &result) {
-  for (const auto &[launch, op] : llvm::zip(launches, ops)) {
-    int64_t bytes = cantFail(launch.step->bytes.evaluate(dims), "the executor has checked the dims");
-    int64_t flops = cantFail(launch.step->flops.evaluate(dims), "the executor has checked the dims");
-    ++result.launches;
-    result.bytes += bytes;
-    result.flops += flops;
-    result.limitSeconds += target.rooflineSeconds(bytes, flops, dtype, isRounded(*op));
-    result.arithmeticRate = std::max(result.arithmeticRate, target.arithmeticRate(dtype, isRounded(*op)));
-  }
-}
-
-Error RungRunner::timeSteps(Loaded &loaded, const LadderPart &part, RungResult &result) {
-  Executor &executor = *loaded.executor;
-  SampleCall sample("prefill", part.batch, part.length, 0);
-  if (Error error = executor.enqueue(sample.call))
-    return error;
-  auto launches = executor.launches(sample.call);
-  if (!launches)
-    return launches.takeError();
-  std::vector<KernelLaunch> own;
-  std::vector<const Op *> ops;
-  for (const auto &[launch, op] : llvm::zip(*launches, promptSteps(*loaded.module).ops()))
-    if (!part.takes || part.takes(*op)) {
-      own.push_back(launch);
-      ops.push_back(op.get());
-    }
-  if (own.empty())
-    return makeError("nothing of this part is a kernel of its own");
-  count(own, ops, sample.call.dims, executor.plan().dtype, *theTarget, result);
-  if (Error error = findKernel(loaded, own, result))
-    return error;
-  if (!timed || part.timed != Timed::Steps)
-    return Error::success();
-  auto samples = timer->time(std::move(own), command.options);
-  if (!samples)
-    return samples.takeError();
-  result.seconds = std::move(*samples);
-  return Error::success();
-}
-
-/// Which of the kernels takes longest, and what it asks of the GPU.
-Error RungRunner::findKernel(Loaded &loaded, ArrayRef<KernelLaunch> launches, RungResult &result) {
-  std::map<std::string, std::vector<KernelLaunch>> byKernel;
-  for (const KernelLaunch &launch : launches)
-    byKernel[launch.planned->kernel].push_back(launch);
-  double longest = -1;
-  const PlanLaunch *planned = nullptr;
-  for (auto &[kernel, own] : byKernel) {
-    const PlanLaunch *first = own.front().planned;
-    double seconds = 0;
-    if (timed && byKernel.size() > 1) {
-      auto samples =
-          timer->time(std::move(own), {.samples = 3, .warmUp = 0, .mostSeconds = command.options.mostSeconds});
-      if (!samples)
-        return samples.takeError();
-      seconds = medianOf(std::move(*samples));
-    }
-    if (seconds > longest) {
-      longest = seconds;
-      planned = first;
-    }
-  }
-  const PlanKernel *kernel = loaded.executor->plan().findKernel(planned->kernel);
-  if (!kernel)
-    return Error::success(); // a library
-  result.kernel = kernel->name;
-  auto known = kernel->resources.find(command.target);
-  if (known == kernel->resources.end())
-    return Error::success();
-  result.resources = known->second;
-  result.sharedBytes = known->second.sharedBytes + planned->dynamicShared;
-  result.occupancy = occupancyOf({planned->threads, known->second.registers, result.sharedBytes}, *theTarget).share;
-  return Error::success();
-}
-
-Error RungRunner::timeCall(Loaded &loaded, const LadderPart &part, RungResult &result) {
-  auto measured = measureCall(*loaded.executor, "prefill", part.batch, part.length, 0, command.options);
-  if (!measured)
-    return measured.takeError();
-  result.callSeconds = measured->median();
-  if (part.timed == Timed::Call)
-    result.seconds = std::move(measured->seconds);
-  return Error::success();
-}
-
-Error RungRunner::timeGeneration(Loaded &loaded, const LadderPart &part, RungResult &result) {
-  GenerateOptions options;
-  options.maxNewTokens = newTokens(part);
-  options.sampling.greedy = true;
-  options.ignoreEos = true;
-  UncachedModel uncached(*loaded.model);
-  bool isCached = loaded.executor->plan().findFunction("decode");
-  LanguageModel &model = isCached ? static_cast<LanguageModel &>(*loaded.model) : uncached;
-  for (int run = -1; run < wholeRuns; ++run) {
-    auto start = std::chrono::steady_clock::now();
-    auto generated = generate(model, nullptr, promptsOf(part), options);
-    if (!generated)
-      return generated.takeError();
-    if (run >= 0 && timed)
-      result.seconds.push_back(Seconds(std::chrono::steady_clock::now() - start).count());
-  }
-  return Error::success();
-}
-
-Error RungRunner::timeFirstToken(const CompileRequest &request, const LadderPart &part, RungResult &result) {
-  for (int run = -1; run < wholeRuns; ++run) {
-    std::string directory = work + "/again.plan";
-    auto remove = removing(directory);
-    Expected<CompiledPlan> compiled = compileTo(directory, request);
-    if (!compiled)
-      return compiled.takeError();
-    auto start = std::chrono::steady_clock::now();
-    auto executor = Executor::create(*device, std::move(compiled->plan), {directory, ""}, *weights,
-                                     {part.batch, part.length, {"prefill"}});
-    if (!executor)
-      return executor.takeError();
-    PlanModel model(**executor);
-    Logits logits(part.batch);
-    if (Error error = model.prefill(promptsOf(part), logits))
-      return error;
-    if (run >= 0 && timed)
-      result.seconds.push_back(Seconds(std::chrono::steady_clock::now() - start).count());
-  }
-  return Error::success();
-}
-
-//===----------------------------------------------------------------------===//
 // A rung
 //===----------------------------------------------------------------------===//
 
-Expected<RungResult> RungRunner::tryRung(const LadderPart &part, const Rung &rung) {
+Expected<RungResult> RungRunner::tryRung(const LadderPart &part, const Rung &rung, const CompiledPlan &compiled) {
   RungResult result;
-  Expected<CompileRequest> wanted = request(part, rung);
-  if (!wanted)
-    return wanted.takeError();
   Expected<const Logits *> expected = reference(part, rung);
   if (!expected)
     return expected.takeError();
   {
-    Expected<Loaded> loaded = load(*wanted, *weights, {part.batch, wanted->most["T"], {"prefill", "decode"}});
+    Expected<Loaded> loaded =
+        load(compiled, *weights, {part.batch, mostDims(part).find("T")->second, {"prefill", "decode"}});
     if (!loaded)
       return loaded.takeError();
     if (Error error = compare(*loaded, part, **expected, result.error))
       return error;
-    if (part.timed != Timed::Generation)
-      if (Error error = timeSteps(*loaded, part, result))
-        return error;
-    if (timed && (part.timed == Timed::Steps || part.timed == Timed::Call))
-      if (Error error = timeCall(*loaded, part, result))
-        return error;
-    if (part.timed == Timed::Generation)
-      if (Error error = timeGeneration(*loaded, part, result))
-        return error;
+    if (Error error = time(*loaded, part, result))
+      return error;
   }
   if (part.timed == Timed::FirstToken)
-    if (Error error = timeFirstToken(*wanted, part, result))
+    if (Error error = timeFirstToken(compiled, part, result))
       return error;
   if (scored && part.wantsPerplexity) {
     Expected<double> found = perplexity(part, rung);
@@ -416,27 +254,18 @@ Expected<RungResult> RungRunner::tryRung(const LadderPart &part, const Rung &run
   return result;
 }
 
-RungResult RungRunner::run(const LadderPart &part, const Rung &rung) {
-  Expected<RungResult> result = tryRung(part, rung);
+RungResult RungRunner::run(const LadderPart &part, const Rung &rung, Expected<CompiledPlan> compiled) {
+  RungResult failed;
+  if (!compiled) {
+    failed.failure = llvm::toString(compiled.takeError());
+    return failed;
+  }
+  auto remove = removing(compiled->directory);
+  Expected<RungResult> result = tryRung(part, rung, *compiled);
   if (result)
     return *result;
-  RungResult failed;
   failed.failure = llvm::toString(result.takeError());
   return failed;
-}
-
-std::string MeasuredPart::note(size_t rung) const {
-  const RungResult &own = results[rung];
-  if (!own.failure.empty())
-    return "failed: " + own.failure;
-  if (own.isWrong())
-    return formatv("wrong: logits are off by {0:E1}, allowed is {1:E1}", own.error.largest, own.error.allowed);
-  constexpr double noise = 1.01;
-  bool isSlower = rung > 0 && !results[rung - 1].seconds.empty() && own.median() > noise * results[rung - 1].median();
-  if (!isSlower)
-    return "";
-  StringRef why = part->rungs[rung].whySlower;
-  return "slower than the rung below: " + (why.empty() ? "not known why" : why.str());
 }
 
 } // namespace kiln

@@ -1,7 +1,7 @@
 //===- RungRunner.h - compiles, checks and times a rung ---------------------===//
 #pragma once
 
-#include "Rungs.h"
+#include "RungResult.h"
 
 #include "../CommandLine.h"
 #include "../CompiledPlan.h"
@@ -9,48 +9,22 @@
 #include "../KeptWeights.h"
 
 #include "kernels/Target.h"
+#include "runtime/PlanModel.h"
+
+#include <atomic>
 
 namespace kiln {
 
-/// How far logits are from those of the reference executor in fp32.
-struct LogitError {
-  double largest = 0; ///< difference
-  double rootMeanSquare = 0;
-  double allowed = 0; ///< for the largest: what the rung's arithmetic explains
-};
-
-/// What a rung was found to be. Quantities are of all that is timed, together.
-struct RungResult {
-  std::string failure;         ///< why there is nothing else; empty: it ran
-  LogitError error;            ///< of the logits of its prompts
-  std::vector<double> seconds; ///< samples; none on a device whose times say nothing
-  double callSeconds = 0;      ///< the whole evaluation of the prompts; 0: not timed
-  int64_t launches = 0, bytes = 0, flops = 0;
-  double limitSeconds = 0;   ///< that bytes and operations of the kernels, one by one, allow (Target::rooflineSeconds)
-  double arithmeticRate = 0; ///< operations per second that the target has for its type
-  std::optional<double> perplexity;
-
-  // Of the kernel that most of the time goes into.
-  std::string kernel; ///< empty: a library
-  KernelResources resources;
-  int64_t sharedBytes = 0; ///< static and dynamic
-  double occupancy = 0;
-
-  double median() const;
-  bool isWrong() const { return !failure.empty() || !(error.largest <= error.allowed); }
-};
-
-/// A part whose rungs were run, in their order.
-struct MeasuredPart {
-  const LadderPart *part = nullptr;
-  std::vector<RungResult> results;
-
-  /// What there is to say about a rung: what went wrong, or why it is slower than the one below; else empty.
-  std::string note(size_t rung) const;
-};
-
-/// The logits that rungs are compared with.
+/// Of each sequence.
 using Logits = std::vector<std::vector<float>>;
+
+/// The prompts of a part: ids of no meaning, as SampleCall has them.
+std::vector<std::vector<int32_t>> promptsOf(const LadderPart &part);
+
+/// The ops of the steps of @prefill.
+const Block &promptSteps(const Module &module);
+/// Whether a step's product rounds its factors to tf32.
+bool isRounded(const Op &step);
 
 class RungRunner {
 public:
@@ -58,40 +32,50 @@ public:
   static Expected<std::unique_ptr<RungRunner>> create(const LadderCommand &command);
   ~RungRunner();
 
-  /// Compiles, checks and times a rung; what goes wrong is in the result.
-  RungResult run(const LadderPart &part, const Rung &rung);
+  /// May be called while another thread runs the rung before. Error: of the strategy, or a kernel.
+  Expected<CompiledPlan> compile(const LadderPart &part, const Rung &rung);
 
-  /// Compiles a rung's kernels into the cache, so that `run` finds them there. May be called by another thread.
-  void prepare(const LadderPart &part, const Rung &rung) const;
+  /// Checks and times a rung as `compile` left it; what went wrong, there or here, is in the result.
+  RungResult run(const LadderPart &part, const Rung &rung, Expected<CompiledPlan> compiled);
 
   StringRef deviceName() const { return name; }
   int64_t context() const { return modelContext; } ///< tokens
   const Target &target() const { return *theTarget; }
-  /// Whether the device's times mean anything.
-  bool isTimed() const { return timed; }
 
 private:
-  struct Loaded;
+  /// A plan on the device. Members go in order: the model uses the executor.
+  struct Loaded {
+    const Module &module;
+    std::unique_ptr<Executor> executor;
+    std::unique_ptr<PlanModel> model;
+  };
 
   explicit RungRunner(const LadderCommand &command) : command(command) {}
 
   int64_t newTokens(const LadderPart &part) const;
-  Expected<CompileRequest> request(const LadderPart &part, const Rung &rung) const;
-  Expected<RungResult> tryRung(const LadderPart &part, const Rung &rung);
-  Expected<Loaded> load(const CompileRequest &request, const WeightSource &weights, Executor::Options capacity);
+  DimBinding mostDims(const LadderPart &part) const;
+  Expected<CompiledPlan> compile(const CompileRequest &request);
+  Expected<Loaded> load(const CompiledPlan &compiled, const WeightSource &weights, Executor::Options capacity);
+  Expected<RungResult> tryRung(const LadderPart &part, const Rung &rung, const CompiledPlan &compiled);
+
   Expected<const Logits *> reference(const LadderPart &part, const Rung &rung);
   Error compare(Loaded &loaded, const LadderPart &part, const Logits &expected, LogitError &error);
+  Expected<double> perplexity(const LadderPart &part, const Rung &rung);
+
+  // In RungTiming.cpp.
+  Error time(Loaded &loaded, const LadderPart &part, RungResult &result);
   Error timeSteps(Loaded &loaded, const LadderPart &part, RungResult &result);
   Error timeCall(Loaded &loaded, const LadderPart &part, RungResult &result);
   Error timeGeneration(Loaded &loaded, const LadderPart &part, RungResult &result);
-  Error timeFirstToken(const CompileRequest &request, const LadderPart &part, RungResult &result);
+  Error timeFirstToken(const CompiledPlan &compiled, const LadderPart &part, RungResult &result);
+  Error timeRuns(RungResult &result, function_ref<Error()> run) const;
   Error findKernel(Loaded &loaded, ArrayRef<KernelLaunch> launches, RungResult &result);
-  Expected<double> perplexity(const LadderPart &part, const Rung &rung);
 
   const LadderCommand &command;
-  std::string work; ///< directory of plans, removed in the end
+  std::string work;           ///< directory of plans, removed in the end
+  std::atomic<int> plans = 0; ///< compiled so far
   std::string name;
-  bool timed = true;
+  bool timed = true; ///< whether the device's times mean anything
   int64_t modelContext = 0;
   const Target *theTarget = nullptr;
   std::unique_ptr<Device> device;

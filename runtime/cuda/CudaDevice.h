@@ -59,12 +59,6 @@ public:
 private:
   explicit CudaDevice(const Options &options) : options(options) {}
 
-  Error allowShared(const Plan &plan, const PlanLaunch &launch, ArrayRef<std::unique_ptr<DeviceKernel>> kernels);
-  Error allowShared(DeviceKernel &kernel, int64_t bytes) const;
-  Expected<std::vector<std::string>> readCubins(const Plan &plan, const KernelFiles &files) const;
-  Error compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef<size_t> wanted, StringRef why,
-                       MutableArrayRef<std::string> cubins) const;
-
   Options options;
   std::string deviceName, targetName;
   bool supportsEarlyStart = false;    ///< programmatic dependent launch

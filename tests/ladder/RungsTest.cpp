@@ -7,6 +7,10 @@
 #include <gtest/gtest.h>
 
 namespace kiln {
+
+// GoogleTest would show the bytes of a part.
+static void PrintTo(const LadderPart &part, std::ostream *os) { *os << part.name.str(); }
+
 namespace {
 
 class LadderPartTest : public testing::TestWithParam<LadderPart> {};

@@ -1,0 +1,76 @@
+// Which kernels of a plan are compiled when it is loaded, and what they become.
+
+#include "runtime/cuda/Cubins.h"
+
+#include "unit/TestSupport.h"
+
+namespace kiln {
+namespace {
+
+class CubinsTest : public testing::Test {
+protected:
+  void SetUp() override {
+    plan.target = "sm_86";
+    plan.cubins = {"sm_86"};
+    plan.kernels = {{"first", "map", {}}, {"second", "map", {}}};
+    std::map<std::string, std::string> written;
+    for (const PlanKernel &kernel : plan.kernels) {
+      written["kernels/" + kernel.name + ".cu"] = "extern \"C\" __global__ void " + kernel.name + "() {}\n";
+      written["cubin/sm_86/" + kernel.name + ".cubin"] = kernel.name + " as it was compiled";
+    }
+    expectSuccess(writeFiles(directory.str(), written));
+  }
+
+  Expected<std::vector<std::string>> read(StringRef target, StringRef edited = "") {
+    return readCubins(plan, {directory.str(), edited.str()},
+                      {target.str(), "", [this](StringRef note) { notes.push_back(note.str()); }});
+  }
+
+  static bool isElf(StringRef cubin) {
+    return cubin.starts_with("\x7f"
+                             "ELF");
+  }
+
+  TemporaryDirectory directory;
+  Plan plan;
+  std::vector<std::string> notes;
+};
+
+TEST_F(CubinsTest, ThoseOfThePlanAreReadWhereTheyRun) {
+  std::vector<std::string> expected = {"first as it was compiled", "second as it was compiled"};
+  EXPECT_EQ(unwrap(read("sm_86")), expected);
+  EXPECT_EQ(unwrap(read("sm_89")), expected);
+  EXPECT_TRUE(notes.empty());
+}
+
+TEST_F(CubinsTest, KernelsAreCompiledForAGpuThatThePlanHasNoneFor) {
+  for (const std::string &cubin : unwrap(read("sm_90a")))
+    EXPECT_TRUE(isElf(cubin));
+  EXPECT_EQ(notes, std::vector<std::string>{"the plan has cubins for sm_86 only: compiling 2 kernels for sm_90a"});
+}
+
+TEST_F(CubinsTest, OnlyEditedKernelsAreCompiledAnew) {
+  TemporaryDirectory edited;
+  edited.write("second.cu", "extern \"C\" __global__ void second(float *y) { *y = 1; }\n");
+  std::vector<std::string> cubins = unwrap(read("sm_86", edited.str()));
+  EXPECT_EQ(cubins[0], "first as it was compiled");
+  EXPECT_TRUE(isElf(cubins[1]));
+  EXPECT_EQ(notes, std::vector<std::string>{"edited: compiling 1 kernels for sm_86"});
+}
+
+TEST_F(CubinsTest, AKernelThatDoesNotCompileIsNamedWithItsLine) {
+  directory.write("kernels/second.cu", "extern \"C\" __global__ void second() {\n  missing();\n}\n");
+  std::string message = directory.relative(messageOf(read("sm_90a")));
+  EXPECT_TRUE(StringRef(message).contains("the plan was made for sm_86, and a kernel does not compile for sm_90a"))
+      << message;
+  EXPECT_TRUE(StringRef(message).contains("kernels/second.cu(2): error")) << message;
+}
+
+TEST_F(CubinsTest, AMissingCubinIsAnErrorOfItsFile) {
+  llvm::sys::fs::remove(directory.str() + "/cubin/sm_86/second.cubin");
+  EXPECT_EQ(directory.relative(messageOf(read("sm_86"))),
+            "cubin/sm_86/second.cubin: error: cannot read: No such file or directory\n");
+}
+
+} // namespace
+} // namespace kiln

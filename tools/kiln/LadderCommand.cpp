@@ -1,6 +1,7 @@
 #include "Commands.h"
 #include "ProgressLine.h"
 #include "ladder/Page.h"
+#include "ladder/RungRunner.h"
 #include "ladder/Table.h"
 
 #include "support/Diagnostic.h"

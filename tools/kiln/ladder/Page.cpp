@@ -1,5 +1,7 @@
 #include "Page.h"
 
+#include "Columns.h"
+
 #include "../report/Page.h"
 #include "../report/RooflinePicture.h"
 #include "../report/Sections.h"
@@ -144,8 +146,10 @@ private:
   void writeTable() {
     auto frame = html.in("div", {{"class", "scroll"}, {"tabindex", "0"}});
     auto table = html.in("table", {{"class", "ladder"}});
-    writeHead(html, {"rung", "time µs", "over below", "over first", "whole pass µs", "bytes", "FLOPs", "TB/s",
-                     "TFLOP/s", "of the limit", "registers", "shared", "occupancy", "max error", "RMSE", "perplexity"});
+    std::vector<StringRef> names = {"rung"};
+    for (const Column &column : ladderColumns())
+      names.push_back(column.name);
+    writeHead(html, names);
     auto body = html.in("tbody");
     for (size_t i = 0; i < measured.results.size(); ++i)
       writeRung(i);
@@ -162,54 +166,23 @@ private:
         html.text(rung.name);
         html.element("code", {}, measured.part->strategyOf(rung));
       }
-      writeTimes(i);
-      writeWork(own);
-      writeKernel(own);
-      number(own.failure.empty() ? formatv("{0:E1}", own.error.largest).str() : "");
-      number(own.failure.empty() ? formatv("{0:E1}", own.error.rootMeanSquare).str() : "");
-      number(own.perplexity ? formatv("{0:F3}", *own.perplexity).str() : "");
+      for (const Column &column : ladderColumns())
+        writeCell(column, i);
     }
     if (note.empty())
       return;
     auto row = html.in("tr", {{"class", own.isWrong() ? "note worse" : "note"}});
-    html.element("td", {{"colspan", "16"}}, note);
+    html.element("td", {{"colspan", std::to_string(ladderColumns().size() + 1)}}, note);
   }
 
-  void writeTimes(size_t i) {
-    double seconds = measured.results[i].median(), first = measured.results[0].median();
-    double below = i > 0 ? measured.results[i - 1].median() : 0, call = measured.results[i].callSeconds;
-    number(seconds > 0 ? formatv("{0:F1}", seconds * 1e6).str() : "");
-    number(seconds > 0 && below > 0 ? formatv("{0:F2}×", below / seconds).str() : "");
-    number(seconds > 0 && first > 0 ? formatv("{0:F2}×", first / seconds).str() : "");
-    number(call > 0 ? formatv("{0:F1}", call * 1e6).str() : "");
-  }
-
-  void writeWork(const RungResult &own) {
-    double seconds = own.median();
-    if (own.bytes == 0) {
-      for (int i = 0; i < 5; ++i)
-        number("");
-      return;
-    }
-    number(bytesText(own.bytes));
-    {
-      auto cell = html.in("td", {{"class", "number"}});
-      writeCount(html, static_cast<double>(own.flops), "FLOP");
-    }
-    number(seconds > 0 ? formatv("{0:F2}", static_cast<double>(own.bytes) / seconds * 1e-12).str() : "");
-    number(seconds > 0 ? formatv("{0:F1}", static_cast<double>(own.flops) / seconds * 1e-12).str() : "");
+  void writeCell(const Column &column, size_t i) {
     auto cell = html.in("td", {{"class", "number"}});
-    writePercent(html, seconds > 0 ? std::optional(own.limitSeconds / seconds) : std::nullopt);
+    std::string text = column.text(measured, i);
+    if (column.isShareOfLimit)
+      writePercent(html, measured.results[i].shareOfLimit());
+    else
+      html.text(text.empty() ? "–" : text);
   }
-
-  void writeKernel(const RungResult &own) {
-    bool isKnown = !own.kernel.empty();
-    number(isKnown ? std::to_string(own.resources.registers) : "");
-    number(isKnown ? bytesText(own.sharedBytes) : "");
-    number(isKnown ? formatv("{0:F0} %", own.occupancy * 100).str() : "");
-  }
-
-  void number(StringRef text) { html.element("td", {{"class", "number"}}, text.empty() ? "–" : text); }
 
   Html &html;
   const Target &target;

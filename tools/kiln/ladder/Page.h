@@ -1,7 +1,9 @@
 //===- Page.h - the ladder as an HTML page ------------------------------------===//
 #pragma once
 
-#include "RungRunner.h"
+#include "RungResult.h"
+
+#include "kernels/Target.h"
 
 namespace kiln {
 

@@ -6,6 +6,10 @@ namespace kiln {
 
 double RungResult::median() const { return medianOf(seconds); }
 
+std::optional<double> RungResult::shareOfLimit() const {
+  return median() > 0 && bytes > 0 ? std::optional(limitSeconds / median()) : std::nullopt;
+}
+
 std::string MeasuredPart::note(size_t rung) const {
   const RungResult &own = results[rung];
   if (!own.failure.empty())

@@ -31,7 +31,9 @@ struct RungResult {
   int64_t sharedBytes = 0; ///< static and dynamic
   double occupancy = 0;
 
-  double median() const;
+  double median() const; ///< of the seconds; 0: none
+  /// Nothing where there is no time, or no counts.
+  std::optional<double> shareOfLimit() const;
   bool isWrong() const { return !failure.empty() || !(error.largest <= error.allowed); }
 };
 

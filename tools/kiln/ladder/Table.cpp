@@ -1,41 +1,12 @@
 #include "Table.h"
 
+#include "Columns.h"
+
 #include "support/Version.h"
 
 namespace kiln {
 
 namespace {
-
-constexpr StringRef none = "–";
-
-/// What is shown only where a device's times mean something.
-std::string timed(bool isTimed, const std::string &text) { return isTimed ? text : none.str(); }
-
-std::string ratio(double other, double own) { return formatv("{0:F2}", other / own).str(); }
-
-std::vector<std::string> cellsOf(const MeasuredPart &measured, size_t i) {
-  const RungResult &own = measured.results[i], &first = measured.results.front();
-  const Rung &rung = measured.part->rungs[i];
-  double seconds = own.median();
-  bool isTimed = seconds > 0, hasBelow = i > 0 && measured.results[i - 1].median() > 0;
-  bool hasCounts = own.bytes > 0;
-  return {
-      rung.name.str(),
-      timed(isTimed, formatv("{0:F1}", seconds * 1e6)),
-      timed(isTimed && hasBelow, hasBelow ? ratio(measured.results[i - 1].median(), seconds) : ""),
-      timed(isTimed && first.median() > 0, ratio(first.median(), seconds)),
-      timed(own.callSeconds > 0, formatv("{0:F1}", own.callSeconds * 1e6)),
-      hasCounts ? formatv("{0:F1}", static_cast<double>(own.bytes) * 1e-6).str() : none.str(),
-      hasCounts ? formatv("{0:F2}", static_cast<double>(own.flops) * 1e-9).str() : none.str(),
-      timed(isTimed && hasCounts, formatv("{0:F0} %", 100 * own.limitSeconds / seconds)),
-      own.kernel.empty() ? none.str() : std::to_string(own.resources.registers),
-      own.kernel.empty() ? none.str() : formatv("{0:F1}", static_cast<double>(own.sharedBytes) / 1024).str(),
-      own.kernel.empty() ? none.str() : formatv("{0:F0} %", own.occupancy * 100).str(),
-      own.failure.empty() ? formatv("{0:E1}", own.error.largest).str() : none.str(),
-      own.failure.empty() ? formatv("{0:E1}", own.error.rootMeanSquare).str() : none.str(),
-      own.perplexity ? formatv("{0:F3}", *own.perplexity).str() : none.str(),
-  };
-}
 
 /// What would end a cell of a Markdown table.
 std::string inCell(std::string text) {
@@ -44,17 +15,35 @@ std::string inCell(std::string text) {
   return text;
 }
 
+void printRow(raw_ostream &os, ArrayRef<std::string> cells) {
+  os << '|';
+  for (const std::string &cell : cells)
+    os << ' ' << (cell.empty() ? "–" : inCell(cell)) << " |";
+  os << '\n';
+}
+
 void printPart(raw_ostream &os, const MeasuredPart &measured) {
   os << "## " << measured.part->title << "\n\n" << measured.part->about << "\n\n";
-  os << "| rung | µs | over below | over first | whole pass µs | MB | GFLOP | of the limit | registers | shared KB | "
-        "occupancy | max error | RMSE | perplexity |\n";
-  os << "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
-  for (size_t i = 0; i < measured.results.size(); ++i)
-    os << "| " << llvm::join(llvm::map_range(cellsOf(measured, i), inCell), " | ") << " |\n";
+  std::vector<std::string> names = {"rung"};
+  for (const Column &column : ladderColumns())
+    names.push_back(column.name.str());
+  printRow(os, names);
+  os << '|';
+  for (size_t i = 0; i < names.size(); ++i)
+    os << "---|";
   os << '\n';
+  for (size_t i = 0; i < measured.results.size(); ++i) {
+    std::vector<std::string> cells = {measured.part->rungs[i].name.str()};
+    for (const Column &column : ladderColumns())
+      cells.push_back(column.text(measured, i));
+    printRow(os, cells);
+  }
+  bool hasNotes = false;
   for (size_t i = 0; i < measured.results.size(); ++i)
-    if (std::string note = measured.note(i); !note.empty())
-      os << "- " << measured.part->rungs[i].name << ": " << note << '\n';
+    if (std::string note = measured.note(i); !note.empty()) {
+      os << (hasNotes ? "" : "\n") << "- " << measured.part->rungs[i].name << ": " << note << '\n';
+      hasNotes = true;
+    }
   os << '\n';
 }
 

@@ -1,7 +1,7 @@
 //===- Table.h - the ladder as text -----------------------------------------===//
 #pragma once
 
-#include "RungRunner.h"
+#include "RungResult.h"
 
 namespace kiln {
 

@@ -14,8 +14,8 @@
 // option tiles: settings by family, {layernorm = {row_threads = 1}}, or for one of the ops that the family map runs,
 // {split_heads = {unroll = 8}}, which go before those of map; of additions these are called bias and residual. Of the
 // family's configurations those that have them are ranked; if there are none, each configuration with the settings
-// written over its own. Of the settings for all that map runs, one that an op cannot have and others can, like accesses
-// of four elements to rows of an odd length, is left out for that op.
+// written over its own. Of the settings of map, one that an op cannot have and others can, like accesses of four
+// elements to rows of an odd length, is left out for that op.
 //
 // What was measured to be best (option tuning: the database that comes with the program, a file of `kiln tune`, or
 // none) goes before the model, for the very number of rows that was measured.
@@ -92,7 +92,7 @@ public:
   Error checkUse(const Module &module) const;
 
 private:
-  AttributeMap settingsOf(const Op &op, const KernelFamily &family);
+  const AttributeMap &wantedOf(StringRef name);
   Expected<std::vector<Tile>> withSettings(const Op &op, const KernelFamily &family, const DimBinding &upper,
                                            const AttributeMap &settings) const;
   Expected<std::vector<Tile>> candidates(const Op &op, const KernelFamily &family, const DimBinding &upper);
@@ -107,22 +107,20 @@ private:
   const AttributeMap &wanted; ///< settings by family or elementwise op
   DimBinding interest;
   const TuningDatabase *measured;
-  std::set<StringRef> used; ///< names of `wanted`
-  using FamilySetting = std::pair<StringRef, std::string>;
-  std::set<FamilySetting> taken;                               ///< by some op
-  std::map<FamilySetting, std::vector<Diagnostic>> impossible; ///< for some op: why
+  std::set<std::string> used; ///< names of `wanted`
+  // Settings of map.
+  std::set<std::string> taken;                               ///< by some op
+  std::map<std::string, std::vector<Diagnostic>> impossible; ///< for some op: why
 };
 
-/// What is wanted of an op's kernel.
-AttributeMap TileChooser::settingsOf(const Op &op, const KernelFamily &family) {
-  AttributeMap settings;
-  for (StringRef name : {family.name, nameOfElementwise(op, family)})
-    if (auto it = wanted.find(name); it != wanted.end()) {
-      used.insert(name);
-      for (const auto &[setting, value] : it->second.asDict())
-        settings.insert_or_assign(setting, value);
-    }
-  return settings;
+/// The settings of a family or elementwise op.
+const AttributeMap &TileChooser::wantedOf(StringRef name) {
+  static const AttributeMap none;
+  auto it = wanted.find(name);
+  if (it == wanted.end())
+    return none;
+  used.insert(it->first);
+  return it->second.asDict();
 }
 
 /// The family's configurations as far as they have the settings, or with these written over theirs. Error: none of
@@ -151,28 +149,31 @@ Expected<std::vector<Tile>> TileChooser::withSettings(const Op &op, const Kernel
 }
 
 /// The family's configurations with the settings that are wanted of them. The ops that map runs have little in common:
-/// they get them but for one that they cannot have.
+/// they get the family's settings but for one that they cannot have. What is wanted of one op it must have.
 Expected<std::vector<Tile>> TileChooser::candidates(const Op &op, const KernelFamily &family, const DimBinding &upper) {
-  const AttributeMap settings = settingsOf(op, family);
-  auto take = [&](const AttributeMap &had) {
-    for (const auto &[name, value] : had)
-      taken.insert({family.name, name});
-  };
+  const AttributeMap &shared = wantedOf(family.name), &own = wantedOf(nameOfElementwise(op, family));
+  AttributeMap settings = own;
+  settings.insert(shared.begin(), shared.end());
   auto tiles = withSettings(op, family, upper, settings);
-  if (tiles) {
-    take(settings);
-    return tiles;
-  }
   if (&family != &mapFamily)
     return tiles;
+  if (tiles) {
+    for (const auto &[name, value] : shared)
+      taken.insert(name);
+    return tiles;
+  }
   std::vector<Diagnostic> why = takeDiagnostics(tiles.takeError());
-  for (const auto &[name, value] : settings) {
+  for (const auto &[name, value] : shared) {
+    if (own.count(name))
+      continue;
     AttributeMap others = settings;
     others.erase(name);
     auto without = withSettings(op, family, upper, others);
     if (without) {
-      take(others);
-      impossible.insert({{family.name, name}, why});
+      impossible.insert({name, why});
+      for (const auto &[other, value] : shared)
+        if (other != name)
+          taken.insert(other);
       return without;
     }
     llvm::consumeError(without.takeError());

@@ -18,6 +18,17 @@ import unittest
 KILN = os.environ["KILN"]
 SOURCE = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 SHAKESPEARE = os.path.join(SOURCE, "graphs", "shakespeare-5m")
+# A front end's description of the smallest model that has everything.
+TINY_MODEL = """vocab_size = 31
+n_positions = 16
+n_embd = 16
+n_layer = 1
+n_head = 1
+n_inner = 64
+activation_function = "gelu_new"
+layer_norm_epsilon = 1e-5
+tie_word_embeddings = true
+"""
 TIMEOUT = 600  # seconds, so that a hang is a failure; no test depends on speed
 
 

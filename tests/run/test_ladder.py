@@ -5,25 +5,15 @@ import os
 import re
 import unittest
 
-from kilntest import KilnTest, run_kiln
+from kilntest import TINY_MODEL, KilnTest, run_kiln
 
 DEVICE = os.environ.get("KILN_DEVICE", "emulate")
-MODEL = """vocab_size = 31
-n_positions = 16
-n_embd = 16
-n_layer = 1
-n_head = 1
-n_inner = 64
-activation_function = "gelu_new"
-layer_norm_epsilon = 1e-5
-tie_word_embeddings = true
-"""
 
 
 class Ladder(KilnTest):
     def setUp(self):
         super().setUp()
-        self.model = self.write("tiny.toml", MODEL)
+        self.model = self.write("tiny.toml", TINY_MODEL)
 
     def test_rungs_are_compared_with_the_reference(self):
         page = self.path("page.html")

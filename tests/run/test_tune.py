@@ -6,25 +6,15 @@ import signal
 import subprocess
 import unittest
 
-from kilntest import KILN, KilnTest, run_kiln
+from kilntest import KILN, TINY_MODEL, KilnTest, run_kiln
 
 DEVICE = os.environ.get("KILN_DEVICE", "emulate")
-MODEL = """vocab_size = 31
-n_positions = 16
-n_embd = 16
-n_layer = 1
-n_head = 1
-n_inner = 64
-activation_function = "gelu_new"
-layer_norm_epsilon = 1e-5
-tie_word_embeddings = true
-"""
 
 
 class Tune(KilnTest):
     def setUp(self):
         super().setUp()
-        self.model = self.write("tiny.toml", MODEL)
+        self.model = self.write("tiny.toml", TINY_MODEL)
         self.database = self.path("measured.toml")
 
     def command(self, *more):

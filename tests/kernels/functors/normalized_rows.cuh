@@ -1,6 +1,7 @@
-// Rows that are normalised on their way into a product.
+// Rows that are normalised on their way into a product; Parameter is the type of the layernorm's weights.
 struct Input {
-  const Element *x, *ln_w, *ln_b;
+  const Element *x;
+  const Parameter *ln_w, *ln_b;
   static constexpr bool kNormalizes = true;
   static constexpr float kEps = 1e-05f;
   template <int V> KILN_DEVICE Vec<float, V> load(int row, int k) const {

@@ -6,6 +6,7 @@
 #include "gemm/simt_tiled.cuh"
 using namespace kiln;
 using Element = float;
+using Parameter = Element;
 struct Config {
   static constexpr int kCols = 128, kDepth = 96, kTileRows = 64, kTileCols = 64, kTileDepth = 16;
   static constexpr int kThreadRows = 4, kThreadCols = 4;

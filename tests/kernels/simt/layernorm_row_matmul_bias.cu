@@ -5,6 +5,7 @@
 #include "gemv/simt_row.cuh"
 using namespace kiln;
 using Element = float;
+using Parameter = Element;
 struct Config {
   static constexpr int kCols = 100, kDepth = 768;
   static constexpr int kColsPerBlock = 12, kColsPerWarp = 1, kDepthWarps = 1, kUnroll = 3, kWarps = 4;

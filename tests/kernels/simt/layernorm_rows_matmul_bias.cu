@@ -5,6 +5,7 @@
 #include "gemv/simt_rows.cuh"
 using namespace kiln;
 using Element = float;
+using Parameter = Element;
 struct Config {
   static constexpr int kCols = 100, kDepth = 768, kRows = 1, kWarps = 4, kColsPerWarp = 1, kUnroll = 1;
 };

@@ -6,6 +6,7 @@
 #include "gemm/naive.cuh"
 using namespace kiln;
 using Element = float;
+using Parameter = Element;
 struct Config {
   static constexpr int kCols = 128, kDepth = 96, kThreads = 128;
   static constexpr bool kWeightTransposed = true;

@@ -15,7 +15,8 @@ DimBinding callDims(StringRef function, int64_t batch, int64_t length) {
   return {{"B", batch}, {"T", function == "decode" ? 1 : length}};
 }
 
-Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef function, const DimBinding &dims) {
+Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef function, const DimBinding &dims,
+                                                int64_t position) {
   for (const PlanDim &dim : plan.dims)
     if (auto given = dims.find(dim.name); given != dims.end() && (given->second < dim.min || given->second > dim.max))
       return makeError("@" + function + ": expected " + dim.name + " from " + Twine(dim.min) + " to " + Twine(dim.max) +
@@ -25,15 +26,12 @@ Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef func
   if (!planned)
     return makeError("the plan has no function @" + function);
   for (const PlanStep &step : planned->steps) {
-    Expected<int64_t> bytes = step.bytes.evaluate(dims), flops = step.flops.evaluate(dims);
-    if (!bytes)
-      return llvm::joinErrors(bytes.takeError(), flops.takeError());
-    if (!flops)
-      return flops.takeError();
+    Expected<StepCost> cost = step.cost(dims, position);
+    if (!cost)
+      return cost.takeError();
     Measurement &count = byKernel[step.launchFor(dims).kernel];
     ++count.launches;
-    count.bytes += *bytes;
-    count.flops += *flops;
+    count.cost += *cost;
   }
   std::vector<Measurement> counts;
   for (auto &[kernel, count] : byKernel) {
@@ -43,16 +41,15 @@ Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef func
   return counts;
 }
 
-Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimBinding &dims) {
-  auto kernels = countKernels(plan, function, dims);
+Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimBinding &dims, int64_t position) {
+  auto kernels = countKernels(plan, function, dims, position);
   if (!kernels)
     return kernels.takeError();
   Measurement result;
   result.what = function.str();
   for (const Measurement &kernel : *kernels) {
     result.launches += kernel.launches;
-    result.bytes += kernel.bytes;
-    result.flops += kernel.flops;
+    result.cost += kernel.cost;
   }
   return result;
 }
@@ -114,7 +111,7 @@ Expected<std::vector<double>> KernelTimer::time(std::vector<KernelLaunch> launch
 Expected<Measurement> measureCall(Executor &executor, StringRef function, int64_t batch, int64_t tokens,
                                   int64_t position, const BenchmarkOptions &options) {
   SampleCall sample(function, batch, tokens, position);
-  Expected<Measurement> result = countCall(executor.plan(), function, sample.call.dims);
+  Expected<Measurement> result = countCall(executor.plan(), function, sample.call.dims, position);
   if (!result)
     return result;
   if (Error error = executor.enqueue(sample.call))
@@ -162,10 +159,8 @@ Expected<std::vector<Measurement>> measureKernels(Executor &executor, StringRef 
     Measurement &result = results.emplace_back();
     result.what = kernel;
     result.launches = static_cast<int64_t>(own.size());
-    for (const KernelLaunch &launch : own) {
-      result.bytes += cantFail(launch.step->bytes.evaluate(sample.call.dims), "the executor has checked the dims");
-      result.flops += cantFail(launch.step->flops.evaluate(sample.call.dims), "the executor has checked the dims");
-    }
+    for (const KernelLaunch &launch : own)
+      result.cost += cantFail(launch.step->cost(sample.call.dims, position), "the executor has checked the dims");
     auto samples = timer->time(std::move(own), options);
     if (!samples)
       return samples.takeError();

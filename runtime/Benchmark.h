@@ -10,10 +10,10 @@ double medianOf(std::vector<double> samples);
 
 /// What was measured, with every sample.
 struct Measurement {
-  std::string what;             ///< `decode B=1 position=64`, or a kernel's name
-  std::vector<double> seconds;  ///< one a sample
-  int64_t launches = 0;         ///< kernels in one run
-  int64_t bytes = 0, flops = 0; ///< that one run must move and do
+  std::string what;            ///< `decode B=1 position=64`, or a kernel's name
+  std::vector<double> seconds; ///< one a sample
+  int64_t launches = 0;        ///< kernels in one run
+  StepCost cost = {};          ///< of one run
 
   double median() const { return medianOf(seconds); }
 };
@@ -29,12 +29,13 @@ struct BenchmarkOptions {
 /// The dims of a call at batch `batch`: of @decode, one token a sequence, of other functions `length` tokens.
 DimBinding callDims(StringRef function, int64_t batch, int64_t length);
 
-/// Launches, bytes and operations of one call, from the plan alone. Error: dims past the plan's bounds, or no such
-/// function.
-Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimBinding &dims);
+/// Launches, bytes and operations of one call with `position` tokens in the cache before, from the plan alone. Error:
+/// dims past the plan's bounds, or no such function.
+Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimBinding &dims, int64_t position);
 
 /// The same for each kernel of a call, by name.
-Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef function, const DimBinding &dims);
+Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef function, const DimBinding &dims,
+                                                int64_t position);
 
 /// A call with arguments of the right sizes: tokens of no meaning, full lengths, one position for all. `length` tokens
 /// a sequence; of @decode one, at `position`.

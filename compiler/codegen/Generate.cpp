@@ -6,6 +6,7 @@
 #include "ir/Printer.h"
 #include "kernels/LibraryMatmul.h"
 #include "kernels/Problem.h"
+#include "kernels/Work.h"
 #include "ops/Region.h"
 #include "support/File.h"
 #include "support/Version.h"

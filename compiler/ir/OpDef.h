@@ -12,6 +12,7 @@
 namespace kiln {
 
 class Op;
+class Value;
 template <class Real> struct EvalArgs;
 struct Coordinates;
 
@@ -19,6 +20,8 @@ enum class OpKind : uint8_t {
 #define KILN_OP(identifier, mnemonic) identifier,
 #include "ir/Ops.def"
 };
+
+using ElementCount = function_ref<Expr(const Value &)>;
 
 /// What passes and code generation may ask of an op without knowing it.
 enum class Trait : unsigned {
@@ -73,8 +76,9 @@ struct OpDef {
   Error (*evaluateF32)(EvalArgs<float> &args) = nullptr;
   Error (*evaluateF64)(EvalArgs<double> &args) = nullptr;
 
-  /// Floating-point operations (a fused multiply-add counts two).
-  Expr (*flops)(const Op &op) = nullptr;
+  /// Floating-point operations (a fused multiply-add counts two), given how many elements of a value count: all, or
+  /// those that something is done with.
+  Expr (*flops)(const Op &op, ElementCount elements) = nullptr;
 
   /// Pointwise ops: the C++ expression of the result, given expressions for the operands at one element.
   std::string (*deviceExpression)(const Op &op, ArrayRef<std::string> operands) = nullptr;

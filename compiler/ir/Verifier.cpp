@@ -216,6 +216,8 @@ static Error checkGlobals(const Module &module) {
   for (const auto &dim : module.dims) {
     if (Error error = define("", dim->name, dim->loc))
       return error;
+    if (dim->name == pastTokens)
+      return makeError(dim->loc, "dim " + dim->name + ": formulas of costs have another meaning for this name");
     if (dim->min < 1 || dim->max < dim->min)
       return makeError(dim->loc, "dim " + dim->name + ": expected bounds 1 <= low <= high, got " + Twine(dim->min) +
                                      ".." + Twine(dim->max));

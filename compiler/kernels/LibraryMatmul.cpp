@@ -3,6 +3,7 @@
 
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
+#include "kernels/Work.h"
 #include "ops/Region.h"
 
 #include <cmath>
@@ -87,7 +88,7 @@ static double estimate(const Op &op, const Tile &, const Target &target, const D
   double rate = 0.8 * (isF32 ? target.f32Rate : target.tensorRate);
   double tiles = std::ceil(rows / 128) * std::ceil(cols / 128) * static_cast<double>(valueAt(problem.batch, dims));
   double waves = std::ceil(tiles / target.multiprocessors) * target.multiprocessors;
-  double memory = static_cast<double>(valueAt(bytesMoved(op), dims)) / target.memoryRate;
+  double memory = bytesMovedAt(op, dims) / target.memoryRate;
   // The first and last tiles of a launch have nothing to hide behind.
   return target.launchSeconds + 2e-6 + std::max(waves * 2 * 128 * 128 * depth / rate, memory);
 }

@@ -1,6 +1,7 @@
 // QK^T with the causal mask, in tiles of registers alone: rungs of the ladder. By request only.
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
+#include "kernels/Work.h"
 #include "ops/Region.h"
 
 namespace kiln {
@@ -32,7 +33,7 @@ static double estimateRegisters(const Op &op, const Tile &tile, const Target &ta
   cost.flopsPerBlock = tileExtent * tileExtent * depth;
   cost.efficiency = setting(tile, "vec") == 4 ? 0.2 : 0.1;
   cost.l2BytesPerBlock = 2 * tileExtent * depth * 4;
-  cost.memoryBytes = static_cast<double>(valueAt(bytesMoved(op), dims));
+  cost.memoryBytes = bytesMovedAt(op, dims);
   return estimateSeconds(cost, target);
 }
 

@@ -1,6 +1,7 @@
 // Fused attention of the mma family: tiles of queries for prefill, in tensor cores.
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
+#include "kernels/Work.h"
 
 #include <cmath>
 
@@ -71,7 +72,7 @@ static double estimateMmaFlash(const Op &op, const Tile &tile, const Target &tar
                             std::max(1.0, perMultiprocessor / resident) * steps * alone, mostSteps * alone});
   double l2 = blocks * steps * keys * 2 * size * static_cast<double>(problem.elementBytes) / target.l2Rate;
   double seconds = std::max(cycles / clock, l2);
-  double memory = static_cast<double>(valueAt(bytesMoved(op), dims)) / target.memoryRate;
+  double memory = bytesMovedAt(op, dims) / target.memoryRate;
   return target.launchSeconds + 2e-6 + std::max(seconds, memory);
 }
 

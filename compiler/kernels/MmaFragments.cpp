@@ -2,6 +2,7 @@
 // not fused. By request only.
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
+#include "kernels/Work.h"
 #include "ops/Region.h"
 
 namespace kiln {
@@ -49,7 +50,7 @@ static double estimateFragments(const Op &op, const Tile &tile, const Target &ta
   cost.flopsPerBlock = 2 * rows * colsPerBlock * depth;
   cost.efficiency = 0.5;
   cost.l2BytesPerBlock = (rows + colsPerBlock) * depth * 4;
-  cost.memoryBytes = static_cast<double>(valueAt(bytesMoved(op), dims));
+  cost.memoryBytes = bytesMovedAt(op, dims);
   return estimateSeconds(cost, target);
 }
 

@@ -1,6 +1,7 @@
 // Matrix products of the mma family: many rows, in tensor cores.
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
+#include "kernels/Work.h"
 #include "ops/Region.h"
 
 #include <cmath>
@@ -140,7 +141,7 @@ static double estimateMmaBlocks(const Op &op, const Tile &tile, const Target &ta
   double arithmetic = sets * secondsFor(resident) + (rest > 0 ? secondsFor(rest) : 0);
   double busy = std::min(1.0, blocks / target.multiprocessors);
   double l2 = blocks * (block.m + block.n) * depth * 2 / (target.l2Rate * busy);
-  double memory = static_cast<double>(valueAt(bytesMoved(op), dims)) / target.memoryRate;
+  double memory = bytesMovedAt(op, dims) / target.memoryRate;
   return target.launchSeconds + std::max({arithmetic, l2, memory});
 }
 

@@ -1,6 +1,7 @@
 // Attention on the lower rungs of the ladder, by request only.
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
+#include "kernels/Work.h"
 #include "ops/Region.h"
 
 namespace kiln {
@@ -28,7 +29,7 @@ static double estimateNaiveFlash(const Op &op, const Tile &tile, const Target &t
   // Two reads of shared memory for each FMA, and every thread of a query weighs all its keys.
   cost.efficiency = 0.1;
   cost.l2BytesPerBlock = keys * 2 * size * static_cast<double>(problem.elementBytes);
-  cost.memoryBytes = static_cast<double>(valueAt(bytesMoved(op), dims));
+  cost.memoryBytes = bytesMovedAt(op, dims);
   cost.sharedBytes = naiveFlashShared(op, setting(tile, "tile"));
   return estimateSeconds(cost, target);
 }
@@ -72,7 +73,7 @@ static double estimateReduction(const Op &op, const Tile &tile, const Target &ta
   cost.flopsPerBlock = 2 * (depth + 40 * static_cast<double>(cost.threads));
   cost.efficiency = 0.25;
   cost.l2BytesPerBlock = 2 * depth * 4;
-  cost.memoryBytes = static_cast<double>(valueAt(bytesMoved(op), dims));
+  cost.memoryBytes = bytesMovedAt(op, dims);
   return estimateSeconds(cost, target);
 }
 

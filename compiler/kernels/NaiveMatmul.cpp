@@ -1,6 +1,7 @@
 // Matrix products on the lowest rung: a thread an output, operands from global memory. By request only.
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
+#include "kernels/Work.h"
 #include "ops/Region.h"
 
 namespace kiln {
@@ -31,7 +32,7 @@ static double estimateNaive(const Op &op, const Tile &tile, const Target &target
   // Two loads for each FMA; the block's columns come from L2 once, its rows once each.
   cost.efficiency = 0.05;
   cost.l2BytesPerBlock = (32 + rowsPerBlock) * depth * 4;
-  cost.memoryBytes = static_cast<double>(valueAt(bytesMoved(op), dims));
+  cost.memoryBytes = bytesMovedAt(op, dims);
   return estimateSeconds(cost, target);
 }
 

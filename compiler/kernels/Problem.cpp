@@ -146,34 +146,6 @@ DimBinding boundsForRows(const Op &op, int64_t rows) {
   return dims;
 }
 
-/// Tables of an embedding, of which a row a token is read.
-static bool isGathered(const Op &op, const Value &input) { return op.is(OpKind::embed) && input.isWeight(); }
-
-Expr bytesMoved(const Op &op) {
-  Expr total(0);
-  for (const Value *input : op.inputs())
-    if (!input->isState())
-      total = total + (isGathered(op, *input) ? op.result()->type.bytes() : input->type.bytes());
-  auto written = [](const Op *writer) { return writer->operand(1)->type.bytes(); };
-  for (const auto &result : op.results()) {
-    const Op *source = &op;
-    if (op.region())
-      source = op.region()->terminator()->operand(result->resultIndex())->definingOp();
-    total = total + (source && source->has(Trait::WritesState) ? written(source) : result->type.bytes());
-  }
-  return total;
-}
-
-Expr flopsOf(const Op &op) {
-  if (!op.region())
-    return op.def().flops ? op.def().flops(op) : Expr(0);
-  Expr total(0);
-  for (const auto &inner : op.region()->ops())
-    if (inner->def().flops)
-      total = total + inner->def().flops(*inner);
-  return total;
-}
-
 double estimateSeconds(const BlockCost &cost, const Target &target) {
   int64_t byThreads = target.threadsPerMultiprocessor / std::max<int64_t>(32, cost.threads);
   int64_t byShared = cost.sharedBytes ? target.sharedPerMultiprocessor / cost.sharedBytes : byThreads;

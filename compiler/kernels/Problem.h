@@ -56,12 +56,6 @@ Expr rowsOf(const Op &op);
 /// The upper bounds, but of few sequences and tokens, so that the op has `rows` rows if it can have so many, or fewer.
 DimBinding boundsForRows(const Op &op, int64_t rows);
 
-/// Bytes that the op must read and write: each input and result once; of a state written in place, the written
-/// rows only.
-Expr bytesMoved(const Op &op);
-/// Operations of the op, of a fused one of its whole region.
-Expr flopsOf(const Op &op);
-
 /// Seconds for `blocks` equal blocks: the slowest multiprocessor's share of the arithmetic, against memory and L2.
 struct BlockCost {
   double blocks = 1;

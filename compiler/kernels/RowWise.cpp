@@ -1,6 +1,7 @@
 // Kernels bound by memory: layernorm, softmax, and one function of every element.
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
+#include "kernels/Work.h"
 #include "ops/Region.h"
 
 namespace kiln {
@@ -18,7 +19,7 @@ static double estimateStreaming(const Op &op, double blocks, int64_t threads, in
   BlockCost cost;
   cost.blocks = blocks;
   cost.threads = threads;
-  cost.memoryBytes = static_cast<double>(valueAt(bytesMoved(op), dims));
+  cost.memoryBytes = bytesMovedAt(op, dims);
   cost.bytesInFlight = bytesInFlight;
   return estimateSeconds(cost, target);
 }

@@ -1,6 +1,7 @@
 // Matrix products of the simt family: few rows (decode), tiles (prefill), batched (attention that is not fused).
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
+#include "kernels/Work.h"
 #include "ops/Region.h"
 
 namespace kiln {
@@ -133,7 +134,7 @@ static double estimateSimtTiled(const Op &op, const Tile &tile, const Target &ta
   double fmas = threadRows * threadCols;
   cost.efficiency = fmas / (fmas + (threadRows + threadCols) * 0.75 + 2);
   cost.l2BytesPerBlock = (tileRows + tileCols) * depth * 4;
-  cost.memoryBytes = static_cast<double>(valueAt(bytesMoved(op), dims));
+  cost.memoryBytes = bytesMovedAt(op, dims);
   cost.sharedBytes = static_cast<int64_t>(2 * setting(tile, "tile_depth") * (tileRows + tileCols) * 4 + 8 * tileRows);
   return estimateSeconds(cost, target);
 }

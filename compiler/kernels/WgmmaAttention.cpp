@@ -1,6 +1,7 @@
 // Fused attention of the wgmma family: tiles of queries for prefill, in the tensor cores of Hopper.
 #include "kernels/Families.h"
 #include "kernels/Problem.h"
+#include "kernels/Work.h"
 
 #include <cmath>
 
@@ -79,7 +80,7 @@ static double estimateWgmmaFlash(const Op &op, const Tile &tile, const Target &t
       std::max(perMultiprocessor * steps * (1.2 * multiply + alone / resident), mostSteps * (alone + beside));
   double rows = tileQueries + 2 * keys; // that are there before the first step
   double l2 = blocks * steps * keys * 2 * size * static_cast<double>(problem.elementBytes) / target.l2Rate;
-  double memory = static_cast<double>(valueAt(bytesMoved(op), dims)) / target.memoryRate;
+  double memory = bytesMovedAt(op, dims) / target.memoryRate;
   return target.launchSeconds + 0.7e-6 + rows * size * 6e-11 + std::max({cycles / clock, l2, memory});
 }
 

@@ -57,7 +57,10 @@ const OpDef matmulOp = {
     .infer = inferMatmul,
     .evaluateF32 = evaluateMatmul<float>,
     .evaluateF64 = evaluateMatmul<double>,
-    .flops = [](const Op &op) { return Expr(2) * op.operand(0)->type.elements() * op.result()->type.lastDim().expr(); },
+    .flops =
+        [](const Op &op, ElementCount elements) {
+          return Expr(2) * elements(*op.operand(0)) * op.result()->type.lastDim().expr();
+        },
 };
 
 //===----------------------------------------------------------------------===//
@@ -107,7 +110,10 @@ const OpDef qkOp = {
     .infer = inferQk,
     .evaluateF32 = evaluateQk<float>,
     .evaluateF64 = evaluateQk<double>,
-    .flops = [](const Op &op) { return Expr(2) * op.result()->type.elements() * op.operand(0)->type.lastDim().expr(); },
+    .flops =
+        [](const Op &op, ElementCount elements) {
+          return Expr(2) * elements(*op.result()) * op.operand(0)->type.lastDim().expr();
+        },
 };
 
 //===----------------------------------------------------------------------===//
@@ -140,7 +146,10 @@ const OpDef pvOp = {
     .infer = inferPv,
     .evaluateF32 = evaluatePv<float>,
     .evaluateF64 = evaluatePv<double>,
-    .flops = [](const Op &op) { return Expr(2) * op.operand(0)->type.elements() * op.result()->type.lastDim().expr(); },
+    .flops =
+        [](const Op &op, ElementCount elements) {
+          return Expr(2) * elements(*op.operand(0)) * op.result()->type.lastDim().expr();
+        },
 };
 
 } // namespace kiln

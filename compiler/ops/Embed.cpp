@@ -55,7 +55,7 @@ const OpDef embedOp = {
     .infer = inferEmbed,
     .evaluateF32 = evaluateEmbed<float>,
     .evaluateF64 = evaluateEmbed<double>,
-    .flops = [](const Op &op) { return op.result()->type.elements(); },
+    .flops = [](const Op &op, ElementCount elements) { return elements(*op.result()); },
 };
 
 } // namespace kiln

@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-static Expr noFlops(const Op &) { return Expr(0); }
+static Expr noFlops(const Op &, ElementCount) { return Expr(0); }
 
 //===----------------------------------------------------------------------===//
 // split_heads

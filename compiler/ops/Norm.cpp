@@ -53,7 +53,7 @@ const OpDef layernormOp = {
     .infer = inferLayernorm,
     .evaluateF32 = evaluateLayernorm<float>,
     .evaluateF64 = evaluateLayernorm<double>,
-    .flops = [](const Op &op) { return Expr(8) * op.result()->type.elements(); },
+    .flops = [](const Op &op, ElementCount elements) { return Expr(8) * elements(*op.result()); },
 };
 
 //===----------------------------------------------------------------------===//
@@ -94,7 +94,7 @@ const OpDef rowMeanOp = {
     .infer = inferRowMean,
     .evaluateF32 = evaluateRowMean<float>,
     .evaluateF64 = evaluateRowMean<double>,
-    .flops = [](const Op &op) { return op.operand(0)->type.elements(); },
+    .flops = [](const Op &op, ElementCount elements) { return elements(*op.operand(0)); },
 };
 
 static Expected<Type> inferRowRstd(const Op &op) {
@@ -128,7 +128,7 @@ const OpDef rowRstdOp = {
     .infer = inferRowRstd,
     .evaluateF32 = evaluateRowRstd<float>,
     .evaluateF64 = evaluateRowRstd<double>,
-    .flops = [](const Op &op) { return Expr(3) * op.operand(0)->type.elements(); },
+    .flops = [](const Op &op, ElementCount elements) { return Expr(3) * elements(*op.operand(0)); },
 };
 
 static Expected<Type> inferNormalize(const Op &op) {
@@ -168,7 +168,7 @@ const OpDef normalizeOp = {
     .infer = inferNormalize,
     .evaluateF32 = evaluateNormalize<float>,
     .evaluateF64 = evaluateNormalize<double>,
-    .flops = [](const Op &op) { return Expr(4) * op.result()->type.elements(); },
+    .flops = [](const Op &op, ElementCount elements) { return Expr(4) * elements(*op.result()); },
 };
 
 //===----------------------------------------------------------------------===//
@@ -212,7 +212,7 @@ const OpDef softmaxOp = {
     .infer = inferSoftmax,
     .evaluateF32 = evaluateSoftmax<float>,
     .evaluateF64 = evaluateSoftmax<double>,
-    .flops = [](const Op &op) { return Expr(5) * op.result()->type.elements(); },
+    .flops = [](const Op &op, ElementCount elements) { return Expr(5) * elements(*op.result()); },
 };
 
 } // namespace kiln

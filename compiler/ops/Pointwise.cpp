@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-static Expr oneFlopAnElement(const Op &op) { return op.result()->type.elements(); }
+static Expr oneFlopAnElement(const Op &op, ElementCount elements) { return elements(*op.result()); }
 
 static Expected<Type> inferLikeOperand(const Op &op) {
   if (Error error = expectFloat(op, 0))
@@ -130,7 +130,7 @@ const OpDef geluOp = {
     .infer = inferLikeOperand,
     .evaluateF32 = evaluateGelu<float>,
     .evaluateF64 = evaluateGelu<double>,
-    .flops = [](const Op &op) { return Expr(10) * op.result()->type.elements(); },
+    .flops = [](const Op &op, ElementCount elements) { return Expr(10) * elements(*op.result()); },
     .deviceExpression =
         [](const Op &op, ArrayRef<std::string> x) {
           return ("gelu_" + op.identAttribute("approx") + "(" + x[0] + ")").str();
@@ -181,7 +181,7 @@ const OpDef castOp = {
     .infer = inferCast,
     .evaluateF32 = evaluateCast<float>,
     .evaluateF64 = evaluateCast<double>,
-    .flops = [](const Op &) { return Expr(0); },
+    .flops = [](const Op &, ElementCount) { return Expr(0); },
     .deviceExpression = [](const Op &, ArrayRef<std::string> x) { return x[0]; },
 };
 
@@ -234,7 +234,7 @@ const OpDef causalMaskOp = {
     .infer = inferCausalMask,
     .evaluateF32 = evaluateCausalMask<float>,
     .evaluateF64 = evaluateCausalMask<double>,
-    .flops = [](const Op &) { return Expr(0); },
+    .flops = [](const Op &, ElementCount) { return Expr(0); },
 };
 
 } // namespace kiln

@@ -26,6 +26,18 @@ const PlanLaunch &PlanStep::launchFor(const DimBinding &dims) const {
   return launch;
 }
 
+Expected<StepCost> PlanStep::cost(const DimBinding &dims, int64_t past) const {
+  DimBinding all = dims;
+  all[pastTokens] = past;
+  Expected<int64_t> moved = bytes.evaluate(all);
+  if (!moved)
+    return moved.takeError();
+  Expected<int64_t> done = flops.evaluate(all);
+  if (!done)
+    return done.takeError();
+  return StepCost{*moved, *done};
+}
+
 void PlanStep::restrictTo(const DimBinding &upper) {
   if (variants.empty())
     return;

@@ -15,7 +15,7 @@
 namespace kiln {
 
 /// Changes whenever a plan of one version means something else to a reader of another.
-constexpr int64_t planFormatVersion = 3;
+constexpr int64_t planFormatVersion = 4;
 
 struct PlanDim {
   std::string name;
@@ -72,6 +72,17 @@ struct PlanLaunch {
   std::vector<PlanConstant> constants = {};
 };
 
+/// The least that a step must move and compute.
+struct StepCost {
+  int64_t bytes = 0, flops = 0;
+
+  StepCost &operator+=(const StepCost &other) {
+    bytes += other.bytes;
+    flops += other.flops;
+    return *this;
+  }
+};
+
 /// What is launched instead while the step has at most `rows`.
 struct PlanVariant {
   int64_t rows = 0;
@@ -114,12 +125,15 @@ struct PlanStep {
   std::optional<PlanWorkspace> workspace;
   Expr counters;        ///< how many 32-bit counters it uses
   std::string location; ///< file:line of the model
-  Expr bytes, flops;    ///< that it must move and do
+  Expr bytes, flops;    ///< that it must move and do; over the dims and pastTokens
 
   /// Every launch, that for any number of rows first.
   SmallVector<const PlanLaunch *, 4> launches() const;
   /// The launch for these dims.
   const PlanLaunch &launchFor(const DimBinding &dims) const;
+
+  /// With so many tokens in the cache before the call. Error: a formula has no value.
+  Expected<StepCost> cost(const DimBinding &dims, int64_t past) const;
 
   /// Drops the launches that no dims up to `upper` choose.
   void restrictTo(const DimBinding &upper);

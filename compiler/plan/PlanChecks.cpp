@@ -30,8 +30,8 @@ struct Stretch {
 class FunctionChecker {
 public:
   FunctionChecker(const Plan &plan, const PlanFunction &function, Place place, const DimPoints &points,
-                  const std::set<std::string> &globals)
-      : plan(plan), function(function), place(place), points(points), addresses(globals) {}
+                  const DimPoints &costPoints, const std::set<std::string> &globals)
+      : plan(plan), function(function), place(place), points(points), costPoints(costPoints), addresses(globals) {}
 
   Error check() {
     for (const auto &[i, argument] : llvm::enumerate(function.arguments))
@@ -196,7 +196,7 @@ private:
     if (Error error = points.check(where["counters"], step.counters, 0, INT32_MAX))
       return error;
     for (auto [key, expr] : {std::pair("bytes", &step.bytes), std::pair("flops", &step.flops)})
-      if (Error error = points.check(where[key], *expr, 0))
+      if (Error error = costPoints.check(where[key], *expr, 0))
         return error;
     if (Error error = checkWorkspace(where["workspace"], i))
       return error;
@@ -254,7 +254,7 @@ private:
   const Plan &plan;
   const PlanFunction &function;
   Place place;
-  const DimPoints &points;
+  const DimPoints &points, &costPoints;
   std::set<std::string> addresses; ///< names of all that has one: weights, states, arguments, buffers
   std::map<std::string, const PlanBuffer *, std::less<>> buffers;
 };
@@ -267,10 +267,16 @@ bool isIdentifier(StringRef name) {
   return !name.empty() && llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
 }
 
+/// The names in formulas of costs. No model's context comes near the bound.
+std::vector<PlanDim> withPast(std::vector<PlanDim> dims) {
+  dims.push_back({pastTokens, 0, 1 << 24});
+  return dims;
+}
+
 class PlanChecker {
 public:
   PlanChecker(const Plan &plan, const ConfigValue &root, StringRef directory)
-      : plan(plan), place(root), directory(directory), points(plan.dims) {}
+      : plan(plan), place(root), directory(directory), points(plan.dims), costPoints(withPast(plan.dims)) {}
 
   Error check() {
     if (Error error = checkHeader())
@@ -284,7 +290,7 @@ public:
       Place where = place["functions"][i];
       if (!functions.insert(function.name).second)
         return where["name"].fail("function '" + function.name + "' is defined twice");
-      if (Error error = FunctionChecker(plan, function, where, points, globals).check())
+      if (Error error = FunctionChecker(plan, function, where, points, costPoints, globals).check())
         return error;
     }
     return Error::success();
@@ -357,7 +363,7 @@ private:
   const Plan &plan;
   Place place;
   StringRef directory;
-  DimPoints points;
+  DimPoints points, costPoints;
   std::set<std::string> globals;
 };
 

@@ -13,6 +13,9 @@ namespace kiln {
 /// Values of named dims.
 using DimBinding = std::map<std::string, int64_t, std::less<>>;
 
+/// In formulas of costs, beside the dims: how many tokens the cache holds of each sequence before the call.
+inline constexpr char pastTokens[] = "past";
+
 /// An immutable expression: constants, names, +, *, ceildiv, min, max. Values are non-negative int64.
 class Expr {
 public:

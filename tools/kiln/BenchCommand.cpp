@@ -22,7 +22,7 @@ void printCounts(raw_ostream &os, ArrayRef<BenchRow> rows) {
   os << "| what | launches | bytes | FLOPs | roofline (µs) |\n|---|---|---|---|---|\n";
   for (const BenchRow &row : rows)
     os << formatv("| {0} | {1} | {2} | {3} | {4:F2} |\n", row.measurement.what, row.measurement.launches,
-                  row.measurement.bytes, row.measurement.flops, row.rooflineSeconds * 1e6);
+                  row.measurement.cost.bytes, row.measurement.cost.flops, row.rooflineSeconds * 1e6);
 }
 
 void printMarkdown(raw_ostream &os, ArrayRef<BenchRow> rows) {
@@ -37,7 +37,8 @@ void printMarkdown(raw_ostream &os, ArrayRef<BenchRow> rows) {
     double seconds = m.median();
     os << "| " << m.what << " | " << m.launches << " | ";
     os << formatv("{0:F2} | {1:F1} % | {2:F3} | {3:F2} | ", seconds * 1e6, 100 * seconds / all,
-                  static_cast<double>(m.bytes) / seconds * 1e-12, static_cast<double>(m.flops) / seconds * 1e-12);
+                  static_cast<double>(m.cost.bytes) / seconds * 1e-12,
+                  static_cast<double>(m.cost.flops) / seconds * 1e-12);
     os << formatv("{0:F2} |\n", row.rooflineSeconds * 1e6);
   }
 }
@@ -50,8 +51,9 @@ std::string medianText(const Measurement &measurement) {
 void printCsv(raw_ostream &os, ArrayRef<BenchRow> rows) {
   os << "what,launches,bytes,flops,roofline_us,median_us\n";
   for (const BenchRow &row : rows)
-    os << formatv("{0},{1},{2},{3},{4:F3},{5}\n", row.measurement.what, row.measurement.launches, row.measurement.bytes,
-                  row.measurement.flops, row.rooflineSeconds * 1e6, medianText(row.measurement));
+    os << formatv("{0},{1},{2},{3},{4:F3},{5}\n", row.measurement.what, row.measurement.launches,
+                  row.measurement.cost.bytes, row.measurement.cost.flops, row.rooflineSeconds * 1e6,
+                  medianText(row.measurement));
 }
 
 void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const Plan &plan) {
@@ -60,8 +62,8 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const
     const Measurement &m = row.measurement;
     json::Object object{{"what", m.what},         {"function", row.function},
                         {"batch", row.batch},     {"length", row.length},
-                        {"launches", m.launches}, {"bytes", m.bytes},
-                        {"flops", m.flops},       {"roofline_us", row.rooflineSeconds * 1e6}};
+                        {"launches", m.launches}, {"bytes", m.cost.bytes},
+                        {"flops", m.cost.flops},  {"roofline_us", row.rooflineSeconds * 1e6}};
     if (!m.seconds.empty()) {
       object["median_us"] = m.median() * 1e6;
       object["samples_s"] = json::Array(m.seconds);
@@ -92,13 +94,13 @@ Expected<std::vector<Measurement>> measureOne(const BenchCommand &command, const
   DimBinding dims = callDims(function, batch, length);
   if (command.what == "kernels") {
     auto kernels = executor ? measureKernels(*executor, function, batch, tokens, position, command.options)
-                            : countKernels(plan, function, dims);
+                            : countKernels(plan, function, dims, position);
     if (kernels)
       llvm::stable_sort(*kernels, [](const Measurement &a, const Measurement &b) { return a.median() > b.median(); });
     return kernels;
   }
   auto call = executor ? measureCall(*executor, function, batch, tokens, position, command.options)
-                       : countCall(plan, function, dims);
+                       : countCall(plan, function, dims, position);
   if (!call)
     return call.takeError();
   call->what = formatv("{0} B={1} {2}={3}", function, batch, isDecode ? "position" : "T", length).str();
@@ -117,7 +119,7 @@ Expected<std::vector<BenchRow>> measureAll(const BenchCommand &command, const Pl
       if (!measured)
         return measured.takeError();
       for (Measurement &measurement : *measured) {
-        double bound = (*target)->rooflineSeconds(measurement.bytes, measurement.flops, plan.dtype);
+        double bound = (*target)->rooflineSeconds(measurement.cost.bytes, measurement.cost.flops, plan.dtype);
         rows.push_back({functionOf(command), size, length, std::move(measurement), bound});
       }
     }

@@ -29,19 +29,19 @@ std::string wholePass(const MeasuredPart &measured, size_t rung) {
 }
 
 std::string megabytes(const MeasuredPart &measured, size_t rung) {
-  return known(static_cast<double>(of(measured, rung).bytes) * 1e-6, "{0:F1}");
+  return known(static_cast<double>(of(measured, rung).cost.bytes) * 1e-6, "{0:F1}");
 }
 
 std::string gigaflops(const MeasuredPart &measured, size_t rung) {
-  return known(static_cast<double>(of(measured, rung).flops) * 1e-9, "{0:F2}");
+  return known(static_cast<double>(of(measured, rung).cost.flops) * 1e-9, "{0:F2}");
 }
 
 std::string memoryRate(const MeasuredPart &measured, size_t rung) {
-  return ratio(static_cast<double>(of(measured, rung).bytes) * 1e-12, of(measured, rung).median(), "{0:F2}");
+  return ratio(static_cast<double>(of(measured, rung).cost.bytes) * 1e-12, of(measured, rung).median(), "{0:F2}");
 }
 
 std::string arithmeticRate(const MeasuredPart &measured, size_t rung) {
-  return ratio(static_cast<double>(of(measured, rung).flops) * 1e-12, of(measured, rung).median(), "{0:F1}");
+  return ratio(static_cast<double>(of(measured, rung).cost.flops) * 1e-12, of(measured, rung).median(), "{0:F1}");
 }
 
 std::string shareOfLimit(const MeasuredPart &measured, size_t rung) {

@@ -122,10 +122,10 @@ private:
     std::vector<RooflineDot> dots;
     std::map<double, Roof> roofs;
     for (const auto &[rung, own] : llvm::zip(measured.part->rungs, measured.results)) {
-      if (own.bytes == 0 || own.flops == 0 || own.seconds.empty())
+      if (own.cost.bytes == 0 || own.cost.flops == 0 || own.seconds.empty())
         continue;
-      auto flops = static_cast<double>(own.flops);
-      dots.push_back({rung.name.str(), "", "a", flops / static_cast<double>(own.bytes), flops / own.limitSeconds,
+      auto flops = static_cast<double>(own.cost.flops);
+      dots.push_back({rung.name.str(), "", "a", flops / static_cast<double>(own.cost.bytes), flops / own.limitSeconds,
                       flops / own.median()});
       StringRef name = arithmeticName(target, own.arithmeticRate);
       roofs.insert({own.arithmeticRate,

@@ -7,7 +7,7 @@ namespace kiln {
 double RungResult::median() const { return medianOf(seconds); }
 
 std::optional<double> RungResult::shareOfLimit() const {
-  return median() > 0 && bytes > 0 ? std::optional(limitSeconds / median()) : std::nullopt;
+  return median() > 0 && cost.bytes > 0 ? std::optional(limitSeconds / median()) : std::nullopt;
 }
 
 std::string MeasuredPart::note(size_t rung) const {

@@ -20,7 +20,8 @@ struct RungResult {
   LogitError error;            ///< of the logits of its prompts
   std::vector<double> seconds; ///< samples; none on a device whose times say nothing
   double callSeconds = 0;      ///< the whole evaluation of the prompts; 0: not timed
-  int64_t launches = 0, bytes = 0, flops = 0;
+  int64_t launches = 0;
+  StepCost cost;
   double limitSeconds = 0;   ///< that bytes and operations of the kernels, one by one, allow (Target::rooflineSeconds)
   double arithmeticRate = 0; ///< operations per second that the target has for its type
   std::optional<double> perplexity;

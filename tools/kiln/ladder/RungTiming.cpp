@@ -14,12 +14,10 @@ namespace kiln {
 static void count(ArrayRef<KernelLaunch> launches, ArrayRef<const Op *> ops, const DimBinding &dims, DType dtype,
                   const Target &target, RungResult &result) {
   for (const auto &[launch, op] : llvm::zip(launches, ops)) {
-    int64_t bytes = cantFail(launch.step->bytes.evaluate(dims), "the executor has checked the dims");
-    int64_t flops = cantFail(launch.step->flops.evaluate(dims), "the executor has checked the dims");
+    StepCost cost = cantFail(launch.step->cost(dims, /*past=*/0), "the executor has checked the dims");
     ++result.launches;
-    result.bytes += bytes;
-    result.flops += flops;
-    result.limitSeconds += target.rooflineSeconds(bytes, flops, dtype, isRounded(*op));
+    result.cost += cost;
+    result.limitSeconds += target.rooflineSeconds(cost.bytes, cost.flops, dtype, isRounded(*op));
     result.arithmeticRate = std::max(result.arithmeticRate, target.arithmeticRate(dtype, isRounded(*op)));
   }
 }

@@ -60,8 +60,8 @@ json::Object toJson(const MeasuredPart &measured, size_t i) {
   object["rmse"] = own.error.rootMeanSquare;
   object["allowed_error"] = own.error.allowed;
   object["launches"] = own.launches;
-  object["bytes"] = own.bytes;
-  object["flops"] = own.flops;
+  object["bytes"] = own.cost.bytes;
+  object["flops"] = own.cost.flops;
   object["limit_us"] = own.limitSeconds * 1e6;
   if (own.perplexity)
     object["perplexity"] = *own.perplexity;

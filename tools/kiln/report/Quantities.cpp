@@ -70,8 +70,8 @@ static void cell(Html &html, function_ref<void()> write) {
 
 void writeUse(Html &html, const KernelUse &use, bool isMeasured) {
   html.element("td", {{"class", "number"}}, Twine(use.count.launches));
-  cell(html, [&] { writeBytes(html, use.count.bytes); });
-  cell(html, [&] { writeCount(html, static_cast<double>(use.count.flops), "FLOP"); });
+  cell(html, [&] { writeBytes(html, use.count.cost.bytes); });
+  cell(html, [&] { writeCount(html, static_cast<double>(use.count.cost.flops), "FLOP"); });
   cell(html, [&] { writeMicroseconds(html, use.rooflineSeconds); });
   if (!isMeasured)
     return;

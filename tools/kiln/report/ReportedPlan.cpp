@@ -85,7 +85,7 @@ static Error chooseDims(ReportedPlan &reported, const ReportRequest &request) {
 
 static KernelUse useOf(const ReportedPlan &reported, StringRef function, Measurement count) {
   KernelUse use;
-  use.rooflineSeconds = reported.target->rooflineSeconds(count.bytes, count.flops, reported.plan.dtype);
+  use.rooflineSeconds = reported.target->rooflineSeconds(count.cost.bytes, count.cost.flops, reported.plan.dtype);
   if (reported.profile)
     if (const Profile::Row *row = reported.profile->find(function, count.what, reported.batch, reported.length))
       use.seconds = row->seconds;
@@ -116,15 +116,14 @@ static Expected<FunctionUse> countFunction(const ReportedPlan &reported, const P
     use.dims[dim.name] = it == given.end() ? dim.max : it->second;
   }
   use.label = labelOf(reported, use);
-  auto counts = countKernels(reported.plan, function.name, use.dims);
+  auto counts = countKernels(reported.plan, function.name, use.dims, function.name == "decode" ? reported.length : 0);
   if (!counts)
     return counts.takeError();
   use.total.seconds = 0;
   for (Measurement &count : *counts) {
     const KernelUse &kernel = use.kernels.emplace_back(useOf(reported, function.name, std::move(count)));
     use.total.count.launches += kernel.count.launches;
-    use.total.count.bytes += kernel.count.bytes;
-    use.total.count.flops += kernel.count.flops;
+    use.total.count.cost += kernel.count.cost;
     use.total.rooflineSeconds += kernel.rooflineSeconds;
     use.total.seconds =
         kernel.seconds && use.total.seconds ? std::optional(*use.total.seconds + *kernel.seconds) : std::nullopt;

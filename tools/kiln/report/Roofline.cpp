@@ -8,14 +8,14 @@ namespace {
 void addDots(std::vector<RooflineDot> &dots, const Side &side) {
   for (const FunctionUse &use : side.reported.functions)
     for (const KernelUse &kernel : use.kernels) {
-      if (kernel.count.flops == 0 || kernel.count.bytes == 0)
+      if (kernel.count.cost.flops == 0 || kernel.count.cost.bytes == 0)
         continue;
-      auto flops = static_cast<double>(kernel.count.flops);
+      auto flops = static_cast<double>(kernel.count.cost.flops);
       RooflineDot dot;
       dot.name = kernel.count.what + " in @" + use.function->name;
       dot.link = side.reported.plan.findKernel(kernel.count.what) ? "#" + side.kernelId(kernel.count.what) : "";
       dot.side = side.id;
-      dot.intensity = flops / static_cast<double>(kernel.count.bytes);
+      dot.intensity = flops / static_cast<double>(kernel.count.cost.bytes);
       dot.limit = flops / kernel.rooflineSeconds;
       if (kernel.seconds)
         dot.reached = flops / *kernel.seconds;

@@ -148,8 +148,8 @@ void Summary::writeFunction(const FunctionUse &use) {
   };
   numbers<int64_t>("launches", ofTotal([](const KernelUse &total) { return total.count.launches; }),
                    [&](int64_t count) { html.element("data", {{"value", std::to_string(count)}}, Twine(count)); });
-  bytes("bytes", ofTotal([](const KernelUse &total) { return total.count.bytes; }));
-  numbers<int64_t>("FLOPs", ofTotal([](const KernelUse &total) { return total.count.flops; }),
+  bytes("bytes", ofTotal([](const KernelUse &total) { return total.count.cost.bytes; }));
+  numbers<int64_t>("FLOPs", ofTotal([](const KernelUse &total) { return total.count.cost.flops; }),
                    [&](int64_t flops) { writeCount(html, static_cast<double>(flops), "FLOP"); });
   auto microseconds = [&](double seconds) {
     writeMicroseconds(html, seconds);

@@ -1,6 +1,7 @@
 // CLI11 is slow to compile and throws: this file keeps both to itself.
 #include "CommandLine.h"
 #include "OptionChecks.h"
+#include "ladder/Rungs.h"
 
 #include "strategies/Strategy.h"
 #include "support/Version.h"
@@ -58,18 +59,22 @@ void addTuning(CLI::App &sub, std::string &tuning) {
       ->capture_default_str();
 }
 
+/// An option that prints what there is. As with --help nothing else is looked at.
+void addListing(CLI::App &sub, const char *name, const char *summary, void (*list)(raw_ostream &os)) {
+  sub.add_flag_callback(
+         name,
+         [list] {
+           list(llvm::outs());
+           throw CLI::Success();
+         },
+         summary)
+      ->trigger_on_parse();
+}
+
 void addStrategy(CLI::App &sub, std::string &strategy) {
   sub.add_option("--strategy", strategy, "optimisations by name, like matmul=tiled,layernorm=3")
       ->check([](const std::string &text) { return text.empty() ? "expected strategies, got none" : ""; });
-  // As --help does: with it nothing else is looked at.
-  sub.add_flag_callback(
-         "--list-strategies",
-         [] {
-           listStrategies(llvm::outs());
-           throw CLI::Success();
-         },
-         "print what there is for --strategy")
-      ->trigger_on_parse();
+  addListing(sub, "--list-strategies", "print what there is for --strategy", listStrategies);
 }
 
 void addPipeline(CLI::App &sub, PipelineChoices &pipeline) {
@@ -238,6 +243,7 @@ CLI::App *addLadder(CLI::App &bench, LadderCommand &command) {
   sub->add_option("MODEL", command.model, "a .toml, or a directory with config.json")->required();
   addWeights(*sub, command.weights);
   addList(*sub, "--parts", command.parts, checkNotEmpty, "of the ladder, matmul,layernorm (default: all)");
+  addListing(*sub, "--list", "print parts and rungs, with their strategies", listLadder);
   CLI::Option *scored = sub->add_option("--eval", command.scored,
                                         "directory of a model with weights and vocabulary, whose perplexity each "
                                         "rung that changes arithmetic is to find");

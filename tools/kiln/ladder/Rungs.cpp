@@ -356,4 +356,12 @@ Expected<const LadderPart *> findLadderPart(StringRef name) {
   return makeError("--parts: expected " + llvm::join(known, ", ") + ", got '" + name + "'");
 }
 
+void listLadder(raw_ostream &os) {
+  for (const LadderPart &part : allLadderParts()) {
+    os << part.name << ": " << part.title << '\n';
+    for (const Rung &rung : part.rungs)
+      os << "  " << llvm::left_justify(rung.name, 50) << "  " << part.strategyOf(rung) << '\n';
+  }
+}
+
 } // namespace kiln

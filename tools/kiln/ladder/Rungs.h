@@ -53,4 +53,7 @@ ArrayRef<LadderPart> allLadderParts();
 /// The part of that name. Error: an unknown name; the message lists the known ones.
 Expected<const LadderPart *> findLadderPart(StringRef name);
 
+/// Prints every part with its rungs and their strategies.
+void listLadder(raw_ostream &os);
+
 } // namespace kiln

@@ -9,7 +9,7 @@ namespace kiln {
 
 /// Compiles those of the plan's kernels, on all cores.
 static Error compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef<size_t> wanted, StringRef why,
-                            const CubinOptions &options, MutableArrayRef<std::string> cubins) {
+                            const ReadCubinsOptions &options, MutableArrayRef<std::string> cubins) {
   Expected<CubinCompiler> compiler = CubinCompiler::create(options.cacheDirectory);
   if (!compiler)
     return llvm::joinErrors(makeError(files.plan + ": " + why + ", expected cubins for " + options.target +
@@ -38,7 +38,7 @@ static Error compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef
   return Error::success();
 }
 
-Expected<std::vector<std::string>> readCubins(const Plan &plan, const KernelFiles &files, const CubinOptions &options) {
+Expected<std::vector<std::string>> readCubins(const Plan &plan, const KernelFiles &files, const ReadCubinsOptions &options) {
   std::optional<std::string> target = cubinTargetFor(options.target, plan.cubins);
   std::vector<std::string> cubins(plan.kernels.size());
   std::vector<size_t> missing;

@@ -42,7 +42,8 @@ struct TuningProblem {
   size_t fastest() const;
 };
 
-/// A whole call, with what the model chose and with what the database says.
+/// A whole call, with what the model chose and with what the database says; of @decode the mean of a token where the
+/// cache is short and one where it is long.
 struct CallTimes {
   TuningCall call;
   double modelSeconds = 0, seconds = 0;

@@ -38,7 +38,8 @@ static Error compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef
   return Error::success();
 }
 
-Expected<std::vector<std::string>> readCubins(const Plan &plan, const KernelFiles &files, const ReadCubinsOptions &options) {
+Expected<std::vector<std::string>> readCubins(const Plan &plan, const KernelFiles &files,
+                                              const ReadCubinsOptions &options) {
   std::optional<std::string> target = cubinTargetFor(options.target, plan.cubins);
   std::vector<std::string> cubins(plan.kernels.size());
   std::vector<size_t> missing;

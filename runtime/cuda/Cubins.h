@@ -14,6 +14,7 @@ struct ReadCubinsOptions {
 
 /// One for each kernel of the plan: its own where they run on the target, compiled now where they do not, or where the
 /// source was edited. Error: a file cannot be read, no NVRTC, or a kernel does not compile for the target.
-Expected<std::vector<std::string>> readCubins(const Plan &plan, const KernelFiles &files, const ReadCubinsOptions &options);
+Expected<std::vector<std::string>> readCubins(const Plan &plan, const KernelFiles &files,
+                                              const ReadCubinsOptions &options);
 
 } // namespace kiln

@@ -66,7 +66,8 @@ CubinCompiler::CubinCompiler(const Nvrtc &nvrtc, StringRef cacheDirectory)
 Expected<CompiledKernel> CubinCompiler::compile(StringRef name, StringRef source, StringRef target) const {
   std::string entryPath;
   if (!cacheDirectory.empty())
-    entryPath = cacheDirectory + "/" + sha256Hex(commonHash + "\n" + target.str() + "\n" + source.str()) + ".cubin";
+    entryPath = cacheDirectory + "/" +
+                sha256Hex(commonHash + "\n" + llvm::join(nvrtcOptions(target), "\n") + "\n" + source.str()) + ".cubin";
   if (!entryPath.empty() && fs::exists(entryPath)) {
     Expected<std::string> entry = readFile(entryPath);
     std::optional<CompiledKernel> kernel = entry ? unpackEntry(*entry) : std::nullopt;

@@ -69,6 +69,10 @@ std::string Nvrtc::version() const {
   return std::to_string(major) + "." + std::to_string(minor);
 }
 
+std::vector<std::string> nvrtcOptions(StringRef target) {
+  return {("--gpu-architecture=" + target).str(), "--std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache"};
+}
+
 /// Reads one of a program's outputs through its size and its getter.
 template <class Size, class Get> static std::string fetch(nvrtcProgram program, Size size, Get get) {
   size_t bytes = 0;
@@ -100,9 +104,11 @@ Expected<CompiledKernel> Nvrtc::compile(StringRef name, StringRef source, String
     return makeError(Twine("NVRTC: ") + api.errorString(result));
   auto destroy = llvm::make_scope_exit([&] { api.destroyProgram(&program); });
 
-  std::string arch = ("--gpu-architecture=" + target).str();
-  const char *options[] = {arch.c_str(), "--std=c++17", "-lineinfo", "--ptxas-options=-v", "-default-device"};
-  result = api.compileProgram(program, static_cast<int>(std::size(options)) - 1, options);
+  std::vector<const char *> options;
+  const std::vector<std::string> optionTexts = nvrtcOptions(target);
+  for (const std::string &option : optionTexts)
+    options.push_back(option.c_str());
+  result = api.compileProgram(program, static_cast<int>(options.size()), options.data());
   std::string log = fetch(program, api.logSize, api.log);
   while (!log.empty() && (log.back() == '\0' || log.back() == '\n'))
     log.pop_back();

@@ -13,6 +13,10 @@ struct CompiledKernel {
   KernelResources resources; ///< of the source's one kernel
 };
 
+/// What NVRTC is told besides the source. It has a cache of its own, of which nothing is logged; CubinCompiler's is
+/// enough.
+std::vector<std::string> nvrtcOptions(StringRef target);
+
 /// libnvrtc, loaded when it is first needed, so that programs start on machines without it.
 class Nvrtc {
 public:

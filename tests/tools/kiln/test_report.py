@@ -320,6 +320,15 @@ class Profiles(Report):
         self.assertGreater(len(list(page.all("circle", class_="reached"))), 3)
         self.assertIn("Test <GPU>", page.one(id="summary").text())
 
+    def test_decode_beside_the_longest_prompt(self):
+        """That has no position left: the last one is taken."""
+        profile = self.profile(self.small, "prefill", "--batch", 1, "--length", 24)
+        self.write("profile.json", json.dumps(profile))
+        page = self.report(self.small, "--profile", self.path("profile.json"))
+        text = page.one("table", class_="kernels").text()
+        self.assertIn("@prefill, B = 1, T = 24", text)
+        self.assertIn("@decode, B = 1, position = 23", text)
+
     def test_dims_of_several(self):
         profile = self.profile(self.small, "decode", "--batch", "1,2", "--length", "3,4")
         self.write("profile.json", json.dumps(profile))

@@ -93,6 +93,11 @@ static KernelUse useOf(const ReportedPlan &reported, StringRef function, Measure
   return use;
 }
 
+/// Of a call of @decode: after as many tokens as prompts have, or at the end of the context.
+static int64_t positionOf(const ReportedPlan &reported) {
+  return std::min(reported.length, reported.plan.model.context - 1);
+}
+
 /// The dims that a function's arguments have; of a measured decode the position, on which times depend.
 static std::string labelOf(const ReportedPlan &reported, const FunctionUse &use) {
   std::string label = "@" + use.function->name;
@@ -102,7 +107,7 @@ static std::string labelOf(const ReportedPlan &reported, const FunctionUse &use)
         }))
       label += ", " + dim.name + " = " + std::to_string(use.dims.at(dim.name));
   if (reported.profile && use.function->name == "decode")
-    label += ", position = " + std::to_string(reported.length);
+    label += ", position = " + std::to_string(positionOf(reported));
   return label;
 }
 
@@ -116,7 +121,8 @@ static Expected<FunctionUse> countFunction(const ReportedPlan &reported, const P
     use.dims[dim.name] = it == given.end() ? dim.max : it->second;
   }
   use.label = labelOf(reported, use);
-  auto counts = countKernels(reported.plan, function.name, use.dims, function.name == "decode" ? reported.length : 0);
+  auto counts =
+      countKernels(reported.plan, function.name, use.dims, function.name == "decode" ? positionOf(reported) : 0);
   if (!counts)
     return counts.takeError();
   use.total.seconds = 0;

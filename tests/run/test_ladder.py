@@ -5,6 +5,7 @@ import os
 import re
 import unittest
 
+from htmlpage import Page
 from kilntest import TINY_MODEL, KilnTest, run_kiln
 
 DEVICE = os.environ.get("KILN_DEVICE", "emulate")
@@ -36,8 +37,10 @@ class Ladder(KilnTest):
         self.assertEqual((first["launches"], first["bytes"] > 0, first["kernel"]["registers"] > 0), (3, True, True))
         with open(page, encoding="utf-8") as file:
             html = file.read()
-        for rung in rungs:
-            self.assertIn(f"<code>{rung['strategy']}</code>", html)
+        rows = [row for table in Page(html.encode()).root.all("table") for row in table.one("tbody").all("tr")]
+        table = [row for row in rows if not row.has("class_", "note")]
+        self.assertEqual([row.one("code").text() for row in table], [rung["strategy"] for rung in rungs])
+        self.assertEqual({len(list(row.all("td"))) for row in table}, {15}, "a cell for each column")
         self.assertNotRegex(html, r"(src|href)=\"(?!#|data:)")
         self.assertIsNone(re.search("failed|wrong", html))
 

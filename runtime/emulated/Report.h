@@ -1,7 +1,7 @@
 //===- Report.h - how errors speak of threads and places ---------------------------===//
 #pragma once
 
-#include "runtime/emulated/Block.h"
+#include "runtime/emulated/ThreadBlock.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {

@@ -73,7 +73,7 @@ std::vector<Diagnostic> Scheduler::run(const EmulatedLaunch &newLaunch, ArrayRef
   unfinished = numbers.size() * launch->blockThreads;
   liveBlocks = numbers.size();
   while (blocks.size() < liveBlocks)
-    blocks.push_back(std::make_unique<Block>());
+    blocks.push_back(std::make_unique<ThreadBlock>());
 
   std::vector<Thread *> threads;
   threads.reserve(unfinished);

@@ -8,7 +8,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/emulated/Block.h"
+#include "runtime/emulated/ThreadBlock.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -78,7 +78,7 @@ private:
 
   const EmulatedLaunch *launch = nullptr;
   EmulatedThread **current = nullptr; ///< `emulatedThread` of the kernel's library on this core
-  std::vector<std::unique_ptr<Block>> blocks;
+  std::vector<std::unique_ptr<ThreadBlock>> blocks;
   size_t liveBlocks = 0;
   size_t unfinished = 0;
   size_t fruitlessTurns = 0;

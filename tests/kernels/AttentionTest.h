@@ -19,10 +19,10 @@ protected:
   int capacity = keys + 9;
 
   const size_t row = static_cast<size_t>(heads) * headSize; // of the output; three of them are a row of the projection
-  Tensor qkv = random(type, batch *queries * 3 * row);
-  Tensor keyCache = random(type, batch *row *capacity), valueCache = random(type, batch *row *capacity);
-  Tensor position = integers(positions);
-  Tensor out = output(type, batch *queries *row);
+  TestArray qkv = random(type, batch *queries * 3 * row);
+  TestArray keyCache = random(type, batch *row *capacity), valueCache = random(type, batch *row *capacity);
+  TestArray position = integers(positions);
+  TestArray out = output(type, batch *queries *row);
 
   /// Keys [first, end) that query t of row b sees.
   int visibleEnd(int b, int t, bool isCausal) const { return isCausal ? std::min(keys, positions[b] + t + 1) : keys; }

@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-double Tensor::operator[](size_t i) const {
+double TestArray::operator[](size_t i) const {
   const uint16_t *half = static_cast<const uint16_t *>(data) + i;
   switch (type) {
   case DType::F32:
@@ -21,7 +21,7 @@ double Tensor::operator[](size_t i) const {
   llvm_unreachable("every element type is listed");
 }
 
-void Tensor::set(size_t i, double value) {
+void TestArray::set(size_t i, double value) {
   uint16_t *half = static_cast<uint16_t *>(data) + i;
   switch (type) {
   case DType::F32:
@@ -39,7 +39,7 @@ void Tensor::set(size_t i, double value) {
   }
 }
 
-std::vector<double> Tensor::values() const {
+std::vector<double> TestArray::values() const {
   std::vector<double> result(size);
   for (size_t i = 0; i < size; ++i)
     result[i] = (*this)[i];
@@ -54,27 +54,27 @@ KernelTest::KernelTest() {
   generator.discard(suite.size());
 }
 
-Tensor KernelTest::output(DType type, size_t size) {
+TestArray KernelTest::output(DType type, size_t size) {
   return {cantFail(memory.allocate(size * dtypeSize(type), "buffer")), type, size};
 }
 
-Tensor KernelTest::random(DType type, size_t size, double mean, double deviation) {
-  Tensor tensor = output(type, size);
+TestArray KernelTest::random(DType type, size_t size, double mean, double deviation) {
+  TestArray tensor = output(type, size);
   std::normal_distribution<double> distribution(mean, deviation);
   for (size_t i = 0; i < size; ++i)
     tensor.set(i, distribution(generator));
   return tensor;
 }
 
-Tensor KernelTest::zeros(DType type, size_t size) {
-  Tensor tensor = output(type, size);
+TestArray KernelTest::zeros(DType type, size_t size) {
+  TestArray tensor = output(type, size);
   for (size_t i = 0; i < size; ++i)
     tensor.set(i, 0);
   return tensor;
 }
 
-Tensor KernelTest::integers(ArrayRef<int> values) {
-  Tensor tensor = output(DType::I32, values.size());
+TestArray KernelTest::integers(ArrayRef<int> values) {
+  TestArray tensor = output(DType::I32, values.size());
   for (size_t i = 0; i < values.size(); ++i)
     tensor.set(i, values[i]);
   return tensor;
@@ -89,8 +89,8 @@ static std::string printed(Error error) {
   return text;
 }
 
-void KernelTest::launch(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes, ArrayRef<Tensor> outputs,
-                        std::vector<KernelArgument> arguments) {
+void KernelTest::launch(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes,
+                        ArrayRef<TestArray> outputs, std::vector<KernelArgument> arguments) {
   if (!runner)
     runner = cantFail(makeKernelRunner(memory));
   const TestLaunch launch{variant.name() + ".cu",
@@ -102,11 +102,11 @@ void KernelTest::launch(const Variant &variant, Dim3 grid, int block, int dynami
                           std::move(arguments)};
   std::vector<std::string> first;
   for (size_t way = 0; way < runner->wayCount(); ++way) {
-    for (const Tensor &tensor : outputs)
+    for (const TestArray &tensor : outputs)
       fillWords(tensor.data, tensor.bytes().size(), poisonWord);
     ASSERT_EQ(printed(runner->launch(launch, way)), "");
     std::vector<std::string> results;
-    for (const Tensor &tensor : outputs)
+    for (const TestArray &tensor : outputs)
       results.push_back(tensor.bytes().str());
     if (first.empty())
       first = results;
@@ -126,7 +126,7 @@ static std::pair<double, double> rounding(DType type) {
   }
 }
 
-void KernelTest::expectClose(const Tensor &output, const Expectation &expected, double tolerance) {
+void KernelTest::expectClose(const TestArray &output, const Expectation &expected, double tolerance) {
   ASSERT_EQ(output.size, expected.size());
   const auto [relative, absolute] = rounding(output.type);
   size_t wrong = 0, firstWrong = 0;

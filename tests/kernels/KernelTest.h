@@ -12,7 +12,7 @@
 namespace kiln {
 
 /// An array, seen as doubles.
-struct Tensor {
+struct TestArray {
   void *data;
   DType type;
   size_t size;
@@ -30,29 +30,29 @@ protected:
   KernelTest();
 
   /// Normally distributed elements.
-  Tensor random(DType type, size_t size, double mean = 0, double deviation = 1);
+  TestArray random(DType type, size_t size, double mean = 0, double deviation = 1);
   /// Elements that are NaN until a kernel writes them.
-  Tensor output(DType type, size_t size);
-  Tensor zeros(DType type, size_t size);
-  Tensor integers(ArrayRef<int> values);
+  TestArray output(DType type, size_t size);
+  TestArray zeros(DType type, size_t size);
+  TestArray integers(ArrayRef<int> values);
 
   /// Compiles the variant and runs it in every way that the runner has. Expects that every launch succeeds and leaves
   /// the same bits in `outputs`, which are poisoned before each. Arguments are tensors and numbers.
   template <class... Args>
-  void run(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes, std::vector<Tensor> outputs,
+  void run(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes, std::vector<TestArray> outputs,
            Args... args) {
     launch(variant, grid, block, dynamicSharedBytes, outputs, {argument(args)...});
   }
 
   /// Expects |output − expected| to be at most `tolerance` times the magnitude, plus the rounding of the
   /// output's type.
-  static void expectClose(const Tensor &output, const Expectation &expected, double tolerance = 1e-6);
+  static void expectClose(const TestArray &output, const Expectation &expected, double tolerance = 1e-6);
 
 private:
-  void launch(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes, ArrayRef<Tensor> outputs,
+  void launch(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes, ArrayRef<TestArray> outputs,
               std::vector<KernelArgument> arguments);
 
-  static KernelArgument argument(Tensor &tensor) { return {tensor.data, tensor.bytes().size(), /*isArray=*/true}; }
+  static KernelArgument argument(TestArray &tensor) { return {tensor.data, tensor.bytes().size(), /*isArray=*/true}; }
   template <class T> static KernelArgument argument(T &number) { return {&number, sizeof(T)}; }
 
   EmulatedMemory memory;

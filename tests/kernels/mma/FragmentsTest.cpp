@@ -16,8 +16,8 @@ protected:
   static constexpr int heads = 3, tokens = 37;
 
   /// Numbers that tf32 holds: half of the bits of its 11.
-  Tensor factors(size_t size) {
-    Tensor tensor = random(type, size);
+  TestArray factors(size_t size) {
+    TestArray tensor = random(type, size);
     for (size_t i = 0; i < size; ++i)
       tensor.set(i, std::round(tensor[i] * 16) / 16);
     return tensor;
@@ -26,7 +26,7 @@ protected:
   void runAndExpect(int cols, int depth, double scale, bool isTransposed) {
     const size_t left = static_cast<size_t>(tokens) * depth, right = static_cast<size_t>(cols) * depth,
                  result = static_cast<size_t>(tokens) * cols;
-    Tensor a = factors(heads * left), b = factors(heads * right), out = output(type, heads * result);
+    TestArray a = factors(heads * left), b = factors(heads * right), out = output(type, heads * result);
     const int warps = kernel["kWarps"];
     run(kernel, {ceilDivide(cols, 32), ceilDivide(tokens, 16 * warps), static_cast<uint32_t>(heads)}, 32 * warps, 0,
         {out}, a, b, out, tokens);

@@ -14,12 +14,12 @@ protected:
   const DType type = kernel.element();
   const int rows = GetParam().rows, cols = kernel["kCols"], depth = kernel["kDepth"];
 
-  Tensor x = factors(static_cast<size_t>(rows) * depth), weight = factors(static_cast<size_t>(cols) * depth);
-  Tensor bias = random(DType::F32, cols);
+  TestArray x = factors(static_cast<size_t>(rows) * depth), weight = factors(static_cast<size_t>(cols) * depth);
+  TestArray bias = random(DType::F32, cols);
 
   /// Of floats a product takes 11 bits, rounded: these are a little off them, less than would round to others.
-  Tensor factors(size_t size) {
-    Tensor tensor = random(type, size);
+  TestArray factors(size_t size) {
+    TestArray tensor = random(type, size);
     for (size_t i = 0; type == DType::F32 && i < size; ++i)
       tensor.set(i, toTf32(tensor[i]) * (1 + std::ldexp(static_cast<double>(i % 3) - 1, -13)));
     return tensor;
@@ -29,7 +29,7 @@ protected:
     double fraction = std::frexp(value, &exponent);
     return std::ldexp(std::round(std::ldexp(fraction, 11)), exponent - 11);
   }
-  static std::vector<double> rounded(const Tensor &tensor) {
+  static std::vector<double> rounded(const TestArray &tensor) {
     std::vector<double> values = tensor.values();
     if (tensor.type == DType::F32)
       llvm::transform(values, values.begin(), toTf32);
@@ -49,7 +49,7 @@ protected:
 
 using MmaActivation = MmaMatmulTest;
 TEST_P(MmaActivation, MultipliesAndActivates) {
-  Tensor out = output(type, static_cast<size_t>(rows) * cols);
+  TestArray out = output(type, static_cast<size_t>(rows) * cols);
   run(kernel, grid(), threads(), sharedBytes(), {out}, x, weight, bias, out, rows);
   Expectation expected = product();
   apply(expected, geluTanh);
@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, MmaActivation, testing::ValuesIn(withRandomSha
 using MmaResidual = MmaMatmulTest;
 TEST_P(MmaResidual, MultipliesAndAdds) {
   const size_t size = static_cast<size_t>(rows) * cols;
-  Tensor skip = random(type, size), out = output(DType::F32, size);
+  TestArray skip = random(type, size), out = output(DType::F32, size);
   run(kernel, grid(), threads(), sharedBytes(), {out}, x, weight, bias, skip, out, rows);
   Expectation expected = product();
   addElements(expected, skip.values());
@@ -78,9 +78,9 @@ TEST_P(MmaSplit, AddsThePartsOfTheDepth) {
   const size_t size = static_cast<size_t>(rows) * cols;
   const Dim3 tiles = grid();
   const int splits = kernel["kSplits"], elements = kernel["kTileM"] * kernel["kTileN"];
-  Tensor skip = random(type, size), out = output(DType::F32, size);
-  Tensor parts = output(DType::F32, static_cast<size_t>(tiles.x) * tiles.y * splits * elements);
-  Tensor arrivals = zeros(DType::I32, static_cast<size_t>(tiles.x) * tiles.y);
+  TestArray skip = random(type, size), out = output(DType::F32, size);
+  TestArray parts = output(DType::F32, static_cast<size_t>(tiles.x) * tiles.y * splits * elements);
+  TestArray arrivals = zeros(DType::I32, static_cast<size_t>(tiles.x) * tiles.y);
   run(kernel, {tiles.x, tiles.y, static_cast<uint32_t>(splits)}, threads(), sharedBytes() + 128, {out}, x, weight, bias,
       skip, parts, arrivals, out, rows);
   Expectation expected = product();

@@ -12,8 +12,9 @@ protected:
   const DType type = kernel.element();
   const int rows = GetParam().rows, cols = kernel["kCols"], depth = kernel["kDepth"];
 
-  Tensor x = random(type, static_cast<size_t>(rows) * depth), weight = random(type, static_cast<size_t>(cols) * depth);
-  Tensor bias = random(DType::F32, cols), out = output(DType::F32, static_cast<size_t>(rows) * cols);
+  TestArray x = random(type, static_cast<size_t>(rows) * depth),
+            weight = random(type, static_cast<size_t>(cols) * depth);
+  TestArray bias = random(DType::F32, cols), out = output(DType::F32, static_cast<size_t>(rows) * cols);
 
   Dim3 grid() const { return {ceilDivide(cols, 16 * kernel["kWarpsN"])}; }
   int threads() const { return 32 * kernel["kWarpsN"] * kernel["kWarpsK"]; }
@@ -31,7 +32,7 @@ protected:
 
 using MmaNormalizedRows = MmaRowsTest;
 TEST_P(MmaNormalizedRows, NormalizeAndMultiply) {
-  Tensor scale = random(DType::F32, depth), shift = random(DType::F32, depth);
+  TestArray scale = random(DType::F32, depth), shift = random(DType::F32, depth);
   run(kernel, grid(), threads(), sharedBytes(), {out}, x, scale, shift, weight, bias, out, rows);
   // The normalised rows are rounded to the element type.
   expectClose(out, product(layerNorm(x.values(), scale.values(), shift.values()).values),
@@ -42,7 +43,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, MmaNormalizedRows,
 
 using MmaRows = MmaRowsTest;
 TEST_P(MmaRows, MultiplyAndAdd) {
-  Tensor skip = random(type, out.size);
+  TestArray skip = random(type, out.size);
   run(kernel, grid(), threads(), sharedBytes(), {out}, x, weight, bias, skip, out, rows);
   Expectation expected = product(x.values());
   addElements(expected, skip.values());

@@ -43,8 +43,8 @@ TEST_P(Split, IsSoftmaxAttentionAndReplays) {
     poisonCache(b, 0, firstVisible(b, 0, window));
   }
   const uint32_t splits = ceilDivide(capacity, kernel["kChunk"]);
-  Tensor parts = output(DType::F32, static_cast<size_t>(batch) * heads * splits * (headSize + 4));
-  Tensor arrivals = zeros(DType::I32, static_cast<size_t>(batch) * heads);
+  TestArray parts = output(DType::F32, static_cast<size_t>(batch) * heads * splits * (headSize + 4));
+  TestArray arrivals = zeros(DType::I32, static_cast<size_t>(batch) * heads);
   // The schedules follow each other without anybody resetting the counters.
   run(kernel, {splits, static_cast<uint32_t>(heads), static_cast<uint32_t>(batch)}, 32 * kernel["kWarps"], 0, {out},
       qkv, keyCache, valueCache, position, parts, arrivals, out, heads, capacity);

@@ -19,13 +19,13 @@ protected:
   const DType type = kernel.element();
   const int rows = GetParam().rows, cols = kernel["kCols"], depth = kernel["kDepth"];
 
-  Tensor out = output(type, static_cast<size_t>(rows) * cols);
+  TestArray out = output(type, static_cast<size_t>(rows) * cols);
 
   /// Runs a kernel that computes layernorm(x) · weight^T + bias, and returns what it should have stored.
   Expectation runNormalized(Dim3 grid, int block) {
-    Tensor x = random(type, static_cast<size_t>(rows) * depth, 2), normWeight = random(type, depth),
-           normBias = random(type, depth), weight = random(type, static_cast<size_t>(cols) * depth),
-           bias = random(type, cols);
+    TestArray x = random(type, static_cast<size_t>(rows) * depth, 2), normWeight = random(type, depth),
+              normBias = random(type, depth), weight = random(type, static_cast<size_t>(cols) * depth),
+              bias = random(type, cols);
     run(kernel, grid, block, 0, {out}, x, normWeight, normBias, weight, bias, out, rows);
     const Expectation normalized = layerNorm(x.values(), normWeight.values(), normBias.values());
     Expectation expected = matmul(normalized.values, weight.values(), rows, cols, depth, /*transposed=*/true);
@@ -75,9 +75,9 @@ INSTANTIATE_TEST_SUITE_P(Kernels, NormalizedRow, testing::ValuesIn(withRandomSha
 struct ResidualTest : MatmulTest {
   void runAndExpect(Dim3 grid, int block, bool transposed) {
     const size_t size = static_cast<size_t>(rows) * cols;
-    Tensor x = random(type, static_cast<size_t>(rows) * depth),
-           weight = random(type, static_cast<size_t>(depth) * cols), bias = random(type, cols),
-           skip = random(type, size);
+    TestArray x = random(type, static_cast<size_t>(rows) * depth),
+              weight = random(type, static_cast<size_t>(depth) * cols), bias = random(type, cols),
+              skip = random(type, size);
     run(kernel, grid, block, 0, {out}, x, weight, bias, skip, out, rows);
     Expectation expected = matmul(x.values(), weight.values(), rows, cols, depth, transposed);
     addBias(expected, bias.values());
@@ -120,7 +120,7 @@ using Scores = BatchedTest;
 TEST_P(Scores, AreComputedUpToTheDiagonal) {
   const int headSize = kernel["kDepth"];
   const size_t operand = static_cast<size_t>(tokens) * headSize, square = static_cast<size_t>(tokens) * tokens;
-  Tensor q = random(type, heads * operand), k = random(type, heads * operand), out = output(type, heads * square);
+  TestArray q = random(type, heads * operand), k = random(type, heads * operand), out = output(type, heads * square);
   run(kernel, tiles(tokens), tileThreads(), 0, {out}, q, k, out, tokens);
 
   const std::vector<double> queries = q.values(), keys = k.values();
@@ -150,7 +150,7 @@ protected:
   void runAndExpect(Dim3 grid) {
     const int headSize = kernel["kDepth"];
     const size_t operand = static_cast<size_t>(tokens) * headSize, square = static_cast<size_t>(tokens) * tokens;
-    Tensor q = random(type, heads * operand), k = random(type, heads * operand), out = output(type, heads * square);
+    TestArray q = random(type, heads * operand), k = random(type, heads * operand), out = output(type, heads * square);
     run(kernel, grid, kernel["kThreads"], 0, {out}, q, k, out, tokens);
     const std::vector<double> queries = q.values(), keys = k.values();
     Expectation expected(out.size);
@@ -186,7 +186,7 @@ protected:
   void runAndExpect(Dim3 grid, int threads) {
     const int headSize = kernel["kDepth"];
     const size_t operand = static_cast<size_t>(tokens) * headSize, square = static_cast<size_t>(tokens) * tokens;
-    Tensor q = random(type, heads * operand), k = random(type, heads * operand), out = output(type, heads * square);
+    TestArray q = random(type, heads * operand), k = random(type, heads * operand), out = output(type, heads * square);
     run(kernel, grid, threads, 0, {out}, q, k, out, tokens);
     const std::vector<double> queries = q.values(), keys = k.values();
     for (int h = 0; h < heads; ++h) {
@@ -225,7 +225,7 @@ using Values = BatchedTest;
 TEST_P(Values, IgnoreWhatIsAboveTheDiagonalTile) {
   const int headSize = kernel["kCols"], tileRows = kernel["kTileRows"];
   const size_t operand = static_cast<size_t>(tokens) * headSize, square = static_cast<size_t>(tokens) * tokens;
-  Tensor p = random(type, heads * square), v = random(type, heads * operand), out = output(type, heads * operand);
+  TestArray p = random(type, heads * square), v = random(type, heads * operand), out = output(type, heads * operand);
   for (int row = 0; row < heads * tokens; ++row)
     for (int col = row % tokens + 1; col < tokens; ++col)
       p.set(static_cast<size_t>(row) * tokens + col, col / tileRows > row % tokens / tileRows ? NAN : 0);

@@ -32,9 +32,9 @@ class LayerNormTest : public RowsTest {
 protected:
   /// Of numbers around this mean.
   void runAndExpect(double mean) {
-    Tensor x = random(type, size, mean), skip = random(type, size, mean), weight = random(type, cols),
-           bias = random(type, cols);
-    Tensor total = output(type, size), out = output(type, size);
+    TestArray x = random(type, size, mean), skip = random(type, size, mean), weight = random(type, cols),
+              bias = random(type, cols);
+    TestArray total = output(type, size), out = output(type, size);
     run(kernel, {blocksFor(rows)}, kernel["kThreads"], 0, {total, out}, x, skip, weight, bias, total, out, rows);
 
     Expectation sum(size);
@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, OnePassRows,
 
 using RowReductions = RowsTest;
 TEST_P(RowReductions, AreStatisticsOfRows) {
-  Tensor x = random(type, size, 3), mean = random(DType::F32, rows, 3), out = output(DType::F32, rows);
+  TestArray x = random(type, size, 3), mean = random(DType::F32, rows, 3), out = output(DType::F32, rows);
   run(kernel, {static_cast<uint32_t>(rows)}, kernel["kThreads"], 0, {out}, x, mean, out);
   const std::vector<double> values = x.values(), means = mean.values();
   Expectation expected(rows);
@@ -87,7 +87,7 @@ using CausalSoftmaxRows = RowsTest;
 TEST_P(CausalSoftmaxRows, SeeTheirPast) {
   const int heads = rows, tokens = cols;
   const size_t all = size * tokens;
-  Tensor scores = random(type, all, 0, 5), out = output(type, all);
+  TestArray scores = random(type, all, 0, 5), out = output(type, all);
   for (size_t row = 0; row < size; ++row)
     for (int col = row % tokens + 1; col < tokens; ++col)
       scores.set(row * tokens + col, NAN);
@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, CausalSoftmaxRows,
 
 using MaskedSoftmaxRows = RowsTest;
 TEST_P(MaskedSoftmaxRows, IgnoreMinusInfinity) {
-  Tensor scores = random(type, size, 100, 5), out = output(type, size);
+  TestArray scores = random(type, size, 100, 5), out = output(type, size);
   auto visible = [&](int row) { return std::min(row, cols); }; // row 0: nothing; row 1: one score
   for (int row = 0; row < rows; ++row)
     for (int col = visible(row); col < cols; ++col)
@@ -113,13 +113,13 @@ INSTANTIATE_TEST_SUITE_P(Kernels, MaskedSoftmaxRows,
 
 using Map = RowsTest;
 TEST_P(Map, CoversEveryElementWithAnyGrid) {
-  Tensor x = random(type, size), bias = random(type, cols);
+  TestArray x = random(type, size), bias = random(type, cols);
   Expectation expected(size);
   addElements(expected, x.values());
   addBias(expected, bias.values());
   apply(expected, geluErf);
   for (uint32_t blocks : {1u, 2u, 40u}) {
-    Tensor out = output(type, size);
+    TestArray out = output(type, size);
     int64_t count = static_cast<int64_t>(size);
     run(kernel, {blocks}, kernel["kThreads"], 0, {out}, x, bias, out, count);
     expectClose(out, expected);

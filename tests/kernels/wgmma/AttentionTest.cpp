@@ -16,7 +16,7 @@ protected:
 TEST_P(WgmmaFlash, IsSoftmaxAttention) {
   for (int b = 0; b < batch; ++b)
     poisonCache(b, keys);
-  Tensor sums = output(DType::F32, out.size);
+  TestArray sums = output(DType::F32, out.size);
   run(kernel, {static_cast<uint32_t>(heads), static_cast<uint32_t>(batch), ceilDivide(queries, kernel["kTileQueries"])},
       2 * kernel["kTileQueries"], sharedBytes(), {sums}, qkv, keyCache, valueCache, position, sums, heads, queries,
       keys, capacity);

@@ -1,4 +1,4 @@
-#include "runtime/emulated/Block.h"
+#include "runtime/emulated/ThreadBlock.h"
 
 #include "runtime/emulated/Report.h"
 #include "runtime/emulated/Scheduler.h"
@@ -46,7 +46,7 @@ void Thread::dropCopies() {
 }
 void Thread::fail(const char *message, Site site) { owner->fail(nameThreads({this}) + ": " + message, site); }
 
-void Block::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, EmulatedIndex index) {
+void ThreadBlock::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, EmulatedIndex index) {
   scheduler = &newScheduler;
   atBarrier = finished = 0;
   holding = 0;
@@ -74,7 +74,7 @@ void Block::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, Emulate
 // Failures
 //===----------------------------------------------------------------------===//
 
-void Block::report(const Twine &message, Site site, ArrayRef<const Thread *> also) {
+void ThreadBlock::report(const Twine &message, Site site, ArrayRef<const Thread *> also) {
   const EmulatedKernel &kernel = *scheduler->currentLaunch().kernel;
   const EmulatedIndex &at = threads.front().block;
   std::string whole = formatv("kernel {0}: block ({1},{2},{3}): {4}", kernel.name, at.x, at.y, at.z, message.str());
@@ -85,7 +85,7 @@ void Block::report(const Twine &message, Site site, ArrayRef<const Thread *> als
   scheduler->setFailure(std::move(diagnostics));
 }
 
-void Block::fail(const Twine &message, Site site, ArrayRef<const Thread *> also) {
+void ThreadBlock::fail(const Twine &message, Site site, ArrayRef<const Thread *> also) {
   report(message, site, also);
   scheduler->unwind();
 }
@@ -99,7 +99,7 @@ static std::vector<const Thread *> threadsIn(Thread::State state, ArrayRef<Threa
   return found;
 }
 
-void Block::reportDeadlock() {
+void ThreadBlock::reportDeadlock() {
   std::vector<const Thread *> waiting = threadsIn(Thread::State::AtCollective, threads);
   if (waiting.empty())
     return;
@@ -109,13 +109,13 @@ void Block::reportDeadlock() {
          waiting);
 }
 
-void Block::reportStackOverflow(Thread &thread) {
+void ThreadBlock::reportStackOverflow(Thread &thread) {
   report(formatv("{0} needs more than the {1} bytes of stack that an emulated thread has", nameThreads({&thread}),
                  FiberStacks::stackBytes()),
          thread.site);
 }
 
-void Block::checkShared(Thread &thread, std::optional<Site> now) {
+void ThreadBlock::checkShared(Thread &thread, std::optional<Site> now) {
   std::optional<std::string> damage = shared.damage();
   if (!damage)
     return;
@@ -127,14 +127,14 @@ void Block::checkShared(Thread &thread, std::optional<Site> now) {
          thread.site.line ? ArrayRef<const Thread *>(self) : ArrayRef<const Thread *>());
 }
 
-void Block::arriveAt(Thread &thread, Site site) {
+void ThreadBlock::arriveAt(Thread &thread, Site site) {
   checkShared(thread, site);
   if (scheduler->hasFailed())
     scheduler->unwind();
   thread.site = site;
 }
 
-void Block::finish(Thread &thread) {
+void ThreadBlock::finish(Thread &thread) {
   ++finished;
   Warp &warp = warpOf(thread);
   warp.finished |= 1u << thread.lane();
@@ -148,7 +148,7 @@ void Block::finish(Thread &thread) {
     reportLeft(warpgroup.site, threadsOfWarpgroup(thread));
 }
 
-void Block::reportLeft(Site site, ArrayRef<Thread> among) {
+void ThreadBlock::reportLeft(Site site, ArrayRef<Thread> among) {
   std::vector<const Thread *> waiting, left = threadsIn(Thread::State::Finished, among);
   for (const Thread &thread : among)
     if (thread.isWaiting() && thread.site == site)
@@ -162,7 +162,7 @@ void Block::reportLeft(Site site, ArrayRef<Thread> among) {
 // Primitives
 //===----------------------------------------------------------------------===//
 
-u32 Block::syncBlock(Thread &thread, bool predicate, Site site) {
+u32 ThreadBlock::syncBlock(Thread &thread, bool predicate, Site site) {
   arriveAt(thread, site);
   if (atBarrier > 0 && barrierSite != site)
     fail(nameThreads({&thread}) + " waits at this barrier, but others wait at another one", site,
@@ -191,7 +191,7 @@ u32 Block::syncBlock(Thread &thread, bool predicate, Site site) {
   return heldAtLast;
 }
 
-void Block::checkMembers(Thread &thread, u32 members, Site site) {
+void ThreadBlock::checkMembers(Thread &thread, u32 members, Site site) {
   if (!(members >> thread.lane() & 1))
     fail(formatv("{0}: expected its own lane among the lanes of the collective, got lanes {1:x8}",
                  nameThreads({&thread}), members),
@@ -205,7 +205,7 @@ void Block::checkMembers(Thread &thread, u32 members, Site site) {
 
 /// The collective that the thread takes part in, started if it is the first. Two collectives that each name a
 /// thread waiting at the other can never be complete.
-Block::Collective &Block::joinCollective(Thread &thread, u32 members, EmulatedCombine combine, Site site) {
+ThreadBlock::Collective &ThreadBlock::joinCollective(Thread &thread, u32 members, EmulatedCombine combine, Site site) {
   Warp &warp = warpOf(thread);
   for (Collective &other : warp.collectives) {
     if (other.members == members && other.combine == combine && other.site == site)
@@ -222,7 +222,7 @@ Block::Collective &Block::joinCollective(Thread &thread, u32 members, EmulatedCo
   return warp.collectives.emplace_back(Collective{members, 0, combine, site});
 }
 
-void Block::syncWarp(Thread &thread, u32 members, void *lane, EmulatedCombine combine, Site site) {
+void ThreadBlock::syncWarp(Thread &thread, u32 members, void *lane, EmulatedCombine combine, Site site) {
   arriveAt(thread, site);
   checkMembers(thread, members, site);
   Collective &collective = joinCollective(thread, members, combine, site);
@@ -239,7 +239,7 @@ void Block::syncWarp(Thread &thread, u32 members, void *lane, EmulatedCombine co
   complete(thread, collective);
 }
 
-void Block::complete(Thread &thread, Collective &collective) {
+void ThreadBlock::complete(Thread &thread, Collective &collective) {
   Warp &warp = warpOf(thread);
   void *lanes[32] = {};
   SmallVector<Thread *, 32> others;
@@ -260,7 +260,7 @@ void Block::complete(Thread &thread, Collective &collective) {
   thread.state = Thread::State::Running;
 }
 
-void Block::syncWarpgroup(Thread &thread, void *lane, EmulatedCombine combine, Site site) {
+void ThreadBlock::syncWarpgroup(Thread &thread, void *lane, EmulatedCombine combine, Site site) {
   arriveAt(thread, site);
   MutableArrayRef<Thread> threads = threadsOfWarpgroup(thread);
   if (threads.size() < warpgroupThreads)
@@ -301,7 +301,7 @@ void Block::syncWarpgroup(Thread &thread, void *lane, EmulatedCombine combine, S
   thread.state = Thread::State::Running;
 }
 
-void Block::pause(Thread &thread, Site site) {
+void ThreadBlock::pause(Thread &thread, Site site) {
   arriveAt(thread, site);
   if (scheduler->yield(thread)) {
     ++syncs; // the write that it waited for may order anything
@@ -314,7 +314,7 @@ void Block::pause(Thread &thread, Site site) {
        site);
 }
 
-void *Block::staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site) {
+void *ThreadBlock::staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site) {
   if (void *variable = shared.variable(tag, bytes, alignment))
     return variable;
   fail(formatv("expected at most {0} bytes of static shared memory, got a variable of {1} bytes (aligned to "
@@ -323,7 +323,7 @@ void *Block::staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignm
        site);
 }
 
-void *Block::dynamicShared(Thread &thread, u64 bytes, Site site) {
+void *ThreadBlock::dynamicShared(Thread &thread, u64 bytes, Site site) {
   if (shared.dynamicBytes() < bytes)
     fail(formatv("expected a launch with at least {0} bytes of dynamic shared memory, got {1}", bytes,
                  shared.dynamicBytes()),
@@ -335,7 +335,7 @@ void *Block::dynamicShared(Thread &thread, u64 bytes, Site site) {
 // Checked accesses
 //===----------------------------------------------------------------------===//
 
-void Block::checkAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
+void ThreadBlock::checkAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
   if (shared.contains(address))
     checkSharedAccess(thread, address, bytes, isWrite, code);
   else
@@ -344,12 +344,12 @@ void Block::checkAccess(Thread &thread, const void *address, u64 bytes, bool isW
 
 static Site siteOf(const SourceLine &line) { return {line.file.empty() ? nullptr : line.file.c_str(), line.line}; }
 
-void Block::failAt(Thread &thread, const void *code, const Twine &message) {
+void ThreadBlock::failAt(Thread &thread, const void *code, const Twine &message) {
   SourceLine line = sourceLineOf(code, *scheduler->currentLaunch().kernel);
   fail(nameThreads({&thread}) + " " + message, siteOf(line));
 }
 
-void Block::checkSharedAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
+void ThreadBlock::checkSharedAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
   StringRef verb = isWrite ? "writes" : "reads";
   if (std::optional<std::string> outside = shared.outside(address, bytes))
     failAt(thread, code, verb + " " + Twine(bytes) + " bytes " + *outside);
@@ -376,7 +376,7 @@ static bool isInProgram(const Thread &thread, const void *address) {
          dladdr(address, &info);
 }
 
-void Block::checkGlobalAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
+void ThreadBlock::checkGlobalAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
   ArrayRef<TensorRange> tensors = scheduler->currentLaunch().tensors;
   if (const TensorRange *tensor = findRange(tensors, address, bytes)) {
     if (isWrite && !tensor->isWritten)

@@ -1,4 +1,4 @@
-//===- Block.h - one block of an emulated launch -----------------------------------===//
+//===- ThreadBlock.h - one block of an emulated launch -----------------------------------===//
 //
 // A block's threads wait for each other at its barrier and, within a warp, at collectives; so do those of a
 // warpgroup. All are
@@ -14,7 +14,7 @@
 
 namespace kiln {
 
-class Block;
+class ThreadBlock;
 class Scheduler;
 class Thread;
 
@@ -31,7 +31,7 @@ class Thread final : public EmulatedThread {
 public:
   enum class State { Ready, Running, AtBarrier, AtCollective, Finished };
 
-  Block *owner = nullptr;
+  ThreadBlock *owner = nullptr;
   Runner *runner = nullptr; ///< null before it has started and after it has finished
   State state = State::Ready;
   Site site; ///< of the last primitive that went through the scheduler
@@ -63,10 +63,10 @@ private:
   std::vector<size_t> copyGroups; ///< ends of the groups in `copies`
 };
 
-class Block {
+class ThreadBlock {
 public:
-  Block() = default;
-  Block(const Block &) = delete;
+  ThreadBlock() = default;
+  ThreadBlock(const ThreadBlock &) = delete;
 
   /// Makes this the block `index` of the launch, none of its threads started.
   void reset(Scheduler &scheduler, const EmulatedLaunch &launch, EmulatedIndex index);

@@ -10,7 +10,8 @@ import sys
 
 SOURCE_TREE = pathlib.Path(__file__).resolve().parents[2]
 # At the start of a line: what is inside another class, or declared only, is something else.
-CLASS = re.compile(r"^(?:template <.*> ?)?(?:class|struct|union|enum class)(?: alignas\(\w+\))? (\w+)[^;]*$", re.MULTILINE)
+CLASS = re.compile(r"^(?:template <.*> ?)?(?:class|struct|union|enum class)(?: alignas\(\w+\))? (\w+)(?: final)?(?: :| ?{|$)",
+                   re.MULTILINE)
 # Templates of kernels are compiled with one kernel each.
 FOLDERS = ("compiler", "runtime", "tools", "tests")
 

@@ -4,6 +4,9 @@ namespace kiln {
 
 namespace {
 
+/// Seconds with either of two plans.
+using TimePair = std::array<double, 2>;
+
 class Chooser {
 public:
   Chooser(MutableArrayRef<TuningProblem> problems, const TrialPlans &plans, const BenchmarkOptions &options)
@@ -13,7 +16,8 @@ public:
   Expected<std::vector<CallTimes>> compareWithModel();
 
 private:
-  Expected<std::pair<double, double>> timeCalls(Executor &first, Executor &second, const TuningCall &call) const;
+  Expected<TimePair> timeAt(Executor &first, Executor &second, const TuningCall &call, int64_t length) const;
+  Expected<TimePair> timeCalls(Executor &first, Executor &second, const TuningCall &call) const;
   Error tryWithout(Executor &best, size_t turn);
 
   static const Trial *chosenTrial(const TuningProblem &problem) { return &problem.trials[problem.chosen]; }
@@ -34,24 +38,30 @@ static SmallVector<int64_t, 2> lengthsOf(const TuningCall &call) {
   return {call.length / 4, call.length + call.length * 3 / 4};
 }
 
-/// The least of three medians of each, measured in turns; of several lengths the mean.
-Expected<std::pair<double, double>> Chooser::timeCalls(Executor &first, Executor &second,
-                                                       const TuningCall &call) const {
-  SmallVector<int64_t, 2> lengths = lengthsOf(call);
-  double sums[2] = {0, 0};
-  for (int64_t length : lengths) {
-    double least[2] = {INFINITY, INFINITY};
-    for (int turn = 0; turn < 6; ++turn) {
-      auto measured = measureCall(turn % 2 ? second : first, call.function, call.batch, length, length, options);
-      if (!measured)
-        return measured.takeError();
-      least[turn % 2] = std::min(least[turn % 2], measured->median());
-    }
-    sums[0] += least[0];
-    sums[1] += least[1];
+/// The least of three medians of each, measured in turns.
+Expected<TimePair> Chooser::timeAt(Executor &first, Executor &second, const TuningCall &call, int64_t length) const {
+  TimePair least = {INFINITY, INFINITY};
+  for (int turn = 0; turn < 6; ++turn) {
+    auto measured = measureCall(turn % 2 ? second : first, call.function, call.batch, length, length, options);
+    if (!measured)
+      return measured.takeError();
+    least[turn % 2] = std::min(least[turn % 2], measured->median());
   }
-  auto count = static_cast<double>(lengths.size());
-  return std::pair(sums[0] / count, sums[1] / count);
+  return least;
+}
+
+/// The mean over the call's lengths.
+Expected<TimePair> Chooser::timeCalls(Executor &first, Executor &second, const TuningCall &call) const {
+  SmallVector<int64_t, 2> lengths = lengthsOf(call);
+  TimePair mean = {0, 0};
+  for (int64_t length : lengths) {
+    auto times = timeAt(first, second, call, length);
+    if (!times)
+      return times.takeError();
+    for (auto [sum, time] : llvm::zip(mean, *times))
+      sum += time / static_cast<double>(lengths.size());
+  }
+  return mean;
 }
 
 /// Compares `best` with a plan in which one problem of each call, the turn-th, has the model's choice again, and goes
@@ -73,7 +83,8 @@ Error Chooser::tryWithout(Executor &best, size_t turn) {
     auto times = timeCalls(best, **without, problem->call);
     if (!times)
       return times.takeError();
-    if (times->second < times->first)
+    auto [withChosen, withModels] = *times;
+    if (withModels < withChosen)
       worse.push_back(problem);
   }
   // All of them at the end, so that every turn is compared with the same plan.
@@ -115,7 +126,7 @@ Expected<std::vector<CallTimes>> Chooser::compareWithModel() {
     auto times = timeCalls(**model, **best, problem.call);
     if (!times)
       return times.takeError();
-    wholeCalls.push_back({problem.call, times->first, times->second});
+    wholeCalls.push_back({problem.call, times->front(), times->back()});
   }
   for (CallTimes &times : wholeCalls)
     if (times.seconds > times.modelSeconds) {

@@ -42,7 +42,7 @@ std::vector<MeasuredPart> measure(RungRunner &runner, ArrayRef<LadderPart> parts
   std::future<Expected<CompiledPlan>> next = start(0);
   for (const auto &[i, item] : llvm::enumerate(work)) {
     auto [part, rung] = item;
-    line.show(i, work.size(), (part->title + ": " + rung->name).str());
+    line.show(i, work.size(), part->heading() + ": " + rung->name.str());
     Expected<CompiledPlan> compiled = next.get();
     if (i + 1 < work.size())
       next = start(i + 1);

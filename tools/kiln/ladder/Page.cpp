@@ -55,7 +55,7 @@ public:
     double height = top + rowHeight * static_cast<double>(measured.results.size()) + 20;
     auto frame = html.in("div", {{"class", "scroll"}, {"tabindex", "0"}});
     auto svg = html.in("svg", {{"role", "img"},
-                               {"aria-label", "Times of " + measured.part->title.str()},
+                               {"aria-label", "Times of " + measured.part->heading()},
                                {"viewBox", "0 0 640 " + coordinate(height)}});
     for (double decade = first; decade <= last; ++decade)
       drawDecade(decade, height - 20);
@@ -105,7 +105,7 @@ public:
 
   void write() {
     auto section = html.line().in("section", {{"id", measured.part->name.str()}});
-    html.element("h2", {}, measured.part->title);
+    html.element("h2", {}, measured.part->heading());
     html.element("p", {}, measured.part->about);
     {
       auto pair = html.in("div", {{"class", "columns"}});
@@ -199,7 +199,7 @@ std::string ladderPage(StringRef device, StringRef model, const Target &target, 
     html.element("h1", {}, title);
     auto nav = html.in("nav");
     for (const MeasuredPart &measured : parts)
-      html.element("a", {{"href", "#" + measured.part->name.str()}}, measured.part->title).text(" ");
+      html.element("a", {{"href", "#" + measured.part->name.str()}}, measured.part->heading()).text(" ");
   }
   {
     auto main = html.in("main");

@@ -35,9 +35,9 @@ std::vector<Rung> productRungs() {
   };
 }
 
-LadderPart products(StringRef name, StringRef title, int64_t batch, int64_t length) {
+LadderPart products(StringRef name, int64_t batch, int64_t length) {
   return {.name = name,
-          .title = title,
+          .title = "Matrix products",
           .about = "The products of all layers with their biases, activations and residuals.",
           .batch = batch,
           .length = length,
@@ -67,8 +67,8 @@ std::vector<LadderPart> matmulParts() {
       "for nothing";
   constexpr StringRef moreSums = "more parts than it takes to fill the GPU only add partial sums";
   return {
-      products("matmul", "Matrix products, B=4 T=64", 4, 64),
-      products("matmul-large", "Matrix products, B=8 T=1024", 8, 1024),
+      products("matmul", 4, 64),
+      products("matmul-large", 8, 1024),
       splitK("split-k", "Split-K where it gains: few rows, much depth",
              "The product that leaves the MLP at 64 rows: [64, 3072] times [3072, 768]. Whole, it has few blocks.", 64,
              isSecondInMlp, moreSums),
@@ -93,7 +93,7 @@ std::vector<LadderPart> normParts() {
        "it does more: the residual addition before it is inside, and its bytes with it"},
   };
   LadderPart large = {.name = "layernorm",
-                      .title = "Layer normalisation, B=8 T=1024",
+                      .title = "Layer normalisation",
                       .about = "All layernorms of a pass in fp32, rows of n_embd elements.",
                       .batch = 8,
                       .length = 1024,
@@ -101,7 +101,6 @@ std::vector<LadderPart> normParts() {
                       .takes = isNorm};
   LadderPart small = large;
   small.name = "layernorm-small";
-  small.title = "Layer normalisation, B=4 T=64";
   small.batch = 4;
   small.length = 64;
   LadderPart constant = large;
@@ -152,10 +151,10 @@ std::vector<Rung> attentionRungs() {
   };
 }
 
-LadderPart longAttention(StringRef name, StringRef title, int64_t length) {
+LadderPart longAttention(StringRef name, int64_t length) {
   return {.name = name,
-          .title = title,
-          .about = "One layer's attention, B=4. Scores in memory grow with the square of the length, and so does the "
+          .title = "Attention of one layer",
+          .about = "Scores in memory grow with the square of the length, and so does the "
                    "work of all but the window. Moves to and from heads are in the products beside it.",
           .batch = 4,
           .length = length,
@@ -174,7 +173,7 @@ LadderPart longAttention(StringRef name, StringRef title, int64_t length) {
 std::vector<LadderPart> attentionParts() {
   return {
       {.name = "attention",
-       .title = "Attention, B=4 T=64",
+       .title = "Attention",
        .about = "All layers' attention between the products, moves to and from heads included.",
        .batch = 4,
        .length = 64,
@@ -184,7 +183,7 @@ std::vector<LadderPart> attentionParts() {
        .positions = 64,
        .wantsPerplexity = true},
       {.name = "triangular",
-       .title = "Causal Q K^T, B=8 T=1024",
+       .title = "Causal Q K^T",
        .about = "One layer's scores in fp32, scaled and masked; the lower triangle only.",
        .batch = 8,
        .length = 1024,
@@ -197,11 +196,11 @@ std::vector<LadderPart> attentionParts() {
        .takes = isScores,
        .layers = 1,
        .positions = 1024},
-      longAttention("attention-1024", "Attention of 1024 tokens", 1024),
-      longAttention("attention-2048", "Attention of 2048 tokens", 2048),
-      longAttention("attention-4096", "Attention of 4096 tokens", 4096),
+      longAttention("attention-1024", 1024),
+      longAttention("attention-2048", 2048),
+      longAttention("attention-4096", 4096),
       {.name = "softmax",
-       .title = "Softmax of scores in memory, B=4 T=1024",
+       .title = "Softmax of scores in memory",
        .about = "One layer's softmax in fp32.",
        .batch = 4,
        .length = 1024,
@@ -252,9 +251,9 @@ std::vector<LadderPart> elementwiseParts() {
   };
 }
 
-LadderPart fusion(StringRef name, StringRef title, int64_t batch, int64_t length) {
+LadderPart fusion(StringRef name, int64_t batch, int64_t length) {
   return {.name = name,
-          .title = title,
+          .title = "Fusion",
           .about = "A whole pass over the prompt in bf16, as one CUDA graph.",
           .timed = Timed::Call,
           .batch = batch,
@@ -269,10 +268,10 @@ LadderPart fusion(StringRef name, StringRef title, int64_t batch, int64_t length
 
 std::vector<LadderPart> wholeParts() {
   return {
-      fusion("fusion", "Fusion, B=4 T=64", 4, 64),
-      fusion("fusion-large", "Fusion, B=8 T=1024", 8, 1024),
+      fusion("fusion", 4, 64),
+      fusion("fusion-large", 8, 1024),
       {.name = "restrict",
-       .title = "__restrict__, B=8 T=1024",
+       .title = "__restrict__",
        .about = "A whole pass over the prompt in fp32, each kernel after the one before it.",
        .timed = Timed::Call,
        .batch = 8,
@@ -282,7 +281,7 @@ std::vector<LadderPart> wholeParts() {
                   "templates read what they keep into registers by themselves; there is little left to reorder"}},
        .base = "launches=serial"},
       {.name = "launches",
-       .title = "Early launches, B=1 T=64",
+       .title = "Early launches",
        .about =
            "A whole pass over the prompt in bf16: programmatic dependent launches let a kernel's start overlap the "
            "end of the one before it.",
@@ -292,7 +291,7 @@ std::vector<LadderPart> wholeParts() {
        .rungs = {{"each after the one before it", "launches=serial"}, {"early", "launches=early"}},
        .base = "precision=bf16"},
       {.name = "precision",
-       .title = "Precision, B=8 T=1024",
+       .title = "Precision",
        .about = "A whole pass over the prompt, as one CUDA graph.",
        .timed = Timed::Call,
        .batch = 8,
@@ -303,8 +302,8 @@ std::vector<LadderPart> wholeParts() {
                  {"bf16", "precision=bf16", "the same bytes and the same rate as fp16, but for another rounding"}},
        .wantsPerplexity = true},
       {.name = "generation",
-       .title = "Generation, 50 tokens after a prompt of 8",
-       .about = "One sequence, the most probable token each time.",
+       .title = "Generation of 50 tokens",
+       .about = "Tokens after a prompt, the most probable each time; fewer than 50 where the context ends.",
        .timed = Timed::Generation,
        .batch = 1,
        .length = 8,
@@ -314,7 +313,7 @@ std::vector<LadderPart> wholeParts() {
                  {"bf16", "precision=bf16"}}},
       {.name = "copies",
        .title = "To the first token",
-       .about = "From weights in host memory to the logits of a prompt of 64 tokens: packing, copies and computation.",
+       .about = "From weights in host memory to the logits of a prompt: packing, copies and computation.",
        .timed = Timed::FirstToken,
        .batch = 1,
        .length = 64,
@@ -330,6 +329,8 @@ std::vector<LadderPart> wholeParts() {
 std::string LadderPart::strategyOf(const Rung &rung) const {
   return base.empty() ? rung.strategy.str() : (rung.strategy + "," + base).str();
 }
+
+std::string LadderPart::heading() const { return formatv("{0}, B={1} T={2}", title, batch, length); }
 
 LadderPart fitted(LadderPart part, int64_t context) {
   part.length = std::min(part.length, part.positions.value_or(context));
@@ -358,7 +359,7 @@ Expected<const LadderPart *> findLadderPart(StringRef name) {
 
 void listLadder(raw_ostream &os) {
   for (const LadderPart &part : allLadderParts()) {
-    os << part.name << ": " << part.title << '\n';
+    os << part.name << ": " << part.heading() << '\n';
     for (const Rung &rung : part.rungs)
       os << "  " << llvm::left_justify(rung.name, 50) << "  " << part.strategyOf(rung) << '\n';
   }

@@ -40,6 +40,8 @@ struct LadderPart {
   std::optional<int64_t> positions = {}; ///< the same
   bool wantsPerplexity = false;          ///< its rungs differ in their arithmetic
 
+  /// `Fusion, B=4 T=64`
+  std::string heading() const;
   /// The strategies of one of its rungs.
   std::string strategyOf(const Rung &rung) const;
 };

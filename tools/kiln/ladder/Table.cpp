@@ -23,7 +23,7 @@ void printRow(raw_ostream &os, ArrayRef<std::string> cells) {
 }
 
 void printPart(raw_ostream &os, const MeasuredPart &measured) {
-  os << "## " << measured.part->title << "\n\n" << measured.part->about << "\n\n";
+  os << "## " << measured.part->heading() << "\n\n" << measured.part->about << "\n\n";
   std::vector<std::string> names = {"rung"};
   for (const Column &column : ladderColumns())
     names.push_back(column.name.str());
@@ -94,7 +94,7 @@ void printLadderJson(raw_ostream &os, StringRef device, StringRef model, ArrayRe
     for (size_t i = 0; i < measured.results.size(); ++i)
       rungs.push_back(toJson(measured, i));
     list.push_back(json::Object{{"part", measured.part->name},
-                                {"title", measured.part->title},
+                                {"title", measured.part->heading()},
                                 {"batch", measured.part->batch},
                                 {"length", measured.part->length},
                                 {"rungs", std::move(rungs)}});

@@ -1,8 +1,8 @@
 #include "codegen/CheckPlanned.h"
-#include "kernels/Problem.h"
+#include "kernels/cost/Problem.h"
 
 #include "ir/Verifier.h"
-#include "kernels/KernelFamily.h"
+#include "kernels/families/KernelFamily.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {

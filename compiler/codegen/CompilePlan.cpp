@@ -1,6 +1,6 @@
 #include "codegen/CompilePlan.h"
 
-#include "kernels/Target.h"
+#include "kernels/targets/Target.h"
 #include "nvrtc/CubinCompiler.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "codegen/Functor.h"
-#include "kernels/KernelFamily.h"
+#include "kernels/families/KernelFamily.h"
 #include "plan/Plan.h"
 
 namespace kiln {

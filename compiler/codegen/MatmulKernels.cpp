@@ -1,6 +1,6 @@
 // Kernels around a matrix product: Input reads (and normalises) the left operand, Epilogue takes the products.
 #include "codegen/KernelText.h"
-#include "kernels/Problem.h"
+#include "kernels/cost/Problem.h"
 #include "ops/Region.h"
 
 namespace kiln {

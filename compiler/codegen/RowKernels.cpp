@@ -1,6 +1,6 @@
 // Row-wise kernels (layernorm, softmax) and the map over elements.
 #include "codegen/KernelText.h"
-#include "kernels/Problem.h"
+#include "kernels/cost/Problem.h"
 #include "ops/Region.h"
 
 namespace kiln {

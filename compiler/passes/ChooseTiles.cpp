@@ -22,9 +22,9 @@
 //
 // Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them, and settings that
 // no op's kernel can have, or not together: an error at the op. Settings of a family that runs no op, or of no such op.
-#include "kernels/Families.h"
-#include "kernels/Problem.h"
-#include "kernels/Tuning.h"
+#include "kernels/cost/Problem.h"
+#include "kernels/families/Families.h"
+#include "kernels/tuning/Tuning.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
 #include "support/Diagnostic.h"

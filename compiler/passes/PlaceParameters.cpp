@@ -11,7 +11,7 @@
 // reads them; the others stay in memory. A step that a library runs has none.
 //
 // Refuses: options by which no kernel of the module gets any: an error.
-#include "kernels/Families.h"
+#include "kernels/families/Families.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
 #include "support/Diagnostic.h"

@@ -16,8 +16,8 @@
 //
 // Refuses: ops without `tile` whose kernel needs a workspace, and with a kernel or tile that does not fit them: an
 // error at the op.
-#include "kernels/KernelFamily.h"
-#include "kernels/Problem.h"
+#include "kernels/cost/Problem.h"
+#include "kernels/families/KernelFamily.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
 

@@ -3,8 +3,8 @@
 //   %y = fused @matmul_bias(%x, %w, %b) {…} : f32[B,T,768]
 //     -> %y = fused @matmul_bias(%x, %w, %b) {…} {kernel = gemm_simt} : f32[B,T,768]
 //
-// The first family of the table (kernels/KernelFamily.cpp) that accepts the op at the bounds of its dims runs it.
-// option target: the GPU, as graphs/targets/ names it; it becomes the module's attribute `target`.
+// The first family of the table (kernels/families/KernelFamily.cpp) that accepts the op at the bounds of its dims runs
+// it. option target: the GPU, as graphs/targets/ names it; it becomes the module's attribute `target`.
 //
 // option kernels: families that come first for kinds of ops, by the name of what the op, or the region, is about:
 // {matmul = gemm_naive, qk = attention_simt}. One runs what it accepts; what it does not is chosen as ever. It becomes
@@ -18,9 +18,9 @@
 // Refuses: an op that no family accepts: an error at the op. A preference that no op of the module can be run by.
 #include "ir/Builder.h"
 #include "ir/Verifier.h"
-#include "kernels/Families.h"
-#include "kernels/LibraryMatmul.h"
-#include "kernels/Problem.h"
+#include "kernels/cost/Problem.h"
+#include "kernels/families/Families.h"
+#include "kernels/families/LibraryMatmul.h"
 #include "ops/OpTable.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"

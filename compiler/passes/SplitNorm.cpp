@@ -10,7 +10,7 @@
 //
 // Refuses: matmuls of few rows or on a target without tensor cores (normalising on the way in costs nothing there), and
 // regions that yield the layernorm.
-#include "kernels/Families.h"
+#include "kernels/families/Families.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
 

@@ -18,6 +18,8 @@ Expected<std::string> readFile(StringRef file) {
   return (*buffer)->getBuffer().str();
 }
 
+Expected<std::string> readInput(StringRef path) { return readFile(path == "-" ? "/dev/stdin" : path); }
+
 static Error cannotWrite(StringRef file, std::error_code reason) {
   return makeFileError(file, "cannot write: " + reason.message());
 }

@@ -7,6 +7,8 @@ namespace kiln {
 
 /// The bytes of a file. Error: `PATH: error: cannot read: reason`.
 Expected<std::string> readFile(StringRef path);
+/// The same; - is standard input.
+Expected<std::string> readInput(StringRef path);
 
 /// Writes a file completely or not at all: a temporary file beside it, checked for a full disk, then renamed. What is
 /// no regular file, such as /dev/stdout, is written as it is. Error: `PATH: error: cannot write: reason`.

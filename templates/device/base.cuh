@@ -2,7 +2,7 @@
 //
 // Kernel templates and generated kernels are plain C++ plus the primitives of templates/device/. Every
 // primitive has two implementations beside each other: one for the GPU (nvcc, NVRTC) and one for the CPU,
-// where the emulator of runtime/emulated/ runs the same text thread by thread. Nothing outside this folder
+// where the emulator of runtime/device/emulated/ runs the same text thread by thread. Nothing outside this folder
 // uses intrinsics, PTX, CUDA headers or standard headers.
 //
 //===----------------------------------------------------------------------===//

@@ -1,7 +1,7 @@
 //===- emulated.cuh - how a kernel on the CPU reaches its scheduler ----------===//
 //
 // CPU only. A kernel compiled for the CPU lives in a shared library that links to nothing of the program: it
-// reaches the scheduler of runtime/emulated/ through the virtual functions of EmulatedThread. The scheduler
+// reaches the scheduler of runtime/device/emulated/ through the virtual functions of EmulatedThread. The scheduler
 // sets `emulatedThread` before it resumes a thread, so that primitives need no handle in their signatures.
 //
 //===----------------------------------------------------------------------===//

@@ -1,6 +1,6 @@
 //===- emulated_entry.cuh - how the emulator enters a kernel ---------------------===//
 //
-// CPU only. runtime/emulated/HostKernelCompiler.cpp puts this file behind a kernel's source, which has included
+// CPU only. runtime/device/emulated/HostKernelCompiler.cpp puts this file behind a kernel's source, which has included
 // device/base.cuh or, if it is self-contained, holds it. Behind this file come, for every kernel, two functions
 // that, with a third one for all, are the shared library's whole interface: the arguments unpacked and the kernel
 // called, the number of arguments, and where the library keeps its current thread.

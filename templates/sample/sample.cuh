@@ -1,7 +1,7 @@
 //===- sample.cuh - the next token of each row --------------------------------===//
 //
-// Greedy, or temperature, top-k and top-p, then a draw, as runtime/Sampler.h has it: the same token from the same
-// logits. Then the step's bookkeeping, so that the next step needs nothing from the host: the token becomes the
+// Greedy, or temperature, top-k and top-p, then a draw, as runtime/generation/Sampler.h has it: the same token from the
+// same logits. Then the step's bookkeeping, so that the next step needs nothing from the host: the token becomes the
 // next one's input, the position moves on, a row that meets a stop token, its length or the context's end is
 // finished, and the token goes into a ring in host memory.
 //

@@ -2,7 +2,7 @@
 
 #include "emulated/Fixture.h"
 
-#include "runtime/emulated/Sanitizer.h"
+#include "runtime/device/emulated/Sanitizer.h"
 
 namespace kiln {
 namespace {

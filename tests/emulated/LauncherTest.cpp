@@ -2,8 +2,8 @@
 
 #include "emulated/Fixture.h"
 
-#include "runtime/emulated/Fiber.h"
-#include "runtime/emulated/Sanitizer.h"
+#include "runtime/device/emulated/Fiber.h"
+#include "runtime/device/emulated/Sanitizer.h"
 
 #include <cmath>
 

@@ -2,7 +2,7 @@
 
 #include "kernels/KernelRunner.h"
 #include "nvrtc/CubinCompiler.h"
-#include "runtime/cuda/CudaDevice.h"
+#include "runtime/device/cuda/CudaDevice.h"
 #include "unit/TestSupport.h"
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
 #include "nvrtc/CubinCompiler.h"
 #include "runtime/TestDevice.h"
-#include "runtime/cuda/CudaDevice.h"
+#include "runtime/device/cuda/CudaDevice.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "runtime/cuda/CudaDevice.h"
+#include "runtime/device/cuda/CudaDevice.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include "runtime/TestDevice.h"
 #include "unit/TestSupport.h"
 
-#include "Engine.h"
-#include "runtime/Generator.h"
+#include "runtime/generation/Generator.h"
+#include "tools/session/Engine.h"
 
 #include <cstdlib>
 #include <random>

@@ -1,7 +1,7 @@
 //===- SharpWeights.h - random weights that make all of a model matter ----------===//
 #pragma once
 
-#include "runtime/WeightSource.h"
+#include "runtime/weights/WeightSource.h"
 #include "support/Random.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "kernels/KernelRunner.h"
-#include "runtime/emulated/HostKernelCompiler.h"
-#include "runtime/emulated/Launcher.h"
+#include "runtime/device/emulated/HostKernelCompiler.h"
+#include "runtime/device/emulated/Launcher.h"
 
 #include <cstdlib>
 

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/emulated/Launch.h"
+#include "runtime/device/emulated/Launch.h"
 
 namespace kiln {
 

@@ -1,5 +1,5 @@
-#include "tools/kiln/ladder/Rungs.h"
-#include "tools/kiln/ladder/RungResult.h"
+#include "tools/ladder/Rungs.h"
+#include "tools/ladder/RungResult.h"
 
 #include "driver/Compile.h"
 #include "strategies/Strategy.h"

@@ -1,6 +1,6 @@
 // What the CUDA device refuses before it touches a GPU, and which cubins it takes.
 
-#include "runtime/cuda/Compatibility.h"
+#include "runtime/device/cuda/Compatibility.h"
 #include "unit/TestSupport.h"
 
 namespace kiln {

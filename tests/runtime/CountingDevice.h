@@ -1,7 +1,7 @@
 //===- CountingDevice.h - a device, observed --------------------------------===//
 #pragma once
 
-#include "runtime/Device.h"
+#include "runtime/device/Device.h"
 #include "support/Diagnostic.h"
 
 #include <atomic>

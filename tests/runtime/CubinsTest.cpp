@@ -1,6 +1,6 @@
 // Which kernels of a plan are compiled when it is loaded, and what they become.
 
-#include "runtime/cuda/Cubins.h"
+#include "runtime/device/cuda/Cubins.h"
 
 #include "unit/TestSupport.h"
 

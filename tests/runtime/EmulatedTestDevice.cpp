@@ -1,5 +1,5 @@
 #include "runtime/TestDevice.h"
-#include "runtime/emulated/EmulatedDevice.h"
+#include "runtime/device/emulated/EmulatedDevice.h"
 
 namespace kiln {
 

@@ -7,9 +7,9 @@
 
 #include "codegen/CompilePlan.h"
 #include "driver/Compile.h"
-#include "runtime/Generator.h"
-#include "runtime/PlanModel.h"
-#include "runtime/RandomCheckpoint.h"
+#include "runtime/generation/Generator.h"
+#include "runtime/generation/PlanModel.h"
+#include "runtime/weights/RandomCheckpoint.h"
 
 namespace kiln {
 

@@ -5,7 +5,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/Device.h"
+#include "runtime/device/Device.h"
 
 namespace kiln {
 

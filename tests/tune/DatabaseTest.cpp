@@ -1,4 +1,4 @@
-#include "kernels/Tuning.h"
+#include "kernels/tuning/Tuning.h"
 
 #include "unit/TestSupport.h"
 

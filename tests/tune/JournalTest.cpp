@@ -1,4 +1,4 @@
-#include "tools/kiln/tune/Journal.h"
+#include "tools/tune/Journal.h"
 
 #include "support/File.h"
 #include "unit/TestSupport.h"

@@ -1,7 +1,7 @@
-#include "tools/kiln/tune/StepComparer.h"
+#include "tools/tune/StepComparer.h"
 
-#include "runtime/Benchmark.h"
 #include "runtime/RuntimeTest.h"
+#include "runtime/measure/Benchmark.h"
 #include "support/File.h"
 
 namespace kiln {

@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "runtime/Checkpoint.h"
+#include "runtime/weights/Checkpoint.h"
 
 #include <cstring>
 

@@ -3,7 +3,7 @@
 
 #include "TestSupport.h"
 
-#include "runtime/LanguageModel.h"
+#include "runtime/generation/LanguageModel.h"
 #include "support/Random.h"
 
 namespace kiln {

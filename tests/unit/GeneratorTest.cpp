@@ -1,6 +1,6 @@
 #include "FakeModel.h"
 
-#include "runtime/Generator.h"
+#include "runtime/generation/Generator.h"
 
 #include <limits>
 

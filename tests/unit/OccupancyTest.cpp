@@ -1,5 +1,5 @@
 // What a multiprocessor holds, against NVIDIA's occupancy calculator (the spreadsheet of the toolkit).
-#include "kernels/Occupancy.h"
+#include "kernels/cost/Occupancy.h"
 
 #include "TestSupport.h"
 

@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "runtime/PackWeight.h"
+#include "runtime/weights/PackWeight.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "runtime/Perplexity.h"
+#include "runtime/generation/Perplexity.h"
 
 #include <cmath>
 #include <limits>

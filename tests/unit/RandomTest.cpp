@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "runtime/RandomCheckpoint.h"
+#include "runtime/weights/RandomCheckpoint.h"
 #include "support/Random.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "runtime/Sampler.h"
+#include "runtime/generation/Sampler.h"
 #include "support/Random.h"
 
 #include <cmath>

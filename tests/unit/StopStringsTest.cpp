@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "runtime/StopStrings.h"
+#include "runtime/generation/StopStrings.h"
 
 namespace kiln {
 namespace {

@@ -1,6 +1,6 @@
 #include "IrSupport.h"
 
-#include "kernels/KernelFamily.h"
+#include "kernels/families/KernelFamily.h"
 #include "strategies/Strategy.h"
 
 namespace kiln {

@@ -1,9 +1,9 @@
 #include "TestSupport.h"
 
-#include "runtime/ByteAlphabet.h"
-#include "runtime/PreTokenizer.h"
-#include "runtime/Tokenizer.h"
-#include "runtime/Utf8.h"
+#include "runtime/text/ByteAlphabet.h"
+#include "runtime/text/PreTokenizer.h"
+#include "runtime/text/Tokenizer.h"
+#include "runtime/text/Utf8.h"
 
 namespace kiln {
 namespace {

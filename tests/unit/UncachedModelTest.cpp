@@ -1,6 +1,6 @@
 #include "FakeModel.h"
 
-#include "runtime/UncachedModel.h"
+#include "runtime/generation/UncachedModel.h"
 
 namespace kiln {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "TestSupport.h"
 
-#include "runtime/ByteAlphabet.h"
-#include "runtime/Tokenizer.h"
+#include "runtime/text/ByteAlphabet.h"
+#include "runtime/text/Tokenizer.h"
 
 namespace kiln {
 namespace {

@@ -1,8 +1,8 @@
-#include "Commands.h"
-#include "Engine.h"
+#include "tools/kiln/Commands.h"
+#include "tools/session/Engine.h"
 
-#include "kernels/Target.h"
-#include "runtime/Benchmark.h"
+#include "kernels/targets/Target.h"
+#include "runtime/measure/Benchmark.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {

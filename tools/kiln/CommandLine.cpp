@@ -1,7 +1,7 @@
 // CLI11 is slow to compile and throws: this file keeps both to itself.
-#include "CommandLine.h"
-#include "OptionChecks.h"
-#include "ladder/Rungs.h"
+#include "tools/kiln/CommandLine.h"
+#include "tools/kiln/OptionChecks.h"
+#include "tools/ladder/Rungs.h"
 
 #include "strategies/Strategy.h"
 #include "support/Version.h"
@@ -238,7 +238,7 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
 }
 
 /// A command of kiln bench, with a model of its own.
-CLI::App *addLadder(CLI::App &bench, LadderCommand &command) {
+CLI::App *addLadder(CLI::App &bench, LadderOptions &command) {
   CLI::App *sub = bench.add_subcommand("ladder", "Compile, check and time every optimisation, step by step");
   sub->add_option("MODEL", command.model, "a .toml, or a directory with config.json")->required();
   addWeights(*sub, command.weights);
@@ -276,7 +276,7 @@ CLI::App *addReport(CLI::App &app, ReportCommand &command) {
   return sub;
 }
 
-CLI::App *addTune(CLI::App &app, TuneCommand &command) {
+CLI::App *addTune(CLI::App &app, TuneOptions &command) {
   CLI::App *sub = app.add_subcommand("tune", "Measure which configuration of each kernel is the fastest");
   sub->add_option("MODEL", command.model, "a .toml, or a directory with config.json")->required();
   addDType(*sub, command.pipeline.dtype);
@@ -336,8 +336,8 @@ std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
   EvalCommand eval;
   BenchCommand bench;
   ReportCommand report;
-  TuneCommand tune;
-  LadderCommand ladder;
+  TuneOptions tune;
+  LadderOptions ladder;
   CLI::App *compileApp = addCompile(app, compile), *dumpApp = addDump(app, dump), *runApp = addRun(app, run);
   CLI::App *tokenizeApp = addTokenize(app, tokenize), *evalApp = addEval(app, eval), *benchApp = addBench(app, bench);
   CLI::App *reportApp = addReport(app, report), *tuneApp = addTune(app, tune);

@@ -1,9 +1,10 @@
 //===- CommandLine.h - what the user asked for ------------------------------===//
 #pragma once
 
-#include "runtime/Benchmark.h"
-#include "runtime/Generator.h"
-#include "support/DType.h"
+#include "tools/ladder/LadderOptions.h"
+#include "tools/tune/TuneOptions.h"
+
+#include "runtime/generation/Generator.h"
 
 namespace kiln {
 
@@ -16,14 +17,6 @@ struct PromptOptions {
   int64_t count() const {
     return static_cast<int64_t>(std::max<size_t>(1, texts.size() + files.size() + tokens.size()));
   }
-};
-
-/// How a model is compiled.
-struct PipelineChoices {
-  std::string dtype = "f32";        ///< as assign-precision takes it
-  std::string matmul = "generated"; ///< as select-kernels takes it
-  std::string strategy;             ///< as applyStrategies takes it
-  std::string tuning = "shipped";   ///< as choose-tiles takes it
 };
 
 struct CompileCommand {
@@ -44,12 +37,6 @@ struct DumpCommand {
   std::string kernel;
   std::string what;
   std::string output;
-};
-
-/// How to get a model's weights.
-struct WeightOptions {
-  std::string directory;              ///< --weights
-  std::optional<uint64_t> randomSeed; ///< --random-weights
 };
 
 struct RunCommand {
@@ -108,37 +95,8 @@ struct ReportCommand {
   std::string output;
 };
 
-struct TuneCommand {
-  std::string model;
-  PipelineChoices pipeline;
-  std::string target = "sm_90a";
-  std::vector<std::string> functions = {"prefill", "decode"};
-  std::vector<int64_t> batches = {1, 8};
-  std::vector<int64_t> lengths = {64, 256, 1024};
-  double mostOfBest = 2;
-  size_t mostTrials = 1000; ///< of a problem
-  BenchmarkOptions options = {.samples = 10, .warmUp = 3};
-  std::string device = "auto";
-  std::string output;
-  std::string page; ///< where to write the HTML page; empty: nowhere
-  bool quiet = false;
-};
-
-struct LadderCommand {
-  std::string model;
-  WeightOptions weights;
-  std::vector<std::string> parts; ///< empty: all
-  BenchmarkOptions options = {.mostSeconds = 0.5};
-  std::string target = "sm_90a";
-  std::string scored, text; ///< a directory and a file: for perplexities; both or none
-  std::string device = "auto";
-  std::string format = "md";
-  std::string page; ///< where to write the HTML page; empty: nowhere
-  bool quiet = false;
-};
-
 using Command = std::variant<std::monostate, CompileCommand, DumpCommand, RunCommand, TokenizeCommand, EvalCommand,
-                             BenchCommand, ReportCommand, TuneCommand, LadderCommand>;
+                             BenchCommand, ReportCommand, TuneOptions, LadderOptions>;
 
 /// Fills `command`, or returns the exit code to leave with: 0 after --help or --version, 2 after a usage error, both
 /// printed.

@@ -1,7 +1,7 @@
 //===- Commands.h - one function a subcommand -------------------------------===//
 #pragma once
 
-#include "CommandLine.h"
+#include "tools/kiln/CommandLine.h"
 
 namespace kiln {
 
@@ -13,7 +13,7 @@ Error run(const TokenizeCommand &command);
 Error run(const EvalCommand &command);
 Error run(const BenchCommand &command);
 Error run(const ReportCommand &command);
-Error run(const TuneCommand &command);
-Error run(const LadderCommand &command);
+Error run(const TuneOptions &command);
+Error run(const LadderOptions &command);
 
 } // namespace kiln

@@ -1,6 +1,6 @@
-#include "Commands.h"
-#include "ModelSource.h"
-#include "ProgressLine.h"
+#include "tools/kiln/Commands.h"
+#include "tools/kiln/ProgressLine.h"
+#include "tools/session/ModelSource.h"
 
 #include "codegen/CompilePlan.h"
 #include "driver/Compile.h"

@@ -1,4 +1,4 @@
-#include "Commands.h"
+#include "tools/kiln/Commands.h"
 
 #include "codegen/Generate.h"
 #include "nvrtc/Nvrtc.h"

@@ -1,7 +1,7 @@
-#include "Commands.h"
-#include "Engine.h"
-#include "Input.h"
-#include "ProgressLine.h"
+#include "tools/kiln/Commands.h"
+#include "tools/kiln/Input.h"
+#include "tools/kiln/ProgressLine.h"
+#include "tools/session/Engine.h"
 
 #include "support/Diagnostic.h"
 

@@ -1,11 +1,9 @@
-#include "Input.h"
+#include "tools/kiln/Input.h"
 
 #include "support/Diagnostic.h"
 #include "support/File.h"
 
 namespace kiln {
-
-Expected<std::string> readInput(StringRef path) { return readFile(path == "-" ? "/dev/stdin" : path); }
 
 Expected<std::vector<int32_t>> parseTokens(StringRef text) {
   std::vector<int32_t> ids;

@@ -1,12 +1,9 @@
 //===- Input.h - prompts and texts from arguments, files and standard input -===//
 #pragma once
 
-#include "CommandLine.h"
+#include "tools/kiln/CommandLine.h"
 
 namespace kiln {
-
-/// The text of a file; - is standard input.
-Expected<std::string> readInput(StringRef path);
 
 /// `1,2,3`, also separated by white space. Error: something that is no token id.
 Expected<std::vector<int32_t>> parseTokens(StringRef text);

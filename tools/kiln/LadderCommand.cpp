@@ -1,8 +1,8 @@
-#include "Commands.h"
-#include "ProgressLine.h"
-#include "ladder/Page.h"
-#include "ladder/RungRunner.h"
-#include "ladder/Table.h"
+#include "tools/kiln/Commands.h"
+#include "tools/kiln/ProgressLine.h"
+#include "tools/ladder/Page.h"
+#include "tools/ladder/RungRunner.h"
+#include "tools/ladder/Table.h"
 
 #include "support/Diagnostic.h"
 #include "support/File.h"
@@ -15,7 +15,7 @@ namespace {
 
 using Work = std::pair<const LadderPart *, const Rung *>;
 
-Expected<std::vector<LadderPart>> chosenParts(const LadderCommand &command) {
+Expected<std::vector<LadderPart>> chosenParts(const LadderOptions &command) {
   std::vector<LadderPart> parts;
   if (command.parts.empty())
     llvm::append_range(parts, allLadderParts());
@@ -63,7 +63,7 @@ size_t countWrong(ArrayRef<MeasuredPart> parts) {
 
 } // namespace
 
-Error run(const LadderCommand &command) {
+Error run(const LadderOptions &command) {
   if (command.device == "cpu")
     return makeError("kiln bench ladder: expected --device emulate or cuda:N; the reference executor runs no kernels");
   auto parts = chosenParts(command);

@@ -1,5 +1,5 @@
 // kiln: compiles GPT-2 into kernel plans and runs them. Exit code 0: done, 1: diagnosed, 2: usage.
-#include "Commands.h"
+#include "tools/kiln/Commands.h"
 
 #include "support/Diagnostic.h"
 #include "support/File.h"

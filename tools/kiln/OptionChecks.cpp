@@ -1,4 +1,4 @@
-#include "OptionChecks.h"
+#include "tools/kiln/OptionChecks.h"
 
 namespace kiln {
 

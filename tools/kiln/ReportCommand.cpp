@@ -1,7 +1,7 @@
-#include "Commands.h"
+#include "tools/kiln/Commands.h"
 
-#include "report/Report.h"
 #include "support/File.h"
+#include "tools/report/Report.h"
 
 namespace kiln {
 

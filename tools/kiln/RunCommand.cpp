@@ -1,6 +1,6 @@
-#include "Commands.h"
-#include "Engine.h"
-#include "Input.h"
+#include "tools/kiln/Commands.h"
+#include "tools/kiln/Input.h"
+#include "tools/session/Engine.h"
 
 #include <numeric>
 

@@ -1,7 +1,7 @@
-#include "Commands.h"
-#include "Input.h"
+#include "tools/kiln/Commands.h"
+#include "tools/kiln/Input.h"
 
-#include "runtime/Tokenizer.h"
+#include "runtime/text/Tokenizer.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {

@@ -1,8 +1,8 @@
-#include "Commands.h"
-#include "ProgressLine.h"
-#include "tune/Page.h"
-#include "tune/Report.h"
-#include "tune/Tuner.h"
+#include "tools/kiln/Commands.h"
+#include "tools/kiln/ProgressLine.h"
+#include "tools/tune/Page.h"
+#include "tools/tune/Report.h"
+#include "tools/tune/Tuner.h"
 
 #include "support/Diagnostic.h"
 #include "support/File.h"
@@ -17,7 +17,7 @@ static std::string durationText(double seconds) {
   return whole < 60 ? formatv("{0} s", whole).str() : formatv("{0} min {1} s", whole / 60, whole % 60).str();
 }
 
-Error run(const TuneCommand &command) {
+Error run(const TuneOptions &command) {
   std::string output = command.output;
   if (output.empty())
     output = (llvm::sys::path::stem(StringRef(command.model).rtrim('/')) + ".tuning.toml").str();

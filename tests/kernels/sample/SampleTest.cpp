@@ -1,8 +1,8 @@
-// sample/sample.cuh: the tokens of runtime/Sampler.h, and the bookkeeping of a step.
+// sample/sample.cuh: the tokens of runtime/generation/Sampler.h, and the bookkeeping of a step.
 
 #include "kernels/KernelRunner.h"
 #include "kernels/Variant.h"
-#include "runtime/Sampler.h"
+#include "runtime/generation/Sampler.h"
 #include "sample/choice.cuh"
 #include "sample/state.cuh"
 #include "support/Diagnostic.h"

@@ -1,0 +1,147 @@
+#include "kernels/cost/Problem.h"
+
+#include "ops/Region.h"
+
+namespace kiln {
+
+Expr rowCount(const Type &type) {
+  Expr product(1);
+  for (const Dim &dim : ArrayRef<Dim>(type.shape).drop_back())
+    product = product * dim.expr();
+  return product;
+}
+
+/// The slice that alone reads a value inside its region: columns past it are padding.
+static const Op *soleSlice(const Value &value) {
+  return value.hasOneUse() && value.getUsers()[0]->is(OpKind::slice) ? value.getUsers()[0] : nullptr;
+}
+
+MatmulProblem matmulProblem(const Op &op) {
+  const Op &product = *anchor(op);
+  const Type &a = product.operand(0)->type, &out = product.result()->type;
+  MatmulProblem problem;
+  problem.cols = out.lastDim().expr();
+  problem.depth = a.lastDim().expr();
+  if (product.is(OpKind::matmul)) {
+    problem.rows = rowCount(out);
+    problem.transposed = product.boolAttribute("transpose_b");
+    const Op *slice = op.region() ? soleSlice(*product.result()) : nullptr;
+    if (slice)
+      problem.cols = Expr(slice->intAttribute("size"));
+    return problem;
+  }
+  problem.batch = out.shape[0].expr() * out.shape[1].expr();
+  problem.rows = out.shape[2].expr();
+  problem.transposed = product.is(OpKind::qk);
+  return problem;
+}
+
+bool isPowerOfTwo(int64_t value) { return value > 0 && llvm::isPowerOf2_64(static_cast<uint64_t>(value)); }
+
+bool hasLeftOperandInMemory(const Op &op) {
+  const Op *producer = anchor(op)->operand(0)->definingOp();
+  return !producer || producer->parentOp() != &op;
+}
+
+const Op *findInRegion(const Op &fused, OpKind kind) {
+  for (const auto &op : fused.region()->ops())
+    if (op->is(kind))
+      return op.get();
+  return nullptr;
+}
+
+bool isFusedAttention(const Op &op) {
+  if (!op.region() || !anchor(op)->is(OpKind::qk))
+    return false;
+  for (OpKind kind : {OpKind::causalMask, OpKind::softmax, OpKind::pv})
+    if (!findInRegion(op, kind))
+      return false;
+  std::optional<int64_t> size = anchor(op)->operand(0)->type.lastDim().asConstant();
+  return size && *size % 8 == 0 && *size <= 256 &&
+         findInRegion(op, OpKind::pv)->operand(1)->type.lastDim() == Dim(*size);
+}
+
+/// Whether everything between product and mask multiplies by a positive constant.
+static bool hasConstantFactor(const Op &op) {
+  for (const auto &inner : op.region()->ops()) {
+    if (inner->is(OpKind::causalMask))
+      return true;
+    bool isFactor = inner->is(OpKind::scale) && inner->floatAttribute("factor") > 0;
+    if (inner->has(Trait::Pointwise) && !isFactor && !inner->is(OpKind::cast))
+      return false;
+  }
+  return true;
+}
+
+bool isTensorAttention(const Op &op) {
+  if (!isFusedAttention(op) || !hasConstantFactor(op))
+    return false;
+  const Type &q = anchor(op)->operand(0)->type, &k = anchor(op)->operand(1)->type;
+  const Type &v = findInRegion(op, OpKind::pv)->operand(1)->type;
+  bool is16Bit = q.dtype == DType::BF16 || q.dtype == DType::F16;
+  return is16Bit && k.dtype == q.dtype && v.dtype == q.dtype && !(q.shape[2] == Dim(1));
+}
+
+bool isMaskedScores(const Op &op) {
+  if (!op.region() || !anchor(op)->is(OpKind::qk) || op.results().size() != 1)
+    return false;
+  const Op &last = *op.region()->terminator()->operand(0)->definingOp();
+  bool endsInMask = last.is(OpKind::causalMask) && !last.operandOrNull(1);
+  auto fits = [](const auto &inner) {
+    return inner->is(OpKind::qk) || inner->is(OpKind::scale) || inner->is(OpKind::causalMask) ||
+           inner->has(Trait::Terminator);
+  };
+  return endsInMask && llvm::all_of(op.region()->ops(), fits) &&
+         anchor(op)->operand(0)->type.lastDim().asConstant().has_value();
+}
+
+AttentionProblem attentionProblem(const Op &op) {
+  const Type &q = anchor(op)->operand(0)->type, &k = anchor(op)->operand(1)->type;
+  const Attribute *window = findInRegion(op, OpKind::causalMask)->attribute("window");
+  return {q.shape[0].expr(),         q.shape[1].expr(),  q.shape[2].expr(),           k.shape[2].expr(),
+          *q.lastDim().asConstant(), dtypeSize(k.dtype), window ? window->asInt() : 0};
+}
+
+double visibleKeys(const AttentionProblem &problem, double queries) {
+  double half = queries / 2;
+  return problem.window ? std::min(half, static_cast<double>(problem.window)) : half;
+}
+
+int64_t valueAt(const Expr &expr, const DimBinding &dims) {
+  return cantFail(expr.evaluate(dims), "kernels: formula without a value");
+}
+
+DimBinding upperBounds(const Op &op) {
+  DimBinding dims;
+  for (const auto &dim : op.parent()->function()->module().dims)
+    dims[dim->name] = dim->max;
+  return dims;
+}
+
+static SmallVector<const DimSymbol *, 4> rowSymbols(const Op &op) {
+  SmallVector<const DimSymbol *, 4> symbols;
+  for (const Dim &dim : anchor(op)->result()->type.shape)
+    if (const DimSymbol *symbol = dim.getSymbol(); symbol && !llvm::is_contained(symbols, symbol))
+      symbols.push_back(symbol);
+  return symbols;
+}
+
+Expr rowsOf(const Op &op) {
+  Expr rows(1);
+  for (const DimSymbol *symbol : rowSymbols(op))
+    rows = rows * Dim(symbol).expr();
+  return rows;
+}
+
+DimBinding boundsForRows(const Op &op, int64_t rows) {
+  DimBinding dims = upperBounds(op);
+  // As few sequences as there can be: the innermost dim takes all it can.
+  const auto symbols = rowSymbols(op);
+  for (const DimSymbol *symbol : llvm::reverse(symbols)) {
+    dims[symbol->name] = std::clamp(rows, symbol->min, symbol->max);
+    rows /= dims[symbol->name];
+  }
+  return dims;
+}
+
+} // namespace kiln

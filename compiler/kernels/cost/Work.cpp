@@ -1,0 +1,111 @@
+#include "kernels/cost/Work.h"
+
+#include "kernels/cost/Problem.h"
+
+namespace kiln {
+
+namespace {
+
+/// How many elements of an op's values something is done with. Of a region that masks scores, [B,H,T,S], these are the
+/// scores of keys that their query sees, and the rows of these keys and of their values.
+class Seen {
+public:
+  explicit Seen(const Op &op) {
+    const Op *mask = op.region() ? findInRegion(op, OpKind::causalMask) : nullptr;
+    const Op *product = op.region() ? findInRegion(op, OpKind::qk) : nullptr;
+    if (!mask || !product)
+      return;
+    for (const auto &inner : op.region()->ops())
+      if (inner.get() == product || isScores(*inner))
+        scores.insert(inner->result());
+    keys.insert(product->operand(1));
+    if (const Op *weighted = findInRegion(op, OpKind::pv); weighted && scores.contains(weighted->operand(0)))
+      keys.insert(weighted->operand(1));
+    count(*mask);
+  }
+
+  Expr elements(const Value &value) const {
+    ArrayRef<Dim> shape = value.type.shape;
+    if (scores.contains(&value))
+      return shape[0].expr() * shape[1].expr() * pairs;
+    if (keys.contains(&value))
+      return shape[0].expr() * shape[1].expr() * seenKeys * shape[3].expr();
+    return value.type.elements();
+  }
+
+private:
+  bool isScores(const Op &inner) const {
+    return (inner.has(Trait::Pointwise) || inner.has(Trait::RowWise)) && scores.contains(inner.operand(0));
+  }
+
+  void count(const Op &mask) {
+    const Dim &queries = mask.result()->type.shape[2];
+    Expr extent = queries.expr(), past = mask.operandOrNull(1) ? Expr::name(pastTokens) : Expr(0);
+    seenKeys = past + extent;
+    // Query t sees the keys before the call and those up to its own.
+    pairs = extent * past + ceilDiv(extent * (extent + 1), 2);
+    const Attribute *window = mask.attribute("window");
+    if (!window)
+      return;
+    pairs = min(pairs, extent * Expr(window->asInt()));
+    if (queries == Dim(1))
+      seenKeys = min(seenKeys, Expr(window->asInt()));
+  }
+
+  std::set<const Value *> scores, keys;
+  Expr seenKeys, pairs; ///< of a head
+};
+
+} // namespace
+
+/// Of which as many rows are read as the result has: tables of an embedding, and a prompt whose last row is wanted.
+static bool isGathered(const Op &op, const Value &input) {
+  return (op.is(OpKind::embed) && input.isWeight()) || (op.is(OpKind::lastRow) && op.operand(0) == &input);
+}
+
+/// States that the op writes in place and does not read.
+static bool isOnlyWritten(const Op &op, const Value &input) {
+  return input.isState() && llvm::all_of(input.getUsers(), [&](const Op *user) {
+           bool reads = user == &op || user->parentOp() == &op;
+           return !reads || user->has(Trait::WritesState);
+         });
+}
+
+Expr bytesMoved(const Op &op) {
+  Seen seen(op);
+  Expr total(0);
+  for (const Value *input : op.inputs())
+    if (!isOnlyWritten(op, *input))
+      total = total + (isGathered(op, *input) ? op.result()->type.bytes()
+                                              : seen.elements(*input) * Expr(dtypeSize(input->type.dtype)));
+  auto written = [](const Op *writer) { return writer->operand(1)->type.bytes(); };
+  for (const auto &result : op.results()) {
+    const Op *source = &op;
+    if (op.region())
+      source = op.region()->terminator()->operand(result->resultIndex())->definingOp();
+    total = total + (source && source->has(Trait::WritesState) ? written(source) : result->type.bytes());
+  }
+  return total;
+}
+
+double bytesMovedAt(const Op &op, const DimBinding &dims) {
+  DimBinding all = dims;
+  const Op *product = op.region() ? findInRegion(op, OpKind::qk) : nullptr;
+  std::optional<int64_t> width = product ? product->operand(1)->type.shape[2].asConstant() : std::nullopt;
+  all[pastTokens] = width ? *width - 1 : 0;
+  return static_cast<double>(valueAt(bytesMoved(op), all));
+}
+
+Expr flopsOf(const Op &op) {
+  Seen seen(op);
+  auto elements = [&](const Value &value) { return seen.elements(value); };
+  if (!op.region())
+    return op.def().flops ? op.def().flops(op, elements) : Expr(0);
+  Expr total(0);
+  for (const auto &inner : op.region()->ops())
+    if (inner->def().flops)
+      total = total + inner->def().flops(*inner, elements);
+  return total;
+}
+
+} // namespace kiln

@@ -1,0 +1,48 @@
+//===- Families.h - every kernel family of the table ------------------------===//
+#pragma once
+
+#include "kernels/families/KernelFamily.h"
+
+namespace kiln {
+
+// simt: fp32 arithmetic, any GPU
+extern const KernelFamily simtRowFamily;
+extern const KernelFamily simtRowsFamily;
+extern const KernelFamily simtTiledFamily;
+extern const KernelFamily simtBatchedFamily;
+extern const KernelFamily simtScoresFamily;
+extern const KernelFamily simtSplitKvFamily;
+extern const KernelFamily simtFlashFamily;
+extern const KernelFamily layerNormFamily;
+extern const KernelFamily softmaxFamily;
+extern const KernelFamily mapFamily;
+extern const KernelFamily rowReductionFamily;
+
+// rungs: what is slower than the above, by request only
+extern const KernelFamily streamingLayerNormFamily;
+extern const KernelFamily naiveMatmulFamily;
+extern const KernelFamily naiveBatchedFamily;
+extern const KernelFamily naiveScoresFamily;
+extern const KernelFamily registerScoresFamily;
+extern const KernelFamily blockReductionFamily;
+extern const KernelFamily naiveFlashFamily;
+extern const KernelFamily mmaBatchedFamily;
+extern const KernelFamily mmaFragmentsFamily;
+
+// mma: tensor cores by mma.sync, sm_80 and up
+extern const KernelFamily mmaRowsFamily;
+extern const KernelFamily mmaTiledFamily;
+extern const KernelFamily mmaTiledSplitFamily;
+extern const KernelFamily mmaFlashFamily;
+
+// wgmma: tensor cores by the instructions of sm_90a
+extern const KernelFamily wgmmaFlashFamily;
+
+// no kernel of this project: a step that a library runs. select-kernels takes it where it is asked to only.
+extern const KernelFamily libraryMatmulFamily;
+extern const KernelFamily libraryBatchedFamily;
+
+/// Whether a tensor-core family would run the fused matmul if its layernorm were not part of it.
+bool wantsNormOutside(const Op &op, const Target &target);
+
+} // namespace kiln

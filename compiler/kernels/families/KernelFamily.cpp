@@ -1,0 +1,148 @@
+#include "kernels/families/KernelFamily.h"
+
+#include "ir/Verifier.h"
+#include "kernels/cost/Problem.h"
+#include "kernels/families/Families.h"
+#include "ops/Region.h"
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+int64_t setting(const Tile &tile, StringRef name) { return tile.find(name)->second.asInt(); }
+
+ArrayRef<const KernelFamily *> allKernelFamilies() {
+  static const std::vector<const KernelFamily *> families = {
+      &simtRowFamily,       &mmaRowsFamily,        &simtRowsFamily,    &mmaTiledFamily,       &mmaTiledSplitFamily,
+      &simtTiledFamily,     &simtBatchedFamily,    &simtScoresFamily,  &simtSplitKvFamily,    &wgmmaFlashFamily,
+      &mmaFlashFamily,      &simtFlashFamily,      &layerNormFamily,   &softmaxFamily,        &mapFamily,
+      &libraryMatmulFamily, &libraryBatchedFamily, &naiveMatmulFamily, &naiveBatchedFamily,   &streamingLayerNormFamily,
+      &naiveFlashFamily,    &blockReductionFamily, &naiveScoresFamily, &registerScoresFamily, &rowReductionFamily,
+      &mmaBatchedFamily,    &mmaFragmentsFamily,
+  };
+  return families;
+}
+
+const KernelFamily *findKernelFamily(StringRef name) {
+  for (const KernelFamily *family : allKernelFamilies())
+    if (family->name == name)
+      return family;
+  return nullptr;
+}
+
+Expected<const Target *> targetOf(const Module &module) {
+  const Attribute *target = findAttribute(module.attributes, "target", Attribute::Kind::Ident);
+  if (!target)
+    return makeError(module.loc, "expected the module attribute 'target', the name of a GPU; run select-kernels first");
+  return findTarget(target->asString());
+}
+
+Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target,
+                                           const DimBinding &upper) {
+  if (!kernel)
+    return opError(op, "expected the attribute 'kernel'; run select-kernels first");
+  const KernelFamily *family =
+      kernel->kind() == Attribute::Kind::Ident ? findKernelFamily(kernel->asString()) : nullptr;
+  if (!family || !family->accepts(op, target, upper))
+    return opError(op, "attribute 'kernel': expected one that runs this, got " + kernel->str());
+  return family;
+}
+
+/// Of a setting: far above any that is good, and three of them still have a product.
+constexpr int64_t maxSetting = 1 << 20;
+/// Of a block, on every target.
+constexpr int64_t maxThreads = 1024;
+
+Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,
+                const DimBinding &upper) {
+  if (!tile || tile->kind() != Attribute::Kind::Dict)
+    return opError(op, "expected the attribute 'tile'; run choose-tiles first");
+  Tile example = family.configurations(op, target, upper).front();
+  bool fits = tile->asDict().size() == example.size();
+  for (const auto &[name, value] : example) {
+    auto it = tile->asDict().find(name);
+    fits = fits && it != tile->asDict().end() && it->second.kind() == value.kind() &&
+           (value.kind() != Attribute::Kind::Int || (it->second.asInt() > 0 && it->second.asInt() <= maxSetting));
+  }
+  if (!fits)
+    return opError(op, "attribute 'tile': expected settings of " + family.name + ", like " + Attribute(example).str() +
+                           ", got " + tile->str());
+  if (family.form == KernelForm::Library)
+    return Error::success();
+  if (family.isSound && !family.isSound(op, tile->asDict()))
+    return opError(op, "attribute 'tile': expected settings that the template " + family.header + " takes, like " +
+                           Attribute(example).str() + ", got " + tile->str());
+  Launch launch = family.launch(op, tile->asDict());
+  if (launch.threads < 1 || launch.threads > maxThreads)
+    return opError(op, "attribute 'tile': expected 1 to " + Twine(maxThreads) + " threads a block, got " +
+                           Twine(launch.threads) + " with " + tile->str());
+  if (launch.dynamicShared > target.sharedPerBlock)
+    return opError(op, "attribute 'tile': expected at most " + Twine(target.sharedPerBlock) +
+                           " bytes of shared memory a block, got " + Twine(launch.dynamicShared) + " with " +
+                           tile->str());
+  return Error::success();
+}
+
+const KernelFamily *preferredFamily(const Op &op) {
+  const AttributeMap &attributes = op.parent()->function()->module().attributes;
+  const Attribute *kernels = findAttribute(attributes, "kernels", Attribute::Kind::Dict);
+  if (!kernels)
+    return nullptr;
+  const Attribute *name = findAttribute(kernels->asDict(), anchor(op)->mnemonic(), Attribute::Kind::Ident);
+  return name ? findKernelFamily(name->asString()) : nullptr;
+}
+
+const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper) {
+  if (const KernelFamily *preferred = preferredFamily(op); preferred && preferred->accepts(op, target, upper))
+    return preferred;
+  for (const KernelFamily *family : allKernelFamilies())
+    if (!family->byRequestOnly && family->accepts(op, target, upper))
+      return family;
+  return nullptr;
+}
+
+KernelChoice choiceOf(const Op &op) {
+  return {findKernelFamily(op.identAttribute("kernel")), op.attribute("tile")->asDict()};
+}
+
+std::vector<KernelVariant> variantsOf(const Op &op) {
+  std::vector<KernelVariant> variants;
+  if (const Attribute *list = op.attribute("variants"))
+    for (const Attribute &item : list->asList()) {
+      const AttributeMap &entry = item.asDict();
+      variants.push_back(
+          {entry.find("rows")->second.asInt(),
+           {findKernelFamily(entry.find("kernel")->second.asString()), entry.find("tile")->second.asDict()}});
+    }
+  return variants;
+}
+
+std::optional<Expr> workspaceBytes(const Op &op) {
+  std::optional<Expr> most;
+  auto take = [&](const KernelChoice &choice) {
+    if (!choice.family->workspace)
+      return;
+    Expr bytes = choice.family->workspace(op, choice.tile);
+    most = most ? max(*most, bytes) : bytes;
+  };
+  take(choiceOf(op));
+  for (const KernelVariant &variant : variantsOf(op)) {
+    if (!variant.choice.family->workspace)
+      continue;
+    // It is never launched with more rows.
+    Expr own = variant.choice.family->workspace(op, variant.choice.tile);
+    Expr bytes(valueAt(own, boundsForRows(op, variant.rows)));
+    most = most ? max(*most, bytes) : bytes;
+  }
+  return most;
+}
+
+Attribute variantsAttribute(ArrayRef<KernelVariant> variants) {
+  Attribute::List list;
+  for (const KernelVariant &variant : variants)
+    list.push_back(AttributeMap{{"rows", variant.rows},
+                                {"kernel", Attribute::ident(variant.choice.family->name)},
+                                {"tile", variant.choice.tile}});
+  return list;
+}
+
+} // namespace kiln

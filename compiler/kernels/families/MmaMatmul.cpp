@@ -1,0 +1,245 @@
+// Matrix products of the mma family: many rows, in tensor cores.
+#include "kernels/cost/Problem.h"
+#include "kernels/cost/Work.h"
+#include "kernels/families/Families.h"
+#include "ops/Region.h"
+
+#include <cmath>
+
+namespace kiln {
+
+//===----------------------------------------------------------------------===//
+// gemm_mma
+//===----------------------------------------------------------------------===//
+
+/// Whether tensor cores may multiply elements of the product's operands: of 16 bits, or of 32 that may be rounded.
+static bool hasTensorTypes(const Op &product) {
+  DType dtype = product.operand(1)->type.dtype;
+  bool isTf32 = dtype == DType::F32 && product.identAttribute("precision", "f32") == "tf32";
+  return (isTf32 || dtype == DType::BF16 || dtype == DType::F16) && product.operand(0)->type.dtype == dtype;
+}
+
+/// Whether tensor cores can run the op's matmul, wherever its left operand comes from: rows of whole 16-byte chunks.
+static bool fitsTensorCores(const Op &op, const Target &target) {
+  const Op &product = *anchor(op);
+  if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !product.boolAttribute("transpose_b"))
+    return false;
+  const Type &weight = product.operand(1)->type;
+  std::optional<int64_t> depth = weight.lastDim().asConstant();
+  return hasTensorTypes(product) && depth && *depth * dtypeSize(weight.dtype) % 16 == 0 &&
+         weight.shape[0].asConstant() && product.operand(1)->isWeight();
+}
+
+static bool acceptsMmaTiled(const Op &op, const Target &target, const DimBinding &) {
+  return fitsTensorCores(op, target) && hasLeftOperandInMemory(op);
+}
+
+bool wantsNormOutside(const Op &op, const Target &target) {
+  // With one token a sequence, rows are few and normalised on the way in.
+  const Type &out = anchor(op)->result()->type;
+  bool isOneToken = out.rank() == 3 && out.shape[1] == Dim(1);
+  return fitsTensorCores(op, target) && !isOneToken;
+}
+
+namespace {
+
+/// What the model needs to know of a configuration.
+struct TiledBlock {
+  double m, n, warpM, warpN;
+  int64_t stages, warps;
+
+  explicit TiledBlock(const Tile &tile)
+      : m(static_cast<double>(setting(tile, "tile_m"))), n(static_cast<double>(setting(tile, "tile_n"))),
+        warpM(m / static_cast<double>(setting(tile, "warps_m"))),
+        warpN(n / static_cast<double>(setting(tile, "warps_n"))), stages(setting(tile, "stages")),
+        warps(setting(tile, "warps_m") * setting(tile, "warps_n")) {}
+
+  /// As the template lays it out: rows of 128 bytes.
+  int64_t sharedBytes() const { return stages * static_cast<int64_t>(m + n) * 128; }
+  /// Sums, two sets of operands, addresses.
+  double registers() const { return warpM * warpN / 32 + 2 * (warpM + warpN) / 4 + 40; }
+
+  double resident(const Target &target) const {
+    double byShared = std::floor(target.sharedPerMultiprocessor / (static_cast<double>(sharedBytes()) + 1024));
+    double byRegisters = std::floor(65536 / (32 * static_cast<double>(warps) * std::min(255.0, registers())));
+    return std::max(1.0, std::min({byShared, byRegisters, 16.0}));
+  }
+
+  /// Share of the tensor cores' rate that is left by reading operands from shared memory, 128 bytes a cycle, which
+  /// goes on beside it: both are busy about as long at 64 × 64 a warp on Hopper.
+  double efficiency(const Target &target) const {
+    constexpr double clock = 1.7e9;
+    double macsPerCycle = target.mmaRate / 2 / target.multiprocessors / clock;
+    double multiply = warpM * warpN * 16 / macsPerCycle;
+    double read = ((warpM + warpN) * 32 + (m + n) * 32 / static_cast<double>(warps)) / 128;
+    return multiply / (std::max(multiply, read) + 0.15 * std::min(multiply, read));
+  }
+};
+
+} // namespace
+
+static std::vector<Tile> mmaTiledConfigurations(const Op &op, const Target &target, const DimBinding &) {
+  struct Shape {
+    int64_t m, n, warpsM, warpsN;
+  };
+  static constexpr Shape shapes[] = {{128, 256, 2, 4}, {256, 128, 4, 2}, {192, 128, 4, 2}, {128, 128, 2, 2},
+                                     {128, 128, 4, 2}, {64, 256, 1, 4},  {96, 128, 2, 2},  {64, 128, 2, 2},
+                                     {128, 64, 4, 1},  {64, 64, 2, 2},   {32, 128, 1, 4},  {32, 64, 1, 2},
+                                     {16, 128, 1, 4}};
+  // Rounding the factors of tf32 takes registers.
+  const double mostOfWarp = anchor(op)->operand(1)->type.dtype == DType::F32 ? 48 * 64 : 64 * 64;
+  std::vector<Tile> tiles;
+  for (const Shape &shape : shapes)
+    for (int64_t stages : {4, 3, 5}) {
+      Tile tile = {{"stages", stages},
+                   {"tile_m", shape.m},
+                   {"tile_n", shape.n},
+                   {"warps_m", shape.warpsM},
+                   {"warps_n", shape.warpsN}};
+      TiledBlock block(tile);
+      if (block.sharedBytes() <= target.sharedPerBlock && block.warpM * block.warpN <= mostOfWarp)
+        tiles.push_back(std::move(tile));
+    }
+  return tiles;
+}
+
+static Expr tilesOf(const Op &op, const Tile &tile) {
+  MatmulProblem problem = matmulProblem(op);
+  return ceilDiv(problem.cols, Expr(setting(tile, "tile_n"))) * ceilDiv(problem.rows, Expr(setting(tile, "tile_m")));
+}
+
+static Launch launchMmaTiled(const Op &op, const Tile &tile) {
+  MatmulProblem problem = matmulProblem(op);
+  TiledBlock block(tile);
+  return {{ceilDiv(problem.cols, Expr(setting(tile, "tile_n"))), ceilDiv(problem.rows, Expr(setting(tile, "tile_m"))),
+           Expr(1)},
+          32 * block.warps,
+          block.sharedBytes()};
+}
+
+/// Of `splits` blocks a tile, each with a part of the depth.
+static double estimateMmaBlocks(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims,
+                                double splits) {
+  MatmulProblem problem = matmulProblem(op);
+  double rows = valueAt(problem.rows, dims), cols = valueAt(problem.cols, dims);
+  int64_t bytes = dtypeSize(anchor(op)->operand(1)->type.dtype);
+  // In elements of 16 bits: tensor cores take words.
+  double depth = static_cast<double>(valueAt(problem.depth, dims) * bytes) / 2 / splits;
+  TiledBlock block(tile);
+  double blocks = std::ceil(rows / block.m) * std::ceil(cols / block.n) * splits, resident = block.resident(target);
+  double rate = target.mmaRate / target.multiprocessors * block.efficiency(target);
+  // Eight warps of a multiprocessor, two for each tensor core, keep them busy; fewer leave gaps.
+  auto secondsFor = [&](double together) {
+    double warps = together * static_cast<double>(block.warps);
+    double multiply = together * 2 * block.m * block.n * depth / (rate * std::min(1.0, std::sqrt(warps / 8)));
+    // The first steps arrive, the last results leave: hidden behind another block's products if there is one.
+    double ends = 1.2e-6 + block.m * block.n / static_cast<double>(block.warps) * 0.08e-9;
+    return multiply + (together > 1 ? 0.5 : 1.0) * ends;
+  };
+  double perMultiprocessor = std::ceil(blocks / target.multiprocessors);
+  double sets = std::floor(perMultiprocessor / resident), rest = perMultiprocessor - sets * resident;
+  double arithmetic = sets * secondsFor(resident) + (rest > 0 ? secondsFor(rest) : 0);
+  double busy = std::min(1.0, blocks / target.multiprocessors);
+  double l2 = blocks * (block.m + block.n) * depth * 2 / (target.l2Rate * busy);
+  double memory = bytesMovedAt(op, dims) / target.memoryRate;
+  return target.launchSeconds + std::max({arithmetic, l2, memory});
+}
+
+static double estimateMmaTiled(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  return estimateMmaBlocks(op, tile, target, dims, 1);
+}
+
+//===----------------------------------------------------------------------===//
+// gemm_mma_split_k
+//===----------------------------------------------------------------------===//
+
+/// More rows have tiles enough, and parts too large for L2.
+constexpr int64_t mostSplitRows = 1024;
+
+/// Steps of the depth, of 128 bytes.
+static int64_t stepsOf(const Op &op) {
+  const Type &weight = anchor(op)->operand(1)->type;
+  return (*weight.lastDim().asConstant() * dtypeSize(weight.dtype) + 127) / 128;
+}
+
+static bool acceptsSplit(const Op &op, const Target &target, const DimBinding &upper) {
+  // Two parts of the depth, of two steps.
+  return acceptsMmaTiled(op, target, upper) && valueAt(matmulProblem(op).rows, upper) <= mostSplitRows &&
+         stepsOf(op) >= 4;
+}
+
+static std::vector<Tile> splitConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+  std::vector<Tile> tiles;
+  int64_t steps = stepsOf(op);
+  for (const Tile &tile : mmaTiledConfigurations(op, target, upper)) {
+    TiledBlock block(tile);
+    // A warp of 64 × 64 has no registers left for where its part begins and ends.
+    if (block.warpM * block.warpN > 48 * 64 || block.stages > 4)
+      continue;
+    for (int64_t splits : {2, 3, 4, 6, 8}) {
+      int64_t most = (steps + splits - 1) / splits; // steps of a part; the last has one at least
+      if (most < 2 || most * (splits - 1) >= steps)
+        continue;
+      tiles.push_back(tile);
+      tiles.back().insert_or_assign("splits", splits);
+    }
+  }
+  return tiles;
+}
+
+/// Every part has a step.
+static bool isSoundSplit(const Op &op, const Tile &tile) {
+  int64_t steps = stepsOf(op), splits = setting(tile, "splits");
+  return llvm::divideCeil(steps, splits) * (splits - 1) < static_cast<uint64_t>(steps);
+}
+
+static Launch launchSplit(const Op &op, const Tile &tile) {
+  Launch launch = launchMmaTiled(op, tile);
+  launch.grid[2] = Expr(setting(tile, "splits"));
+  launch.dynamicShared += 128; // MmaTiledSplitStorage: a flag, and its alignment
+  return launch;
+}
+
+static double estimateSplit(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  auto splits = static_cast<double>(setting(tile, "splits"));
+  double parts = static_cast<double>(valueAt(tilesOf(op, tile), dims)) * TiledBlock(tile).m * TiledBlock(tile).n * 4;
+  // Parts are written by all blocks, and read by one of each tile, which waits for the slowest.
+  double tiles = static_cast<double>(valueAt(tilesOf(op, tile), dims));
+  double readers = std::min(1.0, tiles / target.multiprocessors);
+  return estimateMmaBlocks(op, tile, target, dims, splits) + splits * parts / target.l2Rate * (1 + 1 / readers) + 2e-6;
+}
+
+static Expr splitWorkspace(const Op &op, const Tile &tile) {
+  return tilesOf(op, tile) * Expr(setting(tile, "tile_m") * setting(tile, "tile_n") * setting(tile, "splits") * 4);
+}
+
+const KernelFamily mmaTiledSplitFamily = {
+    .name = "gemm_mma_split_k",
+    .summary = "matrix product in tensor cores, parts of the depth in blocks of their own",
+    .header = "gemm/mma_tiled.cuh",
+    .body = "mmaTiledSplit",
+    .form = KernelForm::TensorMatmul,
+    .waitsItself = true,
+    .accepts = acceptsSplit,
+    .configurations = splitConfigurations,
+    .isSound = isSoundSplit,
+    .launch = launchSplit,
+    .estimate = estimateSplit,
+    .workspace = splitWorkspace,
+    .counters = tilesOf,
+};
+
+const KernelFamily mmaTiledFamily = {
+    .name = "gemm_mma",
+    .summary = "matrix product in tensor cores by mma.sync, operands staged by asynchronous copies",
+    .header = "gemm/mma_tiled.cuh",
+    .body = "mmaTiled",
+    .form = KernelForm::TensorMatmul,
+    .waitsItself = true,
+    .accepts = acceptsMmaTiled,
+    .configurations = mmaTiledConfigurations,
+    .launch = launchMmaTiled,
+    .estimate = estimateMmaTiled,
+};
+
+} // namespace kiln

@@ -1,0 +1,251 @@
+// Kernels bound by memory: layernorm, softmax, and one function of every element.
+#include "kernels/cost/BlockCost.h"
+#include "kernels/cost/Problem.h"
+#include "kernels/cost/Work.h"
+#include "kernels/families/Families.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+/// The widest power of two up to `limit` that divides `extent`.
+static int64_t widestVector(int64_t extent, int64_t limit) {
+  int64_t width = 1;
+  while (2 * width <= limit && extent % (2 * width) == 0)
+    width *= 2;
+  return width;
+}
+
+static double estimateStreaming(const Op &op, double blocks, int64_t threads, int64_t bytesInFlight,
+                                const Target &target, const DimBinding &dims) {
+  BlockCost cost;
+  cost.blocks = blocks;
+  cost.threads = threads;
+  cost.memoryBytes = bytesMovedAt(op, dims);
+  cost.bytesInFlight = bytesInFlight;
+  return estimateSeconds(cost, target);
+}
+
+/// Rows and row length that a row-wise kernel works on: those of its anchor's operand.
+static const Type &rowType(const Op &op) { return anchor(op)->operand(0)->type; }
+
+static Launch launchRowWise(const Op &op, const Tile &tile) {
+  int64_t rowsPerBlock = setting(tile, "threads") / setting(tile, "row_threads");
+  return {{ceilDiv(rowCount(rowType(op)), Expr(rowsPerBlock)), Expr(1), Expr(1)}, setting(tile, "threads"), 0};
+}
+
+static double estimateRowWise(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  int64_t threads = setting(tile, "threads"), rowThreads = setting(tile, "row_threads");
+  double rows = valueAt(rowCount(rowType(op)), dims);
+  double cols = valueAt(rowType(op).lastDim().expr(), dims);
+  double rowsPerBlock = static_cast<double>(threads) / static_cast<double>(rowThreads);
+  double perThread = std::ceil(cols / static_cast<double>(rowThreads));
+  int64_t inFlight = static_cast<int64_t>(static_cast<double>(threads) * std::min(perThread, 16.0) *
+                                          static_cast<double>(dtypeSize(rowType(op).dtype)));
+  // A reduction over a block has barriers that one over a warp has not, once for each set of blocks that are resident.
+  double blocks = std::ceil(rows / rowsPerBlock);
+  double resident = target.multiprocessors * std::floor(target.threadsPerMultiprocessor / static_cast<double>(threads));
+  double barriers = rowThreads > 32 ? 0.3e-6 * std::ceil(blocks / resident) : 0;
+  return estimateStreaming(op, blocks, threads, inFlight, target, dims) + barriers;
+}
+
+//===----------------------------------------------------------------------===//
+// layernorm
+//===----------------------------------------------------------------------===//
+
+/// Rows longer than 64 elements for each of 512 threads have no configuration.
+constexpr int64_t maxLayerNormCols = 64 * 512;
+
+static bool acceptsLayerNorm(const Op &op, const Target &, const DimBinding &) {
+  if (!anchor(op)->is(OpKind::layernorm) ||
+      rowType(op).lastDim().asConstant().value_or(maxLayerNormCols + 1) > maxLayerNormCols)
+    return false;
+  if (!op.region())
+    return true;
+  // Before the normalisation at most one addition, after it nothing.
+  const auto &ops = op.region()->ops();
+  return ops.size() == 3 && ops[0]->is(OpKind::add) && ops[1]->is(OpKind::layernorm);
+}
+
+static std::vector<Tile> layerNormConfigurations(const Op &op, const Target &, const DimBinding &) {
+  int64_t cols = *rowType(op).lastDim().asConstant();
+  int64_t vec = widestVector(cols, 16 / dtypeSize(rowType(op).dtype));
+  std::vector<Tile> tiles;
+  for (int64_t threads : {128, 256, 512})
+    for (int64_t rowThreads : {int64_t(32), threads})
+      // Rows that do not fit in registers (64 elements a thread) lie in shared memory, all of a block at once.
+      if (cols <= 64 * rowThreads || threads / rowThreads * cols * 4 < 48 * 1024)
+        tiles.push_back({{"row_threads", rowThreads}, {"threads", threads}, {"vec", vec}});
+  return tiles;
+}
+
+/// A row has one thread, a warp or the block.
+static bool hasRowThreads(const Tile &tile) {
+  int64_t threads = setting(tile, "threads"), rowThreads = setting(tile, "row_threads");
+  return threads % 32 == 0 && (rowThreads == 1 || rowThreads == 32 || rowThreads == threads);
+}
+
+static bool isSoundLayerNorm(const Op &op, const Tile &tile) {
+  int64_t cols = *rowType(op).lastDim().asConstant(), vec = setting(tile, "vec"),
+          rowThreads = setting(tile, "row_threads");
+  bool isHeld = rowThreads == 1 || llvm::divideCeil(cols, vec * rowThreads) * vec <= 64 ||
+                setting(tile, "threads") / rowThreads * cols * 4 < 48 * 1024;
+  return hasRowThreads(tile) && isPowerOfTwo(vec) && vec <= 8 && cols % vec == 0 && isHeld;
+}
+
+const KernelFamily layerNormFamily = {
+    .name = "layernorm",
+    .summary = "layer normalisation of rows, a warp or a block each, with the residual addition before it",
+    .header = "norm/layernorm.cuh",
+    .body = "layerNorm",
+    .form = KernelForm::LayerNorm,
+    .accepts = acceptsLayerNorm,
+    .configurations = layerNormConfigurations,
+    .isSound = isSoundLayerNorm,
+    .launch = launchRowWise,
+    .estimate = estimateRowWise,
+};
+
+/// The same with what rungs of the ladder do: hints that memory is read and written once, and the variance in one pass.
+static std::vector<Tile> streamingLayerNormConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+  std::vector<Tile> tiles;
+  for (bool onePass : {false, true})
+    for (Tile &tile : layerNormConfigurations(op, target, upper)) {
+      tile.insert({{"one_pass", onePass}, {"streaming", true}});
+      tiles.push_back(std::move(tile));
+    }
+  return tiles;
+}
+
+const KernelFamily streamingLayerNormFamily = {
+    .name = "layernorm_streaming",
+    .summary = "layer normalisation of rows that are read and written once, the variance in two passes or in one",
+    .header = "norm/layernorm.cuh",
+    .body = "layerNorm",
+    .form = KernelForm::LayerNorm,
+    .byRequestOnly = true,
+    .accepts = acceptsLayerNorm,
+    .configurations = streamingLayerNormConfigurations,
+    .isSound = isSoundLayerNorm,
+    .launch = launchRowWise,
+    .estimate = estimateRowWise,
+};
+
+//===----------------------------------------------------------------------===//
+// row_reduction
+//===----------------------------------------------------------------------===//
+
+static bool acceptsRowReduction(const Op &op, const Target &, const DimBinding &) {
+  return (op.is(OpKind::rowMean) || op.is(OpKind::rowRstd)) && rowType(op).lastDim().asConstant();
+}
+
+static std::vector<Tile> rowReductionConfigurations(const Op &, const Target &, const DimBinding &) {
+  return {{{"threads", 128}}, {{"threads", 256}}, {{"threads", 512}}};
+}
+
+const KernelFamily rowReductionFamily = {
+    .name = "row_reduction",
+    .summary = "one number of each row: a block a row, its sums halved in shared memory",
+    .header = "norm/row_reduction.cuh",
+    .body = "rowReduction",
+    .form = KernelForm::RowReduction,
+    .accepts = acceptsRowReduction,
+    .configurations = rowReductionConfigurations,
+    .isSound =
+        [](const Op &, const Tile &tile) {
+          return setting(tile, "threads") >= 32 && isPowerOfTwo(setting(tile, "threads"));
+        },
+    .launch = [](const Op &op, const Tile &tile) -> Launch {
+      return {{rowCount(rowType(op)), Expr(1), Expr(1)}, setting(tile, "threads"), 0};
+    },
+    .estimate =
+        [](const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+          double rows = static_cast<double>(valueAt(rowCount(rowType(op)), dims));
+          return estimateStreaming(op, rows, setting(tile, "threads"), setting(tile, "threads") * 4, target, dims);
+        },
+};
+
+//===----------------------------------------------------------------------===//
+// softmax
+//===----------------------------------------------------------------------===//
+
+static std::vector<Tile> softmaxConfigurations(const Op &, const Target &, const DimBinding &) {
+  std::vector<Tile> tiles;
+  for (int64_t threads : {128, 256})
+    for (int64_t rowThreads : {int64_t(32), threads})
+      tiles.push_back({{"online", true}, {"row_threads", rowThreads}, {"threads", threads}, {"vec", 1}});
+  return tiles;
+}
+
+const KernelFamily softmaxFamily = {
+    .name = "softmax",
+    .summary = "softmax of rows of attention scores",
+    .header = "norm/softmax.cuh",
+    .body = "softmax",
+    .form = KernelForm::Softmax,
+    .accepts = [](const Op &op, const Target &, const DimBinding &) { return op.is(OpKind::softmax); },
+    .configurations = softmaxConfigurations,
+    .isSound = [](const Op &, const Tile &tile) { return hasRowThreads(tile) && setting(tile, "vec") == 1; },
+    .launch = launchRowWise,
+    .estimate = estimateRowWise,
+};
+
+//===----------------------------------------------------------------------===//
+// map
+//===----------------------------------------------------------------------===//
+
+/// The tensor whose elements the kernel visits: what a layout op moves, except that last_row and all others walk
+/// over their result.
+static const Type &walkedType(const Op &op) {
+  if (op.has(Trait::WritesState))
+    return op.operand(1)->type;
+  return op.has(Trait::Layout) && !op.is(OpKind::lastRow) ? op.operand(0)->type : op.result()->type;
+}
+
+static bool acceptsMap(const Op &op, const Target &, const DimBinding &) {
+  return !op.region() &&
+         (op.has(Trait::Pointwise) || op.has(Trait::Layout) || op.is(OpKind::embed) || op.is(OpKind::normalize));
+}
+
+static std::vector<Tile> mapConfigurations(const Op &op, const Target &, const DimBinding &) {
+  // A vector must stay within a row of what is read and of what is written. A mask's columns are keys, each with its
+  // own visibility.
+  std::optional<int64_t> from = walkedType(op).lastDim().asConstant(), to = op.result()->type.lastDim().asConstant();
+  int64_t vec = from && to && !op.is(OpKind::causalMask) ? std::min(widestVector(*from, 4), widestVector(*to, 4)) : 1;
+  std::vector<Tile> tiles;
+  for (int64_t threads : {128, 256})
+    for (int64_t unroll : {1, 2})
+      tiles.push_back({{"threads", threads}, {"unroll", unroll}, {"vec", vec}});
+  return tiles;
+}
+
+static bool isSoundMap(const Op &op, const Tile &tile) {
+  int64_t widest = setting(mapConfigurations(op, Target(), {}).front(), "vec"), vec = setting(tile, "vec");
+  return isPowerOfTwo(vec) && vec <= widest && setting(tile, "threads") % 32 == 0 && setting(tile, "unroll") <= 64;
+}
+
+static Launch launchMap(const Op &op, const Tile &tile) {
+  Expr perBlock(setting(tile, "threads") * setting(tile, "unroll") * setting(tile, "vec"));
+  return {{ceilDiv(walkedType(op).elements(), perBlock), Expr(1), Expr(1)}, setting(tile, "threads"), 0};
+}
+
+static double estimateMap(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  int64_t perBlock = setting(tile, "threads") * setting(tile, "unroll") * setting(tile, "vec");
+  double blocks =
+      std::ceil(static_cast<double>(valueAt(walkedType(op).elements(), dims)) / static_cast<double>(perBlock));
+  return estimateStreaming(op, blocks, setting(tile, "threads"), perBlock * 4, target, dims);
+}
+
+const KernelFamily mapFamily = {
+    .name = "map",
+    .summary = "one function of every element: pointwise and layout ops, the embedding",
+    .header = "elementwise/map.cuh",
+    .body = "mapElements",
+    .form = KernelForm::Map,
+    .accepts = acceptsMap,
+    .configurations = mapConfigurations,
+    .isSound = isSoundMap,
+    .launch = launchMap,
+    .estimate = estimateMap,
+};
+
+} // namespace kiln

@@ -1,0 +1,100 @@
+// Fused attention of the wgmma family: tiles of queries for prefill, in the tensor cores of Hopper.
+#include "kernels/cost/Problem.h"
+#include "kernels/cost/Work.h"
+#include "kernels/families/Families.h"
+
+#include <cmath>
+
+namespace kiln {
+
+static bool acceptsWgmmaFlash(const Op &op, const Target &target, const DimBinding &) {
+  if (target.name != "sm_90a" || !isTensorAttention(op))
+    return false;
+  int64_t size = attentionProblem(op).headSize;
+  return size % 16 == 0 && size <= 128;
+}
+
+/// As the template lays it out: rows of 128 bytes, 64 elements of a head.
+static int64_t wgmmaFlashShared(const Op &op, const Tile &tile) {
+  int64_t slabs = llvm::divideCeil(attentionProblem(op).headSize, 64);
+  return 128 * slabs * (setting(tile, "tile_queries") + 2 * setting(tile, "stages") * setting(tile, "tile_keys"));
+}
+
+/// Scores, rounded weights, output and queries of a thread, and what it has besides; registers come by eight.
+static int64_t wgmmaFlashRegisters(const Op &op, const Tile &tile) {
+  int64_t size = attentionProblem(op).headSize, keys = setting(tile, "tile_keys");
+  return llvm::alignTo(keys / 2 + keys / 4 + size / 2 + size / 4 + 32, 8);
+}
+
+/// Blocks that a multiprocessor holds by their registers.
+static int64_t residentByRegisters(const Op &op, const Tile &tile) {
+  return std::max<int64_t>(1, 65536 / (2 * setting(tile, "tile_queries") * wgmmaFlashRegisters(op, tile)));
+}
+
+static bool isSoundWgmmaFlash(const Op &op, const Tile &tile) {
+  int64_t queries = setting(tile, "tile_queries"), keys = setting(tile, "tile_keys");
+  return queries > 0 && queries % 64 == 0 && (keys == 64 || keys == 128) && setting(tile, "stages") >= 2 &&
+         wgmmaFlashRegisters(op, tile) * 2 * queries <= 65536;
+}
+
+static std::vector<Tile> wgmmaFlashConfigurations(const Op &op, const Target &target, const DimBinding &) {
+  std::vector<Tile> tiles;
+  for (int64_t queries : {128, 64})
+    for (int64_t keys : {64, 128})
+      for (int64_t stages : {2, 3}) {
+        Tile tile = {{"stages", stages}, {"tile_keys", keys}, {"tile_queries", queries}};
+        if (isSoundWgmmaFlash(op, tile) && wgmmaFlashShared(op, tile) <= target.sharedPerBlock)
+          tiles.push_back(std::move(tile));
+      }
+  return tiles;
+}
+
+static Launch launchWgmmaFlash(const Op &op, const Tile &tile) {
+  AttentionProblem problem = attentionProblem(op);
+  return {.grid = {problem.heads, problem.batch, ceilDiv(problem.queries, Expr(setting(tile, "tile_queries")))},
+          .threads = 2 * setting(tile, "tile_queries"),
+          .dynamicShared = wgmmaFlashShared(op, tile),
+          .resident = residentByRegisters(op, tile)};
+}
+
+static double estimateWgmmaFlash(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  AttentionProblem problem = attentionProblem(op);
+  double queries = valueAt(problem.queries, dims), size = static_cast<double>(problem.headSize);
+  double tileQueries = setting(tile, "tile_queries");
+  double heads = valueAt(problem.heads * problem.batch, dims), blocks = std::ceil(queries / tileQueries) * heads;
+  double byShared =
+      std::floor(target.sharedPerMultiprocessor / (static_cast<double>(wgmmaFlashShared(op, tile)) + 1024));
+  double resident = std::max(1.0, std::min(static_cast<double>(residentByRegisters(op, tile)), byShared));
+
+  // Cycles for a step of a block, fitted to an H200: what the multiprocessor is busy with, the products and about as
+  // much for the softmax beside them; and how long a step takes by itself and beside other blocks.
+  constexpr double clock = 1.7e9, gap = 600;
+  double keys = setting(tile, "tile_keys"), flopsPerCycle = target.tensorRate / target.multiprocessors / clock;
+  double multiply = tileQueries * keys * 4 * size / flopsPerCycle, alone = gap + 1.5 * multiply;
+  // A block sees half of the keys on average, and its last tile whole; the one with the most keys sees all.
+  double visible = visibleKeys(problem, queries), most = std::min(queries, 2 * visible + tileQueries);
+  double steps = (visible + tileQueries / 2 + keys / 2) / keys, mostSteps = std::ceil(most / keys);
+  double perMultiprocessor = blocks / target.multiprocessors;
+  double beside = 0.75 * multiply * (std::min(resident, std::ceil(perMultiprocessor)) - 1);
+  double cycles =
+      std::max(perMultiprocessor * steps * (1.2 * multiply + alone / resident), mostSteps * (alone + beside));
+  double rows = tileQueries + 2 * keys; // that are there before the first step
+  double l2 = blocks * steps * keys * 2 * size * static_cast<double>(problem.elementBytes) / target.l2Rate;
+  double memory = bytesMovedAt(op, dims) / target.memoryRate;
+  return target.launchSeconds + 0.7e-6 + rows * size * 6e-11 + std::max({cycles / clock, l2, memory});
+}
+
+const KernelFamily wgmmaFlashFamily = {
+    .name = "attention_wgmma",
+    .summary = "flash attention in the tensor cores of Hopper by wgmma, softmax while they multiply",
+    .header = "attention/wgmma_flash.cuh",
+    .body = "wgmmaFlash",
+    .form = KernelForm::TensorFlash,
+    .accepts = acceptsWgmmaFlash,
+    .configurations = wgmmaFlashConfigurations,
+    .isSound = isSoundWgmmaFlash,
+    .launch = launchWgmmaFlash,
+    .estimate = estimateWgmmaFlash,
+};
+
+} // namespace kiln

@@ -1,0 +1,45 @@
+//===- Target.h - the GPU that a plan is made for ---------------------------===//
+#pragma once
+
+#include "support/DType.h"
+
+namespace kiln {
+
+/// How the names of those files beside targets' end which say what was measured on them: see kernels/tuning/Tuning.h.
+constexpr StringRef tuningSuffix = ".tuning.toml";
+
+/// One graphs/targets/*.toml. Rates are what kernels reach, not what the datasheet promises, where they were
+/// measured; the file says which.
+struct Target {
+  std::string name;   ///< as NVRTC takes it: sm_90a
+  std::string device; ///< the GPU the numbers are of
+  int multiprocessors = 0;
+  int threadsPerMultiprocessor = 0;
+  int blocksPerMultiprocessor = 0;
+  int sharedPerMultiprocessor = 0; ///< bytes
+  int sharedPerBlock = 0;          ///< bytes, with the launch asking for it
+  double l2Bytes = 0;
+  double memoryRate = 0;    ///< bytes per second, reading
+  double l2Rate = 0;        ///< bytes per second
+  double f32Rate = 0;       ///< operations per second outside tensor cores
+  double tensorRate = 0;    ///< operations per second in tensor cores, bf16, dense
+  double mmaRate = 0;       ///< of these, by mma.sync, which Hopper and later have beside faster ways
+  double launchSeconds = 0; ///< a dependent kernel in a CUDA graph
+
+  int computeCapability() const; ///< 90 for sm_90a
+
+  /// The most operations per second on elements of this type, in tensor cores or outside. `isRounded`: fp32 whose
+  /// factors are rounded to tf32, for which tensor cores have half their rate.
+  double arithmeticRate(DType dtype, bool isRounded = false) const;
+  /// Seconds that neither memory nor arithmetic can be faster than: the roofline model (Williams, Waterman, Patterson
+  /// 2009), without the time of launches.
+  double rooflineSeconds(int64_t bytes, int64_t flops, DType dtype, bool isRounded = false) const;
+};
+
+/// The target of that name. Error: an unknown name; the message lists the known ones.
+Expected<const Target *> findTarget(StringRef name);
+
+/// Every target, by name.
+ArrayRef<Target> allTargets();
+
+} // namespace kiln

@@ -1,0 +1,138 @@
+#include "kernels/tuning/Tuning.h"
+
+#include "kernels/targets/TargetFiles.h"
+#include "ops/Region.h"
+#include "support/ConfigFields.h"
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+/// Attributes that change what an inner loop does.
+constexpr StringRef tellingAttributes[] = {"precision", "window"};
+
+std::string problemName(const Op &op) {
+  std::string text = op.region() ? op.symbol : op.mnemonic().str();
+  auto addTypes = [&](auto &&values) {
+    std::vector<std::string> types;
+    for (const Value *value : values)
+      types.push_back(value->type.str());
+    text += llvm::join(types, ", ");
+  };
+  text += "(";
+  addTypes(op.inputs());
+  text += ") -> ";
+  addTypes(llvm::map_range(op.results(), [](const auto &result) { return &*result; }));
+  auto addAttributes = [&](const Op &inner) {
+    for (StringRef name : tellingAttributes)
+      if (const Attribute *attribute = inner.attribute(name))
+        text += (" " + name + "=" + attribute->str()).str();
+  };
+  if (!op.region())
+    addAttributes(op);
+  else
+    for (const auto &inner : op.region()->ops())
+      addAttributes(*inner);
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// TuningDatabase
+//===----------------------------------------------------------------------===//
+
+static Expected<Tile> readTile(const ConfigValue &value) {
+  Tile tile;
+  for (const ConfigMember &setting : value.table) {
+    if (setting.value.kind == ConfigValue::Kind::Int)
+      tile.insert_or_assign(setting.key, setting.value.integer);
+    else if (setting.value.kind == ConfigValue::Kind::Bool)
+      tile.insert_or_assign(setting.key, setting.value.boolean);
+    else
+      return configError(setting.key, setting.value, "an integer, true or false");
+  }
+  return tile;
+}
+
+static Error readChoice(const ConfigValue &entry, TunedChoice &choice) {
+  Fields fields(entry, "choice");
+  std::string kernel;
+  const ConfigValue *tile = nullptr;
+  double us = 0, modelUs = 0;
+  if (Error error =
+          chain([&] { return fields.text("problem", choice.problem); },
+                [&] { return fields.integer("rows", choice.rows); }, [&] { return fields.text("kernel", kernel); },
+                [&] { return fields.table("tile", tile); }, [&] { return fields.number("us", us); },
+                [&] { return fields.number("model_us", modelUs); }, [&] { return fields.close(); }))
+    return error;
+  choice.seconds = us * 1e-6;
+  choice.modelSeconds = modelUs * 1e-6;
+  choice.choice.family = findKernelFamily(kernel);
+  if (!choice.choice.family || choice.choice.family->form == KernelForm::Library)
+    return configError("kernel", *entry.find("kernel"), "the name of a kernel family");
+  Expected<Tile> settings = readTile(*tile);
+  if (!settings)
+    return settings.takeError();
+  choice.choice.tile = std::move(*settings);
+  return Error::success();
+}
+
+Expected<TuningDatabase> TuningDatabase::parse(const SourceFile *file) {
+  Expected<ConfigValue> root = parseToml(file);
+  if (!root)
+    return root.takeError();
+  Fields fields(*root, "tuning database");
+  TuningDatabase database;
+  std::vector<TunedChoice> choices;
+  if (Error error =
+          chain([&] { return fields.text("target", database.target); },
+                [&] { return fields.text("device", database.device); },
+                [&] { return findTarget(database.target).takeError(); },
+                [&] { return fields.optionalEach("choice", choices, readChoice); }, [&] { return fields.close(); }))
+    return error;
+  for (auto [i, choice] : llvm::enumerate(choices)) {
+    if (database.find(choice.problem, choice.rows))
+      return makeError(root->find("choice")->array[i].loc, "expected each problem once, got " + choice.problem +
+                                                               " with " + Twine(choice.rows) + " rows again");
+    database.set(std::move(choice));
+  }
+  return database;
+}
+
+std::string TuningDatabase::str() const {
+  std::string text = "# Written by kiln tune.\ntarget = \"" + target + "\"\ndevice = \"" + device + "\"\n";
+  for (const auto &[key, entry] : choices)
+    text += formatv("\n[[choice]]\nproblem = \"{0}\"\nrows = {1}\nkernel = \"{2}\"\ntile = {3}\nus = {4:F2}\n"
+                    "model_us = {5:F2}\n",
+                    entry.problem, entry.rows, entry.choice.family->name, Attribute(entry.choice.tile).str(),
+                    entry.seconds * 1e6, entry.modelSeconds * 1e6)
+                .str();
+  return text;
+}
+
+const TunedChoice *TuningDatabase::find(StringRef problem, int64_t rows) const {
+  auto it = choices.find({problem.str(), rows});
+  return it == choices.end() ? nullptr : &it->second;
+}
+
+void TuningDatabase::set(TunedChoice choice) {
+  std::pair<std::string, int64_t> key(choice.problem, choice.rows);
+  choices.insert_or_assign(std::move(key), std::move(choice));
+}
+
+const TuningDatabase *shippedTuning(StringRef target) {
+  static const std::map<std::string, TuningDatabase, std::less<>> databases = [] {
+    std::map<std::string, TuningDatabase, std::less<>> all;
+    SourceManager sources;
+    for (const EmbeddedFile &file : targetFiles()) {
+      if (!file.name.ends_with(tuningSuffix))
+        continue;
+      // A part of the program: what is wrong in it is a bug.
+      auto database = cantFail(TuningDatabase::parse(sources.add(file.name, file.text.str())), "graphs/targets");
+      all.insert_or_assign(database.target, std::move(database));
+    }
+    return all;
+  }();
+  auto it = databases.find(target);
+  return it == databases.end() ? nullptr : &it->second;
+}
+
+} // namespace kiln

@@ -1,0 +1,52 @@
+//===- Tuning.h - what was measured to be best ------------------------------===//
+//
+// A tuning database says for problems (an op with its operands' types, a number of rows) which kernel in which
+// configuration was the fastest on a GPU. `kiln tune` writes them; choose-tiles prefers what they say to its model.
+// graphs/targets/*.tuning.toml are those that come with the program.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "kernels/families/KernelFamily.h"
+#include "support/SourceManager.h"
+
+namespace kiln {
+
+/// `matmul_bias(bf16[B,T,768], bf16[2304,768], f32[2304]) -> bf16[B,T,2304]`: what a kernel's time depends on but for
+/// dims. Equal for the layers of a model.
+std::string problemName(const Op &op);
+
+/// The fastest of what was measured for a problem.
+struct TunedChoice {
+  std::string problem;
+  int64_t rows = 0; ///< as rowsOf (kernels/cost/Problem.h) counts them
+  KernelChoice choice;
+  double seconds = 0;      ///< its time, of one launch
+  double modelSeconds = 0; ///< that of the model's choice; 0: unknown
+};
+
+class TuningDatabase {
+public:
+  std::string target; ///< that kernels were compiled for
+  std::string device; ///< that they ran on
+
+  /// Error: not such a file, at its place: a syntax error, a missing or unknown key, an unknown target or kernel, a
+  /// problem twice.
+  static Expected<TuningDatabase> parse(const SourceFile *file);
+
+  /// TOML, ordered by problem and rows.
+  std::string str() const;
+
+  const TunedChoice *find(StringRef problem, int64_t rows) const;
+  /// Replaces what is there for its problem and rows.
+  void set(TunedChoice choice);
+  size_t size() const { return choices.size(); }
+
+private:
+  std::map<std::pair<std::string, int64_t>, TunedChoice> choices;
+};
+
+/// The database that comes with the program; null: there is none for this target.
+const TuningDatabase *shippedTuning(StringRef target);
+
+} // namespace kiln

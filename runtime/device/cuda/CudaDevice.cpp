@@ -1,0 +1,318 @@
+#include "runtime/device/cuda/CudaDevice.h"
+
+#include "runtime/device/cuda/Compatibility.h"
+#include "runtime/device/cuda/Cubins.h"
+#include "runtime/device/cuda/CudaKernel.h"
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+namespace {
+
+struct CudaGraph : DeviceGraph {
+  ~CudaGraph() override {
+    if (executable)
+      cudaGraphExecDestroy(executable);
+  }
+  cudaGraphExec_t executable = nullptr;
+};
+
+struct CudaEvent : DeviceEvent {
+  ~CudaEvent() override {
+    if (event)
+      cudaEventDestroy(event);
+  }
+  cudaEvent_t event = nullptr;
+};
+
+/// sm_90a for compute capability 9.0: the names that plans and NVRTC use.
+std::string targetOf(int major, int minor) {
+  std::string number = std::to_string(major) + std::to_string(minor);
+  return "sm_" + number + (number == "90" ? "a" : "");
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Opening
+//===----------------------------------------------------------------------===//
+
+bool CudaDevice::isAvailable() {
+  int count = 0;
+  bool isThere = cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+  cudaGetLastError(); // what was found wrong is no error of a later call
+  return isThere;
+}
+
+Expected<std::unique_ptr<CudaDevice>> CudaDevice::create(const Options &options) {
+  CudaMachine machine;
+  cudaDriverGetVersion(&machine.driverVersion);
+  cudaRuntimeGetVersion(&machine.runtimeVersion);
+  cudaError_t counted = cudaGetDeviceCount(&machine.gpuCount);
+  if (counted != cudaSuccess)
+    machine.gpuCount = 0;
+  if (Error error = checkMachine(machine, options.ordinal)) {
+    bool isClear = counted == cudaSuccess || counted == cudaErrorNoDevice || counted == cudaErrorInsufficientDriver;
+    return isClear ? std::move(error) : llvm::joinErrors(std::move(error), checkCuda(counted, "looking for GPUs"));
+  }
+
+  std::unique_ptr<CudaDevice> device(new CudaDevice(options));
+  cudaDeviceProp properties;
+  if (Error error = checkCuda(cudaSetDevice(options.ordinal), "opening the GPU"))
+    return error;
+  if (Error error = checkCuda(cudaGetDeviceProperties(&properties, options.ordinal), "reading the GPU's properties"))
+    return error;
+  device->deviceName = properties.name;
+  device->targetName = targetOf(properties.major, properties.minor);
+  device->supportsEarlyStart = properties.major >= 9;
+  for (cudaStream_t *stream : {&device->stream, &device->copyStream})
+    if (Error error = checkCuda(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "creating a stream"))
+      return error;
+  return device;
+}
+
+CudaDevice::~CudaDevice() {
+  if (copyStream)
+    cudaStreamDestroy(copyStream);
+  if (stream)
+    cudaStreamDestroy(stream);
+}
+
+std::string CudaDevice::name() const { return "cuda:" + std::to_string(options.ordinal) + " (" + deviceName + ")"; }
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Expected<void *> CudaDevice::allocate(int64_t bytes, StringRef what) {
+  void *memory = nullptr;
+  cudaError_t status = cudaMalloc(&memory, bytes);
+  if (status == cudaSuccess)
+    return memory;
+  cudaGetLastError();
+  size_t available = 0, all = 0;
+  cudaMemGetInfo(&available, &all);
+  auto megabytes = [](size_t count) { return formatv("{0:F1} MB", static_cast<double>(count) / 1e6).str(); };
+  if (status == cudaErrorMemoryAllocation)
+    return makeError("out of memory on " + name() + ": " + what + " needs " + megabytes(bytes) + ", free are " +
+                     megabytes(available) + " of " + megabytes(all) + "; use a smaller batch, context or dtype");
+  return checkCuda(status, "allocating " + what);
+}
+
+void CudaDevice::free(void *memory) { cudaFree(memory); }
+
+Expected<int64_t> CudaDevice::freeMemory() {
+  size_t available = 0, all = 0;
+  if (Error error = checkCuda(cudaMemGetInfo(&available, &all), "asking for free memory"))
+    return error;
+  return static_cast<int64_t>(available);
+}
+
+Expected<void *> CudaDevice::allocateHost(int64_t bytes, StringRef what) {
+  void *memory = nullptr;
+  // With unified addressing, which every GPU since 2010 has, the GPU uses the same address.
+  if (Error error = checkCuda(cudaHostAlloc(&memory, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
+                              "allocating " + Twine(bytes) + " bytes of page-locked memory for " + what))
+    return error;
+  return memory;
+}
+
+void CudaDevice::freeHost(void *memory) { cudaFreeHost(memory); }
+
+Error CudaDevice::upload(void *target, const void *source, int64_t bytes) {
+  return checkCuda(cudaMemcpyAsync(target, source, bytes, cudaMemcpyHostToDevice, stream), "upload");
+}
+
+Error CudaDevice::clear(void *target, int64_t bytes) {
+  return checkCuda(cudaMemsetAsync(target, 0, bytes, stream), "clearing memory");
+}
+
+Error CudaDevice::copy(void *target, const void *source, int64_t bytes) {
+  return checkCuda(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDeviceToDevice, stream), "copy");
+}
+
+Error CudaDevice::download(void *target, const void *source, int64_t bytes) {
+  if (Error error = checkCuda(cudaMemcpyAsync(target, source, bytes, cudaMemcpyDeviceToHost, stream), "download"))
+    return error;
+  return synchronize();
+}
+
+//===----------------------------------------------------------------------===//
+// Uploads beside other work
+//===----------------------------------------------------------------------===//
+
+Expected<std::unique_ptr<DeviceEvent>> CudaDevice::makeEvent() {
+  auto event = std::make_unique<CudaEvent>();
+  // A thread that makes an event has its own idea of the current GPU.
+  if (Error error = checkCuda(cudaSetDevice(options.ordinal), "choosing the GPU"))
+    return error;
+  if (Error error = checkCuda(cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming), "creating an event"))
+    return error;
+  return event;
+}
+
+Error CudaDevice::uploadBeside(void *target, const void *source, int64_t bytes) {
+  if (Error error = checkCuda(cudaSetDevice(options.ordinal), "choosing the GPU"))
+    return error;
+  return checkCuda(cudaMemcpyAsync(target, source, bytes, cudaMemcpyHostToDevice, copyStream), "upload");
+}
+
+Error CudaDevice::record(DeviceEvent &event) {
+  return checkCuda(cudaEventRecord(static_cast<CudaEvent &>(event).event, copyStream), "recording an event");
+}
+
+Error CudaDevice::synchronize(DeviceEvent &event) {
+  return checkCuda(cudaEventSynchronize(static_cast<CudaEvent &>(event).event), "waiting for an upload");
+}
+
+Error CudaDevice::awaitEvent(DeviceEvent &event) {
+  return checkCuda(cudaStreamWaitEvent(stream, static_cast<CudaEvent &>(event).event, 0), "waiting for an upload");
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+static bool usesLibrary(const Plan &plan) {
+  return llvm::any_of(plan.functions, [](const PlanFunction &function) {
+    return llvm::any_of(function.steps, [](const PlanStep &step) { return step.matmul.has_value(); });
+  });
+}
+
+/// Of all launches of a kernel, in bytes.
+static int64_t mostDynamicShared(const Plan &plan, StringRef kernel) {
+  int64_t most = 0;
+  for (const PlanFunction &function : plan.functions)
+    for (const PlanStep &step : function.steps)
+      for (const PlanLaunch *launch : step.launches())
+        if (launch->kernel == kernel)
+          most = std::max(most, launch->dynamicShared);
+  return most;
+}
+
+Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(const Plan &plan,
+                                                                             const KernelFiles &files) {
+  if (usesLibrary(plan) && !cublasLt) {
+    auto opened = CublasLt::create();
+    if (!opened)
+      return opened.takeError();
+    cublasLt = std::move(*opened);
+  }
+  Expected<std::vector<std::string>> cubins =
+      readCubins(plan, files, {targetName, options.cacheDirectory, options.note});
+  if (!cubins)
+    return cubins.takeError();
+  std::vector<std::unique_ptr<DeviceKernel>> kernels;
+  for (auto [kernel, cubin] : llvm::zip(plan.kernels, *cubins)) {
+    auto loaded = CudaKernel::load(kernel.name, std::make_shared<const std::string>(std::move(cubin)));
+    if (!loaded)
+      return loaded.takeError();
+    if (Error error = (*loaded)->allowShared(mostDynamicShared(plan, kernel.name), options.ordinal))
+      return error;
+    kernels.push_back(std::move(*loaded));
+  }
+  return kernels;
+}
+
+Expected<std::unique_ptr<DeviceKernel>> CudaDevice::instantiate(const DeviceKernel &kernel) {
+  return static_cast<const CudaKernel &>(kernel).instantiate(options.ordinal);
+}
+
+Error CudaDevice::setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) {
+  Expected<void *> address = static_cast<CudaKernel &>(kernel).findConstant(name, bytes);
+  if (!address)
+    return address.takeError();
+  return copy(*address, source, bytes);
+}
+
+//===----------------------------------------------------------------------===//
+// Launches
+//===----------------------------------------------------------------------===//
+
+Error CudaDevice::launch(const KernelLaunch &launch) {
+  if (launch.matmul)
+    return cublasLt->run(launch, stream);
+  std::vector<uint64_t> words = launch.arguments;
+  std::vector<void *> pointers;
+  for (uint64_t &word : words)
+    pointers.push_back(&word);
+  // Generated kernels wait for the one before them themselves (templates/device/grid.cuh), so they may start early.
+  cudaLaunchAttribute mayStartEarly = {};
+  mayStartEarly.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  mayStartEarly.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(launch.grid[0], launch.grid[1], launch.grid[2]);
+  config.blockDim = dim3(launch.threads);
+  config.dynamicSmemBytes = launch.dynamicShared;
+  config.stream = stream;
+  // Blocks that wait for each other must all be resident, which the ones of the kernel in front could prevent.
+  cudaLaunchAttribute cooperative = {};
+  cooperative.id = cudaLaunchAttributeCooperative;
+  cooperative.val.cooperative = 1;
+  bool isCooperative = launch.planned->cooperative;
+  config.attrs = isCooperative ? &cooperative : &mayStartEarly;
+  config.numAttrs = isCooperative || (supportsEarlyStart && !launch.startsAfterAll) ? 1 : 0;
+  cudaKernel_t kernel = static_cast<const CudaKernel *>(launch.kernel)->handle();
+  return checkCuda(cudaLaunchKernelExC(&config, reinterpret_cast<const void *>(kernel), pointers.data()),
+                   "launching " + launch.planned->kernel);
+}
+
+Expected<std::unique_ptr<DeviceGraph>> CudaDevice::makeGraph(std::vector<KernelLaunch> launches) {
+  if (Error error = checkCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capturing a graph"))
+    return error;
+  Error failure = Error::success();
+  for (const KernelLaunch &one : launches)
+    if (!failure)
+      failure = launch(one);
+  cudaGraph_t captured = nullptr;
+  Error ended = checkCuda(cudaStreamEndCapture(stream, &captured), "capturing a graph");
+  if (Error error = llvm::joinErrors(std::move(failure), std::move(ended)))
+    return error;
+  auto graph = std::make_unique<CudaGraph>();
+  cudaError_t status = cudaGraphInstantiate(&graph->executable, captured, 0);
+  cudaGraphDestroy(captured);
+  if (Error error = checkCuda(status, "instantiating a graph"))
+    return error;
+  return graph;
+}
+
+Error CudaDevice::run(DeviceGraph &graph) {
+  return checkCuda(cudaGraphLaunch(static_cast<CudaGraph &>(graph).executable, stream), "launching a graph");
+}
+
+Expected<double> CudaDevice::measure(function_ref<Error()> work) {
+  cudaEvent_t start = nullptr, stop = nullptr;
+  auto destroy = llvm::make_scope_exit([&] {
+    cudaEventDestroy(start);
+    cudaEventDestroy(stop);
+  });
+  if (Error error = checkCuda(cudaEventCreate(&start), "creating an event"))
+    return error;
+  if (Error error = checkCuda(cudaEventCreate(&stop), "creating an event"))
+    return error;
+  if (Error error = checkCuda(cudaEventRecord(start, stream), "recording an event"))
+    return error;
+  if (Error error = work())
+    return error;
+  if (Error error = checkCuda(cudaEventRecord(stop, stream), "recording an event"))
+    return error;
+  if (Error error = synchronize())
+    return error;
+  float milliseconds = 0;
+  if (Error error = checkCuda(cudaEventElapsedTime(&milliseconds, start, stop), "reading events"))
+    return error;
+  return milliseconds * 1e-3;
+}
+
+Error CudaDevice::synchronize() { return checkCuda(cudaStreamSynchronize(stream), "running kernels"); }
+
+Expected<bool> CudaDevice::isIdle() {
+  cudaError_t status = cudaStreamQuery(stream);
+  if (status == cudaErrorNotReady)
+    return false;
+  if (Error error = checkCuda(status, "running kernels"))
+    return error;
+  return true;
+}
+
+} // namespace kiln

@@ -1,0 +1,70 @@
+//===- CudaDevice.h - a plan's kernels on an NVIDIA GPU ---------------------===//
+//
+// Through the CUDA runtime, linked statically; the driver is looked for when the device is opened, so that programs
+// start on machines without one.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/device/cuda/CublasLt.h"
+
+namespace kiln {
+
+class CudaDevice : public Device {
+public:
+  struct Options {
+    int ordinal = 0;
+    std::string cacheDirectory; ///< of kernels compiled because the plan has no cubins for this GPU; empty: none
+    /// Told what takes long and need not: kernels that are compiled now.
+    std::function<void(StringRef)> note;
+  };
+
+  /// Error: no driver, one that is too old, no such GPU.
+  static Expected<std::unique_ptr<CudaDevice>> create(const Options &options);
+
+  /// Whether there is a driver and a GPU that it can use.
+  static bool isAvailable();
+
+  ~CudaDevice() override;
+
+  std::string name() const override;
+  /// The target whose cubins it runs best: sm_90a.
+  std::string target() const { return targetName; }
+
+  Expected<void *> allocate(int64_t bytes, StringRef what) override;
+  void free(void *memory) override;
+  Expected<int64_t> freeMemory() override;
+  Expected<void *> allocateHost(int64_t bytes, StringRef what) override;
+  void freeHost(void *memory) override;
+  Error upload(void *target, const void *source, int64_t bytes) override;
+  Error clear(void *target, int64_t bytes) override;
+  Error copy(void *target, const void *source, int64_t bytes) override;
+  Error download(void *target, const void *source, int64_t bytes) override;
+  Expected<std::unique_ptr<DeviceEvent>> makeEvent() override;
+  Error uploadBeside(void *target, const void *source, int64_t bytes) override;
+  Error record(DeviceEvent &event) override;
+  Error synchronize(DeviceEvent &event) override;
+  Error awaitEvent(DeviceEvent &event) override;
+  Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan, const KernelFiles &files) override;
+  Expected<std::unique_ptr<DeviceKernel>> instantiate(const DeviceKernel &kernel) override;
+  Error setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) override;
+  Error launch(const KernelLaunch &launch) override;
+  Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches) override;
+  Error run(DeviceGraph &graph) override;
+  Expected<double> measure(function_ref<Error()> work) override;
+  Error synchronize() override;
+  Expected<bool> isIdle() override;
+  int64_t stepsAhead() const override { return 8; }
+
+private:
+  explicit CudaDevice(const Options &options) : options(options) {}
+
+  Options options;
+  std::string deviceName, targetName;
+  bool supportsEarlyStart = false;    ///< programmatic dependent launch
+  std::unique_ptr<CublasLt> cublasLt; ///< opened for the first plan that needs it
+  CUstream_st *stream = nullptr;      ///< of all work but
+  CUstream_st *copyStream = nullptr;  ///< uploads beside it
+};
+
+} // namespace kiln

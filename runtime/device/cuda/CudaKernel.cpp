@@ -1,0 +1,64 @@
+#include "runtime/device/cuda/CudaKernel.h"
+
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+Error checkCuda(cudaError_t status, const Twine &what) {
+  if (status == cudaSuccess)
+    return Error::success();
+  return makeError("CUDA: " + what + ": " + cudaGetErrorString(status));
+}
+
+Expected<std::unique_ptr<CudaKernel>> CudaKernel::load(StringRef name, std::shared_ptr<const std::string> cubin) {
+  auto loaded = std::make_unique<CudaKernel>();
+  loaded->name = name.str();
+  loaded->cubin = std::move(cubin);
+  cudaError_t status =
+      cudaLibraryLoadData(&loaded->library, loaded->cubin->data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (Error error = checkCuda(status, "loading kernel " + name))
+    return error;
+  status = cudaLibraryGetKernel(&loaded->kernel, loaded->library, loaded->name.c_str());
+  if (Error error = checkCuda(status, "finding kernel " + name))
+    return error;
+  return loaded;
+}
+
+CudaKernel::~CudaKernel() {
+  if (library)
+    cudaLibraryUnload(library);
+}
+
+Expected<std::unique_ptr<CudaKernel>> CudaKernel::instantiate(int ordinal) const {
+  auto loaded = load(name, cubin);
+  if (!loaded)
+    return loaded.takeError();
+  if (Error error = (*loaded)->allowShared(dynamicShared, ordinal))
+    return error;
+  return loaded;
+}
+
+Error CudaKernel::allowShared(int64_t bytes, int ordinal) {
+  constexpr int64_t withoutAsking = 48 * 1024;
+  if (bytes <= withoutAsking)
+    return Error::success();
+  dynamicShared = bytes;
+  cudaError_t status = cudaKernelSetAttributeForDevice(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                       static_cast<int>(bytes), ordinal);
+  return checkCuda(status, name + " needs " + Twine(bytes) + " bytes of shared memory");
+}
+
+Expected<void *> CudaKernel::findConstant(StringRef constant, int64_t bytes) {
+  void *address = nullptr;
+  size_t size = 0;
+  cudaError_t status = cudaLibraryGetGlobal(&address, &size, library, constant.str().c_str());
+  if (status == cudaErrorSymbolNotFound || (status == cudaSuccess && size != static_cast<size_t>(bytes))) {
+    cudaGetLastError(); // not that of a later call
+    return wrongConstant(name, constant, bytes);
+  }
+  if (Error error = checkCuda(status, "finding " + constant + " of kernel " + name))
+    return error;
+  return address;
+}
+
+} // namespace kiln

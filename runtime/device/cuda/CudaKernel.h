@@ -1,0 +1,39 @@
+//===- CudaKernel.h - a kernel on an NVIDIA GPU -------------------------------===//
+#pragma once
+
+#include "runtime/device/Device.h"
+
+#include <cuda_runtime_api.h>
+
+namespace kiln {
+
+/// The error of a call of the CUDA runtime that did not succeed.
+Error checkCuda(cudaError_t status, const Twine &what);
+
+/// A cubin that is loaded, and the kernel of its name in it.
+class CudaKernel : public DeviceKernel {
+public:
+  /// Error: the cubin is not of this GPU, or has no such kernel.
+  static Expected<std::unique_ptr<CudaKernel>> load(StringRef name, std::shared_ptr<const std::string> cubin);
+  ~CudaKernel() override;
+
+  /// The same once more, with constants of its own. Error: memory.
+  Expected<std::unique_ptr<CudaKernel>> instantiate(int ordinal) const;
+
+  /// Allows it that much dynamic shared memory on a GPU. Error: more than the GPU has.
+  Error allowShared(int64_t bytes, int ordinal);
+
+  /// Where a constant of its source is. Error: it has none of that name and size.
+  Expected<void *> findConstant(StringRef constant, int64_t bytes);
+
+  cudaKernel_t handle() const { return kernel; }
+
+private:
+  std::string name;
+  std::shared_ptr<const std::string> cubin; ///< must outlive the library
+  cudaLibrary_t library = nullptr;
+  cudaKernel_t kernel = nullptr;
+  int64_t dynamicShared = 0; ///< what it was allowed beyond what every kernel may have
+};
+
+} // namespace kiln

@@ -1,0 +1,191 @@
+#include "runtime/device/emulated/EmulatedDevice.h"
+
+#include "runtime/device/emulated/HostMatmul.h"
+#include "support/Diagnostic.h"
+#include "support/File.h"
+#include "templates/TemplateFiles.h"
+
+#include <chrono>
+
+namespace kiln {
+
+namespace {
+
+struct EmulatedDeviceKernel : DeviceKernel {
+  std::shared_ptr<KernelLibrary> library;
+  const EmulatedKernel *kernel = nullptr;
+  /// The library is in the program once. What an instance has in constant memory is put there for its launches.
+  std::map<std::string, std::vector<char>, std::less<>> constants;
+};
+
+struct EmulatedGraph : DeviceGraph {
+  std::vector<KernelLaunch> launches;
+};
+
+Error writeTemplates(StringRef directory) {
+  Expected<StagedDirectory> stage = StagedDirectory::create(directory, /*owned=*/{});
+  if (!stage)
+    return stage.takeError();
+  for (const EmbeddedFile &file : templateFiles())
+    if (Error error = stage->write(file.name, file.text))
+      return error;
+  return stage->commit();
+}
+
+/// The program's own templates as files, for the host compiler: written once under a name made of their contents.
+Expected<std::string> materialiseTemplates(StringRef cacheDirectory) {
+  std::string all;
+  for (const EmbeddedFile &file : templateFiles())
+    all += (file.name + "\n" + file.text + "\n").str();
+  std::string directory = (cacheDirectory + "/templates-" + sha256Hex(all).substr(0, 16)).str();
+  if (llvm::sys::fs::is_directory(directory))
+    return directory;
+  if (Error error = writeTemplates(directory)) {
+    // Another process was quicker, with the same files.
+    if (!llvm::sys::fs::is_directory(directory))
+      return error;
+    llvm::consumeError(std::move(error));
+  }
+  return directory;
+}
+
+} // namespace
+
+Expected<std::unique_ptr<EmulatedDevice>> EmulatedDevice::create(const Options &options) {
+  Expected<std::string> templates = materialiseTemplates(options.cacheDirectory);
+  if (!templates)
+    return templates.takeError();
+  Expected<HostKernelCompiler> compiler =
+      HostKernelCompiler::create({*templates, options.cacheDirectory + "/emulated", "", options.checkAccesses});
+  if (!compiler)
+    return compiler.takeError();
+  return std::unique_ptr<EmulatedDevice>(new EmulatedDevice(std::move(*compiler), options));
+}
+
+Expected<void *> EmulatedDevice::allocate(int64_t bytes, StringRef what) { return memory.allocate(bytes, what); }
+
+void EmulatedDevice::free(void *address) { memory.free(address); }
+
+Error EmulatedDevice::upload(void *target, const void *source, int64_t bytes) {
+  std::memcpy(target, source, bytes);
+  return Error::success();
+}
+
+Error EmulatedDevice::clear(void *target, int64_t bytes) {
+  std::memset(target, 0, bytes);
+  return Error::success();
+}
+
+Error EmulatedDevice::copy(void *target, const void *source, int64_t bytes) {
+  std::memcpy(target, source, bytes);
+  return Error::success();
+}
+
+Error EmulatedDevice::download(void *target, const void *source, int64_t bytes) {
+  std::memcpy(target, source, bytes);
+  return Error::success();
+}
+
+Expected<std::vector<std::unique_ptr<DeviceKernel>>> EmulatedDevice::loadKernels(const Plan &plan,
+                                                                                 const KernelFiles &files) {
+  std::vector<std::unique_ptr<DeviceKernel>> kernels(plan.kernels.size());
+  std::vector<std::optional<std::vector<Diagnostic>>> failures(plan.kernels.size());
+  llvm::parallelFor(0, plan.kernels.size(), [&](size_t i) {
+    const std::string &name = plan.kernels[i].name;
+    std::string path = files.source(name);
+    Expected<std::string> source = readFile(path);
+    auto library = source ? compiler.compile(path, *source, {name}) : source.takeError();
+    if (!library) {
+      failures[i] = takeDiagnostics(library.takeError());
+      return;
+    }
+    auto kernel = std::make_unique<EmulatedDeviceKernel>();
+    kernel->kernel = &(*library)->kernel(name);
+    kernel->library = std::move(*library);
+    kernels[i] = std::move(kernel);
+  });
+  for (auto &failure : failures)
+    if (failure)
+      return llvm::make_error<DiagnosticError>(std::move(*failure));
+  return kernels;
+}
+
+/// Adds to an error of a launch where in the model it comes from.
+static Error withOrigin(Error error, const KernelLaunch &launch) {
+  std::vector<Diagnostic> diagnostics = takeDiagnostics(std::move(error));
+  std::string results;
+  for (const LaunchTensor &tensor : launch.tensors)
+    if (tensor.isFresh && tensor.name != "@workspace")
+      results += (results.empty() ? " " : ", ") + tensor.name;
+  Diagnostic origin(Diagnostic::Severity::Note, {},
+                    "the kernel computes" + (results.empty() ? " a state" : results) + " of the model");
+  auto [file, line] = StringRef(launch.step->location).rsplit(':');
+  origin.file = file.str();
+  if (line.getAsInteger(10, origin.line))
+    origin.file = launch.step->location;
+  diagnostics.push_back(std::move(origin));
+  return llvm::make_error<DiagnosticError>(std::move(diagnostics));
+}
+
+Expected<std::unique_ptr<DeviceKernel>> EmulatedDevice::instantiate(const DeviceKernel &kernel) {
+  return std::make_unique<EmulatedDeviceKernel>(static_cast<const EmulatedDeviceKernel &>(kernel));
+}
+
+Error EmulatedDevice::setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) {
+  auto &own = static_cast<EmulatedDeviceKernel &>(kernel);
+  if (own.library->constant(name).size() != static_cast<size_t>(bytes))
+    return wrongConstant(own.kernel->name, name, bytes);
+  const char *begin = static_cast<const char *>(source);
+  own.constants[name.str()].assign(begin, begin + bytes);
+  return Error::success();
+}
+
+Error EmulatedDevice::launch(const KernelLaunch &launch) {
+  if (launch.matmul) {
+    runMatmulOnHost(*launch.matmul, launch.arguments);
+    return Error::success();
+  }
+  const auto &loaded = *static_cast<const EmulatedDeviceKernel *>(launch.kernel);
+  const EmulatedKernel &kernel = *loaded.kernel;
+  for (const auto &[name, bytes] : loaded.constants)
+    llvm::copy(bytes, loaded.library->constant(name).begin());
+  // An int is read from the low half of its word.
+  std::vector<uint64_t> words = launch.arguments;
+  std::vector<void *> pointers;
+  for (uint64_t &word : words)
+    pointers.push_back(&word);
+  std::vector<TensorRange> ranges;
+  for (const LaunchTensor &tensor : launch.tensors) {
+    ranges.push_back({tensor.address, static_cast<size_t>(tensor.bytes), tensor.name, tensor.isWritten});
+    // What the arena held before must not pass for a result.
+    if (tensor.isFresh)
+      fillWords(tensor.address, tensor.bytes, poisonWord);
+  }
+  LaunchOptions how = options.launch;
+  how.cooperative = launch.planned->cooperative;
+  Error error = launcher.launch(kernel, {launch.grid[0], launch.grid[1], launch.grid[2]}, {launch.threads, 1, 1},
+                                launch.dynamicShared, pointers, how, ranges);
+  return error ? withOrigin(std::move(error), launch) : Error::success();
+}
+
+Expected<std::unique_ptr<DeviceGraph>> EmulatedDevice::makeGraph(std::vector<KernelLaunch> launches) {
+  auto graph = std::make_unique<EmulatedGraph>();
+  graph->launches = std::move(launches);
+  return graph;
+}
+
+Error EmulatedDevice::run(DeviceGraph &graph) {
+  for (const KernelLaunch &step : static_cast<EmulatedGraph &>(graph).launches)
+    if (Error error = launch(step))
+      return error;
+  return Error::success();
+}
+
+Expected<double> EmulatedDevice::measure(function_ref<Error()> work) {
+  auto start = std::chrono::steady_clock::now();
+  if (Error error = work())
+    return error;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+} // namespace kiln

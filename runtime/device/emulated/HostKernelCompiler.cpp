@@ -1,0 +1,217 @@
+#include "runtime/device/emulated/HostKernelCompiler.h"
+
+#include "runtime/device/emulated/Program.h"
+#include "support/Diagnostic.h"
+#include "support/File.h"
+
+namespace kiln {
+
+namespace fs = llvm::sys::fs;
+namespace path = llvm::sys::path;
+
+/// -ffp-contract=off: every operation rounds as the source says, whatever the compiler. -fvisibility=hidden:
+/// libraries share nothing, not even the inline variables of templates/device/.
+static std::vector<std::string> compilerFlags() {
+  std::vector<std::string> flags = {"-std=c++20",
+                                    "-O1",
+                                    "-g",
+                                    "-fPIC",
+                                    "-shared",
+                                    "-fvisibility=hidden",
+                                    "-w",
+                                    "-x",
+                                    "c++",
+                                    "-fno-math-errno",
+                                    "-fno-strict-aliasing",
+                                    "-ffp-contract=off"};
+  // What the program itself is built with: the oldest CPU, sanitizers.
+  SmallVector<StringRef, 4> inherited;
+  StringRef(KILN_HOST_FLAGS).split(inherited, ' ', -1, /*KeepEmpty=*/false);
+  for (StringRef flag : inherited)
+    flags.push_back(flag.str());
+  return flags;
+}
+
+/// The flags that make the compiler call emulated_entry.cuh's functions before every access to memory. In a program
+/// with AddressSanitizer they take the place of its own checks, which know allocations but not tensors; the other
+/// sanitizers stay.
+static std::vector<std::string> checkingFlags(StringRef compilerVersion) {
+  std::vector<std::string> flags = {"-DKILN_EMULATED_CHECKED", "-fno-sanitize=address", "-fsanitize=kernel-address",
+                                    "-fsanitize-recover=kernel-address"};
+  bool isClang = compilerVersion.contains("clang");
+  for (StringRef parameter : {"asan-instrumentation-with-call-threshold=0", "asan-stack=0", "asan-globals=0"}) {
+    flags.push_back(isClang ? "-mllvm" : "--param");
+    flags.push_back((isClang ? "-" : "") + parameter.str());
+  }
+  return flags;
+}
+
+/// The full path of the compiler to use.
+static Expected<std::string> findCompiler(const std::string &wanted) {
+  std::vector<std::string> candidates = {wanted};
+  if (wanted.empty()) {
+    std::optional<std::string> fromEnvironment = llvm::sys::Process::GetEnv("CXX");
+    candidates = {KILN_HOST_COMPILER, "c++", "g++", "clang++"};
+    if (fromEnvironment && !fromEnvironment->empty())
+      candidates = {*fromEnvironment};
+  }
+  for (const std::string &candidate : candidates)
+    if (!candidate.empty())
+      if (llvm::ErrorOr<std::string> found = llvm::sys::findProgramByName(candidate))
+        return *found;
+  std::string tried;
+  for (const std::string &candidate : candidates)
+    tried += (tried.empty() || candidate.empty() ? "" : ", ") + candidate;
+  return makeError("expected a C++ compiler to run kernels without a GPU, found none (tried " + tried +
+                   "; set CXX to one)");
+}
+
+/// The bytes of every template with its path, in the order of the paths.
+static Expected<std::string> readTemplates(StringRef directory) {
+  std::map<std::string, std::string> files;
+  std::error_code failure;
+  for (fs::recursive_directory_iterator file(directory, failure), end; file != end && !failure;
+       file.increment(failure)) {
+    if (fs::is_directory(file->path()))
+      continue;
+    Expected<std::string> text = readFile(file->path());
+    if (!text)
+      return text.takeError();
+    files[file->path()] = std::move(*text);
+  }
+  if (failure)
+    return makeFileError(directory, "cannot read: " + failure.message());
+  std::string all;
+  for (const auto &[name, text] : files)
+    all += formatv("{0} {1}\n", name, text.size()).str() + text;
+  return all;
+}
+
+Expected<HostKernelCompiler> HostKernelCompiler::create(Options options) {
+  HostKernelCompiler result;
+  // Debug information and errors hold these as they are given.
+  SmallString<128> templatesPath(options.templates), cachePath(options.cache);
+  for (SmallString<128> *path : {&templatesPath, &cachePath})
+    if (std::error_code failure = fs::make_absolute(*path))
+      return makeFileError(*path, "expected a directory, got: " + failure.message());
+  result.templates = templatesPath.str().str();
+  result.cache = cachePath.str().str();
+  result.flags = compilerFlags();
+  Expected<std::string> compiler = findCompiler(options.compiler);
+  if (!compiler)
+    return compiler.takeError();
+  result.compiler = std::move(*compiler);
+
+  Expected<Finished> version = runProgram(result.compiler, {"--version"});
+  if (!version)
+    return version.takeError();
+  if (version->status != 0)
+    return makeFileError(result.compiler, "expected a C++ compiler, but --version fails: " + version->output);
+  if (options.checkAccesses)
+    llvm::append_range(result.flags, checkingFlags(version->output));
+  Expected<std::string> texts = readTemplates(result.templates);
+  if (!texts)
+    return texts.takeError();
+  result.environment =
+      sha256Hex(result.compiler + "\n" + version->output + "\n" + llvm::join(result.flags, " ") + "\n" + *texts);
+  return result;
+}
+
+/// A line without a `//` comment at its end.
+static StringRef withoutComment(StringRef line) {
+  bool isQuoted = false;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\\')
+      ++i;
+    else if (line[i] == '"')
+      isQuoted = !isQuoted;
+    else if (!isQuoted && line.substr(i).starts_with("//"))
+      return line.take_front(i).rtrim();
+  }
+  return line;
+}
+
+/// The source, and behind it the functions that the emulator calls. Comments say where in a model a kernel comes from:
+/// without them, equal kernels of several models are compiled once. Lines keep their numbers.
+static std::string wrapSource(StringRef source, ArrayRef<std::string> kernels) {
+  std::string text;
+  raw_string_ostream os(text);
+  SmallVector<StringRef, 128> lines;
+  source.split(lines, '\n');
+  for (StringRef line : lines)
+    os << withoutComment(line) << '\n';
+  os << "#line 1 \"emulated entries\"\n#include \"device/emulated_entry.cuh\"\nusing namespace kiln;\n";
+  os << "KILN_EMULATED_EXPORT EmulatedThread **kiln_emulated_current() { return &emulatedThread; }\n";
+  for (const std::string &kernel : kernels)
+    os << "KILN_EMULATED_EXPORT void kiln_emulate_" << kernel << "(void **args) { emulatedCall(" << kernel
+       << ", args); }\nKILN_EMULATED_EXPORT u32 kiln_parameters_" << kernel << "() { return emulatedParameters("
+       << kernel << "); }\n";
+  return text;
+}
+
+/// Of a source that holds the templates, which lines are of templates/device/: kiln dump writes `// ---- FILE ----`
+/// where a file's lines begin.
+static std::vector<bool> linesOfPrimitives(StringRef source) {
+  std::vector<bool> result;
+  bool isPrimitive = false;
+  while (!source.empty()) {
+    auto [line, rest] = source.split('\n');
+    source = rest;
+    if (line.consume_front("// ---- "))
+      isPrimitive = line.starts_with("device/");
+    result.push_back(isPrimitive);
+  }
+  return result;
+}
+
+static std::string replaceAll(std::string text, StringRef from, StringRef to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+Error HostKernelCompiler::build(StringRef sourceName, StringRef sourcePath, StringRef library) const {
+  SmallString<128> temporary;
+  if (std::error_code failure = fs::createUniqueFile(library + ".tmp-%%%%%%", temporary))
+    return makeFileError(library, "cannot write: " + failure.message());
+  auto removeTemporary = llvm::make_scope_exit([&] { fs::remove(temporary); });
+
+  std::vector<std::string> arguments = flags;
+  arguments.insert(arguments.end(), {"-I", templates, "-o", temporary.str().str(), sourcePath.str()});
+  Expected<Finished> finished = runProgram(compiler, arguments);
+  if (!finished)
+    return finished.takeError();
+  if (finished->status != 0)
+    return makeFileError(sourceName, "expected CUDA that " + compiler + " accepts for the CPU, got\n" +
+                                         StringRef(replaceAll(finished->output, sourcePath, sourceName)).rtrim());
+  if (std::error_code failure = fs::rename(temporary, library))
+    return makeFileError(library, "cannot write: " + failure.message());
+  removeTemporary.release();
+  return Error::success();
+}
+
+Expected<std::unique_ptr<KernelLibrary>> HostKernelCompiler::compile(StringRef sourceName, StringRef source,
+                                                                     ArrayRef<std::string> kernels) const {
+  std::string text = wrapSource(source, kernels);
+  // The copy that is compiled has the source's name, which debuggers and sanitizers show.
+  StringRef fileName = path::filename(sourceName);
+  SmallString<128> directory(cache), sourcePath, library;
+  path::append(directory, sha256Hex(environment + "\n" + fileName.str() + "\n" + text));
+  path::append(sourcePath, directory, fileName);
+  path::append(library, directory, path::stem(fileName) + ".so");
+  if (!fs::exists(library)) {
+    if (std::error_code failure = fs::create_directories(directory))
+      return makeFileError(cache, "cannot write: " + failure.message());
+    if (Error error = writeFile(sourcePath, text))
+      return error;
+    if (Error error = build(sourceName, sourcePath, library))
+      return error;
+  }
+  EmulatedKernel prototype;
+  prototype.source = sourceName.str();
+  prototype.compiledSource = sourcePath.str().str();
+  prototype.isPrimitive = linesOfPrimitives(source);
+  return KernelLibrary::open(library, prototype, kernels);
+}
+
+} // namespace kiln

@@ -1,0 +1,72 @@
+//===- HostKernelCompiler.h - generated CUDA, compiled for the CPU ---------------------===//
+//
+// The same text that NVRTC gets goes through the host's C++ compiler, with the CPU half of templates/device/.
+// Results are kept in a directory under a hash of everything that they depend on: the compiler and its
+// version, the flags, every template, and the source but for its comments, with its name.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/device/emulated/Launch.h"
+
+namespace kiln {
+
+/// The kernels of one source, loaded into the program.
+class KernelLibrary {
+public:
+  /// Opens a library that HostKernelCompiler has built, and looks up the kernels named. `prototype`: what all of them
+  /// have in common, their source.
+  static Expected<std::unique_ptr<KernelLibrary>> open(StringRef library, const EmulatedKernel &prototype,
+                                                       ArrayRef<std::string> kernels);
+  KernelLibrary(const KernelLibrary &) = delete;
+  KernelLibrary &operator=(const KernelLibrary &) = delete;
+  ~KernelLibrary();
+
+  /// The kernel of that name, which must be one of those that the library was compiled for.
+  const EmulatedKernel &kernel(StringRef name) const;
+
+  /// The bytes of an array in constant memory; none if there is no such array.
+  MutableArrayRef<char> constant(StringRef name) const;
+
+private:
+  explicit KernelLibrary(void *handle) : handle(handle) {}
+
+  void *handle;
+  std::map<std::string, EmulatedKernel, std::less<>> kernels;
+};
+
+class HostKernelCompiler {
+public:
+  struct Options {
+    std::string templates; ///< the directory that has device/
+    std::string cache;     ///< where results are kept; made when needed
+    std::string compiler;  ///< path or name; empty: $CXX, or the first of c++, g++, clang++ on the path
+    /// Checks every access to memory, so that one outside a tensor is reported at its line, reads too. Several times
+    /// slower. Without it, kernels of a program built with AddressSanitizer have that one's checks, which end the
+    /// program.
+    bool checkAccesses = false;
+  };
+
+  /// Finds the compiler and reads the templates.
+  /// Error: no compiler, or templates that cannot be read.
+  static Expected<HostKernelCompiler> create(Options options);
+
+  /// Compiles `source`, whose kernels are `extern "C" __global__ void NAME(...)` at file scope or in
+  /// namespace kiln; `sourceName` is the file that errors name. Several processes may do so at once. Error:
+  /// what the compiler says, or a cache that cannot be written.
+  Expected<std::unique_ptr<KernelLibrary>> compile(StringRef sourceName, StringRef source,
+                                                   ArrayRef<std::string> kernels) const;
+
+private:
+  HostKernelCompiler() = default;
+
+  Error build(StringRef sourceName, StringRef sourcePath, StringRef library) const;
+
+  std::string templates;
+  std::string cache;
+  std::string compiler;
+  std::vector<std::string> flags;
+  std::string environment; ///< hash of compiler, flags and templates
+};
+
+} // namespace kiln

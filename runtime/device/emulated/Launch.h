@@ -1,0 +1,50 @@
+//===- Launch.h - what is launched, and how ---------------------------------------===//
+#pragma once
+
+#include "runtime/device/emulated/Memory.h"
+
+#include "device/emulated.cuh"
+
+namespace kiln {
+
+struct Dim3 {
+  uint32_t x = 1, y = 1, z = 1;
+
+  uint64_t count() const { return static_cast<uint64_t>(x) * y * z; }
+};
+
+/// The order in which blocks start and in which threads that can go on are resumed. The results of a correct
+/// kernel do not depend on it, to the last bit.
+enum class Schedule { InOrder, Reversed, Random };
+
+struct LaunchOptions {
+  Schedule schedule = Schedule::InOrder;
+  uint64_t seed = 0;        ///< of Schedule::Random
+  bool cooperative = false; ///< all blocks run interleaved, so that they may wait for each other
+  unsigned threads = 0;     ///< cores to spread blocks over; 0: all. A cooperative launch takes one
+};
+
+/// A kernel compiled for the CPU; see templates/device/emulated_entry.cuh for what stands behind the
+/// functions.
+struct EmulatedKernel {
+  std::string name;
+  std::string source;                      ///< the file it came from, as errors name it
+  std::string compiledSource;              ///< the copy of it that was compiled, as the library names it
+  std::vector<bool> isPrimitive;           ///< for each of its lines: whether it is of templates/device/
+  uint32_t parameters = 0;                 ///< how many arguments it takes
+  void (*call)(void **args) = nullptr;     ///< runs it for the current thread
+  EmulatedThread **(*current)() = nullptr; ///< this core's `emulatedThread`
+};
+
+/// One launch, as the schedulers of all cores see it. The pointers outlive it.
+struct EmulatedLaunch {
+  const EmulatedKernel *kernel;
+  ArrayRef<TensorRange> tensors; ///< all the global memory that it may touch
+  Dim3 grid;
+  uint32_t blockThreads;
+  size_t dynamicSharedBytes;
+  void **args;
+  LaunchOptions options;
+};
+
+} // namespace kiln

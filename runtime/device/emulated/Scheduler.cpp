@@ -1,0 +1,213 @@
+#include "runtime/device/emulated/Scheduler.h"
+
+namespace kiln {
+
+namespace {
+/// Thrown through a kernel's frames to end a thread.
+struct Unwinding {};
+} // namespace
+
+/// After so many turns of every thread in which none did anything but wait, none ever will.
+static constexpr size_t maxFruitlessRounds = 1000;
+
+void ReadyQueue::reset(size_t capacity, const LaunchOptions &options, uint64_t stream) {
+  ring.resize(capacity);
+  first = count = 0;
+  isChosen = false;
+  schedule = options.schedule;
+  state = options.seed * 0x9e3779b97f4a7c15 + stream;
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+uint64_t ReadyQueue::random() {
+  uint64_t z = state += 0x9e3779b97f4a7c15;
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+  z = (z ^ z >> 27) * 0x94d049bb133111eb;
+  return z ^ z >> 31;
+}
+
+void ReadyQueue::push(Thread *thread) {
+  assert(count < ring.size() && "a thread is ready twice");
+  ring[(first + count++) % ring.size()] = thread;
+}
+
+void ReadyQueue::push(ArrayRef<Thread *> group) {
+  if (schedule == Schedule::Reversed)
+    for (Thread *thread : llvm::reverse(group))
+      push(thread);
+  else
+    for (Thread *thread : group)
+      push(thread);
+}
+
+Thread *ReadyQueue::next() {
+  if (schedule == Schedule::Random && !isChosen) {
+    std::swap(ring[first], ring[(first + random() % count) % ring.size()]);
+    isChosen = true;
+  }
+  return ring[first];
+}
+
+void ReadyQueue::pop() {
+  first = (first + 1) % ring.size();
+  --count;
+  isChosen = false;
+}
+
+Scheduler::~Scheduler() {
+  isQuitting = true;
+  for (const std::unique_ptr<Runner> &runner : runners)
+    runner->fiber.resume();
+}
+
+static EmulatedIndex blockIndex(uint64_t block, const Dim3 &grid) {
+  return {static_cast<u32>(block % grid.x), static_cast<u32>(block / grid.x % grid.y),
+          static_cast<u32>(block / grid.x / grid.y)};
+}
+
+std::vector<Diagnostic> Scheduler::run(const EmulatedLaunch &newLaunch, ArrayRef<uint64_t> numbers) {
+  launch = &newLaunch;
+  current = launch->kernel->current();
+  failure.clear();
+  fruitlessTurns = 0;
+  unfinished = numbers.size() * launch->blockThreads;
+  liveBlocks = numbers.size();
+  while (blocks.size() < liveBlocks)
+    blocks.push_back(std::make_unique<ThreadBlock>());
+
+  std::vector<Thread *> threads;
+  threads.reserve(unfinished);
+  for (size_t i = 0; i < liveBlocks; ++i) {
+    blocks[i]->reset(*this, *launch, blockIndex(numbers[i], launch->grid));
+    for (Thread &thread : blocks[i]->allThreads())
+      threads.push_back(&thread);
+  }
+  ready.reset(threads.size(), launch->options, numbers.front());
+  ready.push(threads);
+
+  while (!ready.empty() && !hasFailed()) {
+    Thread *thread = ready.next();
+    ready.pop();
+    switchTo(*thread);
+  }
+  if (!hasFailed() && unfinished > 0)
+    for (size_t i = 0; i < liveBlocks && !hasFailed(); ++i)
+      blocks[i]->reportDeadlock();
+  if (hasFailed())
+    unwindAll();
+  *current = nullptr;
+  return std::move(failure);
+}
+
+void Scheduler::switchTo(Thread &thread) {
+  if (!thread.runner) {
+    Runner *runner = takeRunner();
+    if (!runner)
+      return setFailure({{Diagnostic::Severity::Error, {}, "no memory for the stacks of the launch's threads"}});
+    thread.runner = runner;
+    runner->thread = &thread;
+  }
+  *current = &thread;
+  thread.state = Thread::State::Running;
+  thread.runner->fiber.resume();
+}
+
+Runner *Scheduler::takeRunner() {
+  if (idle.empty()) {
+    void *stack = stacks.take();
+    if (!stack)
+      return nullptr;
+    // The body refers to the runner, which stands behind the pointer by the time it is first resumed.
+    size_t place = runners.size();
+    runners.push_back(std::make_unique<Runner>(stack, [this, place] { runThreads(*runners[place]); }));
+    return runners.back().get();
+  }
+  Runner *runner = idle.back();
+  idle.pop_back();
+  return runner;
+}
+
+/// The body of every runner.
+void Scheduler::runThreads(Runner &runner) {
+  while (!isQuitting) {
+    start(runner, *runner.thread);
+    while (Thread *thread = takeUnstarted())
+      start(runner, *thread);
+    idle.push_back(&runner);
+    runner.fiber.suspend();
+  }
+}
+
+/// The next thread, if it can run on any stack.
+Thread *Scheduler::takeUnstarted() {
+  if (hasFailed() || ready.empty() || ready.next()->runner)
+    return nullptr;
+  Thread *thread = ready.next();
+  ready.pop();
+  return thread;
+}
+
+/// Runs a thread from its beginning to its end.
+void Scheduler::start(Runner &runner, Thread &thread) {
+  runner.thread = &thread;
+  thread.runner = &runner;
+  thread.state = Thread::State::Running;
+  *current = &thread;
+  bool isUnwound = false;
+  try {
+    launch->kernel->call(launch->args);
+  } catch (const Unwinding &) {
+    isUnwound = true;
+  }
+  thread.runner = nullptr;
+  thread.state = Thread::State::Finished;
+  runner.thread = nullptr;
+  --unfinished;
+  noteProgress();
+  if (!runner.fiber.isStackIntact())
+    thread.owner->reportStackOverflow(thread);
+  if (!isUnwound)
+    thread.owner->finish(thread);
+}
+
+void Scheduler::setFailure(std::vector<Diagnostic> diagnostics) {
+  if (!hasFailed())
+    failure = std::move(diagnostics);
+}
+
+void Scheduler::unwind() { throw Unwinding(); }
+
+void Scheduler::wait(Thread &thread) {
+  // What a caller's frame has taken too much shows here already, and without a look at the stack's far end.
+  if (!thread.runner->fiber.contains(__builtin_frame_address(0)))
+    thread.owner->reportStackOverflow(thread);
+  else
+    thread.runner->fiber.suspend();
+  if (hasFailed())
+    unwind();
+}
+
+void Scheduler::release(ArrayRef<Thread *> group) {
+  for (Thread *thread : group)
+    thread->state = Thread::State::Ready;
+  ready.push(group);
+  noteProgress();
+}
+
+bool Scheduler::yield(Thread &thread) {
+  if (++fruitlessTurns > maxFruitlessRounds * unfinished)
+    return false;
+  thread.state = Thread::State::Ready;
+  ready.push(&thread);
+  wait(thread);
+  return true;
+}
+
+void Scheduler::unwindAll() {
+  for (size_t i = 0; i < liveBlocks; ++i)
+    for (Thread &thread : blocks[i]->allThreads())
+      if (thread.runner)
+        switchTo(thread);
+}
+
+} // namespace kiln

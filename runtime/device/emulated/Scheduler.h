@@ -1,0 +1,94 @@
+//===- Scheduler.h - runs the threads of blocks on one core -------------------------===//
+//
+// A ready thread that has not started runs on the stack of the one that has just finished, so that a kernel
+// without barriers costs little more than calling a function; a thread gets a stack to itself when it first
+// has to wait. A failure unwinds every thread that has started, by an exception from the primitive where it
+// waits.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/device/emulated/ThreadBlock.h"
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+/// Threads that can go on, in the order of a schedule. No thread is in it twice.
+class ReadyQueue {
+public:
+  void reset(size_t capacity, const LaunchOptions &options, uint64_t stream);
+
+  bool empty() const { return count == 0; }
+  void push(Thread *thread);
+  /// Adds threads that become ready at the same moment. `group` is in ascending order.
+  void push(ArrayRef<Thread *> group);
+  /// The next thread; it stays in the queue until popped, and stays the next one.
+  Thread *next();
+  void pop();
+
+private:
+  uint64_t random();
+
+  std::vector<Thread *> ring;
+  size_t first = 0;
+  size_t count = 0;
+  bool isChosen = false; ///< the random choice of the next thread has been made
+  Schedule schedule = Schedule::InOrder;
+  uint64_t state = 0;
+};
+
+class Scheduler {
+public:
+  Scheduler() = default;
+  Scheduler(const Scheduler &) = delete;
+  ~Scheduler();
+
+  /// Runs these blocks (linear indices in the grid) interleaved until all their threads have finished.
+  /// Returns what went wrong, or nothing. May be called from another thread of the operating system each
+  /// time.
+  std::vector<Diagnostic> run(const EmulatedLaunch &launch, ArrayRef<uint64_t> blocks);
+
+  // What blocks use.
+
+  const EmulatedLaunch &currentLaunch() const { return *launch; }
+  bool hasFailed() const { return !failure.empty(); }
+  void setFailure(std::vector<Diagnostic> diagnostics);
+  /// Adds to what went wrong.
+  void addNote(Diagnostic note) { failure.push_back(std::move(note)); }
+  /// Ends the running thread; nothing of it runs any more.
+  [[noreturn]] void unwind();
+  /// Runs others until `thread`, the running one, is ready and its turn.
+  void wait(Thread &thread);
+  /// Lets waiting threads go on.
+  void release(ArrayRef<Thread *> group);
+  /// Puts the running thread behind all that are ready. False if nothing but this has happened for long.
+  bool yield(Thread &thread);
+  void noteProgress() { fruitlessTurns = 0; }
+
+  /// Whether an address is on the stack of a thread of this core.
+  bool isOnStack(const void *address) const { return stacks.contains(address); }
+
+private:
+  void runThreads(Runner &runner);
+  void start(Runner &runner, Thread &thread);
+  Thread *takeUnstarted();
+  Runner *takeRunner();
+  void switchTo(Thread &thread);
+  void unwindAll();
+
+  const EmulatedLaunch *launch = nullptr;
+  EmulatedThread **current = nullptr; ///< `emulatedThread` of the kernel's library on this core
+  std::vector<std::unique_ptr<ThreadBlock>> blocks;
+  size_t liveBlocks = 0;
+  size_t unfinished = 0;
+  size_t fruitlessTurns = 0;
+  ReadyQueue ready;
+  std::vector<Diagnostic> failure;
+
+  FiberStacks stacks;
+  std::vector<std::unique_ptr<Runner>> runners;
+  std::vector<Runner *> idle;
+  bool isQuitting = false;
+};
+
+} // namespace kiln

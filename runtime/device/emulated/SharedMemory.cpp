@@ -1,0 +1,78 @@
+#include "runtime/device/emulated/SharedMemory.h"
+
+#include <cstdlib>
+
+namespace kiln {
+
+/// The largest alignment that a variable may ask for.
+static constexpr size_t spaceAlignment = 1024;
+/// Of dynamic memory: what dynamicShared() promises and no more.
+static constexpr size_t dynamicAlignment = 1024;
+/// Of any variable: room for a guard in front of it.
+static constexpr size_t leastAlignment = 64;
+
+void SharedMemory::clear() {
+  for (Piece &piece : pieces)
+    piece.memory.release();
+  pieces.clear();
+  used = 0;
+  staticBytes = 0;
+}
+
+void SharedMemory::reset(size_t dynamicBytes) {
+  clear();
+  if (!space)
+    space.reset(std::aligned_alloc(spaceAlignment, spaceBytes));
+  dynamicMemory = dynamicBytes ? add(nullptr, dynamicBytes, dynamicAlignment) : GuardedMemory();
+}
+
+/// A new piece; an empty one if there is no room for it.
+GuardedMemory SharedMemory::add(const void *tag, size_t bytes, size_t alignment) {
+  size_t start = llvm::alignTo(used, alignment);
+  size_t needed = GuardedMemory::spaceFor(bytes, alignment);
+  if (start + needed > spaceBytes)
+    return {};
+  used = start + needed;
+  pieces.push_back({tag, GuardedMemory(static_cast<char *>(space.get()) + start, bytes, alignment)});
+  return pieces.back().memory;
+}
+
+void *SharedMemory::variable(const void *tag, size_t bytes, size_t alignment) {
+  for (const Piece &piece : pieces)
+    if (piece.tag == tag)
+      return piece.memory.data();
+  staticBytes += bytes;
+  if (staticBytes > maxStaticBytes || alignment > spaceAlignment)
+    return nullptr;
+  return add(tag, bytes, std::max(alignment, leastAlignment)).data();
+}
+
+std::string SharedMemory::describe(const Piece &piece, ptrdiff_t offset) {
+  return formatv("outside {0} shared memory ({1} bytes), at offset {2}", piece.tag ? "static" : "dynamic",
+                 piece.memory.size(), offset);
+}
+
+std::optional<std::string> SharedMemory::damage() const {
+  for (const Piece &piece : pieces)
+    if (std::optional<ptrdiff_t> at = piece.memory.damage())
+      return "wrote " + describe(piece, *at);
+  return std::nullopt;
+}
+
+std::optional<std::string> SharedMemory::outside(const void *address, size_t bytes) const {
+  std::optional<std::string> near;
+  for (const Piece &piece : pieces) {
+    if (piece.memory.contains(address, bytes))
+      return std::nullopt;
+    if (std::optional<ptrdiff_t> at = piece.memory.outside(address, bytes); at && !near)
+      near = describe(piece, *at);
+  }
+  return near ? near : "outside all shared memory";
+}
+
+std::optional<AccessHistory::Race> SharedMemory::noteAccess(const void *address, size_t bytes, bool isWrite,
+                                                            const AccessTime &now) {
+  return history.note(static_cast<const char *>(address) - static_cast<const char *>(space.get()), bytes, isWrite, now);
+}
+
+} // namespace kiln

@@ -1,0 +1,396 @@
+#include "runtime/device/emulated/ThreadBlock.h"
+
+#include "runtime/device/emulated/Report.h"
+#include "runtime/device/emulated/Scheduler.h"
+#include "runtime/device/emulated/SourceLine.h"
+
+#include <cstring>
+#include <dlfcn.h>
+
+namespace kiln {
+
+u32 Thread::syncBlock(bool predicate, Site site) { return owner->syncBlock(*this, predicate, site); }
+void Thread::syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) {
+  owner->syncWarp(*this, members, lane, combine, site);
+}
+void Thread::syncWarpgroup(void *lane, EmulatedCombine combine, Site site) {
+  owner->syncWarpgroup(*this, lane, combine, site);
+}
+void Thread::pause(Site site) { owner->pause(*this, site); }
+void *Thread::staticShared(const void *tag, u64 bytes, u64 alignment, Site site) {
+  return owner->staticShared(*this, tag, bytes, alignment, site);
+}
+void *Thread::dynamicShared(u64 bytes, Site site) { return owner->dynamicShared(*this, bytes, site); }
+void Thread::checkAccess(const void *address, u64 bytes, bool isWrite, const void *code) {
+  owner->checkAccess(*this, address, bytes, isWrite, code);
+}
+void Thread::copyLater(void *to, const void *bytes) {
+  std::memcpy(copies.emplace_back(Copy{to, {}}).bytes.data(), bytes, 16);
+}
+void Thread::commitCopies() { copyGroups.push_back(copies.size()); }
+void Thread::waitCopies(u32 pending) {
+  if (copyGroups.size() <= pending)
+    return;
+  auto firstPending = copyGroups.end() - pending;
+  size_t done = firstPending[-1];
+  for (const Copy &copy : ArrayRef<Copy>(copies).take_front(done))
+    std::memcpy(copy.to, copy.bytes.data(), copy.bytes.size());
+  copies.erase(copies.begin(), copies.begin() + static_cast<ptrdiff_t>(done));
+  copyGroups.erase(copyGroups.begin(), firstPending);
+  for (size_t &end : copyGroups)
+    end -= done;
+}
+void Thread::dropCopies() {
+  copies.clear();
+  copyGroups.clear();
+}
+void Thread::fail(const char *message, Site site) { owner->fail(nameThreads({this}) + ": " + message, site); }
+
+void ThreadBlock::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, EmulatedIndex index) {
+  scheduler = &newScheduler;
+  atBarrier = finished = 0;
+  holding = 0;
+  ++syncs;
+  threads.resize(launch.blockThreads);
+  for (u32 i = 0; i < launch.blockThreads; ++i) {
+    Thread &thread = threads[i];
+    thread.owner = this;
+    thread.thread = i;
+    thread.blockThreads = launch.blockThreads;
+    thread.block = index;
+    thread.grid = {launch.grid.x, launch.grid.y, launch.grid.z};
+    thread.state = Thread::State::Ready;
+    thread.site = {};
+    thread.dropCopies();
+    thread.committedProducts = thread.finishedProducts = 0;
+    thread.areProductsFenced = false;
+  }
+  warps.assign(llvm::divideCeil(launch.blockThreads, 32), Warp());
+  warpgroups.assign(llvm::divideCeil(launch.blockThreads, warpgroupThreads), Warpgroup());
+  shared.reset(launch.dynamicSharedBytes);
+}
+
+//===----------------------------------------------------------------------===//
+// Failures
+//===----------------------------------------------------------------------===//
+
+void ThreadBlock::report(const Twine &message, Site site, ArrayRef<const Thread *> also) {
+  const EmulatedKernel &kernel = *scheduler->currentLaunch().kernel;
+  const EmulatedIndex &at = threads.front().block;
+  std::string whole = formatv("kernel {0}: block ({1},{2},{3}): {4}", kernel.name, at.x, at.y, at.z, message.str());
+  std::vector<Diagnostic> diagnostics{diagnosticAt(Diagnostic::Severity::Error, site, kernel, whole)};
+  for (const auto &[place, group] : groupBySite(also))
+    diagnostics.push_back(diagnosticAt(Diagnostic::Severity::Note, group.front()->site, kernel,
+                                       nameThreads(group) + (group.size() == 1 ? " is here" : " are here")));
+  scheduler->setFailure(std::move(diagnostics));
+}
+
+void ThreadBlock::fail(const Twine &message, Site site, ArrayRef<const Thread *> also) {
+  report(message, site, also);
+  scheduler->unwind();
+}
+
+/// Those of `threads` that are in a state.
+static std::vector<const Thread *> threadsIn(Thread::State state, ArrayRef<Thread> threads) {
+  std::vector<const Thread *> found;
+  for (const Thread &thread : threads)
+    if (thread.state == state)
+      found.push_back(&thread);
+  return found;
+}
+
+void ThreadBlock::reportDeadlock() {
+  std::vector<const Thread *> waiting = threadsIn(Thread::State::AtCollective, threads);
+  if (waiting.empty())
+    return;
+  std::vector<const Thread *> atBarrier = threadsIn(Thread::State::AtBarrier, threads);
+  waiting.insert(waiting.end(), atBarrier.begin(), atBarrier.end());
+  report(nameThreads({waiting.front()}) + " waits here for threads that wait elsewhere", waiting.front()->site,
+         waiting);
+}
+
+void ThreadBlock::reportStackOverflow(Thread &thread) {
+  report(formatv("{0} needs more than the {1} bytes of stack that an emulated thread has", nameThreads({&thread}),
+                 FiberStacks::stackBytes()),
+         thread.site);
+}
+
+void ThreadBlock::checkShared(Thread &thread, std::optional<Site> now) {
+  std::optional<std::string> damage = shared.damage();
+  if (!damage)
+    return;
+  const Thread *self = &thread;
+  std::string message = nameThreads({self}) + " " + *damage;
+  if (!now)
+    return report(message + ", after it was here for the last time", thread.site);
+  report(message + ", before it came here", *now,
+         thread.site.line ? ArrayRef<const Thread *>(self) : ArrayRef<const Thread *>());
+}
+
+void ThreadBlock::arriveAt(Thread &thread, Site site) {
+  checkShared(thread, site);
+  if (scheduler->hasFailed())
+    scheduler->unwind();
+  thread.site = site;
+}
+
+void ThreadBlock::finish(Thread &thread) {
+  ++finished;
+  Warp &warp = warpOf(thread);
+  warp.finished |= 1u << thread.lane();
+  checkShared(thread, std::nullopt);
+  if (atBarrier > 0)
+    return reportLeft(barrierSite, threads);
+  for (const Collective &collective : warp.collectives)
+    if (collective.members >> thread.lane() & 1)
+      return reportLeft(collective.site, threadsOfWarp(thread));
+  if (const Warpgroup &warpgroup = warpgroupOf(thread); warpgroup.arrived > 0)
+    reportLeft(warpgroup.site, threadsOfWarpgroup(thread));
+}
+
+void ThreadBlock::reportLeft(Site site, ArrayRef<Thread> among) {
+  std::vector<const Thread *> waiting, left = threadsIn(Thread::State::Finished, among);
+  for (const Thread &thread : among)
+    if (thread.isWaiting() && thread.site == site)
+      waiting.push_back(&thread);
+  report(nameThreads(waiting) + (waiting.size() == 1 ? " waits here" : " wait here") + ", but " + nameThreads(left) +
+             (left.size() == 1 ? " has" : " have") + " left the kernel",
+         site);
+}
+
+//===----------------------------------------------------------------------===//
+// Primitives
+//===----------------------------------------------------------------------===//
+
+u32 ThreadBlock::syncBlock(Thread &thread, bool predicate, Site site) {
+  arriveAt(thread, site);
+  if (atBarrier > 0 && barrierSite != site)
+    fail(nameThreads({&thread}) + " waits at this barrier, but others wait at another one", site,
+         threadsIn(Thread::State::AtBarrier, threads));
+  barrierSite = site;
+  thread.state = Thread::State::AtBarrier;
+  if (finished > 0) {
+    reportLeft(site, threads);
+    scheduler->unwind();
+  }
+  holding += predicate;
+  if (++atBarrier < threads.size()) {
+    scheduler->wait(thread);
+    return heldAtLast;
+  }
+
+  atBarrier = 0;
+  heldAtLast = std::exchange(holding, 0);
+  ++syncs;
+  SmallVector<Thread *, 256> others;
+  for (Thread &other : threads)
+    if (&other != &thread)
+      others.push_back(&other);
+  scheduler->release(others);
+  thread.state = Thread::State::Running;
+  return heldAtLast;
+}
+
+void ThreadBlock::checkMembers(Thread &thread, u32 members, Site site) {
+  if (!(members >> thread.lane() & 1))
+    fail(formatv("{0}: expected its own lane among the lanes of the collective, got lanes {1:x8}",
+                 nameThreads({&thread}), members),
+         site);
+  size_t warpThreads = threadsOfWarp(thread).size();
+  if (warpThreads < 32 && members >> warpThreads)
+    fail(formatv("{0}: expected a collective of the {1} threads of its warp, got lanes {2:x8}", nameThreads({&thread}),
+                 warpThreads, members),
+         site);
+}
+
+/// The collective that the thread takes part in, started if it is the first. Two collectives that each name a
+/// thread waiting at the other can never be complete.
+ThreadBlock::Collective &ThreadBlock::joinCollective(Thread &thread, u32 members, EmulatedCombine combine, Site site) {
+  Warp &warp = warpOf(thread);
+  for (Collective &other : warp.collectives) {
+    if (other.members == members && other.combine == combine && other.site == site)
+      return other;
+    if (!(other.members >> thread.lane() & 1) || !(members & other.arrived))
+      continue;
+    std::vector<const Thread *> elsewhere;
+    for (const Thread &candidate : threadsOfWarp(thread))
+      if (other.arrived >> candidate.lane() & 1)
+        elsewhere.push_back(&candidate);
+    fail(nameThreads({&thread}) + " takes part in this collective, but others of its warp wait at another one", site,
+         elsewhere);
+  }
+  return warp.collectives.emplace_back(Collective{members, 0, combine, site});
+}
+
+void ThreadBlock::syncWarp(Thread &thread, u32 members, void *lane, EmulatedCombine combine, Site site) {
+  arriveAt(thread, site);
+  checkMembers(thread, members, site);
+  Collective &collective = joinCollective(thread, members, combine, site);
+  Warp &warp = warpOf(thread);
+  collective.arrived |= 1u << thread.lane();
+  warp.lanes[thread.lane()] = lane;
+  thread.state = Thread::State::AtCollective;
+  if (members & warp.finished) {
+    reportLeft(site, threadsOfWarp(thread));
+    scheduler->unwind();
+  }
+  if (collective.arrived != members)
+    return scheduler->wait(thread);
+  complete(thread, collective);
+}
+
+void ThreadBlock::complete(Thread &thread, Collective &collective) {
+  Warp &warp = warpOf(thread);
+  void *lanes[32] = {};
+  SmallVector<Thread *, 32> others;
+  for (Thread &member : threadsOfWarp(thread)) {
+    if (!(collective.members >> member.lane() & 1))
+      continue;
+    lanes[member.lane()] = warp.lanes[member.lane()];
+    if (&member != &thread)
+      others.push_back(&member);
+  }
+  if (const char *message = collective.combine(lanes))
+    fail(nameThreads({&thread}) + ": " + message, collective.site);
+  // A collective that moves nothing is a synchronisation.
+  if (llvm::none_of(lanes, [](void *lane) { return lane; }))
+    ++warp.syncs;
+  warp.collectives.erase(&collective);
+  scheduler->release(others);
+  thread.state = Thread::State::Running;
+}
+
+void ThreadBlock::syncWarpgroup(Thread &thread, void *lane, EmulatedCombine combine, Site site) {
+  arriveAt(thread, site);
+  MutableArrayRef<Thread> threads = threadsOfWarpgroup(thread);
+  if (threads.size() < warpgroupThreads)
+    fail(formatv("{0}: expected a warpgroup of {1} threads, got {2}", nameThreads({&thread}), warpgroupThreads,
+                 threads.size()),
+         site);
+  Warpgroup &warpgroup = warpgroupOf(thread);
+  if (warpgroup.arrived > 0 && (warpgroup.combine != combine || warpgroup.site != site)) {
+    std::vector<const Thread *> elsewhere;
+    for (const Thread &other : threads)
+      if (warpgroup.lanes[other.thread % warpgroupThreads])
+        elsewhere.push_back(&other);
+    fail(nameThreads({&thread}) + " takes part in this collective, but others of its warpgroup wait at another one",
+         site, elsewhere);
+  }
+  warpgroup.combine = combine;
+  warpgroup.site = site;
+  warpgroup.lanes[thread.thread % warpgroupThreads] = lane;
+  thread.state = Thread::State::AtCollective;
+  if (llvm::any_of(threads, [](const Thread &other) { return other.state == Thread::State::Finished; })) {
+    reportLeft(site, threads);
+    scheduler->unwind();
+  }
+  if (++warpgroup.arrived < warpgroupThreads)
+    return scheduler->wait(thread);
+
+  // On this thread's stack, where checked accesses may read it.
+  void *lanes[warpgroupThreads];
+  llvm::copy(warpgroup.lanes, lanes);
+  warpgroup = Warpgroup();
+  if (const char *message = combine(lanes))
+    fail(nameThreads({&thread}) + ": " + message, site);
+  SmallVector<Thread *, warpgroupThreads> others;
+  for (Thread &other : threads)
+    if (&other != &thread)
+      others.push_back(&other);
+  scheduler->release(others);
+  thread.state = Thread::State::Running;
+}
+
+void ThreadBlock::pause(Thread &thread, Site site) {
+  arriveAt(thread, site);
+  if (scheduler->yield(thread)) {
+    ++syncs; // the write that it waited for may order anything
+    return;
+  }
+  const EmulatedLaunch &launch = scheduler->currentLaunch();
+  bool mayWaitForBlocks = launch.options.cooperative || launch.grid.count() == 1;
+  fail(nameThreads({&thread}) + " waits here for a write that no thread makes" +
+           (mayWaitForBlocks ? "" : " (only blocks of a cooperative launch may wait for each other)"),
+       site);
+}
+
+void *ThreadBlock::staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site) {
+  if (void *variable = shared.variable(tag, bytes, alignment))
+    return variable;
+  fail(formatv("expected at most {0} bytes of static shared memory, got a variable of {1} bytes (aligned to "
+               "{2}) more",
+               SharedMemory::maxStaticBytes, bytes, alignment),
+       site);
+}
+
+void *ThreadBlock::dynamicShared(Thread &thread, u64 bytes, Site site) {
+  if (shared.dynamicBytes() < bytes)
+    fail(formatv("expected a launch with at least {0} bytes of dynamic shared memory, got {1}", bytes,
+                 shared.dynamicBytes()),
+         site);
+  return shared.dynamicData();
+}
+
+//===----------------------------------------------------------------------===//
+// Checked accesses
+//===----------------------------------------------------------------------===//
+
+void ThreadBlock::checkAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
+  if (shared.contains(address))
+    checkSharedAccess(thread, address, bytes, isWrite, code);
+  else
+    checkGlobalAccess(thread, address, bytes, isWrite, code);
+}
+
+static Site siteOf(const SourceLine &line) { return {line.file.empty() ? nullptr : line.file.c_str(), line.line}; }
+
+void ThreadBlock::failAt(Thread &thread, const void *code, const Twine &message) {
+  SourceLine line = sourceLineOf(code, *scheduler->currentLaunch().kernel);
+  fail(nameThreads({&thread}) + " " + message, siteOf(line));
+}
+
+void ThreadBlock::checkSharedAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
+  StringRef verb = isWrite ? "writes" : "reads";
+  if (std::optional<std::string> outside = shared.outside(address, bytes))
+    failAt(thread, code, verb + " " + Twine(bytes) + " bytes " + *outside);
+  if (!isWrite && holdsPoison(address, bytes))
+    failAt(thread, code, "reads shared memory that nothing has written");
+  auto race = shared.noteAccess(address, bytes, isWrite, {thread.thread, warpOf(thread).syncs, syncs, code});
+  if (!race)
+    return;
+  const EmulatedKernel &kernel = *scheduler->currentLaunch().kernel;
+  SourceLine line = sourceLineOf(code, kernel), other = sourceLineOf(race->code, kernel);
+  report(nameThreads({&thread}) + " " + verb + " shared memory " + race->what + " since the last barrier",
+         siteOf(line));
+  scheduler->addNote(diagnosticAt(Diagnostic::Severity::Note, siteOf(other), kernel, "the other access is here"));
+  scheduler->unwind();
+}
+
+/// Whether an address is in the program itself or a library: tables of functions, constants.
+static bool isInProgram(const Thread &thread, const void *address) {
+  // The primitives' own virtual functions are asked for most.
+  const char *functions;
+  std::memcpy(&functions, static_cast<const void *>(static_cast<const EmulatedThread *>(&thread)), sizeof(functions));
+  Dl_info info;
+  return static_cast<size_t>(static_cast<const char *>(address) - functions) < 16 * sizeof(void *) ||
+         dladdr(address, &info);
+}
+
+void ThreadBlock::checkGlobalAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
+  ArrayRef<TensorRange> tensors = scheduler->currentLaunch().tensors;
+  if (const TensorRange *tensor = findRange(tensors, address, bytes)) {
+    if (isWrite && !tensor->isWritten)
+      failAt(thread, code, "writes '" + tensor->name + "', which is an input of the kernel");
+    if (!isWrite && holdsPoison(address, bytes))
+      failAt(thread, code,
+             "reads what nothing has written, in '" + tensor->name + "' at offset " +
+                 Twine(static_cast<const char *>(address) - tensor->begin));
+    return;
+  }
+  // On other stacks are the objects of other lanes, which the last one at a collective reads and writes.
+  if (!scheduler->isOnStack(address) && !isInProgram(thread, address))
+    failAt(thread, code,
+           Twine(isWrite ? "writes " : "reads ") + Twine(bytes) + " bytes " + describeOutside(tensors, address, bytes));
+}
+
+} // namespace kiln

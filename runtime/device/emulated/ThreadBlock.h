@@ -1,0 +1,163 @@
+//===- ThreadBlock.h - one block of an emulated launch -----------------------------------===//
+//
+// A block's threads wait for each other at its barrier and, within a warp, at collectives; so do those of a
+// warpgroup. All are
+// rendezvous: the last to arrive does the work and goes on at once, the others become ready. What can never
+// be met is reported as soon as that is certain.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/device/emulated/Fiber.h"
+#include "runtime/device/emulated/Launch.h"
+#include "runtime/device/emulated/SharedMemory.h"
+
+namespace kiln {
+
+class ThreadBlock;
+class Scheduler;
+class Thread;
+
+/// Runs one thread of a block after the other: a thread that never waits needs no stack of its own.
+struct Runner {
+  Runner(void *stack, std::function<void()> body) : fiber(stack, std::move(body)) {}
+
+  Fiber fiber;
+  Thread *thread = nullptr; ///< the one on this stack now
+};
+
+/// A thread of a block: what its primitives call, and where it stands.
+class Thread final : public EmulatedThread {
+public:
+  enum class State { Ready, Running, AtBarrier, AtCollective, Finished };
+
+  ThreadBlock *owner = nullptr;
+  Runner *runner = nullptr; ///< null before it has started and after it has finished
+  State state = State::Ready;
+  Site site; ///< of the last primitive that went through the scheduler
+
+  u32 lane() const { return thread % 32; }
+  bool isWaiting() const { return state == State::AtBarrier || state == State::AtCollective; }
+
+  u32 syncBlock(bool predicate, Site site) override;
+  void syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) override;
+  void syncWarpgroup(void *lane, EmulatedCombine combine, Site site) override;
+  void pause(Site site) override;
+  void *staticShared(const void *tag, u64 bytes, u64 alignment, Site site) override;
+  void *dynamicShared(u64 bytes, Site site) override;
+  void copyLater(void *to, const void *bytes) override;
+  void commitCopies() override;
+  void waitCopies(u32 pending) override;
+  void checkAccess(const void *address, u64 bytes, bool isWrite, const void *code) override;
+  [[noreturn]] void fail(const char *message, Site site) override;
+
+  /// Forgets copies that the thread of an earlier block did not wait for.
+  void dropCopies();
+
+private:
+  struct Copy {
+    void *to;
+    std::array<char, 16> bytes;
+  };
+  std::vector<Copy> copies;       ///< not waited for, in the order of their issue
+  std::vector<size_t> copyGroups; ///< ends of the groups in `copies`
+};
+
+class ThreadBlock {
+public:
+  ThreadBlock() = default;
+  ThreadBlock(const ThreadBlock &) = delete;
+
+  /// Makes this the block `index` of the launch, none of its threads started.
+  void reset(Scheduler &scheduler, const EmulatedLaunch &launch, EmulatedIndex index);
+
+  MutableArrayRef<Thread> allThreads() { return threads; }
+
+  /// The primitives. Each either returns when the thread may go on or unwinds it.
+  u32 syncBlock(Thread &thread, bool predicate, Site site);
+  void syncWarp(Thread &thread, u32 members, void *lane, EmulatedCombine combine, Site site);
+  void syncWarpgroup(Thread &thread, void *lane, EmulatedCombine combine, Site site);
+  void pause(Thread &thread, Site site);
+  void *staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site);
+  void *dynamicShared(Thread &thread, u64 bytes, Site site);
+  void checkAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code);
+
+  /// A thread's kernel has returned; records a failure if somebody waits for it.
+  void finish(Thread &thread);
+
+  /// Records that a thread's local variables did not fit its stack.
+  void reportStackOverflow(Thread &thread);
+
+  /// Records that no thread can go on.
+  void reportDeadlock();
+
+  /// Records a failure of the launch: `message` at `site`, and for every place where threads of `also` wait a
+  /// note.
+  void report(const Twine &message, Site site, ArrayRef<const Thread *> also = {});
+
+  /// Records a failure, and unwinds the running thread.
+  [[noreturn]] void fail(const Twine &message, Site site, ArrayRef<const Thread *> also = {});
+
+private:
+  /// Lanes of a warp that have arrived at a collective of which others are still missing.
+  struct Collective {
+    u32 members;
+    u32 arrived;
+    EmulatedCombine combine;
+    Site site;
+  };
+  struct Warp {
+    u32 finished = 0;
+    u32 syncs = 0;        ///< how often its lanes have been ordered
+    void *lanes[32] = {}; ///< what each waiting lane has brought
+    SmallVector<Collective, 2> collectives;
+  };
+
+  static constexpr size_t warpgroupThreads = 128;
+  /// A warpgroup of which some threads may have arrived at a collective.
+  struct Warpgroup {
+    size_t arrived = 0;
+    EmulatedCombine combine = nullptr;
+    Site site;
+    void *lanes[warpgroupThreads] = {};
+  };
+
+  /// Notes where the thread is, and reports shared memory that it has damaged since the last time.
+  void arriveAt(Thread &thread, Site site);
+  void checkShared(Thread &thread, std::optional<Site> now);
+
+  /// The checks of one access, to shared memory or elsewhere. Each returns or unwinds.
+  void checkSharedAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code);
+  void checkGlobalAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code);
+  [[noreturn]] void failAt(Thread &thread, const void *code, const Twine &message);
+
+  Collective &joinCollective(Thread &thread, u32 members, EmulatedCombine combine, Site site);
+  void checkMembers(Thread &thread, u32 members, Site site);
+  void complete(Thread &thread, Collective &collective);
+
+  Warp &warpOf(const Thread &thread) { return warps[thread.thread / 32]; }
+  MutableArrayRef<Thread> threadsOfWarp(const Thread &thread) {
+    size_t first = thread.thread - thread.lane();
+    return allThreads().slice(first, std::min<size_t>(32, threads.size() - first));
+  }
+  Warpgroup &warpgroupOf(const Thread &thread) { return warpgroups[thread.thread / warpgroupThreads]; }
+  MutableArrayRef<Thread> threadsOfWarpgroup(const Thread &thread) {
+    return allThreads().drop_front(thread.thread / warpgroupThreads * warpgroupThreads).take_front(warpgroupThreads);
+  }
+  /// Some of `among` wait at `site` for others of them that have left.
+  void reportLeft(Site site, ArrayRef<Thread> among);
+
+  Scheduler *scheduler = nullptr;
+  std::vector<Thread> threads;
+  std::vector<Warp> warps;
+  std::vector<Warpgroup> warpgroups;
+  SharedMemory shared;
+  u32 syncs = 0; ///< how often all threads have been ordered, in this block and those before it
+  size_t atBarrier = 0;
+  u32 holding = 0;    ///< of those at the barrier, who brought true
+  u32 heldAtLast = 0; ///< the same of the last barrier that opened
+  size_t finished = 0;
+  Site barrierSite;
+};
+
+} // namespace kiln

@@ -1,0 +1,170 @@
+#include "runtime/execution/Executor.h"
+
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+Error Executor::uploadArguments(const PlanFunction &function, const Call &call) {
+  for (const PlanTensor &argument : function.arguments) {
+    auto given = llvm::find_if(call.arguments, [&](const auto &entry) { return entry.first == argument.name; });
+    Expected<int64_t> bytes = argument.bytes().evaluate(call.dims);
+    if (!bytes)
+      return bytes.takeError();
+    if (given == call.arguments.end() || static_cast<int64_t>(given->second.size()) * 4 != *bytes)
+      return makeError("@" + function.name + ": argument %" + argument.name + ": expected " + Twine(*bytes / 4) +
+                       " elements");
+    DeviceMemory &memory = arguments.find(function.name + "/" + argument.name)->second;
+    if (Error error = theDevice.upload(memory.address(), given->second.data(), *bytes))
+      return error;
+  }
+  return Error::success();
+}
+
+Error Executor::enqueue(const Call &call) {
+  const PlanFunction *function = thePlan.findFunction(call.function);
+  if (!function)
+    return makeError("the plan has no function @" + call.function);
+  assert(isWanted(*function) && "the function was not named when the executor was made");
+  for (const auto &[name, value] : call.dims) {
+    int64_t most = largestDims().find(name)->second;
+    if (value < 1 || value > most)
+      return makeError("@" + call.function + ": expected " + name + " from 1 to " + Twine(most) + ", got " +
+                       Twine(value));
+  }
+  if (Error error = uploadArguments(*function, call))
+    return error;
+  auto placed = place(*function, call);
+  if (!placed)
+    return placed.takeError();
+  lastPlacement = std::move(*placed);
+
+  if (observer)
+    return runObserved(*function, call);
+  if (loading)
+    return runWhileLoading(*function, call);
+  // Calls on part of a batch restart a sequence: too many, and too rare, for a graph each.
+  return call.firstRow == 0 ? repeat(call) : launch(call);
+}
+
+Expected<DeviceGraph *> Executor::graphFor(const PlanFunction &function, const Call &call) {
+  std::unique_ptr<DeviceGraph> &graph = graphs[{function.name, call.dims, call.firstRow}];
+  if (!graph) {
+    auto launches = resolve(function, call);
+    if (!launches)
+      return launches.takeError();
+    auto made = theDevice.makeGraph(std::move(*launches));
+    if (!made)
+      return made.takeError();
+    graph = std::move(*made);
+  }
+  return graph.get();
+}
+
+Error Executor::repeat(const Call &call) {
+  if (thePlan.stepByStep)
+    return launch(call);
+  if (Error error = finishLoading())
+    return error;
+  Expected<DeviceGraph *> graph = graphFor(*thePlan.findFunction(call.function), call);
+  return graph ? theDevice.run(**graph) : graph.takeError();
+}
+
+Error Executor::launch(const Call &call) {
+  if (Error error = finishLoading())
+    return error;
+  auto launches = resolve(*thePlan.findFunction(call.function), call);
+  if (!launches)
+    return launches.takeError();
+  for (const KernelLaunch &one : *launches)
+    if (Error error = theDevice.launch(one))
+      return error;
+  return Error::success();
+}
+
+Expected<std::unique_ptr<DeviceGraph>> Executor::record(ArrayRef<Call> calls) {
+  if (Error error = finishLoading())
+    return error;
+  std::vector<KernelLaunch> all;
+  for (const Call &call : calls) {
+    auto launches = resolve(*thePlan.findFunction(call.function), call);
+    if (!launches)
+      return launches.takeError();
+    llvm::append_range(all, *launches);
+  }
+  return theDevice.makeGraph(std::move(all));
+}
+
+Expected<char *> Executor::addressOf(const Call &call, StringRef tensor) const {
+  auto placed = place(*thePlan.findFunction(call.function), call);
+  if (!placed)
+    return placed.takeError();
+  auto it = placed->find(tensor);
+  if (it == placed->end())
+    return makeError("@" + call.function + " has no tensor '" + tensor + "'");
+  return it->second.address;
+}
+
+Error Executor::copyRow(int64_t from, int64_t to) {
+  DimBinding one = largestDims();
+  one["B"] = 1;
+  for (const PlanTensor &state : thePlan.states) {
+    Expected<int64_t> bytes = state.bytes().evaluate(one);
+    if (!bytes)
+      return bytes.takeError();
+    char *base = states.find(state.name)->second.address();
+    if (Error error = theDevice.copy(base + to * *bytes, base + from * *bytes, *bytes))
+      return error;
+  }
+  return Error::success();
+}
+
+Error Executor::runObserved(const PlanFunction &function, const Call &call) {
+  if (Error error = finishLoading())
+    return error;
+  auto launches = resolve(function, call);
+  if (!launches)
+    return launches.takeError();
+  if (Error error = observer->onCall(call))
+    return error;
+  for (const auto &[i, launch] : llvm::enumerate(*launches)) {
+    if (Error error = theDevice.launch(launch))
+      return error;
+    if (Error error = theDevice.synchronize())
+      return error;
+    if (Error error = observer->onStep(function, i))
+      return error;
+  }
+  return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Results
+//===----------------------------------------------------------------------===//
+
+Error Executor::download(StringRef name, int64_t element, MutableArrayRef<float> elements) {
+  auto it = lastPlacement.find(name);
+  if (it == lastPlacement.end())
+    return makeError("the last call has no tensor '" + name + "'");
+  const Placement &place = it->second;
+  int64_t count = static_cast<int64_t>(elements.size()), size = dtypeSize(place.dtype);
+  assert(element + count <= place.elements && "download past the end of a tensor");
+  if (place.dtype == DType::F32)
+    return theDevice.download(elements.data(), place.address + element * size, count * size);
+  std::vector<char> bytes(count * size);
+  if (Error error = theDevice.download(bytes.data(), place.address + element * size, count * size))
+    return error;
+  for (int64_t i = 0; i < count; ++i)
+    elements[i] = loadElement(bytes.data(), place.dtype, i);
+  return Error::success();
+}
+
+std::optional<int64_t> Executor::elementCount(StringRef name) const {
+  auto it = lastPlacement.find(name);
+  return it == lastPlacement.end() ? std::nullopt : std::optional(it->second.elements);
+}
+
+} // namespace kiln

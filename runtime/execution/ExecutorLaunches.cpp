@@ -1,0 +1,151 @@
+// From a call to the launches that it takes, with every formula over dims evaluated and every tensor at its place.
+#include "runtime/execution/Executor.h"
+
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+/// The caller's memory for an argument; null if it has none of its own.
+static const Executor::Binding *findBinding(const Executor::Call &call, StringRef argument) {
+  auto found = llvm::find_if(call.bindings, [&](const auto &binding) { return binding.argument == argument; });
+  return found == call.bindings.end() ? nullptr : &*found;
+}
+
+/// Where everything that the function's steps name lies in this call.
+Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::place(const PlanFunction &function,
+                                                                                  const Call &call) const {
+  std::map<std::string, Placement, std::less<>> placed;
+  auto add = [&](const PlanTensor &tensor, char *address) -> Error {
+    Expected<int64_t> bytes = tensor.bytes().evaluate(call.dims);
+    if (!bytes)
+      return bytes.takeError();
+    placed[tensor.name] = {address, tensor.dtype, *bytes / dtypeSize(tensor.dtype)};
+    return Error::success();
+  };
+  for (const PlanWeight &weight : thePlan.weights) {
+    const DeviceMemory &memory = weights.find(weight.name)->second;
+    placed[weight.name] = {memory.address(), weight.recipe.dtype, memory.bytes() / dtypeSize(weight.recipe.dtype)};
+  }
+  for (const PlanTensor &state : thePlan.states) {
+    // A sequence's share of a state is what the state has for each B.
+    DimBinding one = call.dims;
+    one["B"] = 1;
+    Expected<int64_t> rowBytes = state.bytes().evaluate(one);
+    if (!rowBytes)
+      return rowBytes.takeError();
+    if (Error error = add(state, states.find(state.name)->second.address() + call.firstRow * *rowBytes))
+      return error;
+  }
+  for (const PlanTensor &argument : function.arguments) {
+    const Binding *bound = findBinding(call, argument.name);
+    auto own = arguments.find(function.name + "/" + argument.name);
+    if (!bound && own == arguments.end())
+      return makeError("@" + function.name + ": argument %" + argument.name + ": expected memory, got none");
+    if (Error error = add(argument, bound ? bound->address : own->second.address()))
+      return error;
+  }
+  for (const PlanBuffer &buffer : function.buffers) {
+    Expected<int64_t> offset = buffer.offset.evaluate(call.dims);
+    if (!offset)
+      return offset.takeError();
+    if (Error error = add(buffer.tensor, arena.address() + *offset))
+      return error;
+  }
+  return placed;
+}
+
+/// The word of an argument of a step, and if that is an address the tensor behind it.
+Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunction &function, const Call &call,
+                            const std::map<std::string, Placement, std::less<>> &placed) const {
+  const PlanStep &step = *launch.step;
+  LaunchTensor tensor;
+  if (name == "@workspace") {
+    Expected<int64_t> offset = step.workspace->offset.evaluate(call.dims),
+                      bytes = step.workspace->bytes.evaluate(call.dims);
+    if (!offset)
+      return llvm::joinErrors(offset.takeError(), bytes.takeError());
+    if (!bytes)
+      return bytes.takeError();
+    tensor = {"@workspace", arena.address() + *offset, *bytes, /*isWritten=*/true, /*isFresh=*/true};
+  } else if (name == "@counters") {
+    Expected<int64_t> count = step.counters.evaluate(call.dims);
+    if (!count)
+      return count.takeError();
+    tensor = {"@counters", counters.address(), *count * 4, /*isWritten=*/true, /*isFresh=*/false};
+  } else if (name.consume_front("%")) {
+    const Placement &place = placed.find(name)->second;
+    auto isNamed = [&](const PlanBuffer &buffer) { return buffer.tensor.name == name; };
+    auto buffer = llvm::find_if(function.buffers, isNamed);
+    bool isResult = buffer != function.buffers.end() && &function.steps[buffer->first] == &step;
+    const Binding *bound = findBinding(call, name);
+    bool isWritten = isResult || states.count(name) || (bound && bound->isWritten);
+    tensor = {("%" + name).str(), place.address, place.elements * dtypeSize(place.dtype), isWritten, isResult};
+  } else {
+    launch.arguments.push_back(static_cast<uint64_t>(call.dims.find(name)->second));
+    return Error::success();
+  }
+  launch.arguments.push_back(reinterpret_cast<uint64_t>(tensor.address));
+  launch.tensors.push_back(std::move(tensor));
+  return Error::success();
+}
+
+Error Executor::fillKernel(KernelLaunch &launch, const Call &call) const {
+  const PlanLaunch &planned = *launch.planned;
+  launch.kernel = kernels.find(planned);
+  launch.threads = static_cast<uint32_t>(planned.threads);
+  launch.dynamicShared = static_cast<uint32_t>(planned.dynamicShared);
+  for (auto [extent, expr] : llvm::zip(launch.grid, planned.grid)) {
+    Expected<int64_t> value = expr.evaluate(call.dims);
+    if (!value)
+      return value.takeError();
+    if (*value < 1 || *value > INT32_MAX)
+      return makeError("step '" + planned.kernel + "': a grid of " + Twine(*value) + " blocks cannot be launched");
+    extent = static_cast<uint32_t>(*value);
+  }
+  return Error::success();
+}
+
+Error Executor::fillMatmul(KernelLaunch &launch, const Call &call) {
+  const PlanMatmul &planned = *launch.step->matmul;
+  LaunchMatmul matmul{.untransposed = planned.untransposed,
+                      .dtype = planned.dtype,
+                      .out = planned.out,
+                      .bias = planned.bias,
+                      .gelu = planned.gelu,
+                      .residual = planned.residual};
+  for (auto [extent, expr] : {std::pair(&matmul.rows, &planned.rows), std::pair(&matmul.cols, &planned.cols),
+                              std::pair(&matmul.depth, &planned.depth), std::pair(&matmul.batch, &planned.batch)}) {
+    Expected<int64_t> value = expr->evaluate(call.dims);
+    if (!value)
+      return value.takeError();
+    *extent = *value;
+  }
+  launch.matmul = matmul;
+  return Error::success();
+}
+
+Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &function, const Call &call) const {
+  auto placed = place(function, call);
+  if (!placed)
+    return placed.takeError();
+  std::vector<KernelLaunch> launches;
+  for (const PlanStep &step : function.steps) {
+    const PlanLaunch &planned = step.launchFor(call.dims);
+    KernelLaunch &launch = launches.emplace_back();
+    launch.startsAfterAll = launches.size() == 1 || thePlan.serial;
+    launch.step = &step;
+    launch.planned = &planned;
+    if (Error error = step.matmul ? fillMatmul(launch, call) : fillKernel(launch, call))
+      return error;
+    for (StringRef name : planned.arguments)
+      if (Error error = addArgument(launch, name, function, call, *placed))
+        return error;
+  }
+  return launches;
+}
+
+Expected<std::vector<KernelLaunch>> Executor::launches(const Call &call) const {
+  return resolve(*thePlan.findFunction(call.function), call);
+}
+
+} // namespace kiln

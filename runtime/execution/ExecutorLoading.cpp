@@ -1,0 +1,238 @@
+// What an executor does before it runs: checks, kernels, memory, and weights, which come while the first call runs.
+#include "runtime/execution/Executor.h"
+
+#include "runtime/weights/PackWeight.h"
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+Expected<std::unique_ptr<Executor>> Executor::create(Device &device, Plan plan, const KernelFiles &files,
+                                                     const WeightSource &weights, const Options &options) {
+  std::unique_ptr<Executor> executor(new Executor(device, std::move(plan), options));
+  if (Error error = executor->checkOptions())
+    return error;
+  executor->restrictPlan();
+  if (Error error = executor->checkMemory())
+    return error;
+  // Packing goes on while kernels are loaded.
+  if (Error error = executor->loadWeights(weights))
+    return error;
+  if (Error error = executor->loadKernels(files))
+    return error;
+  if (Error error = executor->allocateMemory())
+    return error;
+  if (executor->thePlan.weightsFirst)
+    if (Error error = executor->finishLoading())
+      return error;
+  return executor;
+}
+
+Error Executor::checkOptions() const {
+  for (const PlanDim &dim : thePlan.dims) {
+    int64_t wanted = dim.name == "B" ? capacity.batch : dim.name == "T" ? capacity.tokens : dim.max;
+    if (wanted < dim.min || wanted > dim.max)
+      return makeError("the plan runs " + dim.name + " from " + Twine(dim.min) + " to " + Twine(dim.max) + ", got " +
+                       Twine(wanted) + (dim.name == "B" ? "; compile with a larger --max-batch" : ""));
+  }
+  for (const std::string &name : capacity.functions)
+    if (!thePlan.findFunction(name))
+      return makeError("the plan has no function @" + name);
+  return Error::success();
+}
+
+void Executor::restrictPlan() {
+  // @sample is called by DeviceSampler, on memory of its own.
+  SmallVector<StringRef, 4> functions = {"sample"};
+  llvm::append_range(functions, capacity.functions);
+  thePlan.restrictTo(functions, largestDims());
+}
+
+Error Executor::loadKernels(const KernelFiles &files) {
+  Expected<LoadedKernels> loaded = LoadedKernels::load(theDevice, thePlan, files);
+  if (!loaded)
+    return loaded.takeError();
+  kernels = std::move(*loaded);
+  return Error::success();
+}
+
+bool Executor::isWanted(const PlanFunction &function) const {
+  return llvm::is_contained(capacity.functions, function.name);
+}
+
+/// All weights, those first that the first function uses first.
+std::vector<const PlanWeight *> Executor::weightsByUse() const {
+  std::vector<const PlanWeight *> ordered;
+  std::set<StringRef> seen;
+  auto add = [&](const PlanWeight &weight) {
+    if (seen.insert(weight.name).second)
+      ordered.push_back(&weight);
+  };
+  std::map<StringRef, const PlanWeight *> byName;
+  for (const PlanWeight &weight : thePlan.weights)
+    byName[weight.name] = &weight;
+  for (const std::string &name : capacity.functions)
+    for (const PlanStep &step : thePlan.findFunction(name)->steps) {
+      for (StringRef argument : step.launch.arguments)
+        if (auto it = byName.find(argument.ltrim('%')); argument.starts_with("%") && it != byName.end())
+          add(*it->second);
+      for (const PlanConstant &constant : step.launch.constants)
+        add(*byName.find(constant.weight)->second);
+    }
+  for (const PlanWeight &weight : thePlan.weights)
+    add(weight);
+  return ordered;
+}
+
+Error Executor::loadWeights(const WeightSource &source) {
+  std::vector<WeightUpload::Item> items;
+  for (const PlanWeight *weight : weightsByUse()) {
+    Expected<int64_t> bytes = packedSize(weight->recipe);
+    if (!bytes)
+      return bytes.takeError();
+    auto memory = DeviceMemory::allocate(theDevice, std::max<int64_t>(*bytes, 1), "weight " + weight->name);
+    if (!memory)
+      return memory.takeError();
+    loadingOrder[weight->name] = items.size();
+    items.push_back({weight, memory->address()});
+    weights[weight->name] = std::move(*memory);
+  }
+  auto started = WeightUpload::start(theDevice, source, std::move(items));
+  if (!started)
+    return started.takeError();
+  loading = std::move(*started);
+  return Error::success();
+}
+
+/// Refuses at once what would fail halfway, with all that the user can choose by.
+Error Executor::checkMemory() const {
+  DimBinding dims = largestDims();
+  int64_t weightBytes = 0, stateBytes = 0, otherBytes = 0;
+  auto add = [&](int64_t &sum, Expected<int64_t> bytes) -> Error {
+    if (bytes)
+      sum += *bytes;
+    return bytes.takeError();
+  };
+  for (const PlanWeight &weight : thePlan.weights)
+    if (Error error = add(weightBytes, packedSize(weight.recipe)))
+      return error;
+  for (const PlanTensor &state : thePlan.states)
+    if (Error error = add(stateBytes, state.bytes().evaluate(dims)))
+      return error;
+  Expr arenaBytes(0);
+  for (const PlanFunction &function : thePlan.functions)
+    if (isWanted(function))
+      arenaBytes = max(arenaBytes, function.arena);
+  if (Error error = add(otherBytes, arenaBytes.evaluate(dims)))
+    return error;
+  Expected<int64_t> available = theDevice.freeMemory();
+  if (!available)
+    return available.takeError();
+  if (weightBytes + stateBytes + otherBytes <= *available)
+    return Error::success();
+  auto megabytes = [](int64_t bytes) { return formatv("{0:F1} MB", static_cast<double>(bytes) / 1e6).str(); };
+  return makeError("out of memory on " + theDevice.name() + ": needed are " +
+                   megabytes(weightBytes + stateBytes + otherBytes) + " (weights " + megabytes(weightBytes) +
+                   ", caches of " + Twine(capacity.batch) + " sequences " + megabytes(stateBytes) +
+                   ", intermediate values " + megabytes(otherBytes) + "), free are " + megabytes(*available) +
+                   "; lower the number of sequences (--max-batch), or choose a --dtype of 16 bits");
+}
+
+DimBinding Executor::largestDims() const {
+  DimBinding dims;
+  for (const PlanDim &dim : thePlan.dims)
+    dims[dim.name] = dim.name == "B" ? capacity.batch : dim.name == "T" ? capacity.tokens : dim.max;
+  return dims;
+}
+
+Error Executor::allocateMemory() {
+  DimBinding dims = largestDims();
+  auto allocate = [&](DeviceMemory &memory, const Expr &size, StringRef what) -> Error {
+    Expected<int64_t> bytes = size.evaluate(dims);
+    if (!bytes)
+      return bytes.takeError();
+    auto allocated = DeviceMemory::allocate(theDevice, std::max<int64_t>(*bytes, 1), what);
+    if (!allocated)
+      return allocated.takeError();
+    memory = std::move(*allocated);
+    return Error::success();
+  };
+  for (const PlanTensor &state : thePlan.states) {
+    DeviceMemory &memory = states[state.name];
+    if (Error error = allocate(memory, state.bytes(), "state " + state.name))
+      return error;
+    // Rows that nothing has written yet are hidden by a mask, or multiplied by a probability of zero.
+    if (Error error = theDevice.clear(memory.address(), memory.bytes()))
+      return error;
+  }
+  Expr arenaBytes(0), counterCount(0);
+  for (const PlanFunction &function : thePlan.functions) {
+    for (const PlanStep &step : function.steps)
+      counterCount = max(counterCount, step.counters);
+    if (!isWanted(function))
+      continue;
+    arenaBytes = max(arenaBytes, function.arena);
+    for (const PlanTensor &argument : function.arguments)
+      if (Error error =
+              allocate(arguments[function.name + "/" + argument.name], argument.bytes(), "argument " + argument.name))
+        return error;
+  }
+  if (Error error = allocate(arena, arenaBytes, "arena"))
+    return error;
+  if (Error error = allocate(counters, Expr(4) * counterCount, "counters"))
+    return error;
+  // Kernels leave their counters at zero, as they must find them.
+  return theDevice.clear(counters.address(), counters.bytes());
+}
+
+/// Waits for the weights of a launch, but those up to `awaited`, which are there.
+Error Executor::awaitWeights(const PlanLaunch &planned, std::optional<size_t> &awaited) {
+  auto await = [&](StringRef name) -> Error {
+    auto item = loadingOrder.find(name);
+    if (item == loadingOrder.end() || (awaited && item->second <= *awaited))
+      return Error::success();
+    awaited = item->second;
+    return loading->await(*awaited);
+  };
+  for (StringRef argument : planned.arguments)
+    if (argument.consume_front("%"))
+      if (Error error = await(argument))
+        return error;
+  for (const PlanConstant &constant : planned.constants)
+    if (Error error = await(constant.weight))
+      return error;
+  return Error::success();
+}
+
+/// Launches each step as soon as its weights are on their way. Then everything is.
+Error Executor::runWhileLoading(const PlanFunction &function, const Call &call) {
+  auto launches = resolve(function, call);
+  if (!launches)
+    return launches.takeError();
+  std::optional<size_t> awaited;
+  for (KernelLaunch &launch : *launches) {
+    if (Error error = awaitWeights(*launch.planned, awaited))
+      return error;
+    Expected<bool> hasNewConstants = kernels.fillConstants(*launch.planned, weights);
+    if (!hasNewConstants)
+      return hasNewConstants.takeError();
+    launch.startsAfterAll |= *hasNewConstants;
+    if (Error error = theDevice.launch(launch))
+      return error;
+  }
+  return finishLoading();
+}
+
+Error Executor::finishLoading() {
+  if (!loading)
+    return Error::success();
+  if (Error error = loading->awaitAll())
+    return error;
+  // The next launch is the first of a call, which waits for these copies.
+  if (Error error = kernels.fillConstants(weights))
+    return error;
+  loading.reset();
+  loadingOrder.clear();
+  return Error::success();
+}
+
+} // namespace kiln

@@ -1,0 +1,109 @@
+#include "runtime/execution/WeightUpload.h"
+
+#include "runtime/weights/PackWeight.h"
+
+namespace kiln {
+
+/// Two would do for packing one while the other travels; a third evens out what the machine does beside.
+constexpr size_t stagingBuffers = 3;
+constexpr int64_t stagingBytes = int64_t(16) << 20;
+
+Expected<std::unique_ptr<WeightUpload>> WeightUpload::start(Device &device, const WeightSource &source,
+                                                            std::vector<Item> items) {
+  std::unique_ptr<WeightUpload> upload(new WeightUpload(device, source, std::move(items)));
+  if (Error error = upload->allocate())
+    return error;
+  upload->thread = std::thread([raw = upload.get()] { raw->run(); });
+  return upload;
+}
+
+Error WeightUpload::allocate() {
+  int64_t total = 0, longestRow = 1;
+  for (const Item &item : items) {
+    Expected<PackedRows> rows = packedRows(item.weight->recipe);
+    if (!rows)
+      return rows.takeError();
+    total += rows->count * rows->bytes;
+    longestRow = std::max(longestRow, rows->bytes);
+    auto event = device.makeEvent();
+    if (!event)
+      return event.takeError();
+    uploaded.push_back(std::move(*event));
+  }
+  int64_t bytes = std::max(longestRow, std::min(stagingBytes, total));
+  for (size_t i = 0; i < stagingBuffers; ++i) {
+    auto memory = DeviceMemory::allocateHost(device, bytes, "staging weights");
+    if (!memory)
+      return memory.takeError();
+    auto event = device.makeEvent();
+    if (!event)
+      return event.takeError();
+    staging.push_back({std::move(*memory), std::move(*event)});
+  }
+  return Error::success();
+}
+
+WeightUpload::~WeightUpload() {
+  {
+    std::lock_guard lock(mutex);
+    isAbandoned = true;
+  }
+  if (thread.joinable())
+    thread.join();
+  // The device may still read what was staged.
+  for (Staging &buffer : staging)
+    if (buffer.isUsed)
+      llvm::consumeError(device.synchronize(*buffer.isFree));
+}
+
+void WeightUpload::run() {
+  for (size_t i = 0; i < items.size(); ++i) {
+    Error error = upload(items[i]);
+    if (!error)
+      error = device.record(*uploaded[i]);
+    std::lock_guard lock(mutex);
+    if (error)
+      failure = takeDiagnostics(std::move(error));
+    else
+      done = i + 1;
+    progress.notify_all();
+    if (failure || isAbandoned)
+      return;
+  }
+}
+
+Error WeightUpload::upload(const Item &item) {
+  const WeightRecipe &recipe = item.weight->recipe;
+  Expected<TensorView> tensor = source.tensor(recipe.source, recipe.sourceShape);
+  if (!tensor)
+    return tensor.takeError();
+  PackedRows rows = cantFail(packedRows(recipe), "allocate has checked it");
+  int64_t rowsAtOnce = rows.bytes == 0 ? 1 : staging.front().memory.bytes() / rows.bytes;
+  for (int64_t first = 0; first < rows.count; first += rowsAtOnce) {
+    Staging &buffer = staging[nextStaging++ % staging.size()];
+    if (buffer.isUsed)
+      if (Error error = device.synchronize(*buffer.isFree))
+        return error;
+    int64_t last = std::min(first + rowsAtOnce, rows.count), bytes = (last - first) * rows.bytes;
+    MutableArrayRef<uint8_t> packed(reinterpret_cast<uint8_t *>(buffer.memory.address()), bytes);
+    if (Error error = packWeightRows(recipe, *tensor, first, last, packed))
+      return error;
+    if (Error error = device.uploadBeside(item.target + first * rows.bytes, packed.data(), bytes))
+      return error;
+    if (Error error = device.record(*buffer.isFree))
+      return error;
+    buffer.isUsed = true;
+  }
+  return Error::success();
+}
+
+Error WeightUpload::await(size_t item) {
+  std::unique_lock lock(mutex);
+  progress.wait(lock, [&] { return done > item || failure; });
+  if (done <= item)
+    return llvm::make_error<DiagnosticError>(*failure);
+  // Uploads end in the order in which they were asked for.
+  return device.awaitEvent(*uploaded[item]);
+}
+
+} // namespace kiln

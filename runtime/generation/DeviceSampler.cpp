@@ -1,0 +1,182 @@
+#include "runtime/generation/DeviceSampler.h"
+
+#include "sample/state.cuh"
+#include "support/Diagnostic.h"
+
+#include <atomic>
+#include <thread>
+
+namespace kiln {
+
+Expected<std::unique_ptr<DeviceSampler>> DeviceSampler::create(Executor &executor) {
+  std::unique_ptr<DeviceSampler> sampler(new DeviceSampler(executor));
+  if (Error error = sampler->allocate())
+    return error;
+  return sampler;
+}
+
+Error DeviceSampler::allocate() {
+  const Plan &plan = executor.plan();
+  int64_t batch = executor.options().batch;
+  choices.assign(batch, 0);
+  Executor::Call decode{"decode", {{"B", batch}, {"T", 1}}, {}};
+  for (StringRef input : {"tokens", "positions"}) {
+    Expected<char *> address = executor.addressOf(decode, input);
+    if (!address)
+      return address.takeError();
+    decodeInputs[input.str()] = *address;
+  }
+  for (const PlanTensor &tensor : plan.findFunction("sample")->arguments) {
+    Expected<int64_t> one = tensor.bytes().evaluate({{"B", 1}});
+    Expected<int64_t> all = tensor.bytes().evaluate({{"B", batch}});
+    if (!one || !all)
+      return llvm::joinErrors(one.takeError(), all.takeError());
+    rowBytes[tensor.name] = *one;
+    // The logits lie where the function before has left them.
+    if (tensor.name == "logits" || decodeInputs.count(tensor.name))
+      continue;
+    bool isHost = tensor.name == "ring";
+    auto made = isHost ? DeviceMemory::allocateHost(device, *all, "the ring of tokens")
+                       : DeviceMemory::allocate(device, *all, "the state of sampling");
+    if (!made)
+      return made.takeError();
+    if (isHost)
+      std::memset(made->address(), 0, *all);
+    else if (Error error = device.clear(made->address(), *all))
+      return error;
+    memory[tensor.name] = std::move(*made);
+  }
+  ringEntries = rowBytes["ring"] / static_cast<int64_t>(sizeof(uint64_t));
+  if (rowBytes["settings"] != sizeof(SamplingSettings) || rowBytes["rows"] != sizeof(SamplingRow) || ringEntries < 1)
+    return makeError("@sample of the plan is of another version; compile the model again");
+  return Error::success();
+}
+
+char *DeviceSampler::rowOf(StringRef tensor, int64_t row) const {
+  auto input = decodeInputs.find(tensor);
+  char *base = input != decodeInputs.end() ? input->second : memory.find(tensor)->second.address();
+  return tensor == "settings" ? base : base + row * rowBytes.find(tensor)->second;
+}
+
+Executor::Call DeviceSampler::sampleCall(int64_t firstRow, int64_t rows, char *logits) const {
+  Executor::Call call{"sample", {{"B", rows}, {"T", 1}}, {}};
+  for (const PlanTensor &tensor : executor.plan().findFunction("sample")->arguments) {
+    bool isLogits = tensor.name == "logits";
+    call.bindings.push_back({tensor.name, isLogits ? logits : rowOf(tensor.name, firstRow),
+                             /*isWritten=*/!isLogits && tensor.name != "settings"});
+  }
+  return call;
+}
+
+Error DeviceSampler::configure(const StreamOptions &chosen) {
+  options = chosen;
+  SamplingSettings settings = {};
+  settings.seed = options.sampling.seed;
+  settings.topP = samplingTopP(options.sampling);
+  settings.scale = samplingScale(options.sampling);
+  settings.isGreedy = options.sampling.greedy;
+  settings.topK = static_cast<int32_t>(std::min<int64_t>(options.sampling.topK, INT32_MAX));
+  settings.context = static_cast<int32_t>(executor.plan().model.context);
+  // A stop token too many costs steps that are thrown away.
+  settings.stopCount = static_cast<int32_t>(std::min<size_t>(options.stopTokens.size(), kMaxStopTokens));
+  std::copy_n(options.stopTokens.begin(), settings.stopCount, settings.stopTokens);
+  if (Error error = device.upload(rowOf("settings", 0), &settings, sizeof(settings)))
+    return error;
+  // Rows that no prompt starts are finished, and decode harmless inputs.
+  int64_t batch = executor.options().batch;
+  std::vector<SamplingRow> rows(batch, SamplingRow{0, 0, 0, 1});
+  std::vector<int32_t> zeros(batch, 0);
+  for (StringRef input : {"tokens", "positions"})
+    if (Error error = device.upload(rowOf(input, 0), zeros.data(), batch * 4))
+      return error;
+  return device.upload(rowOf("rows", 0), rows.data(), batch * static_cast<int64_t>(sizeof(SamplingRow)));
+}
+
+Error DeviceSampler::setRows(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<uint64_t> sequences,
+                             ArrayRef<uint64_t> steps) {
+  std::vector<SamplingRow> rows;
+  std::vector<int32_t> positions;
+  for (const auto &[prompt, sequence, step] : llvm::zip(prompts, sequences, steps)) {
+    int64_t remaining = options.maxNewTokens - static_cast<int64_t>(step);
+    rows.push_back({sequence, step, static_cast<int32_t>(std::min<int64_t>(remaining, INT32_MAX)), 0});
+    // Where the token stands that the first choice follows.
+    positions.push_back(static_cast<int32_t>(prompt.size()) - 1);
+  }
+  auto count = static_cast<int64_t>(rows.size());
+  if (Error error = device.upload(rowOf("positions", firstRow), positions.data(), count * 4))
+    return error;
+  return device.upload(rowOf("rows", firstRow), rows.data(), count * static_cast<int64_t>(sizeof(SamplingRow)));
+}
+
+Error DeviceSampler::prefill(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<uint64_t> sequences,
+                             ArrayRef<uint64_t> steps) {
+  PrefillCall prefill(firstRow, prompts, executor.options().tokens);
+  if (Error error = executor.enqueue(prefill.call))
+    return error;
+  if (Error error = setRows(firstRow, prompts, sequences, steps))
+    return error;
+  Expected<char *> logits = executor.addressOf(prefill.call, executor.plan().findFunction("prefill")->results.front());
+  if (!logits)
+    return logits.takeError();
+  auto rows = static_cast<int64_t>(prompts.size());
+  for (int64_t row = firstRow; row < firstRow + rows; ++row)
+    ++choices[row];
+  return executor.launch(sampleCall(firstRow, rows, *logits));
+}
+
+Error DeviceSampler::prepareStep(int64_t rows) {
+  std::unique_ptr<DeviceGraph> &graph = graphs[rows];
+  if (graph)
+    return Error::success();
+  Executor::Call decode{"decode", {{"B", rows}, {"T", 1}}, {}};
+  Expected<char *> logits = executor.addressOf(decode, executor.plan().findFunction("decode")->results.front());
+  if (!logits)
+    return logits.takeError();
+  auto recorded = executor.record({decode, sampleCall(0, rows, *logits)});
+  if (!recorded)
+    return recorded.takeError();
+  graph = std::move(*recorded);
+  return Error::success();
+}
+
+Error DeviceSampler::step(int64_t rows) {
+  if (Error error = prepareStep(rows))
+    return error;
+  for (int64_t row = 0; row < rows; ++row)
+    ++choices[row];
+  return device.run(*graphs[rows]);
+}
+
+Error DeviceSampler::moveRow(int64_t from, int64_t to) {
+  for (StringRef tensor : {"rows", "tokens", "positions"})
+    if (Error error = device.copy(rowOf(tensor, to), rowOf(tensor, from), rowBytes.find(tensor)->second))
+      return error;
+  return executor.copyRow(from, to);
+}
+
+Expected<int32_t> DeviceSampler::token(int64_t row, uint32_t choice) {
+  auto *entries = reinterpret_cast<uint64_t *>(rowOf("ring", row));
+  std::atomic_ref<uint64_t> entry(entries[choice % ringEntries]);
+  uint64_t seen = entry.load(std::memory_order_acquire);
+  for (int64_t spins = 0; seen >> 32 != choice; ++spins) {
+    // Now and then ask whether the device still works at all; idle and no token is its end, too.
+    if (spins % 16384 == 16383) {
+      Expected<bool> isIdle = device.isIdle();
+      if (!isIdle)
+        return isIdle.takeError();
+      seen = entry.load(std::memory_order_acquire);
+      if (*isIdle && seen >> 32 != choice)
+        return makeError("@sample left no token on " + device.name());
+      std::this_thread::yield();
+    }
+    seen = entry.load(std::memory_order_acquire);
+  }
+  auto token = static_cast<int32_t>(seen);
+  if (token == kNotFinite)
+    return makeError("logits: expected finite numbers, got nan or infinity");
+  if (token == kAllMasked)
+    return makeError("logits: expected a finite number, got none");
+  return token;
+}
+
+} // namespace kiln

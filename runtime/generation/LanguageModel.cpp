@@ -1,0 +1,76 @@
+#include "runtime/generation/LanguageModel.h"
+
+#include <algorithm>
+
+namespace kiln {
+
+namespace {
+/// Samples on the host from the logits of prefill and decode.
+class HostTokenStream : public TokenStream {
+public:
+  HostTokenStream(LanguageModel &model, const StreamOptions &options)
+      : model(model), sampler(options.sampling), firstSequence(options.firstSequence) {}
+
+  Error start(ArrayRef<std::vector<int32_t>> prompts) override;
+  Error next(const BitVector &active, MutableArrayRef<int32_t> tokens) override;
+  ArrayRef<float> logits(size_t row) const override { return rowLogits[row]; }
+
+private:
+  Error computeLogits(const BitVector &active);
+
+  LanguageModel &model;
+  Sampler sampler;
+  uint64_t firstSequence;
+  // By row.
+  std::vector<std::vector<float>> rowLogits;
+  BitVector hasFreshLogits;        ///< no token was chosen from them yet
+  std::vector<int32_t> lastTokens; ///< chosen, but not yet in the model
+  std::vector<uint64_t> steps;     ///< tokens chosen so far
+};
+} // namespace
+
+Error HostTokenStream::start(ArrayRef<std::vector<int32_t>> prompts) {
+  rowLogits.resize(prompts.size());
+  hasFreshLogits.resize(prompts.size());
+  lastTokens.resize(prompts.size(), idleRow);
+  steps.resize(prompts.size());
+  for (size_t row = 0; row < prompts.size(); ++row)
+    if (!prompts[row].empty())
+      hasFreshLogits.set(row);
+  return model.prefill(prompts, rowLogits);
+}
+
+/// Feeds the last tokens of the active rows, but for those that have just been started.
+Error HostTokenStream::computeLogits(const BitVector &active) {
+  std::vector<int32_t> fed(lastTokens.size(), idleRow);
+  bool isAnyFed = false;
+  for (unsigned row : active.set_bits()) {
+    if (hasFreshLogits.test(row))
+      continue;
+    fed[row] = lastTokens[row];
+    isAnyFed = true;
+  }
+  return isAnyFed ? model.decode(fed, rowLogits) : Error::success();
+}
+
+Error HostTokenStream::next(const BitVector &active, MutableArrayRef<int32_t> tokens) {
+  if (Error error = computeLogits(active))
+    return error;
+  std::fill(tokens.begin(), tokens.end(), idleRow);
+  for (unsigned row : active.set_bits()) {
+    assert(static_cast<int64_t>(rowLogits[row].size()) == model.vocabSize() && "a row of logits of another size");
+    Expected<int32_t> token = sampler.choose(rowLogits[row], firstSequence + row, steps[row]);
+    if (!token)
+      return token.takeError();
+    hasFreshLogits.reset(row);
+    ++steps[row];
+    tokens[row] = lastTokens[row] = *token;
+  }
+  return Error::success();
+}
+
+std::unique_ptr<TokenStream> LanguageModel::openStream(const StreamOptions &options) {
+  return std::make_unique<HostTokenStream>(*this, options);
+}
+
+} // namespace kiln

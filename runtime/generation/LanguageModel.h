@@ -1,0 +1,74 @@
+//===- LanguageModel.h - what text generation asks of a model ---------------===//
+//
+// A model holds a batch of rows, each a sequence of tokens at positions 0, 1, ... of its own. Two levels:
+// - LanguageModel is what every runtime implements: tokens in, logits out.
+// - TokenStream is what the generator uses: prompts in, chosen tokens out. The default one samples on the
+// host from
+//   the logits of a LanguageModel. A runtime that samples on the device and launches steps ahead of the host
+//   returns its own from openStream, and no caller changes.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/generation/Sampler.h"
+
+#include <limits>
+
+namespace kiln {
+
+/// Stands in a batch of tokens for 'this row sits out the step'.
+inline constexpr int32_t idleRow = -1;
+
+struct StreamOptions {
+  SamplingParams sampling;
+  uint64_t firstSequence = 0; ///< index, for sampling, of row 0; the others follow
+  bool keepLogits = false;    ///< whether TokenStream::logits will be asked for
+  /// A row is asked for no token after one of these, and for no more than `maxNewTokens`: a stream that works ahead
+  /// need not go further.
+  std::vector<int32_t> stopTokens = {};
+  int64_t maxNewTokens = std::numeric_limits<int32_t>::max();
+};
+
+/// The tokens of one batch, chosen step by step.
+class TokenStream {
+public:
+  virtual ~TokenStream() = default;
+
+  /// Rows with a prompt start from it, forgetting what they held; rows whose prompt is empty go on as they
+  /// are. The first call fixes the number of rows, and gives a prompt to every row that is ever to be active.
+  /// Prompts have 1 to contextLength() tokens.
+  virtual Error start(ArrayRef<std::vector<int32_t>> prompts) = 0;
+
+  /// Chooses one more token for each active row and takes it into the row; the other entries become idleRow.
+  /// A row that was not active once never is again, so an implementation may work steps ahead and throw away
+  /// what it computed for rows that ended; a later `start` takes precedence over whatever was computed for
+  /// its rows. No row is asked for a token when it holds more than contextLength() of them.
+  virtual Error next(const BitVector &active, MutableArrayRef<int32_t> tokens) = 0;
+
+  /// The logits, vocabSize() of them, from which the row's last token was chosen, if they are kept.
+  virtual ArrayRef<float> logits(size_t row) const = 0;
+};
+
+class LanguageModel {
+public:
+  virtual ~LanguageModel() = default;
+
+  virtual int64_t vocabSize() const = 0;
+  virtual int64_t contextLength() const = 0; ///< the most tokens that a row can hold
+  virtual int64_t maxBatch() const = 0;      ///< the most rows
+
+  /// Fills rows, one for each prompt. A row with a prompt forgets what it held; a row whose prompt is empty
+  /// is left as it is (with its cache), and so is its entry of `logits`. The others get the logits,
+  /// vocabSize() of them, that follow their prompt's last token. Lengths may differ; a row's logits do not
+  /// depend on its neighbours.
+  virtual Error prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) = 0;
+
+  /// Appends a token to every row, at the row's own position, and gives the logits that follow it. An idleRow
+  /// leaves the row and its logits as they are. As many rows as at the last prefill.
+  virtual Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) = 0;
+
+  /// Opens a stream over this model; one at a time. The model must outlive it.
+  virtual std::unique_ptr<TokenStream> openStream(const StreamOptions &options);
+};
+
+} // namespace kiln

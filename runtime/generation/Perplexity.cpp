@@ -1,0 +1,95 @@
+#include "runtime/generation/Perplexity.h"
+
+#include "support/Diagnostic.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kiln {
+
+double negativeLogLikelihood(ArrayRef<float> logits, int32_t target) {
+  double max = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (float logit : logits)
+    sum += std::exp(static_cast<double>(logit) - max);
+  return std::log(sum) + max - static_cast<double>(logits[target]);
+}
+
+double PerplexityResult::perplexity() const { return std::exp(nll / static_cast<double>(tokensScored)); }
+
+double PerplexityResult::standardError() const {
+  if (tokensScored < 2)
+    return 0;
+  auto count = static_cast<double>(tokensScored);
+  double mean = nll / count;
+  double variance = std::max(squares / count - mean * mean, 0.0) * count / (count - 1);
+  // d exp(x) = exp(x) dx
+  return perplexity() * std::sqrt(variance / count);
+}
+
+static Error checkArguments(const Scorer &scorer, ArrayRef<int32_t> tokens, int64_t window, int64_t stride) {
+  if (window < 1 || window > scorer.contextLength())
+    return makeError("--window: expected 1 to the context of " + Twine(scorer.contextLength()) + " tokens, got " +
+                     Twine(window));
+  if (stride < 1 || stride > window)
+    return makeError("--stride: expected 1 to the window of " + Twine(window) + " tokens, got " + Twine(stride));
+  if (tokens.size() < 2)
+    return makeError("expected a text of at least 2 tokens, got " + Twine(tokens.size()));
+  for (int32_t id : tokens)
+    if (id < 0 || id >= scorer.vocabSize())
+      return makeError("expected token ids in 0.." + Twine(scorer.vocabSize() - 1) + ", got " + Twine(id));
+  return Error::success();
+}
+
+static std::vector<ScoreWindow> cutWindows(ArrayRef<int32_t> tokens, size_t window, size_t stride) {
+  std::vector<ScoreWindow> windows;
+  size_t predictions = tokens.size() - 1; // the last token predicts nothing that is known
+  size_t scored = 0;                      // predictions covered so far
+  for (size_t start = 0; scored < predictions; start += stride) {
+    size_t length = std::min(window, predictions - start);
+    windows.push_back({tokens.slice(start, length), tokens.slice(start + 1, length), scored - start});
+    scored = start + length;
+  }
+  return windows;
+}
+
+/// Adds one window's scores. Error: one that is not finite.
+static Error addScores(PerplexityResult &result, ArrayRef<double> scores) {
+  for (double nll : scores) {
+    ++result.tokensScored;
+    if (!std::isfinite(nll))
+      return makeError(
+          formatv("expected finite log-likelihoods, got {0} for token {1} of the text", -nll, result.tokensScored)
+              .str());
+    result.nll += nll;
+    result.squares += nll * nll;
+  }
+  return Error::success();
+}
+
+Expected<PerplexityResult> evaluatePerplexity(Scorer &scorer, ArrayRef<int32_t> tokens,
+                                              const PerplexityOptions &options) {
+  PerplexityResult result;
+  result.window = options.window ? options.window : scorer.contextLength();
+  result.stride = options.stride ? options.stride : result.window;
+  if (Error error = checkArguments(scorer, tokens, result.window, result.stride))
+    return error;
+  std::vector<ScoreWindow> windows = cutWindows(tokens, result.window, result.stride);
+  for (size_t done = 0; done < windows.size();) {
+    auto batch = ArrayRef(windows).drop_front(done).take_front(scorer.maxBatch());
+    auto scores = scorer.score(batch);
+    if (!scores)
+      return scores.takeError();
+    assert(scores->size() == batch.size() && "a scorer that leaves windows out");
+    for (ArrayRef<double> windowScores : *scores) {
+      if (Error error = addScores(result, windowScores))
+        return error;
+      ++done;
+      if (options.onWindow)
+        options.onWindow(static_cast<int64_t>(done), static_cast<int64_t>(windows.size()), result);
+    }
+  }
+  return result;
+}
+
+} // namespace kiln

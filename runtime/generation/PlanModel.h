@@ -1,0 +1,40 @@
+//===- PlanModel.h - generation and scoring with a plan ---------------------===//
+#pragma once
+
+#include "runtime/generation/DeviceSampler.h"
+#include "runtime/generation/LanguageModel.h"
+#include "runtime/generation/Perplexity.h"
+
+namespace kiln {
+
+/// Runs @prefill, @decode and @score of an executor's plan. The executor must outlive the model.
+class PlanModel : public LanguageModel, public Scorer {
+public:
+  /// Whether the plan's functions of these names are a language model's: over dims B and T, up to the context, the
+  /// first result a row of logits a sequence or more. Error: they are not.
+  static Error check(const Plan &plan, ArrayRef<std::string> functions);
+
+  explicit PlanModel(Executor &executor) : executor(executor) {}
+
+  int64_t vocabSize() const override { return executor.plan().model.vocabulary; }
+  int64_t contextLength() const override { return executor.plan().model.context; }
+  int64_t maxBatch() const override { return executor.options().batch; }
+
+  Error prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) override;
+  Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;
+  Expected<std::vector<std::vector<double>>> score(ArrayRef<ScoreWindow> windows) override;
+
+  /// Chooses on the device, unless someone wants to see the logits or the steps.
+  std::unique_ptr<TokenStream> openStream(const StreamOptions &options) override;
+
+private:
+  Error prefillRows(size_t firstRow, ArrayRef<std::vector<int32_t>> prompts,
+                    MutableArrayRef<std::vector<float>> logits);
+  Error downloadLogits(StringRef function, int64_t row, std::vector<float> &logits);
+
+  Executor &executor;
+  std::unique_ptr<DeviceSampler> sampler; ///< made by the first stream that uses it
+  std::vector<int32_t> lengths;           ///< tokens that each row holds
+};
+
+} // namespace kiln

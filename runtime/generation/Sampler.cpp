@@ -1,0 +1,116 @@
+#include "runtime/generation/Sampler.h"
+
+#include "sample/choice.cuh"
+#include "support/Diagnostic.h"
+#include "support/Number.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace kiln {
+
+Error checkSamplingParams(const SamplingParams &params) {
+  // Written so that NaN fails.
+  if (!(params.temperature > 0) || std::isinf(params.temperature))
+    return makeError("--temperature: expected a number above 0, got " + numberText(params.temperature));
+  if (params.topK < 0)
+    return makeError("--top-k: expected 0 (off) or more, got " + Twine(params.topK));
+  if (!(params.topP > 0 && params.topP <= 1))
+    return makeError("--top-p: expected a number above 0 and at most 1, got " + numberText(params.topP));
+  return Error::success();
+}
+
+Expected<int32_t> argmax(ArrayRef<float> logits) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  int32_t best = -1;
+  float bestLogit = -infinity;
+  for (size_t id = 0; id < logits.size(); ++id) {
+    float logit = logits[id];
+    if (std::isnan(logit) || logit == infinity)
+      return makeError("logits: expected finite numbers, got " + Twine(std::isnan(logit) ? "nan" : "infinity") +
+                       " for token " + Twine(id));
+    if (logit > bestLogit) {
+      best = static_cast<int32_t>(id);
+      bestLogit = logit;
+    }
+  }
+  if (best < 0)
+    return makeError("logits: expected a finite number, got none of " + Twine(logits.size()));
+  return best;
+}
+
+float samplingScale(const SamplingParams &params) {
+  double scale = 0x1p24 / (params.temperature * std::log(2.0));
+  return static_cast<float>(std::min<double>(scale, std::numeric_limits<float>::max()));
+}
+
+uint64_t samplingTopP(const SamplingParams &params) {
+  return params.topP == 1 ? 0 : std::max<uint64_t>(static_cast<uint64_t>(std::ldexp(params.topP, 64)), 1);
+}
+
+Sampler::Sampler(const SamplingParams &params)
+    : params(params), scale(samplingScale(params)), topPUnits(samplingTopP(params)) {}
+
+bool Sampler::isMoreProbable(const Candidate &a, const Candidate &b) {
+  return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+}
+
+void Sampler::keepTopK() {
+  auto k = static_cast<size_t>(params.topK);
+  if (k == 0 || k >= candidates.size())
+    return;
+  std::nth_element(candidates.begin(), candidates.begin() + params.topK, candidates.end(), isMoreProbable);
+  candidates.resize(k);
+}
+
+void Sampler::weigh(float largest) {
+  for (Candidate &candidate : candidates)
+    candidate.weight = tokenWeight(candidate.logit, largest, scale);
+}
+
+uint64_t Sampler::totalWeight() const {
+  uint64_t total = 0;
+  for (const Candidate &candidate : candidates)
+    total += candidate.weight;
+  return total;
+}
+
+void Sampler::keepTopP() {
+  if (topPUnits == 0)
+    return;
+  uint64_t needed = topPWeight(topPUnits, totalWeight());
+  // A heap gives up the most probable ones one by one: of fifty thousand tokens, mostly a few hundred are needed.
+  auto isLessProbable = [](const Candidate &a, const Candidate &b) { return isMoreProbable(b, a); };
+  std::make_heap(candidates.begin(), candidates.end(), isLessProbable);
+  uint64_t kept = 0;
+  auto heapEnd = candidates.end();
+  while (heapEnd != candidates.begin() && kept < needed) {
+    std::pop_heap(candidates.begin(), heapEnd, isLessProbable);
+    --heapEnd;
+    kept += heapEnd->weight;
+  }
+  candidates.erase(candidates.begin(), heapEnd);
+}
+
+Expected<int32_t> Sampler::choose(ArrayRef<float> logits, uint64_t sequence, uint64_t step) {
+  Expected<int32_t> best = argmax(logits);
+  if (!best || params.greedy)
+    return best;
+  candidates.clear();
+  for (size_t id = 0; id < logits.size(); ++id)
+    candidates.push_back({static_cast<int32_t>(id), logits[id], 0});
+  keepTopK();
+  weigh(logits[*best]);
+  keepTopP();
+  if (candidates.size() < logits.size())
+    llvm::sort(candidates, [](const Candidate &a, const Candidate &b) { return a.id < b.id; });
+
+  uint64_t target = drawnWeight(randomNumber(params.seed, sequence, step), totalWeight()), sum = 0;
+  for (const Candidate &candidate : candidates)
+    if ((sum += candidate.weight) > target)
+      return candidate.id;
+  llvm_unreachable("the target is below the sum of all weights");
+}
+
+} // namespace kiln

@@ -1,0 +1,23 @@
+#include "runtime/generation/UncachedModel.h"
+
+namespace kiln {
+
+Error UncachedModel::prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) {
+  rows.resize(prompts.size());
+  for (auto [row, prompt] : llvm::zip(rows, prompts))
+    if (!prompt.empty())
+      row = prompt;
+  return base.prefill(prompts, logits);
+}
+
+Error UncachedModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) {
+  std::vector<std::vector<int32_t>> prompts(rows.size()); // empty: the row sits out the step
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (tokens[i] != idleRow) {
+      rows[i].push_back(tokens[i]);
+      prompts[i] = rows[i];
+    }
+  return base.prefill(prompts, logits);
+}
+
+} // namespace kiln

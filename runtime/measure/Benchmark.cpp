@@ -1,0 +1,172 @@
+#include "runtime/measure/Benchmark.h"
+
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+double medianOf(std::vector<double> samples) {
+  if (samples.empty())
+    return 0;
+  llvm::sort(samples);
+  return samples[samples.size() / 2];
+}
+
+DimBinding callDims(StringRef function, int64_t batch, int64_t length) {
+  return {{"B", batch}, {"T", function == "decode" ? 1 : length}};
+}
+
+Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef function, const DimBinding &dims,
+                                                int64_t position) {
+  for (const PlanDim &dim : plan.dims)
+    if (auto given = dims.find(dim.name); given != dims.end() && (given->second < dim.min || given->second > dim.max))
+      return makeError("@" + function + ": expected " + dim.name + " from " + Twine(dim.min) + " to " + Twine(dim.max) +
+                       ", got " + Twine(given->second));
+  std::map<std::string, Measurement> byKernel;
+  const PlanFunction *planned = plan.findFunction(function);
+  if (!planned)
+    return makeError("the plan has no function @" + function);
+  for (const PlanStep &step : planned->steps) {
+    Expected<StepCost> cost = step.cost(dims, position);
+    if (!cost)
+      return cost.takeError();
+    Measurement &count = byKernel[step.launchFor(dims).kernel];
+    ++count.launches;
+    count.cost += *cost;
+  }
+  std::vector<Measurement> counts;
+  for (auto &[kernel, count] : byKernel) {
+    count.what = kernel;
+    counts.push_back(std::move(count));
+  }
+  return counts;
+}
+
+Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimBinding &dims, int64_t position) {
+  auto kernels = countKernels(plan, function, dims, position);
+  if (!kernels)
+    return kernels.takeError();
+  Measurement result;
+  result.what = function.str();
+  for (const Measurement &kernel : *kernels) {
+    result.launches += kernel.launches;
+    result.cost += kernel.cost;
+  }
+  return result;
+}
+
+SampleCall::SampleCall(StringRef function, int64_t batch, int64_t length, int64_t position) {
+  bool isDecode = function == "decode";
+  for (int64_t i = 0; i < batch * (isDecode ? 1 : length); ++i)
+    ids.push_back(static_cast<int32_t>(i % 97));
+  perRow.assign(batch, static_cast<int32_t>(isDecode ? position : length));
+  call.function = function;
+  call.dims = callDims(function, batch, length);
+  call.arguments = {{"tokens", ids}};
+  if (function != "score")
+    call.arguments.push_back({isDecode ? "positions" : "lengths", perRow});
+}
+
+/// What is left of the options where one run takes `seconds`.
+static BenchmarkOptions limited(BenchmarkOptions options, double seconds) {
+  if (options.mostSeconds <= 0 || seconds <= 0)
+    return options;
+  auto runs = static_cast<int64_t>(options.mostSeconds / seconds);
+  options.runsPerSample = std::clamp<int64_t>(runs / options.samples, 1, options.runsPerSample);
+  options.samples = std::clamp<int64_t>(runs, 3, options.samples);
+  options.warmUp = std::clamp<int64_t>(runs / 4, 0, options.warmUp);
+  return options;
+}
+
+Expected<KernelTimer> KernelTimer::create(Device &device) {
+  auto sweep = DeviceMemory::allocate(device, int64_t(256) << 20, "memory that sweeps the cache");
+  if (!sweep)
+    return sweep.takeError();
+  return KernelTimer(device, std::move(*sweep));
+}
+
+Expected<std::vector<double>> KernelTimer::time(std::vector<KernelLaunch> launches, const BenchmarkOptions &options) {
+  auto graph = device->makeGraph(std::move(launches));
+  if (!graph)
+    return graph.takeError();
+  auto timeOnce = [&]() -> Expected<double> {
+    if (Error error = device->clear(sweep.address(), sweep.bytes()))
+      return error;
+    return device->measure([&] { return device->run(**graph); });
+  };
+  Expected<double> first = timeOnce();
+  if (!first)
+    return first.takeError();
+  BenchmarkOptions counts = limited(options, *first);
+  std::vector<double> samples;
+  for (int64_t i = -counts.warmUp; i < counts.samples; ++i) {
+    Expected<double> seconds = timeOnce();
+    if (!seconds)
+      return seconds.takeError();
+    if (i >= 0)
+      samples.push_back(*seconds);
+  }
+  return samples;
+}
+
+Expected<Measurement> measureCall(Executor &executor, StringRef function, int64_t batch, int64_t tokens,
+                                  int64_t position, const BenchmarkOptions &options) {
+  SampleCall sample(function, batch, tokens, position);
+  Expected<Measurement> result = countCall(executor.plan(), function, sample.call.dims, position);
+  if (!result)
+    return result;
+  if (Error error = executor.enqueue(sample.call))
+    return error;
+  auto timeRuns = [&](int64_t runs) {
+    return executor.device().measure([&]() -> Error {
+      for (int64_t run = 0; run < runs; ++run)
+        if (Error error = executor.repeat(sample.call))
+          return error;
+      return Error::success();
+    });
+  };
+  Expected<double> first = timeRuns(1);
+  if (!first)
+    return first.takeError();
+  BenchmarkOptions counts = limited(options, *first);
+  for (int64_t i = 0; i < counts.warmUp; ++i)
+    if (Error error = executor.repeat(sample.call))
+      return error;
+  for (int64_t i = 0; i < counts.samples; ++i) {
+    Expected<double> seconds = timeRuns(counts.runsPerSample);
+    if (!seconds)
+      return seconds.takeError();
+    result->seconds.push_back(*seconds / static_cast<double>(counts.runsPerSample));
+  }
+  return result;
+}
+
+Expected<std::vector<Measurement>> measureKernels(Executor &executor, StringRef function, int64_t batch, int64_t tokens,
+                                                  int64_t position, const BenchmarkOptions &options) {
+  SampleCall sample(function, batch, tokens, position);
+  if (Error error = executor.enqueue(sample.call))
+    return error;
+  auto launches = executor.launches(sample.call);
+  if (!launches)
+    return launches.takeError();
+  Expected<KernelTimer> timer = KernelTimer::create(executor.device());
+  if (!timer)
+    return timer.takeError();
+  std::map<std::string, std::vector<KernelLaunch>> byKernel;
+  for (const KernelLaunch &launch : *launches)
+    byKernel[launch.planned->kernel].push_back(launch);
+  std::vector<Measurement> results;
+  for (auto &[kernel, own] : byKernel) {
+    Measurement &result = results.emplace_back();
+    result.what = kernel;
+    result.launches = static_cast<int64_t>(own.size());
+    for (const KernelLaunch &launch : own)
+      result.cost += cantFail(launch.step->cost(sample.call.dims, position), "the executor has checked the dims");
+    auto samples = timer->time(std::move(own), options);
+    if (!samples)
+      return samples.takeError();
+    result.seconds = std::move(*samples);
+  }
+  return results;
+}
+
+} // namespace kiln

@@ -1,0 +1,138 @@
+#include "runtime/weights/Checkpoint.h"
+
+#include "support/Diagnostic.h"
+#include "support/Json.h"
+
+namespace kiln {
+
+namespace fs = llvm::sys::fs;
+
+/// A stored name without `transformer.`.
+static StringRef stripPrefix(StringRef storedName) {
+  storedName.consume_front("transformer.");
+  return storedName;
+}
+
+/// Causal masks stored as buffers. The dots matter: `attn.c_attn.bias` is a weight.
+static bool isMaskBuffer(StringRef name) { return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"); }
+
+static std::string pathIn(StringRef directory, StringRef name) {
+  SmallString<128> path(directory);
+  llvm::sys::path::append(path, name);
+  return path.str().str();
+}
+
+Error Checkpoint::add(std::shared_ptr<const SafetensorsFile> file, StringRef storedName) {
+  StringRef name = stripPrefix(storedName);
+  if (isMaskBuffer(name))
+    return Error::success();
+  auto [known, isNew] = places.try_emplace(name.str(), Place{std::move(file), storedName.str()});
+  if (isNew)
+    return Error::success();
+  return makeFileError(source, "tensor '" + name + "': expected it once, got it with and without the prefix " +
+                                   "'transformer.'");
+}
+
+namespace {
+/// The index of a checkpoint in several files: which tensor is in which.
+struct ShardIndex {
+  SourceManager sources;
+  JsonObject weightMap;
+  std::map<std::string, std::shared_ptr<const SafetensorsFile>> shards; ///< by file name
+};
+} // namespace
+
+/// Reads `weight_map`. Error: not JSON, no such object, a tensor twice, or a value that is no plain file
+/// name.
+static Error readIndex(StringRef path, ShardIndex &index) {
+  Expected<const SourceFile *> file = index.sources.open(path);
+  if (!file)
+    return file.takeError();
+  Expected<JsonObject> object = parseJsonObject(*file);
+  if (!object)
+    return object.takeError();
+  auto member = llvm::find_if(object->members, [](const auto &m) { return m.key == "weight_map"; });
+  if (member == object->members.end())
+    return makeFileError(path, "expected an object 'weight_map', got none");
+  Expected<JsonObject> weightMap = childObject(*object, *member);
+  if (!weightMap)
+    return weightMap.takeError();
+  index.weightMap = std::move(*weightMap);
+  StringSet<> seen;
+  for (const JsonObject::Member &entry : index.weightMap.members) {
+    if (!seen.insert(entry.key).second)
+      return makeError(entry.keyLoc, "tensor '" + entry.key + "': expected it once, got it twice");
+    std::optional<StringRef> shard = index.weightMap.values.getString(entry.key);
+    // A shard stands beside its index; anything else could make a download read files elsewhere.
+    if (!shard || shard->empty() || shard->contains('/') || shard->contains('\\'))
+      return makeError(entry.valueLoc, "tensor '" + entry.key + "': expected the name of a file beside the index");
+    index.shards.try_emplace(shard->str());
+  }
+  return Error::success();
+}
+
+Error Checkpoint::addShards(StringRef directory) {
+  ShardIndex index;
+  if (Error error = readIndex(source, index))
+    return error;
+  for (auto &[name, shard] : index.shards) {
+    auto file = SafetensorsFile::open(pathIn(directory, name));
+    if (!file)
+      return file.takeError();
+    shard = std::move(*file);
+  }
+  for (const JsonObject::Member &entry : index.weightMap.members) {
+    const auto &shard = index.shards[index.weightMap.values.getString(entry.key)->str()];
+    if (!shard->tensors().contains(entry.key))
+      return makeError(entry.valueLoc,
+                       "tensor '" + entry.key + "': expected it in " + shard->path() + ", got none there");
+    if (Error error = add(shard, entry.key))
+      return error;
+  }
+  return Error::success();
+}
+
+Expected<std::unique_ptr<Checkpoint>> Checkpoint::open(StringRef directory) {
+  std::string single = pathIn(directory, "model.safetensors");
+  std::string index = pathIn(directory, "model.safetensors.index.json");
+  if (fs::exists(single)) {
+    auto file = SafetensorsFile::open(single);
+    if (!file)
+      return file.takeError();
+    std::unique_ptr<Checkpoint> checkpoint(new Checkpoint(single));
+    for (const auto &[name, entry] : (*file)->tensors())
+      if (Error error = checkpoint->add(*file, name))
+        return error;
+    return checkpoint;
+  }
+  if (!fs::exists(index))
+    return makeFileError(directory, "expected model.safetensors or model.safetensors.index.json, got neither");
+  std::unique_ptr<Checkpoint> checkpoint(new Checkpoint(index));
+  if (Error error = checkpoint->addShards(directory))
+    return error;
+  return checkpoint;
+}
+
+bool Checkpoint::has(StringRef name) const { return places.contains(name); }
+
+std::vector<std::string> Checkpoint::names() const {
+  std::vector<std::string> all;
+  for (const auto &[name, place] : places)
+    all.push_back(name);
+  return all;
+}
+
+Expected<TensorView> Checkpoint::tensor(StringRef name, ArrayRef<int64_t> expectedShape) const {
+  auto found = places.find(name);
+  if (found == places.end())
+    return makeFileError(source,
+                         "tensor '" + name + "': expected one of shape " + shapeString(expectedShape) + ", got none");
+  const Place &place = found->second;
+  ArrayRef<int64_t> shape = place.file->tensors().find(place.storedName)->second.shape;
+  if (shape != expectedShape)
+    return makeFileError(place.file->path(), "tensor '" + place.storedName + "': expected shape " +
+                                                 shapeString(expectedShape) + ", got " + shapeString(shape));
+  return place.file->tensor(place.storedName);
+}
+
+} // namespace kiln

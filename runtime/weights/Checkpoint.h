@@ -1,0 +1,38 @@
+//===- Checkpoint.h - weights of a Hugging Face directory -------------------===//
+#pragma once
+
+#include "runtime/weights/Safetensors.h"
+
+namespace kiln {
+
+/// A directory with `model.safetensors`, or with `model.safetensors.index.json` and the shards it names.
+/// Tensor names may carry the prefix `transformer.`; the buffers `*.attn.bias` and `*.attn.masked_bias`
+/// (causal masks that old versions stored) are left out.
+class Checkpoint : public WeightSource {
+public:
+  /// Opens and checks every file. Error: as of SafetensorsFile::open; no such files; an index that is
+  /// malformed, names a shard that is missing, or a tensor that its shard does not hold.
+  static Expected<std::unique_ptr<Checkpoint>> open(StringRef directory);
+
+  bool has(StringRef name) const override;
+  Expected<TensorView> tensor(StringRef name, ArrayRef<int64_t> expectedShape) const override;
+
+  /// All names, without prefix. A caller that has taken every tensor of its model can tell what is left over.
+  std::vector<std::string> names() const;
+
+private:
+  struct Place {
+    std::shared_ptr<const SafetensorsFile> file;
+    std::string storedName;
+  };
+
+  explicit Checkpoint(std::string source) : source(std::move(source)) {}
+
+  Error add(std::shared_ptr<const SafetensorsFile> file, StringRef storedName);
+  Error addShards(StringRef directory);
+
+  std::string source; ///< the file that lists all tensors: the only one, or the index
+  std::map<std::string, Place, std::less<>> places;
+};
+
+} // namespace kiln

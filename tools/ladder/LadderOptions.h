@@ -1,0 +1,23 @@
+//===- LadderOptions.h - what kiln bench ladder is asked for -----------------===//
+#pragma once
+
+#include "tools/session/ModelOptions.h"
+
+#include "runtime/measure/Benchmark.h"
+
+namespace kiln {
+
+struct LadderOptions {
+  std::string model;
+  WeightOptions weights;
+  std::vector<std::string> parts; ///< empty: all
+  BenchmarkOptions options = {.mostSeconds = 0.5};
+  std::string target = "sm_90a";
+  std::string scored, text; ///< a directory and a file: for perplexities; both or none
+  std::string device = "auto";
+  std::string format = "md";
+  std::string page; ///< where to write the HTML page; empty: nowhere
+  bool quiet = false;
+};
+
+} // namespace kiln

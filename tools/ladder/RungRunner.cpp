@@ -1,0 +1,271 @@
+#include "tools/ladder/RungRunner.h"
+
+#include "support/File.h"
+#include "tools/session/ReferenceModel.h"
+
+#include "ops/Region.h"
+#include "strategies/Strategy.h"
+#include "support/Diagnostic.h"
+
+#include <cmath>
+
+namespace kiln {
+
+std::vector<std::vector<int32_t>> promptsOf(const LadderPart &part) {
+  SampleCall sample("prefill", part.batch, part.length, 0);
+  std::vector<std::vector<int32_t>> prompts;
+  for (int64_t row = 0; row < part.batch; ++row) {
+    auto ids = ArrayRef(sample.ids).slice(row * part.length, part.length);
+    prompts.emplace_back(ids.begin(), ids.end());
+  }
+  return prompts;
+}
+
+const Block &promptSteps(const Module &module) { return module.findFunction("prefill")->body; }
+
+bool isRounded(const Op &step) { return anchor(step)->identAttribute("precision", "f32") == "tf32"; }
+
+namespace {
+
+bool anyRounded(const Module &module) {
+  return llvm::any_of(promptSteps(module).ops(), [](const auto &op) { return isRounded(*op); });
+}
+
+/// What logits may be off, as a share of the largest: several times what was seen of GPT-2 124M, and far below what a
+/// wrong kernel leaves.
+double allowedShare(DType dtype, bool hasRounded) {
+  switch (dtype) {
+  case DType::BF16:
+    return 0.05;
+  case DType::F16:
+    return 0.01;
+  default:
+    return hasRounded ? 0.01 : 1e-4;
+  }
+}
+
+int64_t contextOf(const Module &module) { return module.intAttribute("context"); }
+
+/// Removes a directory when the scope ends.
+auto removing(StringRef directory) {
+  return llvm::make_scope_exit([path = directory.str()] { llvm::sys::fs::remove_directories(path); });
+}
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Opening
+//===----------------------------------------------------------------------===//
+
+RungRunner::~RungRunner() {
+  if (!work.empty())
+    llvm::sys::fs::remove_directories(work);
+}
+
+Expected<std::unique_ptr<RungRunner>> RungRunner::create(const LadderOptions &command) {
+  std::unique_ptr<RungRunner> runner(new RungRunner(command));
+  Expected<const Target *> target = findTarget(command.target);
+  if (!target)
+    return target.takeError();
+  runner->theTarget = *target;
+  WeightOptions weights = command.weights;
+  bool isDirectory = llvm::sys::fs::is_directory(command.model);
+  if (weights.directory.empty() && !weights.randomSeed && !isDirectory)
+    weights.randomSeed = 1;
+  Expected<ModelSource> source = openModel(command.model, weights, 1, {});
+  if (!source)
+    return source.takeError();
+  runner->modelContext = contextOf(*source->module);
+  runner->weights = std::make_unique<KeptWeights>(source->weights);
+  if (!command.scored.empty()) {
+    Expected<ModelSource> scored = openModel(command.scored, {}, 1, {});
+    if (!scored)
+      return scored.takeError();
+    if (!scored->tokenizer)
+      return makeFileError(scored->tokenizerDirectory, "--eval: no vocabulary here");
+    Expected<std::string> text = readInput(command.text);
+    if (!text)
+      return text.takeError();
+    runner->text = scored->tokenizer->encode(*text);
+    runner->scored = std::move(*scored);
+  }
+  EngineOptions options;
+  options.checkAccesses = false;
+  StringRef device = command.device == "auto" ? "cuda:0" : StringRef(command.device);
+  auto opened = openDevice(device, options);
+  if (!opened)
+    return opened.takeError();
+  runner->device = std::move(*opened);
+  runner->name = runner->device->name();
+  runner->timed = device != "emulate";
+  Expected<KernelTimer> timer = KernelTimer::create(*runner->device);
+  if (!timer)
+    return timer.takeError();
+  runner->timer.emplace(std::move(*timer));
+  SmallString<128> directory;
+  if (std::error_code failed = llvm::sys::fs::createUniqueDirectory("kiln-ladder", directory))
+    return makeError("cannot make a directory for plans: " + failed.message());
+  runner->work = directory.str().str();
+  return runner;
+}
+
+//===----------------------------------------------------------------------===//
+// Compiling and loading
+//===----------------------------------------------------------------------===//
+
+/// Of a generation.
+int64_t RungRunner::newTokens(const LadderPart &part) const {
+  constexpr int64_t most = 50;
+  return part.timed == Timed::Generation ? std::min(most, modelContext - part.length) : 0;
+}
+
+DimBinding RungRunner::mostDims(const LadderPart &part) const {
+  return {{"B", part.batch}, {"T", part.length + newTokens(part)}};
+}
+
+Expected<CompiledPlan> RungRunner::compile(const CompileRequest &request) {
+  return compileTo(formatv("{0}/{1}.plan", work, plans++).str(), request);
+}
+
+Expected<CompiledPlan> RungRunner::compile(const LadderPart &part, const Rung &rung) {
+  CompileRequest request{command.model, {}, {"prefill"}, mostDims(part)};
+  request.options.pipeline.target = command.target;
+  if (Error error = applyStrategies(part.strategyOf(rung), request.options.pipeline))
+    return error;
+  request.options.build = {part.batch, part.layers, part.positions};
+  if (part.timed == Timed::Generation)
+    request.functions.insert(request.functions.end(), {"decode", "sample"});
+  return compile(request);
+}
+
+Expected<RungRunner::Loaded> RungRunner::load(const CompiledPlan &compiled, const WeightSource &source,
+                                              Executor::Options capacity) {
+  llvm::erase_if(capacity.functions,
+                 [&](const std::string &function) { return !compiled.plan.findFunction(function); });
+  if (Error error = PlanModel::check(compiled.plan, capacity.functions))
+    return error;
+  auto executor = Executor::create(*device, compiled.plan, {compiled.directory, ""}, source, capacity);
+  if (!executor)
+    return executor.takeError();
+  Loaded loaded{*compiled.module, std::move(*executor), nullptr};
+  loaded.model = std::make_unique<PlanModel>(*loaded.executor);
+  return loaded;
+}
+
+//===----------------------------------------------------------------------===//
+// Checking
+//===----------------------------------------------------------------------===//
+
+Expected<const Logits *> RungRunner::reference(const LadderPart &part, const Rung &rung) {
+  PipelineOptions pipeline;
+  if (rung.isOtherModel)
+    if (Error error = applyStrategies(rung.strategy, pipeline))
+      return error;
+  pipeline.dtype = "f32";
+  std::string key = formatv("{0} {1} {2} {3} {4}", part.batch, part.length, part.layers.value_or(0),
+                            part.positions.value_or(0), rung.isOtherModel ? rung.strategy : "");
+  auto [it, isNew] = references.try_emplace(key);
+  if (!isNew)
+    return &it->second;
+  ModelSource source;
+  source.sources = std::make_unique<SourceManager>();
+  CompileOptions options{pipeline, {part.batch, part.layers, part.positions}, ""};
+  auto module = compileToStage(command.model, Stage::Fused, options, *source.sources);
+  if (!module)
+    return module.takeError();
+  source.module = std::move(*module);
+  source.weights = std::shared_ptr<const WeightSource>(weights.get(), [](const WeightSource *) {});
+  it->second.resize(part.batch);
+  ReferenceModel model(source);
+  if (Error error = model.prefill(promptsOf(part), it->second))
+    return error;
+  return &it->second;
+}
+
+Error RungRunner::compare(Loaded &loaded, const LadderPart &part, const Logits &expected, LogitError &error) {
+  Logits actual(part.batch);
+  if (Error failed = loaded.model->prefill(promptsOf(part), actual))
+    return failed;
+  double squares = 0, largest = 0;
+  size_t count = 0;
+  for (const auto &[want, got] : llvm::zip(expected, actual))
+    for (const auto &[a, b] : llvm::zip(want, got)) {
+      double difference = std::abs(static_cast<double>(a) - b);
+      // A NaN is the largest of all differences.
+      error.largest = difference <= error.largest ? error.largest : std::isnan(difference) ? INFINITY : difference;
+      squares += difference * difference;
+      largest = std::max<double>(largest, std::abs(a));
+      ++count;
+    }
+  error.rootMeanSquare = std::sqrt(squares / static_cast<double>(count));
+  error.allowed = largest * allowedShare(loaded.executor->plan().dtype, anyRounded(loaded.module));
+  return Error::success();
+}
+
+Expected<double> RungRunner::perplexity(const LadderPart &part, const Rung &rung) {
+  CompileRequest request{command.scored, {}, {"score"}, {{"B", 1}}};
+  request.options.pipeline.target = command.target;
+  if (Error error = applyStrategies(part.strategyOf(rung), request.options.pipeline))
+    return error;
+  request.options.build.maxBatch = 1;
+  int64_t context = contextOf(*scored->module);
+  request.most["T"] = context;
+  Expected<CompiledPlan> compiled = compile(request);
+  if (!compiled)
+    return compiled.takeError();
+  auto remove = removing(compiled->directory);
+  Expected<Loaded> loaded = load(*compiled, *scored->weights, {1, context, {"score"}});
+  if (!loaded)
+    return loaded.takeError();
+  Expected<PerplexityResult> result = evaluatePerplexity(*loaded->model, text, {});
+  if (!result)
+    return result.takeError();
+  return result->perplexity();
+}
+
+//===----------------------------------------------------------------------===//
+// A rung
+//===----------------------------------------------------------------------===//
+
+Expected<RungResult> RungRunner::tryRung(const LadderPart &part, const Rung &rung, const CompiledPlan &compiled) {
+  RungResult result;
+  Expected<const Logits *> expected = reference(part, rung);
+  if (!expected)
+    return expected.takeError();
+  {
+    Expected<Loaded> loaded =
+        load(compiled, *weights, {part.batch, mostDims(part).find("T")->second, {"prefill", "decode"}});
+    if (!loaded)
+      return loaded.takeError();
+    if (Error error = compare(*loaded, part, **expected, result.error))
+      return error;
+    if (Error error = time(*loaded, part, result))
+      return error;
+  }
+  if (part.timed == Timed::FirstToken)
+    if (Error error = timeFirstToken(compiled, part, result))
+      return error;
+  if (scored && part.wantsPerplexity) {
+    Expected<double> found = perplexity(part, rung);
+    if (!found)
+      return found.takeError();
+    result.perplexity = *found;
+  }
+  return result;
+}
+
+RungResult RungRunner::run(const LadderPart &part, const Rung &rung, Expected<CompiledPlan> compiled) {
+  RungResult failed;
+  if (!compiled) {
+    failed.failure = llvm::toString(compiled.takeError());
+    return failed;
+  }
+  auto remove = removing(compiled->directory);
+  Expected<RungResult> result = tryRung(part, rung, *compiled);
+  if (result)
+    return *result;
+  failed.failure = llvm::toString(result.takeError());
+  return failed;
+}
+
+} // namespace kiln

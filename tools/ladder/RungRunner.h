@@ -1,0 +1,89 @@
+//===- RungRunner.h - compiles, checks and times a rung ---------------------===//
+#pragma once
+
+#include "tools/ladder/RungResult.h"
+
+#include "tools/ladder/LadderOptions.h"
+#include "tools/session/CompiledPlan.h"
+#include "tools/session/Engine.h"
+#include "tools/session/KeptWeights.h"
+
+#include "kernels/targets/Target.h"
+#include "runtime/generation/PlanModel.h"
+
+#include <atomic>
+
+namespace kiln {
+
+/// Of each sequence.
+using Logits = std::vector<std::vector<float>>;
+
+/// The prompts of a part: ids of no meaning, as SampleCall has them.
+std::vector<std::vector<int32_t>> promptsOf(const LadderPart &part);
+
+/// The ops of the steps of @prefill.
+const Block &promptSteps(const Module &module);
+/// Whether a step's product rounds its factors to tf32.
+bool isRounded(const Op &step);
+
+class RungRunner {
+public:
+  /// Error: of the model, its weights, the text, or opening the device.
+  static Expected<std::unique_ptr<RungRunner>> create(const LadderOptions &command);
+  ~RungRunner();
+
+  /// May be called while another thread runs the rung before. Error: of the strategy, or a kernel.
+  Expected<CompiledPlan> compile(const LadderPart &part, const Rung &rung);
+
+  /// Checks and times a rung as `compile` left it; what went wrong, there or here, is in the result.
+  RungResult run(const LadderPart &part, const Rung &rung, Expected<CompiledPlan> compiled);
+
+  StringRef deviceName() const { return name; }
+  int64_t context() const { return modelContext; } ///< tokens
+  const Target &target() const { return *theTarget; }
+
+private:
+  /// A plan on the device. Members go in order: the model uses the executor.
+  struct Loaded {
+    const Module &module;
+    std::unique_ptr<Executor> executor;
+    std::unique_ptr<PlanModel> model;
+  };
+
+  explicit RungRunner(const LadderOptions &command) : command(command) {}
+
+  int64_t newTokens(const LadderPart &part) const;
+  DimBinding mostDims(const LadderPart &part) const;
+  Expected<CompiledPlan> compile(const CompileRequest &request);
+  Expected<Loaded> load(const CompiledPlan &compiled, const WeightSource &weights, Executor::Options capacity);
+  Expected<RungResult> tryRung(const LadderPart &part, const Rung &rung, const CompiledPlan &compiled);
+
+  Expected<const Logits *> reference(const LadderPart &part, const Rung &rung);
+  Error compare(Loaded &loaded, const LadderPart &part, const Logits &expected, LogitError &error);
+  Expected<double> perplexity(const LadderPart &part, const Rung &rung);
+
+  // In RungTiming.cpp.
+  Error time(Loaded &loaded, const LadderPart &part, RungResult &result);
+  Error timeSteps(Loaded &loaded, const LadderPart &part, RungResult &result);
+  Error timeCall(Loaded &loaded, const LadderPart &part, RungResult &result);
+  Error timeGeneration(Loaded &loaded, const LadderPart &part, RungResult &result);
+  Error timeFirstToken(const CompiledPlan &compiled, const LadderPart &part, RungResult &result);
+  Error timeRuns(RungResult &result, function_ref<Error()> run) const;
+  Error findKernel(Loaded &loaded, ArrayRef<KernelLaunch> launches, RungResult &result);
+
+  const LadderOptions &command;
+  std::string work;           ///< directory of plans, removed in the end
+  std::atomic<int> plans = 0; ///< compiled so far
+  std::string name;
+  bool timed = true; ///< whether the device's times mean anything
+  int64_t modelContext = 0;
+  const Target *theTarget = nullptr;
+  std::unique_ptr<Device> device;
+  std::optional<KernelTimer> timer;
+  std::unique_ptr<KeptWeights> weights;
+  std::map<std::string, Logits> references;
+  std::optional<ModelSource> scored; ///< the model of perplexities
+  std::vector<int32_t> text;
+};
+
+} // namespace kiln

@@ -1,0 +1,143 @@
+// How a rung's time is taken.
+#include "tools/ladder/RungRunner.h"
+
+#include "kernels/cost/Occupancy.h"
+#include "runtime/generation/Generator.h"
+#include "runtime/generation/UncachedModel.h"
+#include "support/Diagnostic.h"
+
+#include <chrono>
+
+namespace kiln {
+
+/// Sums up launches; `ops` are the steps' ops, one for each launch of the call.
+static void count(ArrayRef<KernelLaunch> launches, ArrayRef<const Op *> ops, const DimBinding &dims, DType dtype,
+                  const Target &target, RungResult &result) {
+  for (const auto &[launch, op] : llvm::zip(launches, ops)) {
+    StepCost cost = cantFail(launch.step->cost(dims, /*past=*/0), "the executor has checked the dims");
+    ++result.launches;
+    result.cost += cost;
+    result.limitSeconds += target.rooflineSeconds(cost.bytes, cost.flops, dtype, isRounded(*op));
+    result.arithmeticRate = std::max(result.arithmeticRate, target.arithmeticRate(dtype, isRounded(*op)));
+  }
+}
+
+Error RungRunner::timeSteps(Loaded &loaded, const LadderPart &part, RungResult &result) {
+  Executor &executor = *loaded.executor;
+  SampleCall sample("prefill", part.batch, part.length, 0);
+  if (Error error = executor.enqueue(sample.call))
+    return error;
+  auto launches = executor.launches(sample.call);
+  if (!launches)
+    return launches.takeError();
+  std::vector<KernelLaunch> own;
+  std::vector<const Op *> ops;
+  for (const auto &[launch, op] : llvm::zip(*launches, promptSteps(loaded.module).ops()))
+    if (!part.takes || part.takes(*op)) {
+      own.push_back(launch);
+      ops.push_back(op.get());
+    }
+  if (own.empty())
+    return makeError("nothing of this part is a kernel of its own");
+  count(own, ops, sample.call.dims, executor.plan().dtype, *theTarget, result);
+  if (Error error = findKernel(loaded, own, result))
+    return error;
+  if (!timed || part.timed != Timed::Steps)
+    return Error::success();
+  auto samples = timer->time(std::move(own), command.options);
+  if (!samples)
+    return samples.takeError();
+  result.seconds = std::move(*samples);
+  return Error::success();
+}
+
+/// Which of the kernels takes longest, and what it asks of the GPU.
+Error RungRunner::findKernel(Loaded &loaded, ArrayRef<KernelLaunch> launches, RungResult &result) {
+  std::map<std::string, std::vector<KernelLaunch>> byKernel;
+  for (const KernelLaunch &launch : launches)
+    byKernel[launch.planned->kernel].push_back(launch);
+  double longest = -1;
+  const PlanLaunch *planned = nullptr;
+  for (auto &[kernel, own] : byKernel) {
+    const PlanLaunch *first = own.front().planned;
+    double seconds = 0;
+    if (timed && byKernel.size() > 1) {
+      auto samples =
+          timer->time(std::move(own), {.samples = 3, .warmUp = 0, .mostSeconds = command.options.mostSeconds});
+      if (!samples)
+        return samples.takeError();
+      seconds = medianOf(std::move(*samples));
+    }
+    if (seconds > longest) {
+      longest = seconds;
+      planned = first;
+    }
+  }
+  const PlanKernel *kernel = loaded.executor->plan().findKernel(planned->kernel);
+  if (!kernel)
+    return Error::success(); // a library
+  result.kernel = kernel->name;
+  auto known = kernel->resources.find(command.target);
+  if (known == kernel->resources.end())
+    return Error::success();
+  result.resources = known->second;
+  result.sharedBytes = known->second.sharedBytes + planned->dynamicShared;
+  result.occupancy = occupancyOf({planned->threads, known->second.registers, result.sharedBytes}, *theTarget).share;
+  return Error::success();
+}
+
+Error RungRunner::timeCall(Loaded &loaded, const LadderPart &part, RungResult &result) {
+  auto measured = measureCall(*loaded.executor, "prefill", part.batch, part.length, 0, command.options);
+  if (!measured)
+    return measured.takeError();
+  result.callSeconds = measured->median();
+  if (part.timed == Timed::Call)
+    result.seconds = std::move(measured->seconds);
+  return Error::success();
+}
+
+/// What is timed from its start to its end, after a run that warms up.
+Error RungRunner::timeRuns(RungResult &result, function_ref<Error()> run) const {
+  constexpr int runs = 3;
+  for (int i = -1; i < runs; ++i) {
+    auto start = std::chrono::steady_clock::now();
+    if (Error error = run())
+      return error;
+    std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    if (i >= 0 && timed)
+      result.seconds.push_back(elapsed.count());
+  }
+  return Error::success();
+}
+
+Error RungRunner::timeGeneration(Loaded &loaded, const LadderPart &part, RungResult &result) {
+  GenerateOptions options;
+  options.maxNewTokens = newTokens(part);
+  options.sampling.greedy = true;
+  options.ignoreEos = true;
+  UncachedModel uncached(*loaded.model);
+  bool isCached = loaded.executor->plan().findFunction("decode");
+  LanguageModel &model = isCached ? static_cast<LanguageModel &>(*loaded.model) : uncached;
+  return timeRuns(result, [&] { return generate(model, nullptr, promptsOf(part), options).takeError(); });
+}
+
+Error RungRunner::timeFirstToken(const CompiledPlan &compiled, const LadderPart &part, RungResult &result) {
+  return timeRuns(result, [&]() -> Error {
+    Expected<Loaded> loaded = load(compiled, *weights, {part.batch, part.length, {"prefill"}});
+    if (!loaded)
+      return loaded.takeError();
+    Logits logits(part.batch);
+    return loaded->model->prefill(promptsOf(part), logits);
+  });
+}
+
+/// All that is timed of a plan that is loaded.
+Error RungRunner::time(Loaded &loaded, const LadderPart &part, RungResult &result) {
+  if (part.timed == Timed::Generation)
+    return timeGeneration(loaded, part, result);
+  if (Error error = timeSteps(loaded, part, result))
+    return error;
+  return timed && part.timed != Timed::FirstToken ? timeCall(loaded, part, result) : Error::success();
+}
+
+} // namespace kiln

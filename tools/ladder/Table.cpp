@@ -1,0 +1,107 @@
+#include "tools/ladder/Table.h"
+
+#include "tools/ladder/Columns.h"
+
+#include "support/Version.h"
+
+namespace kiln {
+
+namespace {
+
+/// What would end a cell of a Markdown table.
+std::string inCell(std::string text) {
+  for (char &c : text)
+    c = c == '|' ? '/' : c == '\n' ? ' ' : c;
+  return text;
+}
+
+void printRow(raw_ostream &os, ArrayRef<std::string> cells) {
+  os << '|';
+  for (const std::string &cell : cells)
+    os << ' ' << (cell.empty() ? "–" : inCell(cell)) << " |";
+  os << '\n';
+}
+
+void printPart(raw_ostream &os, const MeasuredPart &measured) {
+  os << "## " << measured.part->heading() << "\n\n" << measured.part->about << "\n\n";
+  std::vector<std::string> names = {"rung"};
+  for (const Column &column : ladderColumns())
+    names.push_back(column.name.str());
+  printRow(os, names);
+  os << '|';
+  for (size_t i = 0; i < names.size(); ++i)
+    os << "---|";
+  os << '\n';
+  for (size_t i = 0; i < measured.results.size(); ++i) {
+    std::vector<std::string> cells = {measured.part->rungs[i].name.str()};
+    for (const Column &column : ladderColumns())
+      cells.push_back(column.text(measured, i));
+    printRow(os, cells);
+  }
+  bool hasNotes = false;
+  for (size_t i = 0; i < measured.results.size(); ++i)
+    if (std::string note = measured.note(i); !note.empty()) {
+      os << (hasNotes ? "" : "\n") << "- " << measured.part->rungs[i].name << ": " << note << '\n';
+      hasNotes = true;
+    }
+  os << '\n';
+}
+
+json::Object toJson(const MeasuredPart &measured, size_t i) {
+  const RungResult &own = measured.results[i];
+  const Rung &rung = measured.part->rungs[i];
+  json::Object object{{"rung", rung.name},
+                      {"strategy", measured.part->strategyOf(rung)},
+                      {"note", measured.note(i)},
+                      {"is_right", !own.isWrong()}};
+  if (!own.failure.empty())
+    return object;
+  object["max_error"] = own.error.largest;
+  object["rmse"] = own.error.rootMeanSquare;
+  object["allowed_error"] = own.error.allowed;
+  object["launches"] = own.launches;
+  object["bytes"] = own.cost.bytes;
+  object["flops"] = own.cost.flops;
+  object["limit_us"] = own.limitSeconds * 1e6;
+  if (own.perplexity)
+    object["perplexity"] = *own.perplexity;
+  if (!own.seconds.empty()) {
+    object["median_us"] = own.median() * 1e6;
+    object["samples_s"] = json::Array(own.seconds);
+  }
+  if (own.callSeconds > 0)
+    object["whole_pass_us"] = own.callSeconds * 1e6;
+  if (!own.kernel.empty())
+    object["kernel"] = json::Object{{"name", own.kernel},
+                                    {"registers", own.resources.registers},
+                                    {"shared_bytes", own.sharedBytes},
+                                    {"occupancy", own.occupancy}};
+  return object;
+}
+
+} // namespace
+
+void printLadderMarkdown(raw_ostream &os, StringRef device, StringRef model, ArrayRef<MeasuredPart> parts) {
+  os << "# The ladder of " << model << " on " << device << "\n\n";
+  for (const MeasuredPart &measured : parts)
+    printPart(os, measured);
+}
+
+void printLadderJson(raw_ostream &os, StringRef device, StringRef model, ArrayRef<MeasuredPart> parts) {
+  json::Array list;
+  for (const MeasuredPart &measured : parts) {
+    json::Array rungs;
+    for (size_t i = 0; i < measured.results.size(); ++i)
+      rungs.push_back(toJson(measured, i));
+    list.push_back(json::Object{{"part", measured.part->name},
+                                {"title", measured.part->heading()},
+                                {"batch", measured.part->batch},
+                                {"length", measured.part->length},
+                                {"rungs", std::move(rungs)}});
+  }
+  os << json::Value(json::Object{
+            {"device", device}, {"model", model}, {"compiler", compilerVersion}, {"parts", std::move(list)}})
+     << '\n';
+}
+
+} // namespace kiln

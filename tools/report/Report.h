@@ -1,0 +1,16 @@
+//===- Report.h - a plan as a page ------------------------------------------===//
+//
+// One HTML document that needs nothing beside it: style, script and pictures are inside, and its policy forbids the
+// browser to load anything.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "tools/report/ReportedPlan.h"
+
+namespace kiln {
+
+/// The page of one plan, or of two beside each other.
+std::string writeReport(ArrayRef<const ReportedPlan *> plans);
+
+} // namespace kiln

@@ -1,0 +1,190 @@
+#include "tools/session/Engine.h"
+#include "tools/session/ReferenceModel.h"
+#include "tools/session/StepChecker.h"
+
+#include "codegen/CompilePlan.h"
+#include "ir/Printer.h"
+#include "nvrtc/CubinCompiler.h"
+#include "passes/Pipeline.h"
+#include "runtime/device/cuda/CudaDevice.h"
+#include "runtime/device/emulated/EmulatedDevice.h"
+#include "runtime/generation/PlanModel.h"
+#include "runtime/generation/UncachedModel.h"
+#include "support/Diagnostic.h"
+#include "support/File.h"
+
+namespace kiln {
+
+namespace {
+
+class ReferenceEngine : public Engine {
+public:
+  explicit ReferenceEngine(const ModelSource &source)
+      : reference(source), isCached(source.module->findFunction("decode")) {}
+  Error loadWeights() { return reference.loadWeights(); }
+  LanguageModel &model() override { return isCached ? static_cast<LanguageModel &>(reference) : uncached; }
+  Scorer &scorer() override { return reference; }
+
+private:
+  ReferenceModel reference;
+  UncachedModel uncached{reference};
+  bool isCached;
+};
+
+class PlanEngine : public Engine {
+public:
+  PlanEngine(std::unique_ptr<Device> device, std::unique_ptr<Executor> executor)
+      : device(std::move(device)), planExecutor(std::move(executor)), planModel(*planExecutor) {}
+
+  /// Compares every step from here on with the reference executor.
+  void check(const ModelSource &source) {
+    reference.emplace(source);
+    checker.emplace(
+        *source.module, [this](const Value &weight) { return reference->loadWeight(weight); }, *planExecutor);
+    checker->attach();
+  }
+  int64_t stepsChecked() const override { return checker ? checker->stepsChecked() : 0; }
+
+  LanguageModel &model() override {
+    bool isCached = planExecutor->plan().findFunction("decode");
+    return isCached ? static_cast<LanguageModel &>(planModel) : uncached;
+  }
+  Scorer &scorer() override { return planModel; }
+  Executor *executor() override { return planExecutor.get(); }
+
+private:
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Executor> planExecutor;
+  PlanModel planModel;
+  UncachedModel uncached{planModel};       ///< where the plan has no cache
+  std::optional<ReferenceModel> reference; ///< for its weights
+  std::optional<StepChecker> checker;
+};
+
+/// A name made of everything that is in the plan's directory.
+std::string contentHash(const GeneratedPlan &generated, StringRef fusedIr) {
+  std::string all = writePlan(generated.plan) + fusedIr.str();
+  for (const KernelSource &source : generated.sources)
+    all += source.name + "\n" + source.text;
+  return sha256Hex(all).substr(0, 24);
+}
+
+/// The directory of the source's plan; a model is compiled into the cache.
+Expected<std::string> planDirectory(const ModelSource &source, StringRef cache) {
+  if (!source.planDirectory.empty())
+    return source.planDirectory;
+  SourceManager sources;
+  auto module = compileToStage(source.modelPath, Stage::Plan, source.compileOptions, sources);
+  if (!module)
+    return module.takeError();
+  Expected<GeneratedPlan> generated = generate(**module);
+  if (!generated)
+    return generated.takeError();
+  std::string fusedIr = toString(*source.module);
+  std::string directory = (cache + "/plans/" + contentHash(*generated, fusedIr)).str();
+  if (llvm::sys::fs::exists(directory + "/plan.toml"))
+    return directory;
+  if (Error error = writePlanDirectory(directory, *generated, {}, {{"fused", fusedIr}}))
+    return error;
+  return directory;
+}
+
+/// How launches run, of a schedule that the command line has accepted.
+LaunchOptions launchOptions(StringRef schedule) {
+  LaunchOptions options;
+  if (schedule == "reversed")
+    options.schedule = Schedule::Reversed;
+  if (schedule.consume_front("random:")) {
+    options.schedule = Schedule::Random;
+    schedule.getAsInteger(10, options.seed);
+  }
+  return options;
+}
+
+} // namespace
+
+Expected<std::unique_ptr<Device>> openDevice(StringRef name, const EngineOptions &engine) {
+  std::string cache = defaultCacheDirectory();
+  if (name == "emulate") {
+    if (cache.empty())
+      return makeError("--device emulate keeps compiled kernels in a cache: set KILN_CACHE to a directory");
+    return EmulatedDevice::create({cache, launchOptions(engine.schedule), engine.checkAccesses});
+  }
+  CudaDevice::Options options;
+  options.cacheDirectory = cache;
+  options.note = [](StringRef text) { llvm::errs() << text << '\n'; };
+  name.consume_front("cuda");
+  if (name.consume_front(":") && name.getAsInteger(10, options.ordinal))
+    return makeError("--device: expected auto, cpu, emulate or cuda:N, got a GPU number '" + name + "'");
+  return CudaDevice::create(options);
+}
+
+namespace {
+
+/// Where the plan's kernels are. Error: none of them is among the edited ones.
+Expected<KernelFiles> kernelFiles(const Plan &plan, StringRef directory, StringRef edited) {
+  KernelFiles files{directory.str(), edited.str()};
+  if (!edited.empty() &&
+      llvm::none_of(plan.kernels, [&](const PlanKernel &kernel) { return files.isEdited(kernel.name); }))
+    return makeFileError(edited, "expected kernels of the plan, like " + plan.kernels.front().name + ".cu, found none");
+  return files;
+}
+
+Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, StringRef deviceName,
+                                                 const EngineOptions &options) {
+  std::string cache = defaultCacheDirectory();
+  Expected<std::unique_ptr<Device>> device = openDevice(deviceName, options);
+  if (!device)
+    return device.takeError();
+  Expected<std::string> directory = planDirectory(source, cache);
+  if (!directory)
+    return directory.takeError();
+  Expected<Plan> plan = readPlan(*directory);
+  if (!plan)
+    return plan.takeError();
+  std::vector<std::string> functions = options.functions;
+  if (!source.module->findFunction("decode"))
+    llvm::erase(functions, "decode"); // the model keeps no cache
+  if (Error error = PlanModel::check(*plan, functions))
+    return error;
+  Executor::Options capacity{options.batch, plan->model.context, functions};
+  Expected<KernelFiles> files = kernelFiles(*plan, *directory, options.kernelsFrom);
+  if (!files)
+    return files.takeError();
+  auto executor = Executor::create(**device, std::move(*plan), *files, *source.weights, capacity);
+  if (!executor)
+    return executor.takeError();
+  auto engine = std::make_unique<PlanEngine>(std::move(*device), std::move(*executor));
+  if (options.checkReference)
+    engine->check(source);
+  return engine;
+}
+
+} // namespace
+
+Expected<Plan> openPlan(const ModelSource &source) {
+  Expected<std::string> directory = planDirectory(source, defaultCacheDirectory());
+  if (!directory)
+    return directory.takeError();
+  return readPlan(*directory);
+}
+
+Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options) {
+  StringRef device = options.device;
+  if (device == "auto")
+    device = CudaDevice::isAvailable() ? "cuda:0" : "cpu";
+  if (options.schedule != "in-order" && device != "emulate")
+    return makeError("--schedule: expected --device emulate, got " + device);
+  if (!options.kernelsFrom.empty() && device == "cpu")
+    return makeError("--kernels-from: the reference executor runs no kernels; choose another device with --device");
+  if (device != "cpu")
+    return openPlanEngine(source, device, options);
+  if (options.checkReference)
+    return makeError("--check=reference: the device is the reference executor; choose another with --device");
+  auto engine = std::make_unique<ReferenceEngine>(source);
+  if (Error error = engine->loadWeights())
+    return error;
+  return engine;
+}
+
+} // namespace kiln

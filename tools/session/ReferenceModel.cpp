@@ -1,0 +1,90 @@
+#include "tools/session/ReferenceModel.h"
+
+#include "runtime/weights/PackWeight.h"
+
+namespace kiln {
+
+/// Integers [1, n] or [n] as the evaluator holds them.
+static Tensor<float> idTensor(ArrayRef<int64_t> shape, ArrayRef<int32_t> ids) {
+  Tensor<float> tensor(shape);
+  std::copy(ids.begin(), ids.end(), tensor.data());
+  return tensor;
+}
+
+ReferenceModel::ReferenceModel(const ModelSource &source) : source(source) {}
+
+Expected<Tensor<float>> ReferenceModel::loadWeight(const Value &weight) {
+  if (auto it = weights.find(&weight); it != weights.end())
+    return it->second;
+  WeightRecipe recipe = *weight.recipe;
+  recipe.dtype = DType::F32;
+  Expected<TensorView> view = source.weights->tensor(recipe.source, recipe.sourceShape);
+  if (!view)
+    return view.takeError();
+  Tensor<float> tensor(recipe.shape);
+  MutableArrayRef<uint8_t> bytes(reinterpret_cast<uint8_t *>(tensor.data()), tensor.size() * sizeof(float));
+  if (Error error = packWeight(recipe, *view, bytes))
+    return error;
+  weights[&weight] = tensor;
+  return tensor;
+}
+
+Error ReferenceModel::loadWeights() {
+  for (const auto &weight : source.module->weights)
+    if (Expected<Tensor<float>> tensor = loadWeight(*weight); !tensor)
+      return tensor.takeError();
+  return Error::success();
+}
+
+std::unique_ptr<Evaluator<float>> ReferenceModel::makeEvaluator() {
+  return std::make_unique<Evaluator<float>>(*source.module, [this](const Value &weight) { return loadWeight(weight); });
+}
+
+Error ReferenceModel::prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) {
+  rows.resize(prompts.size());
+  for (auto [row, prompt, out] : llvm::zip(rows, prompts, logits)) {
+    if (prompt.empty())
+      continue;
+    int64_t length = static_cast<int64_t>(prompt.size());
+    row.evaluator = makeEvaluator();
+    row.length = length;
+    auto results =
+        row.evaluator->run("prefill", {idTensor({1, length}, prompt), idTensor({1}, {static_cast<int32_t>(length)})});
+    if (!results)
+      return results.takeError();
+    llvm::ArrayRef<float> last = (*results)[0].elements();
+    out.assign(last.begin(), last.end());
+  }
+  return Error::success();
+}
+
+Error ReferenceModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) {
+  for (auto [row, token, out] : llvm::zip(rows, tokens, logits)) {
+    if (token == idleRow)
+      continue;
+    auto results =
+        row.evaluator->run("decode", {idTensor({1, 1}, {token}), idTensor({1}, {static_cast<int32_t>(row.length)})});
+    if (!results)
+      return results.takeError();
+    ++row.length;
+    llvm::ArrayRef<float> last = (*results)[0].elements();
+    out.assign(last.begin(), last.end());
+  }
+  return Error::success();
+}
+
+Expected<std::vector<std::vector<double>>> ReferenceModel::score(ArrayRef<ScoreWindow> windows) {
+  std::vector<std::vector<double>> all;
+  for (const ScoreWindow &window : windows) {
+    auto evaluator = makeEvaluator();
+    auto results = evaluator->run("score", {idTensor({1, static_cast<int64_t>(window.inputs.size())}, window.inputs)});
+    if (!results)
+      return results.takeError();
+    std::vector<double> &scores = all.emplace_back();
+    for (size_t i = window.firstScored; i < window.targets.size(); ++i)
+      scores.push_back(negativeLogLikelihood((*results)[0].row(static_cast<int64_t>(i)), window.targets[i]));
+  }
+  return all;
+}
+
+} // namespace kiln

@@ -1,0 +1,49 @@
+//===- ReferenceModel.h - generation and scoring on the CPU -----------------===//
+//
+// Joins the compiler's reference executor with the runtime's generation loop; neither knows of the other.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "tools/session/ModelSource.h"
+
+#include "reference/Evaluator.h"
+#include "runtime/generation/LanguageModel.h"
+#include "runtime/generation/Perplexity.h"
+
+namespace kiln {
+
+/// A model of a module with @prefill, @decode and @score, in f32. Every row has an evaluator with a cache of its own,
+/// so that rows cannot depend on each other; weights are shared.
+class ReferenceModel : public LanguageModel, public Scorer {
+public:
+  /// The source must outlive the model.
+  explicit ReferenceModel(const ModelSource &source);
+
+  int64_t vocabSize() const override { return source.module->intAttribute("vocab"); }
+  int64_t contextLength() const override { return source.module->intAttribute("context"); }
+  int64_t maxBatch() const override { return 1 << 16; } // rows are evaluated one after the other
+
+  Error prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) override;
+  Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;
+  Expected<std::vector<std::vector<double>>> score(ArrayRef<ScoreWindow> windows) override;
+
+  /// Packs every weight now, so that no step waits for one.
+  Error loadWeights();
+  /// A weight, packed as its recipe says but in f32; kept after the first use.
+  Expected<Tensor<float>> loadWeight(const Value &weight);
+
+private:
+  struct Row {
+    std::unique_ptr<Evaluator<float>> evaluator;
+    int64_t length = 0; ///< tokens that it holds
+  };
+
+  std::unique_ptr<Evaluator<float>> makeEvaluator();
+
+  const ModelSource &source;
+  DenseMap<const Value *, Tensor<float>> weights;
+  std::vector<Row> rows;
+};
+
+} // namespace kiln

@@ -1,0 +1,139 @@
+#include "tools/session/StepChecker.h"
+
+#include "ops/Region.h"
+#include "support/Diagnostic.h"
+#include "support/Number.h"
+
+#include <cmath>
+
+namespace kiln {
+
+StepTolerance stepTolerance(DType dtype) {
+  // The last place of 1 in each type.
+  const double unit = dtype == DType::BF16 ? std::ldexp(1, -8) : dtype == DType::F16 ? std::ldexp(1, -11) : 0;
+  return {unit, 1e-5 + 2 * unit};
+}
+
+/// The value that is left of `value` in that type.
+static float rounded(float value, DType dtype) {
+  switch (dtype) {
+  case DType::F16:
+    return fromF16(toF16(value));
+  case DType::BF16:
+    return fromBF16(toBF16(value));
+  default:
+    return value;
+  }
+}
+
+/// Loads weights as the device has them.
+static WeightLoader<float> roundingLoader(WeightLoader<float> load) {
+  return [load = std::move(load)](const Value &weight) -> Expected<Tensor<float>> {
+    Expected<Tensor<float>> exact = load(weight);
+    if (!exact || weight.type.dtype == DType::F32)
+      return exact;
+    Tensor<float> tensor(exact->shape());
+    llvm::transform(exact->elements(), tensor.data(), [&](float value) { return rounded(value, weight.type.dtype); });
+    return tensor;
+  };
+}
+
+StepChecker::StepChecker(const Module &module, WeightLoader<float> loadWeight, Executor &executor)
+    : evaluator(module, roundingLoader(std::move(loadWeight))), executor(executor),
+      tolerance(stepTolerance(executor.plan().dtype)) {}
+
+void StepChecker::attach() {
+  executor.setObserver({[this](const Executor::Call &call) { return onCall(call); },
+                        [this](const PlanFunction &function, size_t step) { return onStep(function, step); }});
+}
+
+static SmallVector<int64_t, 4> shapeOf(const PlanTensor &tensor, const DimBinding &dims) {
+  SmallVector<int64_t, 4> shape;
+  for (const Expr &extent : tensor.shape)
+    shape.push_back(cantFail(extent.evaluate(dims), "the executor has checked the dims"));
+  return shape;
+}
+
+Error StepChecker::onCall(const Executor::Call &call) {
+  const PlanFunction &function = *executor.plan().findFunction(call.function);
+  if (Error error = takeStates(call))
+    return error;
+  arguments.clear();
+  actual.clear();
+  for (const PlanTensor &argument : function.arguments) {
+    Tensor<float> &tensor = arguments.emplace_back(shapeOf(argument, call.dims));
+    auto given = llvm::find_if(call.arguments, [&](const auto &entry) { return entry.first == argument.name; });
+    std::copy(given->second.begin(), given->second.end(), tensor.data());
+  }
+  return Error::success();
+}
+
+/// Gives the reference the device's states: rows may have moved since the last call, or the batch have shrunk.
+Error StepChecker::takeStates(const Executor::Call &call) {
+  for (const PlanTensor &state : executor.plan().states) {
+    Tensor<float> tensor(shapeOf(state, call.dims));
+    if (Error error = executor.download(state.name, 0, MutableArrayRef(tensor.data(), tensor.elements().size())))
+      return error;
+    evaluator.setState(state.name, std::move(tensor));
+  }
+  return Error::success();
+}
+
+/// Keeps what the step has left: later steps may use the same memory.
+Error StepChecker::onStep(const PlanFunction &function, size_t step) {
+  for (const PlanBuffer &buffer : function.buffers) {
+    if (buffer.first != static_cast<int64_t>(step))
+      continue;
+    std::vector<float> &elements = actual[buffer.tensor.name];
+    elements.resize(*executor.elementCount(buffer.tensor.name));
+    if (Error error = executor.download(buffer.tensor.name, 0, elements))
+      return error;
+  }
+  ++checked;
+  return step + 1 == function.steps.size() ? compareCall(function) : Error::success();
+}
+
+Error StepChecker::compareCall(const PlanFunction &function) {
+  evaluator.setResultHook([&](const Value &value, const Tensor<float> &reference) -> Error {
+    // No step after the one that writes a state touches it, so it is still what that step has left.
+    if (const Value *state = writtenState(value)) {
+      std::vector<float> &elements = actual[value.name];
+      elements.resize(reference.size());
+      if (Error error = executor.download(state->name, 0, elements))
+        return error;
+    }
+    if (Error error = compareResult(function, value, reference))
+      return error;
+    // What comes next gets what the device's next step got.
+    llvm::copy(actual[value.name], reference.data());
+    return Error::success();
+  });
+  return evaluator.run(function.name, arguments).takeError();
+}
+
+Error StepChecker::compareResult(const PlanFunction &function, const Value &value, const Tensor<float> &reference) {
+  const std::vector<float> &elements = actual[value.name];
+  size_t step = value.definingOp()->parent()->position(value.definingOp());
+  if (step >= function.steps.size() || elements.size() != reference.elements().size())
+    return makeError("--check=reference: @" + function.name + " of the plan and of its IR differ at %" + value.name);
+  double largest = 0;
+  for (float element : reference.elements())
+    if (std::isfinite(element))
+      largest = std::max<double>(largest, std::abs(element));
+  // Factors that tensor cores round to 11 bits.
+  const Op *product = anchor(*value.definingOp());
+  double rounding = product && product->identAttribute("precision", "f32") == "tf32" ? std::ldexp(1, -10) : 0;
+  for (size_t i = 0; i < elements.size(); ++i) {
+    double want = reference.data()[i], got = elements[i];
+    double allowed = tolerance.ofElement * std::abs(want) + (tolerance.ofLargest + rounding) * largest;
+    // A masked score is -inf and nothing else; NaN agrees with nothing.
+    bool agree = want == got || (std::isfinite(want) && std::abs(want - got) <= allowed);
+    if (!agree)
+      return makeError("step " + Twine(step) + " of @" + function.name + ", " + function.steps[step].launch.kernel +
+                       " from " + function.steps[step].location + ": element " + Twine(i) + " of %" + value.name +
+                       ": expected " + numberText(want) + " as the reference has it, got " + numberText(got));
+  }
+  return Error::success();
+}
+
+} // namespace kiln

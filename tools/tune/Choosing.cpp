@@ -1,0 +1,149 @@
+#include "tools/tune/Choosing.h"
+
+namespace kiln {
+
+namespace {
+
+/// Seconds with either of two plans.
+using TimePair = std::array<double, 2>;
+
+class Chooser {
+public:
+  Chooser(MutableArrayRef<TuningProblem> problems, const TrialPlans &plans, const BenchmarkOptions &options)
+      : problems(problems), plans(plans), options(options) {}
+
+  Error chooseFastest();
+  Expected<std::vector<CallTimes>> compareWithModel();
+
+private:
+  Expected<TimePair> timeAt(Executor &first, Executor &second, const TuningCall &call, int64_t length) const;
+  Expected<TimePair> timeCalls(Executor &first, Executor &second, const TuningCall &call) const;
+  Error tryWithout(Executor &best, size_t turn);
+
+  static const Trial *chosenTrial(const TuningProblem &problem) { return &problem.trials[problem.chosen]; }
+
+  MutableArrayRef<TuningProblem> problems;
+  const TrialPlans &plans;
+  const BenchmarkOptions &options;
+  std::set<TuningProblem *> reverted; ///< by tryWithout
+};
+
+} // namespace
+
+/// A token is timed where the cache is short and where it is long: how attention overlaps with its neighbours depends
+/// on that.
+static SmallVector<int64_t, 2> lengthsOf(const TuningCall &call) {
+  if (call.function != "decode")
+    return {call.length};
+  return {call.length / 4, call.length + call.length * 3 / 4};
+}
+
+/// The least of three medians of each, measured in turns.
+Expected<TimePair> Chooser::timeAt(Executor &first, Executor &second, const TuningCall &call, int64_t length) const {
+  TimePair least = {INFINITY, INFINITY};
+  for (int turn = 0; turn < 6; ++turn) {
+    auto measured = measureCall(turn % 2 ? second : first, call.function, call.batch, length, length, options);
+    if (!measured)
+      return measured.takeError();
+    least[turn % 2] = std::min(least[turn % 2], measured->median());
+  }
+  return least;
+}
+
+/// The mean over the call's lengths.
+Expected<TimePair> Chooser::timeCalls(Executor &first, Executor &second, const TuningCall &call) const {
+  SmallVector<int64_t, 2> lengths = lengthsOf(call);
+  TimePair mean = {0, 0};
+  for (int64_t length : lengths) {
+    auto times = timeAt(first, second, call, length);
+    if (!times)
+      return times.takeError();
+    for (auto [sum, time] : llvm::zip(mean, *times))
+      sum += time / static_cast<double>(lengths.size());
+  }
+  return mean;
+}
+
+/// Compares `best` with a plan in which one problem of each call, the turn-th, has the model's choice again, and goes
+/// back to that where the call is faster.
+Error Chooser::tryWithout(Executor &best, size_t turn) {
+  std::vector<TuningProblem *> tried;
+  std::map<TuningCall, size_t> seen;
+  for (TuningProblem &problem : problems)
+    if (problem.chosen != 0 && seen[problem.call]++ == turn)
+      tried.push_back(&problem);
+  if (tried.empty())
+    return Error::success();
+  auto choose = [&](const TuningProblem &p) { return &p.trials[llvm::is_contained(tried, &p) ? 0 : p.chosen]; };
+  auto without = plans.open(choose, "without-" + Twine(turn));
+  if (!without)
+    return without.takeError();
+  std::vector<TuningProblem *> worse;
+  for (TuningProblem *problem : tried) {
+    auto times = timeCalls(best, **without, problem->call);
+    if (!times)
+      return times.takeError();
+    auto [withChosen, withModels] = *times;
+    if (withModels < withChosen)
+      worse.push_back(problem);
+  }
+  // All of them at the end, so that every turn is compared with the same plan.
+  reverted.insert(worse.begin(), worse.end());
+  return Error::success();
+}
+
+Error Chooser::chooseFastest() {
+  size_t most = 0;
+  std::map<TuningCall, size_t> changed;
+  for (TuningProblem &problem : problems) {
+    problem.chosen = problem.fastest();
+    if (problem.chosen != 0)
+      most = std::max(most, ++changed[problem.call]);
+  }
+  auto best = plans.open(chosenTrial, "best");
+  if (!best)
+    return best.takeError();
+  for (size_t turn = 0; turn < most; ++turn)
+    if (Error error = tryWithout(**best, turn))
+      return error;
+  for (TuningProblem *problem : reverted)
+    problem->chosen = 0;
+  return Error::success();
+}
+
+/// What is not better as a whole is not taken at all.
+Expected<std::vector<CallTimes>> Chooser::compareWithModel() {
+  auto best = plans.open(chosenTrial, "chosen");
+  if (!best)
+    return best.takeError();
+  auto model = plans.open(TrialPlans::modelChoice, "model");
+  if (!model)
+    return model.takeError();
+  std::vector<CallTimes> wholeCalls;
+  for (const TuningProblem &problem : problems) {
+    if (llvm::any_of(wholeCalls, [&](const CallTimes &times) { return times.call == problem.call; }))
+      continue;
+    auto times = timeCalls(**model, **best, problem.call);
+    if (!times)
+      return times.takeError();
+    wholeCalls.push_back({problem.call, times->front(), times->back()});
+  }
+  for (CallTimes &times : wholeCalls)
+    if (times.seconds > times.modelSeconds) {
+      times.seconds = times.modelSeconds;
+      for (TuningProblem &problem : problems)
+        if (problem.call == times.call)
+          problem.chosen = 0;
+    }
+  return wholeCalls;
+}
+
+Expected<std::vector<CallTimes>> chooseTrials(MutableArrayRef<TuningProblem> problems, const TrialPlans &plans,
+                                              const BenchmarkOptions &options) {
+  Chooser chooser(problems, plans, options);
+  if (Error error = chooser.chooseFastest())
+    return error;
+  return chooser.compareWithModel();
+}
+
+} // namespace kiln

@@ -1,0 +1,12 @@
+//===- Page.h - what `kiln tune` has learnt, as an HTML page -------------------===//
+#pragma once
+
+#include "tools/tune/Problems.h"
+
+namespace kiln {
+
+/// A page that needs nothing beside it: every call, every problem with its trials, and for each setting of the fastest
+/// family a plot of its values against time.
+std::string tuningPage(StringRef title, ArrayRef<CallTimes> calls, ArrayRef<TuningProblem> problems);
+
+} // namespace kiln

@@ -1,0 +1,84 @@
+#include "tools/tune/Problems.h"
+
+#include "kernels/cost/Problem.h"
+
+namespace kiln {
+
+DimBinding TuningCall::dims() const { return callDims(function, batch, length); }
+
+std::string TuningCall::str() const {
+  return formatv("{0} B={1} {2}={3}", function, batch, function == "decode" ? "position" : "T", length).str();
+}
+
+std::vector<size_t> TuningProblem::ranking() const {
+  std::vector<size_t> order;
+  for (const auto &[i, trial] : llvm::enumerate(trials))
+    if (trial.state == Trial::State::Timed)
+      order.push_back(i);
+  // Of equals the first: the model's choice, or what it thinks likelier.
+  llvm::stable_sort(order, [&](size_t a, size_t b) { return trials[a].seconds < trials[b].seconds; });
+  return order;
+}
+
+size_t TuningProblem::fastest() const {
+  std::vector<size_t> order = ranking();
+  return order.empty() ? 0 : order.front();
+}
+
+/// What the plan runs with so many rows.
+static KernelChoice chosenFor(const Op &op, int64_t rows) {
+  for (const KernelVariant &variant : variantsOf(op))
+    if (rows <= variant.rows)
+      return variant.choice;
+  return choiceOf(op);
+}
+
+static std::vector<Trial> findTrials(const Op &op, int64_t rows, const Target &target, double mostOfBest,
+                                     size_t mostTrials) {
+  DimBinding dims = boundsForRows(op, rows);
+  std::vector<Trial> trials = {{chosenFor(op, rows)}};
+  for (const KernelFamily *family : allKernelFamilies()) {
+    if (family->byRequestOnly || !family->accepts(op, target, dims))
+      continue;
+    for (Tile &tile : family->configurations(op, target, dims)) {
+      KernelChoice choice{family, std::move(tile)};
+      if (!(choice == trials.front().choice))
+        trials.push_back({std::move(choice)});
+    }
+  }
+  double least = INFINITY;
+  for (Trial &trial : trials) {
+    trial.modelled = trial.choice.family->estimate(op, trial.choice.tile, target, dims);
+    least = std::min(least, trial.modelled);
+  }
+  llvm::erase_if(trials, [&, model = trials.front().choice](const Trial &trial) {
+    return trial.modelled > mostOfBest * least && !(trial.choice == model);
+  });
+  // The likely ones first: whoever stops early has those.
+  std::stable_sort(trials.begin() + 1, trials.end(),
+                   [](const Trial &a, const Trial &b) { return a.modelled < b.modelled; });
+  trials.erase(trials.begin() + std::min(trials.size(), mostTrials), trials.end());
+  return trials;
+}
+
+std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<TuningCall> calls,
+                                        double mostOfBest, size_t mostTrials) {
+  std::vector<TuningProblem> problems;
+  std::set<std::pair<std::string, int64_t>> seen;
+  for (const TuningCall &call : calls) {
+    size_t step = 0;
+    for (const auto &op : module.findFunction(call.function)->body.ops()) {
+      if (op->has(Trait::Terminator) || choiceOf(*op).family->form == KernelForm::Library) {
+        ++step;
+        continue;
+      }
+      int64_t rows = valueAt(rowsOf(*op), call.dims());
+      if (std::string name = problemName(*op); seen.insert({name, rows}).second)
+        problems.push_back({name, rows, call, step, findTrials(*op, rows, target, mostOfBest, mostTrials)});
+      ++step;
+    }
+  }
+  return problems;
+}
+
+} // namespace kiln

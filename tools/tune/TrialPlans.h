@@ -1,0 +1,51 @@
+//===- TrialPlans.h - plans of a model that have certain trials ---------------===//
+#pragma once
+
+#include "tools/session/CompiledPlan.h"
+#include "tools/session/ModelSource.h"
+#include "tools/tune/Problems.h"
+#include "tools/tune/TuneOptions.h"
+
+#include "runtime/execution/Executor.h"
+
+namespace kiln {
+
+/// The command's model after the pipeline, with a tuning database: `none`, `shipped` or a file. Error: as
+/// compileToStage reports.
+Expected<std::unique_ptr<Module>> compileForTuning(const TuneOptions &command, const PipelineOptions &pipeline,
+                                                   StringRef tuning, SourceManager &sources);
+
+/// Compiles and loads the model with chosen configurations. Weights are random: what they are does not matter for the
+/// time of a kernel.
+class TrialPlans {
+public:
+  /// Which trial of a problem a plan has.
+  using Choose = function_ref<const Trial *(const TuningProblem &)>;
+  /// What the model chose.
+  static const Trial *modelChoice(const TuningProblem &problem) { return &problem.trials[0]; }
+
+  /// Plans of a model of so many layers go to `folder`, which need not exist. What is referred to must outlive them.
+  TrialPlans(const TuneOptions &command, PipelineOptions pipeline, std::string folder, ArrayRef<TuningProblem> problems,
+             Device &device, int64_t layers);
+
+  /// Compiles the plan FOLDER/NAME.plan; several threads may at once. Error: a kernel that cannot be compiled; files
+  /// that cannot be written.
+  Expected<CompiledPlan> compile(Choose choose, const Twine &name) const;
+  /// Loads a plan for the largest of the command's calls. Error: as Executor::create reports.
+  Expected<std::unique_ptr<Executor>> load(CompiledPlan compiled) const;
+  /// Both.
+  Expected<std::unique_ptr<Executor>> open(Choose choose, const Twine &name) const;
+
+  /// Error: files cannot be removed.
+  Error removeFiles() const;
+
+private:
+  const TuneOptions &command;
+  PipelineOptions pipeline;
+  std::string folder;
+  ArrayRef<TuningProblem> problems;
+  Device &device;
+  std::unique_ptr<WeightSource> weights;
+};
+
+} // namespace kiln

@@ -1,0 +1,26 @@
+//===- TuneOptions.h - what kiln tune is asked for ---------------------------===//
+#pragma once
+
+#include "tools/session/ModelOptions.h"
+
+#include "runtime/measure/Benchmark.h"
+
+namespace kiln {
+
+struct TuneOptions {
+  std::string model;
+  PipelineChoices pipeline;
+  std::string target = "sm_90a";
+  std::vector<std::string> functions = {"prefill", "decode"};
+  std::vector<int64_t> batches = {1, 8};
+  std::vector<int64_t> lengths = {64, 256, 1024};
+  double mostOfBest = 2;
+  size_t mostTrials = 1000; ///< of a problem
+  BenchmarkOptions options = {.samples = 10, .warmUp = 3};
+  std::string device = "auto";
+  std::string output;
+  std::string page; ///< where to write the HTML page; empty: nowhere
+  bool quiet = false;
+};
+
+} // namespace kiln

@@ -1,0 +1,275 @@
+#include "tools/tune/Tuner.h"
+
+#include "tools/session/Engine.h"
+#include "tools/tune/Choosing.h"
+
+#include "ir/Printer.h"
+#include "support/Diagnostic.h"
+#include "support/File.h"
+
+#include <future>
+
+namespace kiln {
+
+//===----------------------------------------------------------------------===//
+// Opening
+//===----------------------------------------------------------------------===//
+
+Expected<std::unique_ptr<Tuner>> Tuner::create(const TuneOptions &command, StringRef output) {
+  std::unique_ptr<Tuner> tuner(new Tuner(command, output));
+  if (Error error = tuner->open())
+    return error;
+  return tuner;
+}
+
+Error Tuner::open() {
+  Expected<PipelineOptions> pipeline = pipelineOptions(command.pipeline);
+  if (!pipeline)
+    return pipeline.takeError();
+  pipeline->target = command.target;
+  SourceManager sources;
+  auto module = compileForTuning(command, *pipeline, "none", sources);
+  if (!module)
+    return module.takeError();
+  Expected<const Target *> target = findTarget(command.target);
+  if (!target)
+    return target.takeError();
+  problems = findProblems(**module, **target, calls((*module)->intAttribute("context", 1024)), command.mostOfBest,
+                          command.mostTrials);
+  if (problems.empty())
+    return makeError("kiln tune: the model has no kernels to measure");
+
+  StringRef name = command.device == "auto" ? "cuda:0" : StringRef(command.device);
+  EngineOptions options;
+  options.checkAccesses = false;
+  auto opened = openDevice(name, options);
+  if (!opened)
+    return opened.takeError();
+  device = std::move(*opened);
+  plans.emplace(command, std::move(*pipeline), output + ".work", problems, *device,
+                (*module)->intAttribute("layers", 1));
+  Expected<KernelTimer> made = KernelTimer::create(*device);
+  if (!made)
+    return made.takeError();
+  timer.emplace(std::move(*made));
+  json::Value heading = json::Object{{"device", device->name()},
+                                     {"target", command.target},
+                                     {"module", sha256Hex(toString(**module))},
+                                     {"samples", command.options.samples}};
+  auto kept = TuningJournal::open(output + ".partial", formatv("{0}", heading).str(), problems);
+  if (!kept)
+    return kept.takeError();
+  journal.emplace(std::move(*kept));
+  done = journal->resumed();
+  return Error::success();
+}
+
+/// Prompts of each length alone and the longest in the largest batch; one token for each batch, halfway.
+std::vector<TuningCall> Tuner::calls(int64_t context) const {
+  int64_t batch = *llvm::max_element(command.batches);
+  int64_t longest = std::min(*llvm::max_element(command.lengths), context);
+  std::vector<TuningCall> calls;
+  for (const std::string &function : command.functions) {
+    if (function == "decode") {
+      for (int64_t size : command.batches)
+        calls.push_back({function, size, std::max<int64_t>(1, longest / 2)});
+      continue;
+    }
+    for (int64_t length : command.lengths)
+      calls.push_back({function, 1, std::min(length, context)});
+    if (batch > 1)
+      calls.push_back({function, batch, longest});
+  }
+  return calls;
+}
+
+//===----------------------------------------------------------------------===//
+// Measuring
+//===----------------------------------------------------------------------===//
+
+bool Tuner::isUntried(const TuningProblem &problem, size_t round) const {
+  return round < problem.trials.size() && problem.trials[round].state == Trial::State::Untried;
+}
+
+bool Tuner::isNeeded(size_t round) const {
+  return llvm::any_of(problems, [&](const TuningProblem &problem) { return isUntried(problem, round); });
+}
+
+/// Keeps what the model's choices leave in the steps that are still to be tried.
+Error Tuner::rememberModel() {
+  std::map<TuningCall, std::set<size_t>> steps;
+  for (const TuningProblem &problem : problems)
+    if (llvm::any_of(problem.trials, [](const Trial &trial) { return trial.state == Trial::State::Untried; }))
+      steps[problem.call].insert(problem.step);
+  if (steps.empty())
+    return Error::success();
+  auto executor = plans->open(TrialPlans::modelChoice, "model");
+  if (!executor)
+    return executor.takeError();
+  for (const auto &[call, own] : steps) {
+    SampleCall sample = call.sample();
+    if (Error error = comparers[call].remember(**executor, sample.call, own))
+      return error;
+  }
+  return Error::success();
+}
+
+Error Tuner::measure() {
+  if (Error error = rememberModel())
+    return error;
+  size_t rounds = 0;
+  for (const TuningProblem &problem : problems)
+    rounds = std::max(rounds, problem.trials.size());
+  std::vector<size_t> needed;
+  for (size_t round = 0; round < rounds; ++round)
+    if (isNeeded(round))
+      needed.push_back(round);
+  auto start = [this](size_t round) {
+    return std::async(std::launch::async, [this, round] {
+      auto choose = [round](const TuningProblem &p) { return &p.trials[round < p.trials.size() ? round : 0]; };
+      return plans->compile(choose, "round-" + Twine(round));
+    });
+  };
+  std::future<Expected<CompiledPlan>> next;
+  for (size_t i = 0; i < needed.size(); ++i) {
+    std::future<Expected<CompiledPlan>> own = i == 0 ? start(needed[0]) : std::move(next);
+    Expected<CompiledPlan> compiled = own.get();
+    if (i + 1 < needed.size())
+      next = start(needed[i + 1]);
+    if (Error error = measureRound(needed[i], std::move(compiled))) {
+      if (next.valid())
+        llvm::consumeError(next.get().takeError());
+      return error;
+    }
+  }
+  return Error::success();
+}
+
+Error Tuner::measureRound(size_t round, Expected<CompiledPlan> compiled) {
+  if (!compiled) {
+    llvm::consumeError(compiled.takeError());
+    return measureOneByOne(round);
+  }
+  std::string directory = compiled->directory;
+  auto executor = plans->load(std::move(*compiled));
+  if (!executor)
+    return executor.takeError();
+  Error error = measureWith(**executor, round, [](const TuningProblem &) { return true; });
+  llvm::sys::fs::remove_directories(directory);
+  return error;
+}
+
+/// One of the round's kernels cannot be compiled.
+Error Tuner::measureOneByOne(size_t round) {
+  for (TuningProblem &problem : problems) {
+    if (!isUntried(problem, round))
+      continue;
+    auto isThis = [&](const TuningProblem &other) { return &other == &problem; };
+    auto choose = [&](const TuningProblem &other) { return &other.trials[isThis(other) ? round : 0]; };
+    Expected<CompiledPlan> alone =
+        plans->compile(choose, "trial-" + Twine(&problem - problems.data()) + "-" + Twine(round));
+    if (!alone) {
+      llvm::consumeError(alone.takeError());
+      problem.trials[round].state = Trial::State::Failed;
+      if (Error error = finish(problem, problem.trials[round]))
+        return error;
+      continue;
+    }
+    auto executor = plans->load(std::move(*alone));
+    if (!executor)
+      return executor.takeError();
+    if (Error error = measureWith(**executor, round, isThis))
+      return error;
+  }
+  return Error::success();
+}
+
+Error Tuner::measureWith(Executor &executor, size_t round, function_ref<bool(const TuningProblem &)> isIn) {
+  std::optional<TuningCall> loaded;
+  for (TuningProblem &problem : problems) {
+    if (!isUntried(problem, round) || !isIn(problem))
+      continue;
+    SampleCall sample = problem.call.sample();
+    // Uploads arguments, and finishes loading. Problems of a call follow each other.
+    if (loaded != problem.call)
+      if (Error error = executor.enqueue(sample.call))
+        return error;
+    loaded = problem.call;
+    if (Error error = measureTrial(executor, sample.call, problem, problem.trials[round]))
+      return error;
+  }
+  return Error::success();
+}
+
+Error Tuner::measureTrial(Executor &executor, const Executor::Call &call, TuningProblem &problem, Trial &trial) {
+  Expected<bool> agrees = comparers.find(problem.call)->second.agrees(executor, call, problem.step);
+  if (!agrees)
+    return agrees.takeError();
+  trial.state = Trial::State::Wrong;
+  if (*agrees) {
+    Expected<double> seconds = timeOnce(executor, call, problem.step);
+    if (!seconds)
+      return seconds.takeError();
+    trial.seconds = *seconds;
+    trial.state = Trial::State::Timed;
+  }
+  return finish(problem, trial);
+}
+
+Error Tuner::finish(const TuningProblem &problem, const Trial &trial) {
+  size_t all = 0;
+  for (const TuningProblem &each : problems)
+    all += each.trials.size();
+  if (Error error = journal->add(problem, trial))
+    return error;
+  ++done;
+  if (progress)
+    progress(done, all, problem.call.str() + " " + trial.choice.family->name);
+  return Error::success();
+}
+
+/// The median time of one launch, of all that the call has of the step's kernel.
+Expected<double> Tuner::timeOnce(Executor &executor, const Executor::Call &call, size_t step) {
+  auto launches = executor.launches(call);
+  if (!launches)
+    return launches.takeError();
+  std::vector<KernelLaunch> own;
+  for (const KernelLaunch &launch : *launches)
+    if (launch.planned->kernel == (*launches)[step].planned->kernel)
+      own.push_back(launch);
+  auto count = static_cast<double>(own.size());
+  auto samples = timer->time(std::move(own), command.options);
+  if (!samples)
+    return samples.takeError();
+  return Measurement{.what = "", .seconds = std::move(*samples)}.median() / count;
+}
+
+//===----------------------------------------------------------------------===//
+// The result
+//===----------------------------------------------------------------------===//
+
+Error Tuner::choose() {
+  auto times = chooseTrials(problems, *plans, command.options);
+  if (!times)
+    return times.takeError();
+  wholeCalls = std::move(*times);
+  return Error::success();
+}
+
+TuningDatabase Tuner::database() const {
+  TuningDatabase database;
+  database.target = command.target;
+  database.device = device->name();
+  for (const TuningProblem &problem : problems)
+    if (const Trial &chosen = problem.trials[problem.chosen]; chosen.state == Trial::State::Timed)
+      database.set({problem.name, problem.rows, chosen.choice, chosen.seconds, problem.trials[0].seconds});
+  return database;
+}
+
+Error Tuner::removeFiles() {
+  if (Error error = plans->removeFiles())
+    return error;
+  return journal->remove();
+}
+
+} // namespace kiln

@@ -1,6 +1,7 @@
 #include "codegen/Generate.h"
 
 #include "codegen/CheckPlanned.h"
+#include "codegen/FindEntries.h"
 #include "codegen/KernelText.h"
 #include "codegen/SampleFunction.h"
 #include "ir/Printer.h"
@@ -47,7 +48,7 @@ public:
       addFunction(*function);
     for (size_t i = 0; i < texts.size(); ++i)
       out.sources.push_back({out.plan.kernels[i].name, sourceText(i)});
-    addSampleFunction(out, module);
+    addSampleFunction(out);
     return std::move(out);
   }
 
@@ -96,6 +97,7 @@ void Generator::describeModule() {
       plan.model.eosTokens.push_back(id.asInt());
   for (const auto &dim : module.dims)
     plan.dims.push_back({dim->name, dim->min, dim->max});
+  plan.entries = findEntries(module);
   for (const auto &weight : module.weights) {
     plan.weights.push_back({weight->name, *weight->recipe});
     if (weight->type.rank() == 2)

@@ -7,7 +7,8 @@ namespace kiln {
 
 /// Adds the function that chooses each row's next token from the logits of @decode or @prefill, and its one kernel. It
 /// is no function of the module: what it reads and writes is the state of a generation, which the runtime binds to its
-/// arguments (docs/decisions/0005-sampling-is-a-function-of-the-plan.md). A module without @decode gets none.
-void addSampleFunction(GeneratedPlan &generated, const Module &module);
+/// arguments (docs/decisions/0005-sampling-is-a-function-of-the-plan.md). A plan without entries prefill and decode, or
+/// with logits that are no f32, gets none.
+void addSampleFunction(GeneratedPlan &generated);
 
 } // namespace kiln

@@ -64,9 +64,11 @@ void ModuleBuilder::setAttributes() {
   Attribute::List eos;
   for (int64_t id : config.eosTokens)
     eos.emplace_back(id);
-  module->attributes = {{"context", config.positions.value},
+  module->attributes = {{"batch", Attribute::ident(batch.str())},
+                        {"context", config.positions.value},
                         {"eos", std::move(eos)},
                         {"layers", config.layers.value},
+                        {"tokens", Attribute::ident(tokens.str())},
                         {"vocab", config.vocabSize.value}};
 }
 
@@ -116,7 +118,7 @@ void ModuleBuilder::addWeights() {
 //===----------------------------------------------------------------------===//
 
 void ModuleBuilder::buildPrefill() {
-  Function *function = module->addFunction("prefill");
+  Function *function = module->addFunction(entryName(Entry::Prefill));
   Value *ids = function->addArgument("tokens", Type(DType::I32, {batch, tokens}), {});
   Value *lengths = function->addArgument("lengths", Type(DType::I32, {batch}), {});
   Builder builder(opTable(), function->body);
@@ -129,7 +131,7 @@ void ModuleBuilder::buildPrefill() {
 }
 
 void ModuleBuilder::buildScore() {
-  Function *function = module->addFunction("score");
+  Function *function = module->addFunction(entryName(Entry::Score));
   Value *ids = function->addArgument("tokens", Type(DType::I32, {batch, tokens}), {});
   Builder builder(opTable(), function->body);
   Value *x = buildLayers(builder, ids);

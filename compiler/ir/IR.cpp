@@ -215,6 +215,11 @@ Function *Module::addFunction(StringRef name, Location loc) {
   return functions.back().get();
 }
 
+const DimSymbol *Module::dimOf(StringRef attribute) const {
+  const Attribute *name = findAttribute(attributes, attribute, Attribute::Kind::Ident);
+  return name ? findDim(name->asString()) : nullptr;
+}
+
 const DimSymbol *Module::findDim(StringRef name) const { return findByName(dims, name); }
 Value *Module::findWeight(StringRef name) const { return findByName(weights, name); }
 Value *Module::findState(StringRef name) const { return findByName(states, name); }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "ir/OpDef.h"
+#include "support/Entry.h"
 #include "support/SourceManager.h"
 #include "support/WeightRecipe.h"
 
@@ -205,6 +206,14 @@ public:
   Value *findWeight(StringRef name) const;
   Value *findState(StringRef name) const;
   Function *findFunction(StringRef name) const;
+  Function *findFunction(Entry entry) const { return findFunction(entryName(entry)); }
+
+  /// The dims that the attributes `batch` and `tokens` name: sequences of a call, and tokens of each. Null: none do.
+  const DimSymbol *batchDim() const { return dimOf("batch"); }
+  const DimSymbol *tokensDim() const { return dimOf("tokens"); }
+
+private:
+  const DimSymbol *dimOf(StringRef attribute) const;
 };
 
 /// Calls `visit` on every op of a block, ops of fused regions before the fused op itself.

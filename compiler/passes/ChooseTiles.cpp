@@ -34,7 +34,9 @@ namespace kiln {
 static DimBinding dimsOfInterest(const Module &module, const PassOptions &options) {
   DimBinding dims;
   for (const auto &dim : module.dims) {
-    int64_t wanted = dim->name == "B" ? options.getInt("batch") : dim->name == "T" ? options.getInt("tokens") : 0;
+    int64_t wanted = dim.get() == module.batchDim()    ? options.getInt("batch")
+                     : dim.get() == module.tokensDim() ? options.getInt("tokens")
+                                                       : 0;
     dims[dim->name] = wanted > 0 ? std::clamp(wanted, dim->min, dim->max) : dim->max;
   }
   return dims;

@@ -75,7 +75,7 @@ Error insertCache(Module &module, Op &reader, StringRef letter, size_t layer, in
 class DecodeBuilder {
 public:
   DecodeBuilder(Module &module, Function &prefill)
-      : prefill(prefill), decode(*module.addFunction("decode", prefill.loc)) {}
+      : prefill(prefill), decode(*module.addFunction(entryName(Entry::Decode), prefill.loc)) {}
 
   Error build() {
     Dim batch = prefill.arguments[0]->type.shape[0];
@@ -128,7 +128,7 @@ Error checkPrefill(const Function &prefill) {
 Error checkModule(const Module &module, const Function &prefill) {
   if (Error error = checkPrefill(prefill))
     return error;
-  if (const Function *decode = module.findFunction("decode"))
+  if (const Function *decode = module.findFunction(Entry::Decode))
     return makeError(decode->loc, "insert-kv-cache: expected a module without @decode");
   if (!module.states.empty())
     return makeError(module.states.front()->loc, "insert-kv-cache: expected a module without states");
@@ -143,7 +143,7 @@ Error checkModule(const Module &module, const Function &prefill) {
 }
 
 Error insertKvCache(Module &module, const PassOptions &) {
-  Function *prefill = module.findFunction("prefill");
+  Function *prefill = module.findFunction(Entry::Prefill);
   if (!prefill)
     return Error::success();
   SmallVector<Attention, 8> attentions = findAttentions(prefill->body);

@@ -31,8 +31,9 @@ namespace kiln {
 /// Prompts of up to 1024 tokens: one of them, or as many as there may be.
 static DimBinding prompts(const Op &op, bool one) {
   DimBinding dims = upperBounds(op);
-  for (const auto &dim : op.parent()->function()->module().dims)
-    dims[dim->name] = dim->name == "B" ? (one ? dim->min : dim->max) : std::min<int64_t>(dim->max, 1024);
+  const Module &module = op.parent()->function()->module();
+  for (const auto &dim : module.dims)
+    dims[dim->name] = dim.get() == module.batchDim() ? (one ? dim->min : dim->max) : std::min<int64_t>(dim->max, 1024);
   return dims;
 }
 

@@ -55,10 +55,19 @@ template <class Items> static auto *findByName(const Items &items, StringRef nam
 }
 
 const PlanFunction *Plan::findFunction(StringRef name) const { return findByName(functions, name); }
+const PlanDim *Plan::findDim(StringRef name) const { return findByName(dims, name); }
+
+DimBinding Plan::bind(int64_t batch, int64_t tokens) const {
+  return {{entries.batch, batch}, {entries.tokens, tokens}};
+}
 const PlanKernel *Plan::findKernel(StringRef name) const { return findByName(kernels, name); }
 
-void Plan::restrictTo(ArrayRef<StringRef> names, const DimBinding &upper) {
-  llvm::erase_if(functions, [&](const PlanFunction &function) { return !llvm::is_contained(names, function.name); });
+void Plan::restrictTo(ArrayRef<Entry> kept, const DimBinding &upper) {
+  llvm::erase_if(functions, [&](const PlanFunction &function) {
+    std::optional<Entry> entry = findEntry(function.name);
+    return !entry || !llvm::is_contained(kept, *entry);
+  });
+  entries.restrictTo(kept);
   std::set<StringRef> launched;
   for (PlanFunction &function : functions)
     for (PlanStep &step : function.steps) {

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "support/ADT.h"
+#include "plan/Entries.h"
 #include "support/Expr.h"
 #include "support/WeightRecipe.h"
 
@@ -173,17 +173,24 @@ struct Plan {
   DType dtype = DType::F32;        ///< of matrices and activations
   PlanModelInfo model;
   std::vector<PlanDim> dims;
+  PlanEntries entries;
   std::vector<PlanWeight> weights;
   std::vector<PlanTensor> states;
   std::vector<PlanKernel> kernels;
   std::vector<PlanFunction> functions;
 
   const PlanFunction *findFunction(StringRef name) const;
+  /// The function of an entry, which the plan must have.
+  const PlanFunction &function(Entry entry) const { return *findFunction(entryName(entry)); }
+  const PlanDim *findDim(StringRef name) const;
+
+  /// The dims of a call: those of batch and tokens, which a plan with entries has.
+  DimBinding bind(int64_t batch, int64_t tokens) const;
   const PlanKernel *findKernel(StringRef name) const;
 
-  /// Drops the functions but those named, the launches that no dims up to `upper` choose, and the kernels that nobody
-  /// launches then.
-  void restrictTo(ArrayRef<StringRef> names, const DimBinding &upper);
+  /// Drops the functions, and entries, but those named, the launches that no dims up to `upper` choose, and the kernels
+  /// that nobody launches then.
+  void restrictTo(ArrayRef<Entry> kept, const DimBinding &upper);
 };
 
 /// The text of plan.toml.

@@ -1,5 +1,6 @@
 #include "plan/PlanChecks.h"
 
+#include "plan/EntryChecks.h"
 #include "plan/PlanPlaces.h"
 #include "support/Diagnostic.h"
 
@@ -293,7 +294,7 @@ public:
       if (Error error = FunctionChecker(plan, function, where, points, costPoints, globals).check())
         return error;
     }
-    return Error::success();
+    return checkEntries(plan, place);
   }
 
 private:

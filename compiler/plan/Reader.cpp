@@ -23,7 +23,7 @@ public:
                                                      ", got version " + Twine(format) + "; compile the model again");
     if (Error error = readCompiler(fields, root, plan.compilerVersion))
       return error;
-    ConfigValue const *model = nullptr, *dims = nullptr;
+    ConfigValue const *model = nullptr, *dims = nullptr, *entries = nullptr;
     std::string dtype;
     return chain(
         [&] { return fields.text("nvrtc", plan.nvrtcVersion); },
@@ -34,7 +34,8 @@ public:
         [&] { return fields.flag("serial", plan.serial); }, [&] { return fields.texts("cubins", plan.cubins); },
         [&] { return fields.dtype("dtype", plan.dtype); }, [&] { return fields.table("model", model); },
         [&] { return readModel(*model, plan.model); }, [&] { return fields.table("dims", dims); },
-        [&] { return readDims(*dims, plan.dims); },
+        [&] { return readDims(*dims, plan.dims); }, [&] { return fields.optionalTable("entries", entries); },
+        [&] { return entries ? readEntries(*entries, plan.entries) : Error::success(); },
         [&] { return fields.optionalEach("weights", plan.weights, readWeight); },
         [&] { return fields.optionalEach("states", plan.states, readTensor); },
         [&] { return fields.optionalEach("kernels", plan.kernels, readKernel); },
@@ -76,6 +77,29 @@ private:
       dims.push_back({member.key, bounds[0], bounds[1]});
     }
     return Error::success();
+  }
+
+  static Error readEntries(const ConfigValue &table, PlanEntries &entries) {
+    Fields fields(table, "entries");
+    return chain([&] { return fields.text("batch", entries.batch); },
+                 [&] { return fields.text("tokens", entries.tokens); },
+                 [&] { return readEntry(fields, Entry::Prefill, entries.prefill); },
+                 [&] { return readEntry(fields, Entry::Decode, entries.decode); },
+                 [&] { return readEntry(fields, Entry::Score, entries.score); },
+                 [&] { return readEntry(fields, Entry::Sample, entries.sample); }, [&] { return fields.close(); });
+  }
+
+  template <class Names> static Error readEntry(Fields &entries, Entry entry, std::optional<Names> &names) {
+    const ConfigValue *table = nullptr;
+    if (Error error = entries.optionalTable(entryName(entry), table))
+      return error;
+    if (!table)
+      return Error::success();
+    Fields fields(*table, entryName(entry));
+    for (auto [key, name] : namesOf(names.emplace()))
+      if (Error error = fields.text(key, *name))
+        return error;
+    return fields.close();
   }
 
   static Error readWeight(const ConfigValue &table, PlanWeight &weight) {

@@ -36,6 +36,7 @@ public:
 
   std::string write() {
     writeHeader();
+    writeEntries();
     writeWeights();
     writeStates();
     writeKernels();
@@ -66,6 +67,25 @@ private:
        << "\n[dims]\n";
     for (const PlanDim &dim : plan.dims)
       os << dim.name << " = [" << dim.min << ", " << dim.max << "]\n";
+  }
+
+  void writeEntries() {
+    PlanEntries entries = plan.entries;
+    if (entries.empty())
+      return;
+    os << "\n# What a runtime calls: which argument is what, and where the logits are.\n[entries]\n"
+       << "batch = " << quote(entries.batch) << "\ntokens = " << quote(entries.tokens) << '\n';
+    writeEntry(Entry::Prefill, entries.prefill);
+    writeEntry(Entry::Decode, entries.decode);
+    writeEntry(Entry::Score, entries.score);
+    writeEntry(Entry::Sample, entries.sample);
+  }
+
+  template <class Names> void writeEntry(Entry entry, std::optional<Names> &names) {
+    if (!names)
+      return;
+    auto assign = [](const auto &name) { return (name.first + " = " + quote(*name.second)).str(); };
+    os << entryName(entry) << " = {" << llvm::join(llvm::map_range(namesOf(*names), assign), ", ") << "}\n";
   }
 
   void writeWeights() {

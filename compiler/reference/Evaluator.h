@@ -24,6 +24,9 @@ public:
   /// Error: no such function, arguments that do not fit its signature or the dims' bounds, a batch other than
   /// that of the states, or what an op reports (a token id out of range).
   Expected<std::vector<Tensor<Real>>> run(StringRef function, ArrayRef<Tensor<Real>> arguments);
+  Expected<std::vector<Tensor<Real>>> run(Entry entry, ArrayRef<Tensor<Real>> arguments) {
+    return run(entryName(entry), arguments);
+  }
 
   /// Called with each value that an op of a function's body (not of a fused region) has computed; of an op that writes
   /// a state, with the whole state. What it writes into the elements is what later ops see; its error ends the run.

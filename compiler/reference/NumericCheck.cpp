@@ -14,8 +14,9 @@ namespace {
 /// Small extents: large enough that rows, heads and sequences cannot be confused, small enough to be quick.
 DimBinding smallDims(const Module &module) {
   DimBinding dims;
-  for (const auto &dim : module.dims)
-    dims[dim->name] = std::clamp<int64_t>(dim->name == "B" ? 2 : 5, dim->min, dim->max);
+  constexpr int64_t extents[] = {2, 5, 3, 4};
+  for (const auto &[i, dim] : llvm::enumerate(module.dims))
+    dims[dim->name] = std::clamp(extents[i % std::size(extents)], dim->min, dim->max);
   return dims;
 }
 

@@ -25,14 +25,13 @@ Error Executor::uploadArguments(const PlanFunction &function, const Call &call) 
 }
 
 Error Executor::enqueue(const Call &call) {
-  const PlanFunction *function = thePlan.findFunction(call.function);
-  if (!function)
-    return makeError("the plan has no function @" + call.function);
-  assert(isWanted(*function) && "the function was not named when the executor was made");
+  const PlanFunction *function = thePlan.findFunction(entryName(call.entry));
+  if (!function || !isWanted(*function))
+    return makeError("@" + entryName(call.entry) + " was not asked for when the plan was loaded");
   for (const auto &[name, value] : call.dims) {
     int64_t most = largestDims().find(name)->second;
     if (value < 1 || value > most)
-      return makeError("@" + call.function + ": expected " + name + " from 1 to " + Twine(most) + ", got " +
+      return makeError("@" + function->name + ": expected " + name + " from 1 to " + Twine(most) + ", got " +
                        Twine(value));
   }
   if (Error error = uploadArguments(*function, call))
@@ -51,7 +50,7 @@ Error Executor::enqueue(const Call &call) {
 }
 
 Expected<DeviceGraph *> Executor::graphFor(const PlanFunction &function, const Call &call) {
-  std::unique_ptr<DeviceGraph> &graph = graphs[{function.name, call.dims, call.firstRow}];
+  std::unique_ptr<DeviceGraph> &graph = graphs[{call.entry, call.dims, call.firstRow}];
   if (!graph) {
     auto launches = resolve(function, call);
     if (!launches)
@@ -69,14 +68,14 @@ Error Executor::repeat(const Call &call) {
     return launch(call);
   if (Error error = finishLoading())
     return error;
-  Expected<DeviceGraph *> graph = graphFor(*thePlan.findFunction(call.function), call);
+  Expected<DeviceGraph *> graph = graphFor(thePlan.function(call.entry), call);
   return graph ? theDevice.run(**graph) : graph.takeError();
 }
 
 Error Executor::launch(const Call &call) {
   if (Error error = finishLoading())
     return error;
-  auto launches = resolve(*thePlan.findFunction(call.function), call);
+  auto launches = resolve(thePlan.function(call.entry), call);
   if (!launches)
     return launches.takeError();
   for (const KernelLaunch &one : *launches)
@@ -90,7 +89,7 @@ Expected<std::unique_ptr<DeviceGraph>> Executor::record(ArrayRef<Call> calls) {
     return error;
   std::vector<KernelLaunch> all;
   for (const Call &call : calls) {
-    auto launches = resolve(*thePlan.findFunction(call.function), call);
+    auto launches = resolve(thePlan.function(call.entry), call);
     if (!launches)
       return launches.takeError();
     llvm::append_range(all, *launches);
@@ -99,18 +98,18 @@ Expected<std::unique_ptr<DeviceGraph>> Executor::record(ArrayRef<Call> calls) {
 }
 
 Expected<char *> Executor::addressOf(const Call &call, StringRef tensor) const {
-  auto placed = place(*thePlan.findFunction(call.function), call);
+  auto placed = place(thePlan.function(call.entry), call);
   if (!placed)
     return placed.takeError();
   auto it = placed->find(tensor);
   if (it == placed->end())
-    return makeError("@" + call.function + " has no tensor '" + tensor + "'");
+    return makeError("@" + entryName(call.entry) + " has no tensor '" + tensor + "'");
   return it->second.address;
 }
 
 Error Executor::copyRow(int64_t from, int64_t to) {
   DimBinding one = largestDims();
-  one["B"] = 1;
+  one[thePlan.entries.batch] = 1;
   for (const PlanTensor &state : thePlan.states) {
     Expected<int64_t> bytes = state.bytes().evaluate(one);
     if (!bytes)

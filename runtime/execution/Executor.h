@@ -13,15 +13,15 @@ namespace kiln {
 class Executor {
 public:
   struct Options {
-    int64_t batch = 1;                  ///< most sequences at once: caches and arena are this large
-    int64_t tokens = 1;                 ///< most tokens a sequence in one call
-    std::vector<std::string> functions; ///< that will be called; only they get memory
+    int64_t batch = 1;          ///< most sequences at once: caches and arena are this large
+    int64_t tokens = 1;         ///< most tokens a sequence in one call
+    std::vector<Entry> entries; ///< that will be called; only they get memory
   };
 
-  /// Loads the plan's kernels and begins to load its weights, in the order in which the first of the functions uses
+  /// Loads the plan's kernels and begins to load its weights, in the order in which the first of the entries uses
   /// them; the first call computes with those that are there while others are on their way. `device` and `weights` must
-  /// outlive the executor. Error: dims past the plan's bounds, not enough memory for all of it, and what the device
-  /// reports. A missing or misshapen weight is an error of the first call.
+  /// outlive the executor. Error: an entry that the plan has not, dims past the plan's bounds, not enough memory for
+  /// all of it, and what the device reports. A missing or misshapen weight is an error of the first call.
   static Expected<std::unique_ptr<Executor>> create(Device &device, Plan plan, const KernelFiles &files,
                                                     const WeightSource &weights, const Options &options);
 
@@ -37,9 +37,9 @@ public:
     bool isWritten;
   };
 
-  /// One call of a function: dims within the options, and for each argument its elements.
+  /// One call: dims within the options, and for each argument its elements.
   struct Call {
-    StringRef function;
+    Entry entry;
     DimBinding dims;
     std::vector<std::pair<StringRef, ArrayRef<int32_t>>> arguments;
     /// States start at this sequence, so that a call can work on rows firstRow .. firstRow + B of a batch.
@@ -47,6 +47,9 @@ public:
     /// Where arguments lie, in place of memory of their own.
     std::vector<Binding> bindings = {};
   };
+
+  /// A call of an entry for so many sequences, of so many tokens each; of @decode and @sample, one.
+  Call call(Entry entry, int64_t batch, int64_t tokens = 1) const { return {entry, thePlan.bind(batch, tokens), {}}; }
 
   /// Uploads the arguments and enqueues the function's steps. The result stays in the arena until the next call.
   Error enqueue(const Call &call);
@@ -92,7 +95,7 @@ private:
     int64_t elements = 0;
   };
   struct GraphKey {
-    std::string function;
+    Entry entry;
     DimBinding dims;
     int64_t firstRow;
     auto operator<=>(const GraphKey &) const = default;

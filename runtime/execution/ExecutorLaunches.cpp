@@ -27,9 +27,9 @@ Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::plac
     placed[weight.name] = {memory.address(), weight.recipe.dtype, memory.bytes() / dtypeSize(weight.recipe.dtype)};
   }
   for (const PlanTensor &state : thePlan.states) {
-    // A sequence's share of a state is what the state has for each B.
+    // A sequence's share of a state is what the state has for a batch of one.
     DimBinding one = call.dims;
-    one["B"] = 1;
+    one[thePlan.entries.batch] = 1;
     Expected<int64_t> rowBytes = state.bytes().evaluate(one);
     if (!rowBytes)
       return rowBytes.takeError();
@@ -145,7 +145,7 @@ Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &functi
 }
 
 Expected<std::vector<KernelLaunch>> Executor::launches(const Call &call) const {
-  return resolve(*thePlan.findFunction(call.function), call);
+  return resolve(thePlan.function(call.entry), call);
 }
 
 } // namespace kiln

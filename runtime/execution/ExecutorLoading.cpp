@@ -28,23 +28,25 @@ Expected<std::unique_ptr<Executor>> Executor::create(Device &device, Plan plan, 
 }
 
 Error Executor::checkOptions() const {
-  for (const PlanDim &dim : thePlan.dims) {
-    int64_t wanted = dim.name == "B" ? capacity.batch : dim.name == "T" ? capacity.tokens : dim.max;
+  if (thePlan.entries.empty())
+    return makeError("the plan is of no language model: it has no entries");
+  for (Entry entry : capacity.entries)
+    if (!thePlan.entries.has(entry))
+      return makeError("the plan has no entry '" + entryName(entry) + "'");
+  for (const auto &[name, wanted] : largestDims()) {
+    const PlanDim &dim = *thePlan.findDim(name);
     if (wanted < dim.min || wanted > dim.max)
-      return makeError("the plan runs " + dim.name + " from " + Twine(dim.min) + " to " + Twine(dim.max) + ", got " +
-                       Twine(wanted) + (dim.name == "B" ? "; compile with a larger --max-batch" : ""));
+      return makeError("the plan runs " + name + " from " + Twine(dim.min) + " to " + Twine(dim.max) + ", got " +
+                       Twine(wanted) + (name == thePlan.entries.batch ? "; compile with a larger --max-batch" : ""));
   }
-  for (const std::string &name : capacity.functions)
-    if (!thePlan.findFunction(name))
-      return makeError("the plan has no function @" + name);
   return Error::success();
 }
 
 void Executor::restrictPlan() {
   // @sample is called by DeviceSampler, on memory of its own.
-  SmallVector<StringRef, 4> functions = {"sample"};
-  llvm::append_range(functions, capacity.functions);
-  thePlan.restrictTo(functions, largestDims());
+  SmallVector<Entry, 4> kept = {Entry::Sample};
+  llvm::append_range(kept, capacity.entries);
+  thePlan.restrictTo(kept, largestDims());
 }
 
 Error Executor::loadKernels(const KernelFiles &files) {
@@ -56,7 +58,8 @@ Error Executor::loadKernels(const KernelFiles &files) {
 }
 
 bool Executor::isWanted(const PlanFunction &function) const {
-  return llvm::is_contained(capacity.functions, function.name);
+  std::optional<Entry> entry = findEntry(function.name);
+  return entry && llvm::is_contained(capacity.entries, *entry);
 }
 
 /// All weights, those first that the first function uses first.
@@ -70,8 +73,8 @@ std::vector<const PlanWeight *> Executor::weightsByUse() const {
   std::map<StringRef, const PlanWeight *> byName;
   for (const PlanWeight &weight : thePlan.weights)
     byName[weight.name] = &weight;
-  for (const std::string &name : capacity.functions)
-    for (const PlanStep &step : thePlan.findFunction(name)->steps) {
+  for (Entry entry : capacity.entries)
+    for (const PlanStep &step : thePlan.function(entry).steps) {
       for (StringRef argument : step.launch.arguments)
         if (auto it = byName.find(argument.ltrim('%')); argument.starts_with("%") && it != byName.end())
           add(*it->second);
@@ -140,7 +143,9 @@ Error Executor::checkMemory() const {
 DimBinding Executor::largestDims() const {
   DimBinding dims;
   for (const PlanDim &dim : thePlan.dims)
-    dims[dim.name] = dim.name == "B" ? capacity.batch : dim.name == "T" ? capacity.tokens : dim.max;
+    dims[dim.name] = dim.max;
+  dims[thePlan.entries.batch] = capacity.batch;
+  dims[thePlan.entries.tokens] = capacity.tokens;
   return dims;
 }
 

@@ -19,23 +19,23 @@ Error DeviceSampler::allocate() {
   const Plan &plan = executor.plan();
   int64_t batch = executor.options().batch;
   choices.assign(batch, 0);
-  Executor::Call decode{"decode", {{"B", batch}, {"T", 1}}, {}};
-  for (StringRef input : {"tokens", "positions"}) {
-    Expected<char *> address = executor.addressOf(decode, input);
+  const DecodeEntry &inputs = *plan.entries.decode;
+  for (auto [input, own] : {std::pair(&inputs.tokens, &names.tokens), std::pair(&inputs.positions, &names.positions)}) {
+    Expected<char *> address = executor.addressOf(executor.call(Entry::Decode, batch), *input);
     if (!address)
       return address.takeError();
-    decodeInputs[input.str()] = *address;
+    decodeInputs[*own] = *address;
   }
-  for (const PlanTensor &tensor : plan.findFunction("sample")->arguments) {
-    Expected<int64_t> one = tensor.bytes().evaluate({{"B", 1}});
-    Expected<int64_t> all = tensor.bytes().evaluate({{"B", batch}});
+  for (const PlanTensor &tensor : plan.function(Entry::Sample).arguments) {
+    Expected<int64_t> one = tensor.bytes().evaluate(plan.bind(1, 1));
+    Expected<int64_t> all = tensor.bytes().evaluate(plan.bind(batch, 1));
     if (!one || !all)
       return llvm::joinErrors(one.takeError(), all.takeError());
     rowBytes[tensor.name] = *one;
     // The logits lie where the function before has left them.
-    if (tensor.name == "logits" || decodeInputs.count(tensor.name))
+    if (tensor.name == names.logits || decodeInputs.count(tensor.name))
       continue;
-    bool isHost = tensor.name == "ring";
+    bool isHost = tensor.name == names.ring;
     auto made = isHost ? DeviceMemory::allocateHost(device, *all, "the ring of tokens")
                        : DeviceMemory::allocate(device, *all, "the state of sampling");
     if (!made)
@@ -46,8 +46,9 @@ Error DeviceSampler::allocate() {
       return error;
     memory[tensor.name] = std::move(*made);
   }
-  ringEntries = rowBytes["ring"] / static_cast<int64_t>(sizeof(uint64_t));
-  if (rowBytes["settings"] != sizeof(SamplingSettings) || rowBytes["rows"] != sizeof(SamplingRow) || ringEntries < 1)
+  ringEntries = rowBytes[names.ring] / static_cast<int64_t>(sizeof(uint64_t));
+  if (rowBytes[names.settings] != sizeof(SamplingSettings) || rowBytes[names.rows] != sizeof(SamplingRow) ||
+      ringEntries < 1)
     return makeError("@sample of the plan is of another version; compile the model again");
   return Error::success();
 }
@@ -55,15 +56,15 @@ Error DeviceSampler::allocate() {
 char *DeviceSampler::rowOf(StringRef tensor, int64_t row) const {
   auto input = decodeInputs.find(tensor);
   char *base = input != decodeInputs.end() ? input->second : memory.find(tensor)->second.address();
-  return tensor == "settings" ? base : base + row * rowBytes.find(tensor)->second;
+  return tensor == names.settings ? base : base + row * rowBytes.find(tensor)->second;
 }
 
 Executor::Call DeviceSampler::sampleCall(int64_t firstRow, int64_t rows, char *logits) const {
-  Executor::Call call{"sample", {{"B", rows}, {"T", 1}}, {}};
-  for (const PlanTensor &tensor : executor.plan().findFunction("sample")->arguments) {
-    bool isLogits = tensor.name == "logits";
+  Executor::Call call = executor.call(Entry::Sample, rows);
+  for (const PlanTensor &tensor : executor.plan().function(Entry::Sample).arguments) {
+    bool isLogits = tensor.name == names.logits;
     call.bindings.push_back({tensor.name, isLogits ? logits : rowOf(tensor.name, firstRow),
-                             /*isWritten=*/!isLogits && tensor.name != "settings"});
+                             /*isWritten=*/!isLogits && tensor.name != names.settings});
   }
   return call;
 }
@@ -80,16 +81,16 @@ Error DeviceSampler::configure(const StreamOptions &chosen) {
   // A stop token too many costs steps that are thrown away.
   settings.stopCount = static_cast<int32_t>(std::min<size_t>(options.stopTokens.size(), kMaxStopTokens));
   std::copy_n(options.stopTokens.begin(), settings.stopCount, settings.stopTokens);
-  if (Error error = device.upload(rowOf("settings", 0), &settings, sizeof(settings)))
+  if (Error error = device.upload(rowOf(names.settings, 0), &settings, sizeof(settings)))
     return error;
   // Rows that no prompt starts are finished, and decode harmless inputs.
   int64_t batch = executor.options().batch;
   std::vector<SamplingRow> rows(batch, SamplingRow{0, 0, 0, 1});
   std::vector<int32_t> zeros(batch, 0);
-  for (StringRef input : {"tokens", "positions"})
+  for (StringRef input : {StringRef(names.tokens), StringRef(names.positions)})
     if (Error error = device.upload(rowOf(input, 0), zeros.data(), batch * 4))
       return error;
-  return device.upload(rowOf("rows", 0), rows.data(), batch * static_cast<int64_t>(sizeof(SamplingRow)));
+  return device.upload(rowOf(names.rows, 0), rows.data(), batch * static_cast<int64_t>(sizeof(SamplingRow)));
 }
 
 Error DeviceSampler::setRows(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<uint64_t> sequences,
@@ -103,19 +104,19 @@ Error DeviceSampler::setRows(int64_t firstRow, ArrayRef<std::vector<int32_t>> pr
     positions.push_back(static_cast<int32_t>(prompt.size()) - 1);
   }
   auto count = static_cast<int64_t>(rows.size());
-  if (Error error = device.upload(rowOf("positions", firstRow), positions.data(), count * 4))
+  if (Error error = device.upload(rowOf(names.positions, firstRow), positions.data(), count * 4))
     return error;
-  return device.upload(rowOf("rows", firstRow), rows.data(), count * static_cast<int64_t>(sizeof(SamplingRow)));
+  return device.upload(rowOf(names.rows, firstRow), rows.data(), count * static_cast<int64_t>(sizeof(SamplingRow)));
 }
 
 Error DeviceSampler::prefill(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<uint64_t> sequences,
                              ArrayRef<uint64_t> steps) {
-  PrefillCall prefill(firstRow, prompts, executor.options().tokens);
+  PrefillCall prefill(executor, firstRow, prompts);
   if (Error error = executor.enqueue(prefill.call))
     return error;
   if (Error error = setRows(firstRow, prompts, sequences, steps))
     return error;
-  Expected<char *> logits = executor.addressOf(prefill.call, executor.plan().findFunction("prefill")->results.front());
+  Expected<char *> logits = executor.addressOf(prefill.call, executor.plan().entries.logitsOf(Entry::Prefill));
   if (!logits)
     return logits.takeError();
   auto rows = static_cast<int64_t>(prompts.size());
@@ -128,8 +129,8 @@ Error DeviceSampler::prepareStep(int64_t rows) {
   std::unique_ptr<DeviceGraph> &graph = graphs[rows];
   if (graph)
     return Error::success();
-  Executor::Call decode{"decode", {{"B", rows}, {"T", 1}}, {}};
-  Expected<char *> logits = executor.addressOf(decode, executor.plan().findFunction("decode")->results.front());
+  Executor::Call decode = executor.call(Entry::Decode, rows);
+  Expected<char *> logits = executor.addressOf(decode, executor.plan().entries.logitsOf(Entry::Decode));
   if (!logits)
     return logits.takeError();
   auto recorded = executor.record({decode, sampleCall(0, rows, *logits)});
@@ -148,14 +149,14 @@ Error DeviceSampler::step(int64_t rows) {
 }
 
 Error DeviceSampler::moveRow(int64_t from, int64_t to) {
-  for (StringRef tensor : {"rows", "tokens", "positions"})
+  for (StringRef tensor : {StringRef(names.rows), StringRef(names.tokens), StringRef(names.positions)})
     if (Error error = device.copy(rowOf(tensor, to), rowOf(tensor, from), rowBytes.find(tensor)->second))
       return error;
   return executor.copyRow(from, to);
 }
 
 Expected<int32_t> DeviceSampler::token(int64_t row, uint32_t choice) {
-  auto *entries = reinterpret_cast<uint64_t *>(rowOf("ring", row));
+  auto *entries = reinterpret_cast<uint64_t *>(rowOf(names.ring, row));
   std::atomic_ref<uint64_t> entry(entries[choice % ringEntries]);
   uint64_t seen = entry.load(std::memory_order_acquire);
   for (int64_t spins = 0; seen >> 32 != choice; ++spins) {

@@ -16,7 +16,8 @@ namespace kiln {
 /// while rows are in use.
 class DeviceSampler {
 public:
-  /// Allocates for the executor's whole batch; nothing is allocated later but graphs. The plan must have @sample.
+  /// Allocates for the executor's whole batch; nothing is allocated later but graphs. The plan must have the entry
+  /// sample.
   static Expected<std::unique_ptr<DeviceSampler>> create(Executor &executor);
 
   /// What holds for all rows until the next call; forgets what rows there were.
@@ -42,7 +43,8 @@ public:
   Expected<int32_t> token(int64_t row, uint32_t choice);
 
 private:
-  explicit DeviceSampler(Executor &executor) : executor(executor), device(executor.device()) {}
+  explicit DeviceSampler(Executor &executor)
+      : executor(executor), device(executor.device()), names(*executor.plan().entries.sample) {}
 
   Error allocate();
   Executor::Call sampleCall(int64_t firstRow, int64_t rows, char *logits) const;
@@ -52,6 +54,7 @@ private:
 
   Executor &executor;
   Device &device;
+  const SampleEntry names; ///< of the arguments of @sample
   StreamOptions options;
   std::map<std::string, DeviceMemory, std::less<>> memory; ///< of @sample's arguments, by name
   std::map<std::string, int64_t, std::less<>> rowBytes;    ///< of each

@@ -5,44 +5,17 @@
 
 namespace kiln {
 
-static const PlanDim *findDim(const Plan &plan, StringRef name) {
-  auto it = llvm::find_if(plan.dims, [&](const PlanDim &dim) { return dim.name == name; });
-  return it == plan.dims.end() ? nullptr : &*it;
-}
-
-/// Whether there is a first result that holds a row of logits for each sequence.
-static bool givesLogits(const Plan &plan, const PlanFunction &function) {
-  if (function.results.empty())
-    return false;
-  auto result = llvm::find_if(function.buffers,
-                              [&](const PlanBuffer &buffer) { return buffer.tensor.name == function.results[0]; });
-  if (result == function.buffers.end())
-    return false;
-  ArrayRef<Expr> shape = result->tensor.shape;
-  return shape.size() > 1 && shape.front() == Expr::name("B") && shape.back().asConstant() == plan.model.vocabulary;
-}
-
-Error PlanModel::check(const Plan &plan, ArrayRef<std::string> functions) {
-  const PlanDim *tokens = findDim(plan, "T");
-  if (!findDim(plan, "B") || !tokens || tokens->max < plan.model.context)
-    return makeError("the plan is of no language model: expected dims B and T, T up to the context of " +
-                     Twine(plan.model.context));
-  for (const std::string &name : functions) {
-    const PlanFunction *function = plan.findFunction(name);
-    if (!function)
-      return makeError("the plan has no function @" + name);
-    if (!givesLogits(plan, *function))
-      return makeError("the plan is of no language model: @" + name + ": expected logits [B,…," +
-                       Twine(plan.model.vocabulary) + "] as the first result");
-  }
+Error PlanModel::check(const Plan &plan, ArrayRef<Entry> entries) {
+  for (Entry entry : entries)
+    if (!plan.entries.has(entry))
+      return makeError("the plan is of no language model: it has no entry '" + entryName(entry) + "'");
   return Error::success();
 }
 
 /// Copies row `row` of the function's one result.
-Error PlanModel::downloadLogits(StringRef function, int64_t row, std::vector<float> &logits) {
+Error PlanModel::downloadLogits(Entry entry, int64_t row, std::vector<float> &logits) {
   logits.resize(vocabSize());
-  StringRef result = executor.plan().findFunction(function)->results.front();
-  return executor.download(result, row * vocabSize(), logits);
+  return executor.download(executor.plan().entries.logitsOf(entry), row * vocabSize(), logits);
 }
 
 Error PlanModel::prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) {
@@ -62,12 +35,12 @@ Error PlanModel::prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef
 
 Error PlanModel::prefillRows(size_t firstRow, ArrayRef<std::vector<int32_t>> prompts,
                              MutableArrayRef<std::vector<float>> logits) {
-  PrefillCall prefill(static_cast<int64_t>(firstRow), prompts, executor.options().tokens);
+  PrefillCall prefill(executor, static_cast<int64_t>(firstRow), prompts);
   if (Error error = executor.enqueue(prefill.call))
     return error;
   for (size_t i = 0; i < prompts.size(); ++i) {
     lengths[firstRow + i] = prefill.lengths[i];
-    if (Error error = downloadLogits("prefill", static_cast<int64_t>(i), logits[i]))
+    if (Error error = downloadLogits(Entry::Prefill, static_cast<int64_t>(i), logits[i]))
       return error;
   }
   return Error::success();
@@ -81,15 +54,16 @@ Error PlanModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<fl
     id = std::max(id, 0);
     position = std::min<int32_t>(position, static_cast<int32_t>(executor.plan().model.context) - 1);
   }
-  Executor::Call call{
-      "decode", {{"B", static_cast<int64_t>(tokens.size())}, {"T", 1}}, {{"tokens", ids}, {"positions", positions}}};
+  const DecodeEntry &names = *executor.plan().entries.decode;
+  Executor::Call call = executor.call(Entry::Decode, static_cast<int64_t>(tokens.size()));
+  call.arguments = {{names.tokens, ids}, {names.positions, positions}};
   if (Error error = executor.enqueue(call))
     return error;
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] == idleRow)
       continue;
     ++lengths[i];
-    if (Error error = downloadLogits("decode", static_cast<int64_t>(i), logits[i]))
+    if (Error error = downloadLogits(Entry::Decode, static_cast<int64_t>(i), logits[i]))
       return error;
   }
   return Error::success();
@@ -99,13 +73,13 @@ Expected<std::vector<std::vector<double>>> PlanModel::score(ArrayRef<ScoreWindow
   std::vector<std::vector<double>> all;
   std::vector<float> row;
   for (const ScoreWindow &window : windows) {
-    Executor::Call call{
-        "score", {{"B", 1}, {"T", static_cast<int64_t>(window.inputs.size())}}, {{"tokens", window.inputs}}};
+    Executor::Call call = executor.call(Entry::Score, 1, static_cast<int64_t>(window.inputs.size()));
+    call.arguments = {{executor.plan().entries.score->tokens, window.inputs}};
     if (Error error = executor.enqueue(call))
       return error;
     std::vector<double> &scores = all.emplace_back();
     for (size_t i = window.firstScored; i < window.targets.size(); ++i) {
-      if (Error error = downloadLogits("score", static_cast<int64_t>(i), row))
+      if (Error error = downloadLogits(Entry::Score, static_cast<int64_t>(i), row))
         return error;
       scores.push_back(negativeLogLikelihood(row, window.targets[i]));
     }
@@ -116,7 +90,7 @@ Expected<std::vector<std::vector<double>>> PlanModel::score(ArrayRef<ScoreWindow
 std::unique_ptr<TokenStream> PlanModel::openStream(const StreamOptions &options) {
   const Plan &plan = executor.plan();
   // What chooses on the device is a graph.
-  if (options.keepLogits || executor.isObserved() || plan.stepByStep || !plan.findFunction("sample"))
+  if (options.keepLogits || executor.isObserved() || plan.stepByStep || !plan.entries.sample)
     return LanguageModel::openStream(options);
   return std::make_unique<PlanTokenStream>(executor, sampler, options);
 }

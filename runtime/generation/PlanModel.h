@@ -12,7 +12,7 @@ class PlanModel : public LanguageModel, public Scorer {
 public:
   /// Whether the plan's functions of these names are a language model's: over dims B and T, up to the context, the
   /// first result a row of logits a sequence or more. Error: they are not.
-  static Error check(const Plan &plan, ArrayRef<std::string> functions);
+  static Error check(const Plan &plan, ArrayRef<Entry> entries);
 
   explicit PlanModel(Executor &executor) : executor(executor) {}
 
@@ -30,7 +30,7 @@ public:
 private:
   Error prefillRows(size_t firstRow, ArrayRef<std::vector<int32_t>> prompts,
                     MutableArrayRef<std::vector<float>> logits);
-  Error downloadLogits(StringRef function, int64_t row, std::vector<float> &logits);
+  Error downloadLogits(Entry entry, int64_t row, std::vector<float> &logits);
 
   Executor &executor;
   std::unique_ptr<DeviceSampler> sampler; ///< made by the first stream that uses it

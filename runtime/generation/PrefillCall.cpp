@@ -12,20 +12,20 @@ int64_t decodeBucket(int64_t rows, int64_t most) {
   return std::min(most, static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(rows))));
 }
 
-PrefillCall::PrefillCall(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, int64_t most) {
+PrefillCall::PrefillCall(const Executor &executor, int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts) {
   size_t longest = 0;
   for (const std::vector<int32_t> &prompt : prompts) {
     longest = std::max(longest, prompt.size());
     lengths.push_back(static_cast<int32_t>(prompt.size()));
   }
-  int64_t padded = prefillBucket(static_cast<int64_t>(longest), most);
+  int64_t padded = prefillBucket(static_cast<int64_t>(longest), executor.options().tokens);
   tokens.assign(prompts.size() * static_cast<size_t>(padded), 0);
   for (const auto &[i, prompt] : llvm::enumerate(prompts))
     llvm::copy(prompt, tokens.begin() + static_cast<ptrdiff_t>(i) * padded);
-  call = {"prefill",
-          {{"B", static_cast<int64_t>(prompts.size())}, {"T", padded}},
-          {{"tokens", tokens}, {"lengths", lengths}},
-          firstRow};
+  const PrefillEntry &names = *executor.plan().entries.prefill;
+  call = executor.call(Entry::Prefill, static_cast<int64_t>(prompts.size()), padded);
+  call.arguments = {{names.tokens, tokens}, {names.lengths, lengths}};
+  call.firstRow = firstRow;
 }
 
 } // namespace kiln

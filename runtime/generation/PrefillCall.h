@@ -9,8 +9,8 @@ namespace kiln {
 /// it, and decoding writes over it. The length is rounded up, so that few shapes, and graphs, serve all prompts. Holds
 /// what `call` refers to.
 struct PrefillCall {
-  /// For rows firstRow, firstRow + 1, ... `most` is the longest length that the executor takes.
-  PrefillCall(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, int64_t most);
+  /// For rows firstRow, firstRow + 1, ...
+  PrefillCall(const Executor &executor, int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts);
   PrefillCall(const PrefillCall &) = delete;
   PrefillCall &operator=(const PrefillCall &) = delete;
 

@@ -11,21 +11,18 @@ double medianOf(std::vector<double> samples) {
   return samples[samples.size() / 2];
 }
 
-DimBinding callDims(StringRef function, int64_t batch, int64_t length) {
-  return {{"B", batch}, {"T", function == "decode" ? 1 : length}};
+std::string CallShape::str() const {
+  return formatv("{0} B={1} {2}={3}", entryName(entry), batch, entry == Entry::Decode ? "position" : "T", length).str();
 }
 
-Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef function, const DimBinding &dims,
+Expected<std::vector<Measurement>> countKernels(const Plan &plan, const PlanFunction &function, const DimBinding &dims,
                                                 int64_t position) {
   for (const PlanDim &dim : plan.dims)
     if (auto given = dims.find(dim.name); given != dims.end() && (given->second < dim.min || given->second > dim.max))
-      return makeError("@" + function + ": expected " + dim.name + " from " + Twine(dim.min) + " to " + Twine(dim.max) +
-                       ", got " + Twine(given->second));
+      return makeError("@" + function.name + ": expected " + dim.name + " from " + Twine(dim.min) + " to " +
+                       Twine(dim.max) + ", got " + Twine(given->second));
   std::map<std::string, Measurement> byKernel;
-  const PlanFunction *planned = plan.findFunction(function);
-  if (!planned)
-    return makeError("the plan has no function @" + function);
-  for (const PlanStep &step : planned->steps) {
+  for (const PlanStep &step : function.steps) {
     Expected<StepCost> cost = step.cost(dims, position);
     if (!cost)
       return cost.takeError();
@@ -41,12 +38,18 @@ Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef func
   return counts;
 }
 
-Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimBinding &dims, int64_t position) {
-  auto kernels = countKernels(plan, function, dims, position);
+Expected<std::vector<Measurement>> countKernels(const Plan &plan, const CallShape &shape) {
+  if (!plan.entries.has(shape.entry))
+    return makeError("the plan has no entry '" + entryName(shape.entry) + "'");
+  return countKernels(plan, plan.function(shape.entry), plan.bind(shape.batch, shape.tokens()), shape.position());
+}
+
+Expected<Measurement> countCall(const Plan &plan, const CallShape &shape) {
+  auto kernels = countKernels(plan, shape);
   if (!kernels)
     return kernels.takeError();
   Measurement result;
-  result.what = function.str();
+  result.what = shape.str();
   for (const Measurement &kernel : *kernels) {
     result.launches += kernel.launches;
     result.cost += kernel.cost;
@@ -54,16 +57,23 @@ Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimB
   return result;
 }
 
-SampleCall::SampleCall(StringRef function, int64_t batch, int64_t length, int64_t position) {
-  bool isDecode = function == "decode";
-  for (int64_t i = 0; i < batch * (isDecode ? 1 : length); ++i)
+std::vector<int32_t> sampleIds(int64_t count) {
+  std::vector<int32_t> ids;
+  for (int64_t i = 0; i < count; ++i)
     ids.push_back(static_cast<int32_t>(i % 97));
-  perRow.assign(batch, static_cast<int32_t>(isDecode ? position : length));
-  call.function = function;
-  call.dims = callDims(function, batch, length);
-  call.arguments = {{"tokens", ids}};
-  if (function != "score")
-    call.arguments.push_back({isDecode ? "positions" : "lengths", perRow});
+  return ids;
+}
+
+SampleCall::SampleCall(const Plan &plan, const CallShape &shape)
+    : ids(sampleIds(shape.batch * shape.tokens())), perRow(shape.batch, static_cast<int32_t>(shape.length)),
+      call{shape.entry, plan.bind(shape.batch, shape.tokens()), {}} {
+  const PlanEntries &entries = plan.entries;
+  if (shape.entry == Entry::Prefill)
+    call.arguments = {{entries.prefill->tokens, ids}, {entries.prefill->lengths, perRow}};
+  else if (shape.entry == Entry::Decode)
+    call.arguments = {{entries.decode->tokens, ids}, {entries.decode->positions, perRow}};
+  else
+    call.arguments = {{entries.score->tokens, ids}};
 }
 
 /// What is left of the options where one run takes `seconds`.
@@ -108,12 +118,11 @@ Expected<std::vector<double>> KernelTimer::time(std::vector<KernelLaunch> launch
   return samples;
 }
 
-Expected<Measurement> measureCall(Executor &executor, StringRef function, int64_t batch, int64_t tokens,
-                                  int64_t position, const BenchmarkOptions &options) {
-  SampleCall sample(function, batch, tokens, position);
-  Expected<Measurement> result = countCall(executor.plan(), function, sample.call.dims, position);
+Expected<Measurement> measureCall(Executor &executor, const CallShape &shape, const BenchmarkOptions &options) {
+  Expected<Measurement> result = countCall(executor.plan(), shape);
   if (!result)
     return result;
+  SampleCall sample(executor.plan(), shape);
   if (Error error = executor.enqueue(sample.call))
     return error;
   auto timeRuns = [&](int64_t runs) {
@@ -140,9 +149,9 @@ Expected<Measurement> measureCall(Executor &executor, StringRef function, int64_
   return result;
 }
 
-Expected<std::vector<Measurement>> measureKernels(Executor &executor, StringRef function, int64_t batch, int64_t tokens,
-                                                  int64_t position, const BenchmarkOptions &options) {
-  SampleCall sample(function, batch, tokens, position);
+Expected<std::vector<Measurement>> measureKernels(Executor &executor, const CallShape &shape,
+                                                  const BenchmarkOptions &options) {
+  SampleCall sample(executor.plan(), shape);
   if (Error error = executor.enqueue(sample.call))
     return error;
   auto launches = executor.launches(sample.call);
@@ -160,7 +169,8 @@ Expected<std::vector<Measurement>> measureKernels(Executor &executor, StringRef 
     result.what = kernel;
     result.launches = static_cast<int64_t>(own.size());
     for (const KernelLaunch &launch : own)
-      result.cost += cantFail(launch.step->cost(sample.call.dims, position), "the executor has checked the dims");
+      result.cost +=
+          cantFail(launch.step->cost(sample.call.dims, shape.position()), "the executor has checked the dims");
     auto samples = timer->time(std::move(own), options);
     if (!samples)
       return samples.takeError();

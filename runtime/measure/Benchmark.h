@@ -26,21 +26,35 @@ struct BenchmarkOptions {
   double mostSeconds = 0;
 };
 
-/// The dims of a call at batch `batch`: of @decode, one token a sequence, of other functions `length` tokens.
-DimBinding callDims(StringRef function, int64_t batch, int64_t length);
+/// A call to be measured.
+struct CallShape {
+  Entry entry = Entry::Prefill;
+  int64_t batch = 1;
+  int64_t length = 1; ///< tokens of a prompt; of @decode, which takes one token, how many are in the cache before
 
-/// Launches, bytes and operations of one call with `position` tokens in the cache before, from the plan alone. Error:
-/// dims past the plan's bounds, or no such function.
-Expected<Measurement> countCall(const Plan &plan, StringRef function, const DimBinding &dims, int64_t position);
+  int64_t tokens() const { return entry == Entry::Decode ? 1 : length; }
+  int64_t position() const { return entry == Entry::Decode ? length : 0; }
+  std::string str() const; ///< `prefill B=8 T=1024`, `decode B=1 position=64`
+  auto operator<=>(const CallShape &) const = default;
+};
+
+/// Launches, bytes and operations of one call, from the plan alone. Error: the plan has no such entry, or not for such
+/// a call.
+Expected<Measurement> countCall(const Plan &plan, const CallShape &shape);
 
 /// The same for each kernel of a call, by name.
-Expected<std::vector<Measurement>> countKernels(const Plan &plan, StringRef function, const DimBinding &dims,
+Expected<std::vector<Measurement>> countKernels(const Plan &plan, const CallShape &shape);
+/// Of any function of a plan. Error: dims past the plan's bounds.
+Expected<std::vector<Measurement>> countKernels(const Plan &plan, const PlanFunction &function, const DimBinding &dims,
                                                 int64_t position);
 
-/// A call with arguments of the right sizes: tokens of no meaning, full lengths, one position for all. `length` tokens
-/// a sequence; of @decode one, at `position`.
+/// So many token ids of no meaning.
+std::vector<int32_t> sampleIds(int64_t count);
+
+/// A call with arguments of the right sizes: tokens of no meaning, full lengths, one position for all. Of @prefill,
+/// @decode or @score, which the plan must have, and it must outlive the call.
 struct SampleCall {
-  SampleCall(StringRef function, int64_t batch, int64_t length, int64_t position);
+  SampleCall(const Plan &plan, const CallShape &shape);
   SampleCall(const SampleCall &) = delete; ///< the call refers to the arguments
 
   std::vector<int32_t> ids, perRow;
@@ -63,14 +77,12 @@ private:
   DeviceMemory sweep; ///< larger than any L2 cache
 };
 
-/// Times one call of a function, arguments already on the device, at batch `batch` and `tokens` tokens a sequence; for
-/// @decode at `position`.
-Expected<Measurement> measureCall(Executor &executor, StringRef function, int64_t batch, int64_t tokens,
-                                  int64_t position, const BenchmarkOptions &options);
+/// Times one call, arguments already on the device.
+Expected<Measurement> measureCall(Executor &executor, const CallShape &shape, const BenchmarkOptions &options);
 
 /// Times each kernel of a call: all its launches together, so that every layer's weights are read, with the L2 cache
 /// swept before.
-Expected<std::vector<Measurement>> measureKernels(Executor &executor, StringRef function, int64_t batch, int64_t tokens,
-                                                  int64_t position, const BenchmarkOptions &options);
+Expected<std::vector<Measurement>> measureKernels(Executor &executor, const CallShape &shape,
+                                                  const BenchmarkOptions &options);
 
 } // namespace kiln

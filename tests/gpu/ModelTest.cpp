@@ -105,7 +105,7 @@ protected:
     EngineOptions options;
     options.device = device.str();
     options.batch = 4;
-    options.functions = {"prefill", "decode"};
+    options.entries = {Entry::Prefill, Entry::Decode};
     options.checkReference = checkReference;
     options.checkAccesses = false; // on the emulated device
     return unwrap(openEngine(source, options));

@@ -14,7 +14,8 @@ from kilntest import KilnTest, run_kiln
 MODEL = "vocab_size = 29\nn_positions = 24\nn_embd = 32\nn_layer = 1\nn_head = 2\n"
 
 # Left out, they have the meaning that plans are written with where they do not apply.
-OPTIONAL = {"transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants"}
+OPTIONAL = {"transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants",
+            "prefill", "decode", "score", "sample"}
 
 FORMULAS = {"arena": '"800*B"', "live": '"800*B"', "offset": '"800*B"', "bytes": '"800*B"', "flops": '"800*B"',
             "counters": '"2*B"', "grid": '"16"', "shape": '"B"'}
@@ -138,6 +139,8 @@ class Mutations(PlanTest):
             (("weights", "*", "pad"), r"shape: weight 'wte.weight': expected a packed shape of \[29,32\], got \[64,32\]"),
             (("functions", "*", "steps", "*", "workspace"), "arguments: '@workspace' is not defined"),
             (("functions", "*", "steps", "*", "counters"), "arguments: '@counters' is not defined"),
+            (("entries", "prefill"), "sample: expected entries prefill and decode beside it"),
+            (("entries", "decode"), "sample: expected entries prefill and decode beside it"),
             (("dims", "B"), "shape: no value for dim 'B'"))]
         for table, message in (("weights", "arguments: '%wte' is not defined"), ("states", "arguments: '%k_cache.0' is not defined"),
                                ("kernels", "kernel: no kernel 'embed__f32__n32'"),
@@ -163,13 +166,13 @@ class Mutations(PlanTest):
         cases = []
         for site in self.samples():
             if site.is_member and site.key != "sm_90a" and not self.names_its_own(site):
-                text = self.text[: site.key_start] + "other = 1" + (", " if "{" in self.line(site) else "\n")
+                text = self.text[: site.key_start] + "other = 1" + (", " if "{" in self.line_before(site) else "\n")
                 cases.append((f"before {site.path}", text + self.text[site.key_start :],
                               re.escape(plantext.position(self.text, site.key_start)) + r": error: \w+: unknown key 'other'"))
         self.assert_all_refused(cases)
 
-    def line(self, site):
-        return self.text[self.text.rfind("\n", 0, site.key_start) + 1 : site.key_start + len(site.key) + 4]
+    def line_before(self, site):
+        return self.text[self.text.rfind("\n", 0, site.key_start) + 1 : site.key_start]
 
     def test_numbers(self):
         big = str(2**63 - 1)
@@ -193,6 +196,39 @@ class Mutations(PlanTest):
                 cases.append((f"{path} = {value}", plantext.replace(self.text, self.one(*path), value), rf"\d+:\d+: error: {key}: "))
         cases.append(("past 64 bits", self.text.replace("context = 24", "context = 9223372036854775808"), r"\d+:\d+: error: not valid TOML"))
         self.assert_all_refused(cases)
+
+    def test_entries(self):
+        entry = lambda *path: ("entries", *path)
+        self.assert_all_refused(self.changes([
+            (entry("batch"), '"X"', "batch: expected a dim of the plan, got 'X'"),
+            (entry("tokens"), '"X"', "tokens: expected a dim of the plan, got 'X'"),
+            (entry("tokens"), '"B"', "tokens: expected another dim than that of the batch, got 'B'"),
+            (entry("prefill", "tokens"), '"none"', "tokens: expected an argument of @prefill, got 'none'"),
+            (entry("prefill", "tokens"), '"lengths"',
+             r"tokens: expected an argument of type i32\[B,T\], got 'lengths' of type i32\[B\]"),
+            (entry("prefill", "lengths"), '"tokens"',
+             r"lengths: expected an argument of type i32\[B\], got 'tokens' of type i32\[B,T\]"),
+            (entry("prefill", "logits"), '"x.0"', "logits: expected the first result of @prefill, got 'x.0'"),
+            (entry("decode", "tokens"), '"positions"', r"tokens: expected an argument of type i32\[B,1\]"),
+            (entry("decode", "positions"), '"tokens"', r"positions: expected an argument of type i32\[B\]"),
+            (entry("score", "logits"), '"wte"', "logits: expected the first result of @score"),
+            (entry("sample", "logits"), '"rows"', r"logits: expected an argument of type f32\[B,29\]"),
+            (entry("sample", "ring"), '"none"', "ring: expected an argument of @sample, got 'none'"),
+            (entry("sample", "rows"), '"none"', "rows: expected an argument of @sample, got 'none'"),
+        ]))
+        self.assert_all_refused(self.changes_elsewhere([
+            (entry("sample", "settings"), '"none"', r"sample: argument 'settings': expected B first, got i32\[18\]"),
+            (("model", "context"), "25", "T: expected an upper bound of at least the context, 25, got 24"),
+            (("model", "vocabulary"), "30", r"logits: expected logits f32\[B,1,30\], a row for each of the 30 tokens"),
+            (("functions", 0, "name"), '"other"', "prefill: the plan has no function of this name"),
+            (("functions", 0, "results"), "[]", "logits: expected the first result of @prefill, got 'logits'"),
+            (("states", 0, "shape"), '["2", "B", "24", "16"]',
+             "shape: expected B first, then numbers: each sequence has a share of a state"),
+        ]))
+        # A plan of other functions has none.
+        start, end = self.text.index("# What a runtime calls"), self.text.index("# Packed weights")
+        result = self.read(self.text[:start] + self.text[end:])
+        self.assertEqual(result.code, 0, result.err)
 
     def test_rising_rows(self):
         rows = self.one("functions", 0, "steps", "*", "variants", 1, "rows")

@@ -44,11 +44,12 @@ TEST_F(LoadingTest, EarlierLayersComputeWhileLaterOnesAreUploaded) {
     mayEnd = true;
   });
   Ids tokens(8, 1), lengths = {8};
-  Executor::Call call{"prefill", {{"B", 1}, {"T", 8}}, {{"tokens", tokens}, {"lengths", lengths}}};
+  Executor::Call call = executor->call(Entry::Prefill, 1, 8);
+  call.arguments = {{"tokens", tokens}, {"lengths", lengths}};
   expectSuccess(executor->enqueue(call));
   release.join();
   std::vector<float> overlapped(101), plain(101);
-  StringRef result = executor->plan().findFunction("prefill")->results.front();
+  StringRef result = executor->plan().entries.logitsOf(Entry::Prefill);
   expectSuccess(executor->download(result, 0, overlapped));
   // Once more, with everything there.
   expectSuccess(executor->enqueue(call));
@@ -102,12 +103,22 @@ TEST_F(LoadingTest, DimsPastThePlansBoundsAreRefused) {
   EXPECT_EQ(messageOf(open(weights, 9)),
             "error: the plan runs B from 1 to 8, got 9; compile with a larger --max-batch\n");
   auto executor = unwrap(open(weights, 2));
-  Ids tokens(25, 1), lengths = {25};
-  EXPECT_EQ(
-      messageOf(executor->enqueue({"prefill", {{"B", 1}, {"T", 25}}, {{"tokens", tokens}, {"lengths", lengths}}})),
-      "error: @prefill: expected T from 1 to 24, got 25\n");
-  EXPECT_EQ(messageOf(executor->enqueue({"prefill", {{"B", 3}, {"T", 8}}, {{"tokens", tokens}, {"lengths", lengths}}})),
+  EXPECT_EQ(messageOf(executor->enqueue(executor->call(Entry::Prefill, 1, 25))),
+            "error: @prefill: expected T from 1 to 24, got 25\n");
+  EXPECT_EQ(messageOf(executor->enqueue(executor->call(Entry::Prefill, 3, 8))),
             "error: @prefill: expected B from 1 to 2, got 3\n");
+}
+
+TEST_F(LoadingTest, EntriesThatWereNotAskedForAreRefused) {
+  auto executor = unwrap(open(weights, 1));
+  EXPECT_EQ(messageOf(executor->enqueue(executor->call(Entry::Score, 1, 8))),
+            "error: @score was not asked for when the plan was loaded\n");
+  Plan plan = unwrap(readPlan(planDirectory()));
+  plan.entries.decode.reset();
+  EXPECT_EQ(messageOf(open(weights, 1, plan).takeError()), "error: the plan has no entry 'decode'\n");
+  plan.entries = {};
+  EXPECT_EQ(messageOf(open(weights, 1, plan).takeError()),
+            "error: the plan is of no language model: it has no entries\n");
 }
 
 } // namespace

@@ -45,7 +45,7 @@ tie_word_embeddings = true
   }
   Expected<std::unique_ptr<Executor>> open(const WeightSource &source, int64_t batch, Plan plan) {
     return Executor::create(*device, std::move(plan), {planDirectory(), ""}, source,
-                            {batch, context, {"prefill", "decode"}});
+                            {batch, context, {Entry::Prefill, Entry::Decode}});
   }
 
   TemporaryDirectory directory;

@@ -12,12 +12,12 @@ class StepComparerTest : public RuntimeTest {
 protected:
   std::unique_ptr<Executor> openEdited(StringRef edited) {
     return unwrap(Executor::create(*device, unwrap(readPlan(planDirectory())), {planDirectory(), edited.str()}, weights,
-                                   {2, context, {"prefill"}}));
+                                   {2, context, {Entry::Prefill}}));
   }
 
   /// The first step of a function whose kernel's name begins like this.
   static size_t stepOf(const Executor &executor, StringRef kernel) {
-    const auto &steps = executor.plan().findFunction("prefill")->steps;
+    const auto &steps = executor.plan().function(Entry::Prefill).steps;
     auto it =
         llvm::find_if(steps, [&](const PlanStep &step) { return StringRef(step.launch.kernel).starts_with(kernel); });
     EXPECT_NE(it, steps.end());
@@ -33,7 +33,8 @@ protected:
     return directory.str() + "/edited";
   }
 
-  SampleCall sample{"prefill", 2, 5, 0};
+  Plan plan = unwrap(readPlan(planDirectory()));
+  SampleCall sample{plan, {Entry::Prefill, 2, 5}};
 };
 
 TEST_F(StepComparerTest, FindsTheStepThatIsWrong) {
@@ -43,7 +44,7 @@ TEST_F(StepComparerTest, FindsTheStepThatIsWrong) {
   expectSuccess(comparer.remember(*executor, sample.call, {gelu, residual}));
   EXPECT_TRUE(unwrap(comparer.agrees(*executor, sample.call, gelu)));
 
-  std::string kernel = executor->plan().findFunction("prefill")->steps[gelu].launch.kernel;
+  std::string kernel = executor->plan().function(Entry::Prefill).steps[gelu].launch.kernel;
   auto other = openEdited(edit(kernel, "gelu_tanh(", "1.01f * gelu_tanh("));
   expectSuccess(other->enqueue(sample.call));
   EXPECT_FALSE(unwrap(comparer.agrees(*other, sample.call, gelu)));
@@ -56,7 +57,7 @@ TEST_F(StepComparerTest, SeesWhatIsNotWritten) {
   size_t gelu = stepOf(*executor, "layernorm_matmul_bias_gelu");
   StepComparer comparer;
   expectSuccess(comparer.remember(*executor, sample.call, {gelu}));
-  std::string kernel = executor->plan().findFunction("prefill")->steps[gelu].launch.kernel;
+  std::string kernel = executor->plan().function(Entry::Prefill).steps[gelu].launch.kernel;
   auto other = openEdited(edit(kernel, "    store(act_out", "    if (row != 3)\n      store(act_out"));
   expectSuccess(other->enqueue(sample.call));
   EXPECT_FALSE(unwrap(comparer.agrees(*other, sample.call, gelu)));

@@ -11,8 +11,7 @@ namespace {
 
 /// A measured line with the time that its bytes and operations would take at the target's rates.
 struct BenchRow {
-  std::string function;
-  int64_t batch = 0, length = 0; ///< as the command line gave them
+  CallShape shape;
   Measurement measurement;
   double rooflineSeconds = 0;
 };
@@ -60,10 +59,10 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const
   json::Array list;
   for (const BenchRow &row : rows) {
     const Measurement &m = row.measurement;
-    json::Object object{{"what", m.what},         {"function", row.function},
-                        {"batch", row.batch},     {"length", row.length},
-                        {"launches", m.launches}, {"bytes", m.cost.bytes},
-                        {"flops", m.cost.flops},  {"roofline_us", row.rooflineSeconds * 1e6}};
+    json::Object object{{"what", m.what},           {"function", entryName(row.shape.entry)},
+                        {"batch", row.shape.batch}, {"length", row.shape.length},
+                        {"launches", m.launches},   {"bytes", m.cost.bytes},
+                        {"flops", m.cost.flops},    {"roofline_us", row.rooflineSeconds * 1e6}};
     if (!m.seconds.empty()) {
       object["median_us"] = m.median() * 1e6;
       object["samples_s"] = json::Array(m.seconds);
@@ -81,29 +80,23 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const
      << '\n';
 }
 
-std::string functionOf(const BenchCommand &command) {
-  return command.what != "prefill" && command.of != "prefill" ? "decode" : "prefill";
+Entry entryOf(const BenchCommand &command) {
+  StringRef prefill = entryName(Entry::Prefill);
+  return command.what == prefill || command.of == prefill ? Entry::Prefill : Entry::Decode;
 }
 
 /// What --what asks for, at one batch and length: measured, or without an executor counted.
 Expected<std::vector<Measurement>> measureOne(const BenchCommand &command, const Plan &plan, Executor *executor,
-                                              int64_t batch, int64_t length) {
-  std::string function = functionOf(command);
-  bool isDecode = function == "decode";
-  int64_t tokens = isDecode ? 1 : length, position = isDecode ? length : 0;
-  DimBinding dims = callDims(function, batch, length);
+                                              const CallShape &shape) {
   if (command.what == "kernels") {
-    auto kernels = executor ? measureKernels(*executor, function, batch, tokens, position, command.options)
-                            : countKernels(plan, function, dims, position);
+    auto kernels = executor ? measureKernels(*executor, shape, command.options) : countKernels(plan, shape);
     if (kernels)
       llvm::stable_sort(*kernels, [](const Measurement &a, const Measurement &b) { return a.median() > b.median(); });
     return kernels;
   }
-  auto call = executor ? measureCall(*executor, function, batch, tokens, position, command.options)
-                       : countCall(plan, function, dims, position);
+  auto call = executor ? measureCall(*executor, shape, command.options) : countCall(plan, shape);
   if (!call)
     return call.takeError();
-  call->what = formatv("{0} B={1} {2}={3}", function, batch, isDecode ? "position" : "T", length).str();
   return std::vector<Measurement>{std::move(*call)};
 }
 
@@ -115,12 +108,13 @@ Expected<std::vector<BenchRow>> measureAll(const BenchCommand &command, const Pl
   std::vector<BenchRow> rows;
   for (int64_t size : command.batches)
     for (int64_t length : command.lengths) {
-      auto measured = measureOne(command, plan, executor, size, length);
+      CallShape shape{entryOf(command), size, length};
+      auto measured = measureOne(command, plan, executor, shape);
       if (!measured)
         return measured.takeError();
       for (Measurement &measurement : *measured) {
         double bound = (*target)->rooflineSeconds(measurement.cost.bytes, measurement.cost.flops, plan.dtype);
-        rows.push_back({functionOf(command), size, length, std::move(measurement), bound});
+        rows.push_back({shape, std::move(measurement), bound});
       }
     }
   return rows;
@@ -170,7 +164,7 @@ Error run(const BenchCommand &command) {
   EngineOptions options;
   options.device = command.device == "auto" ? "cuda:0" : command.device;
   options.batch = batch;
-  options.functions = {"prefill", "decode"};
+  options.entries = {Entry::Prefill, Entry::Decode};
   auto engine = openEngine(*source, options);
   if (!engine)
     return engine.takeError();

@@ -18,6 +18,12 @@ template <class T> CLI::Option *addEach(CLI::App &sub, const std::string &name, 
   return sub.add_option(name, values, help)->take_all()->allow_extra_args(false);
 }
 
+template <class T> void readItem(const std::string &text, T &value) { CLI::detail::lexical_cast(text, value); }
+void readItem(const std::string &text, Entry &entry) { entry = *findEntry(text); }
+
+template <class T> std::string itemText(const T &value) { return formatv("{0}", value).str(); }
+std::string itemText(Entry entry) { return entryName(entry).str(); }
+
 /// An option of values separated by commas, each as `check` wants it. CLI11's own delimiter passes over empty ones.
 template <class T> void addList(CLI::App &sub, const std::string &name, std::vector<T> &values,
                                 const OptionCheck &check, const std::string &help) {
@@ -28,11 +34,10 @@ template <class T> void addList(CLI::App &sub, const std::string &name, std::vec
     for (StringRef item : items) {
       if (std::string wrong = check(item.str()); !wrong.empty())
         throw CLI::ValidationError(name, wrong);
-      CLI::detail::lexical_cast(item.str(), values.emplace_back());
+      readItem(item.str(), values.emplace_back());
     }
   };
-  std::string defaults =
-      llvm::join(llvm::map_range(values, [](const T &value) { return formatv("{0}", value).str(); }), ",");
+  std::string defaults = llvm::join(llvm::map_range(values, [](const T &value) { return itemText(value); }), ",");
   sub.add_option_function<std::string>(name, take, help)->default_str(defaults);
 }
 
@@ -281,7 +286,7 @@ CLI::App *addTune(CLI::App &app, TuneOptions &command) {
   sub->add_option("MODEL", command.model, "a .toml, or a directory with config.json")->required();
   addDType(*sub, command.pipeline.dtype);
   sub->add_option("--target", command.target, "the GPU's")->check(checkNotEmpty)->capture_default_str();
-  addList(*sub, "--what", command.functions, oneOf({"prefill", "decode"}), "functions whose kernels are measured");
+  addList(*sub, "--what", command.entries, oneOf({"prefill", "decode"}), "functions whose kernels are measured");
   addList(*sub, "--batch", command.batches, checkCount, "sequences at once");
   addList(*sub, "--length", command.lengths, checkCount, "tokens of a prompt");
   sub->add_option("--within", command.mostOfBest,

@@ -32,7 +32,7 @@ void printSummary(const GeneratedPlan &generated, StringRef directory) {
   DimBinding dims;
   std::string at;
   for (const PlanDim &dim : plan.dims) {
-    dims[dim.name] = std::min<int64_t>(dim.max, dim.name == "B" ? 8 : 1024);
+    dims[dim.name] = std::min<int64_t>(dim.max, dim.name == plan.entries.batch ? 8 : 1024);
     at += (at.empty() ? "" : ", ") + dim.name + " = " + std::to_string(dims[dim.name]);
   }
   raw_ostream &os = llvm::errs();

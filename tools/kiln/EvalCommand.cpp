@@ -31,7 +31,7 @@ Error run(const EvalCommand &command) {
   };
   EngineOptions engineOptions;
   engineOptions.device = command.device;
-  engineOptions.functions = {"score"};
+  engineOptions.entries = {Entry::Score};
   auto engine = openEngine(*source, engineOptions);
   if (!engine)
     return engine.takeError();

@@ -119,7 +119,7 @@ Error run(const RunCommand &command) {
   EngineOptions engineOptions;
   engineOptions.device = command.device;
   engineOptions.batch = static_cast<int64_t>(prompts->size());
-  engineOptions.functions = {"prefill", "decode"};
+  engineOptions.entries = {Entry::Prefill, Entry::Decode};
   engineOptions.checkReference = command.check == "reference";
   engineOptions.checkAccesses = command.check != "none";
   engineOptions.schedule = command.schedule;

@@ -12,16 +12,16 @@
 namespace kiln {
 
 std::vector<std::vector<int32_t>> promptsOf(const LadderPart &part) {
-  SampleCall sample("prefill", part.batch, part.length, 0);
+  std::vector<int32_t> all = sampleIds(part.batch * part.length);
   std::vector<std::vector<int32_t>> prompts;
   for (int64_t row = 0; row < part.batch; ++row) {
-    auto ids = ArrayRef(sample.ids).slice(row * part.length, part.length);
+    auto ids = ArrayRef(all).slice(row * part.length, part.length);
     prompts.emplace_back(ids.begin(), ids.end());
   }
   return prompts;
 }
 
-const Block &promptSteps(const Module &module) { return module.findFunction("prefill")->body; }
+const Block &promptSteps(const Module &module) { return module.findFunction(Entry::Prefill)->body; }
 
 bool isRounded(const Op &step) { return anchor(step)->identAttribute("precision", "f32") == "tf32"; }
 
@@ -119,30 +119,27 @@ int64_t RungRunner::newTokens(const LadderPart &part) const {
   return part.timed == Timed::Generation ? std::min(most, modelContext - part.length) : 0;
 }
 
-DimBinding RungRunner::mostDims(const LadderPart &part) const {
-  return {{"B", part.batch}, {"T", part.length + newTokens(part)}};
-}
+int64_t RungRunner::mostTokens(const LadderPart &part) const { return part.length + newTokens(part); }
 
 Expected<CompiledPlan> RungRunner::compile(const CompileRequest &request) {
   return compileTo(formatv("{0}/{1}.plan", work, plans++).str(), request);
 }
 
 Expected<CompiledPlan> RungRunner::compile(const LadderPart &part, const Rung &rung) {
-  CompileRequest request{command.model, {}, {"prefill"}, mostDims(part)};
+  CompileRequest request{command.model, {}, {Entry::Prefill}, part.batch, mostTokens(part)};
   request.options.pipeline.target = command.target;
   if (Error error = applyStrategies(part.strategyOf(rung), request.options.pipeline))
     return error;
   request.options.build = {part.batch, part.layers, part.positions};
   if (part.timed == Timed::Generation)
-    request.functions.insert(request.functions.end(), {"decode", "sample"});
+    request.entries.insert(request.entries.end(), {Entry::Decode, Entry::Sample});
   return compile(request);
 }
 
 Expected<RungRunner::Loaded> RungRunner::load(const CompiledPlan &compiled, const WeightSource &source,
                                               Executor::Options capacity) {
-  llvm::erase_if(capacity.functions,
-                 [&](const std::string &function) { return !compiled.plan.findFunction(function); });
-  if (Error error = PlanModel::check(compiled.plan, capacity.functions))
+  llvm::erase_if(capacity.entries, [&](Entry entry) { return !compiled.plan.entries.has(entry); });
+  if (Error error = PlanModel::check(compiled.plan, capacity.entries))
     return error;
   auto executor = Executor::create(*device, compiled.plan, {compiled.directory, ""}, source, capacity);
   if (!executor)
@@ -203,18 +200,17 @@ Error RungRunner::compare(Loaded &loaded, const LadderPart &part, const Logits &
 }
 
 Expected<double> RungRunner::perplexity(const LadderPart &part, const Rung &rung) {
-  CompileRequest request{command.scored, {}, {"score"}, {{"B", 1}}};
+  int64_t context = contextOf(*scored->module);
+  CompileRequest request{command.scored, {}, {Entry::Score}, 1, context};
   request.options.pipeline.target = command.target;
   if (Error error = applyStrategies(part.strategyOf(rung), request.options.pipeline))
     return error;
   request.options.build.maxBatch = 1;
-  int64_t context = contextOf(*scored->module);
-  request.most["T"] = context;
   Expected<CompiledPlan> compiled = compile(request);
   if (!compiled)
     return compiled.takeError();
   auto remove = removing(compiled->directory);
-  Expected<Loaded> loaded = load(*compiled, *scored->weights, {1, context, {"score"}});
+  Expected<Loaded> loaded = load(*compiled, *scored->weights, {1, context, {Entry::Score}});
   if (!loaded)
     return loaded.takeError();
   Expected<PerplexityResult> result = evaluatePerplexity(*loaded->model, text, {});
@@ -233,8 +229,7 @@ Expected<RungResult> RungRunner::tryRung(const LadderPart &part, const Rung &run
   if (!expected)
     return expected.takeError();
   {
-    Expected<Loaded> loaded =
-        load(compiled, *weights, {part.batch, mostDims(part).find("T")->second, {"prefill", "decode"}});
+    Expected<Loaded> loaded = load(compiled, *weights, {part.batch, mostTokens(part), {Entry::Prefill, Entry::Decode}});
     if (!loaded)
       return loaded.takeError();
     if (Error error = compare(*loaded, part, **expected, result.error))

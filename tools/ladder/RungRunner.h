@@ -53,7 +53,7 @@ private:
   explicit RungRunner(const LadderOptions &command) : command(command) {}
 
   int64_t newTokens(const LadderPart &part) const;
-  DimBinding mostDims(const LadderPart &part) const;
+  int64_t mostTokens(const LadderPart &part) const;
   Expected<CompiledPlan> compile(const CompileRequest &request);
   Expected<Loaded> load(const CompiledPlan &compiled, const WeightSource &weights, Executor::Options capacity);
   Expected<RungResult> tryRung(const LadderPart &part, const Rung &rung, const CompiledPlan &compiled);

@@ -24,7 +24,7 @@ static void count(ArrayRef<KernelLaunch> launches, ArrayRef<const Op *> ops, con
 
 Error RungRunner::timeSteps(Loaded &loaded, const LadderPart &part, RungResult &result) {
   Executor &executor = *loaded.executor;
-  SampleCall sample("prefill", part.batch, part.length, 0);
+  SampleCall sample(executor.plan(), {Entry::Prefill, part.batch, part.length});
   if (Error error = executor.enqueue(sample.call))
     return error;
   auto launches = executor.launches(sample.call);
@@ -87,7 +87,7 @@ Error RungRunner::findKernel(Loaded &loaded, ArrayRef<KernelLaunch> launches, Ru
 }
 
 Error RungRunner::timeCall(Loaded &loaded, const LadderPart &part, RungResult &result) {
-  auto measured = measureCall(*loaded.executor, "prefill", part.batch, part.length, 0, command.options);
+  auto measured = measureCall(*loaded.executor, {Entry::Prefill, part.batch, part.length}, command.options);
   if (!measured)
     return measured.takeError();
   result.callSeconds = measured->median();
@@ -116,14 +116,14 @@ Error RungRunner::timeGeneration(Loaded &loaded, const LadderPart &part, RungRes
   options.sampling.greedy = true;
   options.ignoreEos = true;
   UncachedModel uncached(*loaded.model);
-  bool isCached = loaded.executor->plan().findFunction("decode");
+  bool isCached = loaded.executor->plan().entries.decode.has_value();
   LanguageModel &model = isCached ? static_cast<LanguageModel &>(*loaded.model) : uncached;
   return timeRuns(result, [&] { return generate(model, nullptr, promptsOf(part), options).takeError(); });
 }
 
 Error RungRunner::timeFirstToken(const CompiledPlan &compiled, const LadderPart &part, RungResult &result) {
   return timeRuns(result, [&]() -> Error {
-    Expected<Loaded> loaded = load(compiled, *weights, {part.batch, part.length, {"prefill"}});
+    Expected<Loaded> loaded = load(compiled, *weights, {part.batch, part.length, {Entry::Prefill}});
     if (!loaded)
       return loaded.takeError();
     Logits logits(part.batch);

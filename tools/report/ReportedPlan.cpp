@@ -61,18 +61,12 @@ static Error readFiles(ReportedPlan &reported) {
   return checkSteps(reported);
 }
 
-static int64_t largest(const Plan &plan, StringRef dim) {
-  for (const PlanDim &known : plan.dims)
-    if (known.name == dim)
-      return known.max;
-  return INT64_MAX;
-}
-
 /// The dims that were asked for, else the profile's first, else kiln bench's.
 static Error chooseDims(ReportedPlan &reported, const ReportRequest &request) {
   const std::optional<Profile> &profile = reported.profile;
   reported.batch = request.batch.value_or(profile ? profile->rows.front().batch : 1);
-  int64_t length = std::min<int64_t>(64, largest(reported.plan, "T"));
+  const PlanDim *tokens = reported.plan.findDim(reported.plan.entries.tokens);
+  int64_t length = std::min<int64_t>(64, tokens ? tokens->max : INT64_MAX);
   reported.length = request.length.value_or(profile ? profile->rows.front().length : length);
   auto fits = [&](const Profile::Row &row) { return row.batch == reported.batch && row.length == reported.length; };
   if (profile && llvm::none_of(profile->rows, fits))
@@ -98,6 +92,8 @@ static int64_t positionOf(const ReportedPlan &reported) {
   return std::min(reported.length, reported.plan.model.context - 1);
 }
 
+static bool isDecode(const PlanFunction &function) { return findEntry(function.name) == Entry::Decode; }
+
 /// The dims that a function's arguments have; of a measured decode the position, on which times depend.
 static std::string labelOf(const ReportedPlan &reported, const FunctionUse &use) {
   std::string label = "@" + use.function->name;
@@ -106,7 +102,7 @@ static std::string labelOf(const ReportedPlan &reported, const FunctionUse &use)
           return llvm::is_contained(argument.shape, Expr::name(dim.name));
         }))
       label += ", " + dim.name + " = " + std::to_string(use.dims.at(dim.name));
-  if (reported.profile && use.function->name == "decode")
+  if (reported.profile && isDecode(*use.function))
     label += ", position = " + std::to_string(positionOf(reported));
   return label;
 }
@@ -114,15 +110,15 @@ static std::string labelOf(const ReportedPlan &reported, const FunctionUse &use)
 static Expected<FunctionUse> countFunction(const ReportedPlan &reported, const PlanFunction &function) {
   FunctionUse use;
   use.function = &function;
-  // A length of 0 is the first position of decode.
-  DimBinding given = callDims(function.name, reported.batch, std::max<int64_t>(1, reported.length));
-  for (const PlanDim &dim : reported.plan.dims) {
-    auto it = given.find(dim.name);
-    use.dims[dim.name] = it == given.end() ? dim.max : it->second;
+  for (const PlanDim &dim : reported.plan.dims)
+    use.dims[dim.name] = dim.max;
+  if (!reported.plan.entries.empty()) {
+    use.dims[reported.plan.entries.batch] = reported.batch;
+    // A length of 0 is the first position of decode.
+    use.dims[reported.plan.entries.tokens] = isDecode(function) ? 1 : std::max<int64_t>(1, reported.length);
   }
   use.label = labelOf(reported, use);
-  auto counts =
-      countKernels(reported.plan, function.name, use.dims, function.name == "decode" ? positionOf(reported) : 0);
+  auto counts = countKernels(reported.plan, function, use.dims, isDecode(function) ? positionOf(reported) : 0);
   if (!counts)
     return counts.takeError();
   use.total.seconds = 0;

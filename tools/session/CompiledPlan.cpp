@@ -6,8 +6,8 @@
 namespace kiln {
 
 /// Leaves out kernels that the calls do not launch.
-static void restrictTo(GeneratedPlan &generated, ArrayRef<StringRef> functions, const DimBinding &most) {
-  generated.plan.restrictTo(functions, most);
+static void restrictTo(GeneratedPlan &generated, const CompileRequest &request) {
+  generated.plan.restrictTo(request.entries, generated.plan.bind(request.batch, request.tokens));
   llvm::erase_if(generated.sources,
                  [&](const KernelSource &source) { return !generated.plan.findKernel(source.name); });
 }
@@ -21,8 +21,8 @@ Expected<CompiledPlan> compileTo(StringRef directory, const CompileRequest &requ
   Expected<GeneratedPlan> generated = generate(*compiled.module);
   if (!generated)
     return generated.takeError();
-  if (!request.functions.empty())
-    restrictTo(*generated, request.functions, request.most);
+  if (!request.entries.empty())
+    restrictTo(*generated, request);
   CubinOptions options;
   options.targets = {request.options.pipeline.target};
   options.cacheDirectory = defaultCacheDirectory();

@@ -18,8 +18,8 @@ struct CompiledPlan {
 struct CompileRequest {
   std::string model; ///< as compileToStage takes it
   CompileOptions options;
-  std::vector<StringRef> functions = {}; ///< that will be called; empty: all
-  DimBinding most = {};                  ///< dims of the calls at most; those left out are the plan's
+  std::vector<Entry> entries = {}; ///< that will be called; empty: all of the model's functions
+  int64_t batch = 0, tokens = 0;   ///< of the largest call of these entries
 };
 
 /// Compiles a model for its target into a directory, with kernels from the cache where they are there. Error: what

@@ -20,7 +20,7 @@ namespace {
 class ReferenceEngine : public Engine {
 public:
   explicit ReferenceEngine(const ModelSource &source)
-      : reference(source), isCached(source.module->findFunction("decode")) {}
+      : reference(source), isCached(source.module->findFunction(Entry::Decode)) {}
   Error loadWeights() { return reference.loadWeights(); }
   LanguageModel &model() override { return isCached ? static_cast<LanguageModel &>(reference) : uncached; }
   Scorer &scorer() override { return reference; }
@@ -46,7 +46,7 @@ public:
   int64_t stepsChecked() const override { return checker ? checker->stepsChecked() : 0; }
 
   LanguageModel &model() override {
-    bool isCached = planExecutor->plan().findFunction("decode");
+    bool isCached = planExecutor->plan().entries.decode.has_value();
     return isCached ? static_cast<LanguageModel &>(planModel) : uncached;
   }
   Scorer &scorer() override { return planModel; }
@@ -142,12 +142,12 @@ Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, Stri
   Expected<Plan> plan = readPlan(*directory);
   if (!plan)
     return plan.takeError();
-  std::vector<std::string> functions = options.functions;
-  if (!source.module->findFunction("decode"))
-    llvm::erase(functions, "decode"); // the model keeps no cache
-  if (Error error = PlanModel::check(*plan, functions))
+  std::vector<Entry> entries = options.entries;
+  if (!source.module->findFunction(Entry::Decode))
+    llvm::erase(entries, Entry::Decode); // the model keeps no cache
+  if (Error error = PlanModel::check(*plan, entries))
     return error;
-  Executor::Options capacity{options.batch, plan->model.context, functions};
+  Executor::Options capacity{options.batch, plan->model.context, entries};
   Expected<KernelFiles> files = kernelFiles(*plan, *directory, options.kernelsFrom);
   if (!files)
     return files.takeError();

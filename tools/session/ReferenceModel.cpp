@@ -48,8 +48,8 @@ Error ReferenceModel::prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArr
     int64_t length = static_cast<int64_t>(prompt.size());
     row.evaluator = makeEvaluator();
     row.length = length;
-    auto results =
-        row.evaluator->run("prefill", {idTensor({1, length}, prompt), idTensor({1}, {static_cast<int32_t>(length)})});
+    auto results = row.evaluator->run(Entry::Prefill,
+                                      {idTensor({1, length}, prompt), idTensor({1}, {static_cast<int32_t>(length)})});
     if (!results)
       return results.takeError();
     llvm::ArrayRef<float> last = (*results)[0].elements();
@@ -62,8 +62,8 @@ Error ReferenceModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vect
   for (auto [row, token, out] : llvm::zip(rows, tokens, logits)) {
     if (token == idleRow)
       continue;
-    auto results =
-        row.evaluator->run("decode", {idTensor({1, 1}, {token}), idTensor({1}, {static_cast<int32_t>(row.length)})});
+    auto results = row.evaluator->run(Entry::Decode,
+                                      {idTensor({1, 1}, {token}), idTensor({1}, {static_cast<int32_t>(row.length)})});
     if (!results)
       return results.takeError();
     ++row.length;
@@ -77,7 +77,8 @@ Expected<std::vector<std::vector<double>>> ReferenceModel::score(ArrayRef<ScoreW
   std::vector<std::vector<double>> all;
   for (const ScoreWindow &window : windows) {
     auto evaluator = makeEvaluator();
-    auto results = evaluator->run("score", {idTensor({1, static_cast<int64_t>(window.inputs.size())}, window.inputs)});
+    auto results =
+        evaluator->run(Entry::Score, {idTensor({1, static_cast<int64_t>(window.inputs.size())}, window.inputs)});
     if (!results)
       return results.takeError();
     std::vector<double> &scores = all.emplace_back();

@@ -55,7 +55,7 @@ static SmallVector<int64_t, 4> shapeOf(const PlanTensor &tensor, const DimBindin
 }
 
 Error StepChecker::onCall(const Executor::Call &call) {
-  const PlanFunction &function = *executor.plan().findFunction(call.function);
+  const PlanFunction &function = executor.plan().function(call.entry);
   if (Error error = takeStates(call))
     return error;
   arguments.clear();

@@ -16,8 +16,8 @@ public:
   Expected<std::vector<CallTimes>> compareWithModel();
 
 private:
-  Expected<TimePair> timeAt(Executor &first, Executor &second, const TuningCall &call, int64_t length) const;
-  Expected<TimePair> timeCalls(Executor &first, Executor &second, const TuningCall &call) const;
+  Expected<TimePair> timeAt(Executor &first, Executor &second, const CallShape &call, int64_t length) const;
+  Expected<TimePair> timeCalls(Executor &first, Executor &second, const CallShape &call) const;
   Error tryWithout(Executor &best, size_t turn);
 
   static const Trial *chosenTrial(const TuningProblem &problem) { return &problem.trials[problem.chosen]; }
@@ -32,17 +32,17 @@ private:
 
 /// A token is timed where the cache is short and where it is long: how attention overlaps with its neighbours depends
 /// on that.
-static SmallVector<int64_t, 2> lengthsOf(const TuningCall &call) {
-  if (call.function != "decode")
+static SmallVector<int64_t, 2> lengthsOf(const CallShape &call) {
+  if (call.entry != Entry::Decode)
     return {call.length};
   return {call.length / 4, call.length + call.length * 3 / 4};
 }
 
 /// The least of three medians of each, measured in turns.
-Expected<TimePair> Chooser::timeAt(Executor &first, Executor &second, const TuningCall &call, int64_t length) const {
+Expected<TimePair> Chooser::timeAt(Executor &first, Executor &second, const CallShape &call, int64_t length) const {
   TimePair least = {INFINITY, INFINITY};
   for (int turn = 0; turn < 6; ++turn) {
-    auto measured = measureCall(turn % 2 ? second : first, call.function, call.batch, length, length, options);
+    auto measured = measureCall(turn % 2 ? second : first, {call.entry, call.batch, length}, options);
     if (!measured)
       return measured.takeError();
     least[turn % 2] = std::min(least[turn % 2], measured->median());
@@ -51,7 +51,7 @@ Expected<TimePair> Chooser::timeAt(Executor &first, Executor &second, const Tuni
 }
 
 /// The mean over the call's lengths.
-Expected<TimePair> Chooser::timeCalls(Executor &first, Executor &second, const TuningCall &call) const {
+Expected<TimePair> Chooser::timeCalls(Executor &first, Executor &second, const CallShape &call) const {
   SmallVector<int64_t, 2> lengths = lengthsOf(call);
   TimePair mean = {0, 0};
   for (int64_t length : lengths) {
@@ -68,7 +68,7 @@ Expected<TimePair> Chooser::timeCalls(Executor &first, Executor &second, const T
 /// back to that where the call is faster.
 Error Chooser::tryWithout(Executor &best, size_t turn) {
   std::vector<TuningProblem *> tried;
-  std::map<TuningCall, size_t> seen;
+  std::map<CallShape, size_t> seen;
   for (TuningProblem &problem : problems)
     if (problem.chosen != 0 && seen[problem.call]++ == turn)
       tried.push_back(&problem);
@@ -94,7 +94,7 @@ Error Chooser::tryWithout(Executor &best, size_t turn) {
 
 Error Chooser::chooseFastest() {
   size_t most = 0;
-  std::map<TuningCall, size_t> changed;
+  std::map<CallShape, size_t> changed;
   for (TuningProblem &problem : problems) {
     problem.chosen = problem.fastest();
     if (problem.chosen != 0)

@@ -4,12 +4,6 @@
 
 namespace kiln {
 
-DimBinding TuningCall::dims() const { return callDims(function, batch, length); }
-
-std::string TuningCall::str() const {
-  return formatv("{0} B={1} {2}={3}", function, batch, function == "decode" ? "position" : "T", length).str();
-}
-
 std::vector<size_t> TuningProblem::ranking() const {
   std::vector<size_t> order;
   for (const auto &[i, trial] : llvm::enumerate(trials))
@@ -61,18 +55,19 @@ static std::vector<Trial> findTrials(const Op &op, int64_t rows, const Target &t
   return trials;
 }
 
-std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<TuningCall> calls,
+std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<CallShape> calls,
                                         double mostOfBest, size_t mostTrials) {
   std::vector<TuningProblem> problems;
   std::set<std::pair<std::string, int64_t>> seen;
-  for (const TuningCall &call : calls) {
+  for (const CallShape &call : calls) {
+    DimBinding dims = {{module.batchDim()->name, call.batch}, {module.tokensDim()->name, call.tokens()}};
     size_t step = 0;
-    for (const auto &op : module.findFunction(call.function)->body.ops()) {
+    for (const auto &op : module.findFunction(call.entry)->body.ops()) {
       if (op->has(Trait::Terminator) || choiceOf(*op).family->form == KernelForm::Library) {
         ++step;
         continue;
       }
-      int64_t rows = valueAt(rowsOf(*op), call.dims());
+      int64_t rows = valueAt(rowsOf(*op), dims);
       if (std::string name = problemName(*op); seen.insert({name, rows}).second)
         problems.push_back({name, rows, call, step, findTrials(*op, rows, target, mostOfBest, mostTrials)});
       ++step;

@@ -6,18 +6,6 @@
 
 namespace kiln {
 
-/// A call whose kernels are measured.
-struct TuningCall {
-  std::string function;
-  int64_t batch = 1;
-  int64_t length = 1; ///< tokens of a prompt; of @decode the position
-
-  DimBinding dims() const;
-  SampleCall sample() const { return {function, batch, length, length}; }
-  std::string str() const; ///< `prefill B=8 T=1024`
-  auto operator<=>(const TuningCall &) const = default;
-};
-
 /// What became of a candidate.
 struct Trial {
   enum class State { Untried, Timed, Wrong, Failed };
@@ -31,7 +19,7 @@ struct Trial {
 struct TuningProblem {
   std::string name;
   int64_t rows = 0;
-  TuningCall call;
+  CallShape call;
   size_t step = 0;           ///< the first of the function's steps that is one
   std::vector<Trial> trials; ///< the first is what the model chose
   size_t chosen = 0;         ///< of the trials: what the database says
@@ -45,14 +33,14 @@ struct TuningProblem {
 /// A whole call, with what the model chose and with what the database says; of @decode the mean of a token where the
 /// cache is short and one where it is long.
 struct CallTimes {
-  TuningCall call;
+  CallShape call;
   double modelSeconds = 0, seconds = 0;
 };
 
 /// The problems of the calls in a module that has run the pipeline with no database, each once for its number of rows.
 /// Trials are every configuration of every family that runs the op, but those whose modelled time is more than
 /// `mostOfBest` times that of the best, and but the likeliest `mostTrials` of each problem.
-std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<TuningCall> calls,
+std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<CallShape> calls,
                                         double mostOfBest, size_t mostTrials);
 
 } // namespace kiln

@@ -45,7 +45,7 @@ Error StepComparer::remember(Executor &executor, const Executor::Call &call, con
   if (!launches)
     return launches.takeError();
   const Plan &plan = executor.plan();
-  const PlanFunction &function = *plan.findFunction(call.function);
+  const PlanFunction &function = plan.function(call.entry);
   Device &device = executor.device();
   for (const auto &[i, launch] : llvm::enumerate(*launches)) {
     auto keep = [&](std::map<std::string, Memory> Step::*when) -> Error {

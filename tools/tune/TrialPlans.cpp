@@ -38,7 +38,7 @@ Expected<CompiledPlan> TrialPlans::compile(Choose choose, const Twine &name) con
 }
 
 Expected<std::unique_ptr<Executor>> TrialPlans::load(CompiledPlan compiled) const {
-  Executor::Options capacity{*llvm::max_element(command.batches), compiled.plan.model.context, command.functions};
+  Executor::Options capacity{*llvm::max_element(command.batches), compiled.plan.model.context, command.entries};
   return Executor::create(device, std::move(compiled.plan), {compiled.directory, ""}, *weights, capacity);
 }
 

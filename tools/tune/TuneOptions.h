@@ -11,7 +11,7 @@ struct TuneOptions {
   std::string model;
   PipelineChoices pipeline;
   std::string target = "sm_90a";
-  std::vector<std::string> functions = {"prefill", "decode"};
+  std::vector<Entry> entries = {Entry::Prefill, Entry::Decode};
   std::vector<int64_t> batches = {1, 8};
   std::vector<int64_t> lengths = {64, 256, 1024};
   double mostOfBest = 2;

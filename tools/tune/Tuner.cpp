@@ -65,20 +65,20 @@ Error Tuner::open() {
 }
 
 /// Prompts of each length alone and the longest in the largest batch; one token for each batch, halfway.
-std::vector<TuningCall> Tuner::calls(int64_t context) const {
+std::vector<CallShape> Tuner::calls(int64_t context) const {
   int64_t batch = *llvm::max_element(command.batches);
   int64_t longest = std::min(*llvm::max_element(command.lengths), context);
-  std::vector<TuningCall> calls;
-  for (const std::string &function : command.functions) {
-    if (function == "decode") {
+  std::vector<CallShape> calls;
+  for (Entry entry : command.entries) {
+    if (entry == Entry::Decode) {
       for (int64_t size : command.batches)
-        calls.push_back({function, size, std::max<int64_t>(1, longest / 2)});
+        calls.push_back({entry, size, std::max<int64_t>(1, longest / 2)});
       continue;
     }
     for (int64_t length : command.lengths)
-      calls.push_back({function, 1, std::min(length, context)});
+      calls.push_back({entry, 1, std::min(length, context)});
     if (batch > 1)
-      calls.push_back({function, batch, longest});
+      calls.push_back({entry, batch, longest});
   }
   return calls;
 }
@@ -97,7 +97,7 @@ bool Tuner::isNeeded(size_t round) const {
 
 /// Keeps what the model's choices leave in the steps that are still to be tried.
 Error Tuner::rememberModel() {
-  std::map<TuningCall, std::set<size_t>> steps;
+  std::map<CallShape, std::set<size_t>> steps;
   for (const TuningProblem &problem : problems)
     if (llvm::any_of(problem.trials, [](const Trial &trial) { return trial.state == Trial::State::Untried; }))
       steps[problem.call].insert(problem.step);
@@ -107,7 +107,7 @@ Error Tuner::rememberModel() {
   if (!executor)
     return executor.takeError();
   for (const auto &[call, own] : steps) {
-    SampleCall sample = call.sample();
+    SampleCall sample((*executor)->plan(), call);
     if (Error error = comparers[call].remember(**executor, sample.call, own))
       return error;
   }
@@ -185,11 +185,11 @@ Error Tuner::measureOneByOne(size_t round) {
 }
 
 Error Tuner::measureWith(Executor &executor, size_t round, function_ref<bool(const TuningProblem &)> isIn) {
-  std::optional<TuningCall> loaded;
+  std::optional<CallShape> loaded;
   for (TuningProblem &problem : problems) {
     if (!isUntried(problem, round) || !isIn(problem))
       continue;
-    SampleCall sample = problem.call.sample();
+    SampleCall sample(executor.plan(), problem.call);
     // Uploads arguments, and finishes loading. Problems of a call follow each other.
     if (loaded != problem.call)
       if (Error error = executor.enqueue(sample.call))

@@ -40,7 +40,7 @@ private:
   Tuner(const TuneOptions &command, StringRef output) : command(command), output(output) {}
 
   Error open();
-  std::vector<TuningCall> calls(int64_t context) const;
+  std::vector<CallShape> calls(int64_t context) const;
   Error rememberModel();
 
   bool isUntried(const TuningProblem &problem, size_t round) const;
@@ -58,7 +58,7 @@ private:
   std::optional<KernelTimer> timer;
   std::vector<TuningProblem> problems;
   std::optional<TrialPlans> plans;
-  std::map<TuningCall, StepComparer> comparers; ///< what the model's choices leave
+  std::map<CallShape, StepComparer> comparers; ///< what the model's choices leave
   std::optional<TuningJournal> journal;
   std::vector<CallTimes> wholeCalls;
   size_t done = 0;

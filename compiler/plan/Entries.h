@@ -1,0 +1,73 @@
+//===- Entries.h - what a runtime passes to a plan, and gets from it --------===//
+#pragma once
+
+#include "support/Entry.h"
+
+namespace kiln {
+
+// Names of a function's arguments by what they mean, and of its result. Shapes are over the plan's dims batch, B, and
+// tokens, T; V is the pitch of a row of logits, the vocabulary or more. Ids, lengths and positions are i32.
+
+struct PrefillEntry {
+  std::string tokens;  ///< [B,T] ids
+  std::string lengths; ///< [B], each from 1 to T: what is behind is padding
+  std::string logits;  ///< [B,1,V], result
+
+  auto operator<=>(const PrefillEntry &) const = default;
+};
+
+struct DecodeEntry {
+  std::string tokens;    ///< [B,1] ids
+  std::string positions; ///< [B], how many tokens of the sequence are in the cache
+  std::string logits;    ///< [B,1,V], result
+
+  auto operator<=>(const DecodeEntry &) const = default;
+};
+
+struct ScoreEntry {
+  std::string tokens; ///< [B,T] ids
+  std::string logits; ///< [B,T,V], result
+
+  auto operator<=>(const ScoreEntry &) const = default;
+};
+
+/// Has no result: it writes its arguments. Those that are not named here are scratch of the batch, zero before the
+/// first call.
+struct SampleEntry {
+  std::string logits;    ///< [B,V] f32, as @prefill and @decode leave them
+  std::string tokens;    ///< the tokens of @decode
+  std::string positions; ///< the positions of @decode
+  std::string settings;  ///< SamplingSettings of templates/sample/state.cuh, as words
+  std::string rows;      ///< [B,…] SamplingRow of the same
+  std::string ring;      ///< [B,…] in the host's memory: pairs of words that the host reads tokens from
+
+  auto operator<=>(const SampleEntry &) const = default;
+};
+
+/// What makes a plan one of a language model; empty for a plan of other functions.
+struct PlanEntries {
+  std::string batch;  ///< dim: sequences of a call
+  std::string tokens; ///< dim: tokens of each
+  std::optional<PrefillEntry> prefill;
+  std::optional<DecodeEntry> decode;
+  std::optional<ScoreEntry> score;
+  std::optional<SampleEntry> sample;
+
+  auto operator<=>(const PlanEntries &) const = default;
+
+  bool has(Entry entry) const;
+  bool empty() const { return *this == PlanEntries(); }
+  /// Drops those that are not among these.
+  void restrictTo(ArrayRef<Entry> kept);
+  /// The result of an entry that there is; @sample has none.
+  StringRef logitsOf(Entry entry) const;
+};
+
+/// The names of an entry, with their keys in plan.toml.
+using EntryNames = SmallVector<std::pair<StringRef, std::string *>, 6>;
+EntryNames namesOf(PrefillEntry &entry);
+EntryNames namesOf(DecodeEntry &entry);
+EntryNames namesOf(ScoreEntry &entry);
+EntryNames namesOf(SampleEntry &entry);
+
+} // namespace kiln

@@ -1,0 +1,177 @@
+#include "plan/EntryChecks.h"
+
+namespace kiln {
+
+namespace {
+
+class EntryChecker {
+public:
+  EntryChecker(const Plan &plan, Place root) : plan(plan), entries(plan.entries), root(root), place(root["entries"]) {}
+
+  Error check() {
+    if (Error error = checkDims())
+      return error;
+    if (Error error = checkStates())
+      return error;
+    batch = Expr::name(entries.batch);
+    tokens = Expr::name(entries.tokens);
+    if (entries.prefill)
+      if (Error error = checkPrefill())
+        return error;
+    if (entries.decode)
+      if (Error error = checkDecode())
+        return error;
+    if (entries.score)
+      if (Error error = checkScore())
+        return error;
+    return entries.sample ? checkSample() : Error::success();
+  }
+
+private:
+  Error checkDims() const {
+    for (auto [key, name] : {std::pair("batch", &entries.batch), std::pair("tokens", &entries.tokens)})
+      if (!plan.findDim(*name))
+        return place[key].fail("expected a dim of the plan, got '" + *name + "'");
+    if (entries.batch == entries.tokens)
+      return place["tokens"].fail("expected another dim than that of the batch, got '" + entries.tokens + "'");
+    if (int64_t most = plan.findDim(entries.tokens)->max; most < plan.model.context)
+      return root["dims"][entries.tokens].fail("expected an upper bound of at least the context, " +
+                                               Twine(plan.model.context) + ", got " + Twine(most));
+    return Error::success();
+  }
+
+  /// A sequence's share of a state is one stretch of it, of a size that no dim changes.
+  Error checkStates() const {
+    for (const auto &[i, state] : llvm::enumerate(plan.states)) {
+      auto isConstant = [](const Expr &extent) { return extent.asConstant().has_value(); };
+      if (state.shape.front() != Expr::name(entries.batch) ||
+          !llvm::all_of(ArrayRef<Expr>(state.shape).drop_front(), isConstant))
+        return root["states"][i]["shape"].fail("expected " + entries.batch +
+                                               " first, then numbers: each sequence has a share of a state");
+    }
+    return Error::success();
+  }
+
+  /// Prepares for the checks of one entry. Error: the plan has no function of its name, or one with other arguments.
+  Error begin(Entry entry, size_t arguments) {
+    where = place[entryName(entry)];
+    function = plan.findFunction(entryName(entry));
+    if (!function)
+      return where.fail("the plan has no function of this name");
+    if (function->arguments.size() != arguments)
+      return where.fail("expected a function of " + Twine(arguments) + " arguments, got " +
+                        Twine(function->arguments.size()));
+    return Error::success();
+  }
+
+  static std::string typeText(DType dtype, ArrayRef<Expr> shape) {
+    return (dtypeName(dtype) + "[" +
+            llvm::join(llvm::map_range(shape, [](const Expr &extent) { return extent.str(); }), ",") + "]")
+        .str();
+  }
+
+  Error checkArgument(StringRef key, StringRef name, DType dtype, SmallVector<Expr, 4> shape) const {
+    auto argument = llvm::find_if(function->arguments, [&](const PlanTensor &other) { return other.name == name; });
+    if (argument == function->arguments.end())
+      return where[key].fail("expected an argument of @" + function->name + ", got '" + name + "'");
+    if (argument->dtype != dtype || argument->shape != shape)
+      return where[key].fail("expected an argument of type " + typeText(dtype, shape) + ", got '" + name +
+                             "' of type " + typeText(argument->dtype, argument->shape));
+    return Error::success();
+  }
+
+  /// [B,rows,vocabulary] floats, the first result.
+  Error checkLogits(StringRef name, const Expr &rows) const {
+    if (function->results.empty() || function->results.front() != name)
+      return where["logits"].fail("expected the first result of @" + function->name + ", got '" + name + "'");
+    auto buffer = llvm::find_if(function->buffers, [&](const PlanBuffer &other) { return other.tensor.name == name; });
+    if (buffer == function->buffers.end())
+      return where["logits"].fail("expected a buffer of @" + function->name + ", got '" + name + "'");
+    const PlanTensor &tensor = buffer->tensor;
+    SmallVector<Expr, 4> shape = {batch, rows, Expr(plan.model.vocabulary)};
+    if (tensor.dtype == DType::I32 || tensor.shape != shape)
+      return where["logits"].fail("expected logits " + typeText(DType::F32, shape) + ", a row for each of the " +
+                                  Twine(plan.model.vocabulary) + " tokens of the vocabulary, got " +
+                                  typeText(tensor.dtype, tensor.shape));
+    return Error::success();
+  }
+
+  Error checkPrefill() {
+    if (Error error = begin(Entry::Prefill, 2))
+      return error;
+    if (Error error = checkArgument("tokens", entries.prefill->tokens, DType::I32, {batch, tokens}))
+      return error;
+    if (Error error = checkArgument("lengths", entries.prefill->lengths, DType::I32, {batch}))
+      return error;
+    return checkLogits(entries.prefill->logits, Expr(1));
+  }
+
+  Error checkDecode() {
+    if (Error error = begin(Entry::Decode, 2))
+      return error;
+    if (Error error = checkArgument("tokens", entries.decode->tokens, DType::I32, {batch, Expr(1)}))
+      return error;
+    if (Error error = checkArgument("positions", entries.decode->positions, DType::I32, {batch}))
+      return error;
+    return checkLogits(entries.decode->logits, Expr(1));
+  }
+
+  Error checkScore() {
+    if (Error error = begin(Entry::Score, 1))
+      return error;
+    if (Error error = checkArgument("tokens", entries.score->tokens, DType::I32, {batch, tokens}))
+      return error;
+    return checkLogits(entries.score->logits, tokens);
+  }
+
+  Error checkSample() {
+    const SampleEntry &sample = *entries.sample;
+    if (!entries.prefill || !entries.decode)
+      return place["sample"].fail("expected entries prefill and decode beside it");
+    function = plan.findFunction(entryName(Entry::Sample));
+    if (Error error = begin(Entry::Sample, function ? function->arguments.size() : 0))
+      return error;
+    if (Error error = checkArgument("logits", sample.logits, DType::F32, {batch, Expr(plan.model.vocabulary)}))
+      return error;
+    if (Error error = checkArgument("tokens", sample.tokens, DType::I32, {batch, Expr(1)}))
+      return error;
+    if (Error error = checkArgument("positions", sample.positions, DType::I32, {batch}))
+      return error;
+    for (const PlanTensor &argument : function->arguments)
+      if (Error error = checkSampleArgument(argument))
+        return error;
+    for (auto [key, name] : {std::pair("settings", &sample.settings), {"rows", &sample.rows}, {"ring", &sample.ring}})
+      if (llvm::none_of(function->arguments, [&](const PlanTensor &argument) { return argument.name == *name; }))
+        return where[key].fail("expected an argument of @sample, got '" + *name + "'");
+    return Error::success();
+  }
+
+  /// All but the settings has a share for each row.
+  Error checkSampleArgument(const PlanTensor &argument) const {
+    bool isShared = argument.name == entries.sample->settings;
+    ArrayRef<Expr> shape = argument.shape;
+    if (!isShared && shape.front() != batch)
+      return where.fail("argument '" + argument.name + "': expected " + entries.batch + " first, got " +
+                        typeText(argument.dtype, shape));
+    if (llvm::all_of(isShared ? shape : shape.drop_front(),
+                     [](const Expr &extent) { return extent.asConstant().has_value(); }))
+      return Error::success();
+    return where.fail("argument '" + argument.name + "': expected a size that no dim but the batch changes, got " +
+                      typeText(argument.dtype, shape));
+  }
+
+  const Plan &plan;
+  const PlanEntries &entries;
+  Place root, place;
+  Place where = place;
+  const PlanFunction *function = nullptr;
+  Expr batch, tokens;
+};
+
+} // namespace
+
+Error checkEntries(const Plan &plan, Place root) {
+  return plan.entries.empty() ? Error::success() : EntryChecker(plan, root).check();
+}
+
+} // namespace kiln

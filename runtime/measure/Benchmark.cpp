@@ -57,15 +57,16 @@ Expected<Measurement> countCall(const Plan &plan, const CallShape &shape) {
   return result;
 }
 
-std::vector<int32_t> sampleIds(int64_t count) {
+std::vector<int32_t> sampleIds(int64_t count, int64_t vocabulary) {
   std::vector<int32_t> ids;
   for (int64_t i = 0; i < count; ++i)
-    ids.push_back(static_cast<int32_t>(i % 97));
+    ids.push_back(static_cast<int32_t>(i % std::min<int64_t>(97, vocabulary)));
   return ids;
 }
 
 SampleCall::SampleCall(const Plan &plan, const CallShape &shape)
-    : ids(sampleIds(shape.batch * shape.tokens())), perRow(shape.batch, static_cast<int32_t>(shape.length)),
+    : ids(sampleIds(shape.batch * shape.tokens(), plan.model.vocabulary)),
+      perRow(shape.batch, static_cast<int32_t>(shape.length)),
       call{shape.entry, plan.bind(shape.batch, shape.tokens()), {}} {
   const PlanEntries &entries = plan.entries;
   if (shape.entry == Entry::Prefill)

@@ -48,8 +48,8 @@ Expected<std::vector<Measurement>> countKernels(const Plan &plan, const CallShap
 Expected<std::vector<Measurement>> countKernels(const Plan &plan, const PlanFunction &function, const DimBinding &dims,
                                                 int64_t position);
 
-/// So many token ids of no meaning.
-std::vector<int32_t> sampleIds(int64_t count);
+/// So many token ids of no meaning, below the vocabulary.
+std::vector<int32_t> sampleIds(int64_t count, int64_t vocabulary);
 
 /// A call with arguments of the right sizes: tokens of no meaning, full lengths, one position for all. Of @prefill,
 /// @decode or @score, which the plan must have, and it must outlive the call.

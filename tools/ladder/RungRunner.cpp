@@ -11,16 +11,6 @@
 
 namespace kiln {
 
-std::vector<std::vector<int32_t>> promptsOf(const LadderPart &part) {
-  std::vector<int32_t> all = sampleIds(part.batch * part.length);
-  std::vector<std::vector<int32_t>> prompts;
-  for (int64_t row = 0; row < part.batch; ++row) {
-    auto ids = ArrayRef(all).slice(row * part.length, part.length);
-    prompts.emplace_back(ids.begin(), ids.end());
-  }
-  return prompts;
-}
-
 const Block &promptSteps(const Module &module) { return module.findFunction(Entry::Prefill)->body; }
 
 bool isRounded(const Op &step) { return anchor(step)->identAttribute("precision", "f32") == "tf32"; }
@@ -76,6 +66,7 @@ Expected<std::unique_ptr<RungRunner>> RungRunner::create(const LadderOptions &co
   if (!source)
     return source.takeError();
   runner->modelContext = contextOf(*source->module);
+  runner->vocabulary = source->module->intAttribute("vocab", 1);
   runner->weights = std::make_unique<KeptWeights>(source->weights);
   if (!command.scored.empty()) {
     Expected<ModelSource> scored = openModel(command.scored, {}, 1, {});
@@ -112,6 +103,16 @@ Expected<std::unique_ptr<RungRunner>> RungRunner::create(const LadderOptions &co
 //===----------------------------------------------------------------------===//
 // Compiling and loading
 //===----------------------------------------------------------------------===//
+
+std::vector<std::vector<int32_t>> RungRunner::promptsOf(const LadderPart &part) const {
+  std::vector<int32_t> all = sampleIds(part.batch * part.length, vocabulary);
+  std::vector<std::vector<int32_t>> prompts;
+  for (int64_t row = 0; row < part.batch; ++row) {
+    auto ids = ArrayRef(all).slice(row * part.length, part.length);
+    prompts.emplace_back(ids.begin(), ids.end());
+  }
+  return prompts;
+}
 
 /// Of a generation.
 int64_t RungRunner::newTokens(const LadderPart &part) const {

@@ -18,9 +18,6 @@ namespace kiln {
 /// Of each sequence.
 using Logits = std::vector<std::vector<float>>;
 
-/// The prompts of a part: ids of no meaning, as SampleCall has them.
-std::vector<std::vector<int32_t>> promptsOf(const LadderPart &part);
-
 /// The ops of the steps of @prefill.
 const Block &promptSteps(const Module &module);
 /// Whether a step's product rounds its factors to tf32.
@@ -52,6 +49,8 @@ private:
 
   explicit RungRunner(const LadderOptions &command) : command(command) {}
 
+  /// The prompts of a part: ids of no meaning, as SampleCall has them.
+  std::vector<std::vector<int32_t>> promptsOf(const LadderPart &part) const;
   int64_t newTokens(const LadderPart &part) const;
   int64_t mostTokens(const LadderPart &part) const;
   Expected<CompiledPlan> compile(const CompileRequest &request);
@@ -76,7 +75,7 @@ private:
   std::atomic<int> plans = 0; ///< compiled so far
   std::string name;
   bool timed = true; ///< whether the device's times mean anything
-  int64_t modelContext = 0;
+  int64_t modelContext = 0, vocabulary = 1;
   const Target *theTarget = nullptr;
   std::unique_ptr<Device> device;
   std::optional<KernelTimer> timer;

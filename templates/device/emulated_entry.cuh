@@ -42,7 +42,8 @@ emulatedCheck(u64 address, u64 bytes, EmulatedAccess access, const void *code) {
   if (address - reinterpret_cast<u64>(__builtin_frame_address(0)) < kEmulatedStackBytes)
     return;
   EmulatedThread *self = emulatedThread;
-  if (address - reinterpret_cast<u64>(self) >= sizeof(*self))
+  // Clang checks the access to `emulatedThread` too, GCC does not.
+  if (address - reinterpret_cast<u64>(self) >= sizeof(*self) && address != reinterpret_cast<u64>(&emulatedThread))
     self->checkAccess(reinterpret_cast<const void *>(address), bytes, access, code);
 }
 

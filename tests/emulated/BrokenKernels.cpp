@@ -7,13 +7,7 @@
 namespace kiln {
 namespace {
 
-/// `broken.cu:LINE: ` for the line that ends in `// here: MARK`.
-std::string place(StringRef mark) {
-  std::string text = kernelText("broken");
-  size_t at = text.find(("// here: " + mark + "\n").str());
-  EXPECT_NE(at, std::string::npos) << mark.str();
-  return formatv("broken.cu:{0}: ", StringRef(text).take_front(at).count('\n') + 1);
-}
+std::string place(StringRef mark) { return placeIn("broken", mark); }
 
 class BrokenKernels : public EmulatedTest {
 protected:

@@ -34,10 +34,11 @@ static std::vector<std::string> compilerFlags() {
 
 /// The flags that make the compiler call emulated_entry.cuh's functions before every access to memory. In a program
 /// with AddressSanitizer they take the place of its own checks, which know allocations but not tensors; the other
-/// sanitizers stay.
+/// sanitizers stay. A check finds its line from where it returns to: a call that is the last thing a function does must
+/// remain a call.
 static std::vector<std::string> checkingFlags(StringRef compilerVersion) {
   std::vector<std::string> flags = {"-DKILN_EMULATED_CHECKED", "-fno-sanitize=address", "-fsanitize=kernel-address",
-                                    "-fsanitize-recover=kernel-address"};
+                                    "-fsanitize-recover=kernel-address", "-fno-optimize-sibling-calls"};
   bool isClang = compilerVersion.contains("clang");
   for (StringRef parameter : {"asan-instrumentation-with-call-threshold=0", "asan-stack=0", "asan-globals=0"}) {
     flags.push_back(isClang ? "-mllvm" : "--param");

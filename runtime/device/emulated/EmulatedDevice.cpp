@@ -22,29 +22,27 @@ struct EmulatedGraph : DeviceGraph {
   std::vector<KernelLaunch> launches;
 };
 
-Error writeTemplates(StringRef directory) {
-  Expected<StagedDirectory> stage = StagedDirectory::create(directory, /*owned=*/{});
-  if (!stage)
-    return stage.takeError();
-  for (const EmbeddedFile &file : templateFiles())
-    if (Error error = stage->write(file.name, file.text))
-      return error;
-  return stage->commit();
+/// Whether a file holds this text.
+bool holds(StringRef path, StringRef text) {
+  auto file = MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  return file && (*file)->getBuffer() == text;
 }
 
-/// The program's own templates as files, for the host compiler: written once under a name made of their contents.
+/// The program's own templates as files, for the host compiler: written once under a name made of their contents, and
+/// again should one of them be missing or hold something else. Several processes may do so at once.
 Expected<std::string> materialiseTemplates(StringRef cacheDirectory) {
   std::string all;
   for (const EmbeddedFile &file : templateFiles())
     all += (file.name + "\n" + file.text + "\n").str();
   std::string directory = (cacheDirectory + "/templates-" + sha256Hex(all).substr(0, 16)).str();
-  if (llvm::sys::fs::is_directory(directory))
-    return directory;
-  if (Error error = writeTemplates(directory)) {
-    // Another process was quicker, with the same files.
-    if (!llvm::sys::fs::is_directory(directory))
+  for (const EmbeddedFile &file : templateFiles()) {
+    std::string path = (directory + "/" + file.name).str();
+    if (holds(path, file.text))
+      continue;
+    if (std::error_code failure = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path)))
+      return makeFileError(path, "cannot write: " + failure.message());
+    if (Error error = writeFile(path, file.text))
       return error;
-    llvm::consumeError(std::move(error));
   }
   return directory;
 }

@@ -1,8 +1,10 @@
 #include "runtime/device/emulated/HostKernelCompiler.h"
 
 #include "runtime/device/emulated/Program.h"
+#include "support/CacheEntry.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Leftovers.h"
 
 namespace kiln {
 
@@ -97,6 +99,7 @@ Expected<HostKernelCompiler> HostKernelCompiler::create(Options options) {
       return makeFileError(*path, "expected a directory, got: " + failure.message());
   result.templates = templatesPath.str().str();
   result.cache = cachePath.str().str();
+  sweepLeftoversIn(result.cache);
   result.flags = compilerFlags();
   Expected<std::string> compiler = findCompiler(options.compiler);
   if (!compiler)
@@ -171,48 +174,57 @@ static std::string replaceAll(std::string text, StringRef from, StringRef to) {
   return text;
 }
 
-Error HostKernelCompiler::build(StringRef sourceName, StringRef sourcePath, StringRef library) const {
-  SmallString<128> temporary;
-  if (std::error_code failure = fs::createUniqueFile(library + ".tmp-%%%%%%", temporary))
-    return makeFileError(library, "cannot write: " + failure.message());
-  auto removeTemporary = llvm::make_scope_exit([&] { fs::remove(temporary); });
+HostKernelCompiler::Entry HostKernelCompiler::entryOf(StringRef sourceName, StringRef text) const {
+  // The copy that is compiled has the source's name, which debuggers and sanitizers show.
+  StringRef fileName = path::filename(sourceName);
+  std::string key = sha256Hex(environment + "\n" + fileName.str() + "\n" + text.str());
+  std::string directory = cache + "/" + key;
+  return {key, directory, (directory + "/" + fileName).str(), (directory + "/" + path::stem(fileName) + ".so").str()};
+}
 
+Error HostKernelCompiler::runCompiler(StringRef sourceName, const Entry &entry, StringRef stage,
+                                      StringRef library) const {
   std::vector<std::string> arguments = flags;
-  arguments.insert(arguments.end(), {"-I", templates, "-o", temporary.str().str(), sourcePath.str()});
-  Expected<Finished> finished = runProgram(compiler, arguments);
+  arguments.insert(arguments.end(), {"-I", templates, "-o", library.str(), entry.source});
+  Expected<Finished> finished = runProgram(compiler, arguments, /*temporaries=*/stage);
   if (!finished)
     return finished.takeError();
   if (finished->status != 0)
     return makeFileError(sourceName, "expected CUDA that " + compiler + " accepts for the CPU, got\n" +
-                                         StringRef(replaceAll(finished->output, sourcePath, sourceName)).rtrim());
-  if (std::error_code failure = fs::rename(temporary, library))
-    return makeFileError(library, "cannot write: " + failure.message());
-  removeTemporary.release();
+                                         StringRef(replaceAll(finished->output, entry.source, sourceName)).rtrim());
   return Error::success();
+}
+
+Error HostKernelCompiler::build(StringRef sourceName, StringRef text, const Entry &entry) const {
+  if (std::error_code failure = fs::create_directories(entry.directory))
+    return makeFileError(cache, "cannot write: " + failure.message());
+  // Of a process that was killed while it did the same.
+  sweepLeftoversIn(entry.directory);
+  if (Error error = writeFile(entry.source, text))
+    return error;
+  // The compiler's own temporary files are there too.
+  Expected<Temporary> stage = Temporary::create(entry.directory, Temporary::Kind::Directory);
+  if (!stage)
+    return stage.takeError();
+  std::string library = (stage->path() + "/library").str();
+  if (Error error = runCompiler(sourceName, entry, stage->path(), library))
+    return error;
+  Expected<std::string> bytes = readFile(library);
+  return bytes ? writeCacheEntry(entry.library, entry.key, *bytes) : bytes.takeError();
 }
 
 Expected<std::unique_ptr<KernelLibrary>> HostKernelCompiler::compile(StringRef sourceName, StringRef source,
                                                                      ArrayRef<std::string> kernels) const {
   std::string text = wrapSource(source, kernels);
-  // The copy that is compiled has the source's name, which debuggers and sanitizers show.
-  StringRef fileName = path::filename(sourceName);
-  SmallString<128> directory(cache), sourcePath, library;
-  path::append(directory, sha256Hex(environment + "\n" + fileName.str() + "\n" + text));
-  path::append(sourcePath, directory, fileName);
-  path::append(library, directory, path::stem(fileName) + ".so");
-  if (!fs::exists(library)) {
-    if (std::error_code failure = fs::create_directories(directory))
-      return makeFileError(cache, "cannot write: " + failure.message());
-    if (Error error = writeFile(sourcePath, text))
+  Entry entry = entryOf(sourceName, text);
+  if (!readCacheEntry(entry.library, entry.key))
+    if (Error error = build(sourceName, text, entry))
       return error;
-    if (Error error = build(sourceName, sourcePath, library))
-      return error;
-  }
   EmulatedKernel prototype;
   prototype.source = sourceName.str();
-  prototype.compiledSource = sourcePath.str().str();
+  prototype.compiledSource = entry.source;
   prototype.isPrimitive = linesOfPrimitives(source);
-  return KernelLibrary::open(library, prototype, kernels);
+  return KernelLibrary::open(entry.library, prototype, kernels);
 }
 
 } // namespace kiln

@@ -2,7 +2,8 @@
 //
 // The same text that NVRTC gets goes through the host's C++ compiler, with the CPU half of templates/device/.
 // Results are kept in a directory under a hash of everything that they depend on: the compiler and its
-// version, the flags, every template, and the source but for its comments, with its name.
+// version, the flags, every template, and the source but for its comments, with its name. A library that is no longer
+// what was put there is compiled again.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -47,7 +48,7 @@ public:
     bool checkAccesses = false;
   };
 
-  /// Finds the compiler and reads the templates.
+  /// Finds the compiler, reads the templates, and removes what killed processes have left in the cache.
   /// Error: no compiler, or templates that cannot be read.
   static Expected<HostKernelCompiler> create(Options options);
 
@@ -60,7 +61,14 @@ public:
 private:
   HostKernelCompiler() = default;
 
-  Error build(StringRef sourceName, StringRef sourcePath, StringRef library) const;
+  /// Where a source's results are.
+  struct Entry {
+    std::string key; ///< the hash of what they depend on
+    std::string directory, source, library;
+  };
+  Entry entryOf(StringRef sourceName, StringRef text) const;
+  Error build(StringRef sourceName, StringRef text, const Entry &entry) const;
+  Error runCompiler(StringRef sourceName, const Entry &entry, StringRef stage, StringRef library) const;
 
   std::string templates;
   std::string cache;

@@ -15,13 +15,45 @@ protected:
   void SetUp() override { ASSERT_FALSE(fs::createUniqueDirectory("kiln-emulated-device", directory)); }
   void TearDown() override { fs::remove_directories(directory); }
 
+  EmulatedDevice::Options options() const {
+    EmulatedDevice::Options options;
+    options.cacheDirectory = (directory + "/cache").str();
+    return options;
+  }
+
   SmallString<128> directory;
 };
 
+TEST_F(EmulatedDeviceTest, TellsOfEveryKernelThatItCompiles) {
+  Plan plan;
+  const std::string start = "#include \"device/base.cuh\"\nextern \"C\" __global__ void ";
+  for (std::string name : {"first", "second"}) {
+    plan.kernels.emplace_back().name = name;
+    ASSERT_FALSE(fs::create_directories(directory + "/kernels"));
+    cantFail(writeFile((directory + "/kernels/" + name + ".cu").str(), start + name + "(float *out) { *out = 1; }\n"));
+  }
+  std::vector<std::string> told;
+  EmulatedDevice::Options telling = options();
+  telling.progress = [&](size_t done, size_t all, StringRef kernel) {
+    EXPECT_EQ(done, told.size() + 1);
+    told.push_back(formatv("{0} of {1}", kernel, all));
+  };
+  auto load = [&] {
+    told.clear();
+    auto device = cantFail(EmulatedDevice::create(telling));
+    EXPECT_EQ(cantFail(device->loadKernels(plan, {directory.str().str(), ""})).size(), 2u);
+    llvm::sort(told);
+    return told;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(load(), Names({"first of 2", "second of 2"}));
+  EXPECT_EQ(load(), Names());
+  cantFail(writeFile((directory + "/kernels/second.cu").str(), start + "second(float *out) { *out = 2; }\n"));
+  EXPECT_EQ(load(), Names({"second of 1"}));
+}
+
 TEST_F(EmulatedDeviceTest, WritesDamagedTemplatesAgain) {
-  EmulatedDevice::Options options;
-  options.cacheDirectory = directory.str().str();
-  cantFail(EmulatedDevice::create(options));
+  cantFail(EmulatedDevice::create(options()));
   std::vector<std::string> files;
   std::error_code failure;
   for (fs::recursive_directory_iterator file(directory, failure), end; file != end && !failure; file.increment(failure))
@@ -31,7 +63,7 @@ TEST_F(EmulatedDeviceTest, WritesDamagedTemplatesAgain) {
   std::string base = cantFail(readFile(files[0])), warp = cantFail(readFile(files[1]));
   cantFail(writeFile(files[0], StringRef(base).drop_back(100)));
   ASSERT_FALSE(fs::remove(files[1]));
-  cantFail(EmulatedDevice::create(options));
+  cantFail(EmulatedDevice::create(options()));
   EXPECT_EQ(cantFail(readFile(files[0])), base);
   EXPECT_EQ(cantFail(readFile(files[1])), warp);
 }

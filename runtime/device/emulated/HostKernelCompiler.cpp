@@ -174,57 +174,67 @@ static std::string replaceAll(std::string text, StringRef from, StringRef to) {
   return text;
 }
 
-HostKernelCompiler::Entry HostKernelCompiler::entryOf(StringRef sourceName, StringRef text) const {
+HostKernelCompiler::Entry HostKernelCompiler::entryOf(StringRef sourceName, StringRef source,
+                                                      ArrayRef<std::string> kernels) const {
+  Entry entry;
+  entry.text = wrapSource(source, kernels);
   // The copy that is compiled has the source's name, which debuggers and sanitizers show.
   StringRef fileName = path::filename(sourceName);
-  std::string key = sha256Hex(environment + "\n" + fileName.str() + "\n" + text.str());
-  std::string directory = cache + "/" + key;
-  return {key, directory, (directory + "/" + fileName).str(), (directory + "/" + path::stem(fileName) + ".so").str()};
+  entry.key = sha256Hex(environment + "\n" + fileName.str() + "\n" + entry.text);
+  entry.directory = cache + "/" + entry.key;
+  entry.library = (entry.directory + "/" + path::stem(fileName) + ".so").str();
+  entry.prototype.source = sourceName.str();
+  entry.prototype.compiledSource = (entry.directory + "/" + fileName).str();
+  entry.prototype.isPrimitive = linesOfPrimitives(source);
+  return entry;
 }
 
-Error HostKernelCompiler::runCompiler(StringRef sourceName, const Entry &entry, StringRef stage,
-                                      StringRef library) const {
+Error HostKernelCompiler::runCompiler(const Entry &entry, StringRef stage, StringRef library) const {
+  const std::string &source = entry.prototype.source, &compiledSource = entry.prototype.compiledSource;
   std::vector<std::string> arguments = flags;
-  arguments.insert(arguments.end(), {"-I", templates, "-o", library.str(), entry.source});
+  arguments.insert(arguments.end(), {"-I", templates, "-o", library.str(), compiledSource});
   Expected<Finished> finished = runProgram(compiler, arguments, /*temporaries=*/stage);
   if (!finished)
     return finished.takeError();
   if (finished->status != 0)
-    return makeFileError(sourceName, "expected CUDA that " + compiler + " accepts for the CPU, got\n" +
-                                         StringRef(replaceAll(finished->output, entry.source, sourceName)).rtrim());
+    return makeFileError(source, "expected CUDA that " + compiler + " accepts for the CPU, got\n" +
+                                     StringRef(replaceAll(finished->output, compiledSource, source)).rtrim());
   return Error::success();
 }
 
-Error HostKernelCompiler::build(StringRef sourceName, StringRef text, const Entry &entry) const {
+Error HostKernelCompiler::build(const Entry &entry) const {
   if (std::error_code failure = fs::create_directories(entry.directory))
     return makeFileError(cache, "cannot write: " + failure.message());
   // Of a process that was killed while it did the same.
   sweepLeftoversIn(entry.directory);
-  if (Error error = writeFile(entry.source, text))
+  if (Error error = writeFile(entry.prototype.compiledSource, entry.text))
     return error;
   // The compiler's own temporary files are there too.
   Expected<Temporary> stage = Temporary::create(entry.directory, Temporary::Kind::Directory);
   if (!stage)
     return stage.takeError();
   std::string library = (stage->path() + "/library").str();
-  if (Error error = runCompiler(sourceName, entry, stage->path(), library))
+  if (Error error = runCompiler(entry, stage->path(), library))
     return error;
   Expected<std::string> bytes = readFile(library);
   return bytes ? writeCacheEntry(entry.library, entry.key, *bytes) : bytes.takeError();
 }
 
+Expected<std::unique_ptr<KernelLibrary>> HostKernelCompiler::findCompiled(StringRef sourceName, StringRef source,
+                                                                          ArrayRef<std::string> kernels) const {
+  Entry entry = entryOf(sourceName, source, kernels);
+  if (!readCacheEntry(entry.library, entry.key))
+    return nullptr;
+  return KernelLibrary::open(entry.library, entry.prototype, kernels);
+}
+
 Expected<std::unique_ptr<KernelLibrary>> HostKernelCompiler::compile(StringRef sourceName, StringRef source,
                                                                      ArrayRef<std::string> kernels) const {
-  std::string text = wrapSource(source, kernels);
-  Entry entry = entryOf(sourceName, text);
+  Entry entry = entryOf(sourceName, source, kernels);
   if (!readCacheEntry(entry.library, entry.key))
-    if (Error error = build(sourceName, text, entry))
+    if (Error error = build(entry))
       return error;
-  EmulatedKernel prototype;
-  prototype.source = sourceName.str();
-  prototype.compiledSource = entry.source;
-  prototype.isPrimitive = linesOfPrimitives(source);
-  return KernelLibrary::open(entry.library, prototype, kernels);
+  return KernelLibrary::open(entry.library, entry.prototype, kernels);
 }
 
 } // namespace kiln

@@ -58,17 +58,23 @@ public:
   Expected<std::unique_ptr<KernelLibrary>> compile(StringRef sourceName, StringRef source,
                                                    ArrayRef<std::string> kernels) const;
 
+  /// What `compile` has kept of the same; null if there is nothing, or it is damaged. Error: it cannot be loaded.
+  Expected<std::unique_ptr<KernelLibrary>> findCompiled(StringRef sourceName, StringRef source,
+                                                        ArrayRef<std::string> kernels) const;
+
 private:
   HostKernelCompiler() = default;
 
-  /// Where a source's results are.
+  /// What is compiled of a source, and where it is kept.
   struct Entry {
-    std::string key; ///< the hash of what they depend on
-    std::string directory, source, library;
+    EmulatedKernel prototype;
+    std::string text;
+    std::string key; ///< the hash of what the library depends on
+    std::string directory, library;
   };
-  Entry entryOf(StringRef sourceName, StringRef text) const;
-  Error build(StringRef sourceName, StringRef text, const Entry &entry) const;
-  Error runCompiler(StringRef sourceName, const Entry &entry, StringRef stage, StringRef library) const;
+  Entry entryOf(StringRef sourceName, StringRef source, ArrayRef<std::string> kernels) const;
+  Error build(const Entry &entry) const;
+  Error runCompiler(const Entry &entry, StringRef stage, StringRef library) const;
 
   std::string templates;
   std::string cache;

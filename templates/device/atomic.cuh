@@ -58,11 +58,18 @@ KILN_DEVICE void pause(Site = Site::current()) { __nanosleep(20); }
 
 #else
 
-KILN_DEVICE u32 atomicAdd(u32 *target, u32 value) { return __atomic_fetch_add(target, value, __ATOMIC_RELAXED); }
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE u32 atomicAdd(u32 *target, u32 value) {
+  emulatedNote(target, EmulatedAccess::Atomic);
+  return __atomic_fetch_add(target, value, __ATOMIC_RELAXED);
+}
 
-KILN_DEVICE u64 atomicAdd(u64 *target, u64 value) { return __atomic_fetch_add(target, value, __ATOMIC_RELAXED); }
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE u64 atomicAdd(u64 *target, u64 value) {
+  emulatedNote(target, EmulatedAccess::Atomic);
+  return __atomic_fetch_add(target, value, __ATOMIC_RELAXED);
+}
 
-KILN_DEVICE float atomicAdd(float *target, float value) {
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE float atomicAdd(float *target, float value) {
+  emulatedNote(target, EmulatedAccess::Atomic);
   float seen;
   __atomic_load(target, &seen, __ATOMIC_RELAXED);
   float sum = seen + value;
@@ -71,11 +78,17 @@ KILN_DEVICE float atomicAdd(float *target, float value) {
   return seen;
 }
 
-KILN_DEVICE void addToShared(u64 *target, u64 value) { __atomic_fetch_add(target, value, __ATOMIC_RELAXED); }
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void addToShared(u64 *target, u64 value) {
+  emulatedNote(target, EmulatedAccess::Atomic);
+  __atomic_fetch_add(target, value, __ATOMIC_RELAXED);
+}
 
 KILN_DEVICE void threadFence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 
-KILN_DEVICE u32 arrive(u32 *counter) { return __atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL); }
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE u32 arrive(u32 *counter) {
+  emulatedNote(counter, EmulatedAccess::Atomic);
+  return __atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL);
+}
 
 KILN_DEVICE u32 loadAcquire(const u32 *counter) { return __atomic_load_n(counter, __ATOMIC_ACQUIRE); }
 

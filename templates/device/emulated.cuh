@@ -27,6 +27,15 @@ constexpr u32 kEmulatedPoison = 0x7fdb7fdb;
 /// Bytes of a thread's stack, behind which as much again holds nothing.
 constexpr u64 kEmulatedStackBytes = 64 << 10;
 
+/// What an access does. Another kind of access, such as that of an asynchronous copy, is one more line here and in
+/// AccessHistory.cpp, which says what races with what.
+enum class EmulatedAccess : u32 {
+  Read,
+  Write,
+  Atomic, ///< reads and writes at once; several threads may do so with nothing between them
+};
+constexpr u32 kEmulatedAccesses = 3;
+
 /// A thread of a running block, as its primitives see it. The plain members are what index.cuh reads, and
 /// what primitives remember of the thread.
 class EmulatedThread {
@@ -70,7 +79,7 @@ public:
 
   /// Checks an access of a kernel that is compiled with checked accesses; `code` is where it stands in the
   /// library.
-  virtual void checkAccess(const void *address, u64 bytes, bool isWrite, const void *code) = 0;
+  virtual void checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) = 0;
 
   /// Ends the launch with an error at `site`.
   [[noreturn]] virtual void fail(const char *message, Site site) = 0;
@@ -81,6 +90,23 @@ protected:
 
 /// The thread that runs now on this core.
 inline thread_local EmulatedThread *emulatedThread = nullptr;
+
+/// Before a primitive whose accesses are of another kind than the compiler's checks would say, of which it then has
+/// none: it calls emulatedNote for each. A function of its own, so that errors show the line that calls it.
+#if defined(KILN_EMULATED_CHECKED)
+#define KILN_EMULATED_NOTES_ACCESSES __attribute__((no_sanitize("kernel-address"), noinline))
+#else
+#define KILN_EMULATED_NOTES_ACCESSES
+#endif
+
+/// Checks an access of such a primitive, in a kernel that is compiled with checked accesses.
+template <class T>
+__attribute__((no_sanitize("kernel-address"), always_inline)) inline void emulatedNote(const T *address,
+                                                                                       EmulatedAccess access) {
+#if defined(KILN_EMULATED_CHECKED)
+  emulatedThread->checkAccess(address, sizeof(T), access, __builtin_return_address(0));
+#endif
+}
 
 /// Reports an access of `bytes` bytes at an address that is no multiple of `bytes`.
 inline void emulatedCheckAligned(const void *address, u64 bytes, Site site) {

@@ -37,13 +37,14 @@ template <class... Parameters> constexpr u32 emulatedParameters(void (*)(Paramet
 namespace kiln {
 
 __attribute__((no_sanitize("kernel-address"), always_inline)) inline void
-emulatedCheck(u64 address, u64 bytes, bool isWrite, const void *code) {
+emulatedCheck(u64 address, u64 bytes, EmulatedAccess access, const void *code) {
   // Most accesses by far are to local variables of the callers, and to the thread's own coordinates.
   if (address - reinterpret_cast<u64>(__builtin_frame_address(0)) < kEmulatedStackBytes)
     return;
   EmulatedThread *self = emulatedThread;
-  if (address - reinterpret_cast<u64>(self) >= sizeof(*self))
-    self->checkAccess(reinterpret_cast<const void *>(address), bytes, isWrite, code);
+  // Clang checks the access to `emulatedThread` too, GCC does not.
+  if (address - reinterpret_cast<u64>(self) >= sizeof(*self) && address != reinterpret_cast<u64>(&emulatedThread))
+    self->checkAccess(reinterpret_cast<const void *>(address), bytes, access, code);
 }
 
 } // namespace kiln
@@ -51,10 +52,10 @@ emulatedCheck(u64 address, u64 bytes, bool isWrite, const void *code) {
 #define KILN_CHECK __attribute__((no_sanitize("kernel-address")))
 #define KILN_CHECK_SIZE(BYTES)                                                                                         \
   KILN_CHECK void __asan_load##BYTES##_noabort(kiln::u64 address) {                                                    \
-    kiln::emulatedCheck(address, BYTES, false, __builtin_return_address(0));                                           \
+    kiln::emulatedCheck(address, BYTES, kiln::EmulatedAccess::Read, __builtin_return_address(0));                      \
   }                                                                                                                    \
   KILN_CHECK void __asan_store##BYTES##_noabort(kiln::u64 address) {                                                   \
-    kiln::emulatedCheck(address, BYTES, true, __builtin_return_address(0));                                            \
+    kiln::emulatedCheck(address, BYTES, kiln::EmulatedAccess::Write, __builtin_return_address(0));                     \
   }
 
 extern "C" {
@@ -64,10 +65,10 @@ KILN_CHECK_SIZE(4)
 KILN_CHECK_SIZE(8)
 KILN_CHECK_SIZE(16)
 KILN_CHECK void __asan_loadN_noabort(kiln::u64 address, kiln::u64 bytes) {
-  kiln::emulatedCheck(address, bytes, false, __builtin_return_address(0));
+  kiln::emulatedCheck(address, bytes, kiln::EmulatedAccess::Read, __builtin_return_address(0));
 }
 KILN_CHECK void __asan_storeN_noabort(kiln::u64 address, kiln::u64 bytes) {
-  kiln::emulatedCheck(address, bytes, true, __builtin_return_address(0));
+  kiln::emulatedCheck(address, bytes, kiln::EmulatedAccess::Write, __builtin_return_address(0));
 }
 KILN_CHECK void __asan_handle_no_return() {}
 }

@@ -217,8 +217,10 @@ struct StreamingAccess {
         : "l"(source), "r"(u32(condition)));
     return packet;
   }
-  template <int kBytes> KILN_DEVICE static Packet<kBytes> loadIf(bool condition, const void *source, Site) {
-    return readIf(condition, source, Packet<kBytes>{});
+  /// `source` plus an offset in bytes, and where the condition does not hold any pointer, null too.
+  template <int kBytes>
+  KILN_DEVICE static Packet<kBytes> loadIf(bool condition, const void *source, u32 offset, Site) {
+    return readIf(condition, static_cast<const u8 *>(source) + offset, Packet<kBytes>{});
   }
 
   KILN_DEVICE static void store(void *target, Packet<2> packet, Site) {
@@ -247,8 +249,9 @@ struct PlainAccess {
     __builtin_memcpy(&packet, source, kBytes);
     return packet;
   }
-  template <int kBytes> KILN_DEVICE static Packet<kBytes> loadIf(bool condition, const void *source, Site site) {
-    return condition ? load<kBytes>(source, site) : Packet<kBytes>{};
+  template <int kBytes>
+  KILN_DEVICE static Packet<kBytes> loadIf(bool condition, const void *source, u32 offset, Site site) {
+    return condition ? load<kBytes>(static_cast<const u8 *>(source) + offset, site) : Packet<kBytes>{};
   }
   template <int kBytes> KILN_DEVICE static void store(void *target, Packet<kBytes> packet, Site site) {
     emulatedCheckAligned(target, kBytes, site);
@@ -359,7 +362,7 @@ KILN_DEVICE Packed<T, V> loadPackedStreamingIf(bool condition, const T *source, 
 #pragma unroll
   for (int first = 0; first < V; first += result.kElements)
     result.packets[first / result.kElements] =
-        StreamingAccess::loadIf<kAccessBytes<T, V>>(condition, source + first, site);
+        StreamingAccess::loadIf<kAccessBytes<T, V>>(condition, source, first * u32(sizeof(T)), site);
   return result;
 }
 

@@ -7,13 +7,7 @@
 namespace kiln {
 namespace {
 
-/// `broken.cu:LINE: ` for the line that ends in `// here: MARK`.
-std::string place(StringRef mark) {
-  std::string text = kernelText("broken");
-  size_t at = text.find(("// here: " + mark + "\n").str());
-  EXPECT_NE(at, std::string::npos) << mark.str();
-  return formatv("broken.cu:{0}: ", StringRef(text).take_front(at).count('\n') + 1);
-}
+std::string place(StringRef mark) { return placeIn("broken", mark); }
 
 class BrokenKernels : public EmulatedTest {
 protected:
@@ -176,6 +170,56 @@ TEST_F(BrokenKernels, ALauncherWorksAfterAFailure) {
     EXPECT_NE(failure("leaves_early", 64), "");
     EXPECT_EQ(failure("missing_barrier", 64), "");
   }
+}
+
+//===----------------------------------------------------------------------===//
+// Races, in kernels compiled with checked accesses.
+//===----------------------------------------------------------------------===//
+
+TEST_F(BrokenKernels, AtomicAccessesRaceWithPlainOnes) {
+  auto race = [&](StringRef kernel, StringRef message, Schedule schedule, StringRef here, StringRef there) {
+    auto out = bufferOf(std::vector<uint64_t>(64));
+    EXPECT_EQ(printed(launch(kernelLibrary("broken", /*checkAccesses=*/true).kernel(kernel), {1}, 64, {schedule}, out)),
+              errorAt((kernel + " " + here).str(), kernel) + message.str() + " since the last barrier\n" +
+                  noteAt((kernel + " " + there).str()) + "the other access is here\n");
+  };
+  race("atomic_and_read", "thread 40 reads shared memory that thread 1 has atomically changed", Schedule::InOrder,
+       "plain", "atomic");
+  race("atomic_and_read", "thread 1 atomically changes shared memory that thread 40 has read", Schedule::Reversed,
+       "atomic", "plain");
+  race("atomic_and_write", "thread 40 writes shared memory that threads of several warps have atomically changed",
+       Schedule::InOrder, "plain", "atomic");
+  race("atomic_and_write", "thread 33 atomically changes shared memory that thread 40 has written", Schedule::Reversed,
+       "atomic", "plain");
+}
+
+TEST_F(BrokenKernels, AtomicAccessesDoNotRaceWithEachOther) {
+  forEachSchedule([&](const LaunchOptions &options) {
+    auto out = buffer<float>(64);
+    const EmulatedKernel &kernel = kernelLibrary("broken", /*checkAccesses=*/true).kernel("only_atomics");
+    EXPECT_EQ(printed(launch(kernel, {1}, 64, options, out)), "");
+    EXPECT_EQ(out.copy(), std::vector<float>(64, 64 + 63 * 32 + 32));
+  });
+}
+
+TEST_F(BrokenKernels, AtomicAccessesReadAndWrite) {
+  auto expectError = [&](StringRef kernel, ArrayRef<TensorRange> tensors, StringRef message, uint32_t *out) {
+    const EmulatedKernel &broken = kernelLibrary("broken", /*checkAccesses=*/true).kernel(kernel);
+    EXPECT_EQ(printed(launcher.launch(broken, {1}, {64}, 0, {&out}, {}, tensors)),
+              errorAt(kernel, kernel) + "thread " + message.str() + "\n");
+  };
+  auto zeros = bufferOf(std::vector<uint32_t>(64));
+  auto nothing = buffer<uint32_t>(65);
+  auto range = [](auto &buffer, StringRef name, bool isWritten) {
+    return TensorRange{reinterpret_cast<const char *>(buffer.data), 4 * buffer.size, name.str(), isWritten};
+  };
+  expectError("atomic_of_nothing", {}, "0 atomically changes shared memory that nothing has written", zeros.data);
+  expectError("atomic_overrun", range(zeros, "%x", true),
+              "63 atomically changes 4 bytes outside '%x' (256 bytes), at offset 256", zeros.data);
+  expectError("atomic_overrun", range(zeros, "%x", false), "0 atomically changes '%x', which is an input of the kernel",
+              zeros.data);
+  expectError("atomic_overrun", range(nothing, "%x", true),
+              "0 atomically changes what nothing has written, in '%x' at offset 4", nothing.data);
 }
 
 //===----------------------------------------------------------------------===//

@@ -12,6 +12,13 @@ std::string kernelText(StringRef name) {
   return cantFail(readFile((Twine(KILN_TEST_KERNELS "/") + name + ".cu").str()));
 }
 
+std::string placeIn(StringRef name, StringRef mark) {
+  std::string text = kernelText(name);
+  size_t at = text.find(("// here: " + mark + "\n").str());
+  EXPECT_NE(at, std::string::npos) << mark.str();
+  return formatv("{0}.cu:{1}: ", name, StringRef(text).take_front(at).count('\n') + 1);
+}
+
 /// The names behind every `extern "C" __global__ void`.
 static std::vector<std::string> kernelNames(StringRef text) {
   std::vector<std::string> names;

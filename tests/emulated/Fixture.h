@@ -15,6 +15,9 @@ HostKernelCompiler testCompiler(bool checkAccesses = false);
 /// The text of kernels/NAME.cu.
 std::string kernelText(StringRef name);
 
+/// `NAME.cu:LINE: ` for the line of kernels/NAME.cu that ends in `// here: MARK`.
+std::string placeIn(StringRef name, StringRef mark);
+
 /// kernels/NAME.cu compiled, with every kernel in it; compiled once a program.
 const KernelLibrary &kernelLibrary(StringRef name, bool checkAccesses = false);
 

@@ -32,6 +32,7 @@ Error run(const EvalCommand &command) {
   EngineOptions engineOptions;
   engineOptions.device = command.device;
   engineOptions.entries = {Entry::Score};
+  engineOptions.onKernelCompiled = [&](size_t done, size_t all, StringRef kernel) { progress.show(done, all, kernel); };
   auto engine = openEngine(*source, engineOptions);
   if (!engine)
     return engine.takeError();

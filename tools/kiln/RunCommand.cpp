@@ -1,5 +1,6 @@
 #include "tools/kiln/Commands.h"
 #include "tools/kiln/Input.h"
+#include "tools/kiln/ProgressLine.h"
 #include "tools/session/Engine.h"
 
 #include <numeric>
@@ -124,7 +125,10 @@ Error run(const RunCommand &command) {
   engineOptions.checkAccesses = command.check != "none";
   engineOptions.schedule = command.schedule;
   engineOptions.kernelsFrom = command.kernelsFrom;
+  ProgressLine progress(command.quiet);
+  engineOptions.onKernelCompiled = [&](size_t done, size_t all, StringRef kernel) { progress.show(done, all, kernel); };
   auto engine = openEngine(*source, engineOptions);
+  progress.finish();
   if (!engine)
     return engine.takeError();
   Expected<std::vector<Generation>> generations = generate((*engine)->model(), tokenizer, *prompts, options);

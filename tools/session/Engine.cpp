@@ -108,7 +108,12 @@ Expected<std::unique_ptr<Device>> openDevice(StringRef name, const EngineOptions
   if (name == "emulate") {
     if (cache.empty())
       return makeError("--device emulate keeps compiled kernels in a cache: set KILN_CACHE to a directory");
-    return EmulatedDevice::create({cache, launchOptions(engine.schedule), engine.checkAccesses});
+    EmulatedDevice::Options options;
+    options.cacheDirectory = cache;
+    options.launch = launchOptions(engine.schedule);
+    options.checkAccesses = engine.checkAccesses;
+    options.progress = engine.onKernelCompiled;
+    return EmulatedDevice::create(options);
   }
   CudaDevice::Options options;
   options.cacheDirectory = cache;

@@ -2,7 +2,21 @@
 
 namespace kiln {
 
-// These two are asked twice for every word that a kernel touches.
+/// Whether unordered accesses of two threads race, by the kinds of both.
+static constexpr bool raceTable[kEmulatedAccesses][kEmulatedAccesses] = {
+    //           Read   Write  Atomic
+    /* Read   */ {false, true, true},
+    /* Write  */ {true, true, true},
+    /* Atomic */ {true, true, false},
+};
+
+AccessWords wordsOf(EmulatedAccess access) {
+  constexpr AccessWords words[kEmulatedAccesses] = {
+      {"reads", "read"}, {"writes", "written"}, {"atomically changes", "atomically changed"}};
+  return words[static_cast<size_t>(access)];
+}
+
+// These are asked several times for every word that a kernel touches.
 
 inline bool AccessHistory::Touch::isOfWarp(uint32_t warp) const {
   if (thread == severalWarps)
@@ -16,11 +30,11 @@ inline bool AccessHistory::Touch::isOrdered(const AccessTime &now) const {
   return isOfWarp(now.thread / 32) && warpSyncs != static_cast<uint16_t>(now.warpSyncs);
 }
 
-void AccessHistory::noteRead(Touch &read, const AccessTime &now) {
-  uint16_t thread = static_cast<uint16_t>(now.thread);
-  if (!read.isOrdered(now))
-    thread = read.isOfWarp(now.thread / 32) ? severalLanes | static_cast<uint16_t>(now.thread / 32) : severalWarps;
-  read = {now.blockSyncs, static_cast<uint16_t>(now.warpSyncs), thread, now.code};
+inline void AccessHistory::Touch::add(const AccessTime &now) {
+  uint16_t whose = static_cast<uint16_t>(now.thread);
+  if (!isOrdered(now))
+    whose = isOfWarp(now.thread / 32) ? severalLanes | static_cast<uint16_t>(now.thread / 32) : severalWarps;
+  *this = {now.blockSyncs, static_cast<uint16_t>(now.warpSyncs), whose, now.code};
 }
 
 std::string AccessHistory::nameOf(const Touch &touch) {
@@ -31,23 +45,20 @@ std::string AccessHistory::nameOf(const Touch &touch) {
   return formatv("thread {0} has", touch.thread);
 }
 
-std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t bytes, bool isWrite,
+std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t bytes, EmulatedAccess access,
                                                        const AccessTime &now) {
   if (bytes % wordBytes || offset % wordBytes)
     return std::nullopt;
   size_t first = offset / wordBytes, count = bytes / wordBytes;
   if (first + count > words.size())
     words.resize(first + count);
+  const auto kind = static_cast<size_t>(access);
   for (Word &word : MutableArrayRef(words).slice(first, count)) {
-    if (!word.written.isOrdered(now))
-      return Race{"that " + nameOf(word.written) + " written", word.written.code};
-    if (isWrite && !word.read.isOrdered(now))
-      return Race{"that " + nameOf(word.read) + " read", word.read.code};
-    if (isWrite)
-      word.written = {now.blockSyncs, static_cast<uint16_t>(now.warpSyncs), static_cast<uint16_t>(now.thread),
-                      now.code};
-    else
-      noteRead(word.read, now);
+    for (size_t other = 0; other < word.size(); ++other)
+      if (raceTable[kind][other] && !word[other].isOrdered(now))
+        return Race{"that " + nameOf(word[other]) + " " + wordsOf(static_cast<EmulatedAccess>(other)).hasDone,
+                    word[other].code};
+    word[kind].add(now);
   }
   return std::nullopt;
 }

@@ -6,6 +6,7 @@
 #include "templates/TemplateFiles.h"
 
 #include <chrono>
+#include <mutex>
 
 namespace kiln {
 
@@ -22,29 +23,27 @@ struct EmulatedGraph : DeviceGraph {
   std::vector<KernelLaunch> launches;
 };
 
-Error writeTemplates(StringRef directory) {
-  Expected<StagedDirectory> stage = StagedDirectory::create(directory, /*owned=*/{});
-  if (!stage)
-    return stage.takeError();
-  for (const EmbeddedFile &file : templateFiles())
-    if (Error error = stage->write(file.name, file.text))
-      return error;
-  return stage->commit();
+/// Whether a file holds this text.
+bool holds(StringRef path, StringRef text) {
+  auto file = MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  return file && (*file)->getBuffer() == text;
 }
 
-/// The program's own templates as files, for the host compiler: written once under a name made of their contents.
+/// The program's own templates as files, for the host compiler: written once under a name made of their contents, and
+/// again should one of them be missing or hold something else. Several processes may do so at once.
 Expected<std::string> materialiseTemplates(StringRef cacheDirectory) {
   std::string all;
   for (const EmbeddedFile &file : templateFiles())
     all += (file.name + "\n" + file.text + "\n").str();
   std::string directory = (cacheDirectory + "/templates-" + sha256Hex(all).substr(0, 16)).str();
-  if (llvm::sys::fs::is_directory(directory))
-    return directory;
-  if (Error error = writeTemplates(directory)) {
-    // Another process was quicker, with the same files.
-    if (!llvm::sys::fs::is_directory(directory))
+  for (const EmbeddedFile &file : templateFiles()) {
+    std::string path = (directory + "/" + file.name).str();
+    if (holds(path, file.text))
+      continue;
+    if (std::error_code failure = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(path)))
+      return makeFileError(path, "cannot write: " + failure.message());
+    if (Error error = writeFile(path, file.text))
       return error;
-    llvm::consumeError(std::move(error));
   }
   return directory;
 }
@@ -86,27 +85,64 @@ Error EmulatedDevice::download(void *target, const void *source, int64_t bytes) 
   return Error::success();
 }
 
+namespace {
+
+/// A kernel of a plan on the way to its library.
+struct KernelLoad {
+  std::string name, path, source;
+  std::unique_ptr<KernelLibrary> library;
+  std::vector<Diagnostic> failure;
+
+  bool isOpen() const { return !library && failure.empty(); }
+  void take(Expected<std::unique_ptr<KernelLibrary>> result) {
+    if (result)
+      library = std::move(*result);
+    else
+      failure = takeDiagnostics(result.takeError());
+  }
+  std::unique_ptr<DeviceKernel> toKernel() {
+    auto kernel = std::make_unique<EmulatedDeviceKernel>();
+    kernel->kernel = &library->kernel(name);
+    kernel->library = std::move(library);
+    return kernel;
+  }
+};
+
+} // namespace
+
 Expected<std::vector<std::unique_ptr<DeviceKernel>>> EmulatedDevice::loadKernels(const Plan &plan,
                                                                                  const KernelFiles &files) {
-  std::vector<std::unique_ptr<DeviceKernel>> kernels(plan.kernels.size());
-  std::vector<std::optional<std::vector<Diagnostic>>> failures(plan.kernels.size());
-  llvm::parallelFor(0, plan.kernels.size(), [&](size_t i) {
-    const std::string &name = plan.kernels[i].name;
-    std::string path = files.source(name);
-    Expected<std::string> source = readFile(path);
-    auto library = source ? compiler.compile(path, *source, {name}) : source.takeError();
-    if (!library) {
-      failures[i] = takeDiagnostics(library.takeError());
-      return;
-    }
-    auto kernel = std::make_unique<EmulatedDeviceKernel>();
-    kernel->kernel = &(*library)->kernel(name);
-    kernel->library = std::move(*library);
-    kernels[i] = std::move(kernel);
+  std::vector<KernelLoad> loads(plan.kernels.size());
+  llvm::parallelFor(0, loads.size(), [&](size_t i) {
+    KernelLoad &load = loads[i];
+    load.name = plan.kernels[i].name;
+    load.path = files.source(load.name);
+    Expected<std::string> source = readFile(load.path);
+    if (!source)
+      return load.take(source.takeError());
+    load.source = std::move(*source);
+    load.take(compiler.findCompiled(load.path, load.source, {load.name}));
   });
-  for (auto &failure : failures)
-    if (failure)
-      return llvm::make_error<DiagnosticError>(std::move(*failure));
+  std::vector<KernelLoad *> missing;
+  for (KernelLoad &load : loads)
+    if (load.isOpen())
+      missing.push_back(&load);
+  std::mutex mutex;
+  size_t done = 0;
+  llvm::parallelFor(0, missing.size(), [&](size_t i) {
+    KernelLoad &load = *missing[i];
+    load.take(compiler.compile(load.path, load.source, {load.name}));
+    std::lock_guard<std::mutex> lock(mutex);
+    if (options.progress)
+      options.progress(++done, missing.size(), load.name);
+  });
+
+  std::vector<std::unique_ptr<DeviceKernel>> kernels;
+  for (KernelLoad &load : loads) {
+    if (!load.library)
+      return llvm::make_error<DiagnosticError>(std::move(load.failure));
+    kernels.push_back(load.toKernel());
+  }
   return kernels;
 }
 

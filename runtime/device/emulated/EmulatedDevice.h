@@ -18,6 +18,8 @@ public:
     LaunchOptions launch;       ///< schedule of blocks and threads
     bool checkAccesses = true;  ///< report wrong accesses to memory at their lines; several times slower
     int64_t stepsAhead = 1;     ///< how far work is enqueued ahead; more than 1 is for tests
+    /// Called after every kernel that had to be compiled, one call at a time: how many are done, of how many.
+    std::function<void(size_t done, size_t all, StringRef kernel)> progress;
   };
 
   /// Error: no host compiler, or a cache that cannot be written.

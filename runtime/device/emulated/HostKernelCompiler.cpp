@@ -1,8 +1,10 @@
 #include "runtime/device/emulated/HostKernelCompiler.h"
 
 #include "runtime/device/emulated/Program.h"
+#include "support/CacheEntry.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Leftovers.h"
 
 namespace kiln {
 
@@ -34,10 +36,11 @@ static std::vector<std::string> compilerFlags() {
 
 /// The flags that make the compiler call emulated_entry.cuh's functions before every access to memory. In a program
 /// with AddressSanitizer they take the place of its own checks, which know allocations but not tensors; the other
-/// sanitizers stay.
+/// sanitizers stay. A check finds its line from where it returns to: a call that is the last thing a function does must
+/// remain a call.
 static std::vector<std::string> checkingFlags(StringRef compilerVersion) {
   std::vector<std::string> flags = {"-DKILN_EMULATED_CHECKED", "-fno-sanitize=address", "-fsanitize=kernel-address",
-                                    "-fsanitize-recover=kernel-address"};
+                                    "-fsanitize-recover=kernel-address", "-fno-optimize-sibling-calls"};
   bool isClang = compilerVersion.contains("clang");
   for (StringRef parameter : {"asan-instrumentation-with-call-threshold=0", "asan-stack=0", "asan-globals=0"}) {
     flags.push_back(isClang ? "-mllvm" : "--param");
@@ -96,6 +99,7 @@ Expected<HostKernelCompiler> HostKernelCompiler::create(Options options) {
       return makeFileError(*path, "expected a directory, got: " + failure.message());
   result.templates = templatesPath.str().str();
   result.cache = cachePath.str().str();
+  sweepLeftoversIn(result.cache);
   result.flags = compilerFlags();
   Expected<std::string> compiler = findCompiler(options.compiler);
   if (!compiler)
@@ -170,48 +174,67 @@ static std::string replaceAll(std::string text, StringRef from, StringRef to) {
   return text;
 }
 
-Error HostKernelCompiler::build(StringRef sourceName, StringRef sourcePath, StringRef library) const {
-  SmallString<128> temporary;
-  if (std::error_code failure = fs::createUniqueFile(library + ".tmp-%%%%%%", temporary))
-    return makeFileError(library, "cannot write: " + failure.message());
-  auto removeTemporary = llvm::make_scope_exit([&] { fs::remove(temporary); });
+HostKernelCompiler::Entry HostKernelCompiler::entryOf(StringRef sourceName, StringRef source,
+                                                      ArrayRef<std::string> kernels) const {
+  Entry entry;
+  entry.text = wrapSource(source, kernels);
+  // The copy that is compiled has the source's name, which debuggers and sanitizers show.
+  StringRef fileName = path::filename(sourceName);
+  entry.key = sha256Hex(environment + "\n" + fileName.str() + "\n" + entry.text);
+  entry.directory = cache + "/" + entry.key;
+  entry.library = (entry.directory + "/" + path::stem(fileName) + ".so").str();
+  entry.prototype.source = sourceName.str();
+  entry.prototype.compiledSource = (entry.directory + "/" + fileName).str();
+  entry.prototype.isPrimitive = linesOfPrimitives(source);
+  return entry;
+}
 
+Error HostKernelCompiler::runCompiler(const Entry &entry, StringRef stage, StringRef library) const {
+  const std::string &source = entry.prototype.source, &compiledSource = entry.prototype.compiledSource;
   std::vector<std::string> arguments = flags;
-  arguments.insert(arguments.end(), {"-I", templates, "-o", temporary.str().str(), sourcePath.str()});
-  Expected<Finished> finished = runProgram(compiler, arguments);
+  arguments.insert(arguments.end(), {"-I", templates, "-o", library.str(), compiledSource});
+  Expected<Finished> finished = runProgram(compiler, arguments, /*temporaries=*/stage);
   if (!finished)
     return finished.takeError();
   if (finished->status != 0)
-    return makeFileError(sourceName, "expected CUDA that " + compiler + " accepts for the CPU, got\n" +
-                                         StringRef(replaceAll(finished->output, sourcePath, sourceName)).rtrim());
-  if (std::error_code failure = fs::rename(temporary, library))
-    return makeFileError(library, "cannot write: " + failure.message());
-  removeTemporary.release();
+    return makeFileError(source, "expected CUDA that " + compiler + " accepts for the CPU, got\n" +
+                                     StringRef(replaceAll(finished->output, compiledSource, source)).rtrim());
   return Error::success();
+}
+
+Error HostKernelCompiler::build(const Entry &entry) const {
+  if (std::error_code failure = fs::create_directories(entry.directory))
+    return makeFileError(cache, "cannot write: " + failure.message());
+  // Of a process that was killed while it did the same.
+  sweepLeftoversIn(entry.directory);
+  if (Error error = writeFile(entry.prototype.compiledSource, entry.text))
+    return error;
+  // The compiler's own temporary files are there too.
+  Expected<Temporary> stage = Temporary::create(entry.directory, Temporary::Kind::Directory);
+  if (!stage)
+    return stage.takeError();
+  std::string library = (stage->path() + "/library").str();
+  if (Error error = runCompiler(entry, stage->path(), library))
+    return error;
+  Expected<std::string> bytes = readFile(library);
+  return bytes ? writeCacheEntry(entry.library, entry.key, *bytes) : bytes.takeError();
+}
+
+Expected<std::unique_ptr<KernelLibrary>> HostKernelCompiler::findCompiled(StringRef sourceName, StringRef source,
+                                                                          ArrayRef<std::string> kernels) const {
+  Entry entry = entryOf(sourceName, source, kernels);
+  if (!readCacheEntry(entry.library, entry.key))
+    return nullptr;
+  return KernelLibrary::open(entry.library, entry.prototype, kernels);
 }
 
 Expected<std::unique_ptr<KernelLibrary>> HostKernelCompiler::compile(StringRef sourceName, StringRef source,
                                                                      ArrayRef<std::string> kernels) const {
-  std::string text = wrapSource(source, kernels);
-  // The copy that is compiled has the source's name, which debuggers and sanitizers show.
-  StringRef fileName = path::filename(sourceName);
-  SmallString<128> directory(cache), sourcePath, library;
-  path::append(directory, sha256Hex(environment + "\n" + fileName.str() + "\n" + text));
-  path::append(sourcePath, directory, fileName);
-  path::append(library, directory, path::stem(fileName) + ".so");
-  if (!fs::exists(library)) {
-    if (std::error_code failure = fs::create_directories(directory))
-      return makeFileError(cache, "cannot write: " + failure.message());
-    if (Error error = writeFile(sourcePath, text))
+  Entry entry = entryOf(sourceName, source, kernels);
+  if (!readCacheEntry(entry.library, entry.key))
+    if (Error error = build(entry))
       return error;
-    if (Error error = build(sourceName, sourcePath, library))
-      return error;
-  }
-  EmulatedKernel prototype;
-  prototype.source = sourceName.str();
-  prototype.compiledSource = sourcePath.str().str();
-  prototype.isPrimitive = linesOfPrimitives(source);
-  return KernelLibrary::open(library, prototype, kernels);
+  return KernelLibrary::open(entry.library, entry.prototype, kernels);
 }
 
 } // namespace kiln

@@ -2,7 +2,8 @@
 //
 // The same text that NVRTC gets goes through the host's C++ compiler, with the CPU half of templates/device/.
 // Results are kept in a directory under a hash of everything that they depend on: the compiler and its
-// version, the flags, every template, and the source but for its comments, with its name.
+// version, the flags, every template, and the source but for its comments, with its name. A library that is no longer
+// what was put there is compiled again.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -47,7 +48,7 @@ public:
     bool checkAccesses = false;
   };
 
-  /// Finds the compiler and reads the templates.
+  /// Finds the compiler, reads the templates, and removes what killed processes have left in the cache.
   /// Error: no compiler, or templates that cannot be read.
   static Expected<HostKernelCompiler> create(Options options);
 
@@ -57,10 +58,23 @@ public:
   Expected<std::unique_ptr<KernelLibrary>> compile(StringRef sourceName, StringRef source,
                                                    ArrayRef<std::string> kernels) const;
 
+  /// What `compile` has kept of the same; null if there is nothing, or it is damaged. Error: it cannot be loaded.
+  Expected<std::unique_ptr<KernelLibrary>> findCompiled(StringRef sourceName, StringRef source,
+                                                        ArrayRef<std::string> kernels) const;
+
 private:
   HostKernelCompiler() = default;
 
-  Error build(StringRef sourceName, StringRef sourcePath, StringRef library) const;
+  /// What is compiled of a source, and where it is kept.
+  struct Entry {
+    EmulatedKernel prototype;
+    std::string text;
+    std::string key; ///< the hash of what the library depends on
+    std::string directory, library;
+  };
+  Entry entryOf(StringRef sourceName, StringRef source, ArrayRef<std::string> kernels) const;
+  Error build(const Entry &entry) const;
+  Error runCompiler(const Entry &entry, StringRef stage, StringRef library) const;
 
   std::string templates;
   std::string cache;

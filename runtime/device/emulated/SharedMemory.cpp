@@ -70,9 +70,9 @@ std::optional<std::string> SharedMemory::outside(const void *address, size_t byt
   return near ? near : "outside all shared memory";
 }
 
-std::optional<AccessHistory::Race> SharedMemory::noteAccess(const void *address, size_t bytes, bool isWrite,
+std::optional<AccessHistory::Race> SharedMemory::noteAccess(const void *address, size_t bytes, EmulatedAccess access,
                                                             const AccessTime &now) {
-  return history.note(static_cast<const char *>(address) - static_cast<const char *>(space.get()), bytes, isWrite, now);
+  return history.note(static_cast<const char *>(address) - static_cast<const char *>(space.get()), bytes, access, now);
 }
 
 } // namespace kiln

@@ -36,7 +36,8 @@ public:
   /// A phrase about an access to the space that is not inside one variable.
   std::optional<std::string> outside(const void *address, size_t bytes) const;
   /// What an access inside a variable races with.
-  std::optional<AccessHistory::Race> noteAccess(const void *address, size_t bytes, bool isWrite, const AccessTime &now);
+  std::optional<AccessHistory::Race> noteAccess(const void *address, size_t bytes, EmulatedAccess access,
+                                                const AccessTime &now);
 
   /// A sentence about a guard that was overwritten, if one was.
   std::optional<std::string> damage() const;

@@ -21,8 +21,8 @@ void *Thread::staticShared(const void *tag, u64 bytes, u64 alignment, Site site)
   return owner->staticShared(*this, tag, bytes, alignment, site);
 }
 void *Thread::dynamicShared(u64 bytes, Site site) { return owner->dynamicShared(*this, bytes, site); }
-void Thread::checkAccess(const void *address, u64 bytes, bool isWrite, const void *code) {
-  owner->checkAccess(*this, address, bytes, isWrite, code);
+void Thread::checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) {
+  owner->checkAccess(*this, address, bytes, access, code);
 }
 void Thread::copyLater(void *to, const void *bytes) {
   std::memcpy(copies.emplace_back(Copy{to, {}}).bytes.data(), bytes, 16);
@@ -335,11 +335,11 @@ void *ThreadBlock::dynamicShared(Thread &thread, u64 bytes, Site site) {
 // Checked accesses
 //===----------------------------------------------------------------------===//
 
-void ThreadBlock::checkAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
+void ThreadBlock::checkAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code) {
   if (shared.contains(address))
-    checkSharedAccess(thread, address, bytes, isWrite, code);
+    checkSharedAccess(thread, address, bytes, access, code);
   else
-    checkGlobalAccess(thread, address, bytes, isWrite, code);
+    checkGlobalAccess(thread, address, bytes, access, code);
 }
 
 static Site siteOf(const SourceLine &line) { return {line.file.empty() ? nullptr : line.file.c_str(), line.line}; }
@@ -349,13 +349,14 @@ void ThreadBlock::failAt(Thread &thread, const void *code, const Twine &message)
   fail(nameThreads({&thread}) + " " + message, siteOf(line));
 }
 
-void ThreadBlock::checkSharedAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
-  StringRef verb = isWrite ? "writes" : "reads";
+void ThreadBlock::checkSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
+                                    const void *code) {
+  StringRef verb = wordsOf(access).does;
   if (std::optional<std::string> outside = shared.outside(address, bytes))
     failAt(thread, code, verb + " " + Twine(bytes) + " bytes " + *outside);
-  if (!isWrite && holdsPoison(address, bytes))
-    failAt(thread, code, "reads shared memory that nothing has written");
-  auto race = shared.noteAccess(address, bytes, isWrite, {thread.thread, warpOf(thread).syncs, syncs, code});
+  if (access != EmulatedAccess::Write && holdsPoison(address, bytes))
+    failAt(thread, code, verb + " shared memory that nothing has written");
+  auto race = shared.noteAccess(address, bytes, access, {thread.thread, warpOf(thread).syncs, syncs, code});
   if (!race)
     return;
   const EmulatedKernel &kernel = *scheduler->currentLaunch().kernel;
@@ -376,21 +377,22 @@ static bool isInProgram(const Thread &thread, const void *address) {
          dladdr(address, &info);
 }
 
-void ThreadBlock::checkGlobalAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code) {
+void ThreadBlock::checkGlobalAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
+                                    const void *code) {
+  StringRef verb = wordsOf(access).does;
   ArrayRef<TensorRange> tensors = scheduler->currentLaunch().tensors;
   if (const TensorRange *tensor = findRange(tensors, address, bytes)) {
-    if (isWrite && !tensor->isWritten)
-      failAt(thread, code, "writes '" + tensor->name + "', which is an input of the kernel");
-    if (!isWrite && holdsPoison(address, bytes))
+    if (access != EmulatedAccess::Read && !tensor->isWritten)
+      failAt(thread, code, verb + " '" + tensor->name + "', which is an input of the kernel");
+    if (access != EmulatedAccess::Write && holdsPoison(address, bytes))
       failAt(thread, code,
-             "reads what nothing has written, in '" + tensor->name + "' at offset " +
+             verb + " what nothing has written, in '" + tensor->name + "' at offset " +
                  Twine(static_cast<const char *>(address) - tensor->begin));
     return;
   }
   // On other stacks are the objects of other lanes, which the last one at a collective reads and writes.
   if (!scheduler->isOnStack(address) && !isInProgram(thread, address))
-    failAt(thread, code,
-           Twine(isWrite ? "writes " : "reads ") + Twine(bytes) + " bytes " + describeOutside(tensors, address, bytes));
+    failAt(thread, code, verb + " " + Twine(bytes) + " bytes " + describeOutside(tensors, address, bytes));
 }
 
 } // namespace kiln

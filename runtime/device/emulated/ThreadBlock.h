@@ -48,7 +48,7 @@ public:
   void copyLater(void *to, const void *bytes) override;
   void commitCopies() override;
   void waitCopies(u32 pending) override;
-  void checkAccess(const void *address, u64 bytes, bool isWrite, const void *code) override;
+  void checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) override;
   [[noreturn]] void fail(const char *message, Site site) override;
 
   /// Forgets copies that the thread of an earlier block did not wait for.
@@ -80,7 +80,7 @@ public:
   void pause(Thread &thread, Site site);
   void *staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site);
   void *dynamicShared(Thread &thread, u64 bytes, Site site);
-  void checkAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code);
+  void checkAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code);
 
   /// A thread's kernel has returned; records a failure if somebody waits for it.
   void finish(Thread &thread);
@@ -127,8 +127,8 @@ private:
   void checkShared(Thread &thread, std::optional<Site> now);
 
   /// The checks of one access, to shared memory or elsewhere. Each returns or unwinds.
-  void checkSharedAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code);
-  void checkGlobalAccess(Thread &thread, const void *address, u64 bytes, bool isWrite, const void *code);
+  void checkSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code);
+  void checkGlobalAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code);
   [[noreturn]] void failAt(Thread &thread, const void *code, const Twine &message);
 
   Collective &joinCollective(Thread &thread, u32 members, EmulatedCombine combine, Site site);

@@ -139,6 +139,54 @@ extern "C" __global__ void missing_barrier(u32 *out) {
   out[threadIndex()] = slots[(threadIndex() + 1) % 64];
 }
 
+extern "C" __global__ void atomic_and_read(u32 *out) {
+  u32 &word = sharedStorage<u32>();
+  if (threadIndex() == 0)
+    word = 0;
+  syncThreads();
+  if (threadIndex() == 1)
+    atomicAdd(&word, 1u); // here: atomic_and_read atomic
+  if (threadIndex() == 40)
+    out[0] = word; // here: atomic_and_read plain
+}
+
+extern "C" __global__ void atomic_and_write(u64 *) {
+  u64 &word = sharedStorage<u64>();
+  if (threadIndex() == 0)
+    word = 0;
+  syncThreads();
+  if (threadIndex() % 32 == 1)
+    addToShared(&word, 1); // here: atomic_and_write atomic
+  if (threadIndex() == 40)
+    word = 7; // here: atomic_and_write plain
+}
+
+/// No race: not one of the accesses between barriers is a plain one.
+extern "C" __global__ void only_atomics(float *out) {
+  struct Sums {
+    u32 count;
+    u64 total;
+    float sum;
+  };
+  Sums &sums = sharedStorage<Sums>();
+  if (threadIndex() == 0)
+    sums = {0, 0, 0.0f};
+  syncThreads();
+  atomicAdd(&sums.count, 1u);
+  addToShared(&sums.total, threadIndex());
+  atomicAdd(&sums.sum, 0.5f);
+  syncThreads();
+  out[threadIndex()] = float(sums.count) + float(sums.total) + sums.sum;
+}
+
+extern "C" __global__ void atomic_of_nothing(float *) {
+  atomicAdd(&sharedStorage<u32>(), 1u); // here: atomic_of_nothing
+}
+
+extern "C" __global__ void atomic_overrun(u32 *out) {
+  atomicAdd(out + threadIndex() + 1, 1u); // here: atomic_overrun
+}
+
 extern "C" __global__ void absent_source(float *out) {
   if (laneIndex() < 8)
     out[threadIndex()] = shuffle(out[threadIndex()], 9, 0x000000ffu); // here: absent_source

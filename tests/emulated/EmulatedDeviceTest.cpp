@@ -1,0 +1,72 @@
+// The emulated device beside its launches: the files it keeps, and what it tells of its compiling.
+
+#include "emulated/Fixture.h"
+
+#include "runtime/device/emulated/EmulatedDevice.h"
+#include "support/File.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = llvm::sys::fs;
+
+class EmulatedDeviceTest : public testing::Test {
+protected:
+  void SetUp() override { ASSERT_FALSE(fs::createUniqueDirectory("kiln-emulated-device", directory)); }
+  void TearDown() override { fs::remove_directories(directory); }
+
+  EmulatedDevice::Options options() const {
+    EmulatedDevice::Options options;
+    options.cacheDirectory = (directory + "/cache").str();
+    return options;
+  }
+
+  SmallString<128> directory;
+};
+
+TEST_F(EmulatedDeviceTest, TellsOfEveryKernelThatItCompiles) {
+  Plan plan;
+  const std::string start = "#include \"device/base.cuh\"\nextern \"C\" __global__ void ";
+  for (std::string name : {"first", "second"}) {
+    plan.kernels.emplace_back().name = name;
+    ASSERT_FALSE(fs::create_directories(directory + "/kernels"));
+    cantFail(writeFile((directory + "/kernels/" + name + ".cu").str(), start + name + "(float *out) { *out = 1; }\n"));
+  }
+  std::vector<std::string> told;
+  EmulatedDevice::Options telling = options();
+  telling.progress = [&](size_t done, size_t all, StringRef kernel) {
+    EXPECT_EQ(done, told.size() + 1);
+    told.push_back(formatv("{0} of {1}", kernel, all));
+  };
+  auto load = [&] {
+    told.clear();
+    auto device = cantFail(EmulatedDevice::create(telling));
+    EXPECT_EQ(cantFail(device->loadKernels(plan, {directory.str().str(), ""})).size(), 2u);
+    llvm::sort(told);
+    return told;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(load(), Names({"first of 2", "second of 2"}));
+  EXPECT_EQ(load(), Names());
+  cantFail(writeFile((directory + "/kernels/second.cu").str(), start + "second(float *out) { *out = 2; }\n"));
+  EXPECT_EQ(load(), Names({"second of 1"}));
+}
+
+TEST_F(EmulatedDeviceTest, WritesDamagedTemplatesAgain) {
+  cantFail(EmulatedDevice::create(options()));
+  std::vector<std::string> files;
+  std::error_code failure;
+  for (fs::recursive_directory_iterator file(directory, failure), end; file != end && !failure; file.increment(failure))
+    if (StringRef(file->path()).ends_with("device/base.cuh") || StringRef(file->path()).ends_with("device/warp.cuh"))
+      files.push_back(file->path());
+  ASSERT_EQ(files.size(), 2u);
+  std::string base = cantFail(readFile(files[0])), warp = cantFail(readFile(files[1]));
+  cantFail(writeFile(files[0], StringRef(base).drop_back(100)));
+  ASSERT_FALSE(fs::remove(files[1]));
+  cantFail(EmulatedDevice::create(options()));
+  EXPECT_EQ(cantFail(readFile(files[0])), base);
+  EXPECT_EQ(cantFail(readFile(files[1])), warp);
+}
+
+} // namespace
+} // namespace kiln

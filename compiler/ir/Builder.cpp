@@ -30,25 +30,25 @@ std::string withEnding(StringRef name, StringRef ending) {
 // Names
 //===----------------------------------------------------------------------===//
 
-Names::Names(const Function &function) {
+TakenNames::TakenNames(const Function &function) {
   takeGlobals(function.module());
   takeValues(function);
 }
 
-Names::Names(const Module &module) {
+TakenNames::TakenNames(const Module &module) {
   takeGlobals(module);
   for (const auto &function : module.functions)
     takeValues(*function);
 }
 
-void Names::takeGlobals(const Module &module) {
+void TakenNames::takeGlobals(const Module &module) {
   for (const auto &weight : module.weights)
     take(weight->name);
   for (const auto &state : module.states)
     take(state->name);
 }
 
-void Names::takeValues(const Function &function) {
+void TakenNames::takeValues(const Function &function) {
   for (const auto &argument : function.arguments)
     take(argument->name);
   walk(function.body, [&](const Op &op) {
@@ -57,7 +57,7 @@ void Names::takeValues(const Function &function) {
   });
 }
 
-std::string Names::unique(StringRef hint) {
+std::string TakenNames::unique(StringRef hint) {
   std::string candidate = hint.str();
   for (int i = 2; count.lookup(candidate) > 0; ++i)
     candidate = withEnding(hint, "_" + std::to_string(i));
@@ -65,7 +65,7 @@ std::string Names::unique(StringRef hint) {
   return candidate;
 }
 
-void Names::release(StringRef name) {
+void TakenNames::release(StringRef name) {
   auto it = count.find(name);
   assert(it != count.end() && it->second > 0 && "the name is not taken");
   --it->second;

@@ -31,12 +31,12 @@ private:
 
 /// The names that are taken in a function, or in all of a module. Finding them takes a walk, so a pass does that once
 /// and says then what it renames and drops.
-class Names {
+class TakenNames {
 public:
   /// Those of a function's values, and of weights and states, which are visible in it.
-  explicit Names(const Function &function);
+  explicit TakenNames(const Function &function);
   /// Those of all functions: a new weight or state must have none of them.
-  explicit Names(const Module &module);
+  explicit TakenNames(const Module &module);
 
   /// `hint`, or `hint_2`, `hint_3`, … if that is taken; now it is. A layer suffix stays last: `ln.3` gives `ln_2.3`.
   std::string unique(StringRef hint);

@@ -13,11 +13,11 @@
 namespace kiln {
 
 /// `ln_1_mean.3` for `ln_1.3`.
-static std::string nameFor(Names &names, const Op &layernorm, StringRef ending) {
+static std::string nameFor(TakenNames &names, const Op &layernorm, StringRef ending) {
   return names.unique(withEnding(layernorm.result()->name, ending));
 }
 
-static void expand(Names &names, Op &layernorm) {
+static void expand(TakenNames &names, Op &layernorm) {
   Builder builder(opTable(), &layernorm);
   builder.loc = layernorm.loc;
   Value *x = layernorm.operand(0);
@@ -39,7 +39,7 @@ static Error expandLayernorm(Module &module, const PassOptions &options) {
   if (options.getString("layernorms") == "none")
     return Error::success();
   for (const auto &function : module.functions) {
-    Names names(*function);
+    TakenNames names(*function);
     for (Op *op : function->body.snapshot())
       if (op->is(OpKind::layernorm))
         expand(names, *op);

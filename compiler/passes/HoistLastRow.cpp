@@ -20,7 +20,7 @@ static bool isRowByRow(const Op &op) {
 }
 
 /// Moves one last_row above the op that computes its operand; returns the new last_rows.
-static SmallVector<Op *, 2> hoist(Op &lastRow, Names &names) {
+static SmallVector<Op *, 2> hoist(Op &lastRow, TakenNames &names) {
   Op *producer = lastRow.operand(0)->definingOp();
   if (!producer || producer->parent() != lastRow.parent() || !isRowByRow(*producer) || !lastRow.operand(0)->hasOneUse())
     return {};
@@ -59,7 +59,7 @@ static Op *sameRows(const Op &op) {
 
 static Error hoistLastRow(Module &module, const PassOptions &) {
   for (const auto &function : module.functions) {
-    Names names(*function);
+    TakenNames names(*function);
     SmallVector<Op *, 4> work;
     for (Op *op : function->body.snapshot())
       if (op->is(OpKind::lastRow))

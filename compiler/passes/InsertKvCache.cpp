@@ -80,7 +80,7 @@ public:
 private:
   Module &module;
   int64_t capacity;
-  Names everywhere, inPrefill;
+  TakenNames everywhere, inPrefill;
 };
 
 /// Clones @prefill op by op for one token a sequence.
@@ -93,7 +93,7 @@ public:
     Dim batch = prefill.arguments[0]->type.shape[0];
     Value *tokens = prefill.arguments[0].get();
     mapped[tokens] = decode.addArgument(tokens->name, Type(DType::I32, {batch, 1}), {});
-    positions = decode.addArgument(Names(prefill).unique("positions"), Type(DType::I32, {batch}), {});
+    positions = decode.addArgument(TakenNames(prefill).unique("positions"), Type(DType::I32, {batch}), {});
     for (const auto &op : prefill.body.ops())
       clone(*op);
     return refreshTypes(decode.body);

@@ -38,7 +38,7 @@ static void transposeWeight(Value &weight) {
 }
 
 /// The names of every function that has been asked for.
-using NamesByFunction = std::map<const Function *, Names>;
+using NamesByFunction = std::map<const Function *, TakenNames>;
 
 /// Pads the rows of a [cols, depth] weight and drops the new columns behind every matmul.
 static void padRows(Value &weight, int64_t multiple, NamesByFunction &namesByFunction) {
@@ -51,7 +51,7 @@ static void padRows(Value &weight, int64_t multiple, NamesByFunction &namesByFun
     if (!user->is(OpKind::matmul))
       continue;
     const Function &function = *user->parent()->function();
-    Names &names = namesByFunction.try_emplace(&function, function).first->second;
+    TakenNames &names = namesByFunction.try_emplace(&function, function).first->second;
     Value *wide = user->result();
     std::string name = wide->name;
     wide->type.shape.back() = padded;

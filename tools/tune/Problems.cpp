@@ -10,6 +10,13 @@ std::string TuningCall::str() const {
   return formatv("{0} B={1} {2}={3}", function, batch, function == "decode" ? "position" : "T", length).str();
 }
 
+StringRef Trial::stateName() const {
+  static constexpr StringRef names[] = {"untried", "timed", "wrong", "failed"};
+  return names[static_cast<size_t>(state)];
+}
+
+std::string Trial::configuration() const { return (choice.family->name + " " + Attribute(choice.tile).str()).str(); }
+
 std::vector<size_t> TuningProblem::ranking() const {
   std::vector<size_t> order;
   for (const auto &[i, trial] : llvm::enumerate(trials))

@@ -206,10 +206,10 @@ PlanStep Generator::makeKernelStep(const Op &op, const KernelChoice &choice) {
 }
 
 /// The last step that reads a value, or its own if none does.
-int64_t lastUse(const Value &value, int64_t own) {
+int64_t lastUse(const Value &value, int64_t own, const DenseMap<const Op *, size_t> &positions) {
   int64_t last = own;
   for (Op *user : value.getUsers())
-    last = std::max<int64_t>(last, user->topLevel()->parent()->position(user->topLevel()));
+    last = std::max<int64_t>(last, positions.lookup(user->topLevel()));
   return last;
 }
 
@@ -220,6 +220,7 @@ void Generator::addFunction(const Function &function) {
   planned.live = parseExpr(function.attributes.find("live")->second.asString());
   for (const auto &argument : function.arguments)
     planned.arguments.push_back(describe(*argument));
+  const DenseMap<const Op *, size_t> order = positions(function.body);
   for (const auto &[position, op] : llvm::enumerate(function.body.ops())) {
     if (op->has(Trait::Terminator)) {
       // The new value of a state is the state.
@@ -234,7 +235,8 @@ void Generator::addFunction(const Function &function) {
       if (offset.asString() == "state")
         continue;
       int64_t first = static_cast<int64_t>(position);
-      planned.buffers.push_back({describe(*result), parseExpr(offset.asString()), first, lastUse(*result, first)});
+      planned.buffers.push_back(
+          {describe(*result), parseExpr(offset.asString()), first, lastUse(*result, first, order)});
     }
     planned.steps.push_back(makeStep(*op));
   }

@@ -26,42 +26,49 @@ std::string withEnding(StringRef name, StringRef ending) {
   return (base + ending + name.drop_front(base.size())).str();
 }
 
-static void addNames(Function &function, StringSet<> &names) {
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+TakenNames::TakenNames(const Function &function) {
+  takeGlobals(function.module());
+  takeValues(function);
+}
+
+TakenNames::TakenNames(const Module &module) {
+  takeGlobals(module);
+  for (const auto &function : module.functions)
+    takeValues(*function);
+}
+
+void TakenNames::takeGlobals(const Module &module) {
+  for (const auto &weight : module.weights)
+    take(weight->name);
+  for (const auto &state : module.states)
+    take(state->name);
+}
+
+void TakenNames::takeValues(const Function &function) {
   for (const auto &argument : function.arguments)
-    names.insert(argument->name);
-  walk(function.body, [&](Op &op) {
+    take(argument->name);
+  walk(function.body, [&](const Op &op) {
     for (const auto &result : op.results())
-      names.insert(result->name);
+      take(result->name);
   });
 }
 
-static void addGlobalNames(Module &module, StringSet<> &names) {
-  for (const auto &weight : module.weights)
-    names.insert(weight->name);
-  for (const auto &state : module.states)
-    names.insert(state->name);
-}
-
-static std::string firstFree(const StringSet<> &taken, StringRef hint) {
+std::string TakenNames::unique(StringRef hint) {
   std::string candidate = hint.str();
-  for (int i = 2; taken.contains(candidate); ++i)
+  for (int i = 2; count.lookup(candidate) > 0; ++i)
     candidate = withEnding(hint, "_" + std::to_string(i));
+  take(candidate);
   return candidate;
 }
 
-std::string uniqueName(Function &function, StringRef hint) {
-  StringSet<> taken;
-  addGlobalNames(function.module(), taken);
-  addNames(function, taken);
-  return firstFree(taken, hint);
-}
-
-std::string uniqueName(Module &module, StringRef hint) {
-  StringSet<> taken;
-  addGlobalNames(module, taken);
-  for (const auto &function : module.functions)
-    addNames(*function, taken);
-  return firstFree(taken, hint);
+void TakenNames::release(StringRef name) {
+  auto it = count.find(name);
+  assert(it != count.end() && it->second > 0 && "the name is not taken");
+  --it->second;
 }
 
 } // namespace kiln

@@ -29,11 +29,28 @@ private:
   Op *before = nullptr;
 };
 
-/// `hint`, or `hint_2`, `hint_3`, … if that is taken in the function or the module. A layer suffix stays last:
-/// `ln.3` gives `ln_2.3`.
-std::string uniqueName(Function &function, StringRef hint);
-/// The same for a weight or state, whose name must be free in every function.
-std::string uniqueName(Module &module, StringRef hint);
+/// The names that are taken in a function, or in all of a module. Finding them takes a walk, so a pass does that once
+/// and says then what it renames and drops.
+class TakenNames {
+public:
+  /// Those of a function's values, and of weights and states, which are visible in it.
+  explicit TakenNames(const Function &function);
+  /// Those of all functions: a new weight or state must have none of them.
+  explicit TakenNames(const Module &module);
+
+  /// `hint`, or `hint_2`, `hint_3`, … if that is taken; now it is. A layer suffix stays last: `ln.3` gives `ln_2.3`.
+  std::string unique(StringRef hint);
+  /// A value has got that name elsewhere.
+  void take(StringRef name) { ++count[name]; }
+  /// A value of that name was dropped, or has another name now.
+  void release(StringRef name);
+
+private:
+  void takeGlobals(const Module &module);
+  void takeValues(const Function &function);
+
+  StringMap<unsigned> count; ///< a fused region may use the name of its result
+};
 
 /// `qkv_w.3` without the layer suffix: `qkv_w`.
 StringRef withoutLayer(StringRef name);

@@ -99,7 +99,17 @@ StringRef Op::identAttribute(StringRef name, StringRef otherwise) const {
 
 Op *Op::parentOp() const { return block ? block->parentOp() : nullptr; }
 
-bool Op::isBefore(const Op *other) const { return block->position(this) < block->position(other); }
+bool Op::isBefore(const Op *other) const {
+  assert(block == other->block && "ops of one block have an order");
+  if (!block->isNumbered)
+    block->renumber();
+  return order < other->order;
+}
+
+Op *Op::next() const {
+  auto behind = std::next(place);
+  return behind == block->opList.end() ? nullptr : behind->get();
+}
 
 void Op::erase() {
   assert(llvm::all_of(resultList, [](const auto &value) { return value->getUsers().empty(); }) &&
@@ -142,24 +152,47 @@ std::vector<Op *> Block::snapshot() const {
 
 Function *Block::function() const { return owner ? owner : ownerOp->parent()->function(); }
 
-size_t Block::position(const Op *op) const {
-  auto it = llvm::find_if(opList, [&](const auto &candidate) { return candidate.get() == op; });
-  assert(it != opList.end() && "op of another block");
-  return it - opList.begin();
+/// Numbers leave room for ops between any two.
+constexpr uint64_t orderStride = uint64_t(1) << 20;
+
+void Block::renumber() const {
+  uint64_t order = 0;
+  for (const auto &op : opList)
+    op->order = order += orderStride;
+  isNumbered = true;
+}
+
+/// Gives an op a number between its neighbours'. Where there is none left, all get new ones when somebody asks.
+void Block::setOrder(std::list<std::unique_ptr<Op>>::iterator inserted) {
+  auto behind = std::next(inserted);
+  uint64_t low = inserted == opList.begin() ? 0 : (*std::prev(inserted))->order;
+  uint64_t high = behind == opList.end() ? low + 2 * orderStride : (*behind)->order;
+  (*inserted)->order = low + (high - low) / 2;
+  isNumbered = isNumbered && low < (*inserted)->order;
 }
 
 Op *Block::insert(std::unique_ptr<Op> op, Op *before) {
-  op->block = this;
-  auto at = before ? opList.begin() + position(before) : opList.end();
-  return opList.insert(at, std::move(op))->get();
+  assert((!before || before->block == this) && "op of another block");
+  auto place = opList.insert(before ? before->place : opList.end(), std::move(op));
+  (*place)->block = this;
+  (*place)->place = place;
+  setOrder(place);
+  return place->get();
 }
 
 std::unique_ptr<Op> Block::remove(Op *op) {
-  auto at = opList.begin() + position(op);
-  std::unique_ptr<Op> taken = std::move(*at);
-  opList.erase(at);
+  assert(op->block == this && "op of another block");
+  std::unique_ptr<Op> taken = std::move(*op->place);
+  opList.erase(op->place);
   taken->block = nullptr;
   return taken;
+}
+
+DenseMap<const Op *, size_t> positions(const Block &block) {
+  DenseMap<const Op *, size_t> positions;
+  for (const auto &[position, op] : llvm::enumerate(block.ops()))
+    positions[op.get()] = position;
+  return positions;
 }
 
 //===----------------------------------------------------------------------===//
@@ -200,9 +233,10 @@ bool Module::boolAttribute(StringRef name) const {
 }
 
 Value *Module::addWeight(StringRef name, Type type, WeightRecipe recipe, Location loc) {
-  weights.push_back(std::make_unique<Value>(Value::Kind::Weight, name, std::move(type), loc));
-  weights.back()->recipe = std::move(recipe);
-  return weights.back().get();
+  weightList.push_back(std::make_unique<Value>(Value::Kind::Weight, name, std::move(type), loc));
+  weightList.back()->recipe = std::move(recipe);
+  weightsByName.insert({name, weightList.back().get()});
+  return weightList.back().get();
 }
 
 Value *Module::addState(StringRef name, Type type, Location loc) {
@@ -220,8 +254,16 @@ const DimSymbol *Module::dimOf(StringRef attribute) const {
   return name ? findDim(name->asString()) : nullptr;
 }
 
+void Module::eraseUnused() {
+  for (const auto &weight : weights)
+    if (weight->getUsers().empty())
+      weightsByName.erase(weight->name);
+  llvm::erase_if(weightList, [](const auto &weight) { return weight->getUsers().empty(); });
+  llvm::erase_if(states, [](const auto &state) { return state->getUsers().empty(); });
+}
+
 const DimSymbol *Module::findDim(StringRef name) const { return findByName(dims, name); }
-Value *Module::findWeight(StringRef name) const { return findByName(weights, name); }
+Value *Module::findWeight(StringRef name) const { return weightsByName.lookup(name); }
 Value *Module::findState(StringRef name) const { return findByName(states, name); }
 Function *Module::findFunction(StringRef name) const { return findByName(functions, name); }
 
@@ -229,6 +271,14 @@ void walk(Block &block, function_ref<void(Op &)> visit) {
   for (Op *op : block.snapshot()) {
     if (op->region())
       walk(*op->region(), visit);
+    visit(*op);
+  }
+}
+
+void walk(const Block &block, function_ref<void(const Op &)> visit) {
+  for (const auto &op : block.ops()) {
+    if (op->region())
+      walk(std::as_const(*op->region()), visit);
     visit(*op);
   }
 }

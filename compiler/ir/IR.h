@@ -10,6 +10,8 @@
 #include "support/SourceManager.h"
 #include "support/WeightRecipe.h"
 
+#include <list>
+
 namespace kiln {
 
 class Block;
@@ -106,6 +108,7 @@ public:
   Op *topLevel() { return parentOp() ? parentOp() : this; }
   const Op *topLevel() const { return parentOp() ? parentOp() : this; }
   bool isBefore(const Op *other) const; ///< both in one block
+  Op *next() const;                     ///< behind it in the block, or null
 
   /// Unlinks and destroys; no result may have users.
   void erase();
@@ -127,6 +130,8 @@ private:
   AttributeMap attributeMap;
   std::unique_ptr<Block> body;
   Block *block = nullptr;
+  std::list<std::unique_ptr<Op>>::iterator place; ///< in the block's list
+  mutable uint64_t order = 0;                     ///< rises along the block, while the block says so
 };
 
 /// Ops in order, the last a terminator.
@@ -136,7 +141,7 @@ public:
   explicit Block(Op *fused) : ownerOp(fused) {}
   ~Block();
 
-  ArrayRef<std::unique_ptr<Op>> ops() const { return opList; }
+  const std::list<std::unique_ptr<Op>> &ops() const { return opList; }
   bool empty() const { return opList.empty(); }
   Op *terminator() const { return opList.back().get(); }
   /// The ops in order as plain pointers: safe to walk while ops are erased or inserted.
@@ -148,16 +153,23 @@ public:
   /// Inserts before `before`; at the end when that is null.
   Op *insert(std::unique_ptr<Op> op, Op *before = nullptr);
   std::unique_ptr<Op> remove(Op *op);
-  size_t position(const Op *op) const;
 
   /// Takes the operands away from all ops, those of fused regions too; for destructors.
   void dropOperands();
 
 private:
+  friend class Op;
+  void setOrder(std::list<std::unique_ptr<Op>>::iterator inserted);
+  void renumber() const;
+
   Function *owner = nullptr;
   Op *ownerOp = nullptr;
-  std::vector<std::unique_ptr<Op>> opList;
+  std::list<std::unique_ptr<Op>> opList;
+  mutable bool isNumbered = true; ///< Op::order can be relied on
 };
+
+/// How many ops of the block stand in front of each: for whoever asks of many.
+DenseMap<const Op *, size_t> positions(const Block &block);
 
 /// `func @prefill(%tokens: i32[B,T]) -> f32[B,1,50257] { … return %logits }`
 class Function {
@@ -188,8 +200,14 @@ public:
   std::string name;
   Location loc;
   AttributeMap attributes;
+
+private:
+  std::vector<std::unique_ptr<Value>> weightList;
+  StringMap<Value *> weightsByName;
+
+public:
   std::vector<std::unique_ptr<DimSymbol>> dims;
-  std::vector<std::unique_ptr<Value>> weights;
+  const std::vector<std::unique_ptr<Value>> &weights = weightList; ///< a weight keeps its name
   std::vector<std::unique_ptr<Value>> states;
   std::vector<std::unique_ptr<Function>> functions;
 
@@ -201,6 +219,8 @@ public:
   Value *addWeight(StringRef name, Type type, WeightRecipe recipe, Location loc = {});
   Value *addState(StringRef name, Type type, Location loc = {});
   Function *addFunction(StringRef name, Location loc = {});
+  /// Drops weights and states that no op reads.
+  void eraseUnused();
 
   const DimSymbol *findDim(StringRef name) const;
   Value *findWeight(StringRef name) const;
@@ -216,7 +236,9 @@ private:
   const DimSymbol *dimOf(StringRef attribute) const;
 };
 
-/// Calls `visit` on every op of a block, ops of fused regions before the fused op itself.
+/// Calls `visit` on every op of a block, ops of fused regions before the fused op itself. Ops may go and come
+/// meanwhile.
 void walk(Block &block, function_ref<void(Op &)> visit);
+void walk(const Block &block, function_ref<void(const Op &)> visit);
 
 } // namespace kiln

@@ -93,8 +93,10 @@ public:
 private:
   Error define(const Value *value) {
     auto [it, isNew] = visible.insert({value->name, value});
-    if (isNew)
+    if (isNew) {
+      defined.push_back(value->name);
       return Error::success();
+    }
     return makeError(value->loc, "%" + value->name + " is defined twice", it->second->loc, "first defined here");
   }
 
@@ -148,10 +150,11 @@ private:
       return opError(op, "expected a name and a region");
     if (Error error = checkAttributes(op))
       return error;
-    auto outer = visible;
+    size_t outside = defined.size();
     if (Error error = checkBlock(*op.region()))
       return error;
-    visible = std::move(outer);
+    for (; defined.size() > outside; defined.pop_back())
+      visible.erase(defined.back());
     const Op *yield = op.region()->terminator();
     if (!yield->is(OpKind::yield))
       return opError(*yield, "expected yield at the end of a fused region");
@@ -177,6 +180,7 @@ private:
 
   const Function &function;
   StringMap<const Value *> visible;
+  std::vector<StringRef> defined; ///< names of values that ops and arguments define, in order
   DenseSet<const Value *> writtenStates;
 };
 

@@ -29,8 +29,7 @@ static void dropDeadOps(Block &block) {
 static Error eliminateDeadValues(Module &module, const PassOptions &) {
   for (const auto &function : module.functions)
     dropDeadOps(function->body);
-  llvm::erase_if(module.weights, [](const auto &weight) { return weight->getUsers().empty(); });
-  llvm::erase_if(module.states, [](const auto &state) { return state->getUsers().empty(); });
+  module.eraseUnused();
   return Error::success();
 }
 

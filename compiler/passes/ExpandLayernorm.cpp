@@ -13,22 +13,22 @@
 namespace kiln {
 
 /// `ln_1_mean.3` for `ln_1.3`.
-static std::string nameFor(Function &function, const Op &layernorm, StringRef ending) {
-  return uniqueName(function, withEnding(layernorm.result()->name, ending));
+static std::string nameFor(TakenNames &names, const Op &layernorm, StringRef ending) {
+  return names.unique(withEnding(layernorm.result()->name, ending));
 }
 
-static void expand(Function &function, Op &layernorm) {
+static void expand(TakenNames &names, Op &layernorm) {
   Builder builder(opTable(), &layernorm);
   builder.loc = layernorm.loc;
   Value *x = layernorm.operand(0);
-  Value *mean = builder.create(OpKind::rowMean, nameFor(function, layernorm, "_mean"), {x});
-  Value *rstd = builder.create(OpKind::rowRstd, nameFor(function, layernorm, "_rstd"), {x, mean},
+  Value *mean = builder.create(OpKind::rowMean, nameFor(names, layernorm, "_mean"), {x});
+  Value *rstd = builder.create(OpKind::rowRstd, nameFor(names, layernorm, "_rstd"), {x, mean},
                                {{"eps", *layernorm.attribute("eps")}});
   AttributeMap attributes;
   if (const Attribute *out = layernorm.attribute("out"))
     attributes.insert({"out", *out});
   std::string name = layernorm.result()->name;
-  layernorm.result()->name = nameFor(function, layernorm, "_whole"); // for as long as it is there
+  layernorm.result()->name.clear(); // its successor gets the name
   Value *normalized = builder.create(
       OpKind::normalize, name, {x, mean, rstd, layernorm.operand(1), layernorm.operand(2)}, std::move(attributes));
   layernorm.result()->replaceAllUsesWith(normalized);
@@ -38,10 +38,12 @@ static void expand(Function &function, Op &layernorm) {
 static Error expandLayernorm(Module &module, const PassOptions &options) {
   if (options.getString("layernorms") == "none")
     return Error::success();
-  for (const auto &function : module.functions)
+  for (const auto &function : module.functions) {
+    TakenNames names(*function);
     for (Op *op : function->body.snapshot())
       if (op->is(OpKind::layernorm))
-        expand(*function, *op);
+        expand(names, *op);
+  }
   return Error::success();
 }
 

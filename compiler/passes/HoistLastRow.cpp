@@ -20,11 +20,10 @@ static bool isRowByRow(const Op &op) {
 }
 
 /// Moves one last_row above the op that computes its operand; returns the new last_rows.
-static SmallVector<Op *, 2> hoist(Op &lastRow) {
+static SmallVector<Op *, 2> hoist(Op &lastRow, TakenNames &names) {
   Op *producer = lastRow.operand(0)->definingOp();
   if (!producer || producer->parent() != lastRow.parent() || !isRowByRow(*producer) || !lastRow.operand(0)->hasOneUse())
     return {};
-  Function &function = *lastRow.parent()->function();
   Value *lengths = lastRow.operand(1);
   Type rows = producer->result()->type;
 
@@ -36,17 +35,17 @@ static SmallVector<Op *, 2> hoist(Op &lastRow) {
     if (operand->type.rank() != rows.rank())
       continue;
     builder.loc = lastRow.loc;
-    std::string name = uniqueName(function, withEnding(operand->name, "_last"));
+    std::string name = names.unique(withEnding(operand->name, "_last"));
     operand = builder.create(OpKind::lastRow, name, {operand, lengths});
     created.push_back(operand->definingOp());
   }
   builder.loc = producer->loc;
-  std::string name = lastRow.result()->name, oldName = producer->result()->name;
-  Value *result = builder.create(producer->kind(), uniqueName(function, name), operands, producer->attributes());
+  // What replaces both has the name of what is computed.
+  Value *result = builder.create(producer->kind(), producer->result()->name, operands, producer->attributes());
   lastRow.result()->replaceAllUsesWith(result);
+  names.release(lastRow.result()->name);
   lastRow.erase();
   producer->erase();
-  result->name = oldName;
   return created;
 }
 
@@ -60,6 +59,7 @@ static Op *sameRows(const Op &op) {
 
 static Error hoistLastRow(Module &module, const PassOptions &) {
   for (const auto &function : module.functions) {
+    TakenNames names(*function);
     SmallVector<Op *, 4> work;
     for (Op *op : function->body.snapshot())
       if (op->is(OpKind::lastRow))
@@ -73,10 +73,11 @@ static Error hoistLastRow(Module &module, const PassOptions &) {
         if (second->result()->name.size() < first->result()->name.size()) // %x_last, not %x_last_2
           std::swap(first->result()->name, second->result()->name);
         llvm::erase(work, other);
+        names.release(second->result()->name);
         second->erase();
         op = first;
       }
-      llvm::append_range(work, hoist(*op));
+      llvm::append_range(work, hoist(*op, names));
     }
   }
   return Error::success();

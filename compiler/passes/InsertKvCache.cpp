@@ -52,24 +52,36 @@ SmallVector<Attention, 8> findAttentions(Block &block) {
   return found;
 }
 
-/// Writes an operand of `reader` into a new state before the reader, and makes it read the state.
-Error insertCache(Module &module, Op &reader, StringRef letter, size_t layer, int64_t capacity) {
-  Value *rows = reader.operand(1);
-  Type type = rows->type;
-  type.shape[2] = capacity;
-  if (!type.largestBytes())
-    return opError(reader, "insert-kv-cache: expected a cache of at most 2^48 bytes, got " + type.str());
-  std::string suffix = "." + std::to_string(layer);
-  Value *cache = module.addState(uniqueName(module, (letter + "_cache" + suffix).str()), type);
-  Op *producer = rows->definingOp();
-  Builder builder(opTable(), &reader);
-  builder.loc = producer ? producer->loc : reader.loc;
-  Function &function = *reader.parent()->function();
-  Value *written =
-      builder.create(OpKind::cacheWrite, uniqueName(function, (letter + "c" + suffix).str()), {cache, rows});
-  reader.setOperand(1, written);
-  return Error::success();
-}
+/// Gives attentions of @prefill their caches.
+class CacheInserter {
+public:
+  CacheInserter(Module &module, const Function &prefill, int64_t capacity)
+      : module(module), capacity(capacity), everywhere(module), inPrefill(prefill) {}
+
+  /// Writes an operand of `reader` into a new state before the reader, and makes it read the state.
+  Error insert(Op &reader, StringRef letter, size_t layer) {
+    Value *rows = reader.operand(1);
+    Type type = rows->type;
+    type.shape[2] = capacity;
+    if (!type.largestBytes())
+      return opError(reader, "insert-kv-cache: expected a cache of at most 2^48 bytes, got " + type.str());
+    std::string suffix = "." + std::to_string(layer);
+    Value *cache = module.addState(everywhere.unique((letter + "_cache" + suffix).str()), type);
+    inPrefill.take(cache->name);
+    Op *producer = rows->definingOp();
+    Builder builder(opTable(), &reader);
+    builder.loc = producer ? producer->loc : reader.loc;
+    Value *written = builder.create(OpKind::cacheWrite, inPrefill.unique((letter + "c" + suffix).str()), {cache, rows});
+    everywhere.take(written->name);
+    reader.setOperand(1, written);
+    return Error::success();
+  }
+
+private:
+  Module &module;
+  int64_t capacity;
+  TakenNames everywhere, inPrefill;
+};
 
 /// Clones @prefill op by op for one token a sequence.
 class DecodeBuilder {
@@ -81,7 +93,7 @@ public:
     Dim batch = prefill.arguments[0]->type.shape[0];
     Value *tokens = prefill.arguments[0].get();
     mapped[tokens] = decode.addArgument(tokens->name, Type(DType::I32, {batch, 1}), {});
-    positions = decode.addArgument(uniqueName(prefill, "positions"), Type(DType::I32, {batch}), {});
+    positions = decode.addArgument(TakenNames(prefill).unique("positions"), Type(DType::I32, {batch}), {});
     for (const auto &op : prefill.body.ops())
       clone(*op);
     return refreshTypes(decode.body);
@@ -151,11 +163,11 @@ Error insertKvCache(Module &module, const PassOptions &) {
     return Error::success();
   if (Error error = checkModule(module, *prefill))
     return error;
-  int64_t capacity = module.intAttribute("context");
+  CacheInserter caches(module, *prefill, module.intAttribute("context"));
   for (const auto &[layer, attention] : llvm::enumerate(attentions)) {
-    if (Error error = insertCache(module, *attention.qk, "k", layer, capacity))
+    if (Error error = caches.insert(*attention.qk, "k", layer))
       return error;
-    if (Error error = insertCache(module, *attention.pv, "v", layer, capacity))
+    if (Error error = caches.insert(*attention.pv, "v", layer))
       return error;
   }
   if (Error error = refreshTypes(prefill->body))

@@ -37,8 +37,11 @@ static void transposeWeight(Value &weight) {
     user->setAttribute("transpose_b", true);
 }
 
+/// The names of every function that has been asked for.
+using NamesByFunction = std::map<const Function *, TakenNames>;
+
 /// Pads the rows of a [cols, depth] weight and drops the new columns behind every matmul.
-static void padRows(Value &weight, int64_t multiple) {
+static void padRows(Value &weight, int64_t multiple, NamesByFunction &namesByFunction) {
   int64_t rows = *weight.type.shape[0].asConstant();
   int64_t padded = (rows + multiple - 1) / multiple * multiple;
   weight.type.shape[0] = padded;
@@ -47,26 +50,26 @@ static void padRows(Value &weight, int64_t multiple) {
   for (Op *user : SmallVector<Op *, 4>(weight.getUsers())) {
     if (!user->is(OpKind::matmul))
       continue;
-    Function &function = *user->parent()->function();
+    const Function &function = *user->parent()->function();
+    TakenNames &names = namesByFunction.try_emplace(&function, function).first->second;
     Value *wide = user->result();
     std::string name = wide->name;
     wide->type.shape.back() = padded;
     SmallVector<Op *, 4> readers(wide->getUsers());
-    Op *next = user->parent()->ops()[user->parent()->position(user) + 1].get();
-    Builder builder(opTable(), next);
+    Builder builder(opTable(), user->next());
     builder.loc = user->loc;
-    Value *narrow = builder.create(OpKind::slice, uniqueName(function, name), {wide}, {{"size", rows}});
+    wide->name = names.unique(withEnding(name, "_pad"));
+    Value *narrow = builder.create(OpKind::slice, name, {wide}, {{"size", rows}});
     for (Op *reader : readers)
       for (unsigned i = 0; i < reader->operands().size(); ++i)
         if (reader->operand(i) == wide)
           reader->setOperand(i, narrow);
-    wide->name = uniqueName(function, withEnding(name, "_pad"));
-    narrow->name = name;
   }
 }
 
 static Error packWeights(Module &module, const PassOptions &options) {
   int64_t multiple = options.getInt("pad");
+  NamesByFunction namesByFunction;
   for (const auto &entry : module.weights) {
     Value &weight = *entry;
     if (weight.type.rank() != 2 || weight.recipe->transpose || weight.recipe->pad || weight.getUsers().empty())
@@ -78,7 +81,7 @@ static Error packWeights(Module &module, const PassOptions &options) {
     });
     bool isMultiplied = llvm::any_of(weight.getUsers(), [](const Op *op) { return op->is(OpKind::matmul); });
     if (multiple > 0 && isRowPacked && isMultiplied && *weight.type.shape[0].asConstant() % 8 != 0)
-      padRows(weight, multiple);
+      padRows(weight, multiple, namesByFunction);
   }
   for (const auto &function : module.functions)
     if (Error error = refreshTypes(function->body))

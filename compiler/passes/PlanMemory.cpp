@@ -38,8 +38,6 @@ constexpr int64_t alignment = 16;
 
 int64_t alignUp(int64_t value) { return (value + alignment - 1) / alignment * alignment; }
 
-bool overlapsInTime(const Buffer &a, const Buffer &b) { return a.first <= b.last && b.first <= a.last; }
-
 /// Splits `4*3072*B*T` into 12288 and `B*T`, the symbols in the order of their names.
 Buffer makeBuffer(const Type &type) {
   int64_t bytes = dtypeSize(type.dtype);
@@ -78,11 +76,12 @@ public:
 private:
   Error collect();
   Error collectWorkspace(Op &op, size_t position);
-  static int64_t place(std::vector<Buffer *> &zone);
+  int64_t place(std::vector<Buffer *> &zone) const;
   void annotate(const Expr &arena);
   Expr offsetOf(const Buffer &buffer) const {
     return bases.find(buffer.unit.str())->second + Expr(buffer.offset) * buffer.unit;
   }
+  std::set<std::vector<int64_t>> liveSums() const;
   Expr largestLiveSet() const;
 
   Function &function;
@@ -141,40 +140,76 @@ Error FunctionPlanner::collectWorkspace(Op &op, size_t position) {
   return Error::success();
 }
 
+/// Buffers of a zone that have their places.
+class PlacedBuffers {
+public:
+  explicit PlacedBuffers(size_t ops) : liveAt(ops) {}
+
+  void add(const Buffer &buffer) {
+    for (size_t op = buffer.first; op <= buffer.last; ++op)
+      liveAt[op].push_back(&buffer);
+  }
+
+  /// Those that are live while `buffer` is, by offset.
+  std::vector<const Buffer *> beside(const Buffer &buffer) const {
+    std::vector<const Buffer *> found;
+    for (size_t op = buffer.first; op <= buffer.last; ++op)
+      for (const Buffer *other : liveAt[op])
+        if (op == std::max(buffer.first, other->first)) // once, where both begin to be live
+          found.push_back(other);
+    llvm::sort(found, [](const Buffer *a, const Buffer *b) { return a->offset < b->offset; });
+    return found;
+  }
+
+private:
+  std::vector<std::vector<const Buffer *>> liveAt; ///< by op
+};
+
 /// Assigns offsets; returns the zone's bytes for each unit.
-int64_t FunctionPlanner::place(std::vector<Buffer *> &zone) {
+int64_t FunctionPlanner::place(std::vector<Buffer *> &zone) const {
   llvm::stable_sort(zone, [](const Buffer *a, const Buffer *b) { return a->bytes > b->bytes; });
-  std::vector<Buffer *> placed;
+  PlacedBuffers placed(function.body.ops().size());
   int64_t end = 0;
   for (Buffer *buffer : zone) {
-    llvm::sort(placed, [](const Buffer *a, const Buffer *b) { return a->offset < b->offset; });
     int64_t at = 0;
-    for (const Buffer *other : placed)
-      if (overlapsInTime(*buffer, *other) && at + buffer->bytes > other->offset)
+    for (const Buffer *other : placed.beside(*buffer))
+      if (at + buffer->bytes > other->offset)
         at = std::max(at, other->offset + other->bytes);
     buffer->offset = at;
-    placed.push_back(buffer);
+    placed.add(*buffer);
     end = std::max(end, at + buffer->bytes);
   }
   return end;
 }
 
+/// What is live at each op: for every unit, in their order, the sum of bytes. Each sum once.
+std::set<std::vector<int64_t>> FunctionPlanner::liveSums() const {
+  std::map<std::string, size_t> units; // every zone, so that all sums have the same terms
+  for (const auto &[unit, base] : bases)
+    units.insert({unit, units.size()});
+  size_t ops = function.body.ops().size();
+  std::vector<std::vector<const Buffer *>> starting(ops), ending(ops);
+  for (const auto &buffer : buffers) {
+    starting[buffer->first].push_back(buffer.get());
+    ending[buffer->last].push_back(buffer.get());
+  }
+  std::set<std::vector<int64_t>> sums;
+  std::vector<int64_t> live(units.size());
+  auto count = [&](ArrayRef<const Buffer *> changing, int64_t sign) {
+    for (const Buffer *buffer : changing)
+      live[units.find(buffer->unit.str())->second] += sign * buffer->bytes;
+  };
+  for (size_t op = 0; op < ops; ++op) {
+    count(starting[op], 1);
+    sums.insert(live);
+    count(ending[op], -1);
+  }
+  return sums;
+}
+
 /// Over all ops, the largest sum of what is live; formulas that another one dominates are left out.
 Expr FunctionPlanner::largestLiveSet() const {
-  std::map<std::string, int64_t> units; // every zone, so that all sums have the same terms
-  for (const auto &buffer : buffers)
-    units[buffer->unit.str()] = 0;
-  std::set<std::vector<int64_t>> sums;
-  for (size_t position = 0; position < function.body.ops().size(); ++position) {
-    auto sum = units;
-    for (const auto &buffer : buffers)
-      if (buffer->first <= position && position <= buffer->last)
-        sum[buffer->unit.str()] += buffer->bytes;
-    std::vector<int64_t> terms;
-    for (const auto &[unit, bytes] : sum)
-      terms.push_back(bytes);
-    sums.insert(terms);
-  }
+  std::set<std::vector<int64_t>> sums = liveSums();
   auto dominates = [](const std::vector<int64_t> &a, const std::vector<int64_t> &b) {
     return a != b && llvm::all_of(llvm::zip(a, b), [](auto pair) { return std::get<0>(pair) >= std::get<1>(pair); });
   };
@@ -183,8 +218,8 @@ Expr FunctionPlanner::largestLiveSet() const {
     if (llvm::any_of(sums, [&](const auto &other) { return dominates(other, sum); }))
       continue;
     Expr total(0);
-    for (const auto &[bytes, entry] : llvm::zip(sum, units))
-      total = total + Expr(bytes) * cantFail(Expr::parse(entry.first));
+    for (const auto &[bytes, zone] : llvm::zip(sum, bases))
+      total = total + Expr(bytes) * cantFail(Expr::parse(zone.first));
     largest = largest ? max(*largest, total) : total;
   }
   return largest.value_or(Expr(0));

@@ -62,9 +62,14 @@ std::pair<int64_t, int64_t> integerRange(const Value &argument, const DimBinding
   return {low, std::max(low, high)};
 }
 
+std::string shapeText(const Tensor<double> &tensor) {
+  return "[" + llvm::join(llvm::map_range(tensor.shape(), [](int64_t extent) { return std::to_string(extent); }), ",") +
+         "]";
+}
+
 Error compare(const Twine &what, const Tensor<double> &before, const Tensor<double> &after, double tolerance) {
   if (before.shape() != after.shape())
-    return Error::success(); // another layout: nothing to compare element by element
+    return makeError(what + ": was of shape " + shapeText(before) + " and is of " + shapeText(after));
   double largest = 0;
   for (double value : before.elements())
     if (std::isfinite(value))
@@ -130,6 +135,10 @@ Expected<NumericCheck::Record> NumericCheck::evaluate(const Module &module, cons
   auto results = evaluator.run(function.name, arguments);
   if (!results)
     return results.takeError();
+  walk(function.body, [&](const Op &op) {
+    if (op.has(Trait::WritesState))
+      record.written.insert(op.operand(0)->name);
+  });
   record.arguments = std::move(arguments);
   record.results = std::move(*results);
   return record;
@@ -146,21 +155,36 @@ Error NumericCheck::before(const Module &module) {
   return Error::success();
 }
 
+/// Whether they have as many results of a function, and its states, and these agree.
+Error NumericCheck::compareRecords(StringRef function, const Record &old, const Record &now, double tolerance) {
+  if (old.results.size() != now.results.size())
+    return makeError("@" + function + ": had " + Twine(old.results.size()) + " results and has " +
+                     Twine(now.results.size()));
+  for (size_t i = 0; i < old.results.size(); ++i)
+    if (Error error = compare("@" + function + ", result " + Twine(i), old.results[i], now.results[i], tolerance))
+      return error;
+  for (const auto &[state, tensor] : old.states) {
+    auto it = now.states.find(state);
+    if (it == now.states.end() && old.written.count(state))
+      return makeError("@" + function + ": wrote state %" + state + ", which is gone");
+    if (it == now.states.end())
+      continue;
+    if (Error error = compare("@" + function + ", state %" + state, tensor, it->second, tolerance))
+      return error;
+  }
+  return Error::success();
+}
+
 Error NumericCheck::after(const Module &module, double tolerance) {
   for (const auto &[name, old] : records) {
     const Function *function = module.findFunction(name);
-    if (!function || function->arguments.size() != old.arguments.size())
-      continue;
+    if (!function)
+      return makeError("@" + name + " is gone");
     Expected<Record> now = evaluate(module, *function, old.arguments);
     if (!now)
       return now.takeError();
-    for (size_t i = 0; i < std::min(old.results.size(), now->results.size()); ++i)
-      if (Error error = compare("@" + name + ", result " + Twine(i), old.results[i], now->results[i], tolerance))
-        return error;
-    for (const auto &[state, tensor] : old.states)
-      if (auto it = now->states.find(state); it != now->states.end())
-        if (Error error = compare("@" + name + ", state %" + state, tensor, it->second, tolerance))
-          return error;
+    if (Error error = compareRecords(name, old, *now, tolerance))
+      return error;
   }
   return Error::success();
 }

@@ -16,19 +16,22 @@ public:
   /// Evaluates every function and keeps the results.
   Error before(const Module &module);
 
-  /// Evaluates again every function that `before` saw under the same name and signature. Error: the first function
-  /// of which a result differs by more than `tolerance` relative to the result's largest element, with the element.
+  /// Evaluates again every function that `before` saw. Error: the first function that is gone or has another signature;
+  /// or of which a result, or a state that it wrote, is gone, has another shape or differs by more than `tolerance`
+  /// relative to its largest element, with the element.
   Error after(const Module &module, double tolerance = 1e-9);
 
 private:
   struct Record {
     std::vector<Tensor<double>> arguments, results;
-    std::map<std::string, Tensor<double>> states;
+    std::map<std::string, Tensor<double>> states; ///< those that it wrote, and all that the module has
+    std::set<std::string> written;
   };
 
   std::vector<Tensor<double>> drawArguments(const Function &function) const;
   Expected<Record> evaluate(const Module &module, const Function &function,
                             std::vector<Tensor<double>> arguments) const;
+  static Error compareRecords(StringRef function, const Record &old, const Record &now, double tolerance);
 
   uint64_t seed;
   std::map<std::string, Record> records;

@@ -1,4 +1,6 @@
 #include "tools/tune/Journal.h"
+#include "tools/tune/Page.h"
+#include "tools/tune/Report.h"
 
 #include "support/File.h"
 #include "unit/TestSupport.h"
@@ -8,7 +10,7 @@ namespace {
 
 std::vector<TuningProblem> makeProblems() {
   const KernelFamily *family = findKernelFamily("layernorm");
-  auto trial = [&](int threads) { return Trial{{family, {{"threads", threads}}}, 0, Trial::State::Untried, 0}; };
+  auto trial = [&](int threads) { return Trial{{family, {{"threads", threads}}}, 0, Trial::State::Untried, 0, ""}; };
   return {{"first", 8, {Entry::Decode, 8, 1}, 0, {trial(64), trial(128)}},
           {"second", 8, {Entry::Decode, 8, 1}, 1, {trial(64)}}};
 }
@@ -23,7 +25,7 @@ TEST(TuningJournal, GoesOnWhereItEnded) {
     problems[0].trials[1].state = Trial::State::Timed;
     problems[0].trials[1].seconds = 2e-6;
     expectSuccess(journal.add(problems[0], problems[0].trials[1]));
-    problems[1].trials[0].state = Trial::State::Wrong;
+    problems[1].trials[0].reject(Trial::State::Wrong, "element 1: expected 2, got 3");
     expectSuccess(journal.add(problems[1], problems[1].trials[0]));
   }
   // Torn in the middle of its last line.
@@ -37,13 +39,14 @@ TEST(TuningJournal, GoesOnWhereItEnded) {
     EXPECT_EQ(again[0].trials[1].state, Trial::State::Timed);
     EXPECT_DOUBLE_EQ(again[0].trials[1].seconds, 2e-6);
     EXPECT_EQ(again[1].trials[0].state, Trial::State::Untried);
-    again[1].trials[0].state = Trial::State::Failed;
+    again[1].trials[0].reject(Trial::State::Failed, "a.cu:1: error: \"no\"\n\xff");
     expectSuccess(journal.add(again[1], again[1].trials[0]));
   }
   auto third = makeProblems();
   TuningJournal journal = unwrap(TuningJournal::open(path, "one", third));
   EXPECT_EQ(journal.resumed(), 2u);
   EXPECT_EQ(third[1].trials[0].state, Trial::State::Failed);
+  EXPECT_EQ(third[1].trials[0].reason, "a.cu:1: error: \"no\"\n\xef\xbf\xbd");
   expectSuccess(journal.remove());
   EXPECT_FALSE(llvm::sys::fs::exists(path));
 }
@@ -60,6 +63,40 @@ TEST(TuningJournal, OfAnotherMeasurementIsBegunAnew) {
   auto others = makeProblems();
   EXPECT_EQ(unwrap(TuningJournal::open(path, "another", others)).resumed(), 0u);
   EXPECT_EQ(others[0].trials[0].state, Trial::State::Untried);
+}
+
+TEST(TuningJournal, PassesOverWhatNoTrialComesTo) {
+  TemporaryDirectory directory;
+  std::string line = R"({"problem": "first", "rows": 8, "kernel": "layernorm", "tile": "{threads = 64}", )";
+  std::string path = directory.write("journal", "one\n" + line + R"("state": "started"})" + "\n" + line +
+                                                    R"("state": "timed", "seconds": 0})" + "\n" + line +
+                                                    R"("state": "timed"})" + "\n");
+  auto problems = makeProblems();
+  EXPECT_EQ(unwrap(TuningJournal::open(path, "one", problems)).resumed(), 0u);
+  EXPECT_EQ(problems[0].trials[0].state, Trial::State::Untried);
+}
+
+/// Whoever reads what came out of a measurement sees why a trial is not in it.
+TEST(TuningReport, SaysWhyTrialsWereDropped) {
+  auto problems = makeProblems();
+  for (TuningProblem &problem : problems) {
+    problem.trials[0].state = Trial::State::Timed;
+    problem.trials[0].seconds = 1e-6;
+  }
+  std::string text;
+  raw_string_ostream os(text);
+  printTuningReport(os, {}, problems);
+  EXPECT_EQ(StringRef(text).find("dropped"), StringRef::npos);
+  problems[0].trials[1].reject(Trial::State::Failed, "a.cu:1: error: a | b\nin <c>");
+  text.clear();
+  printTuningReport(os, {}, problems);
+  EXPECT_NE(text.find("| first | 8 | layernorm {threads = 128} | failed | a.cu:1: error: a \\| b<br>in <c> |\n"),
+            std::string::npos)
+      << text;
+  std::string page = tuningPage("title", {}, problems);
+  EXPECT_NE(page.find("<dt>layernorm {threads = 128}, failed</dt><dd><pre>a.cu:1: error: a | b\nin &lt;c&gt;</pre>"),
+            std::string::npos)
+      << page;
 }
 
 } // namespace

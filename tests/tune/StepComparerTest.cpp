@@ -24,6 +24,11 @@ protected:
     return it - steps.begin();
   }
 
+  /// The kernel of that step.
+  static std::string kernelOf(const Executor &executor, StringRef kernel) {
+    return executor.plan().findFunction("prefill")->steps[stepOf(executor, kernel)].launch.kernel;
+  }
+
   /// Writes the kernel with `from` made `to` into a directory, which it returns.
   std::string edit(StringRef kernel, StringRef from, StringRef to) {
     std::string text = unwrap(readFile((planDirectory() + "/kernels/" + kernel + ".cu").str()));
@@ -42,14 +47,14 @@ TEST_F(StepComparerTest, FindsTheStepThatIsWrong) {
   size_t gelu = stepOf(*executor, "layernorm_matmul_bias_gelu"), residual = stepOf(*executor, "matmul_bias_residual");
   StepComparer comparer;
   expectSuccess(comparer.remember(*executor, sample.call, {gelu, residual}));
-  EXPECT_TRUE(unwrap(comparer.agrees(*executor, sample.call, gelu)));
+  EXPECT_EQ(unwrap(comparer.difference(*executor, sample.call, gelu)), "");
 
-  std::string kernel = executor->plan().function(Entry::Prefill).steps[gelu].launch.kernel;
+  std::string kernel = kernelOf(*executor, "layernorm_matmul_bias_gelu");
   auto other = openEdited(edit(kernel, "gelu_tanh(", "1.01f * gelu_tanh("));
   expectSuccess(other->enqueue(sample.call));
-  EXPECT_FALSE(unwrap(comparer.agrees(*other, sample.call, gelu)));
+  EXPECT_NE(unwrap(comparer.difference(*other, sample.call, gelu)), "");
   // It is fed with what the right ones left.
-  EXPECT_TRUE(unwrap(comparer.agrees(*other, sample.call, residual)));
+  EXPECT_EQ(unwrap(comparer.difference(*other, sample.call, residual)), "");
 }
 
 TEST_F(StepComparerTest, SeesWhatIsNotWritten) {
@@ -57,10 +62,37 @@ TEST_F(StepComparerTest, SeesWhatIsNotWritten) {
   size_t gelu = stepOf(*executor, "layernorm_matmul_bias_gelu");
   StepComparer comparer;
   expectSuccess(comparer.remember(*executor, sample.call, {gelu}));
-  std::string kernel = executor->plan().function(Entry::Prefill).steps[gelu].launch.kernel;
+  std::string kernel = kernelOf(*executor, "layernorm_matmul_bias_gelu");
   auto other = openEdited(edit(kernel, "    store(act_out", "    if (row != 3)\n      store(act_out"));
   expectSuccess(other->enqueue(sample.call));
-  EXPECT_FALSE(unwrap(comparer.agrees(*other, sample.call, gelu)));
+  std::string difference = unwrap(comparer.difference(*other, sample.call, gelu));
+  EXPECT_TRUE(StringRef(difference).ends_with(", got nothing written")) << difference;
+}
+
+TEST_F(StepComparerTest, TakesNothingButNaNForNaN) {
+  std::string kernel = kernelOf(*openEdited(""), "layernorm_matmul_bias_gelu");
+  auto broken = openEdited(edit(kernel, "gelu_tanh(", "__builtin_nanf(\"\") * gelu_tanh("));
+  size_t gelu = stepOf(*broken, "layernorm_matmul_bias_gelu");
+  StepComparer comparer;
+  expectSuccess(comparer.remember(*broken, sample.call, {gelu}));
+  EXPECT_EQ(unwrap(comparer.difference(*broken, sample.call, gelu)), "");
+  auto right = openEdited("");
+  expectSuccess(right->enqueue(sample.call));
+  std::string difference = unwrap(comparer.difference(*right, sample.call, gelu));
+  EXPECT_TRUE(StringRef(difference).contains("element 0: expected nan, got ")) << difference;
+}
+
+TEST_F(StepComparerTest, TakesWhatNeitherWritesForTheSame) {
+  std::string kernel = kernelOf(*openEdited(""), "layernorm_matmul_bias_gelu");
+  auto part = openEdited(edit(kernel, "    store(act_out", "    if (row != 3)\n      store(act_out"));
+  size_t gelu = stepOf(*part, "layernorm_matmul_bias_gelu");
+  StepComparer comparer;
+  expectSuccess(comparer.remember(*part, sample.call, {gelu}));
+  EXPECT_EQ(unwrap(comparer.difference(*part, sample.call, gelu)), "");
+  auto whole = openEdited("");
+  expectSuccess(whole->enqueue(sample.call));
+  std::string difference = unwrap(comparer.difference(*whole, sample.call, gelu));
+  EXPECT_TRUE(StringRef(difference).contains("expected nothing written, got ")) << difference;
 }
 
 } // namespace

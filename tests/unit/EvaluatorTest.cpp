@@ -224,15 +224,66 @@ TEST_F(EvaluatorTest, NumericCheckSeesAnotherState) {
   write.erase();
   std::string message = messageOf(check.after(*module));
   EXPECT_TRUE(StringRef(message).starts_with("error: @f, result 1: element 0 was ")) << message;
-  module->functions[0]->body.terminator()->setOperand(1, op(*module, "f", "l").result());
-  message = messageOf(check.after(*module));
-  EXPECT_TRUE(StringRef(message).starts_with("error: @f, state %k: element 0 was ")) << message;
 }
 
-TEST_F(EvaluatorTest, NumericCheckSkipsFunctionsOfAnotherSignature) {
+constexpr StringRef writer = R"(module @m {
+  dim B : 1..4
+  state %k : f32[B,1,8,8]
+  func @f(%x: f32[B,1,1,8], %y: f32[B,1,1,8]) -> f32[B,1,1,8] {
+    %c = cache_write %k, %x : f32[B,1,8,8]
+    return %x
+  }
+}
+)";
+
+TEST_F(EvaluatorTest, NumericCheckSeesAnotherEffect) {
+  NumericCheck check(1);
+  expectSuccess(check.before(parse(writer)));
+  op(*module, "f", "c").erase();
+  std::string message = messageOf(check.after(*module));
+  EXPECT_TRUE(StringRef(message).starts_with("error: @f, state %k: element 0 was ")) << message;
+  module->eraseUnused();
+  EXPECT_EQ(messageOf(check.after(*module)), "error: @f: wrote state %k, which is gone\n");
+}
+
+TEST_F(EvaluatorTest, NumericCheckSeesAnotherShape) {
   NumericCheck check(1);
   expectSuccess(check.before(parse(layer)));
+  Op *ret = module->functions[0]->body.terminator();
+  ret->setOperand(0, op(*module, "f", "y").result());
+  EXPECT_EQ(messageOf(check.after(*module)), "error: @f, result 0: was of shape [2,1,8] and is of [2,5,8]\n");
+  ret->setOperand(0, op(*module, "f", "l").result());
+  ret->addOperand(op(*module, "f", "l").result());
+  EXPECT_EQ(messageOf(check.after(*module)), "error: @f: had 2 results and has 3\n");
+}
+
+TEST_F(EvaluatorTest, NumericCheckSeesAnotherShapeOfAState) {
+  NumericCheck check(1);
+  expectSuccess(check.before(parse(writer)));
+  module->states[0]->type.shape[2] = 7;
+  EXPECT_EQ(messageOf(check.after(*module)), "error: @f, state %k: was of shape [2,1,8,8] and is of [2,1,7,8]\n");
+}
+
+TEST_F(EvaluatorTest, NumericCheckSeesAnotherSignature) {
+  NumericCheck check(1);
+  expectSuccess(check.before(parse(writer)));
+  module->functions[0]->arguments.pop_back();
+  EXPECT_EQ(messageOf(check.after(*module)), "error: @f: expected 1 arguments, got 2\n");
   module->functions[0]->name = "g";
+  EXPECT_EQ(messageOf(check.after(*module)), "error: @f is gone\n");
+}
+
+/// States that only lie there may go.
+TEST_F(EvaluatorTest, NumericCheckNeedsNoStateThatNobodyWrote) {
+  NumericCheck check(1);
+  expectSuccess(check.before(parse(R"(module @m {
+  state %k : f32[4]
+  func @f(%x: f32[4]) -> f32[4] {
+    return %x
+  }
+}
+)")));
+  module->eraseUnused();
   expectSuccess(check.after(*module));
 }
 

@@ -134,7 +134,7 @@ TEST_F(VerifierTest, WantsANameAndARegion) {
 TEST_F(VerifierTest, WantsResultsOfRegions) {
   Op &fused = find(example(), "b");
   Op *last = fused.region()->terminator();
-  last->setOperand(0, fused.region()->ops()[0]->operand(0));
+  last->setOperand(0, fused.region()->ops().front()->operand(0));
   find(*module, "c").result()->type = Type(DType::F32, {4});
   find(*module, "c").erase();
   EXPECT_EQ(verdict(), ""); // a region may yield what it reads

@@ -149,7 +149,7 @@ std::vector<std::string> KernelSection::types(size_t count) const {
   std::vector<std::string> texts;
   const Function *planned = steps.empty() ? nullptr : reported.plannedFunction(steps.front().use->function->name);
   if (planned) {
-    const Op &op = *planned->body.ops()[steps.front().first];
+    const Op &op = **std::next(planned->body.ops().begin(), static_cast<ptrdiff_t>(steps.front().first));
     if (!op.region())
       texts.push_back(op.result()->type.str());
     else

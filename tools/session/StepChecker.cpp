@@ -94,7 +94,11 @@ Error StepChecker::onStep(const PlanFunction &function, size_t step) {
 }
 
 Error StepChecker::compareCall(const PlanFunction &function) {
+  size_t step = 0;
+  const Op *last = nullptr;
   evaluator.setResultHook([&](const Value &value, const Tensor<float> &reference) -> Error {
+    step += last && last != value.definingOp();
+    last = value.definingOp();
     // No step after the one that writes a state touches it, so it is still what that step has left.
     if (const Value *state = writtenState(value)) {
       std::vector<float> &elements = actual[value.name];
@@ -102,7 +106,7 @@ Error StepChecker::compareCall(const PlanFunction &function) {
       if (Error error = executor.download(state->name, 0, elements))
         return error;
     }
-    if (Error error = compareResult(function, value, reference))
+    if (Error error = compareResult(function, step, value, reference))
       return error;
     // What comes next gets what the device's next step got.
     llvm::copy(actual[value.name], reference.data());
@@ -111,9 +115,9 @@ Error StepChecker::compareCall(const PlanFunction &function) {
   return evaluator.run(function.name, arguments).takeError();
 }
 
-Error StepChecker::compareResult(const PlanFunction &function, const Value &value, const Tensor<float> &reference) {
+Error StepChecker::compareResult(const PlanFunction &function, size_t step, const Value &value,
+                                 const Tensor<float> &reference) {
   const std::vector<float> &elements = actual[value.name];
-  size_t step = value.definingOp()->parent()->position(value.definingOp());
   if (step >= function.steps.size() || elements.size() != reference.elements().size())
     return makeError("--check=reference: @" + function.name + " of the plan and of its IR differ at %" + value.name);
   double largest = 0;

@@ -39,7 +39,7 @@ private:
   Error takeStates(const Executor::Call &call);
   Error onStep(const PlanFunction &function, size_t step);
   Error compareCall(const PlanFunction &function);
-  Error compareResult(const PlanFunction &function, const Value &value, const Tensor<float> &reference);
+  Error compareResult(const PlanFunction &function, size_t step, const Value &value, const Tensor<float> &reference);
 
   Evaluator<float> evaluator;
   Executor &executor;

@@ -5,15 +5,21 @@
 
 namespace kiln {
 
-static StringRef stateName(Trial::State state) {
-  switch (state) {
-  case Trial::State::Timed:
-    return "timed";
-  case Trial::State::Wrong:
-    return "wrong";
-  default:
-    return "failed";
+/// What a line says of its trial. False: nothing that can be true of one.
+static bool readState(const json::Object &line, Trial &trial) {
+  std::optional<StringRef> state = line.getString("state");
+  if (state == "timed") {
+    trial.seconds = line.getNumber("seconds").value_or(0);
+    if (!(trial.seconds > 0))
+      return false;
+    trial.state = Trial::State::Timed;
+    return true;
   }
+  if (state != "wrong" && state != "failed")
+    return false;
+  trial.reject(state == "wrong" ? Trial::State::Wrong : Trial::State::Failed,
+               line.getString("reason").value_or("").str());
+  return true;
 }
 
 /// The trial that a line is about, or null: the last line may be torn, and configurations may have gone.
@@ -41,14 +47,7 @@ static size_t readTrials(StringRef text, MutableArrayRef<TuningProblem> problems
     }
     const json::Object *object = value->getAsObject();
     Trial *trial = object ? findTrial(*object, problems) : nullptr;
-    std::optional<StringRef> state = trial ? object->getString("state") : std::nullopt;
-    if (!state)
-      continue;
-    trial->seconds = object->getNumber("seconds").value_or(0);
-    trial->state = *state == "timed"   ? Trial::State::Timed
-                   : *state == "wrong" ? Trial::State::Wrong
-                                       : Trial::State::Failed;
-    ++count;
+    count += trial && readState(*object, *trial);
   }
   return count;
 }
@@ -85,8 +84,9 @@ Error TuningJournal::add(const TuningProblem &problem, const Trial &trial) {
                                   {"rows", problem.rows},
                                   {"kernel", trial.choice.family->name},
                                   {"tile", Attribute(trial.choice.tile).str()},
-                                  {"state", stateName(trial.state)},
-                                  {"seconds", trial.seconds}})
+                                  {"state", trial.stateName()},
+                                  {"seconds", trial.seconds},
+                                  {"reason", json::fixUTF8(trial.reason)}})
       << '\n';
   os->flush();
   if (!os->has_error())

@@ -90,9 +90,7 @@ private:
     // Trials of one value beside each other, so that equal ones are seen.
     double x = xOf(trial.choice.tile.find(setting)->second.asInt()) + (static_cast<double>(i * 7 % 11) - 5) * 1.2;
     auto group = html.in("g", {{"class", role}});
-    html.element("title", {},
-                 (trial.choice.family->name + " " + Attribute(trial.choice.tile).str() + ": " +
-                  microseconds(trial.seconds) + " µs"));
+    html.element("title", {}, trial.configuration() + ": " + microseconds(trial.seconds) + " µs");
     html.element(
         "circle",
         {{"cx", coordinate(x)}, {"cy", coordinate(yOf(trial.seconds / least))}, {"r", role.empty() ? "2.5" : "4"}});
@@ -117,10 +115,25 @@ void writeTrials(Html &html, const TuningProblem &problem) {
     std::string what = i == 0 ? "the model's choice" : "";
     if (i == problem.chosen)
       what += what.empty() ? "chosen" : ", chosen";
-    rows.push_back({(trial.choice.family->name + " " + Attribute(trial.choice.tile).str()).str(),
-                    std::to_string(rank + 1), microseconds(trial.seconds), microseconds(trial.modelled), what});
+    rows.push_back({trial.configuration(), std::to_string(rank + 1), microseconds(trial.seconds),
+                    microseconds(trial.modelled), what});
   }
   writeTable(html, {"configuration", "rank", "measured (µs)", "modelled (µs)", ""}, rows);
+}
+
+/// Trials that were dropped, with what the compiler has said or what was wrong.
+void writeRejected(Html &html, const TuningProblem &problem) {
+  if (llvm::none_of(problem.trials, [](const Trial &trial) { return trial.isRejected(); }))
+    return;
+  html.element("p", {}, "Dropped:");
+  auto list = html.in("dl");
+  for (const Trial &trial : problem.trials) {
+    if (!trial.isRejected())
+      continue;
+    html.line().element("dt", {}, trial.configuration() + ", " + trial.stateName());
+    auto reason = html.in("dd");
+    html.element("pre", {}, trial.reason);
+  }
 }
 
 void writeProblem(Html &html, const TuningProblem &problem) {
@@ -131,6 +144,7 @@ void writeProblem(Html &html, const TuningProblem &problem) {
                                       microseconds(best.seconds), microseconds(model.seconds), problem.trials.size())
                                   .str());
   writeTrials(html, problem);
+  writeRejected(html, problem);
   auto plots = html.in("div", {{"class", "trials"}});
   for (const auto &[setting, value] : best.choice.tile) {
     if (value.kind() != Attribute::Kind::Int)

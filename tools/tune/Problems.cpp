@@ -4,6 +4,13 @@
 
 namespace kiln {
 
+StringRef Trial::stateName() const {
+  static constexpr StringRef names[] = {"untried", "timed", "wrong", "failed"};
+  return names[static_cast<size_t>(state)];
+}
+
+std::string Trial::configuration() const { return (choice.family->name + " " + Attribute(choice.tile).str()).str(); }
+
 std::vector<size_t> TuningProblem::ranking() const {
   std::vector<size_t> order;
   for (const auto &[i, trial] : llvm::enumerate(trials))

@@ -9,10 +9,19 @@ namespace kiln {
 /// What became of a candidate.
 struct Trial {
   enum class State { Untried, Timed, Wrong, Failed };
-  KernelChoice choice;
+  KernelChoice choice = {};
   double modelled = 0; ///< seconds, by the family's estimate
   State state = State::Untried;
-  double seconds = 0; ///< of one launch
+  double seconds = 0;      ///< of one launch
+  std::string reason = {}; ///< why it is wrong or has failed
+
+  /// Says so of it.
+  void reject(State why, std::string because) { state = why, reason = std::move(because); }
+  bool isRejected() const { return state == State::Wrong || state == State::Failed; }
+  /// Of a state but Untried: `timed`, `wrong`, `failed`.
+  StringRef stateName() const;
+  /// `gemm_simt {threads = 128}`
+  std::string configuration() const;
 };
 
 /// A problem of the database, as it occurs in a call.

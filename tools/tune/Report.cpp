@@ -14,13 +14,35 @@ static void printProblems(raw_ostream &os, ArrayRef<TuningProblem> problems) {
     const Trial &model = problem.trials.front(), &best = problem.trials[problem.fastest()];
     size_t rank = llvm::count_if(ranking, [&](size_t i) { return problem.trials[i].seconds < model.seconds; }) + 1;
     double worst = ranking.empty() ? 0 : problem.trials[ranking.back()].seconds;
-    os << formatv("| {0} | {1} | {2} | {3} | {4} | {5:F2} | {6} | {7:F2} | {8:F1} % | {9:F2} | {10} | {11} {12} |\n",
+    os << formatv("| {0} | {1} | {2} | {3} | {4} | {5:F2} | {6} | {7:F2} | {8:F1} % | {9:F2} | {10} | {11} |\n",
                   problem.name, problem.rows, problem.trials.size(), countOf(problem, Trial::State::Wrong),
                   countOf(problem, Trial::State::Failed), model.seconds * 1e6, rank, best.seconds * 1e6,
                   best.seconds > 0 ? (model.seconds / best.seconds - 1) * 100 : 0, worst * 1e6,
-                  problem.chosen == 0 ? "the model's" : "the fastest", best.choice.family->name,
-                  Attribute(best.choice.tile).str());
+                  problem.chosen == 0 ? "the model's" : "the fastest", best.configuration());
   }
+}
+
+/// A text as a cell of a table holds it.
+static std::string cellOf(StringRef text) {
+  std::string cell;
+  for (char c : text)
+    cell += c == '\n' ? "<br>" : c == '|' ? "\\|" : std::string(1, c);
+  return cell;
+}
+
+/// Why trials were dropped; nothing if none were.
+static void printRejected(raw_ostream &os, ArrayRef<TuningProblem> problems) {
+  bool isFirst = true;
+  for (const TuningProblem &problem : problems)
+    for (const Trial &trial : problem.trials) {
+      if (!trial.isRejected())
+        continue;
+      if (isFirst)
+        os << "\n| problem | rows | dropped trial | | why |\n|---|---|---|---|---|\n";
+      isFirst = false;
+      os << formatv("| {0} | {1} | {2} | {3} | {4} |\n", problem.name, problem.rows, trial.configuration(),
+                    trial.stateName(), cellOf(trial.reason));
+    }
 }
 
 /// The geometric mean over problems of: the best time with a setting's value, over the best time of the family.
@@ -71,6 +93,7 @@ static void printCalls(raw_ostream &os, ArrayRef<CallTimes> calls) {
 void printTuningReport(raw_ostream &os, ArrayRef<CallTimes> calls, ArrayRef<TuningProblem> problems) {
   printCalls(os, calls);
   printProblems(os, problems);
+  printRejected(os, problems);
   printSettings(os, problems);
 }
 

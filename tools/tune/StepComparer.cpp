@@ -1,5 +1,6 @@
 #include "tools/tune/StepComparer.h"
 
+#include "runtime/device/emulated/Guard.h"
 #include "support/Number.h"
 
 #include <cmath>
@@ -27,7 +28,21 @@ static DType dtypeOf(const Plan &plan, const PlanFunction &function, StringRef t
     for (const PlanTensor &tensor : *list)
       if (tensor.name == name)
         return tensor.dtype;
-  return DType::F32;
+  llvm_unreachable("a launch has tensors of its plan");
+}
+
+/// Makes seen what a step leaves alone, by a NaN that no kernel computes; the emulated device does the same. A state is
+/// written in part: it keeps what it has.
+static Error poisonResults(Device &device, ArrayRef<const LaunchTensor *> tensors) {
+  for (const LaunchTensor *tensor : tensors) {
+    if (!tensor->isFresh)
+      continue;
+    std::string bytes(tensor->bytes, '\0');
+    fillWords(bytes.data(), bytes.size(), poisonWord);
+    if (Error error = device.upload(tensor->address, bytes.data(), tensor->bytes))
+      return error;
+  }
+  return Error::success();
 }
 
 static Expected<std::string> download(Device &device, const LaunchTensor &tensor) {
@@ -61,6 +76,9 @@ Error StepComparer::remember(Executor &executor, const Executor::Call &call, con
       }
       return Error::success();
     };
+    if (steps.count(i))
+      if (Error error = poisonResults(device, activations(launch, plan)))
+        return error;
     if (Error error = keep(&Step::before))
       return error;
     if (Error error = device.launch(launch))
@@ -73,24 +91,47 @@ Error StepComparer::remember(Executor &executor, const Executor::Call &call, con
   return Error::success();
 }
 
-static bool isClose(StringRef got, StringRef wanted, DType dtype, StepTolerance tolerance) {
+/// An element of a tensor as it lies in memory.
+struct Element {
+  StringRef bits;
+  double value;
+
+  Element(StringRef tensor, DType dtype, int64_t i)
+      : bits(tensor.substr(static_cast<size_t>(i * dtypeSize(dtype)), static_cast<size_t>(dtypeSize(dtype)))),
+        value(loadElement(tensor.data(), dtype, i)) {}
+
+  bool isPoison() const { return holdsPoison(bits.data(), bits.size()); }
+  std::string str() const { return isPoison() ? "nothing written" : numberText(value); }
+};
+
+/// Whether both are the same, or the same NaN but for its bits, or near enough.
+static bool agree(const Element &got, const Element &wanted, double allowed) {
+  if (got.bits == wanted.bits || got.value == wanted.value)
+    return true;
+  if (got.isPoison() || wanted.isPoison())
+    return false;
+  if (std::isnan(wanted.value))
+    return std::isnan(got.value);
+  return std::isfinite(wanted.value) && std::abs(wanted.value - got.value) <= allowed;
+}
+
+/// The first element that does not agree; empty if all do.
+static std::string differenceOf(StringRef got, StringRef wanted, DType dtype, StepTolerance tolerance) {
   int64_t count = static_cast<int64_t>(wanted.size()) / dtypeSize(dtype);
   double largest = 0;
   for (int64_t i = 0; i < count; ++i)
     if (float value = loadElement(wanted.data(), dtype, i); std::isfinite(value))
       largest = std::max<double>(largest, std::abs(value));
   for (int64_t i = 0; i < count; ++i) {
-    double want = loadElement(wanted.data(), dtype, i), is = loadElement(got.data(), dtype, i);
-    double allowed = 2 * (tolerance.ofElement * std::abs(want) + tolerance.ofLargest * largest);
-    // What nobody wrote may be NaN in both.
-    bool agree = want == is || std::isnan(want) || (std::isfinite(want) && std::abs(want - is) <= allowed);
-    if (!agree)
-      return false;
+    Element want(wanted, dtype, i), is(got, dtype, i);
+    double allowed = 2 * (tolerance.ofElement * std::abs(want.value) + tolerance.ofLargest * largest);
+    if (!agree(is, want, allowed))
+      return "element " + std::to_string(i) + ": expected " + want.str() + ", got " + is.str();
   }
-  return true;
+  return "";
 }
 
-Expected<bool> StepComparer::agrees(Executor &executor, const Executor::Call &call, size_t step) const {
+Expected<std::string> StepComparer::difference(Executor &executor, const Executor::Call &call, size_t step) const {
   auto launches = executor.launches(call);
   if (!launches)
     return launches.takeError();
@@ -99,10 +140,7 @@ Expected<bool> StepComparer::agrees(Executor &executor, const Executor::Call &ca
   Device &device = executor.device();
   auto tensors = activations(launch, executor.plan());
   for (const LaunchTensor *tensor : tensors) {
-    std::string bytes = known.before.find(tensor->name)->second.bytes;
-    // All ones is NaN in every type; a state is written in part.
-    if (tensor->isFresh)
-      bytes.assign(bytes.size(), '\xff');
+    const std::string &bytes = known.before.find(tensor->name)->second.bytes;
     if (Error error = device.upload(tensor->address, bytes.data(), tensor->bytes))
       return error;
   }
@@ -118,10 +156,10 @@ Expected<bool> StepComparer::agrees(Executor &executor, const Executor::Call &ca
     if (!bytes)
       return bytes.takeError();
     const Memory &wanted = known.after.find(tensor->name)->second;
-    if (!isClose(*bytes, wanted.bytes, wanted.dtype, tolerance))
-      return false;
+    if (std::string found = differenceOf(*bytes, wanted.bytes, wanted.dtype, tolerance); !found.empty())
+      return tensor->name + ", " + found;
   }
-  return true;
+  return "";
 }
 
 } // namespace kiln

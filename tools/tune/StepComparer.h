@@ -12,9 +12,10 @@ public:
   /// Runs the call and remembers the steps.
   Error remember(Executor &executor, const Executor::Call &call, const std::set<size_t> &steps);
 
-  /// Runs one of the steps alone on what it read then, with its results poisoned before. False: it leaves something
-  /// else, by more than twice the tolerance of --check=reference, or nothing at all. Error: the device reports one.
-  Expected<bool> agrees(Executor &executor, const Executor::Call &call, size_t step) const;
+  /// Runs one of the steps alone on what it read then, with its results poisoned before, as they were then. Returns
+  /// what it leaves otherwise, by more than twice the tolerance of --check=reference, or leaves alone, in words; empty
+  /// if nothing. Error: the device reports one.
+  Expected<std::string> difference(Executor &executor, const Executor::Call &call, size_t step) const;
 
 private:
   struct Memory {

@@ -147,6 +147,7 @@ Error Tuner::measure() {
 
 Error Tuner::measureRound(size_t round, Expected<CompiledPlan> compiled) {
   if (!compiled) {
+    // Those whose kernels are to blame will say so.
     llvm::consumeError(compiled.takeError());
     return measureOneByOne(round);
   }
@@ -159,6 +160,17 @@ Error Tuner::measureRound(size_t round, Expected<CompiledPlan> compiled) {
   return error;
 }
 
+/// What the compiler has said, without lines of its source.
+static std::string reasonOf(Error error) {
+  std::string text;
+  raw_string_ostream os(text);
+  for (Diagnostic &diagnostic : takeDiagnostics(std::move(error))) {
+    diagnostic.sourceLine.clear();
+    diagnostic.print(os);
+  }
+  return StringRef(text).rtrim().str();
+}
+
 /// One of the round's kernels cannot be compiled.
 Error Tuner::measureOneByOne(size_t round) {
   for (TuningProblem &problem : problems) {
@@ -169,8 +181,7 @@ Error Tuner::measureOneByOne(size_t round) {
     Expected<CompiledPlan> alone =
         plans->compile(choose, "trial-" + Twine(&problem - problems.data()) + "-" + Twine(round));
     if (!alone) {
-      llvm::consumeError(alone.takeError());
-      problem.trials[round].state = Trial::State::Failed;
+      problem.trials[round].reject(Trial::State::Failed, reasonOf(alone.takeError()));
       if (Error error = finish(problem, problem.trials[round]))
         return error;
       continue;
@@ -202,17 +213,18 @@ Error Tuner::measureWith(Executor &executor, size_t round, function_ref<bool(con
 }
 
 Error Tuner::measureTrial(Executor &executor, const Executor::Call &call, TuningProblem &problem, Trial &trial) {
-  Expected<bool> agrees = comparers.find(problem.call)->second.agrees(executor, call, problem.step);
-  if (!agrees)
-    return agrees.takeError();
-  trial.state = Trial::State::Wrong;
-  if (*agrees) {
-    Expected<double> seconds = timeOnce(executor, call, problem.step);
-    if (!seconds)
-      return seconds.takeError();
-    trial.seconds = *seconds;
-    trial.state = Trial::State::Timed;
+  Expected<std::string> difference = comparers.find(problem.call)->second.difference(executor, call, problem.step);
+  if (!difference)
+    return difference.takeError();
+  if (!difference->empty()) {
+    trial.reject(Trial::State::Wrong, *difference);
+    return finish(problem, trial);
   }
+  Expected<double> seconds = timeOnce(executor, call, problem.step);
+  if (!seconds)
+    return seconds.takeError();
+  trial.seconds = *seconds;
+  trial.state = Trial::State::Timed;
   return finish(problem, trial);
 }
 
@@ -224,7 +236,9 @@ Error Tuner::finish(const TuningProblem &problem, const Trial &trial) {
     return error;
   ++done;
   if (progress)
-    progress(done, all, problem.call.str() + " " + trial.choice.family->name);
+    progress(done, all,
+             problem.call.str() + " " + trial.choice.family->name +
+                 (trial.isRejected() ? ", " + trial.stateName() : StringRef()));
   return Error::success();
 }
 

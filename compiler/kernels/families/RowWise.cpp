@@ -63,7 +63,7 @@ static bool acceptsLayerNorm(const Op &op, const Target &, const DimBinding &) {
     return true;
   // Before the normalisation at most one addition, after it nothing.
   const auto &ops = op.region()->ops();
-  return ops.size() == 3 && ops[0]->is(OpKind::add) && ops[1]->is(OpKind::layernorm);
+  return ops.size() == 3 && ops.front()->is(OpKind::add) && ops.front()->next()->is(OpKind::layernorm);
 }
 
 static std::vector<Tile> layerNormConfigurations(const Op &op, const Target &, const DimBinding &) {

@@ -10,6 +10,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # In C++20, GCC 12 at -O3 sees impossible sizes in "literal" + std::string; version 13 does not.
   target_compile_options(kiln_flags INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-maybe-uninitialized)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # libstdc++ 12's std::stable_sort calls a function that it deprecates itself.
+  target_compile_options(kiln_flags INTERFACE -Wno-deprecated-declarations)
+endif()
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64" AND KILN_CPU)
   target_compile_options(kiln_flags INTERFACE -march=${KILN_CPU})
 endif()

@@ -79,6 +79,8 @@ Error checkPlanned(const Module &module) {
   Expected<const Target *> target = targetOf(module);
   if (!target)
     return target.takeError();
+  if (module.functions.empty())
+    return makeError(module.loc, "module @" + module.name + ": expected a function, got none");
   for (const auto &function : module.functions) {
     for (const auto &op : function->body.ops())
       if (!op->has(Trait::Terminator))

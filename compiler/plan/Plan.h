@@ -8,6 +8,7 @@
 
 #include "plan/Entries.h"
 #include "support/Expr.h"
+#include "support/SourceManager.h"
 #include "support/WeightRecipe.h"
 
 #include <array>
@@ -201,5 +202,8 @@ std::string writePlan(const Plan &plan);
 /// the arena that do not overlap while both are live and that steps use only then, source files and cubins. Error: the
 /// first violation, at its place; nothing has been allocated then.
 Expected<Plan> readPlan(StringRef directory);
+
+/// The same of a plan.toml's text alone; source files and cubins are not looked for.
+Expected<Plan> parsePlan(const SourceFile *source);
 
 } // namespace kiln

@@ -276,7 +276,7 @@ std::vector<PlanDim> withPast(std::vector<PlanDim> dims) {
 
 class PlanChecker {
 public:
-  PlanChecker(const Plan &plan, const ConfigValue &root, StringRef directory)
+  PlanChecker(const Plan &plan, const ConfigValue &root, std::optional<StringRef> directory)
       : plan(plan), place(root), directory(directory), points(plan.dims), costPoints(withPast(plan.dims)) {}
 
   Error check() {
@@ -335,7 +335,9 @@ private:
 
   /// Error: the directory has no such file.
   Error checkFile(Place where, const std::string &kernel, const std::string &name) const {
-    SmallString<128> file(directory);
+    if (!directory)
+      return Error::success();
+    SmallString<128> file(*directory);
     llvm::sys::path::append(file, name);
     return fs::is_regular_file(file) ? Error::success()
                                      : where.fail("the file " + file + " of kernel '" + kernel + "' is missing");
@@ -363,14 +365,14 @@ private:
 
   const Plan &plan;
   Place place;
-  StringRef directory;
+  std::optional<StringRef> directory;
   DimPoints points, costPoints;
   std::set<std::string> globals;
 };
 
 } // namespace
 
-Error checkPlan(const Plan &plan, const ConfigValue &root, StringRef directory) {
+Error checkPlan(const Plan &plan, const ConfigValue &root, std::optional<StringRef> directory) {
   return PlanChecker(plan, root, directory).check();
 }
 

@@ -270,14 +270,8 @@ private:
 
 } // namespace
 
-Expected<Plan> readPlan(StringRef directory) {
-  SmallString<128> file(directory);
-  llvm::sys::path::append(file, "plan.toml");
-  SourceManager sources;
-  Expected<const SourceFile *> source = sources.open(file);
-  if (!source)
-    return source.takeError();
-  Expected<ConfigValue> root = parseToml(*source);
+static Expected<Plan> parsePlan(const SourceFile *source, std::optional<StringRef> directory) {
+  Expected<ConfigValue> root = parseToml(source);
   if (!root)
     return root.takeError();
   Plan plan;
@@ -286,6 +280,16 @@ Expected<Plan> readPlan(StringRef directory) {
   if (Error error = checkPlan(plan, *root, directory))
     return error;
   return plan;
+}
+
+Expected<Plan> parsePlan(const SourceFile *source) { return parsePlan(source, std::nullopt); }
+
+Expected<Plan> readPlan(StringRef directory) {
+  SmallString<128> file(directory);
+  llvm::sys::path::append(file, "plan.toml");
+  SourceManager sources;
+  Expected<const SourceFile *> source = sources.open(file);
+  return source ? parsePlan(*source, directory) : source.takeError();
 }
 
 } // namespace kiln

@@ -50,10 +50,22 @@ Expr Expr::make(Kind kind, const Expr &a, const Expr &b) {
   return Expr(std::make_shared<Node>(Node{kind, 0, {}, a.node, b.node}));
 }
 
+// Sums and products lean to the left, as the parser makes them: what is printed reads back as the same tree.
+
 Expr operator+(const Expr &a, const Expr &b) {
   if (a.asConstant() == 0)
     return b;
-  return b.asConstant() == 0 ? a : Expr::make(Expr::Kind::Add, a, b);
+  if (b.asConstant() == 0)
+    return a;
+  if (b.node->kind == Expr::Kind::Add)
+    return a + Expr(b.node->lhs) + Expr(b.node->rhs);
+  return Expr::make(Expr::Kind::Add, a, b);
+}
+
+/// Whether it is a constant, or a product of some that is past int64.
+static bool isConstantProduct(const Expr::Node &node) {
+  return node.kind == Expr::Kind::Constant ||
+         (node.kind == Expr::Kind::Mul && isConstantProduct(*node.lhs) && isConstantProduct(*node.rhs));
 }
 
 Expr operator*(const Expr &a, const Expr &b) {
@@ -63,12 +75,11 @@ Expr operator*(const Expr &a, const Expr &b) {
     return a;
   if (a.asConstant() == 0 || b.asConstant() == 0)
     return Expr(0);
-  // Constants go to the front and merge there: 4*(12*B) is 48*B.
-  if (b.asConstant() && !a.asConstant())
+  // Constants go to the front and merge there: 4*(B*12) is 48*B.
+  if (b.asConstant() && !isConstantProduct(*a.node))
     return b * a;
-  if (a.asConstant() && b.node->kind == Expr::Kind::Mul && b.node->lhs->kind == Expr::Kind::Constant)
-    if (auto folded = apply(Expr::Kind::Mul, *a.asConstant(), b.node->lhs->value))
-      return Expr::make(Expr::Kind::Mul, Expr(*folded), Expr(b.node->rhs));
+  if (b.node->kind == Expr::Kind::Mul)
+    return a * Expr(b.node->lhs) * Expr(b.node->rhs);
   return Expr::make(Expr::Kind::Mul, a, b);
 }
 

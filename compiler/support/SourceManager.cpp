@@ -15,7 +15,9 @@ StringRef SourceFile::line(unsigned number) const {
       return {};
     rest = rest.drop_front(newline + 1);
   }
-  return rest.take_until([](char c) { return c == '\n' || c == '\r'; });
+  StringRef found = rest.take_until([](char c) { return c == '\n'; });
+  found.consume_back("\r");
+  return found;
 }
 
 Expected<const SourceFile *> SourceManager::open(StringRef path) {

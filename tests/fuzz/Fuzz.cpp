@@ -1,0 +1,84 @@
+#include "Fuzz.h"
+
+#include "ir/Parser.h"
+#include "ir/Printer.h"
+#include "ir/Verifier.h"
+#include "ops/OpTable.h"
+
+#include <cstdio>
+
+namespace kiln {
+
+void require(bool holds, const Twine &finding) {
+  if (holds)
+    return;
+  llvm::errs() << "fuzz: " << finding << '\n';
+  std::abort();
+}
+
+void requireEqual(StringRef first, StringRef second, const Twine &finding) {
+  require(first == second, finding + "\n--- first\n" + first + "\n--- second\n" + second);
+}
+
+static std::string printed(const Diagnostic &diagnostic) {
+  std::string text;
+  raw_string_ostream os(text);
+  diagnostic.print(os);
+  return text;
+}
+
+static void requireMessages(Error error, function_ref<bool(const Diagnostic &)> hasPlace) {
+  std::vector<Diagnostic> diagnostics = takeDiagnostics(std::move(error));
+  require(!diagnostics.empty(), "an error without a message");
+  for (const Diagnostic &diagnostic : diagnostics) {
+    std::string text = printed(diagnostic);
+    require(!diagnostic.message.empty(), "an error of no words: " + text);
+    require(hasPlace(diagnostic), "an error without a place: " + text);
+    // Behind the last character, where the end of a line stands; toml++ counts the end of a text as one more.
+    require(diagnostic.sourceLine.empty() || diagnostic.column <= diagnostic.sourceLine.size() + 2,
+            "a place behind the end of its line: " + text);
+  }
+}
+
+void requirePlace(Error error) {
+  requireMessages(std::move(error), [](const Diagnostic &diagnostic) { return diagnostic.line > 0; });
+}
+
+void requireFile(Error error) {
+  requireMessages(std::move(error), [](const Diagnostic &diagnostic) { return !diagnostic.file.empty(); });
+}
+
+static std::string messageOf(Error error) {
+  std::string text;
+  for (const Diagnostic &diagnostic : takeDiagnostics(std::move(error)))
+    text += printed(diagnostic);
+  return text;
+}
+
+void requireRoundTrip(const Module &module) {
+  if (Error error = verify(module))
+    require(false, "an ill-formed module: " + messageOf(std::move(error)));
+  std::string text = toString(module);
+  SourceManager sources;
+  Expected<std::unique_ptr<Module>> again = parseModule(sources.add("printed.kiln", text), sources, opTable());
+  if (!again)
+    require(false, "printed IR that does not parse: " + messageOf(again.takeError()) + "\n" + text);
+  requireEqual(text, toString(**again), "printed IR that prints as something else");
+}
+
+FuzzDirectory::FuzzDirectory() {
+  std::error_code error = llvm::sys::fs::createUniqueDirectory("kiln-fuzz", root);
+  require(!error, "cannot make a temporary directory: " + error.message());
+}
+
+FuzzDirectory::~FuzzDirectory() { llvm::sys::fs::remove_directories(root); }
+
+void FuzzDirectory::write(StringRef name, StringRef contents) const {
+  // Plainly: a file that is renamed into place would take most of the time.
+  std::FILE *file = std::fopen(path(name).c_str(), "wb");
+  bool isWritten = file && std::fwrite(contents.data(), 1, contents.size(), file) == contents.size();
+  isWritten = file && std::fclose(file) == 0 && isWritten;
+  require(isWritten, "cannot write " + path(name));
+}
+
+} // namespace kiln

@@ -1,0 +1,50 @@
+//===- Fuzz.h - what fuzz targets share -------------------------------------===//
+//
+// A fuzz target is one source with LLVMFuzzerTestOneInput, which reads one input. It is found wanting where a property
+// below does not hold, a sanitizer or an assertion reports something, or an input takes too much time or memory.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/IR.h"
+#include "support/Diagnostic.h"
+
+// libFuzzer's names, which RunCorpus.cpp calls too.
+extern "C" {
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+/// Before the first input, where a target has something to prepare.
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+}
+
+namespace kiln {
+
+inline StringRef inputText(const uint8_t *data, size_t size) { return {reinterpret_cast<const char *>(data), size}; }
+
+/// Ends the program with the message, unless the property holds.
+void require(bool holds, const Twine &finding);
+void requireEqual(StringRef first, StringRef second, const Twine &finding);
+
+/// Checks an error that is the right answer to an input: it has messages, each of a line of a file.
+void requirePlace(Error error);
+/// The same, where a message may be about a file as a whole.
+void requireFile(Error error);
+
+/// Checks that a module is well-formed, and that its text reads back as a module of the same text.
+void requireRoundTrip(const Module &module);
+
+/// Files for code that reads directories.
+class FuzzDirectory {
+public:
+  FuzzDirectory();
+  ~FuzzDirectory();
+  FuzzDirectory(const FuzzDirectory &) = delete;
+
+  StringRef path() const { return root; }
+  std::string path(StringRef name) const { return (root + "/" + name).str(); }
+  void write(StringRef name, StringRef contents) const;
+
+private:
+  SmallString<128> root;
+};
+
+} // namespace kiln

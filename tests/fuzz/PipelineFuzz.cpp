@@ -1,0 +1,94 @@
+// IR text, one module, through passes and code generation, as far as they go; NVRTC is not asked. Comments before the
+// module may choose: --passes='a,b{n=2}' instead of the whole pipeline, or --strategy=, --dtype= and --target= for
+// that. No pass makes ill-formed IR; what comes out reads back, and the plan of what was generated passes the plan's
+// checker.
+#include "Fuzz.h"
+
+#include "codegen/Generate.h"
+#include "ir/Parser.h"
+#include "ops/OpTable.h"
+#include "strategies/Strategy.h"
+
+using namespace kiln;
+
+/// What stands behind `--NAME=` in the comments, in quotes or up to white space.
+static StringRef optionOf(StringRef comments, StringRef name) {
+  size_t at = comments.find(("--" + name + "=").str());
+  if (at == StringRef::npos)
+    return {};
+  StringRef value = comments.drop_front(at + name.size() + 3);
+  if (value.consume_front("'"))
+    return value.take_until([](char c) { return c == '\''; });
+  return value.take_until([](char c) { return llvm::isSpace(c); });
+}
+
+/// The comments and blank lines that a text begins with.
+static StringRef leadingComments(StringRef text) {
+  StringRef rest = text;
+  while (rest.ltrim().starts_with("//"))
+    rest = rest.ltrim().split('\n').second;
+  return text.drop_back(rest.size());
+}
+
+static Expected<std::vector<PassInvocation>> chosenPasses(StringRef comments) {
+  if (StringRef passes = optionOf(comments, "passes"); !passes.empty())
+    return parsePasses(passes);
+  PipelineOptions options;
+  StringRef dtype = optionOf(comments, "dtype"), target = optionOf(comments, "target");
+  if (dtype == "f16" || dtype == "bf16" || dtype == "tf32")
+    options.dtype = dtype.str();
+  if (!target.empty())
+    options.target = target.str();
+  if (StringRef strategy = optionOf(comments, "strategy"); !strategy.empty())
+    if (Error error = applyStrategies(strategy, options))
+      return error;
+  return pipeline(Stage::Plan, options);
+}
+
+/// Whether a pass would read a file of the user's.
+static bool readsFiles(const PassInvocation &invocation) {
+  auto tuning = invocation.options.all().find("tuning");
+  return tuning != invocation.options.all().end() && tuning->second.asString() != "none" &&
+         tuning->second.asString() != "shipped";
+}
+
+/// An error is a refusal, not a mistake of a pass.
+static void requireRefusal(Error error) {
+  for (const Diagnostic &diagnostic : takeDiagnostics(std::move(error)))
+    require(!StringRef(diagnostic.message).contains("made ill-formed IR"), diagnostic.message);
+}
+
+static void checkPlan(const Plan &plan) {
+  SourceManager sources;
+  std::string text = writePlan(plan);
+  Expected<Plan> read = parsePlan(sources.add("plan.toml", text));
+  if (!read)
+    require(false, "a generated plan that is refused: " + toString(read.takeError()));
+  requireEqual(text, writePlan(*read), "a generated plan that reads as another");
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  SourceManager sources;
+  StringRef text = inputText(data, size);
+  Expected<std::vector<PassInvocation>> passes = chosenPasses(leadingComments(text));
+  if (!passes || llvm::any_of(*passes, readsFiles)) {
+    llvm::consumeError(passes.takeError());
+    return 0;
+  }
+  Expected<std::unique_ptr<Module>> module = parseModule(sources.add("input.kiln", text.str()), sources, opTable());
+  if (!module) {
+    llvm::consumeError(module.takeError());
+    return 0;
+  }
+  if (Error error = runPasses(**module, *passes)) {
+    requireRefusal(std::move(error));
+    return 0;
+  }
+  requireRoundTrip(**module);
+  Expected<GeneratedPlan> generated = generate(**module);
+  if (generated)
+    checkPlan(generated->plan);
+  else
+    requireRefusal(generated.takeError());
+  return 0;
+}

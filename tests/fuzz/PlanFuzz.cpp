@@ -1,0 +1,68 @@
+// The text of a plan.toml. A plan that the checker lets through is written as a text that reads back and writes the
+// same, and its formulas have values wherever its dims may lie; errors have a place.
+#include "Fuzz.h"
+
+#include "plan/Plan.h"
+
+using namespace kiln;
+
+/// Some points within the bounds, besides the corners that the checker looks at.
+static std::vector<DimBinding> pointsOf(const Plan &plan) {
+  std::vector<DimBinding> points(4);
+  for (const PlanDim &dim : plan.dims) {
+    int64_t span = dim.max - dim.min;
+    points[0][dim.name] = dim.max;
+    points[1][dim.name] = dim.min + span / 2;
+    points[2][dim.name] = dim.min + std::min<int64_t>(span, 2);
+    points[3][dim.name] = dim.max - std::min<int64_t>(span, 1);
+  }
+  return points;
+}
+
+static int64_t valueOf(const Expr &expr, const DimBinding &dims) {
+  Expected<int64_t> value = expr.evaluate(dims);
+  require(static_cast<bool>(value), "a formula without a value: " + expr.str());
+  return *value;
+}
+
+/// The memory of a function lies inside its arena, aligned, and its launches are some.
+static void checkFunction(const PlanFunction &function, const DimBinding &dims) {
+  int64_t arena = valueOf(function.arena, dims);
+  auto checkPlace = [&](const Expr &offset, const Expr &bytes) {
+    int64_t begin = valueOf(offset, dims), size = valueOf(bytes, dims);
+    require(begin >= 0 && begin % 16 == 0, "an offset that is not aligned: " + offset.str());
+    require(size >= 0 && size <= arena - begin, "memory outside the arena: " + offset.str());
+  };
+  for (const PlanBuffer &buffer : function.buffers)
+    checkPlace(buffer.offset, buffer.tensor.bytes());
+  for (const PlanStep &step : function.steps) {
+    if (step.workspace)
+      checkPlace(step.workspace->offset, step.workspace->bytes);
+    valueOf(step.counters, dims);
+    if (step.matmul)
+      continue;
+    for (const Expr &extent : step.launchFor(dims).grid)
+      require(valueOf(extent, dims) > 0, "a grid of nothing: " + extent.str());
+    require(static_cast<bool>(step.cost(dims, 7)), "a cost without a value");
+  }
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  SourceManager sources;
+  Expected<Plan> plan = parsePlan(sources.add("plan.toml", inputText(data, size).str()));
+  if (!plan) {
+    requirePlace(plan.takeError());
+    return 0;
+  }
+  std::string text = writePlan(*plan);
+  Expected<Plan> again = parsePlan(sources.add("written.toml", text));
+  if (!again)
+    require(false, "a written plan that is refused: " + toString(again.takeError()) + "\n" + text);
+  requireEqual(text, writePlan(*again), "a written plan that is written otherwise");
+  std::vector<DimBinding> points = pointsOf(*plan);
+  for (const DimBinding &dims : points)
+    for (const PlanFunction &function : plan->functions)
+      checkFunction(function, dims);
+  plan->restrictTo({"decode"}, points[1]);
+  return 0;
+}

@@ -1,0 +1,39 @@
+// Runs a fuzz target once on every file of the folders that it is given: the main program where there is no libFuzzer.
+#include "Fuzz.h"
+
+using namespace kiln;
+
+// A target need not have one.
+extern "C" __attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+static std::string current; ///< the input that is being run
+
+static void printCurrent(void *) { llvm::errs() << "input: " << current << '\n'; }
+
+static std::vector<std::string> filesOf(StringRef folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator it(folder, error), end; it != end && !error; it.increment(error))
+    files.push_back(it->path());
+  llvm::sort(files);
+  return files;
+}
+
+int main(int argc, char **argv) {
+  llvm::sys::AddSignalHandler(printCurrent, nullptr);
+  if (LLVMFuzzerInitialize)
+    LLVMFuzzerInitialize(&argc, &argv);
+  size_t count = 0;
+  for (StringRef folder : ArrayRef(argv, argc).drop_front())
+    for (const std::string &file : filesOf(folder)) {
+      current = file;
+      auto input = MemoryBuffer::getFile(file, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+      require(static_cast<bool>(input), "cannot read " + file);
+      // A copy of the exact size, so that reading behind its end is found.
+      std::vector<uint8_t> bytes((*input)->getBufferStart(), (*input)->getBufferEnd());
+      LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+      ++count;
+    }
+  llvm::errs() << count << " inputs\n";
+  return count == 0; // no seeds: nothing was tested
+}

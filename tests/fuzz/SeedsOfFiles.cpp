@@ -1,0 +1,160 @@
+#include "Seeds.h"
+
+#include "support/File.h"
+
+#include <cstring>
+
+namespace kiln {
+
+namespace {
+
+constexpr StringRef sourceTree = KILN_SOURCE_DIR;
+
+std::string readSource(StringRef path) { return cantFail(readFile(path)); }
+std::string readSource(StringRef folder, StringRef name) {
+  return readSource((sourceTree + "/" + folder + "/" + name).str());
+}
+
+/// The line that says how a test runs its file; the target pipeline takes `--passes=` from it.
+StringRef runLine(StringRef text) {
+  SmallVector<StringRef, 64> lines;
+  text.split(lines, '\n');
+  auto line = llvm::find_if(lines, [](StringRef l) { return l.contains("RUN:") && l.contains("--passes="); });
+  return line == lines.end() ? StringRef() : *line;
+}
+
+void addIr(SeedWriter &seeds) {
+  for (StringRef folder : {"tests/ir", "tests/ops", "tests/passes", "tests/codegen", "tests/tools/kiln-opt"})
+    for (const std::string &path : sourceFiles(folder, ".kiln")) {
+      std::string text = readSource(path), name = StringRef(path).drop_front(sourceTree.size() + 7).str();
+      std::replace(name.begin(), name.end(), '/', '-');
+      for (const auto &[i, piece] : llvm::enumerate(piecesOf(text))) {
+        std::string pieceName = name + "-" + std::to_string(i);
+        seeds.add("ir", pieceName, piece);
+        seeds.add("pipeline", pieceName, runLine(text).str() + "\n" + piece);
+        seeds.add("pipeline", pieceName + "-whole", piece);
+      }
+    }
+}
+
+void addConfigs(SeedWriter &seeds) {
+  for (const std::string &path : sourceFiles("graphs", ".toml"))
+    seeds.add("config", llvm::sys::path::filename(path), readSource(path));
+  seeds.add("config", "config.json", readSource("graphs/shakespeare-5m", "config.json"));
+}
+
+void addTokenizers(SeedWriter &seeds) {
+  std::string vocabulary = readSource("graphs/shakespeare-5m", "vocab.json");
+  std::string merges = readSource("graphs/shakespeare-5m", "merges.txt");
+  seeds.add("tokenizer-files", "shakespeare-5m", vocabulary + "\n---\n" + merges);
+  std::string small = R"({"<bytes>":0,"to":256,"be":257,"tob":258,"tobe":259,"<|endoftext|>":260})";
+  seeds.add("tokenizer-files", "pair", small + "\n---\n#version: 0.2\nt o\nb e\nto b\nto be\n");
+  seeds.add("tokenizer-files", "added", small + "\n---\nt o\n---\n{\"<pad>\": 261, \" be\": 262}");
+  std::string model = R"("model":{"type":"BPE","dropout":null,"vocab":)" + small;
+  std::string rest = R"(,"added_tokens":[{"id":260,"content":"<|endoftext|>","lstrip":false}],"normalizer":null,)"
+                     R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true},)"
+                     R"("post_processor":{"type":"ByteLevel"}})";
+  seeds.add("tokenizer-files", "json", "{" + model + R"(,"merges":["t o",["b","e"]]})" + rest);
+
+  std::string text = readSource("tests/data", "eval.txt");
+  for (size_t at = 0; at < std::min<size_t>(text.size(), 2000); at += 200)
+    seeds.add("tokenizer", "eval-" + std::to_string(at), StringRef(text).substr(at, 200));
+}
+
+/// A file in the format of runtime/weights/Safetensors.h.
+std::string safetensors(StringRef header, size_t dataSize) {
+  std::string file(8, '\0');
+  uint64_t length = header.size();
+  std::memcpy(file.data(), &length, 8);
+  file += header;
+  for (size_t i = 0; i < dataSize; ++i)
+    file += static_cast<char>(i * 37 + 11);
+  return file;
+}
+
+void addSafetensors(SeedWriter &seeds) {
+  seeds.add("safetensors", "none", safetensors("{}", 0));
+  seeds.add("safetensors", "types",
+            safetensors(R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+                        R"("b":{"dtype":"BF16","shape":[5],"data_offsets":[24,34]},)"
+                        R"("c":{"dtype":"F16","shape":[],"data_offsets":[34,36]},)"
+                        R"("d":{"dtype":"I64","shape":[1],"data_offsets":[36,44]},)"
+                        R"("e":{"dtype":"F32","shape":[4,0],"data_offsets":[44,44]}})",
+                        44));
+  seeds.add("safetensors", "gpt2",
+            safetensors(R"({"transformer.h.0.attn.bias":{"dtype":"F32","shape":[1,1,2,2],"data_offsets":[0,16]},)"
+                        R"("transformer.h.0.ln_1.weight":{"dtype":"F32","shape":[2],"data_offsets":[16,24]},)"
+                        R"("wte.weight":{"dtype":"F16","shape":[3,2],"data_offsets":[24,36]}}   )",
+                        36));
+  seeds.add("safetensors", "index",
+            R"({"metadata":{"total_size":24},"weight_map":{"a":"1.safetensors","transformer.b":"2"}})");
+  // A real header; what it says is there is not.
+  std::string real = readSource("graphs/shakespeare-5m", "model.safetensors");
+  uint64_t length;
+  std::memcpy(&length, real.data(), 8);
+  seeds.add("safetensors", "shakespeare-5m", StringRef(real).take_front(8 + length));
+}
+
+/// The words of a command line as a shell takes them, as far as pages need it.
+std::string argumentLines(StringRef command) {
+  std::string lines;
+  char quote = 0;
+  for (char c : command) {
+    if (c == quote || (!quote && (c == '"' || c == '\'')))
+      quote = quote ? 0 : c;
+    else
+      lines += c == ' ' && !quote ? '\n' : c;
+  }
+  return lines;
+}
+
+void addCommandLines(SeedWriter &seeds) {
+  size_t count = 0;
+  for (const std::string &path : sourceFiles("docs", ".md")) {
+    std::string text = readSource(path);
+    SmallVector<StringRef, 256> lines;
+    StringRef(text).split(lines, '\n');
+    for (StringRef line : lines) {
+      line.consume_front("$ ");
+      line.consume_front("build/release/bin/");
+      if (line.consume_front("kiln "))
+        seeds.add("command-line", "docs-" + std::to_string(count++), argumentLines(line.split(" #").first.rtrim()));
+    }
+  }
+}
+
+} // namespace
+
+std::vector<std::string> piecesOf(StringRef text) {
+  std::vector<std::string> pieces(1);
+  while (!text.empty()) {
+    auto [line, rest] = text.split('\n');
+    text = rest;
+    if (line.starts_with("// -----"))
+      pieces.emplace_back();
+    else
+      pieces.back() += line.str() + "\n";
+  }
+  return pieces;
+}
+
+std::vector<std::string> sourceFiles(StringRef folder, StringRef ending) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (llvm::sys::fs::recursive_directory_iterator it(sourceTree + "/" + folder, error), end; it != end && !error;
+       it.increment(error))
+    if (StringRef(it->path()).ends_with(ending))
+      files.push_back(it->path());
+  llvm::sort(files);
+  return files;
+}
+
+void addSeedsOfFiles(SeedWriter &seeds) {
+  addIr(seeds);
+  addConfigs(seeds);
+  addTokenizers(seeds);
+  addSafetensors(seeds);
+  addCommandLines(seeds);
+}
+
+} // namespace kiln

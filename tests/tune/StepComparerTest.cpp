@@ -26,7 +26,7 @@ protected:
 
   /// The kernel of that step.
   static std::string kernelOf(const Executor &executor, StringRef kernel) {
-    return executor.plan().findFunction("prefill")->steps[stepOf(executor, kernel)].launch.kernel;
+    return executor.plan().function(Entry::Prefill).steps[stepOf(executor, kernel)].launch.kernel;
   }
 
   /// Writes the kernel with `from` made `to` into a directory, which it returns.

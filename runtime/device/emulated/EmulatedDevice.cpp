@@ -3,6 +3,7 @@
 #include "runtime/device/emulated/HostMatmul.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Parallel.h"
 #include "templates/TemplateFiles.h"
 
 #include <chrono>
@@ -90,7 +91,7 @@ Expected<std::vector<std::unique_ptr<DeviceKernel>>> EmulatedDevice::loadKernels
                                                                                  const KernelFiles &files) {
   std::vector<std::unique_ptr<DeviceKernel>> kernels(plan.kernels.size());
   std::vector<std::optional<std::vector<Diagnostic>>> failures(plan.kernels.size());
-  llvm::parallelFor(0, plan.kernels.size(), [&](size_t i) {
+  parallelFor(plan.kernels.size(), [&](size_t i) {
     const std::string &name = plan.kernels[i].name;
     std::string path = files.source(name);
     Expected<std::string> source = readFile(path);

@@ -217,18 +217,6 @@ Error writeFiles(StringRef directory, const std::map<std::string, std::string> &
   return Error::success();
 }
 
-Error flushStandardOutput() {
-  raw_fd_ostream &os = llvm::outs();
-  os.flush();
-  if (!os.has_error())
-    return Error::success();
-  std::error_code failure = os.error();
-  os.clear_error();
-  return makeError("standard output: cannot write: " + failure.message());
-}
-
-void diagnoseFileSizeLimit() { std::signal(SIGXFSZ, SIG_IGN); }
-
 std::string sha256Hex(StringRef bytes) {
   llvm::SHA256 hash;
   hash.update(bytes);

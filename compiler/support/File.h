@@ -53,13 +53,6 @@ private:
   SmallVector<StringRef, 4> owned;
 };
 
-/// Flushes standard output. Error: `standard output: cannot write: reason`, of this or an earlier write.
-Error flushStandardOutput();
-
-/// A file larger than the user's limit is from now on an error of the write that makes it so, as on a full disk. By
-/// default it is a signal that ends the program, which then leaves behind what it had not finished.
-void diagnoseFileSizeLimit();
-
 /// Lower-case hexadecimal SHA-256 of the bytes.
 std::string sha256Hex(StringRef bytes);
 

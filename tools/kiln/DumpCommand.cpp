@@ -5,6 +5,7 @@
 #include "plan/Plan.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Process.h"
 #include "templates/TemplateFiles.h"
 
 namespace kiln {
@@ -124,7 +125,7 @@ Error run(const DumpCommand &command) {
       return error;
   if (!toFiles) {
     for (const auto &[name, text] : dumper.files)
-      llvm::outs() << (dumper.files.size() > 1 ? "// ---- " + name + " ----\n" : "") << text;
+      standardOutput() << (dumper.files.size() > 1 ? "// ---- " + name + " ----\n" : "") << text;
     return Error::success();
   }
   return writeFiles(command.output, dumper.files);

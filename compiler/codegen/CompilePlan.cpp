@@ -3,8 +3,8 @@
 #include "kernels/targets/Target.h"
 #include "nvrtc/CubinCompiler.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
 #include "support/Parallel.h"
+#include "support/StagedDirectory.h"
 
 #include <mutex>
 

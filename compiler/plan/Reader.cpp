@@ -2,6 +2,7 @@
 #include "plan/PlanChecks.h"
 #include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
+#include "support/StagedDirectory.h"
 #include "support/Version.h"
 
 namespace kiln {
@@ -249,6 +250,8 @@ private:
 Expected<Plan> readPlan(StringRef directory) {
   SmallString<128> file(directory);
   llvm::sys::path::append(file, "plan.toml");
+  if (!llvm::sys::fs::exists(file))
+    restoreReplaced(directory);
   SourceManager sources;
   Expected<const SourceFile *> source = sources.open(file);
   if (!source)

@@ -66,12 +66,10 @@ Expected<std::string> process(const SourceFile *piece, SourceManager &sources, c
 }
 
 Expected<const SourceFile *> openInput(const std::string &path, SourceManager &sources) {
-  if (path != "-")
-    return sources.open(path);
-  Expected<std::string> text = readFile("/dev/stdin");
+  Expected<std::string> text = readInput(path);
   if (!text)
     return text.takeError();
-  return sources.add("<stdin>", std::move(*text));
+  return sources.add(path == "-" ? "<stdin>" : StringRef(path), std::move(*text));
 }
 
 Error run(const Options &options) {

@@ -10,6 +10,7 @@
 #include "support/File.h"
 #include "support/Printable.h"
 #include "support/Process.h"
+#include "support/StagedDirectory.h"
 
 namespace kiln {
 

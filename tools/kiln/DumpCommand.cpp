@@ -6,6 +6,7 @@
 #include "support/Diagnostic.h"
 #include "support/File.h"
 #include "support/Process.h"
+#include "support/StagedDirectory.h"
 #include "templates/TemplateFiles.h"
 
 namespace kiln {

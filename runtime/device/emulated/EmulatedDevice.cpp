@@ -4,6 +4,7 @@
 #include "support/Diagnostic.h"
 #include "support/File.h"
 #include "support/Parallel.h"
+#include "support/StagedDirectory.h"
 #include "templates/TemplateFiles.h"
 
 #include <chrono>

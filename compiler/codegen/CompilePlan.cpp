@@ -3,7 +3,8 @@
 #include "kernels/targets/Target.h"
 #include "nvrtc/CubinCompiler.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
+#include "support/Parallel.h"
+#include "support/StagedDirectory.h"
 
 #include <mutex>
 
@@ -31,7 +32,7 @@ Expected<std::vector<Cubin>> compileCubins(GeneratedPlan &generated, const Cubin
       jobs.push_back({i, target, std::nullopt, std::nullopt});
   std::mutex mutex;
   size_t done = 0;
-  llvm::parallelFor(0, jobs.size(), [&](size_t i) {
+  parallelFor(jobs.size(), [&](size_t i) {
     Job &job = jobs[i];
     const KernelSource &source = generated.sources[job.kernel];
     Expected<CompiledKernel> compiled = compiler->compile(source.name, source.text, job.target);

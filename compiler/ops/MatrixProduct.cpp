@@ -1,6 +1,8 @@
 // Eigen is slow to compile: this is the only file that includes it.
 #include "ops/MatrixProduct.h"
 
+#include "support/Parallel.h"
+
 #include <Eigen/Core>
 
 namespace kiln {
@@ -38,7 +40,7 @@ void matrixProduct(const Real *a, const Real *b, Real *c, int64_t rows, int64_t 
   bool isSmall = rows * cols * depth < (1 << 16);
   if (isSmall)
     return productColumns(a, b, c, rows, cols, depth, transposeB, 0, cols);
-  llvm::parallelFor(0, (cols + chunk - 1) / chunk, [&](size_t i) {
+  parallelFor((cols + chunk - 1) / chunk, [&](size_t i) {
     int64_t first = i * chunk;
     productColumns(a, b, c, rows, cols, depth, transposeB, first, std::min(cols, first + chunk));
   });
@@ -47,7 +49,7 @@ void matrixProduct(const Real *a, const Real *b, Real *c, int64_t rows, int64_t 
 template <class Real>
 void batchedMatrixProduct(const Real *a, const Real *b, Real *c, int64_t count, int64_t rows, int64_t cols,
                           int64_t depth, bool transposeB) {
-  llvm::parallelFor(0, count, [&](size_t i) {
+  parallelFor(count, [&](size_t i) {
     productColumns(a + i * rows * depth, b + i * cols * depth, c + i * rows * cols, rows, cols, depth, transposeB, 0,
                    cols);
   });

@@ -1,5 +1,7 @@
 #include "ops/Tensor.h"
 
+#include "support/Parallel.h"
+
 namespace kiln {
 
 void parallelRows(int64_t count, int64_t workPerItem, function_ref<void(int64_t)> body) {
@@ -11,7 +13,7 @@ void parallelRows(int64_t count, int64_t workPerItem, function_ref<void(int64_t)
   }
   int64_t perChunk = std::max<int64_t>(1, worthAThread / std::max<int64_t>(1, workPerItem));
   int64_t chunks = (count + perChunk - 1) / perChunk;
-  llvm::parallelFor(0, chunks, [&](size_t chunk) {
+  parallelFor(chunks, [&](size_t chunk) {
     int64_t end = std::min<int64_t>(count, (chunk + 1) * perChunk);
     for (int64_t i = chunk * perChunk; i < end; ++i)
       body(i);

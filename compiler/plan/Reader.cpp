@@ -2,6 +2,7 @@
 #include "plan/PlanChecks.h"
 #include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
+#include "support/StagedDirectory.h"
 #include "support/Version.h"
 
 namespace kiln {
@@ -287,6 +288,8 @@ Expected<Plan> parsePlan(const SourceFile *source) { return parsePlan(source, st
 Expected<Plan> readPlan(StringRef directory) {
   SmallString<128> file(directory);
   llvm::sys::path::append(file, "plan.toml");
+  if (!llvm::sys::fs::exists(file))
+    restoreReplaced(directory);
   SourceManager sources;
   Expected<const SourceFile *> source = sources.open(file);
   return source ? parsePlan(*source, directory) : source.takeError();

@@ -10,7 +10,7 @@ static std::string checksumLine(StringRef key, StringRef bytes) {
 }
 
 Error writeCacheEntry(StringRef path, StringRef key, StringRef bytes) {
-  return writeFile(path, bytes.str() + checksumLine(key, bytes));
+  return replaceFile(path, bytes.str() + checksumLine(key, bytes));
 }
 
 std::optional<std::string> readCacheEntry(StringRef path, StringRef key) {

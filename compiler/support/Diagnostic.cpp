@@ -1,5 +1,7 @@
 #include "support/Diagnostic.h"
 
+#include "support/Printable.h"
+
 namespace kiln {
 
 char DiagnosticError::ID = 0;
@@ -17,25 +19,38 @@ Diagnostic::Diagnostic(Severity severity, Location loc, std::string message)
 void Diagnostic::print(raw_ostream &os) const {
   static constexpr StringRef names[] = {"error", "warning", "note"};
   if (!file.empty())
-    os << file << ':';
+    os << printable(file, /*kept=*/"") << ':';
   if (line)
     os << line << ':';
   if (column)
     os << column << ':';
   if (!file.empty())
     os << ' ';
-  os << names[static_cast<int>(severity)] << ": " << message << '\n';
-  if (sourceLine.empty())
-    return;
+  os << names[static_cast<int>(severity)] << ": " << printable(message) << '\n';
+  if (!sourceLine.empty())
+    printSourceLine(os);
+}
+
+/// The place of the character that the byte at `at` belongs to.
+static size_t characterStart(StringRef text, size_t at) {
+  while (at > 0 && at < text.size() && (text[at] & 0xC0) == 0x80)
+    --at;
+  return std::min(at, text.size());
+}
+
+void Diagnostic::printSourceLine(raw_ostream &os) const {
   // A line of megabytes (minified JSON) would bury the message: show the part around the caret.
   constexpr size_t maxShown = 160;
-  size_t caret = column ? column - 1 : 0;
-  size_t first = caret > maxShown / 2 && sourceLine.size() > maxShown ? caret - maxShown / 2 : 0;
-  StringRef shown = StringRef(sourceLine).substr(first, maxShown);
-  os << shown << '\n';
+  StringRef text = sourceLine;
+  size_t caret = characterStart(text, column ? column - 1 : 0);
+  size_t first = caret > maxShown / 2 && text.size() > maxShown ? characterStart(text, caret - maxShown / 2) : 0;
+  size_t last = std::max(caret, characterStart(text, first + maxShown));
+  std::string before = printable(text.slice(first, caret), "\t");
+  os << before << printable(text.slice(caret, last), "\t") << '\n';
   // Tabs are kept, so that the caret stands under its character at any tab width.
-  for (char c : shown.take_front(caret - first))
-    os << (c == '\t' ? '\t' : ' ');
+  for (char c : before)
+    if ((c & 0xC0) != 0x80) // one for each character, not for each byte
+      os << (c == '\t' ? '\t' : ' ');
   os << "^\n";
 }
 

@@ -25,8 +25,12 @@ struct Diagnostic {
 
   Diagnostic(Severity severity, Location loc, std::string message);
 
-  /// `file:line:col: error: message`, then the source line and a caret.
+  /// `file:line:col: error: message`, then the source line and a caret. Control characters that any of these quote are
+  /// shown as escapes (Printable.h).
   void print(raw_ostream &os) const;
+
+private:
+  void printSourceLine(raw_ostream &os) const;
 };
 
 /// The error type of every library of this project.

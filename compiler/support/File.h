@@ -5,60 +5,47 @@
 
 namespace kiln {
 
-/// The bytes of a file. Error: `PATH: error: cannot read: reason`.
+/// A regular file, open for reading; closed with this object. A device may have no end, and a pipe keeps its reader
+/// waiting, so where a file is expected they are errors.
+class RegularFile {
+public:
+  /// Error: `PATH: error: cannot read: reason`.
+  static Expected<RegularFile> open(StringRef path);
+
+  RegularFile(RegularFile &&other) noexcept
+      : opened(std::exchange(other.opened, llvm::sys::fs::kInvalidFile)), bytes(other.bytes) {}
+  ~RegularFile();
+
+  llvm::sys::fs::file_t descriptor() const { return opened; }
+  uint64_t size() const { return bytes; }
+
+private:
+  RegularFile(llvm::sys::fs::file_t opened, uint64_t bytes) : opened(opened), bytes(bytes) {}
+
+  llvm::sys::fs::file_t opened;
+  uint64_t bytes;
+};
+
+/// More than any file that is read whole has; checkpoints are mapped instead.
+constexpr uint64_t mostFileBytes = uint64_t(256) << 20;
+
+/// The bytes of a regular file. Error: `PATH: error: cannot read: reason`, for one of more than mostFileBytes too.
 Expected<std::string> readFile(StringRef path);
-/// The same; - is standard input.
+
+/// The bytes of a text that a user gives: as readFile, but pipes and character devices are read to their end, which
+/// must come within mostFileBytes, and - is standard input.
 Expected<std::string> readInput(StringRef path);
 
 /// Writes a file completely or not at all: a temporary file beside it, checked for a full disk, then renamed. What is
 /// no regular file, such as /dev/stdout, is written as it is. Error: `PATH: error: cannot write: reason`.
 Error writeFile(StringRef path, StringRef contents);
 
-/// Puts files, by their relative names, into a directory, made if need be: all of them, or on an error of writing none.
-/// Files of these names are replaced, everything else in the directory stays. Error: `PATH: error: cannot write:
-/// reason`.
-Error writeFiles(StringRef directory, const std::map<std::string, std::string> &files);
+/// The same, but leaves what killed processes have left of it: for a directory of many files, a cache, in which whoever
+/// opens it looks for leftovers once.
+Error replaceFile(StringRef path, StringRef contents);
 
-/// Writes a directory completely or not at all: files are staged in a temporary directory beside the target,
-/// and `commit` renames it into place. An uncommitted stage is removed by the destructor. Signals that ask the program
-/// to end wait for that too.
-class StagedDirectory {
-public:
-  /// Starts staging for `target`, which `commit` will replace as a whole. `owned` says what may be lost by that:
-  /// patterns of relative paths, `cubin/*/*.cubin`, where * stands for part of one component. They must outlive the
-  /// stage. Error: the parent cannot be created or written; the target exists and is not a directory, or holds a file
-  /// that fits none of the patterns.
-  static Expected<StagedDirectory> create(StringRef target, ArrayRef<StringRef> owned);
-
-  StagedDirectory(StagedDirectory &&other) noexcept;
-  ~StagedDirectory();
-
-  /// Where the files are until `commit`.
-  StringRef path() const { return stage; }
-
-  /// Writes `relativePath` (its folders are made) in the stage.
-  Error write(StringRef relativePath, StringRef contents);
-
-  /// Replaces the target directory by the stage. Error: as `create`, should the target have changed since.
-  Error commit();
-
-private:
-  friend Error writeFiles(StringRef, const std::map<std::string, std::string> &);
-
-  StagedDirectory(std::string target, std::string stage, ArrayRef<StringRef> owned);
-
-  std::unique_ptr<class InterruptDelay> delay; ///< first, so that it outlives the removal of the stage
-  std::string target;
-  std::string stage;
-  SmallVector<StringRef, 4> owned;
-};
-
-/// Flushes standard output. Error: `standard output: cannot write: reason`, of this or an earlier write.
-Error flushStandardOutput();
-
-/// A file larger than the user's limit is from now on an error of the write that makes it so, as on a full disk. By
-/// default it is a signal that ends the program, which then leaves behind what it had not finished.
-void diagnoseFileSizeLimit();
+/// The same without the rename: on an error, or when the process is killed, the file is there in part.
+Error writeInPlace(StringRef path, StringRef contents);
 
 /// Lower-case hexadecimal SHA-256 of the bytes.
 std::string sha256Hex(StringRef bytes);

@@ -13,7 +13,10 @@ Expected<std::unique_ptr<WeightUpload>> WeightUpload::start(Device &device, cons
   std::unique_ptr<WeightUpload> upload(new WeightUpload(device, source, std::move(items)));
   if (Error error = upload->allocate())
     return error;
-  upload->thread = std::thread([raw = upload.get()] { raw->run(); });
+  auto run = [raw = upload.get()] { raw->run(); };
+  upload->thread = startThread(run);
+  if (!upload->thread)
+    run();
   return upload;
 }
 
@@ -48,8 +51,8 @@ WeightUpload::~WeightUpload() {
     std::lock_guard lock(mutex);
     isAbandoned = true;
   }
-  if (thread.joinable())
-    thread.join();
+  if (thread)
+    thread->join();
   // The device may still read what was staged.
   for (Staging &buffer : staging)
     if (buffer.isUsed)

@@ -4,16 +4,17 @@
 #include "runtime/device/Device.h"
 #include "runtime/weights/WeightSource.h"
 #include "support/Diagnostic.h"
+#include "support/Parallel.h"
 
 #include <condition_variable>
 #include <mutex>
-#include <thread>
 
 namespace kiln {
 
 /// Packs weights and uploads them beside the device's other work, one after the other, on a thread of its own: while
 /// one travels the next is packed, and whoever needs a weight waits for that one only. Packed bytes pass through a few
-/// staging buffers, so that host memory does not grow with the model.
+/// staging buffers, so that host memory does not grow with the model. Where no thread can be had, all is uploaded when
+/// it starts.
 class WeightUpload {
 public:
   struct Item {
@@ -62,7 +63,7 @@ private:
   size_t done = 0; ///< items whose upload has been asked for
   std::optional<std::vector<Diagnostic>> failure;
   bool isAbandoned = false;
-  std::thread thread; ///< last: it uses all the others
+  std::optional<std::thread> thread; ///< last: it uses all the others
 };
 
 } // namespace kiln

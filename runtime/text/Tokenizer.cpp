@@ -1,8 +1,8 @@
 #include "runtime/text/Tokenizer.h"
 
 #include "runtime/text/PreTokenizer.h"
-#include "runtime/text/Utf8.h"
 #include "support/Diagnostic.h"
+#include "support/Utf8.h"
 
 namespace kiln {
 

@@ -1,6 +1,7 @@
 #include "runtime/weights/PackWeight.h"
 
 #include "support/Diagnostic.h"
+#include "support/Parallel.h"
 
 #include <cstring>
 
@@ -127,7 +128,7 @@ static int64_t sourceRow(int64_t row, ArrayRef<int64_t> sourceShape, ArrayRef<in
 /// elements.
 static void forRowRanges(int64_t begin, int64_t end, int64_t columns, function_ref<void(int64_t, int64_t)> body) {
   int64_t grain = llvm::alignTo((1 << 16) / std::max<int64_t>(columns, 1) + 1, 64);
-  llvm::parallelFor(0, (end - begin + grain - 1) / grain, [&](size_t range) {
+  parallelFor((end - begin + grain - 1) / grain, [&](size_t range) {
     int64_t first = begin + static_cast<int64_t>(range) * grain;
     body(first, std::min(first + grain, end));
   });

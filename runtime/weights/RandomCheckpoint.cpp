@@ -1,6 +1,7 @@
 #include "runtime/weights/RandomCheckpoint.h"
 
 #include "support/Diagnostic.h"
+#include "support/Parallel.h"
 #include "support/Random.h"
 
 #include <cmath>
@@ -53,7 +54,7 @@ Expected<TensorView> RandomCheckpoint::tensor(StringRef name, ArrayRef<int64_t> 
 
   // A multiple of the block, small enough for the first-level cache.
   constexpr int64_t chunk = 1 << 12;
-  llvm::parallelFor(0, (*count + chunk - 1) / chunk, [&](size_t index) {
+  parallelFor((*count + chunk - 1) / chunk, [&](size_t index) {
     std::array<uint32_t, chunk> words;
     auto first = static_cast<int64_t>(index) * chunk;
     int64_t length = std::min(chunk, *count - first);

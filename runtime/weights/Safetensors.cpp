@@ -2,6 +2,7 @@
 
 #include "runtime/weights/SafetensorsHeader.h"
 #include "support/Diagnostic.h"
+#include "support/File.h"
 
 #include <cstring>
 
@@ -14,22 +15,16 @@ static constexpr uint64_t maxHeaderSize = 100'000'000;
 
 /// Maps a whole file for reading.
 static Expected<fs::mapped_file_region> mapFile(StringRef path) {
-  auto cannotRead = [&](std::error_code reason) { return makeFileError(path, "cannot read: " + reason.message()); };
-  Expected<fs::file_t> file = fs::openNativeFileForRead(path);
+  Expected<RegularFile> file = RegularFile::open(path);
   if (!file)
-    return cannotRead(llvm::errorToErrorCode(file.takeError()));
-  auto close = llvm::make_scope_exit([&] { fs::closeFile(*file); });
-  fs::file_status status;
-  if (std::error_code reason = fs::status(*file, status))
-    return cannotRead(reason);
-  if (status.type() != fs::file_type::regular_file)
-    return makeFileError(path, "cannot read: not a regular file");
-  if (status.getSize() < lengthFieldSize)
-    return makeFileError(path, "expected a safetensors file of at least 8 bytes, got " + Twine(status.getSize()));
+    return file.takeError();
+  if (file->size() < lengthFieldSize)
+    return makeFileError(path, "expected a safetensors file of at least 8 bytes, got " + Twine(file->size()));
   std::error_code reason;
-  fs::mapped_file_region mapping(*file, fs::mapped_file_region::readonly, status.getSize(), /*offset=*/0, reason);
+  fs::mapped_file_region mapping(file->descriptor(), fs::mapped_file_region::readonly, file->size(), /*offset=*/0,
+                                 reason);
   if (reason)
-    return cannotRead(reason);
+    return makeFileError(path, "cannot read: " + reason.message());
   return mapping;
 }
 

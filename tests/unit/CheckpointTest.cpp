@@ -65,7 +65,7 @@ TEST_F(SafetensorsTest, EmptyHeaderObjectIsAFileWithoutTensors) {
 
 TEST_F(SafetensorsTest, BadFraming) {
   EXPECT_EQ(messageOf(SafetensorsFile::open("/nowhere")), "/nowhere: error: cannot read: No such file or directory\n");
-  EXPECT_EQ(messageOf(SafetensorsFile::open("/")), "/: error: cannot read: not a regular file\n");
+  EXPECT_EQ(messageOf(SafetensorsFile::open("/")), "/: error: cannot read: is a directory\n");
   EXPECT_EQ(errorOf(""), "model.safetensors: error: expected a safetensors file of at least 8 bytes, got 0\n");
   EXPECT_EQ(errorOf(StringRef("\5\0\0\0\0\0\0\0{}", 10)),
             "model.safetensors: error: expected a header within the file's 10 bytes, got 5; the file may be "

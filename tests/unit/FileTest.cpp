@@ -1,7 +1,12 @@
 // Writing whole files and directories: completely or not at all, and never over what is somebody else's.
+#include "RefuseCalls.h"
 #include "TestSupport.h"
 
+#include <atomic>
 #include <csignal>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <thread>
 
 namespace kiln {
 namespace {
@@ -104,6 +109,82 @@ TEST(StagedDirectory, KeepsWhatAppearsWhileItIsStaged) {
       directory.relative(messageOf(stage.commit())),
       "plan: error: cannot write: expected a new or empty directory or an earlier result, got one that holds yours\n");
   EXPECT_EQ(listing(target), Names({"yours"}));
+}
+
+TEST(StagedDirectory, IsThereAtEveryMoment) {
+  TemporaryDirectory directory;
+  std::string target = directory.str() + "/plan";
+  expectSuccess(replace(target, "0"));
+  std::atomic<bool> isDone = false;
+  size_t missing = 0;
+  std::thread reader([&] {
+    while (!isDone)
+      missing += fs::exists(target + "/plan.toml") ? 0 : 1;
+  });
+  for (int i = 1; i <= 300; ++i)
+    expectSuccess(replace(target, std::to_string(i)));
+  isDone = true;
+  reader.join();
+  EXPECT_EQ(missing, 0u);
+  EXPECT_EQ(listing(directory.str()), Names({"plan", "plan/plan.toml"}));
+}
+
+TEST(StagedDirectory, SeveralMayWriteTheSame) {
+  TemporaryDirectory directory;
+  std::string target = directory.str() + "/plan";
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 4; ++i)
+    writers.emplace_back([&] {
+      for (int turn = 0; turn < 20; ++turn)
+        EXPECT_EQ(messageOf(replace(target, "text")), "");
+    });
+  for (std::thread &writer : writers)
+    writer.join();
+  EXPECT_EQ(listing(directory.str()), Names({"plan", "plan/plan.toml"}));
+}
+
+TEST(StagedDirectory, SweepsWhatAKilledProcessLeft) {
+  TemporaryDirectory directory;
+  std::string target = directory.str() + "/plan";
+  expectSuccess(writeFiles(target + ".tmp-0123456789ab", {{"plan.toml", "half"}}));
+  expectSuccess(writeFiles(directory.str() + "/other.tmp-0123456789ab", {{"plan.toml", "half"}}));
+  directory.write("plan.tmp-backup", "yours");
+  expectSuccess(replace(target, "whole"));
+  EXPECT_EQ(listing(directory.str()), Names({"other.tmp-0123456789ab", "other.tmp-0123456789ab/plan.toml", "plan",
+                                             "plan.tmp-backup", "plan/plan.toml"}));
+}
+
+/// What is left by a process that was killed between two renames, where there is no exchange.
+TEST(StagedDirectory, RestoresWhatWasSetAside) {
+  TemporaryDirectory directory;
+  std::string target = directory.str() + "/plan", old = target + ".old-0123456789ab";
+  expectSuccess(writeFiles(old, {{"plan.toml", "old"}}));
+  int live = open(old.c_str(), O_RDONLY); // as if the process went on
+  ASSERT_EQ(flock(live, LOCK_EX), 0);
+  restoreReplaced(target);
+  EXPECT_FALSE(fs::exists(target));
+  close(live);
+  restoreReplaced(target);
+  EXPECT_EQ(unwrap(readFile(target + "/plan.toml")), "old");
+  expectSuccess(writeFiles(old, {{"plan.toml", "older"}}));
+  expectSuccess(replace(target, "new"));
+  EXPECT_EQ(listing(directory.str()), Names({"plan", "plan/plan.toml"}));
+  EXPECT_EQ(unwrap(readFile(target + "/plan.toml")), "new");
+}
+
+TEST(StagedDirectoryDeathTest, ReplacesWithoutExchange) {
+  TemporaryDirectory directory;
+  std::string target = directory.str() + "/plan";
+  expectSuccess(replace(target, "old"));
+  auto replaceIt = [&] {
+    if (!refuseCalls({SYS_renameat2}, EINVAL))
+      _exit(cannotTest);
+    if (Error error = replace(target, "new"); error || unwrap(readFile(target + "/plan.toml")) != "new")
+      _exit(failed);
+    _exit(passed);
+  };
+  EXPECT_EXIT(replaceIt(), hasPassed, "");
+  EXPECT_EQ(listing(directory.str()), Names({"plan", "plan/plan.toml"}));
 }
 
 TEST(StagedDirectoryDeathTest, InterruptsWait) {

@@ -4,6 +4,7 @@
 #include "support/ADT.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/StagedDirectory.h"
 
 #include <gtest/gtest.h>
 

@@ -9,6 +9,8 @@
 #include "reference/NumericCheck.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Printable.h"
+#include "support/Process.h"
 
 #include <chrono>
 
@@ -51,7 +53,7 @@ Expected<std::string> process(const SourceFile *piece, SourceManager &sources, c
   instrumentation.after = [&](const PassInvocation &pass, Module &current) -> Error {
     timer.stop(pass.str());
     if (options.printIrAfterAll)
-      llvm::errs() << "// IR after " << pass.str() << '\n' << toString(current) << '\n';
+      llvm::errs() << "// IR after " << pass.str() << '\n' << printable(toString(current)) << '\n';
     if (!options.checkNumerics)
       return Error::success();
     if (Error error = check.after(current))
@@ -64,12 +66,10 @@ Expected<std::string> process(const SourceFile *piece, SourceManager &sources, c
 }
 
 Expected<const SourceFile *> openInput(const std::string &path, SourceManager &sources) {
-  if (path != "-")
-    return sources.open(path);
-  Expected<std::string> text = readFile("/dev/stdin");
+  Expected<std::string> text = readInput(path);
   if (!text)
     return text.takeError();
-  return sources.add("<stdin>", std::move(*text));
+  return sources.add(path == "-" ? "<stdin>" : StringRef(path), std::move(*text));
 }
 
 Error run(const Options &options) {
@@ -100,26 +100,20 @@ Error run(const Options &options) {
     return llvm::make_error<DiagnosticError>(std::move(diagnostics));
   if (options.output != "-")
     return writeFile(options.output, output);
-  llvm::outs() << output;
+  standardOutput() << output;
   return Error::success();
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  diagnoseFileSizeLimit();
+  prepareProcess();
   Options options;
   if (std::optional<int> exitCode = parseOptions(argc, argv, options))
-    return *exitCode;
+    return finishProcess(Error::success(), *exitCode);
   if (options.listOps)
-    listOps(llvm::outs());
+    listOps(standardOutput());
   if (options.listPasses)
-    listPasses(llvm::outs());
-  Error error = options.listOps || options.listPasses ? Error::success() : run(options);
-  error = llvm::joinErrors(std::move(error), flushStandardOutput());
-  if (!error)
-    return 0;
-  for (const Diagnostic &diagnostic : takeDiagnostics(std::move(error)))
-    diagnostic.print(llvm::errs());
-  return 1;
+    listPasses(standardOutput());
+  return finishProcess(options.listOps || options.listPasses ? Error::success() : run(options));
 }

@@ -4,6 +4,7 @@
 #include "kernels/targets/Target.h"
 #include "runtime/measure/Benchmark.h"
 #include "support/Diagnostic.h"
+#include "support/Process.h"
 
 namespace kiln {
 
@@ -124,11 +125,11 @@ Error print(const BenchCommand &command, Expected<std::vector<BenchRow>> rows, S
   if (!rows)
     return rows.takeError();
   if (command.format == "json")
-    printJson(llvm::outs(), *rows, device, plan);
+    printJson(standardOutput(), *rows, device, plan);
   else if (command.format == "csv")
-    printCsv(llvm::outs(), *rows);
+    printCsv(standardOutput(), *rows);
   else
-    printMarkdown(llvm::outs() << plan.model.name << ", " << dtypeName(plan.dtype) << ", on " << device << "\n\n",
+    printMarkdown(standardOutput() << plan.model.name << ", " << dtypeName(plan.dtype) << ", on " << device << "\n\n",
                   *rows);
   return Error::success();
 }

@@ -4,6 +4,8 @@
 #include "tools/ladder/Rungs.h"
 
 #include "strategies/Strategy.h"
+#include "support/Printable.h"
+#include "support/Process.h"
 #include "support/Version.h"
 
 #include <CLI/CLI.hpp>
@@ -69,7 +71,7 @@ void addListing(CLI::App &sub, const char *name, const char *summary, void (*lis
   sub.add_flag_callback(
          name,
          [list] {
-           list(llvm::outs());
+           list(standardOutput());
            throw CLI::Success();
          },
          summary)
@@ -311,7 +313,7 @@ std::string usageMessage(const CLI::App *, const CLI::Error &error) {
   bool isWord = message.size() > 1 && !llvm::isUpper(message[1]);
   if (isWord)
     message[0] = llvm::toLower(message[0]);
-  return "error: " + message + "\nRun with --help for more information.\n";
+  return "error: " + printable(message) + "\nRun with --help for more information.\n";
 }
 
 /// The arguments, last one first as CLI11 takes them. It would give `--text=` the next argument for a value.

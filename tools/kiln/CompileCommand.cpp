@@ -8,6 +8,9 @@
 #include "nvrtc/CubinCompiler.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Printable.h"
+#include "support/Process.h"
+#include "support/StagedDirectory.h"
 
 namespace kiln {
 
@@ -36,7 +39,8 @@ void printSummary(const GeneratedPlan &generated, StringRef directory) {
     at += (at.empty() ? "" : ", ") + dim.name + " = " + std::to_string(dims[dim.name]);
   }
   raw_ostream &os = llvm::errs();
-  os << plan.model.name << " for " << plan.target << ": " << plan.kernels.size() << " kernels in " << directory << '\n';
+  os << plan.model.name << " for " << plan.target << ": " << plan.kernels.size() << " kernels in "
+     << printable(directory) << '\n';
   for (const PlanFunction &function : plan.functions)
     os << formatv("  @{0,-8} {1,4} steps, arena {2} at {3} (largest live set {4})\n", function.name,
                   function.steps.size(), megabytes(function.arena, dims), at, megabytes(function.live, dims));
@@ -93,7 +97,7 @@ Error run(const CompileCommand &command) {
     std::string text = toString(**module);
     if (!command.output.empty() && command.output != "-")
       return writeFile(command.output, text);
-    llvm::outs() << text;
+    standardOutput() << text;
     return Error::success();
   }
 

@@ -5,6 +5,8 @@
 #include "plan/Plan.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Process.h"
+#include "support/StagedDirectory.h"
 #include "templates/TemplateFiles.h"
 
 namespace kiln {
@@ -124,7 +126,7 @@ Error run(const DumpCommand &command) {
       return error;
   if (!toFiles) {
     for (const auto &[name, text] : dumper.files)
-      llvm::outs() << (dumper.files.size() > 1 ? "// ---- " + name + " ----\n" : "") << text;
+      standardOutput() << (dumper.files.size() > 1 ? "// ---- " + name + " ----\n" : "") << text;
     return Error::success();
   }
   return writeFiles(command.output, dumper.files);

@@ -4,6 +4,7 @@
 #include "tools/session/Engine.h"
 
 #include "support/Diagnostic.h"
+#include "support/Process.h"
 
 namespace kiln {
 
@@ -41,16 +42,16 @@ Error run(const EvalCommand &command) {
     return result.takeError();
   progress.finish();
   if (command.json)
-    llvm::outs() << json::Value(json::Object{{"perplexity", result->perplexity()},
-                                             {"nll", result->nll},
-                                             {"tokens_scored", result->tokensScored},
-                                             {"window", result->window},
-                                             {"stride", result->stride}})
-                 << '\n';
+    standardOutput() << json::Value(json::Object{{"perplexity", result->perplexity()},
+                                                 {"nll", result->nll},
+                                                 {"tokens_scored", result->tokensScored},
+                                                 {"window", result->window},
+                                                 {"stride", result->stride}})
+                     << '\n';
   else
-    llvm::outs() << formatv("perplexity = {0:F4} +/- {1:F4} ({2} tokens, window {3}, stride {4})\n",
-                            result->perplexity(), result->standardError(), result->tokensScored, result->window,
-                            result->stride);
+    standardOutput() << formatv("perplexity = {0:F4} +/- {1:F4} ({2} tokens, window {3}, stride {4})\n",
+                                result->perplexity(), result->standardError(), result->tokensScored, result->window,
+                                result->stride);
   return Error::success();
 }
 

@@ -6,6 +6,7 @@
 
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Process.h"
 
 #include <future>
 
@@ -34,8 +35,9 @@ std::vector<MeasuredPart> measure(RungRunner &runner, ArrayRef<LadderPart> parts
   for (const LadderPart &part : parts)
     for (const Rung &rung : part.rungs)
       work.push_back({&part, &rung});
+  // Deferred where no thread can be had.
   auto start = [&](size_t i) {
-    return std::async(std::launch::async,
+    return std::async(std::launch::async | std::launch::deferred,
                       [&runner, item = work[i]] { return runner.compile(*item.first, *item.second); });
   };
   std::vector<MeasuredPart> measured;
@@ -82,9 +84,9 @@ Error run(const LadderOptions &command) {
             writeFile(command.page, ladderPage((*runner)->deviceName(), model, (*runner)->target(), measured)))
       return error;
   if (command.format == "json")
-    printLadderJson(llvm::outs(), (*runner)->deviceName(), model, measured);
+    printLadderJson(standardOutput(), (*runner)->deviceName(), model, measured);
   else
-    printLadderMarkdown(llvm::outs(), (*runner)->deviceName(), model, measured);
+    printLadderMarkdown(standardOutput(), (*runner)->deviceName(), model, measured);
   if (size_t wrong = countWrong(measured))
     return makeError("kiln bench ladder: " + Twine(wrong) + " rungs failed or are wrong; the table says how");
   return Error::success();

@@ -2,7 +2,7 @@
 #include "tools/kiln/Commands.h"
 
 #include "support/Diagnostic.h"
-#include "support/File.h"
+#include "support/Process.h"
 
 using namespace kiln;
 
@@ -18,16 +18,9 @@ static Error dispatch(const Command &command) {
 }
 
 int main(int argc, char **argv) {
-  diagnoseFileSizeLimit();
+  prepareProcess();
   Command command;
   if (std::optional<int> exitCode = parseCommandLine(argc, argv, command))
-    return *exitCode;
-  Error error = dispatch(command);
-  // A full disk or a closed pipe behind standard output.
-  error = llvm::joinErrors(std::move(error), flushStandardOutput());
-  if (!error)
-    return 0;
-  for (const Diagnostic &diagnostic : takeDiagnostics(std::move(error)))
-    diagnostic.print(llvm::errs());
-  return 1;
+    return finishProcess(Error::success(), *exitCode);
+  return finishProcess(dispatch(command));
 }

@@ -1,7 +1,7 @@
 //===- ProgressLine.h - `[37/52] what` on standard error --------------------===//
 #pragma once
 
-#include "support/ADT.h"
+#include "support/Printable.h"
 
 namespace kiln {
 
@@ -17,7 +17,7 @@ public:
     raw_ostream &os = llvm::errs();
     if (isTerminal)
       os << "\r\x1b[K";
-    os << '[' << done << '/' << all << "] " << what << (isTerminal ? "" : "\n");
+    os << '[' << done << '/' << all << "] " << printable(what) << (isTerminal ? "" : "\n");
     isShown = true;
   }
 

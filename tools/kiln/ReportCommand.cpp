@@ -1,6 +1,7 @@
 #include "tools/kiln/Commands.h"
 
 #include "support/File.h"
+#include "support/Process.h"
 #include "tools/report/Report.h"
 
 namespace kiln {
@@ -26,7 +27,7 @@ Error run(const ReportCommand &command) {
   std::string page = writeReport(plans);
   if (command.output != "-")
     return writeFile(command.output, page);
-  llvm::outs() << page;
+  standardOutput() << page;
   return Error::success();
 }
 

@@ -3,6 +3,8 @@
 #include "tools/kiln/ProgressLine.h"
 #include "tools/session/Engine.h"
 
+#include "support/Process.h"
+
 #include <numeric>
 
 namespace kiln {
@@ -108,13 +110,13 @@ Error run(const RunCommand &command) {
   bool isStarted = false;
   auto echoPrompt = [&] {
     if (!std::exchange(isStarted, true) && !command.noEcho)
-      llvm::outs() << shown(tokenizer, prompts->front());
+      standardOutput() << shown(tokenizer, prompts->front());
   };
   if (isStreaming)
     options.onToken = [&](size_t, int32_t token, StringRef text) {
       echoPrompt();
-      llvm::outs() << (tokenizer ? text.str() : std::to_string(token) + " ");
-      llvm::outs().flush();
+      standardOutput() << (tokenizer ? text.str() : std::to_string(token) + " ");
+      standardOutput().flush();
     };
 
   EngineOptions engineOptions;
@@ -136,16 +138,16 @@ Error run(const RunCommand &command) {
     return generations.takeError();
   for (const Generation &generation : *generations) {
     if (command.json)
-      llvm::outs() << json::Value(toJson(generation, command.wantLogits)) << '\n';
+      standardOutput() << json::Value(toJson(generation, command.wantLogits)) << '\n';
     else if (!isStreaming)
-      llvm::outs() << (command.noEcho ? "" : shown(tokenizer, generation.promptTokens))
-                   << (tokenizer ? generation.text : shown(nullptr, generation.newTokens)) << '\n';
+      standardOutput() << (command.noEcho ? "" : shown(tokenizer, generation.promptTokens))
+                       << (tokenizer ? generation.text : shown(nullptr, generation.newTokens)) << '\n';
   }
   if (isStreaming) {
     echoPrompt();
-    llvm::outs() << '\n';
+    standardOutput() << '\n';
   }
-  llvm::outs().flush();
+  standardOutput().flush();
   if (!command.quiet && !command.json)
     printSummary(*generations);
   if (!command.quiet && command.check == "reference")

@@ -6,6 +6,8 @@
 
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Printable.h"
+#include "support/Process.h"
 
 #include <chrono>
 
@@ -38,7 +40,8 @@ Error run(const TuneOptions &command) {
   line.finish();
   if (error) {
     if (!command.quiet)
-      llvm::errs() << "what was measured is kept in " << output << ".partial; the same command goes on from there\n";
+      llvm::errs() << "what was measured is kept in " << printable(output)
+                   << ".partial; the same command goes on from there\n";
     return error;
   }
   if (Error failed = (*tuner)->choose())
@@ -51,7 +54,7 @@ Error run(const TuneOptions &command) {
     if (Error failed = writeFile(command.page, tuningPage(title, (*tuner)->callTimes(), (*tuner)->results())))
       return failed;
   }
-  printTuningReport(llvm::outs(), (*tuner)->callTimes(), (*tuner)->results());
+  printTuningReport(standardOutput(), (*tuner)->callTimes(), (*tuner)->results());
   return (*tuner)->removeFiles();
 }
 

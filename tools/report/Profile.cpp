@@ -2,6 +2,7 @@
 
 #include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
+#include "support/File.h"
 
 namespace kiln {
 
@@ -47,10 +48,10 @@ static Error checkRow(const Profile::Row &row, const ConfigValue &value, const P
 
 Expected<Profile> readProfile(StringRef path, const Plan &plan) {
   SourceManager sources;
-  Expected<const SourceFile *> file = sources.open(path);
-  if (!file)
-    return file.takeError();
-  Expected<ConfigValue> root = parseJsonConfig(*file);
+  Expected<std::string> text = readInput(path);
+  if (!text)
+    return text.takeError();
+  Expected<ConfigValue> root = parseJsonConfig(sources.add(path, std::move(*text)));
   if (!root)
     return root.takeError();
   Profile profile;

@@ -12,6 +12,7 @@
 #include "runtime/generation/UncachedModel.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Printable.h"
 
 namespace kiln {
 
@@ -117,7 +118,7 @@ Expected<std::unique_ptr<Device>> openDevice(StringRef name, const EngineOptions
   }
   CudaDevice::Options options;
   options.cacheDirectory = cache;
-  options.note = [](StringRef text) { llvm::errs() << text << '\n'; };
+  options.note = [](StringRef text) { llvm::errs() << printable(text) << '\n'; };
   name.consume_front("cuda");
   if (name.consume_front(":") && name.getAsInteger(10, options.ordinal))
     return makeError("--device: expected auto, cpu, emulate or cuda:N, got a GPU number '" + name + "'");

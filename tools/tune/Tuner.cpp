@@ -124,8 +124,9 @@ Error Tuner::measure() {
   for (size_t round = 0; round < rounds; ++round)
     if (isNeeded(round))
       needed.push_back(round);
+  // Deferred where no thread can be had.
   auto start = [this](size_t round) {
-    return std::async(std::launch::async, [this, round] {
+    return std::async(std::launch::async | std::launch::deferred, [this, round] {
       auto choose = [round](const TuningProblem &p) { return &p.trials[round < p.trials.size() ? round : 0]; };
       return plans->compile(choose, "round-" + Twine(round));
     });

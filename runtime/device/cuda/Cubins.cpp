@@ -4,6 +4,7 @@
 #include "runtime/device/cuda/Compatibility.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Parallel.h"
 
 namespace kiln {
 
@@ -20,7 +21,7 @@ static Error compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef
                   (options.cacheDirectory.empty() ? "" : ", to be kept in " + options.cacheDirectory))
                      .str());
   std::vector<std::optional<std::vector<Diagnostic>>> failures(wanted.size());
-  llvm::parallelFor(0, wanted.size(), [&](size_t i) {
+  parallelFor(wanted.size(), [&](size_t i) {
     const std::string &name = plan.kernels[wanted[i]].name;
     Expected<std::string> source = readFile(files.source(name));
     auto compiled = source ? compiler->compile(name, *source, options.target) : source.takeError();

@@ -3,6 +3,8 @@
 #include "runtime/device/emulated/HostMatmul.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Parallel.h"
+#include "support/StagedDirectory.h"
 #include "templates/TemplateFiles.h"
 
 #include <chrono>
@@ -113,7 +115,7 @@ struct KernelLoad {
 Expected<std::vector<std::unique_ptr<DeviceKernel>>> EmulatedDevice::loadKernels(const Plan &plan,
                                                                                  const KernelFiles &files) {
   std::vector<KernelLoad> loads(plan.kernels.size());
-  llvm::parallelFor(0, loads.size(), [&](size_t i) {
+  parallelFor(loads.size(), [&](size_t i) {
     KernelLoad &load = loads[i];
     load.name = plan.kernels[i].name;
     load.path = files.source(load.name);
@@ -129,7 +131,7 @@ Expected<std::vector<std::unique_ptr<DeviceKernel>>> EmulatedDevice::loadKernels
       missing.push_back(&load);
   std::mutex mutex;
   size_t done = 0;
-  llvm::parallelFor(0, missing.size(), [&](size_t i) {
+  parallelFor(missing.size(), [&](size_t i) {
     KernelLoad &load = *missing[i];
     load.take(compiler.compile(load.path, load.source, {load.name}));
     std::lock_guard<std::mutex> lock(mutex);

@@ -1,5 +1,7 @@
 #include "runtime/device/emulated/HostMatmul.h"
 
+#include "support/Parallel.h"
+
 #include <cmath>
 
 namespace kiln {
@@ -42,7 +44,7 @@ void runMatmulOnHost(const LaunchMatmul &matmul, ArrayRef<uint64_t> arguments) {
                  out = take(true, matmul.out);
   // From one element of a column of weightᵀ to the next, and from one column to the next.
   const int64_t step = matmul.untransposed ? matmul.cols : 1, colStep = matmul.untransposed ? 1 : matmul.depth;
-  llvm::parallelFor(0, matmul.batch * matmul.rows, [&](size_t index) {
+  parallelFor(matmul.batch * matmul.rows, [&](size_t index) {
     const auto row = static_cast<int64_t>(index);
     const int64_t weightBegin = row / matmul.rows * matmul.cols * matmul.depth;
     const std::vector<float> left = a.row(row * matmul.depth, matmul.depth);

@@ -1,6 +1,7 @@
 #include "runtime/device/emulated/Launcher.h"
 
 #include "runtime/device/emulated/Scheduler.h"
+#include "support/Parallel.h"
 
 #include <algorithm>
 #include <atomic>
@@ -74,7 +75,7 @@ Error EmulatedLauncher::runBlocks(const EmulatedLaunch &launch) {
   // A cooperative launch is one group of blocks on one core; any other, as many groups as blocks.
   size_t groupBlocks = launch.options.cooperative ? order.size() : 1;
   size_t groups = order.size() / groupBlocks;
-  size_t cores = launch.options.threads ? launch.options.threads : llvm::parallel::getThreadCount();
+  size_t cores = launch.options.threads ? launch.options.threads : parallelThreads();
   cores = std::min(std::max<size_t>(cores, 1), groups);
   while (schedulers.size() < cores)
     schedulers.push_back(std::make_unique<Scheduler>());
@@ -99,7 +100,7 @@ Error EmulatedLauncher::runBlocks(const EmulatedLaunch &launch) {
   if (cores == 1)
     work(0);
   else
-    llvm::parallelFor(0, cores, work);
+    parallelFor(cores, work);
   if (failure.empty())
     return Error::success();
   return llvm::make_error<DiagnosticError>(std::move(failure));

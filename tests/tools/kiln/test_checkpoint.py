@@ -129,7 +129,7 @@ class Checkpoint(KilnTest):
                           self.model, "--tokens", 1)
         self.assert_fails("none: error: expected model.safetensors", "run", self.model, "--tokens", 1, "--weights", self.path("none"))
         os.mkdir(self.path("model/model.safetensors"))
-        self.assert_fails("model.safetensors: error: cannot read: not a regular file", "run", self.model, "--tokens", 1)
+        self.assert_fails("model.safetensors: error: cannot read: is a directory", "run", self.model, "--tokens", 1)
 
 
 class Shards(KilnTest):

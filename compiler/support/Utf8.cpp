@@ -1,4 +1,4 @@
-#include "runtime/text/Utf8.h"
+#include "support/Utf8.h"
 
 namespace kiln {
 

@@ -1,0 +1,111 @@
+#include "support/Parallel.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <system_error>
+
+namespace kiln {
+
+namespace {
+
+/// Calls that several threads take in turn.
+struct Loop {
+  size_t count;
+  function_ref<void(size_t)> body;
+  std::atomic<size_t> next = 0;
+  size_t helpers = 0; ///< threads of the pool that are in it; the pool's mutex guards it
+
+  void run() {
+    for (size_t i; (i = next++) < count;)
+      body(i);
+  }
+};
+
+/// Threads that wait for loops. A caller helps with its own loop, so that it ends even if no thread could be started.
+class ThreadPool {
+public:
+  ThreadPool();
+  size_t threads() const { return started + 1; }
+  void run(Loop &loop);
+
+private:
+  void work();
+
+  std::mutex mutex;
+  std::condition_variable hasLoop, helperLeft;
+  std::vector<Loop *> loops; ///< those that may have calls left
+  size_t started = 0;
+};
+
+thread_local bool isInLoop = false;
+
+} // namespace
+
+std::optional<std::thread> startThread(std::function<void()> body) {
+  try {
+    return std::thread(std::move(body));
+  } catch (const std::system_error &) {
+    return std::nullopt;
+  }
+}
+
+ThreadPool::ThreadPool() {
+  for (size_t wanted = std::thread::hardware_concurrency(); started + 1 < wanted; ++started) {
+    std::optional<std::thread> thread = startThread([this] { work(); });
+    if (!thread)
+      break;
+    thread->detach(); // waits until the process ends
+  }
+}
+
+void ThreadPool::work() {
+  isInLoop = true;
+  std::unique_lock lock(mutex);
+  for (;;) {
+    hasLoop.wait(lock, [this] { return !loops.empty(); });
+    Loop &loop = *loops.back();
+    ++loop.helpers;
+    lock.unlock();
+    loop.run();
+    lock.lock();
+    llvm::erase(loops, &loop);
+    if (--loop.helpers == 0)
+      helperLeft.notify_all();
+  }
+}
+
+void ThreadPool::run(Loop &loop) {
+  {
+    std::lock_guard lock(mutex);
+    loops.push_back(&loop);
+  }
+  for (size_t i = 0; i < std::min(started, loop.count - 1); ++i)
+    hasLoop.notify_one();
+  isInLoop = true;
+  loop.run();
+  isInLoop = false;
+  std::unique_lock lock(mutex);
+  llvm::erase(loops, &loop);
+  helperLeft.wait(lock, [&] { return loop.helpers == 0; });
+}
+
+static ThreadPool &pool() {
+  // Never destroyed: its threads use it for as long as the process lives.
+  static ThreadPool &pool = *new ThreadPool;
+  return pool;
+}
+
+size_t parallelThreads() { return pool().threads(); }
+
+void parallelFor(size_t count, function_ref<void(size_t)> body) {
+  if (count <= 1 || isInLoop) {
+    for (size_t i = 0; i < count; ++i)
+      body(i);
+    return;
+  }
+  Loop loop{count, body};
+  pool().run(loop);
+}
+
+} // namespace kiln

@@ -1,0 +1,113 @@
+#include "support/Process.h"
+
+#include "support/Diagnostic.h"
+#include "support/Printable.h"
+
+#include <atomic>
+#include <csignal>
+#include <exception>
+#include <fcntl.h>
+#include <new>
+#include <poll.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace kiln {
+
+//===----------------------------------------------------------------------===//
+// Streams
+//===----------------------------------------------------------------------===//
+
+/// Opens /dev/null in the place of each stream that is closed, for the opposite of what it is for, so that it fails.
+static void reserveStandardStreams() {
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+      open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY); // gets the lowest free number, this one
+}
+
+/// Whether nobody will read what is written there.
+static bool isReaderGone(int stream) {
+  pollfd polled{stream, 0, 0};
+  return poll(&polled, 1, 0) == 1 && (polled.revents & POLLERR) != 0;
+}
+
+static void onBrokenPipe(int) {
+  if (!isReaderGone(STDOUT_FILENO))
+    return; // the write fails
+  std::signal(SIGPIPE, SIG_DFL);
+  std::raise(SIGPIPE);
+}
+
+raw_ostream &standardOutput() {
+  if (!llvm::sys::Process::StandardOutIsDisplayed())
+    return llvm::outs();
+  static PrintableStream terminal(llvm::outs());
+  return terminal;
+}
+
+/// Error: of this or an earlier write, such as a full disk or a closed pipe.
+static Error flushStandardOutput() {
+  raw_fd_ostream &os = llvm::outs();
+  os.flush();
+  if (!os.has_error())
+    return Error::success();
+  std::error_code failure = os.error();
+  os.clear_error();
+  return makeError("standard output: cannot write: " + failure.message());
+}
+
+int finishProcess(Error error, int exitCode) {
+  for (const Diagnostic &diagnostic : takeDiagnostics(llvm::joinErrors(std::move(error), flushStandardOutput()))) {
+    diagnostic.print(llvm::errs());
+    exitCode = 1;
+  }
+  llvm::errs().clear_error();
+  return exitCode;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory and threads
+//===----------------------------------------------------------------------===//
+
+/// Ends the program, on whatever thread; allocates nothing.
+[[noreturn]] static void endWith(StringRef message) {
+  static std::atomic_flag isEnding;
+  while (isEnding.test_and_set())
+    pause(); // another thread's message is enough
+  if (write(STDERR_FILENO, message.data(), message.size()) < 0) {
+    // There is nobody to tell.
+  }
+  llvm::sys::RunInterruptHandlers(); // removes temporary files
+  _exit(1);
+}
+
+[[noreturn]] static void endWithoutMemory() {
+  endWith("error: out of memory: the machine or its limits (ulimit -v) allow no more\n");
+}
+
+/// What nobody catches: libraries throw these when the system refuses memory for a stack, or a thread.
+[[noreturn]] static void onTerminate() {
+  try {
+    if (std::exception_ptr thrown = std::current_exception())
+      std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc &) {
+    endWithoutMemory();
+  } catch (const std::system_error &error) {
+    if (error.code() == std::errc::resource_unavailable_try_again)
+      endWith("error: cannot start a thread: the limits on threads or memory (ulimit -u, ulimit -v) allow no more\n");
+  } catch (...) {
+  }
+  std::abort();
+}
+
+void prepareProcess() {
+  reserveStandardStreams();
+  std::signal(SIGXFSZ, SIG_IGN);
+  if (std::signal(SIGPIPE, onBrokenPipe) == SIG_IGN)
+    std::signal(SIGPIPE, SIG_IGN); // as whoever started the program wants it
+  std::set_new_handler(endWithoutMemory);
+  llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { endWithoutMemory(); });
+  std::set_terminate(onTerminate);
+}
+
+} // namespace kiln

@@ -1,0 +1,251 @@
+#include "support/StagedDirectory.h"
+
+#include "support/Diagnostic.h"
+#include "support/File.h"
+
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+namespace kiln {
+
+namespace fs = llvm::sys::fs;
+namespace path = llvm::sys::path;
+
+static Error cannotWrite(StringRef file, std::error_code reason) {
+  return makeFileError(file, "cannot write: " + reason.message());
+}
+
+/// As long as one lives, the first of SIGINT, SIGTERM and SIGHUP waits; then the program ends as by SIGINT.
+class InterruptDelay {
+public:
+  InterruptDelay() {
+    isInterrupted = 0;
+    llvm::sys::SetInterruptFunction([] { isInterrupted = 1; });
+  }
+  ~InterruptDelay() {
+    llvm::sys::SetInterruptFunction(nullptr);
+    if (isInterrupted)
+      std::raise(SIGINT);
+  }
+
+private:
+  /// Of the process, as signals are.
+  static inline volatile std::sig_atomic_t isInterrupted = 0;
+};
+
+//===----------------------------------------------------------------------===//
+// What a directory may hold that is replaced
+//===----------------------------------------------------------------------===//
+
+/// Whether a relative path has the pattern's components.
+static bool fits(StringRef pattern, StringRef file) {
+  SmallVector<StringRef, 4> wanted, parts;
+  pattern.split(wanted, '/');
+  file.split(parts, '/');
+  return wanted.size() == parts.size() && llvm::all_of_zip(wanted, parts, [](StringRef part, StringRef name) {
+           auto [before, after] = part.split('*');
+           return part.contains('*') ? name.starts_with(before) && name.drop_front(before.size()).ends_with(after)
+                                     : name == part;
+         });
+}
+
+/// Error: a file below the directory that fits none of the patterns.
+static Error expectOwned(StringRef directory, ArrayRef<StringRef> owned) {
+  std::error_code failure;
+  for (fs::recursive_directory_iterator it(directory, failure, /*follow_symlinks=*/false), end; it != end && !failure;
+       it.increment(failure)) {
+    StringRef file = StringRef(it->path()).drop_front(directory.size()).ltrim('/');
+    if (it->type() != fs::file_type::directory_file &&
+        llvm::none_of(owned, [&](StringRef pattern) { return fits(pattern, file); }))
+      return makeFileError(directory,
+                           "cannot write: expected a new or empty directory or an earlier result, got one that "
+                           "holds " +
+                               file);
+  }
+  if (failure)
+    return makeFileError(directory, "cannot read: " + failure.message());
+  return Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// StagedDirectory
+//===----------------------------------------------------------------------===//
+
+/// Writes a file below `directory`, with its folders.
+static Error writeBelow(StringRef directory, StringRef relativePath, StringRef contents) {
+  SmallString<128> file(directory);
+  path::append(file, relativePath);
+  if (std::error_code failure = fs::create_directories(path::parent_path(file), /*IgnoreExisting=*/true, fs::all_all))
+    return cannotWrite(file, failure);
+  return writeInPlace(file, contents);
+}
+
+Expected<StagedDirectory> StagedDirectory::create(StringRef target, ArrayRef<StringRef> owned) {
+  target = target.rtrim('/');
+  restoreReplaced(target);
+  SmallString<128> real(target);
+  if (fs::exists(target)) {
+    if (!fs::is_directory(target))
+      return makeFileError(target, "cannot write: expected a directory, got a file");
+    if (Error error = expectOwned(target, owned))
+      return error;
+    // A symbolic link stays one.
+    if (std::error_code failure = fs::real_path(target, real))
+      return cannotWrite(target, failure);
+  }
+  StringRef parent = path::parent_path(real);
+  if (!parent.empty())
+    if (std::error_code failure = fs::create_directories(parent))
+      return cannotWrite(parent, failure);
+  sweepLeftovers(real);
+  Expected<Temporary> stage = Temporary::create(real, Temporary::Kind::Directory);
+  if (!stage)
+    return stage.takeError();
+  return StagedDirectory(real.str().str(), std::move(*stage), owned);
+}
+
+StagedDirectory::StagedDirectory(std::string target, Temporary stage, ArrayRef<StringRef> owned)
+    : delay(std::make_unique<InterruptDelay>()), target(std::move(target)), stage(std::move(stage)), owned(owned) {}
+
+StagedDirectory::StagedDirectory(StagedDirectory &&other) noexcept = default;
+StagedDirectory::~StagedDirectory() = default;
+
+Error StagedDirectory::write(StringRef relativePath, StringRef contents) {
+  return writeBelow(stage.path(), relativePath, contents);
+}
+
+Error StagedDirectory::commit() {
+  if (!fs::exists(target)) {
+    Error error = stage.moveToTarget();
+    if (!error || !fs::exists(target))
+      return error;
+    llvm::consumeError(std::move(error)); // somebody else was faster
+  }
+  if (Error error = expectOwned(target, owned))
+    return error;
+  return replace();
+}
+
+/// A directory cannot be renamed over one that has files in it. Exchanged with it, the stage holds the old files, and
+/// is removed as if it had not been committed.
+Error StagedDirectory::replace() {
+  if (renameat2(AT_FDCWD, stage.path().str().c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0)
+    return Error::success();
+  if (errno == ENOSYS || errno == EINVAL || errno == EOPNOTSUPP)
+    return replaceByRenaming();
+  return cannotWrite(target, {errno, std::generic_category()});
+}
+
+//===----------------------------------------------------------------------===//
+// File systems that cannot exchange
+//===----------------------------------------------------------------------===//
+
+/// A directory, locked until the end of the scope; not if somebody else holds it.
+namespace {
+class LockedDirectory {
+public:
+  explicit LockedDirectory(const std::string &path)
+      : opened(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) {
+    isHeld = opened >= 0 && flock(opened, LOCK_EX | LOCK_NB) == 0;
+  }
+  LockedDirectory(const LockedDirectory &) = delete;
+  ~LockedDirectory() {
+    if (opened >= 0)
+      close(opened);
+  }
+  explicit operator bool() const { return isHeld; }
+
+private:
+  int opened;
+  bool isHeld;
+};
+} // namespace
+
+static constexpr StringRef replacedMark = ".old-";
+
+/// What was set aside for `target`. The process that does so has it locked.
+static std::vector<std::string> findReplaced(StringRef target) {
+  StringRef parent = path::parent_path(target), name = path::filename(target);
+  std::vector<std::string> found;
+  std::error_code failure;
+  for (fs::directory_iterator it(parent.empty() ? "." : parent, failure, /*follow_symlinks=*/false), end;
+       it != end && !failure; it.increment(failure)) {
+    StringRef file = path::filename(it->path());
+    if (file.consume_front(name) && file.consume_front(replacedMark) && file.size() == 12 &&
+        llvm::all_of(file, llvm::isHexDigit))
+      found.push_back(it->path());
+  }
+  llvm::sort(found);
+  return found;
+}
+
+/// The old directory steps aside first; a failure between the two renames puts it back.
+Error StagedDirectory::replaceByRenaming() {
+  LockedDirectory lock(target); // follows the directory to its other name
+  SmallString<128> old;
+  fs::createUniquePath(target + replacedMark + "%%%%%%%%%%%%", old, /*MakeAbsolute=*/false);
+  if (std::error_code failure = fs::rename(target, old))
+    return cannotWrite(target, failure);
+  if (Error error = stage.moveToTarget()) {
+    fs::rename(old, target);
+    return error;
+  }
+  fs::remove_directories(old);
+  return Error::success();
+}
+
+void restoreReplaced(StringRef target) {
+  target = target.rtrim('/');
+  bool isThere = fs::exists(target);
+  for (const std::string &old : findReplaced(target)) {
+    LockedDirectory lock(old);
+    if (!lock)
+      continue;
+    if (isThere)
+      fs::remove_directories(old);
+    else
+      isThere = !fs::rename(old, target);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Files beside others
+//===----------------------------------------------------------------------===//
+
+Error writeFiles(StringRef directory, const std::map<std::string, std::string> &files) {
+  if (!fs::exists(directory)) {
+    Expected<StagedDirectory> whole = StagedDirectory::create(directory, {});
+    if (!whole)
+      return whole.takeError();
+    for (const auto &[name, text] : files)
+      if (Error error = whole->write(name, text))
+        return error;
+    return whole->commit();
+  }
+  if (!fs::is_directory(directory))
+    return makeFileError(directory, "cannot write: expected a directory, got a file");
+  // Staged inside, on the same file system; moving is then all that is left to fail.
+  InterruptDelay delay;
+  std::string inside = (directory + "/.files").str();
+  sweepLeftovers(inside);
+  Expected<Temporary> stage = Temporary::create(inside, Temporary::Kind::Directory);
+  if (!stage)
+    return makeFileError(directory, takeDiagnostics(stage.takeError()).front().message);
+  for (const auto &[name, text] : files)
+    if (Error error = writeBelow(stage->path(), name, text))
+      return error;
+  for (const auto &[name, text] : files) {
+    std::string place = (directory + "/" + name).str();
+    if (std::error_code failure =
+            fs::create_directories(path::parent_path(place), /*IgnoreExisting=*/true, fs::all_all))
+      return cannotWrite(place, failure);
+    if (std::error_code failure = fs::rename(stage->path() + "/" + name, place))
+      return cannotWrite(place, failure);
+  }
+  return Error::success();
+}
+
+} // namespace kiln

@@ -82,7 +82,10 @@ void addSampleFunction(GeneratedPlan &generated, const Module &module) {
   std::string name = "sample__v" + std::to_string(shape.vocabulary);
   std::string source = sourceText(name, plan.target, shape);
   PlanFunction function = describe(name, decode->steps.back().location, logits->tensor.shape.front(), shape);
-  plan.kernels.push_back({name, "sample", {}});
+  PlanKernel &record = plan.kernels.emplace_back();
+  record.name = name;
+  record.family = record.title = function.name;
+  record.extents = "v" + std::to_string(shape.vocabulary);
   generated.sources.push_back({name, std::move(source)});
   plan.functions.push_back(std::move(function));
 }

@@ -38,7 +38,8 @@ Functor scoreFunctor(const AttentionRegion &region, const KernelNames &names) {
   score.add("KILN_DEVICE float operator()(float " + value + ") const {");
   for (const Op *op : region.scales) {
     std::string result = names.of(*op->result()).str();
-    score.add("  const float " + result + " = " + op->def().deviceExpression(*op, {value}) + "; // " + names.line(*op));
+    score.add("  const float " + result + " = " + op->def().deviceExpression(*op, {value}) + "; // " + names.line(*op),
+              op);
     value = result;
   }
   score.add("  return " + value + ";");
@@ -51,11 +52,12 @@ Functor factorFunctor(const AttentionRegion &region, const KernelNames &names) {
   Functor score("Score", names);
   std::vector<std::string> factors;
   for (const Op *op : region.scales) {
-    score.add("// " + names.line(*op));
+    score.add("// " + names.line(*op), op);
     if (op->is(OpKind::scale))
       factors.push_back(op->attribute("factor")->str() + "f");
   }
-  score.add("static constexpr float kFactor = " + (factors.empty() ? "1.0f" : llvm::join(factors, " * ")) + ";");
+  score.add("static constexpr float kFactor = " + (factors.empty() ? "1.0f" : llvm::join(factors, " * ")) + ";",
+            region.scales.empty() ? nullptr : region.scales.back());
   return score;
 }
 
@@ -64,8 +66,8 @@ Functor positionFunctor(const AttentionRegion &region, const KernelNames &names)
   Functor position("Position", names);
   const Value *positions = region.mask->operandOrNull(1);
   std::string value = positions ? position.pointer(*positions) + "[b]" : "0";
-  position.add("// " + names.line(*region.mask));
-  position.add("KILN_DEVICE int operator()(int b) const { return " + value + "; }");
+  position.add("// " + names.line(*region.mask), region.mask);
+  position.add("KILN_DEVICE int operator()(int b) const { return " + value + "; }", region.mask);
   return position;
 }
 
@@ -79,8 +81,7 @@ Functor epilogueFunctor(const Op &op, const AttentionRegion &region, const Kerne
     emitter.emit(*tail);
   epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + names.of(*region.pv->result()) +
                ", int b, int h, int t, int d) const {");
-  for (const std::string &line : emitter.text())
-    epilogue.add(line);
+  epilogue.add(emitter.text());
   epilogue.add("}");
   return epilogue;
 }
@@ -100,9 +101,9 @@ std::string headView(Functor &call, const Value &value) {
       .str();
 }
 
-std::string shapeLabel(const AttentionRegion &region) {
+std::string extents(const AttentionRegion &region) {
   const Attribute *window = region.mask->attribute("window");
-  return (dtypeName(region.k().type.dtype) + "__h" + region.q().type.shape[1].str() + "_hs" + Twine(region.headSize()) +
+  return ("h" + region.q().type.shape[1].str() + "_hs" + Twine(region.headSize()) +
           (window ? "_w" + window->str() : ""))
       .str();
 }
@@ -135,7 +136,7 @@ KernelText writeFlashKernel(const Op &op, const KernelChoice &choice) {
   std::string statement = start + queries + ", " + keys + ", " + headView(call, region.q()) + next +
                           headView(call, region.k()) + next + headView(call, region.v()) + next +
                           position.construction() + ", " + score.construction() + ", " + epilogue.construction() + ");";
-  return kernel.finish(statement, shapeLabel(region));
+  return kernel.finish(statement, region.k().type.dtype, extents(region));
 }
 
 KernelText writeSplitKvKernel(const Op &op, const KernelChoice &choice) {
@@ -154,7 +155,7 @@ KernelText writeSplitKvKernel(const Op &op, const KernelChoice &choice) {
                           headView(call, region.k()) + ",\n                      " + headView(call, region.v()) +
                           ",\n                      " + position.construction() + ", " + score.construction() +
                           ", parts, arrivals, " + epilogue.construction() + ");";
-  return kernel.finish(statement, shapeLabel(region));
+  return kernel.finish(statement, region.k().type.dtype, extents(region));
 }
 
 } // namespace kiln

@@ -8,7 +8,7 @@ void EpilogueEmitter::begin(const Value &value, Coordinates at, StringRef variab
     return readsAhead ? loadAhead("int", operand, text) : text;
   };
   Place place{variable.empty() ? names.of(value).str() : variable.str(), std::move(at)};
-  storeIfYielded(value, place, "");
+  storeIfYielded(value, place, nullptr);
   places[&value] = std::move(place);
 }
 
@@ -49,8 +49,9 @@ void EpilogueEmitter::emitPointwise(const Op &op, const Place &from) {
   for (const Value *operand : op.operands().drop_front())
     operands.push_back(operandText(*operand, from));
   Place place{names.of(*op.result()).str(), from.at};
-  addLine("const auto " + place.variable + " = " + op.def().deviceExpression(op, operands) + "; // " + names.line(op));
-  storeIfYielded(*op.result(), place, "");
+  addLine("const auto " + place.variable + " = " + op.def().deviceExpression(op, operands) + "; // " + names.line(op),
+          &op);
+  storeIfYielded(*op.result(), place, nullptr);
   places[op.result()] = std::move(place);
 }
 
@@ -58,10 +59,9 @@ void EpilogueEmitter::emitLayout(const Op &op, const Place &from) {
   Place place = from;
   op.def().mapCoordinates(op, place.at);
   needsBatchAndToken |= place.at.index != from.at.index;
-  std::string comment = "// " + names.line(op);
   if (!kernelResult(*op.result()))
-    addLine(comment);
-  storeIfYielded(*op.result(), place, comment);
+    addLine("// " + names.line(op), &op);
+  storeIfYielded(*op.result(), place, &op);
   places[op.result()] = std::move(place);
 }
 
@@ -74,20 +74,20 @@ const Value *EpilogueEmitter::kernelResult(const Value &value) const {
   return it == yield->operands().end() ? nullptr : kernelOp.result(it - yield->operands().begin());
 }
 
-void EpilogueEmitter::storeIfYielded(const Value &value, const Place &place, const std::string &comment) {
+/// `op`: what there is of it beside the store; null: it has lines of its own.
+void EpilogueEmitter::storeIfYielded(const Value &value, const Place &place, const Op *op) {
   if (!kernelResult(value))
     return;
   // The new value of a state lies in the state.
-  const Op *op = value.definingOp();
-  const Value &memory = op && op->has(Trait::WritesState) ? *op->operand(0) : value;
+  const Op *producer = value.definingOp();
+  const Value &memory = producer && producer->has(Trait::WritesState) ? *producer->operand(0) : value;
+  std::string comment = op ? " // " + names.line(*op) : "";
   std::string text = "store(" + functor.pointer(memory, /*writes=*/true) + " + " + offset(place.at, memory.type) +
                      ", " + place.variable + ");";
-  if (place.at.guards.empty()) {
-    addLine(text + (comment.empty() ? "" : " " + comment));
-    return;
-  }
-  addLine("if (" + llvm::join(place.at.guards, " && ") + ")" + (comment.empty() ? "" : " " + comment));
-  addLine("  " + text);
+  if (place.at.guards.empty())
+    return addLine(text + comment, op);
+  addLine("if (" + llvm::join(place.at.guards, " && ") + ")" + comment, op);
+  addLine("  " + text, op);
 }
 
 std::string EpilogueEmitter::offset(const Coordinates &at, const Type &type) {

@@ -73,8 +73,8 @@ std::string KernelNames::pointerTo(const Value &value) const {
   return of(value).str() + (isComputedHere ? "_out" : "");
 }
 
-std::string KernelNames::line(const Op &op) const {
-  std::string text = "%" + of(*op.result()).str() + " = " + op.mnemonic().str();
+std::string KernelNames::operation(const Op &op) const {
+  std::string text = op.mnemonic().str();
   raw_string_ostream os(text);
   for (const auto &[i, operand] : llvm::enumerate(op.operands()))
     os << (i ? ", %" : " %") << of(*operand);
@@ -132,23 +132,25 @@ void Functor::addMembersOf(const Functor &other) {
     addMember(member);
 }
 
-std::string Functor::declaration() const {
-  std::string text = "struct " + structName.str() + " {\n";
+std::vector<CodeLine> Functor::declaration() const {
+  std::vector<CodeLine> all = {{"struct " + structName.str() + " {"}};
   // Neighbours of one type share a line: `const float *x, *ln_w;`
+  std::string declared;
   for (size_t i = 0; i < memberList.size(); ++i) {
     StringRef type = memberList[i].type;
     bool continues = i > 0 && memberList[i - 1].type == type;
     bool isPointer = type.ends_with("*");
-    text += continues ? ", " + std::string(isPointer ? "*" : "") : "  " + type.str();
-    text += memberList[i].name;
+    declared += continues ? ", " + std::string(isPointer ? "*" : "") : "  " + type.str();
+    declared += memberList[i].name;
     if (i + 1 == memberList.size() || memberList[i + 1].type != type)
-      text += ";\n";
+      all.push_back({std::exchange(declared, "") + ";"});
   }
   if (!memberList.empty())
-    text += "\n";
-  for (const std::string &line : lines)
-    text += (line.empty() ? "" : "  " + line) + "\n";
-  return text + "};\n";
+    all.push_back({""});
+  for (const CodeLine &line : lines)
+    all.push_back({line.text.empty() ? "" : "  " + line.text, line.op});
+  all.push_back({"};"});
+  return all;
 }
 
 std::string Functor::construction() const {

@@ -26,8 +26,10 @@ public:
   /// Whether the kernel has the value in constant memory: an array of the parameter's name.
   bool isConstant(const Value &value) const { return constants.count(&value); }
 
-  /// The IR line of an op with these names: the same for every layer.
-  std::string line(const Op &op) const;
+  /// What an op computes, with these names, the same for every layer: `add %fc_mm, %fc_b`.
+  std::string operation(const Op &op) const;
+  /// Its line of IR: `%fc = add %fc_mm, %fc_b`.
+  std::string line(const Op &op) const { return ("%" + of(*op.result()) + " = " + operation(op)).str(); }
 
 private:
   void add(const Value &value, StringRef hint);
@@ -36,6 +38,12 @@ private:
   DenseMap<const Value *, std::string> names;
   DenseSet<const Value *> constants;
   StringSet<> taken;
+};
+
+/// A line of generated code.
+struct CodeLine {
+  std::string text;
+  const Op *op = nullptr; ///< that it computes; null: none by itself
 };
 
 /// Declares itself and is constructed from kernel parameters.
@@ -47,13 +55,14 @@ public:
   std::string pointer(const Value &value, bool writes = false);
   /// A dim's extent: a constant, or the member of its name.
   std::string extent(const Dim &dim);
-  /// A line of the struct's body.
-  void add(const Twine &line) { lines.push_back(line.str()); }
+  /// A line of the struct's body, and the op that it computes: the plan says which lines are whose.
+  void add(const Twine &line, const Op *op = nullptr) { lines.push_back({line.str(), op}); }
+  void add(ArrayRef<CodeLine> more) { llvm::append_range(lines, more); }
   /// Takes over the members of a functor that was built for its text only.
   void addMembersOf(const Functor &other);
 
   /// The whole declaration.
-  std::string declaration() const;
+  std::vector<CodeLine> declaration() const;
   /// `Epilogue{fc_b, act}`
   std::string construction() const;
 
@@ -70,7 +79,7 @@ private:
   StringRef structName;
   const KernelNames &names;
   std::vector<Member> memberList;
-  std::vector<std::string> lines;
+  std::vector<CodeLine> lines;
 };
 
 /// `float`, `bf16`, `f16`, `int`: the storage type in generated code.
@@ -101,7 +110,7 @@ public:
   void emit(const Op &op);
   /// Whether coordinates other than the flat row were used, so that batch and token must be computed.
   bool usesBatchAndToken() const { return needsBatchAndToken; }
-  ArrayRef<std::string> text() const { return lines; }
+  ArrayRef<CodeLine> text() const { return lines; }
 
 private:
   struct Place {
@@ -111,12 +120,14 @@ private:
 
   void emitPointwise(const Op &op, const Place &from);
   void emitLayout(const Op &op, const Place &from);
-  void storeIfYielded(const Value &value, const Place &place, const std::string &comment);
+  void storeIfYielded(const Value &value, const Place &place, const Op *op);
   const Value *kernelResult(const Value &value) const;
   std::string operandText(const Value &operand, const Place &like);
   std::string loadAhead(StringRef type, const Value &operand, std::string load);
   std::string offset(const Coordinates &at, const Type &type);
-  void addLine(const Twine &line) { lines.push_back((Twine(std::string(indent, ' ')) + line).str()); }
+  void addLine(const Twine &line, const Op *op = nullptr) {
+    lines.push_back({(Twine(std::string(indent, ' ')) + line).str(), op});
+  }
 
   Functor &functor;
   const KernelNames &names;
@@ -126,7 +137,7 @@ private:
   bool needsBatchAndToken = false, readsAhead = false;
   std::vector<Ahead> aheadList;
   DenseMap<const Value *, Place> places;
-  std::vector<std::string> lines;
+  std::vector<CodeLine> lines;
 };
 
 } // namespace kiln

@@ -46,8 +46,8 @@ public:
     describeModule();
     for (const auto &function : module.functions)
       addFunction(*function);
-    for (size_t i = 0; i < texts.size(); ++i)
-      out.sources.push_back({out.plan.kernels[i].name, sourceText(i)});
+    for (size_t i = 0; i < bodies.size(); ++i)
+      out.sources.push_back({out.plan.kernels[i].name, writeSource(i)});
     addSampleFunction(out);
     return std::move(out);
   }
@@ -58,12 +58,12 @@ private:
   PlanStep makeStep(const Op &op);
   PlanStep makeKernelStep(const Op &op, const KernelChoice &choice);
   PlanLaunch makeLaunch(const Op &op, const KernelChoice &choice, KernelText text);
-  size_t kernelIndex(KernelText text, const Op &op, const KernelChoice &choice);
-  std::string sourceText(size_t kernel) const;
+  size_t kernelIndex(const KernelText &text, const Op &op);
+  std::string writeSource(size_t kernel);
 
   const Module &module;
   GeneratedPlan out;
-  std::vector<KernelText> texts;          ///< by kernel
+  std::vector<std::string> bodies;        ///< by kernel
   std::vector<std::string> firstLocation; ///< by kernel
   std::vector<int> stepCount;             ///< by kernel
   std::map<std::string, size_t> byText;
@@ -108,18 +108,19 @@ void Generator::describeModule() {
 }
 
 /// The kernel of that text, made if it is new.
-size_t Generator::kernelIndex(KernelText text, const Op &op, const KernelChoice &choice) {
-  auto [it, isNew] = byText.insert({text.label + "\n" + text.body, texts.size()});
+size_t Generator::kernelIndex(const KernelText &text, const Op &op) {
+  PlanKernel record = text.record;
+  auto name = [&] { return record.title + "__" + record.variant(); };
+  auto [it, isNew] = byText.insert({name() + "\n" + text.body, bodies.size()});
   if (!isNew) {
     ++stepCount[it->second];
     return it->second;
   }
   // Kernels that differ in more than the name says are numbered.
-  std::string name = text.label;
-  for (int i = 2; out.plan.findKernel(name); ++i)
-    name = text.label + "__v" + std::to_string(i);
-  out.plan.kernels.push_back({name, choice.family->name.str(), {}});
-  texts.push_back(std::move(text));
+  for (record.name = name(); out.plan.findKernel(record.name); record.name = name())
+    ++record.number;
+  out.plan.kernels.push_back(std::move(record));
+  bodies.push_back(text.body);
   firstLocation.push_back(locationText(op));
   stepCount.push_back(1);
   return it->second;
@@ -127,11 +128,10 @@ size_t Generator::kernelIndex(KernelText text, const Op &op, const KernelChoice 
 
 PlanLaunch Generator::makeLaunch(const Op &op, const KernelChoice &choice, KernelText text) {
   Launch launch = choice.family->launch(op, choice.tile);
-  std::vector<std::string> arguments = text.arguments;
-  std::vector<PlanConstant> constants = text.constants;
-  size_t kernel = kernelIndex(std::move(text), op, choice);
-  return {out.plan.kernels[kernel].name, launch.grid,         launch.threads, launch.dynamicShared, launch.cooperative,
-          std::move(arguments),          std::move(constants)};
+  size_t kernel = kernelIndex(text, op);
+  return {out.plan.kernels[kernel].name, launch.grid,        launch.threads,
+          launch.dynamicShared,          launch.cooperative, std::move(text.arguments),
+          std::move(text.constants)};
 }
 
 /// A step that a library runs, without arguments.
@@ -197,7 +197,7 @@ PlanStep Generator::makeKernelStep(const Op &op, const KernelChoice &choice) {
   step.rows = rowsOf(op);
   for (const KernelVariant &variant : variantsOf(op)) {
     KernelText own = writeKernel(op, variant.choice);
-    own.label += "__r" + std::to_string(variant.rows);
+    own.record.rows = variant.rows;
     if (own.counters.asConstant() != 0)
       step.counters = step.counters.asConstant() == 0 ? own.counters : max(step.counters, own.counters);
     step.variants.push_back({variant.rows, makeLaunch(op, variant.choice, std::move(own))});
@@ -242,21 +242,24 @@ void Generator::addFunction(const Function &function) {
   }
 }
 
-std::string Generator::sourceText(size_t kernel) const {
-  const std::string &name = out.plan.kernels[kernel].name;
+/// The source under its heading, which has a line for each op; lines are counted from the heading's first then.
+std::string Generator::writeSource(size_t kernel) {
+  PlanKernel &record = out.plan.kernels[kernel];
   int steps = stepCount[kernel];
-  std::string text = "// " + name + "   " + out.plan.target + "   " + std::to_string(steps) +
+  std::string text = "// " + record.name + "   " + out.plan.target + "   " + std::to_string(steps) +
                      (steps == 1 ? " step" : " steps") + "   from " + firstLocation[kernel] + "\n//\n";
   size_t width = 0;
-  for (const std::string &line : texts[kernel].operations)
-    width = std::max(width, line.find(" = "));
-  for (const std::string &line : texts[kernel].operations) {
-    auto [name, operation] = StringRef(line).split(" = ");
-    text += ("//   " + name + std::string(width - name.size(), ' ') + " = " + operation + "\n").str();
+  for (const PlanKernelOp &op : record.ops)
+    width = std::max(width, op.value.size());
+  int64_t line = llvm::count(text, '\n'), before = line + static_cast<int64_t>(record.ops.size());
+  for (PlanKernelOp &op : record.ops) {
+    text += "//   %" + op.value + std::string(width - op.value.size(), ' ') + " = " + op.op + "\n";
+    for (int64_t &own : op.lines)
+      own += before;
+    op.lines.insert(op.lines.begin(), ++line);
   }
-  StringRef body = texts[kernel].body;
-  auto [before, after] = body.split("@NAME@");
-  return text + before.str() + name + after.str();
+  auto [head, tail] = StringRef(bodies[kernel]).split("@NAME@");
+  return text + head.str() + record.name + tail.str();
 }
 
 } // namespace

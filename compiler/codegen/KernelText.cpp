@@ -28,7 +28,8 @@ KernelAssembler::KernelAssembler(const Op &op, const KernelChoice &choice, const
 void KernelAssembler::constant(StringRef name, const Twine &value) { constants.push_back({name.str(), value.str()}); }
 
 void KernelAssembler::add(const Functor &functor) {
-  declarations += "\n" + functor.declaration();
+  declarations.push_back({""});
+  llvm::append_range(declarations, functor.declaration());
   callFunctor.addMembersOf(functor);
 }
 
@@ -98,6 +99,58 @@ static std::string planName(const Op &op, const Value &value) {
   return "%" + (state ? state : &value)->name;
 }
 
+/// The ops of the IR that the kernel of an op computes.
+static std::vector<const Op *> computedOps(const Op &op) {
+  if (!op.region())
+    return {&op};
+  std::vector<const Op *> ops;
+  for (const auto &inner : op.region()->ops())
+    if (!inner->has(Trait::Terminator))
+      ops.push_back(inner.get());
+  return ops;
+}
+
+namespace {
+
+/// Writes a kernel's body, and into its record which lines are about which op.
+class SourceLines {
+public:
+  SourceLines(std::vector<const Op *> ops, KernelText &text) : ops(std::move(ops)), text(text) {}
+
+  /// Whole lines, of one op or of none.
+  void add(StringRef lines, const Op *op = nullptr) {
+    auto at = llvm::find(ops, op);
+    if (at != ops.end())
+      take(lines, text.record.ops[static_cast<size_t>(at - ops.begin())]);
+    append(lines);
+  }
+
+  /// The call of the template, which computes the ops that no other line is about.
+  void addCall(StringRef lines) {
+    for (PlanKernelOp &op : text.record.ops)
+      if (op.lines.empty())
+        take(lines, op);
+    append(lines);
+  }
+
+private:
+  void take(StringRef lines, PlanKernelOp &op) const {
+    for (size_t i = 0; i < lines.count('\n'); ++i)
+      op.lines.push_back(line + static_cast<int64_t>(i));
+  }
+
+  void append(StringRef lines) {
+    text.body += lines;
+    line += static_cast<int64_t>(lines.count('\n'));
+  }
+
+  std::vector<const Op *> ops; ///< as in the record
+  KernelText &text;
+  int64_t line = 1; ///< the next one's number
+};
+
+} // namespace
+
 /// Joins parameters over lines of at most 100 columns.
 static std::string wrapList(ArrayRef<std::string> items) {
   std::string text, line;
@@ -111,65 +164,83 @@ static std::string wrapList(ArrayRef<std::string> items) {
   return "\n    " + text + line;
 }
 
-/// What the kernel's name says of the function's shape: one token a sequence, keys from a cache.
-static std::string shapeSuffix(const Op &op) {
+/// What the kernel's name says of shapes: its extents, one token a sequence, keys from a cache.
+static std::string shapeText(const Op &op, StringRef extents) {
   const Op &main = *anchor(op);
-  std::string suffix;
+  SmallVector<StringRef, 3> parts;
+  if (!extents.empty())
+    parts.push_back(extents);
+  bool hasOneToken = false;
   for (const Value *operand : main.operands().take_front(2)) {
     const Type &type = operand->type;
     bool isOneToken = (type.rank() == 3 && type.shape[1] == Dim(1)) || (type.rank() == 4 && type.shape[2] == Dim(1)) ||
                       (main.is(OpKind::embed) && type.rank() == 2 && type.shape[1] == Dim(1));
-    if (isOneToken && suffix.empty())
-      suffix = "__t1";
+    if (isOneToken && !std::exchange(hasOneToken, true))
+      parts.push_back("t1");
     if (main.is(OpKind::qk) && operand == main.operand(1) && type.shape[2].asConstant())
-      suffix += "__cached";
+      parts.push_back("cached");
   }
-  return suffix;
+  return llvm::join(parts, "__");
 }
 
-KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
-  KernelText text;
-  std::string name = op.region() ? op.symbol : op.mnemonic().str();
-  text.label = (name + "__" + label).str() + shapeSuffix(op);
-  if (op.region()) {
-    for (const auto &inner : op.region()->ops())
-      if (!inner->has(Trait::Terminator))
-        text.operations.push_back(names.line(*inner));
-  } else {
-    text.operations.push_back(names.line(op));
-  }
+PlanKernel KernelAssembler::describe(DType dtype, StringRef extents) const {
+  PlanKernel record;
+  record.family = choice.family->name.str();
+  record.title = op.region() ? op.symbol : op.mnemonic().str();
+  record.dtype = dtype;
+  record.extents = shapeText(op, extents);
+  for (const Op *computed : computedOps(op))
+    record.ops.push_back({names.of(*computed->result()).str(), names.operation(*computed), {}});
+  return record;
+}
 
+/// The kernel's parameters, and what is passed for them.
+std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) const {
   std::vector<std::string> declared;
-  bool needsWorkspace = !partType.empty();
   // No two tensors of a kernel share memory: plan-memory keeps apart what is live together.
   std::string promise = op.parent()->function()->module().boolAttribute("restrict") ? "__restrict__ " : "";
-  auto addDims = [&](const Functor::Member &member) {
-    declared.push_back(member.type + (member.value ? promise : "") + member.name);
-    text.arguments.push_back(member.value ? planName(op, *member.value) : member.name);
-  };
-  for (const Functor::Member &member : parameters()) {
-    if (!member.value && needsWorkspace) {
-      declared.push_back(partType + " *parts, u32 *arrivals");
-      llvm::append_range(text.arguments, std::vector<std::string>{"@workspace", "@counters"});
-      needsWorkspace = false;
-    }
-    addDims(member);
-  }
-  if (needsWorkspace) {
+  bool needsWorkspace = !partType.empty();
+  auto addWorkspace = [&] {
+    if (!std::exchange(needsWorkspace, false))
+      return;
     declared.push_back(partType + " *parts, u32 *arrivals");
     llvm::append_range(text.arguments, std::vector<std::string>{"@workspace", "@counters"});
+  };
+  for (const Functor::Member &member : parameters()) {
+    if (!member.value)
+      addWorkspace();
+    declared.push_back(member.type + (member.value ? promise : "") + member.name);
+    text.arguments.push_back(member.value ? planName(op, *member.value) : member.name);
   }
-  if (choice.family->counters)
-    text.counters = choice.family->counters(op, choice.tile);
+  addWorkspace();
+  return declared;
+}
+
+/// The kernel's function up to the call of the template.
+std::string KernelAssembler::entry(ArrayRef<std::string> declared) const {
   Launch launch = choice.family->launch(op, choice.tile);
   std::string bounds = std::to_string(launch.threads);
   if (launch.resident > 0)
     bounds += ", " + std::to_string(launch.resident);
-  text.body = "#include \"device/device.cuh\"\n#include \"" + choice.family->header.str() +
-              "\"\n\nusing namespace kiln;\n\n" + config() + constantMemory(text.constants) + declarations +
-              "\nextern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n@NAME@(" + wrapList(declared) +
-              ") {\n" + (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n") + "  " +
-              statement.str() + "\n}\n";
+  return "\nextern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n@NAME@(" + wrapList(declared) + ") {\n" +
+         (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n");
+}
+
+KernelText KernelAssembler::finish(const Twine &statement, DType dtype, const Twine &extents) {
+  KernelText text;
+  text.record = describe(dtype, extents.str());
+  std::vector<std::string> declared = declareParameters(text);
+  if (choice.family->counters)
+    text.counters = choice.family->counters(op, choice.tile);
+
+  SourceLines source(computedOps(op), text);
+  source.add("#include \"device/device.cuh\"\n#include \"" + choice.family->header.str() +
+             "\"\n\nusing namespace kiln;\n\n" + config() + constantMemory(text.constants));
+  for (const CodeLine &line : declarations)
+    source.add(line.text + "\n", line.op);
+  source.add(entry(declared));
+  source.addCall("  " + statement.str() + "\n");
+  source.add("}\n");
   return text;
 }
 

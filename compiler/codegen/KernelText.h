@@ -10,8 +10,7 @@ namespace kiln {
 /// A kernel's source without its name and heading, and what to pass for its parameters. Ops of different layers give
 /// equal texts, so that they share a kernel.
 struct KernelText {
-  std::string label;                   ///< `matmul_bias_gelu__bf16__n3072_k768`
-  std::vector<std::string> operations; ///< the IR that it computes, a line an op
+  PlanKernel record;                   ///< without name, rows and number; lines are counted from the body's first
   std::string body;                    ///< from the #include on; the kernel's name is @NAME@
   std::vector<std::string> arguments;  ///< as PlanLaunch::arguments
   std::vector<PlanConstant> constants; ///< as PlanLaunch::constants
@@ -32,10 +31,14 @@ public:
   /// The family's workspace and counters, as parameters `parts` of that type, and `arrivals`.
   void addWorkspace(StringRef partType);
 
-  /// The finished source; `statement` calls the template. `label`: what the kernel's name says of shapes.
-  KernelText finish(const Twine &statement, const Twine &label);
+  /// The finished source; `statement` calls the template. `extents`: those that the kernel knows, `n3072_k768`, or
+  /// nothing.
+  KernelText finish(const Twine &statement, DType dtype, const Twine &extents);
 
 private:
+  PlanKernel describe(DType dtype, StringRef extents) const;
+  std::vector<std::string> declareParameters(KernelText &text) const;
+  std::string entry(ArrayRef<std::string> declared) const;
   std::string config() const;
   std::string constantMemory(std::vector<PlanConstant> &constants) const;
   std::vector<Functor::Member> parameters() const;
@@ -44,7 +47,7 @@ private:
   const KernelNames &names;
   const KernelChoice &choice;
   std::vector<std::pair<std::string, std::string>> constants;
-  std::string declarations;
+  std::vector<CodeLine> declarations;
   Functor callFunctor;
   std::string partType;
 };

@@ -43,8 +43,8 @@ static Functor inputFunctor(const KernelNames &names, const Value &x, const Op *
   input.add("template <int V>");
   input.add(
       "KILN_DEVICE Vec<float, V> normalize(Vec<float, V> value, RowStatistics s, const Parameters<V> &p) const {");
-  input.add("  // " + names.line(*layernorm));
-  input.add("  const auto " + normed + " = (value - s.mean) * s.rstd * p." + weight + " + p." + bias + ";");
+  input.add("  // " + names.line(*layernorm), layernorm);
+  input.add("  const auto " + normed + " = (value - s.mean) * s.rstd * p." + weight + " + p." + bias + ";", layernorm);
   input.add("  return " + normed + ";");
   input.add("}");
   return input;
@@ -107,8 +107,7 @@ static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op 
     std::string tokens = epilogue.extent(result.type.shape[1]);
     epilogue.add("  const int b = row / " + tokens + ", t = row % " + tokens + ";");
   }
-  for (const std::string &line : emitter.text())
-    epilogue.add(line);
+  epilogue.add(emitter.text());
   epilogue.add("}");
   return epilogue;
 }
@@ -138,7 +137,7 @@ KernelText writeMatmulKernel(const Op &op, const KernelChoice &choice) {
   std::string statement = (choice.family->body + "<Config>(" + rows + ", " + input.construction() + ", " + weight +
                            ", " + epilogue.construction() + ");")
                               .str();
-  return kernel.finish(statement, dtypeName(product.operand(1)->type.dtype) + "__n" + cols + "_k" + depth);
+  return kernel.finish(statement, product.operand(1)->type.dtype, "n" + cols + "_k" + depth);
 }
 
 KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
@@ -160,16 +159,17 @@ KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
   std::string statement = (choice.family->body + "<Config>(" + rows + ", " + input + ", " + weight +
                            (isSplit ? ", parts, arrivals" : "") + ", " + epilogue.construction() + ");")
                               .str();
-  return kernel.finish(statement, dtypeName(product.operand(1)->type.dtype) + "__n" + problem.cols.str() + "_k" +
-                                      problem.depth.str());
+  return kernel.finish(statement, product.operand(1)->type.dtype,
+                       "n" + problem.cols.str() + "_k" + problem.depth.str());
 }
 
 /// The lines of a mask without positions: a vector's columns are keys, each with its own visibility.
 static void addMask(Functor &epilogue, const Op &mask, const KernelNames &names) {
   std::string scores = names.of(*mask.operand(0)).str(), masked = names.of(*mask.result()).str();
-  epilogue.add("  Vec<float, V> " + masked + "; // " + names.line(mask));
-  epilogue.add("  for (int v = 0; v < V; ++v)");
-  epilogue.add("    " + masked + "[v] = " + visibility(mask, "row", "col + v") + " ? " + scores + "[v] : -infinity();");
+  epilogue.add("  Vec<float, V> " + masked + "; // " + names.line(mask), &mask);
+  epilogue.add("  for (int v = 0; v < V; ++v)", &mask);
+  epilogue.add("    " + masked + "[v] = " + visibility(mask, "row", "col + v") + " ? " + scores + "[v] : -infinity();",
+               &mask);
 }
 
 /// What happens to a product of a head, and the store of what the kernel yields.
@@ -185,14 +185,16 @@ static Functor batchedEpilogue(const Op &op, const KernelNames &names) {
       if (inner->is(OpKind::scale)) {
         std::string operand = names.of(*inner->operand(0)).str();
         epilogue.add("  const auto " + names.of(*inner->result()) + " = " +
-                     inner->def().deviceExpression(*inner, {operand}) + "; // " + names.line(*inner));
+                         inner->def().deviceExpression(*inner, {operand}) + "; // " + names.line(*inner),
+                     inner.get());
       } else if (inner->is(OpKind::causalMask)) {
         addMask(epilogue, *inner, names);
       }
     }
   epilogue.add("  store(" + epilogue.pointer(out, true) + " + (i64(blockIndexZ()) * " + rows + " + row) * " + cols +
-               " + col, " + (op.region() ? names.of(out).str() : value) + ");" +
-               (op.region() ? "" : " // " + names.line(op)));
+                   " + col, " + (op.region() ? names.of(out).str() : value) + ");" +
+                   (op.region() ? "" : " // " + names.line(op)),
+               op.region() ? nullptr : &op);
   epilogue.add("}");
   return epilogue;
 }
@@ -232,7 +234,7 @@ KernelText writeBatchedKernel(const Op &op, const KernelChoice &choice) {
                            input.construction() + ", " + operand + ", " + epilogue.construction() + ");")
                               .str();
   int64_t headSize = *(isQk ? a : out).type.lastDim().asConstant();
-  return kernel.finish(statement, dtypeName(b.type.dtype) + "__hs" + Twine(headSize));
+  return kernel.finish(statement, b.type.dtype, "hs" + Twine(headSize));
 }
 
 } // namespace kiln

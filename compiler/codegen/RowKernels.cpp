@@ -39,7 +39,8 @@ KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
     std::string sum = names.of(x).str();
     input.add(
         "  const auto value = " + add->def().deviceExpression(*add, {row(*add->operand(0)), row(*add->operand(1))}) +
-        "; // " + names.line(*add));
+            "; // " + names.line(*add),
+        add);
     if (llvm::is_contained(op.region()->terminator()->operands(), &x))
       input.add("  " + store + input.pointer(x, true) + " + i64(row) * " + width + " + col, value);");
     input.add("  return value;");
@@ -57,13 +58,14 @@ KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
   Functor epilogue("Epilogue", names);
   epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> value, int row, int col) const {");
   epilogue.add("  " + store + epilogue.pointer(out, true) + " + i64(row) * " + width + " + col, value); // " +
-               names.line(norm));
+                   names.line(norm),
+               &norm);
   epilogue.add("}");
   kernel.add(input);
   kernel.add(epilogue);
   std::string statement = "layerNorm<Config>(" + rowsText(kernel.call(), x.type) + ", " + input.construction() + ", " +
                           epilogue.construction() + ");";
-  return kernel.finish(statement, dtypeName(x.type.dtype) + "__n" + width);
+  return kernel.finish(statement, x.type.dtype, "n" + width);
 }
 
 //===----------------------------------------------------------------------===//
@@ -90,13 +92,14 @@ KernelText writeRowReductionKernel(const Op &op, const KernelChoice &choice) {
   std::string mean = "sum / " + width + ".0f";
   epilogue.add("KILN_DEVICE void operator()(float sum, int row) const {");
   epilogue.add("  " + epilogue.pointer(out, true) +
-               "[row] = " + (isMean ? mean : "kiln::rsqrt(" + mean + " + " + op.attribute("eps")->str() + "f)") +
-               "; // " + names.line(op));
+                   "[row] = " + (isMean ? mean : "kiln::rsqrt(" + mean + " + " + op.attribute("eps")->str() + "f)") +
+                   "; // " + names.line(op),
+               &op);
   epilogue.add("}");
   kernel.add(input);
   kernel.add(epilogue);
   std::string statement = "rowReduction<Config>(" + input.construction() + ", " + epilogue.construction() + ");";
-  return kernel.finish(statement, dtypeName(x.type.dtype) + "__n" + width);
+  return kernel.finish(statement, x.type.dtype, "n" + width);
 }
 
 //===----------------------------------------------------------------------===//
@@ -114,8 +117,8 @@ KernelText writeSoftmaxKernel(const Op &op, const KernelChoice &choice) {
   input.add("}");
   cols = epilogue.extent(x.type.lastDim());
   epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> value, int row, int col) const {");
-  epilogue.add("  store(" + epilogue.pointer(out, true) + " + i64(row) * " + cols + " + col, value); // " +
-               names.line(op));
+  epilogue.add(
+      "  store(" + epilogue.pointer(out, true) + " + i64(row) * " + cols + " + col, value); // " + names.line(op), &op);
   epilogue.add("}");
   kernel.add(input);
   kernel.add(epilogue);
@@ -123,7 +126,7 @@ KernelText writeSoftmaxKernel(const Op &op, const KernelChoice &choice) {
   std::string rows = rowsText(call, x.type), extent = call.extent(x.type.lastDim());
   std::string statement =
       "softmax<Config>(" + rows + ", " + extent + ", " + input.construction() + ", " + epilogue.construction() + ");";
-  return kernel.finish(statement, dtypeName(x.type.dtype) + "__h" + (x.type.rank() == 4 ? x.type.shape[1].str() : "1"));
+  return kernel.finish(statement, x.type.dtype, "h" + (x.type.rank() == 4 ? x.type.shape[1].str() : "1"));
 }
 
 //===----------------------------------------------------------------------===//
@@ -138,16 +141,16 @@ public:
   MapWriter(const Op &op, const KernelNames &names) : op(op), names(names), body("Body", names) {}
 
   Functor write() {
-    std::vector<std::string> lines = op.is(OpKind::embed)        ? embedLines()
-                                     : op.is(OpKind::lastRow)    ? lastRowLines()
-                                     : op.is(OpKind::causalMask) ? maskLines()
-                                     : op.is(OpKind::normalize)  ? normalizeLines()
-                                                                 : plainLines();
+    std::vector<CodeLine> lines = op.is(OpKind::embed)        ? embedLines()
+                                  : op.is(OpKind::lastRow)    ? lastRowLines()
+                                  : op.is(OpKind::causalMask) ? maskLines()
+                                  : op.is(OpKind::normalize)  ? normalizeLines()
+                                                              : plainLines();
     body.add("template <int V> KILN_DEVICE void operator()(i64 index) const {");
     std::string width = body.extent(walked().type.lastDim());
     body.add("  const int row = int(index / " + width + "), col = int(index % " + width + ");");
-    for (const std::string &line : lines)
-      body.add("  " + line);
+    for (const CodeLine &line : lines)
+      body.add("  " + line.text, line.op);
     body.add("}");
     return body;
   }
@@ -161,17 +164,16 @@ public:
   }
 
 private:
-  std::string comment() const { return "// " + names.line(op); }
   std::string variable() const { return names.of(*op.result()).str(); }
 
-  std::vector<std::string> storeRow(const std::string &value) {
+  std::vector<CodeLine> storeRow(const std::string &value) {
     const Type &type = op.result()->type;
-    return {"const auto value = " + value + "; " + comment(), "store(" + body.pointer(*op.result(), true) +
-                                                                  " + i64(row) * " + body.extent(type.lastDim()) +
-                                                                  " + col, value);"};
+    return {{"const auto value = " + value + "; // " + names.line(op), &op},
+            {"store(" + body.pointer(*op.result(), true) + " + i64(row) * " + body.extent(type.lastDim()) +
+             " + col, value);"}};
   }
 
-  std::vector<std::string> embedLines() {
+  std::vector<CodeLine> embedLines() {
     const Value &tokens = *op.operand(0), &wte = *op.operand(1), &wpe = *op.operand(2);
     std::string width = wte.type.lastDim().str(), count = body.extent(tokens.type.shape[1]);
     bool isOneToken = tokens.type.shape[1] == Dim(1);
@@ -180,33 +182,33 @@ private:
       std::string first = body.pointer(*positions) + (isOneToken ? "[row]" : "[row / " + count + "]");
       position = isOneToken ? first : first + " + " + position;
     }
-    std::vector<std::string> lines = {"const int position = " + position + ";"};
+    std::vector<CodeLine> lines = {{"const int position = " + position + ";"}};
     llvm::append_range(lines, storeRow("kiln::load<V>(" + body.pointer(wte) + " + i64(" + body.pointer(tokens) +
                                        "[row]) * " + width + " + col) + kiln::load<V>(" + body.pointer(wpe) +
                                        " + i64(position) * " + width + " + col)"));
     return lines;
   }
 
-  std::vector<std::string> lastRowLines() {
+  std::vector<CodeLine> lastRowLines() {
     const Value &x = *op.operand(0);
     std::string width = x.type.lastDim().str(), tokens = body.extent(x.type.shape[1]);
     return storeRow("kiln::load<V>(" + body.pointer(x) + " + (i64(row) * " + tokens + " + " +
                     body.pointer(*op.operand(1)) + "[row] - 1) * " + width + " + col)");
   }
 
-  std::vector<std::string> maskLines() {
+  std::vector<CodeLine> maskLines() {
     const Value &scores = *op.operand(0);
     std::string queries = body.extent(scores.type.shape[2]), heads = body.extent(scores.type.shape[1]);
     std::string keys = body.extent(scores.type.lastDim()), position = "row % " + queries;
     if (Value *positions = op.operandOrNull(1))
       position = body.pointer(*positions) + "[row / (" + heads + " * " + queries + ")] + " + position;
-    std::vector<std::string> lines = {"const int position = " + position + ";"};
+    std::vector<CodeLine> lines = {{"const int position = " + position + ";"}};
     llvm::append_range(lines, storeRow(visibility(op, "position", "col") + " ? kiln::load<V>(" + body.pointer(scores) +
                                        " + i64(row) * " + keys + " + col) : Vec<float, V>::fill(-infinity())"));
     return lines;
   }
 
-  std::vector<std::string> normalizeLines() {
+  std::vector<CodeLine> normalizeLines() {
     const Value &x = *op.operand(0);
     auto parameter = [&](unsigned i) { return "kiln::load<V>(" + body.pointer(*op.operand(i)) + " + col)"; };
     auto statistic = [&](unsigned i) { return body.pointer(*op.operand(i)) + "[row]"; };
@@ -215,7 +217,7 @@ private:
   }
 
   /// Pointwise and layout ops, by their records.
-  std::vector<std::string> plainLines() {
+  std::vector<CodeLine> plainLines() {
     const Value &from = walked();
     EpilogueEmitter emitter(body, names, op, 0);
     Coordinates at = coordinates(from.type);
@@ -224,8 +226,8 @@ private:
     std::string variable = names.of(from).str() + "_value";
     emitter.begin(from, at, variable);
     emitter.emit(op);
-    std::vector<std::string> lines = leadingIndices(from.type, emitter.usesBatchAndToken());
-    lines.push_back("const auto " + variable + " = " + source + ";");
+    std::vector<CodeLine> lines = leadingIndices(from.type, emitter.usesBatchAndToken());
+    lines.push_back({"const auto " + variable + " = " + source + ";"});
     llvm::append_range(lines, emitter.text());
     return lines;
   }
@@ -244,15 +246,15 @@ private:
     return at;
   }
 
-  std::vector<std::string> leadingIndices(const Type &type, bool areUsed) {
+  std::vector<CodeLine> leadingIndices(const Type &type, bool areUsed) {
     if (!areUsed || type.rank() < 3)
       return {};
     std::string tokens = body.extent(type.shape[type.rank() - 2]);
     if (type.rank() == 3)
-      return {"const int b = row / " + tokens + ", t = row % " + tokens + ";"};
+      return {{"const int b = row / " + tokens + ", t = row % " + tokens + ";"}};
     std::string heads = body.extent(type.shape[1]);
-    return {"const int t = row % " + tokens + ", h = row / " + tokens + " % " + heads + ", b = row / " + tokens +
-            " / " + heads + ";"};
+    return {{"const int t = row % " + tokens + ", h = row / " + tokens + " % " + heads + ", b = row / " + tokens +
+             " / " + heads + ";"}};
   }
 
   const Op &op;
@@ -273,8 +275,8 @@ KernelText writeMapKernel(const Op &op, const KernelChoice &choice) {
   std::string rows = rowsText(call, type);
   std::string count = "i64(" + rows + ") * " + call.extent(type.lastDim());
   std::string statement = "mapElements<Config>(" + count + ", " + body.construction() + ");";
-  std::string width = type.lastDim().asConstant() ? "__n" + type.lastDim().str() : "";
-  return kernel.finish(statement, dtypeName(op.result()->type.dtype) + width);
+  std::string width = type.lastDim().asConstant() ? "n" + type.lastDim().str() : "";
+  return kernel.finish(statement, op.result()->type.dtype, width);
 }
 
 } // namespace kiln

@@ -80,7 +80,10 @@ void addSampleFunction(GeneratedPlan &generated) {
   SampleShape shape = shapeFor(plan.model.vocabulary);
   std::string name = "sample__v" + std::to_string(shape.vocabulary);
   generated.sources.push_back({name, sourceText(name, plan.target, shape)});
-  plan.kernels.push_back({name, "sample", {}});
+  PlanKernel &record = plan.kernels.emplace_back();
+  record.name = name;
+  record.family = record.title = entryName(Entry::Sample).str();
+  record.extents = "v" + std::to_string(shape.vocabulary);
   plan.entries.sample = {"logits", "tokens", "positions", "settings", "rows", "ring"};
   plan.functions.push_back(
       describe(*plan.entries.sample, name, function.steps.back().location, Expr::name(plan.entries.batch), shape));

@@ -9,6 +9,15 @@ Expr PlanTensor::bytes() const {
   return product;
 }
 
+std::string PlanKernel::variant() const {
+  std::string text = dtypeName(dtype).str();
+  if (!extents.empty())
+    text += "__" + extents;
+  if (rows != 0)
+    text += "__r" + std::to_string(rows);
+  return number == 1 ? text : text + "__v" + std::to_string(number);
+}
+
 SmallVector<const PlanLaunch *, 4> PlanStep::launches() const {
   SmallVector<const PlanLaunch *, 4> all = {&launch};
   for (const PlanVariant &variant : variants)

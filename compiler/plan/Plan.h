@@ -16,7 +16,7 @@
 namespace kiln {
 
 /// Changes whenever a plan of one version means something else to a reader of another.
-constexpr int64_t planFormatVersion = 4;
+constexpr int64_t planFormatVersion = 5;
 
 struct PlanDim {
   std::string name;
@@ -31,10 +31,29 @@ struct KernelResources {
   int64_t spillStores = 0, spillLoads = 0; ///< bytes
 };
 
+/// An op that a kernel computes: `%fc = add %fc_mm, %fc_b`.
+struct PlanKernelOp {
+  std::string value;          ///< the name of its result, in the kernel's source too: `fc`
+  std::string op;             ///< what gives it: `add %fc_mm, %fc_b`
+  std::vector<int64_t> lines; ///< of the kernel's source that are about it, from 1, in rising order
+};
+
 struct PlanKernel {
   std::string name;                                 ///< the extern "C" function; its source is kernels/NAME.cu
   std::string family;                               ///< the template: gemm_simt
   std::map<std::string, KernelResources> resources; ///< by target
+
+  // What tells it from others, of which its name is made.
+  std::string title = {};   ///< what it computes: the name of an op, or of a fused region
+  DType dtype = DType::F32; ///< of its matrix, or of what it works on
+  std::string extents = {}; ///< those that it knows, `n3072_k768`, and that it is for one token or a cache; or empty
+  int64_t rows = 0;         ///< the most that it is launched for; 0: any number
+  int64_t number = 1;       ///< of those that have all this in common
+
+  std::vector<PlanKernelOp> ops = {}; ///< in order; none: it is of no op of the IR
+
+  /// All but the title: `f32__n256_k256__r4`.
+  std::string variant() const;
 };
 
 /// A tensor at run time: of a function's arguments and results, of an intermediate value, of a state.

@@ -343,6 +343,18 @@ private:
                                      : where.fail("the file " + file + " of kernel '" + kernel + "' is missing");
   }
 
+  /// What a kernel says of its ops: no formula or address depends on it, but people and pages read it.
+  static Error checkOps(Place where, const PlanKernel &kernel) {
+    std::set<StringRef> values;
+    for (const auto &[i, op] : llvm::enumerate(kernel.ops)) {
+      if (!isIdentifier(op.value))
+        return where[i]["value"].fail("expected an identifier, got '" + op.value + "'");
+      if (!values.insert(op.value).second)
+        return where[i]["value"].fail("'" + op.value + "' is defined twice");
+    }
+    return Error::success();
+  }
+
   Error checkKernels() const {
     std::set<std::string> names;
     for (const auto &[i, kernel] : llvm::enumerate(plan.kernels)) {
@@ -351,6 +363,8 @@ private:
         return where["name"].fail("expected an identifier, got '" + kernel.name + "'");
       if (!names.insert(kernel.name).second)
         return where["name"].fail("kernel '" + kernel.name + "' is defined twice");
+      if (Error error = checkOps(where["ops"], kernel))
+        return error;
       for (const auto &[target, use] : kernel.resources)
         if (!llvm::is_contained(plan.cubins, target))
           return where["resources"][target].fail("expected one of the targets in cubins");

@@ -133,11 +133,28 @@ private:
     const ConfigValue *resources = nullptr;
     if (Error error = chain(
             [&] { return fields.text("name", kernel.name); }, [&] { return fields.text("family", kernel.family); },
+            [&] { return fields.text("title", kernel.title); }, [&] { return fields.dtype("dtype", kernel.dtype); },
+            [&] { return fields.text("extents", kernel.extents); },
+            [&] { return fields.optionalInteger("rows", kernel.rows, 1); },
+            [&] { return fields.optionalInteger("number", kernel.number, 1); },
+            [&] { return fields.optionalEach("ops", kernel.ops, readKernelOp); },
             [&] { return fields.optionalTable("resources", resources); }, [&] { return fields.close(); }))
       return error;
-    if (!resources)
-      return Error::success();
-    for (const ConfigMember &member : resources->table) {
+    return resources ? readResources(*resources, kernel) : Error::success();
+  }
+
+  static Error readKernelOp(const ConfigValue &table, PlanKernelOp &op) {
+    Fields fields(table, "ops");
+    if (Error error = chain([&] { return fields.text("value", op.value); }, [&] { return fields.text("op", op.op); },
+                            [&] { return fields.integers("lines", op.lines, 1); }, [&] { return fields.close(); }))
+      return error;
+    if (std::adjacent_find(op.lines.begin(), op.lines.end(), std::greater_equal<>()) != op.lines.end())
+      return configError("lines", *table.find("lines"), "lines of the kernel's source in rising order");
+    return Error::success();
+  }
+
+  static Error readResources(const ConfigValue &table, PlanKernel &kernel) {
+    for (const ConfigMember &member : table.table) {
       if (member.value.kind != ConfigValue::Kind::Table)
         return configError(member.key, member.value, "a table");
       KernelResources &use = kernel.resources[member.key];

@@ -112,12 +112,29 @@ private:
   void writeKernels() {
     os << "\n# Kernels, with what ptxas says of each target.\n";
     for (const PlanKernel &kernel : plan.kernels) {
-      os << "[[kernels]]\nname = " << quote(kernel.name) << "\nfamily = " << quote(kernel.family) << '\n';
+      os << "[[kernels]]\nname = " << quote(kernel.name) << "\nfamily = " << quote(kernel.family)
+         << "\ntitle = " << quote(kernel.title) << "\ndtype = " << quote(dtypeName(kernel.dtype))
+         << "\nextents = " << quote(kernel.extents) << '\n';
+      if (kernel.rows != 0)
+        os << "rows = " << kernel.rows << '\n';
+      if (kernel.number != 1)
+        os << "number = " << kernel.number << '\n';
+      writeOps(kernel.ops);
       for (const auto &[target, use] : kernel.resources)
         os << "resources." << target << " = {registers = " << use.registers << ", shared = " << use.sharedBytes
            << ", stack = " << use.stackBytes << ", spill_stores = " << use.spillStores
            << ", spill_loads = " << use.spillLoads << "}\n";
     }
+  }
+
+  void writeOps(ArrayRef<PlanKernelOp> ops) {
+    if (ops.empty())
+      return;
+    os << "ops = [\n";
+    for (const PlanKernelOp &op : ops)
+      os << "  {value = " << quote(op.value) << ", op = " << quote(op.op) << ", lines = " << extents(op.lines)
+         << "},\n";
+    os << "]\n";
   }
 
   void writeFunction(const PlanFunction &function) {

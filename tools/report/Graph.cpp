@@ -52,7 +52,8 @@ Repeat findRepeat(ArrayRef<std::string> keys) {
 class GraphBuilder {
 public:
   /// With `use`, ops are kernels of the plan, else regions are dissolved.
-  GraphBuilder(const Function &function, const FunctionUse *use) : function(function), use(use) {
+  GraphBuilder(const Function &function, const FunctionUse *use, const Plan *plan)
+      : function(function), use(use), plan(plan) {
     for (const auto &op : function.body.ops())
       addOp(*op);
     for (const Value *value : function.body.terminator()->operands())
@@ -79,6 +80,7 @@ private:
 
   const Function &function;
   const FunctionUse *use;
+  const Plan *plan;
   std::vector<const Op *> ops;
   std::vector<const Value *> results;
   std::map<const Value *, std::vector<size_t>> readers; ///< by value: positions in `ops`
@@ -160,9 +162,9 @@ GraphNode GraphBuilder::makeNode(const Op &op, size_t index) const {
   if (use) {
     const PlanStep &step = use->function->steps[index];
     node.kernel = step.launchFor(use->dims).kernel;
-    auto [title, variant] = StringRef(node.kernel).split("__");
-    node.title = title;
-    node.detail = variant;
+    const PlanKernel *kernel = plan->findKernel(node.kernel);
+    node.title = kernel ? kernel->title : node.kernel; // a library's
+    node.detail = kernel ? kernel->variant() : "";
     if (op.region())
       node.inside = std::make_unique<Graph>(makeRegion(op));
   }
@@ -267,8 +269,10 @@ Graph GraphBuilder::build() {
 
 } // namespace
 
-Graph graphBeforeFusion(const Function &function) { return GraphBuilder(function, nullptr).build(); }
+Graph graphBeforeFusion(const Function &function) { return GraphBuilder(function, nullptr, nullptr).build(); }
 
-Graph graphOfKernels(const Function &function, const FunctionUse &use) { return GraphBuilder(function, &use).build(); }
+Graph graphOfKernels(const Function &function, const FunctionUse &use, const Plan &plan) {
+  return GraphBuilder(function, &use, &plan).build();
+}
 
 } // namespace kiln

@@ -47,8 +47,8 @@ struct Graph {
 /// @prefill) is shown with its regions dissolved.
 Graph graphBeforeFusion(const Function &function);
 
-/// The kernels of a function, with what they were fused from inside.
-Graph graphOfKernels(const Function &function, const FunctionUse &use);
+/// The kernels of a plan's function, with what they were fused from inside.
+Graph graphOfKernels(const Function &function, const FunctionUse &use, const Plan &plan);
 
 /// `%fc = add %fc_mm, %fc_b` of an op, without what passes wrote about kernels and memory.
 std::string plainLine(const Op &op);

@@ -89,7 +89,8 @@ void writeAfter(Html &html, const Side &side, const FunctionUse &use, const Func
     html.text(formatv(": {0} launches", use.total.count.launches).str());
   }
   auto frame = html.in("div", {{"class", "scroll"}, {"tabindex", "0"}});
-  GraphPicture(html, side).draw(graphOfKernels(planned, use), "@" + use.function->name + " after fusion");
+  GraphPicture(html, side)
+      .draw(graphOfKernels(planned, use, side.reported.plan), "@" + use.function->name + " after fusion");
 }
 
 void writeFunction(Html &html, const Side &side, const FunctionUse &use, bool isPair) {

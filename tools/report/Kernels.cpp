@@ -51,16 +51,16 @@ public:
     writeCosts();
     const std::string &source = reported.kernels.at(kernel.name);
     auto pair = html.in("div", {{"class", "code"}});
-    writeIr(irOf(source));
-    writeCuda(html, source);
+    writeIr();
+    writeCuda(html, source, kernel.ops);
   }
 
 private:
   void writeFacts();
   void writeCosts();
-  void writeIr(ArrayRef<StringRef> lines);
+  void writeIr();
   std::string usedBy() const;
-  std::vector<std::string> types(size_t count) const;
+  std::vector<std::string> types() const;
 
   void fact(StringRef name, const Twine &value) {
     auto pair = html.in("div");
@@ -144,8 +144,8 @@ void KernelSection::writeCosts() {
   }
 }
 
-/// Of the ops of the kernel's first step, if they are as many as its source has lines of IR.
-std::vector<std::string> KernelSection::types(size_t count) const {
+/// Of the values that the kernel computes: those of its first step, if it has as many ops.
+std::vector<std::string> KernelSection::types() const {
   std::vector<std::string> texts;
   const Function *planned = steps.empty() ? nullptr : reported.plannedFunction(steps.front().use->function->name);
   if (planned) {
@@ -157,36 +157,34 @@ std::vector<std::string> KernelSection::types(size_t count) const {
         if (!inner->has(Trait::Terminator))
           texts.push_back(inner->result()->type.str());
   }
+  size_t count = kernel.ops.size();
   texts.resize(texts.size() == count ? count : 0);
   texts.resize(count);
   return texts;
 }
 
-void KernelSection::writeIr(ArrayRef<StringRef> lines) {
-  if (lines.empty())
+void KernelSection::writeIr() {
+  if (kernel.ops.empty())
     return;
   auto block = html.in("pre", {{"class", "ir"}, {"aria-label", "IR"}});
   auto code = html.in("code");
-  for (const auto &[line, type] : llvm::zip(lines, types(lines.size()))) {
-    StringRef op = line.drop_front(1).take_until([](char c) { return c == ' ' || c == '='; });
-    auto scope = html.in("span", {{"class", "line"}, {"data-op", op.str()}, {"tabindex", "0"}});
-    html.text(line);
+  size_t width = 0;
+  for (const PlanKernelOp &op : kernel.ops)
+    width = std::max(width, op.value.size());
+  for (const auto &[op, type] : llvm::zip(kernel.ops, types())) {
+    auto scope = html.in("span", {{"class", "line"}, {"data-op", op.value}, {"tabindex", "0"}});
+    html.text("%" + op.value + std::string(width - op.value.size(), ' ') + " = " + op.op);
     if (!type.empty())
       html.element("span", {{"class", "t"}}, " : " + type);
     html.line();
   }
 }
 
-/// What a kernel has in common with those of other plans that do the same: its name without dtype and rows.
-std::string correspondence(StringRef kernel) {
-  std::string key;
-  for (StringRef part : llvm::split(kernel, "__")) {
-    StringRef rows = part;
-    bool isRows = rows.consume_front("r") && !rows.empty() && llvm::all_of(rows, llvm::isDigit);
-    if (!isRows && !parseDType(part))
-      key += part.str() + "__";
-  }
-  return key;
+/// What a kernel has in common with those of other plans that do the same: all but dtype and rows. Of a library's step
+/// its name.
+std::string correspondence(const Plan &plan, StringRef name) {
+  const PlanKernel *kernel = plan.findKernel(name);
+  return kernel ? formatv("{0} {1} {2}", kernel->title, kernel->extents, kernel->number).str() : name.str();
 }
 
 /// Kernels that correspond, in the order of sides; null where a plan has none.
@@ -208,7 +206,7 @@ std::vector<Match> matchKernels(ArrayRef<Side> sides, StringRef function) {
     if (!use)
       continue;
     for (const KernelUse &kernel : use->kernels) {
-      auto [it, isNew] = known.insert({correspondence(kernel.count.what), matches.size()});
+      auto [it, isNew] = known.insert({correspondence(side.reported.plan, kernel.count.what), matches.size()});
       // Of one plan's kernels that are alike, only the first has a counterpart.
       if (isNew || matches[it->second][i]) {
         it->second = matches.size();

@@ -45,11 +45,24 @@ static Error checkSteps(const ReportedPlan &reported) {
   return Error::success();
 }
 
+/// Whether a kernel's source has the lines that the plan speaks of.
+static Error checkLines(const PlanKernel &kernel, StringRef path, StringRef source) {
+  size_t lines = source.rtrim('\n').count('\n') + 1;
+  for (const PlanKernelOp &op : kernel.ops)
+    if (!op.lines.empty() && static_cast<size_t>(op.lines.back()) > lines)
+      return makeFileError(path, "expected line " + Twine(op.lines.back()) + ", which is about %" + op.value +
+                                     " as plan.toml has it, got " + Twine(lines) + " lines; compile the model again");
+  return Error::success();
+}
+
 static Error readFiles(ReportedPlan &reported) {
   for (const PlanKernel &kernel : reported.plan.kernels) {
-    Expected<std::string> text = readFile(reported.directory + "/kernels/" + kernel.name + ".cu");
+    std::string path = reported.directory + "/kernels/" + kernel.name + ".cu";
+    Expected<std::string> text = readFile(path);
     if (!text)
       return text.takeError();
+    if (Error error = checkLines(kernel, path, *text))
+      return error;
     reported.kernels[kernel.name] = std::move(*text);
   }
   for (auto [stage, module] : {std::pair("graph", &reported.graph), std::pair("plan", &reported.planned)}) {

@@ -37,12 +37,8 @@ void writeKernels(Html &html, const Side &side);
 void writeMemory(Html &html, ArrayRef<Side> sides);
 
 /// Generated CUDA, a line an element, with classes for comments, keywords, types, numbers and text, and `data-op` on
-/// the lines that ops of the kernel's IR became: those of the statement at its comment, or, for what the template
-/// computes, the call of the template.
-void writeCuda(Html &html, StringRef source);
-
-/// The IR in the comment at a generated source's head, a line an op: `%fc = add %fc_mm, %fc_b`.
-std::vector<StringRef> irOf(StringRef source);
+/// the lines that the plan says are about ops; the source has these lines.
+void writeCuda(Html &html, StringRef source, ArrayRef<PlanKernelOp> ops);
 
 // Quantities as people read them, the exact number behind them in a <data> element.
 void writeBytes(Html &html, int64_t bytes);

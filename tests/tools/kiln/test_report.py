@@ -177,6 +177,78 @@ class Pages(Report):
         self.assertTrue(lines["kc"][-1].startswith("store(k_cache"))
 
 
+class KernelRecords(Report):
+    """What the plan says of a kernel is what the page shows; sources are only shown."""
+
+    kernel = "layernorm_matmul_bias_gelu__f32__n128_k32"
+
+    def changed(self, change):
+        """A copy of the small plan in which the kernel's part of plan.toml is another."""
+        plan = self.path("plan")
+        shutil.rmtree(plan, ignore_errors=True)
+        shutil.copytree(self.small, plan)
+        with open(os.path.join(plan, "plan.toml")) as file:
+            text = file.read()
+        own = re.search(rf'\[\[kernels\]\]\nname = "{self.kernel}"\n.*?(?=\[\[)', text, re.DOTALL).group()
+        self.assertNotEqual(own, change(own))
+        self.write("plan/plan.toml", text.replace(own, change(own)))
+        return plan
+
+    def lines(self, plan):
+        """The text of the kernel's IR, and of its lines of CUDA that are of each op."""
+        section = self.report(plan).one("details", id="a-kernel-" + self.kernel)
+        marked = {}
+        for line in section.one("pre", class_="cuda").all(class_="line"):
+            for op in line.attributes.get("data-op", "").split():
+                marked.setdefault(op, []).append(line.text().strip())
+        return [line.text() for line in section.all("pre", class_="ir")], marked
+
+    def test_another_map(self):
+        ir, marked = self.lines(self.changed(lambda own: re.sub(
+            r'value = "fc", op = ".*", lines = .*\]', 'value = "other", op = "neg %<b>", lines = [1, 2]', own)))
+        self.assertIn("%other = neg %<b>", ir[0])
+        self.assertEqual([line.startswith("//") for line in marked["other"]], [True, True])
+        self.assertNotIn("fc", marked)
+
+    def test_no_map(self):
+        ir, marked = self.lines(self.changed(lambda own: re.sub("lines = .*?]", "lines = []", own)))
+        self.assertIn("%ln_2  = layernorm %mid", ir[0])
+        self.assertEqual(marked, {})
+        self.assertEqual(self.lines(self.changed(lambda own: re.sub(r"ops = \[\n(  .*\n)*\]\n", "", own))), ([], {}))
+
+    def test_what_is_no_map(self):
+        output = ["-o", self.path("x.html")]
+        for old, new, message in (
+                (r", lines = \[3, .*\]", "", r"plan/plan.toml:\d+:\d+: error: ops: missing key 'lines'"),
+                (r"lines = \[3, ", "lines = [0, ", r"plan/plan.toml:\d+:\d+: error: lines: expected an integer of 1 or more, got 0"),
+                (r"lines = \[3, ", "lines = [300, ", r"plan/plan.toml:\d+:\d+: error: lines: expected lines .* in rising order"),
+                (r"lines = \[3, .*\]", "lines = [3, 5000]", r"plan/kernels/" + self.kernel +
+                 r"\.cu: error: expected line 5000, which is about %ln_2 as plan.toml has it, got \d+ lines; compile the model again")):
+            with self.subTest(new=new):
+                result = run_kiln("report", self.changed(lambda own: re.sub(old, new, own, count=1)), *output)
+                self.assertEqual((result.code, result.out), (1, b""))
+                self.assertRegex(result.err.replace(self.folder + "/", ""), "^" + message)
+                self.assertFalse(os.path.exists(self.path("x.html")))
+
+    def test_another_title(self):
+        plan = self.changed(lambda own: own.replace('title = "layernorm', 'title = "other').replace('extents = "n128', 'extents = "wide'))
+        names = [text.text() for svg in self.report(plan).all("svg", class_="graph") for text in svg.all("text")]
+        self.assertIn("other_matmul_bias_gelu", names)
+        self.assertIn("f32__wide_k32", names)
+        table = self.report(self.small, plan).one("table", class_="kernels")
+        alone = [row.text() for row in table.all("tr") if row.has("class_", "alone")]
+        self.assertEqual({(text[0], text[-4:]) for text in alone}, {("A", "in A"), ("B", "in B")})
+
+    def test_an_edited_source(self):
+        """Nothing is read out of comments."""
+        plan = self.changed(lambda own: own + " ")
+        path = os.path.join(plan, "kernels", self.kernel + ".cu")
+        with open(path) as file:
+            text = file.read()
+        self.write(path, text.replace("%fc = add", "%gc = mul").replace("<Config>(", "<  Config  >("))
+        self.assertEqual(self.lines(plan)[1].keys(), {"ln_2", "fc_mm", "fc", "act"})
+
+
 class Graphs(Report):
     def graphs(self, *plans):
         return {svg.attributes["aria-label"]: svg for svg in self.report(*plans).all("svg", class_="graph")}

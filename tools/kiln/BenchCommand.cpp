@@ -4,6 +4,7 @@
 #include "kernels/targets/Target.h"
 #include "runtime/measure/Benchmark.h"
 #include "support/Diagnostic.h"
+#include "support/Json.h"
 
 namespace kiln {
 
@@ -63,21 +64,21 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const
     json::Object object{{"what", m.what},         {"function", row.function},
                         {"batch", row.batch},     {"length", row.length},
                         {"launches", m.launches}, {"bytes", m.cost.bytes},
-                        {"flops", m.cost.flops},  {"roofline_us", row.rooflineSeconds * 1e6}};
+                        {"flops", m.cost.flops},  {"roofline_us", jsonQuantity(row.rooflineSeconds * 1e6)}};
     if (!m.seconds.empty()) {
-      object["median_us"] = m.median() * 1e6;
-      object["samples_s"] = json::Array(m.seconds);
+      object["median_us"] = jsonQuantity(m.median() * 1e6);
+      object["samples_s"] = json::Array(llvm::map_range(m.seconds, jsonQuantity));
     }
     list.push_back(std::move(object));
   }
-  os << json::Value(json::Object{{"device", device},
-                                 {"model", plan.model.name},
-                                 {"target", plan.target},
-                                 {"dtype", dtypeName(plan.dtype)},
-                                 {"compiler", plan.compilerVersion},
-                                 {"nvrtc", plan.nvrtcVersion},
-                                 {"source_hash", plan.sourceHash},
-                                 {"rows", std::move(list)}})
+  os << jsonText(json::Object{{"device", device},
+                              {"model", plan.model.name},
+                              {"target", plan.target},
+                              {"dtype", dtypeName(plan.dtype)},
+                              {"compiler", plan.compilerVersion},
+                              {"nvrtc", plan.nvrtcVersion},
+                              {"source_hash", plan.sourceHash},
+                              {"rows", std::move(list)}})
      << '\n';
 }
 

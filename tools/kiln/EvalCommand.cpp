@@ -4,6 +4,7 @@
 #include "tools/session/Engine.h"
 
 #include "support/Diagnostic.h"
+#include "support/Json.h"
 
 namespace kiln {
 
@@ -40,11 +41,11 @@ Error run(const EvalCommand &command) {
     return result.takeError();
   progress.finish();
   if (command.json)
-    llvm::outs() << json::Value(json::Object{{"perplexity", result->perplexity()},
-                                             {"nll", result->nll},
-                                             {"tokens_scored", result->tokensScored},
-                                             {"window", result->window},
-                                             {"stride", result->stride}})
+    llvm::outs() << jsonText(json::Object{{"perplexity", result->perplexity()},
+                                          {"nll", result->nll},
+                                          {"tokens_scored", result->tokensScored},
+                                          {"window", result->window},
+                                          {"stride", result->stride}})
                  << '\n';
   else
     llvm::outs() << formatv("perplexity = {0:F4} +/- {1:F4} ({2} tokens, window {3}, stride {4})\n",

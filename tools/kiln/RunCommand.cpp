@@ -2,6 +2,8 @@
 #include "tools/kiln/Input.h"
 #include "tools/session/Engine.h"
 
+#include "support/Json.h"
+
 #include <numeric>
 
 namespace kiln {
@@ -32,15 +34,15 @@ json::Object toJson(const Generation &generation, bool withLogits) {
   if (withLogits) {
     json::Array rows;
     for (const std::vector<float> &row : generation.logits)
-      rows.push_back(json::Array(row));
+      rows.push_back(json::Array(llvm::map_range(row, jsonFloat)));
     object["logits"] = std::move(rows);
   }
   std::vector<double> steps = stepTimes(generation);
-  object["timing"] = json::Object{{"prompt_ms", generation.promptMs},
-                                  {"decode_ms", sum(steps)},
-                                  {"token_ms_p50", percentile(steps, 0.5)},
-                                  {"token_ms_p90", percentile(steps, 0.9)},
-                                  {"token_ms_p99", percentile(steps, 0.99)}};
+  object["timing"] = json::Object{{"prompt_ms", jsonQuantity(generation.promptMs)},
+                                  {"decode_ms", jsonQuantity(sum(steps))},
+                                  {"token_ms_p50", jsonQuantity(percentile(steps, 0.5))},
+                                  {"token_ms_p90", jsonQuantity(percentile(steps, 0.9))},
+                                  {"token_ms_p99", jsonQuantity(percentile(steps, 0.99))}};
   return object;
 }
 
@@ -132,7 +134,7 @@ Error run(const RunCommand &command) {
     return generations.takeError();
   for (const Generation &generation : *generations) {
     if (command.json)
-      llvm::outs() << json::Value(toJson(generation, command.wantLogits)) << '\n';
+      llvm::outs() << jsonText(toJson(generation, command.wantLogits)) << '\n';
     else if (!isStreaming)
       llvm::outs() << (command.noEcho ? "" : shown(tokenizer, generation.promptTokens))
                    << (tokenizer ? generation.text : shown(nullptr, generation.newTokens)) << '\n';

@@ -3,6 +3,7 @@
 
 #include "runtime/text/Tokenizer.h"
 #include "support/Diagnostic.h"
+#include "support/Json.h"
 
 namespace kiln {
 
@@ -22,7 +23,7 @@ Error run(const TokenizeCommand &command) {
   for (const std::string &text : texts) {
     std::vector<int32_t> ids = tokenizer->encode(text, command.special);
     if (command.json)
-      llvm::outs() << json::Value(json::Object{{"tokens", json::Array(ids)}}) << '\n';
+      llvm::outs() << jsonText(json::Object{{"tokens", json::Array(ids)}}) << '\n';
     else
       llvm::outs() << llvm::join(llvm::map_range(ids, [](int32_t id) { return std::to_string(id); }), " ") << '\n';
   }

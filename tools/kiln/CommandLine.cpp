@@ -1,10 +1,10 @@
 // CLI11 is slow to compile and throws: this file keeps both to itself.
 #include "tools/kiln/CommandLine.h"
 #include "tools/kiln/OptionChecks.h"
+#include "tools/kiln/Version.h"
 #include "tools/ladder/Rungs.h"
 
 #include "strategies/Strategy.h"
-#include "support/Version.h"
 
 #include <CLI/CLI.hpp>
 
@@ -326,7 +326,7 @@ std::vector<std::string> reversedArguments(int argc, char **argv) {
 
 std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
   CLI::App app("Kiln compiles GPT-2 into fused CUDA", "kiln");
-  app.set_version_flag("--version", compilerVersion);
+  app.set_version_flag("--version", versionText);
   app.require_subcommand(1);
   app.failure_message(usageMessage);
   CompileCommand compile;

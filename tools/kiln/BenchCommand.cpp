@@ -82,9 +82,7 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const
      << '\n';
 }
 
-std::string functionOf(const BenchCommand &command) {
-  return command.what != "prefill" && command.of != "prefill" ? "decode" : "prefill";
-}
+std::string functionOf(const BenchCommand &command) { return command.what == "kernels" ? command.of : command.what; }
 
 /// What --what asks for, at one batch and length: measured, or without an executor counted.
 Expected<std::vector<Measurement>> measureOne(const BenchCommand &command, const Plan &plan, Executor *executor,
@@ -141,37 +139,36 @@ Error print(const BenchCommand &command, Expected<std::vector<BenchRow>> rows, S
 }
 
 /// The emulated device's times say nothing about a GPU, so that nothing runs there.
-Error runCounts(const BenchCommand &command, int64_t batch, const PipelineOptions &pipeline) {
-  WeightOptions weights = command.weights;
-  if (weights.directory.empty() && !weights.randomSeed)
-    weights.randomSeed = 0; // never made
-  Expected<ModelSource> source = openModel(command.model, weights, batch, pipeline);
+Error runCounts(const BenchCommand &command, ModelRequest request) {
+  request.weights.randomSeed = 0; // never made
+  Expected<ModelSource> source = openModel(request);
   if (!source)
     return source.takeError();
-  Expected<Plan> plan = openPlan(*source);
-  if (!plan)
-    return plan.takeError();
-  return print(command, measureAll(command, *plan, nullptr), "emulate", *plan);
+  Expected<LocatedPlan> located = locatePlan(*source);
+  if (!located)
+    return located.takeError();
+  return print(command, measureAll(command, located->plan, nullptr), "emulate", located->plan);
 }
 
 } // namespace
 
 Error run(const BenchCommand &command) {
-  int64_t batch = *std::max_element(command.batches.begin(), command.batches.end());
-  if (command.device == "cpu")
-    return makeError("kiln bench: expected --device emulate or cuda:N; the reference executor has no plan");
-  Expected<PipelineOptions> pipeline = pipelineOptions(command.pipeline);
-  if (!pipeline)
-    return pipeline.takeError();
-  if (command.device == "emulate")
-    return runCounts(command, batch, *pipeline);
-  Expected<ModelSource> source = openModel(command.model, command.weights, batch, *pipeline);
+  EngineOptions options;
+  if (Error error = resolveKernelDevice("kiln bench", command.device).moveInto(options.device))
+    return error;
+  options.batch = *llvm::max_element(command.batches);
+  options.functions = {"prefill", "decode"};
+  options.needsKernels = true;
+  ModelRequest request{.model = command.model,
+                       .weights = command.weights,
+                       .pipeline = command.pipeline,
+                       .batch = options.batch,
+                       .reference = referenceUse(options)};
+  if (options.device == "emulate")
+    return runCounts(command, std::move(request));
+  Expected<ModelSource> source = openModel(request);
   if (!source)
     return source.takeError();
-  EngineOptions options;
-  options.device = command.device == "auto" ? "cuda:0" : command.device;
-  options.batch = batch;
-  options.functions = {"prefill", "decode"};
   auto engine = openEngine(*source, options);
   if (!engine)
     return engine.takeError();

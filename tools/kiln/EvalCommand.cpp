@@ -9,10 +9,13 @@
 namespace kiln {
 
 Error run(const EvalCommand &command) {
-  Expected<PipelineOptions> pipeline = pipelineOptions(command.pipeline);
-  if (!pipeline)
-    return pipeline.takeError();
-  Expected<ModelSource> source = openModel(command.model, command.weights, 1, *pipeline);
+  EngineOptions engineOptions;
+  engineOptions.device = resolveDevice(command.device);
+  engineOptions.functions = {"score"};
+  Expected<ModelSource> source = openModel({.model = command.model,
+                                            .weights = command.weights,
+                                            .pipeline = command.pipeline,
+                                            .reference = referenceUse(engineOptions)});
   if (!source)
     return source.takeError();
   if (!source->tokenizer)
@@ -30,9 +33,6 @@ Error run(const EvalCommand &command) {
   options.onWindow = [&](int64_t window, int64_t count, const PerplexityResult &sofar) {
     progress.show(window, count, formatv("perplexity {0:F4}", sofar.perplexity()).str());
   };
-  EngineOptions engineOptions;
-  engineOptions.device = command.device;
-  engineOptions.functions = {"score"};
   auto engine = openEngine(*source, engineOptions);
   if (!engine)
     return engine.takeError();

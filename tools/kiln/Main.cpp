@@ -1,5 +1,6 @@
 // kiln: compiles GPT-2 into kernel plans and runs them. Exit code 0: done, 1: diagnosed, 2: usage.
 #include "tools/kiln/Commands.h"
+#include "tools/session/UsageError.h"
 
 #include "support/Diagnostic.h"
 #include "support/File.h"
@@ -23,11 +24,12 @@ int main(int argc, char **argv) {
   if (std::optional<int> exitCode = parseCommandLine(argc, argv, command))
     return *exitCode;
   Error error = dispatch(command);
+  const int exitCode = error.isA<UsageError>() ? 2 : 1;
   // A full disk or a closed pipe behind standard output.
   error = llvm::joinErrors(std::move(error), flushStandardOutput());
   if (!error)
     return 0;
   for (const Diagnostic &diagnostic : takeDiagnostics(std::move(error)))
     diagnostic.print(llvm::errs());
-  return 1;
+  return exitCode;
 }

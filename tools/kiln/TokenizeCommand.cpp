@@ -2,7 +2,6 @@
 #include "tools/kiln/Input.h"
 
 #include "runtime/text/Tokenizer.h"
-#include "support/Diagnostic.h"
 #include "support/Json.h"
 
 namespace kiln {
@@ -18,8 +17,6 @@ Error run(const TokenizeCommand &command) {
       return text.takeError();
     texts.push_back(std::move(*text));
   }
-  if (texts.empty())
-    return makeError("no text: give --text or --file");
   for (const std::string &text : texts) {
     std::vector<int32_t> ids = tokenizer->encode(text, command.special);
     if (command.json)

@@ -1,4 +1,5 @@
 # Run by kiln_revision at build time: writes OUTPUT if the revision of TREE is not the one that is in it.
+cmake_minimum_required(VERSION 3.24)
 set(revision "unknown")
 set(prefix "none")
 if(GIT)

@@ -1,5 +1,7 @@
 #include "tools/kiln/Commands.h"
 #include "tools/kiln/Input.h"
+#include "tools/session/ModelOptions.h"
+#include "tools/session/UsageError.h"
 
 #include "runtime/text/Tokenizer.h"
 #include "support/Json.h"
@@ -7,6 +9,9 @@
 namespace kiln {
 
 Error run(const TokenizeCommand &command) {
+  if (isPlan(command.model))
+    return makeUsageError("MODEL: " + command.model +
+                          " is a compiled plan, which has no vocabulary; give the directory that has it");
   Expected<Tokenizer> tokenizer = Tokenizer::load(command.model);
   if (!tokenizer)
     return tokenizer.takeError();

@@ -141,6 +141,8 @@ class UsageTest(KilnTest):
         for command in ("compile", "tune", "bench ladder"):
             self.assert_fails(f"error: MODEL: plan is a compiled plan; kiln {command} takes what one is compiled from, a .toml or a "
                               "directory with config.json\n", *command.split(), plan, code=2)
+        self.assert_fails("error: MODEL: plan is a compiled plan, which has no vocabulary; give the directory that has it\n", "tokenize",
+                          plan, "--text", "a", code=2)
         for command in (["run", plan, "--tokens", 1], ["eval", plan, "--text", "-"], ["bench", plan, "--device", "emulate"]):
             self.assert_fails("error: --dtype: plan is a compiled plan of dtype f32; compile the model again with --dtype bf16\n",
                               *command, "--dtype", "bf16", code=2)

@@ -86,15 +86,7 @@ void Generator::describeModule() {
   plan.serial = module.boolAttribute("serial");
   if (const Attribute *strategy = findAttribute(module.attributes, "strategy", Attribute::Kind::Text))
     plan.strategy = strategy->asString().str();
-  // The front end gives them; IR text without them makes a plan that only runs functions.
-  plan.model = {module.name,
-                module.intAttribute("context", 1),
-                module.intAttribute("vocab", 1),
-                module.intAttribute("layers", 1),
-                {}};
-  if (auto eos = module.attributes.find("eos"); eos != module.attributes.end())
-    for (const Attribute &id : eos->second.asList())
-      plan.model.eosTokens.push_back(id.asInt());
+  plan.model = modelInfo(module);
   for (const auto &dim : module.dims)
     plan.dims.push_back({dim->name, dim->min, dim->max});
   plan.entries = findEntries(module);
@@ -263,6 +255,18 @@ std::string Generator::writeSource(size_t kernel) {
 }
 
 } // namespace
+
+PlanModelInfo modelInfo(const Module &module) {
+  PlanModelInfo model{module.name,
+                      module.intAttribute("context", 1),
+                      module.intAttribute("vocab", 1),
+                      module.intAttribute("layers", 1),
+                      {}};
+  if (auto eos = module.attributes.find("eos"); eos != module.attributes.end())
+    for (const Attribute &id : eos->second.asList())
+      model.eosTokens.push_back(id.asInt());
+  return model;
+}
 
 Expected<GeneratedPlan> generate(const Module &module) {
   if (Error error = checkPlanned(module))

@@ -19,6 +19,9 @@ struct GeneratedPlan {
   std::vector<KernelSource> sources; ///< one for each of plan.kernels, in their order
 };
 
+/// What a plan of the module says of the model. The front end gives it; IR text without it has the least that is valid.
+PlanModelInfo modelInfo(const Module &module);
+
 /// Writes the CUDA of every kernel and the plan of a module that has run the whole pipeline. Kernels of equal text are
 /// one kernel. The same module gives the same bytes. Error: as checkPlanned, about a module that has not run all of it.
 Expected<GeneratedPlan> generate(const Module &module);

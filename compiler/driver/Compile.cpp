@@ -21,7 +21,7 @@ static Expected<std::unique_ptr<Module>> openModule(StringRef model, const Build
   return buildModule(*config, options, sources);
 }
 
-static bool hasKernels(const Module &module) {
+bool hasKernels(const Module &module) {
   return llvm::any_of(module.functions, [](const auto &function) {
     return llvm::any_of(function->body.ops(), [](const auto &op) { return op->attribute("kernel"); });
   });

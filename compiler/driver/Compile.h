@@ -20,4 +20,7 @@ struct CompileOptions {
 Expected<std::unique_ptr<Module>> compileToStage(StringRef model, Stage stage, const CompileOptions &options,
                                                  SourceManager &sources);
 
+/// Whether kernels have been chosen for ops of the module.
+bool hasKernels(const Module &module);
+
 } // namespace kiln

@@ -4,6 +4,7 @@
 #include "ir/Verifier.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Nearest.h"
 
 namespace kiln {
 
@@ -135,7 +136,8 @@ static Expected<PassInvocation> parseInvocation(StringRef &text) {
   }
   auto it = llvm::find_if(allPasses(), [&](const PassDef *pass) { return pass->name == name; });
   if (it == allPasses().end())
-    return makeError("unknown pass '" + name + "'; --list-passes shows them all");
+    return makeError("unknown pass '" + name + "'; kiln-opt --list-passes shows them all" +
+                     didYouMean(name, llvm::map_range(allPasses(), [](const PassDef *pass) { return pass->name; })));
   Expected<AttributeMap> given = parseOptions(name, options);
   if (!given)
     return given.takeError();

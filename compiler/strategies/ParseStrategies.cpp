@@ -2,6 +2,7 @@
 #include "strategies/Strategy.h"
 
 #include "support/Diagnostic.h"
+#include "support/Nearest.h"
 
 namespace kiln {
 
@@ -57,20 +58,25 @@ Error StrategyParser::expected(const Twine &what) const {
   return makeError(here(), "expected " + what + ", got " + got);
 }
 
-std::string topicNames() {
+std::vector<StringRef> topics() {
   std::vector<StringRef> names;
   for (const Strategy &strategy : allStrategies())
     if (!llvm::is_contained(names, strategy.topic))
       names.push_back(strategy.topic);
-  return llvm::join(names, ", ");
+  return names;
 }
 
-std::string namesOf(StringRef topic) {
+std::vector<StringRef> namesOf(StringRef topic) {
   std::vector<StringRef> names;
   for (const Strategy &strategy : allStrategies())
     if (strategy.topic == topic)
       names.push_back(strategy.name);
-  return llvm::join(names, ", ");
+  return names;
+}
+
+/// `, expected one of on, off`, and which was probably meant.
+std::string expectedOneOf(ArrayRef<StringRef> names, StringRef got) {
+  return ", expected one of " + llvm::join(names, ", ") + didYouMean(got, names);
 }
 
 Expected<Choice> StrategyParser::parseChoice() {
@@ -79,21 +85,21 @@ Expected<Choice> StrategyParser::parseChoice() {
   choice.loc = here();
   StringRef topic = takeWord();
   if (topic.empty())
-    return expected("a topic, one of " + topicNames());
+    return expected("a topic, one of " + llvm::join(topics(), ", "));
   if (namesOf(topic).empty())
-    return makeError(choice.loc, "unknown topic '" + topic + "', expected one of " + topicNames());
+    return makeError(choice.loc, "unknown topic '" + topic + "'" + expectedOneOf(topics(), topic));
   if (!consume('='))
     return expected("'=' after the topic " + topic);
   skipBlanks();
   Location nameLoc = here();
   StringRef name = takeWord();
   if (name.empty())
-    return expected("one of " + namesOf(topic));
+    return expected("one of " + llvm::join(namesOf(topic), ", "));
   for (const Strategy &strategy : allStrategies())
     if (strategy.topic == topic && strategy.name == name)
       choice.strategy = &strategy;
   if (!choice.strategy)
-    return makeError(nameLoc, "unknown " + topic + " '" + name + "', expected one of " + namesOf(topic));
+    return makeError(nameLoc, "unknown " + topic + " '" + name + "'" + expectedOneOf(namesOf(topic), name));
   choice.text = (topic + "=" + name).str();
   if (Error error = parseArguments(choice))
     return error;

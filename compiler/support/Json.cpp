@@ -1,6 +1,9 @@
 #include "support/Json.h"
 
 #include "support/Diagnostic.h"
+#include "support/Number.h"
+
+#include <cmath>
 
 namespace kiln {
 
@@ -189,6 +192,74 @@ std::vector<Location> elementLocs(const JsonObject &parent, const JsonObject::Me
   for (ChildOffsets child : findChildren(text, member.valueOffset))
     locs.push_back(position.at(child.value));
   return locs;
+}
+
+//===----------------------------------------------------------------------===//
+// Writing
+//===----------------------------------------------------------------------===//
+
+static void writeJson(raw_ostream &os, const json::Value &value);
+
+static void writeArray(raw_ostream &os, const json::Array &array) {
+  os << '[';
+  for (const auto &[i, element] : llvm::enumerate(array)) {
+    os << (i ? "," : "");
+    writeJson(os, element);
+  }
+  os << ']';
+}
+
+static void writeObject(raw_ostream &os, const json::Object &object) {
+  std::map<StringRef, const json::Value *> members;
+  for (const auto &[key, value] : object)
+    members.insert({key, &value});
+  os << '{';
+  StringRef separator = "";
+  for (const auto &[key, value] : members) {
+    os << separator << json::Value(key) << ':';
+    writeJson(os, *value);
+    separator = ",";
+  }
+  os << '}';
+}
+
+static void writeJson(raw_ostream &os, const json::Value &value) {
+  if (const json::Array *array = value.getAsArray())
+    return writeArray(os, *array);
+  if (const json::Object *object = value.getAsObject())
+    return writeObject(os, *object);
+  bool isReal = value.kind() == json::Value::Number && !value.getAsInteger() && !value.getAsUINT64();
+  if (!isReal)
+    os << value;
+  else if (double number = *value.getAsNumber(); std::isfinite(number))
+    os << numberText(number);
+  else
+    os << "null";
+}
+
+std::string jsonText(const json::Value &value) {
+  std::string text;
+  raw_string_ostream os(text);
+  writeJson(os, value);
+  return text;
+}
+
+/// What the digits that were written to a buffer stand for.
+static double readBack(const char *begin, const char *end) {
+  double value = 0;
+  std::from_chars(begin, end, value);
+  return value;
+}
+
+json::Value jsonFloat(float value) {
+  char buffer[32];
+  return readBack(buffer, std::to_chars(std::begin(buffer), std::end(buffer), value).ptr);
+}
+
+json::Value jsonQuantity(double value) {
+  char buffer[32];
+  return readBack(buffer,
+                  std::to_chars(std::begin(buffer), std::end(buffer), value, std::chars_format::general, 12).ptr);
 }
 
 } // namespace kiln

@@ -1,7 +1,8 @@
-//===- Json.h - JSON objects with positions ---------------------------------===//
+//===- Json.h - JSON objects with positions, and short numbers ---------------===//
 //
 // llvm::json keeps no positions and lets a later duplicate key win. Configuration and checkpoint files need
-// both: an error must point at its key, and a safetensors header with a duplicate key is malformed.
+// both: an error must point at its key, and a safetensors header with a duplicate key is malformed. It also prints 17
+// digits of every number.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -39,5 +40,16 @@ Expected<JsonObject> childObject(const JsonObject &parent, const JsonObject::Mem
 
 /// Where the elements of an array stand, in order; empty when the value of `member` is not an array.
 std::vector<Location> elementLocs(const JsonObject &parent, const JsonObject::Member &member);
+
+/// The value on one line, keys in alphabetical order. A number has the fewest digits that read back as the same double;
+/// what is infinite or no number, for which JSON has no word, is null.
+std::string jsonText(const json::Value &value);
+
+/// A float, which jsonText gives the fewest digits that read back as the same float.
+json::Value jsonFloat(float value);
+
+/// A quantity that was measured or computed, with 12 significant digits: what comes behind them is left from adding and
+/// multiplying.
+json::Value jsonQuantity(double value);
 
 } // namespace kiln

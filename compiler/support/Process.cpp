@@ -56,10 +56,10 @@ static Error flushStandardOutput() {
   return makeError("standard output: cannot write: " + failure.message());
 }
 
-int finishProcess(Error error, int exitCode) {
+int finishProcess(Error error, int exitCode, int failureCode) {
   for (const Diagnostic &diagnostic : takeDiagnostics(llvm::joinErrors(std::move(error), flushStandardOutput()))) {
     diagnostic.print(llvm::errs());
-    exitCode = 1;
+    exitCode = failureCode;
   }
   llvm::errs().clear_error();
   return exitCode;

@@ -78,8 +78,9 @@ class ModelTest : public testing::TestWithParam<ModelCase> {
 protected:
   ModelTest() {
     if (GetParam().toml.empty())
-      source = unwrap(openModel(sourceDirectory() + "/graphs/shakespeare-5m", {}, 4,
-                                {.dtype = dtypeName(GetParam().dtype).str(), .matmul = GetParam().matmul}));
+      source = unwrap(openModel({.model = sourceDirectory() + "/graphs/shakespeare-5m",
+                                 .pipeline = {.dtype = dtypeName(GetParam().dtype).str(), .matmul = GetParam().matmul},
+                                 .batch = 4}));
     else
       makeModel();
     vocabulary = source.module->intAttribute("vocab");

@@ -1,6 +1,7 @@
 """What `kiln run` promises around the model: reproducible results, sampling options, the end of the context, JSON, text."""
 
 import os
+import re
 import unittest
 
 from kilntest import CONFIG, SHAKESPEARE, SOURCE, KilnTest, ids, run_kiln, write_model
@@ -49,6 +50,11 @@ class Generation(KilnTest):
         greedy = self.generate("--tokens", "4,5", "--max-new-tokens", 10, "--greedy")
         self.assertEqual(self.generate("--tokens", "4,5", "--max-new-tokens", 10, "--top-k", 1), greedy)
         self.assertEqual(self.generate("--tokens", "4,5", "--max-new-tokens", 10, "--top-p", 1e-9), greedy)
+
+    def test_a_temperature_of_zero_is_greedy(self):
+        greedy = self.generate("--tokens", "4,5", "--max-new-tokens", 10, "--greedy", "--logits")
+        for others in ([], ["--top-k", 0, "--top-p", 0.5, "--seed", 3]):
+            self.assertEqual(self.generate("--tokens", "4,5", "--max-new-tokens", 10, "--temperature", 0, "--logits", *others), greedy)
 
     def test_a_batch_gives_what_its_rows_give_alone(self):
         prompts = [[1], list(range(20)), [3, 4, 5], [2] * 7]
@@ -108,6 +114,15 @@ class Generation(KilnTest):
             self.assertTrue(all(value >= 0 for value in result["timing"].values()))
         self.assertNotIn("logits", results[0])
 
+    def test_numbers_have_as_few_digits_as_say_what_they_are(self):
+        out = self.kiln("run", self.model, "--tokens", "1,2", "--greedy", "--max-new-tokens", 3, "--logits", "--json").out.decode()
+        logits = re.findall(r"-?\d[-+.e\d]*", re.search(r'"logits":(\[\[.*?\]\])', out).group(1))
+        self.assertEqual(len(logits), 3 * CONFIG["vocab_size"])
+        self.assertLessEqual(max(len(text.split("e")[0].strip("-0.").replace(".", "")) for text in logits), 9, "digits of a float")
+        timing = re.findall(r"\d[.e\d]*", re.search(r'"timing":\{(.*?)\}', out).group(1).replace("_p50", "").replace("_p90", "").replace("_p99", ""))
+        self.assertEqual(len(timing), 5)
+        self.assertLessEqual(max(len(text.partition(".")[2]) for text in timing), 6, "nanoseconds")
+
     def test_json_of_bytes_that_are_no_text(self):
         """Single bytes of UTF-8 sequences come as U+FFFD, and a character of several tokens as itself."""
         texts = [result["text"] for seed in range(2) for result in
@@ -131,6 +146,35 @@ class Generation(KilnTest):
                                  (["--tokens", "-"], ids(wanted).encode() + b"\n"), (["--tokens", " ".join(map(str, wanted))], b"")):
             (result,) = self.run_json(SHAKESPEARE, *arguments, "--max-new-tokens", 0, stdin=stdin)
             self.assertEqual(result["prompt_tokens"], wanted)
+
+    def test_special_tokens_of_prompts(self):
+        """They are text like any other unless they are asked for."""
+        text = "A<|endoftext|>B"
+        file = self.write("prompt.txt", text)
+        plain, special = ([self.kiln("tokenize", SHAKESPEARE, "--json", "--text", text, *flags).objects()[0]["tokens"]
+                           for flags in ([], ["--special"])])
+        self.assertNotIn(1008, plain)
+        self.assertEqual(special, [32, 1008, 33])
+        for prompt in (["--prompt", text], ["--prompt-file", file]):
+            for wanted, flags in ((plain, []), (special, ["--special"])):
+                (result,) = self.run_json(SHAKESPEARE, *prompt, *flags, "--max-new-tokens", 0)
+                self.assertEqual(result["prompt_tokens"], wanted)
+
+    def test_generation_from_nothing(self):
+        """Begins with the end-of-text token, of which nothing is shown."""
+        end = 1008
+        (wanted,) = self.run_json(SHAKESPEARE, "--tokens", end, "--greedy", "--max-new-tokens", 6)
+        for prompt in ([], ["--prompt="], ["--prompt-file", "/dev/null"], ["--tokens="]):
+            (result,) = self.run_json(SHAKESPEARE, *prompt, "--greedy", "--max-new-tokens", 6)
+            self.assertEqual(result["prompt_tokens"], [end])
+            self.assertEqual(result["tokens"], wanted["tokens"])
+            shown = self.kiln("run", SHAKESPEARE, *prompt, "--greedy", "--max-new-tokens", 6, "--quiet").out.decode()
+            self.assertEqual(shown, wanted["text"] + "\n")
+        # Beside prompts that are not empty, and of a model without a vocabulary.
+        results = self.run_json(SHAKESPEARE, "--prompt=", "--prompt", "A", "--greedy", "--max-new-tokens", 2)
+        self.assertEqual([result["prompt_tokens"] for result in results], [[end], [32]])
+        model = write_model(self.path("eos"), {**CONFIG, "eos_token_id": [7, 3]})
+        self.assertEqual(self.run_json(model, "--max-new-tokens", 1)[0]["prompt_tokens"], [7])
 
     def test_stop_strings(self):
         (free,) = self.run_json(SHAKESPEARE, "--prompt", "First Citizen:", "--greedy", "--max-new-tokens", 30)

@@ -63,8 +63,7 @@ class Tune(KilnTest):
         self.assertEqual(sorted(os.listdir(self.folder)), ["measured.toml", "tiny.toml"])
 
     def test_errors(self):
-        self.assert_fails("error: kiln tune: expected --device emulate or cuda:N", "tune", self.model, "--device", "cpu")
-        self.assert_fails("error: unknown target 'sm_1'", "tune", self.model, "--device", DEVICE, "--target", "sm_1")
+        self.assert_fails("kiln tune takes --device emulate or cuda:N", "tune", self.model, "--device", "cpu", code=2)
         self.assert_fails("error: cannot write", *self.command()[:-2], "-o", self.path("no", "such", "folder.toml"))
         self.assert_fails("none.toml: error: cannot read", "compile", self.model, "--tuning", self.path("none.toml"))
 

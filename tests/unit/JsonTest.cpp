@@ -2,6 +2,8 @@
 
 #include "support/Json.h"
 
+#include <cmath>
+
 namespace kiln {
 namespace {
 
@@ -58,6 +60,24 @@ TEST_F(JsonTest, DeepNestingIsAnErrorAndNoCrash) {
             "a.json:1:69: error: expected at most 64 nested JSON values\n");
   unwrap(parse("{\"a\":" + std::string(63, '[') + std::string(63, ']') + "}"));
   unwrap(parse("{\"" + std::string(100, '[') + "\\\"" + std::string(100, '{') + "\": 1}"));
+}
+
+TEST_F(JsonTest, NumbersAreWrittenWithAsFewDigitsAsReadBack) {
+  EXPECT_EQ(jsonText(json::Array{0.1, 28.704972, 1e-5, 1e300, -0.0, 64.0, 2.5, 1.0 / 3}),
+            "[0.1,28.704972,1e-05,1e+300,-0,64,2.5,0.3333333333333333]");
+  EXPECT_EQ(jsonText(json::Array{INT64_MIN, UINT64_MAX, INFINITY, NAN}),
+            "[-9223372036854775808,18446744073709551615,null,null]");
+  EXPECT_EQ(jsonText(json::Array{jsonFloat(0.1F), jsonFloat(-3.4028235e38F), jsonFloat(1e-45F), jsonFloat(-INFINITY)}),
+            "[0.1,-3.4028235e+38,1e-45,null]");
+  EXPECT_EQ(jsonText(json::Array{jsonQuantity(16.039669000000002), jsonQuantity(0.1 + 0.2), jsonQuantity(2.0 / 3e9)}),
+            "[16.039669,0.3,6.66666666667e-10]");
+}
+
+TEST_F(JsonTest, WritingIsTheInverseOfReading) {
+  StringRef text = R"({"":null,"a\"\n":[true,false,{}],"b":{"x":[],"y":"\u00e9"}})";
+  json::Value value = unwrap(json::parse(text));
+  EXPECT_EQ(jsonText(value), R"({"":null,"a\"\n":[true,false,{}],"b":{"x":[],"y":"é"}})");
+  EXPECT_EQ(unwrap(json::parse(jsonText(value))), value);
 }
 
 } // namespace

@@ -157,7 +157,7 @@ TEST_F(PassManagerTest, ParsesListsOfPasses) {
 }
 
 TEST_F(PassManagerTest, RefusesWhatIsNoListOfPasses) {
-  EXPECT_EQ(parsed("fuse"), "error: unknown pass 'fuse'; --list-passes shows them all\n");
+  EXPECT_EQ(parsed("fuse"), "error: unknown pass 'fuse'; kiln-opt --list-passes shows them all\n");
   EXPECT_EQ(parsed(",fuse-norm"), "error: expected the name of a pass, got ',fuse-norm'\n");
   EXPECT_EQ(parsed("fuse-norm,,fuse-norm"), "error: expected the name of a pass, got ',fuse-norm'\n");
   EXPECT_EQ(parsed("fuse-norm,"), "error: expected the name of a pass after 'fuse-norm,'\n");

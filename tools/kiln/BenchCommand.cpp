@@ -4,6 +4,7 @@
 #include "kernels/targets/Target.h"
 #include "runtime/measure/Benchmark.h"
 #include "support/Diagnostic.h"
+#include "support/Json.h"
 #include "support/Process.h"
 
 namespace kiln {
@@ -63,27 +64,26 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const
     json::Object object{{"what", m.what},           {"function", entryName(row.shape.entry)},
                         {"batch", row.shape.batch}, {"length", row.shape.length},
                         {"launches", m.launches},   {"bytes", m.cost.bytes},
-                        {"flops", m.cost.flops},    {"roofline_us", row.rooflineSeconds * 1e6}};
+                        {"flops", m.cost.flops},    {"roofline_us", jsonQuantity(row.rooflineSeconds * 1e6)}};
     if (!m.seconds.empty()) {
-      object["median_us"] = m.median() * 1e6;
-      object["samples_s"] = json::Array(m.seconds);
+      object["median_us"] = jsonQuantity(m.median() * 1e6);
+      object["samples_s"] = json::Array(llvm::map_range(m.seconds, jsonQuantity));
     }
     list.push_back(std::move(object));
   }
-  os << json::Value(json::Object{{"device", device},
-                                 {"model", plan.model.name},
-                                 {"target", plan.target},
-                                 {"dtype", dtypeName(plan.dtype)},
-                                 {"compiler", plan.compilerVersion},
-                                 {"nvrtc", plan.nvrtcVersion},
-                                 {"source_hash", plan.sourceHash},
-                                 {"rows", std::move(list)}})
+  os << jsonText(json::Object{{"device", device},
+                              {"model", plan.model.name},
+                              {"target", plan.target},
+                              {"dtype", dtypeName(plan.dtype)},
+                              {"compiler", plan.compilerVersion},
+                              {"nvrtc", plan.nvrtcVersion},
+                              {"source_hash", plan.sourceHash},
+                              {"rows", std::move(list)}})
      << '\n';
 }
 
 Entry entryOf(const BenchCommand &command) {
-  StringRef prefill = entryName(Entry::Prefill);
-  return command.what == prefill || command.of == prefill ? Entry::Prefill : Entry::Decode;
+  return *findEntry(command.what == "kernels" ? command.of : command.what);
 }
 
 /// What --what asks for, at one batch and length: measured, or without an executor counted.
@@ -135,37 +135,36 @@ Error print(const BenchCommand &command, Expected<std::vector<BenchRow>> rows, S
 }
 
 /// The emulated device's times say nothing about a GPU, so that nothing runs there.
-Error runCounts(const BenchCommand &command, int64_t batch, const PipelineOptions &pipeline) {
-  WeightOptions weights = command.weights;
-  if (weights.directory.empty() && !weights.randomSeed)
-    weights.randomSeed = 0; // never made
-  Expected<ModelSource> source = openModel(command.model, weights, batch, pipeline);
+Error runCounts(const BenchCommand &command, ModelRequest request) {
+  request.weights.randomSeed = 0; // never made
+  Expected<ModelSource> source = openModel(request);
   if (!source)
     return source.takeError();
-  Expected<Plan> plan = openPlan(*source);
-  if (!plan)
-    return plan.takeError();
-  return print(command, measureAll(command, *plan, nullptr), "emulate", *plan);
+  Expected<LocatedPlan> located = locatePlan(*source);
+  if (!located)
+    return located.takeError();
+  return print(command, measureAll(command, located->plan, nullptr), "emulate", located->plan);
 }
 
 } // namespace
 
 Error run(const BenchCommand &command) {
-  int64_t batch = *std::max_element(command.batches.begin(), command.batches.end());
-  if (command.device == "cpu")
-    return makeError("kiln bench: expected --device emulate or cuda:N; the reference executor has no plan");
-  Expected<PipelineOptions> pipeline = pipelineOptions(command.pipeline);
-  if (!pipeline)
-    return pipeline.takeError();
-  if (command.device == "emulate")
-    return runCounts(command, batch, *pipeline);
-  Expected<ModelSource> source = openModel(command.model, command.weights, batch, *pipeline);
+  EngineOptions options;
+  if (Error error = resolveKernelDevice("kiln bench", command.device).moveInto(options.device))
+    return error;
+  options.batch = *llvm::max_element(command.batches);
+  options.entries = {Entry::Prefill, Entry::Decode};
+  options.needsKernels = true;
+  ModelRequest request{.model = command.model,
+                       .weights = command.weights,
+                       .pipeline = command.pipeline,
+                       .batch = options.batch,
+                       .reference = referenceUse(options)};
+  if (options.device == "emulate")
+    return runCounts(command, std::move(request));
+  Expected<ModelSource> source = openModel(request);
   if (!source)
     return source.takeError();
-  EngineOptions options;
-  options.device = command.device == "auto" ? "cuda:0" : command.device;
-  options.batch = batch;
-  options.entries = {Entry::Prefill, Entry::Decode};
   auto engine = openEngine(*source, options);
   if (!engine)
     return engine.takeError();

@@ -4,6 +4,7 @@
 #include "tools/ladder/LadderOptions.h"
 #include "tools/tune/TuneOptions.h"
 
+#include "driver/Compile.h"
 #include "runtime/generation/Generator.h"
 
 namespace kiln {
@@ -13,19 +14,24 @@ struct PromptOptions {
   std::vector<std::string> texts;  ///< --prompt
   std::vector<std::string> files;  ///< --prompt-file; - is standard input
   std::vector<std::string> tokens; ///< --tokens: lists of ids; - is standard input
+  bool special = false;            ///< special tokens of texts and files become their ids
 
   int64_t count() const {
     return static_cast<int64_t>(std::max<size_t>(1, texts.size() + files.size() + tokens.size()));
   }
 };
 
+/// As --stage calls it: graph, fused, plan, cuda, cubin.
+StringRef stageName(Stage stage);
+std::optional<Stage> parseStage(StringRef name);
+
 struct CompileCommand {
   std::string model;
-  std::vector<std::string> targets = {"sm_90a"};
+  std::vector<std::string> targets; ///< empty: the pipeline's
   PipelineChoices pipeline;
-  int64_t maxBatch = 64;
+  int64_t maxBatch = BuildOptions().maxBatch;
   std::string passes;
-  std::string stage = "cubin";
+  Stage stage = Stage::Cubin;
   std::string output;
   std::string dumpDirectory;
   bool noCache = false;

@@ -1,6 +1,7 @@
 #include "tools/kiln/Commands.h"
 #include "tools/kiln/ProgressLine.h"
 #include "tools/session/ModelSource.h"
+#include "tools/session/UsageError.h"
 
 #include "codegen/CompilePlan.h"
 #include "driver/Compile.h"
@@ -15,15 +16,6 @@
 namespace kiln {
 
 namespace {
-
-Stage parseStage(StringRef name) {
-  static const std::map<StringRef, Stage> stages = {{"graph", Stage::Graph},
-                                                    {"fused", Stage::Fused},
-                                                    {"plan", Stage::Plan},
-                                                    {"cuda", Stage::Cuda},
-                                                    {"cubin", Stage::Cubin}};
-  return stages.find(name)->second;
-}
 
 std::string megabytes(const Expr &bytes, const DimBinding &dims) {
   int64_t value = cantFail(bytes.evaluate(dims), "the plan's formulas have values");
@@ -54,11 +46,11 @@ void printSummary(const GeneratedPlan &generated, StringRef directory) {
 Expected<std::map<std::string, std::string>> stageTexts(const CompileCommand &command, const CompileOptions &options,
                                                         SourceManager &sources) {
   std::map<std::string, std::string> texts;
-  for (StringRef stage : {"graph", "fused", "plan"}) {
-    auto module = compileToStage(command.model, parseStage(stage), options, sources);
+  for (Stage stage : {Stage::Graph, Stage::Fused, Stage::Plan}) {
+    auto module = compileToStage(command.model, stage, options, sources);
     if (!module)
       return module.takeError();
-    texts[stage.str()] = toString(**module);
+    texts[stageName(stage).str()] = toString(**module);
   }
   return texts;
 }
@@ -74,51 +66,76 @@ Error writeDump(StringRef directory, const GeneratedPlan &generated, const std::
 
 } // namespace
 
-Error run(const CompileCommand &command) {
-  SourceManager sources;
+/// What the command's options make of the compiler's. Error: a UsageError.
+static Expected<CompileOptions> compileOptions(const CompileCommand &command) {
+  if (Error error = checkIsModel("kiln compile", command.model))
+    return error;
+  Expected<PipelineOptions> pipeline = pipelineOptions(command.pipeline);
+  if (!pipeline)
+    return pipeline.takeError();
   CompileOptions options;
-  Expected<PipelineOptions> chosen = pipelineOptions(command.pipeline);
-  if (!chosen)
-    return chosen.takeError();
-  options.pipeline = std::move(*chosen);
-  options.pipeline.target = command.targets.front();
+  options.pipeline = std::move(*pipeline);
+  if (!command.targets.empty())
+    options.pipeline.target = command.targets.front();
   options.build.maxBatch = command.maxBatch;
   options.passes = command.passes;
-  Stage stage = parseStage(command.stage);
-  if (stage < Stage::Cuda && !command.dumpDirectory.empty())
-    return makeError("--dump-dir: expected --stage cuda or cubin, got " + command.stage);
-  if (std::set<std::string> targets(command.targets.begin(), command.targets.end());
-      targets.size() < command.targets.size())
-    return makeError("--target: expected each target once, got " + llvm::join(command.targets, ","));
-  auto module = compileToStage(command.model, stage, options, sources);
+  if (!command.passes.empty())
+    if (auto passes = parsePasses(command.passes); !passes)
+      return asUsageError(passes.takeError());
+  if (!StringRef(command.model).ends_with(".kiln"))
+    return options;
+  SourceManager sources;
+  auto module = compileToStage(command.model, Stage::Graph, options, sources);
   if (!module)
     return module.takeError();
-  if (stage < Stage::Cuda) {
-    std::string text = toString(**module);
-    if (!command.output.empty() && command.output != "-")
-      return writeFile(command.output, text);
-    standardOutput() << text;
-    return Error::success();
-  }
+  if (Error error = checkForText(command.pipeline, **module, command.model))
+    return error;
+  return options;
+}
+
+/// Every kernel for every target.
+static Expected<std::vector<Cubin>> makeCubins(const CompileCommand &command, const CompileOptions &options,
+                                               GeneratedPlan &generated) {
+  ProgressLine progress(command.quiet);
+  CubinOptions cubins;
+  cubins.targets = command.targets;
+  if (cubins.targets.empty())
+    cubins.targets = {options.pipeline.target};
+  cubins.cacheDirectory = command.noCache ? "" : defaultCacheDirectory();
+  cubins.progress = [&](size_t done, size_t all, StringRef what) { progress.show(done, all, what); };
+  return compileCubins(generated, cubins);
+}
+
+/// Error: it cannot be written.
+static Error printIr(const CompileCommand &command, const Module &module) {
+  std::string text = toString(module);
+  if (!command.output.empty() && command.output != "-")
+    return writeFile(command.output, text);
+  standardOutput() << text;
+  return Error::success();
+}
+
+Error run(const CompileCommand &command) {
+  Expected<CompileOptions> options = compileOptions(command);
+  if (!options)
+    return options.takeError();
+  SourceManager sources;
+  auto module = compileToStage(command.model, command.stage, *options, sources);
+  if (!module)
+    return module.takeError();
+  if (command.stage < Stage::Cuda)
+    return printIr(command, **module);
 
   Expected<GeneratedPlan> generated = generate(**module);
   if (!generated)
     return generated.takeError();
-  auto ir = stageTexts(command, options, sources);
+  auto ir = stageTexts(command, *options, sources);
   if (!ir)
     return ir.takeError();
   std::vector<Cubin> cubins;
-  if (stage == Stage::Cubin) {
-    ProgressLine progress(command.quiet);
-    CubinOptions cubinOptions;
-    cubinOptions.targets = command.targets;
-    cubinOptions.cacheDirectory = command.noCache ? "" : defaultCacheDirectory();
-    cubinOptions.progress = [&](size_t done, size_t all, StringRef what) { progress.show(done, all, what); };
-    auto compiled = compileCubins(*generated, cubinOptions);
-    if (!compiled)
-      return compiled.takeError();
-    cubins = std::move(*compiled);
-  }
+  if (command.stage == Stage::Cubin)
+    if (Error error = makeCubins(command, *options, *generated).moveInto(cubins))
+      return error;
   std::string directory = command.output.empty() ? (*module)->name + ".plan" : command.output;
   if (Error error = writePlanDirectory(directory, *generated, cubins, *ir))
     return error;

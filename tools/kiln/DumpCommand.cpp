@@ -5,6 +5,7 @@
 #include "plan/Plan.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Nearest.h"
 #include "support/Process.h"
 #include "support/StagedDirectory.h"
 #include "templates/TemplateFiles.h"
@@ -103,16 +104,19 @@ Error run(const DumpCommand &command) {
     std::vector<StringRef> names;
     for (const PlanKernel &kernel : plan->kernels)
       names.push_back(kernel.name);
-    return makeFileError(command.plan, "no kernel '" + command.kernel + "'; there are " + llvm::join(names, ", "));
+    return makeFileError(command.plan, "no kernel '" + command.kernel + "'; there are " + llvm::join(names, ", ") +
+                                           didYouMean(command.kernel, names));
   }
   Dumper dumper(command, *plan);
   bool toFiles = !command.output.empty();
   std::string what = command.what.empty() && !toFiles ? "resources" : command.what;
   auto wants = [&](StringRef part) { return what.empty() || what == part; };
-  if (wants("ir"))
+  // IR and plan.toml are of all kernels.
+  auto wantsWhole = [&](StringRef part) { return what == part || (what.empty() && command.kernel.empty()); };
+  if (wantsWhole("ir"))
     if (Error error = dumper.addIr())
       return error;
-  if (wants("plan"))
+  if (wantsWhole("plan"))
     if (Error error = dumper.addPlan())
       return error;
   if (wants("cuda"))

@@ -4,15 +4,19 @@
 #include "tools/session/Engine.h"
 
 #include "support/Diagnostic.h"
+#include "support/Json.h"
 #include "support/Process.h"
 
 namespace kiln {
 
 Error run(const EvalCommand &command) {
-  Expected<PipelineOptions> pipeline = pipelineOptions(command.pipeline);
-  if (!pipeline)
-    return pipeline.takeError();
-  Expected<ModelSource> source = openModel(command.model, command.weights, 1, *pipeline);
+  EngineOptions engineOptions;
+  engineOptions.device = resolveDevice(command.device);
+  engineOptions.entries = {Entry::Score};
+  Expected<ModelSource> source = openModel({.model = command.model,
+                                            .weights = command.weights,
+                                            .pipeline = command.pipeline,
+                                            .reference = referenceUse(engineOptions)});
   if (!source)
     return source.takeError();
   if (!source->tokenizer)
@@ -30,9 +34,6 @@ Error run(const EvalCommand &command) {
   options.onWindow = [&](int64_t window, int64_t count, const PerplexityResult &sofar) {
     progress.show(window, count, formatv("perplexity {0:F4}", sofar.perplexity()).str());
   };
-  EngineOptions engineOptions;
-  engineOptions.device = command.device;
-  engineOptions.entries = {Entry::Score};
   engineOptions.onKernelCompiled = [&](size_t done, size_t all, StringRef kernel) { progress.show(done, all, kernel); };
   auto engine = openEngine(*source, engineOptions);
   if (!engine)
@@ -42,12 +43,12 @@ Error run(const EvalCommand &command) {
     return result.takeError();
   progress.finish();
   if (command.json)
-    standardOutput() << json::Value(json::Object{{"perplexity", result->perplexity()},
-                                                 {"nll", result->nll},
-                                                 {"tokens_scored", result->tokensScored},
-                                                 {"window", result->window},
-                                                 {"stride", result->stride}})
-                     << '\n';
+    standardOutput() << jsonText(json::Object{{"perplexity", result->perplexity()},
+                                          {"nll", result->nll},
+                                          {"tokens_scored", result->tokensScored},
+                                          {"window", result->window},
+                                          {"stride", result->stride}})
+                 << '\n';
   else
     standardOutput() << formatv("perplexity = {0:F4} +/- {1:F4} ({2} tokens, window {3}, stride {4})\n",
                                 result->perplexity(), result->standardError(), result->tokensScored, result->window,

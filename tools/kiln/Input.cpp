@@ -1,4 +1,5 @@
 #include "tools/kiln/Input.h"
+#include "tools/session/UsageError.h"
 
 #include "support/Diagnostic.h"
 #include "support/File.h"
@@ -25,8 +26,6 @@ Expected<std::vector<int32_t>> parseTokens(StringRef text) {
 
 Expected<std::vector<std::vector<int32_t>>> readPrompts(const PromptOptions &options, const Tokenizer *tokenizer,
                                                         StringRef directory) {
-  if (llvm::count(options.files, "-") + llvm::count(options.tokens, "-") > 1)
-    return makeError("standard input can be one prompt, got - more than once");
   std::vector<std::string> texts = options.texts;
   for (const std::string &file : options.files) {
     Expected<std::string> text = readInput(file);
@@ -38,18 +37,19 @@ Expected<std::vector<std::vector<int32_t>>> readPrompts(const PromptOptions &opt
     return makeFileError(directory, "no vocabulary here (vocab.json and merges.txt, or tokenizer.json): give --tokens");
   std::vector<std::vector<int32_t>> prompts;
   for (const std::string &text : texts)
-    prompts.push_back(tokenizer->encode(text));
+    prompts.push_back(tokenizer->encode(text, options.special));
   for (const std::string &list : options.tokens) {
-    Expected<std::string> text = list == "-" ? readInput(list) : Expected<std::string>(list);
+    bool isInput = list == "-";
+    Expected<std::string> text = isInput ? readInput(list) : Expected<std::string>(list);
     if (!text)
       return text.takeError();
     Expected<std::vector<int32_t>> ids = parseTokens(*text);
     if (!ids)
-      return ids.takeError();
+      return isInput ? ids.takeError() : asUsageError(ids.takeError());
     prompts.push_back(std::move(*ids));
   }
   if (prompts.empty())
-    return makeError("no prompt: give --prompt, --prompt-file or --tokens");
+    prompts.emplace_back();
   return prompts;
 }
 

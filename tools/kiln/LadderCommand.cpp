@@ -65,9 +65,12 @@ size_t countWrong(ArrayRef<MeasuredPart> parts) {
 
 } // namespace
 
-Error run(const LadderOptions &command) {
-  if (command.device == "cpu")
-    return makeError("kiln bench ladder: expected --device emulate or cuda:N; the reference executor runs no kernels");
+Error run(const LadderOptions &given) {
+  LadderOptions command = given;
+  if (Error error = checkIsModel("kiln bench ladder", command.model))
+    return error;
+  if (Error error = resolveKernelDevice("kiln bench ladder", command.device).moveInto(command.device))
+    return error;
   auto parts = chosenParts(command);
   if (!parts)
     return parts.takeError();

@@ -1,5 +1,6 @@
 // kiln: compiles GPT-2 into kernel plans and runs them. Exit code 0: done, 1: diagnosed, 2: usage.
 #include "tools/kiln/Commands.h"
+#include "tools/session/UsageError.h"
 
 #include "support/Diagnostic.h"
 #include "support/Process.h"
@@ -22,5 +23,7 @@ int main(int argc, char **argv) {
   Command command;
   if (std::optional<int> exitCode = parseCommandLine(argc, argv, command))
     return finishProcess(Error::success(), *exitCode);
-  return finishProcess(dispatch(command));
+  Error error = dispatch(command);
+  const int exitCode = error.isA<UsageError>() ? 2 : 1;
+  return finishProcess(std::move(error), 0, exitCode);
 }

@@ -1,5 +1,7 @@
 #include "tools/kiln/OptionChecks.h"
 
+#include "support/Nearest.h"
+
 namespace kiln {
 
 OptionCheck oneOf(std::vector<std::string> words) {
@@ -7,7 +9,7 @@ OptionCheck oneOf(std::vector<std::string> words) {
   if (words.size() > 1)
     list = llvm::join(ArrayRef(words).drop_back(), ", ") + " or " + list;
   return [words = std::move(words), list = std::move(list)](const std::string &text) {
-    return llvm::is_contained(words, text) ? std::string() : "expected " + list + ", got '" + text + "'";
+    return llvm::is_contained(words, text) ? "" : "expected " + list + ", got '" + text + "'" + didYouMean(text, words);
   };
 }
 
@@ -40,6 +42,12 @@ OptionCheck positiveNumber(double most) {
         most < std::numeric_limits<double>::max() ? " and at most " + formatv("{0:F0}", most).str() : "";
     return "expected a number above 0" + limit + ", got '" + text + "'";
   };
+}
+
+std::string checkTemperature(const std::string &text) {
+  double value;
+  bool isGood = !StringRef(text).getAsDouble(value) && value >= 0 && std::isfinite(value);
+  return isGood ? "" : "expected a number from 0, got '" + text + "'";
 }
 
 std::string checkDevice(const std::string &text) {

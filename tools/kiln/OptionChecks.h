@@ -21,9 +21,10 @@ OptionCheck integer(int64_t least, int64_t most = INT64_MAX);
 /// A finite number above 0; NaN is refused too.
 OptionCheck positiveNumber(double most = std::numeric_limits<double>::max());
 
-std::string checkCount(const std::string &text);      ///< an integer from 1
-std::string checkZeroOrMore(const std::string &text); ///< an integer from 0
-std::string checkSeed(const std::string &text);       ///< an integer from 0, of 64 bits
+std::string checkCount(const std::string &text);       ///< an integer from 1
+std::string checkZeroOrMore(const std::string &text);  ///< an integer from 0
+std::string checkSeed(const std::string &text);        ///< an integer from 0, of 64 bits
+std::string checkTemperature(const std::string &text); ///< a finite number from 0
 std::string checkNotEmpty(const std::string &text);
 /// Devices that some build knows: auto, cpu, emulate, cuda:N.
 std::string checkDevice(const std::string &text);

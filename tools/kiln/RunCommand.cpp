@@ -2,7 +2,9 @@
 #include "tools/kiln/Input.h"
 #include "tools/kiln/ProgressLine.h"
 #include "tools/session/Engine.h"
+#include "tools/session/UsageError.h"
 
+#include "support/Json.h"
 #include "support/Process.h"
 
 #include <numeric>
@@ -35,15 +37,15 @@ json::Object toJson(const Generation &generation, bool withLogits) {
   if (withLogits) {
     json::Array rows;
     for (const std::vector<float> &row : generation.logits)
-      rows.push_back(json::Array(row));
+      rows.push_back(json::Array(llvm::map_range(row, jsonFloat)));
     object["logits"] = std::move(rows);
   }
   std::vector<double> steps = stepTimes(generation);
-  object["timing"] = json::Object{{"prompt_ms", generation.promptMs},
-                                  {"decode_ms", sum(steps)},
-                                  {"token_ms_p50", percentile(steps, 0.5)},
-                                  {"token_ms_p90", percentile(steps, 0.9)},
-                                  {"token_ms_p99", percentile(steps, 0.99)}};
+  object["timing"] = json::Object{{"prompt_ms", jsonQuantity(generation.promptMs)},
+                                  {"decode_ms", jsonQuantity(sum(steps))},
+                                  {"token_ms_p50", jsonQuantity(percentile(steps, 0.5))},
+                                  {"token_ms_p90", jsonQuantity(percentile(steps, 0.9))},
+                                  {"token_ms_p99", jsonQuantity(percentile(steps, 0.99))}};
   return object;
 }
 
@@ -87,67 +89,136 @@ std::string shown(const Tokenizer *tokenizer, ArrayRef<int32_t> ids) {
 
 } // namespace
 
+namespace {
+
+/// The device, and what is checked on it. Error: a UsageError about what the reference executor cannot do.
+Expected<EngineOptions> engineOptions(const RunCommand &command) {
+  EngineOptions options;
+  options.device = resolveDevice(command.device);
+  options.batch = command.prompts.count();
+  options.entries = {Entry::Prefill, Entry::Decode};
+  options.checkReference = command.check == "reference";
+  options.checkAccesses = command.check != "none";
+  options.schedule = command.schedule;
+  options.kernelsFrom = command.kernelsFrom;
+  if (options.device == "cpu" && options.checkReference)
+    return makeReferenceError("--check reference", "is what steps would be compared with");
+  if (options.device == "cpu" && !options.kernelsFrom.empty())
+    return makeReferenceError("--kernels-from", "runs no kernels");
+  return options;
+}
+
+using Prompts = std::vector<std::vector<int32_t>>;
+
+/// The prompts with the end-of-text token in place of nothing, since a model needs a token to begin with. Error: there
+/// is no such token.
+Expected<Prompts> withBeginnings(Prompts prompts, const ModelSource &source) {
+  std::optional<int32_t> begin = source.tokenizer ? source.tokenizer->endOfText() : std::nullopt;
+  std::vector<int64_t> eosTokens = source.model().eosTokens;
+  if (!begin && !eosTokens.empty())
+    begin = static_cast<int32_t>(eosTokens.front());
+  for (auto [i, prompt] : llvm::enumerate(prompts)) {
+    if (!prompt.empty())
+      continue;
+    if (!begin)
+      return makeError("prompt " + Twine(i + 1) +
+                       ": expected at least one token, got none, and the model has no end-of-text token to begin "
+                       "with; give --prompt, --prompt-file or --tokens");
+    prompt = {*begin};
+  }
+  return prompts;
+}
+
+/// Writes sequences to standard output. One sequence appears as it is generated; several would be mixed, and are
+/// printed one after the other.
+class SequencePrinter {
+public:
+  /// `prompts` are shown as they were given.
+  SequencePrinter(const RunCommand &command, const Tokenizer *tokenizer, const Prompts &prompts)
+      : command(command), tokenizer(tokenizer), prompts(prompts) {}
+
+  bool isStreaming() const { return !command.json && prompts.size() == 1; }
+
+  void addToken(int32_t token, StringRef text) {
+    echoPrompt(0);
+    standardOutput() << (tokenizer ? text.str() : std::to_string(token) + " ");
+    standardOutput().flush();
+  }
+
+  void finish(ArrayRef<Generation> generations) {
+    for (const auto &[i, generation] : llvm::enumerate(generations)) {
+      if (command.json) {
+        standardOutput() << jsonText(toJson(generation, command.wantLogits)) << '\n';
+        continue;
+      }
+      echoPrompt(i);
+      if (!isStreaming())
+        standardOutput() << (tokenizer ? generation.text : shown(nullptr, generation.newTokens));
+      standardOutput() << '\n';
+    }
+    standardOutput().flush();
+  }
+
+private:
+  void echoPrompt(size_t i) {
+    if (i < echoed)
+      return;
+    ++echoed;
+    if (!command.noEcho)
+      standardOutput() << shown(tokenizer, prompts[i]);
+  }
+
+  const RunCommand &command;
+  const Tokenizer *tokenizer;
+  const Prompts &prompts;
+  size_t echoed = 0; ///< prompts
+};
+
+GenerateOptions generateOptions(const RunCommand &command, const ModelSource &source, SequencePrinter &printer) {
+  GenerateOptions options = command.generate;
+  // The limit of ever lower temperatures is the most probable token, whatever top-k and top-p keep beside it.
+  if (options.sampling.temperature == 0)
+    options.sampling = {.greedy = true};
+  options.overflow = *parseOverflowPolicy(command.overflow);
+  options.keepLogits = command.wantLogits;
+  for (int64_t id : source.model().eosTokens)
+    options.eosIds.push_back(static_cast<int32_t>(id));
+  if (printer.isStreaming())
+    options.onToken = [&](size_t, int32_t token, StringRef text) { printer.addToken(token, text); };
+  return options;
+}
+
+} // namespace
+
 Error run(const RunCommand &command) {
-  Expected<PipelineOptions> pipeline = pipelineOptions(command.pipeline);
-  if (!pipeline)
-    return pipeline.takeError();
-  Expected<ModelSource> source = openModel(command.model, command.weights, command.prompts.count(), *pipeline);
+  Expected<EngineOptions> onDevice = engineOptions(command);
+  if (!onDevice)
+    return onDevice.takeError();
+  Expected<ModelSource> source = openModel({.model = command.model,
+                                            .weights = command.weights,
+                                            .pipeline = command.pipeline,
+                                            .batch = onDevice->batch,
+                                            .reference = referenceUse(*onDevice)});
   if (!source)
     return source.takeError();
   const Tokenizer *tokenizer = source->tokenizer ? &*source->tokenizer : nullptr;
-  auto prompts = readPrompts(command.prompts, tokenizer, source->tokenizerDirectory);
+  Expected<Prompts> given = readPrompts(command.prompts, tokenizer, source->tokenizerDirectory);
+  if (!given)
+    return given.takeError();
+  Expected<Prompts> prompts = withBeginnings(*given, *source);
   if (!prompts)
     return prompts.takeError();
-
-  GenerateOptions options = command.generate;
-  options.overflow = *parseOverflowPolicy(command.overflow);
-  options.keepLogits = command.wantLogits;
-  if (auto eos = source->module->attributes.find("eos"); eos != source->module->attributes.end())
-    for (const Attribute &id : eos->second.asList())
-      options.eosIds.push_back(static_cast<int32_t>(id.asInt()));
-  // One sequence appears as it is written; several would be mixed, and are printed one after the other.
-  bool isStreaming = !command.json && prompts->size() == 1;
-  bool isStarted = false;
-  auto echoPrompt = [&] {
-    if (!std::exchange(isStarted, true) && !command.noEcho)
-      standardOutput() << shown(tokenizer, prompts->front());
-  };
-  if (isStreaming)
-    options.onToken = [&](size_t, int32_t token, StringRef text) {
-      echoPrompt();
-      standardOutput() << (tokenizer ? text.str() : std::to_string(token) + " ");
-      standardOutput().flush();
-    };
-
-  EngineOptions engineOptions;
-  engineOptions.device = command.device;
-  engineOptions.batch = static_cast<int64_t>(prompts->size());
-  engineOptions.entries = {Entry::Prefill, Entry::Decode};
-  engineOptions.checkReference = command.check == "reference";
-  engineOptions.checkAccesses = command.check != "none";
-  engineOptions.schedule = command.schedule;
-  engineOptions.kernelsFrom = command.kernelsFrom;
-  ProgressLine progress(command.quiet);
-  engineOptions.onKernelCompiled = [&](size_t done, size_t all, StringRef kernel) { progress.show(done, all, kernel); };
-  auto engine = openEngine(*source, engineOptions);
-  progress.finish();
   if (!engine)
     return engine.takeError();
-  Expected<std::vector<Generation>> generations = generate((*engine)->model(), tokenizer, *prompts, options);
+  SequencePrinter printer(command, tokenizer, *given);
+  Expected<std::vector<Generation>> generations =
+      generate((*engine)->model(), tokenizer, *prompts, generateOptions(command, *source, printer));
   if (!generations)
     return generations.takeError();
-  for (const Generation &generation : *generations) {
-    if (command.json)
-      standardOutput() << json::Value(toJson(generation, command.wantLogits)) << '\n';
-    else if (!isStreaming)
-      standardOutput() << (command.noEcho ? "" : shown(tokenizer, generation.promptTokens))
-                       << (tokenizer ? generation.text : shown(nullptr, generation.newTokens)) << '\n';
-  }
-  if (isStreaming) {
-    echoPrompt();
-    standardOutput() << '\n';
-  }
-  standardOutput().flush();
+  ProgressLine progress(command.quiet);
+  onDevice->onKernelCompiled = [&](size_t done, size_t all, StringRef kernel) { progress.show(done, all, kernel); };
+  auto engine = openEngine(*source, *onDevice);
+  progress.finish();
   if (!command.quiet && !command.json)
     printSummary(*generations);
   if (!command.quiet && command.check == "reference")

@@ -1,13 +1,19 @@
 #include "tools/kiln/Commands.h"
 #include "tools/kiln/Input.h"
+#include "tools/session/ModelOptions.h"
+#include "tools/session/UsageError.h"
 
 #include "runtime/text/Tokenizer.h"
-#include "support/Diagnostic.h"
+#include "support/File.h"
+#include "support/Json.h"
 #include "support/Process.h"
 
 namespace kiln {
 
 Error run(const TokenizeCommand &command) {
+  if (isPlan(command.model))
+    return makeUsageError("MODEL: " + command.model +
+                          " is a compiled plan, which has no vocabulary; give the directory that has it");
   Expected<Tokenizer> tokenizer = Tokenizer::load(command.model);
   if (!tokenizer)
     return tokenizer.takeError();
@@ -18,12 +24,10 @@ Error run(const TokenizeCommand &command) {
       return text.takeError();
     texts.push_back(std::move(*text));
   }
-  if (texts.empty())
-    return makeError("no text: give --text or --file");
   for (const std::string &text : texts) {
     std::vector<int32_t> ids = tokenizer->encode(text, command.special);
     if (command.json)
-      standardOutput() << json::Value(json::Object{{"tokens", json::Array(ids)}}) << '\n';
+      standardOutput() << jsonText(json::Object{{"tokens", json::Array(ids)}}) << '\n';
     else
       standardOutput() << llvm::join(llvm::map_range(ids, [](int32_t id) { return std::to_string(id); }), " ") << '\n';
   }

@@ -1,5 +1,6 @@
 #include "tools/kiln/Commands.h"
 #include "tools/kiln/ProgressLine.h"
+#include "tools/session/Engine.h"
 #include "tools/tune/Page.h"
 #include "tools/tune/Report.h"
 #include "tools/tune/Tuner.h"
@@ -19,13 +20,15 @@ static std::string durationText(double seconds) {
   return whole < 60 ? formatv("{0} s", whole).str() : formatv("{0} min {1} s", whole / 60, whole % 60).str();
 }
 
-Error run(const TuneOptions &command) {
-  std::string output = command.output;
-  if (output.empty())
-    output = (llvm::sys::path::stem(StringRef(command.model).rtrim('/')) + ".tuning.toml").str();
-  if (command.device == "cpu")
-    return makeError("kiln tune: expected --device emulate or cuda:N; the reference executor runs no kernels");
-  auto tuner = Tuner::create(command, output);
+Error run(const TuneOptions &given) {
+  TuneOptions command = given;
+  if (command.output.empty())
+    command.output = (llvm::sys::path::stem(StringRef(command.model).rtrim('/')) + ".tuning.toml").str();
+  if (Error error = checkIsModel("kiln tune", command.model))
+    return error;
+  if (Error error = resolveKernelDevice("kiln tune", command.device).moveInto(command.device))
+    return error;
+  auto tuner = Tuner::create(command, command.output);
   if (!tuner)
     return tuner.takeError();
   ProgressLine line(command.quiet);
@@ -40,17 +43,17 @@ Error run(const TuneOptions &command) {
   line.finish();
   if (error) {
     if (!command.quiet)
-      llvm::errs() << "what was measured is kept in " << printable(output)
+      llvm::errs() << "what was measured is kept in " << printable(command.output)
                    << ".partial; the same command goes on from there\n";
     return error;
   }
   if (Error failed = (*tuner)->choose())
     return failed;
-  if (Error failed = writeFile(output, (*tuner)->database().str()))
+  if (Error failed = writeFile(command.output, (*tuner)->database().str()))
     return failed;
   if (!command.page.empty()) {
     std::string title = "Tuning of " + llvm::sys::path::filename(StringRef(command.model).rtrim('/')).str() + " " +
-                        command.pipeline.dtype + " on " + (*tuner)->database().device;
+                        command.pipeline.dtype.value_or(PipelineOptions().dtype) + " on " + (*tuner)->database().device;
     if (Error failed = writeFile(command.page, tuningPage(title, (*tuner)->callTimes(), (*tuner)->results())))
       return failed;
   }

@@ -62,14 +62,14 @@ Expected<std::unique_ptr<RungRunner>> RungRunner::create(const LadderOptions &co
   bool isDirectory = llvm::sys::fs::is_directory(command.model);
   if (weights.directory.empty() && !weights.randomSeed && !isDirectory)
     weights.randomSeed = 1;
-  Expected<ModelSource> source = openModel(command.model, weights, 1, {});
+  Expected<ModelSource> source = openModel({.model = command.model, .weights = weights});
   if (!source)
     return source.takeError();
   runner->modelContext = contextOf(*source->module);
   runner->vocabulary = source->module->intAttribute("vocab", 1);
   runner->weights = std::make_unique<KeptWeights>(source->weights);
   if (!command.scored.empty()) {
-    Expected<ModelSource> scored = openModel(command.scored, {}, 1, {});
+    Expected<ModelSource> scored = openModel({.model = command.scored});
     if (!scored)
       return scored.takeError();
     if (!scored->tokenizer)
@@ -82,13 +82,13 @@ Expected<std::unique_ptr<RungRunner>> RungRunner::create(const LadderOptions &co
   }
   EngineOptions options;
   options.checkAccesses = false;
-  StringRef device = command.device == "auto" ? "cuda:0" : StringRef(command.device);
-  auto opened = openDevice(device, options);
+  options.needsKernels = true;
+  auto opened = openDevice(command.device, options);
   if (!opened)
     return opened.takeError();
   runner->device = std::move(*opened);
   runner->name = runner->device->name();
-  runner->timed = device != "emulate";
+  runner->timed = command.device != "emulate";
   Expected<KernelTimer> timer = KernelTimer::create(*runner->device);
   if (!timer)
     return timer.takeError();

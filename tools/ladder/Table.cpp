@@ -2,6 +2,7 @@
 
 #include "tools/ladder/Columns.h"
 
+#include "support/Json.h"
 #include "support/Version.h"
 
 namespace kiln {
@@ -62,15 +63,15 @@ json::Object toJson(const MeasuredPart &measured, size_t i) {
   object["launches"] = own.launches;
   object["bytes"] = own.cost.bytes;
   object["flops"] = own.cost.flops;
-  object["limit_us"] = own.limitSeconds * 1e6;
+  object["limit_us"] = jsonQuantity(own.limitSeconds * 1e6);
   if (own.perplexity)
     object["perplexity"] = *own.perplexity;
   if (!own.seconds.empty()) {
-    object["median_us"] = own.median() * 1e6;
-    object["samples_s"] = json::Array(own.seconds);
+    object["median_us"] = jsonQuantity(own.median() * 1e6);
+    object["samples_s"] = json::Array(llvm::map_range(own.seconds, jsonQuantity));
   }
   if (own.callSeconds > 0)
-    object["whole_pass_us"] = own.callSeconds * 1e6;
+    object["whole_pass_us"] = jsonQuantity(own.callSeconds * 1e6);
   if (!own.kernel.empty())
     object["kernel"] = json::Object{{"name", own.kernel},
                                     {"registers", own.resources.registers},
@@ -99,7 +100,7 @@ void printLadderJson(raw_ostream &os, StringRef device, StringRef model, ArrayRe
                                 {"length", measured.part->length},
                                 {"rungs", std::move(rungs)}});
   }
-  os << json::Value(json::Object{
+  os << jsonText(json::Object{
             {"device", device}, {"model", model}, {"compiler", compilerVersion}, {"parts", std::move(list)}})
      << '\n';
 }

@@ -13,6 +13,7 @@
 #include "support/Diagnostic.h"
 #include "support/File.h"
 #include "support/Printable.h"
+#include "tools/session/UsageError.h"
 
 namespace kiln {
 
@@ -70,10 +71,8 @@ std::string contentHash(const GeneratedPlan &generated, StringRef fusedIr) {
   return sha256Hex(all).substr(0, 24);
 }
 
-/// The directory of the source's plan; a model is compiled into the cache.
-Expected<std::string> planDirectory(const ModelSource &source, StringRef cache) {
-  if (!source.planDirectory.empty())
-    return source.planDirectory;
+/// Writes the model's plan into the cache, unless it is there.
+Expected<std::string> cachePlan(const ModelSource &source) {
   SourceManager sources;
   auto module = compileToStage(source.modelPath, Stage::Plan, source.compileOptions, sources);
   if (!module)
@@ -82,7 +81,7 @@ Expected<std::string> planDirectory(const ModelSource &source, StringRef cache) 
   if (!generated)
     return generated.takeError();
   std::string fusedIr = toString(*source.module);
-  std::string directory = (cache + "/plans/" + contentHash(*generated, fusedIr)).str();
+  std::string directory = defaultCacheDirectory() + "/plans/" + contentHash(*generated, fusedIr);
   if (llvm::sys::fs::exists(directory + "/plan.toml"))
     return directory;
   if (Error error = writePlanDirectory(directory, *generated, {}, {{"fused", fusedIr}}))
@@ -122,7 +121,13 @@ Expected<std::unique_ptr<Device>> openDevice(StringRef name, const EngineOptions
   name.consume_front("cuda");
   if (name.consume_front(":") && name.getAsInteger(10, options.ordinal))
     return makeError("--device: expected auto, cpu, emulate or cuda:N, got a GPU number '" + name + "'");
-  return CudaDevice::create(options);
+  Expected<std::unique_ptr<Device>> device = CudaDevice::create(options);
+  if (device || CudaDevice::isAvailable())
+    return device;
+  // The machine has none, or a driver that cannot use it.
+  std::string reason = takeDiagnostics(device.takeError()).front().message;
+  return makeError(reason +
+                   (engine.needsKernels ? "; --device emulate needs none" : "; --device cpu and emulate need none"));
 }
 
 namespace {
@@ -136,28 +141,24 @@ Expected<KernelFiles> kernelFiles(const Plan &plan, StringRef directory, StringR
   return files;
 }
 
-Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, StringRef deviceName,
-                                                 const EngineOptions &options) {
-  std::string cache = defaultCacheDirectory();
-  Expected<std::unique_ptr<Device>> device = openDevice(deviceName, options);
+Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, const EngineOptions &options) {
+  Expected<std::unique_ptr<Device>> device = openDevice(options.device, options);
   if (!device)
     return device.takeError();
-  Expected<std::string> directory = planDirectory(source, cache);
-  if (!directory)
-    return directory.takeError();
-  Expected<Plan> plan = readPlan(*directory);
-  if (!plan)
-    return plan.takeError();
+  Expected<LocatedPlan> located = locatePlan(source);
+  if (!located)
+    return located.takeError();
+  auto &[directory, plan] = *located;
   std::vector<Entry> entries = options.entries;
-  if (!source.module->findFunction(Entry::Decode))
+  if (plan.states.empty())
     llvm::erase(entries, Entry::Decode); // the model keeps no cache
-  if (Error error = PlanModel::check(*plan, entries))
+  if (Error error = PlanModel::check(plan, entries))
     return error;
-  Executor::Options capacity{options.batch, plan->model.context, entries};
-  Expected<KernelFiles> files = kernelFiles(*plan, *directory, options.kernelsFrom);
+  Executor::Options capacity{options.batch, plan.model.context, entries};
+  Expected<KernelFiles> files = kernelFiles(plan, directory, options.kernelsFrom);
   if (!files)
     return files.takeError();
-  auto executor = Executor::create(**device, std::move(*plan), *files, *source.weights, capacity);
+  auto executor = Executor::create(**device, std::move(plan), *files, *source.weights, capacity);
   if (!executor)
     return executor.takeError();
   auto engine = std::make_unique<PlanEngine>(std::move(*device), std::move(*executor));
@@ -168,25 +169,43 @@ Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, Stri
 
 } // namespace
 
-Expected<Plan> openPlan(const ModelSource &source) {
-  Expected<std::string> directory = planDirectory(source, defaultCacheDirectory());
+std::string resolveDevice(StringRef name) {
+  if (name != "auto")
+    return name.str();
+  return CudaDevice::isAvailable() ? "cuda:0" : "cpu";
+}
+
+Expected<std::string> resolveKernelDevice(StringRef command, StringRef name) {
+  std::string device = resolveDevice(name);
+  if (device != "cpu")
+    return device;
+  StringRef why = name == "auto" ? "there is no GPU, so that auto is cpu, " : "";
+  return makeUsageError("--device " + name + ": " + why + "the reference executor, which runs no kernels; " + command +
+                        " takes --device emulate or cuda:N");
+}
+
+ModelRequest::Reference referenceUse(const EngineOptions &options) {
+  using Reference = ModelRequest::Reference;
+  if (options.device == "cpu")
+    return Reference::Runs;
+  return options.checkReference ? Reference::Compares : Reference::Unused;
+}
+
+Expected<LocatedPlan> locatePlan(const ModelSource &source) {
+  if (source.plan)
+    return LocatedPlan{source.modelPath, *source.plan};
+  Expected<std::string> directory = cachePlan(source);
   if (!directory)
     return directory.takeError();
-  return readPlan(*directory);
+  Expected<Plan> plan = readPlan(*directory);
+  if (!plan)
+    return plan.takeError();
+  return LocatedPlan{std::move(*directory), std::move(*plan)};
 }
 
 Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options) {
-  StringRef device = options.device;
-  if (device == "auto")
-    device = CudaDevice::isAvailable() ? "cuda:0" : "cpu";
-  if (options.schedule != "in-order" && device != "emulate")
-    return makeError("--schedule: expected --device emulate, got " + device);
-  if (!options.kernelsFrom.empty() && device == "cpu")
-    return makeError("--kernels-from: the reference executor runs no kernels; choose another device with --device");
-  if (device != "cpu")
-    return openPlanEngine(source, device, options);
-  if (options.checkReference)
-    return makeError("--check=reference: the device is the reference executor; choose another with --device");
+  if (options.device != "cpu")
+    return openPlanEngine(source, options);
   auto engine = std::make_unique<ReferenceEngine>(source);
   if (Error error = engine->loadWeights())
     return error;

@@ -1,47 +1,101 @@
 #include "tools/session/ModelSource.h"
 
-#include "driver/Compile.h"
+#include "codegen/Generate.h"
 #include "ir/Parser.h"
 #include "ops/OpTable.h"
-#include "plan/Plan.h"
 #include "runtime/weights/Checkpoint.h"
 #include "runtime/weights/RandomCheckpoint.h"
-#include "strategies/Strategy.h"
 #include "support/Diagnostic.h"
+#include "tools/session/UsageError.h"
 
 namespace kiln {
 
 namespace fs = llvm::sys::fs;
 
-static bool isPlan(StringRef path) { return fs::exists(path + "/plan.toml"); }
+using Reference = ModelRequest::Reference;
 
-static Expected<std::unique_ptr<Module>> openModule(StringRef model, const CompileOptions &options,
-                                                    SourceManager &sources) {
-  if (!isPlan(model))
-    return compileToStage(model, Stage::Fused, options, sources);
-  if (Expected<Plan> plan = readPlan(model); !plan)
+PlanModelInfo ModelSource::model() const { return plan ? plan->model : modelInfo(*module); }
+
+/// The plan and, if it is needed, its IR.
+static Error openPlan(const ModelRequest &request, ModelSource &source) {
+  Expected<Plan> plan = readPlan(request.model);
+  if (!plan)
     return plan.takeError();
-  Expected<const SourceFile *> file = sources.open((model + "/ir/fused.kiln").str());
+  if (Error error = checkForPlan(request.pipeline, *plan, request.model))
+    return error;
+  source.plan = std::move(*plan);
+  if (request.reference == Reference::Unused)
+    return Error::success();
+  Expected<const SourceFile *> file = source.sources->open(request.model + "/ir/fused.kiln");
   if (!file)
     return file.takeError();
-  return parseModule(*file, sources, opTable());
+  return parseModule(*file, *source.sources, opTable()).moveInto(source.module);
 }
 
-static Expected<std::shared_ptr<const WeightSource>> openWeights(StringRef model, const WeightOptions &options,
-                                                                 const Module &module) {
+static Error compileModel(const ModelRequest &request, ModelSource &source) {
+  if (request.reference == Reference::Runs)
+    if (Error error = checkForReference(request.pipeline))
+      return error;
+  Expected<PipelineOptions> pipeline = pipelineOptions(request.pipeline);
+  if (!pipeline)
+    return pipeline.takeError();
+  source.compileOptions.pipeline = std::move(*pipeline);
+  // Kernels for few rows are made for the bound; powers of two keep the number of different plans small.
+  source.compileOptions.build.maxBatch = static_cast<int64_t>(llvm::PowerOf2Ceil(request.batch));
+  auto module = compileToStage(request.model, Stage::Fused, source.compileOptions, *source.sources);
+  if (!module)
+    return module.takeError();
+  source.module = std::move(*module);
+  bool isText = StringRef(request.model).ends_with(".kiln");
+  return isText ? checkForText(request.pipeline, *source.module, request.model) : Error::success();
+}
+
+/// The dtype of matrices and of their products, as --dtype calls it.
+static StringRef precisionOf(const Module &module) {
+  for (const auto &weight : module.weights)
+    if (weight->type.rank() == 2 && weight->type.dtype != DType::F32)
+      return dtypeName(weight->type.dtype);
+  StringRef precision = dtypeName(DType::F32);
+  for (const auto &function : module.functions)
+    walk(function->body, [&](Op &op) { precision = op.identAttribute("precision", precision); });
+  return precision;
+}
+
+/// Refuses what the reference executor would compute in fp32 all the same.
+static Error checkPrecision(const ModelRequest &request, const ModelSource &source) {
+  if (request.reference != Reference::Runs || precisionOf(*source.module) == dtypeName(DType::F32))
+    return Error::success();
+  return makeReferenceError(request.model + " is of dtype " + precisionOf(*source.module), "computes in fp32");
+}
+
+/// How every weight is made of the checkpoint.
+static std::vector<const WeightRecipe *> recipes(const ModelSource &source) {
+  std::vector<const WeightRecipe *> all;
+  if (source.plan)
+    for (const PlanWeight &weight : source.plan->weights)
+      all.push_back(&weight.recipe);
+  else
+    for (const auto &weight : source.module->weights)
+      all.push_back(&*weight->recipe);
+  return all;
+}
+
+static Expected<std::shared_ptr<const WeightSource>> openWeights(const ModelRequest &request,
+                                                                 const ModelSource &source) {
+  const WeightOptions &options = request.weights;
   if (options.randomSeed)
-    return std::make_shared<RandomCheckpoint>(*options.randomSeed, module.intAttribute("layers", 1));
+    return std::make_shared<RandomCheckpoint>(*options.randomSeed, source.model().layers);
   std::string directory = options.directory;
-  if (directory.empty() && fs::is_directory(model) && !isPlan(model))
-    directory = model.str();
+  if (directory.empty() && fs::is_directory(request.model) && !source.plan)
+    directory = request.model;
   if (directory.empty())
-    return makeFileError(model, "no weights here: give --weights DIR or --random-weights SEED");
+    return makeFileError(request.model, "no weights here: give --weights DIR or --random-weights SEED");
   Expected<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::open(directory);
   if (!checkpoint)
     return checkpoint.takeError();
   // Every tensor is there and has its shape before anything runs.
-  for (const auto &weight : module.weights)
-    if (auto tensor = (*checkpoint)->tensor(weight->recipe->source, weight->recipe->sourceShape); !tensor)
+  for (const WeightRecipe *recipe : recipes(source))
+    if (auto tensor = (*checkpoint)->tensor(recipe->source, recipe->sourceShape); !tensor)
       return tensor.takeError();
   return std::shared_ptr<const WeightSource>(std::move(*checkpoint));
 }
@@ -51,44 +105,33 @@ static bool hasVocabulary(StringRef directory) {
                       [&](StringRef name) { return fs::exists(directory + "/" + name); });
 }
 
-Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
-  PipelineOptions options{.dtype = choices.dtype, .matmul = choices.matmul, .tuning = choices.tuning};
-  if (!choices.strategy.empty())
-    if (Error error = applyStrategies(choices.strategy, options))
-      return error;
-  return options;
-}
-
-Expected<ModelSource> openModel(StringRef model, const WeightOptions &options, int64_t batch,
-                                const PipelineOptions &pipeline) {
-  if (isPlan(model) && !pipeline.strategy.empty())
-    return makeFileError(model, "--strategy: expected a model to compile, got a plan");
-  ModelSource source;
-  // Kernels for few rows are made for the bound; powers of two keep the number of different plans small.
-  source.compileOptions.build.maxBatch = static_cast<int64_t>(llvm::PowerOf2Ceil(batch));
-  source.sources = std::make_unique<SourceManager>();
-  source.compileOptions.pipeline = pipeline;
-  source.modelPath = model.str();
-  source.planDirectory = isPlan(model) ? model.str() : "";
-  auto module = openModule(model, source.compileOptions, *source.sources);
-  if (!module)
-    return module.takeError();
-  source.module = std::move(*module);
-  auto weights = openWeights(model, options, *source.module);
-  if (!weights)
-    return weights.takeError();
-  source.weights = std::move(*weights);
-  source.tokenizerDirectory = !options.directory.empty() ? options.directory : model.str();
+static Error openTokenizer(ModelSource &source) {
   if (!hasVocabulary(source.tokenizerDirectory))
-    return source;
+    return Error::success();
   Expected<Tokenizer> tokenizer = Tokenizer::load(source.tokenizerDirectory);
   if (!tokenizer)
     return tokenizer.takeError();
-  int64_t vocabulary = source.module->intAttribute("vocab", tokenizer->vocabSize());
+  int64_t vocabulary = source.model().vocabulary;
   if (tokenizer->vocabSize() > vocabulary)
     return makeFileError(source.tokenizerDirectory, "the vocabulary has " + Twine(tokenizer->vocabSize()) +
                                                         " tokens, the model only " + Twine(vocabulary));
   source.tokenizer = std::move(*tokenizer);
+  return Error::success();
+}
+
+Expected<ModelSource> openModel(const ModelRequest &request) {
+  ModelSource source;
+  source.modelPath = request.model;
+  source.sources = std::make_unique<SourceManager>();
+  source.tokenizerDirectory = !request.weights.directory.empty() ? request.weights.directory : request.model;
+  if (Error error = isPlan(request.model) ? openPlan(request, source) : compileModel(request, source))
+    return error;
+  if (Error error = checkPrecision(request, source))
+    return error;
+  if (Error error = openWeights(request, source).moveInto(source.weights))
+    return error;
+  if (Error error = openTokenizer(source))
+    return error;
   return source;
 }
 

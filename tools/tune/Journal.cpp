@@ -2,6 +2,7 @@
 
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Json.h"
 
 namespace kiln {
 
@@ -80,13 +81,13 @@ Expected<TuningJournal> TuningJournal::open(StringRef path, StringRef heading,
 }
 
 Error TuningJournal::add(const TuningProblem &problem, const Trial &trial) {
-  *os << json::Value(json::Object{{"problem", problem.name},
-                                  {"rows", problem.rows},
-                                  {"kernel", trial.choice.family->name},
-                                  {"tile", Attribute(trial.choice.tile).str()},
-                                  {"state", trial.stateName()},
-                                  {"seconds", trial.seconds},
-                                  {"reason", json::fixUTF8(trial.reason)}})
+  *os << jsonText(json::Object{{"problem", problem.name},
+                               {"rows", problem.rows},
+                               {"kernel", trial.choice.family->name},
+                               {"tile", Attribute(trial.choice.tile).str()},
+                               {"state", trial.stateName()},
+                               {"seconds", trial.seconds},
+                               {"reason", json::fixUTF8(trial.reason)}})
       << '\n';
   os->flush();
   if (!os->has_error())

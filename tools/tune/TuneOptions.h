@@ -17,7 +17,7 @@ struct TuneOptions {
   double mostOfBest = 2;
   size_t mostTrials = 1000; ///< of a problem
   BenchmarkOptions options = {.samples = 10, .warmUp = 3};
-  std::string device = "auto";
+  std::string device = "auto"; ///< for Tuner one with kernels: emulate, cuda:N
   std::string output;
   std::string page; ///< where to write the HTML page; empty: nowhere
   bool quiet = false;

@@ -39,10 +39,10 @@ Error Tuner::open() {
   if (problems.empty())
     return makeError("kiln tune: the model has no kernels to measure");
 
-  StringRef name = command.device == "auto" ? "cuda:0" : StringRef(command.device);
   EngineOptions options;
   options.checkAccesses = false;
-  auto opened = openDevice(name, options);
+  options.needsKernels = true;
+  auto opened = openDevice(command.device, options);
   if (!opened)
     return opened.takeError();
   device = std::move(*opened);

@@ -10,12 +10,12 @@ static std::string versionText(int number) {
 
 Error checkMachine(const CudaMachine &machine, int ordinal) {
   if (machine.driverVersion == 0)
-    return makeError("no NVIDIA driver on this machine; --device cpu needs none");
+    return makeError("no NVIDIA driver on this machine");
   if (machine.driverVersion / 1000 < machine.runtimeVersion / 1000)
     return makeError("the NVIDIA driver supports CUDA " + versionText(machine.driverVersion) + ", expected " +
-                     versionText(machine.runtimeVersion) + " or newer; update the driver, or use --device cpu");
+                     versionText(machine.runtimeVersion) + " or newer; update the driver");
   if (machine.gpuCount == 0)
-    return makeError("no GPU that the NVIDIA driver can use on this machine; --device cpu needs none");
+    return makeError("no GPU that the NVIDIA driver can use on this machine");
   if (ordinal < 0 || ordinal >= machine.gpuCount)
     return makeError("--device cuda:" + Twine(ordinal) + ": expected 0 to " + Twine(machine.gpuCount - 1) +
                      ", the number of a GPU of this machine");

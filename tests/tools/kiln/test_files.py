@@ -57,9 +57,6 @@ class WrongFiles(KilnTest):
     def test_texts(self):
         for message, *command in (("error: cannot read: is a directory", "run", SHAKESPEARE, "--prompt-file", self.folder),
                                   ("none: error: cannot read: No such file", "run", SHAKESPEARE, "--prompt-file", self.path("none")),
-                                  ("error: prompt 1: expected at least one token, got none", "run", SHAKESPEARE, "--prompt-file",
-                                   "/dev/null"),
-                                  ("error: prompt 1: expected at least one token, got none", "run", SHAKESPEARE, "--prompt="),
                                   ("error: cannot read: is a directory", "eval", SHAKESPEARE, "--text", self.folder),
                                   ("none: error: cannot read: No such file", "eval", SHAKESPEARE, "--text", self.path("none")),
                                   ("error: expected a text of at least 2 tokens, got 0", "eval", SHAKESPEARE, "--text", "/dev/null")):
@@ -105,7 +102,7 @@ class Names(KilnTest):
     def test_prompts(self):
         (result,) = self.run_json(SHAKESPEARE, "--prompt", b"\xff", "--max-new-tokens", 1)
         self.assertEqual(result["prompt_tokens"], [171, 123, 121])
-        self.assert_fails("error: --tokens: expected token ids like 1,2,3, got '", "run", SHAKESPEARE, "--tokens", b"1,\xff")
+        self.assert_fails("error: --tokens: expected token ids like 1,2,3, got '", "run", SHAKESPEARE, "--tokens", b"1,\xff", code=2)
         self.assert_fails("error: --tokens: expected token ids like 1,2,3, got '", "run", SHAKESPEARE, "--tokens", "-", stdin=b"1\0,2")
 
 

@@ -55,7 +55,7 @@ class BadPlans(KilnTest):
     def test_no_driver(self):
         if os.path.exists("/dev/nvidiactl"):
             self.skipTest("there is a driver")
-        self.assert_fails("error: no NVIDIA driver on this machine; --device cpu needs none", *self.command[:-1], "cuda:0")
+        self.assert_fails("error: no NVIDIA driver on this machine; --device cpu and emulate need none", *self.command[:-1], "cuda:0")
 
     def test_another_version(self):
         line = self.line_of("format")
@@ -121,6 +121,13 @@ class BadPlans(KilnTest):
             self.assert_fails("plan/ir/fused.kiln:", *self.command)
         os.remove(self.path("plan/ir/fused.kiln"))
         self.assert_fails("plan/ir/fused.kiln: error: cannot read: No such file", *self.command)
+
+    def test_without_ir(self):
+        """Only the reference executor needs it."""
+        shutil.rmtree(self.path("plan/ir"))
+        self.kiln("bench", self.path("plan"), "--device", "emulate")
+        self.kiln(*self.command[:-1], "emulate")
+        self.assert_fails("plan/ir/fused.kiln: error: cannot read: No such file", *self.command[:-1], "emulate", "--check", "reference")
 
     def test_weights_of_another_model(self):
         other = write_model(self.path("other"), {"model_type": "gpt2", "vocab_size": 29, "n_positions": 24, "n_embd": 16,

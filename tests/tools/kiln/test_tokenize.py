@@ -110,7 +110,7 @@ class Tokenize(KilnTest):
             self.assertEqual(out.decode(), text + "\n")
 
     def test_errors(self):
-        self.assert_fails("error: no text: give --text or --file", "tokenize", SHAKESPEARE)
+        self.assert_fails("error: no text: give --text or --file", "tokenize", SHAKESPEARE, code=2)
         self.assert_fails("none: error: cannot read: No such file", "tokenize", SHAKESPEARE, "--file", self.path("none"))
         self.assert_fails("error: cannot read: is a directory", "tokenize", SHAKESPEARE, "--file", self.folder)
         self.assert_fails("expected vocab.json and merges.txt, or tokenizer.json, got none of them", "tokenize", self.folder,

@@ -1,15 +1,15 @@
-"""Bad command lines: exit code 2, the option named, nothing run. Bad prompts: exit code 1."""
+"""Bad command lines: exit code 2, the option named, nothing run. Bad prompts: exit code 1. What the program says of itself."""
 
+import os
 import unittest
 
 from kilntest import CONFIG, KilnTest, write_model
 
 BAD_FLAGS = (
-    ("--temperature", "0", "expected a number above 0, got '0'"),
-    ("--temperature", "-1", "expected a number above 0, got '-1'"),
-    ("--temperature", "nan", "expected a number above 0, got 'nan'"),
-    ("--temperature", "inf", "expected a number above 0, got 'inf'"),
-    ("--temperature", "1x", "expected a number above 0, got '1x'"),
+    ("--temperature", "-1", "expected a number from 0, got '-1'"),
+    ("--temperature", "nan", "expected a number from 0, got 'nan'"),
+    ("--temperature", "inf", "expected a number from 0, got 'inf'"),
+    ("--temperature", "1x", "expected a number from 0, got '1x'"),
     ("--top-k", "-1", "expected an integer from 0, got '-1'"),
     ("--top-k", "1.5", "expected an integer from 0, got '1.5'"),
     ("--top-p", "0", "expected a number above 0 and at most 1, got '0'"),
@@ -19,8 +19,10 @@ BAD_FLAGS = (
     ("--max-new-tokens", "-1", "expected an integer from 0, got '-1'"),
     ("--max-new-tokens", "99999999999999999999", "expected an integer from 0, got '99999999999999999999'"),
     ("--device", "gpu", "expected auto, cpu, emulate or cuda:N, got 'gpu'"),
-    ("--dtype", "f8", "expected f32, f16, bf16, tf32, fp32 or fp16, got 'f8'"),
+    ("--dtype", "double", "expected f32, f16, bf16, tf32, fp32 or fp16, got 'double'"),
+    ("--dtype", "bf15", "expected f32, f16, bf16, tf32, fp32 or fp16, got 'bf15'; did you mean 'bf16'?"),
     ("--overflow", "wrap", "expected error, stop or slide, got 'wrap'"),
+    ("--overflow", "slid", "expected error, stop or slide, got 'slid'; did you mean 'slide'?"),
 )
 
 BAD_TOKENS = ("-1", "1,a", "1,,2", ",", "1,", "1 2,,3", "1.5", "0x1", "99999999999999999999", "2147483648")
@@ -43,28 +45,140 @@ class UsageTest(KilnTest):
 
     def test_empty_values(self):
         for text in ("", ",", "sm_80,", "sm_80,,sm_86"):
-            self.assert_fails("error: --target: expected a value, got ''", "compile", self.model, f"--target={text}", code=2)
+            self.assert_fails("error: --target: expected sm_100, sm_120, sm_80, sm_86, sm_89 or sm_90a, got ''", "compile", self.model, f"--target={text}", code=2)
         self.assert_fails("error: -o: expected a value, got ''", "compile", self.model, "-o", "", code=2)
         self.assert_fails("error: --batch: expected an integer from 1, got ''", "bench", self.model, "--batch=1,,2", code=2)
 
     def test_what_does_not_go_together(self):
-        self.assert_fails("error: --greedy excludes --", "run", self.model, "--tokens", 1, "--greedy", "--top-k", 5, code=2)
-        self.assert_fails("error: --logits requires --json", "run", self.model, "--tokens", 1, "--logits", code=2)
+        run = ["run", self.model, "--tokens", 1]
+        for option in (["--top-k", 5], ["--top-p", 0.5], ["--temperature", 1], ["--seed", 1]):
+            self.assert_fails("error: --greedy excludes --", *run, "--greedy", *option, code=2)
+        self.assert_fails("error: --logits requires --json", *run, "--logits", code=2)
+        self.assert_fails("error: --json excludes --no-echo", *run, "--json", "--no-echo", code=2)
+        for option in ("--dtype=f16", "--strategy=fusion=off", "--matmul=auto", "--tuning=none"):
+            self.assert_fails(f"error: {option.split('=')[0]} excludes --passes", "compile", self.model, option,
+                              "--passes=canonicalize", code=2)
+
+    def test_options_that_would_do_nothing(self):
+        """Each is refused with what to do instead."""
+        run, compile_ = ["run", self.model, "--tokens", 1], ["compile", self.model]
+        text = self.write("m.kiln", "module @m {}")
+        for message, *command in (
+                ("--schedule: expected --device emulate", *run, "--schedule", "in-order", "--device", "cpu"),
+                ("--schedule: expected --device emulate", *run, "--schedule", "reversed"),
+                ("--check: memory: expected --device emulate", *run, "--check", "memory", "--device", "cuda:0"),
+                ("--check reference: the reference executor (--device cpu, or auto without a GPU) is what steps would be compared "
+                 "with; use --device emulate or cuda:N", *run, "--check", "reference", "--device", "cpu"),
+                ("--kernels-from: the reference executor (--device cpu, or auto without a GPU) runs no kernels; use --device "
+                 "emulate or cuda:N", *run, "--kernels-from", self.folder, "--device", "cpu"),
+                ("--special: expected --prompt or --prompt-file", *run, "--special"),
+                ("standard input can be one prompt", "run", self.model, "--tokens", "-", "--prompt-file", "-"),
+                ("--file: standard input can be one text", "tokenize", self.model, "--file", "-", "--file", "-"),
+                ("--kernel: expected --what cuda, ptx or resources, got ir", "dump", self.model, "--what", "ir", "--kernel", "k"),
+                ("--dtype: expected --stage fused or later, got graph", *compile_, "--stage", "graph", "--dtype", "bf16"),
+                ("--passes: expected --stage fused or later, got graph", *compile_, "--stage", "graph", "--passes", "canonicalize"),
+                ("--tuning: expected --stage plan or later, got fused", *compile_, "--stage", "fused", "--tuning", "none"),
+                ("--target: expected --stage plan or later, got fused", *compile_, "--stage", "fused", "--target", "sm_80"),
+                ("--dump-dir: expected --stage cuda or later, got plan", *compile_, "--stage", "plan", "--dump-dir", "x"),
+                ("--no-cache: expected --stage cubin, got cuda", *compile_, "--stage", "cuda", "--no-cache"),
+                ("--target: expected one target with --stage plan", *compile_, "--stage", "plan", "--target", "sm_80,sm_90a"),
+                ("--target: expected each target once, got sm_80,sm_80", *compile_, "--target", "sm_80,sm_80"),
+                ("--target: --passes chooses the target", *compile_, "--stage", "plan", "--passes", "canonicalize", "--target", "sm_80"),
+                ("--max-batch: IR says itself what its dims are", "compile", text, "--max-batch", 2),
+                ("--dtype: m.kiln is IR, which has its dtypes", "compile", text, "--dtype", "bf16"),
+                ("--strategy: m.kiln is IR, which is as fused as it is to become", "compile", text, "--strategy", "fusion=off"),
+                ("MODEL: expected a .toml or a directory with config.json, got IR", "tune", text, "--device", "emulate"),
+                ("MODEL: expected a .toml or a directory with config.json, got IR", "bench", "ladder", text, "--device", "emulate"),
+                ("--of: expected --what kernels, got decode", "bench", self.model, "--of", "prefill"),
+                ("--samples: --device emulate counts and runs nothing", "bench", self.model, "--device", "emulate", "--samples", 3),
+                ("--weights: --device emulate counts and runs nothing", "bench", self.model, "--device", "emulate", "--weights", "x"),
+                ("--samples: --device emulate checks and does not time", "bench", "ladder", self.model, "--device", "emulate",
+                 "--samples", 3),
+                ("--batch: given to kiln bench, which does nothing for its command ladder", "bench", "--batch", 2, "ladder", self.model),
+                ("MODEL: given to kiln bench, which does nothing for its command ladder", "bench", self.model, "ladder", self.model)):
+            with self.subTest(command=command):
+                self.assert_fails("error: " + message, *command, code=2)
+
+    @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "there is a GPU")
+    def test_auto_without_a_gpu(self):
+        """It is the CPU, for every command; those that need kernels say what they take."""
+        for command in (["bench", self.model], ["bench", "ladder", self.model], ["tune", self.model]):
+            self.assert_fails("error: --device auto: there is no GPU, so that auto is cpu, the reference executor, which runs no "
+                              f"kernels; kiln {' '.join(command[:-1])} takes --device emulate or cuda:N\n", *command, code=2)
+        for command in (["eval", self.model, "--text", "-"], ["run", self.model, "--tokens", 1]):
+            self.assert_fails("error: --dtype bf16: the reference executor (--device cpu, or auto without a GPU) computes in fp32; "
+                              "use --device emulate or cuda:N\n", *command, "--dtype", "bf16", code=2)
+        self.assert_fails("error: no NVIDIA driver on this machine; --device cpu and emulate need none\n", "run", self.model,
+                          "--tokens", 1, "--device", "cuda:0")
+        self.assert_fails("error: no NVIDIA driver on this machine; --device emulate needs none\n", "bench", self.model,
+                          "--device", "cuda:0")
 
     def test_unknown_words(self):
-        self.assert_fails("error: unknown command 'rum'", "rum", self.model, code=2)
-        self.assert_fails("expected: --frobnicate", "run", self.model, "--tokens", 1, "--frobnicate", code=2)
-        self.assert_fails("error: a subcommand is required", code=2)
+        commands = "compile, dump, run, tokenize, eval, bench, report, tune"
+        self.assert_fails(f"error: unknown command 'rum', expected one of {commands}; did you mean 'run'?\n", "rum", self.model, code=2)
+        self.assert_fails(f"error: unknown command 'frobnicate', expected one of {commands}\n", "frobnicate", code=2)
+        self.assert_fails(f"error: no command: expected one of {commands}\n", code=2)
+        run = ["run", self.model, "--tokens", 1]
+        self.assert_fails("error: unknown option '--frobnicate'\n", *run, "--frobnicate", code=2)
+        for arguments in (["--devise", "cpu"], ["--devise=cpu"]):
+            self.assert_fails("error: unknown option '--devise'; did you mean '--device'?\n", *run, *arguments, code=2)
+        self.assert_fails("error: unknown option '-x'\n", *run, "-x", code=2)
+        self.assert_fails("error: unexpected argument 'b'\n", *run, "b", "c", code=2)
+        self.assert_fails("error: MODEL is required\n", "run", code=2)
+        self.assert_fails("error: MODEL is required\n", "bench", code=2)
+        for command in (["compile", self.model], ["tune", self.model], ["bench", "ladder", self.model]):
+            self.assert_fails("error: --target: expected sm_100, sm_120, sm_80, sm_86, sm_89 or sm_90a, got 'sm_81'; did you mean "
+                              "'sm_80'?\n", *command, "--target", "sm_81", code=2)
+        self.assert_fails("got 'layernrom'; did you mean 'layernorm'?", "bench", "ladder", self.model, "--parts", "layernrom", code=2)
+        self.assert_fails("error: unknown pass 'fuse-nrom'; kiln-opt --list-passes shows them all; did you mean 'fuse-norm'?", "compile",
+                          self.model, "--passes", "fuse-nrom", code=2)
+        for strategy, message in (("fuson=off", "unknown topic 'fuson', expected one of matmul, "), ("fusion=epilog", "did you mean 'epilogue'?")):
+            self.assert_fails(message, "compile", self.model, "--strategy", strategy, code=2)
+
+    def test_plans_are_compiled(self):
+        plan = self.path("plan")
+        self.kiln("compile", self.model, "--stage", "cuda", "--quiet", "-o", plan)
+        for command in ("compile", "tune", "bench ladder"):
+            self.assert_fails(f"error: MODEL: plan is a compiled plan; kiln {command} takes what one is compiled from, a .toml or a "
+                              "directory with config.json\n", *command.split(), plan, code=2)
+        self.assert_fails("error: MODEL: plan is a compiled plan, which has no vocabulary; give the directory that has it\n", "tokenize",
+                          plan, "--text", "a", code=2)
+        for command in (["run", plan, "--tokens", 1], ["eval", plan, "--text", "-"], ["bench", plan, "--device", "emulate"]):
+            self.assert_fails("error: --dtype: plan is a compiled plan of dtype f32; compile the model again with --dtype bf16\n",
+                              *command, "--dtype", "bf16", code=2)
+
+    def test_a_kernel_of_another_plan(self):
+        """An error of the input, not of the command line."""
+        plan = self.path("plan")
+        self.kiln("compile", self.model, "--stage", "cuda", "--quiet", "-o", plan)
+        self.assert_fails("did you mean 'embed__f32__n32'?", "dump", plan, "--kernel", "embed__f32__n33", code=1)
+
+    def test_dump_of_one_kernel(self):
+        plan, dump = self.path("plan"), self.path("dump")
+        self.kiln("compile", self.model, "--stage", "cuda", "--quiet", "-o", plan)
+        self.kiln("dump", plan, "--kernel", "embed__f32__n32", "-o", dump)
+        self.assertEqual(sorted(name for _, _, names in os.walk(dump) for name in names),
+                         ["embed__f32__n32.cu", "embed__f32__n32.ptx", "resources.md"])
+
+    def test_version(self):
+        version = self.kiln("--version").out.decode()
+        self.assertRegex(version, r"\Akiln \d+\.\d+\.\d+\nrevision (unknown|[0-9a-f]{12}(-dirty)?)\nCUDA 1[3-9]\.[\d.]+\n"
+                                  r"targets sm_100, sm_120, sm_80, sm_86, sm_89, sm_90a\n\Z")
 
     def test_tokens_that_are_none(self):
         for text in BAD_TOKENS:
             with self.subTest(text=text):
-                self.assert_fails("error: --tokens: expected token ids like 1,2,3, got '", "run", self.model, f"--tokens={text}")
+                message = "error: --tokens: expected token ids like 1,2,3, got '"
+                self.assert_fails(message, "run", self.model, f"--tokens={text}", code=2)
+                self.assert_fails(message, "run", self.model, "--tokens", "-", stdin=text.encode(), code=1)
 
     def test_prompts_that_the_model_cannot_take(self):
         vocabulary, context = CONFIG["vocab_size"], CONFIG["n_positions"]
         run = ["run", self.model, "--max-new-tokens", 1]
-        self.assert_fails("error: prompt 1: expected at least one token, got none", *run, "--tokens=")
+        nothing = ("error: prompt 1: expected at least one token, got none, and the model has no end-of-text token to begin with; "
+                   "give --prompt, --prompt-file or --tokens\n")
+        self.assert_fails(nothing, *run, "--tokens=")
+        self.assert_fails(nothing, *run)
         self.assert_fails(f"error: prompt 2: expected token ids in 0..{vocabulary - 1}, got {vocabulary}", *run, "--tokens", 1,
                           "--tokens", f"0,{vocabulary}")
         self.assert_fails(f"error: prompt 1: expected at most the context of {context} tokens, got {context + 1}", *run,

@@ -1,0 +1,126 @@
+#include "tools/kiln/OptionRules.h"
+
+namespace kiln {
+
+namespace {
+
+/// The first of these options that was given, with the reason against it; nothing where none was.
+std::string refuse(const GivenOptions &given, ArrayRef<StringRef> options, const Twine &reason) {
+  for (StringRef option : options)
+    if (given.count(option))
+      return (option + ": " + reason).str();
+  return "";
+}
+
+std::string checkStage(const CompileCommand &command, const GivenOptions &given) {
+  // From which stage on an option can change what comes out.
+  static const std::pair<Stage, std::vector<StringRef>> firsts[] = {
+      {Stage::Fused, {"--dtype", "--strategy", "--passes"}},
+      {Stage::Plan, {"--target", "--matmul", "--tuning"}},
+      {Stage::Cuda, {"--dump-dir"}},
+      {Stage::Cubin, {"--no-cache"}}};
+  for (const auto &[stage, options] : firsts) {
+    StringRef since = stage == Stage::Cubin ? "" : " or later";
+    if (command.stage < stage)
+      if (std::string wrong = refuse(given, options,
+                                     "expected --stage " + stageName(stage) + since + ", got " +
+                                         stageName(command.stage) + ", on which it has no effect");
+          !wrong.empty())
+        return wrong;
+  }
+  return "";
+}
+
+std::string checkTargets(const CompileCommand &command, const GivenOptions &given) {
+  std::string list = llvm::join(command.targets, ",");
+  if (std::set<std::string>(command.targets.begin(), command.targets.end()).size() < command.targets.size())
+    return "--target: expected each target once, got " + list;
+  if (command.stage == Stage::Cubin)
+    return "";
+  if (command.targets.size() > 1)
+    return "--target: expected one target with --stage " + stageName(command.stage).str() +
+           ", which makes no cubins, got " + list;
+  if (given.count("--passes"))
+    return refuse(given, {"--target"}, "--passes chooses the target, like select-kernels{target=sm_90a}");
+  return "";
+}
+
+std::string check(const CompileCommand &command, const GivenOptions &given) {
+  if (std::string wrong = checkStage(command, given); !wrong.empty())
+    return wrong;
+  if (std::string wrong = checkTargets(command, given); !wrong.empty())
+    return wrong;
+  if (StringRef(command.model).ends_with(".kiln"))
+    return refuse(given, {"--max-batch"}, "IR says itself what its dims are, like dim B : 1..64");
+  return "";
+}
+
+std::string check(const DumpCommand &command, const GivenOptions &given) {
+  if (command.what == "ir" || command.what == "plan")
+    return refuse(given, {"--kernel"}, "expected --what cuda, ptx or resources, got " + command.what);
+  return "";
+}
+
+std::string check(const RunCommand &command, const GivenOptions &given) {
+  const StringRef forEmulate = "expected --device emulate, which alone ";
+  if (command.device != "emulate") {
+    if (std::string wrong = refuse(given, {"--schedule"}, forEmulate + "has an order of threads"); !wrong.empty())
+      return wrong;
+    if (command.check == "memory")
+      if (std::string wrong = refuse(given, {"--check"}, "memory: " + forEmulate + "sees every access"); !wrong.empty())
+        return wrong;
+  }
+  if (command.prompts.texts.empty() && command.prompts.files.empty())
+    return refuse(given, {"--special"}, "expected --prompt or --prompt-file, whose text it is about");
+  if (llvm::count(command.prompts.files, "-") + llvm::count(command.prompts.tokens, "-") > 1)
+    return "standard input can be one prompt, got - more than once";
+  return "";
+}
+
+std::string check(const TokenizeCommand &command, const GivenOptions &given) {
+  if (command.texts.empty() && command.files.empty())
+    return "no text: give --text or --file";
+  if (llvm::count(command.files, "-") > 1)
+    return "--file: standard input can be one text, got - more than once";
+  return "";
+}
+
+std::string check(const EvalCommand &command, const GivenOptions &given) { return ""; }
+
+std::string check(const BenchCommand &command, const GivenOptions &given) {
+  if (command.model.empty())
+    return "MODEL is required";
+  if (command.what != "kernels")
+    if (std::string wrong = refuse(given, {"--of"}, "expected --what kernels, got " + command.what); !wrong.empty())
+      return wrong;
+  if (command.device == "emulate")
+    return refuse(given, {"--samples", "--runs", "--weights", "--random-weights"},
+                  "--device emulate counts and runs nothing; give --device cuda:N, or leave the option out");
+  return "";
+}
+
+/// For commands that need more than one plan of the model.
+std::string checkIsNoText(StringRef model) {
+  return model.ends_with(".kiln") ? "MODEL: expected a .toml or a directory with config.json, got IR" : "";
+}
+
+std::string check(const LadderOptions &command, const GivenOptions &given) {
+  if (std::string wrong = checkIsNoText(command.model); !wrong.empty())
+    return wrong;
+  if (command.device == "emulate")
+    return refuse(given, {"--samples"},
+                  "--device emulate checks and does not time; give --device cuda:N, or leave the option out");
+  return "";
+}
+
+std::string check(const ReportCommand &command, const GivenOptions &given) { return ""; }
+std::string check(const TuneOptions &command, const GivenOptions &given) { return checkIsNoText(command.model); }
+std::string check(std::monostate command, const GivenOptions &given) { return ""; }
+
+} // namespace
+
+std::string contradiction(const Command &command, const GivenOptions &given) {
+  return std::visit([&](const auto &chosen) { return check(chosen, given); }, command);
+}
+
+} // namespace kiln

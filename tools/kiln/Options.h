@@ -1,0 +1,31 @@
+//===- Options.h - the options of every command -----------------------------===//
+#pragma once
+
+#include "tools/kiln/CommandLine.h"
+
+namespace CLI {
+class App;
+} // namespace CLI
+
+namespace kiln {
+
+/// What each command's options are read into. (Not in a variant from the start: CLI11 binds options to addresses.)
+struct Commands {
+  CompileCommand compile;
+  DumpCommand dump;
+  RunCommand run;
+  TokenizeCommand tokenize;
+  EvalCommand eval;
+  BenchCommand bench;
+  LadderOptions ladder;
+  ReportCommand report;
+  TuneOptions tune;
+};
+
+/// Adds the commands to the program, which fills in the one that it parses.
+void addCommands(CLI::App &app, Commands &commands);
+
+/// The command of that name: `run`; `ladder` for `bench ladder`.
+Command chosenCommand(StringRef name, Commands commands);
+
+} // namespace kiln

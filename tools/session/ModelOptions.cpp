@@ -1,0 +1,142 @@
+#include "tools/session/ModelOptions.h"
+
+#include "driver/Compile.h"
+#include "strategies/Strategy.h"
+#include "tools/session/UsageError.h"
+
+namespace kiln {
+
+bool isPlan(StringRef path) { return llvm::sys::fs::exists(path + "/plan.toml"); }
+
+Error checkIsModel(StringRef command, StringRef model) {
+  if (!isPlan(model))
+    return Error::success();
+  return makeUsageError("MODEL: " + model + " is a compiled plan; " + command +
+                        " takes what one is compiled from, a .toml or a directory with config.json");
+}
+
+Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
+  PipelineOptions options;
+  options.dtype = choices.dtype.value_or(options.dtype);
+  options.matmul = choices.matmul.value_or(options.matmul);
+  options.tuning = choices.tuning.value_or(options.tuning);
+  if (!choices.strategy)
+    return options;
+  if (Error error = applyStrategies(*choices.strategy, options))
+    return asUsageError(std::move(error));
+  // Where an option says what is the default anyway, the strategy has not seen it.
+  for (auto [name, given, used] :
+       {std::tuple("--dtype ", choices.dtype, options.dtype), std::tuple("--matmul ", choices.matmul, options.matmul)})
+    if (given && *given != used)
+      return makeUsageError(name + *given + " and --strategy " + *choices.strategy + ", which stands for " + name +
+                            used + ", exclude each other");
+  return options;
+}
+
+namespace {
+
+/// An option that was given.
+struct GivenOption {
+  StringRef name, value;
+  std::string text() const { return (name + " " + value).str(); }
+};
+
+std::vector<GivenOption> givenOptions(const PipelineChoices &choices) {
+  std::vector<GivenOption> given;
+  for (auto [name, value] : {std::pair<StringRef, const std::optional<std::string> &>{"--dtype", choices.dtype},
+                             {"--matmul", choices.matmul},
+                             {"--strategy", choices.strategy},
+                             {"--tuning", choices.tuning}})
+    if (value)
+      given.push_back({name, *value});
+  return given;
+}
+
+/// Whether a pass runs before kernels are chosen, so that what it does is seen in the fused graph.
+bool makesGraph(const PassDef *pass) {
+  return llvm::any_of(pipeline(Stage::Fused, {}),
+                      [&](const PassInvocation &invocation) { return invocation.pass == pass; });
+}
+
+/// What options ask for, apart by who can honour it.
+struct Effects {
+  bool onDType = false, onGraph = false, onKernels = false;
+};
+
+Effects effectsOf(const PipelineOptions &options) {
+  const PipelineOptions initial;
+  Effects effects;
+  effects.onDType = options.dtype != initial.dtype;
+  effects.onKernels = options.matmul != initial.matmul || options.tuning != initial.tuning ||
+                      !options.kernels.empty() || !options.tiles.empty() || options.stepByStep ||
+                      options.weightsFirst || options.serial || options.restrictPointers;
+  auto count = [&](const PassDef *pass) { (makesGraph(pass) ? effects.onGraph : effects.onKernels) = true; };
+  for (const PassDef *pass : options.without)
+    count(pass);
+  for (const auto &[pass, given] : options.options)
+    count(pass);
+  return effects;
+}
+
+/// Of --strategy alone.
+Expected<Effects> strategyEffects(const PipelineChoices &choices) {
+  PipelineChoices alone;
+  alone.strategy = choices.strategy;
+  Expected<PipelineOptions> options = pipelineOptions(alone);
+  if (!options)
+    return options.takeError();
+  return effectsOf(*options);
+}
+
+} // namespace
+
+Error checkForPlan(const PipelineChoices &choices, const Plan &plan, StringRef path) {
+  std::vector<GivenOption> given = givenOptions(choices);
+  if (given.empty())
+    return Error::success();
+  const GivenOption &option = given.front();
+  std::string of = option.name == "--dtype" ? (" of dtype " + dtypeName(plan.dtype)).str() : "";
+  return makeUsageError(option.name + ": " + path + " is a compiled plan" + of + "; compile the model again with " +
+                        option.text());
+}
+
+Error checkForText(const PipelineChoices &choices, const Module &module, StringRef path) {
+  if (choices.dtype)
+    return makeUsageError("--dtype: " + path + " is IR, which has its dtypes; compile the model again with --dtype " +
+                          *choices.dtype);
+  std::vector<GivenOption> given = givenOptions(choices);
+  if (!given.empty() && hasKernels(module))
+    return makeUsageError(given.front().name + ": the ops of " + path +
+                          " have kernels already; give IR without them, or compile the model again with " +
+                          given.front().text());
+  Expected<Effects> effects = strategyEffects(choices);
+  if (!effects)
+    return effects.takeError();
+  if (effects->onDType || effects->onGraph)
+    return makeUsageError("--strategy: " + path +
+                          " is IR, which is as fused as it is to become and has its dtypes; "
+                          "compile the model again with --strategy " +
+                          *choices.strategy);
+  return Error::success();
+}
+
+Error makeReferenceError(const Twine &what, const Twine &does) {
+  return makeUsageError(what + ": the reference executor (--device cpu, or auto without a GPU) " + does +
+                        "; use --device emulate or cuda:N");
+}
+
+Error checkForReference(const PipelineChoices &choices) {
+  if (choices.dtype && *choices.dtype != PipelineOptions().dtype)
+    return makeReferenceError("--dtype " + *choices.dtype, "computes in fp32");
+  for (const GivenOption &option : givenOptions(choices))
+    if (option.name == "--matmul" || option.name == "--tuning")
+      return makeReferenceError(option.text(), "runs no kernels");
+  Expected<Effects> effects = strategyEffects(choices);
+  if (!effects)
+    return effects.takeError();
+  if (effects->onDType || effects->onKernels)
+    return makeReferenceError("--strategy " + *choices.strategy, "runs the fused graph in fp32, and no kernels");
+  return Error::success();
+}
+
+} // namespace kiln

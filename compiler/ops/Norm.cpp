@@ -191,8 +191,9 @@ template <class Real> static Error evaluateSoftmax(EvalArgs<Real> &args) {
     Real largest = *std::max_element(in, in + width);
     double sum = 0;
     for (int64_t s = 0; s < width; ++s) {
-      // Masked scores are -inf; skipping them keeps a long cache with few rows in it cheap.
-      out[s] = std::isinf(in[s]) ? Real(0) : std::exp(in[s] - largest);
+      // Masked scores are -inf; skipping them keeps a long cache with few rows in it cheap. A score of +inf is none of
+      // them: it makes the row NaN.
+      out[s] = in[s] == -std::numeric_limits<Real>::infinity() ? Real(0) : std::exp(in[s] - largest);
       sum += out[s];
     }
     Real inverse = static_cast<Real>(1 / sum);

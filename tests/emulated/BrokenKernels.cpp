@@ -165,6 +165,16 @@ TEST_F(BrokenKernels, TheFirstBlockThatFailsIsReported) {
   });
 }
 
+TEST_F(BrokenKernels, GridsMayBeAsLargeAsOnAGpu) {
+  for (auto [schedule, block] : {std::pair(Schedule::InOrder, 3), std::pair(Schedule::Reversed, 0x7ffffffe)})
+    EXPECT_EQ(failure("fails_from_block_3_on", 2, {schedule}, {0x7fffffff}),
+              place("fails_from_block_3_on") +
+                  formatv("error: kernel fails_from_block_3_on: block ({0},0,0): thread 0 waits here, but thread 1 has "
+                          "left the kernel\n",
+                          block)
+                      .str());
+}
+
 TEST_F(BrokenKernels, ALauncherWorksAfterAFailure) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_NE(failure("leaves_early", 64), "");

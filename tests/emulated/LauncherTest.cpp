@@ -12,8 +12,10 @@ namespace {
 
 class LauncherTest : public EmulatedTest {
 protected:
-  std::string failure(Dim3 grid, Dim3 block, size_t dynamicBytes, std::vector<void *> args) {
-    return printed(launcher.launch(kernelLibrary("numbers").kernel("infinities"), grid, block, dynamicBytes, args));
+  std::string failure(Dim3 grid, Dim3 block, size_t dynamicBytes, std::vector<void *> args,
+                      const LaunchOptions &options = {}) {
+    return printed(
+        launcher.launch(kernelLibrary("numbers").kernel("infinities"), grid, block, dynamicBytes, args, options));
   }
 };
 
@@ -23,6 +25,15 @@ TEST_F(LauncherTest, RefusesImpossibleLaunches) {
   const std::string start = "numbers.cu: error: kernel infinities: expected ";
   EXPECT_EQ(failure({1}, {1}, 0, {}), start + "1 arguments, got 0\n");
   EXPECT_EQ(failure({4, 0}, {1}, 0, args), start + "a grid of at least one block, got 4x0x1\n");
+  // The product of these is 0 in 64 bits.
+  EXPECT_EQ(failure({1u << 31, 1u << 31, 4}, {1}, 0, args),
+            start + "a grid of at most 2147483647x65535x65535 blocks, got 2147483648x2147483648x4\n");
+  EXPECT_EQ(failure({1, 65536}, {1}, 0, args),
+            start + "a grid of at most 2147483647x65535x65535 blocks, got 1x65536x1\n");
+  EXPECT_EQ(failure({1, 1, 65536}, {1}, 0, args),
+            start + "a grid of at most 2147483647x65535x65535 blocks, got 1x1x65536\n");
+  EXPECT_EQ(failure({0x7fffffff, 0xffff, 0xffff}, {32}, 0, args, {.cooperative = true}),
+            start + "a cooperative launch of at most 1048576 threads, got 9223090559730712575 blocks of 32\n");
   EXPECT_EQ(failure({1}, {0}, 0, args), start + "a block of 1 to 1024 threads, got 0\n");
   EXPECT_EQ(failure({1}, {1025}, 0, args), start + "a block of 1 to 1024 threads, got 1025\n");
   EXPECT_EQ(failure({1}, {8, 2}, 0, args), start + "a one-dimensional block, got 8x2x1\n");

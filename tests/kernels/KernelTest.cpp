@@ -132,7 +132,9 @@ void KernelTest::expectClose(const TestArray &output, const Expectation &expecte
   size_t wrong = 0, firstWrong = 0;
   for (size_t i = 0; i < output.size; ++i) {
     const double allowed = tolerance * expected.magnitudes[i] + relative * std::abs(expected.values[i]) + absolute;
-    if (!(std::abs(output[i] - expected.values[i]) <= allowed) && wrong++ == 0)
+    const bool isRight =
+        std::isnan(expected.values[i]) ? std::isnan(output[i]) : std::abs(output[i] - expected.values[i]) <= allowed;
+    if (!isRight && wrong++ == 0)
       firstWrong = i;
   }
   EXPECT_EQ(wrong, 0u) << "first at " << firstWrong << ": expected " << expected.values[firstWrong] << ", got "

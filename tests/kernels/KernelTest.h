@@ -45,7 +45,7 @@ protected:
   }
 
   /// Expects |output − expected| to be at most `tolerance` times the magnitude, plus the rounding of the
-  /// output's type.
+  /// output's type; NaN where NaN is expected.
   static void expectClose(const TestArray &output, const Expectation &expected, double tolerance = 1e-6);
 
 private:

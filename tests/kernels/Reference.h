@@ -42,7 +42,8 @@ double geluErf(double x);
 /// f, whose slope is at most about 1, of every value.
 void apply(Expectation &x, function_ref<double(double)> f);
 
-/// Softmax of scores[first, end); zero elsewhere, and everywhere if there is no score above -inf.
+/// Softmax of scores[first, end); zero elsewhere, and everywhere if there is no score above -inf, which alone is a
+/// mask: a score of +inf makes all of it NaN.
 std::vector<double> softmax(ArrayRef<double> scores, int first, int end);
 
 /// One query of attention: Σ softmax(0.125 · q · k[key, :]) v[key, :] over keys [first, end), added to

@@ -40,7 +40,9 @@ protected:
     ASSERT_EQ(got.size(), expected.size());
     double tolerance = 8 * static_cast<double>(std::numeric_limits<Real>::epsilon());
     for (size_t i = 0; i < got.size(); ++i) {
-      if (std::isinf(expected[i]))
+      if (std::isnan(expected[i]))
+        EXPECT_TRUE(std::isnan(got[i])) << "element " << i << ": " << got[i];
+      else if (std::isinf(expected[i]))
         EXPECT_EQ(got[i], expected[i]) << "element " << i;
       else
         EXPECT_NEAR(got[i], expected[i], tolerance * std::max(1.0, std::abs(expected[i]))) << "element " << i;
@@ -186,6 +188,9 @@ TYPED_TEST(OpEvaluation, Softmax) {
   // Masked scores, and scores whose exponentials no float holds.
   this->expectValues("%x: f32[2,3]", "softmax %x", "f32[2,3]", {{0, log3, -infinity, 1000, -1000, 1000}},
                      {0.25, 0.75, 0, 0.5, 0, 0.5});
+  // +inf is no mask.
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  this->expectValues("%x: f32[2,2]", "softmax %x", "f32[2,2]", {{0, infinity, 0, log3}}, {nan, nan, 0.25, 0.75});
 }
 
 //===----------------------------------------------------------------------===//

@@ -10,6 +10,7 @@ namespace kiln {
 struct Dim3 {
   uint32_t x = 1, y = 1, z = 1;
 
+  /// For a grid that EmulatedLauncher accepts: less than 2^63.
   uint64_t count() const { return static_cast<uint64_t>(x) * y * z; }
 };
 

@@ -6,28 +6,40 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <numeric>
 #include <random>
 
 namespace kiln {
 
 static constexpr uint32_t maxBlockThreads = 1024;
+/// What any GPU takes: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+static constexpr Dim3 maxGrid = {0x7fffffff, 0xffff, 0xffff};
+/// Threads of a cooperative launch, all of which a GPU runs at once: more than any has room for (2048 a
+/// multiprocessor).
+static constexpr uint64_t maxCooperativeThreads = 1 << 20;
 
 EmulatedLauncher::EmulatedLauncher(EmulatedMemory *memory) : memory(memory) {}
 EmulatedLauncher::~EmulatedLauncher() = default;
 
 static Error checkLaunch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, size_t dynamicSharedBytes,
-                         size_t arguments) {
+                         size_t arguments, bool isCooperative) {
   auto refuse = [&](const Twine &message) {
     return makeFileError(kernel.source, "kernel " + kernel.name + ": " + message);
   };
   if (arguments != kernel.parameters)
     return refuse(formatv("expected {0} arguments, got {1}", kernel.parameters, arguments));
-  if (grid.count() == 0)
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return refuse(formatv("expected a grid of at least one block, got {0}x{1}x{2}", grid.x, grid.y, grid.z));
+  if (grid.x > maxGrid.x || grid.y > maxGrid.y || grid.z > maxGrid.z)
+    return refuse(formatv("expected a grid of at most {0}x{1}x{2} blocks, got {3}x{4}x{5}", maxGrid.x, maxGrid.y,
+                          maxGrid.z, grid.x, grid.y, grid.z));
   if (block.y != 1 || block.z != 1)
     return refuse(formatv("expected a one-dimensional block, got {0}x{1}x{2}", block.x, block.y, block.z));
   if (block.x == 0 || block.x > maxBlockThreads)
     return refuse(formatv("expected a block of 1 to {0} threads, got {1}", maxBlockThreads, block.x));
+  if (isCooperative && grid.count() > maxCooperativeThreads / block.x)
+    return refuse(formatv("expected a cooperative launch of at most {0} threads, got {1} blocks of {2}",
+                          maxCooperativeThreads, grid.count(), block.x));
   if (dynamicSharedBytes > SharedMemory::maxBytes)
     return refuse(formatv("expected at most {0} bytes of dynamic shared memory, got {1}", SharedMemory::maxBytes,
                           dynamicSharedBytes));
@@ -36,7 +48,7 @@ static Error checkLaunch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, si
 
 Error EmulatedLauncher::launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, size_t dynamicSharedBytes,
                                ArrayRef<void *> args, const LaunchOptions &options, ArrayRef<TensorRange> tensors) {
-  if (Error error = checkLaunch(kernel, grid, block, dynamicSharedBytes, args.size()))
+  if (Error error = checkLaunch(kernel, grid, block, dynamicSharedBytes, args.size(), options.cooperative))
     return error;
   SmallVector<void *, 16> arguments(args);
   std::vector<TensorRange> all;
@@ -55,38 +67,57 @@ Error EmulatedLauncher::launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 blo
   return Error::success();
 }
 
-/// All blocks of the grid, in the order in which the schedule starts them.
-static std::vector<uint64_t> blockOrder(const EmulatedLaunch &launch) {
-  std::vector<uint64_t> order(launch.grid.count());
-  for (size_t i = 0; i < order.size(); ++i)
-    order[i] = i;
-  if (launch.options.schedule == Schedule::Reversed)
-    std::reverse(order.begin(), order.end());
-  if (launch.options.schedule == Schedule::Random) {
+namespace {
+
+/// The blocks of the grid in the order in which the schedule starts them. A list of them only where that needs one:
+/// grids may be large.
+class BlockOrder {
+public:
+  explicit BlockOrder(const EmulatedLaunch &launch)
+      : count(launch.grid.count()), isReversed(launch.options.schedule == Schedule::Reversed) {
+    if (launch.options.schedule != Schedule::Random)
+      return;
+    shuffled.resize(count);
+    std::iota(shuffled.begin(), shuffled.end(), 0);
     std::mt19937_64 generator(launch.options.seed);
-    for (size_t i = order.size(); i > 1; --i)
-      std::swap(order[i - 1], order[generator() % i]);
+    for (size_t i = count; i > 1; --i)
+      std::swap(shuffled[i - 1], shuffled[generator() % i]);
   }
-  return order;
-}
+
+  uint64_t size() const { return count; }
+  uint64_t operator[](uint64_t i) const {
+    if (!shuffled.empty())
+      return shuffled[i];
+    return isReversed ? count - 1 - i : i;
+  }
+
+private:
+  uint64_t count;
+  bool isReversed;
+  std::vector<uint64_t> shuffled;
+};
+
+} // namespace
 
 Error EmulatedLauncher::runBlocks(const EmulatedLaunch &launch) {
-  std::vector<uint64_t> order = blockOrder(launch);
+  const BlockOrder order(launch);
   // A cooperative launch is one group of blocks on one core; any other, as many groups as blocks.
-  size_t groupBlocks = launch.options.cooperative ? order.size() : 1;
-  size_t groups = order.size() / groupBlocks;
+  const uint64_t groupBlocks = launch.options.cooperative ? order.size() : 1;
+  const uint64_t groups = order.size() / groupBlocks;
   size_t cores = launch.options.threads ? launch.options.threads : parallelThreads();
-  cores = std::min(std::max<size_t>(cores, 1), groups);
+  cores = std::min<uint64_t>(std::max<size_t>(cores, 1), groups);
   while (schedulers.size() < cores)
     schedulers.push_back(std::make_unique<Scheduler>());
 
-  std::atomic<size_t> next = 0, firstFailed = groups;
+  std::atomic<uint64_t> next = 0, firstFailed = groups;
   std::vector<Diagnostic> failure;
   std::mutex failureMutex;
   auto work = [&](size_t core) {
     // Groups are taken in order, so that whatever comes before a failed one has been taken when it fails.
-    for (size_t group; (group = next++) < firstFailed;) {
-      ArrayRef<uint64_t> blocks = ArrayRef(order).slice(group * groupBlocks, groupBlocks);
+    std::vector<uint64_t> blocks(groupBlocks);
+    for (uint64_t group; (group = next++) < firstFailed;) {
+      for (uint64_t i = 0; i < groupBlocks; ++i)
+        blocks[i] = order[group * groupBlocks + i];
       std::vector<Diagnostic> diagnostics = schedulers[core]->run(launch, blocks);
       if (diagnostics.empty())
         continue;

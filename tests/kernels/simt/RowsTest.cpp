@@ -108,6 +108,16 @@ TEST_P(MaskedSoftmaxRows, IgnoreMinusInfinity) {
   run(kernel, {blocksFor(rows)}, kernel["kThreads"], 0, {out}, scores, out, rows, cols);
   expectClose(out, softmaxRows(scores.values(), cols, visible), 3e-6);
 }
+TEST_P(MaskedSoftmaxRows, TakeNoOtherInfinityForAMask) {
+  TestArray scores = random(type, size), out = output(type, size);
+  // Every second row has one +inf, in another column each.
+  for (int row = 0; row < rows; row += 2)
+    scores.set(static_cast<size_t>(row) * cols + row % cols, INFINITY);
+  run(kernel, {blocksFor(rows)}, kernel["kThreads"], 0, {out}, scores, out, rows, cols);
+  Expectation expected = softmaxRows(scores.values(), cols, [&](int) { return cols; });
+  EXPECT_TRUE(std::isnan(expected.values.front()));
+  expectClose(out, expected, 3e-6);
+}
 INSTANTIATE_TEST_SUITE_P(Kernels, MaskedSoftmaxRows,
                          testing::ValuesIn(withRandomShapes(maskedSoftmaxCases(), reshaped)));
 

@@ -4,14 +4,15 @@
 
 #include "codegen/CompilePlan.h"
 #include "ir/Printer.h"
-#include "nvrtc/CubinCompiler.h"
 #include "passes/Pipeline.h"
 #include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/emulated/EmulatedDevice.h"
 #include "runtime/generation/PlanModel.h"
 #include "runtime/generation/UncachedModel.h"
+#include "support/Cache.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Leftovers.h"
 #include "support/Printable.h"
 
 namespace kiln {
@@ -62,18 +63,43 @@ private:
   std::optional<StepChecker> checker;
 };
 
-/// A name made of everything that is in the plan's directory.
-std::string contentHash(const GeneratedPlan &generated, StringRef fusedIr) {
-  std::string all = writePlan(generated.plan) + fusedIr.str();
+/// The files of a plan without cubins.
+std::map<std::string, std::string> filesOf(const GeneratedPlan &generated, const std::string &fusedIr) {
+  std::map<std::string, std::string> files = {{"plan.toml", writePlan(generated.plan)}, {"ir/fused.kiln", fusedIr}};
   for (const KernelSource &source : generated.sources)
-    all += source.name + "\n" + source.text;
+    files["kernels/" + source.fileName()] = source.text;
+  return files;
+}
+
+/// A name made of everything that is in the plan's directory.
+std::string contentHash(const std::map<std::string, std::string> &files) {
+  std::string all;
+  for (const auto &[name, text] : files)
+    all += name + "\n" + text;
   return sha256Hex(all).substr(0, 24);
 }
 
+/// Whether a directory has these files, as they are here: one of the cache may have been damaged since.
+bool holds(StringRef directory, const std::map<std::string, std::string> &files) {
+  return llvm::all_of(files, [&](const auto &file) {
+    Expected<std::string> text = readFile((directory + "/" + file.first).str());
+    if (text)
+      return *text == file.second;
+    llvm::consumeError(text.takeError());
+    return false;
+  });
+}
+
 /// The directory of the source's plan; a model is compiled into the cache.
-Expected<std::string> planDirectory(const ModelSource &source, StringRef cache) {
+Expected<std::string> planDirectory(const ModelSource &source) {
   if (!source.planDirectory.empty())
     return source.planDirectory;
+  std::string cache = defaultCacheDirectory();
+  if (cache.empty())
+    return makeError("plans of models are kept in a cache: set KILN_CACHE to a directory, or give a plan");
+  if (Error error = openCache(cache))
+    return error;
+  sweepLeftoversIn(cache + "/plans");
   SourceManager sources;
   auto module = compileToStage(source.modelPath, Stage::Plan, source.compileOptions, sources);
   if (!module)
@@ -82,8 +108,9 @@ Expected<std::string> planDirectory(const ModelSource &source, StringRef cache) 
   if (!generated)
     return generated.takeError();
   std::string fusedIr = toString(*source.module);
-  std::string directory = (cache + "/plans/" + contentHash(*generated, fusedIr)).str();
-  if (llvm::sys::fs::exists(directory + "/plan.toml"))
+  std::map<std::string, std::string> files = filesOf(*generated, fusedIr);
+  std::string directory = cache + "/plans/" + contentHash(files);
+  if (holds(directory, files))
     return directory;
   if (Error error = writePlanDirectory(directory, *generated, {}, {{"fused", fusedIr}}))
     return error;
@@ -109,6 +136,8 @@ Expected<std::unique_ptr<Device>> openDevice(StringRef name, const EngineOptions
   if (name == "emulate") {
     if (cache.empty())
       return makeError("--device emulate keeps compiled kernels in a cache: set KILN_CACHE to a directory");
+    if (Error error = openCache(cache))
+      return error;
     return EmulatedDevice::create({cache, launchOptions(engine.schedule), engine.checkAccesses});
   }
   CudaDevice::Options options;
@@ -133,11 +162,10 @@ Expected<KernelFiles> kernelFiles(const Plan &plan, StringRef directory, StringR
 
 Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, StringRef deviceName,
                                                  const EngineOptions &options) {
-  std::string cache = defaultCacheDirectory();
   Expected<std::unique_ptr<Device>> device = openDevice(deviceName, options);
   if (!device)
     return device.takeError();
-  Expected<std::string> directory = planDirectory(source, cache);
+  Expected<std::string> directory = planDirectory(source);
   if (!directory)
     return directory.takeError();
   Expected<Plan> plan = readPlan(*directory);
@@ -164,7 +192,7 @@ Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, Stri
 } // namespace
 
 Expected<Plan> openPlan(const ModelSource &source) {
-  Expected<std::string> directory = planDirectory(source, defaultCacheDirectory());
+  Expected<std::string> directory = planDirectory(source);
   if (!directory)
     return directory.takeError();
   return readPlan(*directory);

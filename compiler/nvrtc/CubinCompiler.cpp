@@ -1,24 +1,12 @@
 #include "nvrtc/CubinCompiler.h"
 
-#include "support/Diagnostic.h"
+#include "support/Cache.h"
+#include "support/CacheEntry.h"
 #include "support/File.h"
 #include "support/Version.h"
 #include "templates/TemplateFiles.h"
 
 namespace kiln {
-
-namespace fs = llvm::sys::fs;
-namespace path = llvm::sys::path;
-
-std::string defaultCacheDirectory() {
-  if (auto given = llvm::sys::Process::GetEnv("KILN_CACHE"))
-    return *given;
-  SmallString<128> folder;
-  if (!path::cache_directory(folder))
-    return "";
-  path::append(folder, "kiln");
-  return folder.str().str();
-}
 
 /// A cache entry: the resources on one line, then the cubin.
 static std::string packEntry(const CompiledKernel &kernel) {
@@ -50,8 +38,8 @@ Expected<CubinCompiler> CubinCompiler::create(StringRef cacheDirectory) {
   if (!nvrtc)
     return nvrtc.takeError();
   if (!cacheDirectory.empty())
-    if (std::error_code failure = fs::create_directories(cacheDirectory))
-      return makeFileError(cacheDirectory, "cannot create the cache: " + failure.message());
+    if (Error error = openCache(cacheDirectory))
+      return error;
   return CubinCompiler(**nvrtc, cacheDirectory);
 }
 
@@ -64,24 +52,22 @@ CubinCompiler::CubinCompiler(const Nvrtc &nvrtc, StringRef cacheDirectory)
 }
 
 Expected<CompiledKernel> CubinCompiler::compile(StringRef name, StringRef source, StringRef target) const {
-  std::string entryPath;
-  if (!cacheDirectory.empty())
-    entryPath = cacheDirectory + "/" +
-                sha256Hex(commonHash + "\n" + llvm::join(nvrtcOptions(target), "\n") + "\n" + source.str()) + ".cubin";
-  if (!entryPath.empty() && fs::exists(entryPath)) {
-    Expected<std::string> entry = readFile(entryPath);
-    std::optional<CompiledKernel> kernel = entry ? unpackEntry(*entry) : std::nullopt;
-    if (kernel)
+  if (cacheDirectory.empty())
+    return compileAnew(name, source, target);
+  std::string key = sha256Hex(commonHash + "\n" + llvm::join(nvrtcOptions(target), "\n") + "\n" + source.str());
+  std::string path = cacheDirectory + "/" + key + ".cubin";
+  if (std::optional<std::string> entry = readCacheEntry(path, key))
+    if (std::optional<CompiledKernel> kernel = unpackEntry(*entry))
       return std::move(*kernel);
-    // An entry that cannot be read is as good as none.
-    if (!entry)
-      llvm::consumeError(entry.takeError());
-  }
-  Expected<CompiledKernel> kernel = nvrtc->compile(("kernels/" + name + ".cu").str(), source, target, templateFiles());
+  Expected<CompiledKernel> kernel = compileAnew(name, source, target);
   // A full disk costs the next run time, it does not fail this one.
-  if (kernel && !entryPath.empty())
-    llvm::consumeError(writeFile(entryPath, packEntry(*kernel)));
+  if (kernel)
+    llvm::consumeError(writeCacheEntry(path, key, packEntry(*kernel)));
   return kernel;
+}
+
+Expected<CompiledKernel> CubinCompiler::compileAnew(StringRef name, StringRef source, StringRef target) const {
+  return nvrtc->compile(("kernels/" + name + ".cu").str(), source, target, templateFiles());
 }
 
 } // namespace kiln

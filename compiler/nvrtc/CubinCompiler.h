@@ -7,10 +7,10 @@ namespace kiln {
 
 /// Compiles generated sources against the program's own templates and keeps the results by the hash of everything that
 /// goes in: the compiler's and NVRTC's versions, every template, the target and the source. Several processes may share
-/// a cache: entries are written whole or not at all.
+/// a cache: entries are written whole or not at all, and one that was damaged since is made again.
 class CubinCompiler {
 public:
-  /// `cacheDirectory`: made if it is missing; empty: no cache. Error: no NVRTC, or a cache that cannot be made.
+  /// `cacheDirectory`: made if it is missing; empty: no cache. Error: no NVRTC, or as openCache.
   static Expected<CubinCompiler> create(StringRef cacheDirectory);
 
   /// `name` is the kernel's; the source appears in line information as kernels/NAME.cu. The PTX is empty when the
@@ -22,12 +22,11 @@ public:
 private:
   CubinCompiler(const Nvrtc &nvrtc, StringRef cacheDirectory);
 
+  Expected<CompiledKernel> compileAnew(StringRef name, StringRef source, StringRef target) const;
+
   const Nvrtc *nvrtc;
   std::string cacheDirectory;
   std::string commonHash; ///< of what is the same for all kernels
 };
-
-/// $KILN_CACHE, or kiln/ in the user's cache folder; empty if there is none.
-std::string defaultCacheDirectory();
 
 } // namespace kiln

@@ -1,11 +1,58 @@
 #include "nvrtc/Nvrtc.h"
 
 #include "support/Diagnostic.h"
+#include "support/Process.h"
 
+#include <array>
+#include <csignal>
 #include <dlfcn.h>
 #include <nvrtc.h>
 
 namespace kiln {
+
+namespace {
+/// While one lives, this thread is in NVRTC, which crashes where it is refused memory: it aborts, or recurses until the
+/// stack is full.
+class InsideNvrtc {
+public:
+  InsideNvrtc() {
+    isInside = true;
+    stack_t used = {};
+    if (sigaltstack(nullptr, &used) == 0 && (used.ss_flags & SS_DISABLE)) {
+      used = {handlerStack.data(), 0, handlerStack.size()};
+      sigaltstack(&used, nullptr);
+    }
+  }
+  ~InsideNvrtc() { isInside = false; }
+  InsideNvrtc(const InsideNvrtc &) = delete;
+
+  /// From now on such a crash is a message. Others are handled as before.
+  static void diagnoseCrashes() {
+    llvm::sys::AddSignalHandler([](void *) {}, nullptr); // or LLVM would install its own handlers later, over these
+    struct sigaction action = {};
+    action.sa_handler = onCrash;
+    action.sa_flags = SA_ONSTACK;
+    for (const auto &[i, signal] : llvm::enumerate(signals))
+      sigaction(signal, &action, &previous[i]);
+  }
+
+private:
+  static void onCrash(int signal) {
+    if (isInside)
+      endProcess(
+          "error: NVRTC has crashed: it may need more memory than the machine or its limits (ulimit -v) allow\n");
+    for (const auto &[i, known] : llvm::enumerate(signals))
+      if (known == signal)
+        sigaction(signal, &previous[i], nullptr);
+    std::raise(signal); // comes when this handler has returned
+  }
+
+  static constexpr std::array signals = {SIGABRT, SIGSEGV};
+  static inline std::array<struct sigaction, signals.size()> previous;
+  static inline thread_local bool isInside = false;
+  alignas(16) static inline thread_local std::array<char, 1 << 16> handlerStack; ///< for as long as the thread lives
+};
+} // namespace
 
 /// The functions that we call, by their names in the library.
 struct Nvrtc::Api {
@@ -29,11 +76,12 @@ template <class Function> static bool bind(void *library, const char *name, Func
 
 Expected<const Nvrtc *> Nvrtc::get() {
   // One library a process; a second thread waits for the first to load it.
-  static Expected<const Nvrtc *> loaded = load();
+  static std::string reason;
+  static const Nvrtc *loaded = load(reason);
   if (loaded)
-    return *loaded;
-  return makeError("NVRTC is not available: no libnvrtc.so." + Twine(KILN_NVRTC_MAJOR) + " in the library path or " +
-                   KILN_NVRTC_FOLDER + "; install the CUDA toolkit, or NVIDIA's wheel nvidia-cuda-nvrtc");
+    return loaded;
+  return makeError("NVRTC is not available: " + reason + " (looked for in " + KILN_NVRTC_FOLDER +
+                   " and the library path); install the CUDA toolkit, or NVIDIA's wheel nvidia-cuda-nvrtc");
 }
 
 /// NVRTC opens its second library by name alone, which the library path may not lead to: NVIDIA's wheels lie anywhere.
@@ -42,24 +90,29 @@ static void loadBuiltins(const std::string &nvrtcVersion) {
   dlopen((KILN_NVRTC_FOLDER "/libnvrtc-builtins.so." + nvrtcVersion).c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
-Expected<const Nvrtc *> Nvrtc::load() {
-  std::string name = "libnvrtc.so." + std::to_string(KILN_NVRTC_MAJOR);
-  void *library = nullptr;
-  if (!(library = dlopen((KILN_NVRTC_FOLDER "/" + name).c_str(), RTLD_NOW | RTLD_LOCAL)))
-    library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+const Nvrtc *Nvrtc::load(std::string &reason) {
+  std::string name = "libnvrtc.so." + std::to_string(KILN_NVRTC_MAJOR), ours = KILN_NVRTC_FOLDER "/" + name;
+  void *library = dlopen((llvm::sys::fs::exists(ours) ? ours : name).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    reason = dlerror();
+    return nullptr;
+  }
   static Api api;
   bool isComplete =
-      library && bind(library, "nvrtcVersion", api.version) && bind(library, "nvrtcGetErrorString", api.errorString) &&
+      bind(library, "nvrtcVersion", api.version) && bind(library, "nvrtcGetErrorString", api.errorString) &&
       bind(library, "nvrtcCreateProgram", api.createProgram) &&
       bind(library, "nvrtcDestroyProgram", api.destroyProgram) &&
       bind(library, "nvrtcCompileProgram", api.compileProgram) && bind(library, "nvrtcGetCUBINSize", api.cubinSize) &&
       bind(library, "nvrtcGetCUBIN", api.cubin) && bind(library, "nvrtcGetPTXSize", api.ptxSize) &&
       bind(library, "nvrtcGetPTX", api.ptx) && bind(library, "nvrtcGetProgramLogSize", api.logSize) &&
       bind(library, "nvrtcGetProgramLog", api.log);
-  if (!isComplete)
-    return makeError("NVRTC is not available");
+  if (!isComplete) {
+    reason = name + " is too old";
+    return nullptr;
+  }
   static const Nvrtc nvrtc(api);
   loadBuiltins(nvrtc.version());
+  InsideNvrtc::diagnoseCrashes();
   return &nvrtc;
 }
 
@@ -72,6 +125,41 @@ std::string Nvrtc::version() const {
 std::vector<std::string> nvrtcOptions(StringRef target) {
   return {("--gpu-architecture=" + target).str(), "--std=c++17", "-lineinfo", "--ptxas-options=-v", "--no-cache"};
 }
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+/// NVRTC writes the names of files into a cubin's line information, a relative one behind the working directory. So
+/// that a cubin is the same wherever it is made, all are in a folder that need not be there.
+static constexpr StringRef sourceRoot = "/kiln/";
+
+/// A source whose `#include "device/base.cuh"` has the root in front of the name.
+static std::string withRootedIncludes(StringRef source) {
+  std::string text;
+  while (!source.empty()) {
+    size_t end = std::min(source.find('\n'), source.size() - 1) + 1;
+    StringRef line = source.take_front(end), rest = line.ltrim(" \t");
+    source = source.drop_front(end);
+    bool isInclude = rest.consume_front("#") && (rest = rest.ltrim(" \t")).consume_front("include") &&
+                     (rest = rest.ltrim(" \t")).consume_front("\"") && !rest.starts_with("/");
+    if (isInclude)
+      text += (line.drop_back(rest.size()) + sourceRoot + rest).str();
+    else
+      text += line;
+  }
+  return text;
+}
+
+static std::string withoutRoot(std::string text) {
+  for (size_t at; (at = text.find(sourceRoot)) != std::string::npos;)
+    text.erase(at, sourceRoot.size());
+  return text;
+}
+
+//===----------------------------------------------------------------------===//
+// Compiling
+//===----------------------------------------------------------------------===//
 
 /// Reads one of a program's outputs through its size and its getter.
 template <class Size, class Get> static std::string fetch(nvrtcProgram program, Size size, Get get) {
@@ -89,17 +177,19 @@ Expected<CompiledKernel> Nvrtc::compile(StringRef name, StringRef source, String
   // NVRTC wants C strings.
   std::vector<std::string> texts, names;
   for (const EmbeddedFile &header : headers) {
-    texts.push_back(header.text.str());
-    names.push_back(header.name.str());
+    texts.push_back(withRootedIncludes(header.text));
+    names.push_back((sourceRoot + header.name).str());
   }
   std::vector<const char *> textPointers, namePointers;
   for (size_t i = 0; i < texts.size(); ++i) {
     textPointers.push_back(texts[i].c_str());
     namePointers.push_back(names[i].c_str());
   }
+  InsideNvrtc inside;
   nvrtcProgram program = nullptr;
-  nvrtcResult result = api.createProgram(&program, source.str().c_str(), name.str().c_str(),
-                                         static_cast<int>(texts.size()), textPointers.data(), namePointers.data());
+  nvrtcResult result =
+      api.createProgram(&program, withRootedIncludes(source).c_str(), (sourceRoot + name).str().c_str(),
+                        static_cast<int>(texts.size()), textPointers.data(), namePointers.data());
   if (result != NVRTC_SUCCESS)
     return makeError(Twine("NVRTC: ") + api.errorString(result));
   auto destroy = llvm::make_scope_exit([&] { api.destroyProgram(&program); });
@@ -109,7 +199,7 @@ Expected<CompiledKernel> Nvrtc::compile(StringRef name, StringRef source, String
   for (const std::string &option : optionTexts)
     options.push_back(option.c_str());
   result = api.compileProgram(program, static_cast<int>(options.size()), options.data());
-  std::string log = fetch(program, api.logSize, api.log);
+  std::string log = withoutRoot(fetch(program, api.logSize, api.log));
   while (!log.empty() && (log.back() == '\0' || log.back() == '\n'))
     log.pop_back();
   if (result != NVRTC_SUCCESS)

@@ -20,21 +20,22 @@ std::vector<std::string> nvrtcOptions(StringRef target);
 /// libnvrtc, loaded when it is first needed, so that programs start on machines without it.
 class Nvrtc {
 public:
-  /// Error: the library is not found (the message says where it was looked for) or too old.
+  /// Error: the library cannot be loaded (the message says where it was looked for), or is too old.
   static Expected<const Nvrtc *> get();
 
   /// `13.0`
   std::string version() const;
 
-  /// Compiles the text of a .cu, named `name` in line information. `#include`s are served from `headers`.
-  /// Error: what the compiler says, with its positions in the source.
+  /// Compiles the text of a .cu, named /kiln/`name` in line information. `#include`s are served from `headers`.
+  /// Error: what the compiler says, with its positions in the source. Where it crashes, for want of memory, the program
+  /// ends with a message.
   Expected<CompiledKernel> compile(StringRef name, StringRef source, StringRef target,
                                    ArrayRef<EmbeddedFile> headers) const;
 
 private:
   struct Api;
   explicit Nvrtc(const Api &api) : api(api) {}
-  static Expected<const Nvrtc *> load();
+  static const Nvrtc *load(std::string &reason);
 
   const Api &api;
 };

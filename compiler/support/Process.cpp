@@ -69,8 +69,8 @@ int finishProcess(Error error, int exitCode, int failureCode) {
 // Memory and threads
 //===----------------------------------------------------------------------===//
 
-/// Ends the program, on whatever thread; allocates nothing.
-[[noreturn]] static void endWith(StringRef message) {
+/// Allocates nothing.
+void endProcess(StringRef message) {
   static std::atomic_flag isEnding;
   while (isEnding.test_and_set())
     pause(); // another thread's message is enough
@@ -82,7 +82,7 @@ int finishProcess(Error error, int exitCode, int failureCode) {
 }
 
 [[noreturn]] static void endWithoutMemory() {
-  endWith("error: out of memory: the machine or its limits (ulimit -v) allow no more\n");
+  endProcess("error: out of memory: the machine or its limits (ulimit -v) allow no more\n");
 }
 
 /// What nobody catches: libraries throw these when the system refuses memory for a stack, or a thread.
@@ -94,7 +94,8 @@ int finishProcess(Error error, int exitCode, int failureCode) {
     endWithoutMemory();
   } catch (const std::system_error &error) {
     if (error.code() == std::errc::resource_unavailable_try_again)
-      endWith("error: cannot start a thread: the limits on threads or memory (ulimit -u, ulimit -v) allow no more\n");
+      endProcess(
+          "error: cannot start a thread: the limits on threads or memory (ulimit -u, ulimit -v) allow no more\n");
   } catch (...) {
   }
   std::abort();

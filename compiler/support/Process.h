@@ -22,4 +22,7 @@ raw_ostream &standardOutput();
 /// program was asked for is done all the same.
 int finishProcess(Error error, int exitCode = 0, int failureCode = 1);
 
+/// Ends the program at once with a message and exit code 1: for handlers, which cannot return an error.
+[[noreturn]] void endProcess(StringRef message);
+
 } // namespace kiln

@@ -1,8 +1,8 @@
 // The kernels of tests/kernels on a GPU, through the device that runs plans.
 
 #include "kernels/KernelRunner.h"
-#include "nvrtc/CubinCompiler.h"
 #include "runtime/device/cuda/CudaDevice.h"
+#include "support/Cache.h"
 #include "unit/TestSupport.h"
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
-#include "nvrtc/CubinCompiler.h"
 #include "runtime/TestDevice.h"
 #include "runtime/device/cuda/CudaDevice.h"
+#include "support/Cache.h"
 
 namespace kiln {
 

@@ -6,7 +6,7 @@
 #include "codegen/CompilePlan.h"
 #include "driver/Compile.h"
 #include "ir/Printer.h"
-#include "nvrtc/CubinCompiler.h"
+#include "support/Cache.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
 #include "support/Printable.h"

@@ -1,7 +1,7 @@
 #include "tools/session/CompiledPlan.h"
 
 #include "codegen/CompilePlan.h"
-#include "nvrtc/CubinCompiler.h"
+#include "support/Cache.h"
 
 namespace kiln {
 

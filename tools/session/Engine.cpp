@@ -4,14 +4,15 @@
 
 #include "codegen/CompilePlan.h"
 #include "ir/Printer.h"
-#include "nvrtc/CubinCompiler.h"
 #include "passes/Pipeline.h"
 #include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/device/emulated/EmulatedDevice.h"
 #include "runtime/generation/PlanModel.h"
 #include "runtime/generation/UncachedModel.h"
+#include "support/Cache.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
+#include "support/Leftovers.h"
 #include "support/Printable.h"
 #include "tools/session/UsageError.h"
 
@@ -63,16 +64,41 @@ private:
   std::optional<StepChecker> checker;
 };
 
-/// A name made of everything that is in the plan's directory.
-std::string contentHash(const GeneratedPlan &generated, StringRef fusedIr) {
-  std::string all = writePlan(generated.plan) + fusedIr.str();
+/// The files of a plan without cubins.
+std::map<std::string, std::string> filesOf(const GeneratedPlan &generated, const std::string &fusedIr) {
+  std::map<std::string, std::string> files = {{"plan.toml", writePlan(generated.plan)}, {"ir/fused.kiln", fusedIr}};
   for (const KernelSource &source : generated.sources)
-    all += source.name + "\n" + source.text;
+    files["kernels/" + source.fileName()] = source.text;
+  return files;
+}
+
+/// A name made of everything that is in the plan's directory.
+std::string contentHash(const std::map<std::string, std::string> &files) {
+  std::string all;
+  for (const auto &[name, text] : files)
+    all += name + "\n" + text;
   return sha256Hex(all).substr(0, 24);
+}
+
+/// Whether a directory has these files, as they are here: one of the cache may have been damaged since.
+bool holds(StringRef directory, const std::map<std::string, std::string> &files) {
+  return llvm::all_of(files, [&](const auto &file) {
+    Expected<std::string> text = readFile((directory + "/" + file.first).str());
+    if (text)
+      return *text == file.second;
+    llvm::consumeError(text.takeError());
+    return false;
+  });
 }
 
 /// Writes the model's plan into the cache, unless it is there.
 Expected<std::string> cachePlan(const ModelSource &source) {
+  std::string cache = defaultCacheDirectory();
+  if (cache.empty())
+    return makeError("plans of models are kept in a cache: set KILN_CACHE to a directory, or give a plan");
+  if (Error error = openCache(cache))
+    return error;
+  sweepLeftoversIn(cache + "/plans");
   SourceManager sources;
   auto module = compileToStage(source.modelPath, Stage::Plan, source.compileOptions, sources);
   if (!module)
@@ -81,8 +107,9 @@ Expected<std::string> cachePlan(const ModelSource &source) {
   if (!generated)
     return generated.takeError();
   std::string fusedIr = toString(*source.module);
-  std::string directory = defaultCacheDirectory() + "/plans/" + contentHash(*generated, fusedIr);
-  if (llvm::sys::fs::exists(directory + "/plan.toml"))
+  std::map<std::string, std::string> files = filesOf(*generated, fusedIr);
+  std::string directory = cache + "/plans/" + contentHash(files);
+  if (holds(directory, files))
     return directory;
   if (Error error = writePlanDirectory(directory, *generated, {}, {{"fused", fusedIr}}))
     return error;
@@ -108,6 +135,8 @@ Expected<std::unique_ptr<Device>> openDevice(StringRef name, const EngineOptions
   if (name == "emulate") {
     if (cache.empty())
       return makeError("--device emulate keeps compiled kernels in a cache: set KILN_CACHE to a directory");
+    if (Error error = openCache(cache))
+      return error;
     EmulatedDevice::Options options;
     options.cacheDirectory = cache;
     options.launch = launchOptions(engine.schedule);

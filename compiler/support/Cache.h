@@ -1,0 +1,19 @@
+//===- Cache.h - the user's own folder for what is compiled -------------------===//
+//
+// Programs load and run what they find in their cache, so nobody but the user may write there.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "support/ADT.h"
+
+namespace kiln {
+
+/// $KILN_CACHE, or kiln/ in the user's cache folder; empty if there is none.
+std::string defaultCacheDirectory();
+
+/// Makes the folder if it is missing, for the user alone, and removes what killed processes have left in it. Error: it
+/// cannot be made, belongs to somebody else, or others may write there.
+Error openCache(StringRef directory);
+
+} // namespace kiln

@@ -101,6 +101,7 @@ const KernelFamily mmaRowsFamily = {
     .form = KernelForm::Matmul,
     .waitsItself = true,
     .readsAhead = true,
+    .rowsAtOnce = 8,
     .accepts = acceptsMmaRows,
     .configurations = mmaRowsConfigurations,
     .launch = launchMmaRows,

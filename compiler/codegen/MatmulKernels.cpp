@@ -120,8 +120,7 @@ KernelText writeMatmulKernel(const Op &op, const KernelChoice &choice) {
   std::string cols = problem.cols.str(), depth = problem.depth.str();
   kernel.constant("kCols", cols);
   kernel.constant("kDepth", depth);
-  // Templates for few rows know weight[cols, depth] alone.
-  if (choice.family->header.starts_with("gemm/"))
+  if (choice.family->takesEitherOrder)
     kernel.constant("kWeightTransposed", problem.transposed ? "true" : "false");
 
   const Value *x = product.operand(0);

@@ -42,13 +42,13 @@ static DimBinding dimsOfInterest(const Module &module, const PassOptions &option
   return dims;
 }
 
-/// Numbers of rows that get a choice of their own. One token a sequence: as many rows as sequences, which tensor cores
-/// take by eight. Prompts: short ones, and a long one or eight of them, which large tiles leave too few blocks.
+/// Numbers of rows that get a choice of their own. One token a sequence: as many rows as sequences. Prompts: short
+/// ones, and a long one or eight of them, which large tiles leave too few blocks.
 static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &family) {
   const Op &product = *anchor(op);
   const Type &type = product.result()->type;
   if (product.is(OpKind::matmul) && type.rank() == 3 && type.shape[1] == Dim(1))
-    return {1, family.name == "gemv_mma" ? 8 : 4, 16};
+    return {1, family.rowsAtOnce, 16};
   if (family.form == KernelForm::TensorMatmul)
     return {64, 256, 1024};
   return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{64, 1024, 8192} : SmallVector<int64_t, 3>();

@@ -86,7 +86,8 @@ static Error setPreferences(Module &module, const AttributeMap &kernels) {
 /// Whether the family runs the op, or will when there are few rows.
 static bool isRunBy(const Op &op, const KernelFamily &family, const Target &target) {
   const Attribute *kernel = op.attribute("kernel");
-  return (kernel && kernel->asString() == family.name) || family.accepts(op, target, boundsForRows(op, 1));
+  return (kernel && findKernelFamily(kernel->asString()) == &family) ||
+         family.accepts(op, target, boundsForRows(op, 1));
 }
 
 /// Whether every preference has an op. Error: the first that has none.

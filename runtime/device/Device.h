@@ -89,6 +89,8 @@ public:
 
   /// As `--device` names it, with what it is: `cuda:0 (NVIDIA H200)`.
   virtual std::string name() const = 0;
+  /// What it is, wherever it is: `NVIDIA H200`.
+  virtual std::string model() const { return name(); }
 
   /// `bytes` bytes, aligned to 256, of any contents. `what` is named in errors. Error: how much was needed and is free.
   virtual Expected<void *> allocate(int64_t bytes, StringRef what) = 0;

@@ -75,8 +75,11 @@ RungResult timed(double seconds) {
 
 TEST(Ladder, NotesSayWhatIsSlowerAndWhatIsWrong) {
   LadderPart part;
-  part.rungs = {{"first", ""}, {"second", "", "a reason"}, {"third", ""}, {"fourth", ""}, {"fifth", ""}};
-  MeasuredPart measured{&part, {timed(2), timed(3), timed(4), timed(1), timed(1)}};
+  part.name = "stairs";
+  part.rungs = {{"first", ""}, {"second", ""}, {"third", ""}, {"fourth", ""}, {"fifth", ""}};
+  LadderReasons reasons{"a GPU",
+                        {{{"stairs"}, {"first", "second"}, "a reason"}, {{"others"}, {"third"}, "not of this part"}}};
+  MeasuredPart measured{&part, &reasons, {timed(2), timed(3), timed(4), timed(1), timed(1)}};
   measured.results[3].error.largest = NAN;
   measured.results[4].failure = "no such kernel";
   EXPECT_EQ(measured.note(0), "");
@@ -86,6 +89,32 @@ TEST(Ladder, NotesSayWhatIsSlowerAndWhatIsWrong) {
   EXPECT_EQ(measured.note(4), "failed: no such kernel");
   EXPECT_TRUE(measured.results[3].isWrong());
   EXPECT_FALSE(measured.results[2].isWrong());
+  measured.reasons = nullptr;
+  EXPECT_EQ(measured.note(1), "slower than the rung below: not known why");
+}
+
+TEST(Ladder, ReasonsAreOfOneDeviceOnly) {
+  const LadderReasons *reasons = findLadderReasons("NVIDIA H200");
+  ASSERT_TRUE(reasons);
+  EXPECT_EQ(reasons->why("triangular", "cuBLASLt, the whole square, not scaled or masked"),
+            "the library computes the whole square, which is twice the work");
+  EXPECT_EQ(reasons->why("attention", "cuBLASLt, the whole square, not scaled or masked"), "");
+  EXPECT_EQ(findLadderReasons("NVIDIA A100 80GB"), nullptr);
+  EXPECT_EQ(findLadderReasons("emulated device"), nullptr);
+}
+
+/// A rung that is renamed would lose its reason.
+TEST(Ladder, ReasonsAreOfRungsThatThereAre) {
+  for (const LadderReasons &own : allLadderReasons())
+    for (const LadderReasons::Reason &reason : own.reasons)
+      for (const std::string &name : reason.parts) {
+        auto part = findLadderPart(name);
+        ASSERT_TRUE(bool(part)) << llvm::toString(part.takeError());
+        for (const std::string &rung : reason.rungs) {
+          auto at = llvm::find_if((*part)->rungs, [&](const Rung &known) { return known.name == rung; });
+          EXPECT_TRUE(at != (*part)->rungs.end() && at != (*part)->rungs.begin()) << name << ": " << rung;
+        }
+      }
 }
 
 } // namespace

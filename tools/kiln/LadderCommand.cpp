@@ -49,7 +49,7 @@ std::vector<MeasuredPart> measure(RungRunner &runner, ArrayRef<LadderPart> parts
     if (i + 1 < work.size())
       next = start(i + 1);
     if (measured.empty() || measured.back().part != part)
-      measured.push_back({part, {}});
+      measured.push_back({part, runner.reasons()});
     measured.back().results.push_back(runner.run(*part, *rung, std::move(compiled)));
   }
   line.finish();

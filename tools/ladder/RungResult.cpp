@@ -20,7 +20,7 @@ std::string MeasuredPart::note(size_t rung) const {
   bool isSlower = rung > 0 && !results[rung - 1].seconds.empty() && own.median() > noise * results[rung - 1].median();
   if (!isSlower)
     return "";
-  StringRef why = part->rungs[rung].whySlower;
+  StringRef why = reasons ? reasons->why(part->name, part->rungs[rung].name) : "";
   return "slower than the rung below: " + (why.empty() ? "not known why" : why.str());
 }
 

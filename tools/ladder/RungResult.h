@@ -1,7 +1,7 @@
 //===- RungResult.h - what a rung was found to be -----------------------------===//
 #pragma once
 
-#include "tools/ladder/Rungs.h"
+#include "tools/ladder/Reasons.h"
 
 #include "plan/Plan.h"
 
@@ -41,7 +41,8 @@ struct RungResult {
 /// A part whose rungs were run, in their order.
 struct MeasuredPart {
   const LadderPart *part = nullptr;
-  std::vector<RungResult> results;
+  const LadderReasons *reasons = nullptr; ///< of the device; null: there are none
+  std::vector<RungResult> results = {};
 
   /// What there is to say about a rung: what went wrong, or why it is slower than the one below; else empty.
   std::string note(size_t rung) const;

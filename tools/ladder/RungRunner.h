@@ -36,6 +36,8 @@ public:
   RungResult run(const LadderPart &part, const Rung &rung, Expected<CompiledPlan> compiled);
 
   StringRef deviceName() const { return name; }
+  /// Why rungs are slower there, or null.
+  const LadderReasons *reasons() const { return findLadderReasons(device->model()); }
   int64_t context() const { return modelContext; } ///< tokens
   const Target &target() const { return *theTarget; }
 

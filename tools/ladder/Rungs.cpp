@@ -10,28 +10,18 @@ namespace kiln {
 
 namespace {
 
-constexpr StringRef mostlyLatency =
-    "a small problem leaves most multiprocessors idle whatever the kernel does; launches are what is left";
-
 std::vector<Rung> productRungs() {
   return {
       {"naive", "matmul=naive,fusion=off"},
       {"shared and register tiles", "matmul=tiled,fusion=off"},
-      {"WMMA, tf32, a warp a block", "matmul=wmma{warps=1},precision=tf32,fusion=off",
-       "every warp reads all its operands from global memory; tensor cores wait for what tiles in shared memory keep"},
-      {"WMMA, fp16, a warp a block", "matmul=wmma{warps=1},precision=f16,fusion=off",
-       "half the bytes, but as many loads, and it is loads that a warp waits for"},
-      {"WMMA, fp16, eight warps a block", "matmul=wmma{warps=8},precision=f16,fusion=off",
-       "warps of a block share what the first-level cache holds, but fewer blocks are left to go around"},
+      {"WMMA, tf32, a warp a block", "matmul=wmma{warps=1},precision=tf32,fusion=off"},
+      {"WMMA, fp16, a warp a block", "matmul=wmma{warps=1},precision=f16,fusion=off"},
+      {"WMMA, fp16, eight warps a block", "matmul=wmma{warps=8},precision=f16,fusion=off"},
       {"mma.sync and cp.async, tf32", "matmul=tensor,precision=tf32,fusion=off"},
       {"mma.sync and cp.async, bf16", "matmul=tensor,precision=bf16,fusion=off"},
-      {"cuBLASLt, bf16", "matmul=cublaslt,precision=bf16,fusion=off",
-       "with bias, activation and residual as kernels of their own, the library's faster product is not all of the "
-       "time"},
-      {"fused epilogues, bf16", "matmul=tensor,precision=bf16,fusion=epilogue",
-       "cuBLASLt's kernels use Hopper's wgmma, which here is worth more than what fusion saves"},
-      {"the compiler's choice, bf16", "matmul=auto,precision=bf16",
-       "products the same; what else is fused does not show in this part"},
+      {"cuBLASLt, bf16", "matmul=cublaslt,precision=bf16,fusion=off"},
+      {"fused epilogues, bf16", "matmul=tensor,precision=bf16,fusion=epilogue"},
+      {"the compiler's choice, bf16", "matmul=auto,precision=bf16"},
   };
 }
 
@@ -46,51 +36,40 @@ LadderPart products(StringRef name, int64_t batch, int64_t length) {
           .wantsPerplexity = length <= 64};
 }
 
-LadderPart splitK(StringRef name, StringRef title, StringRef about, int64_t length, bool (*takes)(const Op &),
-                  StringRef whySlower) {
+LadderPart splitK(StringRef name, StringRef title, StringRef about, int64_t length, bool (*takes)(const Op &)) {
   return {.name = name,
           .title = title,
           .about = about,
           .batch = 1,
           .length = length,
           .rungs = {{"whole", "matmul=tensor"},
-                    {"2 parts", "matmul=split_k{splits=2}", whySlower},
-                    {"3 parts", "matmul=split_k{splits=3}", whySlower},
-                    {"4 parts", "matmul=split_k{splits=4}", whySlower}},
+                    {"2 parts", "matmul=split_k{splits=2}"},
+                    {"3 parts", "matmul=split_k{splits=3}"},
+                    {"4 parts", "matmul=split_k{splits=4}"}},
           .takes = takes,
           .base = "precision=f16,fusion=off"};
 }
 
 std::vector<LadderPart> matmulParts() {
-  constexpr StringRef enoughBlocks =
-      "the blocks of the whole product fill the GPU already, or the depth is small: partial sums are written and read "
-      "for nothing";
-  constexpr StringRef moreSums = "more parts than it takes to fill the GPU only add partial sums";
   return {
       products("matmul", 4, 64),
       products("matmul-large", 8, 1024),
       splitK("split-k", "Split-K where it gains: few rows, much depth",
              "The product that leaves the MLP at 64 rows: [64, 3072] times [3072, 768]. Whole, it has few blocks.", 64,
-             isSecondInMlp, moreSums),
+             isSecondInMlp),
       splitK("split-k-shallow", "Split-K where it loses: many rows, little depth",
-             "The product that enters the MLP at 1024 rows: [1024, 768] times [768, 3072].", 1024, isFirstInMlp,
-             enoughBlocks),
+             "The product that enters the MLP at 1024 rows: [1024, 768] times [768, 3072].", 1024, isFirstInMlp),
   };
 }
 
 std::vector<LadderPart> normParts() {
-  constexpr StringRef fewRows =
-      "with few rows, a warp each leaves most of the GPU idle; a block a row has more loads under way";
   std::vector<Rung> rungs = {
       {"1: a thread a row", "layernorm=1"},
       {"2: three kernels, block reductions", "layernorm=2"},
-      {"3: a warp a row, cache hints", "layernorm=3", fewRows},
-      {"4: as 3, one pass for both sums", "layernorm=4",
-       "the row is in registers either way, so that one pass saves arithmetic, of which there is plenty"},
-      {"5: a block a row, two-stage reduction", "layernorm=5",
-       "a barrier of the whole block for each row, where a warp's shuffles need none"},
-      {"best: with the residual addition", "layernorm=best",
-       "it does more: the residual addition before it is inside, and its bytes with it"},
+      {"3: a warp a row, cache hints", "layernorm=3"},
+      {"4: as 3, one pass for both sums", "layernorm=4"},
+      {"5: a block a row, two-stage reduction", "layernorm=5"},
+      {"best: with the residual addition", "layernorm=best"},
   };
   LadderPart large = {.name = "layernorm",
                       .title = "Layer normalisation",
@@ -109,45 +88,31 @@ std::vector<LadderPart> normParts() {
   constant.about = "The constant cache answers a warp at once where all its threads read one address, and one address "
                    "after the other where they differ.";
   constant.rungs = {{"a thread a row", "layernorm=1"},
-                    {"a thread a row, constants", "layernorm=1,parameters=constant",
-                     "all threads of a warp read the same column, but the rows from memory are what takes the time"},
+                    {"a thread a row, constants", "layernorm=1,parameters=constant"},
                     {"a block a row", "layernorm=5"},
-                    {"a block a row, constants", "layernorm=5,parameters=constant",
-                     "the threads of a warp read neighbouring columns, one after the other"}};
+                    {"a block a row, constants", "layernorm=5,parameters=constant"}};
   LadderPart blocks = large;
   blocks.name = "layernorm-blocks";
   blocks.title = "Block size of a layernorm with a block a row";
   blocks.about = "A sweep, not a ladder: no size is the next one's better.";
-  blocks.rungs = {};
-  constexpr StringRef sweep = "fewer threads have more of the row each, more have less to do between barriers";
-  for (auto [name, strategy] :
-       std::initializer_list<std::pair<StringRef, StringRef>>{{"32 threads", "layernorm=5{threads=32}"},
-                                                              {"64 threads", "layernorm=5{threads=64}"},
-                                                              {"128 threads", "layernorm=5{threads=128}"},
-                                                              {"256 threads", "layernorm=5{threads=256}"},
-                                                              {"512 threads", "layernorm=5{threads=512}"},
-                                                              {"1024 threads", "layernorm=5{threads=1024}"}})
-    blocks.rungs.push_back({name, strategy, sweep});
+  blocks.rungs = {{"32 threads", "layernorm=5{threads=32}"},   {"64 threads", "layernorm=5{threads=64}"},
+                  {"128 threads", "layernorm=5{threads=128}"}, {"256 threads", "layernorm=5{threads=256}"},
+                  {"512 threads", "layernorm=5{threads=512}"}, {"1024 threads", "layernorm=5{threads=1024}"}};
   return {large, small, constant, blocks};
 }
 
 std::vector<Rung> attentionRungs() {
   return {
       {"naive, five kernels", "attention=naive,softmax=thread"},
-      {"block reductions", "attention=reduction",
-       "a block an output element: at this depth, 64, most of a block's time is its reduction"},
+      {"block reductions", "attention=reduction"},
       {"WMMA, tf32", "attention=tensor,precision=tf32"},
-      {"cuBLASLt, strided batches", "attention=cublas",
-       "a call of the library for each of so small products; its kernels are made for large ones"},
-      {"triangular", "attention=triangular{rung=4}", mostlyLatency},
-      {"windowed, 32 keys", "attention=windowed{w=32}", "", true},
-      {"flash, naive tiles", "attention=flash_naive",
-       "it evaluates all keys up to the diagonal, where the window of the rung below sees 32; and its tiles of 16 keys "
-       "pass through shared memory one after the other"},
+      {"cuBLASLt, strided batches", "attention=cublas"},
+      {"triangular", "attention=triangular{rung=4}"},
+      {"windowed, 32 keys", "attention=windowed{w=32}", true},
+      {"flash, naive tiles", "attention=flash_naive"},
       {"flash, register tiles", "attention=flash_simt"},
       {"flash, tensor cores, bf16", "attention=flash_tensor,precision=bf16"},
-      {"flash, Hopper's wgmma, bf16", "attention=flash_hopper,precision=bf16",
-       "a block takes 64 queries or more, which so short prompts do not fill"},
+      {"flash, Hopper's wgmma, bf16", "attention=flash_hopper,precision=bf16"},
   };
 }
 
@@ -159,12 +124,11 @@ LadderPart longAttention(StringRef name, int64_t length) {
           .batch = 4,
           .length = length,
           .rungs = {{"standard, scores in memory", "attention=unfused"},
-                    {"flash, naive tiles", "attention=flash_naive",
-                     "one score a thread from shared memory: what is saved in traffic is lost in shared memory's"},
+                    {"flash, naive tiles", "attention=flash_naive"},
                     {"flash, register tiles", "attention=flash_simt"},
                     {"flash, tensor cores, bf16", "attention=flash_tensor,precision=bf16"},
                     {"flash, Hopper's wgmma, bf16", "attention=flash_hopper,precision=bf16"},
-                    {"windowed, 128 keys, bf16", "attention=windowed{w=128},precision=bf16", "", true}},
+                    {"windowed, 128 keys, bf16", "attention=windowed{w=128},precision=bf16", true}},
           .takes = isAttention,
           .layers = 1,
           .positions = length};
@@ -191,8 +155,7 @@ std::vector<LadderPart> attentionParts() {
                  {"2: 8 x 8 outputs a thread", "attention=triangular{rung=2}"},
                  {"3: 16-byte loads", "attention=triangular{rung=3}"},
                  {"4: tiles in shared memory", "attention=triangular{rung=4}"},
-                 {"cuBLASLt, the whole square, not scaled or masked", "attention=cublas",
-                  "a library knows no triangle: twice the work"}},
+                 {"cuBLASLt, the whole square, not scaled or masked", "attention=cublas"}},
        .takes = isScores,
        .layers = 1,
        .positions = 1024},
@@ -206,8 +169,7 @@ std::vector<LadderPart> attentionParts() {
        .length = 1024,
        .rungs = {{"a thread a row", "softmax=thread"},
                  {"a warp a row", "softmax=warp"},
-                 {"a block a row, two stages", "softmax=block",
-                  "a block's stages wait for each other; a warp's row of this length needs no second stage"}},
+                 {"a block a row, two stages", "softmax=block"}},
        .takes = isSoftmax,
        .base = "attention=unfused",
        .layers = 1,
@@ -215,9 +177,7 @@ std::vector<LadderPart> attentionParts() {
   };
 }
 
-LadderPart elementwiseSweep(StringRef name, StringRef title, StringRef whySlower, std::vector<Rung> rungs) {
-  for (Rung &rung : rungs)
-    rung.whySlower = whySlower;
+LadderPart elementwiseSweep(StringRef name, StringRef title, std::vector<Rung> rungs) {
   return {.name = name,
           .title = title,
           .about = "A sweep, not a ladder. Every kernel in fp32 that computes a function of each element, unfused: "
@@ -231,17 +191,14 @@ LadderPart elementwiseSweep(StringRef name, StringRef title, StringRef whySlower
 
 std::vector<LadderPart> elementwiseParts() {
   return {
-      elementwiseSweep(
-          "blocks", "Block size of elementwise kernels",
-          "all sizes keep memory busy; the largest leave parts of a multiprocessor empty at a kernel's end",
-          {{"32 threads", "elementwise=map{threads=32}"},
-           {"64 threads", "elementwise=map{threads=64}"},
-           {"128 threads", "elementwise=map{threads=128}"},
-           {"256 threads", "elementwise=map{threads=256}"},
-           {"512 threads", "elementwise=map{threads=512}"},
-           {"1024 threads", "elementwise=map{threads=1024}"}}),
+      elementwiseSweep("blocks", "Block size of elementwise kernels",
+                       {{"32 threads", "elementwise=map{threads=32}"},
+                        {"64 threads", "elementwise=map{threads=64}"},
+                        {"128 threads", "elementwise=map{threads=128}"},
+                        {"256 threads", "elementwise=map{threads=256}"},
+                        {"512 threads", "elementwise=map{threads=512}"},
+                        {"1024 threads", "elementwise=map{threads=1024}"}}),
       elementwiseSweep("unroll", "Unrolling of elementwise kernels",
-                       "16-byte accesses have enough bytes in flight; unrolling adds registers and leaves fewer warps",
                        {{"an element an access", "elementwise=map{vec=1,unroll=1}"},
                         {"4 of them unrolled", "elementwise=map{vec=1,unroll=4}"},
                         {"16-byte accesses", "elementwise=map{vec=4,unroll=1}"},
@@ -259,8 +216,7 @@ LadderPart fusion(StringRef name, int64_t batch, int64_t length) {
           .batch = batch,
           .length = length,
           .rungs = {{"no fusion but attention's", "fusion=off"},
-                    {"layernorm into its neighbours", "fusion=norm",
-                     "products of many rows want them normalised beforehand: there is nothing to fuse for them"},
+                    {"layernorm into its neighbours", "fusion=norm"},
                     {"epilogues of products", "fusion=epilogue"},
                     {"both", "fusion=on"}},
           .base = "precision=bf16"};
@@ -276,9 +232,7 @@ std::vector<LadderPart> wholeParts() {
        .timed = Timed::Call,
        .batch = 8,
        .length = 1024,
-       .rungs = {{"plain pointers", "restrict=off"},
-                 {"__restrict__ parameters", "restrict=on",
-                  "templates read what they keep into registers by themselves; there is little left to reorder"}},
+       .rungs = {{"plain pointers", "restrict=off"}, {"__restrict__ parameters", "restrict=on"}},
        .base = "launches=serial"},
       {.name = "launches",
        .title = "Early launches",
@@ -299,7 +253,7 @@ std::vector<LadderPart> wholeParts() {
        .rungs = {{"fp32", "precision=f32"},
                  {"tf32 products", "precision=tf32"},
                  {"fp16", "precision=f16"},
-                 {"bf16", "precision=bf16", "the same bytes and the same rate as fp16, but for another rounding"}},
+                 {"bf16", "precision=bf16"}},
        .wantsPerplexity = true},
       {.name = "generation",
        .title = "Generation of 50 tokens",
@@ -317,9 +271,7 @@ std::vector<LadderPart> wholeParts() {
        .timed = Timed::FirstToken,
        .batch = 1,
        .length = 64,
-       .rungs = {{"all weights first", "copies=first"},
-                 {"copies overlapped with computation", "copies=overlapped",
-                  "the copies are nearly all of it: the prompt's evaluation, which hides among them, takes little"}},
+       .rungs = {{"all weights first", "copies=first"}, {"copies overlapped with computation", "copies=overlapped"}},
        .base = "precision=bf16"},
   };
 }

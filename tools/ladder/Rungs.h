@@ -21,8 +21,6 @@ enum class Timed {
 struct Rung {
   StringRef name;     ///< a few words
   StringRef strategy; ///< as --strategy takes it
-  /// Why it need not be faster than the rung below.
-  StringRef whySlower = "";
   /// It computes something else than the model does, so that the reference must do so too.
   bool isOtherModel = false;
 };

@@ -38,11 +38,11 @@ void writeCalls(Html &html, ArrayRef<CallTimes> calls) {
 /// Values of one setting to the right, time over the fastest trial's upwards, in a logarithmic scale.
 class SettingPicture {
 public:
-  SettingPicture(Html &html, const TuningProblem &problem, StringRef family, StringRef setting)
+  SettingPicture(Html &html, const TuningProblem &problem, const KernelFamily &family, StringRef setting)
       : html(html), problem(problem), setting(setting), fastest(problem.fastest()),
         least(problem.trials[fastest].seconds) {
     for (const auto &[i, trial] : llvm::enumerate(problem.trials)) {
-      if (trial.state != Trial::State::Timed || trial.choice.family->name != family)
+      if (trial.state != Trial::State::Timed || trial.choice.family != &family)
         continue;
       shown.push_back(i);
       values.insert(trial.choice.tile.find(setting)->second.asInt());
@@ -149,7 +149,7 @@ void writeProblem(Html &html, const TuningProblem &problem) {
   for (const auto &[setting, value] : best.choice.tile) {
     if (value.kind() != Attribute::Kind::Int)
       continue;
-    SettingPicture picture(html, problem, best.choice.family->name, setting);
+    SettingPicture picture(html, problem, *best.choice.family, setting);
     if (picture.isTelling())
       picture.draw();
   }

@@ -23,15 +23,15 @@ double estimateSeconds(const BlockCost &cost, const Target &target) {
   double busy = std::min(1.0, cost.blocks / target.multiprocessors);
   double memoryRate = target.memoryRate;
   if (cost.bytesInFlight > 0) {
-    // Little's law with a latency of 0.7 µs: what must be under way to keep the memory busy.
+    // Little's law: what must be under way to keep the memory busy.
     double underWay =
         std::min(cost.blocks, resident * target.multiprocessors) * static_cast<double>(cost.bytesInFlight);
-    memoryRate *= std::min(1.0, underWay / (target.memoryRate * 0.7e-6));
+    memoryRate *= std::min(1.0, underWay / (target.memoryRate * target.times.memoryLatency));
   }
   double memory = cost.memoryBytes / memoryRate;
   double l2 = cost.blocks * cost.l2BytesPerBlock / (target.l2Rate * busy);
-  // Small blocks end faster than others are started: seen of elementwise kernels on an H200.
-  double starts = cost.blocks * 1.75e-9;
+  // Small blocks end faster than others are started.
+  double starts = cost.blocks * target.times.blockStart;
   return target.launchSeconds + std::max({arithmetic, memory, l2, starts});
 }
 

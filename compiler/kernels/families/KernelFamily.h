@@ -53,6 +53,10 @@ struct KernelFamily {
   bool waitsItself = false;
   /// Asks the epilogue for what it reads of memory well before it hands over a product.
   bool readsAhead = false;
+  /// Its Config has kWeightTransposed, for weights of [cols, depth] or of [depth, cols]; others know the first alone.
+  bool takesEitherOrder = false;
+  /// With one token a sequence: as many rows as its instructions take for the time of one. So few get a variant.
+  int64_t rowsAtOnce = 4;
   /// A rung of the ladder below others, or a library: nothing is run by it that was not asked for.
   bool byRequestOnly = false;
 

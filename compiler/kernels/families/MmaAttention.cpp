@@ -59,7 +59,7 @@ static double estimateMmaFlash(const Op &op, const Tile &tile, const Target &tar
 
   // Cycles for a warp's part of a tile of keys: two products, about six instructions a score with its exponential, and
   // what it takes from one step to the next when no other warp is there to fill the gap.
-  constexpr double clock = 1.7e9, gap = 400;
+  double clock = target.times.clock, gap = target.times.mmaFlash.gap;
   double keys = setting(tile, "tile_keys"), flopsPerCycle = target.mmaRate / target.multiprocessors / clock;
   double multiply = rows * keys * 4 * size / flopsPerCycle; // at the rate of a multiprocessor, four of a warp's
   double read = keys * 4 * size / 128, scores = rows * keys / 32 * 6;
@@ -73,7 +73,7 @@ static double estimateMmaFlash(const Op &op, const Tile &tile, const Target &tar
   double l2 = blocks * steps * keys * 2 * size * static_cast<double>(problem.elementBytes) / target.l2Rate;
   double seconds = std::max(cycles / clock, l2);
   double memory = bytesMovedAt(op, dims) / target.memoryRate;
-  return target.launchSeconds + 2e-6 + std::max(seconds, memory);
+  return target.launchSeconds + target.times.mmaFlash.ends + std::max(seconds, memory);
 }
 
 const KernelFamily mmaFlashFamily = {

@@ -61,6 +61,7 @@ const KernelFamily mmaFragmentsFamily = {
     .header = "gemm/mma_fragments.cuh",
     .body = "mmaFragments",
     .form = KernelForm::Matmul,
+    .takesEitherOrder = true,
     .byRequestOnly = true,
     .accepts = acceptsMatmul,
     .configurations = fragmentConfigurations,

@@ -68,11 +68,10 @@ struct TiledBlock {
   /// Share of the tensor cores' rate that is left by reading operands from shared memory, 128 bytes a cycle, which
   /// goes on beside it: both are busy about as long at 64 × 64 a warp on Hopper.
   double efficiency(const Target &target) const {
-    constexpr double clock = 1.7e9;
-    double macsPerCycle = target.mmaRate / 2 / target.multiprocessors / clock;
+    double macsPerCycle = target.mmaRate / 2 / target.multiprocessors / target.times.clock;
     double multiply = warpM * warpN * 16 / macsPerCycle;
     double read = ((warpM + warpN) * 32 + (m + n) * 32 / static_cast<double>(warps)) / 128;
-    return multiply / (std::max(multiply, read) + 0.15 * std::min(multiply, read));
+    return multiply / (std::max(multiply, read) + target.times.mmaTiled.unhidden * std::min(multiply, read));
   }
 };
 
@@ -133,7 +132,8 @@ static double estimateMmaBlocks(const Op &op, const Tile &tile, const Target &ta
     double warps = together * static_cast<double>(block.warps);
     double multiply = together * 2 * block.m * block.n * depth / (rate * std::min(1.0, std::sqrt(warps / 8)));
     // The first steps arrive, the last results leave: hidden behind another block's products if there is one.
-    double ends = 1.2e-6 + block.m * block.n / static_cast<double>(block.warps) * 0.08e-9;
+    double ends = target.times.mmaTiled.ends +
+                  block.m * block.n / static_cast<double>(block.warps) * target.times.mmaTiled.output;
     return multiply + (together > 1 ? 0.5 : 1.0) * ends;
   };
   double perMultiprocessor = std::ceil(blocks / target.multiprocessors);
@@ -206,7 +206,8 @@ static double estimateSplit(const Op &op, const Tile &tile, const Target &target
   // Parts are written by all blocks, and read by one of each tile, which waits for the slowest.
   double tiles = static_cast<double>(valueAt(tilesOf(op, tile), dims));
   double readers = std::min(1.0, tiles / target.multiprocessors);
-  return estimateMmaBlocks(op, tile, target, dims, splits) + splits * parts / target.l2Rate * (1 + 1 / readers) + 2e-6;
+  return estimateMmaBlocks(op, tile, target, dims, splits) + splits * parts / target.l2Rate * (1 + 1 / readers) +
+         target.times.mmaSplit.sum;
 }
 
 static Expr splitWorkspace(const Op &op, const Tile &tile) {

@@ -89,7 +89,7 @@ static double estimateMmaRows(const Op &op, const Tile &tile, const Target &targ
   double lanesPerSecond = target.f32Rate / 2 / target.multiprocessors;
   double working = perMultiprocessor * (staging + multiplying + adding) / lanesPerSecond;
   // A round waits for its bytes and for the warps beside it; a block that comes later starts anew.
-  double waiting = 0.1e-6 * rounds * std::ceil(perMultiprocessor / 4);
+  double waiting = target.times.mmaRows.round * rounds * std::ceil(perMultiprocessor / 4);
   return target.launchSeconds + passes * (reading + working + waiting);
 }
 
@@ -101,6 +101,7 @@ const KernelFamily mmaRowsFamily = {
     .form = KernelForm::Matmul,
     .waitsItself = true,
     .readsAhead = true,
+    .rowsAtOnce = 8,
     .accepts = acceptsMmaRows,
     .configurations = mmaRowsConfigurations,
     .launch = launchMmaRows,

@@ -43,6 +43,7 @@ const KernelFamily naiveMatmulFamily = {
     .header = "gemm/naive.cuh",
     .body = "naiveMatmul",
     .form = KernelForm::Matmul,
+    .takesEitherOrder = true,
     .byRequestOnly = true,
     .accepts = [](const Op &op, const Target &, const DimBinding &) { return anchor(op)->is(OpKind::matmul); },
     .configurations = naiveConfigurations,

@@ -44,7 +44,7 @@ static double estimateRowWise(const Op &op, const Tile &tile, const Target &targ
   // A reduction over a block has barriers that one over a warp has not, once for each set of blocks that are resident.
   double blocks = std::ceil(rows / rowsPerBlock);
   double resident = target.multiprocessors * std::floor(target.threadsPerMultiprocessor / static_cast<double>(threads));
-  double barriers = rowThreads > 32 ? 0.3e-6 * std::ceil(blocks / resident) : 0;
+  double barriers = rowThreads > 32 ? target.times.blockReduction * std::ceil(blocks / resident) : 0;
   return estimateStreaming(op, blocks, threads, inFlight, target, dims) + barriers;
 }
 

@@ -131,8 +131,8 @@ static double estimateSplitKv(const Op &op, const Tile &tile, const Target &targ
   cost.memoryBytes = 2 * keys * heads * size * bytes;
   cost.flopsPerBlock = 4 * std::min(chunk, keys) * size;
   cost.efficiency = 0.3;
-  double combine = 0.2e-6 * std::ceil(keys / chunk) / 4;
-  return estimateSeconds(cost, target) + rounds * 0.5e-6 + combine;
+  double combine = target.times.splitKv.combine * std::ceil(keys / chunk) / 4;
+  return estimateSeconds(cost, target) + rounds * target.times.splitKv.round + combine;
 }
 
 /// SplitPart<headSize> for each (batch, head, split): the outputs and four floats more.

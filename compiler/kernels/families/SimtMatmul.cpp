@@ -146,6 +146,7 @@ const KernelFamily simtTiledFamily = {
     .header = "gemm/simt_tiled.cuh",
     .body = "simtTiled",
     .form = KernelForm::Matmul,
+    .takesEitherOrder = true,
     .accepts = [](const Op &op, const Target &, const DimBinding &) { return isMatmul(op); },
     .configurations = simtTiledConfigurations,
     .isSound = isSoundSimtTiled,

@@ -106,9 +106,10 @@ static Launch launchRow(const Op &op, const Tile &tile) {
           0};
 }
 
-/// Constants fitted to some 180 configurations of GPT-2's products in whole decode steps on an H200: within 10 % of
+/// With the times that were fitted to some 180 configurations of GPT-2's products in whole decode steps, within 10 % of
 /// what they take.
 static double estimateRow(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  const KernelTimes::RowProduct &times = target.times.rowProduct;
   MatmulProblem problem = matmulProblem(op);
   RowShape shape(op, tile);
   double cols = valueAt(problem.cols, dims), depth = valueAt(problem.depth, dims);
@@ -116,22 +117,22 @@ static double estimateRow(const Op &op, const Tile &tile, const Target &target, 
   double perMultiprocessor = std::ceil(blocks / target.multiprocessors);
   double resident = std::min<double>(perMultiprocessor, std::max<int64_t>(1, residentBlocks(shape, target)));
   // Little's law, softly: other kernels' loads fill the pipe, too. What is double-buffered is half on its way.
-  double underWay = resident * shape.bytesInStage() * (shape.isDoubleBuffered() ? 0.47 : 1);
-  double share = std::min(1.0, std::pow(underWay / 68e3, 0.22));
+  double underWay = resident * shape.bytesInStage() * (shape.isDoubleBuffered() ? times.doubleBuffered : 1);
+  double share = std::min(1.0, std::pow(underWay / times.fullLoads, times.loadsPower));
   // A multiprocessor with more columns than others gets more of the memory's rate while it works alone.
   double imbalance =
       std::max(1.0, std::min(perMultiprocessor * shape.colsPerBlock, cols) * target.multiprocessors / cols);
   double bytes = cols * depth * dtypeSize(anchor(op)->operand(1)->type.dtype);
-  double memory = bytes / (target.memoryRate * share) * std::pow(imbalance, 0.4);
+  double memory = bytes / (target.memoryRate * share) * std::pow(imbalance, times.imbalancePower);
   // Instructions of a warp's step: a load, 8 conversions and 8 FMAs a column, and the row's elements once.
   double perStep = shape.colsPerWarp * 18 + (shape.isNormalized ? 7 : 20);
   double instructions = perMultiprocessor * shape.warps * (shape.tiles * shape.steps * perStep + 18);
   double lanesPerSecond = target.f32Rate / 2 / target.multiprocessors;
-  double arithmetic = instructions * 32 / lanesPerSecond / 0.66;
+  double arithmetic = instructions * 32 / lanesPerSecond / times.arithmeticRate;
   // Beside the launch: normalising, where all warps meet, an epilogue a tile, and the turns of a tile's loads.
   double stages = std::ceil(static_cast<double>(shape.steps) / static_cast<double>(shape.unroll));
-  double latency = target.launchSeconds + (shape.isNormalized ? 0.58e-6 + 0.018e-6 * shape.warps : 0) +
-                   0.2e-6 * shape.tiles + 0.024e-6 * (stages - 1);
+  double normalizing = shape.isNormalized ? times.normalize + times.normalizeWarp * shape.warps : 0;
+  double latency = target.launchSeconds + normalizing + times.tile * shape.tiles + times.turn * (stages - 1);
   return latency + std::max(memory, arithmetic);
 }
 

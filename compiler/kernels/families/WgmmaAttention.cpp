@@ -8,7 +8,7 @@
 namespace kiln {
 
 static bool acceptsWgmmaFlash(const Op &op, const Target &target, const DimBinding &) {
-  if (target.name != "sm_90a" || !isTensorAttention(op))
+  if (!target.hasWgmma || !isTensorAttention(op))
     return false;
   int64_t size = attentionProblem(op).headSize;
   return size % 16 == 0 && size <= 128;
@@ -66,22 +66,23 @@ static double estimateWgmmaFlash(const Op &op, const Tile &tile, const Target &t
       std::floor(target.sharedPerMultiprocessor / (static_cast<double>(wgmmaFlashShared(op, tile)) + 1024));
   double resident = std::max(1.0, std::min(static_cast<double>(residentByRegisters(op, tile)), byShared));
 
-  // Cycles for a step of a block, fitted to an H200: what the multiprocessor is busy with, the products and about as
-  // much for the softmax beside them; and how long a step takes by itself and beside other blocks.
-  constexpr double clock = 1.7e9, gap = 600;
+  // Cycles for a step of a block: what the multiprocessor is busy with, the products and about as much for the softmax
+  // beside them; and how long a step takes by itself and beside other blocks.
+  const KernelTimes::WgmmaFlash &times = target.times.wgmmaFlash;
+  double clock = target.times.clock;
   double keys = setting(tile, "tile_keys"), flopsPerCycle = target.tensorRate / target.multiprocessors / clock;
-  double multiply = tileQueries * keys * 4 * size / flopsPerCycle, alone = gap + 1.5 * multiply;
+  double multiply = tileQueries * keys * 4 * size / flopsPerCycle, alone = times.gap + times.alone * multiply;
   // A block sees half of the keys on average, and its last tile whole; the one with the most keys sees all.
   double visible = visibleKeys(problem, queries), most = std::min(queries, 2 * visible + tileQueries);
   double steps = (visible + tileQueries / 2 + keys / 2) / keys, mostSteps = std::ceil(most / keys);
   double perMultiprocessor = blocks / target.multiprocessors;
-  double beside = 0.75 * multiply * (std::min(resident, std::ceil(perMultiprocessor)) - 1);
+  double beside = times.beside * multiply * (std::min(resident, std::ceil(perMultiprocessor)) - 1);
   double cycles =
-      std::max(perMultiprocessor * steps * (1.2 * multiply + alone / resident), mostSteps * (alone + beside));
+      std::max(perMultiprocessor * steps * (times.busy * multiply + alone / resident), mostSteps * (alone + beside));
   double rows = tileQueries + 2 * keys; // that are there before the first step
   double l2 = blocks * steps * keys * 2 * size * static_cast<double>(problem.elementBytes) / target.l2Rate;
   double memory = bytesMovedAt(op, dims) / target.memoryRate;
-  return target.launchSeconds + 0.7e-6 + rows * size * 6e-11 + std::max({cycles / clock, l2, memory});
+  return target.launchSeconds + times.ends + rows * size * times.fill + std::max({cycles / clock, l2, memory});
 }
 
 const KernelFamily wgmmaFlashFamily = {

@@ -1,7 +1,7 @@
 #include "kernels/targets/Target.h"
 
 #include "kernels/targets/TargetFiles.h"
-#include "support/Config.h"
+#include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -23,40 +23,132 @@ double Target::rooflineSeconds(int64_t bytes, int64_t flops, DType dtype, bool i
                   static_cast<double>(flops) / arithmeticRate(dtype, isRounded));
 }
 
-/// The files are part of the program, so what is wrong in one is a bug and stops it.
-static double number(const ConfigValue &root, StringRef key) {
-  const ConfigValue *value = root.find(key);
-  if (!value || (value->kind != ConfigValue::Kind::Int && value->kind != ConfigValue::Kind::Float))
-    llvm::report_fatal_error("graphs/targets: missing number '" + key + "'");
-  return value->real;
+namespace {
+
+/// Numbers of a table, which must be there and be all that is. The files are part of the program, so what is wrong in
+/// one is a bug and stops it.
+class Numbers {
+public:
+  Numbers(const ConfigValue &table, StringRef name) : fields(table, name) {}
+
+  /// In units of `unit`.
+  double operator()(StringRef key, double unit = 1) {
+    double value = 0;
+    cantFail(fields.number(key, value), "graphs/targets");
+    return value * unit;
+  }
+  int whole(StringRef key, double unit = 1) { return static_cast<int>((*this)(key, unit)); }
+
+  std::string text(StringRef key) {
+    std::string value;
+    cantFail(fields.text(key, value), "graphs/targets");
+    return value;
+  }
+
+  Numbers table(StringRef key) {
+    const ConfigValue *value = nullptr;
+    cantFail(fields.table(key, value), "graphs/targets");
+    return {*value, key};
+  }
+
+  Fields fields;
+};
+
+} // namespace
+
+constexpr double kilo = 1024, micro = 1e-6, nano = 1e-9, pico = 1e-12, giga = 1e9, tera = 1e12;
+
+static void readProductTimes(Numbers &root, KernelTimes &times) {
+  Numbers row = root.table("gemv_row_simt"), rows = root.table("gemv_mma"), tiled = root.table("gemm_mma"),
+          split = root.table("gemm_mma_split_k"), library = root.table("cublaslt");
+  times.rowProduct = {.fullLoads = row("full_loads_bytes"),
+                      .loadsPower = row("loads_power"),
+                      .doubleBuffered = row("double_buffered"),
+                      .imbalancePower = row("imbalance_power"),
+                      .arithmeticRate = row("arithmetic_rate"),
+                      .normalize = row("normalize_us", micro),
+                      .normalizeWarp = row("normalize_warp_us", micro),
+                      .tile = row("tile_us", micro),
+                      .turn = row("turn_us", micro)};
+  times.mmaRows = {.round = rows("round_us", micro)};
+  times.mmaTiled = {.ends = tiled("ends_us", micro), .output = tiled("output_ns", nano), .unhidden = tiled("unhidden")};
+  times.mmaSplit = {.sum = split("sum_us", micro)};
+  times.library = {.rate = library("rate"), .ends = library("ends_us", micro)};
+  for (Numbers *table : {&row, &rows, &tiled, &split, &library})
+    cantFail(table->fields.close(), "graphs/targets");
+}
+
+static void readAttentionTimes(Numbers &root, KernelTimes &times) {
+  Numbers split = root.table("attention_split_kv_simt"), mma = root.table("attention_mma"),
+          wgmma = root.table("attention_wgmma");
+  times.splitKv = {.round = split("round_us", micro), .combine = split("combine_us", micro)};
+  times.mmaFlash = {.gap = mma("gap_cycles"), .ends = mma("ends_us", micro)};
+  times.wgmmaFlash = {.gap = wgmma("gap_cycles"),
+                      .alone = wgmma("alone"),
+                      .busy = wgmma("busy"),
+                      .beside = wgmma("beside"),
+                      .fill = wgmma("fill_ps", pico),
+                      .ends = wgmma("ends_us", micro)};
+  for (Numbers *table : {&split, &mma, &wgmma})
+    cantFail(table->fields.close(), "graphs/targets");
+}
+
+/// Those of graphs/targets/NAME.times.toml.
+static KernelTimes readTimes(const std::string &name) {
+  auto file = llvm::find_if(targetFiles(), [&](const EmbeddedFile &f) { return f.name == name + timesSuffix.str(); });
+  if (file == targetFiles().end())
+    llvm::report_fatal_error(Twine("graphs/targets: missing file ") + name + timesSuffix);
+  SourceManager sources;
+  ConfigValue table = cantFail(parseToml(sources.add(file->name, file->text.str())), "graphs/targets");
+  Numbers root(table, file->name);
+  root.text("device"); // for people
+  KernelTimes times;
+  times.clock = root("clock_ghz", giga);
+  times.memoryLatency = root("memory_latency_us", micro);
+  times.blockStart = root("block_start_ns", nano);
+  times.blockReduction = root("block_reduction_us", micro);
+  readProductTimes(root, times);
+  readAttentionTimes(root, times);
+  cantFail(root.fields.close(), "graphs/targets");
+  return times;
 }
 
 static Target parseTarget(StringRef name, StringRef text) {
   SourceManager sources;
-  ConfigValue root = cantFail(parseToml(sources.add(name, text.str())), "graphs/targets");
+  ConfigValue file = cantFail(parseToml(sources.add(name, text.str())), "graphs/targets");
+  Numbers root(file, name);
   Target target;
   target.name = llvm::sys::path::stem(name).str();
-  target.device = root.find("device")->string;
-  target.multiprocessors = static_cast<int>(number(root, "multiprocessors"));
-  target.threadsPerMultiprocessor = static_cast<int>(number(root, "threads_per_multiprocessor"));
-  target.blocksPerMultiprocessor = static_cast<int>(number(root, "blocks_per_multiprocessor"));
-  target.sharedPerMultiprocessor = static_cast<int>(number(root, "shared_kb_per_multiprocessor") * 1024);
-  target.sharedPerBlock = static_cast<int>(number(root, "shared_kb_per_block") * 1024);
-  target.l2Bytes = number(root, "l2_mb") * 1024 * 1024;
-  target.memoryRate = number(root, "memory_tb_s") * 1e12;
-  target.l2Rate = number(root, "l2_tb_s") * 1e12;
-  target.f32Rate = number(root, "f32_tflop_s") * 1e12;
-  target.tensorRate = number(root, "tensor_tflop_s") * 1e12;
-  target.mmaRate = number(root, "mma_tflop_s") * 1e12;
-  target.launchSeconds = number(root, "launch_us") * 1e-6;
+  target.device = root.text("device");
+  target.multiprocessors = root.whole("multiprocessors");
+  target.threadsPerMultiprocessor = root.whole("threads_per_multiprocessor");
+  target.blocksPerMultiprocessor = root.whole("blocks_per_multiprocessor");
+  target.sharedPerMultiprocessor = root.whole("shared_kb_per_multiprocessor", kilo);
+  target.sharedPerBlock = root.whole("shared_kb_per_block", kilo);
+  target.l2Bytes = root("l2_mb") * 1024 * 1024;
+  target.memoryRate = root("memory_tb_s", tera);
+  target.l2Rate = root("l2_tb_s", tera);
+  target.f32Rate = root("f32_tflop_s", tera);
+  target.tensorRate = root("tensor_tflop_s", tera);
+  target.mmaRate = root("mma_tflop_s", tera);
+  target.launchSeconds = root("launch_us", micro);
+  cantFail(root.fields.flag("wgmma", target.hasWgmma), "graphs/targets");
+  target.times = readTimes(root.text("times"));
+  cantFail(root.fields.close(), "graphs/targets");
   return target;
+}
+
+/// Whether a file is a target's, and not one of those beside it.
+static bool isTarget(StringRef name) {
+  return llvm::none_of(std::array{timesSuffix, tuningSuffix, ladderSuffix},
+                       [&](StringRef suffix) { return name.ends_with(suffix); });
 }
 
 ArrayRef<Target> allTargets() {
   static const std::vector<Target> targets = [] {
     std::vector<Target> parsed;
     for (const EmbeddedFile &file : targetFiles())
-      if (!file.name.ends_with(tuningSuffix))
+      if (isTarget(file.name))
         parsed.push_back(parseTarget(file.name, file.text));
     return parsed;
   }();

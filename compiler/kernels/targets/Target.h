@@ -1,12 +1,15 @@
 //===- Target.h - the GPU that a plan is made for ---------------------------===//
 #pragma once
 
+#include "kernels/targets/KernelTimes.h"
 #include "support/DType.h"
 
 namespace kiln {
 
-/// How the names of those files beside targets' end which say what was measured on them: see kernels/tuning/Tuning.h.
-constexpr StringRef tuningSuffix = ".tuning.toml";
+// How the names of files beside those of targets end, which say what was found on one of them:
+constexpr StringRef timesSuffix = ".times.toml";   ///< KernelTimes
+constexpr StringRef tuningSuffix = ".tuning.toml"; ///< the fastest configurations: kernels/tuning/Tuning.h
+constexpr StringRef ladderSuffix = ".ladder.toml"; ///< why rungs of the ladder are slow: tools/ladder/Reasons.h
 
 /// One graphs/targets/*.toml. Rates are what kernels reach, not what the datasheet promises, where they were
 /// measured; the file says which.
@@ -25,6 +28,8 @@ struct Target {
   double tensorRate = 0;    ///< operations per second in tensor cores, bf16, dense
   double mmaRate = 0;       ///< of these, by mma.sync, which Hopper and later have beside faster ways
   double launchSeconds = 0; ///< a dependent kernel in a CUDA graph
+  bool hasWgmma = false;    ///< tensor cores have Hopper's instructions
+  KernelTimes times;
 
   int computeCapability() const; ///< 90 for sm_90a
 

@@ -28,6 +28,7 @@ public:
   ~CudaDevice() override;
 
   std::string name() const override;
+  std::string model() const override { return deviceName; }
   /// The target whose cubins it runs best: sm_90a.
   std::string target() const { return targetName; }
 

@@ -1,0 +1,75 @@
+// The models of kernels' times: all that they know of a GPU is in graphs/targets.
+#include "kernels/families/KernelFamily.h"
+
+#include "driver/Compile.h"
+#include "kernels/cost/Problem.h"
+#include "strategies/Strategy.h"
+
+#include "TestSupport.h"
+
+namespace kiln {
+namespace {
+
+/// A GPU that does all that the other does, in twice the time.
+Target twiceAsSlow(Target target) {
+  for (double *rate :
+       {&target.memoryRate, &target.l2Rate, &target.f32Rate, &target.tensorRate, &target.mmaRate, &target.times.clock})
+    *rate /= 2;
+  KernelTimes &times = target.times;
+  for (double *time : {&target.launchSeconds, &times.memoryLatency, &times.blockStart, &times.blockReduction,
+                       &times.rowProduct.normalize, &times.rowProduct.normalizeWarp, &times.rowProduct.tile,
+                       &times.rowProduct.turn, &times.mmaRows.round, &times.mmaTiled.ends, &times.mmaTiled.output,
+                       &times.mmaSplit.sum, &times.library.ends, &times.splitKv.round, &times.splitKv.combine,
+                       &times.mmaFlash.ends, &times.wgmmaFlash.fill, &times.wgmmaFlash.ends})
+    *time *= 2;
+  return target;
+}
+
+/// Calls `visit` with every op of GPT-2's functions, one layer, and every family that runs it.
+void forEachChoice(StringRef strategy, const Target &target, int64_t batch,
+                   function_ref<void(const Op &, const KernelFamily &)> visit) {
+  SourceManager sources;
+  CompileOptions options;
+  expectSuccess(applyStrategies(strategy, options.pipeline));
+  options.pipeline.target = target.name;
+  options.build = {batch, 1, 1024};
+  auto module = unwrap(compileToStage(sourcePath("graphs/gpt2-124m.toml"), Stage::Fused, options, sources));
+  for (const auto &function : module->functions)
+    for (const auto &op : function->body.ops())
+      for (const KernelFamily *family : allKernelFamilies())
+        if (!op->has(Trait::Terminator) && family->accepts(*op, target, upperBounds(*op)))
+          visit(*op, *family);
+}
+
+TEST(CostModel, NoTimeOfAGpuIsInTheCode) {
+  const Target &target = *cantFail(findTarget("sm_90a"), "a target of this project");
+  const Target slow = twiceAsSlow(target);
+  std::set<StringRef> seen;
+  for (int64_t batch : {1, 8, 64})
+    for (StringRef strategy : {"precision=f32", "precision=tf32,fusion=off,attention=tensor", "precision=bf16",
+                               "precision=bf16,attention=windowed{w=128}", "attention=triangular{rung=2}",
+                               "precision=f16,attention=unfused,layernorm=2,fusion=off"})
+      forEachChoice(strategy, target, batch, [&](const Op &op, const KernelFamily &family) {
+        seen.insert(family.name);
+        DimBinding dims = upperBounds(op);
+        for (const Tile &tile : family.configurations(op, target, dims)) {
+          double seconds = family.estimate(op, tile, target, dims);
+          ASSERT_NEAR(family.estimate(op, tile, slow, dims) / seconds, 2, 1e-9)
+              << family.name.str() << ' ' << Attribute(tile).str();
+        }
+      });
+  for (const KernelFamily *family : allKernelFamilies())
+    EXPECT_TRUE(seen.count(family->name)) << family->name.str() << " ran nothing";
+}
+
+TEST(CostModel, EveryTargetHasTimes) {
+  for (const Target &target : allTargets()) {
+    SCOPED_TRACE(target.name);
+    EXPECT_GT(target.times.clock, 1e9);
+    EXPECT_GT(target.times.memoryLatency, 0);
+    EXPECT_EQ(target.hasWgmma, target.name == "sm_90a");
+  }
+}
+
+} // namespace
+} // namespace kiln

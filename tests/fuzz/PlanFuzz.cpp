@@ -63,6 +63,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   for (const DimBinding &dims : points)
     for (const PlanFunction &function : plan->functions)
       checkFunction(function, dims);
-  plan->restrictTo({"decode"}, points[1]);
+  plan->restrictTo({Entry::Decode}, points[1]);
   return 0;
 }

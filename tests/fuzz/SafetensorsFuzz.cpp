@@ -86,11 +86,6 @@ void readTensors(StringRef path) {
 
 } // namespace
 
-extern "C" int LLVMFuzzerInitialize(int *, char ***) {
-  llvm::parallel::strategy = llvm::hardware_concurrency(1); // threads would cost more than the packing
-  return 0;
-}
-
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const FuzzDirectory directory;
   static const bool hasShards = (directory.write("1.safetensors", shard()), directory.write("2", shard()), true);

@@ -63,7 +63,8 @@ static void addPlans(SeedWriter &seeds, StringRef name, const Module &module) {
     seeds.add("plan", name, writePlan(plan));
   for (const PlanFunction &function : plan.functions) {
     Plan one = plan;
-    one.restrictTo({function.name}, upper);
+    if (std::optional<Entry> entry = findEntry(function.name))
+      one.restrictTo({*entry}, upper);
     seeds.add("plan", name.str() + "-" + function.name, writePlan(one));
   }
 }

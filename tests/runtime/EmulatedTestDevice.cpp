@@ -4,7 +4,10 @@
 namespace kiln {
 
 Expected<std::unique_ptr<Device>> openTestDevice() {
-  auto device = EmulatedDevice::create({KILN_TEST_CACHE, {}, false});
+  EmulatedDevice::Options options;
+  options.cacheDirectory = KILN_TEST_CACHE;
+  options.checkAccesses = false;
+  auto device = EmulatedDevice::create(options);
   if (!device)
     return device.takeError();
   return std::unique_ptr<Device>(std::move(*device));

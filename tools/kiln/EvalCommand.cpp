@@ -4,6 +4,7 @@
 #include "tools/session/Engine.h"
 
 #include "support/Diagnostic.h"
+#include "support/File.h"
 #include "support/Json.h"
 #include "support/Process.h"
 

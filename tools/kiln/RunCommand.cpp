@@ -208,6 +208,10 @@ Error run(const RunCommand &command) {
   Expected<Prompts> prompts = withBeginnings(*given, *source);
   if (!prompts)
     return prompts.takeError();
+  ProgressLine progress(command.quiet);
+  onDevice->onKernelCompiled = [&](size_t done, size_t all, StringRef kernel) { progress.show(done, all, kernel); };
+  auto engine = openEngine(*source, *onDevice);
+  progress.finish();
   if (!engine)
     return engine.takeError();
   SequencePrinter printer(command, tokenizer, *given);
@@ -215,10 +219,7 @@ Error run(const RunCommand &command) {
       generate((*engine)->model(), tokenizer, *prompts, generateOptions(command, *source, printer));
   if (!generations)
     return generations.takeError();
-  ProgressLine progress(command.quiet);
-  onDevice->onKernelCompiled = [&](size_t done, size_t all, StringRef kernel) { progress.show(done, all, kernel); };
-  auto engine = openEngine(*source, *onDevice);
-  progress.finish();
+  printer.finish(*generations);
   if (!command.quiet && !command.json)
     printSummary(*generations);
   if (!command.quiet && command.check == "reference")

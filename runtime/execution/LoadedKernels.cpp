@@ -15,9 +15,21 @@ Expected<LoadedKernels> LoadedKernels::load(Device &device, const Plan &plan, co
   for (const PlanFunction &function : plan.functions)
     for (const PlanStep &step : function.steps)
       for (const PlanLaunch *launch : step.launches())
-        if (Error error = result.instantiate(*launch))
+        if (Error error = result.prepare(step, *launch))
           return error;
   return result;
+}
+
+/// What a launch hands over is not looked at again.
+Error LoadedKernels::prepare(const PlanStep &step, const PlanLaunch &launch) {
+  if (step.matmul)
+    return Error::success();
+  auto parameters = kernels.find(launch.kernel)->second->parameterBytes();
+  if (!parameters)
+    return parameters.takeError();
+  if (Error error = checkArguments(launch, *parameters))
+    return error;
+  return instantiate(launch);
 }
 
 Error LoadedKernels::instantiate(const PlanLaunch &launch) {

@@ -5,40 +5,7 @@
 
 namespace kiln {
 
-static const PlanDim *findDim(const Plan &plan, StringRef name) {
-  auto it = llvm::find_if(plan.dims, [&](const PlanDim &dim) { return dim.name == name; });
-  return it == plan.dims.end() ? nullptr : &*it;
-}
-
-/// Whether there is a first result that holds a row of logits for each sequence.
-static bool givesLogits(const Plan &plan, const PlanFunction &function) {
-  if (function.results.empty())
-    return false;
-  auto result = llvm::find_if(function.buffers,
-                              [&](const PlanBuffer &buffer) { return buffer.tensor.name == function.results[0]; });
-  if (result == function.buffers.end())
-    return false;
-  ArrayRef<Expr> shape = result->tensor.shape;
-  return shape.size() > 1 && shape.front() == Expr::name("B") && shape.back().asConstant() == plan.model.vocabulary;
-}
-
-Error PlanModel::check(const Plan &plan, ArrayRef<std::string> functions) {
-  const PlanDim *tokens = findDim(plan, "T");
-  if (!findDim(plan, "B") || !tokens || tokens->max < plan.model.context)
-    return makeError("the plan is of no language model: expected dims B and T, T up to the context of " +
-                     Twine(plan.model.context));
-  for (const std::string &name : functions) {
-    const PlanFunction *function = plan.findFunction(name);
-    if (!function)
-      return makeError("the plan has no function @" + name);
-    if (!givesLogits(plan, *function))
-      return makeError("the plan is of no language model: @" + name + ": expected logits [B,…," +
-                       Twine(plan.model.vocabulary) + "] as the first result");
-  }
-  return Error::success();
-}
-
-/// Copies row `row` of the function's one result.
+/// Copies row `row` of the function's one result, of which check has seen that rows lie one behind the other.
 Error PlanModel::downloadLogits(StringRef function, int64_t row, std::vector<float> &logits) {
   logits.resize(vocabSize());
   StringRef result = executor.plan().findFunction(function)->results.front();

@@ -10,8 +10,9 @@ namespace kiln {
 /// Runs @prefill, @decode and @score of an executor's plan. The executor must outlive the model.
 class PlanModel : public LanguageModel, public Scorer {
 public:
-  /// Whether the plan's functions of these names are a language model's: over dims B and T, up to the context, the
-  /// first result a row of logits a sequence or more. Error: they are not.
+  /// Whether the plan's functions of these names are a language model's: over dims B and T, up to the context, with the
+  /// arguments that generation and scoring pass and logits of the vocabulary as the first result, [B,1,V] of @prefill
+  /// and @decode and [B,T,V] of @score; and whether @sample, if there is one, goes with them. Error: they are not.
   static Error check(const Plan &plan, ArrayRef<std::string> functions);
 
   explicit PlanModel(Executor &executor) : executor(executor) {}

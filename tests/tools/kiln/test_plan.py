@@ -106,9 +106,9 @@ class BadPlans(KilnTest):
         """A good plan, but not of a language model."""
         command = [*self.command[:-1], "emulate"]
         for old, new, message in (
-                ("vocabulary = 29", "vocabulary = 30", "@prefill: expected logits [B,…,30] as the first result"),
-                ("context = 24", "context = 25", "expected dims B and T, T up to the context of 25"),
-                ('results = ["logits"]', "results = []", "@prefill: expected logits [B,…,29] as the first result")):
+                ("vocabulary = 29", "vocabulary = 30", "@prefill: expected logits [B,1,30] as the first result, got f32[B,1,29]"),
+                ("context = 24", "context = 25", "expected dims B and T from 1, T up to the context of 25"),
+                ('results = ["logits"]', "results = []", "@prefill: expected logits [B,1,29] as the first result, got no result")):
             self.write("plan/plan.toml", self.text.replace(old, new, 1))
             self.assert_fails("error: the plan is of no language model: " + message, *command)
         self.write("plan/plan.toml", self.text.replace('name = "decode"', 'name = "encode"', 1))

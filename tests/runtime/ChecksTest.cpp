@@ -1,0 +1,176 @@
+// Plans and calls that do not fit the device, the kernels or a language model are refused before anything runs.
+
+#include "runtime/RuntimeTest.h"
+
+namespace kiln {
+namespace {
+
+TEST(LaunchArguments, AreWhatTheKernelTakes) {
+  PlanLaunch launch;
+  launch.kernel = "k";
+  launch.arguments = {"%x", "B", "@workspace"};
+  expectSuccess(checkArguments(launch, {8, 4, 8}));
+  EXPECT_EQ(messageOf(checkArguments(launch, {8, 4})), "error: kernel k: expected 2 arguments in the plan, got 3\n");
+  EXPECT_EQ(messageOf(checkArguments(launch, {8, 4, 8, 4})),
+            "error: kernel k: expected 4 arguments in the plan, got 3\n");
+  EXPECT_EQ(messageOf(checkArguments(launch, {8, 8, 8})),
+            "error: kernel k: argument 2: expected 8 bytes, got the dim B of 4 bytes\n");
+  EXPECT_EQ(messageOf(checkArguments(launch, {8, 4, 4})),
+            "error: kernel k: argument 3: expected 4 bytes, got the address @workspace of 8 bytes\n");
+  EXPECT_EQ(messageOf(checkArguments(launch, {32, 4, 8})),
+            "error: kernel k: argument 1: expected 32 bytes, got the address %x of 8 bytes\n");
+}
+
+class ChecksTest : public RuntimeTest {
+protected:
+  Plan plan = unwrap(readPlan(planDirectory()));
+  PlanFunction &prefill = plan.functions[0], &decode = *llvm::find_if(plan.functions, isNamed("decode")),
+               &sample = *llvm::find_if(plan.functions, isNamed("sample"));
+
+  static std::function<bool(const PlanFunction &)> isNamed(StringRef name) {
+    return [name](const PlanFunction &function) { return function.name == name; };
+  }
+  std::string refusal() { return messageOf(open(weights, 2, plan)); }
+  std::string modelRefusal(const Plan &changed) const {
+    std::string message = messageOf(PlanModel::check(changed, {"prefill", "decode", "score"}));
+    StringRef text = message;
+    return text.consume_front("error: the plan is of no language model: ") ? text.rtrim().str() : message;
+  }
+};
+
+TEST_F(ChecksTest, KernelsAreGivenWhatTheyTake) {
+  PlanLaunch &launch = prefill.steps[0].launch;
+  const std::vector<std::string> arguments = launch.arguments;
+  const std::string count = std::to_string(arguments.size()), last = arguments.back();
+  ASSERT_EQ(last, "T");
+  launch.arguments.back() = "%tokens";
+  EXPECT_EQ(refusal(), "error: kernel " + launch.kernel + ": argument " + count +
+                           ": expected 4 bytes, got the address %tokens of 8 bytes\n");
+  launch.arguments = arguments;
+  launch.arguments[0] = "B";
+  EXPECT_EQ(refusal(), "error: kernel " + launch.kernel + ": argument 1: expected 8 bytes, got the dim B of 4 bytes\n");
+  launch.arguments = arguments;
+  launch.arguments.pop_back();
+  EXPECT_TRUE(StringRef(refusal()).contains(": expected " + count + " arguments in the plan, got "));
+  EXPECT_EQ(device->counts.launches, 0);
+}
+
+TEST_F(ChecksTest, VariantsAreGivenWhatTheyTake) {
+  auto step = llvm::find_if(decode.steps, [](const PlanStep &step) { return !step.variants.empty(); });
+  ASSERT_NE(step, decode.steps.end());
+  PlanLaunch &launch = step->variants.back().launch;
+  launch.arguments.push_back("B");
+  EXPECT_TRUE(StringRef(refusal()).starts_with("error: kernel " + launch.kernel + ": expected "));
+}
+
+TEST_F(ChecksTest, StatesHoldOneSequenceBehindTheOther) {
+  std::swap(plan.states[1].shape[0], plan.states[1].shape[1]);
+  EXPECT_EQ(refusal(), "error: state 'v_cache.0': expected a shape [B,…] with numbers behind B, got [2,B,24,8]\n");
+  plan.states[1].shape = {Expr::name("B"), Expr::name("T"), Expr(8)};
+  EXPECT_EQ(refusal(), "error: state 'v_cache.0': expected a shape [B,…] with numbers behind B, got [B,T,8]\n");
+}
+
+TEST_F(ChecksTest, SumsOfMemoryDoNotOverflow) {
+  device->memoryLeft = INT64_MAX;
+  const Expr half(int64_t(1) << 60); // floats of 4 bytes
+  for (PlanTensor &state : plan.states)
+    state.shape = {Expr::name("B"), half};
+  EXPECT_EQ(refusal(), "error: '4611686018427387904*B' is past 64 bits\n");
+  for (PlanTensor &state : plan.states)
+    state.shape = {Expr::name("B"), Expr((int64_t(1) << 59) - 1)};
+  EXPECT_EQ(refusal(), "error: the plan needs more memory than 64 bits can count\n");
+  EXPECT_EQ(device->counts.allocations, 0);
+}
+
+TEST_F(ChecksTest, MemoryOfArgumentsAndCountersCounts) {
+  device->memoryLeft = int64_t(1) << 30;
+  prefill.steps[0].counters = Expr(int64_t(1) << 30);
+  EXPECT_TRUE(StringRef(refusal()).starts_with("error: out of memory on test: needed are 429")) << refusal();
+  prefill.steps[0].counters = Expr(0);
+  decode.arguments[0].shape = {Expr::name("B"), Expr(int64_t(1) << 29)};
+  EXPECT_TRUE(StringRef(refusal()).starts_with("error: out of memory on test: needed are 429")) << refusal();
+}
+
+TEST_F(ChecksTest, CallsHaveThePlansDims) {
+  auto executor = unwrap(open(weights, 2, plan));
+  Ids tokens(8, 1), lengths = {8};
+  Executor::Call call{"prefill", {{"B", 1}, {"T", 8}}, {{"tokens", tokens}, {"lengths", lengths}}};
+  expectSuccess(executor->enqueue(call));
+  call.dims = {{"B", 1}};
+  EXPECT_EQ(messageOf(executor->enqueue(call)), "error: @prefill: expected T from 1 to 24, got none\n");
+  EXPECT_EQ(messageOf(executor->launches(call)), "error: @prefill: expected T from 1 to 24, got none\n");
+  call.dims = {{"B", 1}, {"T", 0}};
+  EXPECT_EQ(messageOf(executor->enqueue(call)), "error: @prefill: expected T from 1 to 24, got 0\n");
+  call.dims = {{"B", 1}, {"T", 8}, {"X", 1}};
+  EXPECT_EQ(messageOf(executor->enqueue(call)), "error: @prefill: the plan has no dim X\n");
+  call.dims = {{"B", 1}, {"T", 8}};
+  call.firstRow = 2;
+  EXPECT_EQ(messageOf(executor->enqueue(call)),
+            "error: @prefill: expected rows of the 2 there are, got 1 from row 2\n");
+}
+
+TEST_F(ChecksTest, NothingIsReadPastTheEndOfATensor) {
+  auto executor = unwrap(open(weights, 1, plan));
+  Ids tokens(8, 1), lengths = {8};
+  expectSuccess(executor->enqueue({"prefill", {{"B", 1}, {"T", 8}}, {{"tokens", tokens}, {"lengths", lengths}}}));
+  std::vector<float> row(101);
+  expectSuccess(executor->download("logits", 0, row));
+  EXPECT_EQ(messageOf(executor->download("logits", 1, row)),
+            "error: tensor 'logits': expected 101 elements from element 1 on, got a tensor of 101\n");
+  EXPECT_EQ(messageOf(executor->download("logits", -1, row)),
+            "error: tensor 'logits': expected 101 elements from element -1 on, got a tensor of 101\n");
+}
+
+TEST_F(ChecksTest, ALanguageModelHasItsShapes) {
+  expectSuccess(PlanModel::check(plan, {"prefill", "decode", "score"}));
+  const Expr sequences = Expr::name("B"), tokens = Expr::name("T"), vocabulary(101);
+  auto changed = [&](function_ref<void(Plan &)> change) {
+    Plan copy = plan;
+    change(copy);
+    return modelRefusal(copy);
+  };
+  auto logits = [](Plan &copy, size_t function) -> PlanTensor & {
+    return copy.functions[function].buffers.back().tensor;
+  };
+  const StringRef dims = "expected dims B and T from 1, T up to the context of 24";
+  EXPECT_EQ(changed([](Plan &copy) { copy.dims[0].min = 2; }), dims);
+  EXPECT_EQ(changed([](Plan &copy) { copy.dims[1].max = 23; }), dims);
+  EXPECT_EQ(changed([](Plan &copy) { copy.dims.push_back({"X", 1, 2}); }), dims);
+  EXPECT_EQ(changed([&](Plan &copy) { logits(copy, 0).shape = {sequences, Expr(2), vocabulary}; }),
+            "@prefill: expected logits [B,1,101] as the first result, got f32[B,2,101]");
+  EXPECT_EQ(changed([&](Plan &copy) { logits(copy, 0).shape = {sequences, tokens, vocabulary}; }),
+            "@prefill: expected logits [B,1,101] as the first result, got f32[B,T,101]");
+  EXPECT_EQ(changed([&](Plan &copy) { logits(copy, 0).dtype = DType::F16; }),
+            "@prefill: expected logits [B,1,101] as the first result of f32, which @sample reads, got f16");
+  EXPECT_EQ(changed([&](Plan &copy) { copy.functions[0].results = {"k_cache.0"}; }),
+            "@prefill: expected logits [B,1,101] as the first result, got 'k_cache.0', which is no buffer");
+  EXPECT_EQ(changed([&](Plan &copy) { copy.functions[0].arguments[0].shape = {tokens, sequences}; }),
+            "@prefill: argument %tokens: expected i32[B,T], got i32[T,B]");
+  EXPECT_EQ(changed([&](Plan &copy) { copy.functions[0].arguments[1].dtype = DType::F32; }),
+            "@prefill: argument %lengths: expected i32[B], got f32[B]");
+  EXPECT_EQ(changed([&](Plan &copy) { copy.functions[0].arguments.pop_back(); }),
+            "@prefill: expected an argument %lengths");
+  EXPECT_EQ(changed([&](Plan &copy) { copy.functions[0].arguments[0].name = "ids"; }),
+            "@prefill: argument %ids: expected none of that name");
+}
+
+TEST_F(ChecksTest, SamplingSharesMemoryWithTheModel) {
+  auto changed = [&](StringRef argument, SmallVector<Expr, 4> shape) {
+    auto own = llvm::find_if(sample.arguments, [&](const PlanTensor &tensor) { return tensor.name == argument; });
+    SmallVector<Expr, 4> old = std::exchange(own->shape, std::move(shape));
+    std::string message = modelRefusal(plan);
+    own->shape = old;
+    return message;
+  };
+  const Expr sequences = Expr::name("B");
+  EXPECT_EQ(changed("logits", {sequences, Expr(102)}),
+            "@sample: argument %logits: expected f32[B,101], got f32[B,102]");
+  EXPECT_EQ(changed("tokens", {sequences, Expr(2)}), "@sample: argument %tokens: expected i32[B,1], got i32[B,2]");
+  EXPECT_EQ(changed("positions", {Expr(1)}), "@sample: argument %positions: expected i32[B], got i32[1]");
+  EXPECT_EQ(changed("settings", {Expr(1)}), "@sample: argument %settings: expected i32[18], got i32[1]");
+  EXPECT_EQ(changed("ring", {Expr(128), sequences}),
+            "@sample: argument %ring: expected a shape [B,…] with numbers behind B, got [128,B]");
+}
+
+} // namespace
+} // namespace kiln

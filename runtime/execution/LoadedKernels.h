@@ -32,7 +32,7 @@ private:
     bool isFilled = false;
   };
 
-  Error prepare(const PlanStep &step, const PlanLaunch &launch);
+  Error checkLaunches(const Plan &plan) const;
   Error instantiate(const PlanLaunch &launch);
   Error fill(const Key &key, Instance &instance, const Weights &weights);
 

@@ -172,5 +172,24 @@ TEST_F(ChecksTest, SamplingSharesMemoryWithTheModel) {
             "@sample: argument %ring: expected a shape [B,…] with numbers behind B, got [128,B]");
 }
 
+TEST_F(ChecksTest, WhatSamplingLeavesIsAToken) {
+  GenerateOptions options;
+  options.maxNewTokens = 2;
+  options.sampling.greedy = true;
+  auto run = [&](const Plan &changed) {
+    auto executor = unwrap(open(weights, 2, changed));
+    PlanModel model(*executor);
+    return messageOf(generate(model, nullptr, {Ids{0, 0}, Ids{0}}, options));
+  };
+  EXPECT_EQ(run(plan), "");
+  Plan narrow = plan;
+  narrow.model.vocabulary = 1; // the kernel chooses from 101
+  EXPECT_TRUE(StringRef(run(narrow)).starts_with("error: @sample: expected a token from 0 to 0, got ")) << run(narrow);
+  for (PlanTensor &argument : sample.arguments)
+    if (argument.name == "ring")
+      argument.shape.back() = Expr(129); // words, of which an entry has two
+  EXPECT_EQ(run(plan), "error: @sample of the plan is of another version; compile the model again\n");
+}
+
 } // namespace
 } // namespace kiln

@@ -16,7 +16,7 @@ import plantext
 from kilntest import KilnTest, run_kiln
 
 MODEL = "vocab_size = 29\nn_positions = 24\nn_embd = 32\nn_layer = 1\nn_head = 2\n"
-SAMPLE = 60  # of the changes of a plan
+SAMPLE = 100  # of the changes of a plan
 # Sizes are a few kilobytes, or more than any machine has: what lies between would be allocated.
 HUGE = 2**63 - 1
 

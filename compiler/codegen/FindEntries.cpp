@@ -11,7 +11,8 @@ public:
         vocabulary(module.intAttribute("vocab", 1)) {}
 
   PlanEntries find() {
-    if (!batch || !tokens || !llvm::all_of(module.states, [&](const auto &state) { return isDivided(*state); }))
+    bool hasDims = batch && tokens && module.dims.size() == 2 && batch->min == 1 && tokens->min == 1;
+    if (!hasDims || !llvm::all_of(module.states, [&](const auto &state) { return isDivided(*state); }))
       return {};
     const Type ids(DType::I32, {Dim(batch), Dim(tokens)}), perRow(DType::I32, {Dim(batch)}),
         next(DType::I32, {Dim(batch), 1});

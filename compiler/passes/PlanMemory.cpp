@@ -20,6 +20,7 @@
 #include "kernels/families/KernelFamily.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
+#include "support/ExprProof.h"
 
 namespace kiln {
 
@@ -52,6 +53,24 @@ Buffer makeBuffer(const Type &type) {
   for (const std::string &symbol : symbols)
     unit = unit * Expr::name(symbol);
   return {unit, alignUp(bytes), 0, 0, 0};
+}
+
+/// Room for the workspace of an op. It scales with the batch where that is enough for all dims, as the plan's reader
+/// will want it proved, and takes the most that it can be where it is not.
+Expected<Buffer> workspaceBuffer(const Op &op, const Expr &bytes) {
+  DimBounds bounds = {lowerBounds(op), upperBounds(op)};
+  Expected<int64_t> most = bytes.evaluate(bounds.high);
+  if (!most)
+    return most.takeError();
+  Dim batch = anchor(op)->operand(0)->type.shape[0];
+  if (batch.getSymbol() && !bytes.asConstant()) {
+    DimBinding one = bounds.high;
+    one[batch.str()] = 1;
+    int64_t perSequence = alignUp(valueAt(bytes, one));
+    if (isNeverMore(bytes, Expr(perSequence) * batch.expr(), bounds))
+      return Buffer{batch.expr(), perSequence, 0, 0, 0};
+  }
+  return Buffer{Expr(1), alignUp(*most), 0, 0, 0};
 }
 
 class FunctionPlanner {
@@ -125,17 +144,11 @@ Error FunctionPlanner::collectWorkspace(Op &op, size_t position) {
   std::optional<Expr> workspace = workspaceBytes(op);
   if (!workspace)
     return Error::success();
-  // A workspace is constant or scales with the batch; of other dims it takes the largest.
-  const Expr &bytes = *workspace;
-  Dim batch = bytes.asConstant() ? Dim(1) : anchor(op)->operand(0)->type.shape[0];
-  DimBinding dims = upperBounds(op);
-  if (batch.getSymbol())
-    dims[batch.str()] = 1;
-  Expected<int64_t> perUnit = bytes.evaluate(dims);
-  if (!perUnit)
-    return perUnit.takeError();
-  Expr unit = batch.getSymbol() ? batch.expr() : Expr(1);
-  buffers.push_back(std::make_unique<Buffer>(Buffer{unit, alignUp(*perUnit), position, position, 0}));
+  Expected<Buffer> buffer = workspaceBuffer(op, *workspace);
+  if (!buffer)
+    return buffer.takeError();
+  buffer->first = buffer->last = position;
+  buffers.push_back(std::make_unique<Buffer>(std::move(*buffer)));
   workspaceOf[&op] = buffers.back().get();
   return Error::success();
 }

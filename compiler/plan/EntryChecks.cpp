@@ -29,9 +29,15 @@ public:
 
 private:
   Error checkDims() const {
-    for (auto [key, name] : {std::pair("batch", &entries.batch), std::pair("tokens", &entries.tokens)})
-      if (!plan.findDim(*name))
+    for (auto [key, name] : {std::pair("batch", &entries.batch), std::pair("tokens", &entries.tokens)}) {
+      const PlanDim *dim = plan.findDim(*name);
+      if (!dim)
         return place[key].fail("expected a dim of the plan, got '" + *name + "'");
+      if (dim->min != 1)
+        return root["dims"][*name].fail("expected a lower bound of 1, got " + Twine(dim->min));
+    }
+    if (plan.dims.size() != 2)
+      return root["dims"].fail("expected the dims of batch and tokens alone, got " + Twine(plan.dims.size()));
     if (entries.batch == entries.tokens)
       return place["tokens"].fail("expected another dim than that of the batch, got '" + entries.tokens + "'");
     if (int64_t most = plan.findDim(entries.tokens)->max; most < plan.model.context)
@@ -89,7 +95,9 @@ private:
       return where["logits"].fail("expected a buffer of @" + function->name + ", got '" + name + "'");
     const PlanTensor &tensor = buffer->tensor;
     SmallVector<Expr, 4> shape = {batch, rows, Expr(plan.model.vocabulary)};
-    if (tensor.dtype == DType::I32 || tensor.shape != shape)
+    // @sample reads them as they are.
+    bool isRead = tensor.dtype == DType::F32 || (tensor.dtype != DType::I32 && !entries.sample);
+    if (!isRead || tensor.shape != shape)
       return where["logits"].fail("expected logits " + typeText(DType::F32, shape) + ", a row for each of the " +
                                   Twine(plan.model.vocabulary) + " tokens of the vocabulary, got " +
                                   typeText(tensor.dtype, tensor.shape));

@@ -17,7 +17,7 @@ Expr::Expr(int64_t constant) : node(std::make_shared<Node>(Node{Kind::Constant, 
 
 Expr Expr::name(StringRef name) { return Expr(std::make_shared<Node>(Node{Kind::Name, 0, name.str(), {}, {}})); }
 
-/// The value of one operation, or nothing past int64 or on division by zero.
+/// The value of one operation, or nothing past int64.
 static std::optional<int64_t> apply(Expr::Kind kind, int64_t a, int64_t b) {
   int64_t result = 0;
   switch (kind) {
@@ -26,7 +26,7 @@ static std::optional<int64_t> apply(Expr::Kind kind, int64_t a, int64_t b) {
   case Expr::Kind::Mul:
     return __builtin_mul_overflow(a, b, &result) ? std::nullopt : std::optional(result);
   case Expr::Kind::CeilDiv:
-    return b <= 0 ? std::nullopt : std::optional(a / b + (a % b != 0));
+    return a / b + (a % b != 0);
   case Expr::Kind::Min:
     return std::min(a, b);
   case Expr::Kind::Max:
@@ -37,6 +37,11 @@ static std::optional<int64_t> apply(Expr::Kind kind, int64_t a, int64_t b) {
   }
   llvm_unreachable("a leaf has nothing to apply");
 }
+
+Expr::Kind Expr::kind() const { return node->kind; }
+StringRef Expr::dim() const { return node->name; }
+Expr Expr::lhs() const { return Expr(node->lhs); }
+Expr Expr::rhs() const { return Expr(node->rhs); }
 
 std::optional<int64_t> Expr::asConstant() const {
   return node->kind == Kind::Constant ? std::optional(node->value) : std::nullopt;
@@ -83,7 +88,10 @@ Expr operator*(const Expr &a, const Expr &b) {
   return Expr::make(Expr::Kind::Mul, a, b);
 }
 
-Expr ceilDiv(const Expr &a, const Expr &b) { return b.asConstant() == 1 ? a : Expr::make(Expr::Kind::CeilDiv, a, b); }
+Expr ceilDiv(const Expr &a, const Expr &b) {
+  assert(b.asConstant().value_or(0) > 0 && "a formula may fall as its divisor grows");
+  return b.asConstant() == 1 ? a : Expr::make(Expr::Kind::CeilDiv, a, b);
+}
 
 Expr min(const Expr &a, const Expr &b) { return Expr::make(Expr::Kind::Min, a, b); }
 Expr max(const Expr &a, const Expr &b) { return Expr::make(Expr::Kind::Max, a, b); }
@@ -105,7 +113,7 @@ Expected<int64_t> Expr::evaluate(const DimBinding &dims) const {
     return b;
   if (auto result = apply(node->kind, *a, *b))
     return *result;
-  return makeError("'" + str() + "' divides by zero or is past 64 bits");
+  return makeError("'" + str() + "' is past 64 bits");
 }
 
 static std::string print(const Expr::Node &node, bool inProduct) {
@@ -139,7 +147,7 @@ std::string Expr::str() const { return print(*node, false); }
 namespace {
 
 /// sum := product ('+' product)*; product := atom ('*' atom)*;
-/// atom := number | name | '(' sum ')' | ('ceildiv' | 'min' | 'max') '(' sum ',' sum ')'
+/// atom := number | name | '(' sum ')' | ('ceildiv' | 'min' | 'max') '(' sum ',' sum ')'; ceildiv's second is constant
 class ExprParser {
 public:
   explicit ExprParser(StringRef text) : all(text), rest(text) {}
@@ -215,9 +223,14 @@ private:
       return a;
     if (!rest.consume_front(","))
       return fail("expected ','");
+    const size_t before = rest.size();
     Expected<Expr> b = parseSum();
     if (!b)
       return b;
+    if (function == "ceildiv" && b->asConstant().value_or(0) < 1) {
+      rest = all.take_back(before);
+      return fail("expected a positive number to divide by");
+    }
     if (!rest.consume_front(")"))
       return fail("expected ')'");
     return function == "ceildiv" ? ceilDiv(*a, *b) : function == "min" ? min(*a, *b) : max(*a, *b);

@@ -16,7 +16,8 @@ using DimBinding = std::map<std::string, int64_t, std::less<>>;
 /// In formulas of costs, beside the dims: how many tokens the cache holds of each sequence before the call.
 inline constexpr char pastTokens[] = "past";
 
-/// An immutable expression: constants, names, +, *, ceildiv, min, max. Values are non-negative int64.
+/// An immutable expression: constants, names, +, *, ceildiv by a constant, min, max. Values are non-negative int64, and
+/// never fall when a dim grows.
 class Expr {
 public:
   Expr() : Expr(0) {}
@@ -25,14 +26,14 @@ public:
 
   friend Expr operator+(const Expr &a, const Expr &b);
   friend Expr operator*(const Expr &a, const Expr &b);
-  /// a / b rounded up; b is positive.
+  /// a / b rounded up; b is a positive constant.
   friend Expr ceilDiv(const Expr &a, const Expr &b);
   friend Expr min(const Expr &a, const Expr &b);
   friend Expr max(const Expr &a, const Expr &b);
 
   std::optional<int64_t> asConstant() const;
 
-  /// Error: a name that has no value, a division by zero, or a result past int64.
+  /// Error: a name that has no value, or a result past int64.
   Expected<int64_t> evaluate(const DimBinding &dims) const;
 
   /// `4*B*T`, `ceildiv(B*T,64)`: no spaces, products before sums, round-trips through parse.
@@ -45,6 +46,14 @@ public:
 
   enum class Kind { Constant, Name, Add, Mul, CeilDiv, Min, Max };
   struct Node;
+
+  // For what walks over formulas.
+  Kind kind() const;
+  /// Of Kind::Name.
+  StringRef dim() const;
+  /// Operands of what is neither a constant nor a name.
+  Expr lhs() const;
+  Expr rhs() const;
 
 private:
   explicit Expr(std::shared_ptr<const Node> node) : node(std::move(node)) {}

@@ -4,6 +4,21 @@
 
 namespace kiln {
 
+Error checkArguments(const PlanLaunch &launch, ArrayRef<int64_t> parameterBytes) {
+  if (launch.arguments.size() != parameterBytes.size())
+    return makeError("kernel " + launch.kernel + ": expected " + Twine(parameterBytes.size()) +
+                     " arguments in the plan, got " + Twine(launch.arguments.size()));
+  for (const auto &[i, argument] : llvm::enumerate(launch.arguments)) {
+    bool isAddress = StringRef(argument).starts_with("%") || StringRef(argument).starts_with("@");
+    int64_t bytes = isAddress ? 8 : 4;
+    if (bytes != parameterBytes[i])
+      return makeError("kernel " + launch.kernel + ": argument " + Twine(i + 1) + ": expected " +
+                       Twine(parameterBytes[i]) + " bytes, got " + (isAddress ? "the address " : "the dim ") +
+                       argument + " of " + Twine(bytes) + " bytes");
+  }
+  return Error::success();
+}
+
 Error wrongConstant(StringRef kernel, StringRef name, int64_t bytes) {
   return makeError("kernel " + kernel + ": expected an array '" + name + "' of " + Twine(bytes) +
                    " bytes in constant memory, found none");

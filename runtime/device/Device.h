@@ -15,7 +15,14 @@ namespace kiln {
 class DeviceKernel {
 public:
   virtual ~DeviceKernel() = default;
+
+  /// Of each of its parameters, in order, the size in bytes, as the compiled kernel has them.
+  virtual Expected<std::vector<int64_t>> parameterBytes() const = 0;
 };
+
+/// Whether the arguments that a plan has for a launch are what its kernel takes: as many, and where the kernel has an
+/// address, of 8 bytes, no dim, of 4. `parameterBytes` are the kernel's. Error: the first that is not.
+Error checkArguments(const PlanLaunch &launch, ArrayRef<int64_t> parameterBytes);
 
 /// The error of Device::setConstant.
 Error wrongConstant(StringRef kernel, StringRef name, int64_t bytes);

@@ -28,17 +28,11 @@ Error Executor::enqueue(const Call &call) {
   const PlanFunction *function = thePlan.findFunction(entryName(call.entry));
   if (!function || !isWanted(*function))
     return makeError("@" + entryName(call.entry) + " was not asked for when the plan was loaded");
-  for (const auto &[name, value] : call.dims) {
-    int64_t most = largestDims().find(name)->second;
-    if (value < 1 || value > most)
-      return makeError("@" + function->name + ": expected " + name + " from 1 to " + Twine(most) + ", got " +
-                       Twine(value));
-  }
-  if (Error error = uploadArguments(*function, call))
-    return error;
   auto placed = place(*function, call);
   if (!placed)
     return placed.takeError();
+  if (Error error = uploadArguments(*function, call))
+    return error;
   lastPlacement = std::move(*placed);
 
   if (observer)
@@ -150,7 +144,9 @@ Error Executor::download(StringRef name, int64_t element, MutableArrayRef<float>
     return makeError("the last call has no tensor '" + name + "'");
   const Placement &place = it->second;
   int64_t count = static_cast<int64_t>(elements.size()), size = dtypeSize(place.dtype);
-  assert(element + count <= place.elements && "download past the end of a tensor");
+  if (element < 0 || element > place.elements - count)
+    return makeError("tensor '" + name + "': expected " + Twine(count) + " elements from element " + Twine(element) +
+                     " on, got a tensor of " + Twine(place.elements));
   if (place.dtype == DType::F32)
     return theDevice.download(elements.data(), place.address + element * size, count * size);
   std::vector<char> bytes(count * size);

@@ -21,7 +21,8 @@ public:
   /// Loads the plan's kernels and begins to load its weights, in the order in which the first of the entries uses
   /// them; the first call computes with those that are there while others are on their way. `device` and `weights` must
   /// outlive the executor. Error: an entry that the plan has not, dims past the plan's bounds, not enough memory for
-  /// all of it, and what the device reports. A missing or misshapen weight is an error of the first call.
+  /// all of it, kernels with other parameters than the plan's arguments, and what the device reports. A missing or
+  /// misshapen weight is an error of the first call.
   static Expected<std::unique_ptr<Executor>> create(Device &device, Plan plan, const KernelFiles &files,
                                                     const WeightSource &weights, const Options &options);
 
@@ -51,7 +52,8 @@ public:
   /// A call of an entry for so many sequences, of so many tokens each; of @decode and @sample, one.
   Call call(Entry entry, int64_t batch, int64_t tokens = 1) const { return {entry, thePlan.bind(batch, tokens), {}}; }
 
-  /// Uploads the arguments and enqueues the function's steps. The result stays in the arena until the next call.
+  /// Uploads the arguments and enqueues the function's steps. The result stays in the arena until the next call. Error:
+  /// dims outside the plan's bounds or past the options, arguments of another size, and what the device reports.
   Error enqueue(const Call &call);
 
   /// Enqueues a function again, with the arguments that its last call left on the device. Costs one graph launch, or
@@ -82,7 +84,8 @@ public:
   void setObserver(Observer chosen) { observer = std::move(chosen); }
   bool isObserved() const { return observer.has_value(); }
 
-  /// Waits, and copies a buffer, argument or state of the function that ran last. `element` and `count` select.
+  /// Waits, and copies a buffer, argument or state of the function that ran last, from `element` on. Error: it has no
+  /// such tensor, or not so many elements.
   Error download(StringRef name, int64_t element, MutableArrayRef<float> elements);
 
   /// Number of elements of a tensor in the call that ran last; nothing if it has none of that name.
@@ -104,13 +107,21 @@ private:
   Executor(Device &device, Plan plan, const Options &options)
       : theDevice(device), thePlan(std::move(plan)), capacity(options) {}
 
+  // ExecutorChecks.cpp
+  struct MemoryNeeds;
   Error checkOptions() const;
+  Error checkDims(const Call &call) const;
+  Expected<MemoryNeeds> memoryNeeds() const;
+  /// Refuses at once what would fail halfway, with all that the user can choose by.
+  Error checkMemory() const;
+
   bool isWanted(const PlanFunction &function) const;
   void restrictPlan();
   Error loadKernels(const KernelFiles &files);
-  Error checkMemory() const;
   std::vector<const PlanWeight *> weightsByUse() const;
   Error loadWeights(const WeightSource &source);
+  Expr arenaBytes() const;
+  Expr counterCount() const;
   Error allocateMemory();
   DimBinding largestDims() const;
   Expected<std::map<std::string, Placement, std::less<>>> place(const PlanFunction &function, const Call &call) const;

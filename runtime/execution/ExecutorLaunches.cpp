@@ -14,6 +14,8 @@ static const Executor::Binding *findBinding(const Executor::Call &call, StringRe
 /// Where everything that the function's steps name lies in this call.
 Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::place(const PlanFunction &function,
                                                                                   const Call &call) const {
+  if (Error error = checkDims(call))
+    return error;
   std::map<std::string, Placement, std::less<>> placed;
   auto add = [&](const PlanTensor &tensor, char *address) -> Error {
     Expected<int64_t> bytes = tensor.bytes().evaluate(call.dims);

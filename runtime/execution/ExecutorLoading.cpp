@@ -1,4 +1,4 @@
-// What an executor does before it runs: checks, kernels, memory, and weights, which come while the first call runs.
+// What an executor does before it runs: kernels, memory, and weights, which come while the first call runs.
 #include "runtime/execution/Executor.h"
 
 #include "runtime/weights/PackWeight.h"
@@ -25,21 +25,6 @@ Expected<std::unique_ptr<Executor>> Executor::create(Device &device, Plan plan, 
     if (Error error = executor->finishLoading())
       return error;
   return executor;
-}
-
-Error Executor::checkOptions() const {
-  if (thePlan.entries.empty())
-    return makeError("the plan is of no language model: it has no entries");
-  for (Entry entry : capacity.entries)
-    if (!thePlan.entries.has(entry))
-      return makeError("the plan has no entry '" + entryName(entry) + "'");
-  for (const auto &[name, wanted] : largestDims()) {
-    const PlanDim &dim = *thePlan.findDim(name);
-    if (wanted < dim.min || wanted > dim.max)
-      return makeError("the plan runs " + name + " from " + Twine(dim.min) + " to " + Twine(dim.max) + ", got " +
-                       Twine(wanted) + (name == thePlan.entries.batch ? "; compile with a larger --max-batch" : ""));
-  }
-  return Error::success();
 }
 
 void Executor::restrictPlan() {
@@ -106,40 +91,6 @@ Error Executor::loadWeights(const WeightSource &source) {
   return Error::success();
 }
 
-/// Refuses at once what would fail halfway, with all that the user can choose by.
-Error Executor::checkMemory() const {
-  DimBinding dims = largestDims();
-  int64_t weightBytes = 0, stateBytes = 0, otherBytes = 0;
-  auto add = [&](int64_t &sum, Expected<int64_t> bytes) -> Error {
-    if (bytes)
-      sum += *bytes;
-    return bytes.takeError();
-  };
-  for (const PlanWeight &weight : thePlan.weights)
-    if (Error error = add(weightBytes, packedSize(weight.recipe)))
-      return error;
-  for (const PlanTensor &state : thePlan.states)
-    if (Error error = add(stateBytes, state.bytes().evaluate(dims)))
-      return error;
-  Expr arenaBytes(0);
-  for (const PlanFunction &function : thePlan.functions)
-    if (isWanted(function))
-      arenaBytes = max(arenaBytes, function.arena);
-  if (Error error = add(otherBytes, arenaBytes.evaluate(dims)))
-    return error;
-  Expected<int64_t> available = theDevice.freeMemory();
-  if (!available)
-    return available.takeError();
-  if (weightBytes + stateBytes + otherBytes <= *available)
-    return Error::success();
-  auto megabytes = [](int64_t bytes) { return formatv("{0:F1} MB", static_cast<double>(bytes) / 1e6).str(); };
-  return makeError("out of memory on " + theDevice.name() + ": needed are " +
-                   megabytes(weightBytes + stateBytes + otherBytes) + " (weights " + megabytes(weightBytes) +
-                   ", caches of " + Twine(capacity.batch) + " sequences " + megabytes(stateBytes) +
-                   ", intermediate values " + megabytes(otherBytes) + "), free are " + megabytes(*available) +
-                   "; lower the number of sequences (--max-batch), or choose a --dtype of 16 bits");
-}
-
 DimBinding Executor::largestDims() const {
   DimBinding dims;
   for (const PlanDim &dim : thePlan.dims)
@@ -147,6 +98,22 @@ DimBinding Executor::largestDims() const {
   dims[thePlan.entries.batch] = capacity.batch;
   dims[thePlan.entries.tokens] = capacity.tokens;
   return dims;
+}
+
+/// Functions take turns.
+Expr Executor::arenaBytes() const {
+  Expr bytes(0);
+  for (const PlanFunction &function : thePlan.functions)
+    bytes = max(bytes, function.arena);
+  return bytes;
+}
+
+Expr Executor::counterCount() const {
+  Expr count(0);
+  for (const PlanFunction &function : thePlan.functions)
+    for (const PlanStep &step : function.steps)
+      count = max(count, step.counters);
+  return count;
 }
 
 Error Executor::allocateMemory() {
@@ -169,21 +136,15 @@ Error Executor::allocateMemory() {
     if (Error error = theDevice.clear(memory.address(), memory.bytes()))
       return error;
   }
-  Expr arenaBytes(0), counterCount(0);
-  for (const PlanFunction &function : thePlan.functions) {
-    for (const PlanStep &step : function.steps)
-      counterCount = max(counterCount, step.counters);
-    if (!isWanted(function))
-      continue;
-    arenaBytes = max(arenaBytes, function.arena);
-    for (const PlanTensor &argument : function.arguments)
-      if (Error error =
-              allocate(arguments[function.name + "/" + argument.name], argument.bytes(), "argument " + argument.name))
-        return error;
-  }
-  if (Error error = allocate(arena, arenaBytes, "arena"))
+  for (const PlanFunction &function : thePlan.functions)
+    if (isWanted(function))
+      for (const PlanTensor &argument : function.arguments)
+        if (Error error =
+                allocate(arguments[function.name + "/" + argument.name], argument.bytes(), "argument " + argument.name))
+          return error;
+  if (Error error = allocate(arena, arenaBytes(), "arena"))
     return error;
-  if (Error error = allocate(counters, Expr(4) * counterCount, "counters"))
+  if (Error error = allocate(counters, Expr(4) * counterCount(), "counters"))
     return error;
   // Kernels leave their counters at zero, as they must find them.
   return theDevice.clear(counters.address(), counters.bytes());

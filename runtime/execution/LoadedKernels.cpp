@@ -12,12 +12,32 @@ Expected<LoadedKernels> LoadedKernels::load(Device &device, const Plan &plan, co
   result.device = &device;
   for (auto [kernel, own] : llvm::zip(plan.kernels, *loaded))
     result.kernels[kernel.name] = std::move(own);
+  if (Error error = result.checkLaunches(plan))
+    return error;
   for (const PlanFunction &function : plan.functions)
     for (const PlanStep &step : function.steps)
       for (const PlanLaunch *launch : step.launches())
         if (Error error = result.instantiate(*launch))
           return error;
   return result;
+}
+
+/// Once, as what a launch hands over is not looked at again.
+Error LoadedKernels::checkLaunches(const Plan &plan) const {
+  std::map<StringRef, std::vector<int64_t>> parameters;
+  for (const auto &[name, kernel] : kernels) {
+    auto bytes = kernel->parameterBytes();
+    if (!bytes)
+      return bytes.takeError();
+    parameters[name] = std::move(*bytes);
+  }
+  for (const PlanFunction &function : plan.functions)
+    for (const PlanStep &step : function.steps)
+      for (const PlanLaunch *launch : step.launches())
+        if (!step.matmul)
+          if (Error error = checkArguments(*launch, parameters.find(launch->kernel)->second))
+            return error;
+  return Error::success();
 }
 
 Error LoadedKernels::instantiate(const PlanLaunch &launch) {

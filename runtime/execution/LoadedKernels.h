@@ -12,7 +12,8 @@ class LoadedKernels {
 public:
   using Weights = std::map<std::string, DeviceMemory, std::less<>>;
 
-  /// Loads what the plan launches. Error: what the device reports.
+  /// Loads what the plan launches. Error: what the device reports, and a kernel with other parameters than a launch has
+  /// arguments.
   static Expected<LoadedKernels> load(Device &device, const Plan &plan, const KernelFiles &files);
 
   /// The kernel of one of the plan's launches.
@@ -31,6 +32,7 @@ private:
     bool isFilled = false;
   };
 
+  Error checkLaunches(const Plan &plan) const;
   Error instantiate(const PlanLaunch &launch);
   Error fill(const Key &key, Instance &instance, const Weights &weights);
 

@@ -46,9 +46,10 @@ Error DeviceSampler::allocate() {
       return error;
     memory[tensor.name] = std::move(*made);
   }
-  ringEntries = rowBytes[names.ring] / static_cast<int64_t>(sizeof(uint64_t));
+  constexpr auto entryBytes = static_cast<int64_t>(sizeof(uint64_t));
+  ringEntries = rowBytes[names.ring] / entryBytes;
   if (rowBytes[names.settings] != sizeof(SamplingSettings) || rowBytes[names.rows] != sizeof(SamplingRow) ||
-      ringEntries < 1)
+      ringEntries < 1 || rowBytes[names.ring] % entryBytes != 0)
     return makeError("@sample of the plan is of another version; compile the model again");
   return Error::success();
 }
@@ -177,6 +178,9 @@ Expected<int32_t> DeviceSampler::token(int64_t row, uint32_t choice) {
     return makeError("logits: expected finite numbers, got nan or infinity");
   if (token == kAllMasked)
     return makeError("logits: expected a finite number, got none");
+  const int64_t vocabulary = executor.plan().model.vocabulary;
+  if (token < 0 || token >= vocabulary)
+    return makeError("@sample: expected a token from 0 to " + Twine(vocabulary - 1) + ", got " + Twine(token));
   return token;
 }
 

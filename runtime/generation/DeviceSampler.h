@@ -39,7 +39,7 @@ public:
   /// Number of the last choice for a row that was asked for.
   uint32_t lastChoice(int64_t row) const { return choices[row]; }
   /// Waits for a choice, one of the row's last few, and returns the token. Error: what went wrong on the device; logits
-  /// that are not finite.
+  /// that are not finite; something that is no token, as of a row that has ended.
   Expected<int32_t> token(int64_t row, uint32_t choice);
 
 private:

@@ -12,7 +12,7 @@ Error PlanModel::check(const Plan &plan, ArrayRef<Entry> entries) {
   return Error::success();
 }
 
-/// Copies row `row` of the function's one result.
+/// Copies row `row` of the logits, whose rows lie one behind the other, as the reader has seen.
 Error PlanModel::downloadLogits(Entry entry, int64_t row, std::vector<float> &logits) {
   logits.resize(vocabSize());
   return executor.download(executor.plan().entries.logitsOf(entry), row * vocabSize(), logits);

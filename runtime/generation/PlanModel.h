@@ -10,8 +10,7 @@ namespace kiln {
 /// Runs @prefill, @decode and @score of an executor's plan. The executor must outlive the model.
 class PlanModel : public LanguageModel, public Scorer {
 public:
-  /// Whether the plan's functions of these names are a language model's: over dims B and T, up to the context, the
-  /// first result a row of logits a sequence or more. Error: they are not.
+  /// Whether the plan has these entries, so that it is a language model's. Error: it has not.
   static Error check(const Plan &plan, ArrayRef<Entry> entries);
 
   explicit PlanModel(Executor &executor) : executor(executor) {}

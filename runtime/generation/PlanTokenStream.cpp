@@ -144,7 +144,6 @@ Error PlanTokenStream::next(const BitVector &active, MutableArrayRef<int32_t> to
     Expected<int32_t> token = sampler->token(choice.place, choice.number);
     if (!token)
       return token.takeError();
-    assert(*token >= 0 && "the row has ended on the device and not on the host");
     ++row.taken;
     tokens[index] = *token;
   }

@@ -3,7 +3,7 @@
 // CPU only. runtime/device/emulated/HostKernelCompiler.cpp puts this file behind a kernel's source, which has included
 // device/base.cuh or, if it is self-contained, holds it. Behind this file come, for every kernel, two functions
 // that, with a third one for all, are the shared library's whole interface: the arguments unpacked and the kernel
-// called, the number of arguments, and where the library keeps its current thread.
+// called, the sizes of its parameters, and where the library keeps its current thread.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -24,8 +24,10 @@ __attribute__((no_sanitize("kernel-address"))) void emulatedCall(void (*kernel)(
   Call{kernel, *static_cast<Parameters *>(*args++)...};
 }
 
-template <class... Parameters> constexpr u32 emulatedParameters(void (*)(Parameters...)) {
-  return sizeof...(Parameters);
+/// The size of every parameter, and behind the last one 0.
+template <class... Parameters> const u64 *emulatedParameters(void (*)(Parameters...)) {
+  static constexpr u64 sizes[] = {sizeof(Parameters)..., 0};
+  return sizes;
 }
 
 } // namespace kiln

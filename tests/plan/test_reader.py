@@ -268,6 +268,26 @@ class Mutations(PlanTest):
             (("functions", 0, "steps", "*", "variants", 0, "grid", 0), '"0"', "grid: expected a value from 1 to "),
         ]))
 
+    def test_blocks(self):
+        """A grid has no more blocks than the launch's arguments have bytes."""
+        grid = ("functions", 0, "steps", 0, "grid")
+        message = "grid: expected blocks with a byte of the arguments each, at most "
+        twos = "*".join(["ceildiv(T+22,24)"] * 4)
+        self.assert_all_refused(self.changes([
+            (grid, '["2147483647", "1", "1"]', message + "11396, got 2147483647 with B = 1, T = 1"),
+            (grid, '["ceildiv(2147483647*B,2048)", "1", "1"]', message + "11396, got 1048576 with B = 1, T = 1"),
+            (grid, '["65535", "65535", "65535"]', message + "11396, got 281462092005375 with B = 1, T = 1"),
+            (grid, '["B*1000000", "1000*B", "1000*B"]', message + "11396, got 1000000000000 with B = 1, T = 1"),
+            # Enough bytes for 1 token and for 24, where twos is 1 and 16.
+            (grid, f'["11264+132*B*{twos}", "1", "1"]', message + "'.*' whatever the dims are, got '11264.132.B"),
+            (("functions", 0, "steps", "*", "variants", 0, "grid"), '["100000000", "1", "1"]', message + "4608, got 100000000 with "),
+        ]))
+
+    def test_costs_that_do_not_add_up(self):
+        self.assert_all_refused([
+            (key, plantext.replace(self.text, self.one("functions", 0, "steps", 0, key), '"9223372036854775807"'),
+             rf"\d+:\d+: error: {key}: the steps' sum is past 64 bits with this step's '") for key in ("bytes", "flops")])
+
     def test_names(self):
         step = ("functions", 0, "steps", 0)
         self.assert_all_refused(self.changes([
@@ -332,12 +352,12 @@ class Mutations(PlanTest):
             (buffer(1) + ("offset",), '"B+15"', "offset: buffer 'q.0' overlaps|offset: expected a multiple of 16, got 79 with B = 64"),
             (buffer(1) + ("offset",), '"768*B+384*B*T"', "offset: buffer 'q.0' reaches past the arena: expected an end of at most 1152, got 1280" + at),
             # Right for one token, wrong for more.
-            (buffer(1) + ("offset",), '"896*B"', "offset: buffer 'q.0' overlaps 'x.0' while both are live with B = 64, T = 24"),
-            (buffer(1) + ("offset",), '"768*B"', "offset: buffer 'q.0' overlaps 'x.0' while both are live" + at),
-            (buffer(1) + ("offset",), '"768*B+16"', "offset: buffer 'q.0' overlaps 'x.0' while both are live" + at),
+            (buffer(1) + ("offset",), '"896*B"', "offset: buffer 'q.0' overlaps buffer 'x.0' while both are live with B = 64, T = 24"),
+            (buffer(1) + ("offset",), '"768*B"', "offset: buffer 'q.0' overlaps buffer 'x.0' while both are live" + at),
+            (buffer(1) + ("offset",), '"768*B+16"', "offset: buffer 'q.0' overlaps buffer 'x.0' while both are live" + at),
             (step + ("workspace", "offset"), '"8"', "offset: expected a multiple of 16, got 8" + at),
             (step + ("workspace", "offset"), '"640*B+16"', "offset: workspace reaches past the arena: expected an end of at most 800, got 816" + at),
-            (step + ("workspace", "offset"), '"288*B"', "offset: workspace overlaps buffer 'q.0', which is live" + at),
+            (step + ("workspace", "offset"), '"288*B"', "offset: workspace overlaps buffer 'q.0' while both are live" + at),
         ]))
         self.assert_all_refused(self.changes_elsewhere([
             (("functions", 0, "arena"), '"767*B+384*B*T"', "offset: buffer 'attn.0' reaches past the arena"),
@@ -346,12 +366,29 @@ class Mutations(PlanTest):
             (buffer(1) + ("shape", 3), '"64"', "offset: buffer 'q.0' reaches past the arena"),
             (buffer(0) + ("live",), '[1, 4]', "arguments: buffer '%x.0' is not live at step 0"),
             (buffer(0) + ("live",), '[0, 3]', "arguments: buffer '%x.0' is not live at step 4"),
-            (buffer(3) + ("live",), '[3, 6]', "offset: buffer 'act.0' overlaps 'attn_last.0' while both are live"),
+            (buffer(3) + ("live",), '[3, 6]', "offset: buffer 'act.0' overlaps buffer 'attn_last.0' while both are live"),
             (buffer(0) + ("live",), '[2, 4]', "live: expected buffers in the order of their first step"),
             (buffer(8) + ("live",), '[8, 8]', "results: expected a buffer that is live to the end, got 'logits'"),
-            (step + ("workspace", "bytes"), '"304*B"', "offset: workspace overlaps buffer 'x.0', which is live"),
+            (step + ("workspace", "bytes"), '"304*B"', "offset: workspace overlaps buffer 'x.0' while both are live"),
             (step + ("workspace", "bytes"), '"10000"', "offset: workspace reaches past the arena: expected an end of at most 800, got 10000"),
         ]))
+
+    def test_between_the_ends_of_the_dims(self):
+        """What holds for the least and the most tokens, and for others not."""
+        arena, buffer = ("functions", 0, "arena"), ("functions", 0, "buffers", 1, "offset")
+        workspace = ("functions", 2, "steps", 2, "workspace", "offset")
+        tokens = "(min(T,4)+10*ceildiv(T,23))"  # for 1 and for 24 at least T, for 23 less
+        cases = []
+        for changes, message in (
+                (((buffer, "768*B+128*B*T+8*max(min(T,4),2)"),), "a multiple of 16 whatever the dims are, got '768.B"),
+                (((workspace, "8*max(min(B,4),2)"),), "a multiple of 16 whatever the dims are, got '8.max"),
+                (((arena, f"768*B+384*B*{tokens}"),), "an end of at most '768.* whatever the dims are, got '768"),
+                (((buffer, f"768*B+128*B*{tokens}"), (arena, "100000*B*T")), "an end of at most '768.* whatever the dims are, got '768")):
+            text = self.text
+            for path, formula in changes:
+                text = plantext.replace(text, self.one(*path), f'"{formula}"')
+            cases.append((str(changes), text, r"\d+:\d+: error: offset: .*expected " + message))
+        self.assert_all_refused(cases)
 
     def test_truncated(self):
         cases = []
@@ -395,7 +432,7 @@ class LibrarySteps(PlanTest):
                                       ("dtype", "missing key 'dtype'"), ("bias", "expected 5, the last of them @workspace"),
                                       ("residual", "expected 5, the last of them @workspace"))]
         cases.append(("no workspace", plantext.remove(self.text, self.library("workspace")),
-                      r"\d+:\d+: error: (\w+: )?expected a workspace"))
+                      r"\d+:\d+: error: arguments: '@workspace' is not defined"))
         self.assert_all_refused(cases)
 
     def test_every_value(self):
@@ -407,6 +444,18 @@ class LibrarySteps(PlanTest):
             site = self.library(key)
             cases += [(f"{key} = {value}", plantext.replace(self.text, site, value), self.at(site, key + ": expected |" + key + ": no"))
                       for value in values]
+        self.assert_all_refused(cases)
+
+    def test_operands_smaller_than_the_product(self):
+        past = "arguments: the product reaches past '%"
+        cases = [(f"{key} = {value}", plantext.replace(self.text, self.library(key), value), r"\d+:\d+: error: " + message)
+                 for key, value, message in (
+                     ("rows", '"B*T+1"', past + ".*': expected an end of at most 64, got 128 with B = 1, T = 1"),
+                     ("cols", '"97"', past), ("depth", '"33"', past), ("rows", '"B*(min(T,4)+10*ceildiv(T,4))"', past))]
+        cases.append(("batch", plantext.replace(self.text, self.library("batch"), '"2*B+1"'), r"\d+:\d+: error: " + past))
+        site = self.library("arguments")
+        names = self.text[site.start : site.end].split(", ")
+        cases.append(("a dim", plantext.replace(self.text, site, ", ".join(['["B"', *names[1:]])), r"\d+:\d+: error: arguments: expected the name of a tensor, got 'B'"))
         self.assert_all_refused(cases)
 
     def test_no_gelu_before_a_residual(self):

@@ -1,6 +1,7 @@
 #include "tools/session/ReferenceModel.h"
 
 #include "runtime/weights/PackWeight.h"
+#include "support/Diagnostic.h"
 
 namespace kiln {
 
@@ -40,6 +41,25 @@ std::unique_ptr<Evaluator<float>> ReferenceModel::makeEvaluator() {
   return std::make_unique<Evaluator<float>>(*source.module, [this](const Value &weight) { return loadWeight(weight); });
 }
 
+/// The first result of a function, as rows of logits. The vocabulary is the module's word, which its functions need not
+/// keep. Error: not `rows` of them, or of another length.
+static Expected<Tensor<float>> logitsOf(Entry entry, Expected<std::vector<Tensor<float>>> results, int64_t rows,
+                                        int64_t vocabulary) {
+  if (!results)
+    return results.takeError();
+  if (results->empty())
+    return makeError("@" + entryName(entry) + ": expected " + Twine(vocabulary) + " logits, got no result");
+  Tensor<float> &logits = results->front();
+  ArrayRef<int64_t> shape = logits.shape();
+  int64_t length = shape.empty() ? 1 : shape.back();
+  if (length != vocabulary)
+    return makeError("@" + entryName(entry) + ": expected " + Twine(vocabulary) + " logits, got " + Twine(length));
+  if (logits.size() != rows * length)
+    return makeError("@" + entryName(entry) + ": expected " + Twine(rows) + " rows of logits, got " +
+                     Twine(logits.size() / length));
+  return std::move(logits);
+}
+
 Error ReferenceModel::prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) {
   rows.resize(prompts.size());
   for (auto [row, prompt, out] : llvm::zip(rows, prompts, logits)) {
@@ -48,12 +68,12 @@ Error ReferenceModel::prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArr
     int64_t length = static_cast<int64_t>(prompt.size());
     row.evaluator = makeEvaluator();
     row.length = length;
-    auto results = row.evaluator->run(Entry::Prefill,
-                                      {idTensor({1, length}, prompt), idTensor({1}, {static_cast<int32_t>(length)})});
-    if (!results)
-      return results.takeError();
-    llvm::ArrayRef<float> last = (*results)[0].elements();
-    out.assign(last.begin(), last.end());
+    auto results =
+        row.evaluator->run(Entry::Prefill, {idTensor({1, length}, prompt), idTensor({1}, {static_cast<int32_t>(length)})});
+    Expected<Tensor<float>> last = logitsOf(Entry::Prefill, std::move(results), 1, vocabSize());
+    if (!last)
+      return last.takeError();
+    out.assign(last->elements().begin(), last->elements().end());
   }
   return Error::success();
 }
@@ -62,13 +82,13 @@ Error ReferenceModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vect
   for (auto [row, token, out] : llvm::zip(rows, tokens, logits)) {
     if (token == idleRow)
       continue;
-    auto results = row.evaluator->run(Entry::Decode,
-                                      {idTensor({1, 1}, {token}), idTensor({1}, {static_cast<int32_t>(row.length)})});
-    if (!results)
-      return results.takeError();
+    auto results =
+        row.evaluator->run(Entry::Decode, {idTensor({1, 1}, {token}), idTensor({1}, {static_cast<int32_t>(row.length)})});
+    Expected<Tensor<float>> last = logitsOf(Entry::Decode, std::move(results), 1, vocabSize());
+    if (!last)
+      return last.takeError();
     ++row.length;
-    llvm::ArrayRef<float> last = (*results)[0].elements();
-    out.assign(last.begin(), last.end());
+    out.assign(last->elements().begin(), last->elements().end());
   }
   return Error::success();
 }
@@ -77,13 +97,14 @@ Expected<std::vector<std::vector<double>>> ReferenceModel::score(ArrayRef<ScoreW
   std::vector<std::vector<double>> all;
   for (const ScoreWindow &window : windows) {
     auto evaluator = makeEvaluator();
-    auto results =
-        evaluator->run(Entry::Score, {idTensor({1, static_cast<int64_t>(window.inputs.size())}, window.inputs)});
-    if (!results)
-      return results.takeError();
+    auto length = static_cast<int64_t>(window.inputs.size());
+    auto results = evaluator->run(Entry::Score, {idTensor({1, length}, window.inputs)});
+    Expected<Tensor<float>> logits = logitsOf(Entry::Score, std::move(results), length, vocabSize());
+    if (!logits)
+      return logits.takeError();
     std::vector<double> &scores = all.emplace_back();
     for (size_t i = window.firstScored; i < window.targets.size(); ++i)
-      scores.push_back(negativeLogLikelihood((*results)[0].row(static_cast<int64_t>(i)), window.targets[i]));
+      scores.push_back(negativeLogLikelihood(logits->row(static_cast<int64_t>(i)), window.targets[i]));
   }
   return all;
 }

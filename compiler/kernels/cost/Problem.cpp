@@ -118,6 +118,13 @@ DimBinding upperBounds(const Op &op) {
   return dims;
 }
 
+DimBinding lowerBounds(const Op &op) {
+  DimBinding dims;
+  for (const auto &dim : op.parent()->function()->module().dims)
+    dims[dim->name] = dim->min;
+  return dims;
+}
+
 static SmallVector<const DimSymbol *, 4> rowSymbols(const Op &op) {
   SmallVector<const DimSymbol *, 4> symbols;
   for (const Dim &dim : anchor(op)->result()->type.shape)

@@ -46,7 +46,8 @@ bool isPowerOfTwo(int64_t value);
 /// Value of a formula at given dims; formulas of verified modules have one.
 int64_t valueAt(const Expr &expr, const DimBinding &dims);
 
-/// Every dim of the op's module at its upper bound.
+/// Every dim of the op's module at its lower, or at its upper bound.
+DimBinding lowerBounds(const Op &op);
 DimBinding upperBounds(const Op &op);
 
 /// Rows of an op, by which its variants are chosen: the product of the symbolic dims of its anchor's result. B·T over

@@ -38,6 +38,22 @@ Expected<std::unique_ptr<CudaKernel>> CudaKernel::instantiate(int ordinal) const
   return loaded;
 }
 
+Expected<std::vector<int64_t>> CudaKernel::parameterBytes() const {
+  std::vector<int64_t> sizes;
+  for (;;) {
+    size_t offset = 0, bytes = 0;
+    cudaError_t status = cudaFuncGetParamInfo(reinterpret_cast<const void *>(kernel), sizes.size(), &offset, &bytes);
+    // There is no call that says how many there are: past the last one an index is no valid value.
+    if (status == cudaErrorInvalidValue) {
+      cudaGetLastError(); // not that of a later call
+      return sizes;
+    }
+    if (Error error = checkCuda(status, "reading the parameters of kernel " + name))
+      return error;
+    sizes.push_back(static_cast<int64_t>(bytes));
+  }
+}
+
 Error CudaKernel::allowShared(int64_t bytes, int ordinal) {
   constexpr int64_t withoutAsking = 48 * 1024;
   if (bytes <= withoutAsking)

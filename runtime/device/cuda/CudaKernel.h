@@ -20,6 +20,8 @@ public:
   /// The same once more, with constants of its own. Error: memory.
   Expected<std::unique_ptr<CudaKernel>> instantiate(int ordinal) const;
 
+  Expected<std::vector<int64_t>> parameterBytes() const override;
+
   /// Allows it that much dynamic shared memory on a GPU. Error: more than the GPU has.
   Error allowShared(int64_t bytes, int ordinal);
 

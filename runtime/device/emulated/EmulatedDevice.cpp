@@ -15,6 +15,8 @@ namespace kiln {
 namespace {
 
 struct EmulatedDeviceKernel : DeviceKernel {
+  Expected<std::vector<int64_t>> parameterBytes() const override { return kernel->parameterBytes; }
+
   std::shared_ptr<KernelLibrary> library;
   const EmulatedKernel *kernel = nullptr;
   /// The library is in the program once. What an instance has in constant memory is put there for its launches.
@@ -66,6 +68,15 @@ Expected<std::unique_ptr<EmulatedDevice>> EmulatedDevice::create(const Options &
 Expected<void *> EmulatedDevice::allocate(int64_t bytes, StringRef what) { return memory.allocate(bytes, what); }
 
 void EmulatedDevice::free(void *address) { memory.free(address); }
+
+Expected<int64_t> EmulatedDevice::freeMemory() {
+  // A file of lines like `MemAvailable:    1234 kB`, without a size of its own.
+  auto text = MemoryBuffer::getFileAsStream("/proc/meminfo");
+  StringRef rest = text ? (*text)->getBuffer() : "";
+  rest = rest.substr(rest.find("MemAvailable:")).ltrim("MemAvailable: ");
+  int64_t kilobytes = 0;
+  return rest.consumeInteger(10, kilobytes) ? INT64_MAX : kilobytes * 1024;
+}
 
 Error EmulatedDevice::upload(void *target, const void *source, int64_t bytes) {
   std::memcpy(target, source, bytes);

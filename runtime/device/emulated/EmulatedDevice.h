@@ -5,8 +5,6 @@
 #include "runtime/device/emulated/HostKernelCompiler.h"
 #include "runtime/device/emulated/Launcher.h"
 
-#include <limits>
-
 namespace kiln {
 
 /// Compiles kernels with the host's compiler, on all cores, and runs every launch at once,
@@ -29,7 +27,8 @@ public:
 
   Expected<void *> allocate(int64_t bytes, StringRef what) override;
   void free(void *memory) override;
-  Expected<int64_t> freeMemory() override { return std::numeric_limits<int64_t>::max(); }
+  /// What the system has for programs; more, where it does not say.
+  Expected<int64_t> freeMemory() override;
   Expected<void *> allocateHost(int64_t bytes, StringRef what) override { return allocate(bytes, what); }
   void freeHost(void *memory) override { free(memory); }
   Error upload(void *target, const void *source, int64_t bytes) override;

@@ -148,7 +148,7 @@ static std::string wrapSource(StringRef source, ArrayRef<std::string> kernels) {
   os << "KILN_EMULATED_EXPORT EmulatedThread **kiln_emulated_current() { return &emulatedThread; }\n";
   for (const std::string &kernel : kernels)
     os << "KILN_EMULATED_EXPORT void kiln_emulate_" << kernel << "(void **args) { emulatedCall(" << kernel
-       << ", args); }\nKILN_EMULATED_EXPORT u32 kiln_parameters_" << kernel << "() { return emulatedParameters("
+       << ", args); }\nKILN_EMULATED_EXPORT const u64 *kiln_parameters_" << kernel << "() { return emulatedParameters("
        << kernel << "); }\n";
   return text;
 }

@@ -20,12 +20,13 @@ Expected<std::unique_ptr<KernelLibrary>> KernelLibrary::open(StringRef library, 
   auto *current = function<EmulatedThread **()>(handle, "kiln_emulated_current");
   for (const std::string &name : kernels) {
     auto *call = function<void(void **)>(handle, "kiln_emulate_" + name);
-    auto *parameters = function<u32()>(handle, "kiln_parameters_" + name);
+    auto *parameters = function<const u64 *()>(handle, "kiln_parameters_" + name);
     if (!current || !call || !parameters)
       return makeFileError(library, "expected kernel " + name + ", which is not in it; delete the file");
     EmulatedKernel &kernel = result->kernels[name] = prototype;
     kernel.name = name;
-    kernel.parameters = parameters();
+    for (const u64 *bytes = parameters(); *bytes != 0; ++bytes)
+      kernel.parameterBytes.push_back(static_cast<int64_t>(*bytes));
     kernel.call = call;
     kernel.current = current;
   }

@@ -32,7 +32,7 @@ struct EmulatedKernel {
   std::string source;                      ///< the file it came from, as errors name it
   std::string compiledSource;              ///< the copy of it that was compiled, as the library names it
   std::vector<bool> isPrimitive;           ///< for each of its lines: whether it is of templates/device/
-  uint32_t parameters = 0;                 ///< how many arguments it takes
+  std::vector<int64_t> parameterBytes;     ///< size of each of its parameters
   void (*call)(void **args) = nullptr;     ///< runs it for the current thread
   EmulatedThread **(*current)() = nullptr; ///< this core's `emulatedThread`
 };

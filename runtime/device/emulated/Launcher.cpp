@@ -26,8 +26,8 @@ static Error checkLaunch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, si
   auto refuse = [&](const Twine &message) {
     return makeFileError(kernel.source, "kernel " + kernel.name + ": " + message);
   };
-  if (arguments != kernel.parameters)
-    return refuse(formatv("expected {0} arguments, got {1}", kernel.parameters, arguments));
+  if (arguments != kernel.parameterBytes.size())
+    return refuse(formatv("expected {0} arguments, got {1}", kernel.parameterBytes.size(), arguments));
   if (grid.x == 0 || grid.y == 0 || grid.z == 0)
     return refuse(formatv("expected a grid of at least one block, got {0}x{1}x{2}", grid.x, grid.y, grid.z));
   if (grid.x > maxGrid.x || grid.y > maxGrid.y || grid.z > maxGrid.z)

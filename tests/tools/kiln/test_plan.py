@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import unittest
 
-from kilntest import KilnTest, run_kiln, write_model
+from kilntest import SHAKESPEARE, KilnTest, run_kiln, write_model
 
 
 class BadPlans(KilnTest):
@@ -128,6 +128,28 @@ class BadPlans(KilnTest):
         self.kiln("bench", self.path("plan"), "--device", "emulate")
         self.kiln(*self.command[:-1], "emulate")
         self.assert_fails("plan/ir/fused.kiln: error: cannot read: No such file", *self.command[:-1], "emulate", "--check", "reference")
+
+    def test_logits_of_another_vocabulary(self):
+        """The reference executor reads no further than a row of logits goes."""
+        with open(self.path("plan/ir/fused.kiln")) as file:
+            text = file.read()
+        for name, change in (("prefill", text.replace("vocab = 29", "vocab = 1024", 1)),
+                             ("decode", "func @decode".join((part.replace("size = 29", "size = 8").replace(",1,29]", ",1,8]") if i else part)
+                                                            for i, part in enumerate(text.split("func @decode"))))):
+            self.write("plan/ir/fused.kiln", change)
+            wanted, got = (1024, 29) if name == "prefill" else (29, 8)
+            self.assert_fails(f"error: @{name}: expected {wanted} logits, got {got}", *self.command, "--json")
+
+    def test_scores_of_another_vocabulary(self):
+        plan = self.path("embedded.plan")
+        self.kiln("compile", SHAKESPEARE, "--stage", "cuda", "--quiet", "-o", plan)
+        with open(os.path.join(plan, "ir/fused.kiln")) as file:
+            before, score = file.read().split("func @score")
+        score, after = score.split("func @decode")
+        score = score.replace("size = 1009", "size = 8").replace("B,T,1009]", "B,T,8]")
+        self.write("embedded.plan/ir/fused.kiln", before + "func @score" + score + "func @decode" + after)
+        self.assert_fails("error: @score: expected 1009 logits, got 8", "eval", plan, "--weights", SHAKESPEARE, "--device", "cpu",
+                          "--text", "-", stdin=b"Speak, speak.")
 
     def test_weights_of_another_model(self):
         other = write_model(self.path("other"), {"model_type": "gpt2", "vocab_size": 29, "n_positions": 24, "n_embd": 16,

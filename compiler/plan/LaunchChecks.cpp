@@ -1,0 +1,161 @@
+#include "plan/LaunchChecks.h"
+
+namespace kiln {
+
+namespace {
+
+// What any GPU can launch; shared memory is the most that a block of any target can have.
+constexpr int64_t maxGrid[] = {INT32_MAX, 65535, 65535};
+constexpr int64_t maxThreads = 1024;
+constexpr int64_t maxSharedBytes = 227 * 1024;
+constexpr int64_t maxConstantBytes = 64 * 1024;
+
+class LaunchChecker {
+public:
+  LaunchChecker(const Plan &plan, const PlanStep &step, Place place, const FormulaChecks &formulas,
+                const TensorSizes &sizes)
+      : plan(plan), step(step), place(place), formulas(formulas), sizes(sizes) {}
+
+  Error check() const {
+    if (step.matmul)
+      return checkMatmul();
+    if (Error error = checkLaunch(place, step.launch))
+      return error;
+    return checkVariants();
+  }
+
+private:
+  Error checkLaunch(Place where, const PlanLaunch &launch) const {
+    if (!plan.findKernel(launch.kernel))
+      return where["kernel"].fail("no kernel '" + launch.kernel + "'");
+    if (launch.threads > maxThreads)
+      return where["threads"].fail("expected at most " + Twine(maxThreads) + " threads, got " + Twine(launch.threads));
+    if (launch.dynamicShared > maxSharedBytes)
+      return where["dynamic_shared"].fail("expected at most " + Twine(maxSharedBytes) + " bytes, got " +
+                                          Twine(launch.dynamicShared));
+    if (Error error = checkConstants(where["constants"], launch.constants))
+      return error;
+    return checkGrid(where["grid"], launch);
+  }
+
+  Error checkConstants(Place where, ArrayRef<PlanConstant> constants) const {
+    int64_t bytes = 0;
+    for (const PlanConstant &constant : constants) {
+      auto weight = llvm::find_if(plan.weights, [&](const auto &other) { return other.name == constant.weight; });
+      if (weight == plan.weights.end())
+        return where[constant.symbol].fail("no weight '" + constant.weight + "'");
+      if (__builtin_add_overflow(bytes, cantFail(packedSize(weight->recipe), "checked before"), &bytes))
+        bytes = INT64_MAX;
+    }
+    return bytes <= maxConstantBytes
+               ? Error::success()
+               : where.fail("expected at most " + Twine(maxConstantBytes) + " bytes, got " + Twine(bytes));
+  }
+
+  /// A block of a kernel has at least a byte for itself of what the launch reads or writes, so a grid with more blocks
+  /// is none that a kernel needs, and could keep a device busy for ever.
+  Error checkGrid(Place where, const PlanLaunch &launch) const {
+    Expr blocks(1);
+    for (size_t i = 0; i < launch.grid.size(); ++i) {
+      if (Error error = formulas.checkRange(where[i], launch.grid[i], 1, maxGrid[i]))
+        return error;
+      blocks = blocks * launch.grid[i];
+    }
+    Expr bytes = bytesOf(launch);
+    for (const Expr &expr : {blocks, bytes})
+      if (Error error = formulas.checkRange(where, expr, 0))
+        return error;
+    return formulas.isNeverMore(blocks, bytes) ? Error::success()
+                                               : where.fail("expected blocks with a byte of the arguments each, " +
+                                                            formulas.describeMore(blocks, bytes));
+  }
+
+  /// Of all that the launch has, what stands there twice once.
+  Expr bytesOf(const PlanLaunch &launch) const {
+    Expr bytes(0);
+    std::set<StringRef> names(launch.arguments.begin(), launch.arguments.end());
+    for (StringRef name : names)
+      if (name == "@workspace")
+        bytes = bytes + step.workspace->bytes;
+      else if (name.consume_front("%"))
+        bytes = bytes + sizes.find(name)->second;
+    for (const PlanConstant &constant : launch.constants)
+      bytes = bytes + sizes.find(constant.weight)->second;
+    return bytes;
+  }
+
+  Error checkVariants() const {
+    if (!step.variants.empty())
+      if (Error error = formulas.checkRange(place["rows"], step.rows, 1, INT32_MAX))
+        return error;
+    for (const auto &[i, variant] : llvm::enumerate(step.variants)) {
+      Place where = place["variants"][i];
+      if (i > 0 && variant.rows <= step.variants[i - 1].rows)
+        return where["rows"].fail("expected more than the variant before it has, got " + Twine(variant.rows));
+      if (Error error = checkLaunch(where, variant.launch))
+        return error;
+    }
+    return Error::success();
+  }
+
+  //===--- A library's product --------------------------------------------===//
+
+  Error checkMatmul() const {
+    const PlanMatmul &matmul = *step.matmul;
+    if (step.launch.kernel != libraryMatmulName)
+      return place["library"].fail("expected " + libraryMatmulName + ", got '" + step.launch.kernel + "'");
+    for (auto [key, dtype] : {std::pair("dtype", matmul.dtype), std::pair("out", matmul.out)})
+      if (dtype == DType::I32)
+        return place[key].fail("expected a type of floats, got " + dtypeName(dtype));
+    if (matmul.gelu && matmul.residual)
+      return place["residual"].fail("expected none behind a gelu");
+    if (step.launch.arguments.size() != matmul.argumentCount() || step.launch.arguments.back() != "@workspace")
+      return place["arguments"].fail("expected " + Twine(matmul.argumentCount()) + ", the last of them @workspace");
+    for (auto [key, extent] : {std::pair("rows", &matmul.rows), std::pair("cols", &matmul.cols),
+                               std::pair("depth", &matmul.depth), std::pair("batch", &matmul.batch)})
+      if (Error error = formulas.checkRange(place[key], *extent, 1, INT32_MAX))
+        return error;
+    return checkOperands(matmul);
+  }
+
+  /// The library's code asks nothing: it reads and writes as much as the product has.
+  Error checkOperands(const PlanMatmul &matmul) const {
+    Expr element(dtypeSize(matmul.dtype)),
+        result = Expr(dtypeSize(matmul.out)) * matmul.batch * matmul.rows * matmul.cols;
+    SmallVector<Expr, 5> needed = {element * matmul.batch * matmul.rows * matmul.depth,
+                                   element * matmul.batch * matmul.cols * matmul.depth};
+    if (matmul.bias)
+      needed.push_back(element * matmul.cols);
+    if (matmul.residual)
+      needed.push_back(result);
+    needed.push_back(result);
+    for (const auto &[i, bytes] : llvm::enumerate(needed)) {
+      Place where = place["arguments"][i];
+      StringRef name = step.launch.arguments[i];
+      if (!name.consume_front("%"))
+        return where.fail("expected the name of a tensor, got '" + name + "'");
+      if (Error error = formulas.checkRange(where, bytes, 1))
+        return error;
+      const Expr &size = sizes.find(name)->second;
+      if (!formulas.isNeverMore(bytes, size))
+        return where.fail("the product reaches past '%" + name + "': expected an end of " +
+                          formulas.describeMore(bytes, size));
+    }
+    return Error::success();
+  }
+
+  const Plan &plan;
+  const PlanStep &step;
+  Place place;
+  const FormulaChecks &formulas;
+  const TensorSizes &sizes;
+};
+
+} // namespace
+
+Error checkLaunches(const Plan &plan, const PlanStep &step, Place place, const FormulaChecks &formulas,
+                    const TensorSizes &sizes) {
+  return LaunchChecker(plan, step, place, formulas, sizes).check();
+}
+
+} // namespace kiln

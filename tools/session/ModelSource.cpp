@@ -39,10 +39,15 @@ static Expected<std::shared_ptr<const WeightSource>> openWeights(StringRef model
   Expected<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::open(directory);
   if (!checkpoint)
     return checkpoint.takeError();
-  // Every tensor is there and has its shape before anything runs.
-  for (const auto &weight : module.weights)
+  // Every tensor is there and has its shape, and no other is, before anything runs.
+  StringSet<> used;
+  for (const auto &weight : module.weights) {
+    used.insert(weight->recipe->source);
     if (auto tensor = (*checkpoint)->tensor(weight->recipe->source, weight->recipe->sourceShape); !tensor)
       return tensor.takeError();
+  }
+  if (Error error = (*checkpoint)->expectOnly(used))
+    return error;
   return std::shared_ptr<const WeightSource>(std::move(*checkpoint));
 }
 

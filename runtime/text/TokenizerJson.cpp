@@ -148,7 +148,9 @@ Error readTokenizerJson(VocabularyBuilder &builder, const SourceFile *source) {
     return error;
   if (Error error = builder.finishTokens(source->name))
     return error;
-  return readMerges(builder, *model);
+  if (Error error = readMerges(builder, *model))
+    return error;
+  return builder.finishMerges(source);
 }
 
 } // namespace kiln

@@ -22,7 +22,7 @@ Error readMergesText(VocabularyBuilder &builder, const SourceFile *file) {
     if (Error error = builder.addMerge(left, {file, number, 1}, right, {file, number, rightColumn}))
       return error;
   }
-  return Error::success();
+  return builder.finishMerges(file);
 }
 
 /// Reads `added_tokens.json`, an object of text and id, if it is there.

@@ -29,7 +29,8 @@ struct Vocabulary {
 ///
 /// Errors, with file, line and column: no such files; not JSON; an id that is used twice or is not in 0..n-1
 /// for n tokens; no token for a byte; a merge that is not two tokens whose concatenation is a third, or is
-/// listed twice; a tokenizer.json whose model, normaliser, pre-tokenizer or post-processor is not GPT-2's.
+/// listed twice; a token of several bytes, and not special, that no merge makes; a tokenizer.json whose model,
+/// normaliser, pre-tokenizer or post-processor is not GPT-2's.
 Expected<Vocabulary> loadVocabulary(StringRef directory);
 
 } // namespace kiln

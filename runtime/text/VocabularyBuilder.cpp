@@ -105,4 +105,36 @@ Error VocabularyBuilder::addMerge(StringRef left, Location leftLoc, StringRef ri
   return Error::success();
 }
 
+/// `<pad>` and `[MASK]`.
+static bool isInBrackets(StringRef spelling) {
+  return spelling.size() > 2 && ((spelling.starts_with("<") && spelling.ends_with(">")) ||
+                                 (spelling.starts_with("[") && spelling.ends_with("]")));
+}
+
+Error VocabularyBuilder::finishMerges(const SourceFile *file) const {
+  std::vector<bool> isByte(tokens.size()), isMade(tokens.size());
+  for (int32_t byte : vocabulary.byteTokens)
+    isByte[byte] = true;
+  for (const Vocabulary::Merge &merge : vocabulary.merges)
+    isMade[merge.result] = true;
+  size_t wanted = 0, missing = 0;
+  const Token *first = nullptr;
+  for (const Token &token : tokens) {
+    if (isByte[token.id] || token.isSpecial || (!isMade[token.id] && isInBrackets(token.spelling)))
+      continue;
+    ++wanted;
+    if (isMade[token.id])
+      continue;
+    ++missing;
+    first = first ? first : &token;
+  }
+  if (!first)
+    return Error::success();
+  return makeError({file},
+                   "expected merges that make each of the vocabulary's " + Twine(wanted) +
+                       " tokens of several bytes, got none for " + Twine(missing) +
+                       " of them: merges may be cut off, or special tokens missing from the added ones",
+                   first->loc, "no merge makes " + quote(first->spelling));
+}
+
 } // namespace kiln

@@ -22,6 +22,11 @@ public:
   /// The next merge by rank; parts are as spelled in the vocabulary. Only after `finishTokens`.
   Error addMerge(StringRef left, Location leftLoc, StringRef right, Location rightLoc);
 
+  /// Ends the merges, which `file` has: each token must be a byte, a special token, or what a merge makes; no text
+  /// could become another. So merges that are missing show. Tokens in angle or square brackets, `<pad>`, may be special
+  /// ones that no file lists.
+  Error finishMerges(const SourceFile *file) const;
+
   Vocabulary take() { return std::move(vocabulary); }
 
 private:
@@ -41,8 +46,7 @@ private:
   Vocabulary vocabulary;
 };
 
-/// Reads the lines of a `merges.txt`. Error: a line without exactly two parts, or a merge the builder
-/// refuses.
+/// Reads the lines of a `merges.txt`. Error: a line without exactly two parts, or what the builder refuses.
 Error readMergesText(VocabularyBuilder &builder, const SourceFile *file);
 
 /// Reads a `tokenizer.json` of a byte-level BPE without options that change what it does.

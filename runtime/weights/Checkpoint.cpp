@@ -122,6 +122,40 @@ std::vector<std::string> Checkpoint::names() const {
   return all;
 }
 
+Error Checkpoint::expectTied(const Place &head) const {
+  auto embedding = places.find("wte.weight");
+  if (embedding != places.end()) {
+    Expected<TensorView> own = head.file->tensor(head.storedName);
+    if (!own)
+      return own.takeError();
+    Expected<TensorView> tied = embedding->second.file->tensor(embedding->second.storedName);
+    if (!tied)
+      return tied.takeError();
+    if (own->dtype == tied->dtype && own->shape == tied->shape && own->bytes == tied->bytes)
+      return Error::success();
+  }
+  return makeFileError(head.file->path(), "tensor '" + head.storedName +
+                                              "': expected the bytes of 'wte.weight', to which the model ties it, got "
+                                              "others; a model that uses it has tie_word_embeddings false");
+}
+
+Error Checkpoint::expectOnly(const StringSet<> &used) const {
+  for (const auto &[name, place] : places) {
+    if (used.contains(name))
+      continue;
+    if (name == "lm_head.weight") {
+      if (Error error = expectTied(place))
+        return error;
+      continue;
+    }
+    StringRef hint = StringRef(name).starts_with("h.") ? "; the model may have fewer layers (n_layer) than this" : "";
+    return makeFileError(place.file->path(), "tensor '" + place.storedName +
+                                                 "': expected tensors of the model, got one that it does not have" +
+                                                 hint);
+  }
+  return Error::success();
+}
+
 Expected<TensorView> Checkpoint::tensor(StringRef name, ArrayRef<int64_t> expectedShape) const {
   auto found = places.find(name);
   if (found == places.end())

@@ -17,8 +17,13 @@ public:
   bool has(StringRef name) const override;
   Expected<TensorView> tensor(StringRef name, ArrayRef<int64_t> expectedShape) const override;
 
-  /// All names, without prefix. A caller that has taken every tensor of its model can tell what is left over.
+  /// All names, without prefix.
   std::vector<std::string> names() const;
+
+  /// Whether the model and its checkpoint fit: `used` are the names of all tensors that the model takes. Error: a
+  /// tensor that is none of them, but for an `lm_head.weight` that is `wte.weight` bit for bit, as a tied one is
+  /// stored.
+  Error expectOnly(const StringSet<> &used) const;
 
 private:
   struct Place {
@@ -30,6 +35,7 @@ private:
 
   Error add(std::shared_ptr<const SafetensorsFile> file, StringRef storedName);
   Error addShards(StringRef directory);
+  Error expectTied(const Place &head) const;
 
   std::string source; ///< the file that lists all tensors: the only one, or the index
   std::map<std::string, Place, std::less<>> places;

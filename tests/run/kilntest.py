@@ -29,6 +29,24 @@ activation_function = "gelu_new"
 layer_norm_epsilon = 1e-5
 tie_word_embeddings = true
 """
+# IR of the smallest module that makes a kernel; `{}` says which GELU.
+ONE_KERNEL = """module @small {{
+  dim B : 1..4
+  dim T : 1..16
+  weight %w : f32[32,32] = "h.0.mlp.c_fc.weight"
+  weight %b : f32[32] = "h.0.mlp.c_fc.bias"
+
+  func @f(%x: f32[B,T,32]) -> f32[B,T,32] {{
+    %act = fused @matmul_bias_gelu(%x, %w, %b) {{
+      %mm = matmul %x, %w : f32[B,T,32]
+      %add = add %mm, %b : f32[B,T,32]
+      %act = gelu %add {{approx = {}}} : f32[B,T,32]
+      yield %act
+    }} : f32[B,T,32]
+    return %act
+  }}
+}}
+"""
 TIMEOUT = 600  # seconds, so that a hang is a failure; no test depends on speed
 
 

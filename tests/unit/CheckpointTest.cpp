@@ -195,6 +195,30 @@ TEST_F(CheckpointDirectoryTest, Shards) {
             "2.safetensors: error: tensor 'ln_f.bias': expected shape [2], got [1]\n");
 }
 
+TEST_F(CheckpointDirectoryTest, TensorsThatTheModelDoesNotHave) {
+  auto errorWith = [&](StringRef name, StringRef dtype, StringRef data) {
+    std::string header = "{" + entry("transformer.wte.weight", "F16", "[1]", "[0,2]") + "," +
+                         entry("transformer.h.0.attn.bias", "U8", "[1]", "[2,3]") + "," +
+                         entry(name, dtype, "[1]", formatv("[3,{0}]", 3 + data.size()).str()) + "}";
+    directory.write("model.safetensors", fileOf(header, ("abm" + data).str()));
+    StringSet<> used = {"wte.weight"};
+    return directory.relative(messageOf(unwrap(Checkpoint::open(directory.str()))->expectOnly(used)));
+  };
+  StringRef tied =
+      "model.safetensors: error: tensor 'lm_head.weight': expected the bytes of 'wte.weight', to which the "
+      "model ties it, got others; a model that uses it has tie_word_embeddings false\n";
+  StringRef start = "model.safetensors: error: tensor '", unused = "': expected tensors of the model, got one that it "
+                                                                   "does not have";
+  EXPECT_EQ(errorWith("lm_head.weight", "F16", "ab"), "");
+  EXPECT_EQ(errorWith("lm_head.weight", "F16", "ac"), tied);
+  EXPECT_EQ(errorWith("lm_head.weight", "BF16", "ab"), tied);
+  EXPECT_EQ(errorWith("lm_head.weight", "F32", "abab"), tied);
+  EXPECT_EQ(errorWith("score.weight", "F16", "ab"), (start + "score.weight" + unused + "\n").str());
+  EXPECT_EQ(
+      errorWith("transformer.h.1.ln_1.bias", "F16", "ab"),
+      (start + "transformer.h.1.ln_1.bias" + unused + "; the model may have fewer layers (n_layer) than this\n").str());
+}
+
 TEST_F(CheckpointDirectoryTest, BadShards) {
   EXPECT_EQ(messageOf(Checkpoint::open("/nowhere")),
             "/nowhere: error: expected model.safetensors or model.safetensors.index.json, got neither\n");

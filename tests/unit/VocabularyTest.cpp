@@ -137,6 +137,27 @@ TEST_F(VocabularyTest, BadMerges) {
   }
 }
 
+TEST_F(VocabularyTest, MergesMustMakeEveryToken) {
+  StringRef tokens = "\"ab\": 256,\n\"abc\": 257, \"<pad>\": 258, \"[x]\": 259";
+  StringRef reason = ": merges may be cut off, or special tokens missing from the added ones\n";
+  write(tokens, "a b\nab c\n");
+  EXPECT_EQ(load().encode("abc[x]"), (Ids{257, '[', 'x', ']'}));
+  for (StringRef merges : {"", "#version: 0.2\n"}) {
+    write(tokens, merges);
+    EXPECT_EQ(loadError(), ("merges.txt: error: expected merges that make each of the vocabulary's 2 tokens of several "
+                            "bytes, got none for 2 of them" +
+                            reason + "vocab.json:258:1: note: no merge makes 'ab'\n")
+                               .str());
+  }
+  write(tokens, "a b\n");
+  EXPECT_EQ(loadError(), ("merges.txt: error: expected merges that make each of the vocabulary's 2 tokens of several "
+                          "bytes, got none for 1 of them" +
+                          reason + "vocab.json:259:1: note: no merge makes 'abc'\n")
+                             .str());
+  directory.write("added_tokens.json", "{\"abc\": 257}");
+  EXPECT_EQ(load().encode("abc", true), Ids{257});
+}
+
 //===----------------------------------------------------------------------===//
 // tokenizer.json
 //===----------------------------------------------------------------------===//
@@ -200,6 +221,11 @@ TEST_F(TokenizerJsonTest, BadFiles) {
   EXPECT_EQ(loadError(), "tokenizer.json:261:38: error: merge: expected two parts\n");
   writeJson("{}");
   EXPECT_EQ(loadError(), "tokenizer.json:261:11: error: model: expected an array 'merges'\n");
+  writeJson("[]");
+  EXPECT_EQ(loadError(),
+            "tokenizer.json: error: expected merges that make each of the vocabulary's 1 tokens of several "
+            "bytes, got none for 1 of them: merges may be cut off, or special tokens missing from the "
+            "added ones\ntokenizer.json:260:23: note: no merge makes 'ab'\n");
   directory.write("tokenizer.json", "{}");
   EXPECT_EQ(loadError(), "tokenizer.json: error: expected a member 'model'\n");
 }

@@ -1,6 +1,8 @@
 // CLI11 is slow to compile and throws: this file keeps both to itself.
 #include "Options.h"
 
+#include "support/Printable.h"
+
 #include <CLI/CLI.hpp>
 
 std::optional<int> parseOptions(int argc, char **argv, Options &options) {
@@ -17,6 +19,9 @@ std::optional<int> parseOptions(int argc, char **argv, Options &options) {
   app.add_flag("--split-input-file", options.splitInputFile, "treat what // ----- separates as files of their own");
   app.add_flag("--time-passes", options.timePasses, "print the time of each pass to stderr");
   app.add_flag("--check-numerics", options.checkNumerics, "evaluate before and after each pass on random inputs");
+  app.failure_message([](const CLI::App *parser, const CLI::Error &error) {
+    return kiln::printable(CLI::FailureMessage::simple(parser, error));
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -47,11 +47,6 @@ auto removing(StringRef directory) {
 // Opening
 //===----------------------------------------------------------------------===//
 
-RungRunner::~RungRunner() {
-  if (!work.empty())
-    llvm::sys::fs::remove_directories(work);
-}
-
 Expected<std::unique_ptr<RungRunner>> RungRunner::create(const LadderOptions &command) {
   std::unique_ptr<RungRunner> runner(new RungRunner(command));
   Expected<const Target *> target = findTarget(command.target);
@@ -94,9 +89,13 @@ Expected<std::unique_ptr<RungRunner>> RungRunner::create(const LadderOptions &co
     return timer.takeError();
   runner->timer.emplace(std::move(*timer));
   SmallString<128> directory;
-  if (std::error_code failed = llvm::sys::fs::createUniqueDirectory("kiln-ladder", directory))
-    return makeError("cannot make a directory for plans: " + failed.message());
-  runner->work = directory.str().str();
+  llvm::sys::path::system_temp_directory(/*ErasedOnReboot=*/true, directory);
+  llvm::sys::path::append(directory, "kiln-ladder");
+  sweepLeftovers(directory);
+  Expected<Temporary> work = Temporary::create(directory, Temporary::Kind::Directory);
+  if (!work)
+    return work.takeError();
+  runner->work.emplace(std::move(*work));
   return runner;
 }
 
@@ -123,7 +122,7 @@ int64_t RungRunner::newTokens(const LadderPart &part) const {
 int64_t RungRunner::mostTokens(const LadderPart &part) const { return part.length + newTokens(part); }
 
 Expected<CompiledPlan> RungRunner::compile(const CompileRequest &request) {
-  return compileTo(formatv("{0}/{1}.plan", work, plans++).str(), request);
+  return compileTo(formatv("{0}/{1}.plan", work->path(), plans++).str(), request);
 }
 
 Expected<CompiledPlan> RungRunner::compile(const LadderPart &part, const Rung &rung) {

@@ -10,6 +10,7 @@
 
 #include "kernels/targets/Target.h"
 #include "runtime/generation/PlanModel.h"
+#include "support/Leftovers.h"
 
 #include <atomic>
 
@@ -27,7 +28,6 @@ class RungRunner {
 public:
   /// Error: of the model, its weights, the text, or opening the device.
   static Expected<std::unique_ptr<RungRunner>> create(const LadderOptions &command);
-  ~RungRunner();
 
   /// May be called while another thread runs the rung before. Error: of the strategy, or a kernel.
   Expected<CompiledPlan> compile(const LadderPart &part, const Rung &rung);
@@ -73,8 +73,8 @@ private:
   Error findKernel(Loaded &loaded, ArrayRef<KernelLaunch> launches, RungResult &result);
 
   const LadderOptions &command;
-  std::string work;           ///< directory of plans, removed in the end
-  std::atomic<int> plans = 0; ///< compiled so far
+  std::optional<Temporary> work; ///< directory of plans
+  std::atomic<int> plans = 0;    ///< compiled so far
   std::string name;
   bool timed = true; ///< whether the device's times mean anything
   int64_t modelContext = 0, vocabulary = 1;

@@ -93,10 +93,15 @@ static Expected<std::shared_ptr<const WeightSource>> openWeights(const ModelRequ
   Expected<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::open(directory);
   if (!checkpoint)
     return checkpoint.takeError();
-  // Every tensor is there and has its shape before anything runs.
-  for (const WeightRecipe *recipe : recipes(source))
+  // Every tensor is there and has its shape, and no other is, before anything runs.
+  StringSet<> used;
+  for (const WeightRecipe *recipe : recipes(source)) {
+    used.insert(recipe->source);
     if (auto tensor = (*checkpoint)->tensor(recipe->source, recipe->sourceShape); !tensor)
       return tensor.takeError();
+  }
+  if (Error error = (*checkpoint)->expectOnly(used))
+    return error;
   return std::shared_ptr<const WeightSource>(std::move(*checkpoint));
 }
 

@@ -92,6 +92,8 @@ class Checkpoint(KilnTest):
 
     def test_config_and_checkpoint_disagree(self):
         for changes, message in (({"n_layer": 3}, "tensor 'h.2.ln_1.weight': expected one of shape [32], got none"),
+                                 ({"n_layer": 1}, "tensor 'transformer.h.1.attn.c_attn.bias': expected tensors of the model, got one that it "
+                                                  "does not have; the model may have fewer layers (n_layer) than this"),
                                  ({"vocab_size": 30}, f"tensor '{WTE}': expected shape [30,32], got [29,32]"),
                                  ({"n_positions": 25}, "expected shape [25,32], got [24,32]"),
                                  ({"n_inner": 100}, "c_fc.weight': expected shape [32,100], got [32,128]"),
@@ -114,9 +116,17 @@ class Checkpoint(KilnTest):
                 safetensors({name.removeprefix("transformer."): entry for name, entry in stored.items()}),
                 safetensors(dict(reversed(stored.items()))),
                 safetensors({**stored, "transformer.h.0.attn.bias": mask, "h.1.attn.masked_bias": mask}),
-                safetensors({**stored, "lm_head.weight": stored[WTE], "score.weight": ("I64", [1], bytes(8))})):
+                safetensors({**stored, "lm_head.weight": stored[WTE]})):
             self.write("model/model.safetensors", contents)
             self.assertEqual(self.run_one(), wanted)
+
+    def test_tensors_that_the_model_does_not_have(self):
+        stored = tensors()
+        dtype, shape, data = stored[WTE]
+        self.assert_refused("tensor 'lm_head.weight': expected the bytes of 'wte.weight', to which the model ties it, got others",
+                            safetensors({**stored, "lm_head.weight": (dtype, shape, data[:-1] + b"x")}))
+        self.assert_refused("tensor 'score.weight': expected tensors of the model, got one that it does not have",
+                            safetensors({**stored, "score.weight": ("I64", [1], bytes(8))}))
 
     def test_the_same_tensor_twice(self):
         stored = tensors()

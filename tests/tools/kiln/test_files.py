@@ -2,16 +2,18 @@
 
 import os
 import shutil
+import subprocess
 import unittest
 
-from kilntest import CONFIG, SHAKESPEARE, KilnTest, write_model
+from kilntest import CONFIG, KILN, SHAKESPEARE, KilnTest, run_kiln, write_model
 
 CONTENTS = {"empty": b"", "zeros": bytes(20), "every byte": bytes(range(256)), "nested": b"[" * 200000}
 JSON = {"empty": "1:1: error: not valid JSON", "zeros": "1:2: error: not valid JSON", "every byte": "error: not valid JSON",
         "nested": "1:65: error: expected at most 64 nested JSON values"}
 SAFETENSORS = {"empty": " error: expected a safetensors file of at least 8 bytes, got 0", "zeros": " error: header: expected a JSON object",
                "every byte": " error: expected a header of at most", "nested": " error: expected a header of at most"}
-MERGES = {kind: "1:1: error: merge: expected two parts separated by one space" for kind in ("zeros", "every byte", "nested")}
+MERGES = {"empty": " error: expected merges that make each of the vocabulary's 752 tokens of several bytes, got none for 752 of them",
+          **{kind: "1:1: error: merge: expected two parts separated by one space" for kind in ("zeros", "every byte", "nested")}}
 TOML = {"empty": "1:1: error: missing key", "zeros": "1:1: error: not valid TOML", "every byte": "1:1: error: not valid TOML",
         "nested": "1:3: error: not valid TOML"}
 IR = {kind: "1:1: error: expected 'module', got " for kind in CONTENTS}
@@ -43,6 +45,54 @@ class WrongFiles(KilnTest):
             model = self.model(*others)
             self.each_content("model/" + name, messages, "run", model, "--prompt", "a", "--max-new-tokens", 1)
             shutil.rmtree(model)
+
+    def test_cut_merges(self):
+        """Also where a line ends: the file is whole in itself then, but leaves tokens without a merge."""
+        model = self.model()
+        with open(os.path.join(model, "merges.txt"), "rb") as file:
+            merges = file.read()
+        for end in (len(merges) // 2, merges.rindex(b"\n", 0, len(merges) - 1) + 1, len(merges) - 2):
+            self.write("model/merges.txt", merges[:end])
+            self.assert_fails("model/merges.txt:", "tokenize", model, "--text", "a")
+        self.write("model/merges.txt", merges[: merges.rindex(b"\n", 0, len(merges) - 1)])
+        self.assert_fails("of the vocabulary's 752 tokens of several bytes, got none for 1 of them", "tokenize", model, "--text", "a")
+
+    def test_what_is_no_file(self):
+        """A pipe would keep its reader waiting, and a device never end."""
+        for make, kind in ((os.mkfifo, "a pipe"), (lambda path: os.symlink("/dev/zero", path), "a device")):
+            message = "error: cannot read: expected a regular file, got " + kind
+            for name in ("config.json", "model.safetensors", "vocab.json", "merges.txt"):
+                with self.subTest(name=name, kind=kind):
+                    model = self.model(name)
+                    make(os.path.join(model, name))
+                    self.refuses(name, message, "run", model, "--prompt", "a", "--max-new-tokens", 1)
+                    shutil.rmtree(model)
+            for name, *command in (("m.toml", "compile", self.path("m.toml"), "--stage", "graph"),
+                                   ("m.kiln", "compile", self.path("m.kiln"), "--stage", "plan"),
+                                   ("plan/plan.toml", "dump", self.path("plan"))):
+                os.makedirs(self.path("plan"), exist_ok=True)
+                make(self.path(name))
+                self.refuses(name, message, *command)
+                os.remove(self.path(name))
+
+    def refuses(self, name, message, *command):
+        result = run_kiln(*command)
+        self.assertEqual(result.code, 1, result.err)
+        self.assertIn(f"{name}: {message}", result.err)
+
+    def test_prompts_may_be_pipes(self):
+        """As a shell's <(…) gives them, and /dev/stdin."""
+        read, write = os.pipe()
+        os.write(write, b"a  b")
+        os.close(write)
+        expected = self.kiln("tokenize", SHAKESPEARE, "--text", "a  b").out
+        self.assertEqual(self.kiln("tokenize", SHAKESPEARE, "--file", f"/dev/fd/{read}", pass_fds=(read,)).out, expected)
+        os.close(read)
+        self.assertEqual(self.kiln("tokenize", SHAKESPEARE, "--file", "/dev/stdin", stdin=b"a  b").out, expected)
+        with open("/dev/zero", "rb") as zeros:
+            result = subprocess.run([KILN, "tokenize", SHAKESPEARE, "--file", "-"], stdin=zeros, capture_output=True)
+        self.assertEqual((result.returncode, result.stderr),
+                         (1, b"standard input: error: cannot read: expected at most 268435456 bytes, got more\n"))
 
     def test_configurations_and_modules(self):
         self.each_content("m.toml", TOML, "compile", self.path("m.toml"), "-o", self.path("plan"))

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import unittest
 
-from kilntest import SHAKESPEARE, KilnTest, run_kiln, write_model
+from kilntest import ONE_KERNEL, SHAKESPEARE, TINY_MODEL, KilnTest, run_kiln, snapshot, write_model
 
 
 class BadPlans(KilnTest):
@@ -189,6 +189,22 @@ def damage(text, generator):
     place, other = generator.choice(places), generator.choice(places).group()
     new = generator.choice((b"0", b"-1", b"4294967296", b"9223372036854775807", b"1.5")) if kind == 2 else other
     return text[: place.start()] + new + text[place.end() :]
+
+
+class Reproducible(KilnTest):
+    def test_every_folder_gives_the_same_plan(self):
+        """Whatever the folder and the plan are called, and from wherever the model is named."""
+        for name, text, options in (("m.kiln", ONE_KERNEL.format("tanh"), ["--no-cache"]), ("m.toml", TINY_MODEL, ["--stage", "cuda"])):
+            plans = []
+            for folder, model, output in (("a", name, "m.plan"), ("another/folder", self.path("another/folder", name), "other"),
+                                          (".", "a/" + name, "a/b/c")):
+                self.write(os.path.join(folder, name), text)
+                self.kiln("compile", model, "--quiet", "-o", output, *options, cwd=self.path(folder))
+                plans.append(snapshot(self.path(folder, output)))
+            self.assertIn("plan.toml", plans[0])
+            for plan in plans[1:]:
+                self.assertEqual(plan.keys(), plans[0].keys())
+                self.assertEqual([name for name in plan if plan[name] != plans[0][name]], [])
 
 
 if __name__ == "__main__":

@@ -79,20 +79,20 @@ void Generator::describeModule() {
   Plan &plan = out.plan;
   plan.compilerVersion = compilerVersion;
   plan.sourceHash = sha256Hex(toString(module));
-  plan.target = module.attributes.find("target")->second.asString().str();
-  plan.stepByStep = module.boolAttribute("step_by_step");
-  plan.weightsFirst = module.boolAttribute("weights_first");
-  plan.serial = module.boolAttribute("serial");
-  if (const Attribute *strategy = findAttribute(module.attributes, "strategy", Attribute::Kind::Text))
+  plan.target = module.attributes.find(ModuleAttribute::target)->second.asString().str();
+  plan.stepByStep = module.boolAttribute(ModuleAttribute::stepByStep);
+  plan.weightsFirst = module.boolAttribute(ModuleAttribute::weightsFirst);
+  plan.serial = module.boolAttribute(ModuleAttribute::serial);
+  if (const Attribute *strategy = findAttribute(module.attributes, ModuleAttribute::strategy))
     plan.strategy = strategy->asString().str();
   // The front end gives them; IR text without them makes a plan that only runs functions.
   plan.model = {module.name,
-                module.intAttribute("context", 1),
-                module.intAttribute("vocab", 1),
-                module.intAttribute("layers", 1),
+                module.intAttribute(ModuleAttribute::context, 1),
+                module.intAttribute(ModuleAttribute::vocab, 1),
+                module.intAttribute(ModuleAttribute::layers, 1),
                 {}};
-  if (auto eos = module.attributes.find("eos"); eos != module.attributes.end())
-    for (const Attribute &id : eos->second.asList())
+  if (const Attribute *eos = findAttribute(module.attributes, ModuleAttribute::eos))
+    for (const Attribute &id : eos->asList())
       plan.model.eosTokens.push_back(id.asInt());
   for (const auto &dim : module.dims)
     plan.dims.push_back({dim->name, dim->min, dim->max});

@@ -142,7 +142,8 @@ KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
   std::vector<std::string> declared;
   bool needsWorkspace = !partType.empty();
   // No two tensors of a kernel share memory: plan-memory keeps apart what is live together.
-  std::string promise = op.parent()->function()->module().boolAttribute("restrict") ? "__restrict__ " : "";
+  std::string promise =
+      op.parent()->function()->module().boolAttribute(ModuleAttribute::restrictPointers) ? "__restrict__ " : "";
   auto addDims = [&](const Functor::Member &member) {
     declared.push_back(member.type + (member.value ? promise : "") + member.name);
     text.arguments.push_back(member.value ? planName(op, *member.value) : member.name);

@@ -74,7 +74,7 @@ void addSampleFunction(GeneratedPlan &generated, const Module &module) {
   auto logits = llvm::find_if(decode->buffers,
                               [&](const PlanBuffer &buffer) { return buffer.tensor.name == decode->results.front(); });
   bool isRow = logits != decode->buffers.end() && logits->tensor.dtype == DType::F32 &&
-               logits->tensor.shape.size() == 3 && module.attributes.count("vocab");
+               logits->tensor.shape.size() == 3 && module.attributes.count(ModuleAttribute::vocab);
   std::optional<int64_t> pitch = isRow ? logits->tensor.shape.back().asConstant() : std::nullopt;
   if (!pitch)
     return;

@@ -64,10 +64,10 @@ void ModuleBuilder::setAttributes() {
   Attribute::List eos;
   for (int64_t id : config.eosTokens)
     eos.emplace_back(id);
-  module->attributes = {{"context", config.positions.value},
-                        {"eos", std::move(eos)},
-                        {"layers", config.layers.value},
-                        {"vocab", config.vocabSize.value}};
+  module->attributes = {{ModuleAttribute::context.str(), config.positions.value},
+                        {ModuleAttribute::eos.str(), std::move(eos)},
+                        {ModuleAttribute::layers.str(), config.layers.value},
+                        {ModuleAttribute::vocab.str(), config.vocabSize.value}};
 }
 
 //===----------------------------------------------------------------------===//

@@ -210,7 +210,7 @@ public:
   std::vector<std::unique_ptr<Value>> states;
   std::vector<std::unique_ptr<Function>> functions;
 
-  /// What an attribute says; `otherwise`, or false, if there is none or one of another kind, for nothing verifies them.
+  /// What an attribute of moduleAttributes() says; `otherwise`, or false, if there is none.
   int64_t intAttribute(StringRef name, int64_t otherwise = 0) const;
   bool boolAttribute(StringRef name) const;
 

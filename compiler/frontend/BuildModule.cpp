@@ -201,12 +201,8 @@ Value *ModuleBuilder::buildMlp(Builder &builder, Value *x, int64_t layer) {
   builder.loc = at(config.inner);
   Value *hidden = buildLinear(builder, normed, "fc", suffix);
   builder.loc = at(config.activation);
-  if (config.activation.value == Activation::Relu) {
-    hidden = builder.create(OpKind::relu, "act" + suffix, {hidden});
-  } else {
-    Attribute formula = Attribute::ident(config.activation.value == Activation::GeluErf ? "erf" : "tanh");
-    hidden = builder.create(OpKind::gelu, "act" + suffix, {hidden}, {{"approx", formula}});
-  }
+  const Activation &activation = config.activation.value;
+  hidden = builder.create(activation.op, "act" + suffix, {hidden}, activation.attributes);
   builder.loc = at(config.inner);
   Value *projected = buildLinear(builder, hidden, "fcproj", suffix);
   return builder.create(OpKind::add, "x" + layerSuffix(layer + 1), {projected, x});

@@ -64,6 +64,12 @@ struct AttributeSpec {
   int64_t least = INT64_MIN;
 };
 
+/// A name that configurations of models (`activation_function`) have for an op, and the attributes that it stands for.
+struct ActivationName {
+  StringRef name;
+  AttributeMap attributes = {};
+};
+
 struct OpDef {
   OpKind kind;
   StringRef mnemonic;
@@ -83,6 +89,9 @@ struct OpDef {
   /// Floating-point operations (a fused multiply-add counts two), given how many elements of a value count: all, or
   /// those that something is done with.
   Expr (*flops)(const Op &op, ElementCount elements) = nullptr;
+
+  /// Pointwise ops of one operand that a model may have between the products of its MLP: its names there.
+  std::vector<ActivationName> activationNames = {};
 
   /// Pointwise ops: the C++ expression of the result, given expressions for the operands at one element. Values of the
   /// kernel get other names than the words in it.

@@ -1,7 +1,7 @@
 #include "kernels/targets/Target.h"
 
 #include "kernels/targets/TargetFiles.h"
-#include "support/Config.h"
+#include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -25,10 +25,9 @@ double Target::rooflineSeconds(int64_t bytes, int64_t flops, DType dtype, bool i
 
 /// The files are part of the program, so what is wrong in one is a bug and stops it.
 static double number(const ConfigValue &root, StringRef key) {
-  const ConfigValue *value = root.find(key);
-  if (!value || (value->kind != ConfigValue::Kind::Int && value->kind != ConfigValue::Kind::Float))
-    llvm::report_fatal_error("graphs/targets: missing number '" + key + "'");
-  return value->real;
+  double value = 0;
+  cantFail(Fields(root, "target").number(key, value), "graphs/targets");
+  return value;
 }
 
 static Target parseTarget(StringRef name, StringRef text) {

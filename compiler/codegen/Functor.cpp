@@ -9,16 +9,17 @@ namespace kiln {
 // Names
 //===----------------------------------------------------------------------===//
 
-/// Words that a value's name would hide or clash with: parameters of functors, types, keywords.
+/// Words that a value's name would hide or clash with: parameters of functors, types, keywords. Functions that ops call
+/// are added from their records.
 static constexpr StringRef reservedWords[] = {
-    "row",      "col",       "depth",     "b",      "h",        "t",        "d",      "s",        "index",    "value",
-    "position", "parts",     "arrivals",  "V",      "i64",      "u32",      "bf16",   "f16",      "load",     "store",
-    "relu",     "gelu_tanh", "gelu_erf",  "kiln",   "Vec",      "Config",   "Input",  "Epilogue", "Body",     "Score",
-    "Position", "auto",      "bool",      "break",  "case",     "char",     "class",  "const",    "continue", "default",
-    "delete",   "do",        "double",    "else",   "enum",     "extern",   "false",  "float",    "for",      "if",
-    "int",      "long",      "namespace", "new",    "operator", "private",  "public", "register", "return",   "short",
-    "signed",   "sizeof",    "static",    "struct", "switch",   "template", "this",   "true",     "typename", "union",
-    "unsigned", "using",     "void",      "while"};
+    "row",      "col",      "depth",    "b",        "h",         "t",      "d",        "s",       "index",
+    "value",    "position", "parts",    "arrivals", "V",         "i64",    "u32",      "bf16",    "f16",
+    "load",     "store",    "kiln",     "Vec",      "Config",    "Input",  "Epilogue", "Body",    "Score",
+    "Position", "auto",     "bool",     "break",    "case",      "char",   "class",    "const",   "continue",
+    "default",  "delete",   "do",       "double",   "else",      "enum",   "extern",   "false",   "float",
+    "for",      "if",       "int",      "long",     "namespace", "new",    "operator", "private", "public",
+    "register", "return",   "short",    "signed",   "sizeof",    "static", "struct",   "switch",  "template",
+    "this",     "true",     "typename", "union",    "unsigned",  "using",  "void",     "while"};
 
 /// The name to give to an input: that of the tensor it was selected from, since a kernel does not care which rows it
 /// gets and should be the same for all.
@@ -27,9 +28,25 @@ static StringRef inputName(const Value &input) {
   return withoutLayer(producer && producer->is(OpKind::lastRow) ? producer->operand(0)->name : input.name);
 }
 
+/// The words that an op is written with in C++, besides its operands.
+static void addWords(const Op &op, StringSet<> &words) {
+  if (!op.def().deviceExpression)
+    return;
+  auto isInWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  std::string text = op.def().deviceExpression(op, std::vector<std::string>(op.operands().size()));
+  for (StringRef rest = text; !rest.empty();) {
+    words.insert(rest.take_while(isInWord));
+    rest = rest.drop_while(isInWord).drop_until(isInWord);
+  }
+}
+
 KernelNames::KernelNames(const Op &op) : op(op) {
   for (StringRef word : reservedWords)
     taken.insert(word);
+  addWords(op, taken);
+  if (op.region())
+    for (const auto &inner : op.region()->ops())
+      addWords(*inner, taken);
   for (const auto &dim : op.parent()->function()->module().dims)
     taken.insert(dim->name);
   if (const Attribute *list = op.attribute("constants"))

@@ -80,11 +80,11 @@ void Generator::describeModule() {
   Plan &plan = out.plan;
   plan.compilerVersion = compilerVersion;
   plan.sourceHash = sha256Hex(toString(module));
-  plan.target = module.attributes.find("target")->second.asString().str();
-  plan.stepByStep = module.boolAttribute("step_by_step");
-  plan.weightsFirst = module.boolAttribute("weights_first");
-  plan.serial = module.boolAttribute("serial");
-  if (const Attribute *strategy = findAttribute(module.attributes, "strategy", Attribute::Kind::Text))
+  plan.target = module.attributes.find(ModuleAttribute::target)->second.asString().str();
+  plan.stepByStep = module.boolAttribute(ModuleAttribute::stepByStep);
+  plan.weightsFirst = module.boolAttribute(ModuleAttribute::weightsFirst);
+  plan.serial = module.boolAttribute(ModuleAttribute::serial);
+  if (const Attribute *strategy = findAttribute(module.attributes, ModuleAttribute::strategy))
     plan.strategy = strategy->asString().str();
   plan.model = modelInfo(module);
   for (const auto &dim : module.dims)
@@ -258,12 +258,12 @@ std::string Generator::writeSource(size_t kernel) {
 
 PlanModelInfo modelInfo(const Module &module) {
   PlanModelInfo model{module.name,
-                      module.intAttribute("context", 1),
-                      module.intAttribute("vocab", 1),
-                      module.intAttribute("layers", 1),
+                      module.intAttribute(ModuleAttribute::context, 1),
+                      module.intAttribute(ModuleAttribute::vocab, 1),
+                      module.intAttribute(ModuleAttribute::layers, 1),
                       {}};
-  if (auto eos = module.attributes.find("eos"); eos != module.attributes.end())
-    for (const Attribute &id : eos->second.asList())
+  if (const Attribute *eos = findAttribute(module.attributes, ModuleAttribute::eos))
+    for (const Attribute &id : eos->asList())
       model.eosTokens.push_back(id.asInt());
   return model;
 }

@@ -198,7 +198,8 @@ PlanKernel KernelAssembler::describe(DType dtype, StringRef extents) const {
 std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) const {
   std::vector<std::string> declared;
   // No two tensors of a kernel share memory: plan-memory keeps apart what is live together.
-  std::string promise = op.parent()->function()->module().boolAttribute("restrict") ? "__restrict__ " : "";
+  std::string promise =
+      op.parent()->function()->module().boolAttribute(ModuleAttribute::restrictPointers) ? "__restrict__ " : "";
   bool needsWorkspace = !partType.empty();
   auto addWorkspace = [&] {
     if (!std::exchange(needsWorkspace, false))

@@ -51,15 +51,15 @@ static Expected<std::vector<PassInvocation>> passesFor(StringRef model, const Mo
 /// Writes into the module what the plan is to say of how it came about and how it is run, and how kernels are written.
 static void describeRun(Module &module, const PipelineOptions &options) {
   if (!options.strategy.empty())
-    module.attributes.insert_or_assign("strategy", Attribute::text(options.strategy));
+    module.attributes.insert_or_assign(ModuleAttribute::strategy.str(), Attribute::text(options.strategy));
   if (options.stepByStep)
-    module.attributes.insert_or_assign("step_by_step", true);
+    module.attributes.insert_or_assign(ModuleAttribute::stepByStep.str(), true);
   if (options.weightsFirst)
-    module.attributes.insert_or_assign("weights_first", true);
+    module.attributes.insert_or_assign(ModuleAttribute::weightsFirst.str(), true);
   if (options.serial)
-    module.attributes.insert_or_assign("serial", true);
+    module.attributes.insert_or_assign(ModuleAttribute::serial.str(), true);
   if (options.restrictPointers)
-    module.attributes.insert_or_assign("restrict", true);
+    module.attributes.insert_or_assign(ModuleAttribute::restrictPointers.str(), true);
 }
 
 Expected<std::unique_ptr<Module>> compileToStage(StringRef model, Stage stage, const CompileOptions &options,

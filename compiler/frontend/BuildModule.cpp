@@ -64,12 +64,12 @@ void ModuleBuilder::setAttributes() {
   Attribute::List eos;
   for (int64_t id : config.eosTokens)
     eos.emplace_back(id);
-  module->attributes = {{"batch", Attribute::ident(batch.str())},
-                        {"context", config.positions.value},
-                        {"eos", std::move(eos)},
-                        {"layers", config.layers.value},
-                        {"tokens", Attribute::ident(tokens.str())},
-                        {"vocab", config.vocabSize.value}};
+  module->attributes = {{ModuleAttribute::batch.str(), Attribute::ident(batch.str())},
+                        {ModuleAttribute::context.str(), config.positions.value},
+                        {ModuleAttribute::eos.str(), std::move(eos)},
+                        {ModuleAttribute::layers.str(), config.layers.value},
+                        {ModuleAttribute::tokens.str(), Attribute::ident(tokens.str())},
+                        {ModuleAttribute::vocab.str(), config.vocabSize.value}};
 }
 
 //===----------------------------------------------------------------------===//
@@ -203,12 +203,8 @@ Value *ModuleBuilder::buildMlp(Builder &builder, Value *x, int64_t layer) {
   builder.loc = at(config.inner);
   Value *hidden = buildLinear(builder, normed, "fc", suffix);
   builder.loc = at(config.activation);
-  if (config.activation.value == Activation::Relu) {
-    hidden = builder.create(OpKind::relu, "act" + suffix, {hidden});
-  } else {
-    Attribute formula = Attribute::ident(config.activation.value == Activation::GeluErf ? "erf" : "tanh");
-    hidden = builder.create(OpKind::gelu, "act" + suffix, {hidden}, {{"approx", formula}});
-  }
+  const Activation &activation = config.activation.value;
+  hidden = builder.create(activation.op, "act" + suffix, {hidden}, activation.attributes);
   builder.loc = at(config.inner);
   Value *projected = buildLinear(builder, hidden, "fcproj", suffix);
   return builder.create(OpKind::add, "x" + layerSuffix(layer + 1), {projected, x});

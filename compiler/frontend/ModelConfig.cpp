@@ -1,5 +1,7 @@
 #include "frontend/ModelConfig.h"
 
+#include "ops/OpTable.h"
+#include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
 
 #include <limits>
@@ -32,93 +34,84 @@ constexpr StringRef refusedWhenSet[] = {"quantization_config", "pruned_heads", "
 
 class ConfigReader {
 public:
-  ConfigReader(const ConfigValue &root, bool isHuggingFace) : root(root), isHuggingFace(isHuggingFace) {}
+  ConfigReader(const ConfigValue &root, bool isHuggingFace) : fields(root, ""), isHuggingFace(isHuggingFace) {}
 
   Expected<ModelConfig> read(StringRef name);
 
 private:
-  const ConfigValue *take(StringRef key);
   Error readInt(StringRef key, int64_t least, int64_t most, Setting<int64_t> &setting);
-  Error readOptionalInt(StringRef key, int64_t least, int64_t most, Setting<int64_t> &setting);
-  Error readBool(StringRef key, bool otherwise, Setting<bool> &setting);
+  Error readFlag(StringRef key, bool otherwise, Setting<bool> &setting);
+  Error readInner(Setting<int64_t> &setting, const Setting<int64_t> &channels);
   Error readEpsilon(Setting<double> &setting);
   Error readActivation(Setting<Activation> &setting);
   Error readEosTokens(int64_t vocabSize, std::vector<int64_t> &tokens);
   Error checkModelType();
   Error checkHeads(const ModelConfig &config);
+  Error checkOtherKey(const ConfigMember &member);
   Error checkOtherKeys();
 
-  const ConfigValue &root;
+  Fields fields;
   bool isHuggingFace;
-  std::set<StringRef> known;
 };
 
-const ConfigValue *ConfigReader::take(StringRef key) {
-  known.insert(key);
-  return root.find(key);
-}
-
-Error ConfigReader::readOptionalInt(StringRef key, int64_t least, int64_t most, Setting<int64_t> &setting) {
-  const ConfigValue *value = take(key);
-  if (!value || value->kind == ConfigValue::Kind::Null)
-    return Error::success();
-  return readInt(key, least, most, setting);
-}
-
 Error ConfigReader::readInt(StringRef key, int64_t least, int64_t most, Setting<int64_t> &setting) {
-  const ConfigValue *value = take(key);
-  if (!value)
-    return makeError(root.loc, "missing key '" + key + "'");
-  if (value->kind != ConfigValue::Kind::Int || value->integer < least || value->integer > most)
-    return configError(key, *value, "an integer from " + Twine(least) + " to " + Twine(most));
-  setting = {value->integer, value->loc};
-  return Error::success();
+  setting.loc = fields.place(key);
+  return fields.integer(key, setting.value, least, most);
 }
 
-Error ConfigReader::readBool(StringRef key, bool otherwise, Setting<bool> &setting) {
-  setting = {otherwise, root.loc};
-  const ConfigValue *value = take(key);
-  if (!value)
-    return Error::success();
-  if (value->kind != ConfigValue::Kind::Bool)
-    return configError(key, *value, "true or false");
-  setting = {value->boolean, value->loc};
-  return Error::success();
+Error ConfigReader::readFlag(StringRef key, bool otherwise, Setting<bool> &setting) {
+  setting = {otherwise, fields.place(key)};
+  return fields.flag(key, setting.value);
+}
+
+/// Four times the channels when it is left out.
+Error ConfigReader::readInner(Setting<int64_t> &setting, const Setting<int64_t> &channels) {
+  const ConfigValue *value = fields.find("n_inner");
+  bool isThere = value && value->kind != ConfigValue::Kind::Null;
+  setting = {4 * channels.value, isThere ? value->loc : channels.loc};
+  return fields.optionalInteger("n_inner", setting.value, 1, 1 << 18);
 }
 
 Error ConfigReader::readEpsilon(Setting<double> &setting) {
-  setting = {1e-5, root.loc};
-  const ConfigValue *value = take("layer_norm_epsilon");
-  if (!value)
-    return Error::success();
+  setting = {1e-5, fields.place("layer_norm_epsilon")};
   // Kernels add it in f32, where less than the smallest normal number would be nothing.
-  bool isNumber = value->kind == ConfigValue::Kind::Float || value->kind == ConfigValue::Kind::Int;
-  if (!isNumber || !(value->real >= std::numeric_limits<float>::min() && value->real <= 1))
-    return configError("layer_norm_epsilon", *value, "a number from 1.2e-38 to 1");
-  setting = {value->real, value->loc};
-  return Error::success();
+  if (!fields.find("layer_norm_epsilon"))
+    return Error::success();
+  return fields.number("layer_norm_epsilon", setting.value, std::numeric_limits<float>::min(), 1);
+}
+
+/// The activation that configurations call so, if there is one.
+std::optional<Activation> findActivation(StringRef name) {
+  for (const OpDef *op : opTable().all())
+    for (const ActivationName &known : op->activationNames)
+      if (known.name == name)
+        return Activation{op->kind, known.attributes};
+  return std::nullopt;
+}
+
+/// `"gelu_new", "gelu" or "relu"`, as the table has them.
+std::string activationNames() {
+  std::vector<std::string> names;
+  for (const OpDef *op : opTable().all())
+    for (const ActivationName &known : op->activationNames)
+      names.push_back(("\"" + known.name + "\"").str());
+  std::string last = names.back();
+  names.pop_back();
+  return llvm::join(names, ", ") + " or " + last;
 }
 
 Error ConfigReader::readActivation(Setting<Activation> &setting) {
-  setting = {Activation::GeluTanh, root.loc};
-  const ConfigValue *value = take("activation_function");
-  if (!value)
-    return Error::success();
-  // transformers spells the tanh formula in three ways.
-  static const std::map<StringRef, Activation> names = {{"gelu_new", Activation::GeluTanh},
-                                                        {"gelu_pytorch_tanh", Activation::GeluTanh},
-                                                        {"gelu_fast", Activation::GeluTanh},
-                                                        {"gelu", Activation::GeluErf},
-                                                        {"relu", Activation::Relu}};
-  auto it = names.find(value->string);
-  if (value->kind != ConfigValue::Kind::String || it == names.end())
-    return configError("activation_function", *value, "\"gelu_new\", \"gelu\" or \"relu\"");
-  setting = {it->second, value->loc};
+  StringRef key = "activation_function";
+  const ConfigValue *value = fields.find(key);
+  std::optional<Activation> found = findActivation(value ? StringRef(value->string) : "gelu_new");
+  if (value && (value->kind != ConfigValue::Kind::String || !found))
+    return configError(key, *value, activationNames());
+  setting = {std::move(*found), fields.place(key)};
   return Error::success();
 }
 
 Error ConfigReader::readEosTokens(int64_t vocabSize, std::vector<int64_t> &tokens) {
-  const ConfigValue *value = take("eos_token_id");
+  const ConfigValue *value = fields.find("eos_token_id");
   if (!value || value->kind == ConfigValue::Kind::Null)
     return Error::success();
   std::vector<ConfigValue> items = value->kind == ConfigValue::Kind::Array ? value->array : std::vector{*value};
@@ -133,12 +126,13 @@ Error ConfigReader::readEosTokens(int64_t vocabSize, std::vector<int64_t> &token
 }
 
 Error ConfigReader::checkModelType() {
-  const ConfigValue *value = take("model_type");
-  if (!value && isHuggingFace)
-    return makeError(root.loc, "missing key 'model_type'");
-  if (value && (value->kind != ConfigValue::Kind::String || value->string != "gpt2"))
-    return configError("model_type", *value, "\"gpt2\"");
-  return Error::success();
+  const ConfigValue *value = fields.find("model_type");
+  if (!value && !isHuggingFace)
+    return Error::success();
+  std::string type;
+  if (Error error = fields.text("model_type", type))
+    return error;
+  return type == "gpt2" ? Error::success() : configError("model_type", *value, "\"gpt2\"");
 }
 
 Error ConfigReader::checkHeads(const ModelConfig &config) {
@@ -154,30 +148,30 @@ Error ConfigReader::checkHeads(const ModelConfig &config) {
   return Error::success();
 }
 
-Error ConfigReader::checkOtherKeys() {
-  for (const ConfigMember &member : root.table) {
-    StringRef key = member.key;
-    const ConfigValue &value = member.value;
-    if (known.contains(key))
-      continue;
-    if (llvm::is_contained(refusedWhenTrue, key)) {
-      if (value.kind != ConfigValue::Kind::Bool || value.boolean)
-        return makeError(value.loc, key + ": expected false, got " + value.describe() + "; this is not implemented");
-      continue;
-    }
-    if (llvm::is_contained(refusedWhenSet, key)) {
-      bool isEmpty = value.kind == ConfigValue::Kind::Null ||
-                     (value.kind == ConfigValue::Kind::Table && value.table.empty()) ||
-                     (value.kind == ConfigValue::Kind::Array && value.array.empty());
-      if (!isEmpty)
-        return makeError(member.keyLoc, key + " is not implemented");
-      continue;
-    }
-    // transformers keeps private bookkeeping under names with an underscore.
-    if (isHuggingFace && (key.starts_with("_") || llvm::is_contained(ignoredKeys, key)))
-      continue;
-    return makeError(member.keyLoc, "unknown key '" + key + "'");
+/// A key that no setting is made of.
+Error ConfigReader::checkOtherKey(const ConfigMember &member) {
+  StringRef key = member.key;
+  const ConfigValue &value = member.value;
+  if (llvm::is_contained(refusedWhenTrue, key)) {
+    if (value.kind == ConfigValue::Kind::Bool && !value.boolean)
+      return Error::success();
+    return makeError(value.loc, key + ": expected false, got " + value.describe() + "; this is not implemented");
   }
+  if (llvm::is_contained(refusedWhenSet, key)) {
+    bool isEmpty = value.kind == ConfigValue::Kind::Null ||
+                   (value.kind == ConfigValue::Kind::Table && value.table.empty()) ||
+                   (value.kind == ConfigValue::Kind::Array && value.array.empty());
+    return isEmpty ? Error::success() : makeError(member.keyLoc, key + " is not implemented");
+  }
+  // transformers keeps private bookkeeping under names with an underscore.
+  bool isIgnored = isHuggingFace && (key.starts_with("_") || llvm::is_contained(ignoredKeys, key));
+  return isIgnored ? Error::success() : fields.unknown(member);
+}
+
+Error ConfigReader::checkOtherKeys() {
+  for (const ConfigMember *member : fields.unread())
+    if (Error error = checkOtherKey(*member))
+      return error;
   return Error::success();
 }
 
@@ -186,28 +180,21 @@ Expected<ModelConfig> ConfigReader::read(StringRef name) {
   config.name = name.str();
   Setting<bool> scoresAreF32;
   constexpr int64_t most = 1 << 24;
-  Error error = checkModelType();
-  auto step = [&](auto &&action) {
-    if (!error)
-      error = action();
-  };
-  step([&] { return readInt("vocab_size", 1, most, config.vocabSize); });
-  step([&] { return readInt("n_positions", 1, 1 << 20, config.positions); });
-  step([&] { return readInt("n_embd", 8, 1 << 16, config.channels); });
-  step([&] { return readInt("n_layer", 1, 1024, config.layers); });
-  step([&] { return readInt("n_head", 1, 1 << 13, config.heads); });
-  config.inner = {4 * config.channels.value, config.channels.loc};
-  step([&] { return readOptionalInt("n_inner", 1, 1 << 18, config.inner); });
-  step([&] { return readActivation(config.activation); });
-  step([&] { return readEpsilon(config.epsilon); });
-  step([&] { return readBool("scale_attn_weights", true, config.scaleByHeadSize); });
-  step([&] { return readBool("scale_attn_by_inverse_layer_idx", false, config.scaleByLayer); });
-  // Asks for the attention scores in f32, as fused attention has them in every precision.
-  step([&] { return readBool("reorder_and_upcast_attn", false, scoresAreF32); });
-  step([&] { return readBool("tie_word_embeddings", true, config.tiedEmbeddings); });
-  step([&] { return readEosTokens(config.vocabSize.value, config.eosTokens); });
-  step([&] { return checkHeads(config); });
-  step([&] { return checkOtherKeys(); });
+  Error error =
+      chain([&] { return checkModelType(); }, [&] { return readInt("vocab_size", 1, most, config.vocabSize); },
+            [&] { return readInt("n_positions", 1, 1 << 20, config.positions); },
+            [&] { return readInt("n_embd", 8, 1 << 16, config.channels); },
+            [&] { return readInt("n_layer", 1, 1024, config.layers); },
+            [&] { return readInt("n_head", 1, 1 << 13, config.heads); },
+            [&] { return readInner(config.inner, config.channels); }, [&] { return readActivation(config.activation); },
+            [&] { return readEpsilon(config.epsilon); },
+            [&] { return readFlag("scale_attn_weights", true, config.scaleByHeadSize); },
+            [&] { return readFlag("scale_attn_by_inverse_layer_idx", false, config.scaleByLayer); },
+            // Asks for the attention scores in f32, as fused attention has them in every precision.
+            [&] { return readFlag("reorder_and_upcast_attn", false, scoresAreF32); },
+            [&] { return readFlag("tie_word_embeddings", true, config.tiedEmbeddings); },
+            [&] { return readEosTokens(config.vocabSize.value, config.eosTokens); }, [&] { return checkHeads(config); },
+            [&] { return checkOtherKeys(); });
   if (error)
     return error;
   return config;

@@ -1,9 +1,8 @@
 //===- ModelConfig.h - what defines a GPT-2 ---------------------------------===//
 #pragma once
 
-#include "support/ADT.h"
+#include "ir/OpDef.h"
 #include "support/Config.h"
-#include "support/SourceManager.h"
 
 namespace kiln {
 
@@ -13,7 +12,11 @@ template <class T> struct Setting {
   Location loc;
 };
 
-enum class Activation { GeluTanh, GeluErf, Relu };
+/// The op between the two products of the MLP: one that has OpDef::activationNames.
+struct Activation {
+  OpKind op = {};
+  AttributeMap attributes = {};
+};
 
 /// The keys of a Hugging Face GPT-2 config.json that change the arithmetic; `graphs/*.toml` use the same names.
 struct ModelConfig {

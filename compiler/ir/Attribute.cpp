@@ -77,6 +77,13 @@ void printAttributes(raw_ostream &os, const AttributeMap &attributes) {
   os << '}';
 }
 
+AttributeMap toMap(ArrayRef<NamedAttribute> attributes) {
+  AttributeMap map;
+  for (const NamedAttribute &attribute : attributes)
+    map.insert({attribute.name, attribute.value});
+  return map;
+}
+
 const Attribute *findAttribute(const AttributeMap &attributes, StringRef name) {
   auto it = attributes.find(name);
   return it == attributes.end() ? nullptr : &it->second;

@@ -1,7 +1,7 @@
 //===- Attribute.h - compile-time values on ops, functions and modules ------===//
 #pragma once
 
-#include "support/ADT.h"
+#include "support/SourceManager.h"
 
 namespace kiln {
 
@@ -53,6 +53,14 @@ private:
 const Attribute *findAttribute(const AttributeMap &attributes, StringRef name);
 /// The same, null for one of another kind too.
 const Attribute *findAttribute(const AttributeMap &attributes, StringRef name, Attribute::Kind kind);
+
+/// `name = value` in a text, and where both stand.
+struct NamedAttribute {
+  std::string name;
+  Attribute value;
+  Location nameLoc = {}, valueLoc = {};
+};
+AttributeMap toMap(ArrayRef<NamedAttribute> attributes);
 
 /// `{a = 1, b = 2}`
 void printAttributes(raw_ostream &os, const AttributeMap &attributes);

@@ -223,12 +223,14 @@ const DimSymbol *Module::addDim(StringRef name, int64_t min, int64_t max, Locati
 }
 
 int64_t Module::intAttribute(StringRef name, int64_t otherwise) const {
-  const Attribute *value = findAttribute(attributes, name, Attribute::Kind::Int);
+  assert(findSpec(moduleAttributes(), name) && "no attribute of modules");
+  const Attribute *value = findAttribute(attributes, name);
   return value ? value->asInt() : otherwise;
 }
 
 bool Module::boolAttribute(StringRef name) const {
-  const Attribute *value = findAttribute(attributes, name, Attribute::Kind::Bool);
+  assert(findSpec(moduleAttributes(), name) && "no attribute of modules");
+  const Attribute *value = findAttribute(attributes, name);
   return value && value->asBool();
 }
 
@@ -250,7 +252,7 @@ Function *Module::addFunction(StringRef name, Location loc) {
 }
 
 const DimSymbol *Module::dimOf(StringRef attribute) const {
-  const Attribute *name = findAttribute(attributes, attribute, Attribute::Kind::Ident);
+  const Attribute *name = findAttribute(attributes, attribute);
   return name ? findDim(name->asString()) : nullptr;
 }
 

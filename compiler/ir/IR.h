@@ -211,7 +211,7 @@ public:
   std::vector<std::unique_ptr<Value>> states;
   std::vector<std::unique_ptr<Function>> functions;
 
-  /// What an attribute says; `otherwise`, or false, if there is none or one of another kind, for nothing verifies them.
+  /// What an attribute of moduleAttributes() says; `otherwise`, or false, if there is none.
   int64_t intAttribute(StringRef name, int64_t otherwise = 0) const;
   bool boolAttribute(StringRef name) const;
 
@@ -229,8 +229,8 @@ public:
   Function *findFunction(Entry entry) const { return findFunction(entryName(entry)); }
 
   /// The dims that the attributes `batch` and `tokens` name: sequences of a call, and tokens of each. Null: none do.
-  const DimSymbol *batchDim() const { return dimOf("batch"); }
-  const DimSymbol *tokensDim() const { return dimOf("tokens"); }
+  const DimSymbol *batchDim() const { return dimOf(ModuleAttribute::batch); }
+  const DimSymbol *tokensDim() const { return dimOf(ModuleAttribute::tokens); }
 
 private:
   const DimSymbol *dimOf(StringRef attribute) const;

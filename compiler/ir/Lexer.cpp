@@ -32,10 +32,8 @@ Token Lexer::next() {
   if (at == text.size())
     return make(Token::Kind::End, start);
   char c = text[at];
-  if (llvm::isAlpha(c) || c == '_') {
-    takeWhile([](char d) { return llvm::isAlnum(d) || d == '_'; });
-    return make(Token::Kind::Word, start);
-  }
+  if (llvm::isAlpha(c) || c == '_')
+    return lexWord(start);
   if (c == '%' || c == '@') {
     ++at;
     takeWhile(isNameChar);
@@ -54,6 +52,17 @@ Token Lexer::next() {
   }
   ++at;
   return make(StringRef("{}()[]:,=").contains(c) ? Token::Kind::Punct : Token::Kind::Invalid, start);
+}
+
+Token Lexer::lexWord(size_t start) {
+  auto isDash = [&] {
+    return words == Words::OfCommandLines && at + 1 < text.size() && text[at] == '-' && llvm::isAlpha(text[at + 1]);
+  };
+  do {
+    ++at;
+    takeWhile([](char c) { return llvm::isAlnum(c) || c == '_'; });
+  } while (isDash());
+  return make(Token::Kind::Word, start);
 }
 
 Token Lexer::lexNumber(size_t start) {

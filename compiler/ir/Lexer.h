@@ -30,7 +30,10 @@ struct Token {
 /// Splits a file into tokens; `//` comments and white space separate them.
 class Lexer {
 public:
-  explicit Lexer(const SourceFile *file) : file(file), text(*file->text) {}
+  /// What words hold beside letters, digits and '_': on command lines also '-' before a letter, as in fuse-norm.
+  enum class Words { OfIr, OfCommandLines };
+
+  explicit Lexer(const SourceFile *file, Words words = Words::OfIr) : file(file), text(*file->text), words(words) {}
 
   Token next();
   /// Where a token stands; a parse position, which the printer leaves out.
@@ -38,6 +41,7 @@ public:
 
 private:
   Token make(Token::Kind kind, size_t start, size_t skip = 0);
+  Token lexWord(size_t start);
   Token lexNumber(size_t start);
   Token lexString(size_t start);
   void takeWhile(function_ref<bool(char)> accept);
@@ -45,6 +49,7 @@ private:
 
   const SourceFile *file;
   StringRef text;
+  Words words;
   size_t at = 0;
   unsigned line = 1;
   size_t lineStart = 0; ///< counted on the way: no token spans lines

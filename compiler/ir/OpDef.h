@@ -58,6 +58,16 @@ struct AttributeSpec {
   bool isRequired = true;
   /// The names that an Ident may be; empty: any.
   SmallVector<StringRef, 2> choices = {};
+  /// What the elements of a List are; none: anything.
+  std::optional<Attribute::Kind> elements = std::nullopt;
+  /// What an Int is at least.
+  int64_t least = INT64_MIN;
+};
+
+/// A name that configurations of models (`activation_function`) have for an op, and the attributes that it stands for.
+struct ActivationName {
+  StringRef name;
+  AttributeMap attributes = {};
 };
 
 struct OpDef {
@@ -80,7 +90,11 @@ struct OpDef {
   /// those that something is done with.
   Expr (*flops)(const Op &op, ElementCount elements) = nullptr;
 
-  /// Pointwise ops: the C++ expression of the result, given expressions for the operands at one element.
+  /// Pointwise ops of one operand that a model may have between the products of its MLP: its names there.
+  std::vector<ActivationName> activationNames = {};
+
+  /// Pointwise ops: the C++ expression of the result, given expressions for the operands at one element. Values of the
+  /// kernel get other names than the words in it.
   std::string (*deviceExpression)(const Op &op, ArrayRef<std::string> operands) = nullptr;
 
   /// Layout ops: turns coordinates of operand 0's element (of the state's new rows' source for a state write)
@@ -108,5 +122,30 @@ private:
 
 /// Attributes that later stages put on any op of a function's body.
 ArrayRef<AttributeSpec> commonAttributes();
+
+/// Attributes of a module: what the front end says of the model, how the plan is to be run, what kernels were chosen
+/// for. Names that several places use are in ModuleAttribute.
+ArrayRef<AttributeSpec> moduleAttributes();
+/// Attributes of a function.
+ArrayRef<AttributeSpec> functionAttributes();
+
+struct ModuleAttribute {
+  // Of the model.
+  static constexpr StringRef context = "context", eos = "eos", layers = "layers", vocab = "vocab";
+  // The dims of a call: sequences, and tokens of each.
+  static constexpr StringRef batch = "batch", tokens = "tokens";
+  // How the plan is run (Plan::stepByStep, weightsFirst, serial), and how its kernels take tensors.
+  static constexpr StringRef stepByStep = "step_by_step", weightsFirst = "weights_first", serial = "serial",
+                             restrictPointers = "restrict";
+  static constexpr StringRef strategy = "strategy";
+  // Of select-kernels.
+  static constexpr StringRef target = "target", kernels = "kernels";
+};
+
+/// The spec of that name, or null.
+const AttributeSpec *findSpec(ArrayRef<AttributeSpec> specs, StringRef name);
+/// What is wrong with the attribute: its name is none of the specs', or its value is not what that spec says. Empty:
+/// nothing.
+std::string attributeProblem(ArrayRef<AttributeSpec> specs, StringRef name, const Attribute &value);
 
 } // namespace kiln

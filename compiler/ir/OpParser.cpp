@@ -71,11 +71,11 @@ Error OpParser::parseOp(Block &block) {
       op->addOperand(operand);
   }
   if (token.is("{")) {
-    AttributeMap attributes;
-    if (Error error = parseOptionalAttributes(attributes))
-      return error;
-    for (auto &[name, value] : attributes)
-      op->setAttribute(name, std::move(value));
+    auto attributes = parseAttributes();
+    if (!attributes)
+      return attributes.takeError();
+    for (NamedAttribute &attribute : *attributes)
+      op->setAttribute(attribute.name, std::move(attribute.value));
   }
   if (!names->empty())
     if (Error error = parseResultTypes(*op, *names))

@@ -38,9 +38,8 @@ Expected<std::unique_ptr<Module>> Parser::parse() {
   module = std::make_unique<Module>(*name);
   module->loc = loc;
   scopes.emplace_back();
-  if (consumeWord("attributes"))
-    if (Error error = parseOptionalAttributes(module->attributes))
-      return error;
+  if (Error error = parseHeadAttributes(moduleAttributes(), module->attributes))
+    return error;
   if (Error error = expectPunct("{"))
     return error;
   while (!token.is("}"))
@@ -165,9 +164,8 @@ Error Parser::parseFunction() {
     return error;
   if (Error error = parseResultTypes(*function))
     return error;
-  if (consumeWord("attributes"))
-    if (Error error = parseOptionalAttributes(function->attributes))
-      return error;
+  if (Error error = parseHeadAttributes(functionAttributes(), function->attributes))
+    return error;
   if (Error error = expectPunct("{"))
     return error;
   if (Error error = parseBlock(function->body))

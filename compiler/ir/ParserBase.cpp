@@ -146,18 +146,11 @@ Expected<SmallVector<int64_t, 2>> ParserBase::parseShape() {
   return shape;
 }
 
-Error ParserBase::parseOptionalAttributes(AttributeMap &attributes) {
-  Expected<AttributeMap> parsed = parseAttributes(0);
-  if (!parsed)
-    return parsed.takeError();
-  attributes = std::move(*parsed);
-  return Error::success();
-}
-
-Expected<AttributeMap> ParserBase::parseAttributes(int depth) {
+Expected<std::vector<NamedAttribute>> ParserBase::parseAttributes(int depth) {
   if (Error error = expectPunct("{"))
     return error;
-  AttributeMap attributes;
+  std::vector<NamedAttribute> attributes;
+  StringSet<> names;
   if (consumePunct("}"))
     return attributes;
   do {
@@ -165,17 +158,39 @@ Expected<AttributeMap> ParserBase::parseAttributes(int depth) {
     Expected<StringRef> name = expect(Token::Kind::Word, "an attribute's name");
     if (!name)
       return name.takeError();
-    if (Error error = expectPunct("="))
-      return error;
+    if (!names.insert(*name).second)
+      return makeError(loc, "'" + *name + "' is given twice");
+    if (!consumePunct("="))
+      return expected("'=' after '" + *name + "'");
+    Location valueLoc = here();
     Expected<Attribute> value = parseAttribute(depth);
     if (!value)
       return value.takeError();
-    if (!attributes.insert({name->str(), std::move(*value)}).second)
-      return makeError(loc, "attribute '" + *name + "' is given twice");
+    attributes.push_back({name->str(), std::move(*value), loc, valueLoc});
   } while (consumePunct(","));
   if (Error error = expectPunct("}"))
     return error;
   return attributes;
+}
+
+Expected<AttributeMap> ParserBase::parseAttributeMap(int depth) {
+  auto attributes = parseAttributes(depth);
+  if (!attributes)
+    return attributes.takeError();
+  return toMap(*attributes);
+}
+
+Error ParserBase::parseHeadAttributes(ArrayRef<AttributeSpec> specs, AttributeMap &attributes) {
+  if (!consumeWord("attributes"))
+    return Error::success();
+  auto parsed = parseAttributes();
+  if (!parsed)
+    return parsed.takeError();
+  for (const NamedAttribute &attribute : *parsed)
+    if (std::string problem = attributeProblem(specs, attribute.name, attribute.value); !problem.empty())
+      return makeError(findSpec(specs, attribute.name) ? attribute.valueLoc : attribute.nameLoc, problem);
+  attributes = toMap(*parsed);
+  return Error::success();
 }
 
 Expected<Attribute> ParserBase::parseAttribute(int depth) {
@@ -208,7 +223,7 @@ Expected<Attribute> ParserBase::parseAttribute(int depth) {
   if (token.is("["))
     return parseAttributeList(depth);
   if (token.is("{")) {
-    Expected<AttributeMap> dict = parseAttributes(depth + 1);
+    Expected<AttributeMap> dict = parseAttributeMap(depth + 1);
     return dict ? Expected<Attribute>(Attribute(std::move(*dict))) : dict.takeError();
   }
   return expected("an attribute's value");

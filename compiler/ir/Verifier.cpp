@@ -13,30 +13,14 @@ Error opError(const Op &op, const Twine &message) {
 // One op against its record
 //===----------------------------------------------------------------------===//
 
-static const AttributeSpec *findSpec(ArrayRef<AttributeSpec> specs, StringRef name) {
-  auto it = llvm::find_if(specs, [&](const AttributeSpec &spec) { return spec.name == name; });
-  return it == specs.end() ? nullptr : it;
-}
-
-static Error checkAttribute(const Op &op, const AttributeSpec &spec, const Attribute &value) {
-  if (value.kind() != spec.kind)
-    return opError(op,
-                   "attribute '" + spec.name + "': expected " + attributeKindName(spec.kind) + ", got " + value.str());
-  if (spec.choices.empty() || llvm::is_contained(spec.choices, value.asString()))
-    return Error::success();
-  return opError(op, "attribute '" + spec.name + "': expected " + llvm::join(spec.choices, " or ") + ", got " +
-                         value.asString());
-}
-
 static Error checkAttributes(const Op &op) {
+  bool mayHaveCommon = !op.parentOp() && !op.has(Trait::Terminator);
   for (const auto &[name, value] : op.attributes()) {
-    const AttributeSpec *spec = findSpec(op.def().attributes, name);
-    if (!spec && !op.parentOp() && !op.has(Trait::Terminator))
-      spec = findSpec(commonAttributes(), name);
-    if (!spec)
-      return opError(op, "unknown attribute '" + name + "'");
-    if (Error error = checkAttribute(op, *spec, value))
-      return error;
+    ArrayRef<AttributeSpec> specs = op.def().attributes;
+    if (mayHaveCommon && !findSpec(specs, name) && findSpec(commonAttributes(), name))
+      specs = commonAttributes();
+    if (std::string problem = attributeProblem(specs, name, value); !problem.empty())
+      return opError(op, problem);
   }
   for (const AttributeSpec &spec : op.def().attributes)
     if (spec.isRequired && !op.attribute(spec.name))
@@ -210,6 +194,31 @@ static Error checkRecipe(const Value &weight) {
   return Error::success();
 }
 
+static Error checkAttributes(ArrayRef<AttributeSpec> specs, const AttributeMap &attributes, const Twine &owner,
+                             Location loc) {
+  for (const auto &[name, value] : attributes)
+    if (std::string problem = attributeProblem(specs, name, value); !problem.empty())
+      return makeError(loc, owner + ": " + problem);
+  return Error::success();
+}
+
+static Error checkHead(const Module &module) {
+  if (Error error = checkAttributes(moduleAttributes(), module.attributes, "module @" + module.name, module.loc))
+    return error;
+  // A kernel that starts early would read through __restrict__ what another still writes.
+  if (module.boolAttribute(ModuleAttribute::restrictPointers) && !module.boolAttribute(ModuleAttribute::serial))
+    return makeError(module.loc, "module @" + module.name + ": attribute '" + ModuleAttribute::restrictPointers +
+                                     "': expected '" + ModuleAttribute::serial + " = true' beside it");
+  for (StringRef name : {ModuleAttribute::batch, ModuleAttribute::tokens})
+    if (const Attribute *dim = findAttribute(module.attributes, name); dim && !module.findDim(dim->asString()))
+      return makeError(module.loc, "module @" + module.name + ": attribute '" + name + "': expected a dim, got " +
+                                       dim->str());
+  for (const auto &function : module.functions)
+    if (Error error = checkAttributes(functionAttributes(), function->attributes, "@" + function->name, function->loc))
+      return error;
+  return Error::success();
+}
+
 static Error checkGlobals(const Module &module) {
   StringMap<Location> names;
   auto define = [&](StringRef sigil, StringRef name, Location loc) -> Error {
@@ -242,6 +251,8 @@ static Error checkGlobals(const Module &module) {
 }
 
 Error verify(const Module &module) {
+  if (Error error = checkHead(module))
+    return error;
   if (Error error = checkGlobals(module))
     return error;
   Error all = Error::success();

@@ -12,10 +12,10 @@ Error opError(const Op &op, const Twine &message);
 /// The op must have exactly one result by its record.
 Expected<Type> inferType(const Op &op);
 
-/// Checks a module: names unique in their scope, dims and recipes consistent, every op as its record says with
-/// the types that inference gives, definitions before uses, terminators at the ends only, fused regions one
-/// level deep, and each state written at most once a function and not read after.
-/// Error: every function's first violation.
+/// Checks a module: attributes of module and functions known and of their kinds, names unique in their scope, dims and
+/// recipes consistent, every op as its record says with the types that inference gives, definitions before uses,
+/// terminators at the ends only, fused regions one level deep, and each state written at most once a function and not
+/// read after. Error: every function's first violation.
 Error verify(const Module &module);
 
 } // namespace kiln

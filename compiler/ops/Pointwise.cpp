@@ -131,6 +131,11 @@ const OpDef geluOp = {
     .evaluateF32 = evaluateGelu<float>,
     .evaluateF64 = evaluateGelu<double>,
     .flops = [](const Op &op, ElementCount elements) { return Expr(10) * elements(*op.result()); },
+    // transformers spells the tanh formula in three ways.
+    .activationNames = {{"gelu_new", {{"approx", Attribute::ident("tanh")}}},
+                        {"gelu_pytorch_tanh", {{"approx", Attribute::ident("tanh")}}},
+                        {"gelu_fast", {{"approx", Attribute::ident("tanh")}}},
+                        {"gelu", {{"approx", Attribute::ident("erf")}}}},
     .deviceExpression =
         [](const Op &op, ArrayRef<std::string> x) {
           return ("gelu_" + op.identAttribute("approx") + "(" + x[0] + ")").str();
@@ -152,6 +157,7 @@ const OpDef reluOp = {
     .evaluateF32 = evaluateRelu<float>,
     .evaluateF64 = evaluateRelu<double>,
     .flops = oneFlopAnElement,
+    .activationNames = {{"relu"}},
     .deviceExpression = [](const Op &, ArrayRef<std::string> x) { return "relu(" + x[0] + ")"; },
 };
 

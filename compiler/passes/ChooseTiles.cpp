@@ -353,7 +353,8 @@ const PassDef chooseTilesPass = {
     .options = {{"batch", 1, "B to choose for; 0: its bound"},
                 {"tokens", 1024, "T to choose for; 0: its bound"},
                 {"tiles", AttributeMap(), "settings of families or elementwise ops: {layernorm = {row_threads = 1}}"},
-                {"tuning", Attribute::ident("shipped"), "what was measured: shipped, none, or a file of kiln tune"}},
+                {"tuning", Attribute::text("shipped"), "what was measured: shipped, none, or a file of kiln tune"}},
+    .sets = {"tile", "variants"},
 };
 
 } // namespace kiln

@@ -144,7 +144,7 @@ Error checkModule(const Module &module, const Function &prefill) {
     return makeError(decode->loc, "insert-kv-cache: expected a module without @decode");
   if (!module.states.empty())
     return makeError(module.states.front()->loc, "insert-kv-cache: expected a module without states");
-  const Attribute *context = findAttribute(module.attributes, "context", Attribute::Kind::Int);
+  const Attribute *context = findAttribute(module.attributes, ModuleAttribute::context);
   if (!context)
     return makeError(module.loc, "insert-kv-cache: expected the module attribute 'context', the number of positions");
   Dim tokens = prefill.arguments[0]->type.shape[1];
@@ -163,7 +163,7 @@ Error insertKvCache(Module &module, const PassOptions &) {
     return Error::success();
   if (Error error = checkModule(module, *prefill))
     return error;
-  CacheInserter caches(module, *prefill, module.intAttribute("context"));
+  CacheInserter caches(module, *prefill, module.intAttribute(ModuleAttribute::context));
   for (const auto &[layer, attention] : llvm::enumerate(attentions)) {
     if (Error error = caches.insert(*attention.qk, "k", layer))
       return error;

@@ -13,7 +13,7 @@ public:
 
   int64_t getInt(StringRef name) const { return values.find(name)->second.asInt(); }
   bool getBool(StringRef name) const { return values.find(name)->second.asBool(); }
-  /// Of a name (identifier) or of text.
+  /// Of an identifier or of text.
   StringRef getString(StringRef name) const { return values.find(name)->second.asString(); }
   const AttributeMap &getDict(StringRef name) const { return values.find(name)->second.asDict(); }
 
@@ -38,6 +38,9 @@ struct PassDef {
   /// Changes the module in place. Error: input that the pass cannot handle; the module is then not used again.
   Error (*run)(Module &module, const PassOptions &options);
   std::vector<PassOption> options = {};
+  /// Which of commonAttributes() it gives to ops. They say what is true of the ops as they are, so no pass that stands
+  /// in front of this one in Passes.def may run after it: the pass manager refuses that.
+  std::vector<StringRef> sets = {};
 };
 
 #define KILN_PASS(identifier) extern const PassDef identifier##Pass;

@@ -34,133 +34,46 @@ std::string PassInvocation::str() const {
   return text;
 }
 
-static Error checkOption(const PassDef &pass, const PassOption &option, const Attribute &value) {
+/// Whether a value can be one of the option, which it then is. A string may be written as a name, where it looks like
+/// one: tuning = none.
+static Error takeValue(const PassDef &pass, const PassOption &option, const NamedAttribute &given, Attribute &result) {
+  using Kind = Attribute::Kind;
+  const Attribute &value = given.value;
+  Kind kind = option.defaultValue.kind();
   auto fail = [&](const Twine &what) {
-    return makeError("pass " + pass.name + ": option '" + option.name + "': expected " + what + ", got " + value.str());
+    return makeError(given.valueLoc,
+                     "pass " + pass.name + ": option '" + option.name + "': expected " + what + ", got " + value.str());
   };
-  if (value.kind() != option.defaultValue.kind())
-    return fail(attributeKindName(option.defaultValue.kind()));
+  bool isWordForText = kind == Kind::Text && value.kind() == Kind::Ident;
+  if (value.kind() != kind && !isWordForText)
+    return fail(attributeKindName(kind));
   if (!option.choices.empty() && !llvm::is_contained(option.choices, value.asString()))
     return fail(llvm::join(option.choices, " or "));
-  if (value.kind() == Attribute::Kind::Int && (value.asInt() < 0 || value.asInt() > option.most))
+  if (kind == Kind::Int && (value.asInt() < 0 || value.asInt() > option.most))
     return fail("0 to " + Twine(option.most));
+  result = isWordForText ? Attribute::text(value.asString()) : value;
   return Error::success();
 }
 
-Expected<PassInvocation> makeInvocation(const PassDef &pass, AttributeMap given) {
+Expected<PassInvocation> makeWrittenInvocation(const PassDef &pass, ArrayRef<NamedAttribute> given) {
   AttributeMap values;
-  for (const PassOption &option : pass.options) {
-    auto it = given.find(option.name);
-    if (it == given.end()) {
-      values.insert({option.name.str(), option.defaultValue});
-      continue;
-    }
-    if (Error error = checkOption(pass, option, it->second))
+  for (const PassOption &option : pass.options)
+    values.insert({option.name.str(), option.defaultValue});
+  for (const NamedAttribute &each : given) {
+    auto option = llvm::find_if(pass.options, [&](const PassOption &known) { return known.name == each.name; });
+    if (option == pass.options.end())
+      return makeError(each.nameLoc, "pass " + pass.name + ": unknown option '" + each.name + "'");
+    if (Error error = takeValue(pass, *option, each, values.find(each.name)->second))
       return error;
-    values.insert(*it);
-    given.erase(it);
   }
-  if (!given.empty())
-    return makeError("pass " + pass.name + ": unknown option '" + given.begin()->first + "'");
   return PassInvocation{&pass, PassOptions(std::move(values))};
 }
 
-/// Where the brace that `text` begins with is closed, or npos.
-static size_t closingBrace(StringRef text) {
-  int depth = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    depth += text[i] == '{' ? 1 : text[i] == '}' ? -1 : 0;
-    if (depth == 0)
-      return i;
-  }
-  return StringRef::npos;
-}
-
-/// Takes what stands before the next comma outside braces off the front of a list, with the comma.
-static StringRef takeEntry(StringRef &text) {
-  int depth = 0;
-  StringRef entry = text.take_until([&](char c) {
-    depth += c == '{' ? 1 : c == '}' ? -1 : 0;
-    return c == ',' && depth <= 0;
-  });
-  text = text.drop_front(std::min(text.size(), entry.size() + 1));
-  return entry;
-}
-
-static Expected<AttributeMap> parseOptions(StringRef pass, StringRef text);
-
-/// `2`, `true`, `consumer`, `{matmul=gemm_simt}`.
-static Expected<Attribute> parseOptionValue(StringRef pass, StringRef text) {
-  if (text.starts_with("{") && closingBrace(text) == text.size() - 1) {
-    Expected<AttributeMap> inner = parseOptions(pass, text.drop_front().drop_back());
-    return inner ? Expected<Attribute>(Attribute(std::move(*inner))) : inner.takeError();
-  }
-  int64_t integer = 0;
-  if (!text.getAsInteger(10, integer))
-    return Attribute(integer);
-  if (text == "true" || text == "false")
-    return Attribute(text == "true");
-  return Attribute::ident(text);
-}
-
-static Expected<AttributeMap> parseOptions(StringRef pass, StringRef text) {
-  AttributeMap options;
-  while (!text.empty()) {
-    StringRef entry = takeEntry(text);
-    auto [name, value] = entry.split('=');
-    if (name.trim().empty() || value.trim().empty())
-      return makeError("pass " + pass + ": expected name=value, got '" + entry + "'");
-    Expected<Attribute> parsed = parseOptionValue(pass, value.trim());
-    if (!parsed)
-      return parsed.takeError();
-    if (!options.insert({name.trim().str(), std::move(*parsed)}).second)
-      return makeError("pass " + pass + ": option '" + name.trim() + "' is given twice");
-  }
-  return options;
-}
-
-/// Takes one `name{options}` off the front of a list.
-static Expected<PassInvocation> parseInvocation(StringRef &text) {
-  StringRef name = text.take_until([](char c) { return c == ',' || c == '{'; });
-  if (name.trim().empty())
-    return makeError("expected the name of a pass, got '" + text + "'");
-  text = text.drop_front(name.size());
-  name = name.trim();
-  StringRef options;
-  if (text.starts_with("{")) {
-    size_t end = closingBrace(text);
-    if (end == StringRef::npos)
-      return makeError("pass " + name + ": expected '}' after its options");
-    options = text.slice(1, end);
-    text = text.drop_front(end + 1).ltrim();
-  }
-  auto it = llvm::find_if(allPasses(), [&](const PassDef *pass) { return pass->name == name; });
-  if (it == allPasses().end())
-    return makeError("unknown pass '" + name + "'; kiln-opt --list-passes shows them all" +
-                     didYouMean(name, llvm::map_range(allPasses(), [](const PassDef *pass) { return pass->name; })));
-  Expected<AttributeMap> given = parseOptions(name, options);
-  if (!given)
-    return given.takeError();
-  return makeInvocation(**it, std::move(*given));
-}
-
-Expected<std::vector<PassInvocation>> parsePasses(StringRef text) {
-  std::vector<PassInvocation> passes;
-  StringRef rest = text.trim();
-  while (!rest.empty()) {
-    Expected<PassInvocation> invocation = parseInvocation(rest);
-    if (!invocation)
-      return invocation.takeError();
-    passes.push_back(std::move(*invocation));
-    if (rest.empty())
-      break;
-    if (!rest.consume_front(","))
-      return makeError("expected ',' between passes, got '" + rest + "'");
-    rest = rest.ltrim();
-    if (rest.empty())
-      return makeError("expected the name of a pass after '" + text.trim() + "'");
-  }
-  return passes;
+Expected<PassInvocation> makeInvocation(const PassDef &pass, const AttributeMap &given) {
+  std::vector<NamedAttribute> options;
+  for (const auto &[name, value] : given)
+    options.push_back({name, value});
+  return makeWrittenInvocation(pass, options);
 }
 
 //===----------------------------------------------------------------------===//
@@ -180,11 +93,28 @@ static Error reportIllFormed(const PassInvocation &invocation, Error violation, 
   return llvm::joinErrors(makeError(message), std::move(violation));
 }
 
+/// Whether no later pass has left what this one would make wrong. The order is that of Passes.def.
+static Error checkOrder(const Module &module, const PassDef &pass) {
+  auto at = llvm::find(allPasses(), &pass);
+  if (at == allPasses().end())
+    return Error::success();
+  for (const auto &function : module.functions)
+    for (const auto &op : function->body.ops())
+      for (const PassDef *later : ArrayRef(at + 1, allPasses().end()))
+        for (StringRef attribute : later->sets)
+          if (op->attribute(attribute))
+            return opError(*op, "pass " + pass.name + " comes before " + later->name + ", which has set '" + attribute +
+                                    "' here");
+  return Error::success();
+}
+
 Error runPasses(Module &module, ArrayRef<PassInvocation> passes, const PassInstrumentation &instrumentation) {
   for (const PassInvocation &invocation : passes) {
     if (instrumentation.before)
       if (Error error = instrumentation.before(invocation, module))
         return error;
+    if (Error error = checkOrder(module, *invocation.pass))
+      return error;
     std::string moduleBefore = instrumentation.reproducerPath.empty() ? std::string() : toString(module);
     if (Error error = invocation.pass->run(module, invocation.options))
       return error;

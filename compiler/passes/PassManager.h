@@ -15,9 +15,12 @@ struct PassInvocation {
 };
 
 /// Makes an invocation. Error: an unknown option, or a value of another kind than its default.
-Expected<PassInvocation> makeInvocation(const PassDef &pass, AttributeMap options = {});
+Expected<PassInvocation> makeInvocation(const PassDef &pass, const AttributeMap &options = {});
+/// The same of options in a text: an error is at its place.
+Expected<PassInvocation> makeWrittenInvocation(const PassDef &pass, ArrayRef<NamedAttribute> options);
 
-/// Parses `a,b{n=2,into=consumer}`. Error: text that is not such a list, an unknown pass or option.
+/// Parses `a,b{n=2,into=consumer}`; the options are attributes as in IR text. Error, at its place in `--passes`: text
+/// that is not such a list, an unknown pass or option.
 Expected<std::vector<PassInvocation>> parsePasses(StringRef text);
 
 /// Observes a run; every hook may be empty.
@@ -30,7 +33,8 @@ struct PassInstrumentation {
   std::string reproducerPath;
 };
 
-/// Runs the passes and the verifier after each. Error: what a pass reports, or `pass NAME made ill-formed IR` with
+/// Runs the passes and the verifier after each. Error: an op that a later pass has dealt with already (PassDef::sets),
+/// what a pass reports, or `pass NAME made ill-formed IR` with
 /// the verifier's message and the reproducer's path.
 Error runPasses(Module &module, ArrayRef<PassInvocation> passes, const PassInstrumentation &instrumentation = {});
 

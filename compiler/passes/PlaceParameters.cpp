@@ -78,6 +78,7 @@ const PassDef placeParametersPass = {
                  Attribute::ident("none"),
                  "which weights kernels have in constant memory",
                  {"none", "layernorm", "vectors"}}},
+    .sets = {"constants"},
 };
 
 } // namespace kiln

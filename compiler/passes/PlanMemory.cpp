@@ -267,6 +267,7 @@ const PassDef planMemoryPass = {
     .name = "plan-memory",
     .summary = "Places intermediate values in one arena and shares bytes by liveness",
     .run = planMemory,
+    .sets = {"offsets", "workspace"},
 };
 
 } // namespace kiln

@@ -77,9 +77,9 @@ static Error setPreferences(Module &module, const AttributeMap &kernels) {
                        "select-kernels: kernels: expected a family of kernels for " + kind + ", got " + name.str());
   }
   if (kernels.empty())
-    module.attributes.erase("kernels");
+    module.attributes.erase(ModuleAttribute::kernels.str());
   else
-    module.attributes.insert_or_assign("kernels", kernels);
+    module.attributes.insert_or_assign(ModuleAttribute::kernels.str(), kernels);
   return Error::success();
 }
 
@@ -108,7 +108,7 @@ static Error selectKernels(Module &module, const PassOptions &options) {
   Expected<const Target *> target = findTarget(options.getString("target"));
   if (!target)
     return target.takeError();
-  module.attributes.insert_or_assign("target", Attribute::ident((*target)->name));
+  module.attributes.insert_or_assign(ModuleAttribute::target.str(), Attribute::ident((*target)->name));
   if (Error error = setPreferences(module, options.getDict("kernels")))
     return error;
   for (const auto &function : module.functions)
@@ -139,6 +139,7 @@ const PassDef selectKernelsPass = {
                  "what runs the matrix products of prompts",
                  {"generated", "cublaslt", "auto"}},
                 {"kernels", AttributeMap(), "families that come first, by kind of op: {matmul = gemm_simt}"}},
+    .sets = {"kernel"},
 };
 
 } // namespace kiln

@@ -1,6 +1,7 @@
 // The text of --strategy: `topic=name{parameter=1},…`.
 #include "strategies/Strategy.h"
 
+#include "ir/ParserBase.h"
 #include "support/Diagnostic.h"
 #include "support/Nearest.h"
 
@@ -16,47 +17,18 @@ struct Choice {
   std::string text; ///< `attention=windowed{w = 128}` as it is recorded: without blanks, what was given
 };
 
-class StrategyParser {
+/// Names are looked up on the way, so that the first error is the first in the text.
+class StrategyParser : ParserBase {
 public:
-  explicit StrategyParser(const SourceFile *file) : file(file), text(*file->text) {}
+  explicit StrategyParser(const SourceFile *file) : ParserBase(file, Lexer::Words::OfCommandLines) {}
 
   Expected<std::vector<Choice>> parse();
 
 private:
-  Location here() const { return locate(file, at); }
-  void skipBlanks() { at = std::min(text.size(), text.find_first_not_of(" \t\n", at)); }
-  bool consume(char c);
-  /// A name or number; empty where none stands.
-  StringRef takeWord();
-  Error expected(const Twine &what) const;
-
   Expected<Choice> parseChoice();
+  Error parseStrategy(Choice &choice, StringRef topic);
   Error parseArguments(Choice &choice);
-  Error parseArgument(Choice &choice);
-
-  const SourceFile *file;
-  StringRef text;
-  size_t at = 0;
 };
-
-bool StrategyParser::consume(char c) {
-  skipBlanks();
-  bool isThere = at < text.size() && text[at] == c;
-  at += isThere ? 1 : 0;
-  return isThere;
-}
-
-StringRef StrategyParser::takeWord() {
-  skipBlanks();
-  StringRef word = text.drop_front(at).take_while([](char c) { return llvm::isAlnum(c) || c == '_' || c == '-'; });
-  at += word.size();
-  return word;
-}
-
-Error StrategyParser::expected(const Twine &what) const {
-  std::string got = at < text.size() ? "'" + text.substr(at, 1).str() + "'" : "the end";
-  return makeError(here(), "expected " + what + ", got " + got);
-}
 
 std::vector<StringRef> topics() {
   std::vector<StringRef> names;
@@ -79,80 +51,73 @@ std::string expectedOneOf(ArrayRef<StringRef> names, StringRef got) {
   return ", expected one of " + llvm::join(names, ", ") + didYouMean(got, names);
 }
 
-Expected<Choice> StrategyParser::parseChoice() {
-  Choice choice;
-  skipBlanks();
-  choice.loc = here();
-  StringRef topic = takeWord();
-  if (topic.empty())
-    return expected("a topic, one of " + llvm::join(topics(), ", "));
-  if (namesOf(topic).empty())
-    return makeError(choice.loc, "unknown topic '" + topic + "'" + expectedOneOf(topics(), topic));
-  if (!consume('='))
-    return expected("'=' after the topic " + topic);
-  skipBlanks();
-  Location nameLoc = here();
-  StringRef name = takeWord();
-  if (name.empty())
-    return expected("one of " + llvm::join(namesOf(topic), ", "));
-  for (const Strategy &strategy : allStrategies())
-    if (strategy.topic == topic && strategy.name == name)
-      choice.strategy = &strategy;
-  if (!choice.strategy)
-    return makeError(nameLoc, "unknown " + topic + " '" + name + "'" + expectedOneOf(namesOf(topic), name));
-  choice.text = (topic + "=" + name).str();
-  if (Error error = parseArguments(choice))
-    return error;
-  return choice;
-}
-
-Error StrategyParser::parseArguments(Choice &choice) {
-  std::string given;
-  if (consume('{') && !consume('}')) {
-    do {
-      if (Error error = parseArgument(choice))
-        return error;
-    } while (consume(','));
-    if (!consume('}'))
-      return expected("',' or '}'");
-  }
-  for (const auto &[name, value] : choice.arguments)
-    given += (given.empty() ? "" : ",") + name + "=" + std::to_string(value);
-  if (!given.empty())
-    choice.text += "{" + given + "}";
-  for (const StrategyParameter &parameter : choice.strategy->parameters)
-    if (parameter.defaultValue)
-      choice.arguments.insert({parameter.name.str(), *parameter.defaultValue});
-  return Error::success();
-}
-
 std::string parameterNames(const Strategy &strategy) {
   return llvm::join(llvm::map_range(strategy.parameters, [](const StrategyParameter &p) { return p.name; }), ", ");
 }
 
-Error StrategyParser::parseArgument(Choice &choice) {
+Expected<Choice> StrategyParser::parseChoice() {
+  Choice choice;
+  choice.loc = here();
+  Expected<StringRef> topic = expect(Token::Kind::Word, "a topic, one of " + llvm::join(topics(), ", "));
+  if (!topic)
+    return topic.takeError();
+  if (namesOf(*topic).empty())
+    return makeError(choice.loc, "unknown topic '" + *topic + "'" + expectedOneOf(topics(), *topic));
+  if (!consumePunct("="))
+    return expected("'=' after the topic " + *topic);
+  if (Error error = parseStrategy(choice, *topic))
+    return error;
+  if (token.is("{"))
+    if (Error error = parseArguments(choice))
+      return error;
+  for (const StrategyParameter &parameter : choice.strategy->parameters)
+    if (parameter.defaultValue)
+      choice.arguments.insert({parameter.name.str(), *parameter.defaultValue});
+  return choice;
+}
+
+/// The name behind the topic, which may be a number.
+Error StrategyParser::parseStrategy(Choice &choice, StringRef topic) {
+  if (token.kind != Token::Kind::Word && token.kind != Token::Kind::Int)
+    return expected("one of " + llvm::join(namesOf(topic), ", "));
+  for (const Strategy &strategy : allStrategies())
+    if (strategy.topic == topic && strategy.name == token.text)
+      choice.strategy = &strategy;
+  if (!choice.strategy)
+    return makeError(here(), "unknown " + topic + " '" + token.text + "'" + expectedOneOf(namesOf(topic), token.text));
+  choice.text = (topic + "=" + token.text).str();
+  advance();
+  return Error::success();
+}
+
+Error takeArgument(Choice &choice, const NamedAttribute &argument) {
   const Strategy &strategy = *choice.strategy;
-  skipBlanks();
-  Location nameLoc = here();
-  StringRef name = takeWord();
-  if (name.empty())
-    return expected("a parameter of " + strategy.topic + "=" + strategy.name);
-  auto parameter = llvm::find_if(strategy.parameters, [&](const StrategyParameter &p) { return p.name == name; });
+  auto parameter =
+      llvm::find_if(strategy.parameters, [&](const StrategyParameter &p) { return p.name == argument.name; });
   if (parameter == strategy.parameters.end())
-    return makeError(nameLoc, "unknown parameter '" + name + "' of " + strategy.topic + "=" + strategy.name +
-                                  ", expected " +
-                                  (strategy.parameters.empty() ? "none" : "one of " + parameterNames(strategy)));
-  if (!consume('='))
-    return expected("'=' after the parameter " + name);
-  skipBlanks();
-  Location valueLoc = here();
-  StringRef word = takeWord();
-  int64_t value = 0;
-  if (word.getAsInteger(10, value) || value < parameter->least || value > parameter->most)
-    return makeError(valueLoc, name + ": expected an integer from " + Twine(parameter->least) + " to " +
-                                   Twine(parameter->most) + ", got '" + word + "'");
-  if (!choice.arguments.insert({name.str(), value}).second)
-    return makeError(nameLoc, "parameter '" + name + "' is given twice");
+    return makeError(argument.nameLoc,
+                     "unknown parameter '" + argument.name + "' of " + strategy.topic + "=" + strategy.name +
+                         ", expected " + (strategy.parameters.empty() ? "none" : "one of " + parameterNames(strategy)));
+  const Attribute &value = argument.value;
+  if (value.kind() != Attribute::Kind::Int || value.asInt() < parameter->least || value.asInt() > parameter->most)
+    return makeError(argument.valueLoc, argument.name + ": expected an integer from " + Twine(parameter->least) +
+                                            " to " + Twine(parameter->most) + ", got " + value.str());
+  choice.arguments.insert({argument.name, value.asInt()});
+  return Error::success();
+}
+
+Error StrategyParser::parseArguments(Choice &choice) {
+  auto arguments = parseAttributes();
+  if (!arguments)
+    return arguments.takeError();
+  for (const NamedAttribute &argument : *arguments)
+    if (Error error = takeArgument(choice, argument))
+      return error;
+  std::string given;
+  for (const auto &[name, value] : choice.arguments)
+    given += (given.empty() ? "" : ",") + name + "=" + std::to_string(value);
+  if (!given.empty())
+    choice.text += "{" + given + "}";
   return Error::success();
 }
 
@@ -183,9 +148,8 @@ Expected<std::vector<Choice>> StrategyParser::parse() {
     choices.push_back(std::move(*choice));
     if (Error error = checkLast(choices))
       return error;
-  } while (consume(','));
-  skipBlanks();
-  if (at < text.size())
+  } while (consumePunct(","));
+  if (token.kind != Token::Kind::End)
     return expected("',' between strategies");
   return choices;
 }

@@ -38,7 +38,8 @@ struct ConfigMember {
   ConfigValue value;
 };
 
-/// Parses a TOML document. Error: a syntax error at its place.
+/// Parses a TOML document. Error, at its place: a syntax error; tables and arrays nested more than 64 deep, dotted keys
+/// counted by their parts.
 Expected<ConfigValue> parseToml(const SourceFile *file);
 
 /// Parses a JSON object; positions are those of top-level keys, their values and the elements of arrays among these,

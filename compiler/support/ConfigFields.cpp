@@ -11,10 +11,15 @@ const ConfigValue *Fields::find(StringRef key) {
   return source.find(key);
 }
 
+Location Fields::place(StringRef key) const {
+  const ConfigValue *value = source.find(key);
+  return value ? value->loc : source.loc;
+}
+
 Expected<const ConfigValue *> Fields::require(StringRef key) {
   const ConfigValue *value = find(key);
   if (!value)
-    return makeError(source.loc, what + ": missing key '" + key + "'");
+    return makeError(source.loc, prefix() + "missing key '" + key + "'");
   return value;
 }
 
@@ -50,9 +55,10 @@ Error Fields::integer(StringRef key, int64_t &value, int64_t least, int64_t most
   return member ? toInteger(key, **member, value, least, most) : member.takeError();
 }
 
-Error Fields::optionalInteger(StringRef key, int64_t &value, int64_t least) {
+Error Fields::optionalInteger(StringRef key, int64_t &value, int64_t least, int64_t most) {
   const ConfigValue *member = find(key);
-  return member ? toInteger(key, *member, value, least) : Error::success();
+  bool isThere = member && member->kind != Kind::Null;
+  return isThere ? toInteger(key, *member, value, least, most) : Error::success();
 }
 
 Error Fields::integers(StringRef key, std::vector<int64_t> &values, int64_t least, int64_t most) {
@@ -67,12 +73,23 @@ Error Fields::integers(StringRef key, std::vector<int64_t> &values, int64_t leas
   return Error::success();
 }
 
-Error Fields::number(StringRef key, double &value) {
+/// `a number from 1.2e-38 to 1`
+static std::string numberRange(double least, double most) {
+  if (std::isinf(least) && std::isinf(most))
+    return "a number";
+  std::string text = "a number from ";
+  raw_string_ostream(text) << llvm::format("%.2g to %.2g", least, most);
+  return text;
+}
+
+Error Fields::number(StringRef key, double &value, double least, double most) {
   Expected<const ConfigValue *> member = require(key);
   if (!member)
     return member.takeError();
-  if ((*member)->kind != Kind::Float && (*member)->kind != Kind::Int)
-    return configError(key, **member, "a number");
+  bool isNumber = (*member)->kind == Kind::Float || (*member)->kind == Kind::Int;
+  bool isBounded = std::isfinite(least) || std::isfinite(most);
+  if (!isNumber || (isBounded && !((*member)->real >= least && (*member)->real <= most)))
+    return configError(key, **member, numberRange(least, most));
   value = (*member)->real;
   return Error::success();
 }
@@ -153,11 +170,21 @@ Error Fields::optionalArray(StringRef key, const ConfigValue *&value) {
   return !value || value->kind == Kind::Array ? Error::success() : configError(key, *value, "an array of tables");
 }
 
-Error Fields::close() const {
+std::vector<const ConfigMember *> Fields::unread() const {
+  std::vector<const ConfigMember *> members;
   for (const ConfigMember &member : source.table)
     if (!read.contains(member.key))
-      return makeError(member.keyLoc, what + ": unknown key '" + member.key + "'");
-  return Error::success();
+      members.push_back(&member);
+  return members;
+}
+
+Error Fields::unknown(const ConfigMember &member) const {
+  return makeError(member.keyLoc, prefix() + "unknown key '" + member.key + "'");
+}
+
+Error Fields::close() const {
+  std::vector<const ConfigMember *> members = unread();
+  return members.empty() ? Error::success() : unknown(*members.front());
 }
 
 } // namespace kiln

@@ -5,6 +5,8 @@
 #include "support/DType.h"
 #include "support/Expr.h"
 
+#include <cmath>
+
 namespace kiln {
 
 /// Runs steps until one fails.
@@ -18,18 +20,25 @@ template <class... Steps> Error chain(Steps &&...steps) {
   return error;
 }
 
-/// The members of one table. Each reader fails at the member's place if it is missing or of another type; `close`
-/// fails at the first member that nobody read.
+/// The members of one table. Each reader fails at the member's place if it is missing or of another type; an optional
+/// one leaves the value alone if there is no member, or null; `close` fails at the first member that nobody read.
 class Fields {
 public:
-  /// `what` names the table in messages about missing members.
+  /// `what` names the table in messages about missing and unknown members; empty: it is the whole file.
   Fields(const ConfigValue &table, StringRef what) : source(table), what(what) {}
 
+  /// A member, which counts as read, or null.
+  const ConfigValue *find(StringRef key);
+  /// Where the value of a member stands; where the table does, if there is none.
+  Location place(StringRef key) const;
+
   Error integer(StringRef key, int64_t &value, int64_t least = 0, int64_t most = INT64_MAX);
-  Error optionalInteger(StringRef key, int64_t &value, int64_t least = 0);
+  Error optionalInteger(StringRef key, int64_t &value, int64_t least = 0, int64_t most = INT64_MAX);
   Error integers(StringRef key, std::vector<int64_t> &values, int64_t least = 0, int64_t most = INT64_MAX);
-  Error number(StringRef key, double &value); ///< whole or not
-  Error flag(StringRef key, bool &value);     ///< false when missing
+  /// Whole or not.
+  Error number(StringRef key, double &value, double least = -INFINITY, double most = INFINITY);
+  /// Unchanged if there is no member.
+  Error flag(StringRef key, bool &value);
   Error text(StringRef key, std::string &value);
   Error texts(StringRef key, std::vector<std::string> &values);
   Error dtype(StringRef key, DType &value);
@@ -63,11 +72,15 @@ public:
     return Error::success();
   }
 
+  /// Members that nobody has read, by key.
+  std::vector<const ConfigMember *> unread() const;
+  /// `unknown key 'x'`
+  Error unknown(const ConfigMember &member) const;
   Error close() const;
 
 private:
+  std::string prefix() const { return what.empty() ? "" : what + ": "; }
   Expected<const ConfigValue *> require(StringRef key);
-  const ConfigValue *find(StringRef key);
   Error optionalArray(StringRef key, const ConfigValue *&value);
 
   const ConfigValue &source;

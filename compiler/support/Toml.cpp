@@ -22,6 +22,71 @@
 
 namespace kiln {
 
+namespace {
+
+/// Whether a document nests too deep: toml++, what destroys its tables and what reads them recurse once a level, and
+/// `a.a.a = 1` is three. Whether the text is TOML is not yet known; it is one up to the place where toml++ would stop.
+class DepthCheck {
+public:
+  explicit DepthCheck(const SourceFile *file) : file(file), text(*file->text) {}
+
+  Error run() {
+    while (at < text.size()) {
+      char c = text[at];
+      if (c == '#')
+        at = std::min(text.find('\n', at), text.size());
+      else if (c == '"' || c == '\'')
+        skipString(c);
+      else if (take(c); depth + dots >= maxDepth)
+        return makeError(locate(file, at), "expected at most " + Twine(maxDepth) + " nested TOML tables and arrays");
+      else
+        ++at;
+    }
+    return Error::success();
+  }
+
+private:
+  static constexpr int64_t maxDepth = 64;
+
+  /// A character outside strings and comments.
+  void take(char c) {
+    if (c == '.') {
+      ++dots; // of a key; of a number there is one
+    } else if (c == '[' || c == '{') {
+      open.push_back(dots + 1);
+      depth += open.back();
+      dots = 0;
+    } else if (c == ']' || c == '}') {
+      depth -= open.empty() ? 0 : open.pop_back_val();
+      dots = 0;
+    } else if (c == ',' || c == '\n') {
+      dots = 0;
+    }
+  }
+
+  /// Moves past a string, over lines if it starts with three quotes.
+  void skipString(char quote) {
+    std::string three(3, quote);
+    bool isLong = text.substr(at).starts_with(three);
+    at += isLong ? 3 : 1;
+    while (at < text.size() && (isLong ? !text.substr(at).starts_with(three) : text[at] != quote && text[at] != '\n'))
+      at += quote == '"' && text[at] == '\\' ? 2 : 1;
+    at = std::min(at + (isLong ? 3 : 1), text.size());
+    // Up to two quotes of the string itself may stand in front of the three.
+    for (int i = 0; isLong && i < 2 && at < text.size() && text[at] == quote; ++i)
+      ++at;
+  }
+
+  const SourceFile *file;
+  StringRef text;
+  size_t at = 0;
+  SmallVector<int64_t, 16> open; ///< levels of the open brackets
+  int64_t depth = 0;             ///< their sum
+  int64_t dots = 0;              ///< of the key that is being read
+};
+
+} // namespace
+
 static Location toLocation(const SourceFile *file, const toml::source_region &region) {
   return {file, static_cast<unsigned>(region.begin.line), static_cast<unsigned>(region.begin.column)};
 }
@@ -57,6 +122,8 @@ static ConfigValue fromToml(const SourceFile *file, const toml::node &node) {
 }
 
 Expected<ConfigValue> parseToml(const SourceFile *file) {
+  if (Error error = DepthCheck(file).run())
+    return error;
   toml::parse_result result = toml::parse(*file->text);
   if (!result) {
     std::string message(result.error().description());

@@ -9,7 +9,8 @@ namespace {
 
 // A module with every production of the grammar, as short as it can be: the tests below parse it a hundred thousand
 // times with something wrong in it.
-constexpr StringRef everything = R"(module @m.1 attributes {a = -1, b = [1.5e-05, "x\22"], c = {d = true}} {
+constexpr StringRef everything =
+    R"(module @m.1 attributes {eos = [-1], kernels = {a = [1.5e-05, "x\22"], c = {d = true}}} {
   dim B : 1..64
   weight %w : f16[8,8] = "w"[8,4] -> transpose -> pad
   state %k : f32[B,1,8,8]

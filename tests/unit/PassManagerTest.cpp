@@ -156,23 +156,77 @@ TEST_F(PassManagerTest, ParsesListsOfPasses) {
             parsed("choose-tiles{batch=8,tokens=16},fuse-norm"));
 }
 
+TEST_F(PassManagerTest, StringsMayBeNames) {
+  EXPECT_EQ(parsed("choose-tiles{tuning=none}"), "choose-tiles{tuning = \"none\"}");
+  EXPECT_EQ(parsed("choose-tiles{tuning = \"a b/c-d.toml\"}"), "choose-tiles{tuning = \"a b/c-d.toml\"}");
+}
+
+/// What is wrong with a list, where.
+std::string refused(StringRef text) {
+  std::string message = parsed(text);
+  return message.substr(StringRef("--passes:1:").size());
+}
+
 TEST_F(PassManagerTest, RefusesWhatIsNoListOfPasses) {
-  EXPECT_EQ(parsed("fuse"), "error: unknown pass 'fuse'; kiln-opt --list-passes shows them all\n");
-  EXPECT_EQ(parsed(",fuse-norm"), "error: expected the name of a pass, got ',fuse-norm'\n");
-  EXPECT_EQ(parsed("fuse-norm,,fuse-norm"), "error: expected the name of a pass, got ',fuse-norm'\n");
-  EXPECT_EQ(parsed("fuse-norm,"), "error: expected the name of a pass after 'fuse-norm,'\n");
-  EXPECT_EQ(parsed("fuse-norm{into=producer}fuse-norm"), "error: expected ',' between passes, got 'fuse-norm'\n");
-  EXPECT_EQ(parsed("fuse-norm{into=producer"), "error: pass fuse-norm: expected '}' after its options\n");
-  EXPECT_EQ(parsed("fuse-norm{into}"), "error: pass fuse-norm: expected name=value, got 'into'\n");
-  EXPECT_EQ(parsed("fuse-norm{=producer}"), "error: pass fuse-norm: expected name=value, got '=producer'\n");
-  EXPECT_EQ(parsed("fuse-norm{into=}"), "error: pass fuse-norm: expected name=value, got 'into='\n");
-  EXPECT_EQ(parsed("fuse-norm{into=producer,into=consumer}"), "error: pass fuse-norm: option 'into' is given twice\n");
-  EXPECT_EQ(parsed("fuse-norm{onto=producer}"), "error: pass fuse-norm: unknown option 'onto'\n");
-  EXPECT_EQ(parsed("fuse-norm{into=both}"),
-            "error: pass fuse-norm: option 'into': expected consumer or producer, got both\n");
-  EXPECT_EQ(parsed("choose-tiles{batch=-1}"),
-            "error: pass choose-tiles: option 'batch': expected 0 to 2147483647, got -1\n");
-  EXPECT_EQ(parsed("pack-weights{pad=-1}"), "error: pass pack-weights: option 'pad': expected 0 to 4096, got -1\n");
+  EXPECT_EQ(parsed("fuse"), "--passes:1:1: error: unknown pass 'fuse'; kiln-opt --list-passes shows them all\n");
+  EXPECT_EQ(refused(",fuse-norm"), "1: error: expected the name of a pass, got ','\n");
+  EXPECT_EQ(refused("fuse-norm,,fuse-norm"), "11: error: expected the name of a pass, got ','\n");
+  EXPECT_EQ(refused("fuse-norm,"), "11: error: expected the name of a pass, got the end of the text\n");
+  EXPECT_EQ(refused("fuse-norm{into=producer}fuse-norm"), "25: error: expected ',' between passes, got 'fuse-norm'\n");
+  EXPECT_EQ(refused("fuse-norm{into=producer"), "24: error: expected '}', got the end of the text\n");
+  EXPECT_EQ(refused("fuse-norm{into}"), "15: error: expected '=' after 'into', got '}'\n");
+  EXPECT_EQ(refused("fuse-norm{=producer}"), "11: error: expected an attribute's name, got '='\n");
+  EXPECT_EQ(refused("fuse-norm{into=}"), "16: error: expected an attribute's value, got '}'\n");
+  EXPECT_EQ(refused("fuse-norm{into=producer,into=consumer}"), "25: error: 'into' is given twice\n");
+  EXPECT_EQ(refused("fuse-norm{onto=producer}"), "11: error: pass fuse-norm: unknown option 'onto'\n");
+  EXPECT_EQ(refused("fuse-norm{into=both}"),
+            "16: error: pass fuse-norm: option 'into': expected consumer or producer, got both\n");
+  EXPECT_EQ(refused("choose-tiles{batch=-1}"),
+            "20: error: pass choose-tiles: option 'batch': expected 0 to 2147483647, got -1\n");
+  EXPECT_EQ(refused("pack-weights{pad=-1}"),
+            "18: error: pass pack-weights: option 'pad': expected 0 to 4096, got -1\n");
+}
+
+TEST_F(PassManagerTest, DeepNestingIsAnErrorAndNoCrash) {
+  std::string text = "choose-tiles{tiles=";
+  for (int i = 0; i < 100000; ++i)
+    text += "{a=";
+  EXPECT_EQ(refused(text), "71: error: attributes are nested too deeply\n");
+}
+
+//===----------------------------------------------------------------------===//
+// Order
+//===----------------------------------------------------------------------===//
+
+TEST_F(PassManagerTest, NoPassRunsAfterOneThatRestsOnItsWork) {
+  auto run = [&](StringRef passes) {
+    parse("module @m {\n  func @f(%x: f32[4]) -> f32[4] {\n    %y = relu %x : f32[4]\n    return %y\n  }\n}\n");
+    return messageOf(runPasses(*module, unwrap(parsePasses(passes))));
+  };
+  EXPECT_EQ(run("select-kernels,choose-tiles,place-parameters,plan-memory"), "");
+  EXPECT_EQ(run("select-kernels,select-kernels,choose-tiles,choose-tiles,plan-memory,plan-memory"), "");
+  for (const PassDef *pass : allPasses()) {
+    if (!pass->sets.empty())
+      break;
+    EXPECT_EQ(run("select-kernels," + pass->name.str()),
+              "test.kiln:3:10: error: relu: pass " + pass->name.str() +
+                  " comes before select-kernels, which has set 'kernel' here\n");
+  }
+  EXPECT_EQ(run("select-kernels,choose-tiles,select-kernels"),
+            "test.kiln:3:10: error: relu: pass select-kernels comes before choose-tiles, which has set 'tile' here\n");
+  EXPECT_EQ(
+      run("select-kernels,choose-tiles,plan-memory,place-parameters"),
+      "test.kiln:3:10: error: relu: pass place-parameters comes before plan-memory, which has set 'offsets' here\n");
+}
+
+TEST_F(PassManagerTest, EveryCommonAttributeHasAPassThatSetsIt) {
+  std::map<StringRef, int> setters;
+  for (const PassDef *pass : allPasses())
+    for (StringRef name : pass->sets)
+      ++setters[name];
+  for (const AttributeSpec &spec : commonAttributes())
+    EXPECT_EQ(setters[spec.name], 1) << spec.name.str();
+  EXPECT_EQ(setters.size(), commonAttributes().size());
 }
 
 TEST_F(PassManagerTest, EveryPassIsListedOnceAndDescribed) {

@@ -8,18 +8,19 @@ namespace {
 class PipelineTest : public IrTest {
 protected:
   /// A model of this many layers at a stage.
-  std::unique_ptr<Module> compile(int layers, Stage stage, DType dtype = DType::F32) {
+  std::unique_ptr<Module> compile(int layers, Stage stage, DType dtype = DType::F32,
+                                  StringRef activation = "gelu_new") {
     std::string model = directory.write("tiny.toml", formatv(R"(vocab_size = 37
 n_positions = 16
 n_embd = 16
 n_layer = {0}
 n_head = 2
 n_inner = 64
-activation_function = "gelu_new"
+activation_function = "{1}"
 layer_norm_epsilon = 1e-5
 tie_word_embeddings = true
 )",
-                                                             layers)
+                                                             layers, activation)
                                                          .str());
     CompileOptions options;
     options.pipeline.dtype = dtypeName(dtype).str();
@@ -66,6 +67,23 @@ TEST_F(PipelineTest, StagesStopWhereTheySay) {
 
 TEST_F(PipelineTest, TheSameModelGivesTheSamePlan) {
   EXPECT_EQ(toString(*compile(2, Stage::Plan)), toString(*compile(2, Stage::Plan)));
+}
+
+/// What the table of ops calls an activation is one to models, by each of its names.
+TEST_F(PipelineTest, EveryActivationCanBeAModels) {
+  std::set<StringRef> names;
+  for (const OpDef *def : opTable().all())
+    for (const ActivationName &activation : def->activationNames) {
+      EXPECT_TRUE(names.insert(activation.name).second) << activation.name.str();
+      EXPECT_TRUE(def->has(Trait::Pointwise) && def->operands.size() == 1) << def->mnemonic.str();
+      auto module = compile(1, Stage::Graph, DType::F32, activation.name);
+      const Op &made = op(*module, "score", "act.0");
+      EXPECT_EQ(made.mnemonic(), def->mnemonic);
+      EXPECT_EQ(Attribute(made.attributes()), Attribute(activation.attributes));
+      // In the products' kernels, as any.
+      EXPECT_EQ(kernels(*compile(1, Stage::Fused, DType::F32, activation.name), "score"), 7u);
+    }
+  EXPECT_TRUE(names.count("gelu_new") && names.count("gelu") && names.count("relu"));
 }
 
 } // namespace

@@ -49,8 +49,9 @@ TEST(StrategyTest, ErrorsNameThePlace) {
                   .starts_with("--strategy:1:12: error: unknown topic 'gemm', expected one of matmul, attention, "));
   EXPECT_TRUE(StringRef(applied("")).starts_with("--strategy:1:1: error: expected a topic, one of matmul, "));
   EXPECT_TRUE(StringRef(applied("fusion=on,")).starts_with("--strategy:1:11: error: expected a topic, one of "));
-  EXPECT_EQ(applied("fusion"), "--strategy:1:7: error: expected '=' after the topic fusion, got the end\n");
-  EXPECT_EQ(applied("fusion="), "--strategy:1:8: error: expected one of on, off, epilogue, norm, got the end\n");
+  EXPECT_EQ(applied("fusion"), "--strategy:1:7: error: expected '=' after the topic fusion, got the end of the text\n");
+  EXPECT_EQ(applied("fusion="),
+            "--strategy:1:8: error: expected one of on, off, epilogue, norm, got the end of the text\n");
   EXPECT_EQ(applied("fusion=on;"), "--strategy:1:10: error: expected ',' between strategies, got ';'\n");
 }
 
@@ -58,13 +59,22 @@ TEST(StrategyTest, ErrorsOfParametersNameThePlace) {
   EXPECT_EQ(applied("layernorm=3{thread=1}"), "--strategy:1:13: error: unknown parameter 'thread' of layernorm=3, "
                                               "expected one of threads\n");
   EXPECT_EQ(applied("fusion=on{a=1}"), "--strategy:1:11: error: unknown parameter 'a' of fusion=on, expected none\n");
-  for (StringRef value : {"31", "1025", "x", "3x", "99999999999999999999"})
+  for (StringRef value : {"31", "1025", "x", "3.0", "[64]"})
     EXPECT_EQ(StringRef(applied(("layernorm=3{threads=" + value + "}").str())).split('\n').first,
-              ("--strategy:1:21: error: threads: expected an integer from 32 to 1024, got '" + value + "'").str());
+              ("--strategy:1:21: error: threads: expected an integer from 32 to 1024, got " + value).str());
   EXPECT_EQ(StringRef(applied("layernorm=3{threads=64,threads=64}")).split('\n').first,
-            "--strategy:1:24: error: parameter 'threads' is given twice");
+            "--strategy:1:24: error: 'threads' is given twice");
   EXPECT_EQ(StringRef(applied("layernorm=3{threads=64")).split('\n').first,
-            "--strategy:1:23: error: expected ',' or '}', got the end");
+            "--strategy:1:23: error: expected '}', got the end of the text");
+  EXPECT_EQ(StringRef(applied("layernorm=3{threads=3x}")).split('\n').first,
+            "--strategy:1:22: error: expected '}', got 'x'");
+  EXPECT_EQ(StringRef(applied("layernorm=3{threads=99999999999999999999}")).split('\n').first,
+            "--strategy:1:21: error: expected an integer of 64 bits, got 99999999999999999999");
+  std::string deep(100000, '{');
+  for (char &c : deep)
+    c = "{a="[(&c - deep.data()) % 3];
+  EXPECT_EQ(StringRef(applied("layernorm=3" + deep)).split('\n').first,
+            "--strategy:1:66: error: attributes are nested too deeply");
 }
 
 TEST(StrategyTest, RefusesWhatContradictsItself) {

@@ -158,5 +158,16 @@ TEST_F(VerifierTest, ReportsTheFirstViolationOfEachFunction) {
                        "test.kiln:5:8: error: @g: expected a return at the end\n");
 }
 
+/// What a pass or the driver writes is checked as what a text says.
+TEST_F(VerifierTest, KnowsTheAttributesOfModulesAndFunctions) {
+  example().attributes.insert({"serial", 1});
+  EXPECT_EQ(verdict(), "test.kiln:1:1: error: module @m: attribute 'serial': expected true or false, got 1\n");
+  module->attributes = {{"serious", true}};
+  EXPECT_EQ(verdict(), "test.kiln:1:1: error: module @m: unknown attribute 'serious'\n");
+  module->attributes = {{"restrict", true}, {"serial", true}};
+  module->functions[0]->attributes = {{"live", 0}};
+  EXPECT_EQ(verdict(), "test.kiln:4:8: error: @f: attribute 'live': expected a string, got 0\n");
+}
+
 } // namespace
 } // namespace kiln

@@ -8,8 +8,10 @@ static bool isAbout(const Op &step, std::initializer_list<OpKind> kinds) {
   return llvm::any_of(kinds, [&](OpKind kind) { return anchor(step)->is(kind); });
 }
 
+static bool isActivation(const Op &step) { return !anchor(step)->def().activationNames.empty(); }
+
 bool isProductOrElementwise(const Op &step) {
-  return isAbout(step, {OpKind::matmul, OpKind::add, OpKind::gelu, OpKind::relu});
+  return isAbout(step, {OpKind::matmul, OpKind::add}) || isActivation(step);
 }
 
 bool isAttention(const Op &step) {
@@ -26,8 +28,7 @@ bool isNorm(const Op &step) {
 }
 
 bool isElementwise(const Op &step) {
-  return isAbout(step,
-                 {OpKind::embed, OpKind::add, OpKind::gelu, OpKind::relu, OpKind::splitHeads, OpKind::mergeHeads});
+  return isActivation(step) || isAbout(step, {OpKind::embed, OpKind::add, OpKind::splitHeads, OpKind::mergeHeads});
 }
 
 /// By the tensor of the checkpoint that a product's weight is made of.

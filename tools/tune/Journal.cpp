@@ -41,14 +41,14 @@ static size_t readTrials(StringRef text, MutableArrayRef<TuningProblem> problems
   SmallVector<StringRef> lines;
   text.split(lines, '\n');
   for (StringRef line : lines) {
-    Expected<json::Value> value = json::parse(line);
-    if (!value) {
-      llvm::consumeError(value.takeError());
+    SourceFile entry{"journal", line.str()};
+    Expected<JsonObject> object = parseJsonObject(&entry);
+    if (!object) {
+      llvm::consumeError(object.takeError());
       continue;
     }
-    const json::Object *object = value->getAsObject();
-    Trial *trial = object ? findTrial(*object, problems) : nullptr;
-    count += trial && readState(*object, *trial);
+    Trial *trial = findTrial(object->values, problems);
+    count += trial && readState(object->values, *trial);
   }
   return count;
 }

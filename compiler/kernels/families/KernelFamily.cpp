@@ -30,7 +30,7 @@ const KernelFamily *findKernelFamily(StringRef name) {
 }
 
 Expected<const Target *> targetOf(const Module &module) {
-  const Attribute *target = findAttribute(module.attributes, "target", Attribute::Kind::Ident);
+  const Attribute *target = findAttribute(module.attributes, ModuleAttribute::target);
   if (!target)
     return makeError(module.loc, "expected the module attribute 'target', the name of a GPU; run select-kernels first");
   return findTarget(target->asString());
@@ -84,7 +84,7 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
 
 const KernelFamily *preferredFamily(const Op &op) {
   const AttributeMap &attributes = op.parent()->function()->module().attributes;
-  const Attribute *kernels = findAttribute(attributes, "kernels", Attribute::Kind::Dict);
+  const Attribute *kernels = findAttribute(attributes, ModuleAttribute::kernels);
   if (!kernels)
     return nullptr;
   const Attribute *name = findAttribute(kernels->asDict(), anchor(op)->mnemonic(), Attribute::Kind::Ident);

@@ -134,7 +134,7 @@ class Toml(KilnTest):
                 ("attn_pdrop = 0.1", "6:1: error: unknown key 'attn_pdrop'"), ("_x = 1", "6:1: error: unknown key '_x'"),
                 ("layer_norm_epsilon = nan", "6:22: error: layer_norm_epsilon: expected a number from 1.2e-38 to 1, got nan"),
                 ("layer_norm_epsilon = -0.0", "6:22: error: layer_norm_epsilon: expected a number from 1.2e-38 to 1, got -0"),
-                ('activation_function = "silu"', '6:23: error: activation_function: expected "gelu_new"'),
+                ('activation_function = "sinus"', '6:23: error: activation_function: expected "gelu_new"'),
                 ("tie_word_embeddings = 1", "6:23: error: tie_word_embeddings: expected true or false, got 1"),
                 ("eos_token_id = [1, 2.5]", "6:20: error: eos_token_id: expected a token id, got 2.5"),
                 ("n_embd = 32", "6:10: error: not valid TOML"), ("n_inner =", "6:10: error: not valid TOML"),

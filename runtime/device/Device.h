@@ -149,6 +149,8 @@ public:
 
   /// Seconds that the device spends on what `work` enqueues, from its start to its end.
   virtual Expected<double> measure(function_ref<Error()> work) = 0;
+  /// Whether those say anything about the machine that the kernels are for.
+  virtual bool isTimed() const { return true; }
 
   /// Waits for all work. Error: what went wrong in it.
   virtual Error synchronize() = 0;

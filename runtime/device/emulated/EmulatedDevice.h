@@ -47,6 +47,7 @@ public:
   Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches) override;
   Error run(DeviceGraph &graph) override;
   Expected<double> measure(function_ref<Error()> work) override;
+  bool isTimed() const override { return false; }
   Error synchronize() override { return Error::success(); }
   Expected<bool> isIdle() override { return true; }
   int64_t stepsAhead() const override { return options.stepsAhead; }

@@ -192,7 +192,7 @@ template <class Real> static Error evaluateSoftmax(EvalArgs<Real> &args) {
     double sum = 0;
     for (int64_t s = 0; s < width; ++s) {
       // Masked scores are -inf; skipping them keeps a long cache with few rows in it cheap.
-      out[s] = std::isinf(in[s]) ? Real(0) : std::exp(in[s] - largest);
+      out[s] = in[s] == -std::numeric_limits<Real>::infinity() ? Real(0) : std::exp(in[s] - largest);
       sum += out[s];
     }
     Real inverse = static_cast<Real>(1 / sum);

@@ -9,17 +9,24 @@ namespace kiln {
 // Names
 //===----------------------------------------------------------------------===//
 
-/// Words that a value's name would hide or clash with: parameters of functors, types, keywords. Functions that ops call
+// clang-format off
+/// Words that generated functors are written in: a value of that name would hide one, or clash with it. Words of ops
 /// are added from their records.
-static constexpr StringRef reservedWords[] = {
-    "row",      "col",      "depth",    "b",        "h",         "t",      "d",        "s",       "index",
-    "value",    "position", "parts",    "arrivals", "V",         "i64",    "u32",      "bf16",    "f16",
-    "load",     "store",    "kiln",     "Vec",      "Config",    "Input",  "Epilogue", "Body",    "Score",
-    "Position", "auto",     "bool",     "break",    "case",      "char",   "class",    "const",   "continue",
-    "default",  "delete",   "do",       "double",   "else",      "enum",   "extern",   "false",   "float",
-    "for",      "if",       "int",      "long",     "namespace", "new",    "operator", "private", "public",
-    "register", "return",   "short",    "signed",   "sizeof",    "static", "struct",   "switch",  "template",
-    "this",     "true",     "typename", "union",    "unsigned",  "using",  "void",     "while"};
+static constexpr StringRef functorWords[] = {
+    "arrivals", "b", "bf16", "col", "d", "depth", "f16", "h", "i64", "index", "kiln", "load", "normalize", "parts",
+    "position", "row", "s", "store", "t", "u32", "value", "with", "Body", "Config", "Epilogue", "Input", "Parameters",
+    "Position", "RowStatistics", "Score", "V", "Vec"};
+/// Of C++17, which is what kernels are.
+static constexpr StringRef keywords[] = {
+    "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
+    "char16_t", "char32_t", "class", "compl", "const", "const_cast", "constexpr", "continue", "decltype", "default",
+    "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for",
+    "friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq",
+    "nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "return",
+    "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this",
+    "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual",
+    "void", "volatile", "wchar_t", "while", "xor", "xor_eq"};
+// clang-format on
 
 /// The name to give to an input: that of the tensor it was selected from, since a kernel does not care which rows it
 /// gets and should be the same for all.
@@ -41,8 +48,9 @@ static void addWords(const Op &op, StringSet<> &words) {
 }
 
 KernelNames::KernelNames(const Op &op) : op(op) {
-  for (StringRef word : reservedWords)
-    taken.insert(word);
+  for (ArrayRef<StringRef> words : {ArrayRef(functorWords), ArrayRef(keywords)})
+    for (StringRef word : words)
+      taken.insert(word);
   addWords(op, taken);
   if (op.region())
     for (const auto &inner : op.region()->ops())

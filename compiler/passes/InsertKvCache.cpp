@@ -13,8 +13,8 @@
 //
 // Refuses (the attention is left as it is, without one the function): no causal mask, keys of other tokens than the
 // queries', ops other than scale, cast and mask on the scores, scores or probabilities with another user. Error:
-// another @prefill than (tokens i32[B,T], lengths i32[B]) with lengths for last_row only, a @decode or states that are
-// there already, a module without the attribute `context` or one less than T may be.
+// another @prefill than (tokens i32[B,T], lengths i32[B]) with lengths for last_row only, or with fused regions, a
+// @decode or states that are there already, a module without the attribute `context` or one less than T may be.
 #include "ir/Builder.h"
 #include "ir/Verifier.h"
 #include "ops/OpTable.h"
@@ -128,6 +128,9 @@ private:
 
 Error checkPrefill(const Function &prefill) {
   const auto &arguments = prefill.arguments;
+  for (const auto &op : prefill.body.ops())
+    if (op->region())
+      return opError(*op, "insert-kv-cache: expected no fused region; run it before the passes that fuse");
   bool fits = arguments.size() == 2 && arguments[0]->type.rank() == 2 && arguments[0]->type.dtype == DType::I32 &&
               arguments[1]->type == Type(DType::I32, {arguments[0]->type.shape[0]}) &&
               llvm::all_of(arguments[1]->getUsers(), [](const Op *user) { return user->is(OpKind::lastRow); });

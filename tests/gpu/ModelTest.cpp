@@ -6,6 +6,7 @@
 
 #include "runtime/generation/Generator.h"
 #include "tools/session/Engine.h"
+#include "tools/session/Tolerance.h"
 
 #include <cstdlib>
 #include <random>
@@ -56,13 +57,6 @@ tie_word_embeddings = false
       for (StringRef matmul : {"generated", "cublaslt"})
         cases.push_back({name.str(), toml.str(), dtype, matmul.str()});
   return cases;
-}
-
-float largest(ArrayRef<float> values) {
-  float most = 0;
-  for (float value : values)
-    most = std::max(most, std::abs(value));
-  return most;
 }
 
 size_t best(ArrayRef<float> logits) { return llvm::max_element(logits) - logits.begin(); }
@@ -131,25 +125,9 @@ protected:
     return all;
   }
 
-  /// How far a logit may be off, as a share of the largest: sums in another order, and in 16 bit everything rounded.
-  double tolerance() const {
-    switch (GetParam().dtype) {
-    case DType::BF16:
-      return 0.04;
-    case DType::F16:
-      return 0.005;
-    default:
-      return 1e-5;
-    }
-  }
-
   void expectClose(ArrayRef<float> got, ArrayRef<float> wanted, const Twine &where) const {
-    ASSERT_EQ(got.size(), wanted.size());
-    const double allowed = tolerance() * largest(wanted);
-    double worst = 0;
-    for (size_t i = 0; i < got.size(); ++i)
-      worst = std::isnan(got[i]) ? INFINITY : std::max<double>(worst, std::abs(got[i] - wanted[i]));
-    EXPECT_LE(worst, allowed) << where.str();
+    const double allowed = logitTolerance(GetParam().dtype, false, ModelSize::Small) * largestSize(wanted);
+    EXPECT_LE(largestDifference(got, wanted), allowed) << where.str();
     // Only logits that lie closer together than their error may change places.
     EXPECT_GE(wanted[best(got)], wanted[best(wanted)] - 2 * allowed) << where.str();
   }

@@ -5,7 +5,7 @@ import math
 import os
 import unittest
 
-from kilntest import SHAKESPEARE, SOURCE, KilnTest, ids
+from kilntest import LOGIT_TOLERANCES, SHAKESPEARE, SOURCE, KilnTest, ids
 
 DATA = os.path.join(SOURCE, "tests", "data")
 
@@ -25,7 +25,7 @@ class Oracle(KilnTest):
             self.assertEqual(prompt["text"] + result["text"], prompt["greedy_text"])
             self.assertEqual(result["finish_reason"], "length")
             for logit, wanted in zip(result["logits"][0], prompt["last_logits"], strict=True):
-                self.assertAlmostEqual(logit, wanted, delta=2e-4)
+                self.assertAlmostEqual(logit, wanted, delta=LOGIT_TOLERANCES["shakespeare", "f32"])
 
     def test_text_prompts(self):
         texts = [argument for prompt in ORACLE["prompts"] for argument in ("--prompt", prompt["text"])]

@@ -4,7 +4,7 @@ import json
 import os
 import unittest
 
-from kilntest import SHAKESPEARE, SOURCE, KilnTest, ids, write_model
+from kilntest import LOGIT_TOLERANCES, SHAKESPEARE, SOURCE, KilnTest, ids, write_model
 from variants import VARIANTS
 
 DATA = os.path.join(SOURCE, "tests", "data")
@@ -20,7 +20,7 @@ class EmbeddedModel(KilnTest):
     def prompts(self):
         return [argument for prompt in ORACLE["prompts"] for argument in ("--tokens", ids(prompt["ids"]))]
 
-    def check_tokens(self, dtype, tolerance):
+    def check_tokens(self, dtype):
         """All prompts in one batch; every access of the kernels is checked in the tests below."""
         results = self.run_json(SHAKESPEARE, *self.prompts(), "--greedy", "--logits", "--max-new-tokens", NEW_TOKENS, "--check",
                                 "none", "--dtype", dtype, device=DEVICE)
@@ -28,15 +28,15 @@ class EmbeddedModel(KilnTest):
             length = len(prompt["ids"])
             self.assertEqual(result["tokens"], prompt["greedy_ids"][length : length + NEW_TOKENS])
             for logit, wanted in zip(result["logits"][0], prompt["last_logits"], strict=True):
-                self.assertAlmostEqual(logit, wanted, delta=tolerance)
+                self.assertAlmostEqual(logit, wanted, delta=LOGIT_TOLERANCES["shakespeare", dtype])
 
     def test_tokens_and_logits(self):
         """The kernels of any GPU."""
-        self.check_tokens("f32", 2e-4)
+        self.check_tokens("f32")
 
     def test_tokens_and_logits_with_tensor_cores(self):
         """The kernels of sm_80 and up, which choose the same tokens."""
-        self.check_tokens("f16", 1e-2)
+        self.check_tokens("f16")
 
     def test_every_step(self):
         """With every access checked and every step compared with the reference executor. bf16 is in the tests below."""

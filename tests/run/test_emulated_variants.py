@@ -4,7 +4,7 @@ import json
 import os
 import unittest
 
-from kilntest import SOURCE, KilnTest, ids, write_model
+from kilntest import LOGIT_TOLERANCES, SOURCE, KilnTest, ids, write_model
 from variants import VARIANTS, new_tokens
 
 with open(os.path.join(SOURCE, "tests", "data", "variants.json")) as file:
@@ -25,7 +25,7 @@ class Variants(KilnTest):
         for result, case in zip(results, cases, strict=True):
             self.assertEqual(result["tokens"], case["tokens"][:count])
             for token, logit in case["logits"]:
-                self.assertAlmostEqual(result["logits"][0][token], logit, delta=1e-4)
+                self.assertAlmostEqual(result["logits"][0][token], logit, delta=LOGIT_TOLERANCES["variants", "f32"])
 
 
 def add_test(name):

@@ -4,10 +4,8 @@ import json
 import os
 import unittest
 
-from kilntest import SOURCE, KilnTest, ids, write_model
+from kilntest import LOGIT_TOLERANCES, SOURCE, KilnTest, ids, write_model
 from variants import VARIANTS, new_tokens, prompts
-
-TOLERANCE = 1e-4
 
 with open(os.path.join(SOURCE, "tests", "data", "variants.json")) as file:
     EXPECTED = json.load(file)
@@ -33,7 +31,7 @@ class Variants(KilnTest):
             self.assertEqual(alone["tokens"], case["tokens"])
             self.assertEqual([len(row) for row in alone["logits"]], [config["vocab_size"]] * count)
             for token, logit in case["logits"]:
-                self.assertAlmostEqual(alone["logits"][0][token], logit, delta=TOLERANCE)
+                self.assertAlmostEqual(alone["logits"][0][token], logit, delta=LOGIT_TOLERANCES["variants", "f32"])
             batch.append(alone)
 
         tokens = [argument for case in cases for argument in ("--tokens", ids(case["prompt"]))]

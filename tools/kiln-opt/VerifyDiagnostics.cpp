@@ -58,7 +58,8 @@ Error findOnLine(StringRef text, Location loc, std::vector<Expectation> &found) 
     int offset = consumeOffset(text);
     text = text.ltrim();
     size_t close = text.find("}}");
-    if (!text.consume_front("{{") || close == StringRef::npos)
+    // No text would be part of every message.
+    if (!text.consume_front("{{") || close == StringRef::npos || close == 2)
       return makeError(loc, "expected {{part of the message}} after expected-" + severity);
     found.push_back({loc.line + offset, severity.str(), text.take_front(close - 2).str()});
     text = text.drop_front(close);

@@ -2,6 +2,7 @@
 
 #include "support/File.h"
 #include "tools/session/ReferenceModel.h"
+#include "tools/session/Tolerance.h"
 
 #include "ops/Region.h"
 #include "strategies/Strategy.h"
@@ -19,19 +20,6 @@ namespace {
 
 bool anyRounded(const Module &module) {
   return llvm::any_of(promptSteps(module).ops(), [](const auto &op) { return isRounded(*op); });
-}
-
-/// What logits may be off, as a share of the largest: several times what was seen of GPT-2 124M, and far below what a
-/// wrong kernel leaves.
-double allowedShare(DType dtype, bool hasRounded) {
-  switch (dtype) {
-  case DType::BF16:
-    return 0.05;
-  case DType::F16:
-    return 0.01;
-  default:
-    return hasRounded ? 0.01 : 1e-4;
-  }
 }
 
 int64_t contextOf(const Module &module) { return module.intAttribute("context"); }
@@ -185,17 +173,15 @@ Error RungRunner::compare(Loaded &loaded, const LadderPart &part, const Logits &
     return failed;
   double squares = 0, largest = 0;
   size_t count = 0;
-  for (const auto &[want, got] : llvm::zip(expected, actual))
-    for (const auto &[a, b] : llvm::zip(want, got)) {
-      double difference = std::abs(static_cast<double>(a) - b);
-      // A NaN is the largest of all differences.
-      error.largest = difference <= error.largest ? error.largest : std::isnan(difference) ? INFINITY : difference;
-      squares += difference * difference;
-      largest = std::max<double>(largest, std::abs(a));
-      ++count;
-    }
+  for (const auto &[want, got] : llvm::zip(expected, actual)) {
+    error.largest = std::max(error.largest, largestDifference(want, got));
+    largest = std::max(largest, largestSize(want));
+    for (const auto &[a, b] : llvm::zip(want, got))
+      squares += (static_cast<double>(a) - b) * (static_cast<double>(a) - b);
+    count += want.size();
+  }
   error.rootMeanSquare = std::sqrt(squares / static_cast<double>(count));
-  error.allowed = largest * allowedShare(loaded.executor->plan().dtype, anyRounded(loaded.module));
+  error.allowed = largest * logitTolerance(loaded.executor->plan().dtype, anyRounded(loaded.module), ModelSize::Gpt2);
   return Error::success();
 }
 

@@ -8,12 +8,6 @@
 
 namespace kiln {
 
-StepTolerance stepTolerance(DType dtype) {
-  // The last place of 1 in each type.
-  const double unit = dtype == DType::BF16 ? std::ldexp(1, -8) : dtype == DType::F16 ? std::ldexp(1, -11) : 0;
-  return {unit, 1e-5 + 2 * unit};
-}
-
 /// The value that is left of `value` in that type.
 static float rounded(float value, DType dtype) {
   switch (dtype) {
@@ -39,8 +33,7 @@ static WeightLoader<float> roundingLoader(WeightLoader<float> load) {
 }
 
 StepChecker::StepChecker(const Module &module, WeightLoader<float> loadWeight, Executor &executor)
-    : evaluator(module, roundingLoader(std::move(loadWeight))), executor(executor),
-      tolerance(stepTolerance(executor.plan().dtype)) {}
+    : evaluator(module, roundingLoader(std::move(loadWeight))), executor(executor) {}
 
 void StepChecker::attach() {
   executor.setObserver({[this](const Executor::Call &call) { return onCall(call); },
@@ -124,12 +117,11 @@ Error StepChecker::compareResult(const PlanFunction &function, size_t step, cons
   for (float element : reference.elements())
     if (std::isfinite(element))
       largest = std::max<double>(largest, std::abs(element));
-  // Factors that tensor cores round to 11 bits.
-  const Op *product = anchor(*value.definingOp());
-  double rounding = product && product->identAttribute("precision", "f32") == "tf32" ? std::ldexp(1, -10) : 0;
+  bool roundsFactors = anchor(*value.definingOp())->identAttribute("precision", "f32") == "tf32";
+  StepTolerance tolerance = stepTolerance(executor.plan().dtype, roundsFactors);
   for (size_t i = 0; i < elements.size(); ++i) {
     double want = reference.data()[i], got = elements[i];
-    double allowed = tolerance.ofElement * std::abs(want) + (tolerance.ofLargest + rounding) * largest;
+    double allowed = tolerance.ofElement * std::abs(want) + tolerance.ofLargest * largest;
     // A masked score is -inf and nothing else; NaN agrees with nothing.
     bool agree = want == got || (std::isfinite(want) && std::abs(want - got) <= allowed);
     if (!agree)

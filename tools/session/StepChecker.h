@@ -3,19 +3,9 @@
 
 #include "reference/Evaluator.h"
 #include "runtime/execution/Executor.h"
+#include "tools/session/Tolerance.h"
 
 namespace kiln {
-
-/// How far an element of a step's result may be off: so much of its own size plus so much of that of the largest
-/// element of its tensor.
-struct StepTolerance {
-  double ofElement = 0, ofLargest = 0;
-};
-
-/// What one step of a right plan stays below. In fp32 sums in another order, which grow with their length. In 16 bit
-/// also the rounding of the result, and that of operands that a kernel rounds on their way into tensor cores (a
-/// normalised row, attention weights), of which sums see a few units at most.
-StepTolerance stepTolerance(DType dtype);
 
 /// Compares what every step of a plan leaves behind, intermediate values and states, with what the reference executor
 /// makes of the same inputs, and reports the first step that differs. The inputs of a step are what the device's steps
@@ -25,9 +15,6 @@ public:
   /// `module` holds the functions of the plan, fused the same way; `loadWeight` gives its weights, which are rounded to
   /// their dtype here. Both must outlive the checker, and so must the executor.
   StepChecker(const Module &module, WeightLoader<float> loadWeight, Executor &executor);
-
-  /// In place of stepTolerance.
-  void setTolerance(StepTolerance chosen) { tolerance = chosen; }
 
   /// Begins to observe the executor: the last step of a call reports the first that differs.
   void attach();
@@ -43,7 +30,6 @@ private:
 
   Evaluator<float> evaluator;
   Executor &executor;
-  StepTolerance tolerance;
   std::vector<Tensor<float>> arguments;             ///< of the current call
   std::map<std::string, std::vector<float>> actual; ///< by name: what the current call's steps have left in buffers
   int64_t checked = 0;

@@ -3,6 +3,7 @@
 
 #include "runtime/text/Tokenizer.h"
 #include "support/Diagnostic.h"
+#include "support/File.h"
 
 namespace kiln {
 

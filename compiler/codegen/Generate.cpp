@@ -96,6 +96,7 @@ void Generator::describeModule() {
       plan.model.eosTokens.push_back(id.asInt());
   for (const auto &dim : module.dims)
     plan.dims.push_back({dim->name, dim->min, dim->max});
+  llvm::sort(plan.dims, [](const PlanDim &a, const PlanDim &b) { return a.name < b.name; });
   for (const auto &weight : module.weights) {
     plan.weights.push_back({weight->name, *weight->recipe});
     if (weight->type.rank() == 2)

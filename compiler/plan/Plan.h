@@ -173,7 +173,7 @@ struct Plan {
   std::vector<std::string> cubins; ///< targets with cubins
   DType dtype = DType::F32;        ///< of matrices and activations
   PlanModelInfo model;
-  std::vector<PlanDim> dims;
+  std::vector<PlanDim> dims; ///< ordered by name
   std::vector<PlanWeight> weights;
   std::vector<PlanTensor> states;
   std::vector<PlanKernel> kernels;

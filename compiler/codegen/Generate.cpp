@@ -258,10 +258,23 @@ std::string Generator::sourceText(size_t kernel) const {
 
 } // namespace
 
+/// Checks that the plan's reader will take it: IR text may have bounds, offsets and names that no plan can have.
+static Error checkReadable(const Plan &plan, const Module &module) {
+  SourceManager sources;
+  Expected<Plan> read = parsePlan(sources.add("plan.toml", writePlan(plan)));
+  if (read)
+    return Error::success();
+  return llvm::joinErrors(makeError(module.loc, "module @" + module.name + ": its plan would be refused"),
+                          read.takeError());
+}
+
 Expected<GeneratedPlan> generate(const Module &module) {
   if (Error error = checkPlanned(module))
     return error;
-  return Generator(module).run();
+  GeneratedPlan generated = Generator(module).run();
+  if (Error error = checkReadable(generated.plan, module))
+    return error;
+  return generated;
 }
 
 } // namespace kiln

@@ -90,6 +90,7 @@ void Generator::describeModule() {
   for (const auto &dim : module.dims)
     plan.dims.push_back({dim->name, dim->min, dim->max});
   plan.entries = findEntries(module);
+  llvm::sort(plan.dims, [](const PlanDim &a, const PlanDim &b) { return a.name < b.name; });
   for (const auto &weight : module.weights) {
     plan.weights.push_back({weight->name, *weight->recipe});
     if (weight->type.rank() == 2)
@@ -268,10 +269,23 @@ PlanModelInfo modelInfo(const Module &module) {
   return model;
 }
 
+/// Checks that the plan's reader will take it: IR text may have bounds, offsets and names that no plan can have.
+static Error checkReadable(const Plan &plan, const Module &module) {
+  SourceManager sources;
+  Expected<Plan> read = parsePlan(sources.add("plan.toml", writePlan(plan)));
+  if (read)
+    return Error::success();
+  return llvm::joinErrors(makeError(module.loc, "module @" + module.name + ": its plan would be refused"),
+                          read.takeError());
+}
+
 Expected<GeneratedPlan> generate(const Module &module) {
   if (Error error = checkPlanned(module))
     return error;
-  return Generator(module).run();
+  GeneratedPlan generated = Generator(module).run();
+  if (Error error = checkReadable(generated.plan, module))
+    return error;
+  return generated;
 }
 
 } // namespace kiln

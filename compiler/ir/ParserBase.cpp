@@ -81,6 +81,8 @@ Expected<std::string> ParserBase::expectString() {
       return makeError(loc, "expected \\\\ or two hexadecimal digits after '\\' in a string");
     }
   }
+  if (!json::isUTF8(text))
+    return makeError(loc, "expected UTF-8 in a string");
   return text;
 }
 

@@ -192,7 +192,7 @@ struct Plan {
   std::vector<std::string> cubins; ///< targets with cubins
   DType dtype = DType::F32;        ///< of matrices and activations
   PlanModelInfo model;
-  std::vector<PlanDim> dims;
+  std::vector<PlanDim> dims; ///< ordered by name
   PlanEntries entries;
   std::vector<PlanWeight> weights;
   std::vector<PlanTensor> states;

@@ -162,8 +162,10 @@ Expected<PackedRows> packedRows(const WeightRecipe &recipe) {
   Expected<int64_t> size = packedSize(recipe);
   if (!size)
     return size.takeError();
+  if (*size == 0)
+    return PackedRows(); // where one extent is 0, another may be of any size
   int64_t columns = recipe.shape.empty() ? 1 : recipe.shape.back(), rowBytes = columns * dtypeSize(recipe.dtype);
-  return PackedRows{rowBytes == 0 ? 0 : *size / rowBytes, rowBytes};
+  return PackedRows{*size / rowBytes, rowBytes};
 }
 
 Error packWeightRows(const WeightRecipe &recipe, const TensorView &source, int64_t firstRow, int64_t lastRow,

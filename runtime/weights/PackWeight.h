@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// A packed weight as rows: all dimensions but the last counted together.
+/// A packed weight as rows: all dimensions but the last counted together. None of no bytes, where it has no elements.
 struct PackedRows {
   int64_t count = 0, bytes = 0; ///< `bytes` of each
 };

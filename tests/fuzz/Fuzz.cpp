@@ -17,7 +17,14 @@ void require(bool holds, const Twine &finding) {
 }
 
 void requireEqual(StringRef first, StringRef second, const Twine &finding) {
-  require(first == second, finding + "\n--- first\n" + first + "\n--- second\n" + second);
+  if (first == second)
+    return;
+  // The lines in which they differ first say the most.
+  while (first.split('\n').first == second.split('\n').first) {
+    first = first.split('\n').second;
+    second = second.split('\n').second;
+  }
+  require(false, finding + "\n< " + first.split('\n').first + "\n> " + second.split('\n').first);
 }
 
 static std::string printed(const Diagnostic &diagnostic) {
@@ -73,12 +80,11 @@ FuzzDirectory::FuzzDirectory() {
 
 FuzzDirectory::~FuzzDirectory() { llvm::sys::fs::remove_directories(root); }
 
-void FuzzDirectory::write(StringRef name, StringRef contents) const {
-  // Plainly: a file that is renamed into place would take most of the time.
-  std::FILE *file = std::fopen(path(name).c_str(), "wb");
+void writePlainFile(StringRef path, StringRef contents) {
+  std::FILE *file = std::fopen(path.str().c_str(), "wb");
   bool isWritten = file && std::fwrite(contents.data(), 1, contents.size(), file) == contents.size();
   isWritten = file && std::fclose(file) == 0 && isWritten;
-  require(isWritten, "cannot write " + path(name));
+  require(isWritten, "cannot write " + path);
 }
 
 } // namespace kiln

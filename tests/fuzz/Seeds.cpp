@@ -16,8 +16,10 @@ using namespace kiln;
 
 void SeedWriter::add(StringRef target, StringRef name, StringRef contents) {
   std::string directory = folder + "/" + target.str();
+  if (begun.insert(directory).second)
+    llvm::sys::fs::remove_directories(directory);
   require(!llvm::sys::fs::create_directories(directory), "cannot make " + directory);
-  cantFail(writeFile(directory + "/" + name.str(), contents));
+  writePlainFile(directory + "/" + name.str(), contents);
 }
 
 void SeedWriter::addDictionary(StringRef target, const std::set<std::string> &words) {
@@ -33,7 +35,7 @@ void SeedWriter::addDictionary(StringRef target, const std::set<std::string> &wo
   for (size_t i = 0; i < text.size(); ++i)
     escaped +=
         text[i] == '\\' && i + 1 < text.size() && llvm::isHexDigit(text[i + 1]) ? "\\x" : std::string(1, text[i]);
-  cantFail(writeFile(folder + "/" + target.str() + ".dict", escaped));
+  writePlainFile(folder + "/" + target.str() + ".dict", escaped);
 }
 
 //===----------------------------------------------------------------------===//

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// Writes FOLDER/TARGET/NAME files, and FOLDER/TARGET.dict, words for libFuzzer to try.
+/// Writes FOLDER/TARGET/NAME files, and FOLDER/TARGET.dict, words for libFuzzer to try. What was in FOLDER/TARGET goes.
 class SeedWriter {
 public:
   explicit SeedWriter(StringRef folder) : folder(folder.str()) {}
@@ -15,6 +15,7 @@ public:
 
 private:
   std::string folder;
+  std::set<std::string> begun; ///< folders of targets
 };
 
 /// What tests, graphs and pages have: pieces of IR text, configurations, vocabularies, command lines.

@@ -15,12 +15,26 @@ std::string readSource(StringRef folder, StringRef name) {
   return readSource((sourceTree + "/" + folder + "/" + name).str());
 }
 
-/// The line that says how a test runs its file; the target pipeline takes `--passes=` from it.
-StringRef runLine(StringRef text) {
-  SmallVector<StringRef, 64> lines;
-  text.split(lines, '\n');
-  auto line = llvm::find_if(lines, [](StringRef l) { return l.contains("RUN:") && l.contains("--passes="); });
-  return line == lines.end() ? StringRef() : *line;
+/// The passes that a test runs its file with, as the target pipeline takes them.
+std::string passesOf(StringRef text) {
+  StringRef passes = text.split("--passes=").second;
+  if (passes.consume_front("'"))
+    passes = passes.take_until([](char c) { return c == '\''; });
+  else
+    passes = passes.take_until([](char c) { return llvm::isSpace(c); });
+  return passes.empty() ? "" : "// --passes='" + passes.str() + "'\n";
+}
+
+/// Without comments that take a line: to change what they say changes nothing.
+std::string withoutComments(StringRef text) {
+  std::string code;
+  while (!text.empty()) {
+    auto [line, rest] = text.split('\n');
+    text = rest;
+    if (!line.ltrim().starts_with("//"))
+      code += line.str() + "\n";
+  }
+  return code;
 }
 
 void addIr(SeedWriter &seeds) {
@@ -29,10 +43,9 @@ void addIr(SeedWriter &seeds) {
       std::string text = readSource(path), name = StringRef(path).drop_front(sourceTree.size() + 7).str();
       std::replace(name.begin(), name.end(), '/', '-');
       for (const auto &[i, piece] : llvm::enumerate(piecesOf(text))) {
-        std::string pieceName = name + "-" + std::to_string(i);
-        seeds.add("ir", pieceName, piece);
-        seeds.add("pipeline", pieceName, runLine(text).str() + "\n" + piece);
-        seeds.add("pipeline", pieceName + "-whole", piece);
+        std::string pieceName = name + "-" + std::to_string(i), code = withoutComments(piece);
+        seeds.add("ir", pieceName, folder == "tests/ir" ? piece : code);
+        seeds.add("pipeline", pieceName, passesOf(text) + code);
       }
     }
 }

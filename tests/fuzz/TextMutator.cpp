@@ -1,4 +1,5 @@
-// Changes of whole words and lines: libFuzzer's own, of bytes, seldom make another text of a grammar from a text of it.
+// Changes of words, brackets with what they hold, and lines: libFuzzer's own, of bytes, seldom make another text of a
+// grammar from a text of it.
 #include "support/ADT.h"
 
 #include <cstring>
@@ -13,7 +14,11 @@ namespace {
 using Pieces = std::vector<std::string>;
 
 bool isWordChar(char c) { return llvm::isAlnum(c) || StringRef("_.%@-").contains(c); }
-bool isNumber(StringRef word) { return llvm::isDigit(word.front()) || (word.size() > 1 && llvm::isDigit(word[1])); }
+bool isWord(StringRef piece) { return isWordChar(piece.front()); }
+bool isNumber(StringRef piece) {
+  return llvm::isDigit(piece.front()) || (piece.size() > 1 && piece.front() == '-' && llvm::isDigit(piece[1]));
+}
+bool isOpening(StringRef piece) { return StringRef("{[(\"").contains(piece.front()); }
 
 /// Words, and what stands between them a character each.
 Pieces wordsOf(StringRef text) {
@@ -26,10 +31,11 @@ Pieces wordsOf(StringRef text) {
   return words;
 }
 
+/// Lines with their ends.
 Pieces linesOf(StringRef text) {
   Pieces lines;
   while (!text.empty()) {
-    size_t length = std::min(text.size(), text.find('\n') == StringRef::npos ? text.size() : text.find('\n') + 1);
+    size_t length = std::min(text.size(), text.take_until([](char c) { return c == '\n'; }).size() + 1);
     lines.push_back(text.take_front(length).str());
     text = text.drop_front(length);
   }
@@ -38,28 +44,56 @@ Pieces linesOf(StringRef text) {
 
 class Mutation {
 public:
-  Mutation(Pieces pieces, unsigned seed) : pieces(std::move(pieces)), random(seed) {}
+  Mutation(StringRef text, unsigned seed) : text(text), random(seed) {}
 
   std::string apply() {
-    for (size_t i = 0, count = 1 + pick(3); i < count && !pieces.empty(); ++i)
-      change();
+    size_t kind = pick(8);
+    pieces = kind == 0 ? linesOf(text) : wordsOf(text);
+    for (size_t i = 0, count = 1 + pick(2); i < count && !pieces.empty(); ++i)
+      if (kind < 4)
+        changeOne();
+      else if (kind < 6)
+        changeEverywhere();
+      else
+        changeGroup();
+    return llvm::join(pieces, "");
+  }
+
+  /// The text with lines of another.
+  std::string cross(StringRef other) {
+    pieces = linesOf(text);
+    Pieces others = linesOf(other);
+    size_t first = pick(others.size()), count = 1 + pick(std::min<size_t>(4, others.size() - first));
+    auto begin = others.begin() + static_cast<ptrdiff_t>(first);
+    size_t at = pick(pieces.size());
+    if (pick(2))
+      pieces.erase(pieces.begin() + static_cast<ptrdiff_t>(at),
+                   pieces.begin() + static_cast<ptrdiff_t>(std::min(pieces.size(), at + count)));
+    pieces.insert(pieces.begin() + static_cast<ptrdiff_t>(at), begin, begin + static_cast<ptrdiff_t>(count));
     return llvm::join(pieces, "");
   }
 
 private:
   size_t pick(size_t count) { return std::uniform_int_distribution<size_t>(0, count - 1)(random); }
 
-  /// A piece that begins as this one does, so that a value takes the place of a value.
-  const std::string &alike(const std::string &piece) {
+  /// Some piece that is so, or any.
+  size_t find(function_ref<bool(StringRef)> wanted) {
     size_t start = pick(pieces.size());
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      const std::string &other = pieces[(start + i) % pieces.size()];
+    for (size_t i = 0; i < pieces.size(); ++i)
+      if (wanted(pieces[(start + i) % pieces.size()]))
+        return (start + i) % pieces.size();
+    return start;
+  }
+
+  /// What may stand where this does: a value for a value, a number for a number.
+  std::string alike(const std::string &piece) {
+    if (isNumber(piece) && pick(2))
+      return number();
+    return pieces[find([&](StringRef other) {
       bool isAlike = other.front() == piece.front() || (isNumber(other) && isNumber(piece)) ||
                      (llvm::isAlpha(other.front()) && llvm::isAlpha(piece.front()));
-      if (isAlike && other != piece)
-        return other;
-    }
-    return pieces[start];
+      return isAlike && other != piece;
+    })];
   }
 
   std::string number() {
@@ -67,34 +101,48 @@ private:
                                             "1",
                                             "2",
                                             "3",
+                                            "4",
                                             "7",
                                             "8",
+                                            "12",
                                             "16",
+                                            "17",
+                                            "32",
                                             "64",
                                             "65",
+                                            "128",
+                                            "256",
+                                            "768",
                                             "1024",
+                                            "1025",
+                                            "2048",
+                                            "50257",
+                                            "65535",
                                             "65536",
                                             "2147483647",
                                             "2147483648",
-                                            "-1",
-                                            "1e-5",
-                                            "1e308",
                                             "4294967296",
                                             "281474976710656",
+                                            "9223372036854775807",
+                                            "-9223372036854775808",
+                                            "-1",
+                                            "1e-5",
+                                            "0.0",
+                                            "-0.0",
+                                            "0.5",
+                                            "1e308",
+                                            "1e-320",
+                                            "1e309",
                                             "nan",
                                             "inf",
-                                            "0.5",
-                                            "9223372036854775807",
-                                            "-9223372036854775808"};
+                                            "true"};
     return numbers[pick(std::size(numbers))].str();
   }
 
-  void change() {
-    size_t at = pick(pieces.size());
+  void changeOne() {
     // A word more often than what stands between words.
-    for (int i = 0; i < 8 && !isWordChar(pieces[at].front()); ++i)
-      at = pick(pieces.size());
-    switch (pick(6)) {
+    size_t at = pick(4) ? find(isWord) : pick(pieces.size());
+    switch (pick(5)) {
     case 0:
       pieces.erase(pieces.begin() + static_cast<ptrdiff_t>(at));
       break;
@@ -104,30 +152,69 @@ private:
     case 2:
       std::swap(pieces[at], pieces[pick(pieces.size())]);
       break;
-    case 3:
-    case 4:
-      pieces[at] = std::string(alike(pieces[at]));
-      break;
     default:
-      if (isNumber(pieces[at]))
-        pieces[at] = number();
-      else
-        pieces[at] = std::string(alike(pieces[at]));
+      pieces[at] = alike(pieces[at]);
     }
   }
 
+  /// A name or a number, wherever it stands: types still agree then.
+  void changeEverywhere() {
+    std::string from = pieces[find(isWord)], to = alike(from);
+    std::replace(pieces.begin(), pieces.end(), from, to);
+  }
+
+  /// Where the bracket or quote at `first` is closed, or the end of the text.
+  size_t closing(size_t first) const {
+    char open = pieces[first].front(), close = open == '{' ? '}' : open == '[' ? ']' : open == '(' ? ')' : '"';
+    int depth = 1;
+    for (size_t at = first + 1; at < pieces.size(); ++at) {
+      depth += pieces[at].front() == close ? -1 : pieces[at].front() == open ? 1 : 0;
+      if (depth == 0)
+        return at;
+    }
+    return pieces.size() - 1;
+  }
+
+  /// A group or a word in place of another of these.
+  void changeGroup() {
+    auto stretch = [&](bool isGroup) {
+      size_t first = isGroup ? find(isOpening) : find(isWord);
+      return std::pair(first, isOpening(pieces[first]) ? closing(first) + 1 : first + 1);
+    };
+    bool fromGroup = pick(3);
+    auto [fromBegin, fromEnd] = stretch(fromGroup);
+    auto [toBegin, toEnd] = stretch(!fromGroup || pick(2));
+    Pieces with(pieces.begin() + static_cast<ptrdiff_t>(toBegin), pieces.begin() + static_cast<ptrdiff_t>(toEnd));
+    if (!pick(4))
+      with.clear();
+    pieces.erase(pieces.begin() + static_cast<ptrdiff_t>(fromBegin), pieces.begin() + static_cast<ptrdiff_t>(fromEnd));
+    pieces.insert(pieces.begin() + static_cast<ptrdiff_t>(fromBegin), with.begin(), with.end());
+  }
+
+  StringRef text;
   Pieces pieces;
   std::minstd_rand random;
 };
 
+StringRef textOf(const uint8_t *data, size_t size) { return {reinterpret_cast<const char *>(data), size}; }
+
+size_t put(StringRef text, uint8_t *out, size_t maxSize) {
+  size_t length = std::min(text.size(), maxSize);
+  std::memcpy(out, text.data(), length);
+  return length;
+}
+
 } // namespace
 
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize, unsigned seed) {
-  if (seed % 3 == 0 || size == 0)
+  if (seed % 4 == 0 || size == 0)
     return LLVMFuzzerMutate(data, size, maxSize);
-  StringRef text(reinterpret_cast<const char *>(data), size);
-  std::string changed = Mutation(seed % 3 == 1 ? wordsOf(text) : linesOf(text), seed / 3).apply();
-  size_t length = std::min(changed.size(), maxSize);
-  std::memcpy(data, changed.data(), length);
-  return length;
+  return put(Mutation(textOf(data, size), seed / 4).apply(), data, maxSize);
+}
+
+extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *first, size_t firstSize, const uint8_t *second,
+                                            size_t secondSize, uint8_t *out, size_t maxSize, unsigned seed) {
+  if (firstSize == 0 || secondSize == 0)
+    return 0;
+  return put(Mutation(textOf(first, firstSize), seed).cross(textOf(second, secondSize)), out, maxSize);
 }

@@ -46,7 +46,7 @@ def fuzz(name, options, seeds, scratch):
     # What is shortest first: libFuzzer's choice of what to change prefers the small.
     folders = [folder for folder in (corpus, SOURCE_TREE / "tests" / "fuzz" / "corpus" / name, seeds / name) if folder.is_dir()]
     command = [BUILD / "bin" / f"kiln-fuzz-{name}", f"-artifact_prefix={findings}/", "-print_final_stats=1", "-timeout=20",
-               "-rss_limit_mb=4096", f"-max_len={LONGEST.get(name, 4096)}"]
+               "-mutate_depth=1", "-rss_limit_mb=4096", f"-max_len={LONGEST.get(name, 4096)}"]
     command.append(f"-runs={options.runs}" if options.runs else f"-max_total_time={options.seconds}")
     if options.seed is not None:
         command.append(f"-seed={options.seed}")

@@ -63,8 +63,9 @@ static Coordinates matmulCoordinates(const Type &type) {
   return at;
 }
 
-/// Declares what the epilogue reads of memory, and how it is loaded ahead of the arithmetic.
-static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahead) {
+/// Declares what the epilogue reads of memory, and how it is loaded ahead of the arithmetic. `batchAndToken`: the line
+/// that computes them.
+static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahead, const std::string &batchAndToken) {
   epilogue.add("template <int V> struct Operands {");
   SmallVector<std::string, 4> loads;
   for (const EpilogueEmitter::Ahead &operand : ahead) {
@@ -73,14 +74,15 @@ static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahea
   }
   epilogue.add("};");
   epilogue.add("template <int V> KILN_DEVICE Operands<V> operands(int row, int col) const {");
+  if (llvm::any_of(ahead, [](const EpilogueEmitter::Ahead &operand) { return operand.usesBatchAndToken; }))
+    epilogue.add(batchAndToken);
   epilogue.add("  return {" + llvm::join(loads, ", ") + "};");
   epilogue.add("}");
 }
 
-static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op &product, bool readsAhead,
-                               StringRef load = "kiln::load") {
+static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op &product, bool readsAhead) {
   Functor epilogue("Epilogue", names);
-  EpilogueEmitter emitter(epilogue, names, op, 2, load);
+  EpilogueEmitter emitter(epilogue, names, op, 2);
   if (readsAhead)
     emitter.readAhead();
   const Value &result = *product.result();
@@ -93,8 +95,14 @@ static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op 
       isBehind |= inner.get() == &product;
     }
   }
+  bool isOneToken = result.type.rank() == 3 && result.type.shape[1] == Dim(1);
+  std::string batchAndToken;
+  if (emitter.usesBatchAndToken() && !isOneToken) {
+    std::string tokens = epilogue.extent(result.type.shape[1]);
+    batchAndToken = "  const int b = row / " + tokens + ", t = row % " + tokens + ";";
+  }
   if (readsAhead) {
-    addOperands(epilogue, emitter.ahead());
+    addOperands(epilogue, emitter.ahead(), batchAndToken);
     epilogue.add("template <int V>");
     epilogue.add("KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) +
                  ", const Operands<V> &with, int row, int col) const {");
@@ -102,11 +110,8 @@ static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op 
     epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) +
                  ", int row, int col) const {");
   }
-  bool isOneToken = result.type.rank() == 3 && result.type.shape[1] == Dim(1);
-  if (emitter.usesBatchAndToken() && !isOneToken) {
-    std::string tokens = epilogue.extent(result.type.shape[1]);
-    epilogue.add("  const int b = row / " + tokens + ", t = row % " + tokens + ";");
-  }
+  if (!batchAndToken.empty())
+    epilogue.add(batchAndToken);
   for (const std::string &line : emitter.text())
     epilogue.add(line);
   epilogue.add("}");
@@ -148,8 +153,7 @@ KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
   MatmulProblem problem = matmulProblem(op);
   kernel.constant("kCols", problem.cols.str());
   kernel.constant("kDepth", problem.depth.str());
-  // What the epilogue reads may be loaded ahead of what it writes: a row's results depend on operands of the same row.
-  Functor epilogue = epilogueFunctor(op, names, product, choice.family->readsAhead, "kiln::loadReadOnly");
+  Functor epilogue = epilogueFunctor(op, names, product, choice.family->readsAhead);
   kernel.add(epilogue);
   Functor &call = kernel.call();
   std::string rows = productText(call, ArrayRef<Dim>(product.result()->type.shape).drop_back());

@@ -201,7 +201,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtTiled {
         const int col = min(colOrigin + WeightSlots::index(i), cols - kWeightColVec);
         nextWeight[i] = {};
         if (Shape::kDepthIsExact || k < depth)
-          nextWeight[i] = loadPackedReadOnly<kWeightVec>(weight + weightOffset(col, k));
+          nextWeight[i] = loadPacked<kWeightVec>(weight + weightOffset(col, k));
       }
   }
 

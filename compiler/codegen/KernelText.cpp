@@ -127,7 +127,19 @@ static std::string shapeSuffix(const Op &op) {
   return suffix;
 }
 
-KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
+/// `static_assert(kSoftmaxShared<Config> == SharedBytes{128, 0}, …);`
+std::string KernelAssembler::sharedAssertion(ArrayRef<std::string> layoutTypes, const Launch &launch) const {
+  StringRef body = choice.family->body;
+  std::string types = "Config";
+  for (const std::string &type : layoutTypes)
+    types += ", " + type;
+  return ("static_assert(k" + Twine(llvm::toUpper(body.front())) + body.drop_front() + "Shared<" + types +
+          "> == SharedBytes{" + Twine(launch.staticShared) + ", " + Twine(launch.dynamicShared) +
+          "}, \"shared memory as planned\");")
+      .str();
+}
+
+KernelText KernelAssembler::finish(const Twine &statement, const Twine &label, ArrayRef<std::string> layoutTypes) {
   KernelText text;
   std::string name = op.region() ? op.symbol : op.mnemonic().str();
   text.label = (name + "__" + label).str() + shapeSuffix(op);
@@ -168,7 +180,8 @@ KernelText KernelAssembler::finish(const Twine &statement, const Twine &label) {
   text.body = "#include \"device/device.cuh\"\n#include \"" + choice.family->header.str() +
               "\"\n\nusing namespace kiln;\n\n" + config() + constantMemory(text.constants) + declarations +
               "\nextern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n@NAME@(" + wrapList(declared) +
-              ") {\n" + (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n") + "  " +
+              ") {\n  " + sharedAssertion(layoutTypes, launch) + "\n" +
+              (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n") + "  " +
               statement.str() + "\n}\n";
   return text;
 }

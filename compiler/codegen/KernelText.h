@@ -33,10 +33,12 @@ public:
   void addWorkspace(StringRef partType);
 
   /// The finished source; `statement` calls the template. `label`: what the kernel's name says of shapes.
-  KernelText finish(const Twine &statement, const Twine &label);
+  /// `layoutTypes`: what the template's shared memory depends on besides Config, arguments of its constant `k…Shared`.
+  KernelText finish(const Twine &statement, const Twine &label, ArrayRef<std::string> layoutTypes = {});
 
 private:
   std::string config() const;
+  std::string sharedAssertion(ArrayRef<std::string> layoutTypes, const Launch &launch) const;
   std::string constantMemory(std::vector<PlanConstant> &constants) const;
   std::vector<Functor::Member> parameters() const;
 

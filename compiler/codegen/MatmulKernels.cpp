@@ -34,11 +34,13 @@ static Functor inputFunctor(const KernelNames &names, const Value &x, const Op *
     return input;
   std::string normed = names.of(*layernorm->result()).str();
   std::string weight = input.pointer(*layernorm->operand(1)), bias = input.pointer(*layernorm->operand(2));
+  auto load = [](const std::string &parameter) { return "kiln::load<V>(" + parameter + " + depth)"; };
+  bool isOne = weight == bias; // of one tensor
   input.add("template <int V> struct Parameters {");
-  input.add("  Vec<float, V> " + weight + ", " + bias + ";");
+  input.add("  Vec<float, V> " + weight + (isOne ? "" : ", " + bias) + ";");
   input.add("};");
   input.add("template <int V> KILN_DEVICE Parameters<V> parameters(int depth) const {");
-  input.add("  return {kiln::load<V>(" + weight + " + depth), kiln::load<V>(" + bias + " + depth)};");
+  input.add("  return {" + load(weight) + (isOne ? "" : ", " + load(bias)) + "};");
   input.add("}");
   input.add("template <int V>");
   input.add(
@@ -143,7 +145,8 @@ KernelText writeMatmulKernel(const Op &op, const KernelChoice &choice) {
   std::string statement = (choice.family->body + "<Config>(" + rows + ", " + input.construction() + ", " + weight +
                            ", " + epilogue.construction() + ");")
                               .str();
-  return kernel.finish(statement, dtypeName(product.operand(1)->type.dtype) + "__n" + cols + "_k" + depth);
+  DType dtype = product.operand(1)->type.dtype;
+  return kernel.finish(statement, dtypeName(dtype) + "__n" + cols + "_k" + depth, {"Input", cxxType(dtype).str()});
 }
 
 KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
@@ -164,8 +167,9 @@ KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
   std::string statement = (choice.family->body + "<Config>(" + rows + ", " + input + ", " + weight +
                            (isSplit ? ", parts, arrivals" : "") + ", " + epilogue.construction() + ");")
                               .str();
-  return kernel.finish(statement, dtypeName(product.operand(1)->type.dtype) + "__n" + problem.cols.str() + "_k" +
-                                      problem.depth.str());
+  DType dtype = product.operand(1)->type.dtype;
+  return kernel.finish(statement, dtypeName(dtype) + "__n" + problem.cols.str() + "_k" + problem.depth.str(),
+                       cxxType(dtype).str());
 }
 
 /// The lines of a mask without positions: a vector's columns are keys, each with its own visibility.
@@ -236,7 +240,8 @@ KernelText writeBatchedKernel(const Op &op, const KernelChoice &choice) {
                            input.construction() + ", " + operand + ", " + epilogue.construction() + ");")
                               .str();
   int64_t headSize = *(isQk ? a : out).type.lastDim().asConstant();
-  return kernel.finish(statement, dtypeName(b.type.dtype) + "__hs" + Twine(headSize));
+  return kernel.finish(statement, dtypeName(b.type.dtype) + "__hs" + Twine(headSize),
+                       {"Input", cxxType(b.type.dtype).str()});
 }
 
 } // namespace kiln

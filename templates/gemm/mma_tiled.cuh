@@ -370,6 +370,9 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
   }
 };
 
+template <class Config, class T>
+constexpr SharedBytes kMmaTiledShared = {0, sizeof(MmaTiledStorage<Config, T>)};
+
 /// The kernel's body.
 template <class Config, class T, class Epilogue>
 KILN_DEVICE void mmaTiled(int rows, const T *input, const T *weight, const Epilogue &epilogue) {
@@ -390,6 +393,9 @@ template <class Config, class T> struct MmaTiledSplitStorage {
   MmaTiledStorage<Config, T> tile;
   bool isLast;
 };
+
+template <class Config, class T>
+constexpr SharedBytes kMmaTiledSplitShared = {0, sizeof(MmaTiledSplitStorage<Config, T>)};
 
 /// The body of a kernel whose blocks share tiles.
 template <class Config, class T, class Epilogue>

@@ -324,6 +324,9 @@ KILN_DEVICE constexpr auto inputIsLowerTriangular(int) -> decltype(bool(Config::
 }
 template <class Config> KILN_DEVICE constexpr bool inputIsLowerTriangular(long) { return false; }
 
+template <class Config, class Input, class W>
+constexpr SharedBytes kSimtTiledShared = {sizeof(SimtTiledStorage<Config>), 0};
+
 /// The kernel's body; extents that Config fixes are passed as these constants.
 template <class Config, class Input, class W, class Epilogue>
 KILN_DEVICE void simtTiled(int rows, int cols, int depth, const Input &input, const W *weight,

@@ -26,14 +26,17 @@ find_package(CLI11 REQUIRED)
 add_library(kiln_cli11 INTERFACE)
 target_link_libraries(kiln_cli11 INTERFACE CLI11::CLI11)
 
-# CUDA: an installed toolkit, else NVIDIA's wheels where tools/quickstart unpacks them (tools/lib/dependencies.sh).
+# Where tools/quickstart and tools/test unpack NVIDIA's wheels (tools/lib/dependencies.sh).
+if(DEFINED ENV{XDG_DATA_HOME})
+  set(KILN_WHEELS "$ENV{XDG_DATA_HOME}/kiln")
+else()
+  set(KILN_WHEELS "$ENV{HOME}/.local/share/kiln")
+endif()
+
+# CUDA: an installed toolkit, else NVIDIA's wheels.
 find_package(CUDAToolkit 13 QUIET)
 if(NOT CUDAToolkit_FOUND)
-  if(DEFINED ENV{XDG_DATA_HOME})
-    set(CUDAToolkit_ROOT "$ENV{XDG_DATA_HOME}/kiln/cuda-13.0")
-  else()
-    set(CUDAToolkit_ROOT "$ENV{HOME}/.local/share/kiln/cuda-13.0")
-  endif()
+  set(CUDAToolkit_ROOT "${KILN_WHEELS}/cuda-13.0")
   unset(CUDAToolkit_BIN_DIR CACHE) # of a toolkit that is too old
   unset(CUDAToolkit_NVCC_EXECUTABLE CACHE)
   find_package(CUDAToolkit 13 REQUIRED)

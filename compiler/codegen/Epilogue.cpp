@@ -5,7 +5,7 @@ namespace kiln {
 void EpilogueEmitter::begin(const Value &value, Coordinates at, StringRef variable) {
   at.elementOf = [this](const Value &operand, StringRef index) {
     std::string text = (functor.pointer(operand) + "[" + index + "]").str();
-    return readsAhead ? loadAhead("int", operand, text) : text;
+    return readsAhead ? loadAhead(operand, {"int", {}, text, index != "row"}) : text;
   };
   Place place{variable.empty() ? names.of(value).str() : variable.str(), std::move(at)};
   storeIfYielded(value, place, nullptr);
@@ -25,23 +25,25 @@ void EpilogueEmitter::emit(const Op &op) {
 std::string EpilogueEmitter::operandText(const Value &operand, const Place &like) {
   if (auto it = places.find(&operand); it != places.end())
     return it->second.variable;
-  // Constant memory has no read-only path of its own.
-  StringRef function = names.isConstant(operand) ? "kiln::load" : load;
-  std::string text = function.str() + "<V>(" + functor.pointer(operand) + " + " + offset(like.at, operand.type) + ")";
-  return readsAhead && like.at.guards.empty() ? loadAhead("Vec<float, V>", operand, text) : text;
+  std::string arguments = "<V>(" + functor.pointer(operand) + " + " + offset(like.at, operand.type) + ")";
+  if (!readsAhead || !like.at.guards.empty())
+    return "kiln::load" + arguments;
+  // Until it is computed with it takes no more registers than in memory.
+  std::string type = ("Packed<" + cxxType(operand.type.dtype) + ", V>").str();
+  return loadAhead(operand, {type, {}, "kiln::loadPacked" + arguments, like.at.row.empty()}) + ".unpack()";
 }
 
-std::string EpilogueEmitter::loadAhead(StringRef type, const Value &operand, std::string load) {
-  auto isSame = [&](const Ahead &other) { return other.load == load; };
+std::string EpilogueEmitter::loadAhead(const Value &operand, Ahead ahead) {
+  auto isSame = [&](const Ahead &other) { return other.load == ahead.load; };
   if (auto it = llvm::find_if(aheadList, isSame); it != aheadList.end())
     return "with." + it->name;
-  std::string name = functor.pointer(operand);
+  ahead.name = functor.pointer(operand);
   // The same memory at another place needs a name of its own.
-  auto isTaken = [&](const Ahead &other) { return other.name == name; };
+  auto isTaken = [&](const Ahead &other) { return other.name == ahead.name; };
   while (llvm::any_of(aheadList, isTaken))
-    name += "_";
-  aheadList.push_back({type.str(), name, std::move(load)});
-  return "with." + name;
+    ahead.name += "_";
+  aheadList.push_back(ahead);
+  return "with." + ahead.name;
 }
 
 void EpilogueEmitter::emitPointwise(const Op &op, const Place &from) {

@@ -91,14 +91,14 @@ std::string elementOffset(Functor &functor, const Coordinates &at, const Type &t
 /// Emits pointwise and layout ops on a value that a template hands over, and the stores of what the kernel's op yields.
 class EpilogueEmitter {
 public:
-  /// `indent`: of the emitted lines. `load`: the function that reads other operands.
-  EpilogueEmitter(Functor &functor, const KernelNames &names, const Op &kernelOp, unsigned indent,
-                  StringRef load = "kiln::load")
-      : functor(functor), names(names), kernelOp(kernelOp), indent(indent), load(load) {}
+  /// `indent`: of the emitted lines.
+  EpilogueEmitter(Functor &functor, const KernelNames &names, const Op &kernelOp, unsigned indent)
+      : functor(functor), names(names), kernelOp(kernelOp), indent(indent) {}
 
   /// What the emitted lines read of memory, if it is to be loaded before they run: `with.NAME` there.
   struct Ahead {
     std::string type, name, load;
+    bool usesBatchAndToken = false; ///< of the load
   };
   /// From now on the operands of unguarded elements are loaded ahead.
   void readAhead() { readsAhead = true; }
@@ -123,7 +123,7 @@ private:
   void storeIfYielded(const Value &value, const Place &place, const Op *op);
   const Value *kernelResult(const Value &value) const;
   std::string operandText(const Value &operand, const Place &like);
-  std::string loadAhead(StringRef type, const Value &operand, std::string load);
+  std::string loadAhead(const Value &operand, Ahead ahead);
   std::string offset(const Coordinates &at, const Type &type);
   void addLine(const Twine &line, const Op *op = nullptr) {
     lines.push_back({(Twine(std::string(indent, ' ')) + line).str(), op});
@@ -133,7 +133,6 @@ private:
   const KernelNames &names;
   const Op &kernelOp;
   unsigned indent;
-  StringRef load;
   bool needsBatchAndToken = false, readsAhead = false;
   std::vector<Ahead> aheadList;
   DenseMap<const Value *, Place> places;

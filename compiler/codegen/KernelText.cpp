@@ -194,6 +194,18 @@ PlanKernel KernelAssembler::describe(DType dtype, StringRef extents) const {
   return record;
 }
 
+/// `static_assert(kSoftmaxShared<Config> == SharedBytes{128, 0}, …);`
+std::string KernelAssembler::sharedAssertion(ArrayRef<std::string> layoutTypes, const Launch &launch) const {
+  StringRef body = choice.family->body;
+  std::string types = "Config";
+  for (const std::string &type : layoutTypes)
+    types += ", " + type;
+  return ("static_assert(k" + Twine(llvm::toUpper(body.front())) + body.drop_front() + "Shared<" + types +
+          "> == SharedBytes{" + Twine(launch.staticShared) + ", " + Twine(launch.dynamicShared) +
+          "}, \"shared memory as planned\");")
+      .str();
+}
+
 /// The kernel's parameters, and what is passed for them.
 std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) const {
   std::vector<std::string> declared;
@@ -218,16 +230,17 @@ std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) co
 }
 
 /// The kernel's function up to the call of the template.
-std::string KernelAssembler::entry(ArrayRef<std::string> declared) const {
+std::string KernelAssembler::entry(ArrayRef<std::string> declared, ArrayRef<std::string> layoutTypes) const {
   Launch launch = choice.family->launch(op, choice.tile);
   std::string bounds = std::to_string(launch.threads);
   if (launch.resident > 0)
     bounds += ", " + std::to_string(launch.resident);
-  return "\nextern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n@NAME@(" + wrapList(declared) + ") {\n" +
-         (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n");
+  return "\nextern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n@NAME@(" + wrapList(declared) + ") {\n  " +
+         sharedAssertion(layoutTypes, launch) + "\n" + (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n");
 }
 
-KernelText KernelAssembler::finish(const Twine &statement, DType dtype, const Twine &extents) {
+KernelText KernelAssembler::finish(const Twine &statement, DType dtype, const Twine &extents,
+                                   ArrayRef<std::string> layoutTypes) {
   KernelText text;
   text.record = describe(dtype, extents.str());
   std::vector<std::string> declared = declareParameters(text);
@@ -239,7 +252,7 @@ KernelText KernelAssembler::finish(const Twine &statement, DType dtype, const Tw
              "\"\n\nusing namespace kiln;\n\n" + config() + constantMemory(text.constants));
   for (const CodeLine &line : declarations)
     source.add(line.text + "\n", line.op);
-  source.add(entry(declared));
+  source.add(entry(declared, layoutTypes));
   source.addCall("  " + statement.str() + "\n");
   source.add("}\n");
   return text;

@@ -32,14 +32,16 @@ public:
   void addWorkspace(StringRef partType);
 
   /// The finished source; `statement` calls the template. `extents`: those that the kernel knows, `n3072_k768`, or
-  /// nothing.
-  KernelText finish(const Twine &statement, DType dtype, const Twine &extents);
+  /// nothing. `layoutTypes`: what the template's shared memory depends on besides Config, arguments of its constant
+  /// `k…Shared`.
+  KernelText finish(const Twine &statement, DType dtype, const Twine &extents, ArrayRef<std::string> layoutTypes = {});
 
 private:
   PlanKernel describe(DType dtype, StringRef extents) const;
   std::vector<std::string> declareParameters(KernelText &text) const;
-  std::string entry(ArrayRef<std::string> declared) const;
+  std::string entry(ArrayRef<std::string> declared, ArrayRef<std::string> layoutTypes) const;
   std::string config() const;
+  std::string sharedAssertion(ArrayRef<std::string> layoutTypes, const Launch &launch) const;
   std::string constantMemory(std::vector<PlanConstant> &constants) const;
   std::vector<Functor::Member> parameters() const;
 

@@ -34,11 +34,13 @@ static Functor inputFunctor(const KernelNames &names, const Value &x, const Op *
     return input;
   std::string normed = names.of(*layernorm->result()).str();
   std::string weight = input.pointer(*layernorm->operand(1)), bias = input.pointer(*layernorm->operand(2));
+  auto load = [](const std::string &parameter) { return "kiln::load<V>(" + parameter + " + depth)"; };
+  bool isOne = weight == bias; // of one tensor
   input.add("template <int V> struct Parameters {");
-  input.add("  Vec<float, V> " + weight + ", " + bias + ";");
+  input.add("  Vec<float, V> " + weight + (isOne ? "" : ", " + bias) + ";");
   input.add("};");
   input.add("template <int V> KILN_DEVICE Parameters<V> parameters(int depth) const {");
-  input.add("  return {kiln::load<V>(" + weight + " + depth), kiln::load<V>(" + bias + " + depth)};");
+  input.add("  return {" + load(weight) + (isOne ? "" : ", " + load(bias)) + "};");
   input.add("}");
   input.add("template <int V>");
   input.add(
@@ -63,8 +65,9 @@ static Coordinates matmulCoordinates(const Type &type) {
   return at;
 }
 
-/// Declares what the epilogue reads of memory, and how it is loaded ahead of the arithmetic.
-static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahead) {
+/// Declares what the epilogue reads of memory, and how it is loaded ahead of the arithmetic. `batchAndToken`: the line
+/// that computes them.
+static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahead, const std::string &batchAndToken) {
   epilogue.add("template <int V> struct Operands {");
   SmallVector<std::string, 4> loads;
   for (const EpilogueEmitter::Ahead &operand : ahead) {
@@ -73,14 +76,15 @@ static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahea
   }
   epilogue.add("};");
   epilogue.add("template <int V> KILN_DEVICE Operands<V> operands(int row, int col) const {");
+  if (llvm::any_of(ahead, [](const EpilogueEmitter::Ahead &operand) { return operand.usesBatchAndToken; }))
+    epilogue.add(batchAndToken);
   epilogue.add("  return {" + llvm::join(loads, ", ") + "};");
   epilogue.add("}");
 }
 
-static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op &product, bool readsAhead,
-                               StringRef load = "kiln::load") {
+static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op &product, bool readsAhead) {
   Functor epilogue("Epilogue", names);
-  EpilogueEmitter emitter(epilogue, names, op, 2, load);
+  EpilogueEmitter emitter(epilogue, names, op, 2);
   if (readsAhead)
     emitter.readAhead();
   const Value &result = *product.result();
@@ -93,8 +97,14 @@ static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op 
       isBehind |= inner.get() == &product;
     }
   }
+  bool isOneToken = result.type.rank() == 3 && result.type.shape[1] == Dim(1);
+  std::string batchAndToken;
+  if (emitter.usesBatchAndToken() && !isOneToken) {
+    std::string tokens = epilogue.extent(result.type.shape[1]);
+    batchAndToken = "  const int b = row / " + tokens + ", t = row % " + tokens + ";";
+  }
   if (readsAhead) {
-    addOperands(epilogue, emitter.ahead());
+    addOperands(epilogue, emitter.ahead(), batchAndToken);
     epilogue.add("template <int V>");
     epilogue.add("KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) +
                  ", const Operands<V> &with, int row, int col) const {");
@@ -102,11 +112,8 @@ static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op 
     epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) +
                  ", int row, int col) const {");
   }
-  bool isOneToken = result.type.rank() == 3 && result.type.shape[1] == Dim(1);
-  if (emitter.usesBatchAndToken() && !isOneToken) {
-    std::string tokens = epilogue.extent(result.type.shape[1]);
-    epilogue.add("  const int b = row / " + tokens + ", t = row % " + tokens + ";");
-  }
+  if (!batchAndToken.empty())
+    epilogue.add(batchAndToken);
   epilogue.add(emitter.text());
   epilogue.add("}");
   return epilogue;
@@ -136,7 +143,8 @@ KernelText writeMatmulKernel(const Op &op, const KernelChoice &choice) {
   std::string statement = (choice.family->body + "<Config>(" + rows + ", " + input.construction() + ", " + weight +
                            ", " + epilogue.construction() + ");")
                               .str();
-  return kernel.finish(statement, product.operand(1)->type.dtype, "n" + cols + "_k" + depth);
+  DType dtype = product.operand(1)->type.dtype;
+  return kernel.finish(statement, dtype, "n" + cols + "_k" + depth, {"Input", cxxType(dtype).str()});
 }
 
 KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
@@ -146,8 +154,7 @@ KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
   MatmulProblem problem = matmulProblem(op);
   kernel.constant("kCols", problem.cols.str());
   kernel.constant("kDepth", problem.depth.str());
-  // What the epilogue reads may be loaded ahead of what it writes: a row's results depend on operands of the same row.
-  Functor epilogue = epilogueFunctor(op, names, product, choice.family->readsAhead, "kiln::loadReadOnly");
+  Functor epilogue = epilogueFunctor(op, names, product, choice.family->readsAhead);
   kernel.add(epilogue);
   Functor &call = kernel.call();
   std::string rows = productText(call, ArrayRef<Dim>(product.result()->type.shape).drop_back());
@@ -158,8 +165,8 @@ KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
   std::string statement = (choice.family->body + "<Config>(" + rows + ", " + input + ", " + weight +
                            (isSplit ? ", parts, arrivals" : "") + ", " + epilogue.construction() + ");")
                               .str();
-  return kernel.finish(statement, product.operand(1)->type.dtype,
-                       "n" + problem.cols.str() + "_k" + problem.depth.str());
+  DType dtype = product.operand(1)->type.dtype;
+  return kernel.finish(statement, dtype, "n" + problem.cols.str() + "_k" + problem.depth.str(), cxxType(dtype).str());
 }
 
 /// The lines of a mask without positions: a vector's columns are keys, each with its own visibility.
@@ -233,7 +240,7 @@ KernelText writeBatchedKernel(const Op &op, const KernelChoice &choice) {
                            input.construction() + ", " + operand + ", " + epilogue.construction() + ");")
                               .str();
   int64_t headSize = *(isQk ? a : out).type.lastDim().asConstant();
-  return kernel.finish(statement, b.type.dtype, "hs" + Twine(headSize));
+  return kernel.finish(statement, b.type.dtype, "hs" + Twine(headSize), {"Input", cxxType(b.type.dtype).str()});
 }
 
 } // namespace kiln

@@ -35,6 +35,7 @@ std::string sourceText(StringRef name, StringRef target, const SampleShape &shap
           ", 1)\n" + name +
           "(\n    const float *logits, i32 *tokens, i32 *positions, const SamplingSettings *settings,\n"
           "    SamplingRow *rows, u64 *best, u32 *launches, u64 *ring, u32 *arrivals) {\n"
+          "  static_assert(kSampleShared<Config>.dynamic == 0, \"shared memory as planned\");\n"
           "  allowDependents();\n  waitForDependencies();\n"
           "  sample<Config>(logits, tokens, positions, settings, rows, best, launches, ring, arrivals);\n}\n")
       .str();

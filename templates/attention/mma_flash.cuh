@@ -15,7 +15,7 @@
 //
 // Launch: grid (heads, batch, ceildiv(queries, kTileQueries)), block 32 · kWarps; the blocks with the most keys first.
 //
-// Shared memory, all dynamic, in bytes (kMmaFlashSharedBytes): 128 · ceildiv(kHeadSize, 64) · (kTileQueries + 2 ·
+// Shared memory, all dynamic, in bytes: 128 · ceildiv(kHeadSize, 64) · (kTileQueries + 2 ·
 // kStages · kTileKeys). Operands lie in rows of 128 bytes, 64 elements of a head, whose chunks of 16 bytes are permuted
 // by the row (swizzledOffset): neither copies nor matrix loads have bank conflicts. kStages tiles of keys and values
 // are there or on their way. A head size that is no multiple of 16 is padded with zeros there.
@@ -63,7 +63,7 @@ template <class Config> struct MmaFlashStorage {
   alignas(128) u8 stages[Shape::kStages][2][Shape::kKeyBytes]; // keys, values
 };
 
-template <class Config> constexpr int kMmaFlashSharedBytes = int(sizeof(MmaFlashStorage<Config>));
+template <class Config> constexpr SharedBytes kMmaFlashShared = {0, sizeof(MmaFlashStorage<Config>)};
 
 /// Where a lane's first matrix load of keys reads: both chunks of 8 of them, the right operand of one instruction, then
 /// of the 8 keys below.

@@ -103,6 +103,8 @@ template <class Config, class T, class Score> struct NaiveFlash {
   }
 };
 
+template <class Config> constexpr SharedBytes kNaiveFlashShared = {sizeof(NaiveFlashStorage<Config>), 0};
+
 /// The kernel's body: `queries` tokens and `keys` keys a head, keys ≥ 1.
 template <class Config, class T, class Position, class Score, class Epilogue>
 KILN_DEVICE void naiveFlash(int queries, int keys, const HeadView<T> &query, const HeadView<T> &key,

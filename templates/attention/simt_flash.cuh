@@ -22,7 +22,7 @@
 // second product. Lane x of them has keys x, x + kLanesX, … of the scores and a like share of the head's
 // elements of the output.
 //
-// Shared memory, in bytes (kSimtFlashSharedBytes): 4 times
+// Shared memory, in bytes: 4 times
 //   (kTileQueries + kTileKeys) · (kHeadSize + 4) + kTileKeys · kHeadSize + kTileQueries · (kTileKeys + 4)
 // Up to 48 KB it is static; beyond, all of it is the launch's dynamic shared memory. The pitches are odd
 // multiples of 16 bytes: reads of 16 bytes in neighbouring rows do not meet in a bank.
@@ -91,11 +91,10 @@ template <class Config> struct SimtFlashStorage {
   alignas(16) float weights[Shape::kQueries][Shape::kWeightPitch];
 };
 
-/// Bytes of shared memory of a block, and those of them that the launch asks for.
-template <class Config> constexpr int kSimtFlashSharedBytes = int(sizeof(SimtFlashStorage<Config>));
 template <class Config>
-constexpr int kSimtFlashDynamicBytes =
-    kSimtFlashSharedBytes<Config> > kStaticSharedBytes ? kSimtFlashSharedBytes<Config> : 0;
+constexpr SharedBytes kSimtFlashShared =
+    sizeof(SimtFlashStorage<Config>) > kStaticSharedBytes ? SharedBytes{0, sizeof(SimtFlashStorage<Config>)}
+                                                          : SharedBytes{sizeof(SimtFlashStorage<Config>), 0};
 
 /// The work of one thread on its block's tile of queries of head h of row b.
 template <class Config, class T, class Score> struct SimtFlash {
@@ -296,7 +295,7 @@ template <class Config, class T, class Score> struct SimtFlash {
 };
 
 template <class Config> KILN_DEVICE SimtFlashStorage<Config> &simtFlashStorage() {
-  if constexpr (kSimtFlashDynamicBytes < Config >> 0)
+  if constexpr (kSimtFlashShared<Config>.dynamic > 0)
     return dynamicShared<SimtFlashStorage<Config>>();
   else
     return sharedStorage<SimtFlashStorage<Config>>();

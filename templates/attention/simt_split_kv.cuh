@@ -249,6 +249,8 @@ KILN_DEVICE void finishHead(const SplitPart<Config::kHeadSize> *parts, int count
   });
 }
 
+template <class Config> constexpr SharedBytes kSimtSplitKvShared = {sizeof(SimtSplitStorage<Config>), 0};
+
 /// The kernel's body; `parts` and `arrivals` are the workspace.
 template <class Config, class T, class Position, class Score, class Epilogue>
 KILN_DEVICE void simtSplitKv(const HeadView<T> &query, const HeadView<T> &key, const HeadView<T> &value,

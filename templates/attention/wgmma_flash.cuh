@@ -15,7 +15,7 @@
 // Launch: grid (heads, batch, ceildiv(queries, kTileQueries)), block 2 · kTileQueries; the blocks with the most keys
 // first.
 //
-// Shared memory, all dynamic, in bytes (kWgmmaFlashSharedBytes): 128 · ceildiv(kHeadSize, 64) · (kTileQueries + 2 ·
+// Shared memory, all dynamic, in bytes: 128 · ceildiv(kHeadSize, 64) · (kTileQueries + 2 ·
 // kStages · kTileKeys), laid out as tensor_flash.cuh says. kStages tiles of keys and of values are there or on their
 // way; values arrive one step after their keys.
 //
@@ -60,7 +60,7 @@ template <class Config> struct WgmmaFlashStorage {
   alignas(kWarpgroupTileAlignment) u8 values[Shape::kStages][Shape::kKeyBytes];
 };
 
-template <class Config> constexpr int kWgmmaFlashSharedBytes = int(sizeof(WgmmaFlashStorage<Config>));
+template <class Config> constexpr SharedBytes kWgmmaFlashShared = {0, sizeof(WgmmaFlashStorage<Config>)};
 
 /// The work of one thread on its block's tile of queries.
 template <class Config, class T> struct WgmmaFlash {

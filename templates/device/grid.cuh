@@ -16,7 +16,8 @@ namespace kiln {
 
 /// Returns when all kernels in front of this one have ended and what they wrote can be seen. Every thread that reads
 /// or writes memory that another kernel touches calls it first. What no kernel of the same call of a function writes
-/// may be read before: the first of a call starts when all before it has ended.
+/// may be read before: the first of a call starts when all before it has ended. Loads (vec.cuh) and asynchronous copies
+/// stay on their side of it.
 KILN_DEVICE void waitForDependencies() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -9,6 +9,17 @@
 
 namespace kiln {
 
+/// Shared memory of a block, in bytes: what the kernel declares (sharedStorage, of all types together), and what it
+/// takes of what the launch gives it (dynamicShared). A template says it of its kernels, and a generated kernel asserts
+/// that it is what the plan says.
+struct SharedBytes {
+  int declared, dynamic;
+
+  KILN_DEVICE friend constexpr bool operator==(const SharedBytes &a, const SharedBytes &b) {
+    return a.declared == b.declared && a.dynamic == b.dynamic;
+  }
+};
+
 #if defined(__CUDACC__)
 
 /// The block's static shared memory of type T: every call with the same T means the same object. At most 48

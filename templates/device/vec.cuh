@@ -146,40 +146,26 @@ struct GlobalAccess {
   }
 };
 
-/// Global memory that nothing writes while the kernel runs, through the read-only path.
-struct ReadOnlyAccess {
-  KILN_DEVICE static Packet<2> read(const void *source, Packet<2>) { return {__ldg(static_cast<const u16 *>(source))}; }
-  KILN_DEVICE static Packet<4> read(const void *source, Packet<4>) { return {__ldg(static_cast<const u32 *>(source))}; }
-  KILN_DEVICE static Packet<8> read(const void *source, Packet<8>) {
-    return bitCast<Packet<8>>(__ldg(static_cast<const uint2 *>(source)));
-  }
-  KILN_DEVICE static Packet<16> read(const void *source, Packet<16>) {
-    return bitCast<Packet<16>>(__ldg(static_cast<const uint4 *>(source)));
-  }
-  template <int kBytes> KILN_DEVICE static Packet<kBytes> load(const void *source, Site) {
-    return read(source, Packet<kBytes>{});
-  }
-};
-
-/// Global memory that is read or written once: loads leave L1 alone, stores are the first to be evicted.
-/// Loaded memory must not be written while the kernel runs.
+/// Global memory that is read or written once: loads leave L1 alone, stores are the first to be evicted. Loads are
+/// volatile, so that none crosses waitForDependencies(), and not of the non-coherent path (.nc): ptxas moves those
+/// behind the wait, and they may miss what a kernel in front has written.
 struct StreamingAccess {
   KILN_DEVICE static Packet<2> read(const void *source, Packet<2> packet) {
-    asm volatile("ld.global.nc.L1::no_allocate.b16 %0, [%1];" : "=h"(packet.half) : "l"(source));
+    asm volatile("ld.global.L1::no_allocate.b16 %0, [%1];" : "=h"(packet.half) : "l"(source));
     return packet;
   }
   KILN_DEVICE static Packet<4> read(const void *source, Packet<4> packet) {
-    asm volatile("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(packet.words[0]) : "l"(source));
+    asm volatile("ld.global.L1::no_allocate.b32 %0, [%1];" : "=r"(packet.words[0]) : "l"(source));
     return packet;
   }
   KILN_DEVICE static Packet<8> read(const void *source, Packet<8> packet) {
-    asm volatile("ld.global.nc.L1::no_allocate.v2.b32 {%0, %1}, [%2];"
+    asm volatile("ld.global.L1::no_allocate.v2.b32 {%0, %1}, [%2];"
                  : "=r"(packet.words[0]), "=r"(packet.words[1])
                  : "l"(source));
     return packet;
   }
   KILN_DEVICE static Packet<16> read(const void *source, Packet<16> packet) {
-    asm volatile("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(packet.words[0]), "=r"(packet.words[1]), "=r"(packet.words[2]), "=r"(packet.words[3])
                  : "l"(source));
     return packet;
@@ -189,32 +175,32 @@ struct StreamingAccess {
   }
 
   KILN_DEVICE static Packet<2> readIf(bool condition, const void *source, Packet<2> packet) {
-    asm("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\nmov.b16 %0, 0;\n"
-        "@p ld.global.nc.L1::no_allocate.b16 %0, [%1];\n}"
-        : "=&h"(packet.half)
-        : "l"(source), "r"(u32(condition)));
+    asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\nmov.b16 %0, 0;\n"
+                 "@p ld.global.L1::no_allocate.b16 %0, [%1];\n}"
+                 : "=&h"(packet.half)
+                 : "l"(source), "r"(u32(condition)));
     return packet;
   }
   KILN_DEVICE static Packet<4> readIf(bool condition, const void *source, Packet<4> packet) {
-    asm("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\nmov.b32 %0, 0;\n"
-        "@p ld.global.nc.L1::no_allocate.b32 %0, [%1];\n}"
-        : "=&r"(packet.words[0])
-        : "l"(source), "r"(u32(condition)));
+    asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\nmov.b32 %0, 0;\n"
+                 "@p ld.global.L1::no_allocate.b32 %0, [%1];\n}"
+                 : "=&r"(packet.words[0])
+                 : "l"(source), "r"(u32(condition)));
     return packet;
   }
   KILN_DEVICE static Packet<8> readIf(bool condition, const void *source, Packet<8> packet) {
-    asm("{\n.reg .pred p;\nsetp.ne.u32 p, %3, 0;\nmov.b32 %0, 0;\nmov.b32 %1, 0;\n"
-        "@p ld.global.nc.L1::no_allocate.v2.b32 {%0, %1}, [%2];\n}"
-        : "=&r"(packet.words[0]), "=&r"(packet.words[1])
-        : "l"(source), "r"(u32(condition)));
+    asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %3, 0;\nmov.b32 %0, 0;\nmov.b32 %1, 0;\n"
+                 "@p ld.global.L1::no_allocate.v2.b32 {%0, %1}, [%2];\n}"
+                 : "=&r"(packet.words[0]), "=&r"(packet.words[1])
+                 : "l"(source), "r"(u32(condition)));
     return packet;
   }
   KILN_DEVICE static Packet<16> readIf(bool condition, const void *source, Packet<16> packet) {
-    asm("{\n.reg .pred p;\nsetp.ne.u32 p, %5, 0;\n"
-        "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
-        "@p ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
-        : "=&r"(packet.words[0]), "=&r"(packet.words[1]), "=&r"(packet.words[2]), "=&r"(packet.words[3])
-        : "l"(source), "r"(u32(condition)));
+    asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %5, 0;\n"
+                 "mov.b32 %0, 0;\nmov.b32 %1, 0;\nmov.b32 %2, 0;\nmov.b32 %3, 0;\n"
+                 "@p ld.global.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];\n}"
+                 : "=&r"(packet.words[0]), "=&r"(packet.words[1]), "=&r"(packet.words[2]), "=&r"(packet.words[3])
+                 : "l"(source), "r"(u32(condition)));
     return packet;
   }
   /// `source` plus an offset in bytes, and where the condition does not hold any pointer, null too.
@@ -259,7 +245,6 @@ struct PlainAccess {
   }
 };
 using GlobalAccess = PlainAccess;
-using ReadOnlyAccess = PlainAccess;
 using StreamingAccess = PlainAccess;
 
 #endif
@@ -334,25 +319,17 @@ KILN_DEVICE void storeWith(T *target, const Vec<float, V> &values, Site site) {
 template <int V, class T> KILN_DEVICE Vec<float, V> load(const T *source, Site site = Site::current()) {
   return loadWith<PlainAccess, V>(source, site);
 }
-/// V elements from global memory that nothing writes while the kernel runs.
-template <int V, class T>
-KILN_DEVICE Vec<float, V> loadReadOnly(const T *source, Site site = Site::current()) {
-  return loadWith<ReadOnlyAccess, V>(source, site);
-}
-/// As loadReadOnly, for data that is read once: it takes no room in L1.
+/// V elements from global memory that is read once, and not written by this kernel: they take no room in L1. As every
+/// load of this file it starts on its side of waitForDependencies().
 template <int V, class T>
 KILN_DEVICE Vec<float, V> loadStreaming(const T *source, Site site = Site::current()) {
   return loadWith<StreamingAccess, V>(source, site);
 }
 
-/// As load and loadReadOnly, converted later.
+/// As load, converted later.
 template <int V, class T>
 KILN_DEVICE Packed<T, V> loadPacked(const T *source, Site site = Site::current()) {
   return loadPackedWith<PlainAccess, V>(source, site);
-}
-template <int V, class T>
-KILN_DEVICE Packed<T, V> loadPackedReadOnly(const T *source, Site site = Site::current()) {
-  return loadPackedWith<ReadOnlyAccess, V>(source, site);
 }
 /// As loadStreaming where `condition` holds, zeros where not; converted later. One predicated instruction, which many
 /// loads in flight want: a branch around a load ends what the compiler can schedule together.

@@ -21,8 +21,11 @@
 
 #include "device/base.cuh"
 #include "device/index.cuh"
+#include "device/shared.cuh"
 
 namespace kiln {
+
+template <class Config> constexpr SharedBytes kMapElementsShared = {0, 0};
 
 /// The kernel's body.
 template <class Config, class Body> KILN_DEVICE void mapElements(i64 count, const Body &body) {

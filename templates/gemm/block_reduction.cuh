@@ -25,6 +25,9 @@
 
 namespace kiln {
 
+template <class Config, class Input, class W>
+constexpr SharedBytes kBlockReductionShared = {sizeof(BlockScratch<float>), 0};
+
 /// The kernel's body.
 template <class Config, class Input, class W, class Epilogue>
 KILN_DEVICE void blockReduction(int rows, int cols, int depth, const Input &input, const W *weight,

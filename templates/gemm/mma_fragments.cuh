@@ -23,11 +23,14 @@
 #include "device/base.cuh"
 #include "device/index.cuh"
 #include "device/numeric.cuh"
+#include "device/shared.cuh"
 #include "device/tensor_core.cuh"
 #include "device/vec.cuh"
 #include "shape.cuh"
 
 namespace kiln {
+
+template <class Config, class Input, class W> constexpr SharedBytes kMmaFragmentsShared = {0, 0};
 
 /// The kernel's body.
 template <class Config, class Input, class W, class Epilogue>

@@ -42,10 +42,8 @@
 //   kWarpsM, kWarpsN    warps along M and N
 //   kSplits             mmaTiledSplit only: blocks of a tile
 //
-// Epilogue:
-//   template <int V> void operator()(Vec<float, V> product, int row, int col) const;
-//     Columns col .. col + V of a row, each output once. V is the widest power of two up to 8 that divides
-//     kCols.
+// Epilogue: what it reads of memory it is asked for ahead of what it stores, as by gemv/simt_row.cuh. Its V is the
+// widest power of two up to 8 that divides kCols.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -314,42 +312,66 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
     }
   }
 
-  /// Hands the sums over; kWhole: the tile has no row past the end, so that loads of later rows need not wait for
-  /// stores of earlier ones.
+  // What a thread hands over: rows 8 apart, of each so many vectors.
+  static constexpr int V = Shape::kOutputVec, kRowVectors = 2 * kN / V, kVectors = 2 * kM * kRowVectors;
+
+  /// The i-th vector.
+  KILN_DEVICE Vec<float, V> product(int i) const {
+    const int row = i / kRowVectors;
+    Vec<float, V> values;
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const int element = i % kRowVectors * V + v; // of the row's; eight neighbours are of four instructions
+      values[v] = sums[row / 2][element / 8 * 4 + element % 8 / 2].values[row % 2 * 2 + element % 2];
+    }
+    return values;
+  }
+  /// Where it lies in the warp's part.
+  KILN_DEVICE static int rowOf(int i) { return int(laneIndex()) / 4 + i / kRowVectors * 8; }
+  KILN_DEVICE static int colOf(int i) {
+    const int element = i % kRowVectors * V;
+    return element / 8 * 32 + int(laneIndex()) % 4 * 8 + element % 8;
+  }
+
+  /// Hands the sums over, some vectors at a time: what the epilogue reads for all of them is on its way before the
+  /// first of them is stored. kWhole: the tile has no row past the end.
   template <bool kWhole, class Epilogue>
   KILN_DEVICE void emit(const Epilogue &epilogue, TileOrigin origin, int rows) const {
-    constexpr int V = Shape::kOutputVec;
-    const int firstRow = origin.m * Shape::kM + warpM() + int(laneIndex()) / 4;
-    const int firstCol = origin.n * Shape::kN + warpN() + int(laneIndex()) % 4 * 8;
+    using Operands = typename Epilogue::template Operands<V>;
+    // As many as fit into twice the registers of the fragments, which are free by then: what is the same in every row
+    // is loaded once. But of short vectors, each with an address, those of 8 columns.
+    constexpr int kFit = max(1, int(4 * sizeof(Fragments) / sizeof(Operands))), kAtOnce = V == 8 ? kFit : 8 / V;
+    const int firstRow = origin.m * Shape::kM + warpM(), firstCol = origin.n * Shape::kN + warpN();
 #pragma unroll
-    for (int m = 0; m < 2 * kM; ++m) {
-      const int row = firstRow + m * 8;
-      if (!kWhole && row >= rows)
-        continue;
+    for (int first = 0; first < kVectors; first += kAtOnce) {
+      const int end = min(first + kAtOnce, kVectors);
+      Operands operands[kAtOnce];
 #pragma unroll
-      for (int n = 0; n < kN; n += 4)
+      for (int i = first; i < end; ++i) {
+        const int row = firstRow + rowOf(i), col = firstCol + colOf(i);
+        operands[i - first] = epilogue.template operands<V>(kWhole ? row : min(row, rows - 1),
+                                                            Shape::kColsAreExact ? col : min(col, Config::kCols - V));
+      }
 #pragma unroll
-        for (int v = 0; v < 8; v += V) {
-          const int col = firstCol + n * 8 + v;
-          Vec<float, V> product;
-#pragma unroll
-          for (int i = 0; i < V; ++i)
-            product[i] = sums[m / 2][n + (v + i) / 2].values[m % 2 * 2 + (v + i) % 2];
-          if (Shape::kColsAreExact || col < Config::kCols)
-            epilogue(product, row, col);
-        }
+      for (int i = first; i < end; ++i) {
+        const int row = firstRow + rowOf(i), col = firstCol + colOf(i);
+        if ((kWhole || row < rows) && (Shape::kColsAreExact || col < Config::kCols))
+          epilogue(product(i), operands[i - first], row, col);
+      }
     }
   }
 
   template <class Epilogue>
   KILN_DEVICE void finish(const Epilogue &epilogue, TileOrigin origin, int rows) const {
-    // Short vectors would be so many that the loads of all of them do not fit into registers.
-    if (Shape::kOutputVec == 8 && (origin.m + 1) * Shape::kM <= rows)
+    if ((origin.m + 1) * Shape::kM <= rows)
       emit<true>(epilogue, origin, rows);
     else
       emit<false>(epilogue, origin, rows);
   }
 };
+
+template <class Config, class T>
+constexpr SharedBytes kMmaTiledShared = {0, sizeof(MmaTiledStorage<Config, T>)};
 
 /// The kernel's body.
 template <class Config, class T, class Epilogue>
@@ -371,6 +393,9 @@ template <class Config, class T> struct MmaTiledSplitStorage {
   MmaTiledStorage<Config, T> tile;
   bool isLast;
 };
+
+template <class Config, class T>
+constexpr SharedBytes kMmaTiledSplitShared = {0, sizeof(MmaTiledSplitStorage<Config, T>)};
 
 /// The body of a kernel whose blocks share tiles.
 template <class Config, class T, class Epilogue>

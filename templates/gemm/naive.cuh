@@ -21,12 +21,15 @@
 #include "device/base.cuh"
 #include "device/index.cuh"
 #include "device/numeric.cuh"
+#include "device/shared.cuh"
 #include "device/vec.cuh"
 #include "gemm/diagonal.cuh"
 #include "norm/row_statistics.cuh"
 #include "shape.cuh"
 
 namespace kiln {
+
+template <class Config, class Input, class W> constexpr SharedBytes kNaiveMatmulShared = {0, 0};
 
 /// The kernel's body; extents that Config fixes are passed as these constants.
 template <class Config, class Input, class W, class Epilogue>

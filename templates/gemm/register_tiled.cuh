@@ -21,11 +21,14 @@
 
 #include "device/base.cuh"
 #include "device/index.cuh"
+#include "device/shared.cuh"
 #include "device/vec.cuh"
 #include "gemm/diagonal.cuh"
 #include "shape.cuh"
 
 namespace kiln {
+
+template <class Config, class Input, class W> constexpr SharedBytes kRegisterTiledShared = {0, 0};
 
 /// The kernel's body.
 template <class Config, class Input, class W, class Epilogue>

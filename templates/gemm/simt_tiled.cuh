@@ -201,7 +201,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtTiled {
         const int col = min(colOrigin + WeightSlots::index(i), cols - kWeightColVec);
         nextWeight[i] = {};
         if (Shape::kDepthIsExact || k < depth)
-          nextWeight[i] = loadPackedReadOnly<kWeightVec>(weight + weightOffset(col, k));
+          nextWeight[i] = loadPacked<kWeightVec>(weight + weightOffset(col, k));
       }
   }
 
@@ -323,6 +323,9 @@ KILN_DEVICE constexpr auto inputIsLowerTriangular(int) -> decltype(bool(Config::
   return Config::kInputLowerTriangular;
 }
 template <class Config> KILN_DEVICE constexpr bool inputIsLowerTriangular(long) { return false; }
+
+template <class Config, class Input, class W>
+constexpr SharedBytes kSimtTiledShared = {sizeof(SimtTiledStorage<Config>), 0};
 
 /// The kernel's body; extents that Config fixes are passed as these constants.
 template <class Config, class Input, class W, class Epilogue>

@@ -254,6 +254,9 @@ template <class Config, class Input, class W, class Epilogue> struct MmaRows {
   }
 };
 
+template <class Config, class Input, class W>
+constexpr SharedBytes kMmaRowsShared = {0, sizeof(MmaRowsStorage<Config, W>)};
+
 /// The kernel's body.
 template <class Config, class Input, class W, class Epilogue>
 KILN_DEVICE void mmaRows(int rows, const Input &input, const W *weight, const Epilogue &epilogue) {

@@ -354,6 +354,13 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRow {
   }
 };
 
+template <class Config, class Input, class W>
+constexpr SharedBytes kSimtRowShared = {Input::kNormalizes
+                                            ? sizeof(SimtRowStorage<Config, SimtRowShape<Config, Input, W>::kStaged>)
+                                        : Config::kDepthWarps > 1 ? sizeof(SimtRowSums<Config>)
+                                                                  : 0,
+                                        0};
+
 /// The kernel's body.
 template <class Config, class Input, class W, class Epilogue>
 KILN_DEVICE void simtRow(int rows, const Input &input, const W *weight, const Epilogue &epilogue) {

@@ -237,6 +237,9 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRows {
   }
 };
 
+template <class Config, class Input, class W>
+constexpr SharedBytes kSimtRowsShared = {sizeof(SimtRowsStorage<Config, W>), 0};
+
 /// The kernel's body.
 template <class Config, class Input, class W, class Epilogue>
 KILN_DEVICE void simtRows(int rows, const Input &input, const W *weight, const Epilogue &epilogue) {

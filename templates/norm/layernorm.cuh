@@ -52,7 +52,7 @@ template <class Config> struct LayerNormShape {
   static constexpr bool kInShared = kHolds && !kInRegisters;
 
   static_assert(Config::kCols % kVec == 0, "kVec divides kCols");
-  static_assert(!kInShared || Threads::kRowsPerBlock * Config::kCols * int(sizeof(float)) < kStaticSharedBytes,
+  static_assert(!kInShared || Threads::kRowsPerBlock * Config::kCols * int(sizeof(float)) <= kStaticSharedBytes,
                 "the block's rows fit in shared memory: fewer threads, or a block a row");
 };
 
@@ -136,6 +136,12 @@ template <class Config, class Input> KILN_DEVICE RowStatistics statisticsOf(Laye
     return rowStatistics(mean, squares, Config::kCols, Input::kEps);
   }
 }
+
+template <class Config>
+constexpr SharedBytes kLayerNormShared = {
+    LayerNormShape<Config>::Threads::kSharedBytes +
+        (LayerNormShape<Config>::kInShared ? sizeof(LayerNormStorage<Config>) : 0),
+    0};
 
 /// The kernel's body.
 template <class Config, class Input, class Epilogue>

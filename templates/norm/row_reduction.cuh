@@ -33,6 +33,9 @@ template <class Config> struct RowReductionStorage {
   float sums[Config::kThreads];
 };
 
+template <class Config>
+constexpr SharedBytes kRowReductionShared = {sizeof(RowReductionStorage<Config>), 0};
+
 /// The kernel's body.
 template <class Config, class Input, class Epilogue>
 KILN_DEVICE void rowReduction(const Input &term, const Epilogue &epilogue) {

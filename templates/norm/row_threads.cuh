@@ -22,6 +22,9 @@ template <int kThreads, int kRowThreads> struct RowThreads {
   static_assert(kRowThreads == 1 || kRowThreads == int(kWarpSize) || kRowThreads == kThreads,
                 "a row has one thread, a warp or the block");
 
+  /// Declared by the reductions.
+  static constexpr int kSharedBytes = kIsBlock ? int(sizeof(BlockScratch<float>)) : 0;
+
   /// The calling thread's row; all of its threads are past the last row together.
   KILN_DEVICE static int row() { return int(blockIndexX()) * kRowsPerBlock + int(threadIndex()) / kRowThreads; }
   /// The row's place among those of the block, and the thread's place among those of the row.

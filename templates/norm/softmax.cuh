@@ -29,6 +29,7 @@
 #pragma once
 
 #include "device/base.cuh"
+#include "device/shared.cuh"
 #include "device/vec.cuh"
 #include "norm/online_softmax.cuh"
 #include "norm/row_threads.cuh"
@@ -90,6 +91,9 @@ template <class Config, class Input> struct SoftmaxRow {
     return scores.map([&](float score) { return softmax.weight(score); });
   }
 };
+
+template <class Config>
+constexpr SharedBytes kSoftmaxShared = {RowThreads<Config::kThreads, Config::kRowThreads>::kSharedBytes, 0};
 
 /// The kernel's body.
 template <class Config, class Input, class Epilogue>

@@ -48,7 +48,7 @@ template <class Config> struct GroupLogits {
     constexpr int kLast = (Config::kVocabulary - 1) / Shape::kVector * Shape::kVector;
 #pragma unroll
     for (int i = 0; i < kCount; i += Shape::kVector) {
-      const auto vector = loadReadOnly<Shape::kVector>(row + min(result.idOf(i), kLast));
+      const auto vector = kiln::load<Shape::kVector>(row + min(result.idOf(i), kLast));
 #pragma unroll
       for (int j = 0; j < Shape::kVector; ++j)
         result.logits[i + j] = result.idOf(i + j) < Config::kVocabulary ? vector[j] : -infinity();

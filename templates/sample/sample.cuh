@@ -145,6 +145,8 @@ KILN_DEVICE void advanceRow(SamplingRow &row, const SamplingSettings &settings, 
   row.isFinished = isStop || row.remaining <= 0 || next >= settings.context;
 }
 
+template <class Config> constexpr SharedBytes kSampleShared = {sizeof(SampleStorage<Config>), 0};
+
 /// The kernel's body.
 template <class Config>
 KILN_DEVICE void sample(const float *logits, i32 *tokens, i32 *positions, const SamplingSettings *settings,

@@ -28,6 +28,12 @@ STRATEGIES = ("matmul=naive,attention=naive,layernorm=1,softmax=thread,fusion=of
               "precision=bf16,attention=windowed,matmul=split_k,parameters=constant{biases=1}")
 
 
+def declared_shared(path):
+    """The static shared memory that a generated kernel asserts."""
+    with open(path) as file:
+        return int(re.search(r"== SharedBytes\{(\d+), \d+\}", file.read()).group(1))
+
+
 class EverySize(KilnTest):
     def compile(self, size, dtype, targets, *options):
         plan = self.path(f"{size}-{dtype}")
@@ -36,11 +42,15 @@ class EverySize(KilnTest):
         rows = self.kiln("dump", plan, "--what", "resources").out.decode().splitlines()[2:]
         kernels = [name[: -len(".cu")] for name in os.listdir(os.path.join(plan, "kernels"))]
         self.assertEqual(len(rows), len(kernels) * len(targets))
+        asserted = {name: declared_shared(os.path.join(plan, "kernels", name + ".cu")) for name in kernels
+                    if not name.startswith("sample")}
         for row in rows:
             name, target, registers, shared, _, stores, loads = [cell.strip() for cell in row.strip("|").split("|")]
             with self.subTest(size=size, kernel=name, target=target):
                 self.assertIn(name, kernels)
                 self.assertTrue(0 < int(registers) <= 255)
+                if name in asserted:
+                    self.assertEqual(int(shared), asserted[name])
                 self.assertLessEqual(int(shared), 48 * 1024, "static shared memory has this limit on every target")
                 self.assertLessEqual(max(int(stores), int(loads)), MOST_SPILLED)
                 self.assertGreater(os.path.getsize(os.path.join(plan, "cubin", target, name + ".cubin")), 0)

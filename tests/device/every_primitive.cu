@@ -17,7 +17,7 @@ struct Storage {
 };
 
 template <int V, class T> KILN_DEVICE void moveVectors(T *target, const T *source) {
-  const Vec<float, V> once = loadStreaming<V>(source), kept = loadReadOnly<V>(source + 64);
+  const Vec<float, V> once = loadStreaming<V>(source), kept = load<V>(source + 64);
   storeStreaming(target, (once + kept) * 2.0f - 1.0f / kept);
   storeStreaming(target + 32, loadPackedStreamingIf<V>(threadIndex() < 3, source).unpack());
   store(target + 64, load<V>(source + 128).map([](float x) { return x + 1.0f; }));

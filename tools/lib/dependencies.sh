@@ -20,8 +20,10 @@ testPackages=(
   clang-format-19 clang-tidy-19 # names and format of the code
 )
 
-# NVIDIA's wheels, unpacked; cmake/KilnDependencies.cmake looks here too.
-wheelToolkit=${XDG_DATA_HOME:-${HOME:-/root}/.local/share}/kiln/cuda-13.0
+# NVIDIA's wheels, unpacked; CMake looks here too.
+wheels=${XDG_DATA_HOME:-${HOME:-/root}/.local/share}/kiln
+wheelToolkit=$wheels/cuda-13.0
+wheelDisassembler=$wheels/nvdisasm-13.2
 
 # What `cmake --preset` gets besides; findCuda fills it.
 cmakeOptions=()
@@ -110,22 +112,41 @@ fetchWheels() {
     return
   fi
   say "No CUDA toolkit 13 found: fetching NVIDIA's wheels into $wheelToolkit (190 MB; licence: docs.nvidia.com/cuda/eula)"
-  python3 -m pip --version >/dev/null 2>&1 || ensurePackages python3-pip
+  unpackWheels tools/lib/cuda-wheels.txt "$wheelToolkit" arrangeToolkit ||
+    fail "cannot fetch NVIDIA's wheels from PyPI" "Or install the CUDA toolkit 13 from developer.nvidia.com/cuda-downloads."
+  isToolkit "$wheelToolkit" || fail "NVIDIA's wheels do not make a toolkit in $wheelToolkit"
+}
+
+# ensureDisassembler: fetches NVIDIA's nvdisasm where there is none. One test reads machine code with it; without it the
+# test is skipped.
+ensureDisassembler() {
+  local toolkit
+  toolkit=$(installedToolkit) || toolkit=$wheelToolkit
+  if [[ -x $toolkit/bin/nvdisasm || -x $wheelDisassembler/bin/nvdisasm ]]; then
+    return
+  fi
+  say "No nvdisasm found: fetching NVIDIA's wheel of it into $wheelDisassembler (5 MB)"
+  unpackWheels tools/lib/test-wheels.txt "$wheelDisassembler" ||
+    say "Cannot fetch it from PyPI: the test of machine code will be skipped."
+}
+
+# unpackWheels REQUIREMENTS FOLDER [ARRANGE]: FOLDER gets what these wheels hold, as the function ARRANGE leaves it.
+unpackWheels() {
   local parent stage
-  parent=$(dirname "$wheelToolkit")
+  python3 -m pip --version >/dev/null 2>&1 || ensurePackages python3-pip
+  parent=$(dirname "$2")
   mkdir -p "$parent"
   stage=$(mktemp -d "$parent/fetch.XXXXXX")
-  # An interrupted download leaves nothing that looks like a toolkit.
+  # An interrupted download leaves nothing that looks like the folder.
   python3 -m pip --quiet --disable-pip-version-check install --target "$stage" --no-deps --no-compile \
-    --only-binary :all: --require-hashes --requirement tools/lib/cuda-wheels.txt --root-user-action ignore || {
+    --only-binary :all: --require-hashes --requirement "$1" --root-user-action ignore || {
     rm -rf "$stage"
-    fail "cannot fetch NVIDIA's wheels from PyPI" "Or install the CUDA toolkit 13 from developer.nvidia.com/cuda-downloads."
+    return 1
   }
-  arrangeToolkit "$stage/nvidia/cu13"
-  rm -rf "$wheelToolkit"
-  mv "$stage/nvidia/cu13" "$wheelToolkit"
+  [[ -z ${3:-} ]] || "$3" "$stage/nvidia/cu13"
+  rm -rf "$2"
+  mv "$stage/nvidia/cu13" "$2"
   rm -rf "$stage"
-  isToolkit "$wheelToolkit" || fail "NVIDIA's wheels do not make a toolkit in $wheelToolkit"
 }
 
 # arrangeToolkit FOLDER: the names by which compilers and CMake look for libraries, which wheels lack.

@@ -38,6 +38,13 @@ MatmulProblem matmulProblem(const Op &op) {
 
 bool isPowerOfTwo(int64_t value) { return value > 0 && llvm::isPowerOf2_64(static_cast<uint64_t>(value)); }
 
+int64_t widestVector(int64_t extent, int64_t limit) {
+  int64_t width = 1;
+  while (2 * width <= limit && extent % (2 * width) == 0)
+    width *= 2;
+  return width;
+}
+
 bool hasLeftOperandInMemory(const Op &op) {
   const Op *producer = anchor(op)->operand(0)->definingOp();
   return !producer || producer->parentOp() != &op;

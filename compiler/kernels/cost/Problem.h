@@ -42,6 +42,8 @@ const Op *findInRegion(const Op &fused, OpKind kind);
 Expr rowCount(const Type &type);
 
 bool isPowerOfTwo(int64_t value);
+/// The widest power of two up to `limit` that divides `extent`, as shape.cuh of the templates has it.
+int64_t widestVector(int64_t extent, int64_t limit);
 
 /// Value of a formula at given dims; formulas of verified modules have one.
 int64_t valueAt(const Expr &expr, const DimBinding &dims);

@@ -42,6 +42,9 @@ extern const KernelFamily wgmmaFlashFamily;
 extern const KernelFamily libraryMatmulFamily;
 extern const KernelFamily libraryBatchedFamily;
 
+/// Bytes that a block's reduction of floats declares (BlockScratch of device/block.cuh).
+constexpr int64_t blockScratchBytes = 32 * 4;
+
 /// Whether a tensor-core family would run the fused matmul if its layernorm were not part of it.
 bool wantsNormOutside(const Op &op, const Target &target);
 

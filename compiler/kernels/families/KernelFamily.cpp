@@ -75,6 +75,10 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
   if (launch.threads < 1 || launch.threads > maxThreads)
     return opError(op, "attribute 'tile': expected 1 to " + Twine(maxThreads) + " threads a block, got " +
                            Twine(launch.threads) + " with " + tile->str());
+  if (launch.staticShared > maxStaticShared)
+    return opError(op, "attribute 'tile': expected at most " + Twine(maxStaticShared) +
+                           " bytes of shared memory that a kernel declares, got " + Twine(launch.staticShared) +
+                           " with " + tile->str());
   if (launch.dynamicShared > target.sharedPerBlock)
     return opError(op, "attribute 'tile': expected at most " + Twine(target.sharedPerBlock) +
                            " bytes of shared memory a block, got " + Twine(launch.dynamicShared) + " with " +

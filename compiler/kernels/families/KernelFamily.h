@@ -33,11 +33,16 @@ using Tile = AttributeMap;
 /// A setting that the tile has, a whole number.
 int64_t setting(const Tile &tile, StringRef name);
 
-/// How a kernel is launched; grid extents are formulas over dims.
+/// Bytes of shared memory that a kernel may declare on every target; beyond, the launch must ask for it.
+constexpr int64_t maxStaticShared = 48 * 1024;
+
+/// How a kernel is launched; grid extents are formulas over dims. The generated kernel asserts that its template lays
+/// out as much shared memory.
 struct Launch {
   std::array<Expr, 3> grid = {Expr(1), Expr(1), Expr(1)};
   int64_t threads = 0;
-  int64_t dynamicShared = 0; ///< bytes beyond what the kernel declares statically
+  int64_t staticShared = 0;  ///< bytes of a block that the kernel declares
+  int64_t dynamicShared = 0; ///< bytes of a block that the launch asks for
   bool cooperative = false;  ///< blocks wait for each other, so that all of them must be resident
   int64_t resident = 0;      ///< blocks a multiprocessor that the compiler is to leave registers for; 0: it may choose
 };

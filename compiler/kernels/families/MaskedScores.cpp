@@ -18,9 +18,8 @@ static std::vector<Tile> registerConfigurations(const Op &op, const Target &, co
 
 static Launch launchRegisters(const Op &op, const Tile &) {
   MatmulProblem problem = matmulProblem(op);
-  return {{ceilDiv(problem.cols, Expr(tileExtent)), ceilDiv(problem.rows, Expr(tileExtent)), problem.batch},
-          tileThreads,
-          0};
+  return {.grid = {ceilDiv(problem.cols, Expr(tileExtent)), ceilDiv(problem.rows, Expr(tileExtent)), problem.batch},
+          .threads = tileThreads};
 }
 
 static double estimateRegisters(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {

@@ -43,9 +43,9 @@ static std::vector<Tile> mmaFlashConfigurations(const Op &op, const Target &targ
 
 static Launch launchMmaFlash(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);
-  return {{problem.heads, problem.batch, ceilDiv(problem.queries, Expr(setting(tile, "tile_queries")))},
-          32 * setting(tile, "warps"),
-          mmaFlashShared(op, tile)};
+  return {.grid = {problem.heads, problem.batch, ceilDiv(problem.queries, Expr(setting(tile, "tile_queries")))},
+          .threads = 32 * setting(tile, "warps"),
+          .dynamicShared = mmaFlashShared(op, tile)};
 }
 
 static double estimateMmaFlash(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {

@@ -33,10 +33,10 @@ static std::vector<Tile> fragmentConfigurations(const Op &, const Target &, cons
 
 static Launch launchFragments(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
-  return {{ceilDiv(problem.cols, Expr(colsPerBlock)), ceilDiv(problem.rows, Expr(rowsPerWarp * setting(tile, "warps"))),
-           problem.batch},
-          32 * setting(tile, "warps"),
-          0};
+  int64_t warps = setting(tile, "warps");
+  return {.grid = {ceilDiv(problem.cols, Expr(colsPerBlock)), ceilDiv(problem.rows, Expr(rowsPerWarp * warps)),
+                   problem.batch},
+          .threads = 32 * warps};
 }
 
 static double estimateFragments(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {

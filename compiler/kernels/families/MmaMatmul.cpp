@@ -110,10 +110,10 @@ static Expr tilesOf(const Op &op, const Tile &tile) {
 static Launch launchMmaTiled(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
   TiledBlock block(tile);
-  return {{ceilDiv(problem.cols, Expr(setting(tile, "tile_n"))), ceilDiv(problem.rows, Expr(setting(tile, "tile_m"))),
-           Expr(1)},
-          32 * block.warps,
-          block.sharedBytes()};
+  return {.grid = {ceilDiv(problem.cols, Expr(setting(tile, "tile_n"))),
+                   ceilDiv(problem.rows, Expr(setting(tile, "tile_m"))), Expr(1)},
+          .threads = 32 * block.warps,
+          .dynamicShared = block.sharedBytes()};
 }
 
 /// Of `splits` blocks a tile, each with a part of the depth.
@@ -221,6 +221,7 @@ const KernelFamily mmaTiledSplitFamily = {
     .body = "mmaTiledSplit",
     .form = KernelForm::TensorMatmul,
     .waitsItself = true,
+    .readsAhead = true,
     .accepts = acceptsSplit,
     .configurations = splitConfigurations,
     .isSound = isSoundSplit,
@@ -237,6 +238,7 @@ const KernelFamily mmaTiledFamily = {
     .body = "mmaTiled",
     .form = KernelForm::TensorMatmul,
     .waitsItself = true,
+    .readsAhead = true,
     .accepts = acceptsMmaTiled,
     .configurations = mmaTiledConfigurations,
     .launch = launchMmaTiled,

@@ -60,9 +60,9 @@ static std::vector<Tile> mmaRowsConfigurations(const Op &op, const Target &targe
 }
 
 static Launch launchMmaRows(const Op &op, const Tile &tile) {
-  return {{ceilDiv(matmulProblem(op).cols, Expr(16 * setting(tile, "warps_n"))), Expr(1), Expr(1)},
-          32 * setting(tile, "warps_n") * setting(tile, "warps_k"),
-          mmaRowsShared(tile)};
+  return {.grid = {ceilDiv(matmulProblem(op).cols, Expr(16 * setting(tile, "warps_n"))), Expr(1), Expr(1)},
+          .threads = 32 * setting(tile, "warps_n") * setting(tile, "warps_k"),
+          .dynamicShared = mmaRowsShared(tile)};
 }
 
 static double estimateMmaRows(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {

@@ -16,8 +16,6 @@ static int64_t naiveFlashShared(const Op &op, int64_t tile) {
   return 4 * (3 * attentionProblem(op).headSize + tile) * tile;
 }
 
-constexpr int64_t mostShared = 48 * 1024;
-
 static double estimateNaiveFlash(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   AttentionProblem problem = attentionProblem(op);
   double queries = static_cast<double>(valueAt(problem.queries, dims)), size = static_cast<double>(problem.headSize);
@@ -43,19 +41,21 @@ const KernelFamily naiveFlashFamily = {
     .form = KernelForm::Flash,
     .byRequestOnly = true,
     .accepts = [](const Op &op, const Target &,
-                  const DimBinding &) { return isFusedAttention(op) && naiveFlashShared(op, 16) <= mostShared; },
+                  const DimBinding &) { return isFusedAttention(op) && naiveFlashShared(op, 16) <= maxStaticShared; },
     .configurations = [](const Op &, const Target &, const DimBinding &) -> std::vector<Tile> {
       return {{{"tile", 16}}};
     },
     .isSound =
-        [](const Op &op, const Tile &tile) {
+        [](const Op &, const Tile &tile) {
           int64_t extent = setting(tile, "tile");
-          return (extent == 16 || extent == 32) && naiveFlashShared(op, extent) <= mostShared;
+          return extent == 16 || extent == 32;
         },
     .launch = [](const Op &op, const Tile &tile) -> Launch {
       AttentionProblem problem = attentionProblem(op);
       int64_t extent = setting(tile, "tile");
-      return {{ceilDiv(problem.queries, Expr(extent)), problem.heads, problem.batch}, extent * extent, 0};
+      return {.grid = {ceilDiv(problem.queries, Expr(extent)), problem.heads, problem.batch},
+              .threads = extent * extent,
+              .staticShared = naiveFlashShared(op, extent)};
     },
     .estimate = estimateNaiveFlash,
 };
@@ -92,7 +92,9 @@ const KernelFamily blockReductionFamily = {
     .isSound = [](const Op &, const Tile &tile) { return setting(tile, "threads") % 32 == 0; },
     .launch = [](const Op &op, const Tile &tile) -> Launch {
       MatmulProblem problem = matmulProblem(op);
-      return {{problem.cols, problem.rows, problem.batch}, setting(tile, "threads"), 0};
+      return {.grid = {problem.cols, problem.rows, problem.batch},
+              .threads = setting(tile, "threads"),
+              .staticShared = blockScratchBytes};
     },
     .estimate = estimateReduction,
 };

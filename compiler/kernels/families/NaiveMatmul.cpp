@@ -10,9 +10,9 @@ namespace kiln {
 /// A warp holds 32 columns of a row.
 static Launch launchNaive(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
-  return {{ceilDiv(problem.cols, Expr(32)), ceilDiv(problem.rows, Expr(setting(tile, "threads") / 32)), problem.batch},
-          setting(tile, "threads"),
-          0};
+  int64_t threads = setting(tile, "threads");
+  return {.grid = {ceilDiv(problem.cols, Expr(32)), ceilDiv(problem.rows, Expr(threads / 32)), problem.batch},
+          .threads = threads};
 }
 
 static std::vector<Tile> naiveConfigurations(const Op &, const Target &, const DimBinding &) {

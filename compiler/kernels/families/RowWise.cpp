@@ -7,14 +7,6 @@
 
 namespace kiln {
 
-/// The widest power of two up to `limit` that divides `extent`.
-static int64_t widestVector(int64_t extent, int64_t limit) {
-  int64_t width = 1;
-  while (2 * width <= limit && extent % (2 * width) == 0)
-    width *= 2;
-  return width;
-}
-
 static double estimateStreaming(const Op &op, double blocks, int64_t threads, int64_t bytesInFlight,
                                 const Target &target, const DimBinding &dims) {
   BlockCost cost;
@@ -29,8 +21,10 @@ static double estimateStreaming(const Op &op, double blocks, int64_t threads, in
 static const Type &rowType(const Op &op) { return anchor(op)->operand(0)->type; }
 
 static Launch launchRowWise(const Op &op, const Tile &tile) {
-  int64_t rowsPerBlock = setting(tile, "threads") / setting(tile, "row_threads");
-  return {{ceilDiv(rowCount(rowType(op)), Expr(rowsPerBlock)), Expr(1), Expr(1)}, setting(tile, "threads"), 0};
+  int64_t threads = setting(tile, "threads"), rowThreads = setting(tile, "row_threads");
+  return {.grid = {ceilDiv(rowCount(rowType(op)), Expr(threads / rowThreads)), Expr(1), Expr(1)},
+          .threads = threads,
+          .staticShared = rowThreads == threads && threads != 32 ? blockScratchBytes : 0}; // of its reductions
 }
 
 static double estimateRowWise(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
@@ -66,15 +60,26 @@ static bool acceptsLayerNorm(const Op &op, const Target &, const DimBinding &) {
   return ops.size() == 3 && ops.front()->is(OpKind::add) && ops.front()->next()->is(OpKind::layernorm);
 }
 
+/// Rows that do not fit in registers (64 elements a thread) lie in shared memory, all of a block at once.
+static Launch launchLayerNorm(const Op &op, const Tile &tile) {
+  int64_t cols = *rowType(op).lastDim().asConstant(), vec = setting(tile, "vec");
+  int64_t threads = setting(tile, "threads"), rowThreads = setting(tile, "row_threads");
+  Launch launch = launchRowWise(op, tile);
+  if (rowThreads > 1 && llvm::divideCeil(cols, vec * rowThreads) * vec > 64)
+    launch.staticShared += llvm::alignTo(threads / rowThreads * cols * 4, 32);
+  return launch;
+}
+
 static std::vector<Tile> layerNormConfigurations(const Op &op, const Target &, const DimBinding &) {
   int64_t cols = *rowType(op).lastDim().asConstant();
   int64_t vec = widestVector(cols, 16 / dtypeSize(rowType(op).dtype));
   std::vector<Tile> tiles;
   for (int64_t threads : {128, 256, 512})
-    for (int64_t rowThreads : {int64_t(32), threads})
-      // Rows that do not fit in registers (64 elements a thread) lie in shared memory, all of a block at once.
-      if (cols <= 64 * rowThreads || threads / rowThreads * cols * 4 < 48 * 1024)
-        tiles.push_back({{"row_threads", rowThreads}, {"threads", threads}, {"vec", vec}});
+    for (int64_t rowThreads : {int64_t(32), threads}) {
+      Tile tile = {{"row_threads", rowThreads}, {"threads", threads}, {"vec", vec}};
+      if (launchLayerNorm(op, tile).staticShared < maxStaticShared)
+        tiles.push_back(std::move(tile));
+    }
   return tiles;
 }
 
@@ -85,11 +90,8 @@ static bool hasRowThreads(const Tile &tile) {
 }
 
 static bool isSoundLayerNorm(const Op &op, const Tile &tile) {
-  int64_t cols = *rowType(op).lastDim().asConstant(), vec = setting(tile, "vec"),
-          rowThreads = setting(tile, "row_threads");
-  bool isHeld = rowThreads == 1 || llvm::divideCeil(cols, vec * rowThreads) * vec <= 64 ||
-                setting(tile, "threads") / rowThreads * cols * 4 < 48 * 1024;
-  return hasRowThreads(tile) && isPowerOfTwo(vec) && vec <= 8 && cols % vec == 0 && isHeld;
+  int64_t cols = *rowType(op).lastDim().asConstant(), vec = setting(tile, "vec");
+  return hasRowThreads(tile) && isPowerOfTwo(vec) && vec <= 8 && cols % vec == 0;
 }
 
 const KernelFamily layerNormFamily = {
@@ -101,7 +103,7 @@ const KernelFamily layerNormFamily = {
     .accepts = acceptsLayerNorm,
     .configurations = layerNormConfigurations,
     .isSound = isSoundLayerNorm,
-    .launch = launchRowWise,
+    .launch = launchLayerNorm,
     .estimate = estimateRowWise,
 };
 
@@ -126,7 +128,7 @@ const KernelFamily streamingLayerNormFamily = {
     .accepts = acceptsLayerNorm,
     .configurations = streamingLayerNormConfigurations,
     .isSound = isSoundLayerNorm,
-    .launch = launchRowWise,
+    .launch = launchLayerNorm,
     .estimate = estimateRowWise,
 };
 
@@ -155,7 +157,8 @@ const KernelFamily rowReductionFamily = {
           return setting(tile, "threads") >= 32 && isPowerOfTwo(setting(tile, "threads"));
         },
     .launch = [](const Op &op, const Tile &tile) -> Launch {
-      return {{rowCount(rowType(op)), Expr(1), Expr(1)}, setting(tile, "threads"), 0};
+      int64_t threads = setting(tile, "threads");
+      return {.grid = {rowCount(rowType(op)), Expr(1), Expr(1)}, .threads = threads, .staticShared = 4 * threads};
     },
     .estimate =
         [](const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
@@ -225,7 +228,8 @@ static bool isSoundMap(const Op &op, const Tile &tile) {
 
 static Launch launchMap(const Op &op, const Tile &tile) {
   Expr perBlock(setting(tile, "threads") * setting(tile, "unroll") * setting(tile, "vec"));
-  return {{ceilDiv(walkedType(op).elements(), perBlock), Expr(1), Expr(1)}, setting(tile, "threads"), 0};
+  return {.grid = {ceilDiv(walkedType(op).elements(), perBlock), Expr(1), Expr(1)},
+          .threads = setting(tile, "threads")};
 }
 
 static double estimateMap(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {

@@ -44,10 +44,11 @@ static std::vector<Tile> simtFlashConfigurations(const Op &op, const Target &tar
 static Launch launchSimtFlash(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);
   int64_t shared = simtFlashShared(op, tile);
-  constexpr int64_t mostStatic = 48 * 1024;
-  return {{ceilDiv(problem.queries, Expr(setting(tile, "tile_queries"))), problem.heads, problem.batch},
-          setting(tile, "threads"),
-          shared > mostStatic ? shared : 0};
+  bool isStatic = shared <= maxStaticShared;
+  return {.grid = {ceilDiv(problem.queries, Expr(setting(tile, "tile_queries"))), problem.heads, problem.batch},
+          .threads = setting(tile, "threads"),
+          .staticShared = isStatic ? shared : 0,
+          .dynamicShared = isStatic ? 0 : shared};
 }
 
 static double estimateSimtFlash(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
@@ -111,9 +112,15 @@ static Expr splitCount(const Op &op, const Tile &tile) {
   return ceilDiv(keys, Expr(setting(tile, "chunk")));
 }
 
+/// SplitPart<headSize>: the outputs and four floats more.
+static int64_t splitPartBytes(const AttentionProblem &problem) { return (problem.headSize + 4) * 4; }
+
 static Launch launchSplitKv(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);
-  return {{splitCount(op, tile), problem.heads, problem.batch}, 32 * setting(tile, "warps"), 0};
+  int64_t warps = setting(tile, "warps");
+  return {.grid = {splitCount(op, tile), problem.heads, problem.batch},
+          .threads = 32 * warps,
+          .staticShared = warps * splitPartBytes(problem) + 16}; // a flag, and its alignment
 }
 
 static double estimateSplitKv(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
@@ -135,10 +142,10 @@ static double estimateSplitKv(const Op &op, const Tile &tile, const Target &targ
   return estimateSeconds(cost, target) + rounds * target.times.splitKv.round + combine;
 }
 
-/// SplitPart<headSize> for each (batch, head, split): the outputs and four floats more.
+/// A part for each (batch, head, split).
 static Expr splitKvWorkspace(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);
-  return problem.batch * problem.heads * splitCount(op, tile) * Expr((problem.headSize + 4) * 4);
+  return problem.batch * problem.heads * splitCount(op, tile) * Expr(splitPartBytes(problem));
 }
 
 const KernelFamily simtSplitKvFamily = {

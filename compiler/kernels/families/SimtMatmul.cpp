@@ -36,9 +36,19 @@ static std::vector<Tile> simtRowsConfigurations(const Op &op, const Target &, co
   return tiles;
 }
 
+/// As the template lays it out: the rows' elements of as many stages as fit, and their statistics.
+static int64_t simtRowsShared(const Op &op, const Tile &tile) {
+  int64_t rows = setting(tile, "rows"), depth = *anchor(op)->operand(0)->type.lastDim().asConstant();
+  int64_t stage = 32 * widestVector(depth, 16 / weightBytes(op)) * setting(tile, "unroll"), statistics = 8 * rows;
+  int64_t fit = (maxStaticShared - statistics) / (4 * rows * stage), stages = llvm::divideCeil(depth, stage);
+  return llvm::alignTo(4 * rows * stage * std::min(stages, std::max<int64_t>(1, fit)) + statistics, 16);
+}
+
 static Launch launchSimtRows(const Op &op, const Tile &tile) {
   int64_t colsPerBlock = setting(tile, "warps") * setting(tile, "cols_per_warp");
-  return {{ceilDiv(matmulProblem(op).cols, Expr(colsPerBlock)), Expr(1), Expr(1)}, 32 * setting(tile, "warps"), 0};
+  return {.grid = {ceilDiv(matmulProblem(op).cols, Expr(colsPerBlock)), Expr(1), Expr(1)},
+          .threads = 32 * setting(tile, "warps"),
+          .staticShared = simtRowsShared(op, tile)};
 }
 
 static double estimateSimtRows(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
@@ -110,15 +120,22 @@ static bool isSoundSimtTiled(const Op &, const Tile &tile) {
   if (rows % 32 || cols % 32 || threadRows % 4 || threadCols % 4 || rows % threadRows || cols % threadCols)
     return false;
   return (depth == 8 || depth == 16 || depth == 32) && isPowerOfTwo(rows / threadRows) &&
-         isPowerOfTwo(cols / threadCols) && 4 * depth * (rows + cols) + 8 * rows <= 48 * 1024;
+         isPowerOfTwo(cols / threadCols);
+}
+
+/// As the template lays it out: two buffers if both fit, and statistics of rows.
+static int64_t simtTiledShared(const Tile &tile) {
+  int64_t rows = setting(tile, "tile_rows"),
+          buffer = 4 * setting(tile, "tile_depth") * (rows + setting(tile, "tile_cols"));
+  return (2 * buffer + 8 * rows <= maxStaticShared ? 2 : 1) * buffer + 8 * rows;
 }
 
 static Launch launchSimtTiled(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
-  return {{ceilDiv(problem.cols, Expr(setting(tile, "tile_cols"))),
-           ceilDiv(problem.rows, Expr(setting(tile, "tile_rows"))), problem.batch},
-          simtTiledThreads(tile),
-          0};
+  return {.grid = {ceilDiv(problem.cols, Expr(setting(tile, "tile_cols"))),
+                   ceilDiv(problem.rows, Expr(setting(tile, "tile_rows"))), problem.batch},
+          .threads = simtTiledThreads(tile),
+          .staticShared = simtTiledShared(tile)};
 }
 
 static double estimateSimtTiled(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
@@ -136,7 +153,7 @@ static double estimateSimtTiled(const Op &op, const Tile &tile, const Target &ta
   cost.efficiency = fmas / (fmas + (threadRows + threadCols) * 0.75 + 2);
   cost.l2BytesPerBlock = (tileRows + tileCols) * depth * 4;
   cost.memoryBytes = bytesMovedAt(op, dims);
-  cost.sharedBytes = static_cast<int64_t>(2 * setting(tile, "tile_depth") * (tileRows + tileCols) * 4 + 8 * tileRows);
+  cost.sharedBytes = simtTiledShared(tile);
   return estimateSeconds(cost, target);
 }
 

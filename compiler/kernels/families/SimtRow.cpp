@@ -32,7 +32,8 @@ struct RowShape {
         depthWarps(setting(tile, "depth_warps")), unroll(setting(tile, "unroll")), warps(setting(tile, "warps")),
         isNormalized(!hasLeftOperandInMemory(op)) {
     const Value &weight = *anchor(op)->operand(1);
-    int64_t depth = *weight.type.lastDim().asConstant(), perVector = 16 / dtypeSize(weight.type.dtype);
+    depth = *weight.type.lastDim().asConstant();
+    perVector = 16 / dtypeSize(weight.type.dtype);
     steps = llvm::divideCeil(depth, 32 * perVector * depthWarps);
     tiles = llvm::divideCeil(colsPerBlock, warps / depthWarps * colsPerWarp);
   }
@@ -48,7 +49,16 @@ struct RowShape {
     return llvm::alignTo(weights + next + (isNormalized ? 44 : 24), 8);
   }
 
+  /// As the template lays it out: a row that is normalised, in whole steps, and what each warp found of it; or the sums
+  /// of warps that share columns.
+  int64_t shared() const {
+    if (isNormalized)
+      return llvm::alignTo(4 * llvm::alignTo(depth, 32 * widestVector(depth, perVector)) + 8 * warps, 16);
+    return depthWarps > 1 ? 4 * warps * colsPerWarp : 0;
+  }
+
   int64_t colsPerBlock, colsPerWarp, depthWarps, unroll, warps;
+  int64_t depth, perVector;
   int64_t steps; ///< of a warp along the depth
   int64_t tiles; ///< that the block takes one after the other
   bool isNormalized;
@@ -101,9 +111,9 @@ static std::vector<Tile> rowConfigurations(const Op &op, const Target &target, c
 
 static Launch launchRow(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
-  return {{ceilDiv(problem.cols, Expr(setting(tile, "cols_per_block"))), problem.rows, Expr(1)},
-          32 * setting(tile, "warps"),
-          0};
+  return {.grid = {ceilDiv(problem.cols, Expr(setting(tile, "cols_per_block"))), problem.rows, Expr(1)},
+          .threads = 32 * setting(tile, "warps"),
+          .staticShared = RowShape(op, tile).shared()};
 }
 
 /// With the times that were fitted to some 180 configurations of GPT-2's products in whole decode steps, within 10 % of

@@ -35,13 +35,13 @@ template <class T> struct VectorStorage {
   alignas(16) T elements[8];
 };
 template <class T, int V> KILN_DEVICE void copyVectors(const T *in, T *out) {
-  const Vec<float, V> plain = load<V>(in), readOnly = loadReadOnly<V>(in), streaming = loadStreaming<V>(in);
+  const Vec<float, V> plain = load<V>(in), streaming = loadStreaming<V>(in);
   T *shared = sharedStorage<VectorStorage<T>>().elements;
   storeShared(shared, plain);
   store(out, load<V>(shared));
   const T *nowhere = nullptr; // never read
   const auto some = loadPackedStreamingIf<V>(true, in), none = loadPackedStreamingIf<V>(false, nowhere);
-  storeStreaming(out + 8, readOnly + streaming + none.unpack() - (some.unpack() - plain));
+  storeStreaming(out + 8, plain + streaming + none.unpack() - (some.unpack() - plain));
 }
 template <class T> KILN_DEVICE void copyAllWidths(const T *in, T *out) {
   copyVectors<T, 1>(in, out);

@@ -20,14 +20,15 @@ struct Epilogue {
   const Element *skip;
   float *out;
   template <int V> struct Operands {
-    Vec<float, V> b_proj, skip;
+    Packed<float, V> b_proj;
+    Packed<Element, V> skip;
   };
   template <int V> KILN_DEVICE Operands<V> operands(int row, int col) const {
-    return {load<V>(b_proj + col), load<V>(skip + i64(row) * Config::kCols + col)};
+    return {loadPacked<V>(b_proj + col), loadPacked<V>(skip + i64(row) * Config::kCols + col)};
   }
   template <int V> KILN_DEVICE void operator()(Vec<float, V> mm, const Operands<V> &with, int row, int col) const {
-    const auto add = mm + with.b_proj;
-    const auto res = add + with.skip;
+    const auto add = mm + with.b_proj.unpack();
+    const auto res = add + with.skip.unpack();
     store(out + i64(row) * Config::kCols + col, res);
   }
 };

@@ -15,12 +15,12 @@ struct Epilogue {
   const Element *b_qkv;
   Element *out;
   template <int V> struct Operands {
-    Vec<float, V> b_qkv;
+    Packed<Element, V> b_qkv;
   };
-  template <int V> KILN_DEVICE Operands<V> operands(int row, int col) const { return {load<V>(b_qkv + col)}; }
+  template <int V> KILN_DEVICE Operands<V> operands(int row, int col) const { return {loadPacked<V>(b_qkv + col)}; }
   template <int V>
   KILN_DEVICE void operator()(Vec<float, V> mm, const Operands<V> &with, int row, int col) const {
-    const auto add = mm + with.b_qkv;
+    const auto add = mm + with.b_qkv.unpack();
     store(out + i64(row) * Config::kCols + col, add);
   }
 };

@@ -321,8 +321,9 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
     Vec<float, V> values;
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      const int element = i % kRowVectors * V + v; // of the row's; eight neighbours are of four instructions
-      values[v] = sums[row / 2][element / 8 * 4 + element % 8 / 2].values[row % 2 * 2 + element % 2];
+      // Two neighbours of a row are of one instruction.
+      const int element = i % kRowVectors * V + v;
+      values[v] = sums[row / 2][element / 2].values[row % 2 * 2 + element % 2];
     }
     return values;
   }

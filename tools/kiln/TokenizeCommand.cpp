@@ -4,6 +4,7 @@
 #include "tools/session/UsageError.h"
 
 #include "runtime/text/Tokenizer.h"
+#include "support/File.h"
 #include "support/Json.h"
 
 namespace kiln {

@@ -58,6 +58,8 @@ class Ladder(KilnTest):
                 (2, ("--parts", "staircase"), "--parts: expected matmul, .*, got 'staircase'"),
                 (2, ("--device", "cpu"), "takes --device emulate or cuda:N"),
                 (2, ("--text", "x"), "--text requires --eval"),
+                (2, ("--device", DEVICE, "--parts", "fusion", "--eval", self.folder, "--text", "x"),
+                 "--eval: no rung of --parts fusion changes arithmetic"),
                 (1, ("--device", DEVICE, "--eval", self.folder, "--text", self.path("none")), "config.json")):
             result = run_kiln("bench", "ladder", self.model, "--report", page, *arguments)
             self.assertEqual(result.code, code, result.err)

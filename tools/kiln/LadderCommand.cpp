@@ -3,6 +3,7 @@
 #include "tools/ladder/Page.h"
 #include "tools/ladder/RungRunner.h"
 #include "tools/ladder/Table.h"
+#include "tools/session/UsageError.h"
 
 #include "support/Diagnostic.h"
 #include "support/File.h"
@@ -74,6 +75,9 @@ Error run(const LadderOptions &given) {
   auto parts = chosenParts(command);
   if (!parts)
     return parts.takeError();
+  if (!command.scored.empty() && llvm::none_of(*parts, [](const LadderPart &part) { return part.wantsPerplexity; }))
+    return makeUsageError("--eval: no rung of --parts " + llvm::join(command.parts, ",") +
+                          " changes arithmetic; leave it out, or choose other parts");
   auto runner = RungRunner::create(command);
   if (!runner)
     return runner.takeError();

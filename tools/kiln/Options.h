@@ -3,7 +3,7 @@
 
 #include "tools/kiln/CommandLine.h"
 
-namespace CLI {
+namespace CLI { // NOLINT(readability-identifier-naming): CLI11's name
 class App;
 } // namespace CLI
 

@@ -9,7 +9,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
       return;
     if (auto more = options.options.find(&pass); more != options.options.end())
       given.insert(more->second.begin(), more->second.end());
-    passes.push_back(cantFail(makeInvocation(pass, std::move(given)), "pipeline"));
+    passes.push_back(cantFail(makeInvocation(pass, given), "pipeline"));
   };
   if (stage == Stage::Graph)
     return passes;

@@ -39,7 +39,7 @@ class PassManagerTest : public IrTest {
 protected:
   void SetUp() override { parse("module @m {\n  func @f(%x: f32[4]) -> f32[4] {\n    return %x\n  }\n}\n"); }
   PassInvocation invoke(const PassDef &pass, AttributeMap options = {}) {
-    return unwrap(makeInvocation(pass, std::move(options)));
+    return unwrap(makeInvocation(pass, options));
   }
 };
 

@@ -12,19 +12,18 @@
 #include "support/Printable.h"
 #include "support/Process.h"
 
-#include <chrono>
+#include <ctime>
 
 using namespace kiln;
 
 namespace {
 
-/// Time of each pass, in the order of the run.
+/// Processor time of each pass and the verifier behind it, in the order of the run: other programs do not count.
 class PassTimer {
 public:
-  void start() { begin = std::chrono::steady_clock::now(); }
+  void start() { begin = std::clock(); }
   void stop(StringRef pass) {
-    std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
-    entries.push_back({pass.str(), elapsed.count()});
+    entries.push_back({pass.str(), static_cast<double>(std::clock() - begin) * 1000 / CLOCKS_PER_SEC});
   }
   void print(raw_ostream &os) const {
     for (const auto &[pass, milliseconds] : entries)
@@ -32,7 +31,7 @@ public:
   }
 
 private:
-  std::chrono::steady_clock::time_point begin;
+  std::clock_t begin = 0;
   std::vector<std::pair<std::string, double>> entries;
 };
 

@@ -17,7 +17,7 @@ std::optional<int> parseOptions(int argc, char **argv, Options &options) {
   app.add_flag("--verify-diagnostics", options.verifyDiagnostics,
                "compare diagnostics with // expected-error comments");
   app.add_flag("--split-input-file", options.splitInputFile, "treat what // ----- separates as files of their own");
-  app.add_flag("--time-passes", options.timePasses, "print the time of each pass to stderr");
+  app.add_flag("--time-passes", options.timePasses, "print the processor time of each pass to stderr");
   app.add_flag("--check-numerics", options.checkNumerics, "evaluate before and after each pass on random inputs");
   app.failure_message([](const CLI::App *parser, const CLI::Error &error) {
     return kiln::printable(CLI::FailureMessage::simple(parser, error));

@@ -20,7 +20,8 @@ struct GeneratedPlan {
 };
 
 /// Writes the CUDA of every kernel and the plan of a module that has run the whole pipeline. Kernels of equal text are
-/// one kernel. The same module gives the same bytes. Error: as checkPlanned, about a module that has not run all of it.
+/// one kernel. The same module gives the same bytes. Error: as checkPlanned, about a module that has not run all of it,
+/// and as writeKernel.
 Expected<GeneratedPlan> generate(const Module &module);
 
 /// A source with everything that it includes, which `nvcc -c` accepts alone.

@@ -1,5 +1,6 @@
 #include "codegen/KernelText.h"
 
+#include "ir/Verifier.h"
 #include "ops/Region.h"
 
 namespace kiln {
@@ -139,7 +140,44 @@ std::string KernelAssembler::sharedAssertion(ArrayRef<std::string> layoutTypes, 
       .str();
 }
 
-KernelText KernelAssembler::finish(const Twine &statement, const Twine &label, ArrayRef<std::string> layoutTypes) {
+/// Declares tensors, then workspace and counters, then dims; `arguments` gets what to pass for them.
+std::vector<std::string> KernelAssembler::declareParameters(std::vector<std::string> &arguments) const {
+  std::vector<std::string> declared;
+  // No two tensors of a kernel share memory: plan-memory keeps apart what is live together.
+  std::string promise = op.parent()->function()->module().boolAttribute("restrict") ? "__restrict__ " : "";
+  std::vector<Functor::Member> members = parameters();
+  auto dims = llvm::find_if(members, [](const Functor::Member &member) { return !member.value; });
+  for (auto it = members.begin(); it != dims; ++it) {
+    declared.push_back(it->type + promise + it->name);
+    arguments.push_back(planName(op, *it->value));
+  }
+  if (!partType.empty()) {
+    declared.push_back(partType + " *parts, u32 *arrivals");
+    llvm::append_range(arguments, std::vector<std::string>{"@workspace", "@counters"});
+  }
+  for (auto it = dims; it != members.end(); ++it) {
+    declared.push_back(it->type + it->name);
+    arguments.push_back(it->name);
+  }
+  return declared;
+}
+
+/// Every result is stored by some functor.
+Error KernelAssembler::checkResults() const {
+  for (const auto &result : op.results()) {
+    const Value &value = op.region() ? *op.region()->terminator()->operand(result->resultIndex()) : *result;
+    const Value *state = writtenState(value), *memory = state ? state : &value;
+    auto stores = [&](const Functor::Member &member) { return member.writes && member.value == memory; };
+    if (llvm::none_of(callFunctor.members(), stores))
+      return opError(op, "expected results that the kernel " + choice.family->name + " stores, got %" + value.name);
+  }
+  return Error::success();
+}
+
+Expected<KernelText> KernelAssembler::finish(const Twine &statement, const Twine &label,
+                                             ArrayRef<std::string> layoutTypes) {
+  if (Error error = checkResults())
+    return error;
   KernelText text;
   std::string name = op.region() ? op.symbol : op.mnemonic().str();
   text.label = (name + "__" + label).str() + shapeSuffix(op);
@@ -151,26 +189,7 @@ KernelText KernelAssembler::finish(const Twine &statement, const Twine &label, A
     text.operations.push_back(names.line(op));
   }
 
-  std::vector<std::string> declared;
-  bool needsWorkspace = !partType.empty();
-  // No two tensors of a kernel share memory: plan-memory keeps apart what is live together.
-  std::string promise = op.parent()->function()->module().boolAttribute("restrict") ? "__restrict__ " : "";
-  auto addDims = [&](const Functor::Member &member) {
-    declared.push_back(member.type + (member.value ? promise : "") + member.name);
-    text.arguments.push_back(member.value ? planName(op, *member.value) : member.name);
-  };
-  for (const Functor::Member &member : parameters()) {
-    if (!member.value && needsWorkspace) {
-      declared.push_back(partType + " *parts, u32 *arrivals");
-      llvm::append_range(text.arguments, std::vector<std::string>{"@workspace", "@counters"});
-      needsWorkspace = false;
-    }
-    addDims(member);
-  }
-  if (needsWorkspace) {
-    declared.push_back(partType + " *parts, u32 *arrivals");
-    llvm::append_range(text.arguments, std::vector<std::string>{"@workspace", "@counters"});
-  }
+  std::vector<std::string> declared = declareParameters(text.arguments);
   if (choice.family->counters)
     text.counters = choice.family->counters(op, choice.tile);
   Launch launch = choice.family->launch(op, choice.tile);
@@ -186,7 +205,7 @@ KernelText KernelAssembler::finish(const Twine &statement, const Twine &label, A
   return text;
 }
 
-KernelText writeKernel(const Op &op, const KernelChoice &choice) {
+Expected<KernelText> writeKernel(const Op &op, const KernelChoice &choice) {
   switch (choice.family->form) {
   case KernelForm::Matmul:
     return writeMatmulKernel(op, choice);

@@ -194,9 +194,9 @@ Expected<KernelText> writeSplitKvKernel(const Op &op, const KernelChoice &choice
   kernel.add(*epilogue);
   kernel.addWorkspace("SplitPart<Config::kHeadSize>");
   Functor &call = kernel.call();
-  std::string statement = "simtSplitKv<Config>(" + headView(call, region->q()) + ",\n                      " +
-                          headView(call, region->k()) + ",\n                      " + headView(call, region->v()) +
-                          ",\n                      " + position.construction() + ", " + score.construction() +
+  std::string start = choice.family->body.str() + "<Config>(", next = ",\n" + std::string(start.size() + 2, ' ');
+  std::string statement = start + headView(call, region->q()) + next + headView(call, region->k()) + next +
+                          headView(call, region->v()) + next + position.construction() + ", " + score.construction() +
                           ", parts, arrivals, " + epilogue->construction() + ");";
   return kernel.finish(statement, shapeLabel(*region));
 }

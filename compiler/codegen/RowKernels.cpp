@@ -77,8 +77,8 @@ Expected<KernelText> writeLayerNormKernel(const Op &op, const KernelChoice &choi
   epilogue.add("}");
   kernel.add(input);
   kernel.add(epilogue);
-  std::string statement = "layerNorm<Config>(" + rowsText(kernel.call(), x.type) + ", " + input.construction() + ", " +
-                          epilogue.construction() + ");";
+  std::string statement = choice.family->body.str() + "<Config>(" + rowsText(kernel.call(), x.type) + ", " +
+                          input.construction() + ", " + epilogue.construction() + ");";
   return kernel.finish(statement, dtypeName(x.type.dtype) + "__n" + width);
 }
 
@@ -111,7 +111,8 @@ Expected<KernelText> writeRowReductionKernel(const Op &op, const KernelChoice &c
   epilogue.add("}");
   kernel.add(input);
   kernel.add(epilogue);
-  std::string statement = "rowReduction<Config>(" + input.construction() + ", " + epilogue.construction() + ");";
+  std::string statement =
+      choice.family->body.str() + "<Config>(" + input.construction() + ", " + epilogue.construction() + ");";
   return kernel.finish(statement, dtypeName(x.type.dtype) + "__n" + width);
 }
 
@@ -137,8 +138,8 @@ Expected<KernelText> writeSoftmaxKernel(const Op &op, const KernelChoice &choice
   kernel.add(epilogue);
   Functor &call = kernel.call();
   std::string rows = rowsText(call, x.type), extent = call.extent(x.type.lastDim());
-  std::string statement =
-      "softmax<Config>(" + rows + ", " + extent + ", " + input.construction() + ", " + epilogue.construction() + ");";
+  std::string statement = choice.family->body.str() + "<Config>(" + rows + ", " + extent + ", " + input.construction() +
+                          ", " + epilogue.construction() + ");";
   return kernel.finish(statement, dtypeName(x.type.dtype) + "__h" + (x.type.rank() == 4 ? x.type.shape[1].str() : "1"));
 }
 
@@ -299,7 +300,7 @@ Expected<KernelText> writeMapKernel(const Op &op, const KernelChoice &choice) {
   const Type &type = writer.walked().type;
   std::string rows = rowsText(call, type);
   std::string count = "i64(" + rows + ") * " + call.extent(type.lastDim());
-  std::string statement = "mapElements<Config>(" + count + ", " + body->construction() + ");";
+  std::string statement = choice.family->body.str() + "<Config>(" + count + ", " + body->construction() + ");";
   std::string width = type.lastDim().asConstant() ? "__n" + type.lastDim().str() : "";
   return kernel.finish(statement, dtypeName(op.result()->type.dtype) + width);
 }

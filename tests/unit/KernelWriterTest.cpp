@@ -32,6 +32,41 @@ protected:
   }
 };
 
+TEST_F(KernelWriter, CallsTheBodyOfItsFamily) {
+  Module &module = parse(R"(module @m {
+  dim B : 1..4
+  dim T : 1..64
+  weight %g : f32[8]   = "g"
+  weight %w : f32[8,8] = "w"
+  state %kc : f32[B,2,64,8]
+  func @f(%x: f32[B,T,8], %s: f32[B,2,T,T], %r: f32[B,2,1,8], %positions: i32[B]) -> (f32[B,T,8], f32[B,T,8], f32[B,T], f32[B,2,T,T], f32[B,T,8], f32[B,2,1,8]) {
+    %a = relu %x                            : f32[B,T,8]
+    %b = layernorm %x, %g, %g {eps = 1e-05} : f32[B,T,8]
+    %c = row_mean %x                        : f32[B,T]
+    %d = softmax %s                         : f32[B,2,T,T]
+    %e = matmul %x, %w                      : f32[B,T,8]
+    %h = fused @token(%r, %kc, %positions) {
+      %q = qk %r, %kc                 : f32[B,2,1,64]
+      %m = causal_mask %q, %positions : f32[B,2,1,64]
+      %p = softmax %m                 : f32[B,2,1,64]
+      %o = pv %p, %kc                 : f32[B,2,1,8]
+      yield %o
+    } : f32[B,2,1,8]
+    return %a, %b, %c, %d, %e, %h
+  }
+})");
+  const Target &target = *unwrap(findTarget("sm_90a"));
+  for (const auto &fused : module.functions.front()->body.ops()) {
+    if (fused->has(Trait::Terminator))
+      continue;
+    KernelFamily family = *selectFamily(*fused, target, upperBounds(*fused));
+    Tile tile = family.configurations(*fused, target, upperBounds(*fused)).front();
+    family.body = "another";
+    EXPECT_NE(unwrap(writeKernel(*fused, {&family, tile})).body.find("  another<Config>("), std::string::npos)
+        << family.name.str();
+  }
+}
+
 TEST_F(KernelWriter, AttentionInTensorCoresTakesFactorsOnly) {
   EXPECT_EQ(writeRegion(mmaFlashFamily, "%h", R"(
 %s = qk %h, %h {out = f32} : f32[B,2,T,T]

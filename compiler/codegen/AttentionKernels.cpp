@@ -1,36 +1,69 @@
 // Fused attention: Score is what happens to a product of query and key, Epilogue takes the output.
 #include "codegen/KernelText.h"
+#include "ir/Verifier.h"
 #include "ops/Region.h"
 
 namespace kiln {
 
 namespace {
 
-/// The parts of a fused attention, as fuse-attention made it.
+/// The parts of a fused attention, as fuse-attention makes it: a chain of ops, each on the result of the one before it.
 struct AttentionRegion {
-  const Op *qk = nullptr, *mask = nullptr, *pv = nullptr;
+  const Op *qk = nullptr, *mask = nullptr, *softmax = nullptr, *pv = nullptr;
   SmallVector<const Op *, 2> scales; ///< pointwise ops between the product and the mask
   SmallVector<const Op *, 2> tail;   ///< layout ops on the output
 
-  explicit AttentionRegion(const Op &op) {
-    for (const auto &inner : op.region()->ops()) {
-      if (inner->is(OpKind::qk))
-        qk = inner.get();
-      else if (inner->is(OpKind::causalMask))
-        mask = inner.get();
-      else if (inner->is(OpKind::pv))
-        pv = inner.get();
-      else if (inner->has(Trait::Pointwise))
-        scales.push_back(inner.get());
-      else if (inner->has(Trait::Layout))
-        tail.push_back(inner.get());
-    }
-  }
+  /// Error: an op that is not the next one.
+  static Expected<AttentionRegion> of(const Op &op);
+
   const Value &q() const { return *qk->operand(0); }
   const Value &k() const { return *qk->operand(1); }
   const Value &v() const { return *pv->operand(1); }
   int64_t headSize() const { return *q().type.lastDim().asConstant(); }
+
+private:
+  /// Takes the next op. Returns what was expected if that is another one.
+  StringRef take(const Op &op);
 };
+
+StringRef AttentionRegion::take(const Op &op) {
+  auto takeAs = [&](const Op *&part, OpKind kind) {
+    part = op.is(kind) ? &op : nullptr;
+    return part != nullptr;
+  };
+  if (!qk)
+    return takeAs(qk, OpKind::qk) ? "" : "qk";
+  if (!mask) {
+    bool isOfScore = op.has(Trait::Pointwise) && op.operands().size() == 1 && !op.is(OpKind::causalMask) &&
+                     !op.is(OpKind::cast); // which rounds, as nothing here does
+    if (isOfScore)
+      scales.push_back(&op);
+    return isOfScore || takeAs(mask, OpKind::causalMask) ? "" : "causal_mask, or a function of one score (no cast),";
+  }
+  if (!softmax)
+    return takeAs(softmax, OpKind::softmax) ? "" : "softmax";
+  if (!pv)
+    return takeAs(pv, OpKind::pv) ? "" : "pv";
+  bool isMove = op.has(Trait::Layout) && !op.has(Trait::WritesState);
+  if (isMove)
+    tail.push_back(&op);
+  return isMove ? "" : "a layout op";
+}
+
+Expected<AttentionRegion> AttentionRegion::of(const Op &op) {
+  AttentionRegion region;
+  const Op *last = nullptr;
+  for (const auto &inner : op.region()->ops()) {
+    if (inner->has(Trait::Terminator))
+      break;
+    if (StringRef expected = region.take(*inner); !expected.empty())
+      return opError(*inner, "expected " + expected + " at this place of an attention");
+    if (last && inner->operand(0) != last->result())
+      return opError(*inner, "expected operand 0 to be %" + last->result()->name + " in an attention");
+    last = inner.get();
+  }
+  return region;
+}
 
 Functor scoreFunctor(const AttentionRegion &region, const KernelNames &names) {
   Functor score("Score", names);
@@ -47,14 +80,15 @@ Functor scoreFunctor(const AttentionRegion &region, const KernelNames &names) {
   return score;
 }
 
-/// Tensor-core attention multiplies scores by one constant, which its exponentials take in.
-Functor factorFunctor(const AttentionRegion &region, const KernelNames &names) {
+/// Tensor-core attention multiplies scores by one constant, which its exponentials take in. Error: another function.
+Expected<Functor> factorFunctor(const AttentionRegion &region, const KernelNames &names) {
   Functor score("Score", names);
   std::vector<std::string> factors;
   for (const Op *op : region.scales) {
+    if (!op->is(OpKind::scale))
+      return opError(*op, "expected scale only, between qk and causal_mask in tensor cores");
     score.add("// " + names.line(*op), op);
-    if (op->is(OpKind::scale))
-      factors.push_back(op->attribute("factor")->str() + "f");
+    factors.push_back(op->attribute("factor")->str() + "f");
   }
   score.add("static constexpr float kFactor = " + (factors.empty() ? "1.0f" : llvm::join(factors, " * ")) + ";",
             region.scales.empty() ? nullptr : region.scales.back());
@@ -71,14 +105,15 @@ Functor positionFunctor(const AttentionRegion &region, const KernelNames &names)
   return position;
 }
 
-Functor epilogueFunctor(const Op &op, const AttentionRegion &region, const KernelNames &names) {
+Expected<Functor> epilogueFunctor(const Op &op, const AttentionRegion &region, const KernelNames &names) {
   Functor epilogue("Epilogue", names);
   EpilogueEmitter emitter(epilogue, names, op, 2);
   Coordinates at;
   at.index = {"b", "h", region.q().type.shape[2] == Dim(1) ? "0" : "t", "d"};
   emitter.begin(*region.pv->result(), at);
   for (const Op *tail : region.tail)
-    emitter.emit(*tail);
+    if (Error error = emitter.emit(*tail))
+      return error;
   epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + names.of(*region.pv->result()) +
                ", int b, int h, int t, int d) const {");
   epilogue.add(emitter.text());
@@ -117,45 +152,54 @@ void addConstants(KernelAssembler &kernel, const AttentionRegion &region) {
 
 } // namespace
 
-KernelText writeFlashKernel(const Op &op, const KernelChoice &choice) {
-  AttentionRegion region(op);
+Expected<KernelText> writeFlashKernel(const Op &op, const KernelChoice &choice) {
+  Expected<AttentionRegion> region = AttentionRegion::of(op);
+  if (!region)
+    return region.takeError();
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);
-  addConstants(kernel, region);
+  addConstants(kernel, *region);
   kernel.constant("kCausal", "true");
   bool inTensorCores = choice.family->form == KernelForm::TensorFlash;
-  Functor position = positionFunctor(region, names);
-  Functor score = inTensorCores ? factorFunctor(region, names) : scoreFunctor(region, names);
-  Functor epilogue = epilogueFunctor(op, region, names);
+  Functor position = positionFunctor(*region, names);
+  Expected<Functor> score = inTensorCores ? factorFunctor(*region, names) : scoreFunctor(*region, names);
+  Expected<Functor> epilogue = epilogueFunctor(op, *region, names);
+  if (!score || !epilogue)
+    return llvm::joinErrors(score.takeError(), epilogue.takeError());
   kernel.add(position);
-  kernel.add(score);
-  kernel.add(epilogue);
+  kernel.add(*score);
+  kernel.add(*epilogue);
   Functor &call = kernel.call();
-  std::string queries = call.extent(region.q().type.shape[2]), keys = call.extent(region.k().type.shape[2]);
+  std::string queries = call.extent(region->q().type.shape[2]), keys = call.extent(region->k().type.shape[2]);
   std::string start = choice.family->body.str() + "<Config>(", next = ",\n" + std::string(start.size() + 2, ' ');
-  std::string statement = start + queries + ", " + keys + ", " + headView(call, region.q()) + next +
-                          headView(call, region.k()) + next + headView(call, region.v()) + next +
-                          position.construction() + ", " + score.construction() + ", " + epilogue.construction() + ");";
-  return kernel.finish(statement, region.k().type.dtype, extents(region));
+  std::string statement = start + queries + ", " + keys + ", " + headView(call, region->q()) + next +
+                          headView(call, region->k()) + next + headView(call, region->v()) + next +
+                          position.construction() + ", " + score->construction() + ", " + epilogue->construction() +
+                          ");";
+  return kernel.finish(statement, region->k().type.dtype, extents(*region));
 }
 
-KernelText writeSplitKvKernel(const Op &op, const KernelChoice &choice) {
-  AttentionRegion region(op);
+Expected<KernelText> writeSplitKvKernel(const Op &op, const KernelChoice &choice) {
+  Expected<AttentionRegion> region = AttentionRegion::of(op);
+  if (!region)
+    return region.takeError();
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);
-  addConstants(kernel, region);
-  Functor position = positionFunctor(region, names), score = scoreFunctor(region, names);
-  Functor epilogue = epilogueFunctor(op, region, names);
+  addConstants(kernel, *region);
+  Functor position = positionFunctor(*region, names), score = scoreFunctor(*region, names);
+  Expected<Functor> epilogue = epilogueFunctor(op, *region, names);
+  if (!epilogue)
+    return epilogue.takeError();
   kernel.add(position);
   kernel.add(score);
-  kernel.add(epilogue);
+  kernel.add(*epilogue);
   kernel.addWorkspace("SplitPart<Config::kHeadSize>");
   Functor &call = kernel.call();
-  std::string statement = "simtSplitKv<Config>(" + headView(call, region.q()) + ",\n                      " +
-                          headView(call, region.k()) + ",\n                      " + headView(call, region.v()) +
-                          ",\n                      " + position.construction() + ", " + score.construction() +
-                          ", parts, arrivals, " + epilogue.construction() + ");";
-  return kernel.finish(statement, region.k().type.dtype, extents(region));
+  std::string start = choice.family->body.str() + "<Config>(", next = ",\n" + std::string(start.size() + 2, ' ');
+  std::string statement = start + headView(call, region->q()) + next + headView(call, region->k()) + next +
+                          headView(call, region->v()) + next + position.construction() + ", " + score.construction() +
+                          ", parts, arrivals, " + epilogue->construction() + ");";
+  return kernel.finish(statement, region->k().type.dtype, extents(*region));
 }
 
 } // namespace kiln

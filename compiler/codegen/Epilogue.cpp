@@ -1,5 +1,7 @@
 #include "codegen/Functor.h"
 
+#include "ir/Verifier.h"
+
 namespace kiln {
 
 void EpilogueEmitter::begin(const Value &value, Coordinates at, StringRef variable) {
@@ -12,13 +14,35 @@ void EpilogueEmitter::begin(const Value &value, Coordinates at, StringRef variab
   places[&value] = std::move(place);
 }
 
-void EpilogueEmitter::emit(const Op &op) {
-  unsigned source = op.has(Trait::WritesState) ? 1 : 0;
-  const Place from = places.find(op.operand(source))->second;
-  if (op.has(Trait::Pointwise))
+/// The operand whose elements an op computes with, or moves.
+static const Value &sourceOf(const Op &op) { return *op.operand(op.has(Trait::WritesState) ? 1 : 0); }
+
+Error EpilogueEmitter::emit(const Op &op) {
+  bool isPointwise = op.has(Trait::Pointwise) && op.def().deviceExpression;
+  if (!isPointwise && !(op.has(Trait::Layout) && op.def().mapCoordinates))
+    return opError(op, "expected a pointwise or layout op behind what the kernel computes");
+  if (Error error = checkOperands(op))
+    return error;
+  const Place from = places.find(&sourceOf(op))->second;
+  if (isPointwise)
     emitPointwise(op, from);
   else
     emitLayout(op, from);
+  return Error::success();
+}
+
+/// The elements come from what is declared, other operands from there or from memory.
+Error EpilogueEmitter::checkOperands(const Op &op) const {
+  const Op *producer = sourceOf(op).definingOp();
+  if (op.has(Trait::Pointwise) && producer && producer != &op && producer->is(OpKind::cast))
+    return opError(op, "expected nothing computed behind cast, which rounds where the kernel stores");
+  for (const Value *operand : op.operands()) {
+    bool isOfRegion = operand->definingOp() && operand->definingOp()->parentOp() == &kernelOp;
+    if (!places.count(operand) && (operand == &sourceOf(op) || isOfRegion))
+      return opError(op,
+                     "expected operands that the kernel has when it has computed its product, got %" + operand->name);
+  }
+  return Error::success();
 }
 
 /// Another operand at the same element: a variable of the region, or loaded from memory.

@@ -106,8 +106,9 @@ public:
 
   /// Declares where `value` lies, which a variable holds: the one of its name, or `variable`.
   void begin(const Value &value, Coordinates at, StringRef variable = {});
-  /// Emits one op on values that are declared; its result is declared then.
-  void emit(const Op &op);
+  /// Emits one op on values that are declared; its result is declared then. Error: it is neither pointwise nor layout,
+  /// or needs what is not declared.
+  Error emit(const Op &op);
   /// Whether coordinates other than the flat row were used, so that batch and token must be computed.
   bool usesBatchAndToken() const { return needsBatchAndToken; }
   ArrayRef<CodeLine> text() const { return lines; }
@@ -118,6 +119,7 @@ private:
     Coordinates at;
   };
 
+  Error checkOperands(const Op &op) const;
   void emitPointwise(const Op &op, const Place &from);
   void emitLayout(const Op &op, const Place &from);
   void storeIfYielded(const Value &value, const Place &place, const Op *op);

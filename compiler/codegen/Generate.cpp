@@ -42,10 +42,11 @@ class Generator {
 public:
   explicit Generator(const Module &module) : module(module) {}
 
-  GeneratedPlan run() {
+  Expected<GeneratedPlan> run() {
     describeModule();
     for (const auto &function : module.functions)
-      addFunction(*function);
+      if (Error error = addFunction(*function))
+        return error;
     for (size_t i = 0; i < bodies.size(); ++i)
       out.sources.push_back({out.plan.kernels[i].name, writeSource(i)});
     addSampleFunction(out);
@@ -54,9 +55,9 @@ public:
 
 private:
   void describeModule();
-  void addFunction(const Function &function);
-  PlanStep makeStep(const Op &op);
-  PlanStep makeKernelStep(const Op &op, const KernelChoice &choice);
+  Error addFunction(const Function &function);
+  Expected<PlanStep> makeStep(const Op &op);
+  Expected<PlanStep> makeKernelStep(const Op &op, const KernelChoice &choice);
   PlanLaunch makeLaunch(const Op &op, const KernelChoice &choice, KernelText text);
   size_t kernelIndex(const KernelText &text, const Op &op);
   std::string writeSource(size_t kernel);
@@ -169,31 +170,37 @@ PlanStep makeLibraryStep(const Op &op) {
   return step;
 }
 
-PlanStep Generator::makeStep(const Op &op) {
+Expected<PlanStep> Generator::makeStep(const Op &op) {
   KernelChoice choice = choiceOf(op);
   bool isLibrary = choice.family->form == KernelForm::Library;
-  PlanStep step = isLibrary ? makeLibraryStep(op) : makeKernelStep(op, choice);
-  step.location = locationText(op);
-  step.bytes = bytesMoved(op);
-  step.flops = flopsOf(op);
+  Expected<PlanStep> step = isLibrary ? makeLibraryStep(op) : makeKernelStep(op, choice);
+  if (!step)
+    return step;
+  step->location = locationText(op);
+  step->bytes = bytesMoved(op);
+  step->flops = flopsOf(op);
   if (const Attribute *workspace = op.attribute("workspace"))
-    step.workspace = {parseExpr(workspace->asString()), *workspaceBytes(op)};
+    step->workspace = {parseExpr(workspace->asString()), *workspaceBytes(op)};
   return step;
 }
 
 /// What is launched for an op, and with which arguments.
-PlanStep Generator::makeKernelStep(const Op &op, const KernelChoice &choice) {
-  KernelText text = writeKernel(op, choice);
+Expected<PlanStep> Generator::makeKernelStep(const Op &op, const KernelChoice &choice) {
+  Expected<KernelText> text = writeKernel(op, choice);
+  if (!text)
+    return text.takeError();
   PlanStep step;
-  step.counters = text.counters;
-  step.launch = makeLaunch(op, choice, std::move(text));
+  step.counters = text->counters;
+  step.launch = makeLaunch(op, choice, std::move(*text));
   step.rows = rowsOf(op);
   for (const KernelVariant &variant : variantsOf(op)) {
-    KernelText own = writeKernel(op, variant.choice);
-    own.record.rows = variant.rows;
-    if (own.counters.asConstant() != 0)
-      step.counters = step.counters.asConstant() == 0 ? own.counters : max(step.counters, own.counters);
-    step.variants.push_back({variant.rows, makeLaunch(op, variant.choice, std::move(own))});
+    Expected<KernelText> own = writeKernel(op, variant.choice);
+    if (!own)
+      return own.takeError();
+    own->record.rows = variant.rows;
+    if (own->counters.asConstant() != 0)
+      step.counters = step.counters.asConstant() == 0 ? own->counters : max(step.counters, own->counters);
+    step.variants.push_back({variant.rows, makeLaunch(op, variant.choice, std::move(*own))});
   }
   return step;
 }
@@ -206,7 +213,7 @@ int64_t lastUse(const Value &value, int64_t own, const DenseMap<const Op *, size
   return last;
 }
 
-void Generator::addFunction(const Function &function) {
+Error Generator::addFunction(const Function &function) {
   PlanFunction &planned = out.plan.functions.emplace_back();
   planned.name = function.name;
   planned.arena = parseExpr(function.attributes.find("arena")->second.asString());
@@ -231,8 +238,12 @@ void Generator::addFunction(const Function &function) {
       planned.buffers.push_back(
           {describe(*result), parseExpr(offset.asString()), first, lastUse(*result, first, order)});
     }
-    planned.steps.push_back(makeStep(*op));
+    Expected<PlanStep> step = makeStep(*op);
+    if (!step)
+      return step.takeError();
+    planned.steps.push_back(std::move(*step));
   }
+  return Error::success();
 }
 
 /// The source under its heading, which has a line for each op; lines are counted from the heading's first then.
@@ -282,8 +293,10 @@ static Error checkReadable(const Plan &plan, const Module &module) {
 Expected<GeneratedPlan> generate(const Module &module) {
   if (Error error = checkPlanned(module))
     return error;
-  GeneratedPlan generated = Generator(module).run();
-  if (Error error = checkReadable(generated.plan, module))
+  Expected<GeneratedPlan> generated = Generator(module).run();
+  if (!generated)
+    return generated.takeError();
+  if (Error error = checkReadable(generated->plan, module))
     return error;
   return generated;
 }

@@ -24,7 +24,7 @@ PlanModelInfo modelInfo(const Module &module);
 
 /// Writes the CUDA of every kernel and the plan of a module that has run the whole pipeline. Kernels of equal text are
 /// one kernel. The same module gives the same bytes. Error: as checkPlanned, about a module that has not run all of it;
-/// what the plan's reader would refuse.
+/// as writeKernel; what the plan's reader would refuse.
 Expected<GeneratedPlan> generate(const Module &module);
 
 /// A source with everything that it includes, which `nvcc -c` accepts alone.

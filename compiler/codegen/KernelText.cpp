@@ -1,5 +1,6 @@
 #include "codegen/KernelText.h"
 
+#include "ir/Verifier.h"
 #include "ops/Region.h"
 
 namespace kiln {
@@ -206,27 +207,39 @@ std::string KernelAssembler::sharedAssertion(ArrayRef<std::string> layoutTypes, 
       .str();
 }
 
-/// The kernel's parameters, and what is passed for them.
-std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) const {
+/// Declares tensors, then workspace and counters, then dims; `arguments` gets what to pass for them.
+std::vector<std::string> KernelAssembler::declareParameters(std::vector<std::string> &arguments) const {
   std::vector<std::string> declared;
   // No two tensors of a kernel share memory: plan-memory keeps apart what is live together.
   std::string promise =
       op.parent()->function()->module().boolAttribute(ModuleAttribute::restrictPointers) ? "__restrict__ " : "";
-  bool needsWorkspace = !partType.empty();
-  auto addWorkspace = [&] {
-    if (!std::exchange(needsWorkspace, false))
-      return;
-    declared.push_back(partType + " *parts, u32 *arrivals");
-    llvm::append_range(text.arguments, std::vector<std::string>{"@workspace", "@counters"});
-  };
-  for (const Functor::Member &member : parameters()) {
-    if (!member.value)
-      addWorkspace();
-    declared.push_back(member.type + (member.value ? promise : "") + member.name);
-    text.arguments.push_back(member.value ? planName(op, *member.value) : member.name);
+  std::vector<Functor::Member> members = parameters();
+  auto dims = llvm::find_if(members, [](const Functor::Member &member) { return !member.value; });
+  for (auto it = members.begin(); it != dims; ++it) {
+    declared.push_back(it->type + promise + it->name);
+    arguments.push_back(planName(op, *it->value));
   }
-  addWorkspace();
+  if (!partType.empty()) {
+    declared.push_back(partType + " *parts, u32 *arrivals");
+    llvm::append_range(arguments, std::vector<std::string>{"@workspace", "@counters"});
+  }
+  for (auto it = dims; it != members.end(); ++it) {
+    declared.push_back(it->type + it->name);
+    arguments.push_back(it->name);
+  }
   return declared;
+}
+
+/// Every result is stored by some functor.
+Error KernelAssembler::checkResults() const {
+  for (const auto &result : op.results()) {
+    const Value &value = op.region() ? *op.region()->terminator()->operand(result->resultIndex()) : *result;
+    const Value *state = writtenState(value), *memory = state ? state : &value;
+    auto stores = [&](const Functor::Member &member) { return member.writes && member.value == memory; };
+    if (llvm::none_of(callFunctor.members(), stores))
+      return opError(op, "expected results that the kernel " + choice.family->name + " stores, got %" + value.name);
+  }
+  return Error::success();
 }
 
 /// The kernel's function up to the call of the template.
@@ -239,11 +252,13 @@ std::string KernelAssembler::entry(ArrayRef<std::string> declared, ArrayRef<std:
          sharedAssertion(layoutTypes, launch) + "\n" + (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n");
 }
 
-KernelText KernelAssembler::finish(const Twine &statement, DType dtype, const Twine &extents,
-                                   ArrayRef<std::string> layoutTypes) {
+Expected<KernelText> KernelAssembler::finish(const Twine &statement, DType dtype, const Twine &extents,
+                                             ArrayRef<std::string> layoutTypes) {
+  if (Error error = checkResults())
+    return error;
   KernelText text;
   text.record = describe(dtype, extents.str());
-  std::vector<std::string> declared = declareParameters(text);
+  std::vector<std::string> declared = declareParameters(text.arguments);
   if (choice.family->counters)
     text.counters = choice.family->counters(op, choice.tile);
 
@@ -258,7 +273,7 @@ KernelText KernelAssembler::finish(const Twine &statement, DType dtype, const Tw
   return text;
 }
 
-KernelText writeKernel(const Op &op, const KernelChoice &choice) {
+Expected<KernelText> writeKernel(const Op &op, const KernelChoice &choice) {
   switch (choice.family->form) {
   case KernelForm::Matmul:
     return writeMatmulKernel(op, choice);

@@ -33,17 +33,19 @@ public:
 
   /// The finished source; `statement` calls the template. `extents`: those that the kernel knows, `n3072_k768`, or
   /// nothing. `layoutTypes`: what the template's shared memory depends on besides Config, arguments of its constant
-  /// `k…Shared`.
-  KernelText finish(const Twine &statement, DType dtype, const Twine &extents, ArrayRef<std::string> layoutTypes = {});
+  /// `k…Shared`. Error: a result that none of the functors stores.
+  Expected<KernelText> finish(const Twine &statement, DType dtype, const Twine &extents,
+                              ArrayRef<std::string> layoutTypes = {});
 
 private:
   PlanKernel describe(DType dtype, StringRef extents) const;
-  std::vector<std::string> declareParameters(KernelText &text) const;
+  std::vector<std::string> declareParameters(std::vector<std::string> &arguments) const;
   std::string entry(ArrayRef<std::string> declared, ArrayRef<std::string> layoutTypes) const;
   std::string config() const;
   std::string sharedAssertion(ArrayRef<std::string> layoutTypes, const Launch &launch) const;
   std::string constantMemory(std::vector<PlanConstant> &constants) const;
   std::vector<Functor::Member> parameters() const;
+  Error checkResults() const;
 
   const Op &op;
   const KernelNames &names;
@@ -60,18 +62,19 @@ std::string visibility(const Op &mask, StringRef query, StringRef key);
 /// `Config::kTileRows` for `tile_rows`.
 std::string constantName(StringRef tileKey);
 
-// One writer a form of kernel.
-KernelText writeMatmulKernel(const Op &op, const KernelChoice &choice);
-KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice);
-KernelText writeBatchedKernel(const Op &op, const KernelChoice &choice);
-KernelText writeFlashKernel(const Op &op, const KernelChoice &choice);
-KernelText writeSplitKvKernel(const Op &op, const KernelChoice &choice);
-KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice);
-KernelText writeRowReductionKernel(const Op &op, const KernelChoice &choice);
-KernelText writeSoftmaxKernel(const Op &op, const KernelChoice &choice);
-KernelText writeMapKernel(const Op &op, const KernelChoice &choice);
+// One writer a form of kernel. Error: an op of the region that it does not know how to write, which is an error of the
+// family's `accepts`, or a region of IR text that no pass makes.
+Expected<KernelText> writeMatmulKernel(const Op &op, const KernelChoice &choice);
+Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &choice);
+Expected<KernelText> writeBatchedKernel(const Op &op, const KernelChoice &choice);
+Expected<KernelText> writeFlashKernel(const Op &op, const KernelChoice &choice);
+Expected<KernelText> writeSplitKvKernel(const Op &op, const KernelChoice &choice);
+Expected<KernelText> writeLayerNormKernel(const Op &op, const KernelChoice &choice);
+Expected<KernelText> writeRowReductionKernel(const Op &op, const KernelChoice &choice);
+Expected<KernelText> writeSoftmaxKernel(const Op &op, const KernelChoice &choice);
+Expected<KernelText> writeMapKernel(const Op &op, const KernelChoice &choice);
 
-/// The kernel of an op by the writer of its family's form.
-KernelText writeKernel(const Op &op, const KernelChoice &choice);
+/// The kernel of an op by the writer of its family's form. Error: as theirs, at the op.
+Expected<KernelText> writeKernel(const Op &op, const KernelChoice &choice);
 
 } // namespace kiln

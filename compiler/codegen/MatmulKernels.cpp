@@ -1,5 +1,6 @@
 // Kernels around a matrix product: Input reads (and normalises) the left operand, Epilogue takes the products.
 #include "codegen/KernelText.h"
+#include "ir/Verifier.h"
 #include "kernels/cost/Problem.h"
 #include "ops/Region.h"
 
@@ -82,21 +83,34 @@ static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahea
   epilogue.add("}");
 }
 
-static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op &product, bool readsAhead) {
+/// Emits what a region does behind its product. Error: an op that cannot be there, or one in front of the product that
+/// is not `layernorm`, which may be null.
+static Error emitBehind(EpilogueEmitter &emitter, const Op &op, const Op &product, const Op *layernorm) {
+  bool isBehind = false;
+  for (const auto &inner : op.region()->ops()) {
+    if (inner->has(Trait::Terminator) || inner.get() == layernorm)
+      continue;
+    if (inner.get() == &product)
+      isBehind = true;
+    else if (!isBehind)
+      return opError(*inner, "expected nothing in front of the product but a layernorm of its left operand");
+    else if (Error error = emitter.emit(*inner))
+      return error;
+  }
+  return Error::success();
+}
+
+static Expected<Functor> epilogueFunctor(const Op &op, const KernelNames &names, const Op &product, const Op *layernorm,
+                                         bool readsAhead) {
   Functor epilogue("Epilogue", names);
   EpilogueEmitter emitter(epilogue, names, op, 2);
   if (readsAhead)
     emitter.readAhead();
   const Value &result = *product.result();
   emitter.begin(result, matmulCoordinates(result.type));
-  if (op.region()) {
-    bool isBehind = false;
-    for (const auto &inner : op.region()->ops()) {
-      if (isBehind && !inner->has(Trait::Terminator))
-        emitter.emit(*inner);
-      isBehind |= inner.get() == &product;
-    }
-  }
+  if (op.region())
+    if (Error error = emitBehind(emitter, op, product, layernorm))
+      return error;
   bool isOneToken = result.type.rank() == 3 && result.type.shape[1] == Dim(1);
   std::string batchAndToken;
   if (emitter.usesBatchAndToken() && !isOneToken) {
@@ -119,7 +133,7 @@ static Functor epilogueFunctor(const Op &op, const KernelNames &names, const Op 
   return epilogue;
 }
 
-KernelText writeMatmulKernel(const Op &op, const KernelChoice &choice) {
+Expected<KernelText> writeMatmulKernel(const Op &op, const KernelChoice &choice) {
   const Op &product = *anchor(op);
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);
@@ -132,30 +146,36 @@ KernelText writeMatmulKernel(const Op &op, const KernelChoice &choice) {
 
   const Value *x = product.operand(0);
   const Op *layernorm = x->definingOp() && x->definingOp()->parentOp() == &op ? x->definingOp() : nullptr;
-  kernel.add(inputFunctor(names, layernorm ? *layernorm->operand(0) : *x, layernorm));
-  kernel.add(epilogueFunctor(op, names, product, choice.family->readsAhead));
+  if (layernorm && !layernorm->is(OpKind::layernorm))
+    layernorm = nullptr; // the epilogue's writer refuses it
+  Functor input = inputFunctor(names, layernorm ? *layernorm->operand(0) : *x, layernorm);
+  Expected<Functor> epilogue = epilogueFunctor(op, names, product, layernorm, choice.family->readsAhead);
+  if (!epilogue)
+    return epilogue.takeError();
+  kernel.add(input);
+  kernel.add(*epilogue);
 
   Functor &call = kernel.call();
   ArrayRef<Dim> rowDims = ArrayRef<Dim>(product.result()->type.shape).drop_back();
   std::string rows = productText(call, rowDims), weight = call.pointer(*product.operand(1));
-  Functor input = inputFunctor(names, layernorm ? *layernorm->operand(0) : *x, layernorm);
-  Functor epilogue = epilogueFunctor(op, names, product, choice.family->readsAhead);
   std::string statement = (choice.family->body + "<Config>(" + rows + ", " + input.construction() + ", " + weight +
-                           ", " + epilogue.construction() + ");")
+                           ", " + epilogue->construction() + ");")
                               .str();
   DType dtype = product.operand(1)->type.dtype;
   return kernel.finish(statement, dtype, "n" + cols + "_k" + depth, {"Input", cxxType(dtype).str()});
 }
 
-KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
+Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
   const Op &product = *anchor(op);
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);
   MatmulProblem problem = matmulProblem(op);
   kernel.constant("kCols", problem.cols.str());
   kernel.constant("kDepth", problem.depth.str());
-  Functor epilogue = epilogueFunctor(op, names, product, choice.family->readsAhead);
-  kernel.add(epilogue);
+  Expected<Functor> epilogue = epilogueFunctor(op, names, product, nullptr, choice.family->readsAhead);
+  if (!epilogue)
+    return epilogue.takeError();
+  kernel.add(*epilogue);
   Functor &call = kernel.call();
   std::string rows = productText(call, ArrayRef<Dim>(product.result()->type.shape).drop_back());
   std::string input = call.pointer(*product.operand(0)), weight = call.pointer(*product.operand(1));
@@ -163,7 +183,7 @@ KernelText writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
   if (isSplit)
     kernel.addWorkspace("float");
   std::string statement = (choice.family->body + "<Config>(" + rows + ", " + input + ", " + weight +
-                           (isSplit ? ", parts, arrivals" : "") + ", " + epilogue.construction() + ");")
+                           (isSplit ? ", parts, arrivals" : "") + ", " + epilogue->construction() + ");")
                               .str();
   DType dtype = product.operand(1)->type.dtype;
   return kernel.finish(statement, dtype, "n" + problem.cols.str() + "_k" + problem.depth.str(), cxxType(dtype).str());
@@ -178,28 +198,45 @@ static void addMask(Functor &epilogue, const Op &mask, const KernelNames &names)
                &mask);
 }
 
-/// What happens to a product of a head, and the store of what the kernel yields.
-static Functor batchedEpilogue(const Op &op, const KernelNames &names) {
+/// What a region does to a product of a head: scales, and a mask. Returns what that is then. Error: another op.
+static Expected<const Value *> addBatchedOps(Functor &epilogue, const Op &op, const KernelNames &names) {
   const Op &product = *anchor(op);
-  const Value &out = op.region() ? *op.region()->terminator()->operand(0) : *op.result();
+  const Value *value = product.result();
+  for (const auto &inner : op.region()->ops()) {
+    if (inner.get() == &product || inner->has(Trait::Terminator))
+      continue;
+    bool isMask = inner->is(OpKind::causalMask) && !inner->operandOrNull(1);
+    if (!(isMask || inner->is(OpKind::scale)) || inner->operand(0) != value)
+      return opError(*inner, "expected scale, or causal_mask without positions, behind the product of a head");
+    std::string operand = names.of(*value).str();
+    value = inner->result();
+    if (isMask)
+      addMask(epilogue, *inner, names);
+    else
+      epilogue.add("  const auto " + names.of(*value) + " = " + inner->def().deviceExpression(*inner, {operand}) +
+                       "; // " + names.line(*inner),
+                   inner.get());
+  }
+  return value;
+}
+
+/// What happens to a product of a head, and the store of what the kernel yields.
+static Expected<Functor> batchedEpilogue(const Op &op, const KernelNames &names) {
+  const Value &product = *anchor(op)->result();
   Functor epilogue("Epilogue", names);
-  std::string rows = epilogue.extent(out.type.shape[2]), cols = epilogue.extent(out.type.lastDim());
-  std::string value = op.region() ? names.of(*product.result()).str() : "value";
+  std::string rows = epilogue.extent(product.type.shape[2]), cols = epilogue.extent(product.type.lastDim());
+  std::string value = op.region() ? names.of(product).str() : "value";
   epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + value + ", int row, int col) const {");
-  if (op.region())
-    for (const auto &inner : op.region()->ops()) {
-      if (inner->is(OpKind::scale)) {
-        std::string operand = names.of(*inner->operand(0)).str();
-        epilogue.add("  const auto " + names.of(*inner->result()) + " = " +
-                         inner->def().deviceExpression(*inner, {operand}) + "; // " + names.line(*inner),
-                     inner.get());
-      } else if (inner->is(OpKind::causalMask)) {
-        addMask(epilogue, *inner, names);
-      }
-    }
-  epilogue.add("  store(" + epilogue.pointer(out, true) + " + (i64(blockIndexZ()) * " + rows + " + row) * " + cols +
-                   " + col, " + (op.region() ? names.of(out).str() : value) + ");" +
-                   (op.region() ? "" : " // " + names.line(op)),
+  const Value *out = op.result();
+  if (op.region()) {
+    Expected<const Value *> last = addBatchedOps(epilogue, op, names);
+    if (!last)
+      return last.takeError();
+    out = *last;
+    value = names.of(*out).str();
+  }
+  epilogue.add("  store(" + epilogue.pointer(*out, true) + " + (i64(blockIndexZ()) * " + rows + " + row) * " + cols +
+               " + col, " + value + ");" + (op.region() ? "" : " // " + names.line(op)),
                op.region() ? nullptr : &op);
   epilogue.add("}");
   return epilogue;
@@ -216,7 +253,7 @@ static Functor batchedInput(const Value &a, const KernelNames &names) {
   return input;
 }
 
-KernelText writeBatchedKernel(const Op &op, const KernelChoice &choice) {
+Expected<KernelText> writeBatchedKernel(const Op &op, const KernelChoice &choice) {
   const Op &product = *anchor(op);
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);
@@ -228,16 +265,19 @@ KernelText writeBatchedKernel(const Op &op, const KernelChoice &choice) {
   kernel.constant("kWeightTransposed", isQk ? "true" : "false");
   if (op.region())
     kernel.constant("kFillAboveDiagonal", "true");
-  Functor input = batchedInput(a, names), epilogue = batchedEpilogue(op, names);
+  Functor input = batchedInput(a, names);
+  Expected<Functor> epilogue = batchedEpilogue(op, names);
+  if (!epilogue)
+    return epilogue.takeError();
   kernel.add(input);
-  kernel.add(epilogue);
+  kernel.add(*epilogue);
   Functor &call = kernel.call();
   std::string rows = call.extent(out.type.shape[2]), cols = call.extent(out.type.lastDim());
   std::string depth = call.extent(a.type.lastDim());
   std::string operand = call.pointer(b) + " + i64(blockIndexZ()) * " + call.extent(b.type.shape[2]) + " * " +
                         call.extent(b.type.lastDim());
   std::string statement = (choice.family->body + "<Config>(" + rows + ", " + cols + ", " + depth + ", " +
-                           input.construction() + ", " + operand + ", " + epilogue.construction() + ");")
+                           input.construction() + ", " + operand + ", " + epilogue->construction() + ");")
                               .str();
   int64_t headSize = *(isQk ? a : out).type.lastDim().asConstant();
   return kernel.finish(statement, b.type.dtype, "hs" + Twine(headSize), {"Input", cxxType(b.type.dtype).str()});

@@ -1,5 +1,6 @@
 // Row-wise kernels (layernorm, softmax) and the map over elements.
 #include "codegen/KernelText.h"
+#include "ir/Verifier.h"
 #include "kernels/cost/Problem.h"
 #include "ops/Region.h"
 
@@ -18,29 +19,43 @@ static std::string rowsText(Functor &functor, const Type &type) {
 // layernorm
 //===----------------------------------------------------------------------===//
 
-KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
+/// The addition that a fused layernorm normalises, or null. Error: another op in the region.
+static Expected<const Op *> addBefore(const Op &op, const Op &norm) {
+  const Op *add = nullptr;
+  if (op.region())
+    for (const auto &inner : op.region()->ops()) {
+      if (inner->is(OpKind::add) && norm.operand(0) == inner->result())
+        add = inner.get();
+      else if (inner.get() != &norm && !inner->has(Trait::Terminator))
+        return opError(*inner, "expected a layernorm and the add that it normalises, and nothing else");
+    }
+  return add;
+}
+
+Expected<KernelText> writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
   const Op &norm = *anchor(op);
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);
   const Value &x = *norm.operand(0), &out = *norm.result();
   std::string width = x.type.lastDim().str(), normed = names.of(out).str();
   kernel.constant("kCols", width);
+  Expected<const Op *> add = addBefore(op, norm);
+  if (!add)
+    return add.takeError();
 
   Functor input("Input", names);
-  const Op *add = x.definingOp() && x.definingOp()->parentOp() == &op ? x.definingOp() : nullptr;
   auto setting = choice.tile.find("streaming");
   bool isStreaming = setting != choice.tile.end() && setting->second.asBool();
   std::string load = isStreaming ? "kiln::loadStreaming<V>(" : "kiln::load<V>(";
   std::string store = isStreaming ? "storeStreaming(" : "store(";
-  auto row = [&](const Value &value) { return load + input.pointer(value) + " + i64(row) * " + width + " + col)"; };
+  auto row = [&](const Value &value) {
+    return load + input.pointer(value) + (value.type.rank() > 1 ? " + i64(row) * " + width : "") + " + col)";
+  };
   input.add("static constexpr float kEps = " + norm.attribute("eps")->str() + "f;");
   input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int col) const {");
-  if (add) {
-    std::string sum = names.of(x).str();
-    input.add(
-        "  const auto value = " + add->def().deviceExpression(*add, {row(*add->operand(0)), row(*add->operand(1))}) +
-            "; // " + names.line(*add),
-        add);
+  if (*add) {
+    std::string value = (*add)->def().deviceExpression(**add, {row(*(*add)->operand(0)), row(*(*add)->operand(1))});
+    input.add("  const auto value = " + value + "; // " + names.line(**add), *add);
     if (llvm::is_contained(op.region()->terminator()->operands(), &x))
       input.add("  " + store + input.pointer(x, true) + " + i64(row) * " + width + " + col, value);");
     input.add("  return value;");
@@ -63,8 +78,8 @@ KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
   epilogue.add("}");
   kernel.add(input);
   kernel.add(epilogue);
-  std::string statement = "layerNorm<Config>(" + rowsText(kernel.call(), x.type) + ", " + input.construction() + ", " +
-                          epilogue.construction() + ");";
+  std::string statement = choice.family->body.str() + "<Config>(" + rowsText(kernel.call(), x.type) + ", " +
+                          input.construction() + ", " + epilogue.construction() + ");";
   return kernel.finish(statement, x.type.dtype, "n" + width);
 }
 
@@ -72,7 +87,7 @@ KernelText writeLayerNormKernel(const Op &op, const KernelChoice &choice) {
 // row_mean, row_rstd
 //===----------------------------------------------------------------------===//
 
-KernelText writeRowReductionKernel(const Op &op, const KernelChoice &choice) {
+Expected<KernelText> writeRowReductionKernel(const Op &op, const KernelChoice &choice) {
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);
   const Value &x = *op.operand(0), &out = *op.result();
@@ -98,7 +113,8 @@ KernelText writeRowReductionKernel(const Op &op, const KernelChoice &choice) {
   epilogue.add("}");
   kernel.add(input);
   kernel.add(epilogue);
-  std::string statement = "rowReduction<Config>(" + input.construction() + ", " + epilogue.construction() + ");";
+  std::string statement =
+      choice.family->body.str() + "<Config>(" + input.construction() + ", " + epilogue.construction() + ");";
   return kernel.finish(statement, x.type.dtype, "n" + width);
 }
 
@@ -106,7 +122,7 @@ KernelText writeRowReductionKernel(const Op &op, const KernelChoice &choice) {
 // softmax
 //===----------------------------------------------------------------------===//
 
-KernelText writeSoftmaxKernel(const Op &op, const KernelChoice &choice) {
+Expected<KernelText> writeSoftmaxKernel(const Op &op, const KernelChoice &choice) {
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);
   const Value &x = *op.operand(0), &out = *op.result();
@@ -124,8 +140,8 @@ KernelText writeSoftmaxKernel(const Op &op, const KernelChoice &choice) {
   kernel.add(epilogue);
   Functor &call = kernel.call();
   std::string rows = rowsText(call, x.type), extent = call.extent(x.type.lastDim());
-  std::string statement =
-      "softmax<Config>(" + rows + ", " + extent + ", " + input.construction() + ", " + epilogue.construction() + ");";
+  std::string statement = choice.family->body.str() + "<Config>(" + rows + ", " + extent + ", " + input.construction() +
+                          ", " + epilogue.construction() + ");";
   return kernel.finish(statement, x.type.dtype, "h" + (x.type.rank() == 4 ? x.type.shape[1].str() : "1"));
 }
 
@@ -140,16 +156,14 @@ class MapWriter {
 public:
   MapWriter(const Op &op, const KernelNames &names) : op(op), names(names), body("Body", names) {}
 
-  Functor write() {
-    std::vector<CodeLine> lines = op.is(OpKind::embed)        ? embedLines()
-                                  : op.is(OpKind::lastRow)    ? lastRowLines()
-                                  : op.is(OpKind::causalMask) ? maskLines()
-                                  : op.is(OpKind::normalize)  ? normalizeLines()
-                                                              : plainLines();
+  Expected<Functor> write() {
+    Expected<std::vector<CodeLine>> lines = linesOf();
+    if (!lines)
+      return lines.takeError();
     body.add("template <int V> KILN_DEVICE void operator()(i64 index) const {");
     std::string width = body.extent(walked().type.lastDim());
     body.add("  const int row = int(index / " + width + "), col = int(index % " + width + ");");
-    for (const CodeLine &line : lines)
+    for (const CodeLine &line : *lines)
       body.add("  " + line.text, line.op);
     body.add("}");
     return body;
@@ -164,6 +178,16 @@ public:
   }
 
 private:
+  Expected<std::vector<CodeLine>> linesOf() {
+    if (op.is(OpKind::embed))
+      return embedLines();
+    if (op.is(OpKind::lastRow))
+      return lastRowLines();
+    if (op.is(OpKind::causalMask))
+      return maskLines();
+    return op.is(OpKind::normalize) ? normalizeLines() : plainLines();
+  }
+
   std::string variable() const { return names.of(*op.result()).str(); }
 
   std::vector<CodeLine> storeRow(const std::string &value) {
@@ -217,7 +241,7 @@ private:
   }
 
   /// Pointwise and layout ops, by their records.
-  std::vector<CodeLine> plainLines() {
+  Expected<std::vector<CodeLine>> plainLines() {
     const Value &from = walked();
     EpilogueEmitter emitter(body, names, op, 0);
     Coordinates at = coordinates(from.type);
@@ -225,7 +249,8 @@ private:
     // The pointer has the value's own name.
     std::string variable = names.of(from).str() + "_value";
     emitter.begin(from, at, variable);
-    emitter.emit(op);
+    if (Error error = emitter.emit(op))
+      return error;
     std::vector<CodeLine> lines = leadingIndices(from.type, emitter.usesBatchAndToken());
     lines.push_back({"const auto " + variable + " = " + source + ";"});
     llvm::append_range(lines, emitter.text());
@@ -264,17 +289,19 @@ private:
 
 } // namespace
 
-KernelText writeMapKernel(const Op &op, const KernelChoice &choice) {
+Expected<KernelText> writeMapKernel(const Op &op, const KernelChoice &choice) {
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);
   MapWriter writer(op, names);
-  Functor body = writer.write();
-  kernel.add(body);
+  Expected<Functor> body = writer.write();
+  if (!body)
+    return body.takeError();
+  kernel.add(*body);
   Functor &call = kernel.call();
   const Type &type = writer.walked().type;
   std::string rows = rowsText(call, type);
   std::string count = "i64(" + rows + ") * " + call.extent(type.lastDim());
-  std::string statement = "mapElements<Config>(" + count + ", " + body.construction() + ");";
+  std::string statement = choice.family->body.str() + "<Config>(" + count + ", " + body->construction() + ");";
   std::string width = type.lastDim().asConstant() ? "n" + type.lastDim().str() : "";
   return kernel.finish(statement, op.result()->type.dtype, width);
 }

@@ -113,7 +113,7 @@ protected:
       for (size_t i = 0; i < tiles.size(); i += step) {
         Attribute tile(tiles[i]);
         expectSuccess(checkTile(op, *family, &tile, target, upper));
-        add(writeKernel(op, {family, tiles[i]}));
+        add(unwrap(writeKernel(op, {family, tiles[i]})));
       }
     }
   }
@@ -155,7 +155,7 @@ template <const KernelFamily &family> KernelText writeWithMore(const Op &op) {
   EXPECT_TRUE(family.accepts(op, target, upperBounds(op)));
   KernelFamily broken = family;
   broken.launch = launchWithMore<family>;
-  return writeKernel(op, {&broken, family.configurations(op, target, upperBounds(op)).front()});
+  return unwrap(writeKernel(op, {&broken, family.configurations(op, target, upperBounds(op)).front()}));
 }
 
 TEST_F(SharedMemory, AnotherSizeIsRefused) {

@@ -74,7 +74,7 @@ static bool hasConstantFactor(const Op &op) {
     if (inner->is(OpKind::causalMask))
       return true;
     bool isFactor = inner->is(OpKind::scale) && inner->floatAttribute("factor") > 0;
-    if (inner->has(Trait::Pointwise) && !isFactor && !inner->is(OpKind::cast))
+    if (inner->has(Trait::Pointwise) && !isFactor)
       return false;
   }
   return true;

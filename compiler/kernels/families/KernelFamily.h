@@ -13,11 +13,12 @@
 
 namespace kiln {
 
-/// How generated code wraps a template: which functors it is given.
+/// How generated code wraps a template: which functors it is given. Beside the body the template has its shared memory,
+/// `kBodyShared<Config>`; of a matrix product also of these types.
 enum class KernelForm {
-  Matmul,       ///< body<Config>(rows, Input, weight, Epilogue)
-  TensorMatmul, ///< body<Config>(rows, a, weight, Epilogue), operands as they lie in memory
-  Batched,      ///< body<Config>(rows, cols, depth, Input, operand, Epilogue), one product a grid z
+  Matmul,       ///< body<Config>(rows, Input, weight, Epilogue), kBodyShared<Config, Input, W>
+  TensorMatmul, ///< body<Config>(rows, a, weight, Epilogue), operands as they lie in memory; kBodyShared<Config, T>
+  Batched,      ///< body<Config>(rows, cols, depth, Input, operand, Epilogue), one product a grid z; as Matmul
   Flash,        ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
   TensorFlash,  ///< the same, Score a constant factor
   SplitKv,      ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue)
@@ -51,7 +52,7 @@ struct KernelFamily {
   StringRef name;    ///< as in `kernel = gemm_simt`
   StringRef summary; ///< one line
   StringRef header;  ///< below templates/
-  StringRef body;    ///< the template function
+  StringRef body;    ///< the template function; its shared memory is named after it, `kSimtRowShared` of `simtRow`
   KernelForm form;
   /// The template itself says where it needs what other kernels wrote (device/grid.cuh), because it has work to do
   /// before; else the generated kernel waits at its start.

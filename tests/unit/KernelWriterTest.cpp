@@ -1,0 +1,177 @@
+// A writer of kernels refuses the ops of a region that it does not write, at the op.
+#include "IrSupport.h"
+
+#include "codegen/KernelText.h"
+#include "kernels/cost/Problem.h"
+#include "kernels/families/Families.h"
+
+namespace kiln {
+namespace {
+
+class KernelWriter : public IrTest {
+protected:
+  /// What the family's writer says of a region with these inputs and lines.
+  std::string writeRegion(const KernelFamily &family, StringRef inputs, StringRef lines, StringRef type) {
+    Module &module = parse((R"(module @m {
+  dim B : 1..4
+  dim T : 1..64
+  weight %g : f32[8]   = "g"
+  weight %w : f32[8,8] = "w"
+  func @f(%x: f32[B,T,8], %z: f32[B,T,8], %q: f32[B,2,T,8], %h: bf16[B,2,T,8], %positions: i32[B]) -> )" +
+                            type + R"( {
+    %r = fused @region()" + inputs +
+                            ") {\n" + lines + R"(
+    } : )" + type + R"(
+    return %r
+  }
+})")
+                               .str());
+    const Op &fused = op(module, "f", "r");
+    const Target &target = *unwrap(findTarget("sm_90a"));
+    return messageOf(writeKernel(fused, {&family, family.configurations(fused, target, upperBounds(fused)).front()}));
+  }
+};
+
+TEST_F(KernelWriter, CallsTheBodyOfItsFamily) {
+  Module &module = parse(R"(module @m {
+  dim B : 1..4
+  dim T : 1..64
+  weight %g : f32[8]   = "g"
+  weight %w : f32[8,8] = "w"
+  state %kc : f32[B,2,64,8]
+  func @f(%x: f32[B,T,8], %s: f32[B,2,T,T], %r: f32[B,2,1,8], %positions: i32[B]) -> (f32[B,T,8], f32[B,T,8], f32[B,T], f32[B,2,T,T], f32[B,T,8], f32[B,2,1,8]) {
+    %a = relu %x                            : f32[B,T,8]
+    %b = layernorm %x, %g, %g {eps = 1e-05} : f32[B,T,8]
+    %c = row_mean %x                        : f32[B,T]
+    %d = softmax %s                         : f32[B,2,T,T]
+    %e = matmul %x, %w                      : f32[B,T,8]
+    %h = fused @token(%r, %kc, %positions) {
+      %q = qk %r, %kc                 : f32[B,2,1,64]
+      %m = causal_mask %q, %positions : f32[B,2,1,64]
+      %p = softmax %m                 : f32[B,2,1,64]
+      %o = pv %p, %kc                 : f32[B,2,1,8]
+      yield %o
+    } : f32[B,2,1,8]
+    return %a, %b, %c, %d, %e, %h
+  }
+})");
+  const Target &target = *unwrap(findTarget("sm_90a"));
+  for (const auto &fused : module.functions.front()->body.ops()) {
+    if (fused->has(Trait::Terminator))
+      continue;
+    KernelFamily family = *selectFamily(*fused, target, upperBounds(*fused));
+    Tile tile = family.configurations(*fused, target, upperBounds(*fused)).front();
+    family.body = "another";
+    EXPECT_NE(unwrap(writeKernel(*fused, {&family, tile})).body.find("  another<Config>("), std::string::npos)
+        << family.name.str();
+  }
+}
+
+TEST_F(KernelWriter, AttentionInTensorCoresTakesFactorsOnly) {
+  EXPECT_EQ(writeRegion(mmaFlashFamily, "%h", R"(
+%s = qk %h, %h {out = f32} : f32[B,2,T,T]
+%c = relu %s               : f32[B,2,T,T]
+%m = causal_mask %c        : f32[B,2,T,T]
+%p = softmax %m            : f32[B,2,T,T]
+%o = pv %p, %h             : bf16[B,2,T,8]
+yield %o)",
+                        "bf16[B,2,T,8]"),
+            "test.kiln:10:6: error: relu: expected scale only, between qk and causal_mask in tensor cores\n");
+}
+
+TEST_F(KernelWriter, AttentionIsOneChain) {
+  auto write = [&](StringRef behindQk, StringRef behindMask, StringRef behindPv, StringRef yielded) {
+    return writeRegion(simtFlashFamily, "%q",
+                       ("%s = qk %q, %q {out = f32} : f32[B,2,T,T]\n" + behindQk + "%m = causal_mask %" +
+                        (behindQk.empty() ? "s" : "a") + " : f32[B,2,T,T]\n" + behindMask + "%p = softmax %" +
+                        (behindMask.empty() ? "m" : "b") + " : f32[B,2,T,T]\n%o = pv %p, %q : f32[B,2,T,8]\n" +
+                        behindPv + "yield %" + yielded)
+                           .str(),
+                       yielded == "p" ? "f32[B,2,T,T]" : "f32[B,2,T,8]");
+  };
+  EXPECT_EQ(write("%a = relu %s : f32[B,2,T,T]\n", "", "", "o"), "");
+  EXPECT_EQ(
+      write("%a = cast %s {to = f32} : f32[B,2,T,T]\n", "", "", "o"),
+      "test.kiln:9:6: error: cast: expected causal_mask, or a function of one score (no cast), at this place of an "
+      "attention\n");
+  EXPECT_EQ(
+      write("%a = add %s, %s : f32[B,2,T,T]\n", "", "", "o"),
+      "test.kiln:9:6: error: add: expected causal_mask, or a function of one score (no cast), at this place of an "
+      "attention\n");
+  EXPECT_EQ(write("", "%b = scale %m {factor = 2.0} : f32[B,2,T,T]\n", "", "o"),
+            "test.kiln:10:6: error: scale: expected softmax at this place of an attention\n");
+  EXPECT_EQ(write("", "", "%c = relu %o : f32[B,2,T,8]\n", "c"),
+            "test.kiln:12:6: error: relu: expected a layout op at this place of an attention\n");
+  EXPECT_EQ(write("%d = relu %s : f32[B,2,T,T]\n%a = relu %s : f32[B,2,T,T]\n", "", "", "o"),
+            "test.kiln:10:6: error: relu: expected operand 0 to be %d in an attention\n");
+  EXPECT_EQ(write("", "", "", "p"), "test.kiln:7:10: error: fused @region: expected results that the kernel "
+                                    "attention_simt stores, got %p\n");
+}
+
+TEST_F(KernelWriter, ProductsOfHeadsTakeScaleAndMask) {
+  auto write = [&](StringRef line) {
+    return writeRegion(simtScoresFamily, line.contains("positions") ? "%q, %positions" : "%q",
+                       ("%s = qk %q, %q : f32[B,2,T,T]\n%a = " + line +
+                        " : f32[B,2,T,T]\n%m = causal_mask %a : f32[B,2,T,T]\nyield %m")
+                           .str(),
+                       "f32[B,2,T,T]");
+  };
+  EXPECT_EQ(write("scale %s {factor = 2.0}"), "");
+  EXPECT_EQ(write("relu %s"),
+            "test.kiln:9:6: error: relu: expected scale, or causal_mask without positions, behind the "
+            "product of a head\n");
+  EXPECT_EQ(
+      write("causal_mask %s, %positions"),
+      "test.kiln:9:6: error: causal_mask: expected scale, or causal_mask without positions, behind the product of "
+      "a head\n");
+}
+
+TEST_F(KernelWriter, ProductsTakeLayernormInFrontAndPointwiseBehind) {
+  auto write = [&](StringRef inputs, StringRef lines) {
+    return writeRegion(simtTiledFamily, inputs, lines, "f32[B,T,8]");
+  };
+  EXPECT_EQ(write("%x, %g, %w, %z",
+                  "%n = layernorm %x, %g, %g {eps = 1e-05} : f32[B,T,8]\n%mm = matmul %n, %w : f32[B,T,8]\n"
+                  "%a = add %mm, %z : f32[B,T,8]\nyield %a"),
+            "");
+  EXPECT_EQ(
+      write("%x, %w", "%a = relu %x : f32[B,T,8]\n%mm = matmul %a, %w : f32[B,T,8]\nyield %mm"),
+      "test.kiln:8:6: error: relu: expected nothing in front of the product but a layernorm of its left operand\n");
+  EXPECT_EQ(write("%x, %g, %w",
+                  "%n = layernorm %x, %g, %g {eps = 1e-05} : f32[B,T,8]\n%mm = matmul %n, %w : f32[B,T,8]\n"
+                  "%a = add %mm, %n : f32[B,T,8]\nyield %a"),
+            "test.kiln:10:6: error: add: expected operands that the kernel has when it has computed its product, got "
+            "%n\n");
+  EXPECT_EQ(
+      write("%x, %w",
+            "%mm = matmul %x, %w : f32[B,T,8]\n%c = cast %mm {to = f32} : f32[B,T,8]\n%a = relu %c : f32[B,T,8]\n"
+            "yield %a"),
+      "test.kiln:10:6: error: relu: expected nothing computed behind cast, which rounds where the kernel stores\n");
+  EXPECT_EQ(write("%x, %w, %g",
+                  "%mm = matmul %x, %w : f32[B,T,8]\n%n = layernorm %mm, %g, %g {eps = 1e-05} : f32[B,T,8]\nyield %n"),
+            "test.kiln:9:6: error: layernorm: expected a pointwise or layout op behind what the kernel computes\n");
+  EXPECT_EQ(write("%x, %g, %w",
+                  "%n = layernorm %x, %g, %g {eps = 1e-05} : f32[B,T,8]\n%mm = matmul %n, %w : f32[B,T,8]\nyield %n"),
+            "test.kiln:7:10: error: fused @region: expected results that the kernel gemm_simt stores, got %n\n");
+}
+
+TEST_F(KernelWriter, LayernormTakesOneAddition) {
+  auto write = [&](StringRef inputs, StringRef lines) {
+    return writeRegion(layerNormFamily, inputs, lines, "f32[B,T,8]");
+  };
+  EXPECT_EQ(write("%x, %z, %g",
+                  "%a = add %x, %z : f32[B,T,8]\n%n = layernorm %a, %g, %g {eps = 1e-05} : f32[B,T,8]\nyield %n"),
+            "");
+  EXPECT_EQ(
+      write("%x, %g", "%a = add %x, %g : f32[B,T,8]\n%n = layernorm %a, %g, %g {eps = 1e-05} : f32[B,T,8]\nyield %n"),
+      "");
+  EXPECT_EQ(write("%x, %z, %g",
+                  "%a = add %x, %z : f32[B,T,8]\n%n = layernorm %x, %g, %g {eps = 1e-05} : f32[B,T,8]\nyield %n"),
+            "test.kiln:8:6: error: add: expected a layernorm and the add that it normalises, and nothing else\n");
+  EXPECT_EQ(
+      write("%x, %g", "%n = layernorm %x, %g, %g {eps = 1e-05} : f32[B,T,8]\n%a = relu %n : f32[B,T,8]\nyield %a"),
+      "test.kiln:9:6: error: relu: expected a layernorm and the add that it normalises, and nothing else\n");
+}
+
+} // namespace
+} // namespace kiln

@@ -4,6 +4,9 @@
 
 namespace kiln {
 
+// No tensor comes near it. Formulas are walked over by recursion, and a size has a factor for each extent.
+static constexpr size_t maxRank = 16;
+
 FormulaChecks::FormulaChecks(ArrayRef<PlanDim> dims) {
   for (const PlanDim &dim : dims) {
     bounds.low[dim.name] = dim.min;
@@ -49,6 +52,8 @@ Error FormulaChecks::checkRange(Place place, const Expr &expr, int64_t least, in
 }
 
 Error FormulaChecks::checkTensor(Place place, const PlanTensor &tensor) const {
+  if (tensor.shape.size() > maxRank)
+    return place["shape"].fail("expected at most " + Twine(maxRank) + " extents, got " + Twine(tensor.shape.size()));
   for (const auto &[i, extent] : llvm::enumerate(tensor.shape))
     if (Error error = checkRange(place["shape"][i], extent, 1))
       return error;

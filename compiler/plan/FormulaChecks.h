@@ -18,7 +18,7 @@ public:
 
   /// Error: the formula has no value, or one outside the bounds.
   Error checkRange(Place place, const Expr &expr, int64_t least, int64_t most = INT64_MAX) const;
-  /// Extents of 1 or more, and a size in bytes that fits in 63 bits.
+  /// A few extents of 1 or more, and a size in bytes that fits in 63 bits.
   Error checkTensor(Place place, const PlanTensor &tensor) const;
   /// Error: a value that is no multiple.
   Error checkMultiple(Place place, const Expr &expr, int64_t of) const;

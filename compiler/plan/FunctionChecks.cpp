@@ -35,9 +35,11 @@ public:
 
 private:
   Error checkTensor(Place where, const PlanTensor &tensor) {
+    if (Error error = formulas.checkTensor(where, tensor))
+      return error;
     if (!sizes.insert({tensor.name, tensor.bytes()}).second)
       return where["name"].fail("'" + tensor.name + "' is defined twice");
-    return formulas.checkTensor(where, tensor);
+    return Error::success();
   }
 
   Error checkBuffer(size_t i) {

@@ -9,6 +9,8 @@ constexpr int64_t maxGrid[] = {INT32_MAX, 65535, 65535};
 constexpr int64_t maxThreads = 1024;
 constexpr int64_t maxSharedBytes = 227 * 1024;
 constexpr int64_t maxConstantBytes = 64 * 1024;
+// Of 8 bytes each in the 32764 bytes that a kernel's parameters can have.
+constexpr size_t maxArguments = 4095;
 
 class LaunchChecker {
 public:
@@ -33,6 +35,9 @@ private:
     if (launch.dynamicShared > maxSharedBytes)
       return where["dynamic_shared"].fail("expected at most " + Twine(maxSharedBytes) + " bytes, got " +
                                           Twine(launch.dynamicShared));
+    if (launch.arguments.size() > maxArguments)
+      return where["arguments"].fail("expected at most " + Twine(maxArguments) + ", got " +
+                                     Twine(launch.arguments.size()));
     if (Error error = checkConstants(where["constants"], launch.constants))
       return error;
     return checkGrid(where["grid"], launch);
@@ -79,9 +84,10 @@ private:
         bytes = bytes + step.workspace->bytes;
       else if (name.consume_front("%"))
         bytes = bytes + sizes.find(name)->second;
+    int64_t constants = 0; // a few, as was checked
     for (const PlanConstant &constant : launch.constants)
-      bytes = bytes + sizes.find(constant.weight)->second;
-    return bytes;
+      constants += *sizes.find(constant.weight)->second.asConstant();
+    return bytes + Expr(constants);
   }
 
   Error checkVariants() const {

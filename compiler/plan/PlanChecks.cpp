@@ -73,10 +73,10 @@ private:
     }
     for (const auto &[i, state] : llvm::enumerate(plan.states)) {
       Place where = place["states"][i];
-      if (!globals.insert({state.name, state.bytes()}).second)
-        return where["name"].fail("'" + state.name + "' is defined twice");
       if (Error error = formulas.checkTensor(where, state))
         return error;
+      if (!globals.insert({state.name, state.bytes()}).second)
+        return where["name"].fail("'" + state.name + "' is defined twice");
     }
     return Error::success();
   }

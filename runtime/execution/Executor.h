@@ -112,6 +112,8 @@ private:
   Error checkOptions() const;
   Error checkDims(const Call &call) const;
   Expected<MemoryNeeds> memoryNeeds() const;
+  Expected<int64_t> arenaBytes() const;
+  Expected<int64_t> counterBytes() const;
   /// Refuses at once what would fail halfway, with all that the user can choose by.
   Error checkMemory() const;
 
@@ -120,8 +122,6 @@ private:
   Error loadKernels(const KernelFiles &files);
   std::vector<const PlanWeight *> weightsByUse() const;
   Error loadWeights(const WeightSource &source);
-  Expr arenaBytes() const;
-  Expr counterCount() const;
   Error allocateMemory();
   DimBinding largestDims() const;
   Expected<std::map<std::string, Placement, std::less<>>> place(const PlanFunction &function, const Call &call) const;

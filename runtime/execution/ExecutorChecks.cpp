@@ -78,10 +78,38 @@ Expected<Executor::MemoryNeeds> Executor::memoryNeeds() const {
       for (const PlanTensor &argument : function.arguments)
         if (Error error = MemoryNeeds::add(needs.others, argument.bytes().evaluate(dims)))
           return error;
-  for (const Expr &shared : {arenaBytes(), Expr(4) * counterCount()})
-    if (Error error = MemoryNeeds::add(needs.others, shared.evaluate(dims)))
-      return error;
+  if (Error error = MemoryNeeds::add(needs.others, arenaBytes()))
+    return error;
+  if (Error error = MemoryNeeds::add(needs.others, counterBytes()))
+    return error;
   return needs;
+}
+
+/// Functions take turns.
+Expected<int64_t> Executor::arenaBytes() const {
+  const DimBinding dims = largestDims();
+  int64_t most = 0;
+  for (const PlanFunction &function : thePlan.functions) {
+    Expected<int64_t> bytes = function.arena.evaluate(dims);
+    if (!bytes)
+      return bytes;
+    most = std::max(most, *bytes);
+  }
+  return most;
+}
+
+/// Steps do, too: they leave their counters at zero.
+Expected<int64_t> Executor::counterBytes() const {
+  const DimBinding dims = largestDims();
+  int64_t most = 0;
+  for (const PlanFunction &function : thePlan.functions)
+    for (const PlanStep &step : function.steps) {
+      Expected<int64_t> bytes = (Expr(4) * step.counters).evaluate(dims);
+      if (!bytes)
+        return bytes;
+      most = std::max(most, *bytes);
+    }
+  return most;
 }
 
 Error Executor::checkMemory() const {

@@ -100,26 +100,9 @@ DimBinding Executor::largestDims() const {
   return dims;
 }
 
-/// Functions take turns.
-Expr Executor::arenaBytes() const {
-  Expr bytes(0);
-  for (const PlanFunction &function : thePlan.functions)
-    bytes = max(bytes, function.arena);
-  return bytes;
-}
-
-Expr Executor::counterCount() const {
-  Expr count(0);
-  for (const PlanFunction &function : thePlan.functions)
-    for (const PlanStep &step : function.steps)
-      count = max(count, step.counters);
-  return count;
-}
-
 Error Executor::allocateMemory() {
   DimBinding dims = largestDims();
-  auto allocate = [&](DeviceMemory &memory, const Expr &size, StringRef what) -> Error {
-    Expected<int64_t> bytes = size.evaluate(dims);
+  auto allocate = [&](DeviceMemory &memory, Expected<int64_t> bytes, StringRef what) -> Error {
     if (!bytes)
       return bytes.takeError();
     auto allocated = DeviceMemory::allocate(theDevice, std::max<int64_t>(*bytes, 1), what);
@@ -130,7 +113,7 @@ Error Executor::allocateMemory() {
   };
   for (const PlanTensor &state : thePlan.states) {
     DeviceMemory &memory = states[state.name];
-    if (Error error = allocate(memory, state.bytes(), "state " + state.name))
+    if (Error error = allocate(memory, state.bytes().evaluate(dims), "state " + state.name))
       return error;
     // Rows that nothing has written yet are hidden by a mask, or multiplied by a probability of zero.
     if (Error error = theDevice.clear(memory.address(), memory.bytes()))
@@ -139,12 +122,12 @@ Error Executor::allocateMemory() {
   for (const PlanFunction &function : thePlan.functions)
     if (isWanted(function))
       for (const PlanTensor &argument : function.arguments)
-        if (Error error =
-                allocate(arguments[function.name + "/" + argument.name], argument.bytes(), "argument " + argument.name))
+        if (Error error = allocate(arguments[function.name + "/" + argument.name], argument.bytes().evaluate(dims),
+                                   "argument " + argument.name))
           return error;
   if (Error error = allocate(arena, arenaBytes(), "arena"))
     return error;
-  if (Error error = allocate(counters, Expr(4) * counterCount(), "counters"))
+  if (Error error = allocate(counters, counterBytes(), "counters"))
     return error;
   // Kernels leave their counters at zero, as they must find them.
   return theDevice.clear(counters.address(), counters.bytes());

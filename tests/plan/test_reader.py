@@ -283,6 +283,15 @@ class Mutations(PlanTest):
             (("functions", 0, "steps", "*", "variants", 0, "grid"), '["100000000", "1", "1"]', message + "4608, got 100000000 with "),
         ]))
 
+    def test_lists_that_are_too_long(self):
+        """Of what becomes one formula, which is walked over by recursion."""
+        step = ("functions", 0, "steps", 0, "arguments")
+        shapes = [(path, "[" + ", ".join(['"1"'] * count) + "]", f"shape: expected at most 16 extents, got {count}")
+                  for path in (("states", 0, "shape"), ("functions", 0, "arguments", 0, "shape"), ("functions", 0, "buffers", 0, "shape"))
+                  for count in (17, 100000)]
+        self.assert_all_refused(self.changes([
+            *shapes, (step, "[" + ", ".join(['"%x.0"'] * 4096) + "]", "arguments: expected at most 4095, got 4096")]))
+
     def test_costs_that_do_not_add_up(self):
         self.assert_all_refused([
             (key, plantext.replace(self.text, self.one("functions", 0, "steps", 0, key), '"9223372036854775807"'),

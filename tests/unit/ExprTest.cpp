@@ -1,3 +1,5 @@
+#include "TestSupport.h"
+
 #include "support/ExprProof.h"
 
 #include <random>

@@ -58,16 +58,6 @@ Expected<std::vector<Cubin>> compileCubins(GeneratedPlan &generated, const Cubin
   return cubins;
 }
 
-/// What the reader would refuse is refused here: attributes of IR text can plan what does not hold together.
-static Error checkStaged(StringRef directory, StringRef stage) {
-  Expected<Plan> plan = readPlan(stage);
-  if (plan)
-    return Error::success();
-  std::vector<Diagnostic> diagnostics = takeDiagnostics(plan.takeError());
-  return makeFileError(directory,
-                       "the module's attributes make a plan that cannot run: " + diagnostics.front().message);
-}
-
 Error writePlanDirectory(StringRef directory, const GeneratedPlan &generated, ArrayRef<Cubin> cubins,
                          const std::map<std::string, std::string> &ir) {
   constexpr StringRef owned[] = {"plan.toml", "ir/*.kiln", "kernels/*.cu", "cubin/*/*.cubin"};
@@ -85,8 +75,6 @@ Error writePlanDirectory(StringRef directory, const GeneratedPlan &generated, Ar
   for (const Cubin &cubin : cubins)
     if (Error error = stage->write("cubin/" + cubin.target + "/" + cubin.kernel + ".cubin", cubin.bytes))
       return error;
-  if (Error error = checkStaged(directory, stage->path()))
-    return error;
   return stage->commit();
 }
 

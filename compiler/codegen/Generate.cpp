@@ -286,8 +286,9 @@ static Error checkReadable(const Plan &plan, const Module &module) {
   Expected<Plan> read = parsePlan(sources.add("plan.toml", writePlan(plan)));
   if (read)
     return Error::success();
-  return llvm::joinErrors(makeError(module.loc, "module @" + module.name + ": its plan would be refused"),
-                          read.takeError());
+  std::vector<Diagnostic> diagnostics = takeDiagnostics(read.takeError());
+  return makeError(module.loc,
+                   "module @" + module.name + " makes a plan that cannot run: " + diagnostics.front().message);
 }
 
 Expected<GeneratedPlan> generate(const Module &module) {

@@ -249,7 +249,8 @@ std::string KernelAssembler::entry(ArrayRef<std::string> declared, ArrayRef<std:
   if (launch.resident > 0)
     bounds += ", " + std::to_string(launch.resident);
   return "\nextern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n@NAME@(" + wrapList(declared) + ") {\n  " +
-         sharedAssertion(layoutTypes, launch) + "\n" + (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n");
+         sharedAssertion(layoutTypes, launch) + "\n" +
+         (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n");
 }
 
 Expected<KernelText> KernelAssembler::finish(const Twine &statement, DType dtype, const Twine &extents,

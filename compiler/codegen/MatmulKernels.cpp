@@ -236,7 +236,7 @@ static Expected<Functor> batchedEpilogue(const Op &op, const KernelNames &names)
     value = names.of(*out).str();
   }
   epilogue.add("  store(" + epilogue.pointer(*out, true) + " + (i64(blockIndexZ()) * " + rows + " + row) * " + cols +
-               " + col, " + value + ");" + (op.region() ? "" : " // " + names.line(op)),
+                   " + col, " + value + ");" + (op.region() ? "" : " // " + names.line(op)),
                op.region() ? nullptr : &op);
   epilogue.add("}");
   return epilogue;

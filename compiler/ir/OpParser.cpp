@@ -170,7 +170,7 @@ Error OpParser::parseLocation(Location &loc) {
     return Error::success();
   if (Error error = expectPunct("("))
     return error;
-  Expected<std::string> name = expectString();
+  Expected<std::string> name = expectFileName();
   if (!name)
     return name.takeError();
   unsigned numbers[2];

@@ -64,6 +64,14 @@ Expected<int64_t> ParserBase::expectInt() {
 
 Expected<std::string> ParserBase::expectString() {
   Location loc = here();
+  Expected<std::string> text = expectFileName();
+  if (text && !json::isUTF8(*text))
+    return makeError(loc, "expected UTF-8 in a string");
+  return text;
+}
+
+Expected<std::string> ParserBase::expectFileName() {
+  Location loc = here();
   Expected<StringRef> raw = expect(Token::Kind::String, "a string");
   if (!raw)
     return raw.takeError();
@@ -81,8 +89,6 @@ Expected<std::string> ParserBase::expectString() {
       return makeError(loc, "expected \\\\ or two hexadecimal digits after '\\' in a string");
     }
   }
-  if (!json::isUTF8(text))
-    return makeError(loc, "expected UTF-8 in a string");
   return text;
 }
 

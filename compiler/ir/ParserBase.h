@@ -24,6 +24,8 @@ protected:
   Expected<StringRef> expect(Token::Kind kind, StringRef what);
   Expected<int64_t> expectInt();
   Expected<std::string> expectString();
+  /// The name of a file, which may have any bytes.
+  Expected<std::string> expectFileName();
 
   // Types and attributes
   Expected<Type> parseType();

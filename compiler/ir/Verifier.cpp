@@ -211,8 +211,8 @@ static Error checkHead(const Module &module) {
                                      "': expected '" + ModuleAttribute::serial + " = true' beside it");
   for (StringRef name : {ModuleAttribute::batch, ModuleAttribute::tokens})
     if (const Attribute *dim = findAttribute(module.attributes, name); dim && !module.findDim(dim->asString()))
-      return makeError(module.loc, "module @" + module.name + ": attribute '" + name + "': expected a dim, got " +
-                                       dim->str());
+      return makeError(module.loc,
+                       "module @" + module.name + ": attribute '" + name + "': expected a dim, got " + dim->str());
   for (const auto &function : module.functions)
     if (Error error = checkAttributes(functionAttributes(), function->attributes, "@" + function->name, function->loc))
       return error;

@@ -36,8 +36,9 @@ private:
       return name.takeError();
     auto it = llvm::find_if(allPasses(), [&](const PassDef *pass) { return pass->name == *name; });
     if (it == allPasses().end())
-      return makeError(loc, "unknown pass '" + *name + "'; kiln-opt --list-passes shows them all" +
-                                didYouMean(*name, llvm::map_range(allPasses(), [](const PassDef *pass) { return pass->name; })));
+      return makeError(
+          loc, "unknown pass '" + *name + "'; kiln-opt --list-passes shows them all" +
+                   didYouMean(*name, llvm::map_range(allPasses(), [](const PassDef *pass) { return pass->name; })));
     if (!token.is("{"))
       return makeInvocation(**it);
     auto options = parseAttributes();

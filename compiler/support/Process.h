@@ -18,8 +18,8 @@ void prepareProcess();
 raw_ostream &standardOutput();
 
 /// For main to call last: flushes standard output, prints errors to standard error, of this too, and gives the exit
-/// code: `failureCode` if there are any, else `exitCode`. Messages that cannot be written are lost and change nothing: what the
-/// program was asked for is done all the same.
+/// code: `failureCode` if there are any, else `exitCode`. Messages that cannot be written are lost and change nothing:
+/// what the program was asked for is done all the same.
 int finishProcess(Error error, int exitCode = 0, int failureCode = 1);
 
 /// Ends the program at once with a message and exit code 1: for handlers, which cannot return an error.

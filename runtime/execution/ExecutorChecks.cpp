@@ -39,8 +39,9 @@ Error Executor::checkDims(const Call &call) const {
       return makeError("@" + entryName(call.entry) + ": the plan has no dim " + name);
   auto rows = call.dims.find(thePlan.entries.batch);
   if (call.firstRow < 0 || (rows != call.dims.end() && call.firstRow > capacity.batch - rows->second))
-    return makeError("@" + entryName(call.entry) + ": expected rows of the " + Twine(capacity.batch) + " there are, got " +
-                     Twine(rows == call.dims.end() ? 1 : rows->second) + " from row " + Twine(call.firstRow));
+    return makeError("@" + entryName(call.entry) + ": expected rows of the " + Twine(capacity.batch) +
+                     " there are, got " + Twine(rows == call.dims.end() ? 1 : rows->second) + " from row " +
+                     Twine(call.firstRow));
   return Error::success();
 }
 

@@ -110,7 +110,7 @@ class KilledTune(KilnTest):
         generator = random.Random(1)
         model, database = self.write("tiny.toml", TINY_MODEL), self.path("measured.toml")
         command = ["tune", model, "--device", "emulate", "--what", "decode", "--batch", 1, "--length", 8, "--samples", 1,
-                   "--trials", 1, "-o", database]
+                   "--trials", 4, "-o", database]
         for lines in (0, 1, 2, 3):
             with spawn(*command, stderr=subprocess.PIPE) as process:
                 for _ in range(lines):

@@ -82,9 +82,7 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const
      << '\n';
 }
 
-Entry entryOf(const BenchCommand &command) {
-  return *findEntry(command.what == "kernels" ? command.of : command.what);
-}
+Entry entryOf(const BenchCommand &command) { return *findEntry(command.what == "kernels" ? command.of : command.what); }
 
 /// What --what asks for, at one batch and length: measured, or without an executor counted.
 Expected<std::vector<Measurement>> measureOne(const BenchCommand &command, const Plan &plan, Executor *executor,

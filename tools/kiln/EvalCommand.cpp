@@ -45,11 +45,11 @@ Error run(const EvalCommand &command) {
   progress.finish();
   if (command.json)
     standardOutput() << jsonText(json::Object{{"perplexity", result->perplexity()},
-                                          {"nll", result->nll},
-                                          {"tokens_scored", result->tokensScored},
-                                          {"window", result->window},
-                                          {"stride", result->stride}})
-                 << '\n';
+                                              {"nll", result->nll},
+                                              {"tokens_scored", result->tokensScored},
+                                              {"window", result->window},
+                                              {"stride", result->stride}})
+                     << '\n';
   else
     standardOutput() << formatv("perplexity = {0:F4} +/- {1:F4} ({2} tokens, window {3}, stride {4})\n",
                                 result->perplexity(), result->standardError(), result->tokensScored, result->window,

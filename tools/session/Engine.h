@@ -22,14 +22,14 @@ public:
 };
 
 struct EngineOptions {
-  std::string device = "cpu";         ///< cpu, emulate, cuda:N
-  int64_t batch = 1;                  ///< sequences at once
-  std::vector<Entry> entries;         ///< that will be called: prefill and decode, or score
-  bool checkReference = false;        ///< compare every step with the reference executor
-  bool checkAccesses = true;          ///< emulate: check every access of a kernel
-  std::string schedule = "in-order";  ///< emulate: in-order, reversed, random:SEED
-  bool needsKernels = false;          ///< the command takes no cpu; for messages
-  std::string kernelsFrom;            ///< not cpu: directory whose NAME.cu replace the plan's; empty: none
+  std::string device = "cpu";        ///< cpu, emulate, cuda:N
+  int64_t batch = 1;                 ///< sequences at once
+  std::vector<Entry> entries;        ///< that will be called: prefill and decode, or score
+  bool checkReference = false;       ///< compare every step with the reference executor
+  bool checkAccesses = true;         ///< emulate: check every access of a kernel
+  std::string schedule = "in-order"; ///< emulate: in-order, reversed, random:SEED
+  bool needsKernels = false;         ///< the command takes no cpu; for messages
+  std::string kernelsFrom;           ///< not cpu: directory whose NAME.cu replace the plan's; empty: none
   /// emulate: called after every kernel that had to be compiled for the CPU
   std::function<void(size_t done, size_t all, StringRef kernel)> onKernelCompiled;
 };

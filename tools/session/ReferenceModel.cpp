@@ -68,8 +68,8 @@ Error ReferenceModel::prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArr
     int64_t length = static_cast<int64_t>(prompt.size());
     row.evaluator = makeEvaluator();
     row.length = length;
-    auto results =
-        row.evaluator->run(Entry::Prefill, {idTensor({1, length}, prompt), idTensor({1}, {static_cast<int32_t>(length)})});
+    auto results = row.evaluator->run(Entry::Prefill,
+                                      {idTensor({1, length}, prompt), idTensor({1}, {static_cast<int32_t>(length)})});
     Expected<Tensor<float>> last = logitsOf(Entry::Prefill, std::move(results), 1, vocabSize());
     if (!last)
       return last.takeError();
@@ -82,8 +82,8 @@ Error ReferenceModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vect
   for (auto [row, token, out] : llvm::zip(rows, tokens, logits)) {
     if (token == idleRow)
       continue;
-    auto results =
-        row.evaluator->run(Entry::Decode, {idTensor({1, 1}, {token}), idTensor({1}, {static_cast<int32_t>(row.length)})});
+    auto results = row.evaluator->run(Entry::Decode,
+                                      {idTensor({1, 1}, {token}), idTensor({1}, {static_cast<int32_t>(row.length)})});
     Expected<Tensor<float>> last = logitsOf(Entry::Decode, std::move(results), 1, vocabSize());
     if (!last)
       return last.takeError();

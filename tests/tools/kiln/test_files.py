@@ -15,7 +15,7 @@ SAFETENSORS = {"empty": " error: expected a safetensors file of at least 8 bytes
 MERGES = {"empty": " error: expected merges that make each of the vocabulary's 752 tokens of several bytes, got none for 752 of them",
           **{kind: "1:1: error: merge: expected two parts separated by one space" for kind in ("zeros", "every byte", "nested")}}
 TOML = {"empty": "1:1: error: missing key", "zeros": "1:1: error: not valid TOML", "every byte": "1:1: error: not valid TOML",
-        "nested": "1:3: error: not valid TOML"}
+        "nested": "1:64: error: expected at most 64 nested TOML tables and arrays"}
 IR = {kind: "1:1: error: expected 'module', got " for kind in CONTENTS}
 TEXT = "".join(f"{key} = {value}\n" for key, value in CONFIG.items() if key != "model_type")
 

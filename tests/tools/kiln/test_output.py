@@ -111,7 +111,7 @@ class PlansOfEditedModules(KilnTest):
                             "tile_keys = 64", "tile_keys = 4096")
 
     def test_places(self):
-        prefix = "plan: error: the module's attributes make a plan that cannot run: "
+        prefix = "m.kiln:1:1: error: module @m makes a plan that cannot run: "
         arena = self.text[self.text.index('arena = "') :].split(",")[0]
         for old, new, message in ((arena, 'arena = "X"', "arena: no value for dim 'X'"),
                                   (arena, 'arena = "16"', "offset: buffer 'x.0' reaches past the arena"),

@@ -90,8 +90,9 @@ Expected<ConfigValue> parseJsonConfig(const SourceFile *file) {
   ConfigValue root;
   root.kind = ConfigValue::Kind::Table;
   root.loc = {file, 1, 1};
+  StringSet<> keys;
   for (const JsonObject::Member &member : object->members) {
-    if (root.find(member.key))
+    if (!keys.insert(member.key).second)
       return makeError(member.keyLoc, "key '" + member.key + "' is given twice");
     root.table.push_back({member.key, member.keyLoc, fromMember(*object, member)});
   }

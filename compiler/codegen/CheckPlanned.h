@@ -5,8 +5,9 @@
 
 namespace kiln {
 
-/// Checks that every op has a kernel that runs it, a configuration of it and a place in memory. Error: the first op, or
-/// function, for which a pass of the pipeline has not run, and which; an attribute of IR text that no pass would write.
+/// Checks that every op has a kernel, the kernel's configuration and a place in memory. Error: the first op or function
+/// on which a pass of the pipeline has not run, and the name of the pass; or an attribute in IR text that no pass would
+/// write.
 Error checkPlanned(const Module &module);
 
 } // namespace kiln

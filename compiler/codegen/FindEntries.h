@@ -6,10 +6,10 @@
 
 namespace kiln {
 
-/// What a runtime may call: functions of an entry's name that take and give what the entry says (plan/Entries.h), over
-/// the dims that the module's attributes `batch` and `tokens` name. Nothing of a module that is no language model:
-/// without these attributes, with other dims, or with a state that is not
-/// divided by sequences. @sample is not of a module.
+/// The entries that a runtime may call: functions with an entry's name and with the arguments and results of that entry
+/// (plan/Entries.h), over the dims that the module's attributes `batch` and `tokens` name. Empty for a module that is
+/// not a language model: one without these attributes, with other dims, or with a state that is not divided by
+/// sequences. @sample is not among them, since it is not part of a module.
 PlanEntries findEntries(const Module &module);
 
 } // namespace kiln

@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-/// A kernel's .cu, complete but for what it includes.
+/// A kernel's .cu file, complete except for the headers that it includes.
 struct KernelSource {
   std::string name;
   std::string text;
@@ -15,19 +15,20 @@ struct KernelSource {
 };
 
 struct GeneratedPlan {
-  Plan plan;                         ///< without NVRTC's part: cubins, resources
+  Plan plan;                         ///< without what NVRTC adds: cubins and resources
   std::vector<KernelSource> sources; ///< one for each of plan.kernels, in their order
 };
 
-/// What a plan of the module says of the model. The front end gives it; IR text without it has the least that is valid.
+/// What a plan of the module says about the model. The front end provides it; for IR text without it, the smallest
+/// valid description.
 PlanModelInfo modelInfo(const Module &module);
 
-/// Writes the CUDA of every kernel and the plan of a module that has run the whole pipeline. Kernels of equal text are
-/// one kernel. The same module gives the same bytes. Error: as checkPlanned, about a module that has not run all of it;
-/// as writeKernel; what the plan's reader would refuse.
+/// Writes the CUDA of every kernel and the plan of a module that has run the whole pipeline. Kernels with equal text
+/// become one kernel. The same module gives the same bytes. Error: those of checkPlanned, for a module on which some
+/// pass has not run; those of writeKernel; a plan that its reader would refuse.
 Expected<GeneratedPlan> generate(const Module &module);
 
-/// A source with everything that it includes, which `nvcc -c` accepts alone.
+/// A source with all its includes expanded, which `nvcc -c` accepts on its own.
 std::string selfContained(const KernelSource &source);
 
 } // namespace kiln

@@ -5,12 +5,13 @@
 
 namespace kiln {
 
-// Names of a function's arguments by what they mean, and of its result. Shapes are over the plan's dims batch, B, and
-// tokens, T; V is the pitch of a row of logits, the vocabulary or more. Ids, lengths and positions are i32.
+// The names of a function's arguments, by their meaning, and of its result. Shapes use the plan's dims batch (B) and
+// tokens (T); V is the pitch of a row of logits, at least the size of the vocabulary. Ids, lengths and positions are
+// i32.
 
 struct PrefillEntry {
   std::string tokens;  ///< [B,T] ids
-  std::string lengths; ///< [B], each from 1 to T: what is behind is padding
+  std::string lengths; ///< [B], each from 1 to T: later ids are padding
   std::string logits;  ///< [B,1,V], result
 
   auto operator<=>(const PrefillEntry &) const = default;
@@ -18,7 +19,7 @@ struct PrefillEntry {
 
 struct DecodeEntry {
   std::string tokens;    ///< [B,1] ids
-  std::string positions; ///< [B], how many tokens of the sequence are in the cache
+  std::string positions; ///< [B], number of tokens of the sequence in the cache
   std::string logits;    ///< [B,1,V], result
 
   auto operator<=>(const DecodeEntry &) const = default;
@@ -31,23 +32,23 @@ struct ScoreEntry {
   auto operator<=>(const ScoreEntry &) const = default;
 };
 
-/// Has no result: it writes its arguments. Those that are not named here are scratch of the batch, zero before the
-/// first call.
+/// @sample has no result: it writes its arguments. Arguments that are not named here are scratch of the batch, zero
+/// before the first call.
 struct SampleEntry {
   std::string logits;    ///< [B,V] f32, as @prefill and @decode leave them
   std::string tokens;    ///< the tokens of @decode
   std::string positions; ///< the positions of @decode
   std::string settings;  ///< SamplingSettings of templates/sample/state.cuh, as words
   std::string rows;      ///< [B,…] SamplingRow of the same
-  std::string ring;      ///< [B,…] in the host's memory: pairs of words that the host reads tokens from
+  std::string ring;      ///< [B,…] in the host's memory: pairs of words from which the host reads tokens
 
   auto operator<=>(const SampleEntry &) const = default;
 };
 
-/// What makes a plan one of a language model; empty for a plan of other functions.
+/// The entries of a language model's plan; empty for a plan of other functions.
 struct PlanEntries {
-  std::string batch;  ///< dim: sequences of a call
-  std::string tokens; ///< dim: tokens of each
+  std::string batch;  ///< dim: number of sequences of a call
+  std::string tokens; ///< dim: number of tokens of each sequence
   std::optional<PrefillEntry> prefill;
   std::optional<DecodeEntry> decode;
   std::optional<ScoreEntry> score;
@@ -57,9 +58,9 @@ struct PlanEntries {
 
   bool has(Entry entry) const;
   bool empty() const { return *this == PlanEntries(); }
-  /// Drops those that are not among these.
+  /// Drops the entries that are not among these.
   void restrictTo(ArrayRef<Entry> kept);
-  /// The result of an entry that there is; @sample has none.
+  /// The name of the result of an entry that the plan has; @sample has no result.
   StringRef logitsOf(Entry entry) const;
 };
 

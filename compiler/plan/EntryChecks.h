@@ -6,8 +6,8 @@
 
 namespace kiln {
 
-/// Whether functions of the plan take and give what its entries say (plan/Entries.h), and its states have a share for
-/// each sequence. A plan without entries passes. Error: the first that does not, at its place.
+/// Checks that the plan's functions have the arguments and results that its entries name (plan/Entries.h), and that its
+/// states have a share for each sequence. A plan without entries passes. Error: the first violation, at its place.
 Error checkEntries(const Plan &plan, Place root);
 
 } // namespace kiln

@@ -5,9 +5,9 @@
 
 namespace kiln {
 
-/// Checks what the fields of one of the plan's functions say of each other: names, values of formulas, liveness, and
-/// all that ArenaChecks.h and LaunchChecks.h check. `costs` knows pastTokens beside the dims. `globals` are weights and
-/// states, which are checked. `place` is the function's. Error: the first violation, at its place.
+/// Checks that the fields of one of the plan's functions agree: names, values of formulas, liveness, and everything
+/// that ArenaChecks.h and LaunchChecks.h check. `costs` knows pastTokens besides the dims. `globals` are the weights
+/// and states, which have already been checked. `place` is the function's. Error: the first violation, at its place.
 Error checkFunction(const Plan &plan, const PlanFunction &function, Place place, const FormulaChecks &formulas,
                     const FormulaChecks &costs, const TensorSizes &globals);
 

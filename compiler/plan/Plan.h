@@ -1,7 +1,7 @@
 //===- Plan.h - what to launch on which bytes -------------------------------===//
 //
-// The one thing that compiler and runtime share. A plan is a directory: plan.toml (this structure; docs/plan.md has the
-// format), kernels/*.cu, cubin/<target>/*.cubin. There is no CUDA in this library.
+// The plan is the interface between compiler and runtime. It is a directory: plan.toml (this structure; docs/plan.md
+// has the format), kernels/*.cu, cubin/<target>/*.cubin. This library does not use CUDA.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace kiln {
 
-/// Changes whenever a plan of one version means something else to a reader of another.
+/// Increased whenever a reader of one version would misread a plan of another.
 constexpr int64_t planFormatVersion = 5;
 
 struct PlanDim {
@@ -23,7 +23,7 @@ struct PlanDim {
   int64_t min = 1, max = 1;
 };
 
-/// What ptxas reports of a kernel.
+/// What ptxas reports about a kernel.
 struct KernelResources {
   int64_t registers = 0;
   int64_t sharedBytes = 0; ///< static
@@ -33,9 +33,9 @@ struct KernelResources {
 
 /// An op that a kernel computes: `%fc = add %fc_mm, %fc_b`.
 struct PlanKernelOp {
-  std::string value;          ///< the name of its result, in the kernel's source too: `fc`
-  std::string op;             ///< what gives it: `add %fc_mm, %fc_b`
-  std::vector<int64_t> lines; ///< of the kernel's source that are about it, from 1, in rising order
+  std::string value;          ///< the name of its result, also in the kernel's source: `fc`
+  std::string op;             ///< the op and its operands: `add %fc_mm, %fc_b`
+  std::vector<int64_t> lines; ///< its lines in the kernel's source, counted from 1, ascending
 };
 
 struct PlanKernel {
@@ -43,20 +43,20 @@ struct PlanKernel {
   std::string family;                               ///< the template: gemm_simt
   std::map<std::string, KernelResources> resources; ///< by target
 
-  // What tells it from others, of which its name is made.
-  std::string title = {};   ///< what it computes: the name of an op, or of a fused region
-  DType dtype = DType::F32; ///< of its matrix, or of what it works on
-  std::string extents = {}; ///< those that it knows, `n3072_k768`, and that it is for one token or a cache; or empty
-  int64_t rows = 0;         ///< the most that it is launched for; 0: any number
-  int64_t number = 1;       ///< of those that have all this in common
+  // The fields that make up its name and tell it from other kernels.
+  std::string title = {};   ///< the name of the op or fused region that it computes
+  DType dtype = DType::F32; ///< of its matrix, or else of its operands
+  std::string extents = {}; ///< fixed extents, `n3072_k768`, and whether it is for one token or a cache; or empty
+  int64_t rows = 0;         ///< the most rows it is launched for; 0: any number
+  int64_t number = 1;       ///< counts the kernels that agree in all of the above
 
-  std::vector<PlanKernelOp> ops = {}; ///< in order; none: it is of no op of the IR
+  std::vector<PlanKernelOp> ops = {}; ///< in order; empty: it computes no op of the IR
 
   /// All but the title: `f32__n256_k256__r4`.
   std::string variant() const;
 };
 
-/// A tensor at run time: of a function's arguments and results, of an intermediate value, of a state.
+/// A tensor at run time: an argument or a result of a function, an intermediate value or a state.
 struct PlanTensor {
   std::string name;
   DType dtype = DType::F32;
@@ -69,13 +69,13 @@ struct PlanTensor {
 struct PlanBuffer {
   PlanTensor tensor;
   Expr offset;                 ///< bytes into the arena
-  int64_t first = 0, last = 0; ///< steps between which it is live
+  int64_t first = 0, last = 0; ///< the first and the last step at which it is live
 };
 
-/// What lies in the constant memory of a kernel's module.
+/// An array in the constant memory of a kernel's module.
 struct PlanConstant {
   std::string symbol; ///< the array in the kernel's source
-  std::string weight; ///< name of the weight that is copied there
+  std::string weight; ///< the name of the weight that is copied into it
 
   auto operator<=>(const PlanConstant &) const = default;
 };
@@ -86,13 +86,13 @@ struct PlanLaunch {
   std::array<Expr, 3> grid;
   int64_t threads = 0;
   int64_t dynamicShared = 0; ///< bytes
-  bool cooperative = false;  ///< its blocks wait for each other, so that all of them must be resident
+  bool cooperative = false;  ///< its blocks wait for each other, so all of them must be resident
   std::vector<std::string> arguments = {};
-  /// Launches of one kernel with other constants are of other instances of its module.
+  /// Launches of one kernel with different constants use different instances of its module.
   std::vector<PlanConstant> constants = {};
 };
 
-/// The least that a step must move and compute.
+/// The minimum of bytes that a step must move and of operations that it must compute.
 struct StepCost {
   int64_t bytes = 0, flops = 0;
 
@@ -103,7 +103,7 @@ struct StepCost {
   }
 };
 
-/// What is launched instead while the step has at most `rows`.
+/// The launch that replaces the general one when the step has at most `rows` rows.
 struct PlanVariant {
   int64_t rows = 0;
   PlanLaunch launch;
@@ -115,44 +115,44 @@ struct PlanWorkspace {
   Expr bytes;
 };
 
-/// A product that a library runs, in place of a kernel: out = gelu(a · weightᵀ + bias) or a · weightᵀ + bias +
-/// residual, as far as its parts are there. a is [rows, depth], weight [cols, depth], bias [cols], the others [rows,
-/// cols]; gelu is that by tanh, and sums are f32. With a batch, there are so many of each but the bias, one behind the
-/// other.
+/// A matrix product that a library computes instead of a kernel: out = gelu(a · weightᵀ + bias) or a · weightᵀ + bias +
+/// residual, where gelu, bias and residual are optional. a is [rows, depth], weight [cols, depth], bias [cols],
+/// residual and out [rows, cols]; gelu is its tanh approximation, and sums are f32. With a batch, every operand but the
+/// bias is that many matrices, stored one after the other.
 struct PlanMatmul {
   Expr rows, cols, depth;
   Expr batch = 1;
-  bool untransposed = false; ///< weight is [depth, cols], and multiplied as it is
-  DType dtype = DType::F32;  ///< of everything but
-  DType out = DType::F32;    ///< the result, and a residual
+  bool untransposed = false; ///< weight is [depth, cols], and not transposed
+  DType dtype = DType::F32;  ///< of a, weight and bias
+  DType out = DType::F32;    ///< of the result and the residual
   bool bias = false, gelu = false, residual = false;
 
   /// `%a`, `%weight`, `%bias`, `%residual`, `%out`, `@workspace`
   size_t argumentCount() const { return 4 + (bias ? 1 : 0) + (residual ? 1 : 0); }
 };
 
-/// How plans and messages call a step that is a PlanMatmul.
+/// The name that plans and messages give to a step that is a PlanMatmul.
 constexpr StringRef libraryMatmulName = "cublaslt.matmul";
 
-/// One launch, or one of several. Arguments are `%NAME` (a buffer, argument, weight or state: its address), `NAME` (a
-/// dim: an int),
-/// `@workspace` (scratch in the arena) and `@counters` (words that are zero between launches).
+/// A step runs one launch, chosen from one or several. Arguments are `%NAME` (the address of a buffer, argument, weight
+/// or state), `NAME` (a dim, as an int), `@workspace` (scratch in the arena) and `@counters` (words that are zero
+/// between launches).
 struct PlanStep {
-  PlanLaunch launch;                 ///< for any number of rows; of a library's step, its name and arguments
-  std::optional<PlanMatmul> matmul;  ///< what a library runs
-  Expr rows;                         ///< by which a variant is chosen, if there are any
-  std::vector<PlanVariant> variants; ///< for few rows, in rising order
+  PlanLaunch launch;                 ///< for any number of rows; a library's step has only the name and arguments
+  std::optional<PlanMatmul> matmul;  ///< the product that a library computes
+  Expr rows;                         ///< the number of rows by which a variant is chosen, if there are variants
+  std::vector<PlanVariant> variants; ///< for few rows, ascending
   std::optional<PlanWorkspace> workspace;
-  Expr counters;        ///< how many 32-bit counters it uses
+  Expr counters;        ///< number of 32-bit counters it uses
   std::string location; ///< file:line of the model
-  Expr bytes, flops;    ///< that it must move and do; over the dims and pastTokens
+  Expr bytes, flops;    ///< the minimum it must move and compute; in terms of the dims and pastTokens
 
-  /// Every launch, that for any number of rows first.
+  /// Every launch; the one for any number of rows comes first.
   SmallVector<const PlanLaunch *, 4> launches() const;
   /// The launch for these dims.
   const PlanLaunch &launchFor(const DimBinding &dims) const;
 
-  /// With so many tokens in the cache before the call. Error: a formula has no value.
+  /// The cost when the cache holds `past` tokens before the call. Error: a formula has no value.
   Expected<StepCost> cost(const DimBinding &dims, int64_t past) const;
 
   /// Drops the launches that no dims up to `upper` choose.
@@ -174,7 +174,7 @@ struct PlanWeight {
   WeightRecipe recipe;
 };
 
-/// What a user of the plan must know of the model.
+/// What a user of the plan must know about the model.
 struct PlanModelInfo {
   std::string name;
   int64_t context = 0, vocabulary = 0, layers = 0;
@@ -183,12 +183,13 @@ struct PlanModelInfo {
 
 struct Plan {
   std::string compilerVersion, nvrtcVersion;
-  std::string sourceHash;          ///< of the module that the plan was made from
-  std::string target;              ///< that tiles were chosen for
-  std::string strategy;            ///< what chose optimisations, as `--strategy` took it; empty: the compiler alone
-  bool stepByStep = false;         ///< steps are launched one by one; else a call is one graph
-  bool weightsFirst = false;       ///< no step before all weights are there; else the first call waits for its own
-  bool serial = false;             ///< a kernel starts when the one before it has ended; else it may start early
+  std::string sourceHash;    ///< of the module that the plan was made from
+  std::string target;        ///< the target for which tiles were chosen
+  std::string strategy;      ///< the argument of `--strategy`; empty: the compiler chose the optimisations
+  bool stepByStep = false;   ///< launch steps one by one; otherwise a call is one CUDA graph
+  bool weightsFirst = false; ///< run no step before all weights are loaded; otherwise a step of the first call waits
+                             ///< for its own weights
+  bool serial = false;       ///< a kernel starts after the previous one has ended; otherwise it may start early
   std::vector<std::string> cubins; ///< targets with cubins
   DType dtype = DType::F32;        ///< of matrices and activations
   PlanModelInfo model;
@@ -200,16 +201,16 @@ struct Plan {
   std::vector<PlanFunction> functions;
 
   const PlanFunction *findFunction(StringRef name) const;
-  /// The function of an entry, which the plan must have.
+  /// The function of an entry that the plan must have.
   const PlanFunction &function(Entry entry) const { return *findFunction(entryName(entry)); }
   const PlanDim *findDim(StringRef name) const;
 
-  /// The dims of a call: those of batch and tokens, which a plan with entries has.
+  /// The dims of a call: batch and tokens. The plan must have entries.
   DimBinding bind(int64_t batch, int64_t tokens) const;
   const PlanKernel *findKernel(StringRef name) const;
 
-  /// Drops the functions, and entries, but those named, the launches that no dims up to `upper` choose, and the kernels
-  /// that nobody launches then.
+  /// Drops the functions and entries that are not named, the launches that no dims up to `upper` choose, and the
+  /// kernels that are then unused.
   void restrictTo(ArrayRef<Entry> kept, const DimBinding &upper);
 };
 
@@ -222,7 +223,7 @@ std::string writePlan(const Plan &plan);
 /// first violation, at its place; nothing has been allocated then.
 Expected<Plan> readPlan(StringRef directory);
 
-/// The same of a plan.toml's text alone; source files and cubins are not looked for.
+/// Reads and checks the text of a plan.toml alone; does not look for source files and cubins.
 Expected<Plan> parsePlan(const SourceFile *source);
 
 } // namespace kiln

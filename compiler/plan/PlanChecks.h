@@ -6,8 +6,8 @@
 
 namespace kiln {
 
-/// Checks what a plan's fields say of each other, and of the files of `directory`, if there is one: names, values of
-/// formulas, places in the arena, liveness, limits of launches. `root` is the document that `plan` was read from.
+/// Checks that a plan's fields agree with each other, and with the files of `directory` if it is given: names, values
+/// of formulas, places in the arena, liveness, limits of launches. `root` is the document that `plan` was read from.
 /// Error: the first violation, at the value it is about.
 Error checkPlan(const Plan &plan, const ConfigValue &root, std::optional<StringRef> directory);
 

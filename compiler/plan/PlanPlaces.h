@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-/// A value of the document: `Place(root)["functions"][2]["arena"]`. A value that is not there, because it is optional,
-/// has the place of what it would be in.
+/// A value of the document: `Place(root)["functions"][2]["arena"]`. An optional value that is absent has the place of
+/// the value that would contain it.
 class Place {
 public:
   Place(const ConfigValue &value) : value(&value) {} // NOLINT(google-explicit-constructor)

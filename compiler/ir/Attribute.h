@@ -49,12 +49,12 @@ private:
   std::variant<int64_t, double, bool, Word, List, std::shared_ptr<const AttributeMap>> value;
 };
 
-/// The attribute of that name, or null.
+/// The attribute with this name, or null.
 const Attribute *findAttribute(const AttributeMap &attributes, StringRef name);
-/// The same, null for one of another kind too.
+/// The attribute with this name and kind, or null.
 const Attribute *findAttribute(const AttributeMap &attributes, StringRef name, Attribute::Kind kind);
 
-/// `name = value` in a text, and where both stand.
+/// `name = value` in a text, with the positions of both.
 struct NamedAttribute {
   std::string name;
   Attribute value;
@@ -65,7 +65,7 @@ AttributeMap toMap(ArrayRef<NamedAttribute> attributes);
 /// `{a = 1, b = 2}`
 void printAttributes(raw_ostream &os, const AttributeMap &attributes);
 
-/// What a kind is called in messages.
+/// The name of a kind in messages.
 StringRef attributeKindName(Attribute::Kind kind);
 
 } // namespace kiln

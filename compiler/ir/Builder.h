@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-/// Creates ops at an insertion point with inferred result types. What front end and passes build is correct by
-/// construction: an inference error here is a bug of theirs and stops the program.
+/// Creates ops at an insertion point with inferred result types. Front end and passes build correct IR: an inference
+/// error here is a bug in them and stops the program.
 class Builder {
 public:
   /// Inserts at the end of `block`.
@@ -29,20 +29,21 @@ private:
   Op *before = nullptr;
 };
 
-/// The names that are taken in a function, or in all of a module. Finding them takes a walk, so a pass does that once
-/// and says then what it renames and drops.
+/// The names that are taken in a function, or in all of a module. Collecting them takes a walk over the IR, so a pass
+/// does it once and then reports what it renames and drops.
 class TakenNames {
 public:
-  /// Those of a function's values, and of weights and states, which are visible in it.
+  /// Collects the names of a function's values, and of the weights and states, which are visible in it.
   explicit TakenNames(const Function &function);
-  /// Those of all functions: a new weight or state must have none of them.
+  /// Collects the names of all functions' values: a new weight or state must have none of them.
   explicit TakenNames(const Module &module);
 
-  /// `hint`, or `hint_2`, `hint_3`, … if that is taken; now it is. A layer suffix stays last: `ln.3` gives `ln_2.3`.
+  /// `hint`, or `hint_2`, `hint_3`, … if that is taken; marks the result as taken. A layer suffix stays last: `ln.3`
+  /// gives `ln_2.3`.
   std::string unique(StringRef hint);
-  /// A value has got that name elsewhere.
+  /// Reports that a value got this name elsewhere.
   void take(StringRef name) { ++count[name]; }
-  /// A value of that name was dropped, or has another name now.
+  /// Reports that the value of this name was dropped or renamed.
   void release(StringRef name);
 
 private:

@@ -41,7 +41,7 @@ public:
   /// Which result of definingOp() it is.
   unsigned resultIndex() const { return index; }
 
-  /// Ops that have it as an operand, inside fused regions too; an op stands once per use.
+  /// Ops that have it as an operand, including ops inside fused regions; an op is listed once per use.
   ArrayRef<Op *> getUsers() const { return users; }
   bool hasOneUse() const { return users.size() == 1; }
   void replaceAllUsesWith(Value *other);
@@ -94,7 +94,7 @@ public:
   const Attribute *attribute(StringRef name) const;
   void setAttribute(StringRef name, Attribute value) { attributeMap.insert_or_assign(name.str(), std::move(value)); }
   void removeAttribute(StringRef name);
-  /// Attributes with the value they have when they are left out.
+  /// Attributes, with the default value where one is left out.
   int64_t intAttribute(StringRef name, int64_t otherwise = 0) const;
   double floatAttribute(StringRef name, double otherwise = 0) const;
   bool boolAttribute(StringRef name) const;
@@ -108,7 +108,7 @@ public:
   Op *topLevel() { return parentOp() ? parentOp() : this; }
   const Op *topLevel() const { return parentOp() ? parentOp() : this; }
   bool isBefore(const Op *other) const; ///< both in one block
-  Op *next() const;                     ///< behind it in the block, or null
+  Op *next() const;                     ///< the next op in the block, or null
 
   /// Unlinks and destroys; no result may have users.
   void erase();
@@ -131,10 +131,10 @@ private:
   std::unique_ptr<Block> body;
   Block *block = nullptr;
   std::list<std::unique_ptr<Op>>::iterator place; ///< in the block's list
-  mutable uint64_t order = 0;                     ///< rises along the block, while the block says so
+  mutable uint64_t order = 0;                     ///< ascends along the block if Block::isNumbered
 };
 
-/// Ops in order, the last a terminator.
+/// Ops in order; the last is a terminator.
 class Block {
 public:
   explicit Block(Function *function) : owner(function) {}
@@ -154,7 +154,7 @@ public:
   Op *insert(std::unique_ptr<Op> op, Op *before = nullptr);
   std::unique_ptr<Op> remove(Op *op);
 
-  /// Takes the operands away from all ops, those of fused regions too; for destructors.
+  /// Removes the operands of all ops, including those of fused regions; for destructors.
   void dropOperands();
 
 private:
@@ -168,7 +168,7 @@ private:
   mutable bool isNumbered = true; ///< Op::order can be relied on
 };
 
-/// How many ops of the block stand in front of each: for whoever asks of many.
+/// The position of each op in the block; faster than Op::isBefore for many queries.
 DenseMap<const Op *, size_t> positions(const Block &block);
 
 /// `func @prefill(%tokens: i32[B,T]) -> f32[B,1,50257] { … return %logits }`
@@ -211,7 +211,7 @@ public:
   std::vector<std::unique_ptr<Value>> states;
   std::vector<std::unique_ptr<Function>> functions;
 
-  /// What an attribute of moduleAttributes() says; `otherwise`, or false, if there is none.
+  /// The value of an attribute of moduleAttributes(); `otherwise`, or false, if it is absent.
   int64_t intAttribute(StringRef name, int64_t otherwise = 0) const;
   bool boolAttribute(StringRef name) const;
 
@@ -228,7 +228,8 @@ public:
   Function *findFunction(StringRef name) const;
   Function *findFunction(Entry entry) const { return findFunction(entryName(entry)); }
 
-  /// The dims that the attributes `batch` and `tokens` name: sequences of a call, and tokens of each. Null: none do.
+  /// The dims that the attributes `batch` and `tokens` name: the sequences of a call, and the tokens of each. Null: the
+  /// attribute is absent.
   const DimSymbol *batchDim() const { return dimOf(ModuleAttribute::batch); }
   const DimSymbol *tokensDim() const { return dimOf(ModuleAttribute::tokens); }
 
@@ -236,8 +237,8 @@ private:
   const DimSymbol *dimOf(StringRef attribute) const;
 };
 
-/// Calls `visit` on every op of a block, ops of fused regions before the fused op itself. Ops may go and come
-/// meanwhile.
+/// Calls `visit` on every op of a block, ops of fused regions before the fused op itself. `visit` may erase and insert
+/// ops.
 void walk(Block &block, function_ref<void(Op &)> visit);
 void walk(const Block &block, function_ref<void(const Op &)> visit);
 

@@ -15,7 +15,7 @@ struct Token {
     Symbol,  ///< @name; text is without the sigil
     Int,     ///< 64, -1
     Float,   ///< 1e-05
-    String,  ///< "text"; text is what stands between the quotes, still escaped
+    String,  ///< "text"; text is the part between the quotes, still escaped
     Punct,   ///< one of { } ( ) [ ] : , = or -> or ..
   };
 
@@ -30,13 +30,14 @@ struct Token {
 /// Splits a file into tokens; `//` comments and white space separate them.
 class Lexer {
 public:
-  /// What words hold beside letters, digits and '_': on command lines also '-' before a letter, as in fuse-norm.
+  /// The characters of words besides letters, digits and '_': on command lines also '-' before a letter, as in
+  /// fuse-norm.
   enum class Words { OfIr, OfCommandLines };
 
   explicit Lexer(const SourceFile *file, Words words = Words::OfIr) : file(file), text(*file->text), words(words) {}
 
   Token next();
-  /// Where a token stands; a parse position, which the printer leaves out.
+  /// The position of a token; a parse position, which the printer leaves out.
   Location locate(const Token &token) const { return {file, token.line, token.column, /*isParsePosition=*/true}; }
 
 private:
@@ -52,7 +53,7 @@ private:
   Words words;
   size_t at = 0;
   unsigned line = 1;
-  size_t lineStart = 0; ///< counted on the way: no token spans lines
+  size_t lineStart = 0; ///< updated while lexing: no token spans lines
 };
 
 } // namespace kiln

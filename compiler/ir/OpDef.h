@@ -23,7 +23,7 @@ enum class OpKind : uint8_t {
 
 using ElementCount = function_ref<Expr(const Value &)>;
 
-/// What passes and code generation may ask of an op without knowing it.
+/// Properties by which passes and code generation handle ops of any kind.
 enum class Trait : unsigned {
   None = 0,
   Terminator = 1 << 0,
@@ -37,7 +37,7 @@ enum class Trait : unsigned {
   Contraction = 1 << 4,
   /// Writes a state; its result is the state's new value, in the same memory.
   WritesState = 1 << 5,
-  /// Operands 0 and 1 may change places when their types agree.
+  /// Operands 0 and 1 may be swapped when their types agree.
   Commutative = 1 << 6,
 };
 constexpr Trait operator|(Trait a, Trait b) {
@@ -47,7 +47,7 @@ constexpr Trait operator|(Trait a, Trait b) {
 struct OperandSpec {
   StringRef name;
   StringRef doc;
-  bool isOptional = false; ///< only the last operand may be
+  bool isOptional = false; ///< only the last operand may be optional
   bool isState = false;
 };
 
@@ -56,15 +56,15 @@ struct AttributeSpec {
   Attribute::Kind kind;
   StringRef doc;
   bool isRequired = true;
-  /// The names that an Ident may be; empty: any.
+  /// The names that an Ident may have; empty: any.
   SmallVector<StringRef, 2> choices = {};
-  /// What the elements of a List are; none: anything.
+  /// The kind of a List's elements; none: any kind.
   std::optional<Attribute::Kind> elements = std::nullopt;
-  /// What an Int is at least.
+  /// The minimum of an Int.
   int64_t least = INT64_MIN;
 };
 
-/// A name that configurations of models (`activation_function`) have for an op, and the attributes that it stands for.
+/// A name that model configurations (`activation_function`) use for an op, and the attributes that it implies.
 struct ActivationName {
   StringRef name;
   AttributeMap attributes = {};
@@ -78,36 +78,36 @@ struct OpDef {
   SmallVector<OperandSpec, 4> operands = {};
   SmallVector<AttributeSpec, 4> attributes = {};
 
-  /// The result's type, or what is wrong with operands and attributes (counts, kinds and names are checked
-  /// already). Null for ops without exactly one result: fused, yield, return.
+  /// The result's type, or an error in operands or attributes (counts, kinds and names have already been checked). Null
+  /// for ops without exactly one result: fused, yield, return.
   Expected<Type> (*infer)(const Op &op) = nullptr;
 
   /// Computes the result on the CPU. Types have been verified; extents are the concrete ones.
   Error (*evaluateF32)(EvalArgs<float> &args) = nullptr;
   Error (*evaluateF64)(EvalArgs<double> &args) = nullptr;
 
-  /// Floating-point operations (a fused multiply-add counts two), given how many elements of a value count: all, or
-  /// those that something is done with.
+  /// Floating-point operations (a fused multiply-add counts two), given a function for the number of a value's elements
+  /// that count: all of them, or only those that are used.
   Expr (*flops)(const Op &op, ElementCount elements) = nullptr;
 
-  /// Pointwise ops of one operand that a model may have between the products of its MLP: its names there.
+  /// Pointwise ops of one operand that can be a model's activation function: their names in model configurations.
   std::vector<ActivationName> activationNames = {};
 
-  /// Pointwise ops: the C++ expression of the result, given expressions for the operands at one element. Values of the
-  /// kernel get other names than the words in it.
+  /// Pointwise ops: the C++ expression of the result, given expressions for the operands at one element. The kernel's
+  /// values get names that differ from the words in it.
   std::string (*deviceExpression)(const Op &op, ArrayRef<std::string> operands) = nullptr;
 
-  /// Layout ops: turns coordinates of operand 0's element (of the state's new rows' source for a state write)
-  /// into coordinates of the result's, adding guards for elements that have no place in the result.
+  /// Layout ops: turns coordinates of operand 0's element (of the state's new rows' source for a state write) into
+  /// coordinates of the result's, adding guards for elements that are not in the result.
   void (*mapCoordinates)(const Op &op, Coordinates &coordinates) = nullptr;
 
-  /// Short name inside names of fused regions, where the mnemonic says too little ("bias", "residual").
+  /// Short name for use in names of fused regions, where the mnemonic is too general ("bias", "residual").
   StringRef (*label)(const Op &op) = nullptr;
 
   bool has(Trait trait) const { return static_cast<unsigned>(traits) & static_cast<unsigned>(trait); }
 };
 
-/// Every record by kind; made by ops/OpTable.cpp and handed to whoever turns text into ops.
+/// Every record by kind; made by ops/OpTable.cpp and passed to the code that turns text into ops.
 class OpTable {
 public:
   explicit OpTable(std::vector<const OpDef *> records) : records(std::move(records)) {}
@@ -123,8 +123,8 @@ private:
 /// Attributes that later stages put on any op of a function's body.
 ArrayRef<AttributeSpec> commonAttributes();
 
-/// Attributes of a module: what the front end says of the model, how the plan is to be run, what kernels were chosen
-/// for. Names that several places use are in ModuleAttribute.
+/// Attributes of a module: the front end's description of the model, how to run the plan, the target for which kernels
+/// were chosen. Names that are used in several places are in ModuleAttribute.
 ArrayRef<AttributeSpec> moduleAttributes();
 /// Attributes of a function.
 ArrayRef<AttributeSpec> functionAttributes();
@@ -142,10 +142,10 @@ struct ModuleAttribute {
   static constexpr StringRef target = "target", kernels = "kernels";
 };
 
-/// The spec of that name, or null.
+/// The spec with this name, or null.
 const AttributeSpec *findSpec(ArrayRef<AttributeSpec> specs, StringRef name);
-/// What is wrong with the attribute: its name is none of the specs', or its value is not what that spec says. Empty:
-/// nothing.
+/// Describes what is wrong with the attribute: no spec has its name, or its value does not fit the spec. Empty: nothing
+/// is wrong.
 std::string attributeProblem(ArrayRef<AttributeSpec> specs, StringRef name, const Attribute &value);
 
 } // namespace kiln

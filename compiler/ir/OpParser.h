@@ -12,7 +12,7 @@ protected:
   OpParser(const SourceFile *file, SourceManager &sources, const OpTable &table)
       : ParserBase(file), sources(sources), table(table) {}
 
-  /// Ops up to the '}' behind the terminator.
+  /// Parses ops up to the '}' after the terminator.
   Error parseBlock(Block &block);
   /// Names a value in the innermost scope. Error: the name is taken.
   Error define(Value *value);

@@ -6,8 +6,8 @@
 
 namespace kiln {
 
-/// The part of the parser that knows nothing of ops; lists on command lines are read with it, too. Every method returns
-/// at the first error and leaves the token that caused it in place.
+/// The part of the parser that does not know ops; it also reads lists on command lines. Every method returns at the
+/// first error and leaves the token that caused it in place.
 class ParserBase {
 protected:
   explicit ParserBase(const SourceFile *file, Lexer::Words words = Lexer::Words::OfIr) : lexer(file, words) {
@@ -34,7 +34,7 @@ protected:
   /// `{a = 1, b = [2, c]}`; in the order of the text. Error: nested more than 16 deep, a name that is given twice.
   Expected<std::vector<NamedAttribute>> parseAttributes(int depth = 0);
   Expected<AttributeMap> parseAttributeMap(int depth = 0);
-  /// `attributes {…}`, or nothing. Error, at its place: an attribute that is none of these.
+  /// Parses an optional `attributes {…}`. Error, at its place: an attribute that is not among `specs`.
   Error parseHeadAttributes(ArrayRef<AttributeSpec> specs, AttributeMap &attributes);
   Expected<Attribute> parseAttribute(int depth);
   Expected<Attribute> parseAttributeList(int depth);

@@ -9,8 +9,8 @@ namespace kiln {
 void print(const Module &module, raw_ostream &os);
 std::string toString(const Module &module);
 
-/// One op on one line, as in its block but without location and alignment: `%mm = matmul %x, %w {…}`. Types
-/// are left out; for a fused op the line of its head. Used in generated kernels and messages.
+/// One op on one line, as in its block but without location and alignment: `%mm = matmul %x, %w {…}`. Types are left
+/// out; a fused op gives its first line. Used in generated kernels and messages.
 std::string toLine(const Op &op);
 
 } // namespace kiln

@@ -16,7 +16,7 @@ struct DimSymbol {
   Location loc;
 };
 
-/// One extent of a shape: a constant or a symbol. Dims keep their names, there is no unknown extent.
+/// One extent of a shape: a constant or a symbol. Dims keep their names; there is no unknown extent.
 class Dim {
 public:
   Dim(int64_t constant) : value(constant) {}

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// What a block asks of its multiprocessor.
+/// The resources that a block needs of its multiprocessor.
 struct BlockDemand {
   int64_t threads = 1;
   int64_t registers = 0;   ///< of a thread
@@ -15,12 +15,12 @@ struct BlockDemand {
 struct Occupancy {
   int64_t blocks = 0; ///< resident together on a multiprocessor; 0: a block does not fit
   double share = 0;   ///< of the threads that the multiprocessor can hold
-  StringRef limit;    ///< what allows no more: threads, blocks, registers or shared memory
+  StringRef limit;    ///< the resource that allows no more blocks: threads, blocks, registers or shared memory
 };
 
 /// As NVIDIA's occupancy calculator (cuda_occupancy.h of the toolkit) counts for compute capability 8.0 and up:
-/// registers are given to warps, 256 at a time, from a quarter of the multiprocessor's each; shared memory to blocks,
-/// 128 bytes at a time and 1 KB beyond what they ask for.
+/// registers are allocated per warp in units of 256, from the quarter of the multiprocessor that the warp runs on;
+/// shared memory is allocated per block in units of 128 bytes, with 1 KB more than the block asks for.
 Occupancy occupancyOf(const BlockDemand &demand, const Target &target);
 
 } // namespace kiln

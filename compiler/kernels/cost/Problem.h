@@ -11,38 +11,38 @@ struct MatmulProblem {
   bool transposed = false; ///< the right operand is [cols, depth]
 };
 
-/// Of an op whose anchor is a matmul, qk or pv. Columns that a slice drops are not computed.
+/// The extents of an op whose anchor is a matmul, qk or pv. Columns that a slice drops are not computed.
 MatmulProblem matmulProblem(const Op &op);
 
 /// Attention of `queries` tokens over `keys` keys in every head.
 struct AttentionProblem {
   Expr batch, heads, queries, keys;
   int64_t headSize = 0, elementBytes = 0;
-  int64_t window = 0; ///< keys that a query sees at most; 0: all
+  int64_t window = 0; ///< the most keys that a query sees; 0: all
 };
 
-/// How many keys a query of `queries` sees on average, at most.
+/// The upper bound of the number of keys that one of `queries` queries sees on average.
 double visibleKeys(const AttentionProblem &problem, double queries);
 
-/// Whether the op is a whole attention, causal, of a head size that the templates take.
+/// Whether the op is a whole attention, causal, with a head size that the templates support.
 bool isFusedAttention(const Op &op);
-/// Whether tensor cores can run it: of many queries, in 16 bits, with nothing but a positive constant factor between
-/// product and mask.
+/// Whether tensor cores can run it: it has many queries and 16-bit elements, and only a positive constant factor
+/// between product and mask.
 bool isTensorAttention(const Op &op);
-/// Whether the op is QK^T with its scales and a causal mask without positions, of a head size that is known.
+/// Whether the op is QK^T with its scales and a causal mask without positions, with a known head size.
 bool isMaskedScores(const Op &op);
-/// Of an op that is an attention.
+/// The extents of an op that is an attention.
 AttentionProblem attentionProblem(const Op &op);
 /// Whether the left operand of the op's matmul lies in memory: no op of the same region computes it.
 bool hasLeftOperandInMemory(const Op &op);
-/// The op of that kind in a region, or null.
+/// The op of this kind in a region, or null.
 const Op *findInRegion(const Op &fused, OpKind kind);
 
 /// Product of all extents but the last.
 Expr rowCount(const Type &type);
 
 bool isPowerOfTwo(int64_t value);
-/// The widest power of two up to `limit` that divides `extent`, as shape.cuh of the templates has it.
+/// The widest power of two up to `limit` that divides `extent`, as in shape.cuh of the templates.
 int64_t widestVector(int64_t extent, int64_t limit);
 
 /// Value of a formula at given dims; formulas of verified modules have one.
@@ -52,10 +52,11 @@ int64_t valueAt(const Expr &expr, const DimBinding &dims);
 DimBinding lowerBounds(const Op &op);
 DimBinding upperBounds(const Op &op);
 
-/// Rows of an op, by which its variants are chosen: the product of the symbolic dims of its anchor's result. B·T over
-/// prompts, B with one token a sequence.
+/// The number of rows of an op, by which its variants are chosen: the product of the symbolic dims of its anchor's
+/// result. It is B·T for prompts, and B with one token per sequence.
 Expr rowsOf(const Op &op);
-/// The upper bounds, but of few sequences and tokens, so that the op has `rows` rows if it can have so many, or fewer.
+/// The upper bounds of the dims, with sequences and tokens reduced so that the op has `rows` rows, or fewer if it
+/// cannot have that many.
 DimBinding boundsForRows(const Op &op, int64_t rows);
 
 } // namespace kiln

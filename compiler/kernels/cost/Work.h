@@ -1,6 +1,6 @@
 //===- Work.h - the least that an op must move and compute ------------------===//
 //
-// Formulas over the dims and, of attention over a cache, `past` (support/Expr.h).
+// Formulas over the dims and, for attention over a cache, `past` (support/Expr.h).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -9,14 +9,14 @@
 
 namespace kiln {
 
-/// Bytes that the op must read and write: each input and result once; of a state written in place, the written rows
-/// only; of keys and values that a region masks, the rows that some query sees.
+/// Bytes that the op must read and write: each input and result once. A state written in place counts only the written
+/// rows; keys and values that a region masks count only the rows that some query sees.
 Expr bytesMoved(const Op &op);
 
-/// The same at given dims, with a cache that is full.
+/// The bytes at given dims, with a full cache.
 double bytesMovedAt(const Op &op, const DimBinding &dims);
 
-/// Operations of the op, of a fused one of its whole region; of scores that it masks, of those that are seen.
+/// Operations of the op; for a fused op, of its whole region. Masked scores do not count.
 Expr flopsOf(const Op &op);
 
 } // namespace kiln

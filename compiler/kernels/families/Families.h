@@ -18,7 +18,7 @@ extern const KernelFamily softmaxFamily;
 extern const KernelFamily mapFamily;
 extern const KernelFamily rowReductionFamily;
 
-// rungs: what is slower than the above, by request only
+// rungs: slower than the above, used by request only
 extern const KernelFamily streamingLayerNormFamily;
 extern const KernelFamily naiveMatmulFamily;
 extern const KernelFamily naiveBatchedFamily;
@@ -38,7 +38,7 @@ extern const KernelFamily mmaFlashFamily;
 // wgmma: tensor cores by the instructions of sm_90a
 extern const KernelFamily wgmmaFlashFamily;
 
-// no kernel of this project: a step that a library runs. select-kernels takes it where it is asked to only.
+// no kernel of this project: a step that a library runs. select-kernels uses it only on request.
 extern const KernelFamily libraryMatmulFamily;
 extern const KernelFamily libraryBatchedFamily;
 

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// out = gelu(a · weightᵀ + bias) or a · weightᵀ + bias + residual, as far as its parts are there.
+/// out = gelu(a · weightᵀ + bias) or a · weightᵀ + bias + residual, where gelu, bias and residual are optional.
 struct LibraryMatmul {
   const Value *a = nullptr, *weight = nullptr, *out = nullptr;
   Value *bias = nullptr;           ///< or null
@@ -13,14 +13,15 @@ struct LibraryMatmul {
   bool gelu = false;               ///< by tanh
 };
 
-/// What cuBLASLt would have to compute for a plain or fused op; nothing if there is no such function, or a prompt's
-/// rows are not what it runs over. The bias may still be of another type than the result, which the library refuses.
+/// The product that cuBLASLt would compute for a plain or fused op; nothing if it has no such product, or if the op
+/// does not run over a prompt's rows. The bias may still be of another type than the result, which the library refuses.
 std::optional<LibraryMatmul> libraryMatmul(const Op &op);
 
-/// Whether cuBLASLt has the products of all heads that an op is, QK^T or PV, by themselves: factors of one type.
+/// Whether cuBLASLt can compute the op as a batch of all heads' products: an unfused QK^T or PV whose factors have one
+/// type.
 bool isLibraryBatched(const Op &op);
 
-/// The time of the best generated kernel for the op at these dims over the library's, as the models have it.
+/// The modelled time of the best generated kernel for the op at these dims, divided by the library's.
 double librarySpeedup(const Op &op, const Target &target, const DimBinding &dims);
 
 } // namespace kiln

@@ -4,20 +4,20 @@
 //   %mm = matmul %x, %w : f32[B,T,3072]    %mm = matmul %x, %w : bf16[B,T,3072]
 //   %s  = qk %q, %k : f32[B,12,T,T]   ->   %s  = qk %q, %k {out = f32} : f32[B,12,T,T]
 //
-// Sums, layernorm statistics and softmax stay in f32: they never leave registers in a fused kernel. So do weights of
-// rank 1 (biases, layernorm), whose bytes do not count and whose rounding would. A matmul that says `out` (the
-// logits) keeps it. option dtype: the type; f32 leaves everything as it is; tf32 stores f32, and lets tensor cores
-// round the factors of matrix products (`precision = tf32`). option attention_tf32: with that, of QK^T and PV, too.
-// option narrow_softmax: with a type of 16 bits, softmax's results have it, too (`out`), where attention is not fused:
-// then both factors of PV have one type, which libraries demand.
+// Sums, layernorm statistics and softmax stay in f32: they never leave registers in a fused kernel. Weights of rank 1
+// (biases, layernorm) also stay in f32: their size is negligible, their rounding error is not. A matmul with an
+// attribute `out` (the logits) keeps it. option dtype: the type; f32 leaves everything as it is; tf32 stores f32, and
+// lets tensor cores round the factors of matrix products (`precision = tf32`). option attention_tf32: with tf32, also
+// round the factors of QK^T and PV. option narrow_softmax: with a type of 16 bits, softmax's results have that type too
+// (`out`), where attention is not fused: then both factors of PV have one type, which libraries require.
 //
-// option residual_f32: where what the layers add up, from the embedding on, stays in f32 between kernels:
+// option residual_f32: where the residual stream, from the embedding on, stays in f32 between kernels:
 //
 //   %x = embed %tokens, %wte, %wpe               %x = embed %tokens, %wte, %wpe {out = f32} : f32[B,1,768]
 //   %n = layernorm %x, %g, %b {eps = 1e-05}  ->  %n = layernorm %x, %g, %b {eps = 1e-05, out = bf16} : bf16[B,1,768]
 //
-// Every layer would round it twice, which makes most of the error of a 16-bit model. With one token a sequence
-// (one_token) its bytes are nothing beside the weights'; with many they would cost what an activation costs.
+// Otherwise every layer rounds it twice, which causes most of the error of a 16-bit model. With one token per sequence
+// (one_token) its size is negligible against the weights; with many tokens it would cost as much as an activation.
 //
 // Refuses: modules whose weights are not f32 (precision was assigned before): an error.
 #include "passes/Pass.h"
@@ -26,14 +26,14 @@
 
 namespace kiln {
 
-/// Whether the value is what the layers add up: a layernorm or an addition of two activations takes it.
+/// Whether the value is part of the residual stream: a layernorm or an addition of two activations reads it.
 static bool isResidual(const Value &value) {
   return llvm::any_of(value.getUsers(), [](const Op *user) {
     return user->is(OpKind::layernorm) || (user->is(OpKind::add) && user->operand(1)->type.rank() > 1);
   });
 }
 
-/// Keeps what begins a residual stream (option residual_f32) in f32, and what a layernorm makes of it in `dtype`.
+/// Keeps the start of a residual stream in f32 (option residual_f32), and the result of a layernorm of it in `dtype`.
 static void widenResidual(Op &op, DType dtype) {
   if ((op.is(OpKind::embed) || op.is(OpKind::lastRow)) && isResidual(*op.result()))
     op.setAttribute("out", Attribute::ident("f32"));

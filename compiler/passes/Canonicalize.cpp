@@ -1,4 +1,4 @@
-// canonicalize: one way to write each thing, so that later passes match one pattern.
+// canonicalize: gives equivalent ops one form, so that later passes need to match only one pattern.
 //
 //   %y = scale %x {factor = 1.0}             ->   uses of %y become uses of %x
 //   %y = cast %x {to = f32}   (x is f32)     ->   uses of %y become uses of %x
@@ -7,10 +7,10 @@
 //   %b = scale %a {factor = 3.0}             ->   %b = scale %x {factor = 6.0}
 //   %y = add %x, %mm  (%mm a contraction)    ->   %y = add %mm, %x
 //
-// Refuses: an op whose result is not exactly what it is replaced by; a scale with another user of the inner scale
-// (the inner one would be computed all the same) or a product of factors past what a float holds; swapping the operands
-// of an add whose types differ (a bias); reading a state later than before (it may have been written since); ops
-// of fused regions, whose names say what is in them.
+// Refuses: an op whose result does not exactly equal its replacement; a scale with another user of the inner scale (the
+// inner one would still be computed) or a product of factors that a float cannot represent; swapping the operands of an
+// add whose types differ (a bias); reading a state later than before (it may have been written since); ops of fused
+// regions, whose names say what is in them.
 #include "ir/Builder.h"
 #include "passes/Pass.h"
 

@@ -7,21 +7,21 @@
 // dims of interest. options batch, tokens: those dims, clipped to the bounds of B and T; 0 means the bound. Prompts are
 // chosen for the bound of B: there they take the most time.
 //
-// What is best for one row is far from what is best for many. So matrix products and attention in tensor cores get
-// `variants`: for up to so many rows the kernel and tile that are best there, where these differ from those of the
-// bound.
+// The best kernel for one row differs much from the best for many. So matrix products and attention in tensor cores get
+// `variants`: each gives the best kernel and tile up to a number of rows, where these differ from those for the bound.
 //
 // option tiles: settings by family, {layernorm = {row_threads = 1}}, or for one of the ops that the family map runs,
-// {split_heads = {unroll = 8}}, which go before those of map; of additions these are called bias and residual. Of the
-// family's configurations those that have them are ranked; if there are none, each configuration with the settings
-// written over its own. Of the settings of map, one that an op cannot have and others can, like accesses of four
-// elements to rows of an odd length, is left out for that op.
+// {split_heads = {unroll = 8}}, which take precedence over those of map; additions are named bias and residual. The
+// pass ranks the family's configurations that have the settings; if there are none, it ranks every configuration with
+// the settings written over its own. A setting of map that is impossible for one op but possible for others, such as
+// accesses of four elements to rows of an odd length, is ignored for that op.
 //
-// What was measured to be best (option tuning: the database that comes with the program, a file of `kiln tune`, or
-// none) goes before the model, for the very number of rows that was measured.
+// A measured optimum (option tuning: the database that comes with the program, a file of `kiln tune`, or none) takes
+// precedence over the model, for exactly the number of rows that was measured.
 //
-// Refuses: ops without `kernel` (select-kernels comes first), and with one that does not run them, and settings that
-// no op's kernel can have, or not together: an error at the op. Settings of a family that runs no op, or of no such op.
+// Refuses: ops without `kernel` (select-kernels comes first), ops with a kernel that does not run them, and settings
+// that no op's kernel can have, or not together: an error at the op. Settings for a family that runs no op, or for an
+// op that the module does not have.
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
 #include "kernels/tuning/Tuning.h"
@@ -42,8 +42,8 @@ static DimBinding dimsOfInterest(const Module &module, const PassOptions &option
   return dims;
 }
 
-/// Numbers of rows that get a choice of their own. One token a sequence: as many rows as sequences. Prompts: short
-/// ones, and a long one or eight of them, which large tiles leave too few blocks.
+/// Numbers of rows that get a choice of their own. One token per sequence: as many rows as sequences. Prompts: short
+/// ones, and one or eight long ones, for which large tiles give too few blocks.
 static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &family) {
   const Op &product = *anchor(op);
   const Type &type = product.result()->type;
@@ -54,8 +54,8 @@ static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &fam
   return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{64, 1024, 8192} : SmallVector<int64_t, 3>();
 }
 
-/// The dims to choose for: those of interest, but the bound of B where few rows have variants, and for all that
-/// runs over prompts, which take the most time there.
+/// The dims to choose for: those of interest, but the bound of B for ops whose few rows have variants, and for all ops
+/// over prompts, which take the most time there.
 static DimBinding dimsToChooseFor(const Op &op, bool hasVariants, DimBinding dims) {
   const Type &type = anchor(op)->result()->type;
   bool isPrompts = type.rank() > 2 && type.shape[1].getSymbol();
@@ -72,7 +72,7 @@ static bool hasSettings(const Tile &tile, const AttributeMap &settings) {
   });
 }
 
-/// How option `tiles` calls an op besides its family; nothing for ops that have a family of their own.
+/// The name of an op in option `tiles`, besides its family's; nothing for ops that have a family of their own.
 static StringRef nameOfElementwise(const Op &op, const KernelFamily &family) {
   if (&family != &mapFamily)
     return "";
@@ -88,9 +88,9 @@ public:
   TileChooser(const Target &target, const AttributeMap &wanted, DimBinding interest, const TuningDatabase *measured)
       : target(target), wanted(wanted), interest(std::move(interest)), measured(measured) {}
 
-  /// Gives the op `tile`, and `variants` where it has some.
+  /// Gives the op `tile`, and `variants` if it has any.
   Error choose(Op &op);
-  /// Error: settings that no op was chosen with, or can have.
+  /// Error: settings that no op was given, or can have.
   Error checkUse(const Module &module) const;
 
 private:
@@ -125,8 +125,8 @@ const AttributeMap &TileChooser::wantedOf(StringRef name) {
   return it->second.asDict();
 }
 
-/// The family's configurations as far as they have the settings, or with these written over theirs. Error: none of
-/// these is sound.
+/// The family's configurations that have the settings; if there are none, all of them with the settings written over
+/// theirs. Error: none of these is valid.
 Expected<std::vector<Tile>> TileChooser::withSettings(const Op &op, const KernelFamily &family, const DimBinding &upper,
                                                       const AttributeMap &settings) const {
   std::vector<Tile> tiles = family.configurations(op, target, upper), chosen;
@@ -150,8 +150,8 @@ Expected<std::vector<Tile>> TileChooser::withSettings(const Op &op, const Kernel
   return chosen;
 }
 
-/// The family's configurations with the settings that are wanted of them. The ops that map runs have little in common:
-/// they get the family's settings but for one that they cannot have. What is wanted of one op it must have.
+/// The family's configurations with the requested settings. The ops that map runs have little in common, so a setting
+/// requested for the whole family is ignored for ops that cannot have it. A setting requested for one op is mandatory.
 Expected<std::vector<Tile>> TileChooser::candidates(const Op &op, const KernelFamily &family, const DimBinding &upper) {
   const AttributeMap &shared = wantedOf(family.name), &own = wantedOf(nameOfElementwise(op, family));
   AttributeMap settings = own;
@@ -201,8 +201,8 @@ Expected<Tile> TileChooser::cheapestTile(const Op &op, const KernelFamily &famil
   return *best;
 }
 
-/// What was measured to be best with dims up to these, unless the module prefers a kernel or its settings. What no
-/// longer fits its template is passed over.
+/// The measured optimum for dims up to these, unless the module prefers a kernel or its settings. A measurement that no
+/// longer fits its template is ignored.
 std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimBinding &dims) const {
   if (!measured || preferredFamily(op))
     return std::nullopt;
@@ -218,8 +218,8 @@ std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimB
   return found->choice;
 }
 
-/// Few rows may be worth another family than many. One token a sequence takes the first that accepts it; of those for
-/// prompts, in tensor cores, the models can be compared, unless the module prefers one.
+/// Few rows may run faster with another family than many. With one token per sequence, the first family that accepts
+/// the op is used; for prompts in tensor cores the families' models are compared, unless the module prefers one.
 Expected<KernelChoice> TileChooser::chooseForRows(const Op &op, const DimBinding &dims) {
   if (std::optional<KernelChoice> best = measuredChoice(op, dims))
     return *best;
@@ -302,8 +302,8 @@ Error TileChooser::checkUse(const Module &module) const {
 
 } // namespace
 
-/// The database that option `tuning` names, or null. `own` keeps one of a file. Error: what the file's reader reports,
-/// or it is of another target.
+/// The database that option `tuning` names, or null. `own` keeps one of a file. Error: an error of the file's reader,
+/// or a database of another target.
 static Expected<const TuningDatabase *> tuningOf(StringRef name, const Target &target, SourceManager &sources,
                                                  std::optional<TuningDatabase> &own) {
   if (name == "none")

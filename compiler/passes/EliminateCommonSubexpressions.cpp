@@ -1,4 +1,4 @@
-// eliminate-common-subexpressions: what is computed once need not be computed again.
+// eliminate-common-subexpressions: replaces an op by an earlier op that computes the same.
 //
 //   %a = gelu %x {approx = tanh}
 //   %b = gelu %x {approx = tanh}     ->   uses of %b become uses of %a

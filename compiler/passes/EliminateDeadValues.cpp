@@ -3,7 +3,8 @@
 //   %unused = gelu %x {approx = tanh}      ->   (gone)
 //   weight %old_w : f32[8,8] = "old"       ->   (gone, once no op reads it)
 //
-// Refuses: ops that write a state, because a later call reads it; results of a fused region that has others in use.
+// Refuses: ops that write a state, because a later call reads it; results of a fused region whose other results are
+// used.
 #include "passes/Pass.h"
 
 namespace kiln {
@@ -17,7 +18,7 @@ static bool isDead(const Op &op) {
 }
 
 static void dropDeadOps(Block &block) {
-  std::vector<Op *> ops = block.snapshot(); // a user stands behind what it uses: walk backwards
+  std::vector<Op *> ops = block.snapshot(); // users come after their operands: walk backwards
   for (Op *op : llvm::reverse(ops)) {
     if (isDead(*op))
       op->erase();

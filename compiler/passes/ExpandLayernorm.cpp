@@ -4,8 +4,8 @@
 //   %y = layernorm %x, %w, %b {eps = 1e-05}           ->    %rstd = row_rstd %x, %mean {eps = 1e-05}
 //                                                           %y    = normalize %x, %mean, %rstd, %w, %b
 //
-// For study: three kernels read what one could hold. option layernorms: `none` leaves everything as it is, `all`
-// expands those that are no part of a region.
+// For study only: three kernels read what one kernel could hold in registers. option layernorms: `none` leaves
+// everything as it is, `all` expands those that are not part of a region.
 #include "ir/Builder.h"
 #include "ops/OpTable.h"
 #include "passes/Pass.h"

@@ -16,13 +16,13 @@
 
 namespace kiln {
 
-/// Queries, keys and values have one head size, and it is one of the kernels'.
+/// Whether queries, keys and values have the same head size, and the kernels support it.
 static bool hasSupportedHeadSize(const Op &qk, const Op &pv) {
   std::optional<int64_t> size = qk.operand(0)->type.lastDim().asConstant();
   return size && *size % 8 == 0 && *size <= 256 && pv.operand(1)->type.lastDim() == Dim(*size);
 }
 
-/// The ops of the attention that ends in `pv`; empty if it is not one.
+/// The ops of the attention that ends in `pv`; empty if it is not an attention.
 static SmallVector<Op *, 8> matchAttention(Op &pv) {
   Op *softmax = soleProducer(*pv.operand(0), OpKind::softmax);
   Op *mask = softmax ? soleProducer(*softmax->operand(0), OpKind::causalMask) : nullptr;

@@ -1,4 +1,4 @@
-// fuse-epilogue: what is done to a matmul's result happens on the accumulator, before it is stored.
+// fuse-epilogue: applies the ops on a matmul's result to the accumulator, before it is stored.
 //
 //   %mm  = matmul %x, %w                   %act = fused @matmul_bias_gelu(%x, %w, %b) {
 //   %add = add %mm, %b                       %mm  = matmul %x, %w
@@ -7,19 +7,19 @@
 //                                            yield %act
 //                                          }
 //
-// Takes pointwise ops (bias, gelu, residual) as long as each is the only user of the value before it, then the
-// layout ops that all users of the last value are (split_heads, slice), and the cache_write that alone uses one of
-// those: query, key and value leave the kernel where attention wants them. option residual: whether to take the
-// addition of another activation.
+// Takes pointwise ops (bias, gelu, residual) as long as each is the only user of the value before it, then layout ops
+// (split_heads, slice) if they are all the users of the last value, and a cache_write that is the only user of one of
+// those: the kernel stores query, key and value in the layout that attention reads. option residual: whether to include
+// the addition of another activation.
 //
 // Refuses: an intermediate value with another user, a matmul result that is not operand 0, a causal mask, another
-// pointwise op after a cast (somebody asked for that rounding), and a move past an op that needs what is fused.
+// pointwise op after a cast (the cast's rounding is intended), and a move past an op that needs a fused value.
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"
 
 namespace kiln {
 
-/// The pointwise op that alone uses `value`, as its operand 0.
+/// The pointwise op that is the only user of `value`, as its operand 0.
 static Op *nextPointwise(const Value &value, bool takesResidual) {
   if (!value.hasOneUse())
     return nullptr;
@@ -30,7 +30,7 @@ static Op *nextPointwise(const Value &value, bool takesResidual) {
   return fits && (takesResidual || !isResidual) ? user : nullptr;
 }
 
-/// The layout ops that are all the users of `value`, each with the cache_write behind it.
+/// The layout ops that are all the users of `value`, each with the cache_write after it.
 static SmallVector<Op *, 8> layoutUsers(const Value &value) {
   SmallVector<Op *, 8> group;
   for (Op *user : value.getUsers()) {

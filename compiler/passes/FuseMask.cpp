@@ -7,8 +7,9 @@
 //                                            yield %m
 //                                          }
 //
-// A kernel that knows of the mask need not compute the products above the diagonal: half of them. option masks: `none`
-// leaves everything as it is, `prompts` takes masks without positions, where the diagonal is known when compiling.
+// A kernel that knows the mask need not compute the products above the diagonal, which are half of them. option masks:
+// `none` leaves everything as it is, `prompts` takes masks without positions, where the diagonal is known when
+// compiling.
 //
 // Refuses: masks with positions, scores with another user, ops other than scale between product and mask.
 #include "passes/Pass.h"

@@ -14,14 +14,14 @@
 //
 // option into: `consumer` tries the matmul first and then the addition, `producer` the addition only.
 //
-// Refuses: a layernorm with another reader than the one matmul (it would be computed twice), one that the matmul reads
-// as its weight or that its epilogue reads again, and an addition that is fused already.
+// Refuses: a layernorm that ops besides the matmul read (it would be computed twice), one that the matmul reads as its
+// weight or that its epilogue reads again, and an addition that is fused already.
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"
 
 namespace kiln {
 
-/// The op, plain or fused, whose matmul alone reads `normed` as its left operand.
+/// The op, plain or fused, whose matmul is the only reader of `normed`, as its left operand.
 static Op *consumingMatmul(const Value &normed) {
   if (!normed.hasOneUse())
     return nullptr;
@@ -38,7 +38,7 @@ static Op *producingAdd(const Op &layernorm) {
 static Error fuseNorm(Module &module, const PassOptions &options) {
   bool intoConsumer = options.getString("into") == "consumer";
   for (const auto &function : module.functions) {
-    // Picked out first: a fused region that takes in a layernorm is replaced, and may stand in the block behind it.
+    // Collect them first: a fused region that absorbs a layernorm is replaced, and may come after it in the block.
     std::vector<Op *> layernorms = function->body.snapshot();
     llvm::erase_if(layernorms, [](const Op *op) { return !op->is(OpKind::layernorm); });
     for (Op *op : layernorms) {

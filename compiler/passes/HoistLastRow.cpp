@@ -3,8 +3,8 @@
 //   %ln   = layernorm %x, %w, %b {eps = 1e-05}        %x_last = last_row %x, %lengths
 //   %last = last_row %ln, %lengths               ->   %ln     = layernorm %x_last, %w, %b {eps = 1e-05}
 //
-// Repeated until it stands behind an op that mixes rows. In a prefill it climbs from the logits to the last layer's
-// attention, so that the projection and the MLP of that layer run on one row a sequence instead of T.
+// The pass repeats this until last_row follows an op that mixes rows. In a prefill it moves from the logits up to the
+// last layer's attention, so that the projection and the MLP of that layer run on one row per sequence instead of T.
 //
 // Refuses: an op whose result has another user (all rows are needed then), ops that mix rows (attention, layout
 // ops), and values that no op computes.
@@ -14,7 +14,7 @@
 
 namespace kiln {
 
-/// Ops of which row i of the result needs row i of the row operands only.
+/// Ops for which row i of the result needs only row i of the row operands.
 static bool isRowByRow(const Op &op) {
   return op.has(Trait::Pointwise) || op.has(Trait::RowWise) || op.is(OpKind::matmul);
 }
@@ -31,7 +31,7 @@ static SmallVector<Op *, 2> hoist(Op &lastRow, TakenNames &names) {
   SmallVector<Value *, 4> operands(producer->operands());
   Builder builder(opTable(), &lastRow);
   for (auto &operand : operands) {
-    // Row operands have the batch and token dims; matrices and biases have not.
+    // Row operands have the batch and token dims; matrices and biases do not.
     if (operand->type.rank() != rows.rank())
       continue;
     builder.loc = lastRow.loc;
@@ -40,7 +40,7 @@ static SmallVector<Op *, 2> hoist(Op &lastRow, TakenNames &names) {
     created.push_back(operand->definingOp());
   }
   builder.loc = producer->loc;
-  // What replaces both has the name of what is computed.
+  // The replacement of both gets the name of the computing op.
   Value *result = builder.create(producer->kind(), producer->result()->name, operands, producer->attributes());
   lastRow.result()->replaceAllUsesWith(result);
   names.release(lastRow.result()->name);
@@ -65,7 +65,7 @@ static Error hoistLastRow(Module &module, const PassOptions &) {
       if (op->is(OpKind::lastRow))
         work.push_back(op);
     while (!work.empty()) {
-      // Two paths from one value (residual and branch) ask for the same rows: one last_row serves both.
+      // Two paths from one value (residual and branch) need the same rows: one last_row serves both.
       Op *op = work.pop_back_val();
       while (Op *other = sameRows(*op)) {
         Op *first = other->isBefore(op) ? other : op, *second = first == op ? other : op;

@@ -7,9 +7,9 @@
 //                                         %vc     = cache_write %v_cache.0, %v
 //                                         %out    = pv %probs, %vc
 //
-// in @prefill, and the same over one token a sequence as @decode(tokens i32[B,1], positions i32[B]), where embed,
-// causal_mask and cache_write take the positions. Rows of the cache past a sequence's position hold what an earlier
-// call or padding left there; the mask hides them. @score keeps no state and is left alone.
+// This happens in @prefill, and for one token per sequence in @decode(tokens i32[B,1], positions i32[B]), where embed,
+// causal_mask and cache_write take the positions. Rows of the cache past a sequence's position hold remains of earlier
+// calls or of padding; the mask hides them. @score keeps no state and is left alone.
 //
 // Refuses (the attention is left as it is, without one the function): no causal mask, keys of other tokens than the
 // queries', ops other than scale, cast and mask on the scores, scores or probabilities with another user. Error:
@@ -26,7 +26,7 @@ namespace kiln {
 
 namespace {
 
-/// One attention: what reads the keys and what reads the values.
+/// One attention: the op that reads the keys and the op that reads the values.
 struct Attention {
   Op *qk, *pv;
 };
@@ -83,7 +83,7 @@ private:
   TakenNames everywhere, inPrefill;
 };
 
-/// Clones @prefill op by op for one token a sequence.
+/// Clones @prefill op by op for one token per sequence.
 class DecodeBuilder {
 public:
   DecodeBuilder(Module &module, Function &prefill)
@@ -106,7 +106,7 @@ private:
   }
 
   void clone(const Op &op) {
-    // Of one row, the last is the only one.
+    // With one row, last_row is the identity.
     if (op.is(OpKind::lastRow)) {
       mapped[op.result()] = lookup(op.operand(0));
       return;

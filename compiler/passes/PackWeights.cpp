@@ -7,9 +7,9 @@
 //   %l  = matmul %x, %wte {transpose_b = true} -> %l_pad = matmul %x, %wte {transpose_b = true}
 //                                                 %l     = slice %l_pad {size = 50257}
 //
-// Output columns become rows: a row is what one warp of a matrix-vector kernel reads, contiguous, and what tensor
-// cores want of their second operand. option pad: output columns are padded with zero weights to a multiple of it
-// when they are no multiple of 8 (a vocabulary of 50257), so that rows of tiles are whole; 0 leaves them.
+// Output columns become rows: one warp of a matrix-vector kernel reads a contiguous row, and tensor cores need their
+// second operand in this layout. option pad: output columns are padded with zero weights to a multiple of it when they
+// are no multiple of 8 (a vocabulary of 50257), so that rows of tiles are whole; 0 leaves them.
 //
 // Refuses: weights that another kind of op reads in the layout to change (a padded embedding table is fine: no token
 // id reaches the padding), and weights that are packed already.
@@ -37,10 +37,10 @@ static void transposeWeight(Value &weight) {
     user->setAttribute("transpose_b", true);
 }
 
-/// The names of every function that has been asked for.
+/// The names of each function for which they were needed so far.
 using NamesByFunction = std::map<const Function *, TakenNames>;
 
-/// Pads the rows of a [cols, depth] weight and drops the new columns behind every matmul.
+/// Pads the rows of a [cols, depth] weight and drops the new columns after every matmul.
 static void padRows(Value &weight, int64_t multiple, NamesByFunction &namesByFunction) {
   int64_t rows = *weight.type.shape[0].asConstant();
   int64_t padded = (rows + multiple - 1) / multiple * multiple;

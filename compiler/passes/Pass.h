@@ -25,10 +25,10 @@ private:
 
 struct PassOption {
   StringRef name;
-  Attribute defaultValue; ///< also says the kind
+  Attribute defaultValue; ///< also determines the kind
   StringRef doc;
   SmallVector<StringRef, 4> choices = {}; ///< what an identifier may be; empty: any
-  int64_t most = INT32_MAX;               ///< an integer is 0 to this
+  int64_t most = INT32_MAX;               ///< an integer is between 0 and this
 };
 
 /// A pass is one file with one record; Passes.def lists them.
@@ -38,8 +38,8 @@ struct PassDef {
   /// Changes the module in place. Error: input that the pass cannot handle; the module is then not used again.
   Error (*run)(Module &module, const PassOptions &options);
   std::vector<PassOption> options = {};
-  /// Which of commonAttributes() it gives to ops. They say what is true of the ops as they are, so no pass that stands
-  /// in front of this one in Passes.def may run after it: the pass manager refuses that.
+  /// The commonAttributes() that it gives to ops. They describe the ops in their present form, so no pass that precedes
+  /// this one in Passes.def may run after it: the pass manager refuses that.
   std::vector<StringRef> sets = {};
 };
 

@@ -34,7 +34,7 @@ std::string PassInvocation::str() const {
   return text;
 }
 
-/// Whether a value can be one of the option, which it then is. A string may be written as a name, where it looks like
+/// Whether a value fits the option; converts it to the option's kind. A string that looks like a name may be written as
 /// one: tuning = none.
 static Error takeValue(const PassDef &pass, const PassOption &option, const NamedAttribute &given, Attribute &result) {
   using Kind = Attribute::Kind;
@@ -80,7 +80,7 @@ Expected<PassInvocation> makeInvocation(const PassDef &pass, const AttributeMap 
 // Running
 //===----------------------------------------------------------------------===//
 
-/// The verifier's complaint after a pass, with a reproducer where one is wanted.
+/// The verifier's error after a pass, with a reproducer if requested.
 static Error reportIllFormed(const PassInvocation &invocation, Error violation, StringRef moduleBefore,
                              const std::string &reproducerPath) {
   std::string message = "pass " + invocation.pass->name.str() + " made ill-formed IR";
@@ -93,7 +93,7 @@ static Error reportIllFormed(const PassInvocation &invocation, Error violation, 
   return llvm::joinErrors(makeError(message), std::move(violation));
 }
 
-/// Whether no later pass has left what this one would make wrong. The order is that of Passes.def.
+/// Checks that no later pass, in the order of Passes.def, has left attributes that this pass would make wrong.
 static Error checkOrder(const Module &module, const PassDef &pass) {
   auto at = llvm::find(allPasses(), &pass);
   if (at == allPasses().end())

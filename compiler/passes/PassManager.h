@@ -16,7 +16,7 @@ struct PassInvocation {
 
 /// Makes an invocation. Error: an unknown option, or a value of another kind than its default.
 Expected<PassInvocation> makeInvocation(const PassDef &pass, const AttributeMap &options = {});
-/// The same of options in a text: an error is at its place.
+/// Makes an invocation from options in a text; an error is at its place.
 Expected<PassInvocation> makeWrittenInvocation(const PassDef &pass, ArrayRef<NamedAttribute> options);
 
 /// Parses `a,b{n=2,into=consumer}`; the options are attributes as in IR text. Error, at its place in `--passes`: text
@@ -25,17 +25,16 @@ Expected<std::vector<PassInvocation>> parsePasses(StringRef text);
 
 /// Observes a run; every hook may be empty.
 struct PassInstrumentation {
-  /// Before a pass, with the module it will get.
+  /// Called before a pass, with its input module.
   std::function<Error(const PassInvocation &, Module &)> before;
-  /// After a pass, with the verified module.
+  /// Called after a pass, with the verified module.
   std::function<Error(const PassInvocation &, Module &)> after;
   /// Where to write a module that a pass made ill-formed, with the command line that shows it; empty: nowhere.
   std::string reproducerPath;
 };
 
-/// Runs the passes and the verifier after each. Error: an op that a later pass has dealt with already (PassDef::sets),
-/// what a pass reports, or `pass NAME made ill-formed IR` with
-/// the verifier's message and the reproducer's path.
+/// Runs the passes and the verifier after each. Error: an op that a later pass has already processed (PassDef::sets),
+/// an error of a pass, or `pass NAME made ill-formed IR` with the verifier's message and the reproducer's path.
 Error runPasses(Module &module, ArrayRef<PassInvocation> passes, const PassInstrumentation &instrumentation = {});
 
 } // namespace kiln

@@ -20,7 +20,7 @@ struct PipelineOptions {
   bool stepByStep = false, weightsFirst = false, serial = false;
   /// Tensors are `__restrict__` parameters of generated kernels, which needs `serial`.
   bool restrictPointers = false;
-  /// What chose the above, as the user wrote it, for the plan to say; empty: nothing did.
+  /// The strategy that chose the above, as the user wrote it, for the plan to record; empty: none.
   std::string strategy = {};
 };
 

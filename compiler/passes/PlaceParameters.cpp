@@ -1,16 +1,17 @@
-// place-parameters: which weights kernels have in constant memory.
+// place-parameters: chooses the weights that kernels hold in constant memory.
 //
 //   %y = layernorm %x, %g, %b {eps = 1e-05, kernel = layernorm, …}
 //     -> %y = layernorm %x, %g, %b {constants = ["g", "b"], eps = 1e-05, kernel = layernorm, …}
 //
-// One access to constant memory gives all threads of a warp the value at one address, and takes as many turns as there
-// are addresses: right where a thread has a row, wrong where a warp shares one. option constants: none; layernorm, its
-// weight and bias; or vectors, every weight of one dimension that a kernel reads, biases too.
+// One access to constant memory gives all threads of a warp the value at one address, and is repeated for each
+// different address: this is fast where each thread has a row of its own, and slow where a warp shares a row. option
+// constants: none; layernorm, its weight and bias; or vectors, every weight of one dimension that a kernel reads,
+// biases too.
 //
-// A kernel has 64 KB of constant memory. Of an op's weights those that fit in go there, in the order in which the op
-// reads them; the others stay in memory. A step that a library runs has none.
+// A kernel has 64 KB of constant memory. An op's weights are placed there in the order in which the op reads them, as
+// far as they fit; the others stay in global memory. A step that a library runs has none.
 //
-// Refuses: options by which no kernel of the module gets any: an error.
+// Refuses: options that place no weight of any kernel of the module: an error.
 #include "kernels/families/Families.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
@@ -18,12 +19,13 @@
 
 namespace kiln {
 
-/// What a kernel can have, on every GPU.
+/// Bytes of constant memory of a kernel, on every GPU.
 constexpr int64_t constantBytes = 64 * 1024;
 /// Vectors of four begin at multiples of this.
 constexpr int64_t constantAlignment = 16;
 
-/// Whether a layernorm, or what expand-layernorm made of one, scales or shifts by the value in this op.
+/// Whether the value is the weight or bias of a layernorm in this op, including a layernorm that expand-layernorm has
+/// expanded.
 static bool isOfLayernorm(const Value &value, const Op &op) {
   return llvm::any_of(value.getUsers(), [&](const Op *user) {
     if (user->topLevel() != &op)

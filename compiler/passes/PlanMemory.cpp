@@ -7,9 +7,9 @@
 //
 // Sizes are products of dims and a constant. Values with the same dims (B*T, B, none) form a zone; within a zone
 // offsets are multiples of the same product, so a layout that is right for one value of the dims is right for all.
-// Zones lie one behind the other. In a zone the largest value is placed first, each at the lowest offset that is free
-// while it is live (first fit by decreasing size). `arena` is the size, `live` the largest sum of bytes that are live
-// at once, the bound that no layout can beat. A kernel's workspace is a value that lives during its op.
+// Zones are stored one after the other. In a zone the largest value is placed first, each at the lowest offset that is
+// free while it is live (first fit by decreasing size). `arena` is the size, `live` the largest sum of bytes that are
+// live at once, which is a lower bound for every layout. A kernel's workspace is a value that lives during its op.
 //
 // Values that are the new state of a cache have no bytes of their own; arguments are the caller's. A function's
 // results stay live to its end.
@@ -55,8 +55,8 @@ Buffer makeBuffer(const Type &type) {
   return {unit, alignUp(bytes), 0, 0, 0};
 }
 
-/// Room for the workspace of an op. It scales with the batch where that is enough for all dims, as the plan's reader
-/// will want it proved, and takes the most that it can be where it is not.
+/// Room for the workspace of an op. It scales with the batch if this provably suffices for all dims, which the plan's
+/// reader checks again; otherwise it has its maximum size.
 Expected<Buffer> workspaceBuffer(const Op &op, const Expr &bytes) {
   DimBounds bounds = {lowerBounds(op), upperBounds(op)};
   Expected<int64_t> most = bytes.evaluate(bounds.high);
@@ -153,7 +153,7 @@ Error FunctionPlanner::collectWorkspace(Op &op, size_t position) {
   return Error::success();
 }
 
-/// Buffers of a zone that have their places.
+/// Buffers of a zone that have been placed.
 class PlacedBuffers {
 public:
   explicit PlacedBuffers(size_t ops) : liveAt(ops) {}
@@ -163,7 +163,7 @@ public:
       liveAt[op].push_back(&buffer);
   }
 
-  /// Those that are live while `buffer` is, by offset.
+  /// The buffers that are live while `buffer` is, ordered by offset.
   std::vector<const Buffer *> beside(const Buffer &buffer) const {
     std::vector<const Buffer *> found;
     for (size_t op = buffer.first; op <= buffer.last; ++op)
@@ -195,7 +195,7 @@ int64_t FunctionPlanner::place(std::vector<Buffer *> &zone) const {
   return end;
 }
 
-/// What is live at each op: for every unit, in their order, the sum of bytes. Each sum once.
+/// The bytes that are live at each op, summed for every unit, in the order of the units. Equal sums are listed once.
 std::set<std::vector<int64_t>> FunctionPlanner::liveSums() const {
   std::map<std::string, size_t> units; // every zone, so that all sums have the same terms
   for (const auto &[unit, base] : bases)
@@ -220,7 +220,7 @@ std::set<std::vector<int64_t>> FunctionPlanner::liveSums() const {
   return sums;
 }
 
-/// Over all ops, the largest sum of what is live; formulas that another one dominates are left out.
+/// The largest sum of live bytes over all ops; formulas that another one dominates are left out.
 Expr FunctionPlanner::largestLiveSet() const {
   std::set<std::vector<int64_t>> sums = liveSums();
   auto dominates = [](const std::vector<int64_t> &a, const std::vector<int64_t> &b) {

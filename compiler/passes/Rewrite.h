@@ -10,10 +10,10 @@ Op *singleUser(const Value &value);
 
 /// The op that computes `value`, if nothing else uses it; or null.
 Op *soleProducer(const Value &value);
-/// The same, null for an op of another kind too.
+/// The same if the op has this kind; otherwise null.
 Op *soleProducer(const Value &value, OpKind kind);
 
-/// The group that QK^T, its scales and a causal mask are, given the mask; empty if there is something else.
+/// The group of QK^T, its scales and the given causal mask; empty if other ops stand between them.
 SmallVector<Op *, 8> maskedScores(Op &mask);
 
 /// Whether `group` (ops of one block, in order) can become one fused op at the place of its last op: nothing

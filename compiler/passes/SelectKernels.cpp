@@ -1,4 +1,4 @@
-// select-kernels: says for every op of a function's body which kernel template runs it.
+// select-kernels: chooses the kernel template that runs each op of a function's body.
 //
 //   %y = fused @matmul_bias(%x, %w, %b) {…} : f32[B,T,768]
 //     -> %y = fused @matmul_bias(%x, %w, %b) {…} {kernel = gemm_simt} : f32[B,T,768]
@@ -6,16 +6,16 @@
 // The first family of the table (kernels/families/KernelFamily.cpp) that accepts the op at the bounds of its dims runs
 // it. option target: the GPU, as graphs/targets/ names it; it becomes the module's attribute `target`.
 //
-// option kernels: families that come first for kinds of ops, by the name of what the op, or the region, is about:
-// {matmul = gemm_naive, qk = attention_simt}. One runs what it accepts; what it does not is chosen as ever. It becomes
-// the module's attribute `kernels`, so that choose-tiles keeps to it.
+// option kernels: preferred families for kinds of ops, by the name of the op or of the region's anchor: {matmul =
+// gemm_naive, qk = attention_simt}. A preferred family runs the ops that it accepts; for the others the choice is the
+// usual one. It becomes the module's attribute `kernels`, so that choose-tiles respects it.
 //
-// option matmul: what runs the matrix products of prompts as far as cuBLASLt has a function for them and their bias,
-// gelu or residual: generated (kernels of this project), cublaslt (steps of the plan that the library runs; their
-// biases are rounded to the type of the result, which the library demands), or auto, what the families' models think
-// faster over one sequence of 1024 tokens and over as many as the batch may have, together.
+// option matmul: runs the matrix products of prompts that cuBLASLt supports with their bias, gelu or residual by:
+// generated (kernels of this project), cublaslt (steps of the plan that the library runs; their biases are rounded to
+// the type of the result, which the library requires), or auto, whichever the families' models predict to be faster in
+// total for one sequence of 1024 tokens and for the largest batch of them.
 //
-// Refuses: an op that no family accepts: an error at the op. A preference that no op of the module can be run by.
+// Refuses: an op that no family accepts: an error at the op. A preferred family that can run no op of the module.
 #include "ir/Builder.h"
 #include "ir/Verifier.h"
 #include "kernels/cost/Problem.h"
@@ -42,7 +42,7 @@ static bool wantsLibrary(const Op &op, StringRef choice, const Target &target) {
     return false;
   if (preferredFamily(op) || choice == "generated")
     return preferredFamily(op) == &libraryMatmulFamily;
-  // The step is the same at every batch: what it gains at one end must be worth what it loses at the other.
+  // The step is the same at every batch: its gain at one end must outweigh its loss at the other.
   return choice == "cublaslt" ||
          librarySpeedup(op, target, prompts(op, true)) * librarySpeedup(op, target, prompts(op, false)) > 1;
 }
@@ -67,7 +67,7 @@ static void narrowBias(Module &module, Op &op) {
         inner->setOperand(i, narrow);
 }
 
-/// Writes the preferences into the module. Error: a name that there is not.
+/// Writes the preferences into the module. Error: an unknown name.
 static Error setPreferences(Module &module, const AttributeMap &kernels) {
   for (const auto &[kind, name] : kernels) {
     if (!opTable().find(kind))
@@ -90,7 +90,7 @@ static bool isRunBy(const Op &op, const KernelFamily &family, const Target &targ
          family.accepts(op, target, boundsForRows(op, 1));
 }
 
-/// Whether every preference has an op. Error: the first that has none.
+/// Checks that every preference applies to an op. Error: the first that does not.
 static Error checkPreferences(const Module &module, const AttributeMap &kernels, const Target &target) {
   for (const auto &[kind, name] : kernels) {
     auto takes = [&, &kind = kind, &name = name](const auto &op) {

@@ -5,8 +5,8 @@
 //     %mm = matmul %ln, %w                                         %mm = matmul %ln, %w
 //     …                                                            …
 //
-// Tensor cores take their operands from memory as they lie there, by asynchronous copies, and every block of many would
-// normalise its rows anew. option target: the GPU, as graphs/targets/ names it.
+// Tensor-core kernels copy their operands from memory unchanged, by asynchronous copies, and each of many blocks would
+// have to normalise its rows again. option target: the GPU, as graphs/targets/ names it.
 //
 // Refuses: matmuls of few rows or on a target without tensor cores (normalising on the way in costs nothing there), and
 // regions that yield the layernorm.
@@ -16,7 +16,7 @@
 
 namespace kiln {
 
-/// The layernorm of the region that its matmul alone reads, or null.
+/// The layernorm of the region whose only reader is the region's matmul, or null.
 static Op *fusedNorm(const Op &op) {
   if (!op.region() || !anchor(op)->is(OpKind::matmul))
     return nullptr;

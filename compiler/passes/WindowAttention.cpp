@@ -1,10 +1,10 @@
-// window-attention: a query sees the last keys only, its own among them.
+// window-attention: a query sees only the last keys, including its own.
 //
 //   %m = causal_mask %s   ->   %m = causal_mask %s {window = 128}
 //
-// option keys: how many; 0 leaves everything as it is. Another model is computed then: the same as before up to so many
-// tokens, and beyond at a cost that grows with the tokens and not with their square (Beltagy, Peters, Cohan:
-// Longformer, 2020). Before insert-kv-cache, so that @decode sees the same.
+// option keys: the number of keys; 0 leaves everything as it is. This changes the model: results are the same up to
+// that many tokens; beyond, the cost grows linearly with the tokens and not with their square (Beltagy, Peters, Cohan:
+// Longformer, 2020). The pass runs before insert-kv-cache, so that @decode has the same window.
 #include "passes/Pass.h"
 
 namespace kiln {

@@ -1,9 +1,8 @@
 //===- block_reduction.cuh - matrix product, one block an output --------------===//
 //
-// out[rows, cols] = A[rows, depth] · B, a rung of the ladder above gemm/naive.cuh: the depth is shared between
-// the threads of a block, whose sums are added in two stages, within warps and between them. It takes the same
-// Input, Epilogue and extents as gemm/simt_tiled.cuh, which says what they are, but no input that is normalised
-// on the way.
+// out[rows, cols] = A[rows, depth] · B, a rung of the ladder above gemm/naive.cuh: the depth is shared between the
+// threads of a block, whose sums are added in two stages, within warps and between them. It takes the same Input,
+// Epilogue and extents as gemm/simt_tiled.cuh, which documents them, but no input that is normalised on the way.
 //
 // Launch: grid (cols, rows, batch), block kThreads. Neighbouring threads take neighbouring depths.
 //

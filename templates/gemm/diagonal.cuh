@@ -6,7 +6,8 @@
 namespace kiln {
 
 /// Config::kFillAboveDiagonal: outputs with col > row are not computed, the epilogue gets 0 for them; false where
-/// Config has none. Called with 0: an int fits the first of the two better, if a Config has it.
+/// Config has none. It is called with 0: overload resolution prefers the first of the two, which takes an int, if
+/// Config has the setting.
 template <class Config>
 KILN_DEVICE constexpr auto fillsAboveDiagonal(int) -> decltype(bool(Config::kFillAboveDiagonal)) {
   return Config::kFillAboveDiagonal;

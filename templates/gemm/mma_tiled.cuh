@@ -1,39 +1,39 @@
 //===- mma_tiled.cuh - matrix product in tensor cores ---------------------------===//
 //
-// out[rows, cols] = A[rows, depth] · weight[cols, depth]^T, both contiguous, elements of bf16, f16, or float
-// (whose products are tf32), sums in float; sm_80 and up. The sums leave through Epilogue, which does what
-// follows the product and the storing.
+// out[rows, cols] = A[rows, depth] · weight[cols, depth]^T, both contiguous, elements of bf16, f16, or float (whose
+// products are tf32), sums in float; sm_80 and up. Epilogue receives the sums, applies the ops that follow the product,
+// and stores the results.
 //
-// Method: a block owns a kTileM × kTileN tile of the output and walks the depth in steps of 128 bytes of each
-// row. kStages steps of both operands are in shared memory or on their way there (cp.async), so that loads
-// have kStages - 1 steps of time. Each warp multiplies a part of the tile; what it needs for the next 32
-// bytes of depth is loaded into registers (ldmatrix) while the current ones are multiplied (mma.sync).
+// Method: a block owns a kTileM × kTileN tile of the output and walks the depth in steps of 128 bytes of each row.
+// kStages steps of both operands are in shared memory or on their way there (cp.async), so that loads have kStages - 1
+// steps of time. Each warp multiplies a part of the tile; its operands for the next 32 bytes of depth are loaded into
+// registers (ldmatrix) while the current ones are multiplied (mma.sync).
 //
 // Shared memory: kStages · (kTileM + kTileN) · 128 bytes, all dynamic. A row's eight chunks of 16 bytes are
 // permuted by a key of the row (swizzledOffset): the eight rows of a matrix load have different keys, so that
 // it has no bank conflicts.
 //
-// Which lane holds what: the instruction gives a lane columns 2p and 2p + 1 of each 8 columns, p = lane % 4.
-// Which rows of weight are called column n of an instruction is free, though. Of 32 columns the template
-// gives 8p + 2j and the next to place p in instruction j, so that a lane ends up with 8 neighbouring columns,
-// a vector for the epilogue.
+// Which lane holds what: the instruction gives a lane columns 2p and 2p + 1 of each 8 columns, p = lane % 4. The
+// mapping of rows of weight to columns of an instruction is free, though. In each 32 columns the template assigns 8p +
+// 2j and the next one to place p of instruction j, so that a lane ends up with 8 neighbouring columns, a vector for the
+// epilogue.
 //
 // Launch: grid (ceildiv(cols, kTileN), ceildiv(rows, kTileM)), block 32 · kWarpsM · kWarpsN. Tiles are taken
 // in groups of 8 along M, so that the blocks that run at a time share operands in L2.
 //
 // Edges: rows and columns past the end are read from others instead, and dropped before the epilogue. (Not all from the
-// last one: many blocks would read one line of L2 at a time.) The depth is a multiple of 16 bytes; what is missing of
-// its last step is zero.
+// last one: many blocks would read one line of L2 at a time.) The depth is a multiple of 16 bytes; its last step is
+// padded with zeros.
 //
 // Registers: the sums take kTileM · kTileN / threads, operands 64 at 64 × 64 a warp, which is the most that a warp can
 // have. It takes about 220.
 //
 // The weight is read before waitForDependencies(): another kernel must not write it.
 //
-// Split-K (mmaTiledSplit): few rows leave too few tiles for all multiprocessors. kSplits blocks share a tile then, each
-// with a part of the steps, and write their sums to memory; the one that arrives last adds all of them, in the order of
-// the parts whoever it is, so that the result is the same from run to run. Launch: as above, kSplits in z. Memory:
-// parts, of splitSumsBytes; a counter of arrivals a tile, zero before and after. Shared memory: 16 bytes more.
+// Split-K (mmaTiledSplit): few rows leave too few tiles for all multiprocessors. Then kSplits blocks share a tile, each
+// with a part of the steps, and write their sums to memory; the last block to arrive adds all of them, always in the
+// order of the parts, so that the result is the same from run to run. Launch: as above, kSplits in z. Memory: parts, of
+// splitSumsBytes; one arrival counter per tile, zero before and after. Shared memory: 16 bytes more.
 //
 // Config (all constants):
 //   kCols, kDepth       extents
@@ -42,8 +42,8 @@
 //   kWarpsM, kWarpsN    warps along M and N
 //   kSplits             mmaTiledSplit only: blocks of a tile
 //
-// Epilogue: what it reads of memory it is asked for ahead of what it stores, as by gemv/simt_row.cuh. Its V is the
-// widest power of two up to 8 that divides kCols.
+// Epilogue: its operands are loaded ahead of its stores, as in gemv/simt_row.cuh. Its V is the widest power of two up
+// to 8 that divides kCols.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -61,7 +61,7 @@
 
 namespace kiln {
 
-/// What follows from a Config for elements of type T.
+/// Constants that follow from a Config for elements of type T.
 template <class Config, class T> struct MmaTiledShape {
   static constexpr int kM = Config::kTileM, kN = Config::kTileN, kStages = Config::kStages;
   static constexpr int kWarpM = kM / Config::kWarpsM, kWarpN = kN / Config::kWarpsN; // a warp's part
@@ -91,7 +91,7 @@ template <class Config, class T> struct MmaTiledStorage {
   alignas(128) u8 stages[Config::kStages][MmaTiledShape<Config, T>::kStageBytes];
 };
 
-/// Where a block's tile stands, in tiles.
+/// The position of a block's tile, in tiles.
 struct TileOrigin {
   int m, n;
 };
@@ -106,14 +106,14 @@ KILN_DEVICE TileOrigin groupedTile() {
   return {first + inGroup % rows, inGroup / rows};
 }
 
-/// What permutes the chunks of a row of B, given the row in the tile: different in the eight rows of weight
+/// The key that permutes the chunks of a row of B, given the row in the tile: it differs among the eight rows of weight
 /// that are the columns of an instruction.
 KILN_DEVICE constexpr u32 keyOfColumn(u32 n) { return n % 2 + n / 8 % 4 * 2; }
 
-/// Where in a warp's part of A a lane's first matrix load reads: rows 0-7 and 8-15 of the first chunk, then of the
-/// second.
+/// The place in a warp's part of A that a lane's first matrix load reads: rows 0-7 and 8-15 of the first chunk, then of
+/// the second.
 KILN_DEVICE constexpr u32 matrixLoadOffsetA(u32 lane) { return swizzledOffset(lane % 16, lane / 16, lane % 8); }
-/// Of B: both chunks of the columns of instruction 0, then of instruction 1.
+/// The same for B: both chunks of the columns of instruction 0, then of instruction 1.
 KILN_DEVICE constexpr u32 matrixLoadOffsetB(u32 lane) {
   const u32 column = lane % 8, row = column / 2 * 8 + column % 2 + lane / 16 * 2;
   return swizzledOffset(row, lane / 8 % 2, keyOfColumn(row));
@@ -163,7 +163,7 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
         sourceB(SharedAddress(&shared) +
                 (Shape::kOffsetB + u32(warpN()) * kSwizzledRowBytes + matrixLoadOffsetB(laneIndex()))) {}
 
-  /// Where the thread's chunk of the part's first step lies in a row.
+  /// The position in a row of the thread's chunk of the part's first step.
   KILN_DEVICE static int firstColumn() {
     return firstStep() * Shape::kStep + int(threadIndex() % kRowChunks) * Shape::kChunk;
   }
@@ -249,7 +249,7 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
     return stage + Shape::kStageBytes == kRingBytes ? 0 : stage + Shape::kStageBytes;
   }
 
-  /// Starts the step that is furthest ahead, into a stage that nobody reads any more.
+  /// Starts the step that is furthest ahead, into a stage that no thread reads any more.
   KILN_DEVICE void startAhead(int step, u32 &free) const {
     const int ahead = step + Shape::kStages - 1;
     if (ahead < steps()) {
@@ -272,8 +272,7 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
 #pragma unroll
       for (int part = 0; part < Shape::kParts; ++part) {
         if (part == Shape::kParts - 1) {
-          // The next stage has arrived; nobody reads this one any more, of which the last part is in
-          // registers.
+          // The next stage has arrived; no thread reads this one any more: its last part is in registers.
           stage = nextStage(stage);
           waitAsyncCopies<Shape::kStages - 2>();
           syncThreads();
@@ -287,7 +286,7 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
     }
   }
 
-  /// Where the i-th four sums of the thread lie in a part: those of all threads are neighbours.
+  /// The place of the thread's i-th four sums in a part: those of all threads are neighbours.
   KILN_DEVICE static int placeInPart(int i) { return (i * Shape::kThreads + int(threadIndex())) * 4; }
 
   /// Writes the sums into a part.
@@ -312,7 +311,7 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
     }
   }
 
-  // What a thread hands over: rows 8 apart, of each so many vectors.
+  // A thread passes rows that are 8 apart to the epilogue, and this many vectors of each.
   static constexpr int V = Shape::kOutputVec, kRowVectors = 2 * kN / V, kVectors = 2 * kM * kRowVectors;
 
   /// The i-th vector.
@@ -321,26 +320,26 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
     Vec<float, V> values;
 #pragma unroll
     for (int v = 0; v < V; ++v) {
-      // Two neighbours of a row are of one instruction.
+      // Two neighbours of a row come from one instruction.
       const int element = i % kRowVectors * V + v;
       values[v] = sums[row / 2][element / 2].values[row % 2 * 2 + element % 2];
     }
     return values;
   }
-  /// Where it lies in the warp's part.
+  /// Its place in the warp's part.
   KILN_DEVICE static int rowOf(int i) { return int(laneIndex()) / 4 + i / kRowVectors * 8; }
   KILN_DEVICE static int colOf(int i) {
     const int element = i % kRowVectors * V;
     return element / 8 * 32 + int(laneIndex()) % 4 * 8 + element % 8;
   }
 
-  /// Hands the sums over, some vectors at a time: what the epilogue reads for all of them is on its way before the
-  /// first of them is stored. kWhole: the tile has no row past the end.
+  /// Passes the sums to the epilogue, some vectors at a time: the epilogue's loads for all of them are issued before
+  /// the first of them is stored. kWhole: the tile has no row past the end.
   template <bool kWhole, class Epilogue>
   KILN_DEVICE void emit(const Epilogue &epilogue, TileOrigin origin, int rows) const {
     using Operands = typename Epilogue::template Operands<V>;
-    // As many as fit into twice the registers of the fragments, which are free by then: what is the same in every row
-    // is loaded once. But of short vectors, each with an address, those of 8 columns.
+    // As many as fit into twice the registers of the fragments, which are free by then; values that are the same in
+    // every row are loaded once. Short vectors need an address each, so only those of 8 columns are taken.
     constexpr int kFit = max(1, int(4 * sizeof(Fragments) / sizeof(Operands))), kAtOnce = V == 8 ? kFit : 8 / V;
     const int firstRow = origin.m * Shape::kM + warpM(), firstCol = origin.n * Shape::kN + warpN();
 #pragma unroll

@@ -1,8 +1,8 @@
 //===- naive.cuh - matrix product, one thread an output -----------------------===//
 //
-// out[rows, cols] = A[rows, depth] · B, the lowest rung of the ladder: no shared memory, every thread reads a
-// row of A and a column of B from global memory. It takes the same Input, Epilogue and extents as
-// gemm/simt_tiled.cuh, which says what they are, so that the two can be exchanged and compared.
+// out[rows, cols] = A[rows, depth] · B, the lowest rung of the ladder: no shared memory, every thread reads a row of A
+// and a column of B from global memory. It takes the same Input, Epilogue and extents as gemm/simt_tiled.cuh, which
+// documents them, so that the two can be exchanged and compared.
 //
 // Launch: grid (ceildiv(cols, 32), ceildiv(rows, kThreads / 32), batch), block kThreads. A warp holds 32
 // neighbouring columns of one row: weight[depth, cols] is read coalesced, weight[cols, depth] is not.

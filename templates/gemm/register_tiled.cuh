@@ -40,7 +40,7 @@ KILN_DEVICE void registerTiled(int rows, int cols, int depth, const Input &input
   const int row = int(blockIndexY()) * kTile + int(threadIndex()) / 16 * kOwn;
   const int col = int(blockIndexX()) * kTile + int(threadIndex()) % 16 * kOwn;
   float sums[kOwn][kOwn] = {};
-  // Of a thread, as of the whole block, nothing is wanted when its first column is behind its last row.
+  // A thread, like the whole block, has nothing to compute if its first column is greater than its last row.
   const bool isWanted = !fillsAboveDiagonal<Config>(0) || col <= row + kOwn - 1;
   for (int k = 0; isWanted && k < depth; k += V) {
     Vec<float, V> a[kOwn];

@@ -1,9 +1,8 @@
 //===- simt_tiled.cuh - matrix product, tiles in shared memory and registers -===//
 //
 // out[rows, cols] = A[rows, depth] · B, fp32 arithmetic on any GPU. B is weight[cols, depth] where
-// Config::kWeightTransposed, else weight[depth, cols]; both contiguous. A is read through Input, optionally
-// layer normalised on the way in; the product leaves through Epilogue, which does what follows it and the
-// storing.
+// Config::kWeightTransposed, else weight[depth, cols]; both contiguous. A is read through Input, optionally layer
+// normalised on the way in; Epilogue receives the product, applies the ops that follow it, and stores the result.
 //
 // Method: two-level blocking as in Volkov and Demmel, "Benchmarking GPUs to Tune Dense Linear Algebra" (SC
 // 2008): a block owns a kTileRows × kTileCols tile of the output and walks the depth in steps of kTileDepth.
@@ -75,13 +74,13 @@
 
 namespace kiln {
 
-/// What follows from a Config: thread layout, vector widths, buffers.
+/// Constants that follow from a Config: thread layout, vector widths, buffers.
 template <class Config> struct SimtTiledShape {
   static constexpr int kRows = Config::kTileRows, kCols = Config::kTileCols, kDepth = Config::kTileDepth;
   static constexpr int kGroup = 4; // rows or columns that a thread reads from shared memory at once
   static constexpr int kThreadsY = kRows / Config::kThreadRows, kThreadsX = kCols / Config::kThreadCols;
   static constexpr int kThreads = kThreadsY * kThreadsX;
-  // Lanes of a warp over the tile: 4 × 8 where the tile has room, else whatever fills the warp.
+  // The layout of a warp's lanes over the tile: 4 × 8 where the tile has room, otherwise the shape that fills the warp.
   static constexpr int kShortY = min(4, kThreadsY);
   static constexpr int kLanesX = min(int(kWarpSize) / kShortY, kThreadsX);
   static constexpr int kLanesY = min(int(kWarpSize) / kLanesX, kThreadsY);
@@ -104,9 +103,8 @@ template <class Config> struct SimtTiledShape {
   static_assert(kBufferBytes + kStatisticsBytes <= kStaticSharedBytes, "the tiles fit in static shared memory");
 };
 
-/// Where element (k, index) of a transposed operand lies within its shared row k. Lanes that store
-/// neighbouring depths of one index (kTileDepth / 4 vectors an index) land in different banks; groups of 4
-/// indices stay together.
+/// The position of element (k, index) of a transposed operand within its shared row k. Lanes that store neighbouring
+/// depths of one index (kTileDepth / 4 vectors an index) land in different banks; groups of 4 indices stay together.
 template <int kTileDepth> KILN_DEVICE constexpr int swizzled(int k, int index) {
   return index ^ (k / 4 * (128 / kTileDepth));
 }
@@ -184,7 +182,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtTiled {
     return threadCol + j / Shape::kGroup * (Shape::kThreadsX * Shape::kGroup) + j % Shape::kGroup;
   }
 
-  /// Starts the loads of the tiles at `origin` along the depth; what lies past the depth is zero.
+  /// Starts the loads of the tiles at `origin` along the depth; elements past the depth are zero.
   KILN_DEVICE void fetch(int origin) {
 #pragma unroll
     for (int i = 0; i < InputSlots::kCount; ++i)
@@ -311,7 +309,8 @@ template <class Config, class Input, class W, class Epilogue> struct SimtTiled {
   }
 };
 
-/// The optional settings: an int fits the first of the two better, if a Config has it.
+/// The optional settings: overload resolution prefers the first of the two, which takes an int, if Config has the
+/// setting.
 template <class Config>
 KILN_DEVICE constexpr auto skipsAboveDiagonal(int) -> decltype(bool(Config::kSkipAboveDiagonal)) {
   return Config::kSkipAboveDiagonal;

@@ -2,7 +2,7 @@
 //
 // out[rows, cols] = input[rows, depth] · weight[cols, depth]^T for the 2 to 64 rows of decode with a batch, weights of
 // bf16 or f16, sums in float; sm_80 and up. Like gemv/simt_rows.cuh it is bound by reading the weight once; the tensor
-// cores take the arithmetic, which grows with the rows, out of the way.
+// cores keep the arithmetic, which grows with the rows, from becoming the bottleneck.
 //
 // Method: the transposed product, weight · input^T: 16 columns of weight are the 16 rows of an instruction's left
 // operand, and 8 rows of input the 8 columns of its right one, so that 8 rows waste nothing. Every weight is needed by
@@ -11,9 +11,9 @@
 // shared memory in the weight's type, normalised on the way there, kTileDepth of the depth at a time. A row that fits
 // in a warp's registers is read once for its statistics and for that.
 //
-// Which lane holds what: the instruction wants words p and p + 4 of a row of 16 elements in lane 4 · g + p. Which of
-// the depth is called word p is free, if it is the same in both operands: lane p takes 8 neighbouring elements, 16
-// bytes by one access, and two instructions use up 32 elements.
+// Which lane holds what: the instruction wants words p and p + 4 of a row of 16 elements in lane 4 · g + p. The mapping
+// of depth to word p is free if it is the same in both operands: lane p takes 8 neighbouring elements, 16 bytes by one
+// access, and two instructions use up 32 elements.
 //
 // kWarpsN warps have 16 columns each; kWarpsK warps share the depth of a column, every kWarpsK-th kUnroll · 32
 // elements. Their sums are added in the order of the warps, in shared memory, from where the epilogue gets vectors
@@ -49,7 +49,7 @@
 
 namespace kiln {
 
-/// What follows from a Config.
+/// Constants that follow from a Config.
 template <class Config> struct MmaRowsShape {
   static constexpr int kRows = Config::kRows, kTiles = kRows / 8, kUnroll = Config::kUnroll;
   static constexpr int kWarpsN = Config::kWarpsN, kWarpsK = Config::kWarpsK;
@@ -64,7 +64,8 @@ template <class Config> struct MmaRowsShape {
   // A row in a warp's registers, 8 elements a lane at a time.
   static constexpr int kOwn = ceilDiv(Config::kTileDepth, 8 * int(kWarpSize));
   static constexpr bool kHoldsRow = kTileRounds >= kRounds && kOwn <= 8;
-  // Calls of the epilogue of a block. One a thread has its operands ahead, if the block's registers suffice.
+  // The epilogue calls of a block. With one call per thread, its operands are loaded ahead, if the block's registers
+  // suffice.
   static constexpr int kOutputVectors = kBlockCols / kOutputVec, kOutputs = kRows * kOutputVectors;
   static constexpr bool kReadsAhead = kOutputs <= kThreads && kThreads <= 512;
   static constexpr int kRowStride = Config::kTileDepth + 32, kSumStride = kBlockCols + 4; // elements
@@ -104,7 +105,7 @@ template <class Config, class Input, class W, class Epilogue> struct MmaRows {
   /// The first element of the depth that the lane takes of a round.
   KILN_DEVICE static int firstOfRound() { return warpK() * Shape::kWarpRound + place() * 8; }
 
-  /// Starts the loads of a round; what lies past the depth is zero, columns past the end repeat the last one.
+  /// Starts the loads of a round; elements past the depth are zero, columns past the end repeat the last one.
   KILN_DEVICE void fetch(int round, Weights &weights) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -176,7 +177,8 @@ template <class Config, class Input, class W, class Epilogue> struct MmaRows {
     }
   }
 
-  /// Puts the warp's sums where all of the block find them: of columns g and g + 8, rows 2 p and 2 p + 1 of each 8.
+  /// Stores the warp's sums in shared memory for the whole block: for columns g and g + 8, rows 2 p and 2 p + 1 of each
+  /// 8.
   KILN_DEVICE void share() {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile)
@@ -225,7 +227,7 @@ template <class Config, class Input, class W, class Epilogue> struct MmaRows {
     for (int tile = 0; tile < kTiles; ++tile)
       sums[tile][0] = sums[tile][1] = {};
     for (int first = 0; first < Shape::kRounds; first += Shape::kTileRounds) {
-      syncThreads(); // the statistics are written, and nobody reads the tile before any more
+      syncThreads(); // the statistics are written, and no thread reads the previous tile any more
       if constexpr (kStagesOnce)
         stageNormalized(firstRow);
       else

@@ -1,15 +1,15 @@
 //===- simt_row.cuh - matrix product of one row, for the least latency --------===//
 //
-// out[row, cols] = A[row, depth] · weight[cols, depth]^T for decode at batch 1, fp32 arithmetic on any GPU; further
-// rows are further blocks. A is read through Input, optionally layer normalised; the product leaves through Epilogue.
+// out[row, cols] = A[row, depth] · weight[cols, depth]^T for decode at batch 1, fp32 arithmetic on any GPU; each
+// further row takes further blocks. A is read through Input, optionally layer normalised; Epilogue stores the product.
 //
-// Method: at batch 1 a product takes no longer than the way to it, so that way is kept short. The first stage of
-// weights is issued before the wait for the kernel in front, and so are the loads of layernorm's parameters. A row that
-// is not normalised is read straight into registers, with no barrier at all. One that is, the block reads once, each
-// thread its elements; the sums are exchanged through shared memory, and the normalised row is left there in fp32: two
-// barriers. Blocks are small and use few registers, so that those of the next kernel can start beside them. With few
-// columns and a long row the warps of a block share columns: kDepthWarps of them take every kDepthWarps-th step of the
-// depth and meet once, in shared memory.
+// Method: at batch 1 latency matters as much as the product itself, so it is kept short. The first stage of weights is
+// issued before the wait for the previous kernel, and so are the loads of layernorm's parameters. A row that is not
+// normalised is read straight into registers, with no barrier at all. A row that is normalised is read once by the
+// block, each thread reading its elements; the sums are exchanged through shared memory, and the normalised row is left
+// there in fp32: two barriers. Blocks are small and use few registers, so that those of the next kernel can start
+// beside them. With few columns and a long row the warps of a block share columns: kDepthWarps of them take every
+// kDepthWarps-th step of the depth and meet once, in shared memory.
 //
 // Launch: grid (ceildiv(cols, kColsPerBlock), rows), block 32 · kWarps.
 //
@@ -55,7 +55,7 @@
 
 namespace kiln {
 
-/// What follows from a Config, the weight's element type and the input.
+/// Constants that follow from a Config, the weight's element type and the input.
 template <class Config, class Input, class W> struct SimtRowShape {
   static constexpr int kColsPerWarp = Config::kColsPerWarp, kUnroll = Config::kUnroll;
   static constexpr int kDepthWarps = Config::kDepthWarps, kColumnWarps = Config::kWarps / kDepthWarps;
@@ -87,7 +87,7 @@ template <class Config, class Input, class W> struct SimtRowShape {
                 "the row fits in shared memory");
 };
 
-/// Where warps that share columns meet.
+/// The shared memory in which warps that share columns exchange sums.
 template <class Config> struct SimtRowSums {
   float sums[Config::kDepthWarps][Config::kWarps / Config::kDepthWarps * Config::kColsPerWarp];
 };
@@ -122,7 +122,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRow {
   }
   KILN_DEVICE static bool isInside(int k) { return Shape::kDepthIsExact || k < Config::kDepth; }
 
-  /// Starts the loads of a stage; what lies past the depth is zero.
+  /// Starts the loads of a stage; elements past the depth are zero.
   KILN_DEVICE void fetch(int col, int stage, Weights &weights) const {
 #pragma unroll
     for (int c = 0; c < kColsPerWarp; ++c) {
@@ -137,9 +137,9 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRow {
 
   KILN_DEVICE auto &storage() const { return sharedStorage<SimtRowStorage<Config, Shape::kStaged>>(); }
 
-  /// Where element k lies in the shared row: with V = 8 a lane reads its elements in two halves, and all lanes' first
-  /// halves are stored before all lanes' second ones, so that neighbouring lanes read neighbouring 16 bytes, without
-  /// bank conflicts.
+  /// The position of element k in the shared row: with V = 8 a lane reads its elements in two halves, and all lanes'
+  /// first halves are stored before all lanes' second ones, so that neighbouring lanes read neighbouring 16 bytes,
+  /// without bank conflicts.
   KILN_DEVICE static int staged(int k) {
     constexpr int kStep = int(kWarpSize) * V;
     if constexpr (V == 8)
@@ -162,7 +162,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRow {
     }
   }
 
-  /// First of the thread's elements of the row, and whether there are such.
+  /// The first of the thread's elements of the row, and whether the thread has any.
   KILN_DEVICE static int ownElement(int i) { return (i * Shape::kThreads + int(threadIndex())) * Shape::kInputVec; }
   KILN_DEVICE static bool isOwn(int k) {
     return Config::kDepth % (Shape::kThreads * Shape::kInputVec) == 0 || k < Config::kDepth;
@@ -282,14 +282,14 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRow {
       return firstCol + i * Shape::kOutputVec;
   }
 
-  /// Starts the loads of what the epilogue will read.
+  /// Starts the loads of the epilogue's operands.
   KILN_DEVICE void fetchOperands(Operands (&operands)[Shape::kOutputs]) const {
 #pragma unroll
     for (int i = 0; i < Shape::kOutputs; ++i)
       operands[i] = epilogue.template operands<Shape::kOutputVec>(row, min(outputCol(i), blockEnd - Shape::kOutputVec));
   }
 
-  /// Adds up the lanes' sums and hands them to the epilogue.
+  /// Adds up the lanes' sums and passes them to the epilogue.
   KILN_DEVICE void finish(const Operands (&operands)[Shape::kOutputs]) {
 #pragma unroll
     for (int c = 0; c < kColsPerWarp; ++c)
@@ -310,7 +310,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRow {
     }
   }
 
-  /// The same where warps share columns: a thread a column adds up the warps' sums.
+  /// The same where warps share columns: one thread per column adds up the warps' sums.
   KILN_DEVICE void finishTogether(const Operands &operands) {
     auto &shared = sharedStorage<SimtRowSums<Config>>();
     const int own = int(warpIndex()) / Shape::kDepthWarps * kColsPerWarp;
@@ -332,7 +332,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRow {
     Weights weights;
     if (firstCol < blockEnd)
       fetch(firstCol, 0, weights);
-    // Weights and constants are on their way while the kernel that makes the row still runs.
+    // Weights and constants are being loaded while the kernel that computes the row still runs.
     if constexpr (Input::kNormalizes) {
       typename Input::template Parameters<Shape::kInputVec> parameters[Shape::kOwn];
 #pragma unroll

@@ -49,7 +49,7 @@
 
 namespace kiln {
 
-/// What follows from a Config and the weight's element type.
+/// Constants that follow from a Config and the weight's element type.
 template <class Config, class W> struct SimtRowsShape {
   static constexpr int kRows = Config::kRows, kColsPerWarp = Config::kColsPerWarp, kUnroll = Config::kUnroll;
   static constexpr int kThreads = Config::kWarps * int(kWarpSize);
@@ -94,7 +94,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRows {
   const int firstCol = (int(blockIndexX()) * Config::kWarps + int(warpIndex())) * kColsPerWarp;
   float sums[kRows][kColsPerWarp] = {};
 
-  /// Starts the loads of a stage; what lies past the depth is zero.
+  /// Starts the loads of a stage; elements past the depth are zero.
   KILN_DEVICE void fetch(int stage, Weights &weights) const {
 #pragma unroll
     for (int c = 0; c < kColsPerWarp; ++c) {
@@ -107,8 +107,8 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRows {
     }
   }
 
-  /// Where element k of the chunk lies in its shared row: as it comes, but where a lane reads 8 elements, all
-  /// lanes' first four are stored before all lanes' last four.
+  /// The position of element k of the chunk in its shared row: position k, except that where a lane reads 8 elements,
+  /// all lanes' first four are stored before all lanes' last four.
   KILN_DEVICE static int staged(int k) {
     if constexpr (V == 8)
       return k / Shape::kStep * Shape::kStep + k % 8 / 4 * (Shape::kStep / 2) + k % Shape::kStep / 8 * 4 + k % 4;
@@ -212,7 +212,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRows {
       for (float &sum : row)
         sum = 0;
     for (int chunk = 0; chunk < Shape::kStages; chunk += Shape::kStagesPerChunk) {
-      syncThreads(); // the statistics are written, and nobody reads the chunk before any more
+      syncThreads(); // the statistics are written, and no thread reads the previous chunk any more
       stage(firstRow, chunk * Shape::kStage);
       syncThreads();
       for (int s = chunk; s < min(chunk + Shape::kStagesPerChunk, Shape::kStages); ++s) {

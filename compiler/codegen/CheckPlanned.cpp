@@ -75,7 +75,7 @@ static Error checkOp(const Op &op, const Target &target) {
   return Error::success();
 }
 
-/// What the plan says of the model's tokens.
+/// The plan's description of the model's tokens.
 static Error checkEosTokens(const Module &module) {
   const Attribute *tokens = findAttribute(module.attributes, "eos");
   auto isInt = [](const Attribute &token) { return token.kind() == Attribute::Kind::Int; };

@@ -16,7 +16,7 @@ static constexpr StringRef functorWords[] = {
     "arrivals", "b", "bf16", "col", "d", "depth", "f16", "h", "i64", "index", "kiln", "load", "normalize", "parts",
     "position", "row", "s", "store", "t", "u32", "value", "with", "Body", "Config", "Epilogue", "Input", "Parameters",
     "Position", "RowStatistics", "Score", "V", "Vec"};
-/// Of C++17, which is what kernels are.
+/// The keywords of C++17, the language of the kernels.
 static constexpr StringRef keywords[] = {
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
     "char16_t", "char32_t", "class", "compl", "const", "const_cast", "constexpr", "continue", "decltype", "default",
@@ -103,7 +103,7 @@ std::string KernelNames::operation(const Op &op) const {
   raw_string_ostream os(text);
   for (const auto &[i, operand] : llvm::enumerate(op.operands()))
     os << (i ? ", %" : " %") << of(*operand);
-  // What later stages wrote is no part of what the op computes.
+  // Attributes of later stages do not change what the op computes.
   AttributeMap own = op.attributes();
   for (const AttributeSpec &spec : commonAttributes())
     own.erase(spec.name.str());

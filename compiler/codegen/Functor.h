@@ -23,10 +23,10 @@ public:
   /// The parameter that holds its address: `x` of an input, `act_out` of a result, whose elements are `act`.
   std::string pointerTo(const Value &value) const;
 
-  /// Whether the kernel has the value in constant memory: an array of the parameter's name.
+  /// Whether the kernel holds the value in constant memory, in an array with the parameter's name.
   bool isConstant(const Value &value) const { return constants.count(&value); }
 
-  /// What an op computes, with these names, the same for every layer: `add %fc_mm, %fc_b`.
+  /// The op in these names, which are the same for every layer: `add %fc_mm, %fc_b`.
   std::string operation(const Op &op) const;
   /// Its line of IR: `%fc = add %fc_mm, %fc_b`.
   std::string line(const Op &op) const { return ("%" + of(*op.result()) + " = " + operation(op)).str(); }
@@ -51,14 +51,14 @@ class Functor {
 public:
   Functor(StringRef structName, const KernelNames &names) : structName(structName), names(names) {}
 
-  /// The member that holds a tensor's address, or the array that is one; `writes` makes it mutable.
+  /// The member that holds a tensor's address, or the array that holds the tensor; `writes` makes it mutable.
   std::string pointer(const Value &value, bool writes = false);
   /// A dim's extent: a constant, or the member of its name.
   std::string extent(const Dim &dim);
-  /// A line of the struct's body, and the op that it computes: the plan says which lines are whose.
+  /// A line of the struct's body, and the op that it computes: the plan records the lines of each op.
   void add(const Twine &line, const Op *op = nullptr) { lines.push_back({line.str(), op}); }
   void add(ArrayRef<CodeLine> more) { llvm::append_range(lines, more); }
-  /// Takes over the members of a functor that was built for its text only.
+  /// Adds the members of a functor that was built only for its text.
   void addMembersOf(const Functor &other);
 
   /// The whole declaration.
@@ -95,7 +95,7 @@ public:
   EpilogueEmitter(Functor &functor, const KernelNames &names, const Op &kernelOp, unsigned indent)
       : functor(functor), names(names), kernelOp(kernelOp), indent(indent) {}
 
-  /// What the emitted lines read of memory, if it is to be loaded before they run: `with.NAME` there.
+  /// The operands that the emitted lines read from memory, if they are loaded ahead: `with.NAME` in the lines.
   struct Ahead {
     std::string type, name, load;
     bool usesBatchAndToken = false; ///< of the load
@@ -104,7 +104,7 @@ public:
   void readAhead() { readsAhead = true; }
   ArrayRef<Ahead> ahead() const { return aheadList; }
 
-  /// Declares where `value` lies, which a variable holds: the one of its name, or `variable`.
+  /// Declares the coordinates of `value`, which is held by the variable of its name, or by `variable`.
   void begin(const Value &value, Coordinates at, StringRef variable = {});
   /// Emits one op on values that are declared; its result is declared then. Error: it is neither pointwise nor layout,
   /// or needs what is not declared.

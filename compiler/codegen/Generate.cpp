@@ -31,7 +31,7 @@ std::string printable(StringRef name) {
 std::string locationText(const Op &op) {
   if (!op.loc)
     return "(unknown)";
-  // Where IR text lies is no part of what is generated from it.
+  // The generated code does not depend on where the IR text lies.
   StringRef file = op.loc.isParsePosition ? llvm::sys::path::filename(op.loc.file->name) : StringRef(op.loc.file->name);
   return printable(file) + ":" + std::to_string(op.loc.line);
 }
@@ -184,7 +184,7 @@ Expected<PlanStep> Generator::makeStep(const Op &op) {
   return step;
 }
 
-/// What is launched for an op, and with which arguments.
+/// The kernel that is launched for an op, and its arguments.
 Expected<PlanStep> Generator::makeKernelStep(const Op &op, const KernelChoice &choice) {
   Expected<KernelText> text = writeKernel(op, choice);
   if (!text)

@@ -56,7 +56,7 @@ std::string KernelAssembler::config() const {
   return "struct Config {\n" + constantLines(constants) + constantLines(tile) + "};\n";
 }
 
-/// Declares what the kernel has in constant memory, and says what is to lie there.
+/// Declares the kernel's arrays in constant memory, and records the weights that they hold.
 std::string KernelAssembler::constantMemory(std::vector<PlanConstant> &constants) const {
   std::string text;
   for (const Value *input : op.inputs()) {
@@ -89,7 +89,7 @@ std::vector<Functor::Member> KernelAssembler::parameters() const {
   return ordered;
 }
 
-/// What the plan calls the memory of a value of the op: for a value that a region yields, the op's result.
+/// The plan's name for the memory of a value of the op: for a value that a region yields, the op's result.
 static std::string planName(const Op &op, const Value &value) {
   if (value.definingOp() && value.definingOp()->parentOp() == &op) {
     ArrayRef<Value *> yielded = op.region()->terminator()->operands();
@@ -165,7 +165,7 @@ static std::string wrapList(ArrayRef<std::string> items) {
   return "\n    " + text + line;
 }
 
-/// What the kernel's name says of shapes: its extents, one token a sequence, keys from a cache.
+/// The shapes in the kernel's name: its extents, one token per sequence, keys from a cache.
 static std::string shapeText(const Op &op, StringRef extents) {
   const Op &main = *anchor(op);
   SmallVector<StringRef, 3> parts;

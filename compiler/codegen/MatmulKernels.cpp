@@ -220,7 +220,7 @@ static Expected<const Value *> addBatchedOps(Functor &epilogue, const Op &op, co
   return value;
 }
 
-/// What happens to a product of a head, and the store of what the kernel yields.
+/// The ops on a product of a head, and the store of the kernel's results.
 static Expected<Functor> batchedEpilogue(const Op &op, const KernelNames &names) {
   const Value &product = *anchor(op)->result();
   Functor epilogue("Epilogue", names);

@@ -83,7 +83,7 @@ private:
     return Error::success();
   }
 
-  /// Of two, `front` would have to end where `back` begins.
+  /// One of two overlapping ranges: `front` would have to end where `back` begins.
   Error overlap(const Stretch &added, const Stretch &other, const Stretch &front, const Stretch &back) const {
     std::string where = formulas.whereMore(front.end, back.begin);
     return added.place.fail(

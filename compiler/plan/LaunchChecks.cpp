@@ -4,12 +4,12 @@ namespace kiln {
 
 namespace {
 
-// What any GPU can launch; shared memory is the most that a block of any target can have.
+// The limits of a launch on any GPU; shared memory is the maximum of a block on any target.
 constexpr int64_t maxGrid[] = {INT32_MAX, 65535, 65535};
 constexpr int64_t maxThreads = 1024;
 constexpr int64_t maxSharedBytes = 227 * 1024;
 constexpr int64_t maxConstantBytes = 64 * 1024;
-// Of 8 bytes each in the 32764 bytes that a kernel's parameters can have.
+// Parameters of 8 bytes each, within the 32764 bytes that a kernel's parameters can have.
 constexpr size_t maxArguments = 4095;
 
 class LaunchChecker {
@@ -75,7 +75,7 @@ private:
                                                             formulas.describeMore(blocks, bytes));
   }
 
-  /// Of all that the launch has, what stands there twice once.
+  /// Everything that the launch has, each once.
   Expr bytesOf(const PlanLaunch &launch) const {
     Expr bytes(0);
     std::set<StringRef> names(launch.arguments.begin(), launch.arguments.end());

@@ -91,7 +91,7 @@ private:
                                      : where.fail("the file " + file + " of kernel '" + kernel + "' is missing");
   }
 
-  /// What a kernel says of its ops: no formula or address depends on it, but people and pages read it.
+  /// Checks a kernel's list of ops: no formula or address depends on it, but people and pages read it.
   static Error checkOps(Place where, const PlanKernel &kernel) {
     std::set<StringRef> values;
     for (const auto &[i, op] : llvm::enumerate(kernel.ops)) {

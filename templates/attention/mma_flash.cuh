@@ -9,7 +9,7 @@
 // product in the registers where the first one left the scores. Exponentials are powers of two, the factor and
 // log2(e) folded into one multiplication.
 //
-// Query t of row b stands at position(b) + t. Visible are keys 0 .. keys, with kCausal only those up to the query's
+// Query t of row b stands at position(b) + t. Keys 0 .. keys are visible, with kCausal only those up to the query's
 // position, with kWindow > 0 only the last kWindow of them. Tiles that no query of the block sees are skipped, those
 // that no query of a warp sees by that warp. Sums and products are in a fixed order.
 //
@@ -25,7 +25,7 @@
 //   kTileQueries    16 or 32 times kWarps
 //   kTileKeys       a multiple of 16
 //   kWarps, kStages
-//   kCausal         keys behind the query are invisible
+// kCausal         keys after the query are invisible
 //   kWindow         optional; 0 = none
 //
 // Position:  int operator()(int b) const                    position of the first query of row b
@@ -40,7 +40,7 @@
 
 namespace kiln {
 
-/// What follows from a Config.
+/// Constants that follow from a Config.
 template <class Config> struct MmaFlashShape {
   static constexpr int kHeadSize = Config::kHeadSize, kQueries = Config::kTileQueries, kKeys = Config::kTileKeys;
   static constexpr int kThreads = int(kWarpSize) * Config::kWarps, kStages = Config::kStages;
@@ -65,8 +65,8 @@ template <class Config> struct MmaFlashStorage {
 
 template <class Config> constexpr SharedBytes kMmaFlashShared = {0, sizeof(MmaFlashStorage<Config>)};
 
-/// Where a lane's first matrix load of keys reads: both chunks of 8 of them, the right operand of one instruction, then
-/// of the 8 keys below.
+/// The place that a lane's first matrix load of keys reads: both chunks of 8 keys, the right operand of one
+/// instruction, then those of the next 8 keys.
 KILN_DEVICE constexpr u32 flashKeyOffset(u32 lane) {
   return swizzledOffset(lane / 16 * 8 + lane % 8, lane / 8 % 2, lane);
 }
@@ -138,7 +138,7 @@ template <class Config, class T> struct MmaFlash {
     }
   }
 
-  /// Hides what the queries do not see of the tile of keys at `firstKey`.
+  /// Masks the scores of keys of the tile at `firstKey` that the queries do not see.
   KILN_DEVICE void mask(MmaSums (&scores)[kM][kKeyTiles], int firstKey) const {
     const bool isWhole = firstKey + Shape::kKeys <= tile.visibleEnd(warpQuery()) &&
                          firstKey >= tile.firstVisible(warpQuery() + Shape::kWarpQueries - 1);
@@ -149,7 +149,7 @@ template <class Config, class T> struct MmaFlash {
       FlashRows::mask(scores[m], tile, warpQuery() + m * 16, firstKey);
   }
 
-  /// Turns the scores into weights, and scales what was summed under an older maximum.
+  /// Turns the scores into weights, and rescales sums that used an older maximum.
   KILN_DEVICE void weigh(MmaSums (&scores)[kM][kKeyTiles]) {
     float factors[kM][2];
     bool rises = false;
@@ -220,7 +220,7 @@ template <class Config, class T> struct MmaFlash {
 #pragma unroll 1
     for (; firstKey < tile.keyEnd; firstKey += Shape::kKeys) {
       waitAsyncCopies<Shape::kStages - 2>();
-      syncThreads(); // the tile is there, and the one in front of it is done with
+      syncThreads(); // the tile has arrived, and the previous one is no longer read
       copyStage(firstKey + (Shape::kStages - 1) * Shape::kKeys, stage == 0 ? Shape::kStages - 1 : stage - 1);
       attend(firstKey, stage);
       stage = stage + 1 == Shape::kStages ? 0 : stage + 1;

@@ -1,10 +1,10 @@
 //===- naive_flash.cuh - flash attention without anything clever ---------------===//
 //
-// out[b, h, t, :] = Σ_key softmax(score(q[b, h, t, :] · k[b, h, key, :])) v[b, h, key, :] over the visible keys:
-// what attention/simt_flash.cuh computes, one rung of the ladder below it. The method is the same (FlashAttention-2:
-// a block keeps a tile of queries, walks over tiles of keys, and divides by the sum once, at the end; Dao, 2023), but
-// square tiles of 16, a thread a score, no shuffles, no register tiles, no loads ahead: the largest score and the sum
-// of a query come from shared memory, where every thread of the query computes them for itself.
+// out[b, h, t, :] = Σ_key softmax(score(q[b, h, t, :] · k[b, h, key, :])) v[b, h, key, :] over the visible keys: the
+// same as attention/simt_flash.cuh, one rung of the ladder below it. The method is the same (FlashAttention-2: a block
+// keeps a tile of queries, walks over tiles of keys, and divides by the sum once, at the end; Dao, 2023), but square
+// tiles of 16, a thread a score, no shuffles, no register tiles, no loads ahead: the largest score and the sum of a
+// query come from shared memory, where every thread of the query computes them for itself.
 //
 // Launch: grid (ceildiv(queries, kTile), heads, batch), block kTile².
 //
@@ -77,7 +77,7 @@ template <class Config, class T, class Score> struct NaiveFlash {
       tile[i][d] = toFloat(row[d]);
   }
 
-  /// Takes in the tile of keys at `firstKey`; keys past the block's last repeat that one.
+  /// Accumulates the tile of keys at `firstKey`; keys past the block's last repeat that one.
   KILN_DEVICE void add(int firstKey, int blockEnd) {
     const int k = min(firstKey + i, blockEnd - 1);
     stage(shared.key, key.at(b, h, k));
@@ -118,7 +118,7 @@ KILN_DEVICE void naiveFlash(int queries, int keys, const HeadView<T> &query, con
   const int firstVisible = Flash::kWindow > 0 ? max(0, origin + t + 1 - Flash::kWindow) : 0;
   Flash tile{key, value, score, sharedStorage<NaiveFlashStorage<Config>>(), b, h, firstVisible, end};
   tile.stage(tile.shared.query, query.at(b, h, min(t, queries - 1)));
-  // What some query of the block sees.
+  // The keys that some query of the block sees.
   const int blockEnd = Config::kCausal ? min(keys, origin + min(firstQuery + kTile, queries)) : keys;
   const int blockFirst = Flash::kWindow > 0 ? max(0, origin + firstQuery + 1 - Flash::kWindow) : 0;
   for (int firstKey = blockFirst / kTile * kTile; firstKey < blockEnd; firstKey += kTile)

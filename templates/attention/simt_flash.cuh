@@ -9,9 +9,8 @@
 // skipped, and only tiles that some query sees in part are masked. The next tile of keys or values travels
 // through registers while the current one is multiplied.
 //
-// Query t of row b stands at position(b) + t. Visible are keys 0 .. keys, with kCausal only those up
-// to the query's position, with kWindow > 0 only the last kWindow of them. Sums and products are in a fixed
-// order.
+// Query t of row b stands at position(b) + t. Keys 0 .. keys are visible, with kCausal only those up to the query's
+// position, with kWindow > 0 only the last kWindow of them. Sums and products are in a fixed order.
 //
 // Launch: grid (ceildiv(queries, kTileQueries), heads, batch), block kThreads; the blocks with the most keys
 // first.
@@ -59,7 +58,7 @@
 
 namespace kiln {
 
-/// What follows from a Config.
+/// Constants that follow from a Config.
 template <class Config> struct SimtFlashShape {
   static constexpr int kHeadSize = Config::kHeadSize, kThreads = Config::kThreads;
   static constexpr int kQueries = Config::kTileQueries, kKeys = Config::kTileKeys;
@@ -188,7 +187,7 @@ template <class Config, class T, class Score> struct SimtFlash {
     return Shape::kWindow > 0 ? max(0, position + firstQuery + q + 1 - Shape::kWindow) : 0;
   }
 
-  /// Hides what the queries do not see of the tile of keys at `firstKey`.
+  /// Masks the scores of keys of the tile at `firstKey` that the queries do not see.
   KILN_DEVICE void mask(int firstKey) {
     const bool isWhole = firstKey + Shape::kKeys <= visibleEnd(0) && firstKey >= firstVisible(Shape::kQueries - 1);
     if (isWhole)
@@ -204,7 +203,7 @@ template <class Config, class T, class Score> struct SimtFlash {
     }
   }
 
-  /// Turns the scores into weights, in shared memory, and scales what was summed under an older maximum.
+  /// Turns the scores into weights, in shared memory, and rescales sums that used an older maximum.
   KILN_DEVICE void weigh() {
 #pragma unroll
     for (int i = 0; i < kThreadQueries; ++i) {
@@ -265,13 +264,13 @@ template <class Config, class T, class Score> struct SimtFlash {
       commit(shared.value);
       mask(firstKey);
       weigh();
-      syncThreads(); // values and weights are there, the keys are done with
+      syncThreads(); // values and weights are ready, the keys are no longer read
       if (!isLast)
         fetch(key, firstKey + Shape::kKeys);
       multiplyValues();
       if (!isLast)
         commit(shared.key);
-      syncThreads(); // the next keys are there, values and weights are done with
+      syncThreads(); // the next keys are ready, values and weights are no longer read
     }
   }
 

@@ -3,12 +3,12 @@
 // out[b, h, :] = Σ_key softmax(score(q[b, h, :] · k[b, h, key, :])) v[b, h, key, :] over keys 0 ..
 // position(b) inclusive, one query a row (decode), fp32 arithmetic on any GPU.
 //
-// Method: split-KV decoding (FlashDecoding; Dao, Haziza, Massa, Sizov, 2023) in one kernel: a block takes
-// kChunk consecutive keys, so that heads × splits fill the GPU, and leaves its part of the sum, the largest
-// score and the sum of weights in a workspace. The block that arrives last for its (b, h), whichever that is,
-// combines all parts in the order of the keys: the result is bitwise the same in every run. Blocks past the
-// position leave at once; a single active block skips the workspace. Keys and values of earlier positions, and the
-// position itself, are read before waitForDependencies(): no kernel of the same call may write them.
+// Method: split-KV decoding (FlashDecoding; Dao, Haziza, Massa, Sizov, 2023) in one kernel: a block takes kChunk
+// consecutive keys, so that heads × splits fill the GPU, and leaves its part of the sum, the largest score and the sum
+// of weights in a workspace. The block that arrives last for its (b, h) combines all parts, always in the order of the
+// keys: the result is bitwise the same in every run. Blocks past the position leave at once; a single active block
+// skips the workspace. Keys and values of earlier positions, and the position itself, are read before
+// waitForDependencies(): no kernel of the same call may write them.
 //
 // Launch: grid (splits, heads, batch) with splits ≥ ceildiv(keys, kChunk) for the most visible keys of the launch,
 // block 32 · kWarps.
@@ -55,7 +55,7 @@
 
 namespace kiln {
 
-/// What some of the keys contribute to a head's output: Σ weight · value, under the maximum of these keys'
+/// The contribution of some of the keys to a head's output: Σ weight · value, relative to the maximum of these keys'
 /// scores.
 template <int kHeadSize> struct alignas(16) SplitPart {
   float out[kHeadSize];
@@ -69,7 +69,7 @@ KILN_DEVICE constexpr i64 splitPartBytes(i64 batch, i64 heads, i64 splits, i64 h
 }
 KILN_DEVICE constexpr i64 splitArrivalBytes(i64 batch, i64 heads) { return batch * heads * i64(sizeof(u32)); }
 
-/// What follows from a Config and the cache's element type.
+/// Constants that follow from a Config and the cache's element type.
 template <class Config, class T> struct SimtSplitShape {
   static constexpr int kHeadSize = Config::kHeadSize, kUnroll = Config::kUnroll;
   static constexpr int kVec = 16 / int(sizeof(T));
@@ -173,7 +173,7 @@ template <class Config, class T, class Score> struct SimtSplit {
     }
   }
 
-  /// The score of key k, of which the lane has `vectors`; the same on all lanes of the group.
+  /// The score of key k, given the lane's `vectors` of it; the same on all lanes of the group.
   KILN_DEVICE float scoreOf(const Packed<T, kVec> (&vectors)[kSlots], int k) const {
     float qk = 0;
 #pragma unroll
@@ -184,7 +184,7 @@ template <class Config, class T, class Score> struct SimtSplit {
     return k < keyEnd ? score(qk) : -infinity();
   }
 
-  /// Takes in the group's keys of a round. All lanes of the block take part in every round.
+  /// Accumulates the group's keys of a round. All lanes of the block take part in every round.
   KILN_DEVICE void add(int firstKey, const Round &round) {
     float scores[kUnroll], largest = -infinity();
 #pragma unroll
@@ -267,7 +267,7 @@ KILN_DEVICE void simtSplitKv(const HeadView<T> &query, const HeadView<T> &key, c
 
   const int firstKey = firstVisible + split * Config::kChunk, keyEnd = min(firstKey + Config::kChunk, keys);
   Split own{key, value, score, b, h, keyEnd, {}, {}, {}};
-  // Older keys are on their way while the kernel that makes the query and the newest key still runs.
+  // Older keys are being loaded while the kernel that computes the query and the newest key still runs.
   typename Split::Round first;
   own.fetch(firstKey, firstKey, min(keyEnd, newest), first);
   waitForDependencies();

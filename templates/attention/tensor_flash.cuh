@@ -31,7 +31,7 @@ template <int kHeadSize> struct HeadTile {
 };
 
 /// Starts the block's copy of kRows rows of a head, `stride` elements apart; there are `rows` of them from `source` on,
-/// and the last one is repeated behind them.
+/// and the last one is repeated after them.
 template <int kHeadSize, int kRows, int kThreads, class T>
 KILN_DEVICE void copyHeads(SharedAddress to, const T *source, i64 stride, int rows) {
   using Tile = HeadTile<kHeadSize>;
@@ -57,7 +57,7 @@ KILN_DEVICE void copyHeads(SharedAddress to, const T *source, i64 stride, int ro
   }
 }
 
-/// Where a lane's first matrix load of queries reads: 16 of them and their chunks 0 and 1, the left operand.
+/// The place that a lane's first matrix load of queries reads: 16 of them and their chunks 0 and 1, the left operand.
 KILN_DEVICE constexpr u32 flashQueryOffset(u32 lane) { return swizzledOffset(lane % 16, lane / 16, lane); }
 
 /// From a lane's address of its first chunk, in a tile of kRows rows, to the one two `pair`s further, `row` (a multiple
@@ -104,15 +104,16 @@ template <class Score> KILN_DEVICE constexpr float flashScale() {
   return Score::kFactor * 1.44269504f;
 }
 
-/// The softmax of 16 rows of a warp, of which a lane has row lane / 4 and the one 8 below.
+/// The softmax of 16 rows of a warp; a lane has row lane / 4 and the row 8 below it.
 struct FlashRows {
-  /// What weights refer to, the largest score or one not far below it, and the thread's share of the sum.
+  /// The reference of the weights, which is the largest score or one not far below it, and the thread's share of the
+  /// sum.
   float largest[2] = {-infinity(), -infinity()}, sums[2] = {0, 0};
 
   /// Row of values[2 · half] of a tile's sums.
   KILN_DEVICE static int rowOf(int half) { return half * 8 + int(laneIndex()) / 4; }
 
-  /// Hides what the rows, the first of them query `q` of the tile, do not see of the keys at `firstKey`.
+  /// Masks the scores of keys at `firstKey` that the rows do not see; the first row is query `q` of the tile.
   template <class Config, int kTiles>
   KILN_DEVICE static void mask(MmaSums (&scores)[kTiles], const FlashTile<Config> &tile, int q, int firstKey) {
 #pragma unroll
@@ -129,9 +130,8 @@ struct FlashRows {
     }
   }
 
-  /// Turns scores into weights. Returns whether what was summed under an older maximum is to be scaled by `factors`:
-  /// that one stays while weights are at most 2^8 under it, so that after the first tiles there is seldom something to
-  /// scale.
+  /// Turns scores into weights. Returns whether sums that used an older maximum must be scaled by `factors`: the older
+  /// maximum is kept while weights are at most 2^8 under it, so that scaling is rare after the first tiles.
   template <int kTiles>
   KILN_DEVICE bool weigh(MmaSums (&scores)[kTiles], float scale, float (&factors)[2]) {
     constexpr float kSlack = 8;
@@ -183,7 +183,7 @@ struct FlashRows {
         out[n].values[i] *= factors[i / 2];
   }
 
-  /// Hands over the rows, the first of them query `q` of the tile, two elements at a time.
+  /// Passes the rows to the epilogue, two elements at a time; the first row is query `q` of the tile.
   template <class Config, int kTiles, class Epilogue>
   KILN_DEVICE void finish(const MmaSums (&out)[kTiles], const FlashTile<Config> &tile, int q,
                           const Epilogue &epilogue) const {
@@ -220,8 +220,8 @@ struct FlashRows {
   }
 
 private:
-  /// Of four tiles the four lanes of a row have two columns each; a lane gets all eight of the tile of its place. Lanes
-  /// two places apart exchange two of their tiles, then neighbours one.
+  /// The four lanes of a row have two columns each of four tiles; afterwards each lane has all eight columns of one
+  /// tile, that of its place. Lanes two places apart exchange two of their tiles, then neighbours one.
   KILN_DEVICE static Vec<float, 8> gathered(const MmaSums *tiles, int half) {
     const bool isUpper = laneIndex() & 2, isOdd = laneIndex() & 1;
     Vec<float, 8> row;

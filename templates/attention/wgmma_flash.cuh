@@ -1,13 +1,13 @@
 //===- wgmma_flash.cuh - causal attention in the tensor cores of Hopper -------------===//
 //
-// What mma_flash.cuh computes, for many queries a head (prefill), elements of bf16 or f16; sm_90a only.
+// The attention of mma_flash.cuh, for many queries per head (prefill), elements of bf16 or f16; sm_90a only.
 //
 // Method: FlashAttention-3 (Shah et al., 2024) without its producer warp: a block keeps a tile of queries, 64 a
 // warpgroup, and walks over the tiles of keys. A warpgroup starts the product of its queries with a tile of keys and,
 // right behind it, that of the weights of the tile before with its values; while the tensor cores are at the second, it
-// turns the scores of the first into weights. Queries, scores, weights and output stay in registers; keys and values
-// are read by the tensor cores from shared memory as they lie in memory, so that nothing is transposed. What the
-// warpgroups of a multiprocessor leave idle of the tensor cores the others use.
+// turns the scores of the first into weights. Queries, scores, weights and output stay in registers; the tensor cores
+// read keys and values from shared memory in the layout of global memory, so that nothing is transposed. While one
+// warpgroup leaves the tensor cores idle, the others of the multiprocessor use them.
 //
 // Positions and visibility are those of mma_flash.cuh. Tiles that no query of the block sees are skipped, those that no
 // query of a warpgroup sees by that warpgroup. Sums and products are in a fixed order.
@@ -38,7 +38,7 @@
 
 namespace kiln {
 
-/// What follows from a Config.
+/// Constants that follow from a Config.
 template <class Config> struct WgmmaFlashShape {
   static constexpr int kHeadSize = Config::kHeadSize, kQueries = Config::kTileQueries, kKeys = Config::kTileKeys;
   static constexpr int kThreads = 2 * kQueries, kStages = Config::kStages;
@@ -155,7 +155,7 @@ template <class Config, class T> struct WgmmaFlash {
     if (!isWhole)
       FlashRows::mask(unrounded, tile, warpQuery(), first);
     const bool rises = any(rows.weigh(unrounded, scale, factors));
-    pinRegisters(unrounded); // not put off until the products that are under way have come to their end
+    pinRegisters(unrounded); // not delayed until the products under way have finished
     return rises;
   }
 
@@ -217,7 +217,7 @@ template <class Config, class T> struct WgmmaFlash {
     const int steps = ceilDiv(tile.keyEnd - firstKey, kKeys), ownSteps = ceilDiv(end - firstKey, kKeys);
 #pragma unroll 1
     for (int step = 1; step <= steps; ++step) {
-      waitForCopies<kStages - 2>(); // keys of this step and values of the last; what was read before is done with
+      waitForCopies<kStages - 2>(); // keys of this step and values of the last; earlier tiles are no longer read
       copyStep(step + kStages - 2);
       if (step < ownSteps)
         next(step);

@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-/// Config::kWindow, the number of keys that a query sees; 0, which is all, where Config has none. Called with 0: an int
-/// fits the first of the two better, if a Config has it.
+/// Config::kWindow, the number of keys that a query sees; 0, which means all, where Config does not have it. It is
+/// called with 0: overload resolution prefers the first of the two, which takes an int, if Config has the setting.
 template <class Config> KILN_DEVICE constexpr auto flashWindow(int) -> decltype(int(Config::kWindow)) {
   return Config::kWindow;
 }

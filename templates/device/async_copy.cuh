@@ -1,7 +1,7 @@
 //===- async_copy.cuh - global memory to shared memory, past registers ---------===//
 //
-// A thread issues copies of 16 bytes, makes groups of them, and waits for its groups in their order: cp.async
-// of sm_80 and up. Other threads see the bytes after the issuing thread's wait and a barrier behind it.
+// A thread issues copies of 16 bytes, makes groups of them, and waits for its groups in their order: cp.async of sm_80
+// and up. Other threads see the bytes after the issuing thread's wait followed by a barrier.
 //
 // In the emulator the target is poison from the issue to the wait, so that a read without a wait, or of
 // memory that a copy was issued into too early, gives NaN.

@@ -13,14 +13,14 @@ namespace kiln {
 
 #if defined(__CUDACC__)
 
-/// Adds `value` and returns what was there before. Orders nothing else. The order of float additions, and so
-/// the rounded sum, differs from run to run: results that must repeat need another way.
+/// Adds `value` and returns what was there before. Orders nothing else. The order of float additions, and so the
+/// rounded sum, differs from run to run: results that must be reproducible need another method.
 KILN_DEVICE u32 atomicAdd(u32 *target, u32 value) { return ::atomicAdd(target, value); }
 KILN_DEVICE u64 atomicAdd(u64 *target, u64 value) { return ::atomicAdd(target, value); }
 KILN_DEVICE float atomicAdd(float *target, float value) { return ::atomicAdd(target, value); }
 
-/// Adds `value` to a word of shared memory, which is whole again behind the next barrier. Additions of 32 bits with a
-/// carry: of 64 bits, GPUs have none there, and atomicAdd is a loop of exchanges.
+/// Adds `value` to a word of shared memory, which is consistent again after the next barrier. It uses 32-bit additions
+/// with a carry: GPUs have no 64-bit additions in shared memory, so that atomicAdd would be a loop of exchanges.
 KILN_DEVICE void addToShared(u64 *target, u64 value) {
   const u32 address = SharedAddress(target).raw(), low = u32(value);
   u32 earlier;
@@ -30,18 +30,18 @@ KILN_DEVICE void addToShared(u64 *target, u64 value) {
     asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address + 4), "r"(high) : "memory");
 }
 
-/// What this thread wrote before is visible to every thread that sees what it writes afterwards.
+/// This thread's earlier writes are visible to every thread that sees its later writes.
 KILN_DEVICE void threadFence() { __threadfence(); }
 
-/// Counts one arrival and returns the number of earlier ones. Whoever sees a later count also sees all that
-/// earlier arrivals' threads wrote before them. For a block: syncThreads(), then one thread arrives.
+/// Counts one arrival and returns the number of earlier ones. A thread that sees a later count also sees everything
+/// that the threads of earlier arrivals wrote before them. For a block: syncThreads(), then one thread arrives.
 KILN_DEVICE u32 arrive(u32 *counter) {
   u32 earlier;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(earlier) : "l"(counter) : "memory");
   return earlier;
 }
 
-/// Reads a counter; what its arrivals' threads wrote before them is visible afterwards.
+/// Reads a counter; afterwards everything that its arrivals' threads wrote before arriving is visible.
 KILN_DEVICE u32 loadAcquire(const u32 *counter) {
   u32 value;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");

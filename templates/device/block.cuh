@@ -49,7 +49,7 @@ KILN_DEVICE T blockReduce(T value, T identity, BlockScratch<T> &scratch, Site si
   return result;
 }
 
-/// Sum and largest of the values of all threads; all of them get it.
+/// The sum, or the largest, of the values of all threads; every thread gets it.
 template <class T> KILN_DEVICE T blockSum(T value, BlockScratch<T> &scratch, Site site = Site::current()) {
   return blockReduce<Sum>(value, T{}, scratch, site);
 }

@@ -21,10 +21,10 @@ struct EmulatedIndex {
 /// wrongly used, else null.
 using EmulatedCombine = const char *(*)(void *const *lanes);
 
-/// What memory holds that nothing has written: NaN as float, bf16 and f16, and an index far out of every range.
+/// The content of memory that nothing has written: NaN as float, bf16 and f16, and an index far out of every range.
 constexpr u32 kEmulatedPoison = 0x7fdb7fdb;
 
-/// Bytes of a thread's stack, behind which as much again holds nothing.
+/// Bytes of a thread's stack; an inaccessible area of the same size follows it.
 constexpr u64 kEmulatedStackBytes = 64 << 10;
 
 /// What an access does. Another kind of access, such as that of an asynchronous copy, is one more line here and in
@@ -57,7 +57,7 @@ public:
   /// arrive runs `combine`. `lane` may live on the caller's stack.
   virtual void syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) = 0;
 
-  /// The same of all threads of a warpgroup, warpgroup.cuh; `combine` gets what each of the 128 has brought.
+  /// The same for all threads of a warpgroup, warpgroup.cuh; `combine` gets the values of all 128.
   virtual void syncWarpgroup(void *lane, EmulatedCombine combine, Site site) = 0;
 
   /// Lets other threads run: every loop that waits for another thread's write must call it.
@@ -72,7 +72,7 @@ public:
   /// Takes note of 16 bytes to write to shared memory, which they reach when the group of copies that they belong
   /// to is waited for.
   virtual void copyLater(void *to, const void *bytes) = 0;
-  /// Makes what was noted since the last call a group.
+  /// Makes a group of the copies noted since the last call.
   virtual void commitCopies() = 0;
   /// Completes all groups of this thread but the latest `pending`.
   virtual void waitCopies(u32 pending) = 0;

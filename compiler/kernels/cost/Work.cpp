@@ -58,7 +58,8 @@ private:
 
 } // namespace
 
-/// Of which as many rows are read as the result has: tables of an embedding, and a prompt whose last row is wanted.
+/// Whether the op reads only as many rows of the operand as the result has: tables of an embedding, and a prompt whose
+/// last row is selected.
 static bool isGathered(const Op &op, const Value &input) {
   return (op.is(OpKind::embed) && input.isWeight()) || (op.is(OpKind::lastRow) && op.operand(0) == &input);
 }

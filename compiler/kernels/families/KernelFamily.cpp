@@ -47,9 +47,9 @@ Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel
   return family;
 }
 
-/// Of a setting: far above any that is good, and three of them still have a product.
+/// The maximum of a setting: far above any useful value, and a product of three still does not overflow.
 constexpr int64_t maxSetting = 1 << 20;
-/// Of a block, on every target.
+/// The maximum per block, on every target.
 constexpr int64_t maxThreads = 1024;
 
 Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile, const Target &target,

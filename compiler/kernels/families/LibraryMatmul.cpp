@@ -24,7 +24,7 @@ bool isProduct(const Op &product) {
 /// The other operand of an add that reads `value`.
 Value *addedTo(const Op &add, const Value &value) { return add.operand(add.operand(0) == &value ? 1 : 0); }
 
-/// Takes one op behind the product into the description, if the library has it there.
+/// Adds one op after the product to the description, if the library supports it there.
 bool takeEpilogue(const Op &op, LibraryMatmul &matmul) {
   if (op.operand(0) != matmul.out && op.operandOrNull(1) != matmul.out)
     return false;
@@ -103,7 +103,7 @@ double librarySpeedup(const Op &op, const Target &target, const DimBinding &dims
   return best / estimate(op, {}, target, dims);
 }
 
-/// What NVIDIA recommends for Hopper.
+/// The size that NVIDIA recommends for Hopper.
 static Expr workspace(const Op &, const Tile &) { return {32 << 20}; }
 
 const KernelFamily libraryMatmulFamily = {

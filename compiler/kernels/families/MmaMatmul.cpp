@@ -43,7 +43,7 @@ bool wantsNormOutside(const Op &op, const Target &target) {
 
 namespace {
 
-/// What the model needs to know of a configuration.
+/// The properties of a configuration that the model uses.
 struct TiledBlock {
   double m, n, warpM, warpN;
   int64_t stages, warps;
@@ -116,7 +116,7 @@ static Launch launchMmaTiled(const Op &op, const Tile &tile) {
           .dynamicShared = block.sharedBytes()};
 }
 
-/// Of `splits` blocks a tile, each with a part of the depth.
+/// The time with `splits` blocks per tile, each with a part of the depth.
 static double estimateMmaBlocks(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims,
                                 double splits) {
   MatmulProblem problem = matmulProblem(op);

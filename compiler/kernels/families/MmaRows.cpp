@@ -40,7 +40,7 @@ static std::vector<Tile> mmaRowsConfigurations(const Op &op, const Target &targe
   std::vector<Tile> tiles;
   for (const Shape &shape : shapes)
     for (int64_t unroll : {2, 4}) {
-      // Of many warps each has too few registers for so many weights.
+      // With many warps, each has too few registers for so many weights.
       if (unroll > 2 && shape.warpsN * shape.warpsK > 8)
         continue;
       int64_t round = 32 * unroll * shape.warpsK;
@@ -51,7 +51,7 @@ static std::vector<Tile> mmaRowsConfigurations(const Op &op, const Target &targe
                 {"warps_k", shape.warpsK},
                 {"warps_n", shape.warpsN}};
       };
-      // What of the depth does not fit into shared memory is staged later.
+      // The part of the depth that does not fit into shared memory is staged later.
       int64_t room = (target.sharedPerBlock - mmaRowsShared(make(0))) / (2 * rows) / round * round;
       if (int64_t tileDepth = std::min<int64_t>(room, llvm::alignTo(depth, round)); tileDepth > 0)
         tiles.push_back(make(tileDepth));

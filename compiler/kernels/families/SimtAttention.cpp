@@ -16,7 +16,7 @@ static int64_t simtFlashShared(const Op &op, const Tile &tile) {
   return 4 * ((queries + keys) * (size + 4) + keys * size + queries * (keys + 4));
 }
 
-/// What the template asserts: see its header for the lanes that share a query.
+/// The conditions that the template asserts: see its header for the lanes that share a query.
 static bool isSoundSimtFlash(const Op &op, const Tile &tile) {
   int64_t size = attentionProblem(op).headSize, threads = setting(tile, "threads");
   int64_t queries = setting(tile, "tile_queries"), keys = setting(tile, "tile_keys");

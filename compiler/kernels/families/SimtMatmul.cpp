@@ -113,7 +113,7 @@ static int64_t simtTiledThreads(const Tile &tile) {
          (setting(tile, "tile_cols") / setting(tile, "thread_cols"));
 }
 
-/// What the template asserts.
+/// The conditions that the template asserts.
 static bool isSoundSimtTiled(const Op &, const Tile &tile) {
   int64_t rows = setting(tile, "tile_rows"), cols = setting(tile, "tile_cols"), depth = setting(tile, "tile_depth");
   int64_t threadRows = setting(tile, "thread_rows"), threadCols = setting(tile, "thread_cols");

@@ -25,7 +25,7 @@ static bool acceptsRow(const Op &op, const Target &, const DimBinding &upper) {
 
 namespace {
 
-/// What follows from a configuration for a problem.
+/// Quantities that follow from a configuration for a problem.
 struct RowShape {
   RowShape(const Op &op, const Tile &tile)
       : colsPerBlock(setting(tile, "cols_per_block")), colsPerWarp(setting(tile, "cols_per_warp")),

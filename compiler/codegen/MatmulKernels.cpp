@@ -198,7 +198,8 @@ static void addMask(Functor &epilogue, const Op &mask, const KernelNames &names)
                &mask);
 }
 
-/// What a region does to a product of a head: scales, and a mask. Returns what that is then. Error: another op.
+/// Emits the scales and the mask that a region applies to a product of a head. Returns the final value. Error: another
+/// op.
 static Expected<const Value *> addBatchedOps(Functor &epilogue, const Op &op, const KernelNames &names) {
   const Op &product = *anchor(op);
   const Value *value = product.result();

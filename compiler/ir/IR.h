@@ -80,8 +80,8 @@ public:
   Value *operandOrNull(unsigned i) const { return i < operandList.size() ? operandList[i] : nullptr; }
   void setOperand(unsigned i, Value *value);
   void addOperand(Value *value);
-  /// What must be computed before this op: its operands, or what a fused region reads from outside it, each once,
-  /// in the order of first use.
+  /// The values that must be computed before this op: its operands, or the values that a fused region reads from
+  /// outside, each once, in the order of first use.
   SmallVector<Value *, 8> inputs() const;
 
   // Results

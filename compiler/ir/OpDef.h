@@ -130,7 +130,7 @@ ArrayRef<AttributeSpec> moduleAttributes();
 ArrayRef<AttributeSpec> functionAttributes();
 
 struct ModuleAttribute {
-  // Of the model.
+  // Properties of the model.
   static constexpr StringRef context = "context", eos = "eos", layers = "layers", vocab = "vocab";
   // The dims of a call: sequences, and tokens of each.
   static constexpr StringRef batch = "batch", tokens = "tokens";
@@ -138,7 +138,7 @@ struct ModuleAttribute {
   static constexpr StringRef stepByStep = "step_by_step", weightsFirst = "weights_first", serial = "serial",
                              restrictPointers = "restrict";
   static constexpr StringRef strategy = "strategy";
-  // Of select-kernels.
+  // Written by select-kernels.
   static constexpr StringRef target = "target", kernels = "kernels";
 };
 

@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-/// What comes of compiling one source for one target.
+/// The result of compiling one source for one target.
 struct CompiledKernel {
   std::string cubin;
   std::string ptx;

@@ -44,7 +44,7 @@ private:
   std::shared_ptr<Real[]> storage;
 };
 
-/// What an op's evaluate function gets: operands in order and the result, allocated with its concrete shape. The
+/// The arguments of an op's evaluate function: operands in order and the result, allocated with its concrete shape. The
 /// result of an op that writes a state is the state itself; that of a pointwise or row-wise op may be operand 0.
 template <class Real> struct EvalArgs {
   const class Op &op;

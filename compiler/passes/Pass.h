@@ -13,7 +13,7 @@ public:
 
   int64_t getInt(StringRef name) const { return values.find(name)->second.asInt(); }
   bool getBool(StringRef name) const { return values.find(name)->second.asBool(); }
-  /// Of an identifier or of text.
+  /// The value of an option that is an identifier or text.
   StringRef getString(StringRef name) const { return values.find(name)->second.asString(); }
   const AttributeMap &getDict(StringRef name) const { return values.find(name)->second.asDict(); }
 

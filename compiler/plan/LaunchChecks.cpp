@@ -75,7 +75,7 @@ private:
                                                             formulas.describeMore(blocks, bytes));
   }
 
-  /// Everything that the launch has, each once.
+  /// The bytes of everything that the launch has; an argument that appears twice counts once.
   Expr bytesOf(const PlanLaunch &launch) const {
     Expr bytes(0);
     std::set<StringRef> names(launch.arguments.begin(), launch.arguments.end());

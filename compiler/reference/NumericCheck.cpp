@@ -39,7 +39,7 @@ void fillNormal(Tensor<double> &tensor, uint64_t seed, StringRef name, double sc
     tensor.data()[i] = scale * drawNormal(seed, name, i);
 }
 
-/// What an i32 argument may hold, [low, high], by what its users do with it.
+/// The valid range of an i32 argument, [low, high], which follows from its users.
 std::pair<int64_t, int64_t> integerRange(const Value &argument, const DimBinding &dims) {
   int64_t low = 0, high = 1 << 20;
   for (const Op *user : argument.getUsers()) {

@@ -273,7 +273,7 @@ std::vector<Strategy> elementwiseStrategies() {
   std::vector<StrategyParameter> parameters = {{"threads", "of a block", 32, 1024},
                                                {"unroll", "vectors of a thread", 1, 32},
                                                {"vec", "elements of an access", 1, 4}};
-  // Of one op: as choose-tiles calls it.
+  // Settings of one op, under its name in choose-tiles.
   std::vector<StringRef> behindProducts = {"fusion=on", "fusion=epilogue"};
   std::vector<StringRef> behindAttention = {"attention=flash_naive", "attention=flash_simt", "attention=flash_tensor",
                                             "attention=flash_hopper", "attention=windowed"};

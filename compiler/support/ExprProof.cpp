@@ -15,7 +15,7 @@ int64_t knownDivisor(const Expr &expr, int64_t modulus) {
   case Expr::Kind::Max:
     return std::gcd(knownDivisor(expr.lhs(), modulus), knownDivisor(expr.rhs(), modulus));
   case Expr::Kind::Mul: {
-    // What one factor has of the modulus, the other need not have.
+    // The other factor need not contain the part of the modulus that this one contains.
     int64_t own = knownDivisor(expr.lhs(), modulus);
     return own * knownDivisor(expr.rhs(), modulus / own);
   }

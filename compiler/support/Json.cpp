@@ -244,7 +244,7 @@ std::string jsonText(const json::Value &value) {
   return text;
 }
 
-/// What the digits that were written to a buffer stand for.
+/// The value of the digits that were written to a buffer.
 static double readBack(const char *begin, const char *end) {
   double value = 0;
   std::from_chars(begin, end, value);

@@ -12,7 +12,7 @@ namespace kiln {
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
 
-/// What stands in a temporary's name between its target's and the digits.
+/// The part of a temporary's name between its target's name and the digits.
 static constexpr char temporaryMark[] = ".tmp-";
 static constexpr size_t temporaryDigits = 12;
 

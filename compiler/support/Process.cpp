@@ -85,7 +85,7 @@ void endProcess(StringRef message) {
   endProcess("error: out of memory: the machine or its limits (ulimit -v) allow no more\n");
 }
 
-/// What nobody catches: libraries throw these when the system refuses memory for a stack, or a thread.
+/// Handles uncaught exceptions: libraries throw these when the system refuses memory for a stack, or a thread.
 [[noreturn]] static void onTerminate() {
   try {
     if (std::exception_ptr thrown = std::current_exception())

@@ -166,7 +166,7 @@ private:
 
 static constexpr StringRef replacedMark = ".old-";
 
-/// What was set aside for `target`. The process that does so has it locked.
+/// The directories that were set aside for `target`. The process that sets one aside has it locked.
 static std::vector<std::string> findReplaced(StringRef target) {
   StringRef parent = path::parent_path(target), name = path::filename(target);
   std::vector<std::string> found;

@@ -24,10 +24,10 @@ using EmulatedCombine = const char *(*)(void *const *lanes);
 /// The content of memory that nothing has written: NaN as float, bf16 and f16, and an index far out of every range.
 constexpr u32 kEmulatedPoison = 0x7fdb7fdb;
 
-/// Bytes of a thread's stack; an inaccessible area of the same size follows it.
+/// Bytes of a thread's stack; an unused area of the same size lies beyond its end.
 constexpr u64 kEmulatedStackBytes = 64 << 10;
 
-/// What an access does. Another kind of access, such as that of an asynchronous copy, is one more line here and in
+/// The effect of an access. Another kind of access, such as that of an asynchronous copy, is one more line here and in
 /// AccessHistory.cpp, which says what races with what.
 enum class EmulatedAccess : u32 {
   Read,

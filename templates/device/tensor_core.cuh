@@ -23,7 +23,7 @@
 
 namespace kiln {
 
-/// What a lane holds of the operands of one product.
+/// A lane's part of the operands of one product.
 struct MmaA {
   u32 words[4];
 };
@@ -89,7 +89,7 @@ template <> KILN_DEVICE void multiplyAdd<float>(MmaSums &sums, const MmaA &a, co
 
 #else
 
-/// What a lane brings to a matrix load: the address of a row, and what it gets.
+/// A lane's input to a matrix load, the address of a row, and its result.
 struct EmulatedMatrixLoad {
   const void *row;
   u32 words[4];
@@ -140,7 +140,7 @@ template <class T> KILN_DEVICE float emulatedElement(u32 word, u32 i) {
 }
 template <> KILN_DEVICE float emulatedElement<float>(u32 word, u32) { return bitCast<float>(word & 0xffffe000u); }
 
-/// What a lane brings to a product.
+/// A lane's input to a product.
 template <class T> struct EmulatedProduct {
   MmaSums *sums;
   const MmaA *a;

@@ -91,7 +91,7 @@ template <class T, int V> struct Vec {
   KILN_DEVICE friend Vec operator/(T a, const Vec &b) { return fill(a) / b; }
 };
 
-/// What one memory access moves: 2, 4, 8 or 16 bytes.
+/// The unit of one memory access: 2, 4, 8 or 16 bytes.
 template <int kBytes> struct alignas(kBytes) Packet {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
   u32 words[kBytes / 4];

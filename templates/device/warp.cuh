@@ -67,7 +67,7 @@ template <class Combine, u32 kWidth, class T> KILN_DEVICE T warpReduce(T value, 
 KILN_DEVICE u32 bitCount(u32 word) { return u32(__builtin_popcount(word)); }
 KILN_DEVICE u32 firstBit(u32 word) { return u32(__builtin_ctz(word)); }
 
-/// What a lane brings to a shuffle: its value, and the lane that it wants to hear from.
+/// A lane's input to a shuffle: its value, and the lane that it reads from.
 template <class T> struct EmulatedShuffle {
   T value;
   u32 source;

@@ -37,7 +37,7 @@ constexpr u32 kWarpgroupSize = 128;
 /// After so many bytes the permutation of chunks repeats itself.
 constexpr u32 kWarpgroupTileAlignment = 8 * kSwizzledRowBytes;
 
-/// What a row of the right operand holds.
+/// The content of a row of the right operand.
 enum class RightRows {
   Columns, ///< consecutive elements of the depth of one column: row i is column i
   Depth,   ///< consecutive columns at one step of the depth: row i is step i
@@ -225,7 +225,7 @@ template <int kTiles> struct WarpgroupSums {
   EmulatedProducts started = {};
 };
 
-/// What a lane brings to the start of a product: all must mean the same operand. The last to arrive reads it, so that
+/// A lane's input to the start of a product: all lanes must name the same operand. The last to arrive reads it, so that
 /// checked accesses see what is not there yet.
 struct EmulatedProductStart {
   const EmulatedWarpgroupProduct *product;
@@ -286,7 +286,7 @@ template <int kPending> KILN_DEVICE void waitProducts() {
   self.areProductsFenced = false;
 }
 
-/// What a lane brings to receive(): a warp's rows need nothing of the others.
+/// A lane's input to receive(): a warp's rows do not depend on other warps.
 template <int kTiles> struct EmulatedReceive {
   WarpgroupSums<kTiles> *sums;
 

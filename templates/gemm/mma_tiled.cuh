@@ -138,7 +138,7 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
   KILN_DEVICE static int firstStep() { return split() * kMostSteps; }
   KILN_DEVICE static int steps() { return kSplits == 1 ? Shape::kSteps : min(kMostSteps, Shape::kSteps - firstStep()); }
 
-  /// Of both operands, for one part of a step.
+  /// The fragments of both operands for one part of a step.
   struct Fragments {
     MmaA a[kM];
     MmaB b[kN];

@@ -60,7 +60,7 @@ template <class Config> struct LayerNormStorage {
   alignas(32) float rows[LayerNormShape<Config>::Threads::kRowsPerBlock][Config::kCols];
 };
 
-/// What one thread does for its row.
+/// The work of one thread on its row.
 template <class Config, class Input> struct LayerNorm {
   using Shape = LayerNormShape<Config>;
   using Threads = typename Shape::Threads;

@@ -12,8 +12,8 @@
 
 namespace kiln {
 
-/// What is subtracted from the scores before the exponential, given the largest: that one, or 0 where every
-/// score is −inf.
+/// The value that is subtracted from the scores before the exponential, given the largest score: that score, or 0 where
+/// every score is −inf.
 KILN_DEVICE float softmaxShift(float largest) { return largest == -infinity() ? 0.0f : largest; }
 
 /// 1 / sum, or 0 where nothing was visible.

@@ -19,7 +19,7 @@ KILN_DEVICE constexpr u64 packCandidate(u32 key, u32 id) { return u64(key) << 32
 KILN_DEVICE constexpr u32 keyOfCandidate(u64 candidate) { return u32(candidate >> 32); }
 KILN_DEVICE constexpr u32 idOfCandidate(u64 candidate) { return ~u32(candidate); }
 
-/// Of all things in a row the first: a logit that is no number, or +infinity.
+/// The candidate of a bad logit (NaN or +infinity), which precedes all others of its row.
 constexpr u64 kBadCandidate = ~u64(0);
 
 /// Constants that follow from sample.cuh's Config.
@@ -82,7 +82,7 @@ KILN_DEVICE void walkGroups(const float *row, u32 count, GroupAt groupAt, Body b
   }
 }
 
-/// What tokens of a row weigh.
+/// The weights of a row's tokens.
 struct TokenWeights {
   float largest;
   float scale;

@@ -57,7 +57,7 @@ template <class Config> struct SampleStorage {
   bool isLast;
 };
 
-/// What of SamplingSettings says how to choose.
+/// The part of SamplingSettings that determines the choice.
 struct SamplingWay {
   bool isGreedy;
   u32 topK; ///< 0: off

@@ -137,7 +137,7 @@ template <class Config> struct WholeRow {
   }
 
 private:
-  /// What a token adds to a bin.
+  /// The contribution of a token to a bin.
   struct Share {
     u32 bin;
     u64 amount;

@@ -3,9 +3,10 @@
 
 namespace kiln {
 
-/// Times, rates and shares in the cost models of kernels that come from no template and no datasheet: they were fitted
-/// to kernels that were timed on one GPU. One graphs/targets/*.times.toml, which a target's file names. Seconds, unless
-/// said otherwise. A struct has the numbers of one family's `estimate`, in a table of the family's name.
+/// Times, rates and shares in the cost models of kernels that follow neither from a template nor from a datasheet: they
+/// were fitted to timings of kernels on one GPU. They are read from one graphs/targets/*.times.toml, which a target's
+/// file names. The unit is seconds unless stated otherwise. Each struct has the numbers of one family's `estimate`,
+/// from the table with the family's name.
 struct KernelTimes {
   double clock = 0;          ///< cycles a second, of multiprocessors
   double memoryLatency = 0;  ///< of a load

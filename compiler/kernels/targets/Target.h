@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-// How the names of files beside those of targets end, which say what was found on one of them:
+// Suffixes of the files next to a target's file, which hold results measured on that target:
 constexpr StringRef timesSuffix = ".times.toml";   ///< KernelTimes
 constexpr StringRef tuningSuffix = ".tuning.toml"; ///< the fastest configurations: kernels/tuning/Tuning.h
 constexpr StringRef ladderSuffix = ".ladder.toml"; ///< why rungs of the ladder are slow: tools/ladder/Reasons.h
@@ -36,12 +36,12 @@ struct Target {
   /// The most operations per second on elements of this type, in tensor cores or outside. `isRounded`: fp32 whose
   /// factors are rounded to tf32, for which tensor cores have half their rate.
   double arithmeticRate(DType dtype, bool isRounded = false) const;
-  /// Seconds that neither memory nor arithmetic can be faster than: the roofline model (Williams, Waterman, Patterson
+  /// The lower bound in seconds that memory and arithmetic set: the roofline model (Williams, Waterman, Patterson
   /// 2009), without the time of launches.
   double rooflineSeconds(int64_t bytes, int64_t flops, DType dtype, bool isRounded = false) const;
 };
 
-/// The target of that name. Error: an unknown name; the message lists the known ones.
+/// The target with this name. Error: an unknown name; the message lists the known ones.
 Expected<const Target *> findTarget(StringRef name);
 
 /// Every target, by name.

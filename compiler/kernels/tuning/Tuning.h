@@ -1,8 +1,8 @@
 //===- Tuning.h - what was measured to be best ------------------------------===//
 //
-// A tuning database says for problems (an op with its operands' types, a number of rows) which kernel in which
-// configuration was the fastest on a GPU. `kiln tune` writes them; choose-tiles prefers what they say to its model.
-// graphs/targets/*.tuning.toml are those that come with the program.
+// A tuning database records, for each problem (an op with its operands' types, a number of rows), the kernel and
+// configuration that were the fastest on a GPU. `kiln tune` writes databases; choose-tiles prefers their entries to its
+// model. graphs/targets/*.tuning.toml come with the program.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,11 +12,11 @@
 
 namespace kiln {
 
-/// `matmul_bias(bf16[B,T,768], bf16[2304,768], f32[2304]) -> bf16[B,T,2304]`: what a kernel's time depends on but for
-/// dims. Equal for the layers of a model.
+/// `matmul_bias(bf16[B,T,768], bf16[2304,768], f32[2304]) -> bf16[B,T,2304]`: everything that a kernel's time depends
+/// on except the dims. It is the same for all layers of a model.
 std::string problemName(const Op &op);
 
-/// The fastest of what was measured for a problem.
+/// The fastest measured kernel for a problem.
 struct TunedChoice {
   std::string problem;
   int64_t rows = 0; ///< as rowsOf (kernels/cost/Problem.h) counts them
@@ -38,7 +38,7 @@ public:
   std::string str() const;
 
   const TunedChoice *find(StringRef problem, int64_t rows) const;
-  /// Replaces what is there for its problem and rows.
+  /// Replaces the entry with the same problem and rows.
   void set(TunedChoice choice);
   size_t size() const { return choices.size(); }
 

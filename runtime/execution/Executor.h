@@ -114,7 +114,7 @@ private:
   Expected<MemoryNeeds> memoryNeeds() const;
   Expected<int64_t> arenaBytes() const;
   Expected<int64_t> counterBytes() const;
-  /// Refuses at once, with a list of the remedies that the user has, a call that would fail halfway.
+  /// Checks at once that the memory suffices; the error lists the sizes and what the user can change.
   Error checkMemory() const;
 
   bool isWanted(const PlanFunction &function) const;

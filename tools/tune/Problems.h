@@ -15,10 +15,10 @@ struct Trial {
   double seconds = 0;      ///< of one launch
   std::string reason = {}; ///< why the trial is wrong or has failed
 
-  /// Says so of it.
+  /// Drops the trial, for a reason.
   void reject(State why, std::string because) { state = why, reason = std::move(because); }
   bool isRejected() const { return state == State::Wrong || state == State::Failed; }
-  /// Of a state but Untried: `timed`, `wrong`, `failed`.
+  /// `timed`, `wrong` or `failed`; not for Untried.
   StringRef stateName() const;
   /// `gemm_simt {threads = 128}`
   std::string configuration() const;

@@ -1,8 +1,9 @@
 //===- Device.h - where a plan runs -----------------------------------------===//
 //
-// Memory, kernels, launches and graphs, as far as the executor needs them. runtime/device/emulated/ implements it on
-// the CPU, runtime/device/cuda/ on an NVIDIA GPU; weight packing, the arena, the cache and generation are the
-// executor's and the same on both. Work is ordered: what is enqueued runs in the order of the calls.
+// The operations that the executor needs of a device: memory, kernels, launches and graphs. runtime/device/emulated/
+// implements them on the CPU, runtime/device/cuda/ on an NVIDIA GPU. Weight packing, the arena, the cache and
+// generation belong to the executor and are the same on both. Work is ordered: it runs in the order of the calls that
+// enqueue it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,18 +17,18 @@ class DeviceKernel {
 public:
   virtual ~DeviceKernel() = default;
 
-  /// Of each of its parameters, in order, the size in bytes, as the compiled kernel has them.
+  /// The size in bytes of each parameter, in order, as the compiled kernel has them.
   virtual Expected<std::vector<int64_t>> parameterBytes() const = 0;
 };
 
-/// Whether the arguments that a plan has for a launch are what its kernel takes: as many, and where the kernel has an
-/// address, of 8 bytes, no dim, of 4. `parameterBytes` are the kernel's. Error: the first that is not.
+/// Checks that a launch's arguments in the plan match the parameters of its kernel: the same number, an address where
+/// the kernel has 8 bytes, a dim where it has 4. `parameterBytes` are the kernel's. Error: the first mismatch.
 Error checkArguments(const PlanLaunch &launch, ArrayRef<int64_t> parameterBytes);
 
 /// The error of Device::setConstant.
 Error wrongConstant(StringRef kernel, StringRef name, int64_t bytes);
 
-/// What stands behind an argument of a launch that is an address.
+/// The memory behind an address argument of a launch.
 struct LaunchTensor {
   std::string name;
   char *address = nullptr;
@@ -46,7 +47,7 @@ struct LaunchMatmul {
   auto operator<=>(const LaunchMatmul &) const = default;
 };
 
-/// A launch with every value filled in: of a kernel, or of a library's product.
+/// A launch with every value filled in: of a kernel, or of a library's matrix product.
 struct KernelLaunch {
   const DeviceKernel *kernel = nullptr; ///< null for a library
   std::optional<LaunchMatmul> matmul;
@@ -56,12 +57,12 @@ struct KernelLaunch {
   std::array<uint32_t, 3> grid = {1, 1, 1};
   uint32_t threads = 1;
   uint32_t dynamicShared = 0;
-  /// It starts when all work before it has ended, as the first of a call must. Any other launch may start early: its
-  /// kernel waits by itself, for what the launches of the same call write.
+  /// Whether the launch starts only when all work before it has ended; the first launch of a call must. Any other
+  /// launch may start early: its kernel waits by itself for the results of earlier launches of the same call.
   bool startsAfterAll = false;
-  /// One word an argument: a device address, or an int in the low half.
+  /// One word per argument: a device address, or an int in the low half.
   std::vector<uint64_t> arguments;
-  /// All the memory that it may touch, for devices that check.
+  /// All the memory that the launch may touch, for devices that check accesses.
   std::vector<LaunchTensor> tensors;
 };
 
@@ -71,10 +72,10 @@ public:
   virtual ~DeviceGraph() = default;
 };
 
-/// Where the files of a plan's kernels are.
+/// Where the kernel files of a plan are.
 struct KernelFiles {
   std::string plan;   ///< the plan's directory, with kernels/NAME.cu and cubin/TARGET/NAME.cubin
-  std::string edited; ///< a directory whose NAME.cu are run in their place; empty: none
+  std::string edited; ///< a directory whose NAME.cu replace the plan's; empty: none
 
   bool isEdited(StringRef kernel) const {
     return !edited.empty() && llvm::sys::fs::exists(edited + "/" + kernel + ".cu");
@@ -94,51 +95,51 @@ class Device {
 public:
   virtual ~Device() = default;
 
-  /// As `--device` names it, with what it is: `cuda:0 (NVIDIA H200)`.
+  /// The device as `--device` names it, with its model: `cuda:0 (NVIDIA H200)`.
   virtual std::string name() const = 0;
-  /// What it is, wherever it is: `NVIDIA H200`.
+  /// The model alone: `NVIDIA H200`.
   virtual std::string model() const { return name(); }
 
-  /// `bytes` bytes, aligned to 256, of any contents. `what` is named in errors. Error: how much was needed and is free.
+  /// Allocates `bytes` bytes, aligned to 256 and not initialized. `what` is named in errors. Error: not enough memory;
+  /// it says how much was needed and how much is free.
   virtual Expected<void *> allocate(int64_t bytes, StringRef what) = 0;
   virtual void free(void *memory) = 0;
 
   /// Bytes that can still be allocated.
   virtual Expected<int64_t> freeMemory() = 0;
 
-  /// Host memory that uploads leave from without a copy and kernels can write to, at the same address.
+  /// Allocates host memory from which uploads need no copy and to which kernels can write, at the same address.
   virtual Expected<void *> allocateHost(int64_t bytes, StringRef what) = 0;
   virtual void freeHost(void *memory) = 0;
 
-  /// `source` may be changed when this returns.
+  /// The caller may change `source` as soon as this returns.
   virtual Error upload(void *target, const void *source, int64_t bytes) = 0;
   virtual Error clear(void *target, int64_t bytes) = 0;
-  /// Between two places on the device that do not overlap.
+  /// Copies between two places on the device that do not overlap.
   virtual Error copy(void *target, const void *source, int64_t bytes) = 0;
   /// Waits for all work before it, then copies.
   virtual Error download(void *target, const void *source, int64_t bytes) = 0;
 
-  // Uploads beside all other work, in the order of their calls. These four may be called by another thread than
-  // everything else, but for awaitEvent.
+  // Uploads that run beside all other work, in the order of their calls. These four functions, except awaitEvent, may
+  // be called from another thread than the rest.
 
   virtual Expected<std::unique_ptr<DeviceEvent>> makeEvent() = 0;
-  /// `source` is memory of allocateHost, and stays as it is until an event that was recorded afterwards has happened.
+  /// `source` is memory of allocateHost. It must not change until an event recorded afterwards has happened.
   virtual Error uploadBeside(void *target, const void *source, int64_t bytes) = 0;
-  /// The event happens when the uploads beside that were asked for so far have ended.
+  /// The event happens when all uploads requested so far by uploadBeside have ended.
   virtual Error record(DeviceEvent &event) = 0;
-  /// Returns when the event, as it was recorded last, has happened.
+  /// Returns when the event, as last recorded, has happened.
   virtual Error synchronize(DeviceEvent &event) = 0;
-  /// Work that is enqueued from now on waits for the event; the caller does not.
+  /// Work that is enqueued from now on waits for the event; the caller does not wait.
   virtual Error awaitEvent(DeviceEvent &event) = 0;
 
-  /// Loads the kernels of a plan, in the plan's order. Error: a kernel that this device cannot run, and
-  /// why not.
+  /// Loads the kernels of a plan, in the plan's order. Error: a kernel that this device cannot run, and the reason.
   virtual Expected<std::vector<std::unique_ptr<DeviceKernel>>> loadKernels(const Plan &plan,
                                                                            const KernelFiles &files) = 0;
-  /// The kernel once more, with constant memory of its own.
+  /// Loads the kernel once more, with constant memory of its own.
   virtual Expected<std::unique_ptr<DeviceKernel>> instantiate(const DeviceKernel &kernel) = 0;
-  /// Copies from the device's memory to an array in the kernel's constant memory. What is launched next must start
-  /// after all work before it. Error: the kernel has no such array of so many bytes.
+  /// Copies from the device's memory to an array in the kernel's constant memory. The next launch must start after all
+  /// work before it. Error: the kernel has no such array of that size.
   virtual Error setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) = 0;
   /// Enqueues one launch.
   virtual Error launch(const KernelLaunch &launch) = 0;
@@ -147,20 +148,20 @@ public:
   /// Enqueues a graph that this device made.
   virtual Error run(DeviceGraph &graph) = 0;
 
-  /// Seconds that the device spends on what `work` enqueues, from its start to its end.
+  /// The seconds that the device spends on what `work` enqueues, from start to end.
   virtual Expected<double> measure(function_ref<Error()> work) = 0;
-  /// Whether those say anything about the machine that the kernels are for.
+  /// Whether these times say anything about the machine that the kernels are for.
   virtual bool isTimed() const { return true; }
 
-  /// Waits for all work. Error: what went wrong in it.
+  /// Waits for all work. Error: the failure of any of it.
   virtual Error synchronize() = 0;
-  /// Whether all work has ended. Error: what went wrong in it.
+  /// Whether all work has ended. Error: the failure of any of it.
   virtual Expected<bool> isIdle() = 0;
-  /// How many steps are worth having under way while the host reads the first one's result.
+  /// How many steps to keep in flight while the host reads the result of the first.
   virtual int64_t stepsAhead() const = 0;
 };
 
-/// Memory of a device, or of its host, with an owner.
+/// Memory of a device, or of its host, freed together with this object.
 class DeviceMemory {
 public:
   DeviceMemory() = default;

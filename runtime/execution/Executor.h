@@ -8,25 +8,25 @@
 
 namespace kiln {
 
-/// A plan on a device: its kernels, packed weights, arena, states and arguments. Memory is allocated when the executor
-/// is made; running allocates nothing.
+/// A plan on a device, with its kernels, packed weights, arena, states and arguments. The constructor allocates all
+/// memory; running allocates nothing.
 class Executor {
 public:
   struct Options {
-    int64_t batch = 1;          ///< most sequences at once: caches and arena are this large
-    int64_t tokens = 1;         ///< most tokens a sequence in one call
-    std::vector<Entry> entries; ///< that will be called; only they get memory
+    int64_t batch = 1;          ///< the largest batch: caches and arena have this size
+    int64_t tokens = 1;         ///< the most tokens per sequence in one call
+    std::vector<Entry> entries; ///< the entries that will be called; only they get memory
   };
 
-  /// Loads the plan's kernels and begins to load its weights, in the order in which the first of the entries uses
-  /// them; the first call computes with those that are there while others are on their way. `device` and `weights` must
-  /// outlive the executor. Error: an entry that the plan has not, dims past the plan's bounds, not enough memory for
-  /// all of it, kernels with other parameters than the plan's arguments, and what the device reports. A missing or
-  /// misshapen weight is an error of the first call.
+  /// Loads the plan's kernels and starts to load its weights, in the order in which the first of the entries uses them.
+  /// The first call starts to compute with the weights that have arrived while others are still being uploaded.
+  /// `device` and `weights` must outlive the executor. Error: an entry that the plan does not have, dims past the
+  /// plan's bounds, not enough memory for everything, kernels whose parameters differ from the plan's arguments, and
+  /// errors of the device. A missing or misshapen weight is an error of the first call.
   static Expected<std::unique_ptr<Executor>> create(Device &device, Plan plan, const KernelFiles &files,
                                                     const WeightSource &weights, const Options &options);
 
-  /// The plan, as far as its functions may be called.
+  /// The plan, reduced to the functions that may be called.
   const Plan &plan() const { return thePlan; }
   const Options &options() const { return capacity; }
   Device &device() const { return theDevice; }
@@ -38,45 +38,45 @@ public:
     bool isWritten;
   };
 
-  /// One call: dims within the options, and for each argument its elements.
+  /// One call: dims within the options, and the elements of each argument.
   struct Call {
     Entry entry;
     DimBinding dims;
     std::vector<std::pair<StringRef, ArrayRef<int32_t>>> arguments;
-    /// States start at this sequence, so that a call can work on rows firstRow .. firstRow + B of a batch.
+    /// The first sequence of the states, so that a call can work on rows firstRow .. firstRow + B of a batch.
     int64_t firstRow = 0;
-    /// Where arguments lie, in place of memory of their own.
+    /// Addresses of arguments that do not lie in the executor's own memory.
     std::vector<Binding> bindings = {};
   };
 
-  /// A call of an entry for so many sequences, of so many tokens each; of @decode and @sample, one.
+  /// A call of an entry for a number of sequences with a number of tokens each; @decode and @sample take one token.
   Call call(Entry entry, int64_t batch, int64_t tokens = 1) const { return {entry, thePlan.bind(batch, tokens), {}}; }
 
   /// Uploads the arguments and enqueues the function's steps. The result stays in the arena until the next call. Error:
-  /// dims outside the plan's bounds or past the options, arguments of another size, and what the device reports.
+  /// dims outside the plan's bounds or past the options, arguments of the wrong size, and errors of the device.
   Error enqueue(const Call &call);
 
   /// Enqueues a function again, with the arguments that its last call left on the device. Costs one graph launch, or
-  /// one for each step where the plan wants that.
+  /// one launch per step where the plan asks for that.
   Error repeat(const Call &call);
 
-  /// Enqueues a function's steps alone; its arguments are bound, or are what they were.
+  /// Enqueues a function's steps without uploads; arguments that are not bound keep their last values.
   Error launch(const Call &call);
 
-  /// Several calls, one after the other, as one graph for Device::run. Arguments as for launch.
+  /// Combines several calls, in order, into one graph for Device::run. Arguments as for launch.
   Expected<std::unique_ptr<DeviceGraph>> record(ArrayRef<Call> calls);
 
-  /// Where a tensor of a call lies: an argument, buffer or state.
+  /// The address of a tensor of a call: an argument, buffer or state.
   Expected<char *> addressOf(const Call &call, StringRef tensor) const;
 
-  /// Enqueues a copy of a sequence's share of every state to another's.
+  /// Enqueues a copy of one sequence's share of every state to another sequence.
   Error copyRow(int64_t from, int64_t to);
 
-  /// The launches of a call, for profiles; their addresses stay valid as long as the executor.
+  /// The launches of a call, for profiles. Their addresses stay valid as long as the executor.
   Expected<std::vector<KernelLaunch>> launches(const Call &call) const;
 
-  /// Before the first step of a call, and after each step, which has finished then. For checks and profiles: calls are
-  /// then launched step by step instead of as a graph.
+  /// Called before the first step of a call and after each finished step, for checks and profiles. Calls are then
+  /// launched step by step instead of as a graph.
   struct Observer {
     std::function<Error(const Call &)> onCall;
     std::function<Error(const PlanFunction &, size_t step)> onStep;
@@ -84,11 +84,11 @@ public:
   void setObserver(Observer chosen) { observer = std::move(chosen); }
   bool isObserved() const { return observer.has_value(); }
 
-  /// Waits, and copies a buffer, argument or state of the function that ran last, from `element` on. Error: it has no
-  /// such tensor, or not so many elements.
+  /// Waits, and copies a buffer, argument or state of the function that ran last, starting at `element`. Error: it has
+  /// no such tensor, or not that many elements.
   Error download(StringRef name, int64_t element, MutableArrayRef<float> elements);
 
-  /// Number of elements of a tensor in the call that ran last; nothing if it has none of that name.
+  /// Number of elements of a tensor in the call that ran last; nullopt if it has no tensor of that name.
   std::optional<int64_t> elementCount(StringRef name) const;
 
 private:
@@ -114,7 +114,7 @@ private:
   Expected<MemoryNeeds> memoryNeeds() const;
   Expected<int64_t> arenaBytes() const;
   Expected<int64_t> counterBytes() const;
-  /// Refuses at once what would fail halfway, with all that the user can choose by.
+  /// Checks at once that the memory suffices; the error lists the sizes and what the user can change.
   Error checkMemory() const;
 
   bool isWanted(const PlanFunction &function) const;
@@ -145,9 +145,9 @@ private:
   std::map<std::string, DeviceMemory, std::less<>> arguments; ///< by FUNCTION/NAME
   DeviceMemory arena, counters;
   std::map<GraphKey, std::unique_ptr<DeviceGraph>> graphs;
-  std::map<std::string, Placement, std::less<>> lastPlacement; ///< of the call that ran last
+  std::map<std::string, Placement, std::less<>> lastPlacement; ///< the placements of the call that ran last
   std::optional<Observer> observer;
-  std::map<std::string, size_t, std::less<>> loadingOrder; ///< of weights, while they are being loaded
+  std::map<std::string, size_t, std::less<>> loadingOrder; ///< the order of the weights while they are being loaded
   std::unique_ptr<WeightUpload> loading;                   ///< last: it uses memory of the others
 };
 

@@ -1,4 +1,4 @@
-// What an executor asks of a plan, a call and the device before it touches memory.
+// An executor's checks of a plan, a call and the device, before it touches memory.
 #include "runtime/execution/Executor.h"
 
 #include "support/Diagnostic.h"

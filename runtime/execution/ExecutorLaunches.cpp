@@ -11,7 +11,7 @@ static const Executor::Binding *findBinding(const Executor::Call &call, StringRe
   return found == call.bindings.end() ? nullptr : &*found;
 }
 
-/// Where everything that the function's steps name lies in this call.
+/// The place in this call of everything that the function's steps name.
 Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::place(const PlanFunction &function,
                                                                                   const Call &call) const {
   if (Error error = checkDims(call))

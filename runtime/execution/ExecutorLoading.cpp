@@ -1,4 +1,4 @@
-// What an executor does before it runs: kernels, memory, and weights, which come while the first call runs.
+// An executor's work before it runs: it loads kernels, allocates memory, and starts the upload of weights.
 #include "runtime/execution/Executor.h"
 
 #include "runtime/weights/PackWeight.h"

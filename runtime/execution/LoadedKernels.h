@@ -5,22 +5,23 @@
 
 namespace kiln {
 
-/// Kernels by the launches that need them. A module has one constant memory, and a kernel runs in many layers: launches
-/// with other constants have another instance of the module. So constants are copied once, when the weights are there,
-/// and a call has the same launches, and may start them as early, as without them.
+/// The loaded kernel of each launch. A module has one constant memory, but a kernel runs in many layers, so launches
+/// with different constants have different instances of the module. The constants are then copied only once, when the
+/// weights have arrived; a call has the same launches, which may start as early, as without constants.
 class LoadedKernels {
 public:
   using Weights = std::map<std::string, DeviceMemory, std::less<>>;
 
-  /// Loads what the plan launches. Error: what the device reports, and a kernel with other parameters than a launch has
-  /// arguments.
+  /// Loads the kernels that the plan launches. Error: errors of the device, and a kernel whose parameters differ from a
+  /// launch's arguments.
   static Expected<LoadedKernels> load(Device &device, const Plan &plan, const KernelFiles &files);
 
   /// The kernel of one of the plan's launches.
   const DeviceKernel *find(const PlanLaunch &launch) const;
 
-  /// Enqueues copies of the launch's weights, which must be there, to its constants, unless they were before. Whether
-  /// there were any: what is launched then starts when all before it has ended. Error: the kernel has no such constant.
+  /// Copies the launch's weights, which must be on the device, to its constants, unless that was done before. Returns
+  /// whether it enqueued a copy: the next launch must then wait for all work before it. Error: the kernel has no such
+  /// constant.
   Expected<bool> fillConstants(const PlanLaunch &launch, const Weights &weights);
   /// The same for all launches.
   Error fillConstants(const Weights &weights);

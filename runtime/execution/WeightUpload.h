@@ -11,10 +11,10 @@
 
 namespace kiln {
 
-/// Packs weights and uploads them beside the device's other work, one after the other, on a thread of its own: while
-/// one travels the next is packed, and whoever needs a weight waits for that one only. Packed bytes pass through a few
-/// staging buffers, so that host memory does not grow with the model. Where no thread can be had, all is uploaded when
-/// it starts.
+/// Packs weights and uploads them beside the device's other work, one after the other, on its own thread: the next
+/// weight is packed while one is being copied, and a call waits only for the weights that it needs. Packed bytes pass
+/// through a few staging buffers, so that host memory does not grow with the model. If no thread can be created,
+/// everything is uploaded at the start.
 class WeightUpload {
 public:
   struct Item {
@@ -22,25 +22,25 @@ public:
     char *target; ///< on the device
   };
 
-  /// Begins to upload `items` in their order. All that is referred to must outlive the upload. Error: recipes that make
-  /// no sense, no staging memory.
+  /// Starts to upload `items` in order. All objects that are passed by reference must outlive the upload. Error:
+  /// invalid packing recipes, no staging memory.
   static Expected<std::unique_ptr<WeightUpload>> start(Device &device, const WeightSource &source,
                                                        std::vector<Item> items);
 
-  /// Abandons what has not been uploaded.
+  /// Abandons the items that have not been uploaded.
   ~WeightUpload();
 
-  /// What the device is given from now on finds the item uploaded. Waits until its upload has been asked for. Error:
-  /// what stopped the upload.
+  /// Makes work that is enqueued from now on find the item uploaded. Waits until the upload of the item has been
+  /// enqueued. Error: the reason that stopped the upload.
   Error await(size_t item);
 
-  /// Waits until everything has been asked for, and lets the device wait for it. Error: as of await.
+  /// Waits until all uploads have been enqueued, and makes the device wait for them. Errors as of await.
   Error awaitAll() { return items.empty() ? Error::success() : await(items.size() - 1); }
 
 private:
   struct Staging {
     DeviceMemory memory;
-    std::unique_ptr<DeviceEvent> isFree; ///< of what was uploaded from it last
+    std::unique_ptr<DeviceEvent> isFree; ///< happens when the last upload from this buffer has ended
     bool isUsed = false;
   };
 
@@ -58,9 +58,9 @@ private:
   std::vector<Staging> staging;
   size_t nextStaging = 0;
 
-  std::mutex mutex; ///< of what follows
+  std::mutex mutex; ///< guards the members below
   std::condition_variable progress;
-  size_t done = 0; ///< items whose upload has been asked for
+  size_t done = 0; ///< items whose upload has been enqueued
   std::optional<std::vector<Diagnostic>> failure;
   bool isAbandoned = false;
   std::optional<std::thread> thread; ///< last: it uses all the others

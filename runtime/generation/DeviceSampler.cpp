@@ -101,7 +101,7 @@ Error DeviceSampler::setRows(int64_t firstRow, ArrayRef<std::vector<int32_t>> pr
   for (const auto &[prompt, sequence, step] : llvm::zip(prompts, sequences, steps)) {
     int64_t remaining = options.maxNewTokens - static_cast<int64_t>(step);
     rows.push_back({sequence, step, static_cast<int32_t>(std::min<int64_t>(remaining, INT32_MAX)), 0});
-    // Where the token stands that the first choice follows.
+    // The position of the token that precedes the first choice.
     positions.push_back(static_cast<int32_t>(prompt.size()) - 1);
   }
   auto count = static_cast<int64_t>(rows.size());

@@ -1,8 +1,8 @@
 //===- DeviceSampler.h - steps of generation that need no host --------------===//
 //
-// Token, position, sampling state and stop conditions of every row lie in the device's memory, where the plan's @sample
-// carries them from step to step (templates/sample/). So a step of decoding is one graph launch, and the host reads the
-// tokens from a ring in its own memory, some steps behind.
+// The token, position, sampling state and stop conditions of every row lie in the device's memory. The plan's @sample
+// updates them from step to step (templates/sample/), so a decode step is one graph launch. The host reads the tokens,
+// some steps behind, from a ring buffer in its own memory.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,34 +12,34 @@
 
 namespace kiln {
 
-/// Rows here are places in the device's batch. The executor must outlive the sampler, and be called by nobody else
+/// Rows here are places in the device's batch. The executor must outlive the sampler, and nothing else may call it
 /// while rows are in use.
 class DeviceSampler {
 public:
-  /// Allocates for the executor's whole batch; nothing is allocated later but graphs. The plan must have the entry
+  /// Allocates memory for the executor's whole batch; only graphs are allocated later. The plan must have the entry
   /// sample.
   static Expected<std::unique_ptr<DeviceSampler>> create(Executor &executor);
 
-  /// What holds for all rows until the next call; forgets what rows there were.
+  /// Sets the options of all rows until the next call, and drops all rows.
   Error configure(const StreamOptions &options);
 
   /// Evaluates prompts for rows firstRow, firstRow + 1, ..., and chooses a token for each. `sequences` are the indices
-  /// of the rows' random numbers, `steps` how many tokens each has chosen before, of options.maxNewTokens.
+  /// of the rows' random numbers. `steps` says how many of its options.maxNewTokens tokens each row has already chosen.
   Error prefill(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<uint64_t> sequences,
                 ArrayRef<uint64_t> steps);
 
-  /// Makes the graph of a step of `rows` rows if there is none.
+  /// Makes the graph of a step of `rows` rows unless it exists.
   Error prepareStep(int64_t rows);
-  /// Decodes the last tokens of the first `rows` rows, and chooses the next.
+  /// Decodes the last tokens of the first `rows` rows, and chooses the next ones.
   Error step(int64_t rows);
 
-  /// Row `to` becomes a copy of row `from`, which is used no more.
+  /// Copies row `from` to row `to`; `from` is not used afterwards.
   Error moveRow(int64_t from, int64_t to);
 
-  /// Number of the last choice for a row that was asked for.
+  /// Number of the last choice that was enqueued for a row.
   uint32_t lastChoice(int64_t row) const { return choices[row]; }
-  /// Waits for a choice, one of the row's last few, and returns the token. Error: what went wrong on the device; logits
-  /// that are not finite; something that is no token, as of a row that has ended.
+  /// Waits for one of the row's last few choices and returns the token. Error: a failure on the device; logits that are
+  /// not finite; a value that is no token, as a row that has ended gives.
   Expected<int32_t> token(int64_t row, uint32_t choice);
 
 private:
@@ -54,14 +54,14 @@ private:
 
   Executor &executor;
   Device &device;
-  const SampleEntry names; ///< of the arguments of @sample
+  const SampleEntry names; ///< the arguments of @sample
   StreamOptions options;
   std::map<std::string, DeviceMemory, std::less<>> memory; ///< of @sample's arguments, by name
-  std::map<std::string, int64_t, std::less<>> rowBytes;    ///< of each
+  std::map<std::string, int64_t, std::less<>> rowBytes;    ///< of each argument, by name
   std::map<std::string, char *, std::less<>> decodeInputs; ///< @decode's arguments, which @sample writes
-  int64_t ringEntries = 0;                                 ///< a row
+  int64_t ringEntries = 0;                                 ///< per row
   std::vector<uint32_t> choices;                           ///< by row
-  std::map<int64_t, std::unique_ptr<DeviceGraph>> graphs;  ///< of a step, by rows
+  std::map<int64_t, std::unique_ptr<DeviceGraph>> graphs;  ///< graphs of a step, by number of rows
 };
 
 } // namespace kiln

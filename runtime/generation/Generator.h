@@ -8,7 +8,7 @@ namespace kiln {
 
 /// What to do about a sequence that does not fit in the model's context.
 enum class OverflowPolicy {
-  Error, ///< refuse, before anything runs, what could get there: prompt and new tokens must fit together
+  Error, ///< refuse, before anything runs, prompts that with their new tokens may not fit
   Stop,  ///< end the sequence when it fills the context
   Slide  ///< when the next token would not fit, keep the last tokens and evaluate those again from position 0:
          ///< GPT-2's positions are learned, so a cache cannot be shifted
@@ -23,7 +23,7 @@ enum class FinishReason { Length, Stop, Eos };
 StringRef finishReasonName(FinishReason reason);
 
 struct GenerateOptions {
-  int64_t maxNewTokens = 128; ///< of each sequence
+  int64_t maxNewTokens = 128; ///< for each sequence
   SamplingParams sampling;
   std::vector<int32_t> eosIds; ///< a sequence ends with one of these, which is its last token
   bool ignoreEos = false;
@@ -40,12 +40,12 @@ struct GenerateOptions {
 struct Generation {
   std::vector<int32_t> promptTokens;
   std::vector<int32_t> newTokens; ///< up to and including what ended the sequence
-  /// Of the new tokens, but for a final EOS, up to a stop string; empty without tokenizer.
+  /// The text of the new tokens without a final EOS, up to a stop string; empty without a tokenizer.
   std::string text;
   FinishReason finishReason = FinishReason::Length;
-  std::vector<std::vector<float>> logits; ///< if kept: the row that chose each new token
-  double promptMs = 0;                    ///< for the evaluation of the batch's prompts
-  std::vector<double> tokenMs;            ///< for the step that gave each new token
+  std::vector<std::vector<float>> logits; ///< if kept: the logits from which each new token was chosen
+  double promptMs = 0;                    ///< time to evaluate the batch's prompts
+  std::vector<double> tokenMs;            ///< time of the step that gave each new token
 };
 
 /// Generates a sequence for each prompt, in batches of what the model takes. A sequence depends on its

@@ -3,9 +3,8 @@
 // A model holds a batch of rows, each a sequence of tokens at positions 0, 1, ... of its own. Two levels:
 // - LanguageModel is what every runtime implements: tokens in, logits out.
 // - TokenStream is what the generator uses: prompts in, chosen tokens out. The default one samples on the
-// host from
-//   the logits of a LanguageModel. A runtime that samples on the device and launches steps ahead of the host
-//   returns its own from openStream, and no caller changes.
+//   host from the logits of a LanguageModel. A runtime that samples on the device and launches steps ahead of the
+//   host returns its own from openStream, and no caller changes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,15 +15,14 @@
 
 namespace kiln {
 
-/// Stands in a batch of tokens for 'this row sits out the step'.
+/// In a batch of tokens: this row takes no part in the step.
 inline constexpr int32_t idleRow = -1;
 
 struct StreamOptions {
   SamplingParams sampling;
   uint64_t firstSequence = 0; ///< index, for sampling, of row 0; the others follow
   bool keepLogits = false;    ///< whether TokenStream::logits will be asked for
-  /// A row is asked for no token after one of these, and for no more than `maxNewTokens`: a stream that works ahead
-  /// need not go further.
+  /// A row gets no token after one of these, and no more than `maxNewTokens`: a stream that works ahead can stop there.
   std::vector<int32_t> stopTokens = {};
   int64_t maxNewTokens = std::numeric_limits<int32_t>::max();
 };
@@ -40,9 +38,10 @@ public:
   virtual Error start(ArrayRef<std::vector<int32_t>> prompts) = 0;
 
   /// Chooses one more token for each active row and takes it into the row; the other entries become idleRow.
-  /// A row that was not active once never is again, so an implementation may work steps ahead and throw away
-  /// what it computed for rows that ended; a later `start` takes precedence over whatever was computed for
-  /// its rows. No row is asked for a token when it holds more than contextLength() of them.
+  /// Chooses one more token for each active row and appends it to the row; the other entries become idleRow. A row that
+  /// was inactive once stays inactive, so an implementation may work steps ahead and discard the results of rows that
+  /// ended. A later `start` overrides anything computed for its rows. A row that holds more than contextLength() tokens
+  /// must not be active.
   virtual Error next(const BitVector &active, MutableArrayRef<int32_t> tokens) = 0;
 
   /// The logits, vocabSize() of them, from which the row's last token was chosen, if they are kept.

@@ -21,7 +21,7 @@ struct ScoreWindow {
   size_t firstScored = 0; ///< only targets from here on count
 };
 
-/// A model as far as scoring goes.
+/// The model interface that scoring needs.
 class Scorer {
 public:
   virtual ~Scorer() = default;
@@ -35,7 +35,7 @@ public:
   virtual Expected<std::vector<std::vector<double>>> score(ArrayRef<ScoreWindow> windows) = 0;
 };
 
-/// -log softmax(logits)[target], summed in double. Help for scorers that have logits on the host.
+/// -log softmax(logits)[target], summed in double. A helper for scorers that have logits on the host.
 double negativeLogLikelihood(ArrayRef<float> logits, int32_t target);
 
 struct PerplexityResult {
@@ -46,7 +46,7 @@ struct PerplexityResult {
   double squares = 0; ///< sum of the squares of the summands of nll
 
   double perplexity() const;
-  /// Standard error of the perplexity, to first order, if tokens were independent; 0 for a single one.
+  /// Standard error of the perplexity, to first order, under the assumption of independent tokens; 0 for a single one.
   double standardError() const;
 };
 

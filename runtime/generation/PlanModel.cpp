@@ -89,7 +89,7 @@ Expected<std::vector<std::vector<double>>> PlanModel::score(ArrayRef<ScoreWindow
 
 std::unique_ptr<TokenStream> PlanModel::openStream(const StreamOptions &options) {
   const Plan &plan = executor.plan();
-  // What chooses on the device is a graph.
+  // A stream that chooses on the device always launches graphs.
   if (options.keepLogits || executor.isObserved() || plan.stepByStep || !plan.entries.sample)
     return LanguageModel::openStream(options);
   return std::make_unique<PlanTokenStream>(executor, sampler, options);

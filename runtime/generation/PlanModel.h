@@ -10,7 +10,7 @@ namespace kiln {
 /// Runs @prefill, @decode and @score of an executor's plan. The executor must outlive the model.
 class PlanModel : public LanguageModel, public Scorer {
 public:
-  /// Whether the plan has these entries, so that it is a language model's. Error: it has not.
+  /// Checks that the plan has these entries, as a language model's plan does. Error: an entry is missing.
   static Error check(const Plan &plan, ArrayRef<Entry> entries);
 
   explicit PlanModel(Executor &executor) : executor(executor) {}
@@ -23,7 +23,7 @@ public:
   Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;
   Expected<std::vector<std::vector<double>>> score(ArrayRef<ScoreWindow> windows) override;
 
-  /// Chooses on the device, unless someone wants to see the logits or the steps.
+  /// Returns a stream that chooses on the device, unless the caller wants the logits or watches the steps.
   std::unique_ptr<TokenStream> openStream(const StreamOptions &options) override;
 
 private:
@@ -33,7 +33,7 @@ private:
 
   Executor &executor;
   std::unique_ptr<DeviceSampler> sampler; ///< made by the first stream that uses it
-  std::vector<int32_t> lengths;           ///< tokens that each row holds
+  std::vector<int32_t> lengths;           ///< the number of tokens in each row
 };
 
 } // namespace kiln

@@ -7,11 +7,11 @@
 
 namespace kiln {
 
-/// Keeps the device a few steps ahead of the host. Choices for rows that turn out to have ended are thrown away. The
-/// batch shrinks to the next smaller bucket when enough rows have ended: rows that go on move into its places.
+/// Keeps the device a few steps ahead of the host. Choices for rows that turn out to have ended are discarded. The
+/// batch shrinks to the next smaller bucket when enough rows have ended: active rows move into the bucket's places.
 class PlanTokenStream : public TokenStream {
 public:
-  /// All must outlive the stream.
+  /// All arguments must outlive the stream.
   PlanTokenStream(Executor &executor, std::unique_ptr<DeviceSampler> &sampler, const StreamOptions &options)
       : executor(executor), sampler(sampler), options(options) {}
 
@@ -20,7 +20,7 @@ public:
   ArrayRef<float> logits(size_t row) const override { return {}; }
 
 private:
-  /// A choice that the device was asked for.
+  /// A choice that was enqueued on the device.
   struct Choice {
     int64_t place;
     uint32_t number;
@@ -43,7 +43,7 @@ private:
   std::unique_ptr<DeviceSampler> &sampler; ///< made when first needed; its graphs serve the streams after this one
   StreamOptions options;
   std::vector<Row> rows;
-  int64_t bucket = 0; ///< places that a step decodes
+  int64_t bucket = 0; ///< the number of places that a step decodes
 };
 
 } // namespace kiln

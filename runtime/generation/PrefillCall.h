@@ -5,9 +5,9 @@
 
 namespace kiln {
 
-/// Prompts of any lengths, one a row. Padding stands behind a prompt: causal attention keeps it from the rows before
-/// it, and decoding writes over it. The length is rounded up, so that few shapes, and graphs, serve all prompts. Holds
-/// what `call` refers to.
+/// Prompts of any lengths, one per row. Padding follows the prompt: causal attention hides it from the prompt's tokens,
+/// and decoding overwrites it. The length is rounded up, so that few shapes, and few graphs, serve all prompts. Holds
+/// the memory that `call` refers to.
 struct PrefillCall {
   /// For rows firstRow, firstRow + 1, ...
   PrefillCall(const Executor &executor, int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts);
@@ -18,10 +18,10 @@ struct PrefillCall {
   Executor::Call call;
 };
 
-/// Tokens a row of the shape that serves `length`: powers of two up to 128, then multiples of 128; `most` at most.
+/// Tokens per row of the shape that serves `length`: powers of two up to 128, then multiples of 128; at most `most`.
 int64_t prefillBucket(int64_t length, int64_t most);
 
-/// Rows of the shape that decodes `rows` rows: powers of two, `most` at most.
+/// Rows of the shape that decodes `rows` rows: powers of two, at most `most`.
 int64_t decodeBucket(int64_t rows, int64_t most);
 
 } // namespace kiln

@@ -34,12 +34,12 @@ Error checkSamplingParams(const SamplingParams &params);
 /// -infinity, or none at all.
 Expected<int32_t> argmax(ArrayRef<float> logits);
 
-/// What the arithmetic takes in place of a temperature, and of a top-p (0: off).
+/// The values that the arithmetic uses in place of a temperature and of a top-p (0: off).
 float samplingScale(const SamplingParams &params);
 uint64_t samplingTopP(const SamplingParams &params);
 
-/// Chooses tokens by parameters that checkSamplingParams accepts. Not to be shared by threads: it keeps room
-/// for its candidates.
+/// Chooses tokens by parameters that checkSamplingParams accepts. Threads must not share one: it reuses memory for its
+/// candidates.
 class Sampler {
 public:
   explicit Sampler(const SamplingParams &params);
@@ -61,7 +61,7 @@ private:
   uint64_t totalWeight() const;
 
   SamplingParams params;
-  float scale;        ///< as tokenWeight takes it
+  float scale;        ///< in the form that tokenWeight takes
   uint64_t topPUnits; ///< top-p in units of 2^-64
   std::vector<Candidate> candidates;
 };

@@ -5,9 +5,10 @@
 
 namespace kiln {
 
-/// Passes text on until it contains one of some strings. What may be the beginning of a stop string is held
-/// back, so that no part of one ever gets out. The result does not depend on how the text is cut into pieces:
-/// the string that is complete first ends it, the longest of those that are complete together.
+/// Passes text on until it contains one of several strings. Text that may be the beginning of a stop string is held
+/// back, so that no part of a stop string is ever passed on. The result does not depend on how the text is cut into
+/// pieces: the stop string that is complete first ends the text, and the longest one if several are complete at the
+/// same place.
 class StopStrings {
 public:
   /// None of the strings is empty; there may be none at all.
@@ -17,7 +18,7 @@ public:
   /// found.
   std::string push(StringRef piece);
 
-  /// What is still held back, at the end of the text.
+  /// Returns the text that is still held back when the text ends.
   std::string finish() { return std::exchange(pending, {}); }
 
   bool isStopped() const { return stopped; }

@@ -5,8 +5,9 @@
 
 namespace kiln {
 
-/// A model that keeps tokens instead of keys and values: every token evaluates its whole sequence again, by the
-/// prefill of another model, which must outlive this one. For plans without @decode, to see what a cache is worth.
+/// A model that keeps tokens instead of keys and values: every new token evaluates its whole sequence again, by the
+/// prefill of another model, which must outlive this one. It serves plans without @decode, and shows what a cache
+/// saves.
 class UncachedModel : public LanguageModel {
 public:
   explicit UncachedModel(LanguageModel &base) : base(base) {}
@@ -20,7 +21,7 @@ public:
 
 private:
   LanguageModel &base;
-  std::vector<std::vector<int32_t>> rows; ///< the tokens that each holds
+  std::vector<std::vector<int32_t>> rows; ///< the tokens of each row
 };
 
 } // namespace kiln

@@ -77,7 +77,7 @@ SampleCall::SampleCall(const Plan &plan, const CallShape &shape)
     call.arguments = {{entries.score->tokens, ids}};
 }
 
-/// What is left of the options where one run takes `seconds`, or where times mean nothing.
+/// The options, reduced if one run takes `seconds`, or if times are meaningless.
 static BenchmarkOptions limited(const Device &device, BenchmarkOptions options, double seconds) {
   if (!device.isTimed())
     return {.samples = options.samples, .runsPerSample = 1, .warmUp = 0};

@@ -5,13 +5,13 @@
 
 namespace kiln {
 
-/// 0 without samples.
+/// The median; 0 without samples.
 double medianOf(std::vector<double> samples);
 
-/// What was measured, with every sample.
+/// The result of a measurement, with every sample.
 struct Measurement {
   std::string what;            ///< `decode B=1 position=64`, or a kernel's name
-  std::vector<double> seconds; ///< one a sample
+  std::vector<double> seconds; ///< one per sample
   int64_t launches = 0;        ///< kernels in one run
   StepCost cost = {};          ///< of one run
 
@@ -22,7 +22,8 @@ struct BenchmarkOptions {
   int64_t samples = 20;
   int64_t runsPerSample = 10;
   int64_t warmUp = 5;
-  /// Runs that would take longer, together, are fewer: three samples of one run at least. 0: no limit.
+  /// The limit in seconds for all runs together: runs that would take longer are reduced, to three samples of one run
+  /// at least. 0: no limit.
   double mostSeconds = 0;
 };
 
@@ -30,7 +31,7 @@ struct BenchmarkOptions {
 struct CallShape {
   Entry entry = Entry::Prefill;
   int64_t batch = 1;
-  int64_t length = 1; ///< tokens of a prompt; of @decode, which takes one token, how many are in the cache before
+  int64_t length = 1; ///< @prefill: tokens of a prompt; @decode, which takes one token: tokens in the cache before it
 
   int64_t tokens() const { return entry == Entry::Decode ? 1 : length; }
   int64_t position() const { return entry == Entry::Decode ? length : 0; }
@@ -38,21 +39,21 @@ struct CallShape {
   auto operator<=>(const CallShape &) const = default;
 };
 
-/// Launches, bytes and operations of one call, from the plan alone. Error: the plan has no such entry, or not for such
-/// a call.
+/// Launches, bytes and operations of one call, computed from the plan alone. Error: the plan does not have the entry,
+/// or cannot run such a call.
 Expected<Measurement> countCall(const Plan &plan, const CallShape &shape);
 
 /// The same for each kernel of a call, by name.
 Expected<std::vector<Measurement>> countKernels(const Plan &plan, const CallShape &shape);
-/// Of any function of a plan. Error: dims past the plan's bounds.
+/// The same for any function of a plan. Error: dims past the plan's bounds.
 Expected<std::vector<Measurement>> countKernels(const Plan &plan, const PlanFunction &function, const DimBinding &dims,
                                                 int64_t position);
 
-/// So many token ids of no meaning, below the vocabulary.
+/// `count` arbitrary token ids below the vocabulary size.
 std::vector<int32_t> sampleIds(int64_t count, int64_t vocabulary);
 
-/// A call with arguments of the right sizes: tokens of no meaning, full lengths, one position for all. Of @prefill,
-/// @decode or @score, which the plan must have, and it must outlive the call.
+/// A call with arguments of the right sizes: arbitrary tokens, full lengths, the same position for all. The plan must
+/// have the entry, @prefill, @decode or @score, and must outlive the call.
 struct SampleCall {
   SampleCall(const Plan &plan, const CallShape &shape);
   SampleCall(const SampleCall &) = delete; ///< the call refers to the arguments
@@ -61,27 +62,27 @@ struct SampleCall {
   Executor::Call call;
 };
 
-/// Times launches, with the L2 cache swept before.
+/// Times launches, and overwrites the L2 cache before each sample.
 class KernelTimer {
 public:
   /// The device must outlive the timer. Error: no memory for sweeping.
   static Expected<KernelTimer> create(Device &device);
 
-  /// Seconds of all of the launches, of each sample.
+  /// The seconds of all the launches together, one number per sample.
   Expected<std::vector<double>> time(std::vector<KernelLaunch> launches, const BenchmarkOptions &options);
 
 private:
   KernelTimer(Device &device, DeviceMemory sweep) : device(&device), sweep(std::move(sweep)) {}
 
   Device *device;
-  DeviceMemory sweep; ///< larger than any L2 cache, on a device whose times mean anything
+  DeviceMemory sweep; ///< larger than any L2 cache, on a device whose times are meaningful
 };
 
-/// Times one call, arguments already on the device.
+/// Times one call whose arguments are already on the device.
 Expected<Measurement> measureCall(Executor &executor, const CallShape &shape, const BenchmarkOptions &options);
 
-/// Times each kernel of a call: all its launches together, so that every layer's weights are read, with the L2 cache
-/// swept before.
+/// Times each kernel of a call: all its launches together, so that every layer's weights are read, after the L2 cache
+/// is overwritten.
 Expected<std::vector<Measurement>> measureKernels(Executor &executor, const CallShape &shape,
                                                   const BenchmarkOptions &options);
 

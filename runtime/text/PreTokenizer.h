@@ -19,7 +19,7 @@ enum class CharacterClass : uint8_t { Letter, Number, Space, Other };
 /// The class of a Unicode scalar value.
 CharacterClass classify(char32_t scalar);
 
-/// The first piece of a text that is valid UTF-8 and not empty. Pieces are never empty and tile the text.
+/// The first piece of a text that is valid UTF-8 and not empty. Pieces are never empty, and together they are the text.
 StringRef firstPreToken(StringRef text);
 
 } // namespace kiln

@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-/// What a tokenizer's files say, checked.
+/// The checked content of a tokenizer's files.
 struct Vocabulary {
   /// Two neighbouring tokens that become one; its rank is its index.
   struct Merge {

@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-/// Collects tokens, then merges, with their positions in whatever format they were written, and checks them.
+/// Collects tokens, then merges, with their positions in the file, and checks them. The same for all file formats.
 class VocabularyBuilder {
 public:
   /// A JSON object of `"token": id`.
@@ -22,9 +22,9 @@ public:
   /// The next merge by rank; parts are as spelled in the vocabulary. Only after `finishTokens`.
   Error addMerge(StringRef left, Location leftLoc, StringRef right, Location rightLoc);
 
-  /// Ends the merges, which `file` has: each token must be a byte, a special token, or what a merge makes; no text
-  /// could become another. So merges that are missing show. Tokens in angle or square brackets, `<pad>`, may be special
-  /// ones that no file lists.
+  /// Ends the merges, which `file` has. Each token must be a byte, a special token, or the result of a merge; no text
+  /// could become any other token, so this check finds missing merges. Tokens in angle or square brackets, such as
+  /// `<pad>`, may be special tokens that no file lists.
   Error finishMerges(const SourceFile *file) const;
 
   Vocabulary take() { return std::move(vocabulary); }
@@ -46,10 +46,10 @@ private:
   Vocabulary vocabulary;
 };
 
-/// Reads the lines of a `merges.txt`. Error: a line without exactly two parts, or what the builder refuses.
+/// Reads the lines of a `merges.txt`. Error: a line without exactly two parts, or an error of the builder.
 Error readMergesText(VocabularyBuilder &builder, const SourceFile *file);
 
-/// Reads a `tokenizer.json` of a byte-level BPE without options that change what it does.
+/// Reads a `tokenizer.json` of a byte-level BPE without options that change its behaviour.
 Error readTokenizerJson(VocabularyBuilder &builder, const SourceFile *file);
 
 } // namespace kiln

@@ -20,9 +20,8 @@ public:
   /// All names, without prefix.
   std::vector<std::string> names() const;
 
-  /// Whether the model and its checkpoint fit: `used` are the names of all tensors that the model takes. Error: a
-  /// tensor that is none of them, but for an `lm_head.weight` that is `wte.weight` bit for bit, as a tied one is
-  /// stored.
+  /// Checks that the model and its checkpoint fit; `used` are the names of all tensors that the model takes. Error: any
+  /// other tensor, except an `lm_head.weight` that equals `wte.weight` bit for bit, as tied weights are stored.
   Error expectOnly(const StringSet<> &used) const;
 
 private:

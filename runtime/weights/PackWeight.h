@@ -5,7 +5,8 @@
 
 namespace kiln {
 
-/// A packed weight as rows: all dimensions but the last counted together. None of no bytes, where it has no elements.
+/// A packed weight as rows: all dimensions except the last counted together. A weight without elements has no rows, of
+/// no bytes.
 struct PackedRows {
   int64_t count = 0, bytes = 0; ///< `bytes` of each
 };
@@ -13,11 +14,11 @@ struct PackedRows {
 Expected<PackedRows> packedRows(const WeightRecipe &recipe);
 
 /// Writes a checkpoint tensor as the recipe says: transposed, converted to the recipe's type (rounded to nearest even),
-/// and padded with zeros, row-major. Runs on all cores. Error: as of packedSize; a tensor that has not the recipe's
-/// source shape; a destination of another size.
+/// and padded with zeros, row-major. Uses all cores. Error: as of packedSize; a tensor whose shape is not the recipe's
+/// source shape; a destination of the wrong size.
 Error packWeight(const WeightRecipe &recipe, const TensorView &source, MutableArrayRef<uint8_t> destination);
 
-/// The same of the packed weight's rows `firstRow` to `lastRow` alone.
+/// The same for rows `firstRow` to `lastRow` of the packed weight only.
 Error packWeightRows(const WeightRecipe &recipe, const TensorView &source, int64_t firstRow, int64_t lastRow,
                      MutableArrayRef<uint8_t> destination);
 

@@ -13,10 +13,10 @@ class RandomCheckpoint : public WeightSource {
 public:
   RandomCheckpoint(uint64_t seed, int64_t layers) : seed(seed), layers(layers) {}
 
-  /// Every tensor but `lm_head.weight`: the embedding is tied.
+  /// The names of every tensor except `lm_head.weight`: the embedding is tied.
   bool has(StringRef name) const override { return name != "lm_head.weight"; }
 
-  /// Made anew at every call, of any shape; the view owns it. Error: a shape past what memory can hold.
+  /// Generated anew at every call, in any shape; the view owns it. Error: a shape that memory cannot hold.
   Expected<TensorView> tensor(StringRef name, ArrayRef<int64_t> expectedShape) const override;
 
 private:

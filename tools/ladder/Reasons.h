@@ -5,25 +5,25 @@
 
 namespace kiln {
 
-/// Why rungs were found to be slower than the rung below on one GPU: a graphs/targets/*.ladder.toml. On another GPU
-/// they may be faster, or slower for other reasons.
+/// Why rungs are slower than the rung below on one GPU, from graphs/targets/*.ladder.toml. On another GPU they may be
+/// faster, or slower for other reasons.
 struct LadderReasons {
   struct Reason {
     std::vector<std::string> parts, rungs; ///< by their names
     std::string why;
   };
 
-  std::string device; ///< as Device::model has it: `NVIDIA H200`
+  std::string device; ///< as Device::model returns it: `NVIDIA H200`
   std::vector<Reason> reasons;
 
   /// Why a part's rung is slower; empty: not known.
   StringRef why(StringRef part, StringRef rung) const;
 };
 
-/// Those of every device that there are some of.
+/// The reasons of every device that has some.
 ArrayRef<LadderReasons> allLadderReasons();
 
-/// Those of the device of that name, or null.
+/// The reasons of the device of that name, or null.
 const LadderReasons *findLadderReasons(StringRef device);
 
 } // namespace kiln

@@ -7,44 +7,44 @@
 
 namespace kiln {
 
-/// How far logits are from those of the reference executor in fp32.
+/// The differences of logits from those of the reference executor in fp32.
 struct LogitError {
   double largest = 0; ///< difference
   double rootMeanSquare = 0;
-  double allowed = 0; ///< for the largest: what the rung's arithmetic explains
+  double allowed = 0; ///< for the largest: the difference that the rung's arithmetic explains
 };
 
-/// What a rung was found to be. Quantities are of all that is timed, together.
+/// The measurements of a rung. Quantities are sums over everything that is timed.
 struct RungResult {
-  std::string failure;         ///< why there is nothing else; empty: it ran
+  std::string failure;         ///< why the rung has no results; empty: it ran
   LogitError error;            ///< of the logits of its prompts
-  std::vector<double> seconds; ///< samples; none on a device whose times say nothing
+  std::vector<double> seconds; ///< samples; none on a device whose times are meaningless
   double callSeconds = 0;      ///< the whole evaluation of the prompts; 0: not timed
   int64_t launches = 0;
   StepCost cost;
-  double limitSeconds = 0;   ///< that bytes and operations of the kernels, one by one, allow (Target::rooflineSeconds)
+  double limitSeconds = 0;   ///< lower bound by the bytes and operations of each kernel (Target::rooflineSeconds)
   double arithmeticRate = 0; ///< operations per second that the target has for its type
   std::optional<double> perplexity;
 
-  // Of the kernel that most of the time goes into.
+  // The kernel that takes most of the time.
   std::string kernel; ///< empty: a library
   KernelResources resources;
   int64_t sharedBytes = 0; ///< static and dynamic
   double occupancy = 0;
 
   double median() const; ///< of the seconds; 0: none
-  /// Nothing where there is no time, or no counts.
+  /// nullopt without a time, or without counts.
   std::optional<double> shareOfLimit() const;
   bool isWrong() const { return !failure.empty() || !(error.largest <= error.allowed); }
 };
 
-/// A part whose rungs were run, in their order.
+/// A part and the results of its rungs, in order.
 struct MeasuredPart {
   const LadderPart *part = nullptr;
-  const LadderReasons *reasons = nullptr; ///< of the device; null: there are none
+  const LadderReasons *reasons = nullptr; ///< for the device; null: there are none
   std::vector<RungResult> results = {};
 
-  /// What there is to say about a rung: what went wrong, or why it is slower than the one below; else empty.
+  /// The remark on a rung: its failure, or why it is slower than the one below; else empty.
   std::string note(size_t rung) const;
 };
 

@@ -26,13 +26,13 @@ bool isRounded(const Op &step);
 
 class RungRunner {
 public:
-  /// Error: of the model, its weights, the text, or opening the device.
+  /// Error: errors of the model, its weights, the text, or opening the device.
   static Expected<std::unique_ptr<RungRunner>> create(const LadderOptions &command);
 
-  /// May be called while another thread runs the rung before. Error: of the strategy, or a kernel.
+  /// May be called while another thread runs the previous rung. Error: errors of the strategy, or of a kernel.
   Expected<CompiledPlan> compile(const LadderPart &part, const Rung &rung);
 
-  /// Checks and times a rung as `compile` left it; what went wrong, there or here, is in the result.
+  /// Checks and times a rung that `compile` returned; a failure of either is in the result.
   RungResult run(const LadderPart &part, const Rung &rung, Expected<CompiledPlan> compiled);
 
   StringRef deviceName() const { return name; }
@@ -51,7 +51,7 @@ private:
 
   explicit RungRunner(const LadderOptions &command) : command(command) {}
 
-  /// The prompts of a part: ids of no meaning, as SampleCall has them.
+  /// The prompts of a part: arbitrary ids, as in SampleCall.
   std::vector<std::vector<int32_t>> promptsOf(const LadderPart &part) const;
   int64_t newTokens(const LadderPart &part) const;
   int64_t mostTokens(const LadderPart &part) const;
@@ -83,7 +83,7 @@ private:
   std::optional<KernelTimer> timer;
   std::unique_ptr<KeptWeights> weights;
   std::map<std::string, Logits> references;
-  std::optional<ModelSource> scored; ///< the model of perplexities
+  std::optional<ModelSource> scored; ///< the model whose perplexity is measured
   std::vector<int32_t> text;
 };
 

@@ -1,7 +1,8 @@
 //===- Rungs.h - the ladder of optimisations --------------------------------===//
 //
-// What people do by hand to GPT-2's forward pass, each step on the one before: parts of rungs, and a rung is no more
-// than a strategy. `kiln bench ladder` measures them; docs/ladder.md walks through them.
+// The optimisations that people apply by hand to GPT-2's forward pass, each on top of the one before. The ladder has
+// parts, a part has rungs, and a rung is only a strategy. `kiln bench ladder` measures them; docs/ladder.md explains
+// them.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -10,9 +11,9 @@
 
 namespace kiln {
 
-/// What is timed.
+/// What a part times.
 enum class Timed {
-  Steps,      ///< of a prompt's evaluation, the kernels of some steps, with the L2 cache swept before
+  Steps,      ///< kernels of some steps of a prompt's evaluation, with the L2 cache overwritten before
   Call,       ///< the evaluation of a prompt
   Generation, ///< of new tokens, one after the other
   FirstToken, ///< from weights in host memory to the logits of a prompt
@@ -21,7 +22,7 @@ enum class Timed {
 struct Rung {
   StringRef name;     ///< a few words
   StringRef strategy; ///< as --strategy takes it
-  /// It computes something else than the model does, so that the reference must do so too.
+  /// The rung computes something other than the model, so the reference must do the same.
   bool isOtherModel = false;
 };
 
@@ -33,10 +34,10 @@ struct LadderPart {
   std::vector<Rung> rungs;
   /// Whether a step is timed. A step is an op of the planned module, plain or fused.
   bool (*takes)(const Op &step) = nullptr;
-  StringRef base = "";                   ///< strategies that all rungs share
-  std::optional<int64_t> layers = {};    ///< in place of the model's
-  std::optional<int64_t> positions = {}; ///< the same
-  bool wantsPerplexity = false;          ///< its rungs differ in their arithmetic
+  StringRef base = "";                   ///< strategies of all rungs
+  std::optional<int64_t> layers = {};    ///< in place of the model's number
+  std::optional<int64_t> positions = {}; ///< in place of the model's number
+  bool wantsPerplexity = false;          ///< the arithmetic of its rungs differs
 
   /// `Fusion, B=4 T=64`
   std::string heading() const;
@@ -44,7 +45,7 @@ struct LadderPart {
   std::string strategyOf(const Rung &rung) const;
 };
 
-/// The part for a model of that context, if it is shorter than the part's prompts: with prompts as long as it takes.
+/// The part for a model whose context is shorter than the part's prompts: its prompts fill the context.
 LadderPart fitted(LadderPart part, int64_t context);
 
 /// Every part, in the order of the pages.

@@ -9,11 +9,11 @@
 
 namespace kiln {
 
-bool isProductOrElementwise(const Op &step); ///< the same, and biases, activations and residuals of their own
-bool isAttention(const Op &step);            ///< between the products around it, moves to and from heads included
-bool isScores(const Op &step);               ///< Q K^T, with what is fused into it
+bool isProductOrElementwise(const Op &step); ///< the same, and separate biases, activations and residuals
+bool isAttention(const Op &step); ///< ops between the products around attention, including moves to and from heads
+bool isScores(const Op &step);    ///< Q K^T, with what is fused into it
 bool isSoftmax(const Op &step);
-bool isNorm(const Op &step);        ///< layernorm of its own, whole or in parts
+bool isNorm(const Op &step);        ///< separate layernorm, whole or in parts
 bool isElementwise(const Op &step); ///< a function of every element, and moves
 bool isFirstInMlp(const Op &step);  ///< the product that enters the MLP: depth n_embd
 bool isSecondInMlp(const Op &step); ///< the product that leaves it: depth n_inner

@@ -5,10 +5,10 @@
 
 namespace kiln {
 
-/// A table for each part.
+/// One table per part.
 void printLadderMarkdown(raw_ostream &os, StringRef device, StringRef model, ArrayRef<MeasuredPart> parts);
 
-/// Everything with all samples.
+/// All results, with all samples.
 void printLadderJson(raw_ostream &os, StringRef device, StringRef model, ArrayRef<MeasuredPart> parts);
 
 } // namespace kiln

@@ -11,15 +11,15 @@ struct GraphNode {
   enum class Kind {
     Op,
     Kernel, ///< an op of its own, or a region with its ops inside
-    Layers, ///< the ops of one layer, which stand for `repeats` of them
-    Port,   ///< a value that comes from outside or leaves
+    Layers, ///< the ops of one layer, drawn once for `repeats` layers
+    Port,   ///< an argument or a result
   };
 
   Kind kind = Kind::Op;
   std::string title, detail;        ///< two lines of text
   std::string hover;                ///< the op's line of IR
-  std::string kernel;               ///< that runs it, if it is a plan's
-  std::vector<std::string> outputs; ///< types of the values that others read
+  std::string kernel;               ///< the kernel that runs it, if it is a plan's
+  std::vector<std::string> outputs; ///< types of the values that other ops read
   int64_t repeats = 1;
   std::unique_ptr<Graph> inside;
 
@@ -35,7 +35,7 @@ struct GraphEdge {
   std::string path; ///< set by layoutGraph: data of an SVG path
 };
 
-/// Nodes in an order in which every edge leads forward.
+/// Nodes in topological order.
 struct Graph {
   std::vector<GraphNode> nodes;
   std::vector<GraphEdge> edges;
@@ -43,14 +43,14 @@ struct Graph {
   double width = 0, height = 0;
 };
 
-/// The ops of a function as the front end made them. What a function has only with kernels (@decode is derived from
+/// The ops of a function as the front end made them. A function that exists only with kernels (@decode is derived from
 /// @prefill) is shown with its regions dissolved.
 Graph graphBeforeFusion(const Function &function);
 
-/// The kernels of a plan's function, with what they were fused from inside.
+/// The kernels of a plan's function, each with the ops that it was fused from inside.
 Graph graphOfKernels(const Function &function, const FunctionUse &use, const Plan &plan);
 
-/// `%fc = add %fc_mm, %fc_b` of an op, without what passes wrote about kernels and memory.
+/// An op as `%fc = add %fc_mm, %fc_b`, without the attributes that passes set for kernels and memory.
 std::string plainLine(const Op &op);
 
 /// Gives every node a place and every edge a path, from the top down.

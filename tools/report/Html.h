@@ -1,7 +1,7 @@
 //===- Html.h - writing HTML and SVG ----------------------------------------===//
 //
-// Elements are opened and closed by scopes and text goes through one door, so that a page is well-formed and nothing
-// that comes from outside is taken for markup.
+// Scopes open and close elements, and one function escapes all text, so that a page is well-formed and no text from
+// outside becomes markup.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -36,13 +36,13 @@ public:
   /// An element that holds text, or nothing.
   Html &element(StringRef tag, const Attributes &attributes = {}, const Twine &text = "");
 
-  /// What may be anything, even no UTF-8.
+  /// Text of any content, even invalid UTF-8.
   Html &text(const Twine &text);
 
-  /// A kernel's name, which may be broken where its parts begin.
+  /// A kernel's name, with possible line breaks between its parts.
   Html &kernelName(StringRef name);
 
-  /// Between elements that a reader of the source wants on lines of their own.
+  /// A line break between elements, for readers of the source.
   Html &line() { return out += '\n', *this; }
 
   std::string take() { return std::move(out); }
@@ -53,14 +53,14 @@ private:
   std::string out;
 };
 
-/// With &, <, >, " and ' as character references; what no HTML may hold (control characters, bytes that are no UTF-8)
-/// becomes U+FFFD.
+/// Replaces &, <, >, " and ' by character references, and anything that HTML may not contain (control characters,
+/// invalid UTF-8) by U+FFFD.
 std::string escapeHtml(StringRef text);
 
 /// The head of a table.
 void writeHead(Html &html, ArrayRef<StringRef> names);
 
-// Parts of an SVG picture, of a class that the style sheet knows.
+// Parts of an SVG picture, with a class of the style sheet.
 void drawLine(Html &html, StringRef name, double x1, double y1, double x2, double y2);
 void drawText(Html &html, StringRef name, double x, double y, const Twine &text);
 

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// The page of page/page.html with its style and script. `body` is HTML (Html.h), `title` is text.
+/// Fills page/page.html with its style and script. `body` is HTML (Html.h), `title` is text.
 std::string htmlPage(StringRef title, std::string body);
 
 } // namespace kiln

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// What `kiln bench --what kernels -o json` measured.
+/// The measurements of `kiln bench --what kernels -o json`.
 struct Profile {
   struct Row {
     std::string function, kernel;
@@ -17,12 +17,12 @@ struct Profile {
   std::string device;
   std::vector<Row> rows;
 
-  /// Of a kernel in a call, at these dims; or null.
+  /// The entry of a kernel in a call at these dims, or null.
   const Row *find(StringRef function, StringRef kernel, int64_t batch, int64_t length) const;
 };
 
-/// Reads a profile of `plan`. Error: malformed JSON, a missing key, no times (those of the emulated device), times of
-/// calls and not of kernels, or of another plan, each at its place.
+/// Reads a profile of `plan`. Error, each at its place: malformed JSON, a missing key, no times (a profile of the
+/// emulated device), times of calls instead of kernels, times of another plan.
 Expected<Profile> readProfile(StringRef path, const Plan &plan);
 
 } // namespace kiln

@@ -1,7 +1,7 @@
 //===- Report.h - a plan as a page ------------------------------------------===//
 //
-// One HTML document that needs nothing beside it: style, script and pictures are inside, and its policy forbids the
-// browser to load anything.
+// One self-contained HTML document: it contains style, script and pictures, and its policy forbids the browser to load
+// anything.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

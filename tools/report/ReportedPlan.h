@@ -9,11 +9,11 @@
 
 namespace kiln {
 
-/// What a kernel, or a library in its place, does in one call of a function.
+/// The costs of a kernel, or of a library in its place, in one call of a function.
 struct KernelUse {
   Measurement count; ///< without times; `what` is the kernel
   double rooflineSeconds = 0;
-  std::optional<double> seconds; ///< measured, where the profile has it
+  std::optional<double> seconds; ///< measured, if the profile has it
 };
 
 /// One call of a function at the report's dims.
@@ -33,7 +33,7 @@ struct ReportedPlan {
   const Target *target = nullptr;
   SourceManager sources;                      ///< of the modules
   std::unique_ptr<Module> graph, planned;     ///< before passes, and with kernels
-  std::map<std::string, std::string> kernels; ///< CUDA by kernel
+  std::map<std::string, std::string> kernels; ///< CUDA source by kernel
   std::optional<Profile> profile;
   int64_t batch = 1, length = 1;
   std::vector<FunctionUse> functions; ///< as in the plan
@@ -41,19 +41,18 @@ struct ReportedPlan {
   /// The IR of a function with kernels, its ops in the order of steps; null for a function that has none.
   const Function *plannedFunction(StringRef name) const;
   const FunctionUse *findUse(StringRef function) const;
-  /// What ptxas said of a kernel for the target, or for another where the target has no cubin; or null.
+  /// What ptxas reported about a kernel for the target, or for another target if this one has no cubin; or null.
   const KernelResources *resources(const PlanKernel &kernel) const;
 };
 
-/// What a report is made of. Sizes that are left out: those of the profile, else one sequence of 64
-/// tokens.
+/// The input of a report. Sizes that are left out come from the profile, else they are one sequence of 64 tokens.
 struct ReportRequest {
   std::string plan, profile;
   std::optional<int64_t> batch, length;
 };
 
-/// Reads everything. Error: of the plan, its IR or sources, of the profile, dims past the plan's bounds, dims that the
-/// profile has no rows for.
+/// Reads everything. Error: errors of the plan, its IR or sources, or of the profile; dims past the plan's bounds; dims
+/// for which the profile has no rows.
 Expected<std::unique_ptr<ReportedPlan>> readReportedPlan(const ReportRequest &request);
 
 } // namespace kiln

@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-/// What some arithmetic and a memory allow.
+/// A limit by the rate of some arithmetic and of a memory.
 struct Roof {
   std::string side; ///< its colour: a or b
   double peak = 0, memoryRate = 0;

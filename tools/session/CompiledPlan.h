@@ -14,16 +14,16 @@ struct CompiledPlan {
   std::unique_ptr<Module> module;
 };
 
-/// What of a model is compiled, and what for.
+/// What to compile of a model, and for which calls.
 struct CompileRequest {
   std::string model; ///< as compileToStage takes it
   CompileOptions options;
-  std::vector<Entry> entries = {}; ///< that will be called; empty: all of the model's functions
-  int64_t batch = 0, tokens = 0;   ///< of the largest call of these entries
+  std::vector<Entry> entries = {}; ///< the entries that will be called; empty: all of the model's functions
+  int64_t batch = 0, tokens = 0;   ///< sizes of the largest call of these entries
 };
 
-/// Compiles a model for its target into a directory, with kernels from the cache where they are there. Error: what
-/// compiling or writing reports; nothing is written then.
+/// Compiles a model for its target into a directory, with kernels from the cache if they are there. Error: errors of
+/// compiling or writing; nothing is written then.
 Expected<CompiledPlan> compileTo(StringRef directory, const CompileRequest &request);
 
 } // namespace kiln

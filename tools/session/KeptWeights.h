@@ -7,8 +7,8 @@
 
 namespace kiln {
 
-/// Keeps every tensor that was asked for, for programs that load one plan after the other: random weights take longer
-/// to make than a plan to load. Several threads may ask.
+/// Keeps every tensor that was requested, for programs that load several plans: generating random weights takes longer
+/// than loading a plan. Thread-safe.
 class KeptWeights : public WeightSource {
 public:
   explicit KeptWeights(std::shared_ptr<const WeightSource> source) : source(std::move(source)) {}

@@ -6,8 +6,8 @@
 
 namespace kiln {
 
-/// How the user wants a model to be compiled. What was not given is the pipeline's default; what was given is honoured
-/// or refused.
+/// The user's options for compiling a model. An option that was not given has the pipeline's default; one that was
+/// given is honoured or refused.
 struct PipelineChoices {
   std::optional<std::string> dtype = {};    ///< as assign-precision takes it
   std::optional<std::string> matmul = {};   ///< as select-kernels takes it
@@ -21,28 +21,29 @@ struct WeightOptions {
   std::optional<uint64_t> randomSeed; ///< --random-weights
 };
 
-/// Whether that is a directory with a plan.
+/// Whether the path is a directory with a plan.
 bool isPlan(StringRef path);
 
-/// Refuses a plan where a command compiles. Error: a UsageError.
+/// Refuses a plan if the command compiles. Error: a UsageError.
 Error checkIsModel(StringRef command, StringRef model);
 
-/// What these options of the command line make of the pipeline. Error: a UsageError, as applyStrategies reports.
+/// The pipeline options that these command line options mean. Error: a UsageError, as applyStrategies reports.
 Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices);
 
-/// What a compiled plan cannot honour: everything, for it is compiled. Error: a UsageError about the first that was
-/// given.
+/// Refuses all of these options for a plan, because it is already compiled. Error: a UsageError about the first option
+/// that was given.
 Error checkForPlan(const PipelineChoices &choices, const Plan &plan, StringRef path);
 
-/// What IR text cannot honour: it has its dtypes and is as fused as it is to become; where it has kernels, those stay.
-/// Error: a UsageError about the first such option. `module` is the text's.
+/// Refuses options that IR text cannot honour: its dtypes and its fusion are fixed, and so are its kernels if it has
+/// any. Error: a UsageError about the first such option. `module` is the text's.
 Error checkForText(const PipelineChoices &choices, const Module &module, StringRef path);
 
-/// `WHAT: the reference executor … DOES; use …`: a UsageError about what needs another device. `does` says why.
+/// `WHAT: the reference executor … DOES; use …`: a UsageError about an option that needs another device. `does` is the
+/// reason.
 Error makeReferenceError(const Twine &what, const Twine &does);
 
-/// What the reference executor cannot honour: it runs no kernels and computes in fp32. Error: a UsageError about the
-/// first such option, or what applyStrategies reports.
+/// Refuses options that the reference executor cannot honour: it runs no kernels and computes in fp32. Error: a
+/// UsageError about the first such option, or an error of applyStrategies.
 Error checkForReference(const PipelineChoices &choices);
 
 } // namespace kiln

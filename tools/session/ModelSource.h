@@ -9,9 +9,9 @@
 
 namespace kiln {
 
-/// What the user asked to be opened.
+/// The user's request: what to open, and how.
 struct ModelRequest {
-  /// What the reference executor is for. Nothing: a plan's IR is not even read.
+  /// The purpose of the reference executor. If there is none, a plan's IR is not read.
   enum class Reference { Unused, Compares, Runs };
 
   std::string model; ///< a plan, a .toml, a directory with config.json, or IR text, .kiln
@@ -21,17 +21,17 @@ struct ModelRequest {
   Reference reference = Reference::Compares;
 };
 
-/// A model with its weights and vocabulary, of a plan or to be compiled.
+/// A model, from a plan or to be compiled, with its weights and vocabulary.
 struct ModelSource {
   std::string modelPath;    ///< as the user named it
-  std::optional<Plan> plan; ///< where that is a plan
+  std::optional<Plan> plan; ///< if the path is a plan
   std::unique_ptr<SourceManager> sources;
-  /// Fused, with @prefill, @decode and @score. None of a plan whose IR is not needed.
+  /// Fused, with @prefill, @decode and @score. Null for a plan whose IR is not needed.
   std::unique_ptr<Module> module;
   std::shared_ptr<const WeightSource> weights;
-  std::optional<Tokenizer> tokenizer; ///< none where there is no vocabulary
-  std::string tokenizerDirectory;     ///< where one was looked for
-  CompileOptions compileOptions;      ///< of the module, where there is no plan
+  std::optional<Tokenizer> tokenizer; ///< none if there is no vocabulary
+  std::string tokenizerDirectory;     ///< the directory in which a vocabulary was looked for
+  CompileOptions compileOptions;      ///< of the module, if there is no plan
 
   /// Names and sizes: the plan's, else the module's.
   PlanModelInfo model() const;
@@ -39,8 +39,8 @@ struct ModelSource {
 
 /// Opens a model, its weights and its vocabulary. A plan's files are read once. A model is compiled for `batch`
 /// sequences at once. Error: options that the model, or a reference executor that runs it, cannot honour (UsageError);
-/// a plan or IR of another dtype than f32 for a reference executor to run (the same); what reading and compiling
-/// report; no weights to be found; a vocabulary that is larger than the model's.
+/// a plan or IR of a dtype other than f32 that the reference executor would have to run (UsageError); errors of reading
+/// and compiling; no weights; a vocabulary that is larger than the model's.
 Expected<ModelSource> openModel(const ModelRequest &request);
 
 } // namespace kiln

@@ -13,8 +13,8 @@
 
 namespace kiln {
 
-/// A model of a module with @prefill, @decode and @score, in f32. Every row has an evaluator with a cache of its own,
-/// so that rows cannot depend on each other; weights are shared.
+/// A model of a module with @prefill, @decode and @score, in f32. Every row has its own evaluator and cache, so that
+/// rows cannot depend on each other; weights are shared.
 class ReferenceModel : public LanguageModel, public Scorer {
 public:
   /// The source must outlive the model.
@@ -28,15 +28,15 @@ public:
   Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;
   Expected<std::vector<std::vector<double>>> score(ArrayRef<ScoreWindow> windows) override;
 
-  /// Packs every weight now, so that no step waits for one.
+  /// Packs every weight now, so that no step has to do it.
   Error loadWeights();
-  /// A weight, packed as its recipe says but in f32; kept after the first use.
+  /// A weight, packed as its recipe says but in f32; kept after its first use.
   Expected<Tensor<float>> loadWeight(const Value &weight);
 
 private:
   struct Row {
     std::unique_ptr<Evaluator<float>> evaluator;
-    int64_t length = 0; ///< tokens that it holds
+    int64_t length = 0; ///< the number of its tokens
   };
 
   std::unique_ptr<Evaluator<float>> makeEvaluator();

@@ -7,16 +7,16 @@
 
 namespace kiln {
 
-/// Compares what every step of a plan leaves behind, intermediate values and states, with what the reference executor
-/// makes of the same inputs, and reports the first step that differs. The inputs of a step are what the device's steps
-/// before it have left, so that errors do not add up and the tolerance is that of one step.
+/// Compares the results of every step of a plan, intermediate values and states, with the reference executor's results
+/// for the same inputs, and reports the first step that differs. A step's inputs are the results of earlier steps on
+/// the device, so that errors do not add up and the tolerance is that of a single step.
 class StepChecker {
 public:
-  /// `module` holds the functions of the plan, fused the same way; `loadWeight` gives its weights, which are rounded to
-  /// their dtype here. Both must outlive the checker, and so must the executor.
+  /// `module` holds the functions of the plan, fused the same way. `loadWeight` gives its weights, which the checker
+  /// rounds to their dtype. Both, and the executor, must outlive the checker.
   StepChecker(const Module &module, WeightLoader<float> loadWeight, Executor &executor);
 
-  /// Begins to observe the executor: the last step of a call reports the first that differs.
+  /// Starts to observe the executor: the last step of a call reports the first step that differs.
   void attach();
 
   int64_t stepsChecked() const { return checked; }
@@ -31,7 +31,7 @@ private:
   Evaluator<float> evaluator;
   Executor &executor;
   std::vector<Tensor<float>> arguments;             ///< of the current call
-  std::map<std::string, std::vector<float>> actual; ///< by name: what the current call's steps have left in buffers
+  std::map<std::string, std::vector<float>> actual; ///< by name: the results of the current call's steps in buffers
   int64_t checked = 0;
 };
 

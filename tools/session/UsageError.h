@@ -1,7 +1,7 @@
 //===- UsageError.h - a command line that cannot be honoured ----------------===//
 //
-// What an option asks for can depend on what MODEL is and on which device runs it, so that the libraries behind the
-// command line find some wrong command lines. Their errors are of a kind of their own, for which programs exit with 2.
+// Whether an option can be honoured may depend on MODEL and on the device that runs it, so libraries, too, find errors
+// of the command line. These errors have their own type, for which programs exit with 2.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,7 +20,7 @@ public:
 /// `error: message`.
 Error makeUsageError(const Twine &message);
 
-/// The same diagnostics, as those of a wrong command line: for what a library says of an option's value. Success stays.
+/// Turns diagnostics that a library reports about an option's value into usage errors. Success stays success.
 Error asUsageError(Error error);
 
 } // namespace kiln

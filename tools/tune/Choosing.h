@@ -5,9 +5,9 @@
 
 namespace kiln {
 
-/// Chooses for every problem the fastest trial, unless the whole call is faster with the model's choice: kernels
-/// overlap, and what one leaves in the caches is the next one's. Returns the time of each call. Error: the device, or
-/// compiling a plan, fails.
+/// Chooses the fastest trial for every problem, unless the whole call is faster with the model's choice: kernels
+/// overlap, and a kernel finds in the caches what earlier ones left there. Returns the time of each call. Error: a
+/// failure of the device, or of compiling a plan.
 Expected<std::vector<CallTimes>> chooseTrials(MutableArrayRef<TuningProblem> problems, const TrialPlans &plans,
                                               const BenchmarkOptions &options);
 

@@ -5,17 +5,17 @@
 
 namespace kiln {
 
-/// A file with a line for every finished trial. Opened again by the same measurement it gives back what is there.
+/// A file with a line for every finished trial. If the same measurement opens it again, it returns the trials in it.
 class TuningJournal {
 public:
-  /// `heading` tells one measurement from another: what is compiled, how, and where it runs. Fills in the trials that a
-  /// file with that heading has; one with another is begun anew. Error: the file cannot be read or written.
+  /// `heading` identifies a measurement: what is compiled, how, and where it runs. Fills in the trials of a file with
+  /// that heading; a file with another heading is overwritten. Error: the file cannot be read or written.
   static Expected<TuningJournal> open(StringRef path, StringRef heading, MutableArrayRef<TuningProblem> problems);
 
-  /// Appends a trial, at once. Error: the file cannot be written.
+  /// Appends a trial and writes it at once. Error: the file cannot be written.
   Error add(const TuningProblem &problem, const Trial &trial);
 
-  /// How many trials the file had.
+  /// The number of trials that the file had.
   size_t resumed() const { return found; }
 
   /// Removes the file: the measurement is complete.

@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-/// A page that needs nothing beside it: every call, every problem with its trials, and for each setting of the fastest
-/// family a plot of its values against time.
+/// A self-contained page: every call, every problem with its trials, and for each setting of the fastest family a plot
+/// of time against the setting's values.
 std::string tuningPage(StringRef title, ArrayRef<CallTimes> calls, ArrayRef<TuningProblem> problems);
 
 } // namespace kiln

@@ -6,19 +6,19 @@
 
 namespace kiln {
 
-/// What became of a candidate.
+/// A candidate and the outcome of its trial.
 struct Trial {
   enum class State { Untried, Timed, Wrong, Failed };
   KernelChoice choice = {};
-  double modelled = 0; ///< seconds, by the family's estimate
+  double modelled = 0; ///< seconds, as the family's estimate says
   State state = State::Untried;
   double seconds = 0;      ///< of one launch
-  std::string reason = {}; ///< why it is wrong or has failed
+  std::string reason = {}; ///< why the trial is wrong or has failed
 
-  /// Says so of it.
+  /// Drops the trial, for a reason.
   void reject(State why, std::string because) { state = why, reason = std::move(because); }
   bool isRejected() const { return state == State::Wrong || state == State::Failed; }
-  /// Of a state but Untried: `timed`, `wrong`, `failed`.
+  /// `timed`, `wrong` or `failed`; not for Untried.
   StringRef stateName() const;
   /// `gemm_simt {threads = 128}`
   std::string configuration() const;
@@ -29,26 +29,26 @@ struct TuningProblem {
   std::string name;
   int64_t rows = 0;
   CallShape call;
-  size_t step = 0;           ///< the first of the function's steps that is one
-  std::vector<Trial> trials; ///< the first is what the model chose
-  size_t chosen = 0;         ///< of the trials: what the database says
+  size_t step = 0;           ///< the first of the function's steps with this problem
+  std::vector<Trial> trials; ///< the first is the model's choice
+  size_t chosen = 0;         ///< index of the trial that the database gets
 
-  /// Those that were timed, the fastest first.
+  /// The timed trials, the fastest first.
   std::vector<size_t> ranking() const;
-  /// The first of the ranking; the model's if nothing was timed.
+  /// The first of the ranking; the model's choice if nothing was timed.
   size_t fastest() const;
 };
 
-/// A whole call, with what the model chose and with what the database says; of @decode the mean of a token where the
-/// cache is short and one where it is long.
+/// The times of a whole call with the model's choices and with the database's. For @decode, a token's mean time over a
+/// short and a long cache.
 struct CallTimes {
   CallShape call;
   double modelSeconds = 0, seconds = 0;
 };
 
-/// The problems of the calls in a module that has run the pipeline with no database, each once for its number of rows.
-/// Trials are every configuration of every family that runs the op, but those whose modelled time is more than
-/// `mostOfBest` times that of the best, and but the likeliest `mostTrials` of each problem.
+/// The problems of the calls in a module that has run the pipeline with no database, each once per number of rows.
+/// Trials are every configuration of every family that runs the op, except those whose modelled time is more than
+/// `mostOfBest` times the best; at most the `mostTrials` most promising of each problem are kept.
 std::vector<TuningProblem> findProblems(const Module &module, const Target &target, ArrayRef<CallShape> calls,
                                         double mostOfBest, size_t mostTrials);
 

@@ -5,16 +5,16 @@
 
 namespace kiln {
 
-/// Remembers what steps of a call read and wrote with one executor, and gives the same to other executors of the same
-/// functions in other kernels, one step at a time.
+/// Records the inputs and results of a call's steps on one executor, and runs the same steps, one at a time, on other
+/// executors of the same functions with different kernels.
 class StepComparer {
 public:
-  /// Runs the call and remembers the steps.
+  /// Runs the call and records the steps.
   Error remember(Executor &executor, const Executor::Call &call, const std::set<size_t> &steps);
 
-  /// Runs one of the steps alone on what it read then, with its results poisoned before, as they were then. Returns
-  /// what it leaves otherwise, by more than twice the tolerance of --check=reference, or leaves alone, in words; empty
-  /// if nothing. Error: the device reports one.
+  /// Runs one of the steps alone on its recorded inputs, with its results poisoned first, as they were then. Describes
+  /// the first result that differs by more than twice the tolerance of --check=reference or was not written; empty if
+  /// there is none. Error: a failure of the device.
   Expected<std::string> difference(Executor &executor, const Executor::Call &call, size_t step) const;
 
 private:
@@ -23,7 +23,7 @@ private:
     DType dtype = DType::F32;
   };
   struct Step {
-    std::map<std::string, Memory> before, after; ///< by tensor; after: those that it may write
+    std::map<std::string, Memory> before, after; ///< by tensor; after: those that the step may write
   };
 
   std::map<size_t, Step> remembered;

@@ -15,16 +15,17 @@ namespace kiln {
 Expected<std::unique_ptr<Module>> compileForTuning(const TuneOptions &command, const PipelineOptions &pipeline,
                                                    StringRef tuning, SourceManager &sources);
 
-/// Compiles and loads the model with chosen configurations. Weights are random: what they are does not matter for the
-/// time of a kernel.
+/// Compiles and loads the model with chosen configurations. Weights are random: their values do not affect a kernel's
+/// time.
 class TrialPlans {
 public:
-  /// Which trial of a problem a plan has.
+  /// The trial that a plan uses for a problem.
   using Choose = function_ref<const Trial *(const TuningProblem &)>;
-  /// What the model chose.
+  /// The model's choices.
   static const Trial *modelChoice(const TuningProblem &problem) { return &problem.trials[0]; }
 
-  /// Plans of a model of so many layers go to `folder`, which need not exist. What is referred to must outlive them.
+  /// Plans of a model with that number of layers go to `folder`, which need not exist. Arguments that are passed by
+  /// reference must outlive them.
   TrialPlans(const TuneOptions &command, PipelineOptions pipeline, std::string folder, ArrayRef<TuningProblem> problems,
              Device &device, int64_t layers);
 
@@ -33,7 +34,7 @@ public:
   Expected<CompiledPlan> compile(Choose choose, const Twine &name) const;
   /// Loads a plan for the largest of the command's calls. Error: as Executor::create reports.
   Expected<std::unique_ptr<Executor>> load(CompiledPlan compiled) const;
-  /// Both.
+  /// Compiles and loads a plan.
   Expected<std::unique_ptr<Executor>> open(Choose choose, const Twine &name) const;
 
   /// Error: files cannot be removed.

@@ -1,7 +1,7 @@
 //===- Tuner.h - compiles, checks and times trials ----------------------------===//
 //
 // Round i compiles the whole model with the i-th trial of every problem and times those kernels, so that a trial runs
-// among the weights and buffers that it will run among. The kernels of the next round are compiled meanwhile.
+// among the weights and buffers of the real model. The kernels of the next round are compiled at the same time.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,15 +14,15 @@ namespace kiln {
 
 class Tuner {
 public:
-  /// A tuner of the command, whose device is open and whose problems are known. Files go to OUTPUT.work and the journal
-  /// to OUTPUT.partial; trials of an interrupted run are taken from there. Error: what compiling the model and opening
-  /// the device report; no kernels of the functions.
+  /// Creates a tuner for the command, opens its device and finds its problems. Files go to OUTPUT.work and the journal
+  /// to OUTPUT.partial, which also provides the trials of an interrupted run. Error: errors of compiling the model and
+  /// opening the device; no kernels in the functions.
   static Expected<std::unique_ptr<Tuner>> create(const TuneOptions &command, StringRef output);
 
-  /// Called after each trial: how many are done, of how many, and what was tried.
+  /// Called after each trial, with the number of finished trials, the total, and the trial.
   std::function<void(size_t done, size_t all, const Twine &what)> progress;
 
-  /// Measures every trial that the journal does not have. Error: the device, or the journal's file, fails.
+  /// Measures every trial that is not in the journal. Error: a failure of the device or of the journal's file.
   Error measure();
 
   /// As chooseTrials.
@@ -33,7 +33,7 @@ public:
 
   ArrayRef<TuningProblem> results() const { return problems; }
   ArrayRef<CallTimes> callTimes() const { return wholeCalls; }
-  /// What was chosen for every problem.
+  /// The choice for every problem.
   TuningDatabase database() const;
 
 private:
@@ -58,7 +58,7 @@ private:
   std::optional<KernelTimer> timer;
   std::vector<TuningProblem> problems;
   std::optional<TrialPlans> plans;
-  std::map<CallShape, StepComparer> comparers; ///< what the model's choices leave
+  std::map<CallShape, StepComparer> comparers; ///< by call: the results of the model's choices
   std::optional<TuningJournal> journal;
   std::vector<CallTimes> wholeCalls;
   size_t done = 0;

@@ -6,14 +6,15 @@
 namespace kiln {
 
 struct ReadCubinsOptions {
-  std::string target;         ///< of the GPU: sm_90a
-  std::string cacheDirectory; ///< of kernels that are compiled now; empty: none
-  /// Told what takes long and need not: kernels that are compiled now.
+  std::string target;         ///< the GPU's target: sm_90a
+  std::string cacheDirectory; ///< for kernels that are compiled at run time; empty: none
+  /// Called with a message when kernels must be compiled at run time, which takes long and can be avoided.
   std::function<void(StringRef)> note;
 };
 
-/// One for each kernel of the plan: its own where they run on the target, compiled now where they do not, or where the
-/// source was edited. Error: a file cannot be read, no NVRTC, or a kernel does not compile for the target.
+/// Returns one cubin for each kernel of the plan: the plan's own if it runs on the target; otherwise, or if the source
+/// was edited, one that is compiled now. Error: a file cannot be read, no NVRTC, or a kernel does not compile for the
+/// target.
 Expected<std::vector<std::string>> readCubins(const Plan &plan, const KernelFiles &files,
                                               const ReadCubinsOptions &options);
 

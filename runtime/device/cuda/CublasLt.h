@@ -7,16 +7,17 @@ struct CUstream_st;
 
 namespace kiln {
 
-/// Runs products of plans. libcublasLt is loaded when a plan first needs it, so that programs start without it. The
-/// algorithm of a shape is the first that the library's heuristics name, chosen once, so that runs are the same to the
-/// last bit.
+/// Runs the matrix products of plans. libcublasLt is loaded when a plan first needs it, so that programs start without
+/// it. Each shape uses the first algorithm that the library's heuristics return, chosen once, so that repeated runs
+/// give the same bits.
 class CublasLt {
 public:
-  /// Error: the library is not found, or this program was built without its header; how to do without.
+  /// Error: the library is not found, or this program was built without its header; the message says how to do without
+  /// it.
   static Expected<std::unique_ptr<CublasLt>> create();
   virtual ~CublasLt() = default;
 
-  /// Enqueues a launch's product. Allocates nothing, so that graphs can hold it.
+  /// Enqueues a launch's product. Allocates nothing, so that graphs can contain it.
   virtual Error run(const KernelLaunch &launch, CUstream_st *stream) = 0;
 };
 

@@ -179,7 +179,7 @@ static bool usesLibrary(const Plan &plan) {
   });
 }
 
-/// Of all launches of a kernel, in bytes.
+/// The most dynamic shared memory of any launch of the kernel, in bytes.
 static int64_t mostDynamicShared(const Plan &plan, StringRef kernel) {
   int64_t most = 0;
   for (const PlanFunction &function : plan.functions)

@@ -1,7 +1,7 @@
 //===- CudaDevice.h - a plan's kernels on an NVIDIA GPU ---------------------===//
 //
-// Through the CUDA runtime, linked statically; the driver is looked for when the device is opened, so that programs
-// start on machines without one.
+// Uses the CUDA runtime, linked statically. The driver is looked for when the device is opened, so that programs start
+// on machines without one.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,12 +14,13 @@ class CudaDevice : public Device {
 public:
   struct Options {
     int ordinal = 0;
-    std::string cacheDirectory; ///< of kernels compiled because the plan has no cubins for this GPU; empty: none
-    /// Told what takes long and need not: kernels that are compiled now.
+    std::string
+        cacheDirectory; ///< for kernels that are compiled because the plan has no cubins for this GPU; empty: none
+    /// Called with a message when kernels must be compiled at run time, which takes long and can be avoided.
     std::function<void(StringRef)> note;
   };
 
-  /// Error: no driver, one that is too old, no such GPU.
+  /// Error: no driver, a driver that is too old, no such GPU.
   static Expected<std::unique_ptr<CudaDevice>> create(const Options &options);
 
   /// Whether there is a driver and a GPU that it can use.
@@ -29,7 +30,7 @@ public:
 
   std::string name() const override;
   std::string model() const override { return deviceName; }
-  /// The target whose cubins it runs best: sm_90a.
+  /// The target whose cubins run best on this GPU: sm_90a.
   std::string target() const { return targetName; }
 
   Expected<void *> allocate(int64_t bytes, StringRef what) override;
@@ -64,8 +65,8 @@ private:
   std::string deviceName, targetName;
   bool supportsEarlyStart = false;    ///< programmatic dependent launch
   std::unique_ptr<CublasLt> cublasLt; ///< opened for the first plan that needs it
-  CUstream_st *stream = nullptr;      ///< of all work but
-  CUstream_st *copyStream = nullptr;  ///< uploads beside it
+  CUstream_st *stream = nullptr;      ///< all work except the uploads beside it
+  CUstream_st *copyStream = nullptr;  ///< the uploads beside other work
 };
 
 } // namespace kiln

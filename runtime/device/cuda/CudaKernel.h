@@ -7,25 +7,25 @@
 
 namespace kiln {
 
-/// The error of a call of the CUDA runtime that did not succeed.
+/// The error of a failed call of the CUDA runtime.
 Error checkCuda(cudaError_t status, const Twine &what);
 
-/// A cubin that is loaded, and the kernel of its name in it.
+/// A loaded cubin, and the kernel of its name in it.
 class CudaKernel : public DeviceKernel {
 public:
-  /// Error: the cubin is not of this GPU, or has no such kernel.
+  /// Error: the cubin is not for this GPU, or has no such kernel.
   static Expected<std::unique_ptr<CudaKernel>> load(StringRef name, std::shared_ptr<const std::string> cubin);
   ~CudaKernel() override;
 
-  /// The same once more, with constants of its own. Error: memory.
+  /// Loads the cubin once more, with constants of its own. Error: not enough memory.
   Expected<std::unique_ptr<CudaKernel>> instantiate(int ordinal) const;
 
   Expected<std::vector<int64_t>> parameterBytes() const override;
 
-  /// Allows it that much dynamic shared memory on a GPU. Error: more than the GPU has.
+  /// Allows the kernel that much dynamic shared memory on a GPU. Error: more than the GPU has.
   Error allowShared(int64_t bytes, int ordinal);
 
-  /// Where a constant of its source is. Error: it has none of that name and size.
+  /// The address of a constant of the kernel's source. Error: it has none of that name and size.
   Expected<void *> findConstant(StringRef constant, int64_t bytes);
 
   cudaKernel_t handle() const { return kernel; }
@@ -35,7 +35,7 @@ private:
   std::shared_ptr<const std::string> cubin; ///< must outlive the library
   cudaLibrary_t library = nullptr;
   cudaKernel_t kernel = nullptr;
-  int64_t dynamicShared = 0; ///< what it was allowed beyond what every kernel may have
+  int64_t dynamicShared = 0; ///< the bytes allowed so far beyond the default limit
 };
 
 } // namespace kiln

@@ -206,7 +206,7 @@ Error EmulatedDevice::launch(const KernelLaunch &launch) {
   std::vector<TensorRange> ranges;
   for (const LaunchTensor &tensor : launch.tensors) {
     ranges.push_back({tensor.address, static_cast<size_t>(tensor.bytes), tensor.name, tensor.isWritten});
-    // What the arena held before must not pass for a result.
+    // Old content of the arena must not pass for a result.
     if (tensor.isFresh)
       fillWords(tensor.address, tensor.bytes, poisonWord);
   }

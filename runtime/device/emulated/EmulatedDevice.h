@@ -15,7 +15,7 @@ public:
     std::string cacheDirectory; ///< of compiled kernels; must not be empty
     LaunchOptions launch;       ///< schedule of blocks and threads
     bool checkAccesses = true;  ///< report wrong accesses to memory at their lines; several times slower
-    int64_t stepsAhead = 1;     ///< how far work is enqueued ahead; more than 1 is for tests
+    int64_t stepsAhead = 1;     ///< how many steps work is enqueued ahead; more than 1 is for tests
     /// Called after every kernel that had to be compiled, one call at a time: how many are done, of how many.
     std::function<void(size_t done, size_t all, StringRef kernel)> progress;
   };
@@ -27,7 +27,7 @@ public:
 
   Expected<void *> allocate(int64_t bytes, StringRef what) override;
   void free(void *memory) override;
-  /// What the system has for programs; more, where it does not say.
+  /// The system's memory that programs can use; a larger number if the system does not report it.
   Expected<int64_t> freeMemory() override;
   Expected<void *> allocateHost(int64_t bytes, StringRef what) override { return allocate(bytes, what); }
   void freeHost(void *memory) override { free(memory); }

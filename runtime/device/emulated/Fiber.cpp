@@ -12,7 +12,7 @@ namespace bc = boost::context;
 
 static constexpr size_t stacksPerSlab = 64;
 
-/// What stands at the low end of every stack; a body that reaches it has overflowed.
+/// The pattern at the low end of every stack; a body that overwrites it has overflowed.
 static constexpr uint64_t stackMark = 0x6b696c6e73746b21;
 
 size_t FiberStacks::stackBytes() { return hasAddressSanitizer ? 256 << 10 : kEmulatedStackBytes; }

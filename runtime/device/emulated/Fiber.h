@@ -13,10 +13,10 @@
 
 namespace kiln {
 
-/// Hands out stacks of one size. They come from large mappings that are given memory by the system when they
-/// are first written, and are never returned before the pool dies. Guard pages would be a mapping each, and
-/// the threads of a large cooperative grid would exceed the system's limit on those: what overflows, writes
-/// into unused space below.
+/// Hands out stacks of one size. They come from large mappings; the system gives memory to a page when it is first
+/// written. The mappings live as long as the pool. There are no guard pages: each would be a mapping of its own, and
+/// the threads of a large cooperative grid would exceed the system's limit on mappings. A stack that overflows writes
+/// into unused space below it.
 class FiberStacks {
 public:
   FiberStacks() = default;
@@ -30,7 +30,7 @@ public:
   /// The lowest address of an unused stack; null when the system has no room for more.
   void *take();
 
-  /// Whether an address is on a stack that `take` has handed out, or beside one.
+  /// Whether an address is on a stack that `take` has handed out, or next to one.
   bool contains(const void *address) const;
 
 private:
@@ -41,8 +41,8 @@ private:
   std::vector<Slab> slabs;
 };
 
-/// Runs `body` when first resumed, and goes on where it suspended when resumed again. It may be resumed by
-/// another thread of the operating system than before. `body` must have returned when the fiber dies.
+/// Runs `body` when first resumed, and continues where it was suspended when resumed again, possibly by another thread
+/// of the operating system. `body` must have returned when the fiber is destroyed.
 class Fiber {
 public:
   /// `stack`: from FiberStacks::take, for this fiber alone.
@@ -70,7 +70,7 @@ private:
   boost::context::fiber inside;  ///< the body's side while it is suspended
   boost::context::fiber outside; ///< the resumer's side while the body runs
 
-  // What AddressSanitizer wants to know at each switch: the resumer's stack, and both sides' shadow frames.
+  // What AddressSanitizer needs at each switch: the resumer's stack, and both sides' shadow frames.
   const void *outsideStack = nullptr;
   size_t outsideBytes = 0;
   void *outsideFrames = nullptr;

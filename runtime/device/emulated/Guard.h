@@ -1,9 +1,8 @@
 //===- Guard.h - memory that tells when it is misused -----------------------------===//
 //
-// Every piece of emulated device memory starts as NaN and stands between two guards. A kernel that reads
-// before anything was written, or past an end, computes NaN; one that writes past an end is found by
-// `damage`. Under AddressSanitizer the guards may not be touched at all, and the first touch is reported
-// where it happens.
+// Every piece of emulated device memory is filled with NaN at first and lies between two guards. A kernel that reads
+// memory before it is written, or past an end, computes NaN; `damage` finds a write past an end. Under AddressSanitizer
+// any access to a guard is an error, which is reported where it happens.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,21 +13,21 @@
 
 namespace kiln {
 
-/// What fresh memory holds.
+/// The content of fresh memory.
 inline constexpr uint32_t poisonWord = kEmulatedPoison;
-/// What guards hold: another NaN.
+/// The content of guards: another NaN.
 inline constexpr uint32_t guardWord = 0x7feb7feb;
 
-/// Whether `bytes` bytes hold a word, or are a half-word, that nothing has written since it was poisoned.
+/// Whether `bytes` bytes contain a word that nothing has written since it was poisoned, or are half of such a word.
 bool holdsPoison(const void *source, size_t bytes);
 
-/// Fills `bytes` bytes, the last word perhaps in part.
+/// Fills `bytes` bytes; the last word may be incomplete.
 void fillWords(void *target, size_t bytes, uint32_t word);
 
 /// `bytes` bytes of memory between two guards that belong to it. Does not own the memory.
 class GuardedMemory {
 public:
-  /// Room that a piece takes with its guards, when it starts at a multiple of `alignment` (at least 64).
+  /// The bytes that a piece takes with its guards, when it starts at a multiple of `alignment` (at least 64).
   static size_t spaceFor(size_t bytes, size_t alignment);
 
   GuardedMemory() = default;
@@ -40,8 +39,8 @@ public:
   char *data() const { return base; }
   size_t size() const { return bytes; }
 
-  /// Nothing while both guards are whole; else the offset from `data()` of the first damaged byte (negative:
-  /// in front of the memory).
+  /// Nothing while both guards are intact; else the offset from `data()` of the first damaged byte (negative: before
+  /// the memory).
   std::optional<ptrdiff_t> damage() const;
 
   bool contains(const void *address, size_t accessBytes) const {
@@ -52,16 +51,16 @@ public:
   /// Nothing if the access is inside the memory, or nowhere near it; else its offset from `data()`.
   std::optional<ptrdiff_t> outside(const void *address, size_t accessBytes) const;
 
-  /// Makes both guards whole again.
+  /// Restores both guards.
   void repair();
 
-  /// Lets the guards be touched again; to be called before the space is used for something else.
+  /// Allows accesses to the guards again; call it before the space is used for something else.
   void release();
 
 private:
   char *base = nullptr;
   size_t bytes = 0;
-  size_t before = 0; ///< bytes of the guard in front, and of the one behind
+  size_t before = 0; ///< bytes of the guard before the memory, and of the guard after it
   size_t after = 0;
 };
 

@@ -26,7 +26,7 @@ static std::vector<std::string> compilerFlags() {
                                     "-fno-math-errno",
                                     "-fno-strict-aliasing",
                                     "-ffp-contract=off"};
-  // What the program itself is built with: the oldest CPU, sanitizers.
+  // The flags of the program itself: the oldest CPU, sanitizers.
   SmallVector<StringRef, 4> inherited;
   StringRef(KILN_HOST_FLAGS).split(inherited, ' ', -1, /*KeepEmpty=*/false);
   for (StringRef flag : inherited)
@@ -205,7 +205,7 @@ Error HostKernelCompiler::runCompiler(const Entry &entry, StringRef stage, Strin
 Error HostKernelCompiler::build(const Entry &entry) const {
   if (std::error_code failure = fs::create_directories(entry.directory))
     return makeFileError(cache, "cannot write: " + failure.message());
-  // Of a process that was killed while it did the same.
+  // Left by a process that was killed while it did the same.
   sweepLeftoversIn(entry.directory);
   if (Error error = writeFile(entry.prototype.compiledSource, entry.text))
     return error;

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// Computes a launch's product in memory of the host, sums in f32, rows over all cores.
+/// Computes a launch's product in host memory, with sums in f32 and the rows spread over all cores.
 void runMatmulOnHost(const LaunchMatmul &matmul, ArrayRef<uint64_t> arguments);
 
 } // namespace kiln

@@ -14,8 +14,8 @@ struct Dim3 {
   uint64_t count() const { return static_cast<uint64_t>(x) * y * z; }
 };
 
-/// The order in which blocks start and in which threads that can go on are resumed. The results of a correct
-/// kernel do not depend on it, to the last bit.
+/// The order in which blocks start, and in which ready threads are resumed. The results of a correct kernel do not
+/// depend on it, to the last bit.
 enum class Schedule { InOrder, Reversed, Random };
 
 struct LaunchOptions {
@@ -25,22 +25,21 @@ struct LaunchOptions {
   unsigned threads = 0;     ///< cores to spread blocks over; 0: all. A cooperative launch takes one
 };
 
-/// A kernel compiled for the CPU; see templates/device/emulated_entry.cuh for what stands behind the
-/// functions.
+/// A kernel compiled for the CPU; templates/device/emulated_entry.cuh defines the functions.
 struct EmulatedKernel {
   std::string name;
-  std::string source;                      ///< the file it came from, as errors name it
-  std::string compiledSource;              ///< the copy of it that was compiled, as the library names it
-  std::vector<bool> isPrimitive;           ///< for each of its lines: whether it is of templates/device/
+  std::string source;                      ///< the file of the kernel's source, as errors name it
+  std::string compiledSource;              ///< the copy of that file that was compiled, as the library names it
+  std::vector<bool> isPrimitive;           ///< for each of its lines: whether it comes from templates/device/
   std::vector<int64_t> parameterBytes;     ///< size of each of its parameters
   void (*call)(void **args) = nullptr;     ///< runs it for the current thread
   EmulatedThread **(*current)() = nullptr; ///< this core's `emulatedThread`
 };
 
-/// One launch, as the schedulers of all cores see it. The pointers outlive it.
+/// One launch, as the schedulers of all cores see it. The objects behind its pointers outlive it.
 struct EmulatedLaunch {
   const EmulatedKernel *kernel;
-  ArrayRef<TensorRange> tensors; ///< all the global memory that it may touch
+  ArrayRef<TensorRange> tensors; ///< all the global memory that the launch may touch
   Dim3 grid;
   uint32_t blockThreads;
   size_t dynamicSharedBytes;

@@ -12,7 +12,7 @@
 namespace kiln {
 
 static constexpr uint32_t maxBlockThreads = 1024;
-/// What any GPU takes: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+/// Limits of every GPU: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 static constexpr Dim3 maxGrid = {0x7fffffff, 0xffff, 0xffff};
 /// Threads of a cooperative launch, all of which a GPU runs at once: more than any has room for (2048 a
 /// multiprocessor).

@@ -12,8 +12,8 @@
 //   - accesses outside shared memory, outside the tensors of the launch, and writes to those that are only read
 //   - reads of what nothing has written
 //   - accesses of two threads to the same word of shared memory with nothing between them that orders the two
-// What a race does depends on the order in which threads run: it also shows in that the results of several schedules
-// differ.
+// The effect of a race depends on the order in which threads run, so a race also shows as different results under
+// different schedules.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -28,15 +28,14 @@ class Scheduler;
 /// Launches kernels, one at a time.
 class EmulatedLauncher {
 public:
-  /// `memory`, if given, is checked after each launch, and outlives this.
+  /// `memory`, if not null, is checked after each launch; it must outlive the launcher.
   explicit EmulatedLauncher(EmulatedMemory *memory = nullptr);
   ~EmulatedLauncher();
 
   /// Runs the kernel on the whole grid. `args[i]` points to argument i, as for cudaLaunchKernel. Blocks are
-  /// one-dimensional, of at most 1024 threads.
-  /// `tensors` is the global memory that checked accesses may touch; empty: all of `memory`.
-  /// Error: a launch that no GPU would accept, or a misdeed of the kernel; of several blocks that fail, the
-  /// one that comes first in the schedule's order.
+  /// one-dimensional, of at most 1024 threads. `tensors` is the global memory that checked accesses may touch; empty:
+  /// all of `memory`. Error: a launch that no GPU would accept, or a fault of the kernel; if several blocks fail, that
+  /// of the first in the schedule's order.
   Error launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, size_t dynamicSharedBytes, ArrayRef<void *> args,
                const LaunchOptions &options = {}, ArrayRef<TensorRange> tensors = {});
 
@@ -44,7 +43,7 @@ private:
   Error runBlocks(const EmulatedLaunch &launch);
 
   EmulatedMemory *memory;
-  std::vector<std::unique_ptr<Scheduler>> schedulers; ///< one a core, kept for their stacks
+  std::vector<std::unique_ptr<Scheduler>> schedulers; ///< one per core, kept for their stacks
 };
 
 } // namespace kiln

@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-/// Device allocations, each between guards and NaN at first. Not for several threads at once.
+/// Device allocations, each between guards and filled with NaN at first. Not thread-safe.
 class EmulatedMemory {
 public:
   EmulatedMemory() = default;
@@ -14,23 +14,22 @@ public:
   EmulatedMemory &operator=(const EmulatedMemory &) = delete;
   ~EmulatedMemory();
 
-  /// `bytes` bytes, aligned to 256 as cudaMalloc's are. `name` is what errors call it.
-  /// Error: the system has no memory.
+  /// Allocates `bytes` bytes, aligned to 256 like cudaMalloc's. Errors call it `name`. Error: the system has no memory.
   Expected<void *> allocate(size_t bytes, StringRef name);
 
   /// Frees what `allocate` has returned.
   void free(void *memory);
 
-  /// Every allocation, for launches of which nobody says what tensors they have.
+  /// Every allocation, for launches whose tensors are not known.
   std::vector<TensorRange> ranges() const;
 
-  /// Makes every access to the allocations that hold these ranges, outside all of them, an error of AddressSanitizer;
-  /// and none again.
+  /// Makes every access to the allocations that contain these ranges, outside of the ranges, an error of
+  /// AddressSanitizer; and allows such accesses again.
   void restrictTo(ArrayRef<TensorRange> ranges);
   void liftRestriction(ArrayRef<TensorRange> ranges);
 
-  /// A sentence about an allocation whose guard was overwritten since it was made, if there is one. The guard
-  /// is made whole again, so that every misdeed is reported once.
+  /// A sentence about an allocation whose guard was overwritten, if there is one. Restores the guard, so that every
+  /// fault is reported once.
   std::optional<std::string> takeDamage();
 
 private:

@@ -22,12 +22,12 @@ namespace kiln {
 
 inline constexpr bool hasAddressSanitizer = true;
 
-/// Makes every access to the bytes an error, and none again.
+/// Makes every access to the bytes an error, and allows accesses again.
 inline void forbidAccess(void *address, size_t bytes) { __asan_poison_memory_region(address, bytes); }
 inline void allowAccess(void *address, size_t bytes) { __asan_unpoison_memory_region(address, bytes); }
 
-/// To be called right before and right after a switch of stacks. `frames` keeps the shadow frames of the
-/// stack that is left; it is null when that stack ends.
+/// Call these right before and right after a switch of stacks. `frames` keeps the shadow frames of the stack that is
+/// left; it is null when that stack ends.
 inline void beforeSwitch(void **frames, const void *stack, size_t bytes) {
   __sanitizer_start_switch_fiber(frames, stack, bytes);
 }

@@ -1,9 +1,8 @@
 //===- Scheduler.h - runs the threads of blocks on one core -------------------------===//
 //
-// A ready thread that has not started runs on the stack of the one that has just finished, so that a kernel
-// without barriers costs little more than calling a function; a thread gets a stack to itself when it first
-// has to wait. A failure unwinds every thread that has started, by an exception from the primitive where it
-// waits.
+// A ready thread that has not started runs on the stack of the thread that has just finished, so a kernel without
+// barriers costs little more than a function call. A thread gets its own stack when it first has to wait. A failure
+// unwinds every thread that has started, by an exception from the primitive in which the thread waits.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,7 +12,7 @@
 
 namespace kiln {
 
-/// Threads that can go on, in the order of a schedule. No thread is in it twice.
+/// The ready threads, in the order of a schedule. No thread is in the queue twice.
 class ReadyQueue {
 public:
   void reset(size_t capacity, const LaunchOptions &options, uint64_t stream);
@@ -32,7 +31,7 @@ private:
   std::vector<Thread *> ring;
   size_t first = 0;
   size_t count = 0;
-  bool isChosen = false; ///< the random choice of the next thread has been made
+  bool isChosen = false; ///< whether the random choice of the next thread has been made
   Schedule schedule = Schedule::InOrder;
   uint64_t state = 0;
 };
@@ -43,25 +42,24 @@ public:
   Scheduler(const Scheduler &) = delete;
   ~Scheduler();
 
-  /// Runs these blocks (linear indices in the grid) interleaved until all their threads have finished.
-  /// Returns what went wrong, or nothing. May be called from another thread of the operating system each
-  /// time.
+  /// Runs these blocks (linear indices in the grid) interleaved until all their threads have finished. Returns the
+  /// failure, if any. Each call may come from another thread of the operating system.
   std::vector<Diagnostic> run(const EmulatedLaunch &launch, ArrayRef<uint64_t> blocks);
 
-  // What blocks use.
+  // For blocks.
 
   const EmulatedLaunch &currentLaunch() const { return *launch; }
   bool hasFailed() const { return !failure.empty(); }
   void setFailure(std::vector<Diagnostic> diagnostics);
-  /// Adds to what went wrong.
+  /// Adds to the failure's message.
   void addNote(Diagnostic note) { failure.push_back(std::move(note)); }
-  /// Ends the running thread; nothing of it runs any more.
+  /// Ends the running thread at once.
   [[noreturn]] void unwind();
-  /// Runs others until `thread`, the running one, is ready and its turn.
+  /// Runs other threads until `thread`, the running one, is ready and its turn comes.
   void wait(Thread &thread);
-  /// Lets waiting threads go on.
+  /// Makes waiting threads ready.
   void release(ArrayRef<Thread *> group);
-  /// Puts the running thread behind all that are ready. False if nothing but this has happened for long.
+  /// Moves the running thread behind all ready threads. False if only this has happened for a long time.
   bool yield(Thread &thread);
   void noteProgress() { fruitlessTurns = 0; }
 

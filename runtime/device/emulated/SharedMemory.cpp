@@ -6,9 +6,9 @@ namespace kiln {
 
 /// The largest alignment that a variable may ask for.
 static constexpr size_t spaceAlignment = 1024;
-/// Of dynamic memory: what dynamicShared() promises and no more.
+/// Alignment of dynamic memory: exactly what dynamicShared() promises.
 static constexpr size_t dynamicAlignment = 1024;
-/// Of any variable: room for a guard in front of it.
+/// Alignment of any variable: leaves room for a guard before it.
 static constexpr size_t leastAlignment = 64;
 
 void SharedMemory::clear() {

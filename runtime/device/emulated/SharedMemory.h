@@ -6,8 +6,8 @@
 
 namespace kiln {
 
-/// The dynamic shared memory of a block and its static variables, each between guards of its own. Made once
-/// and used for one block after another.
+/// The dynamic shared memory of a block and its static variables, each between guards of its own. One object serves one
+/// block after another.
 class SharedMemory {
 public:
   /// Bytes of static variables that a kernel may have, and of both kinds together (a Hopper block's limit).
@@ -19,7 +19,7 @@ public:
   SharedMemory &operator=(SharedMemory &&) noexcept = default;
   ~SharedMemory() { clear(); }
 
-  /// Starts a block: no static variables, and dynamic memory as fresh.
+  /// Starts a block: no static variables, and dynamic memory as if fresh.
   void reset(size_t dynamicBytes);
 
   void *dynamicData() const { return dynamicMemory.data(); }
@@ -35,11 +35,11 @@ public:
   }
   /// A phrase about an access to the space that is not inside one variable.
   std::optional<std::string> outside(const void *address, size_t bytes) const;
-  /// What an access inside a variable races with.
+  /// A phrase about the access that an access inside a variable races with.
   std::optional<AccessHistory::Race> noteAccess(const void *address, size_t bytes, EmulatedAccess access,
                                                 const AccessTime &now);
 
-  /// A sentence about a guard that was overwritten, if one was.
+  /// A sentence about a guard that was overwritten, if there is one.
   std::optional<std::string> damage() const;
 
 private:
@@ -47,7 +47,7 @@ private:
   static constexpr size_t spaceBytes = maxBytes + (64 << 10);
 
   struct Piece {
-    const void *tag; ///< null: the dynamic memory
+    const void *tag; ///< null for the dynamic memory
     GuardedMemory memory;
   };
   struct Free {
@@ -58,11 +58,11 @@ private:
   void clear();
   GuardedMemory add(const void *tag, size_t bytes, size_t alignment);
 
-  std::unique_ptr<void, Free> space; ///< of the size that the largest block needs
+  std::unique_ptr<void, Free> space; ///< as large as the largest block needs
   AccessHistory history;             ///< of checked accesses
   size_t used = 0;
   size_t staticBytes = 0;
-  GuardedMemory dynamicMemory; ///< one of the pieces, unless it has no bytes
+  GuardedMemory dynamicMemory; ///< one of the pieces, unless it is empty
   SmallVector<Piece, 4> pieces;
 };
 

@@ -5,14 +5,14 @@
 
 namespace kiln {
 
-/// A line of a template or a generated kernel; `line` 0 if it is not known.
+/// A line of a template or a generated kernel; `line` is 0 if it is not known.
 struct SourceLine {
   std::string file;
   unsigned line = 0;
 };
 
-/// The line of the call that returns to `code`, in the kernel's library: of what is inlined there, the innermost that
-/// is no primitive of templates/device/. Runs addr2line, which comes with every C++ compiler.
+/// The line of the call that returns to `code`, in the kernel's library. If calls are inlined there, it is the
+/// innermost line outside the primitives of templates/device/. Runs addr2line, which comes with every C++ compiler.
 SourceLine sourceLineOf(const void *code, const EmulatedKernel &kernel);
 
 } // namespace kiln

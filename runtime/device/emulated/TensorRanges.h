@@ -22,8 +22,8 @@ struct TensorRange {
 /// The range that an access lies in, or null.
 const TensorRange *findRange(ArrayRef<TensorRange> ranges, const void *address, size_t bytes);
 
-/// `outside 'x' (256 bytes), at offset 260`, of the range that is nearest to an access that lies in none; nothing if
-/// there are no ranges.
+/// A phrase for an access outside all ranges, about the nearest range: `outside 'x' (256 bytes), at offset 260`; empty
+/// if there are no ranges.
 std::string describeOutside(ArrayRef<TensorRange> ranges, const void *address, size_t bytes);
 
 } // namespace kiln

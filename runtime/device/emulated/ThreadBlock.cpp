@@ -90,7 +90,7 @@ void ThreadBlock::fail(const Twine &message, Site site, ArrayRef<const Thread *>
   scheduler->unwind();
 }
 
-/// Those of `threads` that are in a state.
+/// The threads among `threads` that are in a state.
 static std::vector<const Thread *> threadsIn(Thread::State state, ArrayRef<Thread> threads) {
   std::vector<const Thread *> found;
   for (const Thread &thread : threads)

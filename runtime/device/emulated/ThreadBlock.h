@@ -1,9 +1,8 @@
 //===- ThreadBlock.h - one block of an emulated launch -----------------------------------===//
 //
-// A block's threads wait for each other at its barrier and, within a warp, at collectives; so do those of a
-// warpgroup. All are
-// rendezvous: the last to arrive does the work and goes on at once, the others become ready. What can never
-// be met is reported as soon as that is certain.
+// A block's threads wait for each other at its barrier; the threads of a warp or of a warpgroup wait for each other at
+// collectives. Each of these is a rendezvous: the last thread to arrive does the work and continues at once, and the
+// others become ready. A rendezvous that can never be completed is reported as soon as that is certain.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -23,10 +22,10 @@ struct Runner {
   Runner(void *stack, std::function<void()> body) : fiber(stack, std::move(body)) {}
 
   Fiber fiber;
-  Thread *thread = nullptr; ///< the one on this stack now
+  Thread *thread = nullptr; ///< the thread that is on this stack now
 };
 
-/// A thread of a block: what its primitives call, and where it stands.
+/// A thread of a block: the object that its primitives call, and its current state.
 class Thread final : public EmulatedThread {
 public:
   enum class State { Ready, Running, AtBarrier, AtCollective, Finished };
@@ -51,7 +50,7 @@ public:
   void checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) override;
   [[noreturn]] void fail(const char *message, Site site) override;
 
-  /// Forgets copies that the thread of an earlier block did not wait for.
+  /// Drops copies that the thread of an earlier block did not wait for.
   void dropCopies();
 
 private:
@@ -68,7 +67,7 @@ public:
   ThreadBlock() = default;
   ThreadBlock(const ThreadBlock &) = delete;
 
-  /// Makes this the block `index` of the launch, none of its threads started.
+  /// Makes this object the block `index` of the launch, with no thread started.
   void reset(Scheduler &scheduler, const EmulatedLaunch &launch, EmulatedIndex index);
 
   MutableArrayRef<Thread> allThreads() { return threads; }
@@ -82,7 +81,7 @@ public:
   void *dynamicShared(Thread &thread, u64 bytes, Site site);
   void checkAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code);
 
-  /// A thread's kernel has returned; records a failure if somebody waits for it.
+  /// Called when a thread's kernel has returned; records a failure if another thread waits for it.
   void finish(Thread &thread);
 
   /// Records that a thread's local variables did not fit its stack.
@@ -99,7 +98,7 @@ public:
   [[noreturn]] void fail(const Twine &message, Site site, ArrayRef<const Thread *> also = {});
 
 private:
-  /// Lanes of a warp that have arrived at a collective of which others are still missing.
+  /// The lanes of a warp that have arrived at a collective while others are still missing.
   struct Collective {
     u32 members;
     u32 arrived;
@@ -108,8 +107,8 @@ private:
   };
   struct Warp {
     u32 finished = 0;
-    u32 syncs = 0;        ///< how often its lanes have been ordered
-    void *lanes[32] = {}; ///< what each waiting lane has brought
+    u32 syncs = 0;        ///< how often its lanes have been synchronised
+    void *lanes[32] = {}; ///< the object that each waiting lane has brought
     SmallVector<Collective, 2> collectives;
   };
 
@@ -122,7 +121,7 @@ private:
     void *lanes[warpgroupThreads] = {};
   };
 
-  /// Notes where the thread is, and reports shared memory that it has damaged since the last time.
+  /// Records where the thread is, and reports shared memory that it has damaged since the last call.
   void arriveAt(Thread &thread, Site site);
   void checkShared(Thread &thread, std::optional<Site> now);
 
@@ -144,7 +143,7 @@ private:
   MutableArrayRef<Thread> threadsOfWarpgroup(const Thread &thread) {
     return allThreads().drop_front(thread.thread / warpgroupThreads * warpgroupThreads).take_front(warpgroupThreads);
   }
-  /// Some of `among` wait at `site` for others of them that have left.
+  /// Records that some threads of `among` wait at `site` for others of them that have left.
   void reportLeft(Site site, ArrayRef<Thread> among);
 
   Scheduler *scheduler = nullptr;
@@ -152,10 +151,10 @@ private:
   std::vector<Warp> warps;
   std::vector<Warpgroup> warpgroups;
   SharedMemory shared;
-  u32 syncs = 0; ///< how often all threads have been ordered, in this block and those before it
+  u32 syncs = 0; ///< how often all threads have been synchronised, in this block and earlier ones
   size_t atBarrier = 0;
-  u32 holding = 0;    ///< of those at the barrier, who brought true
-  u32 heldAtLast = 0; ///< the same of the last barrier that opened
+  u32 holding = 0;    ///< of the threads at the barrier: how many brought true
+  u32 heldAtLast = 0; ///< the same for the last barrier that opened
   size_t finished = 0;
   Site barrierSite;
 };

@@ -50,7 +50,7 @@ private:
   Error checkStates() const {
     for (const auto &[i, state] : llvm::enumerate(plan.states)) {
       auto isConstant = [](const Expr &extent) { return extent.asConstant().has_value(); };
-      if (state.shape.front() != Expr::name(entries.batch) ||
+      if (state.shape.empty() || state.shape.front() != Expr::name(entries.batch) ||
           !llvm::all_of(ArrayRef<Expr>(state.shape).drop_front(), isConstant))
         return root["states"][i]["shape"].fail("expected " + entries.batch +
                                                " first, then numbers: each sequence has a share of a state");
@@ -158,7 +158,7 @@ private:
   Error checkSampleArgument(const PlanTensor &argument) const {
     bool isShared = argument.name == entries.sample->settings;
     ArrayRef<Expr> shape = argument.shape;
-    if (!isShared && shape.front() != batch)
+    if (!isShared && (shape.empty() || shape.front() != batch))
       return where.fail("argument '" + argument.name + "': expected " + entries.batch + " first, got " +
                         typeText(argument.dtype, shape));
     if (llvm::all_of(isShared ? shape : shape.drop_front(),

@@ -41,6 +41,9 @@ Expected<std::vector<Measurement>> countKernels(const Plan &plan, const PlanFunc
 Expected<std::vector<Measurement>> countKernels(const Plan &plan, const CallShape &shape) {
   if (!plan.entries.has(shape.entry))
     return makeError("the plan has no entry '" + entryName(shape.entry) + "'");
+  if (shape.position() >= plan.model.context)
+    return makeError("@" + entryName(shape.entry) + ": expected a position below the context, " +
+                     Twine(plan.model.context) + ", got " + Twine(shape.position()));
   return countKernels(plan, plan.function(shape.entry), plan.bind(shape.batch, shape.tokens()), shape.position());
 }
 
@@ -156,6 +159,8 @@ Expected<Measurement> measureCall(Executor &executor, const CallShape &shape, co
 
 Expected<std::vector<Measurement>> measureKernels(Executor &executor, const CallShape &shape,
                                                   const BenchmarkOptions &options) {
+  if (auto counts = countKernels(executor.plan(), shape); !counts)
+    return counts.takeError();
   SampleCall sample(executor.plan(), shape);
   if (Error error = executor.enqueue(sample.call))
     return error;

@@ -232,6 +232,8 @@ class Mutations(PlanTest):
             (("functions", 0, "results"), "[]", "logits: expected the first result of @prefill, got 'logits'"),
             (("states", 0, "shape"), '["2", "B", "24", "16"]',
              "shape: expected B first, then numbers: each sequence has a share of a state"),
+            (("states", 0, "shape"), "[]", "shape: expected B first, then numbers: each sequence has a share of a state"),
+            (("dims", "B"), "[2, 64]", "B: expected a lower bound of 1, got 2"),
         ]))
         # A plan of other functions has none.
         start, end = self.text.index("# What a runtime calls"), self.text.index("# Packed weights")

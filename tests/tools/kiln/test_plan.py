@@ -125,7 +125,7 @@ class BadPlans(KilnTest):
     def test_without_ir(self):
         """Only the reference executor needs it."""
         shutil.rmtree(self.path("plan/ir"))
-        self.kiln("bench", self.path("plan"), "--device", "emulate")
+        self.kiln("bench", self.path("plan"), "--device", "emulate", "--length", 8)
         self.kiln(*self.command[:-1], "emulate")
         self.assert_fails("plan/ir/fused.kiln: error: cannot read: No such file", *self.command[:-1], "emulate", "--check", "reference")
 

@@ -358,7 +358,7 @@ class Profiles(Report):
                           self.path("x.html"))
 
     def test_bad_profiles(self):
-        profile = self.profile(self.small, "decode")
+        profile = self.profile(self.small, "decode", "--length", 7)
 
         def changed(**keys):
             return json.dumps({**profile, **keys})
@@ -372,14 +372,14 @@ class Profiles(Report):
         self.assert_refused("1:", changed(rows=[]))
         self.assert_refused("1:", changed(rows=[1]))
         self.assert_refused("1:", changed(source_hash="0" * 64))
-        self.write("other.json", json.dumps(self.profile(self.half, "decode")))
+        self.write("other.json", json.dumps(self.profile(self.half, "decode", "--length", 7)))
         self.assert_fails(": a profile of another plan", "report", self.small, "--profile", self.path("other.json"), "-o",
                           self.path("x.html"))
         for keys in ({"what": "none"}, {"what": "decode B=1 position=64"}, {"function": "score"}, {"function": "none"},
                      {"batch": 0}, {"launches": "x"}, {"median_us": -1}, {"median_us": "x"}, {"what": 1}):
             with self.subTest(keys=keys):
                 self.assert_refused("1:", changed_row(**keys))
-        counts = self.counts(self.small, "decode")
+        counts = self.counts(self.small, "decode", "--length", 7)
         self.assert_refused("1:", json.dumps(counts))
         self.assert_fails("missing key 'median_us'; expected times that a GPU took", "report", self.small, "--profile",
                           self.path("profile.json"), "-o", self.path("x.html"))

@@ -12,15 +12,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   bool isJson = text.starts_with("{");
   const SourceFile *file = sources.add(isJson ? "model/config.json" : "model.toml", text.str());
   Expected<ConfigValue> root = isJson ? parseJsonConfig(file) : parseToml(file);
-  if (!root) {
-    requirePlace(root.takeError());
-    return 0;
-  }
+  if (!root)
+    return requirePlace(root.takeError());
   Expected<ModelConfig> config = readModelConfig(*root, "model", isJson);
-  if (!config) {
-    requirePlace(config.takeError());
-    return 0;
-  }
+  if (!config)
+    return requirePlace(config.takeError());
   // All layers are alike, and a number may ask for a million of them.
   config->layers.value = std::min<int64_t>(config->layers.value, 2);
   requireRoundTrip(*buildModule(*config, {}, sources));

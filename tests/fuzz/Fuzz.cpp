@@ -34,7 +34,7 @@ static std::string printed(const Diagnostic &diagnostic) {
   return text;
 }
 
-static void requireMessages(Error error, function_ref<bool(const Diagnostic &)> hasPlace) {
+static int requireMessages(Error error, function_ref<bool(const Diagnostic &)> hasPlace) {
   std::vector<Diagnostic> diagnostics = takeDiagnostics(std::move(error));
   require(!diagnostics.empty(), "an error without a message");
   for (const Diagnostic &diagnostic : diagnostics) {
@@ -45,14 +45,15 @@ static void requireMessages(Error error, function_ref<bool(const Diagnostic &)> 
     require(diagnostic.sourceLine.empty() || diagnostic.column <= diagnostic.sourceLine.size() + 2,
             "a place behind the end of its line: " + text);
   }
+  return StringRef(diagnostics.front().message).starts_with("not valid ") ? -1 : 0;
 }
 
-void requirePlace(Error error) {
-  requireMessages(std::move(error), [](const Diagnostic &diagnostic) { return diagnostic.line > 0; });
+int requirePlace(Error error) {
+  return requireMessages(std::move(error), [](const Diagnostic &diagnostic) { return diagnostic.line > 0; });
 }
 
-void requireFile(Error error) {
-  requireMessages(std::move(error), [](const Diagnostic &diagnostic) { return !diagnostic.file.empty(); });
+int requireFile(Error error) {
+  return requireMessages(std::move(error), [](const Diagnostic &diagnostic) { return !diagnostic.file.empty(); });
 }
 
 static std::string messageOf(Error error) {

@@ -25,10 +25,11 @@ void require(bool holds, const Twine &finding);
 /// The same of two texts; the message shows where they differ.
 void requireEqual(StringRef first, StringRef second, const Twine &finding);
 
-/// Checks an error that is the right answer to an input: it has messages, each of a line of a file.
-void requirePlace(Error error);
+/// Checks an error that is the right answer to an input: it has messages, each of a line of a file. Gives what
+/// libFuzzer is told: -1, not to change this input further, of a text that is not even TOML or JSON, else 0.
+int requirePlace(Error error);
 /// The same, where a message may be about a file as a whole.
-void requireFile(Error error);
+int requireFile(Error error);
 
 /// Checks that a module is well-formed, and that its text reads back as a module of the same text.
 void requireRoundTrip(const Module &module);

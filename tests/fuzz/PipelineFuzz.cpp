@@ -81,12 +81,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Expected<std::vector<PassInvocation>> passes = chosenPasses(leadingComments(text));
   if (!passes || llvm::any_of(*passes, readsFiles)) {
     llvm::consumeError(passes.takeError());
-    return 0;
+    return -1;
   }
   Expected<std::unique_ptr<Module>> module = parseModule(sources.add("input.kiln", text.str()), sources, opTable());
   if (!module) {
-    llvm::consumeError(module.takeError());
-    return 0;
+    llvm::consumeError(module.takeError()); // the target ir is for these
+    return -1;
   }
   if (Error error = runPasses(**module, *passes)) {
     requireRefusal(std::move(error));

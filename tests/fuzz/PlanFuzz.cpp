@@ -50,10 +50,8 @@ static void checkFunction(const PlanFunction &function, const DimBinding &dims) 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   SourceManager sources;
   Expected<Plan> plan = parsePlan(sources.add("plan.toml", inputText(data, size).str()));
-  if (!plan) {
-    requirePlace(plan.takeError());
-    return 0;
-  }
+  if (!plan)
+    return requirePlace(plan.takeError());
   std::string text = writePlan(*plan);
   Expected<Plan> again = parsePlan(sources.add("written.toml", text));
   if (!again)

@@ -100,10 +100,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     readTensors(single);
   }
   Expected<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::open(directory.path());
-  if (!checkpoint) {
-    requireFile(checkpoint.takeError());
-    return 0;
-  }
+  if (!checkpoint)
+    return requireFile(checkpoint.takeError());
   for (const std::string &name : (*checkpoint)->names())
     llvm::consumeError((*checkpoint)->tensor(name, {2}).takeError());
   return 0;

@@ -6,6 +6,7 @@
 namespace kiln {
 
 /// Writes FOLDER/TARGET/NAME files, and FOLDER/TARGET.dict, words for libFuzzer to try. What was in FOLDER/TARGET goes.
+/// What is longer than run.py wants inputs to be is left out.
 class SeedWriter {
 public:
   explicit SeedWriter(StringRef folder) : folder(folder.str()) {}
@@ -18,13 +19,14 @@ private:
   std::set<std::string> begun; ///< folders of targets
 };
 
-/// What tests, graphs and pages have: pieces of IR text, configurations, vocabularies, command lines.
+/// What tests, graphs and pages have: IR text, configurations, vocabularies, checkpoints, command lines.
 void addSeedsOfFiles(SeedWriter &seeds);
 
-/// The pieces of a text between lines of `// -----`.
-std::vector<std::string> piecesOf(StringRef text);
-
-/// Every file below a folder of the source tree whose name ends so, in order.
-std::vector<std::string> sourceFiles(StringRef folder, StringRef ending);
+/// A module of a test, well-formed or not.
+struct TestedModule {
+  std::string name, text;
+  std::string passes; ///< that its test runs, as a comment for the target pipeline; empty: none
+};
+std::vector<TestedModule> testedModules();
 
 } // namespace kiln

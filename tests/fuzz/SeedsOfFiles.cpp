@@ -37,22 +37,36 @@ std::string withoutComments(StringRef text) {
   return code;
 }
 
-void addIr(SeedWriter &seeds) {
-  for (StringRef folder : {"tests/ir", "tests/ops", "tests/passes", "tests/codegen", "tests/tools/kiln-opt"})
-    for (const std::string &path : sourceFiles(folder, ".kiln")) {
-      std::string text = readSource(path), name = StringRef(path).drop_front(sourceTree.size() + 7).str();
-      std::replace(name.begin(), name.end(), '/', '-');
-      for (const auto &[i, piece] : llvm::enumerate(piecesOf(text))) {
-        std::string pieceName = name + "-" + std::to_string(i), code = withoutComments(piece);
-        seeds.add("ir", pieceName, folder == "tests/ir" ? piece : code);
-        seeds.add("pipeline", pieceName, passesOf(text) + code);
-      }
-    }
+/// Every file below a folder of the source tree whose name ends so, in order.
+std::vector<std::string> sourceFiles(StringRef folder, StringRef ending) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (llvm::sys::fs::recursive_directory_iterator it(sourceTree + "/" + folder, error), end; it != end && !error;
+       it.increment(error))
+    if (StringRef(it->path()).ends_with(ending))
+      files.push_back(it->path());
+  llvm::sort(files);
+  return files;
+}
+
+/// The pieces of a text between lines of `// -----`.
+std::vector<std::string> piecesOf(StringRef text) {
+  std::vector<std::string> pieces(1);
+  while (!text.empty()) {
+    auto [line, rest] = text.split('\n');
+    text = rest;
+    if (line.starts_with("// -----"))
+      pieces.emplace_back();
+    else
+      pieces.back() += line.str() + "\n";
+  }
+  return pieces;
 }
 
 void addConfigs(SeedWriter &seeds) {
   for (const std::string &path : sourceFiles("graphs", ".toml"))
-    seeds.add("config", llvm::sys::path::filename(path), readSource(path));
+    if (!StringRef(path).contains("/targets/"))
+      seeds.add("config", llvm::sys::path::filename(path), readSource(path));
   seeds.add("config", "config.json", readSource("graphs/shakespeare-5m", "config.json"));
 }
 
@@ -138,32 +152,22 @@ void addCommandLines(SeedWriter &seeds) {
 
 } // namespace
 
-std::vector<std::string> piecesOf(StringRef text) {
-  std::vector<std::string> pieces(1);
-  while (!text.empty()) {
-    auto [line, rest] = text.split('\n');
-    text = rest;
-    if (line.starts_with("// -----"))
-      pieces.emplace_back();
-    else
-      pieces.back() += line.str() + "\n";
-  }
-  return pieces;
-}
-
-std::vector<std::string> sourceFiles(StringRef folder, StringRef ending) {
-  std::vector<std::string> files;
-  std::error_code error;
-  for (llvm::sys::fs::recursive_directory_iterator it(sourceTree + "/" + folder, error), end; it != end && !error;
-       it.increment(error))
-    if (StringRef(it->path()).ends_with(ending))
-      files.push_back(it->path());
-  llvm::sort(files);
-  return files;
+std::vector<TestedModule> testedModules() {
+  std::vector<TestedModule> modules;
+  for (StringRef folder : {"tests/ir", "tests/ops", "tests/passes", "tests/codegen", "tests/tools/kiln-opt"})
+    for (const std::string &path : sourceFiles(folder, ".kiln")) {
+      std::string text = readSource(path), name = StringRef(path).drop_front(sourceTree.size() + 7).str();
+      std::replace(name.begin(), name.end(), '/', '-');
+      for (const auto &[i, piece] : llvm::enumerate(piecesOf(text)))
+        modules.push_back({name + "-" + std::to_string(i), withoutComments(piece), passesOf(text)});
+    }
+  return modules;
 }
 
 void addSeedsOfFiles(SeedWriter &seeds) {
-  addIr(seeds);
+  for (const TestedModule &module : testedModules())
+    seeds.add("ir", module.name, module.text);
+  seeds.add("ir", "comments", readSource("tests/ir", "comments.kiln"));
   addConfigs(seeds);
   addTokenizers(seeds);
   addSafetensors(seeds);

@@ -47,9 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (parts.size() > 2)
     directory.write("added_tokens.json", parts[2]);
   Expected<Tokenizer> tokenizer = Tokenizer::load(directory.path());
-  if (tokenizer)
-    checkTokenizer(*tokenizer);
-  else
-    requireFile(tokenizer.takeError());
+  if (!tokenizer)
+    return requireFile(tokenizer.takeError());
+  checkTokenizer(*tokenizer);
   return 0;
 }

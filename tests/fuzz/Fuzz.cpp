@@ -41,8 +41,8 @@ static int requireMessages(Error error, function_ref<bool(const Diagnostic &)> h
     std::string text = printed(diagnostic);
     require(!diagnostic.message.empty(), "an error of no words: " + text);
     require(hasPlace(diagnostic), "an error without a place: " + text);
-    // Behind the last character, where the end of a line stands; toml++ counts the end of a text as one more.
-    require(diagnostic.sourceLine.empty() || diagnostic.column <= diagnostic.sourceLine.size() + 2,
+    // Behind the last character is where the end of a line stands.
+    require(diagnostic.sourceLine.empty() || diagnostic.column <= diagnostic.sourceLine.size() + 1,
             "a place behind the end of its line: " + text);
   }
   return StringRef(diagnostics.front().message).starts_with("not valid ") ? -1 : 0;

@@ -1,4 +1,4 @@
-//===- ModelConfig.h - what defines a GPT-2 ---------------------------------===//
+//===- ModelConfig.h - the configuration of a GPT-2 -----------------------===//
 #pragma once
 
 #include "ir/OpDef.h"

@@ -1,4 +1,4 @@
-//===- Rewrite.h - what several passes do to IR -----------------------------===//
+//===- Rewrite.h - changes to IR that several passes make -----------------===//
 #pragma once
 
 #include "ir/IR.h"

@@ -1,4 +1,4 @@
-//===- ADT.h - the only door to llvm:: --------------------------------------===//
+//===- ADT.h - the project's access to LLVM -------------------------------===//
 //
 // Every other file includes this one and uses the names that it brings into namespace kiln. Having them in one place
 // confines an LLVM upgrade to one file, and lets the build precompile the headers once.

@@ -1,4 +1,4 @@
-//===- Cache.h - the user's own folder for what is compiled -------------------===//
+//===- Cache.h - the user's folder for compiled files ---------------------===//
 //
 // Programs load and run what they find in their cache, so only the user may write there.
 //

@@ -1,4 +1,4 @@
-//===- Diagnostic.h - errors with a place -----------------------------------===//
+//===- Diagnostic.h - errors with a position ------------------------------===//
 //
 // Library code returns llvm::Error; every error of this project is a DiagnosticError, one or more messages in
 // the style `gpt2-124m.toml:9:10: error: n_embd: expected a multiple of n_head (12), got 770`: lower case,

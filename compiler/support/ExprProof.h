@@ -1,4 +1,4 @@
-//===- ExprProof.h - what holds of formulas whatever the dims are ------------===//
+//===- ExprProof.h - proofs about formulas for all dims -------------------===//
 //
 // A plan runs with any dims within its bounds, which are too many to try. What is proved here holds for all of them;
 // what cannot be proved may still hold.

@@ -1,4 +1,4 @@
-//===- Leftovers.h - temporary files, and the sweep of those that nobody needs ---===//
+//===- Leftovers.h - temporary files, and removing those of killed processes ---===//
 //
 // A killed process leaves its temporary files behind. The process that makes one locks it (flock), and the system drops
 // the lock when the process ends in any way. So a temporary file without a lock is a leftover. A process id in the name

@@ -1,4 +1,4 @@
-//===- Nearest.h - the name that was probably meant -------------------------===//
+//===- Nearest.h - the name that the user probably meant ------------------===//
 #pragma once
 
 #include "support/ADT.h"

@@ -1,4 +1,4 @@
-//===- Printable.h - text of files, as a terminal may show it -----------------===//
+//===- Printable.h - text of files in a form that is safe for a terminal ---===//
 //
 // Messages quote names, strings and lines of files that another person may have written. A terminal obeys control
 // characters: they move the cursor, change what was printed, or set the clipboard. So messages show them as escapes.

@@ -1,4 +1,4 @@
-//===- Process.h - how a program of this project begins and ends --------------===//
+//===- Process.h - the start and the end of a program ---------------------===//
 #pragma once
 
 #include "support/ADT.h"

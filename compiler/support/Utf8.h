@@ -1,4 +1,4 @@
-//===- Utf8.h - decoding UTF-8 that may be broken ---------------------------===//
+//===- Utf8.h - decoding UTF-8 that may be invalid ------------------------===//
 //
 // Bytes that are not UTF-8 are replaced by U+FFFD, one for each 'maximal subpart' (Unicode 15, section 3.9, U+FFFD
 // substitution of maximal subparts). Python's bytes.decode('utf-8', errors='replace') gives the same number.

@@ -1,4 +1,4 @@
-//===- WeightRecipe.h - from a checkpoint tensor to a weight as kernels read it -===//
+//===- WeightRecipe.h - how a weight is made from a checkpoint's tensor ---===//
 //
 // `weight %w_fc : bf16[3072,768] = "h.0.mlp.c_fc.weight"[768,3072] -> transpose`: a recipe is the part after the type.
 // The compiler writes recipes into the IR and the plan; the reference executor and the runtime follow them.

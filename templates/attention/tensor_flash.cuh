@@ -1,4 +1,4 @@
-//===- tensor_flash.cuh - what flash attention in tensor cores is made of --------===//
+//===- tensor_flash.cuh - parts of flash attention in tensor cores --------===//
 //
 // Tiles of heads in shared memory, which keys a tile of queries sees, and the online softmax of Milakov and Gimelshein
 // on scores as tensor cores leave them in registers (device/tensor_core.cuh): 16 rows of queries a warp. Exponentials

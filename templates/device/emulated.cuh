@@ -1,4 +1,4 @@
-//===- emulated.cuh - how a kernel on the CPU reaches its scheduler ----------===//
+//===- emulated.cuh - the link from a kernel on the CPU to its scheduler ---===//
 //
 // CPU only. A kernel that is compiled for the CPU is in a shared library, which does not link to the program: it
 // reaches the scheduler of runtime/device/emulated/ through the virtual functions of EmulatedThread. The scheduler sets

@@ -1,4 +1,4 @@
-//===- emulated_entry.cuh - how the emulator enters a kernel ---------------------===//
+//===- emulated_entry.cuh - the emulator's entry into a kernel ------------===//
 //
 // CPU only. runtime/device/emulated/HostKernelCompiler.cpp appends this file to a kernel's source, which has included
 // or, if it is self-contained, contains device/base.cuh. After this file follow two functions for every kernel: one

@@ -1,4 +1,4 @@
-//===- Fuzz.h - what fuzz targets share -------------------------------------===//
+//===- Fuzz.h - helpers of fuzz targets -----------------------------------===//
 //
 // A fuzz target is one source with LLVMFuzzerTestOneInput, which reads one input. It is found wanting where a property
 // below does not hold, a sanitizer or an assertion reports something, or an input takes too much time or memory.

@@ -1,4 +1,4 @@
-//===- SharpWeights.h - random weights that make all of a model matter ----------===//
+//===- SharpWeights.h - random weights that make every part of a model matter ---===//
 #pragma once
 
 #include "runtime/weights/WeightSource.h"

@@ -1,4 +1,4 @@
-//===- AttentionCase.h - what an attention kernel is tested on ------------------===//
+//===- AttentionCase.h - a case of the tests of attention kernels ---------===//
 #pragma once
 
 #include "kernels/Variant.h"

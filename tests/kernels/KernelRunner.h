@@ -1,4 +1,4 @@
-//===- KernelRunner.h - where the kernels of these tests run --------------------===//
+//===- KernelRunner.h - the device that runs the kernels of these tests ---===//
 //
 // The tests say what to launch on which arrays; the arrays are memory of the host. EmulatedRunner.cpp runs kernels on
 // the CPU, on that memory; tests/gpu/GpuRunner.cpp on a GPU, on copies of it. A program links one of the two.

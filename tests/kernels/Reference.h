@@ -1,4 +1,4 @@
-//===- Reference.h - what kernels should compute, in double ---------------------===//
+//===- Reference.h - expected results of kernels, in double ---------------===//
 //
 // Every function returns, beside the values, the size of what was added up to get them: Σ |a||b| of a
 // product. Rounding errors of a sum are proportional to that and not to its result, so a test allows a

@@ -1,4 +1,4 @@
-//===- CountingDevice.h - a device, observed --------------------------------===//
+//===- CountingDevice.h - a device that counts calls ----------------------===//
 #pragma once
 
 #include "runtime/device/Device.h"

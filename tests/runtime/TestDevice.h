@@ -1,4 +1,4 @@
-//===- TestDevice.h - where plans run in these tests ----------------------------===//
+//===- TestDevice.h - the device that runs plans in these tests -----------===//
 //
 // EmulatedTestDevice.cpp runs them on the CPU, tests/gpu/GpuTestDevice.cpp on a GPU; a program links one of the two.
 //

@@ -1,4 +1,4 @@
-//===- RefuseCalls.h - a system that refuses ----------------------------------===//
+//===- RefuseCalls.h - simulating a system that refuses calls -------------===//
 #pragma once
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-//===- TestSupport.h - what every unit test needs ---------------------------===//
+//===- TestSupport.h - helpers of unit tests ------------------------------===//
 #pragma once
 
 #include "support/ADT.h"

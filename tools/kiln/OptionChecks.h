@@ -1,4 +1,4 @@
-//===- OptionChecks.h - what values of options may be -------------------------===//
+//===- OptionChecks.h - checks of values of options -----------------------===//
 //
 // In this project's words, where CLI11 has its own or takes more.
 //

@@ -1,4 +1,4 @@
-//===- Columns.h - what the ladder's tables say of a rung ---------------------===//
+//===- Columns.h - the columns of the ladder's tables ---------------------===//
 #pragma once
 
 #include "tools/ladder/RungResult.h"

@@ -1,4 +1,4 @@
-//===- KernelTimes.h - what cost models take as given -----------------------===//
+//===- KernelTimes.h - fitted constants of cost models --------------------===//
 #pragma once
 
 namespace kiln {

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// A kernel, and the sequences it is run on: `position` of the first query of each row of the batch.
+/// A kernel and its sequences: `position` of the first query of each row of the batch.
 struct AttentionCase {
   Variant kernel;
   int heads, queries, keys;

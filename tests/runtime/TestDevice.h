@@ -9,10 +9,10 @@
 
 namespace kiln {
 
-/// Error: no GPU, no compiler.
+/// Opens the device. Error: no GPU, no compiler.
 Expected<std::unique_ptr<Device>> openTestDevice();
 
-/// The same device as `--device` names it.
+/// The device's name for `--device`.
 std::string testDeviceName();
 
 } // namespace kiln

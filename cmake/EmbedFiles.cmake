@@ -1,5 +1,5 @@
 # kiln_embed(library function FOLDER dir GLOBS *.x ... HEADER path)
-# Compiles files into `library` as `ArrayRef<EmbeddedFile> function()`, sorted by name, declared in `HEADER` below
+# Compiles files into `library` as `ArrayRef<EmbeddedFile> function()`, sorted by name; it is declared in `HEADER` below
 # the build directory's include root.
 function(kiln_embed library function)
   cmake_parse_arguments(ARG "" "FOLDER;HEADER" "GLOBS" ${ARGN})

@@ -1,5 +1,5 @@
-# Fuzz targets: programs around LLVMFuzzerTestOneInput. Preset fuzz makes libFuzzer's programs of them (tests/fuzz/run.py);
-# in every other build a main of our own runs what tests/fuzz keeps, as a test.
+# Fuzz targets: programs around LLVMFuzzerTestOneInput. The preset fuzz links them with libFuzzer (tests/fuzz/run.py);
+# in all other builds, a main program of our own runs the inputs in tests/fuzz as a test.
 
 option(KILN_FUZZ "Build fuzz targets for libFuzzer, which needs clang" OFF)
 if(KILN_FUZZ)
@@ -8,7 +8,7 @@ endif()
 
 # kiln_fuzz_target(name SOURCES a.cpp ... DEPENDS lib ...)
 # The program kiln-fuzz-<name>, and the test fuzz.<name> over its seeds and tests/fuzz/corpus/<name>. TEXT: libFuzzer
-# changes words and lines of inputs too, not only bytes.
+# also changes words and lines of inputs, not only bytes.
 function(kiln_fuzz_target name)
   cmake_parse_arguments(ARG "TEXT" "" "SOURCES;DEPENDS" ${ARGN})
   set(program kiln-fuzz-${name})

@@ -1,12 +1,12 @@
-# lit and FileCheck, which LLVM's packages bring, and a script bin/kiln-lit that runs lit on this build.
+# lit and FileCheck, from LLVM's packages, and a script bin/kiln-lit that runs lit on this build.
 
 find_program(KILN_FILECHECK FileCheck HINTS ${LLVM_TOOLS_BINARY_DIR})
 find_file(KILN_LIT lit.py HINTS ${LLVM_TOOLS_BINARY_DIR}/../build/utils/lit NO_DEFAULT_PATH)
-# The system's Python before any other: lit needs nothing beyond the standard library.
+# Prefers the system's Python: lit needs only the standard library.
 find_program(KILN_PYTHON python3 HINTS /usr/bin)
 cmake_host_system_information(RESULT KILN_CORES QUERY NUMBER_OF_LOGICAL_CORES)
 
-# kiln_lit_suite(folder): a CTest test lit.<name> for each subfolder that holds lit tests.
+# kiln_lit_suite(folder): a CTest test lit.<name> for each subfolder that contains lit tests.
 function(kiln_lit_suite folder)
   file(GLOB_RECURSE files RELATIVE ${folder} CONFIGURE_DEPENDS ${folder}/*.kiln ${folder}/*.test)
   list(TRANSFORM files REPLACE "/.*" "")

@@ -1,5 +1,5 @@
-# kiln_python_tests(prefix): a CTest test for each test_*.py of the folder, which runs the kiln program. Python's standard
-# library is all they need; tests/run/kilntest.py has what they share.
+# kiln_python_tests(prefix): a CTest test for each test_*.py of the folder, which runs the kiln program. The tests need
+# only Python's standard library; tests/run/kilntest.py has the helpers that they share.
 function(kiln_python_tests prefix)
   file(GLOB files RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS test_*.py)
   foreach(file IN LISTS files)

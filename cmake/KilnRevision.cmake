@@ -1,5 +1,5 @@
 # kiln_revision(target): compiles the revision of the source tree into a target, as the constant gitRevision of
-# tools/kiln/Version.h. Every build looks; only when the revision is another one is this one file compiled again.
+# tools/kiln/Version.h. Every build checks the revision, and compiles this one file again only if it has changed.
 find_package(Git QUIET)
 
 function(kiln_revision target)

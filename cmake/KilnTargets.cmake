@@ -20,7 +20,7 @@ endif()
 if(KILN_SANITIZE)
   target_compile_options(kiln_flags INTERFACE -fsanitize=${KILN_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(kiln_flags INTERFACE -fsanitize=${KILN_SANITIZE})
-  # Only the sanitizers refer to what is in SanitizerOptions.cpp, and for them no archive is searched.
+  # Only the sanitizers' runtime refers to SanitizerOptions.cpp, and it is linked without searching archives.
   target_link_options(kiln_flags INTERFACE -Wl,--undefined=kilnSanitizerOptions)
 endif()
 target_include_directories(kiln_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/compiler)
@@ -42,7 +42,7 @@ function(kiln_program name)
   kiln_precompile(${name})
 endfunction()
 
-# Every translation unit includes support/ADT.h, which is most of its parse time.
+# Every translation unit includes support/ADT.h, which takes most of its parse time.
 function(kiln_precompile name)
   if(name STREQUAL "KilnSupport")
     target_precompile_headers(${name} PRIVATE ${CMAKE_SOURCE_DIR}/compiler/support/ADT.h)

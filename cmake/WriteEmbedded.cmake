@@ -1,5 +1,5 @@
-# Run by kiln_embed at build time: writes the .cpp that holds the files. A string literal may be limited to 64 KB,
-# so that long files are split into pieces, which the compiler joins.
+# Run by kiln_embed at build time: writes the .cpp that contains the files. A string literal may be limited to 64 KB,
+# so long files are split into pieces, which the compiler joins.
 set(text "// Made by cmake/WriteEmbedded.cmake.\n#include \"${INCLUDE}\"\n\nnamespace kiln {\n\n")
 string(APPEND text "ArrayRef<EmbeddedFile> ${FUNCTION}() {\n  static const EmbeddedFile files[] = {\n")
 foreach(file IN LISTS FILES)

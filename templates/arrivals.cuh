@@ -1,7 +1,7 @@
-//===- arrivals.cuh - the last of several blocks ------------------------------===//
+//===- arrivals.cuh - finding the last of several blocks -----------------------===//
 //
-// Blocks that share a result write their parts of it to memory, count themselves, and the last one to arrive, which
-// sees all parts, finishes the result: the deterministic alternative to adding into it atomically.
+// Blocks that share a result write their parts of it to memory and count themselves. The last one to arrive sees all
+// parts and finishes the result. Unlike atomic additions to the result, this is deterministic.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,8 +13,8 @@
 
 namespace kiln {
 
-/// Whether this block is the last of `active` to arrive at a counter, which is zero before and after; all that the
-/// others wrote before can be seen then. By all threads of the block; `isLast` is in shared memory.
+/// Whether this block is the last of `active` to arrive at a counter, which is zero before and after. If so, all
+/// earlier writes of the others are visible. All threads of the block call this; `isLast` is in shared memory.
 KILN_DEVICE bool arrivesLast(u32 *arrivals, int active, bool &isLast) {
   syncThreads();
   if (threadIndex() == 0) {

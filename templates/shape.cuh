@@ -1,7 +1,6 @@
 //===- shape.cuh - integer arithmetic on extents, tiles and vector widths ----===//
 //
-// Small constant functions that every template uses to derive its tile counts from Config. Nothing here
-// touches memory.
+// Small constant functions from which every template derives its tile counts. None of them touches memory.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,9 +11,8 @@ namespace kiln {
 
 KILN_DEVICE constexpr bool isPowerOfTwo(int value) { return value > 0 && (value & (value - 1)) == 0; }
 
-/// The widest power of two, at most `limit`, that divides `extent`; 1 where the extent is known only at run
-/// time (0). Rows of `extent` elements can then be read in vectors of that width, none of which crosses a
-/// row's end.
+/// The widest power of two, at most `limit`, that divides `extent`; 1 if the extent is known only at run time (0). Rows
+/// of `extent` elements can then be read in vectors of that width, none of which crosses the end of a row.
 KILN_DEVICE constexpr int widestVector(int extent, int limit) {
   int width = 1;
   while (extent > 0 && 2 * width <= limit && extent % (2 * width) == 0)
@@ -22,7 +20,7 @@ KILN_DEVICE constexpr int widestVector(int extent, int limit) {
   return width;
 }
 
-/// Shared memory that a kernel may declare statically on every GPU, in bytes; beyond it the launch must ask.
+/// The most shared memory that a kernel may declare statically on every GPU, in bytes; a launch must request more.
 constexpr int kStaticSharedBytes = 48 * 1024;
 
 } // namespace kiln

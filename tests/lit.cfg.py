@@ -17,7 +17,7 @@ config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".kiln", ".test"]
 config.test_source_root = os.path.dirname(__file__)
 
-# lit tries substitutions in this order: the longer name first.
+# lit tries substitutions in this order, so the longer name comes first.
 for name in ["kiln-opt", "kiln"]:
     config.substitutions.append(("%" + name, os.path.join(config.program_folder, name)))
 config.substitutions.append(("%graphs", os.path.join(config.source_folder, "graphs")))

@@ -1,4 +1,4 @@
-// Fused attention: Score is what happens to a product of query and key, Epilogue takes the output.
+// Fused attention: Score transforms a product of query and key, Epilogue receives the output.
 #include "codegen/KernelText.h"
 #include "ir/Verifier.h"
 #include "ops/Region.h"
@@ -7,13 +7,13 @@ namespace kiln {
 
 namespace {
 
-/// The parts of a fused attention, as fuse-attention makes it: a chain of ops, each on the result of the one before it.
+/// The parts of a fused attention as fuse-attention makes it: a chain of ops, each applied to the previous result.
 struct AttentionRegion {
   const Op *qk = nullptr, *mask = nullptr, *softmax = nullptr, *pv = nullptr;
   SmallVector<const Op *, 2> scales; ///< pointwise ops between the product and the mask
   SmallVector<const Op *, 2> tail;   ///< layout ops on the output
 
-  /// Error: an op that is not the next one.
+  /// Error: an op of the chain is not the expected one.
   static Expected<AttentionRegion> of(const Op &op);
 
   const Value &q() const { return *qk->operand(0); }
@@ -22,7 +22,7 @@ struct AttentionRegion {
   int64_t headSize() const { return *q().type.lastDim().asConstant(); }
 
 private:
-  /// Takes the next op. Returns what was expected if that is another one.
+  /// Takes the next op. Returns what was expected if it is another one, else an empty text.
   StringRef take(const Op &op);
 };
 
@@ -35,7 +35,7 @@ StringRef AttentionRegion::take(const Op &op) {
     return takeAs(qk, OpKind::qk) ? "" : "qk";
   if (!mask) {
     bool isOfScore = op.has(Trait::Pointwise) && op.operands().size() == 1 && !op.is(OpKind::causalMask) &&
-                     !op.is(OpKind::cast); // which rounds, as nothing here does
+                     !op.is(OpKind::cast); // a cast rounds, which the functor would not
     if (isOfScore)
       scales.push_back(&op);
     return isOfScore || takeAs(mask, OpKind::causalMask) ? "" : "causal_mask, or a function of one score (no cast),";
@@ -80,7 +80,7 @@ Functor scoreFunctor(const AttentionRegion &region, const KernelNames &names) {
   return score;
 }
 
-/// Tensor-core attention multiplies scores by one constant, which its exponentials take in. Error: another function.
+/// Tensor-core attention multiplies scores by one constant, as part of its exponentials. Error: another function.
 Expected<Functor> factorFunctor(const AttentionRegion &region, const KernelNames &names) {
   Functor score("Score", names);
   std::vector<std::string> factors;
@@ -95,7 +95,7 @@ Expected<Functor> factorFunctor(const AttentionRegion &region, const KernelNames
   return score;
 }
 
-/// The position of a sequence's first query: what the mask was given.
+/// The position of a sequence's first query, from the mask's operand.
 Functor positionFunctor(const AttentionRegion &region, const KernelNames &names) {
   Functor position("Position", names);
   const Value *positions = region.mask->operandOrNull(1);
@@ -121,7 +121,7 @@ Expected<Functor> epilogueFunctor(const Op &op, const AttentionRegion &region, c
   return epilogue;
 }
 
-/// `HeadView<float>{k, i64(12) * 1024 * 64, i64(1024) * 64, 64}` of a tensor [B,H,S,D].
+/// The view of a tensor [B,H,S,D], like `HeadView<float>{k, i64(12) * 1024 * 64, i64(1024) * 64, 64}`.
 std::string headView(Functor &call, const Value &value) {
   const Type &type = value.type;
   auto product = [&](size_t first) {
@@ -143,7 +143,7 @@ std::string extents(const AttentionRegion &region) {
       .str();
 }
 
-/// The constants of every attention's Config.
+/// Adds the constants that the Config of every attention has.
 void addConstants(KernelAssembler &kernel, const AttentionRegion &region) {
   kernel.constant("kHeadSize", Twine(region.headSize()));
   if (const Attribute *window = region.mask->attribute("window"))

@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-/// Whether it is the text of a formula, or of the place of a state's new value.
+/// Whether the attribute is the text of a formula, or of the place of a state's new value.
 static bool isFormula(const Attribute *attribute, bool mayBeState = false) {
   if (!attribute || attribute->kind() != Attribute::Kind::Text)
     return false;
@@ -17,7 +17,7 @@ static bool isFormula(const Attribute *attribute, bool mayBeState = false) {
   return formula ? true : (llvm::consumeError(formula.takeError()), false);
 }
 
-/// Each variant is {rows, kernel, tile}, as variantsOf reads it.
+/// Checks the variants, each {rows, kernel, tile} as variantsOf reads it.
 static Error checkVariants(const Op &op, const Target &target) {
   const Attribute *variants = op.attribute("variants");
   if (!variants)
@@ -38,7 +38,7 @@ static Error checkVariants(const Op &op, const Target &target) {
   return Error::success();
 }
 
-/// Weights of one dimension that the op reads.
+/// Checks that constants are weights of one dimension that the op reads.
 static Error checkConstants(const Op &op) {
   const Attribute *constants = op.attribute("constants");
   if (!constants)
@@ -75,7 +75,7 @@ static Error checkOp(const Op &op, const Target &target) {
   return Error::success();
 }
 
-/// The plan's description of the model's tokens.
+/// Checks the tokens that end a text, for the plan's description of the model.
 static Error checkEosTokens(const Module &module) {
   const Attribute *tokens = findAttribute(module.attributes, "eos");
   auto isInt = [](const Attribute &token) { return token.kind() == Attribute::Kind::Int; };

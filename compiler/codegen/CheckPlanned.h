@@ -1,4 +1,4 @@
-//===- CheckPlanned.h - has a module run the whole pipeline? ----------------===//
+//===- CheckPlanned.h - check that a module has run the whole pipeline ----===//
 #pragma once
 
 #include "ir/IR.h"

@@ -14,7 +14,7 @@ void EpilogueEmitter::begin(const Value &value, Coordinates at, StringRef variab
   places[&value] = std::move(place);
 }
 
-/// The operand whose elements an op computes with, or moves.
+/// The operand whose elements an op transforms or moves.
 static const Value &sourceOf(const Op &op) { return *op.operand(op.has(Trait::WritesState) ? 1 : 0); }
 
 Error EpilogueEmitter::emit(const Op &op) {
@@ -31,7 +31,7 @@ Error EpilogueEmitter::emit(const Op &op) {
   return Error::success();
 }
 
-/// The elements come from what is declared, other operands from there or from memory.
+/// Checks that the op's elements are declared, and that other operands are declared or in memory.
 Error EpilogueEmitter::checkOperands(const Op &op) const {
   const Op *producer = sourceOf(op).definingOp();
   if (op.has(Trait::Pointwise) && producer && producer != &op && producer->is(OpKind::cast))
@@ -45,14 +45,14 @@ Error EpilogueEmitter::checkOperands(const Op &op) const {
   return Error::success();
 }
 
-/// Another operand at the same element: a variable of the region, or loaded from memory.
+/// The text of another operand at the same element: a variable of the region, or a load from memory.
 std::string EpilogueEmitter::operandText(const Value &operand, const Place &like) {
   if (auto it = places.find(&operand); it != places.end())
     return it->second.variable;
   std::string arguments = "<V>(" + functor.pointer(operand) + " + " + offset(like.at, operand.type) + ")";
   if (!readsAhead || !like.at.guards.empty())
     return "kiln::load" + arguments;
-  // Until it is computed with it takes no more registers than in memory.
+  // A packed operand takes no more registers than memory until it is used.
   std::string type = ("Packed<" + cxxType(operand.type.dtype) + ", V>").str();
   return loadAhead(operand, {type, {}, "kiln::loadPacked" + arguments, like.at.row.empty()}) + ".unpack()";
 }
@@ -62,7 +62,7 @@ std::string EpilogueEmitter::loadAhead(const Value &operand, Ahead ahead) {
   if (auto it = llvm::find_if(aheadList, isSame); it != aheadList.end())
     return "with." + it->name;
   ahead.name = functor.pointer(operand);
-  // The same memory at another place needs a name of its own.
+  // An operand at another place gets a name of its own.
   auto isTaken = [&](const Ahead &other) { return other.name == ahead.name; };
   while (llvm::any_of(aheadList, isTaken))
     ahead.name += "_";
@@ -91,7 +91,7 @@ void EpilogueEmitter::emitLayout(const Op &op, const Place &from) {
   places[op.result()] = std::move(place);
 }
 
-/// The result of the kernel's op that a value becomes, or null.
+/// The result of the kernel's op for a value, or null.
 const Value *EpilogueEmitter::kernelResult(const Value &value) const {
   if (!kernelOp.region())
     return value.definingOp() == &kernelOp ? &value : nullptr;
@@ -100,11 +100,11 @@ const Value *EpilogueEmitter::kernelResult(const Value &value) const {
   return it == yield->operands().end() ? nullptr : kernelOp.result(it - yield->operands().begin());
 }
 
-/// `op`: what there is of it beside the store; null: it has lines of its own.
+/// `op`: the op to name in a comment at the store; null if it has lines of its own.
 void EpilogueEmitter::storeIfYielded(const Value &value, const Place &place, const Op *op) {
   if (!kernelResult(value))
     return;
-  // The new value of a state lies in the state.
+  // The new value of a state is stored in the state.
   const Op *producer = value.definingOp();
   const Value &memory = producer && producer->has(Trait::WritesState) ? *producer->operand(0) : value;
   std::string comment = op ? " // " + names.line(*op) : "";

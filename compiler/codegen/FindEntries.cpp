@@ -37,7 +37,8 @@ private:
            llvm::all_of(shape.drop_front(), [](const Dim &dim) { return dim.asConstant().has_value(); });
   }
 
-  /// The function of these arguments whose first result is logits of so many rows a sequence; or null.
+  /// The function of the entry with these arguments, if its first result is logits with `rows` rows per sequence; or
+  /// null.
   const Function *findFunction(Entry entry, ArrayRef<Type> arguments, Dim rows) const {
     const Function *function = module.findFunction(entry);
     if (!function || function->arguments.size() != arguments.size() || function->resultTypes.empty())

@@ -10,8 +10,8 @@ namespace kiln {
 //===----------------------------------------------------------------------===//
 
 // clang-format off
-/// Words that generated functors are written in: a value of that name would hide one, or clash with it. Words of ops
-/// are added from their records.
+/// Words that appear in generated functors: a value of the same name would hide or clash with one. Words of ops are
+/// added from their records.
 static constexpr StringRef functorWords[] = {
     "arrivals", "b", "bf16", "col", "d", "depth", "f16", "h", "i64", "index", "kiln", "load", "normalize", "parts",
     "position", "row", "s", "store", "t", "u32", "value", "with", "Body", "Config", "Epilogue", "Input", "Parameters",
@@ -28,14 +28,14 @@ static constexpr StringRef keywords[] = {
     "void", "volatile", "wchar_t", "while", "xor", "xor_eq"};
 // clang-format on
 
-/// The name to give to an input: that of the tensor it was selected from, since a kernel does not care which rows it
-/// gets and should be the same for all.
+/// The name for an input. An input that was selected from a tensor has the tensor's name: a kernel does not depend on
+/// which rows it gets, and equal kernels should have equal texts.
 static StringRef inputName(const Value &input) {
   const Op *producer = input.definingOp();
   return withoutLayer(producer && producer->is(OpKind::lastRow) ? producer->operand(0)->name : input.name);
 }
 
-/// The words that an op is written with in C++, besides its operands.
+/// Adds the words that appear in an op's C++, besides its operands.
 static void addWords(const Op &op, StringSet<> &words) {
   if (!op.def().deviceExpression)
     return;
@@ -62,7 +62,7 @@ KernelNames::KernelNames(const Op &op) : op(op) {
       if (input->isWeight() && llvm::is_contained(list->asList(), Attribute::text(input->name)))
         constants.insert(input);
   if (!op.region()) {
-    // An op of its own is known by its record's operand names: equal kernels then have equal texts.
+    // A plain op uses the operand names of its record, so that equal kernels have equal texts.
     for (const auto &[operand, spec] : llvm::zip(op.operands(), op.def().operands))
       add(*operand, spec.name);
     add(*op.result(), op.mnemonic());
@@ -73,7 +73,7 @@ KernelNames::KernelNames(const Op &op) : op(op) {
   for (const auto &inner : op.region()->ops())
     for (const auto &result : inner->results())
       add(*result, withoutLayer(result->name));
-  // A yielded value is stored under the name that the region gave it.
+  // A result is named like the value that the region yields for it.
   for (const auto &result : op.results())
     names[result.get()] = names[op.region()->terminator()->operand(result->resultIndex())];
 }
@@ -103,7 +103,7 @@ std::string KernelNames::operation(const Op &op) const {
   raw_string_ostream os(text);
   for (const auto &[i, operand] : llvm::enumerate(op.operands()))
     os << (i ? ", %" : " %") << of(*operand);
-  // Attributes of later stages do not change what the op computes.
+  // Leave out attributes of later stages, which do not change what the op computes.
   AttributeMap own = op.attributes();
   for (const AttributeSpec &spec : commonAttributes())
     own.erase(spec.name.str());
@@ -130,7 +130,7 @@ void Functor::addMember(Member member) {
       known.type = known.writes ? StringRef(known.type).ltrim("const ").str() : known.type;
       return;
     }
-  // Addresses that are read, addresses that are written, extents.
+  // The order of members: addresses that are read, addresses that are written, extents.
   auto rank = [](const Member &m) { return !m.value ? 2 : m.writes ? 1 : 0; };
   auto at = llvm::find_if(memberList, [&](const Member &known) { return rank(known) > rank(member); });
   memberList.insert(at, std::move(member));
@@ -192,7 +192,7 @@ std::string elementOffset(Functor &functor, const Coordinates &at, const Type &t
     return at.last().str();
   auto scaled = [&](const std::string &outer, const Dim &dim, StringRef inner) {
     std::string extent = functor.extent(dim);
-    // 64-bit from the first product on: caches and logits pass two billion elements.
+    // The offset is 64-bit from the first product on: caches and logits can exceed two billion elements.
     std::string left =
         StringRef(outer).starts_with("(") || StringRef(outer).starts_with("i64(") ? outer : "i64(" + outer + ")";
     std::string product = extent == "1" ? outer : left + " * " + extent;

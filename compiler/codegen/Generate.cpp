@@ -16,7 +16,7 @@ namespace kiln {
 
 namespace {
 
-/// A file's name as comments and plan.toml hold it: any bytes may be in one, and a line's end would end the comment.
+/// A file's name in the form for comments and plan.toml: it may contain any bytes, and a newline would end the comment.
 std::string printable(StringRef name) {
   const bool isText = llvm::json::isUTF8(name);
   std::string shown;
@@ -31,7 +31,7 @@ std::string printable(StringRef name) {
 std::string locationText(const Op &op) {
   if (!op.loc)
     return "(unknown)";
-  // The generated code does not depend on where the IR text lies.
+  // The generated code must not depend on the folder of the IR text.
   StringRef file = op.loc.isParsePosition ? llvm::sys::path::filename(op.loc.file->name) : StringRef(op.loc.file->name);
   return printable(file) + ":" + std::to_string(op.loc.line);
 }
@@ -101,7 +101,7 @@ void Generator::describeModule() {
     plan.states.push_back(describe(*state));
 }
 
-/// The kernel of that text, made if it is new.
+/// The index of the kernel with this text, which is added if it is new.
 size_t Generator::kernelIndex(const KernelText &text, const Op &op) {
   PlanKernel record = text.record;
   auto name = [&] { return record.title + "__" + record.variant(); };
@@ -110,7 +110,7 @@ size_t Generator::kernelIndex(const KernelText &text, const Op &op) {
     ++stepCount[it->second];
     return it->second;
   }
-  // Kernels that differ in more than the name says are numbered.
+  // Kernels with equal names but other texts are numbered.
   for (record.name = name(); out.plan.findKernel(record.name); record.name = name())
     ++record.number;
   out.plan.kernels.push_back(std::move(record));
@@ -128,7 +128,7 @@ PlanLaunch Generator::makeLaunch(const Op &op, const KernelChoice &choice, Kerne
           std::move(text.constants)};
 }
 
-/// A step that a library runs, without arguments.
+/// Makes a library step, still without arguments.
 PlanStep beginLibraryStep(const Op &op, DType dtype, DType out) {
   MatmulProblem problem = matmulProblem(op);
   PlanStep step;
@@ -138,14 +138,14 @@ PlanStep beginLibraryStep(const Op &op, DType dtype, DType out) {
   return step;
 }
 
-/// A step in which a library runs the products of all heads.
+/// Makes a step in which a library runs the products of all heads.
 PlanStep makeLibraryBatchedStep(const Op &op) {
   MatmulProblem problem = matmulProblem(op);
   PlanStep step = beginLibraryStep(op, op.operand(0)->type.dtype, op.result()->type.dtype);
   step.matmul->batch = problem.batch;
   step.matmul->untransposed = !problem.transposed;
   for (const Value *value : {op.operand(0), op.operand(1), op.result()}) {
-    // The new value of a state is the state.
+    // The new value of a state is stored in the state.
     const Value *state = writtenState(*value);
     step.launch.arguments.push_back("%" + (state ? state : value)->name);
   }
@@ -153,7 +153,7 @@ PlanStep makeLibraryBatchedStep(const Op &op) {
   return step;
 }
 
-/// A step that a library runs.
+/// Makes a step that a library runs.
 PlanStep makeLibraryStep(const Op &op) {
   if (isLibraryBatched(op))
     return makeLibraryBatchedStep(op);
@@ -184,7 +184,7 @@ Expected<PlanStep> Generator::makeStep(const Op &op) {
   return step;
 }
 
-/// The kernel that is launched for an op, and its arguments.
+/// Makes the step that launches a kernel for an op.
 Expected<PlanStep> Generator::makeKernelStep(const Op &op, const KernelChoice &choice) {
   Expected<KernelText> text = writeKernel(op, choice);
   if (!text)
@@ -205,7 +205,7 @@ Expected<PlanStep> Generator::makeKernelStep(const Op &op, const KernelChoice &c
   return step;
 }
 
-/// The last step that reads a value, or its own if none does.
+/// The last step that reads a value, or the value's own step if none does.
 int64_t lastUse(const Value &value, int64_t own, const DenseMap<const Op *, size_t> &positions) {
   int64_t last = own;
   for (Op *user : value.getUsers())
@@ -223,7 +223,7 @@ Error Generator::addFunction(const Function &function) {
   const DenseMap<const Op *, size_t> order = positions(function.body);
   for (const auto &[position, op] : llvm::enumerate(function.body.ops())) {
     if (op->has(Trait::Terminator)) {
-      // The new value of a state is the state.
+      // The new value of a state is stored in the state.
       for (const Value *result : op->operands()) {
         const Value *state = writtenState(*result);
         planned.results.push_back((state ? state : result)->name);
@@ -246,7 +246,7 @@ Error Generator::addFunction(const Function &function) {
   return Error::success();
 }
 
-/// The source under its heading, which has a line for each op; lines are counted from the heading's first then.
+/// Writes the source under its heading, which has a line for each op; line numbers then count the heading.
 std::string Generator::writeSource(size_t kernel) {
   PlanKernel &record = out.plan.kernels[kernel];
   int steps = stepCount[kernel];
@@ -280,7 +280,8 @@ PlanModelInfo modelInfo(const Module &module) {
   return model;
 }
 
-/// Checks that the plan's reader will take it: IR text may have bounds, offsets and names that no plan can have.
+/// Checks that the plan's reader accepts the plan: IR text may have bounds, offsets and names that are invalid in
+/// plans.
 static Error checkReadable(const Plan &plan, const Module &module) {
   SourceManager sources;
   Expected<Plan> read = parsePlan(sources.add("plan.toml", writePlan(plan)));

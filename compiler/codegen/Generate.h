@@ -1,4 +1,4 @@
-//===- Generate.h - from a planned module to sources and a plan -------------===//
+//===- Generate.h - sources and a plan from a planned module --------------===//
 #pragma once
 
 #include "ir/IR.h"

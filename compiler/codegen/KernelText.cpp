@@ -36,7 +36,7 @@ void KernelAssembler::add(const Functor &functor) {
 
 void KernelAssembler::addWorkspace(StringRef type) { partType = type.str(); }
 
-/// Lines of constants: integers, then flags.
+/// Lines of constants: first integers, then flags.
 static std::string constantLines(ArrayRef<std::pair<std::string, std::string>> constants) {
   std::vector<std::string> integers, flags;
   for (const auto &[name, value] : constants)
@@ -63,7 +63,7 @@ std::string KernelAssembler::constantMemory(std::vector<PlanConstant> &constants
     if (!names.isConstant(*input))
       continue;
     constants.push_back({names.pointerTo(*input), input->name});
-    // Aligned to the widest access.
+    // Aligned for the widest access.
     text += ("alignas(16) __constant__ " + cxxType(input->type.dtype) + " " + constants.back().symbol + "[" +
              input->type.lastDim().str() + "];\n")
                 .str();
@@ -71,7 +71,7 @@ std::string KernelAssembler::constantMemory(std::vector<PlanConstant> &constants
   return text.empty() ? text : "\n// Each layer has an instance of this module, with its weights.\n" + text;
 }
 
-/// Inputs and results in the op's order, then dims in the module's.
+/// Parameters: inputs and results in the op's order, then dims in the module's order.
 std::vector<Functor::Member> KernelAssembler::parameters() const {
   std::vector<Functor::Member> ordered;
   auto take = [&](function_ref<bool(const Functor::Member &)> accept) {
@@ -89,13 +89,13 @@ std::vector<Functor::Member> KernelAssembler::parameters() const {
   return ordered;
 }
 
-/// The plan's name for the memory of a value of the op: for a value that a region yields, the op's result.
+/// The plan's name for the memory of an op's value; a value that a region yields has the name of the op's result.
 static std::string planName(const Op &op, const Value &value) {
   if (value.definingOp() && value.definingOp()->parentOp() == &op) {
     ArrayRef<Value *> yielded = op.region()->terminator()->operands();
     return "%" + op.result(llvm::find(yielded, &value) - yielded.begin())->name;
   }
-  // The new value of a state is the state.
+  // The new value of a state is stored in the state.
   const Value *state = writtenState(value);
   return "%" + (state ? state : &value)->name;
 }
@@ -113,12 +113,12 @@ static std::vector<const Op *> computedOps(const Op &op) {
 
 namespace {
 
-/// Writes a kernel's body, and into its record which lines are about which op.
+/// Writes a kernel's body, and records which lines implement which op.
 class SourceLines {
 public:
   SourceLines(std::vector<const Op *> ops, KernelText &text) : ops(std::move(ops)), text(text) {}
 
-  /// Whole lines, of one op or of none.
+  /// Adds whole lines that implement one op or none.
   void add(StringRef lines, const Op *op = nullptr) {
     auto at = llvm::find(ops, op);
     if (at != ops.end())
@@ -126,7 +126,7 @@ public:
     append(lines);
   }
 
-  /// The call of the template, which computes the ops that no other line is about.
+  /// Adds the call of the template, which implements all ops without lines of their own.
   void addCall(StringRef lines) {
     for (PlanKernelOp &op : text.record.ops)
       if (op.lines.empty())
@@ -145,14 +145,14 @@ private:
     line += static_cast<int64_t>(lines.count('\n'));
   }
 
-  std::vector<const Op *> ops; ///< as in the record
+  std::vector<const Op *> ops; ///< in the order of the record
   KernelText &text;
-  int64_t line = 1; ///< the next one's number
+  int64_t line = 1; ///< number of the next line
 };
 
 } // namespace
 
-/// Joins parameters over lines of at most 100 columns.
+/// Joins parameters in lines of at most 100 columns.
 static std::string wrapList(ArrayRef<std::string> items) {
   std::string text, line;
   for (const std::string &item : items) {
@@ -165,7 +165,7 @@ static std::string wrapList(ArrayRef<std::string> items) {
   return "\n    " + text + line;
 }
 
-/// The shapes in the kernel's name: its extents, one token per sequence, keys from a cache.
+/// The part of a kernel's name about shapes: its extents, one token per sequence, keys from a cache.
 static std::string shapeText(const Op &op, StringRef extents) {
   const Op &main = *anchor(op);
   SmallVector<StringRef, 3> parts;
@@ -195,7 +195,7 @@ PlanKernel KernelAssembler::describe(DType dtype, StringRef extents) const {
   return record;
 }
 
-/// `static_assert(kSoftmaxShared<Config> == SharedBytes{128, 0}, …);`
+/// The assertion on shared memory: `static_assert(kSoftmaxShared<Config> == SharedBytes{128, 0}, …);`
 std::string KernelAssembler::sharedAssertion(ArrayRef<std::string> layoutTypes, const Launch &launch) const {
   StringRef body = choice.family->body;
   std::string types = "Config";
@@ -207,10 +207,10 @@ std::string KernelAssembler::sharedAssertion(ArrayRef<std::string> layoutTypes, 
       .str();
 }
 
-/// Declares tensors, then workspace and counters, then dims; `arguments` gets what to pass for them.
+/// Declares tensors, then workspace and counters, then dims; `arguments` receives the matching arguments.
 std::vector<std::string> KernelAssembler::declareParameters(std::vector<std::string> &arguments) const {
   std::vector<std::string> declared;
-  // No two tensors of a kernel share memory: plan-memory keeps apart what is live together.
+  // No two tensors of a kernel overlap: plan-memory separates values that are live together.
   std::string promise =
       op.parent()->function()->module().boolAttribute(ModuleAttribute::restrictPointers) ? "__restrict__ " : "";
   std::vector<Functor::Member> members = parameters();
@@ -230,7 +230,7 @@ std::vector<std::string> KernelAssembler::declareParameters(std::vector<std::str
   return declared;
 }
 
-/// Every result is stored by some functor.
+/// Checks that some functor stores every result.
 Error KernelAssembler::checkResults() const {
   for (const auto &result : op.results()) {
     const Value &value = op.region() ? *op.region()->terminator()->operand(result->resultIndex()) : *result;
@@ -242,7 +242,7 @@ Error KernelAssembler::checkResults() const {
   return Error::success();
 }
 
-/// The kernel's function up to the call of the template.
+/// The text of the kernel's function up to the call of the template.
 std::string KernelAssembler::entry(ArrayRef<std::string> declared, ArrayRef<std::string> layoutTypes) const {
   Launch launch = choice.family->launch(op, choice.tile);
   std::string bounds = std::to_string(launch.threads);

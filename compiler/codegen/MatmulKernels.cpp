@@ -1,4 +1,4 @@
-// Kernels around a matrix product: Input reads (and normalises) the left operand, Epilogue takes the products.
+// Kernels around a matrix product: Input reads (and normalises) the left operand, Epilogue receives the products.
 #include "codegen/KernelText.h"
 #include "ir/Verifier.h"
 #include "kernels/cost/Problem.h"
@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-/// `B * T` for rows over these dims, constants folded.
+/// The number of rows over these dims, like `B * T`, with constants folded.
 static std::string productText(Functor &functor, ArrayRef<Dim> dims) {
   int64_t constant = 1;
   std::vector<std::string> factors;
@@ -21,7 +21,7 @@ static std::string productText(Functor &functor, ArrayRef<Dim> dims) {
   return llvm::join(factors, " * ");
 }
 
-/// Declares how rows of `x` are read, with the layernorm that the region applies to them, or null.
+/// Declares the functor that reads rows of `x`, with the layernorm that the region applies to them, or null.
 static Functor inputFunctor(const KernelNames &names, const Value &x, const Op *layernorm) {
   Functor input("Input", names);
   std::string pointer = input.pointer(x), width = x.type.lastDim().str();
@@ -36,7 +36,7 @@ static Functor inputFunctor(const KernelNames &names, const Value &x, const Op *
   std::string normed = names.of(*layernorm->result()).str();
   std::string weight = input.pointer(*layernorm->operand(1)), bias = input.pointer(*layernorm->operand(2));
   auto load = [](const std::string &parameter) { return "kiln::load<V>(" + parameter + " + depth)"; };
-  bool isOne = weight == bias; // of one tensor
+  bool isOne = weight == bias; // both are the same tensor
   input.add("template <int V> struct Parameters {");
   input.add("  Vec<float, V> " + weight + (isOne ? "" : ", " + bias) + ";");
   input.add("};");
@@ -53,11 +53,11 @@ static Functor inputFunctor(const KernelNames &names, const Value &x, const Op *
   return input;
 }
 
-/// Coordinates of element (row, col) of a matmul's result.
+/// The coordinates of element (row, col) of a matmul's result.
 static Coordinates matmulCoordinates(const Type &type) {
   Coordinates at;
   at.row = "row";
-  // With one token a sequence the row is the batch.
+  // With one token per sequence, the row is the batch.
   bool isOneToken = type.rank() == 3 && type.shape[1] == Dim(1);
   if (type.rank() == 3)
     at.index = {isOneToken ? "row" : "b", isOneToken ? "0" : "t", "col"};
@@ -66,8 +66,8 @@ static Coordinates matmulCoordinates(const Type &type) {
   return at;
 }
 
-/// Declares what the epilogue reads of memory, and how it is loaded ahead of the arithmetic. `batchAndToken`: the line
-/// that computes them.
+/// Declares the operands that the epilogue reads from memory, and their loads ahead of the arithmetic. `batchAndToken`:
+/// the line that computes these two.
 static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahead, const std::string &batchAndToken) {
   epilogue.add("template <int V> struct Operands {");
   SmallVector<std::string, 4> loads;
@@ -83,8 +83,8 @@ static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahea
   epilogue.add("}");
 }
 
-/// Emits what a region does behind its product. Error: an op that cannot be there, or one in front of the product that
-/// is not `layernorm`, which may be null.
+/// Emits the ops of a region after its product. Error: an op that is not allowed there, or an op before the product
+/// other than `layernorm`, which may be null.
 static Error emitBehind(EpilogueEmitter &emitter, const Op &op, const Op &product, const Op *layernorm) {
   bool isBehind = false;
   for (const auto &inner : op.region()->ops()) {
@@ -147,7 +147,7 @@ Expected<KernelText> writeMatmulKernel(const Op &op, const KernelChoice &choice)
   const Value *x = product.operand(0);
   const Op *layernorm = x->definingOp() && x->definingOp()->parentOp() == &op ? x->definingOp() : nullptr;
   if (layernorm && !layernorm->is(OpKind::layernorm))
-    layernorm = nullptr; // the epilogue's writer refuses it
+    layernorm = nullptr; // the writer of the epilogue refuses it
   Functor input = inputFunctor(names, layernorm ? *layernorm->operand(0) : *x, layernorm);
   Expected<Functor> epilogue = epilogueFunctor(op, names, product, layernorm, choice.family->readsAhead);
   if (!epilogue)
@@ -189,7 +189,7 @@ Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &c
   return kernel.finish(statement, dtype, "n" + problem.cols.str() + "_k" + problem.depth.str(), cxxType(dtype).str());
 }
 
-/// The lines of a mask without positions: a vector's columns are keys, each with its own visibility.
+/// Adds the lines of a mask without positions: a vector's columns are keys, each visible or not.
 static void addMask(Functor &epilogue, const Op &mask, const KernelNames &names) {
   std::string scores = names.of(*mask.operand(0)).str(), masked = names.of(*mask.result()).str();
   epilogue.add("  Vec<float, V> " + masked + "; // " + names.line(mask), &mask);
@@ -198,8 +198,7 @@ static void addMask(Functor &epilogue, const Op &mask, const KernelNames &names)
                &mask);
 }
 
-/// Emits the scales and the mask that a region applies to a product of a head. Returns the final value. Error: another
-/// op.
+/// Emits the scales and the mask that a region applies to a head's product. Returns the final value. Error: another op.
 static Expected<const Value *> addBatchedOps(Functor &epilogue, const Op &op, const KernelNames &names) {
   const Op &product = *anchor(op);
   const Value *value = product.result();
@@ -221,7 +220,7 @@ static Expected<const Value *> addBatchedOps(Functor &epilogue, const Op &op, co
   return value;
 }
 
-/// The ops on a product of a head, and the store of the kernel's results.
+/// Writes the ops on a head's product, and the store of the kernel's results.
 static Expected<Functor> batchedEpilogue(const Op &op, const KernelNames &names) {
   const Value &product = *anchor(op)->result();
   Functor epilogue("Epilogue", names);

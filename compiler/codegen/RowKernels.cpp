@@ -1,4 +1,4 @@
-// Row-wise kernels (layernorm, softmax) and the map over elements.
+// Row-wise kernels (layernorm, softmax) and element-wise ones (map).
 #include "codegen/KernelText.h"
 #include "ir/Verifier.h"
 #include "kernels/cost/Problem.h"
@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-/// The product of all extents but the last, as an int expression over members of `functor`.
+/// The product of all extents but the last, as an int expression of members of `functor`.
 static std::string rowsText(Functor &functor, const Type &type) {
   std::vector<std::string> factors;
   for (const Dim &dim : ArrayRef<Dim>(type.shape).drop_back())
@@ -151,7 +151,7 @@ Expected<KernelText> writeSoftmaxKernel(const Op &op, const KernelChoice &choice
 
 namespace {
 
-/// Writes the body of a map kernel for one op. The index runs over `walked`, row by row.
+/// Writes the body of a map kernel for one op. The index counts the elements of `walked`, row by row.
 class MapWriter {
 public:
   MapWriter(const Op &op, const KernelNames &names) : op(op), names(names), body("Body", names) {}
@@ -169,7 +169,7 @@ public:
     return body;
   }
 
-  /// The tensor whose elements the kernel visits: see mapElementCount of the family.
+  /// The tensor whose elements the kernel visits: see the family's mapElementCount.
   const Value &walked() const {
     if (op.has(Trait::WritesState))
       return *op.operand(1);
@@ -240,13 +240,13 @@ private:
                     " * " + parameter(3) + " + " + parameter(4));
   }
 
-  /// Pointwise and layout ops, by their records.
+  /// Writes pointwise and layout ops, by their records.
   Expected<std::vector<CodeLine>> plainLines() {
     const Value &from = walked();
     EpilogueEmitter emitter(body, names, op, 0);
     Coordinates at = coordinates(from.type);
     std::string source = "kiln::load<V>(" + body.pointer(from) + " + " + elementOffset(body, at, from.type) + ")";
-    // The pointer has the value's own name.
+    // The pointer already has the value's name.
     std::string variable = names.of(from).str() + "_value";
     emitter.begin(from, at, variable);
     if (Error error = emitter.emit(op))

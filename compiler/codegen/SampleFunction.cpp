@@ -2,7 +2,8 @@
 
 namespace kiln {
 
-/// Steps whose tokens the host may have left unread; a power of two, so that a launch's entry is cheap to find.
+/// The number of steps by which the host may be behind with reading tokens; a power of two, so that the entry of a
+/// launch is cheap to find.
 constexpr int64_t ringEntries = 64;
 
 namespace {
@@ -14,8 +15,8 @@ struct SampleShape {
   int64_t blocks() const { return llvm::divideCeil(groups(), threads / 32); }
 };
 
-/// In the first stage a warp has a group, four logits a lane unless that would be more groups than threads; in the
-/// second a block has a row.
+/// In the first stage, each warp has a group, with four logits per lane unless that gives more groups than threads. In
+/// the second stage, each row has one block.
 SampleShape shapeFor(int64_t vocabulary) {
   int64_t threads = std::clamp<int64_t>(llvm::PowerOf2Ceil(vocabulary / 16), 32, 1024);
   SampleShape shape = {vocabulary, threads, 128};
@@ -41,7 +42,7 @@ std::string sourceText(StringRef name, StringRef target, const SampleShape &shap
       .str();
 }
 
-/// The tensors of templates/sample/, as words.
+/// Describes the tensors of templates/sample/, counted in words.
 PlanFunction describe(const SampleEntry &names, StringRef kernel, StringRef location, const Expr &batch,
                       const SampleShape &shape) {
   PlanFunction function;

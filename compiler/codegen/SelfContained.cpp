@@ -5,7 +5,7 @@ namespace kiln {
 
 namespace {
 
-/// A text with its quoted includes in their places, each file once. Where another file's lines begin, a line says so.
+/// Expands quoted includes in place, each file once. Where lines of another file begin, a line names that file.
 class Expansion {
 public:
   explicit Expansion(StringRef root) : section(root) {}

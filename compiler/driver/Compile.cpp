@@ -29,7 +29,7 @@ bool hasKernels(const Module &module) {
 
 static bool selectsKernels(const PassInvocation &invocation) { return invocation.pass == &selectKernelsPass; }
 
-/// The passes that take `module`, as it was read from `model`, to a stage.
+/// The passes that take a module to a stage, depending on the `model` that it was read from.
 static Expected<std::vector<PassInvocation>> passesFor(StringRef model, const Module &module, Stage stage,
                                                        const CompileOptions &options) {
   std::vector<PassInvocation> passes = pipeline(stage, options.pipeline);
@@ -48,7 +48,7 @@ static Expected<std::vector<PassInvocation>> passesFor(StringRef model, const Mo
   return passes;
 }
 
-/// Writes into the module what the plan is to say of how it came about and how it is run, and how kernels are written.
+/// Records in the module how it was compiled, how its plan runs, and how its kernels are written.
 static void describeRun(Module &module, const PipelineOptions &options) {
   if (!options.strategy.empty())
     module.attributes.insert_or_assign(ModuleAttribute::strategy.str(), Attribute::text(options.strategy));

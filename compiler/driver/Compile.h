@@ -1,4 +1,4 @@
-//===- Compile.h - from a model to a module at a stage ----------------------===//
+//===- Compile.h - compiling a model to a module at a stage ---------------===//
 #pragma once
 
 #include "frontend/BuildModule.h"

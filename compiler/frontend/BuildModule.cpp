@@ -9,7 +9,7 @@ namespace kiln {
 
 namespace {
 
-/// Emits weights once and then each function over them.
+/// Emits the weights once, then each function, which uses them.
 class ModuleBuilder {
 public:
   ModuleBuilder(const ModelConfig &config, const BuildOptions &options, SourceManager &sources)

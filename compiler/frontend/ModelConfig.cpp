@@ -27,7 +27,7 @@ constexpr StringRef ignoredKeys[] = {
     "torchscript", "transformers_version", "typical_p", "use_bfloat16", "use_cache", "attn_implementation"};
 // clang-format on
 
-/// Keys that would change the forward pass if they said anything but this.
+/// Keys that would change the forward pass with any other value.
 constexpr StringRef refusedWhenTrue[] = {"add_cross_attention", "is_encoder_decoder", "tie_encoder_decoder"};
 constexpr StringRef refusedWhenSet[] = {"quantization_config", "pruned_heads", "cross_attention_hidden_size",
                                         "rope_scaling", "rope_parameters"};
@@ -64,7 +64,7 @@ Error ConfigReader::readFlag(StringRef key, bool otherwise, Setting<bool> &setti
   return fields.flag(key, setting.value);
 }
 
-/// Four times the channels when it is left out.
+/// Reads n_inner; the default is four times the channels.
 Error ConfigReader::readInner(Setting<int64_t> &setting, const Setting<int64_t> &channels) {
   const ConfigValue *value = fields.find("n_inner");
   bool isThere = value && value->kind != ConfigValue::Kind::Null;
@@ -74,13 +74,13 @@ Error ConfigReader::readInner(Setting<int64_t> &setting, const Setting<int64_t> 
 
 Error ConfigReader::readEpsilon(Setting<double> &setting) {
   setting = {1e-5, fields.place("layer_norm_epsilon")};
-  // Kernels add it in f32, where less than the smallest normal number would be nothing.
+  // Kernels add epsilon in f32, where a number below the smallest normal one counts as 0.
   if (!fields.find("layer_norm_epsilon"))
     return Error::success();
   return fields.number("layer_norm_epsilon", setting.value, std::numeric_limits<float>::min(), 1);
 }
 
-/// The activation that configurations call so, if there is one.
+/// The activation of this name in configurations; none if there is no such name.
 std::optional<Activation> findActivation(StringRef name) {
   for (const OpDef *op : opTable().all())
     for (const ActivationName &known : op->activationNames)
@@ -89,7 +89,7 @@ std::optional<Activation> findActivation(StringRef name) {
   return std::nullopt;
 }
 
-/// `"gelu_new", "gelu" or "relu"`, as the table has them.
+/// The activations' names for messages: `"gelu_new", "gelu" or "relu"`.
 std::string activationNames() {
   std::vector<std::string> names;
   for (const OpDef *op : opTable().all())
@@ -118,7 +118,7 @@ Error ConfigReader::readEosTokens(int64_t vocabSize, std::vector<int64_t> &token
   for (const ConfigValue &item : items) {
     if (item.kind != ConfigValue::Kind::Int || item.integer < 0)
       return configError("eos_token_id", item, "a token id");
-    // GPT-2's default of 50256 stays in configs of smaller vocabularies; such an id is never produced.
+    // GPT-2's default of 50256 is often left in configs of smaller vocabularies; such an id is never produced.
     if (item.integer < vocabSize)
       tokens.push_back(item.integer);
   }
@@ -148,7 +148,7 @@ Error ConfigReader::checkHeads(const ModelConfig &config) {
   return Error::success();
 }
 
-/// A key that no setting is made of.
+/// Checks a key that no setting has read.
 Error ConfigReader::checkOtherKey(const ConfigMember &member) {
   StringRef key = member.key;
   const ConfigValue &value = member.value;
@@ -163,7 +163,7 @@ Error ConfigReader::checkOtherKey(const ConfigMember &member) {
                    (value.kind == ConfigValue::Kind::Array && value.array.empty());
     return isEmpty ? Error::success() : makeError(member.keyLoc, key + " is not implemented");
   }
-  // transformers keeps private bookkeeping under names with an underscore.
+  // transformers stores private data under names with an underscore.
   bool isIgnored = isHuggingFace && (key.starts_with("_") || llvm::is_contained(ignoredKeys, key));
   return isIgnored ? Error::success() : fields.unknown(member);
 }
@@ -190,7 +190,7 @@ Expected<ModelConfig> ConfigReader::read(StringRef name) {
             [&] { return readEpsilon(config.epsilon); },
             [&] { return readFlag("scale_attn_weights", true, config.scaleByHeadSize); },
             [&] { return readFlag("scale_attn_by_inverse_layer_idx", false, config.scaleByLayer); },
-            // Asks for the attention scores in f32, as fused attention has them in every precision.
+            // Requests attention scores in f32, which fused attention has in every precision.
             [&] { return readFlag("reorder_and_upcast_attn", false, scoresAreF32); },
             [&] { return readFlag("tie_word_embeddings", true, config.tiedEmbeddings); },
             [&] { return readEosTokens(config.vocabSize.value, config.eosTokens); }, [&] { return checkHeads(config); },
@@ -200,7 +200,7 @@ Expected<ModelConfig> ConfigReader::read(StringRef name) {
   return config;
 }
 
-/// `gpt2-124m` as an identifier: gpt2_124m.
+/// The name as an identifier: `gpt2-124m` becomes gpt2_124m.
 std::string toIdentifier(StringRef name) {
   std::string text;
   for (char c : name)

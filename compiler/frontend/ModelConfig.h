@@ -1,4 +1,4 @@
-//===- ModelConfig.h - what defines a GPT-2 ---------------------------------===//
+//===- ModelConfig.h - the configuration of a GPT-2 -----------------------===//
 #pragma once
 
 #include "ir/OpDef.h"
@@ -43,8 +43,8 @@ struct ModelConfig {
 /// n_head, a head size that is not a multiple of 8 up to 256, and whatever is not implemented, by name.
 Expected<ModelConfig> readModelConfig(StringRef path, SourceManager &sources);
 
-/// The same from a parsed document. `isHuggingFace`: keys that training and other tools leave in config.json are
-/// passed over, the known ones silently; in a TOML every key must mean something.
+/// Reads a model from a parsed document. `isHuggingFace`: keys that training and other tools leave in config.json are
+/// skipped, known ones silently; in a TOML every key must have a meaning.
 Expected<ModelConfig> readModelConfig(const ConfigValue &root, StringRef name, bool isHuggingFace);
 
 } // namespace kiln

@@ -21,7 +21,7 @@ Attribute::Kind Attribute::kind() const {
   }
 }
 
-/// The shortest text that reads back as the same double, always recognisable as a float.
+/// Prints the shortest text that reads back as the same double, in a form that is always recognised as a float.
 static void printFloat(raw_ostream &os, double value) {
   char buffer[64];
   auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;

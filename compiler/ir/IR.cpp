@@ -131,8 +131,8 @@ Block *Op::createRegion() {
 // Block
 //===----------------------------------------------------------------------===//
 
-/// No value may be destroyed while it is used; and in a module that the verifier has yet to refuse, a use may stand
-/// before the definition.
+/// Drops all uses first, since a value must not be destroyed while it is used. In a module that the verifier has not
+/// refused yet, a use may precede the definition.
 Block::~Block() { dropOperands(); }
 
 void Block::dropOperands() {
@@ -152,7 +152,7 @@ std::vector<Op *> Block::snapshot() const {
 
 Function *Block::function() const { return owner ? owner : ownerOp->parent()->function(); }
 
-/// Numbers leave room for ops between any two.
+/// The distance between two numbers, which leaves room to insert ops.
 constexpr uint64_t orderStride = uint64_t(1) << 20;
 
 void Block::renumber() const {
@@ -162,7 +162,7 @@ void Block::renumber() const {
   isNumbered = true;
 }
 
-/// Gives an op a number between its neighbours'. Where there is none left, all get new ones when somebody asks.
+/// Gives an op a number between its neighbours'. If none is left, all ops are renumbered when a number is next needed.
 void Block::setOrder(std::list<std::unique_ptr<Op>>::iterator inserted) {
   auto behind = std::next(inserted);
   uint64_t low = inserted == opList.begin() ? 0 : (*std::prev(inserted))->order;
@@ -204,7 +204,7 @@ Value *Function::addArgument(StringRef name, Type type, Location loc) {
   return arguments.back().get();
 }
 
-/// A use may even stand in another function, until the verifier has refused it.
+/// Drops uses in all functions first: before verification, a use may even be in another function than its value.
 Module::~Module() {
   for (const auto &function : functions)
     function->body.dropOperands();

@@ -70,7 +70,7 @@ Token Lexer::lexNumber(size_t start) {
   ++at;
   takeWhile(isDigit);
   bool isFloat = false;
-  // "1..64" is a range: the point belongs to a number only when a digit follows.
+  // "1..64" is a range: a point belongs to the number only if a digit follows.
   if (at + 1 < text.size() && text[at] == '.' && llvm::isDigit(text[at + 1])) {
     isFloat = true;
     ++at;

@@ -1,4 +1,4 @@
-//===- OpParser.h - blocks of ops of IR text --------------------------------===//
+//===- OpParser.h - parsing blocks of ops ---------------------------------===//
 #pragma once
 
 #include "ir/ParserBase.h"

@@ -8,7 +8,7 @@ namespace kiln {
 
 namespace {
 
-/// Recursive descent over the grammar of docs/ir.md: what stands in a module.
+/// Parses what a module contains, by recursive descent over the grammar of docs/ir.md.
 class Parser : private OpParser {
 public:
   Parser(const SourceFile *file, SourceManager &sources, const OpTable &table) : OpParser(file, sources, table) {}

@@ -1,4 +1,4 @@
-//===- Parser.h - IR from text ----------------------------------------------===//
+//===- Parser.h - parsing IR text -----------------------------------------===//
 #pragma once
 
 #include "ir/IR.h"

@@ -20,7 +20,7 @@ Error ParserBase::expected(const Twine &what) const {
   std::string got;
   raw_string_ostream os(got);
   if (token.kind == Token::Kind::Invalid)
-    llvm::printEscapedString(token.text, os); // perhaps a byte that no terminal should see
+    llvm::printEscapedString(token.text, os); // it may be a byte that a terminal would obey
   else
     os << sigil << token.text << (sigil == "\"" ? sigil : "");
   return makeError(here(), "expected " + what + ", got '" + got + "'");

@@ -4,7 +4,7 @@ namespace kiln {
 
 namespace {
 
-/// The pieces of a line that are aligned with their neighbours'.
+/// The parts of a line, which are aligned with those of neighbouring lines.
 struct Line {
   std::string results; ///< "%a, %b"
   std::string text;    ///< "matmul %x, %w {…}"
@@ -49,7 +49,7 @@ std::string shapeList(ArrayRef<int64_t> shape) {
   return "[" + llvm::join(llvm::map_range(shape, [](int64_t extent) { return std::to_string(extent); }), ",") + "]";
 }
 
-/// Everything right of the '=' and left of the ':'.
+/// The text between the '=' and the ':'.
 std::string opText(const Op &op) {
   if (op.is(OpKind::fused))
     return "fused @" + op.symbol + "(" + joinValues(op.inputs()) + ")";
@@ -126,7 +126,7 @@ private:
     for (const Line &line : lines) {
       if (line.fused || line.results.empty())
         continue;
-      // A few long lines must not push every type off the screen.
+      // A few long lines must not push all types off the screen.
       nameWidth = std::max(nameWidth, line.results.size());
       if (line.text.size() <= 56)
         textWidth = std::max(textWidth, line.text.size());

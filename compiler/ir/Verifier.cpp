@@ -164,7 +164,7 @@ private:
 
   const Function &function;
   StringMap<const Value *> visible;
-  std::vector<StringRef> defined; ///< names of values that ops and arguments define, in order
+  std::vector<StringRef> defined; ///< names of the values that ops and arguments define, in order
   DenseSet<const Value *> writtenStates;
 };
 
@@ -205,7 +205,7 @@ static Error checkAttributes(ArrayRef<AttributeSpec> specs, const AttributeMap &
 static Error checkHead(const Module &module) {
   if (Error error = checkAttributes(moduleAttributes(), module.attributes, "module @" + module.name, module.loc))
     return error;
-  // A kernel that starts early would read through __restrict__ what another still writes.
+  // A kernel that starts early could read through __restrict__ while the previous kernel still writes.
   if (module.boolAttribute(ModuleAttribute::restrictPointers) && !module.boolAttribute(ModuleAttribute::serial))
     return makeError(module.loc, "module @" + module.name + ": attribute '" + ModuleAttribute::restrictPointers +
                                      "': expected '" + ModuleAttribute::serial + " = true' beside it");

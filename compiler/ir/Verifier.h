@@ -1,4 +1,4 @@
-//===- Verifier.h - what makes IR well-formed -------------------------------===//
+//===- Verifier.h - checks that IR is well-formed -------------------------===//
 #pragma once
 
 #include "ir/IR.h"

@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-/// A cache entry: the resources on one line, then the cubin.
+/// A cache entry: the resources on one line, followed by the cubin.
 static std::string packEntry(const CompiledKernel &kernel) {
   const KernelResources &use = kernel.resources;
   return formatv("{0} {1} {2} {3} {4}\n", use.registers, use.sharedBytes, use.stackBytes, use.spillStores,
@@ -60,7 +60,7 @@ Expected<CompiledKernel> CubinCompiler::compile(StringRef name, StringRef source
     if (std::optional<CompiledKernel> kernel = unpackEntry(*entry))
       return std::move(*kernel);
   Expected<CompiledKernel> kernel = compileAnew(name, source, target);
-  // A full disk costs the next run time, it does not fail this one.
+  // If the disk is full, the next run takes longer, but this one succeeds.
   if (kernel)
     llvm::consumeError(writeCacheEntry(path, key, packEntry(*kernel)));
   return kernel;

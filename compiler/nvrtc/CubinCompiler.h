@@ -1,4 +1,4 @@
-//===- CubinCompiler.h - NVRTC behind a cache -------------------------------===//
+//===- CubinCompiler.h - compiling cubins through a cache -----------------===//
 #pragma once
 
 #include "nvrtc/Nvrtc.h"

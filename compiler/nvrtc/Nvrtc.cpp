@@ -11,8 +11,8 @@
 namespace kiln {
 
 namespace {
-/// While one lives, this thread is in NVRTC, which crashes where it is refused memory: it aborts, or recurses until the
-/// stack is full.
+/// While an object lives, its thread is in NVRTC. NVRTC crashes if it gets no memory: it aborts, or recurses until the
+/// stack overflows.
 class InsideNvrtc {
 public:
   InsideNvrtc() {
@@ -26,9 +26,9 @@ public:
   ~InsideNvrtc() { isInside = false; }
   InsideNvrtc(const InsideNvrtc &) = delete;
 
-  /// From now on such a crash is a message. Others are handled as before.
+  /// From now on, a crash in NVRTC is reported by a message. Other crashes are handled as before.
   static void diagnoseCrashes() {
-    llvm::sys::AddSignalHandler([](void *) {}, nullptr); // or LLVM would install its own handlers later, over these
+    llvm::sys::AddSignalHandler([](void *) {}, nullptr); // makes LLVM install its handlers now, not later over these
     struct sigaction action = {};
     action.sa_handler = onCrash;
     action.sa_flags = SA_ONSTACK;
@@ -44,17 +44,17 @@ private:
     for (const auto &[i, known] : llvm::enumerate(signals))
       if (known == signal)
         sigaction(signal, &previous[i], nullptr);
-    std::raise(signal); // comes when this handler has returned
+    std::raise(signal); // delivered when this handler returns
   }
 
   static constexpr std::array signals = {SIGABRT, SIGSEGV};
   static inline std::array<struct sigaction, signals.size()> previous;
   static inline thread_local bool isInside = false;
-  alignas(16) static inline thread_local std::array<char, 1 << 16> handlerStack; ///< for as long as the thread lives
+  alignas(16) static inline thread_local std::array<char, 1 << 16> handlerStack; ///< lives as long as the thread
 };
 } // namespace
 
-/// The functions that we call, by their names in the library.
+/// The functions that are called, by their names in the library.
 struct Nvrtc::Api {
   decltype(&nvrtcVersion) version;
   decltype(&nvrtcGetErrorString) errorString;
@@ -75,7 +75,7 @@ template <class Function> static bool bind(void *library, const char *name, Func
 }
 
 Expected<const Nvrtc *> Nvrtc::get() {
-  // One library a process; a second thread waits for the first to load it.
+  // The process loads the library once; further threads wait for the first.
   static std::string reason;
   static const Nvrtc *loaded = load(reason);
   if (loaded)
@@ -84,8 +84,9 @@ Expected<const Nvrtc *> Nvrtc::get() {
                    " and the library path); install the CUDA toolkit, or NVIDIA's wheel nvidia-cuda-nvrtc");
 }
 
-/// NVRTC opens its second library by name alone, which the library path may not lead to: NVIDIA's wheels lie anywhere.
-/// Loaded from our folder before, it is found. A failure shows when NVRTC compiles.
+/// Loads NVRTC's second library. NVRTC opens it by its name alone, which fails if it is not on the library path:
+/// NVIDIA's wheels can be anywhere. If it has been loaded from our folder before, NVRTC finds it. A failure shows when
+/// NVRTC compiles.
 static void loadBuiltins(const std::string &nvrtcVersion) {
   dlopen((KILN_NVRTC_FOLDER "/libnvrtc-builtins.so." + nvrtcVersion).c_str(), RTLD_NOW | RTLD_LOCAL);
 }
@@ -130,11 +131,12 @@ std::vector<std::string> nvrtcOptions(StringRef target) {
 // Names
 //===----------------------------------------------------------------------===//
 
-/// NVRTC writes the names of files into a cubin's line information, a relative one behind the working directory. So
-/// that a cubin is the same wherever it is made, all are in a folder that need not be there.
+/// The root of all file names given to NVRTC. NVRTC writes them into a cubin's line information, relative ones after
+/// the working directory. With this root, which need not exist, a cubin does not depend on the directory in which it is
+/// made.
 static constexpr StringRef sourceRoot = "/kiln/";
 
-/// A source whose `#include "device/base.cuh"` has the root in front of the name.
+/// Adds the root to the name in each `#include "device/base.cuh"`.
 static std::string withRootedIncludes(StringRef source) {
   std::string text;
   while (!source.empty()) {
@@ -161,7 +163,7 @@ static std::string withoutRoot(std::string text) {
 // Compiling
 //===----------------------------------------------------------------------===//
 
-/// Reads one of a program's outputs through its size and its getter.
+/// Reads one of a program's outputs, given the functions for its size and text.
 template <class Size, class Get> static std::string fetch(nvrtcProgram program, Size size, Get get) {
   size_t bytes = 0;
   std::string text;
@@ -174,7 +176,7 @@ template <class Size, class Get> static std::string fetch(nvrtcProgram program, 
 
 Expected<CompiledKernel> Nvrtc::compile(StringRef name, StringRef source, StringRef target,
                                         ArrayRef<EmbeddedFile> headers) const {
-  // NVRTC wants C strings.
+  // NVRTC takes C strings.
   std::vector<std::string> texts, names;
   for (const EmbeddedFile &header : headers) {
     texts.push_back(withRootedIncludes(header.text));
@@ -215,7 +217,7 @@ Expected<CompiledKernel> Nvrtc::compile(StringRef name, StringRef source, String
 
 /// The number before `unit` in a log like `Used 40 registers, 12 bytes smem`.
 static int64_t numberBefore(StringRef log, StringRef unit) {
-  // The kernel's name, which the log has too, may contain the unit.
+  // The log also contains the kernel's name, which may contain the unit.
   for (size_t at = log.find(unit); at != StringRef::npos; at = log.find(unit, at + 1)) {
     StringRef before = log.take_front(at);
     int64_t value = 0;

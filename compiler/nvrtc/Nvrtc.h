@@ -13,8 +13,7 @@ struct CompiledKernel {
   KernelResources resources; ///< of the source's one kernel
 };
 
-/// What NVRTC is told besides the source. It has a cache of its own, of which nothing is logged; CubinCompiler's is
-/// enough.
+/// The options of NVRTC. They disable its own cache, of which nothing is logged: CubinCompiler's suffices.
 std::vector<std::string> nvrtcOptions(StringRef target);
 
 /// libnvrtc, loaded when it is first needed, so that programs start on machines without it.

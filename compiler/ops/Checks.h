@@ -1,4 +1,4 @@
-//===- Checks.h - what inference asks of operands ---------------------------===//
+//===- Checks.h - checks of operands for inference ------------------------===//
 #pragma once
 
 #include "ir/IR.h"

@@ -1,4 +1,4 @@
-// matmul, qk, pv: sums of products.
+// matmul, qk and pv: sums of products.
 #include "ops/Checks.h"
 #include "ops/MatrixProduct.h"
 #include "ops/OpTable.h"
@@ -67,7 +67,7 @@ const OpDef matmulOp = {
 // qk
 //===----------------------------------------------------------------------===//
 
-/// Batch, heads and head size of operands 0 and `other` agree.
+/// Checks that operands 0 and `other` have the same batch, heads and head size.
 static Error expectSameHeads(const Op &op, unsigned other) {
   const Type &a = op.operand(0)->type, &b = op.operand(other)->type;
   if (a.shape[0] == b.shape[0] && a.shape[1] == b.shape[1])

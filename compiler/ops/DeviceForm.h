@@ -1,4 +1,4 @@
-//===- DeviceForm.h - how an op looks in generated CUDA ---------------------===//
+//===- DeviceForm.h - the form of an op in generated CUDA -----------------===//
 #pragma once
 
 #include "support/ADT.h"

@@ -1,4 +1,4 @@
-// split_heads, merge_heads, last_row, slice, cache_write: move elements, compute nothing.
+// split_heads, merge_heads, last_row, slice and cache_write: ops that move elements and compute nothing.
 #include "ops/Checks.h"
 #include "ops/DeviceForm.h"
 #include "ops/OpTable.h"

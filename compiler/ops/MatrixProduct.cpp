@@ -11,7 +11,7 @@ template <class Real> using Matrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::
 template <class Real> using ConstView = Eigen::Map<const Matrix<Real>, 0, Eigen::OuterStride<>>;
 template <class Real> using View = Eigen::Map<Matrix<Real>, 0, Eigen::OuterStride<>>;
 
-/// Columns [first, last) of the product.
+/// Computes columns [first, last) of the product.
 template <class Real>
 static void productColumns(const Real *a, const Real *b, Real *c, int64_t rows, int64_t cols, int64_t depth,
                            bool transposeB, int64_t first, int64_t last) {
@@ -20,7 +20,7 @@ static void productColumns(const Real *a, const Real *b, Real *c, int64_t rows, 
   View<Real> out(c + first, rows, width, Eigen::OuterStride<>(cols));
   if (transposeB) {
     ConstView<Real> right(b + first * depth, width, depth, Eigen::OuterStride<>(depth));
-    if (rows == 1) // a matrix-vector product, which Eigen sees only when both sides say so
+    if (rows == 1) // a matrix-vector product, which Eigen recognises only if both types say so
       out.row(0).transpose().noalias() = right * left.row(0).transpose();
     else
       out.noalias() = left * right.transpose();
@@ -35,7 +35,7 @@ static void productColumns(const Real *a, const Real *b, Real *c, int64_t rows, 
 
 template <class Real>
 void matrixProduct(const Real *a, const Real *b, Real *c, int64_t rows, int64_t cols, int64_t depth, bool transposeB) {
-  // The split is a function of the shape alone, so that Eigen's blocking, and with it the rounding, is too.
+  // The split depends on the shape alone, so that Eigen's blocking and rounding do, too.
   constexpr int64_t chunk = 256;
   bool isSmall = rows * cols * depth < (1 << 16);
   if (isSmall)

@@ -10,7 +10,7 @@ namespace kiln {
 template <class Real>
 void matrixProduct(const Real *a, const Real *b, Real *c, int64_t rows, int64_t cols, int64_t depth, bool transposeB);
 
-/// The same for `count` products side by side, spread over the cores.
+/// Computes `count` products that are stored one after the other, spread over the cores.
 template <class Real>
 void batchedMatrixProduct(const Real *a, const Real *b, Real *c, int64_t count, int64_t rows, int64_t cols,
                           int64_t depth, bool transposeB);

@@ -1,4 +1,4 @@
-// layernorm, its statistics by themselves, and softmax: what is said of a row needs the whole row of the operand.
+// layernorm, its statistics as separate ops, and softmax: ops that need a whole row of the operand.
 #include "ops/Checks.h"
 #include "ops/OpTable.h"
 #include "ops/Tensor.h"
@@ -60,7 +60,7 @@ const OpDef layernormOp = {
 // row_mean, row_rstd, normalize
 //===----------------------------------------------------------------------===//
 
-/// One f32 for each row of an operand.
+/// The type of a statistic: one f32 per row of the operand.
 static Type statisticType(const Type &x) { return Type(DType::F32, ArrayRef<Dim>(x.shape).drop_back()); }
 
 static Error expectRows(const Op &op) {
@@ -191,8 +191,8 @@ template <class Real> static Error evaluateSoftmax(EvalArgs<Real> &args) {
     Real largest = *std::max_element(in, in + width);
     double sum = 0;
     for (int64_t s = 0; s < width; ++s) {
-      // Masked scores are -inf; skipping them keeps a long cache with few rows in it cheap. A score of +inf is none of
-      // them: it makes the row NaN.
+      // A masked score is -inf; skipping it keeps a long cache with few rows cheap. A score of +inf is not skipped: it
+      // makes the row NaN.
       out[s] = in[s] == -std::numeric_limits<Real>::infinity() ? Real(0) : std::exp(in[s] - largest);
       sum += out[s];
     }

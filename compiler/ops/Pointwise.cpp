@@ -1,4 +1,4 @@
-// add, scale, gelu, relu, cast, causal_mask: result element i needs element i of operand 0.
+// add, scale, gelu, relu, cast and causal_mask: result element i depends on element i of operand 0.
 #include "ops/Checks.h"
 #include "ops/OpTable.h"
 #include "ops/Tensor.h"
@@ -42,7 +42,7 @@ static Expected<Type> inferAdd(const Op &op) {
     shape.assign({a.lastDim()});
   if (Error error = expectFloatShape(op, 1, shape))
     return error;
-  // A sum with what is kept in f32 is kept so too.
+  // If operand 1 is kept in f32, so is the sum.
   bool isWide = !addsRow(op) && op.operand(1)->type.dtype == DType::F32;
   return Type(isWide ? DType::F32 : a.dtype, a.shape);
 }
@@ -131,7 +131,7 @@ const OpDef geluOp = {
     .evaluateF32 = evaluateGelu<float>,
     .evaluateF64 = evaluateGelu<double>,
     .flops = [](const Op &op, ElementCount elements) { return Expr(10) * elements(*op.result()); },
-    // transformers spells the tanh formula in three ways.
+    // transformers has three names for the tanh formula.
     .activationNames = {{"gelu_new", {{"approx", Attribute::ident("tanh")}}},
                         {"gelu_pytorch_tanh", {{"approx", Attribute::ident("tanh")}}},
                         {"gelu_fast", {{"approx", Attribute::ident("tanh")}}},
@@ -172,7 +172,7 @@ static Expected<Type> inferCast(const Op &op) {
 }
 
 template <class Real> static Error evaluateCast(EvalArgs<Real> &args) {
-  // The reference computes in Real throughout; what rounding to the target type costs is measured against it.
+  // No rounding here: the reference computes in Real, so that the error of rounding is measured against it.
   mapElements<Real>(args, [](Real x) { return x; });
   return Error::success();
 }

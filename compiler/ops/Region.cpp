@@ -27,7 +27,7 @@ std::string regionName(const Block &region) {
     if (op->has(Trait::Terminator))
       continue;
     StringRef label = op->def().label ? op->def().label(*op) : op->mnemonic();
-    // Everything that hangs together by the scores is known under one name.
+    // All ops that belong to the scores share one name.
     if (isAttention && (op->has(Trait::Contraction) || op->is(OpKind::softmax) || op->is(OpKind::scale) ||
                         op->is(OpKind::causalMask) || op->is(OpKind::mergeHeads)))
       label = "attention";

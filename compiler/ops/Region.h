@@ -1,4 +1,4 @@
-//===- Region.h - what a fused region is about ------------------------------===//
+//===- Region.h - the subject of a fused region ---------------------------===//
 #pragma once
 
 #include "ir/IR.h"

@@ -1,4 +1,4 @@
-// fused, yield, return: the ops that hold a function together and compute nothing themselves.
+// fused, yield and return: ops that give a function its structure and compute nothing themselves.
 #include "ops/OpTable.h"
 
 namespace kiln {

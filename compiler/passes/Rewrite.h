@@ -1,4 +1,4 @@
-//===- Rewrite.h - what several passes do to IR -----------------------------===//
+//===- Rewrite.h - changes to IR that several passes make -----------------===//
 #pragma once
 
 #include "ir/IR.h"
@@ -10,7 +10,7 @@ Op *singleUser(const Value &value);
 
 /// The op that computes `value`, if nothing else uses it; or null.
 Op *soleProducer(const Value &value);
-/// The same if the op has this kind; otherwise null.
+/// The op that computes `value`, if it has this kind and nothing else uses the value; otherwise null.
 Op *soleProducer(const Value &value, OpKind kind);
 
 /// The group of QK^T, its scales and the given causal mask; empty if other ops stand between them.

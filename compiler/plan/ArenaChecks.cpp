@@ -7,18 +7,18 @@ namespace {
 // Kernels load 16 bytes at a time.
 constexpr int64_t alignment = 16;
 
-/// Bytes of the arena that something has for itself.
+/// A range of the arena that one value or scratch occupies.
 struct Stretch {
   std::string name; ///< for messages
-  Place place;      ///< of its offset
+  Place place;      ///< position of its offset in the plan
   Expr begin, end;
-  int64_t last = 0; ///< step to which it is live
+  int64_t last = 0; ///< last step at which it is live
 };
 
-/// Walks over the steps with the stretches that are live, sorted by where they begin. Two that never overlap have one
-/// order for all dims, so that at the lower ends of the dims is the one to prove; and where neighbours lie apart, all
-/// do. So each is compared with its neighbours only, when it becomes live: one that goes leaves two others that lay on
-/// either side of it.
+/// Walks over the steps and keeps the live ranges, sorted by their beginnings. Ranges that never overlap have the same
+/// order for all dims, so the order at the dims' lower bounds is the one to prove. If all neighbours are disjoint, all
+/// ranges are. So each range is compared only with its neighbours, and only when it becomes live: the range that ends
+/// leaves two neighbours that were on either side of it, and so are disjoint.
 class ArenaChecker {
 public:
   ArenaChecker(const PlanFunction &function, Place place, const FormulaChecks &formulas)
@@ -44,7 +44,7 @@ private:
                 buffer.offset + buffer.tensor.bytes(), buffer.last});
   }
 
-  /// Scratch is a buffer that lives for one step.
+  /// Adds scratch, which is a buffer that is live for one step.
   Error addWorkspace(size_t step) {
     const std::optional<PlanWorkspace> &workspace = function.steps[step].workspace;
     if (!workspace)
@@ -83,7 +83,7 @@ private:
     return Error::success();
   }
 
-  /// One of two overlapping ranges: `front` would have to end where `back` begins.
+  /// The error about two overlapping ranges: `front` would have to end before `back` begins.
   Error overlap(const Stretch &added, const Stretch &other, const Stretch &front, const Stretch &back) const {
     std::string where = formulas.whereMore(front.end, back.begin);
     return added.place.fail(
@@ -99,8 +99,8 @@ private:
   const PlanFunction &function;
   Place place;
   const FormulaChecks &formulas;
-  std::map<int64_t, Stretch> live;      ///< by where they begin
-  std::multimap<int64_t, int64_t> ends; ///< of each that is live, the last step and where it begins
+  std::map<int64_t, Stretch> live;      ///< by their beginnings
+  std::multimap<int64_t, int64_t> ends; ///< last step -> beginning, for each live range
 };
 
 } // namespace

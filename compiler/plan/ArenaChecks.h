@@ -1,4 +1,4 @@
-//===- ArenaChecks.h - the places of a function's values ----------------------===//
+//===- ArenaChecks.h - checks of the places of a function's values --------===//
 #pragma once
 
 #include "plan/FormulaChecks.h"

@@ -1,4 +1,4 @@
-//===- Entries.h - what a runtime passes to a plan, and gets from it --------===//
+//===- Entries.h - the values that a runtime passes to a plan, and gets from it ---===//
 #pragma once
 
 #include "support/Entry.h"

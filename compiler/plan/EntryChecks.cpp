@@ -46,7 +46,7 @@ private:
     return Error::success();
   }
 
-  /// A sequence's share of a state is one stretch of it, of a size that no dim changes.
+  /// Checks that a sequence's share of a state is contiguous and of a constant size.
   Error checkStates() const {
     for (const auto &[i, state] : llvm::enumerate(plan.states)) {
       auto isConstant = [](const Expr &extent) { return extent.asConstant().has_value(); };
@@ -58,7 +58,7 @@ private:
     return Error::success();
   }
 
-  /// Prepares for the checks of one entry. Error: the plan has no function of its name, or one with other arguments.
+  /// Prepares the checks of one entry. Error: the plan has no function of that name, or one with other arguments.
   Error begin(Entry entry, size_t arguments) {
     where = place[entryName(entry)];
     function = plan.findFunction(entryName(entry));
@@ -86,7 +86,7 @@ private:
     return Error::success();
   }
 
-  /// [B,rows,vocabulary] floats, the first result.
+  /// Checks logits: floats [B,rows,vocabulary], the first result.
   Error checkLogits(StringRef name, const Expr &rows) const {
     if (function->results.empty() || function->results.front() != name)
       return where["logits"].fail("expected the first result of @" + function->name + ", got '" + name + "'");
@@ -95,7 +95,7 @@ private:
       return where["logits"].fail("expected a buffer of @" + function->name + ", got '" + name + "'");
     const PlanTensor &tensor = buffer->tensor;
     SmallVector<Expr, 4> shape = {batch, rows, Expr(plan.model.vocabulary)};
-    // @sample reads them as they are.
+    // @sample reads them as f32.
     bool isRead = tensor.dtype == DType::F32 || (tensor.dtype != DType::I32 && !entries.sample);
     if (!isRead || tensor.shape != shape)
       return where["logits"].fail("expected logits " + typeText(DType::F32, shape) + ", a row for each of the " +
@@ -154,7 +154,7 @@ private:
     return Error::success();
   }
 
-  /// All but the settings has a share for each row.
+  /// Checks an argument of @sample: each one but the settings has a part for each row.
   Error checkSampleArgument(const PlanTensor &argument) const {
     bool isShared = argument.name == entries.sample->settings;
     ArrayRef<Expr> shape = argument.shape;

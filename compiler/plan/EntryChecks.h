@@ -1,4 +1,4 @@
-//===- EntryChecks.h - are a plan's entries what they say? ------------------===//
+//===- EntryChecks.h - checks of a plan's entries -------------------------===//
 #pragma once
 
 #include "plan/Plan.h"

@@ -4,7 +4,7 @@
 
 namespace kiln {
 
-// No tensor comes near it. Formulas are walked over by recursion, and a size has a factor for each extent.
+// Far more than any tensor has. A size has a factor for each extent, and functions that walk over formulas recurse.
 static constexpr size_t maxRank = 16;
 
 FormulaChecks::FormulaChecks(ArrayRef<PlanDim> dims) {
@@ -19,13 +19,13 @@ FormulaChecks::FormulaChecks(ArrayRef<PlanDim> dims) {
   }
 }
 
-/// ` with B = 1, T = 1024`.
+/// The text ` with B = 1, T = 1024`.
 static std::string describePoint(const DimBinding &dims) {
   auto binding = [](const auto &entry) { return entry.first + " = " + std::to_string(entry.second); };
   return dims.empty() ? "" : " with " + llvm::join(llvm::map_range(dims, binding), ", ");
 }
 
-/// The value of a formula that was checked.
+/// The value of a formula that has been checked.
 static int64_t valueAt(const Expr &expr, const DimBinding &dims) { return cantFail(expr.evaluate(dims)); }
 
 const DimBinding *FormulaChecks::find(function_ref<bool(const DimBinding &)> holds) const {

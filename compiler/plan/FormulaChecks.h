@@ -1,4 +1,4 @@
-//===- FormulaChecks.h - what must hold of a plan's formulas -----------------===//
+//===- FormulaChecks.h - checks of a plan's formulas ----------------------===//
 #pragma once
 
 #include "plan/Plan.h"

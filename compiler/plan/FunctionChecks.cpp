@@ -48,7 +48,7 @@ private:
     if (Error error = checkTensor(where, buffer.tensor))
       return error;
     buffers[buffer.tensor.name] = &buffer;
-    // checkArena goes through buffers and steps side by side.
+    // checkArena walks over buffers and steps in parallel.
     if (i > 0 && buffer.first < function.buffers[i - 1].first)
       return where["live"].fail("expected buffers in the order of their first step");
     auto stepCount = static_cast<int64_t>(function.steps.size());
@@ -85,7 +85,7 @@ private:
     return addCost(where["flops"], step.flops, most.flops);
   }
 
-  /// Whoever adds up the costs of a call finds that they fit.
+  /// Adds up costs, and checks that the sum does not overflow.
   Error addCost(Place where, const Expr &cost, int64_t &sum) const {
     if (Error error = costs.checkRange(where, cost, 0))
       return error;
@@ -120,9 +120,9 @@ private:
   const PlanFunction &function;
   Place place;
   const FormulaChecks &formulas, &costs;
-  TensorSizes sizes; ///< all that has an address: weights, states, arguments, buffers
+  TensorSizes sizes; ///< everything with an address: weights, states, arguments, buffers
   std::map<std::string, const PlanBuffer *, std::less<>> buffers;
-  StepCost most; ///< of the steps so far
+  StepCost most; ///< sum over the steps so far
 };
 
 } // namespace

@@ -1,4 +1,4 @@
-//===- FunctionChecks.h - does a function of a plan hold together? ------------===//
+//===- FunctionChecks.h - checks of a plan's functions --------------------===//
 #pragma once
 
 #include "plan/LaunchChecks.h"

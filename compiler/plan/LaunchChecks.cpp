@@ -57,8 +57,8 @@ private:
                : where.fail("expected at most " + Twine(maxConstantBytes) + " bytes, got " + Twine(bytes));
   }
 
-  /// A block of a kernel has at least a byte for itself of what the launch reads or writes, so a grid with more blocks
-  /// is none that a kernel needs, and could keep a device busy for ever.
+  /// Each block must have at least one byte of the launch's data for itself. A kernel never needs a grid with more
+  /// blocks, and such a grid could occupy a device for ever.
   Error checkGrid(Place where, const PlanLaunch &launch) const {
     Expr blocks(1);
     for (size_t i = 0; i < launch.grid.size(); ++i) {
@@ -75,7 +75,7 @@ private:
                                                             formulas.describeMore(blocks, bytes));
   }
 
-  /// The bytes of everything that the launch has; an argument that appears twice counts once.
+  /// The bytes of all data of the launch; an argument that appears twice counts once.
   Expr bytesOf(const PlanLaunch &launch) const {
     Expr bytes(0);
     std::set<StringRef> names(launch.arguments.begin(), launch.arguments.end());
@@ -84,7 +84,7 @@ private:
         bytes = bytes + step.workspace->bytes;
       else if (name.consume_front("%"))
         bytes = bytes + sizes.find(name)->second;
-    int64_t constants = 0; // a few, as was checked
+    int64_t constants = 0; // few, as has been checked
     for (const PlanConstant &constant : launch.constants)
       constants += *sizes.find(constant.weight)->second.asConstant();
     return bytes + Expr(constants);
@@ -124,7 +124,7 @@ private:
     return checkOperands(matmul);
   }
 
-  /// The library's code asks nothing: it reads and writes as much as the product has.
+  /// The library does not check sizes: it accesses as much memory as the product needs.
   Error checkOperands(const PlanMatmul &matmul) const {
     Expr element(dtypeSize(matmul.dtype)),
         result = Expr(dtypeSize(matmul.out)) * matmul.batch * matmul.rows * matmul.cols;

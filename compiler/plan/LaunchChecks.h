@@ -1,4 +1,4 @@
-//===- LaunchChecks.h - what a function's steps launch -------------------------===//
+//===- LaunchChecks.h - checks of the launches of a function's steps ------===//
 #pragma once
 
 #include "plan/FormulaChecks.h"

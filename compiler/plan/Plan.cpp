@@ -28,7 +28,7 @@ SmallVector<const PlanLaunch *, 4> PlanStep::launches() const {
 const PlanLaunch &PlanStep::launchFor(const DimBinding &dims) const {
   if (variants.empty())
     return launch;
-  int64_t own = cantFail(rows.evaluate(dims)); // the reader has tried
+  int64_t own = cantFail(rows.evaluate(dims)); // the reader has checked this
   for (const PlanVariant &variant : variants)
     if (own <= variant.rows)
       return variant.launch;

@@ -1,4 +1,4 @@
-//===- Plan.h - what to launch on which bytes -------------------------------===//
+//===- Plan.h - the launches of a model, and the memory that they use -----===//
 //
 // The plan is the interface between compiler and runtime. It is a directory: plan.toml (this structure; docs/plan.md
 // has the format), kernels/*.cu, cubin/<target>/*.cubin. This library does not use CUDA.

@@ -14,7 +14,7 @@ bool isIdentifier(StringRef name) {
   return !name.empty() && llvm::all_of(name, [](char c) { return llvm::isAlnum(c) || c == '_'; });
 }
 
-/// The names in formulas of costs.
+/// The dims of the plan, and the name for past tokens in formulas of costs.
 std::vector<PlanDim> withPast(const Plan &plan) {
   std::vector<PlanDim> dims = plan.dims;
   dims.push_back({pastTokens, 0, plan.model.context});
@@ -91,7 +91,7 @@ private:
                                      : where.fail("the file " + file + " of kernel '" + kernel + "' is missing");
   }
 
-  /// Checks a kernel's list of ops: no formula or address depends on it, but people and pages read it.
+  /// Checks a kernel's list of ops. No formula or address depends on it, but people and pages read it.
   static Error checkOps(Place where, const PlanKernel &kernel) {
     std::set<StringRef> values;
     for (const auto &[i, op] : llvm::enumerate(kernel.ops)) {

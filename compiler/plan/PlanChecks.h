@@ -1,4 +1,4 @@
-//===- PlanChecks.h - does a plan hold together? ----------------------------===//
+//===- PlanChecks.h - checks of a whole plan ------------------------------===//
 #pragma once
 
 #include "plan/Plan.h"

@@ -1,4 +1,4 @@
-//===- PlanPlaces.h - where the values of a plan stand ------------------------===//
+//===- PlanPlaces.h - positions of a plan's values in its text ------------===//
 #pragma once
 
 #include "support/Config.h"

@@ -9,8 +9,8 @@ namespace kiln {
 
 namespace {
 
-/// Reads tables field by field; the first error ends it. Every table is closed, so that a key this version does not
-/// know is an error too.
+/// Reads tables field by field, and stops at the first error. Every table is closed, so that a key that this version
+/// does not know is an error, too.
 class PlanReader {
 public:
   Error read(const ConfigValue &root, Plan &plan) {
@@ -18,7 +18,7 @@ public:
     int64_t format = 0;
     if (Error error = fields.integer("format", format))
       return error;
-    // Nothing else of another version's plan is worth a look.
+    // The rest of a plan of another version has no meaning here.
     if (format != planFormatVersion)
       return makeError(root.find("format")->loc, "format: expected a plan of version " + Twine(planFormatVersion) +
                                                      ", got version " + Twine(format) + "; compile the model again");
@@ -44,7 +44,7 @@ public:
   }
 
 private:
-  /// Kernels include templates, which are those of the program that runs them.
+  /// Kernels include templates of the program that runs them, so its version must match.
   static Error readCompiler(Fields &fields, const ConfigValue &root, std::string &version) {
     if (Error error = fields.text("compiler", version))
       return error;
@@ -203,7 +203,7 @@ private:
                  [&] { return fields.text("location", step.location); }, [&] { return fields.close(); });
   }
 
-  /// A kernel and how it is launched, or a step of a library.
+  /// Reads a kernel and its launch, or a library step.
   static Error readWork(Fields &fields, const ConfigValue &table, PlanStep &step) {
     if (!table.find("library"))
       return chain([&] { return readLaunch(fields, table, step.launch); },

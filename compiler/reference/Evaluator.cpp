@@ -16,7 +16,7 @@ static Expected<SmallVector<int64_t, 4>> concreteShape(const Type &type, const D
   return shape;
 }
 
-/// Values that die at each op: its inputs that no later op of the block reads. A value from outside a fused region
+/// The values that die at each op: inputs that no later op of the block reads. A value from outside a fused region
 /// outlives the region.
 static DenseMap<const Op *, SmallVector<const Value *, 2>> lastUses(const Block &block) {
   DenseMap<const Op *, SmallVector<const Value *, 2>> dying;
@@ -113,8 +113,8 @@ Error Evaluator<Real>::runFused(const Op &op, const DimBinding &dims, ArrayRef<c
   return Error::success();
 }
 
-/// Where an op writes: into the state; into operand 0, where the op reads no element of it after writing one and nobody
-/// else holds it, which spares the memory a pass; else into new memory.
+/// Where an op writes its result. An op that writes a state writes into it. An op that has read each element before it
+/// writes it may reuse operand 0 if nobody else holds it, which saves a pass over memory. Any other op gets new memory.
 template <class Real>
 static Expected<Tensor<Real>> resultTensor(const Op &op, ArrayRef<Tensor<Real>> operands, const DimBinding &dims) {
   if (op.has(Trait::WritesState))

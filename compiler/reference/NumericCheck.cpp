@@ -11,7 +11,7 @@ namespace kiln {
 
 namespace {
 
-/// Small extents: large enough that rows, heads and sequences cannot be confused, small enough to be quick.
+/// Small extents, but different ones, so that rows, heads and sequences cannot be confused.
 DimBinding smallDims(const Module &module) {
   DimBinding dims;
   constexpr int64_t extents[] = {2, 5, 3, 4};
@@ -27,7 +27,7 @@ SmallVector<int64_t, 4> shapeAt(const Type &type, const DimBinding &dims) {
   return shape;
 }
 
-/// Element i of the sequence that belongs to a name.
+/// Element i of the random sequence of a name.
 double drawNormal(uint64_t seed, StringRef name, uint64_t i) {
   uint64_t key = seed ^ llvm::xxh3_64bits(name);
   PhiloxBlock block = philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(i >> 32), 0, 0}, key);
@@ -39,7 +39,7 @@ void fillNormal(Tensor<double> &tensor, uint64_t seed, StringRef name, double sc
     tensor.data()[i] = scale * drawNormal(seed, name, i);
 }
 
-/// The valid range of an i32 argument, [low, high], which follows from its users.
+/// The valid range [low, high] of an i32 argument, as its users require.
 std::pair<int64_t, int64_t> integerRange(const Value &argument, const DimBinding &dims) {
   int64_t low = 0, high = 1 << 20;
   for (const Op *user : argument.getUsers()) {
@@ -47,7 +47,7 @@ std::pair<int64_t, int64_t> integerRange(const Value &argument, const DimBinding
     if (user->is(OpKind::embed)) {
       const Value &wte = *user->operand(1);
       bool isToken = user->operand(0) == &argument;
-      // Padding has no tokens.
+      // Rows of padding belong to no token.
       int64_t vocab = wte.recipe && !wte.recipe->transpose ? wte.recipe->sourceShape[0] : extent(1, 0);
       high = std::min(high, isToken ? vocab - 1 : extent(2, 0) - extent(0, 1));
     } else if (user->is(OpKind::lastRow)) {
@@ -89,7 +89,7 @@ Tensor<double> randomWeight(const Value &weight, uint64_t seed) {
   const WeightRecipe &recipe = *weight.recipe;
   Tensor<double> packed(recipe.shape);
   std::fill_n(packed.data(), packed.size(), 0.0);
-  // Sums over a dim of n keep their size.
+  // This scale keeps the magnitude of sums over n elements.
   double scale = recipe.sourceShape.size() == 2 ? 1 / std::sqrt(static_cast<double>(recipe.sourceShape[0])) : 1;
   if (recipe.sourceShape.size() != 2) {
     fillNormal(packed, seed, recipe.source, scale);
@@ -130,7 +130,7 @@ Expected<NumericCheck::Record> NumericCheck::evaluate(const Module &module, cons
     Tensor<double> tensor(shapeAt(state->type, smallDims(module)));
     fillNormal(tensor, seed, state->name, 1);
     evaluator.setState(state->name, tensor);
-    record.states[state->name] = tensor; // shares its elements with the evaluator's
+    record.states[state->name] = tensor; // shares its elements with the evaluator's tensor
   }
   auto results = evaluator.run(function.name, arguments);
   if (!results)
@@ -155,7 +155,7 @@ Error NumericCheck::before(const Module &module) {
   return Error::success();
 }
 
-/// Whether they have as many results of a function, and its states, and these agree.
+/// Checks that both records have the same number of results and the same states, and that these agree.
 Error NumericCheck::compareRecords(StringRef function, const Record &old, const Record &now, double tolerance) {
   if (old.results.size() != now.results.size())
     return makeError("@" + function + ": had " + Twine(old.results.size()) + " results and has " +

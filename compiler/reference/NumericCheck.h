@@ -1,4 +1,4 @@
-//===- NumericCheck.h - does a pass keep what a module computes? ------------===//
+//===- NumericCheck.h - check that a pass keeps a module's results --------===//
 #pragma once
 
 #include "ir/IR.h"

@@ -1,4 +1,4 @@
-// The text of --strategy: `topic=name{parameter=1},…`.
+// Parses the text of --strategy: `topic=name{parameter=1},…`.
 #include "strategies/Strategy.h"
 
 #include "ir/ParserBase.h"
@@ -9,15 +9,15 @@ namespace kiln {
 
 namespace {
 
-/// A strategy that was asked for.
+/// A strategy that was asked for, with its arguments.
 struct Choice {
   const Strategy *strategy = nullptr;
   StrategyArguments arguments;
   Location loc;
-  std::string text; ///< `attention=windowed{w = 128}` as it is recorded: without blanks, what was given
+  std::string text; ///< the text to record, without blanks: `attention=windowed{w=128}`
 };
 
-/// Names are looked up on the way, so that the first error is the first in the text.
+/// Parses the text. Names are looked up at once, so that the first error reported is the first in the text.
 class StrategyParser : ParserBase {
 public:
   explicit StrategyParser(const SourceFile *file) : ParserBase(file, Lexer::Words::OfCommandLines) {}
@@ -46,7 +46,7 @@ std::vector<StringRef> namesOf(StringRef topic) {
   return names;
 }
 
-/// `, expected one of on, off`, and which was probably meant.
+/// The end of a message: `, expected one of on, off`, and the nearest name.
 std::string expectedOneOf(ArrayRef<StringRef> names, StringRef got) {
   return ", expected one of " + llvm::join(names, ", ") + didYouMean(got, names);
 }
@@ -76,7 +76,7 @@ Expected<Choice> StrategyParser::parseChoice() {
   return choice;
 }
 
-/// The name behind the topic, which may be a number.
+/// Parses the name after the topic; it may be a number.
 Error StrategyParser::parseStrategy(Choice &choice, StringRef topic) {
   if (token.kind != Token::Kind::Word && token.kind != Token::Kind::Int)
     return expected("one of " + llvm::join(namesOf(topic), ", "));
@@ -126,7 +126,7 @@ bool isExcluded(const Strategy &strategy, const Strategy &other) {
   return llvm::is_contained(strategy.excludes, StringRef(name));
 }
 
-/// Whether the last choice goes together with those before it.
+/// Checks that the last choice is compatible with those before it.
 Error checkLast(ArrayRef<Choice> choices) {
   const Choice &last = choices.back();
   for (const Choice &other : choices.drop_back()) {
@@ -154,7 +154,7 @@ Expected<std::vector<Choice>> StrategyParser::parse() {
   return choices;
 }
 
-/// Whether an option that has a topic, too, leaves it to the choice or says the same.
+/// Checks that an option of the same topic has its default value, or agrees with the choice.
 Error checkOption(const Choice &choice, StringRef topic, StringRef option, StringRef value, StringRef initial) {
   if (choice.strategy->topic != topic || value == initial || value == choice.strategy->name)
     return Error::success();

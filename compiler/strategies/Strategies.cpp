@@ -1,5 +1,5 @@
-// The table of strategies. What one needs of the compiler is a kernel family (kernels/), a pass or an option of one
-// (passes/); here is only its name.
+// The table of strategies. A strategy only names what it uses of the compiler: a kernel family (kernels/), a pass, or
+// an option of one (passes/).
 #include "strategies/Strategy.h"
 
 namespace kiln {
@@ -15,20 +15,20 @@ AttributeMap settings(const Arguments &arguments) {
   return map;
 }
 
-/// Kernels of these families for ops of this kind, with the arguments as settings.
+/// Selects kernels of these families for ops of this kind, with the arguments as settings.
 void prefer(PipelineOptions &options, StringRef kind, StringRef family, const Arguments &arguments = {}) {
   options.kernels.insert_or_assign(kind.str(), Attribute::ident(family));
   if (!arguments.empty())
     options.tiles.insert_or_assign(family.str(), settings(arguments));
 }
 
-/// Configurations of a family.
+/// Sets the configuration of a family.
 void configure(PipelineOptions &options, StringRef family, AttributeMap tile) {
   if (!tile.empty())
     options.tiles.insert_or_assign(family.str(), std::move(tile));
 }
 
-/// A layernorm kernel of its own, with these settings beside the arguments and accesses of one element.
+/// Selects a separate layernorm kernel with these settings, the arguments, and accesses of one element.
 void layerNorm(PipelineOptions &options, StringRef family, const Arguments &arguments, AttributeMap tile) {
   options.without.insert(&fuseNormPass);
   prefer(options, "layernorm", family);
@@ -273,7 +273,7 @@ std::vector<Strategy> elementwiseStrategies() {
   std::vector<StrategyParameter> parameters = {{"threads", "of a block", 32, 1024},
                                                {"unroll", "vectors of a thread", 1, 32},
                                                {"vec", "elements of an access", 1, 4}};
-  // Settings of one op, under its name in choose-tiles.
+  // These settings apply to one op, under its name in choose-tiles.
   std::vector<StringRef> behindProducts = {"fusion=on", "fusion=epilogue"};
   std::vector<StringRef> behindAttention = {"attention=flash_naive", "attention=flash_simt", "attention=flash_tensor",
                                             "attention=flash_hopper", "attention=windowed"};
@@ -356,8 +356,8 @@ std::vector<Strategy> otherStrategies() {
       {"launches", "serial", "a kernel starts when the one in front of it has ended",
        [](const Arguments &, PipelineOptions &options) { options.serial = true; }},
       {"restrict", "off", "kernels take plain pointers", [](const Arguments &, PipelineOptions &) {}},
-      // The compiler may move reads of what is const and restrict to the start of the kernel, and use a cache that sees
-      // no writes. What an earlier kernel writes must be there by then.
+      // With const and restrict, the compiler may move reads to the start of the kernel, and may use a cache that sees
+      // no writes. All writes of earlier kernels must be done by then.
       {"restrict",
        "on",
        "tensors are __restrict__ parameters of kernels, which then start when the one in front of them has ended",

@@ -1,7 +1,7 @@
-//===- ADT.h - the only door to llvm:: --------------------------------------===//
+//===- ADT.h - the project's access to LLVM -------------------------------===//
 //
-// Every other file includes this one and uses the names it brings into namespace kiln. Keeping the door in
-// one place makes an LLVM upgrade one file's work, and lets the build precompile the headers once.
+// Every other file includes this one and uses the names that it brings into namespace kiln. Having them in one place
+// confines an LLVM upgrade to one file, and lets the build precompile the headers once.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

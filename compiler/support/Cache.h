@@ -1,6 +1,6 @@
-//===- Cache.h - the user's own folder for what is compiled -------------------===//
+//===- Cache.h - the user's folder for compiled files ---------------------===//
 //
-// Programs load and run what they find in their cache, so nobody but the user may write there.
+// Programs load and run what they find in their cache, so only the user may write there.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,8 +12,8 @@ namespace kiln {
 /// $KILN_CACHE, or kiln/ in the user's cache folder; empty if there is none.
 std::string defaultCacheDirectory();
 
-/// Makes the folder if it is missing, for the user alone, and removes what killed processes have left in it. Error: it
-/// cannot be made, belongs to somebody else, or others may write there.
+/// Makes the folder if it is missing, with access for the user only, and removes what killed processes have left in it.
+/// Error: it cannot be made, belongs to another user, or others may write there.
 Error openCache(StringRef directory);
 
 } // namespace kiln

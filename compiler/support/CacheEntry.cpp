@@ -4,7 +4,7 @@
 
 namespace kiln {
 
-/// The last line of an entry, with the end of the line before it.
+/// The last line of an entry, after the newline that separates it from the bytes.
 static std::string checksumLine(StringRef key, StringRef bytes) {
   return "\nkiln " + sha256Hex(key.str() + "\n" + bytes.str()) + "\n";
 }

@@ -67,7 +67,7 @@ static ConfigValue fromJson(const json::Value &source, Location loc) {
   return value;
 }
 
-/// Whether the number that starts a text is written as one of floating point; llvm::json does not tell 64 from 64.0.
+/// Whether the text begins with a number in floating-point notation; llvm::json does not distinguish 64 from 64.0.
 static bool isFloatLiteral(StringRef text) {
   return text.take_while([](char c) { return llvm::isDigit(c) || StringRef("+-.eE").contains(c); })
              .find_first_of(".eE") != StringRef::npos;

@@ -1,6 +1,6 @@
 //===- Config.h - TOML and JSON documents with positions --------------------===//
 //
-// One tree for both formats, so that whoever reads a configuration writes each check and message once.
+// TOML and JSON are read into one tree, so that each check and message is written once for both.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,23 +12,23 @@ namespace kiln {
 
 struct ConfigMember;
 
-/// A value of a configuration file and where it stands.
+/// A value of a configuration file, with its position.
 struct ConfigValue {
-  /// Null comes from JSON only; Other is what neither format's readers ask for (dates).
+  /// Null comes from JSON only; Other are values that no reader uses (dates).
   enum class Kind { Null, Bool, Int, Float, String, Array, Table, Other };
 
   Kind kind = Kind::Null;
   Location loc;
   bool boolean = false;
   int64_t integer = 0;
-  double real = 0; ///< of an Int too
+  double real = 0; ///< also set for an Int
   std::string string;
   std::vector<ConfigValue> array;
   std::vector<ConfigMember> table; ///< ordered by key
 
   /// The member of a table, or null.
   const ConfigValue *find(StringRef key) const;
-  /// As messages show it: 768, "gelu", a table.
+  /// The value in the form that messages show: 768, "gelu", a table.
   std::string describe() const;
 };
 
@@ -38,12 +38,12 @@ struct ConfigMember {
   ConfigValue value;
 };
 
-/// Parses a TOML document. Error, at its place: a syntax error; tables and arrays nested more than 64 deep, dotted keys
-/// counted by their parts.
+/// Parses a TOML document. Errors have positions: a syntax error; tables and arrays nested more than 64 deep, where
+/// each part of a dotted key counts.
 Expected<ConfigValue> parseToml(const SourceFile *file);
 
-/// Parses a JSON object; positions are those of top-level keys, their values and the elements of arrays among these,
-/// what is nested deeper has the position of what it is in.
+/// Parses a JSON object. Top-level keys, their values, and elements of top-level arrays have their own positions; what
+/// is nested deeper has the position of the value that contains it.
 /// Error: not a JSON object, at its place.
 Expected<ConfigValue> parseJsonConfig(const SourceFile *file);
 

@@ -73,7 +73,7 @@ Error Fields::integers(StringRef key, std::vector<int64_t> &values, int64_t leas
   return Error::success();
 }
 
-/// `a number from 1.2e-38 to 1`
+/// A range for messages, like `a number from 1.2e-38 to 1`.
 static std::string numberRange(double least, double most) {
   if (std::isinf(least) && std::isinf(most))
     return "a number";

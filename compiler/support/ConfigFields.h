@@ -20,24 +20,25 @@ template <class... Steps> Error chain(Steps &&...steps) {
   return error;
 }
 
-/// The members of one table. Each reader fails at the member's place if it is missing or of another type; an optional
-/// one leaves the value alone if there is no member, or null; `close` fails at the first member that nobody read.
+/// Reads the members of one table. Each reader fails at the member's position if it is missing or of another type. An
+/// optional reader leaves the value unchanged if the member is missing or null. `close` fails at the first member that
+/// was not read.
 class Fields {
 public:
-  /// `what` names the table in messages about missing and unknown members; empty: it is the whole file.
+  /// `what` names the table in messages about missing and unknown members; it is empty for the whole file.
   Fields(const ConfigValue &table, StringRef what) : source(table), what(what) {}
 
-  /// A member, which counts as read, or null.
+  /// Returns a member and marks it as read; null if it does not exist.
   const ConfigValue *find(StringRef key);
-  /// Where the value of a member stands; where the table does, if there is none.
+  /// The position of a member's value, or of the table if the member does not exist.
   Location place(StringRef key) const;
 
   Error integer(StringRef key, int64_t &value, int64_t least = 0, int64_t most = INT64_MAX);
   Error optionalInteger(StringRef key, int64_t &value, int64_t least = 0, int64_t most = INT64_MAX);
   Error integers(StringRef key, std::vector<int64_t> &values, int64_t least = 0, int64_t most = INT64_MAX);
-  /// Whole or not.
+  /// Accepts integers as well.
   Error number(StringRef key, double &value, double least = -INFINITY, double most = INFINITY);
-  /// Unchanged if there is no member.
+  /// Leaves `value` unchanged if the member does not exist.
   Error flag(StringRef key, bool &value);
   Error text(StringRef key, std::string &value);
   Error texts(StringRef key, std::vector<std::string> &values);
@@ -48,14 +49,14 @@ public:
   Error table(StringRef key, const ConfigValue *&value);
   Error optionalTable(StringRef key, const ConfigValue *&value);
 
-  /// An array of tables: one item each.
+  /// Reads an array of tables, an item from each.
   template <class Item> Error each(StringRef key, std::vector<Item> &items,
                                    Error (*read)(const ConfigValue &, Item &)) {
     if (Expected<const ConfigValue *> member = require(key); !member)
       return member.takeError();
     return optionalEach(key, items, read);
   }
-  /// An array of tables, or nothing.
+  /// Reads an array of tables, if the member exists.
   template <class Item>
   Error optionalEach(StringRef key, std::vector<Item> &items, Error (*read)(const ConfigValue &, Item &)) {
     const ConfigValue *array = nullptr;
@@ -72,9 +73,9 @@ public:
     return Error::success();
   }
 
-  /// Members that nobody has read, by key.
+  /// The members that have not been read, by key.
   std::vector<const ConfigMember *> unread() const;
-  /// `unknown key 'x'`
+  /// The error `unknown key 'x'`.
   Error unknown(const ConfigMember &member) const;
   Error close() const;
 

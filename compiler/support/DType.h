@@ -9,30 +9,30 @@ namespace kiln {
 
 enum class DType : uint8_t { F32, F16, BF16, I32 };
 
-/// `f32`, `f16`, `bf16`, `i32`: the spelling of IR, plans and generated kernel names.
+/// `f32`, `f16`, `bf16` or `i32`: the spelling in IR, plans and names of generated kernels.
 StringRef dtypeName(DType dtype);
 std::optional<DType> parseDType(StringRef name);
 
-/// Bytes of one element.
+/// The bytes of an element.
 int64_t dtypeSize(DType dtype);
 
 inline bool isFloat(DType dtype) { return dtype != DType::I32; }
 
-/// IEEE 754 binary16 and bfloat16, rounded to nearest even; NaN stays NaN. Inline, since weights are converted
-/// by the billion.
+/// Conversions to and from IEEE 754 binary16 and bfloat16, rounded to nearest even; NaN stays NaN. Inline, since
+/// billions of weights are converted.
 inline uint16_t toF16(float value) { return __builtin_bit_cast(uint16_t, static_cast<_Float16>(value)); }
 inline float fromF16(uint16_t bits) { return static_cast<float>(__builtin_bit_cast(_Float16, bits)); }
 inline uint16_t toBF16(float value) {
   auto bits = __builtin_bit_cast(uint32_t, value);
-  // Adding just under half of the dropped part, plus one when the kept part is odd, rounds to nearest even. A choice
-  // and no branch: loops over this become vector code.
+  // Rounds to nearest even: adds just under half of the dropped part, plus one if the kept part is odd. NaN is selected
+  // without a branch, so that loops over this are vectorised.
   uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
   uint32_t quiet = bits >> 16 | 0x40;
   return static_cast<uint16_t>(value != value ? quiet : rounded);
 }
 inline float fromBF16(uint16_t bits) { return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16); }
 
-/// Element `i` of an array of this type, wherever it lies, as the nearest float.
+/// Element `i` of an array of this type, at any alignment, as the nearest float.
 inline float loadElement(const char *array, DType dtype, int64_t i) {
   auto load = [&](auto element) {
     std::memcpy(&element, array + i * static_cast<int64_t>(sizeof element), sizeof element);

@@ -31,7 +31,7 @@ void Diagnostic::print(raw_ostream &os) const {
     printSourceLine(os);
 }
 
-/// The place of the character that the byte at `at` belongs to.
+/// The offset of the character that contains the byte at `at`.
 static size_t characterStart(StringRef text, size_t at) {
   while (at > 0 && at < text.size() && (text[at] & 0xC0) == 0x80)
     --at;
@@ -39,7 +39,7 @@ static size_t characterStart(StringRef text, size_t at) {
 }
 
 void Diagnostic::printSourceLine(raw_ostream &os) const {
-  // A line of megabytes (minified JSON) would bury the message: show the part around the caret.
+  // A line of megabytes (minified JSON) would hide the message, so only the part around the caret is shown.
   constexpr size_t maxShown = 160;
   StringRef text = sourceLine;
   size_t caret = characterStart(text, column ? column - 1 : 0);
@@ -47,9 +47,9 @@ void Diagnostic::printSourceLine(raw_ostream &os) const {
   size_t last = std::max(caret, characterStart(text, first + maxShown));
   std::string before = printable(text.slice(first, caret), "\t");
   os << before << printable(text.slice(caret, last), "\t") << '\n';
-  // Tabs are kept, so that the caret stands under its character at any tab width.
+  // Tabs are kept, so that the caret is below its character at any tab width.
   for (char c : before)
-    if ((c & 0xC0) != 0x80) // one for each character, not for each byte
+    if ((c & 0xC0) != 0x80) // one space for each character, not for each byte
       os << (c == '\t' ? '\t' : ' ');
   os << "^\n";
 }

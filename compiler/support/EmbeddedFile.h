@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// A file of the source tree, compiled in by cmake/EmbedFiles.cmake so that a program needs no files beside it.
+/// A file of the source tree that is compiled in by cmake/EmbedFiles.cmake, so that the program runs without it.
 struct EmbeddedFile {
   StringRef name; ///< relative to the embedded folder
   StringRef text;

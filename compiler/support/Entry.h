@@ -1,7 +1,7 @@
 //===- Entry.h - the functions that a runtime calls -------------------------===//
 //
-// A language model's module and its plan have functions of these names; docs/plan.md says what they take and give.
-// Other functions, which a module of a test may have, are compiled as well, but nobody calls them.
+// A language model's module and plan have functions with these names; docs/plan.md describes their arguments and
+// results. Other functions, as in a test's module, are compiled as well, but never called.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -11,15 +11,15 @@
 namespace kiln {
 
 enum class Entry {
-  Prefill, ///< prompts in, the logits behind each prompt's last token out; fills the cache
-  Decode,  ///< one token a sequence in, its logits out; reads and extends the cache
-  Score,   ///< texts in, the logits behind every token out; keeps nothing
-  Sample,  ///< of the plan alone: logits in, the chosen tokens out
+  Prefill, ///< takes prompts, gives the logits after each prompt's last token; fills the cache
+  Decode,  ///< takes one token per sequence, gives its logits; reads and extends the cache
+  Score,   ///< takes texts, gives the logits after every token; keeps nothing
+  Sample,  ///< only in plans: takes logits, gives the chosen tokens
 };
 
-/// `prefill`
+/// The function's name, like `prefill`.
 StringRef entryName(Entry entry);
-/// Nothing if no entry has that name.
+/// The entry of that name, if there is one.
 std::optional<Entry> findEntry(StringRef name);
 
 } // namespace kiln

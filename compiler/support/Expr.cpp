@@ -17,7 +17,7 @@ Expr::Expr(int64_t constant) : node(std::make_shared<Node>(Node{Kind::Constant, 
 
 Expr Expr::name(StringRef name) { return Expr(std::make_shared<Node>(Node{Kind::Name, 0, name.str(), {}, {}})); }
 
-/// The value of one operation, or nothing past int64.
+/// The value of one operation; nothing on int64 overflow.
 static std::optional<int64_t> apply(Expr::Kind kind, int64_t a, int64_t b) {
   int64_t result = 0;
   switch (kind) {
@@ -55,7 +55,7 @@ Expr Expr::make(Kind kind, const Expr &a, const Expr &b) {
   return Expr(std::make_shared<Node>(Node{kind, 0, {}, a.node, b.node}));
 }
 
-// Sums and products lean to the left, as the parser makes them: what is printed reads back as the same tree.
+// Sums and products associate to the left, as in the parser, so that printed text reads back as the same tree.
 
 Expr operator+(const Expr &a, const Expr &b) {
   if (a.asConstant() == 0)
@@ -67,7 +67,7 @@ Expr operator+(const Expr &a, const Expr &b) {
   return Expr::make(Expr::Kind::Add, a, b);
 }
 
-/// Whether it is a constant, or a product of some that is past int64.
+/// Whether a node is a constant, or a product of constants that overflows int64.
 static bool isConstantProduct(const Expr::Node &node) {
   return node.kind == Expr::Kind::Constant ||
          (node.kind == Expr::Kind::Mul && isConstantProduct(*node.lhs) && isConstantProduct(*node.rhs));
@@ -80,7 +80,7 @@ Expr operator*(const Expr &a, const Expr &b) {
     return a;
   if (a.asConstant() == 0 || b.asConstant() == 0)
     return Expr(0);
-  // Constants go to the front and merge there: 4*(B*12) is 48*B.
+  // Constants move to the front and merge there: 4*(B*12) becomes 48*B.
   if (b.asConstant() && !isConstantProduct(*a.node))
     return b * a;
   if (b.node->kind == Expr::Kind::Mul)
@@ -153,7 +153,7 @@ public:
   explicit ExprParser(StringRef text) : all(text), rest(text) {}
 
   Expected<Expr> parseAll() {
-    // A tree is as deep as a sum is long, and what walks it does so by recursion.
+    // The tree of a long sum is deep, and functions that walk it recurse.
     if (all.size() > maxLength)
       return makeError("expected a formula of at most " + Twine(maxLength) + " characters, got " + Twine(all.size()));
     Expected<Expr> result = parseSum();

@@ -1,7 +1,7 @@
 //===- Expr.h - integer expressions over named dims -------------------------===//
 //
-// Sizes, offsets and launch grids depend on dims that are known only when a plan runs. An Expr is such a
-// formula, printed into the plan as text (`ceildiv(B*T,64)`) and evaluated by the runtime.
+// Sizes, offsets and launch grids depend on dims that are known only when a plan runs. An Expr is a formula over them.
+// The plan contains it as text (`ceildiv(B*T,64)`), and the runtime evaluates it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,7 +13,7 @@ namespace kiln {
 /// Values of named dims.
 using DimBinding = std::map<std::string, int64_t, std::less<>>;
 
-/// In formulas of costs, beside the dims: how many tokens the cache holds of each sequence before the call.
+/// A name in formulas of costs, beside the dims: the number of tokens per sequence in the cache before the call.
 inline constexpr char pastTokens[] = "past";
 
 /// An immutable expression: constants, names, +, *, ceildiv by a constant, min, max. Values are non-negative int64, and
@@ -33,10 +33,10 @@ public:
 
   std::optional<int64_t> asConstant() const;
 
-  /// Error: a name that has no value, or a result past int64.
+  /// Error: a name has no value, or a result overflows int64.
   Expected<int64_t> evaluate(const DimBinding &dims) const;
 
-  /// `4*B*T`, `ceildiv(B*T,64)`: no spaces, products before sums, round-trips through parse.
+  /// The text, like `4*B*T` or `ceildiv(B*T,64)`: no spaces, products before sums. Parsing it gives the same formula.
   std::string str() const;
 
   /// Error: text that is not an expression; the message names the column.
@@ -47,11 +47,11 @@ public:
   enum class Kind { Constant, Name, Add, Mul, CeilDiv, Min, Max };
   struct Node;
 
-  // For what walks over formulas.
+  // For code that walks over formulas.
   Kind kind() const;
-  /// Of Kind::Name.
+  /// The name, if the kind is Kind::Name.
   StringRef dim() const;
-  /// Operands of what is neither a constant nor a name.
+  /// The operands, if it is neither a constant nor a name.
   Expr lhs() const;
   Expr rhs() const;
 

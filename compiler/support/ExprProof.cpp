@@ -15,12 +15,12 @@ int64_t knownDivisor(const Expr &expr, int64_t modulus) {
   case Expr::Kind::Max:
     return std::gcd(knownDivisor(expr.lhs(), modulus), knownDivisor(expr.rhs(), modulus));
   case Expr::Kind::Mul: {
-    // The other factor need not contain the part of the modulus that this one contains.
+    // The other factor only has to contain the part of the modulus that this one lacks.
     int64_t own = knownDivisor(expr.lhs(), modulus);
     return own * knownDivisor(expr.rhs(), modulus / own);
   }
   case Expr::Kind::CeilDiv: {
-    // Where the division leaves no rest, what is left of the numerator's divisor.
+    // If the division is exact, the quotient keeps the rest of the numerator's divisor.
     int64_t by = *expr.rhs().asConstant(), wanted = 0;
     if (__builtin_mul_overflow(by, modulus, &wanted))
       return 1;
@@ -33,12 +33,12 @@ int64_t knownDivisor(const Expr &expr, int64_t modulus) {
 
 namespace {
 
-/// A variable of a polynomial, and how often it was a factor before: the two T of T*T are two factors.
+/// A variable and its number among equal variables of the product: the two T of T*T are different factors.
 using Factor = std::pair<std::string, unsigned>;
 /// The factors of a product, sorted.
 using Monomial = std::vector<Factor>;
 
-/// Sums of products, multiplied out. Formulas of plans have a few terms; larger ones are given up.
+/// A sum of products. Formulas of plans have few terms; larger polynomials are given up.
 class Polynomial {
 public:
   static constexpr size_t maxTerms = 64, maxDegree = 8;
@@ -58,7 +58,7 @@ public:
   }
 
   std::map<Monomial, int64_t> terms;
-  bool isSound = true; ///< nothing is past int64, or larger than the limits
+  bool isSound = true; ///< no overflow of int64, and within the limits
 };
 
 Polynomial operator+(Polynomial a, const Polynomial &b) {
@@ -94,17 +94,19 @@ Polynomial operator*(const Polynomial &a, const Polynomial &b) {
 
 /// Proves that differences of formulas are not negative.
 ///
-/// A formula is multiplied out to a polynomial. Its variables are the dims, and parts that are no polynomials (ceildiv,
-/// min, max), which take values between those at the least and at the greatest dims, as no formula falls when a dim
-/// grows. Every variable, and every further power of one, is then allowed any value between its ends, whatever the
-/// others are. The dims cannot do as much, so what holds then holds for them. Now the difference is linear in each
-/// variable, and least at a corner: where each is at one of its ends.
+/// Formulas are multiplied out to polynomials. Variables are the dims, and parts that are not polynomials (ceildiv,
+/// min, max). Formulas never fall when a dim grows, so such a part lies between its values at the least and at the
+/// greatest dims. The proof lets every variable, and every further power of one, take any value between its bounds,
+/// independently of the others. Real dims take only some of these combinations, so what holds for all of them holds for
+/// the dims. The difference is linear in each variable, so its minimum is at a corner, where each variable is at one of
+/// its bounds.
 class Prover {
 public:
   explicit Prover(const DimBounds &bounds) : bounds(bounds) {}
 
   bool isNeverMore(const Expr &a, const Expr &b) {
-    // x / c rounded up is a part like any other, but at most x, which may have the factors that b has.
+    // First, x / c rounded up is a variable of its own. Then it is replaced by its upper bound x, which may share
+    // factors with b.
     for (bool dropsDivisions : {false, true}) {
       Polynomial difference = multiplyOut(b, false);
       difference.subtract(multiplyOut(a, dropsDivisions));
@@ -125,7 +127,7 @@ private:
     return none;
   }
 
-  /// A part that is a variable, named by its text.
+  /// Makes a part a variable, named by its text.
   Polynomial part(const Expr &expr) {
     Expected<int64_t> low = expr.evaluate(bounds.low), high = expr.evaluate(bounds.high);
     if (!low || !high) {
@@ -144,7 +146,7 @@ private:
     return result;
   }
 
-  /// With `dropsDivisions` something that is never less.
+  /// With `dropsDivisions`, the result is an upper bound.
   Polynomial multiplyOut(const Expr &expr, bool dropsDivisions) {
     switch (expr.kind()) {
     case Expr::Kind::Constant: {
@@ -203,7 +205,7 @@ private:
   static constexpr size_t maxFactors = 8;
 
   const DimBounds &bounds;
-  std::map<std::string, Range> ranges; ///< of variables
+  std::map<std::string, Range> ranges; ///< bounds of each variable
 };
 
 } // namespace

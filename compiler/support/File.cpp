@@ -32,7 +32,7 @@ static StringRef kindName(fs::file_type type) {
   }
 }
 
-/// Error: the file is not there, or of none of these types.
+/// Error: the file does not exist, or has none of these types.
 static Error expectType(StringRef file, const fs::file_status &status, ArrayRef<fs::file_type> types) {
   if (llvm::is_contained(types, status.type()))
     return Error::success();
@@ -43,7 +43,7 @@ static Error expectType(StringRef file, const fs::file_status &status, ArrayRef<
 
 Expected<RegularFile> RegularFile::open(StringRef path) {
   fs::file_status status;
-  // Before it is opened, which waits for a pipe's other end and may do something to a device.
+  // Check before opening: opening waits for the other end of a pipe, and may affect a device.
   if (std::error_code failure = fs::status(path, status))
     return cannotRead(path, failure.message());
   if (Error error = expectType(path, status, fs::file_type::regular_file))
@@ -65,7 +65,7 @@ RegularFile::~RegularFile() {
     fs::closeFile(opened);
 }
 
-/// Reads to the end. `expected`: how many bytes there should be; files of /proc have more than they say.
+/// Reads to the end. `expected`: the size that the system reports; files of /proc are longer.
 static Expected<std::string> readAll(StringRef path, int file, uint64_t expected) {
   auto tooLarge = [&](const Twine &size) {
     return cannotRead(path, "expected at most " + Twine(mostFileBytes) + " bytes, got " + size);
@@ -119,7 +119,7 @@ Expected<std::string> readInput(StringRef path) {
 // Writing
 //===----------------------------------------------------------------------===//
 
-/// A full disk shows at the close at the latest.
+/// A full disk is reported at the latest when the file is closed.
 Error writeInPlace(StringRef file, StringRef contents) {
   auto cannotWrite = [&](std::error_code reason) { return makeFileError(file, "cannot write: " + reason.message()); };
   std::error_code failure;
@@ -142,7 +142,7 @@ Error writeFile(StringRef file, StringRef contents) {
 }
 
 Error replaceFile(StringRef file, StringRef contents) {
-  // Renaming would put a file in the place of a device or a link.
+  // Renaming would replace a device or a link by a file.
   if (fs::exists(file) && (!fs::is_regular_file(file) || fs::is_symlink_file(file)))
     return writeInPlace(file, contents);
   Expected<Temporary> temporary = Temporary::create(file, Temporary::Kind::File);

@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-/// A regular file, open for reading; closed with this object. A device may have no end, and a pipe keeps its reader
-/// waiting, so where a file is expected they are errors.
+/// A regular file that is open for reading and closed with this object. Other files are errors: a device may have no
+/// end, and a pipe keeps its reader waiting.
 class RegularFile {
 public:
   /// Error: `PATH: error: cannot read: reason`.
@@ -26,28 +26,28 @@ private:
   uint64_t bytes;
 };
 
-/// More than any file that is read whole has; checkpoints are mapped instead.
+/// The size limit of files that are read whole; it is far above their usual size. Checkpoints are mapped instead.
 constexpr uint64_t mostFileBytes = uint64_t(256) << 20;
 
-/// The bytes of a regular file. Error: `PATH: error: cannot read: reason`, for one of more than mostFileBytes too.
+/// The bytes of a regular file. Error: `PATH: error: cannot read: reason`, also for a file of more than mostFileBytes.
 Expected<std::string> readFile(StringRef path);
 
-/// The bytes of a text that a user gives: as readFile, but pipes and character devices are read to their end, which
-/// must come within mostFileBytes, and - is standard input.
+/// The bytes of a text that the user names: like readFile, but pipes and character devices are read to their end, which
+/// must come within mostFileBytes, and - means standard input.
 Expected<std::string> readInput(StringRef path);
 
-/// Writes a file completely or not at all: a temporary file beside it, checked for a full disk, then renamed. What is
-/// no regular file, such as /dev/stdout, is written as it is. Error: `PATH: error: cannot write: reason`.
+/// Writes a file completely or not at all: writes a temporary file beside it, checks for a full disk, and renames it. A
+/// file that is not regular, such as /dev/stdout, is written in place. Error: `PATH: error: cannot write: reason`.
 Error writeFile(StringRef path, StringRef contents);
 
-/// The same, but leaves what killed processes have left of it: for a directory of many files, a cache, in which whoever
-/// opens it looks for leftovers once.
+/// Like writeFile, but does not look for leftovers of killed processes. For a cache with many files, which is swept
+/// once when it is opened.
 Error replaceFile(StringRef path, StringRef contents);
 
-/// The same without the rename: on an error, or when the process is killed, the file is there in part.
+/// Like writeFile, but without the rename: after an error or a kill, the file may be incomplete.
 Error writeInPlace(StringRef path, StringRef contents);
 
-/// Lower-case hexadecimal SHA-256 of the bytes.
+/// The SHA-256 of the bytes in lower-case hexadecimal.
 std::string sha256Hex(StringRef bytes);
 
 } // namespace kiln

@@ -20,7 +20,7 @@ Location JsonObject::valueLoc(StringRef key) const {
 
 static constexpr StringRef whitespace = " \t\r\n";
 
-/// End of the string literal that starts at `at` (a quote), past its closing quote.
+/// The end of the string literal whose opening quote is at `at`, after its closing quote.
 static size_t skipString(StringRef text, size_t at) {
   for (++at; text[at] != '"'; ++at)
     if (text[at] == '\\')
@@ -28,7 +28,7 @@ static size_t skipString(StringRef text, size_t at) {
   return at + 1;
 }
 
-/// End of the value that starts at `at`.
+/// The end of the value that starts at `at`.
 static size_t skipValue(StringRef text, size_t at) {
   if (text[at] == '"')
     return skipString(text, at);
@@ -49,7 +49,7 @@ static size_t skipValue(StringRef text, size_t at) {
   return at;
 }
 
-/// Offset of a key and of its value; of an array's element twice.
+/// The offsets of a key and its value; for an element of an array, both are the element's.
 struct ChildOffsets {
   size_t key;
   size_t value;
@@ -75,7 +75,7 @@ static std::vector<ChildOffsets> findChildren(StringRef text, size_t at) {
 }
 
 namespace {
-/// Turns rising offsets into positions. Counts forwards only: a header of a hundred thousand keys on one line
+/// Turns increasing offsets into positions. It counts forwards only: a header of a hundred thousand keys on one line
 /// must not take quadratic time.
 class PositionCounter {
 public:
@@ -98,7 +98,7 @@ private:
 };
 } // namespace
 
-/// The members of the object that starts at `offset`, whose position is `loc`.
+/// The members of the object that starts at `offset`. `loc` is the position of `offset`.
 static std::vector<JsonObject::Member> findMembers(Location loc, size_t offset) {
   StringRef text = *loc.file->text;
   PositionCounter position(loc, offset);
@@ -115,8 +115,8 @@ static std::vector<JsonObject::Member> findMembers(Location loc, size_t offset) 
 // Parsing
 //===----------------------------------------------------------------------===//
 
-/// llvm::json recurses once a level, so a file of a million brackets would overflow the stack. Whether the
-/// text is JSON is not yet known here; an unfinished string simply ends the count.
+/// llvm::json recurses for every level, so a file of a million brackets would overflow the stack. The text may still
+/// turn out not to be JSON; an unfinished string ends the check.
 static Error checkDepth(const SourceFile *file) {
   constexpr int maxDepth = 64;
   StringRef text = *file->text;
@@ -137,7 +137,7 @@ static Error checkDepth(const SourceFile *file) {
   return Error::success();
 }
 
-/// An error of llvm::json as a diagnostic at its place.
+/// Turns an error of llvm::json into a diagnostic at its position.
 static Error makeParseError(const SourceFile *file, Error error) {
   Location loc{file, 1, 1};
   std::string message = "not valid JSON";
@@ -244,7 +244,7 @@ std::string jsonText(const json::Value &value) {
   return text;
 }
 
-/// The value of the digits that were written to a buffer.
+/// Parses the digits in a buffer.
 static double readBack(const char *begin, const char *end) {
   double value = 0;
   std::from_chars(begin, end, value);

@@ -12,7 +12,7 @@ namespace kiln {
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
 
-/// The part of a temporary's name between its target's name and the digits.
+/// The part of a temporary's name after its target's name, before the digits.
 static constexpr char temporaryMark[] = ".tmp-";
 static constexpr size_t temporaryDigits = 12;
 
@@ -22,8 +22,8 @@ static constexpr size_t temporaryDigits = 12;
 
 static std::error_code lastError() { return {errno, std::generic_category()}; }
 
-/// Makes and opens a file or directory that is not there yet. `opened` stays negative if somebody else has taken the
-/// name, or has removed the directory.
+/// Makes and opens a new file or directory. `opened` stays negative if the name is taken, or if another process has
+/// removed the directory meanwhile.
 static std::error_code openNew(const char *name, Temporary::Kind kind, int &opened) {
   if (kind == Temporary::Kind::File) {
     opened = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -35,8 +35,8 @@ static std::error_code openNew(const char *name, Temporary::Kind kind, int &open
   return opened < 0 && errno != ENOENT ? lastError() : std::error_code();
 }
 
-/// Locks what is open, and says whether its name still stands for it: a sweep may have come between making and locking
-/// it. A file system without locks has none for a sweep either, which then removes nothing.
+/// Locks a new file, and returns whether its name still refers to it: a sweep may have removed it before it was locked.
+/// On a file system without locks, a sweep cannot lock either, and removes nothing.
 static bool lockNew(const char *name, int opened) {
   while (flock(opened, LOCK_EX) != 0 && errno == EINTR)
     ;
@@ -100,7 +100,7 @@ Error Temporary::moveToTarget() {
 // Sweeping
 //===----------------------------------------------------------------------===//
 
-/// Whether a file has the name of a temporary; `target`: of this one's, empty: of any.
+/// Whether a file's name is that of a temporary: for `target`, or for any target if that is empty.
 static bool isTemporary(StringRef file, StringRef target) {
   auto [name, digits] = file.rsplit(temporaryMark);
   return digits.size() == temporaryDigits && llvm::all_of(digits, llvm::isHexDigit) &&
@@ -108,7 +108,7 @@ static bool isTemporary(StringRef file, StringRef target) {
 }
 
 static void removeUnlessLocked(const std::string &name) {
-  // A pipe must not block, and a link's target is not ours.
+  // Opening must not block on a pipe, nor follow a link.
   int opened = open(name.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
   if (opened < 0)
     return;
@@ -116,7 +116,7 @@ static void removeUnlessLocked(const std::string &name) {
   struct stat status;
   if (fstat(opened, &status) != 0 || flock(opened, LOCK_EX | LOCK_NB) != 0)
     return;
-  // By name: should the process have moved it since, there is nothing of that name.
+  // Removed by name: if the process has moved it meanwhile, the name no longer exists.
   if (S_ISDIR(status.st_mode))
     fs::remove_directories(name);
   else if (S_ISREG(status.st_mode))

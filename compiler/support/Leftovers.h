@@ -1,9 +1,9 @@
-//===- Leftovers.h - temporary files, and the sweep of those that nobody needs ---===//
+//===- Leftovers.h - temporary files, and removing those of killed processes ---===//
 //
-// A killed process leaves its temporary files behind. Each of them is locked (flock) by the process that made it, and
-// the system drops the lock when the process ends, in whatever way. So a temporary file without a lock is a leftover.
-// Unlike a process id in its name, the lock also tells this of processes on other machines and in other containers, and
-// no later process can be taken for the first one.
+// A killed process leaves its temporary files behind. The process that makes one locks it (flock), and the system drops
+// the lock when the process ends in any way. So a temporary file without a lock is a leftover. A process id in the name
+// could not replace the lock: it says nothing about processes on other machines or in other containers, and may be
+// reused.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,7 +13,7 @@
 namespace kiln {
 
 /// A new file or directory beside its target, named `TARGET.tmp-` and 12 hexadecimal digits. It is removed with this
-/// object unless it was moved or released.
+/// object unless it has been moved or released.
 class Temporary {
 public:
   enum class Kind { File, Directory };
@@ -26,28 +26,28 @@ public:
 
   StringRef path() const { return name; }
 
-  /// Open for reading and writing if it is a file. Closed by this object.
+  /// The file, open for reading and writing, or the directory. Closed by this object.
   int descriptor() const { return opened; }
 
-  /// Gives it the target's name: a file replaces one that is there, a directory an empty one. Error: as `create`.
+  /// Renames it to the target's name: a file replaces an existing one, a directory an empty one. Error: as `create`.
   Error moveToTarget();
 
-  /// Leaves it where it is, for the caller to move or remove; it stays locked as long as this object lives.
+  /// Leaves it in place for the caller to move or remove. It stays locked as long as this object lives.
   void release();
 
 private:
   Temporary(std::string target, std::string name, Kind kind, int opened);
 
   std::string target;
-  std::string name; ///< empty: no longer this object's
+  std::string name; ///< empty: no longer owned by this object
   int opened;       ///< holds the lock
 };
 
-/// Removes temporary files and directories for `target` that processes have left which are no longer alive. What
-/// cannot be removed stays, without a word.
+/// Removes temporary files and directories for `target` that were left by processes which have ended. Failures are
+/// ignored.
 void sweepLeftovers(StringRef target);
 
-/// The same of all targets in a directory.
+/// Removes such leftovers for all targets in a directory.
 void sweepLeftoversIn(StringRef directory);
 
 } // namespace kiln

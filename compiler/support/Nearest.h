@@ -1,12 +1,12 @@
-//===- Nearest.h - the name that was probably meant -------------------------===//
+//===- Nearest.h - the name that the user probably meant ------------------===//
 #pragma once
 
 #include "support/ADT.h"
 
 namespace kiln {
 
-/// `; did you mean 'run'?` for the end of a message about a word that is nearly one of these names; nothing where no
-/// name is within a third of its letters. Of names that are equally near, the first.
+/// The end of a message about an unknown word: `; did you mean 'run'?` with the nearest name, the first one of several.
+/// Empty if no name is within a third of the word's letters.
 template <class Names> std::string didYouMean(StringRef word, const Names &names) {
   unsigned least = static_cast<unsigned>(word.size() + 2) / 3 + 1;
   StringRef nearest;

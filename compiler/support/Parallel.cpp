@@ -9,12 +9,12 @@ namespace kiln {
 
 namespace {
 
-/// Calls that several threads take in turn.
+/// A loop whose calls several threads take in turn.
 struct Loop {
   size_t count;
   function_ref<void(size_t)> body;
   std::atomic<size_t> next = 0;
-  size_t helpers = 0; ///< threads of the pool that are in it; the pool's mutex guards it
+  size_t helpers = 0; ///< threads of the pool that work on it; guarded by the pool's mutex
 
   void run() {
     for (size_t i; (i = next++) < count;)
@@ -22,7 +22,8 @@ struct Loop {
   }
 };
 
-/// Threads that wait for loops. A caller helps with its own loop, so that it ends even if no thread could be started.
+/// Threads that wait for loops. The caller works on its own loop too, so that it finishes even if no thread could be
+/// started.
 class ThreadPool {
 public:
   ThreadPool();
@@ -34,7 +35,7 @@ private:
 
   std::mutex mutex;
   std::condition_variable hasLoop, helperLeft;
-  std::vector<Loop *> loops; ///< those that may have calls left
+  std::vector<Loop *> loops; ///< loops that may have calls left
   size_t started = 0;
 };
 
@@ -55,7 +56,7 @@ ThreadPool::ThreadPool() {
     std::optional<std::thread> thread = startThread([this] { work(); });
     if (!thread)
       break;
-    thread->detach(); // waits until the process ends
+    thread->detach(); // it waits until the process ends
   }
 }
 
@@ -91,7 +92,7 @@ void ThreadPool::run(Loop &loop) {
 }
 
 static ThreadPool &pool() {
-  // Never destroyed: its threads use it for as long as the process lives.
+  // Never destroyed: its threads use it until the process ends.
   static ThreadPool &pool = *new ThreadPool;
   return pool;
 }

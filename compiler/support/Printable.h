@@ -1,7 +1,7 @@
-//===- Printable.h - text of files, as a terminal may show it -----------------===//
+//===- Printable.h - text of files in a form that is safe for a terminal ---===//
 //
-// Names, strings and lines that a message quotes come from files that somebody else may have written. A terminal obeys
-// control characters: they move the cursor, change what was printed, or set the clipboard. So they are shown, not sent.
+// Messages quote names, strings and lines of files that another person may have written. A terminal obeys control
+// characters: they move the cursor, change what was printed, or set the clipboard. So messages show them as escapes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -10,12 +10,12 @@
 
 namespace kiln {
 
-/// The text with every control character but those in `kept` as an escape: `\x1b` of ASCII's, `\u009b` of the 32 that
-/// Unicode adds, `\xff` of a byte that is no UTF-8. All else, invisible characters too, stays as it is.
+/// The text with every control character, except those in `kept`, as an escape: `\x1b` for ASCII's, `\u009b` for the 32
+/// that Unicode adds, `\xff` for a byte that is not UTF-8. All other characters stay, invisible ones too.
 std::string printable(StringRef text, StringRef kept = "\n\t");
 
-/// Hands on what is written to it as `printable` shows it. Writes nothing of its own later: a character whose bytes
-/// come in several writes is held back until it is complete, or the stream ends.
+/// Writes text to another stream with control characters as escapes. It buffers nothing but a character whose bytes
+/// come in several writes: that one is held back until it is complete or the stream ends.
 class PrintableStream : public raw_ostream {
 public:
   /// `os` must outlive the stream.

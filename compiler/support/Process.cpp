@@ -18,14 +18,15 @@ namespace kiln {
 // Streams
 //===----------------------------------------------------------------------===//
 
-/// Opens /dev/null in the place of each stream that is closed, for the opposite of what it is for, so that it fails.
+/// Opens /dev/null in the place of each closed stream, in the opposite mode, so that reading or writing it fails.
 static void reserveStandardStreams() {
   for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0 && errno == EBADF)
-      open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY); // gets the lowest free number, this one
+      open("/dev/null",
+           stream == STDIN_FILENO ? O_WRONLY : O_RDONLY); // gets the lowest free number, which is this stream's
 }
 
-/// Whether nobody will read what is written there.
+/// Whether the stream's reader has closed its end.
 static bool isReaderGone(int stream) {
   pollfd polled{stream, 0, 0};
   return poll(&polled, 1, 0) == 1 && (polled.revents & POLLERR) != 0;
@@ -33,7 +34,7 @@ static bool isReaderGone(int stream) {
 
 static void onBrokenPipe(int) {
   if (!isReaderGone(STDOUT_FILENO))
-    return; // the write fails
+    return; // the write to another pipe fails with EPIPE instead
   std::signal(SIGPIPE, SIG_DFL);
   std::raise(SIGPIPE);
 }
@@ -45,7 +46,7 @@ raw_ostream &standardOutput() {
   return terminal;
 }
 
-/// Error: of this or an earlier write, such as a full disk or a closed pipe.
+/// Error: this or an earlier write failed, such as on a full disk or a closed pipe.
 static Error flushStandardOutput() {
   raw_fd_ostream &os = llvm::outs();
   os.flush();
@@ -69,13 +70,13 @@ int finishProcess(Error error, int exitCode, int failureCode) {
 // Memory and threads
 //===----------------------------------------------------------------------===//
 
-/// Allocates nothing.
+/// Must not allocate: it runs when memory has run out.
 void endProcess(StringRef message) {
   static std::atomic_flag isEnding;
   while (isEnding.test_and_set())
     pause(); // another thread's message is enough
   if (write(STDERR_FILENO, message.data(), message.size()) < 0) {
-    // There is nobody to tell.
+    // The message cannot be written anywhere else.
   }
   llvm::sys::RunInterruptHandlers(); // removes temporary files
   _exit(1);
@@ -85,7 +86,7 @@ void endProcess(StringRef message) {
   endProcess("error: out of memory: the machine or its limits (ulimit -v) allow no more\n");
 }
 
-/// Handles uncaught exceptions: libraries throw these when the system refuses memory for a stack, or a thread.
+/// Handles uncaught exceptions: libraries throw them if the system refuses memory for a stack, or a thread.
 [[noreturn]] static void onTerminate() {
   try {
     if (std::exception_ptr thrown = std::current_exception())
@@ -105,7 +106,7 @@ void prepareProcess() {
   reserveStandardStreams();
   std::signal(SIGXFSZ, SIG_IGN);
   if (std::signal(SIGPIPE, onBrokenPipe) == SIG_IGN)
-    std::signal(SIGPIPE, SIG_IGN); // as whoever started the program wants it
+    std::signal(SIGPIPE, SIG_IGN); // keep it ignored if it was ignored at the start
   std::set_new_handler(endWithoutMemory);
   llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { endWithoutMemory(); });
   std::set_terminate(onTerminate);

@@ -1,28 +1,28 @@
-//===- Process.h - how a program of this project begins and ends --------------===//
+//===- Process.h - the start and the end of a program ---------------------===//
 #pragma once
 
 #include "support/ADT.h"
 
 namespace kiln {
 
-/// For main to call first. From then on
-/// - a file that the program opens is never taken for a standard stream that was closed when it began, whose reads and
-///   writes fail as before;
-/// - a reader of standard error that has gone away does not end the program, one of standard output still does;
-/// - a file larger than the user's limit is an error of the write that makes it so, as on a full disk, and no signal;
-/// - memory or threads that the system refuses are a message, `error: ...`, and exit code 1.
+/// Prepares the process; main calls it first. From then on
+/// - a file that the program opens never takes the number of a standard stream that was closed at the start; reading or
+/// writing that stream still fails;
+/// - the program goes on if the reader of standard error goes away, but ends if the reader of standard output does;
+/// - exceeding the user's limit on file sizes is an error of the write, as on a full disk, and not a signal;
+/// - if the system refuses memory or threads, the program prints `error: ...` and exits with code 1.
 void prepareProcess();
 
-/// Standard output, for results. A terminal is shown control characters instead of obeying them (Printable.h): texts of
-/// models and files are not the user's own. Elsewhere every byte stays what it is.
+/// Standard output, for results. A terminal is sent escapes for control characters (Printable.h), since models and
+/// files may come from others. Elsewhere every byte is written as it is.
 raw_ostream &standardOutput();
 
-/// For main to call last: flushes standard output, prints errors to standard error, of this too, and gives the exit
-/// code: `failureCode` if there are any, else `exitCode`. Messages that cannot be written are lost and change nothing:
-/// what the program was asked for is done all the same.
+/// Ends main: flushes standard output, prints errors, also of the flush, to standard error, and returns the exit code:
+/// `failureCode` if there were errors, else `exitCode`. Messages that cannot be written are lost, and do not change the
+/// exit code: the work was done.
 int finishProcess(Error error, int exitCode = 0, int failureCode = 1);
 
-/// Ends the program at once with a message and exit code 1: for handlers, which cannot return an error.
+/// Ends the program at once with a message and exit code 1. For handlers, which cannot return an error.
 [[noreturn]] void endProcess(StringRef message);
 
 } // namespace kiln

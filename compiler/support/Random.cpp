@@ -4,7 +4,7 @@
 
 namespace kiln {
 
-/// Value at x of the polynomial whose coefficients are given from the constant term up.
+/// The polynomial's value at x; coefficients begin with the constant term.
 static double polynomial(double x, const double (&coefficients)[8]) {
   double value = coefficients[7];
   for (int i = 6; i >= 0; --i)
@@ -12,7 +12,7 @@ static double polynomial(double x, const double (&coefficients)[8]) {
   return value;
 }
 
-/// AS 241's rational approximation where |p - 1/2| <= 0.425.
+/// AS 241's rational approximation for |p - 1/2| <= 0.425.
 static double centralQuantile(double offset) {
   static constexpr double numerator[8] = {3.3871328727963666080,   1.3314166789178437745e2, 1.9715909503065514427e3,
                                           1.3731693765509461125e4, 4.5921953931549871457e4, 6.7265770927008700853e4,
@@ -29,7 +29,7 @@ static double centralQuantile(double offset) {
   return offset * polynomial(r, numerator) / polynomial(r, denominator);
 }
 
-/// The quantile's distance from 0 at the probability `tail` beyond it, 0 < tail < 0.075.
+/// The absolute value of the quantile whose tail has probability `tail`, 0 < tail < 0.075.
 static double tailQuantile(double tail) {
   static constexpr double nearNumerator[8] = {
       1.42343711074968357734, 4.63033784615654529590,    5.76949722146069140550,    3.64784832476320460504,
@@ -69,7 +69,7 @@ double normalQuantile(double p) {
 void normalFloats(ArrayRef<uint32_t> words, MutableArrayRef<float> values) {
   constexpr double centralLimit = 0.425;
   auto offset = [&](size_t i) { return (words[i] + 0.5) * 0x1p-32 - 0.5; };
-  // Without a branch, so that the compiler makes vectors of it; five in six are done with that.
+  // No branch, so that the compiler vectorises the loop; five of six values are then final.
   for (size_t i = 0; i < words.size(); ++i)
     values[i] = static_cast<float>(centralQuantile(offset(i)));
   for (size_t i = 0; i < words.size(); ++i)

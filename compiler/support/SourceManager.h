@@ -5,13 +5,13 @@
 
 namespace kiln {
 
-/// An input file by its display name. `text` is absent for files that are only referred to (the TOML named by
-/// a loc() in IR text that was read on its own); diagnostics in such a file show no source line.
+/// An input file by its display name. `text` is absent for files that are only referred to, such as the TOML in a loc()
+/// of IR text that was read on its own; diagnostics in such a file show no source line.
 struct SourceFile {
   std::string name;
   std::optional<std::string> text;
 
-  /// The 1-based line without its newline; empty if there is no text or no such line.
+  /// A line without its newline, counted from 1; empty if there is no text or no such line.
   StringRef line(unsigned number) const;
 };
 
@@ -20,8 +20,8 @@ struct Location {
   const SourceFile *file = nullptr;
   unsigned line = 0;
   unsigned column = 0;
-  /// True when the position is only where IR text was parsed, and so no part of the IR itself: such a
-  /// position serves diagnostics, but the printer leaves it out.
+  /// True if the position only tells where IR text was parsed, so that it is not part of the IR: diagnostics use it,
+  /// but the printer leaves it out.
   bool isParsePosition = false;
 
   explicit operator bool() const { return file != nullptr; }
@@ -39,14 +39,14 @@ public:
   /// Adds text under a display name.
   const SourceFile *add(StringRef name, std::string text);
 
-  /// The file of that display name, created without text if it is not known.
+  /// The file of that display name; it is created without text if it does not exist.
   const SourceFile *reference(StringRef name);
 
 private:
   std::vector<std::unique_ptr<SourceFile>> files;
 };
 
-/// Position of byte `offset` in `file`, which must have text.
+/// The position of byte `offset` in `file`, which must have text.
 Location locate(const SourceFile *file, size_t offset);
 
 } // namespace kiln

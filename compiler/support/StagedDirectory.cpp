@@ -18,7 +18,7 @@ static Error cannotWrite(StringRef file, std::error_code reason) {
   return makeFileError(file, "cannot write: " + reason.message());
 }
 
-/// As long as one lives, the first of SIGINT, SIGTERM and SIGHUP waits; then the program ends as by SIGINT.
+/// While an object lives, SIGINT, SIGTERM and SIGHUP are delayed; if one arrived, the program then ends as by SIGINT.
 class InterruptDelay {
 public:
   InterruptDelay() {
@@ -32,15 +32,15 @@ public:
   }
 
 private:
-  /// Of the process, as signals are.
+  /// Static, since signals belong to the process.
   static inline volatile std::sig_atomic_t isInterrupted = 0;
 };
 
 //===----------------------------------------------------------------------===//
-// What a directory may hold that is replaced
+// Checks of the directory that will be replaced
 //===----------------------------------------------------------------------===//
 
-/// Whether a relative path has the pattern's components.
+/// Whether a relative path matches the pattern, component by component.
 static bool fits(StringRef pattern, StringRef file) {
   SmallVector<StringRef, 4> wanted, parts;
   pattern.split(wanted, '/');
@@ -52,7 +52,7 @@ static bool fits(StringRef pattern, StringRef file) {
          });
 }
 
-/// Error: a file below the directory that fits none of the patterns.
+/// Error: a file below the directory matches none of the patterns.
 static Error expectOwned(StringRef directory, ArrayRef<StringRef> owned) {
   std::error_code failure;
   for (fs::recursive_directory_iterator it(directory, failure, /*follow_symlinks=*/false), end; it != end && !failure;
@@ -74,7 +74,7 @@ static Error expectOwned(StringRef directory, ArrayRef<StringRef> owned) {
 // StagedDirectory
 //===----------------------------------------------------------------------===//
 
-/// Writes a file below `directory`, with its folders.
+/// Writes a file below `directory`, and makes its folders.
 static Error writeBelow(StringRef directory, StringRef relativePath, StringRef contents) {
   SmallString<128> file(directory);
   path::append(file, relativePath);
@@ -92,7 +92,7 @@ Expected<StagedDirectory> StagedDirectory::create(StringRef target, ArrayRef<Str
       return makeFileError(target, "cannot write: expected a directory, got a file");
     if (Error error = expectOwned(target, owned))
       return error;
-    // A symbolic link stays one.
+    // A symbolic link is kept; its target is replaced.
     if (std::error_code failure = fs::real_path(target, real))
       return cannotWrite(target, failure);
   }
@@ -122,15 +122,15 @@ Error StagedDirectory::commit() {
     Error error = stage.moveToTarget();
     if (!error || !fs::exists(target))
       return error;
-    llvm::consumeError(std::move(error)); // somebody else was faster
+    llvm::consumeError(std::move(error)); // another process has removed it first
   }
   if (Error error = expectOwned(target, owned))
     return error;
   return replace();
 }
 
-/// A directory cannot be renamed over one that has files in it. Exchanged with it, the stage holds the old files, and
-/// is removed as if it had not been committed.
+/// A directory with files cannot be replaced by renaming, so the two are exchanged. The stage then holds the old files,
+/// and is removed like one that was not committed.
 Error StagedDirectory::replace() {
   if (renameat2(AT_FDCWD, stage.path().str().c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0)
     return Error::success();
@@ -143,7 +143,7 @@ Error StagedDirectory::replace() {
 // File systems that cannot exchange
 //===----------------------------------------------------------------------===//
 
-/// A directory, locked until the end of the scope; not if somebody else holds it.
+/// A directory that is locked until the end of the scope. The lock is not held if another process has it.
 namespace {
 class LockedDirectory {
 public:
@@ -166,7 +166,7 @@ private:
 
 static constexpr StringRef replacedMark = ".old-";
 
-/// The directories that were set aside for `target`. The process that sets one aside has it locked.
+/// The directories that were set aside for `target`. The process that set one aside holds its lock.
 static std::vector<std::string> findReplaced(StringRef target) {
   StringRef parent = path::parent_path(target), name = path::filename(target);
   std::vector<std::string> found;
@@ -182,9 +182,9 @@ static std::vector<std::string> findReplaced(StringRef target) {
   return found;
 }
 
-/// The old directory steps aside first; a failure between the two renames puts it back.
+/// Sets the old directory aside first; if the second renaming fails, puts it back.
 Error StagedDirectory::replaceByRenaming() {
-  LockedDirectory lock(target); // follows the directory to its other name
+  LockedDirectory lock(target); // the lock stays with the directory when it is renamed
   SmallString<128> old;
   fs::createUniquePath(target + replacedMark + "%%%%%%%%%%%%", old, /*MakeAbsolute=*/false);
   if (std::error_code failure = fs::rename(target, old))
@@ -227,7 +227,7 @@ Error writeFiles(StringRef directory, const std::map<std::string, std::string> &
   }
   if (!fs::is_directory(directory))
     return makeFileError(directory, "cannot write: expected a directory, got a file");
-  // Staged inside, on the same file system; moving is then all that is left to fail.
+  // Staged inside the directory, so on the same file system: afterwards only a move can fail.
   InterruptDelay delay;
   std::string inside = (directory + "/.files").str();
   sweepLeftovers(inside);

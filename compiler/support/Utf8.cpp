@@ -3,8 +3,8 @@
 namespace kiln {
 
 namespace {
-/// What a lead byte promises: the length of its character and the range of the second byte, which is narrower
-/// than 80..BF where that would give an overlong form, a surrogate or a scalar past U+10FFFF.
+/// The length of the character that a lead byte starts, and the range of its second byte. The range is narrower than
+/// 80..BF where that would allow an overlong form, a surrogate or a scalar past U+10FFFF.
 struct LeadByte {
   unsigned length = 0; ///< 0: not a lead byte
   uint8_t secondMin = 0x80;
@@ -60,7 +60,7 @@ std::string replaceInvalidUtf8(StringRef text) {
 }
 
 size_t incompleteTailLength(StringRef text) {
-  // A character is at most four bytes, so an incomplete one starts at one of the last three.
+  // A character has at most four bytes, so an incomplete one starts at one of the last three.
   for (size_t length = std::min<size_t>(3, text.size()); length > 0; --length) {
     Utf8Character character = firstCharacter(text.take_back(length));
     if (character.kind == Utf8Character::Kind::Incomplete && character.length == length)

@@ -1,7 +1,7 @@
-//===- WeightRecipe.h - from a checkpoint tensor to a weight as kernels read it -===//
+//===- WeightRecipe.h - how a weight is made from a checkpoint's tensor ---===//
 //
-// `weight %w_fc : bf16[3072,768] = "h.0.mlp.c_fc.weight"[768,3072] -> transpose`: the part right of the type.
-// The compiler writes recipes into the IR and the plan; the reference executor and the runtime carry them out.
+// `weight %w_fc : bf16[3072,768] = "h.0.mlp.c_fc.weight"[768,3072] -> transpose`: a recipe is the part after the type.
+// The compiler writes recipes into the IR and the plan; the reference executor and the runtime follow them.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,26 +12,26 @@
 namespace kiln {
 
 struct WeightRecipe {
-  std::string source;                  ///< tensor name as in a Hugging Face checkpoint, without `transformer.`
-  SmallVector<int64_t, 2> sourceShape; ///< the checkpoint tensor's shape
-  bool transpose = false;              ///< rank 2 only: [in,out] to [out,in]
-  bool pad = false;                    ///< zeros up to `shape` in every dimension, after the transposition
+  std::string source;                  ///< the tensor's name in a Hugging Face checkpoint, without `transformer.`
+  SmallVector<int64_t, 2> sourceShape; ///< the shape of the checkpoint's tensor
+  bool transpose = false;              ///< for rank 2 only: [in,out] to [out,in]
+  bool pad = false;                    ///< pads with zeros up to `shape` in every dimension, after the transposition
   SmallVector<int64_t, 2> shape;       ///< the packed shape
   DType dtype = DType::F32;            ///< the packed element type
 
-  /// Between transposition and padding.
+  /// The shape after transposition, before padding.
   SmallVector<int64_t, 2> unpaddedShape() const;
 
   bool operator==(const WeightRecipe &) const = default;
 };
 
-/// Bytes of a packed weight. Error: the recipe's shapes do not fit together, or its type is not a float.
+/// The bytes of a packed weight. Error: the recipe's shapes do not fit together, or its type is not a float.
 Expected<int64_t> packedSize(const WeightRecipe &recipe);
 
-/// `[768,3072]`; `[]` for a scalar.
+/// The text `[768,3072]`; `[]` for a scalar.
 std::string shapeString(ArrayRef<int64_t> shape);
 
-/// Number of elements; nothing if a dimension is negative or the product is past int64.
+/// The number of elements; nothing if a dimension is negative or the product overflows int64.
 std::optional<int64_t> elementCount(ArrayRef<int64_t> shape);
 
 } // namespace kiln

@@ -1,4 +1,4 @@
-//===- Device.h - where a plan runs -----------------------------------------===//
+//===- Device.h - the interface of devices that run plans -----------------===//
 //
 // The operations that the executor needs of a device: memory, kernels, launches and graphs. runtime/device/emulated/
 // implements them on the CPU, runtime/device/cuda/ on an NVIDIA GPU. Weight packing, the arena, the cache and

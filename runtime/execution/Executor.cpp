@@ -39,7 +39,8 @@ Error Executor::enqueue(const Call &call) {
     return runObserved(*function, call);
   if (loading)
     return runWhileLoading(*function, call);
-  // Calls on part of a batch restart a sequence: too many, and too rare, for a graph each.
+  // Calls on part of a batch, which restart sequences, are launched directly: they are rare and vary too much for a
+  // graph each.
   return call.firstRow == 0 ? repeat(call) : launch(call);
 }
 

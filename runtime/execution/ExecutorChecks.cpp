@@ -20,8 +20,8 @@ Error Executor::checkOptions() const {
   return Error::success();
 }
 
-/// The reader has checked formulas for dims within the plan's bounds, and memory is there for as much as the options
-/// say.
+/// Dims within these bounds are safe: the plan's reader has checked all formulas within the plan's bounds, and memory
+/// is allocated for the largest dims of the options.
 Error Executor::checkDims(const Call &call) const {
   const DimBinding largest = largestDims();
   for (const PlanDim &dim : thePlan.dims) {
@@ -45,7 +45,7 @@ Error Executor::checkDims(const Call &call) const {
   return Error::success();
 }
 
-/// Bytes that a plan needs, by what for.
+/// The bytes that a plan needs, by purpose.
 struct Executor::MemoryNeeds {
   int64_t weights = 0, states = 0, others = 0;
 
@@ -86,7 +86,7 @@ Expected<Executor::MemoryNeeds> Executor::memoryNeeds() const {
   return needs;
 }
 
-/// Functions take turns.
+/// Functions take turns, so they share one arena.
 Expected<int64_t> Executor::arenaBytes() const {
   const DimBinding dims = largestDims();
   int64_t most = 0;
@@ -99,7 +99,7 @@ Expected<int64_t> Executor::arenaBytes() const {
   return most;
 }
 
-/// Steps do, too: they leave their counters at zero.
+/// Steps share counters, since each leaves its counters at zero.
 Expected<int64_t> Executor::counterBytes() const {
   const DimBinding dims = largestDims();
   int64_t most = 0;

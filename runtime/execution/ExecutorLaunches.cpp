@@ -1,4 +1,4 @@
-// From a call to the launches that it takes, with every formula over dims evaluated and every tensor at its place.
+// Makes the launches of a call: evaluates all formulas over dims and finds the address of every tensor.
 #include "runtime/execution/Executor.h"
 
 #include "support/Diagnostic.h"
@@ -29,7 +29,7 @@ Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::plac
     placed[weight.name] = {memory.address(), weight.recipe.dtype, memory.bytes() / dtypeSize(weight.recipe.dtype)};
   }
   for (const PlanTensor &state : thePlan.states) {
-    // A sequence's share of a state is what the state has for a batch of one.
+    // A sequence's share of a state has the size of the state for a batch of one.
     DimBinding one = call.dims;
     one[thePlan.entries.batch] = 1;
     Expected<int64_t> rowBytes = state.bytes().evaluate(one);
@@ -56,7 +56,7 @@ Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::plac
   return placed;
 }
 
-/// The word of an argument of a step, and if that is an address the tensor behind it.
+/// Adds the word of a step's argument and, if the word is an address, the tensor there.
 Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunction &function, const Call &call,
                             const std::map<std::string, Placement, std::less<>> &placed) const {
   const PlanStep &step = *launch.step;

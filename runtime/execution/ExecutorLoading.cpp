@@ -14,7 +14,7 @@ Expected<std::unique_ptr<Executor>> Executor::create(Device &device, Plan plan, 
   executor->restrictPlan();
   if (Error error = executor->checkMemory())
     return error;
-  // Packing goes on while kernels are loaded.
+  // Start packing now: it goes on while kernels are loaded.
   if (Error error = executor->loadWeights(weights))
     return error;
   if (Error error = executor->loadKernels(files))
@@ -28,7 +28,7 @@ Expected<std::unique_ptr<Executor>> Executor::create(Device &device, Plan plan, 
 }
 
 void Executor::restrictPlan() {
-  // @sample is called by DeviceSampler, on memory of its own.
+  // DeviceSampler calls @sample, on memory of its own.
   SmallVector<Entry, 4> kept = {Entry::Sample};
   llvm::append_range(kept, capacity.entries);
   thePlan.restrictTo(kept, largestDims());
@@ -47,7 +47,7 @@ bool Executor::isWanted(const PlanFunction &function) const {
   return entry && llvm::is_contained(capacity.entries, *entry);
 }
 
-/// All weights, those first that the first function uses first.
+/// All weights, in the order of their first use by the functions.
 std::vector<const PlanWeight *> Executor::weightsByUse() const {
   std::vector<const PlanWeight *> ordered;
   std::set<StringRef> seen;
@@ -115,7 +115,8 @@ Error Executor::allocateMemory() {
     DeviceMemory &memory = states[state.name];
     if (Error error = allocate(memory, state.bytes().evaluate(dims), "state " + state.name))
       return error;
-    // Rows that nothing has written yet are hidden by a mask, or multiplied by a probability of zero.
+    // Unwritten rows are read as well, but hidden by a mask or multiplied by a probability of zero: they must be
+    // finite.
     if (Error error = theDevice.clear(memory.address(), memory.bytes()))
       return error;
   }
@@ -129,11 +130,11 @@ Error Executor::allocateMemory() {
     return error;
   if (Error error = allocate(counters, counterBytes(), "counters"))
     return error;
-  // Kernels leave their counters at zero, as they must find them.
+  // Kernels expect counters of zero, and leave them so.
   return theDevice.clear(counters.address(), counters.bytes());
 }
 
-/// Waits for the weights of a launch, but those up to `awaited`, which are there.
+/// Waits for the weights of a launch. Those up to `awaited` are known to be uploaded.
 Error Executor::awaitWeights(const PlanLaunch &planned, std::optional<size_t> &awaited) {
   auto await = [&](StringRef name) -> Error {
     auto item = loadingOrder.find(name);
@@ -152,7 +153,7 @@ Error Executor::awaitWeights(const PlanLaunch &planned, std::optional<size_t> &a
   return Error::success();
 }
 
-/// Launches each step as soon as its weights are on their way. Then everything is.
+/// Launches each step as soon as its weights are uploaded, then finishes loading.
 Error Executor::runWhileLoading(const PlanFunction &function, const Call &call) {
   auto launches = resolve(function, call);
   if (!launches)
@@ -176,7 +177,7 @@ Error Executor::finishLoading() {
     return Error::success();
   if (Error error = loading->awaitAll())
     return error;
-  // The next launch is the first of a call, which waits for these copies.
+  // The next launch is the first of a call, so it waits for these copies.
   if (Error error = kernels.fillConstants(weights))
     return error;
   loading.reset();

@@ -22,7 +22,7 @@ Expected<LoadedKernels> LoadedKernels::load(Device &device, const Plan &plan, co
   return result;
 }
 
-/// Once, as what a launch hands over is not looked at again.
+/// Checks the arguments of all launches once, since launching does not check them again.
 Error LoadedKernels::checkLaunches(const Plan &plan) const {
   std::map<StringRef, std::vector<int64_t>> parameters;
   for (const auto &[name, kernel] : kernels) {

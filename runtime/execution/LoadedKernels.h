@@ -23,7 +23,7 @@ public:
   /// whether it enqueued a copy: the next launch must then wait for all work before it. Error: the kernel has no such
   /// constant.
   Expected<bool> fillConstants(const PlanLaunch &launch, const Weights &weights);
-  /// The same for all launches.
+  /// Fills the constants of all launches.
   Error fillConstants(const Weights &weights);
 
 private:

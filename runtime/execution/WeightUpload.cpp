@@ -4,7 +4,7 @@
 
 namespace kiln {
 
-/// Two would do for packing one while the other travels; a third evens out what the machine does beside.
+/// Two buffers suffice to pack one while the other is copied; a third absorbs delays by other work of the machine.
 constexpr size_t stagingBuffers = 3;
 constexpr int64_t stagingBytes = int64_t(16) << 20;
 
@@ -53,7 +53,7 @@ WeightUpload::~WeightUpload() {
   }
   if (thread)
     thread->join();
-  // The device may still read what was staged.
+  // The device may still read the staging buffers.
   for (Staging &buffer : staging)
     if (buffer.isUsed)
       llvm::consumeError(device.synchronize(*buffer.isFree));
@@ -105,7 +105,7 @@ Error WeightUpload::await(size_t item) {
   progress.wait(lock, [&] { return done > item || failure; });
   if (done <= item)
     return llvm::make_error<DiagnosticError>(*failure);
-  // Uploads end in the order in which they were asked for.
+  // Uploads finish in the order in which they were started.
   return device.awaitEvent(*uploaded[item]);
 }
 

@@ -1,4 +1,4 @@
-//===- WeightUpload.h - weights on their way to the device ------------------===//
+//===- WeightUpload.h - uploading weights to the device -------------------===//
 #pragma once
 
 #include "runtime/device/Device.h"

@@ -32,7 +32,7 @@ Error DeviceSampler::allocate() {
     if (!one || !all)
       return llvm::joinErrors(one.takeError(), all.takeError());
     rowBytes[tensor.name] = *one;
-    // The logits lie where the function before has left them.
+    // The logits stay where the previous function wrote them.
     if (tensor.name == names.logits || decodeInputs.count(tensor.name))
       continue;
     bool isHost = tensor.name == names.ring;
@@ -79,12 +79,12 @@ Error DeviceSampler::configure(const StreamOptions &chosen) {
   settings.isGreedy = options.sampling.greedy;
   settings.topK = static_cast<int32_t>(std::min<int64_t>(options.sampling.topK, INT32_MAX));
   settings.context = static_cast<int32_t>(executor.plan().model.context);
-  // A stop token too many costs steps that are thrown away.
+  // Stop tokens beyond the maximum are checked on the host only; this costs some discarded steps.
   settings.stopCount = static_cast<int32_t>(std::min<size_t>(options.stopTokens.size(), kMaxStopTokens));
   std::copy_n(options.stopTokens.begin(), settings.stopCount, settings.stopTokens);
   if (Error error = device.upload(rowOf(names.settings, 0), &settings, sizeof(settings)))
     return error;
-  // Rows that no prompt starts are finished, and decode harmless inputs.
+  // Rows without a prompt count as finished, and decode harmless inputs.
   int64_t batch = executor.options().batch;
   std::vector<SamplingRow> rows(batch, SamplingRow{0, 0, 0, 1});
   std::vector<int32_t> zeros(batch, 0);
@@ -161,7 +161,7 @@ Expected<int32_t> DeviceSampler::token(int64_t row, uint32_t choice) {
   std::atomic_ref<uint64_t> entry(entries[choice % ringEntries]);
   uint64_t seen = entry.load(std::memory_order_acquire);
   for (int64_t spins = 0; seen >> 32 != choice; ++spins) {
-    // Now and then ask whether the device still works at all; idle and no token is its end, too.
+    // Now and then, check that the device still works. If it is idle without having made the token, it has failed, too.
     if (spins % 16384 == 16383) {
       Expected<bool> isIdle = device.isIdle();
       if (!isIdle)

@@ -1,4 +1,4 @@
-//===- DeviceSampler.h - steps of generation that need no host --------------===//
+//===- DeviceSampler.h - sampling on the device ---------------------------===//
 //
 // The token, position, sampling state and stop conditions of every row lie in the device's memory. The plan's @sample
 // updates them from step to step (templates/sample/), so a decode step is one graph launch. The host reads the tokens,

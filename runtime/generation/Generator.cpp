@@ -66,7 +66,7 @@ static Error checkPrompt(const LanguageModel &model, size_t index, ArrayRef<int3
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// A sequence as it grows.
+/// A sequence during generation.
 class Sequence {
 public:
   Sequence(const LanguageModel &model, const Tokenizer *tokenizer, ArrayRef<int32_t> prompt,
@@ -74,10 +74,10 @@ public:
 
   bool isDone() const { return done; }
 
-  /// The tokens from which the model must start this row again before it can go on; mostly none.
+  /// The tokens from which the model must restart this row before the next step; usually none.
   std::vector<int32_t> takeRestart();
 
-  /// Adds a token and returns the text that it makes certain: all that was held back if it is the last.
+  /// Adds a token. Returns the text that is now certain; after the last token, all held-back text.
   Expected<std::string> add(int32_t token);
 
   Generation result;
@@ -123,13 +123,13 @@ Expected<std::string> Sequence::addText(int32_t token) {
   return text ? stopStrings.push(*text) : std::move(text);
 }
 
-/// The text that was held back in case more would come.
+/// The text that was held back because it could have been part of a stop string or character.
 std::string Sequence::finishText() {
   std::string text = decoder ? stopStrings.push(decoder->finish()) : "";
   return text + stopStrings.finish();
 }
 
-/// Whether the sequence has the length at which it ends in any case.
+/// Whether the sequence has reached its maximum length.
 bool Sequence::isFull() const {
   return static_cast<int64_t>(result.newTokens.size()) >= options.maxNewTokens ||
          (options.overflow == OverflowPolicy::Stop && length() >= contextLength);
@@ -161,7 +161,7 @@ Expected<std::string> Sequence::add(int32_t token) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Runs some sequences side by side, until the last is done.
+/// Runs several sequences side by side until the last one ends.
 class Batch {
 public:
   Batch(TokenStream &stream, MutableArrayRef<Sequence> rows, size_t firstSequence, const GenerateOptions &options)
@@ -209,7 +209,7 @@ Error Batch::startRows() {
   return Error::success();
 }
 
-/// Starts those rows again whose context has to slide; the others keep what they hold.
+/// Restarts the rows whose context must slide; the others keep their state.
 Error Batch::restartRows() {
   std::vector<std::vector<int32_t>> prompts;
   for (Sequence &row : rows)

@@ -1,4 +1,4 @@
-//===- Generator.h - from prompts to text -----------------------------------===//
+//===- Generator.h - generating text from prompts -------------------------===//
 #pragma once
 
 #include "runtime/generation/LanguageModel.h"

@@ -21,9 +21,9 @@ private:
   LanguageModel &model;
   Sampler sampler;
   uint64_t firstSequence;
-  // By row.
+  // One entry per row.
   std::vector<std::vector<float>> rowLogits;
-  BitVector hasFreshLogits;        ///< no token was chosen from them yet
+  BitVector hasFreshLogits;        ///< no token has been chosen from them yet
   std::vector<int32_t> lastTokens; ///< chosen, but not yet in the model
   std::vector<uint64_t> steps;     ///< tokens chosen so far
 };
@@ -40,7 +40,7 @@ Error HostTokenStream::start(ArrayRef<std::vector<int32_t>> prompts) {
   return model.prefill(prompts, rowLogits);
 }
 
-/// Feeds the last tokens of the active rows, but for those that have just been started.
+/// Feeds the last tokens of the active rows, except rows that have just been started.
 Error HostTokenStream::computeLogits(const BitVector &active) {
   std::vector<int32_t> fed(lastTokens.size(), idleRow);
   bool isAnyFed = false;

@@ -1,4 +1,4 @@
-//===- LanguageModel.h - what text generation asks of a model ---------------===//
+//===- LanguageModel.h - the interface of models for text generation ------===//
 //
 // A model holds a batch of rows, each a sequence of tokens at positions 0, 1, ... of its own. Two levels:
 // - LanguageModel is what every runtime implements: tokens in, logits out.

@@ -43,7 +43,7 @@ static Error checkArguments(const Scorer &scorer, ArrayRef<int32_t> tokens, int6
 
 static std::vector<ScoreWindow> cutWindows(ArrayRef<int32_t> tokens, size_t window, size_t stride) {
   std::vector<ScoreWindow> windows;
-  size_t predictions = tokens.size() - 1; // the last token predicts nothing that is known
+  size_t predictions = tokens.size() - 1; // the last token has no known successor
   size_t scored = 0;                      // predictions covered so far
   for (size_t start = 0; scored < predictions; start += stride) {
     size_t length = std::min(window, predictions - start);
@@ -53,7 +53,7 @@ static std::vector<ScoreWindow> cutWindows(ArrayRef<int32_t> tokens, size_t wind
   return windows;
 }
 
-/// Adds one window's scores. Error: one that is not finite.
+/// Adds the scores of one window. Error: a score is not finite.
 static Error addScores(PerplexityResult &result, ArrayRef<double> scores) {
   for (double nll : scores) {
     ++result.tokensScored;

@@ -12,7 +12,7 @@ Error PlanModel::check(const Plan &plan, ArrayRef<Entry> entries) {
   return Error::success();
 }
 
-/// Copies row `row` of the logits, whose rows lie one behind the other, as the reader has seen.
+/// Downloads row `row` of the logits. Rows are contiguous; the plan's reader has checked this.
 Error PlanModel::downloadLogits(Entry entry, int64_t row, std::vector<float> &logits) {
   logits.resize(vocabSize());
   return executor.download(executor.plan().entries.logitsOf(entry), row * vocabSize(), logits);
@@ -20,7 +20,7 @@ Error PlanModel::downloadLogits(Entry entry, int64_t row, std::vector<float> &lo
 
 Error PlanModel::prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) {
   lengths.resize(prompts.size());
-  // A call works on neighbouring rows; rows that keep what they hold split the batch.
+  // A call works on consecutive rows; rows without a new prompt split the batch.
   for (size_t first = 0; first < prompts.size();) {
     size_t end = first;
     while (end < prompts.size() && !prompts[end].empty())
@@ -47,8 +47,8 @@ Error PlanModel::prefillRows(size_t firstRow, ArrayRef<std::vector<int32_t>> pro
 }
 
 Error PlanModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) {
-  // An idle row steps along with token 0 at its next position, where the next real token will write over it. A row
-  // that is full has no next position, and no next token either: its last entry may go.
+  // An idle row decodes token 0 at its next position, which its next real token overwrites. A full row decodes it at
+  // its last position: no token will follow, so the entry may be lost.
   std::vector<int32_t> ids(tokens), positions(lengths);
   for (auto [id, position] : llvm::zip(ids, positions)) {
     id = std::max(id, 0);

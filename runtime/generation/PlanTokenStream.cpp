@@ -14,7 +14,7 @@ Error PlanTokenStream::start(ArrayRef<std::vector<int32_t>> prompts) {
   return Error::success();
 }
 
-/// Tokens, all told, that the row can choose before the host must act: it ends, or its context is full.
+/// The total number of tokens that the row can choose before the host must act: until it ends, or its context is full.
 uint64_t PlanTokenStream::limitOf(const Row &row, const std::vector<int32_t> &prompt) const {
   uint64_t untilFull = static_cast<uint64_t>(executor.plan().model.context) + 1 - prompt.size();
   return std::min<uint64_t>(static_cast<uint64_t>(options.maxNewTokens), row.taken + untilFull);
@@ -48,13 +48,13 @@ Error PlanTokenStream::startAll(ArrayRef<std::vector<int32_t>> prompts) {
   for (Row &row : rows)
     if (row.place >= 0)
       row.choices.push_back({row.place, sampler->lastChoice(row.place)});
-  // While the device evaluates the prompts: all that steps will need.
+  // Prepare all steps while the device evaluates the prompts.
   for (int64_t size = bucket; size >= 1; size = size > 1 ? decodeBucket(size / 2, size) : 0)
     if (Error error = sampler->prepareStep(size))
       return error;
   if (Error error = workAhead())
     return error;
-  // The time to the first token is this call's.
+  // Wait for the first tokens, so that their time counts as this call's.
   for (Row &row : rows)
     if (row.place >= 0)
       if (Expected<int32_t> first = sampler->token(row.choices.front().place, row.choices.front().number); !first)
@@ -73,7 +73,7 @@ Error PlanTokenStream::restart(size_t index, const std::vector<int32_t> &prompt)
   return Error::success();
 }
 
-/// Moves rows together where a smaller bucket holds them.
+/// Moves the active rows together if they fit in a smaller bucket.
 Error PlanTokenStream::shrink() {
   auto count = llvm::count_if(rows, [](const Row &row) { return row.place >= 0; });
   int64_t smaller = decodeBucket(count, executor.options().batch);
@@ -107,8 +107,8 @@ Error PlanTokenStream::step() {
   return Error::success();
 }
 
-/// Enqueues steps until every row has one to take, and then as many as the device is to be ahead, if a row can use
-/// them.
+/// Enqueues steps until every row has a token to take, then further steps, up to the number that the device may be
+/// ahead, while a row can use them.
 Error PlanTokenStream::workAhead() {
   auto steps = static_cast<size_t>(executor.device().stepsAhead());
   for (;;) {

@@ -11,7 +11,7 @@
 namespace kiln {
 
 Error checkSamplingParams(const SamplingParams &params) {
-  // Written so that NaN fails.
+  // The condition is negated so that it refuses NaN as well.
   if (!(params.temperature > 0) || std::isinf(params.temperature))
     return makeError("--temperature: expected a number above 0, got " + numberText(params.temperature));
   if (params.topK < 0)
@@ -80,7 +80,7 @@ void Sampler::keepTopP() {
   if (topPUnits == 0)
     return;
   uint64_t needed = topPWeight(topPUnits, totalWeight());
-  // A heap gives up the most probable ones one by one: of fifty thousand tokens, mostly a few hundred are needed.
+  // A heap, not a sort: usually only a few hundred of fifty thousand tokens are needed.
   auto isLessProbable = [](const Candidate &a, const Candidate &b) { return isMoreProbable(b, a); };
   std::make_heap(candidates.begin(), candidates.end(), isLessProbable);
   uint64_t kept = 0;

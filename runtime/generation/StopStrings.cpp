@@ -2,7 +2,7 @@
 
 namespace kiln {
 
-/// Length of the longest end of `pending` that is the beginning of a stop string.
+/// The length of the longest suffix of `pending` that is a prefix of a stop string.
 size_t StopStrings::possibleStartLength() const {
   size_t longest = 0;
   for (StringRef string : strings)

@@ -11,7 +11,7 @@ Error UncachedModel::prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArra
 }
 
 Error UncachedModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) {
-  std::vector<std::vector<int32_t>> prompts(rows.size()); // empty: the row sits out the step
+  std::vector<std::vector<int32_t>> prompts(rows.size()); // empty: the row takes no part in this step
   for (size_t i = 0; i < rows.size(); ++i)
     if (tokens[i] != idleRow) {
       rows[i].push_back(tokens[i]);

@@ -94,7 +94,7 @@ static BenchmarkOptions limited(const Device &device, BenchmarkOptions options, 
 }
 
 Expected<KernelTimer> KernelTimer::create(Device &device) {
-  // Sweeping would take most of the time where times mean nothing.
+  // If times are meaningless, sweeping would only take time.
   int64_t bytes = device.isTimed() ? int64_t(256) << 20 : 1;
   auto sweep = DeviceMemory::allocate(device, bytes, "memory that sweeps the cache");
   if (!sweep)

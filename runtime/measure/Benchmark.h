@@ -43,9 +43,9 @@ struct CallShape {
 /// or cannot run such a call.
 Expected<Measurement> countCall(const Plan &plan, const CallShape &shape);
 
-/// The same for each kernel of a call, by name.
+/// Counts each kernel of a call, by name.
 Expected<std::vector<Measurement>> countKernels(const Plan &plan, const CallShape &shape);
-/// The same for any function of a plan. Error: dims past the plan's bounds.
+/// Counts each kernel of any function of a plan. Error: dims past the plan's bounds.
 Expected<std::vector<Measurement>> countKernels(const Plan &plan, const PlanFunction &function, const DimBinding &dims,
                                                 int64_t position);
 

@@ -20,7 +20,7 @@ static constexpr std::array<char16_t, 256> spellings = [] {
 
 static constexpr int spellingsEnd = 0x100 + 68;
 
-/// The byte that a character stands for, -1 if none.
+/// The byte that a character represents; -1 if none.
 static constexpr std::array<int16_t, spellingsEnd> bytes = [] {
   std::array<int16_t, spellingsEnd> table{};
   table.fill(-1);

@@ -5,7 +5,7 @@
 namespace kiln {
 
 static constexpr size_t none = ~size_t(0);
-static constexpr int32_t consumed = -1; ///< the id of a symbol that its left neighbour has taken in
+static constexpr int32_t consumed = -1; ///< the id of a symbol that was merged into its left neighbour
 
 BytePairEncoder::BytePairEncoder(const Vocabulary &vocabulary)
     : byteTokens(vocabulary.byteTokens), merges(vocabulary.merges), rankOfPair(merges.size()) {
@@ -27,7 +27,7 @@ void BytePairEncoder::pushCandidate(size_t left, Scratch &scratch) const {
 void BytePairEncoder::merge(Scratch::Candidate candidate, Scratch &scratch) const {
   const Vocabulary::Merge &rule = merges[candidate.rank];
   Scratch::Symbol &left = scratch.symbols[candidate.position];
-  // A candidate goes stale when one of its two symbols was merged elsewhere since it was pushed.
+  // A candidate is stale if one of its two symbols has since been merged elsewhere.
   if (left.id != rule.left || left.next == none || scratch.symbols[left.next].id != rule.right)
     return;
   Scratch::Symbol &right = scratch.symbols[left.next];
@@ -55,7 +55,7 @@ void BytePairEncoder::encode(StringRef preToken, std::vector<int32_t> &ids, Scra
     scratch.heap.pop_back();
     merge(best, scratch);
   }
-  // The first symbol is never consumed: only right neighbours are.
+  // The first symbol is never consumed: a merge consumes the right one of two.
   for (size_t i = preToken.empty() ? none : 0; i != none; i = scratch.symbols[i].next)
     ids.push_back(scratch.symbols[i].id);
 }

@@ -63,15 +63,15 @@ StringRef firstPreToken(StringRef text) {
   if (size_t length = contractionLength(text))
     return text.take_front(length);
 
-  // ` ?` before a run of letters, of numbers, or of neither: one plain space goes with the run.
+  // ` ?` before a run of letters, of numbers, or of neither: one plain space belongs to the run.
   size_t lead = text.front() == ' ' && text.size() > 1 ? 1 : 0;
   StringRef afterLead = text.drop_front(lead);
   CharacterClass runClass = firstClass(afterLead);
   if (runClass != CharacterClass::Space)
     return text.take_front(lead + takeRun(afterLead, runClass).length);
 
-  // `\s+(?!\S)`: white space before something else leaves its last character to what follows; a single one
-  // has nothing to give up and is matched by `\s+`.
+  // `\s+(?!\S)`: the last character of white space before other text belongs to that text. A single one is matched by
+  // `\s+`.
   Run spaces = takeRun(text, CharacterClass::Space);
   bool isFollowed = spaces.length < text.size();
   return text.take_front(isFollowed && spaces.beforeLast > 0 ? spaces.beforeLast : spaces.length);

@@ -26,7 +26,7 @@ std::optional<int32_t> Tokenizer::endOfText() const {
 std::optional<std::pair<int32_t, size_t>> Tokenizer::matchSpecial(StringRef text) const {
   if (!startsSpecial[static_cast<uint8_t>(text.front())])
     return std::nullopt;
-  // A prefix sorts before what it is a prefix of, so the last match is the longest.
+  // A prefix sorts before longer strings, so the last match is the longest.
   std::optional<std::pair<int32_t, size_t>> longest;
   for (const auto &[special, id] : vocabulary.specials)
     if (text.starts_with(special))

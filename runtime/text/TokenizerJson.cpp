@@ -1,7 +1,7 @@
 //===- TokenizerJson.cpp - the one-file format of Hugging Face's tokenizers ---===//
 //
-// The format describes any pipeline of normaliser, pre-tokenizer, model and post-processor. Only GPT-2's is
-// carried out, so whatever would make the ids differ from it is refused by name.
+// The format describes any pipeline of normaliser, pre-tokenizer, model and post-processor. Only GPT-2's pipeline is
+// implemented: a setting that would give other ids is refused by name.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,7 +11,7 @@
 
 namespace kiln {
 
-/// The member of that name; the last of several, as in `object.values`.
+/// The member with this name; the last one if there are several, as in `object.values`.
 static const JsonObject::Member *findMember(const JsonObject &object, StringRef key) {
   for (const JsonObject::Member &member : llvm::reverse(object.members))
     if (member.key == key)
@@ -19,7 +19,7 @@ static const JsonObject::Member *findMember(const JsonObject &object, StringRef 
   return nullptr;
 }
 
-/// A member that is there and not null.
+/// A member that exists and is not null.
 static const JsonObject::Member *findValue(const JsonObject &object, StringRef key) {
   const json::Value *value = object.values.get(key);
   return value && !value->getAsNull() ? findMember(object, key) : nullptr;
@@ -32,7 +32,7 @@ static Expected<JsonObject> requireObject(const JsonObject &parent, StringRef ke
   return childObject(parent, *member);
 }
 
-/// Refuses options whose value is not the given one; absent and null are the default.
+/// Refuses an option with another value than `wanted`. Absent and null mean the default.
 static Error expectOption(const JsonObject &object, StringRef key, const json::Value &wanted) {
   const json::Value *value = object.values.get(key);
   if (!value || value->getAsNull() || *value == wanted)
@@ -53,7 +53,7 @@ static Error expectByteLevel(const JsonObject &file, StringRef key, bool isRequi
     return makeError(member->valueLoc, key + ": expected type ByteLevel, got " + type);
   if (!isRequired)
     return Error::success();
-  // Only the pre-tokenizer's options change ids; a post-processor of this type trims offsets.
+  // Only the pre-tokenizer's options change ids; a post-processor of this type only trims offsets.
   if (Error error = expectOption(*object, "add_prefix_space", false))
     return error;
   return expectOption(*object, "use_regex", true);
@@ -103,7 +103,7 @@ static Error readAddedTokens(VocabularyBuilder &builder, const JsonObject &file)
   return Error::success();
 }
 
-/// One merge, `"a b"` in older files and `["a", "b"]` in newer ones.
+/// Reads one merge: `"a b"` in older files, `["a", "b"]` in newer ones.
 static Error readMerge(VocabularyBuilder &builder, const json::Value &value, Location loc) {
   std::optional<StringRef> left, right;
   if (std::optional<StringRef> line = value.getAsString()) {

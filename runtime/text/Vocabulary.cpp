@@ -25,7 +25,7 @@ Error readMergesText(VocabularyBuilder &builder, const SourceFile *file) {
   return builder.finishMerges(file);
 }
 
-/// Reads `added_tokens.json`, an object of text and id, if it is there.
+/// Reads `added_tokens.json`, an object from text to id, if the file exists.
 static Error readAddedTokens(VocabularyBuilder &builder, SourceManager &sources, StringRef path) {
   if (!fs::exists(path))
     return Error::success();

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// A token between quotes, as an error message shows it.
+/// A token in quotes, for error messages.
 static std::string quote(StringRef spelling) { return ("'" + spelling + "'").str(); }
 
 Error VocabularyBuilder::addTokens(const JsonObject &object) {
@@ -105,7 +105,7 @@ Error VocabularyBuilder::addMerge(StringRef left, Location leftLoc, StringRef ri
   return Error::success();
 }
 
-/// `<pad>` and `[MASK]`.
+/// True for spellings like `<pad>` and `[MASK]`.
 static bool isInBrackets(StringRef spelling) {
   return spelling.size() > 2 && ((spelling.starts_with("<") && spelling.ends_with(">")) ||
                                  (spelling.starts_with("[") && spelling.ends_with("]")));

@@ -7,13 +7,13 @@ namespace kiln {
 
 namespace fs = llvm::sys::fs;
 
-/// A stored name without `transformer.`.
+/// Removes `transformer.` from a stored name.
 static StringRef stripPrefix(StringRef storedName) {
   storedName.consume_front("transformer.");
   return storedName;
 }
 
-/// Causal masks stored as buffers. The dots matter: `attn.c_attn.bias` is a weight.
+/// Whether a tensor is a causal mask stored as a buffer. The dots matter: `attn.c_attn.bias` is a weight.
 static bool isMaskBuffer(StringRef name) { return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias"); }
 
 static std::string pathIn(StringRef directory, StringRef name) {
@@ -34,7 +34,7 @@ Error Checkpoint::add(std::shared_ptr<const SafetensorsFile> file, StringRef sto
 }
 
 namespace {
-/// The index of a checkpoint in several files: which tensor is in which.
+/// The index of a checkpoint that consists of several files: it maps each tensor to its file.
 struct ShardIndex {
   SourceManager sources;
   JsonObject weightMap;
@@ -42,8 +42,7 @@ struct ShardIndex {
 };
 } // namespace
 
-/// Reads `weight_map`. Error: not JSON, no such object, a tensor twice, or a value that is no plain file
-/// name.
+/// Reads `weight_map`. Error: not JSON, no such object, a repeated tensor, or a value that is not a plain file name.
 static Error readIndex(StringRef path, ShardIndex &index) {
   Expected<const SourceFile *> file = index.sources.open(path);
   if (!file)
@@ -63,7 +62,7 @@ static Error readIndex(StringRef path, ShardIndex &index) {
     if (!seen.insert(entry.key).second)
       return makeError(entry.keyLoc, "tensor '" + entry.key + "': expected it once, got it twice");
     std::optional<StringRef> shard = index.weightMap.values.getString(entry.key);
-    // A shard stands beside its index; anything else could make a download read files elsewhere.
+    // Shards lie beside their index. A path could make a downloaded index read other files of the machine.
     if (!shard || shard->empty() || shard->contains('/') || shard->contains('\\'))
       return makeError(entry.valueLoc, "tensor '" + entry.key + "': expected the name of a file beside the index");
     index.shards.try_emplace(shard->str());

@@ -12,7 +12,7 @@ namespace kiln {
 //===----------------------------------------------------------------------===//
 
 namespace {
-// One type per dtype: how an element is stored, and its value. Addresses may be unaligned.
+// One type per dtype, which loads and stores its elements. Addresses may be unaligned.
 struct F32 {
   using Storage = float;
   static float decode(Storage bits) { return bits; }
@@ -64,8 +64,8 @@ template <typename From, typename To> struct Mover {
     }
   }
 
-  /// Rows `firstRow` to `lastRow` of the transposed source, which has `columns` rows; `to` begins with the first of
-  /// them. Walks square blocks, so that of both matrices one cache line serves several elements.
+  /// Moves rows `firstRow` to `lastRow` of the transposed source, which has `columns` rows; `to` begins with the first
+  /// of them. Works in square blocks, so that several elements of each cache line are used in both matrices.
   static void moveTransposed(Source from, Destination to, int64_t firstRow, int64_t lastRow, int64_t columns) {
     constexpr int64_t side = 32;
     for (int64_t firstColumn = 0; firstColumn < columns; firstColumn += side) {
@@ -79,7 +79,6 @@ template <typename From, typename To> struct Mover {
 };
 } // namespace
 
-/// Calls `function` with a Mover of the two types.
 template <typename Function> static void withMover(DType from, DType to, Function function) {
   auto withFrom = [&]<typename From>(From) {
     switch (to) {
@@ -109,8 +108,8 @@ template <typename Function> static void withMover(DType from, DType to, Functio
 // Packing
 //===----------------------------------------------------------------------===//
 
-/// Row of the source that destination row `row` holds, counting rows over all dimensions but the last; -1 for
-/// a row of padding.
+/// The row of the source that destination row `row` holds, where rows are counted over all dimensions but the last; -1
+/// for a row of padding.
 static int64_t sourceRow(int64_t row, ArrayRef<int64_t> sourceShape, ArrayRef<int64_t> shape) {
   int64_t result = 0, stride = 1;
   for (size_t dimension = shape.size() - 1; dimension-- > 0;) {
@@ -124,8 +123,8 @@ static int64_t sourceRow(int64_t row, ArrayRef<int64_t> sourceShape, ArrayRef<in
   return result;
 }
 
-/// Calls `body(firstRow, lastRow)` on ranges that cover the rows from `begin` to `end`, in parallel, each of about 64 K
-/// elements.
+/// Calls `body(firstRow, lastRow)` in parallel on ranges that cover the rows from `begin` to `end`. A range has about
+/// 64 K elements.
 static void forRowRanges(int64_t begin, int64_t end, int64_t columns, function_ref<void(int64_t, int64_t)> body) {
   int64_t grain = llvm::alignTo((1 << 16) / std::max<int64_t>(columns, 1) + 1, 64);
   parallelFor((end - begin + grain - 1) / grain, [&](size_t range) {
@@ -134,7 +133,7 @@ static void forRowRanges(int64_t begin, int64_t end, int64_t columns, function_r
   });
 }
 
-/// Packs rows by a recipe that was checked and has elements, from a source of the mover's first type to its second.
+/// Packs rows by a recipe that has been checked and has elements. The mover converts from the source's type.
 /// `destination` begins with row `begin`.
 template <typename Mover>
 static void packRows(Mover mover, const WeightRecipe &recipe, const uint8_t *source, uint8_t *destination,
@@ -163,7 +162,7 @@ Expected<PackedRows> packedRows(const WeightRecipe &recipe) {
   if (!size)
     return size.takeError();
   if (*size == 0)
-    return PackedRows(); // where one extent is 0, another may be of any size
+    return PackedRows(); // if one extent is 0, the others may be of any size
   int64_t columns = recipe.shape.empty() ? 1 : recipe.shape.back(), rowBytes = columns * dtypeSize(recipe.dtype);
   return PackedRows{*size / rowBytes, rowBytes};
 }

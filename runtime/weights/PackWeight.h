@@ -18,7 +18,7 @@ Expected<PackedRows> packedRows(const WeightRecipe &recipe);
 /// source shape; a destination of the wrong size.
 Error packWeight(const WeightRecipe &recipe, const TensorView &source, MutableArrayRef<uint8_t> destination);
 
-/// The same for rows `firstRow` to `lastRow` of the packed weight only.
+/// Writes only rows `firstRow` to `lastRow` of the packed weight.
 Error packWeightRows(const WeightRecipe &recipe, const TensorView &source, int64_t firstRow, int64_t lastRow,
                      MutableArrayRef<uint8_t> destination);
 

@@ -29,7 +29,7 @@ static Distribution distributionOf(StringRef name, int64_t layers) {
   return {};
 }
 
-/// 64 bits of the name's SHA-256: the same on every machine, and no two tensors share a stream of numbers.
+/// The first 64 bits of the name's SHA-256: equal on every machine, and different for each tensor.
 static std::pair<uint32_t, uint32_t> hashName(StringRef name) {
   llvm::SHA256 hash;
   hash.update(name);
@@ -47,12 +47,12 @@ Expected<TensorView> RandomCheckpoint::tensor(StringRef name, ArrayRef<int64_t> 
   constexpr int64_t maxCount = int64_t(1) << 40;
   if (!count || *count > maxCount)
     return makeError("tensor '" + name + "': expected at most 2^40 elements, got shape " + shapeString(expectedShape));
-  // Left uninitialised: a fill with zeros would cost as much as a quarter of the work.
+  // Left uninitialised: filling with zeros would add a quarter of the time.
   std::shared_ptr<float[]> elements(new float[*count]);
   Distribution distribution = distributionOf(name, layers);
   std::pair<uint32_t, uint32_t> hash = hashName(name);
 
-  // A multiple of the block, small enough for the first-level cache.
+  // A multiple of Philox's block that fits the first-level cache.
   constexpr int64_t chunk = 1 << 12;
   parallelFor((*count + chunk - 1) / chunk, [&](size_t index) {
     std::array<uint32_t, chunk> words;

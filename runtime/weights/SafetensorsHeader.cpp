@@ -8,7 +8,7 @@ namespace kiln {
 using Entry = SafetensorsFile::Entry;
 using Entries = std::map<std::string, Entry, std::less<>>;
 
-/// Bits of one element, for every dtype that the format defines.
+/// The bits of an element, for every dtype of the format.
 static std::optional<int64_t> dtypeBits(StringRef name) {
   static constexpr std::pair<StringRef, int64_t> table[] = {
       {"BOOL", 8},    {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},    {"F8_E5M2", 8},
@@ -21,7 +21,7 @@ static std::optional<int64_t> dtypeBits(StringRef name) {
 }
 
 namespace {
-/// One tensor's part of the header; every message names the tensor.
+/// Parses the header's entry of one tensor; every message names the tensor.
 class EntryParser {
 public:
   EntryParser(StringRef path, StringRef name, const JsonObject &object) : path(path), name(name), object(object) {}
@@ -50,7 +50,7 @@ Error EntryParser::checkKeys() const {
   return Error::success();
 }
 
-/// Reads an array of non-negative integers; nothing if it is something else.
+/// Reads an array of non-negative integers; empty if the value is something else.
 static std::optional<TensorShape> readSizes(const json::Array *array) {
   if (!array)
     return std::nullopt;
@@ -125,7 +125,7 @@ static Error checkMetadata(StringRef path, const JsonObject &metadata) {
   return Error::success();
 }
 
-/// Checks that the tensors tile the buffer.
+/// Checks that the tensors cover the buffer without gaps or overlap.
 static Error checkLayout(StringRef path, const Entries &entries, uint64_t bufferSize) {
   std::vector<const Entries::value_type *> inOrder;
   for (const auto &entry : entries)
@@ -152,7 +152,8 @@ static Error checkLayout(StringRef path, const Entries &entries, uint64_t buffer
   return Error::success();
 }
 
-/// The header as JSON. A position in it would be mistaken for one in the file, so the message carries it.
+/// Parses the header as JSON. Messages carry the position in words, since a location would be taken for a position in
+/// the file.
 static Expected<JsonObject> parseJsonHeader(StringRef path, const SourceFile *file) {
   if (!StringRef(*file->text).starts_with("{"))
     return makeFileError(path, "header: expected a JSON object");
@@ -164,7 +165,6 @@ static Expected<JsonObject> parseJsonHeader(StringRef path, const SourceFile *fi
                        formatv("header, line {0}, column {1}: {2}", reason.line, reason.column, reason.message).str());
 }
 
-/// The object under a key of the header.
 static Expected<JsonObject> parseChild(StringRef path, const JsonObject &header, const JsonObject::Member &member) {
   if (!header.values.getObject(member.key))
     return makeFileError(path, "header: expected '" + member.key + "' to be an object");

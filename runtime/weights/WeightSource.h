@@ -1,4 +1,4 @@
-//===- WeightSource.h - where a model's weights come from -------------------===//
+//===- WeightSource.h - the interface of sources of weights ---------------===//
 //
 // Names are those of a Hugging Face GPT-2 checkpoint without the `transformer.` prefix:
 // `h.0.mlp.c_fc.weight`. Matrices are stored [in, out].

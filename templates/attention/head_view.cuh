@@ -1,4 +1,4 @@
-//===- head_view.cuh - where an attention operand's heads lie ------------------===//
+//===- head_view.cuh - addresses of the heads of an attention operand -----===//
 //
 // Queries, keys and values come as slices of a packed [B, T, 3C] projection, as split heads [B, NH, T, HS],
 // or as a cache [B, NH, capacity, HS]. A view gives all of them one form: strides in elements for batch row,

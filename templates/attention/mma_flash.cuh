@@ -15,17 +15,17 @@
 //
 // Launch: grid (heads, batch, ceildiv(queries, kTileQueries)), block 32 · kWarps; the blocks with the most keys first.
 //
-// Shared memory, all dynamic, in bytes: 128 · ceildiv(kHeadSize, 64) · (kTileQueries + 2 ·
-// kStages · kTileKeys). Operands lie in rows of 128 bytes, 64 elements of a head, whose chunks of 16 bytes are permuted
-// by the row (swizzledOffset): neither copies nor matrix loads have bank conflicts. kStages tiles of keys and values
-// are there or on their way. A head size that is no multiple of 16 is padded with zeros there.
+// Shared memory, all of it dynamic: 128 · ceildiv(kHeadSize, 64) · (kTileQueries + 2 · kStages · kTileKeys) bytes.
+// Operands are stored in rows of 128 bytes, which hold 64 elements of a head. Their chunks of 16 bytes are permuted by
+// the row (swizzledOffset), so that neither copies nor matrix loads have bank conflicts. kStages tiles of keys and
+// values are stored or in flight. A head size that is not a multiple of 16 is padded with zeros there.
 //
 // Config:
 //   kHeadSize       a multiple of 8, up to 256
 //   kTileQueries    16 or 32 times kWarps
 //   kTileKeys       a multiple of 16
 //   kWarps, kStages
-// kCausal         keys after the query are invisible
+//   kCausal         keys after the query are invisible
 //   kWindow         optional; 0 = none
 //
 // Position:  int operator()(int b) const                    position of the first query of row b
@@ -46,11 +46,12 @@ template <class Config> struct MmaFlashShape {
   static constexpr int kThreads = int(kWarpSize) * Config::kWarps, kStages = Config::kStages;
   static constexpr int kWarpQueries = kQueries / Config::kWarps, kM = kWarpQueries / 16;
 
-  static constexpr int kDepthSteps = HeadTile<kHeadSize>::kDepthSteps;         // of the first product
-  static constexpr int kTilesOfKeys = kKeys / 8, kTilesOfDims = kHeadSize / 8; // columns of the two products, by eight
+  static constexpr int kDepthSteps = HeadTile<kHeadSize>::kDepthSteps; // steps of the first product
+  static constexpr int kTilesOfKeys = kKeys / 8,
+                       kTilesOfDims = kHeadSize / 8; // columns of the two products, in tiles of 8
   static constexpr u32 kQueryBytes = HeadTile<kHeadSize>::bytes(kQueries);
-  static constexpr u32 kKeyBytes = HeadTile<kHeadSize>::bytes(kKeys); // of one stage, and as many for the values
-  static constexpr bool kKeepsQueries = kM * kDepthSteps <= 8;        // in registers
+  static constexpr u32 kKeyBytes = HeadTile<kHeadSize>::bytes(kKeys); // of one stage; the values take as many
+  static constexpr bool kKeepsQueries = kM * kDepthSteps <= 8;        // whether queries stay in registers
 
   static_assert(kHeadSize % 8 == 0 && kHeadSize <= 256, "kHeadSize is a multiple of 8 up to 256");
   static_assert(kM * 16 * Config::kWarps == kQueries && (kM == 1 || kM == 2), "a warp has 16 or 32 queries");
@@ -70,7 +71,8 @@ template <class Config> constexpr SharedBytes kMmaFlashShared = {0, sizeof(MmaFl
 KILN_DEVICE constexpr u32 flashKeyOffset(u32 lane) {
   return swizzledOffset(lane / 16 * 8 + lane % 8, lane / 8 % 2, lane);
 }
-/// 16 keys of a chunk of values, transposed the right operand of one instruction, then of the next chunk.
+/// The place that a lane's first matrix load of values reads: 16 keys of a chunk, transposed, are the right operand of
+/// one instruction; those of the next chunk follow.
 KILN_DEVICE constexpr u32 flashValueOffset(u32 lane) { return swizzledOffset(lane % 16, lane / 16, lane); }
 
 /// The work of one thread on its block's tile of queries.
@@ -80,7 +82,7 @@ template <class Config, class T> struct MmaFlash {
 
   MmaFlashStorage<Config> &shared;
   const HeadView<T> &query, &key, &value;
-  const float scale; // of scores, before a power of two
+  const float scale; // factor of scores, before the power of two
   const FlashTile<Config> tile;
 
   MmaA queryFragments[kM][Shape::kKeepsQueries ? Shape::kDepthSteps : 1];

@@ -1,4 +1,4 @@
-//===- naive_flash.cuh - flash attention without anything clever ---------------===//
+//===- naive_flash.cuh - flash attention in its simplest form -------------===//
 //
 // out[b, h, t, :] = Σ_key softmax(score(q[b, h, t, :] · k[b, h, key, :])) v[b, h, key, :] over the visible keys: the
 // same as attention/simt_flash.cuh, one rung of the ladder below it. The method is the same (FlashAttention-2: a block

@@ -1,4 +1,4 @@
-//===- tensor_flash.cuh - what flash attention in tensor cores is made of --------===//
+//===- tensor_flash.cuh - parts of flash attention in tensor cores --------===//
 //
 // Tiles of heads in shared memory, which keys a tile of queries sees, and the online softmax of Milakov and Gimelshein
 // on scores as tensor cores leave them in registers (device/tensor_core.cuh): 16 rows of queries a warp. Exponentials
@@ -21,11 +21,11 @@
 
 namespace kiln {
 
-/// How rows of heads lie in shared memory: in slabs of 64 elements, rows of 128 bytes whose chunks of 16 bytes are
-/// permuted by the row (swizzledOffset). A head size that is no multiple of 16 is padded with zeros there.
+/// The layout of rows of heads in shared memory: slabs of 64 elements, in rows of 128 bytes whose chunks of 16 bytes
+/// are permuted by the row (swizzledOffset). A head size that is not a multiple of 16 is padded with zeros there.
 template <int kHeadSize> struct HeadTile {
-  static constexpr int kChunks = kHeadSize / 8;              // of 16 bytes, of a head
-  static constexpr int kDepthSteps = ceilDiv(kHeadSize, 16); // of a product over a head's elements
+  static constexpr int kChunks = kHeadSize / 8;              // chunks of 16 bytes in a head
+  static constexpr int kDepthSteps = ceilDiv(kHeadSize, 16); // steps of a product over a head's elements
   static constexpr int kSlabs = ceilDiv(kHeadSize, 64);
   KILN_DEVICE static constexpr u32 bytes(int rows) { return u32(kSlabs * rows) * kSwizzledRowBytes; }
 };

@@ -15,19 +15,19 @@
 // Launch: grid (heads, batch, ceildiv(queries, kTileQueries)), block 2 · kTileQueries; the blocks with the most keys
 // first.
 //
-// Shared memory, all dynamic, in bytes: 128 · ceildiv(kHeadSize, 64) · (kTileQueries + 2 ·
-// kStages · kTileKeys), laid out as tensor_flash.cuh says. kStages tiles of keys and of values are there or on their
-// way; values arrive one step after their keys.
+// Shared memory, all of it dynamic: 128 · ceildiv(kHeadSize, 64) · (kTileQueries + 2 · kStages · kTileKeys) bytes, in
+// the layout that tensor_flash.cuh documents. kStages tiles of keys and of values are stored or in flight; values
+// arrive one step after their keys.
 //
 // Config:
 //   kHeadSize       a multiple of 16, up to 128
 //   kTileQueries    a multiple of 64
 //   kTileKeys       64 or 128
 //   kStages
-//   kCausal         keys behind the query are invisible
+//   kCausal         keys after the query are invisible
 //   kWindow         optional; 0 = none
 //
-// Position, Score, Epilogue: as of mma_flash.cuh
+// Position, Score, Epilogue: see mma_flash.cuh
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -43,10 +43,11 @@ template <class Config> struct WgmmaFlashShape {
   static constexpr int kHeadSize = Config::kHeadSize, kQueries = Config::kTileQueries, kKeys = Config::kTileKeys;
   static constexpr int kThreads = 2 * kQueries, kStages = Config::kStages;
   static constexpr int kWarpgroupQueries = 64, kWarpQueries = 16;
-  static constexpr int kDepthSteps = kHeadSize / 16, kKeySteps = kKeys / 16;   // of the two products
-  static constexpr int kTilesOfKeys = kKeys / 8, kTilesOfDims = kHeadSize / 8; // their columns, by eight
+  static constexpr int kDepthSteps = kHeadSize / 16, kKeySteps = kKeys / 16; // steps of the two products
+  static constexpr int kTilesOfKeys = kKeys / 8,
+                       kTilesOfDims = kHeadSize / 8; // columns of the two products, in tiles of 8
   static constexpr u32 kQueryBytes = HeadTile<kHeadSize>::bytes(kQueries);
-  static constexpr u32 kKeyBytes = HeadTile<kHeadSize>::bytes(kKeys); // of one stage, and as many for the values
+  static constexpr u32 kKeyBytes = HeadTile<kHeadSize>::bytes(kKeys); // of one stage; the values take as many
 
   static_assert(kHeadSize % 16 == 0 && kHeadSize <= 128, "kHeadSize is a multiple of 16 up to 128");
   static_assert(kQueries % kWarpgroupQueries == 0, "a warpgroup has 64 queries");
@@ -69,10 +70,10 @@ template <class Config, class T> struct WgmmaFlash {
 
   WgmmaFlashStorage<Config> &shared;
   const HeadView<T> &query, &key, &value;
-  const float scale; // of scores, before a power of two
+  const float scale; // factor of scores, before the power of two
   const FlashTile<Config> tile;
-  const int firstKey;             // of the first tile of keys
-  const T *nextKeys, *nextValues; // to copy
+  const int firstKey;             // first key of the first tile
+  const T *nextKeys, *nextValues; // the next keys and values to copy
 
   MmaA queryFragments[Shape::kDepthSteps];
   MmaA weights[Shape::kKeySteps];
@@ -155,7 +156,7 @@ template <class Config, class T> struct WgmmaFlash {
     if (!isWhole)
       FlashRows::mask(unrounded, tile, warpQuery(), first);
     const bool rises = any(rows.weigh(unrounded, scale, factors));
-    pinRegisters(unrounded); // not delayed until the products under way have finished
+    pinRegisters(unrounded); // keeps the compiler from delaying this until the products in flight have finished
     return rises;
   }
 

@@ -1,10 +1,10 @@
 //===- async_copy.cuh - global memory to shared memory, past registers ---------===//
 //
-// A thread issues copies of 16 bytes, makes groups of them, and waits for its groups in their order: cp.async of sm_80
-// and up. Other threads see the bytes after the issuing thread's wait followed by a barrier.
+// A thread issues copies of 16 bytes, makes groups of them, and waits for its groups in order: cp.async of sm_80 and
+// up. Other threads see the bytes after the issuing thread's wait and a barrier.
 //
-// In the emulator the target is poison from the issue to the wait, so that a read without a wait, or of
-// memory that a copy was issued into too early, gives NaN.
+// In the emulator, the target is poisoned between issue and wait. So a read without a wait, or of memory into which a
+// copy was issued too early, gives NaN.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,20 +16,20 @@ namespace kiln {
 
 #if defined(__CUDACC__)
 
-/// Starts to copy 16 bytes to `to`, of which the first `bytes` are read at `from` and the rest are zero. Both
-/// addresses are multiples of 16. The data stays out of L1.
+/// Starts a copy of 16 bytes to `to`. The first `bytes` of them are read at `from`, the rest are zero. Both addresses
+/// are multiples of 16. The data is not kept in L1.
 KILN_DEVICE void copyAsync(SharedAddress to, const void *from, u32 bytes, Site = Site::current()) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to.raw()), "l"(from), "r"(bytes) : "memory");
 }
-/// As above, all 16 bytes.
+/// Copies all 16 bytes.
 KILN_DEVICE void copyAsync(SharedAddress to, const void *from, Site = Site::current()) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to.raw()), "l"(from) : "memory");
 }
 
-/// Makes the copies that this thread has issued since the last call a group, which may be empty.
+/// Makes a group of the copies that this thread has issued since the last call. The group may be empty.
 KILN_DEVICE void commitAsyncCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-/// Waits until at most the latest kPending groups of this thread are under way.
+/// Waits until at most the latest kPending groups of this thread are in flight.
 template <int kPending> KILN_DEVICE void waitAsyncCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }

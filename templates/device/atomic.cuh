@@ -1,7 +1,7 @@
 //===- atomic.cuh - words that blocks share -------------------------------------===//
 //
-// All of these but addToShared work on global memory, between all blocks of a grid; atomicAdd works on shared memory
-// too.
+// These functions work on global memory, across all blocks of a grid. Exceptions: addToShared works on shared memory,
+// atomicAdd on both.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,14 +13,14 @@ namespace kiln {
 
 #if defined(__CUDACC__)
 
-/// Adds `value` and returns what was there before. Orders nothing else. The order of float additions, and so the
-/// rounded sum, differs from run to run: results that must be reproducible need another method.
+/// Adds `value` and returns the previous value. It orders no other accesses. The order of float additions, and so the
+/// rounded sum, differs from run to run: reproducible results need another method.
 KILN_DEVICE u32 atomicAdd(u32 *target, u32 value) { return ::atomicAdd(target, value); }
 KILN_DEVICE u64 atomicAdd(u64 *target, u64 value) { return ::atomicAdd(target, value); }
 KILN_DEVICE float atomicAdd(float *target, float value) { return ::atomicAdd(target, value); }
 
 /// Adds `value` to a word of shared memory, which is consistent again after the next barrier. It uses 32-bit additions
-/// with a carry: GPUs have no 64-bit additions in shared memory, so that atomicAdd would be a loop of exchanges.
+/// with a carry: GPUs have no 64-bit addition in shared memory, so atomicAdd would be a loop of compare-and-swap.
 KILN_DEVICE void addToShared(u64 *target, u64 value) {
   const u32 address = SharedAddress(target).raw(), low = u32(value);
   u32 earlier;
@@ -30,30 +30,31 @@ KILN_DEVICE void addToShared(u64 *target, u64 value) {
     asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address + 4), "r"(high) : "memory");
 }
 
-/// This thread's earlier writes are visible to every thread that sees its later writes.
+/// Every thread that sees this thread's later writes also sees its earlier ones.
 KILN_DEVICE void threadFence() { __threadfence(); }
 
 /// Counts one arrival and returns the number of earlier ones. A thread that sees a later count also sees everything
-/// that the threads of earlier arrivals wrote before them. For a block: syncThreads(), then one thread arrives.
+/// that the threads of earlier arrivals wrote before arriving. To count a block, call syncThreads(), then let one
+/// thread arrive.
 KILN_DEVICE u32 arrive(u32 *counter) {
   u32 earlier;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(earlier) : "l"(counter) : "memory");
   return earlier;
 }
 
-/// Reads a counter; afterwards everything that its arrivals' threads wrote before arriving is visible.
+/// Reads a counter. Afterwards, everything that the arrived threads wrote before arriving is visible.
 KILN_DEVICE u32 loadAcquire(const u32 *counter) {
   u32 value;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
   return value;
 }
 
-/// Writes a word of host memory, which the host sees whole and soon. Orders nothing else.
+/// Writes a word of host memory. The host sees all of it or nothing, and soon. It orders no other accesses.
 KILN_DEVICE void storeToHost(u64 *target, u64 value) {
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(target), "l"(value) : "memory");
 }
 
-/// The body of every loop that waits for another thread's write.
+/// Every loop that waits for another thread's write must call this.
 KILN_DEVICE void pause(Site = Site::current()) { __nanosleep(20); }
 
 #else

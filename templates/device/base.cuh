@@ -1,9 +1,9 @@
-//===- base.cuh - what every device header stands on -------------------------===//
+//===- base.cuh - the base of every device header ------------------------------===//
 //
-// Kernel templates and generated kernels are plain C++ plus the primitives of templates/device/. Every
-// primitive has two implementations beside each other: one for the GPU (nvcc, NVRTC) and one for the CPU,
-// where the emulator of runtime/device/emulated/ runs the same text thread by thread. Nothing outside this folder
-// uses intrinsics, PTX, CUDA headers or standard headers.
+// Kernel templates and generated kernels are plain C++ plus the primitives of templates/device/. Every primitive has
+// two implementations side by side: one for the GPU (nvcc, NVRTC) and one for the CPU, where the emulator of
+// runtime/device/emulated/ runs the same source thread by thread. Nothing outside this folder uses intrinsics, PTX,
+// CUDA headers or standard headers.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -27,7 +27,7 @@ static_assert(sizeof(i32) == 4 && sizeof(i64) == 8 && sizeof(u16) == 2);
 
 namespace kiln {
 
-/// Where a primitive was called. On the GPU it is empty and vanishes.
+/// The place of a call of a primitive. On the GPU it is empty and costs nothing.
 struct Site {
   KILN_DEVICE static constexpr Site current() { return {}; }
 };
@@ -38,7 +38,7 @@ struct Site {
 
 #define KILN_DEVICE inline
 #define __global__
-// Where the runtime finds it by its name.
+// Exported, so that the runtime finds the variable by its name.
 #define __constant__ __attribute__((visibility("default")))
 #define __device__
 #define __grid_constant__
@@ -46,8 +46,8 @@ struct Site {
 
 namespace kiln {
 
-/// Where a primitive was called: the file and line that the emulator's errors name. As the default argument
-/// of a primitive, `Site::current()` is the line that calls the primitive.
+/// The place of a call of a primitive: the file and line for the emulator's errors. As a default argument of a
+/// primitive, `Site::current()` gives the line of the call.
 struct Site {
   const char *file = nullptr;
   u32 line = 0;

@@ -17,7 +17,7 @@ namespace kiln {
 /// Waits for every thread of the block, and makes what each wrote to memory visible to the others.
 KILN_DEVICE void syncThreads(Site = Site::current()) { __syncthreads(); }
 
-/// As syncThreads; returns for how many threads `predicate` holds.
+/// Like syncThreads; returns the number of threads for which `predicate` holds.
 KILN_DEVICE u32 syncThreadsCount(bool predicate, Site = Site::current()) { return u32(__syncthreads_count(predicate)); }
 
 #else
@@ -30,13 +30,13 @@ KILN_DEVICE u32 syncThreadsCount(bool predicate, Site site = Site::current()) {
 
 #endif
 
-/// Room in shared memory for one reduction or prefix sum of a block: one value a warp.
+/// Shared memory for one reduction or prefix sum of a block: one value per warp.
 template <class T> struct BlockScratch {
   T warps[32];
 };
 
-/// Two stages: each warp reduces its values, then every warp reduces the warps' results for itself. The block
-/// must consist of whole warps. `scratch` may be used again at once.
+/// Two stages: each warp reduces its values, then every warp reduces the results of all warps. The block must consist
+/// of whole warps. `scratch` may be reused at once.
 template <class Combine, class T>
 KILN_DEVICE T blockReduce(T value, T identity, BlockScratch<T> &scratch, Site site) {
   const T warpResult = warpReduce<Combine, kWarpSize>(value, kAllLanes, site);
@@ -49,7 +49,7 @@ KILN_DEVICE T blockReduce(T value, T identity, BlockScratch<T> &scratch, Site si
   return result;
 }
 
-/// The sum, or the largest, of the values of all threads; every thread gets it.
+/// The sum or the maximum of the values of all threads; every thread gets it.
 template <class T> KILN_DEVICE T blockSum(T value, BlockScratch<T> &scratch, Site site = Site::current()) {
   return blockReduce<Sum>(value, T{}, scratch, site);
 }
@@ -60,13 +60,13 @@ KILN_DEVICE i32 blockMax(i32 value, BlockScratch<i32> &scratch, Site site = Site
   return blockReduce<Max>(value, -2147483647 - 1, scratch, site);
 }
 
-/// The sum of the values of all threads in front of this one, and of all threads.
+/// The sum of the values of all threads before this one, and of all threads.
 template <class T> struct PrefixSum {
   T before;
   T total;
 };
 
-/// Two stages, as of blockReduce; `scratch` may be used again at once.
+/// Two stages, as in blockReduce; `scratch` may be reused at once.
 template <class T>
 KILN_DEVICE PrefixSum<T> blockPrefixSum(T value, BlockScratch<T> &scratch, Site site = Site::current()) {
   const T upToThis = warpInclusiveSum(value, site);

@@ -1,8 +1,8 @@
-//===- emulated.cuh - how a kernel on the CPU reaches its scheduler ----------===//
+//===- emulated.cuh - the link from a kernel on the CPU to its scheduler ---===//
 //
-// CPU only. A kernel compiled for the CPU lives in a shared library that links to nothing of the program: it
-// reaches the scheduler of runtime/device/emulated/ through the virtual functions of EmulatedThread. The scheduler
-// sets `emulatedThread` before it resumes a thread, so that primitives need no handle in their signatures.
+// CPU only. A kernel that is compiled for the CPU is in a shared library, which does not link to the program: it
+// reaches the scheduler of runtime/device/emulated/ through the virtual functions of EmulatedThread. The scheduler sets
+// `emulatedThread` before it resumes a thread, so that primitives need no handle as a parameter.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,9 +16,8 @@ struct EmulatedIndex {
   u32 x = 0, y = 0, z = 0;
 };
 
-/// Computes a collective once all its threads have arrived: `lanes[i]` is what lane i brought (null if lane i
-/// is no member), and the results are written into the same objects. Returns a message when the collective is
-/// wrongly used, else null.
+/// Computes a collective when all its threads have arrived. `lanes[i]` is the input of lane i (null if lane i is not a
+/// member); results are written into the same objects. Returns a message if the collective is used wrongly, else null.
 using EmulatedCombine = const char *(*)(void *const *lanes);
 
 /// The content of memory that nothing has written: NaN as float, bf16 and f16, and an index far out of every range.
@@ -32,12 +31,12 @@ constexpr u64 kEmulatedStackBytes = 64 << 10;
 enum class EmulatedAccess : u32 {
   Read,
   Write,
-  Atomic, ///< reads and writes at once; several threads may do so with nothing between them
+  Atomic, ///< reads and writes at once; several threads may do so without synchronisation
 };
 constexpr u32 kEmulatedAccesses = 3;
 
-/// A thread of a running block, as its primitives see it. The plain members are what index.cuh reads, and
-/// what primitives remember of the thread.
+/// A thread of a running block, as primitives see it. The plain members are read by index.cuh or store the state that
+/// primitives keep per thread.
 class EmulatedThread {
 public:
   u32 thread = 0;       ///< index in the block
@@ -45,39 +44,38 @@ public:
   EmulatedIndex block;
   EmulatedIndex grid;
 
-  /// Of its warpgroup's products (warpgroup.cuh): groups committed, groups of these that it has waited for, and whether
-  /// its registers are ordered before further ones.
+  /// State of its warpgroup's products (warpgroup.cuh): the number of committed groups, the number of these that it has
+  /// waited for, and whether its registers are ordered before further products.
   u32 committedProducts = 0, finishedProducts = 0;
   bool areProductsFenced = false;
 
-  /// Waits for every thread of the block; returns how many of them brought true.
+  /// Waits for every thread of the block; returns the number of threads that passed true.
   virtual u32 syncBlock(bool predicate, Site site) = 0;
 
-  /// Waits until every lane of `members` has called this with the same arguments but `lane`; the last one to
-  /// arrive runs `combine`. `lane` may live on the caller's stack.
+  /// Waits until every lane of `members` has called this with the same arguments except `lane`; the last lane to arrive
+  /// runs `combine`. `lane` may be on the caller's stack.
   virtual void syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) = 0;
 
-  /// The same for all threads of a warpgroup, warpgroup.cuh; `combine` gets the values of all 128.
+  /// The collective of a warpgroup, warpgroup.cuh: like syncWarp for all its threads; `combine` gets all 128 values.
   virtual void syncWarpgroup(void *lane, EmulatedCombine combine, Site site) = 0;
 
   /// Lets other threads run: every loop that waits for another thread's write must call it.
   virtual void pause(Site site) = 0;
 
-  /// The block's static shared memory of the variable `tag`, the same for all its threads.
+  /// The static shared memory of the variable `tag`; all threads of the block get the same.
   virtual void *staticShared(const void *tag, u64 bytes, u64 alignment, Site site) = 0;
 
-  /// The block's dynamic shared memory, of which at least `bytes` must have been asked for at the launch.
+  /// The block's dynamic shared memory. The launch must have requested at least `bytes`.
   virtual void *dynamicShared(u64 bytes, Site site) = 0;
 
-  /// Takes note of 16 bytes to write to shared memory, which they reach when the group of copies that they belong
-  /// to is waited for.
+  /// Records 16 bytes to write to shared memory. They are written when the thread waits for their group of copies.
   virtual void copyLater(void *to, const void *bytes) = 0;
-  /// Makes a group of the copies noted since the last call.
+  /// Makes a group of the copies recorded since the last call.
   virtual void commitCopies() = 0;
-  /// Completes all groups of this thread but the latest `pending`.
+  /// Completes all groups of this thread except the latest `pending`.
   virtual void waitCopies(u32 pending) = 0;
 
-  /// Checks an access of a kernel that is compiled with checked accesses; `code` is where it stands in the
+  /// Checks an access, in a kernel that is compiled with checked accesses. `code` is the place of the access in the
   /// library.
   virtual void checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) = 0;
 
@@ -91,8 +89,9 @@ protected:
 /// The thread that runs now on this core.
 inline thread_local EmulatedThread *emulatedThread = nullptr;
 
-/// Before a primitive whose accesses are of another kind than the compiler's checks would say, of which it then has
-/// none: it calls emulatedNote for each. A function of its own, so that errors show the line that calls it.
+/// For primitives whose accesses are of another kind than the compiler's checks would assume. The attribute turns these
+/// checks off; the primitive calls emulatedNote for each access instead. Such a primitive is not inlined, so that
+/// errors show the line that calls it.
 #if defined(KILN_EMULATED_CHECKED)
 #define KILN_EMULATED_NOTES_ACCESSES __attribute__((no_sanitize("kernel-address"), noinline))
 #else
@@ -108,7 +107,7 @@ __attribute__((no_sanitize("kernel-address"), always_inline)) inline void emulat
 #endif
 }
 
-/// Reports an access of `bytes` bytes at an address that is no multiple of `bytes`.
+/// Reports an access of `bytes` bytes at an address that is not a multiple of `bytes`.
 inline void emulatedCheckAligned(const void *address, u64 bytes, Site site) {
   if (reinterpret_cast<u64>(address) % bytes != 0)
     emulatedThread->fail("misaligned vector access: expected an address aligned to its size", site);

@@ -1,9 +1,9 @@
-//===- emulated_entry.cuh - how the emulator enters a kernel ---------------------===//
+//===- emulated_entry.cuh - the emulator's entry into a kernel ------------===//
 //
-// CPU only. runtime/device/emulated/HostKernelCompiler.cpp puts this file behind a kernel's source, which has included
-// device/base.cuh or, if it is self-contained, holds it. Behind this file come, for every kernel, two functions
-// that, with a third one for all, are the shared library's whole interface: the arguments unpacked and the kernel
-// called, the sizes of its parameters, and where the library keeps its current thread.
+// CPU only. runtime/device/emulated/HostKernelCompiler.cpp appends this file to a kernel's source, which has included
+// or, if it is self-contained, contains device/base.cuh. After this file follow two functions for every kernel: one
+// unpacks the arguments and calls the kernel, one gives the sizes of its parameters. With a third function, which gives
+// the place of the library's current thread, they are the whole interface of the shared library.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace kiln {
 
-/// Calls a kernel with its arguments, each behind a pointer; those are the launcher's, and no tensor's.
+/// Calls a kernel with its arguments, given by pointers. The pointers belong to the launcher, not to a tensor.
 template <class... Parameters>
 __attribute__((no_sanitize("kernel-address"))) void emulatedCall(void (*kernel)(Parameters...), void **args) {
   struct Call {
@@ -20,11 +20,11 @@ __attribute__((no_sanitize("kernel-address"))) void emulatedCall(void (*kernel)(
       kernel(parameters...);
     }
   };
-  // Braces, because they evaluate from left to right.
+  // Braces guarantee evaluation from left to right.
   Call{kernel, *static_cast<Parameters *>(*args++)...};
 }
 
-/// The size of every parameter, and behind the last one 0.
+/// The size of every parameter, then 0.
 template <class... Parameters> const u64 *emulatedParameters(void (*)(Parameters...)) {
   static constexpr u64 sizes[] = {sizeof(Parameters)..., 0};
   return sizes;
@@ -34,17 +34,17 @@ template <class... Parameters> const u64 *emulatedParameters(void (*)(Parameters
 
 #if defined(KILN_EMULATED_CHECKED)
 
-// The compiler calls these before every access to memory (-fsanitize=kernel-address, with calls in place of
-// inline checks, leaves it to the program to say what they do).
+// The compiler calls these before every access to memory: -fsanitize=kernel-address with calls instead of inline checks
+// lets the program define them.
 namespace kiln {
 
 __attribute__((no_sanitize("kernel-address"), always_inline)) inline void
 emulatedCheck(u64 address, u64 bytes, EmulatedAccess access, const void *code) {
-  // Most accesses by far are to local variables of the callers, and to the thread's own coordinates.
+  // Most accesses are to local variables of the callers, and to the thread's own coordinates.
   if (address - reinterpret_cast<u64>(__builtin_frame_address(0)) < kEmulatedStackBytes)
     return;
   EmulatedThread *self = emulatedThread;
-  // Clang checks the access to `emulatedThread` too, GCC does not.
+  // Clang also checks the access to `emulatedThread`; GCC does not.
   if (address - reinterpret_cast<u64>(self) >= sizeof(*self) && address != reinterpret_cast<u64>(&emulatedThread))
     self->checkAccess(reinterpret_cast<const void *>(address), bytes, access, code);
 }

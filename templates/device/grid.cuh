@@ -1,9 +1,9 @@
-//===- grid.cuh - kernels in a row --------------------------------------------===//
+//===- grid.cuh - dependencies between consecutive kernels ---------------------===//
 //
 // Kernels of a plan follow each other in a stream, and each reads what an earlier one wrote. With programmatic
-// dependent launch (PTX griddepcontrol, sm_90 and up) a kernel may start before the one in front of it has ended,
-// do what does not depend on it (load weights), and only then wait. On older GPUs, and in the emulator, which runs
-// one kernel at a time, both primitives do nothing, because a kernel starts after the one in front of it has ended.
+// dependent launch (PTX griddepcontrol, sm_90 and up), a kernel may start before the previous one has ended, do work
+// that does not depend on it (load weights), and only then wait. On older GPUs and in the emulator, a kernel starts
+// after the previous one has ended, so both primitives do nothing.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,18 +14,18 @@ namespace kiln {
 
 #if defined(__CUDACC__)
 
-/// Returns when all kernels in front of this one have ended and what they wrote can be seen. Every thread that reads
-/// or writes memory that another kernel touches calls it first. What no kernel of the same call of a function writes
-/// may be read before: the first of a call starts when all before it has ended. Loads (vec.cuh) and asynchronous copies
-/// stay on their side of it.
+/// Returns when all earlier kernels have ended and their writes are visible. Every thread calls it before it reads or
+/// writes memory that another kernel touches. Memory that no kernel of the same call of a function writes may be read
+/// before: the first kernel of a call starts after all earlier work has ended. Loads (vec.cuh) and asynchronous copies
+/// do not move across it.
 KILN_DEVICE void waitForDependencies() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-/// Lets the next kernel start once every block of this one has called it or ended. It may come first in a kernel: the
-/// next one waits for the data by itself.
+/// Lets the next kernel start once every block of this one has called this or ended. It may come first in a kernel,
+/// since the next kernel waits for the data itself.
 KILN_DEVICE void allowDependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -1,4 +1,4 @@
-//===- index.cuh - who am I --------------------------------------------------===//
+//===- index.cuh - indices of threads, warps and blocks ------------------------===//
 //
 // Blocks are one-dimensional; grids have up to three dimensions.
 //
@@ -13,17 +13,17 @@ constexpr u32 kWarpSize = 32;
 
 #if defined(__CUDACC__)
 
-/// Index of this thread in its block.
+/// The index of this thread in its block.
 KILN_DEVICE u32 threadIndex() { return threadIdx.x; }
-/// Threads of a block.
+/// The number of threads of a block.
 KILN_DEVICE u32 blockThreads() { return blockDim.x; }
 
-/// Coordinates of this block in the grid.
+/// The coordinates of this block in the grid.
 KILN_DEVICE u32 blockIndexX() { return blockIdx.x; }
 KILN_DEVICE u32 blockIndexY() { return blockIdx.y; }
 KILN_DEVICE u32 blockIndexZ() { return blockIdx.z; }
 
-/// Extent of the grid.
+/// The extents of the grid.
 KILN_DEVICE u32 gridBlocksX() { return gridDim.x; }
 KILN_DEVICE u32 gridBlocksY() { return gridDim.y; }
 KILN_DEVICE u32 gridBlocksZ() { return gridDim.z; }
@@ -43,7 +43,7 @@ KILN_DEVICE u32 gridBlocksZ() { return emulatedThread->grid.z; }
 
 #endif
 
-/// Index of this thread in its warp, and of its warp in the block.
+/// The index of this thread in its warp, and of its warp in the block.
 KILN_DEVICE u32 laneIndex() { return threadIndex() % kWarpSize; }
 KILN_DEVICE u32 warpIndex() { return threadIndex() / kWarpSize; }
 

@@ -1,8 +1,7 @@
 //===- math.cuh - elementary and activation functions -------------------------===//
 //
-// Float in, float out; every one also works on a Vec<float, V>, element by element. The activations are
-// spelled as in the IR, because generated code is read next to it. Calls are unqualified from inside
-// namespace kiln.
+// Functions of a float; each also works on a Vec<float, V>, element by element. Activations have the same names as in
+// the IR, because generated code is read beside it. Call them unqualified from namespace kiln.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -33,7 +32,7 @@ KILN_DEVICE float tanh(float x) { return ::tanhf(x); }
 KILN_DEVICE float erf(float x) { return ::erff(x); }
 /// a * b + c, rounded once.
 KILN_DEVICE float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
-/// The smaller and the larger; of a number and a NaN, the number.
+/// The minimum and the maximum; of a number and a NaN, the number.
 KILN_DEVICE float fmin(float a, float b) { return ::fminf(a, b); }
 KILN_DEVICE float fmax(float a, float b) { return ::fmaxf(a, b); }
 /// 1 / x, 1 ulp; subnormal operands and results are zero.

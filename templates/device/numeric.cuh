@@ -1,7 +1,7 @@
 //===- numeric.cuh - 16-bit storage types ------------------------------------===//
 //
-// bf16 and f16 are for storage; arithmetic is done in float. Conversions to them round to nearest even,
-// overflow to infinity, keep subnormals, and turn every NaN into 0x7fff, as the GPU's cvt instructions do.
+// bf16 and f16 are storage types; arithmetic is done in float. Conversions to them round to nearest even, overflow to
+// infinity, keep subnormals, and turn every NaN into 0x7fff, like the GPU's cvt instructions.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace kiln {
 
-/// The bits of one type as another of the same size.
+/// The bits of a value as another type of the same size.
 template <class To, class From> KILN_DEVICE constexpr To bitCast(From value) { return __builtin_bit_cast(To, value); }
 
 /// bfloat16: the upper half of a float.
@@ -45,7 +45,7 @@ KILN_DEVICE u16 roundToBits(float value, f16) {
   return result;
 }
 
-/// Two rounded values in one word, `low` in the lower half, by one instruction.
+/// Rounds two values into one word, `low` in the lower half, by one instruction.
 KILN_DEVICE u32 roundPairToBits(float low, float high, bf16) {
   u32 result;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
@@ -75,7 +75,7 @@ KILN_DEVICE u16 roundToBits(float value, bf16) {
   const u32 bits = bitCast<u32>(value);
   if ((bits & 0x7fffffff) > 0x7f800000)
     return 0x7fff;
-  // Adding just under half of the dropped part, plus one when the kept part is odd, rounds to nearest even.
+  // Rounds to nearest even: adds just under half of the dropped part, plus one if the kept part is odd.
   return static_cast<u16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -88,7 +88,7 @@ KILN_DEVICE u16 roundToBits(float value, f16) {
   if (magnitude >= 0x477ff000) // from 65520 on, the value is nearer to 2^16 than to the largest f16
     return static_cast<u16>(sign | 0x7c00);
   if (magnitude < 0x38800000) {
-    // Below 2^-14 an f16's last place is 2^-24, as is that of the float 0.5: the addition does the rounding.
+    // The last place of an f16 below 2^-14 is 2^-24, like that of the float 0.5: the addition rounds.
     const float shifted = bitCast<float>(magnitude) + 0.5f;
     return static_cast<u16>(sign | (bitCast<u32>(shifted) - bitCast<u32>(0.5f)));
   }
@@ -107,11 +107,11 @@ KILN_DEVICE float toFloat(float value) { return value; }
 KILN_DEVICE float toFloat(bf16 value) { return float(value); }
 KILN_DEVICE float toFloat(f16 value) { return float(value); }
 
-/// `value` as a stored element of type T (float, bf16 or f16).
+/// `value` rounded to an element of type T (float, bf16 or f16).
 template <class T> KILN_DEVICE T fromFloat(float value) { return T{roundToBits(value, T{})}; }
 template <> KILN_DEVICE float fromFloat<float>(float value) { return value; }
 
-/// The two halves of a word of two 16-bit elements, and back.
+/// Conversions between a word of two 16-bit elements and their values.
 template <class T> KILN_DEVICE float lowToFloat(u32 pair) { return float(T{static_cast<u16>(pair)}); }
 template <class T> KILN_DEVICE float highToFloat(u32 pair) { return float(T{static_cast<u16>(pair >> 16)}); }
 template <class T> KILN_DEVICE u32 pairFromFloat(float low, float high) { return roundPairToBits(low, high, T{}); }

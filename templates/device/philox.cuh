@@ -1,7 +1,7 @@
 //===- philox.cuh - counter-based random numbers ------------------------------===//
 //
-// Philox4x32-10 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011), word for word that of
-// support/Random.h. Integers only, so that it has one implementation.
+// Philox4x32-10 (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011), with the same words as
+// support/Random.h. It uses only integers, so one implementation serves both the GPU and the CPU.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,7 +15,7 @@ struct PhiloxWords {
   u32 words[4];
 };
 
-/// The words of a 128-bit counter (`low` its least significant half) and a key.
+/// The words for a 128-bit counter (`low` is its less significant half) and a key.
 KILN_DEVICE constexpr PhiloxWords philox(u64 low, u64 high, u64 key) {
   u32 c0 = u32(low), c1 = u32(low >> 32), c2 = u32(high), c3 = u32(high >> 32);
   u32 key0 = u32(key), key1 = u32(key >> 32);

@@ -1,6 +1,6 @@
-//===- shared.cuh - memory of a block ------------------------------------------===//
+//===- shared.cuh - shared memory of a block ------------------------------------===//
 //
-// Shared memory holds no defined values when a block starts; the emulator fills it with NaN.
+// Shared memory is undefined when a block starts; the emulator fills it with NaN.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -9,9 +9,9 @@
 
 namespace kiln {
 
-/// Shared memory of a block, in bytes: what the kernel declares (sharedStorage, of all types together), and what it
-/// takes of what the launch gives it (dynamicShared). A template says it of its kernels, and a generated kernel asserts
-/// that it is what the plan says.
+/// The shared memory of a block, in bytes: what the kernel declares (sharedStorage, all types together), and what it
+/// uses of the launch's (dynamicShared). A template states this for its kernels, and a generated kernel asserts that
+/// the plan agrees.
 struct SharedBytes {
   int declared, dynamic;
 
@@ -22,21 +22,21 @@ struct SharedBytes {
 
 #if defined(__CUDACC__)
 
-/// The block's static shared memory of type T: every call with the same T means the same object. At most 48
-/// KB for all types together; aligned to 16 bytes at least.
+/// The block's static shared memory of type T: every call with the same T gives the same object. At most 48 KB for all
+/// types together; aligned to at least 16 bytes.
 template <class T> KILN_DEVICE T &sharedStorage(Site = Site::current()) {
   alignas(alignof(T) > 16 ? alignof(T) : 16) __shared__ u8 bytes[sizeof(T)];
   return *reinterpret_cast<T *>(bytes);
 }
 
-/// The block's dynamic shared memory seen as a T; its size is set at the launch. Aligned to 1024 bytes. Every
-/// call means the same memory, whatever the type.
+/// The block's dynamic shared memory as a T; the launch sets its size. Aligned to 1024 bytes. Every call gives the same
+/// memory, for any type.
 template <class T> KILN_DEVICE T &dynamicShared(Site = Site::current()) {
   alignas(1024) extern __shared__ u8 kilnDynamicShared[];
   return *reinterpret_cast<T *>(kilnDynamicShared);
 }
 
-/// A place in shared memory, in the form that asynchronous copies and matrix loads take. Opaque: it can be
+/// An address in shared memory, in the form that asynchronous copies and matrix loads take. It is opaque: it can be
 /// made from a pointer into shared memory, moved by bytes, and have bits of its offset flipped.
 class SharedAddress {
 public:
@@ -47,15 +47,14 @@ public:
     base.address += bytes;
     return base;
   }
-  /// Flips bits of the address: moves within a block of memory that is aligned to a power of two above
-  /// `bits`.
+  /// Flips bits of the address: moves within a block of memory that is aligned to a power of two above `bits`.
   KILN_DEVICE friend SharedAddress operator^(SharedAddress base, u32 bits) {
     base.address ^= bits;
     return base;
   }
   KILN_DEVICE friend bool operator==(SharedAddress a, SharedAddress b) { return a.address == b.address; }
 
-  /// For instructions of this folder.
+  /// Only for instructions in this folder.
   KILN_DEVICE u32 raw() const { return address; }
 
 private:
@@ -64,7 +63,7 @@ private:
 
 #else
 
-/// One object per type, whose address tells the emulator which variable is meant.
+/// One object per type; its address identifies the variable to the emulator.
 template <class T> inline char emulatedSharedTag = 0;
 
 template <class T> KILN_DEVICE T &sharedStorage(Site site = Site::current()) {
@@ -99,12 +98,11 @@ private:
 
 #endif
 
-/// Rows of operand tiles are 128 bytes, which is all 32 banks: eight chunks of 16 bytes.
+/// A row of an operand tile is 128 bytes, as wide as all 32 banks: eight chunks of 16 bytes.
 constexpr u32 kSwizzledRowBytes = 128, kChunkBytes = 16, kRowChunks = kSwizzledRowBytes / kChunkBytes;
 
-/// Byte offset of a chunk in a tile of such rows, whose chunks are permuted by `key`. Chunks of one index in
-/// eight rows with different keys (modulo 8) lie in different banks, so that a matrix load reads them without
-/// conflict.
+/// The byte offset of a chunk in a tile of such rows, whose chunks are permuted by `key`. Chunks of one index in eight
+/// rows with different keys (modulo 8) lie in different banks, so that a matrix load reads them without conflicts.
 KILN_DEVICE constexpr u32 swizzledOffset(u32 row, u32 chunk, u32 key) {
   return row * kSwizzledRowBytes + (chunk ^ key % kRowChunks) * kChunkBytes;
 }

@@ -1,16 +1,18 @@
 //===- tensor_core.cuh - matrix loads and products of a warp --------------------===//
 //
-// ldmatrix and mma.sync of sm_80 and up. Every lane of the warp must call them at the same place. How a small
-// matrix lies in the registers of a warp (lane = 4 · group + place, group 0..7, place 0..3; PTX ISA, "Matrix
-// fragments for mma.m16n8k16"), in words of two 16-bit elements or one tf32 element:
+// ldmatrix and mma.sync of sm_80 and up. Every lane of the warp must call them at the same place. The table shows the
+// layout of small matrices in the registers of a warp (lane = 4 · group + place, group 0..7, place 0..3; PTX ISA,
+// "Matrix fragments for mma.m16n8k16"), in words of two 16-bit elements or one tf32 element:
 //
-//   8 rows × 4 words    lane holds word `place` of row `group`
-//   A, 16 rows × 8      words 0..3: rows 0-7 and words 0-3, rows 8-15 of these, rows 0-7 and words 4-7, rows
-//   8-15 B^T, 8 cols × 8     words 0, 1: words 0-3 and 4-7 of column `group` sums, 16 × 8        0, 1:
-//   columns 2 · place and the next of row `group`; 2, 3: of row group + 8
+//   8 rows × 4 words     a lane holds word `place` of row `group`
+//   A, 16 rows × 8       0: rows 0-7, words 0-3      1: rows 8-15, words 0-3
+//                        2: rows 0-7, words 4-7      3: rows 8-15, words 4-7
+//   B^T, 8 cols × 8      0: words 0-3 of column `group`      1: words 4-7 of it
+//   sums, 16 × 8         0, 1: columns 2 · place and the next, of row `group`
+//                        2, 3: the same columns of row group + 8
 //
-// The depth is 8 words: 16 elements of 16 bits, 8 of tf32. Sums are floats, and rounded in an unspecified
-// way: the emulator adds up in double and rounds once.
+// The depth is 8 words: 16 elements of 16 bits, or 8 of tf32. Sums are floats. Their rounding is unspecified: the
+// emulator adds in double and rounds once.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -23,7 +25,7 @@
 
 namespace kiln {
 
-/// A lane's part of the operands of one product.
+/// A lane's part of the operands of a product.
 struct MmaA {
   u32 words[4];
 };
@@ -34,19 +36,19 @@ struct MmaSums {
   float values[4];
 };
 
-/// Rounds words of T to what a product takes of them, to nearest and ties away from zero: floats to the 11 bits of
+/// Rounds words of T to the precision that products use, to nearest with ties away from zero: floats to the 11 bits of
 /// tf32.
 template <class T> KILN_DEVICE void roundFactors(u32 (&words)[4]) {
   if constexpr (sizeof(T) == 4)
 #pragma unroll
     for (u32 &word : words)
-      word += 0x1000; // half of the last place; a carry into the exponent is right
+      word += 0x1000; // half of the last place; a carry into the exponent is correct
 }
 
 #if defined(__CUDACC__)
 
-/// Loads four matrices of 8 rows of 16 bytes: lane i gives the address of row i % 8 of matrix i / 8, a
-/// multiple of 16, and gets word i % 4 of row i / 4 of each.
+/// Loads four matrices of 8 rows of 16 bytes: lane i gives the address of row i % 8 of matrix i / 8, a multiple of 16,
+/// and gets word i % 4 of row i / 4 of each matrix.
 KILN_DEVICE void loadMatrices(u32 (&words)[4], SharedAddress row, Site = Site::current()) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -54,8 +56,8 @@ KILN_DEVICE void loadMatrices(u32 (&words)[4], SharedAddress row, Site = Site::c
                : "memory");
 }
 
-/// As loadMatrices, of matrices of 16-bit elements, transposed: lane i gets elements i / 4 of rows 2 · (i %
-/// 4) and the next, the first in the lower half.
+/// Like loadMatrices for matrices of 16-bit elements, transposed: lane i gets elements i / 4 of rows 2 · (i % 4) and
+/// the next, the first in the lower half.
 KILN_DEVICE void loadMatricesTransposed(u32 (&words)[4], SharedAddress row, Site = Site::current()) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -63,8 +65,7 @@ KILN_DEVICE void loadMatricesTransposed(u32 (&words)[4], SharedAddress row, Site
                : "memory");
 }
 
-/// sums += A · B for elements of type T: bf16, f16, or float, of which the product takes the upper 19 bits
-/// (tf32).
+/// sums += A · B for elements of type T: bf16, f16, or float, of which the product uses the upper 19 bits (tf32).
 template <class T>
 KILN_DEVICE void multiplyAdd(MmaSums &sums, const MmaA &a, const MmaB &b, Site = Site::current());
 
@@ -89,7 +90,7 @@ template <> KILN_DEVICE void multiplyAdd<float>(MmaSums &sums, const MmaA &a, co
 
 #else
 
-/// A lane's input to a matrix load, the address of a row, and its result.
+/// A lane's input to a matrix load, the address of a row, and the lane's result.
 struct EmulatedMatrixLoad {
   const void *row;
   u32 words[4];
@@ -133,7 +134,7 @@ KILN_DEVICE void loadMatricesTransposed(u32 (&words)[4], SharedAddress row, Site
   emulatedLoadMatrices(words, row, EmulatedMatrixLoad::transposed, site);
 }
 
-/// The elements in a word of an operand.
+/// The number of elements in a word of an operand.
 template <class T> constexpr u32 kWordElements = 4 / sizeof(T);
 template <class T> KILN_DEVICE float emulatedElement(u32 word, u32 i) {
   return i == 0 ? lowToFloat<T>(word) : highToFloat<T>(word);

@@ -1,8 +1,8 @@
 //===- vec.cuh - short vectors and vector memory access ----------------------===//
 //
-// A Vec lives in registers. `load` and its variants read V elements of float, bf16 or f16 by one access of
-// V * sizeof(T) bytes (2, 4, 8 or 16; 32 bytes take two) and convert to float; `store` converts back. The
-// address must be aligned to the access: a misaligned one is an error of the emulator and a fault on the GPU.
+// A Vec is held in registers. `load` and its variants read V elements of float, bf16 or f16 by one access of V *
+// sizeof(T) bytes (2, 4, 8 or 16; 32 bytes take two) and convert them to float; `store` converts back. The address must
+// be aligned to the access: a misaligned one is an error of the emulator and a fault on the GPU.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace kiln {
 
-/// V elements (1, 2, 4 or 8) that are computed with one by one.
+/// V elements (1, 2, 4 or 8) for element-wise arithmetic.
 template <class T, int V> struct Vec {
   static_assert(V == 1 || V == 2 || V == 4 || V == 8);
   static constexpr int kSize = V;
@@ -22,7 +22,7 @@ template <class T, int V> struct Vec {
   KILN_DEVICE T &operator[](int i) { return data[i]; }
   KILN_DEVICE const T &operator[](int i) const { return data[i]; }
 
-  /// Every element set to `value`.
+  /// A vector with every element set to `value`.
   KILN_DEVICE static Vec fill(T value) {
     Vec result;
 #pragma unroll
@@ -31,7 +31,7 @@ template <class T, int V> struct Vec {
     return result;
   }
 
-  /// f of every element.
+  /// The vector of f of every element.
   template <class F> KILN_DEVICE auto map(F f) const {
     Vec<decltype(f(data[0])), V> result;
 #pragma unroll
@@ -40,7 +40,7 @@ template <class T, int V> struct Vec {
     return result;
   }
 
-  /// f of every pair of elements at the same place.
+  /// The vector of f of each element and the other's at the same place.
   template <class F> KILN_DEVICE auto zip(const Vec &other, F f) const {
     Vec<decltype(f(data[0], data[0])), V> result;
 #pragma unroll
@@ -58,7 +58,7 @@ template <class T, int V> struct Vec {
     return result;
   }
 
-  /// The elements' sum from left to right, and their largest.
+  /// The sum of the elements from left to right, and their maximum.
   KILN_DEVICE T sum() const {
     return reduce([](T a, T b) { return a + b; });
   }
@@ -102,8 +102,8 @@ template <> struct alignas(2) Packet<2> {
 
 #if defined(__CUDACC__)
 
-/// An ordinary access to any memory; stores are to shared memory. CUDA's own vector types, because a copy of a struct
-/// is not sure to become one instruction.
+/// An ordinary access to any memory; stores are to shared memory. It uses CUDA's own vector types, because the copy of
+/// a struct may become several instructions.
 struct PlainAccess {
   KILN_DEVICE static Packet<2> read(const void *source, Packet<2>) { return {*static_cast<const u16 *>(source)}; }
   KILN_DEVICE static Packet<4> read(const void *source, Packet<4>) { return {*static_cast<const u32 *>(source)}; }
@@ -127,7 +127,8 @@ struct PlainAccess {
   }
 };
 
-/// Stores to global memory. Instructions by name: of an ordinary store of 16 bytes the compiler can make four.
+/// Stores to global memory. The instruction is written in PTX, because the compiler may split an ordinary store of 16
+/// bytes into four.
 struct GlobalAccess {
   KILN_DEVICE static void store(void *target, Packet<2> packet, Site) {
     asm volatile("st.global.b16 [%0], %1;" ::"l"(target), "h"(packet.half) : "memory");
@@ -146,9 +147,9 @@ struct GlobalAccess {
   }
 };
 
-/// Global memory that is read or written once: loads leave L1 alone, stores are the first to be evicted. Loads are
-/// volatile, so that none crosses waitForDependencies(), and not of the non-coherent path (.nc): ptxas moves those
-/// behind the wait, and they may miss what a kernel in front has written.
+/// Global memory that is read or written once: loads do not enter L1, and stores are evicted first. Loads are volatile,
+/// so that none crosses waitForDependencies(). They do not use the non-coherent path (.nc): ptxas would move such loads
+/// after the wait, and they may miss the writes of an earlier kernel.
 struct StreamingAccess {
   KILN_DEVICE static Packet<2> read(const void *source, Packet<2> packet) {
     asm volatile("ld.global.L1::no_allocate.b16 %0, [%1];" : "=h"(packet.half) : "l"(source));
@@ -203,7 +204,7 @@ struct StreamingAccess {
                  : "l"(source), "r"(u32(condition)));
     return packet;
   }
-  /// `source` plus an offset in bytes, and where the condition does not hold any pointer, null too.
+  /// `source` plus an offset in bytes. If the condition does not hold, any pointer, even null.
   template <int kBytes>
   KILN_DEVICE static Packet<kBytes> loadIf(bool condition, const void *source, u32 offset, Site) {
     return readIf(condition, static_cast<const u8 *>(source) + offset, Packet<kBytes>{});
@@ -249,11 +250,11 @@ using StreamingAccess = PlainAccess;
 
 #endif
 
-/// Bytes of one access that moves part of V elements of T, and the elements that it moves.
+/// The bytes of one access that moves V elements of T or a part of them, and the number of elements that it moves.
 template <class T, int V> constexpr int kAccessBytes = min<int>(sizeof(T) * V, 16);
 template <class T, int V> constexpr int kAccessElements = kAccessBytes<T, V> / int(sizeof(T));
 
-/// The i-th element of a packet of T as a float.
+/// The i-th element of a packet of T, as a float.
 template <class T, int kBytes> KILN_DEVICE float packetElement(const Packet<kBytes> &packet, int i) {
   if constexpr (sizeof(T) == 4)
     return bitCast<float>(packet.words[i]);
@@ -280,8 +281,8 @@ template <class T, int kBytes> KILN_DEVICE Packet<kBytes> makePacket(const float
   return packet;
 }
 
-/// V elements of T as they lie in memory, for loads that are issued long before their values are computed with:
-/// until then 16-bit elements take half the registers of a Vec<float, V>.
+/// V elements of T in their memory format, for loads that are issued long before the values are used: until then,
+/// 16-bit elements take half the registers of a Vec<float, V>.
 template <class T, int V> struct Packed {
   static constexpr int kElements = kAccessElements<T, V>;
   Packet<kAccessBytes<T, V>> packets[V / kElements];
@@ -315,24 +316,24 @@ KILN_DEVICE void storeWith(T *target, const Vec<float, V> &values, Site site) {
     Access::store(target + first, makePacket<T, kAccessBytes<T, V>>(values.data + first), site);
 }
 
-/// V elements from any memory.
+/// Loads V elements from any memory.
 template <int V, class T> KILN_DEVICE Vec<float, V> load(const T *source, Site site = Site::current()) {
   return loadWith<PlainAccess, V>(source, site);
 }
-/// V elements from global memory that is read once, and not written by this kernel: they take no room in L1. As every
-/// load of this file it starts on its side of waitForDependencies().
+/// Loads V elements from global memory that is read once and that this kernel does not write: they do not enter L1.
+/// Like every load of this file, it does not move across waitForDependencies().
 template <int V, class T>
 KILN_DEVICE Vec<float, V> loadStreaming(const T *source, Site site = Site::current()) {
   return loadWith<StreamingAccess, V>(source, site);
 }
 
-/// As load, converted later.
+/// Like load, but converts later.
 template <int V, class T>
 KILN_DEVICE Packed<T, V> loadPacked(const T *source, Site site = Site::current()) {
   return loadPackedWith<PlainAccess, V>(source, site);
 }
-/// As loadStreaming where `condition` holds, zeros where not; converted later. One predicated instruction, which many
-/// loads in flight want: a branch around a load ends what the compiler can schedule together.
+/// Like loadStreaming if `condition` holds, else zeros; converts later. It is one predicated instruction, which suits
+/// many loads in flight: a branch around a load would limit the compiler's scheduling.
 template <int V, class T>
 KILN_DEVICE Packed<T, V> loadPackedStreamingIf(bool condition, const T *source, Site site = Site::current()) {
   Packed<T, V> result;

@@ -1,8 +1,8 @@
 //===- warp.cuh - collectives of a warp ---------------------------------------===//
 //
-// Every lane of `lanes` (default: the whole warp) must call the collective at the same place with the same
-// `lanes`; the emulator reports it when they do not. T is float, i32, u32 or u64. Collectives order the
-// shared-memory accesses of their lanes only where that is said: syncWarp.
+// Every lane of `lanes` (default: the whole warp) must call the collective at the same place with the same `lanes`; the
+// emulator reports violations. T is float, i32, u32 or u64. Only syncWarp orders the shared-memory accesses of its
+// lanes.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -26,7 +26,7 @@ struct Max {
 
 #if defined(__CUDACC__)
 
-/// Number of bits that are set; index of the lowest one, of a word that is not 0.
+/// The number of set bits, and the index of the lowest set bit of a word that is not 0.
 KILN_DEVICE u32 bitCount(u32 word) { return u32(__popc(int(word))); }
 KILN_DEVICE u32 firstBit(u32 word) { return u32(__ffs(int(word)) - 1); }
 
@@ -39,7 +39,7 @@ template <class T>
 KILN_DEVICE T shuffleXor(T value, u32 mask, u32 lanes = kAllLanes, Site = Site::current()) {
   return __shfl_xor_sync(lanes, value, mask);
 }
-/// `value` of the lane `delta` further on; the last `delta` lanes get their own.
+/// `value` of the lane `delta` places further on; the last `delta` lanes get their own.
 template <class T>
 KILN_DEVICE T shuffleDown(T value, u32 delta, u32 lanes = kAllLanes, Site = Site::current()) {
   return __shfl_down_sync(lanes, value, delta);
@@ -53,8 +53,8 @@ KILN_DEVICE u32 ballot(bool predicate, u32 lanes = kAllLanes, Site = Site::curre
 /// Waits for the lanes, and makes what each wrote to memory visible to the others.
 KILN_DEVICE void syncWarp(u32 lanes = kAllLanes, Site = Site::current()) { __syncwarp(lanes); }
 
-/// Combines the values of each group of kWidth neighbouring lanes; all of them get the result. A butterfly:
-/// in turn with the lane 16, 8, 4, 2, 1 away, so that the order of the additions is the same for every lane.
+/// Combines the values of each group of kWidth neighbouring lanes; all of them get the result. It is a butterfly: each
+/// lane combines with the lane 16, 8, 4, 2, 1 away in turn, so that all lanes add in the same order.
 template <class Combine, u32 kWidth, class T> KILN_DEVICE T warpReduce(T value, u32 lanes, Site) {
 #pragma unroll
   for (u32 distance = kWidth / 2; distance > 0; distance /= 2)
@@ -129,7 +129,7 @@ KILN_DEVICE void syncWarp(u32 lanes = kAllLanes, Site site = Site::current()) {
   emulatedThread->syncWarp(lanes, nullptr, [](void *const *) -> const char * { return nullptr; }, site);
 }
 
-/// The same additions in the same order as the butterfly, by one rendezvous in place of five.
+/// The additions of the butterfly in the same order, with one rendezvous instead of five.
 template <class Combine, u32 kWidth, class T> struct EmulatedReduction {
   static const char *combine(void *const *lanes) {
     T values[kWarpSize], others[kWarpSize];
@@ -165,8 +165,8 @@ KILN_DEVICE bool all(bool predicate, u32 lanes = kAllLanes, Site site = Site::cu
   return ballot(predicate, lanes, site) == lanes;
 }
 
-/// Sum and largest of the values of each group of kWidth neighbouring lanes (2, 4, 8, 16 or 32); all of the
-/// group get it. Bitwise the same on every lane, and on CPU and GPU.
+/// The sum and the maximum of each group of kWidth neighbouring lanes (2, 4, 8, 16 or 32); all lanes of the group get
+/// it. Results are bitwise equal on every lane, and on CPU and GPU.
 template <u32 kWidth = kWarpSize, class T>
 KILN_DEVICE T warpSum(T value, u32 lanes = kAllLanes, Site site = Site::current()) {
   return warpReduce<Sum, kWidth>(value, lanes, site);
@@ -176,7 +176,7 @@ KILN_DEVICE T warpMax(T value, u32 lanes = kAllLanes, Site site = Site::current(
   return warpReduce<Max, kWidth>(value, lanes, site);
 }
 
-/// Sum of the values of this lane and those below it, of the whole warp.
+/// The sum of the values of this lane and those below it, in the whole warp.
 template <class T> KILN_DEVICE T warpInclusiveSum(T value, Site site = Site::current()) {
 #pragma unroll
   for (u32 distance = 1; distance < kWarpSize; distance *= 2) {

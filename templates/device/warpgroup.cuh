@@ -1,8 +1,8 @@
 //===- warpgroup.cuh - matrix products of four warps -------------------------------===//
 //
-// wgmma of sm_90a; elsewhere the same products by mma.sync, so that a plan for Hopper also runs on other GPUs. A
-// warpgroup is 128 threads, the first of which has an index that is a multiple of that. It starts products and goes on;
-// their sums are there after a wait:
+// wgmma of sm_90a. On other GPUs mma.sync computes the same products, so that a plan for Hopper also runs there. A
+// warpgroup is 128 threads; the index of its first thread is a multiple of 128. It starts products and goes on; their
+// sums are available after a wait:
 //
 //   fenceProducts(sums, a);
 //   startProduct<T, RightRows::Columns, 8>(sums, 0, a, b, /*offset=*/0, /*adds=*/true); // as many as wanted
@@ -10,17 +10,17 @@
 //   waitProducts<0>();
 //   receive(sums);
 //
-// Between start and wait neither the registers of a product may be touched nor the shared memory that it reads. Every
+// Between start and wait, neither the registers of a product nor the shared memory that it reads may be touched. Every
 // thread of the warpgroup must call these at the same place.
 //
-// The left operand is 64 rows by 16 elements in registers, the sums are 64 rows of floats; both lie as those of
-// tensor_core.cuh do, rows 16 i to 16 i + 15 in warp i. The right operand lies in shared memory, in rows of 128 bytes
-// whose chunks of 16 bytes are permuted by the row (swizzledOffset, the row itself the key), in a tile that is aligned
-// to kWarpgroupTileAlignment. How products and sums are rounded is unspecified, as there.
+// The left operand is 64 rows by 16 elements in registers, the sums are 64 rows of floats. Both have the layout of
+// tensor_core.cuh, with rows 16 i to 16 i + 15 in warp i. The right operand is in shared memory, in rows of 128 bytes.
+// Their chunks of 16 bytes are permuted by the row (swizzledOffset with the row as key), in a tile that is aligned to
+// kWarpgroupTileAlignment. The rounding of products and sums is unspecified, as there.
 //
-// In the emulator sums are NaN from start to receive(), which computes them. So memory that is overwritten in between
-// is noticed there, and with checked accesses memory that a copy has not reached yet is noticed at the start. A missing
-// fenceAsyncCopies() is not.
+// In the emulator, sums are NaN from start to receive(), which computes them. So memory that is overwritten in between
+// is noticed then. With checked accesses, memory that a copy has not reached yet is noticed at the start. A missing
+// fenceAsyncCopies() is not noticed.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -34,10 +34,10 @@
 namespace kiln {
 
 constexpr u32 kWarpgroupSize = 128;
-/// After so many bytes the permutation of chunks repeats itself.
+/// The permutation of chunks repeats after this many bytes.
 constexpr u32 kWarpgroupTileAlignment = 8 * kSwizzledRowBytes;
 
-/// The content of a row of the right operand.
+/// The content of a row of the right operand's tile.
 enum class RightRows {
   Columns, ///< consecutive elements of the depth of one column: row i is column i
   Depth,   ///< consecutive columns at one step of the depth: row i is step i
@@ -53,7 +53,7 @@ template <int kTiles> struct WarpgroupSums {
   MmaSums tiles[kTiles];
 };
 
-/// Keeps the compiler from moving what makes or uses these registers across this place.
+/// Keeps the compiler from moving definitions or uses of these registers across this place.
 KILN_DEVICE void pinRegisters(MmaA &a) {
   asm volatile("" : "+r"(a.words[0]), "+r"(a.words[1]), "+r"(a.words[2]), "+r"(a.words[3])::"memory");
 }
@@ -69,18 +69,18 @@ template <int kTiles> KILN_DEVICE void pinRegisters(WarpgroupSums<kTiles> &sums)
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/// Makes the calling thread's asynchronous copies that it has waited for, and its writes, visible to products behind
-/// the next barrier: they read shared memory past what orders other accesses.
+/// Makes the calling thread's writes, and its asynchronous copies that it has waited for, visible to products after the
+/// next barrier. Products read shared memory outside the order of other accesses.
 KILN_DEVICE void fenceAsyncCopies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/// Orders the registers of the operands (MmaA, WarpgroupSums, arrays of them) before the products that come next;
-/// needed in front of the first product, and after a wait in front of the next.
+/// Orders the registers of the operands (MmaA, WarpgroupSums, arrays of them) before the next products. Needed before
+/// the first product, and after a wait before the next product.
 template <class... Operands> KILN_DEVICE void fenceProducts(Operands &...operands) {
   (pinRegisters(operands), ...);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
-/// How PTX calls an element type.
+/// The name of an element type in PTX.
 template <class T> struct PtxElement;
 template <> struct PtxElement<bf16> {
   static constexpr char kName[] = "bf16";
@@ -96,9 +96,9 @@ KILN_DEVICE u64 warpgroupDescriptor(SharedAddress address) {
   return kPermuted128 | kGroupBytes / 16 << 32 | u64(1) << 16 | (address.raw() & 0x3ffff) >> 4;
 }
 
-/// Starts sums.tiles[first .. first + kCount) += A · B, or = A · B unless it adds; kCount is 8 or 2. B begins at `b`:
-/// at the row of its first column (RightRows::Columns) or step of the depth, a multiple of 8, and there at a chunk,
-/// before the permutation.
+/// Starts sums.tiles[first .. first + kCount) += A · B, or = A · B if `adds` is false; kCount is 8 or 2. B begins at
+/// `b`: at the row of its first column (RightRows::Columns) or step of the depth, a multiple of 8, and there at a
+/// chunk, before the permutation.
 template <class T, RightRows kRows, int kCount, int kTiles>
 KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a, SharedAddress b, u32 offset,
                               bool adds, Site = Site::current()) {
@@ -108,7 +108,7 @@ KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA
   if (!adds)
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
-      s[i] = MmaSums{}; // of what is not read, the compiler need not keep an older value
+      s[i] = MmaSums{}; // the compiler need not keep older values, since they are not read
   if constexpr (kCount == 8)
     asm volatile("{.reg .pred adds; setp.ne.b32 adds, %37, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n64k16.f32.%39.%39 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, "
@@ -134,17 +134,17 @@ KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA
                    "n"(int(kRows == RightRows::Depth)), "C"(PtxElement<T>::kName));
 }
 
-/// Makes the products that the warpgroup has started since the last call a group.
+/// Makes a group of the products that the warpgroup has started since the last call.
 KILN_DEVICE void commitProducts(Site = Site::current()) {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/// Waits until at most the latest kPending groups are under way.
+/// Waits until at most the latest kPending groups are in flight.
 template <int kPending> KILN_DEVICE void waitProducts() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-/// Makes sums whose products have been waited for readable; to be called at once after the wait.
+/// Makes sums readable after the wait for their products; to be called at once after the wait.
 template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &sums, Site = Site::current()) {
   pinRegisters(sums);
 }
@@ -157,7 +157,7 @@ KILN_DEVICE void commitProducts(Site = Site::current()) {}
 template <int kPending> KILN_DEVICE void waitProducts() {}
 template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &, Site = Site::current()) {}
 
-/// By mma.sync, at once: each warp's rows, 16 columns at a time.
+/// Computes the product at once by mma.sync: each warp its own rows, 16 columns at a time.
 template <class T, RightRows kRows, int kCount, int kTiles>
 KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a, SharedAddress b, u32 offset,
                               bool adds, Site = Site::current()) {
@@ -195,7 +195,7 @@ KILN_DEVICE void fenceAsyncCopies() {}
 template <class Operand> KILN_DEVICE void pinRegisters(Operand &) {}
 template <class... Operands> KILN_DEVICE void fenceProducts(Operands &...) { emulatedThread->areProductsFenced = true; }
 
-/// A product that has been started, as a lane keeps it.
+/// A started product, as a lane stores it.
 struct EmulatedWarpgroupProduct {
   MmaA a;
   const char *b;
@@ -212,7 +212,7 @@ struct EmulatedWarpgroupProduct {
   }
 };
 
-/// The products of sums between start and receive(). The last of them belong to group `group` of the thread's.
+/// The products of sums between start and receive(). The last of them belong to the thread's group number `group`.
 struct EmulatedProducts {
   static constexpr u32 kMost = 64;
   EmulatedWarpgroupProduct products[kMost];
@@ -221,12 +221,12 @@ struct EmulatedProducts {
 
 template <int kTiles> struct WarpgroupSums {
   MmaSums tiles[kTiles];
-  MmaSums results[kTiles] = {}; ///< what the products are added to
+  MmaSums results[kTiles] = {}; ///< the sums to which the products are added
   EmulatedProducts started = {};
 };
 
-/// A lane's input to the start of a product: all lanes must name the same operand. The last to arrive reads it, so that
-/// checked accesses see what is not there yet.
+/// A lane's input to the start of a product: all lanes must name the same operand. The last lane to arrive reads it, so
+/// that checked accesses find data that has not arrived.
 struct EmulatedProductStart {
   const EmulatedWarpgroupProduct *product;
 
@@ -286,7 +286,7 @@ template <int kPending> KILN_DEVICE void waitProducts() {
   self.areProductsFenced = false;
 }
 
-/// A lane's input to receive(): a warp's rows do not depend on other warps.
+/// A lane's input to receive(). A warp's rows do not depend on other warps.
 template <int kTiles> struct EmulatedReceive {
   WarpgroupSums<kTiles> *sums;
 
@@ -294,7 +294,7 @@ template <int kTiles> struct EmulatedReceive {
     return *static_cast<EmulatedReceive *>(lanes[lane])->sums;
   }
 
-  /// Product i of every lane.
+  /// Computes product i for every lane.
   static void multiply(void *const *lanes, u32 i) {
     const EmulatedWarpgroupProduct &one = of(lanes, 0).started.products[i];
     float a[16][16], b[16][64];

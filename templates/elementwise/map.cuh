@@ -1,16 +1,16 @@
 //===- map.cuh - one function of every element ---------------------------------===//
 //
-// Calls body(index) for every index of 0 .. count, kVec neighbouring elements at a time: bias, activation,
-// residual, embedding, conversion, permutation. A grid-stride loop, so that any grid is right; ceildiv(count,
-// kThreads · kVec · kUnroll) blocks give every thread one round.
+// Calls body(index) for the indices 0 .. count, kVec neighbouring elements at a time: for bias, activation, residual,
+// embedding, conversion, permutation. It is a grid-stride loop, so any grid is correct; with ceildiv(count, kThreads ·
+// kVec · kUnroll) blocks, every thread has one round.
 //
-// Launch: grid as above or less, block kThreads. Neighbouring threads take neighbouring vectors; a thread's
-// kUnroll vectors of a round lie a grid apart. No shared memory; registers as the body needs.
+// Launch: the grid above or a smaller one, block kThreads. Neighbouring threads take neighbouring vectors; the kUnroll
+// vectors of a thread in a round are a grid's threads apart. No shared memory; registers depend on the body.
 //
 // Config:
 //   kThreads    threads of a block
-//   kVec        elements of a call: 1, 2, 4 or 8
-//   kUnroll     vectors of a round
+//   kVec        elements per call: 1, 2, 4 or 8
+//   kUnroll     vectors of a thread per round
 //
 // Body:
 //   template <int V> void operator()(i64 index) const;

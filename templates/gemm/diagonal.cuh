@@ -1,4 +1,4 @@
-//===- diagonal.cuh - products of which those above the diagonal are not wanted --===//
+//===- diagonal.cuh - products without the outputs above the diagonal -----===//
 #pragma once
 
 #include "device/base.cuh"

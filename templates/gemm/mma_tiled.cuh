@@ -113,7 +113,7 @@ KILN_DEVICE constexpr u32 keyOfColumn(u32 n) { return n % 2 + n / 8 % 4 * 2; }
 /// The place in a warp's part of A that a lane's first matrix load reads: rows 0-7 and 8-15 of the first chunk, then of
 /// the second.
 KILN_DEVICE constexpr u32 matrixLoadOffsetA(u32 lane) { return swizzledOffset(lane % 16, lane / 16, lane % 8); }
-/// The same for B: both chunks of the columns of instruction 0, then of instruction 1.
+/// The place for a lane's first matrix load of B: both chunks of the columns of instruction 0, then of instruction 1.
 KILN_DEVICE constexpr u32 matrixLoadOffsetB(u32 lane) {
   const u32 column = lane % 8, row = column / 2 * 8 + column % 2 + lane / 16 * 2;
   return swizzledOffset(row, lane / 8 % 2, keyOfColumn(row));

@@ -116,8 +116,8 @@ template <class Config> struct SimtTiledStorage {
   RowStatistics statistics[Shape::kRows];
 };
 
-/// How a block's threads share the tile of one operand, kExtent indices (rows of A or columns of B) by
-/// kTileDepth: in vectors along the depth (kAlongDepth) or along the index, of which a thread has kCount.
+/// The division of one operand's tile, kExtent indices (rows of A or columns of B) by kTileDepth, among a block's
+/// threads: vectors along the depth (kAlongDepth) or along the index, kCount of them for each thread.
 template <int kExtent, int kTileDepth, int kThreads, int kVec, bool kAlongDepth> struct TileSlots {
   static constexpr int kVectors = kExtent * kTileDepth / kVec;
   static constexpr int kCount = ceilDiv(kVectors, kThreads); // slots of a thread

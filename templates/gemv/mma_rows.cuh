@@ -32,8 +32,8 @@
 //   kTileDepth         a multiple of 32 · kUnroll · kWarpsK
 // Input: as for gemm/simt_tiled.cuh.
 // Epilogue: what it reads of memory it is asked for before the products are there, as by gemv/simt_row.cuh. Its V is
-// the widest power of two up to 8 that divides cols.
-//
+// Epilogue: its operands are loaded before the products are computed, as in gemv/simt_row.cuh. Its V is the widest
+// power of two up to 8 that divides cols.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -134,7 +134,8 @@ template <class Config, class Input, class W, class Epilogue> struct MmaRows {
     }
   }
 
-  /// The same for a depth of one tile, with each row's statistics, by a warp a row.
+  /// Stages rows like stage(), for a depth of one tile, and normalises them; each warp computes the statistics of its
+  /// rows.
   KILN_DEVICE void stageNormalized(int firstRow) {
     for (int r = int(warpIndex()); r < Shape::kRows; r += Shape::kWarps) {
       Vec<float, 8> x[Shape::kOwn];

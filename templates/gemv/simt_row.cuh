@@ -33,7 +33,7 @@
 //   kWarps             warps of a block, a multiple of kDepthWarps up to 32
 // Input: as for gemm/simt_tiled.cuh.
 //
-// Epilogue: what it reads of memory it is asked for before the products are there.
+// Epilogue: its operands are loaded before the products are computed.
 //   template <int V> struct Operands;
 //   template <int V> Operands<V> operands(int row, int col) const;
 //   template <int V> void operator()(Vec<float, V> product, const Operands<V> &with, int row, int col) const;
@@ -310,7 +310,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRow {
     }
   }
 
-  /// The same where warps share columns: one thread per column adds up the warps' sums.
+  /// Finishes the columns that warps share: one thread per column adds up the warps' sums.
   KILN_DEVICE void finishTogether(const Operands &operands) {
     auto &shared = sharedStorage<SimtRowSums<Config>>();
     const int own = int(warpIndex()) / Shape::kDepthWarps * kColsPerWarp;

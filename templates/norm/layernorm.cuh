@@ -1,25 +1,24 @@
 //===- layernorm.cuh - layer normalisation of rows ----------------------------===//
 //
-// out[row, :] = normalize(x[row, :], mean, rstd) with the statistics of norm/row_statistics.cuh, in fp32, x
-// read through Input and the result stored by Epilogue. Two passes over the deviations as defined there, but
-// one over memory: between the passes the row is held by the threads that read it, and Input is called
-// exactly once an element. So it may also do what comes before the normalisation, such as a residual
+// out[row, :] = normalize(x[row, :], mean, rstd) with the statistics of norm/row_statistics.cuh, in fp32. Input reads
+// x, and Epilogue stores the result. The two passes over the deviations that are defined there take one pass over
+// memory: the threads that read a row hold it between the passes, and call Input exactly once per element. So Input may
+// also compute and store what precedes the normalisation, such as a residual addition.
 // addition, and store that.
 //
 // Launch: grid ceildiv(rows, kThreads / kRowThreads), block kThreads.
 //
-// Which thread holds what: thread i of a row's kRowThreads has its vectors i, i + kRowThreads, …: up to 64
-// elements a thread in registers, otherwise the same elements in shared memory (4 · kCols bytes a row of the
-// block). kRowThreads = 1, the lowest rung of the ladder, holds nothing: it calls Input three times an
-// element, which then must not write over what it reads.
+// Which thread holds what: thread i of a row's kRowThreads has its vectors i, i + kRowThreads, …: up to 64 elements per
+// thread in registers, otherwise in shared memory (4 · kCols bytes per row of the block). kRowThreads = 1, the lowest
+// rung of the ladder, holds nothing: it calls Input three times per element, so Input must not overwrite what it reads.
 //
 // Config:
 //   kCols         length of a row
 //   kThreads      threads of a block, a multiple of 32
 //   kRowThreads   threads of a row: 1, 32 (a warp) or kThreads (the block)
 //   kVec          elements of an access: 1, 2, 4 or 8, a divisor of kCols
-//   kOnePass      optional: the variance is E[x²] − E[x]², of one pass over the row. One reduction less to wait
-//                 for, and every digit lost where the mean is large beside the deviation
+//   kOnePass      optional: the variance is E[x²] − E[x]², from one pass over the row. It saves a reduction, but
+//                 loses all digits if the mean is large compared with the deviation
 //
 // Input:
 //   static constexpr float kEps;
@@ -60,7 +59,7 @@ template <class Config> struct LayerNormStorage {
   alignas(32) float rows[LayerNormShape<Config>::Threads::kRowsPerBlock][Config::kCols];
 };
 
-/// The work of one thread on its row.
+/// One thread's work on its row.
 template <class Config, class Input> struct LayerNorm {
   using Shape = LayerNormShape<Config>;
   using Threads = typename Shape::Threads;
@@ -76,7 +75,7 @@ template <class Config, class Input> struct LayerNorm {
     return sharedStorage<LayerNormStorage<Config>>().rows[Threads::rowInBlock()] + col(slot);
   }
 
-  /// The vector of a slot: from the input the first time, then from where it is held.
+  /// The vector of a slot: the first time from the input, later from registers or shared memory.
   KILN_DEVICE Vec<float, V> first(int slot) {
     const Vec<float, V> x = input.template load<V>(row, col(slot));
     if constexpr (Shape::kInRegisters)
@@ -94,14 +93,14 @@ template <class Config, class Input> struct LayerNorm {
       return input.template load<V>(row, col(slot));
   }
 
-  /// The sum over the row of what `value` returns for a slot.
+  /// The sum of value(slot) over all threads and slots of the row.
   template <class Value> KILN_DEVICE static float rowSum(Value value) {
     float sum = 0;
     forEachSlot([&](int slot) { sum += value(slot); });
     return Threads::sum(sum);
   }
 
-  /// Unrolled where the row is in registers, which have no run-time index.
+  /// Unrolled if the row is in registers, which cannot be indexed at run time.
   template <class Body> KILN_DEVICE static void forEachSlot(Body body) {
 #pragma unroll(Shape::kInRegisters ? Shape::kSlots : 1)
     for (int slot = 0; slot < Shape::kSlots; ++slot)
@@ -110,14 +109,14 @@ template <class Config, class Input> struct LayerNorm {
   }
 };
 
-/// Config::kOnePass; false where Config has none. Called with 0: an int fits the first of the two better, if a Config
-/// has it.
+/// Config::kOnePass; false if Config has none. It is called with 0: overload resolution prefers the first of the two,
+/// which takes an int, if Config has the setting.
 template <class Config> KILN_DEVICE constexpr auto isOnePass(int) -> decltype(bool(Config::kOnePass)) {
   return Config::kOnePass;
 }
 template <class Config> KILN_DEVICE constexpr bool isOnePass(long) { return false; }
 
-/// Statistics of a row that nobody has read yet.
+/// The statistics of a row that has not been read yet.
 template <class Config, class Input> KILN_DEVICE RowStatistics statisticsOf(LayerNorm<Config, Input> &x) {
   using Row = LayerNorm<Config, Input>;
   if constexpr (isOnePass<Config>(0)) {

@@ -1,10 +1,10 @@
 //===- row_reduction.cuh - one number of each row -------------------------------===//
 //
-// Adds up term(row, col) over the kCols columns of a row, and hands the sum to the epilogue: the mean of a row, or its
-// variance. A rung of the ladder of layer normalisation, which norm/layernorm.cuh does in one kernel.
+// Sums term(row, col) over the kCols columns of a row and passes the sum to the epilogue, as for the mean or the
+// variance of a row. It is a rung of the ladder of layer normalisation, which norm/layernorm.cuh does in one kernel.
 //
-// Method: a block a row. Each thread adds up every kThreads-th term (coarsening), then the block's sums are halved in
-// shared memory, step by step (Harris: Optimizing Parallel Reduction in CUDA, 2007).
+// Method: one block per row. Each thread sums every kThreads-th term (coarsening), then a tree in shared memory adds
+// the threads' sums, halving their number at each step (Harris: Optimizing Parallel Reduction in CUDA, 2007).
 //
 // Launch: grid rows, block kThreads.
 //

@@ -1,15 +1,15 @@
 //===- row_statistics.cuh - mean and reciprocal standard deviation of rows ---===//
 //
-// The statistics of layer normalisation: mean = Σ x / n, rstd = 1 / √(Σ (x − mean)² / n + eps), in fp32. The
-// biased variance is taken around the mean in a second pass over the row (Ba, Kiros, Hinton: Layer
-// Normalization, 2016; the same definition as PyTorch's), because E[x²] − E[x]² loses every digit when the
-// mean is large beside the deviation.
+// The statistics of layer normalisation: mean = Σ x / n, rstd = 1 / √(Σ (x − mean)² / n + eps), in fp32. The biased
+// variance is computed around the mean in a second pass over the row (Ba, Kiros, Hinton: Layer Normalization, 2016;
+// PyTorch has the same definition), because E[x²] − E[x]² loses all digits if the mean is large compared with the
+// deviation.
 //
 // Input is a functor with
 //   static constexpr float kEps;
 //   template <int V> Vec<float, V> load(int row, int k) const;   // x[row, k .. k + V), k a multiple of V
 // and is called for the same element twice, so it must not write.
-//
+// It is called twice for each element, so it must not write.
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -37,9 +37,9 @@ KILN_DEVICE RowStatistics rowStatistics(float mean, float squares, int depth, fl
   return {mean, rsqrt(squares / float(depth) + eps)};
 }
 
-/// Statistics of kRows consecutive rows of `depth` elements, computed by one warp with all its lanes in step.
-/// Every lane gets every result. The rows go through each pass together, so that kRows loads a lane are in
-/// flight at once; rows past lastRow repeat lastRow. V divides depth.
+/// The statistics of kRows consecutive rows of `depth` elements. All lanes of one warp compute them together, and every
+/// lane gets every result. The rows go through each pass together, so that each lane has kRows loads in flight. Rows
+/// after lastRow repeat lastRow. V divides depth.
 template <int V, int kRows, class Input>
 KILN_DEVICE void warpRowStatistics(const Input &input, int firstRow, int lastRow, int depth,
                                    RowStatistics (&statistics)[kRows]) {
@@ -58,8 +58,8 @@ KILN_DEVICE void warpRowStatistics(const Input &input, int firstRow, int lastRow
     statistics[r] = rowStatistics(means[r], warpSum(squares[r]), depth, Input::kEps);
 }
 
-/// Statistics of rows firstRow .. firstRow + kRows − 1 for a whole block, a warp taking kRowsAtOnce rows at a
-/// time, into shared memory; the caller synchronises before it reads them. The block is whole warps.
+/// The statistics of rows firstRow .. firstRow + kRows − 1 for a whole block, in shared memory. Each warp computes
+/// kRowsAtOnce rows at a time. The caller synchronises before it reads them. The block must consist of whole warps.
 template <int V, int kRowsAtOnce, int kRows, int kWarps, class Input>
 KILN_DEVICE void blockRowStatistics(const Input &input, int firstRow, int lastRow, int depth,
                                     RowStatistics (&statistics)[kRows]) {
@@ -73,7 +73,7 @@ KILN_DEVICE void blockRowStatistics(const Input &input, int firstRow, int lastRo
   }
 }
 
-/// Statistics of one row by a single thread.
+/// The statistics of one row, computed by a single thread.
 template <class Input> KILN_DEVICE RowStatistics threadRowStatistics(const Input &input, int row, int depth) {
   float sum = 0, squares = 0;
   for (int k = 0; k < depth; ++k)

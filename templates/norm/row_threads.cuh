@@ -1,8 +1,8 @@
 //===- row_threads.cuh - the threads that share a row --------------------------===//
 //
-// The row-wise templates give a row to one thread, to a warp or to the whole block, by Config. This is the
-// part of them that depends on the choice: which row, which part of it, and reductions over it. A block of
-// kThreads threads holds kThreads / kRowThreads rows; grid ceildiv(rows, kThreads / kRowThreads).
+// Row-wise templates give each row to one thread, to a warp or to the whole block, by Config. This header contains what
+// depends on that choice: the thread's row, its part of the row, and reductions over the row. A block of kThreads
+// threads holds kThreads / kRowThreads rows; the grid is ceildiv(rows, kThreads / kRowThreads).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,16 +22,16 @@ template <int kThreads, int kRowThreads> struct RowThreads {
   static_assert(kRowThreads == 1 || kRowThreads == int(kWarpSize) || kRowThreads == kThreads,
                 "a row has one thread, a warp or the block");
 
-  /// Declared by the reductions.
+  /// Static shared memory, which the reductions declare.
   static constexpr int kSharedBytes = kIsBlock ? int(sizeof(BlockScratch<float>)) : 0;
 
-  /// The calling thread's row; all of its threads are past the last row together.
+  /// The calling thread's row. The threads of a row are all past the last row, or none is.
   KILN_DEVICE static int row() { return int(blockIndexX()) * kRowsPerBlock + int(threadIndex()) / kRowThreads; }
-  /// The row's place among those of the block, and the thread's place among those of the row.
+  /// The row's index in the block, and the thread's index in the row.
   KILN_DEVICE static int rowInBlock() { return int(threadIndex()) / kRowThreads; }
   KILN_DEVICE static int index() { return int(threadIndex()) % kRowThreads; }
 
-  /// Sum and largest over the row's threads, the same on all of them.
+  /// The sum and the maximum over the row's threads; each thread gets the result.
   KILN_DEVICE static float sum(float value) {
     if constexpr (kRowThreads == 1)
       return value;

@@ -1,29 +1,28 @@
 //===- softmax.cuh - softmax of rows -------------------------------------------===//
 //
-// out[row, c] = exp(x[row, c] − max) / Σ exp(x[row, ·] − max) over `cols` columns, known at run time, in
-// fp32. Elements that are −inf get 0, and a row of nothing else gets zeros. Input must not write: it is
-// called twice an element (kOnline: one pass for largest and sum together, norm/online_softmax.cuh) or three
-// times (largest; sum; result).
+// out[row, c] = exp(x[row, c] − max) / Σ exp(x[row, ·] − max) over `cols` columns, known at run time, in fp32. Elements
+// of −inf give 0, and a row of only −inf gives zeros. Input must not write: it is called three times per element
+// (maximum; sum; result), or with kOnline twice (one pass for maximum and sum, norm/online_softmax.cuh).
 //
 // Launch: grid ceildiv(rows, kThreads / kRowThreads), block kThreads.
 //
-// Thread i of a row's kRowThreads has its vectors i, i + kRowThreads, …, of which it holds one at a time.
-// About 32 registers; shared memory only for the reductions where a row has a block.
+// Thread i of a row's kRowThreads has its vectors i, i + kRowThreads, …, and holds one of them at a time. About 32
+// registers. Shared memory is used only by the reductions, if a row has a block.
 //
 // Config:
 //   kThreads      threads of a block, a multiple of 32
 //   kRowThreads   threads of a row: 1, 32 (a warp) or kThreads (the block)
 //   kVec          elements of an access: 1, 2, 4 or 8; `cols` must be a multiple of it
-//   kOnline       two passes rather than three
+//   kOnline       two passes instead of three
 //
 // Input:
 //   template <int V> Vec<float, V> load(int row, int col) const;
 //   int visible(int row) const;
-//     Optional: columns from there on are masked, and are not read but for the rest of a vector.
+//     Optional: columns from this one on are masked. They are not read, except in the rest of a vector.
 //
 // Epilogue:
 //   template <int V> void operator()(Vec<float, V> probability, int row, int col) const;
-//     Every column, the masked ones too.
+//     Called for every column, also for masked ones.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -44,14 +43,15 @@ template <class Config, class Input> struct SoftmaxRow {
   const Input &input;
   const int row, visible;
 
-  /// Columns of the row before its first masked one: an int fits the first of the two better, if an input says so.
+  /// The number of columns before the first masked one. Overload resolution prefers the first of the two, which takes
+  /// an int, if the input has `visible`.
   template <class I>
   KILN_DEVICE static auto visibleCols(const I &input, int row, int cols, int) -> decltype(int(input.visible(row))) {
     return min(input.visible(row), cols);
   }
   template <class I> KILN_DEVICE static int visibleCols(const I &, int, int cols, long) { return cols; }
 
-  /// The scores of a vector; masked ones are −inf.
+  /// The scores of a vector, with −inf for masked ones.
   KILN_DEVICE Vec<float, V> scores(int col) const {
     if (col >= visible)
       return Vec<float, V>::fill(-infinity());
@@ -67,7 +67,7 @@ template <class Config, class Input> struct SoftmaxRow {
       body(col);
   }
 
-  /// Largest score of the row and sum over it, the same for all threads of the row.
+  /// The row's maximum and sum; all threads of the row get the same.
   KILN_DEVICE OnlineSoftmax normalizer() const {
     OnlineSoftmax own, whole;
     if constexpr (Config::kOnline) {

@@ -1,9 +1,9 @@
 //===- choice.cuh - the arithmetic of choosing a token ------------------------===//
 //
-// Shared by the kernel of sample/sample.cuh and the runtime's Sampler, which runs on the host, so that both choose
-// the same token from the same logits. A probability is an integer weight: sums of integers are the same in
-// every order, on every machine. The little floating-point arithmetic that there is has one rounding an operation
-// and nothing that a compiler could contract.
+// The kernel of sample/sample.cuh and the runtime's Sampler, which runs on the host, share this header, so that both
+// choose the same token from the same logits. A probability is an integer weight: sums of integers are the same in
+// every order, on every machine. The few floating-point operations each round once, and a compiler cannot contract
+// them.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,14 +13,14 @@
 
 namespace kiln {
 
-/// A float's place in the order of floats, -0 equal to 0. NaN is not ordered.
+/// A key with the order of floats, where -0 equals 0. NaN has no place in the order.
 KILN_DEVICE constexpr u32 orderedKey(float value) {
   const u32 bits = __builtin_bit_cast(u32, value);
   if (bits == 0x80000000u)
     return 0x80000000u;
   return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
-/// And back.
+/// The float of a key.
 KILN_DEVICE constexpr float valueOfKey(u32 key) {
   return __builtin_bit_cast(float, key & 0x80000000u ? key & 0x7fffffffu : ~key);
 }
@@ -34,8 +34,8 @@ KILN_DEVICE constexpr u64 multiplyHigh(u64 a, u64 b) {
   return aHigh * bHigh + (middle >> 32) + ((aLow * bHigh + u32(middle)) >> 32);
 }
 
-/// 2^-x in units of 2^-32, for x = fraction / 2^32: a polynomial of degree 6 through the Chebyshev nodes of
-/// [0, 1], 2^-28 off at most.
+/// 2^-x in units of 2^-32, for x = fraction / 2^32: a polynomial of degree 6 through the Chebyshev nodes of [0, 1]; the
+/// error is at most 2^-28.
 KILN_DEVICE constexpr u32 exp2OfMinus(u32 fraction) {
   constexpr u32 coefficients[] = {0xfffffffau, 0xb17215b2u, 0x3d7f577eu, 0x0e34a75bu,
                                   0x0273d361u, 0x00539803u, 0x00072a3cu};
@@ -45,10 +45,10 @@ KILN_DEVICE constexpr u32 exp2OfMinus(u32 fraction) {
   return value;
 }
 
-/// e^((logit - largest) / temperature) in units of 2^-40: what a token weighs against the most probable one.
-/// `scale` is 2^24 / (temperature ln 2), finite. Weights below one unit are zero.
+/// e^((logit - largest) / temperature) in units of 2^-40: the weight of a token relative to the most probable one.
+/// `scale` is 2^24 / (temperature ln 2) and finite. Weights below one unit are zero.
 KILN_DEVICE constexpr u64 tokenWeight(float logit, float largest, float scale) {
-  // The negative exponent, with 24 bits of fraction; beyond 2^-40 it does not matter how far.
+  // The negative exponent, with 24 bits of fraction. From 41 on, the weight is zero.
   const float exponent = (largest - logit) * scale;
   if (!(exponent < float(u32(41) << 24)))
     return 0;
@@ -56,16 +56,17 @@ KILN_DEVICE constexpr u64 tokenWeight(float logit, float largest, float scale) {
   return (u64(exp2OfMinus(fixed << 8)) << 8) >> (fixed >> 24);
 }
 
-/// The sum that the most probable tokens must reach, of `total`, under top-p. `topP` is p in units of 2^-64.
+/// The weight that the most probable tokens must reach under top-p, given the `total` of all. `topP` is p in units of
+/// 2^-64.
 KILN_DEVICE constexpr u64 topPWeight(u64 topP, u64 total) { return max<u64>(multiplyHigh(topP, total), 1); }
 
-/// The random number of a sequence's step, uniform in 64 bits.
+/// The random number of a step of a sequence, uniform in 64 bits.
 KILN_DEVICE constexpr u64 randomNumber(u64 seed, u64 sequence, u64 step) {
   const PhiloxWords random = philox(step, sequence, seed);
   return u64(random.words[0]) << 32 | random.words[1];
 }
 
-/// Uniform in 0 .. total - 1: the token is the first, in order of id, with which the sum of weights exceeds it.
+/// Uniform in 0 .. total - 1. The chosen token is the first, in order of id, whose cumulative weight exceeds it.
 KILN_DEVICE constexpr u64 drawnWeight(u64 random, u64 total) { return multiplyHigh(random, total); }
 
 } // namespace kiln

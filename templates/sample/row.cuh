@@ -1,7 +1,8 @@
 //===- row.cuh - a row of logits, and how a block reads it ---------------------===//
 //
-// A row is divided into groups of neighbouring ids, each for a warp at a time. The warp reads vectors beside each
-// other, of up to 16 bytes, as the rows' pitch allows (50257 allows no more than 4), and two groups ahead.
+// A row is divided into groups of neighbouring ids, and a warp reads one group at a time. Neighbouring lanes read
+// neighbouring vectors of up to 16 bytes, as far as the rows' pitch allows (50257 allows only 4). The warp loads two
+// groups ahead.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,7 +15,7 @@
 
 namespace kiln {
 
-/// A logit and its id as one word: larger is more probable, or has the lower id among equals.
+/// A logit and its id in one word: of two words, the larger one is more probable, or has the lower id among equals.
 KILN_DEVICE constexpr u64 packCandidate(u32 key, u32 id) { return u64(key) << 32 | ~id; }
 KILN_DEVICE constexpr u32 keyOfCandidate(u64 candidate) { return u32(candidate >> 32); }
 KILN_DEVICE constexpr u32 idOfCandidate(u64 candidate) { return ~u32(candidate); }
@@ -32,8 +33,8 @@ template <class Config> struct RowShape {
   static_assert(kGroups <= Config::kThreads, "a thread for each group");
 };
 
-/// A lane's logits of a group: kVector neighbours, from as many further on in the group, and so on; -infinity, which
-/// weighs nothing, behind the vocabulary's end.
+/// The logits of a group that a lane reads: kVector neighbours, then kVector more a warp's vectors further on, and so
+/// on. After the end of the vocabulary they are -infinity, whose weight is 0.
 template <class Config> struct GroupLogits {
   using Shape = RowShape<Config>;
   static constexpr int kCount = Config::kGroup / int(kWarpSize);
@@ -44,7 +45,7 @@ template <class Config> struct GroupLogits {
   KILN_DEVICE static GroupLogits load(const float *row, u32 group) {
     GroupLogits result;
     result.firstId = int(group) * Config::kGroup + int(laneIndex()) * Shape::kVector;
-    // Loads without conditions, so that they all are under way at once.
+    // Loads are unconditional, so that all are in flight at once.
     constexpr int kLast = (Config::kVocabulary - 1) / Shape::kVector * Shape::kVector;
 #pragma unroll
     for (int i = 0; i < kCount; i += Shape::kVector) {
@@ -63,11 +64,12 @@ template <class Config> struct GroupLogits {
   KILN_DEVICE u64 candidate(int i) const { return packCandidate(key(i), u32(idOf(i))); }
 };
 
-/// Calls body(group, logits) for group = groupAt(0) .. groupAt(count - 1), each by all lanes of one warp of the block.
+/// Calls body(group, logits) for group = groupAt(0) .. groupAt(count - 1). All lanes of one warp of the block take each
+/// group together.
 template <class Config, class GroupAt, class Body>
 KILN_DEVICE void walkGroups(const float *row, u32 count, GroupAt groupAt, Body body) {
-  // Two are under way before the first is there, of each of 32 warps: 32 KB. More would come no sooner, and a body for
-  // each would be code that is fetched to run once.
+  // Each warp has two groups in flight before the first arrives: 32 KB for 32 warps. More loads would not arrive
+  // sooner, and a body for each would only be more code to fetch.
   constexpr u32 kStep = RowShape<Config>::kWarps;
   if (warpIndex() >= count)
     return;

@@ -1,35 +1,33 @@
 //===- sample.cuh - the next token of each row --------------------------------===//
 //
-// Greedy, or temperature, top-k and top-p, then a draw, as runtime/generation/Sampler.h has it: the same token from the
-// same logits. Then the step's bookkeeping, so that the next step needs nothing from the host: the token becomes the
-// next one's input, the position moves on, a row that meets a stop token, its length or the context's end is
-// finished, and the token goes into a ring in host memory.
+// Chooses greedily, or by temperature, top-k, top-p and a draw, like runtime/generation/Sampler.h: the same logits give
+// the same token. Then it updates the row, so that the next step needs nothing from the host: the token becomes the
+// next input, the position advances, a row that reaches a stop token, its length or the end of the context is finished,
+// and the token goes into a ring in host memory.
 //
-// Method: two stages in one kernel. Each warp of a row's blocks finds the largest logit of a group of neighbouring ids;
-// the block that arrives last has the row's, and does the rest alone, reading from L2.
-// - Top-k, with k not above the number of groups: the k-th largest of the groups' largest logits is a bound that at
-//   least k logits reach, and few more do. Just the groups that reach it are read again, and what reaches it is
-//   collected and chosen from: sample/short_list.cuh.
-// - Top-p alone: a histogram by weight over the distance from the largest logit, for which the row is read again, gives
-//   the bound.
-// - Where what reaches the bound is more than the list has room for, and for larger k, histograms of the whole row
-// choose
-//   (sample/whole_row.cuh): it is read five times for top-k, four times more for top-p, and then for the draw.
-// - The draw from a whole row, with neither top-k nor top-p from the start, reads it once to weigh groups, and then the
-//   group of the token.
+// Method: two stages in one kernel. Each warp of a row's blocks finds the largest logit of a group of neighbouring ids.
+// The last block to arrive finds the row's maximum and does the rest alone, reading from L2.
+// - Top-k, if k is at most the number of groups: the k-th largest of the groups' maxima is a bound that at least k
+// logits reach, and few more do. Only the groups that reach it are read again; the logits that reach it are collected,
+// and the token is chosen from them (sample/short_list.cuh).
+// - Top-p alone: the row is read again for a histogram of weights over the distance from the largest logit, which gives
+// the bound.
+// - If more logits reach the bound than fit in the list, or if k is larger, histograms of the whole row choose the
+// token (sample/whole_row.cuh). They read it five times for top-k, four more times for top-p, and once for the draw.
+// - Without top-k and top-p, the draw reads the row once to weigh the groups, and then the token's group.
 //
 // Launch: grid (blocks, B) with blocks = ceildiv(ceildiv(kVocabulary, kGroup), kThreads / 32), block kThreads.
 //
-// Memory: logits[B][kPitch], aligned to 16 bytes; tokens[B] and positions[B] are @decode's arguments: `positions` holds
-// where the token stands that these logits follow. best[B][groups], any contents. arrivals[B], zero before and after.
-// launches[B] counts this kernel's launches. ring[B][kRing], in host memory.
+// Memory: logits[B][kPitch], aligned to 16 bytes. tokens[B] and positions[B] are @decode's arguments; `positions` holds
+// the position of the token before these logits. best[B][groups] may have any contents. arrivals[B] is zero before and
+// after. launches[B] counts this kernel's launches. ring[B][kRing] is in host memory.
 //
 // Shared memory: 23 KB and 20 bytes for each group of a row; 31 KB for GPT-2's vocabulary.
 //
 // Config:
-//   kVocabulary  ids; logits behind them are padding
-//   kPitch       logits of a row
-//   kGroup       ids of a group, a multiple of 128, so many that the groups are no more than kThreads
+//   kVocabulary  ids; further logits are padding
+//   kPitch       logits per row in memory
+//   kGroup       ids per group: a multiple of 128, so large that there are at most kThreads groups
 //   kThreads     a multiple of 32
 //   kRing        entries of a row's ring
 //
@@ -49,7 +47,7 @@
 namespace kiln {
 
 template <class Config> struct SampleStorage {
-  u32 groupKeys[RowShape<Config>::kGroups]; ///< the largest of each group
+  u32 groupKeys[RowShape<Config>::kGroups]; ///< the largest key of each group
   ShortListStorage<Config> list;
   WholeRowStorage<Config> row;
   BlockScratch<u64> scratch;
@@ -57,7 +55,7 @@ template <class Config> struct SampleStorage {
   bool isLast;
 };
 
-/// The part of SamplingSettings that determines the choice.
+/// The part of SamplingSettings that affects the choice.
 struct SamplingWay {
   bool isGreedy;
   u32 topK; ///< 0: off
@@ -66,7 +64,7 @@ struct SamplingWay {
   u64 seed;
 };
 
-/// The work on one row of the block that has its largest logit.
+/// The work on a row that its last block does.
 template <class Config> struct RowSampler {
   ShortList<Config> list;
   WholeRow<Config> row;
@@ -75,7 +73,7 @@ template <class Config> struct RowSampler {
       : list{logits, shared.groupKeys, {largest, scale}, shared.list, shared.scratch},
         row{logits, {largest, scale}, shared.row, shared.scratch} {}
 
-  /// The token; by all threads. Top-k and top-p are off where they are 0.
+  /// The chosen token; all threads call this. A top-k or top-p of 0 is off.
   KILN_DEVICE u32 choose(u32 topK, u64 topP, u64 random) {
     if (topK != 0 && topK <= u32(min(RowShape<Config>::kGroups, kListed<Config>)) && list.collect(list.boundOf(topK)))
       return list.choose(topK, topP, 0, random);
@@ -97,7 +95,7 @@ template <class Config> struct RowSampler {
   }
 };
 
-/// The best candidate of a group of the row; by all lanes of a warp.
+/// The best candidate of a group of the row; all lanes of a warp call this.
 template <class Config> KILN_DEVICE u64 bestOfGroup(const float *logits, u32 index) {
   const auto group = GroupLogits<Config>::load(logits, index);
   u64 best = 0;
@@ -107,8 +105,8 @@ template <class Config> KILN_DEVICE u64 bestOfGroup(const float *logits, u32 ind
   return warpMax(best);
 }
 
-/// Whether this block is the last of its row to have written its groups' best. While one thread finds out, another one
-/// draws the step's random number.
+/// Whether this block is the last of its row to write the best of its groups. While one thread finds out, another one
+/// draws the random number of the step.
 template <class Config>
 KILN_DEVICE bool isLastOfRow(u32 *arrivals, const SamplingRow &row, u64 seed, SampleStorage<Config> &shared) {
   syncThreads();
@@ -123,7 +121,7 @@ KILN_DEVICE bool isLastOfRow(u32 *arrivals, const SamplingRow &row, u64 seed, Sa
   return shared.isLast;
 }
 
-/// The row's best candidate, of its groups', whose keys it leaves in shared memory; all threads get it.
+/// The row's best candidate, for all threads. The keys of its groups are left in shared memory.
 template <class Config> KILN_DEVICE u64 bestOfRow(const u64 *rowBest, SampleStorage<Config> &shared) {
   const bool isGroup = threadIndex() < u32(RowShape<Config>::kGroups);
   const u64 best = isGroup ? rowBest[threadIndex()] : 0;
@@ -132,7 +130,7 @@ template <class Config> KILN_DEVICE u64 bestOfRow(const u64 *rowBest, SampleStor
   return blockReduce<Max>(best, u64(0), shared.scratch, Site::current());
 }
 
-/// Carries the chosen token into the row's state. One thread.
+/// Updates the row's state with the chosen token. One thread calls this.
 KILN_DEVICE void advanceRow(SamplingRow &row, const SamplingSettings &settings, i32 token, i32 *input, i32 *position) {
   bool isStop = token < 0;
   for (int i = 0; i < settings.stopCount; ++i)
@@ -161,7 +159,7 @@ KILN_DEVICE void sample(const float *logits, i32 *tokens, i32 *positions, const 
     launches[b] = launch;
     storeToHost(ring + i64(b) * Config::kRing + launch % Config::kRing, ringEntry(launch, token));
   };
-  // All loads of the first stage are under way together, a finished row's in vain.
+  // All loads of the first stage are in flight together; those of a finished row are wasted.
   const SamplingWay way = {settings->isGreedy != 0, settings->topK < Config::kVocabulary ? u32(settings->topK) : 0,
                            settings->topP, settings->scale, settings->seed};
   const bool isFinished = row.isFinished != 0; // no block of the row writes it before all have arrived

@@ -1,8 +1,8 @@
 //===- short_list.cuh - choosing from the few most probable tokens -------------===//
 //
-// A block collects all tokens of a row whose logit is not below a bound, and chooses from them by rank: how many of
-// the others are more probable, counted by comparing all with all. Weights in order of rank and their sums give
-// top-k and top-p; in order of id, the draw. So the order in which the tokens were collected does not matter.
+// A block collects all tokens of a row whose logit reaches a bound, and chooses from them. A token's rank is the number
+// of more probable ones, found by comparing all with all. Prefix sums of weights in order of rank give top-k and top-p;
+// in order of id, they give the draw. So the order in which tokens were collected does not matter.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -14,14 +14,14 @@
 
 namespace kiln {
 
-/// Tokens that a list has room for: one for each thread, and few enough to compare all with all.
+/// The most tokens in a list: one for each thread, and few enough to compare all with all.
 template <class Config> constexpr int kListed = min(Config::kThreads, 512);
 
 template <class Config> struct ShortListStorage {
   u64 tokens[kListed<Config>];  ///< candidates, in any order
   u64 sums[kListed<Config>];    ///< by rank
   u64 weights[kListed<Config>]; ///< by place
-  u32 ids[kListed<Config>];     ///< by place, which is in the order of ids
+  u32 ids[kListed<Config>];     ///< by place; places are in order of id
   u32 groups[RowShape<Config>::kGroups];
   u32 groupCount;
   u32 count;
@@ -37,8 +37,8 @@ template <class Config> struct ShortList {
   ShortListStorage<Config> &shared;
   BlockScratch<u64> &scratch;
 
-  /// A key that at least k of the row's keys are not below, and hardly more than necessary: the k-th largest of the
-  /// groups' largest. 1 <= k <= groups.
+  /// A key that at least k of the row's keys reach, and few more: the k-th largest of the groups' largest keys. 1 <= k
+  /// <= groups.
   KILN_DEVICE u32 boundOf(u32 k) const {
     const u32 own = threadIndex() < u32(Shape::kGroups) ? groupKeys[threadIndex()] : 0;
     u32 bound = 0;
@@ -49,7 +49,7 @@ template <class Config> struct ShortList {
     return bound;
   }
 
-  /// Collects all tokens whose key is not below `bound`. False if they are more than the list has room for.
+  /// Collects all tokens whose key is at least `bound`. False if they do not fit in the list.
   KILN_DEVICE bool collect(u32 bound) {
     if (threadIndex() == 0)
       shared.groupCount = shared.count = 0;
@@ -80,8 +80,8 @@ template <class Config> struct ShortList {
     return shared.count <= u32(kListed<Config>);
   }
 
-  /// The token drawn from the list, after collect; by all threads. Top-k and top-p are off where they are 0. `rowTotal`
-  /// is the weight that top-p is a part of; 0: that of the k most probable tokens.
+  /// The token drawn from the list; all threads call this, after collect. A top-k or top-p of 0 is off. `rowTotal` is
+  /// the weight that top-p is a fraction of; 0 means the weight of the k most probable tokens.
   KILN_DEVICE u32 choose(u32 topK, u64 topP, u64 rowTotal, u64 random) {
     const u32 count = shared.count, self = threadIndex();
     const bool isToken = self < count;
@@ -112,7 +112,7 @@ template <class Config> struct ShortList {
   }
 
 private:
-  /// Whether the weights of all tokens of lower rank do not reach top-p's part of the whole.
+  /// Whether the tokens of lower rank do not yet reach top-p's part of the weight.
   KILN_DEVICE bool isInTopP(bool isToken, u32 rank, u64 weight, u64 topP, u64 rowTotal) {
     if (isToken)
       shared.sums[rank] = weight;

@@ -1,6 +1,6 @@
 //===- state.cuh - sampling's memory on the device ----------------------------===//
 //
-// What the host writes once and the kernel of sample/sample.cuh carries from step to step; the runtime includes
+// The state that the host writes once and the kernel of sample/sample.cuh updates at each step; the runtime includes
 // this file too.
 //
 //===----------------------------------------------------------------------===//
@@ -12,34 +12,34 @@ namespace kiln {
 
 constexpr int kMaxStopTokens = 8;
 
-/// The same for all rows.
+/// Settings that all rows share.
 struct SamplingSettings {
   u64 seed;
   u64 topP;    ///< in units of 2^-64; 0: off
   float scale; ///< 2^24 / (temperature ln 2), finite
   u32 isGreedy;
   i32 topK;      ///< 0: off
-  i32 context;   ///< positions that a row has
-  i32 stopCount; ///< of stopTokens
+  i32 context;   ///< the most positions of a row
+  i32 stopCount; ///< entries of stopTokens
   i32 stopTokens[kMaxStopTokens];
   u32 padding;
 };
 static_assert(sizeof(SamplingSettings) == 72, "the plan's %settings");
 
-/// A row of the batch.
+/// The state of a row of the batch.
 struct SamplingRow {
   u64 sequence;   ///< counter of its random numbers
   u64 step;       ///< tokens chosen so far
   i32 remaining;  ///< tokens that it may still choose
-  u32 isFinished; ///< nothing more is chosen
+  u32 isFinished; ///< the row chooses no further tokens
 };
 static_assert(sizeof(SamplingRow) == 24, "the plan's %rows");
 
-/// In place of a token: the row is finished; its logits had NaN or +infinity, or nothing but -infinity.
+/// Values in place of a token: the row is finished; its logits contain NaN or +infinity; all its logits are -infinity.
 constexpr i32 kNoToken = -1, kNotFinite = -2, kAllMasked = -3;
 
-/// What a launch leaves in the ring for a row: the number of the row's launch, from 1, above the token, as one
-/// word, so that the host sees both or neither.
+/// The word that a launch writes into the row's ring: the number of the launch, from 1, in the upper half and the token
+/// in the lower. One word, so that the host sees both or neither.
 KILN_DEVICE constexpr u64 ringEntry(u32 launch, i32 token) { return u64(launch) << 32 | u32(token); }
 
 } // namespace kiln

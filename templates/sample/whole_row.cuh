@@ -1,9 +1,9 @@
 //===- whole_row.cuh - choosing from all tokens of a row ------------------------===//
 //
-// Top-k and top-p look for the logit at which a sum over all larger ones (of 1, or of weights) reaches a bound: a
-// histogram over the distance from the largest logit narrows it to 1/16, four more over bits of the logit find it. (A
-// histogram of the upper bits of all logits at once would have most of them meet in a few bins.) Ties go by id. All
-// sums are of integers, so their order does not matter.
+// Top-k and top-p look for the logit at which a sum over all larger logits (of 1, or of weights) reaches a bound. A
+// histogram over the distance from the largest logit narrows it to 1/16; four more over bits of the logit find it. (In
+// a histogram over the upper bits of all logits, most of them would fall into a few bins.) Ties go by id. All sums are
+// of integers, so their order does not matter.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,7 +16,7 @@ namespace kiln {
 
 constexpr int kSampleBins = 1024;
 
-/// The tokens that sampling keeps: those above a key, and of those with this key the first so many ids.
+/// The tokens that sampling keeps: those above a key, and of those with this key a number of the lowest ids.
 struct Kept {
   u32 key;
   u32 ties;
@@ -28,10 +28,10 @@ template <class Config> struct WholeRowStorage {
   u64 groupWeights[RowShape<Config>::kGroups]; ///< without ties
   u32 groupTies[RowShape<Config>::kGroups];
   BlockScratch<u32> tieScratch;
-  u32 found;  ///< a bin
-  u64 before; ///< sum over what comes before it
-  u32 group;  ///< where the drawn token is
-  u64 target; ///< within it
+  u32 found;  ///< index of a bin
+  u64 before; ///< sum of everything before it
+  u32 group;  ///< group of the drawn token
+  u64 target; ///< rest of the drawn weight within the group
   u32 tiesLeft;
   u32 token;
 };
@@ -45,39 +45,38 @@ template <class Config> struct WholeRow {
   WholeRowStorage<Config> &shared;
   BlockScratch<u64> &scratch;
 
-  /// A search for the tokens with which the sum over the most probable ones reaches `needed` >= 1, none of which is
-  /// below the key `from`.
+  /// A search for the most probable tokens whose sum reaches `needed` >= 1; none of them is below the key `from`.
   struct Search {
     bool isByWeight;
     u32 from;
     u64 needed;
-    u32 distance = 0; ///< the bin
+    u32 distance = 0; ///< bin of the first histogram
   };
 
-  /// Sixteenths of distance from the largest logit; the last one is for all that are further away.
+  /// The distance from the largest logit in sixteenths; the last bin holds all larger distances.
   KILN_DEVICE u32 distanceOf(float logit) const {
     const float distance = (weights.largest - logit) * 16.0f;
     return distance < float(kSampleBins - 1) ? u32(distance) : u32(kSampleBins - 1);
   }
-  /// A key that none with this distance or a smaller one is below. (The difference is rounded as that of distanceOf,
-  /// and rounding keeps the order.)
+  /// A key that is at most the key of every logit with at most this distance. (The difference is rounded as in
+  /// distanceOf, and rounding keeps the order.)
   KILN_DEVICE u32 keyOfDistance(u32 distance) const {
     return distance < kSampleBins - 1 ? orderedKey(weights.largest - float(distance + 1) / 16.0f) : 0;
   }
 
-  /// The histogram over distances.
+  /// Fills the histogram over distances.
   KILN_DEVICE void countDistances(const Search &search) {
     count([&](float logit) -> Share {
       const u32 distance = distanceOf(logit);
-      // What cannot be found need not be counted, nor what is in the bin that is found when no other is: it may be that
-      // of most tokens.
+      // Keys below `from` are never found. The last bin need not be counted, since it is found if no other is; it may
+      // hold most of the tokens.
       if (orderedKey(logit) < search.from || (!search.isByWeight && distance == kSampleBins - 1))
         return {0, 0};
       return {distance, search.isByWeight ? weights.of(logit) : 1};
     });
   }
 
-  /// The sum over all bins.
+  /// The sum of all bins.
   KILN_DEVICE u64 counted() const {
     u64 sum = 0;
     for (int bin = int(threadIndex()); bin < kSampleBins; bin += kThreads)
@@ -85,12 +84,13 @@ template <class Config> struct WholeRow {
     return blockSum(sum, scratch);
   }
 
-  /// Goes on after countDistances.
+  /// Continues after countDistances.
   KILN_DEVICE void findDistance(Search &search) { search.distance = findBin(search.needed); }
 
-  /// Goes on after findDistance to the end.
+  /// Continues after findDistance and completes the search.
   KILN_DEVICE Kept finish(Search &search) {
-    // Keys upside down, so that the most probable come first: bits of them that are known, and which these are.
+    // Keys are inverted, so that the most probable come first. `prefix` has the bits that are known, `known` marks
+    // them.
     u32 prefix = 0, known = 0;
     for (int shift = 22; shift >= 0; shift = shift == 2 ? 0 : shift - 10) {
       count([&](float logit) -> Share {
@@ -106,20 +106,20 @@ template <class Config> struct WholeRow {
     return {~prefix, u32((search.needed + each - 1) / each)};
   }
 
-  /// All of it. The row is read five times.
+  /// The whole search. It reads the row five times.
   KILN_DEVICE Kept select(Search search) {
     countDistances(search);
     findDistance(search);
     return finish(search);
   }
 
-  /// The sum of the weights of what is kept.
+  /// The total weight of the kept tokens.
   KILN_DEVICE u64 totalWeight(Kept kept) {
     weighGroups(kept);
     return scanGroups(kept).sum.total;
   }
 
-  /// The token drawn from what is kept; by all threads.
+  /// The token drawn from the kept ones; all threads call this.
   KILN_DEVICE u32 draw(Kept kept, u64 random) {
     weighGroups(kept);
     const GroupScan scan = scanGroups(kept);
@@ -137,7 +137,7 @@ template <class Config> struct WholeRow {
   }
 
 private:
-  /// The contribution of a token to a bin.
+  /// A token's contribution to a bin.
   struct Share {
     u32 bin;
     u64 amount;
@@ -147,7 +147,7 @@ private:
     walkGroups<Config>(logits, Shape::kGroups, [](u32 i) { return i; }, body);
   }
 
-  /// Fills the bins by shareOf(logit) of each logit.
+  /// Adds shareOf(logit) of each logit to the bins.
   template <class ShareOf> KILN_DEVICE void count(ShareOf shareOf) {
     for (int bin = int(threadIndex()); bin < kSampleBins; bin += kThreads)
       shared.bins[bin] = 0;
@@ -163,10 +163,10 @@ private:
     syncThreads();
   }
 
-  /// Finds the first bin with which the sum over bins reaches `needed`, and takes what comes before it off `needed`; by
-  /// all threads.
+  /// Finds the first bin at which the cumulative sum reaches `needed`, and subtracts the sum before it from `needed`.
+  /// All threads call this.
   KILN_DEVICE u32 findBin(u64 &needed) {
-    // A warp's bins, then the sums of warps, then the bins of the warp where it happens.
+    // First each warp's bins, then the sums of warps, then the bins of the warp that contains the result.
     constexpr int kPerWarp = kSampleBins / 32;
     static_assert(kPerWarp == int(kWarpSize), "a bin for each lane");
     for (u32 group = warpIndex(); group < 32; group += kWarps) {
@@ -189,8 +189,8 @@ private:
     return shared.found;
   }
 
-  /// The first lane with which `before` plus the values of all lanes up to it reach `needed`; adds those before it
-  /// to `before`. The last lane if none does.
+  /// The first lane at which `before` plus the cumulative values reach `needed`; adds the values of earlier lanes to
+  /// `before`. The last lane if none does.
   KILN_DEVICE static u32 firstReaching(u64 value, u64 needed, u64 &before) {
     const u64 sum = before + warpInclusiveSum(value);
     const u32 reaching = ballot(sum >= needed) | 0x80000000u;
@@ -199,7 +199,7 @@ private:
     return lane;
   }
 
-  /// Sums weights and counts ties of every group.
+  /// Sums the weights and counts the ties of every group.
   KILN_DEVICE void weighGroups(Kept kept) {
     walk([&](u32 index, const GroupLogits<Config> &group) {
       u64 sum = 0;
@@ -220,11 +220,11 @@ private:
     syncThreads();
   }
 
-  /// A thread's group among the others.
+  /// The cumulative values at a thread's group.
   struct GroupScan {
-    u64 own; ///< weight, with ties that are kept
+    u64 own; ///< weight of the group, with the ties that are kept
     PrefixSum<u64> sum;
-    u32 tiesLeft; ///< that are kept from here on
+    u32 tiesLeft; ///< ties that are kept from here on
   };
 
   KILN_DEVICE GroupScan scanGroups(Kept kept) {
@@ -239,12 +239,12 @@ private:
     return scan;
   }
 
-  /// Finds the token in its group. One warp.
+  /// Finds the token in its group. One warp calls this.
   KILN_DEVICE void drawFromGroup(u32 keptKey) {
     const auto group = GroupLogits<Config>::load(logits, shared.group);
     const u64 tieWeight = weights.ofKey(keptKey);
-    u64 before = 0; // sum of all lanes' vectors in front
-    u32 ties = 0;   // in those
+    u64 before = 0; // sum over the earlier vectors of all lanes
+    u32 ties = 0;   // ties in those vectors
 #pragma unroll
     for (int first = 0; first < group.kCount; first += Shape::kVector) {
       u64 own[Shape::kVector], sum = 0;

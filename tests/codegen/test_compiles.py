@@ -1,5 +1,5 @@
-"""Every kernel of all four sizes of GPT-2 compiles through NVRTC and keeps its values in registers; dumped by itself, a
-kernel compiles with nvcc. What compiled once is in the cache, so that only a first run takes its time."""
+"""Every kernel of all four sizes of GPT-2 compiles through NVRTC and keeps its values in registers. Dumped to a file, a
+kernel compiles with nvcc alone. Compiled kernels come from the cache, so only the first run takes long."""
 
 import hashlib
 import os
@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kilntest import KilnTest, SOURCE
 
-# Bytes: ptxas spills a register or two, outside loops, where that lets another block of threads reside.
+# Bytes: ptxas spills a register or two, outside loops, if that lets another block reside on the multiprocessor.
 MOST_SPILLED = 32
 
 NVCC = os.environ.get("NVCC", "")
 
-# Between them every kernel that only strategies choose, and every part of one that depends on them.
+# Together they choose every kernel that only strategies choose, and every part of a kernel that depends on strategies.
 STRATEGIES = ("matmul=naive,attention=naive,layernorm=1,softmax=thread,fusion=off",
               "attention=reduction,layernorm=2,fusion=off,parameters=constant",
               "attention=triangular{rung=1},layernorm=3,softmax=warp",
@@ -36,7 +36,7 @@ def declared_shared(path):
 
 class EverySize(KilnTest):
     def compile(self, size, dtype, targets, *options):
-        """`dtype`: none where the options choose it."""
+        """`dtype`: None if the options choose it."""
         plan = self.path(f"{size}-{dtype}")
         if dtype:
             options = ("--dtype", dtype, *options)
@@ -62,11 +62,11 @@ class EverySize(KilnTest):
     def test_every_size(self):
         for size in ("124m", "355m", "774m", "1558m"):
             self.compile(size, "bf16", ["sm_90a"])
-        # In between there are no other kernels, only other extents.
+        # The sizes in between have the same kernels with other extents.
         for size in ("124m", "1558m"):
             self.compile(size, "f32", ["sm_90a"])
 
-    # Sizes differ in extents, which every target sees the same.
+    # Only extents differ between sizes, and targets do not affect them, so one size suffices.
     def test_every_target(self):
         self.compile("124m", "f32", ["sm_86"])
         self.compile("124m", "bf16", ["sm_80"])
@@ -80,7 +80,7 @@ class EverySize(KilnTest):
 @unittest.skipUnless(os.access(NVCC, os.X_OK), "no nvcc")
 class SelfContained(KilnTest):
     def compile(self, path):
-        """Compiles a dumped kernel with nvcc, unless the cache says that it did so before."""
+        """Compiles a dumped kernel with nvcc, unless the cache records that this has been done."""
         with open(path, "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
         stamp = os.path.join(os.environ["KILN_CACHE"], f"nvcc-{digest}")

@@ -1,5 +1,5 @@
-"""The plan says of every kernel what it computes, and which lines of its source are about which op. Codegen comments those
-lines with the op, so that the two can be compared."""
+"""The plan records what each kernel computes, and which lines of its source implement which op. Generated code names
+the op in a comment on these lines, so that the two can be compared."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from test_compiles import STRATEGIES
 
 class Records(KilnTest):
     def kernels(self, *arguments):
-        """Records and lines of source of a plan's kernels."""
+        """The records of a plan's kernels, and the lines of their sources."""
         plan = self.path("plan")
         self.kiln("compile", *arguments, "--stage", "cuda", "--quiet", "-o", plan)
         with open(os.path.join(plan, "plan.toml"), "rb") as file:

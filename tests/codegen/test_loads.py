@@ -1,6 +1,6 @@
-"""What is in front of waitForDependencies() in a template stays there in machine code, where ptxas may move it: weights
-are on their way while the kernel in front still runs. And nothing is read through the path that does not see what that
-kernel writes."""
+"""Loads that a template issues before waitForDependencies() must stay before it in machine code, though ptxas may move
+them: weights are loaded while the previous kernel still runs. No load may use the non-coherent path, which does not see
+the writes of that kernel."""
 
 import os
 import re
@@ -15,8 +15,8 @@ from kilntest import KilnTest, SOURCE
 NVDISASM = os.environ.get("NVDISASM", "")
 TARGET = "sm_90a"
 
-# Of each template that calls waitForDependencies() itself: the loads of 16 bytes that a thread starts in front of it.
-# Weights in gemv/, keys and values in attention/.
+# For each template that calls waitForDependencies() itself: the number of 16-byte loads that a thread issues before it.
+# They are of weights in gemv/, and of keys and values in attention/.
 LOADS_AHEAD = {
     "gemv/simt_row.cuh": lambda config: config["kColsPerWarp"] * config["kUnroll"],
     "gemv/simt_rows.cuh": lambda config: config["kColsPerWarp"] * config["kUnroll"],
@@ -26,7 +26,7 @@ LOADS_AHEAD = {
 
 
 class Kernel:
-    """Source and machine code of a kernel of a plan."""
+    """The source and the machine code of a kernel of a plan."""
 
     def __init__(self, plan, name):
         self.name = name
@@ -51,7 +51,7 @@ class Kernel:
 
     @property
     def loads_ahead(self):
-        """Loads of 16 bytes in front of the wait."""
+        """The number of 16-byte loads before the wait."""
         wait = next(i for i, name in enumerate(self.instructions) if name.startswith("ACQBULK"))
         return sum(name.startswith("LDG.") and ".128" in name for name in self.instructions[:wait])
 
@@ -61,14 +61,14 @@ class Kernel:
 
 
 def launched(plan, functions):
-    """The kernels of the functions' steps, of all their variants."""
+    """The kernels that the functions' steps launch, in all variants."""
     steps = [step for function in plan["functions"] if function["name"] in functions for step in function["steps"]]
     return sorted({launch["kernel"] for step in steps for launch in (step, *step.get("variants", ()))})
 
 
 class Templates(unittest.TestCase):
     def test_none_reads_past_writes(self):
-        """Kernels of other functions, too: what reads so is in no template."""
+        """No template contains such a load, so kernels of other functions contain none either."""
         found = []
         for folder, _, files in os.walk(os.path.join(SOURCE, "templates")):
             for name in files:

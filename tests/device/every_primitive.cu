@@ -1,5 +1,4 @@
-// Uses every primitive once, so that the GPU compilers see each instantiated. What the primitives mean is tested
-// in tests/emulated/.
+// Uses every primitive once, so that GPU compilers see each of them instantiated. tests/emulated/ tests their meaning.
 #include "device/device.cuh"
 
 namespace kiln {

@@ -1,6 +1,7 @@
-"""Checks docs/command-line.md against the programs: each command's options are those of its --help, and the commands that
-the page shows print what it says. `…` in an output stands for anything, and so do the numbers of tables, which NVRTC and the
-kernels' templates decide. Commands in ```console blocks need a GPU: of these only the options are checked.
+"""Checks docs/command-line.md against the programs: the options listed for each command are those of its --help, and
+the commands on the page print the output shown there. In an output, `…` matches anything, and so do numbers in tables,
+which depend on NVRTC and on the kernels' templates. Commands in ```console blocks need a GPU: only their options are
+checked.
 
     python3 tests/docs/check_command_line.py path/to/kiln
 """
@@ -20,7 +21,7 @@ TIMEOUT = 600  # seconds, so that a hang is a failure
 
 
 def sections(text):
-    """The text below each heading, by the heading."""
+    """The text below each heading, by heading."""
     parts = re.split(r"^##+ (.*)$", FENCE.sub("", text), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -43,13 +44,13 @@ def help_of(program):
 
 
 def own_options(program):
-    """The options of --help, which begin lines, but for --help itself."""
+    """The options of --help, which stand at the start of lines, except --help itself."""
     lines = re.findall(r"^  (-\S*)", help_of(program), re.MULTILINE)
     return {option for line in lines for option in line.split(",") if option not in ("-h", "--help")}
 
 
 def commands_of(kiln, prefix=()):
-    """The commands that --help lists, and theirs."""
+    """The commands that --help lists, and their subcommands."""
     _, _, text = help_of([kiln, *prefix]).partition("\nSubcommands:\n")
     for name in re.findall(r"^  ([a-z]+) ", text, re.MULTILINE):
         yield (*prefix, name)
@@ -69,7 +70,7 @@ def option_errors(text, programs):
 
 
 def shown_commands(text):
-    """(language, command line, expected output) of every line that begins with a prompt."""
+    """(language, command line, expected output) for every line that begins with a prompt."""
     for language, block in FENCE.findall(text):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             line, _, output = part.partition("\n")
@@ -77,7 +78,7 @@ def shown_commands(text):
 
 
 def pattern(line):
-    """What a line of an output may be."""
+    """The regular expression for a line of expected output."""
     expected = ".*".join(re.escape(part) for part in line.split("…"))
     return re.sub(r"\d+", r"\\d+", expected) if line.startswith("| ") else expected
 

@@ -1,5 +1,5 @@
-"""Checks what the pages of the source tree refer to: relative links lead to files, their #fragments to headings, and
-paths in backticks exist.
+"""Checks the references in pages of the source tree: relative links lead to files, their #fragments lead to headings,
+and paths in backticks exist.
 
     python3 tests/docs/check_docs.py
 """
@@ -13,9 +13,9 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
-# A page that shows how to make files names them: <!-- example files: silu.kiln -->
+# A page that shows how to create files lists them: <!-- example files: silu.kiln -->
 EXAMPLES = re.compile(r"<!-- example files: (.*?) -->")
-# What looks like a path of the source tree: a folder of its top level, then names.
+# Text that looks like a path of the source tree: a top-level folder, then names.
 TREE_PATH = re.compile(r"^(?:compiler|runtime|templates|graphs|tests|tools|docs|cmake)/[\w.*<>/-]*$")
 
 
@@ -24,7 +24,7 @@ def pages():
 
 
 def fragments(text):
-    """The ids that headings get, as GitHub makes them."""
+    """The ids of headings, as GitHub makes them."""
     for heading in HEADING.findall(FENCE.sub("", text)):
         kept = "".join(c for c in heading.lower() if c in " -_" or unicodedata.category(c)[0] in "LN")
         yield kept.replace(" ", "-")
@@ -45,7 +45,7 @@ def link_error(page, target):
 def path_error(path, examples):
     if not TREE_PATH.match(path) or any(path.rstrip("/").endswith(example) for example in examples):
         return None
-    # NAME, <pass> and * stand for any name.
+    # NAME, <pass> and * match any name.
     pattern = re.sub(r"<[^>]*>|\b[A-Z]{2,}\b", "*", path.rstrip("/"))
     return None if any(SOURCE_TREE.glob(pattern)) else f"`{path}` does not exist"
 

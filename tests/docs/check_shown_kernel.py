@@ -1,4 +1,5 @@
-"""Checks that the kernel and the IR of README.md are those that the compiler makes today, as tools/quickstart calls it.
+"""Checks that the kernel and the IR in README.md are what the compiler makes now, with the commands of
+tools/quickstart.
 
     python3 tests/docs/check_shown_kernel.py path/to/kiln
 """
@@ -24,7 +25,7 @@ def main():
         plan = pathlib.Path(directory, "shakespeare-5m.plan")
         command = [sys.argv[1], "compile", SOURCE_TREE / "graphs/shakespeare-5m", "--stage", "cuda", "--quiet", "-o", plan]
         subprocess.run(command, check=True)
-        # The page leaves out locations.
+        # The page omits locations.
         made_ir = re.sub(r"  loc\(.*?\)", "", (plan / "ir/fused.kiln").read_text())
         made_kernel = (plan / "kernels" / f"{name}.cu").read_text()
     good = True

@@ -1,8 +1,8 @@
-"""The tables of docs/ladder.md: each stands behind the part of the ladder that it is of, <!-- ladder: matmul -->, and its
-heading names the columns.
+"""The tables of docs/ladder.md. Each table follows a comment that names its part of the ladder, <!-- ladder: matmul
+-->; its heading names the columns.
 
-    python3 tests/docs/ladder_tables.py check path/to/kiln   that every part has its table, with the rungs there are
-    python3 tests/docs/ladder_tables.py update ladder.json   writes them anew, from `kiln bench ladder -o json`
+    python3 tests/docs/ladder_tables.py check path/to/kiln   checks that every part has a table with its current rungs
+    python3 tests/docs/ladder_tables.py update ladder.json   writes the tables from `kiln bench ladder -o json`
 """
 import json
 import pathlib
@@ -24,7 +24,7 @@ def row(values):
 
 
 def tables(text):
-    """Part and rows of cells of each table; the first row is the heading."""
+    """The part and the rows of cells of each table; the first row is the heading."""
     for match in TABLE.finditer(text):
         lines = match[2].splitlines()
         yield match[1], [cells(line) for line in (lines[0], *lines[2:])]
@@ -62,7 +62,7 @@ def updated(text, parts):
 
 
 def listed(kiln):
-    """Rungs and strategies of each part, as `kiln bench ladder --list` prints them."""
+    """The rungs of each part with their strategies, from `kiln bench ladder --list`."""
     parts, text = {}, subprocess.run([kiln, "bench", "ladder", "--list"], check=True, capture_output=True, text=True).stdout
     for line in text.splitlines():
         if line.startswith(" "):

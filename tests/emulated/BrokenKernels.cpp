@@ -1,4 +1,4 @@
-// Each kernel of kernels/broken.cu is wrong in one way; each must be caught with its name and line.
+// Each kernel of kernels/broken.cu has one error, which must be reported with the kernel's name and line.
 
 #include "emulated/Fixture.h"
 
@@ -11,7 +11,7 @@ std::string place(StringRef mark) { return placeIn("broken", mark); }
 
 class BrokenKernels : public EmulatedTest {
 protected:
-  /// What is printed about a launch of one kernel on a buffer of 64 zeros.
+  /// The output for a launch of one kernel on a buffer of 64 zeros.
   template <class T = float>
   std::string failure(StringRef kernel, uint32_t block, const LaunchOptions &options = {}, Dim3 grid = {1}) {
     auto out = bufferOf(std::vector<T>(64));
@@ -28,7 +28,7 @@ protected:
 TEST_F(BrokenKernels, ThreadLeavesBeforeABarrier) {
   std::string error = errorAt("leaves_early", "leaves_early");
   EXPECT_EQ(failure("leaves_early", 64), error + "threads 0-39 wait here, but thread 40 has left the kernel\n");
-  // The other way round, thread 39 comes to a barrier that one thread has left behind already.
+  // In reversed order, thread 39 comes to a barrier that another thread has already passed.
   EXPECT_EQ(failure("leaves_early", 64, {Schedule::Reversed}),
             error + "threads 41-63 wait here, but thread 40 has left the kernel\n");
 }
@@ -85,7 +85,7 @@ TEST_F(BrokenKernels, MissingBarrierShowsUnderAnotherSchedule) {
   std::set<std::vector<uint32_t>> results = {result(Schedule::InOrder, 0), result(Schedule::Reversed, 0),
                                              result(Schedule::Random, 1), result(Schedule::Random, 2)};
   EXPECT_EQ(results.size(), 4u);
-  EXPECT_EQ(result(Schedule::Random, 1), result(Schedule::Random, 1)); // a seed's schedule can be had again
+  EXPECT_EQ(result(Schedule::Random, 1), result(Schedule::Random, 1)); // the same seed gives the same schedule again
 }
 
 TEST_F(BrokenKernels, ShuffleFromALaneThatTakesNoPart) {
@@ -233,8 +233,8 @@ TEST_F(BrokenKernels, AtomicAccessesReadAndWrite) {
 }
 
 //===----------------------------------------------------------------------===//
-// Accesses outside. Kernels compiled with checked accesses show reads and writes at once. In those that are not, guards
-// show a write some time later; AddressSanitizer ends the program at the access.
+// Accesses outside of arrays. Kernels compiled with checked accesses report reads and writes at once. In other kernels,
+// guards reveal a write some time later; AddressSanitizer ends the program at the access.
 //===----------------------------------------------------------------------===//
 
 TEST_F(BrokenKernels, CheckedAccessOutsideMemory) {
@@ -244,7 +244,7 @@ TEST_F(BrokenKernels, CheckedAccessOutsideMemory) {
               errorAt(kernel, kernel) + message.str() + "\n");
   };
   dynamicBytes = 256;
-  // In an array whose bounds are known, UndefinedBehaviorSanitizer is first, below.
+  // If the array's bounds are known, UndefinedBehaviorSanitizer reports first, see below.
   if (!hasAddressSanitizer) {
     expectError("shared_overrun", "thread 63 writes 4 bytes outside static shared memory (256 bytes), at offset 256");
     expectError("shared_overread", "thread 63 reads 4 bytes outside static shared memory (256 bytes), at offset 256");

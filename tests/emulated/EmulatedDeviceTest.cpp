@@ -1,4 +1,4 @@
-// The emulated device beside its launches: the files it keeps, and what it tells of its compiling.
+// The emulated device apart from its launches: the files that it keeps, and its progress while compiling.
 
 #include "emulated/Fixture.h"
 

@@ -19,7 +19,7 @@ std::string placeIn(StringRef name, StringRef mark) {
   return formatv("{0}.cu:{1}: ", name, StringRef(text).take_front(at).count('\n') + 1);
 }
 
-/// The names behind every `extern "C" __global__ void`.
+/// The names after every `extern "C" __global__ void`.
 static std::vector<std::string> kernelNames(StringRef text) {
   std::vector<std::string> names;
   StringRef marker = "extern \"C\" __global__ void ";

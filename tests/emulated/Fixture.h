@@ -18,7 +18,7 @@ std::string kernelText(StringRef name);
 /// `NAME.cu:LINE: ` for the line of kernels/NAME.cu that ends in `// here: MARK`.
 std::string placeIn(StringRef name, StringRef mark);
 
-/// kernels/NAME.cu compiled, with every kernel in it; compiled once a program.
+/// kernels/NAME.cu compiled, with every kernel in it; compiled once per program.
 const KernelLibrary &kernelLibrary(StringRef name, bool checkAccesses = false);
 
 /// The diagnostics of an error, printed.
@@ -51,7 +51,7 @@ protected:
     return launcher.launch(kernel, grid, {block}, dynamicBytes, {argument(args)...}, options);
   }
 
-  /// Runs `check` with each schedule, in turn, over several cores and on one.
+  /// Runs `check` with each schedule in turn, on several cores and on one.
   void forEachSchedule(function_ref<void(const LaunchOptions &)> check);
 
   EmulatedMemory memory;

@@ -1,4 +1,4 @@
-// Kernels run, and are checked, whatever compiler of the machine compiles them.
+// Kernels run, with checks, when compiled by any of the machine's compilers.
 
 #include "emulated/Fixture.h"
 

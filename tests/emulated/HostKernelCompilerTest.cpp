@@ -1,4 +1,4 @@
-// Compiling for the CPU: the cache, and what is said when it fails.
+// Compiling for the CPU: the cache, and messages of failures.
 
 #include "emulated/Fixture.h"
 
@@ -145,7 +145,7 @@ TEST_F(HostKernelCompilerTest, CompilesADamagedLibraryAgain) {
   std::string other = cantFail(readFile(both[0] == library ? both[1] : both[0]));
   std::string changed = whole;
   changed[whole.size() / 2] ^= 1;
-  // A cut one loads, and is SIGBUS when the part that is missing is touched.
+  // A truncated library can be loaded, but its missing part is SIGBUS when touched.
   for (StringRef damaged : {StringRef(whole).take_front(4096), StringRef(whole).drop_back(), StringRef(),
                             StringRef("not a library"), StringRef(changed), StringRef(other)}) {
     cantFail(writeFile(library, damaged));
@@ -155,7 +155,7 @@ TEST_F(HostKernelCompilerTest, CompilesADamagedLibraryAgain) {
 }
 
 TEST_F(HostKernelCompilerTest, SweepsWhatAKilledProcessHasLeft) {
-  // The compiler writes a temporary file and goes on for ever.
+  // This compiler writes a temporary file and never ends.
   std::string slow = (directory + "/slow").str(), running = (directory + "/running").str();
   cantFail(writeFile(slow, "#!/bin/sh\n[ $1 = --version ] && exit\necho half > $TMPDIR/half.s\necho $$ > " + running +
                                ".new\nmv " + running + ".new " + running + "\nexec sleep 1000\n"));

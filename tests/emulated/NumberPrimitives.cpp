@@ -1,4 +1,4 @@
-// What the primitives of numbers mean: types, vectors and functions.
+// Meaning of the primitives for numbers: types, vectors and functions.
 
 #include "emulated/PrimitivesTest.h"
 
@@ -22,8 +22,8 @@ constexpr float inf = std::numeric_limits<float>::infinity();
 // numeric.cuh
 //===----------------------------------------------------------------------===//
 
-/// Floats around everything that rounding has to decide: every 16-bit value of either type, its neighbours,
-/// the middle between it and the next, and the middle's neighbours.
+/// Floats around every decision of rounding: every 16-bit value of either type, its neighbours, the middle between it
+/// and the next value, and the neighbours of the middle.
 std::vector<float> roundingCases() {
   std::vector<float> cases;
   auto around = [&](float value) {

@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-/// Launches kernels of one file, which say with a test what primitives of templates/device/ mean.
+/// Launches kernels of one file, which together with a test define the meaning of primitives in templates/device/.
 class PrimitivesTest : public EmulatedTest {
 protected:
   /// `name` is that of kernels/NAME.cu.

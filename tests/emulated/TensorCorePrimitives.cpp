@@ -1,4 +1,4 @@
-// What the primitives of tensor cores mean, and of the copies that feed them, checked under every schedule.
+// Meaning of the primitives for tensor cores and of the copies that feed them, checked under every schedule.
 
 #include "emulated/PrimitivesTest.h"
 
@@ -21,7 +21,7 @@ struct TensorCorePrimitives : PrimitivesTest {
 TEST_F(TensorCorePrimitives, AsyncCopiesArriveAtTheWaitForTheirGroup) {
   std::vector<uint32_t> in(512);
   std::iota(in.begin(), in.end(), 0x01020304u);
-  std::vector<uint32_t> prefixes(in.begin(), in.begin() + 256); // what copies of i % 17 bytes leave
+  std::vector<uint32_t> prefixes(in.begin(), in.begin() + 256); // expected results of copies of i % 17 bytes
   for (uint32_t i = 0; i < 64; ++i)
     std::memset(reinterpret_cast<char *>(&prefixes[4 * i]) + i % 17, 0, 16 - i % 17);
   forEachSchedule([&](const LaunchOptions &options) {
@@ -57,8 +57,7 @@ TEST_F(TensorCorePrimitives, MatrixLoadsGiveEveryLaneItsElements) {
   });
 }
 
-/// Products of small random integers, which are exact, from operands packed by `encode`, of `depth` elements
-/// a row.
+/// Products of small random integers, which are exact. `encode` packs the operands; a row has `depth` elements.
 template <class Stored>
 void expectProducts(
     int depth, function_ref<Stored(float)> encode,
@@ -99,7 +98,7 @@ TEST_F(TensorCorePrimitives, TensorCoreProducts) {
     };
     expectProducts<uint16_t>(16, toBF16, expectOf("multiply_bf16"));
     expectProducts<uint16_t>(16, toF16, expectOf("multiply_f16"));
-    // Of a float, tf32 takes the upper 19 bits: what is below does not count.
+    // tf32 takes the upper 19 bits of a float and ignores the rest.
     auto withTail = [](float value) {
       uint32_t bits;
       std::memcpy(&bits, &value, 4);
@@ -113,7 +112,7 @@ TEST_F(TensorCorePrimitives, TensorCoreProducts) {
 // warpgroup.cuh
 //===----------------------------------------------------------------------===//
 
-/// Small random integers, so that products are exact, and what they are stored as.
+/// Small random integers, so that products are exact, and their stored form.
 struct SmallMatrix {
   std::vector<float> values;
   std::vector<uint16_t> stored;

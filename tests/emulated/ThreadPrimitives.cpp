@@ -1,4 +1,4 @@
-// What the primitives by which threads know and meet each other mean, checked under every schedule.
+// Meaning of the primitives by which threads identify and synchronise themselves, checked under every schedule.
 
 #include "emulated/PrimitivesTest.h"
 

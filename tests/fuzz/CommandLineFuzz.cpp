@@ -1,5 +1,5 @@
-// The arguments of kiln, a line each; nothing is run. A command line is taken, or it ends the program with 0 or 2, and
-// what was taken of lists and numbers is what they may be.
+// The arguments of kiln, one per line; nothing is run. A command line is accepted, or ends the program with 0 or 2.
+// Accepted values of lists and numbers are in their ranges.
 #include "Fuzz.h"
 
 #include "strategies/Strategy.h"
@@ -46,7 +46,7 @@ static void check(const TuneOptions &command) {
 static void check(const LadderOptions &) {}
 
 extern "C" int LLVMFuzzerInitialize(int *, char ***) {
-  // Help and errors would be most of the work.
+  // Printing help and errors would take most of the time.
   std::cout.rdbuf(nullptr);
   std::cerr.rdbuf(nullptr);
   require(std::freopen("/dev/null", "w", stdout), "cannot open /dev/null");

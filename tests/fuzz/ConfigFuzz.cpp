@@ -1,5 +1,5 @@
-// Model configuration: a config.json if the input begins with a brace, else a TOML. One that is read makes a
-// well-formed module, whose text reads back; errors have a place.
+// Model configuration: a config.json if the input begins with a brace, else a TOML. An accepted one makes a well-formed
+// module, whose text reads back; errors have a position.
 #include "Fuzz.h"
 
 #include "frontend/BuildModule.h"
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Expected<ModelConfig> config = readModelConfig(*root, "model", isJson);
   if (!config)
     return requirePlace(config.takeError());
-  // All layers are alike, and a number may ask for a million of them.
+  // All layers are alike, and a configuration may ask for a million of them.
   config->layers.value = std::min<int64_t>(config->layers.value, 2);
   requireRoundTrip(*buildModule(*config, {}, sources));
   return 0;

@@ -19,7 +19,7 @@ void require(bool holds, const Twine &finding) {
 void requireEqual(StringRef first, StringRef second, const Twine &finding) {
   if (first == second)
     return;
-  // The lines in which they differ first say the most.
+  // The first lines that differ are the most informative.
   while (first.split('\n').first == second.split('\n').first) {
     first = first.split('\n').second;
     second = second.split('\n').second;
@@ -41,7 +41,7 @@ static int requireMessages(Error error, function_ref<bool(const Diagnostic &)> h
     std::string text = printed(diagnostic);
     require(!diagnostic.message.empty(), "an error of no words: " + text);
     require(hasPlace(diagnostic), "an error without a place: " + text);
-    // Behind the last character is where the end of a line stands.
+    // The column may be one past the last character, where the line ends.
     require(diagnostic.sourceLine.empty() || diagnostic.column <= diagnostic.sourceLine.size() + 1,
             "a place behind the end of its line: " + text);
   }

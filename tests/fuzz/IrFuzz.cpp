@@ -1,4 +1,4 @@
-// IR text: one module. What parses prints, and the printed text parses and prints the same; errors have a place.
+// IR text: one module. A parsed module prints, and its text parses and prints the same; errors have a position.
 #include "Fuzz.h"
 
 #include "ir/Parser.h"

@@ -1,7 +1,6 @@
-// IR text, one module, through passes and code generation, as far as they go; NVRTC is not asked. Comments before the
-// module may choose: --passes='a,b{n=2}' instead of the whole pipeline, or --strategy=, --dtype= and --target= for
-// that. No pass makes ill-formed IR; what comes out reads back, and the plan of what was generated passes the plan's
-// checker.
+// IR text, one module, through passes and code generation, as far as they go; NVRTC is not called. Comments before the
+// module may have options: --passes='a,b{n=2}' replaces the whole pipeline; --strategy=, --dtype= and --target= change
+// it. No pass makes ill-formed IR, the result reads back, and the generated plan passes the plan's checker.
 #include "Fuzz.h"
 
 #include "codegen/Generate.h"
@@ -11,7 +10,7 @@
 
 using namespace kiln;
 
-/// What stands behind `--NAME=` in the comments, in quotes or up to white space.
+/// The value of `--NAME=` in the comments, in quotes or up to white space.
 static StringRef optionOf(StringRef comments, StringRef name) {
   size_t at = comments.find(("--" + name + "=").str());
   if (at == StringRef::npos)
@@ -22,7 +21,7 @@ static StringRef optionOf(StringRef comments, StringRef name) {
   return value.take_until([](char c) { return llvm::isSpace(c); });
 }
 
-/// The comments and blank lines that a text begins with.
+/// The comments and blank lines at the start of a text.
 static StringRef leadingComments(StringRef text) {
   StringRef rest = text;
   while (rest.ltrim().starts_with("//"))
@@ -45,21 +44,21 @@ static Expected<std::vector<PassInvocation>> chosenPasses(StringRef comments) {
   return pipeline(Stage::Plan, options);
 }
 
-/// Whether a pass would read a file of the user's.
+/// Whether a pass would read one of the user's files.
 static bool readsFiles(const PassInvocation &invocation) {
   auto tuning = invocation.options.all().find("tuning");
   return tuning != invocation.options.all().end() && tuning->second.asString() != "none" &&
          tuning->second.asString() != "shipped";
 }
 
-/// An error is a refusal, not a mistake of a pass.
+/// Requires that the error refuses the input, and is not a mistake of a pass.
 static void requireRefusal(Error error) {
   for (const Diagnostic &diagnostic : takeDiagnostics(std::move(error)))
     require(!StringRef(diagnostic.message).contains("made ill-formed IR"), diagnostic.message);
 }
 
-/// Code generation may refuse bounds of the user's, but not what plan-memory planned; given passes may have left that
-/// out.
+/// Code generation may refuse the user's bounds, but not the results of plan-memory. Given passes may have left out
+/// plan-memory.
 static void requireGoodPlan(Error error) {
   for (const Diagnostic &diagnostic : takeDiagnostics(std::move(error)))
     for (StringRef key : {"offset: ", "live: ", "arena: ", "arguments: "})
@@ -85,7 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   Expected<std::unique_ptr<Module>> module = parseModule(sources.add("input.kiln", text.str()), sources, opTable());
   if (!module) {
-    llvm::consumeError(module.takeError()); // the target ir is for these
+    llvm::consumeError(module.takeError()); // the target ir tests these
     return -1;
   }
   if (Error error = runPasses(**module, *passes)) {

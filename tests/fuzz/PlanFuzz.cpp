@@ -1,12 +1,12 @@
-// The text of a plan.toml. A plan that the checker lets through is written as a text that reads back and writes the
-// same, and its formulas have values wherever its dims may lie; errors have a place.
+// The text of a plan.toml. A plan that the checker accepts is written as text that reads back and writes the same. Its
+// formulas have values for all dims within the bounds; errors have a position.
 #include "Fuzz.h"
 
 #include "plan/Plan.h"
 
 using namespace kiln;
 
-/// Some points within the bounds, besides the corners that the checker looks at.
+/// Some points within the bounds, besides the corners that the checker tries.
 static std::vector<DimBinding> pointsOf(const Plan &plan) {
   std::vector<DimBinding> points(4);
   for (const PlanDim &dim : plan.dims) {
@@ -25,7 +25,7 @@ static int64_t valueOf(const Expr &expr, const DimBinding &dims) {
   return *value;
 }
 
-/// The memory of a function lies inside its arena, aligned, and its launches are some.
+/// Checks that a function's memory lies inside its arena, aligned, and that its launches have blocks.
 static void checkFunction(const PlanFunction &function, const DimBinding &dims) {
   int64_t arena = valueOf(function.arena, dims);
   auto checkPlace = [&](const Expr &offset, const Expr &bytes) {

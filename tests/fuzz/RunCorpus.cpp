@@ -1,12 +1,12 @@
-// Runs a fuzz target once on every file of the folders that it is given: the main program where there is no libFuzzer.
+// Runs a fuzz target once on every file of the given folders: the main program if libFuzzer is not available.
 #include "Fuzz.h"
 
 using namespace kiln;
 
-// A target need not have one.
+// A target need not define it.
 extern "C" __attribute__((weak)) int LLVMFuzzerInitialize(int *argc, char ***argv);
 
-static std::string current; ///< the input that is being run
+static std::string current; ///< the current input
 
 static void printCurrent(void *) { llvm::errs() << "input: " << current << '\n'; }
 
@@ -29,7 +29,7 @@ int main(int argc, char **argv) {
       current = file;
       auto input = MemoryBuffer::getFile(file, /*IsText=*/false, /*RequiresNullTerminator=*/false);
       require(static_cast<bool>(input), "cannot read " + file);
-      // A copy of the exact size, so that reading behind its end is found.
+      // A copy of the exact size, so that reads past the end are found.
       std::vector<uint8_t> bytes((*input)->getBufferStart(), (*input)->getBufferEnd());
       LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
       ++count;

@@ -1,5 +1,5 @@
 // A checkpoint: the bytes of a model.safetensors, or, if the input begins with a brace, a model.safetensors.index.json
-// of which two files are there. Every tensor is packed: as it is, transposed and padded; errors name the file.
+// for two existing files. Every tensor is packed: as it is, transposed and padded; errors name the file.
 #include "Fuzz.h"
 
 #include "runtime/weights/Checkpoint.h"
@@ -9,7 +9,7 @@ using namespace kiln;
 
 namespace {
 
-constexpr int64_t mostBytes = 1 << 20; ///< what is worth packing; a tensor of no elements may pad to any size
+constexpr int64_t mostBytes = 1 << 20; ///< limit on packing, since a tensor without elements may be padded to any size
 
 std::vector<uint8_t> pack(const WeightRecipe &recipe, const TensorView &source) {
   Expected<int64_t> size = packedSize(recipe);
@@ -60,7 +60,7 @@ void packTensor(StringRef name, const TensorView &source) {
     packTransposed(recipe, source);
 }
 
-/// A file of two tensors, for the index to name.
+/// A file with two tensors, for the index to name.
 std::string shard() {
   std::string header = R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                        R"("transformer.b":{"dtype":"F16","shape":[1,2],"data_offsets":[8,12]}})";

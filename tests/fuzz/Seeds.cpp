@@ -1,5 +1,5 @@
-// kiln-fuzz-seeds FOLDER: writes the seeds of every fuzz target, and dictionaries, into FOLDER. Besides
-// tests/fuzz/corpus, where found inputs stay, everything to begin with follows from what the project has.
+// kiln-fuzz-seeds FOLDER: writes the seeds of every fuzz target, and dictionaries, into FOLDER. All of these are made
+// from the project's own files; inputs that were found are in tests/fuzz/corpus.
 #include "Seeds.h"
 
 #include "Fuzz.h"
@@ -15,7 +15,7 @@
 using namespace kiln;
 
 void SeedWriter::add(StringRef target, StringRef name, StringRef contents) {
-  constexpr size_t longest = 20000; // the tokenizer's files; others are cut by libFuzzer
+  constexpr size_t longest = 20000; // for the tokenizer's files; libFuzzer truncates the others
   if (contents.size() > (target == "plan" || target == "pipeline" ? 8192 : longest))
     return;
   std::string directory = folder + "/" + target.str();
@@ -33,7 +33,7 @@ void SeedWriter::addDictionary(StringRef target, const std::set<std::string> &wo
     llvm::printEscapedString(word, os);
     os << "\"\n";
   }
-  // libFuzzer wants \x before the digits.
+  // libFuzzer expects \x before the digits.
   std::string escaped;
   for (size_t i = 0; i < text.size(); ++i)
     escaped +=
@@ -53,7 +53,7 @@ static std::unique_ptr<Module> build(StringRef text, SourceManager &sources) {
   return buildModule(cantFail(readModelConfig(root, "tiny", /*isHuggingFace=*/false)), {.maxBatch = 8}, sources);
 }
 
-/// The plan of a module that has run the pipeline: whole, and a function at a time.
+/// Adds the plan of a module that has run the pipeline: whole, and with one function at a time.
 static void addPlans(SeedWriter &seeds, StringRef name, const Module &module) {
   Expected<GeneratedPlan> generated = generate(module);
   if (!generated) {
@@ -95,7 +95,7 @@ static void addStages(SeedWriter &seeds, StringRef name, StringRef strategy) {
   }
 }
 
-/// Modules of tests that are well-formed, and their plans.
+/// Adds well-formed modules of tests, and their plans.
 static void addTestedModules(SeedWriter &seeds) {
   for (const TestedModule &tested : testedModules()) {
     SourceManager sources;
@@ -104,7 +104,7 @@ static void addTestedModules(SeedWriter &seeds) {
       llvm::consumeError(module.takeError());
       continue;
     }
-    // What has kernels already, the whole pipeline refuses.
+    // The whole pipeline refuses modules that already have kernels.
     if (!StringRef(tested.text).contains("kernel ="))
       seeds.add("pipeline", tested.name, tested.text);
     if (!tested.passes.empty())

@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-/// Writes FOLDER/TARGET/NAME files, and FOLDER/TARGET.dict, words for libFuzzer to try. What was in FOLDER/TARGET goes.
-/// What is longer than run.py wants inputs to be is left out.
+/// Writes files FOLDER/TARGET/NAME, and FOLDER/TARGET.dict with words for libFuzzer to try. Older files in
+/// FOLDER/TARGET are removed. Inputs longer than run.py's limit are left out.
 class SeedWriter {
 public:
   explicit SeedWriter(StringRef folder) : folder(folder.str()) {}
@@ -19,13 +19,13 @@ private:
   std::set<std::string> begun; ///< folders of targets
 };
 
-/// What tests, graphs and pages have: IR text, configurations, vocabularies, checkpoints, command lines.
+/// Adds the contents of tests, graphs and pages: IR text, configurations, vocabularies, checkpoints, command lines.
 void addSeedsOfFiles(SeedWriter &seeds);
 
 /// A module of a test, well-formed or not.
 struct TestedModule {
   std::string name, text;
-  std::string passes; ///< that its test runs, as a comment for the target pipeline; empty: none
+  std::string passes; ///< the passes of its test, as a comment for the target pipeline; empty: none
 };
 std::vector<TestedModule> testedModules();
 

@@ -15,7 +15,7 @@ std::string readSource(StringRef folder, StringRef name) {
   return readSource((sourceTree + "/" + folder + "/" + name).str());
 }
 
-/// The passes that a test runs its file with, as the target pipeline takes them.
+/// The passes that a test runs on its file, in the form that the target pipeline takes.
 std::string passesOf(StringRef text) {
   StringRef passes = text.split("--passes=").second;
   if (passes.consume_front("'"))
@@ -25,7 +25,7 @@ std::string passesOf(StringRef text) {
   return passes.empty() ? "" : "// --passes='" + passes.str() + "'\n";
 }
 
-/// Without comments that take a line: to change what they say changes nothing.
+/// The text without whole-line comments, since changing them has no effect.
 std::string withoutComments(StringRef text) {
   std::string code;
   while (!text.empty()) {
@@ -37,7 +37,7 @@ std::string withoutComments(StringRef text) {
   return code;
 }
 
-/// Every file below a folder of the source tree whose name ends so, in order.
+/// Every file below a folder of the source tree whose name has this ending, in order.
 std::vector<std::string> sourceFiles(StringRef folder, StringRef ending) {
   std::vector<std::string> files;
   std::error_code error;
@@ -49,7 +49,7 @@ std::vector<std::string> sourceFiles(StringRef folder, StringRef ending) {
   return files;
 }
 
-/// The pieces of a text between lines of `// -----`.
+/// The pieces of a text between lines with `// -----`.
 std::vector<std::string> piecesOf(StringRef text) {
   std::vector<std::string> pieces(1);
   while (!text.empty()) {
@@ -115,14 +115,14 @@ void addSafetensors(SeedWriter &seeds) {
                         36));
   seeds.add("safetensors", "index",
             R"({"metadata":{"total_size":24},"weight_map":{"a":"1.safetensors","transformer.b":"2"}})");
-  // A real header; what it says is there is not.
+  // A real header whose tensors are missing.
   std::string real = readSource("graphs/shakespeare-5m", "model.safetensors");
   uint64_t length;
   std::memcpy(&length, real.data(), 8);
   seeds.add("safetensors", "shakespeare-5m", StringRef(real).take_front(8 + length));
 }
 
-/// The words of a command line as a shell takes them, as far as pages need it.
+/// The words of a command line, split like a shell does, as far as pages need it.
 std::string argumentLines(StringRef command) {
   std::string lines;
   char quote = 0;

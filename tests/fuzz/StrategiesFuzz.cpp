@@ -1,5 +1,5 @@
-// The text of --strategy, and the same text as that of --passes. Strategies that are taken are recorded in a text that
-// means the same, and make a pipeline; passes print as a text that means the same.
+// The text of --strategy, and the same text as that of --passes. Accepted strategies are recorded as text with the same
+// meaning, and make a pipeline. Passes print as text with the same meaning.
 #include "Fuzz.h"
 
 #include "strategies/Strategy.h"

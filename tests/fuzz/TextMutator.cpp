@@ -1,5 +1,5 @@
-// Changes of words, brackets with what they hold, and lines: libFuzzer's own, of bytes, seldom make another text of a
-// grammar from a text of it.
+// Mutations of words, bracketed groups and lines. libFuzzer's own mutations, of bytes, seldom keep a text within its
+// grammar.
 #include "support/ADT.h"
 
 #include <cstring>
@@ -20,7 +20,7 @@ bool isNumber(StringRef piece) {
 }
 bool isOpening(StringRef piece) { return StringRef("{[(\"").contains(piece.front()); }
 
-/// Words, and what stands between them a character each.
+/// Words; each character between words is a piece of its own.
 Pieces wordsOf(StringRef text) {
   Pieces words;
   while (!text.empty()) {
@@ -31,7 +31,7 @@ Pieces wordsOf(StringRef text) {
   return words;
 }
 
-/// Lines with their ends.
+/// Lines with their line ends.
 Pieces linesOf(StringRef text) {
   Pieces lines;
   while (!text.empty()) {
@@ -59,7 +59,7 @@ public:
     return llvm::join(pieces, "");
   }
 
-  /// The text with lines of another.
+  /// The text with some lines of another.
   std::string cross(StringRef other) {
     pieces = linesOf(text);
     Pieces others = linesOf(other);
@@ -76,7 +76,7 @@ public:
 private:
   size_t pick(size_t count) { return std::uniform_int_distribution<size_t>(0, count - 1)(random); }
 
-  /// Some piece that is so, or any.
+  /// A piece for which `wanted` holds, or any piece if there is none.
   size_t find(function_ref<bool(StringRef)> wanted) {
     size_t start = pick(pieces.size());
     for (size_t i = 0; i < pieces.size(); ++i)
@@ -85,7 +85,7 @@ private:
     return start;
   }
 
-  /// What may stand where this does: a value for a value, a number for a number.
+  /// A replacement for a piece: a value for a value, a number for a number.
   std::string alike(const std::string &piece) {
     if (isNumber(piece) && pick(2))
       return number();
@@ -140,7 +140,7 @@ private:
   }
 
   void changeOne() {
-    // A word more often than what stands between words.
+    // Words are chosen more often than the characters between them.
     size_t at = pick(4) ? find(isWord) : pick(pieces.size());
     switch (pick(5)) {
     case 0:
@@ -157,13 +157,13 @@ private:
     }
   }
 
-  /// A name or a number, wherever it stands: types still agree then.
+  /// Changes a name or a number at all its places, so that types still agree.
   void changeEverywhere() {
     std::string from = pieces[find(isWord)], to = alike(from);
     std::replace(pieces.begin(), pieces.end(), from, to);
   }
 
-  /// Where the bracket or quote at `first` is closed, or the end of the text.
+  /// The place at which the bracket or quote at `first` is closed, or the end of the text.
   size_t closing(size_t first) const {
     char open = pieces[first].front(), close = open == '{' ? '}' : open == '[' ? ']' : open == '(' ? ')' : '"';
     int depth = 1;
@@ -175,7 +175,7 @@ private:
     return pieces.size() - 1;
   }
 
-  /// A group or a word in place of another of these.
+  /// Replaces a group or a word by another one.
   void changeGroup() {
     auto stretch = [&](bool isGroup) {
       size_t first = isGroup ? find(isOpening) : find(isWord);

@@ -1,6 +1,6 @@
-// The files of a tokenizer: vocab.json, merges.txt and added_tokens.json with a line of three dashes between them, or a
-// tokenizer.json alone. "<bytes>":0 stands for the tokens of all bytes, 0 to 255, without which there is no vocabulary.
-// A vocabulary that is read encodes and decodes; errors name the file.
+// The files of a tokenizer: vocab.json, merges.txt and added_tokens.json, separated by lines of three dashes, or a
+// tokenizer.json alone. "<bytes>":0 stands for the tokens of all bytes, 0 to 255, which every vocabulary needs. An
+// accepted vocabulary encodes and decodes; errors name the file.
 #include "Fuzz.h"
 
 #include "runtime/text/ByteAlphabet.h"

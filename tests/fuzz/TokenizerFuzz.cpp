@@ -1,5 +1,5 @@
-// Arbitrary bytes as text, with the vocabulary of graphs/shakespeare-5m. What is encoded decodes to the same text, at
-// once and token by token, with special tokens and without.
+// Arbitrary bytes as text, with the vocabulary of graphs/shakespeare-5m. Encoded text decodes to the same text, at once
+// and token by token, with special tokens and without.
 #include "Fuzz.h"
 
 #include "runtime/text/PreTokenizer.h"

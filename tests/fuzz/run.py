@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Builds preset fuzz and runs the fuzz targets, each for a while or for a number of inputs.
+"""Builds the preset fuzz and runs fuzz targets, each for a time or a number of inputs.
 
     tests/fuzz/run.py                              every target, a minute each
     tests/fuzz/run.py plan ir --seconds 600
     tests/fuzz/run.py pipeline --runs 200000
 
-Inputs that reach new code are kept from run to run in the folder that --corpus names. Inputs that are found to fail are
-printed with the command that runs one again; once mended, the input belongs into tests/fuzz/corpus/TARGET.
+The folder that --corpus names keeps inputs that reach new code from run to run. For each failing input, the command
+that runs it again is printed. Once the bug is fixed, the input belongs in tests/fuzz/corpus/TARGET.
 """
 
 import argparse
@@ -20,12 +20,12 @@ import tempfile
 
 SOURCE_TREE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = SOURCE_TREE / "build" / "fuzz"
-# Longer inputs are slower, and seldom say more. The tokenizer's files are as long as a real vocabulary.
+# Longer inputs are slower and rarely find more. The tokenizer's files are as long as a real vocabulary.
 LONGEST = {"tokenizer-files": 20000, "pipeline": 8192, "plan": 8192, "tokenizer": 1024, "strategies": 512, "command-line": 512}
 
 
 def targets():
-    """Every target that the build has."""
+    """All targets in the build."""
     text = (SOURCE_TREE / "tests" / "fuzz" / "CMakeLists.txt").read_text()
     return re.findall(r"^kiln_fuzz_target\((\S+)", text, re.MULTILINE)
 
@@ -38,12 +38,12 @@ def build(names):
 
 
 def fuzz(name, options, seeds, scratch):
-    """Runs a target; says how it went, and gives the inputs that failed."""
+    """Runs a target, prints the result, and returns the failing inputs."""
     corpus, findings = options.corpus / name, options.corpus / "findings" / name
     corpus.mkdir(parents=True, exist_ok=True)
     findings.mkdir(parents=True, exist_ok=True)
     before = set(findings.iterdir())
-    # What is shortest first: libFuzzer's choice of what to change prefers the small.
+    # The folder with the shortest inputs comes first: libFuzzer prefers small inputs for mutation.
     folders = [folder for folder in (corpus, SOURCE_TREE / "tests" / "fuzz" / "corpus" / name, seeds / name) if folder.is_dir()]
     command = [BUILD / "bin" / f"kiln-fuzz-{name}", f"-artifact_prefix={findings}/", "-print_final_stats=1", "-timeout=20",
                "-mutate_depth=1", "-rss_limit_mb=4096", f"-max_len={LONGEST.get(name, 4096)}"]
@@ -54,7 +54,7 @@ def fuzz(name, options, seeds, scratch):
     if dictionary.exists():
         command.append(f"-dict={dictionary}")
     log = options.corpus / f"{name}.log"
-    # Where memory was allocated is worth its time when a finding is run again.
+    # Recording where memory was allocated takes time, and only matters when a finding is run again.
     environment = {"ASAN_OPTIONS": "malloc_context_size=2", **os.environ, "TMPDIR": scratch}
     with open(log, "wb") as file:
         code = subprocess.run([*command, *folders], stdout=file, stderr=file, env=environment).returncode
@@ -75,7 +75,7 @@ def summary(text):
 
 
 def report(name, text, found, log):
-    """The message of the finding, and how to see it again."""
+    """Prints the message of a finding, and the command that reproduces it."""
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines)
                   if re.search(r"^fuzz: |runtime error: |ERROR: |Assertion|LLVM ERROR|terminate called", line)), len(lines) - 5)

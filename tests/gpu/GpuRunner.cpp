@@ -1,4 +1,4 @@
-// The kernels of tests/kernels on a GPU, through the device that runs plans.
+// Runs the kernels of tests/kernels on a GPU, through the device that runs plans.
 
 #include "kernels/KernelRunner.h"
 #include "runtime/device/cuda/CudaDevice.h"
@@ -32,7 +32,7 @@ public:
 
   uint64_t address() const { return reinterpret_cast<uint64_t>(memory.address() + guard); }
 
-  /// Brings the contents back. Error: a guard has changed.
+  /// Downloads the contents. Error: a guard has changed.
   Error fetch(CudaDevice &device, size_t index) {
     std::string image(size(), '\0'), untouched(size(), '\0');
     fillWords(untouched.data(), untouched.size(), guardWord);
@@ -59,7 +59,7 @@ class GpuRunner : public KernelRunner {
 public:
   explicit GpuRunner(std::unique_ptr<CudaDevice> device) : device(std::move(device)) {}
 
-  /// Between guards, which show stray writes; and without, so that compute-sanitizer sees stray reads.
+  /// With guards, which reveal stray writes, and without, so that compute-sanitizer sees stray reads.
   size_t wayCount() const override { return 2; }
 
   Error launch(const TestLaunch &launch, size_t way) override {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-// Without a GPU this says so and ends well; ctest then shows the test as skipped.
+// Without a GPU, prints so and succeeds; ctest then shows the test as skipped.
 int main(int argc, char **argv) {
   testing::InitGoogleTest(&argc, argv);
   if (!testing::GTEST_FLAG(list_tests) && !kiln::CudaDevice::isAvailable()) {

@@ -1,4 +1,4 @@
-// Whole models on a device, against the reference executor and against themselves.
+// Whole models on a device, compared with the reference executor and with themselves.
 
 #include "gpu/SharpWeights.h"
 #include "runtime/TestDevice.h"
@@ -19,9 +19,9 @@ using Rows = std::vector<std::vector<float>>;
 
 struct ModelCase {
   std::string name;
-  std::string toml; ///< of a model with random weights; empty: the embedded model
+  std::string toml; ///< a model with random weights; empty: the embedded model
   DType dtype;
-  std::string matmul; ///< as --matmul takes it
+  std::string matmul; ///< the value of --matmul
 };
 
 void PrintTo(const ModelCase &c, std::ostream *os) {
@@ -61,7 +61,7 @@ tie_word_embeddings = false
 
 size_t best(ArrayRef<float> logits) { return llvm::max_element(logits) - logits.begin(); }
 
-/// The source tree: $KILN_SOURCE, where the program was built, or the current directory.
+/// The source tree: $KILN_SOURCE, the place where the program was built, or the current directory.
 std::string sourceDirectory() {
   if (const char *given = std::getenv("KILN_SOURCE"))
     return given;
@@ -106,8 +106,8 @@ protected:
     return unwrap(openEngine(source, options));
   }
 
-  /// The logits after the prompts, and after each of `steps` further tokens: those with the largest logits, or
-  /// `chosen`.
+  /// The logits after the prompts, and after each of `steps` further tokens: the tokens with the largest logits, or
+  /// those in `chosen`.
   static std::vector<Rows> logitsOf(LanguageModel &model, ArrayRef<Ids> prompts, int steps, std::vector<Ids> *chosen) {
     std::vector<Rows> all;
     Rows rows(prompts.size());
@@ -128,7 +128,7 @@ protected:
   void expectClose(ArrayRef<float> got, ArrayRef<float> wanted, const Twine &where) const {
     const double allowed = logitTolerance(GetParam().dtype, false, ModelSize::Small) * largestSize(wanted);
     EXPECT_LE(largestDifference(got, wanted), allowed) << where.str();
-    // Only logits that lie closer together than their error may change places.
+    // Logits may change order only if they differ by less than their error.
     EXPECT_GE(wanted[best(got)], wanted[best(wanted)] - 2 * allowed) << where.str();
   }
 

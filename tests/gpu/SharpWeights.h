@@ -1,4 +1,4 @@
-//===- SharpWeights.h - random weights that make all of a model matter ----------===//
+//===- SharpWeights.h - random weights that make every part of a model matter ---===//
 #pragma once
 
 #include "runtime/weights/WeightSource.h"
@@ -9,8 +9,8 @@
 
 namespace kiln {
 
-/// Weights as large as those of a trained model: attention looks at few tokens, normalisation is far from the identity,
-/// and the logits lie apart. Untied.
+/// Weights as large as those of a trained model: attention concentrates on few tokens, normalisation is far from the
+/// identity, and the logits differ clearly. Untied.
 class SharpWeights : public WeightSource {
 public:
   bool has(StringRef) const override { return true; }

@@ -1,4 +1,4 @@
-"""What the scripts of this folder share: where the programs and the CUDA libraries are."""
+"""Helpers that the scripts of this folder share: they find the programs and the CUDA libraries."""
 
 import glob
 import os
@@ -11,7 +11,7 @@ SHAKESPEARE = os.path.join(SOURCE, "graphs", "shakespeare-5m")
 
 
 def library_folders():
-    """Folders with CUDA's libraries, which lie in a toolkit or in NVIDIA's wheels beside PyTorch."""
+    """Folders with CUDA's libraries: those of a toolkit, or of NVIDIA's wheels beside PyTorch."""
     roots = [*site.getsitepackages(), *(path for path in sys.path if path.endswith("site-packages"))]
     patterns = [*(os.path.join(root, "nvidia", "*", "lib") for root in roots), "/usr/local/cuda*/lib64", "/usr/local/cuda*/lib",
                 "/usr/local/cuda*/targets/x86_64-linux/lib"]
@@ -20,14 +20,14 @@ def library_folders():
 
 
 def environment():
-    """Of the programs under test: they load NVRTC and cuBLASLt by name."""
+    """The environment of the programs under test, which load NVRTC and cuBLASLt by name."""
     known = os.environ.get("LD_LIBRARY_PATH")
     folders = [*([known] if known else []), *library_folders()]
     return {**os.environ, "LD_LIBRARY_PATH": ":".join(folders), "KILN_SOURCE": SOURCE}
 
 
 def find_program(name, given=None):
-    """`given`, else a program of a build or of the folder bin/; ends the script if there is none."""
+    """`given`, else a program of a build or of the folder bin/. Ends the script if there is none."""
     places = [given] if given else [os.path.join(SOURCE, folder, name)
                                     for folder in ("build/release/bin", "build/dev/bin", "bin")]
     for place in places:

@@ -3,11 +3,11 @@
 
   tests/gpu/parity_hf.py [--kiln PATH] [--sizes 124m,odd] [--dtypes f32,tf32,bf16,f16] [--device cuda:0]
 
-Each model is saved with save_pretrained and run from that directory. In fp32 every logit must be within 1e-3 of Hugging
-Face's in fp32 (eager attention, TF32 off), and the greedy tokens the same. In 16 bit and with TF32 the maximum and the RMS
-of the logits' errors against Hugging Face in fp32 must be no larger than those of Hugging Face likewise. All prompts are
-one batch for kiln and are run one by one here, with the tokens that kiln has chosen. Prints a Markdown table; exits with 1
-if anything is off. Needs torch and transformers.
+Each model is saved with save_pretrained and run from that directory. In fp32, every logit must be within 1e-3 of
+Hugging Face's (eager attention, TF32 off), and the greedy tokens must be the same. In 16 bit and with TF32, errors are
+measured against Hugging Face in fp32: the maximum and the RMS of Kiln's errors must be at most those of Hugging Face in
+the same type. Kiln runs all prompts as one batch; Hugging Face runs them one by one, with the tokens that Kiln has
+chosen. Prints a Markdown table; exits with 1 on any failure. Needs torch and transformers.
 """
 
 import argparse
@@ -38,7 +38,7 @@ F32_LIMIT = 1e-3
 
 
 def configurations(sizes):
-    """(name, configuration) of each model asked for."""
+    """(name, configuration) of each requested model."""
     for size in sizes:
         if size == "odd":
             yield from ((name, {**SMALL, **changes}) for name, changes in ODD.items())
@@ -50,7 +50,7 @@ def configurations(sizes):
 
 
 def make_model(config, seed):
-    """Weights as Hugging Face draws them; biases and scales, which it leaves at 0 and 1, drawn too."""
+    """Weights from Hugging Face's initialisation. Biases and scales, which it leaves at 0 and 1, are random too."""
     torch.manual_seed(seed)
     gpt2 = GPT2Config(**config, bos_token_id=None, eos_token_id=None)
     model = AutoModelForCausalLM.from_config(gpt2, attn_implementation="eager")
@@ -60,7 +60,7 @@ def make_model(config, seed):
                 parameter.normal_(0, 0.02)
             elif ".ln_" in name:
                 parameter.normal_(1, 0.1)
-            elif config["n_embd"] <= 256:  # few channels: larger weights, so that every part matters
+            elif config["n_embd"] <= 256:  # few channels need larger weights, so that every part matters
                 parameter.mul_(4)
     return model.eval()
 
@@ -87,14 +87,14 @@ def run_kiln(arguments, directory, dtype, prompts):
 
 @torch.no_grad()
 def hugging_face(model, prompt, tokens, dtype="f32"):
-    """The logits that choose each of the tokens, in double. The model is in `dtype` already."""
+    """The logits that choose each of the tokens, in double. The model must already be in `dtype`."""
     torch.backends.cuda.matmul.allow_tf32 = dtype == "tf32"
     ids = torch.tensor([prompt + tokens[:-1]], device=model.device)
     return model(ids).logits[0, len(prompt) - 1 :].double().cpu()
 
 
 class Errors:
-    """Largest and mean square error over rows of logits."""
+    """The largest and the mean square error over rows of logits."""
 
     def __init__(self):
         self.largest, self.squares, self.count = 0.0, 0.0, 0
@@ -110,14 +110,14 @@ class Errors:
 
 
 def compare(model, exact, results, prompts, dtype):
-    """A row of the table, and whether it is as it should be. `exact`: Hugging Face's fp32 logits of each prompt."""
+    """A row of the table, and whether it passes. `exact`: Hugging Face's fp32 logits of each prompt."""
     own, theirs, differing = Errors(), Errors(), 0
     for (tokens, logits), prompt, wanted in zip(results, prompts, exact, strict=True):
         own.add(logits - wanted)
         if dtype != "f32":
             theirs.add(hugging_face(model, prompt, tokens, dtype) - wanted)
         for row, token in zip(wanted, tokens, strict=True):
-            # Tokens whose logits lie closer than the error are as good as each other.
+            # If the logits of two tokens differ by less than the error, either token is right.
             differing += bool(row.max() - row[token] > 2 * (F32_LIMIT if dtype == "f32" else own.largest))
     if dtype == "f32":
         good = own.largest <= F32_LIMIT and differing == 0
@@ -127,7 +127,7 @@ def compare(model, exact, results, prompts, dtype):
 
 
 def check_model(arguments, name, config):
-    """Whether all is well with one model; prints its rows."""
+    """Whether a model passes all checks; prints its rows."""
     where = "cuda" if torch.cuda.is_available() and arguments.device != "cpu" else "cpu"
     model = make_model(config, arguments.seed).to(where)
     prompts = make_prompts(config, arguments.seed, arguments.new_tokens)
@@ -144,7 +144,7 @@ def check_model(arguments, name, config):
                 print(f"| {name} | {dtype} | | | | | | failed to run |", flush=True)
                 all_good = False
                 continue
-            # While the model is still in fp32.
+            # This must be done while the model is still in fp32.
             runs[dtype] = results, [hugging_face(model, prompt, tokens) for prompt, (tokens, _) in zip(prompts, results)]
             print(f"{name} {dtype}: kiln took {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
     for dtype, (results, exact) in runs.items():

@@ -3,8 +3,8 @@
 
   tests/gpu/run.py [--kiln PATH] [--tests PATH] [--jobs N] [--filter PATTERN]
 
-The GPU test program (in several processes, so that kernels compile on all cores) and the tests of whole models that
-tests/run has for the emulated device, on cuda:0. Without a GPU it says so and exits with 0.
+These are the GPU test program (in several processes, so that kernels compile on all cores), and the tests of whole
+models that tests/run has for the emulated device, run on cuda:0. Without a GPU, prints so and exits with 0.
 """
 
 import argparse
@@ -18,7 +18,8 @@ from machine import HERE, SOURCE, environment, find_program
 
 
 def run_tests(program, jobs, pattern, prefix=(), **variables):
-    """Runs the test program in `jobs` processes, each behind `prefix`; (exit code, output) of each."""
+    """Runs the test program in `jobs` processes, each with the command `prefix` before it; returns (exit code, output)
+    of each."""
 
     def run(job):
         shard = {"GTEST_TOTAL_SHARDS": str(jobs), "GTEST_SHARD_INDEX": str(job), "GTEST_BRIEF": "1"}

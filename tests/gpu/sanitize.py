@@ -3,8 +3,9 @@
 
   tests/gpu/sanitize.py [--kiln PATH] [--tests PATH] [--tools memcheck,racecheck,initcheck,synccheck] [--jobs N]
 
-`kiln run` writes with the embedded model in f32 and bf16: prompts of unequal length in one batch, decoding and sampling on
-the device. Of the GPU tests, whole models but for the smallest are left out, which would take minutes each.
+`kiln run` generates text with the embedded model in f32 and bf16: prompts of unequal length in one batch, with decoding
+and sampling on the device. Of the GPU tests, all whole models but the smallest are left out, since they would take
+minutes each.
 """
 
 import argparse
@@ -20,13 +21,13 @@ from run import run_tests
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 PATTERN = "-*ModelTest*embedded*:*ModelTest*odd*:*EveryStep*"
-# Stores by the copy engine, which kernels of cuBLASLt use for their results, are not seen by initcheck: whoever reads the
-# results would be reported.
+# initcheck does not see stores by the copy engine, which kernels of cuBLASLt use for their results. It would report
+# every read of these results.
 UNSEEN = {"initcheck": ":*cublaslt*"}
-# How many parameters a kernel has is asked by going on until the driver says that there is no further one, which memcheck
-# would report. Whatever else a call of the API answers is the programs' own to report: they check every one.
+# The number of a kernel's parameters is found by asking for further ones until the driver returns an error, which
+# memcheck would report. The programs check all other results of API calls themselves.
 OPTIONS = {"memcheck": ["--report-api-errors", "no"]}
-FOUND = 86  # exit code of compute-sanitizer when it has found something; the program's own otherwise
+FOUND = 86  # exit code of compute-sanitizer if it has found something; otherwise it returns the program's own
 
 
 def find_sanitizer(given):
@@ -39,7 +40,7 @@ def find_sanitizer(given):
 
 
 def summarize(what, results, start):
-    """Prints what was found; whether that is nothing. `results`: (exit code, output) of each process."""
+    """Prints the findings; returns whether there are none. `results`: (exit code, output) of each process."""
     if any("skipped: no GPU" in output for _, output in results):
         sys.exit("skipped: no GPU, or no driver for it, on this machine")
     bad = [(code, output) for code, output in results

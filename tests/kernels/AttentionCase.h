@@ -1,11 +1,11 @@
-//===- AttentionCase.h - what an attention kernel is tested on ------------------===//
+//===- AttentionCase.h - a case of the tests of attention kernels ---------===//
 #pragma once
 
 #include "kernels/Variant.h"
 
 namespace kiln {
 
-/// A kernel, and the sequences it is run on: `position` of the first query of each row of the batch.
+/// A kernel and its sequences: `position` of the first query of each row of the batch.
 struct AttentionCase {
   Variant kernel;
   int heads, queries, keys;

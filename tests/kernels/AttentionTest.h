@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-/// Queries from a packed projection, keys and values from a cache that has room behind them.
+/// Queries come from a packed projection; keys and values come from a cache with room after them.
 class AttentionTest : public KernelTest, public testing::WithParamInterface<AttentionCase> {
 protected:
   const Variant &kernel = GetParam().kernel;
@@ -18,19 +18,20 @@ protected:
   const int batch = static_cast<int>(positions.size()), headSize = kernel["kHeadSize"];
   int capacity = keys + 9;
 
-  const size_t row = static_cast<size_t>(heads) * headSize; // of the output; three of them are a row of the projection
+  const size_t row = static_cast<size_t>(heads) *
+                     headSize; // elements of a row of the output; a row of the projection has three times as many
   TestArray qkv = random(type, batch *queries * 3 * row);
   TestArray keyCache = random(type, batch *row *capacity), valueCache = random(type, batch *row *capacity);
   TestArray position = integers(positions);
   TestArray out = output(type, batch *queries *row);
 
-  /// Keys [first, end) that query t of row b sees.
+  /// The end of the keys that query t of row b sees; the start is `first`.
   int visibleEnd(int b, int t, bool isCausal) const { return isCausal ? std::min(keys, positions[b] + t + 1) : keys; }
   int firstVisible(int b, int t, int window) const { return window ? std::max(0, positions[b] + t + 1 - window) : 0; }
 
-  /// Makes the cache behind the keys that anything of row b may see NaN.
+  /// Fills the cache with NaN after the last key that any query of row b may see.
   void poisonCache(int b, int end) { poisonCache(b, end, capacity); }
-  /// The same of keys first .. end.
+  /// Fills keys first .. end with NaN.
   void poisonCache(int b, int first, int end) {
     for (int h = 0; h < heads; ++h)
       for (size_t i = static_cast<size_t>(first) * headSize; i < static_cast<size_t>(end) * headSize; ++i) {
@@ -55,7 +56,7 @@ protected:
   }
 };
 
-/// Other sequences that see their own tokens and all before them.
+/// Other sequences whose queries see their own token and all before it.
 inline AttentionCase reshaped(const AttentionCase &one, function_ref<int(int)> upTo) {
   AttentionCase other = one;
   other.heads = upTo(3);

@@ -6,10 +6,11 @@
 
 namespace kiln {
 
-/// Compiles a kernel with NVRTC, which needs no GPU. Error: what NVRTC says.
+/// Compiles a kernel with NVRTC, which needs no GPU. Error: NVRTC's message.
 Expected<CompiledKernel> compileForGpu(const Variant &kernel, StringRef target);
 
-/// Bytes a kernel may spill: ptxas gives up a register or two, outside the loops, to reach the next step of occupancy.
+/// The most bytes that a kernel may spill: ptxas spills a register or two, outside loops, to reach the next step of
+/// occupancy.
 constexpr int kMostSpilledBytes = 16;
 
 } // namespace kiln

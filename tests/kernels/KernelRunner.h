@@ -1,7 +1,8 @@
-//===- KernelRunner.h - where the kernels of these tests run --------------------===//
+//===- KernelRunner.h - the device that runs the kernels of these tests ---===//
 //
-// The tests say what to launch on which arrays; the arrays are memory of the host. EmulatedRunner.cpp runs kernels on
-// the CPU, on that memory; tests/gpu/GpuRunner.cpp on a GPU, on copies of it. A program links one of the two.
+// The tests state which kernel to launch on which arrays; the arrays are in host memory. EmulatedRunner.cpp runs
+// kernels on the CPU, on that memory; tests/gpu/GpuRunner.cpp runs them on a GPU, on copies. A program links one of the
+// two.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -19,7 +20,7 @@ struct KernelArgument {
 
 struct TestLaunch {
   std::string file;   ///< NAME.cu, for messages
-  std::string source; ///< the whole text of it
+  std::string source; ///< its whole text
   std::string kernel;
   Dim3 grid;
   uint32_t threads = 1;
@@ -31,19 +32,19 @@ class KernelRunner {
 public:
   virtual ~KernelRunner() = default;
 
-  /// How many ways there are to run a kernel that must all give the same bits.
+  /// The number of ways to run a kernel; all of them must give the same bits.
   virtual size_t wayCount() const = 0;
 
-  /// Runs a kernel once; its arrays hold then what it has written. Error: what the compiler says of it, or a misdeed.
+  /// Runs a kernel once, and leaves its results in the arrays. Error: the compiler's message, or a violation by the
+  /// kernel.
   virtual Error launch(const TestLaunch &launch, size_t way) = 0;
 };
 
-/// This program's runner; arrays may be pieces of `memory`, which is checked where it can be. Error: no GPU, no
-/// compiler.
+/// This program's runner. Arrays may be parts of `memory`, which is checked if possible. Error: no GPU, no compiler.
 Expected<std::unique_ptr<KernelRunner>> makeKernelRunner(EmulatedMemory &memory);
 
-/// How many random shapes the tests add to each of their cases: $KILN_RANDOM_SHAPES, else what this program has time
-/// for.
+/// The number of random shapes that tests add to each of their cases: $KILN_RANDOM_SHAPES, else as many as this program
+/// has time for.
 int randomShapeCount();
 
 } // namespace kiln

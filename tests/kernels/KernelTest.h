@@ -11,7 +11,7 @@
 
 namespace kiln {
 
-/// An array, seen as doubles.
+/// An array with access to its elements as doubles.
 struct TestArray {
   void *data;
   DType type;
@@ -23,8 +23,8 @@ struct TestArray {
   StringRef bytes() const { return {static_cast<const char *>(data), size * dtypeSize(type)}; }
 };
 
-/// Launches kernels on random data: the seed is the test's name, so that every test has data of its own, the
-/// same in every run.
+/// Launches kernels on random data. The seed is the test's name, so that every test has its own data, the same in every
+/// run.
 class KernelTest : public testing::Test {
 protected:
   KernelTest();
@@ -36,8 +36,8 @@ protected:
   TestArray zeros(DType type, size_t size);
   TestArray integers(ArrayRef<int> values);
 
-  /// Compiles the variant and runs it in every way that the runner has. Expects that every launch succeeds and leaves
-  /// the same bits in `outputs`, which are poisoned before each. Arguments are tensors and numbers.
+  /// Compiles the variant and runs it in every way of the runner. Expects that every launch succeeds and leaves the
+  /// same bits in `outputs`, which are poisoned before each launch. Arguments are tensors and numbers.
   template <class... Args>
   void run(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes, std::vector<TestArray> outputs,
            Args... args) {
@@ -63,8 +63,8 @@ private:
 /// ceil(a / b).
 inline uint32_t ceilDivide(int a, int b) { return static_cast<uint32_t>((a + b - 1) / b); }
 
-/// The cases, each followed by randomShapeCount() more that `reshape` makes of it: other extents that the same
-/// configuration takes.
+/// The cases, each followed by randomShapeCount() variations made by `reshape`: other extents that the same
+/// configuration accepts.
 template <class Case>
 std::vector<Case> withRandomShapes(std::vector<Case> cases,
                                    Case (*reshape)(const std::type_identity_t<Case> &, function_ref<int(int)>)) {

@@ -1,8 +1,7 @@
-//===- Reference.h - what kernels should compute, in double ---------------------===//
+//===- Reference.h - expected results of kernels, in double ---------------===//
 //
-// Every function returns, beside the values, the size of what was added up to get them: Σ |a||b| of a
-// product. Rounding errors of a sum are proportional to that and not to its result, so a test allows a
-// multiple of it.
+// Beside the values, every function returns the magnitude of their terms: Σ |a||b| for a product. Rounding errors of a
+// sum are proportional to this and not to the result, so a test allows a multiple of it.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -39,11 +38,11 @@ void addElements(Expectation &x, ArrayRef<double> y);
 double geluTanh(double x);
 double geluErf(double x);
 
-/// f, whose slope is at most about 1, of every value.
+/// Applies f, whose slope is at most about 1, to every value.
 void apply(Expectation &x, function_ref<double(double)> f);
 
-/// Softmax of scores[first, end); zero elsewhere, and everywhere if there is no score above -inf, which alone is a
-/// mask: a score of +inf makes all of it NaN.
+/// Softmax of scores[first, end); zero elsewhere. If all scores are -inf, which means masked, all results are zero. A
+/// score of +inf makes all of them NaN.
 std::vector<double> softmax(ArrayRef<double> scores, int first, int end);
 
 /// One query of attention: Σ softmax(0.125 · q · k[key, :]) v[key, :] over keys [first, end), added to

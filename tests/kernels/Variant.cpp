@@ -4,7 +4,7 @@
 
 namespace kiln {
 
-/// The value behind `marker`, up to a comma or semicolon.
+/// The value after `marker`, up to a comma or semicolon.
 static StringRef findValue(StringRef source, StringRef marker) {
   auto [before, after] = source.split(marker);
   if (before.size() == source.size())
@@ -19,7 +19,7 @@ static void replaceValue(std::string &source, StringRef marker, StringRef value)
 
 static StringRef elementName(DType type) { return type == DType::F32 ? "float" : dtypeName(type); }
 
-/// A file that this program carries.
+/// A file that is embedded in this program.
 static StringRef testFile(const Twine &name) {
   std::string wanted = name.str();
   for (const EmbeddedFile &file : testKernels())
@@ -28,7 +28,7 @@ static StringRef testFile(const Twine &name) {
   llvm::report_fatal_error("no file " + name);
 }
 
-/// A kernel with the functors that it shares with others in the place of their includes: compilers see one file.
+/// A kernel in which includes of shared functors are replaced by their text, so that compilers see one file.
 static std::string testKernel(const Twine &name) {
   std::string text;
   for (StringRef rest = testFile(name); !rest.empty();) {

@@ -1,8 +1,8 @@
 //===- Variant.h - a kernel of these tests with other constants -----------------===//
 //
-// Each .cu file beside the tests is one kernel in the style of the code generator, and stands for a family: a
-// test replaces constants of its Config, and its element type, as the generator would write them. Functors that several
-// kernels have are in functors/, and are written into each that includes them.
+// Each .cu file beside the tests is one kernel in the style of the code generator, and represents a family: a test
+// replaces constants of its Config, and its element type, as the generator would write them. Functors that several
+// kernels share are in functors/, and are copied into each kernel that includes them.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -13,11 +13,11 @@ namespace kiln {
 
 class Variant {
 public:
-  /// Kernel `name` of FOLDER/NAME.cu beside these tests, where `constants` says what differs: `{"kCols", "96"}`. Every
-  /// constant must be one of the file's Config.
+  /// Kernel `name` of FOLDER/NAME.cu beside these tests, with replaced `constants`: `{"kCols", "96"}`. Every constant
+  /// must exist in the file's Config.
   Variant(StringRef folder, StringRef name, DType element, std::map<std::string, std::string> constants = {});
 
-  /// The same with further constants replaced.
+  /// The same kernel with further constants replaced.
   Variant with(const std::map<std::string, std::string> &constants) const;
 
   const std::string &name() const { return kernel; }
@@ -29,7 +29,7 @@ public:
   /// A constant of Config as a number; `true` is 1.
   int operator[](StringRef constant) const;
 
-  /// The element type and what was replaced, for messages and test names.
+  /// The element type and the replaced constants, for messages and test names.
   std::string label() const;
 
 private:

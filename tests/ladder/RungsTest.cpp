@@ -8,14 +8,14 @@
 
 namespace kiln {
 
-// GoogleTest would show the bytes of a part.
+// GoogleTest would print the bytes of a part.
 static void PrintTo(const LadderPart &part, std::ostream *os) { *os << part.name.str(); }
 
 namespace {
 
 class LadderPartTest : public testing::TestWithParam<LadderPart> {};
 
-/// A layer of GPT-2 124M is enough: all are alike.
+/// One layer of GPT-2 124M is enough, since all are alike.
 Expected<std::unique_ptr<Module>> compileRung(const LadderPart &part, const Rung &rung, SourceManager &sources) {
   CompileOptions options;
   if (Error error = applyStrategies(part.strategyOf(rung), options.pipeline))
@@ -39,7 +39,7 @@ TEST_P(LadderPartTest, RungsCompileAndHaveStepsToTime) {
   }
 }
 
-/// Every rung is another way to the same numbers, but for those that say that they are another model.
+/// All rungs compute the same numbers, except those that declare another model.
 TEST_P(LadderPartTest, OnlyOtherModelsHaveAWindow) {
   for (const Rung &rung : GetParam().rungs)
     EXPECT_EQ(rung.isOtherModel, rung.strategy.contains("windowed")) << rung.name.str();
@@ -103,7 +103,7 @@ TEST(Ladder, ReasonsAreOfOneDeviceOnly) {
   EXPECT_EQ(findLadderReasons("emulated device"), nullptr);
 }
 
-/// A rung that is renamed would lose its reason.
+/// A renamed rung would lose its reason.
 TEST(Ladder, ReasonsAreOfRungsThatThereAre) {
   for (const LadderReasons &own : allLadderReasons())
     for (const LadderReasons::Reason &reason : own.reasons)

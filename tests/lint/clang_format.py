@@ -1,7 +1,7 @@
-"""Checks that clang-format would leave all C++ and CUDA of the source tree as it is.
+"""Checks that clang-format would leave all C++ and CUDA files of the source tree unchanged.
 
-    python3 tests/lint/clang_format.py          says what it would change
-    python3 tests/lint/clang_format.py --fix    changes it
+    python3 tests/lint/clang_format.py          lists the changes that it would make
+    python3 tests/lint/clang_format.py --fix    makes these changes
 """
 import argparse
 import pathlib

@@ -1,11 +1,12 @@
 """Runs clang-tidy with the .clang-tidy of the source tree on every source that the build compiles.
 
-A file that passed is not looked at again until it, a header of the project that it includes, its flags or .clang-tidy
+A file that has passed is not checked again until it, a project header that it includes, its flags or .clang-tidy
 change: a stamp in the build folder holds a hash of them all.
 
     python3 tests/lint/clang_tidy.py --build build/dev                    every file
-    python3 tests/lint/clang_tidy.py --build build/dev compiler/ir        below a folder, or one file
-    python3 tests/lint/clang_tidy.py --build build/dev --since HEAD~1     what differs from a commit, or includes it
+    python3 tests/lint/clang_tidy.py --build build/dev compiler/ir        files below a folder, or one file
+    python3 tests/lint/clang_tidy.py --build build/dev --since HEAD~1     files that differ from a commit, or include
+    one that does
 """
 import argparse
 import collections
@@ -26,8 +27,8 @@ SOURCE_TREE = pathlib.Path(__file__).resolve().parents[2]
 
 
 def parse_flags(command, source):
-    """The flags of a compile command that decide what the code means. The rest, warnings and the compiler's own
-    precompiled header, means nothing to clang-tidy."""
+    """The flags of a compile command that affect the meaning of code. The others, for warnings and the compiler's own
+    precompiled header, do not matter to clang-tidy."""
     arguments = iter(shlex.split(command)[1:])
     flags = []
     for argument in arguments:
@@ -41,7 +42,7 @@ def parse_flags(command, source):
 
 
 class Sources:
-    """Files of the project: their bytes and the headers of the project that they include, read once."""
+    """Files of the project: their bytes, and the project headers that they include. Each file is read once."""
 
     def __init__(self, build):
         self.roots = [SOURCE_TREE, build]
@@ -61,7 +62,7 @@ class Sources:
         return None
 
     def closure(self, path, flags):
-        """A source and all that it includes, in the order in which they are found."""
+        """A source and everything that it includes, in the order in which they are found."""
         folders = [pathlib.Path(flag[2:]) for flag in flags if flag.startswith("-I")]
         seen, pending = {path: None}, [path]
         while pending:
@@ -74,7 +75,7 @@ class Sources:
         return list(seen)
 
     def hash(self, files, flags, start):
-        """Of files, as `closure` gives them."""
+        """The hash of files, given as `closure` returns them."""
         state = hashlib.sha256(start)
         state.update("\0".join(flags).encode())
         for path in files:
@@ -87,7 +88,7 @@ class Linter:
         self.options = options
         self.work = options.build / "lint"
         self.work.mkdir(exist_ok=True)
-        # Each file finds its rules in a folder above it, also the units that stand here.
+        # A file's rules lie in a folder above it; this copy is for the units made here.
         (self.work / ".clang-tidy").write_bytes((SOURCE_TREE / ".clang-tidy").read_bytes())
         self.sources = Sources(options.build)
         version = subprocess.run([options.clang_tidy, "--version"], capture_output=True, check=True).stdout
@@ -95,7 +96,7 @@ class Linter:
         self.prelude = []
 
     def compile_prelude(self, flags):
-        """Most of the time goes into the one header that everything includes: compile it beforehand."""
+        """Compiles the one header that everything includes beforehand, since most of the time goes into it."""
         if not self.options.clang:
             return
         header = self.work / "ADT.pch"
@@ -111,12 +112,12 @@ class Linter:
         return stamp.exists() and stamp.read_text() == job.key
 
     def check(self, batch):
-        """Whether the files of a batch pass; prints what is wrong with them."""
+        """Whether the files of a batch pass; prints their errors."""
         unit = batch[0].path
         if len(batch) > 1:
             unit = self.work / (name_of(batch[0].path) + ".batch.cpp")
             unit.write_text("".join(f'#include "{job.path}"\n' for job in batch))
-        # Ours, wherever the source tree lies; a batch includes its files, so that they count as headers.
+        # Matches our headers wherever the source tree is. A batch includes its files, so they count as headers, too.
         headers = f"--header-filter=^{re.escape(str(SOURCE_TREE))}/(compiler|runtime|tests|tools)/"
         result = subprocess.run([self.options.clang_tidy, "--quiet", headers, unit, "--", *batch[0].flags,
                                  *self.prelude], capture_output=True, text=True)
@@ -125,7 +126,7 @@ class Linter:
                 self.stamp(job.path).write_text(job.key)
             return True
         if "clang-diagnostic-error" in result.stdout and len(batch) > 1:
-            # Two of them perhaps have something of the same name.
+            # Two files of the batch may define the same name, so check its halves separately.
             middle = len(batch) // 2
             return all([self.check(batch[:middle]), self.check(batch[middle:])])
         print(result.stdout.strip() or result.stderr.strip(), flush=True)
@@ -144,8 +145,8 @@ def name_of(path):
 
 
 def make_batches(jobs):
-    """Most of the time goes into headers, so that files of one folder and with the same flags are checked as one, unless
-    they have something static of the same name."""
+    """Groups files of one folder with the same flags, since most of the time goes into headers. Files with the same
+    static name must not be in one batch."""
     groups = collections.defaultdict(list)
     for job in jobs:
         groups[job.path.parent, tuple(job.flags)].append(job)
@@ -162,7 +163,7 @@ def make_batches(jobs):
 
 
 def read_sources(entry, build):
-    """The sources of the project that a command of the build compiles: one, or those that a unity build has as one."""
+    """The sources of the project that a build command compiles: one, or the several that a unity build combines."""
     path = pathlib.Path(entry["file"])
     if path.parent.name == "Unity":
         return [pathlib.Path(name.decode()) for name in INCLUDE.findall(path.read_bytes())]
@@ -170,7 +171,7 @@ def read_sources(entry, build):
 
 
 def read_commands(build, wanted):
-    """(source, flags) of every source of the project that the build compiles, and that was asked for."""
+    """(source, flags) of every requested source of the project that the build compiles."""
     for entry in json.loads((build / "compile_commands.json").read_text()):
         for path in read_sources(entry, build):
             if not wanted or any(path.is_relative_to(folder) for folder in wanted):
@@ -178,8 +179,7 @@ def read_commands(build, wanted):
 
 
 def differing(commit):
-    """Files of the working tree that are not as in a commit; None where git cannot tell or is missing, or where
-    the rules differ."""
+    """Files of the working tree that differ from a commit. None if git is missing or fails, or if the rules differ."""
     names = set()
     for command in (["diff", "--name-only", commit], ["ls-files", "--others", "--exclude-standard"]):
         try:
@@ -193,7 +193,7 @@ def differing(commit):
 
 
 def make_jobs(linter, commands, since):
-    """What is to be checked, if it has not passed as it is, and how many files there are."""
+    """The files to check, which have not passed as they are, and the total number of files."""
     wanted = differing(since) if since else None
     jobs = []
     for path, flags in commands:

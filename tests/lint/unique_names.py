@@ -1,5 +1,5 @@
-"""Checks that no two headers define a class of the same name: all of them are in one namespace, and a program that has
-both would take the members of either for the other's, without a word.
+"""Checks that no two headers define a class of the same name. All classes are in one namespace, and a program that
+contains both would silently mix up their members.
 
     python3 tests/lint/unique_names.py
 """
@@ -9,10 +9,10 @@ import re
 import sys
 
 SOURCE_TREE = pathlib.Path(__file__).resolve().parents[2]
-# At the start of a line: what is inside another class, or declared only, is something else.
+# Only at the start of a line: classes inside others and mere declarations do not count.
 CLASS = re.compile(r"^(?:template <.*> ?)?(?:class|struct|union|enum class)(?: alignas\(\w+\))? (\w+)(?: final)?(?: :| ?{|$)",
                    re.MULTILINE)
-# Templates of kernels are compiled with one kernel each.
+# Templates of kernels are not checked, since each is compiled with one kernel.
 FOLDERS = ("compiler", "runtime", "tools", "tests")
 
 

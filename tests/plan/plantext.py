@@ -1,6 +1,6 @@
-"""Where every key and value of a plan.toml stands, so that tests can change one of them.
+"""Finds the position of every key and value in a plan.toml, so that tests can change one of them.
 
-Reads the TOML that plans are written in: tables, arrays of tables, strings, integers, booleans, arrays, inline tables.
+Reads the TOML of plans: tables, arrays of tables, strings, integers, booleans, arrays, inline tables.
 """
 
 import re
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 @dataclass
 class Site:
-    """A member `key = value`, or an element of an array, whose key is the array's."""
+    """A member `key = value`, or an element of an array, which has the array's key."""
 
-    path: tuple  # names, and integers for places in arrays: ("functions", 0, "buffers", 2, "offset")
+    path: tuple  # names, and integers for indices in arrays: ("functions", 0, "buffers", 2, "offset")
     key_start: int
-    start: int  # of the value
+    start: int  # of the value in the text
     end: int
 
     @property
@@ -22,7 +22,7 @@ class Site:
 
     @property
     def pattern(self):
-        """The path without places: what all buffers' offsets have in common."""
+        """The path without indices, which all buffers' offsets share, for example."""
         return tuple(part if isinstance(part, str) else "*" for part in self.path)
 
     @property
@@ -96,7 +96,7 @@ def scan(text):
 
 
 def position(text, offset):
-    """`LINE:COLUMN`, as messages have it."""
+    """`LINE:COLUMN`, as in messages."""
     return f"{text.count(chr(10), 0, offset) + 1}:{offset - text.rfind(chr(10), 0, offset)}"
 
 
@@ -105,7 +105,7 @@ def replace(text, site, value):
 
 
 def remove(text, site):
-    """The text without a member, and without the comma beside it."""
+    """The text without a member and the comma next to it."""
     before, after = text[: site.key_start], text[site.end :]
     if after.startswith(", "):
         return before + after[2:]

@@ -1,4 +1,4 @@
-"""Every plan that the compiler writes is one that the reader can prove sound: kiln compile reads what it has written."""
+"""The reader can prove every plan sound that the compiler writes: kiln compile reads what it has written."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kilntest import SOURCE, KilnTest, run_kiln
 
-# Extents that no tile divides.
+# Extents that no tile size divides.
 ODD_MODEL = "vocab_size = 997\nn_positions = 300\nn_embd = 264\nn_layer = 1\nn_head = 3\n"
 DTYPES = ("f32", "tf32", "f16", "bf16")
 STRATEGIES = ("matmul=naive", "matmul=tiled", "matmul=cublaslt", "attention=naive", "attention=unfused,softmax=warp",
@@ -19,7 +19,7 @@ STRATEGIES = ("matmul=naive", "matmul=tiled", "matmul=cublaslt", "attention=naiv
 
 class CompiledPlans(KilnTest):
     def assert_all_compile(self, cases):
-        """`cases`: options of kiln compile, the model first."""
+        """`cases`: the options of kiln compile for each, the model first."""
 
         def compile(case):
             number, options = case
@@ -44,7 +44,7 @@ class CompiledPlans(KilnTest):
         self.assert_all_compile([(model, "--max-batch", batch, "--strategy", strategy) for strategy in STRATEGIES for batch in (3, 64)])
 
     def test_scratch_that_does_not_scale_with_the_batch(self):
-        """Parts of the depth, for tiles of the rows of all sequences together."""
+        """Its parts of the depth are for tiles with the rows of all sequences together."""
         model = self.write("odd.toml", ODD_MODEL)
         self.assert_all_compile([(model, "--max-batch", batch, "--strategy", "precision=bf16,matmul=split_k{splits=2}")
                                  for batch in (1, 2, 3)])

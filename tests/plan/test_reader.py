@@ -1,5 +1,5 @@
-"""A plan is checked before anything is allocated: every key of a real plan.toml, changed in every way that makes it wrong,
-is an error at its place that names the key."""
+"""A plan is checked before anything is allocated. Every key of a real plan.toml is changed in every way that makes it
+wrong; each change is an error with its position that names the key."""
 
 import os
 import re
@@ -13,10 +13,10 @@ from kilntest import KilnTest, run_kiln
 
 MODEL = "vocab_size = 29\nn_positions = 24\nn_embd = 32\nn_layer = 1\nn_head = 2\n"
 
-# Left out, they have the meaning that plans are written with where they do not apply.
+# Keys that may be left out: plans omit them where they do not apply.
 OPTIONAL = {"transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants", "number", "ops",
             "prefill", "decode", "score", "sample"}
-OPTIONAL_IN = {("kernels", "*", "rows")}  # of a step with variants it is not
+OPTIONAL_IN = {("kernels", "*", "rows")}  # but not of a step with variants
 
 FORMULAS = {"arena": '"800*B"', "live": '"800*B"', "offset": '"800*B"', "bytes": '"800*B"', "flops": '"800*B"',
             "counters": '"2*B"', "grid": '"16"', "shape": '"B"'}
@@ -26,7 +26,7 @@ BAD_FORMULAS = ('""', '"B*"', '"B B"', '"B-1"', '"-1"', '"(B"', '"B)"', '"min(B)
 
 
 class PlanTest(KilnTest):
-    """A plan, and what the program says of it when something in it is changed."""
+    """A plan, and the program's messages about it after a change."""
 
     options = ()  # of kiln compile
 
@@ -46,7 +46,8 @@ class PlanTest(KilnTest):
 
     @staticmethod
     def with_cubins(plan):
-        """As if NVRTC had compiled it: the reader looks for cubins, not into them."""
+        """Makes it look as if NVRTC had compiled the plan: the reader checks that cubins exist, not what they
+        contain."""
         os.makedirs(os.path.join(plan, "cubin/sm_90a"))
         for name in os.listdir(os.path.join(plan, "kernels")):
             open(os.path.join(plan, "cubin/sm_90a", name.replace(".cu", ".cubin")), "w").close()
@@ -55,14 +56,14 @@ class PlanTest(KilnTest):
         use = "resources.sm_90a = {registers = 40, shared = 0, stack = 0, spill_stores = 0, spill_loads = 0}"
         text = re.sub(r'(?m)^(family = .*)$', rf"\1\n{use}", text)
         text = text.replace("\nrows = ", "\nnumber = 2\nrows = ", 1)
-        # No kernel of this plan asks for dynamic shared memory, and its model has no end of text.
+        # Adds what this plan lacks: a kernel with dynamic shared memory, and tokens that end a text.
         text = text.replace("threads = 64,", "threads = 64, dynamic_shared = 1024, cooperative = true,", 1).replace("eos = []", "eos = [1, 28]", 1)
         with open(os.path.join(plan, "plan.toml"), "w") as file:
             file.write(text)
         return text
 
     def read(self, text):
-        """What the program says of a plan with this plan.toml. Safe to call from several threads."""
+        """The program's messages about a plan with this plan.toml. Safe to call from several threads."""
         folder = tempfile.mkdtemp(prefix="plan-", dir=self.folder)
         for name in ("kernels", "cubin"):
             os.symlink(os.path.join(self.original, "plan", name), os.path.join(folder, name))
@@ -73,7 +74,7 @@ class PlanTest(KilnTest):
         return result
 
     def assert_all_refused(self, cases):
-        """`cases`: a description, a text, and what the message must match after the file's name."""
+        """`cases`: a description, a text, and a pattern for the message after the file's name."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             results = pool.map(self.read, [text for _, text, _ in cases])
         for (what, text, message), result in zip(cases, results):
@@ -87,7 +88,7 @@ class PlanTest(KilnTest):
         return re.escape(plantext.position(self.text, site.start)) + ": error: " + message
 
     def samples(self):
-        """The first site of every kind, and the last."""
+        """The first and the last site of every kind."""
         found = {}
         for site in self.sites:
             found.setdefault(site.pattern, []).append(site)
@@ -99,11 +100,11 @@ class PlanTest(KilnTest):
 
     @staticmethod
     def names_its_own(site):
-        """Whether its table may have any key."""
+        """Whether any key may occur in the site's table."""
         return site.path[0] == "dims" or site.path[-2:-1] == ("constants",)
 
     def one(self, *path):
-        """The value of that path; "*" stands for any place."""
+        """The value at a path; "*" matches any index."""
         return next(site for site in self.sites
                     if len(site.path) == len(path) and all(b in ("*", a) for a, b in zip(site.path, path)))
 
@@ -113,7 +114,7 @@ class PlanTest(KilnTest):
                  self.at(self.one(*path), message)) for path, value, message in cases]
 
     def changes_elsewhere(self, cases):
-        """The same where the error shows at another value."""
+        """Cases whose error is reported at another value."""
         return [(f"{path} = {value}", plantext.replace(self.text, self.one(*path), value), r"\d+:\d+: error: " + message)
                 for path, value, message in cases]
 
@@ -124,7 +125,7 @@ class Mutations(PlanTest):
     def test_the_plan_is_good(self):
         result = self.read(self.text)
         self.assertEqual(result.code, 0, result.err)
-        # The tests below reach every key that a plan can have.
+        # The tests below cover every key that a plan can have.
         keys = {site.key for site in self.sites}
         self.assertLessEqual(OPTIONAL | set(FORMULAS), keys)
 
@@ -235,7 +236,7 @@ class Mutations(PlanTest):
             (("states", 0, "shape"), "[]", "shape: expected B first, then numbers: each sequence has a share of a state"),
             (("dims", "B"), "[2, 64]", "B: expected a lower bound of 1, got 2"),
         ]))
-        # A plan of other functions has none.
+        # A plan of other functions has no entries.
         start, end = self.text.index("# What a runtime calls"), self.text.index("# Packed weights")
         result = self.read(self.text[:start] + self.text[end:])
         self.assertEqual(result.code, 0, result.err)
@@ -271,7 +272,7 @@ class Mutations(PlanTest):
         ]))
 
     def test_blocks(self):
-        """A grid has no more blocks than the launch's arguments have bytes."""
+        """A grid must not have more blocks than the launch's arguments have bytes."""
         grid = ("functions", 0, "steps", 0, "grid")
         message = "grid: expected blocks with a byte of the arguments each, at most "
         twos = "*".join(["ceildiv(T+22,24)"] * 4)
@@ -280,13 +281,13 @@ class Mutations(PlanTest):
             (grid, '["ceildiv(2147483647*B,2048)", "1", "1"]', message + "11396, got 1048576 with B = 1, T = 1"),
             (grid, '["65535", "65535", "65535"]', message + "11396, got 281462092005375 with B = 1, T = 1"),
             (grid, '["B*1000000", "1000*B", "1000*B"]', message + "11396, got 1000000000000 with B = 1, T = 1"),
-            # Enough bytes for 1 token and for 24, where twos is 1 and 16.
+            # These are enough bytes for 1 token and for 24, where twos is 1 and 16.
             (grid, f'["11264+132*B*{twos}", "1", "1"]', message + "'.*' whatever the dims are, got '11264.132.B"),
             (("functions", 0, "steps", "*", "variants", 0, "grid"), '["100000000", "1", "1"]', message + "4608, got 100000000 with "),
         ]))
 
     def test_lists_that_are_too_long(self):
-        """Of what becomes one formula, which is walked over by recursion."""
+        """Limits the lists that become one formula, since functions that walk over formulas recurse."""
         step = ("functions", 0, "steps", 0, "arguments")
         shapes = [(path, "[" + ", ".join(['"1"'] * count) + "]", f"shape: expected at most 16 extents, got {count}")
                   for path in (("states", 0, "shape"), ("functions", 0, "arguments", 0, "shape"), ("functions", 0, "buffers", 0, "shape"))
@@ -362,7 +363,7 @@ class Mutations(PlanTest):
             (buffer(1) + ("offset",), '"8"', "offset: expected a multiple of 16, got 8" + at),
             (buffer(1) + ("offset",), '"B+15"', "offset: buffer 'q.0' overlaps|offset: expected a multiple of 16, got 79 with B = 64"),
             (buffer(1) + ("offset",), '"768*B+384*B*T"', "offset: buffer 'q.0' reaches past the arena: expected an end of at most 1152, got 1280" + at),
-            # Right for one token, wrong for more.
+            # Right for one token, but wrong for more.
             (buffer(1) + ("offset",), '"896*B"', "offset: buffer 'q.0' overlaps buffer 'x.0' while both are live with B = 64, T = 24"),
             (buffer(1) + ("offset",), '"768*B"', "offset: buffer 'q.0' overlaps buffer 'x.0' while both are live" + at),
             (buffer(1) + ("offset",), '"768*B+16"', "offset: buffer 'q.0' overlaps buffer 'x.0' while both are live" + at),
@@ -385,10 +386,10 @@ class Mutations(PlanTest):
         ]))
 
     def test_between_the_ends_of_the_dims(self):
-        """What holds for the least and the most tokens, and for others not."""
+        """What holds for the least and for the most tokens may be wrong in between."""
         arena, buffer = ("functions", 0, "arena"), ("functions", 0, "buffers", 1, "offset")
         workspace = ("functions", 2, "steps", 2, "workspace", "offset")
-        tokens = "(min(T,4)+10*ceildiv(T,23))"  # for 1 and for 24 at least T, for 23 less
+        tokens = "(min(T,4)+10*ceildiv(T,23))"  # at least T for 1 and for 24, but less for 23
         cases = []
         for changes, message in (
                 (((buffer, "768*B+128*B*T+8*max(min(T,4),2)"),), "a multiple of 16 whatever the dims are, got '768.B"),
@@ -413,7 +414,7 @@ class Mutations(PlanTest):
         line = plantext.position(self.text, self.one("kernels", 0, "name").start)
         for name in ("cubin/sm_90a/embed__f32__n32.cubin", "kernels/embed__f32__n32.cu"):
             os.remove(os.path.join(plan, name))
-            os.makedirs(os.path.join(plan, name))  # no file either
+            os.makedirs(os.path.join(plan, name))  # not a file either
             self.assert_fails(f"plan/plan.toml:{line}: error: name: the file plan/{name} of kernel 'embed__f32__n32' is missing",
                               "dump", plan)
         for name in ("cubin", "kernels"):
@@ -422,7 +423,7 @@ class Mutations(PlanTest):
 
 
 class LibrarySteps(PlanTest):
-    """Steps that a library runs, of which other plans have none."""
+    """Steps that a library runs; other plans have none."""
 
     options = ("--strategy", "precision=bf16,matmul=cublaslt,attention=cublas")
 

@@ -1,8 +1,8 @@
-"""Plans of which one value was changed, on the emulated device: each run ends, well or with an error, and none with a signal
-or a sanitizer's report. What a plan's numbers and names say is checked when it is read, loaded and called; what its kernels
-do with them, access by access.
+"""Plans with one changed value, on the emulated device. Each run ends, with success or an error, but never with a
+signal or a sanitizer's report. The numbers and names of a plan are checked when it is read, loaded and called; the
+accesses of its kernels are checked one by one.
 
-KILN_ALL_TAMPERINGS=1 runs all of them, in an hour of CPU time; without it, a sample that is the same every time.
+KILN_ALL_TAMPERINGS=1 runs all changes, which takes an hour of CPU time. Without it, a fixed sample is run.
 """
 
 import os
@@ -16,11 +16,11 @@ import plantext
 from kilntest import KilnTest, run_kiln
 
 MODEL = "vocab_size = 29\nn_positions = 24\nn_embd = 32\nn_layer = 1\nn_head = 2\n"
-SAMPLE = 100  # of the changes of a plan
-# Sizes are a few kilobytes, or more than any machine has: what lies between would be allocated.
+SAMPLE = 100  # number of changes to try per plan
+# Sizes are either a few kilobytes or more than any machine has: sizes in between would really be allocated.
 HUGE = 2**63 - 1
 
-# Where the value of a key is a formula.
+# Keys whose values are formulas.
 FORMULAS = ("arena", "live", "offset", "bytes", "flops", "counters", "grid", "shape", "rows", "cols", "depth", "batch")
 
 
@@ -35,12 +35,12 @@ def numbers(old):
 
 
 class Tamperer:
-    """All changes of a plan's text, each as (what it does, the changed text)."""
+    """All changes of a plan's text, each as (description, changed text)."""
 
     def __init__(self, text):
         self.text = text
         self.sites = plantext.scan(text)
-        self.alike = {}  # texts of values, by what they are
+        self.alike = {}  # texts of values, by kind
         for site in self.sites:
             values = self.alike.setdefault(self.kind(site), [])
             if self.value(site) not in values:
@@ -53,7 +53,7 @@ class Tamperer:
         return site.key, self.value(site)[0] in '"[{' and self.value(site)[0]
 
     def changes(self):
-        # A buffer's shape says the same in every layer; of a kind, a few sites will do.
+        # Buffers of all layers have similar shapes, so a few sites of each kind suffice.
         seen = {}
         for site in self.sites:
             seen[site.pattern, self.value(site)] = seen.get((site.pattern, self.value(site)), 0) + 1
@@ -86,7 +86,7 @@ class Tamperer:
             yield '"1"'
 
     def lists(self):
-        """Items of lists that are gone, twice there, or in each other's places."""
+        """Removes, repeats and exchanges items of lists."""
         items = {}
         for site in self.sites:
             if not site.is_member:
@@ -103,7 +103,7 @@ class Tamperer:
 
 class TamperedPlans(KilnTest):
     def tamper(self, *options):
-        """Options are those of kiln compile."""
+        """`options`: those of kiln compile."""
         folder = tempfile.mkdtemp(prefix="kiln-test-")
         self.addCleanup(shutil.rmtree, folder)
         model = self.write("tiny.toml", MODEL)
@@ -123,7 +123,7 @@ class TamperedPlans(KilnTest):
                     self.assert_ends(result)
 
     def run_plan(self, original, text):
-        """Two prompts, so that rows are decoded side by side. Safe to call from several threads."""
+        """Runs two prompts, so that rows are decoded side by side. Safe to call from several threads."""
         folder = tempfile.mkdtemp(prefix="plan-", dir=self.folder)
         for name in ("kernels", "ir"):
             os.symlink(os.path.join(original, name), os.path.join(folder, name))
@@ -136,8 +136,8 @@ class TamperedPlans(KilnTest):
 
     def assert_ends(self, result):
         self.assertIn(result.code, (0, 1), result.err)
-        # A kernel that gets more threads than it is written for indexes past its arrays. A build with sanitizers says so
-        # before the emulated device does; what is asked for here is that the program itself does nothing of the kind.
+        # A kernel that gets more threads than it is written for indexes past its arrays. A build with sanitizers
+        # reports this before the emulated device does; the program itself must not cause any report.
         self.assertNotRegex(result.err, r"(?m)^(?!.*\.cuh?:).*runtime error:|AddressSanitizer|LeakSanitizer|terminate called")
         if result.code == 1:
             self.assertRegex(result.err, r"(?m)(^|: )error: .")

@@ -1,4 +1,4 @@
-"""Reads the pages that kiln writes, and finds elements in them. Standard library only."""
+"""Parses the pages that kiln writes, and finds elements in them. Needs only the standard library."""
 
 import html.parser
 
@@ -14,7 +14,7 @@ class Element:
         return "".join(child if isinstance(child, str) else child.text() for child in self.children)
 
     def all(self, tag=None, **attributes):
-        """Elements below, in order. class_="x": with that class among others."""
+        """Elements below this one, in order. class_="x" selects elements that have this class."""
         for child in self.children:
             if isinstance(child, Element):
                 if tag in (None, child.tag) and all(child.has(*item) for item in attributes.items()):
@@ -32,7 +32,7 @@ class Element:
 
 
 class Page(html.parser.HTMLParser):
-    """A tree; what is not closed, or not in order, is an error."""
+    """The tree of a page. Elements that are not closed, or closed out of order, are errors."""
 
     def __init__(self, data):
         super().__init__(convert_charrefs=True)

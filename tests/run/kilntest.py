@@ -1,6 +1,6 @@
-"""What the tests of the kiln program share: running it, and making models without any library.
+"""Helpers for tests of the kiln program: they run it, and make models without any library.
 
-Every test runs the program that KILN names and writes in a directory of its own. Standard library only.
+Every test runs the program that KILN names, and writes in a directory of its own. Needs only the standard library.
 """
 
 import array
@@ -18,7 +18,7 @@ import unittest
 KILN = os.environ["KILN"]
 SOURCE = os.path.normpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 SHAKESPEARE = os.path.join(SOURCE, "graphs", "shakespeare-5m")
-# A front end's description of the smallest model that has everything.
+# The configuration of the smallest model that has every part.
 TINY_MODEL = """vocab_size = 31
 n_positions = 16
 n_embd = 16
@@ -29,7 +29,7 @@ activation_function = "gelu_new"
 layer_norm_epsilon = 1e-5
 tie_word_embeddings = true
 """
-# IR of the smallest module that makes a kernel; `{}` says which GELU.
+# The IR of the smallest module that makes a kernel; `{}` is the kind of GELU.
 ONE_KERNEL = """module @small {{
   dim B : 1..4
   dim T : 1..16
@@ -47,9 +47,9 @@ ONE_KERNEL = """module @small {{
   }}
 }}
 """
-# How far a logit may be from the one that transformers gave, in fp32, by model and by the dtype that Kiln has it in.
+# The largest error of a logit against transformers in fp32, by model and by the dtype that Kiln uses.
 LOGIT_TOLERANCES = {("variants", "f32"): 1e-4, ("shakespeare", "f32"): 2e-4, ("shakespeare", "f16"): 1e-2}
-TIMEOUT = 600  # seconds, so that a hang is a failure; no test depends on speed
+TIMEOUT = 600  # seconds; a hang is a failure, but no test depends on speed
 
 
 class Result:
@@ -59,7 +59,7 @@ class Result:
         self.err = process.stderr.decode("utf-8", "replace")
 
     def objects(self):
-        """Standard output as one JSON object a line; nothing else may be there."""
+        """Standard output as one JSON object per line; it must contain nothing else."""
         return [json.loads(line, parse_constant=refuse_constant) for line in self.out.decode("utf-8").splitlines()]
 
 
@@ -91,7 +91,7 @@ class KilnTest(unittest.TestCase):
         return self.path(name)
 
     def kiln(self, *arguments, **options):
-        """Runs the program, which must succeed."""
+        """Runs the program and requires success."""
         result = run_kiln(*arguments, **options)
         self.assertEqual(result.code, 0, result.err)
         return result
@@ -100,7 +100,7 @@ class KilnTest(unittest.TestCase):
         return self.kiln("run", "--json", "--quiet", "--device", device, *arguments, **options).objects()
 
     def assert_fails(self, message, *arguments, code=1, **options):
-        """The program says `message` (without the temporary directory's name), prints no result and changes no file."""
+        """The program prints `message` (without the temporary directory's name) but no result, and changes no file."""
         before = snapshot(self.folder)
         result = run_kiln(*arguments, **options)
         self.assertEqual(result.code, code, result.err)
@@ -110,7 +110,7 @@ class KilnTest(unittest.TestCase):
 
 
 def snapshot(folder):
-    """Every file below a folder with its contents, every directory with None."""
+    """Every file below a folder with its contents; every directory with None."""
     found = {}
     for root, folders, files in os.walk(folder):
         for name in folders:
@@ -131,7 +131,7 @@ CONFIG = {"model_type": "gpt2", "vocab_size": 29, "n_positions": 24, "n_embd": 3
 
 
 def tensor_shapes(config):
-    """The tensors of a checkpoint, in order, by Hugging Face's names without prefix."""
+    """The tensors of a checkpoint, in order, with Hugging Face's names without the prefix."""
     channels, layers = config["n_embd"], config["n_layer"]
     inner = config.get("n_inner") or 4 * channels
     shapes = {"wte.weight": [config["vocab_size"], channels], "wpe.weight": [config["n_positions"], channels]}
@@ -156,8 +156,8 @@ def tensor_shapes(config):
 
 
 def make_weights(config, seed=1):
-    """Weights that make every part of the arithmetic matter, the same on every machine: multiples of 2^-6 of few bits,
-    which F16 and BF16 hold exactly. Python promises to keep what random.random gives for a seed."""
+    """Weights that make every part of the arithmetic matter, equal on every machine: multiples of 2^-6 with few bits,
+    which F16 and BF16 represent exactly. Python guarantees that random.random gives the same values for a seed."""
     generator = random.Random(seed)
     weights = {}
     for name, shape in tensor_shapes(config).items():
@@ -180,13 +180,13 @@ def pack(values, dtype):
         data.byteswap()
     if dtype == "F32":
         return data.tobytes()
-    # BF16 is the upper half of F32; the values have no lower half.
+    # BF16 is the upper half of F32; the lower half of these values is zero.
     raw = data.tobytes()
     return b"".join(raw[at + 2 : at + 4] for at in range(0, len(raw), 4))
 
 
 def safetensors(tensors):
-    """The bytes of a file with (dtype, shape, bytes) by name."""
+    """The bytes of a file with the given (dtype, shape, bytes) by name."""
     header, buffer = {"__metadata__": {"format": "pt"}}, b""
     for name, (dtype, shape, data) in tensors.items():
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(buffer), len(buffer) + len(data)]}
@@ -200,7 +200,7 @@ def join_header(header, buffer):
 
 
 def write_model(folder, config=CONFIG, dtype="F32", prefix="transformer.", shards=1, seed=1):
-    """A model directory as Hugging Face's save_pretrained writes it."""
+    """Writes a model directory in the format of Hugging Face's save_pretrained."""
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "config.json"), "w") as file:
         json.dump(config, file, indent=2)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/data/eval.json with Hugging Face transformers in fp32: the score of tests/data/eval.txt under the embedded
-model, for some windows and strides. Needs torch and transformers; the tests do not.
+"""Writes tests/data/eval.json with Hugging Face transformers in fp32: the score of tests/data/eval.txt under the
+embedded model, for several windows and strides. Needs torch and transformers; the tests do not.
 
   KILN= tests/run/make_eval.py
 """
@@ -19,7 +19,7 @@ WINDOWS = [(1024, 1024), (100, 100), (64, 16), (64, 63), (5, 5)]
 
 @torch.no_grad()
 def score(model, tokens, window, stride):
-    """Each token but the first is scored once, in the first window that predicts it."""
+    """Scores each token but the first once, in the first window that predicts it."""
     nll, scored = 0.0, 1
     for start in range(0, len(tokens), stride):
         if scored == len(tokens):

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/data/variants.json with Hugging Face transformers in fp32; needs torch and transformers, the tests do not.
+"""Writes tests/data/variants.json with Hugging Face transformers in fp32. Needs torch and transformers; the tests do
+not.
 
   KILN= tests/run/make_variants.py
 
-For each prompt of each variant: the greedy tokens, and of the row of logits that chose the first of them the smallest and
-the largest and SAMPLE values at equal distances, as [token, logit].
+For each prompt of each variant, it contains the greedy tokens. Of the row of logits that chose the first of them, it
+contains the smallest, the largest, and SAMPLE values at equal distances, as [token, logit].
 """
 
 import json
@@ -46,7 +47,7 @@ def margin(row):
 def expect(model, prompt, count):
     tokens, first = list(prompt), None
     for _ in range(count):
-        # What is past the context is only wanted for tokens that still fit.
+        # Logits past the context are needed only for tokens that still fit.
         row = model(torch.tensor([tokens])).logits[0, -1].double()
         first = sample(row) if first is None else first
         assert margin(row) > 2e-4, f"{margin(row)}: two tokens are so close that rounding may choose: take another seed"

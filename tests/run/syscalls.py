@@ -1,4 +1,5 @@
-"""Filters of system calls, for `preexec_fn`: a system that refuses, and a process that ends in the middle of its work."""
+"""Filters of system calls, for `preexec_fn`: they simulate a system that refuses calls, and a process that is killed in
+the middle of its work."""
 
 import ctypes
 import errno
@@ -15,7 +16,7 @@ ALLOW, FAIL, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 
 
 def _filter(calls, answer):
-    """This process, and what it starts, gets the answer to these calls. False if the system has no such filters."""
+    """Gives this process, and all that it starts, `answer` for these calls. False if the system has no such filters."""
     code = [(LOAD, 0, 0, 0)]
     for call in calls:
         code += [(JUMP_IF_EQUAL, 0, 1, NUMBERS[call]), (RETURN, 0, 0, answer)]
@@ -28,17 +29,17 @@ def _filter(calls, answer):
 
 
 def refuse(*calls):
-    """They fail as at a limit of the user's: `Resource temporarily unavailable`."""
+    """The calls fail as at a user's limit: `Resource temporarily unavailable`."""
     return _filter(calls, FAIL | errno.EAGAIN)
 
 
 def kill_at(*calls):
-    """The first of them ends the process, which can do nothing more, as SIGKILL would."""
+    """The first of these calls ends the process at once, like SIGKILL."""
     return _filter(calls, KILL)
 
 
 def are_available():
-    """Whether the system and this machine have such filters; asked of a process that is thrown away."""
+    """Whether the system and this machine have such filters. A child process tries it."""
     if NUMBERS is None:
         return False
     child = os.fork()

@@ -1,4 +1,5 @@
-"""Kernels of the embedded model's plan, dumped, broken by an edit, and run again: each is caught, at its line."""
+"""Kernels of the embedded model's plan are dumped, broken by an edit, and run again. Each error is reported at its
+line."""
 
 import os
 import re
@@ -37,7 +38,8 @@ class BrokenKernels(KilnTest):
                         "emulate", "--kernels-from", self.path("edited"))
 
     def check(self, kernel, old, new, message, place="// here"):
-        """`old` replaced by `new` in a kernel is reported with `message`, a pattern, at the line that holds `place`."""
+        """Replaces `old` by `new` in a kernel. The program reports `message`, a pattern, at the line that contains
+        `place`."""
         text = self.dumped[kernel]
         self.assertEqual(text.count(old), 1)
         text = text.replace(old, new)
@@ -54,7 +56,8 @@ class BrokenKernels(KilnTest):
         self.assertEqual(result.code, 0, result.err)
 
     def test_write_past_a_tensor(self):
-        # The edge of its rows: only the last of them goes past the end, into another tensor of the arena.
+        # The bug is at the edge of the rows: only the last row is written past the end, into another tensor of the
+        # arena.
         self.check(EMBED, STORE, "store(embed_out + i64(row + 1) * 256 + col, value); // here",
                    r"thread \d+ writes 16 bytes outside '%x.0' \(\d+ bytes\), at offset \d+")
 
@@ -80,7 +83,7 @@ class BrokenKernels(KilnTest):
                    place="const Vec<float, Shape::kGroup> group = load")
 
     def test_missing_barrier_between_tiles(self):
-        # Both buffers hold tiles by then, so that no poison shows it.
+        # Both buffers already hold tiles, so poison cannot reveal the error.
         self.check(TILED, "      commit(next, buffer);\n      syncThreads();\n",
                    "      commit(next, buffer);\n      if (origin == 0)\n        syncThreads();\n",
                    r"thread \d+ writes shared memory that thread \d+ has read since the last barrier",
@@ -95,7 +98,7 @@ class BrokenKernels(KilnTest):
                    r"threads? [-\d, ]+ waits? (here|at this barrier), but")
 
     def test_barrier_that_never_opens(self):
-        # One lane waits for the block, the others of its warp for that lane.
+        # One lane waits for the block, while the other lanes of its warp wait for that lane.
         self.check(NORM, "    " + MEANS, "  {\n    if (laneIndex() == 0)\n      syncThreads();\n    " + MEANS + " // here\n  }",
                    r"thread 1 waits here for threads that wait elsewhere")
 

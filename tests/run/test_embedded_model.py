@@ -1,4 +1,4 @@
-"""The embedded model gives what Hugging Face gives: tokens, logits and perplexity."""
+"""The embedded model gives Hugging Face's results: tokens, logits and perplexity."""
 
 import json
 import math

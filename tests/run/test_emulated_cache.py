@@ -1,4 +1,5 @@
-"""The emulated device's cache of compiled kernels: what compiling shows, and that a damaged library is compiled again."""
+"""The emulated device's cache of compiled kernels: progress is shown while it compiles, and a damaged library is
+compiled again."""
 
 import glob
 import os
@@ -8,7 +9,7 @@ import unittest
 from kilntest import SHAKESPEARE, KilnTest
 
 KERNEL = "embed__f32__n256"
-# No other test's kernel has this line, so that its entry may be damaged.
+# No other test's kernel contains this line, so this test may damage its entry.
 MARK = "constexpr int kOnlyInTheCacheTest = 1;\n"
 
 
@@ -25,7 +26,7 @@ class EmulatedCache(KilnTest):
         self.addCleanup(self.remove_entries)
 
     def entries(self):
-        """The cache's folders for the edited kernel."""
+        """The cache's folders of the edited kernel."""
         found = []
         for path in glob.glob(os.path.join(os.environ["KILN_CACHE"], "emulated", "*", KERNEL + ".cu")):
             with open(path, encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""The generated kernels give what Hugging Face gives: run without a GPU, or on the device that KILN_DEVICE names."""
+"""Generated kernels give Hugging Face's results: run without a GPU, or on the device that KILN_DEVICE names."""
 
 import json
 import os
@@ -21,7 +21,7 @@ class EmbeddedModel(KilnTest):
         return [argument for prompt in ORACLE["prompts"] for argument in ("--tokens", ids(prompt["ids"]))]
 
     def check_tokens(self, dtype):
-        """All prompts in one batch; every access of the kernels is checked in the tests below."""
+        """Runs all prompts in one batch. Accesses are not checked here, but in the tests below."""
         results = self.run_json(SHAKESPEARE, *self.prompts(), "--greedy", "--logits", "--max-new-tokens", NEW_TOKENS, "--check",
                                 "none", "--dtype", dtype, device=DEVICE)
         for result, prompt in zip(results, ORACLE["prompts"], strict=True):
@@ -31,28 +31,28 @@ class EmbeddedModel(KilnTest):
                 self.assertAlmostEqual(logit, wanted, delta=LOGIT_TOLERANCES["shakespeare", dtype])
 
     def test_tokens_and_logits(self):
-        """The kernels of any GPU."""
+        """Uses the kernels that run on any GPU."""
         self.check_tokens("f32")
 
     def test_tokens_and_logits_with_tensor_cores(self):
-        """The kernels of sm_80 and up, which choose the same tokens."""
+        """Uses the kernels for sm_80 and up; they choose the same tokens."""
         self.check_tokens("f16")
 
     def test_every_step(self):
-        """With every access checked and every step compared with the reference executor. bf16 is in the tests below."""
+        """Checks every access, and compares every step with the reference executor. The tests below cover bf16."""
         for dtype in ("f32", "f16"):
             result = self.kiln("run", SHAKESPEARE, "--prompt", "ROMEO:", "--greedy", "--max-new-tokens", 2, "--dtype", dtype,
                                "--device", DEVICE, "--check", "reference")
             self.assertIn("steps agree with the reference executor", result.err)
 
     def test_every_step_of_a_batch(self):
-        """As above, with kernels for the rows of several sequences."""
+        """Like test_every_step, with the kernels for the rows of several sequences."""
         result = self.kiln("run", SHAKESPEARE, "--prompt", "ROMEO:", "--prompt", "To be", "--prompt", "A", "--greedy",
                            "--max-new-tokens", 2, "--dtype", "bf16", "--device", DEVICE, "--check", "reference")
         self.assertIn("steps agree with the reference executor", result.err)
 
     def test_products_of_the_library(self):
-        """Where there is no GPU, their steps are computed without the library."""
+        """Without a GPU, these steps are computed without the library."""
         prompt = ORACLE["prompts"][0]
         (result,) = self.run_json(SHAKESPEARE, "--tokens", ids(prompt["ids"]), "--greedy", "--max-new-tokens", 8, "--check", "none",
                                   "--matmul", "cublaslt", device=DEVICE)
@@ -63,7 +63,7 @@ class EmbeddedModel(KilnTest):
         self.assertIn("steps agree with the reference executor", result.err)
 
     def test_every_step_as_contexts_slide(self):
-        """Of unequal prompts, with calls on some of the rows; in 16 bit, which of the two does not matter."""
+        """Uses unequal prompts, and calls on some of the rows. One 16-bit type suffices."""
         config, storage = VARIANTS["head-size-24"]
         model = write_model(self.path("model"), config, **storage)
         prompts = ["--tokens", ids(range(config["n_positions"] - 1)), "--tokens", "3,1,2"]

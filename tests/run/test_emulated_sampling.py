@@ -1,11 +1,12 @@
-"""Kernels that sample, run without a GPU with every access checked, draw the tokens that the CPU draws from the same logits."""
+"""Sampling kernels, run without a GPU and with every access checked, draw the same tokens as the CPU from the same
+logits."""
 
 import unittest
 
 from kilntest import CONFIG, SHAKESPEARE, KilnTest, ids, write_model
 
-# The kernel chooses from a short list where that is enough, and from histograms of the row where it is not: which of
-# the two depends on k, on the size of the vocabulary, and on how flat the temperature makes the probabilities.
+# The kernel chooses from a short list if that suffices, and otherwise from histograms of the row. Which of them it uses
+# depends on k, on the size of the vocabulary, and on how flat the temperature makes the probabilities.
 WAYS = {
     "top_k": ["--top-k", 5],
     "large_top_k": ["--top-k", 600, "--temperature", 5],
@@ -26,7 +27,7 @@ class EmulatedSampling(KilnTest):
         self.assertEqual(tokens("emulate"), tokens("cpu"))
 
     def check_small_model(self, way):
-        """Two sequences of a model that has next to nothing but a vocabulary."""
+        """Generates two sequences with a model that has little more than a vocabulary."""
         config = {**CONFIG, "vocab_size": 5000, "n_embd": 8, "n_layer": 1, "n_head": 1}
         model = write_model(self.path("model"), config)
         self.check(model, "--tokens", ids([1, 2, 3]), "--tokens", 4, "--max-new-tokens", 4, "--seed", 3, *WAYS[way])

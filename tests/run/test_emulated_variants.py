@@ -1,4 +1,4 @@
-"""As test_emulated_model.py, for GPT-2 of other shapes."""
+"""The tests of test_emulated_model.py for GPT-2 of other shapes."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""What `kiln run` promises around the model: reproducible results, sampling options, the end of the context, JSON, text."""
+"""Properties of `kiln run` beyond the model: reproducible results, sampling options, the end of the context, JSON,
+text."""
 
 import os
 import re
@@ -86,12 +87,12 @@ class Generation(KilnTest):
         self.assertEqual([result["finish_reason"] for result in results], ["length", "length"])
 
     def test_overflow_slide(self):
-        """Past the context, the last half of it is evaluated again from position 0."""
+        """At the end of the context, its last half is evaluated again from position 0."""
         count = CONTEXT + 7
         (result,) = self.generate("--tokens", "1,2", "--overflow", "slide", "--greedy", "--logits", "--max-new-tokens", count)
         tokens = [1, 2, *result["tokens"]]
         self.assertEqual(len(result["tokens"]), count)
-        # The token after a full context still has all of it; the one after that starts anew from half of it.
+        # The token after a full context is still chosen from all of it; the next one is chosen from its last half.
         (full,) = self.generate("--tokens", ids(tokens[:CONTEXT]), "--overflow", "slide", "--greedy", "--max-new-tokens", 1)
         self.assertEqual(full["tokens"], [tokens[CONTEXT]])
         start = CONTEXT + 1 - CONTEXT // 2
@@ -124,7 +125,7 @@ class Generation(KilnTest):
         self.assertLessEqual(max(len(text.partition(".")[2]) for text in timing), 6, "nanoseconds")
 
     def test_json_of_bytes_that_are_no_text(self):
-        """Single bytes of UTF-8 sequences come as U+FFFD, and a character of several tokens as itself."""
+        """Single bytes of UTF-8 sequences become U+FFFD; a character of several tokens is printed whole."""
         texts = [result["text"] for seed in range(2) for result in
                  self.run_json(SHAKESPEARE, "--random-weights", seed, "--tokens", "1", "--temperature", 50, "--top-k", 0,
                                "--max-new-tokens", 100, "--ignore-eos")]
@@ -148,7 +149,7 @@ class Generation(KilnTest):
             self.assertEqual(result["prompt_tokens"], wanted)
 
     def test_special_tokens_of_prompts(self):
-        """They are text like any other unless they are asked for."""
+        """They count as ordinary text unless --special is given."""
         text = "A<|endoftext|>B"
         file = self.write("prompt.txt", text)
         plain, special = ([self.kiln("tokenize", SHAKESPEARE, "--json", "--text", text, *flags).objects()[0]["tokens"]
@@ -161,7 +162,7 @@ class Generation(KilnTest):
                 self.assertEqual(result["prompt_tokens"], wanted)
 
     def test_generation_from_nothing(self):
-        """Begins with the end-of-text token, of which nothing is shown."""
+        """Generation begins with the end-of-text token, which is not printed."""
         end = 1008
         (wanted,) = self.run_json(SHAKESPEARE, "--tokens", end, "--greedy", "--max-new-tokens", 6)
         for prompt in ([], ["--prompt="], ["--prompt-file", "/dev/null"], ["--tokens="]):
@@ -170,7 +171,7 @@ class Generation(KilnTest):
             self.assertEqual(result["tokens"], wanted["tokens"])
             shown = self.kiln("run", SHAKESPEARE, *prompt, "--greedy", "--max-new-tokens", 6, "--quiet").out.decode()
             self.assertEqual(shown, wanted["text"] + "\n")
-        # Beside prompts that are not empty, and of a model without a vocabulary.
+        # Also beside prompts that are not empty, and for a model without a vocabulary.
         results = self.run_json(SHAKESPEARE, "--prompt=", "--prompt", "A", "--greedy", "--max-new-tokens", 2)
         self.assertEqual([result["prompt_tokens"] for result in results], [[end], [32]])
         model = write_model(self.path("eos"), {**CONFIG, "eos_token_id": [7, 3]})
@@ -183,7 +184,7 @@ class Generation(KilnTest):
         self.assertEqual((result["text"], result["finish_reason"]), (free["text"].split(stop)[0], "stop"))
 
     def test_end_of_text(self):
-        """The first token that greedy decoding gives becomes the end-of-text token."""
+        """Makes the first token of greedy decoding the end-of-text token."""
         first = self.generate("--tokens", 1, "--greedy", "--max-new-tokens", 1)[0]["tokens"][0]
         for eos in (first, [28, first] if first != 28 else [0, first]):
             model = write_model(self.path("eos"), {**CONFIG, "eos_token_id": eos})

@@ -1,5 +1,5 @@
-"""Killed at whatever moment, a compile leaves the old plan, the new one, or none before the first; and the next compile
-succeeds and removes what is left over. Killed, kiln tune goes on where it was."""
+"""A compile that is killed at any moment leaves the old plan or the new one, or no plan if it was the first. The next
+compile succeeds and removes the leftovers. A kiln tune that was killed continues where it stopped."""
 
 import os
 import random
@@ -29,7 +29,7 @@ class KilledCompile(KilnTest):
         return self.kiln("compile", model, "--quiet", "-o", self.plan, *options, env=self.environment)
 
     def assert_whole(self, plans):
-        """What is there is one of these plans, and can be read; gives which."""
+        """Requires that an existing plan is readable and one of these; returns which."""
         if not os.path.exists(self.plan):
             self.assertIn(None, plans, "the plan that was there is lost")
             return None
@@ -39,7 +39,7 @@ class KilledCompile(KilnTest):
         return found
 
     def kill_often(self, turns, kill, *options):
-        """Runs compiles of two models in turn, which `kill` starts and ends, over what earlier ones left."""
+        """Runs compiles of two models in turn, on top of what earlier ones left. `kill` starts and ends each."""
         plans = []
         for model in self.models:
             self.compile(model, *options)
@@ -77,7 +77,7 @@ class KilledCompile(KilnTest):
         self.kill_often(12, self.kill_at_random("--no-cache"), "--no-cache")
 
     def test_the_cache(self):
-        """Its entries are removed before each turn, so that they are written again."""
+        """Entries are removed before each turn, so that they are written again."""
         kill_one = self.kill_at_random("--no-cache")
 
         def kill(*command):
@@ -90,7 +90,7 @@ class KilledCompile(KilnTest):
 
     @unittest.skipUnless(syscalls.are_available(), "the system has no filters of calls")
     def test_each_step(self):
-        """Random moments rarely hit the shortest steps."""
+        """Kills at every step, since random moments rarely hit the shortest ones."""
         calls = ["mkdir", "flock", "rename", "renameat2", "unlink", "rmdir"]
 
         def kill(*command):
@@ -119,7 +119,7 @@ class KilledTune(KilnTest):
                 process.kill()
             self.assertFalse(os.path.exists(database))
         with open(database + ".partial") as journal:
-            measured = journal.read().count("\n") - 1  # after the heading
+            measured = journal.read().count("\n") - 1  # without the heading
         result = run_kiln(*command)
         self.assertEqual(result.code, 0, result.err)
         self.assertGreaterEqual(measured, 6)

@@ -1,4 +1,4 @@
-"""kiln bench ladder: rungs run, are compared with the reference, and make a table and a page."""
+"""kiln bench ladder runs rungs, compares them with the reference, and writes a table and a page."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class Ladder(KilnTest):
                 self.assertTrue(rung["is_right"])
                 self.assertTrue(0 < rung["max_error"] <= rung["allowed_error"])
                 self.assertLessEqual(rung["rmse"], rung["max_error"])
-                # The emulated device's times say nothing.
+                # Times of the emulated device mean nothing.
                 self.assertEqual("median_us" in rung, DEVICE != "emulate")
         first = rungs[0]
         self.assertEqual(first["strategy"], "layernorm=1")

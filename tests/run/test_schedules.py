@@ -1,4 +1,4 @@
-"""The order in which threads of the emulated device run changes no bit of a result."""
+"""Results on the emulated device do not depend on the order in which its threads run, to the last bit."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from variants import VARIANTS
 class Schedules(KilnTest):
     def check(self, model, *arguments):
         options = ["--greedy", "--logits", "--check", "none"]
-        # What f16 and bf16 have in common are the templates, and with them the order.
+        # f16 and bf16 share templates, and with them the order of operations, so one suffices.
         for dtype in ("f32", "bf16"):
             results = []
             for schedule in ("in-order", "reversed", "random:1"):
@@ -21,7 +21,7 @@ class Schedules(KilnTest):
                 self.assertEqual(results[0], other)
 
     def test_kernels_of_the_embedded_model(self):
-        """In one layer of that model are all of them."""
+        """One layer of this model has all of its kernels."""
         with open(os.path.join(SHAKESPEARE, "config.json"), encoding="utf-8") as file:
             config = json.load(file)
         keys = ("vocab_size", "n_positions", "n_embd", "n_head", "activation_function", "layer_norm_epsilon")

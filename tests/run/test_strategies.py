@@ -1,5 +1,5 @@
-"""Strategies change how a model is computed, not what: the same text on the reference executor, and kernels that agree
-with it step by step."""
+"""Strategies change how a model is computed, but not the result: the reference executor gives the same text, and
+kernels agree with it step by step."""
 
 import json
 import os
@@ -13,7 +13,7 @@ with open(os.path.join(SOURCE, "tests", "data", "shakespeare-5m", "oracle.json")
 
 DEVICE = os.environ.get("KILN_DEVICE", "emulate")
 
-# Between them every kernel and every pass that a strategy chooses.
+# Together they use every kernel and every pass that a strategy can choose.
 REFERENCE = ("attention=unfused", "fusion=off", "fusion=epilogue{residual=0}", "fusion=norm", "layernorm=best",
              "attention=unfused,fusion=off", "kv_cache=off")
 KERNELS = ("matmul=naive,attention=naive{threads=64},layernorm=1,softmax=thread,parameters=constant",

@@ -1,4 +1,4 @@
-"""kiln tune: a database that the compiler takes, and an interrupted run that goes on."""
+"""kiln tune writes a database that the compiler accepts, and continues an interrupted run."""
 
 import os
 import re
@@ -35,7 +35,7 @@ class Tune(KilnTest):
         for problem in problems:
             self.assertIn(f"| {problem} | 1 |", result.out.decode())
             self.assertIn(problem + ", 1 rows: ", html)
-        # What is in it is what the plan says, even where the model would choose otherwise.
+        # The plan follows the database, even if the model would choose otherwise.
         changed = re.sub(r"(?m)^kernel = \"gemv_\w+\"\ntile = .*$",
                          'kernel = "gemm_simt"\ntile = {thread_cols = 4, thread_rows = 4, tile_cols = 32, tile_depth = 32, '
                          "tile_rows = 32}", text)

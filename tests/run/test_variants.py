@@ -1,4 +1,5 @@
-"""Every GPT-2 variant gives Hugging Face's tokens and logits; a batch of unequal prompts gives what its rows give alone."""
+"""Every GPT-2 variant gives Hugging Face's tokens and logits. A batch of unequal prompts gives the results of its
+prompts alone."""
 
 import json
 import os
@@ -24,7 +25,7 @@ class Variants(KilnTest):
         batch = []
         for case in cases:
             count = new_tokens(config, case["prompt"])
-            # With slide, the token after a full context can be asked for; nothing slides before it is there.
+            # With slide, the token after a full context can be requested; nothing slides before it is chosen.
             options = ["--greedy", "--overflow", "slide", "--logits", "--max-new-tokens", count]
             (alone,) = self.run_json(model, "--tokens", ids(case["prompt"]), *options)
             self.assertEqual(alone["prompt_tokens"], case["prompt"])

@@ -1,4 +1,4 @@
-"""The GPT-2 variants whose results tests/data/variants.json holds, and their prompts."""
+"""The GPT-2 variants with results in tests/data/variants.json, and their prompts."""
 
 import random
 
@@ -48,7 +48,7 @@ NEW_TOKENS = 6
 
 
 def prompts(config):
-    """Prompts of one token, of some, of all that leave room for new ones, and of the whole context."""
+    """Prompts of one token, of several, of as many as leave room for new ones, and of the whole context."""
     generator = random.Random(config["vocab_size"] + 1)
     context = config["n_positions"]
     lengths = sorted({1, min(5, context), max(1, context - NEW_TOKENS), context})
@@ -56,5 +56,5 @@ def prompts(config):
 
 
 def new_tokens(config, prompt):
-    """How many tokens can follow: the last one need not fit."""
+    """The number of tokens that can follow; the last one need not fit."""
     return min(NEW_TOKENS, config["n_positions"] - len(prompt) + 1)

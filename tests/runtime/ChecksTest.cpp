@@ -1,4 +1,4 @@
-// Plans and calls that do not fit the device, the kernels or a language model are refused before anything runs.
+// Plans and calls that do not match the device, the kernels or a language model are refused before anything runs.
 
 #include "runtime/RuntimeTest.h"
 
@@ -123,11 +123,11 @@ TEST_F(ChecksTest, WhatSamplingLeavesIsAToken) {
   };
   EXPECT_EQ(run(plan), "");
   Plan narrow = plan;
-  narrow.model.vocabulary = 1; // the kernel chooses from 101
+  narrow.model.vocabulary = 1; // but the kernel chooses from 101
   EXPECT_TRUE(StringRef(run(narrow)).starts_with("error: @sample: expected a token from 0 to 0, got ")) << run(narrow);
   for (PlanTensor &argument : sample.arguments)
     if (argument.name == "ring")
-      argument.shape.back() = Expr(129); // words, of which an entry has two
+      argument.shape.back() = Expr(129); // words; an entry has two of them
   EXPECT_EQ(run(plan), "error: @sample of the plan is of another version; compile the model again\n");
 }
 

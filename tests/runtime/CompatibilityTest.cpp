@@ -1,4 +1,4 @@
-// What the CUDA device refuses before it touches a GPU, and which cubins it takes.
+// What the CUDA device refuses before it uses a GPU, and which cubins it accepts.
 
 #include "runtime/device/cuda/Compatibility.h"
 #include "unit/TestSupport.h"

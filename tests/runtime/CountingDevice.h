@@ -1,4 +1,4 @@
-//===- CountingDevice.h - a device, observed --------------------------------===//
+//===- CountingDevice.h - a device that counts calls ----------------------===//
 #pragma once
 
 #include "runtime/device/Device.h"
@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-/// Passes everything on, and counts it.
+/// Passes every call on to a device, and counts it.
 class CountingDevice : public Device {
 public:
   explicit CountingDevice(Device &device) : device(device) {}
@@ -19,8 +19,8 @@ public:
     bool operator==(const Counts &) const = default;
   };
   Counts counts;
-  std::optional<int64_t> memoryLeft; ///< in place of what the device says
-  std::string refused;               ///< what cannot be allocated
+  std::optional<int64_t> memoryLeft; ///< if set, replaces the device's answer
+  std::string refused;               ///< the purpose of memory that cannot be allocated
   int64_t ahead = 1;
   std::atomic<bool> hasLaunched = false;
   std::function<Error()> onUploadBeside = [] { return Error::success(); };

@@ -1,4 +1,4 @@
-// Cubins and their cache: the same bytes wherever they are made, and none that was damaged.
+// Cubins and their cache: the same bytes wherever they are made, and no damaged ones.
 
 #include "nvrtc/CubinCompiler.h"
 
@@ -99,7 +99,7 @@ TEST_F(CubinCompilerTest, TheCacheIsTheUsersAlone) {
   ASSERT_EQ(chmod(cache().c_str(), 0755), 0);
   compile("one");
   if (geteuid() != 0)
-    return; // only root can give a folder away
+    return; // only root can change a folder's owner
   ASSERT_EQ(chown(cache().c_str(), 12345, 12345), 0);
   EXPECT_EQ(directory.relative(messageOf(CubinCompiler::create(cache()))),
             "cache: error: cache: expected a directory of your own, since what is in it is run, got one of user 12345; "

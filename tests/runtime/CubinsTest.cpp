@@ -1,4 +1,4 @@
-// Which kernels of a plan are compiled when it is loaded, and what they become.
+// The kernels of a plan that are compiled when it is loaded, and the results.
 
 #include "runtime/device/cuda/Cubins.h"
 

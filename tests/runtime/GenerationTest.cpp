@@ -9,7 +9,7 @@ const std::vector<Ids> prompts = {{1, 2, 3}, {4}, {5, 6, 7, 8, 9, 10, 11, 12, 13
 
 class GenerationTest : public RuntimeTest {
 protected:
-  /// The new tokens of each prompt, in batches of `batch`. Keeping logits makes the host choose.
+  /// The new tokens of each prompt, in batches of `batch`. If logits are kept, the host chooses.
   std::vector<Ids> tokensOf(ArrayRef<Ids> all, GenerateOptions options, int64_t batch, int64_t ahead,
                             bool onHost = false) {
     device->ahead = ahead;
@@ -42,7 +42,7 @@ TEST_F(GenerationTest, UnequalPromptsInABatchAreAsIfAlone) {
     alone.push_back(tokensOf({prompt}, greedy(9), 1, 1)[0]);
   for (int64_t ahead : {1, 4})
     EXPECT_EQ(tokensOf(prompts, greedy(9), 5, ahead), alone) << ahead;
-  // Two batches: the second begins with what the first left behind.
+  // Two batches: the second one begins with the state that the first has left.
   EXPECT_EQ(tokensOf(prompts, greedy(9), 3, 2), alone);
 }
 
@@ -54,7 +54,7 @@ TEST_F(GenerationTest, DeviceAndHostChooseTheSame) {
 TEST_F(GenerationTest, RowsThatEndLeaveTheBatchToTheOthers) {
   GenerateOptions options = sampled(12);
   std::vector<Ids> whole = tokensOf(prompts, options, 5, 1, /*onHost=*/true);
-  // The device knows eight ids that end a row, the host all of them: either way rows end one by one.
+  // The device knows eight of the ids that end a row, the host knows all. In both cases rows end one by one.
   for (int unknown : {0, 8}) {
     options.eosIds = std::vector<int32_t>(unknown, 0);
     for (size_t row = 1; row < 5; ++row)
@@ -101,7 +101,7 @@ TEST_F(GenerationTest, AStepIsOneGraphAndNothingElse) {
   CountingDevice::Counts before = device->counts;
   for (int step = 0; step < 10; ++step)
     expectSuccess(stream->next(active, tokens));
-  // Three steps were ahead of the first token; no row takes more than ten.
+  // Three steps were in flight before the first token was taken; no row takes more than ten.
   CountingDevice::Counts after = before;
   after.runs += 10 - 4;
   EXPECT_EQ(device->counts.runs, after.runs);
@@ -131,7 +131,7 @@ TEST_F(GenerationTest, ALaterStreamFindsItsGraphs) {
   for (size_t i = 0; i < 2; ++i)
     EXPECT_EQ(first[i].newTokens, second[i].newTokens);
   EXPECT_EQ(device->counts.allocations, before.allocations);
-  // The first prefill ran step by step, while weights were on their way.
+  // The first prefill ran step by step, while weights were being uploaded.
   EXPECT_LE(device->counts.graphs, before.graphs + 1);
 }
 

@@ -1,4 +1,4 @@
-// Weights on their way to the device.
+// Weights while they are uploaded to the device.
 
 #include "runtime/RuntimeTest.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 using LoadingTest = RuntimeTest;
 
-/// Weights of which some are missing.
+/// Weights with some missing.
 class Incomplete : public WeightSource {
 public:
   Incomplete(const WeightSource &source, StringRef missing) : source(source), missing(missing) {}

@@ -1,4 +1,4 @@
-//===- TestDevice.h - where plans run in these tests ----------------------------===//
+//===- TestDevice.h - the device that runs plans in these tests -----------===//
 //
 // EmulatedTestDevice.cpp runs them on the CPU, tests/gpu/GpuTestDevice.cpp on a GPU; a program links one of the two.
 //
@@ -9,10 +9,10 @@
 
 namespace kiln {
 
-/// Error: no GPU, no compiler.
+/// Opens the device. Error: no GPU, no compiler.
 Expected<std::unique_ptr<Device>> openTestDevice();
 
-/// The same device as `--device` names it.
+/// The device's name for `--device`.
 std::string testDeviceName();
 
 } // namespace kiln

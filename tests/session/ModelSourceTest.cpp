@@ -102,7 +102,7 @@ TEST_F(ModelSourceTest, TheReferenceExecutorRefusesWhatIsAboutKernels) {
     EXPECT_EQ(refused(openModel(request(model, Reference::Runs, choices))), "error: " + what + who + does + remedy);
     expectSuccess(openModel(request(model, Reference::Compares, choices)).takeError());
   }
-  // What changes the graph is seen in it.
+  // The reference executor honours strategies that change the graph.
   for (StringRef strategy : {"attention=unfused", "fusion=off", "kv_cache=off", "layernorm=best", "precision=f32",
                              "attention=windowed{w=5}"})
     expectSuccess(openModel(request(model, Reference::Runs, {.strategy = strategy.str()})).takeError());

@@ -1,4 +1,5 @@
-"""Pictures of an HTML page in a headless Chromium, wide and narrow, light and dark; what its console says is an error.
+"""Takes pictures of an HTML page in a headless Chromium, wide and narrow, light and dark. Any output on the page's
+console is an error.
 
     python3 tests/tools/screenshot.py report.html FOLDER
 """
@@ -10,12 +11,12 @@ import tempfile
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WIDTHS = {"wide": 1400, "narrow": 420}
-HEIGHT = 9000  # pixels, enough for the parts that are open
-SCHEMES = {"light": 1, "dark": 0}  # blink's numbers
+HEIGHT = 9000  # pixels, enough for all open parts
+SCHEMES = {"light": 1, "dark": 0}  # numbers that blink uses
 
 
 def take(browser, page, picture, width, scheme):
-    """Writes a picture. Returns the lines that the page wrote to its console."""
+    """Writes a picture. Returns the lines that the page has written to its console."""
     with tempfile.TemporaryDirectory() as profile:
         process = subprocess.run(
             [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",

@@ -28,7 +28,7 @@ TEST(TuningJournal, GoesOnWhereItEnded) {
     problems[1].trials[0].reject(Trial::State::Wrong, "element 1: expected 2, got 3");
     expectSuccess(journal.add(problems[1], problems[1].trials[0]));
   }
-  // Torn in the middle of its last line.
+  // The last line is torn in the middle.
   std::string text = unwrap(readFile(path));
   expectSuccess(writeFile(path, text.substr(0, text.size() - 9)));
   auto again = makeProblems();
@@ -76,7 +76,7 @@ TEST(TuningJournal, PassesOverWhatNoTrialComesTo) {
   EXPECT_EQ(problems[0].trials[0].state, Trial::State::Untried);
 }
 
-/// Whoever reads what came out of a measurement sees why a trial is not in it.
+/// Readers of a report must see why a trial was dropped.
 TEST(TuningReport, SaysWhyTrialsWereDropped) {
   auto problems = makeProblems();
   for (TuningProblem &problem : problems) {

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-/// Steps of @prefill beside those of a plan whose kernels were edited.
+/// Compares steps of @prefill with those of a plan whose kernels were edited.
 class StepComparerTest : public RuntimeTest {
 protected:
   std::unique_ptr<Executor> openEdited(StringRef edited) {
@@ -15,7 +15,7 @@ protected:
                                    {2, context, {Entry::Prefill}}));
   }
 
-  /// The first step of a function whose kernel's name begins like this.
+  /// The first step of a function whose kernel's name begins with `kernel`.
   static size_t stepOf(const Executor &executor, StringRef kernel) {
     const auto &steps = executor.plan().function(Entry::Prefill).steps;
     auto it =
@@ -29,7 +29,7 @@ protected:
     return executor.plan().function(Entry::Prefill).steps[stepOf(executor, kernel)].launch.kernel;
   }
 
-  /// Writes the kernel with `from` made `to` into a directory, which it returns.
+  /// Writes the kernel with `from` replaced by `to` into a directory, which it returns.
   std::string edit(StringRef kernel, StringRef from, StringRef to) {
     std::string text = unwrap(readFile((planDirectory() + "/kernels/" + kernel + ".cu").str()));
     EXPECT_NE(text.find(from), std::string::npos);
@@ -53,7 +53,7 @@ TEST_F(StepComparerTest, FindsTheStepThatIsWrong) {
   auto other = openEdited(edit(kernel, "gelu_tanh(", "1.01f * gelu_tanh("));
   expectSuccess(other->enqueue(sample.call));
   EXPECT_NE(unwrap(comparer.difference(*other, sample.call, gelu)), "");
-  // It is fed with what the right ones left.
+  // Its input is the output of the correct kernels.
   EXPECT_EQ(unwrap(comparer.difference(*other, sample.call, residual)), "");
 }
 

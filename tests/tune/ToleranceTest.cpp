@@ -17,7 +17,7 @@ TEST(Tolerance, NoNumberAgreesWithNothing) {
   EXPECT_EQ(largestSize({1, -3, 2}), 3);
 }
 
-/// What is computed with fewer bits may be off further, and what is larger, too.
+/// Types with fewer bits and larger values have larger tolerances.
 TEST(Tolerance, GrowsAsBitsAreLost) {
   for (ModelSize size : {ModelSize::Small, ModelSize::Gpt2}) {
     EXPECT_LT(logitTolerance(DType::F32, false, size), logitTolerance(DType::F16, false, size));

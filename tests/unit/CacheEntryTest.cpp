@@ -1,4 +1,4 @@
-// A cache's entry is what was put there under its key, or none.
+// An entry of a cache is what was stored under its key, or missing.
 #include "TestSupport.h"
 
 #include "support/CacheEntry.h"
@@ -12,7 +12,7 @@ TEST(CacheEntry, ComesBackUnchanged) {
   for (StringRef bytes : {StringRef("one\ntwo"), StringRef(""), StringRef("\0\n\xff", 3)}) {
     expectSuccess(writeCacheEntry(path, "key", bytes));
     EXPECT_EQ(readCacheEntry(path, "key"), bytes.str());
-    // The bytes come first, as a library's must.
+    // The bytes come first, as a library needs.
     EXPECT_TRUE(StringRef(unwrap(readFile(path))).starts_with(bytes));
   }
 }

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-/// The bytes of a safetensors file; `data` is the buffer behind the header.
+/// The bytes of a safetensors file; `data` is the buffer after the header.
 std::string fileOf(StringRef header, StringRef data) {
   std::string bytes(8, '\0');
   uint64_t size = header.size();
@@ -15,7 +15,7 @@ std::string fileOf(StringRef header, StringRef data) {
   return bytes + header.str() + data.str();
 }
 
-/// `"name":{...}` of a header.
+/// An entry `"name":{...}` of a header.
 std::string entry(StringRef name, StringRef dtype, StringRef shape, StringRef offsets) {
   return formatv(R"("{0}":{{"dtype":"{1}","shape":{2},"data_offsets":{3}})", name, dtype, shape, offsets);
 }

@@ -1,4 +1,4 @@
-// The models of kernels' times: all that they know of a GPU is in graphs/targets.
+// Models of kernel times: all that they know about a GPU is in graphs/targets.
 #include "kernels/families/KernelFamily.h"
 
 #include "driver/Compile.h"
@@ -10,7 +10,7 @@
 namespace kiln {
 namespace {
 
-/// A GPU that does all that the other does, in twice the time.
+/// A GPU that does everything in twice the time of another.
 Target twiceAsSlow(Target target) {
   for (double *rate :
        {&target.memoryRate, &target.l2Rate, &target.f32Rate, &target.tensorRate, &target.mmaRate, &target.times.clock})

@@ -6,7 +6,7 @@
 namespace kiln {
 namespace {
 
-/// A tensor of these extents that counts from `first`.
+/// A tensor of these extents with elements that count up from `first`.
 Tensor<double> counting(ArrayRef<int64_t> shape, double first = 0) {
   Tensor<double> tensor(shape);
   for (double &value : tensor.elements())
@@ -67,8 +67,8 @@ TEST_F(EvaluatorTest, RefusesArgumentsThatDoNotFit) {
 }
 
 TEST_F(EvaluatorTest, KeepsWhatSomebodyStillReads) {
-  // Results may take the memory of operands that die; these do not: an argument, a weight, a result of the function, a
-  // value with a later user in the block or outside of the fused region.
+  // Results may take the memory of operands that die. These operands do not die: an argument, a weight, a result of the
+  // function, a value with a later user in the block or outside the fused region.
   auto run = evaluator(R"(module @m {
   weight %w : f32[3] = "w"
   func @f(%x: f32[3]) -> (f32[3], f32[3], f32[3]) {
@@ -218,7 +218,7 @@ TEST_F(EvaluatorTest, NumericCheckSeesAnotherResult) {
 TEST_F(EvaluatorTest, NumericCheckSeesAnotherState) {
   NumericCheck check(1);
   expectSuccess(check.before(parse(layer)));
-  // The function returns the state's old value instead: the same text, another effect.
+  // The function returns the state's old value instead: its text is the same, its effect is not.
   Op &write = op(*module, "f", "c");
   write.result()->replaceAllUsesWith(write.operand(0));
   write.erase();
@@ -273,7 +273,7 @@ TEST_F(EvaluatorTest, NumericCheckSeesAnotherSignature) {
   EXPECT_EQ(messageOf(check.after(*module)), "error: @f is gone\n");
 }
 
-/// States that only lie there may go.
+/// States that are not written may be removed.
 TEST_F(EvaluatorTest, NumericCheckNeedsNoStateThatNobodyWrote) {
   NumericCheck check(1);
   expectSuccess(check.before(parse(R"(module @m {
@@ -288,7 +288,7 @@ TEST_F(EvaluatorTest, NumericCheckNeedsNoStateThatNobodyWrote) {
 }
 
 TEST_F(EvaluatorTest, NumericCheckTakesNotANumberForItself) {
-  // Masked scores minus themselves.
+  // Masked scores minus themselves are NaN.
   NumericCheck check(1);
   expectSuccess(check.before(parse(R"(module @m {
   func @f(%x: f32[1,1,1,3]) -> f32[1,1,1,3] {

@@ -68,7 +68,7 @@ TEST(Expr, ProvesNothingThatIsWrongSomewhere) {
     EXPECT_FALSE(isNeverMore(formula(less), formula(more), someBounds)) << less << " <= " << more;
 }
 
-/// Formulas of B and T, of a few operations.
+/// Generates formulas of B and T with a few operations.
 class RandomFormulas {
 public:
   explicit RandomFormulas(unsigned seed) : generator(seed) {}

@@ -10,7 +10,7 @@ namespace kiln {
 
 using Ids = std::vector<int32_t>;
 
-/// The logits after some tokens: pseudo-random numbers that depend on all of them and their positions.
+/// The logits after some tokens: pseudo-random numbers that depend on all tokens and their positions.
 inline std::vector<float> logitsAfter(ArrayRef<int32_t> tokens, int64_t vocabSize) {
   uint32_t hash = 1;
   for (int32_t token : tokens)
@@ -21,7 +21,7 @@ inline std::vector<float> logitsAfter(ArrayRef<int32_t> tokens, int64_t vocabSiz
   return logits;
 }
 
-/// Two rows of twelve tokens out of fifty; keeps a record of what it was given.
+/// Two rows of twelve tokens out of fifty; records its input.
 class FakeModel : public LanguageModel {
 public:
   int64_t vocabSize() const override { return 50; }

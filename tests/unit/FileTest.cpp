@@ -1,4 +1,4 @@
-// Writing whole files and directories: completely or not at all, and never over what is somebody else's.
+// Files and directories are written completely or not at all, and never over other people's.
 #include "RefuseCalls.h"
 #include "TestSupport.h"
 
@@ -154,7 +154,7 @@ TEST(StagedDirectory, SweepsWhatAKilledProcessLeft) {
                                              "plan.tmp-backup", "plan/plan.toml"}));
 }
 
-/// What is left by a process that was killed between two renames, where there is no exchange.
+/// Leftovers of a process that was killed between two renames, on a file system that cannot exchange directories.
 TEST(StagedDirectory, RestoresWhatWasSetAside) {
   TemporaryDirectory directory;
   std::string target = directory.str() + "/plan", old = target + ".old-0123456789ab";

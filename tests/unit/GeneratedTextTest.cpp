@@ -5,7 +5,7 @@
 namespace kiln {
 namespace {
 
-/// Says a given text, whatever the prompt (one token).
+/// Generates a given text after any prompt (of one token).
 class ScriptedModel : public FakeModel {
 public:
   explicit ScriptedModel(Ids script) : script(std::move(script)) {}
@@ -36,7 +36,7 @@ protected:
     };
   }
 
-  /// Generates from a model that says `ids`; the streamed text must be the text.
+  /// Generates from a model whose output is `ids`; the streamed text must be their text.
   Generation run(Ids ids) {
     ScriptedModel model(std::move(ids));
     Generation result = unwrap(generate(model, &tokenizer, Ids{0}, options))[0];
@@ -80,7 +80,7 @@ TEST_F(GeneratedTextTest, StopStringsEndTheTextBeforeThem) {
     Generation result = run(ids);
     EXPECT_EQ(result.text, text.substr(0, text.find(stop.str())));
     EXPECT_EQ(result.finishReason, FinishReason::Stop);
-    // Up to and including the token that completes it.
+    // The text ends with the token that completes the stop string.
     std::string shown = unwrap(tokenizer.decode(result.newTokens));
     EXPECT_TRUE(StringRef(shown).contains(stop));
     shown = unwrap(tokenizer.decode(ArrayRef(result.newTokens).drop_back()));

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-/// What `generate` must give for one prompt, computed the long way: all tokens again for each new one.
+/// The expected result of `generate` for one prompt, computed naively: all tokens again for each new one.
 Ids naiveTokens(Ids tokens, int64_t count, size_t sequence, const SamplingParams &params) {
   Sampler sampler(params);
   Ids result;
@@ -126,7 +126,7 @@ TEST(GeneratorTest, OverflowSlideKeepsTheLastTokensAndLeavesNeighboursAlone) {
   options.sampling = {.temperature = 0.8, .seed = 3};
   std::vector<Ids> two = {prompts[2], prompts[1]};
 
-  // The long way: a window that is cut down to its last five when a thirteenth token would have to be fed.
+  // Computed naively: a window that is cut to its last five tokens when a thirteenth would be fed.
   std::vector<Ids> wanted, restarts;
   for (size_t i = 0; i < 2; ++i) {
     Sampler sampler(options.sampling);
@@ -167,7 +167,7 @@ TEST(GeneratorTest, SlideKeepsHalfTheContextByDefault) {
 // Other streams, and errors
 //===----------------------------------------------------------------------===//
 
-/// Counts up from each prompt's last token, without a single row of logits: as a device would.
+/// Counts up from each prompt's last token, without any logits, like a device.
 class CountingStream : public TokenStream {
 public:
   Error start(ArrayRef<Ids> prompts) override {
@@ -206,7 +206,7 @@ TEST(GeneratorTest, AModelMayChooseItsTokensItself) {
   EXPECT_TRUE(model.prefilled.empty());
 }
 
-/// Knows more tokens than the embedded tokenizer.
+/// Has more tokens than the embedded tokenizer.
 class WideModel : public CountingModel {
   int64_t vocabSize() const override { return 2000; }
 };

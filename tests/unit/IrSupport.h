@@ -18,7 +18,7 @@ protected:
     return *module;
   }
 
-  /// The op of a function that defines `%name`, in regions too.
+  /// The op of a function, or of its regions, that defines `%name`.
   static Op &op(Module &module, StringRef function, StringRef name) {
     Op *found = nullptr;
     walk(module.findFunction(function)->body, [&](Op &candidate) {

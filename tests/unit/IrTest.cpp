@@ -5,7 +5,7 @@
 namespace kiln {
 namespace {
 
-/// A chain of relus that grows anywhere.
+/// A chain of relus that grows at any place.
 class BlockTest : public IrTest {
 protected:
   BlockTest()
@@ -27,7 +27,7 @@ protected:
     return builder.create(OpKind::relu, name, {module->functions.front()->arguments.front().get()})->definingOp();
   }
 
-  /// Every op stands before those behind it, and is not before itself.
+  /// Every op is before all later ones, and not before itself.
   void expectOrder() {
     std::vector<Op *> ops = block.snapshot();
     DenseMap<const Op *, size_t> numbers = positions(block);
@@ -44,11 +44,11 @@ protected:
 
 TEST_F(BlockTest, KnowsTheOrderAfterManyInsertionsAtOnePlace) {
   expectOrder();
-  // Each goes between the last one and %last, where the room for numbers halves.
+  // Each goes between the last one and %last, so the room for numbers halves each time.
   for (int i = 0; i < 60; ++i)
     insertBefore(find("last"), "a" + std::to_string(i));
   expectOrder();
-  // And each in front of all the others.
+  // Each goes in front of all others.
   for (int i = 0; i < 60; ++i)
     insertBefore(*block.ops().front(), "b" + std::to_string(i));
   expectOrder();

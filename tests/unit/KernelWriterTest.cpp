@@ -1,4 +1,4 @@
-// A writer of kernels refuses the ops of a region that it does not write, at the op.
+// A writer of kernels refuses ops of a region that it does not support, with the op's position.
 #include "IrSupport.h"
 
 #include "codegen/KernelText.h"
@@ -10,7 +10,7 @@ namespace {
 
 class KernelWriter : public IrTest {
 protected:
-  /// What the family's writer says of a region with these inputs and lines.
+  /// The message of the family's writer about a region with these inputs and lines.
   std::string writeRegion(const KernelFamily &family, StringRef inputs, StringRef lines, StringRef type) {
     Module &module = parse((R"(module @m {
   dim B : 1..4

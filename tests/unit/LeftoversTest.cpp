@@ -1,4 +1,4 @@
-// Temporary files: gone with their object, kept while their process lives, swept when it is dead.
+// Temporary files are removed with their object, kept while their process lives, and swept when it has ended.
 #include "TestSupport.h"
 
 #include "support/Leftovers.h"
@@ -21,7 +21,7 @@ size_t countFiles(StringRef directory) {
   return count;
 }
 
-/// A process that has made a temporary file and a temporary directory with a file in it, and holds them.
+/// A process that makes and holds a temporary file, and a temporary directory with a file in it.
 class Holder {
 public:
   explicit Holder(const std::string &target) {

@@ -1,4 +1,4 @@
-// What a multiprocessor holds, against NVIDIA's occupancy calculator (the spreadsheet of the toolkit).
+// The blocks that a multiprocessor holds, compared with NVIDIA's occupancy calculator (the spreadsheet of the toolkit).
 #include "kernels/cost/Occupancy.h"
 
 #include "TestSupport.h"
@@ -27,7 +27,7 @@ TEST(Occupancy, EachLimit) {
 }
 
 TEST(Occupancy, RegistersGoToWholeWarpsOfAQuarter) {
-  // 97 registers become 104 (3328 a warp): 4 warps a quarter, 16 in all. Rounded nowhere, there were 21.
+  // 97 registers become 104 (3328 per warp): 4 warps per quarter, 16 in all. Without rounding it would be 21.
   EXPECT_EQ(of("sm_90a", {64, 97, 0}).blocks, 8);
   EXPECT_EQ(of("sm_90a", {96, 97, 0}).blocks, 5);
 }

@@ -1,4 +1,4 @@
-// What each op computes, in float and double, against values worked out by hand.
+// The results of each op, in float and double, compared with values worked out by hand.
 #include "IrSupport.h"
 
 #include "reference/Evaluator.h"
@@ -85,7 +85,7 @@ TYPED_TEST(OpEvaluation, Matmul) {
                      {{1, 2, 3, 0, 1, 0}, {1, 4, 2, 5, 3, 6}}, {14, 32, 2, 5});
   this->expectValues("%x: f32[2,3], %w: f32[2,3]", "matmul %x, %w {transpose_b = true}", "f32[2,2]",
                      {{1, 2, 3, 0, 1, 0}, {1, 2, 3, 4, 5, 6}}, {14, 32, 2, 5});
-  // One row, which takes another path, and a row without a matrix around it.
+  // One row, which takes another path, and a single row without leading dims.
   this->expectValues("%x: f32[1,3], %w: f32[3,2]", "matmul %x, %w", "f32[1,2]", {{1, 2, 3}, {1, 4, 2, 5, 3, 6}},
                      {14, 32});
   this->expectValues("%x: f32[3], %w: f32[2,3]", "matmul %x, %w {transpose_b = true}", "f32[2]",
@@ -137,7 +137,7 @@ TYPED_TEST(OpEvaluation, Gelu) {
 }
 
 TYPED_TEST(OpEvaluation, Cast) {
-  // The reference keeps what the narrower type would round: errors are measured against it.
+  // The reference does not round to the narrower type: errors are measured against it.
   this->expectValues("%x: f32[2]", "cast %x {to = bf16}", "bf16[2]", {{1.0009765625, -3}}, {1.0009765625, -3});
 }
 
@@ -162,13 +162,13 @@ TYPED_TEST(OpEvaluation, CausalMask) {
 //===----------------------------------------------------------------------===//
 
 TYPED_TEST(OpEvaluation, Layernorm) {
-  // Mean 3, variance 4, eps 12: the deviations divided by 4. The second row is constant.
+  // Mean 3, variance 4, eps 12: the deviations are divided by 4. The second row is constant.
   this->expectValues("%x: f32[2,2], %w: f32[2], %b: f32[2]", "layernorm %x, %w, %b {eps = 12.0}", "f32[2,2]",
                      {{1, 5, 7, 7}, {2, 10}, {100, -1}}, {99, 4, 100, -1});
 }
 
 TYPED_TEST(OpEvaluation, LayernormOfLargeMean) {
-  // The variance is that of the deviations, not a difference of squares, which cancels here.
+  // The variance is computed from deviations; a difference of squares would cancel here.
   this->expectValues("%x: f32[4], %w: f32[4], %b: f32[4]", "layernorm %x, %w, %b {eps = 1e-18}", "f32[4]",
                      {{1048577, 1048575, 1048577, 1048575}, {1, 1, 1, 1}, {0, 0, 0, 0}}, {1, -1, 1, -1});
 }
@@ -185,10 +185,10 @@ TYPED_TEST(OpEvaluation, RowStatistics) {
 TYPED_TEST(OpEvaluation, Softmax) {
   double log3 = std::log(3.0);
   this->expectValues("%x: f32[2,2]", "softmax %x", "f32[2,2]", {{0, log3, 5, 5}}, {0.25, 0.75, 0.5, 0.5});
-  // Masked scores, and scores whose exponentials no float holds.
+  // Masked scores, and scores whose exponentials overflow a float.
   this->expectValues("%x: f32[2,3]", "softmax %x", "f32[2,3]", {{0, log3, -infinity, 1000, -1000, 1000}},
                      {0.25, 0.75, 0, 0.5, 0, 0.5});
-  // +inf is no mask.
+  // +inf does not mean masked.
   const double nan = std::numeric_limits<double>::quiet_NaN();
   this->expectValues("%x: f32[2,2]", "softmax %x", "f32[2,2]", {{0, infinity, 0, log3}}, {nan, nan, 0.25, 0.75});
 }
@@ -234,7 +234,7 @@ TYPED_TEST(OpEvaluation, Slice) {
 TYPED_TEST(OpEvaluation, CacheWrite) {
   this->globals = "state %state : f32[2,1,3,2]\n";
   this->initialState = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-  // Rows that are not written stay.
+  // Rows that are not written keep their values.
   this->expectValues("%x: f32[2,1,1,2], %p: i32[2]", "cache_write %state, %x, %p", "f32[2,1,3,2]",
                      {{-1, -2, -3, -4}, {2, 0}}, {1, 2, 3, 4, -1, -2, -3, -4, 9, 10, 11, 12});
   this->expectValues("%x: f32[2,1,2,2]", "cache_write %state, %x", "f32[2,1,3,2]", {{-1, -2, -3, -4, -5, -6, -7, -8}},
@@ -278,7 +278,7 @@ TEST(OpTable, RecordsAreComplete) {
     EXPECT_EQ(def->evaluateF64 != nullptr, computes) << def->mnemonic.str();
     EXPECT_EQ(def->flops != nullptr, computes) << def->mnemonic.str();
     EXPECT_EQ(def->mapCoordinates != nullptr, def->has(Trait::Layout)) << def->mnemonic.str();
-    // Only the last operand may be left out.
+    // Only the last operand may be optional.
     for (const OperandSpec &operand : ArrayRef<OperandSpec>(def->operands).drop_back(def->operands.empty() ? 0 : 1))
       EXPECT_TRUE(!operand.isOptional || def->has(Trait::Terminator)) << def->mnemonic.str();
   }

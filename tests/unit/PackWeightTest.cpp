@@ -34,7 +34,7 @@ std::vector<uint8_t> store(DType dtype, ArrayRef<float> values) {
   return bytes;
 }
 
-/// Values of every size, exact in all three types as far as they are small integers.
+/// Integers of 8 bits and both signs, exact in all three types.
 std::vector<float> numbered(int64_t count) {
   std::vector<float> values(count);
   for (int64_t i = 0; i < count; ++i)

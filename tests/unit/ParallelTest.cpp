@@ -35,7 +35,7 @@ TEST(Parallel, LoopsMayBeInLoopsAndBesideOthers) {
   EXPECT_EQ(calls, 151u * 20 * 30);
 }
 
-/// What the library relies on where the system gives no thread.
+/// Whether loops and threads work as documented if the system gives no thread.
 bool worksWithoutThreads() {
   bool isStarted = startThread([] {}).has_value();
   size_t sum = 0; // on this thread alone

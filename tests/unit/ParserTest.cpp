@@ -7,8 +7,8 @@
 namespace kiln {
 namespace {
 
-// A module with every production of the grammar, as short as it can be: the tests below parse it a hundred thousand
-// times with something wrong in it.
+// A module with every production of the grammar, as short as possible: the tests below parse it a hundred thousand
+// times with an error in it.
 constexpr StringRef everything =
     R"(module @m.1 attributes {eos = [-1], kernels = {a = [1.5e-05, "x\22"], c = {d = true}}} {
   dim B : 1..64
@@ -29,7 +29,7 @@ constexpr StringRef everything =
 }
 )";
 
-/// Parses text that may be anything. What parses must print as text that parses to the same.
+/// Parses text that may be anything. If it parses, it must print as text that parses to the same.
 void expectDiagnosedOrStable(StringRef text) {
   SourceManager sources;
   auto module = parseModule(sources.add("m.kiln", text.str()), sources, opTable());
@@ -37,7 +37,7 @@ void expectDiagnosedOrStable(StringRef text) {
     std::vector<Diagnostic> diagnostics = takeDiagnostics(module.takeError());
     ASSERT_FALSE(diagnostics.empty()) << text.str();
     ASSERT_FALSE(diagnostics.front().message.empty()) << text.str();
-    // In the text, or where a loc() says.
+    // The position is in the text, or the one that a loc() gives.
     ASSERT_FALSE(diagnostics.front().file.empty()) << text.str();
     ASSERT_TRUE(diagnostics.front().line && diagnostics.front().column) << text.str();
     return;
@@ -68,7 +68,7 @@ TEST(Parser, SurvivesEveryByteDroppedOrDoubled) {
 }
 
 TEST(Parser, SurvivesEveryByteReplaced) {
-  // One of each kind of token, and bytes that start none.
+  // One of each kind of token, and bytes that cannot start a token.
   constexpr StringRef replacements = llvm::StringLiteral::withInnerNUL("{}()[]:,=->.%@\"\\/0b \n\0\xff");
   for (size_t at = 0; at < everything.size(); ++at)
     for (char c : replacements) {
@@ -78,7 +78,7 @@ TEST(Parser, SurvivesEveryByteReplaced) {
     }
 }
 
-/// Where every token of the text starts and ends, as the grammar has them; comments are none.
+/// The start and the end of every token of the text, according to the grammar. Comments are not tokens.
 static std::vector<std::pair<size_t, size_t>> tokensOf(StringRef text) {
   std::vector<std::pair<size_t, size_t>> tokens;
   auto isWord = [](char c) { return llvm::isAlnum(c) || c == '_'; };
@@ -127,7 +127,7 @@ TEST(Parser, SurvivesEveryPairOfLinesExchanged) {
 }
 
 TEST(Parser, SurvivesEveryTokenReplacedByAnother) {
-  // Tokens as far as white space tells; what stands together stays together.
+  // Tokens are separated by white space only; adjacent ones stay together.
   SmallVector<StringRef, 128> words;
   everything.split(words, ' ', -1, /*KeepEmpty=*/false);
   for (size_t i = 0; i < words.size(); ++i)

@@ -6,7 +6,7 @@ namespace kiln {
 namespace {
 
 //===----------------------------------------------------------------------===//
-// Passes that no pipeline would have
+// Passes that do not occur in a pipeline
 //===----------------------------------------------------------------------===//
 
 Error dropReturns(Module &module, const PassOptions &) {
@@ -95,7 +95,7 @@ TEST_F(PassManagerTest, WritesAReproducer) {
             "error: pass drop-returns made ill-formed IR; reproduce with: " + command +
                 "\ntest.kiln:2:8: error: @f: expected a return at the end\n");
   EXPECT_EQ(unwrap(readFile(instrumentation.reproducerPath)), "// " + command + "\n" + before);
-  // What it says is a command line that kiln-opt takes, and the file is the module that the pass got.
+  // The message contains a command line that kiln-opt accepts, and the file is the module before the pass.
   EXPECT_EQ(toString(parse(unwrap(readFile(instrumentation.reproducerPath)))), before);
 }
 
@@ -135,7 +135,7 @@ TEST_F(PassManagerTest, ChecksOptions) {
             "error: pass drop-returns: option 'how': expected fast or slow, got lazy\n");
 }
 
-/// The list as it was understood, or the error.
+/// The list as it was parsed, or the error.
 std::string parsed(StringRef text) {
   Expected<std::vector<PassInvocation>> passes = parsePasses(text);
   if (!passes)
@@ -151,7 +151,7 @@ TEST_F(PassManagerTest, ParsesListsOfPasses) {
   EXPECT_EQ(parsed("canonicalize{}"), "canonicalize");
   EXPECT_EQ(parsed("choose-tiles{batch=8,tokens = 16},fuse-norm{ into = producer }, fuse-epilogue{residual=false}"),
             "choose-tiles{batch = 8, tokens = 16},fuse-norm{into = producer},fuse-epilogue{residual = false}");
-  // What is printed parses.
+  // Printed text can be parsed.
   EXPECT_EQ(parsed(parsed("choose-tiles{batch=8,tokens=16},fuse-norm")),
             parsed("choose-tiles{batch=8,tokens=16},fuse-norm"));
 }
@@ -161,7 +161,7 @@ TEST_F(PassManagerTest, StringsMayBeNames) {
   EXPECT_EQ(parsed("choose-tiles{tuning = \"a b/c-d.toml\"}"), "choose-tiles{tuning = \"a b/c-d.toml\"}");
 }
 
-/// What is wrong with a list, where.
+/// The error in a list, with its position.
 std::string refused(StringRef text) {
   std::string message = parsed(text);
   return message.substr(StringRef("--passes:1:").size());

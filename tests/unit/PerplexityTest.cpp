@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-/// Scores a token by its context's length and its id, so that every wrong window shows.
+/// Scores a token by its context's length and its id, so that every wrong window is noticed.
 class FakeScorer : public Scorer {
 public:
   int64_t vocabSize() const override { return 100; }

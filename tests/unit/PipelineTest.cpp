@@ -38,7 +38,7 @@ TEST_F(PipelineTest, ALayerIsFiveKernels) {
   for (DType dtype : {DType::F32, DType::BF16})
     for (int layers : {1, 2, 5}) {
       auto module = compile(layers, Stage::Fused, dtype);
-      // The embedding before them and the logits behind; two selections of last rows in @prefill.
+      // There are also the embedding, the logits, and two selections of last rows in @prefill.
       EXPECT_EQ(kernels(*module, "score"), 1u + 5 * layers + 1);
       EXPECT_EQ(kernels(*module, "decode"), 1u + 5 * layers + 1);
       EXPECT_EQ(kernels(*module, "prefill"), 1u + 5 * layers + 2 + 1);
@@ -60,7 +60,7 @@ TEST_F(PipelineTest, StagesStopWhereTheySay) {
       EXPECT_TRUE(isPlanned || op->has(Trait::Terminator)) << toLine(*op);
     }
   }
-  // What follows has no IR.
+  // Later stages have no IR.
   EXPECT_EQ(toString(*planned), toString(*compile(1, Stage::Cuda)));
   EXPECT_EQ(toString(*planned), toString(*compile(1, Stage::Cubin)));
 }
@@ -69,7 +69,7 @@ TEST_F(PipelineTest, TheSameModelGivesTheSamePlan) {
   EXPECT_EQ(toString(*compile(2, Stage::Plan)), toString(*compile(2, Stage::Plan)));
 }
 
-/// What the table of ops calls an activation is one to models, by each of its names.
+/// Every activation in the table of ops works in a model, under each of its names.
 TEST_F(PipelineTest, EveryActivationCanBeAModels) {
   std::set<StringRef> names;
   for (const OpDef *def : opTable().all())
@@ -80,7 +80,7 @@ TEST_F(PipelineTest, EveryActivationCanBeAModels) {
       const Op &made = op(*module, "score", "act.0");
       EXPECT_EQ(made.mnemonic(), def->mnemonic);
       EXPECT_EQ(Attribute(made.attributes()), Attribute(activation.attributes));
-      // In the products' kernels, as any.
+      // It is part of the products' kernels, like any activation.
       EXPECT_EQ(kernels(*compile(1, Stage::Fused, DType::F32, activation.name), "score"), 7u);
     }
   EXPECT_TRUE(names.count("gelu_new") && names.count("gelu") && names.count("relu"));

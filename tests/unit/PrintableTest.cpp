@@ -1,4 +1,4 @@
-// What a terminal is shown of texts that others have written.
+// The form in which a terminal gets text written by others.
 #include "TestSupport.h"
 
 #include "support/Printable.h"

@@ -31,7 +31,7 @@ TEST(RandomTest, NormalQuantilesAreThoseOfTheTables) {
                                              {0.999999, 4.7534243088170864}};
   for (const auto &[p, quantile] : cases)
     EXPECT_NEAR(normalQuantile(p), quantile, 1e-14) << p;
-  // Everywhere between, the distribution function undoes it.
+  // At all points between, the distribution function inverts it.
   for (double p = 0.0005; p < 1; p += 0.0005)
     EXPECT_NEAR(0.5 * std::erfc(-normalQuantile(p) / std::sqrt(2.0)), p, 1e-15);
   EXPECT_EQ(normalFloat(123), -normalFloat(~123u));
@@ -55,8 +55,7 @@ ArrayRef<float> floats(const TensorView &view) {
 }
 
 TEST(RandomCheckpointTest, ElementsAreThoseOfAnIndependentComputation) {
-  // From a Python program with its own Philox, hashlib's SHA-256 and statistics.NormalDist; 12 layers,
-  // seed 42.
+  // Computed by a Python program with its own Philox, hashlib's SHA-256 and statistics.NormalDist; 12 layers, seed 42.
   struct Case {
     StringRef name;
     size_t index;
@@ -91,7 +90,7 @@ TEST(RandomCheckpointTest, DependsOnSeedAndNameOnly) {
   EXPECT_EQ(bytesOf(1, "transformer.wte.weight", {1009, 131}), bytes);
   EXPECT_NE(bytesOf(2, "wte.weight", {131, 1009}), bytes);
   EXPECT_NE(bytesOf(1, "h.0.attn.c_attn.weight", {131, 1009}), bytes);
-  // A shorter tensor is a prefix.
+  // A shorter tensor is a prefix of a longer one.
   std::vector<uint8_t> prefix = bytesOf(1, "wte.weight", {70001});
   EXPECT_TRUE(std::equal(prefix.begin(), prefix.end(), bytes.begin()));
   EXPECT_TRUE(bytesOf(1, "wte.weight", {0, 5}).empty());

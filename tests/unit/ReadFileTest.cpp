@@ -1,4 +1,4 @@
-// Reading whole files: what has no end, or keeps its reader waiting, is no file.
+// Reading whole files: files without an end, or that keep their reader waiting, are refused.
 #include "TestSupport.h"
 
 #include "runtime/weights/Safetensors.h"

@@ -1,4 +1,4 @@
-//===- RefuseCalls.h - a system that refuses ----------------------------------===//
+//===- RefuseCalls.h - simulating a system that refuses calls -------------===//
 #pragma once
 
 #include <cerrno>
@@ -12,8 +12,8 @@
 
 namespace kiln {
 
-/// From now on these system calls fail with `error`, in this process and what it starts: for the child of a death test.
-/// False if the system has no such filters.
+/// Makes these system calls fail with `error` from now on, in this process and its children; for the child of a death
+/// test. False if the system has no such filters.
 inline bool refuseCalls(const std::vector<long> &calls, int error) {
   std::vector<sock_filter> code = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
   for (long call : calls) {
@@ -25,7 +25,7 @@ inline bool refuseCalls(const std::vector<long> &calls, int error) {
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-/// What EXPECT_EXIT's statement ends with.
+/// Exit codes of the statement in EXPECT_EXIT.
 constexpr int passed = 0, failed = 1, cannotTest = 77;
 inline bool hasPassed(int status) {
   return WIFEXITED(status) && (WEXITSTATUS(status) == passed || WEXITSTATUS(status) == cannotTest);

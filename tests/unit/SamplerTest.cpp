@@ -16,7 +16,7 @@ std::vector<float> logitsOf(ArrayRef<double> probabilities) {
   return logits;
 }
 
-/// How often each token is chosen in 20,000 steps, in parts of 1.
+/// The frequency of each token in 20,000 steps, from 0 to 1.
 std::vector<double> frequencies(const SamplingParams &params, ArrayRef<float> logits) {
   constexpr int steps = 20000;
   Sampler sampler(params);
@@ -66,7 +66,7 @@ TEST(SamplerTest, ParametersAreChecked) {
 TEST(SamplerTest, FollowsTheProbabilities) {
   std::vector<float> logits = logitsOf({0.1, 0.5, 0.15, 0.25});
   expectNear(frequencies({.seed = 1}, logits), {0.1, 0.5, 0.15, 0.25});
-  // At temperature 0.5 probabilities are squared (sum 0.345), at 2 their roots are taken.
+  // At temperature 0.5 probabilities are squared (sum 0.345); at 2 their roots are taken.
   expectNear(frequencies({.temperature = 0.5}, logits), {0.01 / 0.345, 0.25 / 0.345, 0.0225 / 0.345, 0.0625 / 0.345});
   double roots = std::sqrt(0.1) + std::sqrt(0.5) + std::sqrt(0.15) + 0.5;
   expectNear(frequencies({.temperature = 2}, logits),
@@ -94,15 +94,15 @@ TEST(SamplerTest, TopPKeepsTheTokenThatCrosses) {
   expectNear(frequencies({.topP = 0.74}, logits), {0, 2.0 / 3, 0, 1.0 / 3});
   expectNear(frequencies({.topP = 0.76}, logits), {0, 0.5 / 0.9, 0.15 / 0.9, 0.25 / 0.9});
   expectNear(frequencies({.topP = 1}, logits), {0.1, 0.5, 0.15, 0.25});
-  // The two of the middle are equal: the lower id goes first.
+  // The two in the middle are equal: the lower id comes first.
   expectNear(frequencies({.topP = 0.5}, logitsOf({0.3, 0.3, 0.3, 0.1})), {0.5, 0.5, 0, 0});
 }
 
 TEST(SamplerTest, TemperatureThenTopKThenTopP) {
   std::vector<float> logits = logitsOf({0.1, 0.5, 0.15, 0.25});
-  // Of the two that top-k keeps the first has 2/3: past 0.6 after top-k, but not before it.
+  // Among the two that top-k keeps, the first has 2/3: more than 0.6 after top-k, but not before.
   expectNear(frequencies({.topK = 2, .topP = 0.6}, logits), {0, 1, 0, 0});
-  // At temperature 0.5 the first alone has 0.25 / 0.345 = 0.72.
+  // At temperature 0.5, the first alone has 0.25 / 0.345 = 0.72.
   expectNear(frequencies({.temperature = 0.5, .topP = 0.7}, logits), {0, 1, 0, 0});
 }
 

@@ -1,4 +1,4 @@
-// A generated kernel asserts that its template lays out as much shared memory as the family's record says.
+// A generated kernel asserts that its template needs exactly the shared memory of the family's record.
 #include "IrSupport.h"
 
 #include "codegen/KernelText.h"
@@ -82,7 +82,7 @@ protected:
     return parse(replaced(text, "@D", dtype));
   }
 
-  /// What the compiler says of the assertions of all kernels that `add` was given.
+  /// The compiler's message about the assertions of all kernels that were passed to `add`.
   Expected<CompiledKernel> compile() const {
     std::string text;
     for (const std::string &header : headers)
@@ -91,7 +91,7 @@ protected:
     return unwrap(Nvrtc::get())->compile("assertions.cu", text, "sm_90a", templateFiles());
   }
 
-  /// Takes the functors and the assertion of a kernel.
+  /// Keeps the functors and the assertion of a kernel.
   void add(const KernelText &kernel) {
     StringRef declared = StringRef(kernel.body).split("using namespace kiln;").second.split("extern \"C\"").first;
     auto [before, assertion] = StringRef(kernel.body).split("  static_assert(");
@@ -100,7 +100,7 @@ protected:
                     "static_assert(" + assertion.split('\n').first.str() + "\n}\n";
   }
 
-  /// Kernels of an op by every family that takes it, in at most twelve configurations of each.
+  /// Adds kernels of an op by every family that accepts it, in at most twelve configurations of each.
   void addAll(const Op &op, const Target &target) {
     DimBinding upper = upperBounds(op);
     for (const KernelFamily *family : allKernelFamilies()) {
@@ -143,7 +143,7 @@ TEST_F(SharedMemory, IsAsPlannedInEveryConfiguration) {
         << family->name.str() << " has no kernel here";
 }
 
-/// What the family's record says of shared memory, and 16 bytes more.
+/// The shared memory of the family's record, plus 16 bytes.
 template <const KernelFamily &family> Launch launchWithMore(const Op &op, const Tile &tile) {
   Launch launch = family.launch(op, tile);
   (launch.dynamicShared ? launch.dynamicShared : launch.staticShared) += 16;

@@ -5,7 +5,7 @@
 namespace kiln {
 namespace {
 
-/// Feeds `text` in pieces cut where `cuts` has a bit, and returns all that comes out.
+/// Feeds `text` in pieces, cut where `cuts` has a bit, and returns the whole output.
 std::string filter(ArrayRef<std::string> strings, StringRef text, unsigned cuts, bool &stopped) {
   StopStrings filter(strings);
   std::string result, piece;

@@ -6,7 +6,7 @@
 namespace kiln {
 namespace {
 
-/// What the options say then, or the error.
+/// The strategy that is recorded in the options, or the error.
 std::string applied(StringRef text, PipelineOptions options = {}) {
   Error error = applyStrategies(text, options);
   return error ? messageOf(std::move(error)) : options.strategy;
@@ -15,7 +15,7 @@ std::string applied(StringRef text, PipelineOptions options = {}) {
 TEST(StrategyTest, IsRecordedAsItWasAskedFor) {
   EXPECT_EQ(applied("matmul=tiled"), "matmul=tiled");
   EXPECT_EQ(applied("  layernorm = 3 , fusion=off "), "layernorm=3,fusion=off");
-  // Defaults are not part of what was asked for.
+  // Defaults are not recorded.
   EXPECT_EQ(applied("layernorm=5"), "layernorm=5");
   EXPECT_EQ(applied("layernorm=5{ threads = 128 },matmul=tiled{}"), "layernorm=5{threads=128},matmul=tiled");
 }
@@ -82,7 +82,7 @@ TEST(StrategyTest, ErrorsOfParametersNameThePlace) {
 TEST(StrategyTest, RefusesWhatContradictsItself) {
   EXPECT_EQ(applied("matmul=tiled,matmul=auto"), "--strategy:1:14: error: topic 'matmul' is given twice\n"
                                                  "--strategy:1:1: note: first given here\n");
-  // Whichever of the two says so.
+  // The order does not matter.
   for (StringRef text : {"layernorm=3,fusion=norm", "fusion=norm,layernorm=3"})
     EXPECT_TRUE(StringRef(applied(text)).contains(" exclude each other\n")) << text.str();
   PipelineOptions options{.dtype = "f16", .matmul = "cublaslt"};
@@ -106,7 +106,7 @@ TEST(StrategyTest, TheTableIsSound) {
       EXPECT_LT(parameter.least, parameter.most);
       EXPECT_GE(parameter.defaultValue.value_or(parameter.least), parameter.least);
     }
-    // Each can be applied by itself, and whatever it names is there.
+    // Each can be applied alone, and everything that it names exists.
     PipelineOptions options;
     cantFail(applyStrategies((strategy.topic + "=" + strategy.name).str(), options));
     for (const auto &[kind, family] : options.kernels) {

@@ -1,4 +1,4 @@
-//===- TestSupport.h - what every unit test needs ---------------------------===//
+//===- TestSupport.h - helpers of unit tests ------------------------------===//
 #pragma once
 
 #include "support/ADT.h"
@@ -8,14 +8,14 @@
 
 #include <gtest/gtest.h>
 
-// GoogleTest would show a StringRef as a list of characters.
+// GoogleTest would print a StringRef as a list of characters.
 namespace llvm {
 inline void PrintTo(StringRef text, std::ostream *os) { *os << '"' << text.str() << '"'; }
 } // namespace llvm
 
 namespace kiln {
 
-/// An error as the programs print it, without the source line; "" for success.
+/// An error as programs print it, without the source line; "" for success.
 inline std::string messageOf(Error error) {
   std::string text;
   raw_string_ostream os(text);
@@ -28,8 +28,7 @@ inline std::string messageOf(Error error) {
 
 template <typename T> std::string messageOf(Expected<T> result) { return messageOf(result.takeError()); }
 
-/// The value, or a failure of the test that shows the error (and then the end of the program: a test that
-/// goes on without its value would say nothing useful).
+/// The value. An error fails the test, is printed, and ends the program, since the test cannot go on without its value.
 template <typename T> T unwrap(Expected<T> result) {
   if (result)
     return std::move(*result);
@@ -42,7 +41,7 @@ inline void expectSuccess(Error error) { EXPECT_EQ(messageOf(std::move(error)), 
 /// A file or folder of the source tree.
 inline std::string sourcePath(StringRef relative) { return (KILN_SOURCE_DIR "/" + relative).str(); }
 
-/// A directory that goes away with the test.
+/// A directory that is removed with the test.
 class TemporaryDirectory {
 public:
   TemporaryDirectory() { llvm::sys::fs::createUniqueDirectory("kiln-test", path); }
@@ -51,7 +50,7 @@ public:
 
   std::string str() const { return path.str().str(); }
 
-  /// Writes a file in the directory and gives its path.
+  /// Writes a file in the directory and returns its path.
   std::string write(StringRef name, StringRef contents) const {
     std::string file = str() + "/" + name.str();
     expectSuccess(writeFile(file, contents));

@@ -180,7 +180,7 @@ TEST_F(EmbeddedTokenizerTest, EveryByteStringRoundTripsUpToReplacement) {
     std::string text;
     for (int length = round % 40; length > 0; --length) {
       state = state * 1664525 + 1013904223;
-      // Half of them ASCII, so that words, spaces and broken characters mix.
+      // Half of the characters are ASCII, so that words, spaces and broken characters mix.
       text += static_cast<char>(state >> 31 ? (state >> 16 & 0x7F) : (state >> 16 & 0xFF));
     }
     Ids ids = tokenizer.encode(text);
@@ -219,7 +219,7 @@ TEST_F(EmbeddedTokenizerTest, AnIdOutOfRangeIsAnError) {
 }
 
 //===----------------------------------------------------------------------===//
-// OpenAI's vocabulary, where there is one
+// OpenAI's vocabulary, if it is there
 //===----------------------------------------------------------------------===//
 
 TEST(Gpt2VocabularyTest, EdgeVectors) {

@@ -10,7 +10,7 @@ protected:
   Expected<ConfigValue> parse(StringRef text) { return parseToml(sources.add("a.toml", text.str())); }
   std::string verdict(StringRef text) { return messageOf(parse(text)); }
 
-  /// `unit` so many times.
+  /// `unit`, repeated.
   static std::string times(int count, StringRef unit) {
     std::string text;
     for (int i = 0; i < count; ++i)
@@ -49,7 +49,7 @@ TEST_F(TomlTest, WhatStandsInStringsAndCommentsIsNoNesting) {
         "a = '''\n" + deep + "'' " + deep + "'''", "a = [\"\"\"a\"\"\"\"\", \"" + deep + "\"]",
         "a = ['''a'''', '" + deep + "']", "a = \"#\" # " + deep})
     EXPECT_EQ(verdict(text), "") << text;
-  // Behind them it is.
+  // After strings and comments, it counts.
   for (StringRef text :
        {"a = \"\"\"a\"\"\"\"\nb = ", "a = '''a'''''\nb = ", "a = \"\\\\\"\nb = ", "a = '\\'\nb = ", "# '\nb = "})
     EXPECT_NE(verdict((text + deep).str()).find("nested TOML tables"), std::string::npos) << text.str();

@@ -27,7 +27,7 @@ TEST(UncachedModelTest, IdleRowsStayAndNewPromptsReplaceTheirRow) {
   expectSuccess(model.decode({idleRow, 6}, logits));
   EXPECT_EQ(logits[0], logitsAfter({1, 2}, 50));
   EXPECT_EQ(logits[1], logitsAfter({3, 6}, 50));
-  // Only the first row begins anew.
+  // Only the first row is restarted.
   expectSuccess(model.prefill({Ids{9}, Ids{}}, logits));
   expectSuccess(model.decode({7, 8}, logits));
   EXPECT_EQ(logits[0], logitsAfter({9, 7}, 50));

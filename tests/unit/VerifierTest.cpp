@@ -1,4 +1,4 @@
-// What only a pass can get wrong: text like this does not parse. tests/ir has the rest of the verifier's messages.
+// Errors that only a pass can make, since such text does not parse. tests/ir has the verifier's other messages.
 #include "IrSupport.h"
 
 #include "ir/Builder.h"
@@ -127,7 +127,7 @@ TEST_F(VerifierTest, WantsRegionsOneLevelDeep) {
 TEST_F(VerifierTest, WantsANameAndARegion) {
   find(example(), "b").symbol.clear();
   EXPECT_EQ(verdict(), "test.kiln:6:10: error: fused: expected a name and a region\n");
-  find(example(), "b").createRegion(); // an empty one in place of the old
+  find(example(), "b").createRegion(); // an empty region instead of the old one
   EXPECT_EQ(verdict(), "test.kiln:6:10: error: fused @relu: expected a name and a region\n");
 }
 
@@ -137,7 +137,7 @@ TEST_F(VerifierTest, WantsResultsOfRegions) {
   last->setOperand(0, fused.region()->ops().front()->operand(0));
   find(*module, "c").result()->type = Type(DType::F32, {4});
   find(*module, "c").erase();
-  EXPECT_EQ(verdict(), ""); // a region may yield what it reads
+  EXPECT_EQ(verdict(), ""); // a region may yield its own input
   fused.result()->type = Type(DType::F32, {4});
   EXPECT_EQ(verdict(), "test.kiln:6:10: error: fused @relu: expected result type f32[B,4], got f32[4]\n");
 }
@@ -158,7 +158,7 @@ TEST_F(VerifierTest, ReportsTheFirstViolationOfEachFunction) {
                        "test.kiln:5:8: error: @g: expected a return at the end\n");
 }
 
-/// What a pass or the driver writes is checked as what a text says.
+/// Attributes that a pass or the driver writes are checked like those of a text.
 TEST_F(VerifierTest, KnowsTheAttributesOfModulesAndFunctions) {
   example().attributes.insert({"serial", 1});
   EXPECT_EQ(verdict(), "test.kiln:1:1: error: module @m: attribute 'serial': expected true or false, got 1\n");

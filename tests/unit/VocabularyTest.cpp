@@ -1,4 +1,4 @@
-// Small vocabularies, well formed and not.
+// Small vocabularies, well-formed and malformed.
 
 #include "TestSupport.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-/// `"token": id` for the 256 bytes, one a line: byte b has id b and stands on line b + 2 of the file.
+/// Entries `"token": id` for the 256 bytes, one per line: byte b has id b and stands on line b + 2 of the file.
 std::string byteEntries() {
   std::string text;
   for (int byte = 0; byte < 256; ++byte)
@@ -20,7 +20,7 @@ std::string byteEntries() {
 
 class VocabularyTest : public testing::Test {
 protected:
-  /// vocab.json of the bytes and what is given, and merges.txt.
+  /// Writes vocab.json with the bytes and the given tokens, and merges.txt.
   void write(StringRef moreTokens, StringRef merges) {
     directory.write("vocab.json", ("{\n" + byteEntries() + moreTokens + "}").str());
     directory.write("merges.txt", merges);
@@ -44,13 +44,13 @@ TEST_F(VocabularyTest, MergesByRankThenFromTheLeft) {
 }
 
 TEST_F(VocabularyTest, AMergedPairMayOutrankWhatIsLeftOfItsPass) {
-  // Rank 0 needs a product of rank 1: repeated 'lowest rank, leftmost first' joins it before the second 'aa'.
+  // Rank 0 needs a product of rank 1: 'lowest rank, leftmost first' joins it before the second 'aa'.
   write("\"aa\": 256, \"aaa\": 257", "aa a\na a\n");
   EXPECT_EQ(load().encode("aaaa"), (Ids{257, 'a'}));
 }
 
 TEST_F(VocabularyTest, AVeryLongPieceIsNotQuadratic) {
-  // Would take hours if it were; its being here and the tests' overall limit are the check.
+  // Quadratic time would take hours here; only the tests' overall limit checks this.
   std::string more = "\"aa\": 256, \"aaaa\": 257", text(1 << 20, 'a');
   write(more, "a a\naa aa\n");
   EXPECT_EQ(load().encode(text), Ids(1 << 18, 257));
@@ -166,7 +166,7 @@ class TokenizerJsonTest : public VocabularyTest {
 protected:
   static constexpr StringRef byteLevel = R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": true})";
 
-  /// A file of the bytes, `ab` and two added tokens; `merges` and the rest as given.
+  /// Writes a file with the bytes, `ab` and two added tokens; `merges` and the rest are given.
   void writeJson(StringRef merges, StringRef modelOptions = "", StringRef rest = "") {
     std::string text = R"({"version": "1.0", "added_tokens": [
 {"id": 256, "content": "<|endoftext|>", "special": true, "lstrip": false},
@@ -217,7 +217,8 @@ TEST_F(TokenizerJsonTest, BadFiles) {
   EXPECT_EQ(loadError(), "tokenizer.json:262:1: error: merge: expected two parts\n");
   writeJson("[\"a c\"]");
   EXPECT_EQ(loadError(), "tokenizer.json:261:12: error: result of a merge: 'ac' is not in the vocabulary\n");
-  writeJson("[\"a b\"], \"merges\": [\"a b\", \"x\"]"); // of two members the last counts, and has the place
+  writeJson(
+      "[\"a b\"], \"merges\": [\"a b\", \"x\"]"); // the last of two members counts, and the error has its position
   EXPECT_EQ(loadError(), "tokenizer.json:261:38: error: merge: expected two parts\n");
   writeJson("{}");
   EXPECT_EQ(loadError(), "tokenizer.json:261:11: error: model: expected an array 'merges'\n");

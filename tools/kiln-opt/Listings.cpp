@@ -5,7 +5,7 @@
 
 using namespace kiln;
 
-/// `x`: [...,K]; `w`: [K,N]. Specs that repeat, as those of return do, stand once.
+/// `x`: [...,K]; `w`: [K,N]. Neighbouring results with equal specs, as those of return, are listed once.
 static std::string operandsText(const OpDef &op) {
   std::vector<std::string> items;
   for (const OperandSpec &spec : op.operands) {

@@ -1,4 +1,4 @@
-//===- Listings.h - what --list-ops and --list-passes print -----------------===//
+//===- Listings.h - the output of --list-ops and --list-passes ------------===//
 #pragma once
 
 #include "support/ADT.h"

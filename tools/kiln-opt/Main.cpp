@@ -18,7 +18,8 @@ using namespace kiln;
 
 namespace {
 
-/// Processor time of each pass and the verifier behind it, in the order of the run: other programs do not count.
+/// Sums the processor time of each pass and of the verifier after it, in the order of the run. Time of other programs
+/// does not count.
 class PassTimer {
 public:
   void start() { begin = std::clock(); }

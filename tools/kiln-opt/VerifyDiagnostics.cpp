@@ -30,7 +30,7 @@ struct Expectation {
   bool isMet = false;
 };
 
-/// Takes `@+1`, `@-1`, `@above` or `@below` off the front: where the diagnostic is, seen from the comment.
+/// Takes `@+1`, `@-1`, `@above` or `@below` off the front. Returns the line of the diagnostic relative to the comment.
 int consumeOffset(StringRef &text) {
   int offset = 0;
   if (!text.consume_front("@"))
@@ -44,7 +44,7 @@ int consumeOffset(StringRef &text) {
   return offset;
 }
 
-/// The expectations of one line. Error: a comment that starts like one and is none.
+/// Collects the expectations of one line. Error: a comment starts like an expectation but is malformed.
 Error findOnLine(StringRef text, Location loc, std::vector<Expectation> &found) {
   while (true) {
     size_t at = text.find("expected-");
@@ -58,7 +58,7 @@ Error findOnLine(StringRef text, Location loc, std::vector<Expectation> &found) 
     int offset = consumeOffset(text);
     text = text.ltrim();
     size_t close = text.find("}}");
-    // No text would be part of every message.
+    // An empty text would match every message.
     if (!text.consume_front("{{") || close == StringRef::npos || close == 2)
       return makeError(loc, "expected {{part of the message}} after expected-" + severity);
     found.push_back({loc.line + offset, severity.str(), text.take_front(close - 2).str()});
@@ -91,7 +91,7 @@ StringRef severityName(const Diagnostic &diagnostic) {
 }
 
 bool meets(const Diagnostic &diagnostic, const SourceFile &file, const Expectation &expectation) {
-  // A diagnostic about another file (an op's loc) has a line, but none of these.
+  // A diagnostic about another file (an op's loc) has a line, but not one of this file.
   bool isPlaced = diagnostic.line != 0 && diagnostic.file == file.name;
   return !expectation.isMet && severityName(diagnostic) == expectation.severity &&
          (!isPlaced || diagnostic.line == expectation.line) && StringRef(diagnostic.message).contains(expectation.text);

@@ -18,7 +18,7 @@ struct BenchRow {
   double rooflineSeconds = 0;
 };
 
-/// Of a device whose times say nothing.
+/// Prints the table for a device whose times mean nothing.
 void printCounts(raw_ostream &os, ArrayRef<BenchRow> rows) {
   os << "| what | launches | bytes | FLOPs | roofline (µs) |\n|---|---|---|---|---|\n";
   for (const BenchRow &row : rows)
@@ -44,7 +44,7 @@ void printMarkdown(raw_ostream &os, ArrayRef<BenchRow> rows) {
   }
 }
 
-/// A median in microseconds, or nothing where no time was taken.
+/// A median in microseconds; empty if nothing was timed.
 std::string medianText(const Measurement &measurement) {
   return measurement.seconds.empty() ? "" : formatv("{0:F3}", measurement.median() * 1e6).str();
 }
@@ -84,7 +84,7 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const
 
 Entry entryOf(const BenchCommand &command) { return *findEntry(command.what == "kernels" ? command.of : command.what); }
 
-/// What --what asks for, at one batch and length: measured, or without an executor counted.
+/// The rows that --what asks for, at one batch and length: measured, or only counted if there is no executor.
 Expected<std::vector<Measurement>> measureOne(const BenchCommand &command, const Plan &plan, Executor *executor,
                                               const CallShape &shape) {
   if (command.what == "kernels") {
@@ -132,9 +132,9 @@ Error print(const BenchCommand &command, Expected<std::vector<BenchRow>> rows, S
   return Error::success();
 }
 
-/// The emulated device's times say nothing about a GPU, so that nothing runs there.
+/// Prints counts for the emulated device, without running anything: its times say nothing about a GPU.
 Error runCounts(const BenchCommand &command, ModelRequest request) {
-  request.weights.randomSeed = 0; // never made
+  request.weights.randomSeed = 0; // weights are never created
   Expected<ModelSource> source = openModel(request);
   if (!source)
     return source.takeError();

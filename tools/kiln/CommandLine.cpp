@@ -1,4 +1,4 @@
-// From arguments to a command. CLI11 is slow to compile and throws: this file and Options.cpp keep both to themselves.
+// Parses arguments into a command. CLI11 is slow to compile and throws: only this file and Options.cpp include it.
 #include "tools/kiln/CommandLine.h"
 
 #include "tools/kiln/OptionRules.h"
@@ -14,7 +14,7 @@ namespace kiln {
 
 namespace {
 
-/// CLI11's sentences in the style of this project's.
+/// Rewrites CLI11's messages in the style of this project.
 std::string usageMessage(const CLI::App *, const CLI::Error &error) {
   std::string message = error.what();
   bool isWord = message.size() > 1 && !llvm::isUpper(message[1]);
@@ -25,7 +25,8 @@ std::string usageMessage(const CLI::App *, const CLI::Error &error) {
 
 CLI::ParseError usageError(const std::string &message) { return {message, 2}; }
 
-/// The arguments, last one first as CLI11 takes them. It would give `--text=` the next argument for a value.
+/// The arguments in reverse order, as CLI11 expects them. `--text=` is split here: CLI11 would take the next argument
+/// as its value.
 std::vector<std::string> reversed(ArrayRef<char *> arguments) {
   std::vector<std::string> all;
   for (StringRef argument : llvm::reverse(arguments)) {
@@ -37,7 +38,7 @@ std::vector<std::string> reversed(ArrayRef<char *> arguments) {
   return all;
 }
 
-/// CLI11 would only say that a command is missing.
+/// Reports unknown commands: CLI11 would only say that a command is missing.
 void checkCommandName(const CLI::App &app, ArrayRef<char *> arguments) {
   std::vector<std::string> names;
   for (const CLI::App *sub : app.get_subcommands([](const CLI::App *) { return true; }))
@@ -57,7 +58,8 @@ const CLI::App *innermost(const CLI::App *app) {
   return app;
 }
 
-/// Of what the command did not take, the option that is none, else the first argument that is one too many.
+/// The error for arguments that the command did not take: an unknown option if there is one, else the first surplus
+/// argument.
 CLI::ParseError extrasError(const CLI::App &app, ArrayRef<char *> arguments) {
   const CLI::App *sub = innermost(&app);
   std::vector<std::string> extras = app.remaining(/*recurse=*/true), options;
@@ -74,7 +76,6 @@ CLI::ParseError extrasError(const CLI::App &app, ArrayRef<char *> arguments) {
   return usageError("unexpected argument '" + (first == arguments.end() ? extras.front() : std::string(*first)) + "'");
 }
 
-/// The names of the command's options that were given.
 GivenOptions givenOptions(const CLI::App &sub) {
   GivenOptions given;
   for (const CLI::Option *option : sub.get_options())
@@ -83,7 +84,7 @@ GivenOptions givenOptions(const CLI::App &sub) {
   return given;
 }
 
-/// `bench` has options, and so has `bench ladder`, which are others.
+/// Refuses options of `bench` in front of `ladder`: `bench ladder` has options of its own and would ignore them.
 void checkLadder(const CLI::App &ladder) {
   for (const CLI::Option *option : ladder.get_parent()->get_options())
     if (option->count() > 0)

@@ -1,4 +1,4 @@
-//===- CommandLine.h - what the user asked for ------------------------------===//
+//===- CommandLine.h - parsing the command line ---------------------------===//
 #pragma once
 
 #include "tools/ladder/LadderOptions.h"

@@ -1,4 +1,4 @@
-//===- Commands.h - one function a subcommand -------------------------------===//
+//===- Commands.h - one function per subcommand ---------------------------===//
 #pragma once
 
 #include "tools/kiln/CommandLine.h"

@@ -66,7 +66,7 @@ Error writeDump(StringRef directory, const GeneratedPlan &generated, const std::
 
 } // namespace
 
-/// What the command's options make of the compiler's. Error: a UsageError.
+/// The compiler's options for this command. Error: a UsageError.
 static Expected<CompileOptions> compileOptions(const CompileCommand &command) {
   if (Error error = checkIsModel("kiln compile", command.model))
     return error;
@@ -93,7 +93,7 @@ static Expected<CompileOptions> compileOptions(const CompileCommand &command) {
   return options;
 }
 
-/// Every kernel for every target.
+/// Compiles every kernel for every target.
 static Expected<std::vector<Cubin>> makeCubins(const CompileCommand &command, const CompileOptions &options,
                                                GeneratedPlan &generated) {
   ProgressLine progress(command.quiet);
@@ -106,7 +106,7 @@ static Expected<std::vector<Cubin>> makeCubins(const CompileCommand &command, co
   return compileCubins(generated, cubins);
 }
 
-/// Error: it cannot be written.
+/// Error: the file cannot be written.
 static Error printIr(const CompileCommand &command, const Module &module) {
   std::string text = toString(module);
   if (!command.output.empty() && command.output != "-")

@@ -28,7 +28,8 @@ public:
 
   Error addPlan() { return addFile("plan.toml"); }
 
-  /// Files that stand alone get what they include; printed, a kernel is as short as it was generated.
+  /// Files get the contents of their includes, so that each stands alone; on standard output, a kernel stays as
+  /// generated.
   Error addCuda(bool areSelfContained) {
     return forEachKernel([&](const KernelSource &source) -> Error {
       files["cuda/" + source.fileName()] = areSelfContained ? selfContained(source) : source.text;
@@ -111,7 +112,7 @@ Error run(const DumpCommand &command) {
   bool toFiles = !command.output.empty();
   std::string what = command.what.empty() && !toFiles ? "resources" : command.what;
   auto wants = [&](StringRef part) { return what.empty() || what == part; };
-  // IR and plan.toml are of all kernels.
+  // IR and plan.toml cover all kernels: they are left out if one kernel is asked for.
   auto wantsWhole = [&](StringRef part) { return what == part || (what.empty() && command.kernel.empty()); };
   if (wantsWhole("ir"))
     if (Error error = dumper.addIr())

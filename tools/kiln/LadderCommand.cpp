@@ -36,7 +36,7 @@ std::vector<MeasuredPart> measure(RungRunner &runner, ArrayRef<LadderPart> parts
   for (const LadderPart &part : parts)
     for (const Rung &rung : part.rungs)
       work.push_back({&part, &rung});
-  // Deferred where no thread can be had.
+  // Compiles in this thread if no other can be started.
   auto start = [&](size_t i) {
     return std::async(std::launch::async | std::launch::deferred,
                       [&runner, item = work[i]] { return runner.compile(*item.first, *item.second); });

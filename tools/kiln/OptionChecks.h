@@ -1,4 +1,4 @@
-//===- OptionChecks.h - what values of options may be -------------------------===//
+//===- OptionChecks.h - checks of values of options -----------------------===//
 //
 // In this project's words, where CLI11 has its own or takes more.
 //
@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-/// What is wrong with a value, `expected X, got 'Y'`; nothing if it may be.
+/// A check of a value: returns the error, `expected X, got 'Y'`, or an empty text.
 using OptionCheck = std::function<std::string(const std::string &text)>;
 
 /// One of some words.

@@ -4,7 +4,7 @@ namespace kiln {
 
 namespace {
 
-/// The first of these options that was given, with the reason against it; nothing where none was.
+/// The first of these options that was given, with the reason against it; empty if none was given.
 std::string refuse(const GivenOptions &given, ArrayRef<StringRef> options, const Twine &reason) {
   for (StringRef option : options)
     if (given.count(option))
@@ -13,7 +13,7 @@ std::string refuse(const GivenOptions &given, ArrayRef<StringRef> options, const
 }
 
 std::string checkStage(const CompileCommand &command, const GivenOptions &given) {
-  // From which stage on an option can change what comes out.
+  // The first stage that an option can affect.
   static const std::pair<Stage, std::vector<StringRef>> firsts[] = {
       {Stage::Fused, {"--dtype", "--strategy", "--passes"}},
       {Stage::Plan, {"--target", "--matmul", "--tuning"}},

@@ -1,4 +1,4 @@
-//===- OptionRules.h - options that would do nothing -------------------------===//
+//===- OptionRules.h - refusing options that would have no effect ---------===//
 //
 // An option that was given is honoured or refused, never passed over. Here is what the command line alone tells; what
 // depends on the model or on the machine is refused by tools/session (checkForPlan, checkForReference).

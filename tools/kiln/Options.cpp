@@ -1,5 +1,4 @@
-// The options of every command. CLI11 is slow to compile and throws: this file and CommandLine.cpp keep both to
-// themselves.
+// The options of every command. CLI11 is slow to compile and throws: only this file and CommandLine.cpp include it.
 #include "tools/kiln/Options.h"
 
 #include "tools/kiln/OptionChecks.h"
@@ -27,7 +26,7 @@ std::optional<Stage> parseStage(StringRef name) {
 
 namespace {
 
-/// An option that may be given several times, a value each: MODEL may follow.
+/// An option that may be repeated. It takes one value each time, so that MODEL may follow.
 template <class T> CLI::Option *addEach(CLI::App &sub, const std::string &name, std::vector<T> &values,
                                         const std::string &help) {
   return sub.add_option(name, values, help)->take_all()->allow_extra_args(false);
@@ -39,7 +38,7 @@ void readItem(const std::string &text, Entry &entry) { entry = *findEntry(text);
 template <class T> std::string itemText(const T &value) { return formatv("{0}", value).str(); }
 std::string itemText(Entry entry) { return entryName(entry).str(); }
 
-/// An option of values separated by commas, each as `check` wants it. CLI11's own delimiter passes over empty ones.
+/// An option of values separated by commas, each accepted by `check`. CLI11's own delimiter would skip empty values.
 template <class T> CLI::Option *addList(CLI::App &sub, const std::string &name, std::vector<T> &values,
                                         const OptionCheck &check, const std::string &help) {
   auto take = [name, &values, check](const std::string &text) {
@@ -80,7 +79,7 @@ void addTuning(CLI::App &sub, std::optional<std::string> &tuning) {
       ->default_str(PipelineOptions().tuning);
 }
 
-/// An option that prints what there is. As with --help nothing else is looked at.
+/// An option that prints a list and ends the program. As with --help, other arguments are not checked.
 void addListing(CLI::App &sub, const char *name, const char *summary, void (*list)(raw_ostream &os)) {
   sub.add_flag_callback(
          name,
@@ -124,7 +123,7 @@ void addDevice(CLI::App &sub, std::string &device) {
       ->capture_default_str();
 }
 
-/// Of a command that needs kernels.
+/// --device, for a command that needs kernels.
 void addKernelDevice(CLI::App &sub, std::string &device) {
   sub.add_option("--device", device, "emulate, cuda:N, or auto: the first GPU")
       ->check(checkDevice)
@@ -181,7 +180,7 @@ void addWeights(CLI::App &sub, WeightOptions &weights) {
 
 void addSampling(CLI::App &sub, RunCommand &command) {
   SamplingParams &sampling = command.generate.sampling;
-  sampling.topK = 50; // as transformers samples when it is asked to
+  sampling.topK = 50; // the default of transformers' sampling
   CLI::Option *greedy = sub.add_flag("--greedy", sampling.greedy, "take the most probable token");
   sub.add_option("--temperature", sampling.temperature, "divides the logits; 0: as --greedy")
       ->check(checkTemperature)
@@ -208,7 +207,7 @@ void addPrompts(CLI::App &sub, PromptOptions &prompts) {
   sub.add_flag("--special", prompts.special, "special tokens in --prompt and --prompt-file become their ids");
 }
 
-/// For who looks for mistakes in kernels.
+/// Options that help to find mistakes in kernels.
 void addKernelChecks(CLI::App &sub, RunCommand &command) {
   sub.add_option("--check", command.check,
                  "memory: on the device emulate, every access; none: only what costs nothing; "
@@ -273,7 +272,7 @@ void addEval(CLI::App &app, EvalCommand &command) {
   sub->add_flag("--quiet", command.quiet, "no progress");
 }
 
-/// The command alone; its own command `ladder` is added to it.
+/// The command itself; addLadder() adds its subcommand `ladder`.
 CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   CLI::App *sub = app.add_subcommand("bench", "Time a plan, or count what it does; `bench ladder`: every optimisation");
   sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json");
@@ -303,7 +302,7 @@ OptionCheck partName() {
   return oneOf(names);
 }
 
-/// A command of kiln bench, with a model of its own.
+/// The subcommand of kiln bench; it takes a model of its own.
 void addLadder(CLI::App &bench, LadderOptions &command) {
   CLI::App *sub = bench.add_subcommand("ladder", "Compile, check and time every optimisation, step by step");
   sub->add_option("MODEL", command.model, "a .toml, or a directory with config.json")->required();

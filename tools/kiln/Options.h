@@ -9,7 +9,7 @@ class App;
 
 namespace kiln {
 
-/// What each command's options are read into. (Not in a variant from the start: CLI11 binds options to addresses.)
+/// The options of every command. (They cannot be a variant from the start, since CLI11 binds options to addresses.)
 struct Commands {
   CompileCommand compile;
   DumpCommand dump;

@@ -62,7 +62,7 @@ void printSummary(ArrayRef<Generation> generations) {
     promptTokens += generation.promptTokens.size();
     std::vector<double> own = stepTimes(generation);
     steps += own.size();
-    // Sequences of one batch step together: the longest tells how long that took.
+    // Sequences of one batch step together: the longest one gives the time of the batch.
     if (own.size() > times.size())
       times = std::move(own);
   }
@@ -73,7 +73,7 @@ void printSummary(ArrayRef<Generation> generations) {
                           percentile(times, 0.99));
 }
 
-/// What a sequence shows on standard output when no JSON is asked for: text, or ids where there is no vocabulary.
+/// The form in which a sequence is printed without --json: text, or ids if there is no vocabulary.
 std::string shown(const Tokenizer *tokenizer, ArrayRef<int32_t> ids) {
   if (tokenizer) {
     Expected<std::string> text = tokenizer->decode(ids);
@@ -91,7 +91,7 @@ std::string shown(const Tokenizer *tokenizer, ArrayRef<int32_t> ids) {
 
 namespace {
 
-/// The device, and what is checked on it. Error: a UsageError about what the reference executor cannot do.
+/// The device and the checks on it. Error: a UsageError about an option that the reference executor does not support.
 Expected<EngineOptions> engineOptions(const RunCommand &command) {
   EngineOptions options;
   options.device = resolveDevice(command.device);
@@ -110,8 +110,8 @@ Expected<EngineOptions> engineOptions(const RunCommand &command) {
 
 using Prompts = std::vector<std::vector<int32_t>>;
 
-/// The prompts with the end-of-text token in place of nothing, since a model needs a token to begin with. Error: there
-/// is no such token.
+/// Replaces empty prompts by the end-of-text token, since a model needs one token to begin with. Error: the model has
+/// no such token.
 Expected<Prompts> withBeginnings(Prompts prompts, const ModelSource &source) {
   std::optional<int32_t> begin = source.tokenizer ? source.tokenizer->endOfText() : std::nullopt;
   std::vector<int64_t> eosTokens = source.model().eosTokens;
@@ -129,11 +129,11 @@ Expected<Prompts> withBeginnings(Prompts prompts, const ModelSource &source) {
   return prompts;
 }
 
-/// Writes sequences to standard output. One sequence appears as it is generated; several would be mixed, and are
-/// printed one after the other.
+/// Writes sequences to standard output: a single one as it is generated, several one after the other, since their
+/// tokens would be mixed.
 class SequencePrinter {
 public:
-  /// `prompts` are shown as they were given.
+  /// `prompts` are printed as the user gave them.
   SequencePrinter(const RunCommand &command, const Tokenizer *tokenizer, const Prompts &prompts)
       : command(command), tokenizer(tokenizer), prompts(prompts) {}
 
@@ -171,12 +171,12 @@ private:
   const RunCommand &command;
   const Tokenizer *tokenizer;
   const Prompts &prompts;
-  size_t echoed = 0; ///< prompts
+  size_t echoed = 0; ///< prompts printed so far
 };
 
 GenerateOptions generateOptions(const RunCommand &command, const ModelSource &source, SequencePrinter &printer) {
   GenerateOptions options = command.generate;
-  // The limit of ever lower temperatures is the most probable token, whatever top-k and top-p keep beside it.
+  // As the temperature falls to 0, sampling becomes greedy, whatever top-k and top-p are.
   if (options.sampling.temperature == 0)
     options.sampling = {.greedy = true};
   options.overflow = *parseOverflowPolicy(command.overflow);

@@ -1,4 +1,4 @@
-//===- Version.h - what `kiln --version` says -------------------------------===//
+//===- Version.h - the output of `kiln --version` -------------------------===//
 #pragma once
 
 #include "support/ADT.h"

@@ -4,10 +4,10 @@ namespace kiln {
 
 namespace {
 
-/// Nothing where there is no such quantity: none is zero.
+/// The formatted value; empty if it is 0, which means unknown.
 std::string known(double value, const char *format) { return value > 0 ? formatv(format, value).str() : ""; }
 
-/// The first over the second, where both are known.
+/// The first over the second; empty if one of them is unknown.
 std::string ratio(double over, double under, const char *format) { return known(under > 0 ? over / under : 0, format); }
 
 const RungResult &of(const MeasuredPart &measured, size_t rung) { return measured.results[rung]; }

@@ -1,4 +1,4 @@
-//===- Columns.h - what the ladder's tables say of a rung ---------------------===//
+//===- Columns.h - the columns of the ladder's tables ---------------------===//
 #pragma once
 
 #include "tools/ladder/RungResult.h"
@@ -8,9 +8,9 @@ namespace kiln {
 /// A column after the rung's name.
 struct Column {
   StringRef name; ///< with its unit
-  /// Of a rung of a part; empty: not known, or a time of a device whose times say nothing.
+  /// The text for a rung; empty if it is not known, or is a time of a device whose times mean nothing.
   std::string (*text)(const MeasuredPart &measured, size_t rung);
-  bool isShareOfLimit = false; ///< which the page draws, too
+  bool isShareOfLimit = false; ///< the page draws it, too
 };
 
 ArrayRef<Column> ladderColumns();

@@ -1,4 +1,4 @@
-//===- LadderOptions.h - what kiln bench ladder is asked for -----------------===//
+//===- LadderOptions.h - the options of kiln bench ladder -----------------===//
 #pragma once
 
 #include "tools/session/ModelOptions.h"

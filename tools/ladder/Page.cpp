@@ -25,14 +25,14 @@ std::string decadeText(double exponent) {
   return formatv("{0:F0} {1}", std::pow(10, decade % 3), units[decade / 3]);
 }
 
-/// The arithmetic that has a rate.
+/// The name of the arithmetic that reaches this rate on the target.
 StringRef arithmeticName(const Target &target, double rate) {
   if (rate == target.arithmeticRate(DType::F32))
     return "f32";
   return rate == target.arithmeticRate(DType::F32, /*isRounded=*/true) ? "tf32" : "of 16 bits";
 }
 
-/// A bar for each rung, its length the logarithm of its time: rungs are decades apart.
+/// A bar for each rung. Lengths are logarithms of times, since rungs are decades apart.
 class BarPicture {
 public:
   BarPicture(Html &html, const MeasuredPart &measured) : html(html), measured(measured) {
@@ -131,7 +131,7 @@ private:
       roofs.insert({own.arithmeticRate,
                     {"a", own.arithmeticRate, target.memoryRate, rooflineLabel(target, own.arithmeticRate, name)}});
     }
-    // The rates of launches are of the kernels that are timed; of whole passes they would be of all at once.
+    // Each rate is that of the timed kernels only; a whole pass mixes kernels of several rates.
     if (dots.empty() || measured.part->timed != Timed::Steps)
       return;
     auto figure = html.in("figure", {{"class", "roofline"}});

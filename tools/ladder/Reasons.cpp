@@ -37,7 +37,7 @@ ArrayRef<LadderReasons> allLadderReasons() {
     std::vector<LadderReasons> parsed;
     SourceManager sources;
     for (const EmbeddedFile &file : targetFiles())
-      if (file.name.ends_with(ladderSuffix)) // a part of the program: what is wrong in it is a bug
+      if (file.name.ends_with(ladderSuffix)) // the file is part of the program: an error in it is a bug
         parsed.push_back(cantFail(readReasons(sources.add(file.name, file.text.str())), "graphs/targets"));
     return parsed;
   }();

@@ -1,4 +1,4 @@
-//===- Reasons.h - why rungs are slower on a GPU ----------------------------===//
+//===- Reasons.h - reasons why rungs are slower on a GPU ------------------===//
 #pragma once
 
 #include "tools/ladder/Rungs.h"

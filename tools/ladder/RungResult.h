@@ -1,4 +1,4 @@
-//===- RungResult.h - what a rung was found to be -----------------------------===//
+//===- RungResult.h - the measured result of a rung -----------------------===//
 #pragma once
 
 #include "tools/ladder/Reasons.h"

@@ -101,7 +101,7 @@ std::vector<std::vector<int32_t>> RungRunner::promptsOf(const LadderPart &part) 
   return prompts;
 }
 
-/// Of a generation.
+/// The number of tokens that a generation makes; 0 for other parts.
 int64_t RungRunner::newTokens(const LadderPart &part) const {
   constexpr int64_t most = 50;
   return part.timed == Timed::Generation ? std::min(most, modelContext - part.length) : 0;

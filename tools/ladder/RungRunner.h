@@ -16,7 +16,7 @@
 
 namespace kiln {
 
-/// Of each sequence.
+/// The logits of each sequence.
 using Logits = std::vector<std::vector<float>>;
 
 /// The ops of the steps of @prefill.

@@ -1,4 +1,4 @@
-// How a rung's time is taken.
+// Timing of rungs.
 #include "tools/ladder/RungRunner.h"
 
 #include "kernels/cost/Occupancy.h"
@@ -10,7 +10,7 @@
 
 namespace kiln {
 
-/// Sums up launches; `ops` are the steps' ops, one for each launch of the call.
+/// Adds up the cost of launches; `ops` are the ops of their steps, one for each launch.
 static void count(ArrayRef<KernelLaunch> launches, ArrayRef<const Op *> ops, const DimBinding &dims, DType dtype,
                   const Target &target, RungResult &result) {
   for (const auto &[launch, op] : llvm::zip(launches, ops)) {
@@ -51,7 +51,7 @@ Error RungRunner::timeSteps(Loaded &loaded, const LadderPart &part, RungResult &
   return Error::success();
 }
 
-/// Which of the kernels takes longest, and what it asks of the GPU.
+/// Finds the kernel that takes longest, and its use of the GPU's resources.
 Error RungRunner::findKernel(Loaded &loaded, ArrayRef<KernelLaunch> launches, RungResult &result) {
   std::map<std::string, std::vector<KernelLaunch>> byKernel;
   for (const KernelLaunch &launch : launches)
@@ -75,7 +75,7 @@ Error RungRunner::findKernel(Loaded &loaded, ArrayRef<KernelLaunch> launches, Ru
   }
   const PlanKernel *kernel = loaded.executor->plan().findKernel(planned->kernel);
   if (!kernel)
-    return Error::success(); // a library
+    return Error::success(); // a library's kernel, which has no record
   result.kernel = kernel->name;
   auto known = kernel->resources.find(command.target);
   if (known == kernel->resources.end())
@@ -96,7 +96,7 @@ Error RungRunner::timeCall(Loaded &loaded, const LadderPart &part, RungResult &r
   return Error::success();
 }
 
-/// What is timed from its start to its end, after a run that warms up.
+/// Times whole runs on the host's clock, after one run to warm up.
 Error RungRunner::timeRuns(RungResult &result, function_ref<Error()> run) const {
   constexpr int runs = 3;
   for (int i = -1; i < runs; ++i) {
@@ -131,7 +131,7 @@ Error RungRunner::timeFirstToken(const CompiledPlan &compiled, const LadderPart 
   });
 }
 
-/// All that is timed of a plan that is loaded.
+/// Takes all times of a loaded plan.
 Error RungRunner::time(Loaded &loaded, const LadderPart &part, RungResult &result) {
   if (part.timed == Timed::Generation)
     return timeGeneration(loaded, part, result);

@@ -1,5 +1,5 @@
-// The table of the ladder. To add a rung is to add a line; what it needs of the compiler is a strategy
-// (compiler/strategies).
+// The table of the ladder. To add a rung, add a line here; a rung that needs something new of the compiler also needs a
+// strategy (compiler/strategies).
 #include "tools/ladder/Rungs.h"
 
 #include "tools/ladder/StepGroups.h"

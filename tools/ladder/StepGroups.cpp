@@ -31,7 +31,7 @@ bool isElementwise(const Op &step) {
   return isActivation(step) || isAbout(step, {OpKind::embed, OpKind::add, OpKind::splitHeads, OpKind::mergeHeads});
 }
 
-/// By the tensor of the checkpoint that a product's weight is made of.
+/// Whether the step is a product whose weight is made from this tensor of the checkpoint.
 static bool hasWeight(const Op &step, StringRef source) {
   const Op *product = anchor(step);
   if (!product->is(OpKind::matmul))

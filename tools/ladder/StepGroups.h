@@ -1,4 +1,4 @@
-//===- StepGroups.h - steps by what they are about --------------------------===//
+//===- StepGroups.h - groups of steps by purpose --------------------------===//
 //
 // A step is an op of a planned module, plain or fused; its anchor (ops/Region.h) says what it is about.
 //

@@ -9,7 +9,7 @@ namespace kiln {
 
 namespace {
 
-/// What would end a cell of a Markdown table.
+/// Replaces characters that would end a cell of a Markdown table.
 std::string inCell(std::string text) {
   for (char &c : text)
     c = c == '|' ? '/' : c == '\n' ? ' ' : c;

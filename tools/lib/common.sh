@@ -1,17 +1,17 @@
-# What tools/quickstart and tools/test share: messages, configuring, building. Sourced; it changes into the root of the
+# Helpers for tools/quickstart and tools/test: messages, configuring, building. Sourced; it changes into the root of the
 # source tree, so that the scripts work from anywhere.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 root=$PWD
 programName=$(basename "$0")
 
-# step TEXT: announces what comes next.
+# step TEXT: announces the next step.
 step() { printf '\n== %s\n' "$*"; }
 
-# say TEXT...: one line each.
+# say TEXT...: prints one line for each.
 say() { printf '%s\n' "$@"; }
 
-# show COMMAND ARGUMENT...: prints a command as one would type it, then runs it.
+# show COMMAND ARGUMENT...: prints a command as a user would type it, then runs it.
 show() {
   printf '$'
   printf ' %q' "$@"
@@ -19,7 +19,7 @@ show() {
   "$@"
 }
 
-# fail TEXT HINT...: an error, with a line for each hint, and the end of the script.
+# fail TEXT HINT...: prints an error, with a line for each hint, and ends the script.
 fail() {
   printf '%s: error: %s\n' "$programName" "$1" >&2
   shift
@@ -27,15 +27,15 @@ fail() {
   exit 1
 }
 
-# A command that fails unexpectedly says where.
+# Reports the place of a command that fails unexpectedly.
 trap 'printf "%s: error: line %s failed: %s\n" "$programName" "$LINENO" "$BASH_COMMAND" >&2' ERR
 
-# build PRESET TARGET...: configures and builds the targets, or everything. findCuda (dependencies.sh) comes before.
+# build PRESET TARGET...: configures and builds the targets, or everything. Call findCuda (dependencies.sh) first.
 build() {
   local preset=$1 targets=() quiet=()
   shift
   (($# == 0)) || targets=(--target "$@")
-  # On a terminal ninja keeps to one line; a log needs none of its progress.
+  # On a terminal, ninja uses one line; a log should not contain its progress.
   [[ -t 1 ]] || quiet=(-- --quiet)
 
   mkdir -p build

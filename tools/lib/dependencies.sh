@@ -1,11 +1,11 @@
-# What the project takes from outside, and how it gets onto this machine. Sourced after common.sh.
+# The dependencies of the project, and their installation. Sourced after common.sh.
 #
-# KILN_CUDA says which CUDA to build with:
+# KILN_CUDA chooses the CUDA to build with:
 #   auto (default)   an installed toolkit, 13 or later; else NVIDIA's wheels
-#   wheels           NVIDIA's wheels, even where a toolkit is installed
-#   a folder         the toolkit there
+#   wheels           NVIDIA's wheels, even if a toolkit is installed
+#   a folder         the toolkit in it
 
-# Debian 12 has all of these; so have later Debians and Ubuntu 24.04.
+# Debian 12 has all of these, and so do later Debians and Ubuntu 24.04.
 buildPackages=(
   cmake ninja-build g++
   llvm-19-dev zlib1g-dev libzstd-dev # LLVM's support library, and what it links to
@@ -20,12 +20,12 @@ testPackages=(
   clang-format-19 clang-tidy-19 # names and format of the code
 )
 
-# NVIDIA's wheels, unpacked; CMake looks here too.
+# NVIDIA's wheels, unpacked; CMake searches here, too.
 wheels=${XDG_DATA_HOME:-${HOME:-/root}/.local/share}/kiln
 wheelToolkit=$wheels/cuda-13.0
 wheelDisassembler=$wheels/nvdisasm-13.2
 
-# What `cmake --preset` gets besides; findCuda fills it.
+# Further arguments of `cmake --preset`; findCuda sets them.
 cmakeOptions=()
 
 # ensurePackages NAME...: installs the Debian packages that are missing.
@@ -79,13 +79,13 @@ findCuda() {
   esac
 }
 
-# chooseToolkit FOLDER: the build uses it, whatever an earlier run found.
+# chooseToolkit FOLDER: makes the build use it, even if an earlier run has found another one.
 chooseToolkit() {
   cmakeOptions+=(-U 'CUDA*' "-DCUDAToolkit_ROOT=$1")
   say "CUDA toolkit: $1"
 }
 
-# isToolkit FOLDER: whether it holds CUDA 13 or later.
+# isToolkit FOLDER: whether it contains CUDA 13 or later.
 isToolkit() {
   local release
   release=$("$1/bin/nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\..*/\1/p') || return 1
@@ -105,7 +105,7 @@ installedToolkit() {
   return 1
 }
 
-# fetchWheels: makes a toolkit of NVIDIA's own wheels, as far as this project needs one.
+# fetchWheels: makes a toolkit from NVIDIA's wheels, with the parts that this project needs.
 fetchWheels() {
   if isToolkit "$wheelToolkit"; then
     say "CUDA toolkit from NVIDIA's wheels: $wheelToolkit"
@@ -117,7 +117,7 @@ fetchWheels() {
   isToolkit "$wheelToolkit" || fail "NVIDIA's wheels do not make a toolkit in $wheelToolkit"
 }
 
-# ensureDisassembler: fetches NVIDIA's nvdisasm where there is none. One test reads machine code with it; without it the
+# ensureDisassembler: fetches NVIDIA's nvdisasm if there is none. One test reads machine code with it; without it, that
 # test is skipped.
 ensureDisassembler() {
   local toolkit
@@ -130,14 +130,14 @@ ensureDisassembler() {
     say "Cannot fetch it from PyPI: the test of machine code will be skipped."
 }
 
-# unpackWheels REQUIREMENTS FOLDER [ARRANGE]: FOLDER gets what these wheels hold, as the function ARRANGE leaves it.
+# unpackWheels REQUIREMENTS FOLDER [ARRANGE]: unpacks wheels into FOLDER, which the function ARRANGE then arranges.
 unpackWheels() {
   local parent stage
   python3 -m pip --version >/dev/null 2>&1 || ensurePackages python3-pip
   parent=$(dirname "$2")
   mkdir -p "$parent"
   stage=$(mktemp -d "$parent/fetch.XXXXXX")
-  # An interrupted download leaves nothing that looks like the folder.
+  # An interrupted download must not leave something that looks complete.
   python3 -m pip --quiet --disable-pip-version-check install --target "$stage" --no-deps --no-compile \
     --only-binary :all: --require-hashes --requirement "$1" --root-user-action ignore || {
     rm -rf "$stage"
@@ -149,7 +149,7 @@ unpackWheels() {
   rm -rf "$stage"
 }
 
-# arrangeToolkit FOLDER: the names by which compilers and CMake look for libraries, which wheels lack.
+# arrangeToolkit FOLDER: adds the names by which compilers and CMake find libraries, which wheels lack.
 arrangeToolkit() {
   local library
   ln -s lib "$1/lib64"

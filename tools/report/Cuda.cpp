@@ -7,13 +7,13 @@ namespace {
 bool isWordStart(char c) { return llvm::isAlpha(c) || c == '_'; }
 bool isWordPart(char c) { return llvm::isAlnum(c) || c == '_'; }
 
-/// The comment that ends a line, from its slashes; no string of generated code holds any.
+/// Splits a line before its comment. Strings of generated code contain no `//`.
 std::pair<StringRef, StringRef> splitComment(StringRef line) {
   size_t at = line.find("//");
   return at == StringRef::npos ? std::pair(line, StringRef()) : std::pair(line.take_front(at), line.drop_front(at));
 }
 
-/// For each line of a source the ops that it is about, separated by spaces.
+/// For each line of a source, the ops that it implements, separated by spaces.
 std::vector<std::string> opsOfLines(ArrayRef<PlanKernelOp> ops, size_t lines) {
   std::vector<std::string> names(lines);
   for (const PlanKernelOp &op : ops)
@@ -40,7 +40,7 @@ StringRef classOf(StringRef word) {
   return keywords.count(word) ? "k" : types.count(word) ? "t" : llvm::isDigit(word[0]) ? "n" : "";
 }
 
-/// How many characters a word, number or string at the start of `code` has; 0: none of them is there.
+/// The length of the word, number or string at the start of `code`; 0 if there is none.
 size_t tokenLength(StringRef code) {
   if (isWordStart(code[0]))
     return code.take_while(isWordPart).size();
@@ -58,7 +58,7 @@ void writeCode(Html &html, StringRef code) {
     html.element("span", {{"class", "k"}}, directive).text(rest.empty() ? "" : " ");
     code = rest;
   }
-  size_t plain = 0; // of characters before the next token
+  size_t plain = 0; // length of the characters before the next token
   while (plain < code.size()) {
     size_t length = tokenLength(code.drop_front(plain));
     StringRef token = code.substr(plain, length);

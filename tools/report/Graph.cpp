@@ -30,11 +30,11 @@ struct Repeat {
   size_t end() const { return first + period * count; }
 };
 
-/// The run of equal neighbours that covers the most ops: the layers.
+/// Finds the layers: the sequence of equal groups that covers the most ops.
 Repeat findRepeat(ArrayRef<std::string> keys) {
   Repeat best;
   for (size_t period = 1; period <= keys.size() / 2; ++period) {
-    size_t equal = 0; // keys[i] == keys[i + period] for so many i in a row
+    size_t equal = 0; // length of the current run with keys[i] == keys[i + period]
     for (size_t i = 0; i + period <= keys.size(); ++i) {
       if (i + period < keys.size() && keys[i] == keys[i + period]) {
         ++equal;
@@ -51,7 +51,7 @@ Repeat findRepeat(ArrayRef<std::string> keys) {
 
 class GraphBuilder {
 public:
-  /// With `use`, ops are kernels of the plan, else regions are dissolved.
+  /// With `use`, each op is a kernel of the plan. Without it, regions are replaced by their ops.
   GraphBuilder(const Function &function, const FunctionUse *use, const Plan *plan)
       : function(function), use(use), plan(plan) {
     for (const auto &op : function.body.ops())
@@ -75,7 +75,7 @@ private:
   GraphNode makeNode(const Op &op, size_t index) const;
   GraphNode makeLayers(const Repeat &repeat) const;
   Graph makeRegion(const Op &fused) const;
-  /// Nodes for ops [first, last) after ports for what they read from outside; `results` become ports at the end.
+  /// Makes nodes for ops [first, last). Ports for values from outside come before them, ports for `results` after them.
   Graph makeGraph(size_t first, size_t last, ArrayRef<const Value *> results, const Repeat &repeat) const;
 
   const Function &function;
@@ -83,7 +83,7 @@ private:
   const Plan *plan;
   std::vector<const Op *> ops;
   std::vector<const Value *> results;
-  std::map<const Value *, std::vector<size_t>> readers; ///< by value: positions in `ops`
+  std::map<const Value *, std::vector<size_t>> readers; ///< positions in `ops`
 };
 
 void GraphBuilder::addOp(const Op &op) {
@@ -95,7 +95,7 @@ void GraphBuilder::addOp(const Op &op) {
     addOp(*inner);
 }
 
-/// A dissolved region's result is what its last op yields.
+/// A region that is replaced by its ops gives what its last op yields.
 const Value *GraphBuilder::resolve(const Value *value) const {
   const Op *op = value->definingOp();
   if (use || !op || !op->region())
@@ -110,7 +110,7 @@ std::vector<const Value *> GraphBuilder::inputs(const Op &op) const {
   return values;
 }
 
-/// Equal for ops that do the same in different layers.
+/// A text that is equal for ops that do the same in different layers.
 std::string GraphBuilder::key(size_t op) const {
   std::string text = plainLine(*ops[op]);
   for (const auto &result : ops[op]->results())
@@ -128,7 +128,7 @@ std::string titleOf(const Op &op) {
   return op.mnemonic().str() + (op.mnemonic().contains(label) ? "" : " (" + label.str() + ")");
 }
 
-/// Types of values, each once.
+/// The types of values, each listed once with its count.
 std::vector<std::string> typeLines(ArrayRef<const Value *> values) {
   std::vector<std::pair<std::string, int>> counted;
   for (const Value *value : values) {
@@ -163,7 +163,7 @@ GraphNode GraphBuilder::makeNode(const Op &op, size_t index) const {
     const PlanStep &step = use->function->steps[index];
     node.kernel = step.launchFor(use->dims).kernel;
     const PlanKernel *kernel = plan->findKernel(node.kernel);
-    node.title = kernel ? kernel->title : node.kernel; // a library's
+    node.title = kernel ? kernel->title : node.kernel; // a library has no record of the kernel
     node.detail = kernel ? kernel->variant() : "";
     if (op.region())
       node.inside = std::make_unique<Graph>(makeRegion(op));
@@ -171,7 +171,7 @@ GraphNode GraphBuilder::makeNode(const Op &op, size_t index) const {
   return node;
 }
 
-/// Ops of a region; what they read from outside it is named in them.
+/// The graph of a region's ops. Nodes list the names of values from outside.
 Graph GraphBuilder::makeRegion(const Op &fused) const {
   Graph graph;
   std::map<const Value *, size_t> producer;
@@ -199,7 +199,7 @@ Graph GraphBuilder::makeRegion(const Op &fused) const {
 
 GraphNode GraphBuilder::makeLayers(const Repeat &repeat) const {
   size_t last = repeat.first + repeat.period;
-  // What the first layer hands to the second is what the last hands on.
+  // Values that leave the first layer: every layer passes the corresponding ones on.
   std::vector<const Value *> leaving;
   for (size_t i = repeat.first; i < last; ++i)
     for (const auto &result : ops[i]->results())
@@ -253,7 +253,7 @@ Graph GraphBuilder::makeGraph(size_t first, size_t last, ArrayRef<const Value *>
   }
   for (const Value *value : leaving) {
     graph.nodes.push_back(makePort(*value));
-    // What no op has read may be a result all the same.
+    // A result may also come from outside these ops: such a port has no edge.
     if (producer.count(value))
       connect(value, graph.nodes.size() - 1);
   }

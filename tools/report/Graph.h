@@ -1,4 +1,4 @@
-//===- Graph.h - what a function computes, as boxes and arrows --------------===//
+//===- Graph.h - a function as boxes and arrows ---------------------------===//
 #pragma once
 
 #include "tools/report/ReportedPlan.h"

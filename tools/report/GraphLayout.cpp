@@ -1,6 +1,6 @@
-// A function of a language model is a chain with a few parallel ops (queries, keys, values) and a few values that are
-// read again further down (residuals). So ranks are centred one below the other, edges to the next rank are direct, and
-// those that pass ranks run through lanes on the right.
+// A language model's function is a chain with a few parallel ops (queries, keys, values) and a few values that are read
+// again further down (residuals). So each rank is centred below the one before, edges to the next rank are direct, and
+// longer edges run through lanes on the right.
 #include "tools/report/Graph.h"
 
 #include "tools/report/Html.h"
@@ -58,7 +58,7 @@ private:
 
   Graph &graph;
   std::vector<std::vector<size_t>> ranks;
-  std::vector<double> top, bottom, belowLabels, right; ///< of ranks; right includes labels
+  std::vector<double> top, bottom, belowLabels, right; ///< of each rank; right includes labels
 };
 
 void Layout::assignRanks() {
@@ -79,22 +79,22 @@ void Layout::assignRanks() {
       ranks.resize(node.rank + 1);
     ranks[node.rank].push_back(i);
   }
-  // What only comes in there stands beside what the rank is about.
+  // Ports stand to the right of the rank's ops.
   for (std::vector<size_t> &rank : ranks)
     llvm::stable_sort(rank, [&](size_t a, size_t b) { return isPort(a) < isPort(b); });
 }
 
-/// From left to right. Returns the right edge, labels included.
+/// Places a rank's nodes from left to right. Returns the right edge, labels included.
 double Layout::placeInRank(ArrayRef<size_t> rank) {
   double x = 0, first = 0, last = 0;
   for (size_t i : rank) {
     GraphNode &node = graph.nodes[i];
     node.x = x;
-    // A label stands right of where the edge leaves the node's middle.
+    // The label stands to the right of the edge, which leaves the node at its middle.
     x = std::max(x + node.width, node.middle() + labelWidth(node)) + columnGap;
     if (i == rank.front())
       first = node.middle();
-    // Ports beside what the rank is about, or beside the first of them, do not move it from the middle.
+    // Ports to the right of other nodes do not count for the middle of the rank.
     if (i == rank.front() || !isPort(i))
       last = node.middle();
   }
@@ -129,7 +129,7 @@ std::string Layout::directPath(const GraphEdge &edge) const {
   std::string start = "M" + coordinate(x1) + " " + coordinate(y1);
   if (std::abs(x1 - x2) < 1)
     return start + "V" + coordinate(y2);
-  // Between the ranks, where no node is in the way.
+  // The curve lies between the ranks, where no node is in the way.
   double end = top[to.rank], bend = std::max(y1, end - 20);
   std::string turn = coordinate(x1) + " " + coordinate(end) + " " + coordinate(x2) + " " + coordinate(bend);
   return start + "V" + coordinate(bend) + "C" + turn + " " + coordinate(x2) + " " + coordinate(end) + "V" +
@@ -160,7 +160,7 @@ void Layout::routeEdges() {
       passing.push_back(&edge);
     else
       edge.path = directPath(edge);
-  // Short ones run inside of long ones.
+  // Short edges run inside long ones.
   llvm::stable_sort(passing, [&](const GraphEdge *a, const GraphEdge *b) { return span(*a) < span(*b); });
   for (GraphEdge *edge : passing) {
     double x = 0;

@@ -66,7 +66,8 @@ private:
   const Side &side;
 };
 
-/// The graph before fusion: of the front end's module, or where that has no such function, of the dissolved regions.
+/// Draws the graph before fusion: the function of the front end's module, or else the plan's with its regions replaced
+/// by their ops.
 void writeBefore(Html &html, const Side &side, const FunctionUse &use, const Function &planned) {
   const std::string &name = use.function->name;
   const Function *original = side.reported.graph->findFunction(name);

@@ -7,11 +7,11 @@ namespace kiln {
 
 namespace {
 
-/// A function's steps that launch a kernel, for any rows or for few.
+/// The steps of a function that launch a kernel, in their variants for any number of rows or for few.
 struct StepsOf {
   const FunctionUse *use = nullptr;
   std::vector<const PlanLaunch *> launches;
-  size_t first = 0; ///< step
+  size_t first = 0; ///< index of the first such step
 };
 
 std::vector<StepsOf> stepsOf(const ReportedPlan &reported, StringRef kernel) {
@@ -144,7 +144,8 @@ void KernelSection::writeCosts() {
   }
 }
 
-/// Of the values that the kernel computes: those of its first step, if it has as many ops.
+/// Types of the values that the kernel computes, taken from its first step; empty texts if that step has another number
+/// of ops.
 std::vector<std::string> KernelSection::types() const {
   std::vector<std::string> texts;
   const Function *planned = steps.empty() ? nullptr : reported.plannedFunction(steps.front().use->function->name);
@@ -180,14 +181,14 @@ void KernelSection::writeIr() {
   }
 }
 
-/// What a kernel has in common with those of other plans that do the same: all but dtype and rows. Of a library's step
-/// its name.
+/// A key that is equal for kernels of different plans that do the same, whatever their dtype and rows. For a library's
+/// step it is the name.
 std::string correspondence(const Plan &plan, StringRef name) {
   const PlanKernel *kernel = plan.findKernel(name);
   return kernel ? formatv("{0} {1} {2}", kernel->title, kernel->extents, kernel->number).str() : name.str();
 }
 
-/// Kernels that correspond, in the order of sides; null where a plan has none.
+/// Kernels that correspond, one per side in order; null where a side has none.
 using Match = std::vector<const KernelUse *>;
 
 double secondsOf(const Match &match) {
@@ -197,7 +198,7 @@ double secondsOf(const Match &match) {
   return seconds;
 }
 
-/// The kernels of a function, those that take longest first.
+/// The matched kernels of a function, slowest first.
 std::vector<Match> matchKernels(ArrayRef<Side> sides, StringRef function) {
   std::vector<Match> matches;
   std::map<std::string, size_t> known;
@@ -207,7 +208,7 @@ std::vector<Match> matchKernels(ArrayRef<Side> sides, StringRef function) {
       continue;
     for (const KernelUse &kernel : use->kernels) {
       auto [it, isNew] = known.insert({correspondence(side.reported.plan, kernel.count.what), matches.size()});
-      // Of one plan's kernels that are alike, only the first has a counterpart.
+      // If several kernels of one plan have the same key, only the first gets counterparts.
       if (isNew || matches[it->second][i]) {
         it->second = matches.size();
         matches.push_back(Match(sides.size()));
@@ -309,7 +310,7 @@ private:
 
   Html &html;
   ArrayRef<Side> sides;
-  bool isMeasured; ///< of any side
+  bool isMeasured; ///< whether any side is measured
 };
 
 } // namespace

@@ -6,7 +6,7 @@ namespace kiln {
 
 namespace {
 
-/// A range of the arena over steps.
+/// A range of the arena during a range of steps.
 struct Block {
   std::string name, kind;
   int64_t first = 0, last = 0;

@@ -20,7 +20,7 @@ std::string htmlPage(StringRef title, std::string body) {
                                                   {"SCRIPT", pageFile("script.js").str()},
                                                   {"BODY", std::move(body)}};
   std::string page;
-  // Between @ and @ stands the name of a part; the page has no other @.
+  // A part's name stands between two @; the page contains no other @.
   bool isName = false;
   for (StringRef piece : llvm::split(pageFile("page.html"), "@")) {
     page += isName ? parts.at(piece) : piece.str();

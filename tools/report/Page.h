@@ -1,4 +1,4 @@
-//===- Page.h - an HTML page that needs nothing beside it ---------------------===//
+//===- Page.h - an HTML page in a single file -----------------------------===//
 #pragma once
 
 #include "support/ADT.h"

@@ -29,7 +29,7 @@ static Error readRow(const ConfigValue &value, Profile::Row &row) {
                [&] { return fields.integer("launches", row.launches, 1); });
 }
 
-/// Steps that launch a kernel at some dims or other.
+/// Whether a step of the function launches the kernel for any dims.
 static bool launches(const PlanFunction &function, StringRef kernel) {
   return llvm::any_of(function.steps, [&](const PlanStep &step) {
     return llvm::any_of(step.launches(), [&](const PlanLaunch *launch) { return launch->kernel == kernel; });

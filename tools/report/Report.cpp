@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// What tells two plans apart, else their places.
+/// Labels plans by model, dtype and target, or by their directories where these are equal.
 static std::vector<Side> sidesOf(ArrayRef<const ReportedPlan *> plans) {
   std::vector<Side> sides;
   for (const auto &[i, reported] : llvm::enumerate(plans)) {

@@ -32,7 +32,7 @@ static Expected<std::unique_ptr<Module>> readModule(ReportedPlan &reported, Stri
   return parseModule(*file, reported.sources, opTable());
 }
 
-/// Ops and steps are one to one, in order.
+/// Checks that the ops of the plan's IR correspond one to one to its steps.
 static Error checkSteps(const ReportedPlan &reported) {
   for (const PlanFunction &function : reported.plan.functions)
     if (const Function *planned = reported.plannedFunction(function.name)) {
@@ -45,7 +45,7 @@ static Error checkSteps(const ReportedPlan &reported) {
   return Error::success();
 }
 
-/// Whether a kernel's source has the lines that the plan speaks of.
+/// Checks that a kernel's source has the lines that the plan refers to.
 static Error checkLines(const PlanKernel &kernel, StringRef path, StringRef source) {
   size_t lines = source.rtrim('\n').count('\n') + 1;
   for (const PlanKernelOp &op : kernel.ops)
@@ -74,7 +74,7 @@ static Error readFiles(ReportedPlan &reported) {
   return checkSteps(reported);
 }
 
-/// The dims that were asked for, else the profile's first, else kiln bench's.
+/// Chooses the dims: those asked for, else the profile's first, else the defaults of kiln bench.
 static Error chooseDims(ReportedPlan &reported, const ReportRequest &request) {
   const std::optional<Profile> &profile = reported.profile;
   reported.batch = request.batch.value_or(profile ? profile->rows.front().batch : 1);
@@ -100,14 +100,14 @@ static KernelUse useOf(const ReportedPlan &reported, StringRef function, Measure
   return use;
 }
 
-/// Of a call of @decode: after as many tokens as prompts have, or at the end of the context.
+/// The position of a call of @decode: after the tokens of the prompts, or at the end of the context.
 static int64_t positionOf(const ReportedPlan &reported) {
   return std::min(reported.length, reported.plan.model.context - 1);
 }
 
 static bool isDecode(const PlanFunction &function) { return findEntry(function.name) == Entry::Decode; }
 
-/// The dims that a function's arguments have; of a measured decode the position, on which times depend.
+/// The name and dims of a function; for a measured decode also the position, since times depend on it.
 static std::string labelOf(const ReportedPlan &reported, const FunctionUse &use) {
   std::string label = "@" + use.function->name;
   for (const PlanDim &dim : reported.plan.dims)
@@ -127,7 +127,7 @@ static Expected<FunctionUse> countFunction(const ReportedPlan &reported, const P
     use.dims[dim.name] = dim.max;
   if (!reported.plan.entries.empty()) {
     use.dims[reported.plan.entries.batch] = reported.batch;
-    // A length of 0 is the first position of decode.
+    // A length of 0 means decode at the first position.
     use.dims[reported.plan.entries.tokens] = isDecode(function) ? 1 : std::max<int64_t>(1, reported.length);
   }
   use.label = labelOf(reported, use);

@@ -1,4 +1,4 @@
-//===- ReportedPlan.h - a plan with all that its report shows ---------------===//
+//===- ReportedPlan.h - a plan with all data of its report ----------------===//
 #pragma once
 
 #include "tools/report/Profile.h"

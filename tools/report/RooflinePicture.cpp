@@ -6,7 +6,7 @@ namespace kiln {
 
 namespace {
 
-/// Log-log: decades of operations per byte to the right, of operations per second upwards.
+/// A log-log picture: operations per byte to the right, operations per second upwards.
 class RooflinePicture {
 public:
   RooflinePicture(Html &html, ArrayRef<Roof> roofs, ArrayRef<RooflineDot> dots) : html(html), roofs(roofs), dots(dots) {
@@ -69,7 +69,7 @@ private:
 
   void drawRoof(const Roof &roof) {
     double ridge = roof.peak / roof.memoryRate;
-    // The slope begins where it leaves the picture.
+    // The slope begins where it enters the picture.
     double start = std::max(std::pow(10, x0), std::pow(10, y0) / roof.memoryRate);
     html.element("polyline", {{"class", "roof side-" + roof.side},
                               {"points", coordinate(xOf(start)) + "," + coordinate(yOf(start * roof.memoryRate)) + " " +

@@ -28,7 +28,7 @@ public:
     }
     auto body = html.in("tbody");
     writePlan();
-    // Of one plan, a table of their own.
+    // A report of one plan has a separate table of calls.
     if (sides.size() == 1)
       return;
     std::set<StringRef> done;
@@ -52,7 +52,7 @@ private:
       html.element("td", {{"class", distinct.size() > 1 ? "differs" : "same"}}, distinct.size() > 1 ? "other" : "same");
   }
 
-  /// A row of numbers of which less is better.
+  /// A row of numbers where lower is better.
   template <class Number> void numbers(const Twine &name,
                                        function_ref<std::optional<Number>(const ReportedPlan &)> value,
                                        function_ref<void(Number)> show) {
@@ -167,7 +167,7 @@ void Summary::writeFunction(const FunctionUse &use) {
         microseconds);
 }
 
-/// Calls of one plan's functions.
+/// Writes the table of one plan's calls.
 void writeCalls(Html &html, const ReportedPlan &reported) {
   bool isMeasured = reported.profile.has_value();
   auto frame = html.in("div", {{"class", "scroll"}, {"tabindex", "0"}});

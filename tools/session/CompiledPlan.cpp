@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// Leaves out kernels that the calls do not launch.
+/// Removes kernels that the request's calls do not launch.
 static void restrictTo(GeneratedPlan &generated, const CompileRequest &request) {
   generated.plan.restrictTo(request.entries, generated.plan.bind(request.batch, request.tokens));
   llvm::erase_if(generated.sources,

@@ -1,4 +1,4 @@
-//===- CompiledPlan.h - a plan that a program compiles for itself -----------===//
+//===- CompiledPlan.h - a plan that a program compiles for its own use ----===//
 #pragma once
 
 #include "driver/Compile.h"

@@ -39,7 +39,7 @@ public:
   PlanEngine(std::unique_ptr<Device> device, std::unique_ptr<Executor> executor)
       : device(std::move(device)), planExecutor(std::move(executor)), planModel(*planExecutor) {}
 
-  /// Compares every step from here on with the reference executor.
+  /// From now on, compares every step with the reference executor.
   void check(const ModelSource &source) {
     reference.emplace(source);
     checker.emplace(
@@ -59,8 +59,8 @@ private:
   std::unique_ptr<Device> device;
   std::unique_ptr<Executor> planExecutor;
   PlanModel planModel;
-  UncachedModel uncached{planModel};       ///< where the plan has no cache
-  std::optional<ReferenceModel> reference; ///< for its weights
+  UncachedModel uncached{planModel};       ///< used if the plan has no cache
+  std::optional<ReferenceModel> reference; ///< provides the weights for the check
   std::optional<StepChecker> checker;
 };
 
@@ -72,7 +72,7 @@ std::map<std::string, std::string> filesOf(const GeneratedPlan &generated, const
   return files;
 }
 
-/// A name made of everything that is in the plan's directory.
+/// A name made from the content of all files of the plan.
 std::string contentHash(const std::map<std::string, std::string> &files) {
   std::string all;
   for (const auto &[name, text] : files)
@@ -80,7 +80,7 @@ std::string contentHash(const std::map<std::string, std::string> &files) {
   return sha256Hex(all).substr(0, 24);
 }
 
-/// Whether a directory has these files, as they are here: one of the cache may have been damaged since.
+/// Whether a directory holds these files with this content: an entry of the cache may have been damaged.
 bool holds(StringRef directory, const std::map<std::string, std::string> &files) {
   return llvm::all_of(files, [&](const auto &file) {
     Expected<std::string> text = readFile((directory + "/" + file.first).str());
@@ -116,7 +116,7 @@ Expected<std::string> cachePlan(const ModelSource &source) {
   return directory;
 }
 
-/// How launches run, of a schedule that the command line has accepted.
+/// The launch options for a schedule that the command line has accepted.
 LaunchOptions launchOptions(StringRef schedule) {
   LaunchOptions options;
   if (schedule == "reversed")
@@ -153,7 +153,7 @@ Expected<std::unique_ptr<Device>> openDevice(StringRef name, const EngineOptions
   Expected<std::unique_ptr<Device>> device = CudaDevice::create(options);
   if (device || CudaDevice::isAvailable())
     return device;
-  // The machine has none, or a driver that cannot use it.
+  // The machine has no GPU, or a driver that cannot use it.
   std::string reason = takeDiagnostics(device.takeError()).front().message;
   return makeError(reason +
                    (engine.needsKernels ? "; --device emulate needs none" : "; --device cpu and emulate need none"));
@@ -161,7 +161,7 @@ Expected<std::unique_ptr<Device>> openDevice(StringRef name, const EngineOptions
 
 namespace {
 
-/// Where the plan's kernels are. Error: none of them is among the edited ones.
+/// Locates the plan's kernels. Error: none of the edited files is a kernel of the plan.
 Expected<KernelFiles> kernelFiles(const Plan &plan, StringRef directory, StringRef edited) {
   KernelFiles files{directory.str(), edited.str()};
   if (!edited.empty() &&

@@ -38,11 +38,11 @@ struct EngineOptions {
 /// Other names stay as they are.
 std::string resolveDevice(StringRef name);
 
-/// The same for a command that needs a device with kernels. Error: a UsageError if the result is the reference
-/// executor.
+/// Resolves a name like resolveDevice, for a command that needs a device with kernels. Error: a UsageError if the
+/// result is the reference executor.
 Expected<std::string> resolveKernelDevice(StringRef command, StringRef name);
 
-/// What openEngine needs the reference executor for; openModel takes it.
+/// The use that openEngine makes of the reference executor, for the request to openModel.
 ModelRequest::Reference referenceUse(const EngineOptions &options);
 
 /// cpu: the reference executor. emulate: the plan's generated kernels, thread by thread on the CPU. cuda:N: the same

@@ -1,4 +1,4 @@
-//===- KeptWeights.h - weights for several plans ----------------------------===//
+//===- KeptWeights.h - weights that several plans share -------------------===//
 #pragma once
 
 #include "runtime/weights/WeightSource.h"

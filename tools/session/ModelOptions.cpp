@@ -24,7 +24,7 @@ Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
     return options;
   if (Error error = applyStrategies(*choices.strategy, options))
     return asUsageError(std::move(error));
-  // Where an option says what is the default anyway, the strategy has not seen it.
+  // An option that states a default value looks to the strategy like one that was not given.
   for (auto [name, given, used] :
        {std::tuple("--dtype ", choices.dtype, options.dtype), std::tuple("--matmul ", choices.matmul, options.matmul)})
     if (given && *given != used)
@@ -35,7 +35,6 @@ Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
 
 namespace {
 
-/// An option that was given.
 struct GivenOption {
   StringRef name, value;
   std::string text() const { return (name + " " + value).str(); }
@@ -52,13 +51,13 @@ std::vector<GivenOption> givenOptions(const PipelineChoices &choices) {
   return given;
 }
 
-/// Whether a pass runs before kernels are chosen, so that what it does is seen in the fused graph.
+/// Whether a pass runs before kernels are chosen, so that its effect shows in the fused graph.
 bool makesGraph(const PassDef *pass) {
   return llvm::any_of(pipeline(Stage::Fused, {}),
                       [&](const PassInvocation &invocation) { return invocation.pass == pass; });
 }
 
-/// What options ask for, apart by who can honour it.
+/// The effects of options, grouped by who can honour them.
 struct Effects {
   bool onDType = false, onGraph = false, onKernels = false;
 };
@@ -78,7 +77,7 @@ Effects effectsOf(const PipelineOptions &options) {
   return effects;
 }
 
-/// Of --strategy alone.
+/// The effects of --strategy alone.
 Expected<Effects> strategyEffects(const PipelineChoices &choices) {
   PipelineChoices alone;
   alone.strategy = choices.strategy;

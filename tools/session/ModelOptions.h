@@ -1,4 +1,4 @@
-//===- ModelOptions.h - how a model is compiled, and its weights -------------===//
+//===- ModelOptions.h - options for compiling a model and for its weights ---===//
 #pragma once
 
 #include "passes/Pipeline.h"

@@ -16,7 +16,7 @@ using Reference = ModelRequest::Reference;
 
 PlanModelInfo ModelSource::model() const { return plan ? plan->model : modelInfo(*module); }
 
-/// The plan and, if it is needed, its IR.
+/// Reads the plan and, if needed, its IR.
 static Error openPlan(const ModelRequest &request, ModelSource &source) {
   Expected<Plan> plan = readPlan(request.model);
   if (!plan)
@@ -40,7 +40,7 @@ static Error compileModel(const ModelRequest &request, ModelSource &source) {
   if (!pipeline)
     return pipeline.takeError();
   source.compileOptions.pipeline = std::move(*pipeline);
-  // Kernels for few rows are made for the bound; powers of two keep the number of different plans small.
+  // Kernels for few rows are made for the largest batch; powers of two keep the number of different plans small.
   source.compileOptions.build.maxBatch = static_cast<int64_t>(llvm::PowerOf2Ceil(request.batch));
   auto module = compileToStage(request.model, Stage::Fused, source.compileOptions, *source.sources);
   if (!module)
@@ -50,7 +50,7 @@ static Error compileModel(const ModelRequest &request, ModelSource &source) {
   return isText ? checkForText(request.pipeline, *source.module, request.model) : Error::success();
 }
 
-/// The dtype of matrices and of their products, as --dtype calls it.
+/// The dtype of matrices and of their products, by its name in --dtype.
 static StringRef precisionOf(const Module &module) {
   for (const auto &weight : module.weights)
     if (weight->type.rank() == 2 && weight->type.dtype != DType::F32)
@@ -61,14 +61,14 @@ static StringRef precisionOf(const Module &module) {
   return precision;
 }
 
-/// Refuses what the reference executor would compute in fp32 all the same.
+/// Refuses a model that the reference executor would compute in fp32 in spite of its dtype.
 static Error checkPrecision(const ModelRequest &request, const ModelSource &source) {
   if (request.reference != Reference::Runs || precisionOf(*source.module) == dtypeName(DType::F32))
     return Error::success();
   return makeReferenceError(request.model + " is of dtype " + precisionOf(*source.module), "computes in fp32");
 }
 
-/// How every weight is made of the checkpoint.
+/// The recipes by which weights are made from the checkpoint.
 static std::vector<const WeightRecipe *> recipes(const ModelSource &source) {
   std::vector<const WeightRecipe *> all;
   if (source.plan)
@@ -93,7 +93,7 @@ static Expected<std::shared_ptr<const WeightSource>> openWeights(const ModelRequ
   Expected<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::open(directory);
   if (!checkpoint)
     return checkpoint.takeError();
-  // Every tensor is there and has its shape, and no other is, before anything runs.
+  // Before anything runs: every tensor exists, has its shape, and no other tensor exists.
   StringSet<> used;
   for (const WeightRecipe *recipe : recipes(source)) {
     used.insert(recipe->source);

@@ -1,4 +1,4 @@
-//===- ModelSource.h - what `kiln run` and `kiln eval` work on --------------===//
+//===- ModelSource.h - the model of `kiln run` and `kiln eval` ------------===//
 #pragma once
 
 #include "tools/session/ModelOptions.h"

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// Integers [1, n] or [n] as the evaluator holds them.
+/// Integers [1, n] or [n] in the form that the evaluator takes.
 static Tensor<float> idTensor(ArrayRef<int64_t> shape, ArrayRef<int32_t> ids) {
   Tensor<float> tensor(shape);
   std::copy(ids.begin(), ids.end(), tensor.data());
@@ -41,8 +41,8 @@ std::unique_ptr<Evaluator<float>> ReferenceModel::makeEvaluator() {
   return std::make_unique<Evaluator<float>>(*source.module, [this](const Value &weight) { return loadWeight(weight); });
 }
 
-/// The first result of a function, as rows of logits. The vocabulary is the module's word, which its functions need not
-/// keep. Error: not `rows` of them, or of another length.
+/// The first result of a function, as rows of logits. The module declares the vocabulary, but its functions may differ.
+/// Error: not `rows` rows, or rows of another length.
 static Expected<Tensor<float>> logitsOf(Entry entry, Expected<std::vector<Tensor<float>>> results, int64_t rows,
                                         int64_t vocabulary) {
   if (!results)

@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-/// The value that is left of `value` in that type.
+/// `value` rounded to a dtype.
 static float rounded(float value, DType dtype) {
   switch (dtype) {
   case DType::F16:
@@ -20,7 +20,7 @@ static float rounded(float value, DType dtype) {
   }
 }
 
-/// Loads weights as the device has them.
+/// Loads weights rounded as on the device.
 static WeightLoader<float> roundingLoader(WeightLoader<float> load) {
   return [load = std::move(load)](const Value &weight) -> Expected<Tensor<float>> {
     Expected<Tensor<float>> exact = load(weight);
@@ -61,7 +61,8 @@ Error StepChecker::onCall(const Executor::Call &call) {
   return Error::success();
 }
 
-/// Gives the reference the device's states: rows may have moved since the last call, or the batch have shrunk.
+/// Copies the device's states into the reference: since the last call rows may have moved, or the batch may have
+/// shrunk.
 Error StepChecker::takeStates(const Executor::Call &call) {
   for (const PlanTensor &state : executor.plan().states) {
     Tensor<float> tensor(shapeOf(state, call.dims));
@@ -72,7 +73,7 @@ Error StepChecker::takeStates(const Executor::Call &call) {
   return Error::success();
 }
 
-/// Keeps what the step has left: later steps may use the same memory.
+/// Downloads the step's results at once: later steps may reuse their memory.
 Error StepChecker::onStep(const PlanFunction &function, size_t step) {
   for (const PlanBuffer &buffer : function.buffers) {
     if (buffer.first != static_cast<int64_t>(step))
@@ -92,7 +93,7 @@ Error StepChecker::compareCall(const PlanFunction &function) {
   evaluator.setResultHook([&](const Value &value, const Tensor<float> &reference) -> Error {
     step += last && last != value.definingOp();
     last = value.definingOp();
-    // No step after the one that writes a state touches it, so it is still what that step has left.
+    // No later step touches a state that was written, so it still holds the result.
     if (const Value *state = writtenState(value)) {
       std::vector<float> &elements = actual[value.name];
       elements.resize(reference.size());
@@ -101,7 +102,7 @@ Error StepChecker::compareCall(const PlanFunction &function) {
     }
     if (Error error = compareResult(function, step, value, reference))
       return error;
-    // What comes next gets what the device's next step got.
+    // The next op of the reference gets the same input as the device's next step.
     llvm::copy(actual[value.name], reference.data());
     return Error::success();
   });
@@ -122,7 +123,7 @@ Error StepChecker::compareResult(const PlanFunction &function, size_t step, cons
   for (size_t i = 0; i < elements.size(); ++i) {
     double want = reference.data()[i], got = elements[i];
     double allowed = tolerance.ofElement * std::abs(want) + tolerance.ofLargest * largest;
-    // A masked score is -inf and nothing else; NaN agrees with nothing.
+    // A masked score must be -inf exactly; NaN never agrees.
     bool agree = want == got || (std::isfinite(want) && std::abs(want - got) <= allowed);
     if (!agree)
       return makeError("step " + Twine(step) + " of @" + function.name + ", " + function.steps[step].launch.kernel +

@@ -1,4 +1,4 @@
-//===- StepChecker.h - --check=reference ------------------------------------===//
+//===- StepChecker.h - the checks of --check=reference --------------------===//
 #pragma once
 
 #include "reference/Evaluator.h"

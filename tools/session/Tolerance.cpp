@@ -7,8 +7,8 @@ namespace kiln {
 namespace {
 
 struct Row {
-  double unit;        ///< the last place of 1
-  double small, gpt2; ///< of logits: the share of the largest
+  double unit;        ///< the largest relative error of rounding
+  double small, gpt2; ///< allowed error of logits, as a share of the largest
 };
 
 } // namespace

@@ -1,4 +1,4 @@
-//===- Tolerance.h - how far off the numbers of a right plan may be -----------===//
+//===- Tolerance.h - allowed errors of a correct plan ---------------------===//
 //
 // One table defines every tolerance, by the arithmetic of the plan and by the quantity that is compared.
 //

@@ -1,4 +1,4 @@
-//===- UsageError.h - a command line that cannot be honoured ----------------===//
+//===- UsageError.h - errors of the command line --------------------------===//
 //
 // Whether an option can be honoured may depend on MODEL and on the device that runs it, so libraries, too, find errors
 // of the command line. These errors have their own type, for which programs exit with 2.

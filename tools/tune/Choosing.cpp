@@ -4,7 +4,7 @@ namespace kiln {
 
 namespace {
 
-/// Seconds with either of two plans.
+/// Seconds with each of two plans.
 using TimePair = std::array<double, 2>;
 
 class Chooser {
@@ -25,20 +25,20 @@ private:
   MutableArrayRef<TuningProblem> problems;
   const TrialPlans &plans;
   const BenchmarkOptions &options;
-  std::set<TuningProblem *> reverted; ///< by tryWithout
+  std::set<TuningProblem *> reverted; ///< problems that tryWithout returned to the model's choice
 };
 
 } // namespace
 
-/// A token is timed where the cache is short and where it is long: how attention overlaps with its neighbours depends
-/// on that.
+/// The lengths at which a call is timed. A token is timed with a short cache and with a long one: how attention
+/// overlaps with its neighbours depends on that.
 static SmallVector<int64_t, 2> lengthsOf(const CallShape &call) {
   if (call.entry != Entry::Decode)
     return {call.length};
   return {call.length / 4, call.length + call.length * 3 / 4};
 }
 
-/// The least of three medians of each, measured in turns.
+/// The least of three medians for each plan, measured in turns.
 Expected<TimePair> Chooser::timeAt(Executor &first, Executor &second, const CallShape &call, int64_t length) const {
   TimePair least = {INFINITY, INFINITY};
   for (int turn = 0; turn < 6; ++turn) {
@@ -50,7 +50,7 @@ Expected<TimePair> Chooser::timeAt(Executor &first, Executor &second, const Call
   return least;
 }
 
-/// The mean over the call's lengths.
+/// The mean over the lengths of the call.
 Expected<TimePair> Chooser::timeCalls(Executor &first, Executor &second, const CallShape &call) const {
   SmallVector<int64_t, 2> lengths = lengthsOf(call);
   TimePair mean = {0, 0};
@@ -64,8 +64,8 @@ Expected<TimePair> Chooser::timeCalls(Executor &first, Executor &second, const C
   return mean;
 }
 
-/// Compares `best` with a plan in which one problem of each call, the turn-th, has the model's choice again, and goes
-/// back to that where the call is faster.
+/// Compares `best` with a plan in which one problem of each call, the turn-th, uses the model's choice. Where that plan
+/// is faster, the problem goes back to the model's choice.
 Error Chooser::tryWithout(Executor &best, size_t turn) {
   std::vector<TuningProblem *> tried;
   std::map<CallShape, size_t> seen;
@@ -87,7 +87,7 @@ Error Chooser::tryWithout(Executor &best, size_t turn) {
     if (withModels < withChosen)
       worse.push_back(problem);
   }
-  // All of them at the end, so that every turn is compared with the same plan.
+  // They are collected, and reverted at the end, so that every turn is compared with the same plan.
   reverted.insert(worse.begin(), worse.end());
   return Error::success();
 }
@@ -111,7 +111,7 @@ Error Chooser::chooseFastest() {
   return Error::success();
 }
 
-/// What is not better as a whole is not taken at all.
+/// Drops all new choices of a call that is not faster as a whole.
 Expected<std::vector<CallTimes>> Chooser::compareWithModel() {
   auto best = plans.open(chosenTrial, "chosen");
   if (!best)

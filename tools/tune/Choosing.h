@@ -1,4 +1,4 @@
-//===- Choosing.h - which of the measured trials the database gets ------------===//
+//===- Choosing.h - choosing the trials for the database ------------------===//
 #pragma once
 
 #include "tools/tune/TrialPlans.h"

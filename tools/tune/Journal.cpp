@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-/// What a line says of its trial. False: nothing that can be true of one.
+/// Reads the result of a trial from a line. False: the line holds no possible result.
 static bool readState(const json::Object &line, Trial &trial) {
   std::optional<StringRef> state = line.getString("state");
   if (state == "timed") {
@@ -23,7 +23,7 @@ static bool readState(const json::Object &line, Trial &trial) {
   return true;
 }
 
-/// The trial that a line is about, or null: the last line may be torn, and configurations may have gone.
+/// The trial of a line, or null: the last line may be torn, and configurations may have been removed.
 static Trial *findTrial(const json::Object &line, MutableArrayRef<TuningProblem> problems) {
   for (TuningProblem &problem : problems) {
     if (line.getString("problem") != problem.name || line.getInteger("rows") != problem.rows)
@@ -74,7 +74,7 @@ Expected<TuningJournal> TuningJournal::open(StringRef path, StringRef heading,
   journal.os = std::make_unique<llvm::raw_fd_ostream>(path, failure, llvm::sys::fs::OF_Append);
   if (failure)
     return makeFileError(path, "cannot write: " + failure.message());
-  // After a torn line.
+  // The last line may be torn: the next one begins on its own line.
   if (isThis && !StringRef(text).ends_with("\n"))
     *journal.os << '\n';
   return journal;

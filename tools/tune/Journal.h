@@ -1,4 +1,4 @@
-//===- Journal.h - trials that survive an interruption ------------------------===//
+//===- Journal.h - a record of trials that survives an interruption -------===//
 #pragma once
 
 #include "tools/tune/Problems.h"

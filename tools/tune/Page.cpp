@@ -35,7 +35,8 @@ void writeCalls(Html &html, ArrayRef<CallTimes> calls) {
   writeTable(html, {"call", "model (µs)", "chosen (µs)", "gain"}, rows);
 }
 
-/// Values of one setting to the right, time over the fastest trial's upwards, in a logarithmic scale.
+/// A picture of one setting: its values to the right, time over the fastest trial's time upwards, on a logarithmic
+/// scale.
 class SettingPicture {
 public:
   SettingPicture(Html &html, const TuningProblem &problem, const KernelFamily &family, StringRef setting)
@@ -50,7 +51,7 @@ public:
     }
   }
 
-  /// Whether there is something to compare.
+  /// Whether there are several values to compare.
   bool isTelling() const { return values.size() > 1; }
 
   void draw() {
@@ -87,7 +88,7 @@ private:
   void drawTrial(size_t i) {
     const Trial &trial = problem.trials[i];
     std::string role = i == fastest ? "side-a" : i == 0 ? "side-b" : "";
-    // Trials of one value beside each other, so that equal ones are seen.
+    // Trials of one value are spread sideways, so that equal ones do not hide each other.
     double x = xOf(trial.choice.tile.find(setting)->second.asInt()) + (static_cast<double>(i * 7 % 11) - 5) * 1.2;
     auto group = html.in("g", {{"class", role}});
     html.element("title", {}, trial.configuration() + ": " + microseconds(trial.seconds) + " µs");
@@ -105,7 +106,7 @@ private:
   std::set<int64_t> values;
 };
 
-/// The model's choice and the five fastest.
+/// Writes the model's choice and the five fastest trials.
 void writeTrials(Html &html, const TuningProblem &problem) {
   std::vector<std::vector<std::string>> rows;
   for (const auto &[rank, i] : llvm::enumerate(problem.ranking())) {
@@ -121,7 +122,7 @@ void writeTrials(Html &html, const TuningProblem &problem) {
   writeTable(html, {"configuration", "rank", "measured (µs)", "modelled (µs)", ""}, rows);
 }
 
-/// Trials that were dropped, with what the compiler has said or what was wrong.
+/// Writes the trials that were dropped, with the compiler's message or the wrong result.
 void writeRejected(Html &html, const TuningProblem &problem) {
   if (llvm::none_of(problem.trials, [](const Trial &trial) { return trial.isRejected(); }))
     return;

@@ -1,4 +1,4 @@
-//===- Page.h - what `kiln tune` has learnt, as an HTML page -------------------===//
+//===- Page.h - the results of `kiln tune` as an HTML page ----------------===//
 #pragma once
 
 #include "tools/tune/Problems.h"

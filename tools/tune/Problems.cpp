@@ -16,7 +16,7 @@ std::vector<size_t> TuningProblem::ranking() const {
   for (const auto &[i, trial] : llvm::enumerate(trials))
     if (trial.state == Trial::State::Timed)
       order.push_back(i);
-  // Of equals the first: the model's choice, or what it thinks likelier.
+  // Among equal times the first wins: the model's choice, or the one it expects to be faster.
   llvm::stable_sort(order, [&](size_t a, size_t b) { return trials[a].seconds < trials[b].seconds; });
   return order;
 }
@@ -26,7 +26,7 @@ size_t TuningProblem::fastest() const {
   return order.empty() ? 0 : order.front();
 }
 
-/// What the plan runs with so many rows.
+/// The kernel that the plan runs for this number of rows.
 static KernelChoice chosenFor(const Op &op, int64_t rows) {
   for (const KernelVariant &variant : variantsOf(op))
     if (rows <= variant.rows)
@@ -55,7 +55,7 @@ static std::vector<Trial> findTrials(const Op &op, int64_t rows, const Target &t
   llvm::erase_if(trials, [&, model = trials.front().choice](const Trial &trial) {
     return trial.modelled > mostOfBest * least && !(trial.choice == model);
   });
-  // The likely ones first: whoever stops early has those.
+  // Likely ones come first, so that a run that is stopped early has tried them.
   std::stable_sort(trials.begin() + 1, trials.end(),
                    [](const Trial &a, const Trial &b) { return a.modelled < b.modelled; });
   trials.erase(trials.begin() + std::min(trials.size(), mostTrials), trials.end());

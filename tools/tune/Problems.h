@@ -1,4 +1,4 @@
-//===- Problems.h - what `kiln tune` measures --------------------------------===//
+//===- Problems.h - the problems that `kiln tune` measures ----------------===//
 #pragma once
 
 #include "kernels/tuning/Tuning.h"

@@ -22,7 +22,7 @@ static void printProblems(raw_ostream &os, ArrayRef<TuningProblem> problems) {
   }
 }
 
-/// A text as a cell of a table holds it.
+/// Escapes a text for a cell of a table.
 static std::string cellOf(StringRef text) {
   std::string cell;
   for (char c : text)
@@ -30,7 +30,7 @@ static std::string cellOf(StringRef text) {
   return cell;
 }
 
-/// Why trials were dropped; nothing if none were.
+/// Prints why trials were dropped; prints nothing if none were.
 static void printRejected(raw_ostream &os, ArrayRef<TuningProblem> problems) {
   bool isFirst = true;
   for (const TuningProblem &problem : problems)
@@ -45,13 +45,15 @@ static void printRejected(raw_ostream &os, ArrayRef<TuningProblem> problems) {
     }
 }
 
-/// The geometric mean over problems of: the best time with a setting's value, over the best time of the family.
+/// Prints, for each value of a setting, the geometric mean over problems of: the best time with that value over the
+/// best time of the family.
 static void printSettings(raw_ostream &os, ArrayRef<TuningProblem> problems) {
   struct Mean {
     double logs = 0;
     int64_t count = 0;
   };
-  std::map<std::pair<std::string, std::string>, std::map<int64_t, Mean>> settings; // of family and setting, by value
+  std::map<std::pair<std::string, std::string>, std::map<int64_t, Mean>>
+      settings; // value -> mean, by family and setting
   for (const TuningProblem &problem : problems) {
     std::map<std::pair<std::string, std::string>, std::map<int64_t, double>> least;
     std::map<std::string, double> leastOfFamily;

@@ -1,4 +1,4 @@
-//===- Report.h - what `kiln tune` has learnt ---------------------------------===//
+//===- Report.h - the results of `kiln tune` as text ----------------------===//
 #pragma once
 
 #include "tools/tune/Problems.h"

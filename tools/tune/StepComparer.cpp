@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-/// Activations, arguments and states: what is not a weight, nor scratch.
+/// The activations, arguments and states of a launch: all tensors but weights and scratch memory.
 static SmallVector<const LaunchTensor *, 8> activations(const KernelLaunch &launch, const Plan &plan) {
   SmallVector<const LaunchTensor *, 8> tensors;
   for (const LaunchTensor &tensor : launch.tensors) {
@@ -31,8 +31,8 @@ static DType dtypeOf(const Plan &plan, const PlanFunction &function, StringRef t
   llvm_unreachable("a launch has tensors of its plan");
 }
 
-/// Makes seen what a step leaves alone, by a NaN that no kernel computes; the emulated device does the same. A state is
-/// written in part: it keeps what it has.
+/// Fills results with a NaN that no kernel computes, so that elements left unwritten show, as on the emulated device. A
+/// state keeps its content, since a step writes only part of it.
 static Error poisonResults(Device &device, ArrayRef<const LaunchTensor *> tensors) {
   for (const LaunchTensor *tensor : tensors) {
     if (!tensor->isFresh)
@@ -53,7 +53,7 @@ static Expected<std::string> download(Device &device, const LaunchTensor &tensor
 }
 
 Error StepComparer::remember(Executor &executor, const Executor::Call &call, const std::set<size_t> &steps) {
-  // Uploads the arguments, and finishes loading.
+  // Uploads the arguments, and waits until loading has finished.
   if (Error error = executor.enqueue(call))
     return error;
   auto launches = executor.launches(call);
@@ -91,7 +91,7 @@ Error StepComparer::remember(Executor &executor, const Executor::Call &call, con
   return Error::success();
 }
 
-/// An element of a tensor as it lies in memory.
+/// An element of a tensor in memory.
 struct Element {
   StringRef bits;
   double value;
@@ -104,7 +104,7 @@ struct Element {
   std::string str() const { return isPoison() ? "nothing written" : numberText(value); }
 };
 
-/// Whether both are the same, or the same NaN but for its bits, or near enough.
+/// Whether both are equal, or both NaN (but not the poison), or close enough.
 static bool agree(const Element &got, const Element &wanted, double allowed) {
   if (got.bits == wanted.bits || got.value == wanted.value)
     return true;
@@ -115,7 +115,7 @@ static bool agree(const Element &got, const Element &wanted, double allowed) {
   return std::isfinite(wanted.value) && std::abs(wanted.value - got.value) <= allowed;
 }
 
-/// The first element that does not agree; empty if all do.
+/// Describes the first element that does not agree; empty if all do.
 static std::string differenceOf(StringRef got, StringRef wanted, DType dtype, StepTolerance tolerance) {
   int64_t count = static_cast<int64_t>(wanted.size()) / dtypeSize(dtype);
   double largest = 0;

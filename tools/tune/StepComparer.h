@@ -1,4 +1,4 @@
-//===- StepComparer.h - whether a kernel does what another does ---------------===//
+//===- StepComparer.h - comparing the results of two kernels --------------===//
 #pragma once
 
 #include "tools/session/StepChecker.h"

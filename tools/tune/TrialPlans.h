@@ -1,4 +1,4 @@
-//===- TrialPlans.h - plans of a model that have certain trials ---------------===//
+//===- TrialPlans.h - plans of a model with given trials ------------------===//
 #pragma once
 
 #include "tools/session/CompiledPlan.h"

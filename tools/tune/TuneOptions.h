@@ -1,4 +1,4 @@
-//===- TuneOptions.h - what kiln tune is asked for ---------------------------===//
+//===- TuneOptions.h - the options of kiln tune ---------------------------===//
 #pragma once
 
 #include "tools/session/ModelOptions.h"

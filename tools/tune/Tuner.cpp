@@ -64,7 +64,8 @@ Error Tuner::open() {
   return Error::success();
 }
 
-/// Prompts of each length alone and the longest in the largest batch; one token for each batch, halfway.
+/// Calls to tune: prompts of each length alone, the longest in the largest batch, and one token for each batch, halfway
+/// through the context.
 std::vector<CallShape> Tuner::calls(int64_t context) const {
   int64_t batch = *llvm::max_element(command.batches);
   int64_t longest = std::min(*llvm::max_element(command.lengths), context);
@@ -95,7 +96,7 @@ bool Tuner::isNeeded(size_t round) const {
   return llvm::any_of(problems, [&](const TuningProblem &problem) { return isUntried(problem, round); });
 }
 
-/// Keeps what the model's choices leave in the steps that are still to be tried.
+/// Keeps the results of the model's choices for all steps that have untried trials.
 Error Tuner::rememberModel() {
   std::map<CallShape, std::set<size_t>> steps;
   for (const TuningProblem &problem : problems)
@@ -124,7 +125,7 @@ Error Tuner::measure() {
   for (size_t round = 0; round < rounds; ++round)
     if (isNeeded(round))
       needed.push_back(round);
-  // Deferred where no thread can be had.
+  // Compiles in this thread if no other can be started.
   auto start = [this](size_t round) {
     return std::async(std::launch::async | std::launch::deferred, [this, round] {
       auto choose = [round](const TuningProblem &p) { return &p.trials[round < p.trials.size() ? round : 0]; };
@@ -148,7 +149,7 @@ Error Tuner::measure() {
 
 Error Tuner::measureRound(size_t round, Expected<CompiledPlan> compiled) {
   if (!compiled) {
-    // Those whose kernels are to blame will say so.
+    // Compiling one by one shows which kernels fail.
     llvm::consumeError(compiled.takeError());
     return measureOneByOne(round);
   }
@@ -161,7 +162,7 @@ Error Tuner::measureRound(size_t round, Expected<CompiledPlan> compiled) {
   return error;
 }
 
-/// What the compiler has said, without lines of its source.
+/// The compiler's message, without lines of its source.
 static std::string reasonOf(Error error) {
   std::string text;
   raw_string_ostream os(text);
@@ -172,7 +173,7 @@ static std::string reasonOf(Error error) {
   return StringRef(text).rtrim().str();
 }
 
-/// One of the round's kernels cannot be compiled.
+/// Measures each problem of a round alone, after one of the round's kernels failed to compile.
 Error Tuner::measureOneByOne(size_t round) {
   for (TuningProblem &problem : problems) {
     if (!isUntried(problem, round))
@@ -202,7 +203,7 @@ Error Tuner::measureWith(Executor &executor, size_t round, function_ref<bool(con
     if (!isUntried(problem, round) || !isIn(problem))
       continue;
     SampleCall sample(executor.plan(), problem.call);
-    // Uploads arguments, and finishes loading. Problems of a call follow each other.
+    // Uploads the arguments, and waits until loading has finished; once per call, since its problems follow each other.
     if (loaded != problem.call)
       if (Error error = executor.enqueue(sample.call))
         return error;
@@ -243,7 +244,7 @@ Error Tuner::finish(const TuningProblem &problem, const Trial &trial) {
   return Error::success();
 }
 
-/// The median time of one launch, of all that the call has of the step's kernel.
+/// The median time of one launch, over all launches of the step's kernel in the call.
 Expected<double> Tuner::timeOnce(Executor &executor, const Executor::Call &call, size_t step) {
   auto launches = executor.launches(call);
   if (!launches)

@@ -1,4 +1,4 @@
-//===- BlockCost.h - how long equal blocks take -----------------------------===//
+//===- BlockCost.h - the time of equal blocks -----------------------------===//
 #pragma once
 
 #include "kernels/targets/Target.h"

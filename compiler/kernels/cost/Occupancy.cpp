@@ -2,7 +2,7 @@
 
 namespace kiln {
 
-/// Holds for every target.
+/// These numbers hold for every target.
 constexpr int64_t registersPerMultiprocessor = 65536, quarters = 4, warpSize = 32;
 
 Occupancy occupancyOf(const BlockDemand &demand, const Target &target) {

@@ -1,4 +1,4 @@
-//===- Occupancy.h - how many blocks a multiprocessor holds -----------------===//
+//===- Occupancy.h - the number of blocks that a multiprocessor holds -----===//
 #pragma once
 
 #include "kernels/targets/Target.h"

@@ -11,7 +11,7 @@ Expr rowCount(const Type &type) {
   return product;
 }
 
-/// The slice that alone reads a value inside its region: columns past it are padding.
+/// The slice that is the only reader of a value inside its region: columns after it are padding.
 static const Op *soleSlice(const Value &value) {
   return value.hasOneUse() && value.getUsers()[0]->is(OpKind::slice) ? value.getUsers()[0] : nullptr;
 }
@@ -68,7 +68,7 @@ bool isFusedAttention(const Op &op) {
          findInRegion(op, OpKind::pv)->operand(1)->type.lastDim() == Dim(*size);
 }
 
-/// Whether everything between product and mask multiplies by a positive constant.
+/// Whether all ops between product and mask multiply by a positive constant.
 static bool hasConstantFactor(const Op &op) {
   for (const auto &inner : op.region()->ops()) {
     if (inner->is(OpKind::causalMask))
@@ -149,7 +149,7 @@ Expr rowsOf(const Op &op) {
 
 DimBinding boundsForRows(const Op &op, int64_t rows) {
   DimBinding dims = upperBounds(op);
-  // As few sequences as there can be: the innermost dim takes all it can.
+  // Use as few sequences as possible: the innermost dim gets its maximum.
   const auto symbols = rowSymbols(op);
   for (const DimSymbol *symbol : llvm::reverse(symbols)) {
     dims[symbol->name] = std::clamp(rows, symbol->min, symbol->max);

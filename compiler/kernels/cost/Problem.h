@@ -1,4 +1,4 @@
-//===- Problem.h - extents of what a kernel computes ------------------------===//
+//===- Problem.h - the extents of a kernel's computation ------------------===//
 #pragma once
 
 #include "ir/IR.h"

@@ -6,8 +6,8 @@ namespace kiln {
 
 namespace {
 
-/// How many elements of an op's values something is done with. Of a region that masks scores, [B,H,T,S], these are the
-/// scores of keys that their query sees, and the rows of these keys and of their values.
+/// The number of elements of an op's values that are used. In a region that masks scores, [B,H,T,S], only scores of
+/// visible keys count, and the rows of these keys and their values.
 class Seen {
 public:
   explicit Seen(const Op &op) {
@@ -42,7 +42,7 @@ private:
     const Dim &queries = mask.result()->type.shape[2];
     Expr extent = queries.expr(), past = mask.operandOrNull(1) ? Expr::name(pastTokens) : Expr(0);
     seenKeys = past + extent;
-    // Query t sees the keys before the call and those up to its own.
+    // Query t sees all keys before the call, and those of the call up to its own.
     pairs = extent * past + ceilDiv(extent * (extent + 1), 2);
     const Attribute *window = mask.attribute("window");
     if (!window)
@@ -53,18 +53,18 @@ private:
   }
 
   std::set<const Value *> scores, keys;
-  Expr seenKeys, pairs; ///< of a head
+  Expr seenKeys, pairs; ///< of one head
 };
 
 } // namespace
 
-/// Whether the op reads only as many rows of the operand as the result has: tables of an embedding, and a prompt whose
+/// Whether the op reads only as many rows of the operand as the result has: an embedding's tables, or a prompt whose
 /// last row is selected.
 static bool isGathered(const Op &op, const Value &input) {
   return (op.is(OpKind::embed) && input.isWeight()) || (op.is(OpKind::lastRow) && op.operand(0) == &input);
 }
 
-/// States that the op writes in place and does not read.
+/// Whether the op writes the state in place without reading it.
 static bool isOnlyWritten(const Op &op, const Value &input) {
   return input.isState() && llvm::all_of(input.getUsers(), [&](const Op *user) {
            bool reads = user == &op || user->parentOp() == &op;

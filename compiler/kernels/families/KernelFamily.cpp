@@ -132,7 +132,7 @@ std::optional<Expr> workspaceBytes(const Op &op) {
   for (const KernelVariant &variant : variantsOf(op)) {
     if (!variant.choice.family->workspace)
       continue;
-    // It is never launched with more rows.
+    // A variant is never launched with more rows than this.
     Expr own = variant.choice.family->workspace(op, variant.choice.tile);
     Expr bytes(valueAt(own, boundsForRows(op, variant.rows)));
     most = most ? max(*most, bytes) : bytes;

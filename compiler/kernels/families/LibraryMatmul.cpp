@@ -84,12 +84,12 @@ static double estimate(const Op &op, const Tile &, const Target &target, const D
   MatmulProblem problem = matmulProblem(op);
   double rows = valueAt(problem.rows, dims), cols = valueAt(problem.cols, dims), depth = valueAt(problem.depth, dims);
   bool isF32 = anchor(op)->operand(1)->type.dtype == DType::F32;
-  // Its kernels take tiles of 128 × 128, which fill the multiprocessors in waves.
+  // The library's kernels compute tiles of 128 × 128, which fill the multiprocessors in waves.
   double rate = target.times.library.rate * (isF32 ? target.f32Rate : target.tensorRate);
   double tiles = std::ceil(rows / 128) * std::ceil(cols / 128) * static_cast<double>(valueAt(problem.batch, dims));
   double waves = std::ceil(tiles / target.multiprocessors) * target.multiprocessors;
   double memory = bytesMovedAt(op, dims) / target.memoryRate;
-  // The first and last tiles of a launch have nothing to hide behind.
+  // Nothing hides the first and last tiles of a launch.
   return target.launchSeconds + target.times.library.ends + std::max(waves * 2 * 128 * 128 * depth / rate, memory);
 }
 

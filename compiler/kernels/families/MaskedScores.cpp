@@ -1,4 +1,4 @@
-// QK^T with the causal mask, in tiles of registers alone: rungs of the ladder. By request only.
+// QK^T with the causal mask, with tiles in registers only: rungs of the ladder, used only on request.
 #include "kernels/cost/BlockCost.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-constexpr int64_t tileExtent = 128, tileThreads = 256; // as the template lays it out
+constexpr int64_t tileExtent = 128, tileThreads = 256; // same as in the template
 
 static std::vector<Tile> registerConfigurations(const Op &op, const Target &, const DimBinding &) {
   std::vector<Tile> tiles = {{{"vec", 1}}};
@@ -29,7 +29,7 @@ static double estimateRegisters(const Op &op, const Tile &tile, const Target &ta
   cost.blocks = static_cast<double>(
       valueAt(ceilDiv(problem.cols, Expr(tileExtent)) * ceilDiv(problem.rows, Expr(tileExtent)) * problem.batch, dims));
   cost.threads = tileThreads;
-  // Half of the tiles are computed.
+  // Only half of the tiles are computed.
   cost.flopsPerBlock = tileExtent * tileExtent * depth;
   cost.efficiency = setting(tile, "vec") == 4 ? 0.2 : 0.1;
   cost.l2BytesPerBlock = 2 * tileExtent * depth * 4;

@@ -11,13 +11,13 @@ static bool acceptsMmaFlash(const Op &op, const Target &target, const DimBinding
   return target.computeCapability() >= 80 && isTensorAttention(op);
 }
 
-/// As the template lays it out: rows of 128 bytes, 64 elements of a head.
+/// Shared memory, as in the template: rows of 128 bytes, each 64 elements of a head.
 static int64_t mmaFlashShared(const Op &op, const Tile &tile) {
   int64_t slabs = llvm::divideCeil(attentionProblem(op).headSize, 64);
   return 128 * slabs * (setting(tile, "tile_queries") + 2 * setting(tile, "stages") * setting(tile, "tile_keys"));
 }
 
-/// Scores, output, and queries where they are kept, of a thread; and what a row of queries costs besides.
+/// Registers of a thread: scores, output, queries if they are kept, and overhead per row of queries.
 static double mmaFlashRegisters(const Op &op, const Tile &tile) {
   double size = static_cast<double>(attentionProblem(op).headSize);
   double rows = static_cast<double>(setting(tile, "tile_queries")) / static_cast<double>(setting(tile, "warps"));
@@ -57,14 +57,15 @@ static double estimateMmaFlash(const Op &op, const Tile &tile, const Target &tar
   double byShared = std::floor(target.sharedPerMultiprocessor / (static_cast<double>(mmaFlashShared(op, tile)) + 1024));
   double resident = std::max(1.0, std::min(byRegisters, byShared));
 
-  // Cycles for a warp's part of a tile of keys: two products, about six instructions a score with its exponential, and
-  // what it takes from one step to the next when no other warp is there to fill the gap.
+  // Cycles for a warp's part of a tile of keys: two products, about six instructions per score with its exponential,
+  // and the gap between steps if no other warp fills it.
   double clock = target.times.clock, gap = target.times.mmaFlash.gap;
   double keys = setting(tile, "tile_keys"), flopsPerCycle = target.mmaRate / target.multiprocessors / clock;
-  double multiply = rows * keys * 4 * size / flopsPerCycle; // at the rate of a multiprocessor, four of a warp's
+  double multiply =
+      rows * keys * 4 * size / flopsPerCycle; // at the rate of a multiprocessor, which is four times a warp's
   double read = keys * 4 * size / 128, scores = rows * keys / 32 * 6;
   double alone = (4 * multiply + scores) * std::max(1.0, warps / 4) + gap;
-  // A block sees half of the keys on average, and its last tile whole; the one with the most keys sees all.
+  // A block sees half of the keys on average, plus its whole last tile; the block with the most keys sees all.
   double visible = visibleKeys(problem, queries), most = std::min(queries, 2 * visible + tileQueries);
   double steps = (visible + tileQueries / 2 + keys / 2) / keys, mostSteps = std::ceil(most / keys);
   double perMultiprocessor = blocks / target.multiprocessors;

@@ -1,5 +1,5 @@
-// Products in tensor cores without shared memory, rungs of the ladder: of weights, and QK^T and PV of attention that is
-// not fused. By request only.
+// Products in tensor cores without shared memory, rungs of the ladder: products of weights, and QK^T and PV of unfused
+// attention. Used only on request.
 #include "kernels/cost/BlockCost.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
@@ -8,9 +8,9 @@
 
 namespace kiln {
 
-constexpr int64_t colsPerBlock = 32, rowsPerWarp = 16; // as the template lays it out
+constexpr int64_t colsPerBlock = 32, rowsPerWarp = 16; // same as in the template
 
-/// Operands that tf32 holds, or that may be rounded to it.
+/// Whether the operands are of 16 bits, or may be rounded to tf32.
 static bool fitsTf32(const Op &product) {
   return product.operand(1)->type.dtype != DType::F32 || product.identAttribute("precision", "f32") == "tf32";
 }
@@ -47,7 +47,7 @@ static double estimateFragments(const Op &op, const Tile &tile, const Target &ta
   cost.blocks = static_cast<double>(valueAt(launch.grid[0] * launch.grid[1] * launch.grid[2], dims));
   cost.threads = launch.threads;
   auto rows = static_cast<double>(rowsPerWarp * setting(tile, "warps"));
-  // A lane loads, converts and rounds twelve elements for four products; that is what takes the time.
+  // A lane loads, converts and rounds twelve elements for four products, which takes most of the time.
   cost.flopsPerBlock = 2 * rows * colsPerBlock * depth;
   cost.efficiency = 0.5;
   cost.l2BytesPerBlock = (rows + colsPerBlock) * depth * 4;

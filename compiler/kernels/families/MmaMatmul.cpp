@@ -12,14 +12,14 @@ namespace kiln {
 // gemm_mma
 //===----------------------------------------------------------------------===//
 
-/// Whether tensor cores may multiply elements of the product's operands: of 16 bits, or of 32 that may be rounded.
+/// Whether tensor cores may multiply the operands: elements of 16 bits, or of 32 bits that may be rounded.
 static bool hasTensorTypes(const Op &product) {
   DType dtype = product.operand(1)->type.dtype;
   bool isTf32 = dtype == DType::F32 && product.identAttribute("precision", "f32") == "tf32";
   return (isTf32 || dtype == DType::BF16 || dtype == DType::F16) && product.operand(0)->type.dtype == dtype;
 }
 
-/// Whether tensor cores can run the op's matmul, wherever its left operand comes from: rows of whole 16-byte chunks.
+/// Whether tensor cores can run the op's matmul, for any source of its left operand: rows are whole 16-byte chunks.
 static bool fitsTensorCores(const Op &op, const Target &target) {
   const Op &product = *anchor(op);
   if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !product.boolAttribute("transpose_b"))
@@ -35,7 +35,7 @@ static bool acceptsMmaTiled(const Op &op, const Target &target, const DimBinding
 }
 
 bool wantsNormOutside(const Op &op, const Target &target) {
-  // With one token a sequence, rows are few and normalised on the way in.
+  // With one token per sequence, rows are few and normalised when they are read.
   const Type &out = anchor(op)->result()->type;
   bool isOneToken = out.rank() == 3 && out.shape[1] == Dim(1);
   return fitsTensorCores(op, target) && !isOneToken;
@@ -54,9 +54,9 @@ struct TiledBlock {
         warpN(n / static_cast<double>(setting(tile, "warps_n"))), stages(setting(tile, "stages")),
         warps(setting(tile, "warps_m") * setting(tile, "warps_n")) {}
 
-  /// As the template lays it out: rows of 128 bytes.
+  /// Shared memory, as in the template: rows of 128 bytes.
   int64_t sharedBytes() const { return stages * static_cast<int64_t>(m + n) * 128; }
-  /// Sums, two sets of operands, addresses.
+  /// Registers of a thread: sums, two sets of operands, addresses.
   double registers() const { return warpM * warpN / 32 + 2 * (warpM + warpN) / 4 + 40; }
 
   double resident(const Target &target) const {
@@ -65,8 +65,8 @@ struct TiledBlock {
     return std::max(1.0, std::min({byShared, byRegisters, 16.0}));
   }
 
-  /// Share of the tensor cores' rate that is left by reading operands from shared memory, 128 bytes a cycle, which
-  /// goes on beside it: both are busy about as long at 64 × 64 a warp on Hopper.
+  /// The share of the tensor cores' rate that remains while operands are read from shared memory, at 128 bytes per
+  /// cycle. With 64 × 64 per warp on Hopper, both take about the same time.
   double efficiency(const Target &target) const {
     double macsPerCycle = target.mmaRate / 2 / target.multiprocessors / target.times.clock;
     double multiply = warpM * warpN * 16 / macsPerCycle;
@@ -85,7 +85,7 @@ static std::vector<Tile> mmaTiledConfigurations(const Op &op, const Target &targ
                                      {128, 128, 4, 2}, {64, 256, 1, 4},  {96, 128, 2, 2},  {64, 128, 2, 2},
                                      {128, 64, 4, 1},  {64, 64, 2, 2},   {32, 128, 1, 4},  {32, 64, 1, 2},
                                      {16, 128, 1, 4}};
-  // Rounding the factors of tf32 takes registers.
+  // Rounding factors to tf32 takes registers.
   const double mostOfWarp = anchor(op)->operand(1)->type.dtype == DType::F32 ? 48 * 64 : 64 * 64;
   std::vector<Tile> tiles;
   for (const Shape &shape : shapes)
@@ -122,16 +122,17 @@ static double estimateMmaBlocks(const Op &op, const Tile &tile, const Target &ta
   MatmulProblem problem = matmulProblem(op);
   double rows = valueAt(problem.rows, dims), cols = valueAt(problem.cols, dims);
   int64_t bytes = dtypeSize(anchor(op)->operand(1)->type.dtype);
-  // In elements of 16 bits: tensor cores take words.
+  // In elements of 16 bits, since tensor cores work on words.
   double depth = static_cast<double>(valueAt(problem.depth, dims) * bytes) / 2 / splits;
   TiledBlock block(tile);
   double blocks = std::ceil(rows / block.m) * std::ceil(cols / block.n) * splits, resident = block.resident(target);
   double rate = target.mmaRate / target.multiprocessors * block.efficiency(target);
-  // Eight warps of a multiprocessor, two for each tensor core, keep them busy; fewer leave gaps.
+  // Eight warps per multiprocessor, two for each tensor core, keep the tensor cores busy; fewer leave gaps.
   auto secondsFor = [&](double together) {
     double warps = together * static_cast<double>(block.warps);
     double multiply = together * 2 * block.m * block.n * depth / (rate * std::min(1.0, std::sqrt(warps / 8)));
-    // The first steps arrive, the last results leave: hidden behind another block's products if there is one.
+    // Start and end of a block (first steps arrive, last results leave) are hidden by another block's products, if
+    // there is one.
     double ends = target.times.mmaTiled.ends +
                   block.m * block.n / static_cast<double>(block.warps) * target.times.mmaTiled.output;
     return multiply + (together > 1 ? 0.5 : 1.0) * ends;
@@ -153,17 +154,17 @@ static double estimateMmaTiled(const Op &op, const Tile &tile, const Target &tar
 // gemm_mma_split_k
 //===----------------------------------------------------------------------===//
 
-/// More rows have tiles enough, and parts too large for L2.
+/// With more rows there are enough tiles, and the parts would not fit in L2.
 constexpr int64_t mostSplitRows = 1024;
 
-/// Steps of the depth, of 128 bytes.
+/// The number of steps of the depth, of 128 bytes each.
 static int64_t stepsOf(const Op &op) {
   const Type &weight = anchor(op)->operand(1)->type;
   return (*weight.lastDim().asConstant() * dtypeSize(weight.dtype) + 127) / 128;
 }
 
 static bool acceptsSplit(const Op &op, const Target &target, const DimBinding &upper) {
-  // Two parts of the depth, of two steps.
+  // At least two parts of the depth with two steps each.
   return acceptsMmaTiled(op, target, upper) && valueAt(matmulProblem(op).rows, upper) <= mostSplitRows &&
          stepsOf(op) >= 4;
 }
@@ -173,11 +174,11 @@ static std::vector<Tile> splitConfigurations(const Op &op, const Target &target,
   int64_t steps = stepsOf(op);
   for (const Tile &tile : mmaTiledConfigurations(op, target, upper)) {
     TiledBlock block(tile);
-    // A warp of 64 × 64 has no registers left for where its part begins and ends.
+    // A warp of 64 × 64 has no registers left for the bounds of its part.
     if (block.warpM * block.warpN > 48 * 64 || block.stages > 4)
       continue;
     for (int64_t splits : {2, 3, 4, 6, 8}) {
-      int64_t most = (steps + splits - 1) / splits; // steps of a part; the last has one at least
+      int64_t most = (steps + splits - 1) / splits; // steps of a part; the last part has at least one
       if (most < 2 || most * (splits - 1) >= steps)
         continue;
       tiles.push_back(tile);
@@ -187,7 +188,7 @@ static std::vector<Tile> splitConfigurations(const Op &op, const Target &target,
   return tiles;
 }
 
-/// Every part has a step.
+/// Whether every part has at least one step.
 static bool isSoundSplit(const Op &op, const Tile &tile) {
   int64_t steps = stepsOf(op), splits = setting(tile, "splits");
   return llvm::divideCeil(steps, splits) * (splits - 1) < static_cast<uint64_t>(steps);
@@ -196,14 +197,14 @@ static bool isSoundSplit(const Op &op, const Tile &tile) {
 static Launch launchSplit(const Op &op, const Tile &tile) {
   Launch launch = launchMmaTiled(op, tile);
   launch.grid[2] = Expr(setting(tile, "splits"));
-  launch.dynamicShared += 128; // MmaTiledSplitStorage: a flag, and its alignment
+  launch.dynamicShared += 128; // MmaTiledSplitStorage: a flag with its alignment
   return launch;
 }
 
 static double estimateSplit(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   auto splits = static_cast<double>(setting(tile, "splits"));
   double parts = static_cast<double>(valueAt(tilesOf(op, tile), dims)) * TiledBlock(tile).m * TiledBlock(tile).n * 4;
-  // Parts are written by all blocks, and read by one of each tile, which waits for the slowest.
+  // All blocks write their parts; one block per tile reads them, and waits for the slowest.
   double tiles = static_cast<double>(valueAt(tilesOf(op, tile), dims));
   double readers = std::min(1.0, tiles / target.multiprocessors);
   return estimateMmaBlocks(op, tile, target, dims, splits) + splits * parts / target.l2Rate * (1 + 1 / readers) +

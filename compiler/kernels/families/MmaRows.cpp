@@ -1,5 +1,5 @@
-// Matrix products of the mma family for few rows, of decode with a batch or of a short prompt: the weight is read once,
-// past tensor cores.
+// Matrix products of the mma family for few rows, in decode with a batch or for a short prompt: the weight is read once
+// and goes straight from memory to tensor cores.
 #include "kernels/cost/BlockCost.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-/// One row is faster without tensor cores: gemv_simt.
+/// One row is faster without tensor cores, by gemv_simt.
 static bool acceptsMmaRows(const Op &op, const Target &target, const DimBinding &upper) {
   const Op &product = *anchor(op);
   if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !product.boolAttribute("transpose_b"))
@@ -23,7 +23,7 @@ static bool acceptsMmaRows(const Op &op, const Target &target, const DimBinding 
          rows > 1;
 }
 
-/// As the template lays it out.
+/// Shared memory, as in the template.
 static int64_t mmaRowsShared(const Tile &tile) {
   int64_t sums = 4 * setting(tile, "warps_k") * (16 * setting(tile, "warps_n") + 4);
   return llvm::alignTo(setting(tile, "rows") * (2 * (setting(tile, "tile_depth") + 32) + sums + 8), 16);
@@ -40,7 +40,7 @@ static std::vector<Tile> mmaRowsConfigurations(const Op &op, const Target &targe
   std::vector<Tile> tiles;
   for (const Shape &shape : shapes)
     for (int64_t unroll : {2, 4}) {
-      // With many warps, each has too few registers for so many weights.
+      // With many warps, each has too few registers for this many weights.
       if (unroll > 2 && shape.warpsN * shape.warpsK > 8)
         continue;
       int64_t round = 32 * unroll * shape.warpsK;
@@ -51,7 +51,7 @@ static std::vector<Tile> mmaRowsConfigurations(const Op &op, const Target &targe
                 {"warps_k", shape.warpsK},
                 {"warps_n", shape.warpsN}};
       };
-      // The part of the depth that does not fit into shared memory is staged later.
+      // The part of the depth that does not fit in shared memory is staged later.
       int64_t room = (target.sharedPerBlock - mmaRowsShared(make(0))) / (2 * rows) / round * round;
       if (int64_t tileDepth = std::min<int64_t>(room, llvm::alignTo(depth, round)); tileDepth > 0)
         tiles.push_back(make(tileDepth));
@@ -77,18 +77,18 @@ static double estimateMmaRows(const Op &op, const Tile &tile, const Target &targ
   cost.threads = 32 * setting(tile, "warps_n") * setting(tile, "warps_k");
   cost.l2BytesPerBlock = perPass * depth * 2;
   cost.memoryBytes = cols * depth * 2;
-  // This round and the next, where there is one.
+  // This round and, if there is one, the next.
   cost.bytesInFlight = static_cast<int64_t>(16 * warpsN * 2 * std::min(depth, 2 * warpRound * warpsK));
   cost.sharedBytes = mmaRowsShared(tile);
   double reading = estimateSeconds(cost, target) - target.launchSeconds;
-  // Instructions of a multiprocessor's blocks: every block stages all rows for itself, and normalises them; a step
-  // reads 8 rows with one load for two products; sums of warps go through shared memory.
+  // Instructions of a multiprocessor's blocks: every block stages and normalises all rows itself, a step reads 8 rows
+  // with one load for two products, and sums of warps go through shared memory.
   double perMultiprocessor = std::ceil(cost.blocks / target.multiprocessors);
   double staging = perPass * depth * 12, multiplying = warpsN * depth / 32 * (perPass / 8 * 5 + 6) * 32;
   double adding = perPass * 16 * warpsN * warpsK * 6;
   double lanesPerSecond = target.f32Rate / 2 / target.multiprocessors;
   double working = perMultiprocessor * (staging + multiplying + adding) / lanesPerSecond;
-  // A round waits for its bytes and for the warps beside it; a block that comes later starts anew.
+  // A round waits for its bytes and for neighbouring warps; a block that starts later waits again.
   double waiting = target.times.mmaRows.round * rounds * std::ceil(perMultiprocessor / 4);
   return target.launchSeconds + passes * (reading + working + waiting);
 }

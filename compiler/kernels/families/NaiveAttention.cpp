@@ -1,4 +1,4 @@
-// Attention on the lower rungs of the ladder, by request only.
+// Attention at the lower rungs of the ladder, used only on request.
 #include "kernels/cost/BlockCost.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
@@ -11,7 +11,7 @@ namespace kiln {
 // attention_naive
 //===----------------------------------------------------------------------===//
 
-/// As the template lays it out.
+/// Shared memory, as in the template.
 static int64_t naiveFlashShared(const Op &op, int64_t tile) {
   return 4 * (3 * attentionProblem(op).headSize + tile) * tile;
 }
@@ -25,7 +25,7 @@ static double estimateNaiveFlash(const Op &op, const Tile &tile, const Target &t
   cost.threads = setting(tile, "tile") * setting(tile, "tile");
   double keys = visibleKeys(problem, queries) + extent;
   cost.flopsPerBlock = extent * keys * (4 * size + 20);
-  // Two reads of shared memory for each FMA, and every thread of a query weighs all its keys.
+  // Each FMA needs two reads of shared memory, and every thread of a query computes the weights of all its keys.
   cost.efficiency = 0.1;
   cost.l2BytesPerBlock = keys * 2 * size * static_cast<double>(problem.elementBytes);
   cost.memoryBytes = bytesMovedAt(op, dims);

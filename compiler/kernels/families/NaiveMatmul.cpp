@@ -1,4 +1,4 @@
-// Matrix products on the lowest rung: a thread an output, operands from global memory. By request only.
+// Matrix products at the lowest rung: one thread per output, operands from global memory. Used only on request.
 #include "kernels/cost/BlockCost.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-/// A warp holds 32 columns of a row.
+/// A warp computes 32 columns of a row.
 static Launch launchNaive(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
   int64_t threads = setting(tile, "threads");
@@ -30,7 +30,7 @@ static double estimateNaive(const Op &op, const Tile &tile, const Target &target
                 static_cast<double>(valueAt(problem.batch, dims));
   cost.threads = setting(tile, "threads");
   cost.flopsPerBlock = 2 * 32 * rowsPerBlock * depth;
-  // Two loads for each FMA; the block's columns come from L2 once, its rows once each.
+  // Each FMA needs two loads; a block's columns come from L2 once, and each of its rows once.
   cost.efficiency = 0.05;
   cost.l2BytesPerBlock = (32 + rowsPerBlock) * depth * 4;
   cost.memoryBytes = bytesMovedAt(op, dims);

@@ -1,4 +1,4 @@
-// Kernels bound by memory: layernorm, softmax, and one function of every element.
+// Kernels bound by memory: layernorm, softmax, and element-wise functions.
 #include "kernels/cost/BlockCost.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
@@ -17,14 +17,14 @@ static double estimateStreaming(const Op &op, double blocks, int64_t threads, in
   return estimateSeconds(cost, target);
 }
 
-/// Rows and row length that a row-wise kernel works on: those of its anchor's operand.
+/// The rows and row length of a row-wise kernel: those of its anchor's operand.
 static const Type &rowType(const Op &op) { return anchor(op)->operand(0)->type; }
 
 static Launch launchRowWise(const Op &op, const Tile &tile) {
   int64_t threads = setting(tile, "threads"), rowThreads = setting(tile, "row_threads");
   return {.grid = {ceilDiv(rowCount(rowType(op)), Expr(threads / rowThreads)), Expr(1), Expr(1)},
           .threads = threads,
-          .staticShared = rowThreads == threads && threads != 32 ? blockScratchBytes : 0}; // of its reductions
+          .staticShared = rowThreads == threads && threads != 32 ? blockScratchBytes : 0}; // of the reductions
 }
 
 static double estimateRowWise(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
@@ -35,7 +35,7 @@ static double estimateRowWise(const Op &op, const Tile &tile, const Target &targ
   double perThread = std::ceil(cols / static_cast<double>(rowThreads));
   int64_t inFlight = static_cast<int64_t>(static_cast<double>(threads) * std::min(perThread, 16.0) *
                                           static_cast<double>(dtypeSize(rowType(op).dtype)));
-  // A reduction over a block has barriers that one over a warp has not, once for each set of blocks that are resident.
+  // Unlike a reduction over a warp, one over a block has barriers, once for each set of resident blocks.
   double blocks = std::ceil(rows / rowsPerBlock);
   double resident = target.multiprocessors * std::floor(target.threadsPerMultiprocessor / static_cast<double>(threads));
   double barriers = rowThreads > 32 ? target.times.blockReduction * std::ceil(blocks / resident) : 0;
@@ -46,7 +46,7 @@ static double estimateRowWise(const Op &op, const Tile &tile, const Target &targ
 // layernorm
 //===----------------------------------------------------------------------===//
 
-/// Rows longer than 64 elements for each of 512 threads have no configuration.
+/// Longer rows, of more than 64 elements for each of 512 threads, have no configuration.
 constexpr int64_t maxLayerNormCols = 64 * 512;
 
 static bool acceptsLayerNorm(const Op &op, const Target &, const DimBinding &) {
@@ -55,12 +55,12 @@ static bool acceptsLayerNorm(const Op &op, const Target &, const DimBinding &) {
     return false;
   if (!op.region())
     return true;
-  // Before the normalisation at most one addition, after it nothing.
+  // There may be one addition before the normalisation, and no op after it.
   const auto &ops = op.region()->ops();
   return ops.size() == 3 && ops.front()->is(OpKind::add) && ops.front()->next()->is(OpKind::layernorm);
 }
 
-/// Rows that do not fit in registers (64 elements a thread) lie in shared memory, all of a block at once.
+/// Rows that do not fit in registers (64 elements per thread) are in shared memory, all rows of a block at once.
 static Launch launchLayerNorm(const Op &op, const Tile &tile) {
   int64_t cols = *rowType(op).lastDim().asConstant(), vec = setting(tile, "vec");
   int64_t threads = setting(tile, "threads"), rowThreads = setting(tile, "row_threads");
@@ -83,7 +83,7 @@ static std::vector<Tile> layerNormConfigurations(const Op &op, const Target &, c
   return tiles;
 }
 
-/// A row has one thread, a warp or the block.
+/// Whether a row has one thread, a warp or the block.
 static bool hasRowThreads(const Tile &tile) {
   int64_t threads = setting(tile, "threads"), rowThreads = setting(tile, "row_threads");
   return threads % 32 == 0 && (rowThreads == 1 || rowThreads == 32 || rowThreads == threads);
@@ -107,7 +107,7 @@ const KernelFamily layerNormFamily = {
     .estimate = estimateRowWise,
 };
 
-/// The same with what rungs of the ladder do: hints that memory is read and written once, and the variance in one pass.
+/// The layernorm configurations of the ladder's rungs: hints that memory is used once, and the variance in one pass.
 static std::vector<Tile> streamingLayerNormConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
   std::vector<Tile> tiles;
   for (bool onePass : {false, true})
@@ -196,8 +196,8 @@ const KernelFamily softmaxFamily = {
 // map
 //===----------------------------------------------------------------------===//
 
-/// The tensor whose elements the kernel visits: what a layout op moves, except that last_row and all others walk
-/// over their result.
+/// The tensor whose elements the kernel visits: the operand that a layout op moves; for last_row and all other ops, the
+/// result.
 static const Type &walkedType(const Op &op) {
   if (op.has(Trait::WritesState))
     return op.operand(1)->type;
@@ -210,8 +210,8 @@ static bool acceptsMap(const Op &op, const Target &, const DimBinding &) {
 }
 
 static std::vector<Tile> mapConfigurations(const Op &op, const Target &, const DimBinding &) {
-  // A vector must stay within a row of what is read and of what is written. A mask's columns are keys, each with its
-  // own visibility.
+  // A vector must stay within a row of the input and of the output. The columns of a mask are keys, each visible or
+  // not.
   std::optional<int64_t> from = walkedType(op).lastDim().asConstant(), to = op.result()->type.lastDim().asConstant();
   int64_t vec = from && to && !op.is(OpKind::causalMask) ? std::min(widestVector(*from, 4), widestVector(*to, 4)) : 1;
   std::vector<Tile> tiles;

@@ -16,7 +16,7 @@ static int64_t simtFlashShared(const Op &op, const Tile &tile) {
   return 4 * ((queries + keys) * (size + 4) + keys * size + queries * (keys + 4));
 }
 
-/// The conditions that the template asserts: see its header for the lanes that share a query.
+/// The conditions that the template asserts; its header documents how lanes share a query.
 static bool isSoundSimtFlash(const Op &op, const Tile &tile) {
   int64_t size = attentionProblem(op).headSize, threads = setting(tile, "threads");
   int64_t queries = setting(tile, "tile_queries"), keys = setting(tile, "tile_keys");
@@ -58,7 +58,7 @@ static double estimateSimtFlash(const Op &op, const Tile &tile, const Target &ta
   BlockCost cost;
   cost.blocks = std::ceil(queries / tileQueries) * valueAt(problem.heads * problem.batch, dims);
   cost.threads = setting(tile, "threads");
-  // Half of the keys are visible on average; an exponential a score counts as ten operations.
+  // Half of the keys are visible on average; an exponential per score counts as ten operations.
   double keys = visibleKeys(problem, queries) + tileQueries;
   cost.flopsPerBlock = tileQueries * keys * (4 * size + 20);
   double threadQueries = tileQueries * 16 / static_cast<double>(cost.threads);
@@ -92,7 +92,7 @@ const KernelFamily simtFlashFamily = {
 static bool acceptsSplitKv(const Op &op, const Target &, const DimBinding &) {
   if (!isFusedAttention(op) || anchor(op)->operand(0)->type.shape[2] != Dim(1))
     return false;
-  // The template reads positions before what is in front of it has ended, so that nothing there may write them.
+  // The template reads positions before the previous kernel has ended, so no kernel may write them.
   const Value *positions = findInRegion(op, OpKind::causalMask)->operandOrNull(1);
   return positions && !positions->definingOp();
 }
@@ -112,7 +112,7 @@ static Expr splitCount(const Op &op, const Tile &tile) {
   return ceilDiv(keys, Expr(setting(tile, "chunk")));
 }
 
-/// SplitPart<headSize>: the outputs and four floats more.
+/// The size of SplitPart<headSize>: the outputs and four more floats.
 static int64_t splitPartBytes(const AttentionProblem &problem) { return (problem.headSize + 4) * 4; }
 
 static Launch launchSplitKv(const Op &op, const Tile &tile) {
@@ -120,7 +120,7 @@ static Launch launchSplitKv(const Op &op, const Tile &tile) {
   int64_t warps = setting(tile, "warps");
   return {.grid = {splitCount(op, tile), problem.heads, problem.batch},
           .threads = 32 * warps,
-          .staticShared = warps * splitPartBytes(problem) + 16}; // a flag, and its alignment
+          .staticShared = warps * splitPartBytes(problem) + 16}; // a flag with its alignment
 }
 
 static double estimateSplitKv(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
@@ -133,7 +133,7 @@ static double estimateSplitKv(const Op &op, const Tile &tile, const Target &targ
   cost.blocks = std::ceil(keys / chunk) * heads;
   cost.threads = 32 * setting(tile, "warps");
   double keysPerRound = static_cast<double>(cost.threads) * 16 / (size * bytes) * setting(tile, "unroll");
-  // A round costs its latency however few bytes it loads; a block with many rounds waits for each.
+  // A round costs its latency, however few bytes it loads; a block with many rounds waits for each.
   double rounds = std::ceil(std::min(chunk, keys) / keysPerRound);
   cost.memoryBytes = 2 * keys * heads * size * bytes;
   cost.flopsPerBlock = 4 * std::min(chunk, keys) * size;
@@ -142,7 +142,7 @@ static double estimateSplitKv(const Op &op, const Tile &tile, const Target &targ
   return estimateSeconds(cost, target) + rounds * target.times.splitKv.round + combine;
 }
 
-/// A part for each (batch, head, split).
+/// The workspace: a part for each (batch, head, split).
 static Expr splitKvWorkspace(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);
   return problem.batch * problem.heads * splitCount(op, tile) * Expr(splitPartBytes(problem));

@@ -1,4 +1,4 @@
-// Matrix products of the simt family: few rows (decode), tiles (prefill), batched (attention that is not fused).
+// Matrix products of the simt family: few rows (decode), tiles (prefill), batched (unfused attention).
 #include "kernels/cost/BlockCost.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
@@ -20,7 +20,7 @@ static bool acceptsSimtRows(const Op &op, const Target &, const DimBinding &) {
     return false;
   const Op &product = *anchor(op);
   const Type &x = product.operand(0)->type;
-  // One token a sequence: the rows are the batch, however large its bound; passes of up to 16 rows loop over it.
+  // One token per sequence: the rows are the batch, with any bound, since passes of up to 16 rows loop over it.
   return product.boolAttribute("transpose_b") && x.rank() == 3 && x.shape[1] == Dim(1) && x.lastDim().asConstant();
 }
 
@@ -36,7 +36,7 @@ static std::vector<Tile> simtRowsConfigurations(const Op &op, const Target &, co
   return tiles;
 }
 
-/// As the template lays it out: the rows' elements of as many stages as fit, and their statistics.
+/// Shared memory, as in the template: the rows' elements for as many stages as fit, and the rows' statistics.
 static int64_t simtRowsShared(const Op &op, const Tile &tile) {
   int64_t rows = setting(tile, "rows"), depth = *anchor(op)->operand(0)->type.lastDim().asConstant();
   int64_t stage = 32 * widestVector(depth, 16 / weightBytes(op)) * setting(tile, "unroll"), statistics = 8 * rows;
@@ -62,12 +62,12 @@ static double estimateSimtRows(const Op &op, const Tile &tile, const Target &tar
   cost.efficiency = 0.5;
   cost.l2BytesPerBlock = rows * depth * 4;
   cost.memoryBytes = cols * depth * static_cast<double>(weightBytes(op));
-  // Two stages of 16-byte loads a lane and column, no more than the row has.
+  // Two stages of 16-byte loads per lane and column, limited by the row's length.
   double perLane = std::min(2.0 * setting(tile, "unroll") * 16, depth * static_cast<double>(weightBytes(op)) / 32);
   cost.bytesInFlight = static_cast<int64_t>(cost.threads * setting(tile, "cols_per_warp") * perLane);
   cost.sharedBytes = static_cast<int64_t>(std::min(48.0 * 1024, setting(tile, "rows") * depth * 4));
-  // Every block stages all rows for itself, and normalises them: about 20 instructions an element, which small blocks
-  // repeat for few columns.
+  // Every block stages and normalises all rows itself, at about 20 instructions per element. Small blocks repeat this
+  // for few columns.
   double lanesPerSecond = target.f32Rate / 2 / target.multiprocessors;
   double staging = std::ceil(cost.blocks / target.multiprocessors) * rows * depth * 20 / lanesPerSecond;
   return estimateSeconds(cost, target) + staging;
@@ -94,7 +94,7 @@ static std::vector<Tile> simtTiledConfigurations(const Op &, const Target &, con
   struct Shape {
     int64_t rows, cols, depth, threadRows, threadCols;
   };
-  // Square and oblong tiles; 4 × 4 a thread fills small problems with blocks, 8 × 8 needs fewest shared reads.
+  // Square and oblong tiles; 4 × 4 per thread gives small problems more blocks, 8 × 8 needs the fewest shared reads.
   static constexpr Shape shapes[] = {{32, 32, 32, 4, 4},  {32, 64, 16, 4, 4},  {64, 32, 16, 4, 4},  {64, 64, 16, 4, 4},
                                      {64, 64, 16, 8, 4},  {64, 128, 16, 8, 4}, {64, 128, 16, 8, 8}, {128, 64, 16, 8, 8},
                                      {128, 128, 8, 8, 8}, {128, 128, 16, 8, 8}};
@@ -123,7 +123,7 @@ static bool isSoundSimtTiled(const Op &, const Tile &tile) {
          isPowerOfTwo(cols / threadCols);
 }
 
-/// As the template lays it out: two buffers if both fit, and statistics of rows.
+/// Shared memory, as in the template: two buffers if both fit, and statistics of rows.
 static int64_t simtTiledShared(const Tile &tile) {
   int64_t rows = setting(tile, "tile_rows"),
           buffer = 4 * setting(tile, "tile_depth") * (rows + setting(tile, "tile_cols"));
@@ -147,8 +147,8 @@ static double estimateSimtTiled(const Op &op, const Tile &tile, const Target &ta
   cost.blocks = std::ceil(rows / tileRows) * std::ceil(cols / tileCols) * valueAt(problem.batch, dims);
   cost.threads = simtTiledThreads(tile);
   cost.flopsPerBlock = 2 * tileRows * tileCols * depth;
-  // A step of a thread reads threadRows + threadCols values from shared memory for threadRows · threadCols FMAs;
-  // four values come with one instruction.
+  // In each step, a thread reads threadRows + threadCols values from shared memory for threadRows · threadCols FMAs;
+  // one instruction loads four values.
   double fmas = threadRows * threadCols;
   cost.efficiency = fmas / (fmas + (threadRows + threadCols) * 0.75 + 2);
   cost.l2BytesPerBlock = (tileRows + tileCols) * depth * 4;

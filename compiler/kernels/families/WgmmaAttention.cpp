@@ -14,19 +14,19 @@ static bool acceptsWgmmaFlash(const Op &op, const Target &target, const DimBindi
   return size % 16 == 0 && size <= 128;
 }
 
-/// As the template lays it out: rows of 128 bytes, 64 elements of a head.
+/// Shared memory, as in the template: rows of 128 bytes, each 64 elements of a head.
 static int64_t wgmmaFlashShared(const Op &op, const Tile &tile) {
   int64_t slabs = llvm::divideCeil(attentionProblem(op).headSize, 64);
   return 128 * slabs * (setting(tile, "tile_queries") + 2 * setting(tile, "stages") * setting(tile, "tile_keys"));
 }
 
-/// Scores, rounded weights, output and queries of a thread, and what it has besides; registers come by eight.
+/// Registers of a thread: scores, rounded weights, output, queries and overhead; they are allocated in units of eight.
 static int64_t wgmmaFlashRegisters(const Op &op, const Tile &tile) {
   int64_t size = attentionProblem(op).headSize, keys = setting(tile, "tile_keys");
   return llvm::alignTo(keys / 2 + keys / 4 + size / 2 + size / 4 + 32, 8);
 }
 
-/// Blocks that a multiprocessor holds by their registers.
+/// The blocks that a multiprocessor can hold, given their registers.
 static int64_t residentByRegisters(const Op &op, const Tile &tile) {
   return std::max<int64_t>(1, 65536 / (2 * setting(tile, "tile_queries") * wgmmaFlashRegisters(op, tile)));
 }
@@ -66,20 +66,20 @@ static double estimateWgmmaFlash(const Op &op, const Tile &tile, const Target &t
       std::floor(target.sharedPerMultiprocessor / (static_cast<double>(wgmmaFlashShared(op, tile)) + 1024));
   double resident = std::max(1.0, std::min(static_cast<double>(residentByRegisters(op, tile)), byShared));
 
-  // Cycles for a step of a block: what the multiprocessor is busy with, the products and about as much for the softmax
-  // beside them; and how long a step takes by itself and beside other blocks.
+  // Cycles for a step of a block. The multiprocessor is busy with the products, and about as long with the softmax
+  // beside them; a step takes longer alone and beside other blocks.
   const KernelTimes::WgmmaFlash &times = target.times.wgmmaFlash;
   double clock = target.times.clock;
   double keys = setting(tile, "tile_keys"), flopsPerCycle = target.tensorRate / target.multiprocessors / clock;
   double multiply = tileQueries * keys * 4 * size / flopsPerCycle, alone = times.gap + times.alone * multiply;
-  // A block sees half of the keys on average, and its last tile whole; the one with the most keys sees all.
+  // A block sees half of the keys on average, plus its whole last tile; the block with the most keys sees all.
   double visible = visibleKeys(problem, queries), most = std::min(queries, 2 * visible + tileQueries);
   double steps = (visible + tileQueries / 2 + keys / 2) / keys, mostSteps = std::ceil(most / keys);
   double perMultiprocessor = blocks / target.multiprocessors;
   double beside = times.beside * multiply * (std::min(resident, std::ceil(perMultiprocessor)) - 1);
   double cycles =
       std::max(perMultiprocessor * steps * (times.busy * multiply + alone / resident), mostSteps * (alone + beside));
-  double rows = tileQueries + 2 * keys; // that are there before the first step
+  double rows = tileQueries + 2 * keys; // loaded before the first step
   double l2 = blocks * steps * keys * 2 * size * static_cast<double>(problem.elementBytes) / target.l2Rate;
   double memory = bytesMovedAt(op, dims) / target.memoryRate;
   return target.launchSeconds + times.ends + rows * size * times.fill + std::max({cycles / clock, l2, memory});

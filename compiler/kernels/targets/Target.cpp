@@ -25,13 +25,13 @@ double Target::rooflineSeconds(int64_t bytes, int64_t flops, DType dtype, bool i
 
 namespace {
 
-/// Numbers of a table, which must be there and be all that is. The files are part of the program, so what is wrong in
-/// one is a bug and stops it.
+/// Reads the numbers of a table. All of them must exist, and no others. The files are part of the program, so an error
+/// in one is a bug and ends the program.
 class Numbers {
 public:
   Numbers(const ConfigValue &table, StringRef name) : fields(table, name) {}
 
-  /// In units of `unit`.
+  /// A number, given in units of `unit`.
   double operator()(StringRef key, double unit = 1) {
     double value = 0;
     cantFail(fields.number(key, value), "graphs/targets");
@@ -93,7 +93,7 @@ static void readAttentionTimes(Numbers &root, KernelTimes &times) {
     cantFail(table->fields.close(), "graphs/targets");
 }
 
-/// Those of graphs/targets/NAME.times.toml.
+/// Reads graphs/targets/NAME.times.toml.
 static KernelTimes readTimes(const std::string &name) {
   auto file = llvm::find_if(targetFiles(), [&](const EmbeddedFile &f) { return f.name == name + timesSuffix.str(); });
   if (file == targetFiles().end())
@@ -101,7 +101,7 @@ static KernelTimes readTimes(const std::string &name) {
   SourceManager sources;
   ConfigValue table = cantFail(parseToml(sources.add(file->name, file->text.str())), "graphs/targets");
   Numbers root(table, file->name);
-  root.text("device"); // for people
+  root.text("device"); // only for readers
   KernelTimes times;
   times.clock = root("clock_ghz", giga);
   times.memoryLatency = root("memory_latency_us", micro);
@@ -138,7 +138,7 @@ static Target parseTarget(StringRef name, StringRef text) {
   return target;
 }
 
-/// Whether a file is a target's, and not one of those beside it.
+/// Whether a file describes a target, and is not one of the files beside it.
 static bool isTarget(StringRef name) {
   return llvm::none_of(std::array{timesSuffix, tuningSuffix, ladderSuffix},
                        [&](StringRef suffix) { return name.ends_with(suffix); });

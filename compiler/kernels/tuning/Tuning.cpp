@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-/// Attributes that change what an inner loop does.
+/// Attributes that change an inner loop, and so belong to the key.
 constexpr StringRef tellingAttributes[] = {"precision", "window"};
 
 std::string problemName(const Op &op) {
@@ -125,7 +125,7 @@ const TuningDatabase *shippedTuning(StringRef target) {
     for (const EmbeddedFile &file : targetFiles()) {
       if (!file.name.ends_with(tuningSuffix))
         continue;
-      // A part of the program: what is wrong in it is a bug.
+      // The file is part of the program: an error in it is a bug.
       auto database = cantFail(TuningDatabase::parse(sources.add(file.name, file.text.str())), "graphs/targets");
       all.insert_or_assign(database.target, std::move(database));
     }

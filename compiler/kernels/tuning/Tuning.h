@@ -1,4 +1,4 @@
-//===- Tuning.h - what was measured to be best ------------------------------===//
+//===- Tuning.h - the database of the fastest configurations --------------===//
 //
 // A tuning database records, for each problem (an op with its operands' types, a number of rows), the kernel and
 // configuration that were the fastest on a GPU. `kiln tune` writes databases; choose-tiles prefers their entries to its

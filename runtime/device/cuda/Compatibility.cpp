@@ -27,7 +27,7 @@ std::optional<std::string> cubinTargetFor(StringRef target, ArrayRef<std::string
   for (StringRef own : cubins) {
     if (own == target)
       return target.str();
-    // sm_80 runs on sm_86; code for an "a" target runs on that very chip only.
+    // Code for sm_80 runs on sm_86; code for an "a" target runs on that chip only.
     bool isOlder =
         own.back() != 'a' && own.size() == target.size() && own.drop_back() == target.drop_back() && own < target;
     if (isOlder && (!best || *best < own))

@@ -1,4 +1,4 @@
-//===- Compatibility.h - what a machine and a plan must have ----------------===//
+//===- Compatibility.h - requirements of a plan on a machine --------------===//
 //
 // Calls no function of CUDA, so that tests run on machines without a GPU.
 //

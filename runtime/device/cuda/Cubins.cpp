@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-/// Compiles those of the plan's kernels, on all cores.
+/// Compiles the given kernels of the plan, on all cores.
 static Error compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef<size_t> wanted, StringRef why,
                             const ReadCubinsOptions &options, MutableArrayRef<std::string> cubins) {
   Expected<CubinCompiler> compiler = CubinCompiler::create(options.cacheDirectory);

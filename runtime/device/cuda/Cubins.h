@@ -1,4 +1,4 @@
-//===- Cubins.h - a plan's kernels as a GPU's instructions ------------------===//
+//===- Cubins.h - the machine code of a plan's kernels --------------------===//
 #pragma once
 
 #include "runtime/device/Device.h"

@@ -17,7 +17,7 @@ namespace kiln {
 
 namespace {
 
-/// The functions that we call, by their names in the library.
+/// The functions that are called, by their names in the library.
 struct Api {
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtDestroy) destroy;
@@ -72,9 +72,9 @@ cublasLtEpilogue_t epilogueOf(const LaunchMatmul &matmul) {
   return matmul.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// What the library needs to know of a product, and the algorithm for it. The library's matrices are column by column:
-/// it computes outᵀ = weight · aᵀ, with weightᵀ and aᵀ as our rows lie in memory, or, where ours is not to be
-/// transposed, with weight as its rows do.
+/// A product's description for the library, and the algorithm that was chosen for it. The library stores matrices by
+/// columns, so it computes outᵀ = weight · aᵀ. Our row-major matrices are weightᵀ and aᵀ to it; an untransposed weight
+/// is taken as it is.
 struct Problem {
   explicit Problem(const Api &api) : api(api) {}
   Problem(const Problem &) = delete;
@@ -110,7 +110,7 @@ public:
     };
     void *a = take(true), *weight = take(true), *bias = take(matmul.bias), *residual = take(matmul.residual);
     void *out = take(true), *workspace = take(true);
-    // The first call of a shape loads kernels, which must not count as part of a graph that is being captured.
+    // The first call of a shape loads kernels. This must not become part of a graph that is being captured.
     cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     cudaThreadExchangeStreamCaptureMode(&mode);
     auto restore = llvm::make_scope_exit([&] { cudaThreadExchangeStreamCaptureMode(&mode); });
@@ -139,7 +139,7 @@ private:
     return check(api.descSet(desc, attribute, &value, sizeof(value)), "describing a product");
   }
 
-  /// `rows` and `cols` as the library has them.
+  /// `rows` and `cols` are those of the library's column-major matrix.
   Error layout(cublasLtMatrixLayout_t &made, DType dtype, int64_t rows, int64_t cols, int64_t batch) const {
     if (Error error = check(api.layoutCreate(&made, dataType(dtype), rows, cols, rows), "describing a matrix"))
       return error;
@@ -174,8 +174,7 @@ private:
     return layout(problem.out, matmul.out, matmul.cols, matmul.rows, matmul.batch);
   }
 
-  /// Every matrix of a batch but the first begins where the one before it ends: at what address the algorithm must be
-  /// able to read and write.
+  /// Sets the alignments that the algorithm may rely on: in a batch, each matrix begins where the one before it ends.
   Error setAlignments(const LaunchMatmul &matmul, cublasLtMatmulPreference_t preference) const {
     if (matmul.batch == 1)
       return Error::success();
@@ -185,7 +184,7 @@ private:
           std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, factor * matmul.depth * matmul.rows),
           std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, result),
           std::pair(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, result)}) {
-      // Buffers themselves lie at multiples of 16.
+      // Buffers are aligned to 16 bytes.
       auto alignment = static_cast<uint32_t>(std::gcd(bytes, int64_t(16)));
       cublasStatus_t status = api.preferenceSet(preference, attribute, &alignment, sizeof(alignment));
       if (Error error = check(status, "asking for an algorithm"))

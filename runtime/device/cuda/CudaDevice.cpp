@@ -25,7 +25,7 @@ struct CudaEvent : DeviceEvent {
   cudaEvent_t event = nullptr;
 };
 
-/// sm_90a for compute capability 9.0: the names that plans and NVRTC use.
+/// The target's name in plans and for NVRTC, like sm_90a for compute capability 9.0.
 std::string targetOf(int major, int minor) {
   std::string number = std::to_string(major) + std::to_string(minor);
   return "sm_" + number + (number == "90" ? "a" : "");
@@ -40,7 +40,7 @@ std::string targetOf(int major, int minor) {
 bool CudaDevice::isAvailable() {
   int count = 0;
   bool isThere = cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
-  cudaGetLastError(); // what was found wrong is no error of a later call
+  cudaGetLastError(); // clears the error, so that no later call reports it
   return isThere;
 }
 
@@ -110,7 +110,7 @@ Expected<int64_t> CudaDevice::freeMemory() {
 
 Expected<void *> CudaDevice::allocateHost(int64_t bytes, StringRef what) {
   void *memory = nullptr;
-  // With unified addressing, which every GPU since 2010 has, the GPU uses the same address.
+  // With unified addressing, which every GPU since 2010 has, the address is valid on the GPU as well.
   if (Error error = checkCuda(cudaHostAlloc(&memory, bytes, cudaHostAllocMapped | cudaHostAllocPortable),
                               "allocating " + Twine(bytes) + " bytes of page-locked memory for " + what))
     return error;
@@ -143,7 +143,7 @@ Error CudaDevice::download(void *target, const void *source, int64_t bytes) {
 
 Expected<std::unique_ptr<DeviceEvent>> CudaDevice::makeEvent() {
   auto event = std::make_unique<CudaEvent>();
-  // A thread that makes an event has its own idea of the current GPU.
+  // Each thread has its own current GPU.
   if (Error error = checkCuda(cudaSetDevice(options.ordinal), "choosing the GPU"))
     return error;
   if (Error error = checkCuda(cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming), "creating an event"))
@@ -236,7 +236,7 @@ Error CudaDevice::launch(const KernelLaunch &launch) {
   std::vector<void *> pointers;
   for (uint64_t &word : words)
     pointers.push_back(&word);
-  // Generated kernels wait for the one before them themselves (templates/device/grid.cuh), so they may start early.
+  // Generated kernels wait for the previous kernel themselves (templates/device/grid.cuh), so they may start early.
   cudaLaunchAttribute mayStartEarly = {};
   mayStartEarly.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   mayStartEarly.val.programmaticStreamSerializationAllowed = 1;
@@ -245,7 +245,7 @@ Error CudaDevice::launch(const KernelLaunch &launch) {
   config.blockDim = dim3(launch.threads);
   config.dynamicSmemBytes = launch.dynamicShared;
   config.stream = stream;
-  // Blocks that wait for each other must all be resident, which the ones of the kernel in front could prevent.
+  // Blocks that wait for each other must all be resident at once, which blocks of the previous kernel could prevent.
   cudaLaunchAttribute cooperative = {};
   cooperative.id = cudaLaunchAttributeCooperative;
   cooperative.val.cooperative = 1;

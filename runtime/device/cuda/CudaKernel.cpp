@@ -43,9 +43,9 @@ Expected<std::vector<int64_t>> CudaKernel::parameterBytes() const {
   for (;;) {
     size_t offset = 0, bytes = 0;
     cudaError_t status = cudaFuncGetParamInfo(reinterpret_cast<const void *>(kernel), sizes.size(), &offset, &bytes);
-    // There is no call that says how many there are: past the last one an index is no valid value.
+    // No call returns the number of parameters: an index past the last one is an invalid value.
     if (status == cudaErrorInvalidValue) {
-      cudaGetLastError(); // not that of a later call
+      cudaGetLastError(); // clears the error, so that no later call reports it
       return sizes;
     }
     if (Error error = checkCuda(status, "reading the parameters of kernel " + name))
@@ -69,7 +69,7 @@ Expected<void *> CudaKernel::findConstant(StringRef constant, int64_t bytes) {
   size_t size = 0;
   cudaError_t status = cudaLibraryGetGlobal(&address, &size, library, constant.str().c_str());
   if (status == cudaErrorSymbolNotFound || (status == cudaSuccess && size != static_cast<size_t>(bytes))) {
-    cudaGetLastError(); // not that of a later call
+    cudaGetLastError(); // clears the error, so that no later call reports it
     return wrongConstant(name, constant, bytes);
   }
   if (Error error = checkCuda(status, "finding " + constant + " of kernel " + name))

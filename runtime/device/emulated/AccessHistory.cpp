@@ -2,7 +2,7 @@
 
 namespace kiln {
 
-/// Whether unordered accesses of two threads race, by the kinds of both.
+/// Whether unordered accesses of two threads race, by the kinds of the two.
 static constexpr bool raceTable[kEmulatedAccesses][kEmulatedAccesses] = {
     //           Read   Write  Atomic
     /* Read   */ {false, true, true},
@@ -16,7 +16,7 @@ AccessWords wordsOf(EmulatedAccess access) {
   return words[static_cast<size_t>(access)];
 }
 
-// These are asked several times for every word that a kernel touches.
+// These functions run several times for every word that a kernel touches.
 
 inline bool AccessHistory::Touch::isOfWarp(uint32_t warp) const {
   if (thread == severalWarps)

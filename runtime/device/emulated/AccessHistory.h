@@ -1,4 +1,4 @@
-//===- AccessHistory.h - who touched a block's shared memory last --------------===//
+//===- AccessHistory.h - the last accesses to a block's shared memory -----===//
 //
 // A race detector for kernels that are compiled with checked accesses. Two accesses of different threads to the same
 // word race if at least one of them writes, not both are atomic, and no synchronisation orders them. A barrier of the

@@ -19,7 +19,7 @@ struct EmulatedDeviceKernel : DeviceKernel {
 
   std::shared_ptr<KernelLibrary> library;
   const EmulatedKernel *kernel = nullptr;
-  /// The library is in the program once. What an instance has in constant memory is put there for its launches.
+  /// The program holds the library only once, so each instance's constant memory is copied into it for its launches.
   std::map<std::string, std::vector<char>, std::less<>> constants;
 };
 
@@ -33,8 +33,8 @@ bool holds(StringRef path, StringRef text) {
   return file && (*file)->getBuffer() == text;
 }
 
-/// The program's own templates as files, for the host compiler: written once under a name made of their contents, and
-/// again should one of them be missing or hold something else. Several processes may do so at once.
+/// Writes the program's own templates to files for the host compiler, in a directory named by their contents. Missing
+/// or changed files are written again. Several processes may do so at once.
 Expected<std::string> materialiseTemplates(StringRef cacheDirectory) {
   std::string all;
   for (const EmbeddedFile &file : templateFiles())
@@ -70,7 +70,7 @@ Expected<void *> EmulatedDevice::allocate(int64_t bytes, StringRef what) { retur
 void EmulatedDevice::free(void *address) { memory.free(address); }
 
 Expected<int64_t> EmulatedDevice::freeMemory() {
-  // A file of lines like `MemAvailable:    1234 kB`, without a size of its own.
+  // The file consists of lines like `MemAvailable:    1234 kB` and reports no size.
   auto text = MemoryBuffer::getFileAsStream("/proc/meminfo");
   StringRef rest = text ? (*text)->getBuffer() : "";
   rest = rest.substr(rest.find("MemAvailable:")).ltrim("MemAvailable: ");
@@ -100,7 +100,7 @@ Error EmulatedDevice::download(void *target, const void *source, int64_t bytes) 
 
 namespace {
 
-/// A kernel of a plan on the way to its library.
+/// A kernel of a plan whose library is being loaded.
 struct KernelLoad {
   std::string name, path, source;
   std::unique_ptr<KernelLibrary> library;
@@ -159,7 +159,7 @@ Expected<std::vector<std::unique_ptr<DeviceKernel>>> EmulatedDevice::loadKernels
   return kernels;
 }
 
-/// Adds to an error of a launch where in the model it comes from.
+/// Adds the kernel's origin in the model to an error of its launch.
 static Error withOrigin(Error error, const KernelLaunch &launch) {
   std::vector<Diagnostic> diagnostics = takeDiagnostics(std::move(error));
   std::string results;

@@ -17,14 +17,14 @@ static constexpr uint64_t stackMark = 0x6b696c6e73746b21;
 
 size_t FiberStacks::stackBytes() { return hasAddressSanitizer ? 256 << 10 : kEmulatedStackBytes; }
 
-/// Below every stack, as much again stays unused: an overflow ends there, hurts nobody and is reported.
+/// Below each stack, the same amount of memory stays unused: an overflow ends there harmlessly and is reported.
 static size_t strideBytes() { return 2 * FiberStacks::stackBytes(); }
 
-/// Stacks start at different places modulo a page: at the same place, all of a block's threads would compete
-/// for the same few lines of the cache at every switch. An odd number of lines, so that all are used.
+/// Stacks start at different offsets within a page. At equal offsets, all threads of a block would compete for the same
+/// few cache lines at every switch. The shift is an odd number of lines, so that all lines are used.
 static constexpr size_t stackShift = 5 * 64;
 
-/// Behind the last stack nothing is used either.
+/// Memory after the last stack stays unused as well.
 static size_t slabBytes() { return stacksPerSlab * strideBytes() + FiberStacks::stackBytes(); }
 
 void *FiberStacks::take() {
@@ -48,15 +48,14 @@ bool FiberStacks::contains(const void *address) const {
 
 FiberStacks::~FiberStacks() {
   for (const Slab &slab : slabs) {
-    // The last frame of a fiber never returns; AddressSanitizer would forbid its surroundings to what is mapped here
-    // next.
+    // A fiber's last frame never returns, so AddressSanitizer would still forbid this memory when it is mapped again.
     allowAccess(slab.base, slabBytes());
     munmap(slab.base, slabBytes());
   }
 }
 
 namespace {
-/// Boost's allocator interface over a stack that is already there.
+/// Boost's allocator interface over an existing stack.
 struct GivenStack {
   void *stack;
 

@@ -53,7 +53,7 @@ public:
   /// Switches to the fiber; returns when it suspends or its body returns.
   void resume();
 
-  /// From inside the body: switches back to whoever resumed.
+  /// Called by the body: switches back to the caller of resume.
   void suspend();
 
   /// Whether an address is on this stack.

@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-/// Bytes of a guard at least: a write just past the end by the widest vector access falls inside.
+/// The least size of a guard: the widest vector access just past the end falls inside it.
 static constexpr size_t guardBytes = 64;
 
 void fillWords(void *target, size_t bytes, uint32_t word) {
@@ -62,7 +62,7 @@ void GuardedMemory::repair() {
   fillWords(base + bytes, after, guardWord);
 }
 
-/// Whether `guardBytes` bytes differ from fillWords' pattern. Every wait of every thread asks, so it takes
+/// Whether `guardBytes` bytes differ from fillWords' pattern. Every wait of every thread calls this, so it takes only
 /// eight loads.
 static bool isDamaged(const char *guard) {
   constexpr uint64_t pattern = static_cast<uint64_t>(guardWord) << 32 | guardWord;
@@ -75,7 +75,7 @@ static bool isDamaged(const char *guard) {
   return difference != 0;
 }
 
-/// The place of the first byte that differs, of a guard that is damaged.
+/// The offset of the first byte that differs in a damaged guard.
 static ptrdiff_t firstDifference(const char *guard) {
   char whole[guardBytes];
   fillWords(whole, guardBytes, guardWord);
@@ -83,7 +83,7 @@ static ptrdiff_t firstDifference(const char *guard) {
 }
 
 std::optional<ptrdiff_t> GuardedMemory::damage() const {
-  // Under AddressSanitizer a touched guard has ended the program already, and looking would, too.
+  // Under AddressSanitizer, touching a guard ends the program, and so would this check.
   if (hasAddressSanitizer || !base)
     return std::nullopt;
   if (isDamaged(base + bytes))

@@ -1,4 +1,4 @@
-//===- Guard.h - memory that tells when it is misused -----------------------------===//
+//===- Guard.h - memory that detects misuse -------------------------------===//
 //
 // Every piece of emulated device memory is filled with NaN at first and lies between two guards. A kernel that reads
 // memory before it is written, or past an end, computes NaN; `damage` finds a write past an end. Under AddressSanitizer

@@ -11,7 +11,7 @@ namespace kiln {
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
 
-/// -ffp-contract=off: every operation rounds as the source says, whatever the compiler. -fvisibility=hidden:
+/// With -ffp-contract=off, operations round as the source says, with every compiler. With -fvisibility=hidden,
 /// libraries share nothing, not even the inline variables of templates/device/.
 static std::vector<std::string> compilerFlags() {
   std::vector<std::string> flags = {"-std=c++20",
@@ -26,7 +26,7 @@ static std::vector<std::string> compilerFlags() {
                                     "-fno-math-errno",
                                     "-fno-strict-aliasing",
                                     "-ffp-contract=off"};
-  // The flags of the program itself: the oldest CPU, sanitizers.
+  // The flags of the program itself: the oldest CPU to support, sanitizers.
   SmallVector<StringRef, 4> inherited;
   StringRef(KILN_HOST_FLAGS).split(inherited, ' ', -1, /*KeepEmpty=*/false);
   for (StringRef flag : inherited)
@@ -34,10 +34,9 @@ static std::vector<std::string> compilerFlags() {
   return flags;
 }
 
-/// The flags that make the compiler call emulated_entry.cuh's functions before every access to memory. In a program
-/// with AddressSanitizer they take the place of its own checks, which know allocations but not tensors; the other
-/// sanitizers stay. A check finds its line from where it returns to: a call that is the last thing a function does must
-/// remain a call.
+/// Flags that make the compiler call emulated_entry.cuh's functions before every access to memory. In a program with
+/// AddressSanitizer they replace its own checks, which know allocations but not tensors; the other sanitizers stay. A
+/// check takes its source line from the return address, so calls at the end of a function must not become jumps.
 static std::vector<std::string> checkingFlags(StringRef compilerVersion) {
   std::vector<std::string> flags = {"-DKILN_EMULATED_CHECKED", "-fno-sanitize=address", "-fsanitize=kernel-address",
                                     "-fsanitize-recover=kernel-address", "-fno-optimize-sibling-calls"};
@@ -92,7 +91,7 @@ static Expected<std::string> readTemplates(StringRef directory) {
 
 Expected<HostKernelCompiler> HostKernelCompiler::create(Options options) {
   HostKernelCompiler result;
-  // Debug information and errors hold these as they are given.
+  // Debug information and errors contain these paths, so they are absolute.
   SmallString<128> templatesPath(options.templates), cachePath(options.cache);
   for (SmallString<128> *path : {&templatesPath, &cachePath})
     if (std::error_code failure = fs::make_absolute(*path))
@@ -121,7 +120,7 @@ Expected<HostKernelCompiler> HostKernelCompiler::create(Options options) {
   return result;
 }
 
-/// A line without a `//` comment at its end.
+/// A line without its trailing `//` comment.
 static StringRef withoutComment(StringRef line) {
   bool isQuoted = false;
   for (size_t i = 0; i < line.size(); ++i) {
@@ -135,8 +134,8 @@ static StringRef withoutComment(StringRef line) {
   return line;
 }
 
-/// The source, and behind it the functions that the emulator calls. Comments say where in a model a kernel comes from:
-/// without them, equal kernels of several models are compiled once. Lines keep their numbers.
+/// The source, followed by the functions that the emulator calls. Comments are removed: they state a kernel's origin in
+/// the model, and without them equal kernels of several models are compiled once. Line numbers stay the same.
 static std::string wrapSource(StringRef source, ArrayRef<std::string> kernels) {
   std::string text;
   raw_string_ostream os(text);
@@ -153,8 +152,8 @@ static std::string wrapSource(StringRef source, ArrayRef<std::string> kernels) {
   return text;
 }
 
-/// Of a source that holds the templates, which lines are of templates/device/: kiln dump writes `// ---- FILE ----`
-/// where a file's lines begin.
+/// Marks the lines of a source that come from templates/device/. A source that contains the templates has a line `//
+/// ---- FILE ----` from kiln dump before each file.
 static std::vector<bool> linesOfPrimitives(StringRef source) {
   std::vector<bool> result;
   bool isPrimitive = false;
@@ -178,7 +177,7 @@ HostKernelCompiler::Entry HostKernelCompiler::entryOf(StringRef sourceName, Stri
                                                       ArrayRef<std::string> kernels) const {
   Entry entry;
   entry.text = wrapSource(source, kernels);
-  // The copy that is compiled has the source's name, which debuggers and sanitizers show.
+  // The compiled copy has the source's name, since debuggers and sanitizers show it.
   StringRef fileName = path::filename(sourceName);
   entry.key = sha256Hex(environment + "\n" + fileName.str() + "\n" + entry.text);
   entry.directory = cache + "/" + entry.key;
@@ -209,7 +208,7 @@ Error HostKernelCompiler::build(const Entry &entry) const {
   sweepLeftoversIn(entry.directory);
   if (Error error = writeFile(entry.prototype.compiledSource, entry.text))
     return error;
-  // The compiler's own temporary files are there too.
+  // The compiler's own temporary files go there too.
   Expected<Temporary> stage = Temporary::create(entry.directory, Temporary::Kind::Directory);
   if (!stage)
     return stage.takeError();

@@ -8,7 +8,7 @@ namespace kiln {
 
 namespace {
 
-/// Elements of a tensor of 16 or 32 bits.
+/// The elements of a tensor with 16 or 32 bits per element.
 class Elements {
 public:
   Elements(uint64_t address, DType dtype) : data(reinterpret_cast<char *>(address)), dtype(dtype) {}
@@ -42,7 +42,7 @@ void runMatmulOnHost(const LaunchMatmul &matmul, ArrayRef<uint64_t> arguments) {
   const Elements a = take(true, matmul.dtype), weight = take(true, matmul.dtype),
                  bias = take(matmul.bias, matmul.dtype), residual = take(matmul.residual, matmul.out),
                  out = take(true, matmul.out);
-  // From one element of a column of weightᵀ to the next, and from one column to the next.
+  // The strides of weightᵀ: between elements of a column, and between columns.
   const int64_t step = matmul.untransposed ? matmul.cols : 1, colStep = matmul.untransposed ? 1 : matmul.depth;
   parallelFor(matmul.batch * matmul.rows, [&](size_t index) {
     const auto row = static_cast<int64_t>(index);

@@ -1,4 +1,4 @@
-//===- HostMatmul.h - a library's product without the library -----------------===//
+//===- HostMatmul.h - the library's matrix product, computed on the CPU ---===//
 #pragma once
 
 #include "runtime/device/Device.h"

@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-/// The function `name` of a library, as a pointer of the wanted type; null if there is none.
+/// The function `name` of a library, as a pointer of the given type; null if it does not exist.
 template <class Function> static Function *function(void *handle, const std::string &name) {
   return reinterpret_cast<Function *>(dlsym(handle, name.c_str()));
 }
@@ -39,7 +39,7 @@ MutableArrayRef<char> KernelLibrary::constant(StringRef name) const {
   void *address = dlsym(handle, name.str().c_str());
   Dl_info info;
   const ElfW(Sym) *symbol = nullptr;
-  // Of another library, which this one stands on, if the table of names says so.
+  // dlsym also searches the libraries that this one depends on: the symbol table tells whether the constant is its own.
   bool isOwn =
       address &&
       dladdr1(address, &info, const_cast<void **>(reinterpret_cast<const void **>(&symbol)), RTLD_DL_SYMENT) != 0 &&

@@ -1,4 +1,4 @@
-//===- Launch.h - what is launched, and how ---------------------------------------===//
+//===- Launch.h - a launch and its options --------------------------------===//
 #pragma once
 
 #include "runtime/device/emulated/Memory.h"

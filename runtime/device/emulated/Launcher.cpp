@@ -14,7 +14,7 @@ namespace kiln {
 static constexpr uint32_t maxBlockThreads = 1024;
 /// Limits of every GPU: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 static constexpr Dim3 maxGrid = {0x7fffffff, 0xffff, 0xffff};
-/// Threads of a cooperative launch, all of which a GPU runs at once: more than any has room for (2048 a
+/// The most threads of a cooperative launch, all of which a GPU runs at once. No GPU holds more (2048 per
 /// multiprocessor).
 static constexpr uint64_t maxCooperativeThreads = 1 << 20;
 
@@ -69,7 +69,7 @@ Error EmulatedLauncher::launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 blo
 
 namespace {
 
-/// The blocks of the grid in the order in which the schedule starts them. A list of them only where that needs one:
+/// The blocks of the grid in the order in which the schedule starts them. Only a random schedule stores a list, since
 /// grids may be large.
 class BlockOrder {
 public:
@@ -101,7 +101,7 @@ private:
 
 Error EmulatedLauncher::runBlocks(const EmulatedLaunch &launch) {
   const BlockOrder order(launch);
-  // A cooperative launch is one group of blocks on one core; any other, as many groups as blocks.
+  // A cooperative launch is one group of blocks, on one core. Any other launch has one group per block.
   const uint64_t groupBlocks = launch.options.cooperative ? order.size() : 1;
   const uint64_t groups = order.size() / groupBlocks;
   size_t cores = launch.options.threads ? launch.options.threads : parallelThreads();
@@ -113,7 +113,7 @@ Error EmulatedLauncher::runBlocks(const EmulatedLaunch &launch) {
   std::vector<Diagnostic> failure;
   std::mutex failureMutex;
   auto work = [&](size_t core) {
-    // Groups are taken in order, so that whatever comes before a failed one has been taken when it fails.
+    // Groups are taken in order: when one fails, all groups before it have been taken.
     std::vector<uint64_t> blocks(groupBlocks);
     for (uint64_t group; (group = next++) < firstFailed;) {
       for (uint64_t i = 0; i < groupBlocks; ++i)

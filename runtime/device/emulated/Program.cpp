@@ -8,7 +8,7 @@
 
 namespace kiln {
 
-/// This program's environment; `temporaries`, unless empty, in the place of its $TMPDIR.
+/// This program's environment, with $TMPDIR replaced by `temporaries` unless that is empty.
 static std::vector<std::string> environmentWith(StringRef temporaries) {
   std::vector<std::string> variables;
   for (char **variable = environ; *variable; ++variable)
@@ -20,7 +20,7 @@ static std::vector<std::string> environmentWith(StringRef temporaries) {
 }
 
 Expected<Finished> runProgram(StringRef program, ArrayRef<std::string> arguments, StringRef temporaries) {
-  // A file that has no name, and so goes away with this process however that ends.
+  // A file without a name: it disappears with this process, however that ends.
   int output = memfd_create("output", MFD_CLOEXEC);
   if (output < 0)
     return makeError("no memory for what " + program + " writes: " + std::strerror(errno));

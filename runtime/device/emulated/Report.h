@@ -1,4 +1,4 @@
-//===- Report.h - how errors speak of threads and places ---------------------------===//
+//===- Report.h - names of threads and places in errors -------------------===//
 #pragma once
 
 #include "runtime/device/emulated/ThreadBlock.h"

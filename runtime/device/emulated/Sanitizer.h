@@ -1,4 +1,4 @@
-//===- Sanitizer.h - what AddressSanitizer is told, or nothing -----------------===//
+//===- Sanitizer.h - hints to AddressSanitizer ----------------------------===//
 #pragma once
 
 #include "support/ADT.h"

@@ -7,7 +7,7 @@ namespace {
 struct Unwinding {};
 } // namespace
 
-/// After so many turns of every thread in which none did anything but wait, none ever will.
+/// If every thread has waited for this many rounds without any progress, none will ever go on.
 static constexpr size_t maxFruitlessRounds = 1000;
 
 void ReadyQueue::reset(size_t capacity, const LaunchOptions &options, uint64_t stream) {
@@ -117,7 +117,7 @@ Runner *Scheduler::takeRunner() {
     void *stack = stacks.take();
     if (!stack)
       return nullptr;
-    // The body refers to the runner, which stands behind the pointer by the time it is first resumed.
+    // The body finds the runner by its index, as the pointer is stored before the fiber first runs.
     size_t place = runners.size();
     runners.push_back(std::make_unique<Runner>(stack, [this, place] { runThreads(*runners[place]); }));
     return runners.back().get();
@@ -138,7 +138,7 @@ void Scheduler::runThreads(Runner &runner) {
   }
 }
 
-/// The next thread, if it can run on any stack.
+/// The next thread, if it has not started yet and so can run on any stack.
 Thread *Scheduler::takeUnstarted() {
   if (hasFailed() || ready.empty() || ready.next()->runner)
     return nullptr;
@@ -178,7 +178,7 @@ void Scheduler::setFailure(std::vector<Diagnostic> diagnostics) {
 void Scheduler::unwind() { throw Unwinding(); }
 
 void Scheduler::wait(Thread &thread) {
-  // What a caller's frame has taken too much shows here already, and without a look at the stack's far end.
+  // A stack pointer outside the stack shows an overflow before the stack's mark is checked.
   if (!thread.runner->fiber.contains(__builtin_frame_address(0)))
     thread.owner->reportStackOverflow(thread);
   else

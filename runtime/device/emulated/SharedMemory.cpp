@@ -26,7 +26,7 @@ void SharedMemory::reset(size_t dynamicBytes) {
   dynamicMemory = dynamicBytes ? add(nullptr, dynamicBytes, dynamicAlignment) : GuardedMemory();
 }
 
-/// A new piece; an empty one if there is no room for it.
+/// Adds a piece; returns an empty one if there is no room.
 GuardedMemory SharedMemory::add(const void *tag, size_t bytes, size_t alignment) {
   size_t start = llvm::alignTo(used, alignment);
   size_t needed = GuardedMemory::spaceFor(bytes, alignment);

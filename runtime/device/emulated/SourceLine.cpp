@@ -19,15 +19,15 @@ SourceLine sourceLineOf(const void *code, const EmulatedKernel &kernel) {
   llvm::ErrorOr<std::string> tool = llvm::sys::findProgramByName("addr2line");
   if (!tool)
     return {};
-  // One byte back: the return address may be on the next line already.
+  // Step back one byte: the return address may belong to the next line already.
   uint64_t offset = static_cast<const char *>(code) - static_cast<const char *>(library.dli_fbase) - 1;
   Expected<Finished> finished = runProgram(*tool, {"-i", "-e", library.dli_fname, "0x" + llvm::utohexstr(offset)});
   if (!finished) {
     llvm::consumeError(finished.takeError());
     return {};
   }
-  // `FILE:LINE`, perhaps followed by ` (discriminator N)`: a line for each function inlined, the innermost
-  // first.
+  // The output has lines `FILE:LINE`, perhaps followed by ` (discriminator N)`: one for each inlined function,
+  // innermost first.
   SmallVector<StringRef, 8> frames;
   StringRef(finished->output).split(frames, '\n', -1, /*KeepEmpty=*/false);
   SourceLine result;

@@ -1,4 +1,4 @@
-//===- TensorRanges.h - what a launch may touch -------------------------------===//
+//===- TensorRanges.h - the memory that a launch may access ---------------===//
 #pragma once
 
 #include "support/ADT.h"

@@ -203,8 +203,8 @@ void ThreadBlock::checkMembers(Thread &thread, u32 members, Site site) {
          site);
 }
 
-/// The collective that the thread takes part in, started if it is the first. Two collectives that each name a
-/// thread waiting at the other can never be complete.
+/// The collective that the thread takes part in; a new one if the thread is the first. Two collectives that each need a
+/// thread waiting at the other can never complete.
 ThreadBlock::Collective &ThreadBlock::joinCollective(Thread &thread, u32 members, EmulatedCombine combine, Site site) {
   Warp &warp = warpOf(thread);
   for (Collective &other : warp.collectives) {
@@ -252,7 +252,7 @@ void ThreadBlock::complete(Thread &thread, Collective &collective) {
   }
   if (const char *message = collective.combine(lanes))
     fail(nameThreads({&thread}) + ": " + message, collective.site);
-  // A collective that moves nothing is a synchronisation.
+  // A collective that moves no data is a synchronisation.
   if (llvm::none_of(lanes, [](void *lane) { return lane; }))
     ++warp.syncs;
   warp.collectives.erase(&collective);
@@ -287,7 +287,7 @@ void ThreadBlock::syncWarpgroup(Thread &thread, void *lane, EmulatedCombine comb
   if (++warpgroup.arrived < warpgroupThreads)
     return scheduler->wait(thread);
 
-  // On this thread's stack, where checked accesses may read it.
+  // A copy on this thread's stack, where checked accesses may read it.
   void *lanes[warpgroupThreads];
   llvm::copy(warpgroup.lanes, lanes);
   warpgroup = Warpgroup();
@@ -304,7 +304,7 @@ void ThreadBlock::syncWarpgroup(Thread &thread, void *lane, EmulatedCombine comb
 void ThreadBlock::pause(Thread &thread, Site site) {
   arriveAt(thread, site);
   if (scheduler->yield(thread)) {
-    ++syncs; // the write that it waited for may order anything
+    ++syncs; // the write that it waited for may establish any order
     return;
   }
   const EmulatedLaunch &launch = scheduler->currentLaunch();
@@ -367,9 +367,9 @@ void ThreadBlock::checkSharedAccess(Thread &thread, const void *address, u64 byt
   scheduler->unwind();
 }
 
-/// Whether an address is in the program itself or a library: tables of functions, constants.
+/// Whether an address lies in the program or a library, like tables of functions and constants.
 static bool isInProgram(const Thread &thread, const void *address) {
-  // The primitives' own virtual functions are asked for most.
+  // The fast path: tables of the primitives' virtual functions are read most often.
   const char *functions;
   std::memcpy(&functions, static_cast<const void *>(static_cast<const EmulatedThread *>(&thread)), sizeof(functions));
   Dl_info info;
@@ -390,7 +390,7 @@ void ThreadBlock::checkGlobalAccess(Thread &thread, const void *address, u64 byt
                  Twine(static_cast<const char *>(address) - tensor->begin));
     return;
   }
-  // On other stacks are the objects of other lanes, which the last one at a collective reads and writes.
+  // Other stacks hold the objects of other lanes, which the last lane at a collective reads and writes.
   if (!scheduler->isOnStack(address) && !isInProgram(thread, address))
     failAt(thread, code, verb + " " + Twine(bytes) + " bytes " + describeOutside(tensors, address, bytes));
 }

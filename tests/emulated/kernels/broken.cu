@@ -161,7 +161,7 @@ extern "C" __global__ void atomic_and_write(u64 *) {
     word = 7; // here: atomic_and_write plain
 }
 
-/// No race: not one of the accesses between barriers is a plain one.
+/// No race: between barriers, no access is a plain one.
 extern "C" __global__ void only_atomics(float *out) {
   struct Sums {
     u32 count;
@@ -227,7 +227,7 @@ __attribute__((noinline)) float deepSum(float value) {
     local[i] = value;
   return local[0] + local[16999];
 }
-// No primitive sees the deep frame, as it is left before the thread's end.
+// No primitive sees the deep frame, since it is left before the thread ends.
 extern "C" __global__ void deep_call(float *out) { out[threadIndex()] = deepSum(out[0]); }
 
 extern "C" __global__ void fails_from_block_3_on(float *out) {

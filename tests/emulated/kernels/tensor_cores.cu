@@ -11,8 +11,9 @@ struct CopyTargets {
   alignas(16) u32 first[64][4], second[64][4];
 };
 
-// Thread i copies the first `i % 17` of 16 bytes as one group, then other 16 as a second one. `out`, in parts
-// of 64 · 4 words: the first target before any wait (which no real kernel may read), both after the first
+// Thread i copies the first `i % 17` of 16 bytes as one group, then another 16 bytes as a second group. `out` has parts
+// of 64 · 4 words: the first target before any wait (which no real kernel may read), both targets after the first
+// group, the second target at the end. Data that has been waited for is read from the other end of the block.
 // group, the second after all. What was waited for is read from the other end of the block.
 extern "C" __global__ void async_copies(const u32 *in, u32 *out) {
   CopyTargets &shared = sharedStorage<CopyTargets>();
@@ -42,8 +43,7 @@ extern "C" __global__ void async_copies(const u32 *in, u32 *out) {
 // tensor_core.cuh
 //===----------------------------------------------------------------------===//
 
-// Four matrices of 8 rows of 8 elements of 16 bits, one a chunk of rows of 128 bytes whose chunks are
-// swizzled.
+// Four matrices of 8 rows of 8 elements of 16 bits. Each is one chunk of rows of 128 bytes with swizzled chunks.
 extern "C" __global__ void matrix_loads(const u16 *in, u32 *plain, u32 *transposed) {
   struct Tile {
     alignas(128) u16 elements[8 * 64];
@@ -54,7 +54,7 @@ extern "C" __global__ void matrix_loads(const u16 *in, u32 *plain, u32 *transpos
   for (u32 i = 0; i < 8; ++i)
     tile.elements[offset / 2 + i] = in[lane * 8 + i];
   syncWarp();
-  // Chunk 0 is reached by the offset, the others by flipping bits.
+  // The offset gives the address of chunk 0; flipping bits gives the others.
   const SharedAddress address = (SharedAddress(tile.elements) + swizzledOffset(row, 0, row)) ^ (matrix * kChunkBytes);
   u32 words[4];
   loadMatrices(words, address);
@@ -65,8 +65,7 @@ extern "C" __global__ void matrix_loads(const u16 *in, u32 *plain, u32 *transpos
     transposed[4 * lane + i] = words[i];
 }
 
-// sums[16][8] += a[16][8 words] · (b[8][8 words])^T by one warp, the operands picked from memory word by
-// word.
+// sums[16][8] += a[16][8 words] · (b[8][8 words])^T by one warp, which reads the operands from memory word by word.
 template <class T> KILN_DEVICE void multiplyOnce(const u32 *a, const u32 *b, float *sums) {
   const u32 group = laneIndex() / 4, place = laneIndex() % 4;
   MmaA left;
@@ -89,8 +88,8 @@ extern "C" __global__ void multiply_tf32(const u32 *a, const u32 *b, float *sums
 // warpgroup.cuh
 //===----------------------------------------------------------------------===//
 
-// Where element (depth, col) of a right operand of 16 by 80 lies: rows of columns begin at chunk 2; steps of the depth
-// at row 8, and the last 16 columns in a slab of their own at chunk 4.
+// The place of element (depth, col) of a right operand of 16 by 80. If rows are columns, they begin at chunk 2; if rows
+// are steps of the depth, they begin at row 8. The last 16 columns are in a slab of their own at chunk 4.
 template <RightRows kRows> KILN_DEVICE u32 placeOfRight(u32 depth, u32 col) {
   const bool isColumn = kRows == RightRows::Columns;
   const u32 row = isColumn ? col : col / 64 * 24 + 8 + depth;
@@ -98,8 +97,8 @@ template <RightRows kRows> KILN_DEVICE u32 placeOfRight(u32 depth, u32 col) {
   return swizzledOffset(row, byte / kChunkBytes, row) + byte % kChunkBytes;
 }
 
-// sums[64][80] += a[64][16] · b[16][80] by each of two warpgroups, and plain[64][80] = a · b; early is what can be read
-// of the first sums before they are received.
+// sums[64][80] += a[64][16] · b[16][80] by each of two warpgroups, and plain[64][80] = a · b. `early` is the content of
+// the first sums before they are received.
 template <class T, RightRows kRows>
 KILN_DEVICE void multiplyByWarpgroup(const u32 *a, const u16 *b, float *sums, float *plain, float *early) {
   struct Tile {

@@ -36,7 +36,7 @@ extern "C" __global__ void shuffles(const float *in, float *out) {
 extern "C" __global__ void half_warps(const i32 *in, i32 *out) {
   const u32 half = laneIndex() / 16;
   const u32 lanes = half ? 0xffff0000u : 0x0000ffffu;
-  // The halves diverge, and take part in different numbers of collectives.
+  // The halves of the warp diverge, and take part in different numbers of collectives.
   i32 value = in[laneIndex()];
   for (u32 i = 0; i < 1 + 3 * half; ++i)
     value = shuffleXor(value, 1, lanes);
@@ -78,7 +78,7 @@ extern "C" __global__ void warp_exchange(u32 *out) {
 // block.cuh and shared.cuh
 //===----------------------------------------------------------------------===//
 
-// Each round reads what the other end of the block wrote in the round before.
+// Each round reads what the other end of the block has written in the previous round.
 extern "C" __global__ void reverse_rounds(u32 *out, u32 rounds) {
   u32(&slots)[1024] = sharedStorage<u32[1024]>();
   u32 value = globalThread();
@@ -100,7 +100,7 @@ extern "C" __global__ void block_reductions(const float *in, float *out, i32 *in
   ints[blockThreads() + i] = blockMax(-static_cast<i32>(i), sharedStorage<BlockScratch<i32>>());
 }
 
-// Two counts behind each other: a thread that is slow to read the first must not get the second.
+// Two counts in a row: a thread that reads the first one late must not get the second.
 extern "C" __global__ void block_counts(u32 *multiplesOf3, u32 *multiplesOf5) {
   const u32 i = threadIndex();
   multiplesOf3[i] = syncThreadsCount(i % 3 == 0);
@@ -123,8 +123,7 @@ struct Second {
   alignas(256) float value[3];
 };
 
-// Shared memory is fresh for every block, the same object by every call, and different objects for different
-// types.
+// Shared memory is fresh for every block, the same object in every call, and a different object for each type.
 extern "C" __global__ void shared_objects(float *fresh, u32 *facts) {
   First &first = sharedStorage<First>();
   Second &second = sharedStorage<Second>();
@@ -199,7 +198,7 @@ extern "C" __global__ void last_block_sums(float *partial, u32 *arrived, float *
     *total += partial[i];
 }
 
-// The writer's value is seen by whoever sees the flag behind its fence.
+// Every thread that sees the flag also sees the value that the writer stored before the fence.
 extern "C" __global__ void fenced_message(u32 *message, u32 *flag, u32 *received) {
   if (threadIndex() == 40) {
     *message = 1234;
@@ -213,7 +212,7 @@ extern "C" __global__ void fenced_message(u32 *message, u32 *flag, u32 *received
   }
 }
 
-// All blocks pass each other a token through global memory, several times.
+// All blocks pass a token to each other through global memory, several times.
 extern "C" __global__ void grid_rounds(u32 *slots, u32 *arrived, u32 rounds) {
   const u32 blocks = gridBlocksX(), next = (blockIndexX() + 1) % blocks;
   for (u32 round = 0; round < rounds; ++round) {

@@ -1,4 +1,4 @@
-// Rows that are normalised on their way into a product; Parameter is the type of the layernorm's weights.
+// Rows that are normalised when a product reads them; Parameter is the type of the layernorm's weights.
 struct Input {
   const Element *x;
   const Parameter *ln_w, *ln_b;

@@ -1,4 +1,4 @@
-// With Config::kStreaming, what is read or written once leaves the cache to others.
+// With Config::kStreaming, data that is used once does not displace other data in the cache.
 template <int V> KILN_DEVICE Vec<float, V> loadOnce(const Element *from) {
   if constexpr (Config::kStreaming)
     return loadStreaming<V>(from);

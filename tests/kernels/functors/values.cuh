@@ -1,4 +1,4 @@
-// The left operand of PV and what becomes of the product.
+// The left operand of PV, and the epilogue of the product.
 struct Input {
   const Element *p;
   int tokens;

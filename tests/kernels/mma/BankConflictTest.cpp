@@ -1,5 +1,5 @@
-// Shared memory has 32 banks of 4 bytes, and a matrix load reads 8 rows of 16 bytes at a time: all banks, if it has no
-// conflict.
+// Shared memory has 32 banks of 4 bytes. A matrix load reads 8 rows of 16 bytes at a time: if it has no conflict, it
+// uses all banks.
 
 #include "attention/mma_flash.cuh"
 #include "gemm/mma_tiled.cuh"
@@ -11,7 +11,7 @@
 namespace kiln {
 namespace {
 
-/// Expects that every eight lanes' addresses, at any of the four parts of a row, are in eight different groups of
+/// Expects that the addresses of every eight lanes, at any of the four parts of a row, are in eight different groups of
 /// banks.
 template <class Offset> void expectNoConflicts(Offset offset) {
   for (u32 part = 0; part < 4; ++part)

@@ -72,7 +72,7 @@ std::vector<MmaMatmulCase> mmaSplitCases() {
 
 namespace {
 
-/// How the work of few rows is laid out.
+/// The division of the work of few rows.
 struct RowsTile {
   int rows, depth, unroll, warpsK, warpsN;
 };

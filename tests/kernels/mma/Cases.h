@@ -1,7 +1,7 @@
 //===- Cases.h - the configurations of the mma family that are tested -------------===//
 //
-// One list for the tests that run them on the CPU and for the one that compiles them for GPUs. Extents are ragged on
-// purpose.
+// The tests that run these cases on the CPU and the one that compiles them for GPUs share this list. Extents are ragged
+// on purpose.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace kiln {
 
-/// A kernel, and how many rows it is run on.
+/// A kernel and the number of its rows.
 struct MmaMatmulCase {
   Variant kernel;
   int rows;
@@ -29,7 +29,7 @@ std::vector<AttentionCase> mmaFlashCases();          ///< flash_attention
 /// Every kernel of the lists above.
 std::vector<Variant> allMmaKernels();
 
-/// Another matrix of about the same size, its rows whole accesses of 16 bytes, the tiles as they are.
+/// Another matrix of about the same size and with the same tiles, whose rows are whole accesses of 16 bytes.
 MmaMatmulCase reshaped(const MmaMatmulCase &one, function_ref<int(int)> upTo);
 
 /// Lets googletest name a case.

@@ -15,7 +15,7 @@ protected:
   const DType type = kernel.element();
   static constexpr int heads = 3, tokens = 37;
 
-  /// Numbers that tf32 holds: half of the bits of its 11.
+  /// Numbers that tf32 represents exactly: they use half of its 11 bits.
   TestArray factors(size_t size) {
     TestArray tensor = random(type, size);
     for (size_t i = 0; i < size; ++i)

@@ -17,7 +17,7 @@ protected:
   TestArray x = factors(static_cast<size_t>(rows) * depth), weight = factors(static_cast<size_t>(cols) * depth);
   TestArray bias = random(DType::F32, cols);
 
-  /// Of floats a product takes 11 bits, rounded: these are a little off them, less than would round to others.
+  /// A product rounds floats to 11 bits. These values deviate slightly from numbers with 11 bits, but round to them.
   TestArray factors(size_t size) {
     TestArray tensor = random(type, size);
     for (size_t i = 0; type == DType::F32 && i < size; ++i)

@@ -1,4 +1,4 @@
-// The kernel compiled for GPUs with the shape that it has for GPT-2: whether it compiles, and keeps all in registers.
+// The kernel with the shape that it has for GPT-2 compiles for GPUs and keeps its values in registers.
 
 #include "kernels/GpuCompile.h"
 

@@ -1,4 +1,4 @@
-// sample/sample.cuh: the tokens of runtime/generation/Sampler.h, and the bookkeeping of a step.
+// sample/sample.cuh: it chooses the tokens of runtime/generation/Sampler.h, and updates the rows.
 
 #include "kernels/KernelRunner.h"
 #include "kernels/Variant.h"
@@ -52,14 +52,14 @@ TEST(SamplingArithmetic, WeightsAreExponentials) {
   for (float logit = 5; logit > -10; logit -= 0.01f) {
     const uint64_t weight = tokenWeight(logit, 5, scale);
     const double exact = std::exp((static_cast<double>(logit) - 5) / 0.7) * 0x1p40;
-    // Scale and exponent are floats, the exponent up to 31: 2^-19 of it may be rounded away.
+    // Scale and exponent are floats, and the exponent is up to 31: rounding may lose 2^-19 of it.
     EXPECT_NEAR(static_cast<double>(weight), exact, exact * 0x1p-19 + 2) << logit;
     EXPECT_LE(weight, last);
     last = weight;
   }
   EXPECT_EQ(tokenWeight(-infinity, 5, scale), 0u);
   EXPECT_EQ(tokenWeight(-1e30f, 5, scale), 0u);
-  // Nothing but the most probable tokens is left at a temperature near 0.
+  // At a temperature near 0, only the most probable tokens remain.
   const float sharpest = samplingScale({.temperature = 1e-300});
   EXPECT_GT(tokenWeight(5, 5, sharpest), 0u);
   EXPECT_EQ(tokenWeight(4.999f, 5, sharpest), 0u);
@@ -124,7 +124,7 @@ public:
       ASSERT_EQ(count, 0u);
   }
 
-  /// The token that the last launch left in a row's ring.
+  /// The token that the last launch has written into a row's ring.
   int32_t inRing(size_t b) const {
     uint64_t entry = ring[b * 4 + launches[b] % 4];
     EXPECT_EQ(entry >> 32, launches[b]);
@@ -132,7 +132,7 @@ public:
   }
 
   const int vocabulary, pitch, threads, group, groups;
-  const int listed; ///< tokens that the kernel's list has room for
+  const int listed; ///< the most tokens in the kernel's list
   std::vector<float> logits;
   std::vector<int32_t> tokens, positions;
   std::vector<SamplingRow> rows;
@@ -146,7 +146,7 @@ private:
   std::unique_ptr<KernelRunner> runner = cantFail(makeKernelRunner(memory));
 };
 
-/// Fills rows with logits: some flat, some steep, with many equal ones and some that are masked.
+/// Fills rows with logits: flat ones, steep ones, many equal ones, and some masked ones.
 void fill(SampleKernel &kernel, uint32_t seed) {
   for (size_t b = 0; b < kernel.rows.size(); ++b)
     for (int id = 0; id < kernel.vocabulary; ++id) {
@@ -158,7 +158,7 @@ void fill(SampleKernel &kernel, uint32_t seed) {
     }
 }
 
-/// Whether the kernel has room for the tokens that may be among the k most probable of a row.
+/// Whether all tokens that may be among the k most probable of a row fit in the kernel's list.
 bool isTopKListed(const SampleKernel &kernel, size_t b, int64_t k) {
   if (k > std::min(kernel.groups, kernel.listed))
     return false;
@@ -208,7 +208,7 @@ void expectTokensOfSamplerForAllSettings(SampleKernel &kernel, ArrayRef<int64_t>
 TEST(SampleKernelTest, ChoosesTheTokensOfTheHost) {
   SampleKernel kernel(4001, 4016, 64);
   expectTokensOfSamplerForAllSettings(kernel, {0, 1, 20, 32, 33, 4000, 5000});
-  // Top-k of these rows goes both ways.
+  // Top-k uses the list for one of these rows, and histograms for another.
   EXPECT_TRUE(isTopKListed(kernel, 0, 20) && !isTopKListed(kernel, 1, 32));
 }
 
@@ -240,7 +240,7 @@ TEST(SampleKernelTest, TiesGoToTheLowestId) {
     kernel.logit(0, id) = id % 300 == 299 ? 1.5f : -0.0f;
   kernel.launch();
   EXPECT_EQ(kernel.tokens[0], 299);
-  // Equal logits everywhere, too many for the list, and equal ones of which the list has room for all.
+  // Equal logits everywhere, too many for the list; and equal logits that all fit in it.
   for (int distance : {1, 10}) {
     kernel.setRows(1, {.topK = 3, .seed = 1});
     std::set<int32_t> seen;
@@ -256,7 +256,7 @@ TEST(SampleKernelTest, TiesGoToTheLowestId) {
 }
 
 TEST(SampleKernelTest, TiesAreKeptInTheOrderOfTheirIds) {
-  // Six more probable tokens behind equal ones, of which those up to id 143 are kept.
+  // Six more probable tokens have higher ids than equal ones, of which those up to id 143 are kept.
   SampleKernel kernel(4001, 4004, 32, 256);
   const SamplingParams params = {.topK = 150, .seed = 6};
   kernel.setRows(1, params);
@@ -280,7 +280,7 @@ TEST(SampleKernelTest, RowsMayBeMaskedButForAFewTokens) {
         kernel.logit(0, 4000) = 3;               // one token
         for (int id : {3, 700, 701, 3999, 4000}) // k of them, more, or fewer
           kernel.logit(1, id) = static_cast<float>(id % 3) * 0.25f;
-        for (int id = 500; id < 600; ++id) // more than the list has room for
+        for (int id = 500; id < 600; ++id) // more than the list holds
           kernel.logit(2, id) = -7;
         for (int id = 1000; id < 1004; ++id) // half of them is half of the weight
           kernel.logit(3, id) = 70;
@@ -290,7 +290,7 @@ TEST(SampleKernelTest, RowsMayBeMaskedButForAFewTokens) {
 }
 
 TEST(SampleKernelTest, TopPOfAFewTokensIsThatOfAllTheirWeights) {
-  // Nine tokens of ten have almost no weight each, and together as much as the others: the list has just those others.
+  // Nine of ten tokens have almost no weight each, but together as much as the others. The list has only those others.
   SampleKernel kernel(4001, 4016, 64);
   for (double topP : {0.3, 0.49, 0.55, 0.9}) {
     const SamplingParams params = {.topP = topP, .seed = 4};
@@ -312,9 +312,9 @@ TEST(SampleKernelTest, AFinishedRowStays) {
   kernel.settings.stopTokens[1] = 9;
   fill(kernel, 0);
   kernel.logit(0, 9) = 100;         // a stop token
-  kernel.logit(1, 8) = 100;         // may go on once
+  kernel.logit(1, 8) = 100;         // may choose one more token
   kernel.positions[2] = 5;          // the context's last position
-  kernel.rows[3].isFinished = true; // never was
+  kernel.rows[3].isFinished = true; // was never started
   kernel.launch();
   EXPECT_EQ(kernel.inRing(0), 9);
   EXPECT_TRUE(kernel.rows[0].isFinished);

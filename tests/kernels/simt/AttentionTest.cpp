@@ -6,7 +6,7 @@
 namespace kiln {
 namespace {
 
-/// Bytes of shared memory as the template's header states them, if they are more than may be static.
+/// The bytes of shared memory that the template's header states, if they exceed the limit for static memory; else 0.
 int flashDynamicBytes(const Variant &kernel) {
   const int headSize = kernel["kHeadSize"], queries = kernel["kTileQueries"], keys = kernel["kTileKeys"];
   const int bytes = 4 * ((queries + keys) * (headSize + 4) + keys * headSize + queries * (keys + 4));
@@ -45,7 +45,7 @@ TEST_P(Split, IsSoftmaxAttentionAndReplays) {
   const uint32_t splits = ceilDivide(capacity, kernel["kChunk"]);
   TestArray parts = output(DType::F32, static_cast<size_t>(batch) * heads * splits * (headSize + 4));
   TestArray arrivals = zeros(DType::I32, static_cast<size_t>(batch) * heads);
-  // The schedules follow each other without anybody resetting the counters.
+  // The schedules follow each other without resetting the counters.
   run(kernel, {splits, static_cast<uint32_t>(heads), static_cast<uint32_t>(batch)}, 32 * kernel["kWarps"], 0, {out},
       qkv, keyCache, valueCache, position, parts, arrivals, out, heads, capacity);
   expectClose(out, expectation(/*isCausal=*/true, window), 2e-6);

@@ -28,7 +28,7 @@ std::vector<MatmulCase> tiledCases() {
       {make(DType::F32, tile(128, 128, 32, 8, 8, {{"kCols", "150"}})), 131}, // one buffer
       {make(DType::F16, tile(128, 64, 16, 16, 8, {{"kCols", "66"}, {"kDepth", "50"}})), 130},
       {make(DType::BF16, tile(128, 128, 8, 8, 8, {{"kCols", "256"}})), 3},
-      // Those that choose-tiles has and nobody above, on edges of all kinds.
+      // Configurations that choose-tiles has and that are not above, with edges of all kinds.
       {make(DType::F16, tile(32, 32, 32, 4, 4, {{"kCols", "37"}, {"kDepth", "52"}})), 33},
       {make(DType::BF16, tile(32, 64, 16, 4, 4, {{"kCols", "68"}, {"kDepth", "40"}})), 31},
       {make(DType::F32, tile(64, 32, 16, 4, 4, {{"kCols", "33"}, {"kDepth", "17"}})), 65},
@@ -76,7 +76,7 @@ std::vector<MatmulCase> fewRowsCases() {
   };
 }
 
-/// A product of one row at a time: extents, and who computes what.
+/// A product of one row at a time: extents, and the division of the work.
 static Constants rowProduct(int cols, int depth, int colsPerBlock, int colsPerWarp, int depthWarps, int unroll,
                             int warps) {
   return {{"kCols", std::to_string(cols)},

@@ -1,7 +1,7 @@
 //===- Cases.h - the configurations of the simt family that are tested ------------===//
 //
-// One list for the tests that run them on the CPU and for the one that compiles them for GPUs. Extents are
-// ragged on purpose; between them the cases take every branch that the templates choose at compile time.
+// The tests that run these cases on the CPU and the one that compiles them for GPUs share this list. Extents are ragged
+// on purpose. Together the cases take every branch that the templates choose at compile time.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -11,13 +11,13 @@
 
 namespace kiln {
 
-/// A kernel, and how many rows it is run on.
+/// A kernel and the number of its rows.
 struct MatmulCase {
   Variant kernel;
   int rows;
 };
 
-/// A kernel, and the rows or elements it is run on.
+/// A kernel and the number of its rows or elements.
 struct RowsCase {
   Variant kernel;
   int rows, cols;

@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-/// Loads along a depth without a factor of 4 are scalar, and their addresses take what registers there are.
+/// Loads along a depth that is not a multiple of 4 are scalar, and their addresses take many registers.
 bool maySpill(const Variant &kernel) {
   StringRef constant = " kDepth = ";
   return StringRef(kernel.text()).contains(constant) && kernel["kDepth"] % 4 != 0;
@@ -26,7 +26,7 @@ TEST_P(GpuCompile, EveryKernelInRegisters) {
     }
   }
 }
-// Plain CUDA: targets differ in registers only, and codegen.compiles compiles for others.
+// This is plain CUDA: targets differ only in registers, and codegen.compiles compiles for the others.
 INSTANTIATE_TEST_SUITE_P(Targets, GpuCompile, testing::Values("sm_90a"), [](const auto &info) { return info.param; });
 
 } // namespace

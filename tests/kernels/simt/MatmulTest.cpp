@@ -21,7 +21,7 @@ protected:
 
   TestArray out = output(type, static_cast<size_t>(rows) * cols);
 
-  /// Runs a kernel that computes layernorm(x) · weight^T + bias, and returns what it should have stored.
+  /// Runs a kernel that computes layernorm(x) · weight^T + bias, and returns the expected result.
   Expectation runNormalized(Dim3 grid, int block) {
     TestArray x = random(type, static_cast<size_t>(rows) * depth, 2), normWeight = random(type, depth),
               normBias = random(type, depth), weight = random(type, static_cast<size_t>(cols) * depth),
@@ -97,8 +97,8 @@ using TiledUntransposed = ResidualTest;
 TEST_P(TiledUntransposed, MultipliesAndAdds) { runAndExpect(tiles(), tileThreads(), /*transposed=*/false); }
 INSTANTIATE_TEST_SUITE_P(Kernels, TiledUntransposed, testing::ValuesIn(withRandomShapes(residualCases(), reshaped)));
 
-/// The products of unfused attention: an extent is known at run time, and the triangle above the diagonal is
-/// left out.
+/// The products of unfused attention: one extent is known only at run time, and the triangle above the diagonal is left
+/// out.
 class BatchedTest : public KernelTest, public testing::WithParamInterface<Variant> {
 protected:
   const Variant &kernel = GetParam();
@@ -144,7 +144,7 @@ TEST_P(Scores, AreComputedUpToTheDiagonal) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, Scores, testing::ValuesIn(scoresCases()));
 
-/// Kernels that know of no diagonal.
+/// Kernels that compute the whole square.
 class WholeScoresTest : public BatchedTest {
 protected:
   void runAndExpect(Dim3 grid) {
@@ -180,7 +180,7 @@ TEST_P(ReducedScores, AreProductsOfEveryPair) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, ReducedScores, testing::ValuesIn(reducedScoresCases()));
 
-/// Kernels that compute up to the diagonal, and write -inf above it.
+/// Kernels that compute only up to the diagonal, and write -inf above it.
 class MaskedScoresTest : public BatchedTest {
 protected:
   void runAndExpect(Dim3 grid, int threads) {

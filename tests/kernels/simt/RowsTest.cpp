@@ -1,4 +1,4 @@
-// norm/layernorm.cuh, norm/softmax.cuh and elementwise/map.cuh against the same in double.
+// norm/layernorm.cuh, norm/softmax.cuh and elementwise/map.cuh against computations in double.
 
 #include "kernels/KernelTest.h"
 #include "kernels/simt/Cases.h"
@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-/// Another number of rows, and for kernels that take them at run time of columns.
+/// Another number of rows and, for kernels that take it at run time, of columns.
 RowsCase reshapedRows(const RowsCase &one, function_ref<int(int)> upTo) {
   return {one.kernel, upTo(3 * one.rows), one.cols};
 }
@@ -27,10 +27,10 @@ protected:
   uint32_t blocksFor(int rows) const { return ceilDivide(rows, kernel["kThreads"] / kernel["kRowThreads"]); }
 };
 
-/// The kernels that add, and normalise what they have added.
+/// Kernels that add two tensors and normalise the sum.
 class LayerNormTest : public RowsTest {
 protected:
-  /// Of numbers around this mean.
+  /// Runs the kernel on numbers around this mean.
   void runAndExpect(double mean) {
     TestArray x = random(type, size, mean), skip = random(type, size, mean), weight = random(type, cols),
               bias = random(type, cols);
@@ -46,7 +46,7 @@ protected:
 };
 
 using LayerNormRows = LayerNormTest;
-// A mean far from zero is what E[x²] − E[x]² would not survive.
+// With a mean far from zero, E[x²] − E[x]² would lose all digits.
 TEST_P(LayerNormRows, AddsStoresAndNormalizes) { runAndExpect(8); }
 INSTANTIATE_TEST_SUITE_P(Kernels, LayerNormRows, testing::ValuesIn(withRandomShapes(layerNormCases(), reshapedRows)));
 
@@ -72,7 +72,7 @@ TEST_P(RowReductions, AreStatisticsOfRows) {
 INSTANTIATE_TEST_SUITE_P(Kernels, RowReductions,
                          testing::ValuesIn(withRandomShapes(rowReductionCases(), reshapedRows)));
 
-/// Softmax of rows of scores of which row r sees the first visible(r).
+/// Softmax of rows of scores; row r sees the first visible(r) of them.
 Expectation softmaxRows(ArrayRef<double> scores, int cols, function_ref<int(int)> visible) {
   Expectation expected(scores.size());
   for (size_t at = 0, row = 0; at < scores.size(); at += cols, ++row) {
@@ -110,7 +110,7 @@ TEST_P(MaskedSoftmaxRows, IgnoreMinusInfinity) {
 }
 TEST_P(MaskedSoftmaxRows, TakeNoOtherInfinityForAMask) {
   TestArray scores = random(type, size), out = output(type, size);
-  // Every second row has one +inf, in another column each.
+  // Every second row has one +inf, each in another column.
   for (int row = 0; row < rows; row += 2)
     scores.set(static_cast<size_t>(row) * cols + row % cols, INFINITY);
   run(kernel, {blocksFor(rows)}, kernel["kThreads"], 0, {out}, scores, out, rows, cols);
@@ -135,7 +135,7 @@ TEST_P(Map, CoversEveryElementWithAnyGrid) {
     expectClose(out, expected);
   }
 }
-/// Vectors lie within rows, as the code generator chooses them, unless there is but one row.
+/// Vectors lie within rows, as the code generator chooses them, unless there is only one row.
 RowsCase reshapedMap(const RowsCase &one, function_ref<int(int)> upTo) {
   RowsCase other = reshapedRows(one, upTo);
   if (other.cols % other.kernel["kVec"] != 0)

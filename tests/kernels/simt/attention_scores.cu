@@ -1,5 +1,5 @@
-// attention_scores: the first product of unfused attention, batched over heads; the mask needs no score above
-// the diagonal
+// attention_scores: the first product of unfused attention, batched over heads; scores above the diagonal are not
+// needed
 //   %qk    = matmul %q, %k {transpose_b = true}
 //   %score = scale %qk {factor = 0.125}
 #include "gemm/simt_tiled.cuh"

@@ -1,5 +1,4 @@
-// attention_values: the second product of unfused attention, batched over heads; nothing above the diagonal
-// is read
+// attention_values: the second product of unfused attention, batched over heads; nothing above the diagonal is read
 //   %pv = matmul %p, %v
 #include "gemm/simt_tiled.cuh"
 using namespace kiln;

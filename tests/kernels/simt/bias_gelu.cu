@@ -1,4 +1,4 @@
-// bias_gelu: what follows a library's matrix product
+// bias_gelu: the ops after a library's matrix product
 //   %add = add %mm, %b_fc
 //   %act = gelu %add {approx = erf}
 #include "device/math.cuh"

@@ -1,4 +1,4 @@
-// naive_attention_scores: attention_scores on the lowest rung of the ladder
+// naive_attention_scores: attention_scores at the lowest rung of the ladder
 //   %qk    = matmul %q, %k {transpose_b = true}
 //   %score = scale %qk {factor = 0.125}
 #include "gemm/naive.cuh"

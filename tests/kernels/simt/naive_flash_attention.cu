@@ -1,4 +1,4 @@
-// naive_flash_attention: flash_attention on the lowest rung of the ladder, queries from the packed projection, keys and
+// naive_flash_attention: flash_attention at the lowest rung of the ladder, queries from the packed projection, keys and
 // values from the cache
 //   %qk  = matmul %q, %k {transpose_b = true}
 //   %s   = scale %qk {factor = 0.125}

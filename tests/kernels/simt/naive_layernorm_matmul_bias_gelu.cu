@@ -1,4 +1,4 @@
-// naive_layernorm_matmul_bias_gelu: layernorm_matmul_bias_gelu on the lowest rung of the ladder
+// naive_layernorm_matmul_bias_gelu: layernorm_matmul_bias_gelu at the lowest rung of the ladder
 //   %ln  = layernorm %x, %ln_w, %ln_b {eps = 1e-05}
 //   %mm  = matmul %ln, %w_fc {transpose_b = true}
 //   %add = add %mm, %b_fc

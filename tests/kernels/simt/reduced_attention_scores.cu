@@ -1,4 +1,4 @@
-// reduced_attention_scores: attention_scores with a block an output
+// reduced_attention_scores: attention_scores with one block per output
 //   %qk    = matmul %q, %k {transpose_b = true}
 //   %score = scale %qk {factor = 0.125}
 #include "gemm/block_reduction.cuh"

@@ -1,4 +1,4 @@
-// streaming_layernorm: as residual_layernorm, read and written once, the variance in one pass
+// streaming_layernorm: residual_layernorm on data that is read and written once, with the variance in one pass
 //   %sum = add %x, %skip
 //   %ln  = layernorm %sum, %ln_w, %ln_b {eps = 1e-05}
 #include "norm/layernorm.cuh"

@@ -3,7 +3,7 @@
 namespace kiln {
 
 std::vector<AttentionCase> wgmmaFlashCases() {
-  /// `resident` blocks a multiprocessor, which the compiler is to leave registers for.
+  /// `resident`: blocks per multiprocessor for which the compiler must leave registers.
   struct Tile {
     int queries, keys, stages, resident;
   };
@@ -22,7 +22,7 @@ std::vector<AttentionCase> wgmmaFlashCases() {
        2,
        300,
        300,
-       {0, 0}}, // a warpgroup ends one tile of keys before the other
+       {0, 0}}, // one warpgroup ends a tile of keys before the other
       {make(DType::F16, 64, {64, 64, 3, 4}), 2, 100, 170, {3, 50}},
       {make(DType::BF16, 64, {64, 128, 2, 2}), 1, 200, 290, {90}},
       {make(DType::BF16, 80, {64, 64, 2, 3}), 2, 70, 75, {5}}, // a slab of 64 elements and one of 16

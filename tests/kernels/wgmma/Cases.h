@@ -1,6 +1,6 @@
 //===- Cases.h - the configurations of the wgmma family that are tested -----------===//
 //
-// One list for the tests that run them on the CPU and for the one that compiles them for Hopper.
+// The tests that run these cases on the CPU and the one that compiles them for Hopper share this list.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

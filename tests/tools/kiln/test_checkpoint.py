@@ -1,4 +1,4 @@
-"""Bad checkpoints: truncated, overlapping, lying, incomplete; each refused by name before anything runs."""
+"""Bad checkpoints (truncated, overlapping, inconsistent, incomplete) are refused by name before anything runs."""
 
 import json
 import os

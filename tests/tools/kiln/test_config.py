@@ -1,4 +1,4 @@
-"""Bad models: each error at its place, exit code 1, nothing written."""
+"""Bad models: each is an error with its position and exit code 1, and nothing is written."""
 
 import json
 import unittest
@@ -14,7 +14,7 @@ class HuggingFaceConfig(KilnTest):
         self.model = write_model(self.path("model"))
 
     def assert_refused(self, message, text=None, **changes):
-        """`message` without the file's name; None as a change removes a key."""
+        """`message` excludes the file's name. A change to None removes the key."""
         if text is None:
             config = {key: value for key, value in {**CONFIG, **changes}.items() if value != "remove"}
             text = json.dumps(config, indent=0)

@@ -1,4 +1,4 @@
-"""Files that are not what they should be, and names that are not text: an error of the program's own, never a crash."""
+"""Files of a wrong kind, and names that are not text: the program reports an error and never crashes."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ TEXT = "".join(f"{key} = {value}\n" for key, value in CONFIG.items() if key != "
 
 class WrongFiles(KilnTest):
     def each_content(self, file, messages, *command):
-        """The command says so of every content, and of a directory, in the place of the file."""
+        """The command reports the messages for each content of the file, and for a directory in its place."""
         for kind, message in messages.items():
             with self.subTest(file=file, kind=kind):
                 self.write(file, CONTENTS[kind])
@@ -47,7 +47,7 @@ class WrongFiles(KilnTest):
             shutil.rmtree(model)
 
     def test_cut_merges(self):
-        """Also where a line ends: the file is whole in itself then, but leaves tokens without a merge."""
+        """Cutting at a line's end is tried, too: the file is then well-formed, but leaves tokens without a merge."""
         model = self.model()
         with open(os.path.join(model, "merges.txt"), "rb") as file:
             merges = file.read()
@@ -58,7 +58,7 @@ class WrongFiles(KilnTest):
         self.assert_fails("of the vocabulary's 752 tokens of several bytes, got none for 1 of them", "tokenize", model, "--text", "a")
 
     def test_what_is_no_file(self):
-        """A pipe would keep its reader waiting, and a device never end."""
+        """A pipe would keep its reader waiting, and a device may never end."""
         for make, kind in ((os.mkfifo, "a pipe"), (lambda path: os.symlink("/dev/zero", path), "a device")):
             message = "error: cannot read: expected a regular file, got " + kind
             for name in ("config.json", "model.safetensors", "vocab.json", "merges.txt"):
@@ -81,7 +81,7 @@ class WrongFiles(KilnTest):
         self.assertIn(f"{name}: {message}", result.err)
 
     def test_prompts_may_be_pipes(self):
-        """As a shell's <(…) gives them, and /dev/stdin."""
+        """For example a shell's <(…), and /dev/stdin."""
         read, write = os.pipe()
         os.write(write, b"a  b")
         os.close(write)
@@ -121,7 +121,7 @@ class WrongFiles(KilnTest):
 
 
 class Names(KilnTest):
-    """A path is any bytes. Comments and strings of what is written must not end where it has a line's end or a quote."""
+    """A path may contain any bytes. A newline or quote in it must not end comments or strings in written files."""
 
     def test_configurations(self):
         for name in (b"n\xff", 'ä"b'.encode(), b"a\nint x;", b"a\\", b"%s", b"*", b"\x7f\x01", b"x" * 200):

@@ -1,4 +1,4 @@
-"""Output that cannot be written, and compiles that are ended: exit code 1 or a signal, and nothing is left behind."""
+"""Output that cannot be written, and compiles that are interrupted: exit code 1 or a signal, and no leftovers."""
 
 import os
 import re
@@ -22,7 +22,7 @@ class Unwritable(KilnTest):
         self.kiln("compile", self.model, "--stage", "cuda", "--quiet", "-o", self.plan)
 
     def commands(self, output):
-        """What writes a directory there, and what writes a file."""
+        """A command that writes a directory there, and one that writes a file."""
         return ([["compile", self.model, "--stage", "cuda", "--quiet", "-o", output], ["dump", self.plan, "--what", "cuda", "-o", output]],
                 [["compile", self.model, "--stage", "graph", "-o", output]])
 
@@ -37,7 +37,7 @@ class Unwritable(KilnTest):
         self.assert_fails(": error: cannot write: Is a directory", *self.commands(self.folder)[1][0])
 
     def test_full(self):
-        """As a full disk does, a limit on the size of files fails a write, here at every step of the way."""
+        """A limit on file sizes makes a write fail, like a full disk, here at every step."""
         sizes = sorted(os.path.getsize(os.path.join(root, file)) for root, _, files in os.walk(self.plan) for file in files)
         for limit in (0, 100, *sizes[:: len(sizes) // 4], sizes[-1] - 1):
             directories, files = self.commands(self.path("out"))
@@ -46,7 +46,7 @@ class Unwritable(KilnTest):
                     self.assert_fails("error: cannot write: File too large", *command, preexec_fn=lambda: limit_size(limit))
 
     def test_full_after_success(self):
-        """What an earlier run wrote stays as it was."""
+        """The output of an earlier run is unchanged."""
         before = snapshot(self.folder)
         self.assert_fails("error: cannot write: File too large", *self.commands(self.plan)[0][0], preexec_fn=lambda: limit_size(1000))
         self.assertEqual(snapshot(self.folder), before)
@@ -65,7 +65,8 @@ class Unwritable(KilnTest):
 
 class Ended(KilnTest):
     def test_signals(self):
-        """Ended while it compiles kernels, a compile leaves an earlier plan whole, and nothing where there was none."""
+        """A compile that is interrupted while it compiles kernels leaves an earlier plan whole, or nothing if there was
+        none."""
         model = self.write("m.toml", TEXT)
         self.kiln("compile", model, "--stage", "cuda", "--quiet", "-o", self.path("old"))
         before = snapshot(self.folder)
@@ -81,7 +82,7 @@ class Ended(KilnTest):
 
 
 class PlansOfEditedModules(KilnTest):
-    """Attributes that passes write can be edited in IR text. A plan that the reader would refuse is not written."""
+    """Users can edit attributes that passes write in IR text. A plan that the reader would refuse is not written."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-"""Bad plans: of another version, corrupted, incomplete; each refused before anything runs."""
+"""Bad plans (of another version, corrupted, incomplete) are refused before anything runs."""
 
 import os
 import random
@@ -63,7 +63,7 @@ class BadPlans(KilnTest):
             self.assert_refused(f"{line}:10: error: format: expected a plan of version", re.sub(r"format = \d+", f"format = {version}", self.text))
         for value in ('"1"', "1.0", "-1", "[1]"):
             self.assert_refused(f"{line}:10: error: format: expected an integer", re.sub(r"format = \d+", f"format = {value}", self.text))
-        # What follows may be anything in another version.
+        # The rest of a plan of another version may be anything.
         self.assert_refused(f"1:10: error: format: expected a plan of version", "format = 7\nother = true\n")
 
     def test_missing_keys(self):
@@ -103,7 +103,7 @@ class BadPlans(KilnTest):
         self.assert_fails("plan/plan.toml: error: cannot read: No such file", "dump", self.path("plan"))
 
     def test_plans_of_other_things(self):
-        """A good plan, but not of a language model."""
+        """A valid plan, but not of a language model."""
         command = [*self.command[:-1], "emulate"]
         entries = self.text[self.text.index("[entries]") : self.text.index("# Packed weights")]
         self.write("plan/plan.toml", self.text.replace(entries, ""))
@@ -123,14 +123,14 @@ class BadPlans(KilnTest):
         self.assert_fails("plan/ir/fused.kiln: error: cannot read: No such file", *self.command)
 
     def test_without_ir(self):
-        """Only the reference executor needs it."""
+        """Only the reference executor needs the IR."""
         shutil.rmtree(self.path("plan/ir"))
         self.kiln("bench", self.path("plan"), "--device", "emulate", "--length", 8)
         self.kiln(*self.command[:-1], "emulate")
         self.assert_fails("plan/ir/fused.kiln: error: cannot read: No such file", *self.command[:-1], "emulate", "--check", "reference")
 
     def test_logits_of_another_vocabulary(self):
-        """The reference executor reads no further than a row of logits goes."""
+        """The reference executor must not read past the end of a row of logits."""
         with open(self.path("plan/ir/fused.kiln")) as file:
             text = file.read()
         for name, change in (("prefill", text.replace("vocab = 29", "vocab = 1024", 1)),
@@ -159,7 +159,7 @@ class BadPlans(KilnTest):
                           "--tokens", 1)
 
     def test_random_damage(self):
-        """Whatever happens to the files, the program ends with a result or an error of its own."""
+        """Whatever the damage, the program ends with a result or an error message."""
         generator = random.Random(1)
         names = ("plan/plan.toml", "plan/ir/fused.kiln")
         originals = {}
@@ -176,7 +176,7 @@ class BadPlans(KilnTest):
 
 
 def damage(text, generator):
-    """One byte, line, number or name of the text changed."""
+    """The text with one byte, line, number or name changed."""
     kind = generator.randrange(4)
     lines = text.split(b"\n")
     if kind == 0:
@@ -193,7 +193,7 @@ def damage(text, generator):
 
 class Reproducible(KilnTest):
     def test_every_folder_gives_the_same_plan(self):
-        """Whatever the folder and the plan are called, and from wherever the model is named."""
+        """The names of the folder and the plan, and the path of the model, do not matter."""
         for name, text, options in (("m.kiln", ONE_KERNEL.format("tanh"), ["--no-cache"]), ("m.toml", TINY_MODEL, ["--stage", "cuda"])):
             plans = []
             for folder, model, output in (("a", name, "m.plan"), ("another/folder", self.path("another/folder", name), "other"),

@@ -1,4 +1,5 @@
-"""kiln report: the page is well-formed and whole, its numbers are those of other commands, and bad input writes nothing."""
+"""kiln report: the page is well-formed and complete, its numbers agree with other commands, and bad input writes
+nothing."""
 
 import json
 import math
@@ -18,7 +19,7 @@ def number(cell):
 
 
 def kernel_rows(page):
-    """Cells of the table of kernels by function and kernel."""
+    """The cells of the table of kernels, by function and kernel."""
     rows = {}
     for body in page.one("table", class_="kernels").all("tbody"):
         function = None
@@ -56,12 +57,12 @@ class Report(KilnTest):
             return Page(file.read()).root
 
     def counts(self, plan, function, *options):
-        """What kiln bench counts of a function's kernels."""
+        """The counts of kiln bench for a function's kernels."""
         return json.loads(self.kiln("bench", plan, "--device", "emulate", "--what", "kernels", "--of", function, *options, "-o",
                                     "json").out)
 
     def profile(self, plan, function, *options):
-        """A profile as a GPU would give it: each kernel takes twice as long as the roofline has it."""
+        """A made-up profile in a GPU's format: each kernel takes twice as long as its roofline."""
         profile = self.counts(plan, function, *options)
         profile["device"] = "Test <GPU>"
         for row in profile["rows"]:
@@ -123,7 +124,7 @@ class Pages(Report):
         page = self.report(self.half, "--batch", 3, "--length", 5)
         rows = {row.one("th").text(): row for row in page.one("table", class_="summary").all("tr")}
         self.assertEqual(number(rows["weights"]), expected)
-        # A key and a value of 24 positions and 32 channels for each of 2 layers and 3 sequences, in bf16.
+        # One key and one value for 24 positions and 32 channels, for 2 layers and 3 sequences, in bf16.
         self.assertEqual(number(rows["states"]), 2 * 2 * 3 * 24 * 32 * 2)
         arenas = re.findall(r'\narena = "(.*)"', text)
         values = [eval(arena, {"B": 3, "T": 5, "max": max, "min": min, "ceildiv": lambda a, b: -(-a // b)}) for arena in arenas]
@@ -140,12 +141,12 @@ class Pages(Report):
                 self.assertEqual(launches.text(), str(row["launches"]))
                 self.assertEqual((number(count), number(flops)), (row["bytes"], row["flops"]))
                 self.assertAlmostEqual(number(roofline), row["roofline_us"], 9)
-            # Those that take longest first.
+            # The slowest kernels come first.
             times = [number(cells[3]) for (name, _), cells in rows.items() if name == function]
             self.assertEqual(times, sorted(times, reverse=True))
 
     def code(self, page, kernel):
-        """The kernel's ops, and the lines of its CUDA that belong to each; to None those that belong to none."""
+        """The kernel's ops, and the lines of its CUDA that belong to each; None has the lines that belong to no op."""
         code = page.one("details", id="a-kernel-" + kernel).one("div", class_="code")
         lines = {}
         for line in code.one("pre", class_="cuda").all(class_="line"):
@@ -163,7 +164,7 @@ class Pages(Report):
         self.assertEqual([line.split(" //")[0] for line in lines["fc"][1:]], ["const auto fc = fc_mm + kiln::load<V>(fc_b + col);"])
         self.assertEqual([line.split(" //")[0] for line in lines["act"][1:]], ["const auto act = gelu_tanh(fc);"])
         self.assertIn("struct Config {", lines[None])
-        # A call over several lines, of what several ops became.
+        # A call over several lines that implements several ops.
         ir, lines = self.code(page, "attention__f32__h2_hs16")
         self.assertEqual(ir, ["scores", "scaled", "masked", "probs", "context", "attn"])
         self.assertEqual(lines["scores"][1:], lines["probs"][1:])
@@ -171,19 +172,19 @@ class Pages(Report):
         self.assertTrue(lines["scores"][-1].endswith(";"))
         self.assertGreater(len(lines["scores"]), 3)
         self.assertEqual(len(lines["scaled"]), 2)
-        # A comment alone stands for what is written together with a later op.
+        # A comment without code marks an op that is computed together with a later one.
         ir, lines = self.code(page, "layernorm_matmul_bias_split_cache__f32__n96_k32")
         self.assertTrue(all(line.startswith("//") for line in lines["k"]))
         self.assertTrue(lines["kc"][-1].startswith("store(k_cache"))
 
 
 class KernelRecords(Report):
-    """What the plan says of a kernel is what the page shows; sources are only shown."""
+    """What the page says about a kernel comes from the plan; sources are only displayed."""
 
     kernel = "layernorm_matmul_bias_gelu__f32__n128_k32"
 
     def changed(self, change):
-        """A copy of the small plan in which the kernel's part of plan.toml is another."""
+        """A copy of the small plan in which the kernel's part of plan.toml is changed."""
         plan = self.path("plan")
         shutil.rmtree(plan, ignore_errors=True)
         shutil.copytree(self.small, plan)
@@ -195,7 +196,7 @@ class KernelRecords(Report):
         return plan
 
     def lines(self, plan):
-        """The text of the kernel's IR, and of its lines of CUDA that are of each op."""
+        """The text of the kernel's IR, and of the CUDA lines of each op."""
         section = self.report(plan).one("details", id="a-kernel-" + self.kernel)
         marked = {}
         for line in section.one("pre", class_="cuda").all(class_="line"):
@@ -240,7 +241,7 @@ class KernelRecords(Report):
         self.assertEqual({(text[0], text[-4:]) for text in alone}, {("A", "in A"), ("B", "in B")})
 
     def test_an_edited_source(self):
-        """Nothing is read out of comments."""
+        """The report takes nothing from comments."""
         plan = self.changed(lambda own: own + " ")
         path = os.path.join(plan, "kernels", self.kernel + ".cu")
         with open(path) as file:
@@ -260,7 +261,7 @@ class Graphs(Report):
         for name, layers in (("@prefill before fusion", 6), ("@prefill after fusion", 5), ("@decode after fusion", 6)):
             group = graphs[name].one("g", class_="layers")
             self.assertEqual([child.text() for child in group.children if child.tag == "text"], [f"{layers} ×"])
-        # A layer of GPT-2 has 22 ops; the embedding, the last norm, the last row and the logits stand outside.
+        # A layer of GPT-2 has 22 ops; the embedding, the last norm, the last row and the logits are outside.
         before = graphs["@prefill before fusion"]
         self.assertEqual(len(list(before.all("g", class_="op"))), 26)
         self.assertEqual(len(list(before.one("g", class_="layers").all("g", class_="op"))), 22)
@@ -310,7 +311,7 @@ class Memory(Report):
         figures = {figure.one("strong").text().split(",")[0]: figure for figure in page.all("figure", class_="memory")}
         for text in functions:
             name = "@" + re.search(r'name = "(\w+)"', text).group(1)
-            # Of a buffer: `live = [first, last]`; of a step: `workspace = {`.
+            # A buffer has `live = [first, last]`, a step has `workspace = {`.
             blocks = len(re.findall(r"live = \[", text)) + len(re.findall(r"workspace = \{", text))
             if blocks == 0:
                 self.assertNotIn(name, figures)
@@ -336,7 +337,7 @@ class Profiles(Report):
         self.assertIn("Test <GPU>", page.one(id="summary").text())
 
     def test_decode_beside_the_longest_prompt(self):
-        """That has no position left: the last one is taken."""
+        """The longest prompt leaves no position for decode, so the last one is used."""
         profile = self.profile(self.small, "prefill", "--batch", 1, "--length", 24)
         self.write("profile.json", json.dumps(profile))
         page = self.report(self.small, "--profile", self.path("profile.json"))
@@ -415,7 +416,7 @@ class TwoPlans(Report):
 
 
 class OtherPlans(Report):
-    """Plans that are of no language model, and those that a strategy or a library has a part in."""
+    """Plans that are not of language models, and plans that use a strategy or a library."""
 
     def test_modules(self):
         for name, body in (("empty", "return %x"), ("weight", "%y = add %x, %w : f32[N,8]\n    return %y"),
@@ -478,7 +479,7 @@ class Errors(Report):
             text = file.read()
         self.write("plan/ir/plan.kiln", text.replace(" = matmul ", " = mutmal ", 1))
         self.assert_fails("plan/ir/plan.kiln:", "report", plan, *output)
-        # IR of another stage.
+        # IR of a wrong stage.
         with open(os.path.join(self.small, "ir", "graph.kiln"), "rb") as file:
             self.write("plan/ir/plan.kiln", file.read())
         self.assert_fails("plan/ir/plan.kiln: error: @prefill: expected an op for each of the plan's", "report", plan, *output)
@@ -486,7 +487,7 @@ class Errors(Report):
         self.assert_fails("plan/ir/graph.kiln: error: cannot read: No such file", "report", plan, *output)
 
     def test_random_damage(self):
-        """Whatever happens to the files, the program ends with a page that is well-formed or an error of its own."""
+        """Whatever the damage, the program ends with a well-formed page or an error message."""
         generator = random.Random(1)
         plan = shutil.copytree(self.small, self.path("plan"))
         self.write("profile.json", json.dumps(self.profile(plan, "decode", "--length", 7)))

@@ -1,4 +1,5 @@
-"""Streams that are closed, full or a terminal, and a system that refuses threads or memory: a result, or one message."""
+"""Streams that are closed, full or a terminal, and a system that refuses threads or memory: the program gives a result,
+or one message."""
 
 import os
 import pty
@@ -14,7 +15,7 @@ RUN = ["run", SHAKESPEARE, "--device", "cpu", "--tokens", "1,2,3", "--max-new-to
 
 class Closed(KilnTest):
     def test_messages_that_cannot_be_written(self):
-        """What was asked for is done all the same."""
+        """The work is still done."""
         expected = self.kiln(*RUN).out
         read, write = os.pipe()
         os.close(read)
@@ -28,7 +29,7 @@ class Closed(KilnTest):
         os.close(write)
 
     def test_files_do_not_take_the_place_of_closed_streams(self):
-        """The first file that a program opens would be number 2, and get its messages."""
+        """Otherwise the first file that the program opens would become number 2, and receive its messages."""
         model = self.write("m.toml", TINY_MODEL)
         plain, closed = self.path("plain"), self.path("closed")
         self.kiln("compile", model, "--stage", "cuda", "-o", plain)
@@ -43,7 +44,7 @@ class Closed(KilnTest):
         self.assertEqual((result.code, result.err), (1, "standard input: error: cannot read: Bad file descriptor\n"))
 
     def test_results_that_nobody_reads(self):
-        """The signal ends the program, as it ends others in a pipe."""
+        """SIGPIPE ends the program, as it ends others in a pipe."""
         read, write = os.pipe()
         os.close(read)
         process = subprocess.run([KILN, *RUN], stdout=write, stderr=subprocess.PIPE)
@@ -52,10 +53,10 @@ class Closed(KilnTest):
 
 
 class Terminal(KilnTest):
-    """A terminal obeys control characters; those of files, and what a model writes, are shown instead."""
+    """A terminal obeys control characters, so those from files and from the model are printed as escapes."""
 
     def shown(self, *command):
-        """What the program writes to a terminal, on both streams."""
+        """The program's output to a terminal, on both streams."""
         ours, its = pty.openpty()
         process = subprocess.Popen([KILN, *command], stdin=its, stdout=its, stderr=its)
         os.close(its)
@@ -63,7 +64,7 @@ class Terminal(KilnTest):
         try:
             while part := os.read(ours, 4096):
                 text += part
-        except OSError:  # Linux says so when the last end is closed
+        except OSError:  # Linux reports this when the last other end is closed
             pass
         os.close(ours)
         process.wait()
@@ -100,8 +101,8 @@ class Terminal(KilnTest):
 class Limits(KilnTest):
     @unittest.skipUnless(syscalls.are_available(), "the system has no filters of calls")
     def test_no_threads(self):
-        """As at the limit of ulimit -u, which does not hold for root."""
-        # The leak check of AddressSanitizer takes a thread.
+        """Simulates the limit of ulimit -u, which does not apply to root."""
+        # AddressSanitizer's leak check needs a thread.
         refuse = {"preexec_fn": lambda: syscalls.refuse("clone", "clone3"), "env": {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}}
         self.assertEqual(self.kiln(*RUN, **refuse).out, self.kiln(*RUN).out)
         module = self.write("m.kiln", ONE_KERNEL.format("tanh"))
@@ -112,7 +113,7 @@ class Limits(KilnTest):
         self.assertRegex(result.err, r"\A[^\n]*error: expected a C\+\+ compiler, but --version fails: [^\n]*\n\Z")
 
     def test_little_memory(self):
-        """Whatever is refused, there is a result or a message, and never an end without one."""
+        """Whatever is refused, there is a result or a message, never a silent end."""
         model, module = self.write("m.toml", TINY_MODEL), self.write("m.kiln", ONE_KERNEL.format("tanh"))
         failed = 0
         for command in (RUN, ["compile", model, "--stage", "cuda", "--quiet", "-o", self.path("plan")],
@@ -120,7 +121,7 @@ class Limits(KilnTest):
             for megabytes in (24, 32, 40, 48, 64, 100, 130, 160, 200):
                 result = run_kiln(*command, preexec_fn=lambda: limit_memory(megabytes))
                 if result.code == 127 or "AddressSanitizer" in result.err:
-                    continue  # the program could not begin
+                    continue  # the program could not even start
                 with self.subTest(command=command, megabytes=megabytes):
                     self.assertIn(result.code, (0, 1), result.err)
                     self.assertEqual("error: " in result.err, result.code == 1, result.err)

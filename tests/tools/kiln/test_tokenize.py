@@ -1,4 +1,5 @@
-"""`kiln tokenize` gives what Hugging Face's tokenizers give with the embedded model's vocabulary, and refuses bad vocabularies."""
+"""`kiln tokenize` gives the ids of Hugging Face's tokenizers for the embedded model's vocabulary, and refuses bad
+vocabularies."""
 
 import json
 import os
@@ -7,7 +8,7 @@ import unittest
 
 from kilntest import SHAKESPEARE, SOURCE, KilnTest, write_model
 
-# Text and the ids that tokenizers 0.22 gives (BPE with the byte-level pre-tokenizer, no prefix space).
+# Texts and their ids by tokenizers 0.22 (BPE with the byte-level pre-tokenizer, no prefix space).
 VECTORS = {
     "don't DON'T 'S we'LL": [67,275,668,826,46,45,6,51,447,50,331,6,43,43],
     "x'rex": [87,6,264,87],
@@ -104,7 +105,7 @@ class Tokenize(KilnTest):
         self.assertEqual((result.out, result.err), (b"64 220 268\n\n", ""))
 
     def test_a_round_trip_through_the_model(self):
-        """The ids of a text are the prompt of the text, and are echoed as the text."""
+        """The ids of a text, given as a prompt, are echoed as the text."""
         for text in VECTORS:
             out = self.kiln("run", SHAKESPEARE, f"--prompt={text}", "--max-new-tokens", 0, "--quiet").out
             self.assertEqual(out.decode(), text + "\n")

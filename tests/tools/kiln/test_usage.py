@@ -1,4 +1,5 @@
-"""Bad command lines: exit code 2, the option named, nothing run. Bad prompts: exit code 1. What the program says of itself."""
+"""Bad command lines give exit code 2 and name the option, and nothing runs. Bad prompts give exit code 1. Also tests
+what the program says about itself."""
 
 import os
 import unittest
@@ -60,7 +61,7 @@ class UsageTest(KilnTest):
                               "--passes=canonicalize", code=2)
 
     def test_options_that_would_do_nothing(self):
-        """Each is refused with what to do instead."""
+        """Each of these options is refused, and the message says what to do instead."""
         run, compile_ = ["run", self.model, "--tokens", 1], ["compile", self.model]
         text = self.write("m.kiln", "module @m {}")
         for message, *command in (
@@ -101,7 +102,8 @@ class UsageTest(KilnTest):
 
     @unittest.skipIf(os.path.exists("/dev/nvidiactl"), "there is a GPU")
     def test_auto_without_a_gpu(self):
-        """It is the CPU, for every command; those that need kernels say what they take."""
+        """Without a GPU, auto is the CPU for every command; commands that need kernels list the devices that they
+        accept."""
         for command in (["bench", self.model], ["bench", "ladder", self.model], ["tune", self.model]):
             self.assert_fails("error: --device auto: there is no GPU, so that auto is cpu, the reference executor, which runs no "
                               f"kernels; kiln {' '.join(command[:-1])} takes --device emulate or cuda:N\n", *command, code=2)
@@ -148,7 +150,7 @@ class UsageTest(KilnTest):
                               *command, "--dtype", "bf16", code=2)
 
     def test_a_kernel_of_another_plan(self):
-        """An error of the input, not of the command line."""
+        """This is an error of the input, not of the command line."""
         plan = self.path("plan")
         self.kiln("compile", self.model, "--stage", "cuda", "--quiet", "-o", plan)
         self.assert_fails("did you mean 'embed__f32__n32'?", "dump", plan, "--kernel", "embed__f32__n33", code=1)

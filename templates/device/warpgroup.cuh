@@ -149,14 +149,12 @@ KILN_DEVICE void commitProducts(Site = Site::current()) {
 }
 
 /// Waits until at most the latest kPending groups are in flight.
-template <int kPending> KILN_DEVICE void waitProducts() {
+template <int kPending, class... Sums> KILN_DEVICE void waitProducts(Sums &...) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
 /// Makes sums readable after the wait for their products; to be called at once after the wait.
-template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &sums, Site = Site::current()) {
-  pinRegisters(sums);
-}
+template <class Sums> KILN_DEVICE void receive(Sums &sums, Site = Site::current()) { pinRegisters(sums); }
 
 #else
 

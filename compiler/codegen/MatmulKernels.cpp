@@ -178,7 +178,7 @@ Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &c
   kernel.add(*epilogue);
   Functor &call = kernel.call();
   std::string rows = productText(call, ArrayRef<Dim>(product.result()->type.shape).drop_back());
-  std::string input = call.pointer(*product.operand(0)), weight = call.pointer(*product.operand(1));
+  std::string input = kernel.operand(*product.operand(0)), weight = kernel.operand(*product.operand(1));
   bool isSplit = choice.family->workspace;
   if (isSplit)
     kernel.addWorkspace("float");

@@ -182,10 +182,12 @@ Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &c
   bool isSplit = choice.family->workspace;
   if (isSplit)
     kernel.addWorkspace("float");
-  std::string statement = (choice.family->body + "<Config>(" + rows + ", " + input + ", " + weight +
+  DType dtype = product.operand(1)->type.dtype;
+  // Maps do not tell the type of their elements.
+  std::string type = choice.family->maps ? (", " + cxxType(dtype)).str() : "";
+  std::string statement = (choice.family->body + "<Config" + type + ">(" + rows + ", " + input + ", " + weight +
                            (isSplit ? ", parts, arrivals" : "") + ", " + epilogue->construction() + ");")
                               .str();
-  DType dtype = product.operand(1)->type.dtype;
   return kernel.finish(statement, dtype, "n" + problem.cols.str() + "_k" + problem.depth.str(), cxxType(dtype).str());
 }
 

@@ -5,10 +5,10 @@
 
 namespace kiln {
 
-/// The text as a cell of a table holds it: with `|` escaped, and with `<br>` in place of line breaks.
+/// Escapes a text for a cell of a table: `|` as `\|`, line breaks as `<br>`.
 std::string tableCell(StringRef text);
 
-/// One row of a table: a line of these cells.
+/// Prints one row of a table: a line with these cells, which it escapes.
 void printTableRow(raw_ostream &os, ArrayRef<std::string> cells);
 
 } // namespace kiln

@@ -2,19 +2,23 @@
 
 namespace kiln {
 
+static constexpr AccessKind accessKinds[] = {
+    {.reads = true, .writes = false, .does = "reads", .hasDone = "read"},
+    {.reads = false, .writes = true, .does = "writes", .hasDone = "written"},
+    {.reads = true, .writes = true, .does = "atomically changes", .hasDone = "atomically changed"},
+};
+static_assert(std::size(accessKinds) == kEmulatedAccesses);
+
 /// Whether unordered accesses of two threads race, by the kinds of the two.
-static constexpr bool raceTable[kEmulatedAccesses][kEmulatedAccesses] = {
+static constexpr bool raceTable[][kEmulatedAccesses] = {
     //           Read   Write  Atomic
     /* Read   */ {false, true, true},
     /* Write  */ {true, true, true},
     /* Atomic */ {true, true, false},
 };
+static_assert(std::size(raceTable) == kEmulatedAccesses);
 
-AccessWords wordsOf(EmulatedAccess access) {
-  constexpr AccessWords words[kEmulatedAccesses] = {
-      {"reads", "read"}, {"writes", "written"}, {"atomically changes", "atomically changed"}};
-  return words[static_cast<size_t>(access)];
-}
+const AccessKind &kindOf(EmulatedAccess access) { return accessKinds[static_cast<size_t>(access)]; }
 
 // These functions run several times for every word that a kernel touches.
 
@@ -56,7 +60,7 @@ std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t byt
   for (Word &word : MutableArrayRef(words).slice(first, count)) {
     for (size_t other = 0; other < word.size(); ++other)
       if (raceTable[kind][other] && !word[other].isOrdered(now))
-        return Race{"that " + nameOf(word[other]) + " " + wordsOf(static_cast<EmulatedAccess>(other)).hasDone,
+        return Race{"that " + nameOf(word[other]) + " " + kindOf(static_cast<EmulatedAccess>(other)).hasDone,
                     word[other].code};
     word[kind].add(now);
   }

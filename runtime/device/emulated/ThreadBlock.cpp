@@ -351,10 +351,11 @@ void ThreadBlock::failAt(Thread &thread, const void *code, const Twine &message)
 
 void ThreadBlock::checkSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
                                     const void *code) {
-  StringRef verb = wordsOf(access).does;
+  const AccessKind &kind = kindOf(access);
+  StringRef verb = kind.does;
   if (std::optional<std::string> outside = shared.outside(address, bytes))
     failAt(thread, code, verb + " " + Twine(bytes) + " bytes " + *outside);
-  if (access != EmulatedAccess::Write && holdsPoison(address, bytes))
+  if (kind.reads && holdsPoison(address, bytes))
     failAt(thread, code, verb + " shared memory that nothing has written");
   auto race = shared.noteAccess(address, bytes, access, {thread.thread, warpOf(thread).syncs, syncs, code});
   if (!race)
@@ -379,12 +380,13 @@ static bool isInProgram(const Thread &thread, const void *address) {
 
 void ThreadBlock::checkGlobalAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
                                     const void *code) {
-  StringRef verb = wordsOf(access).does;
+  const AccessKind &kind = kindOf(access);
+  StringRef verb = kind.does;
   ArrayRef<TensorRange> tensors = scheduler->currentLaunch().tensors;
   if (const TensorRange *tensor = findRange(tensors, address, bytes)) {
-    if (access != EmulatedAccess::Read && !tensor->isWritten)
+    if (kind.writes && !tensor->isWritten)
       failAt(thread, code, verb + " '" + tensor->name + "', which is an input of the kernel");
-    if (access != EmulatedAccess::Write && holdsPoison(address, bytes))
+    if (kind.reads && holdsPoison(address, bytes))
       failAt(thread, code,
              verb + " what nothing has written, in '" + tensor->name + "' at offset " +
                  Twine(static_cast<const char *>(address) - tensor->begin));

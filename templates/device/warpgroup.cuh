@@ -34,8 +34,6 @@
 namespace kiln {
 
 constexpr u32 kWarpgroupSize = 128;
-/// The permutation of chunks repeats after this many bytes.
-constexpr u32 kWarpgroupTileAlignment = 8 * kSwizzledRowBytes;
 
 /// The content of a row of the right operand's tile.
 enum class RightRows {
@@ -68,6 +66,15 @@ template <class Operand, int kCount> KILN_DEVICE void pinRegisters(Operand (&ope
 template <int kTiles> KILN_DEVICE void pinRegisters(WarpgroupSums<kTiles> &sums) { pinRegisters(sums.tiles); }
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/// Sets the most registers of each thread of the warpgroup, a multiple of 8 from 24 to 256: fewer for a role that needs
+/// few, and then more for one that needs many.
+template <int kRegisters> KILN_DEVICE void giveRegisters() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters> KILN_DEVICE void takeRegisters() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
 
 /// Makes the calling thread's writes, and its asynchronous copies that it has waited for, visible to products after the
 /// next barrier. Products read shared memory outside the order of other accesses.

@@ -147,8 +147,8 @@ struct PlanMatmul {
 constexpr StringRef libraryMatmulName = "cublaslt.matmul";
 
 /// A step runs one launch, chosen from one or several. Arguments are `%NAME` (the address of a buffer, argument, weight
-/// or state), `NAME` (a dim, as an int), `@workspace` (scratch in the arena) and `@counters` (words that are zero
-/// between launches).
+/// or state, or a tensor map of it where the kernel has one), `NAME` (a dim, as an int), `@workspace` (scratch in the
+/// arena) and `@counters` (words that are zero between launches).
 struct PlanStep {
   PlanLaunch launch;                 ///< for any number of rows; a library's step has only the name and arguments
   std::optional<PlanMatmul> matmul;  ///< the product that a library computes

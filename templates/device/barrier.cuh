@@ -8,7 +8,13 @@
 //
 // Roles of a block hand memory to each other with two barriers for each stage: `full`, at which whoever fills the stage
 // arrives, and `empty`, at which its readers arrive. What a thread did before it arrived is visible to the threads that
-// have waited for the phase.
+// have waited for the phase. Lanes of a warp that have not been synchronised each arrive and wait for themselves.
+//
+// These need sm_90; on GPUs before it they trap, except initBarrier().
+//
+// In the emulator, every wrong use is an error: a barrier that is not initialised, too many arrivals, a wait for a phase
+// that the thread cannot tell from another one. It takes the lanes of a warp as one when it asks what a wait has
+// ordered.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -31,6 +37,8 @@ KILN_DEVICE void initBarrier(SharedBarrier &barrier, u32 arrivals, Site = Site::
                : "memory");
 }
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
 /// Makes the barriers that this thread has initialised visible to asynchronous copies and to other blocks of the
 /// cluster, behind the next barrier of the block or cluster.
 KILN_DEVICE void fenceBarriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
@@ -52,6 +60,31 @@ KILN_DEVICE void waitBarrier(SharedBarrier &barrier, u32 parity, Site = Site::cu
                "@!done bra retry;}" ::"r"(SharedAddress(&barrier).raw()),
                "r"(parity)
                : "memory");
+}
+
+#else
+
+KILN_DEVICE void fenceBarriers() { asm volatile("trap;"); }
+KILN_DEVICE void arrive(SharedBarrier &, Site = Site::current()) { asm volatile("trap;"); }
+KILN_DEVICE void arriveExpecting(SharedBarrier &, u32, Site = Site::current()) { asm volatile("trap;"); }
+KILN_DEVICE void waitBarrier(SharedBarrier &, u32, Site = Site::current()) { asm volatile("trap;"); }
+
+#endif
+
+#else
+
+KILN_DEVICE void initBarrier(SharedBarrier &barrier, u32 arrivals, Site site = Site::current()) {
+  emulatedThread->initBarrier(&barrier.state, arrivals, site);
+}
+KILN_DEVICE void fenceBarriers() { emulatedThread->fenceBarriers(); }
+KILN_DEVICE void arrive(SharedBarrier &barrier, Site site = Site::current()) {
+  emulatedThread->arriveAtBarrier(&barrier.state, 0, site);
+}
+KILN_DEVICE void arriveExpecting(SharedBarrier &barrier, u32 bytes, Site site = Site::current()) {
+  emulatedThread->arriveAtBarrier(&barrier.state, bytes, site);
+}
+KILN_DEVICE void waitBarrier(SharedBarrier &barrier, u32 parity, Site site = Site::current()) {
+  emulatedThread->waitForPhase(&barrier.state, parity, site);
 }
 
 #endif

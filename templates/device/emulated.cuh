@@ -20,13 +20,15 @@ struct EmulatedIndex {
 /// member); results are written into the same objects. Returns a message if the collective is used wrongly, else null.
 using EmulatedCombine = const char *(*)(void *const *lanes);
 
+struct TensorMap;
+
 /// The content of memory that nothing has written: NaN as float, bf16 and f16, and an index far out of every range.
 constexpr u32 kEmulatedPoison = 0x7fdb7fdb;
 
 /// Bytes of a thread's stack; an unused area of the same size lies beyond its end.
 constexpr u64 kEmulatedStackBytes = 64 << 10;
 
-/// The effect of an access. Another kind of access, such as that of an asynchronous copy, is one more line here, and
+/// The effect of an access. Another kind of access is one more line here, and
 /// one in each table of AccessHistory.cpp, which say what it does and what races with what.
 enum class EmulatedAccess : u32 {
   Read,
@@ -76,9 +78,25 @@ public:
   /// Completes all groups of this thread except the latest `pending`.
   virtual void waitCopies(u32 pending) = 0;
 
+  /// Barriers in shared memory, barrier.cuh: starts one of so many arrivals; makes all that this thread has started
+  /// visible to others; arrives and adds to the bytes that the phase expects; waits until the phase that the thread
+  /// means by this parity is complete.
+  virtual void initBarrier(u64 *barrier, u32 arrivals, Site site) = 0;
+  virtual void fenceBarriers() = 0;
+  virtual void arriveAtBarrier(u64 *barrier, u32 bytes, Site site) = 0;
+  virtual void waitForPhase(u64 *barrier, u32 parity, Site site) = 0;
+
+  /// Starts the copy of a box, tensor_copy.cuh. `code` is the place of the call in the library if accesses are checked,
+  /// else null.
+  virtual void copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, Site site,
+                       const void *code) = 0;
+
   /// Checks an access, in a kernel that is compiled with checked accesses. `code` is the place of the access in the
   /// library.
   virtual void checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) = 0;
+
+  /// Checks a read of an operand by all lanes of the warp as one, likewise.
+  virtual void checkOperand(const void *address, u64 bytes, const void *code) = 0;
 
   /// Ends the launch with an error at `site`.
   [[noreturn]] virtual void fail(const char *message, Site site) = 0;
@@ -97,6 +115,13 @@ inline thread_local EmulatedThread *emulatedThread = nullptr;
 #define KILN_EMULATED_NOTES_ACCESSES __attribute__((no_sanitize("kernel-address"), noinline))
 #else
 #define KILN_EMULATED_NOTES_ACCESSES
+#endif
+
+/// The place in the library that calls such a primitive, for checks after the call; null without checked accesses.
+#if defined(KILN_EMULATED_CHECKED)
+#define KILN_EMULATED_CALLER __builtin_return_address(0)
+#else
+#define KILN_EMULATED_CALLER nullptr
 #endif
 
 /// Checks an access of such a primitive, in a kernel that is compiled with checked accesses.

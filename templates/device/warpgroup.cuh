@@ -34,8 +34,6 @@
 namespace kiln {
 
 constexpr u32 kWarpgroupSize = 128;
-/// The permutation of chunks repeats after this many bytes.
-constexpr u32 kWarpgroupTileAlignment = 8 * kSwizzledRowBytes;
 
 /// The content of a row of the right operand's tile.
 enum class RightRows {

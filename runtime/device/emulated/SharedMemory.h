@@ -38,6 +38,7 @@ public:
   /// A phrase about the access that an access inside a variable races with.
   std::optional<AccessHistory::Race> noteAccess(const void *address, size_t bytes, EmulatedAccess access,
                                                 const AccessTime &now);
+  void forgetAccesses() { history.clear(); }
 
   /// A sentence about a guard that was overwritten, if there is one.
   std::optional<std::string> damage() const;

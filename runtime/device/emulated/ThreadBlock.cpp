@@ -24,6 +24,9 @@ void *Thread::dynamicShared(u64 bytes, Site site) { return owner->dynamicShared(
 void Thread::checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) {
   owner->checkAccess(*this, address, bytes, access, code);
 }
+void Thread::checkOperand(const void *address, u64 bytes, const void *code) {
+  owner->checkOperand(*this, address, bytes, code);
+}
 void Thread::copyLater(void *to, const void *bytes) {
   std::memcpy(copies.emplace_back(Copy{to, {}}).bytes.data(), bytes, 16);
 }
@@ -50,7 +53,6 @@ void ThreadBlock::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, E
   scheduler = &newScheduler;
   atBarrier = finished = 0;
   holding = 0;
-  ++syncs;
   threads.resize(launch.blockThreads);
   for (u32 i = 0; i < launch.blockThreads; ++i) {
     Thread &thread = threads[i];
@@ -68,6 +70,10 @@ void ThreadBlock::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, E
   warps.assign(llvm::divideCeil(launch.blockThreads, 32), Warp());
   warpgroups.assign(llvm::divideCeil(launch.blockThreads, warpgroupThreads), Warpgroup());
   shared.reset(launch.dynamicSharedBytes);
+  if (clocks.reset(warps.size()))
+    shared.forgetAccesses();
+  barriers.clear();
+  copies.clear();
 }
 
 //===----------------------------------------------------------------------===//
@@ -100,11 +106,13 @@ static std::vector<const Thread *> threadsIn(Thread::State state, ArrayRef<Threa
 }
 
 void ThreadBlock::reportDeadlock() {
-  std::vector<const Thread *> waiting = threadsIn(Thread::State::AtCollective, threads);
+  std::vector<const Thread *> waiting;
+  for (Thread::State state : {Thread::State::AtPhase, Thread::State::AtCollective, Thread::State::AtBarrier})
+    llvm::append_range(waiting, threadsIn(state, threads));
   if (waiting.empty())
     return;
-  std::vector<const Thread *> atBarrier = threadsIn(Thread::State::AtBarrier, threads);
-  waiting.insert(waiting.end(), atBarrier.begin(), atBarrier.end());
+  if (waiting.front()->state == Thread::State::AtPhase)
+    return reportStuckPhases(waiting);
   report(nameThreads({waiting.front()}) + " waits here for threads that wait elsewhere", waiting.front()->site,
          waiting);
 }
@@ -139,6 +147,8 @@ void ThreadBlock::finish(Thread &thread) {
   Warp &warp = warpOf(thread);
   warp.finished |= 1u << thread.lane();
   checkShared(thread, std::nullopt);
+  if (finished == threads.size() && !scheduler->hasFailed())
+    return checkPhasesAtEnd();
   if (atBarrier > 0)
     return reportLeft(barrierSite, threads);
   for (const Collective &collective : warp.collectives)
@@ -181,7 +191,7 @@ u32 ThreadBlock::syncBlock(Thread &thread, bool predicate, Site site) {
 
   atBarrier = 0;
   heldAtLast = std::exchange(holding, 0);
-  ++syncs;
+  clocks.syncBlock();
   SmallVector<Thread *, 256> others;
   for (Thread &other : threads)
     if (&other != &thread)
@@ -304,7 +314,7 @@ void ThreadBlock::syncWarpgroup(Thread &thread, void *lane, EmulatedCombine comb
 void ThreadBlock::pause(Thread &thread, Site site) {
   arriveAt(thread, site);
   if (scheduler->yield(thread)) {
-    ++syncs; // the write that it waited for may establish any order
+    clocks.syncBlock(); // the write that it waited for may establish any order
     return;
   }
   const EmulatedLaunch &launch = scheduler->currentLaunch();
@@ -337,7 +347,7 @@ void *ThreadBlock::dynamicShared(Thread &thread, u64 bytes, Site site) {
 
 void ThreadBlock::checkAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code) {
   if (shared.contains(address))
-    checkSharedAccess(thread, address, bytes, access, code);
+    checkSharedAccess(thread, address, bytes, access, now(thread, code));
   else
     checkGlobalAccess(thread, address, bytes, access, code);
 }
@@ -349,22 +359,43 @@ void ThreadBlock::failAt(Thread &thread, const void *code, const Twine &message)
   fail(nameThreads({&thread}) + " " + message, siteOf(line));
 }
 
+void ThreadBlock::checkOperand(Thread &thread, const void *address, u64 bytes, const void *code) {
+  if (!shared.contains(address))
+    failAt(thread, code, "expected the operand of a product in shared memory");
+  AccessTime time = now(thread, code);
+  time.stamp = AccessStamp::of(AccessStamp::Warp, thread.thread / 32, time.stamp.time, time.warpSyncs);
+  checkSharedAccess(thread, address, bytes, EmulatedAccess::Read, time);
+}
+
 void ThreadBlock::checkSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
-                                    const void *code) {
+                                    const AccessTime &time) {
   const AccessKind &kind = kindOf(access);
   StringRef verb = kind.does;
   if (std::optional<std::string> outside = shared.outside(address, bytes))
-    failAt(thread, code, verb + " " + Twine(bytes) + " bytes " + *outside);
-  if (kind.reads && holdsPoison(address, bytes))
-    failAt(thread, code, verb + " shared memory that nothing has written");
-  auto race = shared.noteAccess(address, bytes, access, {thread.thread, warpOf(thread).syncs, syncs, code});
+    failAt(thread, time.code, verb + " " + Twine(bytes) + " bytes " + *outside);
+  // Before the bytes of a copy have arrived, their place is as if nothing had written it: a race says more then.
+  if (kind.reads && copies.empty() && holdsPoison(address, bytes))
+    failAt(thread, time.code, verb + " shared memory that nothing has written");
+  noteSharedAccess(thread, address, bytes, access, verb, time);
+  if (kind.reads && !copies.empty() && holdsPoison(address, bytes))
+    failAt(thread, time.code, verb + " shared memory that nothing has written");
+}
+
+void ThreadBlock::noteSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
+                                   StringRef verb, const AccessTime &time) {
+  auto race = shared.noteAccess(address, bytes, access, time);
   if (!race)
     return;
   const EmulatedKernel &kernel = *scheduler->currentLaunch().kernel;
-  SourceLine line = sourceLineOf(code, kernel), other = sourceLineOf(race->code, kernel);
-  report(nameThreads({&thread}) + " " + verb + " shared memory " + race->what + " since the last barrier",
-         siteOf(line));
-  scheduler->addNote(diagnosticAt(Diagnostic::Severity::Note, siteOf(other), kernel, "the other access is here"));
+  SourceLine line = sourceLineOf(time.code, kernel), other = sourceLineOf(race->code, kernel);
+  failWithNote(nameThreads({&thread}) + " " + verb + " shared memory " + race->what, siteOf(line),
+               "the other access is here", siteOf(other));
+}
+
+void ThreadBlock::failWithNote(const Twine &message, Site site, const Twine &note, Site other) {
+  report(message, site);
+  scheduler->addNote(
+      diagnosticAt(Diagnostic::Severity::Note, other, *scheduler->currentLaunch().kernel, note.str()));
   scheduler->unwind();
 }
 
@@ -374,7 +405,7 @@ static bool isInProgram(const Thread &thread, const void *address) {
   const char *functions;
   std::memcpy(&functions, static_cast<const void *>(static_cast<const EmulatedThread *>(&thread)), sizeof(functions));
   Dl_info info;
-  return static_cast<size_t>(static_cast<const char *>(address) - functions) < 16 * sizeof(void *) ||
+  return static_cast<size_t>(static_cast<const char *>(address) - functions) < 32 * sizeof(void *) ||
          dladdr(address, &info);
 }
 

@@ -108,11 +108,18 @@ protected:
 /// The thread that runs now on this core.
 inline thread_local EmulatedThread *emulatedThread = nullptr;
 
+/// For functions of primitives whose accesses the compiler shall not check: it has nothing to find in them.
+#if defined(KILN_EMULATED_CHECKED)
+#define KILN_EMULATED_UNCHECKED __attribute__((no_sanitize("kernel-address")))
+#else
+#define KILN_EMULATED_UNCHECKED
+#endif
+
 /// For primitives whose accesses are of another kind than the compiler's checks would assume. The attribute turns these
 /// checks off; the primitive calls emulatedNote for each access instead. Such a primitive is not inlined, so that
 /// errors show the line that calls it.
 #if defined(KILN_EMULATED_CHECKED)
-#define KILN_EMULATED_NOTES_ACCESSES __attribute__((no_sanitize("kernel-address"), noinline))
+#define KILN_EMULATED_NOTES_ACCESSES KILN_EMULATED_UNCHECKED __attribute__((noinline))
 #else
 #define KILN_EMULATED_NOTES_ACCESSES
 #endif

@@ -2,6 +2,7 @@
 //
 // As warpgroup.cuh, whose calls go around these: 64 rows by 16 elements of the left operand lie in shared memory as
 // well, in rows of 128 bytes of consecutive elements of the depth, permuted and aligned as those of the right operand.
+// Only sm_90a has these products; on other GPUs they trap.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -83,7 +84,36 @@ KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a
 #undef KILN_REGISTERS_224
 #undef KILN_REGISTERS_256
 
+#else
+
+template <class T, int kTiles>
+KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &, SharedAddress, SharedAddress, u32, bool,
+                                    Site = Site::current()) {
+  static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
+  asm volatile("trap;");
+}
+
 #endif
+
+#else
+
+template <class T, int kTiles>
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a,
+                                                                 SharedAddress b, u32 offset, bool adds,
+                                                                 Site site = Site::current()) {
+  static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
+  const SharedAddress operands[] = {a, b};
+  for (SharedAddress operand : operands)
+    if (reinterpret_cast<u64>(operand.pointer()) % kWarpgroupTileAlignment != 0)
+      emulatedThread->fail("product of a warpgroup: expected operands at a multiple of kWarpgroupTileAlignment", site);
+  if (offset % 32 != 0 || offset >= kSwizzledRowBytes)
+    emulatedThread->fail("product of a warpgroup: expected 16 elements of the depth at a multiple of 32 bytes", site);
+  emulatedStart(sums,
+                {{}, static_cast<const char *>((a + offset).pointer()), static_cast<const char *>((b + offset).pointer()),
+                 0, kTiles, false, adds, emulatedDecodeChunk<T>, 0, KILN_EMULATED_CALLER},
+                site);
+}
+
 #endif
 
 } // namespace kiln

@@ -7,8 +7,11 @@
 //   fenceProducts(sums, a);
 //   startProduct<T, RightRows::Columns, 8>(sums, 0, a, b, /*offset=*/0, /*adds=*/true); // as many as wanted
 //   commitProducts();
-//   waitProducts<0>();
+//   waitProducts<0>(sums);
 //   receive(sums);
+//
+// A wait may name the sums whose products it waits for, one or an array: those whose operands in shared memory are
+// overwritten before the sums are received.
 //
 // Between start and wait, neither the registers of a product nor the shared memory that it reads may be touched. Every
 // thread of the warpgroup must call these at the same place.
@@ -18,9 +21,9 @@
 // Their chunks of 16 bytes are permuted by the row (swizzledOffset with the row as key), in a tile that is aligned to
 // kWarpgroupTileAlignment. The rounding of products and sums is unspecified, as there.
 //
-// In the emulator, sums are NaN from start to receive(), which computes them. So memory that is overwritten in between
-// is noticed then. With checked accesses, memory that a copy has not reached yet is noticed at the start. A missing
-// fenceAsyncCopies() is not noticed.
+// In the emulator, sums are NaN from start to receive(). A wait that names sums computes their finished products, and
+// receive() the rest. So memory that is overwritten in between is noticed then. With checked accesses, memory that a
+// copy has not reached yet is noticed at the start. A missing fenceAsyncCopies() is not noticed.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -34,6 +37,9 @@
 namespace kiln {
 
 constexpr u32 kWarpgroupSize = 128;
+
+/// Whether a thread may have so many registers at most.
+KILN_DEVICE constexpr bool isRegisterCount(int count) { return count % 8 == 0 && count >= 24 && count <= 256; }
 
 /// The content of a row of the right operand's tile.
 enum class RightRows {
@@ -68,11 +74,13 @@ template <int kTiles> KILN_DEVICE void pinRegisters(WarpgroupSums<kTiles> &sums)
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
 /// Sets the most registers of each thread of the warpgroup, a multiple of 8 from 24 to 256: fewer for a role that needs
-/// few, and then more for one that needs many.
-template <int kRegisters> KILN_DEVICE void giveRegisters() {
+/// few, and then more for one that needs many. All threads of the warpgroup call it; on other GPUs it traps.
+template <int kRegisters> KILN_DEVICE void giveRegisters(Site = Site::current()) {
+  static_assert(isRegisterCount(kRegisters));
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
-template <int kRegisters> KILN_DEVICE void takeRegisters() {
+template <int kRegisters> KILN_DEVICE void takeRegisters(Site = Site::current()) {
+  static_assert(isRegisterCount(kRegisters));
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
@@ -147,19 +155,29 @@ KILN_DEVICE void commitProducts(Site = Site::current()) {
 }
 
 /// Waits until at most the latest kPending groups are in flight.
-template <int kPending, class... Sums> KILN_DEVICE void waitProducts(Sums &...) {
+template <int kPending> KILN_DEVICE void waitProducts(Site = Site::current()) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+/// The same; names sums whose products it waits for.
+template <int kPending, class Sums> KILN_DEVICE void waitProducts(Sums &, Site = Site::current()) {
+  waitProducts<kPending>();
 }
 
 /// Makes sums readable after the wait for their products; to be called at once after the wait.
-template <class Sums> KILN_DEVICE void receive(Sums &sums, Site = Site::current()) { pinRegisters(sums); }
+template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &sums, Site = Site::current()) {
+  pinRegisters(sums);
+}
 
 #else
+
+template <int kRegisters> KILN_DEVICE void giveRegisters(Site = Site::current()) { asm volatile("trap;"); }
+template <int kRegisters> KILN_DEVICE void takeRegisters(Site = Site::current()) { asm volatile("trap;"); }
 
 KILN_DEVICE void fenceAsyncCopies() {}
 template <class... Operands> KILN_DEVICE void fenceProducts(Operands &...) {}
 KILN_DEVICE void commitProducts(Site = Site::current()) {}
-template <int kPending> KILN_DEVICE void waitProducts() {}
+template <int kPending> KILN_DEVICE void waitProducts(Site = Site::current()) {}
+template <int kPending, class Sums> KILN_DEVICE void waitProducts(Sums &, Site = Site::current()) {}
 template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &, Site = Site::current()) {}
 
 /// Computes the product at once by mma.sync: each warp its own rows, 16 columns at a time.
@@ -195,6 +213,19 @@ KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA
 
 KILN_DEVICE u32 warpgroupIndex() { return threadIndex() / kWarpgroupSize; }
 
+/// A lane's input to a change of the number of registers.
+struct EmulatedRegisters {
+  static const char *combine(void *const *) { return nullptr; }
+};
+template <int kRegisters> KILN_DEVICE void giveRegisters(Site site = Site::current()) {
+  static_assert(isRegisterCount(kRegisters));
+  EmulatedRegisters lane;
+  emulatedThread->syncWarpgroup(&lane, EmulatedRegisters::combine, site);
+}
+template <int kRegisters> KILN_DEVICE void takeRegisters(Site site = Site::current()) {
+  giveRegisters<kRegisters>(site);
+}
+
 KILN_DEVICE void fenceAsyncCopies() {}
 
 template <class Operand> KILN_DEVICE void pinRegisters(Operand &) {}
@@ -203,25 +234,52 @@ template <class... Operands> KILN_DEVICE void fenceProducts(Operands &...) { emu
 /// A started product, as a lane stores it.
 struct EmulatedWarpgroupProduct {
   MmaA a;
-  const char *b;
-  int first, count;
+  const char *left; ///< the left operand in shared memory; null if it is in `a`
+  const char *right;
+  int first, count; ///< tiles of the sums
   bool rowsAreDepth, adds;
-  float (*decode)(u16);
+  void (*decode)(const void *chunk, float (&values)[8]);
+  u32 group;        ///< the number of its group among the thread's
+  const void *code; ///< the place of the start
 
-  /// The address of an element of the right operand: chunks are permuted by bits of the address.
-  const char *right(u32 depth, u32 col) const {
-    const u64 linear = reinterpret_cast<u64>(b) + (rowsAreDepth ? depth : col) * kSwizzledRowBytes +
-                       (rowsAreDepth ? col : depth) * sizeof(u16);
-    const u64 permuted = linear ^ linear / kSwizzledRowBytes % kRowChunks * kChunkBytes;
-    return reinterpret_cast<const char *>(permuted);
+  bool hasSameOperands(const EmulatedWarpgroupProduct &other) const {
+    return left == other.left && right == other.right && first == other.first && adds == other.adds;
+  }
+
+  /// A chunk of an operand at `from`: rows are permuted by bits of the address.
+  KILN_EMULATED_UNCHECKED static const char *chunkAt(const char *from, u32 row, u32 chunk) {
+    const u64 linear = reinterpret_cast<u64>(from) + row * kSwizzledRowBytes + chunk * kChunkBytes;
+    return reinterpret_cast<const char *>(linear ^ linear / kSwizzledRowBytes % kRowChunks * kChunkBytes);
+  }
+  /// Rows of the right operand, and the chunks of each that are read. Those of the left operand have two.
+  u32 rightRows() const { return rowsAreDepth ? 16 : u32(8 * count); }
+  u32 rightChunks() const { return rowsAreDepth ? u32(count) : 2; }
+
+  /// A chunk that the products of a warp read.
+  KILN_EMULATED_UNCHECKED const char *read(const char *from, u32 row, u32 chunk) const {
+    const char *at = chunkAt(from, row, chunk);
+#if defined(KILN_EMULATED_CHECKED)
+    emulatedThread->checkOperand(at, kChunkBytes, code);
+#endif
+    return at;
   }
 };
 
-/// The products of sums between start and receive(). The last of them belong to the thread's group number `group`.
+/// The products of sums between start and receive() that have not been computed.
 struct EmulatedProducts {
   static constexpr u32 kMost = 64;
   EmulatedWarpgroupProduct products[kMost];
-  u32 count = 0, group = 0;
+  u32 count = 0;
+  u32 group = 0;       ///< of the last one
+  bool isOpen = false; ///< whether the sums are not received yet
+
+  /// The number of products of groups that the thread has waited for; these come first.
+  u32 finished() const {
+    u32 done = 0;
+    while (done < count && products[done].group < emulatedThread->finishedProducts)
+      ++done;
+    return done;
+  }
 };
 
 template <int kTiles> struct WarpgroupSums {
@@ -230,8 +288,8 @@ template <int kTiles> struct WarpgroupSums {
   EmulatedProducts started = {};
 };
 
-/// A lane's input to the start of a product: all lanes must name the same operand. The last lane to arrive reads it, so
-/// that checked accesses find data that has not arrived.
+/// A lane's input to the start of a product: all lanes must name the same operands. The last lane to arrive reads them,
+/// so that checked accesses find data that has not arrived.
 struct EmulatedProductStart {
   const EmulatedWarpgroupProduct *product;
 
@@ -239,112 +297,183 @@ struct EmulatedProductStart {
     const EmulatedWarpgroupProduct &one = *static_cast<EmulatedProductStart *>(lanes[0])->product;
     for (u32 i = 1; i < kWarpgroupSize; ++i) {
       const EmulatedWarpgroupProduct &other = *static_cast<EmulatedProductStart *>(lanes[i])->product;
-      if (other.b != one.b || other.first != one.first || other.adds != one.adds)
-        return "product of a warpgroup: expected one right operand, got several";
+      if (!one.hasSameOperands(other))
+        return one.left != other.left ? "product of a warpgroup: expected one left operand, got several"
+                                      : "product of a warpgroup: expected one right operand, got several";
     }
-#if defined(KILN_EMULATED_CHECKED)
-    for (u32 k = 0; k < 16; ++k)
-      for (u32 col = 0; col < u32(8 * one.count); ++col)
-        static_cast<void>(*reinterpret_cast<const volatile u16 *>(one.right(k, col)));
-#endif
+    for (u32 row = 0; row < one.rightRows(); ++row)
+      for (u32 chunk = 0; chunk < one.rightChunks(); ++chunk)
+        one.read(one.right, row, chunk);
+    for (u32 row = 0; one.left && row < 64; ++row)
+      for (u32 chunk = 0; chunk < 2; ++chunk)
+        one.read(one.left, row, chunk);
     return nullptr;
   }
 };
 
-template <class T> KILN_DEVICE float emulatedHalfWord(u16 element) { return lowToFloat<T>(element); }
+/// The floats of a chunk of eight elements.
+template <class T>
+KILN_EMULATED_UNCHECKED inline void emulatedDecodeChunk(const void *chunk, float (&values)[8]) {
+  u16 elements[8];
+  __builtin_memcpy(elements, chunk, sizeof(elements));
+  for (u32 i = 0; i < 8; ++i)
+    values[i] = lowToFloat<T>(elements[i]);
+}
 
-template <class T, RightRows kRows, int kCount, int kTiles>
-KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a, SharedAddress b, u32 offset,
-                              bool adds, Site site = Site::current()) {
-  static_assert(kCount == 8 || kCount == 2, "64 or 16 columns");
+/// Starts a product whose operands, tiles and group `product` has.
+template <int kTiles>
+KILN_DEVICE void emulatedStart(WarpgroupSums<kTiles> &sums, EmulatedWarpgroupProduct product, Site site) {
   EmulatedProducts &started = sums.started;
   if (!emulatedThread->areProductsFenced)
     emulatedThread->fail("product of a warpgroup: expected fenceProducts() since the last wait", site);
   if (started.count == EmulatedProducts::kMost)
-    emulatedThread->fail("product of a warpgroup: expected at most 64 before their sums are received", site);
-  const SharedAddress right = b + offset;
-  emulatedCheckAligned(right.pointer(), kChunkBytes, site);
-  if (started.count == 0)
+    emulatedThread->fail("product of a warpgroup: expected at most 64 before a wait that names their sums", site);
+  if (!started.isOpen)
     __builtin_memcpy(sums.results, sums.tiles, sizeof(sums.tiles));
-  for (int i = first; i < first + kCount; ++i)
+  started.isOpen = true;
+  for (int i = product.first; i < product.first + product.count; ++i)
     for (float &value : sums.tiles[i].values)
       value = __builtin_nanf("");
-  EmulatedWarpgroupProduct &product = started.products[started.count++];
-  product = {a,
-             static_cast<const char *>(right.pointer()),
-             first,
-             kCount,
-             kRows == RightRows::Depth,
-             adds,
-             emulatedHalfWord<T>};
-  started.group = emulatedThread->committedProducts;
+  product.group = started.group = emulatedThread->committedProducts;
+  started.products[started.count++] = product;
   EmulatedProductStart lane{&product};
   emulatedThread->syncWarpgroup(&lane, EmulatedProductStart::combine, site);
 }
 
-KILN_DEVICE void commitProducts(Site = Site::current()) { ++emulatedThread->committedProducts; }
-
-template <int kPending> KILN_DEVICE void waitProducts() {
-  EmulatedThread &self = *emulatedThread;
-  const u32 done = self.committedProducts < kPending ? 0 : self.committedProducts - kPending;
-  self.finishedProducts = max(self.finishedProducts, done);
-  self.areProductsFenced = false;
+template <class T, RightRows kRows, int kCount, int kTiles>
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a,
+                                                           SharedAddress b, u32 offset, bool adds,
+                                                           Site site = Site::current()) {
+  static_assert(kCount == 8 || kCount == 2, "64 or 16 columns");
+  const char *right = static_cast<const char *>((b + offset).pointer());
+  emulatedCheckAligned(right, kChunkBytes, site);
+  emulatedStart(sums,
+                {a, nullptr, right, first, kCount, kRows == RightRows::Depth, adds, emulatedDecodeChunk<T>, 0,
+                 KILN_EMULATED_CALLER},
+                site);
 }
 
-/// A lane's input to receive(). A warp's rows do not depend on other warps.
+KILN_DEVICE void commitProducts(Site = Site::current()) { ++emulatedThread->committedProducts; }
+
+/// A lane's input to the computation of the first `count` products of sums. A warp's rows do not depend on other warps.
 template <int kTiles> struct EmulatedReceive {
   WarpgroupSums<kTiles> *sums;
+  u32 count;
 
-  static WarpgroupSums<kTiles> &of(void *const *lanes, u32 lane) {
+  /// The columns of a tile: the host's compiler adds them at once.
+  typedef float Columns __attribute__((vector_size(8 * sizeof(float))));
+  /// The operands of a warp: its rows, and all columns.
+  struct Operands {
+    float a[16][16];
+    Columns b[16][kTiles];
+  };
+
+  KILN_EMULATED_UNCHECKED static WarpgroupSums<kTiles> &of(void *const *lanes, u32 lane) {
     return *static_cast<EmulatedReceive *>(lanes[lane])->sums;
   }
 
-  /// Computes product i for every lane.
-  static void multiply(void *const *lanes, u32 i) {
+  KILN_EMULATED_UNCHECKED static void readLeft(void *const *lanes, u32 i, Operands &operands) {
     const EmulatedWarpgroupProduct &one = of(lanes, 0).started.products[i];
-    float a[16][16], b[16][64];
+    float values[8];
+    if (one.left) {
+      for (u32 row = 0; row < 16; ++row)
+        for (u32 chunk = 0; chunk < 2; ++chunk) {
+          one.decode(one.read(one.left, warpIndex() % 4 * 16 + row, chunk), values);
+          __builtin_memcpy(&operands.a[row][chunk * 8], values, sizeof(values));
+        }
+      return;
+    }
     for (u32 lane = 0; lane < kWarpSize; ++lane) {
-      const MmaA &own = of(lanes, lane).started.products[i].a;
+      one.decode(&of(lanes, lane).started.products[i].a, values);
       for (u32 word = 0; word < 4; ++word)
         for (u32 half = 0; half < 2; ++half)
-          a[lane / 4 + word % 2 * 8][lane % 4 * 2 + word / 2 * 8 + half] =
-              one.decode(static_cast<u16>(own.words[word] >> 16 * half));
-    }
-    const u32 cols = u32(8 * one.count);
-    for (u32 k = 0; k < 16; ++k)
-      for (u32 col = 0; col < cols; ++col)
-        b[k][col] = one.decode(*reinterpret_cast<const u16 *>(one.right(k, col)));
-    for (u32 row = 0; row < 16; ++row) {
-      double sums[64] = {};
-      for (u32 k = 0; k < 16; ++k)
-        for (u32 col = 0; col < cols; ++col)
-          sums[col] += static_cast<double>(a[row][k]) * b[k][col];
-      for (u32 col = 0; col < cols; ++col) {
-        MmaSums &tile = of(lanes, row % 8 * 4 + col % 8 / 2).results[u32(one.first) + col / 8];
-        float &sum = tile.values[row / 8 * 2 + col % 2];
-        sum = static_cast<float>(one.adds ? sum + sums[col] : sums[col]);
-      }
+          operands.a[lane / 4 + word % 2 * 8][lane % 4 * 2 + word / 2 * 8 + half] = values[word * 2 + half];
     }
   }
 
+  KILN_EMULATED_UNCHECKED static void readRight(const EmulatedWarpgroupProduct &one, Operands &operands) {
+    float values[8];
+    for (u32 row = 0; row < one.rightRows(); ++row)
+      for (u32 chunk = 0; chunk < one.rightChunks(); ++chunk) {
+        one.decode(one.read(one.right, row, chunk), values);
+        if (one.rowsAreDepth)
+          __builtin_memcpy(&operands.b[row][chunk], values, sizeof(values));
+        else
+          for (u32 j = 0; j < 8; ++j)
+            operands.b[chunk * 8 + j][row / 8][row % 8] = values[j];
+      }
+  }
+
+  /// Computes product i for every lane.
+  KILN_EMULATED_UNCHECKED static void multiply(void *const *lanes, u32 i) {
+    const EmulatedWarpgroupProduct &one = of(lanes, 0).started.products[i];
+    Operands operands;
+    readLeft(lanes, i, operands);
+    readRight(one, operands);
+    for (u32 row = 0; row < 16; ++row)
+      for (int tile = 0; tile < one.count; ++tile) {
+        Columns sums = operands.a[row][0] * operands.b[0][tile];
+        for (u32 k = 1; k < 16; ++k)
+          sums += operands.a[row][k] * operands.b[k][tile];
+        for (u32 col = 0; col < 8; ++col) {
+          float &sum = of(lanes, row % 8 * 4 + col / 2).results[one.first + tile].values[row / 8 * 2 + col % 2];
+          sum = one.adds ? sum + sums[col] : sums[col];
+        }
+      }
+  }
+
   static const char *combine(void *const *lanes) {
-    for (u32 i = 0; i < of(lanes, 0).started.count; ++i)
+    for (u32 i = 0; i < static_cast<EmulatedReceive *>(lanes[0])->count; ++i)
       multiply(lanes, i);
     return nullptr;
   }
 };
 
-template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &sums, Site site = Site::current()) {
-  if (sums.started.count == 0)
+/// Computes the products of sums for which the thread has waited.
+template <int kTiles> KILN_DEVICE void emulatedFinish(WarpgroupSums<kTiles> &sums, Site site) {
+  EmulatedProducts &started = sums.started;
+  const u32 done = started.finished();
+  if (done == 0)
     return;
-  if (sums.started.group >= emulatedThread->finishedProducts)
-    emulatedThread->fail("sums of a warpgroup: expected a wait for their products", site);
-  EmulatedReceive<kTiles> lane{&sums};
+  EmulatedReceive<kTiles> lane{&sums, done};
   emulatedThread->syncWarp(kAllLanes, &lane, EmulatedReceive<kTiles>::combine, site);
+  started.count -= done;
+  __builtin_memmove(started.products, started.products + done, started.count * sizeof(EmulatedWarpgroupProduct));
+}
+template <int kTiles, int kCount> KILN_DEVICE void emulatedFinish(WarpgroupSums<kTiles> (&sums)[kCount], Site site) {
+  for (WarpgroupSums<kTiles> &one : sums)
+    emulatedFinish(one, site);
+}
+
+template <int kPending> KILN_DEVICE void waitProducts(Site = Site::current()) {
+  EmulatedThread &self = *emulatedThread;
+  const u32 done = self.committedProducts < kPending ? 0 : self.committedProducts - kPending;
+  self.finishedProducts = max(self.finishedProducts, done);
+  self.areProductsFenced = false;
+}
+template <int kPending, class Sums> KILN_DEVICE void waitProducts(Sums &sums, Site site = Site::current()) {
+  waitProducts<kPending>(site);
+  emulatedFinish(sums, site);
+}
+
+template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &sums, Site site = Site::current()) {
+  EmulatedProducts &started = sums.started;
+  if (!started.isOpen)
+    return;
+  if (started.group >= emulatedThread->finishedProducts)
+    emulatedThread->fail("sums of a warpgroup: expected a wait for their products", site);
+  emulatedFinish(sums, site);
   __builtin_memcpy(sums.tiles, sums.results, sizeof(sums.tiles));
-  sums.started.count = 0;
+  started.isOpen = false;
 }
 
 #endif
+
+template <int kTiles, int kCount>
+KILN_DEVICE void receive(WarpgroupSums<kTiles> (&sums)[kCount], Site site = Site::current()) {
+#pragma unroll
+  for (WarpgroupSums<kTiles> &one : sums)
+    receive(one, site);
+}
 
 } // namespace kiln

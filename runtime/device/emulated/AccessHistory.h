@@ -108,7 +108,7 @@ private:
   ArrayRef<Touch> listOf(const Touch &touch) const { return const_cast<AccessHistory *>(this)->listOf(touch); }
   static std::string describe(const Touch &touch, EmulatedAccess access);
 
-  std::vector<Word> words; ///< grows as words are needed
+  std::vector<Word> words;  ///< grows as words are needed
   std::vector<Touch> lists; ///< each has an access for every warp
   std::vector<uint32_t> unusedLists;
 };

@@ -394,8 +394,7 @@ void ThreadBlock::noteSharedAccess(Thread &thread, const void *address, u64 byte
 
 void ThreadBlock::failWithNote(const Twine &message, Site site, const Twine &note, Site other) {
   report(message, site);
-  scheduler->addNote(
-      diagnosticAt(Diagnostic::Severity::Note, other, *scheduler->currentLaunch().kernel, note.str()));
+  scheduler->addNote(diagnosticAt(Diagnostic::Severity::Note, other, *scheduler->currentLaunch().kernel, note.str()));
   scheduler->unwind();
 }
 

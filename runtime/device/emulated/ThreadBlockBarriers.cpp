@@ -63,9 +63,9 @@ PhaseBarrier &ThreadBlock::barrierAt(Thread &thread, const u64 *place, Site site
                          initialiser),
                  site, "it was initialised here", barrier.initialisedAt);
   if (!barrier.isFenced)
-    failWithNote(formatv("{0} uses a barrier that thread {1} has initialised without fenceBarriers()", who,
-                         initialiser),
-                 site, "it was initialised here", barrier.initialisedAt);
+    failWithNote(
+        formatv("{0} uses a barrier that thread {1} has initialised without fenceBarriers()", who, initialiser), site,
+        "it was initialised here", barrier.initialisedAt);
   return barrier;
 }
 
@@ -175,8 +175,7 @@ void ThreadBlock::checkSource(Thread &thread, const BoxCopy &copy, Site site, co
 
 void ThreadBlock::checkTarget(Thread &thread, const BoxCopy &copy, const void *code) {
   AccessTime time = now(thread, code);
-  time.stamp =
-      AccessStamp::of(AccessStamp::Copy, copy.barrier, AccessStamp::late + barriers[copy.barrier].phases + 1);
+  time.stamp = AccessStamp::of(AccessStamp::Copy, copy.barrier, AccessStamp::late + barriers[copy.barrier].phases + 1);
   for (size_t i = 0; i < copy.rows(); ++i)
     noteSharedAccess(thread, copy.to + i * kSwizzledRowBytes, kSwizzledRowBytes, EmulatedAccess::Write, "copies to",
                      time);

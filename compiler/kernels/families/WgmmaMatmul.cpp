@@ -99,27 +99,25 @@ static std::vector<OperandMap> mapsOfWgmmaTiled(const Op &op, const Tile &tile) 
 }
 
 static double estimateWgmmaTiled(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
-  MatmulProblem problem = matmulProblem(op);
   const KernelTimes::WgmmaTiled &times = target.times.wgmmaTiled;
+  MatmulProblem problem = matmulProblem(op);
   WgmmaBlock block(tile);
-  double rows = valueAt(problem.rows, dims), cols = valueAt(problem.cols, dims);
-  double m = static_cast<double>(block.m), n = static_cast<double>(block.n);
-  double tiles = std::ceil(rows / m) * std::ceil(cols / n), blocks = std::min<double>(block.blocks, tiles);
-  double perBlock = std::ceil(tiles / blocks),
-         steps = std::ceil(static_cast<double>(valueAt(problem.depth, dims)) / 64);
-  // The tensor cores multiply a step while the operands of the next ones arrive, at 64 bytes a cycle.
-  double clock = target.times.clock, flopsPerCycle = target.tensorRate / target.multiprocessors / clock;
-  double multiply = m * n * 128 / flopsPerCycle, load = (m + n) * stepBytes / times.loadBytes;
-  double step = std::max(multiply / times.rate, load);
-  double main = steps * step / clock;
+  auto m = static_cast<double>(block.m), n = static_cast<double>(block.n), teams = static_cast<double>(block.teams);
+  double rows = static_cast<double>(valueAt(problem.rows, dims)),
+         cols = static_cast<double>(valueAt(problem.cols, dims));
+  double depth = static_cast<double>(valueAt(problem.depth, dims) * dtypeSize(anchor(op)->operand(1)->type.dtype));
+  double tiles = std::ceil(rows / m) * std::ceil(cols / n);
+  double perBlock = std::ceil(tiles / std::min(static_cast<double>(block.blocks), tiles));
+  // Operands of the next steps arrive while the tensor cores multiply. Rows of 128 bytes are 64 elements.
+  double flopsPerCycle = target.tensorRate / target.multiprocessors / target.times.clock;
+  double multiply = 2 * m * n * stepBytes / 2 / (flopsPerCycle * times.rate),
+         load = (m + n) * stepBytes / times.loadBytes;
+  double products = std::ceil(depth / stepBytes) * (std::max(multiply, load) + times.gap) / target.times.clock;
   double output = times.output + m * n / static_cast<double>(block.consumers) * times.element;
-  // Teams beside each other hide their epilogues, but for the last one.
-  double turns = block.teams == 1 ? perBlock * (main + output)
-                                  : std::max(perBlock * main,
-                                             std::ceil(perBlock / static_cast<double>(block.teams)) * (main + output)) +
-                                        output;
-  double memory = bytesMovedAt(op, dims) / target.memoryRate;
-  return target.launchSeconds + times.ends + std::max(turns, memory);
+  // A team's epilogue is hidden by the products of others, but for the last one.
+  double inTurn = std::ceil(perBlock / teams) * (products + output);
+  double blockTime = teams == 1 ? inTurn : std::max(perBlock * products, inTurn) + output;
+  return target.launchSeconds + times.ends + std::max(blockTime, bytesMovedAt(op, dims) / target.memoryRate);
 }
 
 const KernelFamily wgmmaTiledFamily = {

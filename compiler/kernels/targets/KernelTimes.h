@@ -42,6 +42,7 @@ struct KernelTimes {
   struct WgmmaTiled {
     double rate = 0;      ///< share of the tensor cores' rate that products reach
     double loadBytes = 0; ///< bytes a cycle that a multiprocessor loads
+    double gap = 0;       ///< cycles between two steps of the depth
     double output = 0;    ///< epilogue of a tile, constant part
     double element = 0;   ///< epilogue of a tile, for each element of a warpgroup
     double ends = 0;      ///< first step of a launch

@@ -75,6 +75,7 @@ static void readProductTimes(Numbers &root, KernelTimes &times) {
   times.mmaSplit = {.sum = split("sum_us", micro)};
   times.wgmmaTiled = {.rate = wgmma("rate"),
                       .loadBytes = wgmma("load_bytes"),
+                      .gap = wgmma("step_cycles"),
                       .output = wgmma("output_us", micro),
                       .element = wgmma("element_ns", nano),
                       .ends = wgmma("ends_us", micro)};

@@ -132,7 +132,7 @@ template <class Config, class T> struct WgmmaTiled {
         for (int m = 0; m < Shape::kRowTiles; ++m)
           fenceProducts(sums[m]);
         startStep(sums, at.stage, row, true);
-        waitProducts<1>();
+        waitProducts<1>(sums);
         release(last);
         last = at.stage;
         at.advance();
@@ -191,7 +191,7 @@ template <class Config, class T> struct WgmmaTiled {
 #pragma unroll
       for (int i = 0; i < Ahead<Epilogue>::kFirst; ++i)
         load<kWhole>(ahead, epilogue, lane, i);
-      waitProducts<0>();
+      waitProducts<0>(sums);
       release(last);
 #pragma unroll
       for (int m = 0; m < Shape::kRowTiles; ++m)

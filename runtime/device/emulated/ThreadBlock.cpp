@@ -9,18 +9,18 @@
 
 namespace kiln {
 
-u32 Thread::syncBlock(bool predicate, Site site) { return owner->syncBlock(*this, predicate, site); }
-void Thread::syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) {
+u32 Thread::syncBlock(bool predicate, const Site &site) { return owner->syncBlock(*this, predicate, site); }
+void Thread::syncWarp(u32 members, void *lane, EmulatedCombine combine, const Site &site) {
   owner->syncWarp(*this, members, lane, combine, site);
 }
-void Thread::syncWarpgroup(void *lane, EmulatedCombine combine, Site site) {
+void Thread::syncWarpgroup(void *lane, EmulatedCombine combine, const Site &site) {
   owner->syncWarpgroup(*this, lane, combine, site);
 }
-void Thread::pause(Site site) { owner->pause(*this, site); }
-void *Thread::staticShared(const void *tag, u64 bytes, u64 alignment, Site site) {
+void Thread::pause(const Site &site) { owner->pause(*this, site); }
+void *Thread::staticShared(const void *tag, u64 bytes, u64 alignment, const Site &site) {
   return owner->staticShared(*this, tag, bytes, alignment, site);
 }
-void *Thread::dynamicShared(u64 bytes, Site site) { return owner->dynamicShared(*this, bytes, site); }
+void *Thread::dynamicShared(u64 bytes, const Site &site) { return owner->dynamicShared(*this, bytes, site); }
 void Thread::checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) {
   owner->checkAccess(*this, address, bytes, access, code);
 }
@@ -47,7 +47,7 @@ void Thread::dropCopies() {
   copies.clear();
   copyGroups.clear();
 }
-void Thread::fail(const char *message, Site site) { owner->fail(nameThreads({this}) + ": " + message, site); }
+void Thread::fail(const char *message, const Site &site) { owner->fail(nameThreads({this}) + ": " + message, site); }
 
 void ThreadBlock::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, EmulatedIndex index) {
   scheduler = &newScheduler;

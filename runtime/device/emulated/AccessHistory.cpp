@@ -30,8 +30,7 @@ bool AccessStamp::isOrderedWithoutBlockBarrier(const AccessTime &now) const {
 }
 
 MutableArrayRef<AccessHistory::Touch> AccessHistory::listOf(const Touch &touch) {
-  return MutableArrayRef(lists).slice((touch.stamp.time - AccessStamp::late) * AccessStamp::maxWarps,
-                                      AccessStamp::maxWarps);
+  return MutableArrayRef(lists).slice((touch.stamp.time - AccessStamp::late) * warps, warps);
 }
 
 inline const AccessHistory::Touch *AccessHistory::unordered(const Touch &touch, const AccessTime &now) const {
@@ -52,8 +51,8 @@ inline void AccessHistory::addWithinWarp(Touch &touch, const AccessTime &now) {
 
 void AccessHistory::startList(Touch &touch, const AccessTime &now) {
   if (unusedLists.empty()) {
-    unusedLists.push_back(static_cast<uint32_t>(lists.size() / AccessStamp::maxWarps));
-    lists.resize(lists.size() + AccessStamp::maxWarps);
+    unusedLists.push_back(static_cast<uint32_t>(lists.size() / warps));
+    lists.resize(lists.size() + warps);
   }
   const Touch earlier = touch;
   touch = {AccessStamp::of(AccessStamp::Listed, 0, AccessStamp::late + unusedLists.back()), now.code};
@@ -125,7 +124,10 @@ std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t byt
   return std::nullopt;
 }
 
-void AccessHistory::clear() {
+void AccessHistory::reset(size_t newWarps, bool forget) {
+  warps = newWarps;
+  if (!forget)
+    return;
   words.clear();
   lists.clear();
   unusedLists.clear();

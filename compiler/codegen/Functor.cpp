@@ -86,9 +86,11 @@ void KernelNames::add(const Value &value, StringRef hint) {
   if (llvm::isDigit(base[0]))
     base = "v" + base;
   std::string candidate = base;
-  for (int i = 2; taken.contains(candidate) || taken.contains(candidate + "_out"); ++i)
+  auto isTaken = [&](StringRef suffix) { return taken.contains(candidate + suffix.str()); };
+  for (int i = 2; isTaken("") || isTaken("_out") || isTaken("_map"); ++i)
     candidate = base + "_" + std::to_string(i);
   taken.insert(candidate);
+  taken.insert(candidate + "_map");
   names[&value] = candidate;
 }
 
@@ -142,6 +144,12 @@ std::string Functor::pointer(const Value &value, bool writes) {
   if (names.isConstant(value))
     return name;
   addMember({type, name, &value, writes});
+  return name;
+}
+
+std::string Functor::map(const Value &value) {
+  std::string name = names.mapOf(value);
+  addMember({"const __grid_constant__ TensorMap ", name, &value, /*writes=*/false, /*isMap=*/true});
   return name;
 }
 

@@ -3,6 +3,7 @@
 
 #include "ir/ParserBase.h"
 #include "support/Diagnostic.h"
+#include "support/Markdown.h"
 #include "support/Nearest.h"
 
 namespace kiln {
@@ -196,8 +197,8 @@ static std::string parametersText(const Strategy &strategy) {
 void listStrategies(raw_ostream &os) {
   os << "| topic | strategy | parameters | what it does |\n|---|---|---|---|\n";
   for (const Strategy &strategy : allStrategies())
-    os << "| `" << strategy.topic << "` | `" << strategy.name << "` | " << parametersText(strategy) << " | "
-       << strategy.summary << " |\n";
+    printTableRow(os, {"`" + strategy.topic.str() + "`", "`" + strategy.name.str() + "`", parametersText(strategy),
+                       strategy.summary.str()});
 }
 
 } // namespace kiln

@@ -44,7 +44,7 @@ static ConfigValue fromJson(const json::Value &source, Location loc) {
   if (auto boolean = source.getAsBoolean()) {
     value.kind = Kind::Bool;
     value.boolean = *boolean;
-  } else if (auto integer = source.getAsInteger(); integer && source.kind() == json::Value::Number) {
+  } else if (auto integer = jsonInteger(source); integer && source.kind() == json::Value::Number) {
     value.kind = Kind::Int;
     value.integer = *integer;
     value.real = static_cast<double>(*integer);

@@ -14,6 +14,9 @@ Diagnostic::Diagnostic(Severity severity, Location loc, std::string message)
   line = loc.line;
   column = loc.column;
   sourceLine = loc.file->line(loc.line).str();
+  // Readers count a carriage return, and some the end of the text, as columns of the line.
+  if (loc.file->text)
+    column = std::min(column, static_cast<unsigned>(sourceLine.size()) + 1);
 }
 
 void Diagnostic::print(raw_ostream &os) const {

@@ -198,6 +198,13 @@ std::vector<Location> elementLocs(const JsonObject &parent, const JsonObject::Me
 // Writing
 //===----------------------------------------------------------------------===//
 
+std::optional<int64_t> jsonInteger(const json::Value &value) {
+  std::optional<double> number = value.getAsNumber();
+  // Only integers of the text have a value of 64 bits here.
+  bool isLargeReal = number && *number >= 0x1p63 && !value.getAsUINT64();
+  return isLargeReal ? std::nullopt : value.getAsInteger();
+}
+
 static void writeJson(raw_ostream &os, const json::Value &value);
 
 static void writeArray(raw_ostream &os, const json::Array &array) {
@@ -228,7 +235,7 @@ static void writeJson(raw_ostream &os, const json::Value &value) {
     return writeArray(os, *array);
   if (const json::Object *object = value.getAsObject())
     return writeObject(os, *object);
-  bool isReal = value.kind() == json::Value::Number && !value.getAsInteger() && !value.getAsUINT64();
+  bool isReal = value.kind() == json::Value::Number && !jsonInteger(value) && !value.getAsUINT64();
   if (!isReal)
     os << value;
   else if (double number = *value.getAsNumber(); std::isfinite(number))

@@ -41,6 +41,10 @@ Expected<JsonObject> childObject(const JsonObject &parent, const JsonObject::Mem
 /// The positions of an array's elements, in order; empty if the value of `member` is not an array.
 std::vector<Location> elementLocs(const JsonObject &parent, const JsonObject::Member &member);
 
+/// The value if it is a number without fraction that fits 64 bits. (getAsInteger of the library converts 2^63, which
+/// does not fit.)
+std::optional<int64_t> jsonInteger(const json::Value &value);
+
 /// The value on one line, with keys in alphabetical order. A number has the fewest digits that read back as the same
 /// double; infinity and NaN, which JSON lacks, are null.
 std::string jsonText(const json::Value &value);

@@ -128,10 +128,7 @@ Expected<ConfigValue> parseToml(const SourceFile *file) {
   if (!result) {
     std::string message(result.error().description());
     message[0] = llvm::toLower(message[0]);
-    Location at = toLocation(file, result.error().source());
-    // toml++ counts a carriage return, and the end of the text, as columns of the line.
-    at.column = std::min(at.column, static_cast<unsigned>(file->line(at.line).size()) + 1);
-    return makeError(at, "not valid TOML: " + message);
+    return makeError(toLocation(file, result.error().source()), "not valid TOML: " + message);
   }
   ConfigValue root = fromToml(file, result.table());
   root.loc = {file, 1, 1};

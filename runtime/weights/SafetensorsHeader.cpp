@@ -56,7 +56,7 @@ static std::optional<TensorShape> readSizes(const json::Array *array) {
     return std::nullopt;
   TensorShape sizes;
   for (const json::Value &value : *array) {
-    std::optional<int64_t> size = value.getAsInteger();
+    std::optional<int64_t> size = jsonInteger(value);
     if (!size || *size < 0)
       return std::nullopt;
     sizes.push_back(*size);

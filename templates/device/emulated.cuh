@@ -28,14 +28,15 @@ constexpr u32 kEmulatedPoison = 0x7fdb7fdb;
 /// Bytes of a thread's stack; an unused area of the same size lies beyond its end.
 constexpr u64 kEmulatedStackBytes = 64 << 10;
 
-/// The effect of an access. Another kind of access is one more line here and in AccessHistory.cpp, which says what
-/// races with what.
+/// The effect of an access. Another kind of access is one more line here, and
+/// one in each table of AccessHistory.cpp, which say what it does and what races with what.
 enum class EmulatedAccess : u32 {
   Read,
   Write,
   Atomic, ///< reads and writes at once; several threads may do so without synchronisation
+  Kinds,  ///< not a kind, but their number
 };
-constexpr u32 kEmulatedAccesses = 3;
+constexpr u32 kEmulatedAccesses = static_cast<u32>(EmulatedAccess::Kinds);
 
 /// A thread of a running block, as primitives see it. The plain members are read by index.cuh or store the state that
 /// primitives keep per thread. No function takes an object by value: GCC does not forget at such a call which addresses

@@ -24,19 +24,27 @@ namespace kiln {
                : __VA_ARGS__                                                                                           \
                : "l"(left), "l"(right), "r"(int(adds)), "C"(PtxElement<T>::kName))
 #define KILN_REGISTERS_32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
-#define KILN_REGISTERS_64 KILN_REGISTERS_32 ", " "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define KILN_REGISTERS_96 KILN_REGISTERS_64 ", " "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
-#define KILN_REGISTERS_128 KILN_REGISTERS_96 ", " "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define KILN_REGISTERS_160 KILN_REGISTERS_128 ", " "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
-#define KILN_REGISTERS_192 KILN_REGISTERS_160 ", " "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define KILN_REGISTERS_224 KILN_REGISTERS_192 ", " "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
-#define KILN_REGISTERS_256 KILN_REGISTERS_224 ", " "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define KILN_REGISTERS_64                                                                                              \
+  KILN_REGISTERS_32 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define KILN_REGISTERS_96                                                                                              \
+  KILN_REGISTERS_64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define KILN_REGISTERS_128                                                                                             \
+  KILN_REGISTERS_96 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define KILN_REGISTERS_160                                                                                             \
+  KILN_REGISTERS_128 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define KILN_REGISTERS_192                                                                                             \
+  KILN_REGISTERS_160 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define KILN_REGISTERS_224                                                                                             \
+  KILN_REGISTERS_192 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
+#define KILN_REGISTERS_256                                                                                             \
+  KILN_REGISTERS_224 ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "    \
+                     "%127"
 
 /// Starts sums += A · B^T, or = A · B^T unless it adds, of 64 rows at `a` and all columns of the sums at `b`; the
 /// elements of the depth begin at byte `offset` of the rows of both, before the permutation.
 template <class T, int kTiles>
-KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a, SharedAddress b, u32 offset, bool adds,
-                                    Site = Site::current()) {
+KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a, SharedAddress b, u32 offset,
+                                    bool adds, Site = Site::current()) {
   static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
   const u64 left = warpgroupDescriptor(a) + offset / 16, right = warpgroupDescriptor(b) + offset / 16;
   MmaSums *s = sums.tiles;
@@ -47,15 +55,21 @@ KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a
   else if constexpr (kTiles == 12)
     KILN_PRODUCT("96", KILN_REGISTERS_96, "48", "49", "50", "51", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8));
   else if constexpr (kTiles == 16)
-    KILN_PRODUCT("128", KILN_REGISTERS_128, "64", "65", "66", "67", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8), KILN_SUMS_32(12));
+    KILN_PRODUCT("128", KILN_REGISTERS_128, "64", "65", "66", "67", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8),
+                 KILN_SUMS_32(12));
   else if constexpr (kTiles == 20)
-    KILN_PRODUCT("160", KILN_REGISTERS_160, "80", "81", "82", "83", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8), KILN_SUMS_32(12), KILN_SUMS_32(16));
+    KILN_PRODUCT("160", KILN_REGISTERS_160, "80", "81", "82", "83", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8),
+                 KILN_SUMS_32(12), KILN_SUMS_32(16));
   else if constexpr (kTiles == 24)
-    KILN_PRODUCT("192", KILN_REGISTERS_192, "96", "97", "98", "99", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8), KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_32(20));
+    KILN_PRODUCT("192", KILN_REGISTERS_192, "96", "97", "98", "99", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8),
+                 KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_32(20));
   else if constexpr (kTiles == 28)
-    KILN_PRODUCT("224", KILN_REGISTERS_224, "112", "113", "114", "115", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8), KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_32(20), KILN_SUMS_32(24));
+    KILN_PRODUCT("224", KILN_REGISTERS_224, "112", "113", "114", "115", KILN_SUMS_32(0), KILN_SUMS_32(4),
+                 KILN_SUMS_32(8), KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_32(20), KILN_SUMS_32(24));
   else if constexpr (kTiles == 32)
-    KILN_PRODUCT("256", KILN_REGISTERS_256, "128", "129", "130", "131", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8), KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_32(20), KILN_SUMS_32(24), KILN_SUMS_32(28));
+    KILN_PRODUCT("256", KILN_REGISTERS_256, "128", "129", "130", "131", KILN_SUMS_32(0), KILN_SUMS_32(4),
+                 KILN_SUMS_32(8), KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_32(20), KILN_SUMS_32(24),
+                 KILN_SUMS_32(28));
 }
 
 #undef KILN_SUMS

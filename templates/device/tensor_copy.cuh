@@ -1,8 +1,8 @@
 //===- tensor_copy.cuh - copies of boxes of a tensor into shared memory ---------------===//
 //
-// One thread starts the copy of a whole box of a tensor in global memory (TMA of sm_90: cp.async.bulk.tensor); its bytes
-// arrive at a barrier (barrier.cuh). A tensor map describes the tensor: its address, its extents and strides, and the
-// extents of a box. The runtime makes the map from what the plan says of the kernel's parameter.
+// One thread starts the copy of a whole box of a tensor in global memory (TMA of sm_90: cp.async.bulk.tensor); its
+// bytes arrive at a barrier (barrier.cuh). A tensor map describes the tensor: its address, its extents and strides, and
+// the extents of a box. The runtime makes the map from what the plan says of the kernel's parameter.
 //
 // The first dimension of a box is 128 bytes long and contiguous in global memory. In shared memory a box is rows of 128
 // bytes, one for each place in the other dimensions, whose chunks of 16 bytes are permuted (swizzledOffset of

@@ -469,4 +469,11 @@ template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &sums, Site
 
 #endif
 
+template <int kTiles, int kCount>
+KILN_DEVICE void receive(WarpgroupSums<kTiles> (&sums)[kCount], Site site = Site::current()) {
+#pragma unroll
+  for (WarpgroupSums<kTiles> &one : sums)
+    receive(one, site);
+}
+
 } // namespace kiln

@@ -164,10 +164,11 @@ def make_batches(jobs):
 
 def read_sources(entry, build):
     """The sources of the project that a build command compiles: one, or the several that a unity build combines."""
-    path = pathlib.Path(entry["file"])
+    path, sources = pathlib.Path(entry["file"]), []
     if path.parent.name == "Unity":
-        return [pathlib.Path(name.decode()) for name in INCLUDE.findall(path.read_bytes())]
-    return [path] if path.is_relative_to(SOURCE_TREE) and not path.is_relative_to(build) else []
+        sources = [pathlib.Path(name.decode()) for name in INCLUDE.findall(path.read_bytes())]
+    return [source for source in sources or [path]
+            if source.is_relative_to(SOURCE_TREE) and not source.is_relative_to(build)]
 
 
 def read_commands(build, wanted):

@@ -2,6 +2,7 @@
 
 #include "ops/OpTable.h"
 #include "passes/Pass.h"
+#include "support/Markdown.h"
 
 using namespace kiln;
 
@@ -31,8 +32,7 @@ static std::string attributesText(const OpDef &op) {
 void listOps(raw_ostream &os) {
   os << "| op | operands | attributes | what it computes |\n|---|---|---|---|\n";
   for (const OpDef *op : opTable().all())
-    os << "| `" << op->mnemonic << "` | " << operandsText(*op) << " | " << attributesText(*op) << " | " << op->summary
-       << " |\n";
+    printTableRow(os, {"`" + op->mnemonic.str() + "`", operandsText(*op), attributesText(*op), op->summary.str()});
 }
 
 void listPasses(raw_ostream &os) {

@@ -3,41 +3,30 @@
 #include "tools/ladder/Columns.h"
 
 #include "support/Json.h"
+#include "support/Markdown.h"
 #include "support/Version.h"
 
 namespace kiln {
 
 namespace {
 
-/// Replaces characters that would end a cell of a Markdown table.
-std::string inCell(std::string text) {
-  for (char &c : text)
-    c = c == '|' ? '/' : c == '\n' ? ' ' : c;
-  return text;
-}
-
-void printRow(raw_ostream &os, ArrayRef<std::string> cells) {
-  os << '|';
-  for (const std::string &cell : cells)
-    os << ' ' << (cell.empty() ? "–" : inCell(cell)) << " |";
-  os << '\n';
-}
-
 void printPart(raw_ostream &os, const MeasuredPart &measured) {
   os << "## " << measured.part->heading() << "\n\n" << measured.part->about << "\n\n";
   std::vector<std::string> names = {"rung"};
   for (const Column &column : ladderColumns())
     names.push_back(column.name.str());
-  printRow(os, names);
+  printTableRow(os, names);
   os << '|';
   for (size_t i = 0; i < names.size(); ++i)
     os << "---|";
   os << '\n';
   for (size_t i = 0; i < measured.results.size(); ++i) {
     std::vector<std::string> cells = {measured.part->rungs[i].name.str()};
-    for (const Column &column : ladderColumns())
-      cells.push_back(column.text(measured, i));
-    printRow(os, cells);
+    for (const Column &column : ladderColumns()) {
+      std::string text = column.text(measured, i);
+      cells.push_back(text.empty() ? "–" : text);
+    }
+    printTableRow(os, cells);
   }
   bool hasNotes = false;
   for (size_t i = 0; i < measured.results.size(); ++i)

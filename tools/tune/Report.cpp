@@ -1,5 +1,7 @@
 #include "tools/tune/Report.h"
 
+#include "support/Markdown.h"
+
 namespace kiln {
 
 static size_t countOf(const TuningProblem &problem, Trial::State state) {
@@ -22,14 +24,6 @@ static void printProblems(raw_ostream &os, ArrayRef<TuningProblem> problems) {
   }
 }
 
-/// Escapes a text for a cell of a table.
-static std::string cellOf(StringRef text) {
-  std::string cell;
-  for (char c : text)
-    cell += c == '\n' ? "<br>" : c == '|' ? "\\|" : std::string(1, c);
-  return cell;
-}
-
 /// Prints why trials were dropped; prints nothing if none were.
 static void printRejected(raw_ostream &os, ArrayRef<TuningProblem> problems) {
   bool isFirst = true;
@@ -41,7 +35,7 @@ static void printRejected(raw_ostream &os, ArrayRef<TuningProblem> problems) {
         os << "\n| problem | rows | dropped trial | | why |\n|---|---|---|---|---|\n";
       isFirst = false;
       os << formatv("| {0} | {1} | {2} | {3} | {4} |\n", problem.name, problem.rows, trial.configuration(),
-                    trial.stateName(), cellOf(trial.reason));
+                    trial.stateName(), tableCell(trial.reason));
     }
 }
 

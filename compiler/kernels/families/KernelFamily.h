@@ -48,6 +48,14 @@ struct Launch {
   int64_t resident = 0;      ///< minimum of blocks per multiprocessor, which limits registers; 0: none
 };
 
+/// An operand that a kernel takes as a tensor map; PlanTensorMap says more.
+struct OperandMap {
+  const Value *operand = nullptr;
+  SmallVector<Expr, 4> extents; ///< in elements, the contiguous dimension first
+  SmallVector<Expr, 4> strides; ///< in bytes, of all dimensions but the first
+  std::vector<int64_t> box;     ///< in elements
+};
+
 struct KernelFamily {
   StringRef name;    ///< as in `kernel = gemm_simt`
   StringRef summary; ///< one line
@@ -82,6 +90,8 @@ struct KernelFamily {
   Expr (*workspace)(const Op &op, const Tile &tile) = nullptr;
   /// Number of its 32-bit arrival counters, which are zero before and after a launch.
   Expr (*counters)(const Op &op, const Tile &tile) = nullptr;
+  /// The operands that it takes as tensor maps; null: it takes addresses.
+  std::vector<OperandMap> (*maps)(const Op &op, const Tile &tile) = nullptr;
 };
 
 /// Every family, in the order in which select-kernels tries them: special ones first, those by request last.

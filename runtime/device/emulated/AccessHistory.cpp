@@ -2,19 +2,23 @@
 
 namespace kiln {
 
+static constexpr AccessKind accessKinds[] = {
+    {.reads = true, .writes = false, .does = "reads", .hasDone = "read"},
+    {.reads = false, .writes = true, .does = "writes", .hasDone = "written"},
+    {.reads = true, .writes = true, .does = "atomically changes", .hasDone = "atomically changed"},
+};
+static_assert(std::size(accessKinds) == kEmulatedAccesses);
+
 /// Whether unordered accesses of two threads race, by the kinds of the two.
-static constexpr bool raceTable[kEmulatedAccesses][kEmulatedAccesses] = {
+static constexpr bool raceTable[][kEmulatedAccesses] = {
     //           Read   Write  Atomic
     /* Read   */ {false, true, true},
     /* Write  */ {true, true, true},
     /* Atomic */ {true, true, false},
 };
+static_assert(std::size(raceTable) == kEmulatedAccesses);
 
-AccessWords wordsOf(EmulatedAccess access) {
-  constexpr AccessWords words[kEmulatedAccesses] = {
-      {"reads", "read"}, {"writes", "written"}, {"atomically changes", "atomically changed"}};
-  return words[static_cast<size_t>(access)];
-}
+const AccessKind &kindOf(EmulatedAccess access) { return accessKinds[static_cast<size_t>(access)]; }
 
 // These functions run several times for every word that a kernel touches.
 
@@ -83,7 +87,7 @@ inline void AccessHistory::add(Touch &touch, const AccessTime &now) {
 std::string AccessHistory::describe(const Touch &touch, EmulatedAccess access) {
   const AccessStamp &stamp = touch.stamp;
   auto has = [&](const Twine &who) {
-    return ("that " + who + " " + wordsOf(access).hasDone + " since the last barrier").str();
+    return ("that " + who + " " + kindOf(access).hasDone + " since the last barrier").str();
   };
   switch (stamp.kind()) {
   case AccessStamp::Thread:

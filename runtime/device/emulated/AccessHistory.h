@@ -66,11 +66,12 @@ struct AccessTime {
   const void *code;     ///< the address of the access in the kernel's library
 };
 
-/// How messages describe a kind of access: a thread `does` it, or `has done` it.
-struct AccessWords {
-  const char *does, *hasDone;
+/// What an access of a kind does, and how messages describe it: a thread `does` it, or `has done` it.
+struct AccessKind {
+  bool reads, writes;
+  StringRef does, hasDone;
 };
-AccessWords wordsOf(EmulatedAccess access);
+const AccessKind &kindOf(EmulatedAccess access);
 
 /// The last access of each kind to every word of 4 bytes. Accesses to parts of a word are not recorded: the other parts
 /// may belong to other threads.

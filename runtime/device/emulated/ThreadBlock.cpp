@@ -368,20 +368,20 @@ void ThreadBlock::checkOperand(Thread &thread, const void *address, u64 bytes, c
 
 void ThreadBlock::checkSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
                                     const AccessTime &time) {
-  const char *verb = wordsOf(access).does;
+  const AccessKind &kind = kindOf(access);
+  StringRef verb = kind.does;
   if (std::optional<std::string> outside = shared.outside(address, bytes))
-    failAt(thread, time.code, Twine(verb) + " " + Twine(bytes) + " bytes " + *outside);
-  const bool isRead = access != EmulatedAccess::Write;
+    failAt(thread, time.code, verb + " " + Twine(bytes) + " bytes " + *outside);
   // Before the bytes of a copy have arrived, their place is as if nothing had written it: a race says more then.
-  if (isRead && copies.empty() && holdsPoison(address, bytes))
-    failAt(thread, time.code, Twine(verb) + " shared memory that nothing has written");
+  if (kind.reads && copies.empty() && holdsPoison(address, bytes))
+    failAt(thread, time.code, verb + " shared memory that nothing has written");
   noteSharedAccess(thread, address, bytes, access, verb, time);
-  if (isRead && !copies.empty() && holdsPoison(address, bytes))
-    failAt(thread, time.code, Twine(verb) + " shared memory that nothing has written");
+  if (kind.reads && !copies.empty() && holdsPoison(address, bytes))
+    failAt(thread, time.code, verb + " shared memory that nothing has written");
 }
 
 void ThreadBlock::noteSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
-                                   const char *verb, const AccessTime &time) {
+                                   StringRef verb, const AccessTime &time) {
   auto race = shared.noteAccess(address, bytes, access, time);
   if (!race)
     return;
@@ -410,20 +410,21 @@ static bool isInProgram(const Thread &thread, const void *address) {
 
 void ThreadBlock::checkGlobalAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
                                     const void *code) {
-  const char *verb = wordsOf(access).does;
+  const AccessKind &kind = kindOf(access);
+  StringRef verb = kind.does;
   ArrayRef<TensorRange> tensors = scheduler->currentLaunch().tensors;
   if (const TensorRange *tensor = findRange(tensors, address, bytes)) {
-    if (access != EmulatedAccess::Read && !tensor->isWritten)
-      failAt(thread, code, Twine(verb) + " '" + tensor->name + "', which is an input of the kernel");
-    if (access != EmulatedAccess::Write && holdsPoison(address, bytes))
+    if (kind.writes && !tensor->isWritten)
+      failAt(thread, code, verb + " '" + tensor->name + "', which is an input of the kernel");
+    if (kind.reads && holdsPoison(address, bytes))
       failAt(thread, code,
-             Twine(verb) + " what nothing has written, in '" + tensor->name + "' at offset " +
+             verb + " what nothing has written, in '" + tensor->name + "' at offset " +
                  Twine(static_cast<const char *>(address) - tensor->begin));
     return;
   }
   // Other stacks hold the objects of other lanes, which the last lane at a collective reads and writes.
   if (!scheduler->isOnStack(address) && !isInProgram(thread, address))
-    failAt(thread, code, Twine(verb) + " " + Twine(bytes) + " bytes " + describeOutside(tensors, address, bytes));
+    failAt(thread, code, verb + " " + Twine(bytes) + " bytes " + describeOutside(tensors, address, bytes));
 }
 
 } // namespace kiln

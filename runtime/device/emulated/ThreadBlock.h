@@ -158,7 +158,7 @@ private:
   /// The checks of one access, to shared memory or elsewhere. Each returns or unwinds.
   void checkSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
                          const AccessTime &time);
-  void noteSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const char *verb,
+  void noteSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, StringRef verb,
                         const AccessTime &time);
   void checkGlobalAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code);
   [[noreturn]] void failAt(Thread &thread, const void *code, const Twine &message);

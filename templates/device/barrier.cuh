@@ -12,8 +12,8 @@
 //
 // These need sm_90; on GPUs before it they trap, except initBarrier().
 //
-// In the emulator, every wrong use is an error: a barrier that is not initialised, too many arrivals, a wait for a phase
-// that the thread cannot tell from another one. It takes the lanes of a warp as one when it asks what a wait has
+// In the emulator, every wrong use is an error: a barrier that is not initialised, too many arrivals, a wait for a
+// phase that the thread cannot tell from another one. It takes the lanes of a warp as one when it asks what a wait has
 // ordered.
 //
 //===----------------------------------------------------------------------===//

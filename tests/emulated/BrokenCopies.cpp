@@ -16,7 +16,8 @@ protected:
 
   template <class... Args>
   std::string failure(StringRef kernel, uint32_t block, const LaunchOptions &options, const Args &...args) {
-    return printed(launch(kernelLibrary("broken_copies", /*checkAccesses=*/true).kernel(kernel), {1}, block, options, args...));
+    return printed(
+        launch(kernelLibrary("broken_copies", /*checkAccesses=*/true).kernel(kernel), {1}, block, options, args...));
   }
 
   /// Rows of 384 elements of 16 bits, which are 1, with boxes of 64 by `rows`.
@@ -59,7 +60,8 @@ protected:
   void expectCopy(StringRef kernel, StringRef message) {
     forEachSchedule([&](const LaunchOptions &options) {
       EXPECT_EQ(copy(kernel, mapOf(32), options),
-                errorAt(kernel, kernel) + ("thread 0" + Twine(message.starts_with(":") ? "" : " ") + message + "\n").str());
+                errorAt(kernel, kernel) +
+                    ("thread 0" + Twine(message.starts_with(":") ? "" : " ") + message + "\n").str());
     });
   }
 
@@ -71,9 +73,7 @@ protected:
 constexpr const char *aCopyWrites = " reads shared memory that a copy writes, without a wait for the copy's barrier\n";
 constexpr const char *otherAccess = "the other access is here\n";
 
-TEST_F(BrokenCopies, TheWholeRingHasNoFault) {
-  expectRing("ring", {{"", "", ""}});
-}
+TEST_F(BrokenCopies, TheWholeRingHasNoFault) { expectRing("ring", {{"", "", ""}}); }
 
 TEST_F(BrokenCopies, MissingWaits) {
   expectRing("no_wait_for_full", {{"product", aCopyWrites, noteAt("copy b") + otherAccess}});
@@ -82,19 +82,20 @@ TEST_F(BrokenCopies, MissingWaits) {
                                     "for 12288 bytes only\n",
                                     ""}});
   // Which of the two accesses comes first depends on the schedule.
-  expectRing("waits_for_its_copies",
-             {{"copy a", " has read since the last barrier\n", noteAt("product") + otherAccess},
-              {"product", aCopyWrites, noteAt("copy b") + otherAccess},
-              {"full", " waits for the wrong phase: for parity 0 of a barrier of which 2 phases are complete, when it", ""}});
-  expectRing("no_wait_for_products",
-             {{"receive", ": sums of a warpgroup: expected a wait for their products\n", ""}});
+  expectRing(
+      "waits_for_its_copies",
+      {{"copy a", " has read since the last barrier\n", noteAt("product") + otherAccess},
+       {"product", aCopyWrites, noteAt("copy b") + otherAccess},
+       {"full", " waits for the wrong phase: for parity 0 of a barrier of which 2 phases are complete, when it", ""}});
+  expectRing("no_wait_for_products", {{"receive", ": sums of a warpgroup: expected a wait for their products\n", ""}});
 }
 
 TEST_F(BrokenCopies, WaitForTheWrongPhase) {
-  expectRing("same_parity",
-             {{"copy a", " has read since the last barrier\n", noteAt("product") + otherAccess},
-              {"product", aCopyWrites, noteAt("copy b") + otherAccess},
-              {"full", " waits for the wrong phase: for parity 0 of a barrier of which 2 phases are complete, when it", ""}});
+  expectRing(
+      "same_parity",
+      {{"copy a", " has read since the last barrier\n", noteAt("product") + otherAccess},
+       {"product", aCopyWrites, noteAt("copy b") + otherAccess},
+       {"full", " waits for the wrong phase: for parity 0 of a barrier of which 2 phases are complete, when it", ""}});
   forEachSchedule([&](const LaunchOptions &options) {
     EXPECT_EQ(barrier("phase_that_is_passed", 64, options),
               errorAt("phase_that_is_passed", "phase_that_is_passed") +
@@ -125,7 +126,8 @@ TEST_F(BrokenCopies, WrongNumberOfBytes) {
                                 ""}});
   expectRing("too_many_bytes", {{"full", "threads 128-255 wait here for 16 bytes, which no thread and no copy brings\n",
                                  noteAt("empty") + "thread 0 waits here for 4 more arrivals\n"}});
-  expectCopy("copy_without_expecting", "copies 4096 bytes to a barrier that expects 0 more; arriveExpecting() comes first");
+  expectCopy("copy_without_expecting",
+             "copies 4096 bytes to a barrier that expects 0 more; arriveExpecting() comes first");
 }
 
 TEST_F(BrokenCopies, PlaceOfABox) {
@@ -145,12 +147,16 @@ TEST_F(BrokenCopies, TensorOfABox) {
               errorAt("copy_of_any_map", "copy_of_any_map") + ("thread 0" + message + "\n").str());
   };
   expectFault(": expected a tensor map of rank 2, got 3", [](TensorMap &map) { map.rank = 3; });
-  expectFault(": expected a box of 128 bytes in its first dimension, got 256", [](TensorMap &map) { map.elementBytes = 4; });
-  expectFault(": expected a box of 1 to 256 places in each dimension, got 257", [](TensorMap &map) { map.box[1] = 257; });
+  expectFault(": expected a box of 128 bytes in its first dimension, got 256",
+              [](TensorMap &map) { map.elementBytes = 4; });
+  expectFault(": expected a box of 1 to 256 places in each dimension, got 257",
+              [](TensorMap &map) { map.box[1] = 257; });
   expectFault(": expected a tensor at a multiple of 16 bytes",
               [](TensorMap &map) { map.data = static_cast<const char *>(map.data) + 2; });
-  expectFault(": expected strides that are multiples of 16 bytes, got 760", [](TensorMap &map) { map.strides[0] = 760; });
-  expectFault(" reads 128 bytes outside 'buffer' (24576 bytes), at offset 24800", [](TensorMap &map) { map.strides[0] = 776 + 24; });
+  expectFault(": expected strides that are multiples of 16 bytes, got 760",
+              [](TensorMap &map) { map.strides[0] = 760; });
+  expectFault(" reads 128 bytes outside 'buffer' (24576 bytes), at offset 24800",
+              [](TensorMap &map) { map.strides[0] = 776 + 24; });
   expectFault(" reads what nothing has written, in 'fresh' at offset 0",
               [&](TensorMap &map) { map.data = buffer<uint16_t>(384 * 32, "fresh").data; });
 }
@@ -165,9 +171,9 @@ TEST_F(BrokenCopies, KernelThatEndsTooEarly) {
 }
 
 TEST_F(BrokenCopies, CopiesAndPlainAccesses) {
-  EXPECT_EQ(copy("copy_over_plain_reads", mapOf(32)),
-            errorAt("copy_over_plain_reads read", "copy_over_plain_reads") + "thread 40" + aCopyWrites +
-                noteAt("copy_over_plain_reads") + otherAccess);
+  EXPECT_EQ(copy("copy_over_plain_reads", mapOf(32)), errorAt("copy_over_plain_reads read", "copy_over_plain_reads") +
+                                                          "thread 40" + aCopyWrites + noteAt("copy_over_plain_reads") +
+                                                          otherAccess);
   EXPECT_EQ(copy("copy_over_plain_reads", mapOf(32), {Schedule::Reversed}),
             errorAt("copy_over_plain_reads", "copy_over_plain_reads") +
                 "thread 0 copies to shared memory that thread 40 has read since the last barrier\n" +
@@ -184,7 +190,8 @@ TEST_F(BrokenCopies, BarriersThatAreNotInitialised) {
     EXPECT_EQ(barrier(kernel, 64), errorAt(kernel, kernel) + ("thread " + message + "\n" + note).str());
   };
   expectError("no_initialisation", "0 uses a barrier that nothing has initialised, or that something has overwritten");
-  expectError("overwritten_barrier", "62 uses a barrier that nothing has initialised, or that something has overwritten");
+  expectError("overwritten_barrier",
+              "62 uses a barrier that nothing has initialised, or that something has overwritten");
   expectError("no_block_barrier", "32 uses a barrier that thread 0 has initialised since the last barrier of the block",
               "no_block_barrier init");
   expectError("no_fence", "63 uses a barrier that thread 0 has initialised without fenceBarriers()", "no_fence init");
@@ -200,12 +207,13 @@ TEST_F(BrokenCopies, AccessesThatABarrierDoesNotOrder) {
     std::string missing = barrier("one_reader_is_missing", 128, options);
     StringRef kernel = "one_reader_is_missing";
     const bool isAtRead = StringRef(missing).starts_with(placeIn("broken_copies", "read"));
-    EXPECT_EQ(missing, isAtRead ? errorAt("read", kernel) +
-                                      "thread 96 reads shared memory that thread 0 has written since the last barrier\n" +
-                                      noteAt("write") + otherAccess
-                                : errorAt("write", kernel) +
-                                      "thread 0 writes shared memory that thread 96 has read since the last barrier\n" +
-                                      noteAt("read") + otherAccess);
+    EXPECT_EQ(missing, isAtRead
+                           ? errorAt("read", kernel) +
+                                 "thread 96 reads shared memory that thread 0 has written since the last barrier\n" +
+                                 noteAt("write") + otherAccess
+                           : errorAt("write", kernel) +
+                                 "thread 0 writes shared memory that thread 96 has read since the last barrier\n" +
+                                 noteAt("read") + otherAccess);
     EXPECT_EQ(barrier("write_after_arrival", 64, options),
               errorAt("write_after_arrival read", "write_after_arrival") +
                   "thread 32 reads shared memory that thread 0 has written since the last barrier\n" +

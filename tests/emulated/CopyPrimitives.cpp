@@ -71,8 +71,8 @@ TEST_F(CopyPrimitives, BoxesOfAMatrix) {
     for (auto [x, y] : {std::pair(64, 8), {-16, -3}, {192, 39}, {0, 16}}) {
       auto out = buffer<uint32_t>(boxWords), early = buffer<uint32_t>(boxWords);
       // Checked accesses may not read the target early.
-      run("copy_matrix", {1}, 64, options, /*isChecked=*/false, rowsOf(matrix.data, rows, cols, 24), i32{x}, i32{y}, out,
-          early);
+      run("copy_matrix", {1}, 64, options, /*isChecked=*/false, rowsOf(matrix.data, rows, cols, 24), i32{x}, i32{y},
+          out, early);
       EXPECT_EQ(early.copy(), std::vector<uint32_t>(boxWords, kEmulatedPoison));
       auto *elements = reinterpret_cast<const uint16_t *>(out.data);
       for (int i = 0; i < 24 * 64; ++i) {

@@ -19,22 +19,22 @@ struct PhaseBarrier {
     Site site;
   };
 
-  const u64 *place;  ///< in shared memory
-  u32 arrivals;      ///< that a phase takes
-  u32 phases = 0;    ///< complete ones; the next one is the current one
-  u32 missing;       ///< arrivals that the current phase still takes
-  u64 expected = 0;  ///< bytes of the current phase
-  u64 copied = 0;    ///< of these: bytes of copies that have been started
-  u64 arrived = 0;   ///< of these: bytes of copies that have arrived
-  BlockClock before; ///< joined clocks of all who have arrived, in any phase
+  const u64 *place;    ///< in shared memory
+  u32 arrivals;        ///< that a phase takes
+  u32 phases = 0;      ///< complete ones; the next one is the current one
+  u32 missing;         ///< arrivals that the current phase still takes
+  u64 expected = 0;    ///< bytes of the current phase
+  u64 copied = 0;      ///< of these: bytes of copies that have been started
+  u64 arrived = 0;     ///< of these: bytes of copies that have arrived
+  BlockClock before;   ///< joined clocks of all who have arrived, in any phase
   BlockClock complete; ///< the same without the current phase
   std::vector<Thread *> waiting;
 
   AccessStamp initialised;
   Site initialisedAt;
   bool isFenced = false;
-  u32 waited = 0;                ///< phases for which a thread has waited
-  std::optional<Event> lastCopy; ///< the last one that was started
+  u32 waited = 0;                     ///< phases for which a thread has waited
+  std::optional<Event> lastCopy;      ///< the last one that was started
   std::optional<Event> lastExpecting; ///< the last arrival that has named bytes
 
   PhaseBarrier(const u64 *place, u32 arrivals, AccessStamp now, Site site)

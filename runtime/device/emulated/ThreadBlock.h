@@ -44,7 +44,9 @@ public:
   size_t barrier = 0; ///< at a phase: the index of the barrier in shared memory
 
   u32 lane() const { return thread % 32; }
-  bool isWaiting() const { return state == State::AtBarrier || state == State::AtCollective || state == State::AtPhase; }
+  bool isWaiting() const {
+    return state == State::AtBarrier || state == State::AtCollective || state == State::AtPhase;
+  }
 
   u32 syncBlock(bool predicate, const Site &site) override;
   void syncWarp(u32 members, void *lane, EmulatedCombine combine, const Site &site) override;
@@ -156,8 +158,7 @@ private:
   }
 
   /// The checks of one access, to shared memory or elsewhere. Each returns or unwinds.
-  void checkSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
-                         const AccessTime &time);
+  void checkSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const AccessTime &time);
   void noteSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, StringRef verb,
                         const AccessTime &time);
   void checkGlobalAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code);

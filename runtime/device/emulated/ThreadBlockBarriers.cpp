@@ -5,12 +5,16 @@
 
 namespace kiln {
 
-void Thread::initBarrier(u64 *barrier, u32 arrivals, const Site &site) { owner->initBarrier(*this, barrier, arrivals, site); }
+void Thread::initBarrier(u64 *barrier, u32 arrivals, const Site &site) {
+  owner->initBarrier(*this, barrier, arrivals, site);
+}
 void Thread::fenceBarriers() { owner->fenceBarriers(*this); }
 void Thread::arriveAtBarrier(u64 *barrier, u32 bytes, const Site &site) {
   owner->arriveAtBarrier(*this, barrier, bytes, site);
 }
-void Thread::waitForPhase(u64 *barrier, u32 parity, const Site &site) { owner->waitForPhase(*this, barrier, parity, site); }
+void Thread::waitForPhase(u64 *barrier, u32 parity, const Site &site) {
+  owner->waitForPhase(*this, barrier, parity, site);
+}
 void Thread::copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, const Site &site,
                      const void *code) {
   BoxCopy copy = {from, {}, static_cast<char *>(to), 0};
@@ -63,9 +67,9 @@ PhaseBarrier &ThreadBlock::barrierAt(Thread &thread, const u64 *place, Site site
                          initialiser),
                  site, "it was initialised here", barrier.initialisedAt);
   if (!barrier.isFenced)
-    failWithNote(formatv("{0} uses a barrier that thread {1} has initialised without fenceBarriers()", who,
-                         initialiser),
-                 site, "it was initialised here", barrier.initialisedAt);
+    failWithNote(
+        formatv("{0} uses a barrier that thread {1} has initialised without fenceBarriers()", who, initialiser), site,
+        "it was initialised here", barrier.initialisedAt);
   return barrier;
 }
 
@@ -179,8 +183,7 @@ void ThreadBlock::checkSource(Thread &thread, const BoxCopy &copy, Site site, co
 
 void ThreadBlock::checkTarget(Thread &thread, const BoxCopy &copy, const void *code) {
   AccessTime time = now(thread, code);
-  time.stamp =
-      AccessStamp::of(AccessStamp::Copy, copy.barrier, AccessStamp::late + barriers[copy.barrier].phases + 1);
+  time.stamp = AccessStamp::of(AccessStamp::Copy, copy.barrier, AccessStamp::late + barriers[copy.barrier].phases + 1);
   for (size_t i = 0; i < copy.rows(); ++i)
     noteSharedAccess(thread, copy.to + i * kSwizzledRowBytes, kSwizzledRowBytes, EmulatedAccess::Write, "copies to",
                      time);

@@ -33,14 +33,16 @@ struct Ring {
 
 template <Fault kFault> KILN_DEVICE void fill(Ring &ring, const TensorMap &a, const TensorMap &b) {
   constexpr u32 kBytes = sizeof(ring.a[0]) + sizeof(ring.b[0]);
-  constexpr u32 kExpected = kFault == Fault::TooFewBytes ? kBytes - 1024 : kFault == Fault::TooManyBytes ? kBytes + 16 : kBytes;
+  constexpr u32 kExpected = kFault == Fault::TooFewBytes    ? kBytes - 1024
+                            : kFault == Fault::TooManyBytes ? kBytes + 16
+                                                            : kBytes;
   for (u32 i = 0; i < kSteps; ++i) {
     const u32 stage = i % kStages;
     if (kFault == Fault::WaitsForItsCopies && i >= kStages)
       waitBarrier(ring.full[stage], i / kStages % 2 ^ 1);
     else if (kFault != Fault::NoWaitForEmpty)
-      waitBarrier(ring.empty[stage], i / kStages % 2 ^ 1); // here: empty
-    arriveExpecting(ring.full[stage], kExpected); // here: expect
+      waitBarrier(ring.empty[stage], i / kStages % 2 ^ 1);                        // here: empty
+    arriveExpecting(ring.full[stage], kExpected);                                 // here: expect
     copyBox(SharedAddress(ring.a[stage]), a, {i32(i * 64), 0}, ring.full[stage]); // here: copy a
     copyBox(SharedAddress(ring.b[stage]), b, {i32(i * 64), 0}, ring.full[stage]); // here: copy b
   }
@@ -97,7 +99,9 @@ template <Fault kFault> KILN_DEVICE void ringWith(const TensorMap &a, const Tens
 
 extern "C" __global__ void ring(KILN_BROKEN_RING_PARAMETERS) { ringWith<Fault::None>(a, b, out); }
 extern "C" __global__ void no_wait_for_full(KILN_BROKEN_RING_PARAMETERS) { ringWith<Fault::NoWaitForFull>(a, b, out); }
-extern "C" __global__ void no_wait_for_empty(KILN_BROKEN_RING_PARAMETERS) { ringWith<Fault::NoWaitForEmpty>(a, b, out); }
+extern "C" __global__ void no_wait_for_empty(KILN_BROKEN_RING_PARAMETERS) {
+  ringWith<Fault::NoWaitForEmpty>(a, b, out);
+}
 extern "C" __global__ void waits_for_its_copies(KILN_BROKEN_RING_PARAMETERS) {
   ringWith<Fault::WaitsForItsCopies>(a, b, out);
 }
@@ -210,7 +214,7 @@ extern "C" __global__ void write_over_its_own_copy(const __grid_constant__ Tenso
   if (threadIndex() == 0) {
     arriveExpecting(box.full, sizeof(box.bytes));
     copyBox(SharedAddress(box.bytes), map, {0, 0}, box.full); // here: write_over_its_own_copy copy
-    reinterpret_cast<u32 *>(box.bytes)[1] = 2; // here: write_over_its_own_copy
+    reinterpret_cast<u32 *>(box.bytes)[1] = 2;                // here: write_over_its_own_copy
   }
   waitBarrier(box.full, 0);
 }

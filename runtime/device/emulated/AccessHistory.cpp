@@ -74,9 +74,11 @@ void AccessHistory::dropList(Touch &touch) {
 }
 
 inline void AccessHistory::add(Touch &touch, const AccessTime &now) {
-  if (touch.stamp.kind() == AccessStamp::Listed)
+  if (touch.stamp.isOrdered(now))
+    touch = {now.stamp, now.code};
+  else if (touch.stamp.kind() == AccessStamp::Listed)
     addWithinWarp(listOf(touch)[now.thread / 32], now);
-  else if (touch.stamp.isOrdered(now) || touch.stamp.isOfWarp(now.thread / 32))
+  else if (touch.stamp.isOfWarp(now.thread / 32))
     addWithinWarp(touch, now);
   else if (now.seen && touch.stamp.kind() != AccessStamp::Warps)
     startList(touch, now);
@@ -120,7 +122,7 @@ std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t byt
           return Race{describe(*race, static_cast<EmulatedAccess>(other)), race->code};
     add(word[kind], now);
     // What races with an access before a write, and is ordered after the write, is ordered after the access too.
-    if (access == EmulatedAccess::Write)
+    if (access == EmulatedAccess::Write && !lists.empty())
       for (Touch &touch : word)
         if (touch.stamp.kind() == AccessStamp::Listed)
           dropList(touch);

@@ -240,8 +240,14 @@ KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void startProduct(WarpgroupSums<kTiles>
   const char *right = static_cast<const char *>((b + offset).pointer());
   emulatedCheckAligned(right, kChunkBytes, site);
   emulatedStart(sums,
-                {a, nullptr, right, first, kCount, kRows == RightRows::Depth, adds, emulatedDecodeChunk<T>, 0,
-                 KILN_EMULATED_CALLER},
+                {.a = a,
+                 .right = right,
+                 .first = first,
+                 .count = kCount,
+                 .rowsAreDepth = kRows == RightRows::Depth,
+                 .adds = adds,
+                 .decode = emulatedDecodeChunk<T>,
+                 .code = KILN_EMULATED_CALLER},
                 site);
 }
 

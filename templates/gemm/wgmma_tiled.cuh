@@ -71,7 +71,9 @@ template <class Config, class T> struct WgmmaTiledShape {
   static constexpr int kTilesN = ceilDiv(Config::kCols, kN);
   static constexpr bool kColsAreExact = Config::kCols % kN == 0;
   static constexpr int kOutputVec = widestVector(Config::kCols, 8);
-  /// Registers of a thread in each role: together what a multiprocessor has.
+  /// Registers of a thread in each role: together what a multiprocessor has. With one consumer, every thread can have
+  /// as many as an instruction can name.
+  static constexpr bool kMovesRegisters = kThreads > 256;
   static constexpr int kProducerRegisters = 24, kConsumerRegisters = kThreads > 384 ? 160 : 240;
 
   static_assert(sizeof(T) == 2, "bf16 or f16");
@@ -336,11 +338,13 @@ KILN_DEVICE void wgmmaTiled(int rows, const TensorMap &a, const TensorMap &weigh
   }
   syncThreads();
   if (warpgroupIndex() == 0) {
-    giveRegisters<Shape::kProducerRegisters>();
+    if constexpr (Shape::kMovesRegisters)
+      giveRegisters<Shape::kProducerRegisters>();
     if (threadIndex() == 0)
       thread.produce();
   } else {
-    takeRegisters<Shape::kConsumerRegisters>();
+    if constexpr (Shape::kMovesRegisters)
+      takeRegisters<Shape::kConsumerRegisters>();
     waitForDependencies();
     thread.consume(epilogue);
   }

@@ -23,9 +23,12 @@ struct WgmmaBlock {
         consumers(setting(tile, "consumers")), teams(setting(tile, "teams")), blocks(setting(tile, "blocks")) {}
 
   int64_t threads() const { return 128 * (1 + consumers * teams); }
-  /// Registers of a consumer: its sums, and about as many as the epilogue needs; and those that it gets.
+  /// Registers of a consumer: its sums, and about as many as the epilogue needs.
   int64_t registers() const { return m / consumers * n / 128 + 40; }
+  /// Those that a consumer gets from the producer, and those that each thread has at the start, which must be enough
+  /// for the sums of one instruction.
   int64_t mostRegisters() const { return threads() > 384 ? 160 : 240; }
+  bool canStart() const { return n / 2 + 32 <= 65536 / threads(); }
   /// As the template lays it out: the stages, and barriers of 8 bytes.
   int64_t sharedBytes() const {
     return static_cast<int64_t>(llvm::alignTo(stages * (m + n) * stepBytes + (2 * stages + teams) * 8, 1024));
@@ -45,8 +48,8 @@ static bool isSoundWgmmaTiled(const Op &, const Tile &tile) {
   WgmmaBlock block(tile);
   return block.consumers > 0 && block.teams > 0 && block.consumers * block.teams <= 3 && block.m > 0 &&
          block.m <= 256 && block.m % (64 * block.consumers) == 0 && block.n > 0 && block.n <= 256 &&
-         block.n % permutedRows == 0 && block.registers() <= block.mostRegisters() && block.stages >= 2 &&
-         block.blocks > 0;
+         block.n % permutedRows == 0 && block.registers() <= block.mostRegisters() && block.canStart() &&
+         block.stages >= 2 && block.blocks > 0;
 }
 
 static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &target, const DimBinding &) {

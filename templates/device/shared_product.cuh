@@ -109,16 +109,14 @@ KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void startSharedProduct(WarpgroupSums<k
   if (offset % 32 != 0 || offset >= kSwizzledRowBytes)
     emulatedThread->fail("product of a warpgroup: expected 16 elements of the depth at a multiple of 32 bytes", site);
   emulatedStart(sums,
-                {{},
-                 static_cast<const char *>((a + offset).pointer()),
-                 static_cast<const char *>((b + offset).pointer()),
-                 0,
-                 kTiles,
-                 false,
-                 adds,
-                 emulatedDecodeChunk<T>,
-                 0,
-                 KILN_EMULATED_CALLER},
+                {.left = static_cast<const char *>((a + offset).pointer()),
+                 .right = static_cast<const char *>((b + offset).pointer()),
+                 .first = 0,
+                 .count = kTiles,
+                 .rowsAreDepth = false,
+                 .adds = adds,
+                 .decode = emulatedDecodeChunk<T>,
+                 .code = KILN_EMULATED_CALLER},
                 site);
 }
 

@@ -34,8 +34,7 @@ bool AccessStamp::isOrderedWithoutBlockBarrier(const AccessTime &now) const {
 }
 
 MutableArrayRef<AccessHistory::Touch> AccessHistory::listOf(const Touch &touch) {
-  return MutableArrayRef(lists).slice((touch.stamp.time - AccessStamp::late) * AccessStamp::maxWarps,
-                                      AccessStamp::maxWarps);
+  return MutableArrayRef(lists).slice((touch.stamp.time - AccessStamp::late) * warps, warps);
 }
 
 inline const AccessHistory::Touch *AccessHistory::unordered(const Touch &touch, const AccessTime &now) const {
@@ -56,8 +55,8 @@ inline void AccessHistory::addWithinWarp(Touch &touch, const AccessTime &now) {
 
 void AccessHistory::startList(Touch &touch, const AccessTime &now) {
   if (unusedLists.empty()) {
-    unusedLists.push_back(static_cast<uint32_t>(lists.size() / AccessStamp::maxWarps));
-    lists.resize(lists.size() + AccessStamp::maxWarps);
+    unusedLists.push_back(static_cast<uint32_t>(lists.size() / warps));
+    lists.resize(lists.size() + warps);
   }
   const Touch earlier = touch;
   touch = {AccessStamp::of(AccessStamp::Listed, 0, AccessStamp::late + unusedLists.back()), now.code};
@@ -75,9 +74,11 @@ void AccessHistory::dropList(Touch &touch) {
 }
 
 inline void AccessHistory::add(Touch &touch, const AccessTime &now) {
-  if (touch.stamp.kind() == AccessStamp::Listed)
+  if (touch.stamp.isOrdered(now))
+    touch = {now.stamp, now.code};
+  else if (touch.stamp.kind() == AccessStamp::Listed)
     addWithinWarp(listOf(touch)[now.thread / 32], now);
-  else if (touch.stamp.isOrdered(now) || touch.stamp.isOfWarp(now.thread / 32))
+  else if (touch.stamp.isOfWarp(now.thread / 32))
     addWithinWarp(touch, now);
   else if (now.seen && touch.stamp.kind() != AccessStamp::Warps)
     startList(touch, now);
@@ -121,7 +122,7 @@ std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t byt
           return Race{describe(*race, static_cast<EmulatedAccess>(other)), race->code};
     add(word[kind], now);
     // What races with an access before a write, and is ordered after the write, is ordered after the access too.
-    if (access == EmulatedAccess::Write)
+    if (access == EmulatedAccess::Write && !lists.empty())
       for (Touch &touch : word)
         if (touch.stamp.kind() == AccessStamp::Listed)
           dropList(touch);
@@ -129,7 +130,10 @@ std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t byt
   return std::nullopt;
 }
 
-void AccessHistory::clear() {
+void AccessHistory::reset(size_t newWarps, bool forget) {
+  warps = newWarps;
+  if (!forget)
+    return;
   words.clear();
   lists.clear();
   unusedLists.clear();

@@ -69,7 +69,7 @@ struct AccessTime {
 /// What an access of a kind does, and how messages describe it: a thread `does` it, or `has done` it.
 struct AccessKind {
   bool reads, writes;
-  const char *does, *hasDone;
+  StringRef does, hasDone;
 };
 const AccessKind &kindOf(EmulatedAccess access);
 
@@ -85,8 +85,9 @@ public:
   /// Records an access at a multiple of its size from the start, and returns the access that it races with.
   std::optional<Race> note(size_t offset, size_t bytes, EmulatedAccess access, const AccessTime &now);
 
-  /// Forgets all accesses.
-  void clear();
+  /// Starts a block of so many warps, and forgets all accesses if told so: it must be if a block before had barriers in
+  /// shared memory.
+  void reset(size_t newWarps, bool forget);
 
 private:
   static constexpr size_t wordBytes = 4;
@@ -108,6 +109,7 @@ private:
   ArrayRef<Touch> listOf(const Touch &touch) const { return const_cast<AccessHistory *>(this)->listOf(touch); }
   static std::string describe(const Touch &touch, EmulatedAccess access);
 
+  size_t warps = 0;
   std::vector<Word> words;  ///< grows as words are needed
   std::vector<Touch> lists; ///< each has an access for every warp
   std::vector<uint32_t> unusedLists;

@@ -48,24 +48,24 @@ public:
     return state == State::AtBarrier || state == State::AtCollective || state == State::AtPhase;
   }
 
-  u32 syncBlock(bool predicate, Site site) override;
-  void syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) override;
-  void syncWarpgroup(void *lane, EmulatedCombine combine, Site site) override;
-  void pause(Site site) override;
-  void *staticShared(const void *tag, u64 bytes, u64 alignment, Site site) override;
-  void *dynamicShared(u64 bytes, Site site) override;
+  u32 syncBlock(bool predicate, const Site &site) override;
+  void syncWarp(u32 members, void *lane, EmulatedCombine combine, const Site &site) override;
+  void syncWarpgroup(void *lane, EmulatedCombine combine, const Site &site) override;
+  void pause(const Site &site) override;
+  void *staticShared(const void *tag, u64 bytes, u64 alignment, const Site &site) override;
+  void *dynamicShared(u64 bytes, const Site &site) override;
   void copyLater(void *to, const void *bytes) override;
   void commitCopies() override;
   void waitCopies(u32 pending) override;
-  void initBarrier(u64 *barrier, u32 arrivals, Site site) override;
+  void initBarrier(u64 *barrier, u32 arrivals, const Site &site) override;
   void fenceBarriers() override;
-  void arriveAtBarrier(u64 *barrier, u32 bytes, Site site) override;
-  void waitForPhase(u64 *barrier, u32 parity, Site site) override;
-  void copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, Site site,
+  void arriveAtBarrier(u64 *barrier, u32 bytes, const Site &site) override;
+  void waitForPhase(u64 *barrier, u32 parity, const Site &site) override;
+  void copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, const Site &site,
                const void *code) override;
   void checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) override;
   void checkOperand(const void *address, u64 bytes, const void *code) override;
-  [[noreturn]] void fail(const char *message, Site site) override;
+  [[noreturn]] void fail(const char *message, const Site &site) override;
 
   /// Drops copies that the thread of an earlier block did not wait for.
   void dropCopies();

@@ -5,13 +5,17 @@
 
 namespace kiln {
 
-void Thread::initBarrier(u64 *barrier, u32 arrivals, Site site) { owner->initBarrier(*this, barrier, arrivals, site); }
+void Thread::initBarrier(u64 *barrier, u32 arrivals, const Site &site) {
+  owner->initBarrier(*this, barrier, arrivals, site);
+}
 void Thread::fenceBarriers() { owner->fenceBarriers(*this); }
-void Thread::arriveAtBarrier(u64 *barrier, u32 bytes, Site site) {
+void Thread::arriveAtBarrier(u64 *barrier, u32 bytes, const Site &site) {
   owner->arriveAtBarrier(*this, barrier, bytes, site);
 }
-void Thread::waitForPhase(u64 *barrier, u32 parity, Site site) { owner->waitForPhase(*this, barrier, parity, site); }
-void Thread::copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, Site site,
+void Thread::waitForPhase(u64 *barrier, u32 parity, const Site &site) {
+  owner->waitForPhase(*this, barrier, parity, site);
+}
+void Thread::copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, const Site &site,
                      const void *code) {
   BoxCopy copy = {from, {}, static_cast<char *>(to), 0};
   std::copy_n(at, rank, copy.at.begin());
@@ -73,7 +77,7 @@ void ThreadBlock::arriveAtBarrier(Thread &thread, u64 *place, u32 bytes, Site si
   arriveAt(thread, site);
   PhaseBarrier &barrier = barrierAt(thread, place, site);
   if (barrier.missing == 0)
-    fail(formatv("{0} arrives at a barrier whose phase takes {1} arrivals, all of which it has had ({2} to come)",
+    fail(formatv("{0} arrives at a barrier whose phase has had all its arrivals ({1}), and waits for {2} only",
                  nameThreads({&thread}), barrier.arrivals, barrier.missingParts()),
          site);
   if (barrier.expected + bytes > PhaseBarrier::most)
@@ -143,6 +147,10 @@ void ThreadBlock::copyBox(Thread &thread, BoxCopy &copy, u32 rank, u64 *place, S
     fail(who + ": " + *fault, site);
   if (!shared.contains(copy.to) || shared.outside(copy.to, copy.bytes()))
     fail(formatv("{0} copies {1} bytes to a place that is not all in one shared variable", who, copy.bytes()), site);
+  for (const PhaseBarrier &other : barriers)
+    if (static_cast<size_t>(reinterpret_cast<const char *>(other.place) - copy.to) < copy.bytes())
+      failWithNote(who + " copies to a place where a barrier lies", site, "it was initialised here",
+                   other.initialisedAt);
   if (barrier.copied + copy.bytes() > barrier.expected)
     fail(formatv("{0} copies {1} bytes to a barrier that expects {2} more; arriveExpecting() comes first", who,
                  copy.bytes(), barrier.expected - barrier.copied),
@@ -218,6 +226,10 @@ void ThreadBlock::reportStuckPhases(ArrayRef<const Thread *> waiting) {
     return text + (isOne ? " waits" : " wait") + " here for " + barriers[group.front()->barrier].missingParts();
   };
   std::vector<const Thread *> rest = waiting;
+  // First those that wait for bytes only: no thread that waits elsewhere would bring them.
+  std::stable_partition(rest.begin(), rest.end(), [&](const Thread *thread) {
+    return thread->state == Thread::State::AtPhase && barriers[thread->barrier].missing == 0;
+  });
   for (bool isFirst = true; !rest.empty(); isFirst = false) {
     auto end = std::stable_partition(rest.begin(), rest.end(), [&, first = rest.front()](const Thread *thread) {
       return isTogether(thread, first);

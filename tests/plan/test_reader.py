@@ -442,8 +442,8 @@ class Mutations(PlanTest):
             (buffer(1) + ("offset",), '"768*B"', "offset: buffer 'q.0' overlaps buffer 'x.0' while both are live" + at),
             (buffer(1) + ("offset",), '"768*B+16"', "offset: buffer 'q.0' overlaps buffer 'x.0' while both are live" + at),
             (step + ("workspace", "offset"), '"8"', "offset: expected a multiple of 16, got 8" + at),
-            (step + ("workspace", "offset"), '"640*B+16"', "offset: workspace reaches past the arena: expected an end of at most 800, got 816" + at),
-            (step + ("workspace", "offset"), '"288*B"', "offset: workspace overlaps buffer 'q.0' while both are live" + at),
+            (step + ("workspace", "offset"), '"640*B+16"', "offset: workspace reaches past the arena: expected an end of at most 768, got 816" + at),
+            (step + ("workspace", "offset"), '"384*B"', "offset: workspace overlaps buffer 'q.0' while both are live" + at),
         ]))
         self.assert_all_refused(self.changes_elsewhere([
             (("functions", 0, "arena"), '"767*B+384*B*T"', "offset: buffer 'attn.0' reaches past the arena"),
@@ -456,7 +456,7 @@ class Mutations(PlanTest):
             (buffer(0) + ("live",), '[2, 4]', "live: expected buffers in the order of their first step"),
             (buffer(8) + ("live",), '[8, 8]', "results: expected a buffer that is live to the end, got 'logits'"),
             (step + ("workspace", "bytes"), '"304*B"', "offset: workspace overlaps buffer 'x.0' while both are live"),
-            (step + ("workspace", "bytes"), '"10000"', "offset: workspace reaches past the arena: expected an end of at most 800, got 10000"),
+            (step + ("workspace", "bytes"), '"10000"', "offset: workspace reaches past the arena: expected an end of at most 768, got 10000"),
         ]))
 
     def test_between_the_ends_of_the_dims(self):

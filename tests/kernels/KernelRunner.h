@@ -27,7 +27,7 @@ struct TestLaunch {
   uint32_t threads = 1;
   uint32_t dynamicShared = 0; ///< bytes
   std::vector<KernelArgument> arguments;
-  std::vector<LaunchMap> maps; ///< the arrays among the arguments that the kernel takes as tensor maps
+  std::vector<LaunchMap> maps = {}; ///< the arrays among the arguments that the kernel takes as tensor maps
 };
 
 class KernelRunner {

@@ -1,13 +1,12 @@
 #include "runtime/device/emulated/EmulatedDevice.h"
 
 #include "runtime/device/emulated/HostMatmul.h"
+#include "runtime/device/emulated/TensorMaps.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
 #include "support/Parallel.h"
 #include "support/StagedDirectory.h"
 #include "templates/TemplateFiles.h"
-
-#include "device/tensor_copy.cuh"
 
 #include <chrono>
 #include <mutex>
@@ -191,19 +190,6 @@ Error EmulatedDevice::setConstant(DeviceKernel &kernel, StringRef name, const vo
   return Error::success();
 }
 
-/// A tensor map as kernels on the CPU have it.
-static TensorMap encode(const LaunchMap &map, uint64_t address) {
-  static_assert(sizeof(TensorMap) == tensorMapBytes);
-  TensorMap encoded;
-  encoded.data = reinterpret_cast<const void *>(address);
-  llvm::copy(map.strides, encoded.strides);
-  llvm::copy(map.extents, encoded.extents);
-  llvm::copy(map.box, encoded.box);
-  encoded.rank = static_cast<u32>(map.extents.size());
-  encoded.elementBytes = static_cast<u32>(dtypeSize(map.dtype));
-  return encoded;
-}
-
 Error EmulatedDevice::launch(const KernelLaunch &launch) {
   if (launch.matmul) {
     runMatmulOnHost(*launch.matmul, launch.arguments);
@@ -220,7 +206,7 @@ Error EmulatedDevice::launch(const KernelLaunch &launch) {
     pointers.push_back(&word);
   std::vector<TensorMap> maps(launch.maps.size());
   for (auto [map, encoded] : llvm::zip(launch.maps, maps)) {
-    encoded = encode(map, launch.arguments[map.argument]);
+    encoded = encodeForHost(map, launch.arguments[map.argument]);
     pointers[map.argument] = &encoded;
   }
   std::vector<TensorRange> ranges;

@@ -90,14 +90,17 @@ void KernelNames::add(const Value &value, StringRef hint) {
   for (int i = 2; isTaken("") || isTaken("_out") || isTaken("_map"); ++i)
     candidate = base + "_" + std::to_string(i);
   taken.insert(candidate);
-  taken.insert(candidate + "_map");
+  taken.insert(candidate + (isComputedHere(value) ? "_out" : "_map"));
   names[&value] = candidate;
 }
 
-std::string KernelNames::pointerTo(const Value &value) const {
+bool KernelNames::isComputedHere(const Value &value) const {
   const Op *producer = value.definingOp();
-  bool isComputedHere = producer && producer->topLevel() == &op;
-  return of(value).str() + (isComputedHere ? "_out" : "");
+  return producer && producer->topLevel() == &op;
+}
+
+std::string KernelNames::pointerTo(const Value &value) const {
+  return of(value).str() + (isComputedHere(value) ? "_out" : "");
 }
 
 std::string KernelNames::operation(const Op &op) const {

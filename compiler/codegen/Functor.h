@@ -35,6 +35,7 @@ public:
 
 private:
   void add(const Value &value, StringRef hint);
+  bool isComputedHere(const Value &value) const;
 
   const Op &op;
   DenseMap<const Value *, std::string> names;

@@ -198,7 +198,8 @@ TEST_F(KernelWriter, OperandsAreTensorMapsIfTheFamilyTakesThem) {
       "    const bf16 *x, const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap w_map,\n"
       "    bf16 *y_out, int B, int T) {"))
       << text.body;
-  EXPECT_TRUE(StringRef(text.body).contains("mmaTiled<Config>(B * T, x_map, w_map, Epilogue{x, y_out});")) << text.body;
+  EXPECT_TRUE(StringRef(text.body).contains("mmaTiled<Config, bf16>(B * T, x_map, w_map, Epilogue{x, y_out});"))
+      << text.body;
   EXPECT_TRUE(StringRef(text.body).contains("const auto y = x_map_2 + with.x.unpack();")) << text.body;
   EXPECT_EQ(text.arguments, (std::vector<std::string>{"%x", "%x", "%w", "%r", "B", "T"}));
   ASSERT_EQ(text.record.maps.size(), 2U);
@@ -209,6 +210,29 @@ TEST_F(KernelWriter, OperandsAreTensorMapsIfTheFamilyTakesThem) {
   EXPECT_EQ(w.argument, 2);
   EXPECT_EQ(w.strides.front().str(), "256");
   EXPECT_EQ(w.box, (std::vector<int64_t>{64, 128}));
+}
+
+TEST_F(KernelWriter, NamesDifferFromParametersOfResults) {
+  Module &module = parse(R"(module @m {
+  dim B : 1..4
+  dim T : 1..64
+  weight %w : f32[8,8] = "w"
+  func @f(%z: f32[B,T,8]) -> (f32[B,T,8], f32[B,T,8]) {
+    %a, %b = fused @region(%z, %w) {
+      %x     = matmul %z, %w : f32[B,T,8]
+      %x_out = relu %x       : f32[B,T,8]
+      yield %x, %x_out
+    } : f32[B,T,8], f32[B,T,8]
+    return %a, %b
+  }
+})");
+  const Op &fused = op(module, "f", "a");
+  const Target &target = *unwrap(findTarget("sm_90a"));
+  const Tile tile = simtTiledFamily.configurations(fused, target, upperBounds(fused)).front();
+  KernelText text = unwrap(writeKernel(fused, {&simtTiledFamily, tile}));
+  EXPECT_TRUE(StringRef(text.body).contains("const float *w, float *x_out, float *x_out_2_out, int B, int T) {"))
+      << text.body;
+  EXPECT_TRUE(StringRef(text.body).contains("const auto x_out_2 = relu(x);")) << text.body;
 }
 
 TEST_F(KernelWriter, LayernormTakesOneAddition) {

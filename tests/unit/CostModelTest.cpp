@@ -20,6 +20,7 @@ Target twiceAsSlow(Target target) {
                        &times.rowProduct.normalize, &times.rowProduct.normalizeWarp, &times.rowProduct.tile,
                        &times.rowProduct.turn, &times.mmaRows.round, &times.mmaTiled.ends, &times.mmaTiled.output,
                        &times.mmaSplit.sum, &times.library.ends, &times.splitKv.round, &times.splitKv.combine,
+                       &times.wgmmaTiled.output, &times.wgmmaTiled.element, &times.wgmmaTiled.ends,
                        &times.mmaFlash.ends, &times.wgmmaFlash.fill, &times.wgmmaFlash.ends})
     *time *= 2;
   return target;

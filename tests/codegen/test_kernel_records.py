@@ -60,7 +60,7 @@ class Records(KilnTest):
 
     def test_every_kernel(self):
         self.check_all(SHAKESPEARE)
-        for strategy in ("precision=bf16", *STRATEGIES):
+        for strategy in ("precision=bf16", "precision=bf16,matmul=tensor", *STRATEGIES):
             self.check_all(os.path.join(SOURCE, "graphs", "gpt2-124m.toml"), "--strategy", strategy)
 
 

@@ -17,7 +17,8 @@ namespace kiln {
 /// shared memory, `kBodyShared<Config>`, which for a matrix product also depends on the listed types.
 enum class KernelForm {
   Matmul,       ///< body<Config>(rows, Input, weight, Epilogue), kBodyShared<Config, Input, W>
-  TensorMatmul, ///< body<Config>(rows, a, weight, Epilogue), operands stored as they are; kBodyShared<Config, T>
+  TensorMatmul, ///< body<Config>(rows, a, weight, Epilogue), operands stored as they are; kBodyShared<Config, T>.
+                ///< body<Config, T> if a and weight are tensor maps, which do not tell their elements
   Batched,      ///< body<Config>(rows, cols, depth, Input, operand, Epilogue), one product per grid z; as Matmul
   Flash,        ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
   TensorFlash,  ///< the same, Score a constant factor

@@ -86,16 +86,21 @@ void KernelNames::add(const Value &value, StringRef hint) {
   if (llvm::isDigit(base[0]))
     base = "v" + base;
   std::string candidate = base;
-  for (int i = 2; taken.contains(candidate) || taken.contains(candidate + "_out"); ++i)
+  auto isTaken = [&](StringRef suffix) { return taken.contains(candidate + suffix.str()); };
+  for (int i = 2; isTaken("") || isTaken("_out") || isTaken("_map"); ++i)
     candidate = base + "_" + std::to_string(i);
   taken.insert(candidate);
+  taken.insert(candidate + (isComputedHere(value) ? "_out" : "_map"));
   names[&value] = candidate;
 }
 
-std::string KernelNames::pointerTo(const Value &value) const {
+bool KernelNames::isComputedHere(const Value &value) const {
   const Op *producer = value.definingOp();
-  bool isComputedHere = producer && producer->topLevel() == &op;
-  return of(value).str() + (isComputedHere ? "_out" : "");
+  return producer && producer->topLevel() == &op;
+}
+
+std::string KernelNames::pointerTo(const Value &value) const {
+  return of(value).str() + (isComputedHere(value) ? "_out" : "");
 }
 
 std::string KernelNames::operation(const Op &op) const {
@@ -142,6 +147,12 @@ std::string Functor::pointer(const Value &value, bool writes) {
   if (names.isConstant(value))
     return name;
   addMember({type, name, &value, writes});
+  return name;
+}
+
+std::string Functor::map(const Value &value) {
+  std::string name = names.mapOf(value);
+  addMember({"const __grid_constant__ TensorMap ", name, &value, /*writes=*/false, /*isMap=*/true});
   return name;
 }
 

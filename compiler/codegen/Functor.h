@@ -22,6 +22,8 @@ public:
   StringRef of(const Value &value) const { return names.find(&value)->second; }
   /// The parameter that holds its address: `x` of an input, `act_out` of a result, whose elements are `act`.
   std::string pointerTo(const Value &value) const;
+  /// The parameter that is a tensor map of an input: `x_map`.
+  std::string mapOf(const Value &value) const { return of(value).str() + "_map"; }
 
   /// Whether the kernel holds the value in constant memory, in an array with the parameter's name.
   bool isConstant(const Value &value) const { return constants.count(&value); }
@@ -33,6 +35,7 @@ public:
 
 private:
   void add(const Value &value, StringRef hint);
+  bool isComputedHere(const Value &value) const;
 
   const Op &op;
   DenseMap<const Value *, std::string> names;
@@ -53,6 +56,8 @@ public:
 
   /// The member that holds a tensor's address, or the array that holds the tensor; `writes` makes it mutable.
   std::string pointer(const Value &value, bool writes = false);
+  /// The member that is a tensor map. Only for the functor of a call: a map must stay a parameter.
+  std::string map(const Value &value);
   /// A dim's extent: a constant, or the member of its name.
   std::string extent(const Dim &dim);
   /// A line of the struct's body, and the op that it computes: the plan records the lines of each op.
@@ -69,7 +74,7 @@ public:
   struct Member {
     std::string type, name;
     const Value *value = nullptr; ///< null for a dim
-    bool writes = false;
+    bool writes = false, isMap = false;
   };
   ArrayRef<Member> members() const { return memberList; }
 

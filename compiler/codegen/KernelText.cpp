@@ -24,7 +24,10 @@ std::string constantName(StringRef tileKey) {
 }
 
 KernelAssembler::KernelAssembler(const Op &op, const KernelChoice &choice, const KernelNames &names)
-    : op(op), names(names), choice(choice), callFunctor("Call", names) {}
+    : op(op), names(names), choice(choice), callFunctor("Call", names) {
+  if (choice.family->maps)
+    maps = choice.family->maps(op, choice.tile);
+}
 
 void KernelAssembler::constant(StringRef name, const Twine &value) { constants.push_back({name.str(), value.str()}); }
 
@@ -32,6 +35,15 @@ void KernelAssembler::add(const Functor &functor) {
   declarations.push_back({""});
   llvm::append_range(declarations, functor.declaration());
   callFunctor.addMembersOf(functor);
+}
+
+const OperandMap *KernelAssembler::findMap(const Value &value) const {
+  auto found = llvm::find_if(maps, [&](const OperandMap &map) { return map.operand == &value; });
+  return found == maps.end() ? nullptr : &*found;
+}
+
+std::string KernelAssembler::operand(const Value &value) {
+  return findMap(value) ? callFunctor.map(value) : callFunctor.pointer(value);
 }
 
 void KernelAssembler::addWorkspace(StringRef type) { partType = type.str(); }
@@ -207,8 +219,9 @@ std::string KernelAssembler::sharedAssertion(ArrayRef<std::string> layoutTypes, 
       .str();
 }
 
-/// Declares tensors, then workspace and counters, then dims; `arguments` receives the matching arguments.
-std::vector<std::string> KernelAssembler::declareParameters(std::vector<std::string> &arguments) const {
+/// Declares tensors, then workspace and counters, then dims; the text receives the matching arguments, and the record
+/// of those that are tensor maps.
+std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) const {
   std::vector<std::string> declared;
   // No two tensors of a kernel overlap: plan-memory separates values that are live together.
   std::string promise =
@@ -216,18 +229,35 @@ std::vector<std::string> KernelAssembler::declareParameters(std::vector<std::str
   std::vector<Functor::Member> members = parameters();
   auto dims = llvm::find_if(members, [](const Functor::Member &member) { return !member.value; });
   for (auto it = members.begin(); it != dims; ++it) {
-    declared.push_back(it->type + promise + it->name);
-    arguments.push_back(planName(op, *it->value));
+    declared.push_back(it->type + (it->isMap ? "" : promise) + it->name);
+    if (it->isMap) {
+      const OperandMap &map = *findMap(*it->value);
+      text.record.maps.push_back(
+          {static_cast<int64_t>(text.arguments.size()), it->value->type.dtype, map.extents, map.strides, map.box});
+    }
+    text.arguments.push_back(planName(op, *it->value));
   }
   if (!partType.empty()) {
     declared.push_back(partType + " *parts, u32 *arrivals");
-    llvm::append_range(arguments, std::vector<std::string>{"@workspace", "@counters"});
+    llvm::append_range(text.arguments, std::vector<std::string>{"@workspace", "@counters"});
   }
   for (auto it = dims; it != members.end(); ++it) {
     declared.push_back(it->type + it->name);
-    arguments.push_back(it->name);
+    text.arguments.push_back(it->name);
   }
   return declared;
+}
+
+/// A line for each tensor map. Kernels with equal texts are one kernel, so the text must tell maps apart.
+std::string KernelAssembler::mapComments() const {
+  auto list = [](const auto &items, auto print) { return llvm::join(llvm::map_range(items, print), ", "); };
+  auto formula = [](const Expr &expr) { return expr.str(); };
+  std::string lines;
+  for (const OperandMap &map : maps)
+    lines += "// " + names.mapOf(*map.operand) + ": extents " + list(map.extents, formula) + "; strides " +
+             list(map.strides, formula) + " bytes; box " + list(map.box, [](int64_t n) { return std::to_string(n); }) +
+             "\n";
+  return lines;
 }
 
 /// Checks that some functor stores every result.
@@ -248,8 +278,8 @@ std::string KernelAssembler::entry(ArrayRef<std::string> declared, ArrayRef<std:
   std::string bounds = std::to_string(launch.threads);
   if (launch.resident > 0)
     bounds += ", " + std::to_string(launch.resident);
-  return "\nextern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n@NAME@(" + wrapList(declared) + ") {\n  " +
-         sharedAssertion(layoutTypes, launch) + "\n" +
+  return "\n" + mapComments() + "extern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n@NAME@(" +
+         wrapList(declared) + ") {\n  " + sharedAssertion(layoutTypes, launch) + "\n" +
          (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n");
 }
 
@@ -259,7 +289,7 @@ Expected<KernelText> KernelAssembler::finish(const Twine &statement, DType dtype
     return error;
   KernelText text;
   text.record = describe(dtype, extents.str());
-  std::vector<std::string> declared = declareParameters(text.arguments);
+  std::vector<std::string> declared = declareParameters(text);
   if (choice.family->counters)
     text.counters = choice.family->counters(op, choice.tile);
 

@@ -28,6 +28,9 @@ public:
   void add(const Functor &functor);
   /// A functor for the call itself: its members become parameters, it is not declared.
   Functor &call() { return callFunctor; }
+  /// The parameter for an operand that the call hands to the template: a tensor map if the family takes one, else the
+  /// address.
+  std::string operand(const Value &value);
   /// The family's workspace and counters, as parameters `parts` of that type, and `arrivals`.
   void addWorkspace(StringRef partType);
 
@@ -39,7 +42,9 @@ public:
 
 private:
   PlanKernel describe(DType dtype, StringRef extents) const;
-  std::vector<std::string> declareParameters(std::vector<std::string> &arguments) const;
+  const OperandMap *findMap(const Value &value) const;
+  std::vector<std::string> declareParameters(KernelText &text) const;
+  std::string mapComments() const;
   std::string entry(ArrayRef<std::string> declared, ArrayRef<std::string> layoutTypes) const;
   std::string config() const;
   std::string sharedAssertion(ArrayRef<std::string> layoutTypes, const Launch &launch) const;
@@ -52,6 +57,7 @@ private:
   const KernelChoice &choice;
   std::vector<std::pair<std::string, std::string>> constants;
   std::vector<CodeLine> declarations;
+  std::vector<OperandMap> maps;
   Functor callFunctor;
   std::string partType;
 };

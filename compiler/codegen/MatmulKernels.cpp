@@ -178,14 +178,16 @@ Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &c
   kernel.add(*epilogue);
   Functor &call = kernel.call();
   std::string rows = productText(call, ArrayRef<Dim>(product.result()->type.shape).drop_back());
-  std::string input = call.pointer(*product.operand(0)), weight = call.pointer(*product.operand(1));
+  std::string input = kernel.operand(*product.operand(0)), weight = kernel.operand(*product.operand(1));
   bool isSplit = choice.family->workspace;
   if (isSplit)
     kernel.addWorkspace("float");
-  std::string statement = (choice.family->body + "<Config>(" + rows + ", " + input + ", " + weight +
+  DType dtype = product.operand(1)->type.dtype;
+  // Maps do not tell the type of their elements.
+  std::string type = choice.family->maps ? (", " + cxxType(dtype)).str() : "";
+  std::string statement = (choice.family->body + "<Config" + type + ">(" + rows + ", " + input + ", " + weight +
                            (isSplit ? ", parts, arrivals" : "") + ", " + epilogue->construction() + ");")
                               .str();
-  DType dtype = product.operand(1)->type.dtype;
   return kernel.finish(statement, dtype, "n" + problem.cols.str() + "_k" + problem.depth.str(), cxxType(dtype).str());
 }
 

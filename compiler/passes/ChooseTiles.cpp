@@ -232,7 +232,7 @@ Expected<KernelChoice> TileChooser::chooseForRows(const Op &op, const DimBinding
   if (type.rank() != 3 || !type.shape[1].getSymbol() || first == preferredFamily(op))
     return best;
   double least = first->estimate(op, best.tile, target, dims);
-  for (const KernelFamily *family : {&mmaTiledFamily, &mmaTiledSplitFamily}) {
+  for (const KernelFamily *family : {&wgmmaTiledFamily, &mmaTiledFamily, &mmaTiledSplitFamily}) {
     if (!family->accepts(op, target, dims))
       continue;
     Expected<Tile> other = cheapestTile(op, *family, dims, dims);

@@ -9,8 +9,8 @@ namespace {
 class FunctionChecker {
 public:
   FunctionChecker(const Plan &plan, const PlanFunction &function, Place place, const FormulaChecks &formulas,
-                  const FormulaChecks &costs, const TensorSizes &globals)
-      : plan(plan), function(function), place(place), formulas(formulas), costs(costs), sizes(globals) {}
+                  const FormulaChecks &costs, const TensorMemories &globals)
+      : plan(plan), function(function), place(place), formulas(formulas), costs(costs), tensors(globals) {}
 
   Error check() {
     for (const auto &[i, argument] : llvm::enumerate(function.arguments))
@@ -37,7 +37,7 @@ private:
   Error checkTensor(Place where, const PlanTensor &tensor) {
     if (Error error = formulas.checkTensor(where, tensor))
       return error;
-    if (!sizes.insert({tensor.name, tensor.bytes()}).second)
+    if (!tensors.insert({tensor.name, {tensor.bytes(), tensor.dtype}}).second)
       return where["name"].fail("'" + tensor.name + "' is defined twice");
     return Error::success();
   }
@@ -61,7 +61,7 @@ private:
   Error checkResult(size_t i) {
     Place where = place["results"][i];
     auto buffer = buffers.find(function.results[i]);
-    if (sizes.find(function.results[i]) == sizes.end())
+    if (tensors.find(function.results[i]) == tensors.end())
       return where.fail("'" + function.results[i] + "' is not defined");
     if (buffer != buffers.end() && buffer->second->last != static_cast<int64_t>(function.steps.size()))
       return where.fail("expected a buffer that is live to the end, got '" + function.results[i] + "'");
@@ -76,7 +76,7 @@ private:
     for (const auto &[j, variant] : llvm::enumerate(step.variants))
       if (Error error = checkArguments(where["variants"][j], step, i, variant.launch.arguments))
         return error;
-    if (Error error = checkLaunches(plan, step, where, formulas, sizes))
+    if (Error error = checkLaunches(plan, step, where, formulas, tensors))
       return error;
     if (Error error = formulas.checkRange(where["counters"], step.counters, 0, INT32_MAX))
       return error;
@@ -104,7 +104,7 @@ private:
   Error checkArgument(Place where, const PlanStep &step, size_t stepIndex, StringRef argument) const {
     StringRef name = argument;
     bool isKnown = name.consume_front("%")
-                       ? sizes.find(name) != sizes.end()
+                       ? tensors.find(name) != tensors.end()
                        : (name == "@workspace" && step.workspace) ||
                              (name == "@counters" && step.counters.asConstant() != 0) || formulas.hasDim(name);
     if (!isKnown)
@@ -120,7 +120,7 @@ private:
   const PlanFunction &function;
   Place place;
   const FormulaChecks &formulas, &costs;
-  TensorSizes sizes; ///< everything with an address: weights, states, arguments, buffers
+  TensorMemories tensors; ///< everything with an address: weights, states, arguments, buffers
   std::map<std::string, const PlanBuffer *, std::less<>> buffers;
   StepCost most; ///< sum over the steps so far
 };
@@ -128,7 +128,7 @@ private:
 } // namespace
 
 Error checkFunction(const Plan &plan, const PlanFunction &function, Place place, const FormulaChecks &formulas,
-                    const FormulaChecks &costs, const TensorSizes &globals) {
+                    const FormulaChecks &costs, const TensorMemories &globals) {
   return FunctionChecker(plan, function, place, formulas, costs, globals).check();
 }
 

@@ -9,6 +9,6 @@ namespace kiln {
 /// that ArenaChecks.h and LaunchChecks.h check. `costs` knows pastTokens besides the dims. `globals` are the weights
 /// and states, which have already been checked. `place` is the function's. Error: the first violation, at its place.
 Error checkFunction(const Plan &plan, const PlanFunction &function, Place place, const FormulaChecks &formulas,
-                    const FormulaChecks &costs, const TensorSizes &globals);
+                    const FormulaChecks &costs, const TensorMemories &globals);
 
 } // namespace kiln

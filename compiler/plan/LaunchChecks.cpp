@@ -1,13 +1,14 @@
 #include "plan/LaunchChecks.h"
 
+#include "plan/MapChecks.h"
+
 namespace kiln {
 
 namespace {
 
-// The limits of a launch on any GPU; shared memory is the maximum of a block on any target.
+// The limits of a launch on any GPU.
 constexpr int64_t maxGrid[] = {INT32_MAX, 65535, 65535};
 constexpr int64_t maxThreads = 1024;
-constexpr int64_t maxSharedBytes = 227 * 1024;
 constexpr int64_t maxConstantBytes = 64 * 1024;
 // Parameters of 8 bytes each, within the 32764 bytes that a kernel's parameters can have.
 constexpr size_t maxArguments = 4095;
@@ -15,8 +16,8 @@ constexpr size_t maxArguments = 4095;
 class LaunchChecker {
 public:
   LaunchChecker(const Plan &plan, const PlanStep &step, Place place, const FormulaChecks &formulas,
-                const TensorSizes &sizes)
-      : plan(plan), step(step), place(place), formulas(formulas), sizes(sizes) {}
+                const TensorMemories &tensors)
+      : plan(plan), step(step), place(place), formulas(formulas), tensors(tensors) {}
 
   Error check() const {
     if (step.matmul)
@@ -28,7 +29,8 @@ public:
 
 private:
   Error checkLaunch(Place where, const PlanLaunch &launch) const {
-    if (!plan.findKernel(launch.kernel))
+    const PlanKernel *kernel = plan.findKernel(launch.kernel);
+    if (!kernel)
       return where["kernel"].fail("no kernel '" + launch.kernel + "'");
     if (launch.threads > maxThreads)
       return where["threads"].fail("expected at most " + Twine(maxThreads) + " threads, got " + Twine(launch.threads));
@@ -38,6 +40,8 @@ private:
     if (launch.arguments.size() > maxArguments)
       return where["arguments"].fail("expected at most " + Twine(maxArguments) + ", got " +
                                      Twine(launch.arguments.size()));
+    if (Error error = checkMappedArguments(launch, kernel->maps, where["arguments"], formulas, tensors))
+      return error;
     if (Error error = checkConstants(where["constants"], launch.constants))
       return error;
     return checkGrid(where["grid"], launch);
@@ -83,10 +87,10 @@ private:
       if (name == "@workspace")
         bytes = bytes + step.workspace->bytes;
       else if (name.consume_front("%"))
-        bytes = bytes + sizes.find(name)->second;
+        bytes = bytes + tensors.find(name)->second.bytes;
     int64_t constants = 0; // few, as has been checked
     for (const PlanConstant &constant : launch.constants)
-      constants += *sizes.find(constant.weight)->second.asConstant();
+      constants += *tensors.find(constant.weight)->second.bytes.asConstant();
     return bytes + Expr(constants);
   }
 
@@ -142,7 +146,7 @@ private:
         return where.fail("expected the name of a tensor, got '" + name + "'");
       if (Error error = formulas.checkRange(where, bytes, 1))
         return error;
-      const Expr &size = sizes.find(name)->second;
+      const Expr &size = tensors.find(name)->second.bytes;
       if (!formulas.isNeverMore(bytes, size))
         return where.fail("the product reaches past '%" + name + "': expected an end of " +
                           formulas.describeMore(bytes, size));
@@ -154,14 +158,14 @@ private:
   const PlanStep &step;
   Place place;
   const FormulaChecks &formulas;
-  const TensorSizes &sizes;
+  const TensorMemories &tensors;
 };
 
 } // namespace
 
 Error checkLaunches(const Plan &plan, const PlanStep &step, Place place, const FormulaChecks &formulas,
-                    const TensorSizes &sizes) {
-  return LaunchChecker(plan, step, place, formulas, sizes).check();
+                    const TensorMemories &tensors) {
+  return LaunchChecker(plan, step, place, formulas, tensors).check();
 }
 
 } // namespace kiln

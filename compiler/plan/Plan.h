@@ -16,7 +16,7 @@
 namespace kiln {
 
 /// Increased whenever a reader of one version would misread a plan of another.
-constexpr int64_t planFormatVersion = 5;
+constexpr int64_t planFormatVersion = 6;
 
 struct PlanDim {
   std::string name;
@@ -38,6 +38,17 @@ struct PlanKernelOp {
   std::vector<int64_t> lines; ///< its lines in the kernel's source, counted from 1, ascending
 };
 
+/// A parameter that is a tensor map instead of an address (TensorMap of templates/device/tensor_copy.cuh). It describes
+/// the tensor that a launch has for this argument, as the kernel's copies see it. Swizzled by 128 bytes; elements
+/// outside the extents are zero.
+struct PlanTensorMap {
+  int64_t argument = 0;         ///< its place among the arguments, from 0
+  DType dtype = DType::F32;     ///< of the tensor
+  SmallVector<Expr, 4> extents; ///< in elements, the contiguous dimension first; 2 to 5
+  SmallVector<Expr, 4> strides; ///< in bytes, of all dimensions but the first
+  std::vector<int64_t> box;     ///< the extents of a copy, in elements
+};
+
 struct PlanKernel {
   std::string name;                                 ///< the extern "C" function; its source is kernels/NAME.cu
   std::string family;                               ///< the template: gemm_simt
@@ -50,7 +61,8 @@ struct PlanKernel {
   int64_t rows = 0;         ///< the most rows it is launched for; 0: any number
   int64_t number = 1;       ///< counts the kernels that agree in all of the above
 
-  std::vector<PlanKernelOp> ops = {}; ///< in order; empty: it computes no op of the IR
+  std::vector<PlanKernelOp> ops = {};   ///< in order; empty: it computes no op of the IR
+  std::vector<PlanTensorMap> maps = {}; ///< by argument; empty: all its tensors are addresses
 
   /// All but the title: `f32__n256_k256__r4`.
   std::string variant() const;
@@ -135,8 +147,8 @@ struct PlanMatmul {
 constexpr StringRef libraryMatmulName = "cublaslt.matmul";
 
 /// A step runs one launch, chosen from one or several. Arguments are `%NAME` (the address of a buffer, argument, weight
-/// or state), `NAME` (a dim, as an int), `@workspace` (scratch in the arena) and `@counters` (words that are zero
-/// between launches).
+/// or state, or a tensor map of it where the kernel has one), `NAME` (a dim, as an int), `@workspace` (scratch in the
+/// arena) and `@counters` (words that are zero between launches).
 struct PlanStep {
   PlanLaunch launch;                 ///< for any number of rows; a library's step has only the name and arguments
   std::optional<PlanMatmul> matmul;  ///< the product that a library computes

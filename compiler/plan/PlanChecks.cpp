@@ -2,6 +2,7 @@
 
 #include "plan/EntryChecks.h"
 #include "plan/FunctionChecks.h"
+#include "plan/MapChecks.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -68,14 +69,16 @@ private:
       Expected<int64_t> bytes = packedSize(weight.recipe);
       if (!bytes)
         return where["shape"].fail(takeDiagnostics(bytes.takeError()).front().message);
-      if (!globals.insert({weight.name, *bytes}).second)
+      if (!globals.insert({weight.name, {Expr(*bytes), weight.recipe.dtype}}).second)
         return where["name"].fail("'" + weight.name + "' is defined twice");
     }
     for (const auto &[i, state] : llvm::enumerate(plan.states)) {
       Place where = place["states"][i];
       if (Error error = formulas.checkTensor(where, state))
         return error;
-      if (!globals.insert({state.name, state.bytes()}).second)
+      // A call on part of a batch starts at the share of any sequence; the dim of sequences adds no divisor.
+      TensorMemory memory = {state.bytes(), state.dtype, knownDivisor(state.bytes(), TensorMemory().alignment)};
+      if (!globals.insert({state.name, std::move(memory)}).second)
         return where["name"].fail("'" + state.name + "' is defined twice");
     }
     return Error::success();
@@ -113,6 +116,8 @@ private:
         return where["name"].fail("kernel '" + kernel.name + "' is defined twice");
       if (Error error = checkOps(where["ops"], kernel))
         return error;
+      if (Error error = checkMaps(kernel.maps, where["maps"], formulas))
+        return error;
       for (const auto &[target, use] : kernel.resources)
         if (!llvm::is_contained(plan.cubins, target))
           return where["resources"][target].fail("expected one of the targets in cubins");
@@ -129,7 +134,7 @@ private:
   Place place;
   std::optional<StringRef> directory;
   FormulaChecks formulas, costs;
-  TensorSizes globals; ///< weights and states
+  TensorMemories globals; ///< weights and states
 };
 
 } // namespace

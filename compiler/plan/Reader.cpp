@@ -138,6 +138,7 @@ private:
             [&] { return fields.optionalInteger("rows", kernel.rows, 1); },
             [&] { return fields.optionalInteger("number", kernel.number, 1); },
             [&] { return fields.optionalEach("ops", kernel.ops, readKernelOp); },
+            [&] { return fields.optionalEach("maps", kernel.maps, readMap); },
             [&] { return fields.optionalTable("resources", resources); }, [&] { return fields.close(); }))
       return error;
     return resources ? readResources(*resources, kernel) : Error::success();
@@ -151,6 +152,14 @@ private:
     if (std::adjacent_find(op.lines.begin(), op.lines.end(), std::greater_equal<>()) != op.lines.end())
       return configError("lines", *table.find("lines"), "lines of the kernel's source in rising order");
     return Error::success();
+  }
+
+  static Error readMap(const ConfigValue &table, PlanTensorMap &map) {
+    Fields fields(table, "maps");
+    return chain([&] { return fields.integer("argument", map.argument); },
+                 [&] { return fields.dtype("dtype", map.dtype); }, [&] { return fields.exprs("extents", map.extents); },
+                 [&] { return fields.exprs("strides", map.strides); },
+                 [&] { return fields.integers("box", map.box, 1); }, [&] { return fields.close(); });
   }
 
   static Error readResources(const ConfigValue &table, PlanKernel &kernel) {

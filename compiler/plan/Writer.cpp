@@ -120,6 +120,7 @@ private:
       if (kernel.number != 1)
         os << "number = " << kernel.number << '\n';
       writeOps(kernel.ops);
+      writeMaps(kernel.maps);
       for (const auto &[target, use] : kernel.resources)
         os << "resources." << target << " = {registers = " << use.registers << ", shared = " << use.sharedBytes
            << ", stack = " << use.stackBytes << ", spill_stores = " << use.spillStores
@@ -134,6 +135,17 @@ private:
     for (const PlanKernelOp &op : ops)
       os << "  {value = " << quote(op.value) << ", op = " << quote(op.op) << ", lines = " << extents(op.lines)
          << "},\n";
+    os << "]\n";
+  }
+
+  void writeMaps(ArrayRef<PlanTensorMap> maps) {
+    if (maps.empty())
+      return;
+    os << "maps = [\n";
+    for (const PlanTensorMap &map : maps)
+      os << "  {argument = " << map.argument << ", dtype = " << quote(dtypeName(map.dtype))
+         << ", extents = " << shapeText(map.extents) << ", strides = " << shapeText(map.strides)
+         << ", box = " << extents(map.box) << "},\n";
     os << "]\n";
   }
 

@@ -21,9 +21,10 @@ public:
   virtual Expected<std::vector<int64_t>> parameterBytes() const = 0;
 };
 
-/// Checks that a launch's arguments in the plan match the parameters of its kernel: the same number, an address where
-/// the kernel has 8 bytes, a dim where it has 4. `parameterBytes` are the kernel's. Error: the first mismatch.
-Error checkArguments(const PlanLaunch &launch, ArrayRef<int64_t> parameterBytes);
+/// Checks that a launch's arguments in the plan match the parameters of its kernel: the same number, a tensor map where
+/// the kernel has 128 bytes, another address where it has 8, a dim where it has 4. `parameterBytes` are the kernel's,
+/// `maps` those of its record in the plan. Error: the first mismatch.
+Error checkArguments(const PlanLaunch &launch, ArrayRef<PlanTensorMap> maps, ArrayRef<int64_t> parameterBytes);
 
 /// The error of Device::setConstant.
 Error wrongConstant(StringRef kernel, StringRef name, int64_t bytes);
@@ -47,6 +48,18 @@ struct LaunchMatmul {
   auto operator<=>(const LaunchMatmul &) const = default;
 };
 
+/// A PlanTensorMap with every value filled in.
+struct LaunchMap {
+  size_t argument = 0; ///< the parameter that is this map of the tensor at the argument's address
+  DType dtype = DType::F32;
+  SmallVector<uint64_t, 5> extents; ///< in elements, the contiguous dimension first
+  SmallVector<uint64_t, 5> strides; ///< in bytes, of all dimensions but the first
+  SmallVector<uint32_t, 5> box;     ///< in elements
+};
+
+/// The bytes of a parameter that is a tensor map, on every device.
+constexpr size_t tensorMapBytes = 128;
+
 /// A launch with every value filled in: of a kernel, or of a library's matrix product.
 struct KernelLaunch {
   const DeviceKernel *kernel = nullptr; ///< null for a library
@@ -62,6 +75,8 @@ struct KernelLaunch {
   bool startsAfterAll = false;
   /// One word per argument: a device address, or an int in the low half.
   std::vector<uint64_t> arguments;
+  /// The arguments that the kernel takes as tensor maps, which the device makes.
+  std::vector<LaunchMap> maps;
   /// All the memory that the launch may touch, for devices that check accesses.
   std::vector<LaunchTensor> tensors;
 };

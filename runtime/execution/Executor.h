@@ -128,6 +128,7 @@ private:
   Error addArgument(KernelLaunch &launch, StringRef name, const PlanFunction &function, const Call &call,
                     const std::map<std::string, Placement, std::less<>> &placed) const;
   Error fillKernel(KernelLaunch &launch, const Call &call) const;
+  Error fillMaps(KernelLaunch &launch, const Call &call) const;
   static Error fillMatmul(KernelLaunch &launch, const Call &call);
   Expected<std::vector<KernelLaunch>> resolve(const PlanFunction &function, const Call &call) const;
   Expected<DeviceGraph *> graphFor(const PlanFunction &function, const Call &call);

@@ -104,6 +104,32 @@ Error Executor::fillKernel(KernelLaunch &launch, const Call &call) const {
       return makeError("step '" + planned.kernel + "': a grid of " + Twine(*value) + " blocks cannot be launched");
     extent = static_cast<uint32_t>(*value);
   }
+  return fillMaps(launch, call);
+}
+
+/// The values of formulas in this call.
+static Expected<SmallVector<uint64_t, 5>> valuesOf(ArrayRef<Expr> formulas, const DimBinding &dims) {
+  SmallVector<uint64_t, 5> values;
+  for (const Expr &formula : formulas) {
+    Expected<int64_t> value = formula.evaluate(dims);
+    if (!value)
+      return value.takeError();
+    values.push_back(static_cast<uint64_t>(*value));
+  }
+  return values;
+}
+
+Error Executor::fillMaps(KernelLaunch &launch, const Call &call) const {
+  for (const PlanTensorMap &planned : thePlan.findKernel(launch.planned->kernel)->maps) {
+    auto extents = valuesOf(planned.extents, call.dims);
+    if (!extents)
+      return extents.takeError();
+    auto strides = valuesOf(planned.strides, call.dims);
+    if (!strides)
+      return strides.takeError();
+    launch.maps.push_back({static_cast<size_t>(planned.argument), planned.dtype, std::move(*extents),
+                           std::move(*strides), SmallVector<uint32_t, 5>(planned.box.begin(), planned.box.end())});
+  }
   return Error::success();
 }
 

@@ -1,4 +1,8 @@
-//===- device.cuh - all device primitives ---------------------------------------===//
+//===- device.cuh - the device primitives of most kernels -----------------------===//
+//
+// A template that copies boxes of tensors includes barrier.cuh, tensor_copy.cuh and shared_product.cuh itself.
+//
+//===----------------------------------------------------------------------===//
 #pragma once
 
 #include "device/async_copy.cuh"

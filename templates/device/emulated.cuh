@@ -20,13 +20,15 @@ struct EmulatedIndex {
 /// member); results are written into the same objects. Returns a message if the collective is used wrongly, else null.
 using EmulatedCombine = const char *(*)(void *const *lanes);
 
+struct TensorMap;
+
 /// The content of memory that nothing has written: NaN as float, bf16 and f16, and an index far out of every range.
 constexpr u32 kEmulatedPoison = 0x7fdb7fdb;
 
 /// Bytes of a thread's stack; an unused area of the same size lies beyond its end.
 constexpr u64 kEmulatedStackBytes = 64 << 10;
 
-/// The effect of an access. Another kind of access, such as that of an asynchronous copy, is one more line here, and
+/// The effect of an access. Another kind of access is one more line here, and
 /// one in each table of AccessHistory.cpp, which say what it does and what races with what.
 enum class EmulatedAccess : u32 {
   Read,
@@ -37,7 +39,8 @@ enum class EmulatedAccess : u32 {
 constexpr u32 kEmulatedAccesses = static_cast<u32>(EmulatedAccess::Kinds);
 
 /// A thread of a running block, as primitives see it. The plain members are read by index.cuh or store the state that
-/// primitives keep per thread.
+/// primitives keep per thread. No function takes an object by value: GCC does not forget at such a call which addresses
+/// it has checked, and so would not check a later access to the same place.
 class EmulatedThread {
 public:
   u32 thread = 0;       ///< index in the block
@@ -51,23 +54,23 @@ public:
   bool areProductsFenced = false;
 
   /// Waits for every thread of the block; returns the number of threads that passed true.
-  virtual u32 syncBlock(bool predicate, Site site) = 0;
+  virtual u32 syncBlock(bool predicate, const Site &site) = 0;
 
   /// Waits until every lane of `members` has called this with the same arguments except `lane`; the last lane to arrive
   /// runs `combine`. `lane` may be on the caller's stack.
-  virtual void syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) = 0;
+  virtual void syncWarp(u32 members, void *lane, EmulatedCombine combine, const Site &site) = 0;
 
   /// The collective of a warpgroup, warpgroup.cuh: like syncWarp for all its threads; `combine` gets all 128 values.
-  virtual void syncWarpgroup(void *lane, EmulatedCombine combine, Site site) = 0;
+  virtual void syncWarpgroup(void *lane, EmulatedCombine combine, const Site &site) = 0;
 
   /// Lets other threads run: every loop that waits for another thread's write must call it.
-  virtual void pause(Site site) = 0;
+  virtual void pause(const Site &site) = 0;
 
   /// The static shared memory of the variable `tag`; all threads of the block get the same.
-  virtual void *staticShared(const void *tag, u64 bytes, u64 alignment, Site site) = 0;
+  virtual void *staticShared(const void *tag, u64 bytes, u64 alignment, const Site &site) = 0;
 
   /// The block's dynamic shared memory. The launch must have requested at least `bytes`.
-  virtual void *dynamicShared(u64 bytes, Site site) = 0;
+  virtual void *dynamicShared(u64 bytes, const Site &site) = 0;
 
   /// Records 16 bytes to write to shared memory. They are written when the thread waits for their group of copies.
   virtual void copyLater(void *to, const void *bytes) = 0;
@@ -76,12 +79,28 @@ public:
   /// Completes all groups of this thread except the latest `pending`.
   virtual void waitCopies(u32 pending) = 0;
 
+  /// Barriers in shared memory, barrier.cuh: starts one of so many arrivals; makes all that this thread has started
+  /// visible to others; arrives and adds to the bytes that the phase expects; waits until the phase that the thread
+  /// means by this parity is complete.
+  virtual void initBarrier(u64 *barrier, u32 arrivals, const Site &site) = 0;
+  virtual void fenceBarriers() = 0;
+  virtual void arriveAtBarrier(u64 *barrier, u32 bytes, const Site &site) = 0;
+  virtual void waitForPhase(u64 *barrier, u32 parity, const Site &site) = 0;
+
+  /// Starts the copy of a box, tensor_copy.cuh. `code` is the place of the call in the library if accesses are checked,
+  /// else null.
+  virtual void copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, const Site &site,
+                       const void *code) = 0;
+
   /// Checks an access, in a kernel that is compiled with checked accesses. `code` is the place of the access in the
   /// library.
   virtual void checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) = 0;
 
+  /// Checks a read of an operand by all lanes of the warp as one, likewise.
+  virtual void checkOperand(const void *address, u64 bytes, const void *code) = 0;
+
   /// Ends the launch with an error at `site`.
-  [[noreturn]] virtual void fail(const char *message, Site site) = 0;
+  [[noreturn]] virtual void fail(const char *message, const Site &site) = 0;
 
 protected:
   ~EmulatedThread() = default;
@@ -90,13 +109,27 @@ protected:
 /// The thread that runs now on this core.
 inline thread_local EmulatedThread *emulatedThread = nullptr;
 
+/// For functions of primitives whose accesses the compiler shall not check: it has nothing to find in them.
+#if defined(KILN_EMULATED_CHECKED)
+#define KILN_EMULATED_UNCHECKED __attribute__((no_sanitize("kernel-address")))
+#else
+#define KILN_EMULATED_UNCHECKED
+#endif
+
 /// For primitives whose accesses are of another kind than the compiler's checks would assume. The attribute turns these
 /// checks off; the primitive calls emulatedNote for each access instead. Such a primitive is not inlined, so that
 /// errors show the line that calls it.
 #if defined(KILN_EMULATED_CHECKED)
-#define KILN_EMULATED_NOTES_ACCESSES __attribute__((no_sanitize("kernel-address"), noinline))
+#define KILN_EMULATED_NOTES_ACCESSES KILN_EMULATED_UNCHECKED __attribute__((noinline))
 #else
 #define KILN_EMULATED_NOTES_ACCESSES
+#endif
+
+/// The place in the library that calls such a primitive, for checks after the call; null without checked accesses.
+#if defined(KILN_EMULATED_CHECKED)
+#define KILN_EMULATED_CALLER __builtin_return_address(0)
+#else
+#define KILN_EMULATED_CALLER nullptr
 #endif
 
 /// Checks an access of such a primitive, in a kernel that is compiled with checked accesses.

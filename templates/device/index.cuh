@@ -10,6 +10,7 @@
 namespace kiln {
 
 constexpr u32 kWarpSize = 32;
+constexpr u32 kWarpgroupSize = 128;
 
 #if defined(__CUDACC__)
 

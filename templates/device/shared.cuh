@@ -101,6 +101,10 @@ private:
 /// A row of an operand tile is 128 bytes, as wide as all 32 banks: eight chunks of 16 bytes.
 constexpr u32 kSwizzledRowBytes = 128, kChunkBytes = 16, kRowChunks = kSwizzledRowBytes / kChunkBytes;
 
+/// The permutation of chunks by the row repeats after this many bytes. Tiles that boxes are copied to, and that
+/// products of a warpgroup read, start at a multiple of it.
+constexpr u32 kWarpgroupTileAlignment = kRowChunks * kSwizzledRowBytes;
+
 /// The byte offset of a chunk in a tile of such rows, whose chunks are permuted by `key`. Chunks of one index in eight
 /// rows with different keys (modulo 8) lie in different banks, so that a matrix load reads them without conflicts.
 KILN_DEVICE constexpr u32 swizzledOffset(u32 row, u32 chunk, u32 key) {

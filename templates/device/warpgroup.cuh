@@ -7,8 +7,11 @@
 //   fenceProducts(sums, a);
 //   startProduct<T, RightRows::Columns, 8>(sums, 0, a, b, /*offset=*/0, /*adds=*/true); // as many as wanted
 //   commitProducts();
-//   waitProducts<0>();
+//   waitProducts<0>(sums);
 //   receive(sums);
+//
+// A wait may name the sums whose products it waits for, one or an array: those whose operands in shared memory are
+// overwritten before the sums are received.
 //
 // Between start and wait, neither the registers of a product nor the shared memory that it reads may be touched. Every
 // thread of the warpgroup must call these at the same place.
@@ -18,9 +21,9 @@
 // Their chunks of 16 bytes are permuted by the row (swizzledOffset with the row as key), in a tile that is aligned to
 // kWarpgroupTileAlignment. The rounding of products and sums is unspecified, as there.
 //
-// In the emulator, sums are NaN from start to receive(), which computes them. So memory that is overwritten in between
-// is noticed then. With checked accesses, memory that a copy has not reached yet is noticed at the start. A missing
-// fenceAsyncCopies() is not noticed.
+// In the emulator, sums are NaN from start to receive(). A wait that names sums computes their finished products, and
+// receive() the rest. So memory that is overwritten in between is noticed then. With checked accesses, memory that a
+// copy has not reached yet is noticed at the start. A missing fenceAsyncCopies() is not noticed.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -30,12 +33,14 @@
 #include "device/numeric.cuh"
 #include "device/shared.cuh"
 #include "device/tensor_core.cuh"
+#if !defined(__CUDACC__)
+#include "device/emulated_products.cuh"
+#endif
 
 namespace kiln {
 
-constexpr u32 kWarpgroupSize = 128;
-/// The permutation of chunks repeats after this many bytes.
-constexpr u32 kWarpgroupTileAlignment = 8 * kSwizzledRowBytes;
+/// Whether a thread may have so many registers at most.
+KILN_DEVICE constexpr bool isRegisterCount(int count) { return count % 8 == 0 && count >= 24 && count <= 256; }
 
 /// The content of a row of the right operand's tile.
 enum class RightRows {
@@ -68,6 +73,17 @@ template <class Operand, int kCount> KILN_DEVICE void pinRegisters(Operand (&ope
 template <int kTiles> KILN_DEVICE void pinRegisters(WarpgroupSums<kTiles> &sums) { pinRegisters(sums.tiles); }
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+/// Sets the most registers of each thread of the warpgroup, a multiple of 8 from 24 to 256: fewer for a role that needs
+/// few, and then more for one that needs many. All threads of the warpgroup call it; on other GPUs it traps.
+template <int kRegisters> KILN_DEVICE void giveRegisters(Site = Site::current()) {
+  static_assert(isRegisterCount(kRegisters));
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters> KILN_DEVICE void takeRegisters(Site = Site::current()) {
+  static_assert(isRegisterCount(kRegisters));
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
 
 /// Makes the calling thread's writes, and its asynchronous copies that it has waited for, visible to products after the
 /// next barrier. Products read shared memory outside the order of other accesses.
@@ -140,8 +156,12 @@ KILN_DEVICE void commitProducts(Site = Site::current()) {
 }
 
 /// Waits until at most the latest kPending groups are in flight.
-template <int kPending> KILN_DEVICE void waitProducts() {
+template <int kPending> KILN_DEVICE void waitProducts(Site = Site::current()) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+/// The same; names sums whose products it waits for.
+template <int kPending, class Sums> KILN_DEVICE void waitProducts(Sums &, Site = Site::current()) {
+  waitProducts<kPending>();
 }
 
 /// Makes sums readable after the wait for their products; to be called at once after the wait.
@@ -151,10 +171,14 @@ template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &sums, Site
 
 #else
 
+template <int kRegisters> KILN_DEVICE void giveRegisters(Site = Site::current()) { asm volatile("trap;"); }
+template <int kRegisters> KILN_DEVICE void takeRegisters(Site = Site::current()) { asm volatile("trap;"); }
+
 KILN_DEVICE void fenceAsyncCopies() {}
 template <class... Operands> KILN_DEVICE void fenceProducts(Operands &...) {}
 KILN_DEVICE void commitProducts(Site = Site::current()) {}
-template <int kPending> KILN_DEVICE void waitProducts() {}
+template <int kPending> KILN_DEVICE void waitProducts(Site = Site::current()) {}
+template <int kPending, class Sums> KILN_DEVICE void waitProducts(Sums &, Site = Site::current()) {}
 template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &, Site = Site::current()) {}
 
 /// Computes the product at once by mma.sync: each warp its own rows, 16 columns at a time.
@@ -190,156 +214,74 @@ KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA
 
 KILN_DEVICE u32 warpgroupIndex() { return threadIndex() / kWarpgroupSize; }
 
+/// A lane's input to a change of the number of registers.
+struct EmulatedRegisters {
+  static const char *combine(void *const *) { return nullptr; }
+};
+template <int kRegisters> KILN_DEVICE void giveRegisters(Site site = Site::current()) {
+  static_assert(isRegisterCount(kRegisters));
+  EmulatedRegisters lane;
+  emulatedThread->syncWarpgroup(&lane, EmulatedRegisters::combine, site);
+}
+template <int kRegisters> KILN_DEVICE void takeRegisters(Site site = Site::current()) {
+  giveRegisters<kRegisters>(site);
+}
+
 KILN_DEVICE void fenceAsyncCopies() {}
 
 template <class Operand> KILN_DEVICE void pinRegisters(Operand &) {}
 template <class... Operands> KILN_DEVICE void fenceProducts(Operands &...) { emulatedThread->areProductsFenced = true; }
 
-/// A started product, as a lane stores it.
-struct EmulatedWarpgroupProduct {
-  MmaA a;
-  const char *b;
-  int first, count;
-  bool rowsAreDepth, adds;
-  float (*decode)(u16);
-
-  /// The address of an element of the right operand: chunks are permuted by bits of the address.
-  const char *right(u32 depth, u32 col) const {
-    const u64 linear = reinterpret_cast<u64>(b) + (rowsAreDepth ? depth : col) * kSwizzledRowBytes +
-                       (rowsAreDepth ? col : depth) * sizeof(u16);
-    const u64 permuted = linear ^ linear / kSwizzledRowBytes % kRowChunks * kChunkBytes;
-    return reinterpret_cast<const char *>(permuted);
-  }
-};
-
-/// The products of sums between start and receive(). The last of them belong to the thread's group number `group`.
-struct EmulatedProducts {
-  static constexpr u32 kMost = 64;
-  EmulatedWarpgroupProduct products[kMost];
-  u32 count = 0, group = 0;
-};
-
-template <int kTiles> struct WarpgroupSums {
-  MmaSums tiles[kTiles];
-  MmaSums results[kTiles] = {}; ///< the sums to which the products are added
-  EmulatedProducts started = {};
-};
-
-/// A lane's input to the start of a product: all lanes must name the same operand. The last lane to arrive reads it, so
-/// that checked accesses find data that has not arrived.
-struct EmulatedProductStart {
-  const EmulatedWarpgroupProduct *product;
-
-  static const char *combine(void *const *lanes) {
-    const EmulatedWarpgroupProduct &one = *static_cast<EmulatedProductStart *>(lanes[0])->product;
-    for (u32 i = 1; i < kWarpgroupSize; ++i) {
-      const EmulatedWarpgroupProduct &other = *static_cast<EmulatedProductStart *>(lanes[i])->product;
-      if (other.b != one.b || other.first != one.first || other.adds != one.adds)
-        return "product of a warpgroup: expected one right operand, got several";
-    }
-#if defined(KILN_EMULATED_CHECKED)
-    for (u32 k = 0; k < 16; ++k)
-      for (u32 col = 0; col < u32(8 * one.count); ++col)
-        static_cast<void>(*reinterpret_cast<const volatile u16 *>(one.right(k, col)));
-#endif
-    return nullptr;
-  }
-};
-
-template <class T> KILN_DEVICE float emulatedHalfWord(u16 element) { return lowToFloat<T>(element); }
-
 template <class T, RightRows kRows, int kCount, int kTiles>
-KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a, SharedAddress b, u32 offset,
-                              bool adds, Site site = Site::current()) {
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void startProduct(WarpgroupSums<kTiles> &sums, int first, const MmaA &a,
+                                                           SharedAddress b, u32 offset, bool adds,
+                                                           Site site = Site::current()) {
   static_assert(kCount == 8 || kCount == 2, "64 or 16 columns");
-  EmulatedProducts &started = sums.started;
-  if (!emulatedThread->areProductsFenced)
-    emulatedThread->fail("product of a warpgroup: expected fenceProducts() since the last wait", site);
-  if (started.count == EmulatedProducts::kMost)
-    emulatedThread->fail("product of a warpgroup: expected at most 64 before their sums are received", site);
-  const SharedAddress right = b + offset;
-  emulatedCheckAligned(right.pointer(), kChunkBytes, site);
-  if (started.count == 0)
-    __builtin_memcpy(sums.results, sums.tiles, sizeof(sums.tiles));
-  for (int i = first; i < first + kCount; ++i)
-    for (float &value : sums.tiles[i].values)
-      value = __builtin_nanf("");
-  EmulatedWarpgroupProduct &product = started.products[started.count++];
-  product = {a,
-             static_cast<const char *>(right.pointer()),
-             first,
-             kCount,
-             kRows == RightRows::Depth,
-             adds,
-             emulatedHalfWord<T>};
-  started.group = emulatedThread->committedProducts;
-  EmulatedProductStart lane{&product};
-  emulatedThread->syncWarpgroup(&lane, EmulatedProductStart::combine, site);
+  const char *right = static_cast<const char *>((b + offset).pointer());
+  emulatedCheckAligned(right, kChunkBytes, site);
+  emulatedStart(sums,
+                {.a = a,
+                 .right = right,
+                 .first = first,
+                 .count = kCount,
+                 .rowsAreDepth = kRows == RightRows::Depth,
+                 .adds = adds,
+                 .decode = emulatedDecodeChunk<T>,
+                 .code = KILN_EMULATED_CALLER},
+                site);
 }
 
 KILN_DEVICE void commitProducts(Site = Site::current()) { ++emulatedThread->committedProducts; }
 
-template <int kPending> KILN_DEVICE void waitProducts() {
+template <int kPending> KILN_DEVICE void waitProducts(Site = Site::current()) {
   EmulatedThread &self = *emulatedThread;
   const u32 done = self.committedProducts < kPending ? 0 : self.committedProducts - kPending;
   self.finishedProducts = max(self.finishedProducts, done);
   self.areProductsFenced = false;
 }
-
-/// A lane's input to receive(). A warp's rows do not depend on other warps.
-template <int kTiles> struct EmulatedReceive {
-  WarpgroupSums<kTiles> *sums;
-
-  static WarpgroupSums<kTiles> &of(void *const *lanes, u32 lane) {
-    return *static_cast<EmulatedReceive *>(lanes[lane])->sums;
-  }
-
-  /// Computes product i for every lane.
-  static void multiply(void *const *lanes, u32 i) {
-    const EmulatedWarpgroupProduct &one = of(lanes, 0).started.products[i];
-    float a[16][16], b[16][64];
-    for (u32 lane = 0; lane < kWarpSize; ++lane) {
-      const MmaA &own = of(lanes, lane).started.products[i].a;
-      for (u32 word = 0; word < 4; ++word)
-        for (u32 half = 0; half < 2; ++half)
-          a[lane / 4 + word % 2 * 8][lane % 4 * 2 + word / 2 * 8 + half] =
-              one.decode(static_cast<u16>(own.words[word] >> 16 * half));
-    }
-    const u32 cols = u32(8 * one.count);
-    for (u32 k = 0; k < 16; ++k)
-      for (u32 col = 0; col < cols; ++col)
-        b[k][col] = one.decode(*reinterpret_cast<const u16 *>(one.right(k, col)));
-    for (u32 row = 0; row < 16; ++row) {
-      double sums[64] = {};
-      for (u32 k = 0; k < 16; ++k)
-        for (u32 col = 0; col < cols; ++col)
-          sums[col] += static_cast<double>(a[row][k]) * b[k][col];
-      for (u32 col = 0; col < cols; ++col) {
-        MmaSums &tile = of(lanes, row % 8 * 4 + col % 8 / 2).results[u32(one.first) + col / 8];
-        float &sum = tile.values[row / 8 * 2 + col % 2];
-        sum = static_cast<float>(one.adds ? sum + sums[col] : sums[col]);
-      }
-    }
-  }
-
-  static const char *combine(void *const *lanes) {
-    for (u32 i = 0; i < of(lanes, 0).started.count; ++i)
-      multiply(lanes, i);
-    return nullptr;
-  }
-};
+template <int kPending, class Sums> KILN_DEVICE void waitProducts(Sums &sums, Site site = Site::current()) {
+  waitProducts<kPending>(site);
+  emulatedFinish(sums, site);
+}
 
 template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &sums, Site site = Site::current()) {
-  if (sums.started.count == 0)
+  EmulatedProducts &started = sums.started;
+  if (!started.isOpen)
     return;
-  if (sums.started.group >= emulatedThread->finishedProducts)
+  if (started.group >= emulatedThread->finishedProducts)
     emulatedThread->fail("sums of a warpgroup: expected a wait for their products", site);
-  EmulatedReceive<kTiles> lane{&sums};
-  emulatedThread->syncWarp(kAllLanes, &lane, EmulatedReceive<kTiles>::combine, site);
+  emulatedFinish(sums, site);
   __builtin_memcpy(sums.tiles, sums.results, sizeof(sums.tiles));
-  sums.started.count = 0;
+  started.isOpen = false;
 }
 
 #endif
+
+template <int kTiles, int kCount>
+KILN_DEVICE void receive(WarpgroupSums<kTiles> (&sums)[kCount], Site site = Site::current()) {
+#pragma unroll
+  for (WarpgroupSums<kTiles> &one : sums)
+    receive(one, site);
+}
 
 } // namespace kiln

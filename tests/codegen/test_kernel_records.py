@@ -34,7 +34,7 @@ class Records(KilnTest):
                 op = next(op for op in ops if op["value"] == comment[2])
                 self.assertEqual(comment[1], f"%{op['value']} = {op['op']}")
                 commented[op["value"]].append(number)
-        first = next(i for i, line in enumerate(source, 1) if re.match(r"  \w+<Config>\(", line))
+        first = next(i for i, line in enumerate(source, 1) if re.match(r"  \w+<Config(, \w+)?>\(", line))
         call = list(range(first, len(source)))
         self.assertEqual(source[-1], "}")
         for i, op in enumerate(ops):
@@ -60,7 +60,7 @@ class Records(KilnTest):
 
     def test_every_kernel(self):
         self.check_all(SHAKESPEARE)
-        for strategy in ("precision=bf16", *STRATEGIES):
+        for strategy in ("precision=bf16", "precision=bf16,matmul=tensor", *STRATEGIES):
             self.check_all(os.path.join(SOURCE, "graphs", "gpt2-124m.toml"), "--strategy", strategy)
 
 

@@ -1,5 +1,7 @@
 // Uses every primitive once, so that GPU compilers see each of them instantiated. tests/emulated/ tests their meaning.
 #include "device/device.cuh"
+#include "device/shared_product.cuh"
+#include "device/tensor_copy.cuh"
 
 namespace kiln {
 
@@ -48,6 +50,53 @@ template <class T> KILN_DEVICE void multiplyByWarpgroup(float *sums, SharedAddre
   waitProducts<0>();
   receive(product);
   sums[warpgroupIndex()] = product.tiles[0].values[0] + product.tiles[9].values[3];
+}
+
+template <class T, int kTiles> KILN_DEVICE void multiplyShared(float *sums, SharedAddress tile) {
+  WarpgroupSums<kTiles> product[2] = {};
+  fenceProducts(product[0], product[1]);
+  startSharedProduct<T>(product[0], tile, tile, 32, true);
+  startSharedProduct<T>(product[1], tile, tile, 0, false);
+  commitProducts();
+  waitProducts<1>(product);
+  waitProducts<0>(product[1]);
+  receive(product[0]);
+  receive(product[1]);
+  sums[warpgroupIndex()] = product[0].tiles[0].values[0] + product[1].tiles[kTiles - 1].values[3];
+}
+
+struct CopyStorage {
+  alignas(kWarpgroupTileAlignment) u8 tile[32 * kSwizzledRowBytes];
+  SharedBarrier barrier;
+};
+
+KILN_DEVICE void copyBoxes(float *sums, const TensorMap &matrix, const TensorMap &tensor) {
+  CopyStorage &storage = sharedStorage<CopyStorage>();
+  giveRegisters<40>();
+  if (threadIndex() == 0) {
+    prefetchMap(matrix);
+    initBarrier(storage.barrier, 2);
+    fenceBarriers();
+    arriveExpecting(storage.barrier, 2 * sizeof(storage.tile));
+    copyBox(SharedAddress(storage.tile), matrix, {64, 0}, storage.barrier);
+    copyBox(SharedAddress(storage.tile), tensor, {0, 1, 2, 3, 4}, storage.barrier);
+    arrive(storage.barrier);
+  }
+  waitBarrier(storage.barrier, 0);
+  takeRegisters<240>();
+  multiplyShared<bf16, 4>(sums, SharedAddress(storage.tile));
+  multiplyShared<f16, 8>(sums, SharedAddress(storage.tile));
+  multiplyShared<bf16, 12>(sums, SharedAddress(storage.tile));
+  multiplyShared<bf16, 16>(sums, SharedAddress(storage.tile));
+  multiplyShared<bf16, 20>(sums, SharedAddress(storage.tile));
+  multiplyShared<bf16, 24>(sums, SharedAddress(storage.tile));
+  multiplyShared<bf16, 28>(sums, SharedAddress(storage.tile));
+  multiplyShared<bf16, 32>(sums, SharedAddress(storage.tile));
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+    every_copy(const __grid_constant__ TensorMap matrix, const __grid_constant__ TensorMap tensor, float *sums) {
+  copyBoxes(sums, matrix, tensor);
 }
 
 alignas(16) __constant__ float parameters[8];

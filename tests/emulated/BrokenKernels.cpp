@@ -186,6 +186,16 @@ TEST_F(BrokenKernels, ALauncherWorksAfterAFailure) {
 // Races, in kernels compiled with checked accesses.
 //===----------------------------------------------------------------------===//
 
+// The compiler must not leave out the check of an access because the same place was checked before a primitive.
+TEST_F(BrokenKernels, SecondWriteToAPlace) {
+  auto out = bufferOf(std::vector<uint32_t>(64));
+  const EmulatedKernel &kernel = kernelLibrary("broken", /*checkAccesses=*/true).kernel("second_write");
+  EXPECT_EQ(printed(launch(kernel, {1}, 64, {}, out)),
+            errorAt("second_write read", "second_write") +
+                "thread 40 reads shared memory that thread 0 has written since the last barrier\n" +
+                noteAt("second_write") + "the other access is here\n");
+}
+
 TEST_F(BrokenKernels, AtomicAccessesRaceWithPlainOnes) {
   auto race = [&](StringRef kernel, StringRef message, Schedule schedule, StringRef here, StringRef there) {
     auto out = bufferOf(std::vector<uint64_t>(64));

@@ -47,7 +47,8 @@ protected:
 
   /// Launches on buffers and numbers.
   template <class... Args>
-  Error launch(const EmulatedKernel &kernel, Dim3 grid, uint32_t block, const LaunchOptions &options, Args... args) {
+  Error launch(const EmulatedKernel &kernel, Dim3 grid, uint32_t block, const LaunchOptions &options,
+               const Args &...args) {
     return launcher.launch(kernel, grid, {block}, dynamicBytes, {argument(args)...}, options);
   }
 
@@ -59,8 +60,8 @@ protected:
   size_t dynamicBytes = 0;
 
 private:
-  template <class T> static void *argument(Buffer<T> &buffer) { return &buffer.data; }
-  template <class T> static void *argument(T &number) { return &number; }
+  template <class T> static void *argument(const Buffer<T> &buffer) { return const_cast<T **>(&buffer.data); }
+  template <class T> static void *argument(const T &number) { return const_cast<T *>(&number); }
 };
 
 } // namespace kiln

@@ -14,7 +14,7 @@ protected:
   explicit PrimitivesTest(StringRef name) : name(name) {}
 
   template <class... Args>
-  void run(StringRef kernel, Dim3 grid, uint32_t block, const LaunchOptions &options, Args... args) {
+  void run(StringRef kernel, Dim3 grid, uint32_t block, const LaunchOptions &options, const Args &...args) {
     Error error = launch(kernelLibrary(name).kernel(kernel), grid, block, options, args...);
     EXPECT_EQ(printed(std::move(error)), "");
   }

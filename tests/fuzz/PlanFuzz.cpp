@@ -25,8 +25,36 @@ static int64_t valueOf(const Expr &expr, const DimBinding &dims) {
   return *value;
 }
 
+/// The bytes of a tensor that a function's steps name.
+static int64_t bytesOf(const Plan &plan, const PlanFunction &function, StringRef name, const DimBinding &dims) {
+  auto isNamed = [&](const auto &tensor) { return tensor.name == name; };
+  if (auto weight = llvm::find_if(plan.weights, isNamed); weight != plan.weights.end())
+    return cantFail(packedSize(weight->recipe));
+  std::vector<PlanTensor> tensors = plan.states;
+  llvm::append_range(tensors, function.arguments);
+  for (const PlanBuffer &buffer : function.buffers)
+    tensors.push_back(buffer.tensor);
+  auto tensor = llvm::find_if(tensors, isNamed);
+  require(tensor != tensors.end(), "a step names no tensor: " + name);
+  return valueOf(tensor->bytes(), dims);
+}
+
+/// Checks that what a launch's tensor maps describe lies inside its tensors.
+static void checkMaps(const Plan &plan, const PlanFunction &function, const PlanLaunch &launch,
+                      const DimBinding &dims) {
+  for (const PlanTensorMap &map : plan.findKernel(launch.kernel)->maps) {
+    int64_t end = valueOf(map.extents.front(), dims) * dtypeSize(map.dtype);
+    for (auto [extent, stride] : llvm::zip(llvm::drop_begin(map.extents), map.strides)) {
+      require(valueOf(stride, dims) % 16 == 0, "a stride that is not aligned: " + stride.str());
+      end += (valueOf(extent, dims) - 1) * valueOf(stride, dims);
+    }
+    StringRef name = launch.arguments[static_cast<size_t>(map.argument)];
+    require(end <= bytesOf(plan, function, name.drop_front(), dims), "a tensor map past the end of " + name);
+  }
+}
+
 /// Checks that a function's memory lies inside its arena, aligned, and that its launches have blocks.
-static void checkFunction(const PlanFunction &function, const DimBinding &dims) {
+static void checkFunction(const Plan &plan, const PlanFunction &function, const DimBinding &dims) {
   int64_t arena = valueOf(function.arena, dims);
   auto checkPlace = [&](const Expr &offset, const Expr &bytes) {
     int64_t begin = valueOf(offset, dims), size = valueOf(bytes, dims);
@@ -43,6 +71,7 @@ static void checkFunction(const PlanFunction &function, const DimBinding &dims) 
       continue;
     for (const Expr &extent : step.launchFor(dims).grid)
       require(valueOf(extent, dims) > 0, "a grid of nothing: " + extent.str());
+    checkMaps(plan, function, step.launchFor(dims), dims);
     require(static_cast<bool>(step.cost(dims, 7)), "a cost without a value");
   }
 }
@@ -60,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::vector<DimBinding> points = pointsOf(*plan);
   for (const DimBinding &dims : points)
     for (const PlanFunction &function : plan->functions)
-      checkFunction(function, dims);
+      checkFunction(*plan, function, dims);
   plan->restrictTo({Entry::Decode}, points[1]);
   return 0;
 }

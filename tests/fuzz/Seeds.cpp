@@ -11,6 +11,7 @@
 #include "ops/OpTable.h"
 #include "strategies/Strategy.h"
 #include "support/File.h"
+#include "support/Version.h"
 
 using namespace kiln;
 
@@ -93,6 +94,28 @@ static void addStages(SeedWriter &seeds, StringRef name, StringRef strategy) {
     }
     seeds.add("pipeline", (name + "-" + ending).str(), text);
   }
+}
+
+/// Adds a plan of one kernel that takes a weight and a result as tensor maps.
+static void addPlanWithMaps(SeedWriter &seeds) {
+  const Expr batch = Expr::name("B"), rows = batch * Expr(24);
+  Plan plan;
+  plan.compilerVersion = compilerVersion;
+  plan.target = "sm_90a";
+  plan.model = {"m", 1, 1, 1, {}};
+  plan.dims = {{"B", 1, 8}};
+  plan.weights = {{"w", {.source = "w", .sourceShape = {64, 128}, .shape = {64, 128}, .dtype = DType::BF16}}};
+  PlanKernel kernel{"k", "gemm_mma", {}};
+  kernel.maps = {{0, DType::BF16, {128, 2, 4, 8}, {256, 512, 2048}, {64, 2, 4, 1}},
+                 {1, DType::F32, {32, rows}, {128}, {32, 64}}};
+  plan.kernels = {kernel};
+  PlanFunction function{"f", {}, {"y"}, {{{"y", DType::F32, {rows, 32}}, 0, 0, 1}}, {}, rows * Expr(128), 0};
+  PlanStep &step = function.steps.emplace_back();
+  step.launch = {"k", {batch, 1, 1}, 128, 0, false, {"%w", "%y", "B"}};
+  plan.functions = {function};
+  SourceManager sources;
+  require(static_cast<bool>(parsePlan(sources.add("plan.toml", writePlan(plan)))), "a plan with maps that is refused");
+  seeds.add("plan", "tensor-maps", writePlan(plan));
 }
 
 /// Adds well-formed modules of tests, and their plans.
@@ -200,6 +223,7 @@ int main(int argc, char **argv) {
   for (StringRef strategy : {"fusion=off", "precision=bf16", "precision=bf16,matmul=cublaslt,attention=cublas",
                              "matmul=naive,attention=unfused"})
     addStages(seeds, ("tiny-" + strategy).str(), strategy);
+  addPlanWithMaps(seeds);
   addTestedModules(seeds);
   std::set<std::string> strategies, words = wordsOfIr();
   addStrategies(seeds, strategies);

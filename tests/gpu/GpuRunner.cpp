@@ -59,6 +59,8 @@ class GpuRunner : public KernelRunner {
 public:
   explicit GpuRunner(std::unique_ptr<CudaDevice> device) : device(std::move(device)) {}
 
+  std::string target() const override { return device->target(); }
+
   /// With guards, which reveal stray writes, and without, so that compute-sanitizer sees stray reads.
   size_t wayCount() const override { return 2; }
 
@@ -87,6 +89,7 @@ public:
       }
       words.arguments.push_back(word);
     }
+    words.maps = launch.maps;
     if (Error error = device->launch(words))
       return error;
     if (Error error = device->synchronize())

@@ -11,6 +11,8 @@ Expected<std::unique_ptr<Device>> openTestDevice() {
   return std::unique_ptr<Device>(std::move(*device));
 }
 
+std::string targetOf(const Device &device) { return static_cast<const CudaDevice &>(device).target(); }
+
 std::string testDeviceName() { return "cuda:0"; }
 
 } // namespace kiln

@@ -1,6 +1,7 @@
 #include "kernels/KernelRunner.h"
 #include "runtime/device/emulated/HostKernelCompiler.h"
 #include "runtime/device/emulated/Launcher.h"
+#include "runtime/device/emulated/TensorMaps.h"
 
 #include <cstdlib>
 
@@ -12,6 +13,7 @@ class EmulatedRunner : public KernelRunner {
 public:
   explicit EmulatedRunner(EmulatedMemory &memory) : launcher(&memory) {}
 
+  std::string target() const override { return "sm_90a"; }
   size_t wayCount() const override { return std::size(schedules); }
 
   Error launch(const TestLaunch &launch, size_t way) override {
@@ -25,6 +27,11 @@ public:
     for (auto [argument, address] : llvm::zip(launch.arguments, addresses)) {
       address = reinterpret_cast<uint64_t>(argument.data);
       arguments.push_back(argument.isArray ? &address : argument.data);
+    }
+    std::vector<TensorMap> maps(launch.maps.size());
+    for (auto [map, encoded] : llvm::zip(launch.maps, maps)) {
+      encoded = encodeForHost(map, addresses[map.argument]);
+      arguments[map.argument] = &encoded;
     }
     return launcher.launch((*library)->kernel(launch.kernel), launch.grid, {launch.threads}, launch.dynamicShared,
                            arguments, schedules[way]);

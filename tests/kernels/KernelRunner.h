@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/device/Device.h"
 #include "runtime/device/emulated/Launch.h"
 
 namespace kiln {
@@ -26,11 +27,15 @@ struct TestLaunch {
   uint32_t threads = 1;
   uint32_t dynamicShared = 0; ///< bytes
   std::vector<KernelArgument> arguments;
+  std::vector<LaunchMap> maps = {}; ///< the arrays among the arguments that the kernel takes as tensor maps
 };
 
 class KernelRunner {
 public:
   virtual ~KernelRunner() = default;
+
+  /// The GPU whose instructions kernels may use: sm_90a.
+  virtual std::string target() const = 0;
 
   /// The number of ways to run a kernel; all of them must give the same bits.
   virtual size_t wayCount() const = 0;

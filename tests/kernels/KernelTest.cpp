@@ -89,22 +89,30 @@ static std::string printed(Error error) {
   return text;
 }
 
-void KernelTest::launch(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes,
-                        ArrayRef<TestArray> outputs, std::vector<KernelArgument> arguments) {
+KernelRunner &KernelTest::ownRunner() {
   if (!runner)
     runner = cantFail(makeKernelRunner(memory));
+  return *runner;
+}
+
+std::string KernelTest::target() { return ownRunner().target(); }
+
+void KernelTest::launch(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes,
+                        ArrayRef<TestArray> outputs, std::vector<KernelArgument> arguments,
+                        std::vector<LaunchMap> maps) {
   const TestLaunch launch{variant.name() + ".cu",
                           variant.text(),
                           variant.name(),
                           grid,
                           static_cast<uint32_t>(block),
                           static_cast<uint32_t>(dynamicSharedBytes),
-                          std::move(arguments)};
+                          std::move(arguments),
+                          std::move(maps)};
   std::vector<std::string> first;
-  for (size_t way = 0; way < runner->wayCount(); ++way) {
+  for (size_t way = 0; way < ownRunner().wayCount(); ++way) {
     for (const TestArray &tensor : outputs)
       fillWords(tensor.data, tensor.bytes().size(), poisonWord);
-    ASSERT_EQ(printed(runner->launch(launch, way)), "");
+    ASSERT_EQ(printed(ownRunner().launch(launch, way)), "");
     std::vector<std::string> results;
     for (const TestArray &tensor : outputs)
       results.push_back(tensor.bytes().str());

@@ -23,6 +23,14 @@ struct TestArray {
   StringRef bytes() const { return {static_cast<const char *>(data), size * dtypeSize(type)}; }
 };
 
+/// An array that a kernel takes as a tensor map.
+struct MappedArray {
+  TestArray array;
+  SmallVector<uint64_t, 5> extents; ///< in elements, the contiguous dimension first
+  SmallVector<uint64_t, 5> strides; ///< in bytes, of all dimensions but the first
+  SmallVector<uint32_t, 5> box;     ///< in elements
+};
+
 /// Launches kernels on random data. The seed is the test's name, so that every test has its own data, the same in every
 /// run.
 class KernelTest : public testing::Test {
@@ -37,12 +45,18 @@ protected:
   TestArray integers(ArrayRef<int> values);
 
   /// Compiles the variant and runs it in every way of the runner. Expects that every launch succeeds and leaves the
-  /// same bits in `outputs`, which are poisoned before each launch. Arguments are tensors and numbers.
+  /// same bits in `outputs`, which are poisoned before each launch. Arguments are arrays, mapped arrays and numbers.
   template <class... Args>
   void run(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes, std::vector<TestArray> outputs,
            Args... args) {
-    launch(variant, grid, block, dynamicSharedBytes, outputs, {argument(args)...});
+    std::vector<LaunchMap> maps;
+    size_t index = 0;
+    (addMap(maps, index++, args), ...);
+    launch(variant, grid, block, dynamicSharedBytes, outputs, {argument(args)...}, std::move(maps));
   }
+
+  /// The GPU whose instructions kernels may use: sm_90a.
+  std::string target();
 
   /// Expects |output − expected| to be at most `tolerance` times the magnitude, plus the rounding of the
   /// output's type; NaN where NaN is expected.
@@ -50,10 +64,17 @@ protected:
 
 private:
   void launch(const Variant &variant, Dim3 grid, int block, int dynamicSharedBytes, ArrayRef<TestArray> outputs,
-              std::vector<KernelArgument> arguments);
+              std::vector<KernelArgument> arguments, std::vector<LaunchMap> maps);
+  KernelRunner &ownRunner();
 
   static KernelArgument argument(TestArray &tensor) { return {tensor.data, tensor.bytes().size(), /*isArray=*/true}; }
+  static KernelArgument argument(MappedArray &mapped) { return argument(mapped.array); }
   template <class T> static KernelArgument argument(T &number) { return {&number, sizeof(T)}; }
+
+  static void addMap(std::vector<LaunchMap> &maps, size_t index, const MappedArray &mapped) {
+    maps.push_back({index, mapped.array.type, mapped.extents, mapped.strides, mapped.box});
+  }
+  template <class T> static void addMap(std::vector<LaunchMap> &, size_t, const T &) {}
 
   EmulatedMemory memory;
   std::unique_ptr<KernelRunner> runner;

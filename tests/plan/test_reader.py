@@ -14,12 +14,20 @@ from kilntest import KilnTest, run_kiln
 MODEL = "vocab_size = 29\nn_positions = 24\nn_embd = 32\nn_layer = 1\nn_head = 2\n"
 
 # Keys that may be left out: plans omit them where they do not apply.
-OPTIONAL = {"transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants", "number", "ops",
+OPTIONAL = {"transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants", "number", "ops", "maps",
             "prefill", "decode", "score", "sample"}
 OPTIONAL_IN = {("kernels", "*", "rows")}  # but not of a step with variants
 
 FORMULAS = {"arena": '"800*B"', "live": '"800*B"', "offset": '"800*B"', "bytes": '"800*B"', "flops": '"800*B"',
-            "counters": '"2*B"', "grid": '"16"', "shape": '"B"'}
+            "counters": '"2*B"', "grid": '"16"', "shape": '"B"', "extents": '"B"', "strides": '"16"'}
+NO_FORMULAS = {("kernels", "*", "extents")}  # a part of the kernel's name
+
+# What a kernel of this plan could take as tensor maps: a weight of [64, 32], and a buffer of [B, T, 32].
+MAPS = """maps = [
+  {argument = 1, dtype = "f32", extents = ["32", "2", "4", "8"], strides = ["128", "256", "1024"], box = [32, 2, 4, 1]},
+  {argument = 3, dtype = "f32", extents = ["32", "B*T"], strides = ["128"], box = [32, 8]},
+]
+"""
 BAD_FORMULAS = ('""', '"B*"', '"B B"', '"B-1"', '"-1"', '"(B"', '"B)"', '"min(B)"', '"max(B,1"', '"pow(B,2)"', '"B/2"',
                 '"ceildiv(B,0)"', '"X"', '"9223372036854775808"', '"9223372036854775807*B+1"', '"B*' + "(" * 100 + 'B"',
                 '"' + "1+B+" * 5000 + 'B"')
@@ -56,7 +64,8 @@ class PlanTest(KilnTest):
         use = "resources.sm_90a = {registers = 40, shared = 0, stack = 0, spill_stores = 0, spill_loads = 0}"
         text = re.sub(r'(?m)^(family = .*)$', rf"\1\n{use}", text)
         text = text.replace("\nrows = ", "\nnumber = 2\nrows = ", 1)
-        # Adds what this plan lacks: a kernel with dynamic shared memory, and tokens that end a text.
+        # Adds what this plan lacks: tensor maps, a kernel with dynamic shared memory, and tokens that end a text.
+        text = text.replace('name = "embed__f32__n32"\n', 'name = "embed__f32__n32"\n' + MAPS)
         text = text.replace("threads = 64,", "threads = 64, dynamic_shared = 1024, cooperative = true,", 1).replace("eos = []", "eos = [1, 28]", 1)
         with open(os.path.join(plan, "plan.toml"), "w") as file:
             file.write(text)
@@ -185,7 +194,7 @@ class Mutations(PlanTest):
         big = str(2**63 - 1)
         cases = []
         for path, key, values in (
-                (("format",), "format", ("0", "4", "6", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
+                (("format",), "format", ("0", "5", "7", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
                 (("model", "vocabulary"), "vocabulary", ("0", "-1", big)), (("model", "layers"), "layers", ("0", "-1", big)),
                 (("model", "eos", 0), "eos", ("-1", "29", big)),
                 (("dims", "B"), "B", ("[0, 64]", "[64, 1]", f"[1, {big}]", "[1]", "[1, 2, 3]", '["1", 64]', "[1.0, 64]", "[-1, 64]")),
@@ -196,6 +205,8 @@ class Mutations(PlanTest):
                 (("kernels", 0, "resources", "sm_90a", "spill_loads"), "spill_loads", ("-1",)),
                 (("kernels", "*", "rows"), "rows", ("0", "-1")), (("kernels", "*", "number"), "number", ("0", "-1")),
                 (("kernels", 0, "ops", 0, "lines"), "lines", ("[0, 1]", "[-1]", "[2, 1]", "[1, 1]", "[1, 2, 2]")),
+                (("kernels", 0, "maps", 0, "argument"), "argument", ("-1",)), (("kernels", 0, "maps", 1, "argument"), "argument", ("0", "1")),
+                (("kernels", 0, "maps", 0, "box"), "box", ("[]", "[0, 2, 4, 1]", "[32, 0, 4, 1]", "[32, -1, 4, 1]", "[32]", "[32, 2, 4, 1, 1]", f"[{big}, 2, 4, 1]")),
                 (("functions", 0, "buffers", 0, "live"), "live", ("[1, 0]", "[0]", "[0, 1, 2]", "[-1, 4]", "[0, 10]", f"[0, {big}]", "[9, 9]")),
                 (("functions", 0, "steps", 0, "threads"), "threads", ("0", "-1", "1025", big)),
                 (("functions", 0, "steps", "*", "dynamic_shared"), "dynamic_shared", ("-1", "232449", big)),
@@ -250,7 +261,7 @@ class Mutations(PlanTest):
     def test_every_formula(self):
         cases = []
         for site in self.samples():
-            if site.key not in FORMULAS or self.text[site.start] != '"':
+            if site.key not in FORMULAS or site.pattern in NO_FORMULAS or self.text[site.start] != '"':
                 continue
             for formula in BAD_FORMULAS:
                 cases.append((f"{site.path} = {formula[:40]}", plantext.replace(self.text, site, formula), self.at(site, site.key + ": ")))
@@ -270,6 +281,69 @@ class Mutations(PlanTest):
             (("functions", "*", "steps", "*", "counters"), '"4294967296"', "counters: expected a value from 0 to 2147483647, got "),
             (("functions", 0, "steps", "*", "variants", 0, "grid", 0), '"0"', "grid: expected a value from 1 to "),
         ]))
+
+    def test_tensor_maps(self):
+        weight, buffer = ("kernels", 0, "maps", 0), ("kernels", 0, "maps", 1)
+        self.assert_all_refused(self.changes([
+            (weight + ("extents",), '["32"]', "extents: expected 2 to 5 extents, got 1"),
+            (weight + ("extents",), "[" + ", ".join(['"1"'] * 6) + "]", "extents: expected 2 to 5 extents, got 6"),
+            (weight + ("strides",), '["128", "256"]', "strides: expected 3 strides, those of all dimensions but the first, got 2"),
+            (weight + ("extents", 1), '"0"', "extents: expected a value from 1 to 2147483647, got '0' = 0 with B = 1, T = 1"),
+            (weight + ("extents", 1), '"2147483648"', "extents: expected a value from 1 to 2147483647, got "),
+            (buffer + ("extents", 1), '"B*T*10000000"', "extents: expected a value from 1 to 2147483647, got .* = 15360000000 with B = 64, T = 24"),
+            (weight + ("strides", 0), '"0"', "strides: expected a value from 16 to 1099511627775, got "),
+            (weight + ("strides", 0), '"1099511627776"', "strides: expected a value from 16 to 1099511627775, got "),
+            (weight + ("strides", 0), '"136"', "strides: expected a multiple of 16, got 136 with B = 1, T = 1"),
+            (weight + ("strides", 0), '"16*ceildiv(T,16)+8*min(T+T,ceildiv(T+25,25)*3)"', "strides: expected a multiple of 16"),
+            (weight + ("box",), "[32, 2, 4]", "box: expected 4 extents, one for each of the tensor's, got 3"),
+            (weight + ("box", 0), "64", "box: expected rows of 128 bytes, 32 elements, got 64"),
+            (weight + ("box", 0), "16", "box: expected rows of 128 bytes, 32 elements, got 16"),
+            (weight + ("box", 1), "257", "box: expected at most 256 elements, got 257"),
+            (weight + ("box",), "[32, 256, 8, 1]", "box: expected a box of at most 232448 bytes, got 262144"),
+            (weight + ("dtype",), '"i64"', "dtype: expected f32, f16, bf16 or i32, got "),
+            (buffer + ("argument",), "1", "argument: expected an argument behind that of the map before it, got 1"),
+            (buffer + ("argument",), "0", "argument: expected an argument behind that of the map before it, got 0"),
+        ]))
+        self.assert_all_refused(self.changes_elsewhere([
+            (weight + ("dtype",), '"bf16"', "box: expected rows of 128 bytes, 64 elements, got 32"),
+        ]))
+
+    def test_arguments_of_tensor_maps(self):
+        """A map must fit the tensor of every launch."""
+        weight, buffer = ("kernels", 0, "maps", 0), ("kernels", 0, "maps", 1)
+        kernel = "kernel 'embed__f32__n32'"
+        past = "arguments: the kernel's tensor map reaches past "
+        rows = "(min(T,4)+10*ceildiv(T,23))"  # at least T for 1 and for 24, but less for 23
+        self.assert_all_refused(self.changes_elsewhere([
+            (buffer + ("argument",), "6", f"arguments: expected argument 6, of which {kernel} takes a tensor map, got 6 arguments"),
+            (buffer + ("argument",), "5", f"arguments: expected the name of a tensor, of which {kernel} takes a map, got 'T'"),
+            (weight + ("argument",), "0", f"arguments: expected a tensor of f32, as in the map of {kernel}, got '%tokens' of i32"),
+            (weight + ("dtype",), '"i32"', f"arguments: expected a tensor of i32, as in the map of {kernel}, got '%wte' of f32"),
+            (weight + ("argument",), "2", past + "'%wpe' with B = 1, T = 1"),
+            (weight + ("extents", 0), '"33"', past + "'%wte' with B = 1, T = 1"),
+            (weight + ("extents", 3), '"9"', past + "'%wte' with B = 1, T = 1"),
+            (weight + ("strides", 2), '"1040"', past + "'%wte' with B = 1, T = 1"),
+            (buffer + ("extents", 1), '"64*T"', past + "'%x.0' with B = 1, T = 1"),
+            (buffer + ("extents", 1), '"B*T+1"', past + "'%x.0' with B = 1, T = 1"),
+            (buffer + ("extents", 1), f'"B*{rows}"', past + "'%x.0', or may|" + past + "'%x.0' with "),
+            (buffer + ("strides", 0), '"128*B"', past + "'%x.0' with B = 64, T = 24"),
+            (("functions", 0, "steps", 0, "arguments", 3), '"%wpe"', past + "'%wpe' with B = 64, T = 24"),
+        ]))
+        # Gaps at the end of the last row are no part of the map, and boxes may be larger than the tensor.
+        text = plantext.replace(self.text, self.one(*weight, "box"), "[32, 256, 2, 1]")
+        text = plantext.replace(text, self.one(*weight, "strides"), '["4096", "1024", "112"]')
+        result = self.read(text)
+        self.assertEqual(result.code, 0, result.err)
+
+    def test_states_behind_tensor_maps(self):
+        """A call may start at the share of any sequence, which must be aligned."""
+        text = plantext.replace(self.text, self.one("functions", 0, "steps", 0, "arguments", 3), '"%k_cache.0"')
+        text = plantext.replace(text, self.one("states", 0, "shape"), '["B", "2", "24", "17"]')
+        text = plantext.replace(text, self.one("kernels", 0, "maps", 1, "extents"), '["32", "B"]')
+        result = self.read(text)
+        self.assertEqual(result.code, 0, result.err)
+        odd = text.replace('["B", "2", "24", "17"]', '["B", "2", "25", "17"]')
+        self.assert_all_refused([("odd", odd, r"\d+:\d+: error: arguments: expected a tensor at a multiple of 16 bytes for the map of kernel 'embed__f32__n32', got '%k_cache.0'")])
 
     def test_blocks(self):
         """A grid must not have more blocks than the launch's arguments have bytes."""
@@ -368,8 +442,8 @@ class Mutations(PlanTest):
             (buffer(1) + ("offset",), '"768*B"', "offset: buffer 'q.0' overlaps buffer 'x.0' while both are live" + at),
             (buffer(1) + ("offset",), '"768*B+16"', "offset: buffer 'q.0' overlaps buffer 'x.0' while both are live" + at),
             (step + ("workspace", "offset"), '"8"', "offset: expected a multiple of 16, got 8" + at),
-            (step + ("workspace", "offset"), '"640*B+16"', "offset: workspace reaches past the arena: expected an end of at most 800, got 816" + at),
-            (step + ("workspace", "offset"), '"288*B"', "offset: workspace overlaps buffer 'q.0' while both are live" + at),
+            (step + ("workspace", "offset"), '"640*B+16"', "offset: workspace reaches past the arena: expected an end of at most 768, got 816" + at),
+            (step + ("workspace", "offset"), '"384*B"', "offset: workspace overlaps buffer 'q.0' while both are live" + at),
         ]))
         self.assert_all_refused(self.changes_elsewhere([
             (("functions", 0, "arena"), '"767*B+384*B*T"', "offset: buffer 'attn.0' reaches past the arena"),
@@ -382,7 +456,7 @@ class Mutations(PlanTest):
             (buffer(0) + ("live",), '[2, 4]', "live: expected buffers in the order of their first step"),
             (buffer(8) + ("live",), '[8, 8]', "results: expected a buffer that is live to the end, got 'logits'"),
             (step + ("workspace", "bytes"), '"304*B"', "offset: workspace overlaps buffer 'x.0' while both are live"),
-            (step + ("workspace", "bytes"), '"10000"', "offset: workspace reaches past the arena: expected an end of at most 800, got 10000"),
+            (step + ("workspace", "bytes"), '"10000"', "offset: workspace reaches past the arena: expected an end of at most 768, got 10000"),
         ]))
 
     def test_between_the_ends_of_the_dims(self):

@@ -21,7 +21,7 @@ SAMPLE = 100  # number of changes to try per plan
 HUGE = 2**63 - 1
 
 # Keys whose values are formulas.
-FORMULAS = ("arena", "live", "offset", "bytes", "flops", "counters", "grid", "shape", "rows", "cols", "depth", "batch")
+FORMULAS = ("arena", "live", "offset", "bytes", "flops", "counters", "grid", "shape", "extents", "strides", "rows", "cols", "depth", "batch")
 
 
 def formulas(old):

@@ -9,16 +9,32 @@ TEST(LaunchArguments, AreWhatTheKernelTakes) {
   PlanLaunch launch;
   launch.kernel = "k";
   launch.arguments = {"%x", "B", "@workspace"};
-  expectSuccess(checkArguments(launch, {8, 4, 8}));
-  EXPECT_EQ(messageOf(checkArguments(launch, {8, 4})), "error: kernel k: expected 2 arguments in the plan, got 3\n");
-  EXPECT_EQ(messageOf(checkArguments(launch, {8, 4, 8, 4})),
+  expectSuccess(checkArguments(launch, {}, {8, 4, 8}));
+  EXPECT_EQ(messageOf(checkArguments(launch, {}, {8, 4})),
+            "error: kernel k: expected 2 arguments in the plan, got 3\n");
+  EXPECT_EQ(messageOf(checkArguments(launch, {}, {8, 4, 8, 4})),
             "error: kernel k: expected 4 arguments in the plan, got 3\n");
-  EXPECT_EQ(messageOf(checkArguments(launch, {8, 8, 8})),
+  EXPECT_EQ(messageOf(checkArguments(launch, {}, {8, 8, 8})),
             "error: kernel k: argument 2: expected 8 bytes, got the dim B of 4 bytes\n");
-  EXPECT_EQ(messageOf(checkArguments(launch, {8, 4, 4})),
+  EXPECT_EQ(messageOf(checkArguments(launch, {}, {8, 4, 4})),
             "error: kernel k: argument 3: expected 4 bytes, got the address @workspace of 8 bytes\n");
-  EXPECT_EQ(messageOf(checkArguments(launch, {32, 4, 8})),
+  EXPECT_EQ(messageOf(checkArguments(launch, {}, {32, 4, 8})),
             "error: kernel k: argument 1: expected 32 bytes, got the address %x of 8 bytes\n");
+}
+
+TEST(LaunchArguments, AreTensorMapsWhereThePlanHasThem) {
+  PlanLaunch launch;
+  launch.kernel = "k";
+  launch.arguments = {"%x", "%w", "B"};
+  PlanTensorMap map;
+  map.argument = 1;
+  expectSuccess(checkArguments(launch, map, {8, 128, 4}));
+  EXPECT_EQ(messageOf(checkArguments(launch, {}, {8, 128, 4})),
+            "error: kernel k: argument 2: expected 128 bytes, got the address %w of 8 bytes\n");
+  EXPECT_EQ(messageOf(checkArguments(launch, map, {8, 8, 4})),
+            "error: kernel k: argument 2: expected 8 bytes, got a map of %w of 128 bytes\n");
+  EXPECT_EQ(messageOf(checkArguments(launch, map, {128, 128, 4})),
+            "error: kernel k: argument 1: expected 128 bytes, got the address %x of 8 bytes\n");
 }
 
 class ChecksTest : public RuntimeTest {

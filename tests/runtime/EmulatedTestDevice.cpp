@@ -13,6 +13,8 @@ Expected<std::unique_ptr<Device>> openTestDevice() {
   return std::unique_ptr<Device>(std::move(*device));
 }
 
+std::string targetOf(const Device &) { return "sm_90a"; }
+
 std::string testDeviceName() { return "emulate"; }
 
 } // namespace kiln

@@ -12,6 +12,9 @@ namespace kiln {
 /// Opens the device. Error: no GPU, no compiler.
 Expected<std::unique_ptr<Device>> openTestDevice();
 
+/// The GPU whose instructions kernels may use on a device that openTestDevice() opened: sm_90a.
+std::string targetOf(const Device &device);
+
 /// The device's name for `--device`.
 std::string testDeviceName();
 

@@ -4,6 +4,7 @@
 #include "codegen/KernelText.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
+#include "ops/Region.h"
 
 namespace kiln {
 namespace {
@@ -153,6 +154,85 @@ TEST_F(KernelWriter, ProductsTakeLayernormInFrontAndPointwiseBehind) {
   EXPECT_EQ(write("%x, %g, %w",
                   "%n = layernorm %x, %g, %g {eps = 1e-05} : f32[B,T,8]\n%mm = matmul %n, %w : f32[B,T,8]\nyield %n"),
             "test.kiln:7:10: error: fused @region: expected results that the kernel gemm_simt stores, got %n\n");
+}
+
+/// A family that takes the operands of its product as tensor maps.
+KernelFamily mappedFamily() {
+  KernelFamily family = mmaTiledFamily;
+  family.maps = [](const Op &op, const Tile &tile) {
+    const Op &product = *anchor(op);
+    MatmulProblem problem = matmulProblem(op);
+    const Expr rowBytes = problem.depth * Expr(2);
+    const int64_t rows = setting(tile, "tile_m"), cols = setting(tile, "tile_n");
+    return std::vector<OperandMap>{{product.operand(0), {problem.depth, problem.rows}, {rowBytes}, {64, rows}},
+                                   {product.operand(1), {problem.depth, problem.cols}, {rowBytes}, {64, cols}}};
+  };
+  return family;
+}
+
+TEST_F(KernelWriter, OperandsAreTensorMapsIfTheFamilyTakesThem) {
+  // The residual is the product's left operand, so the kernel also needs its address. The product is named like the
+  // map's parameter.
+  Module &module = parse(R"(module @m {
+  dim B : 1..4
+  dim T : 1..64
+  weight %w : bf16[128,128] = "w"
+  func @f(%x: bf16[B,T,128]) -> bf16[B,T,128] {
+    %r = fused @region(%x, %w) {
+      %x_map = matmul %x, %w {transpose_b = true} : bf16[B,T,128]
+      %y = add %x_map, %x : bf16[B,T,128]
+      yield %y
+    } : bf16[B,T,128]
+    return %r
+  }
+})");
+  const Op &fused = op(module, "f", "r");
+  const KernelFamily family = mappedFamily();
+  const Tile tile = {{"stages", 4}, {"tile_m", 64}, {"tile_n", 128}, {"warps_m", 2}, {"warps_n", 2}};
+  KernelText text = unwrap(writeKernel(fused, {&family, tile}));
+  EXPECT_TRUE(StringRef(text.body).contains("// x_map: extents 128, B*T; strides 256 bytes; box 64, 64\n"
+                                            "// w_map: extents 128, 128; strides 256 bytes; box 64, 128\n"
+                                            "extern \"C\" __global__ "))
+      << text.body;
+  EXPECT_TRUE(StringRef(text.body).contains(
+      "    const bf16 *x, const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap w_map,\n"
+      "    bf16 *y_out, int B, int T) {"))
+      << text.body;
+  EXPECT_TRUE(StringRef(text.body).contains("mmaTiled<Config, bf16>(B * T, x_map, w_map, Epilogue{x, y_out});"))
+      << text.body;
+  EXPECT_TRUE(StringRef(text.body).contains("const auto y = x_map_2 + with.x.unpack();")) << text.body;
+  EXPECT_EQ(text.arguments, (std::vector<std::string>{"%x", "%x", "%w", "%r", "B", "T"}));
+  ASSERT_EQ(text.record.maps.size(), 2U);
+  const PlanTensorMap &x = text.record.maps[0], &w = text.record.maps[1];
+  EXPECT_EQ(x.argument, 1);
+  EXPECT_EQ(x.dtype, DType::BF16);
+  EXPECT_EQ(x.extents[1].str(), "B*T");
+  EXPECT_EQ(w.argument, 2);
+  EXPECT_EQ(w.strides.front().str(), "256");
+  EXPECT_EQ(w.box, (std::vector<int64_t>{64, 128}));
+}
+
+TEST_F(KernelWriter, NamesDifferFromParametersOfResults) {
+  Module &module = parse(R"(module @m {
+  dim B : 1..4
+  dim T : 1..64
+  weight %w : f32[8,8] = "w"
+  func @f(%z: f32[B,T,8]) -> (f32[B,T,8], f32[B,T,8]) {
+    %a, %b = fused @region(%z, %w) {
+      %x     = matmul %z, %w : f32[B,T,8]
+      %x_out = relu %x       : f32[B,T,8]
+      yield %x, %x_out
+    } : f32[B,T,8], f32[B,T,8]
+    return %a, %b
+  }
+})");
+  const Op &fused = op(module, "f", "a");
+  const Target &target = *unwrap(findTarget("sm_90a"));
+  const Tile tile = simtTiledFamily.configurations(fused, target, upperBounds(fused)).front();
+  KernelText text = unwrap(writeKernel(fused, {&simtTiledFamily, tile}));
+  EXPECT_TRUE(StringRef(text.body).contains("const float *w, float *x_out, float *x_out_2_out, int B, int T) {"))
+      << text.body;
+  EXPECT_TRUE(StringRef(text.body).contains("const auto x_out_2 = relu(x);")) << text.body;
 }
 
 TEST_F(KernelWriter, LayernormTakesOneAddition) {

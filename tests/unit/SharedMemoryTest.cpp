@@ -19,6 +19,7 @@ module @m {
   dim T : 1..64
   weight %g : f32[@N]   = "g"
   weight %w : @D[40,@N] = "w"[@N,40] -> transpose
+  weight %u : @D[96,@N] = "u"[@N,96] -> transpose
   weight %c : f32[40]   = "c"
   state %kc : @D[B,2,64,@H]
   state %vc : @D[B,2,64,@H]
@@ -31,8 +32,8 @@ module @m {
     %p    = softmax %s                        : @D[B,2,T,T]
     return %y, %ln, %mean, %rstd, %p
   }
-  func @products(%x: @D[B,T,@N], %t: @D[B,1,@N], %z: @D[B,1,@N]) -> (@D[B,T,40], @D[B,1,40], @D[B,1,40]) {
-    %a = matmul %x, %w {transpose_b = true} : @D[B,T,40]
+  func @products(%x: @D[B,T,@N], %t: @D[B,1,@N], %z: @D[B,1,@N]) -> (@D[B,T,96], @D[B,1,40], @D[B,1,40]) {
+    %a = matmul %x, %u {transpose_b = true} : @D[B,T,96]
     %b = matmul %t, %w {transpose_b = true} : @D[B,1,40]
     %d = fused @layernorm_matmul(%z, %g, %w) {
       %ln = layernorm %z, %g, %g {eps = 1e-05}  : @D[B,1,@N]

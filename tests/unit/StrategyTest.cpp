@@ -45,8 +45,8 @@ TEST(StrategyTest, PassesAreLeftOutAndGetTheirOptions) {
 
 TEST(StrategyTest, ErrorsNameThePlace) {
   EXPECT_EQ(applied("matmul=fast"),
-            "--strategy:1:8: error: unknown matmul 'fast', expected one of auto, naive, tiled, tensor, wmma, "
-            "split_k, cublaslt\n");
+            "--strategy:1:8: error: unknown matmul 'fast', expected one of auto, naive, tiled, tensor, wgmma, "
+            "wmma, split_k, cublaslt\n");
   EXPECT_TRUE(StringRef(applied("fusion=on, gemm=fast"))
                   .starts_with("--strategy:1:12: error: unknown topic 'gemm', expected one of matmul, attention, "));
   EXPECT_TRUE(StringRef(applied("")).starts_with("--strategy:1:1: error: expected a topic, one of matmul, "));

@@ -19,8 +19,10 @@ std::vector<Rung> productRungs() {
       {"WMMA, fp16, eight warps a block", "matmul=wmma{warps=8},precision=f16,fusion=off"},
       {"mma.sync and cp.async, tf32", "matmul=tensor,precision=tf32,fusion=off"},
       {"mma.sync and cp.async, bf16", "matmul=tensor,precision=bf16,fusion=off"},
+      {"wgmma and TMA, bf16", "matmul=wgmma,precision=bf16,fusion=off"},
       {"cuBLASLt, bf16", "matmul=cublaslt,precision=bf16,fusion=off"},
       {"fused epilogues, bf16", "matmul=tensor,precision=bf16,fusion=epilogue"},
+      {"fused epilogues, wgmma, bf16", "matmul=wgmma,precision=bf16,fusion=epilogue"},
       {"the compiler's choice, bf16", "matmul=auto,precision=bf16"},
   };
 }

@@ -36,6 +36,7 @@ extern const KernelFamily mmaTiledSplitFamily;
 extern const KernelFamily mmaFlashFamily;
 
 // wgmma: tensor cores by the instructions of sm_90a
+extern const KernelFamily wgmmaTiledFamily;
 extern const KernelFamily wgmmaFlashFamily;
 
 // no kernel of this project: a step that a library runs. select-kernels uses it only on request.
@@ -44,6 +45,9 @@ extern const KernelFamily libraryBatchedFamily;
 
 /// Bytes that a block's reduction of floats declares (BlockScratch of device/block.cuh).
 constexpr int64_t blockScratchBytes = 32 * 4;
+
+/// Whether tensor cores can run the op's matmul, for any source of its left operand: rows are whole 16-byte chunks.
+bool fitsTensorCores(const Op &op, const Target &target);
 
 /// Whether a tensor-core family would run the fused matmul if its layernorm were not part of it.
 bool wantsNormOutside(const Op &op, const Target &target);

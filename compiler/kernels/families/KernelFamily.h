@@ -17,7 +17,8 @@ namespace kiln {
 /// shared memory, `kBodyShared<Config>`, which for a matrix product also depends on the listed types.
 enum class KernelForm {
   Matmul,       ///< body<Config>(rows, Input, weight, Epilogue), kBodyShared<Config, Input, W>
-  TensorMatmul, ///< body<Config>(rows, a, weight, Epilogue), operands stored as they are; kBodyShared<Config, T>
+  TensorMatmul, ///< body<Config>(rows, a, weight, Epilogue), operands stored as they are; kBodyShared<Config, T>.
+                ///< body<Config, T> if a and weight are tensor maps, which do not tell their elements
   Batched,      ///< body<Config>(rows, cols, depth, Input, operand, Epilogue), one product per grid z; as Matmul
   Flash,        ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
   TensorFlash,  ///< the same, Score a constant factor
@@ -46,6 +47,14 @@ struct Launch {
   int64_t dynamicShared = 0; ///< bytes per block that the launch asks for
   bool cooperative = false;  ///< blocks wait for each other, so all of them must be resident
   int64_t resident = 0;      ///< minimum of blocks per multiprocessor, which limits registers; 0: none
+};
+
+/// An operand that a kernel takes as a tensor map; PlanTensorMap says more.
+struct OperandMap {
+  const Value *operand = nullptr;
+  SmallVector<Expr, 4> extents; ///< in elements, the contiguous dimension first
+  SmallVector<Expr, 4> strides; ///< in bytes, of all dimensions but the first
+  std::vector<int64_t> box;     ///< in elements
 };
 
 struct KernelFamily {
@@ -82,6 +91,8 @@ struct KernelFamily {
   Expr (*workspace)(const Op &op, const Tile &tile) = nullptr;
   /// Number of its 32-bit arrival counters, which are zero before and after a launch.
   Expr (*counters)(const Op &op, const Tile &tile) = nullptr;
+  /// The operands that it takes as tensor maps; null: it takes addresses.
+  std::vector<OperandMap> (*maps)(const Op &op, const Tile &tile) = nullptr;
 };
 
 /// Every family, in the order in which select-kernels tries them: special ones first, those by request last.

@@ -19,8 +19,7 @@ static bool hasTensorTypes(const Op &product) {
   return (isTf32 || dtype == DType::BF16 || dtype == DType::F16) && product.operand(0)->type.dtype == dtype;
 }
 
-/// Whether tensor cores can run the op's matmul, for any source of its left operand: rows are whole 16-byte chunks.
-static bool fitsTensorCores(const Op &op, const Target &target) {
+bool fitsTensorCores(const Op &op, const Target &target) {
   const Op &product = *anchor(op);
   if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !product.boolAttribute("transpose_b"))
     return false;

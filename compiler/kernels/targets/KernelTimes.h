@@ -39,6 +39,15 @@ struct KernelTimes {
     double sum = 0; ///< adding up the parts
   } mmaSplit;       ///< gemm_mma_split_k
 
+  struct WgmmaTiled {
+    double rate = 0;      ///< share of the tensor cores' rate that products reach
+    double loadBytes = 0; ///< bytes a cycle that a multiprocessor loads
+    double gap = 0;       ///< cycles between two steps of the depth
+    double output = 0;    ///< epilogue of a tile, constant part
+    double element = 0;   ///< epilogue of a tile, for each element of a warpgroup
+    double ends = 0;      ///< first step of a launch
+  } wgmmaTiled;           ///< gemm_wgmma
+
   struct Library {
     double rate = 0; ///< reached share of the tensor cores' rate
     double ends = 0; ///< start and end of a launch: nothing hides its first and last tiles

@@ -60,7 +60,7 @@ constexpr double kilo = 1024, micro = 1e-6, nano = 1e-9, pico = 1e-12, giga = 1e
 
 static void readProductTimes(Numbers &root, KernelTimes &times) {
   Numbers row = root.table("gemv_row_simt"), rows = root.table("gemv_mma"), tiled = root.table("gemm_mma"),
-          split = root.table("gemm_mma_split_k"), library = root.table("cublaslt");
+          split = root.table("gemm_mma_split_k"), wgmma = root.table("gemm_wgmma"), library = root.table("cublaslt");
   times.rowProduct = {.fullLoads = row("full_loads_bytes"),
                       .loadsPower = row("loads_power"),
                       .doubleBuffered = row("double_buffered"),
@@ -73,8 +73,14 @@ static void readProductTimes(Numbers &root, KernelTimes &times) {
   times.mmaRows = {.round = rows("round_us", micro)};
   times.mmaTiled = {.ends = tiled("ends_us", micro), .output = tiled("output_ns", nano), .unhidden = tiled("unhidden")};
   times.mmaSplit = {.sum = split("sum_us", micro)};
+  times.wgmmaTiled = {.rate = wgmma("rate"),
+                      .loadBytes = wgmma("load_bytes"),
+                      .gap = wgmma("step_cycles"),
+                      .output = wgmma("output_us", micro),
+                      .element = wgmma("element_ns", nano),
+                      .ends = wgmma("ends_us", micro)};
   times.library = {.rate = library("rate"), .ends = library("ends_us", micro)};
-  for (Numbers *table : {&row, &rows, &tiled, &split, &library})
+  for (Numbers *table : {&row, &rows, &tiled, &split, &wgmma, &library})
     cantFail(table->fields.close(), "graphs/targets");
 }
 

@@ -229,6 +229,18 @@ Error CudaDevice::setConstant(DeviceKernel &kernel, StringRef name, const void *
 // Launches
 //===----------------------------------------------------------------------===//
 
+Expected<std::vector<EncodedTensorMap>> CudaDevice::encodeMaps(const KernelLaunch &launch) {
+  if (launch.maps.empty())
+    return std::vector<EncodedTensorMap>();
+  if (!encoder) {
+    auto made = TensorMapEncoder::create();
+    if (!made)
+      return made.takeError();
+    encoder = *made;
+  }
+  return encoder->encode(launch);
+}
+
 Error CudaDevice::launch(const KernelLaunch &launch) {
   if (launch.matmul)
     return cublasLt->run(launch, stream);
@@ -236,6 +248,11 @@ Error CudaDevice::launch(const KernelLaunch &launch) {
   std::vector<void *> pointers;
   for (uint64_t &word : words)
     pointers.push_back(&word);
+  Expected<std::vector<EncodedTensorMap>> maps = encodeMaps(launch);
+  if (!maps)
+    return maps.takeError();
+  for (auto [map, encoded] : llvm::zip(launch.maps, *maps))
+    pointers[map.argument] = &encoded;
   // Generated kernels wait for the previous kernel themselves (templates/device/grid.cuh), so they may start early.
   cudaLaunchAttribute mayStartEarly = {};
   mayStartEarly.id = cudaLaunchAttributeProgrammaticStreamSerialization;

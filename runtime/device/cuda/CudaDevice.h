@@ -7,6 +7,7 @@
 #pragma once
 
 #include "runtime/device/cuda/CublasLt.h"
+#include "runtime/device/cuda/TensorMaps.h"
 
 namespace kiln {
 
@@ -61,12 +62,15 @@ public:
 private:
   explicit CudaDevice(const Options &options) : options(options) {}
 
+  Expected<std::vector<EncodedTensorMap>> encodeMaps(const KernelLaunch &launch);
+
   Options options;
   std::string deviceName, targetName;
-  bool supportsEarlyStart = false;    ///< programmatic dependent launch
-  std::unique_ptr<CublasLt> cublasLt; ///< opened for the first plan that needs it
-  CUstream_st *stream = nullptr;      ///< all work except the uploads beside it
-  CUstream_st *copyStream = nullptr;  ///< the uploads beside other work
+  bool supportsEarlyStart = false;         ///< programmatic dependent launch
+  std::unique_ptr<CublasLt> cublasLt;      ///< opened for the first plan that needs it
+  std::optional<TensorMapEncoder> encoder; ///< made for the first launch that needs it
+  CUstream_st *stream = nullptr;           ///< all work except the uploads beside it
+  CUstream_st *copyStream = nullptr;       ///< the uploads beside other work
 };
 
 } // namespace kiln

@@ -22,31 +22,89 @@ const AccessKind &kindOf(EmulatedAccess access) { return accessKinds[static_cast
 
 // These functions run several times for every word that a kernel touches.
 
-inline bool AccessHistory::Touch::isOfWarp(uint32_t warp) const {
-  if (thread == severalWarps)
+bool AccessStamp::isOrderedWithoutBlockBarrier(const AccessTime &now) const {
+  if (kind() == Copy)
+    return now.seen && now.seen[maxWarps + index()] >= time - late;
+  if (kind() == Warps || kind() == Listed)
     return false;
-  return thread & severalLanes ? (thread & ~severalLanes) == warp : thread / 32 == warp;
+  const size_t warp = kind() == Thread ? index() / 32 : index();
+  if (warp == now.thread / 32)
+    return kind() == Warp || warpSyncs != static_cast<uint16_t>(now.warpSyncs);
+  return now.seen && time <= now.seen[warp];
 }
 
-inline bool AccessHistory::Touch::isOrdered(const AccessTime &now) const {
-  if (blockSyncs != now.blockSyncs || thread == now.thread)
-    return true;
-  return isOfWarp(now.thread / 32) && warpSyncs != static_cast<uint16_t>(now.warpSyncs);
+MutableArrayRef<AccessHistory::Touch> AccessHistory::listOf(const Touch &touch) {
+  return MutableArrayRef(lists).slice((touch.stamp.time - AccessStamp::late) * warps, warps);
 }
 
-inline void AccessHistory::Touch::add(const AccessTime &now) {
-  uint16_t whose = static_cast<uint16_t>(now.thread);
-  if (!isOrdered(now))
-    whose = isOfWarp(now.thread / 32) ? severalLanes | static_cast<uint16_t>(now.thread / 32) : severalWarps;
-  *this = {now.blockSyncs, static_cast<uint16_t>(now.warpSyncs), whose, now.code};
+inline const AccessHistory::Touch *AccessHistory::unordered(const Touch &touch, const AccessTime &now) const {
+  if (touch.stamp.isOrdered(now))
+    return nullptr;
+  if (touch.stamp.kind() != AccessStamp::Listed)
+    return &touch;
+  const Touch *found = llvm::find_if(listOf(touch), [&](const Touch &one) { return !one.stamp.isOrdered(now); });
+  return found == listOf(touch).end() ? nullptr : found;
 }
 
-std::string AccessHistory::nameOf(const Touch &touch) {
-  if (touch.thread == severalWarps)
-    return "threads of several warps have";
-  if (touch.thread & severalLanes)
-    return formatv("threads of warp {0} have", touch.thread & ~severalLanes);
-  return formatv("thread {0} has", touch.thread);
+inline void AccessHistory::addWithinWarp(Touch &touch, const AccessTime &now) {
+  const bool isAlone = touch.stamp.isOrdered(now);
+  touch = {now.stamp, now.code};
+  if (!isAlone)
+    touch.stamp = AccessStamp::of(AccessStamp::Lanes, now.thread / 32, now.stamp.time, now.warpSyncs);
+}
+
+void AccessHistory::startList(Touch &touch, const AccessTime &now) {
+  if (unusedLists.empty()) {
+    unusedLists.push_back(static_cast<uint32_t>(lists.size() / warps));
+    lists.resize(lists.size() + warps);
+  }
+  const Touch earlier = touch;
+  touch = {AccessStamp::of(AccessStamp::Listed, 0, AccessStamp::late + unusedLists.back()), now.code};
+  unusedLists.pop_back();
+  MutableArrayRef<Touch> list = listOf(touch);
+  std::fill(list.begin(), list.end(), Touch());
+  const AccessStamp &stamp = earlier.stamp;
+  list[stamp.kind() == AccessStamp::Thread ? stamp.index() / 32 : stamp.index()] = earlier;
+  list[now.thread / 32] = {now.stamp, now.code};
+}
+
+void AccessHistory::dropList(Touch &touch) {
+  unusedLists.push_back(touch.stamp.time - AccessStamp::late);
+  touch = {};
+}
+
+inline void AccessHistory::add(Touch &touch, const AccessTime &now) {
+  if (touch.stamp.isOrdered(now))
+    touch = {now.stamp, now.code};
+  else if (touch.stamp.kind() == AccessStamp::Listed)
+    addWithinWarp(listOf(touch)[now.thread / 32], now);
+  else if (touch.stamp.isOfWarp(now.thread / 32))
+    addWithinWarp(touch, now);
+  else if (now.seen && touch.stamp.kind() != AccessStamp::Warps)
+    startList(touch, now);
+  else
+    touch = {AccessStamp::of(AccessStamp::Warps, 0, now.stamp.time), now.code};
+}
+
+std::string AccessHistory::describe(const Touch &touch, EmulatedAccess access) {
+  const AccessStamp &stamp = touch.stamp;
+  auto has = [&](const Twine &who) {
+    return ("that " + who + " " + kindOf(access).hasDone + " since the last barrier").str();
+  };
+  switch (stamp.kind()) {
+  case AccessStamp::Thread:
+    return has("thread " + Twine(stamp.index()) + " has");
+  case AccessStamp::Lanes:
+    return has("threads of warp " + Twine(stamp.index()) + " have");
+  case AccessStamp::Warp:
+    return has("warp " + Twine(stamp.index()) + " has");
+  case AccessStamp::Copy:
+    return "that a copy writes, without a wait for the copy's barrier";
+  case AccessStamp::Warps:
+  case AccessStamp::Listed:
+    break;
+  }
+  return has("threads of several warps have");
 }
 
 std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t bytes, EmulatedAccess access,
@@ -59,12 +117,26 @@ std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t byt
   const auto kind = static_cast<size_t>(access);
   for (Word &word : MutableArrayRef(words).slice(first, count)) {
     for (size_t other = 0; other < word.size(); ++other)
-      if (raceTable[kind][other] && !word[other].isOrdered(now))
-        return Race{"that " + nameOf(word[other]) + " " + kindOf(static_cast<EmulatedAccess>(other)).hasDone,
-                    word[other].code};
-    word[kind].add(now);
+      if (raceTable[kind][other])
+        if (const Touch *race = unordered(word[other], now))
+          return Race{describe(*race, static_cast<EmulatedAccess>(other)), race->code};
+    add(word[kind], now);
+    // What races with an access before a write, and is ordered after the write, is ordered after the access too.
+    if (access == EmulatedAccess::Write && !lists.empty())
+      for (Touch &touch : word)
+        if (touch.stamp.kind() == AccessStamp::Listed)
+          dropList(touch);
   }
   return std::nullopt;
+}
+
+void AccessHistory::reset(size_t newWarps, bool forget) {
+  warps = newWarps;
+  if (!forget)
+    return;
+  words.clear();
+  lists.clear();
+  unusedLists.clear();
 }
 
 } // namespace kiln

@@ -2,8 +2,11 @@
 //
 // A race detector for kernels that are compiled with checked accesses. Two accesses of different threads to the same
 // word race if at least one of them writes, not both are atomic, and no synchronisation orders them. A barrier of the
-// block orders all accesses; synchronisation of a warp orders the accesses of its lanes. Whether two accesses race does
-// not depend on the schedule, so one run finds the races of every schedule.
+// block orders all accesses; synchronisation of a warp orders the accesses of its lanes; barriers in shared memory
+// order accesses of the warps that arrive before those of the warps that wait (BlockClocks.h). Whether two accesses
+// race does not depend on the schedule, so one run finds the races of every schedule.
+//
+// Method: FastTrack (Flanagan, Freund 2009), with warps in place of threads.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,18 +19,57 @@
 
 namespace kiln {
 
-/// An access of a thread, and the number of synchronisations of the block and of the thread's warp before it.
+struct AccessTime;
+
+/// Whose access it is, and when it happened, in 8 bytes.
+struct AccessStamp {
+  enum Kind : uint16_t {
+    Thread, ///< index: the thread
+    Lanes,  ///< several lanes of warp `index`
+    Warp,   ///< warp `index` as one: the products of all its lanes
+    Warps,  ///< several warps of a block that has no barriers in shared memory
+    Listed, ///< several warps; the history has a list of them
+    Copy,   ///< an asynchronous copy, whose bytes arrive at barrier `index` of the block
+  };
+  /// Times of lists and copies begin here, later than all others: no barrier of the block orders them.
+  static constexpr uint32_t late = 0x80000000;
+  /// A time has this many warps before the barriers.
+  static constexpr size_t maxWarps = 32;
+  static constexpr size_t maxBarriers = 1 << 12;
+
+  uint32_t time = 0; ///< 0: no access yet. Of a copy: its phase + 1; of a list: its number
+  uint16_t warpSyncs = 0;
+  uint16_t who = 0;
+
+  static AccessStamp of(Kind kind, size_t index, uint32_t time, uint32_t warpSyncs = 0) {
+    return {time, static_cast<uint16_t>(warpSyncs), static_cast<uint16_t>(kind << kindShift | index)};
+  }
+  Kind kind() const { return static_cast<Kind>(who >> kindShift); }
+  size_t index() const { return who & ((1u << kindShift) - 1); }
+
+  /// Whether a synchronisation orders this before `now`, or both are accesses of the same thread. Not for lists.
+  bool isOrdered(const AccessTime &now) const;
+  bool isOfWarp(size_t warp) const;
+
+private:
+  static constexpr unsigned kindShift = 12;
+  bool isOrderedWithoutBlockBarrier(const AccessTime &now) const;
+};
+
+/// The moment of an access.
 struct AccessTime {
+  AccessStamp stamp; ///< what the history keeps of it
   uint32_t thread;
-  uint32_t warpSyncs;
-  uint32_t blockSyncs;
-  const void *code; ///< the address of the access in the kernel's library
+  uint32_t warpSyncs;   ///< synchronisations of the thread's warp before it
+  uint32_t floor;       ///< barriers of the block order all accesses up to this time before it
+  const uint32_t *seen; ///< the clock of the thread's warp; null without barriers in shared memory
+  const void *code;     ///< the address of the access in the kernel's library
 };
 
 /// What an access of a kind does, and how messages describe it: a thread `does` it, or `has done` it.
 struct AccessKind {
   bool reads, writes;
-  const char *does, *hasDone;
+  StringRef does, hasDone;
 };
 const AccessKind &kindOf(EmulatedAccess access);
 
@@ -37,34 +79,49 @@ class AccessHistory {
 public:
   /// Another thread's access that races with this one.
   struct Race {
-    std::string what; ///< `that thread 5 has written`
+    std::string what; ///< `that thread 5 has written since the last barrier`
     const void *code; ///< of the other access
   };
   /// Records an access at a multiple of its size from the start, and returns the access that it races with.
   std::optional<Race> note(size_t offset, size_t bytes, EmulatedAccess access, const AccessTime &now);
 
+  /// Starts a block of so many warps, and forgets all accesses if told so: it must be if a block before had barriers in
+  /// shared memory.
+  void reset(size_t newWarps, bool forget);
+
 private:
   static constexpr size_t wordBytes = 4;
-  /// Stands for several threads of one warp, or of several warps, in place of a thread's number.
-  static constexpr uint16_t severalLanes = 0x8000, severalWarps = 0xffff;
 
   struct Touch {
-    uint32_t blockSyncs = 0; ///< 0: none yet
-    uint16_t warpSyncs = 0;
-    uint16_t thread = 0;
+    AccessStamp stamp;
     const void *code = nullptr;
-
-    /// Whether a synchronisation orders this before `now`, or both are accesses of the same thread.
-    bool isOrdered(const AccessTime &now) const;
-    bool isOfWarp(uint32_t warp) const;
-    /// Adds an access that is ordered after this one, or does not race with it.
-    void add(const AccessTime &now);
   };
   using Word = std::array<Touch, kEmulatedAccesses>; ///< by kind of access
 
-  static std::string nameOf(const Touch &touch);
+  /// The access, or that of a list, that is not ordered before `now`; null if all are.
+  const Touch *unordered(const Touch &touch, const AccessTime &now) const;
+  /// Adds an access that does not race with this one.
+  void add(Touch &touch, const AccessTime &now);
+  static void addWithinWarp(Touch &touch, const AccessTime &now);
+  void startList(Touch &touch, const AccessTime &now);
+  void dropList(Touch &touch);
+  MutableArrayRef<Touch> listOf(const Touch &touch);
+  ArrayRef<Touch> listOf(const Touch &touch) const { return const_cast<AccessHistory *>(this)->listOf(touch); }
+  static std::string describe(const Touch &touch, EmulatedAccess access);
 
-  std::vector<Word> words; ///< grows as words are needed
+  size_t warps = 0;
+  std::vector<Word> words;  ///< grows as words are needed
+  std::vector<Touch> lists; ///< each has an access for every warp
+  std::vector<uint32_t> unusedLists;
 };
+
+inline bool AccessStamp::isOfWarp(size_t warp) const {
+  return kind() == Thread ? index() / 32 == warp : (kind() == Lanes || kind() == Warp) && index() == warp;
+}
+
+inline bool AccessStamp::isOrdered(const AccessTime &now) const {
+  // Threads are of kind 0.
+  return time <= now.floor || who == now.thread || isOrderedWithoutBlockBarrier(now);
+}
 
 } // namespace kiln

@@ -1,6 +1,7 @@
 #include "runtime/device/emulated/EmulatedDevice.h"
 
 #include "runtime/device/emulated/HostMatmul.h"
+#include "runtime/device/emulated/TensorMaps.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
 #include "support/Parallel.h"
@@ -203,6 +204,11 @@ Error EmulatedDevice::launch(const KernelLaunch &launch) {
   std::vector<void *> pointers;
   for (uint64_t &word : words)
     pointers.push_back(&word);
+  std::vector<TensorMap> maps(launch.maps.size());
+  for (auto [map, encoded] : llvm::zip(launch.maps, maps)) {
+    encoded = encodeForHost(map, launch.arguments[map.argument]);
+    pointers[map.argument] = &encoded;
+  }
   std::vector<TensorRange> ranges;
   for (const LaunchTensor &tensor : launch.tensors) {
     ranges.push_back({tensor.address, static_cast<size_t>(tensor.bytes), tensor.name, tensor.isWritten});

@@ -48,6 +48,12 @@ Thread *ReadyQueue::next() {
   return ring[first];
 }
 
+size_t ReadyQueue::choose(size_t count) {
+  if (schedule == Schedule::Random)
+    return random() % count;
+  return schedule == Schedule::Reversed ? count - 1 : 0;
+}
+
 void ReadyQueue::pop() {
   first = (first + 1) % ring.size();
   --count;
@@ -69,7 +75,7 @@ std::vector<Diagnostic> Scheduler::run(const EmulatedLaunch &newLaunch, ArrayRef
   launch = &newLaunch;
   current = launch->kernel->current();
   failure.clear();
-  fruitlessTurns = 0;
+  fruitlessTurns = copiesUnderWay = 0;
   unfinished = numbers.size() * launch->blockThreads;
   liveBlocks = numbers.size();
   while (blocks.size() < liveBlocks)
@@ -85,7 +91,11 @@ std::vector<Diagnostic> Scheduler::run(const EmulatedLaunch &newLaunch, ArrayRef
   ready.reset(threads.size(), launch->options, numbers.front());
   ready.push(threads);
 
-  while (!ready.empty() && !hasFailed()) {
+  while (!hasFailed() && (!ready.empty() || deliverCopy())) {
+    if (ready.empty())
+      continue;
+    if (copiesUnderWay > 0 && ready.happensEarly())
+      deliverCopy();
     Thread *thread = ready.next();
     ready.pop();
     switchTo(*thread);
@@ -97,6 +107,16 @@ std::vector<Diagnostic> Scheduler::run(const EmulatedLaunch &newLaunch, ArrayRef
     unwindAll();
   *current = nullptr;
   return std::move(failure);
+}
+
+bool Scheduler::deliverCopy() {
+  for (size_t i = 0; i < liveBlocks && copiesUnderWay > 0; ++i)
+    if (size_t count = blocks[i]->copiesUnderWay()) {
+      blocks[i]->deliverCopy(ready.choose(count));
+      --copiesUnderWay;
+      return true;
+    }
+  return false;
 }
 
 void Scheduler::switchTo(Thread &thread) {
@@ -197,6 +217,9 @@ void Scheduler::release(ArrayRef<Thread *> group) {
 bool Scheduler::yield(Thread &thread) {
   if (++fruitlessTurns > maxFruitlessRounds * unfinished)
     return false;
+  // A round in which every thread has only waited for others' writes: the next one may need a copy's bytes.
+  if (fruitlessTurns % (unfinished + 1) == 0)
+    deliverCopy();
   thread.state = Thread::State::Ready;
   ready.push(&thread);
   wait(thread);

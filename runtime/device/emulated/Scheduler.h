@@ -25,6 +25,11 @@ public:
   Thread *next();
   void pop();
 
+  /// One of `count` things that may happen next: the first, the last or any, by the schedule.
+  size_t choose(size_t count);
+  /// Whether something that can wait happens now: at times under a random schedule, else never.
+  bool happensEarly() { return schedule == Schedule::Random && random() % 16 == 0; }
+
 private:
   uint64_t random();
 
@@ -62,6 +67,8 @@ public:
   /// Moves the running thread behind all ready threads. False if only this has happened for a long time.
   bool yield(Thread &thread);
   void noteProgress() { fruitlessTurns = 0; }
+  /// A copy has been started.
+  void noteCopy() { ++copiesUnderWay; }
 
   /// Whether an address is on the stack of a thread of this core.
   bool isOnStack(const void *address) const { return stacks.contains(address); }
@@ -73,6 +80,8 @@ private:
   Runner *takeRunner();
   void switchTo(Thread &thread);
   void unwindAll();
+  /// Lets the bytes of a copy arrive; false if none is under way.
+  bool deliverCopy();
 
   const EmulatedLaunch *launch = nullptr;
   EmulatedThread **current = nullptr; ///< `emulatedThread` of the kernel's library on this core
@@ -80,6 +89,7 @@ private:
   size_t liveBlocks = 0;
   size_t unfinished = 0;
   size_t fruitlessTurns = 0;
+  size_t copiesUnderWay = 0; ///< of all blocks
   ReadyQueue ready;
   std::vector<Diagnostic> failure;
 

@@ -38,6 +38,8 @@ public:
   /// A phrase about the access that an access inside a variable races with.
   std::optional<AccessHistory::Race> noteAccess(const void *address, size_t bytes, EmulatedAccess access,
                                                 const AccessTime &now);
+  /// Prepares for the accesses of a block of so many warps; forgets earlier ones if their times mean nothing now.
+  void startHistory(size_t warps, bool forget) { history.reset(warps, forget); }
 
   /// A sentence about a guard that was overwritten, if there is one.
   std::optional<std::string> damage() const;

@@ -2,28 +2,23 @@
 
 #include "runtime/device/emulated/Report.h"
 #include "runtime/device/emulated/Scheduler.h"
-#include "runtime/device/emulated/SourceLine.h"
 
 #include <cstring>
-#include <dlfcn.h>
 
 namespace kiln {
 
-u32 Thread::syncBlock(bool predicate, Site site) { return owner->syncBlock(*this, predicate, site); }
-void Thread::syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) {
+u32 Thread::syncBlock(bool predicate, const Site &site) { return owner->syncBlock(*this, predicate, site); }
+void Thread::syncWarp(u32 members, void *lane, EmulatedCombine combine, const Site &site) {
   owner->syncWarp(*this, members, lane, combine, site);
 }
-void Thread::syncWarpgroup(void *lane, EmulatedCombine combine, Site site) {
+void Thread::syncWarpgroup(void *lane, EmulatedCombine combine, const Site &site) {
   owner->syncWarpgroup(*this, lane, combine, site);
 }
-void Thread::pause(Site site) { owner->pause(*this, site); }
-void *Thread::staticShared(const void *tag, u64 bytes, u64 alignment, Site site) {
+void Thread::pause(const Site &site) { owner->pause(*this, site); }
+void *Thread::staticShared(const void *tag, u64 bytes, u64 alignment, const Site &site) {
   return owner->staticShared(*this, tag, bytes, alignment, site);
 }
-void *Thread::dynamicShared(u64 bytes, Site site) { return owner->dynamicShared(*this, bytes, site); }
-void Thread::checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) {
-  owner->checkAccess(*this, address, bytes, access, code);
-}
+void *Thread::dynamicShared(u64 bytes, const Site &site) { return owner->dynamicShared(*this, bytes, site); }
 void Thread::copyLater(void *to, const void *bytes) {
   std::memcpy(copies.emplace_back(Copy{to, {}}).bytes.data(), bytes, 16);
 }
@@ -44,13 +39,12 @@ void Thread::dropCopies() {
   copies.clear();
   copyGroups.clear();
 }
-void Thread::fail(const char *message, Site site) { owner->fail(nameThreads({this}) + ": " + message, site); }
+void Thread::fail(const char *message, const Site &site) { owner->fail(nameThreads({this}) + ": " + message, site); }
 
 void ThreadBlock::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, EmulatedIndex index) {
   scheduler = &newScheduler;
   atBarrier = finished = 0;
   holding = 0;
-  ++syncs;
   threads.resize(launch.blockThreads);
   for (u32 i = 0; i < launch.blockThreads; ++i) {
     Thread &thread = threads[i];
@@ -68,6 +62,9 @@ void ThreadBlock::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, E
   warps.assign(llvm::divideCeil(launch.blockThreads, 32), Warp());
   warpgroups.assign(llvm::divideCeil(launch.blockThreads, warpgroupThreads), Warpgroup());
   shared.reset(launch.dynamicSharedBytes);
+  shared.startHistory(warps.size(), /*forget=*/clocks.reset(warps.size()));
+  barriers.clear();
+  copies.clear();
 }
 
 //===----------------------------------------------------------------------===//
@@ -90,6 +87,12 @@ void ThreadBlock::fail(const Twine &message, Site site, ArrayRef<const Thread *>
   scheduler->unwind();
 }
 
+void ThreadBlock::failWithNote(const Twine &message, Site site, const Twine &note, Site other) {
+  report(message, site);
+  scheduler->addNote(diagnosticAt(Diagnostic::Severity::Note, other, *scheduler->currentLaunch().kernel, note.str()));
+  scheduler->unwind();
+}
+
 /// The threads among `threads` that are in a state.
 static std::vector<const Thread *> threadsIn(Thread::State state, ArrayRef<Thread> threads) {
   std::vector<const Thread *> found;
@@ -100,11 +103,13 @@ static std::vector<const Thread *> threadsIn(Thread::State state, ArrayRef<Threa
 }
 
 void ThreadBlock::reportDeadlock() {
-  std::vector<const Thread *> waiting = threadsIn(Thread::State::AtCollective, threads);
+  std::vector<const Thread *> waiting;
+  for (Thread::State state : {Thread::State::AtPhase, Thread::State::AtCollective, Thread::State::AtBarrier})
+    llvm::append_range(waiting, threadsIn(state, threads));
   if (waiting.empty())
     return;
-  std::vector<const Thread *> atBarrier = threadsIn(Thread::State::AtBarrier, threads);
-  waiting.insert(waiting.end(), atBarrier.begin(), atBarrier.end());
+  if (waiting.front()->state == Thread::State::AtPhase)
+    return reportStuckPhases(waiting);
   report(nameThreads({waiting.front()}) + " waits here for threads that wait elsewhere", waiting.front()->site,
          waiting);
 }
@@ -139,6 +144,8 @@ void ThreadBlock::finish(Thread &thread) {
   Warp &warp = warpOf(thread);
   warp.finished |= 1u << thread.lane();
   checkShared(thread, std::nullopt);
+  if (finished == threads.size() && !scheduler->hasFailed())
+    return checkPhasesAtEnd();
   if (atBarrier > 0)
     return reportLeft(barrierSite, threads);
   for (const Collective &collective : warp.collectives)
@@ -181,7 +188,7 @@ u32 ThreadBlock::syncBlock(Thread &thread, bool predicate, Site site) {
 
   atBarrier = 0;
   heldAtLast = std::exchange(holding, 0);
-  ++syncs;
+  clocks.syncBlock();
   SmallVector<Thread *, 256> others;
   for (Thread &other : threads)
     if (&other != &thread)
@@ -304,7 +311,7 @@ void ThreadBlock::syncWarpgroup(Thread &thread, void *lane, EmulatedCombine comb
 void ThreadBlock::pause(Thread &thread, Site site) {
   arriveAt(thread, site);
   if (scheduler->yield(thread)) {
-    ++syncs; // the write that it waited for may establish any order
+    clocks.syncBlock(); // the write that it waited for may establish any order
     return;
   }
   const EmulatedLaunch &launch = scheduler->currentLaunch();
@@ -329,72 +336,6 @@ void *ThreadBlock::dynamicShared(Thread &thread, u64 bytes, Site site) {
                  shared.dynamicBytes()),
          site);
   return shared.dynamicData();
-}
-
-//===----------------------------------------------------------------------===//
-// Checked accesses
-//===----------------------------------------------------------------------===//
-
-void ThreadBlock::checkAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code) {
-  if (shared.contains(address))
-    checkSharedAccess(thread, address, bytes, access, code);
-  else
-    checkGlobalAccess(thread, address, bytes, access, code);
-}
-
-static Site siteOf(const SourceLine &line) { return {line.file.empty() ? nullptr : line.file.c_str(), line.line}; }
-
-void ThreadBlock::failAt(Thread &thread, const void *code, const Twine &message) {
-  SourceLine line = sourceLineOf(code, *scheduler->currentLaunch().kernel);
-  fail(nameThreads({&thread}) + " " + message, siteOf(line));
-}
-
-void ThreadBlock::checkSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
-                                    const void *code) {
-  const AccessKind &kind = kindOf(access);
-  StringRef verb = kind.does;
-  if (std::optional<std::string> outside = shared.outside(address, bytes))
-    failAt(thread, code, verb + " " + Twine(bytes) + " bytes " + *outside);
-  if (kind.reads && holdsPoison(address, bytes))
-    failAt(thread, code, verb + " shared memory that nothing has written");
-  auto race = shared.noteAccess(address, bytes, access, {thread.thread, warpOf(thread).syncs, syncs, code});
-  if (!race)
-    return;
-  const EmulatedKernel &kernel = *scheduler->currentLaunch().kernel;
-  SourceLine line = sourceLineOf(code, kernel), other = sourceLineOf(race->code, kernel);
-  report(nameThreads({&thread}) + " " + verb + " shared memory " + race->what + " since the last barrier",
-         siteOf(line));
-  scheduler->addNote(diagnosticAt(Diagnostic::Severity::Note, siteOf(other), kernel, "the other access is here"));
-  scheduler->unwind();
-}
-
-/// Whether an address lies in the program or a library, like tables of functions and constants.
-static bool isInProgram(const Thread &thread, const void *address) {
-  // The fast path: tables of the primitives' virtual functions are read most often.
-  const char *functions;
-  std::memcpy(&functions, static_cast<const void *>(static_cast<const EmulatedThread *>(&thread)), sizeof(functions));
-  Dl_info info;
-  return static_cast<size_t>(static_cast<const char *>(address) - functions) < 16 * sizeof(void *) ||
-         dladdr(address, &info);
-}
-
-void ThreadBlock::checkGlobalAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
-                                    const void *code) {
-  const AccessKind &kind = kindOf(access);
-  StringRef verb = kind.does;
-  ArrayRef<TensorRange> tensors = scheduler->currentLaunch().tensors;
-  if (const TensorRange *tensor = findRange(tensors, address, bytes)) {
-    if (kind.writes && !tensor->isWritten)
-      failAt(thread, code, verb + " '" + tensor->name + "', which is an input of the kernel");
-    if (kind.reads && holdsPoison(address, bytes))
-      failAt(thread, code,
-             verb + " what nothing has written, in '" + tensor->name + "' at offset " +
-                 Twine(static_cast<const char *>(address) - tensor->begin));
-    return;
-  }
-  // Other stacks hold the objects of other lanes, which the last lane at a collective reads and writes.
-  if (!scheduler->isOnStack(address) && !isInProgram(thread, address))
-    failAt(thread, code, verb + " " + Twine(bytes) + " bytes " + describeOutside(tensors, address, bytes));
 }
 
 } // namespace kiln

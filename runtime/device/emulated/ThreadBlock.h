@@ -4,11 +4,18 @@
 // collectives. Each of these is a rendezvous: the last thread to arrive does the work and continues at once, and the
 // others become ready. A rendezvous that can never be completed is reported as soon as that is certain.
 //
+// Threads also wait for phases of barriers in shared memory (ThreadBlockBarriers.cpp), which take arrivals of threads
+// and bytes of copies. The bytes of a copy arrive as late as possible: when no thread can go on. Under a random
+// schedule they may arrive earlier.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/device/emulated/BlockClocks.h"
+#include "runtime/device/emulated/BoxCopy.h"
 #include "runtime/device/emulated/Fiber.h"
 #include "runtime/device/emulated/Launch.h"
+#include "runtime/device/emulated/PhaseBarrier.h"
 #include "runtime/device/emulated/SharedMemory.h"
 
 namespace kiln {
@@ -28,27 +35,37 @@ struct Runner {
 /// A thread of a block: the object that its primitives call, and its current state.
 class Thread final : public EmulatedThread {
 public:
-  enum class State { Ready, Running, AtBarrier, AtCollective, Finished };
+  enum class State { Ready, Running, AtBarrier, AtCollective, AtPhase, Finished };
 
   ThreadBlock *owner = nullptr;
   Runner *runner = nullptr; ///< null before it has started and after it has finished
   State state = State::Ready;
-  Site site; ///< of the last primitive that went through the scheduler
+  Site site;          ///< of the last primitive that went through the scheduler
+  size_t barrier = 0; ///< at a phase: the index of the barrier in shared memory
 
   u32 lane() const { return thread % 32; }
-  bool isWaiting() const { return state == State::AtBarrier || state == State::AtCollective; }
+  bool isWaiting() const {
+    return state == State::AtBarrier || state == State::AtCollective || state == State::AtPhase;
+  }
 
-  u32 syncBlock(bool predicate, Site site) override;
-  void syncWarp(u32 members, void *lane, EmulatedCombine combine, Site site) override;
-  void syncWarpgroup(void *lane, EmulatedCombine combine, Site site) override;
-  void pause(Site site) override;
-  void *staticShared(const void *tag, u64 bytes, u64 alignment, Site site) override;
-  void *dynamicShared(u64 bytes, Site site) override;
+  u32 syncBlock(bool predicate, const Site &site) override;
+  void syncWarp(u32 members, void *lane, EmulatedCombine combine, const Site &site) override;
+  void syncWarpgroup(void *lane, EmulatedCombine combine, const Site &site) override;
+  void pause(const Site &site) override;
+  void *staticShared(const void *tag, u64 bytes, u64 alignment, const Site &site) override;
+  void *dynamicShared(u64 bytes, const Site &site) override;
   void copyLater(void *to, const void *bytes) override;
   void commitCopies() override;
   void waitCopies(u32 pending) override;
+  void initBarrier(u64 *barrier, u32 arrivals, const Site &site) override;
+  void fenceBarriers() override;
+  void arriveAtBarrier(u64 *barrier, u32 bytes, const Site &site) override;
+  void waitForPhase(u64 *barrier, u32 parity, const Site &site) override;
+  void copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, const Site &site,
+               const void *code) override;
   void checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) override;
-  [[noreturn]] void fail(const char *message, Site site) override;
+  void checkOperand(const void *address, u64 bytes, const void *code) override;
+  [[noreturn]] void fail(const char *message, const Site &site) override;
 
   /// Drops copies that the thread of an earlier block did not wait for.
   void dropCopies();
@@ -79,7 +96,17 @@ public:
   void pause(Thread &thread, Site site);
   void *staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site);
   void *dynamicShared(Thread &thread, u64 bytes, Site site);
+  void initBarrier(Thread &thread, u64 *place, u32 arrivals, Site site);
+  void fenceBarriers(Thread &thread);
+  void arriveAtBarrier(Thread &thread, u64 *place, u32 bytes, Site site);
+  void waitForPhase(Thread &thread, u64 *place, u32 parity, Site site);
+  void copyBox(Thread &thread, BoxCopy &copy, u32 rank, u64 *place, Site site, const void *code);
   void checkAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code);
+  void checkOperand(Thread &thread, const void *address, u64 bytes, const void *code);
+
+  /// The number of copies whose bytes have not arrived; lets those of one arrive.
+  size_t copiesUnderWay() const { return copies.size(); }
+  void deliverCopy(size_t which);
 
   /// Called when a thread's kernel has returned; records a failure if another thread waits for it.
   void finish(Thread &thread);
@@ -125,10 +152,31 @@ private:
   void arriveAt(Thread &thread, Site site);
   void checkShared(Thread &thread, std::optional<Site> now);
 
+  /// The moment of an access of the thread.
+  AccessTime now(const Thread &thread, const void *code = nullptr) {
+    return clocks.now(thread.thread, warpOf(thread).syncs, code);
+  }
+
   /// The checks of one access, to shared memory or elsewhere. Each returns or unwinds.
-  void checkSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code);
+  void checkSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const AccessTime &time);
+  void noteSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, StringRef verb,
+                        const AccessTime &time);
   void checkGlobalAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code);
   [[noreturn]] void failAt(Thread &thread, const void *code, const Twine &message);
+
+  /// The barrier that lies there, which the thread may use. Unwinds if there is none.
+  PhaseBarrier &barrierAt(Thread &thread, const u64 *place, Site site);
+  /// Begins the next phase of a barrier if the current one is complete.
+  void completePhase(PhaseBarrier &barrier);
+  /// The checks of a copy: its source, and its target as a write to shared memory.
+  void checkSource(Thread &thread, const BoxCopy &copy, Site site, const void *code);
+  void checkTarget(Thread &thread, const BoxCopy &copy, const void *code);
+  /// Records a failure if the kernel ends too early for a copy or a barrier.
+  void checkPhasesAtEnd();
+  /// Records that threads, of which the first wait for phases, can never go on.
+  void reportStuckPhases(ArrayRef<const Thread *> waiting);
+  /// Fails with a note about another place.
+  [[noreturn]] void failWithNote(const Twine &message, Site site, const Twine &note, Site other);
 
   Collective &joinCollective(Thread &thread, u32 members, EmulatedCombine combine, Site site);
   void checkMembers(Thread &thread, u32 members, Site site);
@@ -151,7 +199,9 @@ private:
   std::vector<Warp> warps;
   std::vector<Warpgroup> warpgroups;
   SharedMemory shared;
-  u32 syncs = 0; ///< how often all threads have been synchronised, in this block and earlier ones
+  BlockClocks clocks;
+  std::vector<PhaseBarrier> barriers; ///< in shared memory
+  std::vector<BoxCopy> copies;        ///< whose bytes have not arrived, in the order of their start
   size_t atBarrier = 0;
   u32 holding = 0;    ///< of the threads at the barrier: how many brought true
   u32 heldAtLast = 0; ///< the same for the last barrier that opened

@@ -139,6 +139,20 @@ extern "C" __global__ void missing_barrier(u32 *out) {
   out[threadIndex()] = slots[(threadIndex() + 1) % 64];
 }
 
+extern "C" __global__ void second_write(u32 *out) {
+  u32 &word = sharedStorage<u32>();
+  if (threadIndex() == 0)
+    word = 5;
+  syncThreads();
+  if (threadIndex() == 0) {
+    word = 6;
+    syncWarp(1);
+    word = 7; // here: second_write
+  }
+  if (threadIndex() == 40)
+    out[0] = word; // here: second_write read
+}
+
 extern "C" __global__ void atomic_and_read(u32 *out) {
   u32 &word = sharedStorage<u32>();
   if (threadIndex() == 0)

@@ -2,6 +2,59 @@
 
 namespace kiln {
 
+namespace {
+
+/// A tile, and the warpgroups that multiply it.
+struct ProductTile {
+  int m, n, stages, consumers, teams;
+};
+
+WgmmaMatmulCase matmulCase(StringRef name, DType type, int rows, int cols, int depth, ProductTile tile, int blocks) {
+  return {Variant("wgmma", name, type,
+                  {{"kCols", std::to_string(cols)},
+                   {"kDepth", std::to_string(depth)},
+                   {"kTileM", std::to_string(tile.m)},
+                   {"kTileN", std::to_string(tile.n)},
+                   {"kStages", std::to_string(tile.stages)},
+                   {"kConsumers", std::to_string(tile.consumers)},
+                   {"kTeams", std::to_string(tile.teams)}}),
+          rows, blocks};
+}
+
+} // namespace
+
+std::vector<WgmmaMatmulCase> wgmmaActivationCases() {
+  auto make = [](DType type, int rows, int cols, int depth, ProductTile tile, int blocks) {
+    return matmulCase("matmul_bias_gelu", type, rows, cols, depth, tile, blocks);
+  };
+  return {
+      make(DType::BF16, 130, 264, 72, {128, 128, 3, 1, 2}, 2), // a last step of one chunk; teams in turn
+      make(DType::F16, 70, 96, 200, {64, 96, 2, 1, 1}, 1),     // more steps than stages, one team
+      make(DType::BF16, 1100, 32, 64, {64, 32, 4, 1, 3}, 3),   // groups of 16 tiles, a step a tile, three teams
+      make(DType::F16, 257, 192, 136, {128, 192, 3, 2, 1}, 2), // a team of two warpgroups, exact in columns
+      make(DType::BF16, 1, 40, 8, {64, 64, 5, 1, 2}, 1),       // fewer steps than stages, a team without a tile
+      make(DType::BF16, 200, 160, 328, {192, 160, 2, 3, 1}, 1),
+  };
+}
+
+std::vector<WgmmaMatmulCase> wgmmaResidualCases() {
+  auto make = [](DType type, int rows, int cols, int depth, ProductTile tile, int blocks) {
+    return matmulCase("matmul_bias_residual", type, rows, cols, depth, tile, blocks);
+  };
+  return {
+      make(DType::BF16, 100, 131, 136, {64, 128, 3, 1, 2}, 1), // columns one by one
+      make(DType::F16, 100, 100, 136, {64, 64, 4, 1, 2}, 3),   // by four
+      make(DType::F16, 300, 224, 72, {256, 160, 2, 2, 1}, 2),
+  };
+}
+
+std::vector<WgmmaMatmulCase> wgmmaHeadsCases() {
+  return {
+      matmulCase("matmul_bias_split_cache", DType::BF16, 100, 96, 72, {64, 64, 3, 1, 2}, 2),
+      matmulCase("matmul_bias_split_cache", DType::F16, 66, 96, 128, {64, 96, 3, 1, 1}, 1),
+  };
+}
+
 std::vector<AttentionCase> wgmmaFlashCases() {
   /// `resident`: blocks per multiprocessor for which the compiler must leave registers.
   struct Tile {
@@ -35,6 +88,22 @@ std::vector<AttentionCase> wgmmaFlashCases() {
       {make(DType::BF16, 64, {128, 64, 3, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
       {make(DType::F16, 32, {64, 64, 2, 4}, /*causal=*/true, /*window=*/3), 1, 190, 197, {7}},
   };
+}
+
+std::vector<Variant> allWgmmaKernels() {
+  std::vector<Variant> all;
+  for (const auto &cases : {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaHeadsCases()})
+    for (const WgmmaMatmulCase &c : cases)
+      all.push_back(c.kernel);
+  for (const AttentionCase &c : wgmmaFlashCases())
+    all.push_back(c.kernel);
+  return all;
+}
+
+WgmmaMatmulCase reshaped(const WgmmaMatmulCase &one, function_ref<int(int)> upTo) {
+  std::string cols = std::to_string(upTo(2 * one.kernel["kCols"]));
+  std::string depth = std::to_string(8 * upTo(one.kernel["kDepth"] / 4));
+  return {one.kernel.with({{"kCols", cols}, {"kDepth", depth}}), upTo(2 * one.rows), one.blocks};
 }
 
 } // namespace kiln

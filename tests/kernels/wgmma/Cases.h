@@ -1,6 +1,7 @@
 //===- Cases.h - the configurations of the wgmma family that are tested -----------===//
 //
-// The tests that run these cases on the CPU and the one that compiles them for Hopper share this list.
+// The tests that run these cases on the CPU and the one that compiles them for Hopper share this list. Extents are
+// ragged on purpose.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -9,6 +10,26 @@
 
 namespace kiln {
 
-std::vector<AttentionCase> wgmmaFlashCases(); ///< wgmma_flash_attention
+/// A kernel, the number of its rows, and that of the blocks that share its tiles.
+struct WgmmaMatmulCase {
+  Variant kernel;
+  int rows, blocks;
+};
+
+std::vector<WgmmaMatmulCase> wgmmaActivationCases(); ///< matmul_bias_gelu
+std::vector<WgmmaMatmulCase> wgmmaResidualCases();   ///< matmul_bias_residual
+std::vector<WgmmaMatmulCase> wgmmaHeadsCases();      ///< matmul_bias_split_cache; kCols = 3 · kHeads · kHeadSize
+std::vector<AttentionCase> wgmmaFlashCases();        ///< wgmma_flash_attention
+
+/// Every kernel of the lists above.
+std::vector<Variant> allWgmmaKernels();
+
+/// Another matrix with the same tiles and blocks.
+WgmmaMatmulCase reshaped(const WgmmaMatmulCase &one, function_ref<int(int)> upTo);
+
+/// Lets googletest name a case.
+inline void PrintTo(const WgmmaMatmulCase &c, std::ostream *os) {
+  *os << c.kernel.label() << ", " << c.rows << " rows, " << c.blocks << " blocks";
+}
 
 } // namespace kiln

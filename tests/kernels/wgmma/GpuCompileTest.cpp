@@ -12,8 +12,7 @@ namespace {
 using WgmmaGpuCompile = testing::TestWithParam<std::string>;
 
 TEST_P(WgmmaGpuCompile, EveryKernelInRegisters) {
-  for (const AttentionCase &one : wgmmaFlashCases()) {
-    const Variant &kernel = one.kernel;
+  for (const Variant &kernel : allWgmmaKernels()) {
     Expected<CompiledKernel> compiled = compileForGpu(kernel, GetParam());
     ASSERT_TRUE(static_cast<bool>(compiled)) << kernel.label() << "\n" << llvm::toString(compiled.takeError());
     ASSERT_GT(compiled->resources.registers, 0) << kernel.label();

@@ -1,0 +1,59 @@
+//===- PhaseBarrier.h - a barrier in shared memory ---------------------------------------===//
+#pragma once
+
+#include "runtime/device/emulated/BlockClocks.h"
+
+namespace kiln {
+
+class Thread;
+
+/// The state of a barrier of templates/device/barrier.cuh. Its 8 bytes in shared memory hold a mark with its index.
+struct PhaseBarrier {
+  /// The most arrivals and bytes that a phase takes (PTX ISA, "mbarrier").
+  static constexpr u64 most = (1 << 20) - 1;
+
+  /// What a thread did at a place of the kernel, in a phase.
+  struct Event {
+    u32 thread;
+    u32 phase;
+    Site site;
+  };
+
+  const u64 *place;    ///< in shared memory
+  u32 arrivals;        ///< that a phase takes
+  u32 phases = 0;      ///< complete ones; the next one is the current one
+  u32 missing;         ///< arrivals that the current phase still takes
+  u64 expected = 0;    ///< bytes of the current phase
+  u64 copied = 0;      ///< of these: bytes of copies that have been started
+  u64 arrived = 0;     ///< of these: bytes of copies that have arrived
+  BlockClock before;   ///< joined clocks of all who have arrived, in any phase
+  BlockClock complete; ///< the same without the current phase
+  std::vector<Thread *> waiting;
+
+  AccessStamp initialised;
+  Site initialisedAt;
+  bool isFenced = false;
+  u32 waited = 0;                     ///< phases for which a thread has waited
+  std::optional<Event> lastCopy;      ///< the last one that was started
+  std::optional<Event> lastExpecting; ///< the last arrival that has named bytes
+
+  PhaseBarrier(const u64 *place, u32 arrivals, AccessStamp now, Site site)
+      : place(place), arrivals(arrivals), missing(arrivals), initialised(now), initialisedAt(site) {}
+
+  /// The content of a barrier's 8 bytes.
+  static u64 mark(size_t index) { return markBits | index; }
+  /// The index of the barrier that lies there, if its bytes are still those that initBarrier has written.
+  static std::optional<size_t> indexAt(const u64 *place, ArrayRef<PhaseBarrier> barriers);
+
+  bool isPhaseComplete() const { return missing == 0 && arrived == expected; }
+  /// Begins the next phase. The barrier has this index.
+  void beginPhase(size_t index);
+
+  /// The arrivals and bytes for which the phase waits: `1 more arrival and 4096 bytes`.
+  std::string missingParts() const;
+
+private:
+  static constexpr u64 markBits = 0x6b696c6e00000000; // "kiln"
+};
+
+} // namespace kiln

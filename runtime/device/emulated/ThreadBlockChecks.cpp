@@ -1,0 +1,95 @@
+// Checks of accesses, in kernels that are compiled with checked accesses.
+#include "runtime/device/emulated/Report.h"
+#include "runtime/device/emulated/Scheduler.h"
+#include "runtime/device/emulated/SourceLine.h"
+#include "runtime/device/emulated/ThreadBlock.h"
+
+#include <cstring>
+#include <dlfcn.h>
+
+namespace kiln {
+
+void Thread::checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) {
+  owner->checkAccess(*this, address, bytes, access, code);
+}
+void Thread::checkOperand(const void *address, u64 bytes, const void *code) {
+  owner->checkOperand(*this, address, bytes, code);
+}
+
+void ThreadBlock::checkAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code) {
+  if (shared.contains(address))
+    checkSharedAccess(thread, address, bytes, access, now(thread, code));
+  else
+    checkGlobalAccess(thread, address, bytes, access, code);
+}
+
+static Site siteOf(const SourceLine &line) { return {line.file.empty() ? nullptr : line.file.c_str(), line.line}; }
+
+void ThreadBlock::failAt(Thread &thread, const void *code, const Twine &message) {
+  SourceLine line = sourceLineOf(code, *scheduler->currentLaunch().kernel);
+  fail(nameThreads({&thread}) + " " + message, siteOf(line));
+}
+
+void ThreadBlock::checkOperand(Thread &thread, const void *address, u64 bytes, const void *code) {
+  if (!shared.contains(address))
+    failAt(thread, code, "expected the operand of a product in shared memory");
+  AccessTime time = now(thread, code);
+  time.stamp = AccessStamp::of(AccessStamp::Warp, thread.thread / 32, time.stamp.time, time.warpSyncs);
+  checkSharedAccess(thread, address, bytes, EmulatedAccess::Read, time);
+}
+
+void ThreadBlock::checkSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
+                                    const AccessTime &time) {
+  const AccessKind &kind = kindOf(access);
+  StringRef verb = kind.does;
+  if (std::optional<std::string> outside = shared.outside(address, bytes))
+    failAt(thread, time.code, verb + " " + Twine(bytes) + " bytes " + *outside);
+  // Before the bytes of a copy have arrived, their place is as if nothing had written it: a race says more then.
+  if (kind.reads && copies.empty() && holdsPoison(address, bytes))
+    failAt(thread, time.code, verb + " shared memory that nothing has written");
+  noteSharedAccess(thread, address, bytes, access, verb, time);
+  if (kind.reads && !copies.empty() && holdsPoison(address, bytes))
+    failAt(thread, time.code, verb + " shared memory that nothing has written");
+}
+
+void ThreadBlock::noteSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
+                                   StringRef verb, const AccessTime &time) {
+  auto race = shared.noteAccess(address, bytes, access, time);
+  if (!race)
+    return;
+  const EmulatedKernel &kernel = *scheduler->currentLaunch().kernel;
+  SourceLine line = sourceLineOf(time.code, kernel), other = sourceLineOf(race->code, kernel);
+  failWithNote(nameThreads({&thread}) + " " + verb + " shared memory " + race->what, siteOf(line),
+               "the other access is here", siteOf(other));
+}
+
+/// Whether an address lies in the program or a library, like tables of functions and constants.
+static bool isInProgram(const Thread &thread, const void *address) {
+  // The fast path: tables of the primitives' virtual functions are read most often.
+  const char *functions;
+  std::memcpy(&functions, static_cast<const void *>(static_cast<const EmulatedThread *>(&thread)), sizeof(functions));
+  Dl_info info;
+  return static_cast<size_t>(static_cast<const char *>(address) - functions) < 32 * sizeof(void *) ||
+         dladdr(address, &info);
+}
+
+void ThreadBlock::checkGlobalAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
+                                    const void *code) {
+  const AccessKind &kind = kindOf(access);
+  StringRef verb = kind.does;
+  ArrayRef<TensorRange> tensors = scheduler->currentLaunch().tensors;
+  if (const TensorRange *tensor = findRange(tensors, address, bytes)) {
+    if (kind.writes && !tensor->isWritten)
+      failAt(thread, code, verb + " '" + tensor->name + "', which is an input of the kernel");
+    if (kind.reads && holdsPoison(address, bytes))
+      failAt(thread, code,
+             verb + " what nothing has written, in '" + tensor->name + "' at offset " +
+                 Twine(static_cast<const char *>(address) - tensor->begin));
+    return;
+  }
+  // Other stacks hold the objects of other lanes, which the last lane at a collective reads and writes.
+  if (!scheduler->isOnStack(address) && !isInProgram(thread, address))
+    failAt(thread, code, verb + " " + Twine(bytes) + " bytes " + describeOutside(tensors, address, bytes));
+}
+
+} // namespace kiln

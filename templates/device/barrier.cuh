@@ -1,0 +1,92 @@
+//===- barrier.cuh - barriers in shared memory ---------------------------------------===//
+//
+// A barrier counts arrivals of threads, and bytes of asynchronous copies (mbarrier of PTX, sm_90 and up). Its phases
+// follow each other: a phase is complete when as many threads have arrived as initBarrier() says and all bytes that
+// they expect are there; then the next one begins. A thread that waits names the parity of the phase: 0 for the first
+// phase, 1 for the second, 0 for the third. So a wait for parity 1 returns at once from a barrier whose first phase is
+// not complete yet.
+//
+// Roles of a block hand memory to each other with two barriers for each stage: `full`, at which whoever fills the stage
+// arrives, and `empty`, at which its readers arrive. What a thread did before it arrived is visible to the threads that
+// have waited for the phase. Lanes of a warp that have not been synchronised each arrive and wait for themselves.
+//
+// These need sm_90; on GPUs before it they trap, except initBarrier().
+//
+// In the emulator, every wrong use is an error: a barrier that is not initialised, too many arrivals, a wait for a
+// phase that the thread cannot tell from another one. It takes the lanes of a warp as one when it asks what a wait has
+// ordered.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/base.cuh"
+#include "device/shared.cuh"
+
+namespace kiln {
+
+/// A barrier; it lies in shared memory and is initialised by one thread.
+struct SharedBarrier {
+  u64 state;
+};
+
+#if defined(__CUDACC__)
+
+/// Begins the first phase; each phase takes this many arrivals.
+KILN_DEVICE void initBarrier(SharedBarrier &barrier, u32 arrivals, Site = Site::current()) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(SharedAddress(&barrier).raw()), "r"(arrivals)
+               : "memory");
+}
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
+/// Makes the barriers that this thread has initialised visible to asynchronous copies and to other blocks of the
+/// cluster, behind the next barrier of the block or cluster.
+KILN_DEVICE void fenceBarriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+KILN_DEVICE void arrive(SharedBarrier &barrier, Site = Site::current()) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(&barrier).raw()) : "memory");
+}
+
+/// Arrives, and makes the phase wait for `bytes` more bytes of copies.
+KILN_DEVICE void arriveExpecting(SharedBarrier &barrier, u32 bytes, Site = Site::current()) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(&barrier).raw()), "r"(bytes)
+               : "memory");
+}
+
+/// Returns when the latest phase of this parity is complete.
+KILN_DEVICE void waitBarrier(SharedBarrier &barrier, u32 parity, Site = Site::current()) {
+  asm volatile("{.reg .pred done;\n"
+               "retry: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+               "@!done bra retry;}" ::"r"(SharedAddress(&barrier).raw()),
+               "r"(parity)
+               : "memory");
+}
+
+#else
+
+KILN_DEVICE void fenceBarriers() { asm volatile("trap;"); }
+KILN_DEVICE void arrive(SharedBarrier &, Site = Site::current()) { asm volatile("trap;"); }
+KILN_DEVICE void arriveExpecting(SharedBarrier &, u32, Site = Site::current()) { asm volatile("trap;"); }
+KILN_DEVICE void waitBarrier(SharedBarrier &, u32, Site = Site::current()) { asm volatile("trap;"); }
+
+#endif
+
+#else
+
+KILN_DEVICE void initBarrier(SharedBarrier &barrier, u32 arrivals, Site site = Site::current()) {
+  emulatedThread->initBarrier(&barrier.state, arrivals, site);
+}
+KILN_DEVICE void fenceBarriers() { emulatedThread->fenceBarriers(); }
+KILN_DEVICE void arrive(SharedBarrier &barrier, Site site = Site::current()) {
+  emulatedThread->arriveAtBarrier(&barrier.state, 0, site);
+}
+KILN_DEVICE void arriveExpecting(SharedBarrier &barrier, u32 bytes, Site site = Site::current()) {
+  emulatedThread->arriveAtBarrier(&barrier.state, bytes, site);
+}
+KILN_DEVICE void waitBarrier(SharedBarrier &barrier, u32 parity, Site site = Site::current()) {
+  emulatedThread->waitForPhase(&barrier.state, parity, site);
+}
+
+#endif
+
+} // namespace kiln

@@ -1,0 +1,125 @@
+//===- shared_product.cuh - matrix products of operands in shared memory --------------===//
+//
+// As warpgroup.cuh, whose calls go around these: 64 rows by 16 elements of the left operand lie in shared memory as
+// well, in rows of 128 bytes of consecutive elements of the depth, permuted and aligned as those of the right operand.
+// Only sm_90a has these products; on other GPUs they trap.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/warpgroup.cuh"
+
+namespace kiln {
+
+#if defined(__CUDACC__)
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+
+#define KILN_SUMS(TILE)                                                                                                \
+  "+f"(s[TILE].values[0]), "+f"(s[TILE].values[1]), "+f"(s[TILE].values[2]), "+f"(s[TILE].values[3])
+#define KILN_SUMS_32(TILE) KILN_SUMS(TILE), KILN_SUMS(TILE + 1), KILN_SUMS(TILE + 2), KILN_SUMS(TILE + 3)
+#define KILN_PRODUCT(COLS, REGISTERS, A, B, ADDS, TYPE, ...)                                                           \
+  asm volatile("{.reg .pred adds; setp.ne.b32 adds, %" ADDS ", 0;\n"                                                   \
+               "wgmma.mma_async.sync.aligned.m64n" COLS "k16.f32.%" TYPE ".%" TYPE " {" REGISTERS "}, %" A ", %" B     \
+               ", adds, 1, 1, 0, 0;}"                                                                                  \
+               : __VA_ARGS__                                                                                           \
+               : "l"(left), "l"(right), "r"(int(adds)), "C"(PtxElement<T>::kName))
+#define KILN_REGISTERS_32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define KILN_REGISTERS_64                                                                                              \
+  KILN_REGISTERS_32 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define KILN_REGISTERS_96                                                                                              \
+  KILN_REGISTERS_64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define KILN_REGISTERS_128                                                                                             \
+  KILN_REGISTERS_96 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define KILN_REGISTERS_160                                                                                             \
+  KILN_REGISTERS_128 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79"
+#define KILN_REGISTERS_192                                                                                             \
+  KILN_REGISTERS_160 ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define KILN_REGISTERS_224                                                                                             \
+  KILN_REGISTERS_192 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
+#define KILN_REGISTERS_256                                                                                             \
+  KILN_REGISTERS_224 ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "    \
+                     "%127"
+
+/// Starts sums += A · B^T, or = A · B^T unless it adds, of 64 rows at `a` and all columns of the sums at `b`; the
+/// elements of the depth begin at byte `offset` of the rows of both, before the permutation.
+template <class T, int kTiles>
+KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a, SharedAddress b, u32 offset,
+                                    bool adds, Site = Site::current()) {
+  static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
+  const u64 left = warpgroupDescriptor(a) + offset / 16, right = warpgroupDescriptor(b) + offset / 16;
+  MmaSums *s = sums.tiles;
+  if constexpr (kTiles == 4)
+    KILN_PRODUCT("32", KILN_REGISTERS_32, "16", "17", "18", "19", KILN_SUMS_32(0));
+  else if constexpr (kTiles == 8)
+    KILN_PRODUCT("64", KILN_REGISTERS_64, "32", "33", "34", "35", KILN_SUMS_32(0), KILN_SUMS_32(4));
+  else if constexpr (kTiles == 12)
+    KILN_PRODUCT("96", KILN_REGISTERS_96, "48", "49", "50", "51", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8));
+  else if constexpr (kTiles == 16)
+    KILN_PRODUCT("128", KILN_REGISTERS_128, "64", "65", "66", "67", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8),
+                 KILN_SUMS_32(12));
+  else if constexpr (kTiles == 20)
+    KILN_PRODUCT("160", KILN_REGISTERS_160, "80", "81", "82", "83", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8),
+                 KILN_SUMS_32(12), KILN_SUMS_32(16));
+  else if constexpr (kTiles == 24)
+    KILN_PRODUCT("192", KILN_REGISTERS_192, "96", "97", "98", "99", KILN_SUMS_32(0), KILN_SUMS_32(4), KILN_SUMS_32(8),
+                 KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_32(20));
+  else if constexpr (kTiles == 28)
+    KILN_PRODUCT("224", KILN_REGISTERS_224, "112", "113", "114", "115", KILN_SUMS_32(0), KILN_SUMS_32(4),
+                 KILN_SUMS_32(8), KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_32(20), KILN_SUMS_32(24));
+  else if constexpr (kTiles == 32)
+    KILN_PRODUCT("256", KILN_REGISTERS_256, "128", "129", "130", "131", KILN_SUMS_32(0), KILN_SUMS_32(4),
+                 KILN_SUMS_32(8), KILN_SUMS_32(12), KILN_SUMS_32(16), KILN_SUMS_32(20), KILN_SUMS_32(24),
+                 KILN_SUMS_32(28));
+}
+
+#undef KILN_SUMS
+#undef KILN_SUMS_32
+#undef KILN_PRODUCT
+#undef KILN_REGISTERS_32
+#undef KILN_REGISTERS_64
+#undef KILN_REGISTERS_96
+#undef KILN_REGISTERS_128
+#undef KILN_REGISTERS_160
+#undef KILN_REGISTERS_192
+#undef KILN_REGISTERS_224
+#undef KILN_REGISTERS_256
+
+#else
+
+template <class T, int kTiles>
+KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &, SharedAddress, SharedAddress, u32, bool,
+                                    Site = Site::current()) {
+  static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
+  asm volatile("trap;");
+}
+
+#endif
+
+#else
+
+template <class T, int kTiles>
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a,
+                                                                 SharedAddress b, u32 offset, bool adds,
+                                                                 Site site = Site::current()) {
+  static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
+  const SharedAddress operands[] = {a, b};
+  for (SharedAddress operand : operands)
+    if (reinterpret_cast<u64>(operand.pointer()) % kWarpgroupTileAlignment != 0)
+      emulatedThread->fail("product of a warpgroup: expected operands at a multiple of kWarpgroupTileAlignment", site);
+  if (offset % 32 != 0 || offset >= kSwizzledRowBytes)
+    emulatedThread->fail("product of a warpgroup: expected 16 elements of the depth at a multiple of 32 bytes", site);
+  emulatedStart(sums,
+                {.left = static_cast<const char *>((a + offset).pointer()),
+                 .right = static_cast<const char *>((b + offset).pointer()),
+                 .first = 0,
+                 .count = kTiles,
+                 .rowsAreDepth = false,
+                 .adds = adds,
+                 .decode = emulatedDecodeChunk<T>,
+                 .code = KILN_EMULATED_CALLER},
+                site);
+}
+
+#endif
+
+} // namespace kiln

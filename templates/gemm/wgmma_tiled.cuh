@@ -1,0 +1,353 @@
+//===- wgmma_tiled.cuh - matrix product in the tensor cores of Hopper ------------===//
+//
+// out[rows, cols] = A[rows, depth] · weight[cols, depth]^T, elements of bf16 or f16, sums in float; sm_90a only. The
+// epilogue receives the sums, applies the ops that follow the product, and stores the results.
+//
+// Method: warp specialisation, as in CUTLASS's persistent kernels. A block has a producer, one thread, and teams of
+// consumer warpgroups. The producer copies steps of both operands, 128 bytes of each row, into a ring of kStages stages
+// (TMA). A team multiplies a kTileM × kTileN tile of the output, each of its kConsumers warpgroups a share of the rows.
+// Blocks stay on their multiprocessor and take one tile after the other. With two teams or more the tiles go to the
+// teams in turn, so that the tensor cores multiply one team's tile while another team is in its epilogue.
+//
+// Hand-over: the producer fills a stage when its consumers have arrived at `empty`; its bytes arrive at `full`. Teams
+// share the ring, and a wait for `full` cannot tell the use of a stage that a team waits for from an earlier use. So a
+// team starts when the team before it has arrived at `turn`, that is, has seen all its stages full.
+//
+// Which thread holds what: a product gives a thread columns 2p and 2p + 1 of each 8 columns, p = lane % 4. Rows of the
+// weight may be any columns, though. The weight's map permutes them: of each 32 columns, column 8p + 2j + e becomes row
+// 8j + 2p + e of the stage, so that a thread ends up with 8 neighbouring columns, a vector for the epilogue.
+//
+// Maps: of A a tensor of rank 2, extents [depth, rows], box [64, kTileM]. Of the weight one of rank 5, extents
+// [depth, 2, 4, 4, cols / 32], strides in rows 1, 8, 2 and 32, box [64, 2, 4, 4, kTileN / 32]. The weight's rows are a
+// multiple of 32.
+//
+// Launch: grid of as many blocks as there are multiprocessors or tiles, whichever is less; block
+// 128 · (1 + kTeams · kConsumers). Tiles are taken in groups of 16 along M, so that the blocks that run at a time share
+// operands in L2.
+//
+// Shared memory, all dynamic: kStages · (kTileM + kTileN) · 128 bytes, and the barriers.
+//
+// Registers: a consumer's sums take kTileM / kConsumers · kTileN / 128. The producer gives registers to the consumers.
+//
+// Edges: rows and columns past the end are zero in the stages, and are dropped before the epilogue.
+//
+// The weight is read before waitForDependencies(): another kernel must not write it.
+//
+// Config (all constants):
+//   kCols, kDepth       extents
+//   kTileM              a multiple of 64 · kConsumers, up to 256
+//   kTileN              a multiple of 32, up to 256
+//   kStages             2 or more
+//   kConsumers, kTeams  warpgroups of a team, and teams
+//
+// Epilogue: as in mma_tiled.cuh.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/barrier.cuh"
+#include "device/base.cuh"
+#include "device/block.cuh"
+#include "device/grid.cuh"
+#include "device/index.cuh"
+#include "device/shared.cuh"
+#include "device/shared_product.cuh"
+#include "device/tensor_copy.cuh"
+#include "device/vec.cuh"
+#include "shape.cuh"
+
+namespace kiln {
+
+/// Constants that follow from a Config for elements of type T.
+template <class Config, class T> struct WgmmaTiledShape {
+  static constexpr int kM = Config::kTileM, kN = Config::kTileN, kStages = Config::kStages;
+  static constexpr int kConsumers = Config::kConsumers, kTeams = Config::kTeams;
+  static constexpr int kThreads = int(kWarpgroupSize) * (1 + kTeams * kConsumers);
+  static constexpr int kConsumerM = kM / kConsumers, kRowTiles = kConsumerM / 64; // a warpgroup's part, by 64 rows
+  static constexpr int kStep = int(kSwizzledRowBytes / sizeof(T));                // of the depth
+  static constexpr int kSteps = ceilDiv(Config::kDepth, kStep);
+  static constexpr int kParts = 4; // of a step: 32 bytes each, the depth of an instruction
+  static constexpr u32 kBytesA = kM * kSwizzledRowBytes, kBytesB = kN * kSwizzledRowBytes;
+  static constexpr int kTilesN = ceilDiv(Config::kCols, kN);
+  static constexpr bool kColsAreExact = Config::kCols % kN == 0;
+  static constexpr int kOutputVec = widestVector(Config::kCols, 8);
+  /// Registers of a thread in each role: together what a multiprocessor has. With one consumer, every thread can have
+  /// as many as an instruction can name.
+  static constexpr bool kMovesRegisters = kThreads > 256;
+  static constexpr int kProducerRegisters = 24, kConsumerRegisters = kThreads > 384 ? 160 : 240;
+
+  static_assert(sizeof(T) == 2, "bf16 or f16");
+  static_assert(kM % (64 * kConsumers) == 0 && kM <= 256, "warpgroups take whole instructions, a box has 256 rows");
+  static_assert(kN % 32 == 0 && kN <= 256, "columns are permuted within 32, an instruction has 256");
+  static_assert(kThreads <= 512, "a consumer has the registers for its sums");
+  static_assert(kStages >= 2, "one step is multiplied while another arrives");
+};
+
+template <class Config, class T> struct WgmmaTiledStorage {
+  using Shape = WgmmaTiledShape<Config, T>;
+  alignas(kWarpgroupTileAlignment) u8 a[Shape::kStages][Shape::kBytesA];
+  alignas(kWarpgroupTileAlignment) u8 b[Shape::kStages][Shape::kBytesB];
+  SharedBarrier full[Shape::kStages], empty[Shape::kStages], turn[Shape::kTeams];
+};
+
+template <class Config, class T>
+constexpr SharedBytes kWgmmaTiledShared = {0, sizeof(WgmmaTiledStorage<Config, T>)};
+
+/// A place in a ring of stages, and the parity of the stage's phase there.
+template <int kStages> struct RingPlace {
+  u32 stage, parity;
+
+  /// The place of the first use of a stage but `uses`.
+  KILN_DEVICE static RingPlace after(u32 uses) { return {uses % kStages, uses / kStages & 1}; }
+  KILN_DEVICE void advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+/// The position of a tile, in tiles.
+struct TilePlace {
+  int m, n;
+};
+
+/// The work of one thread of a block.
+template <class Config, class T> struct WgmmaTiled {
+  using Shape = WgmmaTiledShape<Config, T>;
+  static constexpr int kRowTiles = Shape::kRowTiles;
+  using Sums = WarpgroupSums<Shape::kN / 8>;
+
+  WgmmaTiledStorage<Config, T> &shared;
+  const TensorMap &a, &weight;
+  const int rows;
+
+  KILN_DEVICE int tilesM() const { return ceilDiv(rows, Shape::kM); }
+  KILN_DEVICE int tiles() const { return tilesM() * Shape::kTilesN; }
+
+  /// The i-th tile of the block.
+  KILN_DEVICE static int tileOf(int i) { return int(blockIndexX()) + i * int(gridBlocksX()); }
+
+  /// Groups of 16 tiles along M, within them first along M.
+  KILN_DEVICE TilePlace placeOf(int tile) const {
+    constexpr int kGroup = 16;
+    const int first = tile / (kGroup * Shape::kTilesN) * kGroup, inGroup = tile % (kGroup * Shape::kTilesN);
+    const int height = min(kGroup, tilesM() - first);
+    return {first + inGroup % height, inGroup / height};
+  }
+
+  KILN_DEVICE void initBarriers() const {
+    for (int i = 0; i < Shape::kStages; ++i) {
+      initBarrier(shared.full[i], 1);
+      initBarrier(shared.empty[i], 4 * Shape::kConsumers); // their warps
+    }
+    for (int i = 0; i < Shape::kTeams; ++i)
+      initBarrier(shared.turn[i], 4 * Shape::kConsumers);
+    fenceBarriers();
+  }
+
+  //===--- the producer
+
+  KILN_DEVICE void copyA(TilePlace tile, int step, u32 stage) const {
+    copyBox(SharedAddress(shared.a[stage]), a, {step * Shape::kStep, tile.m * Shape::kM}, shared.full[stage]);
+  }
+  KILN_DEVICE void copyB(TilePlace tile, int step, u32 stage) const {
+    copyBox(SharedAddress(shared.b[stage]), weight, {step * Shape::kStep, 0, 0, 0, tile.n * (Shape::kN / 32)},
+            shared.full[stage]);
+  }
+  KILN_DEVICE void expectStep(u32 stage) const { arriveExpecting(shared.full[stage], Shape::kBytesA + Shape::kBytesB); }
+
+  /// Copies all steps of the block's tiles; the weight's first ones before anything that another kernel may still
+  /// write.
+  KILN_DEVICE void produce() const {
+    constexpr int kAtOnce = min(Shape::kSteps, Shape::kStages);
+    const TilePlace first = placeOf(tileOf(0));
+    for (int step = 0; step < kAtOnce; ++step) {
+      expectStep(step);
+      copyB(first, step, step);
+    }
+    waitForDependencies();
+    for (int step = 0; step < kAtOnce; ++step)
+      copyA(first, step, step);
+    auto ring = RingPlace<Shape::kStages>::after(kAtOnce);
+    int step = kAtOnce;
+    for (int i = 0; tileOf(i) < tiles(); ++i, step = 0)
+      for (const TilePlace place = placeOf(tileOf(i)); step < Shape::kSteps; ++step) {
+        waitBarrier(shared.empty[ring.stage], ring.parity ^ 1);
+        expectStep(ring.stage);
+        copyA(place, step, ring.stage);
+        copyB(place, step, ring.stage);
+        ring.advance();
+      }
+  }
+
+  //===--- a consumer
+
+  /// The stage's memory is no longer read by this warp.
+  KILN_DEVICE void release(u32 stage) const {
+    if (laneIndex() == 0)
+      arrive(shared.empty[stage]);
+  }
+
+  /// Waits for a step and starts its products; `row` is the warpgroup's first in the tile.
+  KILN_DEVICE void startStep(Sums (&sums)[kRowTiles], RingPlace<Shape::kStages> ring, int row, bool adds) const {
+    waitBarrier(shared.full[ring.stage], ring.parity);
+    fenceProducts(sums);
+    const SharedAddress left = SharedAddress(shared.a[ring.stage]) + u32(row) * kSwizzledRowBytes;
+    const SharedAddress right(shared.b[ring.stage]);
+#pragma unroll
+    for (int part = 0; part < Shape::kParts; ++part)
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m)
+        startSharedProduct<T>(sums[m], left + u32(m) * 64 * kSwizzledRowBytes, right, u32(part) * 2 * kChunkBytes,
+                              adds || part > 0);
+    commitProducts();
+  }
+
+  /// Starts all steps of the block's i-th tile. Returns the stage of the last one, whose products are still under way.
+  KILN_DEVICE u32 accumulate(Sums (&sums)[kRowTiles], int i, int row) const {
+    auto ring = RingPlace<Shape::kStages>::after(u32(i * Shape::kSteps));
+    startStep(sums, ring, row, false);
+#pragma unroll 1
+    for (int step = 1; step < Shape::kSteps; ++step) {
+      const u32 last = ring.stage;
+      ring.advance();
+      startStep(sums, ring, row, true);
+      waitProducts<1>(sums);
+      release(last);
+    }
+    return ring.stage;
+  }
+
+  /// A team's turn comes once for each of its tiles; the first team need not wait for its first.
+  KILN_DEVICE void waitForTurn(int i) const {
+    if constexpr (Shape::kTeams > 1)
+      waitBarrier(shared.turn[i % Shape::kTeams], u32(i / Shape::kTeams + (i % Shape::kTeams == 0)) & 1);
+  }
+  KILN_DEVICE void passTurn(int i) const {
+    if constexpr (Shape::kTeams > 1)
+      if (laneIndex() == 0)
+        arrive(shared.turn[(i + 1) % Shape::kTeams]);
+  }
+
+  template <class Epilogue> KILN_DEVICE void consume(const Epilogue &epilogue) const {
+    const int consumer = int(warpgroupIndex()) - 1, team = consumer / Shape::kConsumers;
+    const int row = consumer % Shape::kConsumers * Shape::kConsumerM;
+    for (int i = team; tileOf(i) < tiles(); i += Shape::kTeams) {
+      Sums sums[kRowTiles];
+      waitForTurn(i);
+      const u32 last = accumulate(sums, i, row);
+      passTurn(i);
+      const TilePlace place = placeOf(tileOf(i));
+      const ThreadPlace at{place.m * Shape::kM + row + int(warpIndex() % 4) * 16 + int(laneIndex()) / 4,
+                           place.n * Shape::kN + int(laneIndex()) % 4 * 8};
+      if ((place.m + 1) * Shape::kM <= rows)
+        finish<true>(sums, last, epilogue, at);
+      else
+        finish<false>(sums, last, epilogue, at);
+    }
+  }
+
+  //===--- the epilogue of a consumer
+
+  // A thread has 8 neighbouring columns of each 32, its groups, in two rows of each 64; it passes them in vectors.
+  static constexpr int kGroups = Shape::kN / 32, kThreadRows = 2 * kRowTiles;
+  static constexpr int V = Shape::kOutputVec, kVectors = 8 / V;
+
+  /// The first row and column of a thread.
+  struct ThreadPlace {
+    int row, col;
+    KILN_DEVICE int rowOf(int i) const { return row + i / 2 * 64 + i % 2 * 8; }
+    KILN_DEVICE int colOf(int group, int vector) const { return col + group * 32 + vector * V; }
+  };
+
+  KILN_DEVICE static Vec<float, V> product(const Sums (&sums)[kRowTiles], int group, int i, int vector) {
+    Vec<float, V> values;
+#pragma unroll
+    for (int v = 0; v < V; ++v) {
+      const int element = vector * V + v;
+      values[v] = sums[i / 2].tiles[group * 4 + element / 2].values[i % 2 * 2 + element % 2];
+    }
+    return values;
+  }
+
+  /// What the epilogue loads for a tile. Groups are loaded some ahead of the one that is stored: two, or one where
+  /// these take many registers.
+  template <class Epilogue> struct Loaded {
+    using Operands = typename Epilogue::template Operands<V>;
+    static constexpr int kAhead = sizeof(Operands) * kVectors * kThreadRows <= 128 ? 2 : 1;
+    Operands operands[kGroups][kThreadRows][kVectors];
+  };
+
+  template <bool kWhole, class Epilogue>
+  KILN_DEVICE void load(Loaded<Epilogue> &loaded, const Epilogue &epilogue, ThreadPlace at, int group) const {
+#pragma unroll
+    for (int i = 0; i < kThreadRows; ++i)
+#pragma unroll
+      for (int vector = 0; vector < kVectors; ++vector) {
+        const int row = at.rowOf(i), col = at.colOf(group, vector);
+        loaded.operands[group][i][vector] = epilogue.template operands<V>(
+            kWhole ? row : min(row, rows - 1), Shape::kColsAreExact ? col : min(col, Config::kCols - V));
+      }
+  }
+
+  template <bool kWhole, class Epilogue>
+  KILN_DEVICE void store(const Sums (&sums)[kRowTiles], const Loaded<Epilogue> &loaded, const Epilogue &epilogue,
+                         ThreadPlace at, int group) const {
+#pragma unroll
+    for (int i = 0; i < kThreadRows; ++i)
+#pragma unroll
+      for (int vector = 0; vector < kVectors; ++vector) {
+        const int row = at.rowOf(i), col = at.colOf(group, vector);
+        if ((kWhole || row < rows) && (Shape::kColsAreExact || col < Config::kCols))
+          epilogue(product(sums, group, i, vector), loaded.operands[group][i][vector], row, col);
+      }
+  }
+
+  /// Passes the sums to the epilogue when the last products have ended. kWhole: the tile has no row past the end.
+  template <bool kWhole, class Epilogue>
+  KILN_DEVICE void finish(Sums (&sums)[kRowTiles], u32 last, const Epilogue &epilogue, ThreadPlace at) const {
+    Loaded<Epilogue> loaded;
+    // With rows past the end, addresses take the registers for loads ahead.
+    constexpr int kAhead = kWhole ? min(Loaded<Epilogue>::kAhead, kGroups) : 0;
+#pragma unroll
+    for (int group = 0; group < kAhead; ++group)
+      load<kWhole>(loaded, epilogue, at, group);
+    waitProducts<0>(sums);
+    release(last);
+    receive(sums);
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      if (group + kAhead < kGroups)
+        load<kWhole>(loaded, epilogue, at, group + kAhead);
+      store<kWhole>(sums, loaded, epilogue, at, group);
+    }
+  }
+};
+
+/// The kernel's body.
+template <class Config, class T, class Epilogue>
+KILN_DEVICE void wgmmaTiled(int rows, const TensorMap &a, const TensorMap &weight, const Epilogue &epilogue) {
+  using Shape = WgmmaTiledShape<Config, T>;
+  allowDependents();
+  const WgmmaTiled<Config, T> thread{dynamicShared<WgmmaTiledStorage<Config, T>>(), a, weight, rows};
+  if (threadIndex() == 0) {
+    prefetchMap(a);
+    prefetchMap(weight);
+    thread.initBarriers();
+  }
+  syncThreads();
+  if (warpgroupIndex() == 0) {
+    if constexpr (Shape::kMovesRegisters)
+      giveRegisters<Shape::kProducerRegisters>();
+    if (threadIndex() == 0)
+      thread.produce();
+  } else {
+    if constexpr (Shape::kMovesRegisters)
+      takeRegisters<Shape::kConsumerRegisters>();
+    waitForDependencies();
+    thread.consume(epilogue);
+  }
+}
+
+} // namespace kiln

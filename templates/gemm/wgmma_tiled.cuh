@@ -271,11 +271,11 @@ template <class Config, class T> struct WgmmaTiled {
     return values;
   }
 
-  /// What the epilogue loads for a tile. Groups are loaded some ahead of the one that is stored: two, or one where
-  /// these take many registers.
+  /// What the epilogue loads for a tile. Groups are loaded some ahead of the one that is stored: two in wide tiles, or
+  /// one where these take many registers.
   template <class Epilogue> struct Loaded {
     using Operands = typename Epilogue::template Operands<V>;
-    static constexpr int kAhead = sizeof(Operands) * kVectors * kThreadRows <= 128 ? 2 : 1;
+    static constexpr int kAhead = kGroups >= 6 && sizeof(Operands) * kVectors * kThreadRows <= 128 ? 2 : 1;
     Operands operands[kGroups][kThreadRows][kVectors];
   };
 

@@ -57,6 +57,7 @@
 #include "device/shared.cuh"
 #include "device/tensor_core.cuh"
 #include "device/vec.cuh"
+#include "gemm/tile_order.cuh"
 #include "shape.cuh"
 
 namespace kiln {
@@ -91,19 +92,10 @@ template <class Config, class T> struct MmaTiledStorage {
   alignas(128) u8 stages[Config::kStages][MmaTiledShape<Config, T>::kStageBytes];
 };
 
-/// The position of a block's tile, in tiles.
-struct TileOrigin {
-  int m, n;
-};
-
-/// Groups of 8 tiles along M, within them first along M.
-KILN_DEVICE TileOrigin groupedTile() {
-  constexpr int kGroup = 8;
-  const int tilesN = int(gridBlocksX()), tilesM = int(gridBlocksY());
-  const int block = int(blockIndexY()) * tilesN + int(blockIndexX());
-  const int first = block / (kGroup * tilesN) * kGroup, inGroup = block % (kGroup * tilesN);
-  const int rows = min(kGroup, tilesM - first);
-  return {first + inGroup % rows, inGroup / rows};
+/// The place of this block's tile.
+KILN_DEVICE TilePlace tileOfBlock() {
+  const int tilesN = int(gridBlocksX());
+  return groupedTile<8>(int(blockIndexY()) * tilesN + int(blockIndexX()), int(gridBlocksY()), tilesN);
 }
 
 /// The key that permutes the chunks of a row of B, given the row in the tile: it differs among the eight rows of weight
@@ -152,7 +144,7 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
   const SharedAddress sourceA, sourceB; // of the warp's loads, in stage 0, part 0
   MmaSums sums[kM][kN] = {};
 
-  KILN_DEVICE MmaTiled(MmaTiledStorage<Config, T> &shared, const T *input, const T *weight, TileOrigin origin, int rows)
+  KILN_DEVICE MmaTiled(MmaTiledStorage<Config, T> &shared, const T *input, const T *weight, TilePlace origin, int rows)
       : a(input + i64(origin.m) * Shape::kM * Config::kDepth + firstColumn()),
         b(weight + i64(origin.n) * Shape::kN * Config::kDepth + firstColumn()), rowsA(rows - origin.m * Shape::kM),
         rowsB(Config::kCols - origin.n * Shape::kN), chunk(int(threadIndex() % kRowChunks)),
@@ -336,7 +328,7 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
   /// Passes the sums to the epilogue, some vectors at a time: the epilogue's loads for all of them are issued before
   /// the first of them is stored. kWhole: the tile has no row past the end.
   template <bool kWhole, class Epilogue>
-  KILN_DEVICE void emit(const Epilogue &epilogue, TileOrigin origin, int rows) const {
+  KILN_DEVICE void emit(const Epilogue &epilogue, TilePlace origin, int rows) const {
     using Operands = typename Epilogue::template Operands<V>;
     // As many as fit into twice the registers of the fragments, which are free by then; values that are the same in
     // every row are loaded once. Short vectors need an address each, so only those of 8 columns are taken.
@@ -362,7 +354,7 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
   }
 
   template <class Epilogue>
-  KILN_DEVICE void finish(const Epilogue &epilogue, TileOrigin origin, int rows) const {
+  KILN_DEVICE void finish(const Epilogue &epilogue, TilePlace origin, int rows) const {
     if ((origin.m + 1) * Shape::kM <= rows)
       emit<true>(epilogue, origin, rows);
     else
@@ -377,7 +369,7 @@ constexpr SharedBytes kMmaTiledShared = {0, sizeof(MmaTiledStorage<Config, T>)};
 template <class Config, class T, class Epilogue>
 KILN_DEVICE void mmaTiled(int rows, const T *input, const T *weight, const Epilogue &epilogue) {
   allowDependents();
-  const TileOrigin origin = groupedTile();
+  const TilePlace origin = tileOfBlock();
   MmaTiled<Config, T> tile(dynamicShared<MmaTiledStorage<Config, T>>(), input, weight, origin, rows);
   tile.accumulate();
   tile.finish(epilogue, origin, rows);
@@ -402,7 +394,7 @@ template <class Config, class T, class Epilogue>
 KILN_DEVICE void mmaTiledSplit(int rows, const T *input, const T *weight, float *parts, u32 *arrivals,
                                const Epilogue &epilogue) {
   allowDependents();
-  const TileOrigin origin = groupedTile();
+  const TilePlace origin = tileOfBlock();
   auto &shared = dynamicShared<MmaTiledSplitStorage<Config, T>>();
   MmaTiled<Config, T, Config::kSplits> block(shared.tile, input, weight, origin, rows);
   block.accumulate();

@@ -54,6 +54,7 @@
 #include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
 #include "device/vec.cuh"
+#include "gemm/tile_order.cuh"
 #include "shape.cuh"
 
 namespace kiln {
@@ -107,11 +108,6 @@ template <int kStages> struct RingPlace {
   }
 };
 
-/// The position of a tile, in tiles.
-struct TilePlace {
-  int m, n;
-};
-
 /// The work of one thread of a block.
 template <class Config, class T> struct WgmmaTiled {
   using Shape = WgmmaTiledShape<Config, T>;
@@ -128,13 +124,7 @@ template <class Config, class T> struct WgmmaTiled {
   /// The i-th tile of the block.
   KILN_DEVICE static int tileOf(int i) { return int(blockIndexX()) + i * int(gridBlocksX()); }
 
-  /// Groups of 16 tiles along M, within them first along M.
-  KILN_DEVICE TilePlace placeOf(int tile) const {
-    constexpr int kGroup = 16;
-    const int first = tile / (kGroup * Shape::kTilesN) * kGroup, inGroup = tile % (kGroup * Shape::kTilesN);
-    const int height = min(kGroup, tilesM() - first);
-    return {first + inGroup % height, inGroup / height};
-  }
+  KILN_DEVICE TilePlace placeOf(int tile) const { return groupedTile<16>(tile, tilesM(), Shape::kTilesN); }
 
   KILN_DEVICE void initBarriers() const {
     for (int i = 0; i < Shape::kStages; ++i) {

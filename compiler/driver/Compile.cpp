@@ -60,6 +60,8 @@ static void describeRun(Module &module, const PipelineOptions &options) {
     module.attributes.insert_or_assign(ModuleAttribute::serial.str(), true);
   if (options.restrictPointers)
     module.attributes.insert_or_assign(ModuleAttribute::restrictPointers.str(), true);
+  if (options.portable)
+    module.attributes.insert_or_assign(ModuleAttribute::portable.str(), true);
 }
 
 Expected<std::unique_ptr<Module>> compileToStage(StringRef model, Stage stage, const CompileOptions &options,

@@ -44,6 +44,7 @@ ArrayRef<AttributeSpec> moduleAttributes() {
       {Name::weightsFirst, Kind::Bool, "nothing runs before all weights are on the device", false},
       {Name::serial, Kind::Bool, "a kernel starts when the one in front of it has ended", false},
       {Name::restrictPointers, Kind::Bool, "tensors are __restrict__ parameters of kernels; needs serial", false},
+      {Name::portable, Kind::Bool, "kernels run on every target of the plan, not only on their own", false},
       {Name::strategy, Kind::Text, "what chose all this, as the user wrote it", false},
       {Name::target, Kind::Ident, "the GPU that kernels are for (select-kernels)", false},
       {Name::kernels, Kind::Dict, "families that come first, by kind of op (select-kernels)", false},

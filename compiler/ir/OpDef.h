@@ -137,6 +137,8 @@ struct ModuleAttribute {
   // How the plan is run (Plan::stepByStep, weightsFirst, serial), and how its kernels take tensors.
   static constexpr StringRef stepByStep = "step_by_step", weightsFirst = "weights_first", serial = "serial",
                              restrictPointers = "restrict";
+  // Kernels run on every target of the plan, not only on the one that they are chosen for.
+  static constexpr StringRef portable = "portable";
   static constexpr StringRef strategy = "strategy";
   // Written by select-kernels.
   static constexpr StringRef target = "target", kernels = "kernels";

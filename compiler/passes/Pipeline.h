@@ -20,6 +20,8 @@ struct PipelineOptions {
   bool stepByStep = false, weightsFirst = false, serial = false;
   /// Tensors are `__restrict__` parameters of generated kernels, which needs `serial`.
   bool restrictPointers = false;
+  /// Kernels run on every target of the plan, not only on `target`.
+  bool portable = false;
   /// The strategy that chose the above, as the user wrote it, for the plan to record; empty: none.
   std::string strategy = {};
 };

@@ -49,6 +49,16 @@ TEST_F(CubinsTest, KernelsAreCompiledForAGpuThatThePlanHasNoneFor) {
   EXPECT_EQ(notes, std::vector<std::string>{"the plan has cubins for sm_86 only: compiling 2 kernels for sm_90a"});
 }
 
+TEST_F(CubinsTest, KernelsWithTensorMapsRunOnTheTargetOfThePlanAlone) {
+  plan.kernels[1].maps.resize(1);
+  EXPECT_EQ(unwrap(read("sm_86")).size(), 2u);
+  std::string message = directory.relative(messageOf(read("sm_100")));
+  EXPECT_TRUE(
+      StringRef(message).contains("the plan was made for sm_86, and kernel second runs on no other GPU; compile "
+                                  "the model with --target sm_100"))
+      << message;
+}
+
 TEST_F(CubinsTest, OnlyEditedKernelsAreCompiledAnew) {
   TemporaryDirectory edited;
   edited.write("second.cu", "extern \"C\" __global__ void second(float *y) { *y = 1; }\n");

@@ -77,6 +77,7 @@ static Expected<CompileOptions> compileOptions(const CompileCommand &command) {
   options.pipeline = std::move(*pipeline);
   if (!command.targets.empty())
     options.pipeline.target = command.targets.front();
+  options.pipeline.portable = command.targets.size() > 1;
   options.build.maxBatch = command.maxBatch;
   options.passes = command.passes;
   if (!command.passes.empty())

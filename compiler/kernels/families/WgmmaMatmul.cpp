@@ -38,7 +38,9 @@ struct WgmmaBlock {
 } // namespace
 
 static bool acceptsWgmmaTiled(const Op &op, const Target &target, const DimBinding &) {
-  if (!target.hasWgmma || !fitsTensorCores(op, target) || !hasLeftOperandInMemory(op))
+  // Other GPUs have no such copies and products, and the template has nothing in their place.
+  bool isPortable = op.parent()->function()->module().boolAttribute(ModuleAttribute::portable);
+  if (isPortable || !target.hasWgmma || !fitsTensorCores(op, target) || !hasLeftOperandInMemory(op))
     return false;
   const Type &weight = anchor(op)->operand(1)->type;
   return dtypeSize(weight.dtype) == 2 && *weight.shape[0].asConstant() % permutedRows == 0;

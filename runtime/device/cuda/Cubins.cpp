@@ -56,6 +56,11 @@ Expected<std::vector<std::string>> readCubins(const Plan &plan, const KernelFile
   }
   if (missing.empty())
     return cubins;
+  // What copies by tensor maps multiplies by instructions of the plan's target alone.
+  for (size_t i : missing)
+    if (!plan.kernels[i].maps.empty() && options.target != plan.target)
+      return makeError(files.plan + ": the plan was made for " + plan.target + ", and kernel " + plan.kernels[i].name +
+                       " runs on no other GPU; compile the model with --target " + options.target);
   std::string has = plan.cubins.empty() ? "no cubins" : "cubins for " + llvm::join(plan.cubins, ", ") + " only";
   std::string why = target ? "edited" : "the plan has " + has;
   if (Error error = compileKernels(plan, files, missing, why, options, cubins))

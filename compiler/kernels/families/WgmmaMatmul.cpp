@@ -2,6 +2,7 @@
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
 #include "kernels/families/Families.h"
+#include "ops/Region.h"
 
 #include <cmath>
 

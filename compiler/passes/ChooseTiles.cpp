@@ -232,8 +232,9 @@ Expected<KernelChoice> TileChooser::chooseForRows(const Op &op, const DimBinding
   if (type.rank() != 3 || !type.shape[1].getSymbol() || first == preferredFamily(op))
     return best;
   double least = first->estimate(op, best.tile, target, dims);
-  for (const KernelFamily *family : {&wgmmaTiledFamily, &mmaTiledFamily, &mmaTiledSplitFamily}) {
-    if (!family->accepts(op, target, dims))
+  for (const KernelFamily *family : allKernelFamilies()) {
+    bool isCandidate = family->form == KernelForm::TensorMatmul && !family->byRequestOnly;
+    if (!isCandidate || !family->accepts(op, target, dims))
       continue;
     Expected<Tile> other = cheapestTile(op, *family, dims, dims);
     if (!other)

@@ -30,17 +30,11 @@
 //
 // The weight is read before waitForDependencies(): another kernel must not write it.
 //
-// Split-K (mmaTiledSplit): few rows leave too few tiles for all multiprocessors. Then kSplits blocks share a tile, each
-// with a part of the steps, and write their sums to memory; the last block to arrive adds all of them, always in the
-// order of the parts, so that the result is the same from run to run. Launch: as above, kSplits in z. Memory: parts, of
-// splitSumsBytes; one arrival counter per tile, zero before and after. Shared memory: 16 bytes more.
-//
 // Config (all constants):
 //   kCols, kDepth       extents
 //   kTileM, kTileN      multiples of 16 · kWarpsM and 32 · kWarpsN
 //   kStages             2 or more
 //   kWarpsM, kWarpsN    warps along M and N
-//   kSplits             mmaTiledSplit only: blocks of a tile
 //
 // Epilogue: its operands are loaded ahead of its stores, as in gemv/simt_row.cuh. Its V is the widest power of two up
 // to 8 that divides kCols.
@@ -48,7 +42,6 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "arrivals.cuh"
 #include "device/async_copy.cuh"
 #include "device/base.cuh"
 #include "device/block.cuh"
@@ -373,40 +366,6 @@ KILN_DEVICE void mmaTiled(int rows, const T *input, const T *weight, const Epilo
   MmaTiled<Config, T> tile(dynamicShared<MmaTiledStorage<Config, T>>(), input, weight, origin, rows);
   tile.accumulate();
   tile.finish(epilogue, origin, rows);
-}
-
-/// Bytes of the parts of all tiles.
-template <class Config> KILN_DEVICE constexpr i64 splitSumsBytes(i64 rows) {
-  const i64 tiles = ceilDiv(rows, i64(Config::kTileM)) * ceilDiv(Config::kCols, Config::kTileN);
-  return tiles * Config::kTileM * Config::kTileN * Config::kSplits * i64(sizeof(float));
-}
-
-template <class Config, class T> struct MmaTiledSplitStorage {
-  MmaTiledStorage<Config, T> tile;
-  bool isLast;
-};
-
-template <class Config, class T>
-constexpr SharedBytes kMmaTiledSplitShared = {0, sizeof(MmaTiledSplitStorage<Config, T>)};
-
-/// The body of a kernel whose blocks share tiles.
-template <class Config, class T, class Epilogue>
-KILN_DEVICE void mmaTiledSplit(int rows, const T *input, const T *weight, float *parts, u32 *arrivals,
-                               const Epilogue &epilogue) {
-  allowDependents();
-  const TilePlace origin = tileOfBlock();
-  auto &shared = dynamicShared<MmaTiledSplitStorage<Config, T>>();
-  MmaTiled<Config, T, Config::kSplits> block(shared.tile, input, weight, origin, rows);
-  block.accumulate();
-
-  constexpr i64 kTile = i64(Config::kTileM) * Config::kTileN;
-  const i64 tiles = i64(gridBlocksX()) * gridBlocksY(), tile = i64(origin.m) * gridBlocksX() + origin.n;
-  parts += tile * kTile;
-  block.write(parts + block.split() * tiles * kTile);
-  if (!arrivesLast(arrivals + tile, Config::kSplits, shared.isLast))
-    return;
-  block.addParts(parts, tiles * kTile);
-  block.finish(epilogue, origin, rows);
 }
 
 } // namespace kiln

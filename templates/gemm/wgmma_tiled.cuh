@@ -98,7 +98,7 @@ constexpr SharedBytes kWgmmaTiledShared = {0, sizeof(WgmmaTiledStorage<Config, T
 template <int kStages> struct RingPlace {
   u32 stage, parity;
 
-  /// The place of the first use of a stage but `uses`.
+  /// The place after so many uses of the ring's stages.
   KILN_DEVICE static RingPlace after(u32 uses) { return {uses % kStages, uses / kStages & 1}; }
   KILN_DEVICE void advance() {
     if (++stage == kStages) {
@@ -261,8 +261,8 @@ template <class Config, class T> struct WgmmaTiled {
     return values;
   }
 
-  /// What the epilogue loads for a tile. Groups are loaded some ahead of the one that is stored: two in wide tiles, or
-  /// one where these take many registers.
+  /// What the epilogue loads for a tile. The loads are kAhead groups ahead of the stores: one, or two in wide tiles
+  /// whose operands take few registers.
   template <class Epilogue> struct Loaded {
     using Operands = typename Epilogue::template Operands<V>;
     static constexpr int kAhead = kGroups >= 6 && sizeof(Operands) * kVectors * kThreadRows <= 128 ? 2 : 1;

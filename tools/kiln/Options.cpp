@@ -133,8 +133,7 @@ void addKernelDevice(CLI::App &sub, std::string &device) {
 void addCompile(CLI::App &app, CompileCommand &command) {
   CLI::App *sub = app.add_subcommand("compile", "Compile a model into a kernel plan");
   sub->add_option("MODEL", command.model, "a .toml, a directory with config.json, or IR text, .kiln")->required();
-  addList(*sub, "--target", command.targets, targetName(),
-          "GPUs to make cubins for; tiles are chosen for the first, kernels run on all")
+  addList(*sub, "--target", command.targets, targetName(), "GPUs that kernels run on; tiles are chosen for the first")
       ->default_str(PipelineOptions().target);
   addPipeline(*sub, command.pipeline);
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")

@@ -217,7 +217,7 @@ static Expr splitWorkspace(const Op &op, const Tile &tile) {
 const KernelFamily mmaTiledSplitFamily = {
     .name = "gemm_mma_split_k",
     .summary = "matrix product in tensor cores, parts of the depth in blocks of their own",
-    .header = "gemm/mma_tiled.cuh",
+    .header = "gemm/mma_tiled_split.cuh",
     .body = "mmaTiledSplit",
     .form = KernelForm::TensorMatmul,
     .waitsItself = true,

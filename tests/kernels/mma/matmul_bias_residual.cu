@@ -8,23 +8,7 @@ using Element = bf16;
 struct Config {
   static constexpr int kCols = 264, kDepth = 72, kTileM = 128, kTileN = 128, kStages = 3, kWarpsM = 2, kWarpsN = 2;
 };
-struct Epilogue {
-  const float *b_proj;
-  const Element *skip;
-  float *out;
-  template <int V> struct Operands {
-    Packed<float, V> b_proj;
-    Packed<Element, V> skip;
-  };
-  template <int V> KILN_DEVICE Operands<V> operands(int row, int col) const {
-    return {loadPacked<V>(b_proj + col), loadPacked<V>(skip + i64(row) * Config::kCols + col)};
-  }
-  template <int V> KILN_DEVICE void operator()(Vec<float, V> mm, const Operands<V> &with, int row, int col) const {
-    const auto add = mm + with.b_proj.unpack();
-    const auto res = add + with.skip.unpack();
-    store(out + i64(row) * Config::kCols + col, res);
-  }
-};
+#include "functors/bias_residual_ahead.cuh"
 extern "C" __global__ void __launch_bounds__(MmaTiledShape<Config, Element>::kThreads)
     matmul_bias_residual(const Element *x, const Element *w_proj, const float *b_proj, const Element *skip, float *out,
                          int rows) {

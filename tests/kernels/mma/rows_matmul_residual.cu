@@ -15,23 +15,7 @@ struct Input {
     return kiln::load<V>(x + i64(row) * Config::kDepth + k);
   }
 };
-struct Epilogue {
-  const float *b_proj;
-  const Element *skip;
-  float *out;
-  template <int V> struct Operands {
-    Packed<float, V> b_proj;
-    Packed<Element, V> skip;
-  };
-  template <int V> KILN_DEVICE Operands<V> operands(int row, int col) const {
-    return {loadPacked<V>(b_proj + col), loadPacked<V>(skip + i64(row) * Config::kCols + col)};
-  }
-  template <int V> KILN_DEVICE void operator()(Vec<float, V> mm, const Operands<V> &with, int row, int col) const {
-    const auto add = mm + with.b_proj.unpack();
-    const auto res = add + with.skip.unpack();
-    store(out + i64(row) * Config::kCols + col, res);
-  }
-};
+#include "functors/bias_residual_ahead.cuh"
 extern "C" __global__ void __launch_bounds__(MmaRowsShape<Config>::kThreads)
     rows_matmul_residual(const Element *x, const Element *w_proj, const float *b_proj, const Element *skip, float *out,
                          int rows) {

@@ -10,22 +10,21 @@ constexpr int64_t mapAlignment = 16;
 // The first dimension of a box is one row of a swizzled tile.
 constexpr int64_t boxRowBytes = 128;
 
-static Error checkBox(const PlanTensorMap &map, Place place) {
+static Error checkBox(const PlanTensorMap &map, Place place, const FormulaChecks &formulas) {
   if (map.box.size() != map.extents.size())
     return place.fail("expected " + Twine(map.extents.size()) + " extents, one for each of the tensor's, got " +
                       Twine(map.box.size()));
-  int64_t bytes = dtypeSize(map.dtype);
-  for (const auto &[i, extent] : llvm::enumerate(map.box)) {
-    if (extent > maxBoxExtent)
-      return place[i].fail("expected at most " + Twine(maxBoxExtent) + " elements, got " + Twine(extent));
-    bytes *= extent;
-    if (i == 0 && bytes != boxRowBytes)
-      return place[i].fail("expected rows of " + Twine(boxRowBytes) + " bytes, " +
-                           Twine(boxRowBytes / dtypeSize(map.dtype)) + " elements, got " + Twine(extent));
+  const int64_t rowElements = boxRowBytes / dtypeSize(map.dtype);
+  if (map.box.front().asConstant() != rowElements)
+    return place[0].fail("expected rows of " + Twine(boxRowBytes) + " bytes, " + Twine(rowElements) +
+                         " elements, got " + map.box.front().str());
+  Expr bytes(boxRowBytes);
+  for (const auto &[i, extent] : llvm::enumerate(llvm::drop_begin(map.box))) {
+    if (Error error = formulas.checkRange(place[i + 1], extent, 1, maxBoxExtent))
+      return error;
+    bytes = bytes * extent;
   }
-  return bytes <= maxSharedBytes
-             ? Error::success()
-             : place.fail("expected a box of at most " + Twine(maxSharedBytes) + " bytes, got " + Twine(bytes));
+  return formulas.checkRange(place, bytes, 1, maxSharedBytes);
 }
 
 static Error checkMap(const PlanTensorMap &map, Place place, const FormulaChecks &formulas) {
@@ -45,7 +44,7 @@ static Error checkMap(const PlanTensorMap &map, Place place, const FormulaChecks
     if (Error error = formulas.checkMultiple(place["strides"][i], stride, mapAlignment))
       return error;
   }
-  return checkBox(map, place["box"]);
+  return checkBox(map, place["box"], formulas);
 }
 
 Error checkMaps(ArrayRef<PlanTensorMap> maps, Place place, const FormulaChecks &formulas) {

@@ -46,7 +46,7 @@ struct PlanTensorMap {
   DType dtype = DType::F32;     ///< of the tensor
   SmallVector<Expr, 4> extents; ///< in elements, the contiguous dimension first; 2 to 5
   SmallVector<Expr, 4> strides; ///< in bytes, of all dimensions but the first
-  std::vector<int64_t> box;     ///< the extents of a copy, in elements
+  SmallVector<Expr, 4> box;     ///< the extents of a copy, in elements; the first is constant
 };
 
 struct PlanKernel {

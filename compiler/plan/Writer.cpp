@@ -145,7 +145,7 @@ private:
     for (const PlanTensorMap &map : maps)
       os << "  {argument = " << map.argument << ", dtype = " << quote(dtypeName(map.dtype))
          << ", extents = " << shapeText(map.extents) << ", strides = " << shapeText(map.strides)
-         << ", box = " << extents(map.box) << "},\n";
+         << ", box = " << shapeText(map.box) << "},\n";
     os << "]\n";
   }
 

@@ -127,8 +127,11 @@ Error Executor::fillMaps(KernelLaunch &launch, const Call &call) const {
     auto strides = valuesOf(planned.strides, call.dims);
     if (!strides)
       return strides.takeError();
+    auto box = valuesOf(planned.box, call.dims);
+    if (!box)
+      return box.takeError();
     launch.maps.push_back({static_cast<size_t>(planned.argument), planned.dtype, std::move(*extents),
-                           std::move(*strides), SmallVector<uint32_t, 5>(planned.box.begin(), planned.box.end())});
+                           std::move(*strides), SmallVector<uint32_t, 5>(box->begin(), box->end())});
   }
   return Error::success();
 }

@@ -24,8 +24,8 @@ NO_FORMULAS = {("kernels", "*", "extents")}  # a part of the kernel's name
 
 # What a kernel of this plan could take as tensor maps: a weight of [64, 32], and a buffer of [B, T, 32].
 MAPS = """maps = [
-  {argument = 1, dtype = "f32", extents = ["32", "2", "4", "8"], strides = ["128", "256", "1024"], box = [32, 2, 4, 1]},
-  {argument = 3, dtype = "f32", extents = ["32", "B*T"], strides = ["128"], box = [32, 8]},
+  {argument = 1, dtype = "f32", extents = ["32", "2", "4", "8"], strides = ["128", "256", "1024"], box = ["32", "2", "4", "1"]},
+  {argument = 3, dtype = "f32", extents = ["32", "B*T"], strides = ["128"], box = ["32", "8"]},
 ]
 """
 BAD_FORMULAS = ('""', '"B*"', '"B B"', '"B-1"', '"-1"', '"(B"', '"B)"', '"min(B)"', '"max(B,1"', '"pow(B,2)"', '"B/2"',
@@ -206,7 +206,7 @@ class Mutations(PlanTest):
                 (("kernels", "*", "rows"), "rows", ("0", "-1")), (("kernels", "*", "number"), "number", ("0", "-1")),
                 (("kernels", 0, "ops", 0, "lines"), "lines", ("[0, 1]", "[-1]", "[2, 1]", "[1, 1]", "[1, 2, 2]")),
                 (("kernels", 0, "maps", 0, "argument"), "argument", ("-1",)), (("kernels", 0, "maps", 1, "argument"), "argument", ("0", "1")),
-                (("kernels", 0, "maps", 0, "box"), "box", ("[]", "[0, 2, 4, 1]", "[32, 0, 4, 1]", "[32, -1, 4, 1]", "[32]", "[32, 2, 4, 1, 1]", f"[{big}, 2, 4, 1]")),
+                (("kernels", 0, "maps", 0, "box"), "box", ("[]", '["0", "2", "4", "1"]', '["32", "0", "4", "1"]', '["32", "-1", "4", "1"]', '["32"]', '["32", "2", "4", "1", "1"]', f'["{big}", "2", "4", "1"]')),
                 (("functions", 0, "buffers", 0, "live"), "live", ("[1, 0]", "[0]", "[0, 1, 2]", "[-1, 4]", "[0, 10]", f"[0, {big}]", "[9, 9]")),
                 (("functions", 0, "steps", 0, "threads"), "threads", ("0", "-1", "1025", big)),
                 (("functions", 0, "steps", "*", "dynamic_shared"), "dynamic_shared", ("-1", "232449", big)),
@@ -295,11 +295,13 @@ class Mutations(PlanTest):
             (weight + ("strides", 0), '"1099511627776"', "strides: expected a value from 16 to 1099511627775, got "),
             (weight + ("strides", 0), '"136"', "strides: expected a multiple of 16, got 136 with B = 1, T = 1"),
             (weight + ("strides", 0), '"16*ceildiv(T,16)+8*min(T+T,ceildiv(T+25,25)*3)"', "strides: expected a multiple of 16"),
-            (weight + ("box",), "[32, 2, 4]", "box: expected 4 extents, one for each of the tensor's, got 3"),
-            (weight + ("box", 0), "64", "box: expected rows of 128 bytes, 32 elements, got 64"),
-            (weight + ("box", 0), "16", "box: expected rows of 128 bytes, 32 elements, got 16"),
-            (weight + ("box", 1), "257", "box: expected at most 256 elements, got 257"),
-            (weight + ("box",), "[32, 256, 8, 1]", "box: expected a box of at most 232448 bytes, got 262144"),
+            (weight + ("box",), '["32", "2", "4"]', "box: expected 4 extents, one for each of the tensor's, got 3"),
+            (weight + ("box", 0), '"64"', "box: expected rows of 128 bytes, 32 elements, got 64"),
+            (weight + ("box", 0), '"16"', "box: expected rows of 128 bytes, 32 elements, got 16"),
+            (weight + ("box", 1), '"257"', "box: expected a value from 1 to 256, got '257' = 257"),
+            (weight + ("box",), '["32", "256", "8", "1"]', "box: expected a value from 1 to 232448, got .* = 262144"),
+            (buffer + ("box", 1), '"8*ceildiv(B*T,8)"', "box: expected a value from 1 to 256, got .* = 1536 with B = 64, T = 24"),
+            (buffer + ("box", 0), '"T"', "box: expected rows of 128 bytes, 32 elements, got T"),
             (weight + ("dtype",), '"i64"', "dtype: expected f32, f16, bf16 or i32, got "),
             (buffer + ("argument",), "1", "argument: expected an argument behind that of the map before it, got 1"),
             (buffer + ("argument",), "0", "argument: expected an argument behind that of the map before it, got 0"),
@@ -330,7 +332,7 @@ class Mutations(PlanTest):
             (("functions", 0, "steps", 0, "arguments", 3), '"%wpe"', past + "'%wpe' with B = 64, T = 24"),
         ]))
         # Gaps at the end of the last row are no part of the map, and boxes may be larger than the tensor.
-        text = plantext.replace(self.text, self.one(*weight, "box"), "[32, 256, 2, 1]")
+        text = plantext.replace(self.text, self.one(*weight, "box"), '["32", "256", "2", "1"]')
         text = plantext.replace(text, self.one(*weight, "strides"), '["4096", "1024", "112"]')
         result = self.read(text)
         self.assertEqual(result.code, 0, result.err)

@@ -209,7 +209,7 @@ TEST_F(KernelWriter, OperandsAreTensorMapsIfTheFamilyTakesThem) {
   EXPECT_EQ(x.extents[1].str(), "B*T");
   EXPECT_EQ(w.argument, 2);
   EXPECT_EQ(w.strides.front().str(), "256");
-  EXPECT_EQ(w.box, (std::vector<int64_t>{64, 128}));
+  EXPECT_EQ(w.box, (SmallVector<Expr, 4>{64, 128}));
 }
 
 TEST_F(KernelWriter, NamesDifferFromParametersOfResults) {

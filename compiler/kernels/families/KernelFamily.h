@@ -54,7 +54,7 @@ struct OperandMap {
   const Value *operand = nullptr;
   SmallVector<Expr, 4> extents; ///< in elements, the contiguous dimension first
   SmallVector<Expr, 4> strides; ///< in bytes, of all dimensions but the first
-  std::vector<int64_t> box;     ///< in elements
+  SmallVector<Expr, 4> box;     ///< in elements; the first is constant
 };
 
 struct KernelFamily {

@@ -202,6 +202,7 @@ PlanKernel KernelAssembler::describe(DType dtype, StringRef extents) const {
   record.title = op.region() ? op.symbol : op.mnemonic().str();
   record.dtype = dtype;
   record.extents = shapeText(op, extents);
+  record.cluster = choice.family->launch(op, choice.tile).cluster;
   for (const Op *computed : computedOps(op))
     record.ops.push_back({names.of(*computed->result()).str(), names.operation(*computed), {}});
   return record;
@@ -278,8 +279,9 @@ std::string KernelAssembler::entry(ArrayRef<std::string> declared, ArrayRef<std:
   std::string bounds = std::to_string(launch.threads);
   if (launch.resident > 0)
     bounds += ", " + std::to_string(launch.resident);
-  return "\n" + mapComments() + "extern \"C\" __global__ void __launch_bounds__(" + bounds + ")\n@NAME@(" +
-         wrapList(declared) + ") {\n  " + sharedAssertion(layoutTypes, launch) + "\n" +
+  std::string clusters = launch.cluster == 1 ? "" : " __cluster_dims__(" + std::to_string(launch.cluster) + ", 1, 1)";
+  return "\n" + mapComments() + "extern \"C\" __global__ void" + clusters + " __launch_bounds__(" + bounds +
+         ")\n@NAME@(" + wrapList(declared) + ") {\n  " + sharedAssertion(layoutTypes, launch) + "\n" +
          (choice.family->waitsItself ? "" : "  allowDependents();\n  waitForDependencies();\n");
 }
 

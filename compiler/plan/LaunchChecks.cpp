@@ -44,7 +44,10 @@ private:
       return error;
     if (Error error = checkConstants(where["constants"], launch.constants))
       return error;
-    return checkGrid(where["grid"], launch);
+    if (Error error = checkGrid(where["grid"], launch))
+      return error;
+    // A launch of parts of clusters fails.
+    return formulas.checkMultiple(where["grid"][0], launch.grid[0], kernel->cluster);
   }
 
   Error checkConstants(Place where, ArrayRef<PlanConstant> constants) const {

@@ -23,6 +23,12 @@ struct PlanDim {
   int64_t min = 1, max = 1;
 };
 
+/// The most blocks of a cluster that every GPU with clusters runs (CUDA C++ Programming Guide, "Thread Block
+/// Clusters").
+constexpr int64_t maxClusterBlocks = 8;
+/// The first GPUs with clusters, by their compute capability.
+constexpr int clusterCapability = 90;
+
 /// What ptxas reports about a kernel.
 struct KernelResources {
   int64_t registers = 0;
@@ -61,6 +67,7 @@ struct PlanKernel {
   int64_t rows = 0;         ///< the most rows it is launched for; 0: any number
   int64_t number = 1;       ///< counts the kernels that agree in all of the above
 
+  int64_t cluster = 1; ///< blocks of a cluster, neighbours in x, of which a launch has whole ones; 1: no clusters
   std::vector<PlanKernelOp> ops = {};   ///< in order; empty: it computes no op of the IR
   std::vector<PlanTensorMap> maps = {}; ///< by argument; empty: all its tensors are addresses
 

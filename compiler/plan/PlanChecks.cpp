@@ -4,6 +4,7 @@
 #include "plan/FunctionChecks.h"
 #include "plan/MapChecks.h"
 #include "support/Diagnostic.h"
+#include "support/TargetName.h"
 
 namespace kiln {
 
@@ -106,6 +107,19 @@ private:
     return Error::success();
   }
 
+  /// The targets that a kernel with clusters is for must have them.
+  Error checkCluster(Place where, const PlanKernel &kernel) const {
+    if (kernel.cluster == 1)
+      return Error::success();
+    std::vector<std::string> targets = plan.cubins;
+    targets.push_back(plan.target);
+    for (const std::string &target : targets)
+      if (computeCapability(target) < clusterCapability)
+        return where.fail("expected 1 in a plan for " + target + ", as GPUs before sm_" + Twine(clusterCapability) +
+                          " have no clusters, got " + Twine(kernel.cluster));
+    return Error::success();
+  }
+
   Error checkKernels() const {
     std::set<std::string> names;
     for (const auto &[i, kernel] : llvm::enumerate(plan.kernels)) {
@@ -117,6 +131,8 @@ private:
       if (Error error = checkOps(where["ops"], kernel))
         return error;
       if (Error error = checkMaps(kernel.maps, where["maps"], formulas))
+        return error;
+      if (Error error = checkCluster(where["cluster"], kernel))
         return error;
       for (const auto &[target, use] : kernel.resources)
         if (!llvm::is_contained(plan.cubins, target))

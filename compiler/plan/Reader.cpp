@@ -137,6 +137,7 @@ private:
             [&] { return fields.text("extents", kernel.extents); },
             [&] { return fields.optionalInteger("rows", kernel.rows, 1); },
             [&] { return fields.optionalInteger("number", kernel.number, 1); },
+            [&] { return fields.optionalInteger("cluster", kernel.cluster, 1, maxClusterBlocks); },
             [&] { return fields.optionalEach("ops", kernel.ops, readKernelOp); },
             [&] { return fields.optionalEach("maps", kernel.maps, readMap); },
             [&] { return fields.optionalTable("resources", resources); }, [&] { return fields.close(); }))

@@ -119,6 +119,8 @@ private:
         os << "rows = " << kernel.rows << '\n';
       if (kernel.number != 1)
         os << "number = " << kernel.number << '\n';
+      if (kernel.cluster != 1)
+        os << "cluster = " << kernel.cluster << '\n';
       writeOps(kernel.ops);
       writeMaps(kernel.maps);
       for (const auto &[target, use] : kernel.resources)

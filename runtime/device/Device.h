@@ -70,6 +70,7 @@ struct KernelLaunch {
   std::array<uint32_t, 3> grid = {1, 1, 1};
   uint32_t threads = 1;
   uint32_t dynamicShared = 0;
+  uint32_t cluster = 1; ///< blocks of a cluster, neighbours in x; grid[0] is a multiple
   /// Whether the launch starts only when all work before it has ended; the first launch of a call must. Any other
   /// launch may start early: its kernel waits by itself for the results of earlier launches of the same call.
   bool startsAfterAll = false;

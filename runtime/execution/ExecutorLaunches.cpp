@@ -96,6 +96,7 @@ Error Executor::fillKernel(KernelLaunch &launch, const Call &call) const {
   launch.kernel = kernels.find(planned);
   launch.threads = static_cast<uint32_t>(planned.threads);
   launch.dynamicShared = static_cast<uint32_t>(planned.dynamicShared);
+  launch.cluster = static_cast<uint32_t>(thePlan.findKernel(planned.kernel)->cluster);
   for (auto [extent, expr] : llvm::zip(launch.grid, planned.grid)) {
     Expected<int64_t> value = expr.evaluate(call.dims);
     if (!value)

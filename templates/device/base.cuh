@@ -43,6 +43,7 @@ struct Site {
 #define __device__
 #define __grid_constant__
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 
 namespace kiln {
 

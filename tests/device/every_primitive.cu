@@ -1,4 +1,5 @@
 // Uses every primitive once, so that GPU compilers see each of them instantiated. tests/emulated/ tests their meaning.
+#include "device/cluster.cuh"
 #include "device/device.cuh"
 #include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
@@ -97,6 +98,47 @@ KILN_DEVICE void copyBoxes(float *sums, const TensorMap &matrix, const TensorMap
 extern "C" __global__ void __launch_bounds__(128)
     every_copy(const __grid_constant__ TensorMap matrix, const __grid_constant__ TensorMap tensor, float *sums) {
   copyBoxes(sums, matrix, tensor);
+}
+
+struct alignas(16) FourWords {
+  u32 words[4];
+};
+
+struct ClusterStorage {
+  alignas(16) float floats[8];
+  alignas(16) bf16 bf16s[8];
+  FourWords words;
+  SharedBarrier barrier;
+};
+
+// __cluster_dims__ is refused for older GPUs; a launch can also say it.
+extern "C" __global__ void __launch_bounds__(128) every_primitive_of_clusters(float *sums) {
+  ClusterStorage &storage = sharedStorage<ClusterStorage>();
+  if (threadIndex() == 0) {
+    initBarrier(storage.barrier, 3);
+    fenceBarriers();
+    arriveExpecting(storage.barrier, 32 + 16 + 16 + 8 + 4);
+  }
+  syncCluster();
+  const u32 next = (clusterRank() + 1) % clusterBlocks();
+  const ClusterPointer<float> floats = inBlock(storage.floats, next);
+  const ClusterPointer<bf16> bf16s = inBlock(storage.bf16s, next);
+  const ClusterPointer<SharedBarrier> barrier = inBlock(&storage.barrier, next);
+  storeAsync(floats, Vec<float, 8>::fill(1.0f), barrier);
+  storeAsync(bf16s, Vec<float, 8>::fill(2.0f), barrier);
+  storeAsync(inBlock(&storage.words, next), FourWords{{1, 2, 3, 4}}, barrier);
+  storeAsync(inBlock(reinterpret_cast<u64 *>(storage.floats), next), u64(5), barrier);
+  storeAsync(floats, 6.0f, barrier);
+  arrive(barrier);
+  arriveExpecting(barrier, 0);
+  waitClusterBarrier(storage.barrier, 0);
+  store(floats + 4, load<4>(floats));
+  store(bf16s, load<8>(bf16s) + loadPacked<8>(bf16s).unpack());
+  store(bf16s + 4, load<1>(bf16s));
+  store(floats, load(floats + 1));
+  arriveCluster();
+  sums[clusterRank()] = storage.floats[0];
+  waitCluster();
 }
 
 alignas(16) __constant__ float parameters[8];

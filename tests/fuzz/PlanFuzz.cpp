@@ -69,9 +69,12 @@ static void checkFunction(const Plan &plan, const PlanFunction &function, const 
     valueOf(step.counters, dims);
     if (step.matmul)
       continue;
-    for (const Expr &extent : step.launchFor(dims).grid)
+    const PlanLaunch &launch = step.launchFor(dims);
+    for (const Expr &extent : launch.grid)
       require(valueOf(extent, dims) > 0, "a grid of nothing: " + extent.str());
-    checkMaps(plan, function, step.launchFor(dims), dims);
+    require(valueOf(launch.grid[0], dims) % plan.findKernel(launch.kernel)->cluster == 0,
+            "a part of a cluster: " + launch.grid[0].str());
+    checkMaps(plan, function, launch, dims);
     require(static_cast<bool>(step.cost(dims, 7)), "a cost without a value");
   }
 }

@@ -96,7 +96,7 @@ static void addStages(SeedWriter &seeds, StringRef name, StringRef strategy) {
   }
 }
 
-/// Adds a plan of one kernel that takes a weight and a result as tensor maps.
+/// Adds a plan of one kernel in clusters, which takes a weight and a result as tensor maps.
 static void addPlanWithMaps(SeedWriter &seeds) {
   const Expr batch = Expr::name("B"), rows = batch * Expr(24);
   Plan plan;
@@ -108,10 +108,11 @@ static void addPlanWithMaps(SeedWriter &seeds) {
   PlanKernel kernel{"k", "gemm_mma", {}};
   kernel.maps = {{0, DType::BF16, {128, 2, 4, 8}, {256, 512, 2048}, {64, 2, 4, 1}},
                  {1, DType::F32, {32, rows}, {128}, {32, 64}}};
+  kernel.cluster = 2;
   plan.kernels = {kernel};
   PlanFunction function{"f", {}, {"y"}, {{{"y", DType::F32, {rows, 32}}, 0, 0, 1}}, {}, rows * Expr(128), 0};
   PlanStep &step = function.steps.emplace_back();
-  step.launch = {"k", {batch, 1, 1}, 128, 0, false, {"%w", "%y", "B"}};
+  step.launch = {"k", {batch * Expr(2), 1, 1}, 128, 0, false, {"%w", "%y", "B"}};
   plan.functions = {function};
   SourceManager sources;
   require(static_cast<bool>(parsePlan(sources.add("plan.toml", writePlan(plan)))), "a plan with maps that is refused");

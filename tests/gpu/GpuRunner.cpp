@@ -75,6 +75,7 @@ public:
     words.grid = {launch.grid.x, launch.grid.y, launch.grid.z};
     words.threads = launch.threads;
     words.dynamicShared = launch.dynamicShared;
+    words.cluster = launch.cluster;
     std::vector<DeviceArray> arrays;
     for (const KernelArgument &argument : launch.arguments) {
       uint64_t word = 0;
@@ -110,6 +111,7 @@ private:
     plan = {};
     plan.target = device->target();
     plan.kernels.push_back({launch.kernel, "test", {}});
+    plan.kernels.back().cluster = launch.cluster;
     PlanStep &step = plan.functions.emplace_back().steps.emplace_back();
     step.launch.kernel = launch.kernel;
     step.launch.dynamicShared = launch.dynamicShared;

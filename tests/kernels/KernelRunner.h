@@ -28,6 +28,7 @@ struct TestLaunch {
   uint32_t dynamicShared = 0; ///< bytes
   std::vector<KernelArgument> arguments;
   std::vector<LaunchMap> maps = {}; ///< the arrays among the arguments that the kernel takes as tensor maps
+  uint32_t cluster = 1;             ///< blocks of a cluster, neighbours in x
 };
 
 class KernelRunner {

@@ -55,6 +55,9 @@ protected:
     launch(variant, grid, block, dynamicSharedBytes, outputs, {argument(args)...}, std::move(maps));
   }
 
+  /// Blocks of a cluster in the launches that follow, neighbours in x; the kernel says the same.
+  uint32_t cluster = 1;
+
   /// The GPU whose instructions kernels may use: sm_90a.
   std::string target();
 

@@ -14,7 +14,7 @@ from kilntest import KilnTest, run_kiln
 MODEL = "vocab_size = 29\nn_positions = 24\nn_embd = 32\nn_layer = 1\nn_head = 2\n"
 
 # Keys that may be left out: plans omit them where they do not apply.
-OPTIONAL = {"transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants", "number", "ops", "maps",
+OPTIONAL = {"transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants", "number", "cluster", "ops", "maps",
             "prefill", "decode", "score", "sample"}
 OPTIONAL_IN = {("kernels", "*", "rows")}  # but not of a step with variants
 
@@ -65,7 +65,7 @@ class PlanTest(KilnTest):
         text = re.sub(r'(?m)^(family = .*)$', rf"\1\n{use}", text)
         text = text.replace("\nrows = ", "\nnumber = 2\nrows = ", 1)
         # Adds what this plan lacks: tensor maps, a kernel with dynamic shared memory, and tokens that end a text.
-        text = text.replace('name = "embed__f32__n32"\n', 'name = "embed__f32__n32"\n' + MAPS)
+        text = text.replace('name = "embed__f32__n32"\n', 'name = "embed__f32__n32"\ncluster = 1\n' + MAPS)
         text = text.replace("threads = 64,", "threads = 64, dynamic_shared = 1024, cooperative = true,", 1).replace("eos = []", "eos = [1, 28]", 1)
         with open(os.path.join(plan, "plan.toml"), "w") as file:
             file.write(text)
@@ -204,6 +204,7 @@ class Mutations(PlanTest):
                 (("kernels", 0, "resources", "sm_90a", "registers"), "registers", ("-1",)),
                 (("kernels", 0, "resources", "sm_90a", "spill_loads"), "spill_loads", ("-1",)),
                 (("kernels", "*", "rows"), "rows", ("0", "-1")), (("kernels", "*", "number"), "number", ("0", "-1")),
+                (("kernels", 0, "cluster"), "cluster", ("0", "-1", "9", "16", big)),
                 (("kernels", 0, "ops", 0, "lines"), "lines", ("[0, 1]", "[-1]", "[2, 1]", "[1, 1]", "[1, 2, 2]")),
                 (("kernels", 0, "maps", 0, "argument"), "argument", ("-1",)), (("kernels", 0, "maps", 1, "argument"), "argument", ("0", "1")),
                 (("kernels", 0, "maps", 0, "box"), "box", ("[]", '["0", "2", "4", "1"]', '["32", "0", "4", "1"]', '["32", "-1", "4", "1"]', '["32"]', '["32", "2", "4", "1", "1"]', f'["{big}", "2", "4", "1"]')),
@@ -281,6 +282,21 @@ class Mutations(PlanTest):
             (("functions", "*", "steps", "*", "counters"), '"4294967296"', "counters: expected a value from 0 to 2147483647, got "),
             (("functions", 0, "steps", "*", "variants", 0, "grid", 0), '"0"', "grid: expected a value from 1 to "),
         ]))
+
+    def test_clusters(self):
+        """Launches have whole clusters, on GPUs that have them."""
+        cluster, grid = self.one("kernels", 0, "cluster"), self.one("functions", 0, "steps", 0, "grid", 0)
+        two = plantext.replace(self.text, cluster, "2")
+        with_grid = lambda extents: re.sub(r'(kernel = "embed__f32__n32", grid = )\[[^]]*\]', rf"\1{extents}", two)
+        for good in ('["2*T", "1", "1"]', '["ceildiv(B,2)*2", "T", "1"]'):
+            result = self.read(with_grid(good))
+            self.assertEqual(result.code, 0, result.err)
+        whole = with_grid('["2*T", "1", "1"]')
+        self.assert_all_refused([
+            *self.changes([(("kernels", 0, "cluster"), "16", "cluster: expected an integer from 1 to 8, got 16")]),
+            ("any number of blocks", with_grid('["B*T", "2", "1"]'), self.at(grid, "grid: expected a multiple of 2, got 1 with B = 1, T = 1")),
+            ("an older target", whole.replace('target = "sm_90a"', 'target = "sm_80"'), self.at(cluster, "cluster: expected 1 in a plan for sm_80, as GPUs before sm_90 have no clusters, got 2")),
+            ("one of two targets", whole.replace('cubins = ["sm_90a"]', 'cubins = ["sm_90a", "sm_89"]'), r"\d+:\d+: error: cluster: expected 1 in a plan for sm_89")])
 
     def test_tensor_maps(self):
         weight, buffer = ("kernels", 0, "maps", 0), ("kernels", 0, "maps", 1)

@@ -59,6 +59,17 @@ TEST_F(CubinsTest, KernelsWithTensorMapsRunOnTheTargetOfThePlanAlone) {
       << message;
 }
 
+TEST_F(CubinsTest, KernelsWithClustersRunOnGpusThatHaveThem) {
+  plan.target = "sm_90a", plan.cubins = {}, plan.kernels[1].cluster = 2;
+  EXPECT_EQ(unwrap(read("sm_90a")).size(), 2u);
+  EXPECT_EQ(unwrap(read("sm_100")).size(), 2u);
+  std::string message = directory.relative(messageOf(read("sm_89")));
+  EXPECT_TRUE(
+      StringRef(message).contains("the plan was made for sm_90a, and the blocks of kernel second form clusters, "
+                                  "which sm_89 does not have; compile the model with --target sm_89"))
+      << message;
+}
+
 TEST_F(CubinsTest, OnlyEditedKernelsAreCompiledAnew) {
   TemporaryDirectory edited;
   edited.write("second.cu", "extern \"C\" __global__ void second(float *y) { *y = 1; }\n");

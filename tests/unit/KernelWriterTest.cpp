@@ -68,6 +68,28 @@ TEST_F(KernelWriter, CallsTheBodyOfItsFamily) {
   }
 }
 
+TEST_F(KernelWriter, SaysHowManyBlocksFormACluster) {
+  Module &module = parse(R"(module @m {
+  dim B : 1..4
+  func @f(%x: f32[B,8]) -> f32[B,8] {
+    %a = relu %x : f32[B,8]
+    return %a
+  }
+})");
+  const Op &relu = op(module, "f", "a");
+  KernelFamily family = *selectFamily(relu, *unwrap(findTarget("sm_90a")), upperBounds(relu));
+  Tile tile = family.configurations(relu, *unwrap(findTarget("sm_90a")), upperBounds(relu)).front();
+  KernelText alone = unwrap(writeKernel(relu, {&family, tile}));
+  EXPECT_EQ(alone.body.find("__cluster_dims__"), std::string::npos);
+  EXPECT_EQ(alone.record.cluster, 1);
+  family.launch = [](const Op &, const Tile &) { return Launch{.threads = 128, .cluster = 8}; };
+  KernelText clustered = unwrap(writeKernel(relu, {&family, tile}));
+  EXPECT_NE(clustered.body.find("extern \"C\" __global__ void __cluster_dims__(8, 1, 1) __launch_bounds__(128)\n"),
+            std::string::npos)
+      << clustered.body;
+  EXPECT_EQ(clustered.record.cluster, 8);
+}
+
 TEST_F(KernelWriter, AttentionInTensorCoresTakesFactorsOnly) {
   EXPECT_EQ(writeRegion(mmaFlashFamily, "%h", R"(
 %s = qk %h, %h {out = f32} : f32[B,2,T,T]

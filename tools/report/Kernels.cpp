@@ -83,7 +83,7 @@ std::string KernelSection::usedBy() const {
   return llvm::join(used, ", ");
 }
 
-std::string launchText(const PlanLaunch &launch, const FunctionUse &use) {
+std::string launchText(const PlanLaunch &launch, int64_t cluster, const FunctionUse &use) {
   std::vector<std::string> formulas, values;
   for (const Expr &extent : launch.grid) {
     formulas.push_back(extent.str());
@@ -95,6 +95,8 @@ std::string launchText(const PlanLaunch &launch, const FunctionUse &use) {
   text += " of " + std::to_string(launch.threads) + " threads";
   if (launch.dynamicShared)
     text += ", " + bytesText(launch.dynamicShared) + " of dynamic shared memory";
+  if (cluster > 1)
+    text += ", clusters of " + std::to_string(cluster) + " blocks";
   return text + (launch.cooperative ? ", cooperative" : "");
 }
 
@@ -104,7 +106,7 @@ void KernelSection::writeFacts() {
   if (steps.empty())
     return;
   const PlanLaunch &launch = *steps.front().launches.front();
-  fact("launch", launchText(launch, *steps.front().use));
+  fact("launch", launchText(launch, kernel.cluster, *steps.front().use));
   const KernelResources *resources = reported.resources(kernel);
   if (!resources)
     return fact("resources", "none known: the plan has no cubin");

@@ -46,6 +46,7 @@ struct Launch {
   int64_t staticShared = 0;  ///< bytes per block that the kernel declares
   int64_t dynamicShared = 0; ///< bytes per block that the launch asks for
   bool cooperative = false;  ///< blocks wait for each other, so all of them must be resident
+  int64_t cluster = 1;       ///< blocks of a cluster, neighbours in x, of which the grid has whole ones; 1: no clusters
   int64_t resident = 0;      ///< minimum of blocks per multiprocessor, which limits registers; 0: none
 };
 

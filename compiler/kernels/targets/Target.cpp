@@ -3,14 +3,11 @@
 #include "kernels/targets/TargetFiles.h"
 #include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
+#include "support/TargetName.h"
 
 namespace kiln {
 
-int Target::computeCapability() const {
-  int value = 0;
-  StringRef(name).drop_front(3).take_while(llvm::isDigit).getAsInteger(10, value);
-  return value;
-}
+int Target::computeCapability() const { return kiln::computeCapability(name); }
 
 double Target::arithmeticRate(DType dtype, bool isRounded) const {
   if (dtype == DType::F32 && !isRounded)

@@ -5,6 +5,7 @@
 #include "support/Diagnostic.h"
 #include "support/File.h"
 #include "support/Parallel.h"
+#include "support/TargetName.h"
 
 namespace kiln {
 
@@ -61,6 +62,11 @@ Expected<std::vector<std::string>> readCubins(const Plan &plan, const KernelFile
     if (!plan.kernels[i].maps.empty() && options.target != plan.target)
       return makeError(files.plan + ": the plan was made for " + plan.target + ", and kernel " + plan.kernels[i].name +
                        " runs on no other GPU; compile the model with --target " + options.target);
+  for (size_t i : missing)
+    if (plan.kernels[i].cluster > 1 && computeCapability(options.target) < clusterCapability)
+      return makeError(files.plan + ": the plan was made for " + plan.target + ", and the blocks of kernel " +
+                       plan.kernels[i].name + " form clusters, which " + options.target +
+                       " does not have; compile the model with --target " + options.target);
   std::string has = plan.cubins.empty() ? "no cubins" : "cubins for " + llvm::join(plan.cubins, ", ") + " only";
   std::string why = target ? "edited" : "the plan has " + has;
   if (Error error = compileKernels(plan, files, missing, why, options, cubins))

@@ -241,6 +241,27 @@ Expected<std::vector<EncodedTensorMap>> CudaDevice::encodeMaps(const KernelLaunc
   return encoder->encode(launch);
 }
 
+using LaunchAttributes = SmallVector<cudaLaunchAttribute, 2>;
+
+static LaunchAttributes attributesOf(const KernelLaunch &launch, bool supportsEarlyStart) {
+  LaunchAttributes attributes;
+  auto add = [&](cudaLaunchAttributeID id) -> cudaLaunchAttributeValue & {
+    cudaLaunchAttribute &attribute = attributes.emplace_back();
+    attribute.id = id;
+    return attribute.val;
+  };
+  // Blocks that wait for each other must all be resident at once, which blocks of the previous kernel could prevent.
+  // Other kernels wait for the previous one themselves (templates/device/grid.cuh), so they may start early.
+  if (launch.planned->cooperative)
+    add(cudaLaunchAttributeCooperative).cooperative = 1;
+  else if (supportsEarlyStart && !launch.startsAfterAll)
+    add(cudaLaunchAttributeProgrammaticStreamSerialization).programmaticStreamSerializationAllowed = 1;
+  // The kernel's own __cluster_dims__ say the same, unless somebody has edited it.
+  if (launch.cluster > 1)
+    add(cudaLaunchAttributeClusterDimension).clusterDim = {launch.cluster, 1, 1};
+  return attributes;
+}
+
 Error CudaDevice::launch(const KernelLaunch &launch) {
   if (launch.matmul)
     return cublasLt->run(launch, stream);
@@ -253,22 +274,14 @@ Error CudaDevice::launch(const KernelLaunch &launch) {
     return maps.takeError();
   for (auto [map, encoded] : llvm::zip(launch.maps, *maps))
     pointers[map.argument] = &encoded;
-  // Generated kernels wait for the previous kernel themselves (templates/device/grid.cuh), so they may start early.
-  cudaLaunchAttribute mayStartEarly = {};
-  mayStartEarly.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  mayStartEarly.val.programmaticStreamSerializationAllowed = 1;
+  LaunchAttributes attributes = attributesOf(launch, supportsEarlyStart);
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(launch.grid[0], launch.grid[1], launch.grid[2]);
   config.blockDim = dim3(launch.threads);
   config.dynamicSmemBytes = launch.dynamicShared;
   config.stream = stream;
-  // Blocks that wait for each other must all be resident at once, which blocks of the previous kernel could prevent.
-  cudaLaunchAttribute cooperative = {};
-  cooperative.id = cudaLaunchAttributeCooperative;
-  cooperative.val.cooperative = 1;
-  bool isCooperative = launch.planned->cooperative;
-  config.attrs = isCooperative ? &cooperative : &mayStartEarly;
-  config.numAttrs = isCooperative || (supportsEarlyStart && !launch.startsAfterAll) ? 1 : 0;
+  config.attrs = attributes.data();
+  config.numAttrs = static_cast<unsigned>(attributes.size());
   cudaKernel_t kernel = static_cast<const CudaKernel *>(launch.kernel)->handle();
   return checkCuda(cudaLaunchKernelExC(&config, reinterpret_cast<const void *>(kernel), pointers.data()),
                    "launching " + launch.planned->kernel);

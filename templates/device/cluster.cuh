@@ -1,0 +1,266 @@
+//===- cluster.cuh - blocks that run at the same time and reach each other's shared memory ---===//
+//
+// The blocks of a launch may form clusters (sm_90 and up): groups of up to 8 blocks, neighbours in x, that run at the
+// same time. They wait for each other at the cluster's barrier, read and write each other's shared memory, and arrive
+// at each other's barriers. The kernel says how many they are, `__cluster_dims__(8, 1, 1)`, and so does its plan. In a
+// launch without clusters, every block is a cluster of one.
+//
+// Three rules hold for all of it:
+// - A block may have started later than this one: before the first access to its shared memory, and after it has
+//   initialised its barriers (fenceBarriers), all wait for each other by syncCluster().
+// - A block may end earlier than this one: at the end of a kernel, all blocks wait for each other by syncCluster(), or
+//   for what others bring, so that none ends before the last access to its shared memory.
+// - At a barrier in shared memory where other blocks arrive, or bytes of storeAsync(), threads wait by
+//   waitClusterBarrier().
+//
+// These need sm_90; on GPUs before it they trap.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/barrier.cuh"
+#include "device/base.cuh"
+#include "device/shared.cuh"
+#include "device/vec.cuh"
+
+namespace kiln {
+
+#if defined(__CUDACC__)
+
+/// The place of a T in the shared memory of a block of the cluster; `+` moves it by elements.
+template <class T> class ClusterPointer {
+public:
+  KILN_DEVICE explicit ClusterPointer(u32 address) : address(address) {}
+
+  KILN_DEVICE friend ClusterPointer operator+(ClusterPointer base, u32 elements) {
+    return ClusterPointer(base.address + elements * u32(sizeof(T)));
+  }
+
+  /// Only for instructions in this folder.
+  KILN_DEVICE u32 raw() const { return address; }
+
+private:
+  u32 address;
+};
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
+/// The index of this block in its cluster, and the number of the cluster's blocks.
+KILN_DEVICE u32 clusterRank() {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+KILN_DEVICE u32 clusterBlocks() {
+  u32 blocks;
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+  return blocks;
+}
+
+/// The two halves of syncCluster(): every thread of every block arrives, and waits later. What threads did before they
+/// arrived is visible to those that have waited. All threads of a warp call them together. Threads that have left the
+/// kernel are not waited for.
+KILN_DEVICE void arriveCluster(Site = Site::current()) {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+KILN_DEVICE void waitCluster(Site = Site::current()) {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+/// Where the shared object at `own` of this block lies in the block of that rank: all blocks have the same layout.
+template <class T> KILN_DEVICE ClusterPointer<T> inBlock(T *own, u32 rank, Site = Site::current()) {
+  u32 address;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(SharedAddress(own).raw()), "r"(rank));
+  return ClusterPointer<T>(address);
+}
+
+/// Accesses to the shared memory of a block of the cluster.
+struct ClusterAccess {
+  KILN_DEVICE static Packet<2> read(u32 source, Packet<2> packet) {
+    asm volatile("ld.shared::cluster.b16 %0, [%1];" : "=h"(packet.half) : "r"(source) : "memory");
+    return packet;
+  }
+  KILN_DEVICE static Packet<4> read(u32 source, Packet<4> packet) {
+    asm volatile("ld.shared::cluster.b32 %0, [%1];" : "=r"(packet.words[0]) : "r"(source) : "memory");
+    return packet;
+  }
+  KILN_DEVICE static Packet<8> read(u32 source, Packet<8> packet) {
+    asm volatile("ld.shared::cluster.v2.b32 {%0, %1}, [%2];"
+                 : "=r"(packet.words[0]), "=r"(packet.words[1])
+                 : "r"(source)
+                 : "memory");
+    return packet;
+  }
+  KILN_DEVICE static Packet<16> read(u32 source, Packet<16> packet) {
+    asm volatile("ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(packet.words[0]), "=r"(packet.words[1]), "=r"(packet.words[2]), "=r"(packet.words[3])
+                 : "r"(source)
+                 : "memory");
+    return packet;
+  }
+  template <int kBytes, class T> KILN_DEVICE static Packet<kBytes> load(ClusterPointer<T> source, Site) {
+    return read(source.raw(), Packet<kBytes>{});
+  }
+
+  KILN_DEVICE static void write(u32 target, Packet<2> packet) {
+    asm volatile("st.shared::cluster.b16 [%0], %1;" ::"r"(target), "h"(packet.half) : "memory");
+  }
+  KILN_DEVICE static void write(u32 target, Packet<4> packet) {
+    asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(target), "r"(packet.words[0]) : "memory");
+  }
+  KILN_DEVICE static void write(u32 target, Packet<8> packet) {
+    asm volatile("st.shared::cluster.v2.b32 [%0], {%1, %2};" ::"r"(target), "r"(packet.words[0]), "r"(packet.words[1])
+                 : "memory");
+  }
+  KILN_DEVICE static void write(u32 target, Packet<16> packet) {
+    asm volatile("st.shared::cluster.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(target), "r"(packet.words[0]),
+                 "r"(packet.words[1]), "r"(packet.words[2]), "r"(packet.words[3])
+                 : "memory");
+  }
+  template <int kBytes, class T>
+  KILN_DEVICE static void store(ClusterPointer<T> target, const Packet<kBytes> &packet, Site) {
+    write(target.raw(), packet);
+  }
+
+  KILN_DEVICE static void send(u32 target, Packet<4> packet, u32 barrier) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(target),
+                 "r"(packet.words[0]), "r"(barrier)
+                 : "memory");
+  }
+  KILN_DEVICE static void send(u32 target, Packet<8> packet, u32 barrier) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(target),
+                 "r"(packet.words[0]), "r"(packet.words[1]), "r"(barrier)
+                 : "memory");
+  }
+  KILN_DEVICE static void send(u32 target, Packet<16> packet, u32 barrier) {
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(target),
+        "r"(packet.words[0]), "r"(packet.words[1]), "r"(packet.words[2]), "r"(packet.words[3]), "r"(barrier)
+        : "memory");
+  }
+  template <int kBytes, class T>
+  KILN_DEVICE static void storeAsync(ClusterPointer<T> target, const Packet<kBytes> &packet,
+                                     ClusterPointer<SharedBarrier> barrier, Site) {
+    send(target.raw(), packet, barrier.raw());
+  }
+};
+
+/// Arrives at a barrier of a block of the cluster. What this thread did before in shared memory, its own block's or
+/// another's, is visible to threads of that block that wait for the phase by waitClusterBarrier(). It waits for all
+/// earlier writes of the thread, to global memory too; storeAsync() does not.
+KILN_DEVICE void arrive(ClusterPointer<SharedBarrier> barrier, Site = Site::current()) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier.raw()) : "memory");
+}
+/// Arrives, and makes the phase wait for `bytes` more bytes.
+KILN_DEVICE void arriveExpecting(ClusterPointer<SharedBarrier> barrier, u32 bytes, Site = Site::current()) {
+  asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], %1;" ::"r"(barrier.raw()),
+               "r"(bytes)
+               : "memory");
+}
+
+/// Like waitBarrier(), for a barrier of this block at which other blocks arrive, or bytes of storeAsync(). It makes the
+/// cluster's shared memory visible, and no global memory: that would cost the L1 cache its contents.
+KILN_DEVICE void waitClusterBarrier(SharedBarrier &barrier, u32 parity, Site = Site::current()) {
+  asm volatile("{.reg .pred done;\n"
+               "retry: mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 done, [%0], %1;\n"
+               "@!done bra retry;\n"
+               "fence.acquire.sync_restrict::shared::cluster.cluster;}" ::"r"(SharedAddress(&barrier).raw()),
+               "r"(parity)
+               : "memory");
+}
+
+#else
+
+KILN_DEVICE u32 clusterRank() {
+  asm volatile("trap;");
+  return 0;
+}
+KILN_DEVICE u32 clusterBlocks() {
+  asm volatile("trap;");
+  return 1;
+}
+KILN_DEVICE void arriveCluster(Site = Site::current()) { asm volatile("trap;"); }
+KILN_DEVICE void waitCluster(Site = Site::current()) { asm volatile("trap;"); }
+template <class T> KILN_DEVICE ClusterPointer<T> inBlock(T *, u32, Site = Site::current()) {
+  asm volatile("trap;");
+  return ClusterPointer<T>(0);
+}
+
+struct ClusterAccess {
+  template <int kBytes, class T> KILN_DEVICE static Packet<kBytes> load(ClusterPointer<T>, Site) {
+    asm volatile("trap;");
+    return {};
+  }
+  template <int kBytes, class T> KILN_DEVICE static void store(ClusterPointer<T>, const Packet<kBytes> &, Site) {
+    asm volatile("trap;");
+  }
+  template <int kBytes, class T>
+  KILN_DEVICE static void storeAsync(ClusterPointer<T>, const Packet<kBytes> &, ClusterPointer<SharedBarrier>, Site) {
+    asm volatile("trap;");
+  }
+};
+
+KILN_DEVICE void arrive(ClusterPointer<SharedBarrier>, Site = Site::current()) { asm volatile("trap;"); }
+KILN_DEVICE void arriveExpecting(ClusterPointer<SharedBarrier>, u32, Site = Site::current()) { asm volatile("trap;"); }
+KILN_DEVICE void waitClusterBarrier(SharedBarrier &, u32, Site = Site::current()) { asm volatile("trap;"); }
+
+#endif
+
+/// Waits for every thread of every block of the cluster, and makes what each wrote to memory visible to the others.
+KILN_DEVICE void syncCluster(Site site = Site::current()) {
+  arriveCluster(site);
+  waitCluster(site);
+}
+
+/// Loads V elements (float, bf16 or f16) from the shared memory of a block of the cluster; see vec.cuh.
+template <int V, class T>
+KILN_DEVICE Packed<T, V> loadPacked(ClusterPointer<T> source, Site site = Site::current()) {
+  Packed<T, V> result;
+#pragma unroll
+  for (int first = 0; first < V; first += result.kElements)
+    result.packets[first / result.kElements] = ClusterAccess::load<kAccessBytes<T, V>>(source + u32(first), site);
+  return result;
+}
+template <int V, class T> KILN_DEVICE Vec<float, V> load(ClusterPointer<T> source, Site site = Site::current()) {
+  return loadPacked<V>(source, site).unpack();
+}
+/// Loads one object of 4, 8 or 16 bytes.
+template <class T> KILN_DEVICE T load(ClusterPointer<T> source, Site site = Site::current()) {
+  return bitCast<T>(ClusterAccess::load<int(sizeof(T))>(source, site));
+}
+
+/// Writes V elements to the shared memory of a block of the cluster.
+template <class T, int V>
+KILN_DEVICE void store(ClusterPointer<T> target, const Vec<float, V> &values, Site site = Site::current()) {
+  constexpr int kElements = kAccessElements<T, V>;
+#pragma unroll
+  for (int first = 0; first < V; first += kElements)
+    ClusterAccess::store(target + u32(first), makePacket<T, kAccessBytes<T, V>>(values.data + first), site);
+}
+/// Writes one object of 4, 8 or 16 bytes.
+template <class T> KILN_DEVICE void store(ClusterPointer<T> target, const T &value, Site site = Site::current()) {
+  ClusterAccess::store(target, bitCast<Packet<int(sizeof(T))>>(value), site);
+}
+
+/// Starts to write V elements to the shared memory of a block of the cluster, and returns. The bytes, 4, 8 or a
+/// multiple of 16, arrive at a barrier of that block, which expects them (arriveExpecting) in the phase in which they
+/// are sent. They are visible to those who have waited for it; nothing else orders them.
+template <class T, int V>
+KILN_DEVICE void storeAsync(ClusterPointer<T> target, const Vec<float, V> &values,
+                            ClusterPointer<SharedBarrier> barrier, Site site = Site::current()) {
+  constexpr int kElements = kAccessElements<T, V>;
+#pragma unroll
+  for (int first = 0; first < V; first += kElements)
+    ClusterAccess::storeAsync(target + u32(first), makePacket<T, kAccessBytes<T, V>>(values.data + first), barrier,
+                              site);
+}
+/// The same for one object of 4, 8 or 16 bytes.
+template <class T>
+KILN_DEVICE void storeAsync(ClusterPointer<T> target, const T &value, ClusterPointer<SharedBarrier> barrier,
+                            Site site = Site::current()) {
+  ClusterAccess::storeAsync(target, bitCast<Packet<int(sizeof(T))>>(value), barrier, site);
+}
+
+#endif
+
+} // namespace kiln

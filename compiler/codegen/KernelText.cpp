@@ -256,8 +256,7 @@ std::string KernelAssembler::mapComments() const {
   std::string lines;
   for (const OperandMap &map : maps)
     lines += "// " + names.mapOf(*map.operand) + ": extents " + list(map.extents, formula) + "; strides " +
-             list(map.strides, formula) + " bytes; box " + list(map.box, formula) +
-             "\n";
+             list(map.strides, formula) + " bytes; box " + list(map.box, formula) + "\n";
   return lines;
 }
 

@@ -159,8 +159,8 @@ private:
     Fields fields(table, "maps");
     return chain([&] { return fields.integer("argument", map.argument); },
                  [&] { return fields.dtype("dtype", map.dtype); }, [&] { return fields.exprs("extents", map.extents); },
-                 [&] { return fields.exprs("strides", map.strides); },
-                 [&] { return fields.exprs("box", map.box); }, [&] { return fields.close(); });
+                 [&] { return fields.exprs("strides", map.strides); }, [&] { return fields.exprs("box", map.box); },
+                 [&] { return fields.close(); });
   }
 
   static Error readResources(const ConfigValue &table, PlanKernel &kernel) {

@@ -17,7 +17,8 @@ namespace kiln {
 /// A started product, as a lane stores it.
 struct EmulatedWarpgroupProduct {
   MmaA a;
-  const char *left; ///< the left operand in shared memory; null if it is in `a`
+  const char *left;  ///< the left operand in shared memory; null if it is in `a`
+  u32 leftRows = 64; ///< its rows in memory; the others are NaN
   const char *right;
   int first, count; ///< tiles of the sums
   bool rowsAreDepth, adds;
@@ -87,7 +88,7 @@ struct EmulatedProductStart {
     for (u32 row = 0; row < one.rightRows(); ++row)
       for (u32 chunk = 0; chunk < one.rightChunks(); ++chunk)
         one.read(one.right, row, chunk);
-    for (u32 row = 0; one.left && row < 64; ++row)
+    for (u32 row = 0; one.left && row < one.leftRows; ++row)
       for (u32 chunk = 0; chunk < 2; ++chunk)
         one.read(one.left, row, chunk);
     return nullptr;
@@ -146,7 +147,12 @@ template <int kTiles> struct EmulatedReceive {
     if (one.left) {
       for (u32 row = 0; row < 16; ++row)
         for (u32 chunk = 0; chunk < 2; ++chunk) {
-          one.decode(one.read(one.left, warpIndex() % 4 * 16 + row, chunk), values);
+          const u32 leftRow = warpIndex() % 4 * 16 + row;
+          if (leftRow < one.leftRows)
+            one.decode(one.read(one.left, leftRow, chunk), values);
+          else
+            for (float &value : values)
+              value = __builtin_nanf("");
           __builtin_memcpy(&operands.a[row][chunk * 8], values, sizeof(values));
         }
       return;

@@ -41,12 +41,15 @@ namespace kiln {
                      "%127"
 
 /// Starts sums += A · B^T, or = A · B^T unless it adds, of 64 rows at `a` and all columns of the sums at `b`; the
-/// elements of the depth begin at byte `offset` of the rows of both, before the permutation.
-template <class T, int kTiles>
+/// elements of the depth begin at byte `offset` of the rows of both, before the permutation. Of the 64 rows, kLeftRows
+/// are in memory; the sums of the others are unspecified. With more than 8, the memory of all 64 must be the block's.
+template <class T, int kLeftRows = 64, int kTiles>
 KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a, SharedAddress b, u32 offset,
                                     bool adds, Site = Site::current()) {
   static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
-  const u64 left = warpgroupDescriptor(a) + offset / 16, right = warpgroupDescriptor(b) + offset / 16;
+  static_assert(kLeftRows % 8 == 0 && kLeftRows <= 64, "groups of 8 rows");
+  const u64 left = warpgroupDescriptor(a, kLeftRows == 8 ? 0 : kWarpgroupTileAlignment) + offset / 16;
+  const u64 right = warpgroupDescriptor(b) + offset / 16;
   MmaSums *s = sums.tiles;
   if constexpr (kTiles == 4)
     KILN_PRODUCT("32", KILN_REGISTERS_32, "16", "17", "18", "19", KILN_SUMS_32(0));
@@ -86,7 +89,7 @@ KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a
 
 #else
 
-template <class T, int kTiles>
+template <class T, int kLeftRows = 64, int kTiles>
 KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &, SharedAddress, SharedAddress, u32, bool,
                                     Site = Site::current()) {
   static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
@@ -97,7 +100,7 @@ KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &, SharedAddress, Shar
 
 #else
 
-template <class T, int kTiles>
+template <class T, int kLeftRows = 64, int kTiles>
 KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a,
                                                                  SharedAddress b, u32 offset, bool adds,
                                                                  Site site = Site::current()) {
@@ -110,6 +113,7 @@ KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void startSharedProduct(WarpgroupSums<k
     emulatedThread->fail("product of a warpgroup: expected 16 elements of the depth at a multiple of 32 bytes", site);
   emulatedStart(sums,
                 {.left = static_cast<const char *>((a + offset).pointer()),
+                 .leftRows = kLeftRows,
                  .right = static_cast<const char *>((b + offset).pointer()),
                  .first = 0,
                  .count = kTiles,

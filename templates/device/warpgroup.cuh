@@ -105,11 +105,11 @@ template <> struct PtxElement<f16> {
   static constexpr char kName[] = "f16";
 };
 
-/// The matrix descriptor of an operand that starts at `address`: 1024 bytes between groups of 8 rows, chunks of 16
-/// bytes permuted within 128 (PTX ISA, "Matrix descriptor format").
-KILN_DEVICE u64 warpgroupDescriptor(SharedAddress address) {
-  constexpr u64 kGroupBytes = kWarpgroupTileAlignment, kPermuted128 = u64(1) << 62;
-  return kPermuted128 | kGroupBytes / 16 << 32 | u64(1) << 16 | (address.raw() & 0x3ffff) >> 4;
+/// The matrix descriptor of an operand that starts at `address`: so many bytes from a group of 8 rows to the next,
+/// chunks of 16 bytes permuted within 128 (PTX ISA, "Matrix descriptor format").
+KILN_DEVICE u64 warpgroupDescriptor(SharedAddress address, u64 groupBytes = kWarpgroupTileAlignment) {
+  constexpr u64 kPermuted128 = u64(1) << 62;
+  return kPermuted128 | groupBytes / 16 << 32 | u64(1) << 16 | (address.raw() & 0x3ffff) >> 4;
 }
 
 /// Starts sums.tiles[first .. first + kCount) += A · B, or = A · B if `adds` is false; kCount is 8 or 2. B begins at

@@ -17,7 +17,8 @@
 // weight may be any columns, though. The weight's map permutes them: of each 32 columns, column 8p + 2j + e becomes row
 // 8j + 2p + e of the stage, so that a thread ends up with 8 neighbouring columns, a vector for the epilogue.
 //
-// Maps: of A a tensor of rank 2, extents [depth, rows], box [64, kTileM]. Of the weight one of rank 5, extents
+// Maps: of A a tensor of rank 2, extents [depth, rows], box [64, min(kTileM, rows rounded up to a multiple of 8)]: rows
+// past the end take as long to copy as others. Of the weight one of rank 5, extents
 // [depth, 2, 4, 4, cols / 32], strides in rows 1, 8, 2 and 32, box [64, 2, 4, 4, kTileN / 32]. The weight's rows are a
 // multiple of 32.
 //
@@ -29,7 +30,8 @@
 //
 // Registers: a consumer's sums take kTileM / kConsumers · kTileN / 128. The producer gives registers to the consumers.
 //
-// Edges: rows and columns past the end are zero in the stages, and are dropped before the epilogue.
+// Edges: columns past the end are zero in the stages, rows are zero or what was there before. Both are dropped before
+// the epilogue.
 //
 // The weight is read before waitForDependencies(): another kernel must not write it.
 //
@@ -54,6 +56,8 @@
 #include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
 #include "device/vec.cuh"
+#include "gemm/product_boxes.cuh"
+#include "gemm/ring_place.cuh"
 #include "gemm/tile_order.cuh"
 #include "shape.cuh"
 
@@ -94,20 +98,6 @@ template <class Config, class T> struct WgmmaTiledStorage {
 template <class Config, class T>
 constexpr SharedBytes kWgmmaTiledShared = {0, sizeof(WgmmaTiledStorage<Config, T>)};
 
-/// A place in a ring of stages, and the parity of the stage's phase there.
-template <int kStages> struct RingPlace {
-  u32 stage, parity;
-
-  /// The place after so many uses of the ring's stages.
-  KILN_DEVICE static RingPlace after(u32 uses) { return {uses % kStages, uses / kStages & 1}; }
-  KILN_DEVICE void advance() {
-    if (++stage == kStages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  }
-};
-
 /// The work of one thread of a block.
 template <class Config, class T> struct WgmmaTiled {
   using Shape = WgmmaTiledShape<Config, T>;
@@ -145,7 +135,9 @@ template <class Config, class T> struct WgmmaTiled {
     copyBox(SharedAddress(shared.b[stage]), weight, {step * Shape::kStep, 0, 0, 0, tile.n * (Shape::kN / 32)},
             shared.full[stage]);
   }
-  KILN_DEVICE void expectStep(u32 stage) const { arriveExpecting(shared.full[stage], Shape::kBytesA + Shape::kBytesB); }
+  KILN_DEVICE void expectStep(u32 stage) const {
+    arriveExpecting(shared.full[stage], u32(boxRows<Shape::kM>(rows)) * kSwizzledRowBytes + Shape::kBytesB);
+  }
 
   /// Copies all steps of the block's tiles; the weight's first ones before anything that another kernel may still
   /// write.

@@ -37,6 +37,7 @@ extern const KernelFamily mmaFlashFamily;
 
 // wgmma: tensor cores by the instructions of sm_90a
 extern const KernelFamily wgmmaTiledFamily;
+extern const KernelFamily wgmmaRowsFamily;
 extern const KernelFamily wgmmaFlashFamily;
 
 // no kernel of this project: a step that a library runs. select-kernels uses it only on request.

@@ -16,6 +16,7 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
       &mmaRowsFamily,
       &simtRowsFamily,
       &wgmmaTiledFamily,
+      &wgmmaRowsFamily,
       &mmaTiledFamily,
       &mmaTiledSplitFamily,
       &simtTiledFamily,

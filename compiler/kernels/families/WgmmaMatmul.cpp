@@ -2,16 +2,12 @@
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
 #include "kernels/families/Families.h"
+#include "kernels/families/WgmmaOperands.h"
 #include "ops/Region.h"
 
 #include <cmath>
 
 namespace kiln {
-
-/// The map of the weight permutes its rows within this many.
-constexpr int64_t permutedRows = 32;
-/// Bytes of an operand's row that are a step of the depth.
-constexpr int64_t stepBytes = 128;
 
 namespace {
 
@@ -39,12 +35,7 @@ struct WgmmaBlock {
 } // namespace
 
 static bool acceptsWgmmaTiled(const Op &op, const Target &target, const DimBinding &) {
-  // Other GPUs have no such copies and products, and the template has nothing in their place.
-  bool isPortable = op.parent()->function()->module().boolAttribute(ModuleAttribute::portable);
-  if (isPortable || !target.hasWgmma || !fitsTensorCores(op, target) || !hasLeftOperandInMemory(op))
-    return false;
-  const Type &weight = anchor(op)->operand(1)->type;
-  return dtypeSize(weight.dtype) == 2 && *weight.shape[0].asConstant() % permutedRows == 0;
+  return acceptsMappedProduct(op, target);
 }
 
 static bool isSoundWgmmaTiled(const Op &, const Tile &tile) {
@@ -87,18 +78,9 @@ static Launch launchWgmmaTiled(const Op &op, const Tile &tile) {
           .resident = 1};
 }
 
-/// The left operand's rows as they are; the weight's rows in dimensions that permute them, as the template says.
 static std::vector<OperandMap> mapsOfWgmmaTiled(const Op &op, const Tile &tile) {
   WgmmaBlock block(tile);
-  const Op &product = *anchor(op);
-  const Value &left = *product.operand(0), &weight = *product.operand(1);
-  int64_t bytes = dtypeSize(weight.type.dtype), step = stepBytes / bytes;
-  int64_t depth = *weight.type.lastDim().asConstant(), rows = *weight.type.shape[0].asConstant(), row = depth * bytes;
-  return {{&left, {Expr(depth), rowCount(left.type)}, {Expr(row)}, {step, block.m}},
-          {&weight,
-           {Expr(depth), Expr(2), Expr(4), Expr(4), Expr(rows / permutedRows)},
-           {Expr(row), Expr(8 * row), Expr(2 * row), Expr(permutedRows * row)},
-           {step, 2, 4, 4, block.n / permutedRows}}};
+  return {mapOfLeft(op, block.m), mapOfWeight(op, block.n)};
 }
 
 static double estimateWgmmaTiled(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {

@@ -48,6 +48,14 @@ struct KernelTimes {
     double ends = 0;      ///< first step of a launch
   } wgmmaTiled;           ///< gemm_wgmma
 
+  struct WgmmaRows {
+    double ends = 0;         ///< start and end of a launch
+    double rowsRate = 0;     ///< bytes per second of the rows that a multiprocessor reads
+    double step = 0;         ///< one step of a warpgroup
+    double exchange = 0;     ///< of sums within a cluster, constant part
+    double exchangeRate = 0; ///< bytes per second of the sums that a multiprocessor gives
+  } wgmmaRows;               ///< gemv_wgmma
+
   struct Library {
     double rate = 0; ///< reached share of the tensor cores' rate
     double ends = 0; ///< start and end of a launch: nothing hides its first and last tiles

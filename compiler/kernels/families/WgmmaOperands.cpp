@@ -1,0 +1,34 @@
+#include "kernels/families/WgmmaOperands.h"
+
+#include "kernels/cost/Problem.h"
+#include "kernels/families/Families.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+bool acceptsMappedProduct(const Op &op, const Target &target) {
+  // Other GPUs have no such copies and products, and the templates have nothing in their place.
+  bool isPortable = op.parent()->function()->module().boolAttribute(ModuleAttribute::portable);
+  if (isPortable || !target.hasWgmma || !fitsTensorCores(op, target) || !hasLeftOperandInMemory(op))
+    return false;
+  const Type &weight = anchor(op)->operand(1)->type;
+  return dtypeSize(weight.dtype) == 2 && *weight.shape[0].asConstant() % permutedRows == 0;
+}
+
+OperandMap mapOfLeft(const Op &op, int64_t tileM) {
+  const Value &left = *anchor(op)->operand(0);
+  Expr rows = rowCount(left.type), boxRows = tileM == 8 ? Expr(8) : min(Expr(8) * ceilDiv(rows, Expr(8)), Expr(tileM));
+  int64_t bytes = dtypeSize(left.type.dtype), depth = *left.type.lastDim().asConstant();
+  return {&left, {Expr(depth), rows}, {Expr(depth * bytes)}, {Expr(stepBytes / bytes), boxRows}};
+}
+
+OperandMap mapOfWeight(const Op &op, int64_t tileN) {
+  const Value &weight = *anchor(op)->operand(1);
+  int64_t bytes = dtypeSize(weight.type.dtype), depth = *weight.type.lastDim().asConstant(), row = depth * bytes;
+  return {&weight,
+          {Expr(depth), Expr(2), Expr(4), Expr(4), Expr(*weight.type.shape[0].asConstant() / permutedRows)},
+          {Expr(row), Expr(8 * row), Expr(2 * row), Expr(permutedRows * row)},
+          {Expr(stepBytes / bytes), Expr(2), Expr(4), Expr(4), Expr(tileN / permutedRows)}};
+}
+
+} // namespace kiln

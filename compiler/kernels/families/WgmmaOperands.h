@@ -1,0 +1,24 @@
+//===- WgmmaOperands.h - operands of products by wgmma that TMA loads ------------------===//
+#pragma once
+
+#include "kernels/families/KernelFamily.h"
+
+namespace kiln {
+
+/// The map of the weight permutes its rows within this many.
+constexpr int64_t permutedRows = 32;
+/// Bytes of an operand's row that are a step of the depth.
+constexpr int64_t stepBytes = 128;
+
+/// Whether templates can take the operands of the op's matmul as maps: 16-bit types, a left operand in memory, and a
+/// plan for Hopper only.
+bool acceptsMappedProduct(const Op &op, const Target &target);
+
+/// The map of the left operand, for tiles of `tileM` rows: its rows as they are, and boxes of no more rows than there
+/// are, as templates/gemm/product_boxes.cuh has them.
+OperandMap mapOfLeft(const Op &op, int64_t tileM);
+/// The map of the weight, in dimensions that permute its rows, as templates/gemm/wgmma_tiled.cuh says. `tileN`: rows of
+/// a copy, a multiple of permutedRows.
+OperandMap mapOfWeight(const Op &op, int64_t tileN);
+
+} // namespace kiln

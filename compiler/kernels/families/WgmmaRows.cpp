@@ -1,0 +1,154 @@
+// Matrix products of the wgmma family for few rows: decode, with a batch or not, and short prompts.
+#include "kernels/cost/Problem.h"
+#include "kernels/families/Families.h"
+#include "kernels/families/WgmmaOperands.h"
+#include "ops/Region.h"
+
+#include <cmath>
+
+namespace kiln {
+
+/// The rows of an instruction, and so the most of a block. With more, larger tiles read the weight less often.
+constexpr int64_t instructionRows = 64;
+
+namespace {
+
+/// The settings of a tile.
+struct RowsBlock {
+  int64_t rows, n, parts, groups, stages;
+
+  explicit RowsBlock(const Tile &tile)
+      : rows(setting(tile, "rows")), n(setting(tile, "tile_n")), parts(setting(tile, "parts")),
+        groups(setting(tile, "groups")), stages(setting(tile, "stages")) {}
+
+  int64_t ranges() const { return parts * groups; }
+  int64_t threads() const { return 128 * groups + 32; }
+  /// As the template lays it out: the stages, the sums of all ranges of the block's own rows, and barriers of 8 bytes.
+  int64_t sharedBytes() const {
+    auto up = [](int64_t bytes, int64_t to) { return static_cast<int64_t>(llvm::alignTo(bytes, to)); };
+    int64_t sums = ranges() * static_cast<int64_t>(llvm::divideCeil(rows, parts)) * (n + 4) * 4;
+    return up(groups * stages * (rows + n) * stepBytes + sums + (2 * groups * stages + 1) * 8, 1024);
+  }
+};
+
+} // namespace
+
+/// Steps of the depth of the op's matmul.
+static int64_t stepsOf(const Op &op) {
+  const Type &weight = anchor(op)->operand(1)->type;
+  return static_cast<int64_t>(llvm::divideCeil(*weight.lastDim().asConstant() * dtypeSize(weight.dtype), stepBytes));
+}
+
+static bool acceptsWgmmaRows(const Op &op, const Target &target, const DimBinding &upper) {
+  if (!acceptsMappedProduct(op, target))
+    return false;
+  const Type &out = anchor(op)->result()->type;
+  bool isOneToken = out.rank() == 3 && out.shape[1] == Dim(1);
+  return isOneToken || valueAt(rowCount(out), upper) <= instructionRows;
+}
+
+static bool isSoundWgmmaRows(const Op &op, const Tile &tile) {
+  RowsBlock block(tile);
+  int64_t steps = stepsOf(op);
+  bool isLegal = block.parts > 0 && block.parts <= 8 && block.groups > 0 && block.groups <= 4 &&
+                 (block.rows == 8 || block.rows == 16 || block.rows == 32 || block.rows == instructionRows) &&
+                 block.n > 0 && block.n <= 256 && block.n % permutedRows == 0;
+  return isLegal && block.ranges() <= steps && block.stages > 0 &&
+         block.stages <= static_cast<int64_t>(llvm::divideCeil(steps, block.ranges())) &&
+         block.groups * block.stages * block.n >= instructionRows;
+}
+
+static double secondsOf(const Op &op, const Tile &tile, const Target &target, double rows) {
+  const KernelTimes::WgmmaRows &times = target.times.wgmmaRows;
+  RowsBlock block(tile);
+  const Type &weight = anchor(op)->operand(1)->type;
+  double cols = static_cast<double>(*weight.shape[0].asConstant()), steps = static_cast<double>(stepsOf(op));
+  auto n = static_cast<double>(block.n), groups = static_cast<double>(block.groups);
+  double blockRows = std::min(std::ceil(rows / 8) * 8, static_cast<double>(block.rows));
+  double blocks = std::ceil(cols / n) * static_cast<double>(block.parts) * std::ceil(rows / blockRows);
+  double perMultiprocessor = std::ceil(blocks / target.multiprocessors);
+  double range = std::ceil(steps / static_cast<double>(block.ranges()));
+  double reading = cols * steps * stepBytes / target.memoryRate;
+  double rowsBytes = perMultiprocessor * range * groups * blockRows * stepBytes;
+  double exchange =
+      block.parts == 1 ? 0 : times.exchange + perMultiprocessor * groups * blockRows * n * 4 / times.exchangeRate;
+  return target.launchSeconds + times.ends + reading + rowsBytes / times.rowsRate + range * times.step + exchange;
+}
+
+static double estimateWgmmaRows(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  return secondsOf(op, tile, target, static_cast<double>(valueAt(matmulProblem(op).rows, dims)));
+}
+
+/// Every tile with so many rows a block, as many stages as fit.
+static std::vector<Tile> tilesOf(const Op &op, const Target &target, int64_t rows) {
+  std::vector<Tile> tiles;
+  int64_t steps = stepsOf(op);
+  for (int64_t n : {32, 64, 96, 128})
+    for (int64_t parts : {1, 2, 4, 8})
+      for (int64_t groups : {1, 2}) {
+        Tile tile = {{"groups", groups}, {"parts", parts}, {"rows", rows}, {"stages", 1}, {"tile_n", n}};
+        int64_t most = static_cast<int64_t>(llvm::divideCeil(steps, parts * groups));
+        auto fits = [&](int64_t stages) {
+          tile.insert_or_assign("stages", stages);
+          return RowsBlock(tile).sharedBytes() <= target.sharedPerBlock;
+        };
+        while (most > 0 && !fits(most))
+          --most;
+        if (most > 0 && isSoundWgmmaRows(op, tile))
+          tiles.push_back(std::move(tile));
+      }
+  return tiles;
+}
+
+/// The number of ranges that the depth is cut into. Bits of rows depend on it; so it is the same for any number of
+/// rows: the one that is best for 16.
+static int64_t rangesOf(const Op &op, const Target &target) {
+  constexpr int64_t typicalRows = 16;
+  std::vector<Tile> tiles = tilesOf(op, target, typicalRows);
+  auto seconds = [&](const Tile &tile) { return secondsOf(op, tile, target, typicalRows); };
+  auto best = std::min_element(tiles.begin(), tiles.end(),
+                               [&](const Tile &a, const Tile &b) { return seconds(a) < seconds(b); });
+  return RowsBlock(*best).ranges();
+}
+
+static std::vector<Tile> wgmmaRowsConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+  int64_t rows = valueAt(matmulProblem(op).rows, upper), ranges = rangesOf(op, target);
+  rows = std::clamp<int64_t>(static_cast<int64_t>(llvm::PowerOf2Ceil(rows)), 8, instructionRows);
+  std::vector<Tile> tiles = tilesOf(op, target, rows);
+  llvm::erase_if(tiles, [&](const Tile &tile) { return RowsBlock(tile).ranges() != ranges; });
+  return tiles;
+}
+
+static Launch launchWgmmaRows(const Op &op, const Tile &tile) {
+  RowsBlock block(tile);
+  MatmulProblem problem = matmulProblem(op);
+  return {.grid = {ceilDiv(problem.cols, Expr(block.n)) * Expr(block.parts), ceilDiv(problem.rows, Expr(block.rows)),
+                   Expr(1)},
+          .threads = block.threads(),
+          .dynamicShared = block.sharedBytes(),
+          .cluster = block.parts};
+}
+
+static std::vector<OperandMap> mapsOfWgmmaRows(const Op &op, const Tile &tile) {
+  RowsBlock block(tile);
+  return {mapOfLeft(op, block.rows), mapOfWeight(op, block.n)};
+}
+
+const KernelFamily wgmmaRowsFamily = {
+    .name = "gemv_wgmma",
+    .summary = "matrix product of few rows in the tensor cores of Hopper: the weight streamed by TMA",
+    .header = "gemv/wgmma_rows.cuh",
+    .body = "wgmmaRows",
+    .form = KernelForm::TensorMatmul,
+    .waitsItself = true,
+    .readsAhead = true,
+    .rowsAtOnce = 8,
+    .accepts = acceptsWgmmaRows,
+    .configurations = wgmmaRowsConfigurations,
+    .isSound = isSoundWgmmaRows,
+    .launch = launchWgmmaRows,
+    .estimate = estimateWgmmaRows,
+    .maps = mapsOfWgmmaRows,
+};
+
+} // namespace kiln

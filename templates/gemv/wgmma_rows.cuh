@@ -1,0 +1,323 @@
+//===- wgmma_rows.cuh - matrix product of few rows in the tensor cores of Hopper ----===//
+//
+// out[rows, cols] = A[rows, depth] · weight[cols, depth]^T for the rows of decode with a batch or of a short prompt,
+// elements of bf16 or f16, sums in float; sm_90a only. It is bound by reading the weight once, and by latency: the
+// blocks of many kernels like this one run one after the other.
+//
+// Method: the depth is cut into kParts · kGroups ranges. The blocks of a cluster, kParts, have the ranges of one tile
+// of kTileN columns, each block one for each of its kGroups warpgroups. A producer thread copies steps of both
+// operands, 128 bytes of each row, into a ring of stages for each warpgroup (TMA); the first steps of the weight,
+// usually all of the block's, before it waits for the kernels before. A warpgroup multiplies its range: 64 rows, of
+// which those past the end cost nothing but the time of the instruction. Then the sums of all ranges of a row go to
+// one block of the cluster, the row's owner, through distributed shared memory (st.async; its barrier counts the
+// bytes). The owner adds them in the order of the ranges, applies the epilogue and stores.
+//
+// So a row's bits depend on the ranges, kParts · kGroups, and on nothing else: not on the number of rows, nor on the
+// tile, nor on how the ranges are spread over blocks and warpgroups.
+//
+// Which thread holds what: while multiplying as in gemm/wgmma_tiled.cuh, whose map of the weight this kernel shares;
+// behind the exchange a thread has 8 neighbouring columns of one or more rows, neighbouring threads neighbouring
+// columns.
+//
+// Maps: of A a tensor of rank 2, extents [depth, rows], box [64, min(kRows, rows rounded up to a multiple of 8)]. Of
+// the weight as in gemm/wgmma_tiled.cuh.
+//
+// Launch: grid (kParts · ceildiv(cols, kTileN), ceildiv(rows, kRows)), clusters of kParts; block 128 · kGroups + 32.
+//
+// Shared memory, all dynamic: kGroups · kStages · (kRows + kTileN) · 128 bytes; for the exchange
+// kParts · kGroups · ceildiv(kRows, kParts) · (kTileN + 4) · 4 bytes; and the barriers.
+//
+// The weight is read before waitForDependencies(): another kernel must not write it.
+//
+// Config (all constants):
+//   kCols, kDepth    extents
+//   kRows            the most rows of a block: 8, 16, 32 or 64
+//   kTileN           a multiple of 32, up to 256
+//   kParts           blocks of a cluster, 1 to 8
+//   kGroups          warpgroups of a block, 1 to 4
+//   kStages          of a warpgroup's ring, up to the steps of a range
+//
+// Epilogue: as in gemm/wgmma_tiled.cuh.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/barrier.cuh"
+#include "device/base.cuh"
+#include "device/block.cuh"
+#include "device/cluster.cuh"
+#include "device/grid.cuh"
+#include "device/index.cuh"
+#include "device/shared.cuh"
+#include "device/shared_product.cuh"
+#include "device/tensor_copy.cuh"
+#include "device/vec.cuh"
+#include "gemm/product_boxes.cuh"
+#include "gemm/ring_place.cuh"
+#include "shape.cuh"
+
+namespace kiln {
+
+/// Constants that follow from a Config for elements of type T.
+template <class Config, class T> struct WgmmaRowsShape {
+  static constexpr int kRows = Config::kRows, kN = Config::kTileN, kStages = Config::kStages;
+  static constexpr int kParts = Config::kParts, kGroups = Config::kGroups, kRanges = kParts * kGroups;
+  static constexpr int kConsumers = kGroups * int(kWarpgroupSize), kThreads = kConsumers + int(kWarpSize);
+  static constexpr int kStep = int(kSwizzledRowBytes / sizeof(T)); // of the depth
+  static constexpr int kSteps = ceilDiv(Config::kDepth, kStep);    // of all ranges
+  static constexpr int kMostSteps = ceilDiv(kSteps, kRanges);      // of a range
+  static constexpr int kInstructions = 4;                          // of a step: 32 bytes each
+  static constexpr u32 kRowBytes = kSwizzledRowBytes, kBytesB = kN * kRowBytes;
+  static constexpr bool kColsAreExact = Config::kCols % kN == 0;
+  // A block owns every kParts-th row. Rows of sums are kept apart, so that threads store them to different banks.
+  static constexpr int kOwnRows = ceilDiv(kRows, kParts), kSumsStride = kN + 4;
+  // Behind the exchange: 8 columns a thread and row, in vectors of V.
+  static constexpr int kRowThreads = kN / 8, kRowsAtOnce = kConsumers / kRowThreads;
+  static constexpr int kTurns = ceilDiv(kOwnRows, kRowsAtOnce);
+  static constexpr int V = widestVector(Config::kCols, 8), kVectors = 8 / V;
+
+  static_assert(sizeof(T) == 2, "bf16 or f16");
+  static_assert(kRows == 8 || kRows == 16 || kRows == 32 || kRows == 64, "rows of a block");
+  static_assert(kN % 32 == 0 && kN <= 256, "columns are permuted within 32, an instruction has 256");
+  static_assert(kParts >= 1 && kParts <= 8 && kGroups >= 1 && kGroups <= 4, "a legal cluster and block");
+  static_assert(kRanges <= kSteps, "every range has a step");
+  static_assert(kStages >= 1 && kStages <= kMostSteps, "a stage holds a step of its range");
+};
+
+template <class Config, class T> struct WgmmaRowsStorage {
+  using Shape = WgmmaRowsShape<Config, T>;
+  // An instruction reads 64 rows: with fewer in memory, it reads on into the memory behind, which is b's.
+  alignas(kWarpgroupTileAlignment) u8 a[Shape::kGroups][Shape::kStages][Shape::kRows * Shape::kRowBytes];
+  alignas(kWarpgroupTileAlignment) u8 b[Shape::kGroups][Shape::kStages][Shape::kBytesB];
+  alignas(16) float sums[Shape::kRanges][Shape::kOwnRows][Shape::kSumsStride];
+  SharedBarrier full[Shape::kGroups][Shape::kStages], empty[Shape::kGroups][Shape::kStages], complete;
+
+  static_assert(sizeof(b) >= 64 * Shape::kRowBytes, "the rows behind those in memory are the block's");
+};
+
+template <class Config, class T>
+constexpr SharedBytes kWgmmaRowsShared = {0, sizeof(WgmmaRowsStorage<Config, T>)};
+
+/// The work of one thread of a block. Rows count from the block's first.
+template <class Config, class T> struct WgmmaRows {
+  using Shape = WgmmaRowsShape<Config, T>;
+  using Sums = WarpgroupSums<Shape::kN / 8>;
+  static constexpr int kParts = Shape::kParts, kGroups = Shape::kGroups, kStages = Shape::kStages;
+
+  WgmmaRowsStorage<Config, T> &shared;
+  const TensorMap &a, &weight;
+  const int allRows;
+  const int part = kParts > 1 ? int(clusterRank()) : 0, tile = int(blockIndexX()) / kParts;
+  const int firstRow = int(blockIndexY()) * Shape::kRows, rows = min(allRows - firstRow, Shape::kRows);
+
+  /// The first step of a warpgroup's range; that of the next range is behind its last.
+  KILN_DEVICE int firstStep(int group) const { return (part * kGroups + group) * Shape::kSteps / Shape::kRanges; }
+  KILN_DEVICE int steps(int group) const { return firstStep(group + 1) - firstStep(group); }
+
+  /// The rows of the block that it owns: part, part + kParts, …
+  KILN_DEVICE int ownRows() const { return max(0, ceilDiv(rows - part, kParts)); }
+
+  KILN_DEVICE void initBarriers() const {
+    for (int group = 0; group < kGroups; ++group)
+      for (int stage = 0; stage < kStages; ++stage) {
+        initBarrier(shared.full[group][stage], 1);
+        initBarrier(shared.empty[group][stage], 4); // warps
+      }
+    initBarrier(shared.complete, kParts > 1 ? 1 : 4 * kGroups);
+    fenceBarriers();
+    if constexpr (kParts > 1)
+      arriveExpecting(shared.complete, u32(ownRows()) * Shape::kRanges * Shape::kN * u32(sizeof(float)));
+  }
+
+  //===--- the producer
+
+  KILN_DEVICE void copyA(int group, int step, int stage) const {
+    copyBox(SharedAddress(shared.a[group][stage]), a, {(firstStep(group) + step) * Shape::kStep, firstRow},
+            shared.full[group][stage]);
+  }
+  /// Expects both operands' bytes, and copies the weight's.
+  KILN_DEVICE void startStep(int group, int step, int stage) const {
+    arriveExpecting(shared.full[group][stage], u32(boxRows<Shape::kRows>(allRows)) * Shape::kRowBytes + Shape::kBytesB);
+    copyBox(SharedAddress(shared.b[group][stage]), weight,
+            {(firstStep(group) + step) * Shape::kStep, 0, 0, 0, tile * (Shape::kN / 32)}, shared.full[group][stage]);
+  }
+
+  /// Copies all steps; the weight's first ones before anything that another kernel may still write.
+  KILN_DEVICE void produce() const {
+    for (int step = 0; step < kStages; ++step)
+      for (int group = 0; group < kGroups; ++group)
+        if (step < steps(group))
+          startStep(group, step, step);
+    waitForDependencies();
+    for (int step = 0; step < kStages; ++step)
+      for (int group = 0; group < kGroups; ++group)
+        if (step < steps(group))
+          copyA(group, step, step);
+    if constexpr (kStages < Shape::kMostSteps) {
+      auto ring = RingPlace<kStages>::after(kStages);
+      for (int step = kStages; step < Shape::kMostSteps; ++step) {
+        for (int group = 0; group < kGroups; ++group)
+          if (step < steps(group)) {
+            waitBarrier(shared.empty[group][ring.stage], ring.parity ^ 1);
+            startStep(group, step, int(ring.stage));
+            copyA(group, step, int(ring.stage));
+          }
+        ring.advance();
+      }
+    }
+  }
+
+  //===--- a consumer
+
+  /// The products of the warpgroup's range.
+  KILN_DEVICE void multiply(Sums &sums, int group) const {
+    auto ring = RingPlace<kStages>::after(0);
+    const int count = steps(group);
+#pragma unroll 1
+    for (int step = 0; step < count; ++step) {
+      const u32 stage = ring.stage;
+      waitBarrier(shared.full[group][stage], ring.parity);
+      fenceProducts(sums);
+#pragma unroll
+      for (int i = 0; i < Shape::kInstructions; ++i)
+        startSharedProduct<T, Shape::kRows>(sums, SharedAddress(shared.a[group][stage]),
+                                            SharedAddress(shared.b[group][stage]), u32(i) * 2 * kChunkBytes,
+                                            step > 0 || i > 0);
+      commitProducts();
+      ring.advance();
+      if constexpr (kStages < Shape::kMostSteps) {
+        waitProducts<0>(sums);
+        if (laneIndex() == 0)
+          arrive(shared.empty[group][stage]);
+      }
+    }
+    waitProducts<0>(sums);
+    receive(sums);
+  }
+
+  /// Gives the sums of each row to the row's owner.
+  KILN_DEVICE void give(const Sums &sums, int group) const {
+    const int range = part * kGroups + group, col = int(laneIndex()) % 4 * 8;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = int(warpIndex()) % 4 * 16 + half * 8 + int(laneIndex()) / 4;
+      if (row >= rows)
+        continue;
+      float *own = &shared.sums[range][row / kParts][col];
+#pragma unroll
+      for (int i = 0; i < Shape::kN / 8; i += 2) { // four neighbouring columns
+        const auto &low = sums.tiles[i].values, &high = sums.tiles[i + 1].values;
+        const Vec<float, 4> values{low[half * 2], low[half * 2 + 1], high[half * 2], high[half * 2 + 1]};
+        const int to = i / 4 * 32 + i % 4 * 2;
+        if constexpr (kParts > 1)
+          storeAsync(inBlock(own + to, u32(row % kParts)), values, inBlock(&shared.complete, u32(row % kParts)));
+        else
+          storeShared(own + to, values);
+      }
+    }
+    if constexpr (kParts == 1) {
+      syncWarp();
+      if (laneIndex() == 0)
+        arrive(shared.complete);
+    }
+  }
+
+  /// All ranges of the rows that the block owns are in its shared memory.
+  KILN_DEVICE void waitForSums() const {
+    if constexpr (kParts > 1)
+      waitClusterBarrier(shared.complete, 0);
+    else
+      waitBarrier(shared.complete, 0);
+  }
+
+  //===--- the epilogue of a consumer
+
+  /// The places of a thread's vectors: one of its rows in each turn.
+  KILN_DEVICE int ownRow(int turn) const { return turn * Shape::kRowsAtOnce + int(threadIndex()) / Shape::kRowThreads; }
+  KILN_DEVICE bool isOwn(int turn) const {
+    return ownRow(turn) < ownRows() && int(threadIndex()) < Shape::kRowsAtOnce * Shape::kRowThreads;
+  }
+  KILN_DEVICE int rowOf(int turn) const { return firstRow + ownRow(turn) * kParts + part; }
+  KILN_DEVICE int colOf(int vector) const {
+    return tile * Shape::kN + int(threadIndex()) % Shape::kRowThreads * 8 + vector * Shape::V;
+  }
+
+  template <class Epilogue> struct Loaded {
+    typename Epilogue::template Operands<Shape::V> operands[Shape::kTurns][Shape::kVectors];
+  };
+
+  /// Loads what the epilogue reads, of the nearest row and columns where the thread has none.
+  template <class Epilogue> KILN_DEVICE void load(Loaded<Epilogue> &loaded, const Epilogue &epilogue) const {
+#pragma unroll
+    for (int turn = 0; turn < Shape::kTurns; ++turn)
+#pragma unroll
+      for (int vector = 0; vector < Shape::kVectors; ++vector)
+        loaded.operands[turn][vector] = epilogue.template operands<Shape::V>(
+            min(rowOf(turn), allRows - 1),
+            Shape::kColsAreExact ? colOf(vector) : min(colOf(vector), Config::kCols - Shape::V));
+  }
+
+  /// The sum of all ranges for the vector.
+  KILN_DEVICE Vec<float, Shape::V> product(int turn, int vector) const {
+    const int col = int(threadIndex()) % Shape::kRowThreads * 8 + vector * Shape::V;
+    Vec<float, Shape::V> sum{};
+#pragma unroll
+    for (int range = 0; range < Shape::kRanges; ++range) {
+      const auto values = kiln::load<Shape::V>(&shared.sums[range][ownRow(turn)][col]);
+#pragma unroll
+      for (int v = 0; v < Shape::V; ++v)
+        sum[v] += values[v];
+    }
+    return sum;
+  }
+
+  template <class Epilogue> KILN_DEVICE void finish(const Epilogue &epilogue, const Loaded<Epilogue> &loaded) const {
+#pragma unroll
+    for (int turn = 0; turn < Shape::kTurns; ++turn)
+#pragma unroll
+      for (int vector = 0; vector < Shape::kVectors; ++vector)
+        if (isOwn(turn) && (Shape::kColsAreExact || colOf(vector) < Config::kCols))
+          epilogue(product(turn, vector), loaded.operands[turn][vector], rowOf(turn), colOf(vector));
+  }
+
+  template <class Epilogue> KILN_DEVICE void consume(const Epilogue &epilogue) const {
+    Loaded<Epilogue> loaded;
+    load(loaded, epilogue);
+    Sums sums;
+    const int group = int(warpgroupIndex());
+    multiply(sums, group);
+    give(sums, group);
+    waitForSums();
+    finish(epilogue, loaded);
+  }
+};
+
+/// The kernel's body.
+template <class Config, class T, class Epilogue>
+KILN_DEVICE void wgmmaRows(int rows, const TensorMap &a, const TensorMap &weight, const Epilogue &epilogue) {
+  using Shape = WgmmaRowsShape<Config, T>;
+  allowDependents();
+  const WgmmaRows<Config, T> thread{dynamicShared<WgmmaRowsStorage<Config, T>>(), a, weight, rows};
+  const bool isProducer = int(threadIndex()) >= Shape::kConsumers;
+  if (threadIndex() == Shape::kConsumers)
+    thread.initBarriers();
+  syncThreads();
+  // No block may give sums before the barriers of the others are initialised.
+  if constexpr (Shape::kParts > 1)
+    arriveCluster();
+  if (isProducer) {
+    if (threadIndex() == Shape::kConsumers)
+      thread.produce();
+    if constexpr (Shape::kParts > 1) {
+      syncWarp();
+      waitCluster();
+    }
+  } else {
+    waitForDependencies();
+    if constexpr (Shape::kParts > 1)
+      waitCluster();
+    thread.consume(epilogue);
+  }
+}
+
+} // namespace kiln

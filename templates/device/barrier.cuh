@@ -12,6 +12,8 @@
 //
 // These need sm_90; on GPUs before it they trap, except initBarrier().
 //
+// Other blocks of a cluster arrive at barriers, too: cluster.cuh.
+//
 // In the emulator, every wrong use is an error: a barrier that is not initialised, too many arrivals, a wait for a
 // phase that the thread cannot tell from another one. It takes the lanes of a warp as one when it asks what a wait has
 // ordered.
@@ -84,7 +86,7 @@ KILN_DEVICE void arriveExpecting(SharedBarrier &barrier, u32 bytes, Site site = 
   emulatedThread->arriveAtBarrier(&barrier.state, bytes, site);
 }
 KILN_DEVICE void waitBarrier(SharedBarrier &barrier, u32 parity, Site site = Site::current()) {
-  emulatedThread->waitForPhase(&barrier.state, parity, site);
+  emulatedThread->waitForPhase(&barrier.state, parity, /*isOfCluster=*/false, site);
 }
 
 #endif

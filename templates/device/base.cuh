@@ -24,6 +24,9 @@ static_assert(sizeof(i32) == 4 && sizeof(i64) == 8 && sizeof(u16) == 2);
 #if defined(__CUDACC__)
 
 #define KILN_DEVICE __device__ __forceinline__
+// See emulated.cuh.
+#define KILN_EMULATED_NOTES_ACCESSES
+#define KILN_EMULATED_CALLER nullptr
 
 namespace kiln {
 

@@ -98,7 +98,7 @@ struct ClusterAccess {
                  : "memory");
     return packet;
   }
-  template <int kBytes, class T> KILN_DEVICE static Packet<kBytes> load(ClusterPointer<T> source, Site) {
+  template <int kBytes, class T> KILN_DEVICE static Packet<kBytes> load(ClusterPointer<T> source, Site, const void *) {
     return read(source.raw(), Packet<kBytes>{});
   }
 
@@ -118,7 +118,7 @@ struct ClusterAccess {
                  : "memory");
   }
   template <int kBytes, class T>
-  KILN_DEVICE static void store(ClusterPointer<T> target, const Packet<kBytes> &packet, Site) {
+  KILN_DEVICE static void store(ClusterPointer<T> target, const Packet<kBytes> &packet, Site, const void *) {
     write(target.raw(), packet);
   }
 
@@ -140,7 +140,7 @@ struct ClusterAccess {
   }
   template <int kBytes, class T>
   KILN_DEVICE static void storeAsync(ClusterPointer<T> target, const Packet<kBytes> &packet,
-                                     ClusterPointer<SharedBarrier> barrier, Site) {
+                                     ClusterPointer<SharedBarrier> barrier, Site, const void *) {
     send(target.raw(), packet, barrier.raw());
   }
 };
@@ -187,15 +187,17 @@ template <class T> KILN_DEVICE ClusterPointer<T> inBlock(T *, u32, Site = Site::
 }
 
 struct ClusterAccess {
-  template <int kBytes, class T> KILN_DEVICE static Packet<kBytes> load(ClusterPointer<T>, Site) {
+  template <int kBytes, class T> KILN_DEVICE static Packet<kBytes> load(ClusterPointer<T>, Site, const void *) {
     asm volatile("trap;");
     return {};
   }
-  template <int kBytes, class T> KILN_DEVICE static void store(ClusterPointer<T>, const Packet<kBytes> &, Site) {
+  template <int kBytes, class T> KILN_DEVICE static void store(ClusterPointer<T>, const Packet<kBytes> &, Site,
+                                                               const void *) {
     asm volatile("trap;");
   }
   template <int kBytes, class T>
-  KILN_DEVICE static void storeAsync(ClusterPointer<T>, const Packet<kBytes> &, ClusterPointer<SharedBarrier>, Site) {
+  KILN_DEVICE static void storeAsync(ClusterPointer<T>, const Packet<kBytes> &, ClusterPointer<SharedBarrier>, Site,
+                                     const void *) {
     asm volatile("trap;");
   }
 };
@@ -206,61 +208,130 @@ KILN_DEVICE void waitClusterBarrier(SharedBarrier &, u32, Site = Site::current()
 
 #endif
 
+#else
+
+template <class T> class ClusterPointer {
+public:
+  KILN_DEVICE explicit ClusterPointer(T *pointer) : place(pointer) {}
+
+  KILN_DEVICE friend ClusterPointer operator+(ClusterPointer base, u32 elements) {
+    return ClusterPointer(base.place + elements);
+  }
+
+  KILN_DEVICE T *pointer() const { return place; }
+
+private:
+  T *place;
+};
+
+KILN_DEVICE u32 clusterRank() { return emulatedThread->clusterRank; }
+KILN_DEVICE u32 clusterBlocks() { return emulatedThread->clusterBlocks; }
+
+KILN_DEVICE void arriveCluster(Site site = Site::current()) { emulatedThread->arriveCluster(site); }
+KILN_DEVICE void waitCluster(Site site = Site::current()) { emulatedThread->waitCluster(site); }
+
+template <class T> KILN_DEVICE ClusterPointer<T> inBlock(T *own, u32 rank, Site site = Site::current()) {
+  return ClusterPointer<T>(static_cast<T *>(emulatedThread->inBlock(own, rank, site)));
+}
+
+struct ClusterAccess {
+  template <int kBytes, class T>
+  KILN_DEVICE static Packet<kBytes> load(ClusterPointer<T> source, Site site, const void *code) {
+    Packet<kBytes> packet;
+    emulatedThread->readCluster(&packet, source.pointer(), kBytes, site, code);
+    return packet;
+  }
+  template <int kBytes, class T>
+  KILN_DEVICE static void store(ClusterPointer<T> target, const Packet<kBytes> &packet, Site site, const void *code) {
+    emulatedThread->writeCluster(target.pointer(), &packet, kBytes, site, code);
+  }
+  template <int kBytes, class T>
+  KILN_DEVICE static void storeAsync(ClusterPointer<T> target, const Packet<kBytes> &packet,
+                                     ClusterPointer<SharedBarrier> barrier, Site site, const void *code) {
+    emulatedThread->sendCluster(target.pointer(), &packet, kBytes, &barrier.pointer()->state, site, code);
+  }
+};
+
+KILN_DEVICE void arrive(ClusterPointer<SharedBarrier> barrier, Site site = Site::current()) {
+  emulatedThread->arriveAtBarrier(&barrier.pointer()->state, 0, site);
+}
+KILN_DEVICE void arriveExpecting(ClusterPointer<SharedBarrier> barrier, u32 bytes, Site site = Site::current()) {
+  emulatedThread->arriveAtBarrier(&barrier.pointer()->state, bytes, site);
+}
+KILN_DEVICE void waitClusterBarrier(SharedBarrier &barrier, u32 parity, Site site = Site::current()) {
+  emulatedThread->waitForPhase(&barrier.state, parity, /*isOfCluster=*/true, site);
+}
+
+#endif
+
 /// Waits for every thread of every block of the cluster, and makes what each wrote to memory visible to the others.
 KILN_DEVICE void syncCluster(Site site = Site::current()) {
   arriveCluster(site);
   waitCluster(site);
 }
 
-/// Loads V elements (float, bf16 or f16) from the shared memory of a block of the cluster; see vec.cuh.
-template <int V, class T>
-KILN_DEVICE Packed<T, V> loadPacked(ClusterPointer<T> source, Site site = Site::current()) {
+template <int V, class T> KILN_DEVICE Packed<T, V> loadFromCluster(ClusterPointer<T> source, Site site,
+                                                                   const void *code) {
   Packed<T, V> result;
 #pragma unroll
   for (int first = 0; first < V; first += result.kElements)
-    result.packets[first / result.kElements] = ClusterAccess::load<kAccessBytes<T, V>>(source + u32(first), site);
+    result.packets[first / result.kElements] = ClusterAccess::load<kAccessBytes<T, V>>(source + u32(first), site, code);
   return result;
 }
-template <int V, class T> KILN_DEVICE Vec<float, V> load(ClusterPointer<T> source, Site site = Site::current()) {
-  return loadPacked<V>(source, site).unpack();
+
+/// Loads V elements (float, bf16 or f16) from the shared memory of a block of the cluster, as load and loadPacked of
+/// vec.cuh.
+template <int V, class T>
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE Vec<float, V> load(ClusterPointer<T> source, Site site = Site::current()) {
+  return loadFromCluster<V>(source, site, KILN_EMULATED_CALLER).unpack();
+}
+template <int V, class T>
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE Packed<T, V> loadPacked(ClusterPointer<T> source,
+                                                                 Site site = Site::current()) {
+  return loadFromCluster<V>(source, site, KILN_EMULATED_CALLER);
 }
 /// Loads one object of 4, 8 or 16 bytes.
-template <class T> KILN_DEVICE T load(ClusterPointer<T> source, Site site = Site::current()) {
-  return bitCast<T>(ClusterAccess::load<int(sizeof(T))>(source, site));
+template <class T>
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE T load(ClusterPointer<T> source, Site site = Site::current()) {
+  return bitCast<T>(ClusterAccess::load<int(sizeof(T))>(source, site, KILN_EMULATED_CALLER));
 }
 
 /// Writes V elements to the shared memory of a block of the cluster.
 template <class T, int V>
-KILN_DEVICE void store(ClusterPointer<T> target, const Vec<float, V> &values, Site site = Site::current()) {
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void store(ClusterPointer<T> target, const Vec<float, V> &values,
+                                                    Site site = Site::current()) {
   constexpr int kElements = kAccessElements<T, V>;
 #pragma unroll
   for (int first = 0; first < V; first += kElements)
-    ClusterAccess::store(target + u32(first), makePacket<T, kAccessBytes<T, V>>(values.data + first), site);
+    ClusterAccess::store(target + u32(first), makePacket<T, kAccessBytes<T, V>>(values.data + first), site,
+                         KILN_EMULATED_CALLER);
 }
 /// Writes one object of 4, 8 or 16 bytes.
-template <class T> KILN_DEVICE void store(ClusterPointer<T> target, const T &value, Site site = Site::current()) {
-  ClusterAccess::store(target, bitCast<Packet<int(sizeof(T))>>(value), site);
+template <class T>
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void store(ClusterPointer<T> target, const T &value,
+                                                    Site site = Site::current()) {
+  ClusterAccess::store(target, bitCast<Packet<int(sizeof(T))>>(value), site, KILN_EMULATED_CALLER);
 }
 
 /// Starts to write V elements to the shared memory of a block of the cluster, and returns. The bytes, 4, 8 or a
-/// multiple of 16, arrive at a barrier of that block, which expects them (arriveExpecting) in the phase in which they
-/// are sent. They are visible to those who have waited for it; nothing else orders them.
+/// multiple of 16, arrive at a barrier of that block, which expects them already (arriveExpecting). Those that have
+/// waited for its phase see them, and what this warp did in shared memory before.
 template <class T, int V>
-KILN_DEVICE void storeAsync(ClusterPointer<T> target, const Vec<float, V> &values,
-                            ClusterPointer<SharedBarrier> barrier, Site site = Site::current()) {
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void storeAsync(ClusterPointer<T> target, const Vec<float, V> &values,
+                                                         ClusterPointer<SharedBarrier> barrier,
+                                                         Site site = Site::current()) {
   constexpr int kElements = kAccessElements<T, V>;
 #pragma unroll
   for (int first = 0; first < V; first += kElements)
     ClusterAccess::storeAsync(target + u32(first), makePacket<T, kAccessBytes<T, V>>(values.data + first), barrier,
-                              site);
+                              site, KILN_EMULATED_CALLER);
 }
 /// The same for one object of 4, 8 or 16 bytes.
 template <class T>
-KILN_DEVICE void storeAsync(ClusterPointer<T> target, const T &value, ClusterPointer<SharedBarrier> barrier,
-                            Site site = Site::current()) {
-  ClusterAccess::storeAsync(target, bitCast<Packet<int(sizeof(T))>>(value), barrier, site);
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void storeAsync(ClusterPointer<T> target, const T &value,
+                                                         ClusterPointer<SharedBarrier> barrier,
+                                                         Site site = Site::current()) {
+  ClusterAccess::storeAsync(target, bitCast<Packet<int(sizeof(T))>>(value), barrier, site, KILN_EMULATED_CALLER);
 }
-
-#endif
 
 } // namespace kiln

@@ -47,6 +47,8 @@ public:
   u32 blockThreads = 0; ///< threads of the block
   EmulatedIndex block;
   EmulatedIndex grid;
+  u32 clusterRank = 0;   ///< index of the block in its cluster
+  u32 clusterBlocks = 1; ///< blocks of the cluster
 
   /// State of its warpgroup's products (warpgroup.cuh): the number of committed groups, the number of these that it has
   /// waited for, and whether its registers are ordered before further products.
@@ -81,11 +83,21 @@ public:
 
   /// Barriers in shared memory, barrier.cuh: starts one of so many arrivals; makes all that this thread has started
   /// visible to others; arrives and adds to the bytes that the phase expects; waits until the phase that the thread
-  /// means by this parity is complete.
+  /// means by this parity is complete, `isOfCluster` if other blocks may take part in it. Threads arrive at barriers of
+  /// other blocks, too.
   virtual void initBarrier(u64 *barrier, u32 arrivals, const Site &site) = 0;
   virtual void fenceBarriers() = 0;
   virtual void arriveAtBarrier(u64 *barrier, u32 bytes, const Site &site) = 0;
-  virtual void waitForPhase(u64 *barrier, u32 parity, const Site &site) = 0;
+  virtual void waitForPhase(u64 *barrier, u32 parity, bool isOfCluster, const Site &site) = 0;
+
+  /// Blocks of a cluster, cluster.cuh: the halves of their barrier; the place of an object in another block; accesses
+  /// to shared memory of any block, `code` as for copyBox; and bytes for such a place that arrive at a barrier.
+  virtual void arriveCluster(const Site &site) = 0;
+  virtual void waitCluster(const Site &site) = 0;
+  virtual void *inBlock(const void *own, u32 rank, const Site &site) = 0;
+  virtual void readCluster(void *to, const void *from, u64 bytes, const Site &site, const void *code) = 0;
+  virtual void writeCluster(void *to, const void *from, u64 bytes, const Site &site, const void *code) = 0;
+  virtual void sendCluster(void *to, const void *from, u64 bytes, u64 *barrier, const Site &site, const void *code) = 0;
 
   /// Starts the copy of a box, tensor_copy.cuh. `code` is the place of the call in the library if accesses are checked,
   /// else null.

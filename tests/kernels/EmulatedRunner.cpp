@@ -33,8 +33,10 @@ public:
       encoded = encodeForHost(map, addresses[map.argument]);
       arguments[map.argument] = &encoded;
     }
+    LaunchOptions options = schedules[way];
+    options.cluster = launch.cluster;
     return launcher.launch((*library)->kernel(launch.kernel), launch.grid, {launch.threads}, launch.dynamicShared,
-                           arguments, schedules[way]);
+                           arguments, options);
   }
 
 private:

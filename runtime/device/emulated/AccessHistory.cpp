@@ -24,7 +24,7 @@ const AccessKind &kindOf(EmulatedAccess access) { return accessKinds[static_cast
 
 bool AccessStamp::isOrderedWithoutBlockBarrier(const AccessTime &now) const {
   if (kind() == Copy)
-    return now.seen && now.seen[maxWarps + index()] >= time - late;
+    return now.phases && now.phases[index()] >= time - late;
   if (kind() == Warps || kind() == Listed)
     return false;
   const size_t warp = kind() == Thread ? index() / 32 : index();
@@ -33,17 +33,14 @@ bool AccessStamp::isOrderedWithoutBlockBarrier(const AccessTime &now) const {
   return now.seen && time <= now.seen[warp];
 }
 
-MutableArrayRef<AccessHistory::Touch> AccessHistory::listOf(const Touch &touch) {
-  return MutableArrayRef(lists).slice((touch.stamp.time - AccessStamp::late) * warps, warps);
-}
-
 inline const AccessHistory::Touch *AccessHistory::unordered(const Touch &touch, const AccessTime &now) const {
   if (touch.stamp.isOrdered(now))
     return nullptr;
   if (touch.stamp.kind() != AccessStamp::Listed)
     return &touch;
-  const Touch *found = llvm::find_if(listOf(touch), [&](const Touch &one) { return !one.stamp.isOrdered(now); });
-  return found == listOf(touch).end() ? nullptr : found;
+  ArrayRef<Touch> list = listOf(touch);
+  const Touch *found = llvm::find_if(list, [&](const Touch &one) { return !one.stamp.isOrdered(now); });
+  return found == list.end() ? nullptr : found;
 }
 
 inline void AccessHistory::addWithinWarp(Touch &touch, const AccessTime &now) {
@@ -55,17 +52,21 @@ inline void AccessHistory::addWithinWarp(Touch &touch, const AccessTime &now) {
 
 void AccessHistory::startList(Touch &touch, const AccessTime &now) {
   if (unusedLists.empty()) {
-    unusedLists.push_back(static_cast<uint32_t>(lists.size() / warps));
-    lists.resize(lists.size() + warps);
+    unusedLists.push_back(static_cast<uint32_t>(lists.size()));
+    lists.emplace_back();
   }
   const Touch earlier = touch;
   touch = {AccessStamp::of(AccessStamp::Listed, 0, AccessStamp::late + unusedLists.back()), now.code};
   unusedLists.pop_back();
-  MutableArrayRef<Touch> list = listOf(touch);
-  std::fill(list.begin(), list.end(), Touch());
-  const AccessStamp &stamp = earlier.stamp;
-  list[stamp.kind() == AccessStamp::Thread ? stamp.index() / 32 : stamp.index()] = earlier;
-  list[now.thread / 32] = {now.stamp, now.code};
+  listOf(touch).assign({earlier, {now.stamp, now.code}});
+}
+
+inline void AccessHistory::addToList(std::vector<Touch> &list, const AccessTime &now) {
+  auto own = llvm::find_if(list, [&](const Touch &one) { return one.stamp.isOfWarp(now.thread / 32); });
+  if (own == list.end())
+    list.push_back({now.stamp, now.code});
+  else
+    addWithinWarp(*own, now);
 }
 
 void AccessHistory::dropList(Touch &touch) {
@@ -77,34 +78,13 @@ inline void AccessHistory::add(Touch &touch, const AccessTime &now) {
   if (touch.stamp.isOrdered(now))
     touch = {now.stamp, now.code};
   else if (touch.stamp.kind() == AccessStamp::Listed)
-    addWithinWarp(listOf(touch)[now.thread / 32], now);
+    addToList(listOf(touch), now);
   else if (touch.stamp.isOfWarp(now.thread / 32))
     addWithinWarp(touch, now);
   else if (now.seen && touch.stamp.kind() != AccessStamp::Warps)
     startList(touch, now);
   else
     touch = {AccessStamp::of(AccessStamp::Warps, 0, now.stamp.time), now.code};
-}
-
-std::string AccessHistory::describe(const Touch &touch, EmulatedAccess access) {
-  const AccessStamp &stamp = touch.stamp;
-  auto has = [&](const Twine &who) {
-    return ("that " + who + " " + kindOf(access).hasDone + " since the last barrier").str();
-  };
-  switch (stamp.kind()) {
-  case AccessStamp::Thread:
-    return has("thread " + Twine(stamp.index()) + " has");
-  case AccessStamp::Lanes:
-    return has("threads of warp " + Twine(stamp.index()) + " have");
-  case AccessStamp::Warp:
-    return has("warp " + Twine(stamp.index()) + " has");
-  case AccessStamp::Copy:
-    return "that a copy writes, without a wait for the copy's barrier";
-  case AccessStamp::Warps:
-  case AccessStamp::Listed:
-    break;
-  }
-  return has("threads of several warps have");
 }
 
 std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t bytes, EmulatedAccess access,
@@ -119,7 +99,7 @@ std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t byt
     for (size_t other = 0; other < word.size(); ++other)
       if (raceTable[kind][other])
         if (const Touch *race = unordered(word[other], now))
-          return Race{describe(*race, static_cast<EmulatedAccess>(other)), race->code};
+          return Race{race->stamp, static_cast<EmulatedAccess>(other), race->code};
     add(word[kind], now);
     // What races with an access before a write, and is ordered after the write, is ordered after the access too.
     if (access == EmulatedAccess::Write && !lists.empty())
@@ -130,10 +110,7 @@ std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t byt
   return std::nullopt;
 }
 
-void AccessHistory::reset(size_t newWarps, bool forget) {
-  warps = newWarps;
-  if (!forget)
-    return;
+void AccessHistory::clear() {
   words.clear();
   lists.clear();
   unusedLists.clear();

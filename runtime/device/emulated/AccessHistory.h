@@ -2,8 +2,9 @@
 //
 // A race detector for kernels that are compiled with checked accesses. Two accesses of different threads to the same
 // word race if at least one of them writes, not both are atomic, and no synchronisation orders them. A barrier of the
-// block orders all accesses; synchronisation of a warp orders the accesses of its lanes; barriers in shared memory
-// order accesses of the warps that arrive before those of the warps that wait (BlockClocks.h). Whether two accesses
+// block orders all accesses; synchronisation of a warp orders the accesses of its lanes; barriers in shared memory, and
+// the cluster's, order accesses of the warps that arrive before those of the warps that wait (ClusterClocks.h). Threads
+// and warps are counted through all blocks of a cluster, each of which may access the memory. Whether two accesses
 // race does not depend on the schedule, so one run finds the races of every schedule.
 //
 // Method: FastTrack (Flanagan, Freund 2009), with warps in place of threads.
@@ -24,17 +25,17 @@ struct AccessTime;
 /// Whose access it is, and when it happened, in 8 bytes.
 struct AccessStamp {
   enum Kind : uint16_t {
-    Thread, ///< index: the thread
+    Thread, ///< index: the ClusterThread
     Lanes,  ///< several lanes of warp `index`
     Warp,   ///< warp `index` as one: the products of all its lanes
-    Warps,  ///< several warps of a block that has no barriers in shared memory
+    Warps,  ///< several warps of a block alone in its cluster, without barriers in shared memory
     Listed, ///< several warps; the history has a list of them
-    Copy,   ///< an asynchronous copy, whose bytes arrive at barrier `index` of the block
+    Copy,   ///< an asynchronous copy, whose bytes arrive at barrier `index` of the cluster
   };
   /// Times of lists and copies begin here, later than all others: no barrier of the block orders them.
   static constexpr uint32_t late = 0x80000000;
-  /// A time has this many warps before the barriers.
-  static constexpr size_t maxWarps = 32;
+  /// The most blocks of a cluster, and barriers in its shared memory, for which an index has room.
+  static constexpr size_t maxBlocks = 8;
   static constexpr size_t maxBarriers = 1 << 12;
 
   uint32_t time = 0; ///< 0: no access yet. Of a copy: its phase + 1; of a list: its number
@@ -52,18 +53,19 @@ struct AccessStamp {
   bool isOfWarp(size_t warp) const;
 
 private:
-  static constexpr unsigned kindShift = 12;
+  static constexpr unsigned kindShift = 13;
   bool isOrderedWithoutBlockBarrier(const AccessTime &now) const;
 };
 
 /// The moment of an access.
 struct AccessTime {
-  AccessStamp stamp; ///< what the history keeps of it
-  uint32_t thread;
-  uint32_t warpSyncs;   ///< synchronisations of the thread's warp before it
-  uint32_t floor;       ///< barriers of the block order all accesses up to this time before it
-  const uint32_t *seen; ///< the clock of the thread's warp; null without barriers in shared memory
-  const void *code;     ///< the address of the access in the kernel's library
+  AccessStamp stamp;      ///< what the history keeps of it
+  uint32_t thread;        ///< a ClusterThread
+  uint32_t warpSyncs;     ///< synchronisations of the thread's warp before it
+  uint32_t floor;         ///< all accesses up to this time are ordered before it
+  const uint32_t *seen;   ///< the times in the clock of the thread's warp; null if its block has no clocks
+  const uint32_t *phases; ///< the phases in that clock
+  const void *code;       ///< the address of the access in the kernel's library
 };
 
 /// What an access of a kind does, and how messages describe it: a thread `does` it, or `has done` it.
@@ -79,15 +81,15 @@ class AccessHistory {
 public:
   /// Another thread's access that races with this one.
   struct Race {
-    std::string what; ///< `that thread 5 has written since the last barrier`
-    const void *code; ///< of the other access
+    AccessStamp stamp; ///< of the other access, not of a list, and its kind and place
+    EmulatedAccess access;
+    const void *code;
   };
   /// Records an access at a multiple of its size from the start, and returns the access that it races with.
   std::optional<Race> note(size_t offset, size_t bytes, EmulatedAccess access, const AccessTime &now);
 
-  /// Starts a block of so many warps, and forgets all accesses if told so: it must be if a block before had barriers in
-  /// shared memory.
-  void reset(size_t newWarps, bool forget);
+  /// Forgets all accesses.
+  void clear();
 
 private:
   static constexpr size_t wordBytes = 4;
@@ -105,13 +107,12 @@ private:
   static void addWithinWarp(Touch &touch, const AccessTime &now);
   void startList(Touch &touch, const AccessTime &now);
   void dropList(Touch &touch);
-  MutableArrayRef<Touch> listOf(const Touch &touch);
-  ArrayRef<Touch> listOf(const Touch &touch) const { return const_cast<AccessHistory *>(this)->listOf(touch); }
-  static std::string describe(const Touch &touch, EmulatedAccess access);
+  std::vector<Touch> &listOf(const Touch &touch) { return lists[touch.stamp.time - AccessStamp::late]; }
+  const std::vector<Touch> &listOf(const Touch &touch) const { return lists[touch.stamp.time - AccessStamp::late]; }
+  void addToList(std::vector<Touch> &list, const AccessTime &now);
 
-  size_t warps = 0;
-  std::vector<Word> words;  ///< grows as words are needed
-  std::vector<Touch> lists; ///< each has an access for every warp
+  std::vector<Word> words;               ///< grows as words are needed
+  std::vector<std::vector<Touch>> lists; ///< each has the last access of every warp that has accessed the word
   std::vector<uint32_t> unusedLists;
 };
 

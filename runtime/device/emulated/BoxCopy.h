@@ -12,7 +12,6 @@ struct BoxCopy {
   TensorMap map;
   std::array<int, TensorMap::kMostDimensions> at; ///< the coordinates of the box's first element
   char *to;
-  size_t barrier; ///< index of the barrier at which the bytes arrive
 
   /// A part of a tensor's row that goes to a row of the box: elements from `first` on; none if it lies outside.
   struct Row {

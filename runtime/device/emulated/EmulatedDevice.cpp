@@ -218,6 +218,7 @@ Error EmulatedDevice::launch(const KernelLaunch &launch) {
   }
   LaunchOptions how = options.launch;
   how.cooperative = launch.planned->cooperative;
+  how.cluster = launch.cluster;
   Error error = launcher.launch(kernel, {launch.grid[0], launch.grid[1], launch.grid[2]}, {launch.threads, 1, 1},
                                 launch.dynamicShared, pointers, how, ranges);
   return error ? withOrigin(std::move(error), launch) : Error::success();

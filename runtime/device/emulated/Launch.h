@@ -22,7 +22,8 @@ struct LaunchOptions {
   Schedule schedule = Schedule::InOrder;
   uint64_t seed = 0;        ///< of Schedule::Random
   bool cooperative = false; ///< all blocks run interleaved, so that they may wait for each other
-  unsigned threads = 0;     ///< cores to spread blocks over; 0: all. A cooperative launch takes one
+  unsigned threads = 0;     ///< cores to spread clusters over; 0: all. A cooperative launch takes one
+  uint32_t cluster = 1;     ///< blocks of a cluster, neighbours in x, which run interleaved
 };
 
 /// A kernel compiled for the CPU; templates/device/emulated_entry.cuh defines the functions.

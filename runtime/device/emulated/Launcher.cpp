@@ -22,7 +22,7 @@ EmulatedLauncher::EmulatedLauncher(EmulatedMemory *memory) : memory(memory) {}
 EmulatedLauncher::~EmulatedLauncher() = default;
 
 static Error checkLaunch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, size_t dynamicSharedBytes,
-                         size_t arguments, bool isCooperative) {
+                         size_t arguments, const LaunchOptions &options) {
   auto refuse = [&](const Twine &message) {
     return makeFileError(kernel.source, "kernel " + kernel.name + ": " + message);
   };
@@ -37,9 +37,14 @@ static Error checkLaunch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, si
     return refuse(formatv("expected a one-dimensional block, got {0}x{1}x{2}", block.x, block.y, block.z));
   if (block.x == 0 || block.x > maxBlockThreads)
     return refuse(formatv("expected a block of 1 to {0} threads, got {1}", maxBlockThreads, block.x));
-  if (isCooperative && grid.count() > maxCooperativeThreads / block.x)
+  if (options.cooperative && grid.count() > maxCooperativeThreads / block.x)
     return refuse(formatv("expected a cooperative launch of at most {0} threads, got {1} blocks of {2}",
                           maxCooperativeThreads, grid.count(), block.x));
+  if (options.cluster == 0 || options.cluster > AccessStamp::maxBlocks)
+    return refuse(formatv("expected a cluster of 1 to {0} blocks, got {1}", AccessStamp::maxBlocks, options.cluster));
+  if (grid.x % options.cluster != 0)
+    return refuse(
+        formatv("expected a grid of whole clusters of {0} blocks in x, got {1} blocks", options.cluster, grid.x));
   if (dynamicSharedBytes > SharedMemory::maxBytes)
     return refuse(formatv("expected at most {0} bytes of dynamic shared memory, got {1}", SharedMemory::maxBytes,
                           dynamicSharedBytes));
@@ -48,7 +53,7 @@ static Error checkLaunch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, si
 
 Error EmulatedLauncher::launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 block, size_t dynamicSharedBytes,
                                ArrayRef<void *> args, const LaunchOptions &options, ArrayRef<TensorRange> tensors) {
-  if (Error error = checkLaunch(kernel, grid, block, dynamicSharedBytes, args.size(), options.cooperative))
+  if (Error error = checkLaunch(kernel, grid, block, dynamicSharedBytes, args.size(), options))
     return error;
   SmallVector<void *, 16> arguments(args);
   std::vector<TensorRange> all;
@@ -69,12 +74,12 @@ Error EmulatedLauncher::launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 blo
 
 namespace {
 
-/// The blocks of the grid in the order in which the schedule starts them. Only a random schedule stores a list, since
+/// The clusters of the grid in the order in which the schedule starts them. Only a random schedule stores a list, since
 /// grids may be large.
-class BlockOrder {
+class ClusterOrder {
 public:
-  explicit BlockOrder(const EmulatedLaunch &launch)
-      : count(launch.grid.count()), isReversed(launch.options.schedule == Schedule::Reversed) {
+  explicit ClusterOrder(const EmulatedLaunch &launch)
+      : count(launch.grid.count() / launch.options.cluster), isReversed(launch.options.schedule == Schedule::Reversed) {
     if (launch.options.schedule != Schedule::Random)
       return;
     shuffled.resize(count);
@@ -100,10 +105,10 @@ private:
 } // namespace
 
 Error EmulatedLauncher::runBlocks(const EmulatedLaunch &launch) {
-  const BlockOrder order(launch);
-  // A cooperative launch is one group of blocks, on one core. Any other launch has one group per block.
-  const uint64_t groupBlocks = launch.options.cooperative ? order.size() : 1;
-  const uint64_t groups = order.size() / groupBlocks;
+  const ClusterOrder order(launch);
+  // A cooperative launch is one group of clusters, on one core. Any other launch has one group per cluster.
+  const uint64_t groupClusters = launch.options.cooperative ? order.size() : 1;
+  const uint64_t groups = order.size() / groupClusters;
   size_t cores = launch.options.threads ? launch.options.threads : parallelThreads();
   cores = std::min<uint64_t>(std::max<size_t>(cores, 1), groups);
   while (schedulers.size() < cores)
@@ -114,11 +119,11 @@ Error EmulatedLauncher::runBlocks(const EmulatedLaunch &launch) {
   std::mutex failureMutex;
   auto work = [&](size_t core) {
     // Groups are taken in order: when one fails, all groups before it have been taken.
-    std::vector<uint64_t> blocks(groupBlocks);
+    std::vector<uint64_t> clusters(groupClusters);
     for (uint64_t group; (group = next++) < firstFailed;) {
-      for (uint64_t i = 0; i < groupBlocks; ++i)
-        blocks[i] = order[group * groupBlocks + i];
-      std::vector<Diagnostic> diagnostics = schedulers[core]->run(launch, blocks);
+      for (uint64_t i = 0; i < groupClusters; ++i)
+        clusters[i] = order[group * groupClusters + i];
+      std::vector<Diagnostic> diagnostics = schedulers[core]->run(launch, clusters);
       if (diagnostics.empty())
         continue;
       std::lock_guard lock(failureMutex);

@@ -13,11 +13,8 @@ std::optional<size_t> PhaseBarrier::indexAt(const u64 *place, ArrayRef<PhaseBarr
   return std::nullopt;
 }
 
-void PhaseBarrier::beginPhase(size_t index) {
-  ++phases;
-  if (before.size() <= AccessStamp::maxWarps + index)
-    before.resize(AccessStamp::maxWarps + index + 1);
-  before[AccessStamp::maxWarps + index] = phases;
+void PhaseBarrier::beginPhase(const ClusterClocks &clocks, size_t index) {
+  clocks.completePhase(before, index, ++phases);
   complete = before;
   missing = arrivals;
   expected = copied = arrived = 0;

@@ -1,11 +1,12 @@
 //===- PhaseBarrier.h - a barrier in shared memory ---------------------------------------===//
 #pragma once
 
-#include "runtime/device/emulated/BlockClocks.h"
+#include "runtime/device/emulated/ClusterClocks.h"
 
 namespace kiln {
 
 class Thread;
+class ThreadBlock;
 
 /// The state of a barrier of templates/device/barrier.cuh. Its 8 bytes in shared memory hold a mark with its index.
 struct PhaseBarrier {
@@ -14,22 +15,26 @@ struct PhaseBarrier {
 
   /// What a thread did at a place of the kernel, in a phase.
   struct Event {
-    u32 thread;
+    const Thread *thread;
     u32 phase;
+    AccessStamp stamp;
     Site site;
   };
 
-  const u64 *place;    ///< in shared memory
-  u32 arrivals;        ///< that a phase takes
-  u32 phases = 0;      ///< complete ones; the next one is the current one
-  u32 missing;         ///< arrivals that the current phase still takes
-  u64 expected = 0;    ///< bytes of the current phase
-  u64 copied = 0;      ///< of these: bytes of copies that have been started
-  u64 arrived = 0;     ///< of these: bytes of copies that have arrived
-  BlockClock before;   ///< joined clocks of all who have arrived, in any phase
-  BlockClock complete; ///< the same without the current phase
+  const ThreadBlock *block; ///< in whose shared memory it lies
+  const u64 *place;
+  u32 arrivals;             ///< that a phase takes
+  u32 phases = 0;           ///< complete ones; the next one is the current one
+  u32 missing;              ///< arrivals that the current phase still takes
+  u64 expected = 0;         ///< bytes of the current phase
+  u64 copied = 0;           ///< of these: bytes of copies that have been started
+  u64 arrived = 0;          ///< of these: bytes of copies that have arrived
+  ClusterClock before;      ///< joined clocks of all who have arrived, in any phase
+  ClusterClock complete;    ///< the same without the current phase
+  bool hasVisitors = false; ///< whether other blocks of the cluster take part in it
   std::vector<Thread *> waiting;
 
+  const Thread *initialiser;
   AccessStamp initialised;
   Site initialisedAt;
   bool isFenced = false;
@@ -37,8 +42,10 @@ struct PhaseBarrier {
   std::optional<Event> lastCopy;      ///< the last one that was started
   std::optional<Event> lastExpecting; ///< the last arrival that has named bytes
 
-  PhaseBarrier(const u64 *place, u32 arrivals, AccessStamp now, Site site)
-      : place(place), arrivals(arrivals), missing(arrivals), initialised(now), initialisedAt(site) {}
+  PhaseBarrier(const ThreadBlock &block, const u64 *place, u32 arrivals, const Thread &thread, AccessStamp now,
+               Site site)
+      : block(&block), place(place), arrivals(arrivals), missing(arrivals), initialiser(&thread), initialised(now),
+        initialisedAt(site) {}
 
   /// The content of a barrier's 8 bytes.
   static u64 mark(size_t index) { return markBits | index; }
@@ -46,8 +53,8 @@ struct PhaseBarrier {
   static std::optional<size_t> indexAt(const u64 *place, ArrayRef<PhaseBarrier> barriers);
 
   bool isPhaseComplete() const { return missing == 0 && arrived == expected; }
-  /// Begins the next phase. The barrier has this index.
-  void beginPhase(size_t index);
+  /// Begins the next phase. The barrier has this index in the cluster.
+  void beginPhase(const ClusterClocks &clocks, size_t index);
 
   /// The arrivals and bytes for which the phase waits: `1 more arrival and 4096 bytes`.
   std::string missingParts() const;

@@ -17,10 +17,15 @@ std::string nameThreads(ArrayRef<const Thread *> threads) {
   return text;
 }
 
-std::map<std::pair<std::string, unsigned>, std::vector<const Thread *>> groupBySite(ArrayRef<const Thread *> threads) {
-  std::map<std::pair<std::string, unsigned>, std::vector<const Thread *>> groups;
+std::string nameThreads(ArrayRef<const Thread *> threads, const ThreadBlock &reader) {
+  const ThreadBlock *owner = threads.front()->owner;
+  return nameThreads(threads) + (owner == &reader ? "" : " of " + owner->name());
+}
+
+std::map<ThreadPlace, std::vector<const Thread *>> groupByPlace(ArrayRef<const Thread *> threads) {
+  std::map<ThreadPlace, std::vector<const Thread *>> groups;
   for (const Thread *thread : threads)
-    groups[{thread->site.file ? thread->site.file : "", thread->site.line}].push_back(thread);
+    groups[{thread->site.file ? thread->site.file : "", thread->site.line, thread->clusterRank}].push_back(thread);
   return groups;
 }
 

@@ -9,8 +9,12 @@ namespace kiln {
 /// `thread 5`, `threads 0-15, 17`.
 std::string nameThreads(ArrayRef<const Thread *> threads);
 
-/// Threads by the file and line where they are.
-std::map<std::pair<std::string, unsigned>, std::vector<const Thread *>> groupBySite(ArrayRef<const Thread *> threads);
+/// The same for threads of one block, in a message about a block: `thread 5 of block (1,0,0)` if it is another one.
+std::string nameThreads(ArrayRef<const Thread *> threads, const ThreadBlock &reader);
+
+/// Where a thread is: file and line, then its block.
+using ThreadPlace = std::tuple<std::string, unsigned, u32>;
+std::map<ThreadPlace, std::vector<const Thread *>> groupByPlace(ArrayRef<const Thread *> threads);
 
 /// A diagnostic at `site`, or about the kernel's file as a whole if the site is not known.
 Diagnostic diagnosticAt(Diagnostic::Severity severity, Site site, const EmulatedKernel &kernel, std::string message);

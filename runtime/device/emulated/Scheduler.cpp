@@ -66,27 +66,23 @@ Scheduler::~Scheduler() {
     runner->fiber.resume();
 }
 
-static EmulatedIndex blockIndex(uint64_t block, const Dim3 &grid) {
-  return {static_cast<u32>(block % grid.x), static_cast<u32>(block / grid.x % grid.y),
-          static_cast<u32>(block / grid.x / grid.y)};
-}
-
 std::vector<Diagnostic> Scheduler::run(const EmulatedLaunch &newLaunch, ArrayRef<uint64_t> numbers) {
   launch = &newLaunch;
   current = launch->kernel->current();
   failure.clear();
   fruitlessTurns = copiesUnderWay = 0;
-  unfinished = numbers.size() * launch->blockThreads;
-  liveBlocks = numbers.size();
-  while (blocks.size() < liveBlocks)
-    blocks.push_back(std::make_unique<ThreadBlock>());
+  unfinished = numbers.size() * launch->options.cluster * launch->blockThreads;
+  runningCount = numbers.size();
+  while (clusters.size() < runningCount)
+    clusters.push_back(std::make_unique<BlockCluster>());
 
   std::vector<Thread *> threads;
   threads.reserve(unfinished);
-  for (size_t i = 0; i < liveBlocks; ++i) {
-    blocks[i]->reset(*this, *launch, blockIndex(numbers[i], launch->grid));
-    for (Thread &thread : blocks[i]->allThreads())
-      threads.push_back(&thread);
+  for (auto [cluster, number] : llvm::zip(running(), numbers)) {
+    cluster->reset(*this, *launch, number);
+    for (const std::unique_ptr<ThreadBlock> &block : cluster->allBlocks())
+      for (Thread &thread : block->allThreads())
+        threads.push_back(&thread);
   }
   ready.reset(threads.size(), launch->options, numbers.front());
   ready.push(threads);
@@ -101,8 +97,9 @@ std::vector<Diagnostic> Scheduler::run(const EmulatedLaunch &newLaunch, ArrayRef
     switchTo(*thread);
   }
   if (!hasFailed() && unfinished > 0)
-    for (size_t i = 0; i < liveBlocks && !hasFailed(); ++i)
-      blocks[i]->reportDeadlock();
+    for (const std::unique_ptr<BlockCluster> &cluster : running())
+      if (!hasFailed())
+        cluster->reportDeadlock();
   if (hasFailed())
     unwindAll();
   *current = nullptr;
@@ -110,9 +107,11 @@ std::vector<Diagnostic> Scheduler::run(const EmulatedLaunch &newLaunch, ArrayRef
 }
 
 bool Scheduler::deliverCopy() {
-  for (size_t i = 0; i < liveBlocks && copiesUnderWay > 0; ++i)
-    if (size_t count = blocks[i]->copiesUnderWay()) {
-      blocks[i]->deliverCopy(ready.choose(count));
+  if (copiesUnderWay == 0)
+    return false;
+  for (const std::unique_ptr<BlockCluster> &cluster : running())
+    if (size_t count = cluster->copies.size()) {
+      cluster->deliverCopy(ready.choose(count));
       --copiesUnderWay;
       return true;
     }
@@ -227,10 +226,11 @@ bool Scheduler::yield(Thread &thread) {
 }
 
 void Scheduler::unwindAll() {
-  for (size_t i = 0; i < liveBlocks; ++i)
-    for (Thread &thread : blocks[i]->allThreads())
-      if (thread.runner)
-        switchTo(thread);
+  for (const std::unique_ptr<BlockCluster> &cluster : running())
+    for (const std::unique_ptr<ThreadBlock> &block : cluster->allBlocks())
+      for (Thread &thread : block->allThreads())
+        if (thread.runner)
+          switchTo(thread);
 }
 
 } // namespace kiln

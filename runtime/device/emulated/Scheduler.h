@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/device/emulated/ThreadBlock.h"
+#include "runtime/device/emulated/BlockCluster.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -47,9 +47,9 @@ public:
   Scheduler(const Scheduler &) = delete;
   ~Scheduler();
 
-  /// Runs these blocks (linear indices in the grid) interleaved until all their threads have finished. Returns the
-  /// failure, if any. Each call may come from another thread of the operating system.
-  std::vector<Diagnostic> run(const EmulatedLaunch &launch, ArrayRef<uint64_t> blocks);
+  /// Runs these clusters (linear indices in the grid of clusters) interleaved until all their threads have finished.
+  /// Returns the failure, if any. Each call may come from another thread of the operating system.
+  std::vector<Diagnostic> run(const EmulatedLaunch &launch, ArrayRef<uint64_t> numbers);
 
   // For blocks.
 
@@ -85,11 +85,15 @@ private:
 
   const EmulatedLaunch *launch = nullptr;
   EmulatedThread **current = nullptr; ///< `emulatedThread` of the kernel's library on this core
-  std::vector<std::unique_ptr<ThreadBlock>> blocks;
-  size_t liveBlocks = 0;
+  MutableArrayRef<std::unique_ptr<BlockCluster>> running() {
+    return MutableArrayRef(clusters).take_front(runningCount);
+  }
+
+  std::vector<std::unique_ptr<BlockCluster>> clusters; ///< of these the first `runningCount` are in use
+  size_t runningCount = 0;
   size_t unfinished = 0;
   size_t fruitlessTurns = 0;
-  size_t copiesUnderWay = 0; ///< of all blocks
+  size_t copiesUnderWay = 0; ///< of all clusters
   ReadyQueue ready;
   std::vector<Diagnostic> failure;
 

@@ -33,7 +33,7 @@ GuardedMemory SharedMemory::add(const void *tag, size_t bytes, size_t alignment)
   if (start + needed > spaceBytes)
     return {};
   used = start + needed;
-  pieces.push_back({tag, GuardedMemory(static_cast<char *>(space.get()) + start, bytes, alignment)});
+  pieces.push_back({tag, alignment, GuardedMemory(static_cast<char *>(space.get()) + start, bytes, alignment)});
   return pieces.back().memory;
 }
 
@@ -45,6 +45,18 @@ void *SharedMemory::variable(const void *tag, size_t bytes, size_t alignment) {
   if (staticBytes > maxStaticBytes || alignment > spaceAlignment)
     return nullptr;
   return add(tag, bytes, std::max(alignment, leastAlignment)).data();
+}
+
+void *SharedMemory::counterpart(const void *address, SharedMemory &other) const {
+  for (const Piece &piece : pieces) {
+    if (!piece.memory.contains(address, 1))
+      continue;
+    // Blocks have one layout on a GPU, but here variables lie in the order of their first use.
+    auto *begin = static_cast<char *>(piece.tag ? other.variable(piece.tag, piece.memory.size(), piece.alignment)
+                                                : other.dynamicData());
+    return begin ? begin + (static_cast<const char *>(address) - piece.memory.data()) : nullptr;
+  }
+  return nullptr;
 }
 
 std::string SharedMemory::describe(const Piece &piece, ptrdiff_t offset) {

@@ -28,6 +28,9 @@ public:
   /// The variable `tag`, made at the first call; null if there is no room for it.
   void *variable(const void *tag, size_t bytes, size_t alignment);
 
+  /// Where an address of a variable lies in the memory of another block; null if it is in no variable.
+  void *counterpart(const void *address, SharedMemory &other) const;
+
   /// Whether an address is in the space of all variables and the guards around them.
   bool contains(const void *address) const {
     return static_cast<size_t>(static_cast<const char *>(address) - static_cast<const char *>(space.get())) <
@@ -38,8 +41,7 @@ public:
   /// A phrase about the access that an access inside a variable races with.
   std::optional<AccessHistory::Race> noteAccess(const void *address, size_t bytes, EmulatedAccess access,
                                                 const AccessTime &now);
-  /// Prepares for the accesses of a block of so many warps; forgets earlier ones if their times mean nothing now.
-  void startHistory(size_t warps, bool forget) { history.reset(warps, forget); }
+  void forgetAccesses() { history.clear(); }
 
   /// A sentence about a guard that was overwritten, if there is one.
   std::optional<std::string> damage() const;
@@ -50,6 +52,7 @@ private:
 
   struct Piece {
     const void *tag; ///< null for the dynamic memory
+    size_t alignment;
     GuardedMemory memory;
   };
   struct Free {

@@ -1,5 +1,6 @@
 #include "runtime/device/emulated/ThreadBlock.h"
 
+#include "runtime/device/emulated/BlockCluster.h"
 #include "runtime/device/emulated/Report.h"
 #include "runtime/device/emulated/Scheduler.h"
 
@@ -41,8 +42,11 @@ void Thread::dropCopies() {
 }
 void Thread::fail(const char *message, const Site &site) { owner->fail(nameThreads({this}) + ": " + message, site); }
 
-void ThreadBlock::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, EmulatedIndex index) {
+void ThreadBlock::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, BlockCluster &newCluster, u32 rank,
+                        EmulatedIndex index) {
   scheduler = &newScheduler;
+  cluster = &newCluster;
+  clusterRank = rank;
   atBarrier = finished = 0;
   holding = 0;
   threads.resize(launch.blockThreads);
@@ -53,6 +57,9 @@ void ThreadBlock::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, E
     thread.blockThreads = launch.blockThreads;
     thread.block = index;
     thread.grid = {launch.grid.x, launch.grid.y, launch.grid.z};
+    thread.clusterRank = rank;
+    thread.clusterBlocks = launch.options.cluster;
+    thread.clusterPhase.reset();
     thread.state = Thread::State::Ready;
     thread.site = {};
     thread.dropCopies();
@@ -62,9 +69,11 @@ void ThreadBlock::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, E
   warps.assign(llvm::divideCeil(launch.blockThreads, 32), Warp());
   warpgroups.assign(llvm::divideCeil(launch.blockThreads, warpgroupThreads), Warpgroup());
   shared.reset(launch.dynamicSharedBytes);
-  shared.startHistory(warps.size(), /*forget=*/clocks.reset(warps.size()));
-  barriers.clear();
-  copies.clear();
+}
+
+std::string ThreadBlock::name() const {
+  const EmulatedIndex &at = threads.front().block;
+  return formatv("block ({0},{1},{2})", at.x, at.y, at.z);
 }
 
 //===----------------------------------------------------------------------===//
@@ -73,12 +82,11 @@ void ThreadBlock::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, E
 
 void ThreadBlock::report(const Twine &message, Site site, ArrayRef<const Thread *> also) {
   const EmulatedKernel &kernel = *scheduler->currentLaunch().kernel;
-  const EmulatedIndex &at = threads.front().block;
-  std::string whole = formatv("kernel {0}: block ({1},{2},{3}): {4}", kernel.name, at.x, at.y, at.z, message.str());
+  std::string whole = formatv("kernel {0}: {1}: {2}", kernel.name, name(), message.str());
   std::vector<Diagnostic> diagnostics{diagnosticAt(Diagnostic::Severity::Error, site, kernel, whole)};
-  for (const auto &[place, group] : groupBySite(also))
+  for (const auto &[place, group] : groupByPlace(also))
     diagnostics.push_back(diagnosticAt(Diagnostic::Severity::Note, group.front()->site, kernel,
-                                       nameThreads(group) + (group.size() == 1 ? " is here" : " are here")));
+                                       nameThreads(group, *this) + (group.size() == 1 ? " is here" : " are here")));
   scheduler->setFailure(std::move(diagnostics));
 }
 
@@ -100,18 +108,6 @@ static std::vector<const Thread *> threadsIn(Thread::State state, ArrayRef<Threa
     if (thread.state == state)
       found.push_back(&thread);
   return found;
-}
-
-void ThreadBlock::reportDeadlock() {
-  std::vector<const Thread *> waiting;
-  for (Thread::State state : {Thread::State::AtPhase, Thread::State::AtCollective, Thread::State::AtBarrier})
-    llvm::append_range(waiting, threadsIn(state, threads));
-  if (waiting.empty())
-    return;
-  if (waiting.front()->state == Thread::State::AtPhase)
-    return reportStuckPhases(waiting);
-  report(nameThreads({waiting.front()}) + " waits here for threads that wait elsewhere", waiting.front()->site,
-         waiting);
 }
 
 void ThreadBlock::reportStackOverflow(Thread &thread) {
@@ -144,8 +140,9 @@ void ThreadBlock::finish(Thread &thread) {
   Warp &warp = warpOf(thread);
   warp.finished |= 1u << thread.lane();
   checkShared(thread, std::nullopt);
-  if (finished == threads.size() && !scheduler->hasFailed())
-    return checkPhasesAtEnd();
+  cluster->leave(thread);
+  if (isFinished() && !scheduler->hasFailed())
+    return cluster->checkEnd(*this);
   if (atBarrier > 0)
     return reportLeft(barrierSite, threads);
   for (const Collective &collective : warp.collectives)
@@ -188,7 +185,8 @@ u32 ThreadBlock::syncBlock(Thread &thread, bool predicate, Site site) {
 
   atBarrier = 0;
   heldAtLast = std::exchange(holding, 0);
-  clocks.syncBlock();
+  cluster->clocks.syncBlock(clusterRank);
+  noteSync();
   SmallVector<Thread *, 256> others;
   for (Thread &other : threads)
     if (&other != &thread)
@@ -196,6 +194,11 @@ u32 ThreadBlock::syncBlock(Thread &thread, bool predicate, Site site) {
   scheduler->release(others);
   thread.state = Thread::State::Running;
   return heldAtLast;
+}
+
+void ThreadBlock::noteSync() {
+  for (Warp &warp : warps)
+    ++warp.syncs;
 }
 
 void ThreadBlock::checkMembers(Thread &thread, u32 members, Site site) {
@@ -311,11 +314,11 @@ void ThreadBlock::syncWarpgroup(Thread &thread, void *lane, EmulatedCombine comb
 void ThreadBlock::pause(Thread &thread, Site site) {
   arriveAt(thread, site);
   if (scheduler->yield(thread)) {
-    clocks.syncBlock(); // the write that it waited for may establish any order
+    cluster->clocks.followEverything(warpNumber(thread)); // the write that it waited for may establish any order
     return;
   }
   const EmulatedLaunch &launch = scheduler->currentLaunch();
-  bool mayWaitForBlocks = launch.options.cooperative || launch.grid.count() == 1;
+  bool mayWaitForBlocks = launch.options.cooperative || launch.grid.count() == launch.options.cluster;
   fail(nameThreads({&thread}) + " waits here for a write that no thread makes" +
            (mayWaitForBlocks ? "" : " (only blocks of a cooperative launch may wait for each other)"),
        site);

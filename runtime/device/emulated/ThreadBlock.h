@@ -8,10 +8,11 @@
 // and bytes of copies. The bytes of a copy arrive as late as possible: when no thread can go on. Under a random
 // schedule they may arrive earlier.
 //
+// The blocks of a cluster (BlockCluster.h) reach each other's shared memory and barriers (ThreadBlockVisits.cpp).
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/device/emulated/BlockClocks.h"
 #include "runtime/device/emulated/BoxCopy.h"
 #include "runtime/device/emulated/Fiber.h"
 #include "runtime/device/emulated/Launch.h"
@@ -20,6 +21,7 @@
 
 namespace kiln {
 
+class BlockCluster;
 class ThreadBlock;
 class Scheduler;
 class Thread;
@@ -35,18 +37,18 @@ struct Runner {
 /// A thread of a block: the object that its primitives call, and its current state.
 class Thread final : public EmulatedThread {
 public:
-  enum class State { Ready, Running, AtBarrier, AtCollective, AtPhase, Finished };
+  enum class State { Ready, Running, AtBarrier, AtCollective, AtPhase, AtCluster, Finished };
 
   ThreadBlock *owner = nullptr;
   Runner *runner = nullptr; ///< null before it has started and after it has finished
   State state = State::Ready;
   Site site;          ///< of the last primitive that went through the scheduler
-  size_t barrier = 0; ///< at a phase: the index of the barrier in shared memory
+  size_t barrier = 0; ///< at a phase: the index of the barrier in the cluster
+  /// Having arrived at the cluster's barrier, but not waited: how often it had opened.
+  std::optional<u32> clusterPhase;
 
   u32 lane() const { return thread % 32; }
-  bool isWaiting() const {
-    return state == State::AtBarrier || state == State::AtCollective || state == State::AtPhase;
-  }
+  bool isWaiting() const { return state != State::Ready && state != State::Running && state != State::Finished; }
 
   u32 syncBlock(bool predicate, const Site &site) override;
   void syncWarp(u32 members, void *lane, EmulatedCombine combine, const Site &site) override;
@@ -60,7 +62,13 @@ public:
   void initBarrier(u64 *barrier, u32 arrivals, const Site &site) override;
   void fenceBarriers() override;
   void arriveAtBarrier(u64 *barrier, u32 bytes, const Site &site) override;
-  void waitForPhase(u64 *barrier, u32 parity, const Site &site) override;
+  void waitForPhase(u64 *barrier, u32 parity, bool isOfCluster, const Site &site) override;
+  void arriveCluster(const Site &site) override;
+  void waitCluster(const Site &site) override;
+  void *inBlock(const void *own, u32 rank, const Site &site) override;
+  void readCluster(void *to, const void *from, u64 bytes, const Site &site, const void *code) override;
+  void writeCluster(void *to, const void *from, u64 bytes, const Site &site, const void *code) override;
+  void sendCluster(void *to, const void *from, u64 bytes, u64 *barrier, const Site &site, const void *code) override;
   void copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, const Site &site,
                const void *code) override;
   void checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) override;
@@ -84,10 +92,19 @@ public:
   ThreadBlock() = default;
   ThreadBlock(const ThreadBlock &) = delete;
 
-  /// Makes this object the block `index` of the launch, with no thread started.
-  void reset(Scheduler &scheduler, const EmulatedLaunch &launch, EmulatedIndex index);
+  /// Makes this object the block `index` of the launch, with no thread started. In its cluster it has this rank.
+  void reset(Scheduler &scheduler, const EmulatedLaunch &launch, BlockCluster &cluster, u32 rank, EmulatedIndex index);
 
   MutableArrayRef<Thread> allThreads() { return threads; }
+  u32 rank() const { return clusterRank; }
+  bool isFinished() const { return finished == threads.size(); }
+  SharedMemory &sharedMemory() { return shared; }
+  /// `block (1,0,0)`
+  std::string name() const;
+  /// The number of a thread's warp in the cluster.
+  size_t warpNumber(const Thread &thread) const { return clusterRank * warps.size() + thread.thread / 32; }
+  /// The moment of an access of the thread.
+  AccessTime now(const Thread &thread, const void *code = nullptr);
 
   /// The primitives. Each either returns when the thread may go on or unwinds it.
   u32 syncBlock(Thread &thread, bool predicate, Site site);
@@ -99,14 +116,16 @@ public:
   void initBarrier(Thread &thread, u64 *place, u32 arrivals, Site site);
   void fenceBarriers(Thread &thread);
   void arriveAtBarrier(Thread &thread, u64 *place, u32 bytes, Site site);
-  void waitForPhase(Thread &thread, u64 *place, u32 parity, Site site);
+  void waitForPhase(Thread &thread, u64 *place, u32 parity, bool isOfCluster, Site site);
+  void arriveCluster(Thread &thread, Site site);
+  void waitCluster(Thread &thread, Site site);
+  void *inBlock(Thread &thread, const void *own, u32 rank, Site site);
+  void readCluster(Thread &thread, void *to, const void *from, u64 bytes, Site site, const void *code);
+  void writeCluster(Thread &thread, void *to, const void *from, u64 bytes, Site site, const void *code);
+  void sendCluster(Thread &thread, void *to, const void *from, u64 bytes, u64 *place, Site site, const void *code);
   void copyBox(Thread &thread, BoxCopy &copy, u32 rank, u64 *place, Site site, const void *code);
   void checkAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code);
   void checkOperand(Thread &thread, const void *address, u64 bytes, const void *code);
-
-  /// The number of copies whose bytes have not arrived; lets those of one arrive.
-  size_t copiesUnderWay() const { return copies.size(); }
-  void deliverCopy(size_t which);
 
   /// Called when a thread's kernel has returned; records a failure if another thread waits for it.
   void finish(Thread &thread);
@@ -114,8 +133,10 @@ public:
   /// Records that a thread's local variables did not fit its stack.
   void reportStackOverflow(Thread &thread);
 
-  /// Records that no thread can go on.
-  void reportDeadlock();
+  /// All threads have been synchronised with the others of their warps.
+  void noteSync();
+  /// Records a failure if the kernel ends too early for a copy or a barrier in the block's shared memory.
+  void checkPhasesAtEnd();
 
   /// Records a failure of the launch: `message` at `site`, and for every place where threads of `also` wait a
   /// note.
@@ -152,29 +173,31 @@ private:
   void arriveAt(Thread &thread, Site site);
   void checkShared(Thread &thread, std::optional<Site> now);
 
-  /// The moment of an access of the thread.
-  AccessTime now(const Thread &thread, const void *code = nullptr) {
-    return clocks.now(thread.thread, warpOf(thread).syncs, code);
-  }
-
-  /// The checks of one access, to shared memory or elsewhere. Each returns or unwinds.
-  void checkSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const AccessTime &time);
-  void noteSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, StringRef verb,
-                        const AccessTime &time);
+  /// The checks of one access, to the shared memory of a block or elsewhere. Each returns or unwinds.
+  void checkSharedAccess(Thread &thread, SharedMemory &memory, const void *address, u64 bytes, EmulatedAccess access,
+                         const AccessTime &time);
+  void noteSharedAccess(Thread &thread, SharedMemory &memory, const void *address, u64 bytes, EmulatedAccess access,
+                        StringRef verb, const AccessTime &time);
+  std::string describe(const AccessHistory::Race &race) const;
   void checkGlobalAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code);
   [[noreturn]] void failAt(Thread &thread, const void *code, const Twine &message);
 
-  /// The barrier that lies there, which the thread may use. Unwinds if there is none.
+  /// The barrier that lies there, in the shared memory of a block of the cluster, which the thread may use. Unwinds if
+  /// there is none.
   PhaseBarrier &barrierAt(Thread &thread, const u64 *place, Site site);
-  /// Begins the next phase of a barrier if the current one is complete.
-  void completePhase(PhaseBarrier &barrier);
-  /// The checks of a copy: its source, and its target as a write to shared memory.
+  size_t indexOf(const PhaseBarrier &barrier) const;
+  /// The checks of bytes to write later: their place, and the barrier at which they arrive. Then poisons the place.
+  void checkBytes(Thread &thread, PhaseBarrier &barrier, ThreadBlock &where, const char *to, size_t bytes,
+                  StringRef verb, Site site);
+  void startCopy(Thread &thread, PhaseBarrier &barrier, char *to, size_t bytes, std::function<void()> deliver,
+                 Site site);
   void checkSource(Thread &thread, const BoxCopy &copy, Site site, const void *code);
-  void checkTarget(Thread &thread, const BoxCopy &copy, const void *code);
-  /// Records a failure if the kernel ends too early for a copy or a barrier.
-  void checkPhasesAtEnd();
-  /// Records that threads, of which the first wait for phases, can never go on.
-  void reportStuckPhases(ArrayRef<const Thread *> waiting);
+  /// Notes the write of bytes that arrive at a barrier.
+  void noteCopy(Thread &thread, const PhaseBarrier &barrier, SharedMemory &memory, const char *to, size_t bytes,
+                StringRef verb, const void *code);
+  /// The block in whose shared memory these bytes lie, in one variable, and which the thread may visit. Unwinds if
+  /// there is none.
+  ThreadBlock &visit(Thread &thread, const void *address, u64 bytes, StringRef verb, Site site);
   /// Fails with a note about another place.
   [[noreturn]] void failWithNote(const Twine &message, Site site, const Twine &note, Site other);
 
@@ -195,13 +218,12 @@ private:
   void reportLeft(Site site, ArrayRef<Thread> among);
 
   Scheduler *scheduler = nullptr;
+  BlockCluster *cluster = nullptr;
+  u32 clusterRank = 0;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
   std::vector<Warpgroup> warpgroups;
   SharedMemory shared;
-  BlockClocks clocks;
-  std::vector<PhaseBarrier> barriers; ///< in shared memory
-  std::vector<BoxCopy> copies;        ///< whose bytes have not arrived, in the order of their start
   size_t atBarrier = 0;
   u32 holding = 0;    ///< of the threads at the barrier: how many brought true
   u32 heldAtLast = 0; ///< the same for the last barrier that opened

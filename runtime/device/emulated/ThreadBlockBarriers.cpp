@@ -1,7 +1,7 @@
 // Barriers in shared memory, and the copies whose bytes arrive at them.
+#include "runtime/device/emulated/BlockCluster.h"
 #include "runtime/device/emulated/Report.h"
 #include "runtime/device/emulated/Scheduler.h"
-#include "runtime/device/emulated/ThreadBlock.h"
 
 namespace kiln {
 
@@ -12,12 +12,12 @@ void Thread::fenceBarriers() { owner->fenceBarriers(*this); }
 void Thread::arriveAtBarrier(u64 *barrier, u32 bytes, const Site &site) {
   owner->arriveAtBarrier(*this, barrier, bytes, site);
 }
-void Thread::waitForPhase(u64 *barrier, u32 parity, const Site &site) {
-  owner->waitForPhase(*this, barrier, parity, site);
+void Thread::waitForPhase(u64 *barrier, u32 parity, bool isOfCluster, const Site &site) {
+  owner->waitForPhase(*this, barrier, parity, isOfCluster, site);
 }
 void Thread::copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, const Site &site,
                      const void *code) {
-  BoxCopy copy = {from, {}, static_cast<char *>(to), 0};
+  BoxCopy copy = {from, {}, static_cast<char *>(to)};
   std::copy_n(at, rank, copy.at.begin());
   owner->copyBox(*this, copy, rank, barrier, site, code);
 }
@@ -33,43 +33,49 @@ void ThreadBlock::initBarrier(Thread &thread, u64 *place, u32 arrivals, Site sit
     fail(who + ": expected a barrier in shared memory", site);
   if (reinterpret_cast<uintptr_t>(place) % sizeof(*place) != 0)
     fail(formatv("{0}: expected a barrier at a multiple of {1} bytes", who, sizeof(*place)), site);
+  std::vector<PhaseBarrier> &barriers = cluster->barriers;
   if (barriers.size() == AccessStamp::maxBarriers)
-    fail(formatv("{0}: expected at most {1} barriers in shared memory", who, AccessStamp::maxBarriers), site);
+    fail(formatv("{0}: expected at most {1} barriers in the shared memory of a cluster", who, AccessStamp::maxBarriers),
+         site);
   if (arrivals == 0 || arrivals > PhaseBarrier::most)
     fail(formatv("{0}: expected a barrier of 1 to {1} arrivals, got {2}", who, PhaseBarrier::most, arrivals), site);
   if (std::optional<size_t> index = PhaseBarrier::indexAt(place, barriers))
     failWithNote(who + " initialises a barrier that is in use", site, "it was initialised here",
                  barriers[*index].initialisedAt);
-  const size_t index = clocks.addBarrier();
+  const size_t index = cluster->clocks.addBarrier();
   *place = PhaseBarrier::mark(index);
-  barriers.emplace_back(place, arrivals, now(thread).stamp, site);
+  barriers.emplace_back(*this, place, arrivals, thread, now(thread).stamp, site);
 }
 
 void ThreadBlock::fenceBarriers(Thread &thread) {
-  for (PhaseBarrier &barrier : barriers)
-    if (barrier.initialised.index() == thread.thread)
+  for (PhaseBarrier &barrier : cluster->barriers)
+    if (barrier.initialiser == &thread)
       barrier.isFenced = true;
 }
 
+size_t ThreadBlock::indexOf(const PhaseBarrier &barrier) const { return &barrier - cluster->barriers.data(); }
+
 PhaseBarrier &ThreadBlock::barrierAt(Thread &thread, const u64 *place, Site site) {
   const std::string who = nameThreads({&thread});
-  if (!shared.contains(place) || shared.outside(place, sizeof(*place)))
+  ThreadBlock *where = cluster->blockAt(place);
+  if (!where || where->shared.outside(place, sizeof(*place)))
     fail(who + ": expected a barrier in shared memory", site);
-  const std::optional<size_t> index = PhaseBarrier::indexAt(place, barriers);
+  if (where != this && !cluster->noteVisit(thread, *where, "uses a barrier in", site))
+    scheduler->unwind();
+  const std::optional<size_t> index = PhaseBarrier::indexAt(place, cluster->barriers);
   if (!index)
     fail(who + " uses a barrier that nothing has initialised, or that something has overwritten", site);
-  PhaseBarrier &barrier = barriers[*index];
-  const size_t initialiser = barrier.initialised.index();
-  if (initialiser == thread.thread)
+  PhaseBarrier &barrier = cluster->barriers[*index];
+  barrier.hasVisitors |= where != this;
+  if (barrier.initialiser == &thread)
     return barrier;
+  const std::string initialised =
+      who + " uses a barrier that " + nameThreads({barrier.initialiser}, *this) + " has initialised ";
   if (!barrier.initialised.isOrdered(now(thread)))
-    failWithNote(formatv("{0} uses a barrier that thread {1} has initialised since the last barrier of the block", who,
-                         initialiser),
-                 site, "it was initialised here", barrier.initialisedAt);
+    failWithNote(initialised + "since the last barrier of the " + (where == this ? "block" : "cluster"), site,
+                 "it was initialised here", barrier.initialisedAt);
   if (!barrier.isFenced)
-    failWithNote(
-        formatv("{0} uses a barrier that thread {1} has initialised without fenceBarriers()", who, initialiser), site,
-        "it was initialised here", barrier.initialisedAt);
+    failWithNote(initialised + "without fenceBarriers()", site, "it was initialised here", barrier.initialisedAt);
   return barrier;
 }
 
@@ -85,29 +91,21 @@ void ThreadBlock::arriveAtBarrier(Thread &thread, u64 *place, u32 bytes, Site si
                  PhaseBarrier::most, barrier.expected + bytes),
          site);
   if (bytes > 0)
-    barrier.lastExpecting = PhaseBarrier::Event{thread.thread, barrier.phases, site};
+    barrier.lastExpecting = PhaseBarrier::Event{&thread, barrier.phases, now(thread).stamp, site};
   barrier.expected += bytes;
   --barrier.missing;
-  clocks.release(thread.thread / 32, barrier.before);
-  completePhase(barrier);
+  cluster->clocks.release(warpNumber(thread), barrier.before);
+  cluster->completePhase(barrier);
 }
 
-void ThreadBlock::completePhase(PhaseBarrier &barrier) {
-  if (!barrier.isPhaseComplete())
-    return;
-  barrier.beginPhase(&barrier - barriers.data());
-  std::vector<Thread *> waiting = std::exchange(barrier.waiting, {});
-  llvm::sort(waiting, [](const Thread *a, const Thread *b) { return a->thread < b->thread; });
-  scheduler->release(waiting);
-}
-
-void ThreadBlock::waitForPhase(Thread &thread, u64 *place, u32 parity, Site site) {
+void ThreadBlock::waitForPhase(Thread &thread, u64 *place, u32 parity, bool isOfCluster, Site site) {
   arriveAt(thread, site);
-  const size_t index = &barrierAt(thread, place, site) - barriers.data();
+  std::vector<PhaseBarrier> &barriers = cluster->barriers;
+  const size_t index = indexOf(barrierAt(thread, place, site));
   if (parity > 1)
     fail(formatv("{0}: expected parity 0 or 1, got {1}", nameThreads({&thread}), parity), site);
-  const size_t warp = thread.thread / 32;
-  const u32 known = clocks.phasesKnown(warp, index);
+  const size_t warp = warpNumber(thread);
+  const u32 known = cluster->clocks.phasesKnown(warp, index);
   // The thread knows of so many phases; it may wait for the next one, or for the last of these once more.
   const bool isNext = parity == known % 2;
   auto checkPhase = [&] {
@@ -126,8 +124,10 @@ void ThreadBlock::waitForPhase(Thread &thread, u64 *place, u32 parity, Site site
     checkPhase(); // more of them may be complete before the thread goes on
   }
   PhaseBarrier &barrier = barriers[index];
+  if (barrier.hasVisitors && !isOfCluster)
+    fail(nameThreads({&thread}) + ": expected waitClusterBarrier(), as another block takes part in this barrier", site);
   barrier.waited = std::max(barrier.waited, known + isNext);
-  clocks.acquire(warp, barrier.complete);
+  cluster->clocks.acquire(warp, barrier.complete);
 }
 
 //===----------------------------------------------------------------------===//
@@ -138,31 +138,41 @@ void ThreadBlock::copyBox(Thread &thread, BoxCopy &copy, u32 rank, u64 *place, S
   arriveAt(thread, site);
   PhaseBarrier &barrier = barrierAt(thread, place, site);
   const std::string who = nameThreads({&thread});
-  if (!barrier.isFenced)
-    failWithNote(who + ": expected fenceBarriers() before a copy to this barrier", site, "it was initialised here",
-                 barrier.initialisedAt);
   if (rank != copy.map.rank)
     fail(formatv("{0}: expected a tensor map of rank {1}, got {2}", who, rank, copy.map.rank), site);
   if (std::optional<std::string> fault = copy.fault())
     fail(who + ": " + *fault, site);
   if (!shared.contains(copy.to) || shared.outside(copy.to, copy.bytes()))
     fail(formatv("{0} copies {1} bytes to a place that is not all in one shared variable", who, copy.bytes()), site);
-  for (const PhaseBarrier &other : barriers)
-    if (static_cast<size_t>(reinterpret_cast<const char *>(other.place) - copy.to) < copy.bytes())
-      failWithNote(who + " copies to a place where a barrier lies", site, "it was initialised here",
-                   other.initialisedAt);
-  if (barrier.copied + copy.bytes() > barrier.expected)
-    fail(formatv("{0} copies {1} bytes to a barrier that expects {2} more; arriveExpecting() comes first", who,
-                 copy.bytes(), barrier.expected - barrier.copied),
-         site);
-  copy.barrier = &barrier - barriers.data();
+  checkBytes(thread, barrier, *this, copy.to, copy.bytes(), "copies", site);
   checkSource(thread, copy, site, code);
   if (code)
-    checkTarget(thread, copy, code);
-  fillWords(copy.to, copy.bytes(), poisonWord);
-  barrier.copied += copy.bytes();
-  barrier.lastCopy = PhaseBarrier::Event{thread.thread, barrier.phases, site};
-  copies.push_back(copy);
+    noteCopy(thread, barrier, shared, copy.to, copy.bytes(), "copies to", code);
+  startCopy(thread, barrier, copy.to, copy.bytes(), [copy] { copy.deliver(); }, site);
+}
+
+void ThreadBlock::checkBytes(Thread &thread, PhaseBarrier &barrier, ThreadBlock &where, const char *to, size_t bytes,
+                             StringRef verb, Site site) {
+  const std::string who = nameThreads({&thread});
+  if (!barrier.isFenced)
+    failWithNote(who + ": expected fenceBarriers() before bytes are sent to this barrier", site,
+                 "it was initialised here", barrier.initialisedAt);
+  for (const PhaseBarrier &other : cluster->barriers)
+    if (other.block == &where && static_cast<size_t>(reinterpret_cast<const char *>(other.place) - to) < bytes)
+      failWithNote(who + " " + verb + " to a place where a barrier lies", site, "it was initialised here",
+                   other.initialisedAt);
+  if (barrier.copied + bytes > barrier.expected)
+    fail(formatv("{0} {1} {2} bytes to a barrier that expects {3} more; arriveExpecting() comes first", who, verb,
+                 bytes, barrier.expected - barrier.copied),
+         site);
+}
+
+void ThreadBlock::startCopy(Thread &thread, PhaseBarrier &barrier, char *to, size_t bytes,
+                            std::function<void()> deliver, Site site) {
+  fillWords(to, bytes, poisonWord);
+  barrier.copied += bytes;
+  barrier.lastCopy = PhaseBarrier::Event{&thread, barrier.phases, now(thread).stamp, site};
+  cluster->copies.push_back({indexOf(barrier), bytes, std::move(deliver)});
   scheduler->noteCopy();
 }
 
@@ -181,20 +191,11 @@ void ThreadBlock::checkSource(Thread &thread, const BoxCopy &copy, Site site, co
   }
 }
 
-void ThreadBlock::checkTarget(Thread &thread, const BoxCopy &copy, const void *code) {
+void ThreadBlock::noteCopy(Thread &thread, const PhaseBarrier &barrier, SharedMemory &memory, const char *to,
+                           size_t bytes, StringRef verb, const void *code) {
   AccessTime time = now(thread, code);
-  time.stamp = AccessStamp::of(AccessStamp::Copy, copy.barrier, AccessStamp::late + barriers[copy.barrier].phases + 1);
-  for (size_t i = 0; i < copy.rows(); ++i)
-    noteSharedAccess(thread, copy.to + i * kSwizzledRowBytes, kSwizzledRowBytes, EmulatedAccess::Write, "copies to",
-                     time);
-}
-
-void ThreadBlock::deliverCopy(size_t which) {
-  copies[which].deliver();
-  PhaseBarrier &barrier = barriers[copies[which].barrier];
-  barrier.arrived += copies[which].bytes();
-  copies.erase(copies.begin() + static_cast<ptrdiff_t>(which));
-  completePhase(barrier);
+  time.stamp = AccessStamp::of(AccessStamp::Copy, indexOf(barrier), AccessStamp::late + barrier.phases + 1);
+  noteSharedAccess(thread, memory, to, bytes, EmulatedAccess::Write, verb, time);
 }
 
 //===----------------------------------------------------------------------===//
@@ -202,45 +203,19 @@ void ThreadBlock::deliverCopy(size_t which) {
 //===----------------------------------------------------------------------===//
 
 void ThreadBlock::checkPhasesAtEnd() {
-  for (const PhaseBarrier &barrier : barriers) {
+  for (const PhaseBarrier &barrier : cluster->barriers) {
+    if (barrier.block != this)
+      continue;
     if (barrier.lastCopy && barrier.lastCopy->phase >= barrier.waited)
-      return report(formatv("thread {0} starts a copy here, but no thread waits for it before the kernel ends",
-                            barrier.lastCopy->thread),
-                    barrier.lastCopy->site);
+      return barrier.lastCopy->thread->owner->report(
+          nameThreads({barrier.lastCopy->thread}) +
+              " starts a copy here, but no thread waits for it before the kernel ends",
+          barrier.lastCopy->site);
     if (barrier.expected > barrier.copied)
-      return report(formatv("thread {0} makes a barrier expect bytes here, but the kernel ends when {1} are to come",
-                            barrier.lastExpecting->thread, barrier.missingParts()),
+      return report(nameThreads({barrier.lastExpecting->thread}, *this) +
+                        " makes a barrier expect bytes here, but the kernel ends when " + barrier.missingParts() +
+                        " are to come",
                     barrier.lastExpecting->site);
-  }
-}
-
-void ThreadBlock::reportStuckPhases(ArrayRef<const Thread *> waiting) {
-  auto isTogether = [](const Thread *a, const Thread *b) {
-    return a->state == b->state && a->site == b->site && a->barrier == b->barrier;
-  };
-  auto describe = [&](ArrayRef<const Thread *> group) {
-    const bool isOne = group.size() == 1;
-    std::string text = nameThreads(group);
-    if (group.front()->state != Thread::State::AtPhase)
-      return text + (isOne ? " is here" : " are here");
-    return text + (isOne ? " waits" : " wait") + " here for " + barriers[group.front()->barrier].missingParts();
-  };
-  std::vector<const Thread *> rest = waiting;
-  // First those that wait for bytes only: no thread that waits elsewhere would bring them.
-  std::stable_partition(rest.begin(), rest.end(), [&](const Thread *thread) {
-    return thread->state == Thread::State::AtPhase && barriers[thread->barrier].missing == 0;
-  });
-  for (bool isFirst = true; !rest.empty(); isFirst = false) {
-    auto end = std::stable_partition(rest.begin(), rest.end(), [&, first = rest.front()](const Thread *thread) {
-      return isTogether(thread, first);
-    });
-    const std::vector<const Thread *> group(rest.begin(), end);
-    rest.erase(rest.begin(), end);
-    if (isFirst)
-      report(describe(group) + ", which no thread and no copy brings", group.front()->site);
-    else
-      scheduler->addNote(diagnosticAt(Diagnostic::Severity::Note, group.front()->site,
-                                      *scheduler->currentLaunch().kernel, describe(group)));
   }
 }
 

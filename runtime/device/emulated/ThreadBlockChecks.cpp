@@ -1,8 +1,8 @@
 // Checks of accesses, in kernels that are compiled with checked accesses.
+#include "runtime/device/emulated/BlockCluster.h"
 #include "runtime/device/emulated/Report.h"
 #include "runtime/device/emulated/Scheduler.h"
 #include "runtime/device/emulated/SourceLine.h"
-#include "runtime/device/emulated/ThreadBlock.h"
 
 #include <cstring>
 #include <dlfcn.h>
@@ -16,9 +16,13 @@ void Thread::checkOperand(const void *address, u64 bytes, const void *code) {
   owner->checkOperand(*this, address, bytes, code);
 }
 
+AccessTime ThreadBlock::now(const Thread &thread, const void *code) {
+  return cluster->clocks.now(static_cast<u32>(warpNumber(thread) * 32 + thread.lane()), warpOf(thread).syncs, code);
+}
+
 void ThreadBlock::checkAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code) {
   if (shared.contains(address))
-    checkSharedAccess(thread, address, bytes, access, now(thread, code));
+    checkSharedAccess(thread, shared, address, bytes, access, now(thread, code));
   else
     checkGlobalAccess(thread, address, bytes, access, code);
 }
@@ -34,32 +38,50 @@ void ThreadBlock::checkOperand(Thread &thread, const void *address, u64 bytes, c
   if (!shared.contains(address))
     failAt(thread, code, "expected the operand of a product in shared memory");
   AccessTime time = now(thread, code);
-  time.stamp = AccessStamp::of(AccessStamp::Warp, thread.thread / 32, time.stamp.time, time.warpSyncs);
-  checkSharedAccess(thread, address, bytes, EmulatedAccess::Read, time);
+  time.stamp = AccessStamp::of(AccessStamp::Warp, warpNumber(thread), time.stamp.time, time.warpSyncs);
+  checkSharedAccess(thread, shared, address, bytes, EmulatedAccess::Read, time);
 }
 
-void ThreadBlock::checkSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
-                                    const AccessTime &time) {
+void ThreadBlock::checkSharedAccess(Thread &thread, SharedMemory &memory, const void *address, u64 bytes,
+                                    EmulatedAccess access, const AccessTime &time) {
   const AccessKind &kind = kindOf(access);
   StringRef verb = kind.does;
-  if (std::optional<std::string> outside = shared.outside(address, bytes))
+  if (std::optional<std::string> outside = memory.outside(address, bytes))
     failAt(thread, time.code, verb + " " + Twine(bytes) + " bytes " + *outside);
   // Before the bytes of a copy have arrived, their place is as if nothing had written it: a race says more then.
-  if (kind.reads && copies.empty() && holdsPoison(address, bytes))
+  if (kind.reads && cluster->copies.empty() && holdsPoison(address, bytes))
     failAt(thread, time.code, verb + " shared memory that nothing has written");
-  noteSharedAccess(thread, address, bytes, access, verb, time);
-  if (kind.reads && !copies.empty() && holdsPoison(address, bytes))
+  noteSharedAccess(thread, memory, address, bytes, access, verb, time);
+  if (kind.reads && !cluster->copies.empty() && holdsPoison(address, bytes))
     failAt(thread, time.code, verb + " shared memory that nothing has written");
 }
 
-void ThreadBlock::noteSharedAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access,
-                                   StringRef verb, const AccessTime &time) {
-  auto race = shared.noteAccess(address, bytes, access, time);
+std::string ThreadBlock::describe(const AccessHistory::Race &race) const {
+  if (race.stamp.kind() == AccessStamp::Copy)
+    return "that a copy writes, without a wait for the copy's barrier";
+  auto has = [&](const Twine &who) {
+    return ("that " + who + " " + kindOf(race.access).hasDone + " since the last barrier").str();
+  };
+  if (race.stamp.kind() == AccessStamp::Warps)
+    return has("threads of several warps have");
+  const bool isThread = race.stamp.kind() == AccessStamp::Thread;
+  const size_t warp = isThread ? race.stamp.index() / 32 : race.stamp.index(), ofBlock = warp % warps.size();
+  const ThreadBlock &block = *cluster->allBlocks()[warp / warps.size()];
+  const std::string of = &block == this ? "" : " of " + block.name();
+  if (isThread)
+    return has("thread " + Twine(ofBlock * 32 + race.stamp.index() % 32) + of + " has");
+  return has((race.stamp.kind() == AccessStamp::Lanes ? "threads of warp " : "warp ") + Twine(ofBlock) + of +
+             (race.stamp.kind() == AccessStamp::Lanes ? " have" : " has"));
+}
+
+void ThreadBlock::noteSharedAccess(Thread &thread, SharedMemory &memory, const void *address, u64 bytes,
+                                   EmulatedAccess access, StringRef verb, const AccessTime &time) {
+  auto race = memory.noteAccess(address, bytes, access, time);
   if (!race)
     return;
   const EmulatedKernel &kernel = *scheduler->currentLaunch().kernel;
   SourceLine line = sourceLineOf(time.code, kernel), other = sourceLineOf(race->code, kernel);
-  failWithNote(nameThreads({&thread}) + " " + verb + " shared memory " + race->what, siteOf(line),
+  failWithNote(nameThreads({&thread}) + " " + verb + " shared memory " + describe(*race), siteOf(line),
                "the other access is here", siteOf(other));
 }
 

@@ -9,6 +9,8 @@
 //
 // The best kernel for one row differs much from the best for many. So matrix products and attention in tensor cores get
 // `variants`: each gives the best kernel and tile up to a number of rows, where these differ from those for the bound.
+// In decode, tensor cores that multiply one row in the time of many run them all by one family, whose configurations
+// for different numbers of rows add in the same order: a row's bits do not depend on the rows beside it.
 //
 // option tiles: settings by family, {layernorm = {row_threads = 1}}, or for one of the ops that the family map runs,
 // {split_heads = {unroll = 8}}, which take precedence over those of map; additions are named bias and residual. The
@@ -31,6 +33,9 @@
 
 namespace kiln {
 
+/// Sequences that a family is chosen for which runs any number of them.
+constexpr int64_t typicalBatch = 16;
+
 static DimBinding dimsOfInterest(const Module &module, const PassOptions &options) {
   DimBinding dims;
   for (const auto &dim : module.dims) {
@@ -42,14 +47,19 @@ static DimBinding dimsOfInterest(const Module &module, const PassOptions &option
   return dims;
 }
 
+/// A matmul of one token per sequence.
+static bool isOneToken(const Op &op) {
+  const Type &type = anchor(op)->result()->type;
+  return anchor(op)->is(OpKind::matmul) && type.rank() == 3 && type.shape[1] == Dim(1);
+}
+
 /// Numbers of rows that get a choice of their own. One token per sequence: as many rows as sequences. Prompts: short
 /// ones, and one or eight long ones, for which large tiles give too few blocks.
 static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &family) {
-  const Op &product = *anchor(op);
-  const Type &type = product.result()->type;
-  if (product.is(OpKind::matmul) && type.rank() == 3 && type.shape[1] == Dim(1))
-    return {1, family.rowsAtOnce, 16};
-  if (family.form == KernelForm::TensorMatmul)
+  bool isTensorMatmul = family.form == KernelForm::TensorMatmul;
+  if (isOneToken(op))
+    return isTensorMatmul ? SmallVector<int64_t, 3>{8, 16, 32} : SmallVector<int64_t, 3>{1, family.rowsAtOnce, 16};
+  if (isTensorMatmul)
     return {64, 256, 1024};
   return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{64, 1024, 8192} : SmallVector<int64_t, 3>();
 }
@@ -100,7 +110,9 @@ private:
   Expected<std::vector<Tile>> candidates(const Op &op, const KernelFamily &family, const DimBinding &upper);
   Expected<Tile> cheapestTile(const Op &op, const KernelFamily &family, const DimBinding &upper,
                               const DimBinding &dims);
-  std::optional<KernelChoice> measuredChoice(const Op &op, const DimBinding &dims) const;
+  Expected<const KernelFamily *> cheapestFamily(const Op &op, const KernelFamily &first, const DimBinding &dims);
+  Expected<const KernelFamily *> familyFor(const Op &op, const DimBinding &upper);
+  std::optional<KernelChoice> measuredChoice(const Op &op, const DimBinding &dims, const KernelFamily *only) const;
   Expected<KernelChoice> chooseForRows(const Op &op, const DimBinding &dims);
   Expected<std::vector<KernelVariant>> chooseVariants(const Op &op, ArrayRef<int64_t> rows,
                                                       const KernelChoice &atBound);
@@ -202,13 +214,18 @@ Expected<Tile> TileChooser::cheapestTile(const Op &op, const KernelFamily &famil
 }
 
 /// The measured optimum for dims up to these, unless the module prefers a kernel or its settings. A measurement that no
-/// longer fits its template is ignored.
-std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimBinding &dims) const {
+/// longer fits its template is ignored. `only`, if not null: the family that must run the op, with one of its
+/// configurations.
+std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimBinding &dims,
+                                                        const KernelFamily *only) const {
   if (!measured || preferredFamily(op))
     return std::nullopt;
   const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims));
   if (!found || wanted.count(found->choice.family->name) ||
       wanted.count(nameOfElementwise(op, *found->choice.family)) || !found->choice.family->accepts(op, target, dims))
+    return std::nullopt;
+  if (only &&
+      (only != found->choice.family || !llvm::is_contained(only->configurations(op, target, dims), found->choice.tile)))
     return std::nullopt;
   Attribute tile = found->choice.tile;
   if (Error unsound = checkTile(op, *found->choice.family, &tile, target, dims)) {
@@ -218,34 +235,64 @@ std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimB
   return found->choice;
 }
 
-/// Few rows may run faster with another family than many. With one token per sequence, the first family that accepts
-/// the op is used; for prompts in tensor cores the families' models are compared, unless the module prefers one.
-Expected<KernelChoice> TileChooser::chooseForRows(const Op &op, const DimBinding &dims) {
-  if (std::optional<KernelChoice> best = measuredChoice(op, dims))
-    return *best;
-  const KernelFamily *first = selectFamily(op, target, dims);
-  Expected<Tile> tile = cheapestTile(op, *first, dims, dims);
-  if (!tile)
-    return tile.takeError();
-  KernelChoice best{first, std::move(*tile)};
-  const Type &type = anchor(op)->result()->type;
-  if (type.rank() != 3 || !type.shape[1].getSymbol() || first == preferredFamily(op))
-    return best;
-  double least = first->estimate(op, best.tile, target, dims);
-  for (const KernelFamily *family : allKernelFamilies()) {
-    bool isCandidate = family->form == KernelForm::TensorMatmul && !family->byRequestOnly;
-    if (!isCandidate || !family->accepts(op, target, dims))
-      continue;
-    Expected<Tile> other = cheapestTile(op, *family, dims, dims);
-    if (!other)
-      return other.takeError();
-    double seconds = family->estimate(op, *other, target, dims);
-    if (seconds < least) {
-      best = {family, std::move(*other)};
+/// The cheapest family at these dims of those that take operands of tensor cores from memory, and `first`.
+Expected<const KernelFamily *> TileChooser::cheapestFamily(const Op &op, const KernelFamily &first,
+                                                           const DimBinding &dims) {
+  const KernelFamily *best = nullptr;
+  double least = 0;
+  auto compare = [&](const KernelFamily &family) -> Error {
+    Expected<Tile> tile = cheapestTile(op, family, dims, dims);
+    if (!tile)
+      return tile.takeError();
+    double seconds = family.estimate(op, *tile, target, dims);
+    if (!best || seconds < least) {
+      best = &family;
       least = seconds;
     }
+    return Error::success();
+  };
+  if (Error error = compare(first))
+    return error;
+  for (const KernelFamily *family : allKernelFamilies()) {
+    bool isCandidate = family != &first && family->form == KernelForm::TensorMatmul && !family->byRequestOnly &&
+                       (!isOneToken(op) || family->maps);
+    if (isCandidate && family->accepts(op, target, dims))
+      if (Error error = compare(*family))
+        return error;
   }
   return best;
+}
+
+/// The family that runs an op with dims up to these. Few rows may run faster with another family than many. With one
+/// token per sequence, the first family that accepts the op is used; but if that is one of those for prompts, the best
+/// of these for 16 rows runs any number of them. For prompts their models are compared, unless the module prefers one.
+Expected<const KernelFamily *> TileChooser::familyFor(const Op &op, const DimBinding &upper) {
+  const KernelFamily *first = selectFamily(op, target, upper);
+  const Type &type = anchor(op)->result()->type;
+  bool isPrompts = type.rank() == 3 && type.shape[1].getSymbol();
+  if (first == preferredFamily(op))
+    return first;
+  if (isPrompts)
+    return cheapestFamily(op, *first, upper);
+  if (!isOneToken(op) || first->form != KernelForm::TensorMatmul)
+    return first;
+  DimBinding typical = upper;
+  if (const DimSymbol *batch = type.shape[0].getSymbol())
+    typical[batch->name] = typicalBatch;
+  return cheapestFamily(op, *first, typical);
+}
+
+Expected<KernelChoice> TileChooser::chooseForRows(const Op &op, const DimBinding &dims) {
+  Expected<const KernelFamily *> family = familyFor(op, dims);
+  if (!family)
+    return family.takeError();
+  bool isFixed = isOneToken(op) && (*family)->form == KernelForm::TensorMatmul;
+  if (std::optional<KernelChoice> best = measuredChoice(op, dims, isFixed ? *family : nullptr))
+    return *best;
+  Expected<Tile> tile = cheapestTile(op, **family, dims, dims);
+  if (!tile)
+    return tile.takeError();
+  return KernelChoice{*family, std::move(*tile)};
 }
 
 Expected<std::vector<KernelVariant>> TileChooser::chooseVariants(const Op &op, ArrayRef<int64_t> rows,
@@ -273,12 +320,17 @@ Error TileChooser::choose(Op &op) {
   if (!family)
     return family.takeError();
   SmallVector<int64_t, 3> rows = variantRows(op, **family);
+  bool isFixed = isOneToken(op) && (*family)->form == KernelForm::TensorMatmul;
+  if (isFixed)
+    family = familyFor(op, upperBounds(op));
+  if (!family)
+    return family.takeError();
   Expected<Tile> tile = cheapestTile(op, **family, upperBounds(op), dimsToChooseFor(op, !rows.empty(), interest));
   if (!tile)
     return tile.takeError();
   KernelChoice choice{*family, std::move(*tile)};
   if ((*family)->form != KernelForm::Library)
-    choice = measuredChoice(op, upperBounds(op)).value_or(choice);
+    choice = measuredChoice(op, upperBounds(op), isFixed ? *family : nullptr).value_or(choice);
   Expected<std::vector<KernelVariant>> variants = chooseVariants(op, rows, choice);
   if (!variants)
     return variants.takeError();

@@ -92,7 +92,7 @@ template <class Config, class T> struct WgmmaRowsStorage {
   alignas(16) float sums[Shape::kRanges][Shape::kOwnRows][Shape::kSumsStride];
   SharedBarrier full[Shape::kGroups][Shape::kStages], empty[Shape::kGroups][Shape::kStages], complete;
 
-  static_assert(sizeof(b) >= 64 * Shape::kRowBytes, "the rows behind those in memory are the block's");
+  static_assert(Shape::kRows == 8 || sizeof(b) >= (64 - Shape::kRows) * Shape::kRowBytes, "the block's memory");
 };
 
 template <class Config, class T>

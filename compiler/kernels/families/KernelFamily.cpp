@@ -12,11 +12,11 @@ int64_t setting(const Tile &tile, StringRef name) { return tile.find(name)->seco
 
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
+      &wgmmaRowsFamily,
       &simtRowFamily,
       &mmaRowsFamily,
       &simtRowsFamily,
       &wgmmaTiledFamily,
-      &wgmmaRowsFamily,
       &mmaTiledFamily,
       &mmaTiledSplitFamily,
       &simtTiledFamily,

@@ -55,7 +55,7 @@ static bool isSoundWgmmaRows(const Op &op, const Tile &tile) {
                  block.n > 0 && block.n <= 256 && block.n % permutedRows == 0;
   return isLegal && block.ranges() <= steps && block.stages > 0 &&
          block.stages <= static_cast<int64_t>(llvm::divideCeil(steps, block.ranges())) &&
-         block.groups * block.stages * block.n >= instructionRows;
+         (block.rows == 8 || block.groups * block.stages * block.n >= instructionRows - block.rows);
 }
 
 static double secondsOf(const Op &op, const Tile &tile, const Target &target, double rows) {

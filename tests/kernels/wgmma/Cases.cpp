@@ -55,6 +55,38 @@ std::vector<WgmmaMatmulCase> wgmmaHeadsCases() {
   };
 }
 
+Variant withTile(const Variant &kernel, RowsTile tile) {
+  return kernel.with({{"kRows", std::to_string(tile.rows)},
+                      {"kTileN", std::to_string(tile.n)},
+                      {"kParts", std::to_string(tile.parts)},
+                      {"kGroups", std::to_string(tile.groups)},
+                      {"kStages", std::to_string(tile.stages)}});
+}
+
+std::vector<WgmmaRowsCase> wgmmaRowsCases() {
+  auto make = [](DType type, int rows, int cols, int depth, RowsTile tile) -> WgmmaRowsCase {
+    Variant kernel("wgmma", "rows_bias_gelu", type,
+                   {{"kCols", std::to_string(cols)}, {"kDepth", std::to_string(depth)}});
+    return {withTile(kernel, tile), rows};
+  };
+  return {
+      make(DType::BF16, 3, 104, 328, {8, 64, 2, 1, 3}),  // a cluster; a last step of one chunk; columns past the end
+      make(DType::F16, 64, 64, 512, {64, 32, 8, 1, 1}),  // a step a block
+      make(DType::BF16, 70, 96, 264, {64, 96, 1, 2, 2}), // two blocks of rows; threads without a vector; ring reused
+      make(DType::F16, 16, 131, 520, {16, 64, 4, 2, 1}), // columns one by one, ranges of one and two steps
+      make(DType::BF16, 1, 40, 136, {32, 32, 1, 3, 1}),  // most rows are not there
+      make(DType::BF16, 29, 256, 448, {32, 128, 3, 2, 2}),
+  };
+}
+
+WgmmaRowsCase reshapedRows(const WgmmaRowsCase &one, function_ref<int(int)> upTo) {
+  // Steps of 64 for every range, as many as the stages ask for.
+  int least = one.kernel["kParts"] * one.kernel["kGroups"] * one.kernel["kStages"] * 64;
+  return {one.kernel.with({{"kCols", std::to_string(upTo(2 * one.kernel["kCols"]))},
+                           {"kDepth", std::to_string(least + 8 * upTo(16))}}),
+          upTo(2 * one.rows)};
+}
+
 std::vector<AttentionCase> wgmmaFlashCases() {
   /// `resident`: blocks per multiprocessor for which the compiler must leave registers.
   struct Tile {
@@ -95,6 +127,8 @@ std::vector<Variant> allWgmmaKernels() {
   for (const auto &cases : {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaHeadsCases()})
     for (const WgmmaMatmulCase &c : cases)
       all.push_back(c.kernel);
+  for (const WgmmaRowsCase &c : wgmmaRowsCases())
+    all.push_back(c.kernel);
   for (const AttentionCase &c : wgmmaFlashCases())
     all.push_back(c.kernel);
   return all;

@@ -16,9 +16,16 @@ struct WgmmaMatmulCase {
   int rows, blocks;
 };
 
+/// A kernel for few rows, and their number.
+struct WgmmaRowsCase {
+  Variant kernel;
+  int rows;
+};
+
 std::vector<WgmmaMatmulCase> wgmmaActivationCases(); ///< matmul_bias_gelu
 std::vector<WgmmaMatmulCase> wgmmaResidualCases();   ///< matmul_bias_residual
 std::vector<WgmmaMatmulCase> wgmmaHeadsCases();      ///< matmul_bias_split_cache; kCols = 3 · kHeads · kHeadSize
+std::vector<WgmmaRowsCase> wgmmaRowsCases();         ///< rows_bias_gelu
 std::vector<AttentionCase> wgmmaFlashCases();        ///< wgmma_flash_attention
 
 /// Every kernel of the lists above.
@@ -27,9 +34,18 @@ std::vector<Variant> allWgmmaKernels();
 /// Another matrix with the same tiles and blocks.
 WgmmaMatmulCase reshaped(const WgmmaMatmulCase &one, function_ref<int(int)> upTo);
 
+WgmmaRowsCase reshapedRows(const WgmmaRowsCase &one, function_ref<int(int)> upTo);
+
+/// Another kernel for few rows: how many a block has, its columns, and what shares the depth.
+struct RowsTile {
+  int rows, n, parts, groups, stages;
+};
+Variant withTile(const Variant &kernel, RowsTile tile);
+
 /// Lets googletest name a case.
 inline void PrintTo(const WgmmaMatmulCase &c, std::ostream *os) {
   *os << c.kernel.label() << ", " << c.rows << " rows, " << c.blocks << " blocks";
 }
+inline void PrintTo(const WgmmaRowsCase &c, std::ostream *os) { *os << c.kernel.label() << ", " << c.rows << " rows"; }
 
 } // namespace kiln

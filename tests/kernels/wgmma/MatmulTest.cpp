@@ -1,50 +1,16 @@
 // gemm/wgmma_tiled.cuh against a product in double.
 
-#include "kernels/KernelTest.h"
-#include "kernels/wgmma/Cases.h"
-
-#include <cmath>
+#include "kernels/wgmma/ProductTest.h"
 
 namespace kiln {
 namespace {
 
-class WgmmaMatmulTest : public KernelTest, public testing::WithParamInterface<WgmmaMatmulCase> {
+class WgmmaMatmulTest : public ProductTest, public testing::WithParamInterface<WgmmaMatmulCase> {
 protected:
-  void SetUp() override {
-    if (target() != "sm_90a")
-      GTEST_SKIP() << "expected a GPU with wgmma, sm_90a, got one of " << target();
-  }
+  WgmmaMatmulTest() : ProductTest(GetParam().kernel, GetParam().rows) {}
 
-  const Variant &kernel = GetParam().kernel;
-  const DType type = kernel.element();
-  const int rows = GetParam().rows, cols = kernel["kCols"], depth = kernel["kDepth"];
-  /// The weight's map has 32 columns together; those past the end are no part of the results.
-  const int mappedCols = (cols + 31) / 32 * 32;
-
-  TestArray x = random(type, static_cast<size_t>(rows) * depth);
-  TestArray weight = paddedWeight();
-  TestArray bias = random(DType::F32, cols);
-
-  TestArray paddedWeight() {
-    TestArray array = random(type, static_cast<size_t>(mappedCols) * depth);
-    for (size_t i = static_cast<size_t>(cols) * depth; i < array.size; ++i)
-      array.set(i, NAN);
-    return array;
-  }
-
-  MappedArray mappedX() const {
-    const auto row = static_cast<uint64_t>(depth) * 2;
-    return {
-        x, {row / 2, static_cast<uint64_t>(rows)}, {row}, {64, static_cast<uint32_t>(std::min(256, kernel["kTileM"]))}};
-  }
-  /// As the template wants it: column 8p + 2j + e of 32 is row 8j + 2p + e.
-  MappedArray mappedWeight() const {
-    const auto row = static_cast<uint64_t>(depth) * 2;
-    return {weight,
-            {row / 2, 2, 4, 4, static_cast<uint64_t>(mappedCols / 32)},
-            {row, 8 * row, 2 * row, 32 * row},
-            {64, 2, 4, 4, static_cast<uint32_t>(kernel["kTileN"] / 32)}};
-  }
+  MappedArray mappedX() const { return ProductTest::mappedX(rows, kernel["kTileM"]); }
+  MappedArray mappedWeight() const { return ProductTest::mappedWeight(kernel["kTileN"]); }
 
   Dim3 grid() const {
     const uint32_t tiles = ceilDivide(cols, kernel["kTileN"]) * ceilDivide(rows, kernel["kTileM"]);
@@ -56,12 +22,6 @@ protected:
     const int stages = kernel["kStages"];
     const int bytes = 128 * stages * (kernel["kTileM"] + kernel["kTileN"]) + 8 * (2 * stages + kernel["kTeams"]);
     return (bytes + 1023) / 1024 * 1024;
-  }
-
-  Expectation product() const {
-    Expectation expected = matmul(x.values(), weight.values(), rows, cols, depth, /*transposed=*/true);
-    addBias(expected, bias.values());
-    return expected;
   }
 };
 

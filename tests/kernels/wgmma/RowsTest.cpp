@@ -1,0 +1,65 @@
+// gemv/wgmma_rows.cuh against a product in double, and its rows against themselves in other company.
+
+#include "kernels/wgmma/ProductTest.h"
+
+namespace kiln {
+namespace {
+
+class WgmmaRowsTest : public ProductTest, public testing::WithParamInterface<WgmmaRowsCase> {
+protected:
+  WgmmaRowsTest() : ProductTest(GetParam().kernel, GetParam().rows) {}
+
+  /// Stages, sums of the rows that a block owns, and barriers, aligned.
+  static int sharedBytes(const Variant &of) {
+    const int stages = of["kGroups"] * of["kStages"], ranges = of["kParts"] * of["kGroups"];
+    const int ownRows = static_cast<int>(ceilDivide(of["kRows"], of["kParts"]));
+    const int sums = 4 * ranges * ownRows * (of["kTileN"] + 4);
+    const int bytes = 128 * stages * (of["kRows"] + of["kTileN"]) + sums + 8 * (2 * stages + 1);
+    return (bytes + 1023) / 1024 * 1024;
+  }
+
+  /// Runs a kernel on the first `count` rows.
+  void multiply(const Variant &by, int count, const TestArray &out) {
+    cluster = static_cast<uint32_t>(by["kParts"]);
+    const Dim3 grid = {ceilDivide(cols, by["kTileN"]) * cluster, ceilDivide(count, by["kRows"])};
+    run(by, grid, 128 * by["kGroups"] + 32, sharedBytes(by), {out}, mappedX(count, by["kRows"]),
+        mappedWeight(by["kTileN"]), bias, out, count);
+  }
+};
+
+TEST_P(WgmmaRowsTest, Multiplies) {
+  TestArray out = output(type, static_cast<size_t>(rows) * cols);
+  multiply(kernel, rows, out);
+  Expectation expected = product();
+  apply(expected, geluTanh);
+  expectClose(out, expected);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaRowsTest, testing::ValuesIn(withRandomShapes(wgmmaRowsCases(), reshapedRows)));
+
+// The bits of a row are the same with any number of rows beside it, in any tile, and however the four ranges of the
+// depth are spread over blocks and warpgroups.
+using WgmmaRowsCompany = WgmmaRowsTest;
+TEST_P(WgmmaRowsCompany, DoesNotMatter) {
+  TestArray all = output(type, static_cast<size_t>(rows) * cols);
+  multiply(kernel, rows, all);
+  const std::pair<int, RowsTile> others[] = {
+      {1, {8, 32, 4, 1, 2}}, {8, {8, 64, 2, 2, 1}}, {9, {16, 96, 1, 4, 2}}, {rows, {32, 64, 4, 1, 1}}};
+  for (const auto &[count, tile] : others) {
+    TestArray some = output(type, static_cast<size_t>(count) * cols);
+    multiply(withTile(kernel, tile), count, some);
+    EXPECT_EQ(some.bytes(), all.bytes().take_front(some.bytes().size())) << count << " rows";
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaRowsCompany,
+                         testing::Values(WgmmaRowsCase{Variant("wgmma", "rows_bias_gelu", DType::BF16,
+                                                               {{"kCols", "104"},
+                                                                {"kDepth", "456"},
+                                                                {"kRows", "64"},
+                                                                {"kTileN", "64"},
+                                                                {"kParts", "2"},
+                                                                {"kGroups", "2"},
+                                                                {"kStages", "2"}}),
+                                                       41}));
+
+} // namespace
+} // namespace kiln

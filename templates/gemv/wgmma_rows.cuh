@@ -25,7 +25,8 @@
 // Launch: grid (kParts · ceildiv(cols, kTileN), ceildiv(rows, kRows)), clusters of kParts; block 128 · kGroups + 32.
 //
 // Shared memory, all dynamic: kGroups · kStages · (kRows + kTileN) · 128 bytes; for the exchange
-// kParts · kGroups · ceildiv(kRows, kParts) · (kTileN + 4) · 4 bytes; and the barriers.
+// kParts · kGroups · ceildiv(kRows, kParts) · (kTileN + 4) · 4 bytes; and the barriers; or kShared bytes, if these are
+// more.
 //
 // The weight is read before waitForDependencies(): another kernel must not write it.
 //
@@ -36,6 +37,7 @@
 //   kParts           blocks of a cluster, 1 to 8
 //   kGroups          warpgroups of a block, 1 to 4
 //   kStages          of a warpgroup's ring, up to the steps of a range
+//   kShared          bytes that the block takes at least, so that no more blocks share a multiprocessor than should
 //
 // Epilogue: as in gemm/wgmma_tiled.cuh.
 //
@@ -96,7 +98,7 @@ template <class Config, class T> struct WgmmaRowsStorage {
 };
 
 template <class Config, class T>
-constexpr SharedBytes kWgmmaRowsShared = {0, sizeof(WgmmaRowsStorage<Config, T>)};
+constexpr SharedBytes kWgmmaRowsShared = {0, max(i64(sizeof(WgmmaRowsStorage<Config, T>)), i64(Config::kShared))};
 
 /// The work of one thread of a block. Rows count from the block's first.
 template <class Config, class T> struct WgmmaRows {

@@ -2,6 +2,7 @@
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
 #include "kernels/families/Families.h"
+#include "kernels/families/WgmmaOperands.h"
 #include "ops/Region.h"
 
 #include <cmath>
@@ -34,10 +35,10 @@ static bool acceptsMmaTiled(const Op &op, const Target &target, const DimBinding
 }
 
 bool wantsNormOutside(const Op &op, const Target &target) {
-  // With one token per sequence, rows are few and normalised when they are read.
+  // With one token per sequence, rows are few and normalised when they are read, unless copies read them.
   const Type &out = anchor(op)->result()->type;
   bool isOneToken = out.rank() == 3 && out.shape[1] == Dim(1);
-  return fitsTensorCores(op, target) && !isOneToken;
+  return fitsTensorCores(op, target) && (!isOneToken || canMapProduct(op, target));
 }
 
 namespace {

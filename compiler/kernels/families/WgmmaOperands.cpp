@@ -6,13 +6,17 @@
 
 namespace kiln {
 
-bool acceptsMappedProduct(const Op &op, const Target &target) {
+bool canMapProduct(const Op &op, const Target &target) {
   // Other GPUs have no such copies and products, and the templates have nothing in their place.
   bool isPortable = op.parent()->function()->module().boolAttribute(ModuleAttribute::portable);
-  if (isPortable || !target.hasWgmma || !fitsTensorCores(op, target) || !hasLeftOperandInMemory(op))
+  if (isPortable || !target.hasWgmma || !fitsTensorCores(op, target))
     return false;
   const Type &weight = anchor(op)->operand(1)->type;
   return dtypeSize(weight.dtype) == 2 && *weight.shape[0].asConstant() % permutedRows == 0;
+}
+
+bool acceptsMappedProduct(const Op &op, const Target &target) {
+  return canMapProduct(op, target) && hasLeftOperandInMemory(op);
 }
 
 OperandMap mapOfLeft(const Op &op, int64_t tileM) {

@@ -10,8 +10,10 @@ constexpr int64_t permutedRows = 32;
 /// Bytes of an operand's row that are a step of the depth.
 constexpr int64_t stepBytes = 128;
 
-/// Whether templates can take the operands of the op's matmul as maps: 16-bit types, a left operand in memory, and a
-/// plan for Hopper only.
+/// Whether templates can take the operands of the op's matmul as maps once the left one is in memory: 16-bit types, and
+/// a plan for Hopper only.
+bool canMapProduct(const Op &op, const Target &target);
+/// The same, and the left operand is in memory.
 bool acceptsMappedProduct(const Op &op, const Target &target);
 
 /// The map of the left operand, for tiles of `tileM` rows: its rows as they are, and boxes of no more rows than there

@@ -15,11 +15,11 @@ namespace {
 
 /// The settings of a tile.
 struct RowsBlock {
-  int64_t rows, n, parts, groups, stages;
+  int64_t rows, n, parts, groups, stages, shared;
 
   explicit RowsBlock(const Tile &tile)
       : rows(setting(tile, "rows")), n(setting(tile, "tile_n")), parts(setting(tile, "parts")),
-        groups(setting(tile, "groups")), stages(setting(tile, "stages")) {}
+        groups(setting(tile, "groups")), stages(setting(tile, "stages")), shared(setting(tile, "shared")) {}
 
   int64_t ranges() const { return parts * groups; }
   int64_t threads() const { return 128 * groups + 32; }
@@ -27,7 +27,7 @@ struct RowsBlock {
   int64_t sharedBytes() const {
     auto up = [](int64_t bytes, int64_t to) { return static_cast<int64_t>(llvm::alignTo(bytes, to)); };
     int64_t sums = ranges() * static_cast<int64_t>(llvm::divideCeil(rows, parts)) * (n + 4) * 4;
-    return up(groups * stages * (rows + n) * stepBytes + sums + (2 * groups * stages + 1) * 8, 1024);
+    return std::max(shared, up(groups * stages * (rows + n) * stepBytes + sums + (2 * groups * stages + 1) * 8, 1024));
   }
 };
 
@@ -86,7 +86,7 @@ static std::vector<Tile> tilesOf(const Op &op, const Target &target, int64_t row
   for (int64_t n : {32, 64, 96, 128})
     for (int64_t parts : {1, 2, 4, 8})
       for (int64_t groups : {1, 2}) {
-        Tile tile = {{"groups", groups}, {"parts", parts}, {"rows", rows}, {"stages", 1}, {"tile_n", n}};
+        Tile tile = {{"groups", groups}, {"parts", parts}, {"rows", rows}, {"shared", 1}, {"stages", 1}, {"tile_n", n}};
         int64_t most = static_cast<int64_t>(llvm::divideCeil(steps, parts * groups));
         auto fits = [&](int64_t stages) {
           tile.insert_or_assign("stages", stages);

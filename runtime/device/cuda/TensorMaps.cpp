@@ -46,7 +46,7 @@ Expected<std::vector<EncodedTensorMap>> TensorMapEncoder::encode(const KernelLau
         reinterpret_cast<CUtensorMap *>(&result), mapDataType(map.dtype), static_cast<cuuint32_t>(map.extents.size()),
         reinterpret_cast<void *>(launch.arguments[map.argument]), map.extents.data(), map.strides.data(),
         map.box.data(), everyElement, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+        CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     // The runtime's errors have the numbers of the driver's.
     if (Error error = checkCuda(static_cast<cudaError_t>(status),
                                 "kernel " + launch.planned->kernel + ": argument " + Twine(map.argument + 1) +

@@ -1,0 +1,280 @@
+#include "passes/TileChooser.h"
+
+#include "kernels/cost/Problem.h"
+#include "kernels/families/Families.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+/// Sequences that a family is chosen for which runs any number of them.
+constexpr int64_t typicalBatch = 16;
+
+/// A matmul of one token per sequence.
+static bool isOneToken(const Op &op) {
+  const Type &type = anchor(op)->result()->type;
+  return anchor(op)->is(OpKind::matmul) && type.rank() == 3 && type.shape[1] == Dim(1);
+}
+
+/// Numbers of rows that get a choice of their own. One token per sequence: as many rows as sequences. Prompts: short
+/// ones, and one or eight long ones, for which large tiles give too few blocks.
+static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &family) {
+  bool isTensorMatmul = family.form == KernelForm::TensorMatmul;
+  if (isOneToken(op))
+    return isTensorMatmul ? SmallVector<int64_t, 3>{8, 16, 32} : SmallVector<int64_t, 3>{1, family.rowsAtOnce, 16};
+  if (isTensorMatmul)
+    return {64, 256, 1024};
+  return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{64, 1024, 8192} : SmallVector<int64_t, 3>();
+}
+
+/// The dims to choose for: those of interest, but the bound of B for ops whose few rows have variants, and for all ops
+/// over prompts, which take the most time there.
+static DimBinding dimsToChooseFor(const Op &op, bool hasVariants, DimBinding dims) {
+  const Type &type = anchor(op)->result()->type;
+  bool isPrompts = type.rank() > 2 && type.shape[1].getSymbol();
+  if (const DimSymbol *batch = type.rank() > 0 ? type.shape[0].getSymbol() : nullptr;
+      batch && (hasVariants || isPrompts))
+    dims[batch->name] = batch->max;
+  return dims;
+}
+
+static bool hasSettings(const Tile &tile, const AttributeMap &settings) {
+  return llvm::all_of(settings, [&](const auto &setting) {
+    auto it = tile.find(setting.first);
+    return it != tile.end() && it->second == setting.second;
+  });
+}
+
+/// The name of an op in option `tiles`, besides its family's; nothing for ops that have a family of their own.
+static StringRef nameOfElementwise(const Op &op, const KernelFamily &family) {
+  if (&family != &mapFamily)
+    return "";
+  return op.is(OpKind::add) ? (op.operand(1)->isWeight() ? "bias" : "residual") : op.mnemonic();
+}
+
+/// The settings of a family or elementwise op.
+const AttributeMap &TileChooser::wantedOf(StringRef name) {
+  static const AttributeMap none;
+  auto it = wanted.find(name);
+  if (it == wanted.end())
+    return none;
+  used.insert(it->first);
+  return it->second.asDict();
+}
+
+/// The family's configurations that have the settings; if there are none, all of them with the settings written over
+/// theirs. Error: none of these is valid.
+Expected<std::vector<Tile>> TileChooser::withSettings(const Op &op, const KernelFamily &family, const DimBinding &upper,
+                                                      const AttributeMap &settings) const {
+  std::vector<Tile> tiles = family.configurations(op, target, upper), chosen;
+  assert(!tiles.empty() && "a family has a configuration for every op that it accepts");
+  llvm::copy_if(tiles, std::back_inserter(chosen), [&](const Tile &tile) { return hasSettings(tile, settings); });
+  if (!chosen.empty())
+    return chosen;
+  Error unsound = Error::success();
+  for (Tile &tile : tiles) {
+    for (const auto &[name, value] : settings)
+      tile.insert_or_assign(name, value);
+    Attribute attribute = tile;
+    llvm::consumeError(std::move(unsound));
+    unsound = checkTile(op, family, &attribute, target, upper);
+    if (!unsound)
+      chosen.push_back(std::move(tile));
+  }
+  if (chosen.empty())
+    return unsound;
+  llvm::consumeError(std::move(unsound));
+  return chosen;
+}
+
+/// The family's configurations with the requested settings. The ops that map runs have little in common, so a setting
+/// requested for the whole family is ignored for ops that cannot have it. A setting requested for one op is mandatory.
+Expected<std::vector<Tile>> TileChooser::candidates(const Op &op, const KernelFamily &family, const DimBinding &upper) {
+  const AttributeMap &shared = wantedOf(family.name), &own = wantedOf(nameOfElementwise(op, family));
+  AttributeMap settings = own;
+  settings.insert(shared.begin(), shared.end());
+  auto tiles = withSettings(op, family, upper, settings);
+  if (&family != &mapFamily)
+    return tiles;
+  if (tiles) {
+    for (const auto &[name, value] : shared)
+      taken.insert(name);
+    return tiles;
+  }
+  std::vector<Diagnostic> why = takeDiagnostics(tiles.takeError());
+  for (const auto &[name, value] : shared) {
+    if (own.count(name))
+      continue;
+    AttributeMap others = settings;
+    others.erase(name);
+    auto without = withSettings(op, family, upper, others);
+    if (without) {
+      impossible.insert({name, why});
+      for (const auto &[other, value] : shared)
+        if (other != name)
+          taken.insert(other);
+      return without;
+    }
+    llvm::consumeError(without.takeError());
+  }
+  return llvm::make_error<DiagnosticError>(why);
+}
+
+Expected<Tile> TileChooser::cheapestTile(const Op &op, const KernelFamily &family, const DimBinding &upper,
+                                         const DimBinding &dims) {
+  Expected<std::vector<Tile>> tiles = candidates(op, family, upper);
+  if (!tiles)
+    return tiles.takeError();
+  // The first of equals wins, so that the choice does not depend on the order of evaluation.
+  const Tile *best = nullptr;
+  double least = 0;
+  for (const Tile &tile : *tiles) {
+    double seconds = family.estimate(op, tile, target, dims);
+    if (!best || seconds < least) {
+      best = &tile;
+      least = seconds;
+    }
+  }
+  return *best;
+}
+
+/// The measured optimum for dims up to these, unless the module prefers a kernel or its settings. A measurement that no
+/// longer fits its template is ignored. `only`, if not null: the family that must run the op, with one of its
+/// configurations.
+std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimBinding &dims,
+                                                        const KernelFamily *only) const {
+  if (!measured || preferredFamily(op))
+    return std::nullopt;
+  const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims));
+  if (!found || wanted.count(found->choice.family->name) ||
+      wanted.count(nameOfElementwise(op, *found->choice.family)) || !found->choice.family->accepts(op, target, dims))
+    return std::nullopt;
+  if (only &&
+      (only != found->choice.family || !llvm::is_contained(only->configurations(op, target, dims), found->choice.tile)))
+    return std::nullopt;
+  Attribute tile = found->choice.tile;
+  if (Error unsound = checkTile(op, *found->choice.family, &tile, target, dims)) {
+    llvm::consumeError(std::move(unsound));
+    return std::nullopt;
+  }
+  return found->choice;
+}
+
+/// The cheapest family at these dims of those that take operands of tensor cores from memory, and `first`.
+Expected<const KernelFamily *> TileChooser::cheapestFamily(const Op &op, const KernelFamily &first,
+                                                           const DimBinding &dims) {
+  const KernelFamily *best = nullptr;
+  double least = 0;
+  auto compare = [&](const KernelFamily &family) -> Error {
+    Expected<Tile> tile = cheapestTile(op, family, dims, dims);
+    if (!tile)
+      return tile.takeError();
+    double seconds = family.estimate(op, *tile, target, dims);
+    if (!best || seconds < least) {
+      best = &family;
+      least = seconds;
+    }
+    return Error::success();
+  };
+  if (Error error = compare(first))
+    return error;
+  for (const KernelFamily *family : allKernelFamilies()) {
+    bool isCandidate = family != &first && family->form == KernelForm::TensorMatmul && !family->byRequestOnly &&
+                       (!isOneToken(op) || family->maps);
+    if (isCandidate && family->accepts(op, target, dims))
+      if (Error error = compare(*family))
+        return error;
+  }
+  return best;
+}
+
+/// The family that runs an op with dims up to these. Few rows may run faster with another family than many. With one
+/// token per sequence, the first family that accepts the op is used; but if that is one of those for prompts, the best
+/// of these for 16 rows runs any number of them. For prompts their models are compared, unless the module prefers one.
+Expected<const KernelFamily *> TileChooser::familyFor(const Op &op, const DimBinding &upper) {
+  const KernelFamily *first = selectFamily(op, target, upper);
+  const Type &type = anchor(op)->result()->type;
+  bool isPrompts = type.rank() == 3 && type.shape[1].getSymbol();
+  if (first == preferredFamily(op))
+    return first;
+  if (isPrompts)
+    return cheapestFamily(op, *first, upper);
+  if (!isOneToken(op) || first->form != KernelForm::TensorMatmul)
+    return first;
+  DimBinding typical = upper;
+  if (const DimSymbol *batch = type.shape[0].getSymbol())
+    typical[batch->name] = typicalBatch;
+  return cheapestFamily(op, *first, typical);
+}
+
+Expected<KernelChoice> TileChooser::chooseForRows(const Op &op, const DimBinding &dims) {
+  Expected<const KernelFamily *> family = familyFor(op, dims);
+  if (!family)
+    return family.takeError();
+  bool isFixed = isOneToken(op) && (*family)->form == KernelForm::TensorMatmul;
+  if (std::optional<KernelChoice> best = measuredChoice(op, dims, isFixed ? *family : nullptr))
+    return *best;
+  Expected<Tile> tile = cheapestTile(op, **family, dims, dims);
+  if (!tile)
+    return tile.takeError();
+  return KernelChoice{*family, std::move(*tile)};
+}
+
+Expected<std::vector<KernelVariant>> TileChooser::chooseVariants(const Op &op, ArrayRef<int64_t> rows,
+                                                                 const KernelChoice &atBound) {
+  std::vector<KernelVariant> variants;
+  for (int64_t most : rows) {
+    if (most >= valueAt(rowsOf(op), upperBounds(op)))
+      break;
+    Expected<KernelChoice> choice = chooseForRows(op, boundsForRows(op, most));
+    if (!choice)
+      return choice.takeError();
+    // The same choice for more rows covers this one too.
+    if (!variants.empty() && variants.back().choice == *choice)
+      variants.back().rows = most;
+    else
+      variants.push_back({most, std::move(*choice)});
+  }
+  if (!variants.empty() && variants.back().choice == atBound)
+    variants.pop_back();
+  return variants;
+}
+
+Error TileChooser::choose(Op &op) {
+  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), target, upperBounds(op));
+  if (!family)
+    return family.takeError();
+  SmallVector<int64_t, 3> rows = variantRows(op, **family);
+  bool isFixed = isOneToken(op) && (*family)->form == KernelForm::TensorMatmul;
+  if (isFixed)
+    family = familyFor(op, upperBounds(op));
+  if (!family)
+    return family.takeError();
+  Expected<Tile> tile = cheapestTile(op, **family, upperBounds(op), dimsToChooseFor(op, !rows.empty(), interest));
+  if (!tile)
+    return tile.takeError();
+  KernelChoice choice{*family, std::move(*tile)};
+  if ((*family)->form != KernelForm::Library)
+    choice = measuredChoice(op, upperBounds(op), isFixed ? *family : nullptr).value_or(choice);
+  Expected<std::vector<KernelVariant>> variants = chooseVariants(op, rows, choice);
+  if (!variants)
+    return variants.takeError();
+  op.setAttribute("kernel", Attribute::ident(choice.family->name));
+  op.setAttribute("tile", choice.tile);
+  op.removeAttribute("variants");
+  if (!variants->empty())
+    op.setAttribute("variants", variantsAttribute(*variants));
+  return Error::success();
+}
+
+Error TileChooser::checkUse(const Module &module) const {
+  for (const auto &[name, settings] : wanted)
+    if (!used.count(name))
+      return makeError(
+          module.loc, "choose-tiles: tiles: expected families or elementwise ops of the module's kernels, got " + name);
+  for (const auto &[setting, why] : impossible)
+    if (!taken.count(setting))
+      return llvm::make_error<DiagnosticError>(why);
+  return Error::success();
+}
+
+} // namespace kiln

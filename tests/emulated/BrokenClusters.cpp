@@ -183,6 +183,13 @@ TEST_F(BrokenClusters, TheClustersBarrier) {
     });
 }
 
+TEST_F(BrokenClusters, LanesOfAWarpWaitTogether) {
+  EXPECT_EQ(failure("lanes_wait_apart"),
+            errorAt("lanes_wait_apart 0", "lanes_wait_apart", 0,
+                    "thread 0 takes part in this collective, but others of its warp wait at another one") +
+                noteAt("lanes_wait_apart 16", "thread 31 is here"));
+}
+
 TEST_F(BrokenClusters, Deadlocks) {
   expectAlways("deadlock_of_blocks",
                {errorAt("deadlock_of_blocks 0", "deadlock_of_blocks", 0,

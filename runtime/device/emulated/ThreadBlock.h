@@ -201,6 +201,8 @@ private:
   /// Fails with a note about another place.
   [[noreturn]] void failWithNote(const Twine &message, Site site, const Twine &note, Site other);
 
+  /// Waits for the lanes of the warp that have not left; the last of them runs `combine` on the threads.
+  void gatherWarp(Thread &thread, EmulatedCombine combine, Site site);
   Collective &joinCollective(Thread &thread, u32 members, EmulatedCombine combine, Site site);
   void checkMembers(Thread &thread, u32 members, Site site);
   void complete(Thread &thread, Collective &collective);

@@ -24,28 +24,31 @@ void Thread::sendCluster(void *to, const void *from, u64 bytes, u64 *barrier, co
 // The cluster's barrier
 //===----------------------------------------------------------------------===//
 
-void ThreadBlock::arriveCluster(Thread &thread, Site site) {
-  arriveAt(thread, site);
-  if (thread.clusterPhase)
-    fail(nameThreads({&thread}) + " arrives at the cluster's barrier twice, without waitCluster() in between", site);
-  // The lanes arrive as one, after everything that any of them did before and before all that they do next.
+void ThreadBlock::gatherWarp(Thread &thread, EmulatedCombine combine, Site site) {
   u32 members = 0;
   for (const Thread &lane : threadsOfWarp(thread))
     if (lane.state != Thread::State::Finished)
       members |= 1u << lane.lane();
+  syncWarp(thread, members, &thread, combine, site);
+}
+
+void ThreadBlock::arriveCluster(Thread &thread, Site site) {
+  if (thread.clusterPhase)
+    fail(nameThreads({&thread}) + " arrives at the cluster's barrier twice, without waitCluster() in between", site);
+  // The lanes arrive as one, after everything that any of them did before and before all that they do next.
   auto arriveAll = [](void *const *lanes) -> const char * {
     for (size_t i = 0; i < 32; ++i)
       if (auto *lane = static_cast<Thread *>(lanes[i]))
         lane->owner->cluster->arrive(*lane);
     return nullptr;
   };
-  syncWarp(thread, members, &thread, arriveAll, site);
+  gatherWarp(thread, arriveAll, site);
 }
 
 void ThreadBlock::waitCluster(Thread &thread, Site site) {
-  arriveAt(thread, site);
   if (!thread.clusterPhase)
     fail(nameThreads({&thread}) + " waits at the cluster's barrier without having arrived there", site);
+  gatherWarp(thread, [](void *const *) -> const char * { return nullptr; }, site);
   cluster->wait(thread);
 }
 

@@ -130,7 +130,8 @@ extern "C" __global__ void no_wait_for_bytes(u32 *out) {
     storeAsync(inBlock(&shared.words[2], other()), 6u, inBlock(&shared.full, other())); // here: no_wait_for_bytes
   if (threadIndex() == 32)
     out[0] = shared.words[2]; // here: no_wait_for_bytes read
-  waitClusterBarrier(shared.full, 0);
+  if (warpIndex() == 0)
+    waitClusterBarrier(shared.full, 0);
 }
 
 // Thread 0 of block 0 sends a word twice; the reader in block 1 does not say that it has read the first.
@@ -273,6 +274,14 @@ extern "C" __global__ void arrives_twice(u32 *) {
 
 extern "C" __global__ void waits_without_arriving(u32 *) {
   waitCluster(); // here: waits_without_arriving
+}
+
+extern "C" __global__ void lanes_wait_apart(u32 *) {
+  arriveCluster();
+  if (laneIndex() < 16)
+    waitCluster(); // here: lanes_wait_apart 0
+  else
+    waitCluster(); // here: lanes_wait_apart 16
 }
 
 // Block 0 waits for an arrival by block 1, which waits at the cluster's barrier.

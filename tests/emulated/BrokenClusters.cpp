@@ -138,12 +138,17 @@ TEST_F(BrokenClusters, WrongNumberOfBytes) {
            "thread 0 sends 8 bytes to a barrier that expects 4 more; arriveExpecting() comes first");
   expectAt("too_few_bytes", {1}, "threads 0-63 wait here for 4 bytes, which no thread and no copy brings",
            noteAt("too_few_bytes other", "threads 0-63 of block (0,0,0) are here"));
-  expectAlways("expecting_too_late",
-               {errorAt("expecting_too_late send", "expecting_too_late", 0,
-                        "thread 0 sends to a barrier that may not expect it yet") +
-                    noteAt("expecting_too_late", "thread 0 of block (1,0,0) makes it expect bytes here"),
-                errorAt("expecting_too_late send", "expecting_too_late", 0,
-                        "thread 0 sends 4 bytes to a barrier that expects 0 more; arriveExpecting() comes first")});
+  expectAlways("expecting_late", {""});
+  const std::string tooMany = "thread 0 sends 4 bytes to a barrier that expects 0 more; arriveExpecting() comes first";
+  expectAlways("expecting_less",
+               {errorAt("expecting late send", "expecting_less", 0, tooMany),
+                errorAt("expecting late", "expecting_less", 1,
+                        "thread 0 is the last to arrive at a barrier that expects 4 bytes then, but 8 are sent there") +
+                    noteAt("expecting late send", "thread 0 of block (0,0,0) sends some of them here")});
+  expectAlways("a_phase_ahead", {errorAt("a_phase_ahead", "a_phase_ahead", 0, tooMany),
+                                 errorAt("a_phase_ahead", "a_phase_ahead", 0,
+                                         "thread 0 sends bytes to a barrier of which 1 phases are complete, when it "
+                                         "can know of 0 only")});
   expectAt("bytes_at_the_end", {1}, "thread 0 starts a copy here, but no thread waits for it before the kernel ends");
   expectAlways("expects_at_the_end",
                {errorAt("expecting", "expects_at_the_end", 0,

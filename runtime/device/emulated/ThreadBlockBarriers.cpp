@@ -90,8 +90,13 @@ void ThreadBlock::arriveAtBarrier(Thread &thread, u64 *place, u32 bytes, Site si
     fail(formatv("{0}: expected at most {1} bytes for a phase of a barrier, got {2}", nameThreads({&thread}),
                  PhaseBarrier::most, barrier.expected + bytes),
          site);
+  if (barrier.missing == 1 && barrier.copied > barrier.expected + bytes)
+    failWithNote(formatv("{0} is the last to arrive at a barrier that expects {1} bytes then, but {2} are sent there",
+                         nameThreads({&thread}), barrier.expected + bytes, barrier.copied),
+                 site, nameThreads({barrier.lastCopy->thread}, *this) + " sends some of them here",
+                 barrier.lastCopy->site);
   if (bytes > 0)
-    barrier.lastExpecting = PhaseBarrier::Event{&thread, barrier.phases, now(thread).stamp, site};
+    barrier.lastExpecting = PhaseBarrier::Event{&thread, barrier.phases, site};
   barrier.expected += bytes;
   --barrier.missing;
   cluster->clocks.release(warpNumber(thread), barrier.before);
@@ -161,9 +166,16 @@ void ThreadBlock::checkBytes(Thread &thread, PhaseBarrier &barrier, ThreadBlock 
     if (other.block == &where && static_cast<size_t>(reinterpret_cast<const char *>(other.place) - to) < bytes)
       failWithNote(who + " " + verb + " to a place where a barrier lies", site, "it was initialised here",
                    other.initialisedAt);
-  if (barrier.copied + bytes > barrier.expected)
+  // Bytes from another block may come before the block expects them, if that is certain to be in the same phase.
+  const u32 known = cluster->clocks.phasesKnown(warpNumber(thread), indexOf(barrier));
+  if (&where != this && known < barrier.phases)
+    fail(formatv("{0} {1} bytes to a barrier of which {2} phases are complete, when it can know of {3} only", who, verb,
+                 barrier.phases, known),
+         site);
+  const bool mayComeFirst = &where != this && barrier.missing > 0;
+  if (!mayComeFirst && barrier.copied + bytes > barrier.expected)
     fail(formatv("{0} {1} {2} bytes to a barrier that expects {3} more; arriveExpecting() comes first", who, verb,
-                 bytes, barrier.expected - barrier.copied),
+                 bytes, barrier.expected - std::min(barrier.expected, barrier.copied)),
          site);
 }
 
@@ -171,7 +183,7 @@ void ThreadBlock::startCopy(Thread &thread, PhaseBarrier &barrier, char *to, siz
                             std::function<void()> deliver, Site site) {
   fillWords(to, bytes, poisonWord);
   barrier.copied += bytes;
-  barrier.lastCopy = PhaseBarrier::Event{&thread, barrier.phases, now(thread).stamp, site};
+  barrier.lastCopy = PhaseBarrier::Event{&thread, barrier.phases, site};
   cluster->copies.push_back({indexOf(barrier), bytes, std::move(deliver)});
   scheduler->noteCopy();
 }

@@ -105,12 +105,6 @@ void ThreadBlock::sendCluster(Thread &thread, void *to, const void *from, u64 by
     fail(formatv("{0} sends to {1}, but to a barrier of {2}", nameThreads({&thread}), where.name(),
                  barrier.block->name()),
          site);
-  // What the block expects must be certain, whoever runs first.
-  const auto &expecting = barrier.lastExpecting;
-  if (expecting && expecting->phase == barrier.phases && expecting->thread != &thread &&
-      !expecting->stamp.isOrdered(now(thread)))
-    failWithNote(nameThreads({&thread}) + " sends to a barrier that may not expect it yet", site,
-                 nameThreads({expecting->thread}, *this) + " makes it expect bytes here", expecting->site);
   checkBytes(thread, barrier, where, static_cast<const char *>(to), bytes, "sends", site);
   if (code)
     noteCopy(thread, barrier, where.shared, static_cast<const char *>(to), bytes, "sends to", code);

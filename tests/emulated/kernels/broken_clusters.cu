@@ -221,14 +221,34 @@ extern "C" __global__ void too_few_bytes(u32 *) {
   syncCluster();                        // here: too_few_bytes other
 }
 
-extern "C" __global__ void expecting_too_late(u32 *) {
+// Block 1 expects bytes when they may be there already: `kExpected` of 8.
+template <u32 kExpected> KILN_DEVICE void expectLate() {
   Words &shared = start();
+  if (isThreadOf(0)) {
+    storeAsync(inBlock(&shared.words[2], 1), 6u, inBlock(&shared.full, 1));
+    storeAsync(inBlock(&shared.words[3], 1), 6u, inBlock(&shared.full, 1)); // here: expecting late send
+  }
   if (isThreadOf(1))
-    arriveExpecting(shared.full, 4); // here: expecting_too_late
-  if (isThreadOf(0))
-    storeAsync(inBlock(&shared.words[2], 1), 6u, inBlock(&shared.full, 1)); // here: expecting_too_late send
+    arriveExpecting(shared.full, kExpected); // here: expecting late
   if (clusterRank() == 1)
     waitClusterBarrier(shared.full, 0);
+  syncCluster();
+}
+extern "C" __global__ void expecting_late(u32 *) { expectLate<8>(); }
+extern "C" __global__ void expecting_less(u32 *) { expectLate<4>(); }
+
+// Nothing tells block 0 that the first phase is complete when it sends the bytes of the second.
+extern "C" __global__ void a_phase_ahead(u32 *) {
+  Words &shared = start(clusterRank() == 1 ? 4 : 0);
+  if (isThreadOf(0))
+    for (u32 i = 0; i < 2; ++i)
+      storeAsync(inBlock(&shared.words[i], 1), 6u, inBlock(&shared.full, 1)); // here: a_phase_ahead
+  if (clusterRank() == 1) {
+    waitClusterBarrier(shared.full, 0);
+    if (threadIndex() == 0)
+      arriveExpecting(shared.full, 4);
+    waitClusterBarrier(shared.full, 1);
+  }
   syncCluster();
 }
 

@@ -15,11 +15,19 @@ void Thread::arriveAtBarrier(u64 *barrier, u32 bytes, const Site &site) {
 void Thread::waitForPhase(u64 *barrier, u32 parity, bool isOfCluster, const Site &site) {
   owner->waitForPhase(*this, barrier, parity, isOfCluster, site);
 }
-void Thread::copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, const Site &site,
-                     const void *code) {
+static BoxCopy boxCopy(void *to, const TensorMap &from, const int *at, u32 rank) {
   BoxCopy copy = {from, {}, static_cast<char *>(to)};
   std::copy_n(at, rank, copy.at.begin());
-  owner->copyBox(*this, copy, rank, barrier, site, code);
+  return copy;
+}
+
+void Thread::copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, const Site &site,
+                     const void *code) {
+  owner->copyBox(*this, boxCopy(to, from, at, rank), rank, barrier, site, code);
+}
+void Thread::copyBoxToBlocks(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, u32 blocks,
+                             const Site &site, const void *code) {
+  owner->copyBoxToBlocks(*this, boxCopy(to, from, at, rank), rank, barrier, blocks, site, code);
 }
 
 //===----------------------------------------------------------------------===//
@@ -139,9 +147,33 @@ void ThreadBlock::waitForPhase(Thread &thread, u64 *place, u32 parity, bool isOf
 // Copies
 //===----------------------------------------------------------------------===//
 
-void ThreadBlock::copyBox(Thread &thread, BoxCopy &copy, u32 rank, u64 *place, Site site, const void *code) {
+void ThreadBlock::copyBox(Thread &thread, const BoxCopy &copy, u32 rank, u64 *place, Site site, const void *code) {
   arriveAt(thread, site);
   PhaseBarrier &barrier = barrierAt(thread, place, site);
+  checkBox(thread, copy, rank, site);
+  startBox(thread, copy, *this, barrier, site, code);
+}
+
+void ThreadBlock::copyBoxToBlocks(Thread &thread, const BoxCopy &copy, u32 rank, u64 *place, u32 blocks, Site site,
+                                  const void *code) {
+  arriveAt(thread, site);
+  barrierAt(thread, place, site);
+  checkBox(thread, copy, rank, site);
+  if (const size_t count = cluster->allBlocks().size(); blocks == 0 || blocks >> count != 0)
+    fail(formatv("{0}: expected ranks of the cluster's {1} blocks as bits, got {2:x}", nameThreads({&thread}), count,
+                 blocks),
+         site);
+  for (const std::unique_ptr<ThreadBlock> &where : cluster->allBlocks()) {
+    if (!(blocks >> where->clusterRank & 1))
+      continue;
+    BoxCopy there = copy;
+    there.to = static_cast<char *>(shared.counterpart(copy.to, where->shared));
+    auto *barrier = static_cast<const u64 *>(shared.counterpart(place, where->shared));
+    startBox(thread, there, *where, barrierAt(thread, barrier, site), site, code);
+  }
+}
+
+void ThreadBlock::checkBox(Thread &thread, const BoxCopy &copy, u32 rank, Site site) {
   const std::string who = nameThreads({&thread});
   if (rank != copy.map.rank)
     fail(formatv("{0}: expected a tensor map of rank {1}, got {2}", who, rank, copy.map.rank), site);
@@ -149,10 +181,14 @@ void ThreadBlock::copyBox(Thread &thread, BoxCopy &copy, u32 rank, u64 *place, S
     fail(who + ": " + *fault, site);
   if (!shared.contains(copy.to) || shared.outside(copy.to, copy.bytes()))
     fail(formatv("{0} copies {1} bytes to a place that is not all in one shared variable", who, copy.bytes()), site);
-  checkBytes(thread, barrier, *this, copy.to, copy.bytes(), "copies", site);
+}
+
+void ThreadBlock::startBox(Thread &thread, const BoxCopy &copy, ThreadBlock &where, PhaseBarrier &barrier, Site site,
+                           const void *code) {
+  checkBytes(thread, barrier, where, copy.to, copy.bytes(), "copies", site);
   checkSource(thread, copy, site, code);
   if (code)
-    noteCopy(thread, barrier, shared, copy.to, copy.bytes(), "copies to", code);
+    noteCopy(thread, barrier, where.shared, copy.to, copy.bytes(), "copies to", code);
   startCopy(thread, barrier, copy.to, copy.bytes(), [copy] { copy.deliver(); }, site);
 }
 

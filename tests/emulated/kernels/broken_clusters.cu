@@ -1,6 +1,6 @@
 // Kernels whose blocks form clusters of two and that are wrong, each in one way. BrokenClusters.cpp looks for the lines
 // marked '// here: NAME' in the errors.
-#include "device/cluster.cuh"
+#include "device/cluster_copy.cuh"
 #include "device/device.cuh"
 
 namespace kiln {
@@ -282,6 +282,49 @@ extern "C" __global__ void barrier_initialised_too_late(u32 *) {
     arrive(inBlock(&shared.full, 1)); // here: barrier_initialised_too_late
   syncCluster();
 }
+
+//===----------------------------------------------------------------------===//
+// Boxes for both blocks
+//===----------------------------------------------------------------------===//
+
+struct TwoBoxes {
+  alignas(kWarpgroupTileAlignment) u8 boxes[2][8 * kSwizzledRowBytes];
+  SharedBarrier full, empty;
+};
+
+// Each block copies a box to both, twice. Whoever copies must wait for the readers of both blocks.
+template <bool kWaits, u32 kBlocks, u32 kBytes>
+KILN_DEVICE void boxesForBoth(const TensorMap &map, u32 *out) {
+  TwoBoxes &shared = sharedStorage<TwoBoxes>();
+  if (threadIndex() == 0) {
+    initBarrier(shared.full, 1);
+    initBarrier(shared.empty, kWaits ? 2 : 1);
+    fenceBarriers();
+  }
+  syncCluster();
+  for (u32 i = 0; i < 2; ++i) {
+    if (threadIndex() == 0) {
+      waitClusterBarrier(shared.empty, i % 2 ^ 1);
+      arriveExpecting(shared.full, kBytes);
+      copyBoxToBlocks(SharedAddress(shared.boxes[clusterRank()]), map, {0, 0}, shared.full, kBlocks); // here: boxes
+    }
+    if (threadIndex() == 32) {
+      waitClusterBarrier(shared.full, i % 2);
+      for (u32 j = 0; j < 2; ++j)
+        out[blockIndexX()] += shared.boxes[j][5];
+      arrive(inBlock(&shared.empty, clusterRank()));
+      if (kWaits)
+        arrive(inBlock(&shared.empty, other()));
+    }
+    syncWarp();
+  }
+  syncCluster();
+}
+#define KILN_BOX_PARAMETERS const __grid_constant__ TensorMap map, u32 *out
+extern "C" __global__ void boxes(KILN_BOX_PARAMETERS) { boxesForBoth<true, 3, 2048>(map, out); }
+extern "C" __global__ void boxes_without_a_wait(KILN_BOX_PARAMETERS) { boxesForBoth<false, 3, 2048>(map, out); }
+extern "C" __global__ void boxes_outside(KILN_BOX_PARAMETERS) { boxesForBoth<true, 5, 2048>(map, out); }
+extern "C" __global__ void boxes_of_one(KILN_BOX_PARAMETERS) { boxesForBoth<true, 3, 1024>(map, out); }
 
 //===----------------------------------------------------------------------===//
 // Waiting

@@ -109,6 +109,17 @@ TEST_F(ClusterPrimitives, EveryWidthOfBytes) {
   });
 }
 
+TEST_F(ClusterPrimitives, ClustersOfACooperativeLaunchMayWaitForEachOther) {
+  forEachScheduleAndCheck([&](LaunchOptions options, bool isChecked) {
+    options.cooperative = true;
+    auto counter = bufferOf(std::vector<uint32_t>{0});
+    auto out = buffer<uint32_t>(12);
+    run("clusters_that_wait", {12}, 64, 3, options, isChecked, counter, buffer<uint32_t>(4), out);
+    for (uint32_t i = 0; i < out.size; ++i)
+      EXPECT_EQ(out[i], i % 3 == 2 ? 100 + i / 3 : 406);
+  });
+}
+
 TEST_F(ClusterPrimitives, BoxesForSeveralBlocks) {
   constexpr uint32_t steps = 5;
   dynamicBytes = 2 * 8 * 1024 + 1024;

@@ -53,7 +53,7 @@ struct PhaseBarrier {
 
   bool isPhaseComplete() const { return missing == 0 && arrived == expected; }
   /// Begins the next phase. The barrier has this index in the cluster.
-  void beginPhase(const ClusterClocks &clocks, size_t index);
+  void beginPhase(ClusterClocks &clocks, size_t index);
 
   /// The arrivals and bytes for which the phase waits: `1 more arrival and 4096 bytes`.
   std::string missingParts() const;

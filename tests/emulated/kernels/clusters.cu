@@ -179,6 +179,41 @@ extern "C" __global__ void widths(u32 *out) {
   }
 }
 
+// Clusters of a cooperative launch wait for each other in global memory: the last block of each publishes what its
+// first block sends it, the first polls, and sends the sum of all back.
+extern "C" __global__ void clusters_that_wait(u32 *counter, u32 *parts, u32 *out) {
+  struct Shared {
+    u32 word;
+    SharedBarrier full;
+  };
+  Shared &shared = sharedStorage<Shared>();
+  const u32 last = clusterBlocks() - 1, cluster = blockIndexX() / clusterBlocks();
+  if (threadIndex() == 0) {
+    initBarrier(shared.full, 1);
+    fenceBarriers();
+    arriveExpecting(shared.full, 4);
+  }
+  syncCluster();
+  if (threadIndex() == 0 && clusterRank() == 0) {
+    storeAsync(inBlock(&shared.word, last), 100 + cluster, inBlock(&shared.full, last));
+    while (loadAcquire(counter) < gridBlocksX() / clusterBlocks())
+      pause();
+    u32 sum = 0;
+    for (u32 i = 0; i < gridBlocksX() / clusterBlocks(); ++i)
+      sum += parts[i];
+    for (u32 rank = 0; rank < last; ++rank)
+      storeAsync(inBlock(&shared.word, rank), sum, inBlock(&shared.full, rank));
+  }
+  if (threadIndex() == 0) {
+    waitClusterBarrier(shared.full, 0);
+    if (clusterRank() == last) {
+      parts[cluster] = shared.word;
+      arrive(counter);
+    }
+    out[blockIndexX()] = shared.word;
+  }
+}
+
 // A ring of two stages of which each block copies a slice, for all blocks; out = the sum of all words of all rows.
 extern "C" __global__ void slices_for_all(const __grid_constant__ TensorMap map, u32 steps, u32 *out) {
   constexpr u32 kSliceBytes = 8 * kSwizzledRowBytes;

@@ -314,8 +314,9 @@ KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void store(ClusterPointer<T> target, co
 }
 
 /// Starts to write V elements to the shared memory of a block of the cluster, and returns. The bytes, 4, 8 or a
-/// multiple of 16, arrive at a barrier of that block, which expects them already (arriveExpecting). Those that have
-/// waited for its phase see them, and what this warp did in shared memory before.
+/// multiple of 16, arrive at a barrier of that block, in its current phase, of which this thread must know; the block
+/// expects them by an arrival of the same phase (arriveExpecting), before or after. Those that have waited for the
+/// phase see them, and what this warp did in shared memory before.
 template <class T, int V>
 KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void storeAsync(ClusterPointer<T> target, const Vec<float, V> &values,
                                                          ClusterPointer<SharedBarrier> barrier,

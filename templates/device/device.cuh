@@ -1,6 +1,7 @@
 //===- device.cuh - the device primitives of most kernels -----------------------===//
 //
-// A template that copies boxes of tensors includes barrier.cuh, tensor_copy.cuh and shared_product.cuh itself.
+// A template that copies boxes of tensors includes barrier.cuh, tensor_copy.cuh and shared_product.cuh itself, and one
+// whose blocks form clusters cluster.cuh.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

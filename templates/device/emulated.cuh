@@ -103,6 +103,9 @@ public:
   /// else null.
   virtual void copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, const Site &site,
                        const void *code) = 0;
+  /// The same to each of the cluster's blocks whose rank is a bit of `blocks`, cluster_copy.cuh.
+  virtual void copyBoxToBlocks(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, u32 blocks,
+                               const Site &site, const void *code) = 0;
 
   /// Checks an access, in a kernel that is compiled with checked accesses. `code` is the place of the access in the
   /// library.

@@ -1,5 +1,5 @@
 // Uses every primitive once, so that GPU compilers see each of them instantiated. tests/emulated/ tests their meaning.
-#include "device/cluster.cuh"
+#include "device/cluster_copy.cuh"
 #include "device/device.cuh"
 #include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
@@ -98,6 +98,16 @@ KILN_DEVICE void copyBoxes(float *sums, const TensorMap &matrix, const TensorMap
 extern "C" __global__ void __launch_bounds__(128)
     every_copy(const __grid_constant__ TensorMap matrix, const __grid_constant__ TensorMap tensor, float *sums) {
   copyBoxes(sums, matrix, tensor);
+}
+
+// Copies to the blocks of a cluster.
+extern "C" __global__ void __launch_bounds__(128)
+    every_copy_to_blocks(const __grid_constant__ TensorMap matrix, const __grid_constant__ TensorMap tensor) {
+  CopyStorage &storage = sharedStorage<CopyStorage>();
+  if (threadIndex() == 0) {
+    copyBoxToBlocks(SharedAddress(storage.tile), matrix, {64, 0}, storage.barrier, 3);
+    copyBoxToBlocks(SharedAddress(storage.tile), tensor, {0, 1, 2, 3, 4}, storage.barrier, 3);
+  }
 }
 
 struct alignas(16) FourWords {

@@ -2,6 +2,8 @@
 
 #include "emulated/Fixture.h"
 
+#include "device/tensor_copy.cuh"
+
 namespace kiln {
 namespace {
 
@@ -20,6 +22,19 @@ protected:
     options.cluster = 2;
     return printed(
         launch(kernelLibrary("broken_clusters", isChecked).kernel(kernel), {2}, 64, options, buffer<uint32_t>(8)));
+  }
+  /// The same of a kernel that copies a box of 8 rows.
+  std::string boxFailure(StringRef kernel, LaunchOptions options) {
+    TensorMap map;
+    map.data = bufferOf(std::vector<float>(8 * 32, 1)).data;
+    map.strides[0] = 128;
+    map.extents[0] = 32, map.extents[1] = 8;
+    map.box[0] = 32, map.box[1] = 8;
+    map.rank = 2;
+    map.elementBytes = 4;
+    options.cluster = 2;
+    return printed(launch(kernelLibrary("broken_clusters", /*checkAccesses=*/true).kernel(kernel), {2}, 64, options,
+                          map, bufferOf(std::vector<uint32_t>(2))));
   }
   /// Expects one of these, under every schedule.
   void expectOneOf(StringRef kernel, ArrayRef<std::string> errors, bool isChecked = true) {
@@ -138,16 +153,42 @@ TEST_F(BrokenClusters, WrongNumberOfBytes) {
            "thread 0 sends 8 bytes to a barrier that expects 4 more; arriveExpecting() comes first");
   expectAt("too_few_bytes", {1}, "threads 0-63 wait here for 4 bytes, which no thread and no copy brings",
            noteAt("too_few_bytes other", "threads 0-63 of block (0,0,0) are here"));
-  expectAlways("expecting_too_late",
-               {errorAt("expecting_too_late send", "expecting_too_late", 0,
-                        "thread 0 sends to a barrier that may not expect it yet") +
-                    noteAt("expecting_too_late", "thread 0 of block (1,0,0) makes it expect bytes here"),
-                errorAt("expecting_too_late send", "expecting_too_late", 0,
-                        "thread 0 sends 4 bytes to a barrier that expects 0 more; arriveExpecting() comes first")});
+  expectAlways("expecting_late", {""});
+  const std::string tooMany = "thread 0 sends 4 bytes to a barrier that expects 0 more; arriveExpecting() comes first";
+  expectAlways("expecting_less",
+               {errorAt("expecting late send", "expecting_less", 0, tooMany),
+                errorAt("expecting late", "expecting_less", 1,
+                        "thread 0 is the last to arrive at a barrier that expects 4 bytes then, but 8 are sent there") +
+                    noteAt("expecting late send", "thread 0 of block (0,0,0) sends some of them here")});
+  expectAlways("a_phase_ahead", {errorAt("a_phase_ahead", "a_phase_ahead", 0, tooMany),
+                                 errorAt("a_phase_ahead", "a_phase_ahead", 0,
+                                         "thread 0 sends bytes to a barrier of which 1 phases are complete, when it "
+                                         "can know of 0 only")});
   expectAt("bytes_at_the_end", {1}, "thread 0 starts a copy here, but no thread waits for it before the kernel ends");
   expectAlways("expects_at_the_end",
                {errorAt("expecting", "expects_at_the_end", 0,
                         "thread 0 makes a barrier expect bytes here, but the kernel ends when 4 bytes are to come")});
+}
+
+TEST_F(BrokenClusters, BoxesForBothBlocks) {
+  forEachSchedule([&](const LaunchOptions &options) {
+    EXPECT_EQ(boxFailure("boxes", options), "");
+    auto expectOneOf = [&](StringRef kernel, ArrayRef<StringRef> messages) {
+      std::vector<std::string> errors;
+      for (int block : {0, 1})
+        for (StringRef message : messages)
+          errors.push_back(errorAt("boxes", kernel, block, "thread 0" + message));
+      const std::string text = boxFailure(kernel, options);
+      EXPECT_TRUE(llvm::is_contained(errors, text)) << text;
+    };
+    const StringRef tooMany = " copies 1024 bytes to a barrier that expects 0 more; arriveExpecting() comes first";
+    expectOneOf("boxes_of_one", {tooMany});
+    expectOneOf("boxes_outside", {": expected ranks of the cluster's 2 blocks as bits, got 0x5"});
+    // A block that runs ahead copies to the other one in its first phase, or in the second without knowing of it.
+    expectOneOf("boxes_without_a_wait",
+                {tooMany, " copies bytes to a barrier of which 1 phases are complete, when it can "
+                          "know of 0 only"});
+  });
 }
 
 TEST_F(BrokenClusters, BarriersOfOtherBlocks) {
@@ -181,6 +222,13 @@ TEST_F(BrokenClusters, TheClustersBarrier) {
                                     : " waits at the cluster's barrier without having arrived there\n"))
           << text;
     });
+}
+
+TEST_F(BrokenClusters, LanesOfAWarpWaitTogether) {
+  EXPECT_EQ(failure("lanes_wait_apart"),
+            errorAt("lanes_wait_apart 0", "lanes_wait_apart", 0,
+                    "thread 0 takes part in this collective, but others of its warp wait at another one") +
+                noteAt("lanes_wait_apart 16", "thread 31 is here"));
 }
 
 TEST_F(BrokenClusters, Deadlocks) {

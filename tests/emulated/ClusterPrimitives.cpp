@@ -3,7 +3,10 @@
 
 #include "emulated/PrimitivesTest.h"
 
+#include "device/tensor_copy.cuh"
+
 #include <cmath>
+#include <numeric>
 
 namespace kiln {
 namespace {
@@ -103,6 +106,39 @@ TEST_F(ClusterPrimitives, EveryWidthOfBytes) {
     for (uint32_t block = 0; block < 4; ++block)
       EXPECT_EQ(std::vector<uint32_t>(out.data + block * 8, out.data + block * 8 + 7),
                 (std::vector<uint32_t>{3, 5, 3, block % 2 ^ 1, 7, 0, 9}));
+  });
+}
+
+TEST_F(ClusterPrimitives, ClustersOfACooperativeLaunchMayWaitForEachOther) {
+  forEachScheduleAndCheck([&](LaunchOptions options, bool isChecked) {
+    options.cooperative = true;
+    auto counter = bufferOf(std::vector<uint32_t>{0});
+    auto out = buffer<uint32_t>(12);
+    run("clusters_that_wait", {12}, 64, 3, options, isChecked, counter, buffer<uint32_t>(4), out);
+    for (uint32_t i = 0; i < out.size; ++i)
+      EXPECT_EQ(out[i], i % 3 == 2 ? 100 + i / 3 : 406);
+  });
+}
+
+TEST_F(ClusterPrimitives, BoxesForSeveralBlocks) {
+  constexpr uint32_t steps = 5;
+  dynamicBytes = 2 * 8 * 1024 + 1024;
+  forEachScheduleAndCheck([&](const LaunchOptions &options, bool isChecked) {
+    for (uint32_t cluster : {1, 2, 4}) {
+      std::vector<uint32_t> words(size_t{steps} * cluster * 8 * 32);
+      std::iota(words.begin(), words.end(), 1);
+      TensorMap map;
+      map.data = bufferOf(words).data;
+      map.strides[0] = 128;
+      map.extents[0] = 32, map.extents[1] = steps * cluster * 8;
+      map.box[0] = 32, map.box[1] = 8;
+      map.rank = 2;
+      map.elementBytes = 4;
+      auto out = buffer<uint32_t>(8);
+      run("slices_for_all", {8}, 64, cluster, options, isChecked, map, steps, out);
+      const uint32_t expected = std::accumulate(words.begin(), words.end(), uint32_t{0});
+      EXPECT_EQ(out.copy(), std::vector<uint32_t>(8, expected));
+    }
   });
 }
 

@@ -48,6 +48,21 @@ tie_word_embeddings = true
                             {batch, context, {Entry::Prefill, Entry::Decode}});
   }
 
+  /// The logits of a prompt for each sequence.
+  std::vector<float> prefill(Executor &executor, int64_t batch, int64_t tokens) {
+    Ids ids, lengths;
+    for (int64_t i = 0; i < batch * tokens; ++i)
+      ids.push_back(static_cast<int32_t>(i * 7 % 101));
+    for (int64_t row = 0; row < batch; ++row)
+      lengths.push_back(static_cast<int32_t>(tokens - (batch - 1 - row) % 2));
+    Executor::Call call = executor.call(Entry::Prefill, batch, tokens);
+    call.arguments = {{"tokens", ids}, {"lengths", lengths}};
+    expectSuccess(executor.enqueue(call));
+    std::vector<float> logits(static_cast<size_t>(batch) * 101);
+    expectSuccess(executor.download("logits", 0, logits));
+    return logits;
+  }
+
   TemporaryDirectory directory;
   SourceManager sources;
   std::unique_ptr<Device> counted;

@@ -3,6 +3,7 @@
 #include "runtime/RuntimeTest.h"
 
 #include "support/Diagnostic.h"
+#include "support/TargetName.h"
 
 namespace kiln {
 namespace {
@@ -55,12 +56,7 @@ last_row__f32__n16(const __grid_constant__ TensorMap x_map, const int *lengths, 
     directory.write("edited/last_row__f32__n16.cu", source);
   }
 
-  bool copiesBoxes() const {
-    std::string target = targetOf(*counted);
-    int capability = 0;
-    StringRef(target).drop_front(3).consumeInteger(10, capability);
-    return capability >= 90;
-  }
+  bool copiesBoxes() const { return computeCapability(targetOf(*counted)) >= 90; }
 
   /// The plan, whose last_row takes its first argument as a map.
   Plan mappedPlan() {
@@ -71,21 +67,6 @@ last_row__f32__n16(const __grid_constant__ TensorMap x_map, const int *lengths, 
     else
       kernel->maps = {{0, DType::F32, {16, Expr::name("B") * Expr::name("T")}, {64}, {32, 2}}};
     return unwrap(parsePlan(sources.add("plan.toml", writePlan(plan))));
-  }
-
-  /// The logits of a prompt for each sequence.
-  std::vector<float> prefill(Executor &executor, int64_t batch, int64_t tokens) {
-    Ids ids, lengths;
-    for (int64_t i = 0; i < batch * tokens; ++i)
-      ids.push_back(static_cast<int32_t>(i * 7 % 101));
-    for (int64_t row = 0; row < batch; ++row)
-      lengths.push_back(static_cast<int32_t>(tokens - (batch - 1 - row) % 2));
-    Executor::Call call = executor.call(Entry::Prefill, batch, tokens);
-    call.arguments = {{"tokens", ids}, {"lengths", lengths}};
-    expectSuccess(executor.enqueue(call));
-    std::vector<float> logits(static_cast<size_t>(batch) * 101);
-    expectSuccess(executor.download("logits", 0, logits));
-    return logits;
   }
 };
 

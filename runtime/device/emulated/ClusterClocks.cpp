@@ -9,6 +9,7 @@ bool ClusterClocks::reset(size_t blocks, size_t newWarpsOfBlock) {
   warpsOfBlock = newWarpsOfBlock;
   warps = blocks * warpsOfBlock;
   clocks.clear();
+  completed.clear();
   if (blocks > 1)
     start();
   floor = ticks++;
@@ -26,7 +27,8 @@ size_t ClusterClocks::addBarrier() {
   start();
   for (ClusterClock &clock : clocks)
     clock.push_back(0);
-  return clocks.front().size() - warps - 1;
+  completed.push_back(0);
+  return completed.size() - 1;
 }
 
 void ClusterClocks::join(ClusterClock &clock, const ClusterClock &other) {
@@ -61,10 +63,15 @@ void ClusterClocks::syncBlock(size_t rank) {
 void ClusterClocks::followEverything(size_t warp) {
   if (hasOneBlock())
     return orderEverything();
-  ClusterClock phase;
-  for (size_t other = 0; other < warps; ++other)
-    release(other, phase);
-  acquire(warp, phase);
+  // Threads that poll memory call this often.
+  ClusterClock &clock = clocks[warp];
+  const uint32_t next = ++ticks;
+  for (size_t other = 0; other < warps; ++other) {
+    uint32_t &own = clocks[other][other];
+    clock[other] = std::max({clock[other], own, floor + 1});
+    own = next;
+  }
+  std::copy(completed.begin(), completed.end(), clock.begin() + static_cast<ptrdiff_t>(warps));
 }
 
 void ClusterClocks::release(size_t warp, ClusterClock &phase) {
@@ -76,7 +83,8 @@ void ClusterClocks::release(size_t warp, ClusterClock &phase) {
 
 void ClusterClocks::acquire(size_t warp, const ClusterClock &phase) { join(clocks[warp], phase); }
 
-void ClusterClocks::completePhase(ClusterClock &phase, size_t barrier, uint32_t phases) const {
+void ClusterClocks::completePhase(ClusterClock &phase, size_t barrier, uint32_t phases) {
+  completed[barrier] = phases;
   if (phase.size() <= warps + barrier)
     phase.resize(warps + barrier + 1);
   phase[warps + barrier] = phases;

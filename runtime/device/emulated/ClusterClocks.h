@@ -42,7 +42,7 @@ public:
   /// A thread of the warp has waited for a phase.
   void acquire(size_t warp, const ClusterClock &phase);
   /// A phase of a barrier is complete: whoever takes this clock knows.
-  void completePhase(ClusterClock &phase, size_t barrier, uint32_t phases) const;
+  void completePhase(ClusterClock &phase, size_t barrier, uint32_t phases);
 
   /// The number of phases of a barrier that the warp knows to be complete.
   uint32_t phasesKnown(size_t warp, size_t barrier) const { return clocks[warp][warps + barrier]; }
@@ -75,6 +75,7 @@ private:
   size_t warps = 0, warpsOfBlock = 0;
   /// Of every warp; none before the first barrier in shared memory of a cluster of one.
   std::vector<ClusterClock> clocks;
+  std::vector<uint32_t> completed; ///< phases of each barrier
 };
 
 } // namespace kiln

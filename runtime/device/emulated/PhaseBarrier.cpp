@@ -13,7 +13,7 @@ std::optional<size_t> PhaseBarrier::indexAt(const u64 *place, ArrayRef<PhaseBarr
   return std::nullopt;
 }
 
-void PhaseBarrier::beginPhase(const ClusterClocks &clocks, size_t index) {
+void PhaseBarrier::beginPhase(ClusterClocks &clocks, size_t index) {
   clocks.completePhase(before, index, ++phases);
   complete = before;
   missing = arrivals;

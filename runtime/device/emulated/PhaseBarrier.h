@@ -17,20 +17,19 @@ struct PhaseBarrier {
   struct Event {
     const Thread *thread;
     u32 phase;
-    AccessStamp stamp;
     Site site;
   };
 
   const ThreadBlock *block; ///< in whose shared memory it lies
   const u64 *place;
-  u32 arrivals;             ///< that a phase takes
-  u32 phases = 0;           ///< complete ones; the next one is the current one
-  u32 missing;              ///< arrivals that the current phase still takes
-  u64 expected = 0;         ///< bytes of the current phase
-  u64 copied = 0;           ///< of these: bytes of copies that have been started
-  u64 arrived = 0;          ///< of these: bytes of copies that have arrived
-  ClusterClock before;      ///< joined clocks of all who have arrived, in any phase
-  ClusterClock complete;    ///< the same without the current phase
+  u32 arrivals;          ///< that a phase takes
+  u32 phases = 0;        ///< complete ones; the next one is the current one
+  u32 missing;           ///< arrivals that the current phase still takes
+  u64 expected = 0;      ///< bytes of the current phase
+  u64 copied = 0;        ///< bytes of copies that have been started; more than expected only while arrivals are missing
+  u64 arrived = 0;       ///< of these: bytes that have arrived
+  ClusterClock before;   ///< joined clocks of all who have arrived, in any phase
+  ClusterClock complete; ///< the same without the current phase
   bool hasVisitors = false; ///< whether other blocks of the cluster take part in it
   std::vector<Thread *> waiting;
 
@@ -54,7 +53,7 @@ struct PhaseBarrier {
 
   bool isPhaseComplete() const { return missing == 0 && arrived == expected; }
   /// Begins the next phase. The barrier has this index in the cluster.
-  void beginPhase(const ClusterClocks &clocks, size_t index);
+  void beginPhase(ClusterClocks &clocks, size_t index);
 
   /// The arrivals and bytes for which the phase waits: `1 more arrival and 4096 bytes`.
   std::string missingParts() const;

@@ -71,6 +71,8 @@ public:
   void sendCluster(void *to, const void *from, u64 bytes, u64 *barrier, const Site &site, const void *code) override;
   void copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, const Site &site,
                const void *code) override;
+  void copyBoxToBlocks(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, u32 blocks,
+                       const Site &site, const void *code) override;
   void checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) override;
   void checkOperand(const void *address, u64 bytes, const void *code) override;
   [[noreturn]] void fail(const char *message, const Site &site) override;
@@ -123,7 +125,9 @@ public:
   void readCluster(Thread &thread, void *to, const void *from, u64 bytes, Site site, const void *code);
   void writeCluster(Thread &thread, void *to, const void *from, u64 bytes, Site site, const void *code);
   void sendCluster(Thread &thread, void *to, const void *from, u64 bytes, u64 *place, Site site, const void *code);
-  void copyBox(Thread &thread, BoxCopy &copy, u32 rank, u64 *place, Site site, const void *code);
+  void copyBox(Thread &thread, const BoxCopy &copy, u32 rank, u64 *place, Site site, const void *code);
+  void copyBoxToBlocks(Thread &thread, const BoxCopy &copy, u32 rank, u64 *place, u32 blocks, Site site,
+                       const void *code);
   void checkAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code);
   void checkOperand(Thread &thread, const void *address, u64 bytes, const void *code);
 
@@ -191,6 +195,10 @@ private:
                   StringRef verb, Site site);
   void startCopy(Thread &thread, PhaseBarrier &barrier, char *to, size_t bytes, std::function<void()> deliver,
                  Site site);
+  void checkBox(Thread &thread, const BoxCopy &copy, u32 rank, Site site);
+  /// Starts a copy to a block, whose bytes arrive at a barrier of that block.
+  void startBox(Thread &thread, const BoxCopy &copy, ThreadBlock &where, PhaseBarrier &barrier, Site site,
+                const void *code);
   void checkSource(Thread &thread, const BoxCopy &copy, Site site, const void *code);
   /// Notes the write of bytes that arrive at a barrier.
   void noteCopy(Thread &thread, const PhaseBarrier &barrier, SharedMemory &memory, const char *to, size_t bytes,
@@ -201,6 +209,8 @@ private:
   /// Fails with a note about another place.
   [[noreturn]] void failWithNote(const Twine &message, Site site, const Twine &note, Site other);
 
+  /// Waits for the lanes of the warp that have not left; the last of them runs `combine` on the threads.
+  void gatherWarp(Thread &thread, EmulatedCombine combine, Site site);
   Collective &joinCollective(Thread &thread, u32 members, EmulatedCombine combine, Site site);
   void checkMembers(Thread &thread, u32 members, Site site);
   void complete(Thread &thread, Collective &collective);

@@ -15,11 +15,19 @@ void Thread::arriveAtBarrier(u64 *barrier, u32 bytes, const Site &site) {
 void Thread::waitForPhase(u64 *barrier, u32 parity, bool isOfCluster, const Site &site) {
   owner->waitForPhase(*this, barrier, parity, isOfCluster, site);
 }
-void Thread::copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, const Site &site,
-                     const void *code) {
+static BoxCopy boxCopy(void *to, const TensorMap &from, const int *at, u32 rank) {
   BoxCopy copy = {from, {}, static_cast<char *>(to)};
   std::copy_n(at, rank, copy.at.begin());
-  owner->copyBox(*this, copy, rank, barrier, site, code);
+  return copy;
+}
+
+void Thread::copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, const Site &site,
+                     const void *code) {
+  owner->copyBox(*this, boxCopy(to, from, at, rank), rank, barrier, site, code);
+}
+void Thread::copyBoxToBlocks(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, u32 blocks,
+                             const Site &site, const void *code) {
+  owner->copyBoxToBlocks(*this, boxCopy(to, from, at, rank), rank, barrier, blocks, site, code);
 }
 
 //===----------------------------------------------------------------------===//
@@ -90,8 +98,13 @@ void ThreadBlock::arriveAtBarrier(Thread &thread, u64 *place, u32 bytes, Site si
     fail(formatv("{0}: expected at most {1} bytes for a phase of a barrier, got {2}", nameThreads({&thread}),
                  PhaseBarrier::most, barrier.expected + bytes),
          site);
+  if (barrier.missing == 1 && barrier.copied > barrier.expected + bytes)
+    failWithNote(formatv("{0} is the last to arrive at a barrier that expects {1} bytes then, but {2} are sent there",
+                         nameThreads({&thread}), barrier.expected + bytes, barrier.copied),
+                 site, nameThreads({barrier.lastCopy->thread}, *this) + " sends some of them here",
+                 barrier.lastCopy->site);
   if (bytes > 0)
-    barrier.lastExpecting = PhaseBarrier::Event{&thread, barrier.phases, now(thread).stamp, site};
+    barrier.lastExpecting = PhaseBarrier::Event{&thread, barrier.phases, site};
   barrier.expected += bytes;
   --barrier.missing;
   cluster->clocks.release(warpNumber(thread), barrier.before);
@@ -134,9 +147,33 @@ void ThreadBlock::waitForPhase(Thread &thread, u64 *place, u32 parity, bool isOf
 // Copies
 //===----------------------------------------------------------------------===//
 
-void ThreadBlock::copyBox(Thread &thread, BoxCopy &copy, u32 rank, u64 *place, Site site, const void *code) {
+void ThreadBlock::copyBox(Thread &thread, const BoxCopy &copy, u32 rank, u64 *place, Site site, const void *code) {
   arriveAt(thread, site);
   PhaseBarrier &barrier = barrierAt(thread, place, site);
+  checkBox(thread, copy, rank, site);
+  startBox(thread, copy, *this, barrier, site, code);
+}
+
+void ThreadBlock::copyBoxToBlocks(Thread &thread, const BoxCopy &copy, u32 rank, u64 *place, u32 blocks, Site site,
+                                  const void *code) {
+  arriveAt(thread, site);
+  barrierAt(thread, place, site);
+  checkBox(thread, copy, rank, site);
+  if (const size_t count = cluster->allBlocks().size(); blocks == 0 || blocks >> count != 0)
+    fail(formatv("{0}: expected ranks of the cluster's {1} blocks as bits, got {2:x}", nameThreads({&thread}), count,
+                 blocks),
+         site);
+  for (const std::unique_ptr<ThreadBlock> &where : cluster->allBlocks()) {
+    if (!(blocks >> where->clusterRank & 1))
+      continue;
+    BoxCopy there = copy;
+    there.to = static_cast<char *>(shared.counterpart(copy.to, where->shared));
+    auto *barrier = static_cast<const u64 *>(shared.counterpart(place, where->shared));
+    startBox(thread, there, *where, barrierAt(thread, barrier, site), site, code);
+  }
+}
+
+void ThreadBlock::checkBox(Thread &thread, const BoxCopy &copy, u32 rank, Site site) {
   const std::string who = nameThreads({&thread});
   if (rank != copy.map.rank)
     fail(formatv("{0}: expected a tensor map of rank {1}, got {2}", who, rank, copy.map.rank), site);
@@ -144,10 +181,14 @@ void ThreadBlock::copyBox(Thread &thread, BoxCopy &copy, u32 rank, u64 *place, S
     fail(who + ": " + *fault, site);
   if (!shared.contains(copy.to) || shared.outside(copy.to, copy.bytes()))
     fail(formatv("{0} copies {1} bytes to a place that is not all in one shared variable", who, copy.bytes()), site);
-  checkBytes(thread, barrier, *this, copy.to, copy.bytes(), "copies", site);
+}
+
+void ThreadBlock::startBox(Thread &thread, const BoxCopy &copy, ThreadBlock &where, PhaseBarrier &barrier, Site site,
+                           const void *code) {
+  checkBytes(thread, barrier, where, copy.to, copy.bytes(), "copies", site);
   checkSource(thread, copy, site, code);
   if (code)
-    noteCopy(thread, barrier, shared, copy.to, copy.bytes(), "copies to", code);
+    noteCopy(thread, barrier, where.shared, copy.to, copy.bytes(), "copies to", code);
   startCopy(thread, barrier, copy.to, copy.bytes(), [copy] { copy.deliver(); }, site);
 }
 
@@ -161,9 +202,16 @@ void ThreadBlock::checkBytes(Thread &thread, PhaseBarrier &barrier, ThreadBlock 
     if (other.block == &where && static_cast<size_t>(reinterpret_cast<const char *>(other.place) - to) < bytes)
       failWithNote(who + " " + verb + " to a place where a barrier lies", site, "it was initialised here",
                    other.initialisedAt);
-  if (barrier.copied + bytes > barrier.expected)
+  // Bytes from another block may come before the block expects them, if that is certain to be in the same phase.
+  const u32 known = cluster->clocks.phasesKnown(warpNumber(thread), indexOf(barrier));
+  if (&where != this && known < barrier.phases)
+    fail(formatv("{0} {1} bytes to a barrier of which {2} phases are complete, when it can know of {3} only", who, verb,
+                 barrier.phases, known),
+         site);
+  const bool mayComeFirst = &where != this && barrier.missing > 0;
+  if (!mayComeFirst && barrier.copied + bytes > barrier.expected)
     fail(formatv("{0} {1} {2} bytes to a barrier that expects {3} more; arriveExpecting() comes first", who, verb,
-                 bytes, barrier.expected - barrier.copied),
+                 bytes, barrier.expected - std::min(barrier.expected, barrier.copied)),
          site);
 }
 
@@ -171,7 +219,7 @@ void ThreadBlock::startCopy(Thread &thread, PhaseBarrier &barrier, char *to, siz
                             std::function<void()> deliver, Site site) {
   fillWords(to, bytes, poisonWord);
   barrier.copied += bytes;
-  barrier.lastCopy = PhaseBarrier::Event{&thread, barrier.phases, now(thread).stamp, site};
+  barrier.lastCopy = PhaseBarrier::Event{&thread, barrier.phases, site};
   cluster->copies.push_back({indexOf(barrier), bytes, std::move(deliver)});
   scheduler->noteCopy();
 }

@@ -24,28 +24,31 @@ void Thread::sendCluster(void *to, const void *from, u64 bytes, u64 *barrier, co
 // The cluster's barrier
 //===----------------------------------------------------------------------===//
 
-void ThreadBlock::arriveCluster(Thread &thread, Site site) {
-  arriveAt(thread, site);
-  if (thread.clusterPhase)
-    fail(nameThreads({&thread}) + " arrives at the cluster's barrier twice, without waitCluster() in between", site);
-  // The lanes arrive as one, after everything that any of them did before and before all that they do next.
+void ThreadBlock::gatherWarp(Thread &thread, EmulatedCombine combine, Site site) {
   u32 members = 0;
   for (const Thread &lane : threadsOfWarp(thread))
     if (lane.state != Thread::State::Finished)
       members |= 1u << lane.lane();
+  syncWarp(thread, members, &thread, combine, site);
+}
+
+void ThreadBlock::arriveCluster(Thread &thread, Site site) {
+  if (thread.clusterPhase)
+    fail(nameThreads({&thread}) + " arrives at the cluster's barrier twice, without waitCluster() in between", site);
+  // The lanes arrive as one, after everything that any of them did before and before all that they do next.
   auto arriveAll = [](void *const *lanes) -> const char * {
     for (size_t i = 0; i < 32; ++i)
       if (auto *lane = static_cast<Thread *>(lanes[i]))
         lane->owner->cluster->arrive(*lane);
     return nullptr;
   };
-  syncWarp(thread, members, &thread, arriveAll, site);
+  gatherWarp(thread, arriveAll, site);
 }
 
 void ThreadBlock::waitCluster(Thread &thread, Site site) {
-  arriveAt(thread, site);
   if (!thread.clusterPhase)
     fail(nameThreads({&thread}) + " waits at the cluster's barrier without having arrived there", site);
+  gatherWarp(thread, [](void *const *) -> const char * { return nullptr; }, site);
   cluster->wait(thread);
 }
 
@@ -102,12 +105,6 @@ void ThreadBlock::sendCluster(Thread &thread, void *to, const void *from, u64 by
     fail(formatv("{0} sends to {1}, but to a barrier of {2}", nameThreads({&thread}), where.name(),
                  barrier.block->name()),
          site);
-  // What the block expects must be certain, whoever runs first.
-  const auto &expecting = barrier.lastExpecting;
-  if (expecting && expecting->phase == barrier.phases && expecting->thread != &thread &&
-      !expecting->stamp.isOrdered(now(thread)))
-    failWithNote(nameThreads({&thread}) + " sends to a barrier that may not expect it yet", site,
-                 nameThreads({expecting->thread}, *this) + " makes it expect bytes here", expecting->site);
   checkBytes(thread, barrier, where, static_cast<const char *>(to), bytes, "sends", site);
   if (code)
     noteCopy(thread, barrier, where.shared, static_cast<const char *>(to), bytes, "sends to", code);

@@ -1,6 +1,6 @@
 // Kernels whose blocks form clusters of two and that are wrong, each in one way. BrokenClusters.cpp looks for the lines
 // marked '// here: NAME' in the errors.
-#include "device/cluster.cuh"
+#include "device/cluster_copy.cuh"
 #include "device/device.cuh"
 
 namespace kiln {
@@ -130,7 +130,8 @@ extern "C" __global__ void no_wait_for_bytes(u32 *out) {
     storeAsync(inBlock(&shared.words[2], other()), 6u, inBlock(&shared.full, other())); // here: no_wait_for_bytes
   if (threadIndex() == 32)
     out[0] = shared.words[2]; // here: no_wait_for_bytes read
-  waitClusterBarrier(shared.full, 0);
+  if (warpIndex() == 0)
+    waitClusterBarrier(shared.full, 0);
 }
 
 // Thread 0 of block 0 sends a word twice; the reader in block 1 does not say that it has read the first.
@@ -220,14 +221,34 @@ extern "C" __global__ void too_few_bytes(u32 *) {
   syncCluster();                        // here: too_few_bytes other
 }
 
-extern "C" __global__ void expecting_too_late(u32 *) {
+// Block 1 expects bytes when they may be there already: `kExpected` of 8.
+template <u32 kExpected> KILN_DEVICE void expectLate() {
   Words &shared = start();
+  if (isThreadOf(0)) {
+    storeAsync(inBlock(&shared.words[2], 1), 6u, inBlock(&shared.full, 1));
+    storeAsync(inBlock(&shared.words[3], 1), 6u, inBlock(&shared.full, 1)); // here: expecting late send
+  }
   if (isThreadOf(1))
-    arriveExpecting(shared.full, 4); // here: expecting_too_late
-  if (isThreadOf(0))
-    storeAsync(inBlock(&shared.words[2], 1), 6u, inBlock(&shared.full, 1)); // here: expecting_too_late send
+    arriveExpecting(shared.full, kExpected); // here: expecting late
   if (clusterRank() == 1)
     waitClusterBarrier(shared.full, 0);
+  syncCluster();
+}
+extern "C" __global__ void expecting_late(u32 *) { expectLate<8>(); }
+extern "C" __global__ void expecting_less(u32 *) { expectLate<4>(); }
+
+// Nothing tells block 0 that the first phase is complete when it sends the bytes of the second.
+extern "C" __global__ void a_phase_ahead(u32 *) {
+  Words &shared = start(clusterRank() == 1 ? 4 : 0);
+  if (isThreadOf(0))
+    for (u32 i = 0; i < 2; ++i)
+      storeAsync(inBlock(&shared.words[i], 1), 6u, inBlock(&shared.full, 1)); // here: a_phase_ahead
+  if (clusterRank() == 1) {
+    waitClusterBarrier(shared.full, 0);
+    if (threadIndex() == 0)
+      arriveExpecting(shared.full, 4);
+    waitClusterBarrier(shared.full, 1);
+  }
   syncCluster();
 }
 
@@ -263,6 +284,49 @@ extern "C" __global__ void barrier_initialised_too_late(u32 *) {
 }
 
 //===----------------------------------------------------------------------===//
+// Boxes for both blocks
+//===----------------------------------------------------------------------===//
+
+struct TwoBoxes {
+  alignas(kWarpgroupTileAlignment) u8 boxes[2][8 * kSwizzledRowBytes];
+  SharedBarrier full, empty;
+};
+
+// Each block copies a box to both, twice. Whoever copies must wait for the readers of both blocks.
+template <bool kWaits, u32 kBlocks, u32 kBytes>
+KILN_DEVICE void boxesForBoth(const TensorMap &map, u32 *out) {
+  TwoBoxes &shared = sharedStorage<TwoBoxes>();
+  if (threadIndex() == 0) {
+    initBarrier(shared.full, 1);
+    initBarrier(shared.empty, kWaits ? 2 : 1);
+    fenceBarriers();
+  }
+  syncCluster();
+  for (u32 i = 0; i < 2; ++i) {
+    if (threadIndex() == 0) {
+      waitClusterBarrier(shared.empty, i % 2 ^ 1);
+      arriveExpecting(shared.full, kBytes);
+      copyBoxToBlocks(SharedAddress(shared.boxes[clusterRank()]), map, {0, 0}, shared.full, kBlocks); // here: boxes
+    }
+    if (threadIndex() == 32) {
+      waitClusterBarrier(shared.full, i % 2);
+      for (u32 j = 0; j < 2; ++j)
+        out[blockIndexX()] += shared.boxes[j][5];
+      arrive(inBlock(&shared.empty, clusterRank()));
+      if (kWaits)
+        arrive(inBlock(&shared.empty, other()));
+    }
+    syncWarp();
+  }
+  syncCluster();
+}
+#define KILN_BOX_PARAMETERS const __grid_constant__ TensorMap map, u32 *out
+extern "C" __global__ void boxes(KILN_BOX_PARAMETERS) { boxesForBoth<true, 3, 2048>(map, out); }
+extern "C" __global__ void boxes_without_a_wait(KILN_BOX_PARAMETERS) { boxesForBoth<false, 3, 2048>(map, out); }
+extern "C" __global__ void boxes_outside(KILN_BOX_PARAMETERS) { boxesForBoth<true, 5, 2048>(map, out); }
+extern "C" __global__ void boxes_of_one(KILN_BOX_PARAMETERS) { boxesForBoth<true, 3, 1024>(map, out); }
+
+//===----------------------------------------------------------------------===//
 // Waiting
 //===----------------------------------------------------------------------===//
 
@@ -273,6 +337,14 @@ extern "C" __global__ void arrives_twice(u32 *) {
 
 extern "C" __global__ void waits_without_arriving(u32 *) {
   waitCluster(); // here: waits_without_arriving
+}
+
+extern "C" __global__ void lanes_wait_apart(u32 *) {
+  arriveCluster();
+  if (laneIndex() < 16)
+    waitCluster(); // here: lanes_wait_apart 0
+  else
+    waitCluster(); // here: lanes_wait_apart 16
 }
 
 // Block 0 waits for an arrival by block 1, which waits at the cluster's barrier.

@@ -1,5 +1,5 @@
 // Kernels whose blocks form clusters; ClusterPrimitives.cpp says what each must compute.
-#include "device/cluster.cuh"
+#include "device/cluster_copy.cuh"
 #include "device/device.cuh"
 
 namespace kiln {
@@ -177,6 +177,82 @@ extern "C" __global__ void widths(u32 *out) {
     own[2] = shared.words.words[2], own[3] = shared.words.words[3];
     own[4] = u32(shared.large >> 32), own[5] = u32(shared.large), own[6] = shared.word;
   }
+}
+
+// Clusters of a cooperative launch wait for each other in global memory: the last block of each publishes what its
+// first block sends it, the first polls, and sends the sum of all back.
+extern "C" __global__ void clusters_that_wait(u32 *counter, u32 *parts, u32 *out) {
+  struct Shared {
+    u32 word;
+    SharedBarrier full;
+  };
+  Shared &shared = sharedStorage<Shared>();
+  const u32 last = clusterBlocks() - 1, cluster = blockIndexX() / clusterBlocks();
+  if (threadIndex() == 0) {
+    initBarrier(shared.full, 1);
+    fenceBarriers();
+    arriveExpecting(shared.full, 4);
+  }
+  syncCluster();
+  if (threadIndex() == 0 && clusterRank() == 0) {
+    storeAsync(inBlock(&shared.word, last), 100 + cluster, inBlock(&shared.full, last));
+    while (loadAcquire(counter) < gridBlocksX() / clusterBlocks())
+      pause();
+    u32 sum = 0;
+    for (u32 i = 0; i < gridBlocksX() / clusterBlocks(); ++i)
+      sum += parts[i];
+    for (u32 rank = 0; rank < last; ++rank)
+      storeAsync(inBlock(&shared.word, rank), sum, inBlock(&shared.full, rank));
+  }
+  if (threadIndex() == 0) {
+    waitClusterBarrier(shared.full, 0);
+    if (clusterRank() == last) {
+      parts[cluster] = shared.word;
+      arrive(counter);
+    }
+    out[blockIndexX()] = shared.word;
+  }
+}
+
+// A ring of two stages of which each block copies a slice, for all blocks; out = the sum of all words of all rows.
+extern "C" __global__ void slices_for_all(const __grid_constant__ TensorMap map, u32 steps, u32 *out) {
+  constexpr u32 kSliceBytes = 8 * kSwizzledRowBytes;
+  struct Shared {
+    alignas(kWarpgroupTileAlignment) u8 slices[2][8][kSliceBytes];
+    SharedBarrier full[2], empty[2];
+  };
+  Shared &shared = dynamicShared<Shared>();
+  const u32 blocks = clusterBlocks(), rank = clusterRank();
+  if (threadIndex() == 0) {
+    for (u32 i = 0; i < 2; ++i) {
+      initBarrier(shared.full[i], 1);
+      initBarrier(shared.empty[i], blocks);
+    }
+    fenceBarriers();
+  }
+  syncCluster();
+  if (threadIndex() == 0)
+    for (u32 i = 0; i < steps; ++i) {
+      waitClusterBarrier(shared.empty[i % 2], i / 2 % 2 ^ 1);
+      arriveExpecting(shared.full[i % 2], blocks * kSliceBytes);
+      copyBoxToBlocks(SharedAddress(shared.slices[i % 2][rank]), map, {0, i32((i * blocks + rank) * 8)},
+                      shared.full[i % 2], (1u << blocks) - 1);
+    }
+  u32 sum = 0;
+  for (u32 i = 0; i < steps && warpIndex() == 1; ++i) {
+    waitClusterBarrier(shared.full[i % 2], i / 2 % 2);
+    const u32 *words = reinterpret_cast<const u32 *>(shared.slices[i % 2]);
+    for (u32 j = laneIndex(); j < blocks * kSliceBytes / 4; j += 32)
+      sum += words[j];
+    syncWarp();
+    if (laneIndex() < blocks)
+      arrive(inBlock(&shared.empty[i % 2], laneIndex()));
+  }
+  sum = warpSum(sum);
+  if (threadIndex() == 32)
+    out[blockIndexX()] = sum;
+  syncWarp();
+  syncCluster();
 }
 
 } // namespace kiln

@@ -47,7 +47,7 @@ constexpr Trait operator|(Trait a, Trait b) {
 struct OperandSpec {
   StringRef name;
   StringRef doc;
-  bool isOptional = false; ///< only the last operand may be optional
+  bool isOptional = false; ///< no operand that is not follows one that is
   bool isState = false;
 };
 

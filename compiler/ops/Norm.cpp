@@ -11,20 +11,40 @@ namespace kiln {
 // layernorm
 //===----------------------------------------------------------------------===//
 
+/// Checks the weight and bias of a normalisation, from operand `first` on: there are both or none.
+static Error expectParameters(const Op &op, unsigned first) {
+  size_t count = op.operands().size();
+  if (count == first + 1)
+    return opError(op, "expected " + Twine(first) + " or " + Twine(first + 2) + " operands, got " + Twine(count));
+  for (unsigned i = first; i < count; ++i)
+    if (Error error = expectFloatShape(op, i, {op.operand(0)->type.lastDim()}))
+      return error;
+  return Error::success();
+}
+
+/// Multiplies row `out` by the weight and adds the bias, operands `first` and `first` + 1 if there are any.
+template <class Real> static void applyParameters(const EvalArgs<Real> &args, unsigned first,
+                                                  MutableArrayRef<Real> out) {
+  if (args.op.operands().size() == first)
+    return;
+  const Real *weight = args.operands[first].data(), *bias = args.operands[first + 1].data();
+  for (size_t c = 0; c < out.size(); ++c)
+    out[c] = out[c] * weight[c] + bias[c];
+}
+
 static Expected<Type> inferLayernorm(const Op &op) {
   const Type &x = op.operand(0)->type;
   if (Error error = expectFloat(op, 0))
     return error;
-  for (unsigned i : {1, 2})
-    if (Error error = expectFloatShape(op, i, {x.lastDim()}))
-      return error;
+  if (Error error = expectParameters(op, 1))
+    return error;
   if (op.floatAttribute("eps") <= 0)
     return opError(op, "attribute 'eps': expected more than 0, got " + op.attribute("eps")->str());
   return Type(outDType(op, x.dtype), x.shape);
 }
 
 template <class Real> static Error evaluateLayernorm(EvalArgs<Real> &args) {
-  const Tensor<Real> &x = args.operands[0], &weight = args.operands[1], &bias = args.operands[2];
+  const Tensor<Real> &x = args.operands[0];
   double eps = args.op.floatAttribute("eps");
   int64_t width = x.lastDim();
   parallelRows(x.rows(), 4 * width, [&](int64_t i) {
@@ -37,7 +57,8 @@ template <class Real> static Error evaluateLayernorm(EvalArgs<Real> &args) {
     double rstd = 1 / std::sqrt(squares / width + eps);
     MutableArrayRef<Real> in = x.row(i), out = args.result.row(i);
     for (int64_t c = 0; c < width; ++c)
-      out[c] = static_cast<Real>((in[c] - mean) * rstd) * weight.data()[c] + bias.data()[c];
+      out[c] = static_cast<Real>((in[c] - mean) * rstd);
+    applyParameters(args, 1, out);
   });
   return Error::success();
 }
@@ -47,7 +68,9 @@ const OpDef layernormOp = {
     .mnemonic = "layernorm",
     .summary = "(x - mean) / sqrt(variance + eps) * weight + bias over the last dim; biased variance (Ba et al. 2016).",
     .traits = Trait::RowWise,
-    .operands = {{"x", "[...,C]"}, {"weight", "[C]"}, {"bias", "[C]"}},
+    .operands = {{"x", "[...,C]"},
+                 {"weight", "[C]; 1 when left out", true},
+                 {"bias", "[C]; left out together with the weight: 0", true}},
     .attributes = {{"eps", Attribute::Kind::Float, "added to the variance"},
                    outSpec("result type; that of x when left out")},
     .infer = inferLayernorm,
@@ -138,19 +161,19 @@ static Expected<Type> inferNormalize(const Op &op) {
   for (unsigned i : {1, 2})
     if (Error error = expectType(op, i, statisticType(x)))
       return error;
-  for (unsigned i : {3, 4})
-    if (Error error = expectFloatShape(op, i, {x.lastDim()}))
-      return error;
+  if (Error error = expectParameters(op, 3))
+    return error;
   return Type(outDType(op, x.dtype), x.shape);
 }
 
 template <class Real> static Error evaluateNormalize(EvalArgs<Real> &args) {
-  const Tensor<Real> &x = args.operands[0], &weight = args.operands[3], &bias = args.operands[4];
+  const Tensor<Real> &x = args.operands[0];
   parallelRows(x.rows(), 4 * x.lastDim(), [&](int64_t i) {
     Real mean = args.operands[1].data()[i], rstd = args.operands[2].data()[i];
     MutableArrayRef<Real> in = x.row(i), out = args.result.row(i);
     for (int64_t c = 0; c < x.lastDim(); ++c)
-      out[c] = (in[c] - mean) * rstd * weight.data()[c] + bias.data()[c];
+      out[c] = (in[c] - mean) * rstd;
+    applyParameters(args, 3, out);
   });
   return Error::success();
 }
@@ -162,8 +185,8 @@ const OpDef normalizeOp = {
     .operands = {{"x", "[...,C]"},
                  {"mean", "f32[...], of the rows"},
                  {"rstd", "f32[...], of the rows"},
-                 {"weight", "[C]"},
-                 {"bias", "[C]"}},
+                 {"weight", "[C]; 1 when left out", true},
+                 {"bias", "[C]; left out together with the weight: 0", true}},
     .attributes = {outSpec("result type; that of x when left out")},
     .infer = inferNormalize,
     .evaluateF32 = evaluateNormalize<float>,

@@ -20,6 +20,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   add(hoistLastRowPass);
   add(windowAttentionPass);
   add(insertKvCachePass);
+  add(foldNormParametersPass);
 
   // In which types and layouts
   add(assignPrecisionPass, {{"dtype", Attribute::ident(options.dtype)}});

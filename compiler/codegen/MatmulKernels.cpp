@@ -94,6 +94,19 @@ static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahea
   epilogue.add("}");
 }
 
+/// Declares the operands of which a row has one element, and their loads. Does nothing if there are none.
+static void addRowOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahead) {
+  if (ahead.empty())
+    return;
+  auto text = [&](auto part) { return llvm::join(llvm::map_range(ahead, part), ", "); };
+  epilogue.add("struct RowOperands {");
+  epilogue.add("  " + ahead.front().type + " " + text([](const auto &operand) { return operand.name; }) + ";");
+  epilogue.add("};");
+  epilogue.add("KILN_DEVICE RowOperands rowOperands(int row) const {");
+  epilogue.add("  return {" + text([](const auto &operand) { return operand.load; }) + "};");
+  epilogue.add("}");
+}
+
 /// Emits the ops of a region after its product. Error: an op that is not allowed there, or an op before the product
 /// other than `layernorm`, which may be null.
 static Error emitBehind(EpilogueEmitter &emitter, const Op &op, const Op &product, const Op *layernorm) {
@@ -130,9 +143,10 @@ static Expected<Functor> epilogueFunctor(const Op &op, const KernelNames &names,
   }
   if (readsAhead) {
     addOperands(epilogue, emitter.ahead(), batchAndToken);
+    addRowOperands(epilogue, emitter.aheadOfRow());
     epilogue.add("template <int V>");
-    epilogue.add("KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) +
-                 ", const Operands<V> &with, int row, int col) const {");
+    epilogue.add("KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) + ", const Operands<V> &with, " +
+                 (emitter.aheadOfRow().empty() ? "" : "const RowOperands &of, ") + "int row, int col) const {");
   } else {
     epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) +
                  ", int row, int col) const {");

@@ -95,6 +95,30 @@ Expected<KernelText> writeLayerNormKernel(const Op &op, const KernelChoice &choi
 // row_mean, row_rstd
 //===----------------------------------------------------------------------===//
 
+Expected<KernelText> writeRowStatisticsKernel(const Op &op, const KernelChoice &choice) {
+  const Op &mean = *op.region()->ops().front(), &rstd = *mean.next();
+  KernelNames names(op);
+  KernelAssembler kernel(op, choice, names);
+  const Value &x = *mean.operand(0);
+  std::string width = x.type.lastDim().str();
+  kernel.constant("kCols", width);
+  Functor input("Input", names), epilogue("Epilogue", names);
+  input.add("static constexpr float kEps = " + rstd.attribute("eps")->str() + "f;");
+  input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int col) const {");
+  input.add("  return kiln::load<V>(" + input.pointer(x) + " + i64(row) * " + width + " + col);");
+  input.add("}");
+  epilogue.add("KILN_DEVICE void operator()(RowStatistics s, int row) const {");
+  for (auto [part, member] : {std::pair(&mean, "mean"), std::pair(&rstd, "rstd")})
+    epilogue.add("  " + epilogue.pointer(*part->result(), true) + "[row] = s." + member + "; // " + names.line(*part),
+                 part);
+  epilogue.add("}");
+  kernel.add(input);
+  kernel.add(epilogue);
+  std::string statement = choice.family->body.str() + "<Config>(" + rowsText(kernel.call(), x.type) + ", " +
+                          input.construction() + ", " + epilogue.construction() + ");";
+  return kernel.finish(statement, x.type.dtype, "n" + width);
+}
+
 Expected<KernelText> writeRowReductionKernel(const Op &op, const KernelChoice &choice) {
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);

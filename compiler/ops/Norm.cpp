@@ -1,4 +1,4 @@
-// layernorm, its statistics as separate ops, and softmax: ops that need a whole row of the operand.
+// layernorm, its parts as separate ops, and softmax: ops that need a whole row of the operand.
 #include "ops/Checks.h"
 #include "ops/OpTable.h"
 #include "ops/Tensor.h"
@@ -88,7 +88,8 @@ static Type statisticType(const Type &x) { return Type(DType::F32, ArrayRef<Dim>
 
 static Error expectRows(const Op &op) {
   if (op.operand(0)->type.rank() < 2)
-    return opError(op, "expected operand 'x' of rank 2 or more, got " + op.operand(0)->type.str());
+    return opError(op, "expected operand '" + op.def().operands[0].name + "' of rank 2 or more, got " +
+                           op.operand(0)->type.str());
   return expectFloat(op, 0);
 }
 
@@ -146,7 +147,7 @@ const OpDef rowRstdOp = {
     .kind = OpKind::rowRstd,
     .mnemonic = "row_rstd",
     .summary = "1 / sqrt(variance + eps) of each row; biased variance around the mean: [...,C] -> f32[...].",
-    .operands = {{"x", "[...,C]"}, {"mean", "f32[...], of the rows"}},
+    .operands = {{"x", "[...,C]"}, {.name = "mean", .doc = "f32[...], of the rows", .isOfRow = true}},
     .attributes = {{"eps", Attribute::Kind::Float, "added to the variance"}},
     .infer = inferRowRstd,
     .evaluateF32 = evaluateRowRstd<float>,
@@ -183,8 +184,8 @@ const OpDef normalizeOp = {
     .mnemonic = "normalize",
     .summary = "(x - mean) * rstd * weight + bias, mean and rstd those of the row.",
     .operands = {{"x", "[...,C]"},
-                 {"mean", "f32[...], of the rows"},
-                 {"rstd", "f32[...], of the rows"},
+                 {.name = "mean", .doc = "f32[...], of the rows", .isOfRow = true},
+                 {.name = "rstd", .doc = "f32[...], of the rows", .isOfRow = true},
                  {"weight", "[C]; 1 when left out", true},
                  {"bias", "[C]; left out together with the weight: 0", true}},
     .attributes = {outSpec("result type; that of x when left out")},
@@ -192,6 +193,51 @@ const OpDef normalizeOp = {
     .evaluateF32 = evaluateNormalize<float>,
     .evaluateF64 = evaluateNormalize<double>,
     .flops = [](const Op &op, ElementCount elements) { return Expr(4) * elements(*op.result()); },
+};
+
+//===----------------------------------------------------------------------===//
+// normalize_product
+//===----------------------------------------------------------------------===//
+
+static Expected<Type> inferNormalizeProduct(const Op &op) {
+  const Type &product = op.operand(0)->type;
+  if (Error error = expectRows(op))
+    return error;
+  for (unsigned i : {1, 2})
+    if (Error error = expectType(op, i, statisticType(product)))
+      return error;
+  if (Error error = expectFloatShape(op, 3, {product.lastDim()}))
+    return error;
+  return product;
+}
+
+template <class Real> static Error evaluateNormalizeProduct(EvalArgs<Real> &args) {
+  const Tensor<Real> &product = args.operands[0], &sums = args.operands[3];
+  parallelRows(product.rows(), 3 * product.lastDim(), [&](int64_t i) {
+    Real mean = args.operands[1].data()[i], rstd = args.operands[2].data()[i];
+    MutableArrayRef<Real> in = product.row(i), out = args.result.row(i);
+    for (int64_t c = 0; c < product.lastDim(); ++c)
+      out[c] = (in[c] - mean * sums.data()[c]) * rstd;
+  });
+  return Error::success();
+}
+
+const OpDef normalizeProductOp = {
+    .kind = OpKind::normalizeProduct,
+    .mnemonic = "normalize_product",
+    .summary = "(product - mean * sums) * rstd: the product with a matrix of rows that are normalised only afterwards. "
+               "Mean and rstd are those of the rows before the product, sums those of the matrix's columns.",
+    .operands = {{"product", "[...,N]"},
+                 {.name = "mean", .doc = "f32[...], of the rows", .isOfRow = true},
+                 {.name = "rstd", .doc = "f32[...], of the rows", .isOfRow = true},
+                 {"sums", "[N]"}},
+    .infer = inferNormalizeProduct,
+    .evaluateF32 = evaluateNormalizeProduct<float>,
+    .evaluateF64 = evaluateNormalizeProduct<double>,
+    .flops = [](const Op &op, ElementCount elements) { return Expr(3) * elements(*op.result()); },
+    .deviceExpression =
+        [](const Op &, ArrayRef<std::string> x) { return "(" + x[0] + " - " + x[1] + " * " + x[3] + ") * " + x[2]; },
+    .label = [](const Op &) -> StringRef { return "norm"; },
 };
 
 //===----------------------------------------------------------------------===//

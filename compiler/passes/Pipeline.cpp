@@ -38,6 +38,9 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
     return passes;
 
   // By which kernels, where in memory
+  // The library's products add a bias first.
+  if (options.matmul == "generated")
+    add(deferNormPass, {{"target", Attribute::ident(options.target)}});
   add(splitNormPass, {{"target", Attribute::ident(options.target)}});
   add(selectKernelsPass, {{"target", Attribute::ident(options.target)},
                           {"matmul", Attribute::ident(options.matmul)},

@@ -185,6 +185,11 @@ TYPED_TEST(OpEvaluation, RowStatistics) {
                      {{1, 5, 7, 7}, {3, 7}, {0.25, 3}}, {-0.5, 0.5, 0, 0});
 }
 
+TYPED_TEST(OpEvaluation, NormalizeProduct) {
+  this->expectValues("%p: f32[2,3], %m: f32[2], %r: f32[2], %s: f32[3]", "normalize_product %p, %m, %r, %s", "f32[2,3]",
+                     {{1, 2, 3, 4, 5, 6}, {2, -1}, {0.5, 2}, {1, 0, -3}}, {-0.5, 1, 4.5, 10, 10, 6});
+}
+
 TYPED_TEST(OpEvaluation, Softmax) {
   double log3 = std::log(3.0);
   this->expectValues("%x: f32[2,2]", "softmax %x", "f32[2,2]", {{0, log3, 5, 5}}, {0.25, 0.75, 0.5, 0.5});

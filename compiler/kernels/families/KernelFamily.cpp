@@ -37,6 +37,7 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
       &blockReductionFamily,
       &naiveScoresFamily,
       &registerScoresFamily,
+      &rowStatisticsFamily,
       &rowReductionFamily,
       &mmaBatchedFamily,
       &mmaFragmentsFamily,

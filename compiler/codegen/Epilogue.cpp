@@ -18,7 +18,7 @@ void EpilogueEmitter::begin(const Value &value, Coordinates at, StringRef variab
 static const Value &sourceOf(const Op &op) { return *op.operand(op.has(Trait::WritesState) ? 1 : 0); }
 
 Error EpilogueEmitter::emit(const Op &op) {
-  bool isPointwise = op.has(Trait::Pointwise) && op.def().deviceExpression;
+  bool isPointwise = op.def().deviceExpression;
   if (!isPointwise && !(op.has(Trait::Layout) && op.def().mapCoordinates))
     return opError(op, "expected a pointwise or layout op behind what the kernel computes");
   if (Error error = checkOperands(op))
@@ -42,6 +42,9 @@ Error EpilogueEmitter::checkOperands(const Op &op) const {
       return opError(op,
                      "expected operands that the kernel has when it has computed its product, got %" + operand->name);
   }
+  bool readsRows = llvm::any_of(op.def().operands, [](const OperandSpec &spec) { return spec.isOfRow; });
+  if (readsRows && places.find(&sourceOf(op))->second.at.row.empty())
+    return opError(op, "expected nothing in front of it that moves elements");
   return Error::success();
 }
 
@@ -55,6 +58,15 @@ std::string EpilogueEmitter::operandText(const Value &operand, const Place &like
   // A packed operand takes no more registers than memory until it is used.
   std::string type = ("Packed<" + cxxType(operand.type.dtype) + ", V>").str();
   return loadAhead(operand, {type, {}, "kiln::loadPacked" + arguments, like.at.row.empty()}) + ".unpack()";
+}
+
+std::string EpilogueEmitter::rowOperandText(const Value &operand) {
+  std::string name = functor.pointer(operand), load = name + "[row]";
+  if (!readsAhead)
+    return load;
+  if (llvm::none_of(rowList, [&](const Ahead &other) { return other.name == name; }))
+    rowList.push_back({cxxType(operand.type.dtype).str(), name, load});
+  return "of." + name;
 }
 
 std::string EpilogueEmitter::loadAhead(const Value &operand, Ahead ahead) {
@@ -72,8 +84,9 @@ std::string EpilogueEmitter::loadAhead(const Value &operand, Ahead ahead) {
 
 void EpilogueEmitter::emitPointwise(const Op &op, const Place &from) {
   SmallVector<std::string, 2> operands = {from.variable};
-  for (const Value *operand : op.operands().drop_front())
-    operands.push_back(operandText(*operand, from));
+  for (unsigned i = 1; i < op.operands().size(); ++i)
+    operands.push_back(op.def().operands[i].isOfRow ? rowOperandText(*op.operand(i))
+                                                    : operandText(*op.operand(i), from));
   Place place{names.of(*op.result()).str(), from.at};
   addLine("const auto " + place.variable + " = " + op.def().deviceExpression(op, operands) + "; // " + names.line(op),
           &op);

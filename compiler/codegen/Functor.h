@@ -105,6 +105,8 @@ public:
     std::string type, name, load;
     bool usesBatchAndToken = false; ///< of the load
   };
+  /// The operands of which a row has one element: `of.NAME` in the lines, where operands are loaded ahead.
+  ArrayRef<Ahead> aheadOfRow() const { return rowList; }
   /// From now on the operands of unguarded elements are loaded ahead.
   void readAhead() { readsAhead = true; }
   ArrayRef<Ahead> ahead() const { return aheadList; }
@@ -130,6 +132,7 @@ private:
   void storeIfYielded(const Value &value, const Place &place, const Op *op);
   const Value *kernelResult(const Value &value) const;
   std::string operandText(const Value &operand, const Place &like);
+  std::string rowOperandText(const Value &operand);
   std::string loadAhead(const Value &operand, Ahead ahead);
   std::string offset(const Coordinates &at, const Type &type);
   void addLine(const Twine &line, const Op *op = nullptr) {
@@ -141,7 +144,7 @@ private:
   const Op &kernelOp;
   unsigned indent;
   bool needsBatchAndToken = false, readsAhead = false;
-  std::vector<Ahead> aheadList;
+  std::vector<Ahead> aheadList, rowList;
   DenseMap<const Value *, Place> places;
   std::vector<CodeLine> lines;
 };

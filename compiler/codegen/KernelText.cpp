@@ -320,6 +320,8 @@ Expected<KernelText> writeKernel(const Op &op, const KernelChoice &choice) {
     return writeSplitKvKernel(op, choice);
   case KernelForm::LayerNorm:
     return writeLayerNormKernel(op, choice);
+  case KernelForm::RowStatistics:
+    return writeRowStatisticsKernel(op, choice);
   case KernelForm::RowReduction:
     return writeRowReductionKernel(op, choice);
   case KernelForm::Softmax:

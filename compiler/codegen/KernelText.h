@@ -76,6 +76,7 @@ Expected<KernelText> writeBatchedKernel(const Op &op, const KernelChoice &choice
 Expected<KernelText> writeFlashKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeSplitKvKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeLayerNormKernel(const Op &op, const KernelChoice &choice);
+Expected<KernelText> writeRowStatisticsKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeRowReductionKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeSoftmaxKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeMapKernel(const Op &op, const KernelChoice &choice);

@@ -21,6 +21,26 @@ static std::string productText(Functor &functor, ArrayRef<Dim> dims) {
   return llvm::join(factors, " * ");
 }
 
+/// Declares the parameters of a layernorm, and their load ahead of the arithmetic. Returns the expression that applies
+/// them, to be appended to a normalised value; empty if the layernorm has none.
+static std::string addNormParameters(Functor &input, const Op &layernorm) {
+  if (layernorm.operands().size() == 1) {
+    input.add("template <int V> struct Parameters {};");
+    input.add("template <int V> KILN_DEVICE Parameters<V> parameters(int) const { return {}; }");
+    return "";
+  }
+  std::string weight = input.pointer(*layernorm.operand(1)), bias = input.pointer(*layernorm.operand(2));
+  auto load = [](const std::string &parameter) { return "kiln::load<V>(" + parameter + " + depth)"; };
+  bool isOne = weight == bias; // both are the same tensor
+  input.add("template <int V> struct Parameters {");
+  input.add("  Vec<float, V> " + weight + (isOne ? "" : ", " + bias) + ";");
+  input.add("};");
+  input.add("template <int V> KILN_DEVICE Parameters<V> parameters(int depth) const {");
+  input.add("  return {" + load(weight) + (isOne ? "" : ", " + load(bias)) + "};");
+  input.add("}");
+  return " * p." + weight + " + p." + bias;
+}
+
 /// Declares the functor that reads rows of `x`, with the layernorm that the region applies to them, or null.
 static Functor inputFunctor(const KernelNames &names, const Value &x, const Op *layernorm) {
   Functor input("Input", names);
@@ -33,21 +53,12 @@ static Functor inputFunctor(const KernelNames &names, const Value &x, const Op *
   input.add("}");
   if (!layernorm)
     return input;
-  std::string normed = names.of(*layernorm->result()).str();
-  std::string weight = input.pointer(*layernorm->operand(1)), bias = input.pointer(*layernorm->operand(2));
-  auto load = [](const std::string &parameter) { return "kiln::load<V>(" + parameter + " + depth)"; };
-  bool isOne = weight == bias; // both are the same tensor
-  input.add("template <int V> struct Parameters {");
-  input.add("  Vec<float, V> " + weight + (isOne ? "" : ", " + bias) + ";");
-  input.add("};");
-  input.add("template <int V> KILN_DEVICE Parameters<V> parameters(int depth) const {");
-  input.add("  return {" + load(weight) + (isOne ? "" : ", " + load(bias)) + "};");
-  input.add("}");
+  std::string normed = names.of(*layernorm->result()).str(), apply = addNormParameters(input, *layernorm);
   input.add("template <int V>");
   input.add(
       "KILN_DEVICE Vec<float, V> normalize(Vec<float, V> value, RowStatistics s, const Parameters<V> &p) const {");
   input.add("  // " + names.line(*layernorm), layernorm);
-  input.add("  const auto " + normed + " = (value - s.mean) * s.rstd * p." + weight + " + p." + bias + ";", layernorm);
+  input.add("  const auto " + normed + " = (value - s.mean) * s.rstd" + apply + ";", layernorm);
   input.add("  return " + normed + ";");
   input.add("}");
   return input;
@@ -80,6 +91,19 @@ static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahea
   if (llvm::any_of(ahead, [](const EpilogueEmitter::Ahead &operand) { return operand.usesBatchAndToken; }))
     epilogue.add(batchAndToken);
   epilogue.add("  return {" + llvm::join(loads, ", ") + "};");
+  epilogue.add("}");
+}
+
+/// Declares the operands of which a row has one element, and their loads. Does nothing if there are none.
+static void addRowOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahead) {
+  if (ahead.empty())
+    return;
+  auto text = [&](auto part) { return llvm::join(llvm::map_range(ahead, part), ", "); };
+  epilogue.add("struct RowOperands {");
+  epilogue.add("  " + ahead.front().type + " " + text([](const auto &operand) { return operand.name; }) + ";");
+  epilogue.add("};");
+  epilogue.add("KILN_DEVICE RowOperands rowOperands(int row) const {");
+  epilogue.add("  return {" + text([](const auto &operand) { return operand.load; }) + "};");
   epilogue.add("}");
 }
 
@@ -119,9 +143,10 @@ static Expected<Functor> epilogueFunctor(const Op &op, const KernelNames &names,
   }
   if (readsAhead) {
     addOperands(epilogue, emitter.ahead(), batchAndToken);
+    addRowOperands(epilogue, emitter.aheadOfRow());
     epilogue.add("template <int V>");
-    epilogue.add("KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) +
-                 ", const Operands<V> &with, int row, int col) const {");
+    epilogue.add("KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) + ", const Operands<V> &with, " +
+                 (emitter.aheadOfRow().empty() ? "" : "const RowOperands &of, ") + "int row, int col) const {");
   } else {
     epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) +
                  ", int row, int col) const {");

@@ -15,6 +15,16 @@ static std::string rowsText(Functor &functor, const Type &type) {
   return factors.empty() ? "1" : llvm::join(factors, " * ");
 }
 
+/// The expression that applies the weight and bias of a normalisation, operands `first` and `first` + 1 if there are
+/// any, to be appended to a normalised value.
+static std::string appliedParameters(Functor &functor, const Op &norm, unsigned first) {
+  if (norm.operands().size() == first)
+    return "";
+  auto parameter = [&](unsigned i) { return "kiln::load<V>(" + functor.pointer(*norm.operand(i)) + " + col)"; };
+  std::string weight = parameter(first), bias = parameter(first + 1); // in the order of the kernel's parameters
+  return " * " + weight + " + " + bias;
+}
+
 //===----------------------------------------------------------------------===//
 // layernorm
 //===----------------------------------------------------------------------===//
@@ -63,11 +73,9 @@ Expected<KernelText> writeLayerNormKernel(const Op &op, const KernelChoice &choi
     input.add("  return " + row(x) + ";");
   }
   input.add("}");
-  std::string weight = input.pointer(*norm.operand(1)), bias = input.pointer(*norm.operand(2));
   input.add(
       "template <int V> KILN_DEVICE Vec<float, V> normalize(Vec<float, V> value, RowStatistics s, int col) const {");
-  input.add("  return (value - s.mean) * s.rstd * kiln::load<V>(" + weight + " + col) + kiln::load<V>(" + bias +
-            " + col);");
+  input.add("  return (value - s.mean) * s.rstd" + appliedParameters(input, norm, 1) + ";");
   input.add("}");
 
   Functor epilogue("Epilogue", names);
@@ -86,6 +94,30 @@ Expected<KernelText> writeLayerNormKernel(const Op &op, const KernelChoice &choi
 //===----------------------------------------------------------------------===//
 // row_mean, row_rstd
 //===----------------------------------------------------------------------===//
+
+Expected<KernelText> writeRowStatisticsKernel(const Op &op, const KernelChoice &choice) {
+  const Op &mean = *op.region()->ops().front(), &rstd = *mean.next();
+  KernelNames names(op);
+  KernelAssembler kernel(op, choice, names);
+  const Value &x = *mean.operand(0);
+  std::string width = x.type.lastDim().str();
+  kernel.constant("kCols", width);
+  Functor input("Input", names), epilogue("Epilogue", names);
+  input.add("static constexpr float kEps = " + rstd.attribute("eps")->str() + "f;");
+  input.add("template <int V> KILN_DEVICE Vec<float, V> load(int row, int col) const {");
+  input.add("  return kiln::load<V>(" + input.pointer(x) + " + i64(row) * " + width + " + col);");
+  input.add("}");
+  epilogue.add("KILN_DEVICE void operator()(RowStatistics s, int row) const {");
+  for (auto [part, member] : {std::pair(&mean, "mean"), std::pair(&rstd, "rstd")})
+    epilogue.add("  " + epilogue.pointer(*part->result(), true) + "[row] = s." + member + "; // " + names.line(*part),
+                 part);
+  epilogue.add("}");
+  kernel.add(input);
+  kernel.add(epilogue);
+  std::string statement = choice.family->body.str() + "<Config>(" + rowsText(kernel.call(), x.type) + ", " +
+                          input.construction() + ", " + epilogue.construction() + ");";
+  return kernel.finish(statement, x.type.dtype, "n" + width);
+}
 
 Expected<KernelText> writeRowReductionKernel(const Op &op, const KernelChoice &choice) {
   KernelNames names(op);
@@ -234,10 +266,9 @@ private:
 
   std::vector<CodeLine> normalizeLines() {
     const Value &x = *op.operand(0);
-    auto parameter = [&](unsigned i) { return "kiln::load<V>(" + body.pointer(*op.operand(i)) + " + col)"; };
     auto statistic = [&](unsigned i) { return body.pointer(*op.operand(i)) + "[row]"; };
     return storeRow("(kiln::load<V>(" + body.pointer(x) + " + index) - " + statistic(1) + ") * " + statistic(2) +
-                    " * " + parameter(3) + " + " + parameter(4));
+                    appliedParameters(body, op, 3));
   }
 
   /// Writes pointwise and layout ops, by their records.

@@ -47,8 +47,9 @@ constexpr Trait operator|(Trait a, Trait b) {
 struct OperandSpec {
   StringRef name;
   StringRef doc;
-  bool isOptional = false; ///< only the last operand may be optional
+  bool isOptional = false; ///< no operand that is not follows one that is
   bool isState = false;
+  bool isOfRow = false; ///< one element for each row of operand 0
 };
 
 struct AttributeSpec {
@@ -93,8 +94,9 @@ struct OpDef {
   /// Pointwise ops of one operand that can be a model's activation function: their names in model configurations.
   std::vector<ActivationName> activationNames = {};
 
-  /// Pointwise ops: the C++ expression of the result, given expressions for the operands at one element. The kernel's
-  /// values get names that differ from the words in it.
+  /// Ops whose result element i follows from element i of operand 0 and elements of the others, and that have a form in
+  /// C++: the expression of the result, given expressions for the operands at one element. The kernel's values get
+  /// names that differ from the words in it.
   std::string (*deviceExpression)(const Op &op, ArrayRef<std::string> operands) = nullptr;
 
   /// Layout ops: turns coordinates of operand 0's element (of the state's new rows' source for a state write) into

@@ -20,6 +20,8 @@ private:
   Error parseDim();
   Error parseWeight();
   Error parseRecipe(WeightRecipe &recipe);
+  Error parseRecipeStep(WeightRecipe &recipe);
+  Error parseProduct(WeightRecipe::Product &product);
   Error parseState();
   Error parseFunction();
   Error parseArguments(Function &function);
@@ -121,21 +123,52 @@ Error Parser::parseRecipe(WeightRecipe &recipe) {
     return source.takeError();
   recipe.source = *source;
   recipe.sourceShape = recipe.shape;
-  if (token.is("[")) {
-    Expected<SmallVector<int64_t, 2>> shape = parseShape();
-    if (!shape)
-      return shape.takeError();
-    recipe.sourceShape = *shape;
-  }
+  if (token.is("["))
+    if (Error error = parseShape().moveInto(recipe.sourceShape))
+      return error;
+  constexpr StringRef steps[] = {"scale", "add", "sum", "transpose", "pad"};
+  size_t next = 0;
   while (consumePunct("->")) {
-    bool &step = token.isWord("transpose") ? recipe.transpose : recipe.pad;
-    bool isKnown = token.isWord("transpose") || token.isWord("pad");
-    if (!isKnown || step || (token.isWord("transpose") && recipe.pad))
-      return expected("transpose or pad, in this order and once each");
-    step = true;
-    advance();
+    size_t step = next;
+    while (step < std::size(steps) && !token.isWord(steps[step]))
+      ++step;
+    if (step == std::size(steps))
+      return expected("scale, add, sum, transpose or pad, in this order and once each");
+    next = step + 1;
+    if (Error error = parseRecipeStep(recipe))
+      return error;
   }
   return Error::success();
+}
+
+Error Parser::parseRecipeStep(WeightRecipe &recipe) {
+  if (consumeWord("scale"))
+    return expectString().moveInto(recipe.scale.emplace());
+  if (consumeWord("add"))
+    return parseProduct(recipe.add.emplace());
+  if (consumeWord("sum")) {
+    std::optional<DType> dtype = token.kind == Token::Kind::Word ? parseDType(token.text) : std::nullopt;
+    if (!dtype)
+      return expected("the type that elements are rounded to, like bf16");
+    recipe.sum = dtype;
+    advance();
+    return Error::success();
+  }
+  (consumeWord("transpose") ? recipe.transpose : recipe.pad) = true;
+  consumeWord("pad");
+  return Error::success();
+}
+
+Error Parser::parseProduct(WeightRecipe::Product &product) {
+  if (Error error = expectString().moveInto(product.vector))
+    return error;
+  if (!consumeWord("times"))
+    return expected("'times' and a matrix");
+  if (Error error = expectString().moveInto(product.matrix))
+    return error;
+  if (!token.is("["))
+    return expected("the matrix's shape, like [768,2304]");
+  return parseShape().moveInto(product.matrixShape);
 }
 
 Error Parser::parseState() {

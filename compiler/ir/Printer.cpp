@@ -45,10 +45,6 @@ std::string typeList(ArrayRef<Type> types) {
   return llvm::join(llvm::map_range(types, [](const Type &type) { return type.str(); }), ", ");
 }
 
-std::string shapeList(ArrayRef<int64_t> shape) {
-  return "[" + llvm::join(llvm::map_range(shape, [](int64_t extent) { return std::to_string(extent); }), ",") + "]";
-}
-
 /// The text between the '=' and the ':'.
 std::string opText(const Op &op) {
   if (op.is(OpKind::fused))
@@ -92,15 +88,36 @@ private:
       typeWidth = std::max(typeWidth, weight->type.str().size());
     }
     for (const auto &weight : module.weights) {
-      const WeightRecipe &recipe = *weight->recipe;
       os << "  weight %" << llvm::left_justify(weight->name, nameWidth) << " : "
-         << llvm::left_justify(weight->type.str(), typeWidth) << " = \"";
-      llvm::printEscapedString(recipe.source, os);
-      os << '"';
-      if (recipe.transpose || recipe.pad)
-        os << shapeList(recipe.sourceShape);
-      os << (recipe.transpose ? " -> transpose" : "") << (recipe.pad ? " -> pad" : "") << '\n';
+         << llvm::left_justify(weight->type.str(), typeWidth) << " = ";
+      printRecipe(*weight->recipe);
+      os << '\n';
     }
+  }
+
+  void printRecipe(const WeightRecipe &recipe) {
+    auto name = [&](StringRef tensor) {
+      os << '"';
+      llvm::printEscapedString(tensor, os);
+      os << '"';
+    };
+    name(recipe.source);
+    if (recipe.sum || recipe.transpose || recipe.pad)
+      os << shapeString(recipe.sourceShape);
+    if (recipe.scale) {
+      os << " -> scale ";
+      name(*recipe.scale);
+    }
+    if (recipe.add) {
+      os << " -> add ";
+      name(recipe.add->vector);
+      os << " times ";
+      name(recipe.add->matrix);
+      os << shapeString(recipe.add->matrixShape);
+    }
+    if (recipe.sum)
+      os << " -> sum " << dtypeName(*recipe.sum);
+    os << (recipe.transpose ? " -> transpose" : "") << (recipe.pad ? " -> pad" : "");
   }
 
   void printFunction(const Function &function) {

@@ -179,12 +179,9 @@ static Error checkRecipe(const Value &weight) {
   auto fail = [&](const Twine &message) { return makeError(weight.loc, "weight %" + weight.name + ": " + message); };
   if (!isFloat(weight.type.dtype))
     return fail("expected a floating-point type, got " + weight.type.str());
-  SmallVector<int64_t, 2> shape = recipe.sourceShape;
-  if (recipe.transpose) {
-    if (shape.size() != 2)
-      return fail("expected a source of rank 2 to transpose, got rank " + Twine(shape.size()));
-    std::swap(shape[0], shape[1]);
-  }
+  if (std::string problem = recipe.problem(); !problem.empty())
+    return fail(problem);
+  SmallVector<int64_t, 2> shape = recipe.unpaddedShape();
   Type packed(recipe.dtype, SmallVector<Dim, 4>(recipe.shape.begin(), recipe.shape.end()));
   bool matches = packed == weight.type && shape.size() == recipe.shape.size();
   for (size_t i = 0; matches && i < shape.size(); ++i)

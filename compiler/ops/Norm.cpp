@@ -1,4 +1,4 @@
-// layernorm, its statistics as separate ops, and softmax: ops that need a whole row of the operand.
+// layernorm, its parts as separate ops, and softmax: ops that need a whole row of the operand.
 #include "ops/Checks.h"
 #include "ops/OpTable.h"
 #include "ops/Tensor.h"
@@ -11,20 +11,40 @@ namespace kiln {
 // layernorm
 //===----------------------------------------------------------------------===//
 
+/// Checks the weight and bias of a normalisation, from operand `first` on: there are both or none.
+static Error expectParameters(const Op &op, unsigned first) {
+  size_t count = op.operands().size();
+  if (count == first + 1)
+    return opError(op, "expected " + Twine(first) + " or " + Twine(first + 2) + " operands, got " + Twine(count));
+  for (unsigned i = first; i < count; ++i)
+    if (Error error = expectFloatShape(op, i, {op.operand(0)->type.lastDim()}))
+      return error;
+  return Error::success();
+}
+
+/// Multiplies row `out` by the weight and adds the bias, operands `first` and `first` + 1 if there are any.
+template <class Real> static void applyParameters(const EvalArgs<Real> &args, unsigned first,
+                                                  MutableArrayRef<Real> out) {
+  if (args.op.operands().size() == first)
+    return;
+  const Real *weight = args.operands[first].data(), *bias = args.operands[first + 1].data();
+  for (size_t c = 0; c < out.size(); ++c)
+    out[c] = out[c] * weight[c] + bias[c];
+}
+
 static Expected<Type> inferLayernorm(const Op &op) {
   const Type &x = op.operand(0)->type;
   if (Error error = expectFloat(op, 0))
     return error;
-  for (unsigned i : {1, 2})
-    if (Error error = expectFloatShape(op, i, {x.lastDim()}))
-      return error;
+  if (Error error = expectParameters(op, 1))
+    return error;
   if (op.floatAttribute("eps") <= 0)
     return opError(op, "attribute 'eps': expected more than 0, got " + op.attribute("eps")->str());
   return Type(outDType(op, x.dtype), x.shape);
 }
 
 template <class Real> static Error evaluateLayernorm(EvalArgs<Real> &args) {
-  const Tensor<Real> &x = args.operands[0], &weight = args.operands[1], &bias = args.operands[2];
+  const Tensor<Real> &x = args.operands[0];
   double eps = args.op.floatAttribute("eps");
   int64_t width = x.lastDim();
   parallelRows(x.rows(), 4 * width, [&](int64_t i) {
@@ -37,7 +57,8 @@ template <class Real> static Error evaluateLayernorm(EvalArgs<Real> &args) {
     double rstd = 1 / std::sqrt(squares / width + eps);
     MutableArrayRef<Real> in = x.row(i), out = args.result.row(i);
     for (int64_t c = 0; c < width; ++c)
-      out[c] = static_cast<Real>((in[c] - mean) * rstd) * weight.data()[c] + bias.data()[c];
+      out[c] = static_cast<Real>((in[c] - mean) * rstd);
+    applyParameters(args, 1, out);
   });
   return Error::success();
 }
@@ -47,7 +68,9 @@ const OpDef layernormOp = {
     .mnemonic = "layernorm",
     .summary = "(x - mean) / sqrt(variance + eps) * weight + bias over the last dim; biased variance (Ba et al. 2016).",
     .traits = Trait::RowWise,
-    .operands = {{"x", "[...,C]"}, {"weight", "[C]"}, {"bias", "[C]"}},
+    .operands = {{"x", "[...,C]"},
+                 {"weight", "[C]; 1 when left out", true},
+                 {"bias", "[C]; left out together with the weight: 0", true}},
     .attributes = {{"eps", Attribute::Kind::Float, "added to the variance"},
                    outSpec("result type; that of x when left out")},
     .infer = inferLayernorm,
@@ -65,7 +88,8 @@ static Type statisticType(const Type &x) { return Type(DType::F32, ArrayRef<Dim>
 
 static Error expectRows(const Op &op) {
   if (op.operand(0)->type.rank() < 2)
-    return opError(op, "expected operand 'x' of rank 2 or more, got " + op.operand(0)->type.str());
+    return opError(op, "expected operand '" + op.def().operands[0].name + "' of rank 2 or more, got " +
+                           op.operand(0)->type.str());
   return expectFloat(op, 0);
 }
 
@@ -123,7 +147,7 @@ const OpDef rowRstdOp = {
     .kind = OpKind::rowRstd,
     .mnemonic = "row_rstd",
     .summary = "1 / sqrt(variance + eps) of each row; biased variance around the mean: [...,C] -> f32[...].",
-    .operands = {{"x", "[...,C]"}, {"mean", "f32[...], of the rows"}},
+    .operands = {{"x", "[...,C]"}, {.name = "mean", .doc = "f32[...], of the rows", .isOfRow = true}},
     .attributes = {{"eps", Attribute::Kind::Float, "added to the variance"}},
     .infer = inferRowRstd,
     .evaluateF32 = evaluateRowRstd<float>,
@@ -138,19 +162,19 @@ static Expected<Type> inferNormalize(const Op &op) {
   for (unsigned i : {1, 2})
     if (Error error = expectType(op, i, statisticType(x)))
       return error;
-  for (unsigned i : {3, 4})
-    if (Error error = expectFloatShape(op, i, {x.lastDim()}))
-      return error;
+  if (Error error = expectParameters(op, 3))
+    return error;
   return Type(outDType(op, x.dtype), x.shape);
 }
 
 template <class Real> static Error evaluateNormalize(EvalArgs<Real> &args) {
-  const Tensor<Real> &x = args.operands[0], &weight = args.operands[3], &bias = args.operands[4];
+  const Tensor<Real> &x = args.operands[0];
   parallelRows(x.rows(), 4 * x.lastDim(), [&](int64_t i) {
     Real mean = args.operands[1].data()[i], rstd = args.operands[2].data()[i];
     MutableArrayRef<Real> in = x.row(i), out = args.result.row(i);
     for (int64_t c = 0; c < x.lastDim(); ++c)
-      out[c] = (in[c] - mean) * rstd * weight.data()[c] + bias.data()[c];
+      out[c] = (in[c] - mean) * rstd;
+    applyParameters(args, 3, out);
   });
   return Error::success();
 }
@@ -160,15 +184,60 @@ const OpDef normalizeOp = {
     .mnemonic = "normalize",
     .summary = "(x - mean) * rstd * weight + bias, mean and rstd those of the row.",
     .operands = {{"x", "[...,C]"},
-                 {"mean", "f32[...], of the rows"},
-                 {"rstd", "f32[...], of the rows"},
-                 {"weight", "[C]"},
-                 {"bias", "[C]"}},
+                 {.name = "mean", .doc = "f32[...], of the rows", .isOfRow = true},
+                 {.name = "rstd", .doc = "f32[...], of the rows", .isOfRow = true},
+                 {"weight", "[C]; 1 when left out", true},
+                 {"bias", "[C]; left out together with the weight: 0", true}},
     .attributes = {outSpec("result type; that of x when left out")},
     .infer = inferNormalize,
     .evaluateF32 = evaluateNormalize<float>,
     .evaluateF64 = evaluateNormalize<double>,
     .flops = [](const Op &op, ElementCount elements) { return Expr(4) * elements(*op.result()); },
+};
+
+//===----------------------------------------------------------------------===//
+// normalize_product
+//===----------------------------------------------------------------------===//
+
+static Expected<Type> inferNormalizeProduct(const Op &op) {
+  const Type &product = op.operand(0)->type;
+  if (Error error = expectRows(op))
+    return error;
+  for (unsigned i : {1, 2})
+    if (Error error = expectType(op, i, statisticType(product)))
+      return error;
+  if (Error error = expectFloatShape(op, 3, {product.lastDim()}))
+    return error;
+  return product;
+}
+
+template <class Real> static Error evaluateNormalizeProduct(EvalArgs<Real> &args) {
+  const Tensor<Real> &product = args.operands[0], &sums = args.operands[3];
+  parallelRows(product.rows(), 3 * product.lastDim(), [&](int64_t i) {
+    Real mean = args.operands[1].data()[i], rstd = args.operands[2].data()[i];
+    MutableArrayRef<Real> in = product.row(i), out = args.result.row(i);
+    for (int64_t c = 0; c < product.lastDim(); ++c)
+      out[c] = (in[c] - mean * sums.data()[c]) * rstd;
+  });
+  return Error::success();
+}
+
+const OpDef normalizeProductOp = {
+    .kind = OpKind::normalizeProduct,
+    .mnemonic = "normalize_product",
+    .summary = "(product - mean * sums) * rstd: the product with a matrix of rows that are normalised only afterwards. "
+               "Mean and rstd are those of the rows before the product, sums those of the matrix's columns.",
+    .operands = {{"product", "[...,N]"},
+                 {.name = "mean", .doc = "f32[...], of the rows", .isOfRow = true},
+                 {.name = "rstd", .doc = "f32[...], of the rows", .isOfRow = true},
+                 {"sums", "[N]"}},
+    .infer = inferNormalizeProduct,
+    .evaluateF32 = evaluateNormalizeProduct<float>,
+    .evaluateF64 = evaluateNormalizeProduct<double>,
+    .flops = [](const Op &op, ElementCount elements) { return Expr(3) * elements(*op.result()); },
+    .deviceExpression =
+        [](const Op &, ArrayRef<std::string> x) { return "(" + x[0] + " - " + x[1] + " * " + x[3] + ") * " + x[2]; },
+    .label = [](const Op &) -> StringRef { return "norm"; },
 };
 
 //===----------------------------------------------------------------------===//

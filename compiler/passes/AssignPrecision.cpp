@@ -18,8 +18,10 @@
 //
 // Otherwise every layer rounds it twice, which causes most of the error of a 16-bit model. With one token per sequence
 // (one_token) its size is negligible against the weights; with many tokens it would cost as much as an activation.
+// auto: one_token, but never where tensor cores of the GPU (option target) read rows by copies, which do not convert.
 //
 // Refuses: modules whose weights are not f32 (precision was assigned before): an error.
+#include "kernels/targets/Target.h"
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"
 #include "support/Diagnostic.h"
@@ -41,6 +43,14 @@ static void widenResidual(Op &op, DType dtype) {
     op.setAttribute("out", Attribute::ident(dtypeName(dtype)));
 }
 
+/// Where the residual stream stays in f32, for `auto`.
+static Expected<StringRef> automaticResidual(const Module &module, StringRef name) {
+  Expected<const Target *> target = findTarget(name);
+  if (!target)
+    return target.takeError();
+  return (*target)->hasWgmma && !module.boolAttribute(ModuleAttribute::portable) ? "never" : "one_token";
+}
+
 static Error assignPrecision(Module &module, const PassOptions &options) {
   bool isTf32 = options.getString("dtype") == "tf32";
   DType dtype = isTf32 ? DType::F32 : *parseDType(options.getString("dtype"));
@@ -57,6 +67,12 @@ static Error assignPrecision(Module &module, const PassOptions &options) {
     if (isFloat(state->type.dtype))
       state->type.dtype = dtype;
   StringRef residual = options.getString("residual_f32");
+  if (residual == "auto") {
+    Expected<StringRef> chosen = automaticResidual(module, options.getString("target"));
+    if (!chosen)
+      return chosen.takeError();
+    residual = *chosen;
+  }
   bool roundsAttention = isTf32 && options.getBool("attention_tf32");
   for (const auto &function : module.functions) {
     for (const auto &argument : function->arguments)
@@ -88,9 +104,10 @@ const PassDef assignPrecisionPass = {
     .options =
         {{"dtype", Attribute::ident("f32"), "type of matrices, activations and caches", {"f32", "tf32", "f16", "bf16"}},
          {"residual_f32",
-          Attribute::ident("one_token"),
+          Attribute::ident("auto"),
           "where the sum that the layers add to stays in f32",
-          {"never", "one_token", "always"}},
+          {"auto", "never", "one_token", "always"}},
+         {"target", Attribute::ident("sm_90a"), "the GPU that the plan is for"},
          {"attention_tf32", false, "with dtype tf32, round the factors of QK^T and PV, too"},
          {"narrow_softmax", false, "with a dtype of 16 bits, softmax's results have it, too"}},
 };

@@ -29,8 +29,9 @@ static void expand(TakenNames &names, Op &layernorm) {
     attributes.insert({"out", *out});
   std::string name = layernorm.result()->name;
   layernorm.result()->name.clear(); // its successor gets the name
-  Value *normalized = builder.create(
-      OpKind::normalize, name, {x, mean, rstd, layernorm.operand(1), layernorm.operand(2)}, std::move(attributes));
+  SmallVector<Value *, 5> operands = {x, mean, rstd};
+  llvm::append_range(operands, layernorm.operands().drop_front());
+  Value *normalized = builder.create(OpKind::normalize, name, operands, std::move(attributes));
   layernorm.result()->replaceAllUsesWith(normalized);
   layernorm.erase();
 }

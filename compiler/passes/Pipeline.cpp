@@ -20,9 +20,10 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   add(hoistLastRowPass);
   add(windowAttentionPass);
   add(insertKvCachePass);
+  add(foldNormParametersPass);
 
   // In which types and layouts
-  add(assignPrecisionPass, {{"dtype", Attribute::ident(options.dtype)}});
+  add(assignPrecisionPass, {{"dtype", Attribute::ident(options.dtype)}, {"target", Attribute::ident(options.target)}});
   add(packWeightsPass);
   add(canonicalizePass);
   add(eliminateDeadValuesPass);
@@ -37,6 +38,9 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
     return passes;
 
   // By which kernels, where in memory
+  // The library's products add a bias first.
+  if (options.matmul == "generated")
+    add(deferNormPass, {{"target", Attribute::ident(options.target)}});
   add(splitNormPass, {{"target", Attribute::ident(options.target)}});
   add(selectKernelsPass, {{"target", Attribute::ident(options.target)},
                           {"matmul", Attribute::ident(options.matmul)},

@@ -31,7 +31,7 @@ static bool isOfLayernorm(const Value &value, const Op &op) {
     if (user->topLevel() != &op)
       return false;
     unsigned first = user->is(OpKind::layernorm) ? 1 : user->is(OpKind::normalize) ? 3 : 0;
-    return first && (user->operand(first) == &value || user->operand(first + 1) == &value);
+    return first && llvm::is_contained(user->operands().drop_front(first), &value);
   });
 }
 

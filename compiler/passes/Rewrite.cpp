@@ -121,6 +121,15 @@ Op *fuseOps(ArrayRef<Op *> group) {
   return fused;
 }
 
+Op *fusedNorm(const Op &op) {
+  if (!op.region() || !anchor(op)->is(OpKind::matmul))
+    return nullptr;
+  const Value *x = anchor(op)->operand(0);
+  Op *producer = x->definingOp();
+  bool isInside = producer && producer->parentOp() == &op;
+  return isInside && producer->is(OpKind::layernorm) && x->hasOneUse() ? producer : nullptr;
+}
+
 Error refreshTypes(Block &block) {
   for (const auto &op : block.ops()) {
     if (op->region()) {

@@ -13,18 +13,9 @@
 #include "kernels/families/Families.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
+#include "passes/Rewrite.h"
 
 namespace kiln {
-
-/// The layernorm of the region whose only reader is the region's matmul, or null.
-static Op *fusedNorm(const Op &op) {
-  if (!op.region() || !anchor(op)->is(OpKind::matmul))
-    return nullptr;
-  const Value *x = anchor(op)->operand(0);
-  Op *producer = x->definingOp();
-  bool isInside = producer && producer->parentOp() == &op;
-  return isInside && producer->is(OpKind::layernorm) && x->hasOneUse() ? producer : nullptr;
-}
 
 static Error splitNorm(Module &module, const PassOptions &options) {
   Expected<const Target *> target = findTarget(options.getString("target"));

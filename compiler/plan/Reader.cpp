@@ -103,16 +103,36 @@ private:
     return fields.close();
   }
 
+  static Error readRecipeSteps(Fields &fields, WeightRecipe &recipe) {
+    if (fields.find("scale"))
+      if (Error error = fields.text("scale", recipe.scale.emplace()))
+        return error;
+    if (fields.find("sum"))
+      if (Error error = fields.dtype("sum", recipe.sum.emplace()))
+        return error;
+    const ConfigValue *table = nullptr;
+    if (Error error = fields.optionalTable("add", table); error || !table)
+      return error;
+    WeightRecipe::Product &product = recipe.add.emplace();
+    Fields parts(*table, "add");
+    std::vector<int64_t> shape;
+    Error error = chain([&] { return parts.text("vector", product.vector); },
+                        [&] { return parts.text("matrix", product.matrix); },
+                        [&] { return parts.integers("matrix_shape", shape, 1); }, [&] { return parts.close(); });
+    product.matrixShape.assign(shape.begin(), shape.end());
+    return error;
+  }
+
   static Error readWeight(const ConfigValue &table, PlanWeight &weight) {
     Fields fields(table, "weights");
     WeightRecipe &recipe = weight.recipe;
     std::vector<int64_t> shape, sourceShape;
-    Error error =
-        chain([&] { return fields.text("name", weight.name); }, [&] { return fields.dtype("dtype", recipe.dtype); },
-              [&] { return fields.integers("shape", shape, 1); }, [&] { return fields.text("source", recipe.source); },
-              [&] { return fields.integers("source_shape", sourceShape, 1); },
-              [&] { return fields.flag("transpose", recipe.transpose); },
-              [&] { return fields.flag("pad", recipe.pad); }, [&] { return fields.close(); });
+    Error error = chain(
+        [&] { return fields.text("name", weight.name); }, [&] { return fields.dtype("dtype", recipe.dtype); },
+        [&] { return fields.integers("shape", shape, 1); }, [&] { return fields.text("source", recipe.source); },
+        [&] { return fields.integers("source_shape", sourceShape, 1); },
+        [&] { return readRecipeSteps(fields, recipe); }, [&] { return fields.flag("transpose", recipe.transpose); },
+        [&] { return fields.flag("pad", recipe.pad); }, [&] { return fields.close(); });
     recipe.shape.assign(shape.begin(), shape.end());
     recipe.sourceShape.assign(sourceShape.begin(), sourceShape.end());
     return error;

@@ -95,6 +95,13 @@ private:
       os << "[[weights]]\nname = " << quote(weight.name) << "\ndtype = " << quote(dtypeName(recipe.dtype))
          << "\nshape = " << extents(recipe.shape) << "\nsource = " << quote(recipe.source)
          << "\nsource_shape = " << extents(recipe.sourceShape) << '\n';
+      if (recipe.scale)
+        os << "scale = " << quote(*recipe.scale) << '\n';
+      if (recipe.add)
+        os << "add = {vector = " << quote(recipe.add->vector) << ", matrix = " << quote(recipe.add->matrix)
+           << ", matrix_shape = " << extents(recipe.add->matrixShape) << "}\n";
+      if (recipe.sum)
+        os << "sum = " << quote(dtypeName(*recipe.sum)) << '\n';
       if (recipe.transpose)
         os << "transpose = true\n";
       if (recipe.pad)

@@ -83,24 +83,50 @@ Error compare(const Twine &what, const Tensor<double> &before, const Tensor<doub
   return Error::success();
 }
 
+/// A random tensor of a checkpoint. The scale of a matrix keeps the magnitude of sums over its rows.
+Tensor<double> randomTensor(const WeightRecipe::Tensor &tensor, uint64_t seed) {
+  Tensor<double> elements(tensor.shape);
+  double scale = tensor.shape.size() == 2 ? 1 / std::sqrt(static_cast<double>(tensor.shape[0])) : 1;
+  fillNormal(elements, seed, tensor.name, scale);
+  return elements;
+}
+
+/// What the recipe makes of random tensors by its first three steps, without rounding.
+Tensor<double> combinedTensors(const WeightRecipe &recipe, uint64_t seed) {
+  std::vector<Tensor<double>> tensors;
+  for (const WeightRecipe::Tensor &tensor : recipe.tensors())
+    tensors.push_back(randomTensor(tensor, seed));
+  Tensor<double> &made = tensors[0];
+  for (int64_t r = 0; recipe.scale && r < made.dim(0); ++r)
+    for (double &value : made.row(r))
+      value *= tensors[1].data()[r];
+  for (int64_t r = 0; recipe.add && r < tensors[2].dim(0); ++r)
+    for (int64_t c = 0; c < made.size(); ++c)
+      made.data()[c] += tensors[1].data()[r] * tensors[2].row(r)[c];
+  if (!recipe.sum)
+    return made;
+  Tensor<double> sums(ArrayRef<int64_t>(made.dim(1)));
+  std::fill_n(sums.data(), sums.size(), 0.0);
+  for (int64_t r = 0; r < made.dim(0); ++r)
+    for (int64_t c = 0; c < made.dim(1); ++c)
+      sums.data()[c] += made.row(r)[c];
+  return sums;
+}
+
 } // namespace
 
 Tensor<double> randomWeight(const Value &weight, uint64_t seed) {
   const WeightRecipe &recipe = *weight.recipe;
   Tensor<double> packed(recipe.shape);
   std::fill_n(packed.data(), packed.size(), 0.0);
-  // This scale keeps the magnitude of sums over n elements.
-  double scale = recipe.sourceShape.size() == 2 ? 1 / std::sqrt(static_cast<double>(recipe.sourceShape[0])) : 1;
-  if (recipe.sourceShape.size() != 2) {
-    fillNormal(packed, seed, recipe.source, scale);
+  Tensor<double> made = combinedTensors(recipe, seed);
+  if (made.rank() != 2) {
+    llvm::copy(made.elements(), packed.data());
     return packed;
   }
-  int64_t rows = recipe.sourceShape[0], cols = recipe.sourceShape[1];
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < cols; ++c) {
-      double value = scale * drawNormal(seed, recipe.source, r * cols + c);
-      (recipe.transpose ? packed.row(c)[r] : packed.row(r)[c]) = value;
-    }
+  for (int64_t r = 0; r < made.dim(0); ++r)
+    for (int64_t c = 0; c < made.dim(1); ++c)
+      (recipe.transpose ? packed.row(c)[r] : packed.row(r)[c]) = made.row(r)[c];
   return packed;
 }
 

@@ -30,7 +30,7 @@ void configure(PipelineOptions &options, StringRef family, AttributeMap tile) {
 
 /// Selects a separate layernorm kernel with these settings, the arguments, and accesses of one element.
 void layerNorm(PipelineOptions &options, StringRef family, const Arguments &arguments, AttributeMap tile) {
-  options.without.insert(&fuseNormPass);
+  options.without.insert({&foldNormParametersPass, &fuseNormPass});
   prefer(options, "layernorm", family);
   tile.merge(settings(arguments));
   tile.insert({"vec", 1});
@@ -209,7 +209,7 @@ std::vector<Strategy> layerNormStrategies() {
        "2",
        "mean, reciprocal deviation and normalisation as three kernels, the first two a block a row",
        [](const Arguments &arguments, PipelineOptions &options) {
-         options.without.insert(&fuseNormPass);
+         options.without.insert({&foldNormParametersPass, &fuseNormPass});
          options.options[&expandLayernormPass].insert_or_assign("layernorms", Attribute::ident("all"));
          configure(options, "row_reduction", settings(arguments));
        },
@@ -243,6 +243,7 @@ std::vector<Strategy> layerNormStrategies() {
        "best",
        "a kernel of its own with the residual addition before it, rows in registers, 16-byte accesses",
        [](const Arguments &, PipelineOptions &options) {
+         options.without.insert(&foldNormParametersPass);
          options.options[&fuseNormPass].insert_or_assign("into", Attribute::ident("producer"));
        },
        {},
@@ -357,6 +358,7 @@ std::vector<Strategy> otherStrategies() {
        "kernels have layernorm's weight and bias in constant memory, as far as it holds them",
        [](const Arguments &arguments, PipelineOptions &options) {
          bool all = arguments.find("biases")->second != 0;
+         options.without.insert(&foldNormParametersPass);
          options.options[&placeParametersPass].insert_or_assign("constants",
                                                                 Attribute::ident(all ? "vectors" : "layernorm"));
        },

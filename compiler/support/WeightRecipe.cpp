@@ -18,19 +18,53 @@ std::optional<int64_t> elementCount(ArrayRef<int64_t> shape) {
   return count;
 }
 
+std::string WeightRecipe::problem() const {
+  auto wants = [](StringRef what, const Twine &purpose, ArrayRef<int64_t> got) {
+    return ("expected a " + what + " to " + purpose + ", got shape " + shapeString(got)).str();
+  };
+  bool isMatrix = sourceShape.size() == 2, isVector = sourceShape.size() == 1;
+  if (scale && !isMatrix)
+    return wants("matrix", "scale", sourceShape);
+  if (sum && !isMatrix)
+    return wants("matrix", "sum", sourceShape);
+  if (transpose && (!isMatrix || sum))
+    return sum ? "expected a matrix to transpose, got the sums of one" : wants("matrix", "transpose", sourceShape);
+  if (sum && !isFloat(*sum))
+    return ("expected to round to a float type before the sum, got " + dtypeName(*sum)).str();
+  if (!add)
+    return "";
+  if (!isVector)
+    return wants("vector", "add a product to", sourceShape);
+  if (add->matrixShape.size() != 2 || add->matrixShape[1] != sourceShape[0])
+    return "expected a matrix of " + std::to_string(sourceShape[0]) + " columns in the product to add, got shape " +
+           shapeString(add->matrixShape);
+  return "";
+}
+
 SmallVector<int64_t, 2> WeightRecipe::unpaddedShape() const {
   SmallVector<int64_t, 2> result = sourceShape;
+  if (sum)
+    result.erase(result.begin());
   if (transpose)
     std::swap(result[0], result[1]);
   return result;
+}
+
+SmallVector<WeightRecipe::Tensor, 3> WeightRecipe::tensors() const {
+  SmallVector<Tensor, 3> all = {{source, sourceShape}};
+  if (scale)
+    all.push_back({*scale, {sourceShape[0]}});
+  if (add)
+    all.append({{add->vector, {add->matrixShape[0]}}, {add->matrix, add->matrixShape}});
+  return all;
 }
 
 Expected<int64_t> packedSize(const WeightRecipe &recipe) {
   auto fail = [&](const Twine &message) { return makeError("weight '" + recipe.source + "': " + message); };
   if (!isFloat(recipe.dtype))
     return fail("expected to pack to a float type, got " + dtypeName(recipe.dtype));
-  if (recipe.transpose && recipe.sourceShape.size() != 2)
-    return fail("expected a matrix to transpose, got shape " + shapeString(recipe.sourceShape));
+  if (std::string problem = recipe.problem(); !problem.empty())
+    return fail(problem);
   SmallVector<int64_t, 2> shape = recipe.unpaddedShape();
   auto fits = [&](int64_t size, int64_t packed) { return recipe.pad ? packed >= size : packed == size; };
   if (shape.size() != recipe.shape.size() || !llvm::all_of_zip(shape, recipe.shape, fits))
@@ -38,8 +72,11 @@ Expected<int64_t> packedSize(const WeightRecipe &recipe) {
                 ", got " + shapeString(recipe.shape));
   std::optional<int64_t> count = elementCount(recipe.shape);
   constexpr int64_t maxCount = std::numeric_limits<int64_t>::max() / 4;
-  if (!count || *count > maxCount || !elementCount(recipe.sourceShape))
+  if (!count || *count > maxCount)
     return fail("expected a size that fits in 63 bits, got shape " + shapeString(recipe.shape));
+  for (const WeightRecipe::Tensor &tensor : recipe.tensors())
+    if (!elementCount(tensor.shape))
+      return fail("expected a size that fits in 63 bits, got shape " + shapeString(tensor.shape));
   return *count * dtypeSize(recipe.dtype);
 }
 

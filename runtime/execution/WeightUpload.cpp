@@ -77,9 +77,9 @@ void WeightUpload::run() {
 
 Error WeightUpload::upload(const Item &item) {
   const WeightRecipe &recipe = item.weight->recipe;
-  Expected<TensorView> tensor = source.tensor(recipe.source, recipe.sourceShape);
-  if (!tensor)
-    return tensor.takeError();
+  Expected<RecipeTensors> tensors = openTensors(recipe, source);
+  if (!tensors)
+    return tensors.takeError();
   PackedRows rows = cantFail(packedRows(recipe), "allocate has checked it");
   int64_t rowsAtOnce = rows.bytes == 0 ? 1 : staging.front().memory.bytes() / rows.bytes;
   for (int64_t first = 0; first < rows.count; first += rowsAtOnce) {
@@ -89,7 +89,7 @@ Error WeightUpload::upload(const Item &item) {
         return error;
     int64_t last = std::min(first + rowsAtOnce, rows.count), bytes = (last - first) * rows.bytes;
     MutableArrayRef<uint8_t> packed(reinterpret_cast<uint8_t *>(buffer.memory.address()), bytes);
-    if (Error error = packWeightRows(recipe, *tensor, first, last, packed))
+    if (Error error = packWeightRows(recipe, *tensors, first, last, packed))
       return error;
     if (Error error = device.uploadBeside(item.target + first * rows.bytes, packed.data(), bytes))
       return error;

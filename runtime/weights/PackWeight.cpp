@@ -29,10 +29,11 @@ struct BF16 {
   static Storage encode(float value) { return toBF16(value); }
 };
 
-/// A matrix in memory; `pitch` is in elements.
+/// A matrix in memory; `pitch` is in elements. `factors`, if there are any, has one for each row.
 struct Source {
   const uint8_t *data;
   int64_t pitch;
+  const float *factors;
 };
 struct Destination {
   uint8_t *data;
@@ -55,8 +56,19 @@ template <typename From, typename To> struct Mover {
     std::memcpy(to, &converted, toSize);
   }
 
-  static void moveRow(const uint8_t *from, uint8_t *to, int64_t count) {
-    if constexpr (std::is_same_v<From, To>) {
+  static void moveScaled(const uint8_t *from, uint8_t *to, float factor) {
+    typename From::Storage stored;
+    std::memcpy(&stored, from, fromSize);
+    typename To::Storage converted = To::encode(From::decode(stored) * factor);
+    std::memcpy(to, &converted, toSize);
+  }
+
+  /// `factor`: may be null.
+  static void moveRow(const uint8_t *from, uint8_t *to, int64_t count, const float *factor = nullptr) {
+    if (factor) {
+      for (int64_t i = 0; i < count; ++i)
+        moveScaled(from + i * fromSize, to + i * toSize, *factor);
+    } else if constexpr (std::is_same_v<From, To>) {
       std::memcpy(to, from, count * fromSize);
     } else {
       for (int64_t i = 0; i < count; ++i)
@@ -71,9 +83,14 @@ template <typename From, typename To> struct Mover {
     for (int64_t firstColumn = 0; firstColumn < columns; firstColumn += side) {
       int64_t lastColumn = std::min(firstColumn + side, columns);
       for (int64_t row = firstRow; row < lastRow; ++row)
-        for (int64_t column = firstColumn; column < lastColumn; ++column)
-          moveElement(from.data + (column * from.pitch + row) * fromSize,
-                      to.data + ((row - firstRow) * to.pitch + column) * toSize);
+        for (int64_t column = firstColumn; column < lastColumn; ++column) {
+          const uint8_t *element = from.data + (column * from.pitch + row) * fromSize;
+          uint8_t *target = to.data + ((row - firstRow) * to.pitch + column) * toSize;
+          if (from.factors)
+            moveScaled(element, target, from.factors[column]);
+          else
+            moveElement(element, target);
+        }
     }
   }
 };
@@ -102,6 +119,67 @@ template <typename Function> static void withMover(DType from, DType to, Functio
   case DType::I32:
     llvm_unreachable("packWeight refuses integers");
   }
+}
+
+/// Converts between types: `count` elements from element `first` of `from`.
+static void convert(DType fromType, const uint8_t *from, int64_t first, int64_t count, DType toType, void *to) {
+  withMover(fromType, toType,
+            [&](auto mover) { mover.moveRow(from + first * mover.fromSize, static_cast<uint8_t *>(to), count); });
+}
+
+static std::vector<float> floatsOf(const TensorView &tensor, int64_t first, int64_t count) {
+  std::vector<float> values(count);
+  convert(tensor.dtype, tensor.bytes.data(), first, count, DType::F32, values.data());
+  return values;
+}
+
+//===----------------------------------------------------------------------===//
+// Sums
+//===----------------------------------------------------------------------===//
+
+/// Rounds to a type and back.
+static void roundTo(DType dtype, MutableArrayRef<float> values) {
+  auto *bytes = reinterpret_cast<uint8_t *>(values.data());
+  std::vector<float> rounded(values.size());
+  auto count = static_cast<int64_t>(values.size());
+  convert(DType::F32, bytes, 0, count, dtype, rounded.data());
+  convert(dtype, reinterpret_cast<const uint8_t *>(rounded.data()), 0, count, DType::F32, bytes);
+}
+
+/// Adds to `sums` what the recipe adds up in columns `first` to `last` of its matrix: elements times those of the
+/// vector (`add`), or rounded elements (`sum`).
+static void addColumns(const WeightRecipe &recipe, ArrayRef<TensorView> tensors, int64_t first, int64_t last,
+                       double *sums) {
+  const TensorView &matrix = recipe.add ? tensors[2] : tensors[0];
+  int64_t rows = matrix.shape[0], columns = matrix.shape[1];
+  std::vector<float> factors(rows, 1.0F);
+  if (recipe.add || recipe.scale)
+    factors = floatsOf(tensors[1], 0, rows);
+  for (int64_t row = 0; row < rows; ++row) {
+    std::vector<float> elements = floatsOf(matrix, row * columns + first, last - first);
+    if (recipe.sum) {
+      for (float &element : elements)
+        element *= factors[row];
+      roundTo(*recipe.sum, elements);
+    }
+    double factor = recipe.add ? factors[row] : 1;
+    for (int64_t column = first; column < last; ++column)
+      sums[column] += factor * elements[column - first];
+  }
+}
+
+/// The vector that `add` or `sum` gives, before it is rounded to f32.
+static std::vector<double> summed(const WeightRecipe &recipe, ArrayRef<TensorView> tensors) {
+  int64_t columns = recipe.sourceShape.back();
+  std::vector<double> sums(columns);
+  if (recipe.add)
+    llvm::copy(floatsOf(tensors[0], 0, columns), sums.begin());
+  constexpr int64_t grain = 128;
+  parallelFor((columns + grain - 1) / grain, [&](size_t range) {
+    int64_t first = static_cast<int64_t>(range) * grain;
+    addColumns(recipe, tensors, first, std::min(first + grain, columns), sums.data());
+  });
+  return sums;
 }
 
 //===----------------------------------------------------------------------===//
@@ -133,11 +211,11 @@ static void forRowRanges(int64_t begin, int64_t end, int64_t columns, function_r
   });
 }
 
-/// Packs rows by a recipe that has been checked and has elements. The mover converts from the source's type.
-/// `destination` begins with row `begin`.
+/// Packs rows of `source` by the last two steps of a recipe that has been checked and has elements. The mover converts
+/// from the source's type. `destination` begins with row `begin`.
 template <typename Mover>
-static void packRows(Mover mover, const WeightRecipe &recipe, const uint8_t *source, uint8_t *destination,
-                     int64_t begin, int64_t end) {
+static void packRows(Mover mover, const WeightRecipe &recipe, const uint8_t *source, const float *factors,
+                     uint8_t *destination, int64_t begin, int64_t end) {
   TensorShape unpadded = recipe.unpaddedShape();
   TensorShape shape = recipe.shape;
   if (shape.empty())
@@ -146,11 +224,12 @@ static void packRows(Mover mover, const WeightRecipe &recipe, const uint8_t *sou
   forRowRanges(begin, end, columns, [&](int64_t first, int64_t last) {
     auto target = [&](int64_t row) { return destination + (row - begin) * columns * mover.toSize; };
     if (recipe.transpose)
-      mover.moveTransposed({source, unpadded[0]}, {target(first), columns}, first, std::min(last, unpadded[0]), filled);
+      mover.moveTransposed({source, unpadded[0], factors}, {target(first), columns}, first, std::min(last, unpadded[0]),
+                           filled);
     for (int64_t row = first; row < last; ++row) {
       int64_t from = sourceRow(row, unpadded, shape);
       if (from >= 0 && !recipe.transpose)
-        mover.moveRow(source + from * filled * mover.fromSize, target(row), filled);
+        mover.moveRow(source + from * filled * mover.fromSize, target(row), filled, factors ? factors + from : nullptr);
       int64_t padStart = from >= 0 ? filled : 0;
       std::memset(target(row) + padStart * mover.toSize, 0, (columns - padStart) * mover.toSize);
     }
@@ -167,32 +246,67 @@ Expected<PackedRows> packedRows(const WeightRecipe &recipe) {
   return PackedRows{*size / rowBytes, rowBytes};
 }
 
-Error packWeightRows(const WeightRecipe &recipe, const TensorView &source, int64_t firstRow, int64_t lastRow,
+Expected<RecipeTensors> openTensors(const WeightRecipe &recipe, const WeightSource &weights) {
+  RecipeTensors views;
+  for (const WeightRecipe::Tensor &tensor : recipe.tensors()) {
+    Expected<TensorView> view = weights.tensor(tensor.name, tensor.shape);
+    if (!view)
+      return view.takeError();
+    views.push_back(std::move(*view));
+  }
+  return views;
+}
+
+/// Error: views that are not those of the recipe's tensors.
+static Error checkTensors(const WeightRecipe &recipe, ArrayRef<TensorView> views) {
+  auto tensors = recipe.tensors();
+  assert(views.size() == tensors.size() && "a view for each tensor");
+  for (const auto &[tensor, view] : llvm::zip(tensors, views)) {
+    if (view.shape != tensor.shape || !isFloat(view.dtype))
+      return makeError("weight '" + tensor.name + "': expected a float tensor of shape " + shapeString(tensor.shape) +
+                       ", got " + dtypeName(view.dtype) + shapeString(view.shape));
+    assert(static_cast<int64_t>(view.bytes.size()) == *elementCount(view.shape) * dtypeSize(view.dtype) &&
+           "a view of another size than its shape");
+  }
+  return Error::success();
+}
+
+Error packWeightRows(const WeightRecipe &recipe, ArrayRef<TensorView> tensors, int64_t firstRow, int64_t lastRow,
                      MutableArrayRef<uint8_t> destination) {
   auto fail = [&](const Twine &message) { return makeError("weight '" + recipe.source + "': " + message); };
   Expected<PackedRows> rows = packedRows(recipe);
   if (!rows)
     return rows.takeError();
-  if (source.shape != recipe.sourceShape || !isFloat(source.dtype))
-    return fail("expected a float tensor of shape " + shapeString(recipe.sourceShape) + ", got " +
-                dtypeName(source.dtype) + shapeString(source.shape));
-  assert(static_cast<int64_t>(source.bytes.size()) == *elementCount(source.shape) * dtypeSize(source.dtype) &&
-         "a view of another size than its shape");
+  if (Error error = checkTensors(recipe, tensors))
+    return error;
   assert(0 <= firstRow && firstRow <= lastRow && lastRow <= rows->count && "rows that the weight has not");
   int64_t size = (lastRow - firstRow) * rows->bytes;
   if (static_cast<int64_t>(destination.size()) != size)
     return fail("expected a destination of " + Twine(size) + " bytes, got " + Twine(destination.size()));
-  if (size > 0)
-    withMover(source.dtype, recipe.dtype,
-              [&](auto mover) { packRows(mover, recipe, source.bytes.data(), destination.data(), firstRow, lastRow); });
+  if (size == 0)
+    return Error::success();
+  DType dtype = tensors[0].dtype;
+  const uint8_t *source = tensors[0].bytes.data();
+  std::vector<float> sums, factors;
+  if (recipe.add || recipe.sum) {
+    llvm::append_range(sums, summed(recipe, tensors));
+    dtype = DType::F32;
+    source = reinterpret_cast<const uint8_t *>(sums.data());
+  } else if (recipe.scale) {
+    factors = floatsOf(tensors[1], 0, recipe.sourceShape[0]);
+  }
+  withMover(dtype, recipe.dtype, [&](auto mover) {
+    packRows(mover, recipe, source, recipe.scale && !recipe.sum ? factors.data() : nullptr, destination.data(),
+             firstRow, lastRow);
+  });
   return Error::success();
 }
 
-Error packWeight(const WeightRecipe &recipe, const TensorView &source, MutableArrayRef<uint8_t> destination) {
+Error packWeight(const WeightRecipe &recipe, ArrayRef<TensorView> tensors, MutableArrayRef<uint8_t> destination) {
   Expected<PackedRows> rows = packedRows(recipe);
   if (!rows)
     return rows.takeError();
-  return packWeightRows(recipe, source, 0, rows->count, destination);
+  return packWeightRows(recipe, tensors, 0, rows->count, destination);
 }
 
 } // namespace kiln

@@ -13,13 +13,18 @@ struct PackedRows {
 /// Error: as of packedSize.
 Expected<PackedRows> packedRows(const WeightRecipe &recipe);
 
-/// Writes a checkpoint tensor as the recipe says: transposed, converted to the recipe's type (rounded to nearest even),
-/// and padded with zeros, row-major. Uses all cores. Error: as of packedSize; a tensor whose shape is not the recipe's
-/// source shape; a destination of the wrong size.
-Error packWeight(const WeightRecipe &recipe, const TensorView &source, MutableArrayRef<uint8_t> destination);
+/// The tensors that a recipe reads, in the order of WeightRecipe::tensors().
+using RecipeTensors = SmallVector<TensorView, 3>;
+/// Error: as of WeightSource::tensor.
+Expected<RecipeTensors> openTensors(const WeightRecipe &recipe, const WeightSource &weights);
+
+/// Writes the weight that the recipe makes of its tensors, row-major: scaled, with the product added, summed,
+/// transposed, converted to the recipe's type (rounded to nearest even), and padded with zeros. Uses all cores. Error:
+/// as of packedSize; tensors of other shapes than the recipe's; a destination of the wrong size.
+Error packWeight(const WeightRecipe &recipe, ArrayRef<TensorView> tensors, MutableArrayRef<uint8_t> destination);
 
 /// Writes only rows `firstRow` to `lastRow` of the packed weight.
-Error packWeightRows(const WeightRecipe &recipe, const TensorView &source, int64_t firstRow, int64_t lastRow,
+Error packWeightRows(const WeightRecipe &recipe, ArrayRef<TensorView> tensors, int64_t firstRow, int64_t lastRow,
                      MutableArrayRef<uint8_t> destination);
 
 } // namespace kiln

@@ -36,7 +36,8 @@
 //   kStages             2 or more
 //   kWarpsM, kWarpsN    warps along M and N
 //
-// Epilogue: its operands are loaded ahead of its stores, as in gemv/simt_row.cuh. Its V is the widest power of two up
+// Epilogue: its operands are loaded ahead of its stores, as in gemv/simt_row.cuh, those of rows (row_operands.cuh)
+// before all others. Its V is the widest power of two up
 // to 8 that divides kCols.
 //
 //===----------------------------------------------------------------------===//
@@ -51,6 +52,7 @@
 #include "device/tensor_core.cuh"
 #include "device/vec.cuh"
 #include "gemm/tile_order.cuh"
+#include "row_operands.cuh"
 #include "shape.cuh"
 
 namespace kiln {
@@ -323,10 +325,17 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
   template <bool kWhole, class Epilogue>
   KILN_DEVICE void emit(const Epilogue &epilogue, TilePlace origin, int rows) const {
     using Operands = typename Epilogue::template Operands<V>;
+    using OfRow = RowOperandsOf<Epilogue>;
     // As many as fit into twice the registers of the fragments, which are free by then; values that are the same in
     // every row are loaded once. Short vectors need an address each, so only those of 8 columns are taken.
     constexpr int kFit = max(1, int(4 * sizeof(Fragments) / sizeof(Operands))), kAtOnce = V == 8 ? kFit : 8 / V;
     const int firstRow = origin.m * Shape::kM + warpM(), firstCol = origin.n * Shape::kN + warpN();
+    typename OfRow::Type ofRow[2 * kM];
+#pragma unroll
+    for (int i = 0; i < 2 * kM; ++i) {
+      const int row = firstRow + rowOf(i * kRowVectors);
+      ofRow[i] = OfRow::load(epilogue, kWhole ? row : min(row, rows - 1));
+    }
 #pragma unroll
     for (int first = 0; first < kVectors; first += kAtOnce) {
       const int end = min(first + kAtOnce, kVectors);
@@ -341,7 +350,7 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
       for (int i = first; i < end; ++i) {
         const int row = firstRow + rowOf(i), col = firstCol + colOf(i);
         if ((kWhole || row < rows) && (Shape::kColsAreExact || col < Config::kCols))
-          epilogue(product(i), operands[i - first], row, col);
+          OfRow::apply(epilogue, product(i), operands[i - first], ofRow[i / kRowVectors], row, col);
       }
     }
   }

@@ -42,7 +42,7 @@
 //   kStages             2 or more
 //   kConsumers, kTeams  warpgroups of a team, and teams
 //
-// Epilogue: as in mma_tiled.cuh.
+// Epilogue: as in mma_tiled.cuh, also with operands of rows (row_operands.cuh).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -59,6 +59,7 @@
 #include "gemm/product_boxes.cuh"
 #include "gemm/ring_place.cuh"
 #include "gemm/tile_order.cuh"
+#include "row_operands.cuh"
 #include "shape.cuh"
 
 namespace kiln {
@@ -257,8 +258,10 @@ template <class Config, class T> struct WgmmaTiled {
   /// whose operands take few registers.
   template <class Epilogue> struct Loaded {
     using Operands = typename Epilogue::template Operands<V>;
+    using OfRow = RowOperandsOf<Epilogue>;
     static constexpr int kAhead = kGroups >= 6 && sizeof(Operands) * kVectors * kThreadRows <= 128 ? 2 : 1;
     Operands operands[kGroups][kThreadRows][kVectors];
+    typename OfRow::Type ofRow[kThreadRows];
   };
 
   template <bool kWhole, class Epilogue>
@@ -275,14 +278,15 @@ template <class Config, class T> struct WgmmaTiled {
 
   template <bool kWhole, class Epilogue>
   KILN_DEVICE void store(const Sums (&sums)[kRowTiles], const Loaded<Epilogue> &loaded, const Epilogue &epilogue,
-                         ThreadPlace at, int group) const {
+                         ThreadPlace at, int group, int firstRow, int lastRow) const {
 #pragma unroll
-    for (int i = 0; i < kThreadRows; ++i)
+    for (int i = firstRow; i < lastRow; ++i)
 #pragma unroll
       for (int vector = 0; vector < kVectors; ++vector) {
         const int row = at.rowOf(i), col = at.colOf(group, vector);
         if ((kWhole || row < rows) && (Shape::kColsAreExact || col < Config::kCols))
-          epilogue(product(sums, group, i, vector), loaded.operands[group][i][vector], row, col);
+          Loaded<Epilogue>::OfRow::apply(epilogue, product(sums, group, i, vector), loaded.operands[group][i][vector],
+                                         loaded.ofRow[i], row, col);
       }
   }
 
@@ -290,8 +294,13 @@ template <class Config, class T> struct WgmmaTiled {
   template <bool kWhole, class Epilogue>
   KILN_DEVICE void finish(Sums (&sums)[kRowTiles], u32 last, const Epilogue &epilogue, ThreadPlace at) const {
     Loaded<Epilogue> loaded;
+#pragma unroll
+    for (int i = 0; i < kThreadRows; ++i)
+      loaded.ofRow[i] = Loaded<Epilogue>::OfRow::load(epilogue, kWhole ? at.rowOf(i) : min(at.rowOf(i), rows - 1));
     // With rows past the end, addresses take the registers for loads ahead.
     constexpr int kAhead = kWhole ? min(Loaded<Epilogue>::kAhead, kGroups) : 0;
+    // Operands of rows take registers, too: half of a group is stored before more is loaded.
+    constexpr int kRowsFirst = kAhead > 0 && Loaded<Epilogue>::OfRow::kExists ? kThreadRows / 2 : 0;
 #pragma unroll
     for (int group = 0; group < kAhead; ++group)
       load<kWhole>(loaded, epilogue, at, group);
@@ -300,9 +309,10 @@ template <class Config, class T> struct WgmmaTiled {
     receive(sums);
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
+      store<kWhole>(sums, loaded, epilogue, at, group, 0, kRowsFirst);
       if (group + kAhead < kGroups)
         load<kWhole>(loaded, epilogue, at, group + kAhead);
-      store<kWhole>(sums, loaded, epilogue, at, group);
+      store<kWhole>(sums, loaded, epilogue, at, group, kRowsFirst, kThreadRows);
     }
   }
 };

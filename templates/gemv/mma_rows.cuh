@@ -45,6 +45,7 @@
 #include "device/tensor_core.cuh"
 #include "device/vec.cuh"
 #include "norm/row_statistics.cuh"
+#include "row_operands.cuh"
 #include "shape.cuh"
 
 namespace kiln {
@@ -90,6 +91,7 @@ template <class Config, class Input, class W, class Epilogue> struct MmaRows {
   static constexpr int V = Shape::kOutputVec;
   using Weights = Packed<W, 8>[kUnroll][2]; // of columns g and g + 8
   using Operands = typename Epilogue::template Operands<V>;
+  using OfRow = RowOperandsOf<Epilogue>;
 
   const Input &input;
   const W *weight;
@@ -207,8 +209,8 @@ template <class Config, class Input, class W, class Epilogue> struct MmaRows {
 #pragma unroll
         for (int k = 1; k < Shape::kWarpsK; ++k)
           product += load<V>(&shared.sums[k][r][c]);
-        epilogue(product, Shape::kReadsAhead ? ahead : operands(firstRow, r, c), firstRow + r,
-                 int(blockIndexX()) * Shape::kBlockCols + c);
+        OfRow::apply(epilogue, product, Shape::kReadsAhead ? ahead : operands(firstRow, r, c),
+                     OfRow::load(epilogue, firstRow + r), firstRow + r, int(blockIndexX()) * Shape::kBlockCols + c);
       });
   }
 

@@ -51,6 +51,7 @@
 #include "device/vec.cuh"
 #include "device/warp.cuh"
 #include "norm/row_statistics.cuh"
+#include "row_operands.cuh"
 #include "shape.cuh"
 
 namespace kiln {
@@ -105,6 +106,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRow {
   static constexpr int V = Shape::kVec;
   using Weights = Packed<W, V>[kColsPerWarp][kUnroll];
   using Operands = typename Epilogue::template Operands<Shape::kOutputVec>;
+  using OfRow = RowOperandsOf<Epilogue>;
 
   const Input &input;
   const W *weight;
@@ -306,7 +308,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRow {
       for (int v = 0; v < kOut; ++v)
         product[v] = sums[i * kOut + v];
       if (outputCol(i) < blockEnd)
-        epilogue(product, operands[i], row, outputCol(i));
+        OfRow::apply(epilogue, product, operands[i], OfRow::load(epilogue, row), row, outputCol(i));
     }
   }
 
@@ -325,7 +327,7 @@ template <class Config, class Input, class W, class Epilogue> struct SimtRow {
 #pragma unroll
     for (int warp = 0; warp < Shape::kDepthWarps; ++warp)
       product[0] += shared.sums[warp][threadIndex()];
-    epilogue(product, operands, row, outputCol(0));
+    OfRow::apply(epilogue, product, operands, OfRow::load(epilogue, row), row, outputCol(0));
   }
 
   KILN_DEVICE void run() {

@@ -39,7 +39,7 @@
 //   kStages          of a warpgroup's ring, up to the steps of a range
 //   kShared          bytes that the block takes at least, so that no more blocks share a multiprocessor than should
 //
-// Epilogue: as in gemm/wgmma_tiled.cuh.
+// Epilogue: as in gemm/wgmma_tiled.cuh, also with operands of rows (row_operands.cuh).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -56,6 +56,7 @@
 #include "device/vec.cuh"
 #include "gemm/product_boxes.cuh"
 #include "gemm/ring_place.cuh"
+#include "row_operands.cuh"
 #include "shape.cuh"
 
 namespace kiln {
@@ -245,18 +246,22 @@ template <class Config, class T> struct WgmmaRows {
   }
 
   template <class Epilogue> struct Loaded {
+    using OfRow = RowOperandsOf<Epilogue>;
     typename Epilogue::template Operands<Shape::V> operands[Shape::kTurns][Shape::kVectors];
+    typename OfRow::Type ofRow[Shape::kTurns];
   };
 
   /// Loads what the epilogue reads, of the nearest row and columns where the thread has none.
   template <class Epilogue> KILN_DEVICE void load(Loaded<Epilogue> &loaded, const Epilogue &epilogue) const {
 #pragma unroll
-    for (int turn = 0; turn < Shape::kTurns; ++turn)
+    for (int turn = 0; turn < Shape::kTurns; ++turn) {
+      const int row = min(rowOf(turn), allRows - 1);
+      loaded.ofRow[turn] = Loaded<Epilogue>::OfRow::load(epilogue, row);
 #pragma unroll
       for (int vector = 0; vector < Shape::kVectors; ++vector)
         loaded.operands[turn][vector] = epilogue.template operands<Shape::V>(
-            min(rowOf(turn), allRows - 1),
-            Shape::kColsAreExact ? colOf(vector) : min(colOf(vector), Config::kCols - Shape::V));
+            row, Shape::kColsAreExact ? colOf(vector) : min(colOf(vector), Config::kCols - Shape::V));
+    }
   }
 
   /// The sum of all ranges for the vector.
@@ -279,7 +284,8 @@ template <class Config, class T> struct WgmmaRows {
 #pragma unroll
       for (int vector = 0; vector < Shape::kVectors; ++vector)
         if (isOwn(turn) && (Shape::kColsAreExact || colOf(vector) < Config::kCols))
-          epilogue(product(turn, vector), loaded.operands[turn][vector], rowOf(turn), colOf(vector));
+          Loaded<Epilogue>::OfRow::apply(epilogue, product(turn, vector), loaded.operands[turn][vector],
+                                         loaded.ofRow[turn], rowOf(turn), colOf(vector));
   }
 
   template <class Epilogue> KILN_DEVICE void consume(const Epilogue &epilogue) const {

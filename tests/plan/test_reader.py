@@ -14,7 +14,7 @@ from kilntest import KilnTest, run_kiln
 MODEL = "vocab_size = 29\nn_positions = 24\nn_embd = 32\nn_layer = 1\nn_head = 2\n"
 
 # Keys that may be left out: plans omit them where they do not apply.
-OPTIONAL = {"transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants", "number", "cluster", "ops", "maps",
+OPTIONAL = {"scale", "add", "sum", "transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants", "number", "cluster", "ops", "maps",
             "prefill", "decode", "score", "sample"}
 OPTIONAL_IN = {("kernels", "*", "rows")}  # but not of a step with variants
 
@@ -28,6 +28,15 @@ MAPS = """maps = [
   {argument = 3, dtype = "f32", extents = ["32", "B*T"], strides = ["128"], box = ["32", "8"]},
 ]
 """
+# Recipes as a plan has them whose layernorms are part of products.
+RECIPES = {
+    'source_shape = [32, 96]\n': 'source_shape = [32, 96]\nscale = "h.0.ln_1.weight"\n',
+    'source = "h.0.attn.c_attn.bias"\nsource_shape = [96]\n':
+        'source = "h.0.attn.c_attn.bias"\nsource_shape = [96]\n'
+        'add = {vector = "h.0.ln_1.bias", matrix = "h.0.attn.c_attn.weight", matrix_shape = [32, 96]}\n',
+    'source = "h.0.mlp.c_fc.bias"\nsource_shape = [128]\n':
+        'source = "h.0.mlp.c_fc.weight"\nsource_shape = [32, 128]\nsum = "bf16"\n',
+}
 BAD_FORMULAS = ('""', '"B*"', '"B B"', '"B-1"', '"-1"', '"(B"', '"B)"', '"min(B)"', '"max(B,1"', '"pow(B,2)"', '"B/2"',
                 '"ceildiv(B,0)"', '"X"', '"9223372036854775808"', '"9223372036854775807*B+1"', '"B*' + "(" * 100 + 'B"',
                 '"' + "1+B+" * 5000 + 'B"')
@@ -64,7 +73,10 @@ class PlanTest(KilnTest):
         use = "resources.sm_90a = {registers = 40, shared = 0, stack = 0, spill_stores = 0, spill_loads = 0}"
         text = re.sub(r'(?m)^(family = .*)$', rf"\1\n{use}", text)
         text = text.replace("\nrows = ", "\nnumber = 2\nrows = ", 1)
-        # Adds what this plan lacks: tensor maps, a kernel with dynamic shared memory, and tokens that end a text.
+        # Adds what this plan lacks: weights of several tensors, tensor maps, a kernel with dynamic shared memory, and tokens that end a text.
+        if "scale = " not in text:
+            for old, new in RECIPES.items():
+                text = text.replace(old, new)
         text = text.replace('name = "embed__f32__n32"\n', 'name = "embed__f32__n32"\ncluster = 1\n' + MAPS)
         text = text.replace("threads = 64,", "threads = 64, dynamic_shared = 1024, cooperative = true,", 1).replace("eos = []", "eos = [1, 28]", 1)
         with open(os.path.join(plan, "plan.toml"), "w") as file:
@@ -153,6 +165,7 @@ class Mutations(PlanTest):
         cases = [(f"no {path}", plantext.remove(self.text, self.one(*path)), r"\d+:\d+: error: " + message) for path, message in (
             (("weights", "*", "transpose"), r"shape: weight '.*': expected a packed shape of \[32,96\], got \[96,32\]"),
             (("weights", "*", "pad"), r"shape: weight 'wte.weight': expected a packed shape of \[29,32\], got \[64,32\]"),
+            (("weights", "*", "sum"), r"shape: weight 'h.0.mlp.c_fc.weight': expected a packed shape of \[32,128\], got \[128\]"),
             (("functions", "*", "steps", "*", "workspace"), "arguments: '@workspace' is not defined"),
             (("functions", "*", "steps", "*", "counters"), "arguments: '@counters' is not defined"),
             (("entries", "prefill"), "sample: expected entries prefill and decode beside it"),
@@ -194,13 +207,15 @@ class Mutations(PlanTest):
         big = str(2**63 - 1)
         cases = []
         for path, key, values in (
-                (("format",), "format", ("0", "5", "7", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
+                (("format",), "format", ("0", "6", "8", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
                 (("model", "vocabulary"), "vocabulary", ("0", "-1", big)), (("model", "layers"), "layers", ("0", "-1", big)),
                 (("model", "eos", 0), "eos", ("-1", "29", big)),
                 (("dims", "B"), "B", ("[0, 64]", "[64, 1]", f"[1, {big}]", "[1]", "[1, 2, 3]", '["1", 64]', "[1.0, 64]", "[-1, 64]")),
                 (("weights", 0, "shape"), "shape", ("[0, 32]", "[-64, 32]", "[28, 32]", "[64]", "[64, 32, 1]", "[]", f"[{big}, 32]")),
                 (("weights", 0, "source_shape"), "source_shape", ("[0, 32]", "[-29, 32]")),
                 (("weights", 0, "source_shape"), "shape", ("[65, 32]", "[29]", "[]", f"[{big}, 32]")),
+                (("weights", "*", "add", "matrix_shape"), "matrix_shape", ("[0, 96]", "[-32, 96]")),
+                (("weights", "*", "add", "matrix_shape"), "shape", ("[32, 95]", "[96]", "[]", f"[{big}, 96]")),
                 (("kernels", 0, "resources", "sm_90a", "registers"), "registers", ("-1",)),
                 (("kernels", 0, "resources", "sm_90a", "spill_loads"), "spill_loads", ("-1",)),
                 (("kernels", "*", "rows"), "rows", ("0", "-1")), (("kernels", "*", "number"), "number", ("0", "-1")),
@@ -438,6 +453,9 @@ class Mutations(PlanTest):
              "name: the file cubin/sm_80/embed__f32__n32.cubin of kernel 'embed__f32__n32' is missing"),
             (("cubins",), '["sm_90a", "sm_90a"]', "cubins: 'sm_90a' is given twice"),
             (("weights", 0, "dtype"), '"i32"', "shape: weight 'wte.weight': expected to pack to a float type, got i32"),
+            (("weights", "*", "sum"), '"i32"', "shape: weight 'h.0.mlp.c_fc.weight': expected to round to a float type before the sum, got i32"),
+            (("weights", "*", "add"), '{vector = "v", matrix = "m", matrix_shape = [96, 32]}',
+             r"shape: weight 'h.0.attn.c_attn.bias': expected a matrix of 96 columns in the product to add, got shape \[96,32\]"),
             (("weights", 0, "name"), '"other"', "arguments: '%wte' is not defined"),
             (("states", 0, "name"), '"other"', "arguments: '%k_cache.0' is not defined"),
             (("functions", "*", "steps", "*", "counters"), '"0"', "arguments: '@counters' is not defined"),

@@ -35,7 +35,7 @@ void forEachChoice(StringRef strategy, const Target &target, int64_t batch,
   expectSuccess(applyStrategies(strategy, options.pipeline));
   options.pipeline.target = target.name;
   options.build = {batch, 1, 1024};
-  auto module = unwrap(compileToStage(sourcePath("graphs/gpt2-124m.toml"), Stage::Fused, options, sources));
+  auto module = unwrap(compileToStage(sourcePath("graphs/gpt2-124m.toml"), Stage::Plan, options, sources));
   for (const auto &function : module->functions)
     for (const auto &op : function->body.ops())
       for (const KernelFamily *family : allKernelFamilies())

@@ -165,6 +165,7 @@ TYPED_TEST(OpEvaluation, Layernorm) {
   // Mean 3, variance 4, eps 12: the deviations are divided by 4. The second row is constant.
   this->expectValues("%x: f32[2,2], %w: f32[2], %b: f32[2]", "layernorm %x, %w, %b {eps = 12.0}", "f32[2,2]",
                      {{1, 5, 7, 7}, {2, 10}, {100, -1}}, {99, 4, 100, -1});
+  this->expectValues("%x: f32[2,2]", "layernorm %x {eps = 12.0}", "f32[2,2]", {{1, 5, 7, 7}}, {-0.5, 0.5, 0, 0});
 }
 
 TYPED_TEST(OpEvaluation, LayernormOfLargeMean) {
@@ -180,6 +181,13 @@ TYPED_TEST(OpEvaluation, RowStatistics) {
                      {0.25, 0.25});
   this->expectValues("%x: f32[2,2], %m: f32[2], %r: f32[2], %w: f32[2], %b: f32[2]", "normalize %x, %m, %r, %w, %b",
                      "f32[2,2]", {{1, 5, 7, 7}, {3, 7}, {0.25, 3}, {2, 10}, {100, -1}}, {99, 4, 100, -1});
+  this->expectValues("%x: f32[2,2], %m: f32[2], %r: f32[2]", "normalize %x, %m, %r", "f32[2,2]",
+                     {{1, 5, 7, 7}, {3, 7}, {0.25, 3}}, {-0.5, 0.5, 0, 0});
+}
+
+TYPED_TEST(OpEvaluation, NormalizeProduct) {
+  this->expectValues("%p: f32[2,3], %m: f32[2], %r: f32[2], %s: f32[3]", "normalize_product %p, %m, %r, %s", "f32[2,3]",
+                     {{1, 2, 3, 4, 5, 6}, {2, -1}, {0.5, 2}, {1, 0, -3}}, {-0.5, 1, 4.5, 10, 10, 6});
 }
 
 TYPED_TEST(OpEvaluation, Softmax) {
@@ -278,9 +286,9 @@ TEST(OpTable, RecordsAreComplete) {
     EXPECT_EQ(def->evaluateF64 != nullptr, computes) << def->mnemonic.str();
     EXPECT_EQ(def->flops != nullptr, computes) << def->mnemonic.str();
     EXPECT_EQ(def->mapCoordinates != nullptr, def->has(Trait::Layout)) << def->mnemonic.str();
-    // Only the last operand may be optional.
-    for (const OperandSpec &operand : ArrayRef<OperandSpec>(def->operands).drop_back(def->operands.empty() ? 0 : 1))
-      EXPECT_TRUE(!operand.isOptional || def->has(Trait::Terminator)) << def->mnemonic.str();
+    EXPECT_TRUE(llvm::is_sorted(def->operands, [](const OperandSpec &a, const OperandSpec &b) {
+      return a.isOptional < b.isOptional;
+    })) << def->mnemonic.str();
   }
 }
 

@@ -119,6 +119,95 @@ TEST(PackWeightTest, OtherRanks) {
             store(DType::F32, {1, 2, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
 }
 
+//===----------------------------------------------------------------------===//
+// Recipes of several tensors
+//===----------------------------------------------------------------------===//
+
+/// Tensors of a checkpoint, of any float type each.
+struct Tensors {
+  SmallVector<std::vector<uint8_t>, 3> bytes;
+  SmallVector<TensorView, 3> views;
+
+  void add(DType dtype, TensorShape shape, ArrayRef<float> values) {
+    bytes.push_back(store(dtype, values));
+    views.push_back({dtype, std::move(shape), bytes.back(), nullptr});
+  }
+};
+
+std::vector<uint8_t> packAll(const WeightRecipe &recipe, const Tensors &tensors) {
+  std::vector<uint8_t> packed(unwrap(packedSize(recipe)), 0xCC);
+  expectSuccess(packWeight(recipe, tensors.views, packed));
+  return packed;
+}
+
+TEST(PackWeightTest, ScalesRowsOfTheSource) {
+  Tensors tensors;
+  tensors.add(DType::BF16, {2, 3}, {1, 2, 3, 4, 5, 6});
+  tensors.add(DType::F32, {2}, {10, -1});
+  WeightRecipe plain{.source = "w", .sourceShape = {2, 3}, .shape = {2, 3}, .dtype = DType::F32, .scale = "g"};
+  EXPECT_EQ(packAll(plain, tensors), store(DType::F32, {10, 20, 30, -4, -5, -6}));
+  WeightRecipe all{.source = "w",
+                   .sourceShape = {2, 3},
+                   .transpose = true,
+                   .pad = true,
+                   .shape = {4, 3},
+                   .dtype = DType::F16,
+                   .scale = "g"};
+  EXPECT_EQ(packAll(all, tensors), store(DType::F16, {10, -4, 0, 20, -5, 0, 30, -6, 0, 0, 0, 0}));
+}
+
+TEST(PackWeightTest, RoundsAScaledElementOnce) {
+  // In bf16, of 8 bits, the element would be rounded down to 1 before the product, and the product up to 1 + 2^-7.
+  Tensors tensors;
+  tensors.add(DType::F32, {1, 1}, {0x1.00fp0f});
+  tensors.add(DType::F32, {1}, {0x1.000002p0f});
+  WeightRecipe recipe{.source = "w", .sourceShape = {1, 1}, .shape = {1, 1}, .dtype = DType::BF16, .scale = "g"};
+  EXPECT_EQ(packAll(recipe, tensors), store(DType::BF16, {1.0F}));
+  tensors.views[1].bytes = tensors.bytes[1] = store(DType::F32, {0x1.004p0f});
+  EXPECT_EQ(packAll(recipe, tensors), store(DType::BF16, {0x1.02p0f}));
+}
+
+TEST(PackWeightTest, AddsAProductInDoublePrecision) {
+  Tensors tensors;
+  tensors.add(DType::F32, {2}, {1, 0.5F});
+  tensors.add(DType::F32, {3}, {0x1p30f, 1, 0x1p30f});
+  tensors.add(DType::F16, {3, 2}, {1, 0.5F, 3, 4, -1, -0.5F});
+  WeightRecipe recipe{.source = "c",
+                      .sourceShape = {2},
+                      .pad = true,
+                      .shape = {3},
+                      .dtype = DType::F32,
+                      .add = WeightRecipe::Product{"b", "w", {3, 2}}};
+  EXPECT_EQ(packAll(recipe, tensors), store(DType::F32, {4, 4.5F, 0}));
+}
+
+TEST(PackWeightTest, SumsRoundedColumns) {
+  // 1 + 2^-9 is 1 in bf16.
+  Tensors tensors;
+  tensors.add(DType::F32, {3, 2}, {0x1.008p0f, 1, 2, 0x1.008p1f, -1, 3});
+  WeightRecipe recipe{.source = "w", .sourceShape = {3, 2}, .shape = {2}, .dtype = DType::F32, .sum = DType::BF16};
+  EXPECT_EQ(packAll(recipe, tensors), store(DType::F32, {2, 6}));
+  recipe.sum = DType::F32;
+  EXPECT_EQ(packAll(recipe, tensors), store(DType::F32, {0x1.004p1f, 0x1.804p2f}));
+  recipe.scale = "g";
+  tensors.add(DType::F32, {3}, {1, 2, 4});
+  recipe.sum = DType::BF16;
+  EXPECT_EQ(packAll(recipe, tensors), store(DType::F32, {1, 17}));
+}
+
+/// The steps of many threads give what one thread would.
+TEST(PackWeightTest, SumsOfManyColumns) {
+  constexpr int64_t rows = 37, columns = 1000;
+  Tensors tensors;
+  tensors.add(DType::BF16, {rows, columns}, numbered(rows * columns));
+  WeightRecipe recipe{
+      .source = "w", .sourceShape = {rows, columns}, .shape = {columns}, .dtype = DType::F32, .sum = DType::BF16};
+  std::vector<float> values = numbered(rows * columns), sums(columns);
+  for (int64_t i = 0; i < rows * columns; ++i)
+    sums[i % columns] += values[i];
+  EXPECT_EQ(packAll(recipe, tensors), store(DType::F32, sums));
+}
+
 TEST(PackWeightTest, EveryHalfConvertsAsItsValue) {
   for (DType from : {DType::F16, DType::BF16}) {
     std::vector<uint8_t> bytes;
@@ -175,6 +264,15 @@ TEST(PackWeightTest, BadRecipesAndTensors) {
   EXPECT_EQ(sizeError({"w", {2}, false, false, {2}, DType::I32}),
             "error: weight 'w': expected to pack to a float type, got i32\n");
 
+  EXPECT_EQ(sizeError({.source = "w", .sourceShape = {2}, .shape = {2}, .scale = "g"}),
+            "error: weight 'w': expected a matrix to scale, got shape [2]\n");
+  EXPECT_EQ(sizeError({.source = "w", .sourceShape = {2, 3}, .shape = {2}, .sum = DType::F32}),
+            "error: weight 'w': expected a packed shape of [3], got [2]\n");
+  constexpr int64_t big = int64_t(1) << 62;
+  EXPECT_EQ(
+      sizeError({.source = "c", .sourceShape = {3}, .shape = {3}, .add = WeightRecipe::Product{"b", "w", {big, 3}}}),
+      "error: weight 'c': expected a size that fits in 63 bits, got shape [4611686018427387904,3]\n");
+
   WeightRecipe recipe{"w", {2}, false, false, {2}, DType::F32};
   std::vector<uint8_t> bytes(8);
   TensorView view{DType::F32, {2}, bytes, nullptr};
@@ -186,6 +284,11 @@ TEST(PackWeightTest, BadRecipesAndTensors) {
   view = {DType::I32, {2}, bytes, nullptr};
   EXPECT_EQ(messageOf(packWeight(recipe, view, bytes)),
             "error: weight 'w': expected a float tensor of shape [2], got i32[2]\n");
+  WeightRecipe scaled{.source = "w", .sourceShape = {2, 1}, .shape = {2, 1}, .scale = "g"};
+  TensorView matrix{DType::F32, {2, 1}, bytes, nullptr};
+  view = {DType::F32, {1}, ArrayRef(bytes).take_front(4), nullptr};
+  EXPECT_EQ(messageOf(packWeight(scaled, {matrix, view}, bytes)),
+            "error: weight 'g': expected a float tensor of shape [2], got f32[1]\n");
 }
 
 } // namespace

@@ -24,13 +24,18 @@ module @m {
   state %kc : @D[B,2,64,@H]
   state %vc : @D[B,2,64,@H]
 
-  func @rows(%x: @D[B,T,@N], %s: @D[B,2,T,T]) -> (@D[B,T,@N], @D[B,T,@N], f32[B,T], f32[B,T], @D[B,2,T,T]) {
+  func @rows(%x: @D[B,T,@N], %s: @D[B,2,T,T]) -> (@D[B,T,@N], @D[B,T,@N], f32[B,T], f32[B,T], @D[B,2,T,T], f32[B,T], f32[B,T]) {
     %y    = relu %x                           : @D[B,T,@N]
     %ln   = layernorm %x, %g, %g {eps = 1e-05} : @D[B,T,@N]
     %mean = row_mean %x                       : f32[B,T]
     %rstd = row_rstd %x, %mean {eps = 1e-05}  : f32[B,T]
     %p    = softmax %s                        : @D[B,2,T,T]
-    return %y, %ln, %mean, %rstd, %p
+    %m, %r = fused @row_mean_row_rstd(%x) {
+      %m = row_mean %x                   : f32[B,T]
+      %r = row_rstd %x, %m {eps = 1e-05} : f32[B,T]
+      yield %m, %r
+    } : f32[B,T], f32[B,T]
+    return %y, %ln, %mean, %rstd, %p, %m, %r
   }
   func @products(%x: @D[B,T,@N], %t: @D[B,1,@N], %z: @D[B,1,@N]) -> (@D[B,T,96], @D[B,1,40], @D[B,1,40]) {
     %a = matmul %x, %u {transpose_b = true} : @D[B,T,96]

@@ -26,7 +26,7 @@ TEST(StrategyTest, SetsOptionsOfThePipeline) {
   EXPECT_EQ(Attribute(options.kernels).str(), "{layernorm = layernorm, matmul = gemm_simt}");
   EXPECT_EQ(Attribute(options.tiles).str(),
             "{gemm_simt = {tile_rows = 64}, layernorm = {row_threads = 256, threads = 256, vec = 1}}");
-  EXPECT_EQ(options.without, (std::set<const PassDef *>{&fuseAttentionPass, &fuseNormPass}));
+  EXPECT_EQ(options.without, (std::set<const PassDef *>{&foldNormParametersPass, &fuseAttentionPass, &fuseNormPass}));
   EXPECT_EQ(options.dtype, "bf16");
 }
 

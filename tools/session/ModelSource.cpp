@@ -4,6 +4,7 @@
 #include "ir/Parser.h"
 #include "ops/OpTable.h"
 #include "runtime/weights/Checkpoint.h"
+#include "runtime/weights/PackWeight.h"
 #include "runtime/weights/RandomCheckpoint.h"
 #include "support/Diagnostic.h"
 #include "tools/session/UsageError.h"
@@ -96,9 +97,10 @@ static Expected<std::shared_ptr<const WeightSource>> openWeights(const ModelRequ
   // Before anything runs: every tensor exists, has its shape, and no other tensor exists.
   StringSet<> used;
   for (const WeightRecipe *recipe : recipes(source)) {
-    used.insert(recipe->source);
-    if (auto tensor = (*checkpoint)->tensor(recipe->source, recipe->sourceShape); !tensor)
-      return tensor.takeError();
+    for (const WeightRecipe::Tensor &tensor : recipe->tensors())
+      used.insert(tensor.name);
+    if (auto tensors = openTensors(*recipe, **checkpoint); !tensors)
+      return tensors.takeError();
   }
   if (Error error = (*checkpoint)->expectOnly(used))
     return error;

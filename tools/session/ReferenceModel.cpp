@@ -19,12 +19,14 @@ Expected<Tensor<float>> ReferenceModel::loadWeight(const Value &weight) {
     return it->second;
   WeightRecipe recipe = *weight.recipe;
   recipe.dtype = DType::F32;
-  Expected<TensorView> view = source.weights->tensor(recipe.source, recipe.sourceShape);
-  if (!view)
-    return view.takeError();
+  if (recipe.sum)
+    recipe.sum = DType::F32;
+  Expected<RecipeTensors> tensors = openTensors(recipe, *source.weights);
+  if (!tensors)
+    return tensors.takeError();
   Tensor<float> tensor(recipe.shape);
   MutableArrayRef<uint8_t> bytes(reinterpret_cast<uint8_t *>(tensor.data()), tensor.size() * sizeof(float));
-  if (Error error = packWeight(recipe, *view, bytes))
+  if (Error error = packWeight(recipe, *tensors, bytes))
     return error;
   weights[&weight] = tensor;
   return tensor;

@@ -16,6 +16,7 @@ extern const KernelFamily simtFlashFamily;
 extern const KernelFamily layerNormFamily;
 extern const KernelFamily softmaxFamily;
 extern const KernelFamily mapFamily;
+extern const KernelFamily rowStatisticsFamily;
 extern const KernelFamily rowReductionFamily;
 
 // rungs: slower than the above, used by request only

@@ -38,6 +38,7 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
       &blockReductionFamily,
       &naiveScoresFamily,
       &registerScoresFamily,
+      &rowStatisticsFamily,
       &rowReductionFamily,
       &mmaBatchedFamily,
       &mmaFragmentsFamily,

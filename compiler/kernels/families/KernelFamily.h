@@ -16,18 +16,19 @@ namespace kiln {
 /// How generated code wraps a template: which functors it passes. Besides the body, a template declares the size of its
 /// shared memory, `kBodyShared<Config>`, which for a matrix product also depends on the listed types.
 enum class KernelForm {
-  Matmul,       ///< body<Config>(rows, Input, weight, Epilogue), kBodyShared<Config, Input, W>
-  TensorMatmul, ///< body<Config>(rows, a, weight, Epilogue), operands stored as they are; kBodyShared<Config, T>.
-                ///< body<Config, T> if a and weight are tensor maps, which do not tell their elements
-  Batched,      ///< body<Config>(rows, cols, depth, Input, operand, Epilogue), one product per grid z; as Matmul
-  Flash,        ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
-  TensorFlash,  ///< the same, Score a constant factor
-  SplitKv,      ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue)
-  LayerNorm,    ///< body<Config>(rows, Input, Epilogue)
-  RowReduction, ///< body<Config>(Input, Epilogue)
-  Softmax,      ///< body<Config>(rows, cols, Input, Epilogue)
-  Map,          ///< body<Config>(count, Body)
-  Library,      ///< no kernel: a step that a library runs
+  Matmul,        ///< body<Config>(rows, Input, weight, Epilogue), kBodyShared<Config, Input, W>
+  TensorMatmul,  ///< body<Config>(rows, a, weight, Epilogue), operands stored as they are; kBodyShared<Config, T>.
+                 ///< body<Config, T> if a and weight are tensor maps, which do not tell their elements
+  Batched,       ///< body<Config>(rows, cols, depth, Input, operand, Epilogue), one product per grid z; as Matmul
+  Flash,         ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
+  TensorFlash,   ///< the same, Score a constant factor
+  SplitKv,       ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue)
+  LayerNorm,     ///< body<Config>(rows, Input, Epilogue)
+  RowStatistics, ///< body<Config>(rows, Input, Epilogue)
+  RowReduction,  ///< body<Config>(Input, Epilogue)
+  Softmax,       ///< body<Config>(rows, cols, Input, Epilogue)
+  Map,           ///< body<Config>(count, Body)
+  Library,       ///< no kernel: a step that a library runs
 };
 
 /// Configuration of a template: `tile = {tile_rows = 64}` in the IR is `kTileRows = 64` in its Config.

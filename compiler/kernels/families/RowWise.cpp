@@ -133,6 +133,34 @@ const KernelFamily streamingLayerNormFamily = {
 };
 
 //===----------------------------------------------------------------------===//
+// row_statistics
+//===----------------------------------------------------------------------===//
+
+/// A region of row_mean and row_rstd, of one tensor, both of which it yields.
+static bool acceptsRowStatistics(const Op &op, const Target &, const DimBinding &) {
+  if (!op.region() || op.region()->ops().size() != 3 ||
+      rowType(op).lastDim().asConstant().value_or(maxLayerNormCols + 1) > maxLayerNormCols)
+    return false;
+  const Op &mean = *op.region()->ops().front(), &rstd = *mean.next();
+  ArrayRef<Value *> yielded = op.region()->terminator()->operands();
+  return mean.is(OpKind::rowMean) && rstd.is(OpKind::rowRstd) && rstd.operand(0) == mean.operand(0) &&
+         rstd.operand(1) == mean.result() && yielded.equals({mean.result(), rstd.result()});
+}
+
+const KernelFamily rowStatisticsFamily = {
+    .name = "row_statistics",
+    .summary = "mean and reciprocal deviation of rows, a warp or a block each, in one pass over memory",
+    .header = "norm/statistics_of_rows.cuh",
+    .body = "statisticsOfRows",
+    .form = KernelForm::RowStatistics,
+    .accepts = acceptsRowStatistics,
+    .configurations = layerNormConfigurations,
+    .isSound = isSoundLayerNorm,
+    .launch = launchLayerNorm,
+    .estimate = estimateRowWise,
+};
+
+//===----------------------------------------------------------------------===//
 // row_reduction
 //===----------------------------------------------------------------------===//
 

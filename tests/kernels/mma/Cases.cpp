@@ -56,6 +56,14 @@ std::vector<MmaMatmulCase> mmaResidualCases() {
   };
 }
 
+std::vector<MmaMatmulCase> mmaNormCases() {
+  return {
+      matmulCase("matmul_norm_bias", DType::BF16, 100, 136, 200, {128, 128, 3, 2, 2}),
+      matmulCase("matmul_norm_bias", DType::F16, 70, 33, 328, {64, 64, 4, 2, 2}), // columns one by one
+      matmulCase("matmul_norm_bias", DType::BF16, 96, 128, 72, {96, 128, 2, 2, 2}),
+  };
+}
+
 std::vector<MmaMatmulCase> mmaSplitCases() {
   auto make = [](DType type, int rows, int cols, int depth, int splits, Tile tile) {
     MmaMatmulCase one = matmulCase("split_matmul_bias_residual", type, rows, cols, depth, tile);
@@ -160,8 +168,8 @@ MmaMatmulCase reshaped(const MmaMatmulCase &one, function_ref<int(int)> upTo) {
 std::vector<Variant> allMmaKernels() {
   std::vector<Variant> all = mmaFragmentScoresCases();
   llvm::append_range(all, mmaFragmentValuesCases());
-  for (const auto &cases :
-       {mmaActivationCases(), mmaResidualCases(), mmaSplitCases(), mmaNormalizedRowsCases(), mmaRowsCases()})
+  for (const auto &cases : {mmaActivationCases(), mmaResidualCases(), mmaNormCases(), mmaSplitCases(),
+                            mmaNormalizedRowsCases(), mmaRowsCases()})
     for (const MmaMatmulCase &c : cases)
       all.push_back(c.kernel);
   for (const AttentionCase &c : mmaFlashCases())

@@ -1,6 +1,7 @@
 // gemm/mma_tiled.cuh against a product in double.
 
 #include "kernels/KernelTest.h"
+#include "kernels/NormedProduct.h"
 #include "kernels/mma/Cases.h"
 
 #include <cmath>
@@ -67,6 +68,18 @@ TEST_P(MmaResidual, MultipliesAndAdds) {
   expectClose(out, expected);
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, MmaResidual, testing::ValuesIn(withRandomShapes(mmaResidualCases(), reshaped)));
+
+using MmaNorm = MmaMatmulTest;
+TEST_P(MmaNorm, NormalizesSums) {
+  NormedProduct normed{x, weight, bias, rows, cols, depth};
+  normed.makeKinds();
+  TestArray mean = output(DType::F32, rows), rstd = output(DType::F32, rows), sums = output(DType::F32, cols);
+  normed.fill(mean, rstd, sums);
+  TestArray out = output(DType::F32, static_cast<size_t>(rows) * cols);
+  run(kernel, grid(), threads(), sharedBytes(), {out}, x, weight, mean, rstd, sums, bias, out, rows);
+  normed.expectNoWorse(out);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, MmaNorm, testing::ValuesIn(withRandomShapes(mmaNormCases(), reshaped)));
 
 /// Another matrix with as many steps for the parts to share.
 MmaMatmulCase reshapedSplit(const MmaMatmulCase &one, function_ref<int(int)> upTo) {

@@ -260,6 +260,18 @@ std::vector<RowsCase> onePassLayerNormCases() {
   };
 }
 
+std::vector<RowsCase> rowStatisticsCases() {
+  auto make = [](DType type, int rows, int cols, int threads, int rowThreads, int vec) {
+    return rowsCase("row_statistics", type, rows, cols, threads, rowThreads, vec, {{"kCols", std::to_string(cols)}});
+  };
+  return {
+      make(DType::BF16, 9, 768, 128, 32, 8),
+      make(DType::F32, 3, 768, 256, 256, 4),
+      make(DType::F32, 3, 2400, 64, 32, 4), // in shared memory
+      make(DType::F16, 3, 37, 64, 32, 1),
+  };
+}
+
 std::vector<RowsCase> rowReductionCases() {
   auto make = [](DType type, int rows, int cols, int threads) -> RowsCase {
     return {kernel("row_rstd", type, {{"kCols", std::to_string(cols)}, {"kThreads", std::to_string(threads)}}), rows,
@@ -316,8 +328,8 @@ std::vector<Variant> allSimtKernels() {
     append(cases);
   for (const auto &cases : {flashCases(), naiveFlashCases(), splitCases()})
     append(cases);
-  for (const auto &cases : {layerNormCases(), onePassLayerNormCases(), rowReductionCases(), causalSoftmaxCases(),
-                            maskedSoftmaxCases(), mapCases()})
+  for (const auto &cases : {layerNormCases(), onePassLayerNormCases(), rowStatisticsCases(), rowReductionCases(),
+                            causalSoftmaxCases(), maskedSoftmaxCases(), mapCases()})
     append(cases);
   for (const auto &kernels : {scoresCases(), naiveScoresCases(), reducedScoresCases(), triangularNaiveCases(),
                               triangularRegisterCases(), triangularTiledCases(), valuesCases()})

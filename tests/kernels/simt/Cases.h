@@ -41,6 +41,7 @@ std::vector<AttentionCase> naiveFlashCases();
 std::vector<AttentionCase> splitCases();
 std::vector<RowsCase> layerNormCases();
 std::vector<RowsCase> onePassLayerNormCases();
+std::vector<RowsCase> rowStatisticsCases();
 std::vector<RowsCase> rowReductionCases();
 std::vector<RowsCase> causalSoftmaxCases();
 std::vector<RowsCase> maskedSoftmaxCases();

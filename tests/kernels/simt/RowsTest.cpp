@@ -55,6 +55,28 @@ TEST_P(OnePassRows, AddsStoresAndNormalizes) { runAndExpect(0.25); }
 INSTANTIATE_TEST_SUITE_P(Kernels, OnePassRows,
                          testing::ValuesIn(withRandomShapes(onePassLayerNormCases(), reshapedRows)));
 
+using RowStatisticsKernels = RowsTest;
+TEST_P(RowStatisticsKernels, AreThoseOfRowsFarFromZero) {
+  TestArray x = random(type, size, 30), mean = output(DType::F32, rows), rstd = output(DType::F32, rows);
+  run(kernel, {blocksFor(rows)}, kernel["kThreads"], 0, {mean, rstd}, x, mean, rstd, rows);
+  const std::vector<double> values = x.values();
+  Expectation means(rows), rstds(rows);
+  for (int row = 0; row < rows; ++row) {
+    const double *first = &values[static_cast<size_t>(row) * cols];
+    double sum = 0, squares = 0;
+    for (int col = 0; col < cols; ++col)
+      sum += first[col];
+    for (int col = 0; col < cols; ++col)
+      squares += std::pow(first[col] - sum / cols, 2);
+    means.add(row, sum / cols);
+    rstds.add(row, 1 / std::sqrt(squares / cols + 1e-5));
+  }
+  expectClose(mean, means);
+  expectClose(rstd, rstds);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, RowStatisticsKernels,
+                         testing::ValuesIn(withRandomShapes(rowStatisticsCases(), reshapedRows)));
+
 using RowReductions = RowsTest;
 TEST_P(RowReductions, AreStatisticsOfRows) {
   TestArray x = random(type, size, 3), mean = random(DType::F32, rows, 3), out = output(DType::F32, rows);

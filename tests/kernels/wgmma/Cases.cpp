@@ -48,6 +48,14 @@ std::vector<WgmmaMatmulCase> wgmmaResidualCases() {
   };
 }
 
+std::vector<WgmmaMatmulCase> wgmmaNormCases() {
+  return {
+      matmulCase("matmul_norm_bias", DType::BF16, 100, 136, 200, {128, 128, 3, 1, 2}, 1),
+      matmulCase("matmul_norm_bias", DType::F16, 70, 33, 328, {64, 64, 4, 1, 2}, 2),     // columns one by one
+      matmulCase("matmul_norm_bias", DType::BF16, 256, 192, 72, {256, 192, 2, 2, 1}, 1), // exact
+  };
+}
+
 std::vector<WgmmaMatmulCase> wgmmaHeadsCases() {
   return {
       matmulCase("matmul_bias_split_cache", DType::BF16, 100, 96, 72, {64, 64, 3, 1, 2}, 2),
@@ -124,7 +132,7 @@ std::vector<AttentionCase> wgmmaFlashCases() {
 
 std::vector<Variant> allWgmmaKernels() {
   std::vector<Variant> all;
-  for (const auto &cases : {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaHeadsCases()})
+  for (const auto &cases : {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaNormCases(), wgmmaHeadsCases()})
     for (const WgmmaMatmulCase &c : cases)
       all.push_back(c.kernel);
   for (const WgmmaRowsCase &c : wgmmaRowsCases())

@@ -1,5 +1,6 @@
 // gemm/wgmma_tiled.cuh against a product in double.
 
+#include "kernels/NormedProduct.h"
 #include "kernels/wgmma/ProductTest.h"
 
 namespace kiln {
@@ -46,6 +47,18 @@ TEST_P(WgmmaResidual, MultipliesAndAdds) {
   expectClose(out, expected);
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaResidual, testing::ValuesIn(withRandomShapes(wgmmaResidualCases(), reshaped)));
+
+using WgmmaNorm = WgmmaMatmulTest;
+TEST_P(WgmmaNorm, NormalizesSums) {
+  NormedProduct normed{x, weight, bias, rows, cols, depth};
+  normed.makeKinds();
+  TestArray mean = output(DType::F32, rows), rstd = output(DType::F32, rows), sums = output(DType::F32, cols);
+  normed.fill(mean, rstd, sums);
+  TestArray out = output(DType::F32, static_cast<size_t>(rows) * cols);
+  run(kernel, grid(), threads(), sharedBytes(), {out}, mappedX(), mappedWeight(), mean, rstd, sums, bias, out, rows);
+  normed.expectNoWorse(out);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaNorm, testing::ValuesIn(withRandomShapes(wgmmaNormCases(), reshaped)));
 
 /// Other rows and depth: the columns are those of the heads.
 WgmmaMatmulCase reshapedHeads(const WgmmaMatmulCase &one, function_ref<int(int)> upTo) {

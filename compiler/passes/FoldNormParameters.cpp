@@ -1,0 +1,126 @@
+// fold-norm-parameters: the weight and bias of a layernorm become part of the weight and bias of the product that
+// reads it.
+//
+//   weight %w   : f32[768,2304] = "w"                 weight %w   : f32[768,2304] = "w" -> scale "g"
+//   weight %c   : f32[2304]     = "c"                 weight %c   : f32[2304]     = "c" -> add "b" times "w"[768,2304]
+//   %ln = layernorm %x, %g, %b {eps = 1e-05}          %ln = layernorm %x {eps = 1e-05}
+//   %mm = matmul %ln, %w                        ->    %mm = matmul %ln, %w
+//   %y  = add %mm, %c                                 %y  = add %mm, %c
+//
+// For (n·g + b)·W + c = n·(g∘W) + (c + b·W), where g∘W is W with row i times element i of g. Both weights are made when
+// the model is loaded, in f32 and sums in f64, and rounded once. Kernels then read no parameters of a layernorm, and
+// defer-norm can apply its statistics to the sums of a product.
+//
+// Refuses: a layernorm that anything but such products reads; a product whose weight or bias others read too, as the
+// head reads the embedding table; products without a bias; weights that have been scaled, transposed or padded before.
+#include "ir/Builder.h"
+#include "ops/OpTable.h"
+#include "passes/Pass.h"
+
+namespace kiln {
+
+namespace {
+
+/// A layernorm with parameters in front of a product that adds a bias.
+struct NormedProduct {
+  Op *layernorm;
+  Op *bias; ///< the add of the bias
+};
+
+/// Whether the value is a tensor of the checkpoint as it is there, but for its type.
+bool isPlain(const Value &value, size_t rank) {
+  return value.isWeight() && value.type.rank() == rank && !value.recipe->hasSteps();
+}
+
+/// The layernorm and the bias of a matmul, as far as its own operands and users tell.
+std::optional<NormedProduct> normedProduct(const Op &op) {
+  if (!op.is(OpKind::matmul) || op.boolAttribute("transpose_b") || op.parentOp() || !op.result()->hasOneUse())
+    return std::nullopt;
+  Op *layernorm = op.operand(0)->definingOp(), *add = op.result()->getUsers()[0];
+  bool isNormed = layernorm && layernorm->is(OpKind::layernorm) && layernorm->operands().size() == 3 &&
+                  isPlain(*layernorm->operand(1), 1) && isPlain(*layernorm->operand(2), 1);
+  bool isBiased = add->is(OpKind::add) && add->operand(0) == op.result() && isPlain(*add->operand(1), 1);
+  if (!isNormed || !isBiased || add->parentOp() || !isPlain(*op.operand(1), 2))
+    return std::nullopt;
+  return NormedProduct{layernorm, add};
+}
+
+/// The matmuls and layernorms to change. At first all that match by themselves; then those go that depend on others
+/// that have gone, until all that are left agree.
+class Folding {
+public:
+  explicit Folding(Module &module) {
+    for (const auto &function : module.functions)
+      for (const auto &op : function->body.ops())
+        if (auto product = normedProduct(*op))
+          products[op.get()] = *product;
+    auto isUnsupported = [&](const auto &entry) { return !isSupported(*entry.first, entry.second); };
+    while (std::erase_if(products, isUnsupported) > 0) {
+    }
+  }
+
+  void apply() {
+    DenseSet<Op *> layernorms;
+    for (auto &[matmul, product] : products) {
+      changeRecipes(*matmul->operand(1), *product.bias->operand(1), *product.layernorm);
+      layernorms.insert(product.layernorm);
+    }
+    for (Op *layernorm : layernorms)
+      dropParameters(*layernorm);
+  }
+
+private:
+  const NormedProduct *find(const Op *matmul) const {
+    auto it = products.find(matmul);
+    return it == products.end() ? nullptr : &it->second;
+  }
+
+  /// Whether everything that reads the layernorm, the weight and the bias is one of `products`, with the same others.
+  bool isSupported(const Op &matmul, const NormedProduct &product) const {
+    const Value &weight = *matmul.operand(1), &bias = *product.bias->operand(1);
+    auto agrees = [&](const Op *user) {
+      const NormedProduct *other = find(user);
+      return other && other->bias->operand(1) == &bias &&
+             other->layernorm->operand(1) == product.layernorm->operand(1) &&
+             other->layernorm->operand(2) == product.layernorm->operand(2) && user->operand(1) == &weight;
+    };
+    auto isBias = [&](const Op *user) {
+      const Op *producer = user->operand(0)->definingOp();
+      return user->is(OpKind::add) && user->operand(0) != &bias && producer && agrees(producer);
+    };
+    return llvm::all_of(product.layernorm->result()->getUsers(), [&](const Op *user) { return find(user); }) &&
+           llvm::all_of(weight.getUsers(), agrees) && llvm::all_of(bias.getUsers(), isBias);
+  }
+
+  static void changeRecipes(Value &weight, Value &bias, const Op &layernorm) {
+    bias.recipe->add = {layernorm.operand(2)->recipe->source, weight.recipe->source, weight.recipe->sourceShape};
+    weight.recipe->scale = layernorm.operand(1)->recipe->source;
+  }
+
+  static void dropParameters(Op &layernorm) {
+    Builder builder(opTable(), &layernorm);
+    builder.loc = layernorm.loc;
+    std::string name = layernorm.result()->name;
+    layernorm.result()->name.clear(); // its successor gets the name
+    Value *normed = builder.create(OpKind::layernorm, name, {layernorm.operand(0)}, layernorm.attributes());
+    layernorm.result()->replaceAllUsesWith(normed);
+    layernorm.erase();
+  }
+
+  std::map<const Op *, NormedProduct> products;
+};
+
+} // namespace
+
+static Error foldNormParameters(Module &module, const PassOptions &) {
+  Folding(module).apply();
+  return Error::success();
+}
+
+const PassDef foldNormParametersPass = {
+    .name = "fold-norm-parameters",
+    .summary = "Makes the weight and bias of layernorms part of those of the products that read them",
+    .run = foldNormParameters,
+};
+
+} // namespace kiln

@@ -1,0 +1,74 @@
+#include "kernels/NormedProduct.h"
+
+#include <cmath>
+
+namespace kiln {
+
+static double roundTo(DType type, double value) {
+  auto single = static_cast<float>(value);
+  return type == DType::BF16 ? fromBF16(toBF16(single)) : fromF16(toF16(single));
+}
+
+void NormedProduct::makeKinds() {
+  for (int row = 0; row < rows; ++row)
+    for (int k = 0; k < depth; ++k) {
+      const size_t i = static_cast<size_t>(row) * depth + k;
+      const bool isOutlier = k == 1 || k == depth / 2 || k == depth - 1;
+      x.set(i, row % kinds == 1 ? x[i] + 30 : row % kinds == 2 && isOutlier ? 100 * x[i] : x[i]);
+    }
+}
+
+double NormedProduct::meanOf(int row) const {
+  double sum = 0;
+  for (int k = 0; k < depth; ++k)
+    sum += x[static_cast<size_t>(row) * depth + k];
+  return sum / depth;
+}
+
+double NormedProduct::rstdOf(int row) const {
+  double squares = 0, mean = meanOf(row);
+  for (int k = 0; k < depth; ++k)
+    squares += std::pow(x[static_cast<size_t>(row) * depth + k] - mean, 2);
+  return 1 / std::sqrt(squares / depth + 1e-5);
+}
+
+void NormedProduct::fill(TestArray &mean, TestArray &rstd, TestArray &sums) const {
+  for (int row = 0; row < rows; ++row) {
+    mean.set(row, meanOf(row));
+    rstd.set(row, rstdOf(row));
+  }
+  for (int col = 0; col < cols; ++col) {
+    double sum = 0;
+    for (int k = 0; k < depth; ++k)
+      sum += weight[static_cast<size_t>(col) * depth + k];
+    sums.set(col, sum);
+  }
+}
+
+double NormedProduct::rootMeanSquare(int kind, const TestArray *out) const {
+  double squares = 0, count = 0;
+  std::vector<double> normed(depth);
+  for (int row = kind; row < rows; row += kinds) {
+    const double mean = meanOf(row), rstd = rstdOf(row);
+    for (int k = 0; k < depth; ++k)
+      normed[k] = (x[static_cast<size_t>(row) * depth + k] - mean) * rstd;
+    for (int col = 0; col < cols; ++col, ++count) {
+      double exact = bias[col], rounded = bias[col];
+      for (int k = 0; k < depth; ++k) {
+        const double factor = weight[static_cast<size_t>(col) * depth + k];
+        exact += normed[k] * factor;
+        rounded += roundTo(x.type, normed[k]) * factor;
+      }
+      squares += std::pow((out ? (*out)[static_cast<size_t>(row) * cols + col] : rounded) - exact, 2);
+    }
+  }
+  return count == 0 ? 0 : std::sqrt(squares / count);
+}
+
+void NormedProduct::expectNoWorse(const TestArray &out) const {
+  // The operand is not rounded once more, and what cancels is of floats. So not even a tolerance is needed.
+  for (int kind = 0; kind < kinds; ++kind)
+    EXPECT_LE(error(kind, out), errorOfRounding(kind)) << "kind " << kind;
+}
+
+} // namespace kiln

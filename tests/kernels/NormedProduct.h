@@ -1,0 +1,36 @@
+//===- NormedProduct.h - products of rows that are normalised afterwards ------===//
+#pragma once
+
+#include "kernels/KernelTest.h"
+
+namespace kiln {
+
+/// Rows, a weight [cols, depth] and a bias, whose layer normalisation and product are known in double. Rows are, in
+/// turn: standard normal; of a mean of 30; with a few channels that are a hundred times as large.
+struct NormedProduct {
+  static constexpr int kinds = 3;
+
+  TestArray x, weight, bias;
+  int rows, cols, depth;
+
+  /// Shifts and scales standard normal rows in this way.
+  void makeKinds();
+
+  /// Writes the statistics of the rows and the sums of the weight, as a plan has them.
+  void fill(TestArray &mean, TestArray &rstd, TestArray &sums) const;
+
+  /// The root mean square of out − layernorm(x) · weightᵀ − bias over the rows of a kind.
+  double error(int kind, const TestArray &out) const { return rootMeanSquare(kind, &out); }
+  /// The same of a product in double of rows that are normalised first and rounded to the type of x.
+  double errorOfRounding(int kind) const { return rootMeanSquare(kind, nullptr); }
+
+  /// Expects errors that are no larger than those of rounding normalised rows, for each kind.
+  void expectNoWorse(const TestArray &out) const;
+
+private:
+  double meanOf(int row) const;
+  double rstdOf(int row) const; ///< with an eps of 1e-5
+  double rootMeanSquare(int kind, const TestArray *out) const;
+};
+
+} // namespace kiln

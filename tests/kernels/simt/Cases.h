@@ -42,6 +42,7 @@ std::vector<AttentionCase> splitCases();
 std::vector<RowsCase> layerNormCases();
 std::vector<RowsCase> onePassLayerNormCases();
 std::vector<RowsCase> rowReductionCases();
+std::vector<RowsCase> scoreRowsCases(); ///< score_rows
 std::vector<RowsCase> causalSoftmaxCases();
 std::vector<RowsCase> maskedSoftmaxCases();
 std::vector<RowsCase> mapCases();

@@ -55,6 +55,20 @@ std::vector<WgmmaMatmulCase> wgmmaHeadsCases() {
   };
 }
 
+std::vector<WgmmaMatmulCase> wgmmaScoreCases() {
+  auto make = [](DType type, int rows, int cols, int depth, ProductTile tile, int blocks) {
+    return matmulCase("matmul_score", type, rows, cols, depth, tile, blocks);
+  };
+  return {
+      make(DType::BF16, 150, 101, 72, {128, 32, 3, 1, 2}, 3),  // four tiles a row, the last one of 5 tokens
+      make(DType::F16, 70, 300, 136, {64, 64, 2, 1, 1}, 2),    // odd and even tiles
+      make(DType::BF16, 300, 224, 64, {128, 192, 3, 2, 1}, 2), // a team of two warpgroups, exact in columns
+      make(DType::BF16, 1, 40, 8, {64, 64, 5, 1, 2}, 1),       // one tile
+      make(DType::F16, 200, 131, 72, {192, 96, 2, 3, 1}, 2),
+      make(DType::BF16, 257, 389, 64, {128, 192, 3, 1, 2}, 2), // a whole prompt's tile, with the most sums a thread
+  };
+}
+
 std::vector<AttentionCase> wgmmaFlashCases() {
   /// `resident`: blocks per multiprocessor for which the compiler must leave registers.
   struct Tile {
@@ -92,7 +106,7 @@ std::vector<AttentionCase> wgmmaFlashCases() {
 
 std::vector<Variant> allWgmmaKernels() {
   std::vector<Variant> all;
-  for (const auto &cases : {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaHeadsCases()})
+  for (const auto &cases : {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaHeadsCases(), wgmmaScoreCases()})
     for (const WgmmaMatmulCase &c : cases)
       all.push_back(c.kernel);
   for (const AttentionCase &c : wgmmaFlashCases())

@@ -19,6 +19,7 @@ struct WgmmaMatmulCase {
 std::vector<WgmmaMatmulCase> wgmmaActivationCases(); ///< matmul_bias_gelu
 std::vector<WgmmaMatmulCase> wgmmaResidualCases();   ///< matmul_bias_residual
 std::vector<WgmmaMatmulCase> wgmmaHeadsCases();      ///< matmul_bias_split_cache; kCols = 3 · kHeads · kHeadSize
+std::vector<WgmmaMatmulCase> wgmmaScoreCases();      ///< matmul_score
 std::vector<AttentionCase> wgmmaFlashCases();        ///< wgmma_flash_attention
 
 /// Every kernel of the lists above.

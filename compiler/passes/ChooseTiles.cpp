@@ -42,6 +42,10 @@ static DimBinding dimsOfInterest(const Module &module, const PassOptions &option
   return dims;
 }
 
+static bool isTensorProduct(const KernelFamily &family) {
+  return family.form == KernelForm::TensorMatmul || family.form == KernelForm::TensorScore;
+}
+
 /// Numbers of rows that get a choice of their own. One token per sequence: as many rows as sequences. Prompts: short
 /// ones, and one or eight long ones, for which large tiles give too few blocks.
 static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &family) {
@@ -49,7 +53,7 @@ static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &fam
   const Type &type = product.result()->type;
   if (product.is(OpKind::matmul) && type.rank() == 3 && type.shape[1] == Dim(1))
     return {1, family.rowsAtOnce, 16};
-  if (family.form == KernelForm::TensorMatmul)
+  if (isTensorProduct(family))
     return {64, 256, 1024};
   return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{64, 1024, 8192} : SmallVector<int64_t, 3>();
 }
@@ -208,7 +212,7 @@ std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimB
     return std::nullopt;
   const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims));
   if (!found || wanted.count(found->choice.family->name) ||
-      wanted.count(nameOfElementwise(op, *found->choice.family)) || !found->choice.family->accepts(op, target, dims))
+      wanted.count(nameOfElementwise(op, *found->choice.family)) || !found->choice.family->runs(op, target, dims))
     return std::nullopt;
   Attribute tile = found->choice.tile;
   if (Error unsound = checkTile(op, *found->choice.family, &tile, target, dims)) {
@@ -233,8 +237,8 @@ Expected<KernelChoice> TileChooser::chooseForRows(const Op &op, const DimBinding
     return best;
   double least = first->estimate(op, best.tile, target, dims);
   for (const KernelFamily *family : allKernelFamilies()) {
-    bool isCandidate = family->form == KernelForm::TensorMatmul && !family->byRequestOnly;
-    if (!isCandidate || !family->accepts(op, target, dims))
+    bool isCandidate = isTensorProduct(*family) && !family->byRequestOnly;
+    if (!isCandidate || !family->runs(op, target, dims))
       continue;
     Expected<Tile> other = cheapestTile(op, *family, dims, dims);
     if (!other)

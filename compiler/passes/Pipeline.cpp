@@ -31,6 +31,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   add(fuseAttentionPass);
   add(fuseMaskPass);
   add(fuseEpiloguePass);
+  add(fuseScorePass);
   add(fuseNormPass);
   add(expandLayernormPass);
   if (stage == Stage::Fused)
@@ -38,6 +39,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
 
   // By which kernels, where in memory
   add(splitNormPass, {{"target", Attribute::ident(options.target)}});
+  add(splitScorePass, {{"target", Attribute::ident(options.target)}});
   add(selectKernelsPass, {{"target", Attribute::ident(options.target)},
                           {"matmul", Attribute::ident(options.matmul)},
                           {"kernels", options.kernels}});

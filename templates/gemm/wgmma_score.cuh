@@ -25,10 +25,9 @@
 
 namespace kiln {
 
-/// Bytes of the parts of all tiles: a score for each of their rows.
+/// Bytes of the parts: a score for each row and each tile along the columns.
 template <class Config> KILN_DEVICE constexpr i64 scorePartsBytes(i64 rows) {
-  const i64 tiles = ceilDiv(rows, i64(Config::kTileM)) * ceilDiv(Config::kCols, Config::kTileN);
-  return tiles * Config::kTileM * i64(sizeof(RowScore));
+  return rows * ceilDiv(Config::kCols, Config::kTileN) * i64(sizeof(RowScore));
 }
 
 template <class Config, class T> constexpr SharedBytes kWgmmaScoreShared = kWgmmaTiledShared<Config, T>;
@@ -57,35 +56,33 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
     return RowScore::of(logits, col, offsetOf, target);
   }
 
-  /// The part of a row of a tile.
-  KILN_DEVICE RowScore &part(int m, int n, int rowInTile) const {
-    return parts[(i64(m) * Shape::kTilesN + n) * Shape::kM + rowInTile];
-  }
+  /// The part of a row for tile n along the columns.
+  KILN_DEVICE RowScore &part(int n, int row) const { return parts[i64(n) * tiled.rows + row]; }
 
   /// Writes the parts of the warp's rows.
   template <bool kWhole>
-  KILN_DEVICE void writeParts(const typename Tiled::Sums (&sums)[kRowTiles], TilePlace place,
+  KILN_DEVICE void writeParts(const typename Tiled::Sums (&sums)[kRowTiles], int n,
                               typename Tiled::ThreadPlace at) const {
 #pragma unroll
     for (int i = 0; i < Tiled::kThreadRows; ++i) {
       const int row = at.rowOf(i);
       const RowScore own = scoreOf<kWhole>(sums, i, at.col, epilogue.target(min(row, tiled.rows - 1)));
       const RowScore score = own.mergedWithLane(1).mergedWithLane(2);
-      if (laneIndex() % 4 == 0)
-        part(place.m, place.n, row - place.m * Shape::kM) = score;
+      if (laneIndex() % 4 == 0 && row < tiled.rows)
+        part(n, row) = score;
     }
   }
 
-  /// Merges the parts of all tiles for the warp's rows, of which `firstRow` is the first in the tile. Two lanes share a
-  /// row: one has the even tiles, the other the odd ones.
-  KILN_DEVICE void mergeParts(int m, int firstRow) const {
+  /// Merges the parts of the warp's rows, of which `first` is the first. Two lanes share a row: one has the even tiles
+  /// along the columns, the other the odd ones.
+  KILN_DEVICE void mergeParts(int first) const {
 #pragma unroll 1
     for (int tile = 0; tile < kRowTiles; ++tile) {
-      const int rowInTile = firstRow + tile * 64 + int(laneIndex()) % 16, row = m * Shape::kM + rowInTile;
+      const int row = first + tile * 64 + int(laneIndex()) % 16, known = min(row, tiled.rows - 1);
       RowScore score = RowScore::none();
 #pragma unroll 8
       for (int n = int(laneIndex()) / 16; n < Shape::kTilesN; n += 2)
-        score = RowScore::merged(score, part(m, n, rowInTile));
+        score = RowScore::merged(score, part(n, known));
       score = score.mergedWithLane(16);
       if (laneIndex() < 16 && row < tiled.rows)
         epilogue(score.finish(epilogue.target(row), Config::kCols), row);
@@ -112,12 +109,12 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
     tiled.release(last);
     receive(sums);
     if (Shape::kColsAreExact || place.n + 1 < Shape::kTilesN)
-      writeParts<true>(sums, place, at);
+      writeParts<true>(sums, place.n, at);
     else
-      writeParts<false>(sums, place, at);
-    const int firstRow = at.row - int(laneIndex()) / 4 - place.m * Shape::kM;
-    if (arrivesLast(place.m, firstRow / Shape::kConsumerM))
-      mergeParts(place.m, firstRow);
+      writeParts<false>(sums, place.n, at);
+    const int first = at.row - int(laneIndex()) / 4;
+    if (arrivesLast(place.m, first % Shape::kM / Shape::kConsumerM))
+      mergeParts(first);
   }
 };
 

@@ -194,7 +194,7 @@ class Mutations(PlanTest):
         big = str(2**63 - 1)
         cases = []
         for path, key, values in (
-                (("format",), "format", ("0", "5", "7", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
+                (("format",), "format", ("0", "6", "8", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
                 (("model", "vocabulary"), "vocabulary", ("0", "-1", big)), (("model", "layers"), "layers", ("0", "-1", big)),
                 (("model", "eos", 0), "eos", ("-1", "29", big)),
                 (("dims", "B"), "B", ("[0, 64]", "[64, 1]", f"[1, {big}]", "[1]", "[1, 2, 3]", '["1", 64]', "[1.0, 64]", "[-1, 64]")),
@@ -231,7 +231,10 @@ class Mutations(PlanTest):
             (entry("prefill", "logits"), '"x.0"', "logits: expected the first result of @prefill, got 'x.0'"),
             (entry("decode", "tokens"), '"positions"', r"tokens: expected an argument of type i32\[B,1\]"),
             (entry("decode", "positions"), '"tokens"', r"positions: expected an argument of type i32\[B\]"),
-            (entry("score", "logits"), '"wte"', "logits: expected the first result of @score"),
+            (entry("score", "targets"), '"none"', "targets: expected an argument of @score, got 'none'"),
+            (entry("score", "log_probabilities"), '"wte"', "log_probabilities: expected the first result of @score"),
+            (entry("score", "best_tokens"), '"log_prob"', "best_tokens: expected the second result of @score, got 'log_prob'"),
+            (entry("score", "best_log_probabilities"), '"best"', "best_log_probabilities: expected the third result of @score"),
             (entry("sample", "logits"), '"rows"', r"logits: expected an argument of type f32\[B,29\]"),
             (entry("sample", "ring"), '"none"', "ring: expected an argument of @sample, got 'none'"),
             (entry("sample", "rows"), '"none"', "rows: expected an argument of @sample, got 'none'"),

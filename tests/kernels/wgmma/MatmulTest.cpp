@@ -138,9 +138,8 @@ protected:
   void runAndExpect() {
     ScoredRows scored{integers(someTargets(rows, cols)), output(DType::F32, rows), output(DType::I32, rows),
                       output(DType::F32, rows)};
-    const int tileM = kernel["kTileM"];
-    const size_t stripes = ceilDivide(rows, tileM), tiles = stripes * ceilDivide(cols, kernel["kTileN"]);
-    TestArray parts = output(DType::F32, tiles * tileM * 4);
+    TestArray parts = output(DType::F32, static_cast<size_t>(rows) * ceilDivide(cols, kernel["kTileN"]) * 4);
+    const size_t stripes = ceilDivide(rows, kernel["kTileM"]);
     TestArray arrivals = zeros(DType::I32, stripes * kernel["kConsumers"] * 4);
     run(kernel, grid(), threads(), sharedBytes(), scored.outputs(), mappedX(), mappedWeight(), scored.targets,
         scored.logProbability, scored.best, scored.bestLogProbability, parts, arrivals, rows);

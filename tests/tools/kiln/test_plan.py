@@ -64,7 +64,7 @@ class BadPlans(KilnTest):
         for value in ('"1"', "1.0", "-1", "[1]"):
             self.assert_refused(f"{line}:10: error: format: expected an integer", re.sub(r"format = \d+", f"format = {value}", self.text))
         # The rest of a plan of another version may be anything.
-        self.assert_refused(f"1:10: error: format: expected a plan of version", "format = 7\nother = true\n")
+        self.assert_refused(f"1:10: error: format: expected a plan of version", "format = 8\nother = true\n")
 
     def test_missing_keys(self):
         for key in ("format", "compiler", "nvrtc", "source_hash", "target", "cubins", "dtype", "context", "name", "arena", "results"):
@@ -150,6 +150,17 @@ class BadPlans(KilnTest):
         self.write("embedded.plan/ir/fused.kiln", before + "func @score" + score + "func @decode" + after)
         self.assert_fails("error: @score: expected 1009 logits, got 8", "eval", plan, "--weights", SHAKESPEARE, "--device", "cpu",
                           "--text", "-", stdin=b"Speak, speak.")
+
+    def test_bench_counts_scores(self):
+        counts = lambda *what: self.kiln("bench", self.path("plan"), "--device", "emulate", "--what", *what, "--batch", 2, "--length", 8,
+                                         "-o", "csv").out.decode().splitlines()[1:]
+        (whole,) = counts("score")
+        kernels = [line.split(",") for line in counts("kernels", "--of", "score")]
+        what, launches, moved = whole.split(",")[:3]
+        self.assertEqual(what, "score B=2 T=8")
+        self.assertEqual(int(launches), sum(int(kernel[1]) for kernel in kernels))
+        self.assertEqual(int(moved), sum(int(kernel[2]) for kernel in kernels))
+        self.assertTrue(any("score" in kernel[0] for kernel in kernels), kernels)
 
     def test_weights_of_another_model(self):
         other = write_model(self.path("other"), {"model_type": "gpt2", "vocab_size": 29, "n_positions": 24, "n_embd": 16,

@@ -1,4 +1,5 @@
 #include "codegen/FindEntries.h"
+#include "kernels/families/TokenScores.h"
 
 namespace kiln {
 
@@ -15,14 +16,16 @@ public:
     if (!hasDims || !llvm::all_of(module.states, [&](const auto &state) { return isDivided(*state); }))
       return {};
     const Type ids(DType::I32, {Dim(batch), Dim(tokens)}), perRow(DType::I32, {Dim(batch)}),
-        next(DType::I32, {Dim(batch), 1});
+        next(DType::I32, {Dim(batch), 1}), scores(DType::F32, ids.shape);
     PlanEntries entries;
-    if (const Function *function = findFunction(Entry::Prefill, {ids, perRow}, 1))
-      entries.prefill = {argument(*function, 0), argument(*function, 1), logits(*function)};
-    if (const Function *function = findFunction(Entry::Decode, {next, perRow}, 1))
-      entries.decode = {argument(*function, 0), argument(*function, 1), logits(*function)};
-    if (const Function *function = findFunction(Entry::Score, {ids}, Dim(tokens)))
-      entries.score = {argument(*function, 0), logits(*function)};
+    if (const Function *function = findFunction(Entry::Prefill, {ids, perRow}); function && hasLogits(*function))
+      entries.prefill = {argument(*function, 0), argument(*function, 1), result(*function, 0)};
+    if (const Function *function = findFunction(Entry::Decode, {next, perRow}); function && hasLogits(*function))
+      entries.decode = {argument(*function, 0), argument(*function, 1), result(*function, 0)};
+    if (const Function *function = findFunction(Entry::Score, {ids, ids});
+        function && hasResults(*function, {scores, ids, scores}) && !otherLogits(*function, vocabulary))
+      entries.score = {argument(*function, 0), argument(*function, 1), result(*function, 0), result(*function, 1),
+                       result(*function, 2)};
     if (!entries.empty()) {
       entries.batch = batch->name;
       entries.tokens = tokens->name;
@@ -37,24 +40,43 @@ private:
            llvm::all_of(shape.drop_front(), [](const Dim &dim) { return dim.asConstant().has_value(); });
   }
 
-  /// The function of the entry with these arguments, if its first result is logits with `rows` rows per sequence; or
-  /// null.
-  const Function *findFunction(Entry entry, ArrayRef<Type> arguments, Dim rows) const {
+  /// The function of the entry, if it has these arguments and a result; or null.
+  const Function *findFunction(Entry entry, ArrayRef<Type> arguments) const {
     const Function *function = module.findFunction(entry);
     if (!function || function->arguments.size() != arguments.size() || function->resultTypes.empty())
       return nullptr;
     for (auto [argument, type] : llvm::zip(function->arguments, arguments))
       if (!(argument->type == type))
         return nullptr;
-    const Type &result = function->resultTypes.front();
-    bool isLogits = result.dtype != DType::I32 &&
-                    ArrayRef<Dim>(result.shape) == ArrayRef<Dim>({Dim(batch), rows, Dim(vocabulary)}) &&
-                    function->body.terminator()->operand(0)->definingOp();
-    return isLogits ? function : nullptr;
+    return function;
+  }
+
+  /// Whether an op computes the function's result.
+  static bool isComputed(const Function &function, unsigned i) {
+    return function.body.terminator()->operand(i)->definingOp();
+  }
+
+  /// Whether the first result is logits, a row for each sequence.
+  bool hasLogits(const Function &function) const {
+    const Type &type = function.resultTypes.front();
+    return type.dtype != DType::I32 &&
+           ArrayRef<Dim>(type.shape) == ArrayRef<Dim>({Dim(batch), Dim(1), Dim(vocabulary)}) && isComputed(function, 0);
+  }
+
+  /// Whether the first results have these types.
+  static bool hasResults(const Function &function, ArrayRef<Type> types) {
+    if (function.resultTypes.size() < types.size())
+      return false;
+    for (const auto &[i, type] : llvm::enumerate(types))
+      if (!(function.resultTypes[i] == type) || !isComputed(function, static_cast<unsigned>(i)))
+        return false;
+    return true;
   }
 
   static std::string argument(const Function &function, size_t i) { return function.arguments[i]->name; }
-  static std::string logits(const Function &function) { return function.body.terminator()->operand(0)->name; }
+  static std::string result(const Function &function, unsigned i) {
+    return function.body.terminator()->operand(i)->name;
+  }
 
   const Module &module;
   const DimSymbol *batch, *tokens;

@@ -311,6 +311,10 @@ Expected<KernelText> writeKernel(const Op &op, const KernelChoice &choice) {
     return writeMatmulKernel(op, choice);
   case KernelForm::TensorMatmul:
     return writeTensorMatmulKernel(op, choice);
+  case KernelForm::TensorScore:
+    return writeTensorScoreKernel(op, choice);
+  case KernelForm::ScoreRows:
+    return writeScoreRowsKernel(op, choice);
   case KernelForm::Batched:
     return writeBatchedKernel(op, choice);
   case KernelForm::Flash:

@@ -65,6 +65,9 @@ private:
 /// `key <= query && key > query - 256`: when a causal mask, with a window of 256 here, leaves a score as it is.
 std::string visibility(const Op &mask, StringRef query, StringRef key);
 
+/// The number of rows over these dims, like `B * T`, with constants folded; the dims become members.
+std::string productText(Functor &functor, ArrayRef<Dim> dims);
+
 /// `Config::kTileRows` for `tile_rows`.
 std::string constantName(StringRef tileKey);
 
@@ -72,6 +75,8 @@ std::string constantName(StringRef tileKey);
 // family's `accepts`, or a region of IR text that no pass makes.
 Expected<KernelText> writeMatmulKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &choice);
+Expected<KernelText> writeTensorScoreKernel(const Op &op, const KernelChoice &choice);
+Expected<KernelText> writeScoreRowsKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeBatchedKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeFlashKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeSplitKvKernel(const Op &op, const KernelChoice &choice);

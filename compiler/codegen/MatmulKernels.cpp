@@ -6,8 +6,7 @@
 
 namespace kiln {
 
-/// The number of rows over these dims, like `B * T`, with constants folded.
-static std::string productText(Functor &functor, ArrayRef<Dim> dims) {
+std::string productText(Functor &functor, ArrayRef<Dim> dims) {
   int64_t constant = 1;
   std::vector<std::string> factors;
   for (const Dim &dim : dims) {

@@ -133,12 +133,16 @@ void ModuleBuilder::buildPrefill() {
 void ModuleBuilder::buildScore() {
   Function *function = module->addFunction(entryName(Entry::Score));
   Value *ids = function->addArgument("tokens", Type(DType::I32, {batch, tokens}), {});
+  Value *targets = function->addArgument("targets", Type(DType::I32, {batch, tokens}), {});
   Builder builder(opTable(), function->body);
   Value *x = buildLayers(builder, ids);
   x = buildLayernorm(builder, x, "ln_f", "");
   Value *logits = buildLogits(builder, x);
-  builder.createTerminator(OpKind::ret, {logits});
-  function->resultTypes = {logits->type};
+  Value *ofTarget = builder.create(OpKind::logProbability, "log_prob", {logits, targets});
+  Value *best = builder.create(OpKind::argmax, "best", {logits});
+  Value *ofBest = builder.create(OpKind::logProbability, "best_log_prob", {logits, best});
+  builder.createTerminator(OpKind::ret, {ofTarget, best, ofBest});
+  function->resultTypes = {ofTarget->type, best->type, ofBest->type};
 }
 
 Value *ModuleBuilder::buildLayers(Builder &builder, Value *ids) {

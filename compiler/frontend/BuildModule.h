@@ -14,7 +14,8 @@ struct BuildOptions {
 
 /// The module of a model, one op per step of the forward pass, in f32, without a KV cache:
 ///   @prefill(tokens i32[B,T], lengths i32[B]) -> f32[B,1,V]   logits of each sequence's last token
-///   @score(tokens i32[B,T]) -> f32[B,T,V]                     logits of every token
+///   @score(tokens i32[B,T], targets i32[B,T]) -> f32[B,T], i32[B,T], f32[B,T]
+///     after every token: log-probability of the target, best token, log-probability of that
 /// Everything clever is a pass. Ops carry the position of the setting that they follow from, under the file's
 /// name without its folders, so that what is generated does not depend on where the model lies.
 std::unique_ptr<Module> buildModule(const ModelConfig &config, const BuildOptions &options, SourceManager &sources);

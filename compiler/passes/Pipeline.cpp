@@ -32,6 +32,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   add(fuseAttentionPass);
   add(fuseMaskPass);
   add(fuseEpiloguePass);
+  add(fuseScorePass);
   add(fuseNormPass);
   add(expandLayernormPass);
   if (stage == Stage::Fused)
@@ -42,6 +43,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   if (options.matmul == "generated")
     add(deferNormPass, {{"target", Attribute::ident(options.target)}});
   add(splitNormPass, {{"target", Attribute::ident(options.target)}});
+  add(splitScorePass, {{"target", Attribute::ident(options.target)}});
   add(selectKernelsPass, {{"target", Attribute::ident(options.target)},
                           {"matmul", Attribute::ident(options.matmul)},
                           {"kernels", options.kernels}});

@@ -41,10 +41,10 @@ constexpr int64_t alignment = 128;
 int64_t alignUp(int64_t value) { return (value + alignment - 1) / alignment * alignment; }
 
 /// Splits `4*3072*B*T` into 12288 and `B*T`, the symbols in the order of their names.
-Buffer makeBuffer(const Type &type) {
-  int64_t bytes = dtypeSize(type.dtype);
+Buffer makeBuffer(ArrayRef<Dim> shape, int64_t elementBytes) {
+  int64_t bytes = elementBytes;
   std::multiset<std::string> symbols;
-  for (const Dim &dim : type.shape) {
+  for (const Dim &dim : shape) {
     if (dim.asConstant())
       bytes *= *dim.asConstant();
     else
@@ -56,13 +56,17 @@ Buffer makeBuffer(const Type &type) {
   return {unit, alignUp(bytes), 0, 0, 0};
 }
 
-/// Room for the workspace of an op. It scales with the batch if this provably suffices for all dims, which the plan's
-/// reader checks again; otherwise it has its maximum size.
+/// Room for the workspace of an op. One of so many bytes a row is placed like a value. Others scale with the batch if
+/// this provably suffices for all dims, which the plan's reader checks again; otherwise they have their maximum size.
 Expected<Buffer> workspaceBuffer(const Op &op, const Expr &bytes) {
   DimBounds bounds = {lowerBounds(op), upperBounds(op)};
   Expected<int64_t> most = bytes.evaluate(bounds.high);
   if (!most)
     return most.takeError();
+  const Type &rows = anchor(op)->operand(0)->type;
+  int64_t perRow = *most / valueAt(rowCount(rows), bounds.high);
+  if (isNeverMore(bytes, Expr(perRow) * rowCount(rows), bounds))
+    return makeBuffer(ArrayRef<Dim>(rows.shape).drop_back(), perRow);
   Dim batch = anchor(op)->operand(0)->type.shape[0];
   if (batch.getSymbol() && !bytes.asConstant()) {
     DimBinding one = bounds.high;
@@ -119,7 +123,7 @@ Error FunctionPlanner::collect() {
     for (const auto &result : op->results()) {
       if (writtenState(*result))
         continue;
-      buffers.push_back(std::make_unique<Buffer>(makeBuffer(result->type)));
+      buffers.push_back(std::make_unique<Buffer>(makeBuffer(result->type.shape, dtypeSize(result->type.dtype))));
       buffers.back()->first = buffers.back()->last = position;
       ofValue[result.get()] = buffers.back().get();
     }

@@ -86,8 +86,7 @@ static Error setPreferences(Module &module, const AttributeMap &kernels) {
 /// Whether the family runs the op, or will when there are few rows.
 static bool isRunBy(const Op &op, const KernelFamily &family, const Target &target) {
   const Attribute *kernel = op.attribute("kernel");
-  return (kernel && findKernelFamily(kernel->asString()) == &family) ||
-         family.accepts(op, target, boundsForRows(op, 1));
+  return (kernel && findKernelFamily(kernel->asString()) == &family) || family.runs(op, target, boundsForRows(op, 1));
 }
 
 /// Checks that every preference applies to an op. Error: the first that does not.

@@ -9,6 +9,10 @@ namespace kiln {
 /// Sequences that a family is chosen for which runs any number of them.
 constexpr int64_t typicalBatch = 16;
 
+static bool isTensorProduct(const KernelFamily &family) {
+  return family.form == KernelForm::TensorMatmul || family.form == KernelForm::TensorScore;
+}
+
 /// A matmul of one token per sequence.
 static bool isOneToken(const Op &op) {
   const Type &type = anchor(op)->result()->type;
@@ -18,7 +22,7 @@ static bool isOneToken(const Op &op) {
 /// Numbers of rows that get a choice of their own. One token per sequence: as many rows as sequences. Prompts: short
 /// ones, and one or eight long ones, for which large tiles give too few blocks.
 static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &family) {
-  bool isTensorMatmul = family.form == KernelForm::TensorMatmul;
+  bool isTensorMatmul = isTensorProduct(family);
   if (isOneToken(op))
     return isTensorMatmul ? SmallVector<int64_t, 3>{8, 16, 32} : SmallVector<int64_t, 3>{1, family.rowsAtOnce, 16};
   if (isTensorMatmul)
@@ -146,7 +150,7 @@ std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimB
     return std::nullopt;
   const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims));
   if (!found || wanted.count(found->choice.family->name) ||
-      wanted.count(nameOfElementwise(op, *found->choice.family)) || !found->choice.family->accepts(op, target, dims))
+      wanted.count(nameOfElementwise(op, *found->choice.family)) || !found->choice.family->runs(op, target, dims))
     return std::nullopt;
   if (only &&
       (only != found->choice.family || !llvm::is_contained(only->configurations(op, target, dims), found->choice.tile)))
@@ -178,9 +182,9 @@ Expected<const KernelFamily *> TileChooser::cheapestFamily(const Op &op, const K
   if (Error error = compare(first))
     return error;
   for (const KernelFamily *family : allKernelFamilies()) {
-    bool isCandidate = family != &first && family->form == KernelForm::TensorMatmul && !family->byRequestOnly &&
-                       (!isOneToken(op) || family->maps);
-    if (isCandidate && family->accepts(op, target, dims))
+    bool isCandidate =
+        family != &first && isTensorProduct(*family) && !family->byRequestOnly && (!isOneToken(op) || family->maps);
+    if (isCandidate && family->runs(op, target, dims))
       if (Error error = compare(*family))
         return error;
   }

@@ -23,7 +23,6 @@ StringRef PlanEntries::logitsOf(Entry entry) const {
   case Entry::Decode:
     return decode->logits;
   case Entry::Score:
-    return score->logits;
   case Entry::Sample:
     break;
   }
@@ -49,7 +48,13 @@ EntryNames namesOf(DecodeEntry &entry) {
   return {{"tokens", &entry.tokens}, {"positions", &entry.positions}, {"logits", &entry.logits}};
 }
 
-EntryNames namesOf(ScoreEntry &entry) { return {{"tokens", &entry.tokens}, {"logits", &entry.logits}}; }
+EntryNames namesOf(ScoreEntry &entry) {
+  return {{"tokens", &entry.tokens},
+          {"targets", &entry.targets},
+          {"log_probabilities", &entry.logProbabilities},
+          {"best_tokens", &entry.bestTokens},
+          {"best_log_probabilities", &entry.bestLogProbabilities}};
+}
 
 EntryNames namesOf(SampleEntry &entry) {
   return {{"logits", &entry.logits},     {"tokens", &entry.tokens}, {"positions", &entry.positions},

@@ -26,8 +26,11 @@ struct DecodeEntry {
 };
 
 struct ScoreEntry {
-  std::string tokens; ///< [B,T] ids
-  std::string logits; ///< [B,T,V], result
+  std::string tokens;               ///< [B,T] ids
+  std::string targets;              ///< [B,T] ids that might follow; others, like -1, are none
+  std::string logProbabilities;     ///< [B,T] f32 of the targets, 0 for none; first result
+  std::string bestTokens;           ///< [B,T] ids of the largest logits, the lowest of equals; second result
+  std::string bestLogProbabilities; ///< [B,T] f32 of these; third result
 
   auto operator<=>(const ScoreEntry &) const = default;
 };
@@ -60,7 +63,7 @@ struct PlanEntries {
   bool empty() const { return *this == PlanEntries(); }
   /// Drops the entries that are not among these.
   void restrictTo(ArrayRef<Entry> kept);
-  /// The name of the result of an entry that the plan has; @sample has no result.
+  /// The name of the result of @prefill or @decode, which the plan has.
   StringRef logitsOf(Entry entry) const;
 };
 

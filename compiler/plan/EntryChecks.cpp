@@ -86,15 +86,37 @@ private:
     return Error::success();
   }
 
-  /// Checks logits: floats [B,rows,vocabulary], the first result.
-  Error checkLogits(StringRef name, const Expr &rows) const {
-    if (function->results.empty() || function->results.front() != name)
-      return where["logits"].fail("expected the first result of @" + function->name + ", got '" + name + "'");
+  /// The buffer of the function's result number `index`, which the entry calls `name`.
+  Expected<const PlanTensor *> findResult(StringRef key, StringRef name, size_t index) const {
+    static constexpr StringRef ordinals[] = {"first", "second", "third"};
+    if (function->results.size() <= index || function->results[index] != name)
+      return where[key].fail("expected the " + ordinals[index] + " result of @" + function->name + ", got '" + name +
+                             "'");
     auto buffer = llvm::find_if(function->buffers, [&](const PlanBuffer &other) { return other.tensor.name == name; });
     if (buffer == function->buffers.end())
-      return where["logits"].fail("expected a buffer of @" + function->name + ", got '" + name + "'");
-    const PlanTensor &tensor = buffer->tensor;
-    SmallVector<Expr, 4> shape = {batch, rows, Expr(plan.model.vocabulary)};
+      return where[key].fail("expected a buffer of @" + function->name + ", got '" + name + "'");
+    return &buffer->tensor;
+  }
+
+  /// Checks a result with a number for each token.
+  Error checkResult(StringRef key, StringRef name, size_t index, DType dtype) const {
+    Expected<const PlanTensor *> tensor = findResult(key, name, index);
+    if (!tensor)
+      return tensor.takeError();
+    SmallVector<Expr, 4> shape = {batch, tokens};
+    if ((*tensor)->dtype != dtype || (*tensor)->shape != shape)
+      return where[key].fail("expected a result of type " + typeText(dtype, shape) + ", got '" + name + "' of type " +
+                             typeText((*tensor)->dtype, (*tensor)->shape));
+    return Error::success();
+  }
+
+  /// Checks logits: floats [B,1,vocabulary], the first result.
+  Error checkLogits(StringRef name) const {
+    Expected<const PlanTensor *> found = findResult("logits", name, 0);
+    if (!found)
+      return found.takeError();
+    const PlanTensor &tensor = **found;
+    SmallVector<Expr, 4> shape = {batch, Expr(1), Expr(plan.model.vocabulary)};
     // @sample reads them as f32.
     bool isRead = tensor.dtype == DType::F32 || (tensor.dtype != DType::I32 && !entries.sample);
     if (!isRead || tensor.shape != shape)
@@ -111,7 +133,7 @@ private:
       return error;
     if (Error error = checkArgument("lengths", entries.prefill->lengths, DType::I32, {batch}))
       return error;
-    return checkLogits(entries.prefill->logits, Expr(1));
+    return checkLogits(entries.prefill->logits);
   }
 
   Error checkDecode() {
@@ -121,15 +143,21 @@ private:
       return error;
     if (Error error = checkArgument("positions", entries.decode->positions, DType::I32, {batch}))
       return error;
-    return checkLogits(entries.decode->logits, Expr(1));
+    return checkLogits(entries.decode->logits);
   }
 
   Error checkScore() {
-    if (Error error = begin(Entry::Score, 1))
+    const ScoreEntry &score = *entries.score;
+    if (Error error = begin(Entry::Score, 2))
       return error;
-    if (Error error = checkArgument("tokens", entries.score->tokens, DType::I32, {batch, tokens}))
+    for (auto [key, name] : {std::pair("tokens", &score.tokens), {"targets", &score.targets}})
+      if (Error error = checkArgument(key, *name, DType::I32, {batch, tokens}))
+        return error;
+    if (Error error = checkResult("log_probabilities", score.logProbabilities, 0, DType::F32))
       return error;
-    return checkLogits(entries.score->logits, tokens);
+    if (Error error = checkResult("best_tokens", score.bestTokens, 1, DType::I32))
+      return error;
+    return checkResult("best_log_probabilities", score.bestLogProbabilities, 2, DType::F32);
   }
 
   Error checkSample() {

@@ -73,7 +73,7 @@ private:
     PlanEntries entries = plan.entries;
     if (entries.empty())
       return;
-    os << "\n# What a runtime calls: which argument is what, and where the logits are.\n[entries]\n"
+    os << "\n# What a runtime calls: which argument is what, and where the results are.\n[entries]\n"
        << "batch = " << quote(entries.batch) << "\ntokens = " << quote(entries.tokens) << '\n';
     writeEntry(Entry::Prefill, entries.prefill);
     writeEntry(Entry::Decode, entries.decode);

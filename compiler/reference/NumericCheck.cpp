@@ -55,6 +55,8 @@ std::pair<int64_t, int64_t> integerRange(const Value &argument, const DimBinding
       high = std::min(high, extent(0, 1));
     } else if (user->is(OpKind::causalMask)) {
       high = std::min(high, extent(0, 3) - extent(0, 2));
+    } else if (user->is(OpKind::logProbability)) {
+      high = std::min(high, user->operand(0)->type.lastDim().upperBound() - 1);
     } else if (user->is(OpKind::cacheWrite)) {
       high = std::min(high, extent(0, 2) - extent(1, 2));
     }

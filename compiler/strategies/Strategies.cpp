@@ -328,7 +328,9 @@ std::vector<Strategy> otherStrategies() {
       {"fusion", "on", "bias, activation, residual, layernorm and the move to heads inside the kernels beside them",
        [](const Arguments &, PipelineOptions &) {}},
       {"fusion", "off", "bias, activation, residual, layernorm and the move to heads as kernels of their own",
-       [](const Arguments &, PipelineOptions &options) { options.without.insert({&fuseEpiloguePass, &fuseNormPass}); }},
+       [](const Arguments &, PipelineOptions &options) {
+         options.without.insert({&fuseEpiloguePass, &fuseScorePass, &fuseNormPass});
+       }},
       {"fusion",
        "epilogue",
        "bias, activation and the move to heads inside the products before them, layernorm by itself",
@@ -338,7 +340,9 @@ std::vector<Strategy> otherStrategies() {
        },
        {{"residual", "the residual addition, too", 0, 1, 1}}},
       {"fusion", "norm", "layernorm inside the product after it or the addition before it, nothing behind products",
-       [](const Arguments &, PipelineOptions &options) { options.without.insert(&fuseEpiloguePass); }},
+       [](const Arguments &, PipelineOptions &options) {
+         options.without.insert({&fuseEpiloguePass, &fuseScorePass});
+       }},
       {"kv_cache", "on", "keys and values of the past stay in memory, one token a step",
        [](const Arguments &, PipelineOptions &) {}},
       {"kv_cache", "off", "every new token evaluates its whole sequence again",

@@ -7,15 +7,11 @@
 
 namespace kiln {
 
-double negativeLogLikelihood(ArrayRef<float> logits, int32_t target) {
-  double max = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (float logit : logits)
-    sum += std::exp(static_cast<double>(logit) - max);
-  return std::log(sum) + max - static_cast<double>(logits[target]);
-}
-
 double PerplexityResult::perplexity() const { return std::exp(nll / static_cast<double>(tokensScored)); }
+
+double PerplexityResult::accuracy() const {
+  return static_cast<double>(tokensBest) / static_cast<double>(tokensScored);
+}
 
 double PerplexityResult::standardError() const {
   if (tokensScored < 2)
@@ -54,9 +50,10 @@ static std::vector<ScoreWindow> cutWindows(ArrayRef<int32_t> tokens, size_t wind
 }
 
 /// Adds the scores of one window. Error: a score is not finite.
-static Error addScores(PerplexityResult &result, ArrayRef<double> scores) {
-  for (double nll : scores) {
+static Error addScores(PerplexityResult &result, ArrayRef<TokenScore> scores) {
+  for (auto [nll, isBest] : scores) {
     ++result.tokensScored;
+    result.tokensBest += isBest;
     if (!std::isfinite(nll))
       return makeError(
           formatv("expected finite log-likelihoods, got {0} for token {1} of the text", -nll, result.tokensScored)
@@ -81,7 +78,7 @@ Expected<PerplexityResult> evaluatePerplexity(Scorer &scorer, ArrayRef<int32_t> 
     if (!scores)
       return scores.takeError();
     assert(scores->size() == batch.size() && "a scorer that leaves windows out");
-    for (ArrayRef<double> windowScores : *scores) {
+    for (ArrayRef<TokenScore> windowScores : *scores) {
       if (Error error = addScores(result, windowScores))
         return error;
       ++done;

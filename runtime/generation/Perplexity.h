@@ -21,6 +21,12 @@ struct ScoreWindow {
   size_t firstScored = 0; ///< only targets from here on count
 };
 
+/// What the model says of a target.
+struct TokenScore {
+  double nll = 0;      ///< negative log-likelihood, in nats
+  bool isBest = false; ///< the model's best token
+};
+
 /// The model interface that scoring needs.
 class Scorer {
 public:
@@ -30,22 +36,22 @@ public:
   virtual int64_t contextLength() const = 0; ///< the longest window
   virtual int64_t maxBatch() const = 0;      ///< the most windows in one call
 
-  /// The negative log-likelihoods, in nats, of the scored targets of each window, in order:
-  /// `targets.size() - firstScored` numbers a window. Windows do not depend on each other.
-  virtual Expected<std::vector<std::vector<double>>> score(ArrayRef<ScoreWindow> windows) = 0;
+  /// The scores of the scored targets of each window, in order: `targets.size() - firstScored` of them a window.
+  /// Windows do not depend on each other.
+  virtual Expected<std::vector<std::vector<TokenScore>>> score(ArrayRef<ScoreWindow> windows) = 0;
 };
-
-/// -log softmax(logits)[target], summed in double. A helper for scorers that have logits on the host.
-double negativeLogLikelihood(ArrayRef<float> logits, int32_t target);
 
 struct PerplexityResult {
   double nll = 0; ///< sum of negative log-likelihoods, in nats
   int64_t tokensScored = 0;
+  int64_t tokensBest = 0; ///< how many of them the model has as its best token
   int64_t window = 0;
   int64_t stride = 0;
   double squares = 0; ///< sum of the squares of the summands of nll
 
   double perplexity() const;
+  /// The share of tokens that greedy generation would have chosen.
+  double accuracy() const;
   /// Standard error of the perplexity, to first order, under the assumption of independent tokens; 0 for a single one.
   double standardError() const;
 };

@@ -69,20 +69,22 @@ Error PlanModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<fl
   return Error::success();
 }
 
-Expected<std::vector<std::vector<double>>> PlanModel::score(ArrayRef<ScoreWindow> windows) {
-  std::vector<std::vector<double>> all;
-  std::vector<float> row;
+Expected<std::vector<std::vector<TokenScore>>> PlanModel::score(ArrayRef<ScoreWindow> windows) {
+  const ScoreEntry &names = *executor.plan().entries.score;
+  std::vector<std::vector<TokenScore>> all;
   for (const ScoreWindow &window : windows) {
     Executor::Call call = executor.call(Entry::Score, 1, static_cast<int64_t>(window.inputs.size()));
-    call.arguments = {{executor.plan().entries.score->tokens, window.inputs}};
+    call.arguments = {{names.tokens, window.inputs}, {names.targets, window.targets}};
     if (Error error = executor.enqueue(call))
       return error;
-    std::vector<double> &scores = all.emplace_back();
-    for (size_t i = window.firstScored; i < window.targets.size(); ++i) {
-      if (Error error = downloadLogits(Entry::Score, static_cast<int64_t>(i), row))
+    ArrayRef<int32_t> targets = window.targets.drop_front(window.firstScored);
+    std::vector<float> logProbabilities(targets.size()), best(targets.size());
+    for (auto [name, elements] : {std::pair(&names.logProbabilities, &logProbabilities), {&names.bestTokens, &best}})
+      if (Error error = executor.download(*name, static_cast<int64_t>(window.firstScored), *elements))
         return error;
-      scores.push_back(negativeLogLikelihood(row, window.targets[i]));
-    }
+    std::vector<TokenScore> &scores = all.emplace_back();
+    for (auto [target, logProbability, token] : llvm::zip(targets, logProbabilities, best))
+      scores.push_back({-logProbability, static_cast<int32_t>(token) == target});
   }
   return all;
 }

@@ -21,7 +21,7 @@ public:
 
   Error prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) override;
   Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;
-  Expected<std::vector<std::vector<double>>> score(ArrayRef<ScoreWindow> windows) override;
+  Expected<std::vector<std::vector<TokenScore>>> score(ArrayRef<ScoreWindow> windows) override;
 
   /// Returns a stream that chooses on the device, unless the caller wants the logits or watches the steps.
   std::unique_ptr<TokenStream> openStream(const StreamOptions &options) override;

@@ -77,7 +77,7 @@ SampleCall::SampleCall(const Plan &plan, const CallShape &shape)
   else if (shape.entry == Entry::Decode)
     call.arguments = {{entries.decode->tokens, ids}, {entries.decode->positions, perRow}};
   else
-    call.arguments = {{entries.score->tokens, ids}};
+    call.arguments = {{entries.score->tokens, ids}, {entries.score->targets, ids}};
 }
 
 /// The options, reduced if one run takes `seconds`, or if times are meaningless.

@@ -31,7 +31,8 @@ struct BenchmarkOptions {
 struct CallShape {
   Entry entry = Entry::Prefill;
   int64_t batch = 1;
-  int64_t length = 1; ///< @prefill: tokens of a prompt; @decode, which takes one token: tokens in the cache before it
+  int64_t length =
+      1; ///< @prefill, @score: tokens of each row; @decode, which takes one token: tokens in the cache before it
 
   int64_t tokens() const { return entry == Entry::Decode ? 1 : length; }
   int64_t position() const { return entry == Entry::Decode ? length : 0; }

@@ -213,7 +213,9 @@ template <class Config, class T> struct WgmmaTiled {
         arrive(shared.turn[(i + 1) % Shape::kTeams]);
   }
 
-  template <class Epilogue> KILN_DEVICE void consume(const Epilogue &epilogue) const {
+  /// Multiplies the team's tiles. end(sums, stage, place, at) takes the sums of each, while the products of its last
+  /// step, which read `stage`, may be under way; `at` is the thread's place.
+  template <class End> KILN_DEVICE void consume(const End &end) const {
     const int consumer = int(warpgroupIndex()) - 1, team = consumer / Shape::kConsumers;
     const int row = consumer % Shape::kConsumers * Shape::kConsumerM;
     for (int i = team; tileOf(i) < tiles(); i += Shape::kTeams) {
@@ -224,10 +226,7 @@ template <class Config, class T> struct WgmmaTiled {
       const TilePlace place = placeOf(tileOf(i));
       const ThreadPlace at{place.m * Shape::kM + row + int(warpIndex() % 4) * 16 + int(laneIndex()) / 4,
                            place.n * Shape::kN + int(laneIndex()) % 4 * 8};
-      if ((place.m + 1) * Shape::kM <= rows)
-        finish<true>(sums, last, epilogue, at);
-      else
-        finish<false>(sums, last, epilogue, at);
+      end(sums, last, place, at);
     }
   }
 
@@ -317,15 +316,14 @@ template <class Config, class T> struct WgmmaTiled {
   }
 };
 
-/// The kernel's body.
-template <class Config, class T, class Epilogue>
-KILN_DEVICE void wgmmaTiled(int rows, const TensorMap &a, const TensorMap &weight, const Epilogue &epilogue) {
+/// Runs the roles of a block; `end` as in WgmmaTiled::consume.
+template <class Config, class T, class End>
+KILN_DEVICE void runWgmmaTiled(const WgmmaTiled<Config, T> &thread, const End &end) {
   using Shape = WgmmaTiledShape<Config, T>;
   allowDependents();
-  const WgmmaTiled<Config, T> thread{dynamicShared<WgmmaTiledStorage<Config, T>>(), a, weight, rows};
   if (threadIndex() == 0) {
-    prefetchMap(a);
-    prefetchMap(weight);
+    prefetchMap(thread.a);
+    prefetchMap(thread.weight);
     thread.initBarriers();
   }
   syncThreads();
@@ -338,8 +336,22 @@ KILN_DEVICE void wgmmaTiled(int rows, const TensorMap &a, const TensorMap &weigh
     if constexpr (Shape::kMovesRegisters)
       takeRegisters<Shape::kConsumerRegisters>();
     waitForDependencies();
-    thread.consume(epilogue);
+    thread.consume(end);
   }
+}
+
+/// The kernel's body.
+template <class Config, class T, class Epilogue>
+KILN_DEVICE void wgmmaTiled(int rows, const TensorMap &a, const TensorMap &weight, const Epilogue &epilogue) {
+  using Tiled = WgmmaTiled<Config, T>;
+  const Tiled thread{dynamicShared<WgmmaTiledStorage<Config, T>>(), a, weight, rows};
+  runWgmmaTiled(thread, [&](typename Tiled::Sums(&sums)[Tiled::kRowTiles], u32 last, TilePlace place,
+                            typename Tiled::ThreadPlace at) {
+    if ((place.m + 1) * Config::kTileM <= rows)
+      thread.template finish<true>(sums, last, epilogue, at);
+    else
+      thread.template finish<false>(sums, last, epilogue, at);
+  });
 }
 
 } // namespace kiln

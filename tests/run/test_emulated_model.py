@@ -62,6 +62,17 @@ class EmbeddedModel(KilnTest):
                            "--matmul", "cublaslt", "--device", DEVICE, "--check", "reference")
         self.assertIn("steps agree with the reference executor", result.err)
 
+    def test_scores(self):
+        """The score of a text: by logits in memory, in one kernel or in three, and by a product that stores none."""
+        text = b"ROMEO:\nWhat light through yonder window breaks?\n"
+        evaluate = lambda *arguments: self.kiln("eval", SHAKESPEARE, "--text", "-", "--json", *arguments, stdin=text).objects()[0]
+        wanted = evaluate("--device", "cpu")
+        for arguments, tolerance in ((("--dtype", "f32"), 1e-6), (("--strategy", "fusion=off"), 1e-6), (("--dtype", "bf16"), 1e-3),
+                                     (("--dtype", "f16"), 1e-3)):
+            got = evaluate("--device", DEVICE, *arguments)
+            self.assertAlmostEqual(got["nll"], wanted["nll"], delta=tolerance * wanted["nll"], msg=arguments)
+            self.assertAlmostEqual(got["accuracy"], wanted["accuracy"], delta=tolerance, msg=arguments)
+
     def test_every_step_as_contexts_slide(self):
         """Uses unequal prompts, and calls on some of the rows. One 16-bit type suffices."""
         config, storage = VARIANTS["head-size-24"]

@@ -39,7 +39,7 @@ void forEachChoice(StringRef strategy, const Target &target, int64_t batch,
   for (const auto &function : module->functions)
     for (const auto &op : function->body.ops())
       for (const KernelFamily *family : allKernelFamilies())
-        if (!op->has(Trait::Terminator) && family->accepts(*op, target, upperBounds(*op)))
+        if (!op->has(Trait::Terminator) && family->runs(*op, target, upperBounds(*op)))
           visit(*op, *family);
 }
 
@@ -48,9 +48,10 @@ TEST(CostModel, NoTimeOfAGpuIsInTheCode) {
   const Target slow = twiceAsSlow(target);
   std::set<StringRef> seen;
   for (int64_t batch : {1, 8, 64})
-    for (StringRef strategy : {"precision=f32", "precision=tf32,fusion=off,attention=tensor", "precision=bf16",
-                               "precision=bf16,attention=windowed{w=128}", "attention=triangular{rung=2}",
-                               "precision=f16,attention=unfused,layernorm=2,fusion=off"})
+    for (StringRef strategy :
+         {"precision=f32", "precision=tf32,fusion=off,attention=tensor", "precision=bf16",
+          "precision=bf16,layernorm=best", "precision=bf16,attention=windowed{w=128}", "attention=triangular{rung=2}",
+          "precision=f16,attention=unfused,layernorm=2,fusion=off"})
       forEachChoice(strategy, target, batch, [&](const Op &op, const KernelFamily &family) {
         seen.insert(family.name);
         DimBinding dims = upperBounds(op);

@@ -201,6 +201,24 @@ TYPED_TEST(OpEvaluation, Softmax) {
   this->expectValues("%x: f32[2,2]", "softmax %x", "f32[2,2]", {{0, infinity, 0, log3}}, {nan, nan, 0.25, 0.75});
 }
 
+TYPED_TEST(OpEvaluation, LogProbability) {
+  const double log4 = std::log(4.0), log3 = std::log(3.0);
+  std::vector<double> logits = {0, log3, 7, 7, 1000, -1000};
+  this->expectValues("%x: f32[3,2], %i: i32[3]", "log_probability %x, %i", "f32[3]", {logits, {1, 0, 1}},
+                     {log3 - log4, -std::log(2.0), -2000});
+  // An id outside the vocabulary is none.
+  this->expectValues("%x: f32[3,2], %i: i32[3]", "log_probability %x, %i", "f32[3]", {logits, {-1, 2, 0}}, {0, 0, 0});
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  this->expectValues("%x: f32[2,2], %i: i32[2]", "log_probability %x, %i", "f32[2]", {{0, infinity, nan, 1}, {0, 1}},
+                     {nan, nan});
+}
+
+TYPED_TEST(OpEvaluation, Argmax) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  this->expectValues("%x: f32[4,3]", "argmax %x", "i32[4]",
+                     {{1, 5, 5, -2, -1, -3, nan, 1, 0, -infinity, -infinity, -infinity}}, {1, 1, 1, 0});
+}
+
 //===----------------------------------------------------------------------===//
 // Layout
 //===----------------------------------------------------------------------===//

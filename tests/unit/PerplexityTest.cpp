@@ -19,10 +19,10 @@ public:
     return 1.0 / static_cast<double>(contextLength) + 0.01 * target;
   }
 
-  Expected<std::vector<std::vector<double>>> score(ArrayRef<ScoreWindow> windows) override {
+  Expected<std::vector<std::vector<TokenScore>>> score(ArrayRef<ScoreWindow> windows) override {
     ++calls;
     EXPECT_LE(windows.size(), 3u);
-    std::vector<std::vector<double>> scores;
+    std::vector<std::vector<TokenScore>> scores;
     for (const ScoreWindow &window : windows) {
       EXPECT_EQ(window.inputs.size(), window.targets.size());
       EXPECT_LE(window.inputs.size(), 8u);
@@ -30,10 +30,10 @@ public:
       EXPECT_EQ(window.inputs.drop_front(), window.targets.drop_back());
       scores.emplace_back();
       for (size_t i = window.firstScored; i < window.targets.size(); ++i)
-        scores.back().push_back(nllOf(i + 1, window.targets[i]));
+        scores.back().push_back({nllOf(i + 1, window.targets[i]), window.targets[i] % 3 == 0});
     }
     if (spoil)
-      scores.back().back() = std::numeric_limits<double>::infinity();
+      scores.back().back().nll = std::numeric_limits<double>::infinity();
     return scores;
   }
 
@@ -63,6 +63,7 @@ TEST(PerplexityTest, EachTokenIsScoredInTheFirstWindowThatPredictsIt) {
         PerplexityResult result = unwrap(
             evaluatePerplexity(scorer, tokens, {static_cast<int64_t>(window), static_cast<int64_t>(stride), nullptr}));
         EXPECT_EQ(result.tokensScored, static_cast<int64_t>(count) - 1);
+        EXPECT_EQ(result.tokensBest, llvm::count_if(ArrayRef(tokens).drop_front(), [](int id) { return id % 3 == 0; }));
         EXPECT_NEAR(result.nll, wanted, 1e-9) << count << ' ' << window << ' ' << stride;
         EXPECT_EQ(result.window, static_cast<int64_t>(window));
         EXPECT_EQ(result.stride, static_cast<int64_t>(stride));
@@ -84,6 +85,7 @@ TEST(PerplexityTest, DefaultsProgressAndError) {
   EXPECT_EQ(scoredAt, (std::vector<int64_t>{8, 16, 24, 27}));
   EXPECT_EQ(scorer.calls, 2);
   EXPECT_DOUBLE_EQ(result.perplexity(), std::exp(result.nll / 27));
+  EXPECT_DOUBLE_EQ(result.accuracy(), static_cast<double>(result.tokensBest) / 27);
 }
 
 TEST(PerplexityTest, StandardErrorIsThatOfTheMean) {
@@ -96,12 +98,7 @@ TEST(PerplexityTest, StandardErrorIsThatOfTheMean) {
   // Mean 3, sample variance 14/3, of the mean 14/12.
   EXPECT_DOUBLE_EQ(result.perplexity(), std::exp(3.0));
   EXPECT_DOUBLE_EQ(result.standardError(), std::exp(3.0) * std::sqrt(14.0 / 12));
-  EXPECT_EQ((PerplexityResult{1, 1, 1, 1, 1}.standardError()), 0);
-}
-
-TEST(PerplexityTest, NegativeLogLikelihood) {
-  EXPECT_DOUBLE_EQ(negativeLogLikelihood({0, 0, 0, 0}, 2), std::log(4.0));
-  EXPECT_NEAR(negativeLogLikelihood({1000, 0, 999}, 2), std::log1p(std::exp(1.0)), 1e-12);
+  EXPECT_EQ((PerplexityResult{1, 1, 0, 1, 1, 1}.standardError()), 0);
 }
 
 TEST(PerplexityTest, BadArguments) {

@@ -65,6 +65,27 @@ TEST_F(PipelineTest, StagesStopWhereTheySay) {
   EXPECT_EQ(toString(*planned), toString(*compile(1, Stage::Cubin)));
 }
 
+/// Bytes of a function's arena, or of those that are live together, for 8 sequences of 1024 tokens.
+int64_t bytesOfPrompts(const Module &module, StringRef function, StringRef attribute) {
+  Expr formula =
+      unwrap(Expr::parse(module.findFunction(function)->attributes.find(attribute.str())->second.asString()));
+  return unwrap(formula.evaluate({{"B", 8}, {"T", 1024}}));
+}
+
+TEST_F(PipelineTest, ScoresTakeTheMemoryOfPrompts) {
+  for (StringRef dtype : {"bf16", "f16"}) {
+    CompileOptions options;
+    options.pipeline.dtype = dtype.str();
+    options.build.maxBatch = 8;
+    auto module = unwrap(compileToStage(sourcePath("graphs/gpt2-124m.toml"), Stage::Plan, options, sources));
+    // Logits of all rows would be 1647 MB.
+    EXPECT_LE(bytesOfPrompts(*module, "score", "live"), bytesOfPrompts(*module, "prefill", "live")) << dtype.str();
+    // Zones of rows do not fit without gaps.
+    EXPECT_LE(bytesOfPrompts(*module, "score", "arena"), 1.2 * bytesOfPrompts(*module, "prefill", "arena"))
+        << dtype.str();
+  }
+}
+
 TEST_F(PipelineTest, TheSameModelGivesTheSamePlan) {
   EXPECT_EQ(toString(*compile(2, Stage::Plan)), toString(*compile(2, Stage::Plan)));
 }

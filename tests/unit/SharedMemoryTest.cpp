@@ -47,6 +47,15 @@ module @m {
     } : @D[B,1,40]
     return %a, %b, %d
   }
+  func @tokens(%x: @D[B,T,@N], %ids: i32[B,T]) -> (f32[B,T], i32[B,T]) {
+    %p = fused @matmul_score(%x, %u, %ids) {
+      %mm = matmul %x, %u {transpose_b = true} : @D[B,T,96]
+      %lp = log_probability %mm, %ids          : f32[B,T]
+      yield %lp
+    } : f32[B,T]
+    %best = argmax %x : i32[B,T]
+    return %p, %best
+  }
   func @attention(%q: @D[B,2,T,@H], %k: @D[B,2,T,@H], %r: @D[B,2,1,@H], %positions: i32[B]) -> (@D[B,2,T,@H], @D[B,2,1,@H], @D[B,2,T,T], @D[B,2,T,T], @D[B,2,T,@H]) {
     %a = fused @prompt(%q, %k) {
       %s = qk %q, %k {out = f32} : f32[B,2,T,T]
@@ -110,7 +119,7 @@ protected:
   void addAll(const Op &op, const Target &target) {
     DimBinding upper = upperBounds(op);
     for (const KernelFamily *family : allKernelFamilies()) {
-      if (family->form == KernelForm::Library || !family->accepts(op, target, upper))
+      if (family->form == KernelForm::Library || !family->runs(op, target, upper))
         continue;
       headers.insert(family->header.str());
       families.insert(family->name.str());
@@ -158,7 +167,7 @@ template <const KernelFamily &family> Launch launchWithMore(const Op &op, const 
 
 template <const KernelFamily &family> KernelText writeWithMore(const Op &op) {
   const Target &target = *unwrap(findTarget("sm_90a"));
-  EXPECT_TRUE(family.accepts(op, target, upperBounds(op)));
+  EXPECT_TRUE(family.runs(op, target, upperBounds(op)));
   KernelFamily broken = family;
   broken.launch = launchWithMore<family>;
   return unwrap(writeKernel(op, {&broken, family.configurations(op, target, upperBounds(op)).front()}));

@@ -151,7 +151,8 @@ Error run(const BenchCommand &command) {
   if (Error error = resolveKernelDevice("kiln bench", command.device).moveInto(options.device))
     return error;
   options.batch = *llvm::max_element(command.batches);
-  options.entries = {Entry::Prefill, Entry::Decode};
+  options.entries =
+      entryOf(command) == Entry::Score ? std::vector{Entry::Score} : std::vector{Entry::Prefill, Entry::Decode};
   options.needsKernels = true;
   ModelRequest request{.model = command.model,
                        .weights = command.weights,

@@ -47,6 +47,7 @@ Error run(const EvalCommand &command) {
     standardOutput() << jsonText(json::Object{{"perplexity", result->perplexity()},
                                               {"nll", result->nll},
                                               {"tokens_scored", result->tokensScored},
+                                              {"accuracy", result->accuracy()},
                                               {"window", result->window},
                                               {"stride", result->stride}})
                      << '\n';

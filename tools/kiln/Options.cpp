@@ -278,11 +278,11 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json");
   addWeights(*sub, command.weights);
   addPipeline(*sub, command.pipeline);
-  sub->add_option("--what", command.what, "decode, prefill, or each of the kernels")
-      ->check(oneOf({"decode", "prefill", "kernels"}))
+  sub->add_option("--what", command.what, "decode, prefill, score, or each of the kernels")
+      ->check(oneOf({"decode", "prefill", "score", "kernels"}))
       ->capture_default_str();
-  sub->add_option("--of", command.of, "with --what kernels: of decode or prefill")
-      ->check(oneOf({"decode", "prefill"}))
+  sub->add_option("--of", command.of, "with --what kernels: of decode, prefill or score")
+      ->check(oneOf({"decode", "prefill", "score"}))
       ->capture_default_str();
   addList(*sub, "--batch", command.batches, checkCount, "sequences at once, 1,8,32");
   addList(*sub, "--length", command.lengths, checkZeroOrMore, "tokens of a prompt, or the position of decode");
@@ -344,7 +344,8 @@ void addTune(CLI::App &app, TuneOptions &command) {
   sub->add_option("MODEL", command.model, "a .toml, or a directory with config.json")->required();
   addDType(*sub, command.pipeline.dtype);
   addTarget(*sub, command.target);
-  addList(*sub, "--what", command.entries, oneOf({"prefill", "decode"}), "functions whose kernels are measured");
+  addList(*sub, "--what", command.entries, oneOf({"prefill", "decode", "score"}),
+          "functions whose kernels are measured");
   addList(*sub, "--batch", command.batches, checkCount, "sequences at once");
   addList(*sub, "--length", command.lengths, checkCount, "tokens of a prompt");
   sub->add_option("--within", command.mostOfBest,

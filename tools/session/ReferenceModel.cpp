@@ -1,5 +1,6 @@
 #include "tools/session/ReferenceModel.h"
 
+#include "kernels/families/TokenScores.h"
 #include "runtime/weights/PackWeight.h"
 #include "support/Diagnostic.h"
 
@@ -95,18 +96,35 @@ Error ReferenceModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vect
   return Error::success();
 }
 
-Expected<std::vector<std::vector<double>>> ReferenceModel::score(ArrayRef<ScoreWindow> windows) {
-  std::vector<std::vector<double>> all;
+/// Checks that @score scores the tokens of the vocabulary: the module declares it, but its functions may differ.
+Error ReferenceModel::checkScore() const {
+  const Function *function = source.module->findFunction(Entry::Score);
+  std::string name = "@" + entryName(Entry::Score).str();
+  std::optional<Dim> other = function ? otherLogits(*function, vocabSize()) : std::nullopt;
+  if (other)
+    return makeError(name + ": expected " + Twine(vocabSize()) + " logits, got " + other->str());
+  if (function && function->resultTypes.size() != 3)
+    return makeError(name + ": expected 3 results, got " + Twine(function->resultTypes.size()));
+  return Error::success();
+}
+
+Expected<std::vector<std::vector<TokenScore>>> ReferenceModel::score(ArrayRef<ScoreWindow> windows) {
+  if (Error error = checkScore())
+    return error;
+  std::vector<std::vector<TokenScore>> all;
   for (const ScoreWindow &window : windows) {
     auto evaluator = makeEvaluator();
     auto length = static_cast<int64_t>(window.inputs.size());
-    auto results = evaluator->run(Entry::Score, {idTensor({1, length}, window.inputs)});
-    Expected<Tensor<float>> logits = logitsOf(Entry::Score, std::move(results), length, vocabSize());
-    if (!logits)
-      return logits.takeError();
-    std::vector<double> &scores = all.emplace_back();
+    auto results =
+        evaluator->run(Entry::Score, {idTensor({1, length}, window.inputs), idTensor({1, length}, window.targets)});
+    if (!results)
+      return results.takeError();
+    auto fits = [&](const Tensor<float> &result) { return result.size() == length; };
+    if (!llvm::all_of(*results, fits))
+      return makeError("@" + entryName(Entry::Score) + ": expected a score for each of " + Twine(length) + " tokens");
+    std::vector<TokenScore> &scores = all.emplace_back();
     for (size_t i = window.firstScored; i < window.targets.size(); ++i)
-      scores.push_back(negativeLogLikelihood(logits->row(static_cast<int64_t>(i)), window.targets[i]));
+      scores.push_back({-(*results)[0].data()[i], static_cast<int32_t>((*results)[1].data()[i]) == window.targets[i]});
   }
   return all;
 }

@@ -26,7 +26,7 @@ public:
 
   Error prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) override;
   Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;
-  Expected<std::vector<std::vector<double>>> score(ArrayRef<ScoreWindow> windows) override;
+  Expected<std::vector<std::vector<TokenScore>>> score(ArrayRef<ScoreWindow> windows) override;
 
   /// Packs every weight now, so that no step has to do it.
   Error loadWeights();
@@ -40,6 +40,7 @@ private:
   };
 
   std::unique_ptr<Evaluator<float>> makeEvaluator();
+  Error checkScore() const;
 
   const ModelSource &source;
   DenseMap<const Value *, Tensor<float>> weights;

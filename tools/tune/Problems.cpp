@@ -39,7 +39,7 @@ static std::vector<Trial> findTrials(const Op &op, int64_t rows, const Target &t
   DimBinding dims = boundsForRows(op, rows);
   std::vector<Trial> trials = {{chosenFor(op, rows)}};
   for (const KernelFamily *family : allKernelFamilies()) {
-    if (family->byRequestOnly || !family->accepts(op, target, dims))
+    if (family->byRequestOnly || !family->runs(op, target, dims))
       continue;
     for (Tile &tile : family->configurations(op, target, dims)) {
       KernelChoice choice{family, std::move(tile)};

@@ -15,6 +15,7 @@ extern const KernelFamily simtSplitKvFamily;
 extern const KernelFamily simtFlashFamily;
 extern const KernelFamily layerNormFamily;
 extern const KernelFamily softmaxFamily;
+extern const KernelFamily scoreRowsFamily;
 extern const KernelFamily mapFamily;
 extern const KernelFamily rowStatisticsFamily;
 extern const KernelFamily rowReductionFamily;
@@ -39,6 +40,7 @@ extern const KernelFamily mmaFlashFamily;
 // wgmma: tensor cores by the instructions of sm_90a
 extern const KernelFamily wgmmaTiledFamily;
 extern const KernelFamily wgmmaRowsFamily;
+extern const KernelFamily wgmmaScoreFamily;
 extern const KernelFamily wgmmaFlashFamily;
 
 // no kernel of this project: a step that a library runs. select-kernels uses it only on request.

@@ -3,6 +3,7 @@
 #include "ir/Verifier.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
+#include "kernels/families/TokenScores.h"
 #include "ops/Region.h"
 #include "support/Diagnostic.h"
 
@@ -12,38 +13,20 @@ int64_t setting(const Tile &tile, StringRef name) { return tile.find(name)->seco
 
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
-      &wgmmaRowsFamily,
-      &simtRowFamily,
-      &mmaRowsFamily,
-      &simtRowsFamily,
-      &wgmmaTiledFamily,
-      &mmaTiledFamily,
-      &mmaTiledSplitFamily,
-      &simtTiledFamily,
-      &simtBatchedFamily,
-      &simtScoresFamily,
-      &simtSplitKvFamily,
-      &wgmmaFlashFamily,
-      &mmaFlashFamily,
-      &simtFlashFamily,
-      &layerNormFamily,
-      &softmaxFamily,
-      &mapFamily,
-      &libraryMatmulFamily,
-      &libraryBatchedFamily,
-      &naiveMatmulFamily,
-      &naiveBatchedFamily,
-      &streamingLayerNormFamily,
-      &naiveFlashFamily,
-      &blockReductionFamily,
-      &naiveScoresFamily,
-      &registerScoresFamily,
-      &rowStatisticsFamily,
-      &rowReductionFamily,
-      &mmaBatchedFamily,
-      &mmaFragmentsFamily,
+      &wgmmaRowsFamily,      &simtRowFamily,        &mmaRowsFamily,      &simtRowsFamily,
+      &wgmmaScoreFamily,     &wgmmaTiledFamily,     &mmaTiledFamily,     &mmaTiledSplitFamily,
+      &simtTiledFamily,      &simtBatchedFamily,    &simtScoresFamily,   &simtSplitKvFamily,
+      &wgmmaFlashFamily,     &mmaFlashFamily,       &simtFlashFamily,    &layerNormFamily,
+      &softmaxFamily,        &scoreRowsFamily,      &mapFamily,          &libraryMatmulFamily,
+      &libraryBatchedFamily, &naiveMatmulFamily,    &naiveBatchedFamily, &streamingLayerNormFamily,
+      &naiveFlashFamily,     &blockReductionFamily, &naiveScoresFamily,  &registerScoresFamily,
+      &rowStatisticsFamily,  &rowReductionFamily,   &mmaBatchedFamily,   &mmaFragmentsFamily,
   };
   return families;
+}
+
+bool KernelFamily::runs(const Op &op, const Target &target, const DimBinding &upper) const {
+  return hasScoredProduct(op) == (form == KernelForm::TensorScore) && accepts(op, target, upper);
 }
 
 const KernelFamily *findKernelFamily(StringRef name) {
@@ -66,7 +49,7 @@ Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel
     return opError(op, "expected the attribute 'kernel'; run select-kernels first");
   const KernelFamily *family =
       kernel->kind() == Attribute::Kind::Ident ? findKernelFamily(kernel->asString()) : nullptr;
-  if (!family || !family->accepts(op, target, upper))
+  if (!family || !family->runs(op, target, upper))
     return opError(op, "attribute 'kernel': expected one that runs this, got " + kernel->str());
   return family;
 }
@@ -120,10 +103,10 @@ const KernelFamily *preferredFamily(const Op &op) {
 }
 
 const KernelFamily *selectFamily(const Op &op, const Target &target, const DimBinding &upper) {
-  if (const KernelFamily *preferred = preferredFamily(op); preferred && preferred->accepts(op, target, upper))
+  if (const KernelFamily *preferred = preferredFamily(op); preferred && preferred->runs(op, target, upper))
     return preferred;
   for (const KernelFamily *family : allKernelFamilies())
-    if (!family->byRequestOnly && family->accepts(op, target, upper))
+    if (!family->byRequestOnly && family->runs(op, target, upper))
       return family;
   return nullptr;
 }
@@ -144,23 +127,37 @@ std::vector<KernelVariant> variantsOf(const Op &op) {
   return variants;
 }
 
+/// The bytes of each row, if scratch has the same number for all of them.
+static std::optional<int64_t> bytesPerRow(const Op &op, const Expr &bytes) {
+  const DimBinding one = boundsForRows(op, 1), all = upperBounds(op);
+  const Expr rows = rowsOf(op);
+  int64_t perRow = valueAt(bytes, one) / valueAt(rows, one);
+  bool isSame = llvm::all_of(std::array{one, all}, [&](const DimBinding &dims) {
+    return perRow * valueAt(rows, dims) == valueAt(bytes, dims);
+  });
+  return isSame ? std::optional(perRow) : std::nullopt;
+}
+
 std::optional<Expr> workspaceBytes(const Op &op) {
-  std::optional<Expr> most;
-  auto take = [&](const KernelChoice &choice) {
+  SmallVector<Expr, 4> needs;
+  int64_t perRow = 0; // of kernels with so many bytes a row; they need one formula together
+  auto take = [&](const KernelChoice &choice, std::optional<int64_t> rows) {
     if (!choice.family->workspace)
       return;
     Expr bytes = choice.family->workspace(op, choice.tile);
-    most = most ? max(*most, bytes) : bytes;
+    if (std::optional<int64_t> own = bytesPerRow(op, bytes))
+      perRow = std::max(perRow, *own);
+    else // a variant is never launched with more rows than its own
+      needs.push_back(rows ? Expr(valueAt(bytes, boundsForRows(op, *rows))) : bytes);
   };
-  take(choiceOf(op));
-  for (const KernelVariant &variant : variantsOf(op)) {
-    if (!variant.choice.family->workspace)
-      continue;
-    // A variant is never launched with more rows than this.
-    Expr own = variant.choice.family->workspace(op, variant.choice.tile);
-    Expr bytes(valueAt(own, boundsForRows(op, variant.rows)));
+  take(choiceOf(op), std::nullopt);
+  for (const KernelVariant &variant : variantsOf(op))
+    take(variant.choice, variant.rows);
+  if (perRow > 0)
+    needs.push_back(Expr(perRow) * rowsOf(op));
+  std::optional<Expr> most;
+  for (const Expr &bytes : needs)
     most = most ? max(*most, bytes) : bytes;
-  }
   return most;
 }
 

@@ -23,6 +23,9 @@ enum class KernelForm {
   Flash,         ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
   TensorFlash,   ///< the same, Score a constant factor
   SplitKv,       ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue)
+  TensorScore,   ///< body<Config, T>(rows, a, weight, parts, arrivals, Epilogue): as TensorMatmul with maps; the
+                 ///< results are log-probabilities and the best tokens of rows of products (TokenScores.h)
+  ScoreRows,     ///< body<Config>(Input, Epilogue): such results of rows in memory
   LayerNorm,     ///< body<Config>(rows, Input, Epilogue)
   RowStatistics, ///< body<Config>(rows, Input, Epilogue)
   RowReduction,  ///< body<Config>(Input, Epilogue)
@@ -79,7 +82,7 @@ struct KernelFamily {
   /// A lower rung of the ladder, or a library: used only on request.
   bool byRequestOnly = false;
 
-  /// Whether it should run the op, plain or fused, with dims up to `upper`.
+  /// Whether it should run the op, plain or fused, with dims up to `upper`. Callers ask `runs`.
   bool (*accepts)(const Op &op, const Target &target, const DimBinding &upper);
   /// The configurations to choose from for dims up to `upper`; never empty for an op that it accepts.
   std::vector<Tile> (*configurations)(const Op &op, const Target &target, const DimBinding &upper);
@@ -95,6 +98,10 @@ struct KernelFamily {
   Expr (*counters)(const Op &op, const Tile &tile) = nullptr;
   /// The operands that it takes as tensor maps; null: it takes addresses.
   std::vector<OperandMap> (*maps)(const Op &op, const Tile &tile) = nullptr;
+
+  /// Whether it accepts the op. Families of products need not look for scores behind the product: only those of the
+  /// form TensorScore get them.
+  bool runs(const Op &op, const Target &target, const DimBinding &upper) const;
 };
 
 /// Every family, in the order in which select-kernels tries them: special ones first, those by request last.

@@ -280,6 +280,17 @@ std::vector<RowsCase> rowReductionCases() {
   return {make(DType::F32, 5, 768, 128), make(DType::BF16, 3, 33, 64), make(DType::F32, 2, 1000, 512)};
 }
 
+std::vector<RowsCase> scoreRowsCases() {
+  auto make = [](DType type, int rows, int cols, int threads, int unroll) -> RowsCase {
+    return {kernel("score_rows", type,
+                   {{"kCols", std::to_string(cols)},
+                    {"kThreads", std::to_string(threads)},
+                    {"kUnroll", std::to_string(unroll)}}),
+            rows, cols};
+  };
+  return {make(DType::F32, 9, 1009, 128, 4), make(DType::BF16, 8, 33, 64, 2), make(DType::F32, 7, 1, 32, 1)};
+}
+
 std::vector<RowsCase> causalSoftmaxCases() {
   auto make = [](DType type, int heads, int tokens, int threads, int rowThreads, int vec, bool online) {
     return rowsCase("causal_softmax", type, heads, tokens, threads, rowThreads, vec,
@@ -329,7 +340,7 @@ std::vector<Variant> allSimtKernels() {
   for (const auto &cases : {flashCases(), naiveFlashCases(), splitCases()})
     append(cases);
   for (const auto &cases : {layerNormCases(), onePassLayerNormCases(), rowStatisticsCases(), rowReductionCases(),
-                            causalSoftmaxCases(), maskedSoftmaxCases(), mapCases()})
+                            scoreRowsCases(), causalSoftmaxCases(), maskedSoftmaxCases(), mapCases()})
     append(cases);
   for (const auto &kernels : {scoresCases(), naiveScoresCases(), reducedScoresCases(), triangularNaiveCases(),
                               triangularRegisterCases(), triangularTiledCases(), valuesCases()})

@@ -43,6 +43,7 @@ std::vector<RowsCase> layerNormCases();
 std::vector<RowsCase> onePassLayerNormCases();
 std::vector<RowsCase> rowStatisticsCases();
 std::vector<RowsCase> rowReductionCases();
+std::vector<RowsCase> scoreRowsCases(); ///< score_rows
 std::vector<RowsCase> causalSoftmaxCases();
 std::vector<RowsCase> maskedSoftmaxCases();
 std::vector<RowsCase> mapCases();

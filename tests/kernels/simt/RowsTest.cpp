@@ -1,6 +1,6 @@
 // norm/layernorm.cuh, norm/softmax.cuh and elementwise/map.cuh against computations in double.
 
-#include "kernels/KernelTest.h"
+#include "kernels/ScoreTest.h"
 #include "kernels/simt/Cases.h"
 
 #include <cmath>
@@ -93,6 +93,30 @@ TEST_P(RowReductions, AreStatisticsOfRows) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, RowReductions,
                          testing::ValuesIn(withRandomShapes(rowReductionCases(), reshapedRows)));
+
+class ScoreRows : public RowsTest {
+protected:
+  void runAndExpect(const TestArray &logits) {
+    ScoredRows scored{integers(someTargets(rows, cols)), output(DType::F32, rows), output(DType::I32, rows),
+                      output(DType::F32, rows)};
+    run(kernel, {static_cast<uint32_t>(rows)}, kernel["kThreads"], 0, scored.outputs(), logits, scored.targets,
+        scored.logProbability, scored.best, scored.bestLogProbability);
+    Expectation expected(size);
+    addElements(expected, logits.values());
+    scored.expectScoresOf(expected);
+  }
+};
+
+TEST_P(ScoreRows, AreLogProbabilities) { runAndExpect(random(type, size, 3)); }
+TEST_P(ScoreRows, AreThoseOfLargeLogits) { runAndExpect(random(type, size, -300, 3000)); }
+TEST_P(ScoreRows, HaveTheFirstOfEqualsAsBest) {
+  TestArray logits = random(type, size);
+  for (int row = 0; row < rows; ++row)
+    for (int col = cols * 2 / 5; col < cols; col += 3)
+      logits.set(static_cast<size_t>(row) * cols + col, 9);
+  runAndExpect(logits);
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, ScoreRows, testing::ValuesIn(withRandomShapes(scoreRowsCases(), reshapedRows)));
 
 /// Softmax of rows of scores; row r sees the first visible(r) of them.
 Expectation softmaxRows(ArrayRef<double> scores, int cols, function_ref<int(int)> visible) {

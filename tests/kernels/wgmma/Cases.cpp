@@ -95,6 +95,20 @@ WgmmaRowsCase reshapedRows(const WgmmaRowsCase &one, function_ref<int(int)> upTo
           upTo(2 * one.rows)};
 }
 
+std::vector<WgmmaMatmulCase> wgmmaScoreCases() {
+  auto make = [](DType type, int rows, int cols, int depth, ProductTile tile, int blocks) {
+    return matmulCase("matmul_score", type, rows, cols, depth, tile, blocks);
+  };
+  return {
+      make(DType::BF16, 150, 101, 72, {128, 32, 3, 1, 2}, 3),  // four tiles a row, the last one of 5 tokens
+      make(DType::F16, 70, 300, 136, {64, 64, 2, 1, 1}, 2),    // odd and even tiles
+      make(DType::BF16, 300, 224, 64, {128, 192, 3, 2, 1}, 2), // a team of two warpgroups, exact in columns
+      make(DType::BF16, 1, 40, 8, {64, 64, 5, 1, 2}, 1),       // one tile
+      make(DType::F16, 200, 131, 72, {192, 96, 2, 3, 1}, 2),
+      make(DType::BF16, 257, 389, 64, {128, 192, 3, 1, 2}, 2), // a whole prompt's tile, with the most sums a thread
+  };
+}
+
 std::vector<AttentionCase> wgmmaFlashCases() {
   /// `resident`: blocks per multiprocessor for which the compiler must leave registers.
   struct Tile {
@@ -132,7 +146,8 @@ std::vector<AttentionCase> wgmmaFlashCases() {
 
 std::vector<Variant> allWgmmaKernels() {
   std::vector<Variant> all;
-  for (const auto &cases : {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaNormCases(), wgmmaHeadsCases()})
+  for (const auto &cases :
+       {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaNormCases(), wgmmaHeadsCases(), wgmmaScoreCases()})
     for (const WgmmaMatmulCase &c : cases)
       all.push_back(c.kernel);
   for (const WgmmaRowsCase &c : wgmmaRowsCases())

@@ -27,6 +27,7 @@ std::vector<WgmmaMatmulCase> wgmmaResidualCases();   ///< matmul_bias_residual
 std::vector<WgmmaMatmulCase> wgmmaNormCases();       ///< matmul_norm_bias
 std::vector<WgmmaMatmulCase> wgmmaHeadsCases();      ///< matmul_bias_split_cache; kCols = 3 · kHeads · kHeadSize
 std::vector<WgmmaRowsCase> wgmmaRowsCases();         ///< rows_bias_gelu
+std::vector<WgmmaMatmulCase> wgmmaScoreCases();      ///< matmul_score
 std::vector<AttentionCase> wgmmaFlashCases();        ///< wgmma_flash_attention
 
 /// Every kernel of the lists above.

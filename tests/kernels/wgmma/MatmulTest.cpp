@@ -1,6 +1,7 @@
-// gemm/wgmma_tiled.cuh against a product in double.
+// gemm/wgmma_tiled.cuh and gemm/wgmma_score.cuh against products in double.
 
 #include "kernels/NormedProduct.h"
+#include "kernels/ScoreTest.h"
 #include "kernels/wgmma/ProductTest.h"
 
 namespace kiln {
@@ -104,6 +105,39 @@ TEST_P(WgmmaHeads, SplitsIntoHeadsAndCache) {
   expectClose(valueCache, part(expected, 2, capacity, positions));
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaHeads, testing::ValuesIn(withRandomShapes(wgmmaHeadsCases(), reshapedHeads)));
+
+/// The columns are a vocabulary: those of the weight's padding, which are NaN here, are no tokens.
+class WgmmaScore : public WgmmaMatmulTest {
+protected:
+  void runAndExpect() {
+    ScoredRows scored{integers(someTargets(rows, cols)), output(DType::F32, rows), output(DType::I32, rows),
+                      output(DType::F32, rows)};
+    TestArray parts = output(DType::F32, static_cast<size_t>(rows) * ceilDivide(cols, kernel["kTileN"]) * 4);
+    const size_t stripes = ceilDivide(rows, kernel["kTileM"]);
+    TestArray arrivals = zeros(DType::I32, stripes * kernel["kConsumers"] * 4);
+    run(kernel, grid(), threads(), sharedBytes(), scored.outputs(), mappedX(), mappedWeight(), scored.targets,
+        scored.logProbability, scored.best, scored.bestLogProbability, parts, arrivals, rows);
+    scored.expectScoresOf(matmul(x.values(), weight.values(), rows, cols, depth, /*transposed=*/true));
+    EXPECT_EQ(arrivals.values(), std::vector<double>(arrivals.size, 0));
+  }
+};
+
+TEST_P(WgmmaScore, IsTheLogProbabilityOfTheTarget) { runAndExpect(); }
+
+TEST_P(WgmmaScore, TakesLargeLogits) {
+  for (size_t i = 0; i < x.size; ++i)
+    x.set(i, x[i] * 100);
+  runAndExpect();
+}
+
+TEST_P(WgmmaScore, HasTheFirstOfEqualsAsBest) {
+  for (int col = cols / 3; col < cols; ++col) // every logit of the first third stands there again, some twice
+    for (int d = 0; d < depth; ++d)
+      weight.set(static_cast<size_t>(col) * depth + d,
+                 weight[static_cast<size_t>(col % std::max(1, cols / 3)) * depth + d]);
+  runAndExpect();
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaScore, testing::ValuesIn(withRandomShapes(wgmmaScoreCases(), reshaped)));
 
 } // namespace
 } // namespace kiln

@@ -39,7 +39,7 @@ class Unwritable(KilnTest):
     def test_full(self):
         """A limit on file sizes makes a write fail, like a full disk, here at every step."""
         sizes = sorted(os.path.getsize(os.path.join(root, file)) for root, _, files in os.walk(self.plan) for file in files)
-        for limit in (0, 100, *sizes[:: len(sizes) // 4], sizes[-1] - 1):
+        for limit in (0, 100, *sizes[: -1 : len(sizes) // 4], sizes[-1] - 1):
             directories, files = self.commands(self.path("out"))
             for command in directories + (files if limit <= 100 else []):
                 with self.subTest(command=command, limit=limit):

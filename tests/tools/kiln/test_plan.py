@@ -151,6 +151,17 @@ class BadPlans(KilnTest):
         self.assert_fails("error: @score: expected 1009 logits, got 8", "eval", plan, "--weights", SHAKESPEARE, "--device", "cpu",
                           "--text", "-", stdin=b"Speak, speak.")
 
+    def test_bench_counts_scores(self):
+        counts = lambda *what: self.kiln("bench", self.path("plan"), "--device", "emulate", "--what", *what, "--batch", 2, "--length", 8,
+                                         "-o", "csv").out.decode().splitlines()[1:]
+        (whole,) = counts("score")
+        kernels = [line.split(",") for line in counts("kernels", "--of", "score")]
+        what, launches, moved = whole.split(",")[:3]
+        self.assertEqual(what, "score B=2 T=8")
+        self.assertEqual(int(launches), sum(int(kernel[1]) for kernel in kernels))
+        self.assertEqual(int(moved), sum(int(kernel[2]) for kernel in kernels))
+        self.assertTrue(any("score" in kernel[0] for kernel in kernels), kernels)
+
     def test_weights_of_another_model(self):
         other = write_model(self.path("other"), {"model_type": "gpt2", "vocab_size": 29, "n_positions": 24, "n_embd": 16,
                                                  "n_layer": 2, "n_head": 2})

@@ -1,0 +1,167 @@
+// Log-probabilities of tokens and the best tokens: of logits in memory, and of those that a product leaves in
+// registers.
+#include "kernels/families/TokenScores.h"
+
+#include "kernels/cost/BlockCost.h"
+#include "kernels/cost/Problem.h"
+#include "kernels/cost/Work.h"
+#include "kernels/families/Families.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+bool isScore(const Op &op) { return op.is(OpKind::logProbability) || op.is(OpKind::argmax); }
+
+std::optional<Dim> otherLogits(const Function &function, int64_t vocabulary) {
+  std::optional<Dim> other;
+  walk(function.body, [&](const Op &op) {
+    if (isScore(op) && !other && !(op.operand(0)->type.lastDim() == Dim(vocabulary)))
+      other = op.operand(0)->type.lastDim();
+  });
+  return other;
+}
+
+bool hasScoredProduct(const Op &op) {
+  return op.region() && anchor(op)->is(OpKind::matmul) &&
+         llvm::any_of(op.region()->ops(), [](const auto &inner) { return isScore(*inner); });
+}
+
+/// Takes one op that scores. False: the scores have it already, or it does not fit them.
+static bool takeScore(TokenScores &scores, const Op &op) {
+  if (scores.logits && scores.logits != op.operand(0))
+    return false;
+  scores.logits = op.operand(0);
+  const Op **place = &scores.best;
+  if (op.is(OpKind::logProbability)) {
+    const Op *chooser = op.operand(1)->definingOp();
+    bool isOfBest = scores.best && chooser == scores.best;
+    if (!isOfBest && chooser && op.parentOp() && chooser->parentOp() == op.parentOp())
+      return false;
+    place = isOfBest ? &scores.ofBest : &scores.ofTarget;
+  }
+  if (*place)
+    return false;
+  *place = &op;
+  return true;
+}
+
+std::optional<TokenScores> tokenScores(const Op &op) {
+  TokenScores scores;
+  if (!op.region()) {
+    if (!isScore(op) || !takeScore(scores, op))
+      return std::nullopt;
+  } else {
+    for (const auto &inner : op.region()->ops())
+      if (isScore(*inner) ? !takeScore(scores, *inner) : scores.logits && !inner->has(Trait::Terminator))
+        return std::nullopt;
+    auto isYieldedScore = [](const Value *value) { return value->definingOp() && isScore(*value->definingOp()); };
+    if (!scores.logits || !llvm::all_of(op.region()->terminator()->operands(), isYieldedScore))
+      return std::nullopt;
+  }
+  return scores.logits->type.lastDim().asConstant() ? std::optional(scores) : std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// score_rows
+//===----------------------------------------------------------------------===//
+
+static bool acceptsScoreRows(const Op &op, const Target &, const DimBinding &) {
+  std::optional<TokenScores> scores = tokenScores(op);
+  const Op *producer = scores ? scores->logits->definingOp() : nullptr;
+  return scores && (!producer || producer->parentOp() != &op) && (!op.region() || isScore(*op.region()->ops().front()));
+}
+
+static std::vector<Tile> scoreRowsConfigurations(const Op &, const Target &, const DimBinding &) {
+  std::vector<Tile> tiles;
+  for (int64_t threads : {256, 512})
+    tiles.push_back({{"threads", threads}, {"unroll", 8}});
+  return tiles;
+}
+
+static double estimateScoreRows(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  const Type &logits = tokenScores(op)->logits->type;
+  BlockCost cost;
+  cost.blocks = static_cast<double>(valueAt(rowCount(logits), dims));
+  cost.threads = setting(tile, "threads");
+  cost.memoryBytes = bytesMovedAt(op, dims);
+  cost.bytesInFlight = cost.threads * setting(tile, "unroll") * dtypeSize(logits.dtype);
+  return estimateSeconds(cost, target);
+}
+
+const KernelFamily scoreRowsFamily = {
+    .name = "score_rows",
+    .summary = "log-probabilities of tokens and the best token of rows of logits, a block a row",
+    .header = "norm/score_rows.cuh",
+    .body = "scoreRows",
+    .form = KernelForm::ScoreRows,
+    .accepts = acceptsScoreRows,
+    .configurations = scoreRowsConfigurations,
+    .isSound = [](const Op &,
+                  const Tile &tile) { return setting(tile, "threads") % 32 == 0 && setting(tile, "unroll") <= 32; },
+    .launch = [](const Op &op, const Tile &tile) -> Launch {
+      return {.grid = {rowCount(tokenScores(op)->logits->type), Expr(1), Expr(1)},
+              .threads = setting(tile, "threads"),
+              .staticShared = 32 * 16}; // a score for each warp
+    },
+    .estimate = estimateScoreRows,
+};
+
+//===----------------------------------------------------------------------===//
+// score_wgmma
+//===----------------------------------------------------------------------===//
+
+/// Whether the scored logits are the product of the region, without its padding, and nothing else.
+static bool scoresProductAlone(const Op &op) {
+  const Op &product = *anchor(op);
+  const Op *producer = tokenScores(op)->logits->definingOp();
+  if (producer && producer->is(OpKind::slice) && product.result()->hasOneUse())
+    producer = producer->operand(0)->definingOp();
+  auto isPart = [&](const auto &inner) {
+    return inner.get() == &product || inner->is(OpKind::slice) || isScore(*inner) || inner->has(Trait::Terminator);
+  };
+  return producer == &product && llvm::all_of(op.region()->ops(), isPart);
+}
+
+static bool acceptsWgmmaScore(const Op &op, const Target &target, const DimBinding &upper) {
+  return tokenScores(op) && scoresProductAlone(op) && wgmmaTiledFamily.accepts(op, target, upper);
+}
+
+/// Tiles along the columns: each has a part for every row.
+static Expr colTiles(const Op &op, const Tile &tile) {
+  return ceilDiv(matmulProblem(op).cols, Expr(setting(tile, "tile_n")));
+}
+
+static Expr wgmmaScoreWorkspace(const Op &op, const Tile &tile) {
+  constexpr int64_t scoreBytes = 16;
+  return matmulProblem(op).rows * Expr(valueAt(colTiles(op, tile), {}) * scoreBytes);
+}
+
+static Expr wgmmaScoreCounters(const Op &op, const Tile &tile) {
+  return ceilDiv(matmulProblem(op).rows, Expr(setting(tile, "tile_m"))) * Expr(4 * setting(tile, "consumers"));
+}
+
+/// The product, whose scores take about as long as its stores would, and the parts, which are written and read.
+static double estimateWgmmaScore(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  double parts = static_cast<double>(valueAt(wgmmaScoreWorkspace(op, tile), dims));
+  return wgmmaTiledFamily.estimate(op, tile, target, dims) + 2 * parts / target.l2Rate;
+}
+
+const KernelFamily wgmmaScoreFamily = {
+    .name = "score_wgmma",
+    .summary = "log-probabilities of tokens and the best token, of a product by wgmma whose logits are not stored",
+    .header = "gemm/wgmma_score.cuh",
+    .body = "wgmmaScore",
+    .form = KernelForm::TensorScore,
+    .waitsItself = true,
+    .accepts = acceptsWgmmaScore,
+    .configurations = [](const Op &op, const Target &target,
+                         const DimBinding &upper) { return wgmmaTiledFamily.configurations(op, target, upper); },
+    .isSound = [](const Op &op, const Tile &tile) { return wgmmaTiledFamily.isSound(op, tile); },
+    .launch = [](const Op &op, const Tile &tile) { return wgmmaTiledFamily.launch(op, tile); },
+    .estimate = estimateWgmmaScore,
+    .workspace = wgmmaScoreWorkspace,
+    .counters = wgmmaScoreCounters,
+    .maps = [](const Op &op, const Tile &tile) { return wgmmaTiledFamily.maps(op, tile); },
+};
+
+} // namespace kiln

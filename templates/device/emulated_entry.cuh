@@ -1,9 +1,9 @@
 //===- emulated_entry.cuh - the emulator's entry into a kernel ------------===//
 //
-// CPU only. runtime/device/emulated/HostKernelCompiler.cpp appends this file to a kernel's source, which has included
-// or, if it is self-contained, contains device/base.cuh. After this file follow two functions for every kernel: one
-// unpacks the arguments and calls the kernel, one gives the sizes of its parameters. With a third function, which gives
-// the place of the library's current thread, they are the whole interface of the shared library.
+// CPU only. runtime/device/emulated/compile/HostKernelCompiler.cpp appends this file to a kernel's source, which has
+// included or, if it is self-contained, contains device/base.cuh. After this file follow two functions for every
+// kernel: one unpacks the arguments and calls the kernel, one gives the sizes of its parameters. With a third function,
+// which gives the place of the library's current thread, they are the whole interface of the shared library.
 //
 //===----------------------------------------------------------------------===//
 #pragma once

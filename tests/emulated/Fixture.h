@@ -1,8 +1,8 @@
 //===- Fixture.h - kernels of this folder, compiled for the CPU ------------------===//
 #pragma once
 
-#include "runtime/device/emulated/HostKernelCompiler.h"
 #include "runtime/device/emulated/Launcher.h"
+#include "runtime/device/emulated/compile/HostKernelCompiler.h"
 #include "support/Diagnostic.h"
 
 #include <gtest/gtest.h>

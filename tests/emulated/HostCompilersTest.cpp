@@ -2,7 +2,7 @@
 
 #include "emulated/Fixture.h"
 
-#include "runtime/device/emulated/Sanitizer.h"
+#include "runtime/device/emulated/memory/Sanitizer.h"
 
 namespace kiln {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "emulated/Fixture.h"
 
-#include "runtime/device/emulated/Fiber.h"
-#include "runtime/device/emulated/Sanitizer.h"
+#include "runtime/device/emulated/block/Fiber.h"
+#include "runtime/device/emulated/memory/Sanitizer.h"
 
 #include <cmath>
 

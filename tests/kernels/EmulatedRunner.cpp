@@ -1,7 +1,7 @@
 #include "kernels/KernelRunner.h"
-#include "runtime/device/emulated/HostKernelCompiler.h"
 #include "runtime/device/emulated/Launcher.h"
 #include "runtime/device/emulated/TensorMaps.h"
+#include "runtime/device/emulated/compile/HostKernelCompiler.h"
 
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 #include "tools/tune/StepComparer.h"
 
-#include "runtime/device/emulated/Guard.h"
+#include "runtime/device/emulated/memory/Guard.h"
 #include "support/Number.h"
 
 #include <cmath>

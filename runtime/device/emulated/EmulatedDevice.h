@@ -2,8 +2,8 @@
 #pragma once
 
 #include "runtime/device/Device.h"
-#include "runtime/device/emulated/HostKernelCompiler.h"
 #include "runtime/device/emulated/Launcher.h"
+#include "runtime/device/emulated/compile/HostKernelCompiler.h"
 
 namespace kiln {
 

@@ -1,7 +1,7 @@
 //===- Launch.h - a launch and its options --------------------------------===//
 #pragma once
 
-#include "runtime/device/emulated/Memory.h"
+#include "runtime/device/emulated/memory/Memory.h"
 
 #include "device/emulated.cuh"
 

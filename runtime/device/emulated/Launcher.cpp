@@ -1,6 +1,6 @@
 #include "runtime/device/emulated/Launcher.h"
 
-#include "runtime/device/emulated/Scheduler.h"
+#include "runtime/device/emulated/block/Scheduler.h"
 #include "support/Parallel.h"
 
 #include <algorithm>

@@ -19,7 +19,7 @@
 #pragma once
 
 #include "runtime/device/emulated/Launch.h"
-#include "runtime/device/emulated/Memory.h"
+#include "runtime/device/emulated/memory/Memory.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "runtime/device/emulated/Scheduler.h"
+#include "runtime/device/emulated/block/Scheduler.h"
 
 namespace kiln {
 

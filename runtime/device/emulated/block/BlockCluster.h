@@ -10,7 +10,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/device/emulated/ThreadBlock.h"
+#include "runtime/device/emulated/block/ThreadBlock.h"
 
 #include <deque>
 

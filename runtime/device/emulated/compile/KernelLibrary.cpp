@@ -1,4 +1,4 @@
-#include "runtime/device/emulated/HostKernelCompiler.h"
+#include "runtime/device/emulated/compile/HostKernelCompiler.h"
 #include "support/Diagnostic.h"
 
 #include <dlfcn.h>

@@ -13,11 +13,11 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/device/emulated/BoxCopy.h"
-#include "runtime/device/emulated/Fiber.h"
 #include "runtime/device/emulated/Launch.h"
-#include "runtime/device/emulated/PhaseBarrier.h"
-#include "runtime/device/emulated/SharedMemory.h"
+#include "runtime/device/emulated/block/BoxCopy.h"
+#include "runtime/device/emulated/block/Fiber.h"
+#include "runtime/device/emulated/block/PhaseBarrier.h"
+#include "runtime/device/emulated/block/SharedMemory.h"
 
 namespace kiln {
 

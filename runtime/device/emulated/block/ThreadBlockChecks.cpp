@@ -1,8 +1,8 @@
 // Checks of accesses, in kernels that are compiled with checked accesses.
-#include "runtime/device/emulated/BlockCluster.h"
-#include "runtime/device/emulated/Report.h"
-#include "runtime/device/emulated/Scheduler.h"
-#include "runtime/device/emulated/SourceLine.h"
+#include "runtime/device/emulated/block/BlockCluster.h"
+#include "runtime/device/emulated/block/Report.h"
+#include "runtime/device/emulated/block/Scheduler.h"
+#include "runtime/device/emulated/compile/SourceLine.h"
 
 #include <cstring>
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-#include "runtime/device/emulated/Report.h"
+#include "runtime/device/emulated/block/Report.h"
 
 namespace kiln {
 

@@ -1,8 +1,8 @@
 //===- Memory.h - global memory of the emulated device ------------------------------===//
 #pragma once
 
-#include "runtime/device/emulated/Guard.h"
-#include "runtime/device/emulated/TensorRanges.h"
+#include "runtime/device/emulated/memory/Guard.h"
+#include "runtime/device/emulated/memory/TensorRanges.h"
 
 namespace kiln {
 

@@ -1,7 +1,7 @@
 // Barriers in shared memory, and the copies whose bytes arrive at them.
-#include "runtime/device/emulated/BlockCluster.h"
-#include "runtime/device/emulated/Report.h"
-#include "runtime/device/emulated/Scheduler.h"
+#include "runtime/device/emulated/block/BlockCluster.h"
+#include "runtime/device/emulated/block/Report.h"
+#include "runtime/device/emulated/block/Scheduler.h"
 
 namespace kiln {
 

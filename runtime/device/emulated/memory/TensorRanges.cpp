@@ -1,4 +1,4 @@
-#include "runtime/device/emulated/TensorRanges.h"
+#include "runtime/device/emulated/memory/TensorRanges.h"
 
 namespace kiln {
 

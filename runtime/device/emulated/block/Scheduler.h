@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/device/emulated/BlockCluster.h"
+#include "runtime/device/emulated/block/BlockCluster.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {

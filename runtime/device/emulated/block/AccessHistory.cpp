@@ -1,4 +1,4 @@
-#include "runtime/device/emulated/AccessHistory.h"
+#include "runtime/device/emulated/block/AccessHistory.h"
 
 namespace kiln {
 

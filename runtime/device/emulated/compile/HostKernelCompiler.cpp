@@ -1,6 +1,6 @@
-#include "runtime/device/emulated/HostKernelCompiler.h"
+#include "runtime/device/emulated/compile/HostKernelCompiler.h"
 
-#include "runtime/device/emulated/Program.h"
+#include "runtime/device/emulated/compile/Program.h"
 #include "support/CacheEntry.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"

@@ -1,8 +1,8 @@
-#include "runtime/device/emulated/ThreadBlock.h"
+#include "runtime/device/emulated/block/ThreadBlock.h"
 
-#include "runtime/device/emulated/BlockCluster.h"
-#include "runtime/device/emulated/Report.h"
-#include "runtime/device/emulated/Scheduler.h"
+#include "runtime/device/emulated/block/BlockCluster.h"
+#include "runtime/device/emulated/block/Report.h"
+#include "runtime/device/emulated/block/Scheduler.h"
 
 #include <cstring>
 

@@ -1,8 +1,8 @@
 //===- SharedMemory.h - the shared memory of one block ----------------------------===//
 #pragma once
 
-#include "runtime/device/emulated/AccessHistory.h"
-#include "runtime/device/emulated/Guard.h"
+#include "runtime/device/emulated/block/AccessHistory.h"
+#include "runtime/device/emulated/memory/Guard.h"
 
 namespace kiln {
 

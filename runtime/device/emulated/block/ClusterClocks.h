@@ -11,7 +11,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/device/emulated/AccessHistory.h"
+#include "runtime/device/emulated/block/AccessHistory.h"
 
 namespace kiln {
 

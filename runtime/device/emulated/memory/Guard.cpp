@@ -1,6 +1,6 @@
-#include "runtime/device/emulated/Guard.h"
+#include "runtime/device/emulated/memory/Guard.h"
 
-#include "runtime/device/emulated/Sanitizer.h"
+#include "runtime/device/emulated/memory/Sanitizer.h"
 
 #include <algorithm>
 #include <cstring>

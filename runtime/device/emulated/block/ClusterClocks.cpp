@@ -1,4 +1,4 @@
-#include "runtime/device/emulated/ClusterClocks.h"
+#include "runtime/device/emulated/block/ClusterClocks.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "runtime/device/emulated/Program.h"
+#include "runtime/device/emulated/compile/Program.h"
 
 #include "support/Diagnostic.h"
 #include "support/File.h"

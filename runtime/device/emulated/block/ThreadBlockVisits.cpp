@@ -1,7 +1,7 @@
 // The blocks of a cluster: their barrier, and accesses of a thread to the shared memory of another block.
-#include "runtime/device/emulated/BlockCluster.h"
-#include "runtime/device/emulated/Report.h"
-#include "runtime/device/emulated/Scheduler.h"
+#include "runtime/device/emulated/block/BlockCluster.h"
+#include "runtime/device/emulated/block/Report.h"
+#include "runtime/device/emulated/block/Scheduler.h"
 
 #include <cstring>
 

@@ -1,7 +1,7 @@
 //===- Report.h - names of threads and places in errors -------------------===//
 #pragma once
 
-#include "runtime/device/emulated/ThreadBlock.h"
+#include "runtime/device/emulated/block/ThreadBlock.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {

@@ -1,4 +1,4 @@
-#include "runtime/device/emulated/SharedMemory.h"
+#include "runtime/device/emulated/block/SharedMemory.h"
 
 #include <cstdlib>
 

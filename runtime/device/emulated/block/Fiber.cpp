@@ -1,6 +1,6 @@
-#include "runtime/device/emulated/Fiber.h"
+#include "runtime/device/emulated/block/Fiber.h"
 
-#include "runtime/device/emulated/Sanitizer.h"
+#include "runtime/device/emulated/memory/Sanitizer.h"
 
 #include "device/emulated.cuh"
 

@@ -1,4 +1,4 @@
-#include "runtime/device/emulated/BoxCopy.h"
+#include "runtime/device/emulated/block/BoxCopy.h"
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
-#include "runtime/device/emulated/Memory.h"
+#include "runtime/device/emulated/memory/Memory.h"
 
-#include "runtime/device/emulated/Sanitizer.h"
+#include "runtime/device/emulated/memory/Sanitizer.h"
 #include "support/Diagnostic.h"
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 //===- PhaseBarrier.h - a barrier in shared memory ---------------------------------------===//
 #pragma once
 
-#include "runtime/device/emulated/ClusterClocks.h"
+#include "runtime/device/emulated/block/ClusterClocks.h"
 
 namespace kiln {
 

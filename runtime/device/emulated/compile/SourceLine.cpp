@@ -1,6 +1,6 @@
-#include "runtime/device/emulated/SourceLine.h"
+#include "runtime/device/emulated/compile/SourceLine.h"
 
-#include "runtime/device/emulated/Program.h"
+#include "runtime/device/emulated/compile/Program.h"
 
 #include <dlfcn.h>
 

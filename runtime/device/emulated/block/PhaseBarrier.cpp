@@ -1,4 +1,4 @@
-#include "runtime/device/emulated/PhaseBarrier.h"
+#include "runtime/device/emulated/block/PhaseBarrier.h"
 
 #include <cstring>
 

@@ -13,14 +13,14 @@ int64_t setting(const Tile &tile, StringRef name) { return tile.find(name)->seco
 
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
-      &simtRowFamily,        &mmaRowsFamily,      &simtRowsFamily,           &wgmmaScoreFamily,
-      &wgmmaTiledFamily,     &mmaTiledFamily,     &mmaTiledSplitFamily,      &simtTiledFamily,
-      &simtBatchedFamily,    &simtScoresFamily,   &simtSplitKvFamily,        &wgmmaFlashFamily,
-      &mmaFlashFamily,       &simtFlashFamily,    &layerNormFamily,          &softmaxFamily,
-      &scoreRowsFamily,      &mapFamily,          &libraryMatmulFamily,      &libraryBatchedFamily,
-      &naiveMatmulFamily,    &naiveBatchedFamily, &streamingLayerNormFamily, &naiveFlashFamily,
-      &blockReductionFamily, &naiveScoresFamily,  &registerScoresFamily,     &rowReductionFamily,
-      &mmaBatchedFamily,     &mmaFragmentsFamily,
+      &simtRowFamily,        &mmaRowsFamily,        &simtRowsFamily,     &wgmmaScoreFamily,
+      &mmaScoreFamily,       &wgmmaTiledFamily,     &mmaTiledFamily,     &mmaTiledSplitFamily,
+      &simtTiledFamily,      &simtBatchedFamily,    &simtScoresFamily,   &simtSplitKvFamily,
+      &wgmmaFlashFamily,     &mmaFlashFamily,       &simtFlashFamily,    &layerNormFamily,
+      &softmaxFamily,        &scoreRowsFamily,      &mapFamily,          &libraryMatmulFamily,
+      &libraryBatchedFamily, &naiveMatmulFamily,    &naiveBatchedFamily, &streamingLayerNormFamily,
+      &naiveFlashFamily,     &blockReductionFamily, &naiveScoresFamily,  &registerScoresFamily,
+      &rowReductionFamily,   &mmaBatchedFamily,     &mmaFragmentsFamily,
   };
   return families;
 }

@@ -43,8 +43,9 @@ Expected<KernelText> writeTensorScoreKernel(const Op &op, const KernelChoice &ch
   kernel.addWorkspace("RowScore");
   DType dtype = product.operand(1)->type.dtype;
   std::string type = cxxType(dtype).str();
-  std::string statement = choice.family->body.str() + "<Config, " + type + ">(" + rows + ", " + input + ", " + weight +
-                          ", parts, arrivals, " + epilogue.construction() + ");";
+  // Maps do not tell the type of their elements.
+  std::string statement = choice.family->body.str() + "<Config" + (choice.family->maps ? ", " + type : "") + ">(" +
+                          rows + ", " + input + ", " + weight + ", parts, arrivals, " + epilogue.construction() + ");";
   return kernel.finish(statement, dtype, "n" + problem.cols.str() + "_k" + problem.depth.str(), type);
 }
 

@@ -14,6 +14,13 @@ std::vector<int> someTargets(int rows, int cols) {
   return targets;
 }
 
+void repeatColumns(TestArray &weight, int cols, int depth) {
+  const int third = std::max(1, cols / 3);
+  for (int col = third; col < cols; ++col)
+    for (int d = 0; d < depth; ++d)
+      weight.set(static_cast<size_t>(col) * depth + d, weight[static_cast<size_t>(col % third) * depth + d]);
+}
+
 void ScoredRows::expectScoresOf(const Expectation &logits, double tolerance) const {
   const size_t rows = targets.size, cols = logits.size() / rows;
   size_t wrong = 0;

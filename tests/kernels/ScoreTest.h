@@ -15,6 +15,9 @@ struct ScoredRows {
   void expectScoresOf(const Expectation &logits, double tolerance = 1e-6) const;
 };
 
+/// Makes the columns of a weight [cols, depth] equal to those of its first third, so that every logit occurs again.
+void repeatColumns(TestArray &weight, int cols, int depth);
+
 /// Targets of `rows` rows of `cols` logits: random ones, and some that are none, below and above the vocabulary.
 std::vector<int> someTargets(int rows, int cols);
 

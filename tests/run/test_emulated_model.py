@@ -67,8 +67,8 @@ class EmbeddedModel(KilnTest):
         text = b"ROMEO:\nWhat light through yonder window breaks?\n"
         evaluate = lambda *arguments: self.kiln("eval", SHAKESPEARE, "--text", "-", "--json", *arguments, stdin=text).objects()[0]
         wanted = evaluate("--device", "cpu")
-        for arguments, tolerance in ((("--dtype", "f32"), 1e-6), (("--strategy", "fusion=off"), 1e-6), (("--dtype", "bf16"), 1e-3),
-                                     (("--dtype", "f16"), 1e-3)):
+        for arguments, tolerance in ((("--dtype", "f32"), 1e-6), (("--strategy", "fusion=off"), 1e-6), (("--dtype", "tf32"), 1e-3),
+                                     (("--dtype", "bf16"), 1e-3), (("--dtype", "f16"), 1e-3)):
             got = evaluate("--device", DEVICE, *arguments)
             self.assertAlmostEqual(got["nll"], wanted["nll"], delta=tolerance * wanted["nll"], msg=arguments)
             self.assertAlmostEqual(got["accuracy"], wanted["accuracy"], delta=tolerance, msg=arguments)

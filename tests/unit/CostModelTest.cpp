@@ -50,8 +50,8 @@ TEST(CostModel, NoTimeOfAGpuIsInTheCode) {
   for (int64_t batch : {1, 8, 64})
     for (StringRef strategy :
          {"precision=f32", "precision=tf32,fusion=off,attention=tensor", "precision=bf16",
-          "precision=bf16,layernorm=best", "precision=bf16,attention=windowed{w=128}", "attention=triangular{rung=2}",
-          "precision=f16,attention=unfused,layernorm=2,fusion=off"})
+          "precision=bf16,layernorm=best", "precision=tf32,layernorm=best", "precision=bf16,attention=windowed{w=128}",
+          "attention=triangular{rung=2}", "precision=f16,attention=unfused,layernorm=2,fusion=off"})
       forEachChoice(strategy, target, batch, [&](const Op &op, const KernelFamily &family) {
         seen.insert(family.name);
         DimBinding dims = upperBounds(op);

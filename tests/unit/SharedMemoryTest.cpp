@@ -47,14 +47,19 @@ module @m {
     } : @D[B,1,40]
     return %a, %b, %d
   }
-  func @tokens(%x: @D[B,T,@N], %ids: i32[B,T]) -> (f32[B,T], i32[B,T]) {
+  func @tokens(%x: @D[B,T,@N], %ids: i32[B,T]) -> (f32[B,T], i32[B,T], i32[B,T]) {
     %p = fused @matmul_score(%x, %u, %ids) {
       %mm = matmul %x, %u {transpose_b = true} : @D[B,T,96]
       %lp = log_probability %mm, %ids          : f32[B,T]
       yield %lp
     } : f32[B,T]
+    %q = fused @matmul_score(%x, %w) {
+      %mm = matmul %x, %w {transpose_b = true} : @D[B,T,40]
+      %id = argmax %mm                         : i32[B,T]
+      yield %id
+    } : i32[B,T]
     %best = argmax %x : i32[B,T]
-    return %p, %best
+    return %p, %q, %best
   }
   func @attention(%q: @D[B,2,T,@H], %k: @D[B,2,T,@H], %r: @D[B,2,1,@H], %positions: i32[B]) -> (@D[B,2,T,@H], @D[B,2,1,@H], @D[B,2,T,T], @D[B,2,T,T], @D[B,2,T,@H]) {
     %a = fused @prompt(%q, %k) {

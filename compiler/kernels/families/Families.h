@@ -35,6 +35,7 @@ extern const KernelFamily mmaFragmentsFamily;
 extern const KernelFamily mmaRowsFamily;
 extern const KernelFamily mmaTiledFamily;
 extern const KernelFamily mmaTiledSplitFamily;
+extern const KernelFamily mmaScoreFamily;
 extern const KernelFamily mmaFlashFamily;
 
 // wgmma: tensor cores by the instructions of sm_90a

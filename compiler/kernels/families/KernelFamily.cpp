@@ -13,14 +13,15 @@ int64_t setting(const Tile &tile, StringRef name) { return tile.find(name)->seco
 
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
-      &wgmmaRowsFamily,      &simtRowFamily,        &mmaRowsFamily,      &simtRowsFamily,
-      &wgmmaScoreFamily,     &wgmmaTiledFamily,     &mmaTiledFamily,     &mmaTiledSplitFamily,
-      &simtTiledFamily,      &simtBatchedFamily,    &simtScoresFamily,   &simtSplitKvFamily,
-      &wgmmaFlashFamily,     &mmaFlashFamily,       &simtFlashFamily,    &layerNormFamily,
-      &softmaxFamily,        &scoreRowsFamily,      &mapFamily,          &libraryMatmulFamily,
-      &libraryBatchedFamily, &naiveMatmulFamily,    &naiveBatchedFamily, &streamingLayerNormFamily,
-      &naiveFlashFamily,     &blockReductionFamily, &naiveScoresFamily,  &registerScoresFamily,
-      &rowStatisticsFamily,  &rowReductionFamily,   &mmaBatchedFamily,   &mmaFragmentsFamily,
+      &wgmmaRowsFamily,          &simtRowFamily,        &mmaRowsFamily,        &simtRowsFamily,
+      &wgmmaScoreFamily,         &mmaScoreFamily,       &wgmmaTiledFamily,     &mmaTiledFamily,
+      &mmaTiledSplitFamily,      &simtTiledFamily,      &simtBatchedFamily,    &simtScoresFamily,
+      &simtSplitKvFamily,        &wgmmaFlashFamily,     &mmaFlashFamily,       &simtFlashFamily,
+      &layerNormFamily,          &softmaxFamily,        &scoreRowsFamily,      &mapFamily,
+      &libraryMatmulFamily,      &libraryBatchedFamily, &naiveMatmulFamily,    &naiveBatchedFamily,
+      &streamingLayerNormFamily, &naiveFlashFamily,     &blockReductionFamily, &naiveScoresFamily,
+      &registerScoresFamily,     &rowStatisticsFamily,  &rowReductionFamily,   &mmaBatchedFamily,
+      &mmaFragmentsFamily,
   };
   return families;
 }

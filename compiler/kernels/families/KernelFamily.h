@@ -23,8 +23,8 @@ enum class KernelForm {
   Flash,         ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
   TensorFlash,   ///< the same, Score a constant factor
   SplitKv,       ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue)
-  TensorScore,   ///< body<Config, T>(rows, a, weight, parts, arrivals, Epilogue): as TensorMatmul with maps; the
-                 ///< results are log-probabilities and the best tokens of rows of products (TokenScores.h)
+  TensorScore,   ///< body<Config>(rows, a, weight, parts, arrivals, Epilogue), as TensorMatmul; the results are
+                 ///< log-probabilities and the best tokens of rows of products (TokenScores.h)
   ScoreRows,     ///< body<Config>(Input, Epilogue): such results of rows in memory
   LayerNorm,     ///< body<Config>(rows, Input, Epilogue)
   RowStatistics, ///< body<Config>(rows, Input, Epilogue)

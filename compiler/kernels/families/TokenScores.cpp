@@ -107,13 +107,16 @@ const KernelFamily scoreRowsFamily = {
 };
 
 //===----------------------------------------------------------------------===//
-// score_wgmma
+// score_wgmma, score_mma
 //===----------------------------------------------------------------------===//
 
 /// Whether the scored logits are the product of the region, without its padding, and nothing else.
 static bool scoresProductAlone(const Op &op) {
+  std::optional<TokenScores> scores = tokenScores(op);
+  if (!scores)
+    return false;
   const Op &product = *anchor(op);
-  const Op *producer = tokenScores(op)->logits->definingOp();
+  const Op *producer = scores->logits->definingOp();
   if (producer && producer->is(OpKind::slice) && product.result()->hasOneUse())
     producer = producer->operand(0)->definingOp();
   auto isPart = [&](const auto &inner) {
@@ -122,28 +125,28 @@ static bool scoresProductAlone(const Op &op) {
   return producer == &product && llvm::all_of(op.region()->ops(), isPart);
 }
 
-static bool acceptsWgmmaScore(const Op &op, const Target &target, const DimBinding &upper) {
-  return tokenScores(op) && scoresProductAlone(op) && wgmmaTiledFamily.accepts(op, target, upper);
-}
-
-/// Tiles along the columns: each has a part for every row.
-static Expr colTiles(const Op &op, const Tile &tile) {
-  return ceilDiv(matmulProblem(op).cols, Expr(setting(tile, "tile_n")));
-}
-
-static Expr wgmmaScoreWorkspace(const Op &op, const Tile &tile) {
+/// Bytes of the parts: a score for each row and each stretch of `cols` columns, of `perTile` a tile.
+static Expr partBytes(const Op &op, const Tile &tile, int64_t perTile) {
   constexpr int64_t scoreBytes = 16;
-  return matmulProblem(op).rows * Expr(valueAt(colTiles(op, tile), {}) * scoreBytes);
+  MatmulProblem problem = matmulProblem(op);
+  int64_t tiles = valueAt(ceilDiv(problem.cols, Expr(setting(tile, "tile_n"))), {});
+  return problem.rows * Expr(tiles * perTile * scoreBytes);
 }
 
-static Expr wgmmaScoreCounters(const Op &op, const Tile &tile) {
-  return ceilDiv(matmulProblem(op).rows, Expr(setting(tile, "tile_m"))) * Expr(4 * setting(tile, "consumers"));
+static Expr rowTiles(const Op &op, const Tile &tile) {
+  return ceilDiv(matmulProblem(op).rows, Expr(setting(tile, "tile_m")));
 }
 
-/// The product, whose scores take about as long as its stores would, and the parts, which are written and read.
-static double estimateWgmmaScore(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
-  double parts = static_cast<double>(valueAt(wgmmaScoreWorkspace(op, tile), dims));
-  return wgmmaTiledFamily.estimate(op, tile, target, dims) + 2 * parts / target.l2Rate;
+/// The time of the product, whose scores take about as long as its stores would, and of the parts, which are written
+/// and read.
+template <const KernelFamily &product, const KernelFamily &family>
+static double estimateScore(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  double parts = static_cast<double>(valueAt(family.workspace(op, tile), dims));
+  return product.estimate(op, tile, target, dims) + 2 * parts / target.l2Rate;
+}
+
+static bool acceptsWgmmaScore(const Op &op, const Target &target, const DimBinding &upper) {
+  return scoresProductAlone(op) && wgmmaTiledFamily.accepts(op, target, upper);
 }
 
 const KernelFamily wgmmaScoreFamily = {
@@ -158,10 +161,46 @@ const KernelFamily wgmmaScoreFamily = {
                          const DimBinding &upper) { return wgmmaTiledFamily.configurations(op, target, upper); },
     .isSound = [](const Op &op, const Tile &tile) { return wgmmaTiledFamily.isSound(op, tile); },
     .launch = [](const Op &op, const Tile &tile) { return wgmmaTiledFamily.launch(op, tile); },
-    .estimate = estimateWgmmaScore,
-    .workspace = wgmmaScoreWorkspace,
-    .counters = wgmmaScoreCounters,
+    .estimate = estimateScore<wgmmaTiledFamily, wgmmaScoreFamily>,
+    .workspace = [](const Op &op, const Tile &tile) { return partBytes(op, tile, 1); },
+    .counters = [](const Op &op,
+                   const Tile &tile) { return rowTiles(op, tile) * Expr(4 * setting(tile, "consumers")); },
     .maps = [](const Op &op, const Tile &tile) { return wgmmaTiledFamily.maps(op, tile); },
+};
+
+/// Columns of a warp: with fewer of them, the parts would take more memory than the rest of a pass.
+constexpr int64_t scoredCols = 64;
+
+static std::vector<Tile> mmaScoreConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+  std::vector<Tile> tiles = mmaTiledFamily.configurations(op, target, upper);
+  llvm::erase_if(tiles,
+                 [](const Tile &tile) { return setting(tile, "tile_n") / setting(tile, "warps_n") < scoredCols; });
+  return tiles;
+}
+
+static Launch launchMmaScore(const Op &op, const Tile &tile) {
+  Launch launch = mmaTiledFamily.launch(op, tile);
+  launch.dynamicShared += 128; // MmaTiledScoreStorage: a flag with its alignment
+  return launch;
+}
+
+const KernelFamily mmaScoreFamily = {
+    .name = "score_mma",
+    .summary = "log-probabilities of tokens and the best token, of a product by mma.sync whose logits are not stored",
+    .header = "gemm/mma_tiled_score.cuh",
+    .body = "mmaTiledScore",
+    .form = KernelForm::TensorScore,
+    .waitsItself = true,
+    .accepts =
+        [](const Op &op, const Target &target, const DimBinding &upper) {
+          return scoresProductAlone(op) && mmaTiledFamily.accepts(op, target, upper) &&
+                 !acceptsWgmmaScore(op, target, upper);
+        },
+    .configurations = mmaScoreConfigurations,
+    .launch = launchMmaScore,
+    .estimate = estimateScore<mmaTiledFamily, mmaScoreFamily>,
+    .workspace = [](const Op &op, const Tile &tile) { return partBytes(op, tile, setting(tile, "warps_n")); },
+    .counters = rowTiles,
 };
 
 } // namespace kiln

@@ -64,6 +64,19 @@ std::vector<MmaMatmulCase> mmaNormCases() {
   };
 }
 
+std::vector<MmaMatmulCase> mmaScoreCases() {
+  auto make = [](DType type, int rows, int cols, int depth, Tile tile) {
+    return matmulCase("matmul_score", type, rows, cols, depth, tile);
+  };
+  return {
+      make(DType::BF16, 150, 131, 72, {128, 128, 3, 2, 2}), // the last tile has 3 tokens, none for its second warps
+      make(DType::F16, 70, 300, 136, {64, 256, 3, 1, 4}),
+      make(DType::BF16, 257, 256, 64, {128, 256, 3, 2, 4}), // exact in columns
+      make(DType::F32, 33, 101, 100, {96, 128, 3, 2, 2}),   // tf32
+      make(DType::F16, 1, 40, 8, {64, 128, 4, 2, 2}),
+  };
+}
+
 std::vector<MmaMatmulCase> mmaSplitCases() {
   auto make = [](DType type, int rows, int cols, int depth, int splits, Tile tile) {
     MmaMatmulCase one = matmulCase("split_matmul_bias_residual", type, rows, cols, depth, tile);
@@ -168,7 +181,7 @@ MmaMatmulCase reshaped(const MmaMatmulCase &one, function_ref<int(int)> upTo) {
 std::vector<Variant> allMmaKernels() {
   std::vector<Variant> all = mmaFragmentScoresCases();
   llvm::append_range(all, mmaFragmentValuesCases());
-  for (const auto &cases : {mmaActivationCases(), mmaResidualCases(), mmaNormCases(), mmaSplitCases(),
+  for (const auto &cases : {mmaActivationCases(), mmaResidualCases(), mmaNormCases(), mmaSplitCases(), mmaScoreCases(),
                             mmaNormalizedRowsCases(), mmaRowsCases()})
     for (const MmaMatmulCase &c : cases)
       all.push_back(c.kernel);

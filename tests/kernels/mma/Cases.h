@@ -21,6 +21,7 @@ std::vector<MmaMatmulCase> mmaActivationCases();     ///< matmul_bias_gelu
 std::vector<MmaMatmulCase> mmaResidualCases();       ///< matmul_bias_residual
 std::vector<MmaMatmulCase> mmaNormCases();           ///< matmul_norm_bias
 std::vector<MmaMatmulCase> mmaSplitCases();          ///< split_matmul_bias_residual
+std::vector<MmaMatmulCase> mmaScoreCases();          ///< matmul_score
 std::vector<MmaMatmulCase> mmaNormalizedRowsCases(); ///< layernorm_rows_matmul_bias
 std::vector<MmaMatmulCase> mmaRowsCases();           ///< rows_matmul_residual
 std::vector<Variant> mmaFragmentScoresCases();       ///< fragment_scores

@@ -1,7 +1,8 @@
-// gemm/mma_tiled.cuh against a product in double.
+// gemm/mma_tiled.cuh and gemm/mma_tiled_score.cuh against products in double.
 
 #include "kernels/KernelTest.h"
 #include "kernels/NormedProduct.h"
+#include "kernels/ScoreTest.h"
 #include "kernels/mma/Cases.h"
 
 #include <cmath>
@@ -102,6 +103,28 @@ TEST_P(MmaSplit, AddsThePartsOfTheDepth) {
   EXPECT_EQ(arrivals.values(), std::vector<double>(arrivals.size, 0));
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, MmaSplit, testing::ValuesIn(withRandomShapes(mmaSplitCases(), reshapedSplit)));
+
+/// The columns are a vocabulary.
+class MmaScore : public MmaMatmulTest {
+protected:
+  void runAndExpect() {
+    ScoredRows scored{integers(someTargets(rows, cols)), output(DType::F32, rows), output(DType::I32, rows),
+                      output(DType::F32, rows)};
+    TestArray parts = output(DType::F32, static_cast<size_t>(rows) * grid().x * kernel["kWarpsN"] * 4);
+    TestArray arrivals = zeros(DType::I32, grid().y);
+    run(kernel, grid(), threads(), sharedBytes() + 128, scored.outputs(), x, weight, scored.targets,
+        scored.logProbability, scored.best, scored.bestLogProbability, parts, arrivals, rows);
+    scored.expectScoresOf(matmul(rounded(x), rounded(weight), rows, cols, depth, /*transposed=*/true));
+    EXPECT_EQ(arrivals.values(), std::vector<double>(arrivals.size, 0));
+  }
+};
+
+TEST_P(MmaScore, IsTheLogProbabilityOfTheTarget) { runAndExpect(); }
+TEST_P(MmaScore, HasTheFirstOfEqualsAsBest) {
+  repeatColumns(weight, cols, depth);
+  runAndExpect();
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, MmaScore, testing::ValuesIn(withRandomShapes(mmaScoreCases(), reshaped)));
 
 } // namespace
 } // namespace kiln

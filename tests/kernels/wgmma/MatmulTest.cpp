@@ -131,10 +131,7 @@ TEST_P(WgmmaScore, TakesLargeLogits) {
 }
 
 TEST_P(WgmmaScore, HasTheFirstOfEqualsAsBest) {
-  for (int col = cols / 3; col < cols; ++col) // every logit of the first third stands there again, some twice
-    for (int d = 0; d < depth; ++d)
-      weight.set(static_cast<size_t>(col) * depth + d,
-                 weight[static_cast<size_t>(col % std::max(1, cols / 3)) * depth + d]);
+  repeatColumns(weight, cols, depth);
   runAndExpect();
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaScore, testing::ValuesIn(withRandomShapes(wgmmaScoreCases(), reshaped)));

@@ -41,14 +41,15 @@ namespace kiln {
                      "%127"
 
 /// Starts sums += A · B^T, or = A · B^T unless it adds, of 64 rows at `a` and all columns of the sums at `b`; the
-/// elements of the depth begin at byte `offset` of the rows of both, before the permutation. Of the 64 rows, kLeftRows
-/// are in memory; the sums of the others are unspecified. With more than 8, the memory of all 64 must be the block's.
-template <class T, int kLeftRows = 64, int kTiles>
+/// elements of the depth begin at byte `offset` of the rows of both, before the permutation. Of the 64 rows, `rows`
+/// are in memory, at most kMostRows; the sums of the others are unspecified. If kMostRows is more than 8, the memory of
+/// all 64 must be the block's.
+template <class T, int kMostRows = 64, int kTiles>
 KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a, SharedAddress b, u32 offset,
-                                    bool adds, Site = Site::current()) {
+                                    bool adds, int = kMostRows, Site = Site::current()) {
   static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
-  static_assert(kLeftRows % 8 == 0 && kLeftRows <= 64, "groups of 8 rows");
-  const u64 left = warpgroupDescriptor(a, kLeftRows == 8 ? 0 : kWarpgroupTileAlignment) + offset / 16;
+  static_assert(kMostRows % 8 == 0 && kMostRows <= 64, "groups of 8 rows");
+  const u64 left = warpgroupDescriptor(a, kMostRows == 8 ? 0 : kWarpgroupTileAlignment) + offset / 16;
   const u64 right = warpgroupDescriptor(b) + offset / 16;
   MmaSums *s = sums.tiles;
   if constexpr (kTiles == 4)
@@ -89,8 +90,8 @@ KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a
 
 #else
 
-template <class T, int kLeftRows = 64, int kTiles>
-KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &, SharedAddress, SharedAddress, u32, bool,
+template <class T, int kMostRows = 64, int kTiles>
+KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &, SharedAddress, SharedAddress, u32, bool, int = kMostRows,
                                     Site = Site::current()) {
   static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
   asm volatile("trap;");
@@ -100,10 +101,10 @@ KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &, SharedAddress, Shar
 
 #else
 
-template <class T, int kLeftRows = 64, int kTiles>
+template <class T, int kMostRows = 64, int kTiles>
 KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a,
                                                                  SharedAddress b, u32 offset, bool adds,
-                                                                 Site site = Site::current()) {
+                                                                 int rows = kMostRows, Site site = Site::current()) {
   static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
   const SharedAddress operands[] = {a, b};
   for (SharedAddress operand : operands)
@@ -113,7 +114,7 @@ KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void startSharedProduct(WarpgroupSums<k
     emulatedThread->fail("product of a warpgroup: expected 16 elements of the depth at a multiple of 32 bytes", site);
   emulatedStart(sums,
                 {.left = static_cast<const char *>((a + offset).pointer()),
-                 .leftRows = kLeftRows,
+                 .leftRows = u32(rows),
                  .right = static_cast<const char *>((b + offset).pointer()),
                  .first = 0,
                  .count = kTiles,

@@ -42,11 +42,16 @@ KILN_DEVICE void prefetchMap(const TensorMap &map) { asm volatile("prefetch.tens
 template <int kRank>
 KILN_DEVICE void copyBox(SharedAddress to, const TensorMap &from, const int (&at)[kRank], SharedBarrier &barrier,
                          Site = Site::current()) {
-  static_assert(kRank == 2 || kRank == 5, "tensors of rank 2 or 5");
+  static_assert(kRank == 2 || kRank == 3 || kRank == 5, "tensors of rank 2, 3 or 5");
   if constexpr (kRank == 2)
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
                  "[%4];" ::"r"(to.raw()),
                  "l"(&from), "r"(at[0]), "r"(at[1]), "r"(SharedAddress(&barrier).raw())
+                 : "memory");
+  else if constexpr (kRank == 3)
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, "
+                 "%4}], [%5];" ::"r"(to.raw()),
+                 "l"(&from), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(SharedAddress(&barrier).raw())
                  : "memory");
   else
     asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, "
@@ -88,7 +93,7 @@ KILN_DEVICE void prefetchMap(const TensorMap &) {}
 template <int kRank>
 KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void copyBox(SharedAddress to, const TensorMap &from, const int (&at)[kRank],
                                                       SharedBarrier &barrier, Site site = Site::current()) {
-  static_assert(kRank == 2 || kRank == 5, "tensors of rank 2 or 5");
+  static_assert(kRank == 2 || kRank == 3 || kRank == 5, "tensors of rank 2, 3 or 5");
   emulatedThread->copyBox(to.pointer(), from, at, kRank, &barrier.state, site, KILN_EMULATED_CALLER);
 }
 

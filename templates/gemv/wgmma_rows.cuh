@@ -7,7 +7,8 @@
 // Method: the depth is cut into kParts · kGroups ranges. The blocks of a cluster, kParts, have the ranges of one tile
 // of kTileN columns, each block one for each of its kGroups warpgroups. A producer thread copies steps of both
 // operands, 128 bytes of each row, into a ring of stages for each warpgroup (TMA); the first steps of the weight,
-// usually all of the block's, before it waits for the kernels before. A warpgroup multiplies its range: 64 rows, of
+// usually all of the block's, before it waits for the kernels before. The rows of a range, which are on the critical
+// path, come by one copy if their steps all have a stage. A warpgroup multiplies its range: 64 rows, of
 // which those past the end cost nothing but the time of the instruction. Then the sums of all ranges of a row go to
 // one block of the cluster, the row's owner, through distributed shared memory (st.async; its barrier counts the
 // bytes). The owner adds them in the order of the ranges, applies the epilogue and stores.
@@ -19,8 +20,9 @@
 // behind the exchange a thread has 8 neighbouring columns of one or more rows, neighbouring threads neighbouring
 // columns.
 //
-// Maps: of A a tensor of rank 2, extents [depth, rows], box [64, min(kRows, rows rounded up to a multiple of 8)]. Of
-// the weight as in gemm/wgmma_tiled.cuh.
+// Maps: of A a tensor of rank 3, extents [64, rows, depth / 64], strides of a row and of 64 elements, box [64, boxRows,
+// steps of a range], where boxRows is as in gemm/product_boxes.cuh; or, where rows come step by step, of rank 2 as in
+// gemm/wgmma_tiled.cuh. Of the weight as there.
 //
 // Launch: grid (kParts · ceildiv(cols, kTileN), ceildiv(rows, kRows)), clusters of kParts; block 128 · kGroups + 32.
 //
@@ -72,6 +74,7 @@ template <class Config, class T> struct WgmmaRowsShape {
   static constexpr int kInstructions = 4;                          // of a step: 32 bytes each
   static constexpr u32 kRowBytes = kSwizzledRowBytes, kBytesB = kN * kRowBytes;
   static constexpr bool kColsAreExact = Config::kCols % kN == 0;
+  static constexpr bool kCopiesRowsAtOnce = Config::kStages == kMostSteps && Config::kDepth % kStep == 0;
   // A block owns every kParts-th row. Rows of sums are kept apart, so that threads store them to different banks.
   static constexpr int kOwnRows = ceilDiv(kRows, kParts), kSumsStride = kN + 4;
   // Behind the exchange: 8 columns a thread and row, in vectors of V.
@@ -93,7 +96,9 @@ template <class Config, class T> struct WgmmaRowsStorage {
   alignas(kWarpgroupTileAlignment) u8 a[Shape::kGroups][Shape::kStages][Shape::kRows * Shape::kRowBytes];
   alignas(kWarpgroupTileAlignment) u8 b[Shape::kGroups][Shape::kStages][Shape::kBytesB];
   alignas(16) float sums[Shape::kRanges][Shape::kOwnRows][Shape::kSumsStride];
-  SharedBarrier full[Shape::kGroups][Shape::kStages], empty[Shape::kGroups][Shape::kStages], complete;
+  // With a copy of all rows at once, the stages of `a` are as large as the boxes.
+  SharedBarrier rows[Shape::kGroups], full[Shape::kGroups][Shape::kStages], empty[Shape::kGroups][Shape::kStages];
+  SharedBarrier complete;
 
   static_assert(Shape::kRows == 8 || sizeof(b) >= (64 - Shape::kRows) * Shape::kRowBytes, "the block's memory");
 };
@@ -112,6 +117,7 @@ template <class Config, class T> struct WgmmaRows {
   const int allRows;
   const int part = kParts > 1 ? int(clusterRank()) : 0, tile = int(blockIndexX()) / kParts;
   const int firstRow = int(blockIndexY()) * Shape::kRows, rows = min(allRows - firstRow, Shape::kRows);
+  const int copiedRows = boxRows<Shape::kRows>(allRows);
 
   /// The first step of a warpgroup's range; that of the next range is behind its last.
   KILN_DEVICE int firstStep(int group) const { return (part * kGroups + group) * Shape::kSteps / Shape::kRanges; }
@@ -121,11 +127,13 @@ template <class Config, class T> struct WgmmaRows {
   KILN_DEVICE int ownRows() const { return max(0, ceilDiv(rows - part, kParts)); }
 
   KILN_DEVICE void initBarriers() const {
-    for (int group = 0; group < kGroups; ++group)
+    for (int group = 0; group < kGroups; ++group) {
+      initBarrier(shared.rows[group], 1);
       for (int stage = 0; stage < kStages; ++stage) {
         initBarrier(shared.full[group][stage], 1);
         initBarrier(shared.empty[group][stage], 4); // warps
       }
+    }
     initBarrier(shared.complete, kParts > 1 ? 1 : 4 * kGroups);
     fenceBarriers();
     if constexpr (kParts > 1)
@@ -134,13 +142,25 @@ template <class Config, class T> struct WgmmaRows {
 
   //===--- the producer
 
-  KILN_DEVICE void copyA(int group, int step, int stage) const {
-    copyBox(SharedAddress(shared.a[group][stage]), a, {(firstStep(group) + step) * Shape::kStep, firstRow},
+  /// The rows' elements of a step in a stage.
+  KILN_DEVICE SharedAddress stageOfRows(int group, int stage) const {
+    if constexpr (Shape::kCopiesRowsAtOnce)
+      return SharedAddress(shared.a[group][0]) + u32(stage * copiedRows) * Shape::kRowBytes;
+    else
+      return SharedAddress(shared.a[group][stage]);
+  }
+  KILN_DEVICE void copyRows(int group, int step, int stage) const {
+    copyBox(stageOfRows(group, stage), a, {(firstStep(group) + step) * Shape::kStep, firstRow},
             shared.full[group][stage]);
   }
-  /// Expects both operands' bytes, and copies the weight's.
-  KILN_DEVICE void startStep(int group, int step, int stage) const {
-    arriveExpecting(shared.full[group][stage], u32(boxRows<Shape::kRows>(allRows)) * Shape::kRowBytes + Shape::kBytesB);
+  KILN_DEVICE void copyAllRows(int group) const {
+    arriveExpecting(shared.rows[group], u32(copiedRows * Shape::kMostSteps) * Shape::kRowBytes);
+    copyBox(stageOfRows(group, 0), a, {0, firstRow, firstStep(group)}, shared.rows[group]);
+  }
+  /// Expects the step's bytes of the weight, and those of the rows that come with it, and copies the weight's.
+  KILN_DEVICE void copyWeight(int group, int step, int stage) const {
+    const u32 ofRows = Shape::kCopiesRowsAtOnce ? 0 : u32(copiedRows) * Shape::kRowBytes;
+    arriveExpecting(shared.full[group][stage], ofRows + Shape::kBytesB);
     copyBox(SharedAddress(shared.b[group][stage]), weight,
             {(firstStep(group) + step) * Shape::kStep, 0, 0, 0, tile * (Shape::kN / 32)}, shared.full[group][stage]);
   }
@@ -150,23 +170,30 @@ template <class Config, class T> struct WgmmaRows {
     for (int step = 0; step < kStages; ++step)
       for (int group = 0; group < kGroups; ++group)
         if (step < steps(group))
-          startStep(group, step, step);
+          copyWeight(group, step, step);
     waitForDependencies();
-    for (int step = 0; step < kStages; ++step)
+    if constexpr (Shape::kCopiesRowsAtOnce) {
       for (int group = 0; group < kGroups; ++group)
-        if (step < steps(group))
-          copyA(group, step, step);
-    if constexpr (kStages < Shape::kMostSteps) {
-      auto ring = RingPlace<kStages>::after(kStages);
-      for (int step = kStages; step < Shape::kMostSteps; ++step) {
+        copyAllRows(group);
+    } else {
+      for (int step = 0; step < kStages; ++step)
         for (int group = 0; group < kGroups; ++group)
-          if (step < steps(group)) {
-            waitBarrier(shared.empty[group][ring.stage], ring.parity ^ 1);
-            startStep(group, step, int(ring.stage));
-            copyA(group, step, int(ring.stage));
-          }
-        ring.advance();
-      }
+          if (step < steps(group))
+            copyRows(group, step, step);
+      produceMore();
+    }
+  }
+  /// Copies the steps behind the first ones of the stages.
+  KILN_DEVICE void produceMore() const {
+    auto ring = RingPlace<kStages>::after(kStages);
+    for (int step = kStages; step < Shape::kMostSteps; ++step) {
+      for (int group = 0; group < kGroups; ++group)
+        if (step < steps(group)) {
+          waitBarrier(shared.empty[group][ring.stage], ring.parity ^ 1);
+          copyWeight(group, step, int(ring.stage));
+          copyRows(group, step, int(ring.stage));
+        }
+      ring.advance();
     }
   }
 
@@ -176,6 +203,8 @@ template <class Config, class T> struct WgmmaRows {
   KILN_DEVICE void multiply(Sums &sums, int group) const {
     auto ring = RingPlace<kStages>::after(0);
     const int count = steps(group);
+    if constexpr (Shape::kCopiesRowsAtOnce)
+      waitBarrier(shared.rows[group], 0);
 #pragma unroll 1
     for (int step = 0; step < count; ++step) {
       const u32 stage = ring.stage;
@@ -183,9 +212,8 @@ template <class Config, class T> struct WgmmaRows {
       fenceProducts(sums);
 #pragma unroll
       for (int i = 0; i < Shape::kInstructions; ++i)
-        startSharedProduct<T, Shape::kRows>(sums, SharedAddress(shared.a[group][stage]),
-                                            SharedAddress(shared.b[group][stage]), u32(i) * 2 * kChunkBytes,
-                                            step > 0 || i > 0);
+        startSharedProduct<T, Shape::kRows>(sums, stageOfRows(group, int(stage)), SharedAddress(shared.b[group][stage]),
+                                            u32(i) * 2 * kChunkBytes, step > 0 || i > 0, copiedRows);
       commitProducts();
       ring.advance();
       if constexpr (kStages < Shape::kMostSteps) {

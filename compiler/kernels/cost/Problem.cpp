@@ -11,9 +11,12 @@ Expr rowCount(const Type &type) {
   return product;
 }
 
-/// The slice that is the only reader of a value inside its region: columns after it are padding.
+/// The slice that is the only reader of a product inside its region, normalised or not: columns after it are padding.
 static const Op *soleSlice(const Value &value) {
-  return value.hasOneUse() && value.getUsers()[0]->is(OpKind::slice) ? value.getUsers()[0] : nullptr;
+  const Op *reader = value.hasOneUse() ? value.getUsers()[0] : nullptr;
+  if (reader && reader->is(OpKind::normalizeProduct) && reader->operand(0) == &value)
+    return soleSlice(*reader->result());
+  return reader && reader->is(OpKind::slice) ? reader : nullptr;
 }
 
 MatmulProblem matmulProblem(const Op &op) {

@@ -27,7 +27,8 @@ struct RowsBlock {
   int64_t sharedBytes() const {
     auto up = [](int64_t bytes, int64_t to) { return static_cast<int64_t>(llvm::alignTo(bytes, to)); };
     int64_t sums = ranges() * static_cast<int64_t>(llvm::divideCeil(rows, parts)) * (n + 4) * 4;
-    return std::max(shared, up(groups * stages * (rows + n) * stepBytes + sums + (2 * groups * stages + 1) * 8, 1024));
+    return std::max(shared,
+                    up(groups * stages * (rows + n) * stepBytes + sums + (groups * (2 * stages + 1) + 1) * 8, 1024));
   }
 };
 
@@ -129,9 +130,23 @@ static Launch launchWgmmaRows(const Op &op, const Tile &tile) {
           .cluster = block.parts};
 }
 
+/// Whether one copy brings the rows of a range: all its steps have a stage, and there are no other elements.
+static bool copiesRowsAtOnce(const Op &op, const RowsBlock &block) {
+  const Type &weight = anchor(op)->operand(1)->type;
+  int64_t most = static_cast<int64_t>(llvm::divideCeil(stepsOf(op), block.ranges()));
+  return block.stages == most && *weight.lastDim().asConstant() * dtypeSize(weight.dtype) % stepBytes == 0;
+}
+
 static std::vector<OperandMap> mapsOfWgmmaRows(const Op &op, const Tile &tile) {
   RowsBlock block(tile);
-  return {mapOfLeft(op, block.rows), mapOfWeight(op, block.n)};
+  OperandMap rows = mapOfLeft(op, block.rows);
+  if (copiesRowsAtOnce(op, block)) {
+    Expr step = rows.box[0];
+    rows.extents = {step, rows.extents[1], Expr(stepsOf(op))};
+    rows.strides = {rows.strides[0], Expr(stepBytes)};
+    rows.box.push_back(Expr(block.stages));
+  }
+  return {std::move(rows), mapOfWeight(op, block.n)};
 }
 
 const KernelFamily wgmmaRowsFamily = {

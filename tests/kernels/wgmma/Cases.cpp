@@ -78,12 +78,14 @@ std::vector<WgmmaRowsCase> wgmmaRowsCases() {
     return {withTile(kernel, tile), rows};
   };
   return {
-      make(DType::BF16, 3, 104, 328, {8, 64, 2, 1, 3}),  // a cluster; a last step of one chunk; columns past the end
-      make(DType::F16, 64, 64, 512, {64, 32, 8, 1, 1}),  // a step a block
-      make(DType::BF16, 70, 96, 264, {64, 96, 1, 2, 2}), // two blocks of rows; threads without a vector; ring reused
-      make(DType::F16, 16, 131, 520, {16, 64, 4, 2, 1}), // columns one by one, ranges of one and two steps
-      make(DType::BF16, 1, 40, 136, {32, 32, 1, 3, 1}),  // most rows are not there
-      make(DType::BF16, 29, 256, 448, {32, 128, 3, 2, 2}),
+      make(DType::BF16, 3, 104, 328, {8, 64, 2, 1, 3}),    // a cluster; a last step of one chunk; columns past the end
+      make(DType::F16, 64, 64, 512, {64, 32, 8, 1, 1}),    // a step a block
+      make(DType::BF16, 70, 96, 264, {64, 96, 1, 2, 2}),   // two blocks of rows; threads without a vector; ring reused
+      make(DType::F16, 16, 131, 520, {16, 64, 4, 2, 1}),   // columns one by one, ranges of one and two steps
+      make(DType::BF16, 1, 40, 136, {32, 32, 1, 3, 1}),    // most rows are not there
+      make(DType::BF16, 29, 256, 448, {32, 128, 3, 2, 2}), // rows of a range by one copy, ranges of one and two steps
+      make(DType::F16, 19, 64, 704, {32, 32, 2, 2, 3}),    // the same, 24 rows in a box for 32
+      make(DType::BF16, 5, 96, 320, {8, 96, 1, 2, 3}),
   };
 }
 

@@ -14,16 +14,29 @@ protected:
     const int stages = of["kGroups"] * of["kStages"], ranges = of["kParts"] * of["kGroups"];
     const int ownRows = static_cast<int>(ceilDivide(of["kRows"], of["kParts"]));
     const int sums = 4 * ranges * ownRows * (of["kTileN"] + 4);
-    const int bytes = 128 * stages * (of["kRows"] + of["kTileN"]) + sums + 8 * (2 * stages + 1);
+    const int bytes = 128 * stages * (of["kRows"] + of["kTileN"]) + sums + 8 * (2 * stages + of["kGroups"] + 1);
     return (bytes + 1023) / 1024 * 1024;
+  }
+
+  /// The first `count` rows of x, as the kernel copies them: a range at once, or step by step.
+  MappedArray mappedRows(const Variant &by, int count) const {
+    MappedArray mapped = mappedX(count, by["kRows"]);
+    const int steps = static_cast<int>(ceilDivide(depth, 64));
+    const auto most = ceilDivide(steps, by["kParts"] * by["kGroups"]);
+    if (by["kStages"] == static_cast<int>(most) && depth % 64 == 0) {
+      mapped.extents = {64, mapped.extents[1], static_cast<uint64_t>(steps)};
+      mapped.strides.push_back(128);
+      mapped.box.push_back(most);
+    }
+    return mapped;
   }
 
   /// Runs a kernel on the first `count` rows.
   void multiply(const Variant &by, int count, const TestArray &out) {
     cluster = static_cast<uint32_t>(by["kParts"]);
     const Dim3 grid = {ceilDivide(cols, by["kTileN"]) * cluster, ceilDivide(count, by["kRows"])};
-    run(by, grid, 128 * by["kGroups"] + 32, sharedBytes(by), {out}, mappedX(count, by["kRows"]),
-        mappedWeight(by["kTileN"]), bias, out, count);
+    run(by, grid, 128 * by["kGroups"] + 32, sharedBytes(by), {out}, mappedRows(by, count), mappedWeight(by["kTileN"]),
+        bias, out, count);
   }
 };
 

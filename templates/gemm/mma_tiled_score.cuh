@@ -42,16 +42,17 @@ KILN_DEVICE void mmaTiledScore(int rows, const T *input, const T *weight, RowSco
   MmaTiled<Config, T> tile(shared.tile, input, weight, origin, rows);
   tile.accumulate();
 
-  const ScoreParts<Config::kCols, kTilesN * Config::kWarpsN> parts = {scores, rows};
+  const ScoreParts<Config::kCols> parts = {scores, rows, kTilesN * Config::kWarpsN};
   const int firstRow = origin.m * Shape::kM, part = (origin.n * Shape::kN + tile.warpN()) / Shape::kWarpN;
   const int col = origin.n * Shape::kN + tile.warpN() + int(laneIndex()) % 4 * 8;
 #pragma unroll
   for (int i = 0; i < 2 * Shape::kInstructionsM; ++i) {
     const int row = firstRow + tile.warpM() + int(laneIndex()) / 4 + i * 8,
               target = epilogue.target(min(row, rows - 1));
-    parts.template write<Shape::kColsAreExact, kColumns>(part, row, col, target, [&](int column) {
-      return tile.sums[i / 2][column / 2].values[i % 2 * 2 + column % 2];
-    });
+    RowScore score = RowScore::none();
+    parts.template add<Shape::kColsAreExact, kColumns>(
+        score, col, target, [&](int column) { return tile.sums[i / 2][column / 2].values[i % 2 * 2 + column % 2]; });
+    parts.write(part, row, score);
   }
   if (!arrivesLast(arrivals + origin.m, kTilesN, shared.isLast))
     return;

@@ -1,14 +1,14 @@
 //===- score_parts.cuh - scores of the rows of a product, part by part ----------------===//
 //
 // Shared by the products whose columns are a vocabulary of kCols tokens and whose sums, the logits, are not stored.
-// Each row has kParts parts, one for each stretch of columns that a warp multiplies: a score (norm/row_score.cuh) that
+// Each row has `count` parts, one for each stretch of columns that a warp multiplies: a score (norm/row_score.cuh) that
 // the four lanes of the row write together. When all parts of some rows are there, warps merge them, always in the same
 // order.
 //
 // A lane has columns 0 to 7 of each 32 from its first one on, in two rows of each 16, 8 apart: the layout of the sums
 // of gemm/mma_tiled.cuh and gemm/wgmma_tiled.cuh.
 //
-// Memory: kParts scores of 16 bytes for each row.
+// Memory: `count` scores of 16 bytes for each row.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -20,9 +20,9 @@
 
 namespace kiln {
 
-template <int kCols, int kParts> struct ScoreParts {
+template <int kCols> struct ScoreParts {
   RowScore *parts;
-  const int rows;
+  const int rows, count;
 
   /// Where part number `part` of a row is. The parts of neighbouring rows are neighbours.
   KILN_DEVICE float *placeOf(int part, int row) const {
@@ -33,16 +33,22 @@ template <int kCols, int kParts> struct ScoreParts {
     return {words[0], words[1], bitCast<int>(words[2]), words[3]};
   }
 
-  /// Writes a part of a row, of which this lane has kCount columns; `col` is its first. logitOf(i) is the sum of its
-  /// i-th column. All lanes of the warp call this. kWhole: all columns of the part are tokens.
+  /// The ids of a lane's columns, from its first one on.
+  KILN_DEVICE static constexpr int offsetOf(int i) { return i / 8 * 32 + i % 8; }
+
+  /// Adds to a score the kCount columns that this lane has of a row; `col` is the first. logitOf(i) is the sum of the
+  /// i-th. kWhole: all of these columns are tokens.
   template <bool kWhole, int kCount, class LogitOf>
-  KILN_DEVICE void write(int part, int row, int col, int target, const LogitOf &logitOf) const {
-    auto offsetOf = [](int i) { return i / 8 * 32 + i % 8; };
+  KILN_DEVICE static void add(RowScore &score, int col, int target, const LogitOf &logitOf) {
     float logits[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
       logits[i] = kWhole || offsetOf(i) < kCols - col ? logitOf(i) : -infinity();
-    const RowScore own = RowScore::of(logits, col, offsetOf, target);
+    score.add(logits, col, offsetOf, target);
+  }
+
+  /// Writes a part of a row from the scores of the four lanes that share it. All lanes of the warp call this.
+  KILN_DEVICE void write(int part, int row, const RowScore &own) const {
     const RowScore score = own.mergedWithLane(1).mergedWithLane(2);
     if (laneIndex() % 4 == 0 && row < rows)
       store(placeOf(part, row), Vec<float, 4>{{score.largest, score.sum, bitCast<float>(score.best), score.target}});
@@ -59,7 +65,7 @@ template <int kCols, int kParts> struct ScoreParts {
       scores[group] = RowScore::none();
     // Many loads at a time: nothing hides their latency.
 #pragma unroll 8
-    for (int part = int(laneIndex()) / 16; part < kParts; part += 2)
+    for (int part = int(laneIndex()) / 16; part < count; part += 2)
 #pragma unroll
       for (int group = 0; group < kGroups; ++group)
         scores[group] = RowScore::merged(scores[group], read(part, min(firstRow + group * distance, rows - 1)));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/base.cuh"
+#include "device/index.cuh"
 
 namespace kiln {
 
@@ -17,5 +18,29 @@ template <int kGroup> KILN_DEVICE TilePlace groupedTile(int tile, int tilesM, in
   const int rows = min(kGroup, tilesM - first);
   return {first + inGroup % rows, inGroup / rows};
 }
+
+/// The tiles of a block of a persistent grid, one after the other: every gridBlocksX()-th of all tiles in groups.
+struct GroupedTiles {
+  int tilesM, tilesN;
+
+  KILN_DEVICE int tileOf(int i) const { return int(blockIndexX()) + i * int(gridBlocksX()); }
+  KILN_DEVICE bool has(int i) const { return tileOf(i) < tilesM * tilesN; }
+  KILN_DEVICE TilePlace place(int i) const { return groupedTile<16>(tileOf(i), tilesM, tilesN); }
+};
+
+/// The same, but a block stays with its rows: it has one of `parts` parts of a stripe, the tiles with the same m, and
+/// walks along N; with more stripes than blocks it has several whole ones. All blocks begin at the start of a part, so
+/// that they share columns in L2. A part has at least kLeast tiles if a stripe has. Blocks may be left without tiles.
+template <int kLeast> struct StripeTiles {
+  int tilesM, tilesN;
+  int parts = max(1, min(int(gridBlocksX()) / tilesM, tilesN / kLeast));
+  int part = int(blockIndexX()) / tilesM % parts;
+  int first = part * tilesN / parts, count = (part + 1) * tilesN / parts - first;
+
+  /// The number of the block's stripe, or part of one, that has tile i.
+  KILN_DEVICE int stripeOf(int i) const { return int(blockIndexX()) + i / count * int(gridBlocksX()); }
+  KILN_DEVICE bool has(int i) const { return stripeOf(i) < tilesM * parts; }
+  KILN_DEVICE TilePlace place(int i) const { return {stripeOf(i) % tilesM, first + i % count}; }
+};
 
 } // namespace kiln

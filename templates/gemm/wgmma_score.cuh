@@ -4,14 +4,15 @@
 // the kernel finds the log-probability of the row's target, the best token and that one's log-probability
 // (norm/row_score.cuh).
 //
-// Method: a warp has all columns of its rows in a tile. It writes the scores of these rows to memory, a part for each
-// tile along the columns (gemm/score_parts.cuh). The last warp to arrive of those that have the same rows merges all
-// their parts. With two teams or more all that happens while the tensor cores multiply another team's tile.
+// Method: a block keeps its rows and walks along the columns (StripeTiles of tile_order.cuh), so that a thread has the
+// scores of its rows so far in registers. With two teams or more, one updates them while the tensor cores multiply
+// another's tile. At the end of a stripe, or of the block's part of it, each team writes the scores of its rows to
+// memory (gemm/score_parts.cuh); the last warp to arrive of those that have the same rows merges them.
 //
 // Launch, maps, shared memory and Config: as in wgmma_tiled.cuh. Columns of the weight from kCols on are no tokens.
 //
-// Memory: parts, of ceildiv(kCols, kTileN) scores a row. arrivals: 4 · kConsumers counters for each kTileM rows, zero
-// before and after.
+// Memory: parts, of kTeams · max(1, blocks / ceildiv(rows, kTileM)) scores a row. arrivals: 4 · kConsumers counters for
+// each kTileM rows, zero before and after.
 //
 // Epilogue: as in norm/score_rows.cuh.
 //
@@ -29,25 +30,38 @@ template <class Config, class T> constexpr SharedBytes kWgmmaScoreShared = kWgmm
 
 /// What a consumer does with the sums of its tiles.
 template <class Config, class T, class Epilogue> struct WgmmaScore {
-  using Tiled = WgmmaTiled<Config, T>;
   using Shape = WgmmaTiledShape<Config, T>;
+  using Tiled = WgmmaTiled<Config, T, StripeTiles<Shape::kTeams>>;
   using Sums = typename Tiled::Sums[Shape::kRowTiles];
+  using ThreadPlace = typename Tiled::ThreadPlace;
 
   const Tiled &tiled;
-  ScoreParts<Config::kCols, Shape::kTilesN> parts;
+  const ScoreParts<Config::kCols> parts;
   u32 *arrivals;
   const Epilogue &epilogue;
+  int targets[Tiled::kThreadRows];
+  RowScore scores[Tiled::kThreadRows]; // so far
 
-  /// Writes the parts of the warp's rows for a tile.
-  template <bool kWhole>
-  KILN_DEVICE void writeParts(const Sums &sums, int part, typename Tiled::ThreadPlace at) const {
+  /// Parts of a row: fewer teams than there are may have tiles if there are few columns.
+  static constexpr int kTeams = min(Shape::kTeams, Shape::kTilesN);
+
+  KILN_DEVICE WgmmaScore(const Tiled &tiled, RowScore *parts, u32 *arrivals, const Epilogue &epilogue)
+      : tiled(tiled), parts{parts, tiled.rows, tiled.order.parts * kTeams}, arrivals(arrivals), epilogue(epilogue) {}
+
+  KILN_DEVICE void begin(ThreadPlace at) {
 #pragma unroll
     for (int i = 0; i < Tiled::kThreadRows; ++i) {
-      const int row = at.rowOf(i), target = epilogue.target(min(row, tiled.rows - 1));
-      parts.template write<kWhole, Tiled::kGroups * 8>(part, row, at.col, target, [&](int column) {
+      targets[i] = epilogue.target(min(at.rowOf(i), tiled.rows - 1));
+      scores[i] = RowScore::none();
+    }
+  }
+
+  template <bool kWhole> KILN_DEVICE void add(const Sums &sums, ThreadPlace at) {
+#pragma unroll
+    for (int i = 0; i < Tiled::kThreadRows; ++i)
+      parts.template add<kWhole, Tiled::kGroups * 8>(scores[i], at.col, targets[i], [&](int column) {
         return sums[i / 2].tiles[column / 2].values[i % 2 * 2 + column % 2];
       });
-    }
   }
 
   /// Whether this warp is the last to write parts of its rows.
@@ -57,24 +71,36 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
     u32 earlier = 0;
     if (laneIndex() == 0)
       earlier = arrive(counter);
-    const bool isLast = shuffle(earlier, 0) == u32(Shape::kTilesN - 1);
+    const bool isLast = shuffle(earlier, 0) == u32(parts.count - 1);
     if (isLast && laneIndex() == 0)
       *counter = 0;
     syncWarp();
     return isLast;
   }
 
-  KILN_DEVICE void operator()(Sums &sums, u32 last, TilePlace place, typename Tiled::ThreadPlace at) const {
+  /// Writes the team's part of the rows, and merges all parts if it is the last one.
+  KILN_DEVICE void end(TilePlace place, ThreadPlace at) const {
+    const int team = (int(warpgroupIndex()) - 1) / Shape::kConsumers;
+#pragma unroll
+    for (int i = 0; i < Tiled::kThreadRows; ++i)
+      parts.write(tiled.order.part * kTeams + team, at.rowOf(i), scores[i]);
+    const int first = at.row - int(laneIndex()) / 4;
+    if (arrivesLast(place.m, first % Shape::kM / Shape::kConsumerM))
+      parts.template merge<Shape::kRowTiles>(first, 64, epilogue);
+  }
+
+  KILN_DEVICE void operator()(Sums &sums, u32 last, TilePlace place, ThreadPlace at, bool isFirst, bool isLast) {
+    if (isFirst)
+      begin(at);
     waitProducts<0>(sums);
     tiled.release(last);
     receive(sums);
     if (Shape::kColsAreExact || place.n + 1 < Shape::kTilesN)
-      writeParts<true>(sums, place.n, at);
+      add<true>(sums, at);
     else
-      writeParts<false>(sums, place.n, at);
-    const int first = at.row - int(laneIndex()) / 4;
-    if (arrivesLast(place.m, first % Shape::kM / Shape::kConsumerM))
-      parts.template merge<Shape::kRowTiles>(first, 64, epilogue);
+      add<false>(sums, at);
+    if (isLast)
+      end(place, at);
   }
 };
 
@@ -82,8 +108,9 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
 template <class Config, class T, class Epilogue>
 KILN_DEVICE void wgmmaScore(int rows, const TensorMap &a, const TensorMap &weight, RowScore *parts, u32 *arrivals,
                             const Epilogue &epilogue) {
-  const WgmmaTiled<Config, T> thread{dynamicShared<WgmmaTiledStorage<Config, T>>(), a, weight, rows};
-  runWgmmaTiled(thread, WgmmaScore<Config, T, Epilogue>{thread, {parts, rows}, arrivals, epilogue});
+  using Score = WgmmaScore<Config, T, Epilogue>;
+  const typename Score::Tiled thread{dynamicShared<WgmmaTiledStorage<Config, T>>(), a, weight, rows};
+  runWgmmaTiled(thread, Score(thread, parts, arrivals, epilogue));
 }
 
 } // namespace kiln

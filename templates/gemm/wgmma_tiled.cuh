@@ -99,8 +99,8 @@ template <class Config, class T> struct WgmmaTiledStorage {
 template <class Config, class T>
 constexpr SharedBytes kWgmmaTiledShared = {0, sizeof(WgmmaTiledStorage<Config, T>)};
 
-/// The work of one thread of a block.
-template <class Config, class T> struct WgmmaTiled {
+/// The work of one thread of a block. Order: which tiles it has (tile_order.cuh).
+template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
   using Shape = WgmmaTiledShape<Config, T>;
   static constexpr int kRowTiles = Shape::kRowTiles;
   using Sums = WarpgroupSums<Shape::kN / 8>;
@@ -109,13 +109,7 @@ template <class Config, class T> struct WgmmaTiled {
   const TensorMap &a, &weight;
   const int rows;
 
-  KILN_DEVICE int tilesM() const { return ceilDiv(rows, Shape::kM); }
-  KILN_DEVICE int tiles() const { return tilesM() * Shape::kTilesN; }
-
-  /// The i-th tile of the block.
-  KILN_DEVICE static int tileOf(int i) { return int(blockIndexX()) + i * int(gridBlocksX()); }
-
-  KILN_DEVICE TilePlace placeOf(int tile) const { return groupedTile<16>(tile, tilesM(), Shape::kTilesN); }
+  const Order order = {ceilDiv(rows, Shape::kM), Shape::kTilesN};
 
   KILN_DEVICE void initBarriers() const {
     for (int i = 0; i < Shape::kStages; ++i) {
@@ -144,7 +138,9 @@ template <class Config, class T> struct WgmmaTiled {
   /// write.
   KILN_DEVICE void produce() const {
     constexpr int kAtOnce = min(Shape::kSteps, Shape::kStages);
-    const TilePlace first = placeOf(tileOf(0));
+    if (!order.has(0))
+      return;
+    const TilePlace first = order.place(0);
     for (int step = 0; step < kAtOnce; ++step) {
       expectStep(step);
       copyB(first, step, step);
@@ -154,8 +150,8 @@ template <class Config, class T> struct WgmmaTiled {
       copyA(first, step, step);
     auto ring = RingPlace<Shape::kStages>::after(kAtOnce);
     int step = kAtOnce;
-    for (int i = 0; tileOf(i) < tiles(); ++i, step = 0)
-      for (const TilePlace place = placeOf(tileOf(i)); step < Shape::kSteps; ++step) {
+    for (int i = 0; order.has(i); ++i, step = 0)
+      for (const TilePlace place = order.place(i); step < Shape::kSteps; ++step) {
         waitBarrier(shared.empty[ring.stage], ring.parity ^ 1);
         expectStep(ring.stage);
         copyA(place, step, ring.stage);
@@ -215,18 +211,21 @@ template <class Config, class T> struct WgmmaTiled {
 
   /// Multiplies the team's tiles. end(sums, stage, place, at) takes the sums of each, while the products of its last
   /// step, which read `stage`, may be under way; `at` is the thread's place.
-  template <class End> KILN_DEVICE void consume(const End &end) const {
+  /// Multiplies the tiles of the team. `end` gets the sums of each while their last products are
+  /// under way, and whether the tile is the team's first or last one with its rows.
+  template <class End> KILN_DEVICE void consume(End &&end) const {
     const int consumer = int(warpgroupIndex()) - 1, team = consumer / Shape::kConsumers;
     const int row = consumer % Shape::kConsumers * Shape::kConsumerM;
-    for (int i = team; tileOf(i) < tiles(); i += Shape::kTeams) {
+    for (int i = team; order.has(i); i += Shape::kTeams) {
       Sums sums[kRowTiles];
       waitForTurn(i);
       const u32 last = accumulate(sums, i, row);
       passTurn(i);
-      const TilePlace place = placeOf(tileOf(i));
+      const TilePlace place = order.place(i);
       const ThreadPlace at{place.m * Shape::kM + row + int(warpIndex() % 4) * 16 + int(laneIndex()) / 4,
                            place.n * Shape::kN + int(laneIndex()) % 4 * 8};
-      end(sums, last, place, at);
+      auto hasOtherRows = [&](int other) { return !order.has(other) || order.place(other).m != place.m; };
+      end(sums, last, place, at, i < Shape::kTeams || hasOtherRows(i - Shape::kTeams), hasOtherRows(i + Shape::kTeams));
     }
   }
 
@@ -317,8 +316,8 @@ template <class Config, class T> struct WgmmaTiled {
 };
 
 /// Runs the roles of a block; `end` as in WgmmaTiled::consume.
-template <class Config, class T, class End>
-KILN_DEVICE void runWgmmaTiled(const WgmmaTiled<Config, T> &thread, const End &end) {
+template <class Config, class T, class Order, class End>
+KILN_DEVICE void runWgmmaTiled(const WgmmaTiled<Config, T, Order> &thread, End &&end) {
   using Shape = WgmmaTiledShape<Config, T>;
   allowDependents();
   if (threadIndex() == 0) {
@@ -346,7 +345,7 @@ KILN_DEVICE void wgmmaTiled(int rows, const TensorMap &a, const TensorMap &weigh
   using Tiled = WgmmaTiled<Config, T>;
   const Tiled thread{dynamicShared<WgmmaTiledStorage<Config, T>>(), a, weight, rows};
   runWgmmaTiled(thread, [&](typename Tiled::Sums(&sums)[Tiled::kRowTiles], u32 last, TilePlace place,
-                            typename Tiled::ThreadPlace at) {
+                            typename Tiled::ThreadPlace at, bool, bool) {
     if ((place.m + 1) * Config::kTileM <= rows)
       thread.template finish<true>(sums, last, epilogue, at);
     else

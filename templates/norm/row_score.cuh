@@ -39,28 +39,34 @@ struct alignas(16) RowScore {
 
   KILN_DEVICE static float referenceOf(float largest) { return largest * kLog2OfE; }
 
-  /// The score of the kCount logits of ids first + offsetOf(i); the offsets are constants and rise with i. Logits of
-  /// −inf add nothing.
+  /// Adds the kCount logits of ids first + offsetOf(i), all higher than those so far; the offsets are constants and
+  /// rise with i. Logits of −inf add nothing.
   template <int kCount, class OffsetOf>
-  KILN_DEVICE static RowScore of(const float (&logits)[kCount], int first, const OffsetOf &offsetOf, int target) {
-    RowScore score = none();
+  KILN_DEVICE void add(const float (&logits)[kCount], int first, const OffsetOf &offsetOf, int targetId) {
+    constexpr int kChains = 4; // of sums, each of which waits for itself
+    float most[kChains] = {largest, largest, largest, largest}, sums[kChains] = {};
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
-      score.largest = fmax(score.largest, logits[i]);
-    const float reference = referenceOf(score.largest);
-    int best = 0; // an index, since ids would take a register each
+      most[i % kChains] = fmax(most[i % kChains], logits[i]);
+    const float newLargest = fmax(fmax(most[0], most[1]), fmax(most[2], most[3]));
+    const float reference = referenceOf(newLargest);
 #pragma unroll
-    for (int i = kCount - 1; i >= 0; --i) {
-      best = logits[i] == score.largest ? i : best;
-      score.sum += exp2(fma(logits[i], kLog2OfE, -reference));
+    for (int i = 0; i < kCount; ++i)
+      sums[i % kChains] += exp2(fma(logits[i], kLog2OfE, -reference));
+    sum = sum * exp2(referenceOf(largest) - reference) + ((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    if (newLargest > largest) {
+      int index = 0; // since ids would take a register each
+#pragma unroll
+      for (int i = kCount - 1; i >= 0; --i)
+        index = logits[i] == newLargest ? i : index;
+      best = first + offsetOf(index);
+      largest = newLargest;
     }
-    score.best = first + offsetOf(best);
-    // Most parts do not have the target.
-    if (target >= first && target <= first + offsetOf(kCount - 1))
+    // Few logits are the target's.
+    if (targetId >= first && targetId <= first + offsetOf(kCount - 1))
 #pragma unroll
       for (int i = 0; i < kCount; ++i)
-        score.target = target - first == offsetOf(i) ? logits[i] : score.target;
-    return score;
+        target = targetId - first == offsetOf(i) ? logits[i] : target;
   }
 
   /// The score of two parts.

@@ -42,7 +42,7 @@ KILN_DEVICE void scoreRows(const Input &input, const Epilogue &epilogue) {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i)
       logits[i] = first + offsetOf(i) < Config::kCols ? input(row, first + offsetOf(i)) : -infinity();
-    score = RowScore::merged(score, RowScore::of(logits, first, offsetOf, target));
+    score.add(logits, first, offsetOf, target);
   }
 #pragma unroll
   for (u32 distance = kWarpSize / 2; distance > 0; distance /= 2)

@@ -125,9 +125,10 @@ static bool scoresProductAlone(const Op &op) {
   return producer == &product && llvm::all_of(op.region()->ops(), isPart);
 }
 
+constexpr int64_t scoreBytes = 16;
+
 /// Bytes of the parts: a score for each row and each stretch of `cols` columns, of `perTile` a tile.
 static Expr partBytes(const Op &op, const Tile &tile, int64_t perTile) {
-  constexpr int64_t scoreBytes = 16;
   MatmulProblem problem = matmulProblem(op);
   int64_t tiles = valueAt(ceilDiv(problem.cols, Expr(setting(tile, "tile_n"))), {});
   return problem.rows * Expr(tiles * perTile * scoreBytes);
@@ -149,6 +150,13 @@ static bool acceptsWgmmaScore(const Op &op, const Target &target, const DimBindi
   return scoresProductAlone(op) && wgmmaTiledFamily.accepts(op, target, upper);
 }
 
+/// Bytes of the parts: a score for each row and team, as often as there are blocks for a stripe of rows.
+static Expr wgmmaScoreParts(const Op &op, const Tile &tile) {
+  MatmulProblem problem = matmulProblem(op);
+  Expr rowsOfBlocks(setting(tile, "blocks") * setting(tile, "tile_m"));
+  return (problem.rows + rowsOfBlocks) * Expr(setting(tile, "teams") * scoreBytes);
+}
+
 const KernelFamily wgmmaScoreFamily = {
     .name = "score_wgmma",
     .summary = "log-probabilities of tokens and the best token, of a product by wgmma whose logits are not stored",
@@ -162,7 +170,7 @@ const KernelFamily wgmmaScoreFamily = {
     .isSound = [](const Op &op, const Tile &tile) { return wgmmaTiledFamily.isSound(op, tile); },
     .launch = [](const Op &op, const Tile &tile) { return wgmmaTiledFamily.launch(op, tile); },
     .estimate = estimateScore<wgmmaTiledFamily, wgmmaScoreFamily>,
-    .workspace = [](const Op &op, const Tile &tile) { return partBytes(op, tile, 1); },
+    .workspace = wgmmaScoreParts,
     .counters = [](const Op &op,
                    const Tile &tile) { return rowTiles(op, tile) * Expr(4 * setting(tile, "consumers")); },
     .maps = [](const Op &op, const Tile &tile) { return wgmmaTiledFamily.maps(op, tile); },

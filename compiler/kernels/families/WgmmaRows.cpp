@@ -84,13 +84,14 @@ static double estimateWgmmaRows(const Op &op, const Tile &tile, const Target &ta
 static std::vector<Tile> tilesOf(const Op &op, const Target &target, int64_t rows) {
   std::vector<Tile> tiles;
   int64_t steps = stepsOf(op);
-  // One block a multiprocessor: with more, the blocks of kernels that wait crowd where those that work should be. A step
-  // of decode took 13 % longer with three blocks, and 5 % with two.
+  // One block a multiprocessor: with more, the blocks of kernels that wait crowd where those that work should be. A
+  // step of decode took 13 % longer with three blocks, and 5 % with two.
   int64_t shared = target.sharedPerBlock * 2 / 3;
   for (int64_t n : {32, 64, 96, 128})
     for (int64_t parts : {1, 2, 4, 8})
       for (int64_t groups : {1, 2}) {
-        Tile tile = {{"groups", groups}, {"parts", parts}, {"rows", rows}, {"shared", shared}, {"stages", 1}, {"tile_n", n}};
+        Tile tile = {{"groups", groups}, {"parts", parts}, {"rows", rows},
+                     {"shared", shared}, {"stages", 1},    {"tile_n", n}};
         int64_t most = static_cast<int64_t>(llvm::divideCeil(steps, parts * groups));
         auto fits = [&](int64_t stages) {
           tile.insert_or_assign("stages", stages);

@@ -112,8 +112,9 @@ protected:
   void runAndExpect() {
     ScoredRows scored{integers(someTargets(rows, cols)), output(DType::F32, rows), output(DType::I32, rows),
                       output(DType::F32, rows)};
-    TestArray parts = output(DType::F32, static_cast<size_t>(rows) * ceilDivide(cols, kernel["kTileN"]) * 4);
     const size_t stripes = ceilDivide(rows, kernel["kTileM"]);
+    const size_t partsOfRow = kernel["kTeams"] * std::max<size_t>(1, grid().x / stripes);
+    TestArray parts = output(DType::F32, rows * partsOfRow * 4);
     TestArray arrivals = zeros(DType::I32, stripes * kernel["kConsumers"] * 4);
     run(kernel, grid(), threads(), sharedBytes(), scored.outputs(), mappedX(), mappedWeight(), scored.targets,
         scored.logProbability, scored.best, scored.bestLogProbability, parts, arrivals, rows);

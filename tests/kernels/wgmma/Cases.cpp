@@ -68,7 +68,8 @@ Variant withTile(const Variant &kernel, RowsTile tile) {
                       {"kTileN", std::to_string(tile.n)},
                       {"kParts", std::to_string(tile.parts)},
                       {"kGroups", std::to_string(tile.groups)},
-                      {"kStages", std::to_string(tile.stages)}});
+                      {"kStages", std::to_string(tile.stages)},
+                      {"kRowStages", std::to_string(tile.rowStages)}});
 }
 
 std::vector<WgmmaRowsCase> wgmmaRowsCases() {
@@ -86,15 +87,18 @@ std::vector<WgmmaRowsCase> wgmmaRowsCases() {
       make(DType::BF16, 29, 256, 448, {32, 128, 3, 2, 2}), // rows of a range by one copy, ranges of one and two steps
       make(DType::F16, 19, 64, 704, {32, 32, 2, 2, 3}),    // the same, 24 rows in a box for 32
       make(DType::BF16, 5, 96, 320, {8, 96, 1, 2, 3}),
+      make(DType::F16, 12, 64, 576, {16, 64, 1, 2, 2, 5}), // rows at once beside a ring of the weight
   };
 }
 
 WgmmaRowsCase reshapedRows(const WgmmaRowsCase &one, function_ref<int(int)> upTo) {
-  // Steps of 64 for every range, as many as the stages ask for.
+  // Steps of 64 for every range, as many as the stages ask for; just so many if they are of rows.
   int least = one.kernel["kParts"] * one.kernel["kGroups"] * one.kernel["kStages"] * 64;
-  return {one.kernel.with({{"kCols", std::to_string(upTo(2 * one.kernel["kCols"]))},
-                           {"kDepth", std::to_string(least + 8 * upTo(16))}}),
-          upTo(2 * one.rows)};
+  bool isFixed = one.kernel["kRowStages"] != one.kernel["kStages"];
+  int depth = isFixed ? one.kernel["kDepth"] : least + 8 * upTo(16);
+  return {
+      one.kernel.with({{"kCols", std::to_string(upTo(2 * one.kernel["kCols"]))}, {"kDepth", std::to_string(depth)}}),
+      upTo(2 * one.rows)};
 }
 
 std::vector<WgmmaMatmulCase> wgmmaScoreCases() {

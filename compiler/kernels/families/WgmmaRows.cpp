@@ -10,6 +10,8 @@ namespace kiln {
 
 /// The rows of an instruction, and so the most of a block. With more, larger tiles read the weight less often.
 constexpr int64_t instructionRows = 64;
+/// Stages that hide the latency of memory.
+constexpr int64_t leastStages = 4;
 
 namespace {
 
@@ -77,7 +79,9 @@ static double secondsOf(const Op &op, const Tile &tile, const Target &target, do
   double rowsBytes = perMultiprocessor * range * groups * blockRows * stepBytes;
   double exchange =
       block.parts == 1 ? 0 : times.exchange + perMultiprocessor * groups * blockRows * n * 4 / times.exchangeRate;
-  return target.launchSeconds + times.ends + reading + rowsBytes / times.rowsRate + range * times.step + exchange;
+  // The first steps add up; later ones run while the weight arrives, most of the time.
+  double steppedOn = (std::min(range, 12.0) + std::max(0.0, range - 12) / 4) * times.step;
+  return target.launchSeconds + times.ends + reading + rowsBytes / times.rowsRate + steppedOn + exchange;
 }
 
 static double estimateWgmmaRows(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
@@ -88,21 +92,27 @@ static double estimateWgmmaRows(const Op &op, const Tile &tile, const Target &ta
 static std::vector<Tile> tilesOf(const Op &op, const Target &target, int64_t rows) {
   std::vector<Tile> tiles;
   int64_t steps = stepsOf(op);
-  // One block a multiprocessor: with more, the blocks of kernels that wait crowd where those that work should be. A
-  // step of decode took 13 % longer with three blocks, and 5 % with two.
-  int64_t shared = target.sharedPerBlock * 2 / 3;
+  const int64_t half = target.sharedPerBlock / 2;
   for (int64_t n : {32, 64, 96, 128})
     for (int64_t parts : {1, 2, 4, 8})
       for (int64_t groups : {1, 2}) {
         int64_t most = static_cast<int64_t>(llvm::divideCeil(steps, parts * groups)), stages = most;
         // Rows at once, if they take at most half of the memory.
-        bool isWhole = groups * most * rows * stepBytes <= target.sharedPerBlock / 2;
+        bool isWhole = groups * most * rows * stepBytes <= half;
+        // What a block has room for is read before its turn comes. If all of its weight fits, a multiprocessor has one
+        // block: with more, those of kernels that wait crowd where those that work should be (a step of 124M took 13 %
+        // longer with three, 5 % with two). Otherwise two, of this kernel and the next.
+        bool isSmall = groups * most * (rows + n) * stepBytes <= half;
+        int64_t shared = isSmall ? target.sharedPerBlock * 2 / 3 : half;
         auto make = [&](int64_t stages) -> Tile {
           return {{"groups", groups}, {"parts", parts},   {"row_stages", isWhole ? most : stages},
                   {"rows", rows},     {"shared", shared}, {"stages", stages},
                   {"tile_n", n}};
         };
-        while (stages > 0 && RowsBlock(make(stages)).sharedBytes() > target.sharedPerBlock)
+        auto fits = [&](int64_t stages, int64_t bytes) { return RowsBlock(make(stages)).sharedBytes() <= bytes; };
+        // Half of the memory must have some stages, or all of it is taken.
+        int64_t room = fits(std::min<int64_t>(most, leastStages), shared) ? shared : target.sharedPerBlock;
+        while (stages > 0 && !fits(stages, room))
           --stages;
         Tile tile = make(stages);
         if (stages > 0 && isSoundWgmmaRows(op, tile))

@@ -13,8 +13,8 @@ namespace kiln {
 /// Words that appear in generated functors: a value of the same name would hide or clash with one. Words of ops are
 /// added from their records.
 static constexpr StringRef functorWords[] = {
-    "arrivals", "b", "bf16", "col", "d", "depth", "f16", "h", "i64", "index", "kiln", "load", "normalize", "of", "parts",
-    "position", "row", "s", "store", "t", "u32", "value", "with", "Body", "Config", "Epilogue", "Input", "Parameters",
+    "arrivals", "b", "bf16", "col", "d", "depth", "f16", "group", "h", "i64", "index", "kiln", "load", "normalize", "of", "parts",
+    "position", "row", "s", "store", "t", "u32", "value", "with", "Body", "Config", "Epilogue", "GroupStatistics", "Grouped", "Input", "Parameters",
     "Operands", "Position", "RowOperands", "RowStatistics", "Score", "V", "Vec"};
 /// The keywords of C++17, the language of the kernels.
 static constexpr StringRef keywords[] = {

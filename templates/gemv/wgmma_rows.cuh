@@ -42,7 +42,7 @@
 //   kRowStages       the same for the rows: kStages, or the steps of a range
 //   kShared          bytes that the block takes at least, so that no more blocks share a multiprocessor than should
 //
-// Epilogue: as in gemm/wgmma_tiled.cuh, also with operands of rows (row_operands.cuh).
+// Epilogue: as in gemm/wgmma_tiled.cuh, also with what epilogue.cuh says of rows.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -57,9 +57,9 @@
 #include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
 #include "device/vec.cuh"
+#include "epilogue.cuh"
 #include "gemm/product_boxes.cuh"
 #include "gemm/ring_place.cuh"
-#include "row_operands.cuh"
 #include "shape.cuh"
 
 namespace kiln {
@@ -309,12 +309,16 @@ template <class Config, class T> struct WgmmaRows {
 
   template <class Epilogue> KILN_DEVICE void finish(const Epilogue &epilogue, const Loaded<Epilogue> &loaded) const {
 #pragma unroll
-    for (int turn = 0; turn < Shape::kTurns; ++turn)
+    for (int turn = 0; turn < Shape::kTurns; ++turn) {
+      const bool isOwnRow = isOwn(turn);
 #pragma unroll
-      for (int vector = 0; vector < Shape::kVectors; ++vector)
-        if (isOwn(turn) && (Shape::kColsAreExact || colOf(vector) < Config::kCols))
-          Loaded<Epilogue>::OfRow::apply(epilogue, product(turn, vector), loaded.operands[turn][vector],
-                                         loaded.ofRow[turn], rowOf(turn), colOf(vector));
+      for (int vector = 0; vector < Shape::kVectors; ++vector) {
+        const bool exists = isOwnRow && (Shape::kColsAreExact || colOf(vector) < Config::kCols);
+        const auto sum = exists ? product(turn, vector) : Vec<float, Shape::V>{};
+        passProduct(epilogue, sum, loaded.operands[turn][vector], loaded.ofRow[turn], rowOf(turn), colOf(vector),
+                    exists);
+      }
+    }
   }
 
   template <class Epilogue> KILN_DEVICE void consume(const Epilogue &epilogue) const {

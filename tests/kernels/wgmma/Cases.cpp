@@ -56,6 +56,14 @@ std::vector<WgmmaMatmulCase> wgmmaNormCases() {
   };
 }
 
+std::vector<WgmmaMatmulCase> wgmmaGroupsCases() {
+  return {
+      matmulCase("matmul_norm_groups", DType::BF16, 100, 96, 224, {64, 64, 3, 1, 2}, 1), // half a tile of columns
+      matmulCase("matmul_norm_groups", DType::F16, 257, 192, 96, {128, 192, 3, 2, 1}, 2),
+      matmulCase("matmul_norm_groups", DType::BF16, 128, 256, 320, {128, 128, 2, 1, 2}, 1), // exact
+  };
+}
+
 std::vector<WgmmaMatmulCase> wgmmaHeadsCases() {
   return {
       matmulCase("matmul_bias_split_cache", DType::BF16, 100, 96, 72, {64, 64, 3, 1, 2}, 2),
@@ -152,8 +160,8 @@ std::vector<AttentionCase> wgmmaFlashCases() {
 
 std::vector<Variant> allWgmmaKernels() {
   std::vector<Variant> all;
-  for (const auto &cases :
-       {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaNormCases(), wgmmaHeadsCases(), wgmmaScoreCases()})
+  for (const auto &cases : {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaNormCases(), wgmmaGroupsCases(),
+                            wgmmaHeadsCases(), wgmmaScoreCases()})
     for (const WgmmaMatmulCase &c : cases)
       all.push_back(c.kernel);
   for (const WgmmaRowsCase &c : wgmmaRowsCases())

@@ -13,6 +13,9 @@
 // one block of the cluster, the row's owner, through distributed shared memory (st.async; its barrier counts the
 // bytes). The owner adds them in the order of the ranges, applies the epilogue and stores.
 //
+// Beside the producer, three warps load what the epilogue reads by rows and leave it in shared memory: statistics of
+// rows are on their way while the others multiply.
+//
 // So a row's bits depend on the ranges, kParts · kGroups, and on nothing else: not on the number of rows, nor on the
 // tile, nor on how the ranges are spread over blocks and warpgroups.
 //
@@ -24,7 +27,7 @@
 // steps of a range], where boxRows is as in gemm/product_boxes.cuh; or, where rows come step by step, of rank 2 as in
 // gemm/wgmma_tiled.cuh. Of the weight as there.
 //
-// Launch: grid (kParts · ceildiv(cols, kTileN), ceildiv(rows, kRows)), clusters of kParts; block 128 · kGroups + 32.
+// Launch: grid (kParts · ceildiv(cols, kTileN), ceildiv(rows, kRows)), clusters of kParts; block 128 · (kGroups + 1).
 //
 // Shared memory, all dynamic: kGroups · (kRowStages · kRows + kStages · kTileN) · 128 bytes; for the exchange
 // kParts · kGroups · ceildiv(kRows, kParts) · (kTileN + 4) · 4 bytes; and the barriers; or kShared bytes, if these are
@@ -69,7 +72,8 @@ template <class Config, class T> struct WgmmaRowsShape {
   static constexpr int kRows = Config::kRows, kN = Config::kTileN;
   static constexpr int kStages = Config::kStages, kRowStages = Config::kRowStages;
   static constexpr int kParts = Config::kParts, kGroups = Config::kGroups, kRanges = kParts * kGroups;
-  static constexpr int kConsumers = kGroups * int(kWarpgroupSize), kThreads = kConsumers + int(kWarpSize);
+  static constexpr int kConsumers = kGroups * int(kWarpgroupSize), kThreads = kConsumers + int(kWarpgroupSize);
+  static constexpr int kLoaders = 3;                               // warps
   static constexpr int kStep = int(kSwizzledRowBytes / sizeof(T)); // of the depth
   static constexpr int kSteps = ceilDiv(Config::kDepth, kStep);    // of all ranges
   static constexpr int kMostSteps = ceilDiv(kSteps, kRanges);      // of a range
@@ -101,7 +105,8 @@ template <class Config, class T> struct WgmmaRowsStorage {
   alignas(16) float sums[Shape::kRanges][Shape::kOwnRows][Shape::kSumsStride];
   // With a copy of all rows at once, the stages of `a` are as large as the boxes.
   SharedBarrier rows[Shape::kGroups], full[Shape::kGroups][Shape::kStages], empty[Shape::kGroups][Shape::kStages];
-  SharedBarrier complete;
+  alignas(16) u8 ofRows[Shape::kOwnRows][16]; // what the epilogue reads of each own row
+  SharedBarrier complete, loaded;
 
   static_assert(Shape::kRows == 8 || sizeof(b) >= (64 - Shape::kRows) * Shape::kRowBytes, "the block's memory");
 };
@@ -138,6 +143,7 @@ template <class Config, class T> struct WgmmaRows {
       }
     }
     initBarrier(shared.complete, kParts > 1 ? 1 : 4 * kGroups);
+    initBarrier(shared.loaded, Shape::kLoaders);
     fenceBarriers();
     if constexpr (kParts > 1)
       arriveExpecting(shared.complete, u32(ownRows()) * Shape::kRanges * Shape::kN * u32(sizeof(float)));
@@ -195,6 +201,32 @@ template <class Config, class T> struct WgmmaRows {
         }
       ring.advance();
     }
+  }
+
+  //===--- the warps that load what the epilogue reads by rows
+
+  template <class Epilogue> using OfRow = RowOperandsOf<Epilogue>;
+
+  /// Where it is of one of the block's own rows.
+  template <class Epilogue> KILN_DEVICE typename OfRow<Epilogue>::Type &ofRow(int own) const {
+    using Type = typename OfRow<Epilogue>::Type;
+    static_assert(sizeof(Type) <= sizeof(shared.ofRows[0]) && alignof(Type) <= 16, "there is room for it");
+    return *reinterpret_cast<Type *>(shared.ofRows[own]);
+  }
+
+  /// Called by warp `loader` of them. A quad has a row, since its lanes load parts of it.
+  template <class Epilogue> KILN_DEVICE void loadOfRows(const Epilogue &epilogue, int loader) const {
+    constexpr int kQuads = Shape::kLoaders * int(kWarpSize) / 4, kRounds = ceilDiv(Shape::kOwnRows, kQuads);
+#pragma unroll
+    for (int round = 0; round < kRounds; ++round) {
+      const int own = round * kQuads + loader * int(kWarpSize) / 4 + int(laneIndex()) / 4;
+      const auto value = OfRow<Epilogue>::load(epilogue, min(firstRow + own * kParts + part, allRows - 1));
+      if (own < Shape::kOwnRows && laneIndex() % 4 == 0)
+        ofRow<Epilogue>(own) = value;
+    }
+    syncWarp();
+    if (laneIndex() == 0)
+      arrive(shared.loaded);
   }
 
   //===--- a consumer
@@ -275,9 +307,7 @@ template <class Config, class T> struct WgmmaRows {
   }
 
   template <class Epilogue> struct Loaded {
-    using OfRow = RowOperandsOf<Epilogue>;
     typename Epilogue::template Operands<Shape::V> operands[Shape::kTurns][Shape::kVectors];
-    typename OfRow::Type ofRow[Shape::kTurns];
   };
 
   /// Loads what the epilogue reads, of the nearest row and columns where the thread has none.
@@ -285,7 +315,6 @@ template <class Config, class T> struct WgmmaRows {
 #pragma unroll
     for (int turn = 0; turn < Shape::kTurns; ++turn) {
       const int row = min(rowOf(turn), allRows - 1);
-      loaded.ofRow[turn] = Loaded<Epilogue>::OfRow::load(epilogue, row);
 #pragma unroll
       for (int vector = 0; vector < Shape::kVectors; ++vector)
         loaded.operands[turn][vector] = epilogue.template operands<Shape::V>(
@@ -313,10 +342,10 @@ template <class Config, class T> struct WgmmaRows {
       const bool isOwnRow = isOwn(turn);
 #pragma unroll
       for (int vector = 0; vector < Shape::kVectors; ++vector) {
+        const auto &ofOwn = ofRow<Epilogue>(isOwnRow ? ownRow(turn) : 0);
         const bool exists = isOwnRow && (Shape::kColsAreExact || colOf(vector) < Config::kCols);
         const auto sum = exists ? product(turn, vector) : Vec<float, Shape::V>{};
-        passProduct(epilogue, sum, loaded.operands[turn][vector], loaded.ofRow[turn], rowOf(turn), colOf(vector),
-                    exists);
+        passProduct(epilogue, sum, loaded.operands[turn][vector], ofOwn, rowOf(turn), colOf(vector), exists);
       }
     }
   }
@@ -329,6 +358,8 @@ template <class Config, class T> struct WgmmaRows {
     multiply(sums, group);
     give(sums, group);
     waitForSums();
+    if constexpr (OfRow<Epilogue>::kExists)
+      waitBarrier(shared.loaded, 0);
     finish(epilogue, loaded);
   }
 };
@@ -339,16 +370,22 @@ KILN_DEVICE void wgmmaRows(int rows, const TensorMap &a, const TensorMap &weight
   using Shape = WgmmaRowsShape<Config, T>;
   allowDependents();
   const WgmmaRows<Config, T> thread{dynamicShared<WgmmaRowsStorage<Config, T>>(), a, weight, rows};
-  const bool isProducer = int(threadIndex()) >= Shape::kConsumers;
+  const int group = int(warpgroupIndex()), warp = int(warpIndex() % 4);
   if (threadIndex() == Shape::kConsumers)
     thread.initBarriers();
   syncThreads();
   // No block may give sums before the barriers of the others are initialised.
   if constexpr (Shape::kParts > 1)
     arriveCluster();
-  if (isProducer) {
-    if (threadIndex() == Shape::kConsumers)
+  if (group == Shape::kGroups) {
+    if (threadIndex() == Shape::kConsumers) {
       thread.produce();
+    } else if constexpr (RowOperandsOf<Epilogue>::kExists) {
+      if (warp > 0) {
+        waitForDependencies();
+        thread.loadOfRows(epilogue, warp - 1);
+      }
+    }
     if constexpr (Shape::kParts > 1) {
       syncWarp();
       waitCluster();

@@ -25,14 +25,15 @@ struct RowsBlock {
         shared(setting(tile, "shared")) {}
 
   int64_t ranges() const { return parts * groups; }
-  int64_t threads() const { return 128 * groups + 32; }
-  /// As the template lays it out: the stages, the sums of all ranges of the block's own rows, and barriers of 8 bytes.
+  int64_t threads() const { return 128 * (groups + 1); }
+  /// As the template lays it out: the stages, the sums of all ranges of the block's own rows, 16 bytes
+  /// for each of these, and barriers of 8 bytes.
   int64_t sharedBytes() const {
     auto up = [](int64_t bytes, int64_t to) { return static_cast<int64_t>(llvm::alignTo(bytes, to)); };
-    int64_t sums = ranges() * static_cast<int64_t>(llvm::divideCeil(rows, parts)) * (n + 4) * 4;
+    int64_t sums = static_cast<int64_t>(llvm::divideCeil(rows, parts)) * (ranges() * (n + 4) * 4 + 16);
     return std::max(
         shared,
-        up(groups * (rowStages * rows + stages * n) * stepBytes + sums + (groups * (2 * stages + 1) + 1) * 8, 1024));
+        up(groups * (rowStages * rows + stages * n) * stepBytes + sums + (groups * (2 * stages + 1) + 2) * 8, 1024));
   }
 };
 

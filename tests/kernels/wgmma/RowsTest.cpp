@@ -13,9 +13,9 @@ protected:
   static int sharedBytes(const Variant &of) {
     const int stages = of["kGroups"] * of["kStages"], ranges = of["kParts"] * of["kGroups"];
     const int ownRows = static_cast<int>(ceilDivide(of["kRows"], of["kParts"]));
-    const int sums = 4 * ranges * ownRows * (of["kTileN"] + 4);
+    const int sums = ownRows * (4 * ranges * (of["kTileN"] + 4) + 16);
     const int bytes = 128 * of["kGroups"] * (of["kRowStages"] * of["kRows"] + of["kStages"] * of["kTileN"]) + sums +
-                      8 * (2 * stages + of["kGroups"] + 1);
+                      8 * (2 * stages + of["kGroups"] + 2);
     return (bytes + 1023) / 1024 * 1024;
   }
 
@@ -36,7 +36,7 @@ protected:
   void multiply(const Variant &by, int count, const TestArray &out) {
     cluster = static_cast<uint32_t>(by["kParts"]);
     const Dim3 grid = {ceilDivide(cols, by["kTileN"]) * cluster, ceilDivide(count, by["kRows"])};
-    run(by, grid, 128 * by["kGroups"] + 32, sharedBytes(by), {out}, mappedRows(by, count), mappedWeight(by["kTileN"]),
+    run(by, grid, 128 * (by["kGroups"] + 1), sharedBytes(by), {out}, mappedRows(by, count), mappedWeight(by["kTileN"]),
         bias, out, count);
   }
 };

@@ -51,9 +51,8 @@ static Expected<StringRef> automaticResidual(const Module &module, StringRef nam
   return (*target)->hasWgmma && !module.boolAttribute(ModuleAttribute::portable) ? "never" : "one_token";
 }
 
-static Error assignPrecision(Module &module, const PassOptions &options) {
-  bool isTf32 = options.getString("dtype") == "tf32";
-  DType dtype = isTf32 ? DType::F32 : *parseDType(options.getString("dtype"));
+/// Stores weights, but those of rank 1, and caches in `dtype`.
+static Error assignToStorage(Module &module, DType dtype) {
   for (const auto &weight : module.weights) {
     if (weight->type.dtype != DType::F32)
       return makeError(weight->loc,
@@ -66,6 +65,14 @@ static Error assignPrecision(Module &module, const PassOptions &options) {
   for (const auto &state : module.states)
     if (isFloat(state->type.dtype))
       state->type.dtype = dtype;
+  return Error::success();
+}
+
+static Error assignPrecision(Module &module, const PassOptions &options) {
+  bool isTf32 = options.getString("dtype") == "tf32";
+  DType dtype = isTf32 ? DType::F32 : *parseDType(options.getString("dtype"));
+  if (Error error = assignToStorage(module, dtype))
+    return error;
   StringRef residual = options.getString("residual_f32");
   if (residual == "auto") {
     Expected<StringRef> chosen = automaticResidual(module, options.getString("target"));

@@ -17,7 +17,53 @@ void EpilogueEmitter::begin(const Value &value, Coordinates at, StringRef variab
 /// The operand whose elements an op transforms or moves.
 static const Value &sourceOf(const Op &op) { return *op.operand(op.has(Trait::WritesState) ? 1 : 0); }
 
+/// As in norm/group_statistics.cuh.
+constexpr int64_t groupColumns = 32;
+
+/// Emits an op that merges statistics of groups of columns.
+Error EpilogueEmitter::emitOfRow(const Op &op) {
+  auto isInMemory = [&](const Value *value) {
+    return value->type.dtype == DType::F32 && (!value->definingOp() || value->definingOp()->parentOp() != &kernelOp);
+  };
+  bool merges = op.is(OpKind::mergedRstd);
+  if (!readsAhead || !isInMemory(op.operand(0)) || (merges && !isInMemory(op.operand(1))) ||
+      op.intAttribute("size", groupColumns) != groupColumns)
+    return opError(op, "expected statistics of groups of 32 columns that lie in memory, and a kernel that merges them");
+  std::string groups = op.operand(0)->type.lastDim().str(), name = names.of(*op.result()).str();
+  auto row = [&](unsigned i) { return functor.pointer(*op.operand(i)) + " + i64(row) * " + groups; };
+  std::string text = "meanOfGroups<" + groups + ">(" + row(0) + ")";
+  if (merges) {
+    const Value &mean = *op.operand(2);
+    std::string center = isInMemory(&mean) ? functor.pointer(mean) + "[row]" : names.of(mean).str();
+    text = "rstdOfGroups<" + groups + ">(" + row(0) + ", " + row(1) + ", " + center + ", " +
+           op.attribute("eps")->str() + "f)";
+  }
+  rowLines.push_back({"  const float " + name + " = " + text + "; // " + names.line(op), &op});
+  return Error::success();
+}
+
+/// Emits an op that makes statistics of groups of columns.
+Error EpilogueEmitter::emitGroups(const Op &op) {
+  const Value &value = *op.operand(0);
+  auto place = places.find(&value);
+  int64_t cols = value.type.lastDim().asConstant().value_or(0), groups = *op.result()->type.lastDim().asConstant();
+  if (!readsAhead || place == places.end() || place->second.at.row.empty() || cols != groups * groupColumns ||
+      (groupedValue && groupedValue != &value) || !kernelResult(*op.result()))
+    return opError(op,
+                   "expected groups of 32 columns of one value that the kernel stores by rows, and that are stored");
+  groupedValue = &value;
+  std::string member = op.is(OpKind::groupMean) ? "mean" : "squares";
+  groupLines.push_back({"  " + functor.pointer(*op.result(), /*writes=*/true) + "[i64(row) * " +
+                            std::to_string(groups) + " + index] = s." + member + "; // " + names.line(op),
+                        &op});
+  return Error::success();
+}
+
 Error EpilogueEmitter::emit(const Op &op) {
+  if (op.is(OpKind::rowMean) || op.is(OpKind::mergedRstd))
+    return emitOfRow(op);
+  if (op.is(OpKind::groupMean) || op.is(OpKind::groupSquares))
+    return emitGroups(op);
   bool isPointwise = op.def().deviceExpression;
   if (!isPointwise && !(op.has(Trait::Layout) && op.def().mapCoordinates))
     return opError(op, "expected a pointwise or layout op behind what the kernel computes");
@@ -36,8 +82,8 @@ Error EpilogueEmitter::checkOperands(const Op &op) const {
   const Op *producer = sourceOf(op).definingOp();
   if (op.has(Trait::Pointwise) && producer && producer != &op && producer->is(OpKind::cast))
     return opError(op, "expected nothing computed behind cast, which rounds where the kernel stores");
-  for (const Value *operand : op.operands()) {
-    bool isOfRegion = operand->definingOp() && operand->definingOp()->parentOp() == &kernelOp;
+  for (const auto &[operand, spec] : llvm::zip(op.operands(), op.def().operands)) {
+    bool isOfRegion = !spec.isOfRow && operand->definingOp() && operand->definingOp()->parentOp() == &kernelOp;
     if (!places.count(operand) && (operand == &sourceOf(op) || isOfRegion))
       return opError(op,
                      "expected operands that the kernel has when it has computed its product, got %" + operand->name);
@@ -61,7 +107,9 @@ std::string EpilogueEmitter::operandText(const Value &operand, const Place &like
 }
 
 std::string EpilogueEmitter::rowOperandText(const Value &operand) {
-  std::string name = functor.pointer(operand), load = name + "[row]";
+  bool isComputed = operand.definingOp() && operand.definingOp()->parentOp() == &kernelOp;
+  std::string name = isComputed ? names.of(operand).str() : functor.pointer(operand);
+  std::string load = isComputed ? name : name + "[row]";
   if (!readsAhead)
     return load;
   if (llvm::none_of(rowList, [&](const Ahead &other) { return other.name == name; }))

@@ -107,6 +107,11 @@ public:
   };
   /// The operands of which a row has one element: `of.NAME` in the lines, where operands are loaded ahead.
   ArrayRef<Ahead> aheadOfRow() const { return rowList; }
+  /// Lines that compute elements of rows, from statistics of groups of columns.
+  ArrayRef<CodeLine> rowText() const { return rowLines; }
+  /// The value whose statistics by groups of columns the kernel hands out, or null; and the lines that store them.
+  const Value *grouped() const { return groupedValue; }
+  ArrayRef<CodeLine> groupText() const { return groupLines; }
   /// From now on the operands of unguarded elements are loaded ahead.
   void readAhead() { readsAhead = true; }
   ArrayRef<Ahead> ahead() const { return aheadList; }
@@ -127,6 +132,8 @@ private:
   };
 
   Error checkOperands(const Op &op) const;
+  Error emitOfRow(const Op &op);
+  Error emitGroups(const Op &op);
   void emitPointwise(const Op &op, const Place &from);
   void emitLayout(const Op &op, const Place &from);
   void storeIfYielded(const Value &value, const Place &place, const Op *op);
@@ -146,7 +153,8 @@ private:
   bool needsBatchAndToken = false, readsAhead = false;
   std::vector<Ahead> aheadList, rowList;
   DenseMap<const Value *, Place> places;
-  std::vector<CodeLine> lines;
+  std::vector<CodeLine> lines, rowLines, groupLines;
+  const Value *groupedValue = nullptr;
 };
 
 } // namespace kiln

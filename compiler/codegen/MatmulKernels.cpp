@@ -94,7 +94,8 @@ static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahea
 }
 
 /// Declares the operands of which a row has one element, and their loads. Does nothing if there are none.
-static void addRowOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahead) {
+static void addRowOperands(Functor &epilogue, const EpilogueEmitter &emitter) {
+  ArrayRef<EpilogueEmitter::Ahead> ahead = emitter.aheadOfRow();
   if (ahead.empty())
     return;
   auto text = [&](auto part) { return llvm::join(llvm::map_range(ahead, part), ", "); };
@@ -102,7 +103,18 @@ static void addRowOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> a
   epilogue.add("  " + ahead.front().type + " " + text([](const auto &operand) { return operand.name; }) + ";");
   epilogue.add("};");
   epilogue.add("KILN_DEVICE RowOperands rowOperands(int row) const {");
+  epilogue.add(emitter.rowText());
   epilogue.add("  return {" + text([](const auto &operand) { return operand.load; }) + "};");
+  epilogue.add("}");
+}
+
+/// Declares what becomes of statistics of groups of columns. Does nothing if there are none.
+static void addGroups(Functor &epilogue, const EpilogueEmitter &emitter) {
+  if (!emitter.grouped())
+    return;
+  epilogue.add("using Grouped = " + cxxType(emitter.grouped()->type.dtype) + ";");
+  epilogue.add("KILN_DEVICE void group(GroupStatistics s, int row, int index) const {");
+  epilogue.add(emitter.groupText());
   epilogue.add("}");
 }
 
@@ -142,10 +154,12 @@ static Expected<Functor> epilogueFunctor(const Op &op, const KernelNames &names,
   }
   if (readsAhead) {
     addOperands(epilogue, emitter.ahead(), batchAndToken);
-    addRowOperands(epilogue, emitter.aheadOfRow());
+    addRowOperands(epilogue, emitter);
     epilogue.add("template <int V>");
-    epilogue.add("KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) + ", const Operands<V> &with, " +
-                 (emitter.aheadOfRow().empty() ? "" : "const RowOperands &of, ") + "int row, int col) const {");
+    StringRef returned = emitter.grouped() ? "Vec<float, V>" : "void";
+    StringRef ofRow = emitter.aheadOfRow().empty() ? "" : "const RowOperands &of, ";
+    epilogue.add("KILN_DEVICE " + returned + " operator()(Vec<float, V> " + names.of(result) +
+                 ", const Operands<V> &with, " + ofRow + "int row, int col) const {");
   } else {
     epilogue.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + names.of(result) +
                  ", int row, int col) const {");
@@ -153,7 +167,10 @@ static Expected<Functor> epilogueFunctor(const Op &op, const KernelNames &names,
   if (!batchAndToken.empty())
     epilogue.add(batchAndToken);
   epilogue.add(emitter.text());
+  if (emitter.grouped())
+    epilogue.add("  return " + names.of(*emitter.grouped()) + ";");
   epilogue.add("}");
+  addGroups(epilogue, emitter);
   return epilogue;
 }
 

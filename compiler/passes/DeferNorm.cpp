@@ -12,7 +12,8 @@
 // For ((x - mean)·rstd)·W = (x·W - mean·s)·rstd, where s has the sums of W's columns (its rows, as stored). Only the
 // statistics of a row go through memory, not its normalised elements. The sums are those of the rounded weight, so that
 // a large mean cancels but for the rounding of f32; and an operand that is not rounded once more makes the result
-// rather more exact than split-norm does. With f32 or tf32 operands neither holds, so that split-norm is left to them.
+// rather more exact than split-norm does. gather-statistics takes the statistics from the kernel that makes x. With f32
+// or tf32 operands neither holds, so that split-norm is left to them.
 //
 // option target: the GPU, as graphs/targets/ names it.
 //

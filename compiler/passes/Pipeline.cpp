@@ -1,6 +1,15 @@
 #include "passes/Pipeline.h"
 
+#include "kernels/families/KernelFamily.h"
+
 namespace kiln {
+
+/// Whether the kernels for matrix products can be those that hand out statistics of rows: a rung of the ladder cannot.
+static bool handsOutStatistics(const PipelineOptions &options) {
+  const Attribute *wanted = findAttribute(options.kernels, "matmul");
+  const KernelFamily *family = wanted ? findKernelFamily(wanted->asString()) : nullptr;
+  return !family || family->form == KernelForm::TensorMatmul;
+}
 
 std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options) {
   std::vector<PassInvocation> passes;
@@ -42,6 +51,8 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   // The library's products add a bias first.
   if (options.matmul == "generated")
     add(deferNormPass, {{"target", Attribute::ident(options.target)}});
+  if (handsOutStatistics(options))
+    add(gatherStatisticsPass, {{"target", Attribute::ident(options.target)}});
   add(splitNormPass, {{"target", Attribute::ident(options.target)}});
   add(splitScorePass, {{"target", Attribute::ident(options.target)}});
   add(selectKernelsPass, {{"target", Attribute::ident(options.target)},

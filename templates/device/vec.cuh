@@ -296,6 +296,19 @@ template <class T, int V> struct Packed {
   }
 };
 
+/// The values as T has them.
+template <class T, int V> KILN_DEVICE Vec<float, V> rounded(const Vec<float, V> &values) {
+  Vec<float, V> result;
+#pragma unroll
+  for (int first = 0; first < V; first += kAccessElements<T, V>) {
+    const auto packet = makePacket<T, kAccessBytes<T, V>>(&values[first]);
+#pragma unroll
+    for (int i = 0; i < kAccessElements<T, V>; ++i)
+      result[first + i] = packetElement<T>(packet, i);
+  }
+  return result;
+}
+
 template <class Access, int V, class T> KILN_DEVICE Packed<T, V> loadPackedWith(const T *source, Site site) {
   Packed<T, V> result;
 #pragma unroll

@@ -36,7 +36,7 @@
 //   kStages             2 or more
 //   kWarpsM, kWarpsN    warps along M and N
 //
-// Epilogue: its operands are loaded ahead of its stores, as in gemv/simt_row.cuh, those of rows (row_operands.cuh)
+// Epilogue: its operands are loaded ahead of its stores, as in gemv/simt_row.cuh, those of rows (epilogue.cuh)
 // before all others. Its V is the widest power of two up
 // to 8 that divides kCols.
 //
@@ -51,8 +51,8 @@
 #include "device/shared.cuh"
 #include "device/tensor_core.cuh"
 #include "device/vec.cuh"
+#include "epilogue.cuh"
 #include "gemm/tile_order.cuh"
-#include "row_operands.cuh"
 #include "shape.cuh"
 
 namespace kiln {
@@ -349,8 +349,8 @@ template <class Config, class T, int kSplits = 1> struct MmaTiled {
 #pragma unroll
       for (int i = first; i < end; ++i) {
         const int row = firstRow + rowOf(i), col = firstCol + colOf(i);
-        if ((kWhole || row < rows) && (Shape::kColsAreExact || col < Config::kCols))
-          OfRow::apply(epilogue, product(i), operands[i - first], ofRow[i / kRowVectors], row, col);
+        passProduct(epilogue, product(i), operands[i - first], ofRow[i / kRowVectors], row, col,
+                    (kWhole || row < rows) && (Shape::kColsAreExact || col < Config::kCols));
       }
     }
   }

@@ -89,7 +89,9 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
       parts.template merge<Shape::kRowTiles>(first, 64, epilogue);
   }
 
-  KILN_DEVICE void operator()(Sums &sums, u32 last, TilePlace place, ThreadPlace at, bool isFirst, bool isLast) {
+  struct Nothing {};
+  KILN_DEVICE Nothing prepare(ThreadPlace) const { return {}; }
+  KILN_DEVICE void finish(Sums &sums, u32 last, Nothing, TilePlace place, ThreadPlace at, bool isFirst, bool isLast) {
     if (isFirst)
       begin(at);
     waitProducts<0>(sums);

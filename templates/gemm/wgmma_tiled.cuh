@@ -42,7 +42,7 @@
 //   kStages             2 or more
 //   kConsumers, kTeams  warpgroups of a team, and teams
 //
-// Epilogue: as in mma_tiled.cuh, also with operands of rows (row_operands.cuh).
+// Epilogue: as in mma_tiled.cuh, also with operands of rows (epilogue.cuh).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -56,10 +56,10 @@
 #include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
 #include "device/vec.cuh"
+#include "epilogue.cuh"
 #include "gemm/product_boxes.cuh"
 #include "gemm/ring_place.cuh"
 #include "gemm/tile_order.cuh"
-#include "row_operands.cuh"
 #include "shape.cuh"
 
 namespace kiln {
@@ -212,23 +212,24 @@ template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
         arrive(shared.turn[(i + 1) % Shape::kTeams]);
   }
 
-  /// Multiplies the team's tiles. end(sums, stage, place, at) takes the sums of each, while the products of its last
-  /// step, which read `stage`, may be under way; `at` is the thread's place.
-  /// Multiplies the tiles of the team. `end` gets the sums of each while their last products are
-  /// under way, and whether the tile is the team's first or last one with its rows.
+  /// Multiplies the tiles of the team. For each, end.prepare(at) may load something, where `at` is the thread's place;
+  /// end.finish(sums, stage, prepared, place, at, isFirst, isLast) gets that and the sums while the products of the
+  /// last step, which read `stage`, may be under way. isFirst, isLast: the team has no tile of these rows before it, or
+  /// behind it.
   template <class End> KILN_DEVICE void consume(End &&end) const {
     const int consumer = int(warpgroupIndex()) - 1, team = consumer / Shape::kConsumers;
     const int row = consumer % Shape::kConsumers * Shape::kConsumerM;
     for (int i = team; order.has(i); i += Shape::kTeams) {
+      // While registers are free, and another team's products run.
+      const auto prepared = end.prepare(threadPlace(order.place(i), row));
       Sums sums[kRowTiles];
       waitForTurn(i);
       const u32 last = accumulate(sums, i, row);
       passTurn(i);
       const TilePlace place = order.place(i);
-      const ThreadPlace at{place.m * Shape::kM + row + int(warpIndex() % 4) * 16 + int(laneIndex()) / 4,
-                           place.n * Shape::kN + int(laneIndex()) % 4 * 8};
       auto hasOtherRows = [&](int other) { return !order.has(other) || order.place(other).m != place.m; };
-      end(sums, last, place, at, i < Shape::kTeams || hasOtherRows(i - Shape::kTeams), hasOtherRows(i + Shape::kTeams));
+      end.finish(sums, last, prepared, place, threadPlace(place, row),
+                 i < Shape::kTeams || hasOtherRows(i - Shape::kTeams), hasOtherRows(i + Shape::kTeams));
     }
   }
 
@@ -245,6 +246,11 @@ template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
     KILN_DEVICE int colOf(int group, int vector) const { return col + group * 32 + vector * V; }
   };
 
+  KILN_DEVICE static ThreadPlace threadPlace(TilePlace tile, int row) {
+    return {tile.m * Shape::kM + row + int(warpIndex() % 4) * 16 + int(laneIndex()) / 4,
+            tile.n * Shape::kN + int(laneIndex()) % 4 * 8};
+  }
+
   KILN_DEVICE static Vec<float, V> product(const Sums (&sums)[kRowTiles], int group, int i, int vector) {
     Vec<float, V> values;
 #pragma unroll
@@ -259,11 +265,22 @@ template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
   /// whose operands take few registers.
   template <class Epilogue> struct Loaded {
     using Operands = typename Epilogue::template Operands<V>;
-    using OfRow = RowOperandsOf<Epilogue>;
     static constexpr int kAhead = kGroups >= 6 && sizeof(Operands) * kVectors * kThreadRows <= 128 ? 2 : 1;
     Operands operands[kGroups][kThreadRows][kVectors];
-    typename OfRow::Type ofRow[kThreadRows];
   };
+
+  /// What the epilogue reads of a thread's rows.
+  template <class Epilogue> struct OfRows {
+    typename RowOperandsOf<Epilogue>::Type rows[kThreadRows];
+  };
+
+  template <class Epilogue> KILN_DEVICE OfRows<Epilogue> loadRows(const Epilogue &epilogue, ThreadPlace at) const {
+    OfRows<Epilogue> ofRows;
+#pragma unroll
+    for (int i = 0; i < kThreadRows; ++i)
+      ofRows.rows[i] = RowOperandsOf<Epilogue>::load(epilogue, min(at.rowOf(i), rows - 1));
+    return ofRows;
+  }
 
   template <bool kWhole, class Epilogue>
   KILN_DEVICE void load(Loaded<Epilogue> &loaded, const Epilogue &epilogue, ThreadPlace at, int group) const {
@@ -278,30 +295,27 @@ template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
   }
 
   template <bool kWhole, class Epilogue>
-  KILN_DEVICE void store(const Sums (&sums)[kRowTiles], const Loaded<Epilogue> &loaded, const Epilogue &epilogue,
-                         ThreadPlace at, int group, int firstRow, int lastRow) const {
+  KILN_DEVICE void store(const Sums (&sums)[kRowTiles], const Loaded<Epilogue> &loaded, const OfRows<Epilogue> &ofRows,
+                         const Epilogue &epilogue, ThreadPlace at, int group) const {
 #pragma unroll
-    for (int i = firstRow; i < lastRow; ++i)
+    for (int i = 0; i < kThreadRows; ++i)
 #pragma unroll
       for (int vector = 0; vector < kVectors; ++vector) {
         const int row = at.rowOf(i), col = at.colOf(group, vector);
-        if ((kWhole || row < rows) && (Shape::kColsAreExact || col < Config::kCols))
-          Loaded<Epilogue>::OfRow::apply(epilogue, product(sums, group, i, vector), loaded.operands[group][i][vector],
-                                         loaded.ofRow[i], row, col);
+        passProduct(epilogue, product(sums, group, i, vector), loaded.operands[group][i][vector], ofRows.rows[i], row,
+                    col, (kWhole || row < rows) && (Shape::kColsAreExact || col < Config::kCols));
       }
   }
 
   /// Passes the sums to the epilogue when the last products have ended. kWhole: the tile has no row past the end.
   template <bool kWhole, class Epilogue>
-  KILN_DEVICE void finish(Sums (&sums)[kRowTiles], u32 last, const Epilogue &epilogue, ThreadPlace at) const {
+  KILN_DEVICE void finish(Sums (&sums)[kRowTiles], u32 last, const OfRows<Epilogue> &ofRows, const Epilogue &epilogue,
+                          ThreadPlace at) const {
     Loaded<Epilogue> loaded;
-#pragma unroll
-    for (int i = 0; i < kThreadRows; ++i)
-      loaded.ofRow[i] = Loaded<Epilogue>::OfRow::load(epilogue, kWhole ? at.rowOf(i) : min(at.rowOf(i), rows - 1));
-    // With rows past the end, addresses take the registers for loads ahead.
-    constexpr int kAhead = kWhole ? min(Loaded<Epilogue>::kAhead, kGroups) : 0;
-    // Operands of rows take registers, too: half of a group is stored before more is loaded.
-    constexpr int kRowsFirst = kAhead > 0 && Loaded<Epilogue>::OfRow::kExists ? kThreadRows / 2 : 0;
+    // With rows past the end, addresses take the registers for loads ahead; so do statistics beside many sums.
+    constexpr bool kHasStatistics = RowOperandsOf<Epilogue>::kExists || GroupedBy<Epilogue>::kExists;
+    constexpr bool kHasRoom = kWhole && !(kHasStatistics && sizeof(sums) >= 160 * sizeof(float));
+    constexpr int kAhead = kHasRoom ? min(Loaded<Epilogue>::kAhead, kGroups) : 0;
 #pragma unroll
     for (int group = 0; group < kAhead; ++group)
       load<kWhole>(loaded, epilogue, at, group);
@@ -310,10 +324,9 @@ template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
     receive(sums);
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
-      store<kWhole>(sums, loaded, epilogue, at, group, 0, kRowsFirst);
       if (group + kAhead < kGroups)
         load<kWhole>(loaded, epilogue, at, group + kAhead);
-      store<kWhole>(sums, loaded, epilogue, at, group, kRowsFirst, kThreadRows);
+      store<kWhole>(sums, loaded, ofRows, epilogue, at, group);
     }
   }
 };
@@ -342,18 +355,30 @@ KILN_DEVICE void runWgmmaTiled(const WgmmaTiled<Config, T, Order> &thread, End &
   }
 }
 
+/// What a consumer does with its sums: it passes them to the epilogue.
+template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
+  const Tiled &tiled;
+  const Epilogue &epilogue;
+
+  using Place = typename Tiled::ThreadPlace;
+  using OfRows = typename Tiled::template OfRows<Epilogue>;
+
+  KILN_DEVICE OfRows prepare(Place at) const { return tiled.loadRows(epilogue, at); }
+  KILN_DEVICE void finish(typename Tiled::Sums (&sums)[Tiled::kRowTiles], u32 last, const OfRows &ofRows,
+                          TilePlace place, Place at, bool, bool) const {
+    if ((place.m + 1) * Tiled::Shape::kM <= tiled.rows)
+      tiled.template finish<true>(sums, last, ofRows, epilogue, at);
+    else
+      tiled.template finish<false>(sums, last, ofRows, epilogue, at);
+  }
+};
+
 /// The kernel's body.
 template <class Config, class T, class Epilogue>
 KILN_DEVICE void wgmmaTiled(int rows, const TensorMap &a, const TensorMap &weight, const Epilogue &epilogue) {
   using Tiled = WgmmaTiled<Config, T>;
   const Tiled thread{dynamicShared<WgmmaTiledStorage<Config, T>>(), a, weight, rows};
-  runWgmmaTiled(thread, [&](typename Tiled::Sums(&sums)[Tiled::kRowTiles], u32 last, TilePlace place,
-                            typename Tiled::ThreadPlace at, bool, bool) {
-    if ((place.m + 1) * Config::kTileM <= rows)
-      thread.template finish<true>(sums, last, epilogue, at);
-    else
-      thread.template finish<false>(sums, last, epilogue, at);
-  });
+  runWgmmaTiled(thread, WgmmaTiledEnd<Tiled, Epilogue>{thread, epilogue});
 }
 
 } // namespace kiln

@@ -44,8 +44,8 @@
 #include "device/shared.cuh"
 #include "device/tensor_core.cuh"
 #include "device/vec.cuh"
+#include "epilogue.cuh"
 #include "norm/row_statistics.cuh"
-#include "row_operands.cuh"
 #include "shape.cuh"
 
 namespace kiln {

@@ -50,8 +50,8 @@
 #include "device/shared.cuh"
 #include "device/vec.cuh"
 #include "device/warp.cuh"
+#include "epilogue.cuh"
 #include "norm/row_statistics.cuh"
-#include "row_operands.cuh"
 #include "shape.cuh"
 
 namespace kiln {

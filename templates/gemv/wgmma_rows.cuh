@@ -6,9 +6,9 @@
 //
 // Method: the depth is cut into kParts · kGroups ranges. The blocks of a cluster, kParts, have the ranges of one tile
 // of kTileN columns, each block one for each of its kGroups warpgroups. A producer thread copies steps of both
-// operands, 128 bytes of each row, into a ring of stages for each warpgroup (TMA); the first steps of the weight,
-// usually all of the block's, before it waits for the kernels before. The rows of a range, which are on the critical
-// path, come by one copy if their steps all have a stage. A warpgroup multiplies its range: 64 rows, of
+// operands, 128 bytes of each row, into rings of stages for each warpgroup (TMA); the first steps of the weight before
+// it waits for the kernels before. The rows of a range, which are on the critical path, come by one copy if their steps
+// all have a stage. A warpgroup multiplies its range: 64 rows, of
 // which those past the end cost nothing but the time of the instruction. Then the sums of all ranges of a row go to
 // one block of the cluster, the row's owner, through distributed shared memory (st.async; its barrier counts the
 // bytes). The owner adds them in the order of the ranges, applies the epilogue and stores.
@@ -26,7 +26,7 @@
 //
 // Launch: grid (kParts · ceildiv(cols, kTileN), ceildiv(rows, kRows)), clusters of kParts; block 128 · kGroups + 32.
 //
-// Shared memory, all dynamic: kGroups · kStages · (kRows + kTileN) · 128 bytes; for the exchange
+// Shared memory, all dynamic: kGroups · (kRowStages · kRows + kStages · kTileN) · 128 bytes; for the exchange
 // kParts · kGroups · ceildiv(kRows, kParts) · (kTileN + 4) · 4 bytes; and the barriers; or kShared bytes, if these are
 // more.
 //
@@ -39,9 +39,10 @@
 //   kParts           blocks of a cluster, 1 to 8
 //   kGroups          warpgroups of a block, 1 to 4
 //   kStages          of a warpgroup's ring, up to the steps of a range
+//   kRowStages       the same for the rows: kStages, or the steps of a range
 //   kShared          bytes that the block takes at least, so that no more blocks share a multiprocessor than should
 //
-// Epilogue: as in gemm/wgmma_tiled.cuh, also with operands of rows (row_operands.cuh).
+// Epilogue: as in gemm/wgmma_tiled.cuh, also with what epilogue.cuh says of rows.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -56,16 +57,17 @@
 #include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
 #include "device/vec.cuh"
+#include "epilogue.cuh"
 #include "gemm/product_boxes.cuh"
 #include "gemm/ring_place.cuh"
-#include "row_operands.cuh"
 #include "shape.cuh"
 
 namespace kiln {
 
 /// Constants that follow from a Config for elements of type T.
 template <class Config, class T> struct WgmmaRowsShape {
-  static constexpr int kRows = Config::kRows, kN = Config::kTileN, kStages = Config::kStages;
+  static constexpr int kRows = Config::kRows, kN = Config::kTileN;
+  static constexpr int kStages = Config::kStages, kRowStages = Config::kRowStages;
   static constexpr int kParts = Config::kParts, kGroups = Config::kGroups, kRanges = kParts * kGroups;
   static constexpr int kConsumers = kGroups * int(kWarpgroupSize), kThreads = kConsumers + int(kWarpSize);
   static constexpr int kStep = int(kSwizzledRowBytes / sizeof(T)); // of the depth
@@ -74,7 +76,7 @@ template <class Config, class T> struct WgmmaRowsShape {
   static constexpr int kInstructions = 4;                          // of a step: 32 bytes each
   static constexpr u32 kRowBytes = kSwizzledRowBytes, kBytesB = kN * kRowBytes;
   static constexpr bool kColsAreExact = Config::kCols % kN == 0;
-  static constexpr bool kCopiesRowsAtOnce = Config::kStages == kMostSteps && Config::kDepth % kStep == 0;
+  static constexpr bool kCopiesRowsAtOnce = Config::kRowStages == kMostSteps && Config::kDepth % kStep == 0;
   // A block owns every kParts-th row. Rows of sums are kept apart, so that threads store them to different banks.
   static constexpr int kOwnRows = ceilDiv(kRows, kParts), kSumsStride = kN + 4;
   // Behind the exchange: 8 columns a thread and row, in vectors of V.
@@ -88,12 +90,13 @@ template <class Config, class T> struct WgmmaRowsShape {
   static_assert(kParts >= 1 && kParts <= 8 && kGroups >= 1 && kGroups <= 4, "a legal cluster and block");
   static_assert(kRanges <= kSteps, "every range has a step");
   static_assert(kStages >= 1 && kStages <= kMostSteps, "a stage holds a step of its range");
+  static_assert(kRowStages == kStages || kRowStages == kMostSteps, "rows come with the weight, or all at once");
 };
 
 template <class Config, class T> struct WgmmaRowsStorage {
   using Shape = WgmmaRowsShape<Config, T>;
   // An instruction reads 64 rows: with fewer in memory, it reads on into the memory behind, which is b's.
-  alignas(kWarpgroupTileAlignment) u8 a[Shape::kGroups][Shape::kStages][Shape::kRows * Shape::kRowBytes];
+  alignas(kWarpgroupTileAlignment) u8 a[Shape::kGroups][Shape::kRowStages][Shape::kRows * Shape::kRowBytes];
   alignas(kWarpgroupTileAlignment) u8 b[Shape::kGroups][Shape::kStages][Shape::kBytesB];
   alignas(16) float sums[Shape::kRanges][Shape::kOwnRows][Shape::kSumsStride];
   // With a copy of all rows at once, the stages of `a` are as large as the boxes.
@@ -149,13 +152,15 @@ template <class Config, class T> struct WgmmaRows {
     else
       return SharedAddress(shared.a[group][stage]);
   }
+  /// Copies the rows' elements of a step, or those of the range with its first step.
   KILN_DEVICE void copyRows(int group, int step, int stage) const {
-    copyBox(stageOfRows(group, stage), a, {(firstStep(group) + step) * Shape::kStep, firstRow},
-            shared.full[group][stage]);
-  }
-  KILN_DEVICE void copyAllRows(int group) const {
-    arriveExpecting(shared.rows[group], u32(copiedRows * Shape::kMostSteps) * Shape::kRowBytes);
-    copyBox(stageOfRows(group, 0), a, {0, firstRow, firstStep(group)}, shared.rows[group]);
+    if constexpr (!Shape::kCopiesRowsAtOnce) {
+      copyBox(stageOfRows(group, stage), a, {(firstStep(group) + step) * Shape::kStep, firstRow},
+              shared.full[group][stage]);
+    } else if (step == 0) {
+      arriveExpecting(shared.rows[group], u32(copiedRows * Shape::kMostSteps) * Shape::kRowBytes);
+      copyBox(stageOfRows(group, 0), a, {0, firstRow, firstStep(group)}, shared.rows[group]);
+    }
   }
   /// Expects the step's bytes of the weight, and those of the rows that come with it, and copies the weight's.
   KILN_DEVICE void copyWeight(int group, int step, int stage) const {
@@ -172,16 +177,11 @@ template <class Config, class T> struct WgmmaRows {
         if (step < steps(group))
           copyWeight(group, step, step);
     waitForDependencies();
-    if constexpr (Shape::kCopiesRowsAtOnce) {
+    for (int step = 0; step < (Shape::kCopiesRowsAtOnce ? 1 : kStages); ++step)
       for (int group = 0; group < kGroups; ++group)
-        copyAllRows(group);
-    } else {
-      for (int step = 0; step < kStages; ++step)
-        for (int group = 0; group < kGroups; ++group)
-          if (step < steps(group))
-            copyRows(group, step, step);
-      produceMore();
-    }
+        if (step < steps(group))
+          copyRows(group, step, step);
+    produceMore();
   }
   /// Copies the steps behind the first ones of the stages.
   KILN_DEVICE void produceMore() const {
@@ -212,8 +212,9 @@ template <class Config, class T> struct WgmmaRows {
       fenceProducts(sums);
 #pragma unroll
       for (int i = 0; i < Shape::kInstructions; ++i)
-        startSharedProduct<T, Shape::kRows>(sums, stageOfRows(group, int(stage)), SharedAddress(shared.b[group][stage]),
-                                            u32(i) * 2 * kChunkBytes, step > 0 || i > 0, copiedRows);
+        startSharedProduct<T, Shape::kRows>(sums, stageOfRows(group, Shape::kCopiesRowsAtOnce ? step : int(stage)),
+                                            SharedAddress(shared.b[group][stage]), u32(i) * 2 * kChunkBytes,
+                                            step > 0 || i > 0, copiedRows);
       commitProducts();
       ring.advance();
       if constexpr (kStages < Shape::kMostSteps) {
@@ -308,12 +309,16 @@ template <class Config, class T> struct WgmmaRows {
 
   template <class Epilogue> KILN_DEVICE void finish(const Epilogue &epilogue, const Loaded<Epilogue> &loaded) const {
 #pragma unroll
-    for (int turn = 0; turn < Shape::kTurns; ++turn)
+    for (int turn = 0; turn < Shape::kTurns; ++turn) {
+      const bool isOwnRow = isOwn(turn);
 #pragma unroll
-      for (int vector = 0; vector < Shape::kVectors; ++vector)
-        if (isOwn(turn) && (Shape::kColsAreExact || colOf(vector) < Config::kCols))
-          Loaded<Epilogue>::OfRow::apply(epilogue, product(turn, vector), loaded.operands[turn][vector],
-                                         loaded.ofRow[turn], rowOf(turn), colOf(vector));
+      for (int vector = 0; vector < Shape::kVectors; ++vector) {
+        const bool exists = isOwnRow && (Shape::kColsAreExact || colOf(vector) < Config::kCols);
+        const auto sum = exists ? product(turn, vector) : Vec<float, Shape::V>{};
+        passProduct(epilogue, sum, loaded.operands[turn][vector], loaded.ofRow[turn], rowOf(turn), colOf(vector),
+                    exists);
+      }
+    }
   }
 
   template <class Epilogue> KILN_DEVICE void consume(const Epilogue &epilogue) const {

@@ -45,6 +45,20 @@ void NormedProduct::fill(TestArray &mean, TestArray &rstd, TestArray &sums) cons
   }
 }
 
+void NormedProduct::fillGroups(const TestArray &rows, int cols, DType type, TestArray &means, TestArray &squares) {
+  constexpr size_t size = 32;
+  EXPECT_EQ(cols % size, 0U);
+  for (size_t group = 0; group < means.size; ++group) {
+    double sum = 0, deviations = 0;
+    for (size_t i = group * size; i < (group + 1) * size; ++i)
+      sum += roundTo(type, rows[i]);
+    for (size_t i = group * size; i < (group + 1) * size; ++i)
+      deviations += std::pow(roundTo(type, rows[i]) - sum / size, 2);
+    means.set(group, sum / size);
+    squares.set(group, deviations);
+  }
+}
+
 double NormedProduct::rootMeanSquare(int kind, const TestArray *out) const {
   double squares = 0, count = 0;
   std::vector<double> normed(depth);

@@ -19,6 +19,9 @@ struct NormedProduct {
   /// Writes the statistics of the rows and the sums of the weight, as a plan has them.
   void fill(TestArray &mean, TestArray &rstd, TestArray &sums) const;
 
+  /// Writes the statistics of groups of 32 columns of rows [rows, cols], rounded to `type`.
+  static void fillGroups(const TestArray &rows, int cols, DType type, TestArray &means, TestArray &squares);
+
   /// The root mean square of out − layernorm(x) · weightᵀ − bias over the rows of a kind.
   double error(int kind, const TestArray &out) const { return rootMeanSquare(kind, &out); }
   /// The same of a product in double of rows that are normalised first and rounded to the type of x.

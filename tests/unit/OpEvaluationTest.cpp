@@ -185,6 +185,15 @@ TYPED_TEST(OpEvaluation, RowStatistics) {
                      {{1, 5, 7, 7}, {3, 7}, {0.25, 3}}, {-0.5, 0.5, 0, 0});
 }
 
+TYPED_TEST(OpEvaluation, StatisticsOfGroups) {
+  this->expectValues("%x: f32[2,4]", "group_mean %x {size = 2}", "f32[2,2]", {{1, 3, 4, 8, 0, 0, -1, 1}}, {2, 6, 0, 0});
+  this->expectValues("%x: f32[2,4], %m: f32[2,2]", "group_squares %x, %m", "f32[2,2]",
+                     {{1, 3, 4, 8, 0, 0, -1, 1}, {2, 6, 0, 0}}, {2, 8, 0, 2});
+  // The first row has the variance (2 + 8 + 2 · (2 · 2²)) / 4 = 6.5.
+  this->expectValues("%s: f32[2,2], %m: f32[2,2], %c: f32[2]", "merged_rstd %s, %m, %c {eps = 9.5, size = 2}", "f32[2]",
+                     {{2, 8, 0, 26}, {2, 6, 0, 0}, {4, 0}}, {0.25, 0.25});
+}
+
 TYPED_TEST(OpEvaluation, NormalizeProduct) {
   this->expectValues("%p: f32[2,3], %m: f32[2], %r: f32[2], %s: f32[3]", "normalize_product %p, %m, %r, %s", "f32[2,3]",
                      {{1, 2, 3, 4, 5, 6}, {2, -1}, {0.5, 2}, {1, 0, -3}}, {-0.5, 1, 4.5, 10, 10, 6});

@@ -53,6 +53,12 @@ bool hasLeftOperandInMemory(const Op &op) {
   return !producer || producer->parentOp() != &op;
 }
 
+bool usesGroups(const Op &op) {
+  return op.region() && llvm::any_of(op.region()->ops(), [](const auto &inner) {
+           return inner->is(OpKind::groupMean) || inner->is(OpKind::mergedRstd);
+         });
+}
+
 const Op *findInRegion(const Op &fused, OpKind kind) {
   for (const auto &op : fused.region()->ops())
     if (op->is(kind))

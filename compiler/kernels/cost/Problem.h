@@ -33,6 +33,8 @@ bool isTensorAttention(const Op &op);
 bool isMaskedScores(const Op &op);
 /// The extents of an op that is an attention.
 AttentionProblem attentionProblem(const Op &op);
+/// Whether the op hands out statistics of its rows by groups of columns, or merges those of other rows.
+bool usesGroups(const Op &op);
 /// Whether the left operand of the op's matmul lies in memory: no op of the same region computes it.
 bool hasLeftOperandInMemory(const Op &op);
 /// The op of this kind in a region, or null.

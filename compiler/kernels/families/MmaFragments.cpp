@@ -21,7 +21,7 @@ static bool acceptsBatched(const Op &op, const Target &target, const DimBinding 
 
 static bool acceptsMatmul(const Op &op, const Target &target, const DimBinding &) {
   const Op &product = *anchor(op);
-  if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !fitsTf32(product))
+  if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !fitsTf32(product) || usesGroups(op))
     return false;
   const Type &weight = product.operand(1)->type;
   return hasLeftOperandInMemory(op) && weight.shape[0].asConstant() && weight.lastDim().asConstant();

@@ -12,7 +12,8 @@ namespace kiln {
 /// One row is faster without tensor cores, by gemv_simt.
 static bool acceptsMmaRows(const Op &op, const Target &target, const DimBinding &upper) {
   const Op &product = *anchor(op);
-  if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !product.boolAttribute("transpose_b"))
+  if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !product.boolAttribute("transpose_b") ||
+      usesGroups(op))
     return false;
   const Type &x = product.operand(0)->type, &weight = product.operand(1)->type;
   bool is16Bit = weight.dtype == DType::BF16 || weight.dtype == DType::F16;

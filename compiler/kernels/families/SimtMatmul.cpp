@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-static bool isMatmul(const Op &op) { return anchor(op)->is(OpKind::matmul); }
+static bool isMatmul(const Op &op) { return anchor(op)->is(OpKind::matmul) && !usesGroups(op); }
 
 static int64_t weightBytes(const Op &op) { return dtypeSize(anchor(op)->operand(1)->type.dtype); }
 

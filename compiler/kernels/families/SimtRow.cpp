@@ -6,7 +6,7 @@
 namespace kiln {
 
 static bool acceptsRow(const Op &op, const Target &, const DimBinding &upper) {
-  if (!anchor(op)->is(OpKind::matmul))
+  if (!anchor(op)->is(OpKind::matmul) || usesGroups(op))
     return false;
   const Op &product = *anchor(op);
   const Type &x = product.operand(0)->type;

@@ -10,16 +10,19 @@ namespace kiln {
 
 /// The rows of an instruction, and so the most of a block. With more, larger tiles read the weight less often.
 constexpr int64_t instructionRows = 64;
+/// Stages that hide the latency of memory.
+constexpr int64_t leastStages = 4;
 
 namespace {
 
 /// The settings of a tile.
 struct RowsBlock {
-  int64_t rows, n, parts, groups, stages, shared;
+  int64_t rows, n, parts, groups, stages, rowStages, shared;
 
   explicit RowsBlock(const Tile &tile)
       : rows(setting(tile, "rows")), n(setting(tile, "tile_n")), parts(setting(tile, "parts")),
-        groups(setting(tile, "groups")), stages(setting(tile, "stages")), shared(setting(tile, "shared")) {}
+        groups(setting(tile, "groups")), stages(setting(tile, "stages")), rowStages(setting(tile, "row_stages")),
+        shared(setting(tile, "shared")) {}
 
   int64_t ranges() const { return parts * groups; }
   int64_t threads() const { return 128 * groups + 32; }
@@ -27,8 +30,9 @@ struct RowsBlock {
   int64_t sharedBytes() const {
     auto up = [](int64_t bytes, int64_t to) { return static_cast<int64_t>(llvm::alignTo(bytes, to)); };
     int64_t sums = ranges() * static_cast<int64_t>(llvm::divideCeil(rows, parts)) * (n + 4) * 4;
-    return std::max(shared,
-                    up(groups * stages * (rows + n) * stepBytes + sums + (groups * (2 * stages + 1) + 1) * 8, 1024));
+    return std::max(
+        shared,
+        up(groups * (rowStages * rows + stages * n) * stepBytes + sums + (groups * (2 * stages + 1) + 1) * 8, 1024));
   }
 };
 
@@ -50,12 +54,14 @@ static bool acceptsWgmmaRows(const Op &op, const Target &target, const DimBindin
 
 static bool isSoundWgmmaRows(const Op &op, const Tile &tile) {
   RowsBlock block(tile);
-  int64_t steps = stepsOf(op);
+  if (block.ranges() <= 0)
+    return false;
+  int64_t steps = stepsOf(op), most = static_cast<int64_t>(llvm::divideCeil(steps, block.ranges()));
   bool isLegal = block.parts > 0 && block.parts <= 8 && block.groups > 0 && block.groups <= 4 &&
                  (block.rows == 8 || block.rows == 16 || block.rows == 32 || block.rows == instructionRows) &&
                  block.n > 0 && block.n <= 256 && block.n % permutedRows == 0;
-  return isLegal && block.ranges() <= steps && block.stages > 0 &&
-         block.stages <= static_cast<int64_t>(llvm::divideCeil(steps, block.ranges())) &&
+  return isLegal && block.ranges() <= steps && block.stages > 0 && block.stages <= most &&
+         (block.rowStages == block.stages || block.rowStages == most) &&
          (block.rows == 8 || block.groups * block.stages * block.n >= instructionRows - block.rows);
 }
 
@@ -73,7 +79,9 @@ static double secondsOf(const Op &op, const Tile &tile, const Target &target, do
   double rowsBytes = perMultiprocessor * range * groups * blockRows * stepBytes;
   double exchange =
       block.parts == 1 ? 0 : times.exchange + perMultiprocessor * groups * blockRows * n * 4 / times.exchangeRate;
-  return target.launchSeconds + times.ends + reading + rowsBytes / times.rowsRate + range * times.step + exchange;
+  // The first steps add up; later ones run while the weight arrives, most of the time.
+  double steppedOn = (std::min(range, 12.0) + std::max(0.0, range - 12) / 4) * times.step;
+  return target.launchSeconds + times.ends + reading + rowsBytes / times.rowsRate + steppedOn + exchange;
 }
 
 static double estimateWgmmaRows(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
@@ -84,22 +92,30 @@ static double estimateWgmmaRows(const Op &op, const Tile &tile, const Target &ta
 static std::vector<Tile> tilesOf(const Op &op, const Target &target, int64_t rows) {
   std::vector<Tile> tiles;
   int64_t steps = stepsOf(op);
-  // One block a multiprocessor: with more, the blocks of kernels that wait crowd where those that work should be. A
-  // step of decode took 13 % longer with three blocks, and 5 % with two.
-  int64_t shared = target.sharedPerBlock * 2 / 3;
+  const int64_t half = target.sharedPerBlock / 2;
   for (int64_t n : {32, 64, 96, 128})
     for (int64_t parts : {1, 2, 4, 8})
       for (int64_t groups : {1, 2}) {
-        Tile tile = {{"groups", groups}, {"parts", parts}, {"rows", rows},
-                     {"shared", shared}, {"stages", 1},    {"tile_n", n}};
-        int64_t most = static_cast<int64_t>(llvm::divideCeil(steps, parts * groups));
-        auto fits = [&](int64_t stages) {
-          tile.insert_or_assign("stages", stages);
-          return RowsBlock(tile).sharedBytes() <= target.sharedPerBlock;
+        int64_t most = static_cast<int64_t>(llvm::divideCeil(steps, parts * groups)), stages = most;
+        // Rows at once, if they take at most half of the memory.
+        bool isWhole = groups * most * rows * stepBytes <= half;
+        // What a block has room for is read before its turn comes. If all of its weight fits, a multiprocessor has one
+        // block: with more, those of kernels that wait crowd where those that work should be (a step of 124M took 13 %
+        // longer with three, 5 % with two). Otherwise two, of this kernel and the next.
+        bool isSmall = groups * most * (rows + n) * stepBytes <= half;
+        int64_t shared = isSmall ? target.sharedPerBlock * 2 / 3 : half;
+        auto make = [&](int64_t stages) -> Tile {
+          return {{"groups", groups}, {"parts", parts},   {"row_stages", isWhole ? most : stages},
+                  {"rows", rows},     {"shared", shared}, {"stages", stages},
+                  {"tile_n", n}};
         };
-        while (most > 0 && !fits(most))
-          --most;
-        if (most > 0 && isSoundWgmmaRows(op, tile))
+        auto fits = [&](int64_t stages, int64_t bytes) { return RowsBlock(make(stages)).sharedBytes() <= bytes; };
+        // Half of the memory must have some stages, or all of it is taken.
+        int64_t room = fits(std::min<int64_t>(most, leastStages), shared) ? shared : target.sharedPerBlock;
+        while (stages > 0 && !fits(stages, room))
+          --stages;
+        Tile tile = make(stages);
+        if (stages > 0 && isSoundWgmmaRows(op, tile))
           tiles.push_back(std::move(tile));
       }
   return tiles;
@@ -138,7 +154,7 @@ static Launch launchWgmmaRows(const Op &op, const Tile &tile) {
 static bool copiesRowsAtOnce(const Op &op, const RowsBlock &block) {
   const Type &weight = anchor(op)->operand(1)->type;
   int64_t most = static_cast<int64_t>(llvm::divideCeil(stepsOf(op), block.ranges()));
-  return block.stages == most && *weight.lastDim().asConstant() * dtypeSize(weight.dtype) % stepBytes == 0;
+  return block.rowStages == most && *weight.lastDim().asConstant() * dtypeSize(weight.dtype) % stepBytes == 0;
 }
 
 static std::vector<OperandMap> mapsOfWgmmaRows(const Op &op, const Tile &tile) {
@@ -148,7 +164,7 @@ static std::vector<OperandMap> mapsOfWgmmaRows(const Op &op, const Tile &tile) {
     Expr step = rows.box[0];
     rows.extents = {step, rows.extents[1], Expr(stepsOf(op))};
     rows.strides = {rows.strides[0], Expr(stepBytes)};
-    rows.box.push_back(Expr(block.stages));
+    rows.box.push_back(Expr(block.rowStages));
   }
   return {std::move(rows), mapOfWeight(op, block.n)};
 }

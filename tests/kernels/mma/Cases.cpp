@@ -77,6 +77,14 @@ std::vector<MmaMatmulCase> mmaScoreCases() {
   };
 }
 
+std::vector<MmaMatmulCase> mmaGroupsCases() {
+  return {
+      matmulCase("matmul_norm_groups", DType::BF16, 100, 96, 224, {64, 64, 3, 2, 2}), // half a tile of columns
+      matmulCase("matmul_norm_groups", DType::F16, 70, 192, 96, {64, 128, 4, 2, 2}),
+      matmulCase("matmul_norm_groups", DType::BF16, 96, 128, 320, {96, 128, 2, 2, 2}), // exact
+  };
+}
+
 std::vector<MmaMatmulCase> mmaSplitCases() {
   auto make = [](DType type, int rows, int cols, int depth, int splits, Tile tile) {
     MmaMatmulCase one = matmulCase("split_matmul_bias_residual", type, rows, cols, depth, tile);
@@ -181,8 +189,8 @@ MmaMatmulCase reshaped(const MmaMatmulCase &one, function_ref<int(int)> upTo) {
 std::vector<Variant> allMmaKernels() {
   std::vector<Variant> all = mmaFragmentScoresCases();
   llvm::append_range(all, mmaFragmentValuesCases());
-  for (const auto &cases : {mmaActivationCases(), mmaResidualCases(), mmaNormCases(), mmaSplitCases(), mmaScoreCases(),
-                            mmaNormalizedRowsCases(), mmaRowsCases()})
+  for (const auto &cases : {mmaActivationCases(), mmaResidualCases(), mmaNormCases(), mmaGroupsCases(), mmaSplitCases(),
+                            mmaScoreCases(), mmaNormalizedRowsCases(), mmaRowsCases()})
     for (const MmaMatmulCase &c : cases)
       all.push_back(c.kernel);
   for (const AttentionCase &c : mmaFlashCases())

@@ -20,6 +20,7 @@ struct MmaMatmulCase {
 std::vector<MmaMatmulCase> mmaActivationCases();     ///< matmul_bias_gelu
 std::vector<MmaMatmulCase> mmaResidualCases();       ///< matmul_bias_residual
 std::vector<MmaMatmulCase> mmaNormCases();           ///< matmul_norm_bias
+std::vector<MmaMatmulCase> mmaGroupsCases();         ///< matmul_norm_groups; extents of a multiple of 32
 std::vector<MmaMatmulCase> mmaSplitCases();          ///< split_matmul_bias_residual
 std::vector<MmaMatmulCase> mmaScoreCases();          ///< matmul_score
 std::vector<MmaMatmulCase> mmaNormalizedRowsCases(); ///< layernorm_rows_matmul_bias

@@ -82,6 +82,30 @@ TEST_P(MmaNorm, NormalizesSums) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, MmaNorm, testing::ValuesIn(withRandomShapes(mmaNormCases(), reshaped)));
 
+using MmaGroups = MmaMatmulTest;
+TEST_P(MmaGroups, MergesAndHandsOutStatistics) {
+  NormedProduct normed{x, weight, bias, rows, cols, depth};
+  normed.makeKinds();
+  const size_t groupsIn = x.size / 32, groupsOut = static_cast<size_t>(rows) * cols / 32;
+  TestArray unused = output(DType::F32, rows), sums = output(DType::F32, cols);
+  TestArray means = output(DType::F32, groupsIn), squares = output(DType::F32, groupsIn);
+  normed.fill(unused, unused, sums);
+  NormedProduct::fillGroups(x, depth, type, means, squares);
+  TestArray out = output(DType::F32, static_cast<size_t>(rows) * cols);
+  TestArray outMeans = output(DType::F32, groupsOut), outSquares = output(DType::F32, groupsOut);
+  run(kernel, grid(), threads(), sharedBytes(), {out, outMeans, outSquares}, x, weight, means, squares, sums, bias, out,
+      outMeans, outSquares, rows);
+  normed.expectNoWorse(out);
+  TestArray wantedMeans = output(DType::F32, groupsOut), wantedSquares = output(DType::F32, groupsOut);
+  NormedProduct::fillGroups(out, cols, type, wantedMeans, wantedSquares);
+  for (size_t i = 0; i < groupsOut; ++i) {
+    const double deviation = std::sqrt(wantedSquares[i] / 32);
+    ASSERT_NEAR(outMeans[i], wantedMeans[i], 1e-6 * (std::abs(wantedMeans[i]) + deviation)) << i;
+    ASSERT_NEAR(outSquares[i], wantedSquares[i], 1e-5 * wantedSquares[i]) << i;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, MmaGroups, testing::ValuesIn(mmaGroupsCases()));
+
 /// Another matrix with as many steps for the parts to share.
 MmaMatmulCase reshapedSplit(const MmaMatmulCase &one, function_ref<int(int)> upTo) {
   return {one.kernel.with({{"kCols", std::to_string(upTo(2 * one.kernel["kCols"]))}}), upTo(2 * one.rows)};

@@ -56,6 +56,14 @@ std::vector<WgmmaMatmulCase> wgmmaNormCases() {
   };
 }
 
+std::vector<WgmmaMatmulCase> wgmmaGroupsCases() {
+  return {
+      matmulCase("matmul_norm_groups", DType::BF16, 100, 96, 224, {64, 64, 3, 1, 2}, 1), // half a tile of columns
+      matmulCase("matmul_norm_groups", DType::F16, 257, 192, 96, {128, 192, 3, 2, 1}, 2),
+      matmulCase("matmul_norm_groups", DType::BF16, 128, 256, 320, {128, 128, 2, 1, 2}, 1), // exact
+  };
+}
+
 std::vector<WgmmaMatmulCase> wgmmaHeadsCases() {
   return {
       matmulCase("matmul_bias_split_cache", DType::BF16, 100, 96, 72, {64, 64, 3, 1, 2}, 2),
@@ -68,7 +76,8 @@ Variant withTile(const Variant &kernel, RowsTile tile) {
                       {"kTileN", std::to_string(tile.n)},
                       {"kParts", std::to_string(tile.parts)},
                       {"kGroups", std::to_string(tile.groups)},
-                      {"kStages", std::to_string(tile.stages)}});
+                      {"kStages", std::to_string(tile.stages)},
+                      {"kRowStages", std::to_string(tile.rowStages)}});
 }
 
 std::vector<WgmmaRowsCase> wgmmaRowsCases() {
@@ -86,15 +95,18 @@ std::vector<WgmmaRowsCase> wgmmaRowsCases() {
       make(DType::BF16, 29, 256, 448, {32, 128, 3, 2, 2}), // rows of a range by one copy, ranges of one and two steps
       make(DType::F16, 19, 64, 704, {32, 32, 2, 2, 3}),    // the same, 24 rows in a box for 32
       make(DType::BF16, 5, 96, 320, {8, 96, 1, 2, 3}),
+      make(DType::F16, 12, 64, 576, {16, 64, 1, 2, 2, 5}), // rows at once beside a ring of the weight
   };
 }
 
 WgmmaRowsCase reshapedRows(const WgmmaRowsCase &one, function_ref<int(int)> upTo) {
-  // Steps of 64 for every range, as many as the stages ask for.
+  // Steps of 64 for every range, as many as the stages ask for; just so many if they are of rows.
   int least = one.kernel["kParts"] * one.kernel["kGroups"] * one.kernel["kStages"] * 64;
-  return {one.kernel.with({{"kCols", std::to_string(upTo(2 * one.kernel["kCols"]))},
-                           {"kDepth", std::to_string(least + 8 * upTo(16))}}),
-          upTo(2 * one.rows)};
+  bool isFixed = one.kernel["kRowStages"] != one.kernel["kStages"];
+  int depth = isFixed ? one.kernel["kDepth"] : least + 8 * upTo(16);
+  return {
+      one.kernel.with({{"kCols", std::to_string(upTo(2 * one.kernel["kCols"]))}, {"kDepth", std::to_string(depth)}}),
+      upTo(2 * one.rows)};
 }
 
 std::vector<WgmmaMatmulCase> wgmmaScoreCases() {
@@ -148,8 +160,8 @@ std::vector<AttentionCase> wgmmaFlashCases() {
 
 std::vector<Variant> allWgmmaKernels() {
   std::vector<Variant> all;
-  for (const auto &cases :
-       {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaNormCases(), wgmmaHeadsCases(), wgmmaScoreCases()})
+  for (const auto &cases : {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaNormCases(), wgmmaGroupsCases(),
+                            wgmmaHeadsCases(), wgmmaScoreCases()})
     for (const WgmmaMatmulCase &c : cases)
       all.push_back(c.kernel);
   for (const WgmmaRowsCase &c : wgmmaRowsCases())

@@ -25,6 +25,7 @@ struct WgmmaRowsCase {
 std::vector<WgmmaMatmulCase> wgmmaActivationCases(); ///< matmul_bias_gelu
 std::vector<WgmmaMatmulCase> wgmmaResidualCases();   ///< matmul_bias_residual
 std::vector<WgmmaMatmulCase> wgmmaNormCases();       ///< matmul_norm_bias
+std::vector<WgmmaMatmulCase> wgmmaGroupsCases();     ///< matmul_norm_groups; extents of a multiple of 32
 std::vector<WgmmaMatmulCase> wgmmaHeadsCases();      ///< matmul_bias_split_cache; kCols = 3 · kHeads · kHeadSize
 std::vector<WgmmaRowsCase> wgmmaRowsCases();         ///< rows_bias_gelu
 std::vector<WgmmaMatmulCase> wgmmaScoreCases();      ///< matmul_score
@@ -40,7 +41,7 @@ WgmmaRowsCase reshapedRows(const WgmmaRowsCase &one, function_ref<int(int)> upTo
 
 /// Another kernel for few rows: how many a block has, its columns, and what shares the depth.
 struct RowsTile {
-  int rows, n, parts, groups, stages;
+  int rows, n, parts, groups, stages, rowStages = stages;
 };
 Variant withTile(const Variant &kernel, RowsTile tile);
 

@@ -61,6 +61,30 @@ TEST_P(WgmmaNorm, NormalizesSums) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaNorm, testing::ValuesIn(withRandomShapes(wgmmaNormCases(), reshaped)));
 
+using WgmmaGroups = WgmmaMatmulTest;
+TEST_P(WgmmaGroups, MergesAndHandsOutStatistics) {
+  NormedProduct normed{x, weight, bias, rows, cols, depth};
+  normed.makeKinds();
+  const size_t groupsIn = x.size / 32, groupsOut = static_cast<size_t>(rows) * cols / 32;
+  TestArray unused = output(DType::F32, rows), sums = output(DType::F32, cols);
+  TestArray means = output(DType::F32, groupsIn), squares = output(DType::F32, groupsIn);
+  normed.fill(unused, unused, sums);
+  NormedProduct::fillGroups(x, depth, type, means, squares);
+  TestArray out = output(DType::F32, static_cast<size_t>(rows) * cols);
+  TestArray outMeans = output(DType::F32, groupsOut), outSquares = output(DType::F32, groupsOut);
+  run(kernel, grid(), threads(), sharedBytes(), {out, outMeans, outSquares}, mappedX(), mappedWeight(), means, squares,
+      sums, bias, out, outMeans, outSquares, rows);
+  normed.expectNoWorse(out);
+  TestArray wantedMeans = output(DType::F32, groupsOut), wantedSquares = output(DType::F32, groupsOut);
+  NormedProduct::fillGroups(out, cols, type, wantedMeans, wantedSquares);
+  for (size_t i = 0; i < groupsOut; ++i) {
+    const double deviation = std::sqrt(wantedSquares[i] / 32);
+    ASSERT_NEAR(outMeans[i], wantedMeans[i], 1e-6 * (std::abs(wantedMeans[i]) + deviation)) << i;
+    ASSERT_NEAR(outSquares[i], wantedSquares[i], 1e-5 * wantedSquares[i]) << i;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaGroups, testing::ValuesIn(wgmmaGroupsCases()));
+
 /// Other rows and depth: the columns are those of the heads.
 WgmmaMatmulCase reshapedHeads(const WgmmaMatmulCase &one, function_ref<int(int)> upTo) {
   const int tokens = upTo(one.rows / 2);

@@ -14,7 +14,8 @@ protected:
     const int stages = of["kGroups"] * of["kStages"], ranges = of["kParts"] * of["kGroups"];
     const int ownRows = static_cast<int>(ceilDivide(of["kRows"], of["kParts"]));
     const int sums = 4 * ranges * ownRows * (of["kTileN"] + 4);
-    const int bytes = 128 * stages * (of["kRows"] + of["kTileN"]) + sums + 8 * (2 * stages + of["kGroups"] + 1);
+    const int bytes = 128 * of["kGroups"] * (of["kRowStages"] * of["kRows"] + of["kStages"] * of["kTileN"]) + sums +
+                      8 * (2 * stages + of["kGroups"] + 1);
     return (bytes + 1023) / 1024 * 1024;
   }
 
@@ -23,7 +24,7 @@ protected:
     MappedArray mapped = mappedX(count, by["kRows"]);
     const int steps = static_cast<int>(ceilDivide(depth, 64));
     const auto most = ceilDivide(steps, by["kParts"] * by["kGroups"]);
-    if (by["kStages"] == static_cast<int>(most) && depth % 64 == 0) {
+    if (by["kRowStages"] == static_cast<int>(most) && depth % 64 == 0) {
       mapped.extents = {64, mapped.extents[1], static_cast<uint64_t>(steps)};
       mapped.strides.push_back(128);
       mapped.box.push_back(most);
@@ -64,14 +65,9 @@ TEST_P(WgmmaRowsCompany, DoesNotMatter) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaRowsCompany,
-                         testing::Values(WgmmaRowsCase{Variant("wgmma", "rows_bias_gelu", DType::BF16,
-                                                               {{"kCols", "104"},
-                                                                {"kDepth", "456"},
-                                                                {"kRows", "64"},
-                                                                {"kTileN", "64"},
-                                                                {"kParts", "2"},
-                                                                {"kGroups", "2"},
-                                                                {"kStages", "2"}}),
+                         testing::Values(WgmmaRowsCase{withTile(Variant("wgmma", "rows_bias_gelu", DType::BF16,
+                                                                        {{"kCols", "104"}, {"kDepth", "456"}}),
+                                                                {64, 64, 2, 2, 2}),
                                                        41}));
 
 } // namespace

@@ -1,0 +1,124 @@
+// gather-statistics: the statistics of rows come from the kernel that makes the rows, by groups of columns.
+//
+//   %x = fused @matmul_bias_residual(%a, %w, %b, %r) {      %x, %means, %squares = fused @…_residual_groups(…) {
+//     …                                                       …
+//     %x = add %s, %r                                         %x = add %s, %r
+//     yield %x                                                %means = group_mean %x {size = 32}
+//   }                                                         %squares = group_squares %x, %means
+//   %mean, %rstd = fused @row_mean_row_rstd(%x) {…}   ->      yield %x, %means, %squares
+//   %y = fused @matmul_norm_bias(%x, …, %mean, %rstd) {     }
+//     %mm = matmul %x, %v                                   %y = fused @matmul_norm_bias(%x, …, %means, %squares) {
+//     %n  = normalize_product %mm, %mean, %rstd, %s           %mm   = matmul %x, %v
+//     …                                                       %mean = row_mean %means
+//                                                             %rstd = merged_rstd %squares, %means, %mean {…}
+//                                                             %n    = normalize_product %mm, %mean, %rstd, %s
+//
+// So no kernel reads the rows again just for their statistics. A quad of threads has 32 columns of a row of a product;
+// groups of 32 are therefore cheap to make, and they are the same whatever the tiles are. option target: the GPU, as
+// graphs/targets/ names it.
+//
+// Refuses: rows that anything but a product in tensor cores of 16 bits makes, such as an embedding; rows of no multiple
+// of 32 columns; statistics that anything but normalize_product reads.
+#include "ir/Builder.h"
+#include "kernels/families/Families.h"
+#include "ops/OpTable.h"
+#include "ops/Region.h"
+#include "passes/Pass.h"
+#include "passes/Rewrite.h"
+
+namespace kiln {
+
+constexpr int64_t groupColumns = 32;
+
+/// The rows of which a region computes mean and reciprocal deviation, or null.
+static Value *rowsOfStatistics(const Op &op) {
+  if (!op.region() || op.results().size() != 2 || !op.region()->ops().front()->is(OpKind::rowMean))
+    return nullptr;
+  const Op &mean = *op.region()->ops().front(), &rstd = *mean.next();
+  ArrayRef<Value *> yielded = op.region()->terminator()->operands();
+  bool fits = rstd.is(OpKind::rowRstd) && rstd.operand(0) == mean.operand(0) && rstd.operand(1) == mean.result() &&
+              yielded.equals({mean.result(), rstd.result()});
+  return fits ? mean.operand(0) : nullptr;
+}
+
+/// Whether a product in tensor cores makes the rows, and can hand out their statistics.
+static bool isOfProduct(const Value &rows, const Target &target) {
+  const Op *producer = rows.definingOp();
+  if (!producer || !producer->region() || !anchor(*producer)->is(OpKind::matmul) ||
+      !wantsNormOutside(*producer, target) || fusedNorm(*producer) || dtypeSize(rows.type.dtype) != 2)
+    return false;
+  const Op *last = producer->region()->terminator()->operand(rows.resultIndex())->definingOp();
+  std::optional<int64_t> cols = rows.type.lastDim().asConstant();
+  return last->parentOp() == producer && (last == anchor(*producer) || last->has(Trait::Pointwise)) &&
+         rows.type.shape == anchor(*producer)->result()->type.shape && cols && *cols % groupColumns == 0 &&
+         dtypeSize(anchor(*producer)->operand(1)->type.dtype) == 2;
+}
+
+/// The op that applies the statistics, if nothing else reads them; or null.
+static Op *soleUse(const Op &statistics) {
+  ArrayRef<Op *> mean = statistics.result(0)->getUsers(), rstd = statistics.result(1)->getUsers();
+  bool isOne = mean.size() == 1 && rstd.size() == 1 && mean[0] == rstd[0];
+  return isOne && mean[0]->is(OpKind::normalizeProduct) && mean[0]->parentOp() ? mean[0] : nullptr;
+}
+
+/// Yields another value of a region.
+static Value *yieldValue(Op &fused, Value *inner) {
+  fused.region()->terminator()->addOperand(inner);
+  Value *outer = fused.addResult(inner->name, inner->type);
+  outer->loc = inner->loc;
+  return outer;
+}
+
+/// Means and sums of squares of the groups of `rows`, which their producer hands out.
+static std::pair<Value *, Value *> addGroups(Value &rows, TakenNames &names) {
+  Op &producer = *rows.definingOp();
+  Op *yield = producer.region()->terminator();
+  Value *inner = yield->operand(rows.resultIndex());
+  Builder builder(opTable(), yield);
+  builder.loc = inner->definingOp()->loc;
+  Value *means = builder.create(OpKind::groupMean, names.unique(withEnding(rows.name, "_means")), {inner},
+                                {{"size", groupColumns}});
+  Value *squares =
+      builder.create(OpKind::groupSquares, names.unique(withEnding(rows.name, "_squares")), {inner, means});
+  producer.symbol = regionName(*producer.region());
+  return {yieldValue(producer, means), yieldValue(producer, squares)};
+}
+
+/// Merges the statistics of groups in front of an op that applies those of rows.
+static void merge(Op &apply, const Op &statistics, std::pair<Value *, Value *> groups) {
+  const Op &rstd = *statistics.region()->terminator()->operand(1)->definingOp();
+  Builder builder(opTable(), &apply);
+  builder.loc = rstd.loc;
+  Value *mean = builder.create(OpKind::rowMean, statistics.result(0)->name, {groups.first});
+  Value *merged = builder.create(OpKind::mergedRstd, statistics.result(1)->name, {groups.second, groups.first, mean},
+                                 {{"eps", *rstd.attribute("eps")}, {"size", groupColumns}});
+  apply.setOperand(1, mean);
+  apply.setOperand(2, merged);
+}
+
+static Error gatherStatistics(Module &module, const PassOptions &options) {
+  Expected<const Target *> target = findTarget(options.getString("target"));
+  if (!target)
+    return target.takeError();
+  for (const auto &function : module.functions) {
+    TakenNames names(*function);
+    for (Op *op : function->body.snapshot()) {
+      Value *rows = rowsOfStatistics(*op);
+      Op *apply = rows ? soleUse(*op) : nullptr;
+      if (!apply || !isOfProduct(*rows, **target))
+        continue;
+      merge(*apply, *op, addGroups(*rows, names));
+      op->erase();
+    }
+  }
+  return Error::success();
+}
+
+const PassDef gatherStatisticsPass = {
+    .name = "gather-statistics",
+    .summary = "Takes the statistics of rows from the products that make the rows",
+    .run = gatherStatistics,
+    .options = {{"target", Attribute::ident("sm_90a"), "the GPU that the plan is for"}},
+};
+
+} // namespace kiln

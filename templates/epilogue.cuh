@@ -1,0 +1,88 @@
+//===- epilogue.cuh - what epilogues of products read and hand out by rows --------===//
+//
+// An epilogue that reads its operands ahead (Epilogue::Operands) may also read operands of which a row has one element,
+// such as the statistics of a layer normalisation:
+//
+//   struct RowOperands;
+//   RowOperands rowOperands(int row) const;
+//   template <int V>
+//   void operator()(Vec<float, V> product, const Operands<V> &with, const RowOperands &of, int row, int col) const;
+//
+// A template then loads them once for each of a thread's rows. Epilogues without RowOperands have the last function
+// without `of`.
+//
+// And it may hand out statistics of its results, by groups of 32 columns (norm/group_statistics.cuh):
+//
+//   using Grouped = bf16;                                            the type that results are stored in
+//   void group(GroupStatistics statistics, int row, int index) const;  of columns 32 index .. 32 index + 31
+//
+// Then operator() returns the result, and a thread has 8 columns of a group at a time; the other three threads of its
+// quad have the rest of them.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/base.cuh"
+#include "device/index.cuh"
+#include "device/vec.cuh"
+#include "norm/group_statistics.cuh"
+
+namespace kiln {
+
+template <class> struct Exists {
+  using Type = void;
+};
+
+/// Of an epilogue without RowOperands.
+template <class Epilogue, class = void> struct RowOperandsOf {
+  static constexpr bool kExists = false;
+  struct Type {};
+  KILN_DEVICE static Type load(const Epilogue &, int) { return {}; }
+  template <int V, class Operands>
+  KILN_DEVICE static auto apply(const Epilogue &epilogue, Vec<float, V> product, const Operands &with, const Type &,
+                                int row, int col) {
+    return epilogue(product, with, row, col);
+  }
+};
+
+template <class Epilogue> struct RowOperandsOf<Epilogue, typename Exists<typename Epilogue::RowOperands>::Type> {
+  static constexpr bool kExists = true;
+  using Type = typename Epilogue::RowOperands;
+  KILN_DEVICE static Type load(const Epilogue &epilogue, int row) { return epilogue.rowOperands(row); }
+  template <int V, class Operands>
+  KILN_DEVICE static auto apply(const Epilogue &epilogue, Vec<float, V> product, const Operands &with, const Type &of,
+                                int row, int col) {
+    return epilogue(product, with, of, row, col);
+  }
+};
+
+/// The type in which an epilogue that hands out statistics stores its results; void of others.
+template <class Epilogue, class = void> struct GroupedBy {
+  using Type = void;
+  static constexpr bool kExists = false;
+};
+template <class Epilogue> struct GroupedBy<Epilogue, typename Exists<typename Epilogue::Grouped>::Type> {
+  using Type = typename Epilogue::Grouped;
+  static constexpr bool kExists = true;
+};
+
+/// Passes columns col .. col + V of a row of the product to the epilogue, unless they lie past an end (`exists`). All
+/// lanes of a warp call this together; those of a quad have the same row and, if V is 8, one group of 32 columns.
+template <int V, class Epilogue, class Operands, class RowOperands>
+KILN_DEVICE void passProduct(const Epilogue &epilogue, const Vec<float, V> &product, const Operands &with,
+                             const RowOperands &of, int row, int col, bool exists) {
+  using OfRow = RowOperandsOf<Epilogue>;
+  if constexpr (GroupedBy<Epilogue>::kExists) {
+    static_assert(V == 8, "a quad has the 32 columns of a group");
+    Vec<float, V> result{};
+    if (exists)
+      result = rounded<typename GroupedBy<Epilogue>::Type>(OfRow::apply(epilogue, product, with, of, row, col));
+    const GroupStatistics statistics = groupStatistics(result);
+    if (exists && laneIndex() % 4 == 0)
+      epilogue.group(statistics, row, col / kGroupColumns);
+  } else if (exists) {
+    OfRow::apply(epilogue, product, with, of, row, col);
+  }
+}
+
+} // namespace kiln

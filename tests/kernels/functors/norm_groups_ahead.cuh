@@ -1,0 +1,36 @@
+// %mean = row_mean %means; %rstd = merged_rstd %squares, %means, %mean {eps = 1e-05, size = 32}
+// %norm = normalize_product %mm, %mean, %rstd, %w_sums; %add = add %norm, %b_fc; in float
+// %add_means = group_mean %add {size = 32}; %add_squares = group_squares %add, %add_means; of rounded elements
+struct Epilogue {
+  const float *means, *squares, *w_sums, *b_fc;
+  float *out, *out_means, *out_squares;
+  template <int V> struct Operands {
+    Packed<float, V> w_sums;
+    Packed<float, V> b_fc;
+  };
+  template <int V> KILN_DEVICE Operands<V> operands(int row, int col) const {
+    return {loadPacked<V>(w_sums + col), loadPacked<V>(b_fc + col)};
+  }
+  struct RowOperands {
+    float mean, rstd;
+  };
+  KILN_DEVICE RowOperands rowOperands(int row) const {
+    constexpr int kGroups = Config::kDepth / 32;
+    const float mean = meanOfGroups<kGroups>(means + i64(row) * kGroups);
+    const float rstd = rstdOfGroups<kGroups>(squares + i64(row) * kGroups, means + i64(row) * kGroups, mean, 1e-05f);
+    return {mean, rstd};
+  }
+  template <int V>
+  KILN_DEVICE Vec<float, V> operator()(Vec<float, V> mm, const Operands<V> &with, const RowOperands &of, int row,
+                                       int col) const {
+    const auto norm = (mm - of.mean * with.w_sums.unpack()) * of.rstd;
+    const auto add = norm + with.b_fc.unpack();
+    store(out + i64(row) * Config::kCols + col, add);
+    return add;
+  }
+  using Grouped = Element;
+  KILN_DEVICE void group(GroupStatistics s, int row, int index) const {
+    out_means[i64(row) * (Config::kCols / 32) + index] = s.mean;
+    out_squares[i64(row) * (Config::kCols / 32) + index] = s.squares;
+  }
+};

@@ -18,7 +18,8 @@
 //
 // Otherwise every layer rounds it twice, which causes most of the error of a 16-bit model. With one token per sequence
 // (one_token) its size is negligible against the weights; with many tokens it would cost as much as an activation.
-// auto: one_token, but never where tensor cores of the GPU (option target) read rows by copies, which do not convert.
+// auto: one_token; but never if the GPU (option target) has kernels that copy the rows of products as they are and so
+// cannot convert them (gemv_wgmma), unless the plan is for other GPUs too.
 //
 // Refuses: modules whose weights are not f32 (precision was assigned before): an error.
 #include "kernels/targets/Target.h"
@@ -43,7 +44,7 @@ static void widenResidual(Op &op, DType dtype) {
     op.setAttribute("out", Attribute::ident(dtypeName(dtype)));
 }
 
-/// Where the residual stream stays in f32, for `auto`.
+/// The value of residual_f32 that `auto` stands for. `name`: the target. Error: no such target.
 static Expected<StringRef> automaticResidual(const Module &module, StringRef name) {
   Expected<const Target *> target = findTarget(name);
   if (!target)
@@ -51,9 +52,8 @@ static Expected<StringRef> automaticResidual(const Module &module, StringRef nam
   return (*target)->hasWgmma && !module.boolAttribute(ModuleAttribute::portable) ? "never" : "one_token";
 }
 
-static Error assignPrecision(Module &module, const PassOptions &options) {
-  bool isTf32 = options.getString("dtype") == "tf32";
-  DType dtype = isTf32 ? DType::F32 : *parseDType(options.getString("dtype"));
+/// Stores weights, but those of rank 1, and caches in `dtype`.
+static Error assignToStorage(Module &module, DType dtype) {
   for (const auto &weight : module.weights) {
     if (weight->type.dtype != DType::F32)
       return makeError(weight->loc,
@@ -66,6 +66,14 @@ static Error assignPrecision(Module &module, const PassOptions &options) {
   for (const auto &state : module.states)
     if (isFloat(state->type.dtype))
       state->type.dtype = dtype;
+  return Error::success();
+}
+
+static Error assignPrecision(Module &module, const PassOptions &options) {
+  bool isTf32 = options.getString("dtype") == "tf32";
+  DType dtype = isTf32 ? DType::F32 : *parseDType(options.getString("dtype"));
+  if (Error error = assignToStorage(module, dtype))
+    return error;
   StringRef residual = options.getString("residual_f32");
   if (residual == "auto") {
     Expected<StringRef> chosen = automaticResidual(module, options.getString("target"));

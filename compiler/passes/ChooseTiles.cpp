@@ -9,8 +9,8 @@
 //
 // The best kernel for one row differs much from the best for many. So matrix products and attention in tensor cores get
 // `variants`: each gives the best kernel and tile up to a number of rows, where these differ from those for the bound.
-// In decode, tensor cores that multiply one row in the time of many run them all by one family, whose configurations
-// for different numbers of rows add in the same order: a row's bits do not depend on the rows beside it.
+// In decode, where tensor cores multiply one row in the time of many (gemv_wgmma, gemm_wgmma), one family runs any
+// number of rows. Its configurations add in the same order: a row's bits do not depend on the rows beside it.
 //
 // option tiles: settings by family, {layernorm = {row_threads = 1}}, or for one of the ops that the family map runs,
 // {split_heads = {unroll = 8}}, which take precedence over those of map; additions are named bias and residual. The

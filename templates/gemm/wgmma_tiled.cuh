@@ -168,6 +168,9 @@ template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
       arrive(shared.empty[stage]);
   }
 
+  /// The rows of an instruction, from `row` of the tile on, that copies bring.
+  KILN_DEVICE int copiedRows(int row) const { return max(0, min(boxRows<Shape::kM>(rows) - row, 64)); }
+
   /// Waits for a step and starts its products; `row` is the warpgroup's first in the tile.
   KILN_DEVICE void startStep(Sums (&sums)[kRowTiles], RingPlace<Shape::kStages> ring, int row, bool adds) const {
     waitBarrier(shared.full[ring.stage], ring.parity);
@@ -179,7 +182,7 @@ template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m)
         startSharedProduct<T>(sums[m], left + u32(m) * 64 * kSwizzledRowBytes, right, u32(part) * 2 * kChunkBytes,
-                              adds || part > 0);
+                              adds || part > 0, copiedRows(row + m * 64));
     commitProducts();
   }
 

@@ -69,7 +69,7 @@ class EverySize(KilnTest):
     # Only extents differ between sizes, and targets do not affect them, so one size suffices.
     def test_every_target(self):
         self.compile("124m", "f32", ["sm_86"])
-        self.compile("124m", "bf16", ["sm_80"])
+        self.compile("124m", "bf16", ["sm_80", "sm_90a"])  # kernels that both run
 
     def test_every_strategy(self):
         for strategy in STRATEGIES:
@@ -94,10 +94,10 @@ class SelfContained(KilnTest):
 
     def test_one_kernel_of_each_template(self):
         chosen = {}
-        for dtype in ("bf16", "f32"):
-            plan, dump = self.path(dtype), self.path(dtype + "-dump")
-            self.kiln("compile", os.path.join(SOURCE, "graphs", "gpt2-124m.toml"), "--dtype", dtype, "--stage", "cuda",
-                      "--quiet", "-o", plan)
+        for dtype, target in (("bf16", "sm_90a"), ("bf16", "sm_80"), ("f32", "sm_90a")):
+            plan, dump = self.path(dtype + target), self.path(dtype + target + "-dump")
+            self.kiln("compile", os.path.join(SOURCE, "graphs", "gpt2-124m.toml"), "--dtype", dtype, "--target", target,
+                      "--stage", "cuda", "--quiet", "-o", plan)
             self.kiln("dump", plan, "--what", "cuda", "-o", dump)
             for name in sorted(os.listdir(os.path.join(plan, "kernels"))):
                 with open(os.path.join(plan, "kernels", name)) as file:

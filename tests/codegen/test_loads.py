@@ -1,6 +1,6 @@
-"""Loads that a template issues before waitForDependencies() must stay before it in machine code, though ptxas may move
-them: weights are loaded while the previous kernel still runs. No load may use the non-coherent path, which does not see
-the writes of that kernel."""
+"""Loads and copies that a template issues before waitForDependencies() must stay before it in machine code, though ptxas
+may move them: weights are loaded while the previous kernel still runs. No load may use the non-coherent path, which does
+not see the writes of that kernel, and no copy of what it writes may be issued before the wait."""
 
 import os
 import re
@@ -22,6 +22,12 @@ LOADS_AHEAD = {
     "gemv/simt_rows.cuh": lambda config: config["kColsPerWarp"] * config["kUnroll"],
     "gemv/mma_rows.cuh": lambda config: 2 * config["kUnroll"],
     "attention/simt_split_kv.cuh": lambda config: 2 * config["kUnroll"],
+}
+
+# The same for templates whose producer thread copies boxes by TMA: the copies of the weight's.
+COPIES_AHEAD = {
+    "gemv/wgmma_rows.cuh": lambda config: config["kGroups"] * config["kStages"],
+    "gemm/wgmma_tiled.cuh": lambda config: min(-(-config["kDepth"] // 64), config["kStages"]),
 }
 
 
@@ -49,11 +55,30 @@ class Kernel:
     def waits_at_its_start(self):
         return "waitForDependencies();" in self.source
 
+    def until_wait(self, first=0):
+        """The instructions from number `first` on that are in front of a wait for the kernels before."""
+        wait = next(i for i, name in enumerate(self.instructions) if i >= first and name.startswith("ACQBULK"))
+        return self.instructions[first:wait]
+
     @property
     def loads_ahead(self):
         """The number of 16-byte loads before the wait."""
-        wait = next(i for i, name in enumerate(self.instructions) if name.startswith("ACQBULK"))
-        return sum(name.startswith("LDG.") and ".128" in name for name in self.instructions[:wait])
+        return sum(name.startswith("LDG.") and ".128" in name for name in self.until_wait())
+
+    @property
+    def copies_ahead(self):
+        """The ranks of the tensors that the producer copies boxes of before it waits; the weight's map has rank 5."""
+        first = next(i for i, name in enumerate(self.instructions) if name.startswith("UTMALDG"))
+        return [name.split(".")[1] for name in self.until_wait(first) if name.startswith("UTMALDG")]
+
+    @property
+    def misorder(self):
+        """What is wrong with the order of loads, copies and wait; None: nothing."""
+        if self.template in COPIES_AHEAD:
+            wanted, copies = COPIES_AHEAD[self.template](self.config), self.copies_ahead
+            return None if copies == ["5D"] * wanted else f"{copies} in front of the wait, not {wanted} of the weight"
+        wanted = LOADS_AHEAD[self.template](self.config)
+        return None if self.loads_ahead >= wanted else f"{self.loads_ahead} of {wanted} loads in front of the wait"
 
     @property
     def loads_that_see_no_writes(self):
@@ -79,31 +104,33 @@ class Templates(unittest.TestCase):
 
 @unittest.skipUnless(os.access(NVDISASM, os.X_OK), "no nvdisasm")
 class Loads(KilnTest):
-    def kernels(self, dtype):
-        plan = self.path(dtype)
-        self.kiln("compile", os.path.join(SOURCE, "graphs", "gpt2-124m.toml"), "--dtype", dtype, "--target", TARGET,
+    def kernels(self, dtype, targets):
+        plan = self.path(f"{dtype}-{targets}")
+        self.kiln("compile", os.path.join(SOURCE, "graphs", "gpt2-124m.toml"), "--dtype", dtype, "--target", targets,
                   "--quiet", "-o", plan)
         with open(os.path.join(plan, "plan.toml"), "rb") as file:
             names = launched(tomllib.load(file), ("decode", "sample"))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return list(pool.map(lambda name: Kernel(plan, name), names))
 
-    def check(self, dtype):
-        kernels = self.kernels(dtype)
+    def check(self, dtype, template, targets=TARGET):
+        """`template`: what most products of decode must run on."""
+        kernels = self.kernels(dtype, targets)
         blind = {kernel.name: kernel.loads_that_see_no_writes for kernel in kernels if kernel.loads_that_see_no_writes}
-        late, ahead = {}, [kernel for kernel in kernels if not kernel.waits_at_its_start]
-        for kernel in ahead:
-            wanted = LOADS_AHEAD[kernel.template](kernel.config)
-            if kernel.loads_ahead < wanted:
-                late[kernel.name] = f"{kernel.loads_ahead} of {wanted} loads in front of the wait"
+        ahead = [kernel for kernel in kernels if not kernel.waits_at_its_start]
+        late = {kernel.name: kernel.misorder for kernel in ahead if kernel.misorder}
         self.assertEqual((blind, late), ({}, {}))
         self.assertGreaterEqual(len(ahead), 10, "products for several numbers of rows, and attention")
+        self.assertGreaterEqual(sum(kernel.template == template for kernel in ahead), 5)
 
     def test_bf16(self):
-        self.check("bf16")
+        self.check("bf16", "gemv/wgmma_rows.cuh")
+
+    def test_bf16_of_any_gpu(self):
+        self.check("bf16", "gemv/mma_rows.cuh", f"sm_80,{TARGET}")
 
     def test_f32(self):
-        self.check("f32")
+        self.check("f32", "gemv/simt_rows.cuh")
 
 
 if __name__ == "__main__":

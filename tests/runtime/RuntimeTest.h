@@ -19,19 +19,23 @@ class RuntimeTest : public testing::Test {
 protected:
   static constexpr int64_t maxBatch = 8, context = 24;
 
-  RuntimeTest() {
-    std::string model = directory.write("tiny.toml", R"(vocab_size = 101
+  RuntimeTest() : RuntimeTest(/*width=*/16, "f32", maxBatch) {}
+
+  /// A model of two layers. `width`: n_embd.
+  RuntimeTest(int64_t width, StringRef dtype, int64_t batch) {
+    std::string text = R"(vocab_size = 101
 n_positions = 24
-n_embd = 16
 n_layer = 2
 n_head = 2
-n_inner = 64
 activation_function = "gelu_new"
 layer_norm_epsilon = 1e-5
 tie_word_embeddings = true
-)");
+)";
+    text += "n_embd = " + std::to_string(width) + "\nn_inner = " + std::to_string(4 * width) + "\n";
+    std::string model = directory.write("tiny.toml", text);
     CompileOptions options;
-    options.build.maxBatch = maxBatch;
+    options.pipeline.dtype = dtype.str();
+    options.build.maxBatch = batch;
     auto module = unwrap(compileToStage(model, Stage::Plan, options, sources));
     expectSuccess(writePlanDirectory(planDirectory(), unwrap(generate(*module)), {}, {}));
     counted = unwrap(openTestDevice());

@@ -16,7 +16,7 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
       &wgmmaRowsFamily,          &simtRowFamily,        &mmaRowsFamily,        &simtRowsFamily,
       &wgmmaScoreFamily,         &mmaScoreFamily,       &wgmmaTiledFamily,     &mmaTiledFamily,
       &mmaTiledSplitFamily,      &simtTiledFamily,      &simtBatchedFamily,    &simtScoresFamily,
-      &simtSplitKvFamily,        &wgmmaFlashFamily,     &mmaFlashFamily,       &simtFlashFamily,
+      &clusterSplitKvFamily,     &simtSplitKvFamily,    &wgmmaFlashFamily,     &mmaFlashFamily,       &simtFlashFamily,
       &layerNormFamily,          &softmaxFamily,        &scoreRowsFamily,      &mapFamily,
       &libraryMatmulFamily,      &libraryBatchedFamily, &naiveMatmulFamily,    &naiveBatchedFamily,
       &streamingLayerNormFamily, &naiveFlashFamily,     &blockReductionFamily, &naiveScoresFamily,

@@ -154,7 +154,8 @@ Expected<Tile> TileChooser::cheapestTile(const Op &op, const KernelFamily &famil
 }
 
 /// The measured optimum for dims up to these, unless the module prefers a kernel or its settings. A measurement that no
-/// longer fits its template is ignored, and so is one whose order of sums differs from the family's where that is fixed.
+/// longer fits its template is ignored, and so is one whose order of sums differs from the family's where that is
+/// fixed.
 std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimBinding &dims,
                                                         const KernelFamily &family) const {
   if (!measured || preferredFamily(op))

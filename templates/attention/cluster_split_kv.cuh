@@ -74,8 +74,8 @@ KILN_DEVICE void clusterSplitKv(const HeadView<T> &query, const HeadView<T> &key
       if (blocks > 1) {
         waitCluster();
         if (rank == 0 && threadIndex() == 0)
-          arriveExpecting(shared.complete, u32(keys.parts - keys.partsOfFirst()) * sizeof(float) *
-                                               SplitPart<Config::kHeadSize>::kUsed);
+          arriveExpecting(shared.complete,
+                          u32(keys.parts - keys.partsOfFirst()) * sizeof(float) * SplitPart<Config::kHeadSize>::kUsed);
       }
   };
   lane.run(rank, query.at(b, h, 0), ready, ClusterSplitPut<Config>{shared, rank});

@@ -94,9 +94,7 @@ template <class Config, class T> struct SplitKvKeys {
   KILN_DEVICE int blocks() const { return min(Shape::kSplits, ceilDiv(parts, Shape::kWarps)); }
 
   /// The number of parts of the head's first block.
-  KILN_DEVICE int partsOfFirst() const {
-    return parts / kStride * Shape::kWarps + min(parts % kStride, Shape::kWarps);
-  }
+  KILN_DEVICE int partsOfFirst() const { return parts / kStride * Shape::kWarps + min(parts % kStride, Shape::kWarps); }
 
   /// A round of the warp's, and its part.
   struct Place {
@@ -136,8 +134,8 @@ template <class Config, class T, class Score> struct SplitKvLane {
   Vec<float, kVec> out[kSlots];
   OnlineSoftmax softmax;
 
-  KILN_DEVICE SplitKvLane(const HeadView<T> &key, const HeadView<T> &value, const Score &score, const Keys &keys,
-                          int b, int h)
+  KILN_DEVICE SplitKvLane(const HeadView<T> &key, const HeadView<T> &value, const Score &score, const Keys &keys, int b,
+                          int h)
       : keys(keys), score(score), key(key.at(b, h, keyOf(0, 0)) + dim(0)), value(value.at(b, h, keyOf(0, 0)) + dim(0)),
         keyStride(key.tokenStride), valueStride(value.tokenStride) {}
 
@@ -256,9 +254,9 @@ template <class Config, class T, class Score> struct SplitKvLane {
       put(part, Config::kHeadSize, Vec<float, 2>{softmax.max, softmax.sum});
   }
 
-  /// Computes the parts of a warp of this block for the query at `q`, and calls put as givePart() for each. `ready()` is
-  /// called once behind waitForDependencies(), with loads under way, before the first part is given. All lanes of the
-  /// warp call this.
+  /// Computes the parts of a warp of this block for the query at `q`, and calls put as givePart() for each. `ready()`
+  /// is called once behind waitForDependencies(), with loads under way, before the first part is given. All lanes of
+  /// the warp call this.
   template <class Ready, class Put> KILN_DEVICE void run(int block, const T *q, const Ready &ready, const Put &put) {
     Round rounds[kStages];
     const Place start = Keys::place(block);

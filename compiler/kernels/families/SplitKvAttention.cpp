@@ -1,5 +1,5 @@
-// Fused attention of one query a sequence, for decode: the cached keys are split over blocks, which exchange their parts
-// through memory or within a cluster.
+// Fused attention of one query a sequence, for decode: the cached keys are split over blocks, which exchange their
+// parts through memory or within a cluster.
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
 #include "ops/Region.h"
@@ -78,7 +78,8 @@ static std::vector<Tile> splitKvConfigurations(const Op &op, const Target &, con
       for (int64_t warps : {4, 8, 16}) {
         Tile tile = {{"splits", splits}, {"stages", stages}, {"warps", warps}};
         bool isFirst = tiles.empty();
-        bool fits = splits * warps <= mostParts && registersOf(problem, SplitKvBlock(tile)) * 32 * warps <= registersOfMultiprocessor / 2;
+        bool fits = splits * warps <= mostParts &&
+                    registersOf(problem, SplitKvBlock(tile)) * 32 * warps <= registersOfMultiprocessor / 2;
         if (isFirst || fits)
           tiles.push_back(std::move(tile));
       }
@@ -115,8 +116,8 @@ static double secondsAt(double keys, double heads, const AttentionProblem &probl
   int64_t resident = std::min(registersOfMultiprocessor / (registersOf(problem, block) * 32 * block.warps),
                               target.threadsPerMultiprocessor / (32 * block.warps));
   double atOnce = static_cast<double>(std::max<int64_t>(1, resident)) * target.multiprocessors;
-  double underWay = std::min(blocks, atOnce) * std::min(warps, parts) * std::min(stages, turns) *
-                    static_cast<double>(round.bytes);
+  double underWay =
+      std::min(blocks, atOnce) * std::min(warps, parts) * std::min(stages, turns) * static_cast<double>(round.bytes);
   double bytes = heads * rounds * static_cast<double>(round.bytes);
   // Little's law, and the rate of the memory, which answers later near it.
   double reading = std::hypot(bytes / underWay * target.times.memoryLatency, bytes / target.memoryRate);
@@ -130,8 +131,7 @@ static double secondsAt(double keys, double heads, const AttentionProblem &probl
 
 /// The geometric mean over few keys and a full cache: tiles that suit one position only lose, and early positions count
 /// like late ones, which take longer.
-static double secondsOf(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims,
-                        double exchange) {
+static double secondsOf(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims, double exchange) {
   AttentionProblem problem = attentionProblem(op);
   auto heads = static_cast<double>(valueAt(problem.heads * problem.batch, dims));
   double most = 2 * visibleKeys(problem, static_cast<double>(valueAt(problem.keys, dims)));

@@ -342,8 +342,8 @@ std::vector<Variant> allSimtKernels() {
   for (const auto &cases :
        {tiledCases(), naiveCases(), residualCases(), fewRowsCases(), normalizedRowCases(), rowCases()})
     append(cases);
-  for (const auto &cases : {flashCases(), naiveFlashCases(), splitCases("split_kv_attention"),
-                            splitCases("cluster_split_kv_attention")})
+  for (const auto &cases :
+       {flashCases(), naiveFlashCases(), splitCases("split_kv_attention"), splitCases("cluster_split_kv_attention")})
     append(cases);
   for (const auto &cases : {layerNormCases(), onePassLayerNormCases(), rowStatisticsCases(), rowReductionCases(),
                             scoreRowsCases(), causalSoftmaxCases(), maskedSoftmaxCases(), mapCases()})

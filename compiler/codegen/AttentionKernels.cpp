@@ -193,12 +193,13 @@ Expected<KernelText> writeSplitKvKernel(const Op &op, const KernelChoice &choice
   kernel.add(position);
   kernel.add(score);
   kernel.add(*epilogue);
-  kernel.addWorkspace("SplitPart<Config::kHeadSize>");
+  if (choice.family->workspace)
+    kernel.addWorkspace("SplitPart<Config::kHeadSize>");
   Functor &call = kernel.call();
   std::string start = choice.family->body.str() + "<Config>(", next = ",\n" + std::string(start.size() + 2, ' ');
   std::string statement = start + headView(call, region->q()) + next + headView(call, region->k()) + next +
                           headView(call, region->v()) + next + position.construction() + ", " + score.construction() +
-                          ", parts, arrivals, " + epilogue->construction() + ");";
+                          (choice.family->workspace ? ", parts, arrivals, " : ", ") + epilogue->construction() + ");";
   return kernel.finish(statement, region->k().type.dtype, extents(*region));
 }
 

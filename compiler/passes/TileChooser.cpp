@@ -19,14 +19,26 @@ static bool isOneToken(const Op &op) {
   return anchor(op)->is(OpKind::matmul) && type.rank() == 3 && type.shape[1] == Dim(1);
 }
 
-/// Numbers of rows that get a choice of their own. One token per sequence: as many rows as sequences. Prompts: short
-/// ones, and one or eight long ones, for which large tiles give too few blocks.
+/// Whether any number of the op's rows must run with this family or one with the same order of sums, in one of its
+/// configurations, so that a row's bits do not depend on their number.
+static bool isFixed(const Op &op, const KernelFamily &family) {
+  return family.form == KernelForm::SplitKv || (isOneToken(op) && family.form == KernelForm::TensorMatmul);
+}
+static bool hasSameSums(const KernelFamily &a, const KernelFamily &b) {
+  return &a == &b || (a.form == KernelForm::SplitKv && b.form == KernelForm::SplitKv);
+}
+
+/// Numbers of rows that get a choice of their own. One token per sequence: as many rows as sequences; attention has the
+/// fewer blocks a head, the more rows there are. Prompts: short ones, and one or eight long ones, for which large tiles
+/// give too few blocks.
 static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &family) {
   bool isTensorMatmul = isTensorProduct(family);
   if (isOneToken(op))
     return isTensorMatmul ? SmallVector<int64_t, 3>{8, 16, 32} : SmallVector<int64_t, 3>{1, family.rowsAtOnce, 16};
   if (isTensorMatmul)
     return {64, 256, 1024};
+  if (family.form == KernelForm::SplitKv)
+    return {1, 8, 32};
   return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{64, 1024, 8192} : SmallVector<int64_t, 3>();
 }
 
@@ -142,18 +154,19 @@ Expected<Tile> TileChooser::cheapestTile(const Op &op, const KernelFamily &famil
 }
 
 /// The measured optimum for dims up to these, unless the module prefers a kernel or its settings. A measurement that no
-/// longer fits its template is ignored. `only`, if not null: the family that must run the op, with one of its
-/// configurations.
+/// longer fits its template is ignored, and so is one whose order of sums differs from the family's where that is
+/// fixed.
 std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimBinding &dims,
-                                                        const KernelFamily *only) const {
+                                                        const KernelFamily &family) const {
   if (!measured || preferredFamily(op))
     return std::nullopt;
   const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims));
   if (!found || wanted.count(found->choice.family->name) ||
       wanted.count(nameOfElementwise(op, *found->choice.family)) || !found->choice.family->runs(op, target, dims))
     return std::nullopt;
-  if (only &&
-      (only != found->choice.family || !llvm::is_contained(only->configurations(op, target, dims), found->choice.tile)))
+  if (isFixed(op, family) &&
+      (!hasSameSums(family, *found->choice.family) ||
+       !llvm::is_contained(found->choice.family->configurations(op, target, dims), found->choice.tile)))
     return std::nullopt;
   Attribute tile = found->choice.tile;
   if (Error unsound = checkTile(op, *found->choice.family, &tile, target, dims)) {
@@ -214,8 +227,7 @@ Expected<KernelChoice> TileChooser::chooseForRows(const Op &op, const DimBinding
   Expected<const KernelFamily *> family = familyFor(op, dims);
   if (!family)
     return family.takeError();
-  bool isFixed = isOneToken(op) && (*family)->form == KernelForm::TensorMatmul;
-  if (std::optional<KernelChoice> best = measuredChoice(op, dims, isFixed ? *family : nullptr))
+  if (std::optional<KernelChoice> best = measuredChoice(op, dims, **family))
     return *best;
   Expected<Tile> tile = cheapestTile(op, **family, dims, dims);
   if (!tile)
@@ -248,8 +260,7 @@ Error TileChooser::choose(Op &op) {
   if (!family)
     return family.takeError();
   SmallVector<int64_t, 3> rows = variantRows(op, **family);
-  bool isFixed = isOneToken(op) && (*family)->form == KernelForm::TensorMatmul;
-  if (isFixed)
+  if (isOneToken(op) && isFixed(op, **family))
     family = familyFor(op, upperBounds(op));
   if (!family)
     return family.takeError();
@@ -258,7 +269,7 @@ Error TileChooser::choose(Op &op) {
     return tile.takeError();
   KernelChoice choice{*family, std::move(*tile)};
   if ((*family)->form != KernelForm::Library)
-    choice = measuredChoice(op, upperBounds(op), isFixed ? *family : nullptr).value_or(choice);
+    choice = measuredChoice(op, upperBounds(op), **family).value_or(choice);
   Expected<std::vector<KernelVariant>> variants = chooseVariants(op, rows, choice);
   if (!variants)
     return variants.takeError();

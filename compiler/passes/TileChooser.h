@@ -28,7 +28,7 @@ private:
                               const DimBinding &dims);
   Expected<const KernelFamily *> cheapestFamily(const Op &op, const KernelFamily &first, const DimBinding &dims);
   Expected<const KernelFamily *> familyFor(const Op &op, const DimBinding &upper);
-  std::optional<KernelChoice> measuredChoice(const Op &op, const DimBinding &dims, const KernelFamily *only) const;
+  std::optional<KernelChoice> measuredChoice(const Op &op, const DimBinding &dims, const KernelFamily &family) const;
   Expected<KernelChoice> chooseForRows(const Op &op, const DimBinding &dims);
   Expected<std::vector<KernelVariant>> chooseVariants(const Op &op, ArrayRef<int64_t> rows,
                                                       const KernelChoice &atBound);

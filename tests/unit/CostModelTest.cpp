@@ -14,16 +14,21 @@ namespace {
 Target twiceAsSlow(Target target) {
   KernelTimes &times = target.times;
   for (double *rate : {&target.memoryRate, &target.l2Rate, &target.f32Rate, &target.tensorRate, &target.mmaRate,
-                       &times.clock, &times.wgmmaRows.rowsRate, &times.wgmmaRows.exchangeRate})
+                       &times.clock, &times.splitKv.loadRate, &times.wgmmaRows.rowsRate, &times.wgmmaRows.exchangeRate})
     *rate /= 2;
-  for (double *time : {&target.launchSeconds,    &times.memoryLatency,        &times.blockStart,
-                       &times.blockReduction,    &times.rowProduct.normalize, &times.rowProduct.normalizeWarp,
-                       &times.rowProduct.tile,   &times.rowProduct.turn,      &times.mmaRows.round,
-                       &times.mmaTiled.ends,     &times.mmaTiled.output,      &times.mmaSplit.sum,
-                       &times.library.ends,      &times.splitKv.round,        &times.splitKv.combine,
-                       &times.wgmmaTiled.output, &times.wgmmaTiled.element,   &times.wgmmaTiled.ends,
-                       &times.wgmmaRows.ends,    &times.wgmmaRows.step,       &times.wgmmaRows.exchange,
-                       &times.mmaFlash.ends,     &times.wgmmaFlash.fill,      &times.wgmmaFlash.ends})
+  for (double *time : {&target.launchSeconds,       &times.memoryLatency,
+                       &times.blockStart,           &times.blockReduction,
+                       &times.rowProduct.normalize, &times.rowProduct.normalizeWarp,
+                       &times.rowProduct.tile,      &times.rowProduct.turn,
+                       &times.mmaRows.round,        &times.mmaTiled.ends,
+                       &times.mmaTiled.output,      &times.mmaSplit.sum,
+                       &times.library.ends,         &times.splitKv.round,
+                       &times.splitKv.exchange,     &times.splitKv.clusterExchange,
+                       &times.wgmmaTiled.output,    &times.wgmmaTiled.element,
+                       &times.wgmmaTiled.ends,      &times.wgmmaRows.ends,
+                       &times.wgmmaRows.step,       &times.wgmmaRows.exchange,
+                       &times.mmaFlash.ends,        &times.wgmmaFlash.fill,
+                       &times.wgmmaFlash.ends})
     *time *= 2;
   return target;
 }

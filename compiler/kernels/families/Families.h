@@ -44,6 +44,9 @@ extern const KernelFamily wgmmaRowsFamily;
 extern const KernelFamily wgmmaScoreFamily;
 extern const KernelFamily wgmmaFlashFamily;
 
+// clusters of blocks, sm_90 and up
+extern const KernelFamily clusterSplitKvFamily;
+
 // no kernel of this project: a step that a library runs. select-kernels uses it only on request.
 extern const KernelFamily libraryMatmulFamily;
 extern const KernelFamily libraryBatchedFamily;

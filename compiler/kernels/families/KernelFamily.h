@@ -22,7 +22,8 @@ enum class KernelForm {
   Batched,       ///< body<Config>(rows, cols, depth, Input, operand, Epilogue), one product per grid z; as Matmul
   Flash,         ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
   TensorFlash,   ///< the same, Score a constant factor
-  SplitKv,       ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue)
+  SplitKv,       ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue); without parts and arrivals if
+                 ///< the family has no workspace
   TensorScore,   ///< body<Config>(rows, a, weight, parts, arrivals, Epilogue), as TensorMatmul; the results are
                  ///< log-probabilities and the best tokens of rows of products (TokenScores.h)
   ScoreRows,     ///< body<Config>(Input, Epilogue): such results of rows in memory

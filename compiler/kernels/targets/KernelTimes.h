@@ -62,9 +62,11 @@ struct KernelTimes {
   } library;         ///< cublaslt_matmul, cublaslt_batched
 
   struct SplitKv {
-    double round = 0;   ///< one round of loads, however few bytes
-    double combine = 0; ///< combining four splits
-  } splitKv;            ///< attention_split_kv_simt
+    double round = 0;           ///< arithmetic of a warp's round
+    double loadRate = 0;        ///< bytes per second that a multiprocessor loads
+    double exchange = 0;        ///< of parts, through memory
+    double clusterExchange = 0; ///< within a cluster
+  } splitKv;                    ///< attention_split_kv_simt, attention_split_kv_cluster
 
   struct MmaFlash {
     double gap = 0;  ///< cycles between two steps of a warp

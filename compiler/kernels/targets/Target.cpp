@@ -88,9 +88,12 @@ static void readProductTimes(Numbers &root, KernelTimes &times) {
 }
 
 static void readAttentionTimes(Numbers &root, KernelTimes &times) {
-  Numbers split = root.table("attention_split_kv_simt"), mma = root.table("attention_mma"),
+  Numbers split = root.table("attention_split_kv"), mma = root.table("attention_mma"),
           wgmma = root.table("attention_wgmma");
-  times.splitKv = {.round = split("round_us", micro), .combine = split("combine_us", micro)};
+  times.splitKv = {.round = split("round_us", micro),
+                   .loadRate = split("load_gb_s", giga),
+                   .exchange = split("exchange_us", micro),
+                   .clusterExchange = split("cluster_exchange_us", micro)};
   times.mmaFlash = {.gap = mma("gap_cycles"), .ends = mma("ends_us", micro)};
   times.wgmmaFlash = {.gap = wgmma("gap_cycles"),
                       .alone = wgmma("alone"),

@@ -1,4 +1,5 @@
-// attention/simt_flash.cuh and attention/simt_split_kv.cuh against softmax attention in double.
+// attention/simt_flash.cuh, attention/simt_split_kv.cuh and attention/cluster_split_kv.cuh against softmax attention in
+// double, and the latter two against themselves in other company.
 
 #include "kernels/AttentionTest.h"
 #include "kernels/simt/Cases.h"
@@ -35,23 +36,82 @@ TEST_P(NaiveFlash, IsSoftmaxAttention) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, NaiveFlash, testing::ValuesIn(withRandomShapes(naiveFlashCases(), reshaped)));
 
-using Split = AttentionTest;
-TEST_P(Split, IsSoftmaxAttentionAndReplays) {
+class Split : public AttentionTest {
+protected:
   const int window = kernel["kWindow"];
-  for (int b = 0; b < batch; ++b) {
-    poisonCache(b, positions[b] + 1);
-    poisonCache(b, 0, firstVisible(b, 0, window));
+
+  void SetUp() override {
+    for (int b = 0; b < batch; ++b) {
+      poisonCache(b, positions[b] + 1);
+      poisonCache(b, 0, firstVisible(b, 0, window));
+    }
   }
-  const uint32_t splits = ceilDivide(capacity, kernel["kChunk"]);
-  TestArray parts = output(DType::F32, static_cast<size_t>(batch) * heads * splits * (headSize + 4));
-  TestArray arrivals = zeros(DType::I32, static_cast<size_t>(batch) * heads);
-  // The schedules follow each other without resetting the counters.
-  run(kernel, {splits, static_cast<uint32_t>(heads), static_cast<uint32_t>(batch)}, 32 * kernel["kWarps"], 0, {out},
-      qkv, keyCache, valueCache, position, parts, arrivals, out, heads, capacity);
+
+  static TestArray rowsOf(const TestArray &all, int batch, int first, int count) {
+    const size_t row = all.size / static_cast<size_t>(batch), bytes = row * dtypeSize(all.type);
+    return {static_cast<char *>(all.data) + static_cast<size_t>(first) * bytes, all.type,
+            row * static_cast<size_t>(count)};
+  }
+
+  /// Runs a kernel on some rows of the batch. All schedules follow each other without resetting the counters.
+  void attend(const Variant &by, int first, int count, TestArray result) {
+    auto rows = [&](const TestArray &all) { return rowsOf(all, batch, first, count); };
+    TestArray q = rows(qkv), k = rows(keyCache), v = rows(valueCache), at = rows(position);
+    const Dim3 grid = {static_cast<uint32_t>(by["kSplits"]), static_cast<uint32_t>(heads),
+                       static_cast<uint32_t>(count)};
+    const int threads = 32 * by["kWarps"];
+    if (by.name() == "cluster_split_kv_attention") {
+      cluster = grid.x;
+      run(by, grid, threads, 0, {result}, q, k, v, at, result, heads, capacity);
+      return;
+    }
+    cluster = 1;
+    TestArray parts = output(DType::F32, static_cast<size_t>(count) * heads * 32 * (headSize + 4));
+    TestArray arrivals = zeros(DType::I32, static_cast<size_t>(count) * heads);
+    run(by, grid, threads, 0, {result}, q, k, v, at, parts, arrivals, result, heads, capacity);
+    EXPECT_EQ(arrivals.values(), std::vector<double>(arrivals.size, 0));
+  }
+};
+
+TEST_P(Split, IsSoftmaxAttentionAndReplays) {
+  attend(kernel, 0, batch, out);
   expectClose(out, expectation(/*isCausal=*/true, window), 2e-6);
-  EXPECT_EQ(arrivals.values(), std::vector<double>(arrivals.size, 0));
 }
-INSTANTIATE_TEST_SUITE_P(Kernels, Split, testing::ValuesIn(withRandomShapes(splitCases(), reshaped)));
+INSTANTIATE_TEST_SUITE_P(Kernels, Split,
+                         testing::ValuesIn(withRandomShapes(splitCases("split_kv_attention"), reshaped)));
+INSTANTIATE_TEST_SUITE_P(InClusters, Split,
+                         testing::ValuesIn(withRandomShapes(splitCases("cluster_split_kv_attention"), reshaped)));
+
+/// The case's kernel with other settings, and the one of the other template.
+static std::vector<Variant> otherSplits(const Variant &kernel) {
+  std::vector<Variant> all;
+  for (StringRef name : {"split_kv_attention", "cluster_split_kv_attention"})
+    for (const auto &[splits, warps, stages] : {std::tuple(1, 8, 2), {8, 1, 1}, {2, 4, 3}, {4, 8, 1}, {3, 3, 2}})
+      all.push_back(Variant("simt", name, kernel.element(),
+                            {{"kHeadSize", std::to_string(kernel["kHeadSize"])},
+                             {"kWindow", std::to_string(kernel["kWindow"])},
+                             {"kSplits", std::to_string(splits)},
+                             {"kWarps", std::to_string(warps)},
+                             {"kStages", std::to_string(stages)}}));
+  return all;
+}
+
+// The bits of a row are the same with any rows beside it, and however its parts are spread over blocks and warps.
+using SplitCompany = Split;
+TEST_P(SplitCompany, DoesNotMatter) {
+  attend(kernel, 0, batch, out);
+  for (const Variant &other : otherSplits(kernel)) {
+    TestArray all = output(type, out.size), last = output(type, out.size / static_cast<size_t>(batch));
+    attend(other, 0, batch, all);
+    EXPECT_EQ(all.bytes(), out.bytes()) << other.name() << " " << other.label();
+    attend(other, batch - 1, 1, last);
+    EXPECT_EQ(last.bytes(), rowsOf(out, batch, batch - 1, 1).bytes()) << other.name() << " " << other.label();
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, SplitCompany, testing::ValuesIn([] {
+                           std::vector<AttentionCase> cases = splitCases("split_kv_attention");
+                           return std::vector{cases[0], cases[3], cases[4], cases[6]};
+                         }()));
 
 } // namespace
 } // namespace kiln

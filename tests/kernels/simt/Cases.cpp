@@ -204,24 +204,29 @@ std::vector<AttentionCase> flashCases() {
   };
 }
 
-std::vector<AttentionCase> splitCases() {
-  auto make = [](DType type, int headSize, int chunk, int warps, int unroll, int window = 0) {
-    return kernel("split_kv_attention", type,
+std::vector<AttentionCase> splitCases(StringRef name) {
+  auto make = [&](DType type, int headSize, int splits, int warps, int stages, int window = 0) {
+    return kernel(name, type,
                   {{"kHeadSize", std::to_string(headSize)},
-                   {"kChunk", std::to_string(chunk)},
+                   {"kSplits", std::to_string(splits)},
                    {"kWarps", std::to_string(warps)},
-                   {"kUnroll", std::to_string(unroll)},
+                   {"kStages", std::to_string(stages)},
                    {"kWindow", std::to_string(window)}});
   };
+  // Positions are at the borders of rounds, of blocks, and of a part's first round: of 32 rounds.
   return {
-      {make(DType::F32, 64, 16, 4, 2, /*window=*/24), 2, 1, 64, {0, 15, 23, 24, 63}},
-      {make(DType::BF16, 32, 64, 2, 1, /*window=*/5), 1, 1, 64, {3, 4, 60}},
-      {make(DType::F32, 64, 16, 4, 2), 2, 1, 64, {0, 15, 16, 63}},
-      {make(DType::BF16, 64, 32, 4, 4), 2, 1, 100, {99, 31, 32}},
-      {make(DType::F16, 80, 17, 2, 1), 2, 1, 64, {40, 5}},
-      {make(DType::F32, 256, 8, 1, 1), 1, 1, 30, {29}},
-      {make(DType::BF16, 8, 64, 4, 2), 2, 1, 200, {150}}, // one lane a key
-      {make(DType::BF16, 128, 64, 8, 2), 2, 1, 200, {150}},
+      {make(DType::F32, 64, 2, 4, 2, /*window=*/24), 2, 1, 64, {0, 15, 23, 24, 63}},
+      {make(DType::BF16, 32, 1, 2, 1, /*window=*/5), 1, 1, 64, {3, 4, 60}},
+      {make(DType::F32, 64, 4, 1, 1), 2, 1, 64, {0, 7, 8, 15, 16, 63}}, // 8 keys a round
+      {make(DType::F32, 64, 2, 8, 2), 1, 1, 300, {299, 255, 256, 127}},
+      {make(DType::BF16, 64, 2, 4, 2), 2, 1, 100, {99, 15, 16, 63, 64}}, // 16 keys a round
+      {make(DType::BF16, 64, 1, 4, 3), 1, 1, 100, {99, 64}},
+      {make(DType::F16, 80, 8, 1, 2), 2, 1, 150, {140, 5, 127, 128}},
+      {make(DType::F32, 256, 1, 3, 2), 1, 1, 80, {79, 64}}, // one key at a time
+      {make(DType::F32, 256, 2, 5, 1), 1, 1, 70, {69}},
+      {make(DType::BF16, 8, 2, 1, 1), 2, 1, 200, {150, 127, 128}}, // one lane a key
+      {make(DType::F16, 24, 2, 1, 2, /*window=*/70), 1, 1, 150, {149, 64}},
+      {make(DType::BF16, 128, 8, 2, 2), 1, 1, 200, {150}},
   };
 }
 
@@ -337,7 +342,8 @@ std::vector<Variant> allSimtKernels() {
   for (const auto &cases :
        {tiledCases(), naiveCases(), residualCases(), fewRowsCases(), normalizedRowCases(), rowCases()})
     append(cases);
-  for (const auto &cases : {flashCases(), naiveFlashCases(), splitCases()})
+  for (const auto &cases :
+       {flashCases(), naiveFlashCases(), splitCases("split_kv_attention"), splitCases("cluster_split_kv_attention")})
     append(cases);
   for (const auto &cases : {layerNormCases(), onePassLayerNormCases(), rowStatisticsCases(), rowReductionCases(),
                             scoreRowsCases(), causalSoftmaxCases(), maskedSoftmaxCases(), mapCases()})

@@ -38,7 +38,7 @@ std::vector<Variant> triangularTiledCases();
 std::vector<Variant> valuesCases(); ///< attention_values
 std::vector<AttentionCase> flashCases();
 std::vector<AttentionCase> naiveFlashCases();
-std::vector<AttentionCase> splitCases();
+std::vector<AttentionCase> splitCases(StringRef kernel); ///< split_kv_attention or cluster_split_kv_attention
 std::vector<RowsCase> layerNormCases();
 std::vector<RowsCase> onePassLayerNormCases();
 std::vector<RowsCase> rowStatisticsCases();

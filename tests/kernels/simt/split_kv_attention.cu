@@ -8,7 +8,7 @@
 using namespace kiln;
 using Element = float;
 struct Config {
-  static constexpr int kHeadSize = 64, kChunk = 16, kWarps = 4, kUnroll = 2, kWindow = 0;
+  static constexpr int kHeadSize = 64, kSplits = 2, kWarps = 4, kStages = 2, kWindow = 0;
 };
 #include "functors/attention.cuh"
 extern "C" __global__ void __launch_bounds__(Config::kWarps * 32)

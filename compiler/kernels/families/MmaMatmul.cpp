@@ -38,7 +38,9 @@ bool wantsNormOutside(const Op &op, const Target &target) {
   // With one token per sequence, rows are few and normalised when they are read, unless copies read them.
   const Type &out = anchor(op)->result()->type;
   bool isOneToken = out.rank() == 3 && out.shape[1] == Dim(1);
-  return fitsTensorCores(op, target) && (!isOneToken || canMapProduct(op, target));
+  const Module &module = op.parent()->function()->module();
+  return fitsTensorCores(op, target) &&
+         (!isOneToken || (canMapProduct(op, target) && decodesByTensorCores(module, target)));
 }
 
 namespace {

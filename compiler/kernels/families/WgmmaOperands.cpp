@@ -19,6 +19,11 @@ bool acceptsMappedProduct(const Op &op, const Target &target) {
   return canMapProduct(op, target) && hasLeftOperandInMemory(op);
 }
 
+bool decodesByTensorCores(const Module &module, const Target &target) {
+  bool isOneSequence = module.batchDim() && module.batchDim()->max == 1;
+  return target.hasWgmma && !module.boolAttribute(ModuleAttribute::portable) && !isOneSequence;
+}
+
 OperandMap mapOfLeft(const Op &op, int64_t tileM) {
   const Value &left = *anchor(op)->operand(0);
   Expr rows = rowCount(left.type), boxRows = tileM == 8 ? Expr(8) : min(Expr(8) * ceilDiv(rows, Expr(8)), Expr(tileM));

@@ -16,6 +16,10 @@ bool canMapProduct(const Op &op, const Target &target);
 /// The same, and the left operand is in memory.
 bool acceptsMappedProduct(const Op &op, const Target &target);
 
+/// Whether tensor cores multiply the rows of decode, one token a sequence, which copies read as they are: on Hopper, if
+/// the module is for more than one sequence. One row alone is faster without tensor cores.
+bool decodesByTensorCores(const Module &module, const Target &target);
+
 /// The map of the left operand, for tiles of `tileM` rows: its rows as they are, and boxes of no more rows than there
 /// are, as templates/gemm/product_boxes.cuh has them.
 OperandMap mapOfLeft(const Op &op, int64_t tileM);

@@ -50,7 +50,8 @@ static bool acceptsWgmmaRows(const Op &op, const Target &target, const DimBindin
     return false;
   const Type &out = anchor(op)->result()->type;
   bool isOneToken = out.rank() == 3 && out.shape[1] == Dim(1);
-  return isOneToken || valueAt(rowCount(out), upper) <= instructionRows;
+  return isOneToken ? decodesByTensorCores(op.parent()->function()->module(), target)
+                    : valueAt(rowCount(out), upper) <= instructionRows;
 }
 
 static bool isSoundWgmmaRows(const Op &op, const Tile &tile) {

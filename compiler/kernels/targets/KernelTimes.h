@@ -66,7 +66,7 @@ struct KernelTimes {
     double loadRate = 0;        ///< bytes per second that a multiprocessor loads
     double exchange = 0;        ///< of parts, through memory
     double clusterExchange = 0; ///< within a cluster
-  } splitKv;                    ///< attention_split_kv_simt, attention_split_kv_cluster
+  } splitKv;                    ///< attention_split_kv_simt and attention_split_kv_cluster: table attention_split_kv
 
   struct MmaFlash {
     double gap = 0;  ///< cycles between two steps of a warp

@@ -22,6 +22,7 @@ LOADS_AHEAD = {
     "gemv/simt_rows.cuh": lambda config: config["kColsPerWarp"] * config["kUnroll"],
     "gemv/mma_rows.cuh": lambda config: 2 * config["kUnroll"],
     "attention/cluster_split_kv.cuh": lambda config: 2 * 4 * config["kStages"],
+    "attention/simt_split_kv.cuh": lambda config: 2 * 4 * config["kStages"],
 }
 
 # The same for templates whose producer thread copies boxes by TMA: the copies of the weight's.

@@ -23,12 +23,6 @@ struct PlanDim {
   int64_t min = 1, max = 1;
 };
 
-/// The most blocks of a cluster that every GPU with clusters runs (CUDA C++ Programming Guide, "Thread Block
-/// Clusters").
-constexpr int64_t maxClusterBlocks = 8;
-/// The first GPUs with clusters, by their compute capability.
-constexpr int clusterCapability = 90;
-
 /// What ptxas reports about a kernel.
 struct KernelResources {
   int64_t registers = 0;

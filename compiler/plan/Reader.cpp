@@ -3,6 +3,7 @@
 #include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
 #include "support/StagedDirectory.h"
+#include "support/TargetName.h"
 #include "support/Version.h"
 
 namespace kiln {

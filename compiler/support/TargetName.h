@@ -1,4 +1,4 @@
-//===- TargetName.h - what the name of a target says -----------------------------===//
+//===- TargetName.h - what the name of a target says, and which have clusters -----===//
 #pragma once
 
 #include "support/ADT.h"
@@ -12,5 +12,10 @@ inline int computeCapability(StringRef target) {
     target.take_while(llvm::isDigit).getAsInteger(10, value);
   return value;
 }
+
+/// The first GPUs with clusters of blocks, by their compute capability.
+constexpr int clusterCapability = 90;
+/// The most blocks of a cluster that each of them runs (CUDA C++ Programming Guide, "Thread Block Clusters").
+constexpr int64_t maxClusterBlocks = 8;
 
 } // namespace kiln

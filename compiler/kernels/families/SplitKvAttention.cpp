@@ -3,6 +3,7 @@
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
 #include "ops/Region.h"
+#include "support/TargetName.h"
 
 #include <cmath>
 
@@ -11,8 +12,6 @@ namespace kiln {
 /// The most parts of a head.
 constexpr int64_t mostParts = 32;
 constexpr int64_t registersOfMultiprocessor = 65536;
-/// The most blocks of a cluster.
-constexpr int64_t mostClusterBlocks = 8;
 
 namespace {
 
@@ -50,7 +49,9 @@ static bool acceptsSplitKv(const Op &op, const Target &, const DimBinding &) {
 }
 
 static bool acceptsClusterSplitKv(const Op &op, const Target &target, const DimBinding &upper) {
-  return target.computeCapability() >= 90 && acceptsSplitKv(op, target, upper);
+  // Clusters do not run on every target that a portable plan is for.
+  bool isPortable = op.parent()->function()->module().boolAttribute(ModuleAttribute::portable);
+  return !isPortable && target.computeCapability() >= clusterCapability && acceptsSplitKv(op, target, upper);
 }
 
 /// More stages than this do not fit into registers.
@@ -59,7 +60,7 @@ constexpr int64_t mostStages = 8;
 static bool isSoundSplitKv(const Op &, const Tile &tile) { return SplitKvBlock(tile).stages <= mostStages; }
 
 static bool isSoundClusterSplitKv(const Op &op, const Tile &tile) {
-  return isSoundSplitKv(op, tile) && SplitKvBlock(tile).splits <= mostClusterBlocks;
+  return isSoundSplitKv(op, tile) && SplitKvBlock(tile).splits <= maxClusterBlocks;
 }
 
 /// Registers of a thread, about as the compiler allots them.

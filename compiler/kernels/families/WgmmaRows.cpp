@@ -3,6 +3,7 @@
 #include "kernels/families/Families.h"
 #include "kernels/families/WgmmaOperands.h"
 #include "ops/Region.h"
+#include "support/TargetName.h"
 
 #include <cmath>
 
@@ -59,7 +60,7 @@ static bool isSoundWgmmaRows(const Op &op, const Tile &tile) {
   if (block.ranges() <= 0)
     return false;
   int64_t steps = stepsOf(op), most = static_cast<int64_t>(llvm::divideCeil(steps, block.ranges()));
-  bool isLegal = block.parts > 0 && block.parts <= 8 && block.groups > 0 && block.groups <= 4 &&
+  bool isLegal = block.parts > 0 && block.parts <= maxClusterBlocks && block.groups > 0 && block.groups <= 4 &&
                  (block.rows == 8 || block.rows == 16 || block.rows == 32 || block.rows == instructionRows) &&
                  block.n > 0 && block.n <= 256 && block.n % permutedRows == 0;
   return isLegal && block.ranges() <= steps && block.stages > 0 && block.stages <= most &&

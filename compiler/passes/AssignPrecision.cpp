@@ -22,6 +22,7 @@
 // cannot convert them (gemv_wgmma), unless the plan is for one sequence or for other GPUs too.
 //
 // Refuses: modules whose weights are not f32 (precision was assigned before): an error.
+#include "kernels/cost/Problem.h"
 #include "kernels/families/WgmmaOperands.h"
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"
@@ -94,9 +95,8 @@ static Error assignPrecision(Module &module, const PassOptions &options) {
         op.setAttribute("precision", Attribute::ident("tf32"));
       if (op.is(OpKind::softmax) && dtype != DType::F32 && options.getBool("narrow_softmax"))
         op.setAttribute("out", Attribute::ident(dtypeName(dtype)));
-      bool hasOneToken =
-          !op.has(Trait::Terminator) && op.result()->type.rank() == 3 && op.result()->type.shape[1] == Dim(1);
-      if (dtype != DType::F32 && (residual == "always" || (residual == "one_token" && hasOneToken)))
+      bool isOneToken = !op.has(Trait::Terminator) && hasOneToken(op.result()->type);
+      if (dtype != DType::F32 && (residual == "always" || (residual == "one_token" && isOneToken)))
         widenResidual(op, dtype);
     });
     if (Error error = refreshTypes(function->body))

@@ -21,6 +21,7 @@
 // Refuses: rows that anything but a product in tensor cores of 16 bits makes, such as an embedding; rows of no multiple
 // of 32 columns; statistics that anything but normalize_product reads.
 #include "ir/Builder.h"
+#include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
 #include "ops/OpTable.h"
 #include "ops/Region.h"
@@ -45,8 +46,7 @@ static Value *rowsOfStatistics(const Op &op) {
 /// Whether a product in tensor cores makes the rows, and can hand out their statistics.
 static bool isOfProduct(const Value &rows, const Target &target, bool takesPrompts) {
   const Op *producer = rows.definingOp();
-  bool isOneToken = rows.type.rank() == 3 && rows.type.shape[1] == Dim(1);
-  if (!isOneToken && !takesPrompts)
+  if (!hasOneToken(rows.type) && !takesPrompts)
     return false;
   if (!producer || !producer->region() || !anchor(*producer)->is(OpKind::matmul) ||
       !wantsNormOutside(*producer, target) || fusedNorm(*producer) || dtypeSize(rows.type.dtype) != 2)

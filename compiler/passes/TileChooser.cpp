@@ -15,8 +15,7 @@ static bool isTensorProduct(const KernelFamily &family) {
 
 /// A matmul of one token per sequence.
 static bool isOneToken(const Op &op) {
-  const Type &type = anchor(op)->result()->type;
-  return anchor(op)->is(OpKind::matmul) && type.rank() == 3 && type.shape[1] == Dim(1);
+  return anchor(op)->is(OpKind::matmul) && hasOneToken(anchor(op)->result()->type);
 }
 
 /// Whether any number of the op's rows must run with this family or one with the same order of sums, in one of its

@@ -39,6 +39,8 @@ MatmulProblem matmulProblem(const Op &op) {
   return problem;
 }
 
+bool hasOneToken(const Type &type) { return type.rank() == 3 && type.shape[1] == Dim(1); }
+
 bool isPowerOfTwo(int64_t value) { return value > 0 && llvm::isPowerOf2_64(static_cast<uint64_t>(value)); }
 
 int64_t widestVector(int64_t extent, int64_t limit) {

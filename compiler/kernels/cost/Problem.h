@@ -40,6 +40,9 @@ bool hasLeftOperandInMemory(const Op &op);
 /// The op of this kind in a region, or null.
 const Op *findInRegion(const Op &fused, OpKind kind);
 
+/// Whether a tensor [B, T, …] of rank 3 has one token per sequence, as in decode.
+bool hasOneToken(const Type &type);
+
 /// Product of all extents but the last.
 Expr rowCount(const Type &type);
 

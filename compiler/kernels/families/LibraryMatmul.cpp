@@ -15,10 +15,9 @@ namespace {
 bool isProduct(const Op &product) {
   const Value &weight = *product.operand(1);
   const Type &a = product.operand(0)->type, &out = product.result()->type;
-  bool isOneToken = out.rank() == 3 && out.shape[1] == Dim(1);
   return product.is(OpKind::matmul) && !product.attribute("precision") && product.boolAttribute("transpose_b") &&
          weight.isWeight() && weight.type.dtype == a.dtype && out.dtype == a.dtype &&
-         weight.type.shape[0].asConstant() && weight.type.lastDim().asConstant() && !isOneToken;
+         weight.type.shape[0].asConstant() && weight.type.lastDim().asConstant() && !hasOneToken(out);
 }
 
 /// The other operand of an add that reads `value`.

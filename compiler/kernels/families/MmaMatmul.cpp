@@ -37,10 +37,9 @@ static bool acceptsMmaTiled(const Op &op, const Target &target, const DimBinding
 bool wantsNormOutside(const Op &op, const Target &target) {
   // With one token per sequence, rows are few and normalised when they are read, unless copies read them.
   const Type &out = anchor(op)->result()->type;
-  bool isOneToken = out.rank() == 3 && out.shape[1] == Dim(1);
   const Module &module = op.parent()->function()->module();
   return fitsTensorCores(op, target) &&
-         (!isOneToken || (canMapProduct(op, target) && decodesByTensorCores(module, target)));
+         (!hasOneToken(out) || (canMapProduct(op, target) && decodesByTensorCores(module, target)));
 }
 
 namespace {

@@ -17,10 +17,9 @@ static bool acceptsMmaRows(const Op &op, const Target &target, const DimBinding 
     return false;
   const Type &x = product.operand(0)->type, &weight = product.operand(1)->type;
   bool is16Bit = weight.dtype == DType::BF16 || weight.dtype == DType::F16;
-  bool isOneToken = x.rank() == 3 && x.shape[1] == Dim(1);
   std::optional<int64_t> depth = x.lastDim().asConstant();
   int64_t rows = valueAt(matmulProblem(op).rows, upper);
-  return is16Bit && (isOneToken || rows <= 64) && depth && *depth % 8 == 0 && product.operand(1)->isWeight() &&
+  return is16Bit && (hasOneToken(x) || rows <= 64) && depth && *depth % 8 == 0 && product.operand(1)->isWeight() &&
          rows > 1;
 }
 

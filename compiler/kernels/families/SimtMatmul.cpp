@@ -21,7 +21,7 @@ static bool acceptsSimtRows(const Op &op, const Target &, const DimBinding &) {
   const Op &product = *anchor(op);
   const Type &x = product.operand(0)->type;
   // One token per sequence: the rows are the batch, with any bound, since passes of up to 16 rows loop over it.
-  return product.boolAttribute("transpose_b") && x.rank() == 3 && x.shape[1] == Dim(1) && x.lastDim().asConstant();
+  return product.boolAttribute("transpose_b") && hasOneToken(x) && x.lastDim().asConstant();
 }
 
 static std::vector<Tile> simtRowsConfigurations(const Op &op, const Target &, const DimBinding &upper) {

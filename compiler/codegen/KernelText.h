@@ -65,9 +65,6 @@ private:
 /// `key <= query && key > query - 256`: when a causal mask, with a window of 256 here, leaves a score as it is.
 std::string visibility(const Op &mask, StringRef query, StringRef key);
 
-/// The number of rows over these dims, like `B * T`, with constants folded; the dims become members.
-std::string productText(Functor &functor, ArrayRef<Dim> dims);
-
 /// `Config::kTileRows` for `tile_rows`.
 std::string constantName(StringRef tileKey);
 
@@ -75,6 +72,10 @@ std::string constantName(StringRef tileKey);
 // family's `accepts`, or a region of IR text that no pass makes.
 Expected<KernelText> writeMatmulKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &choice);
+/// What the two forms of products in tensor cores share: the kernel's constants, operands, and the call. `kernel`: with
+/// its workspace, if the family has one.
+Expected<KernelText> writeTensorProduct(const Op &op, const KernelChoice &choice, KernelAssembler &kernel,
+                                        const Functor &epilogue);
 Expected<KernelText> writeTensorScoreKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeScoreRowsKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeBatchedKernel(const Op &op, const KernelChoice &choice);

@@ -6,7 +6,8 @@
 
 namespace kiln {
 
-std::string productText(Functor &functor, ArrayRef<Dim> dims) {
+/// The number of rows over these dims, like `B * T`, with constants folded; the dims become members.
+static std::string productText(Functor &functor, ArrayRef<Dim> dims) {
   int64_t constant = 1;
   std::vector<std::string> factors;
   for (const Dim &dim : dims) {
@@ -68,7 +69,7 @@ static Coordinates matmulCoordinates(const Type &type) {
   Coordinates at;
   at.row = "row";
   // With one token per sequence, the row is the batch.
-  bool isOneToken = type.rank() == 3 && type.shape[1] == Dim(1);
+  bool isOneToken = hasOneToken(type);
   if (type.rank() == 3)
     at.index = {isOneToken ? "row" : "b", isOneToken ? "0" : "t", "col"};
   else
@@ -146,9 +147,8 @@ static Expected<Functor> epilogueFunctor(const Op &op, const KernelNames &names,
   if (op.region())
     if (Error error = emitBehind(emitter, op, product, layernorm))
       return error;
-  bool isOneToken = result.type.rank() == 3 && result.type.shape[1] == Dim(1);
   std::string batchAndToken;
-  if (emitter.usesBatchAndToken() && !isOneToken) {
+  if (emitter.usesBatchAndToken() && !hasOneToken(result.type)) {
     std::string tokens = epilogue.extent(result.type.shape[1]);
     batchAndToken = "  const int b = row / " + tokens + ", t = row % " + tokens + ";";
   }
@@ -206,30 +206,34 @@ Expected<KernelText> writeMatmulKernel(const Op &op, const KernelChoice &choice)
   return kernel.finish(statement, dtype, "n" + cols + "_k" + depth, {"Input", cxxType(dtype).str()});
 }
 
-Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
+Expected<KernelText> writeTensorProduct(const Op &op, const KernelChoice &choice, KernelAssembler &kernel,
+                                        const Functor &epilogue) {
   const Op &product = *anchor(op);
-  KernelNames names(op);
-  KernelAssembler kernel(op, choice, names);
   MatmulProblem problem = matmulProblem(op);
   kernel.constant("kCols", problem.cols.str());
   kernel.constant("kDepth", problem.depth.str());
-  Expected<Functor> epilogue = epilogueFunctor(op, names, product, nullptr, choice.family->readsAhead);
+  kernel.add(epilogue);
+  std::string rows = productText(kernel.call(), ArrayRef<Dim>(product.result()->type.shape).drop_back());
+  std::string input = kernel.operand(*product.operand(0)), weight = kernel.operand(*product.operand(1));
+  DType dtype = product.operand(1)->type.dtype;
+  std::string type = cxxType(dtype).str();
+  // Maps do not tell the type of their elements.
+  std::string statement =
+      (choice.family->body + "<Config" + (choice.family->maps ? ", " + type : "") + ">(" + rows + ", " + input + ", " +
+       weight + (choice.family->workspace ? ", parts, arrivals" : "") + ", " + epilogue.construction() + ");")
+          .str();
+  return kernel.finish(statement, dtype, "n" + problem.cols.str() + "_k" + problem.depth.str(), type);
+}
+
+Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &choice) {
+  KernelNames names(op);
+  KernelAssembler kernel(op, choice, names);
+  if (choice.family->workspace)
+    kernel.addWorkspace("float");
+  Expected<Functor> epilogue = epilogueFunctor(op, names, *anchor(op), nullptr, choice.family->readsAhead);
   if (!epilogue)
     return epilogue.takeError();
-  kernel.add(*epilogue);
-  Functor &call = kernel.call();
-  std::string rows = productText(call, ArrayRef<Dim>(product.result()->type.shape).drop_back());
-  std::string input = kernel.operand(*product.operand(0)), weight = kernel.operand(*product.operand(1));
-  bool isSplit = choice.family->workspace;
-  if (isSplit)
-    kernel.addWorkspace("float");
-  DType dtype = product.operand(1)->type.dtype;
-  // Maps do not tell the type of their elements.
-  std::string type = choice.family->maps ? (", " + cxxType(dtype)).str() : "";
-  std::string statement = (choice.family->body + "<Config" + type + ">(" + rows + ", " + input + ", " + weight +
-                           (isSplit ? ", parts, arrivals" : "") + ", " + epilogue->construction() + ");")
-                              .str();
-  return kernel.finish(statement, dtype, "n" + problem.cols.str() + "_k" + problem.depth.str(), cxxType(dtype).str());
+  return writeTensorProduct(op, choice, kernel, *epilogue);
 }
 
 /// Adds the lines of a mask without positions: a vector's columns are keys, each visible or not.

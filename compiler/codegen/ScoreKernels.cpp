@@ -30,23 +30,10 @@ static Functor scoreEpilogue(const Op &op, const KernelNames &names, const Token
 }
 
 Expected<KernelText> writeTensorScoreKernel(const Op &op, const KernelChoice &choice) {
-  const Op &product = *anchor(op);
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);
-  MatmulProblem problem = matmulProblem(op);
-  kernel.constant("kCols", problem.cols.str());
-  kernel.constant("kDepth", problem.depth.str());
-  Functor epilogue = scoreEpilogue(op, names, *tokenScores(op));
-  kernel.add(epilogue);
-  std::string rows = productText(kernel.call(), ArrayRef<Dim>(product.result()->type.shape).drop_back());
-  std::string input = kernel.operand(*product.operand(0)), weight = kernel.operand(*product.operand(1));
   kernel.addWorkspace("RowScore");
-  DType dtype = product.operand(1)->type.dtype;
-  std::string type = cxxType(dtype).str();
-  // Maps do not tell the type of their elements.
-  std::string statement = choice.family->body.str() + "<Config" + (choice.family->maps ? ", " + type : "") + ">(" +
-                          rows + ", " + input + ", " + weight + ", parts, arrivals, " + epilogue.construction() + ");";
-  return kernel.finish(statement, dtype, "n" + problem.cols.str() + "_k" + problem.depth.str(), type);
+  return writeTensorProduct(op, choice, kernel, scoreEpilogue(op, names, *tokenScores(op)));
 }
 
 Expected<KernelText> writeScoreRowsKernel(const Op &op, const KernelChoice &choice) {

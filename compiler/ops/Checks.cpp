@@ -27,6 +27,12 @@ Error expectFloatShape(const Op &op, unsigned operand, ArrayRef<Dim> shape) {
   return expectFloat(op, operand);
 }
 
+Error expectRows(const Op &op) {
+  return op.operand(0)->type.rank() < 2 ? wrong(op, 0, "of rank 2 or more") : expectFloat(op, 0);
+}
+
+Type statisticType(const Type &x) { return Type(DType::F32, ArrayRef<Dim>(x.shape).drop_back()); }
+
 AttributeSpec outSpec(StringRef summary) {
   return {"out", Attribute::Kind::Ident, summary, false, {"f32", "f16", "bf16"}};
 }

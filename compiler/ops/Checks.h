@@ -14,6 +14,10 @@ Error expectFloat(const Op &op, unsigned operand);
 Error expectType(const Op &op, unsigned operand, const Type &type);
 /// Operand has this very shape and a floating-point dtype.
 Error expectFloatShape(const Op &op, unsigned operand, ArrayRef<Dim> shape);
+/// Operand 0 has rows of floating point: rank 2 or more.
+Error expectRows(const Op &op);
+/// The type of a statistic of rows: one f32 for each row of x.
+Type statisticType(const Type &x);
 
 /// Attribute `out` of an op whose result may be of another type than an operand, and what it says: else `like`.
 AttributeSpec outSpec(StringRef summary);

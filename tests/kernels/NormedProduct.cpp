@@ -59,6 +59,19 @@ void NormedProduct::fillGroups(const TestArray &rows, int cols, DType type, Test
   }
 }
 
+void NormedProduct::expectGroupsOf(const TestArray &out, int cols, DType type, const TestArray &means,
+                                   const TestArray &squares) {
+  std::vector<float> ofMeans(means.size), ofSquares(squares.size);
+  TestArray wantedMeans{ofMeans.data(), DType::F32, means.size},
+      wantedSquares{ofSquares.data(), DType::F32, squares.size};
+  fillGroups(out, cols, type, wantedMeans, wantedSquares);
+  for (size_t i = 0; i < means.size; ++i) {
+    const double deviation = std::sqrt(wantedSquares[i] / 32);
+    ASSERT_NEAR(means[i], wantedMeans[i], 1e-6 * (std::abs(wantedMeans[i]) + deviation)) << i;
+    ASSERT_NEAR(squares[i], wantedSquares[i], 1e-5 * wantedSquares[i]) << i;
+  }
+}
+
 double NormedProduct::rootMeanSquare(int kind, const TestArray *out) const {
   double squares = 0, count = 0;
   std::vector<double> normed(depth);

@@ -21,6 +21,9 @@ struct NormedProduct {
 
   /// Writes the statistics of groups of 32 columns of rows [rows, cols], rounded to `type`.
   static void fillGroups(const TestArray &rows, int cols, DType type, TestArray &means, TestArray &squares);
+  /// Expects statistics of groups that are those of the rows `out` [rows, cols], rounded to `type`.
+  static void expectGroupsOf(const TestArray &out, int cols, DType type, const TestArray &means,
+                             const TestArray &squares);
 
   /// The root mean square of out − layernorm(x) · weightᵀ − bias over the rows of a kind.
   double error(int kind, const TestArray &out) const { return rootMeanSquare(kind, &out); }

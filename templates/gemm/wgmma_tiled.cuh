@@ -108,7 +108,6 @@ template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
   WgmmaTiledStorage<Config, T> &shared;
   const TensorMap &a, &weight;
   const int rows;
-
   const Order order = {ceilDiv(rows, Shape::kM), Shape::kTilesN};
 
   KILN_DEVICE void initBarriers() const {

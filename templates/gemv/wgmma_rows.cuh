@@ -8,10 +8,10 @@
 // of kTileN columns, each block one for each of its kGroups warpgroups. A producer thread copies steps of both
 // operands, 128 bytes of each row, into rings of stages for each warpgroup (TMA); the first steps of the weight before
 // it waits for the kernels before. The rows of a range, which are on the critical path, come by one copy if their steps
-// all have a stage. A warpgroup multiplies its range: 64 rows, of
-// which those past the end cost nothing but the time of the instruction. Then the sums of all ranges of a row go to
-// one block of the cluster, the row's owner, through distributed shared memory (st.async; its barrier counts the
-// bytes). The owner adds them in the order of the ranges, applies the epilogue and stores.
+// all have a stage. A warpgroup multiplies its range: 64 rows, of which those past the end cost nothing but the time of
+// the instruction. Then the sums of all ranges of a row go to one block of the cluster, the row's owner, through
+// distributed shared memory (st.async; its barrier counts the bytes). The owner adds them in the order of the ranges,
+// applies the epilogue and stores.
 //
 // Beside the producer, three warps load what the epilogue reads by rows and leave it in shared memory: statistics of
 // rows are on their way while the others multiply.
@@ -30,8 +30,8 @@
 // Launch: grid (kParts · ceildiv(cols, kTileN), ceildiv(rows, kRows)), clusters of kParts; block 128 · (kGroups + 1).
 //
 // Shared memory, all dynamic: kGroups · (kRowStages · kRows + kStages · kTileN) · 128 bytes; for the exchange
-// kParts · kGroups · ceildiv(kRows, kParts) · (kTileN + 4) · 4 bytes; and the barriers; or kShared bytes, if these are
-// more.
+// kParts · kGroups · ceildiv(kRows, kParts) · (kTileN + 4) · 4 bytes; 16 bytes for each own row; and the barriers;
+// or kShared bytes, if these are more.
 //
 // The weight is read before waitForDependencies(): another kernel must not write it.
 //
@@ -72,7 +72,7 @@ template <class Config, class T> struct WgmmaRowsShape {
   static constexpr int kRows = Config::kRows, kN = Config::kTileN;
   static constexpr int kStages = Config::kStages, kRowStages = Config::kRowStages;
   static constexpr int kParts = Config::kParts, kGroups = Config::kGroups, kRanges = kParts * kGroups;
-  static constexpr int kConsumers = kGroups * int(kWarpgroupSize), kThreads = kConsumers + int(kWarpgroupSize);
+  static constexpr int kConsumers = kGroups * int(kWarpgroupSize);
   static constexpr int kLoaders = 3;                               // warps
   static constexpr int kStep = int(kSwizzledRowBytes / sizeof(T)); // of the depth
   static constexpr int kSteps = ceilDiv(Config::kDepth, kStep);    // of all ranges
@@ -103,7 +103,6 @@ template <class Config, class T> struct WgmmaRowsStorage {
   alignas(kWarpgroupTileAlignment) u8 a[Shape::kGroups][Shape::kRowStages][Shape::kRows * Shape::kRowBytes];
   alignas(kWarpgroupTileAlignment) u8 b[Shape::kGroups][Shape::kStages][Shape::kBytesB];
   alignas(16) float sums[Shape::kRanges][Shape::kOwnRows][Shape::kSumsStride];
-  // With a copy of all rows at once, the stages of `a` are as large as the boxes.
   SharedBarrier rows[Shape::kGroups], full[Shape::kGroups][Shape::kStages], empty[Shape::kGroups][Shape::kStages];
   alignas(16) u8 ofRows[Shape::kOwnRows][16]; // what the epilogue reads of each own row
   SharedBarrier complete, loaded;
@@ -151,7 +150,8 @@ template <class Config, class T> struct WgmmaRows {
 
   //===--- the producer
 
-  /// The rows' elements of a step in a stage.
+  /// The rows' elements of a step in a stage. One copy of all steps leaves them one behind the other, as large as
+  /// boxes.
   KILN_DEVICE SharedAddress stageOfRows(int group, int stage) const {
     if constexpr (Shape::kCopiesRowsAtOnce)
       return SharedAddress(shared.a[group][0]) + u32(stage * copiedRows) * Shape::kRowBytes;
@@ -306,9 +306,8 @@ template <class Config, class T> struct WgmmaRows {
     return tile * Shape::kN + int(threadIndex()) % Shape::kRowThreads * 8 + vector * Shape::V;
   }
 
-  template <class Epilogue> struct Loaded {
-    typename Epilogue::template Operands<Shape::V> operands[Shape::kTurns][Shape::kVectors];
-  };
+  template <class Epilogue> using Loaded =
+      typename Epilogue::template Operands<Shape::V>[Shape::kTurns][Shape::kVectors];
 
   /// Loads what the epilogue reads, of the nearest row and columns where the thread has none.
   template <class Epilogue> KILN_DEVICE void load(Loaded<Epilogue> &loaded, const Epilogue &epilogue) const {
@@ -317,7 +316,7 @@ template <class Config, class T> struct WgmmaRows {
       const int row = min(rowOf(turn), allRows - 1);
 #pragma unroll
       for (int vector = 0; vector < Shape::kVectors; ++vector)
-        loaded.operands[turn][vector] = epilogue.template operands<Shape::V>(
+        loaded[turn][vector] = epilogue.template operands<Shape::V>(
             row, Shape::kColsAreExact ? colOf(vector) : min(colOf(vector), Config::kCols - Shape::V));
     }
   }
@@ -340,12 +339,12 @@ template <class Config, class T> struct WgmmaRows {
 #pragma unroll
     for (int turn = 0; turn < Shape::kTurns; ++turn) {
       const bool isOwnRow = isOwn(turn);
+      const auto &ofOwn = ofRow<Epilogue>(isOwnRow ? ownRow(turn) : 0);
 #pragma unroll
       for (int vector = 0; vector < Shape::kVectors; ++vector) {
-        const auto &ofOwn = ofRow<Epilogue>(isOwnRow ? ownRow(turn) : 0);
         const bool exists = isOwnRow && (Shape::kColsAreExact || colOf(vector) < Config::kCols);
         const auto sum = exists ? product(turn, vector) : Vec<float, Shape::V>{};
-        passProduct(epilogue, sum, loaded.operands[turn][vector], ofOwn, rowOf(turn), colOf(vector), exists);
+        passProduct(epilogue, sum, loaded[turn][vector], ofOwn, rowOf(turn), colOf(vector), exists);
       }
     }
   }

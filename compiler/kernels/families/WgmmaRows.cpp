@@ -46,13 +46,18 @@ static int64_t stepsOf(const Op &op) {
   return static_cast<int64_t>(llvm::divideCeil(*weight.lastDim().asConstant() * dtypeSize(weight.dtype), stepBytes));
 }
 
+/// Whether every step is of one row's elements only, so that one copy can bring the rows' elements of several steps.
+static bool hasWholeSteps(const Op &op) {
+  const Type &weight = anchor(op)->operand(1)->type;
+  return *weight.lastDim().asConstant() * dtypeSize(weight.dtype) % stepBytes == 0;
+}
+
 static bool acceptsWgmmaRows(const Op &op, const Target &target, const DimBinding &upper) {
   if (!acceptsMappedProduct(op, target))
     return false;
   const Type &out = anchor(op)->result()->type;
-  bool isOneToken = out.rank() == 3 && out.shape[1] == Dim(1);
-  return isOneToken ? decodesByTensorCores(op.parent()->function()->module(), target)
-                    : valueAt(rowCount(out), upper) <= instructionRows;
+  return hasOneToken(out) ? decodesByTensorCores(op.parent()->function()->module(), target)
+                          : valueAt(rowCount(out), upper) <= instructionRows;
 }
 
 static bool isSoundWgmmaRows(const Op &op, const Tile &tile) {
@@ -101,7 +106,7 @@ static std::vector<Tile> tilesOf(const Op &op, const Target &target, int64_t row
       for (int64_t groups : {1, 2}) {
         int64_t most = static_cast<int64_t>(llvm::divideCeil(steps, parts * groups)), stages = most;
         // Rows at once, if they take at most half of the memory.
-        bool isWhole = groups * most * rows * stepBytes <= half;
+        bool isWhole = hasWholeSteps(op) && groups * most * rows * stepBytes <= half;
         // What a block has room for is read before its turn comes. If all of its weight fits, a multiprocessor has one
         // block: with more, those of kernels that wait crowd where those that work should be (a step of 124M took 13 %
         // longer with three, 5 % with two). Otherwise two, of this kernel and the next.
@@ -153,11 +158,9 @@ static Launch launchWgmmaRows(const Op &op, const Tile &tile) {
           .cluster = block.parts};
 }
 
-/// Whether one copy brings the rows of a range: all its steps have a stage, and there are no other elements.
+/// Whether one copy brings the rows of a range, as in the template.
 static bool copiesRowsAtOnce(const Op &op, const RowsBlock &block) {
-  const Type &weight = anchor(op)->operand(1)->type;
-  int64_t most = static_cast<int64_t>(llvm::divideCeil(stepsOf(op), block.ranges()));
-  return block.rowStages == most && *weight.lastDim().asConstant() * dtypeSize(weight.dtype) % stepBytes == 0;
+  return hasWholeSteps(op) && block.rowStages == static_cast<int64_t>(llvm::divideCeil(stepsOf(op), block.ranges()));
 }
 
 static std::vector<OperandMap> mapsOfWgmmaRows(const Op &op, const Tile &tile) {
@@ -180,7 +183,6 @@ const KernelFamily wgmmaRowsFamily = {
     .form = KernelForm::TensorMatmul,
     .waitsItself = true,
     .readsAhead = true,
-    .rowsAtOnce = 8,
     .accepts = acceptsWgmmaRows,
     .configurations = wgmmaRowsConfigurations,
     .isSound = isSoundWgmmaRows,

@@ -72,7 +72,7 @@ template <class Config, class T> struct WgmmaRowsShape {
   static constexpr int kRows = Config::kRows, kN = Config::kTileN;
   static constexpr int kStages = Config::kStages, kRowStages = Config::kRowStages;
   static constexpr int kParts = Config::kParts, kGroups = Config::kGroups, kRanges = kParts * kGroups;
-  static constexpr int kConsumers = kGroups * int(kWarpgroupSize);
+  static constexpr int kConsumers = kGroups * int(kWarpgroupSize), kThreads = kConsumers + int(kWarpgroupSize);
   static constexpr int kLoaders = 3;                               // warps
   static constexpr int kStep = int(kSwizzledRowBytes / sizeof(T)); // of the depth
   static constexpr int kSteps = ceilDiv(Config::kDepth, kStep);    // of all ranges

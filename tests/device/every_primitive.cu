@@ -1,6 +1,7 @@
 // Uses every primitive once, so that GPU compilers see each of them instantiated. tests/emulated/ tests their meaning.
 #include "device/cluster_copy.cuh"
 #include "device/device.cuh"
+#include "device/mailbox.cuh"
 #include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
 
@@ -199,6 +200,11 @@ extern "C" __global__ void __launch_bounds__(128)
   arrive(counter);
   while (loadAcquire(counter) < 8)
     pause();
+  auto *stamped = reinterpret_cast<StampedValue *>(words);
+  post(stamped, {value, 1.0f}, place);
+  while (!peek(stamped).has(place))
+    retry();
+  floats[2] = peek(stamped).values().sum();
 }
 
 } // namespace kiln

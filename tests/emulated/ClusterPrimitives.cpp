@@ -120,6 +120,18 @@ TEST_F(ClusterPrimitives, ClustersOfACooperativeLaunchMayWaitForEachOther) {
   });
 }
 
+TEST_F(ClusterPrimitives, BlocksOfACooperativeLaunchExchangeStampedValues) {
+  forEachScheduleAndCheck([&](LaunchOptions options, bool isChecked) {
+    options.cooperative = true;
+    auto words = bufferOf(std::vector<uint64_t>(2 * 6 * 2));
+    auto out = buffer<float>(12);
+    run("mailboxes", {6}, 32, 2, options, isChecked, words, out, uint32_t{3});
+    // A round multiplies by the number of blocks, and then by that of a cluster's; the first begins with 0 + … + 5.
+    for (uint32_t i = 0; i < out.size; ++i)
+      EXPECT_EQ(out[i], (i % 2 == 0 ? 15 : 6) * 2 * 12 * 12);
+  });
+}
+
 TEST_F(ClusterPrimitives, BoxesForSeveralBlocks) {
   constexpr uint32_t steps = 5;
   dynamicBytes = 2 * 8 * 1024 + 1024;

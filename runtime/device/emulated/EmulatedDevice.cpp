@@ -199,16 +199,12 @@ Error EmulatedDevice::launch(const KernelLaunch &launch) {
   const EmulatedKernel &kernel = *loaded.kernel;
   for (const auto &[name, bytes] : loaded.constants)
     llvm::copy(bytes, loaded.library->constant(name).begin());
+  std::vector<TensorMap> maps(launch.maps.size());
+  for (auto [map, encoded] : llvm::zip(launch.maps, maps))
+    encoded = encodeForHost(map, launch.arguments[map.argument]);
   // An int is read from the low half of its word.
   std::vector<uint64_t> words = launch.arguments;
-  std::vector<void *> pointers;
-  for (uint64_t &word : words)
-    pointers.push_back(&word);
-  std::vector<TensorMap> maps(launch.maps.size());
-  for (auto [map, encoded] : llvm::zip(launch.maps, maps)) {
-    encoded = encodeForHost(map, launch.arguments[map.argument]);
-    pointers[map.argument] = &encoded;
-  }
+  SmallVector<void *, 16> pointers = parameterPointers(launch, words, maps.data());
   std::vector<TensorRange> ranges;
   for (const LaunchTensor &tensor : launch.tensors) {
     ranges.push_back({tensor.address, static_cast<size_t>(tensor.bytes), tensor.name, tensor.isWritten});

@@ -1,6 +1,7 @@
 // Kernels whose blocks form clusters; ClusterPrimitives.cpp says what each must compute.
 #include "device/cluster_copy.cuh"
 #include "device/device.cuh"
+#include "device/mailbox.cuh"
 
 namespace kiln {
 
@@ -253,6 +254,48 @@ extern "C" __global__ void slices_for_all(const __grid_constant__ TensorMap map,
     out[blockIndexX()] = sum;
   syncWarp();
   syncCluster();
+}
+
+// In each round every block posts two values, and sends the sums over all blocks to those of its cluster, itself among
+// them, which expect them only afterwards.
+extern "C" __global__ void mailboxes(StampedValue *words, float *out, u32 rounds) {
+  struct Shared {
+    SharedBarrier full;
+    Vec<float, 2> sums[8];
+  };
+  Shared &shared = sharedStorage<Shared>();
+  const u32 thread = threadIndex(), blocks = gridBlocksX();
+  if (thread == 0) {
+    initBarrier(shared.full, 1);
+    fenceBarriers();
+  }
+  syncCluster();
+  Vec<float, 2> value{float(blockIndexX()), 1.0f};
+  for (u32 round = 0; round < rounds; ++round) {
+    StampedValue *set = words + round % 2 * blocks * 2;
+    if (thread == 0) {
+      post(set + blockIndexX() * 2, value, round + 1);
+      Vec<float, 2> sum{};
+      for (u32 block = 0; block < blocks; ++block) {
+        StampedPair pair = peek(set + block * 2);
+        while (!pair.has(round + 1)) {
+          retry();
+          pair = peek(set + block * 2);
+        }
+        sum += pair.values();
+      }
+      for (u32 rank = 0; rank < clusterBlocks(); ++rank)
+        storeAsync(inBlock(&shared.sums[clusterRank()][0], rank), sum, inBlock(&shared.full, rank));
+      arriveExpecting(shared.full, clusterBlocks() * 8);
+    }
+    waitClusterBarrier(shared.full, round % 2);
+    value = {};
+    for (u32 rank = 0; rank < clusterBlocks(); ++rank)
+      value += shared.sums[rank];
+    syncCluster(); // what was posted orders nothing
+  }
+  if (thread < 2)
+    out[blockIndexX() * 2 + thread] = value[int(thread)];
 }
 
 } // namespace kiln

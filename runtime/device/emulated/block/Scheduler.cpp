@@ -216,9 +216,11 @@ void Scheduler::release(ArrayRef<Thread *> group) {
 bool Scheduler::yield(Thread &thread) {
   if (++fruitlessTurns > maxFruitlessRounds * unfinished)
     return false;
-  // A round in which every thread has only waited for others' writes: the next one may need a copy's bytes.
+  // A round in which every thread has only waited for others' writes: the next one may need bytes of copies. They
+  // arrive until another thread can go on, as when none is ready.
   if (fruitlessTurns % (unfinished + 1) == 0)
-    deliverCopy();
+    while (fruitlessTurns > 0 && deliverCopy())
+      ;
   thread.state = Thread::State::Ready;
   ready.push(&thread);
   wait(thread);

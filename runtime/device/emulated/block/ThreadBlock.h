@@ -190,9 +190,10 @@ private:
   /// there is none.
   PhaseBarrier &barrierAt(Thread &thread, const u64 *place, Site site);
   size_t indexOf(const PhaseBarrier &barrier) const;
-  /// The checks of bytes to write later: their place, and the barrier at which they arrive. Then poisons the place.
-  void checkBytes(Thread &thread, PhaseBarrier &barrier, ThreadBlock &where, const char *to, size_t bytes,
-                  StringRef verb, Site site);
+  /// The checks of bytes to write later, which a thread sends, or else a copy brings: their place, and the barrier at
+  /// which they arrive. Then poisons the place.
+  void checkBytes(Thread &thread, PhaseBarrier &barrier, ThreadBlock &where, const char *to, size_t bytes, bool isSent,
+                  Site site);
   void startCopy(Thread &thread, PhaseBarrier &barrier, char *to, size_t bytes, std::function<void()> deliver,
                  Site site);
   void checkBox(Thread &thread, const BoxCopy &copy, u32 rank, Site site);

@@ -185,7 +185,7 @@ void ThreadBlock::checkBox(Thread &thread, const BoxCopy &copy, u32 rank, Site s
 
 void ThreadBlock::startBox(Thread &thread, const BoxCopy &copy, ThreadBlock &where, PhaseBarrier &barrier, Site site,
                            const void *code) {
-  checkBytes(thread, barrier, where, copy.to, copy.bytes(), "copies", site);
+  checkBytes(thread, barrier, where, copy.to, copy.bytes(), /*isSent=*/false, site);
   checkSource(thread, copy, site, code);
   if (code)
     noteCopy(thread, barrier, where.shared, copy.to, copy.bytes(), "copies to", code);
@@ -193,8 +193,9 @@ void ThreadBlock::startBox(Thread &thread, const BoxCopy &copy, ThreadBlock &whe
 }
 
 void ThreadBlock::checkBytes(Thread &thread, PhaseBarrier &barrier, ThreadBlock &where, const char *to, size_t bytes,
-                             StringRef verb, Site site) {
+                             bool isSent, Site site) {
   const std::string who = nameThreads({&thread});
+  const StringRef verb = isSent ? "sends" : "copies";
   if (!barrier.isFenced)
     failWithNote(who + ": expected fenceBarriers() before bytes are sent to this barrier", site,
                  "it was initialised here", barrier.initialisedAt);
@@ -202,13 +203,15 @@ void ThreadBlock::checkBytes(Thread &thread, PhaseBarrier &barrier, ThreadBlock 
     if (other.block == &where && static_cast<size_t>(reinterpret_cast<const char *>(other.place) - to) < bytes)
       failWithNote(who + " " + verb + " to a place where a barrier lies", site, "it was initialised here",
                    other.initialisedAt);
-  // Bytes from another block may come before the block expects them, if that is certain to be in the same phase.
+  // What threads of a cluster send may come before the block expects it, if that is certain to be in the same phase;
+  // and so may copies of another block.
+  const bool isShared = &where != this || isSent;
   const u32 known = cluster->clocks.phasesKnown(warpNumber(thread), indexOf(barrier));
-  if (&where != this && known < barrier.phases)
+  if (isShared && known < barrier.phases)
     fail(formatv("{0} {1} bytes to a barrier of which {2} phases are complete, when it can know of {3} only", who, verb,
                  barrier.phases, known),
          site);
-  const bool mayComeFirst = &where != this && barrier.missing > 0;
+  const bool mayComeFirst = isShared && barrier.missing > 0;
   if (!mayComeFirst && barrier.copied + bytes > barrier.expected)
     fail(formatv("{0} {1} {2} bytes to a barrier that expects {3} more; arriveExpecting() comes first", who, verb,
                  bytes, barrier.expected - std::min(barrier.expected, barrier.copied)),

@@ -105,7 +105,7 @@ void ThreadBlock::sendCluster(Thread &thread, void *to, const void *from, u64 by
     fail(formatv("{0} sends to {1}, but to a barrier of {2}", nameThreads({&thread}), where.name(),
                  barrier.block->name()),
          site);
-  checkBytes(thread, barrier, where, static_cast<const char *>(to), bytes, "sends", site);
+  checkBytes(thread, barrier, where, static_cast<const char *>(to), bytes, /*isSent=*/true, site);
   if (code)
     noteCopy(thread, barrier, where.shared, static_cast<const char *>(to), bytes, "sends to", code);
   // A warp's accesses to shared memory happen in order, so the phase also brings what the warp has done before.

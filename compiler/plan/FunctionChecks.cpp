@@ -103,10 +103,10 @@ private:
 
   Error checkArgument(Place where, const PlanStep &step, size_t stepIndex, StringRef argument) const {
     StringRef name = argument;
-    bool isKnown = name.consume_front("%")
-                       ? tensors.find(name) != tensors.end()
-                       : (name == "@workspace" && step.workspace) ||
-                             (name == "@counters" && step.counters.asConstant() != 0) || formulas.hasDim(name);
+    bool isKnown = name.consume_front("%") ? tensors.find(name) != tensors.end()
+                                           : (name == "@workspace" && step.workspace) ||
+                                                 (name == "@counters" && step.counters.asConstant() != 0) ||
+                                                 (name == "@mailboxes" && step.mailboxes != 0) || formulas.hasDim(name);
     if (!isKnown)
       return where.fail("'" + argument + "' is not defined");
     auto buffer = buffers.find(name);

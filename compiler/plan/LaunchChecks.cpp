@@ -40,7 +40,7 @@ private:
     if (launch.arguments.size() > maxArguments)
       return where["arguments"].fail("expected at most " + Twine(maxArguments) + ", got " +
                                      Twine(launch.arguments.size()));
-    if (Error error = checkMappedArguments(launch, kernel->maps, where["arguments"], formulas, tensors))
+    if (Error error = checkTensorArguments(launch, *kernel, where["arguments"], formulas, tensors))
       return error;
     if (Error error = checkConstants(where["constants"], launch.constants))
       return error;
@@ -89,6 +89,8 @@ private:
     for (StringRef name : names)
       if (name == "@workspace")
         bytes = bytes + step.workspace->bytes;
+      else if (name == "@mailboxes")
+        bytes = bytes + Expr(step.mailboxes);
       else if (name.consume_front("%"))
         bytes = bytes + tensors.find(name)->second.bytes;
     int64_t constants = 0; // few, as has been checked

@@ -76,27 +76,63 @@ static Error checkEnd(const PlanTensorMap &map, Place place, StringRef name, con
   return place.fail("the kernel's tensor map reaches past '" + name + "'" + (where.empty() ? ", or may" : where));
 }
 
-Error checkMappedArguments(const PlanLaunch &launch, ArrayRef<PlanTensorMap> maps, Place place,
-                           const FormulaChecks &formulas, const TensorMemories &tensors) {
-  for (const PlanTensorMap &map : maps) {
-    const auto at = static_cast<size_t>(map.argument);
-    if (at >= launch.arguments.size())
-      return place.fail("expected argument " + Twine(at) + ", of which kernel '" + launch.kernel +
-                        "' takes a tensor map, got " + Twine(launch.arguments.size()) + " arguments");
-    StringRef argument = launch.arguments[at], name = argument;
-    if (!name.consume_front("%"))
-      return place[at].fail("expected the name of a tensor, of which kernel '" + launch.kernel +
-                            "' takes a map, got '" + argument + "'");
-    const TensorMemory &tensor = tensors.find(name)->second;
-    if (tensor.dtype != map.dtype)
-      return place[at].fail("expected a tensor of " + dtypeName(map.dtype) + ", as in the map of kernel '" +
-                            launch.kernel + "', got '" + argument + "' of " + dtypeName(tensor.dtype));
-    if (tensor.alignment % mapAlignment != 0)
-      return place[at].fail("expected a tensor at a multiple of " + Twine(mapAlignment) +
-                            " bytes for the map of kernel '" + launch.kernel + "', got '" + argument + "'");
-    if (Error error = checkEnd(map, place[at], argument, tensor.bytes, formulas))
-      return error;
+Error checkArrays(const PlanKernel &kernel, Place place) {
+  int64_t next = 0;
+  for (const auto &[i, array] : llvm::enumerate(kernel.arrays)) {
+    if (array.argument < next)
+      return place[i]["argument"].fail("expected an argument behind those of the array before it, got " +
+                                       Twine(array.argument));
+    if (array.size > INT32_MAX || array.argument > INT32_MAX)
+      return place[i]["size"].fail("expected fewer arguments, got " + Twine(array.size));
+    next = array.argument + array.size;
+    for (const PlanTensorMap &map : kernel.maps)
+      if (map.argument > array.argument && map.argument < next)
+        return place[i]["size"].fail("expected an array in front of argument " + Twine(map.argument) +
+                                     ", which is a map of its own, got " + Twine(array.size) + " arguments from " +
+                                     Twine(array.argument) + " on");
   }
+  return Error::success();
+}
+
+/// The name of the tensor that is argument `at`. Error: there is no such argument, or it is no tensor; `what` the
+/// kernel takes there.
+static Expected<StringRef> tensorAt(const PlanLaunch &launch, size_t at, StringRef what, Place place) {
+  if (at >= launch.arguments.size())
+    return place.fail("expected argument " + Twine(at) + ", of which kernel '" + launch.kernel + "' takes " + what +
+                      ", got " + Twine(launch.arguments.size()) + " arguments");
+  StringRef name = launch.arguments[at];
+  if (!name.consume_front("%"))
+    return place[at].fail("expected the name of a tensor, of which kernel '" + launch.kernel + "' takes " + what +
+                          ", got '" + launch.arguments[at] + "'");
+  return name;
+}
+
+static Error checkMapped(const PlanLaunch &launch, const PlanTensorMap &map, size_t at, Place place,
+                         const FormulaChecks &formulas, const TensorMemories &tensors) {
+  Expected<StringRef> name = tensorAt(launch, at, "a tensor map", place);
+  if (!name)
+    return name.takeError();
+  StringRef argument = launch.arguments[at];
+  const TensorMemory &tensor = tensors.find(*name)->second;
+  if (tensor.dtype != map.dtype)
+    return place[at].fail("expected a tensor of " + dtypeName(map.dtype) + ", as in the map of kernel '" +
+                          launch.kernel + "', got '" + argument + "' of " + dtypeName(tensor.dtype));
+  if (tensor.alignment % mapAlignment != 0)
+    return place[at].fail("expected a tensor at a multiple of " + Twine(mapAlignment) +
+                          " bytes for the map of kernel '" + launch.kernel + "', got '" + argument + "'");
+  return checkEnd(map, place[at], argument, tensor.bytes, formulas);
+}
+
+Error checkTensorArguments(const PlanLaunch &launch, const PlanKernel &kernel, Place place,
+                           const FormulaChecks &formulas, const TensorMemories &tensors) {
+  for (const PlanArray &array : kernel.arrays)
+    for (int64_t i = 0; i < array.size; ++i)
+      if (auto name = tensorAt(launch, static_cast<size_t>(array.argument + i), "an array of tensors", place); !name)
+        return name.takeError();
+  for (const PlanTensorMap &map : kernel.maps)
+    for (int64_t i = 0; i < kernel.argumentsAt(map.argument); ++i)
+      if (Error error = checkMapped(launch, map, static_cast<size_t>(map.argument + i), place, formulas, tensors))
+        return error;
   return Error::success();
 }
 

@@ -18,6 +18,11 @@ std::string PlanKernel::variant() const {
   return number == 1 ? text : text + "__v" + std::to_string(number);
 }
 
+int64_t PlanKernel::argumentsAt(int64_t argument) const {
+  auto it = llvm::find_if(arrays, [&](const PlanArray &array) { return array.argument == argument; });
+  return it == arrays.end() ? 1 : it->size;
+}
+
 SmallVector<const PlanLaunch *, 4> PlanStep::launches() const {
   SmallVector<const PlanLaunch *, 4> all = {&launch};
   for (const PlanVariant &variant : variants)

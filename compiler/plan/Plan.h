@@ -16,7 +16,7 @@
 namespace kiln {
 
 /// Increased whenever a reader of one version would misread a plan of another.
-constexpr int64_t planFormatVersion = 7;
+constexpr int64_t planFormatVersion = 8;
 
 struct PlanDim {
   std::string name;
@@ -42,11 +42,17 @@ struct PlanKernelOp {
 /// the tensor that a launch has for this argument, as the kernel's copies see it. Swizzled by 128 bytes; elements
 /// outside the extents are zero.
 struct PlanTensorMap {
-  int64_t argument = 0;         ///< its place among the arguments, from 0
+  int64_t argument = 0;         ///< its place among the arguments, from 0; of an array of maps, that of the first
   DType dtype = DType::F32;     ///< of the tensor
   SmallVector<Expr, 4> extents; ///< in elements, the contiguous dimension first; 2 to 5
   SmallVector<Expr, 4> strides; ///< in bytes, of all dimensions but the first
   SmallVector<Expr, 4> box;     ///< the extents of a copy, in elements; the first is constant
+};
+
+/// A parameter that is an array: it takes `size` arguments, which are all tensors, or maps of them.
+struct PlanArray {
+  int64_t argument = 0; ///< the place of the first one among the arguments, from 0
+  int64_t size = 0;
 };
 
 struct PlanKernel {
@@ -64,7 +70,10 @@ struct PlanKernel {
   int64_t cluster = 1; ///< blocks of a cluster, neighbours in x, of which a launch has whole ones; 1: no clusters
   std::vector<PlanKernelOp> ops = {};   ///< in order; empty: it computes no op of the IR
   std::vector<PlanTensorMap> maps = {}; ///< by argument; empty: all its tensors are addresses
+  std::vector<PlanArray> arrays = {};   ///< by argument; empty: each parameter takes one argument
 
+  /// How many arguments the parameter takes whose first one is there.
+  int64_t argumentsAt(int64_t argument) const;
   /// All but the title: `f32__n256_k256__r4`.
   std::string variant() const;
 };
@@ -149,16 +158,18 @@ constexpr StringRef libraryMatmulName = "cublaslt.matmul";
 
 /// A step runs one launch, chosen from one or several. Arguments are `%NAME` (the address of a buffer, argument, weight
 /// or state, or a tensor map of it where the kernel has one), `NAME` (a dim, as an int), `@workspace` (scratch in the
-/// arena) and `@counters` (words that are zero between launches).
+/// arena), `@counters` (words that are zero between launches) and `@mailboxes` (memory of this step alone, which is
+/// zero before its first launch and then stays as it is).
 struct PlanStep {
   PlanLaunch launch;                 ///< for any number of rows; a library's step has only the name and arguments
   std::optional<PlanMatmul> matmul;  ///< the product that a library computes
   Expr rows;                         ///< the number of rows by which a variant is chosen, if there are variants
   std::vector<PlanVariant> variants; ///< for few rows, ascending
   std::optional<PlanWorkspace> workspace;
-  Expr counters;        ///< number of 32-bit counters it uses
-  std::string location; ///< file:line of the model
-  Expr bytes, flops;    ///< the minimum it must move and compute; in terms of the dims and pastTokens
+  Expr counters;         ///< number of 32-bit counters it uses
+  int64_t mailboxes = 0; ///< bytes
+  std::string location;  ///< file:line of the model
+  Expr bytes, flops;     ///< the minimum it must move and compute; in terms of the dims and pastTokens
 
   /// Every launch; the one for any number of rows comes first.
   SmallVector<const PlanLaunch *, 4> launches() const;

@@ -130,6 +130,8 @@ private:
         return where["name"].fail("kernel '" + kernel.name + "' is defined twice");
       if (Error error = checkOps(where["ops"], kernel))
         return error;
+      if (Error error = checkArrays(kernel, where["arrays"]))
+        return error;
       if (Error error = checkMaps(kernel.maps, where["maps"], formulas))
         return error;
       if (Error error = checkCluster(where["cluster"], kernel))

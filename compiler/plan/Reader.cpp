@@ -161,6 +161,7 @@ private:
             [&] { return fields.optionalInteger("cluster", kernel.cluster, 1, maxClusterBlocks); },
             [&] { return fields.optionalEach("ops", kernel.ops, readKernelOp); },
             [&] { return fields.optionalEach("maps", kernel.maps, readMap); },
+            [&] { return fields.optionalEach("arrays", kernel.arrays, readArray); },
             [&] { return fields.optionalTable("resources", resources); }, [&] { return fields.close(); }))
       return error;
     return resources ? readResources(*resources, kernel) : Error::success();
@@ -182,6 +183,12 @@ private:
                  [&] { return fields.dtype("dtype", map.dtype); }, [&] { return fields.exprs("extents", map.extents); },
                  [&] { return fields.exprs("strides", map.strides); }, [&] { return fields.exprs("box", map.box); },
                  [&] { return fields.close(); });
+  }
+
+  static Error readArray(const ConfigValue &table, PlanArray &array) {
+    Fields fields(table, "arrays");
+    return chain([&] { return fields.integer("argument", array.argument); },
+                 [&] { return fields.integer("size", array.size, 1); }, [&] { return fields.close(); });
   }
 
   static Error readResources(const ConfigValue &table, PlanKernel &kernel) {
@@ -230,6 +237,7 @@ private:
     return chain([&] { return readWork(fields, table, step); }, [&] { return readArguments(fields, step); },
                  [&] { return readWorkspace(fields, step.workspace); },
                  [&] { return fields.optionalExpr("counters", step.counters); },
+                 [&] { return fields.optionalInteger("mailboxes", step.mailboxes, 1); },
                  [&] { return fields.expr("bytes", step.bytes); }, [&] { return fields.expr("flops", step.flops); },
                  [&] { return fields.text("location", step.location); }, [&] { return fields.close(); });
   }

@@ -130,6 +130,10 @@ private:
         os << "cluster = " << kernel.cluster << '\n';
       writeOps(kernel.ops);
       writeMaps(kernel.maps);
+      if (!kernel.arrays.empty())
+        os << "arrays = " << list(kernel.arrays, [](const PlanArray &array) {
+          return "{argument = " + std::to_string(array.argument) + ", size = " + std::to_string(array.size) + "}";
+        }) << '\n';
       for (const auto &[target, use] : kernel.resources)
         os << "resources." << target << " = {registers = " << use.registers << ", shared = " << use.sharedBytes
            << ", stack = " << use.stackBytes << ", spill_stores = " << use.spillStores
@@ -185,6 +189,8 @@ private:
          << ", bytes = " << quoteExpr(step.workspace->bytes) << "}";
     if (step.counters.asConstant() != 0)
       os << ", counters = " << quoteExpr(step.counters);
+    if (step.mailboxes != 0)
+      os << ", mailboxes = " << step.mailboxes;
     os << ", bytes = " << quoteExpr(step.bytes) << ", flops = " << quoteExpr(step.flops)
        << ", location = " << quote(step.location);
     if (!step.variants.empty())

@@ -9,21 +9,38 @@ static std::string describeArgument(StringRef argument, bool isAddress, bool isM
   return (isMap ? "a map of " : isAddress ? "the address " : "the dim ") + argument.str();
 }
 
-Error checkArguments(const PlanLaunch &launch, ArrayRef<PlanTensorMap> maps, ArrayRef<int64_t> parameterBytes) {
-  if (launch.arguments.size() != parameterBytes.size())
-    return makeError("kernel " + launch.kernel + ": expected " + Twine(parameterBytes.size()) +
-                     " arguments in the plan, got " + Twine(launch.arguments.size()));
-  for (const auto &[i, argument] : llvm::enumerate(launch.arguments)) {
-    bool isAddress = StringRef(argument).starts_with("%") || StringRef(argument).starts_with("@");
+Error checkArguments(const PlanLaunch &launch, const PlanKernel &kernel, ArrayRef<int64_t> parameterBytes) {
+  size_t parameter = 0;
+  for (size_t i = 0; i < launch.arguments.size(); ++parameter) {
+    StringRef argument = launch.arguments[i];
+    const int64_t count = kernel.argumentsAt(static_cast<int64_t>(i));
+    bool isAddress = argument.starts_with("%") || argument.starts_with("@");
     bool isMap =
-        llvm::any_of(maps, [i = i](const PlanTensorMap &map) { return map.argument == static_cast<int64_t>(i); });
-    int64_t bytes = isMap ? tensorMapBytes : isAddress ? 8 : 4;
-    if (bytes != parameterBytes[i])
+        llvm::any_of(kernel.maps, [i](const PlanTensorMap &map) { return map.argument == static_cast<int64_t>(i); });
+    int64_t bytes = count * static_cast<int64_t>(isMap ? tensorMapBytes : isAddress ? 8 : 4);
+    if (parameter < parameterBytes.size() && bytes != parameterBytes[parameter])
       return makeError("kernel " + launch.kernel + ": argument " + Twine(i + 1) + ": expected " +
-                       Twine(parameterBytes[i]) + " bytes, got " + describeArgument(argument, isAddress, isMap) +
-                       " of " + Twine(bytes) + " bytes");
+                       Twine(parameterBytes[parameter]) + " bytes, got " +
+                       (count > 1 ? "an array of " + std::to_string(count) + ", with " : "") +
+                       describeArgument(argument, isAddress, isMap) + " of " + Twine(bytes) + " bytes");
+    i += static_cast<size_t>(count);
   }
+  if (parameter != parameterBytes.size())
+    return makeError("kernel " + launch.kernel + ": expected " + Twine(parameterBytes.size()) +
+                     " arguments in the plan, got " + Twine(parameter));
   return Error::success();
+}
+
+SmallVector<void *, 16> parameterPointers(const KernelLaunch &launch, MutableArrayRef<uint64_t> words, void *maps) {
+  SmallVector<void *, 16> pointers;
+  size_t map = 0;
+  for (size_t first : launch.parameters) {
+    while (map < launch.maps.size() && launch.maps[map].argument < first)
+      ++map;
+    bool isMap = map < launch.maps.size() && launch.maps[map].argument == first;
+    pointers.push_back(isMap ? static_cast<void *>(static_cast<char *>(maps) + map * tensorMapBytes) : &words[first]);
+  }
+  return pointers;
 }
 
 Error wrongConstant(StringRef kernel, StringRef name, int64_t bytes) {

@@ -22,9 +22,9 @@ public:
 };
 
 /// Checks that a launch's arguments in the plan match the parameters of its kernel: the same number, a tensor map where
-/// the kernel has 128 bytes, another address where it has 8, a dim where it has 4. `parameterBytes` are the kernel's,
-/// `maps` those of its record in the plan. Error: the first mismatch.
-Error checkArguments(const PlanLaunch &launch, ArrayRef<PlanTensorMap> maps, ArrayRef<int64_t> parameterBytes);
+/// the kernel has 128 bytes, another address where it has 8, a dim where it has 4, and as many of them as an array has.
+/// `parameterBytes` are the kernel's, `kernel` its record in the plan. Error: the first mismatch.
+Error checkArguments(const PlanLaunch &launch, const PlanKernel &kernel, ArrayRef<int64_t> parameterBytes);
 
 /// The error of Device::setConstant.
 Error wrongConstant(StringRef kernel, StringRef name, int64_t bytes);
@@ -76,11 +76,17 @@ struct KernelLaunch {
   bool startsAfterAll = false;
   /// One word per argument: a device address, or an int in the low half.
   std::vector<uint64_t> arguments;
-  /// The arguments that the kernel takes as tensor maps, which the device makes.
+  /// The first argument of each parameter: an array takes several.
+  std::vector<size_t> parameters;
+  /// The arguments that the kernel takes as tensor maps, ascending, which the device makes.
   std::vector<LaunchMap> maps;
   /// All the memory that the launch may touch, for devices that check accesses.
   std::vector<LaunchTensor> tensors;
 };
+
+/// Pointers to the values of a launch's parameters, as cudaLaunchKernel takes them: in `words`, its arguments, or in
+/// `maps`, which has tensorMapBytes for each of the launch's maps.
+SmallVector<void *, 16> parameterPointers(const KernelLaunch &launch, MutableArrayRef<uint64_t> words, void *maps);
 
 /// Launches that are run again and again; on a GPU one CUDA graph.
 class DeviceGraph {

@@ -145,6 +145,7 @@ private:
   std::map<std::string, DeviceMemory, std::less<>> weights, states;
   std::map<std::string, DeviceMemory, std::less<>> arguments; ///< by FUNCTION/NAME
   DeviceMemory arena, counters;
+  std::map<const PlanStep *, DeviceMemory> mailboxes; ///< of steps that have some
   std::map<GraphKey, std::unique_ptr<DeviceGraph>> graphs;
   std::map<std::string, Placement, std::less<>> lastPlacement; ///< the placements of the call that ran last
   std::optional<Observer> observer;

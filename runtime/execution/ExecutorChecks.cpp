@@ -79,6 +79,10 @@ Expected<Executor::MemoryNeeds> Executor::memoryNeeds() const {
       for (const PlanTensor &argument : function.arguments)
         if (Error error = MemoryNeeds::add(needs.others, argument.bytes().evaluate(dims)))
           return error;
+  for (const PlanFunction &function : thePlan.functions)
+    for (const PlanStep &step : function.steps)
+      if (Error error = MemoryNeeds::add(needs.others, step.mailboxes))
+        return error;
   if (Error error = MemoryNeeds::add(needs.others, arenaBytes()))
     return error;
   if (Error error = MemoryNeeds::add(needs.others, counterBytes()))

@@ -74,6 +74,9 @@ Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunc
     if (!count)
       return count.takeError();
     tensor = {"@counters", counters.address(), *count * 4, /*isWritten=*/true, /*isFresh=*/false};
+  } else if (name == "@mailboxes") {
+    tensor = {"@mailboxes", mailboxes.find(&step)->second.address(), step.mailboxes, /*isWritten=*/true,
+              /*isFresh=*/false};
   } else if (name.consume_front("%")) {
     const Placement &place = placed.find(name)->second;
     auto isNamed = [&](const PlanBuffer &buffer) { return buffer.tensor.name == name; };
@@ -96,7 +99,11 @@ Error Executor::fillKernel(KernelLaunch &launch, const Call &call) const {
   launch.kernel = kernels.find(planned);
   launch.threads = static_cast<uint32_t>(planned.threads);
   launch.dynamicShared = static_cast<uint32_t>(planned.dynamicShared);
-  launch.cluster = static_cast<uint32_t>(thePlan.findKernel(planned.kernel)->cluster);
+  const PlanKernel &kernel = *thePlan.findKernel(planned.kernel);
+  launch.cluster = static_cast<uint32_t>(kernel.cluster);
+  for (size_t i = 0; i < planned.arguments.size();
+       i += static_cast<size_t>(kernel.argumentsAt(static_cast<int64_t>(i))))
+    launch.parameters.push_back(i);
   for (auto [extent, expr] : llvm::zip(launch.grid, planned.grid)) {
     Expected<int64_t> value = expr.evaluate(call.dims);
     if (!value)
@@ -121,7 +128,8 @@ static Expected<SmallVector<uint64_t, 5>> valuesOf(ArrayRef<Expr> formulas, cons
 }
 
 Error Executor::fillMaps(KernelLaunch &launch, const Call &call) const {
-  for (const PlanTensorMap &planned : thePlan.findKernel(launch.planned->kernel)->maps) {
+  const PlanKernel &kernel = *thePlan.findKernel(launch.planned->kernel);
+  for (const PlanTensorMap &planned : kernel.maps) {
     auto extents = valuesOf(planned.extents, call.dims);
     if (!extents)
       return extents.takeError();
@@ -131,8 +139,9 @@ Error Executor::fillMaps(KernelLaunch &launch, const Call &call) const {
     auto box = valuesOf(planned.box, call.dims);
     if (!box)
       return box.takeError();
-    launch.maps.push_back({static_cast<size_t>(planned.argument), planned.dtype, std::move(*extents),
-                           std::move(*strides), SmallVector<uint32_t, 5>(box->begin(), box->end())});
+    for (int64_t i = 0; i < kernel.argumentsAt(planned.argument); ++i)
+      launch.maps.push_back({static_cast<size_t>(planned.argument + i), planned.dtype, *extents, *strides,
+                             SmallVector<uint32_t, 5>(box->begin(), box->end())});
   }
   return Error::success();
 }

@@ -131,7 +131,19 @@ Error Executor::allocateMemory() {
   if (Error error = allocate(counters, counterBytes(), "counters"))
     return error;
   // Kernels expect counters of zero, and leave them so.
-  return theDevice.clear(counters.address(), counters.bytes());
+  if (Error error = theDevice.clear(counters.address(), counters.bytes()))
+    return error;
+  for (const PlanFunction &function : thePlan.functions)
+    for (const PlanStep &step : function.steps) {
+      if (step.mailboxes == 0)
+        continue;
+      DeviceMemory &memory = mailboxes[&step];
+      if (Error error = allocate(memory, step.mailboxes, "mailboxes"))
+        return error;
+      if (Error error = theDevice.clear(memory.address(), memory.bytes()))
+        return error;
+    }
+  return Error::success();
 }
 
 /// Waits for the weights of a launch. Those up to `awaited` are known to be uploaded.

@@ -35,8 +35,8 @@ Error LoadedKernels::checkLaunches(const Plan &plan) const {
     for (const PlanStep &step : function.steps)
       for (const PlanLaunch *launch : step.launches())
         if (!step.matmul)
-          if (Error error = checkArguments(*launch, plan.findKernel(launch->kernel)->maps,
-                                           parameters.find(launch->kernel)->second))
+          if (Error error =
+                  checkArguments(*launch, *plan.findKernel(launch->kernel), parameters.find(launch->kernel)->second))
             return error;
   return Error::success();
 }

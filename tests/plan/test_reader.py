@@ -14,10 +14,10 @@ from kilntest import KilnTest, run_kiln
 MODEL = "vocab_size = 29\nn_positions = 24\nn_embd = 32\nn_layer = 1\nn_head = 2\n"
 
 # The scratch of decode's attention, which has none on this GPU: behind the buffers that are live at its step.
-SCRATCH = '"@workspace"], workspace = {offset = "384*B", bytes = "160*B"}'
+SCRATCH = '"@workspace", "@mailboxes"], workspace = {offset = "384*B", bytes = "160*B"}, mailboxes = 16'
 
 # Keys that may be left out: plans omit them where they do not apply.
-OPTIONAL = {"scale", "add", "sum", "transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants", "number", "cluster", "ops", "maps",
+OPTIONAL = {"scale", "add", "sum", "transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "arrays", "mailboxes", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants", "number", "cluster", "ops", "maps",
             "prefill", "decode", "score", "sample"}
 OPTIONAL_IN = {("kernels", "*", "rows")}  # but not of a step with variants
 
@@ -30,6 +30,7 @@ MAPS = """maps = [
   {argument = 1, dtype = "f32", extents = ["32", "2", "4", "8"], strides = ["128", "256", "1024"], box = ["32", "2", "4", "1"]},
   {argument = 3, dtype = "f32", extents = ["32", "B*T"], strides = ["128"], box = ["32", "8"]},
 ]
+arrays = [{argument = 1, size = 1}, {argument = 3, size = 1}]
 """
 # Recipes as a plan has them whose layernorms are part of products.
 RECIPES = {
@@ -172,6 +173,7 @@ class Mutations(PlanTest):
             (("weights", "*", "sum"), r"shape: weight 'h.0.mlp.c_fc.weight': expected a packed shape of \[32,128\], got \[128\]"),
             (("functions", "*", "steps", "*", "workspace"), "arguments: '@workspace' is not defined"),
             (("functions", "*", "steps", "*", "counters"), "arguments: '@counters' is not defined"),
+            (("functions", "*", "steps", "*", "mailboxes"), "arguments: '@mailboxes' is not defined"),
             (("entries", "prefill"), "sample: expected entries prefill and decode beside it"),
             (("entries", "decode"), "sample: expected entries prefill and decode beside it"),
             (("dims", "B"), "shape: no value for dim 'B'"))]
@@ -211,7 +213,7 @@ class Mutations(PlanTest):
         big = str(2**63 - 1)
         cases = []
         for path, key, values in (
-                (("format",), "format", ("0", "6", "8", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
+                (("format",), "format", ("0", "7", "9", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
                 (("model", "vocabulary"), "vocabulary", ("0", "-1", big)), (("model", "layers"), "layers", ("0", "-1", big)),
                 (("model", "eos", 0), "eos", ("-1", "29", big)),
                 (("dims", "B"), "B", ("[0, 64]", "[64, 1]", f"[1, {big}]", "[1]", "[1, 2, 3]", '["1", 64]', "[1.0, 64]", "[-1, 64]")),
@@ -348,6 +350,19 @@ class Mutations(PlanTest):
             (weight + ("dtype",), '"bf16"', "box: expected rows of 128 bytes, 64 elements, got 32"),
         ]))
 
+    def test_arrays(self):
+        first, second = ("kernels", 0, "arrays", 0), ("kernels", 0, "arrays", 1)
+        kernel = "kernel 'embed__f32__n32'"
+        self.assert_all_refused(self.changes([
+            (second + ("argument",), "1", "argument: expected an argument behind those of the array before it, got 1"),
+        ]))
+        self.assert_all_refused(self.changes_elsewhere([
+            (first + ("size",), "3", "size: expected an array in front of argument 3, which is a map of its own, got 3 arguments from 1 on"),
+            (first, "{argument = 0, size = 2}", "size: expected an array in front of argument 1, which is a map of its own, got 2 arguments from 0 on"),
+            (second + ("size",), "3", f"arguments: expected the name of a tensor, of which {kernel} takes an array of tensors, got 'B'"),
+            (second + ("size",), "9", f"arguments: expected the name of a tensor, of which {kernel} takes an array of tensors, got 'B'"),
+        ]))
+
     def test_arguments_of_tensor_maps(self):
         """A map must fit the tensor of every launch."""
         weight, buffer = ("kernels", 0, "maps", 0), ("kernels", 0, "maps", 1)
@@ -356,7 +371,7 @@ class Mutations(PlanTest):
         rows = "(min(T,4)+10*ceildiv(T,23))"  # at least T for 1 and for 24, but less for 23
         self.assert_all_refused(self.changes_elsewhere([
             (buffer + ("argument",), "6", f"arguments: expected argument 6, of which {kernel} takes a tensor map, got 6 arguments"),
-            (buffer + ("argument",), "5", f"arguments: expected the name of a tensor, of which {kernel} takes a map, got 'T'"),
+            (buffer + ("argument",), "5", f"arguments: expected the name of a tensor, of which {kernel} takes a tensor map, got 'T'"),
             (weight + ("argument",), "0", f"arguments: expected a tensor of f32, as in the map of {kernel}, got '%tokens' of i32"),
             (weight + ("dtype",), '"i32"', f"arguments: expected a tensor of i32, as in the map of {kernel}, got '%wte' of f32"),
             (weight + ("argument",), "2", past + "'%wpe' with B = 1, T = 1"),

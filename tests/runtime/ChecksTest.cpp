@@ -26,15 +26,45 @@ TEST(LaunchArguments, AreTensorMapsWhereThePlanHasThem) {
   PlanLaunch launch;
   launch.kernel = "k";
   launch.arguments = {"%x", "%w", "B"};
-  PlanTensorMap map;
-  map.argument = 1;
-  expectSuccess(checkArguments(launch, map, {8, 128, 4}));
+  PlanKernel kernel;
+  kernel.maps.resize(1);
+  kernel.maps[0].argument = 1;
+  expectSuccess(checkArguments(launch, kernel, {8, 128, 4}));
   EXPECT_EQ(messageOf(checkArguments(launch, {}, {8, 128, 4})),
             "error: kernel k: argument 2: expected 128 bytes, got the address %w of 8 bytes\n");
-  EXPECT_EQ(messageOf(checkArguments(launch, map, {8, 8, 4})),
+  EXPECT_EQ(messageOf(checkArguments(launch, kernel, {8, 8, 4})),
             "error: kernel k: argument 2: expected 8 bytes, got a map of %w of 128 bytes\n");
-  EXPECT_EQ(messageOf(checkArguments(launch, map, {128, 128, 4})),
+  EXPECT_EQ(messageOf(checkArguments(launch, kernel, {128, 128, 4})),
             "error: kernel k: argument 1: expected 128 bytes, got the address %x of 8 bytes\n");
+}
+
+TEST(LaunchArguments, OfAnArrayAreOneParameter) {
+  PlanLaunch launch;
+  launch.kernel = "k";
+  launch.arguments = {"%x", "%w.0", "%w.1", "%b.0", "%b.1", "B"};
+  PlanKernel kernel;
+  kernel.maps.resize(1);
+  kernel.maps[0].argument = 1;
+  kernel.arrays = {{1, 2}, {3, 2}};
+  expectSuccess(checkArguments(launch, kernel, {8, 256, 16, 4}));
+  EXPECT_EQ(messageOf(checkArguments(launch, kernel, {8, 256, 8, 4})),
+            "error: kernel k: argument 4: expected 8 bytes, got an array of 2, with the address %b.0 of 16 bytes\n");
+  EXPECT_EQ(messageOf(checkArguments(launch, kernel, {8, 128, 128, 8, 8, 4})),
+            "error: kernel k: argument 2: expected 128 bytes, got an array of 2, with a map of %w.0 of 256 bytes\n");
+  EXPECT_EQ(messageOf(checkArguments(launch, kernel, {8, 256, 16})),
+            "error: kernel k: expected 3 arguments in the plan, got 4\n");
+}
+
+TEST(LaunchParameters, PointToArgumentsAndMaps) {
+  KernelLaunch launch;
+  launch.parameters = {0, 1, 3, 5};
+  launch.maps.resize(2);
+  launch.maps[0].argument = 1;
+  launch.maps[1].argument = 2;
+  std::vector<uint64_t> words(6);
+  std::array<char, 2 * tensorMapBytes> maps;
+  const SmallVector<void *, 4> expected = {&words[0], maps.data(), &words[3], &words[5]};
+  EXPECT_EQ(ArrayRef<void *>(parameterPointers(launch, words, maps.data())), ArrayRef<void *>(expected));
 }
 
 class ChecksTest : public RuntimeTest {

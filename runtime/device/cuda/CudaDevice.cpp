@@ -265,15 +265,11 @@ static LaunchAttributes attributesOf(const KernelLaunch &launch, bool supportsEa
 Error CudaDevice::launch(const KernelLaunch &launch) {
   if (launch.matmul)
     return cublasLt->run(launch, stream);
-  std::vector<uint64_t> words = launch.arguments;
-  std::vector<void *> pointers;
-  for (uint64_t &word : words)
-    pointers.push_back(&word);
   Expected<std::vector<EncodedTensorMap>> maps = encodeMaps(launch);
   if (!maps)
     return maps.takeError();
-  for (auto [map, encoded] : llvm::zip(launch.maps, *maps))
-    pointers[map.argument] = &encoded;
+  std::vector<uint64_t> words = launch.arguments;
+  SmallVector<void *, 16> pointers = parameterPointers(launch, words, maps->data());
   LaunchAttributes attributes = attributesOf(launch, supportsEarlyStart);
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(launch.grid[0], launch.grid[1], launch.grid[2]);

@@ -191,6 +191,7 @@ Expected<PlanStep> Generator::makeKernelStep(const Op &op, const KernelChoice &c
     return text.takeError();
   PlanStep step;
   step.counters = text->counters;
+  step.mailboxes = text->mailboxes;
   step.launch = makeLaunch(op, choice, std::move(*text));
   step.rows = rowsOf(op);
   for (const KernelVariant &variant : variantsOf(op)) {
@@ -198,6 +199,7 @@ Expected<PlanStep> Generator::makeKernelStep(const Op &op, const KernelChoice &c
     if (!own)
       return own.takeError();
     own->record.rows = variant.rows;
+    step.mailboxes = std::max(step.mailboxes, own->mailboxes);
     if (own->counters.asConstant() != 0)
       step.counters = step.counters.asConstant() == 0 ? own->counters : max(step.counters, own->counters);
     step.variants.push_back({variant.rows, makeLaunch(op, variant.choice, std::move(*own))});

@@ -23,8 +23,19 @@ std::string constantName(StringRef tileKey) {
   return name;
 }
 
+/// The ops of the IR that the kernel of an op computes.
+static std::vector<const Op *> computedOps(const Op &op) {
+  if (!op.region())
+    return {&op};
+  std::vector<const Op *> ops;
+  for (const auto &inner : op.region()->ops())
+    if (!inner->has(Trait::Terminator))
+      ops.push_back(inner.get());
+  return ops;
+}
+
 KernelAssembler::KernelAssembler(const Op &op, const KernelChoice &choice, const KernelNames &names)
-    : op(op), names(names), choice(choice), callFunctor("Call", names) {
+    : op(op), names(names), choice(choice), computed(computedOps(op)), callFunctor("Call", names) {
   if (choice.family->maps)
     maps = choice.family->maps(op, choice.tile);
 }
@@ -44,6 +55,11 @@ const OperandMap *KernelAssembler::findMap(const Value &value) const {
 
 std::string KernelAssembler::operand(const Value &value) {
   return findMap(value) ? callFunctor.map(value) : callFunctor.pointer(value);
+}
+
+std::string KernelAssembler::array(ArrayRef<const Value *> values, bool writes) {
+  arrays.push_back(values.vec());
+  return findMap(*values.front()) ? callFunctor.map(*values.front()) : callFunctor.pointer(*values.front(), writes);
 }
 
 void KernelAssembler::addWorkspace(StringRef type) { partType = type.str(); }
@@ -112,17 +128,6 @@ static std::string planName(const Op &op, const Value &value) {
   return "%" + (state ? state : &value)->name;
 }
 
-/// The ops of the IR that the kernel of an op computes.
-static std::vector<const Op *> computedOps(const Op &op) {
-  if (!op.region())
-    return {&op};
-  std::vector<const Op *> ops;
-  for (const auto &inner : op.region()->ops())
-    if (!inner->has(Trait::Terminator))
-      ops.push_back(inner.get());
-  return ops;
-}
-
 namespace {
 
 /// Writes a kernel's body, and records which lines implement which op.
@@ -138,12 +143,14 @@ public:
     append(lines);
   }
 
-  /// Adds the call of the template, which implements all ops without lines of their own.
-  void addCall(StringRef lines) {
-    for (PlanKernelOp &op : text.record.ops)
-      if (op.lines.empty())
-        take(lines, op);
-    append(lines);
+  /// Adds a line that calls the template. It implements the given op, or all ops without lines of their own.
+  void addCall(StringRef line, const Op *op = nullptr) {
+    if (op)
+      return add(line, op);
+    for (PlanKernelOp &record : text.record.ops)
+      if (record.lines.empty())
+        take(line, record);
+    append(line);
   }
 
 private:
@@ -203,8 +210,8 @@ PlanKernel KernelAssembler::describe(DType dtype, StringRef extents) const {
   record.dtype = dtype;
   record.extents = shapeText(op, extents);
   record.cluster = choice.family->launch(op, choice.tile).cluster;
-  for (const Op *computed : computedOps(op))
-    record.ops.push_back({names.of(*computed->result()).str(), names.operation(*computed), {}});
+  for (const Op *one : computed)
+    record.ops.push_back({names.of(*one->result()).str(), names.operation(*one), {}});
   return record;
 }
 
@@ -220,27 +227,42 @@ std::string KernelAssembler::sharedAssertion(ArrayRef<std::string> layoutTypes, 
       .str();
 }
 
-/// Declares tensors, then workspace and counters, then dims; the text receives the matching arguments, and the record
-/// of those that are tensor maps.
-std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) const {
-  std::vector<std::string> declared;
+/// The declaration of a tensor's parameter; the text receives its arguments, and the record what it says of them.
+std::string KernelAssembler::declare(const Functor::Member &member, KernelText &text) const {
   // No two tensors of a kernel overlap: plan-memory separates values that are live together.
   std::string promise =
       op.parent()->function()->module().boolAttribute(ModuleAttribute::restrictPointers) ? "__restrict__ " : "";
+  const auto argument = static_cast<int64_t>(text.arguments.size());
+  if (member.isMap) {
+    const OperandMap &map = *findMap(*member.value);
+    text.record.maps.push_back({argument, member.value->type.dtype, map.extents, map.strides, map.box});
+  }
+  auto values = llvm::find_if(arrays, [&](const auto &array) { return array.front() == member.value; });
+  if (values == arrays.end()) {
+    text.arguments.push_back(planName(op, *member.value));
+    return member.type + (member.isMap ? "" : promise) + member.name;
+  }
+  text.record.arrays.push_back({argument, static_cast<int64_t>(values->size())});
+  for (const Value *value : *values)
+    text.arguments.push_back(planName(op, *value));
+  return "const __grid_constant__ PerLayer<" + (member.isMap ? "TensorMap" : member.type) + ", " +
+         std::to_string(values->size()) + "> " + member.name;
+}
+
+/// Declares tensors, then workspace, counters and mailboxes, then dims; the text receives the matching arguments.
+std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) const {
+  std::vector<std::string> declared;
   std::vector<Functor::Member> members = parameters();
   auto dims = llvm::find_if(members, [](const Functor::Member &member) { return !member.value; });
-  for (auto it = members.begin(); it != dims; ++it) {
-    declared.push_back(it->type + (it->isMap ? "" : promise) + it->name);
-    if (it->isMap) {
-      const OperandMap &map = *findMap(*it->value);
-      text.record.maps.push_back(
-          {static_cast<int64_t>(text.arguments.size()), it->value->type.dtype, map.extents, map.strides, map.box});
-    }
-    text.arguments.push_back(planName(op, *it->value));
-  }
+  for (auto it = members.begin(); it != dims; ++it)
+    declared.push_back(declare(*it, text));
   if (!partType.empty()) {
     declared.push_back(partType + " *parts, u32 *arrivals");
     llvm::append_range(text.arguments, std::vector<std::string>{"@workspace", "@counters"});
+  }
+  if (hasMailboxes) {
+    declared.push_back("StampedValue *mail");
+    text.arguments.push_back("@mailboxes");
   }
   for (auto it = dims; it != members.end(); ++it) {
     declared.push_back(it->type + it->name);
@@ -286,6 +308,11 @@ std::string KernelAssembler::entry(ArrayRef<std::string> declared, ArrayRef<std:
 
 Expected<KernelText> KernelAssembler::finish(const Twine &statement, DType dtype, const Twine &extents,
                                              ArrayRef<std::string> layoutTypes) {
+  return finish(CodeLine{"  " + statement.str()}, dtype, extents, layoutTypes);
+}
+
+Expected<KernelText> KernelAssembler::finish(ArrayRef<CodeLine> statements, DType dtype, const Twine &extents,
+                                             ArrayRef<std::string> layoutTypes) {
   if (Error error = checkResults())
     return error;
   KernelText text;
@@ -293,14 +320,17 @@ Expected<KernelText> KernelAssembler::finish(const Twine &statement, DType dtype
   std::vector<std::string> declared = declareParameters(text);
   if (choice.family->counters)
     text.counters = choice.family->counters(op, choice.tile);
+  if (hasMailboxes)
+    text.mailboxes = choice.family->mailboxes(op, choice.tile);
 
-  SourceLines source(computedOps(op), text);
+  SourceLines source(computed, text);
   source.add("#include \"device/device.cuh\"\n#include \"" + choice.family->header.str() +
              "\"\n\nusing namespace kiln;\n\n" + config() + constantMemory(text.constants));
   for (const CodeLine &line : declarations)
     source.add(line.text + "\n", line.op);
   source.add(entry(declared, layoutTypes));
-  source.addCall("  " + statement.str() + "\n");
+  for (const CodeLine &line : statements)
+    source.addCall(line.text + "\n", line.op);
   source.add("}\n");
   return text;
 }
@@ -334,6 +364,8 @@ Expected<KernelText> writeKernel(const Op &op, const KernelChoice &choice) {
     break;
   case KernelForm::Map:
     return writeMapKernel(op, choice);
+  case KernelForm::DecodeLayers:
+    return writeDecodeLayersKernel(op, choice);
   }
   llvm_unreachable("unknown form");
 }

@@ -15,6 +15,7 @@ struct KernelText {
   std::vector<std::string> arguments;  ///< as PlanLaunch::arguments
   std::vector<PlanConstant> constants; ///< as PlanLaunch::constants
   Expr counters;                       ///< 32-bit counters that it uses
+  int64_t mailboxes = 0;               ///< bytes that it keeps from launch to launch
 };
 
 /// Puts the pieces of a kernel together.
@@ -31,19 +32,30 @@ public:
   /// The parameter for an operand that the call hands to the template: a tensor map if the family takes one, else the
   /// address.
   std::string operand(const Value &value);
+  /// One parameter for several operands of the same type: an array, of maps if the family takes the first of them as a
+  /// map, else of addresses. It has the name of the first one's.
+  std::string array(ArrayRef<const Value *> values, bool writes = false);
   /// The family's workspace and counters, as parameters `parts` of that type, and `arrivals`.
   void addWorkspace(StringRef partType);
+  /// The family's mailboxes, as the parameter `mail`.
+  void addMailboxes() { hasMailboxes = true; }
+  /// Of the region's ops, those that the text shows: the others do the same with other parameters.
+  void computes(std::vector<const Op *> ops) { computed = std::move(ops); }
 
   /// The finished source; `statement` calls the template. `extents`: those that the kernel knows, `n3072_k768`, or
   /// nothing. `layoutTypes`: what the template's shared memory depends on besides Config, arguments of its constant
   /// `k…Shared`. Error: a result that none of the functors stores.
   Expected<KernelText> finish(const Twine &statement, DType dtype, const Twine &extents,
                               ArrayRef<std::string> layoutTypes = {});
+  /// The same for several statements, of which some compute certain ops and the others the rest.
+  Expected<KernelText> finish(ArrayRef<CodeLine> statements, DType dtype, const Twine &extents,
+                              ArrayRef<std::string> layoutTypes = {});
 
 private:
   PlanKernel describe(DType dtype, StringRef extents) const;
   const OperandMap *findMap(const Value &value) const;
   std::vector<std::string> declareParameters(KernelText &text) const;
+  std::string declare(const Functor::Member &member, KernelText &text) const;
   std::string mapComments() const;
   std::string entry(ArrayRef<std::string> declared, ArrayRef<std::string> layoutTypes) const;
   std::string config() const;
@@ -58,8 +70,11 @@ private:
   std::vector<std::pair<std::string, std::string>> constants;
   std::vector<CodeLine> declarations;
   std::vector<OperandMap> maps;
+  std::vector<std::vector<const Value *>> arrays;
+  std::vector<const Op *> computed;
   Functor callFunctor;
   std::string partType;
+  bool hasMailboxes = false;
 };
 
 /// `key <= query && key > query - 256`: when a causal mask, with a window of 256 here, leaves a score as it is.
@@ -86,6 +101,7 @@ Expected<KernelText> writeRowStatisticsKernel(const Op &op, const KernelChoice &
 Expected<KernelText> writeRowReductionKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeSoftmaxKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeMapKernel(const Op &op, const KernelChoice &choice);
+Expected<KernelText> writeDecodeLayersKernel(const Op &op, const KernelChoice &choice);
 
 /// The kernel of an op by the writer of its family's form. Error: as theirs, at the op.
 Expected<KernelText> writeKernel(const Op &op, const KernelChoice &choice);

@@ -44,6 +44,8 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   add(fuseScorePass);
   add(fuseNormPass);
   add(expandLayernormPass);
+  if (options.decode == "persistent")
+    add(formPersistentKernelPass, {{"target", Attribute::ident(options.target)}});
   if (stage == Stage::Fused)
     return passes;
 

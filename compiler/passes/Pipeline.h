@@ -9,6 +9,7 @@ struct PipelineOptions {
   std::string target = "sm_90a";
   std::string dtype = "f32";        ///< as assign-precision takes it
   std::string matmul = "generated"; ///< as select-kernels takes it
+  std::string decode = "graph";     ///< what runs the layers of @decode: graph, or persistent, one kernel for all
   AttributeMap kernels = {};        ///< as select-kernels takes it
   AttributeMap tiles = {};          ///< as choose-tiles takes it
   std::string tuning = "shipped";   ///< as choose-tiles takes it

@@ -25,7 +25,7 @@ bool canFuse(ArrayRef<Op *> group);
 /// ops (`matmul_bias_gelu`), its location is that of its anchor. canFuse(group) must hold.
 Op *fuseOps(ArrayRef<Op *> group);
 
-/// The layernorm in a region that only the region's matmul reads, or null.
+/// The layernorm in a region that only the region's one matmul reads, or null.
 Op *fusedNorm(const Op &op);
 
 /// Infers result types anew for every op of the block, in order, after some operand changed its type.

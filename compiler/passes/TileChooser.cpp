@@ -31,6 +31,8 @@ static bool hasSameSums(const KernelFamily &a, const KernelFamily &b) {
 /// fewer blocks a head, the more rows there are. Prompts: short ones, and one or eight long ones, for which large tiles
 /// give too few blocks.
 static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &family) {
+  if (family.form == KernelForm::DecodeLayers)
+    return {1, 2, 4};
   bool isTensorMatmul = isTensorProduct(family);
   if (isOneToken(op))
     return isTensorMatmul ? SmallVector<int64_t, 3>{8, 16, 32} : SmallVector<int64_t, 3>{1, family.rowsAtOnce, 16};

@@ -174,6 +174,8 @@ Error applyStrategies(StringRef text, PipelineOptions &options) {
   for (const Choice &choice : *choices) {
     if (Error error = checkOption(choice, "matmul", "--matmul", options.matmul, initial.matmul))
       return error;
+    if (Error error = checkOption(choice, "decode", "--decode", options.decode, initial.decode))
+      return error;
     if (Error error = checkOption(choice, "precision", "--dtype", options.dtype, initial.dtype))
       return error;
     choice.strategy->apply(choice.arguments, options);

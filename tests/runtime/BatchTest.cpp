@@ -14,6 +14,7 @@ protected:
   static constexpr int64_t largest = 12;
 
   BatchTest() : RuntimeTest(/*width=*/128, "bf16", largest) {}
+  BatchTest(int64_t most, StringRef decode) : RuntimeTest(/*width=*/128, "bf16", most, decode) {}
 
   void SetUp() override {
     if (targetOf(*counted) != "sm_90a")
@@ -44,6 +45,23 @@ protected:
     return logits;
   }
 
+  /// Expects of batches of these sizes that each row has the bits of the row alone.
+  void expectEqualBits(ArrayRef<int64_t> batches, int32_t steps) {
+    std::vector<Rows> alone;
+    for (int64_t sequence = 0; sequence < batches.back(); ++sequence)
+      alone.push_back(decode(sequence, 1, steps));
+    for (int64_t batch : batches) {
+      Rows together = decode(0, batch, steps);
+      for (int64_t row = 0; row < batch; ++row)
+        for (int32_t step = 0; step < steps; ++step) {
+          ArrayRef<float> logits = ArrayRef(together[step]).slice(row * 101, 101), own = alone[row][step];
+          EXPECT_TRUE(llvm::none_of(own, [](float logit) { return std::isnan(logit); }));
+          EXPECT_EQ(std::memcmp(logits.data(), own.data(), 101 * sizeof(float)), 0)
+              << "row " << row << " of " << batch << ", step " << step;
+        }
+    }
+  }
+
   /// The products of @decode, with any number of rows and with at most 8, run on this family only.
   void expectProductsOn(StringRef family) {
     Plan plan = unwrap(readPlan(planDirectory()));
@@ -58,20 +76,22 @@ protected:
 
 TEST_F(BatchTest, ARowHasTheBitsOfTheRowAlone) {
   expectProductsOn("gemv_wgmma");
-  constexpr int32_t steps = 5;
-  std::vector<Rows> alone;
-  for (int64_t sequence = 0; sequence < 9; ++sequence)
-    alone.push_back(decode(sequence, 1, steps));
-  for (int64_t batch : {3, 9}) {
-    Rows together = decode(0, batch, steps);
-    for (int64_t row = 0; row < batch; ++row)
-      for (int32_t step = 0; step < steps; ++step) {
-        ArrayRef<float> logits = ArrayRef(together[step]).slice(row * 101, 101), own = alone[row][step];
-        EXPECT_TRUE(llvm::none_of(own, [](float logit) { return std::isnan(logit); }));
-        EXPECT_EQ(std::memcmp(logits.data(), own.data(), 101 * sizeof(float)), 0)
-            << "row " << row << " of " << batch << ", step " << step;
-      }
-  }
+  expectEqualBits({3, 9}, /*steps=*/5);
+}
+
+/// The same layers in one kernel.
+class PersistentBatchTest : public BatchTest {
+protected:
+  PersistentBatchTest() : BatchTest(/*most=*/8, "persistent") {}
+};
+
+TEST_F(PersistentBatchTest, ARowHasTheBitsOfTheRowAlone) {
+  const Plan plan = unwrap(readPlan(planDirectory()));
+  const PlanStep &step = plan.function(Entry::Decode).steps.back();
+  EXPECT_EQ(step.variants.size(), 3U);
+  for (const PlanLaunch *launch : step.launches())
+    EXPECT_EQ(plan.findKernel(launch->kernel)->family, "decode_layers");
+  expectEqualBits({3, 8}, /*steps=*/2);
 }
 
 } // namespace

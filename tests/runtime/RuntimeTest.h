@@ -21,8 +21,8 @@ protected:
 
   RuntimeTest() : RuntimeTest(/*width=*/16, "f32", maxBatch) {}
 
-  /// A model of two layers. `width`: n_embd.
-  RuntimeTest(int64_t width, StringRef dtype, int64_t batch) {
+  /// A model of two layers. `width`: n_embd; `decode`: as PipelineOptions has it.
+  RuntimeTest(int64_t width, StringRef dtype, int64_t batch, StringRef decode = "graph") {
     std::string text = R"(vocab_size = 101
 n_positions = 24
 n_layer = 2
@@ -35,6 +35,10 @@ tie_word_embeddings = true
     std::string model = directory.write("tiny.toml", text);
     CompileOptions options;
     options.pipeline.dtype = dtype.str();
+    options.pipeline.decode = decode.str();
+    // Enough to wait for each other; the emulator runs all of their threads.
+    if (decode == "persistent")
+      options.pipeline.tiles = {{"decode_layers", AttributeMap{{"clusters", 2}}}};
     options.build.maxBatch = batch;
     auto module = unwrap(compileToStage(model, Stage::Plan, options, sources));
     expectSuccess(writePlanDirectory(planDirectory(), unwrap(generate(*module)), {}, {}));

@@ -28,7 +28,8 @@ Target twiceAsSlow(Target target) {
                        &times.wgmmaTiled.ends,      &times.wgmmaRows.ends,
                        &times.wgmmaRows.step,       &times.wgmmaRows.exchange,
                        &times.mmaFlash.ends,        &times.wgmmaFlash.fill,
-                       &times.wgmmaFlash.ends})
+                       &times.wgmmaFlash.ends,      &times.decodeLayers.layer,
+                       &times.decodeLayers.ends})
     *time *= 2;
   return target;
 }
@@ -53,20 +54,22 @@ TEST(CostModel, NoTimeOfAGpuIsInTheCode) {
   const Target &target = *cantFail(findTarget("sm_90a"), "a target of this project");
   const Target slow = twiceAsSlow(target);
   std::set<StringRef> seen;
+  auto check = [&](const Op &op, const KernelFamily &family) {
+    seen.insert(family.name);
+    DimBinding dims = upperBounds(op);
+    for (const Tile &tile : family.configurations(op, target, dims)) {
+      double seconds = family.estimate(op, tile, target, dims);
+      ASSERT_NEAR(family.estimate(op, tile, slow, dims) / seconds, 2, 1e-9)
+          << family.name.str() << ' ' << Attribute(tile).str();
+    }
+  };
   for (int64_t batch : {1, 8, 64})
     for (StringRef strategy :
          {"precision=f32", "precision=tf32,fusion=off,attention=tensor", "precision=bf16",
           "precision=bf16,layernorm=best", "precision=tf32,layernorm=best", "precision=bf16,attention=windowed{w=128}",
           "attention=triangular{rung=2}", "precision=f16,attention=unfused,layernorm=2,fusion=off"})
-      forEachChoice(strategy, target, batch, [&](const Op &op, const KernelFamily &family) {
-        seen.insert(family.name);
-        DimBinding dims = upperBounds(op);
-        for (const Tile &tile : family.configurations(op, target, dims)) {
-          double seconds = family.estimate(op, tile, target, dims);
-          ASSERT_NEAR(family.estimate(op, tile, slow, dims) / seconds, 2, 1e-9)
-              << family.name.str() << ' ' << Attribute(tile).str();
-        }
-      });
+      forEachChoice(strategy, target, batch, check);
+  forEachChoice("precision=bf16,decode=persistent", target, /*batch=*/8, check);
   for (const KernelFamily *family : allKernelFamilies())
     EXPECT_TRUE(seen.count(family->name)) << family->name.str() << " ran nothing";
 }

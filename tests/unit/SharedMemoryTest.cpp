@@ -2,6 +2,7 @@
 #include "IrSupport.h"
 
 #include "codegen/KernelText.h"
+#include "driver/Compile.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
 #include "nvrtc/Nvrtc.h"
@@ -138,6 +139,16 @@ protected:
     }
   }
 
+  /// Adds the kernels of all layers of a model's decode step.
+  void addDecode(StringRef model, int64_t batch, const Target &target) {
+    CompileOptions options;
+    options.pipeline.dtype = "bf16";
+    options.pipeline.decode = "persistent";
+    options.build.maxBatch = batch;
+    auto module = unwrap(compileToStage(sourcePath(model), Stage::Fused, options, sources));
+    addAll(*module->findFunction(Entry::Decode)->body.snapshot()[1], target);
+  }
+
   std::set<std::string> headers = {"device/device.cuh"}, families;
   std::string declarations;
   int count = 0;
@@ -157,6 +168,9 @@ TEST_F(SharedMemory, IsAsPlannedInEveryConfiguration) {
   addModule("f16", 1, 3072, 128);
   addModule("f32", 4, 3001, 256);
   addModule("f32", 1, 12280, 40);
+  addDecode("graphs/gpt2-124m.toml", 1, target);
+  addDecode("graphs/gpt2-1558m.toml", 4, target);
+  addDecode("graphs/shakespeare-5m", 8, target);
   EXPECT_EQ(messageOf(compile()), "");
   for (const KernelFamily *family : allKernelFamilies())
     EXPECT_TRUE(family->form == KernelForm::Library || families.count(family->name.str()))

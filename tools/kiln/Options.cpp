@@ -73,6 +73,15 @@ void addMatmul(CLI::App &sub, std::optional<std::string> &matmul) {
       ->default_str(PipelineOptions().matmul);
 }
 
+void addDecode(CLI::App &sub, std::optional<std::string> &decode) {
+  sub.add_option(
+         "--decode", decode,
+         "what runs the layers of a new token: graph, a kernel for each product and attention, or persistent, one "
+         "kernel for all (16 bits, Hopper, up to 8 sequences)")
+      ->check(oneOf({"graph", "persistent"}))
+      ->default_str(PipelineOptions().decode);
+}
+
 void addTuning(CLI::App &sub, std::optional<std::string> &tuning) {
   sub.add_option("--tuning", tuning, "what was measured of kernels: shipped, none, or a file of kiln tune")
       ->check(checkNotEmpty)
@@ -101,6 +110,7 @@ void addPipeline(CLI::App &sub, PipelineChoices &pipeline) {
   addDType(sub, pipeline.dtype);
   addStrategy(sub, pipeline.strategy);
   addMatmul(sub, pipeline.matmul);
+  addDecode(sub, pipeline.decode);
   addTuning(sub, pipeline.tuning);
 }
 
@@ -145,6 +155,7 @@ void addCompile(CLI::App &app, CompileCommand &command) {
       ->excludes(sub->get_option("--dtype"))
       ->excludes(sub->get_option("--strategy"))
       ->excludes(sub->get_option("--matmul"))
+      ->excludes(sub->get_option("--decode"))
       ->excludes(sub->get_option("--tuning"));
   sub->add_option_function<std::string>(
          "--stage", [&command](const std::string &name) { command.stage = *parseStage(name); },

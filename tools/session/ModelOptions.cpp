@@ -19,6 +19,7 @@ Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
   PipelineOptions options;
   options.dtype = choices.dtype.value_or(options.dtype);
   options.matmul = choices.matmul.value_or(options.matmul);
+  options.decode = choices.decode.value_or(options.decode);
   options.tuning = choices.tuning.value_or(options.tuning);
   if (!choices.strategy)
     return options;
@@ -26,7 +27,8 @@ Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
     return asUsageError(std::move(error));
   // An option that states a default value looks to the strategy like one that was not given.
   for (auto [name, given, used] :
-       {std::tuple("--dtype ", choices.dtype, options.dtype), std::tuple("--matmul ", choices.matmul, options.matmul)})
+       {std::tuple("--dtype ", choices.dtype, options.dtype), std::tuple("--matmul ", choices.matmul, options.matmul),
+        std::tuple("--decode ", choices.decode, options.decode)})
     if (given && *given != used)
       return makeUsageError(name + *given + " and --strategy " + *choices.strategy + ", which stands for " + name +
                             used + ", exclude each other");
@@ -44,6 +46,7 @@ std::vector<GivenOption> givenOptions(const PipelineChoices &choices) {
   std::vector<GivenOption> given;
   for (auto [name, value] : {std::pair<StringRef, const std::optional<std::string> &>{"--dtype", choices.dtype},
                              {"--matmul", choices.matmul},
+                             {"--decode", choices.decode},
                              {"--strategy", choices.strategy},
                              {"--tuning", choices.tuning}})
     if (value)
@@ -66,9 +69,9 @@ Effects effectsOf(const PipelineOptions &options) {
   const PipelineOptions initial;
   Effects effects;
   effects.onDType = options.dtype != initial.dtype;
-  effects.onKernels = options.matmul != initial.matmul || options.tuning != initial.tuning ||
-                      !options.kernels.empty() || !options.tiles.empty() || options.stepByStep ||
-                      options.weightsFirst || options.serial || options.restrictPointers;
+  effects.onKernels = options.matmul != initial.matmul || options.decode != initial.decode ||
+                      options.tuning != initial.tuning || !options.kernels.empty() || !options.tiles.empty() ||
+                      options.stepByStep || options.weightsFirst || options.serial || options.restrictPointers;
   auto count = [&](const PassDef *pass) { (makesGraph(pass) ? effects.onGraph : effects.onKernels) = true; };
   for (const PassDef *pass : options.without)
     count(pass);
@@ -128,7 +131,7 @@ Error checkForReference(const PipelineChoices &choices) {
   if (choices.dtype && *choices.dtype != PipelineOptions().dtype)
     return makeReferenceError("--dtype " + *choices.dtype, "computes in fp32");
   for (const GivenOption &option : givenOptions(choices))
-    if (option.name == "--matmul" || option.name == "--tuning")
+    if (option.name == "--matmul" || option.name == "--decode" || option.name == "--tuning")
       return makeReferenceError(option.text(), "runs no kernels");
   Expected<Effects> effects = strategyEffects(choices);
   if (!effects)

@@ -12,16 +12,23 @@ class Seen {
 public:
   explicit Seen(const Op &op) {
     const Op *mask = op.region() ? findInRegion(op, OpKind::causalMask) : nullptr;
-    const Op *product = op.region() ? findInRegion(op, OpKind::qk) : nullptr;
-    if (!mask || !product)
+    if (!mask || !findInRegion(op, OpKind::qk))
       return;
-    for (const auto &inner : op.region()->ops())
-      if (inner.get() == product || isScores(*inner))
+    for (const auto &inner : op.region()->ops()) {
+      if (inner->is(OpKind::qk) || isScores(*inner))
         scores.insert(inner->result());
-    keys.insert(product->operand(1));
-    if (const Op *weighted = findInRegion(op, OpKind::pv); weighted && scores.contains(weighted->operand(0)))
-      keys.insert(weighted->operand(1));
+      if (inner->is(OpKind::qk) || (inner->is(OpKind::pv) && scores.contains(inner->operand(0))))
+        keys.insert(inner->operand(1));
+    }
     count(*mask);
+  }
+
+  /// The new value of a state that the region writes and then attends to; null if there is none.
+  const Value *attendedIn(const Value &state) const {
+    for (const Op *user : state.getUsers())
+      if (user->has(Trait::WritesState) && keys.contains(user->result()))
+        return user->result();
+    return nullptr;
   }
 
   Expr elements(const Value &value) const {
@@ -76,7 +83,9 @@ Expr bytesMoved(const Op &op) {
   Seen seen(op);
   Expr total(0);
   for (const Value *input : op.inputs())
-    if (!isOnlyWritten(op, *input))
+    if (const Value *attended = input->isState() ? seen.attendedIn(*input) : nullptr)
+      total = total + seen.elements(*attended) * Expr(dtypeSize(input->type.dtype));
+    else if (!isOnlyWritten(op, *input))
       total = total + (isGathered(op, *input) ? op.result()->type.bytes()
                                               : seen.elements(*input) * Expr(dtypeSize(input->type.dtype)));
   auto written = [](const Op *writer) { return writer->operand(1)->type.bytes(); };

@@ -46,6 +46,7 @@ extern const KernelFamily wgmmaFlashFamily;
 
 // clusters of blocks, sm_90 and up
 extern const KernelFamily clusterSplitKvFamily;
+extern const KernelFamily decodeLayersFamily;
 
 // no kernel of this project: a step that a library runs. select-kernels uses it only on request.
 extern const KernelFamily libraryMatmulFamily;

@@ -13,6 +13,7 @@ int64_t setting(const Tile &tile, StringRef name) { return tile.find(name)->seco
 
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
+      &decodeLayersFamily,
       &wgmmaRowsFamily,
       &simtRowFamily,
       &mmaRowsFamily,
@@ -51,8 +52,15 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
   return families;
 }
 
+/// Whether a region has more products than one, and more than an attention.
+static bool hasManyProducts(const Op &op) {
+  auto isProduct = [](const auto &inner) { return inner->has(Trait::Contraction); };
+  return op.region() && llvm::count_if(op.region()->ops(), isProduct) > 2;
+}
+
 bool KernelFamily::runs(const Op &op, const Target &target, const DimBinding &upper) const {
-  return hasScoredProduct(op) == (form == KernelForm::TensorScore) && accepts(op, target, upper);
+  return hasScoredProduct(op) == (form == KernelForm::TensorScore) &&
+         hasManyProducts(op) == (form == KernelForm::DecodeLayers) && accepts(op, target, upper);
 }
 
 const KernelFamily *findKernelFamily(StringRef name) {
@@ -104,6 +112,9 @@ Error checkTile(const Op &op, const KernelFamily &family, const Attribute *tile,
   if (family.isSound && !family.isSound(op, tile->asDict()))
     return opError(op, "attribute 'tile': expected settings that the template " + family.header + " takes, like " +
                            Attribute(example).str() + ", got " + tile->str());
+  const int64_t rows = valueAt(rowsOf(op), upper);
+  if (family.mostRows && family.mostRows(op, tile->asDict()) < rows)
+    return opError(op, "attribute 'tile': expected settings for " + Twine(rows) + " rows, got " + tile->str());
   Launch launch = family.launch(op, tile->asDict());
   if (launch.threads < 1 || launch.threads > maxThreads)
     return opError(op, "attribute 'tile': expected 1 to " + Twine(maxThreads) + " threads a block, got " +

@@ -32,6 +32,7 @@ enum class KernelForm {
   RowReduction,  ///< body<Config>(Input, Epilogue)
   Softmax,       ///< body<Config>(rows, cols, Input, Epilogue)
   Map,           ///< body<Config>(count, Body)
+  DecodeLayers,  ///< a class of phases, which the kernel calls: decode/layers.cuh; kBodyShared<Config, T>
   Library,       ///< no kernel: a step that a library runs
 };
 
@@ -90,6 +91,8 @@ struct KernelFamily {
   /// Whether the template accepts a tile with these settings that is not among the configurations; null: it accepts
   /// any.
   bool (*isSound)(const Op &op, const Tile &tile) = nullptr;
+  /// The most rows that a launch of a tile computes, as rowsOf (kernels/cost/Problem.h) counts them; null: any number.
+  int64_t (*mostRows)(const Op &op, const Tile &tile) = nullptr;
   Launch (*launch)(const Op &op, const Tile &tile);
   /// Modelled seconds at given dims: from bytes, operations, waves of blocks and the target's rates.
   double (*estimate)(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims);
@@ -99,9 +102,12 @@ struct KernelFamily {
   Expr (*counters)(const Op &op, const Tile &tile) = nullptr;
   /// The operands that it takes as tensor maps; null: it takes addresses.
   std::vector<OperandMap> (*maps)(const Op &op, const Tile &tile) = nullptr;
+  /// Bytes that blocks exchange values through: zero before the first launch, and kept from one to the next. Null:
+  /// none.
+  int64_t (*mailboxes)(const Op &op, const Tile &tile) = nullptr;
 
-  /// Whether it accepts the op. Families of products need not look for scores behind the product: only those of the
-  /// form TensorScore get them.
+  /// Whether it accepts the op. Families of products need not look for scores behind the product, nor for more
+  /// products: only those of the form TensorScore get the former, and those of the form DecodeLayers the latter.
   bool runs(const Op &op, const Target &target, const DimBinding &upper) const;
 };
 

@@ -56,6 +56,11 @@ struct KernelTimes {
     double exchangeRate = 0; ///< bytes per second of the sums that a multiprocessor gives
   } wgmmaRows;               ///< gemv_wgmma
 
+  struct DecodeLayers {
+    double layer = 0; ///< the phases of a layer, one after the other
+    double ends = 0;  ///< start of a launch, with the first weights
+  } decodeLayers;     ///< decode_layers
+
   struct Library {
     double rate = 0; ///< reached share of the tensor cores' rate
     double ends = 0; ///< start and end of a launch: nothing hides its first and last tiles

@@ -58,7 +58,7 @@ constexpr double kilo = 1024, micro = 1e-6, nano = 1e-9, pico = 1e-12, giga = 1e
 static void readProductTimes(Numbers &root, KernelTimes &times) {
   Numbers row = root.table("gemv_row_simt"), rows = root.table("gemv_mma"), tiled = root.table("gemm_mma"),
           split = root.table("gemm_mma_split_k"), wgmma = root.table("gemm_wgmma"),
-          wgmmaRows = root.table("gemv_wgmma"), library = root.table("cublaslt");
+          wgmmaRows = root.table("gemv_wgmma"), decode = root.table("decode_layers"), library = root.table("cublaslt");
   times.rowProduct = {.fullLoads = row("full_loads_bytes"),
                       .loadsPower = row("loads_power"),
                       .doubleBuffered = row("double_buffered"),
@@ -82,8 +82,9 @@ static void readProductTimes(Numbers &root, KernelTimes &times) {
                      .step = wgmmaRows("step_us", micro),
                      .exchange = wgmmaRows("exchange_us", micro),
                      .exchangeRate = wgmmaRows("exchange_gb_s", giga)};
+  times.decodeLayers = {.layer = decode("layer_us", micro), .ends = decode("ends_us", micro)};
   times.library = {.rate = library("rate"), .ends = library("ends_us", micro)};
-  for (Numbers *table : {&row, &rows, &tiled, &split, &wgmma, &wgmmaRows, &library})
+  for (Numbers *table : {&row, &rows, &tiled, &split, &wgmma, &wgmmaRows, &decode, &library})
     cantFail(table->fields.close(), "graphs/targets");
 }
 

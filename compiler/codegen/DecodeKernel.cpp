@@ -1,0 +1,270 @@
+// All layers of decode in one kernel: the phases of decode/layers.cuh, one after the other, each under the ops that it
+// computes. Layers differ in parameters only, so the text has those of the first one, in a loop.
+#include "codegen/KernelText.h"
+#include "kernels/families/DecodeRegion.h"
+
+namespace kiln {
+
+namespace {
+
+/// Writes the functors of a phase, which take two neighbouring columns at a time.
+class PhaseFunctors {
+public:
+  PhaseFunctors(const Op &op, const KernelNames &names) : op(op), names(names) {}
+
+  Functor norm(StringRef name, const Op &layernorm) const;
+  Expected<Functor> product(StringRef name, const Op &product, ArrayRef<const Op *> behind,
+                            const Value *residual = nullptr) const;
+  Functor score(const DecodeLayer &layer) const;
+  Functor position(const DecodeRegion &region) const;
+  Expected<Functor> logits(const DecodeRegion &region) const;
+
+private:
+  static Coordinates coordinates() {
+    Coordinates at;
+    at.row = "row";
+    at.index = {"row", "0", "col"}; // one token a sequence
+    return at;
+  }
+  /// Declares what the functor loads for two columns, before it is needed.
+  static void addOperands(Functor &functor, ArrayRef<EpilogueEmitter::Ahead> ahead);
+
+  const Op &op;
+  const KernelNames &names;
+};
+
+void PhaseFunctors::addOperands(Functor &functor, ArrayRef<EpilogueEmitter::Ahead> ahead) {
+  if (ahead.empty()) {
+    functor.add("struct Operands {};");
+    functor.add("KILN_DEVICE Operands operands(int) const { return {}; }");
+    return;
+  }
+  SmallVector<std::string, 2> loads;
+  functor.add("static constexpr int V = 2;");
+  functor.add("struct Operands {");
+  for (const EpilogueEmitter::Ahead &operand : ahead) {
+    functor.add("  " + operand.type + " " + operand.name + ";");
+    loads.push_back(operand.load);
+  }
+  functor.add("};");
+  functor.add("KILN_DEVICE Operands operands(int col) const { return {" + llvm::join(loads, ", ") + "}; }");
+}
+
+Functor PhaseFunctors::norm(StringRef name, const Op &layernorm) const {
+  Functor functor(name, names);
+  functor.add("static constexpr float kEps = " + layernorm.attribute("eps")->str() + "f;");
+  std::vector<EpilogueEmitter::Ahead> parameters;
+  std::string apply;
+  for (unsigned i = 1; i < layernorm.operands().size(); ++i) {
+    const Value &parameter = *layernorm.operand(i);
+    std::string pointer = functor.pointer(parameter);
+    apply += (i == 1 ? " * with." : " + with.") + pointer + ".unpack()";
+    if (llvm::none_of(parameters, [&](const auto &known) { return known.name == pointer; }))
+      parameters.push_back({("Packed<" + cxxType(parameter.type.dtype) + ", V>").str(), pointer,
+                            "kiln::loadPacked<V>(" + pointer + " + col)"});
+  }
+  addOperands(functor, parameters);
+  std::string x = names.of(*layernorm.operand(0)).str(), result = names.of(*layernorm.result()).str();
+  functor.add("KILN_DEVICE Vec<float, 2> operator()(Vec<float, 2> " + x + ", float mean, float rstd, const Operands &" +
+              (parameters.empty() ? "" : "with") + ") const {");
+  functor.add("  const auto " + result + " = (" + x + " - mean) * rstd" + apply + "; // " + names.line(layernorm),
+              &layernorm);
+  functor.add("  return " + result + ";");
+  functor.add("}");
+  return functor;
+}
+
+Expected<Functor> PhaseFunctors::product(StringRef name, const Op &product, ArrayRef<const Op *> behind,
+                                         const Value *residual) const {
+  Functor functor(name, names);
+  EpilogueEmitter emitter(functor, names, op, 2);
+  emitter.readAhead();
+  emitter.begin(*product.result(), coordinates());
+  if (residual)
+    emitter.begin(*residual, coordinates());
+  for (const Op *next : behind)
+    if (Error error = emitter.emit(*next))
+      return error;
+  addOperands(functor, emitter.ahead());
+  std::string x = residual ? "Vec<float, 2> " + names.of(*residual).str() + ", " : "";
+  functor.add("KILN_DEVICE Vec<float, 2> operator()(Vec<float, 2> " + names.of(*product.result()) + ", " + x +
+              "const Operands &with) const {");
+  functor.add(emitter.text());
+  functor.add("  return " + names.of(*behind.back()->result()) + ";");
+  functor.add("}");
+  return functor;
+}
+
+Functor PhaseFunctors::score(const DecodeLayer &layer) const {
+  Functor functor("Score", names);
+  std::string value = names.of(*layer.qk->result()).str();
+  functor.add("KILN_DEVICE float operator()(float " + value + ") const {");
+  for (const Op *scale : layer.scales) {
+    std::string result = names.of(*scale->result()).str();
+    functor.add("  const float " + result + " = " + scale->def().deviceExpression(*scale, {value}) + "; // " +
+                    names.line(*scale),
+                scale);
+    value = result;
+  }
+  functor.add("  return " + value + ";");
+  functor.add("}");
+  return functor;
+}
+
+Functor PhaseFunctors::position(const DecodeRegion &region) const {
+  Functor functor("Position", names);
+  functor.add("KILN_DEVICE int operator()(int row) const { return " + functor.pointer(region.positions()) + "[row]; }");
+  return functor;
+}
+
+Expected<Functor> PhaseFunctors::logits(const DecodeRegion &region) const {
+  Functor functor("Logits", names);
+  EpilogueEmitter emitter(functor, names, op, 2);
+  emitter.begin(*region.product->result(), coordinates());
+  if (region.slice)
+    if (Error error = emitter.emit(*region.slice))
+      return error;
+  functor.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + names.of(*region.product->result()) +
+              ", int row, int col) const {");
+  functor.add(emitter.text());
+  functor.add("}");
+  return functor;
+}
+
+/// The kernel of a region, put together.
+class DecodeKernel {
+public:
+  DecodeKernel(const Op &op, const KernelChoice &choice, const DecodeRegion &region)
+      : region(region), first(region.layers.front()), names(op), kernel(op, choice, names), functors(op, names) {}
+
+  Expected<KernelText> write();
+
+private:
+  using Member = function_ref<const Value &(const DecodeLayer &)>;
+
+  void addConstants();
+  Error addFunctors();
+  /// Adds a functor, or an error that it is.
+  Error add(Expected<Functor> functor);
+  /// The parameter for an operand of which each layer has its own.
+  std::string perLayer(Member ofLayer, bool writes = false);
+  std::string biasOf(const Op *DecodeLayer::*bias) {
+    return perLayer([=](const DecodeLayer &layer) -> const Value & { return *(layer.*bias)->operand(1); });
+  }
+  std::string weightOf(const Op *DecodeLayer::*product) {
+    return perLayer([=](const DecodeLayer &layer) -> const Value & { return *(layer.*product)->operand(1); });
+  }
+
+  void statement(const Twine &text, ArrayRef<const Op *> ops = {}, unsigned indent = 2);
+  void writeLayer();
+
+  const DecodeRegion &region;
+  const DecodeLayer &first;
+  KernelNames names;
+  KernelAssembler kernel;
+  PhaseFunctors functors;
+  std::vector<CodeLine> lines;
+};
+
+void DecodeKernel::addConstants() {
+  kernel.constant("kLayers", Twine(region.layers.size()));
+  kernel.constant("kDim", Twine(region.dim()));
+  kernel.constant("kHeads", Twine(region.heads()));
+  kernel.constant("kHidden", Twine(region.hidden()));
+  kernel.constant("kContext", Twine(region.context()));
+  kernel.constant("kCols", region.lastWeight().type.shape[0].str());
+}
+
+Error DecodeKernel::add(Expected<Functor> functor) {
+  if (!functor)
+    return functor.takeError();
+  kernel.add(*functor);
+  return Error::success();
+}
+
+Error DecodeKernel::addFunctors() {
+  kernel.add(functors.position(region));
+  kernel.add(functors.norm("AttentionNorm", *first.attentionNorm));
+  if (Error error = add(functors.product("Qkv", *first.qkv, {first.qkvBias})))
+    return error;
+  kernel.add(functors.score(first));
+  if (Error error = add(functors.product("Mid", *first.proj, {first.projBias, first.mid}, &first.x())))
+    return error;
+  kernel.add(functors.norm("MlpNorm", *first.mlpNorm));
+  if (Error error = add(functors.product("Fc", *first.fc, {first.fcBias, first.activation})))
+    return error;
+  if (Error error = add(functors.product("Out", *first.fcproj, {first.fcprojBias, first.out}, first.mid->result())))
+    return error;
+  kernel.add(functors.norm("LastNorm", *region.lastNorm));
+  return add(functors.logits(region));
+}
+
+std::string DecodeKernel::perLayer(Member ofLayer, bool writes) {
+  std::vector<const Value *> values;
+  for (const DecodeLayer &layer : region.layers)
+    values.push_back(&ofLayer(layer));
+  return kernel.array(values, writes);
+}
+
+/// Adds a statement, under the ops that it computes.
+void DecodeKernel::statement(const Twine &text, ArrayRef<const Op *> ops, unsigned indent) {
+  for (const Op *op : ops)
+    lines.push_back({std::string(indent, ' ') + "// " + names.line(*op), op});
+  lines.push_back({(Twine(std::string(indent, ' ')) + text).str(), ops.empty() ? nullptr : ops.back()});
+}
+
+void DecodeKernel::writeLayer() {
+  statement("if (step.hasHeads()) {", {}, 4);
+  statement("step.qkv(AttentionNorm{}, Qkv{" + biasOf(&DecodeLayer::qkvBias) + "[layer]});",
+            {first.qkv, first.split[0], first.split[1], first.split[2]}, 6);
+  std::string keys = perLayer([](const DecodeLayer &l) -> const Value & { return l.cache(0); }, true),
+              values = perLayer([](const DecodeLayer &l) -> const Value & { return l.cache(1); }, true);
+  statement("step.attention({" + keys + "[layer], " + values + "[layer]}, Score{});",
+            {first.write[0], first.write[1], first.qk, first.mask, first.softmax, first.pv, first.merge}, 6);
+  statement("step.proj();", {first.proj}, 6);
+  statement("}", {}, 4);
+  statement("step.mid(Mid{" + biasOf(&DecodeLayer::projBias) + "[layer]});", {}, 4);
+  statement("step.fc(MlpNorm{}, Fc{" + biasOf(&DecodeLayer::fcBias) + "[layer]});", {first.fc}, 4);
+  statement("step.fcproj();", {first.fcproj}, 4);
+  statement("step.out(Out{" + biasOf(&DecodeLayer::fcprojBias) + "[layer]}, layer == Config::kLayers - 1);", {}, 4);
+}
+
+Expected<KernelText> DecodeKernel::write() {
+  std::vector<const Op *> ops = region.firstOps;
+  llvm::append_range(ops, region.lastOps);
+  kernel.computes(std::move(ops));
+  addConstants();
+  if (Error error = addFunctors())
+    return error;
+  std::string type = cxxType(region.dtype()).str();
+  Functor &call = kernel.call();
+  std::string rows = call.extent(region.x().type.shape[0]), x = call.pointer(region.x());
+  kernel.addMailboxes();
+  statement("DecodeLayers<Config, " + type + "> step(" + rows + ", mail, Position{" + call.pointer(region.positions()) +
+            "});");
+  statement("if (step.isProducer())");
+  statement("  return step.produce(" + weightOf(&DecodeLayer::qkv) + ", " + weightOf(&DecodeLayer::proj) + ", " +
+            weightOf(&DecodeLayer::fc) + ", " + weightOf(&DecodeLayer::fcproj) + ", " +
+            kernel.operand(region.lastWeight()) + ");");
+  statement("step.begin(" + x + ");");
+  statement("for (int layer = 0; layer < Config::kLayers; ++layer) {");
+  writeLayer();
+  statement("}");
+  Expected<Functor> logits = functors.logits(region);
+  if (!logits)
+    return logits.takeError();
+  statement("step.logits(" + functors.norm("LastNorm", *region.lastNorm).construction() + ", " +
+                logits->construction() + ");",
+            {region.product});
+  std::string extents = "l" + std::to_string(region.layers.size()) + "_c" + std::to_string(region.dim()) + "_h" +
+                        std::to_string(region.heads());
+  return kernel.finish(lines, region.dtype(), extents, type);
+}
+
+} // namespace
+
+Expected<KernelText> writeDecodeLayersKernel(const Op &op, const KernelChoice &choice) {
+  return DecodeKernel(op, choice, *DecodeRegion::of(op)).write();
+}
+
+} // namespace kiln

@@ -1,0 +1,195 @@
+// All layers of decode for a few rows, in one kernel whose blocks stay: clusters of blocks own heads and hidden
+// channels.
+#include "kernels/cost/Problem.h"
+#include "kernels/cost/Work.h"
+#include "kernels/families/DecodeRegion.h"
+#include "kernels/families/Families.h"
+
+namespace kiln {
+
+namespace {
+
+// As in templates/decode/shape.cuh.
+constexpr int64_t clusterBlocks = 8, unitDepth = 64, unitCols = 8, batchUnits = 4;
+constexpr int64_t mostRows = 8, mostWarps = 31;
+
+/// Who computes what, as DecodeShape of the template.
+struct DecodeBlock {
+  int64_t dim, heads, hiddens, clusters, rows, stages;
+
+  DecodeBlock(const DecodeRegion &region, int64_t clusters, int64_t rows, int64_t stages)
+      : dim(region.dim()), heads(region.heads()), hiddens(region.hidden() / unitDepth), clusters(clusters), rows(rows),
+        stages(stages) {}
+  DecodeBlock(const DecodeRegion &region, const Tile &tile)
+      : DecodeBlock(region, setting(tile, "clusters"), setting(tile, "rows"), setting(tile, "stages")) {}
+
+  /// Parts of `count` things that cluster `which` has, the first clusters one more.
+  int64_t partOf(int64_t count, int64_t which) const { return count / clusters + (which < count % clusters ? 1 : 0); }
+  /// Groups of 64 hidden channels of a cluster; less than 1: there are too few of them for clusters of heads.
+  int64_t hiddensOf(int64_t cluster) const { return partOf(2 * heads + hiddens, cluster) - 2 * partOf(heads, cluster); }
+  bool isShared() const {
+    for (int64_t cluster = 0; cluster < clusters; ++cluster)
+      if (hiddensOf(cluster) < 1)
+        return false;
+    return true;
+  }
+  int64_t mostHiddens() const {
+    int64_t most = 0;
+    for (int64_t cluster = 0; cluster < clusters; ++cluster)
+      most = std::max(most, hiddensOf(cluster));
+    return most;
+  }
+  int64_t warps() const { return dim / unitDepth; }
+  int64_t unitBytes() const { return warps() * unitCols * 128; }
+
+  /// The size of DecodeStorage of the template.
+  int64_t sharedBytes() const {
+    const int64_t mostHeads = llvm::divideCeil(heads, clusters), queries = rows * mostHeads;
+    const int64_t panelUnits = std::max({3 * mostHeads, mostHiddens(), 2 * batchUnits});
+    int64_t bytes = stages * unitBytes();
+    auto add = [&](int64_t more) { bytes += llvm::alignTo(more, 16); };
+    add(rows * (dim + 8) * 4);
+    add(rows * dim / 8 * 8);
+    add(warps() * panelUnits * rows * unitCols * 4);
+    add(queries * 3 * 64 * 2);
+    add(warps() * queries * 64 * 4);
+    add(clusterBlocks * queries * 64 * 4);
+    add(warps() * queries * 8);
+    add(clusterBlocks * queries * 8);
+    add(rows * (mostHeads * 64 + 8) * 2);
+    bytes += rows * (mostHiddens() * 64 + 8) * 2; // what follows needs no alignment to 16
+    bytes = llvm::alignTo(bytes + rows * 4, 8) + (2 * stages + 5) * 8;
+    return llvm::alignTo(bytes, 1024);
+  }
+};
+
+/// The clusters of 8 blocks, each with a multiprocessor for itself, that run at once. The processing clusters of a GPU
+/// differ in size, so that some multiprocessors are left over: of an H200's 132, 12.
+int64_t residentClusters(const Target &target) { return target.multiprocessors / clusterBlocks - 1; }
+
+/// The most clusters that share heads and hidden channels; 0: none.
+int64_t mostClusters(const DecodeRegion &region, const Target &target) {
+  for (int64_t clusters = residentClusters(target); clusters > 0; --clusters)
+    if (DecodeBlock(region, clusters, 1, 1).isShared())
+      return clusters;
+  return 0;
+}
+
+int64_t rowsFor(const Op &op, const DimBinding &upper) {
+  return static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(valueAt(rowsOf(op), upper))));
+}
+
+bool fitsTemplate(const DecodeRegion &region) {
+  const Dim &batch = region.x().type.shape[0];
+  return dtypeSize(region.dtype()) == 2 && region.headSize() == unitDepth && region.dim() % unitDepth == 0 &&
+         region.hidden() % unitDepth == 0 && region.dim() / unitDepth <= mostWarps && hasOneToken(region.x().type) &&
+         (batch.asConstant() ? *batch.asConstant() : batch.getSymbol()->max) <= mostRows &&
+         *region.lastWeight().type.shape[0].asConstant() % unitCols == 0 && !region.positions().definingOp();
+}
+
+/// The most stages for which the block fits; 0: none does.
+int64_t mostStages(const DecodeRegion &region, int64_t clusters, int64_t rows, const Target &target) {
+  int64_t stages = 16;
+  while (stages > 0 && DecodeBlock(region, clusters, rows, stages).sharedBytes() > target.sharedPerBlock)
+    --stages;
+  return stages;
+}
+
+bool acceptsDecodeLayers(const Op &op, const Target &target, const DimBinding &upper) {
+  std::optional<DecodeRegion> region = DecodeRegion::of(op);
+  if (!region || !target.hasWgmma || op.parent()->function()->module().boolAttribute(ModuleAttribute::portable))
+    return false;
+  return fitsTemplate(*region) && mostClusters(*region, target) > 0 &&
+         mostStages(*region, mostClusters(*region, target), rowsFor(op, upper), target) > 1;
+}
+
+std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+  const DecodeRegion region = *DecodeRegion::of(op);
+  const int64_t clusters = mostClusters(region, target), rows = rowsFor(op, upper);
+  // Warps of large models have few registers.
+  const int64_t ahead = region.dim() <= 768 ? 3 : 2;
+  return {{{"clusters", clusters},
+           {"rows", rows},
+           {"stages", mostStages(region, clusters, rows, target)},
+           {"ahead", ahead}}};
+}
+
+bool isSoundDecodeLayers(const Op &op, const Tile &tile) {
+  const DecodeBlock block(*DecodeRegion::of(op), tile);
+  return block.clusters <= 1024 && block.isShared() && block.rows <= mostRows && isPowerOfTwo(block.rows);
+}
+
+Launch launchDecodeLayers(const Op &op, const Tile &tile) {
+  const DecodeBlock block(*DecodeRegion::of(op), tile);
+  return {.grid = {Expr(clusterBlocks * block.clusters), Expr(1), Expr(1)},
+          .threads = 32 * (block.warps() + 1),
+          .dynamicShared = block.sharedBytes(),
+          .cooperative = true,
+          .cluster = clusterBlocks,
+          .resident = 1};
+}
+
+/// A layer takes its chain of phases, or its bytes.
+double estimateDecodeLayers(const Op &op, const Tile &, const Target &target, const DimBinding &dims) {
+  const DecodeRegion region = *DecodeRegion::of(op);
+  const KernelTimes::DecodeLayers &times = target.times.decodeLayers;
+  const auto layers = static_cast<double>(region.layers.size());
+  const auto ofLogits = static_cast<double>(valueAt(region.lastWeight().type.bytes(), dims));
+  const double ofLayers = bytesMovedAt(op, dims) - ofLogits;
+  return times.ends + std::max(layers * times.layer, ofLayers / target.memoryRate) + ofLogits / target.memoryRate;
+}
+
+/// Of a wide product: copies of 8 columns of the whole depth.
+OperandMap wideMap(const Value &weight, const DecodeBlock &block) {
+  const int64_t cols = *weight.type.shape[0].asConstant(), bytes = dtypeSize(weight.type.dtype);
+  return {&weight,
+          {Expr(unitDepth), Expr(cols), Expr(block.warps())},
+          {Expr(block.dim * bytes), Expr(unitDepth * bytes)},
+          {Expr(unitDepth), Expr(unitCols), Expr(block.warps())}};
+}
+
+/// Of a narrow product: copies of 64 of the depth for a block's columns.
+OperandMap narrowMap(const Value &weight, const DecodeBlock &block) {
+  const int64_t depth = *weight.type.shape[1].asConstant();
+  return {&weight,
+          {Expr(depth), Expr(block.dim)},
+          {Expr(depth * dtypeSize(weight.type.dtype))},
+          {Expr(unitDepth), Expr(block.dim / clusterBlocks)}};
+}
+
+std::vector<OperandMap> decodeMaps(const Op &op, const Tile &tile) {
+  const DecodeRegion region = *DecodeRegion::of(op);
+  const DecodeBlock block(region, tile);
+  const DecodeLayer &first = region.layers.front();
+  return {wideMap(*first.qkv->operand(1), block), narrowMap(*first.proj->operand(1), block),
+          wideMap(*first.fc->operand(1), block), narrowMap(*first.fcproj->operand(1), block),
+          wideMap(region.lastWeight(), block)};
+}
+
+/// Two sets of words for each cluster, row and channel, behind two words.
+int64_t mailboxBytes(const Op &op, const Tile &tile) {
+  const DecodeBlock block(*DecodeRegion::of(op), tile);
+  return (2 + 2 * block.clusters * block.rows * block.dim) * 8;
+}
+
+} // namespace
+
+const KernelFamily decodeLayersFamily = {
+    .name = "decode_layers",
+    .summary = "all layers of decode in one kernel, tensor cores (mma), weights by TMA, sm_90a",
+    .header = "decode/layers.cuh",
+    .body = "decodeLayers",
+    .form = KernelForm::DecodeLayers,
+    .waitsItself = true,
+    .rowsAtOnce = mostRows,
+    .accepts = acceptsDecodeLayers,
+    .configurations = decodeConfigurations,
+    .isSound = isSoundDecodeLayers,
+    .mostRows = [](const Op &, const Tile &tile) { return setting(tile, "rows"); },
+    .launch = launchDecodeLayers,
+    .estimate = estimateDecodeLayers,
+    .maps = decodeMaps,
+    .mailboxes = mailboxBytes,
+};
+
+} // namespace kiln

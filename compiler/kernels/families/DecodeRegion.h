@@ -1,0 +1,52 @@
+//===- DecodeRegion.h - all layers of a decode step, as one region has them --------------===//
+#pragma once
+
+#include "ir/IR.h"
+
+namespace kiln {
+
+/// One layer, of layernorms without parameters, and products whose weights are [cols, depth]:
+///   q, k, v = split_heads(matmul(layernorm(x), qkv_w) + qkv_b); k and v go to the cache
+///   mid     = matmul(attention(q, cache), proj_w) + proj_b + x
+///   out     = matmul(activation(matmul(layernorm(mid), fc_w) + fc_b), fcproj_w) + fcproj_b + mid
+struct DecodeLayer {
+  const Op *attentionNorm = nullptr, *qkv = nullptr, *qkvBias = nullptr;
+  const Op *split[3] = {}, *write[2] = {}; ///< of q, k, v; of keys and values
+  const Op *qk = nullptr, *mask = nullptr, *softmax = nullptr, *pv = nullptr, *merge = nullptr;
+  SmallVector<const Op *, 2> scales; ///< between product and mask
+  const Op *proj = nullptr, *projBias = nullptr, *mid = nullptr;
+  const Op *mlpNorm = nullptr, *fc = nullptr, *fcBias = nullptr, *activation = nullptr;
+  const Op *fcproj = nullptr, *fcprojBias = nullptr, *out = nullptr;
+
+  const Value &x() const { return *attentionNorm->operand(0); }
+  const Value &cache(unsigned i) const { return *write[i]->operand(0); }
+};
+
+/// All layers, which differ in their weights and caches only, and the logits of their result:
+///   logits = slice(matmul(layernorm(x, ln_f_w, ln_f_b), wte)), with or without slice.
+struct DecodeRegion {
+  std::vector<DecodeLayer> layers;
+  const Op *lastNorm = nullptr, *product = nullptr, *slice = nullptr;
+  std::vector<const Op *> firstOps; ///< the ops of the first layer, in order
+  std::vector<const Op *> lastOps;  ///< those behind the layers, in order
+
+  const Value &x() const { return layers.front().x(); }
+  const Value &positions() const { return *layers.front().mask->operand(1); }
+  const Value &logits() const { return *(slice ? slice : product)->result(); }
+  const Value &lastWeight() const { return *product->operand(1); }
+
+  int64_t dim() const { return *x().type.lastDim().asConstant(); }
+  int64_t heads() const { return layers.front().split[0]->intAttribute("heads"); }
+  int64_t headSize() const { return dim() / heads(); }
+  int64_t hidden() const { return *layers.front().fc->result()->type.lastDim().asConstant(); }
+  int64_t context() const { return *layers.front().cache(0).type.shape[2].asConstant(); }
+  DType dtype() const { return layers.front().qkv->operand(1)->type.dtype; }
+
+  /// Reads plain ops in their order, those of one region or, before it is made, of several. Error: the first op that is
+  /// not as above, and what was expected.
+  static Expected<DecodeRegion> of(ArrayRef<const Op *> ops);
+  /// The region of a fused op, or nothing. Fast for ops that are something else.
+  static std::optional<DecodeRegion> of(const Op &fused);
+};
+
+} // namespace kiln

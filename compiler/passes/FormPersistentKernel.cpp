@@ -1,0 +1,76 @@
+// form-persistent-kernel: all layers of @decode become one kernel, whose blocks stay from phase to phase.
+//
+//   %x.0 = embed …                                       %x.0 = embed …
+//   %q.0, … = fused @layernorm_matmul_bias_…(…) {…}      %logits = fused @decode_layers(%x.0, …) {
+//   %attn.0 = fused @attention(…) {…}                      %ln_1.0   = layernorm %x.0 …
+//   …                                                ->    %qkv_mm.0 = matmul %ln_1.0, %qkv_w.0 …
+//   %logits = fused @layernorm_matmul_slice(…) {…}         …
+//   return %logits                                         yield %logits
+//                                                        }
+//
+// A kernel for each product pays for its launch, and waits for its first weights and for all blocks of the one before.
+// One kernel for all of them exchanges what it must between blocks, while weights are on their way all the time.
+//
+// Modules without @decode are left alone. Refuses, as an error at the first op that does not fit: layers other than
+// those of kernels/families/DecodeRegion.h; and what the family decode_layers does not run: another target than Hopper,
+// elements of 32 bits, heads of other sizes than 64, more than 8 sequences.
+#include "ir/Verifier.h"
+#include "kernels/cost/Problem.h"
+#include "kernels/families/DecodeRegion.h"
+#include "kernels/families/Families.h"
+#include "passes/Pass.h"
+#include "passes/Rewrite.h"
+#include "support/Diagnostic.h"
+
+namespace kiln {
+
+/// The steps from the first layernorm on: everything but the embedding.
+static std::vector<Op *> stepsOfLayers(const Function &decode) {
+  std::vector<Op *> steps;
+  for (Op *op : decode.body.snapshot())
+    if (!op->has(Trait::Terminator) && !(steps.empty() && op->is(OpKind::embed)))
+      steps.push_back(op);
+  return steps;
+}
+
+static std::vector<const Op *> opsOf(const Block &region) {
+  std::vector<const Op *> ops;
+  for (const auto &op : region.ops())
+    if (!op->has(Trait::Terminator))
+      ops.push_back(op.get());
+  return ops;
+}
+
+static Error formKernel(Function &decode, const Target &target) {
+  std::vector<Op *> steps = stepsOfLayers(decode);
+  if (steps.empty() || !canFuse(steps))
+    return makeError(decode.loc, "expected layers behind the embedding, and nothing between them");
+  Op *fused = fuseOps(steps);
+  fused->symbol = "decode_layers";
+  Expected<DecodeRegion> region = DecodeRegion::of(opsOf(*fused->region()));
+  if (!region)
+    return region.takeError();
+  if (fused->results().size() != 1 || !decodeLayersFamily.runs(*fused, target, upperBounds(*fused)))
+    return opError(*fused, "expected a model that the kernel decode_layers runs on " + target.name +
+                               ": 16-bit elements, heads of 64 channels, at most 8 sequences, a plan for Hopper alone");
+  return Error::success();
+}
+
+static Error formPersistentKernel(Module &module, const PassOptions &options) {
+  Expected<const Target *> target = findTarget(options.getString("target"));
+  if (!target)
+    return target.takeError();
+  Function *decode = module.findFunction(Entry::Decode);
+  if (!decode)
+    return Error::success();
+  return formKernel(*decode, **target);
+}
+
+const PassDef formPersistentKernelPass = {
+    .name = "form-persistent-kernel",
+    .summary = "Makes one kernel of all layers of a decode step",
+    .run = formPersistentKernel,
+    .options = {{"target", Attribute::ident("sm_90a"), "the GPU that the plan is for"}},
+};
+
+} // namespace kiln

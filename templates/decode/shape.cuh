@@ -1,0 +1,110 @@
+//===- shape.cuh - who computes what in a kernel that decodes all layers -------------===//
+//
+// The blocks of decode/layers.cuh form clusters of 8. A cluster owns some of the heads: their columns of the product
+// for queries, keys and values, their attention, and the part of the projection's depth that they are. And it owns some
+// of the MLP's hidden channels: their columns of the first product, their part of the second one's depth. In the
+// products whose depth a cluster owns, each of its blocks has an eighth of the columns.
+//
+// All weights of a block come in units of 64 · kDim / 8 elements, one copy each:
+//   wide     8 columns of the whole depth; warp w multiplies depth 64w … 64w + 63
+//   narrow   64 of the depth, the block's kDim / 8 columns; warp w has columns 8w … 8w + 7
+// So a block has kDim / 64 warps that multiply, and each of them has 8 columns of 64 in each unit.
+//
+// A head takes 4 units of each block, 64 hidden channels take 2. Clusters share heads first, then hidden channels so
+// that all have as equal a number of units as can be.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/barrier.cuh"
+#include "device/base.cuh"
+#include "device/index.cuh"
+#include "device/numeric.cuh"
+#include "device/shared.cuh"
+#include "device/vec.cuh"
+
+namespace kiln {
+
+/// The heads and hidden channels of a cluster. Hidden channels count in groups of 64.
+struct DecodeShare {
+  int firstHead, heads, firstHidden, hiddens;
+};
+
+/// Constants that follow from a Config for elements of type T.
+template <class Config, class T> struct DecodeShape {
+  static constexpr int kBlocks = 8; // of a cluster
+  static constexpr int kClusters = Config::kClusters, kRows = Config::kRows, kStages = Config::kStages;
+  static constexpr int kDim = Config::kDim, kHeads = Config::kHeads, kHiddens = Config::kHidden / 64;
+  static constexpr int kHeadSize = 64, kUnitDepth = 64, kUnitCols = 8;
+  static constexpr int kWarps = kDim / kUnitDepth, kConsumers = kWarps * int(kWarpSize);
+  static constexpr int kThreads = kConsumers + int(kWarpSize);
+  static constexpr int kOwnCols = kDim / kBlocks; // of a narrow product
+  static constexpr u32 kPartBytes = kUnitCols * kSwizzledRowBytes, kUnitBytes = kWarps * kPartBytes;
+
+  KILN_DEVICE static constexpr DecodeShare share(int cluster) {
+    constexpr int kHalves = 2 * kHeads + kHiddens; // each is two units of a block
+    const int firstHead = cluster * (kHeads / kClusters) + min(cluster, kHeads % kClusters);
+    const int heads = kHeads / kClusters + (cluster < kHeads % kClusters ? 1 : 0);
+    const int first = cluster * (kHalves / kClusters) + min(cluster, kHalves % kClusters);
+    const int halves = kHalves / kClusters + (cluster < kHalves % kClusters ? 1 : 0);
+    return {firstHead, heads, first - 2 * firstHead, halves - 2 * heads};
+  }
+  KILN_DEVICE static constexpr int mostHiddens() {
+    int most = 0;
+    for (int cluster = 0; cluster < kClusters; ++cluster)
+      most = max(most, share(cluster).hiddens);
+    return most;
+  }
+  KILN_DEVICE static constexpr bool isShared() {
+    for (int cluster = 0; cluster < kClusters; ++cluster)
+      if (share(cluster).hiddens < 1)
+        return false;
+    return true;
+  }
+  static constexpr int kMostHeads = ceilDiv(kHeads, kClusters), kMostHiddens = mostHiddens();
+  static constexpr int kHeadClusters = min(kHeads, kClusters); // the first ones; the others have no heads
+  static constexpr int kQueries = kRows * kMostHeads;
+
+  // The panel holds the sums of all warps for some wide units: of a phase, or of two batches of the last product.
+  static constexpr int kBatch = 4, kPanelUnits = max(max(3 * kMostHeads, kMostHiddens), 2 * kBatch);
+  // Rows of the left operands are kept apart, so that lanes read them from different banks.
+  static constexpr int kDimStride = kDim + 8, kAttendedStride = kMostHeads * kHeadSize + 8,
+                       kHiddenStride = kMostHiddens * 64 + 8;
+
+  static_assert(sizeof(T) == 2, "bf16 or f16");
+  static_assert(kDim % 64 == 0 && Config::kHidden % 64 == 0 && kDim == kHeads * kHeadSize, "whole units and heads");
+  static_assert(kWarps < 32 && kOwnCols <= 256, "a legal block, and a legal box");
+  static_assert(kRows == 1 || kRows == 2 || kRows == 4 || kRows == 8, "rows of an instruction");
+  // Blocks of a cluster wait for each other's hidden channels before they send again what they have sent before.
+  static_assert(isShared(), "every cluster has hidden channels");
+};
+
+/// A part of the attention's output for a query: of the keys of a warp, or of a block.
+template <int kHeadSize> struct DecodePart {
+  alignas(16) float values[kHeadSize];
+};
+
+template <class Config, class T> struct DecodeStorage {
+  using Shape = DecodeShape<Config, T>;
+  static constexpr int kRows = Shape::kRows, kQueries = Shape::kQueries;
+
+  alignas(kWarpgroupTileAlignment) u8 ring[Shape::kStages][Shape::kUnitBytes];
+  // The residual stream, and of each 8 columns the mean and the sum of the squared deviations.
+  alignas(16) float x[kRows][Shape::kDimStride];
+  alignas(16) Vec<float, 2> groups[kRows][Shape::kDim / 8];
+  // Sums of wide products by warps.
+  alignas(16) float panel[Shape::kWarps][Shape::kPanelUnits][kRows][Shape::kUnitCols];
+  alignas(16) T qkv[kQueries][3][Shape::kHeadSize];
+  // Parts of the attention, and their maximum and sum of weights: of this block's warps, of the cluster's blocks.
+  DecodePart<Shape::kHeadSize> warpParts[Shape::kWarps][kQueries], parts[Shape::kBlocks][kQueries];
+  alignas(16) Vec<float, 2> warpTops[Shape::kWarps][kQueries], tops[Shape::kBlocks][kQueries];
+  alignas(16) T attended[kRows][Shape::kAttendedStride];
+  alignas(16) T hidden[kRows][Shape::kHiddenStride];
+  int newest[kRows]; // the position of each row's new token
+
+  SharedBarrier full[Shape::kStages], empty[Shape::kStages];
+  SharedBarrier met;                                   // the warps of the block
+  SharedBarrier haveX, haveQkv, haveParts, haveHidden; // the cluster's bytes are there
+};
+
+} // namespace kiln

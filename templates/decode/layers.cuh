@@ -127,11 +127,10 @@ public:
   /// The wide product for queries, keys and values.
   template <class Norm, class Wide> KILN_DEVICE void qkv(const Norm &norm, const Wide &epilogue) {
     const auto column = [&](int unit) { return columnOfHead(unit); };
-    const auto give = [&](int unit, int row, int pair, u32 to, const Vec<float, 2> &values) {
-      T *place = &shared.qkv[row * share.heads + unit / 3][unit % 3][exchange.rank * 8 + 2 * pair];
-      storeAsync(inBlock(place, to), values, inBlock(&shared.haveQkv, to));
+    const auto place = [&](int unit, int row, int pair) {
+      return &shared.qkv[row * share.heads + unit / 3][unit % 3][exchange.rank * 8 + 2 * pair];
     };
-    wide<3 * Shape::kMostHeads>(3 * share.heads, norm, epilogue, column, give);
+    wide<3 * Shape::kMostHeads>(3 * share.heads, norm, epilogue, column, place, shared.haveQkv);
   }
 
   /// The attention of the cluster's heads, over a layer's cache.
@@ -154,11 +153,10 @@ public:
   /// The wide product of the MLP.
   template <class Norm, class Wide> KILN_DEVICE void fc(const Norm &norm, const Wide &epilogue) {
     const auto column = [&](int unit) { return columnOfHidden(unit); };
-    const auto give = [&](int unit, int row, int pair, u32 to, const Vec<float, 2> &values) {
-      T *place = &shared.hidden[row][unit * 64 + exchange.rank * 8 + 2 * pair];
-      storeAsync(inBlock(place, to), values, inBlock(&shared.haveHidden, to));
+    const auto place = [&](int unit, int row, int pair) {
+      return &shared.hidden[row][unit * 64 + exchange.rank * 8 + 2 * pair];
     };
-    wide<Shape::kMostHiddens>(share.hiddens, norm, epilogue, column, give);
+    wide<Shape::kMostHiddens>(share.hiddens, norm, epilogue, column, place, shared.haveHidden);
   }
 
   /// The narrow product of the MLP.
@@ -271,9 +269,11 @@ private:
     return sum;
   }
 
-  /// A wide product of `units` units. Each pair of results goes to all blocks of the cluster, by a thread for each.
-  template <int kMost, class Norm, class Wide, class Column, class Give>
-  KILN_DEVICE void wide(int units, const Norm &norm, const Wide &epilogue, const Column &column, const Give &give) {
+  /// A wide product of `units` units, whose first columns are column(unit). Each pair of results goes to its place in
+  /// all blocks of the cluster, where `barrier` counts the bytes; lane i gives them to block i % 8.
+  template <int kMost, class Norm, class Wide, class Column, class Place>
+  KILN_DEVICE void wide(int units, const Norm &norm, const Wide &epilogue, const Column &column, const Place &place,
+                        SharedBarrier &barrier) {
     constexpr int kTurns = ceilDiv(kMost * kRows * 4 * kBlocks, Shape::kConsumers);
     const auto pairOf = [](int item) { return item / kBlocks % 4; };
     const auto rowOf = [](int item) { return item / kBlocks / 4 % kRows; };
@@ -295,7 +295,8 @@ private:
     for (int turn = 0; turn < kTurns; ++turn) {
       const int item = turn * Shape::kConsumers + int(threadIndex()), row = rowOf(item), unit = unitOf(item);
       if (row < rows && unit < units)
-        give(unit, row, pairOf(item), u32(item) % kBlocks, epilogue(sumOfWarps(unit, row, pairOf(item)), with[turn]));
+        storeAsync(inSameBlock(taker, shared, place(unit, row, pairOf(item))),
+                   epilogue(sumOfWarps(unit, row, pairOf(item)), with[turn]), inSameBlock(taker, shared, &barrier));
     }
   }
 
@@ -339,6 +340,7 @@ private:
   RowExchange<Config, T> exchange;
   const DecodeAttention<Config, T> heads;
   const int rows;
+  const ClusterPointer<DecodeStorage<Config, T>> taker = inBlock(&shared, laneIndex() % kBlocks);
   u32 metParity = 0, xParity = 0, qkvParity = 0, partsParity = 0, hiddenParity = 0;
 };
 

@@ -40,8 +40,8 @@ template <class Config, class T> struct Mailboxes {
   KILN_DEVICE u32 *count() const { return reinterpret_cast<u32 *>(words); }
   /// The words of a cluster for a row, in the set of an exchange.
   KILN_DEVICE StampedValue *row(u32 exchange, int cluster, int row) const {
-    const int place = (int(exchange % 2) * Shape::kClusters + cluster) * Shape::kRows + row;
-    return words + kHeader + i64(place) * Shape::kDim;
+    const u32 place = (exchange % 2 * Shape::kClusters + u32(cluster)) * Shape::kRows + u32(row);
+    return words + (kHeader + place * u32(Shape::kDim));
   }
 };
 
@@ -53,6 +53,7 @@ template <class Config, class T> struct RowExchange {
   DecodeStorage<Config, T> &shared;
   const Mailboxes<Config, T> mail;
   const int rows, cluster, rank = int(clusterRank());
+  const ClusterPointer<DecodeStorage<Config, T>> receiver = inBlock(&shared, u32(index())); ///< the lane's, in send()
   u32 next = 0;                  ///< the number of the next exchange, and its stamp less 1
   Vec<float, 2> residual[kRows]; ///< of the lane's columns
 
@@ -109,7 +110,7 @@ template <class Config, class T> struct RowExchange {
 
   /// Sends the lane's columns of the residual stream to all blocks of the cluster.
   KILN_DEVICE void send() const {
-    const auto barrier = inBlock(&shared.haveX, u32(index()));
+    const auto barrier = inSameBlock(receiver, shared, &shared.haveX);
 #pragma unroll
     for (int row = 0; row < kRows; ++row) {
       if (row >= rows)
@@ -118,9 +119,10 @@ template <class Config, class T> struct RowExchange {
       const float mean = sumOfPlaces(x.sum()) / Shape::kUnitCols;
       const Vec<float, 2> deviation = x - mean;
       const float squares = sumOfPlaces((deviation * deviation).sum());
-      storeAsync(inBlock(&shared.x[row][col()], u32(index())), x, barrier);
+      storeAsync(inSameBlock(receiver, shared, &shared.x[row][col()]), x, barrier);
       if (place() == 0)
-        storeAsync(inBlock(&shared.groups[row][col() / 8][0], u32(index())), Vec<float, 2>{mean, squares}, barrier);
+        storeAsync(inSameBlock(receiver, shared, &shared.groups[row][col() / 8][0]), Vec<float, 2>{mean, squares},
+                   barrier);
     }
   }
 
@@ -160,19 +162,18 @@ private:
   KILN_DEVICE Vec<float, 2> merged(int row, float eps) const {
     constexpr int kGroups = Shape::kDim / 8, kTurns = kGroups / 4;
     static_assert(kGroups % 4 == 0, "whole turns of four lanes");
-    Vec<float, 2> groups[kTurns] = {};
+    // Read twice: kept, they would take most of the registers.
+    const Vec<float, 2> *groups = shared.groups[min(row, rows - 1)] + place();
     float sum = 0, squares = 0;
-#pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
-      if (row < rows)
-        groups[turn] = load<2>(&shared.groups[row][4 * turn + place()][0]);
-      sum += groups[turn][0];
-    }
+#pragma unroll 8
+    for (int turn = 0; turn < kTurns; ++turn)
+      sum += groups[4 * turn][0];
     const float mean = sumOfPlaces(sum) / kGroups;
-#pragma unroll
+#pragma unroll 8
     for (int turn = 0; turn < kTurns; ++turn) {
-      const float deviation = groups[turn][0] - mean;
-      squares += groups[turn][1] + 8 * deviation * deviation;
+      const Vec<float, 2> group = load<2>(&groups[4 * turn][0]);
+      const float deviation = group[0] - mean;
+      squares += group[1] + 8 * deviation * deviation;
     }
     return {mean, rsqrt(sumOfPlaces(squares) / Shape::kDim + eps)};
   }

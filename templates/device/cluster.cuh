@@ -151,6 +151,11 @@ struct ClusterAccess {
 KILN_DEVICE void arrive(ClusterPointer<SharedBarrier> barrier, Site = Site::current()) {
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier.raw()) : "memory");
 }
+/// The same behind a wait for products (warpgroup.cuh): whoever has waited for the phase may write to the shared memory
+/// that they have read. It makes no writes visible, and so waits for none.
+KILN_DEVICE void arriveBehindProducts(ClusterPointer<SharedBarrier> barrier, Site = Site::current()) {
+  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier.raw()) : "memory");
+}
 /// Arrives, and makes the phase wait for `bytes` more bytes.
 KILN_DEVICE void arriveExpecting(ClusterPointer<SharedBarrier> barrier, u32 bytes, Site = Site::current()) {
   asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], %1;" ::"r"(barrier.raw()),
@@ -203,6 +208,7 @@ struct ClusterAccess {
 };
 
 KILN_DEVICE void arrive(ClusterPointer<SharedBarrier>, Site = Site::current()) { asm volatile("trap;"); }
+KILN_DEVICE void arriveBehindProducts(ClusterPointer<SharedBarrier>, Site = Site::current()) { asm volatile("trap;"); }
 KILN_DEVICE void arriveExpecting(ClusterPointer<SharedBarrier>, u32, Site = Site::current()) { asm volatile("trap;"); }
 KILN_DEVICE void waitClusterBarrier(SharedBarrier &, u32, Site = Site::current()) { asm volatile("trap;"); }
 
@@ -254,6 +260,9 @@ struct ClusterAccess {
 
 KILN_DEVICE void arrive(ClusterPointer<SharedBarrier> barrier, Site site = Site::current()) {
   emulatedThread->arriveAtBarrier(&barrier.pointer()->state, 0, site);
+}
+KILN_DEVICE void arriveBehindProducts(ClusterPointer<SharedBarrier> barrier, Site site = Site::current()) {
+  arrive(barrier, site);
 }
 KILN_DEVICE void arriveExpecting(ClusterPointer<SharedBarrier> barrier, u32 bytes, Site site = Site::current()) {
   emulatedThread->arriveAtBarrier(&barrier.pointer()->state, bytes, site);

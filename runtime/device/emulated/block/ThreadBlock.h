@@ -188,7 +188,7 @@ private:
 
   /// The barrier that lies there, in the shared memory of a block of the cluster, which the thread may use. Unwinds if
   /// there is none.
-  PhaseBarrier &barrierAt(Thread &thread, const u64 *place, Site site);
+  PhaseBarrier &barrierAt(Thread &thread, const u64 *place, Site site, bool bringsBytes = false);
   size_t indexOf(const PhaseBarrier &barrier) const;
   /// The checks of bytes to write later: their place, and the barrier at which they arrive. Then poisons the place.
   void checkBytes(Thread &thread, PhaseBarrier &barrier, ThreadBlock &where, const char *to, size_t bytes,

@@ -27,7 +27,7 @@ template <class Config, class T, class Order> struct WgmmaBlock {
 
   const int rows;
   const Cluster at = Cluster::ofThisBlock();
-  const Order order = {ceilDiv(rows, Shape::kM * Cluster::kBlocksM), ceilDiv(Shape::kTilesN, Cluster::kBlocksN)};
+  const Order order = {ceilDiv(rows, Shape::kM *Cluster::kBlocksM), ceilDiv(Shape::kTilesN, Cluster::kBlocksN)};
 
   /// The block's i-th tile; in a cluster it may lie outside the product.
   KILN_DEVICE bool has(int i) const { return order.has(i); }

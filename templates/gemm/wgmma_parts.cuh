@@ -1,9 +1,9 @@
 //===- wgmma_parts.cuh - the sums of a tile whose depth several blocks share ----------===//
 //
 // Each block of a cluster has sums over its part of the depth for the whole tile. Of the vectors of 8 columns that a
-// thread has, rows first, block i of the parts finishes the i-th share: it gets this share from the other blocks, thread
-// by thread, through distributed shared memory (st.async; a barrier counts the bytes), adds all in the order of the
-// parts and passes the result to the epilogue.
+// thread has, rows first, block i of the parts finishes the i-th share: it gets this share from the other blocks,
+// thread by thread, through distributed shared memory (st.async; a barrier counts the bytes), adds all in the order of
+// the parts and passes the result to the epilogue.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -35,9 +35,7 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
 
   /// The row and the first column of the thread's own vector i.
   KILN_DEVICE int rowOf(Place at, int i) const { return at.rowOf((part() * kOwn + i) / kGroups); }
-  KILN_DEVICE int colOf(Place at, int i, int vector) const {
-    return at.colOf((part() * kOwn + i) % kGroups, vector);
-  }
+  KILN_DEVICE int colOf(Place at, int i, int vector) const { return at.colOf((part() * kOwn + i) % kGroups, vector); }
 
   /// What the epilogue reads of the rows of own vectors.
   struct OfRows {

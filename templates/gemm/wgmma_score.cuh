@@ -9,7 +9,8 @@
 // another's tile. At the end of a stripe, or of the block's part of it, each team writes the scores of its rows to
 // memory (gemm/score_parts.cuh); the last warp to arrive of those that have the same rows merges them.
 //
-// Launch, maps, shared memory and Config: as in wgmma_tiled.cuh, without clusters. Columns of the weight from kCols on are no tokens.
+// Launch, maps, shared memory and Config: as in wgmma_tiled.cuh, without clusters. Columns of the weight from kCols on
+// are no tokens.
 //
 // Memory: parts, of kTeams · max(1, blocks / ceildiv(rows, kTileM)) scores a row. arrivals: 4 · kConsumers counters for
 // each kTileM rows, zero before and after.
@@ -48,7 +49,8 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
   static constexpr int kTeams = min(Shape::kTeams, Shape::kTilesN);
 
   KILN_DEVICE WgmmaScore(const Tiled &tiled, RowScore *parts, u32 *arrivals, const Epilogue &epilogue)
-      : tiled(tiled), parts{parts, tiled.rows, tiled.block.order.parts * kTeams}, arrivals(arrivals), epilogue(epilogue) {}
+      : tiled(tiled), parts{parts, tiled.rows, tiled.block.order.parts * kTeams}, arrivals(arrivals),
+        epilogue(epilogue) {}
 
   KILN_DEVICE void begin(ThreadPlace at) {
 #pragma unroll

@@ -26,11 +26,11 @@
 // 128 · (1 + kTeams · kConsumers). Tiles are taken in groups of 16 along M, so that the blocks that run at a time share
 // operands in L2. With clusters, of kClusterM · kClusterN · kParts blocks, the grid has whole ones.
 //
-// Clusters (wgmma_cluster.cuh): kClusterM × kClusterN tiles beside each other are multiplied at the same time, by blocks
-// that read each operand once for all of them: L2 gives a multiprocessor only so many bytes, and with small tiles that
-// is what takes the time. For few rows, kParts blocks have one tile together, each a part of the depth, so that few
-// tiles occupy many multiprocessors; wgmma_parts.cuh adds their sums. Then a cluster has one round of tiles only, and
-// the grid as many clusters as there are.
+// Clusters (wgmma_cluster.cuh): kClusterM × kClusterN tiles beside each other are multiplied at the same time, by
+// blocks that read each operand once for all of them: L2 gives a multiprocessor only so many bytes, and with small
+// tiles that is what takes the time. For few rows, kParts blocks have one tile together, each a part of the depth, so
+// that few tiles occupy many multiprocessors; wgmma_parts.cuh adds their sums. Then a cluster has one round of tiles
+// only, and the grid as many clusters as there are.
 //
 // Shared memory, all dynamic: kStages · (kTileM + kTileN) · 128 bytes, the barriers, and with parts
 // (1 - 1 / kParts) · kTileM · kTileN · 4 bytes for sums.

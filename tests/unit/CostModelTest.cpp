@@ -15,7 +15,7 @@ Target twiceAsSlow(Target target) {
   KernelTimes &times = target.times;
   for (double *rate : {&target.memoryRate, &target.l2Rate, &target.f32Rate, &target.tensorRate, &target.mmaRate,
                        &times.clock, &times.splitKv.loadRate, &times.wgmmaRows.rowsRate, &times.wgmmaRows.exchangeRate,
-        &times.wgmmaTiled.exchangeRate})
+                       &times.wgmmaTiled.exchangeRate})
     *rate /= 2;
   for (double *time : {&target.launchSeconds,       &times.memoryLatency,
                        &times.blockStart,           &times.blockReduction,

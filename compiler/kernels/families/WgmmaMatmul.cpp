@@ -105,7 +105,8 @@ static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, S
   WgmmaBlock block(tile);
   int64_t most = block.parts == 1 ? 8 : static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), block.parts));
   int64_t room = target.sharedPerBlock - block.sharedBytes();
-  tile.insert_or_assign("stages", std::min({int64_t(8), std::max<int64_t>(2, most), room / ((roles.m + n) * stepBytes)}));
+  tile.insert_or_assign("stages",
+                        std::min({int64_t(8), std::max<int64_t>(2, most), room / ((roles.m + n) * stepBytes)}));
   if (block.cluster() > 2) {
     auto filled = static_cast<int64_t>(target.multiprocessors * target.times.wgmmaTiled.clusteredShare);
     tile.insert_or_assign("blocks", filled / block.cluster() * block.cluster());
@@ -138,8 +139,8 @@ static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &ta
 static Launch launchWgmmaTiled(const Op &op, const Tile &tile) {
   WgmmaBlock block(tile);
   MatmulProblem problem = matmulProblem(op);
-  Expr tiles = ceilDiv(problem.rows, Expr(block.m * block.clusterM)) *
-               ceilDiv(problem.cols, Expr(block.n * block.clusterN));
+  Expr tiles =
+      ceilDiv(problem.rows, Expr(block.m * block.clusterM)) * ceilDiv(problem.cols, Expr(block.n * block.clusterN));
   Expr clusters = block.parts > 1 ? tiles : min(Expr(block.blocks / block.cluster()), tiles);
   return {.grid = {clusters * Expr(block.cluster()), Expr(1), Expr(1)},
           .threads = block.threads(),

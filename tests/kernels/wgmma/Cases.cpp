@@ -39,14 +39,14 @@ std::vector<WgmmaMatmulCase> wgmmaActivationCases() {
       make(DType::BF16, 200, 160, 328, {192, 160, 2, 3, 1}, 1),
       // Clusters: tiles outside the product along both; a share of two boxes, of which the last has no row.
       make(DType::BF16, 130, 136, 264, {64, 64, 3, 1, 2, 2, 2}, 4),
-      make(DType::F16, 300, 96, 136, {64, 64, 2, 1, 1, 2}, 2),           // each cluster several tiles along M
-      make(DType::BF16, 90, 320, 200, {128, 32, 3, 2, 1, 1, 4}, 4),      // shares of 32 rows, of which one is outside
-      make(DType::F16, 20, 72, 136, {64, 32, 4, 1, 1, 1, 2}, 2),         // a box of fewer rows than a share
-      make(DType::BF16, 500, 256, 64, {64, 256, 2, 1, 1, 8}, 8),         // eight blocks, a step a tile
-      make(DType::F16, 66, 136, 328, {64, 64, 2, 1, 1, 1, 1, 2}, 1),     // parts of two and three steps
-      make(DType::BF16, 140, 100, 520, {128, 64, 2, 2, 1, 1, 1, 4}, 1),  // more steps than parts; by four
-      make(DType::F16, 40, 136, 520, {64, 128, 3, 1, 1, 1, 1, 8}, 1),    // a vector a thread
-      make(DType::BF16, 150, 200, 264, {64, 64, 2, 1, 1, 2, 2, 2}, 1),   // copies and parts
+      make(DType::F16, 300, 96, 136, {64, 64, 2, 1, 1, 2}, 2),          // each cluster several tiles along M
+      make(DType::BF16, 90, 320, 200, {128, 32, 3, 2, 1, 1, 4}, 4),     // shares of 32 rows, of which one is outside
+      make(DType::F16, 20, 72, 136, {64, 32, 4, 1, 1, 1, 2}, 2),        // a box of fewer rows than a share
+      make(DType::BF16, 500, 256, 64, {64, 256, 2, 1, 1, 8}, 8),        // eight blocks, a step a tile
+      make(DType::F16, 66, 136, 328, {64, 64, 2, 1, 1, 1, 1, 2}, 1),    // parts of two and three steps
+      make(DType::BF16, 140, 100, 520, {128, 64, 2, 2, 1, 1, 1, 4}, 1), // more steps than parts; by four
+      make(DType::F16, 40, 136, 520, {64, 128, 3, 1, 1, 1, 1, 8}, 1),   // a vector a thread
+      make(DType::BF16, 150, 200, 264, {64, 64, 2, 1, 1, 2, 2, 2}, 1),  // copies and parts
   };
 }
 
@@ -58,7 +58,7 @@ std::vector<WgmmaMatmulCase> wgmmaResidualCases() {
       make(DType::BF16, 100, 131, 136, {64, 128, 3, 1, 2}, 1), // columns one by one
       make(DType::F16, 100, 100, 136, {64, 64, 4, 1, 2}, 3),   // by four
       make(DType::F16, 300, 224, 72, {256, 160, 2, 2, 1}, 2),
-      make(DType::BF16, 100, 131, 136, {64, 64, 2, 1, 2, 1, 2}, 2),      // columns one by one
+      make(DType::BF16, 100, 131, 136, {64, 64, 2, 1, 2, 1, 2}, 2), // columns one by one
       make(DType::BF16, 100, 131, 264, {64, 96, 2, 1, 1, 1, 1, 2}, 1),
   };
 }
@@ -69,7 +69,8 @@ std::vector<WgmmaMatmulCase> wgmmaNormCases() {
       matmulCase("matmul_norm_bias", DType::F16, 70, 33, 328, {64, 64, 4, 1, 2}, 2),     // columns one by one
       matmulCase("matmul_norm_bias", DType::BF16, 256, 192, 72, {256, 192, 2, 2, 1}, 1), // exact
       matmulCase("matmul_norm_bias", DType::F16, 200, 192, 264, {64, 128, 2, 1, 1, 4}, 4),
-      matmulCase("matmul_norm_bias", DType::BF16, 70, 192, 264, {64, 64, 2, 1, 1, 1, 1, 4}, 1), // halves of rows' columns
+      matmulCase("matmul_norm_bias", DType::BF16, 70, 192, 264, {64, 64, 2, 1, 1, 1, 1, 4},
+                 1), // halves of rows' columns
       matmulCase("matmul_norm_bias", DType::F16, 140, 192, 264, {128, 96, 2, 1, 1, 1, 1, 2}, 1), // two rows a thread
   };
 }

@@ -63,6 +63,11 @@ KILN_DEVICE u32 clusterBlocks() {
 KILN_DEVICE void arriveCluster(Site = Site::current()) {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
+/// The first half where nothing was done that others must see, but that barriers were initialised (fenceBarriers()): it
+/// does not wait for earlier writes.
+KILN_DEVICE void arriveClusterAtStart(Site = Site::current()) {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
 KILN_DEVICE void waitCluster(Site = Site::current()) {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
@@ -185,6 +190,7 @@ KILN_DEVICE u32 clusterBlocks() {
   return 1;
 }
 KILN_DEVICE void arriveCluster(Site = Site::current()) { asm volatile("trap;"); }
+KILN_DEVICE void arriveClusterAtStart(Site = Site::current()) { asm volatile("trap;"); }
 KILN_DEVICE void waitCluster(Site = Site::current()) { asm volatile("trap;"); }
 template <class T> KILN_DEVICE ClusterPointer<T> inBlock(T *, u32, Site = Site::current()) {
   asm volatile("trap;");
@@ -234,6 +240,7 @@ KILN_DEVICE u32 clusterRank() { return emulatedThread->clusterRank; }
 KILN_DEVICE u32 clusterBlocks() { return emulatedThread->clusterBlocks; }
 
 KILN_DEVICE void arriveCluster(Site site = Site::current()) { emulatedThread->arriveCluster(site); }
+KILN_DEVICE void arriveClusterAtStart(Site site = Site::current()) { arriveCluster(site); }
 KILN_DEVICE void waitCluster(Site site = Site::current()) { emulatedThread->waitCluster(site); }
 
 template <class T> KILN_DEVICE ClusterPointer<T> inBlock(T *own, u32 rank, Site site = Site::current()) {

@@ -48,8 +48,8 @@
 //   kTileN              a multiple of 32, up to 256
 //   kStages             2 or more
 //   kConsumers, kTeams  warpgroups of a team, and teams; one team with parts
-//   kClusterM, kClusterN, kParts  the blocks of a cluster, up to 8 in all; kTileM / kClusterN a multiple of 8,
-//                       kTileN / kClusterM of 32
+//   kClusterM, kClusterN, kParts  the blocks of a cluster, powers of two, up to 8 in all; kTileM / kClusterN is a
+//                       multiple of 8, kTileN / kClusterM of 32
 //
 // Epilogue: as in mma_tiled.cuh, also with operands of rows (epilogue.cuh).
 //
@@ -300,7 +300,7 @@ struct WgmmaTiled {
 /// for each other at once if they copy, else beside the first copies.
 template <class Cluster> KILN_DEVICE void startCluster() {
   if constexpr (Cluster::kBlocks > 1)
-    arriveCluster();
+    arriveClusterAtStart();
   if constexpr (Cluster::kCopiesToOthers)
     waitCluster();
 }

@@ -147,6 +147,8 @@ extern "C" __global__ void __launch_bounds__(128) every_primitive_of_clusters(fl
   store(bf16s, load<8>(bf16s) + loadPacked<8>(bf16s).unpack());
   store(bf16s + 4, load<1>(bf16s));
   store(floats, load(floats + 1));
+  arriveClusterAtStart();
+  waitCluster();
   arriveCluster();
   sums[clusterRank()] = storage.floats[0];
   waitCluster();

@@ -10,10 +10,6 @@
 
 namespace kiln {
 
-/// The most rows for which clusters are considered: with more of them, tiles large enough not to need any fill all
-/// multiprocessors.
-constexpr int64_t clusteredRows = 2048;
-
 namespace {
 
 /// The settings of a tile.
@@ -71,11 +67,10 @@ static bool isSoundWgmmaTiled(const Op &op, const Tile &tile) {
                 block.m <= 256 && block.m % (64 * block.consumers) == 0 && block.n > 0 && block.n <= 256 &&
                 block.n % permutedRows == 0 && block.registers() <= block.mostRegisters() && block.canStart() &&
                 block.stages >= 2 && block.blocks > 0;
-  if (!isTile || block.clusterM < 1 || block.clusterN < 1 || block.parts < 1)
+  auto isShared = [](int64_t blocks) { return isPowerOfTwo(blocks) && blocks <= maxClusterBlocks; };
+  if (!isTile || !isShared(block.clusterM) || !isShared(block.clusterN) || !isShared(block.parts))
     return false;
-  bool isCluster = block.clusterM <= maxClusterBlocks && block.clusterN <= maxClusterBlocks &&
-                   block.parts <= maxClusterBlocks && block.cluster() <= std::min(maxClusterBlocks, block.blocks);
-  return isCluster && block.sharesEvenly() &&
+  return block.cluster() <= std::min(maxClusterBlocks, block.blocks) && block.sharesEvenly() &&
          (block.parts == 1 || (block.teams == 1 && block.parts <= stepsOfDepth(op)));
 }
 
@@ -114,25 +109,27 @@ static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, S
   return tile;
 }
 
-static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &target, const DimBinding &) {
   static constexpr Roles roles[] = {{1, 2, 128}, {1, 2, 64},  {2, 1, 256}, {2, 1, 128},
                                     {1, 3, 64},  {3, 1, 192}, {1, 1, 64}};
-  static constexpr Shares shares[] = {{2, 1, 1}, {1, 2, 1}, {4, 1, 1}, {1, 4, 1}, {2, 2, 1}, {1, 1, 2},
-                                      {1, 1, 4}, {1, 1, 8}, {2, 1, 2}, {1, 2, 2}, {2, 1, 4}, {1, 2, 4}};
+  static constexpr int64_t cols[] = {256, 224, 192, 160, 128, 96, 64, 32};
   std::vector<Tile> tiles;
-  auto add = [&](Shares share) {
+  auto add = [&](ArrayRef<Roles> roles, ArrayRef<int64_t> cols, Shares shares) {
     for (Roles role : roles)
-      for (int64_t n : {256, 224, 192, 160, 128, 96, 64, 32}) {
-        Tile tile = tileOf(op, target, role, n, share);
+      for (int64_t n : cols) {
+        Tile tile = tileOf(op, target, role, n, shares);
         if (isSoundWgmmaTiled(op, tile))
           tiles.push_back(std::move(tile));
       }
   };
-  add({});
+  add(roles, cols, {});
   // The bits of a row of decode must not depend on the rows beside it, and so not on the parts of the depth.
-  bool isDecode = hasOneToken(anchor(op)->result()->type);
-  if (!isDecode && valueAt(rowCount(anchor(op)->result()->type), upper) <= clusteredRows)
-    llvm::for_each(shares, add);
+  if (hasOneToken(anchor(op)->result()->type))
+    return tiles;
+  static constexpr Roles clusteredRoles[] = {{2, 1, 128}, {1, 1, 64}, {1, 2, 128}};
+  for (Shares shares : {Shares{2, 1, 1}, {1, 2, 1}, {4, 1, 1}, {1, 4, 1}, {2, 2, 1}, {1, 1, 2},
+                        {1, 1, 4}, {1, 1, 8}, {2, 1, 2}, {1, 2, 2}, {2, 1, 4}, {1, 2, 4}})
+    add(clusteredRoles, ArrayRef(cols).drop_front(2), shares);
   return tiles;
 }
 

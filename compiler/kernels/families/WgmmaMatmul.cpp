@@ -45,7 +45,7 @@ struct WgmmaBlock {
   }
   /// Blocks of a multiprocessor. Without clusters, one block takes all it can.
   int64_t resident() const {
-    return cluster() > 1 && threads() <= 256 && registers() <= 88 && sharedBytes() <= 112 * 1024 ? 2 : 1;
+    return cluster() > 1 && threads() <= 256 && registers() <= 72 && sharedBytes() <= 112 * 1024 ? 2 : 1;
   }
 };
 

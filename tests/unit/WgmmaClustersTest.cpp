@@ -12,9 +12,10 @@ protected:
   /// A product of the tokens of prompts, or of one a sequence. It replaces the one before.
   const Op &product(StringRef tokens, int64_t cols, int64_t depth) {
     std::string t = tokens.str(), n = std::to_string(cols), k = std::to_string(depth);
-    return op(parse("module @m {\n  dim B : 1..8\n  dim T : 1..1024\n  weight %w : bf16[" + n + "," + k + "] = \"w\"\n" +
-                    "  func @f(%x: bf16[B," + t + "," + k + "]) -> bf16[B," + t + "," + n + "] {\n" +
-                    "    %y = matmul %x, %w {transpose_b = true} : bf16[B," + t + "," + n + "]\n    return %y\n  }\n}\n"),
+    return op(parse("module @m {\n  dim B : 1..8\n  dim T : 1..1024\n  weight %w : bf16[" + n + "," + k +
+                    "] = \"w\"\n" + "  func @f(%x: bf16[B," + t + "," + k + "]) -> bf16[B," + t + "," + n + "] {\n" +
+                    "    %y = matmul %x, %w {transpose_b = true} : bf16[B," + t + "," + n +
+                    "]\n    return %y\n  }\n}\n"),
               "f", "y");
   }
 

@@ -58,7 +58,7 @@ std::vector<WgmmaMatmulCase> wgmmaResidualCases() {
       make(DType::BF16, 100, 131, 136, {64, 128, 3, 1, 2}, 1), // columns one by one
       make(DType::F16, 100, 100, 136, {64, 64, 4, 1, 2}, 3),   // by four
       make(DType::F16, 300, 224, 72, {256, 160, 2, 2, 1}, 2),
-      make(DType::BF16, 100, 131, 136, {64, 64, 2, 1, 2, 1, 2}, 2), // columns one by one
+      make(DType::BF16, 150, 131, 136, {64, 64, 2, 1, 2, 2, 2}, 4), // columns one by one
       make(DType::BF16, 100, 131, 264, {64, 96, 2, 1, 1, 1, 1, 2}, 1),
   };
 }
@@ -68,7 +68,7 @@ std::vector<WgmmaMatmulCase> wgmmaNormCases() {
       matmulCase("matmul_norm_bias", DType::BF16, 100, 136, 200, {128, 128, 3, 1, 2}, 1),
       matmulCase("matmul_norm_bias", DType::F16, 70, 33, 328, {64, 64, 4, 1, 2}, 2),     // columns one by one
       matmulCase("matmul_norm_bias", DType::BF16, 256, 192, 72, {256, 192, 2, 2, 1}, 1), // exact
-      matmulCase("matmul_norm_bias", DType::F16, 200, 192, 264, {64, 128, 2, 1, 1, 4}, 4),
+      matmulCase("matmul_norm_bias", DType::F16, 200, 192, 264, {64, 64, 2, 1, 1, 2, 2}, 4),
       matmulCase("matmul_norm_bias", DType::BF16, 70, 192, 264, {64, 64, 2, 1, 1, 1, 1, 4},
                  1), // halves of rows' columns
       matmulCase("matmul_norm_bias", DType::F16, 140, 192, 264, {128, 96, 2, 1, 1, 1, 1, 2}, 1), // two rows a thread
@@ -89,7 +89,7 @@ std::vector<WgmmaMatmulCase> wgmmaHeadsCases() {
   return {
       matmulCase("matmul_bias_split_cache", DType::BF16, 100, 96, 72, {64, 64, 3, 1, 2}, 2),
       matmulCase("matmul_bias_split_cache", DType::F16, 66, 96, 128, {64, 96, 3, 1, 1}, 1),
-      matmulCase("matmul_bias_split_cache", DType::BF16, 100, 96, 136, {64, 64, 3, 1, 1, 2}, 2),
+      matmulCase("matmul_bias_split_cache", DType::BF16, 100, 96, 136, {64, 64, 3, 1, 1, 2, 2}, 4),
       matmulCase("matmul_bias_split_cache", DType::F16, 66, 96, 136, {64, 96, 3, 1, 1, 1, 1, 2}, 1),
   };
 }
@@ -194,10 +194,14 @@ std::vector<Variant> allWgmmaKernels() {
   return all;
 }
 
+std::string otherDepth(const WgmmaMatmulCase &one, function_ref<int(int)> upTo) {
+  int least = 64 * (one.kernel["kParts"] - 1); // a step for every part
+  return std::to_string(least + 8 * upTo(one.kernel["kDepth"] / 4));
+}
+
 WgmmaMatmulCase reshaped(const WgmmaMatmulCase &one, function_ref<int(int)> upTo) {
   std::string cols = std::to_string(upTo(2 * one.kernel["kCols"]));
-  std::string depth = std::to_string(8 * upTo(one.kernel["kDepth"] / 4));
-  return {one.kernel.with({{"kCols", cols}, {"kDepth", depth}}), upTo(2 * one.rows), one.blocks};
+  return {one.kernel.with({{"kCols", cols}, {"kDepth", otherDepth(one, upTo)}}), upTo(2 * one.rows), one.blocks};
 }
 
 } // namespace kiln

@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaGroups, testing::ValuesIn(wgmmaGroupsCase
 /// Other rows and depth: the columns are those of the heads.
 WgmmaMatmulCase reshapedHeads(const WgmmaMatmulCase &one, function_ref<int(int)> upTo) {
   const int tokens = upTo(one.rows / 2);
-  return {one.kernel.with({{"kDepth", std::to_string(8 * upTo(one.kernel["kDepth"] / 4))}}), 2 * tokens, one.blocks};
+  return {one.kernel.with({{"kDepth", otherDepth(one, upTo)}}), 2 * tokens, one.blocks};
 }
 
 /// Two sequences, whose tokens come behind those that the cache has.

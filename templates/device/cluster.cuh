@@ -64,7 +64,7 @@ KILN_DEVICE void arriveCluster(Site = Site::current()) {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 /// The first half where nothing was done that others must see, but that barriers were initialised (fenceBarriers()): it
-/// does not wait for earlier writes.
+/// does not wait for earlier writes. The emulator takes it for arriveCluster().
 KILN_DEVICE void arriveClusterAtStart(Site = Site::current()) {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
@@ -157,7 +157,7 @@ KILN_DEVICE void arrive(ClusterPointer<SharedBarrier> barrier, Site = Site::curr
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier.raw()) : "memory");
 }
 /// The same behind a wait for products (warpgroup.cuh): whoever has waited for the phase may write to the shared memory
-/// that they have read. It makes no writes visible, and so waits for none.
+/// that they have read. It makes no writes visible, and so waits for none; the emulator takes it for arrive().
 KILN_DEVICE void arriveBehindProducts(ClusterPointer<SharedBarrier> barrier, Site = Site::current()) {
   asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier.raw()) : "memory");
 }

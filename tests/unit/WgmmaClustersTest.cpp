@@ -51,6 +51,20 @@ TEST_F(WgmmaClusters, EveryConfigurationFitsItsTemplate) {
   }
 }
 
+// Beside a block of half the size, a block of the next kernel has room.
+TEST_F(WgmmaClusters, SmallTilesComeInHalfTheSize) {
+  const Op &op = product("T", 2304, 768);
+  std::vector<int64_t> stages, bytes;
+  for (const Tile &tile : wgmmaTiledFamily.configurations(op, target, upperBounds(op)))
+    if (setting(tile, "tile_m") == 64 && setting(tile, "tile_n") == 96 && setting(tile, "teams") == 1 &&
+        wgmmaTiledFamily.launch(op, tile).cluster == 1) {
+      stages.push_back(setting(tile, "stages"));
+      bytes.push_back(wgmmaTiledFamily.launch(op, tile).dynamicShared + 1024);
+    }
+  EXPECT_EQ(stages, (std::vector<int64_t>{8, 5}));
+  EXPECT_LE(2 * bytes.back(), target.sharedPerMultiprocessor);
+}
+
 // The bits of a row of decode do not depend on the rows beside it, but would on the parts.
 TEST_F(WgmmaClusters, DecodeHasNoParts) {
   const Op &op = product("1", 50304, 768);

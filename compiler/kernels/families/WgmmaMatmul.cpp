@@ -10,6 +10,9 @@
 
 namespace kiln {
 
+/// Stages of a block of half the size: fewer do not hide the latency of L2.
+constexpr int64_t leastStagesOfHalf = 4;
+
 namespace {
 
 /// The settings of a tile.
@@ -86,8 +89,8 @@ struct Shares {
 
 } // namespace
 
-/// The tile with as many stages as a block has room for, or steps.
-static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, Shares shares) {
+/// The tile with as many stages as a block of so many bytes has room for, or steps.
+static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, Shares shares, int64_t bytes) {
   Tile tile = {{"blocks", static_cast<int64_t>(target.multiprocessors)},
                {"cluster_m", shares.m},
                {"cluster_n", shares.n},
@@ -99,7 +102,7 @@ static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, S
                {"tile_n", n}};
   WgmmaBlock block(tile);
   int64_t most = block.parts == 1 ? 8 : static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), block.parts));
-  int64_t room = target.sharedPerBlock - block.sharedBytes();
+  int64_t room = bytes - block.sharedBytes();
   tile.insert_or_assign("stages",
                         std::min({int64_t(8), std::max<int64_t>(2, most), room / ((roles.m + n) * stepBytes)}));
   if (block.cluster() > 2) {
@@ -117,9 +120,14 @@ static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &ta
   auto add = [&](ArrayRef<Roles> roles, ArrayRef<int64_t> cols, Shares shares) {
     for (Roles role : roles)
       for (int64_t n : cols) {
-        Tile tile = tileOf(op, target, role, n, shares);
+        Tile tile = tileOf(op, target, role, n, shares, target.sharedPerBlock);
         if (isSoundWgmmaTiled(op, tile))
-          tiles.push_back(std::move(tile));
+          tiles.push_back(tile);
+        // Beside a block of half the size, one of the next kernel has room, and reads its first weights early.
+        Tile half = tileOf(op, target, role, n, shares, target.sharedPerMultiprocessor / 2 - 1024);
+        if (WgmmaBlock(half).threads() <= 256 && setting(half, "stages") >= leastStagesOfHalf && half != tile &&
+            isSoundWgmmaTiled(op, half))
+          tiles.push_back(std::move(half));
       }
   };
   add(roles, cols, {});

@@ -135,18 +135,9 @@ static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &ta
   if (hasOneToken(anchor(op)->result()->type))
     return tiles;
   static constexpr Roles clusteredRoles[] = {{2, 1, 128}, {1, 1, 64}, {1, 2, 128}};
-  for (Shares shares : {Shares{2, 1, 1},
-                        {1, 2, 1},
-                        {4, 1, 1},
-                        {1, 4, 1},
-                        {2, 2, 1},
-                        {1, 1, 2},
-                        {1, 1, 4},
-                        {1, 1, 8},
-                        {2, 1, 2},
-                        {1, 2, 2},
-                        {2, 1, 4},
-                        {1, 2, 4}})
+  static constexpr Shares clusters[] = {{2, 1, 1}, {1, 2, 1}, {4, 1, 1}, {1, 4, 1}, {2, 2, 1}, {1, 1, 2},
+                                        {1, 1, 4}, {1, 1, 8}, {2, 1, 2}, {1, 2, 2}, {2, 1, 4}, {1, 2, 4}};
+  for (Shares shares : clusters)
     add(clusteredRoles, ArrayRef(cols).drop_front(2), shares);
   return tiles;
 }

@@ -187,7 +187,7 @@ private:
   [[noreturn]] void failAt(Thread &thread, const void *code, const Twine &message);
 
   /// The barrier that lies there, in the shared memory of a block of the cluster, which the thread may use. Unwinds if
-  /// there is none.
+  /// there is none. bringsBytes: of a copy, for which that block waits.
   PhaseBarrier &barrierAt(Thread &thread, const u64 *place, Site site, bool bringsBytes = false);
   size_t indexOf(const PhaseBarrier &barrier) const;
   /// The checks of bytes to write later: their place, and the barrier at which they arrive. Then poisons the place.

@@ -136,7 +136,24 @@ Expected<std::vector<Tile>> TileChooser::candidates(const Op &op, const KernelFa
   return llvm::make_error<DiagnosticError>(why);
 }
 
+/// Products of prompts have many configurations; those of all layers are compared once.
 Expected<Tile> TileChooser::cheapestTile(const Op &op, const KernelFamily &family, const DimBinding &upper,
+                                         const DimBinding &dims) {
+  if (!isTensorProduct(family))
+    return compareTiles(op, family, upper, dims);
+  auto [known, isNew] = cheapest.try_emplace({&family, problemName(op), upper, dims});
+  if (isNew) {
+    Expected<Tile> tile = compareTiles(op, family, upper, dims);
+    if (!tile) {
+      cheapest.erase(known);
+      return tile;
+    }
+    known->second = std::move(*tile);
+  }
+  return known->second;
+}
+
+Expected<Tile> TileChooser::compareTiles(const Op &op, const KernelFamily &family, const DimBinding &upper,
                                          const DimBinding &dims) {
   Expected<std::vector<Tile>> tiles = candidates(op, family, upper);
   if (!tiles)

@@ -26,6 +26,8 @@ private:
   Expected<std::vector<Tile>> candidates(const Op &op, const KernelFamily &family, const DimBinding &upper);
   Expected<Tile> cheapestTile(const Op &op, const KernelFamily &family, const DimBinding &upper,
                               const DimBinding &dims);
+  Expected<Tile> compareTiles(const Op &op, const KernelFamily &family, const DimBinding &upper,
+                              const DimBinding &dims);
   Expected<const KernelFamily *> cheapestFamily(const Op &op, const KernelFamily &first, const DimBinding &dims);
   Expected<const KernelFamily *> familyFor(const Op &op, const DimBinding &upper);
   std::optional<KernelChoice> measuredChoice(const Op &op, const DimBinding &dims, const KernelFamily &family) const;
@@ -38,6 +40,8 @@ private:
   DimBinding interest;
   const TuningDatabase *measured;
   std::set<std::string> used; ///< names of `wanted`
+  /// The results of cheapestTile for products in tensor cores, by problem, upper bounds and dims.
+  std::map<std::tuple<const KernelFamily *, std::string, DimBinding, DimBinding>, Tile> cheapest;
   // Settings of map.
   std::set<std::string> taken;                               ///< by some op
   std::map<std::string, std::vector<Diagnostic>> impossible; ///< for some op: why

@@ -66,6 +66,11 @@ KILN_DEVICE u32 clusterBlocks() {
 KILN_DEVICE void arriveCluster(Site = Site::current()) {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
+/// The first half where nothing was done that others must see, but that barriers were initialised (fenceBarriers()): it
+/// does not wait for earlier writes. The emulator takes it for arriveCluster().
+KILN_DEVICE void arriveClusterAtStart(Site = Site::current()) {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+}
 KILN_DEVICE void waitCluster(Site = Site::current()) {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
@@ -154,6 +159,11 @@ struct ClusterAccess {
 KILN_DEVICE void arrive(ClusterPointer<SharedBarrier> barrier, Site = Site::current()) {
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier.raw()) : "memory");
 }
+/// The same behind a wait for products (warpgroup.cuh): whoever has waited for the phase may write to the shared memory
+/// that they have read. It makes no writes visible, and so waits for none; the emulator takes it for arrive().
+KILN_DEVICE void arriveBehindProducts(ClusterPointer<SharedBarrier> barrier, Site = Site::current()) {
+  asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier.raw()) : "memory");
+}
 /// Arrives, and makes the phase wait for `bytes` more bytes.
 KILN_DEVICE void arriveExpecting(ClusterPointer<SharedBarrier> barrier, u32 bytes, Site = Site::current()) {
   asm volatile("mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], %1;" ::"r"(barrier.raw()),
@@ -183,6 +193,7 @@ KILN_DEVICE u32 clusterBlocks() {
   return 1;
 }
 KILN_DEVICE void arriveCluster(Site = Site::current()) { asm volatile("trap;"); }
+KILN_DEVICE void arriveClusterAtStart(Site = Site::current()) { asm volatile("trap;"); }
 KILN_DEVICE void waitCluster(Site = Site::current()) { asm volatile("trap;"); }
 template <class T> KILN_DEVICE ClusterPointer<T> inBlock(T *, u32, Site = Site::current()) {
   asm volatile("trap;");
@@ -206,6 +217,7 @@ struct ClusterAccess {
 };
 
 KILN_DEVICE void arrive(ClusterPointer<SharedBarrier>, Site = Site::current()) { asm volatile("trap;"); }
+KILN_DEVICE void arriveBehindProducts(ClusterPointer<SharedBarrier>, Site = Site::current()) { asm volatile("trap;"); }
 KILN_DEVICE void arriveExpecting(ClusterPointer<SharedBarrier>, u32, Site = Site::current()) { asm volatile("trap;"); }
 KILN_DEVICE void waitClusterBarrier(SharedBarrier &, u32, Site = Site::current()) { asm volatile("trap;"); }
 
@@ -235,6 +247,7 @@ KILN_DEVICE u32 clusterRank() { return emulatedThread->clusterRank; }
 KILN_DEVICE u32 clusterBlocks() { return emulatedThread->clusterBlocks; }
 
 KILN_DEVICE void arriveCluster(Site site = Site::current()) { emulatedThread->arriveCluster(site); }
+KILN_DEVICE void arriveClusterAtStart(Site site = Site::current()) { arriveCluster(site); }
 KILN_DEVICE void waitCluster(Site site = Site::current()) { emulatedThread->waitCluster(site); }
 
 template <class T> KILN_DEVICE ClusterPointer<T> inBlock(T *own, u32 rank, Site site = Site::current()) {
@@ -261,6 +274,9 @@ struct ClusterAccess {
 
 KILN_DEVICE void arrive(ClusterPointer<SharedBarrier> barrier, Site site = Site::current()) {
   emulatedThread->arriveAtBarrier(&barrier.pointer()->state, 0, site);
+}
+KILN_DEVICE void arriveBehindProducts(ClusterPointer<SharedBarrier> barrier, Site site = Site::current()) {
+  arrive(barrier, site);
 }
 KILN_DEVICE void arriveExpecting(ClusterPointer<SharedBarrier> barrier, u32 bytes, Site site = Site::current()) {
   emulatedThread->arriveAtBarrier(&barrier.pointer()->state, bytes, site);

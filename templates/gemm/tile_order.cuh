@@ -19,13 +19,14 @@ template <int kGroup> KILN_DEVICE TilePlace groupedTile(int tile, int tilesM, in
   return {first + inGroup % rows, inGroup / rows};
 }
 
-/// The tiles of a block of a persistent grid, one after the other: every gridBlocksX()-th of all tiles in groups.
-struct GroupedTiles {
+/// The tiles of a block of a persistent grid, one after the other: every gridBlocksX()-th of all tiles in groups. The
+/// same for the blocks of a cluster, kBlocks, that have one tile together.
+template <int kBlocks = 1, int kGroup = 16> struct GroupedTiles {
   int tilesM, tilesN;
 
-  KILN_DEVICE int tileOf(int i) const { return int(blockIndexX()) + i * int(gridBlocksX()); }
+  KILN_DEVICE int tileOf(int i) const { return int(blockIndexX()) / kBlocks + i * (int(gridBlocksX()) / kBlocks); }
   KILN_DEVICE bool has(int i) const { return tileOf(i) < tilesM * tilesN; }
-  KILN_DEVICE TilePlace place(int i) const { return groupedTile<16>(tileOf(i), tilesM, tilesN); }
+  KILN_DEVICE TilePlace place(int i) const { return groupedTile<kGroup>(tileOf(i), tilesM, tilesN); }
 };
 
 /// The same, but a block stays with its rows: it has one of `parts` parts of a stripe, the tiles with the same m, and

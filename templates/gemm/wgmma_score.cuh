@@ -9,7 +9,8 @@
 // another's tile. At the end of a stripe, or of the block's part of it, each team writes the scores of its rows to
 // memory (gemm/score_parts.cuh); the last warp to arrive of those that have the same rows merges them.
 //
-// Launch, maps, shared memory and Config: as in wgmma_tiled.cuh. Columns of the weight from kCols on are no tokens.
+// Launch, maps, shared memory and Config: as in wgmma_tiled.cuh, without clusters. Columns of the weight from kCols on
+// are no tokens.
 //
 // Memory: parts, of kTeams · max(1, blocks / ceildiv(rows, kTileM)) scores a row. arrivals: 4 · kConsumers counters for
 // each kTileM rows, zero before and after.
@@ -35,6 +36,8 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
   using Sums = typename Tiled::Sums[Shape::kRowTiles];
   using ThreadPlace = typename Tiled::ThreadPlace;
 
+  static_assert(Shape::Cluster::kBlocks == 1, "a block keeps its rows");
+
   const Tiled &tiled;
   const ScoreParts<Config::kCols> parts;
   u32 *arrivals;
@@ -46,7 +49,8 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
   static constexpr int kTeams = min(Shape::kTeams, Shape::kTilesN);
 
   KILN_DEVICE WgmmaScore(const Tiled &tiled, RowScore *parts, u32 *arrivals, const Epilogue &epilogue)
-      : tiled(tiled), parts{parts, tiled.rows, tiled.order.parts * kTeams}, arrivals(arrivals), epilogue(epilogue) {}
+      : tiled(tiled), parts{parts, tiled.rows, tiled.block.order.parts * kTeams}, arrivals(arrivals),
+        epilogue(epilogue) {}
 
   KILN_DEVICE void begin(ThreadPlace at) {
 #pragma unroll
@@ -83,7 +87,7 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
     const int team = (int(warpgroupIndex()) - 1) / Shape::kConsumers;
 #pragma unroll
     for (int i = 0; i < Tiled::kThreadRows; ++i)
-      parts.write(tiled.order.part * kTeams + team, at.rowOf(i), scores[i]);
+      parts.write(tiled.block.order.part * kTeams + team, at.rowOf(i), scores[i]);
     const int first = at.row - int(laneIndex()) / 4;
     if (arrivesLast(place.m, first % Shape::kM / Shape::kConsumerM))
       parts.template merge<Shape::kRowTiles>(first, 64, epilogue);
@@ -111,7 +115,7 @@ template <class Config, class T, class Epilogue>
 KILN_DEVICE void wgmmaScore(int rows, const TensorMap &a, const TensorMap &weight, RowScore *parts, u32 *arrivals,
                             const Epilogue &epilogue) {
   using Score = WgmmaScore<Config, T, Epilogue>;
-  const typename Score::Tiled thread{dynamicShared<WgmmaTiledStorage<Config, T>>(), a, weight, rows};
+  const typename Score::Tiled thread{dynamicShared<WgmmaTiledStorage<Config, T>>(), a, weight, {rows}};
   runWgmmaTiled(thread, Score(thread, parts, arrivals, epilogue));
 }
 

@@ -17,21 +17,28 @@
 // weight may be any columns, though. The weight's map permutes them: of each 32 columns, column 8p + 2j + e becomes row
 // 8j + 2p + e of the stage, so that a thread ends up with 8 neighbouring columns, a vector for the epilogue.
 //
-// Maps: of A a tensor of rank 2, extents [depth, rows], box [64, min(kTileM, rows rounded up to a multiple of 8)]: rows
-// past the end take as long to copy as others. Of the weight one of rank 5, extents
-// [depth, 2, 4, 4, cols / 32], strides in rows 1, 8, 2 and 32, box [64, 2, 4, 4, kTileN / 32]. The weight's rows are a
-// multiple of 32.
+// Maps: of A a tensor of rank 2, extents [depth, rows], box [64, min(kTileM / kClusterN, rows rounded up to a multiple
+// of 8)]: rows past the end take as long to copy as others. Of the weight one of rank 5, extents
+// [depth, 2, 4, 4, cols / 32], strides in rows 1, 8, 2 and 32, box [64, 2, 4, 4, kTileN / kClusterM / 32]. The weight's
+// rows are a multiple of 32.
 //
 // Launch: grid of as many blocks as there are multiprocessors or tiles, whichever is less; block
 // 128 · (1 + kTeams · kConsumers). Tiles are taken in groups of 16 along M, so that the blocks that run at a time share
-// operands in L2.
+// operands in L2. With clusters, of kClusterM · kClusterN · kParts blocks, the grid has whole ones.
 //
-// Shared memory, all dynamic: kStages · (kTileM + kTileN) · 128 bytes, and the barriers.
+// Clusters (wgmma_cluster.cuh): kClusterM × kClusterN tiles beside each other are multiplied at the same time, by
+// blocks that read each operand once for all of them: L2 gives a multiprocessor only so many bytes, and with small
+// tiles that is what takes the time. For few rows, kParts blocks have one tile together, each a part of the depth, so
+// that few tiles occupy many multiprocessors; wgmma_parts.cuh adds their sums. Then a cluster has one round of tiles
+// only, and the grid as many clusters as there are.
+//
+// Shared memory, all dynamic: kStages · (kTileM + kTileN) · 128 bytes, the barriers, and with parts
+// (1 - 1 / kParts) · kTileM · kTileN · 4 bytes for sums.
 //
 // Registers: a consumer's sums take kTileM / kConsumers · kTileN / 128. The producer gives registers to the consumers.
 //
-// Edges: columns past the end are zero in the stages, rows are zero or what was there before. Both are dropped before
-// the epilogue.
+// Edges: rows and columns past the end are zero in the stages, or what was there before. They are dropped before the
+// epilogue.
 //
 // The weight is read before waitForDependencies(): another kernel must not write it.
 //
@@ -40,7 +47,9 @@
 //   kTileM              a multiple of 64 · kConsumers, up to 256
 //   kTileN              a multiple of 32, up to 256
 //   kStages             2 or more
-//   kConsumers, kTeams  warpgroups of a team, and teams
+//   kConsumers, kTeams  warpgroups of a team, and teams; one team with parts
+//   kClusterM, kClusterN, kParts  the blocks of a cluster, powers of two, up to 8 in all; kTileM / kClusterN is a
+//                       multiple of 8, kTileN / kClusterM of 32
 //
 // Epilogue: as in mma_tiled.cuh, also with operands of rows (epilogue.cuh).
 //
@@ -50,150 +59,98 @@
 #include "device/barrier.cuh"
 #include "device/base.cuh"
 #include "device/block.cuh"
+#include "device/cluster.cuh"
 #include "device/grid.cuh"
 #include "device/index.cuh"
 #include "device/shared.cuh"
 #include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
 #include "device/vec.cuh"
+#include "device/warp.cuh"
 #include "epilogue.cuh"
-#include "gemm/product_boxes.cuh"
 #include "gemm/ring_place.cuh"
 #include "gemm/tile_order.cuh"
-#include "shape.cuh"
+#include "gemm/wgmma_copies.cuh"
+#include "gemm/wgmma_parts.cuh"
+#include "gemm/wgmma_shape.cuh"
 
 namespace kiln {
 
-/// Constants that follow from a Config for elements of type T.
-template <class Config, class T> struct WgmmaTiledShape {
-  static constexpr int kM = Config::kTileM, kN = Config::kTileN, kStages = Config::kStages;
-  static constexpr int kConsumers = Config::kConsumers, kTeams = Config::kTeams;
-  static constexpr int kThreads = int(kWarpgroupSize) * (1 + kTeams * kConsumers);
-  static constexpr int kConsumerM = kM / kConsumers, kRowTiles = kConsumerM / 64; // a warpgroup's part, by 64 rows
-  static constexpr int kStep = int(kSwizzledRowBytes / sizeof(T));                // of the depth
-  static constexpr int kSteps = ceilDiv(Config::kDepth, kStep);
-  static constexpr int kParts = 4; // of a step: 32 bytes each, the depth of an instruction
-  static constexpr u32 kBytesA = kM * kSwizzledRowBytes, kBytesB = kN * kSwizzledRowBytes;
-  static constexpr int kTilesN = ceilDiv(Config::kCols, kN);
-  static constexpr bool kColsAreExact = Config::kCols % kN == 0;
-  static constexpr int kOutputVec = widestVector(Config::kCols, 8);
-  /// Registers of a thread in each role: together what a multiprocessor has. With one consumer, every thread can have
-  /// as many as an instruction can name.
-  static constexpr bool kMovesRegisters = kThreads > 256;
-  static constexpr int kProducerRegisters = 24, kConsumerRegisters = kThreads > 384 ? 160 : 240;
-
-  static_assert(sizeof(T) == 2, "bf16 or f16");
-  static_assert(kM % (64 * kConsumers) == 0 && kM <= 256, "warpgroups take whole instructions, a box has 256 rows");
-  static_assert(kN % 32 == 0 && kN <= 256, "columns are permuted within 32, an instruction has 256");
-  static_assert(kThreads <= 512, "a consumer has the registers for its sums");
-  static_assert(kStages >= 2, "one step is multiplied while another arrives");
-};
-
-template <class Config, class T> struct WgmmaTiledStorage {
-  using Shape = WgmmaTiledShape<Config, T>;
-  alignas(kWarpgroupTileAlignment) u8 a[Shape::kStages][Shape::kBytesA];
-  alignas(kWarpgroupTileAlignment) u8 b[Shape::kStages][Shape::kBytesB];
-  SharedBarrier full[Shape::kStages], empty[Shape::kStages], turn[Shape::kTeams];
-};
-
-template <class Config, class T>
-constexpr SharedBytes kWgmmaTiledShared = {0, sizeof(WgmmaTiledStorage<Config, T>)};
-
 /// The work of one thread of a block. Order: which tiles it has (tile_order.cuh).
-template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
+template <class Config, class T, class Order = OrderOfClusters<typename WgmmaTiledShape<Config, T>::Cluster>>
+struct WgmmaTiled {
   using Shape = WgmmaTiledShape<Config, T>;
+  using Cluster = typename Shape::Cluster;
   static constexpr int kRowTiles = Shape::kRowTiles;
   using Sums = WarpgroupSums<Shape::kN / 8>;
 
   WgmmaTiledStorage<Config, T> &shared;
   const TensorMap &a, &weight;
-  const int rows;
-  const Order order = {ceilDiv(rows, Shape::kM), Shape::kTilesN};
+  const WgmmaBlock<Config, T, Order> block;
+  const int rows = block.rows;
 
   KILN_DEVICE void initBarriers() const {
     for (int i = 0; i < Shape::kStages; ++i) {
       initBarrier(shared.full[i], 1);
-      initBarrier(shared.empty[i], 4 * Shape::kConsumers); // their warps
+      initBarrier(shared.empty[i], 4 * Shape::kConsumers * Cluster::kCopiers); // warps
     }
     for (int i = 0; i < Shape::kTeams; ++i)
       initBarrier(shared.turn[i], 4 * Shape::kConsumers);
+    if constexpr (Shape::kParts > 1)
+      initBarrier(shared.ofParts.complete, 1);
     fenceBarriers();
+    if constexpr (Shape::kParts > 1)
+      arriveExpecting(shared.ofParts.complete, u32(sizeof(shared.ofParts.sums)));
   }
 
-  //===--- the producer
-
-  KILN_DEVICE void copyA(TilePlace tile, int step, u32 stage) const {
-    copyBox(SharedAddress(shared.a[stage]), a, {step * Shape::kStep, tile.m * Shape::kM}, shared.full[stage]);
-  }
-  KILN_DEVICE void copyB(TilePlace tile, int step, u32 stage) const {
-    copyBox(SharedAddress(shared.b[stage]), weight, {step * Shape::kStep, 0, 0, 0, tile.n * (Shape::kN / 32)},
-            shared.full[stage]);
-  }
-  KILN_DEVICE void expectStep(u32 stage) const {
-    arriveExpecting(shared.full[stage], u32(boxRows<Shape::kM>(rows)) * kSwizzledRowBytes + Shape::kBytesB);
-  }
-
-  /// Copies all steps of the block's tiles; the weight's first ones before anything that another kernel may still
-  /// write.
-  KILN_DEVICE void produce() const {
-    constexpr int kAtOnce = min(Shape::kSteps, Shape::kStages);
-    if (!order.has(0))
-      return;
-    const TilePlace first = order.place(0);
-    for (int step = 0; step < kAtOnce; ++step) {
-      expectStep(step);
-      copyB(first, step, step);
-    }
-    waitForDependencies();
-    for (int step = 0; step < kAtOnce; ++step)
-      copyA(first, step, step);
-    auto ring = RingPlace<Shape::kStages>::after(kAtOnce);
-    int step = kAtOnce;
-    for (int i = 0; order.has(i); ++i, step = 0)
-      for (const TilePlace place = order.place(i); step < Shape::kSteps; ++step) {
-        waitBarrier(shared.empty[ring.stage], ring.parity ^ 1);
-        expectStep(ring.stage);
-        copyA(place, step, ring.stage);
-        copyB(place, step, ring.stage);
-        ring.advance();
-      }
-  }
+  KILN_DEVICE void produce() const { WgmmaCopies<Config, T, Order>{shared, a, weight, block}.produce(); }
 
   //===--- a consumer
 
-  /// The stage's memory is no longer read by this warp.
+  /// The stage's memory is no longer read by this warp: the blocks that copy there may know.
   KILN_DEVICE void release(u32 stage) const {
-    if (laneIndex() == 0)
+    const int lane = int(laneIndex());
+    if constexpr (Cluster::kCopiesToOthers) {
+      if (lane < Cluster::kCopiers)
+        arriveBehindProducts(inBlock(&shared.empty[stage], block.at.copier(lane)));
+    } else if (lane == 0) {
       arrive(shared.empty[stage]);
+    }
   }
 
-  /// The rows of an instruction, from `row` of the tile on, that copies bring.
-  KILN_DEVICE int copiedRows(int row) const { return max(0, min(boxRows<Shape::kM>(rows) - row, 64)); }
+  /// The rows of a warpgroup in the block's tile: the first, and the number of those from there on that copies bring.
+  struct Rows {
+    int first, copied;
+  };
 
-  /// Waits for a step and starts its products; `row` is the warpgroup's first in the tile.
-  KILN_DEVICE void startStep(Sums (&sums)[kRowTiles], RingPlace<Shape::kStages> ring, int row, bool adds) const {
-    waitBarrier(shared.full[ring.stage], ring.parity);
+  /// Waits for a step and starts its products.
+  KILN_DEVICE void startStep(Sums (&sums)[kRowTiles], RingPlace<Shape::kStages> ring, Rows of, bool adds) const {
+    if constexpr (Cluster::kCopiesToOthers)
+      waitClusterBarrier(shared.full[ring.stage], ring.parity);
+    else
+      waitBarrier(shared.full[ring.stage], ring.parity);
     fenceProducts(sums);
-    const SharedAddress left = SharedAddress(shared.a[ring.stage]) + u32(row) * kSwizzledRowBytes;
+    const SharedAddress left = SharedAddress(shared.a[ring.stage]) + u32(of.first) * kSwizzledRowBytes;
     const SharedAddress right(shared.b[ring.stage]);
 #pragma unroll
-    for (int part = 0; part < Shape::kParts; ++part)
+    for (int i = 0; i < Shape::kInstructions; ++i)
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m)
-        startSharedProduct<T>(sums[m], left + u32(m) * 64 * kSwizzledRowBytes, right, u32(part) * 2 * kChunkBytes,
-                              adds || part > 0, copiedRows(row + m * 64));
+        startSharedProduct<T>(sums[m], left + u32(m) * 64 * kSwizzledRowBytes, right, u32(i) * 2 * kChunkBytes,
+                              adds || i > 0, max(0, min(of.copied - m * 64, 64)));
     commitProducts();
   }
 
   /// Starts all steps of the block's i-th tile. Returns the stage of the last one, whose products are still under way.
   KILN_DEVICE u32 accumulate(Sums (&sums)[kRowTiles], int i, int row) const {
-    auto ring = RingPlace<Shape::kStages>::after(u32(i * Shape::kSteps));
-    startStep(sums, ring, row, false);
+    auto ring = RingPlace<Shape::kStages>::after(u32(i * block.steps()));
+    const Rows of = {row, block.copiedRows(block.place(i).m) - row};
+    startStep(sums, ring, of, false);
 #pragma unroll 1
-    for (int step = 1; step < Shape::kSteps; ++step) {
+    for (int step = 1; step < block.steps(); ++step) {
       const u32 last = ring.stage;
       ring.advance();
-      startStep(sums, ring, row, true);
+      startStep(sums, ring, of, true);
       waitProducts<1>(sums);
       release(last);
     }
@@ -218,15 +175,15 @@ template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
   template <class End> KILN_DEVICE void consume(End &&end) const {
     const int consumer = int(warpgroupIndex()) - 1, team = consumer / Shape::kConsumers;
     const int row = consumer % Shape::kConsumers * Shape::kConsumerM;
-    for (int i = team; order.has(i); i += Shape::kTeams) {
+    for (int i = team; block.has(i); i += Shape::kTeams) {
       // While registers are free, and another team's products run.
-      const auto prepared = end.prepare(threadPlace(order.place(i), row));
+      const auto prepared = end.prepare(threadPlace(block.place(i), row));
       Sums sums[kRowTiles];
       waitForTurn(i);
       const u32 last = accumulate(sums, i, row);
       passTurn(i);
-      const TilePlace place = order.place(i);
-      auto hasOtherRows = [&](int other) { return !order.has(other) || order.place(other).m != place.m; };
+      const TilePlace place = block.place(i);
+      auto hasOtherRows = [&](int other) { return !block.has(other) || block.place(other).m != place.m; };
       end.finish(sums, last, prepared, place, threadPlace(place, row),
                  i < Shape::kTeams || hasOtherRows(i - Shape::kTeams), hasOtherRows(i + Shape::kTeams));
     }
@@ -235,7 +192,7 @@ template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
   //===--- the epilogue of a consumer
 
   // A thread has 8 neighbouring columns of each 32, its groups, in two rows of each 64; it passes them in vectors.
-  static constexpr int kGroups = Shape::kN / 32, kThreadRows = 2 * kRowTiles;
+  static constexpr int kGroups = Shape::kGroups, kThreadRows = Shape::kThreadRows;
   static constexpr int V = Shape::kOutputVec, kVectors = 8 / V;
 
   /// The first row and column of a thread.
@@ -250,11 +207,13 @@ template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
             tile.n * Shape::kN + int(laneIndex()) % 4 * 8};
   }
 
-  KILN_DEVICE static Vec<float, V> product(const Sums (&sums)[kRowTiles], int group, int i, int vector) {
-    Vec<float, V> values;
+  /// The thread's sums in row i of a group, or so many of them.
+  template <int kWidth>
+  KILN_DEVICE static Vec<float, kWidth> product(const Sums (&sums)[kRowTiles], int group, int i, int vector = 0) {
+    Vec<float, kWidth> values;
 #pragma unroll
-    for (int v = 0; v < V; ++v) {
-      const int element = vector * V + v;
+    for (int v = 0; v < kWidth; ++v) {
+      const int element = vector * kWidth + v;
       values[v] = sums[i / 2].tiles[group * 4 + element / 2].values[i % 2 * 2 + element % 2];
     }
     return values;
@@ -281,16 +240,23 @@ template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
     return ofRows;
   }
 
+  /// What the epilogue reads for a vector, of the nearest row and columns if it lies past an end.
+  template <bool kWhole, class Epilogue>
+  KILN_DEVICE auto operandsAt(const Epilogue &epilogue, int row, int col) const {
+    return epilogue.template operands<V>(kWhole ? row : min(row, rows - 1),
+                                         Shape::kColsAreExact ? col : min(col, Config::kCols - V));
+  }
+  template <bool kWhole> KILN_DEVICE bool exists(int row, int col) const {
+    return (kWhole || row < rows) && (Shape::kColsAreExact || col < Config::kCols);
+  }
+
   template <bool kWhole, class Epilogue>
   KILN_DEVICE void load(Loaded<Epilogue> &loaded, const Epilogue &epilogue, ThreadPlace at, int group) const {
 #pragma unroll
     for (int i = 0; i < kThreadRows; ++i)
 #pragma unroll
-      for (int vector = 0; vector < kVectors; ++vector) {
-        const int row = at.rowOf(i), col = at.colOf(group, vector);
-        loaded.operands[group][i][vector] = epilogue.template operands<V>(
-            kWhole ? row : min(row, rows - 1), Shape::kColsAreExact ? col : min(col, Config::kCols - V));
-      }
+      for (int vector = 0; vector < kVectors; ++vector)
+        loaded.operands[group][i][vector] = operandsAt<kWhole>(epilogue, at.rowOf(i), at.colOf(group, vector));
   }
 
   template <bool kWhole, class Epilogue>
@@ -301,8 +267,8 @@ template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
 #pragma unroll
       for (int vector = 0; vector < kVectors; ++vector) {
         const int row = at.rowOf(i), col = at.colOf(group, vector);
-        passProduct(epilogue, product(sums, group, i, vector), loaded.operands[group][i][vector], ofRows.rows[i], row,
-                    col, (kWhole || row < rows) && (Shape::kColsAreExact || col < Config::kCols));
+        passProduct(epilogue, product<V>(sums, group, i, vector), loaded.operands[group][i][vector], ofRows.rows[i],
+                    row, col, exists<kWhole>(row, col));
       }
   }
 
@@ -330,10 +296,26 @@ template <class Config, class T, class Order = GroupedTiles> struct WgmmaTiled {
   }
 };
 
+/// No block may copy to others, send them sums or arrive there before they have initialised their barriers. They wait
+/// for each other at once if they copy, else beside the first copies.
+template <class Cluster> KILN_DEVICE void startCluster() {
+  if constexpr (Cluster::kBlocks > 1)
+    arriveClusterAtStart();
+  if constexpr (Cluster::kCopiesToOthers)
+    waitCluster();
+}
+template <class Cluster> KILN_DEVICE void waitForOtherParts() {
+  if constexpr (Cluster::kBlocks > 1 && !Cluster::kCopiesToOthers) {
+    syncWarp();
+    waitCluster();
+  }
+}
+
 /// Runs the roles of a block; `end` as in WgmmaTiled::consume.
 template <class Config, class T, class Order, class End>
 KILN_DEVICE void runWgmmaTiled(const WgmmaTiled<Config, T, Order> &thread, End &&end) {
   using Shape = WgmmaTiledShape<Config, T>;
+  using Cluster = typename Shape::Cluster;
   allowDependents();
   if (threadIndex() == 0) {
     prefetchMap(thread.a);
@@ -341,14 +323,17 @@ KILN_DEVICE void runWgmmaTiled(const WgmmaTiled<Config, T, Order> &thread, End &
     thread.initBarriers();
   }
   syncThreads();
+  startCluster<Cluster>();
   if (warpgroupIndex() == 0) {
     if constexpr (Shape::kMovesRegisters)
       giveRegisters<Shape::kProducerRegisters>();
     if (threadIndex() == 0)
       thread.produce();
+    waitForOtherParts<Cluster>();
   } else {
     if constexpr (Shape::kMovesRegisters)
       takeRegisters<Shape::kConsumerRegisters>();
+    waitForOtherParts<Cluster>();
     waitForDependencies();
     thread.consume(end);
   }
@@ -376,8 +361,11 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
 template <class Config, class T, class Epilogue>
 KILN_DEVICE void wgmmaTiled(int rows, const TensorMap &a, const TensorMap &weight, const Epilogue &epilogue) {
   using Tiled = WgmmaTiled<Config, T>;
-  const Tiled thread{dynamicShared<WgmmaTiledStorage<Config, T>>(), a, weight, rows};
-  runWgmmaTiled(thread, WgmmaTiledEnd<Tiled, Epilogue>{thread, epilogue});
+  const Tiled thread{dynamicShared<WgmmaTiledStorage<Config, T>>(), a, weight, {rows}};
+  if constexpr (Config::kParts > 1)
+    runWgmmaTiled(thread, WgmmaPartsEnd<Tiled, Epilogue>{thread, epilogue});
+  else
+    runWgmmaTiled(thread, WgmmaTiledEnd<Tiled, Epilogue>{thread, epilogue});
 }
 
 } // namespace kiln

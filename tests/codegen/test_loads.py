@@ -28,7 +28,7 @@ LOADS_AHEAD = {
 # The same for templates whose producer thread copies boxes by TMA: the copies of the weight's.
 COPIES_AHEAD = {
     "gemv/wgmma_rows.cuh": lambda config: config["kGroups"] * config["kStages"],
-    "gemm/wgmma_tiled.cuh": lambda config: min(-(-config["kDepth"] // 64), config["kStages"]),
+    "gemm/wgmma_tiled.cuh": lambda config: min(-(-config["kDepth"] // 64 // config["kParts"]), config["kStages"]),
 }
 
 

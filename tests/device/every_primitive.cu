@@ -126,7 +126,7 @@ struct ClusterStorage {
 extern "C" __global__ void __launch_bounds__(128) every_primitive_of_clusters(float *sums) {
   ClusterStorage &storage = sharedStorage<ClusterStorage>();
   if (threadIndex() == 0) {
-    initBarrier(storage.barrier, 3);
+    initBarrier(storage.barrier, 4);
     fenceBarriers();
     arriveExpecting(storage.barrier, 32 + 16 + 16 + 8 + 4);
   }
@@ -141,12 +141,15 @@ extern "C" __global__ void __launch_bounds__(128) every_primitive_of_clusters(fl
   storeAsync(inBlock(reinterpret_cast<u64 *>(storage.floats), next), u64(5), barrier);
   storeAsync(floats, 6.0f, barrier);
   arrive(barrier);
+  arriveBehindProducts(barrier);
   arriveExpecting(barrier, 0);
   waitClusterBarrier(storage.barrier, 0);
   store(floats + 4, load<4>(floats));
   store(bf16s, load<8>(bf16s) + loadPacked<8>(bf16s).unpack());
   store(bf16s + 4, load<1>(bf16s));
   store(floats, load(floats + 1));
+  arriveClusterAtStart();
+  waitCluster();
   arriveCluster();
   sums[clusterRank()] = storage.floats[0];
   waitCluster();

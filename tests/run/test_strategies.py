@@ -28,6 +28,7 @@ KERNELS = ("matmul=naive,attention=naive{threads=64},layernorm=1,softmax=thread,
            "precision=bf16,matmul=split_k{splits=2},attention=flash_tensor,layernorm=best,parameters=constant{biases=1}",
            "precision=bf16,matmul=tensor",
            "precision=f16,matmul=wgmma{tile_m=128,tile_n=32,consumers=2,teams=1},fusion=epilogue",
+           "precision=bf16,matmul=wgmma{tile_m=64,tile_n=64,consumers=1,teams=1,cluster_m=2,parts=2,stages=2}",
            "precision=bf16,attention=flash_hopper", "precision=f16,attention=flash_hopper{tile_queries=64,tile_keys=128}")
 
 

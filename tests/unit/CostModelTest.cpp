@@ -14,7 +14,8 @@ namespace {
 Target twiceAsSlow(Target target) {
   KernelTimes &times = target.times;
   for (double *rate : {&target.memoryRate, &target.l2Rate, &target.f32Rate, &target.tensorRate, &target.mmaRate,
-                       &times.clock, &times.splitKv.loadRate, &times.wgmmaRows.rowsRate, &times.wgmmaRows.exchangeRate})
+                       &times.clock, &times.splitKv.loadRate, &times.wgmmaRows.rowsRate, &times.wgmmaRows.exchangeRate,
+                       &times.wgmmaTiled.exchangeRate})
     *rate /= 2;
   for (double *time : {&target.launchSeconds,       &times.memoryLatency,
                        &times.blockStart,           &times.blockReduction,
@@ -26,6 +27,7 @@ Target twiceAsSlow(Target target) {
                        &times.splitKv.exchange,     &times.splitKv.clusterExchange,
                        &times.wgmmaTiled.output,    &times.wgmmaTiled.element,
                        &times.wgmmaTiled.ends,      &times.wgmmaRows.ends,
+                       &times.wgmmaTiled.cluster,   &times.wgmmaTiled.exchange,
                        &times.wgmmaRows.step,       &times.wgmmaRows.exchange,
                        &times.mmaFlash.ends,        &times.wgmmaFlash.fill,
                        &times.wgmmaFlash.ends,      &times.decodeLayers.layer,

@@ -6,6 +6,7 @@
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
 #include "kernels/families/Families.h"
+#include "kernels/families/WgmmaOperands.h"
 #include "ops/Region.h"
 
 namespace kiln {
@@ -157,6 +158,12 @@ static Expr wgmmaScoreParts(const Op &op, const Tile &tile) {
   return (problem.rows + rowsOfBlocks) * Expr(setting(tile, "teams") * scoreBytes);
 }
 
+static std::vector<Tile> wgmmaScoreConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+  std::vector<Tile> tiles = wgmmaTiledFamily.configurations(op, target, upper);
+  llvm::erase_if(tiles, [](const Tile &tile) { return clusterBlocks(tile) > 1; });
+  return tiles;
+}
+
 const KernelFamily wgmmaScoreFamily = {
     .name = "score_wgmma",
     .summary = "log-probabilities of tokens and the best token, of a product by wgmma whose logits are not stored",
@@ -165,9 +172,9 @@ const KernelFamily wgmmaScoreFamily = {
     .form = KernelForm::TensorScore,
     .waitsItself = true,
     .accepts = acceptsWgmmaScore,
-    .configurations = [](const Op &op, const Target &target,
-                         const DimBinding &upper) { return wgmmaTiledFamily.configurations(op, target, upper); },
-    .isSound = [](const Op &op, const Tile &tile) { return wgmmaTiledFamily.isSound(op, tile); },
+    .configurations = wgmmaScoreConfigurations,
+    .isSound = [](const Op &op,
+                  const Tile &tile) { return wgmmaTiledFamily.isSound(op, tile) && clusterBlocks(tile) == 1; },
     .launch = [](const Op &op, const Tile &tile) { return wgmmaTiledFamily.launch(op, tile); },
     .estimate = estimateScore<wgmmaTiledFamily, wgmmaScoreFamily>,
     .workspace = wgmmaScoreParts,

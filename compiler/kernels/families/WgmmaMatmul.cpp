@@ -4,20 +4,25 @@
 #include "kernels/families/Families.h"
 #include "kernels/families/WgmmaOperands.h"
 #include "ops/Region.h"
+#include "support/TargetName.h"
 
 #include <cmath>
 
 namespace kiln {
 
+/// Stages of a block of half the size: fewer do not hide the latency of L2.
+constexpr int64_t leastStagesOfHalf = 4;
+
 namespace {
 
 /// The settings of a tile.
 struct WgmmaBlock {
-  int64_t m, n, stages, consumers, teams, blocks;
+  int64_t m, n, stages, consumers, teams, blocks, clusterM, clusterN, parts;
 
   explicit WgmmaBlock(const Tile &tile)
       : m(setting(tile, "tile_m")), n(setting(tile, "tile_n")), stages(setting(tile, "stages")),
-        consumers(setting(tile, "consumers")), teams(setting(tile, "teams")), blocks(setting(tile, "blocks")) {}
+        consumers(setting(tile, "consumers")), teams(setting(tile, "teams")), blocks(setting(tile, "blocks")),
+        clusterM(setting(tile, "cluster_m")), clusterN(setting(tile, "cluster_n")), parts(setting(tile, "parts")) {}
 
   int64_t threads() const { return 128 * (1 + consumers * teams); }
   /// Registers of a consumer: its sums, and about as many as the epilogue needs.
@@ -26,9 +31,24 @@ struct WgmmaBlock {
   /// for the sums of one instruction.
   int64_t mostRegisters() const { return threads() > 384 ? 160 : 240; }
   bool canStart() const { return n / 2 + 32 <= 65536 / threads(); }
-  /// As the template lays it out: the stages, and barriers of 8 bytes.
+  /// As the template lays it out: the stages, barriers of 8 bytes, and the sums of other parts.
   int64_t sharedBytes() const {
-    return static_cast<int64_t>(llvm::alignTo(stages * (m + n) * stepBytes + (2 * stages + teams) * 8, 1024));
+    int64_t ofParts = parts == 1 ? 0 : m * n / parts * (parts - 1) * 4 + 16;
+    return static_cast<int64_t>(llvm::alignTo(stages * (m + n) * stepBytes + (2 * stages + teams) * 8 + ofParts, 1024));
+  }
+
+  int64_t cluster() const { return clusterM * clusterN * parts; }
+  bool copiesToOthers() const { return clusterM * clusterN > 1; }
+  /// Whether every block copies whole groups of rows for others, and finishes whole rows of sums or groups of columns.
+  bool sharesEvenly() const {
+    if (m % (8 * clusterN) != 0 || n % (permutedRows * clusterM) != 0)
+      return false;
+    int64_t groups = n / permutedRows, vectors = groups * (m / consumers / 32), own = vectors / parts;
+    return vectors % parts == 0 && (own % groups == 0 || groups % own == 0);
+  }
+  /// Blocks of a multiprocessor. Without clusters, one block takes all it can.
+  int64_t resident() const {
+    return cluster() > 1 && threads() <= 256 && registers() <= 72 && sharedBytes() <= 112 * 1024 ? 2 : 1;
   }
 };
 
@@ -38,71 +58,170 @@ static bool acceptsWgmmaTiled(const Op &op, const Target &target, const DimBindi
   return acceptsMappedProduct(op, target);
 }
 
-static bool isSoundWgmmaTiled(const Op &, const Tile &tile) {
+/// Steps of the depth of the op's matmul.
+static int64_t stepsOfDepth(const Op &op) {
+  const Type &weight = anchor(op)->operand(1)->type;
+  return static_cast<int64_t>(llvm::divideCeil(*weight.lastDim().asConstant() * dtypeSize(weight.dtype), stepBytes));
+}
+
+static bool isSoundWgmmaTiled(const Op &op, const Tile &tile) {
   WgmmaBlock block(tile);
-  return block.consumers > 0 && block.teams > 0 && block.consumers * block.teams <= 3 && block.m > 0 &&
-         block.m <= 256 && block.m % (64 * block.consumers) == 0 && block.n > 0 && block.n <= 256 &&
-         block.n % permutedRows == 0 && block.registers() <= block.mostRegisters() && block.canStart() &&
-         block.stages >= 2 && block.blocks > 0;
+  bool isTile = block.consumers > 0 && block.teams > 0 && block.consumers * block.teams <= 3 && block.m > 0 &&
+                block.m <= 256 && block.m % (64 * block.consumers) == 0 && block.n > 0 && block.n <= 256 &&
+                block.n % permutedRows == 0 && block.registers() <= block.mostRegisters() && block.canStart() &&
+                block.stages >= 2 && block.blocks > 0;
+  auto isShared = [](int64_t blocks) { return isPowerOfTwo(blocks) && blocks <= maxClusterBlocks; };
+  if (!isTile || !isShared(block.clusterM) || !isShared(block.clusterN) || !isShared(block.parts))
+    return false;
+  return block.cluster() <= std::min(maxClusterBlocks, block.blocks) && block.sharesEvenly() &&
+         (block.parts == 1 || (block.teams == 1 && block.parts <= stepsOfDepth(op)));
+}
+
+namespace {
+
+/// The warpgroups of a block and the rows of its tile; and what blocks of a cluster share.
+struct Roles {
+  int64_t consumers, teams, m;
+};
+struct Shares {
+  int64_t m = 1, n = 1, parts = 1;
+};
+
+} // namespace
+
+/// The tile with as many stages as a block of so many bytes has room for, or steps.
+static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, Shares shares, int64_t bytes) {
+  Tile tile = {{"blocks", static_cast<int64_t>(target.multiprocessors)},
+               {"cluster_m", shares.m},
+               {"cluster_n", shares.n},
+               {"consumers", roles.consumers},
+               {"parts", shares.parts},
+               {"stages", 0},
+               {"teams", roles.teams},
+               {"tile_m", roles.m},
+               {"tile_n", n}};
+  WgmmaBlock block(tile);
+  int64_t most = block.parts == 1 ? 8 : static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), block.parts));
+  int64_t room = bytes - block.sharedBytes();
+  tile.insert_or_assign("stages",
+                        std::min({int64_t(8), std::max<int64_t>(2, most), room / ((roles.m + n) * stepBytes)}));
+  if (block.cluster() > 2) {
+    auto filled = static_cast<int64_t>(target.multiprocessors * target.times.wgmmaTiled.clusteredShare);
+    tile.insert_or_assign("blocks", filled / block.cluster() * block.cluster());
+  }
+  return tile;
 }
 
 static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &target, const DimBinding &) {
-  struct Roles {
-    int64_t consumers, teams, m;
-  };
   static constexpr Roles roles[] = {{1, 2, 128}, {1, 2, 64},  {2, 1, 256}, {2, 1, 128},
                                     {1, 3, 64},  {3, 1, 192}, {1, 1, 64}};
+  static constexpr int64_t cols[] = {256, 224, 192, 160, 128, 96, 64, 32};
   std::vector<Tile> tiles;
-  for (auto [consumers, teams, m] : roles)
-    for (int64_t n : {256, 224, 192, 160, 128, 96, 64, 32}) {
-      int64_t stages = std::min<int64_t>(8, (target.sharedPerBlock - 1024) / ((m + n) * stepBytes));
-      Tile tile = {{"blocks", static_cast<int64_t>(target.multiprocessors)},
-                   {"consumers", consumers},
-                   {"stages", stages},
-                   {"teams", teams},
-                   {"tile_m", m},
-                   {"tile_n", n}};
-      if (isSoundWgmmaTiled(op, tile))
-        tiles.push_back(std::move(tile));
-    }
+  auto add = [&](ArrayRef<Roles> roles, ArrayRef<int64_t> cols, Shares shares) {
+    for (Roles role : roles)
+      for (int64_t n : cols) {
+        Tile tile = tileOf(op, target, role, n, shares, target.sharedPerBlock);
+        if (isSoundWgmmaTiled(op, tile))
+          tiles.push_back(tile);
+        // Beside a block of half the size, one of the next kernel has room, and reads its first weights early.
+        Tile half = tileOf(op, target, role, n, shares, target.sharedPerMultiprocessor / 2 - 1024);
+        if (WgmmaBlock(half).threads() <= 256 && setting(half, "stages") >= leastStagesOfHalf && half != tile &&
+            isSoundWgmmaTiled(op, half))
+          tiles.push_back(std::move(half));
+      }
+  };
+  add(roles, cols, {});
+  // The bits of a row of decode must not depend on the rows beside it, and so not on the parts of the depth.
+  if (hasOneToken(anchor(op)->result()->type))
+    return tiles;
+  static constexpr Roles clusteredRoles[] = {{2, 1, 128}, {1, 1, 64}, {1, 2, 128}};
+  static constexpr Shares clusters[] = {{2, 1, 1}, {1, 2, 1}, {4, 1, 1}, {1, 4, 1}, {2, 2, 1}, {1, 1, 2},
+                                        {1, 1, 4}, {1, 1, 8}, {2, 1, 2}, {1, 2, 2}, {2, 1, 4}, {1, 2, 4}};
+  for (Shares shares : clusters)
+    add(clusteredRoles, ArrayRef(cols).drop_front(2), shares);
   return tiles;
 }
 
 static Launch launchWgmmaTiled(const Op &op, const Tile &tile) {
   WgmmaBlock block(tile);
   MatmulProblem problem = matmulProblem(op);
-  Expr tiles = ceilDiv(problem.rows, Expr(block.m)) * ceilDiv(problem.cols, Expr(block.n));
-  return {.grid = {min(Expr(block.blocks), tiles), Expr(1), Expr(1)},
+  Expr tiles =
+      ceilDiv(problem.rows, Expr(block.m * block.clusterM)) * ceilDiv(problem.cols, Expr(block.n * block.clusterN));
+  Expr clusters = block.parts > 1 ? tiles : min(Expr(block.blocks / block.cluster()), tiles);
+  return {.grid = {clusters * Expr(block.cluster()), Expr(1), Expr(1)},
           .threads = block.threads(),
           .dynamicShared = block.sharedBytes(),
-          .resident = 1};
+          .cluster = block.cluster(),
+          .resident = block.resident()};
 }
 
 static std::vector<OperandMap> mapsOfWgmmaTiled(const Op &op, const Tile &tile) {
   WgmmaBlock block(tile);
-  return {mapOfLeft(op, block.m), mapOfWeight(op, block.n)};
+  return {mapOfLeft(op, block.m / block.clusterN), mapOfWeight(op, block.n / block.clusterM)};
+}
+
+namespace {
+
+/// The blocks of a launch.
+struct Rounds {
+  double perBlock; ///< tiles that a block has one after the other, with those of blocks that ran before in its place
+  double running;  ///< blocks that run at a time
+  double resident; ///< of them, on a multiprocessor
+};
+
+} // namespace
+
+static Rounds roundsOf(const WgmmaBlock &block, const Target &target, double rows, double cols) {
+  auto cluster = static_cast<double>(block.cluster());
+  double tiles = std::ceil(rows / static_cast<double>(block.m * block.clusterM)) *
+                 std::ceil(cols / static_cast<double>(block.n * block.clusterN));
+  double share = block.cluster() > 2 ? target.times.wgmmaTiled.clusteredShare : 1;
+  double room = std::floor(target.multiprocessors * share / cluster) * static_cast<double>(block.resident());
+  double grid = block.parts > 1 ? tiles : std::min(static_cast<double>(block.blocks / block.cluster()), tiles);
+  double running = std::min(room, grid);
+  return {std::ceil(tiles / grid) * std::ceil(grid / running), running * cluster,
+          std::ceil(running * cluster / target.multiprocessors)};
+}
+
+/// Cycles of a step of the depth, 128 bytes of each row.
+static double cyclesOfStep(const WgmmaBlock &block, const Target &target, const Rounds &rounds) {
+  const KernelTimes::WgmmaTiled &times = target.times.wgmmaTiled;
+  auto m = static_cast<double>(block.m), n = static_cast<double>(block.n);
+  double flopsPerCycle = target.tensorRate / target.multiprocessors / target.times.clock;
+  double multiply = rounds.resident * 2 * m * n * stepBytes / 2 / (flopsPerCycle * times.rate); // 64 elements
+  double load = rounds.resident * (m + n) * stepBytes / times.loadBytes;
+  // Of what the blocks load, L2 gives each of them its share.
+  double shares = m / static_cast<double>(block.clusterN) + n / static_cast<double>(block.clusterM);
+  double fromL2 = rounds.running * shares * stepBytes / (times.l2Bytes * target.multiprocessors);
+  // Operands of the next steps arrive while the tensor cores multiply.
+  return std::max({multiply, load, fromL2}) + times.gap + (block.copiesToOthers() ? times.multicast : 0);
+}
+
+/// Seconds in which the blocks of a tile give each other their sums.
+static double exchangeSeconds(const WgmmaBlock &block, const Target &target, const Rounds &rounds) {
+  if (block.parts == 1)
+    return 0;
+  const KernelTimes::WgmmaTiled &times = target.times.wgmmaTiled;
+  auto given = static_cast<double>(block.m * block.n / block.parts * (block.parts - 1) * 4);
+  return times.exchange + rounds.resident * given / times.exchangeRate;
 }
 
 static double estimateWgmmaTiled(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   const KernelTimes::WgmmaTiled &times = target.times.wgmmaTiled;
   MatmulProblem problem = matmulProblem(op);
   WgmmaBlock block(tile);
-  auto m = static_cast<double>(block.m), n = static_cast<double>(block.n), teams = static_cast<double>(block.teams);
-  double rows = static_cast<double>(valueAt(problem.rows, dims)),
-         cols = static_cast<double>(valueAt(problem.cols, dims));
-  double depth = static_cast<double>(valueAt(problem.depth, dims) * dtypeSize(anchor(op)->operand(1)->type.dtype));
-  double tiles = std::ceil(rows / m) * std::ceil(cols / n);
-  double perBlock = std::ceil(tiles / std::min(static_cast<double>(block.blocks), tiles));
-  // Operands of the next steps arrive while the tensor cores multiply. Rows of 128 bytes are 64 elements.
-  double flopsPerCycle = target.tensorRate / target.multiprocessors / target.times.clock;
-  double multiply = 2 * m * n * stepBytes / 2 / (flopsPerCycle * times.rate),
-         load = (m + n) * stepBytes / times.loadBytes;
-  double products = std::ceil(depth / stepBytes) * (std::max(multiply, load) + times.gap) / target.times.clock;
-  double output = times.output + m * n / static_cast<double>(block.consumers) * times.element;
+  Rounds rounds = roundsOf(block, target, static_cast<double>(valueAt(problem.rows, dims)),
+                           static_cast<double>(valueAt(problem.cols, dims)));
+  auto teams = static_cast<double>(block.teams), parts = static_cast<double>(block.parts);
+  double steps = std::ceil(static_cast<double>(stepsOfDepth(op)) / parts);
+  double products = steps * cyclesOfStep(block, target, rounds) / target.times.clock;
+  double elements = static_cast<double>(block.m * block.n) / static_cast<double>(block.consumers) / parts;
+  double output = times.output + elements * times.element + exchangeSeconds(block, target, rounds);
   // A team's epilogue is hidden by the products of others, but for the last one.
-  double inTurn = std::ceil(perBlock / teams) * (products + output);
-  double blockTime = teams == 1 ? inTurn : std::max(perBlock * products, inTurn) + output;
-  return target.launchSeconds + times.ends + std::max(blockTime, bytesMovedAt(op, dims) / target.memoryRate);
+  double inTurn = std::ceil(rounds.perBlock / teams) * (products + output);
+  double blockTime = teams == 1 ? inTurn : std::max(rounds.perBlock * products, inTurn) + output;
+  double ends = times.ends + (block.cluster() > 1 ? times.cluster : 0);
+  return target.launchSeconds + ends + std::max(blockTime, bytesMovedAt(op, dims) / target.memoryRate);
 }
 
 const KernelFamily wgmmaTiledFamily = {

@@ -6,6 +6,10 @@
 
 namespace kiln {
 
+int64_t clusterBlocks(const Tile &tile) {
+  return setting(tile, "cluster_m") * setting(tile, "cluster_n") * setting(tile, "parts");
+}
+
 bool canMapProduct(const Op &op, const Target &target) {
   // Other GPUs have no such copies and products, and the templates have nothing in their place.
   bool isPortable = op.parent()->function()->module().boolAttribute(ModuleAttribute::portable);

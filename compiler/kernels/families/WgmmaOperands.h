@@ -10,6 +10,9 @@ constexpr int64_t permutedRows = 32;
 /// Bytes of an operand's row that are a step of the depth.
 constexpr int64_t stepBytes = 128;
 
+/// The blocks of a cluster with a tile of gemm_wgmma or score_wgmma.
+int64_t clusterBlocks(const Tile &tile);
+
 /// Whether templates can take the operands of the op's matmul as maps once the left one is in memory: 16-bit types, and
 /// a plan for Hopper only.
 bool canMapProduct(const Op &op, const Target &target);
@@ -20,7 +23,7 @@ bool acceptsMappedProduct(const Op &op, const Target &target);
 /// the module is for more than one sequence. One row alone is faster without tensor cores.
 bool decodesByTensorCores(const Module &module, const Target &target);
 
-/// The map of the left operand, for tiles of `tileM` rows: its rows as they are, and boxes of no more rows than there
+/// The map of the left operand, for copies of `tileM` rows: its rows as they are, and boxes of no more rows than there
 /// are, as templates/gemm/product_boxes.cuh has them.
 OperandMap mapOfLeft(const Op &op, int64_t tileM);
 /// The map of the weight, in dimensions that permute its rows, as templates/gemm/wgmma_tiled.cuh says. `tileN`: rows of

@@ -40,13 +40,19 @@ struct KernelTimes {
   } mmaSplit;       ///< gemm_mma_split_k
 
   struct WgmmaTiled {
-    double rate = 0;      ///< share of the tensor cores' rate that products reach
-    double loadBytes = 0; ///< bytes a cycle that a multiprocessor loads
-    double gap = 0;       ///< cycles between two steps of the depth
-    double output = 0;    ///< epilogue of a tile, constant part
-    double element = 0;   ///< epilogue of a tile, for each element of a warpgroup
-    double ends = 0;      ///< first step of a launch
-  } wgmmaTiled;           ///< gemm_wgmma
+    double rate = 0;           ///< share of the tensor cores' rate that products reach
+    double loadBytes = 0;      ///< bytes a cycle that a multiprocessor loads
+    double l2Bytes = 0;        ///< bytes a cycle that L2 gives, for each multiprocessor of the GPU
+    double gap = 0;            ///< cycles between two steps of the depth
+    double output = 0;         ///< epilogue of a tile, constant part
+    double element = 0;        ///< epilogue of a tile, for each element of a warpgroup
+    double ends = 0;           ///< first step of a launch
+    double multicast = 0;      ///< cycles that blocks that copy for each other add to a step
+    double cluster = 0;        ///< start and end of a launch with clusters
+    double exchange = 0;       ///< of sums between the parts of the depth, constant part
+    double exchangeRate = 0;   ///< bytes per second of the sums that a multiprocessor gives
+    double clusteredShare = 0; ///< share of the multiprocessors that clusters of 4 or 8 blocks can fill
+  } wgmmaTiled;                ///< gemm_wgmma
 
   struct WgmmaRows {
     double ends = 0;         ///< start and end of a launch

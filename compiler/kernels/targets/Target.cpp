@@ -73,10 +73,16 @@ static void readProductTimes(Numbers &root, KernelTimes &times) {
   times.mmaSplit = {.sum = split("sum_us", micro)};
   times.wgmmaTiled = {.rate = wgmma("rate"),
                       .loadBytes = wgmma("load_bytes"),
+                      .l2Bytes = wgmma("l2_bytes"),
                       .gap = wgmma("step_cycles"),
                       .output = wgmma("output_us", micro),
                       .element = wgmma("element_ns", nano),
-                      .ends = wgmma("ends_us", micro)};
+                      .ends = wgmma("ends_us", micro),
+                      .multicast = wgmma("multicast_cycles"),
+                      .cluster = wgmma("cluster_us", micro),
+                      .exchange = wgmma("exchange_us", micro),
+                      .exchangeRate = wgmma("exchange_gb_s", giga),
+                      .clusteredShare = wgmma("clustered_share")};
   times.wgmmaRows = {.ends = wgmmaRows("ends_us", micro),
                      .rowsRate = wgmmaRows("rows_gb_s", giga),
                      .step = wgmmaRows("step_us", micro),

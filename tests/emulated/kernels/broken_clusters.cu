@@ -292,9 +292,22 @@ struct TwoBoxes {
   SharedBarrier full, empty;
 };
 
-// Each block copies a box to both, twice. Whoever copies must wait for the readers of both blocks.
-template <bool kWaits, u32 kBlocks, u32 kBytes>
+// What is wrong with copies of boxes for both.
+enum Mistake {
+  NoMistake,
+  NoWaitForReaders,    // of the other block
+  NoWaitForBytes,      // by the readers
+  WrongPhaseOfBytes,   // the second time
+  WrongPhaseOfReaders, // the second time
+  ReadsBehindRelease,
+  NoWaitAtTheEnd, // for the other block's releases
+};
+
+// Each block copies a box to both, twice. Whoever copies must wait for the readers of both blocks; that is all a block
+// has to wait for before it ends.
+template <Mistake kMistake, u32 kBlocks = 3, u32 kBytes = 2048>
 KILN_DEVICE void boxesForBoth(const TensorMap &map, u32 *out) {
+  constexpr bool kWaits = kMistake != NoWaitForReaders;
   TwoBoxes &shared = sharedStorage<TwoBoxes>();
   if (threadIndex() == 0) {
     initBarrier(shared.full, 1);
@@ -304,27 +317,42 @@ KILN_DEVICE void boxesForBoth(const TensorMap &map, u32 *out) {
   syncCluster();
   for (u32 i = 0; i < 2; ++i) {
     if (threadIndex() == 0) {
-      waitClusterBarrier(shared.empty, i % 2 ^ 1);
+      waitClusterBarrier(shared.empty, kMistake == WrongPhaseOfReaders ? 1 : i % 2 ^ 1);
       arriveExpecting(shared.full, kBytes);
-      copyBoxToBlocks(SharedAddress(shared.boxes[clusterRank()]), map, {0, 0}, shared.full, kBlocks); // here: boxes
+      copyBoxToBlocks(SharedAddress(shared.boxes[clusterRank()]), map, {0, 0}, shared.full, kBlocks);
     }
     if (threadIndex() == 32) {
-      waitClusterBarrier(shared.full, i % 2);
-      for (u32 j = 0; j < 2; ++j)
-        out[blockIndexX()] += shared.boxes[j][5];
+      if (kMistake != NoWaitForBytes)
+        waitClusterBarrier(shared.full, kMistake == WrongPhaseOfBytes ? 0 : i % 2);
+      auto read = [&] {
+        for (u32 j = 0; j < 2; ++j)
+          out[blockIndexX()] += reinterpret_cast<const u32 *>(shared.boxes[j])[5];
+      };
+      if (kMistake != ReadsBehindRelease)
+        read();
       arrive(inBlock(&shared.empty, clusterRank()));
       if (kWaits)
         arrive(inBlock(&shared.empty, other()));
+      if (kMistake == ReadsBehindRelease)
+        read();
     }
     syncWarp();
   }
-  syncCluster();
+  if (kMistake == NoWaitForBytes)
+    waitClusterBarrier(shared.full, 1);
+  if (threadIndex() == 0 && kMistake != NoWaitAtTheEnd)
+    waitClusterBarrier(shared.empty, 1);
 }
 #define KILN_BOX_PARAMETERS const __grid_constant__ TensorMap map, u32 *out
-extern "C" __global__ void boxes(KILN_BOX_PARAMETERS) { boxesForBoth<true, 3, 2048>(map, out); }
-extern "C" __global__ void boxes_without_a_wait(KILN_BOX_PARAMETERS) { boxesForBoth<false, 3, 2048>(map, out); }
-extern "C" __global__ void boxes_outside(KILN_BOX_PARAMETERS) { boxesForBoth<true, 5, 2048>(map, out); }
-extern "C" __global__ void boxes_of_one(KILN_BOX_PARAMETERS) { boxesForBoth<true, 3, 1024>(map, out); }
+extern "C" __global__ void boxes(KILN_BOX_PARAMETERS) { boxesForBoth<NoMistake>(map, out); }
+extern "C" __global__ void boxes_without_a_wait(KILN_BOX_PARAMETERS) { boxesForBoth<NoWaitForReaders>(map, out); }
+extern "C" __global__ void boxes_read_too_early(KILN_BOX_PARAMETERS) { boxesForBoth<NoWaitForBytes>(map, out); }
+extern "C" __global__ void boxes_read_too_late(KILN_BOX_PARAMETERS) { boxesForBoth<ReadsBehindRelease>(map, out); }
+extern "C" __global__ void boxes_of_an_old_phase(KILN_BOX_PARAMETERS) { boxesForBoth<WrongPhaseOfBytes>(map, out); }
+extern "C" __global__ void boxes_for_old_readers(KILN_BOX_PARAMETERS) { boxesForBoth<WrongPhaseOfReaders>(map, out); }
+extern "C" __global__ void boxes_at_the_end(KILN_BOX_PARAMETERS) { boxesForBoth<NoWaitAtTheEnd>(map, out); }
+extern "C" __global__ void boxes_outside(KILN_BOX_PARAMETERS) { boxesForBoth<NoMistake, 5>(map, out); }
+extern "C" __global__ void boxes_of_one(KILN_BOX_PARAMETERS) { boxesForBoth<NoMistake, 3, 1024>(map, out); }
 
 //===----------------------------------------------------------------------===//
 // Waiting

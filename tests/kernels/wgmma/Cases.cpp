@@ -4,9 +4,9 @@ namespace kiln {
 
 namespace {
 
-/// A tile, and the warpgroups that multiply it.
+/// A tile, the warpgroups that multiply it, and the blocks of a cluster.
 struct ProductTile {
-  int m, n, stages, consumers, teams;
+  int m, n, stages, consumers, teams, clusterM = 1, clusterN = 1, parts = 1;
 };
 
 WgmmaMatmulCase matmulCase(StringRef name, DType type, int rows, int cols, int depth, ProductTile tile, int blocks) {
@@ -17,7 +17,10 @@ WgmmaMatmulCase matmulCase(StringRef name, DType type, int rows, int cols, int d
                    {"kTileN", std::to_string(tile.n)},
                    {"kStages", std::to_string(tile.stages)},
                    {"kConsumers", std::to_string(tile.consumers)},
-                   {"kTeams", std::to_string(tile.teams)}}),
+                   {"kTeams", std::to_string(tile.teams)},
+                   {"kClusterM", std::to_string(tile.clusterM)},
+                   {"kClusterN", std::to_string(tile.clusterN)},
+                   {"kParts", std::to_string(tile.parts)}}),
           rows, blocks};
 }
 
@@ -34,6 +37,16 @@ std::vector<WgmmaMatmulCase> wgmmaActivationCases() {
       make(DType::F16, 257, 192, 136, {128, 192, 3, 2, 1}, 2), // a team of two warpgroups, exact in columns
       make(DType::BF16, 1, 40, 8, {64, 64, 5, 1, 2}, 1),       // fewer steps than stages, a team without a tile
       make(DType::BF16, 200, 160, 328, {192, 160, 2, 3, 1}, 1),
+      // Clusters: tiles outside the product along both; a share of two boxes, of which the last has no row.
+      make(DType::BF16, 130, 136, 264, {64, 64, 3, 1, 2, 2, 2}, 4),
+      make(DType::F16, 300, 96, 136, {64, 64, 2, 1, 1, 2}, 2),          // each cluster several tiles along M
+      make(DType::BF16, 90, 320, 200, {128, 32, 3, 2, 1, 1, 4}, 4),     // shares of 32 rows, of which one is outside
+      make(DType::F16, 20, 72, 136, {64, 32, 4, 1, 1, 1, 2}, 2),        // a box of fewer rows than a share
+      make(DType::BF16, 500, 256, 64, {64, 256, 2, 1, 1, 8}, 8),        // eight blocks, a step a tile
+      make(DType::F16, 66, 136, 328, {64, 64, 2, 1, 1, 1, 1, 2}, 1),    // parts of two and three steps
+      make(DType::BF16, 140, 100, 520, {128, 64, 2, 2, 1, 1, 1, 4}, 1), // more steps than parts; by four
+      make(DType::F16, 40, 136, 520, {64, 128, 3, 1, 1, 1, 1, 8}, 1),   // a vector a thread
+      make(DType::BF16, 150, 200, 264, {64, 64, 2, 1, 1, 2, 2, 2}, 1),  // copies and parts
   };
 }
 
@@ -45,6 +58,8 @@ std::vector<WgmmaMatmulCase> wgmmaResidualCases() {
       make(DType::BF16, 100, 131, 136, {64, 128, 3, 1, 2}, 1), // columns one by one
       make(DType::F16, 100, 100, 136, {64, 64, 4, 1, 2}, 3),   // by four
       make(DType::F16, 300, 224, 72, {256, 160, 2, 2, 1}, 2),
+      make(DType::BF16, 150, 131, 136, {64, 64, 2, 1, 2, 2, 2}, 4), // columns one by one
+      make(DType::BF16, 100, 131, 264, {64, 96, 2, 1, 1, 1, 1, 2}, 1),
   };
 }
 
@@ -53,6 +68,10 @@ std::vector<WgmmaMatmulCase> wgmmaNormCases() {
       matmulCase("matmul_norm_bias", DType::BF16, 100, 136, 200, {128, 128, 3, 1, 2}, 1),
       matmulCase("matmul_norm_bias", DType::F16, 70, 33, 328, {64, 64, 4, 1, 2}, 2),     // columns one by one
       matmulCase("matmul_norm_bias", DType::BF16, 256, 192, 72, {256, 192, 2, 2, 1}, 1), // exact
+      matmulCase("matmul_norm_bias", DType::F16, 200, 192, 264, {64, 64, 2, 1, 1, 2, 2}, 4),
+      matmulCase("matmul_norm_bias", DType::BF16, 70, 192, 264, {64, 64, 2, 1, 1, 1, 1, 4},
+                 1), // halves of rows' columns
+      matmulCase("matmul_norm_bias", DType::F16, 140, 192, 264, {128, 96, 2, 1, 1, 1, 1, 2}, 1), // two rows a thread
   };
 }
 
@@ -61,6 +80,8 @@ std::vector<WgmmaMatmulCase> wgmmaGroupsCases() {
       matmulCase("matmul_norm_groups", DType::BF16, 100, 96, 224, {64, 64, 3, 1, 2}, 1), // half a tile of columns
       matmulCase("matmul_norm_groups", DType::F16, 257, 192, 96, {128, 192, 3, 2, 1}, 2),
       matmulCase("matmul_norm_groups", DType::BF16, 128, 256, 320, {128, 128, 2, 1, 2}, 1), // exact
+      matmulCase("matmul_norm_groups", DType::F16, 100, 96, 224, {64, 64, 3, 1, 1, 2, 2}, 4),
+      matmulCase("matmul_norm_groups", DType::BF16, 100, 96, 224, {64, 64, 3, 1, 1, 1, 1, 2}, 1),
   };
 }
 
@@ -68,6 +89,8 @@ std::vector<WgmmaMatmulCase> wgmmaHeadsCases() {
   return {
       matmulCase("matmul_bias_split_cache", DType::BF16, 100, 96, 72, {64, 64, 3, 1, 2}, 2),
       matmulCase("matmul_bias_split_cache", DType::F16, 66, 96, 128, {64, 96, 3, 1, 1}, 1),
+      matmulCase("matmul_bias_split_cache", DType::BF16, 100, 96, 136, {64, 64, 3, 1, 1, 2, 2}, 4),
+      matmulCase("matmul_bias_split_cache", DType::F16, 66, 96, 136, {64, 96, 3, 1, 1, 1, 1, 2}, 1),
   };
 }
 
@@ -171,10 +194,14 @@ std::vector<Variant> allWgmmaKernels() {
   return all;
 }
 
+std::string otherDepth(const WgmmaMatmulCase &one, function_ref<int(int)> upTo) {
+  int least = 64 * (one.kernel["kParts"] - 1); // a step for every part
+  return std::to_string(least + 8 * upTo(one.kernel["kDepth"] / 4));
+}
+
 WgmmaMatmulCase reshaped(const WgmmaMatmulCase &one, function_ref<int(int)> upTo) {
   std::string cols = std::to_string(upTo(2 * one.kernel["kCols"]));
-  std::string depth = std::to_string(8 * upTo(one.kernel["kDepth"] / 4));
-  return {one.kernel.with({{"kCols", cols}, {"kDepth", depth}}), upTo(2 * one.rows), one.blocks};
+  return {one.kernel.with({{"kCols", cols}, {"kDepth", otherDepth(one, upTo)}}), upTo(2 * one.rows), one.blocks};
 }
 
 } // namespace kiln

@@ -34,6 +34,8 @@ std::vector<AttentionCase> wgmmaFlashCases();        ///< wgmma_flash_attention
 /// Every kernel of the lists above.
 std::vector<Variant> allWgmmaKernels();
 
+/// A depth for the same kernel.
+std::string otherDepth(const WgmmaMatmulCase &one, function_ref<int(int)> upTo);
 /// Another matrix with the same tiles and blocks.
 WgmmaMatmulCase reshaped(const WgmmaMatmulCase &one, function_ref<int(int)> upTo);
 

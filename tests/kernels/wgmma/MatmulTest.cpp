@@ -11,18 +11,28 @@ class WgmmaMatmulTest : public ProductTest, public testing::WithParamInterface<W
 protected:
   WgmmaMatmulTest() : ProductTest(GetParam().kernel, GetParam().rows) {}
 
-  MappedArray mappedX() const { return ProductTest::mappedX(rows, kernel["kTileM"]); }
-  MappedArray mappedWeight() const { return ProductTest::mappedWeight(kernel["kTileN"]); }
+  const int clusterM = kernel["kClusterM"], clusterN = kernel["kClusterN"], parts = kernel["kParts"];
+
+  void SetUp() override {
+    ProductTest::SetUp();
+    cluster = static_cast<uint32_t>(clusterM * clusterN * parts);
+  }
+
+  /// Boxes are what a block copies of a tile.
+  MappedArray mappedX() const { return ProductTest::mappedX(rows, kernel["kTileM"] / clusterN); }
+  MappedArray mappedWeight() const { return ProductTest::mappedWeight(kernel["kTileN"] / clusterM); }
 
   Dim3 grid() const {
-    const uint32_t tiles = ceilDivide(cols, kernel["kTileN"]) * ceilDivide(rows, kernel["kTileM"]);
-    return {std::min(static_cast<uint32_t>(GetParam().blocks), tiles)};
+    const uint32_t tiles =
+        ceilDivide(cols, kernel["kTileN"] * clusterN) * ceilDivide(rows, kernel["kTileM"] * clusterM);
+    return {cluster * (parts > 1 ? tiles : std::min(static_cast<uint32_t>(GetParam().blocks) / cluster, tiles))};
   }
   int threads() const { return 128 * (1 + kernel["kConsumers"] * kernel["kTeams"]); }
-  /// Stages and barriers, aligned.
+  /// Stages, barriers, and the sums of other parts, aligned.
   int sharedBytes() const {
-    const int stages = kernel["kStages"];
-    const int bytes = 128 * stages * (kernel["kTileM"] + kernel["kTileN"]) + 8 * (2 * stages + kernel["kTeams"]);
+    const int stages = kernel["kStages"], sums = kernel["kTileM"] * kernel["kTileN"] / parts * (parts - 1);
+    const int bytes = 128 * stages * (kernel["kTileM"] + kernel["kTileN"]) + 8 * (2 * stages + kernel["kTeams"]) +
+                      (parts > 1 ? 4 * sums + 16 : 0);
     return (bytes + 1023) / 1024 * 1024;
   }
 };
@@ -82,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaGroups, testing::ValuesIn(wgmmaGroupsCase
 /// Other rows and depth: the columns are those of the heads.
 WgmmaMatmulCase reshapedHeads(const WgmmaMatmulCase &one, function_ref<int(int)> upTo) {
   const int tokens = upTo(one.rows / 2);
-  return {one.kernel.with({{"kDepth", std::to_string(8 * upTo(one.kernel["kDepth"] / 4))}}), 2 * tokens, one.blocks};
+  return {one.kernel.with({{"kDepth", otherDepth(one, upTo)}}), 2 * tokens, one.blocks};
 }
 
 /// Two sequences, whose tokens come behind those that the cache has.

@@ -117,14 +117,15 @@ MutableArrayRef<BlockCluster::Visit> BlockCluster::visitsOf(const ThreadBlock &b
 
 static constexpr StringRef mayHaveEnded = "which may have ended: nothing makes it wait for this";
 
-bool BlockCluster::noteVisit(Thread &thread, ThreadBlock &visited, StringRef verb, Site site) {
+bool BlockCluster::noteVisit(Thread &thread, ThreadBlock &visited, StringRef verb, Site site, bool isAwaited) {
   const size_t warp = thread.owner->warpNumber(thread);
   const Visit visit = {thread.owner->now(thread).stamp.time, &thread, verb, site};
   if (!clocks.knowsOf(warp, visited.rank()))
     reportVisit(visit, visited, "which may not have started: syncCluster() comes first");
   else if (visited.isFinished())
     reportVisit(visit, visited, mayHaveEnded);
-  visitsOf(visited)[warp] = visit;
+  if (!isAwaited)
+    visitsOf(visited)[warp] = visit;
   return !scheduler->hasFailed();
 }
 

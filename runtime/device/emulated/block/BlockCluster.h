@@ -50,8 +50,9 @@ public:
   void checkEnd(ThreadBlock &block);
 
   /// Notes that a thread accesses the shared memory of another block, by the name of what it does: `reads`. Records a
-  /// failure if that block may not have started, or may have ended; false then.
-  bool noteVisit(Thread &thread, ThreadBlock &visited, StringRef verb, Site site);
+  /// failure if that block may not have started, or may have ended; false then. isAwaited: it brings bytes to a
+  /// barrier, for which the block has to wait before it ends (ThreadBlock::checkPhasesAtEnd).
+  bool noteVisit(Thread &thread, ThreadBlock &visited, StringRef verb, Site site, bool isAwaited = false);
 
   /// Records that no thread can go on.
   void reportDeadlock();

@@ -187,8 +187,8 @@ private:
   [[noreturn]] void failAt(Thread &thread, const void *code, const Twine &message);
 
   /// The barrier that lies there, in the shared memory of a block of the cluster, which the thread may use. Unwinds if
-  /// there is none.
-  PhaseBarrier &barrierAt(Thread &thread, const u64 *place, Site site);
+  /// there is none. bringsBytes: of a copy, for which that block waits.
+  PhaseBarrier &barrierAt(Thread &thread, const u64 *place, Site site, bool bringsBytes = false);
   size_t indexOf(const PhaseBarrier &barrier) const;
   /// The checks of bytes to write later, which a thread sends, or else a copy brings: their place, and the barrier at
   /// which they arrive. Then poisons the place.

@@ -63,12 +63,12 @@ void ThreadBlock::fenceBarriers(Thread &thread) {
 
 size_t ThreadBlock::indexOf(const PhaseBarrier &barrier) const { return &barrier - cluster->barriers.data(); }
 
-PhaseBarrier &ThreadBlock::barrierAt(Thread &thread, const u64 *place, Site site) {
+PhaseBarrier &ThreadBlock::barrierAt(Thread &thread, const u64 *place, Site site, bool bringsBytes) {
   const std::string who = nameThreads({&thread});
   ThreadBlock *where = cluster->blockAt(place);
   if (!where || where->shared.outside(place, sizeof(*place)))
     fail(who + ": expected a barrier in shared memory", site);
-  if (where != this && !cluster->noteVisit(thread, *where, "uses a barrier in", site))
+  if (where != this && !cluster->noteVisit(thread, *where, "uses a barrier in", site, bringsBytes))
     scheduler->unwind();
   const std::optional<size_t> index = PhaseBarrier::indexAt(place, cluster->barriers);
   if (!index)
@@ -169,7 +169,7 @@ void ThreadBlock::copyBoxToBlocks(Thread &thread, const BoxCopy &copy, u32 rank,
     BoxCopy there = copy;
     there.to = static_cast<char *>(shared.counterpart(copy.to, where->shared));
     auto *barrier = static_cast<const u64 *>(shared.counterpart(place, where->shared));
-    startBox(thread, there, *where, barrierAt(thread, barrier, site), site, code);
+    startBox(thread, there, *where, barrierAt(thread, barrier, site, /*bringsBytes=*/true), site, code);
   }
 }
 

@@ -1,0 +1,149 @@
+//===- wgmma_copies.cuh - the producer of wgmma_tiled.cuh ---------------------------===//
+//
+// One thread of a block copies steps of both operands into the ring of stages. In a cluster whose blocks copy for each
+// other, a block copies a share of each tile: kShareM rows of the left operand, kShareN of the weight. A block expects
+// all bytes that it gets; and before it copies to a stage, the consumers of every block that gets the copy have
+// released it. Shares outside the operand are not copied.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/barrier.cuh"
+#include "device/base.cuh"
+#include "device/cluster_copy.cuh"
+#include "device/grid.cuh"
+#include "device/index.cuh"
+#include "gemm/product_boxes.cuh"
+#include "gemm/ring_place.cuh"
+#include "gemm/tile_order.cuh"
+#include "gemm/wgmma_shape.cuh"
+
+namespace kiln {
+
+/// The tiles of a block, and what it has of each.
+template <class Config, class T, class Order> struct WgmmaBlock {
+  using Shape = WgmmaTiledShape<Config, T>;
+  using Cluster = typename Shape::Cluster;
+
+  const int rows;
+  const Cluster at = Cluster::ofThisBlock();
+  const Order order = {ceilDiv(rows, Shape::kM *Cluster::kBlocksM), ceilDiv(Shape::kTilesN, Cluster::kBlocksN)};
+
+  /// The block's i-th tile; in a cluster it may lie outside the product.
+  KILN_DEVICE bool has(int i) const { return order.has(i); }
+  KILN_DEVICE TilePlace place(int i) const {
+    const TilePlace place = order.place(i);
+    return {place.m * Cluster::kBlocksM + at.m, place.n * Cluster::kBlocksN + at.n};
+  }
+
+  /// The steps of the block's part.
+  KILN_DEVICE int firstStep() const { return firstStepOf(at.part); }
+  KILN_DEVICE int steps() const {
+    if constexpr (Shape::kSteps % Shape::kParts == 0)
+      return Shape::kSteps / Shape::kParts;
+    else
+      return firstStepOf(at.part + 1) - firstStep();
+  }
+
+  /// The shares of a tile that are not all outside its operand; and the rows of the left operand's tile in a stage.
+  KILN_DEVICE int sharesOfA(int m) const {
+    if constexpr (Cluster::kCopiesToOthers)
+      return max(0, min(ceilDiv(rows - m * Shape::kM, Shape::kShareM), Cluster::kBlocksN));
+    else
+      return 1;
+  }
+  KILN_DEVICE int sharesOfB(int n) const {
+    if constexpr (Cluster::kCopiesToOthers && !Shape::kColsAreExact)
+      return max(0, min(ceilDiv(Config::kCols - n * Shape::kN, Shape::kShareN), Cluster::kBlocksM));
+    else
+      return Cluster::kBlocksM;
+  }
+  KILN_DEVICE int copiedRows(int m) const { return sharesOfA(m) * boxRows<Shape::kShareM>(rows); }
+
+private:
+  KILN_DEVICE static int firstStepOf(int part) { return part * Shape::kSteps / Shape::kParts; }
+};
+
+/// Its default order.
+template <class Cluster> using OrderOfClusters = GroupedTiles<Cluster::kBlocks, 16 / Cluster::kBlocksM>;
+
+/// The work of the producer.
+template <class Config, class T, class Order> struct WgmmaCopies {
+  using Shape = WgmmaTiledShape<Config, T>;
+  using Cluster = typename Shape::Cluster;
+
+  WgmmaTiledStorage<Config, T> &shared;
+  const TensorMap &a, &weight;
+  const WgmmaBlock<Config, T, Order> &block;
+
+  KILN_DEVICE void copyA(TilePlace tile, int step, u32 stage) const {
+    const int depth = (block.firstStep() + step) * Shape::kStep, share = block.at.n;
+    if (share >= block.sharesOfA(tile.m))
+      return;
+    const SharedAddress to = SharedAddress(shared.a[stage]) + u32(share * Shape::kShareM) * kSwizzledRowBytes;
+    const int row = tile.m * Shape::kM + share * Shape::kShareM;
+    if constexpr (Cluster::kBlocksN > 1)
+      copyBoxToBlocks(to, a, {depth, row}, shared.full[stage], block.at.blocksOfRows());
+    else
+      copyBox(to, a, {depth, row}, shared.full[stage]);
+  }
+  KILN_DEVICE void copyB(TilePlace tile, int step, u32 stage) const {
+    const int depth = (block.firstStep() + step) * Shape::kStep, share = block.at.m;
+    if (share >= block.sharesOfB(tile.n))
+      return;
+    const SharedAddress to = SharedAddress(shared.b[stage]) + u32(share * Shape::kShareN) * kSwizzledRowBytes;
+    const int group = tile.n * (Shape::kN / 32) + share * (Shape::kShareN / 32);
+    if constexpr (Cluster::kBlocksM > 1)
+      copyBoxToBlocks(to, weight, {depth, 0, 0, 0, group}, shared.full[stage], block.at.blocksOfCols());
+    else
+      copyBox(to, weight, {depth, 0, 0, 0, group}, shared.full[stage]);
+  }
+  KILN_DEVICE void expectStep(TilePlace tile, u32 stage) const {
+    arriveExpecting(shared.full[stage],
+                    u32(block.copiedRows(tile.m) + block.sharesOfB(tile.n) * Shape::kShareN) * kSwizzledRowBytes);
+  }
+  KILN_DEVICE void waitForRelease(RingPlace<Shape::kStages> ring) const {
+    if constexpr (Cluster::kCopiesToOthers)
+      waitClusterBarrier(shared.empty[ring.stage], ring.parity ^ 1);
+    else
+      waitBarrier(shared.empty[ring.stage], ring.parity ^ 1);
+  }
+
+  /// Copies all steps of the block's tiles; the weight's first ones before anything that another kernel may still
+  /// write.
+  KILN_DEVICE void produce() const {
+    if (!block.has(0))
+      return;
+    constexpr int kAtOnce = min(Shape::kMostSteps, Shape::kStages);
+    const TilePlace first = block.place(0);
+    for (int step = 0; step < kAtOnce; ++step)
+      if (step < block.steps()) {
+        expectStep(first, step);
+        copyB(first, step, step);
+      }
+    waitForDependencies();
+    for (int step = 0; step < kAtOnce; ++step)
+      if (step < block.steps())
+        copyA(first, step, step);
+    int step = min(block.steps(), kAtOnce);
+    auto ring = RingPlace<Shape::kStages>::after(step);
+    for (int i = 0; block.has(i); ++i, step = 0)
+      for (const TilePlace place = block.place(i); step < block.steps(); ++step) {
+        waitForRelease(ring);
+        expectStep(place, ring.stage);
+        copyA(place, step, ring.stage);
+        copyB(place, step, ring.stage);
+        ring.advance();
+      }
+    waitForOthers(ring);
+  }
+
+  /// Other blocks tell this one that they have released stages; it must not end before. `ring`: behind the last step.
+  KILN_DEVICE void waitForOthers(RingPlace<Shape::kStages> ring) const {
+    if constexpr (Cluster::kCopiesToOthers)
+      for (int i = 0; i < Shape::kStages; ++i, ring.advance())
+        waitForRelease(ring);
+  }
+};
+
+} // namespace kiln

@@ -1,0 +1,141 @@
+//===- wgmma_parts.cuh - the sums of a tile whose depth several blocks share ----------===//
+//
+// Each block of a cluster has sums over its part of the depth for the whole tile. Of the vectors of 8 columns that a
+// thread has, rows first, block i of the parts finishes the i-th share: it gets this share from the other blocks,
+// thread by thread, through distributed shared memory (st.async; a barrier counts the bytes), adds all in the order of
+// the parts and passes the result to the epilogue.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/base.cuh"
+#include "device/block.cuh"
+#include "device/cluster.cuh"
+#include "device/index.cuh"
+#include "device/vec.cuh"
+#include "device/warpgroup.cuh"
+#include "epilogue.cuh"
+#include "gemm/tile_order.cuh"
+
+namespace kiln {
+
+/// What a consumer does with the sums of its part, in place of WgmmaTiledEnd.
+template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
+  using Shape = typename Tiled::Shape;
+  using Place = typename Tiled::ThreadPlace;
+  using Sums = typename Tiled::Sums[Tiled::kRowTiles];
+  static constexpr int kParts = Shape::kParts, kOwn = Shape::kOwn, kGroups = Shape::kGroups;
+  static constexpr int V = Tiled::V, kVectors = Tiled::kVectors;
+
+  const Tiled &tiled;
+  const Epilogue &epilogue;
+
+  KILN_DEVICE int part() const { return tiled.block.at.part; }
+  KILN_DEVICE int thread() const { return int(threadIndex()) - int(kWarpgroupSize); }
+
+  /// The row and the first column of the thread's own vector i.
+  KILN_DEVICE int rowOf(Place at, int i) const { return at.rowOf((part() * kOwn + i) / kGroups); }
+  KILN_DEVICE int colOf(Place at, int i, int vector) const { return at.colOf((part() * kOwn + i) % kGroups, vector); }
+
+  /// What the epilogue reads of the rows of own vectors.
+  struct OfRows {
+    typename RowOperandsOf<Epilogue>::Type rows[ceilDiv(kOwn, kGroups)];
+  };
+  KILN_DEVICE OfRows prepare(Place at) const {
+    OfRows ofRows;
+#pragma unroll
+    for (int row = 0; row < ceilDiv(kOwn, kGroups); ++row)
+      ofRows.rows[row] = RowOperandsOf<Epilogue>::load(epilogue, min(rowOf(at, row * kGroups), tiled.rows - 1));
+    return ofRows;
+  }
+
+  /// Gives the other blocks their share of the sums, and returns the own one.
+  struct Own {
+    Vec<float, 8> vectors[kOwn];
+  };
+  KILN_DEVICE Own give(const Sums &sums) const {
+    Own own;
+#pragma unroll
+    for (int i = 0; i < kParts * kOwn; ++i) {
+      const int owner = i / kOwn;
+      const Vec<float, 8> vector = Tiled::template product<8>(sums, i % kGroups, i / kGroups);
+      if (owner == part())
+        own.vectors[i % kOwn] = vector;
+      else
+        send(vector, owner, i % kOwn);
+    }
+    return own;
+  }
+  KILN_DEVICE void send(const Vec<float, 8> &vector, int owner, int i) const {
+    auto &ofParts = tiled.shared.ofParts;
+    auto &to = ofParts.sums[part() - (part() > owner)][i];
+    const u32 rank = tiled.block.at.rankOfPart(owner);
+    const auto complete = inBlock(&ofParts.complete, rank);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float *values = vector.data + 4 * half;
+      storeAsync(inBlock(to[half][thread()].data, rank), Vec<float, 4>{values[0], values[1], values[2], values[3]},
+                 complete);
+    }
+  }
+
+  /// The sum of all parts.
+  KILN_DEVICE Vec<float, 8> sumOf(const Own &own, int i) const {
+    Vec<float, 8> sum{};
+#pragma unroll
+    for (int from = 0; from < kParts; ++from) {
+      Vec<float, 8> vector = own.vectors[i];
+      if (from != part())
+        vector = received(from - (from > part()), i);
+      sum = from == 0 ? vector : sum + vector;
+    }
+    return sum;
+  }
+  KILN_DEVICE Vec<float, 8> received(int from, int i) const {
+    Vec<float, 8> vector;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const auto values = load<4>(tiled.shared.ofParts.sums[from][i][half][thread()].data);
+#pragma unroll
+      for (int v = 0; v < 4; ++v)
+        vector[4 * half + v] = values[v];
+    }
+    return vector;
+  }
+
+  using Operands = typename Epilogue::template Operands<V>;
+
+  KILN_DEVICE void finish(Sums &sums, u32 last, const OfRows &ofRows, TilePlace, Place at, bool, bool) const {
+    Operands operands[kOwn][kVectors];
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i)
+#pragma unroll
+      for (int vector = 0; vector < kVectors; ++vector)
+        operands[i][vector] = tiled.template operandsAt<false>(epilogue, rowOf(at, i), colOf(at, i, vector));
+    waitProducts<0>(sums);
+    tiled.release(last);
+    receive(sums);
+    const Own own = give(sums);
+    waitClusterBarrier(tiled.shared.ofParts.complete, 0);
+#pragma unroll
+    for (int i = 0; i < kOwn; ++i) {
+      const Vec<float, 8> sum = sumOf(own, i);
+#pragma unroll
+      for (int vector = 0; vector < kVectors; ++vector)
+        pass(sum, vector, operands[i][vector], ofRows.rows[i / kGroups], rowOf(at, i), colOf(at, i, vector));
+    }
+  }
+
+  /// Passes a vector of the sum to the epilogue.
+  template <class OfRow>
+  KILN_DEVICE void pass(const Vec<float, 8> &sum, int vector, const Operands &with, const OfRow &of, int row,
+                        int col) const {
+    Vec<float, V> values;
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      values[v] = sum[vector * V + v];
+    passProduct(epilogue, values, with, of, row, col, tiled.template exists<false>(row, col));
+  }
+};
+
+} // namespace kiln

@@ -1,0 +1,73 @@
+//===- wgmma_shape.cuh - the shape of a block of wgmma_tiled.cuh, and its shared memory -------===//
+#pragma once
+
+#include "device/barrier.cuh"
+#include "device/base.cuh"
+#include "device/index.cuh"
+#include "device/shared.cuh"
+#include "device/vec.cuh"
+#include "gemm/wgmma_cluster.cuh"
+#include "shape.cuh"
+
+namespace kiln {
+
+/// Constants that follow from a Config for elements of type T.
+template <class Config, class T> struct WgmmaTiledShape {
+  static constexpr int kM = Config::kTileM, kN = Config::kTileN, kStages = Config::kStages;
+  static constexpr int kConsumers = Config::kConsumers, kTeams = Config::kTeams;
+  static constexpr int kThreads = int(kWarpgroupSize) * (1 + kTeams * kConsumers);
+  static constexpr int kConsumerM = kM / kConsumers, kRowTiles = kConsumerM / 64; // a warpgroup's part, by 64 rows
+  static constexpr int kStep = int(kSwizzledRowBytes / sizeof(T));                // of the depth
+  static constexpr int kSteps = ceilDiv(Config::kDepth, kStep);                   // of all parts
+  static constexpr int kInstructions = 4; // of a step: 32 bytes each, the depth of an instruction
+  static constexpr u32 kBytesA = kM * kSwizzledRowBytes, kBytesB = kN * kSwizzledRowBytes;
+  static constexpr int kTilesN = ceilDiv(Config::kCols, kN);
+  static constexpr int kOutputVec = widestVector(Config::kCols, 8);
+  /// Registers of a thread in each role: together what a multiprocessor has. With one consumer, every thread can have
+  /// as many as an instruction can name.
+  static constexpr bool kMovesRegisters = kThreads > 256;
+  static constexpr int kProducerRegisters = 24, kConsumerRegisters = kThreads > 384 ? 160 : 240;
+
+  // The cluster, and the share of an operand's tile that a block copies.
+  using Cluster = WgmmaCluster<Config::kClusterM, Config::kClusterN, Config::kParts>;
+  static constexpr int kParts = Cluster::kParts, kMostSteps = ceilDiv(kSteps, kParts); // of a part
+  static constexpr int kShareM = kM / Cluster::kBlocksN, kShareN = kN / Cluster::kBlocksM;
+  /// Whether every tile of a cluster has all of its columns.
+  static constexpr bool kColsAreExact = Config::kCols % (kN * Cluster::kBlocksN) == 0;
+
+  // Sums that a thread has: 8 neighbouring columns of each 32 in two rows of each 64. With parts, each block finishes
+  // kOwn of these vectors of 8.
+  static constexpr int kGroups = kN / 32, kThreadRows = 2 * kRowTiles, kOwn = kGroups * kThreadRows / kParts;
+
+  static_assert(sizeof(T) == 2, "bf16 or f16");
+  static_assert(kM % (64 * kConsumers) == 0 && kM <= 256, "warpgroups take whole instructions, a box has 256 rows");
+  static_assert(kN % 32 == 0 && kN <= 256, "columns are permuted within 32, an instruction has 256");
+  static_assert(kThreads <= 512, "a consumer has the registers for its sums");
+  static_assert(kStages >= 2, "one step is multiplied while another arrives");
+  static_assert(kShareM % 8 == 0 && kShareN % 32 == 0, "shares are whole groups of rows");
+  static_assert(kParts <= kSteps, "every part has a step");
+  static_assert(kParts == 1 || kTeams == 1, "with parts, a block has one tile");
+  static_assert(kOwn * kParts == kGroups * kThreadRows && kOwn > 0 && (kOwn % kGroups == 0 || kGroups % kOwn == 0),
+                "blocks finish equal numbers of rows, or of groups of 32 columns of a row");
+};
+
+/// What a block gets of the sums of other parts: of each of these, its own vectors of each thread in halves.
+template <class Shape, bool kExists = (Shape::kParts > 1)> struct WgmmaPartSums {};
+template <class Shape> struct WgmmaPartSums<Shape, true> {
+  static constexpr int kThreads = Shape::kConsumers * int(kWarpgroupSize);
+  alignas(16) Vec<float, 4> sums[Shape::kParts - 1][Shape::kOwn][2][kThreads];
+  SharedBarrier complete;
+};
+
+template <class Config, class T> struct WgmmaTiledStorage {
+  using Shape = WgmmaTiledShape<Config, T>;
+  alignas(kWarpgroupTileAlignment) u8 a[Shape::kStages][Shape::kBytesA];
+  alignas(kWarpgroupTileAlignment) u8 b[Shape::kStages][Shape::kBytesB];
+  SharedBarrier full[Shape::kStages], empty[Shape::kStages], turn[Shape::kTeams];
+  WgmmaPartSums<Shape> ofParts;
+};
+
+template <class Config, class T>
+constexpr SharedBytes kWgmmaTiledShared = {0, sizeof(WgmmaTiledStorage<Config, T>)};
+
+} // namespace kiln

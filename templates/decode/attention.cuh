@@ -179,19 +179,21 @@ private:
   struct Combined {
     Vec<float, 2> values, top;
   };
-  /// Lane i has elements 2i and 2i + 1, and weighs part i.
+  /// Lane i has elements 2i and 2i + 1. All lanes weigh all parts, which takes less time than to tell each other.
   template <int kParts, int kQueries>
   KILN_DEVICE static Combined combined(const Vec<float, 2> (&tops)[kParts][kQueries],
                                        const DecodePart<kHeadSize> (&parts)[kParts][kQueries], int query, int count) {
-    const int lane = int(laneIndex());
-    Vec<float, 2> own{-infinity(), 0.0f};
-    if (lane < count)
-      own = load<2>(&tops[lane][query][0]);
-    const float largest = warpMax(own[0]);
-    const float factor = exp(own[0] - softmaxShift(largest));
-    Combined all{{}, {largest, warpSum(own[1] * factor)}};
+    Combined all{{}, {-infinity(), 0.0f}};
+#pragma unroll 4
     for (int part = 0; part < count; ++part)
-      all.values += load<2>(&parts[part][query].values[2 * lane]) * shuffle(factor, u32(part));
+      all.top[0] = fmax(all.top[0], tops[part][query][0]);
+#pragma unroll 4
+    for (int part = 0; part < count; ++part) {
+      const Vec<float, 2> top = load<2>(&tops[part][query][0]);
+      const float factor = exp(top[0] - softmaxShift(all.top[0]));
+      all.top[1] += top[1] * factor;
+      all.values += load<2>(&parts[part][query].values[2 * int(laneIndex())]) * factor;
+    }
     return all;
   }
 };

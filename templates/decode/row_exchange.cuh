@@ -164,18 +164,22 @@ private:
     static_assert(kGroups % 4 == 0, "whole turns of four lanes");
     // Read twice: kept, they would take most of the registers.
     const Vec<float, 2> *groups = shared.groups[min(row, rows - 1)] + place();
-    float sum = 0, squares = 0;
-#pragma unroll 8
-    for (int turn = 0; turn < kTurns; ++turn)
-      sum += groups[4 * turn][0];
-    const float mean = sumOfPlaces(sum) / kGroups;
-#pragma unroll 8
-    for (int turn = 0; turn < kTurns; ++turn) {
+    const float mean = sumOfPlaces(sumOver<kTurns>([&](int turn) { return groups[4 * turn][0]; })) / kGroups;
+    const float squares = sumOver<kTurns>([&](int turn) {
       const Vec<float, 2> group = load<2>(&groups[4 * turn][0]);
       const float deviation = group[0] - mean;
-      squares += group[1] + 8 * deviation * deviation;
-    }
+      return group[1] + 8 * deviation * deviation;
+    });
     return {mean, rsqrt(sumOfPlaces(squares) / Shape::kDim + eps)};
+  }
+
+  /// Σ term(turn), in four sums, so that additions do not wait for each other.
+  template <int kTurns, class Term> KILN_DEVICE static float sumOver(Term term) {
+    float sums[4] = {};
+#pragma unroll 8
+    for (int turn = 0; turn < kTurns; ++turn)
+      sums[turn % 4] += term(turn);
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 
   /// The sum of the four lanes of an index.

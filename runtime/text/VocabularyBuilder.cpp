@@ -13,12 +13,17 @@ Error VocabularyBuilder::addTokens(const JsonObject &object) {
     std::optional<int64_t> id = object.values.getInteger(member.key);
     if (!id)
       return makeError(member.valueLoc, quote(member.key) + ": expected an integer id");
-    auto [known, isNew] = indexOf.try_emplace(member.key, tokens.size());
-    if (!isNew)
-      return makeError(member.keyLoc, quote(member.key) + ": token is listed twice", tokens[known->second].loc,
-                       "first listed here");
-    tokens.push_back({member.key, *id, member.keyLoc, /*isSpecial=*/false});
+    if (Error error = addToken(member.key, *id, member.keyLoc))
+      return error;
   }
+  return Error::success();
+}
+
+Error VocabularyBuilder::addToken(StringRef spelling, int64_t id, Location loc) {
+  auto [known, isNew] = indexOf.try_emplace(spelling, tokens.size());
+  if (!isNew)
+    return makeError(loc, quote(spelling) + ": token is listed twice", tokens[known->second].loc, "first listed here");
+  tokens.push_back({spelling.str(), id, loc, /*isSpecial=*/false});
   return Error::success();
 }
 

@@ -95,8 +95,9 @@ TEST_F(VocabularyTest, AddedTokensBesideAVocabulary) {
 }
 
 TEST_F(VocabularyTest, MissingFiles) {
-  EXPECT_EQ(messageOf(Tokenizer::load("/nowhere")),
-            "/nowhere: error: expected vocab.json and merges.txt, or tokenizer.json, got none of them\n");
+  EXPECT_EQ(
+      messageOf(Tokenizer::load("/nowhere")),
+      "/nowhere: error: expected vocab.json and merges.txt, tokenizer.json, or gpt2_tokenizer.bin, got none of them\n");
   directory.write("vocab.json", "{}");
   EXPECT_TRUE(StringRef(messageOf(Tokenizer::load(directory.str()))).ends_with("got no merges.txt\n"));
 }

@@ -86,7 +86,8 @@ static Error addTensor(const GgufTensor &tensor, ModelFile &model) {
   if (!name)
     return makeFileError(model.path,
                          "tensor '" + tensor.name + "': expected tensors of a GPT-2, got one that it does not have");
-  StoredTensor stored{tensor.name, tensor.type, {}, isStoredTransposed(*name), tensor.bytes};
+  StoredTensor stored{
+      .name = tensor.name, .type = tensor.type, .isTransposed = isStoredTransposed(*name), .bytes = tensor.bytes};
   // The file's first dimension varies fastest, that of a checkpoint slowest.
   stored.shape.assign(tensor.extents.rbegin(), tensor.extents.rend());
   if (stored.isTransposed && stored.shape.size() == 2)
@@ -136,6 +137,22 @@ static Error readSizes(const GgufFile &file, ModelDescription &description) {
   return readToken(file, "tokenizer.ggml.eos_token_id", description.endToken);
 }
 
+std::string widenedKey(StoredType type) { return "kiln.widened_from_" + storedTypeName(type).lower(); }
+
+static Error readOriginalTypes(const GgufFile &file, ModelFile &model) {
+  for (StoredType type : {StoredType::F16, StoredType::BF16}) {
+    if (!file.has(widenedKey(type)))
+      continue;
+    Expected<ArrayRef<StringRef>> names = file.texts(widenedKey(type));
+    if (!names)
+      return names.takeError();
+    for (auto &[name, tensor] : model.tensors)
+      if (tensor.type == StoredType::F32 && llvm::is_contained(*names, tensor.name))
+        tensor.originalType = type;
+  }
+  return Error::success();
+}
+
 static Error expectGpt2(const GgufFile &file) {
   Expected<StringRef> architecture = file.text("general.architecture");
   if (!architecture)
@@ -161,6 +178,8 @@ Expected<std::shared_ptr<const ModelFile>> openGgufModel(MappedFile mapping) {
   for (const GgufTensor &tensor : (*file)->tensors())
     if (Error error = addTensor(tensor, *model))
       return error;
+  if (Error error = readOriginalTypes(**file, *model))
+    return error;
   auto embedding = model->tensors.find("wte.weight");
   if (embedding == model->tensors.end() || embedding->second.shape.size() != 2)
     return makeFileError(model->path,

@@ -19,6 +19,9 @@ bool isStoredTransposed(StringRef huggingFaceName);
 /// ggml's number of a type of elements.
 uint32_t ggufTypeNumber(StoredType type);
 
+/// The key of the names of tensors that had this type before they were written as F32.
+std::string widenedKey(StoredType type);
+
 /// Errors as of openModelFile.
 Expected<std::shared_ptr<const ModelFile>> openGgufModel(MappedFile mapping);
 

@@ -116,7 +116,11 @@ void LlmcParser::addTensors(ModelFile &model) const {
   ArrayRef<uint8_t> rest = file.bytes().drop_front(llmcHeaderBytes);
   auto add = [&](const std::string &source, std::string name, const LlmcParameter &parameter) {
     int64_t bytes = *storedBytes(type, *elementCount(parameter.shape));
-    StoredTensor tensor{std::move(name), type, parameter.shape, isStoredTransposed(source), rest.take_front(bytes)};
+    StoredTensor tensor{.name = std::move(name),
+                        .type = type,
+                        .shape = parameter.shape,
+                        .isTransposed = isStoredTransposed(source),
+                        .bytes = rest.take_front(bytes)};
     rest = rest.drop_front(bytes);
     if (tensor.isTransposed)
       std::swap(tensor.shape[0], tensor.shape[1]);

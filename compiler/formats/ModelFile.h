@@ -26,8 +26,11 @@ constexpr int64_t q8BlockElements = 32, q8BlockBytes = 34;
 struct StoredTensor {
   std::string name; ///< in the file: `blk.0.attn_qkv.weight`
   StoredType type = StoredType::F32;
-  SmallVector<int64_t, 2> shape; ///< of the tensor in a Hugging Face checkpoint
-  bool isTransposed = false;     ///< the bytes are those of the transposed matrix, row-major
+  /// The type that the tensor had before kiln export wrote it as F32, as ggml wants vectors; its elements are exact in
+  /// it.
+  std::optional<StoredType> originalType = {};
+  SmallVector<int64_t, 2> shape = {}; ///< of the tensor in a Hugging Face checkpoint
+  bool isTransposed = false;          ///< the bytes are those of the transposed matrix, row-major
   ArrayRef<uint8_t> bytes;
 };
 

@@ -12,6 +12,8 @@ static constexpr StringRef tokensKey = "tokenizer.ggml.tokens", typesKey = "toke
 
 /// ggml's types of tokens that are matched in text as they stand.
 static constexpr int64_t controlType = 3, userDefinedType = 4;
+/// The type of tokens that only fill the model's vocabulary.
+static constexpr int64_t unusedType = 5;
 
 static Expected<std::shared_ptr<const GgufFile>> openGguf(StringRef path) {
   Expected<MappedFile> mapping = MappedFile::open(path);
@@ -64,7 +66,10 @@ static Error addTokens(VocabularyBuilder &builder, const GgufFile &file) {
   if (types.size() != tokens->size())
     return file.fail(typesKey,
                      "expected a type for each of " + Twine(tokens->size()) + " tokens, got " + Twine(types.size()));
-  for (const auto &[id, token] : llvm::enumerate(*tokens)) {
+  size_t count = types.size();
+  while (count > 0 && types[count - 1] == unusedType)
+    --count;
+  for (const auto &[id, token] : llvm::enumerate(tokens->take_front(count))) {
     bool isSpecial = types[id] == controlType || types[id] == userDefinedType || token == "<|endoftext|>";
     Error error = builder.addToken(token, static_cast<int64_t>(id), {});
     if (!error && isSpecial)

@@ -192,6 +192,16 @@ Error Checkpoint::expect(StringRef name, ArrayRef<int64_t> shape) const {
   return place ? (*place)->file->check((*place)->storedName) : place.takeError();
 }
 
+Error Checkpoint::expectModel(ArrayRef<WeightRecipe::Tensor> tensors) const {
+  StringSet<> used;
+  for (const WeightRecipe::Tensor &tensor : tensors) {
+    used.insert(tensor.name);
+    if (Error error = expect(tensor.name, tensor.shape))
+      return error;
+  }
+  return expectOnly(used);
+}
+
 Expected<TensorView> Checkpoint::tensor(StringRef name, ArrayRef<int64_t> shape) const {
   Expected<const Place *> place = find(name, shape);
   if (!place)

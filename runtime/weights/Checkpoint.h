@@ -23,6 +23,10 @@ public:
   /// All names, without prefix.
   std::vector<std::string> names() const;
 
+  /// Checks that the checkpoint is that of a model with these tensors, without reading it. Error: as of expect(); as of
+  /// expectOnly().
+  Error expectModel(ArrayRef<WeightRecipe::Tensor> tensors) const;
+
   /// Checks that the model and its checkpoint fit; `used` are the names of all tensors that the model takes. Error: any
   /// other tensor, except an `lm_head.weight` that equals `wte.weight` bit for bit, as tied weights are stored.
   Error expectOnly(const StringSet<> &used) const;

@@ -101,8 +101,19 @@ struct ReportCommand {
   std::string output;
 };
 
+struct ImportCommand {
+  std::string file;
+  std::string output; ///< empty: only show
+};
+
+struct ExportCommand {
+  std::string model;
+  std::string format; ///< gguf or llmc
+  std::string output;
+};
+
 using Command = std::variant<std::monostate, CompileCommand, DumpCommand, RunCommand, TokenizeCommand, EvalCommand,
-                             BenchCommand, ReportCommand, TuneOptions, LadderOptions>;
+                             BenchCommand, ReportCommand, TuneOptions, LadderOptions, ImportCommand, ExportCommand>;
 
 /// Fills `command`, or returns the exit code to leave with: 0 after --help or --version, 2 after a usage error, both
 /// printed.

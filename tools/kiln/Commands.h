@@ -15,5 +15,7 @@ Error run(const BenchCommand &command);
 Error run(const ReportCommand &command);
 Error run(const TuneOptions &command);
 Error run(const LadderOptions &command);
+Error run(const ImportCommand &command);
+Error run(const ExportCommand &command);
 
 } // namespace kiln

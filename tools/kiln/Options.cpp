@@ -382,6 +382,8 @@ void addCommands(CLI::App &app, Commands &commands) {
   addLadder(*addBench(app, commands.bench), commands.ladder);
   addReport(app, commands.report);
   addTune(app, commands.tune);
+  addImport(app, commands.importing);
+  addExport(app, commands.exporting);
 }
 
 Command chosenCommand(StringRef name, Commands commands) {
@@ -403,6 +405,10 @@ Command chosenCommand(StringRef name, Commands commands) {
     return std::move(commands.report);
   if (name == "tune")
     return std::move(commands.tune);
+  if (name == "import")
+    return std::move(commands.importing);
+  if (name == "export")
+    return std::move(commands.exporting);
   return std::monostate();
 }
 

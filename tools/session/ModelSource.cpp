@@ -69,15 +69,15 @@ static Error checkPrecision(const ModelRequest &request, const ModelSource &sour
   return makeReferenceError(request.model + " is of dtype " + precisionOf(*source.module), "computes in fp32");
 }
 
-/// The recipes by which weights are made from the checkpoint.
-static std::vector<const WeightRecipe *> recipes(const ModelSource &source) {
-  std::vector<const WeightRecipe *> all;
+/// The tensors of which weights are made.
+static std::vector<WeightRecipe::Tensor> tensorsOf(const ModelSource &source) {
+  std::vector<WeightRecipe::Tensor> all;
   if (source.plan)
     for (const PlanWeight &weight : source.plan->weights)
-      all.push_back(&weight.recipe);
+      llvm::append_range(all, weight.recipe.tensors());
   else
     for (const auto &weight : source.module->weights)
-      all.push_back(&*weight->recipe);
+      llvm::append_range(all, weight->recipe->tensors());
   return all;
 }
 
@@ -96,15 +96,7 @@ static Expected<std::shared_ptr<const WeightSource>> openWeights(const ModelRequ
   if (!checkpoint)
     return checkpoint.takeError();
   // Before anything runs: every tensor exists, has its shape, and no other tensor exists.
-  StringSet<> used;
-  for (const WeightRecipe *recipe : recipes(source)) {
-    for (const WeightRecipe::Tensor &tensor : recipe->tensors()) {
-      used.insert(tensor.name);
-      if (Error error = (*checkpoint)->expect(tensor.name, tensor.shape))
-        return error;
-    }
-  }
-  if (Error error = (*checkpoint)->expectOnly(used))
+  if (Error error = (*checkpoint)->expectModel(tensorsOf(source)))
     return error;
   return std::shared_ptr<const WeightSource>(std::move(*checkpoint));
 }

@@ -188,6 +188,8 @@ Expected<std::shared_ptr<const ModelFile>> openGgufModel(MappedFile mapping) {
                                                                 : shapeString(embedding->second.shape)));
   description.vocabulary = embedding->second.shape[0];
   description.isTied = removeTiedHead(*model);
+  description.hasBiases =
+      llvm::any_of(model->tensors, [](const auto &entry) { return StringRef(entry.first).ends_with(".bias"); });
   model->config = configText(description);
   return model;
 }

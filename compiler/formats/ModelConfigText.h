@@ -9,7 +9,7 @@ namespace kiln {
 struct ModelDescription {
   int64_t vocabulary = 0, positions = 0, channels = 0, inner = 0, layers = 0, heads = 0;
   float epsilon = 1e-5F;
-  bool isTied = true;
+  bool isTied = true, hasBiases = true;
   std::optional<int64_t> beginToken = {}, endToken = {};
 };
 

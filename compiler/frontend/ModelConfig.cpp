@@ -194,6 +194,7 @@ Expected<ModelConfig> ConfigReader::read(StringRef name) {
             // Requests attention scores in f32, which fused attention has in every precision.
             [&] { return readFlag("reorder_and_upcast_attn", false, scoresAreF32); },
             [&] { return readFlag("tie_word_embeddings", true, config.tiedEmbeddings); },
+            [&] { return readFlag("bias", true, config.hasBiases); },
             [&] { return readEosTokens(config.vocabSize.value, config.eosTokens); }, [&] { return checkHeads(config); },
             [&] { return checkOtherKeys(); });
   if (error)

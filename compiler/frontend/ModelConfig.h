@@ -33,6 +33,7 @@ struct ModelConfig {
   Setting<bool> scaleByHeadSize;  ///< scale_attn_weights
   Setting<bool> scaleByLayer;     ///< scale_attn_by_inverse_layer_idx
   Setting<bool> tiedEmbeddings;   ///< tie_word_embeddings
+  Setting<bool> hasBiases;        ///< bias: of products and layernorms; transformers has no such key, nanoGPT has
   std::vector<int64_t> eosTokens; ///< eos_token_id: a number, a list or nothing
 
   int64_t headSize() const { return channels.value / heads.value; }

@@ -25,6 +25,8 @@ static Error expectLlmc(const ConvertedModel &model) {
   };
   if (!config.tiedEmbeddings.value)
     return refuse(config.tiedEmbeddings.loc, "tie_word_embeddings: expected true, got false");
+  if (!config.hasBiases.value)
+    return refuse(config.hasBiases.loc, "bias: expected true, got false");
   if (config.inner.value != 4 * config.channels.value)
     return refuse(config.inner.loc, "n_inner: expected 4 * n_embd (" + Twine(4 * config.channels.value) + "), got " +
                                         Twine(config.inner.value));

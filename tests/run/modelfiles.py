@@ -201,6 +201,16 @@ def llmc_tokenizer(tokens, end, version=2):
     return struct.pack("<256i", *header, *[0] * (256 - len(header))) + b"".join(bytes([len(token)]) + token for token in tokens)
 
 
+def debug_state(inputs, targets, logits, loss, gradients=b""):
+    """llm.c's debug state: lists of ids for each sequence, rows of logits for each token, and their mean loss."""
+    header = [20240327, 2, len(inputs), len(inputs[0])]
+    data = struct.pack("<256i", *header, *[0] * (256 - len(header)))
+    for ids in (inputs, targets):
+        data += b"".join(struct.pack(f"<{len(row)}i", *row) for row in ids)
+    data += b"".join(struct.pack(f"<{len(row)}f", *row) for sequence in logits for row in sequence)
+    return data + struct.pack("<f", loss) + gradients
+
+
 # ---- Vocabulary ------------------------------------------------------------------------------------------------------
 
 

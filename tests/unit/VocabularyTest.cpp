@@ -94,6 +94,15 @@ TEST_F(VocabularyTest, AddedTokensBesideAVocabulary) {
                          "tokens, got 258\n");
 }
 
+TEST_F(VocabularyTest, ATokenOfAByteIsNoSpecialToken) {
+  write("\"ab\": 256", "a b\n");
+  directory.write("added_tokens.json", "{\"\u00ef\": 239}");
+  EXPECT_EQ(loadError(), "vocab.json: error: expected other special tokens than those of bytes, got that of 0xEF, "
+                         "spelled '\u00ef'\n");
+  directory.write("added_tokens.json", "{\"a\": 97}"); // a byte that stands for itself
+  EXPECT_EQ(load().encode("ba", true), (Ids{'b', 'a'}));
+}
+
 TEST_F(VocabularyTest, MissingFiles) {
   EXPECT_EQ(
       messageOf(Tokenizer::load("/nowhere")),

@@ -17,5 +17,6 @@ Error run(const TuneOptions &command);
 Error run(const LadderOptions &command);
 Error run(const ImportCommand &command);
 Error run(const ExportCommand &command);
+Error run(const CheckCommand &command);
 
 } // namespace kiln

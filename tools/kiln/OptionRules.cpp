@@ -119,6 +119,7 @@ std::string check(const ReportCommand &command, const GivenOptions &given) { ret
 std::string check(const TuneOptions &command, const GivenOptions &given) { return checkIsNoText(command.model); }
 std::string check(const ImportCommand &command, const GivenOptions &given) { return ""; }
 std::string check(const ExportCommand &command, const GivenOptions &given) { return ""; }
+std::string check(const CheckCommand &command, const GivenOptions &given) { return ""; }
 std::string check(std::monostate command, const GivenOptions &given) { return ""; }
 
 } // namespace

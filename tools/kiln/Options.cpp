@@ -347,6 +347,22 @@ void addReport(CLI::App &app, ReportCommand &command) {
   sub->add_option("-o", command.output, "the file to write; - is standard output")->check(checkNotEmpty)->required();
 }
 
+void addCheck(CLI::App &app, CheckCommand &command) {
+  CLI::App *sub = app.add_subcommand("check", "Compare a model with what PyTorch computed for llm.c");
+  sub->add_option("MODEL", command.model, planOrModel)->required();
+  addWeights(*sub, command.weights);
+  addPipeline(*sub, command.pipeline);
+  sub->add_option("--debug-state", command.debugState, "llm.c's file of inputs, targets, logits and loss")
+      ->check(checkNotEmpty)
+      ->required();
+  sub->add_option("--tolerance", command.tolerance, "largest difference of a logit and of the loss")
+      ->check(positiveNumber())
+      ->capture_default_str();
+  addDevice(*sub, command.device);
+  sub->add_flag("--json", command.json, "a JSON object");
+  sub->add_flag("--quiet", command.quiet, "no progress");
+}
+
 void addTune(CLI::App &app, TuneOptions &command) {
   CLI::App *sub = app.add_subcommand("tune", "Measure which configuration of each kernel is the fastest");
   sub->add_option("MODEL", command.model, plainModel)->required();
@@ -384,6 +400,7 @@ void addCommands(CLI::App &app, Commands &commands) {
   addTune(app, commands.tune);
   addImport(app, commands.importing);
   addExport(app, commands.exporting);
+  addCheck(app, commands.check);
 }
 
 Command chosenCommand(StringRef name, Commands commands) {
@@ -409,6 +426,8 @@ Command chosenCommand(StringRef name, Commands commands) {
     return std::move(commands.importing);
   if (name == "export")
     return std::move(commands.exporting);
+  if (name == "check")
+    return std::move(commands.check);
   return std::monostate();
 }
 

@@ -22,6 +22,7 @@ struct Commands {
   TuneOptions tune;
   ImportCommand importing;
   ExportCommand exporting;
+  CheckCommand check;
 };
 
 /// Adds the commands to the program, which fills in the one that it parses.

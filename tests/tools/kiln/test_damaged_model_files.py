@@ -10,7 +10,7 @@ from kilntest import CONFIG, SHAKESPEARE, KilnTest, make_weights, run_kiln
 
 HUGE = 1 << 40
 # What a message names: a byte of the file, a tensor, an item of a key, or a place in the configuration.
-PLACE = re.compile(r"byte \d+: |tensor '|: error: token \d+: |/config\.json:\d+:\d+: |expected a token for each byte|expected merges that make each|"
+PLACE = re.compile(r"byte \d+: |tensor '|: error: token \d+: |/config\.json:\d+:\d+: |expected a token for each byte|special tokens than those of bytes|expected merges that make each|"
                    r"expected a GGUF file or a model of llm\.c, got |: error: the vocabulary has |got no such key")
 
 

@@ -55,7 +55,8 @@ static Error inItem(const GgufFile &file, StringRef key, size_t item, Error erro
   return file.fail(key, "item " + Twine(item) + ": " + message);
 }
 
-static Error addTokens(VocabularyBuilder &builder, const GgufFile &file) {
+/// `place`: the file, for messages of the builder.
+static Error addTokens(VocabularyBuilder &builder, const GgufFile &file, Location place) {
   Expected<ArrayRef<StringRef>> tokens = file.texts(tokensKey);
   if (!tokens)
     return tokens.takeError();
@@ -71,16 +72,16 @@ static Error addTokens(VocabularyBuilder &builder, const GgufFile &file) {
     --count;
   for (const auto &[id, token] : llvm::enumerate(tokens->take_front(count))) {
     bool isSpecial = types[id] == controlType || types[id] == userDefinedType || token == "<|endoftext|>";
-    Error error = builder.addToken(token, static_cast<int64_t>(id), {});
+    Error error = builder.addToken(token, static_cast<int64_t>(id), place);
     if (!error && isSpecial)
-      error = builder.addSpecial(token, static_cast<int64_t>(id), {});
+      error = builder.addSpecial(token, static_cast<int64_t>(id), place);
     if (error)
       return inItem(file, tokensKey, id, std::move(error));
   }
   return builder.finishTokens(file.path());
 }
 
-static Error addMerges(VocabularyBuilder &builder, const GgufFile &file) {
+static Error addMerges(VocabularyBuilder &builder, const GgufFile &file, Location place) {
   Expected<ArrayRef<StringRef>> merges = file.texts(mergesKey);
   if (!merges)
     return merges.takeError();
@@ -89,11 +90,10 @@ static Error addMerges(VocabularyBuilder &builder, const GgufFile &file) {
     if (left.empty() || right.empty() || right.contains(' '))
       return file.fail(mergesKey, "item " + Twine(i) + ": expected two parts separated by one space, got '" +
                                       merge.take_front(60) + "'");
-    if (Error error = builder.addMerge(left, {}, right, {}))
+    if (Error error = builder.addMerge(left, place, right, place))
       return inItem(file, mergesKey, i, std::move(error));
   }
-  SourceFile place{file.path(), std::nullopt};
-  return builder.finishMerges(&place);
+  return builder.finishMerges(place.file);
 }
 
 Error readGgufVocabulary(VocabularyBuilder &builder, StringRef path) {
@@ -102,9 +102,10 @@ Error readGgufVocabulary(VocabularyBuilder &builder, StringRef path) {
     return file.takeError();
   if (Error error = checkPipeline(**file))
     return error;
-  if (Error error = addTokens(builder, **file))
+  SourceFile source{path.str(), std::nullopt};
+  if (Error error = addTokens(builder, **file, {&source}))
     return error;
-  return addMerges(builder, **file);
+  return addMerges(builder, **file, {&source});
 }
 
 bool hasGgufVocabulary(StringRef path) {

@@ -132,7 +132,8 @@ class Vocabularies(KilnTest):
                 ("tokenizer.ggml.token_type: expected a type for each of 1009 tokens, got 2", gguf(token_type=types)),
                 ("tokenizer.ggml.merges: item 1: expected two parts separated by one space, got 'ab'", gguf(merges=items(["Ġ t", "ab"]))),
                 ("tokenizer.ggml.merges: item 0: right part of a merge: 'zzz' is not", gguf(merges=items(["a zzz"]))),
-                ("expected merges that make each of the vocabulary's", gguf(merges=items([])))):
+                ("expected merges that make each of the vocabulary's", gguf(merges=items([]))),
+                ("bad.gguf: note: no merge makes '", gguf(merges=items([])))):
             with self.subTest(message=message):
                 file = self.write("bad.gguf", contents)
                 self.assert_fails(message, "tokenize", file, "--text", "a")

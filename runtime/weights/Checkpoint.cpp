@@ -96,11 +96,15 @@ Error Checkpoint::addShards(StringRef directory) {
 Error Checkpoint::addDirectory(StringRef directory) {
   std::string single = pathIn(directory, "model.safetensors");
   std::string index = pathIn(directory, "model.safetensors.index.json");
+  if (!fs::exists(single) && !fs::exists(index)) {
+    bool isPyTorch = fs::exists(pathIn(directory, "pytorch_model.bin"));
+    return makeFileError(directory,
+                         Twine("expected model.safetensors or model.safetensors.index.json, got ") +
+                             (isPyTorch ? "pytorch_model.bin; convert it with tools/import_torch.py" : "neither"));
+  }
   if (!fs::exists(single)) {
     source = index;
-    return fs::exists(index) ? addShards(directory)
-                             : makeFileError(directory, "expected model.safetensors or model.safetensors.index.json, "
-                                                        "got neither");
+    return addShards(directory);
   }
   source = single;
   auto file = SafetensorsFile::open(single);

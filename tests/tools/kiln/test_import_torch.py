@@ -39,6 +39,9 @@ class WithoutTorch(KilnTest):
     def test_kiln_names_the_script(self):
         file = self.write("pytorch_model.bin", b"PK\x03\x04")
         self.assert_fails("got a file of PyTorch; convert it with tools/import_torch.py", "run", file, "--tokens", 1)
+        model = write_model(self.path("model"))
+        os.rename(os.path.join(model, "model.safetensors"), os.path.join(model, "pytorch_model.bin"))
+        self.assert_fails("got pytorch_model.bin; convert it with tools/import_torch.py", "run", model, "--tokens", 1)
 
 
 @unittest.skipIf(torch is None, "PyTorch 2 is not installed")

@@ -36,7 +36,7 @@ static std::optional<StoredType> storedType(uint32_t number) {
   case 1:
     return StoredType::F16;
   case 8:
-    return StoredType::Q8_0;
+    return StoredType::Q8;
   case 30:
     return StoredType::BF16;
   default:
@@ -241,7 +241,7 @@ Error GgufParser::placeTensors(ArrayRef<uint64_t> offsets) {
   ArrayRef<uint8_t> data = bytes.drop_front(std::min<uint64_t>(start, bytes.size()));
   for (auto [tensor, offset] : llvm::zip(file.allTensors, offsets)) {
     std::optional<int64_t> elements = elementCount(tensor.extents), size;
-    if (elements && tensor.type == StoredType::Q8_0 && tensor.extents[0] % q8BlockElements != 0)
+    if (elements && tensor.type == StoredType::Q8 && tensor.extents[0] % q8BlockElements != 0)
       return failTensor(tensor.name, "expected rows of whole blocks of " + Twine(q8BlockElements) + " elements, got " +
                                          Twine(tensor.extents[0]));
     if (elements)

@@ -16,20 +16,22 @@ namespace {
 /// The module of a tensor: its name in a Hugging Face checkpoint and in GGUF, without `.weight` or `.bias`.
 struct ModuleName {
   StringRef huggingFace, gguf;
-  bool isMatrix = false; ///< stored as [out,in] in GGUF
 };
 } // namespace
 
 static constexpr ModuleName modelModules[] = {
     {"wte", "token_embd"}, {"wpe", "position_embd"}, {"ln_f", "output_norm"}, {"lm_head", "output"}};
-static constexpr ModuleName layerModules[] = {
-    {"ln_1", "attn_norm"}, {"attn.c_attn", "attn_qkv", true}, {"attn.c_proj", "attn_output", true},
-    {"ln_2", "ffn_norm"},  {"mlp.c_fc", "ffn_up", true},      {"mlp.c_proj", "ffn_down", true}};
+static constexpr ModuleName layerModules[] = {{"ln_1", "attn_norm"},          {"attn.c_attn", "attn_qkv"},
+                                              {"attn.c_proj", "attn_output"}, {"ln_2", "ffn_norm"},
+                                              {"mlp.c_fc", "ffn_up"},         {"mlp.c_proj", "ffn_down"}};
 
-/// Splits `h.0.ln_1.weight` behind `prefix` `h.` into layer, module and `.weight`.
+/// Splits `h.0.ln_1.weight` behind `prefix` `h.` into layer, module and `weight`. False for other names.
 static bool splitName(StringRef name, StringRef prefix, StringRef &layer, StringRef &module, StringRef &part) {
-  if (name.consume_front(prefix))
+  if (name.consume_front(prefix)) {
     std::tie(layer, name) = name.split('.');
+    if (layer.empty() || !llvm::all_of(layer, llvm::isDigit))
+      return false;
+  }
   std::tie(module, part) = name.rsplit('.');
   return part == "weight" || part == "bias";
 }
@@ -56,13 +58,6 @@ std::optional<std::string> huggingFaceName(StringRef name) {
   return translate(name, "blk.", &ModuleName::gguf, "h.", &ModuleName::huggingFace);
 }
 
-bool isStoredTransposed(StringRef name) {
-  StringRef layer, module, part;
-  return splitName(name, "h.", layer, module, part) && part == "weight" &&
-         llvm::any_of(layerModules,
-                      [&](const ModuleName &each) { return each.isMatrix && each.huggingFace == module; });
-}
-
 uint32_t ggufTypeNumber(StoredType type) {
   switch (type) {
   case StoredType::F32:
@@ -71,7 +66,7 @@ uint32_t ggufTypeNumber(StoredType type) {
     return 1;
   case StoredType::BF16:
     return 30;
-  case StoredType::Q8_0:
+  case StoredType::Q8:
     return 8;
   }
   llvm_unreachable("every type is named above");

@@ -13,9 +13,6 @@ std::optional<std::string> ggufName(StringRef huggingFaceName);
 /// The reverse.
 std::optional<std::string> huggingFaceName(StringRef ggufName);
 
-/// Whether the tensor of this name in a Hugging Face checkpoint is a matrix that GGUF and llm.c store as [out,in].
-bool isStoredTransposed(StringRef huggingFaceName);
-
 /// ggml's number of a type of elements.
 uint32_t ggufTypeNumber(StoredType type);
 

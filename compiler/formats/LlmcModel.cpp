@@ -1,7 +1,6 @@
 #include "formats/LlmcModel.h"
 
 #include "formats/ByteReader.h"
-#include "formats/GgufModel.h"
 #include "formats/LlmcTokenizer.h"
 #include "formats/ModelConfigText.h"
 #include "support/Diagnostic.h"

@@ -12,12 +12,35 @@ StringRef storedTypeName(StoredType type) {
 }
 
 std::optional<int64_t> storedBytes(StoredType type, int64_t elements) {
-  bool isBlocks = type == StoredType::Q8_0;
+  bool isBlocks = type == StoredType::Q8;
   int64_t unit = isBlocks ? q8BlockElements : 1;
   int64_t size = isBlocks ? q8BlockBytes : type == StoredType::F32 ? 4 : 2, bytes = 0;
   if (elements % unit != 0 || __builtin_mul_overflow(elements / unit, size, &bytes))
     return std::nullopt;
   return bytes;
+}
+
+DType dtypeOf(StoredType type) {
+  switch (type) {
+  case StoredType::F16:
+    return DType::F16;
+  case StoredType::BF16:
+    return DType::BF16;
+  case StoredType::F32:
+  case StoredType::Q8:
+    return DType::F32;
+  }
+  llvm_unreachable("every type is named above");
+}
+
+StoredType storedTypeOf(DType dtype) {
+  assert(isFloat(dtype) && "tensors have floats");
+  return dtype == DType::F16 ? StoredType::F16 : dtype == DType::BF16 ? StoredType::BF16 : StoredType::F32;
+}
+
+bool isStoredTransposed(StringRef name) {
+  return llvm::any_of(std::initializer_list<StringRef>{".c_attn.weight", ".c_proj.weight", ".c_fc.weight"},
+                      [&](StringRef ending) { return name.ends_with(ending); });
 }
 
 bool isModelFile(StringRef path) {

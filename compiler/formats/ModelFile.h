@@ -11,14 +11,23 @@
 
 namespace kiln {
 
-/// Types of a tensor's elements. Q8_0 is ggml's: blocks of 32 elements in a row, an f16 factor and 32 i8 each.
-enum class StoredType : uint8_t { F32, F16, BF16, Q8_0 };
+/// Types of a tensor's elements. Q8 is ggml's Q8_0: blocks of 32 elements in a row, an f16 factor and 32 i8 each.
+enum class StoredType : uint8_t { F32, F16, BF16, Q8 };
 
 /// `F32`, `F16`, `BF16`, `Q8_0`.
 StringRef storedTypeName(StoredType type);
 
 /// The bytes of so many elements; nothing if they are not whole blocks, or too many for 63 bits.
 std::optional<int64_t> storedBytes(StoredType type, int64_t elements);
+
+/// The type that a tensor of this one is given as, which holds all its values: Q8 as F32.
+DType dtypeOf(StoredType type);
+/// The reverse for types of floats.
+StoredType storedTypeOf(DType dtype);
+
+/// Whether the tensor of this name in a Hugging Face checkpoint, `h.0.attn.c_attn.weight`, is a matrix that GGUF and
+/// llm.c store as [out,in].
+bool isStoredTransposed(StringRef huggingFaceName);
 
 /// Elements of a block of Q8_0, and its bytes.
 constexpr int64_t q8BlockElements = 32, q8BlockBytes = 34;

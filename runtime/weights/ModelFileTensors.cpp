@@ -34,25 +34,12 @@ static std::shared_ptr<std::vector<float>> unpackQ8(ArrayRef<uint8_t> bytes) {
   return values;
 }
 
-static DType dtypeOf(StoredType type) {
-  switch (type) {
-  case StoredType::F16:
-    return DType::F16;
-  case StoredType::BF16:
-    return DType::BF16;
-  case StoredType::F32:
-  case StoredType::Q8_0:
-    return DType::F32;
-  }
-  llvm_unreachable("every type is named above");
-}
-
 Expected<TensorView> ModelFileTensors::tensor(StringRef name) const {
   if (Error error = check(name))
     return error;
   const StoredTensor &stored = *byName.lookup(name);
   TensorView view{dtypeOf(stored.type), stored.shape, stored.bytes, model, stored.isTransposed};
-  if (stored.type == StoredType::Q8_0) {
+  if (stored.type == StoredType::Q8) {
     std::shared_ptr<std::vector<float>> values = unpackQ8(stored.bytes);
     view.bytes = {reinterpret_cast<const uint8_t *>(values->data()), values->size() * sizeof(float)};
     view.owner = values;

@@ -22,7 +22,7 @@ static void packAsStored(StringRef name, const TensorView &view, const StoredTen
   std::vector<uint8_t> packed(*size);
   cantFail(packWeight(recipe, view, packed));
   require(ArrayRef(packed) == view.bytes, "a tensor that is packed otherwise than it is");
-  require(stored.type == StoredType::Q8_0 || view.bytes == stored.bytes, "a tensor of other bytes than the file's");
+  require(stored.type == StoredType::Q8 || view.bytes == stored.bytes, "a tensor of other bytes than the file's");
 }
 
 static void readTensors(const ModelFile &model) {

@@ -77,12 +77,12 @@ std::string ggufModel() {
     data += numbered(*storedBytes(type, *elementCount(shape)));
     data.resize(llvm::alignTo(data.size(), GgufWriter::alignment));
   };
-  add("token_embd.weight", StoredType::Q8_0, {5, 32});
+  add("token_embd.weight", StoredType::Q8, {5, 32});
   add("position_embd.weight", StoredType::F32, {4, 32});
   add("output.weight", StoredType::F16, {5, 32});
   add("blk.0.attn_norm.weight", StoredType::F32, {32});
   add("blk.0.ffn_up.weight", StoredType::BF16, {3, 32});
-  add("blk.0.ffn_down.weight", StoredType::Q8_0, {2, 32});
+  add("blk.0.ffn_down.weight", StoredType::Q8, {2, 32});
   return writer.header() + data;
 }
 

@@ -6,14 +6,6 @@
 
 namespace kiln {
 
-static StoredType storedAs(DType dtype) {
-  return dtype == DType::F16 ? StoredType::F16 : dtype == DType::BF16 ? StoredType::BF16 : StoredType::F32;
-}
-
-static DType dtypeOfType(StoredType type) {
-  return type == StoredType::F16 ? DType::F16 : type == StoredType::BF16 ? DType::BF16 : DType::F32;
-}
-
 /// Finds the types of the model's tensors.
 static Error addTensors(ConvertedModel &model, ArrayRef<WeightRecipe::Tensor> tensors) {
   for (const WeightRecipe::Tensor &tensor : tensors) {
@@ -23,13 +15,13 @@ static Error addTensors(ConvertedModel &model, ArrayRef<WeightRecipe::Tensor> te
     if (model.file) {
       const StoredTensor &stored = model.file->tensors.find(tensor.name)->second;
       added.stored = stored.type;
-      added.dtype = dtypeOfType(stored.originalType.value_or(stored.type));
+      added.dtype = dtypeOf(stored.originalType.value_or(stored.type));
       continue;
     }
     Expected<TensorView> view = model.checkpoint->tensor(tensor.name, tensor.shape);
     if (!view)
       return view.takeError();
-    added.stored = storedAs(view->dtype);
+    added.stored = storedTypeOf(view->dtype);
     added.dtype = view->dtype;
   }
   return Error::success();

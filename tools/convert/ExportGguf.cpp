@@ -31,10 +31,6 @@ static DType typeInFile(const ConvertedModel::Tensor &tensor) {
   return tensor.shape.size() < 2 || tensor.name == "wpe.weight" ? DType::F32 : tensor.dtype;
 }
 
-static StoredType storedType(DType dtype) {
-  return dtype == DType::F16 ? StoredType::F16 : dtype == DType::BF16 ? StoredType::BF16 : StoredType::F32;
-}
-
 static void addSizes(GgufWriter &writer, const ConvertedModel &model) {
   const ModelConfig &config = model.config;
   auto number = [](const Setting<int64_t> &setting) { return static_cast<uint32_t>(setting.value); };
@@ -89,9 +85,9 @@ static void addTensors(GgufWriter &writer, const ConvertedModel &model) {
     SmallVector<int64_t, 2> shape = tensor.shape;
     if (isStoredTransposed(tensor.name))
       std::swap(shape[0], shape[1]);
-    writer.addTensor(name, storedType(typeInFile(tensor)), shape);
+    writer.addTensor(name, storedTypeOf(typeInFile(tensor)), shape);
     if (typeInFile(tensor) != tensor.dtype)
-      widened[storedType(tensor.dtype)].push_back(name);
+      widened[storedTypeOf(tensor.dtype)].push_back(name);
   }
   for (const auto &[type, names] : widened)
     writer.add(widenedKey(type), ArrayRef<std::string>(names));

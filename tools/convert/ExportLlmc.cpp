@@ -1,4 +1,3 @@
-#include "formats/GgufModel.h"
 #include "formats/LlmcModel.h"
 #include "formats/LlmcTokenizer.h"
 #include "support/Diagnostic.h"

@@ -195,6 +195,7 @@ class BadModels(KilnTest):
                 (f"tensor '{norm}': expected type F32, F16, BF16 or Q8_0, got number 99", given(**{norm: (99, *vector[1:])})),
                 (f"tensor '{norm}': expected rows of whole blocks of 32 elements, got 33", given(**{norm: ("Q8_0", [33], bytes(68))})),
                 (f"tensor '{norm}': expected 1 to 4 dimensions, got 5", given(**{norm: ("F32", [1] * 5, bytes(4))})),
+                ("tensor 'blk..token_embd.weight': expected tensors of a GPT-2", given(**{"blk..token_embd.weight": vector})),
                 ("tensor 'rope': expected tensors of a GPT-2, got one that it does not have", given(rope=vector)),
                 ("tensor 'token_embd.weight': expected a matrix, got none", modelfiles.gguf(modelfiles.gguf_metadata(CONFIG), {})),
                 ("the file may be truncated", made()[:-200])):

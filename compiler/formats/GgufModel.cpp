@@ -167,6 +167,7 @@ Expected<std::shared_ptr<const ModelFile>> openGgufModel(MappedFile mapping) {
   model->path = (*file)->path();
   model->format = "GGUF, version " + std::to_string((*file)->version());
   model->mapping = *file;
+  model->nameInFile = ggufName;
   ModelDescription description;
   if (Error error = readSizes(**file, description))
     return error;

@@ -49,6 +49,8 @@ struct ModelFile {
   std::string config;                                       ///< the text of config.json that describes the model
   std::map<std::string, StoredTensor, std::less<>> tensors; ///< by name in a Hugging Face checkpoint
   std::shared_ptr<const void> mapping;                      ///< holds the tensors' bytes
+  /// The name that the format has for a tensor, for messages about one that is missing; null: Hugging Face's.
+  std::optional<std::string> (*nameInFile)(StringRef huggingFaceName) = nullptr;
 };
 
 /// Whether MODEL is a file to be opened here: a regular file, and neither a .toml nor IR, .kiln.

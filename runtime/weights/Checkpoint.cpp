@@ -121,6 +121,7 @@ Error Checkpoint::addModelFile(StringRef path) {
   Expected<std::shared_ptr<const ModelFile>> model = openModelFile(path);
   if (!model)
     return model.takeError();
+  nameInFile = (*model)->nameInFile;
   auto file = std::make_shared<ModelFileTensors>(*model);
   for (const auto &[name, tensor] : (*model)->tensors)
     places.try_emplace(name, Place{file, tensor.name});
@@ -180,9 +181,11 @@ Error Checkpoint::expectOnly(const StringSet<> &used) const {
 /// The place of a tensor of this shape.
 Expected<const Checkpoint::Place *> Checkpoint::find(StringRef name, ArrayRef<int64_t> expectedShape) const {
   auto found = places.find(name);
-  if (found == places.end())
-    return makeFileError(source,
-                         "tensor '" + name + "': expected one of shape " + shapeString(expectedShape) + ", got none");
+  if (found == places.end()) {
+    std::optional<std::string> known = nameInFile ? nameInFile(name) : std::nullopt;
+    return makeFileError(source, "tensor '" + known.value_or(name.str()) + "': expected one of shape " +
+                                     shapeString(expectedShape) + ", got none");
+  }
   const Place &place = found->second;
   ArrayRef<int64_t> shape = place.file->shape(place.storedName);
   if (shape != expectedShape)

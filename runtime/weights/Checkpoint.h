@@ -47,6 +47,7 @@ private:
   Error addModelFile(StringRef path);
   Error addDirectory(StringRef directory);
 
+  std::optional<std::string> (*nameInFile)(StringRef name) = nullptr; ///< as ModelFile::nameInFile
   std::string source; ///< the file that lists all tensors: the only one, or the index
   std::map<std::string, Place, std::less<>> places;
 };

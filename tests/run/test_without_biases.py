@@ -60,7 +60,7 @@ class WithoutBiases(KilnTest):
         weights = make_weights(CONFIG)
         tensors = modelfiles.gguf_tensors({name: tensor for name, tensor in weights.items() if name != "h.1.mlp.c_fc.bias"})
         self.write("few.gguf", modelfiles.gguf(modelfiles.gguf_metadata(CONFIG), tensors))
-        self.assert_fails("few.gguf: error: tensor 'h.1.mlp.c_fc.bias': expected one of shape [128], got none", "run", self.path("few.gguf"),
+        self.assert_fails("few.gguf: error: tensor 'blk.1.ffn_up.bias': expected one of shape [128], got none", "run", self.path("few.gguf"),
                           *PROMPT[:-1])
         self.write("model/config.json", str({**PLAIN, "bias": True}).replace("'", '"').replace("True", "true"))
         self.assert_fails("'h.0.attn.c_attn.bias': expected one of shape [96], got none", "run", self.model, *PROMPT[:-1])

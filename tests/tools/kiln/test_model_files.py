@@ -189,7 +189,7 @@ class BadModels(KilnTest):
                 ("general.alignment: expected a power of two, got 24", made(**{"general.alignment": (modelfiles.U32, 24)})),
                 ("bad/config.json:8:13: error: n_head: expected a head size", made(**{"gpt2.attention.head_count": (modelfiles.U32, 16)})),
                 ("tensor 'position_embd.weight': expected shape [25,32], got [24,32]", made(**{"gpt2.context_length": (modelfiles.U32, 25)})),
-                ("tensor 'h.2.attn.c_attn.weight': expected one of shape [32,96], got none", made(**{"gpt2.block_count": (modelfiles.U32, 3)})),
+                ("tensor 'blk.2.attn_qkv.weight': expected one of shape [32,96], got none", made(**{"gpt2.block_count": (modelfiles.U32, 3)})),
                 ("tensor 'blk.1.attn_qkv.bias': expected tensors of the model", made(**{"gpt2.block_count": (modelfiles.U32, 1)})),
                 (f"tensor '{norm}': expected type F32, F16, BF16 or Q8_0, got Q4_K; convert", given(**{norm: (12, *vector[1:])})),
                 (f"tensor '{norm}': expected type F32, F16, BF16 or Q8_0, got number 99", given(**{norm: (99, *vector[1:])})),

@@ -226,10 +226,10 @@ def token_bytes(spelling):
     return bytes(byte_of[character] for character in spelling)
 
 
-def read_vocabulary(folder):
+def read_vocabulary(folder, tokens="vocab.json", merges="merges.txt"):
     """The tokens of a directory by id, and its merges."""
-    with open(os.path.join(folder, "vocab.json"), encoding="utf-8") as file:
+    with open(os.path.join(folder, tokens), encoding="utf-8") as file:
         by_token = json.load(file)
-    with open(os.path.join(folder, "merges.txt"), encoding="utf-8") as file:
+    with open(os.path.join(folder, merges), encoding="utf-8") as file:
         merges = [line for line in file.read().splitlines() if line and not line.startswith("#version")]
     return sorted(by_token, key=by_token.get), merges

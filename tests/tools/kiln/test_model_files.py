@@ -96,6 +96,19 @@ class Vocabularies(KilnTest):
                 with self.subTest(file=file, options=options):
                     self.assertEqual(self.ids(file, *options), self.ids(SHAKESPEARE, *options))
 
+    @unittest.skipUnless("KILN_GPT2_VOCAB" in os.environ, "KILN_GPT2_VOCAB does not name a folder with GPT-2's vocabulary")
+    def test_gpt2(self):
+        """llm.c's tokenizer has no merges; those that are found again are GPT-2's."""
+        folder = os.environ["KILN_GPT2_VOCAB"]
+        tokens, merges = modelfiles.read_vocabulary(folder, "encoder.json", "vocab.bpe")
+        byte_tokens = [*(modelfiles.token_bytes(token) for token in tokens[:-1]), b"<|endoftext|>"]
+        config = {**CONFIG, "vocab_size": 50257}
+        self.write("gpt2_tokenizer.bin", modelfiles.llmc_tokenizer(byte_tokens, 50256))
+        shape = [50257, 32]
+        weights = {**make_weights(CONFIG), "wte.weight": (shape, [0.0] * (50257 * 32))}
+        self.kiln("import", self.write("model.bin", modelfiles.llmc(config, weights, "BF16")), "-o", self.path("imported"))
+        self.assertEqual(modelfiles.read_vocabulary(self.path("imported")), (tokens, merges))
+
     def test_text_of_a_model_with_its_tokenizer(self):
         config = {**CONFIG, "vocab_size": len(self.tokens)}
         write_model(self.path("model"), {**config, "eos_token_id": self.end})

@@ -29,16 +29,17 @@ static std::string addNormParameters(Functor &input, const Op &layernorm) {
     input.add("template <int V> KILN_DEVICE Parameters<V> parameters(int) const { return {}; }");
     return "";
   }
-  std::string weight = input.pointer(*layernorm.operand(1)), bias = input.pointer(*layernorm.operand(2));
+  std::string weight = input.pointer(*layernorm.operand(1));
+  std::string bias = layernorm.operands().size() > 2 ? input.pointer(*layernorm.operand(2)) : "";
   auto load = [](const std::string &parameter) { return "kiln::load<V>(" + parameter + " + depth)"; };
-  bool isOne = weight == bias; // both are the same tensor
+  bool isOne = bias.empty() || weight == bias; // none, or both are the same tensor
   input.add("template <int V> struct Parameters {");
   input.add("  Vec<float, V> " + weight + (isOne ? "" : ", " + bias) + ";");
   input.add("};");
   input.add("template <int V> KILN_DEVICE Parameters<V> parameters(int depth) const {");
   input.add("  return {" + load(weight) + (isOne ? "" : ", " + load(bias)) + "};");
   input.add("}");
-  return " * p." + weight + " + p." + bias;
+  return " * p." + weight + (bias.empty() ? "" : " + p." + bias);
 }
 
 /// Declares the functor that reads rows of `x`, with the layernorm that the region applies to them, or null.

@@ -15,14 +15,14 @@ static std::string rowsText(Functor &functor, const Type &type) {
   return factors.empty() ? "1" : llvm::join(factors, " * ");
 }
 
-/// The expression that applies the weight and bias of a normalisation, operands `first` and `first` + 1 if there are
+/// The expression that applies the weight of a normalisation, operand `first`, and the bias, the next one, if there are
 /// any, to be appended to a normalised value.
 static std::string appliedParameters(Functor &functor, const Op &norm, unsigned first) {
-  if (norm.operands().size() == first)
-    return "";
-  auto parameter = [&](unsigned i) { return "kiln::load<V>(" + functor.pointer(*norm.operand(i)) + " + col)"; };
-  std::string weight = parameter(first), bias = parameter(first + 1); // in the order of the kernel's parameters
-  return " * " + weight + " + " + bias;
+  static constexpr StringRef operators[] = {" * ", " + "};
+  std::string text;
+  for (auto [sign, parameter] : llvm::zip(operators, norm.operands().drop_front(first)))
+    text += (sign + "kiln::load<V>(" + functor.pointer(*parameter) + " + col)").str();
+  return text;
 }
 
 //===----------------------------------------------------------------------===//

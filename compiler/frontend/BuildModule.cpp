@@ -87,12 +87,14 @@ Value *ModuleBuilder::weight(StringRef name, ArrayRef<int64_t> shape, StringRef 
 
 void ModuleBuilder::addNormWeights(StringRef name, StringRef suffix, StringRef source) {
   weight((name + "_w" + suffix).str(), {config.channels.value}, (source + ".weight").str());
-  weight((name + "_b" + suffix).str(), {config.channels.value}, (source + ".bias").str());
+  if (config.hasBiases.value)
+    weight((name + "_b" + suffix).str(), {config.channels.value}, (source + ".bias").str());
 }
 
 void ModuleBuilder::addLinearWeights(StringRef name, StringRef suffix, int64_t in, int64_t out, StringRef source) {
   weight((name + "_w" + suffix).str(), {in, out}, (source + ".weight").str());
-  weight((name + "_b" + suffix).str(), {out}, (source + ".bias").str());
+  if (config.hasBiases.value)
+    weight((name + "_b" + suffix).str(), {out}, (source + ".bias").str());
 }
 
 void ModuleBuilder::addWeights() {
@@ -157,15 +159,17 @@ Value *ModuleBuilder::buildLayers(Builder &builder, Value *ids) {
 
 Value *ModuleBuilder::buildLayernorm(Builder &builder, Value *x, StringRef name, StringRef suffix) {
   builder.loc = at(config.epsilon);
-  return builder.create(
-      OpKind::layernorm, (name + suffix).str(),
-      {x, module->findWeight((name + "_w" + suffix).str()), module->findWeight((name + "_b" + suffix).str())},
-      {{"eps", config.epsilon.value}});
+  SmallVector<Value *, 3> operands = {x, module->findWeight((name + "_w" + suffix).str())};
+  if (config.hasBiases.value)
+    operands.push_back(module->findWeight((name + "_b" + suffix).str()));
+  return builder.create(OpKind::layernorm, (name + suffix).str(), operands, {{"eps", config.epsilon.value}});
 }
 
 Value *ModuleBuilder::buildLinear(Builder &builder, Value *x, StringRef name, StringRef suffix) {
-  Value *product = builder.create(OpKind::matmul, (name + "_mm" + suffix).str(),
-                                  {x, module->findWeight((name + "_w" + suffix).str())});
+  Value *matrix = module->findWeight((name + "_w" + suffix).str());
+  if (!config.hasBiases.value)
+    return builder.create(OpKind::matmul, (name + suffix).str(), {x, matrix});
+  Value *product = builder.create(OpKind::matmul, (name + "_mm" + suffix).str(), {x, matrix});
   return builder.create(OpKind::add, (name + suffix).str(),
                         {product, module->findWeight((name + "_b" + suffix).str())});
 }

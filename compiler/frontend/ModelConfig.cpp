@@ -1,5 +1,6 @@
 #include "frontend/ModelConfig.h"
 
+#include "formats/ModelFile.h"
 #include "ops/OpTable.h"
 #include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
@@ -193,6 +194,7 @@ Expected<ModelConfig> ConfigReader::read(StringRef name) {
             // Requests attention scores in f32, which fused attention has in every precision.
             [&] { return readFlag("reorder_and_upcast_attn", false, scoresAreF32); },
             [&] { return readFlag("tie_word_embeddings", true, config.tiedEmbeddings); },
+            [&] { return readFlag("bias", true, config.hasBiases); },
             [&] { return readEosTokens(config.vocabSize.value, config.eosTokens); }, [&] { return checkHeads(config); },
             [&] { return checkOtherKeys(); });
   if (error)
@@ -208,32 +210,45 @@ std::string toIdentifier(StringRef name) {
   return text.empty() || llvm::isDigit(text[0]) ? "model_" + text : text;
 }
 
+std::string configIn(StringRef directory) {
+  SmallString<128> file(directory);
+  llvm::sys::path::append(file, "config.json");
+  return file.str().str();
+}
+
 } // namespace
 
 Expected<ModelConfig> readModelConfig(const ConfigValue &root, StringRef name, bool isHuggingFace) {
   return ConfigReader(root, isHuggingFace).read(name);
 }
 
+/// Reads MODEL's document: the file, the config.json of the directory, or the one that describes a model in one file.
+static Expected<const SourceFile *> openConfig(StringRef path, SourceManager &sources) {
+  StringRef expected = "expected a .toml file, a directory with a config.json, a GGUF file or a model of llm.c";
+  if (!llvm::sys::fs::exists(path) && !path.ends_with(".toml"))
+    return makeFileError(path, "no such model: " + expected);
+  if (!isModelFile(path))
+    return sources.open(llvm::sys::fs::is_directory(path) ? configIn(path) : path.str());
+  Expected<std::shared_ptr<const ModelFile>> model = openModelFile(path);
+  if (!model)
+    return model.takeError();
+  return sources.add(configIn(path), (*model)->config);
+}
+
 Expected<ModelConfig> readModelConfig(StringRef path, SourceManager &sources) {
-  bool isDirectory = llvm::sys::fs::is_directory(path);
-  SmallString<128> file(path);
-  if (isDirectory)
-    llvm::sys::path::append(file, "config.json");
-  else if (!path.ends_with(".toml"))
-    return makeFileError(path, llvm::sys::fs::exists(path)
-                                   ? "expected a .toml file or a directory with a config.json"
-                                   : "no such model: expected a .toml file or a directory with a config.json");
-  Expected<const SourceFile *> source = sources.open(file);
+  Expected<const SourceFile *> source = openConfig(path, sources);
   if (!source)
     return source.takeError();
-  Expected<ConfigValue> root = isDirectory ? parseJsonConfig(*source) : parseToml(*source);
+  bool isToml = path.ends_with(".toml") && !llvm::sys::fs::is_directory(path);
+  Expected<ConfigValue> root = isToml ? parseToml(*source) : parseJsonConfig(*source);
   if (!root)
     return root.takeError();
   SmallString<128> absolute(path.rtrim('/'));
   llvm::sys::fs::make_absolute(absolute);
   llvm::sys::path::remove_dots(absolute, /*remove_dot_dot=*/true);
-  StringRef name = isDirectory ? llvm::sys::path::filename(absolute) : llvm::sys::path::stem(absolute);
-  return readModelConfig(*root, toIdentifier(name), isDirectory);
+  StringRef name =
+      llvm::sys::fs::is_directory(path) ? llvm::sys::path::filename(absolute) : llvm::sys::path::stem(absolute);
+  return readModelConfig(*root, toIdentifier(name), !isToml);
 }
 
 } // namespace kiln

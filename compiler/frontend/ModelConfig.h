@@ -33,14 +33,17 @@ struct ModelConfig {
   Setting<bool> scaleByHeadSize;  ///< scale_attn_weights
   Setting<bool> scaleByLayer;     ///< scale_attn_by_inverse_layer_idx
   Setting<bool> tiedEmbeddings;   ///< tie_word_embeddings
+  Setting<bool> hasBiases;        ///< bias: of products and layernorms; transformers has no such key, nanoGPT has
   std::vector<int64_t> eosTokens; ///< eos_token_id: a number, a list or nothing
 
   int64_t headSize() const { return channels.value / heads.value; }
 };
 
-/// Reads `MODEL`: a .toml file, or a directory with a config.json of model_type gpt2.
+/// Reads `MODEL`: a .toml file, a directory with a config.json of model_type gpt2, or a model in one file, whose places
+/// are those of the config.json that describes it: `gpt2.gguf/config.json`.
 /// Error, at the key's place: missing or unknown keys, wrong types, values out of range, n_embd not divisible by
-/// n_head, a head size that is not a multiple of 8 up to 256, and whatever is not implemented, by name.
+/// n_head, a head size that is not a multiple of 8 up to 256, and whatever is not implemented, by name; errors of
+/// openModelFile.
 Expected<ModelConfig> readModelConfig(StringRef path, SourceManager &sources);
 
 /// Reads a model from a parsed document. `isHuggingFace`: keys that training and other tools leave in config.json are

@@ -11,25 +11,23 @@ namespace kiln {
 // layernorm
 //===----------------------------------------------------------------------===//
 
-/// Checks the weight and bias of a normalisation, from operand `first` on: there are both or none.
+/// Checks the weight and bias of a normalisation, from operand `first` on, if there are any.
 static Error expectParameters(const Op &op, unsigned first) {
-  size_t count = op.operands().size();
-  if (count == first + 1)
-    return opError(op, "expected " + Twine(first) + " or " + Twine(first + 2) + " operands, got " + Twine(count));
-  for (unsigned i = first; i < count; ++i)
+  for (unsigned i = first; i < op.operands().size(); ++i)
     if (Error error = expectFloatShape(op, i, {op.operand(0)->type.lastDim()}))
       return error;
   return Error::success();
 }
 
-/// Multiplies row `out` by the weight and adds the bias, operands `first` and `first` + 1 if there are any.
+/// Multiplies row `out` by the weight, operand `first`, and adds the bias, the next one, if there are any.
 template <class Real> static void applyParameters(const EvalArgs<Real> &args, unsigned first,
                                                   MutableArrayRef<Real> out) {
   if (args.op.operands().size() == first)
     return;
-  const Real *weight = args.operands[first].data(), *bias = args.operands[first + 1].data();
+  const Real *weight = args.operands[first].data();
+  const Real *bias = args.op.operands().size() > first + 1 ? args.operands[first + 1].data() : nullptr;
   for (size_t c = 0; c < out.size(); ++c)
-    out[c] = out[c] * weight[c] + bias[c];
+    out[c] = out[c] * weight[c] + (bias ? bias[c] : 0);
 }
 
 static Expected<Type> inferLayernorm(const Op &op) {
@@ -68,9 +66,7 @@ const OpDef layernormOp = {
     .mnemonic = "layernorm",
     .summary = "(x - mean) / sqrt(variance + eps) * weight + bias over the last dim; biased variance (Ba et al. 2016).",
     .traits = Trait::RowWise,
-    .operands = {{"x", "[...,C]"},
-                 {"weight", "[C]; 1 when left out", true},
-                 {"bias", "[C]; left out together with the weight: 0", true}},
+    .operands = {{"x", "[...,C]"}, {"weight", "[C]; 1 when left out", true}, {"bias", "[C]; 0 when left out", true}},
     .attributes = {{"eps", Attribute::Kind::Float, "added to the variance"},
                    outSpec("result type; that of x when left out")},
     .infer = inferLayernorm,
@@ -177,7 +173,7 @@ const OpDef normalizeOp = {
                  {.name = "mean", .doc = "f32[...], of the rows", .isOfRow = true},
                  {.name = "rstd", .doc = "f32[...], of the rows", .isOfRow = true},
                  {"weight", "[C]; 1 when left out", true},
-                 {"bias", "[C]; left out together with the weight: 0", true}},
+                 {"bias", "[C]; 0 when left out", true}},
     .attributes = {outSpec("result type; that of x when left out")},
     .infer = inferNormalize,
     .evaluateF32 = evaluateNormalize<float>,

@@ -9,10 +9,12 @@
 //
 // For (n·g + b)·W + c = n·(g∘W) + (c + b·W), where g∘W is W with row i times element i of g. Both weights are made when
 // the model is loaded, in f32 and sums in f64, and rounded once. Kernels then read no parameters of a layernorm, and
-// defer-norm can apply its statistics to the sums of a product.
+// defer-norm can apply its statistics to the sums of a product. A layernorm without a bias leaves the product's alone,
+// which may have none.
 //
 // Refuses: a layernorm that anything but such products reads; a product whose weight or bias others read too, as the
-// head reads the embedding table; products without a bias; weights that have been scaled, transposed or padded before.
+// head reads the embedding table; products without a bias to take a layernorm's; weights that have been scaled,
+// transposed or padded before.
 #include "ir/Builder.h"
 #include "ops/OpTable.h"
 #include "passes/Pass.h"
@@ -21,10 +23,12 @@ namespace kiln {
 
 namespace {
 
-/// A layernorm with parameters in front of a product that adds a bias.
+/// A layernorm with parameters in front of a product.
 struct NormedProduct {
   Op *layernorm;
-  Op *bias; ///< the add of the bias
+  Op *bias; ///< the add of the product's bias, if the layernorm has a bias; else null
+
+  const Value *addedBias() const { return bias ? bias->operand(1) : nullptr; }
 };
 
 /// Whether the value is a tensor of the checkpoint as it is there, but for its type.
@@ -32,17 +36,27 @@ bool isPlain(const Value &value, size_t rank) {
   return value.isWeight() && value.type.rank() == rank && !value.recipe->hasSteps();
 }
 
+/// The add of a bias to a matmul, or null.
+Op *biasOf(const Op &matmul) {
+  Op *add = matmul.result()->hasOneUse() ? matmul.result()->getUsers()[0] : nullptr;
+  bool isBiased = add && add->is(OpKind::add) && !add->parentOp() && add->operand(0) == matmul.result();
+  return isBiased && isPlain(*add->operand(1), 1) ? add : nullptr;
+}
+
 /// The layernorm and the bias of a matmul, as far as its own operands and users tell.
 std::optional<NormedProduct> normedProduct(const Op &op) {
-  if (!op.is(OpKind::matmul) || op.boolAttribute("transpose_b") || op.parentOp() || !op.result()->hasOneUse())
+  if (!op.is(OpKind::matmul) || op.boolAttribute("transpose_b") || op.parentOp() || !isPlain(*op.operand(1), 2))
     return std::nullopt;
-  Op *layernorm = op.operand(0)->definingOp(), *add = op.result()->getUsers()[0];
-  bool isNormed = layernorm && layernorm->is(OpKind::layernorm) && layernorm->operands().size() == 3 &&
-                  isPlain(*layernorm->operand(1), 1) && isPlain(*layernorm->operand(2), 1);
-  bool isBiased = add->is(OpKind::add) && add->operand(0) == op.result() && isPlain(*add->operand(1), 1);
-  if (!isNormed || !isBiased || add->parentOp() || !isPlain(*op.operand(1), 2))
+  Op *layernorm = op.operand(0)->definingOp();
+  bool isNormed = layernorm && layernorm->is(OpKind::layernorm) && layernorm->operands().size() > 1 &&
+                  llvm::all_of(layernorm->operands().drop_front(), [](const Value *v) { return isPlain(*v, 1); });
+  if (!isNormed)
     return std::nullopt;
-  return NormedProduct{layernorm, add};
+  NormedProduct product{layernorm, nullptr};
+  if (layernorm->operands().size() > 2)
+    product.bias = biasOf(op);
+  bool isComplete = layernorm->operands().size() == 2 || product.bias;
+  return isComplete ? std::optional(product) : std::nullopt;
 }
 
 /// The matmuls and layernorms to change. At first all that match by themselves; then those go that depend on others
@@ -62,7 +76,7 @@ public:
   void apply() {
     DenseSet<Op *> layernorms;
     for (auto &[matmul, product] : products) {
-      changeRecipes(*matmul->operand(1), *product.bias->operand(1), *product.layernorm);
+      changeRecipes(*matmul->operand(1), product);
       layernorms.insert(product.layernorm);
     }
     for (Op *layernorm : layernorms)
@@ -77,23 +91,26 @@ private:
 
   /// Whether everything that reads the layernorm, the weight and the bias is one of `products`, with the same others.
   bool isSupported(const Op &matmul, const NormedProduct &product) const {
-    const Value &weight = *matmul.operand(1), &bias = *product.bias->operand(1);
+    const Value &weight = *matmul.operand(1), *bias = product.addedBias();
     auto agrees = [&](const Op *user) {
       const NormedProduct *other = find(user);
-      return other && other->bias->operand(1) == &bias &&
-             other->layernorm->operand(1) == product.layernorm->operand(1) &&
-             other->layernorm->operand(2) == product.layernorm->operand(2) && user->operand(1) == &weight;
+      return other && other->addedBias() == bias &&
+             other->layernorm->operands().drop_front() == product.layernorm->operands().drop_front() &&
+             user->operand(1) == &weight;
     };
     auto isBias = [&](const Op *user) {
       const Op *producer = user->operand(0)->definingOp();
-      return user->is(OpKind::add) && user->operand(0) != &bias && producer && agrees(producer);
+      return user->is(OpKind::add) && user->operand(0) != bias && producer && agrees(producer);
     };
     return llvm::all_of(product.layernorm->result()->getUsers(), [&](const Op *user) { return find(user); }) &&
-           llvm::all_of(weight.getUsers(), agrees) && llvm::all_of(bias.getUsers(), isBias);
+           llvm::all_of(weight.getUsers(), agrees) && (!bias || llvm::all_of(bias->getUsers(), isBias));
   }
 
-  static void changeRecipes(Value &weight, Value &bias, const Op &layernorm) {
-    bias.recipe->add = {layernorm.operand(2)->recipe->source, weight.recipe->source, weight.recipe->sourceShape};
+  static void changeRecipes(Value &weight, const NormedProduct &product) {
+    const Op &layernorm = *product.layernorm;
+    if (product.bias)
+      product.bias->operand(1)->recipe->add = {layernorm.operand(2)->recipe->source, weight.recipe->source,
+                                               weight.recipe->sourceShape};
     weight.recipe->scale = layernorm.operand(1)->recipe->source;
   }
 

@@ -120,20 +120,45 @@ Expected<std::string> readInput(StringRef path) {
 //===----------------------------------------------------------------------===//
 
 /// A full disk is reported at the latest when the file is closed.
-Error writeInPlace(StringRef file, StringRef contents) {
+Error writeInPlace(StringRef file, WriteContents write) {
   auto cannotWrite = [&](std::error_code reason) { return makeFileError(file, "cannot write: " + reason.message()); };
   std::error_code failure;
   raw_fd_ostream os(file, failure);
   if (failure)
     return cannotWrite(failure);
-  os << contents;
+  Error error = write(os);
   os.close();
   if (os.has_error()) {
     failure = os.error();
     os.clear_error();
-    return cannotWrite(failure);
+    if (!error)
+      error = cannotWrite(failure);
   }
-  return Error::success();
+  return error;
+}
+
+static Error replaceFileBy(StringRef file, WriteContents write) {
+  // Renaming would replace a device or a link by a file.
+  if (fs::exists(file) && (!fs::is_regular_file(file) || fs::is_symlink_file(file)))
+    return writeInPlace(file, write);
+  Expected<Temporary> temporary = Temporary::create(file, Temporary::Kind::File);
+  if (!temporary)
+    return temporary.takeError();
+  if (Error error = writeInPlace(temporary->path(), write)) {
+    Diagnostic first = takeDiagnostics(std::move(error)).front();
+    // The user does not know the temporary file.
+    return makeFileError(first.file == temporary->path() ? file : StringRef(first.file), first.message);
+  }
+  return temporary->moveToTarget();
+}
+
+Error writeFile(StringRef file, WriteContents write) {
+  sweepLeftovers(file);
+  return replaceFileBy(file, write);
+}
+
+Error writeInPlace(StringRef file, StringRef contents) {
+  return writeInPlace(file, [&](raw_ostream &os) { return (os << contents, Error::success()); });
 }
 
 Error writeFile(StringRef file, StringRef contents) {
@@ -142,15 +167,7 @@ Error writeFile(StringRef file, StringRef contents) {
 }
 
 Error replaceFile(StringRef file, StringRef contents) {
-  // Renaming would replace a device or a link by a file.
-  if (fs::exists(file) && (!fs::is_regular_file(file) || fs::is_symlink_file(file)))
-    return writeInPlace(file, contents);
-  Expected<Temporary> temporary = Temporary::create(file, Temporary::Kind::File);
-  if (!temporary)
-    return temporary.takeError();
-  if (Error error = writeInPlace(temporary->path(), contents))
-    return makeFileError(file, takeDiagnostics(std::move(error)).front().message);
-  return temporary->moveToTarget();
+  return replaceFileBy(file, [&](raw_ostream &os) { return (os << contents, Error::success()); });
 }
 
 std::string sha256Hex(StringRef bytes) {

@@ -47,6 +47,13 @@ Error replaceFile(StringRef path, StringRef contents);
 /// Like writeFile, but without the rename: after an error or a kill, the file may be incomplete.
 Error writeInPlace(StringRef path, StringRef contents);
 
+/// Writes a file's contents, in pieces.
+using WriteContents = function_ref<Error(raw_ostream &os)>;
+
+/// Like the functions above, for contents that are too large for memory. An error of `write` is returned, too.
+Error writeFile(StringRef path, WriteContents write);
+Error writeInPlace(StringRef path, WriteContents write);
+
 /// The SHA-256 of the bytes in lower-case hexadecimal.
 std::string sha256Hex(StringRef bytes);
 

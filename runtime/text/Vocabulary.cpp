@@ -1,5 +1,7 @@
 #include "runtime/text/Vocabulary.h"
 
+#include "formats/Gguf.h"
+#include "formats/LlmcTokenizer.h"
 #include "runtime/text/VocabularyBuilder.h"
 #include "support/Diagnostic.h"
 
@@ -67,41 +69,90 @@ static Error readVocabularyAndMerges(VocabularyBuilder &builder, SourceManager &
   return mergesFile ? readMergesText(builder, *mergesFile) : mergesFile.takeError();
 }
 
-Expected<Vocabulary> loadVocabulary(StringRef directory) {
-  auto pathOf = [&](StringRef name) {
-    SmallString<128> path(directory);
-    llvm::sys::path::append(path, name);
-    return path.str().str();
-  };
-  auto firstPresent = [&](std::initializer_list<StringRef> names) {
-    for (StringRef name : names)
-      if (fs::exists(pathOf(name)))
-        return pathOf(name);
-    return std::string();
-  };
-  std::string vocabularyPath = firstPresent({"vocab.json", "encoder.json"});
-  std::string mergesPath = firstPresent({"merges.txt", "vocab.bpe"});
-  std::string tokenizerPath = firstPresent({"tokenizer.json"});
+static std::string pathIn(StringRef directory, StringRef name) {
+  SmallString<128> path(directory);
+  llvm::sys::path::append(path, name);
+  return path.str().str();
+}
 
+/// The first of these files that exists; empty if none does.
+static std::string firstPresent(StringRef directory, std::initializer_list<StringRef> names) {
+  for (StringRef name : names)
+    if (std::string path = pathIn(directory, name); fs::exists(path))
+      return path;
+  return "";
+}
+
+namespace {
+/// Where a directory has its vocabulary; empty: not there.
+struct VocabularyFiles {
+  explicit VocabularyFiles(StringRef directory)
+      : vocabulary(firstPresent(directory, {"vocab.json", "encoder.json"})),
+        merges(firstPresent(directory, {"merges.txt", "vocab.bpe"})),
+        tokenizer(firstPresent(directory, {"tokenizer.json"})), llmc(firstPresent(directory, {"gpt2_tokenizer.bin"})) {}
+
+  std::string vocabulary, merges, tokenizer, llmc;
+};
+} // namespace
+
+static Expected<Vocabulary> loadDirectory(StringRef directory) {
+  VocabularyFiles files(directory);
   SourceManager sources;
   VocabularyBuilder builder;
-  if (!vocabularyPath.empty() && !mergesPath.empty()) {
-    if (Error error =
-            readVocabularyAndMerges(builder, sources, vocabularyPath, pathOf("added_tokens.json"), mergesPath))
+  if (!files.vocabulary.empty() && !files.merges.empty()) {
+    if (Error error = readVocabularyAndMerges(builder, sources, files.vocabulary,
+                                              pathIn(directory, "added_tokens.json"), files.merges))
       return error;
     return builder.take();
   }
-  if (tokenizerPath.empty())
-    return makeFileError(directory, "expected vocab.json and merges.txt, or tokenizer.json, got " +
-                                        Twine(!vocabularyPath.empty() ? "no merges.txt"
-                                              : !mergesPath.empty()   ? "no vocab.json"
-                                                                      : "none of them"));
-  Expected<const SourceFile *> file = sources.open(tokenizerPath);
+  if (files.tokenizer.empty() && !files.llmc.empty())
+    return readLlmcVocabulary(files.llmc);
+  if (files.tokenizer.empty())
+    return makeFileError(directory, "expected vocab.json and merges.txt, tokenizer.json, or gpt2_tokenizer.bin, got " +
+                                        Twine(!files.vocabulary.empty() ? "no merges.txt"
+                                              : !files.merges.empty()   ? "no vocab.json"
+                                                                        : "none of them"));
+  Expected<const SourceFile *> file = sources.open(files.tokenizer);
   if (!file)
     return file.takeError();
   if (Error error = readTokenizerJson(builder, *file))
     return error;
   return builder.take();
+}
+
+/// The directory of a file: `.` for a plain name.
+static StringRef directoryOf(StringRef path) {
+  StringRef parent = llvm::sys::path::parent_path(path);
+  return parent.empty() ? "." : parent;
+}
+
+/// Whether a file is a GGUF file, by its first bytes.
+static bool isGguf(StringRef path) {
+  Expected<MappedFile> file = MappedFile::open(path);
+  if (file)
+    return GgufFile::isGguf(file->bytes());
+  llvm::consumeError(file.takeError());
+  return false;
+}
+
+Expected<Vocabulary> loadVocabulary(StringRef path) {
+  if (!fs::is_regular_file(path))
+    return loadDirectory(path);
+  if (isLlmcTokenizer(path))
+    return readLlmcVocabulary(path);
+  if (!isGguf(path))
+    return loadDirectory(directoryOf(path));
+  VocabularyBuilder builder;
+  if (Error error = readGgufVocabulary(builder, path))
+    return error;
+  return builder.take();
+}
+
+bool hasVocabulary(StringRef path) {
+  if (fs::is_regular_file(path) && (isLlmcTokenizer(path) || isGguf(path)))
+    return isLlmcTokenizer(path) || hasGgufVocabulary(path);
+  VocabularyFiles files(fs::is_regular_file(path) ? directoryOf(path) : path);
+  return !files.vocabulary.empty() || !files.tokenizer.empty() || !files.llmc.empty();
 }
 
 } // namespace kiln

@@ -13,12 +13,17 @@ Error VocabularyBuilder::addTokens(const JsonObject &object) {
     std::optional<int64_t> id = object.values.getInteger(member.key);
     if (!id)
       return makeError(member.valueLoc, quote(member.key) + ": expected an integer id");
-    auto [known, isNew] = indexOf.try_emplace(member.key, tokens.size());
-    if (!isNew)
-      return makeError(member.keyLoc, quote(member.key) + ": token is listed twice", tokens[known->second].loc,
-                       "first listed here");
-    tokens.push_back({member.key, *id, member.keyLoc, /*isSpecial=*/false});
+    if (Error error = addToken(member.key, *id, member.keyLoc))
+      return error;
   }
+  return Error::success();
+}
+
+Error VocabularyBuilder::addToken(StringRef spelling, int64_t id, Location loc) {
+  auto [known, isNew] = indexOf.try_emplace(spelling, tokens.size());
+  if (!isNew)
+    return makeError(loc, quote(spelling) + ": token is listed twice", tokens[known->second].loc, "first listed here");
+  tokens.push_back({spelling.str(), id, loc, /*isSpecial=*/false});
   return Error::success();
 }
 
@@ -57,12 +62,18 @@ Error VocabularyBuilder::checkIds() const {
 
 Error VocabularyBuilder::findByteTokens(StringRef path) {
   for (int byte = 0; byte < 256; ++byte) {
-    auto known = indexOf.find(spellByte(static_cast<uint8_t>(byte)));
+    std::string spelling = spellByte(static_cast<uint8_t>(byte));
+    auto fail = [&](const Twine &message) {
+      return makeFileError(path, message + formatv(" 0x{0:X-2}, spelled '{1}'", byte, spelling).str());
+    };
+    auto known = indexOf.find(spelling);
     if (known == indexOf.end())
-      return makeFileError(path, formatv("expected a token for each byte, got none for 0x{0:X-2}, spelled '{1}'", byte,
-                                         spellByte(static_cast<uint8_t>(byte)))
-                                     .str());
-    vocabulary.byteTokens[byte] = static_cast<int32_t>(tokens[known->second].id);
+      return fail("expected a token for each byte, got none for");
+    const Token &token = tokens[known->second];
+    // A special token stands for its text, which is another than the byte.
+    if (token.isSpecial && spelling != std::string(1, static_cast<char>(byte)))
+      return fail("expected other special tokens than those of bytes, got that of");
+    vocabulary.byteTokens[byte] = static_cast<int32_t>(token.id);
   }
   return Error::success();
 }

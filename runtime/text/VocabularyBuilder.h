@@ -12,6 +12,9 @@ public:
   /// A JSON object of `"token": id`.
   Error addTokens(const JsonObject &object);
 
+  /// A token as it is spelled. Error: it is there already.
+  Error addToken(StringRef spelling, int64_t id, Location loc);
+
   /// A token that is matched in text as it stands. It may be in the vocabulary already, under the same id.
   Error addSpecial(StringRef text, int64_t id, Location loc);
 
@@ -51,5 +54,15 @@ Error readMergesText(VocabularyBuilder &builder, const SourceFile *file);
 
 /// Reads a `tokenizer.json` of a byte-level BPE without options that change its behaviour.
 Error readTokenizerJson(VocabularyBuilder &builder, const SourceFile *file);
+
+/// Reads the keys `tokenizer.ggml.*` of a GGUF file.
+Error readGgufVocabulary(VocabularyBuilder &builder, StringRef path);
+/// Whether a GGUF file has such keys, or is damaged, which reading it reports.
+bool hasGgufVocabulary(StringRef path);
+
+/// The vocabulary of a tokenizer of llm.c. The file has no merges, but GPT-2's vocabularies list their tokens in the
+/// order of the merges that made them, so that these can be found again. Error: as of readLlmcTokenizer; no token for a
+/// byte; a token twice; a token that the ones before it do not make by one merge.
+Expected<Vocabulary> readLlmcVocabulary(StringRef path);
 
 } // namespace kiln

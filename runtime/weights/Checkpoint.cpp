@@ -1,5 +1,7 @@
 #include "runtime/weights/Checkpoint.h"
 
+#include "runtime/weights/ModelFileTensors.h"
+#include "runtime/weights/Safetensors.h"
 #include "support/Diagnostic.h"
 #include "support/Json.h"
 
@@ -22,7 +24,7 @@ static std::string pathIn(StringRef directory, StringRef name) {
   return path.str().str();
 }
 
-Error Checkpoint::add(std::shared_ptr<const SafetensorsFile> file, StringRef storedName) {
+Error Checkpoint::add(std::shared_ptr<const TensorFile> file, StringRef storedName) {
   StringRef name = stripPrefix(storedName);
   if (isMaskBuffer(name))
     return Error::success();
@@ -91,23 +93,44 @@ Error Checkpoint::addShards(StringRef directory) {
   return Error::success();
 }
 
-Expected<std::unique_ptr<Checkpoint>> Checkpoint::open(StringRef directory) {
+Error Checkpoint::addDirectory(StringRef directory) {
   std::string single = pathIn(directory, "model.safetensors");
   std::string index = pathIn(directory, "model.safetensors.index.json");
-  if (fs::exists(single)) {
-    auto file = SafetensorsFile::open(single);
-    if (!file)
-      return file.takeError();
-    std::unique_ptr<Checkpoint> checkpoint(new Checkpoint(single));
-    for (const auto &[name, entry] : (*file)->tensors())
-      if (Error error = checkpoint->add(*file, name))
-        return error;
-    return checkpoint;
+  if (!fs::exists(single) && !fs::exists(index)) {
+    bool isPyTorch = fs::exists(pathIn(directory, "pytorch_model.bin"));
+    return makeFileError(directory,
+                         Twine("expected model.safetensors or model.safetensors.index.json, got ") +
+                             (isPyTorch ? "pytorch_model.bin; convert it with tools/import_torch.py" : "neither"));
   }
-  if (!fs::exists(index))
-    return makeFileError(directory, "expected model.safetensors or model.safetensors.index.json, got neither");
-  std::unique_ptr<Checkpoint> checkpoint(new Checkpoint(index));
-  if (Error error = checkpoint->addShards(directory))
+  if (!fs::exists(single)) {
+    source = index;
+    return addShards(directory);
+  }
+  source = single;
+  auto file = SafetensorsFile::open(single);
+  if (!file)
+    return file.takeError();
+  for (const auto &[name, entry] : (*file)->tensors())
+    if (Error error = add(*file, name))
+      return error;
+  return Error::success();
+}
+
+Error Checkpoint::addModelFile(StringRef path) {
+  source = path.str();
+  Expected<std::shared_ptr<const ModelFile>> model = openModelFile(path);
+  if (!model)
+    return model.takeError();
+  nameInFile = (*model)->nameInFile;
+  auto file = std::make_shared<ModelFileTensors>(*model);
+  for (const auto &[name, tensor] : (*model)->tensors)
+    places.try_emplace(name, Place{file, tensor.name});
+  return Error::success();
+}
+
+Expected<std::unique_ptr<Checkpoint>> Checkpoint::open(StringRef path) {
+  std::unique_ptr<Checkpoint> checkpoint(new Checkpoint());
+  if (Error error = isModelFile(path) ? checkpoint->addModelFile(path) : checkpoint->addDirectory(path))
     return error;
   return checkpoint;
 }
@@ -155,17 +178,42 @@ Error Checkpoint::expectOnly(const StringSet<> &used) const {
   return Error::success();
 }
 
-Expected<TensorView> Checkpoint::tensor(StringRef name, ArrayRef<int64_t> expectedShape) const {
+/// The place of a tensor of this shape.
+Expected<const Checkpoint::Place *> Checkpoint::find(StringRef name, ArrayRef<int64_t> expectedShape) const {
   auto found = places.find(name);
-  if (found == places.end())
-    return makeFileError(source,
-                         "tensor '" + name + "': expected one of shape " + shapeString(expectedShape) + ", got none");
+  if (found == places.end()) {
+    std::optional<std::string> known = nameInFile ? nameInFile(name) : std::nullopt;
+    return makeFileError(source, "tensor '" + known.value_or(name.str()) + "': expected one of shape " +
+                                     shapeString(expectedShape) + ", got none");
+  }
   const Place &place = found->second;
-  ArrayRef<int64_t> shape = place.file->tensors().find(place.storedName)->second.shape;
+  ArrayRef<int64_t> shape = place.file->shape(place.storedName);
   if (shape != expectedShape)
     return makeFileError(place.file->path(), "tensor '" + place.storedName + "': expected shape " +
                                                  shapeString(expectedShape) + ", got " + shapeString(shape));
-  return place.file->tensor(place.storedName);
+  return &place;
+}
+
+Error Checkpoint::expect(StringRef name, ArrayRef<int64_t> shape) const {
+  Expected<const Place *> place = find(name, shape);
+  return place ? (*place)->file->check((*place)->storedName) : place.takeError();
+}
+
+Error Checkpoint::expectModel(ArrayRef<WeightRecipe::Tensor> tensors) const {
+  StringSet<> used;
+  for (const WeightRecipe::Tensor &tensor : tensors) {
+    used.insert(tensor.name);
+    if (Error error = expect(tensor.name, tensor.shape))
+      return error;
+  }
+  return expectOnly(used);
+}
+
+Expected<TensorView> Checkpoint::tensor(StringRef name, ArrayRef<int64_t> shape) const {
+  Expected<const Place *> place = find(name, shape);
+  if (!place)
+    return place.takeError();
+  return (*place)->file->tensor((*place)->storedName);
 }
 
 } // namespace kiln

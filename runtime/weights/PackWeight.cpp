@@ -29,11 +29,18 @@ struct BF16 {
   static Storage encode(float value) { return toBF16(value); }
 };
 
-/// A matrix in memory; `pitch` is in elements. `factors`, if there are any, has one for each row.
+/// Factors of a matrix, if there are any: one for each row, or for each column, of the result.
+struct Factors {
+  const float *data = nullptr;
+  bool areOfColumns = false;
+
+  float at(int64_t row, int64_t column) const { return data[areOfColumns ? column : row]; }
+};
+
+/// A matrix in memory; `pitch` is in elements.
 struct Source {
   const uint8_t *data;
   int64_t pitch;
-  const float *factors;
 };
 struct Destination {
   uint8_t *data;
@@ -63,11 +70,11 @@ template <typename From, typename To> struct Mover {
     std::memcpy(to, &converted, toSize);
   }
 
-  /// `factor`: may be null.
-  static void moveRow(const uint8_t *from, uint8_t *to, int64_t count, const float *factor = nullptr) {
-    if (factor) {
+  /// `row`: its number in the result.
+  static void moveRow(const uint8_t *from, uint8_t *to, int64_t count, Factors factors = {}, int64_t row = 0) {
+    if (factors.data) {
       for (int64_t i = 0; i < count; ++i)
-        moveScaled(from + i * fromSize, to + i * toSize, *factor);
+        moveScaled(from + i * fromSize, to + i * toSize, factors.at(row, i));
     } else if constexpr (std::is_same_v<From, To>) {
       std::memcpy(to, from, count * fromSize);
     } else {
@@ -78,7 +85,8 @@ template <typename From, typename To> struct Mover {
 
   /// Moves rows `firstRow` to `lastRow` of the transposed source, which has `columns` rows; `to` begins with the first
   /// of them. Works in square blocks, so that several elements of each cache line are used in both matrices.
-  static void moveTransposed(Source from, Destination to, int64_t firstRow, int64_t lastRow, int64_t columns) {
+  static void moveTransposed(Source from, Destination to, int64_t firstRow, int64_t lastRow, int64_t columns,
+                             Factors factors) {
     constexpr int64_t side = 32;
     for (int64_t firstColumn = 0; firstColumn < columns; firstColumn += side) {
       int64_t lastColumn = std::min(firstColumn + side, columns);
@@ -86,8 +94,8 @@ template <typename From, typename To> struct Mover {
         for (int64_t column = firstColumn; column < lastColumn; ++column) {
           const uint8_t *element = from.data + (column * from.pitch + row) * fromSize;
           uint8_t *target = to.data + ((row - firstRow) * to.pitch + column) * toSize;
-          if (from.factors)
-            moveScaled(element, target, from.factors[column]);
+          if (factors.data)
+            moveScaled(element, target, factors.at(row, column));
           else
             moveElement(element, target);
         }
@@ -146,25 +154,39 @@ static void roundTo(DType dtype, MutableArrayRef<float> values) {
   convert(dtype, reinterpret_cast<const uint8_t *>(rounded.data()), 0, count, DType::F32, bytes);
 }
 
-/// Adds to `sums` what the recipe adds up in columns `first` to `last` of its matrix: elements times those of the
-/// vector (`add`), or rounded elements (`sum`).
-static void addColumns(const WeightRecipe &recipe, ArrayRef<TensorView> tensors, int64_t first, int64_t last,
-                       double *sums) {
-  const TensorView &matrix = recipe.add ? tensors[2] : tensors[0];
-  int64_t rows = matrix.shape[0], columns = matrix.shape[1];
-  std::vector<float> factors(rows, 1.0F);
+/// Columns `first` to `last` of a matrix: line i is its row i, or, if the matrix is stored transposed, column first +
+/// i.
+struct Columns {
+  const TensorView &matrix;
+  int64_t first, last;
+
+  int64_t lines() const { return matrix.isTransposed ? last - first : matrix.shape[0]; }
+  std::vector<float> line(int64_t i) const {
+    int64_t rows = matrix.shape[0], columns = matrix.shape[1];
+    return matrix.isTransposed ? floatsOf(matrix, (first + i) * rows, rows)
+                               : floatsOf(matrix, i * columns + first, last - first);
+  }
+};
+
+/// Adds to `sums` what the recipe adds up in these columns of its matrix: elements times those of the vector (`add`),
+/// or rounded elements (`sum`). Each column is added up from its first row, however the matrix is stored.
+static void addColumns(const WeightRecipe &recipe, ArrayRef<TensorView> tensors, Columns columns, double *sums) {
+  bool isTransposed = columns.matrix.isTransposed;
+  std::vector<float> factors(columns.matrix.shape[0], 1.0F);
   if (recipe.add || recipe.scale)
-    factors = floatsOf(tensors[1], 0, rows);
-  for (int64_t row = 0; row < rows; ++row) {
-    std::vector<float> elements = floatsOf(matrix, row * columns + first, last - first);
+    factors = floatsOf(tensors[1], 0, columns.matrix.shape[0]);
+  for (int64_t line = 0; line < columns.lines(); ++line) {
+    std::vector<float> elements = columns.line(line);
+    auto rowOf = [&](size_t i) { return isTransposed ? static_cast<int64_t>(i) : line; };
     if (recipe.sum) {
-      for (float &element : elements)
-        element *= factors[row];
+      for (auto [i, element] : llvm::enumerate(elements))
+        element *= factors[rowOf(i)];
       roundTo(*recipe.sum, elements);
     }
-    double factor = recipe.add ? factors[row] : 1;
-    for (int64_t column = first; column < last; ++column)
-      sums[column] += factor * elements[column - first];
+    for (auto [i, element] : llvm::enumerate(elements)) {
+      double factor = recipe.add ? factors[rowOf(i)] : 1;
+      sums[columns.first + (isTransposed ? line : static_cast<int64_t>(i))] += factor * element;
+    }
   }
 }
 
@@ -174,10 +196,11 @@ static std::vector<double> summed(const WeightRecipe &recipe, ArrayRef<TensorVie
   std::vector<double> sums(columns);
   if (recipe.add)
     llvm::copy(floatsOf(tensors[0], 0, columns), sums.begin());
+  const TensorView &matrix = recipe.add ? tensors[2] : tensors[0];
   constexpr int64_t grain = 128;
   parallelFor((columns + grain - 1) / grain, [&](size_t range) {
     int64_t first = static_cast<int64_t>(range) * grain;
-    addColumns(recipe, tensors, first, std::min(first + grain, columns), sums.data());
+    addColumns(recipe, tensors, {matrix, first, std::min(first + grain, columns)}, sums.data());
   });
   return sums;
 }
@@ -211,25 +234,35 @@ static void forRowRanges(int64_t begin, int64_t end, int64_t columns, function_r
   });
 }
 
-/// Packs rows of `source` by the last two steps of a recipe that has been checked and has elements. The mover converts
-/// from the source's type. `destination` begins with row `begin`.
+namespace {
+/// What the last two steps of a recipe start from.
+struct Unpacked {
+  const uint8_t *data;
+  bool isTransposed; ///< as TensorView::isTransposed
+  Factors factors;
+};
+} // namespace
+
+/// Packs rows by the last two steps of a recipe that has been checked and has elements. The mover converts from the
+/// source's type. `destination` begins with row `begin`.
 template <typename Mover>
-static void packRows(Mover mover, const WeightRecipe &recipe, const uint8_t *source, const float *factors,
-                     uint8_t *destination, int64_t begin, int64_t end) {
+static void packRows(Mover mover, const WeightRecipe &recipe, Unpacked source, uint8_t *destination, int64_t begin,
+                     int64_t end) {
   TensorShape unpadded = recipe.unpaddedShape();
   TensorShape shape = recipe.shape;
   if (shape.empty())
     unpadded = shape = {1};
   int64_t columns = shape.back(), filled = unpadded.back();
+  bool transposes = recipe.transpose != source.isTransposed; // two transpositions are none
   forRowRanges(begin, end, columns, [&](int64_t first, int64_t last) {
     auto target = [&](int64_t row) { return destination + (row - begin) * columns * mover.toSize; };
-    if (recipe.transpose)
-      mover.moveTransposed({source, unpadded[0], factors}, {target(first), columns}, first, std::min(last, unpadded[0]),
-                           filled);
+    if (transposes)
+      mover.moveTransposed({source.data, unpadded[0]}, {target(first), columns}, first, std::min(last, unpadded[0]),
+                           filled, source.factors);
     for (int64_t row = first; row < last; ++row) {
       int64_t from = sourceRow(row, unpadded, shape);
-      if (from >= 0 && !recipe.transpose)
-        mover.moveRow(source + from * filled * mover.fromSize, target(row), filled, factors ? factors + from : nullptr);
+      if (from >= 0 && !transposes)
+        mover.moveRow(source.data + from * filled * mover.fromSize, target(row), filled, source.factors, from);
       int64_t padStart = from >= 0 ? filled : 0;
       std::memset(target(row) + padStart * mover.toSize, 0, (columns - padStart) * mover.toSize);
     }
@@ -286,19 +319,18 @@ Error packWeightRows(const WeightRecipe &recipe, ArrayRef<TensorView> tensors, i
   if (size == 0)
     return Error::success();
   DType dtype = tensors[0].dtype;
-  const uint8_t *source = tensors[0].bytes.data();
+  Unpacked source{tensors[0].bytes.data(), tensors[0].isTransposed, {}};
   std::vector<float> sums, factors;
   if (recipe.add || recipe.sum) {
     llvm::append_range(sums, summed(recipe, tensors));
     dtype = DType::F32;
-    source = reinterpret_cast<const uint8_t *>(sums.data());
+    source = {reinterpret_cast<const uint8_t *>(sums.data()), /*isTransposed=*/false, {}};
   } else if (recipe.scale) {
     factors = floatsOf(tensors[1], 0, recipe.sourceShape[0]);
+    source.factors = {factors.data(), /*areOfColumns=*/recipe.transpose};
   }
-  withMover(dtype, recipe.dtype, [&](auto mover) {
-    packRows(mover, recipe, source, recipe.scale && !recipe.sum ? factors.data() : nullptr, destination.data(),
-             firstRow, lastRow);
-  });
+  withMover(dtype, recipe.dtype,
+            [&](auto mover) { packRows(mover, recipe, source, destination.data(), firstRow, lastRow); });
   return Error::success();
 }
 

@@ -6,11 +6,12 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/weights/WeightSource.h"
+#include "runtime/weights/TensorFile.h"
+#include "support/MappedFile.h"
 
 namespace kiln {
 
-class SafetensorsFile : public std::enable_shared_from_this<SafetensorsFile> {
+class SafetensorsFile : public TensorFile, public std::enable_shared_from_this<SafetensorsFile> {
 public:
   struct Entry {
     std::string dtype; ///< as spelled in the file: `BF16`
@@ -25,20 +26,21 @@ public:
   /// hole, or do not end where the file ends.
   static Expected<std::shared_ptr<const SafetensorsFile>> open(StringRef path);
 
-  const std::string &path() const { return filePath; }
+  const std::string &path() const override { return mapping.path(); }
 
   /// All tensors, of whatever dtype, by name.
   const std::map<std::string, Entry, std::less<>> &tensors() const { return entries; }
 
+  ArrayRef<int64_t> shape(StringRef name) const override { return entries.find(name)->second.shape; }
+  Error check(StringRef name) const override { return tensor(name).takeError(); }
+
   /// A tensor of floats; its bytes keep the file mapped. Error: no such tensor, or another dtype.
-  Expected<TensorView> tensor(StringRef name) const;
+  Expected<TensorView> tensor(StringRef name) const override;
 
 private:
-  SafetensorsFile(StringRef path, llvm::sys::fs::mapped_file_region mapping)
-      : filePath(path), mapping(std::move(mapping)) {}
+  explicit SafetensorsFile(MappedFile mapping) : mapping(std::move(mapping)) {}
 
-  std::string filePath;
-  llvm::sys::fs::mapped_file_region mapping;
+  MappedFile mapping;
   std::map<std::string, Entry, std::less<>> entries;
   ArrayRef<uint8_t> buffer;
 };

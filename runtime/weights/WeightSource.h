@@ -1,7 +1,7 @@
 //===- WeightSource.h - the interface of sources of weights ---------------===//
 //
 // Names are those of a Hugging Face GPT-2 checkpoint without the `transformer.` prefix:
-// `h.0.mlp.c_fc.weight`. Matrices are stored [in, out].
+// `h.0.mlp.c_fc.weight`. Matrices have the shape [in, out].
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -21,6 +21,7 @@ struct TensorView {
   TensorShape shape;
   ArrayRef<uint8_t> bytes;
   std::shared_ptr<const void> owner;
+  bool isTransposed = false; ///< the bytes are those of the transposed matrix: element [i,j] is number j * shape[0] + i
 };
 
 /// Weights by name.

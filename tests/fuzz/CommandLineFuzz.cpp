@@ -44,6 +44,11 @@ static void check(const TuneOptions &command) {
   require(command.mostOfBest > 0, "a ratio that is none");
 }
 static void check(const LadderOptions &) {}
+static void check(const ImportCommand &) {}
+static void check(const ExportCommand &command) {
+  require(command.format == "gguf" || command.format == "llmc", "a format that is none");
+}
+static void check(const CheckCommand &command) { require(command.tolerance > 0, "a tolerance that is none"); }
 
 extern "C" int LLVMFuzzerInitialize(int *, char ***) {
   // Printing help and errors would take most of the time.

@@ -4,6 +4,7 @@
 
 #include "runtime/weights/Checkpoint.h"
 #include "runtime/weights/PackWeight.h"
+#include "runtime/weights/Safetensors.h"
 
 using namespace kiln;
 

@@ -220,6 +220,7 @@ int main(int argc, char **argv) {
   }
   SeedWriter seeds(argv[1]);
   addSeedsOfFiles(seeds);
+  addSeedsOfModelFiles(seeds);
   addStages(seeds, "tiny", "");
   for (StringRef strategy : {"fusion=off", "precision=bf16", "precision=bf16,matmul=cublaslt,attention=cublas",
                              "matmul=naive,attention=unfused"})

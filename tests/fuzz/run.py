@@ -21,7 +21,7 @@ import tempfile
 SOURCE_TREE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = SOURCE_TREE / "build" / "fuzz"
 # Longer inputs are slower and rarely find more. The tokenizer's files are as long as a real vocabulary.
-LONGEST = {"tokenizer-files": 20000, "pipeline": 8192, "plan": 8192, "tokenizer": 1024, "strategies": 512, "command-line": 512}
+LONGEST = {"tokenizer-files": 20000, "pipeline": 8192, "plan": 8192, "gguf": 8192, "llmc": 8192, "tokenizer": 1024, "strategies": 512, "command-line": 512}
 
 
 def targets():

@@ -132,15 +132,15 @@ CONFIG = {"model_type": "gpt2", "vocab_size": 29, "n_positions": 24, "n_embd": 3
 
 def tensor_shapes(config):
     """The tensors of a checkpoint, in order, with Hugging Face's names without the prefix."""
-    channels, layers = config["n_embd"], config["n_layer"]
+    channels, layers, has_biases = config["n_embd"], config["n_layer"], config.get("bias", True)
     inner = config.get("n_inner") or 4 * channels
     shapes = {"wte.weight": [config["vocab_size"], channels], "wpe.weight": [config["n_positions"], channels]}
 
     def norm(name):
-        shapes.update({name + ".weight": [channels], name + ".bias": [channels]})
+        shapes.update({name + ".weight": [channels], **({name + ".bias": [channels]} if has_biases else {})})
 
     def linear(name, rows, columns):
-        shapes.update({name + ".weight": [rows, columns], name + ".bias": [columns]})
+        shapes.update({name + ".weight": [rows, columns], **({name + ".bias": [columns]} if has_biases else {})})
 
     for layer in range(layers):
         norm(f"h.{layer}.ln_1")

@@ -1,6 +1,7 @@
 #include "TestSupport.h"
 
 #include "runtime/weights/Checkpoint.h"
+#include "runtime/weights/Safetensors.h"
 
 #include <cstring>
 

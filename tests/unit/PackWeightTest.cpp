@@ -42,13 +42,32 @@ std::vector<float> numbered(int64_t count) {
   return values;
 }
 
+/// The elements of the transposed matrix.
+std::vector<float> transposed(ArrayRef<int64_t> shape, ArrayRef<float> values) {
+  std::vector<float> result;
+  for (int64_t column = 0; column < shape[1]; ++column)
+    for (int64_t row = 0; row < shape[0]; ++row)
+      result.push_back(values[row * shape[1] + column]);
+  return result;
+}
+
+std::vector<uint8_t> packViews(const WeightRecipe &recipe, ArrayRef<TensorView> views) {
+  std::vector<uint8_t> packed(unwrap(packedSize(recipe)), 0xCC);
+  expectSuccess(packWeight(recipe, views, packed));
+  return packed;
+}
+
+/// Packs a tensor; a matrix from either order of its elements, with the same result.
 std::vector<uint8_t> pack(const WeightRecipe &recipe, DType from, ArrayRef<float> values) {
   // One byte off, as a tensor in a file may be.
   std::vector<uint8_t> bytes = store(from, values);
   bytes.insert(bytes.begin(), 0xEE);
   TensorView view{from, recipe.sourceShape, ArrayRef(bytes).drop_front(), nullptr};
-  std::vector<uint8_t> packed(unwrap(packedSize(recipe)), 0xCC);
-  expectSuccess(packWeight(recipe, view, packed));
+  std::vector<uint8_t> packed = packViews(recipe, view);
+  if (recipe.sourceShape.size() == 2) {
+    std::vector<uint8_t> turned = store(from, transposed(recipe.sourceShape, values));
+    EXPECT_EQ(packViews(recipe, TensorView{from, recipe.sourceShape, turned, nullptr, /*isTransposed=*/true}), packed);
+  }
   return packed;
 }
 
@@ -125,18 +144,21 @@ TEST(PackWeightTest, OtherRanks) {
 
 /// Tensors of a checkpoint, of any float type each.
 struct Tensors {
-  SmallVector<std::vector<uint8_t>, 3> bytes;
-  SmallVector<TensorView, 3> views;
+  SmallVector<std::vector<uint8_t>, 3> bytes, turned;
+  SmallVector<TensorView, 3> views, turnedViews; ///< `turned`: with matrices stored transposed
 
   void add(DType dtype, TensorShape shape, ArrayRef<float> values) {
+    bool isMatrix = shape.size() == 2;
     bytes.push_back(store(dtype, values));
-    views.push_back({dtype, std::move(shape), bytes.back(), nullptr});
+    turned.push_back(isMatrix ? store(dtype, transposed(shape, values)) : bytes.back());
+    views.push_back({dtype, shape, bytes.back(), nullptr});
+    turnedViews.push_back({dtype, shape, turned.back(), nullptr, isMatrix});
   }
 };
 
 std::vector<uint8_t> packAll(const WeightRecipe &recipe, const Tensors &tensors) {
-  std::vector<uint8_t> packed(unwrap(packedSize(recipe)), 0xCC);
-  expectSuccess(packWeight(recipe, tensors.views, packed));
+  std::vector<uint8_t> packed = packViews(recipe, tensors.views);
+  EXPECT_EQ(packViews(recipe, tensors.turnedViews), packed);
   return packed;
 }
 
@@ -163,7 +185,7 @@ TEST(PackWeightTest, RoundsAScaledElementOnce) {
   tensors.add(DType::F32, {1}, {0x1.000002p0f});
   WeightRecipe recipe{.source = "w", .sourceShape = {1, 1}, .shape = {1, 1}, .dtype = DType::BF16, .scale = "g"};
   EXPECT_EQ(packAll(recipe, tensors), store(DType::BF16, {1.0F}));
-  tensors.views[1].bytes = tensors.bytes[1] = store(DType::F32, {0x1.004p0f});
+  tensors.views[1].bytes = tensors.turnedViews[1].bytes = tensors.bytes[1] = store(DType::F32, {0x1.004p0f});
   EXPECT_EQ(packAll(recipe, tensors), store(DType::BF16, {0x1.02p0f}));
 }
 

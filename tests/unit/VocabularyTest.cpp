@@ -94,9 +94,19 @@ TEST_F(VocabularyTest, AddedTokensBesideAVocabulary) {
                          "tokens, got 258\n");
 }
 
+TEST_F(VocabularyTest, ATokenOfAByteIsNoSpecialToken) {
+  write("\"ab\": 256", "a b\n");
+  directory.write("added_tokens.json", "{\"\u00ef\": 239}");
+  EXPECT_EQ(loadError(), "vocab.json: error: expected other special tokens than those of bytes, got that of 0xEF, "
+                         "spelled '\u00ef'\n");
+  directory.write("added_tokens.json", "{\"a\": 97}"); // a byte that stands for itself
+  EXPECT_EQ(load().encode("ba", true), (Ids{'b', 'a'}));
+}
+
 TEST_F(VocabularyTest, MissingFiles) {
-  EXPECT_EQ(messageOf(Tokenizer::load("/nowhere")),
-            "/nowhere: error: expected vocab.json and merges.txt, or tokenizer.json, got none of them\n");
+  EXPECT_EQ(
+      messageOf(Tokenizer::load("/nowhere")),
+      "/nowhere: error: expected vocab.json and merges.txt, tokenizer.json, or gpt2_tokenizer.bin, got none of them\n");
   directory.write("vocab.json", "{}");
   EXPECT_TRUE(StringRef(messageOf(Tokenizer::load(directory.str()))).ends_with("got no merges.txt\n"));
 }

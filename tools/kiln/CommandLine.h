@@ -101,8 +101,31 @@ struct ReportCommand {
   std::string output;
 };
 
-using Command = std::variant<std::monostate, CompileCommand, DumpCommand, RunCommand, TokenizeCommand, EvalCommand,
-                             BenchCommand, ReportCommand, TuneOptions, LadderOptions>;
+struct ImportCommand {
+  std::string file;
+  std::string output; ///< empty: only show
+};
+
+struct ExportCommand {
+  std::string model;
+  std::string format; ///< gguf or llmc
+  std::string output;
+};
+
+struct CheckCommand {
+  std::string model;
+  WeightOptions weights;
+  PipelineChoices pipeline;
+  std::string debugState;
+  double tolerance = 0.01; ///< of a logit and of the loss; llm.c's own
+  std::string device = "auto";
+  bool json = false;
+  bool quiet = false;
+};
+
+using Command =
+    std::variant<std::monostate, CompileCommand, DumpCommand, RunCommand, TokenizeCommand, EvalCommand, BenchCommand,
+                 ReportCommand, TuneOptions, LadderOptions, ImportCommand, ExportCommand, CheckCommand>;
 
 /// Fills `command`, or returns the exit code to leave with: 0 after --help or --version, 2 after a usage error, both
 /// printed.

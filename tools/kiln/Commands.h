@@ -15,5 +15,8 @@ Error run(const BenchCommand &command);
 Error run(const ReportCommand &command);
 Error run(const TuneOptions &command);
 Error run(const LadderOptions &command);
+Error run(const ImportCommand &command);
+Error run(const ExportCommand &command);
+Error run(const CheckCommand &command);
 
 } // namespace kiln

@@ -101,7 +101,9 @@ std::string check(const BenchCommand &command, const GivenOptions &given) {
 
 /// For commands that need more than one plan of the model.
 std::string checkIsNoText(StringRef model) {
-  return model.ends_with(".kiln") ? "MODEL: expected a .toml or a directory with config.json, got IR" : "";
+  return model.ends_with(".kiln")
+             ? "MODEL: expected a .toml, a directory with config.json or a model in one file, got IR"
+             : "";
 }
 
 std::string check(const LadderOptions &command, const GivenOptions &given) {
@@ -115,6 +117,9 @@ std::string check(const LadderOptions &command, const GivenOptions &given) {
 
 std::string check(const ReportCommand &command, const GivenOptions &given) { return ""; }
 std::string check(const TuneOptions &command, const GivenOptions &given) { return checkIsNoText(command.model); }
+std::string check(const ImportCommand &command, const GivenOptions &given) { return ""; }
+std::string check(const ExportCommand &command, const GivenOptions &given) { return ""; }
+std::string check(const CheckCommand &command, const GivenOptions &given) { return ""; }
 std::string check(std::monostate command, const GivenOptions &given) { return ""; }
 
 } // namespace

@@ -26,6 +26,10 @@ std::optional<Stage> parseStage(StringRef name) {
 
 namespace {
 
+// What MODEL may be.
+const std::string plainModel = "a .toml, a directory with config.json, a GGUF file or llm.c's .bin";
+const std::string planOrModel = "a plan, " + plainModel;
+
 /// An option that may be repeated. It takes one value each time, so that MODEL may follow.
 template <class T> CLI::Option *addEach(CLI::App &sub, const std::string &name, std::vector<T> &values,
                                         const std::string &help) {
@@ -142,7 +146,9 @@ void addKernelDevice(CLI::App &sub, std::string &device) {
 
 void addCompile(CLI::App &app, CompileCommand &command) {
   CLI::App *sub = app.add_subcommand("compile", "Compile a model into a kernel plan");
-  sub->add_option("MODEL", command.model, "a .toml, a directory with config.json, or IR text, .kiln")->required();
+  sub->add_option("MODEL", command.model,
+                  "a .toml, a directory with config.json, a GGUF file, llm.c's .bin, or IR text, .kiln")
+      ->required();
   addList(*sub, "--target", command.targets, targetName(), "GPUs that kernels run on; tiles are chosen for the first")
       ->default_str(PipelineOptions().target);
   addPipeline(*sub, command.pipeline);
@@ -181,12 +187,13 @@ void addDump(CLI::App &app, DumpCommand &command) {
 }
 
 void addWeights(CLI::App &sub, WeightOptions &weights) {
-  CLI::Option *directory = sub.add_option("--weights", weights.directory,
-                                          "directory with model.safetensors and vocabulary (default: MODEL)");
-  directory->check(checkNotEmpty);
+  CLI::Option *path = sub.add_option("--weights", weights.path,
+                                     "directory with model.safetensors and vocabulary, a GGUF file or llm.c's .bin "
+                                     "(default: MODEL)");
+  path->check(checkNotEmpty);
   sub.add_option("--random-weights", weights.randomSeed, "random weights from this seed instead")
       ->check(checkSeed)
-      ->excludes(directory);
+      ->excludes(path);
 }
 
 void addSampling(CLI::App &sub, RunCommand &command) {
@@ -236,7 +243,7 @@ void addKernelChecks(CLI::App &sub, RunCommand &command) {
 
 void addRun(CLI::App &app, RunCommand &command) {
   CLI::App *sub = app.add_subcommand("run", "Generate text");
-  sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
+  sub->add_option("MODEL", command.model, planOrModel)->required();
   addWeights(*sub, command.weights);
   addPipeline(*sub, command.pipeline);
   addPrompts(*sub, command.prompts);
@@ -259,7 +266,8 @@ void addRun(CLI::App &app, RunCommand &command) {
 
 void addTokenize(CLI::App &app, TokenizeCommand &command) {
   CLI::App *sub = app.add_subcommand("tokenize", "Show the token ids of a text");
-  sub->add_option("MODEL", command.model, "directory with a vocabulary")->required();
+  sub->add_option("MODEL", command.model, "directory with a vocabulary, a GGUF file, or llm.c's tokenizer or model")
+      ->required();
   addEach(*sub, "--text", command.texts, "the text");
   addEach(*sub, "--file", command.files, "a file; - is standard input");
   sub->add_flag("--special", command.special, "special tokens in the text become their ids");
@@ -268,7 +276,7 @@ void addTokenize(CLI::App &app, TokenizeCommand &command) {
 
 void addEval(CLI::App &app, EvalCommand &command) {
   CLI::App *sub = app.add_subcommand("eval", "Perplexity of a model on a text");
-  sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
+  sub->add_option("MODEL", command.model, planOrModel)->required();
   addWeights(*sub, command.weights);
   addPipeline(*sub, command.pipeline);
   sub->add_option("--text", command.text, "file to score; - is standard input")->required();
@@ -286,7 +294,7 @@ void addEval(CLI::App &app, EvalCommand &command) {
 /// The command itself; addLadder() adds its subcommand `ladder`.
 CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   CLI::App *sub = app.add_subcommand("bench", "Time a plan, or count what it does; `bench ladder`: every optimisation");
-  sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json");
+  sub->add_option("MODEL", command.model, planOrModel);
   addWeights(*sub, command.weights);
   addPipeline(*sub, command.pipeline);
   sub->add_option("--what", command.what, "decode, prefill, score, or each of the kernels")
@@ -316,7 +324,7 @@ OptionCheck partName() {
 /// The subcommand of kiln bench; it takes a model of its own.
 void addLadder(CLI::App &bench, LadderOptions &command) {
   CLI::App *sub = bench.add_subcommand("ladder", "Compile, check and time every optimisation, step by step");
-  sub->add_option("MODEL", command.model, "a .toml, or a directory with config.json")->required();
+  sub->add_option("MODEL", command.model, plainModel)->required();
   addWeights(*sub, command.weights);
   addList(*sub, "--parts", command.parts, partName(), "of the ladder, matmul,layernorm (default: all)");
   addListing(*sub, "--list", "print parts and rungs, with their strategies", listLadder);
@@ -350,9 +358,25 @@ void addReport(CLI::App &app, ReportCommand &command) {
   sub->add_option("-o", command.output, "the file to write; - is standard output")->check(checkNotEmpty)->required();
 }
 
+void addCheck(CLI::App &app, CheckCommand &command) {
+  CLI::App *sub = app.add_subcommand("check", "Compare a model with what PyTorch computed for llm.c");
+  sub->add_option("MODEL", command.model, planOrModel)->required();
+  addWeights(*sub, command.weights);
+  addPipeline(*sub, command.pipeline);
+  sub->add_option("--debug-state", command.debugState, "llm.c's file of inputs, targets, logits and loss")
+      ->check(checkNotEmpty)
+      ->required();
+  sub->add_option("--tolerance", command.tolerance, "largest difference of a logit and of the loss")
+      ->check(positiveNumber())
+      ->capture_default_str();
+  addDevice(*sub, command.device);
+  sub->add_flag("--json", command.json, "a JSON object");
+  sub->add_flag("--quiet", command.quiet, "no progress");
+}
+
 void addTune(CLI::App &app, TuneOptions &command) {
   CLI::App *sub = app.add_subcommand("tune", "Measure which configuration of each kernel is the fastest");
-  sub->add_option("MODEL", command.model, "a .toml, or a directory with config.json")->required();
+  sub->add_option("MODEL", command.model, plainModel)->required();
   addDType(*sub, command.pipeline.dtype);
   addTarget(*sub, command.target);
   addList(*sub, "--what", command.entries, oneOf({"prefill", "decode", "score"}),
@@ -385,6 +409,9 @@ void addCommands(CLI::App &app, Commands &commands) {
   addLadder(*addBench(app, commands.bench), commands.ladder);
   addReport(app, commands.report);
   addTune(app, commands.tune);
+  addImport(app, commands.importing);
+  addExport(app, commands.exporting);
+  addCheck(app, commands.check);
 }
 
 Command chosenCommand(StringRef name, Commands commands) {
@@ -406,6 +433,12 @@ Command chosenCommand(StringRef name, Commands commands) {
     return std::move(commands.report);
   if (name == "tune")
     return std::move(commands.tune);
+  if (name == "import")
+    return std::move(commands.importing);
+  if (name == "export")
+    return std::move(commands.exporting);
+  if (name == "check")
+    return std::move(commands.check);
   return std::monostate();
 }
 

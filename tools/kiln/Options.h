@@ -20,10 +20,17 @@ struct Commands {
   LadderOptions ladder;
   ReportCommand report;
   TuneOptions tune;
+  ImportCommand importing;
+  ExportCommand exporting;
+  CheckCommand check;
 };
 
 /// Adds the commands to the program, which fills in the one that it parses.
 void addCommands(CLI::App &app, Commands &commands);
+
+/// The commands of ConvertOptions.cpp.
+void addImport(CLI::App &app, ImportCommand &command);
+void addExport(CLI::App &app, ExportCommand &command);
 
 /// The command of that name: `run`; `ladder` for `bench ladder`.
 Command chosenCommand(StringRef name, Commands commands);

@@ -4,6 +4,7 @@
 #include "tools/session/ReferenceModel.h"
 #include "tools/session/Tolerance.h"
 
+#include "formats/ModelFile.h"
 #include "ops/Region.h"
 #include "strategies/Strategy.h"
 #include "support/Diagnostic.h"
@@ -42,8 +43,8 @@ Expected<std::unique_ptr<RungRunner>> RungRunner::create(const LadderOptions &co
     return target.takeError();
   runner->theTarget = *target;
   WeightOptions weights = command.weights;
-  bool isDirectory = llvm::sys::fs::is_directory(command.model);
-  if (weights.directory.empty() && !weights.randomSeed && !isDirectory)
+  bool hasOwn = llvm::sys::fs::is_directory(command.model) || isModelFile(command.model);
+  if (weights.path.empty() && !weights.randomSeed && !hasOwn)
     weights.randomSeed = 1;
   Expected<ModelSource> source = openModel({.model = command.model, .weights = weights});
   if (!source)
@@ -56,7 +57,7 @@ Expected<std::unique_ptr<RungRunner>> RungRunner::create(const LadderOptions &co
     if (!scored)
       return scored.takeError();
     if (!scored->tokenizer)
-      return makeFileError(scored->tokenizerDirectory, "--eval: no vocabulary here");
+      return makeFileError(scored->tokenizerPath, "--eval: no vocabulary here");
     Expected<std::string> text = readInput(command.text);
     if (!text)
       return text.takeError();

@@ -12,7 +12,8 @@ Error checkIsModel(StringRef command, StringRef model) {
   if (!isPlan(model))
     return Error::success();
   return makeUsageError("MODEL: " + model + " is a compiled plan; " + command +
-                        " takes what one is compiled from, a .toml or a directory with config.json");
+                        " takes what one is compiled from, a .toml, a directory with config.json or a model in one "
+                        "file");
 }
 
 Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {

@@ -18,7 +18,7 @@ struct PipelineChoices {
 
 /// How to get a model's weights.
 struct WeightOptions {
-  std::string directory;              ///< --weights
+  std::string path;                   ///< --weights: a directory, or a model in one file
   std::optional<uint64_t> randomSeed; ///< --random-weights
 };
 

@@ -1,10 +1,10 @@
 #include "tools/session/ModelSource.h"
 
 #include "codegen/Generate.h"
+#include "formats/ModelFile.h"
 #include "ir/Parser.h"
 #include "ops/OpTable.h"
 #include "runtime/weights/Checkpoint.h"
-#include "runtime/weights/PackWeight.h"
 #include "runtime/weights/RandomCheckpoint.h"
 #include "support/Diagnostic.h"
 #include "tools/session/UsageError.h"
@@ -69,15 +69,15 @@ static Error checkPrecision(const ModelRequest &request, const ModelSource &sour
   return makeReferenceError(request.model + " is of dtype " + precisionOf(*source.module), "computes in fp32");
 }
 
-/// The recipes by which weights are made from the checkpoint.
-static std::vector<const WeightRecipe *> recipes(const ModelSource &source) {
-  std::vector<const WeightRecipe *> all;
+/// The tensors of which weights are made.
+static std::vector<WeightRecipe::Tensor> tensorsOf(const ModelSource &source) {
+  std::vector<WeightRecipe::Tensor> all;
   if (source.plan)
     for (const PlanWeight &weight : source.plan->weights)
-      all.push_back(&weight.recipe);
+      llvm::append_range(all, weight.recipe.tensors());
   else
     for (const auto &weight : source.module->weights)
-      all.push_back(&*weight->recipe);
+      llvm::append_range(all, weight->recipe->tensors());
   return all;
 }
 
@@ -86,42 +86,31 @@ static Expected<std::shared_ptr<const WeightSource>> openWeights(const ModelRequ
   const WeightOptions &options = request.weights;
   if (options.randomSeed)
     return std::make_shared<RandomCheckpoint>(*options.randomSeed, source.model().layers);
-  std::string directory = options.directory;
-  if (directory.empty() && fs::is_directory(request.model) && !source.plan)
-    directory = request.model;
-  if (directory.empty())
-    return makeFileError(request.model, "no weights here: give --weights DIR or --random-weights SEED");
-  Expected<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::open(directory);
+  std::string path = options.path;
+  bool hasOwn = fs::is_directory(request.model) ? !source.plan.has_value() : isModelFile(request.model);
+  if (path.empty() && hasOwn)
+    path = request.model;
+  if (path.empty())
+    return makeFileError(request.model, "no weights here: give --weights PATH or --random-weights SEED");
+  Expected<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::open(path);
   if (!checkpoint)
     return checkpoint.takeError();
   // Before anything runs: every tensor exists, has its shape, and no other tensor exists.
-  StringSet<> used;
-  for (const WeightRecipe *recipe : recipes(source)) {
-    for (const WeightRecipe::Tensor &tensor : recipe->tensors())
-      used.insert(tensor.name);
-    if (auto tensors = openTensors(*recipe, **checkpoint); !tensors)
-      return tensors.takeError();
-  }
-  if (Error error = (*checkpoint)->expectOnly(used))
+  if (Error error = (*checkpoint)->expectModel(tensorsOf(source)))
     return error;
   return std::shared_ptr<const WeightSource>(std::move(*checkpoint));
 }
 
-static bool hasVocabulary(StringRef directory) {
-  return llvm::any_of(std::initializer_list<StringRef>{"vocab.json", "encoder.json", "tokenizer.json"},
-                      [&](StringRef name) { return fs::exists(directory + "/" + name); });
-}
-
 static Error openTokenizer(ModelSource &source) {
-  if (!hasVocabulary(source.tokenizerDirectory))
+  if (!hasVocabulary(source.tokenizerPath))
     return Error::success();
-  Expected<Tokenizer> tokenizer = Tokenizer::load(source.tokenizerDirectory);
+  Expected<Tokenizer> tokenizer = Tokenizer::load(source.tokenizerPath);
   if (!tokenizer)
     return tokenizer.takeError();
   int64_t vocabulary = source.model().vocabulary;
   if (tokenizer->vocabSize() > vocabulary)
-    return makeFileError(source.tokenizerDirectory, "the vocabulary has " + Twine(tokenizer->vocabSize()) +
-                                                        " tokens, the model only " + Twine(vocabulary));
+    return makeFileError(source.tokenizerPath, "the vocabulary has " + Twine(tokenizer->vocabSize()) +
+                                                   " tokens, the model only " + Twine(vocabulary));
   source.tokenizer = std::move(*tokenizer);
   return Error::success();
 }
@@ -130,7 +119,7 @@ Expected<ModelSource> openModel(const ModelRequest &request) {
   ModelSource source;
   source.modelPath = request.model;
   source.sources = std::make_unique<SourceManager>();
-  source.tokenizerDirectory = !request.weights.directory.empty() ? request.weights.directory : request.model;
+  source.tokenizerPath = !request.weights.path.empty() ? request.weights.path : request.model;
   if (Error error = isPlan(request.model) ? openPlan(request, source) : compileModel(request, source))
     return error;
   if (Error error = checkPrecision(request, source))

@@ -14,7 +14,7 @@ struct ModelRequest {
   /// The purpose of the reference executor. If there is none, a plan's IR is not read.
   enum class Reference { Unused, Compares, Runs };
 
-  std::string model; ///< a plan, a .toml, a directory with config.json, or IR text, .kiln
+  std::string model; ///< a plan, a .toml, a directory with config.json, a model in one file, or IR text, .kiln
   WeightOptions weights = {};
   PipelineChoices pipeline = {};
   int64_t batch = 1; ///< sequences at once
@@ -30,7 +30,7 @@ struct ModelSource {
   std::unique_ptr<Module> module;
   std::shared_ptr<const WeightSource> weights;
   std::optional<Tokenizer> tokenizer; ///< none if there is no vocabulary
-  std::string tokenizerDirectory;     ///< the directory in which a vocabulary was looked for
+  std::string tokenizerPath;          ///< the directory or file in which a vocabulary was looked for
   CompileOptions compileOptions;      ///< of the module, if there is no plan
 
   /// Names and sizes: the plan's, else the module's.

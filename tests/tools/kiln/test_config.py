@@ -106,7 +106,7 @@ class HuggingFaceConfig(KilnTest):
         self.assert_fails("none: error: no such model", "run", self.path("none"), "--tokens", 1)
         self.assert_fails("none.toml: error: cannot read: No such file or directory", "compile", self.path("none.toml"))
         file = self.write("model.txt", "")
-        self.assert_fails("model.txt: error: expected a .toml file or a directory with a config.json", "compile", file)
+        self.assert_fails("model.txt: error: expected a GGUF file or a model of llm.c, got an empty file", "compile", file)
         self.assert_fails("config.json: error: cannot read: No such file or directory", "compile", self.folder)
 
 
@@ -149,7 +149,7 @@ class Toml(KilnTest):
 
     def test_no_weights(self):
         file = self.write("tiny.toml", self.TEXT)
-        self.assert_fails("tiny.toml: error: no weights here: give --weights DIR or --random-weights SEED", "run", file,
+        self.assert_fails("tiny.toml: error: no weights here: give --weights PATH or --random-weights SEED", "run", file,
                           "--tokens", 1)
 
     def test_accepted(self):

@@ -114,7 +114,7 @@ class Tokenize(KilnTest):
         self.assert_fails("error: no text: give --text or --file", "tokenize", SHAKESPEARE, code=2)
         self.assert_fails("none: error: cannot read: No such file", "tokenize", SHAKESPEARE, "--file", self.path("none"))
         self.assert_fails("error: cannot read: is a directory", "tokenize", SHAKESPEARE, "--file", self.folder)
-        self.assert_fails("expected vocab.json and merges.txt, or tokenizer.json, got none of them", "tokenize", self.folder,
+        self.assert_fails("expected vocab.json and merges.txt, tokenizer.json, or gpt2_tokenizer.bin, got none of them", "tokenize", self.folder,
                           "--text", "a")
 
     @unittest.skipUnless("KILN_GPT2_VOCAB" in os.environ, "KILN_GPT2_VOCAB does not name a folder with GPT-2's vocabulary")

@@ -88,8 +88,8 @@ class UsageTest(KilnTest):
                 ("--max-batch: IR says itself what its dims are", "compile", text, "--max-batch", 2),
                 ("--dtype: m.kiln is IR, which has its dtypes", "compile", text, "--dtype", "bf16"),
                 ("--strategy: m.kiln is IR, which is as fused as it is to become", "compile", text, "--strategy", "fusion=off"),
-                ("MODEL: expected a .toml or a directory with config.json, got IR", "tune", text, "--device", "emulate"),
-                ("MODEL: expected a .toml or a directory with config.json, got IR", "bench", "ladder", text, "--device", "emulate"),
+                ("MODEL: expected a .toml, a directory with config.json or a model in one file, got IR", "tune", text, "--device", "emulate"),
+                ("MODEL: expected a .toml, a directory with config.json or a model in one file, got IR", "bench", "ladder", text, "--device", "emulate"),
                 ("--of: expected --what kernels, got decode", "bench", self.model, "--of", "prefill"),
                 ("--samples: --device emulate counts and runs nothing", "bench", self.model, "--device", "emulate", "--samples", 3),
                 ("--weights: --device emulate counts and runs nothing", "bench", self.model, "--device", "emulate", "--weights", "x"),
@@ -116,7 +116,7 @@ class UsageTest(KilnTest):
                           "--device", "cuda:0")
 
     def test_unknown_words(self):
-        commands = "compile, dump, run, tokenize, eval, bench, report, tune"
+        commands = "compile, dump, run, tokenize, eval, bench, report, tune, import, export, check"
         self.assert_fails(f"error: unknown command 'rum', expected one of {commands}; did you mean 'run'?\n", "rum", self.model, code=2)
         self.assert_fails(f"error: unknown command 'frobnicate', expected one of {commands}\n", "frobnicate", code=2)
         self.assert_fails(f"error: no command: expected one of {commands}\n", code=2)
@@ -141,8 +141,8 @@ class UsageTest(KilnTest):
         plan = self.path("plan")
         self.kiln("compile", self.model, "--stage", "cuda", "--quiet", "-o", plan)
         for command in ("compile", "tune", "bench ladder"):
-            self.assert_fails(f"error: MODEL: plan is a compiled plan; kiln {command} takes what one is compiled from, a .toml or a "
-                              "directory with config.json\n", *command.split(), plan, code=2)
+            self.assert_fails(f"error: MODEL: plan is a compiled plan; kiln {command} takes what one is compiled from, a .toml, a "
+                              "directory with config.json or a model in one file\n", *command.split(), plan, code=2)
         self.assert_fails("error: MODEL: plan is a compiled plan, which has no vocabulary; give the directory that has it\n", "tokenize",
                           plan, "--text", "a", code=2)
         for command in (["run", plan, "--tokens", 1], ["eval", plan, "--text", "-"], ["bench", plan, "--device", "emulate"]):

@@ -1,8 +1,9 @@
 """All layers of a new token in one kernel, --decode persistent, on the emulated device."""
 
+import os
 import unittest
 
-from kilntest import KilnTest, ids
+from kilntest import KilnTest, ids, run_kiln
 
 # 12 heads would take minutes: two, whose clusters have no hidden channels, beside clusters that have only those.
 MODEL = """vocab_size = 37
@@ -54,6 +55,66 @@ class PersistentDecode(KilnTest):
         self.assert_fails(message, "compile", odd, "--dtype", "bf16", "--decode", "persistent", "-o", self.path("plan"))
         self.assert_fails(message, "compile", self.model, "--dtype", "bf16", "--decode", "persistent", "--max-batch", 9, "-o",
                           self.path("plan"))
+
+
+class Mistakes(KilnTest):
+    """The kernel is dumped, broken by an edit, and run again."""
+
+    options = ("--random-weights", 1, "--strategy", "precision=bf16,decode=persistent{clusters=2,stages=2,ahead=1}", "--tokens",
+               SHORT, "--greedy", "--max-new-tokens", 2, "--json", "--logits", "--quiet", "--device", "emulate")
+
+    def setUp(self):
+        super().setUp()
+        self.model = self.write("model.toml", MODEL)
+        self.kiln("compile", self.model, "--max-batch", 1, "--stage", "cuda", "--quiet", "--strategy", self.options[3], "-o",
+                  self.path("plan"))
+        self.kiln("dump", self.path("plan"), "--what", "cuda", "-o", self.path("dump"))
+        (self.kernel,) = (name for name in os.listdir(self.path("dump", "cuda")) if name.startswith("decode_layers"))
+        with open(self.path("dump", "cuda", self.kernel), encoding="utf-8") as file:
+            self.text = file.read()
+
+    def run_edited(self, old, new, *options):
+        self.assertEqual(self.text.count(old), 1, old)
+        self.write(f"edited/{self.kernel}", self.text.replace(old, new))
+        return run_kiln("run", self.model, *self.options, *options, "--kernels-from", self.path("edited"))
+
+    def check(self, old, new, message):
+        result = self.run_edited(old, new)
+        self.assertEqual(result.code, 1, result.err)
+        self.assertRegex(result.err, r"\.cu:\d+: error: kernel decode_layers__\w+: block \(\d+,0,0\): " + message)
+
+    def test_rows_are_not_waited_for(self):
+        self.check("await(shared.haveX, xParity, exchange.bytes());", "",
+                   r"thread \d+ reads shared memory that a copy writes, without a wait for the copy's barrier")
+
+    def test_sums_are_read_before_all_warps_have_put_them(self):
+        self.check("putSums(unit, x, ahead.get(reads, unit));\n    meet();", "putSums(unit, x, ahead.get(reads, unit));",
+                   r"thread \d+ reads shared memory that thread \d+ has written since the last barrier")
+
+    def test_a_stage_is_given_back_before_it_is_read(self):
+        release = "    syncWarp();\n    if (lane == 0)\n      arrive(shared.empty[place.stage]);\n"
+        text = self.text
+        start = text.index("const SharedAddress base = SharedAddress(shared.ring[place.stage])")
+        self.assertEqual(text.count(release), 1)
+        self.text = text[:start] + release + text[start:].replace(release, "")
+        self.check("place.advance();\n    return part;", "place.advance();\n    return part; // here",
+                   r"thread \d+ (copies to|reads) shared memory that .* since the last barrier")
+
+    def test_a_stamp_that_nobody_waits_for(self):
+        self.check("post(mail.row(next, cluster, index()) + col(), sums.values(), next + 1);",
+                   "post(mail.row(next, cluster, index()) + col(), sums.values(), next + 2);",
+                   r"thread \d+ waits here for a write that no thread makes")
+
+    def test_bytes_that_nobody_sends(self):
+        self.check("if (hasHeads() || isLast)\n      exchange.send();", "if (isLast)\n      exchange.send();",
+                   r"(.|\n)*wait here for \d+ bytes, which no thread and no copy brings")
+
+    def test_sums_that_are_read_too_early(self):
+        """What is there then depends on the order of blocks, which the emulated device cannot know: results differ."""
+        expected = run_kiln("run", self.model, *self.options).objects()[0]["logits"]
+        result = self.run_edited("complete &= pairs[row][turn].has(next + 1);", "complete &= pairs[row][turn].has(next + 1) || true;")
+        self.assertEqual(result.code, 0, result.err)
+        self.assertNotEqual(result.objects()[0]["logits"], expected)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ private:
   std::vector<std::vector<float>> rowLogits;
   BitVector hasFreshLogits;        ///< no token has been chosen from them yet
   std::vector<int32_t> lastTokens; ///< chosen, but not yet in the model
-  std::vector<uint64_t> steps;     ///< tokens chosen so far
+  std::vector<uint64_t> positions; ///< tokens of the first prompt, and those chosen since
 };
 } // namespace
 
@@ -33,7 +33,9 @@ Error HostTokenStream::start(ArrayRef<std::vector<int32_t>> prompts) {
   rowLogits.resize(prompts.size());
   hasFreshLogits.resize(prompts.size());
   lastTokens.resize(prompts.size(), idleRow);
-  steps.resize(prompts.size());
+  if (positions.empty())
+    for (const std::vector<int32_t> &prompt : prompts)
+      positions.push_back(prompt.size());
   for (size_t row = 0; row < prompts.size(); ++row)
     if (!prompts[row].empty())
       hasFreshLogits.set(row);
@@ -59,11 +61,11 @@ Error HostTokenStream::next(const BitVector &active, MutableArrayRef<int32_t> to
   std::fill(tokens.begin(), tokens.end(), idleRow);
   for (unsigned row : active.set_bits()) {
     assert(static_cast<int64_t>(rowLogits[row].size()) == model.vocabSize() && "a row of logits of another size");
-    Expected<int32_t> token = sampler.choose(rowLogits[row], firstSequence + row, steps[row]);
+    Expected<int32_t> token = sampler.choose(rowLogits[row], firstSequence + row, positions[row]);
     if (!token)
       return token.takeError();
     hasFreshLogits.reset(row);
-    ++steps[row];
+    ++positions[row];
     tokens[row] = lastTokens[row] = *token;
   }
   return Error::success();

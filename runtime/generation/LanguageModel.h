@@ -20,7 +20,7 @@ inline constexpr int32_t idleRow = -1;
 
 struct StreamOptions {
   SamplingParams sampling;
-  uint64_t firstSequence = 0; ///< index, for sampling, of row 0; the others follow
+  uint64_t firstSequence = 0; ///< index in the job of the prompt of row 0; the others follow
   bool keepLogits = false;    ///< whether TokenStream::logits will be asked for
   /// A row gets no token after one of these, and no more than `maxNewTokens`: a stream that works ahead can stop there.
   std::vector<int32_t> stopTokens = {};
@@ -37,7 +37,6 @@ public:
   /// Prompts have 1 to contextLength() tokens.
   virtual Error start(ArrayRef<std::vector<int32_t>> prompts) = 0;
 
-  /// Chooses one more token for each active row and takes it into the row; the other entries become idleRow.
   /// Chooses one more token for each active row and appends it to the row; the other entries become idleRow. A row that
   /// was inactive once stays inactive, so an implementation may work steps ahead and discard the results of rows that
   /// ended. A later `start` overrides anything computed for its rows. A row that holds more than contextLength() tokens

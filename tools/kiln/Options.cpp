@@ -194,6 +194,10 @@ void addSampling(CLI::App &sub, RunCommand &command) {
       ->check(positiveNumber(1))
       ->excludes(greedy)
       ->capture_default_str();
+  sub.add_option("--min-p", sampling.minP, "keep tokens at least p times as probable as the most probable one; 0: all")
+      ->check(checkMinP)
+      ->excludes(greedy)
+      ->capture_default_str();
   sub.add_option("--seed", sampling.seed, "of the random numbers")
       ->check(checkSeed)
       ->excludes(greedy)

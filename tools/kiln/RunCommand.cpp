@@ -176,7 +176,7 @@ private:
 
 GenerateOptions generateOptions(const RunCommand &command, const ModelSource &source, SequencePrinter &printer) {
   GenerateOptions options = command.generate;
-  // As the temperature falls to 0, sampling becomes greedy, whatever top-k and top-p are.
+  // As the temperature falls to 0, sampling becomes greedy, whatever top-k, top-p and min-p are.
   if (options.sampling.temperature == 0)
     options.sampling = {.greedy = true};
   options.overflow = *parseOverflowPolicy(command.overflow);

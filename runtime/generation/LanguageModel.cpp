@@ -71,6 +71,27 @@ Error HostTokenStream::next(const BitVector &active, MutableArrayRef<int32_t> to
   return Error::success();
 }
 
+Error LanguageModel::verify(ArrayRef<std::vector<int32_t>> tokens,
+                            MutableArrayRef<std::vector<std::vector<float>>> logits) {
+  size_t most = 0;
+  for (auto [ids, out] : llvm::zip(tokens, logits)) {
+    most = std::max(most, ids.size());
+    out.resize(ids.size());
+  }
+  for (size_t i = 0; i < most; ++i) {
+    std::vector<int32_t> step;
+    for (const std::vector<int32_t> &ids : tokens)
+      step.push_back(i < ids.size() ? ids[i] : idleRow);
+    std::vector<std::vector<float>> next(tokens.size());
+    if (Error error = decode(step, next))
+      return error;
+    for (size_t row = 0; row < tokens.size(); ++row)
+      if (step[row] != idleRow)
+        logits[row][i] = std::move(next[row]);
+  }
+  return Error::success();
+}
+
 std::unique_ptr<TokenStream> LanguageModel::openStream(const StreamOptions &options) {
   return std::make_unique<HostTokenStream>(*this, options);
 }

@@ -65,6 +65,17 @@ public:
   /// leaves the row and its logits as they are. As many rows as at the last prefill.
   virtual Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) = 0;
 
+  /// Appends the tokens `tokens[row]` to every row; none where that is empty. `logits[row][i]` become those that follow
+  /// token i: the bits that `decode` gives of one token after the other, which is what this does unless a model knows a
+  /// faster way. No row may have more than contextLength() tokens afterwards.
+  virtual Error verify(ArrayRef<std::vector<int32_t>> tokens, MutableArrayRef<std::vector<std::vector<float>>> logits);
+  /// The most tokens of a row of which `verify` knows a faster way; 1: of none.
+  virtual int64_t verifyTokens() const { return 1; }
+
+  /// Forgets the tokens of each row after the first `lengths[row]`, of which it has at least one and at least so many;
+  /// a negative number leaves the row as it is.
+  virtual void truncate(ArrayRef<int64_t> lengths) = 0;
+
   /// Opens a stream over this model; one at a time. The model must outlive it.
   virtual std::unique_ptr<TokenStream> openStream(const StreamOptions &options);
 };

@@ -22,7 +22,7 @@ protected:
   RuntimeTest() : RuntimeTest(/*width=*/16, "f32", maxBatch) {}
 
   /// A model of two layers. `width`: n_embd.
-  RuntimeTest(int64_t width, StringRef dtype, int64_t batch) {
+  RuntimeTest(int64_t width, StringRef dtype, int64_t batch, int64_t draftTokens = 0) {
     std::string text = R"(vocab_size = 101
 n_positions = 24
 n_layer = 2
@@ -35,6 +35,7 @@ tie_word_embeddings = true
     std::string model = directory.write("tiny.toml", text);
     CompileOptions options;
     options.pipeline.dtype = dtype.str();
+    options.pipeline.draftTokens = draftTokens;
     options.build.maxBatch = batch;
     auto module = unwrap(compileToStage(model, Stage::Plan, options, sources));
     expectSuccess(writePlanDirectory(planDirectory(), unwrap(generate(*module)), {}, {}));
@@ -48,8 +49,7 @@ tie_word_embeddings = true
     return open(source, batch, unwrap(readPlan(planDirectory())));
   }
   Expected<std::unique_ptr<Executor>> open(const WeightSource &source, int64_t batch, Plan plan) {
-    return Executor::create(*device, std::move(plan), {planDirectory(), ""}, source,
-                            {batch, context, {Entry::Prefill, Entry::Decode}});
+    return Executor::create(*device, std::move(plan), {planDirectory(), ""}, source, {batch, context, entries});
   }
 
   /// The logits of a prompt for each sequence.
@@ -69,6 +69,7 @@ tie_word_embeddings = true
 
   TemporaryDirectory directory;
   SourceManager sources;
+  std::vector<Entry> entries = {Entry::Prefill, Entry::Decode}; ///< that executors have
   std::unique_ptr<Device> counted;
   std::unique_ptr<CountingDevice> device;
   RandomCheckpoint weights{/*seed=*/5, /*layers=*/2};

@@ -139,13 +139,17 @@ void addCompile(CLI::App &app, CompileCommand &command) {
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")
       ->check(integer(1, 4096))
       ->capture_default_str();
+  sub->add_option("--draft-tokens", command.pipeline.draftTokens,
+                  "also make @verify, which checks up to this many guesses of a sequence at once")
+      ->check(integer(1, 63));
   sub->add_option("--passes", command.passes,
                   "passes to run in place of the usual ones, like a,b{n=2}; they choose dtype, kernels and tiles")
       ->check(checkNotEmpty)
       ->excludes(sub->get_option("--dtype"))
       ->excludes(sub->get_option("--strategy"))
       ->excludes(sub->get_option("--matmul"))
-      ->excludes(sub->get_option("--tuning"));
+      ->excludes(sub->get_option("--tuning"))
+      ->excludes(sub->get_option("--draft-tokens"));
   sub->add_option_function<std::string>(
          "--stage", [&command](const std::string &name) { command.stage = *parseStage(name); },
          "where to stop: graph, fused and plan print IR, cuda makes a plan without cubins")

@@ -4,6 +4,16 @@
 
 namespace kiln {
 
+void SpeculationCounts::add(size_t guesses, size_t right) {
+  ++passes;
+  drafted.resize(std::max(drafted.size(), guesses));
+  accepted.resize(drafted.size());
+  for (size_t place = 0; place < guesses; ++place) {
+    ++drafted[place];
+    accepted[place] += place < right;
+  }
+}
+
 namespace {
 /// Samples on the host from the logits of prefill and decode.
 class HostTokenStream : public TokenStream {

@@ -27,6 +27,15 @@ struct StreamOptions {
   int64_t maxNewTokens = std::numeric_limits<int32_t>::max();
 };
 
+/// What became of a sequence's guesses.
+struct SpeculationCounts {
+  int64_t passes = 0; ///< of the model, without the one over the prompt
+  /// Guesses by their place in a pass, and those of them that were right.
+  std::vector<int64_t> drafted = {}, accepted = {};
+
+  void add(size_t guesses, size_t right);
+};
+
 /// The tokens of one batch, chosen step by step.
 class TokenStream {
 public:
@@ -45,6 +54,9 @@ public:
 
   /// The logits, vocabSize() of them, from which the row's last token was chosen, if they are kept.
   virtual ArrayRef<float> logits(size_t row) const = 0;
+
+  /// What became of the row's guesses; null if the stream does not guess.
+  virtual const SpeculationCounts *speculation(size_t row) const { return nullptr; }
 };
 
 class LanguageModel {

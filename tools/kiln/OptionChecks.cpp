@@ -56,6 +56,11 @@ std::string checkMinP(const std::string &text) {
   return isGood ? "" : "expected a number from 0 to 1, got '" + text + "'";
 }
 
+std::string checkDraftTokens(const std::string &text) {
+  bool isGood = text == "auto" || integer(1, 63)(text).empty();
+  return isGood ? "" : "expected auto or an integer from 1 to 63, got '" + text + "'";
+}
+
 std::string checkDevice(const std::string &text) {
   StringRef name = text;
   unsigned ordinal;

@@ -231,6 +231,27 @@ void addKernelChecks(CLI::App &sub, RunCommand &command) {
       ->check(checkNotEmpty);
 }
 
+void addDraft(CLI::App &sub, DraftOptions &draft) {
+  CLI::Option *what =
+      sub.add_option("--draft", draft.what,
+                     "guess tokens, and check several at once: ngram (by the text so far), or a plan or model with the "
+                     "same vocabulary; the tokens stay the same")
+          ->check(checkNotEmpty);
+  sub.add_option("--draft-weights", draft.weights, "directory with the draft's model.safetensors (default: the draft)")
+      ->check(checkNotEmpty)
+      ->needs(what);
+  auto take = [&draft](const std::string &text) {
+    draft.isAuto = text == "auto";
+    if (!draft.isAuto)
+      readItem(text, draft.tokens.emplace());
+  };
+  sub.add_option_function<std::string>("--draft-tokens", take,
+                                       "guesses of a pass, or auto: fewer where they are refused")
+      ->check(checkDraftTokens)
+      ->needs(what)
+      ->default_str("4");
+}
+
 void addRun(CLI::App &app, RunCommand &command) {
   CLI::App *sub = app.add_subcommand("run", "Generate text");
   sub->add_option("MODEL", command.model, "a plan, a .toml, or a directory with config.json")->required();
@@ -246,6 +267,7 @@ void addRun(CLI::App &app, RunCommand &command) {
   sub->add_option("--overflow", command.overflow, "past the context: error, stop or slide")
       ->check(oneOf({"error", "stop", "slide"}))
       ->capture_default_str();
+  addDraft(*sub, command.draft);
   addDevice(*sub, command.device);
   addKernelChecks(*sub, command);
   CLI::Option *json = sub->add_flag("--json", command.json, "one JSON object a sequence");

@@ -58,6 +58,11 @@ KILN_DEVICE constexpr u32 tokenExponent(float logit, float largest, float scale)
   return exponent < float(kLargestExponent) ? u32(exponent) : kLargestExponent;
 }
 
+/// The exponents from a token to another one and from there to the largest logit differ in sum from the token's own by
+/// no more than this, unless they exceed the largest exponent: by roundings of all three, each by 2^-23 of its value
+/// and a unit at most.
+constexpr u32 kExponentRounding = 3 * (kLargestExponent >> 23) + 3;
+
 /// The probability of a token relative to the most probable one, in units of 2^-40. Weights below one unit are zero.
 KILN_DEVICE constexpr u64 weightOfExponent(u32 exponent) {
   return exponent < u32(41) << 24 ? (u64(exp2OfMinus(exponent << 8)) << 8) >> (exponent >> 24) : 0;

@@ -144,11 +144,9 @@ private:
 
   /// Whether the token drawn from all tokens may be in the thread's group.
   KILN_DEVICE bool mayHaveToken(const GroupBest &own) {
-    // A score relative to the group's largest logit less the group's exponent may differ from the score in the row by
-    // roundings: of three exponents, each by 2^-23 of its value at most and by a unit. So the drawn token's group may
+    // The score that the group's token has in the row, but for kExponentRounding. So the group of the row's token may
     // be behind the first group by twice as much.
-    constexpr u64 kRounding = 2 * 512, kOffset = u64(1) << 40;
-    static_assert(3 * (u64(kLargestExponent) >> 23) + 3 < kRounding / 2);
+    constexpr u64 kRounding = 2 * kExponentRounding, kOffset = u64(1) << 40;
     const u64 score = kOffset + u64(i64(TokenDraw::scoreOfKey(keyOfCandidate(own.drawn)))) -
                       draw.exponentOf(valueOfKey(keyOfCandidate(own.logit)));
     const u64 bound = own.drawn != 0 ? score : 0;

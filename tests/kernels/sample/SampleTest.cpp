@@ -67,6 +67,29 @@ TEST(SamplingArithmetic, WeightsAreExponentials) {
   EXPECT_EQ(tokenExponent(4.999f, 5, sharpest), kLargestExponent);
 }
 
+TEST(SamplingArithmetic, ExponentsAddUp) {
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < 300000; ++i) {
+    const PhiloxWords words = philox(i, 1, 5);
+    // Logits around any value, at any temperature that spreads them over the exponents.
+    const float spread = std::exp2(static_cast<float>(words.words[0] % 40) - 20);
+    const float largest = normalFloat(words.words[1]) * spread * std::exp2(static_cast<float>(i % 7));
+    const float between = largest - uniformFloat(words.words[2]) * spread;
+    const float logit = between - uniformFloat(words.words[3]) * spread;
+    const float scale = samplingScale({.temperature = spread / (1 + static_cast<float>(i % 50))});
+    const uint32_t exponent = tokenExponent(logit, largest, scale);
+    const uint32_t sum = tokenExponent(logit, between, scale) + tokenExponent(between, largest, scale);
+    if (exponent == kLargestExponent) {
+      EXPECT_GE(sum, kLargestExponent - kExponentRounding);
+      continue;
+    }
+    const uint32_t difference = std::max(exponent, sum) - std::min(exponent, sum);
+    EXPECT_LE(difference, kExponentRounding) << largest << ' ' << between << ' ' << logit << ' ' << scale;
+    most = std::max(most, difference);
+  }
+  EXPECT_GT(most, kExponentRounding / 8); // the bound is no guess
+}
+
 /// gumbelNoise in floating point.
 double exactNoise(uint64_t x) {
   const long double v = std::ldexp(static_cast<long double>(x), -64),

@@ -56,7 +56,7 @@ protected:
   /// Runs a kernel on some rows of the batch. All schedules follow each other without resetting the counters.
   void attend(const Variant &by, int first, int count, TestArray result) {
     auto rows = [&](const TestArray &all) { return rowsOf(all, batch, first, count); };
-    attend(by, rows(qkv), rows(keyCache), rows(valueCache), rows(position), std::move(result));
+    attend(by, rows(qkv), rows(keyCache), rows(valueCache), rows(position), result);
   }
 
   /// Runs a kernel on these operands, `at` having an element for each sequence.

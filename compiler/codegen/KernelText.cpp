@@ -1,6 +1,7 @@
 #include "codegen/KernelText.h"
 
 #include "ir/Verifier.h"
+#include "kernels/cost/Problem.h"
 #include "ops/Region.h"
 
 namespace kiln {

@@ -196,6 +196,8 @@ Expected<KernelText> writeSplitKvKernel(const Op &op, const KernelChoice &choice
   if (choice.family->workspace)
     kernel.addWorkspace("SplitPart<Config::kHeadSize>");
   Functor &call = kernel.call();
+  if (std::string queries = call.extent(region->q().type.shape[2]); queries != "1")
+    kernel.constant("kQueries", queries);
   std::string start = choice.family->body.str() + "<Config>(", next = ",\n" + std::string(start.size() + 2, ' ');
   std::string statement = start + headView(call, region->q()) + next + headView(call, region->k()) + next +
                           headView(call, region->v()) + next + position.construction() + ", " + score.construction() +

@@ -56,10 +56,10 @@ static Error checkConstants(const Op &op) {
 }
 
 static Error checkOp(const Op &op, const Target &target) {
-  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), target, upperBounds(op));
+  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), target, boundsToChooseFor(op));
   if (!family)
     return family.takeError();
-  if (Error error = checkTile(op, **family, op.attribute("tile"), target, upperBounds(op)))
+  if (Error error = checkTile(op, **family, op.attribute("tile"), target, boundsToChooseFor(op)))
     return error;
   if (Error error = checkVariants(op, target))
     return error;

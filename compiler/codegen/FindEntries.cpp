@@ -1,4 +1,6 @@
 #include "codegen/FindEntries.h"
+
+#include "kernels/cost/Problem.h"
 #include "kernels/families/TokenScores.h"
 
 namespace kiln {
@@ -22,6 +24,8 @@ public:
       entries.prefill = {argument(*function, 0), argument(*function, 1), result(*function, 0)};
     if (const Function *function = findFunction(Entry::Decode, {next, perRow}); function && hasLogits(*function))
       entries.decode = {argument(*function, 0), argument(*function, 1), result(*function, 0)};
+    if (const Function *function = findVerify())
+      entries.verify = {argument(*function, 0), argument(*function, 1), result(*function, 0)};
     if (const Function *function = findFunction(Entry::Score, {ids, ids});
         function && hasResults(*function, {scores, ids, scores}) && !otherLogits(*function, vocabulary))
       entries.score = {argument(*function, 0), argument(*function, 1), result(*function, 0), result(*function, 1),
@@ -51,16 +55,25 @@ private:
     return function;
   }
 
+  /// @verify, if it has a fixed number of tokens and a row of logits for each; or null.
+  const Function *findVerify() const {
+    int64_t count = verifiedTokens(module);
+    const Function *function =
+        findFunction(Entry::Verify, {Type(DType::I32, {Dim(batch), Dim(count)}), Type(DType::I32, {Dim(batch)})});
+    return function && hasLogits(*function, count) ? function : nullptr;
+  }
+
   /// Whether an op computes the function's result.
   static bool isComputed(const Function &function, unsigned i) {
     return function.body.terminator()->operand(i)->definingOp();
   }
 
-  /// Whether the first result is logits, a row for each sequence.
-  bool hasLogits(const Function &function) const {
+  /// Whether the first result is logits, so many rows for each sequence.
+  bool hasLogits(const Function &function, int64_t rows = 1) const {
     const Type &type = function.resultTypes.front();
     return type.dtype != DType::I32 &&
-           ArrayRef<Dim>(type.shape) == ArrayRef<Dim>({Dim(batch), Dim(1), Dim(vocabulary)}) && isComputed(function, 0);
+           ArrayRef<Dim>(type.shape) == ArrayRef<Dim>({Dim(batch), Dim(rows), Dim(vocabulary)}) &&
+           isComputed(function, 0);
   }
 
   /// Whether the first results have these types.

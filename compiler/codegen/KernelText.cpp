@@ -1,6 +1,7 @@
 #include "codegen/KernelText.h"
 
 #include "ir/Verifier.h"
+#include "kernels/cost/Problem.h"
 #include "ops/Region.h"
 
 namespace kiln {
@@ -184,19 +185,21 @@ static std::string wrapList(ArrayRef<std::string> items) {
   return "\n    " + text + line;
 }
 
-/// The part of a kernel's name about shapes: its extents, one token per sequence, keys from a cache.
+/// The part of a kernel's name about shapes: its extents, few tokens per sequence, keys from a cache.
 static std::string shapeText(const Op &op, StringRef extents) {
   const Op &main = *anchor(op);
-  SmallVector<StringRef, 3> parts;
+  SmallVector<std::string, 3> parts;
   if (!extents.empty())
-    parts.push_back(extents);
-  bool hasOneToken = false;
+    parts.push_back(extents.str());
+  bool isNamed = false;
+  const Dim few(verifiedTokens(op.parent()->function()->module()));
+  bool isVerify = findEntry(op.parent()->function()->name) == Entry::Verify;
   for (const Value *operand : main.operands().take_front(2)) {
     const Type &type = operand->type;
-    bool isOneToken = (type.rank() == 3 && type.shape[1] == Dim(1)) || (type.rank() == 4 && type.shape[2] == Dim(1)) ||
-                      (main.is(OpKind::embed) && type.rank() == 2 && type.shape[1] == Dim(1));
-    if (isOneToken && !std::exchange(hasOneToken, true))
-      parts.push_back("t1");
+    const bool isEmbed = main.is(OpKind::embed) && type.rank() == 2;
+    const Dim *tokens = type.rank() == 3 || isEmbed ? &type.shape[1] : type.rank() == 4 ? &type.shape[2] : nullptr;
+    if (tokens && (*tokens == Dim(1) || (isVerify && *tokens == few)) && !std::exchange(isNamed, true))
+      parts.push_back("t" + tokens->str());
     if (main.is(OpKind::qk) && operand == main.operand(1) && type.shape[2].asConstant())
       parts.push_back("cached");
   }

@@ -28,14 +28,14 @@ SampleShape shapeFor(int64_t vocabulary) {
 std::string sourceText(StringRef name, StringRef target, const SampleShape &shape) {
   std::string threads = std::to_string(shape.threads);
   return ("// " + name + "   " + target + "   1 step\n" +
-          "//\n//   the next token of each row: greedy, or temperature, top-k and top-p\n" +
+          "//\n//   the next token of each row: greedy, or temperature, top-k, top-p and min-p\n" +
           "#include \"device/device.cuh\"\n#include \"sample/sample.cuh\"\n\nusing namespace kiln;\n\n" +
           "struct Config {\n  static constexpr int kVocabulary = " + Twine(shape.vocabulary) +
           ", kPitch = " + Twine(shape.vocabulary) + ", kGroup = " + Twine(shape.group) + ", kThreads = " + threads +
           ", kRing = " + Twine(ringEntries) + ";\n};\n\nextern \"C\" __global__ void __launch_bounds__(" + threads +
           ", 1)\n" + name +
           "(\n    const float *logits, i32 *tokens, i32 *positions, const SamplingSettings *settings,\n"
-          "    SamplingRow *rows, u64 *best, u32 *launches, u64 *ring, u32 *arrivals) {\n"
+          "    SamplingRow *rows, GroupBest *best, u32 *launches, u64 *ring, u32 *arrivals) {\n"
           "  static_assert(kSampleShared<Config>.dynamic == 0, \"shared memory as planned\");\n"
           "  allowDependents();\n  waitForDependencies();\n"
           "  sample<Config>(logits, tokens, positions, settings, rows, best, launches, ring, arrivals);\n}\n")
@@ -52,7 +52,7 @@ PlanFunction describe(const SampleEntry &names, StringRef kernel, StringRef loca
                         {names.positions, DType::I32, {batch}},
                         {names.settings, DType::I32, {Expr(18)}},
                         {names.rows, DType::I32, {batch, Expr(6)}},
-                        {"best", DType::I32, {batch, Expr(2 * shape.groups())}},
+                        {"best", DType::I32, {batch, Expr(4 * shape.groups())}},
                         {"launches", DType::I32, {batch}},
                         {names.ring, DType::I32, {batch, Expr(2 * ringEntries)}}};
   PlanStep &step = function.steps.emplace_back();

@@ -95,7 +95,7 @@ static Error assignPrecision(Module &module, const PassOptions &options) {
         op.setAttribute("precision", Attribute::ident("tf32"));
       if (op.is(OpKind::softmax) && dtype != DType::F32 && options.getBool("narrow_softmax"))
         op.setAttribute("out", Attribute::ident(dtypeName(dtype)));
-      bool isOneToken = !op.has(Trait::Terminator) && hasOneToken(op.result()->type);
+      bool isOneToken = !op.has(Trait::Terminator) && hasFewTokens(op, op.result()->type);
       if (dtype != DType::F32 && (residual == "always" || (residual == "one_token" && isOneToken)))
         widenResidual(op, dtype);
     });

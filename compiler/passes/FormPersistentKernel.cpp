@@ -11,7 +11,8 @@
 // A kernel for each product pays for its launch, and waits for its first weights and for all blocks of the one before.
 // One kernel for all of them exchanges what it must between blocks, while weights are on their way all the time.
 //
-// Modules without @decode are left alone. Refuses, as an error at the first op that does not fit: layers other than
+// Modules without @decode are left alone. Refuses, as an error at the first op that does not fit: modules with @verify,
+// whose logits must have the bits of @decode's; layers other than
 // those of kernels/families/DecodeRegion.h; and what the family decode_layers does not run: another target than Hopper,
 // elements of 32 bits, heads of other sizes than 64, more than 8 sequences.
 #include "ir/Verifier.h"
@@ -63,6 +64,9 @@ static Error formPersistentKernel(Module &module, const PassOptions &options) {
   Function *decode = module.findFunction(Entry::Decode);
   if (!decode)
     return Error::success();
+  // The kernels of @verify would give other bits.
+  if (const Function *verify = module.findFunction(Entry::Verify))
+    return makeError(verify->loc, "expected no @verify (--draft-tokens) beside a @decode that is one kernel");
   return formKernel(*decode, **target);
 }
 

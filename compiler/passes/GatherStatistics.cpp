@@ -46,10 +46,10 @@ static Value *rowsOfStatistics(const Op &op) {
 /// Whether a product in tensor cores makes the rows, and can hand out their statistics.
 static bool isOfProduct(const Value &rows, const Target &target, bool takesPrompts) {
   const Op *producer = rows.definingOp();
-  if (!hasOneToken(rows.type) && !takesPrompts)
+  if (!producer || (!hasFewTokens(*producer, rows.type) && !takesPrompts))
     return false;
-  if (!producer || !producer->region() || !anchor(*producer)->is(OpKind::matmul) ||
-      !wantsNormOutside(*producer, target) || fusedNorm(*producer) || dtypeSize(rows.type.dtype) != 2)
+  if (!producer->region() || !anchor(*producer)->is(OpKind::matmul) || !wantsNormOutside(*producer, target) ||
+      fusedNorm(*producer) || dtypeSize(rows.type.dtype) != 2)
     return false;
   const Op *last = producer->region()->terminator()->operand(rows.resultIndex())->definingOp();
   std::optional<int64_t> cols = rows.type.lastDim().asConstant();

@@ -139,12 +139,12 @@ Error FunctionPlanner::collectWorkspace(Op &op, size_t position) {
   Expected<const Target *> target = targetOf(function.module());
   if (!target)
     return target.takeError();
-  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), **target, upperBounds(op));
+  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), **target, boundsToChooseFor(op));
   if (!family)
     return family.takeError();
   if (!(*family)->workspace && !op.attribute("variants"))
     return Error::success();
-  if (Error error = checkTile(op, **family, op.attribute("tile"), **target, upperBounds(op)))
+  if (Error error = checkTile(op, **family, op.attribute("tile"), **target, boundsToChooseFor(op)))
     return error;
   std::optional<Expr> workspace = workspaceBytes(op);
   if (!workspace)

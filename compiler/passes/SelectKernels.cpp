@@ -119,7 +119,7 @@ static Error selectKernels(Module &module, const PassOptions &options) {
         narrowBias(module, *op);
         family = &libraryMatmulFamily;
       } else {
-        family = selectFamily(*op, **target, upperBounds(*op));
+        family = selectFamily(*op, **target, boundsToChooseFor(*op));
       }
       if (!family)
         return opError(*op, "no kernel of " + (*target)->name + " runs this");

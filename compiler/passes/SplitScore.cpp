@@ -22,7 +22,7 @@ static Error splitScore(Module &module, const PassOptions &options) {
     return target.takeError();
   for (const auto &function : module.functions)
     for (Op *op : function->body.snapshot()) {
-      if (!hasScoredProduct(*op) || selectFamily(*op, **target, upperBounds(*op)))
+      if (!hasScoredProduct(*op) || selectFamily(*op, **target, boundsToChooseFor(*op)))
         continue;
       SmallVector<Op *, 8> product;
       for (Op *inner : op->region()->snapshot())

@@ -13,28 +13,30 @@ static bool isTensorProduct(const KernelFamily &family) {
   return family.form == KernelForm::TensorMatmul || family.form == KernelForm::TensorScore;
 }
 
-/// A matmul of one token per sequence.
-static bool isOneToken(const Op &op) {
-  return anchor(op)->is(OpKind::matmul) && hasOneToken(anchor(op)->result()->type);
+/// A matmul of few tokens per sequence.
+static bool isFewTokens(const Op &op) {
+  return anchor(op)->is(OpKind::matmul) && hasFewTokens(op, anchor(op)->result()->type);
 }
 
 /// Whether any number of the op's rows must run with this family or one with the same order of sums, in one of its
 /// configurations, so that a row's bits do not depend on their number.
 static bool isFixed(const Op &op, const KernelFamily &family) {
-  return family.form == KernelForm::SplitKv || (isOneToken(op) && family.form == KernelForm::TensorMatmul);
+  return family.form == KernelForm::SplitKv || (isFewTokens(op) && family.form == KernelForm::TensorMatmul);
 }
 static bool hasSameSums(const KernelFamily &a, const KernelFamily &b) {
   return &a == &b || (a.form == KernelForm::SplitKv && b.form == KernelForm::SplitKv);
 }
 
-/// Numbers of rows that get a choice of their own. One token per sequence: as many rows as sequences; attention has the
-/// fewer blocks a head, the more rows there are. Prompts: short ones, and one or eight long ones, for which large tiles
-/// give too few blocks.
+/// Numbers of rows that get a choice of their own; none where all must run alike. Few tokens per sequence: as many rows
+/// as sequences; attention has the fewer blocks a head, the more rows there are. Prompts: short ones, and one or eight
+/// long ones, for which large tiles give too few blocks.
 static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &family) {
   if (family.form == KernelForm::DecodeLayers)
     return {1, 2, 4};
   bool isTensorMatmul = isTensorProduct(family);
-  if (isOneToken(op))
+  if (isVerified(op) && !isFixed(op, family))
+    return {};
+  if (isFewTokens(op))
     return isTensorMatmul ? SmallVector<int64_t, 3>{8, 16, 32} : SmallVector<int64_t, 3>{1, family.rowsAtOnce, 16};
   if (isTensorMatmul)
     return {64, 256, 1024};
@@ -43,9 +45,11 @@ static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &fam
   return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{64, 1024, 8192} : SmallVector<int64_t, 3>();
 }
 
-/// The dims to choose for: those of interest, but the bound of B for ops whose few rows have variants, and for all ops
-/// over prompts, which take the most time there.
+/// The dims to choose for: those of interest, but the bounds if @decode and @verify must agree, and the bound of B for
+/// ops whose few rows have variants, and for all ops over prompts, which take the most time there.
 static DimBinding dimsToChooseFor(const Op &op, bool hasVariants, DimBinding dims) {
+  if (isVerified(op))
+    return boundsToChooseFor(op);
   const Type &type = anchor(op)->result()->type;
   bool isPrompts = type.rank() > 2 && type.shape[1].getSymbol();
   if (const DimSymbol *batch = type.rank() > 0 ? type.shape[0].getSymbol() : nullptr;
@@ -176,7 +180,7 @@ Expected<Tile> TileChooser::compareTiles(const Op &op, const KernelFamily &famil
 /// fixed.
 std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimBinding &dims,
                                                         const KernelFamily &family) const {
-  if (!measured || preferredFamily(op))
+  if (!measured || preferredFamily(op) || (isVerified(op) && !isFixed(op, family)))
     return std::nullopt;
   const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims));
   if (!found || wanted.count(found->choice.family->name) ||
@@ -214,7 +218,7 @@ Expected<const KernelFamily *> TileChooser::cheapestFamily(const Op &op, const K
     return error;
   for (const KernelFamily *family : allKernelFamilies()) {
     bool isCandidate =
-        family != &first && isTensorProduct(*family) && !family->byRequestOnly && (!isOneToken(op) || family->maps);
+        family != &first && isTensorProduct(*family) && !family->byRequestOnly && (!isFewTokens(op) || family->maps);
     if (isCandidate && family->runs(op, target, dims))
       if (Error error = compare(*family))
         return error;
@@ -222,8 +226,16 @@ Expected<const KernelFamily *> TileChooser::cheapestFamily(const Op &op, const K
   return best;
 }
 
-/// The family that runs an op with dims up to these. Few rows may run faster with another family than many. With one
-/// token per sequence, the first family that accepts the op is used; but if that is one of those for prompts, the best
+/// The sequences that give an op on few tokens about as many rows as typicalBatch, and one of @decode exactly as many
+/// as its counterpart in @verify.
+static int64_t typicalSequences(const Op &op) {
+  int64_t tokens = isVerified(op) ? verifiedTokens(op.parent()->function()->module()) : 1;
+  int64_t sequences = static_cast<int64_t>(llvm::divideCeil(typicalBatch, tokens));
+  return hasOneToken(anchor(op)->result()->type) ? sequences * tokens : sequences;
+}
+
+/// The family that runs an op with dims up to these. Few rows may run faster with another family than many. With few
+/// tokens per sequence, the first family that accepts the op is used; but if that is one of those for prompts, the best
 /// of these for 16 rows runs any number of them. For prompts their models are compared, unless the module prefers one.
 Expected<const KernelFamily *> TileChooser::familyFor(const Op &op, const DimBinding &upper) {
   const KernelFamily *first = selectFamily(op, target, upper);
@@ -233,11 +245,11 @@ Expected<const KernelFamily *> TileChooser::familyFor(const Op &op, const DimBin
     return first;
   if (isPrompts)
     return cheapestFamily(op, *first, upper);
-  if (!isOneToken(op) || first->form != KernelForm::TensorMatmul)
+  if (!isFewTokens(op) || first->form != KernelForm::TensorMatmul)
     return first;
   DimBinding typical = upper;
   if (const DimSymbol *batch = type.shape[0].getSymbol())
-    typical[batch->name] = typicalBatch;
+    typical[batch->name] = typicalSequences(op);
   return cheapestFamily(op, *first, typical);
 }
 
@@ -274,20 +286,21 @@ Expected<std::vector<KernelVariant>> TileChooser::chooseVariants(const Op &op, A
 }
 
 Error TileChooser::choose(Op &op) {
-  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), target, upperBounds(op));
+  Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), target, boundsToChooseFor(op));
   if (!family)
     return family.takeError();
   SmallVector<int64_t, 3> rows = variantRows(op, **family);
-  if (isOneToken(op) && isFixed(op, **family))
-    family = familyFor(op, upperBounds(op));
+  const DimBinding upper = boundsToChooseFor(op);
+  if (isFewTokens(op) && isFixed(op, **family))
+    family = familyFor(op, upper);
   if (!family)
     return family.takeError();
-  Expected<Tile> tile = cheapestTile(op, **family, upperBounds(op), dimsToChooseFor(op, !rows.empty(), interest));
+  Expected<Tile> tile = cheapestTile(op, **family, upper, dimsToChooseFor(op, !rows.empty(), interest));
   if (!tile)
     return tile.takeError();
   KernelChoice choice{*family, std::move(*tile)};
   if ((*family)->form != KernelForm::Library)
-    choice = measuredChoice(op, upperBounds(op), **family).value_or(choice);
+    choice = measuredChoice(op, upper, **family).value_or(choice);
   Expected<std::vector<KernelVariant>> variants = chooseVariants(op, rows, choice);
   if (!variants)
     return variants.takeError();

@@ -8,6 +8,8 @@ bool PlanEntries::has(Entry entry) const {
     return prefill.has_value();
   case Entry::Decode:
     return decode.has_value();
+  case Entry::Verify:
+    return verify.has_value();
   case Entry::Score:
     return score.has_value();
   case Entry::Sample:
@@ -22,6 +24,8 @@ StringRef PlanEntries::logitsOf(Entry entry) const {
     return prefill->logits;
   case Entry::Decode:
     return decode->logits;
+  case Entry::Verify:
+    return verify->logits;
   case Entry::Score:
   case Entry::Sample:
     break;
@@ -36,6 +40,7 @@ void PlanEntries::restrictTo(ArrayRef<Entry> kept) {
   };
   drop(Entry::Prefill, prefill);
   drop(Entry::Decode, decode);
+  drop(Entry::Verify, verify);
   drop(Entry::Score, score);
   drop(Entry::Sample, sample);
 }
@@ -45,6 +50,10 @@ EntryNames namesOf(PrefillEntry &entry) {
 }
 
 EntryNames namesOf(DecodeEntry &entry) {
+  return {{"tokens", &entry.tokens}, {"positions", &entry.positions}, {"logits", &entry.logits}};
+}
+
+EntryNames namesOf(VerifyEntry &entry) {
   return {{"tokens", &entry.tokens}, {"positions", &entry.positions}, {"logits", &entry.logits}};
 }
 

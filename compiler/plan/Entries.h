@@ -25,6 +25,14 @@ struct DecodeEntry {
   auto operator<=>(const DecodeEntry &) const = default;
 };
 
+struct VerifyEntry {
+  std::string tokens;    ///< [B,K] ids, K from 2
+  std::string positions; ///< [B], number of tokens of the sequence in the cache; K more fit into the context
+  std::string logits;    ///< [B,K,V], result
+
+  auto operator<=>(const VerifyEntry &) const = default;
+};
+
 struct ScoreEntry {
   std::string tokens;               ///< [B,T] ids
   std::string targets;              ///< [B,T] ids that might follow; others, like -1, are none
@@ -54,6 +62,7 @@ struct PlanEntries {
   std::string tokens; ///< dim: number of tokens of each sequence
   std::optional<PrefillEntry> prefill;
   std::optional<DecodeEntry> decode;
+  std::optional<VerifyEntry> verify;
   std::optional<ScoreEntry> score;
   std::optional<SampleEntry> sample;
 
@@ -63,7 +72,7 @@ struct PlanEntries {
   bool empty() const { return *this == PlanEntries(); }
   /// Drops the entries that are not among these.
   void restrictTo(ArrayRef<Entry> kept);
-  /// The name of the result of @prefill or @decode, which the plan has.
+  /// The name of the result of @prefill, @decode or @verify, which the plan has.
   StringRef logitsOf(Entry entry) const;
 };
 
@@ -71,6 +80,7 @@ struct PlanEntries {
 using EntryNames = SmallVector<std::pair<StringRef, std::string *>, 6>;
 EntryNames namesOf(PrefillEntry &entry);
 EntryNames namesOf(DecodeEntry &entry);
+EntryNames namesOf(VerifyEntry &entry);
 EntryNames namesOf(ScoreEntry &entry);
 EntryNames namesOf(SampleEntry &entry);
 

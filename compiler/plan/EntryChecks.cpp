@@ -21,6 +21,9 @@ public:
     if (entries.decode)
       if (Error error = checkDecode())
         return error;
+    if (entries.verify)
+      if (Error error = checkVerify())
+        return error;
     if (entries.score)
       if (Error error = checkScore())
         return error;
@@ -110,13 +113,13 @@ private:
     return Error::success();
   }
 
-  /// Checks logits: floats [B,1,vocabulary], the first result.
-  Error checkLogits(StringRef name) const {
+  /// Checks logits: floats [B,rows,vocabulary], the first result.
+  Error checkLogits(StringRef name, const Expr &rows = Expr(1)) const {
     Expected<const PlanTensor *> found = findResult("logits", name, 0);
     if (!found)
       return found.takeError();
     const PlanTensor &tensor = **found;
-    SmallVector<Expr, 4> shape = {batch, Expr(1), Expr(plan.model.vocabulary)};
+    SmallVector<Expr, 4> shape = {batch, rows, Expr(plan.model.vocabulary)};
     // @sample reads them as f32.
     bool isRead = tensor.dtype == DType::F32 || (tensor.dtype != DType::I32 && !entries.sample);
     if (!isRead || tensor.shape != shape)
@@ -144,6 +147,23 @@ private:
     if (Error error = checkArgument("positions", entries.decode->positions, DType::I32, {batch}))
       return error;
     return checkLogits(entries.decode->logits);
+  }
+
+  Error checkVerify() {
+    if (!entries.decode)
+      return place["verify"].fail("expected entry decode beside it");
+    if (Error error = begin(Entry::Verify, 2))
+      return error;
+    const PlanTensor &ids = function->arguments.front();
+    std::optional<int64_t> count = ids.shape.size() == 2 ? ids.shape[1].asConstant() : std::nullopt;
+    if (!count || *count < 2 || *count > plan.model.context)
+      return where["tokens"].fail("expected an argument of type " + typeText(DType::I32, {batch, Expr::name("K")}) +
+                                  " with a number K from 2 to the context, got " + typeText(ids.dtype, ids.shape));
+    if (Error error = checkArgument("tokens", entries.verify->tokens, DType::I32, {batch, Expr(*count)}))
+      return error;
+    if (Error error = checkArgument("positions", entries.verify->positions, DType::I32, {batch}))
+      return error;
+    return checkLogits(entries.verify->logits, Expr(*count));
   }
 
   Error checkScore() {

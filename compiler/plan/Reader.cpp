@@ -87,6 +87,7 @@ private:
                  [&] { return fields.text("tokens", entries.tokens); },
                  [&] { return readEntry(fields, Entry::Prefill, entries.prefill); },
                  [&] { return readEntry(fields, Entry::Decode, entries.decode); },
+                 [&] { return readEntry(fields, Entry::Verify, entries.verify); },
                  [&] { return readEntry(fields, Entry::Score, entries.score); },
                  [&] { return readEntry(fields, Entry::Sample, entries.sample); }, [&] { return fields.close(); });
   }

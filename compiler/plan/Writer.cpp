@@ -77,6 +77,7 @@ private:
        << "batch = " << quote(entries.batch) << "\ntokens = " << quote(entries.tokens) << '\n';
     writeEntry(Entry::Prefill, entries.prefill);
     writeEntry(Entry::Decode, entries.decode);
+    writeEntry(Entry::Verify, entries.verify);
     writeEntry(Entry::Score, entries.score);
     writeEntry(Entry::Sample, entries.sample);
   }

@@ -2,8 +2,11 @@
 
 namespace kiln {
 
-constexpr std::pair<Entry, StringRef> entryNames[] = {
-    {Entry::Prefill, "prefill"}, {Entry::Decode, "decode"}, {Entry::Score, "score"}, {Entry::Sample, "sample"}};
+constexpr std::pair<Entry, StringRef> entryNames[] = {{Entry::Prefill, "prefill"},
+                                                      {Entry::Decode, "decode"},
+                                                      {Entry::Verify, "verify"},
+                                                      {Entry::Score, "score"},
+                                                      {Entry::Sample, "sample"}};
 
 StringRef entryName(Entry entry) {
   return llvm::find_if(entryNames, [&](const auto &row) { return row.first == entry; })->second;

@@ -13,6 +13,7 @@ namespace kiln {
 enum class Entry {
   Prefill, ///< takes prompts, gives the logits after each prompt's last token; fills the cache
   Decode,  ///< takes one token per sequence, gives its logits; reads and extends the cache
+  Verify,  ///< takes several tokens per sequence, gives the logits of each; else as Decode
   Score,   ///< takes texts, gives the logits after every token; keeps nothing
   Sample,  ///< only in plans: takes logits, gives the chosen tokens
 };

@@ -75,6 +75,7 @@ Error DeviceSampler::configure(const StreamOptions &chosen) {
   SamplingSettings settings = {};
   settings.seed = options.sampling.seed;
   settings.topP = samplingTopP(options.sampling);
+  settings.mostExponent = samplingMostExponent(options.sampling);
   settings.scale = samplingScale(options.sampling);
   settings.isGreedy = options.sampling.greedy;
   settings.topK = static_cast<int32_t>(std::min<int64_t>(options.sampling.topK, INT32_MAX));
@@ -94,13 +95,12 @@ Error DeviceSampler::configure(const StreamOptions &chosen) {
   return device.upload(rowOf(names.rows, 0), rows.data(), batch * static_cast<int64_t>(sizeof(SamplingRow)));
 }
 
-Error DeviceSampler::setRows(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<uint64_t> sequences,
-                             ArrayRef<uint64_t> steps) {
+Error DeviceSampler::setRows(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<RowStart> starts) {
   std::vector<SamplingRow> rows;
   std::vector<int32_t> positions;
-  for (const auto &[prompt, sequence, step] : llvm::zip(prompts, sequences, steps)) {
-    int64_t remaining = options.maxNewTokens - static_cast<int64_t>(step);
-    rows.push_back({sequence, step, static_cast<int32_t>(std::min<int64_t>(remaining, INT32_MAX)), 0});
+  for (const auto &[prompt, start] : llvm::zip(prompts, starts)) {
+    auto remaining = static_cast<int32_t>(std::min<uint64_t>(start.remaining, INT32_MAX));
+    rows.push_back({start.sequence, start.position, remaining, 0});
     // The position of the token that precedes the first choice.
     positions.push_back(static_cast<int32_t>(prompt.size()) - 1);
   }
@@ -110,12 +110,11 @@ Error DeviceSampler::setRows(int64_t firstRow, ArrayRef<std::vector<int32_t>> pr
   return device.upload(rowOf(names.rows, firstRow), rows.data(), count * static_cast<int64_t>(sizeof(SamplingRow)));
 }
 
-Error DeviceSampler::prefill(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<uint64_t> sequences,
-                             ArrayRef<uint64_t> steps) {
+Error DeviceSampler::prefill(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<RowStart> starts) {
   PrefillCall prefill(executor, firstRow, prompts);
   if (Error error = executor.enqueue(prefill.call))
     return error;
-  if (Error error = setRows(firstRow, prompts, sequences, steps))
+  if (Error error = setRows(firstRow, prompts, starts))
     return error;
   Expected<char *> logits = executor.addressOf(prefill.call, executor.plan().entries.logitsOf(Entry::Prefill));
   if (!logits)

@@ -12,6 +12,13 @@
 
 namespace kiln {
 
+/// What sampling must know of a row that a prompt starts.
+struct RowStart {
+  uint64_t sequence;  ///< index of its prompt in the job
+  uint64_t position;  ///< tokens of its text before the first one that is chosen
+  uint64_t remaining; ///< tokens that it may still choose
+};
+
 /// Rows here are places in the device's batch. The executor must outlive the sampler, and nothing else may call it
 /// while rows are in use.
 class DeviceSampler {
@@ -23,10 +30,8 @@ public:
   /// Sets the options of all rows until the next call, and drops all rows.
   Error configure(const StreamOptions &options);
 
-  /// Evaluates prompts for rows firstRow, firstRow + 1, ..., and chooses a token for each. `sequences` are the indices
-  /// of the rows' random numbers. `steps` says how many of its options.maxNewTokens tokens each row has already chosen.
-  Error prefill(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<uint64_t> sequences,
-                ArrayRef<uint64_t> steps);
+  /// Evaluates prompts for rows firstRow, firstRow + 1, ..., and chooses a token for each.
+  Error prefill(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<RowStart> starts);
 
   /// Makes the graph of a step of `rows` rows unless it exists.
   Error prepareStep(int64_t rows);
@@ -48,8 +53,7 @@ private:
 
   Error allocate();
   Executor::Call sampleCall(int64_t firstRow, int64_t rows, char *logits) const;
-  Error setRows(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<uint64_t> sequences,
-                ArrayRef<uint64_t> steps);
+  Error setRows(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<RowStart> starts);
   char *rowOf(StringRef tensor, int64_t row) const;
 
   Executor &executor;

@@ -254,7 +254,17 @@ Error Batch::run() {
   for (; active.any(); active = activeRows())
     if (Error error = step(active))
       return error;
+  for (size_t row = 0; row < rows.size(); ++row)
+    if (const SpeculationCounts *counts = stream.speculation(row))
+      rows[row].result.speculation = *counts;
   return Error::success();
+}
+
+static std::unique_ptr<TokenStream> openStream(LanguageModel &model, const GenerateOptions &options,
+                                               const StreamOptions &stream) {
+  if (!options.draft)
+    return model.openStream(stream);
+  return std::make_unique<SpeculativeStream>(model, *options.draft, options.draftLength, stream);
 }
 
 Expected<std::vector<Generation>> generate(LanguageModel &model, const Tokenizer *tokenizer,
@@ -273,7 +283,7 @@ Expected<std::vector<Generation>> generate(LanguageModel &model, const Tokenizer
       rows.emplace_back(model, tokenizer, prompt, options);
     StreamOptions streamOptions{options.sampling, first, options.keepLogits,
                                 options.ignoreEos ? std::vector<int32_t>() : options.eosIds, options.maxNewTokens};
-    std::unique_ptr<TokenStream> stream = model.openStream(streamOptions);
+    std::unique_ptr<TokenStream> stream = openStream(model, options, streamOptions);
     if (Error error = Batch(*stream, rows, first, options).run())
       return error;
     for (Sequence &row : rows)

@@ -1,7 +1,7 @@
 //===- Generator.h - generating text from prompts -------------------------===//
 #pragma once
 
-#include "runtime/generation/LanguageModel.h"
+#include "runtime/generation/SpeculativeStream.h"
 #include "runtime/text/Tokenizer.h"
 
 namespace kiln {
@@ -31,6 +31,8 @@ struct GenerateOptions {
   OverflowPolicy overflow = OverflowPolicy::Error;
   int64_t slideKeep = 0; ///< tokens to keep when the context slides; 0: half the context
   bool keepLogits = false;
+  Draft *draft = nullptr; ///< guesses tokens; the tokens are the same without it
+  DraftLength draftLength;
 
   /// Called for each new token as it comes, with the text that has become certain: valid UTF-8, without stop
   /// strings. The texts of a sequence's tokens, one after the other, are its Generation::text.
@@ -46,6 +48,7 @@ struct Generation {
   std::vector<std::vector<float>> logits; ///< if kept: the logits from which each new token was chosen
   double promptMs = 0;                    ///< time to evaluate the batch's prompts
   std::vector<double> tokenMs;            ///< time of the step that gave each new token
+  SpeculationCounts speculation;          ///< of guesses, if a draft was given
 };
 
 /// Generates a sequence for each prompt, in batches of what the model takes. A sequence depends on its

@@ -4,6 +4,16 @@
 
 namespace kiln {
 
+void SpeculationCounts::add(size_t guesses, size_t right) {
+  ++passes;
+  drafted.resize(std::max(drafted.size(), guesses));
+  accepted.resize(drafted.size());
+  for (size_t place = 0; place < guesses; ++place) {
+    ++drafted[place];
+    accepted[place] += place < right;
+  }
+}
+
 namespace {
 /// Samples on the host from the logits of prefill and decode.
 class HostTokenStream : public TokenStream {
@@ -25,7 +35,7 @@ private:
   std::vector<std::vector<float>> rowLogits;
   BitVector hasFreshLogits;        ///< no token has been chosen from them yet
   std::vector<int32_t> lastTokens; ///< chosen, but not yet in the model
-  std::vector<uint64_t> steps;     ///< tokens chosen so far
+  std::vector<uint64_t> positions; ///< tokens of the first prompt, and those chosen since
 };
 } // namespace
 
@@ -33,7 +43,9 @@ Error HostTokenStream::start(ArrayRef<std::vector<int32_t>> prompts) {
   rowLogits.resize(prompts.size());
   hasFreshLogits.resize(prompts.size());
   lastTokens.resize(prompts.size(), idleRow);
-  steps.resize(prompts.size());
+  if (positions.empty())
+    for (const std::vector<int32_t> &prompt : prompts)
+      positions.push_back(prompt.size());
   for (size_t row = 0; row < prompts.size(); ++row)
     if (!prompts[row].empty())
       hasFreshLogits.set(row);
@@ -59,12 +71,33 @@ Error HostTokenStream::next(const BitVector &active, MutableArrayRef<int32_t> to
   std::fill(tokens.begin(), tokens.end(), idleRow);
   for (unsigned row : active.set_bits()) {
     assert(static_cast<int64_t>(rowLogits[row].size()) == model.vocabSize() && "a row of logits of another size");
-    Expected<int32_t> token = sampler.choose(rowLogits[row], firstSequence + row, steps[row]);
+    Expected<int32_t> token = sampler.choose(rowLogits[row], firstSequence + row, positions[row]);
     if (!token)
       return token.takeError();
     hasFreshLogits.reset(row);
-    ++steps[row];
+    ++positions[row];
     tokens[row] = lastTokens[row] = *token;
+  }
+  return Error::success();
+}
+
+Error LanguageModel::verify(ArrayRef<std::vector<int32_t>> tokens,
+                            MutableArrayRef<std::vector<std::vector<float>>> logits) {
+  size_t most = 0;
+  for (auto [ids, out] : llvm::zip(tokens, logits)) {
+    most = std::max(most, ids.size());
+    out.resize(ids.size());
+  }
+  for (size_t i = 0; i < most; ++i) {
+    std::vector<int32_t> step;
+    for (const std::vector<int32_t> &ids : tokens)
+      step.push_back(i < ids.size() ? ids[i] : idleRow);
+    std::vector<std::vector<float>> next(tokens.size());
+    if (Error error = decode(step, next))
+      return error;
+    for (size_t row = 0; row < tokens.size(); ++row)
+      if (step[row] != idleRow)
+        logits[row][i] = std::move(next[row]);
   }
   return Error::success();
 }

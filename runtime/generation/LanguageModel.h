@@ -20,11 +20,20 @@ inline constexpr int32_t idleRow = -1;
 
 struct StreamOptions {
   SamplingParams sampling;
-  uint64_t firstSequence = 0; ///< index, for sampling, of row 0; the others follow
+  uint64_t firstSequence = 0; ///< index in the job of the prompt of row 0; the others follow
   bool keepLogits = false;    ///< whether TokenStream::logits will be asked for
   /// A row gets no token after one of these, and no more than `maxNewTokens`: a stream that works ahead can stop there.
   std::vector<int32_t> stopTokens = {};
   int64_t maxNewTokens = std::numeric_limits<int32_t>::max();
+};
+
+/// What became of a sequence's guesses.
+struct SpeculationCounts {
+  int64_t passes = 0; ///< of the model, without the one over the prompt
+  /// Guesses by their place in a pass, and those of them that were right.
+  std::vector<int64_t> drafted = {}, accepted = {};
+
+  void add(size_t guesses, size_t right);
 };
 
 /// The tokens of one batch, chosen step by step.
@@ -37,7 +46,6 @@ public:
   /// Prompts have 1 to contextLength() tokens.
   virtual Error start(ArrayRef<std::vector<int32_t>> prompts) = 0;
 
-  /// Chooses one more token for each active row and takes it into the row; the other entries become idleRow.
   /// Chooses one more token for each active row and appends it to the row; the other entries become idleRow. A row that
   /// was inactive once stays inactive, so an implementation may work steps ahead and discard the results of rows that
   /// ended. A later `start` overrides anything computed for its rows. A row that holds more than contextLength() tokens
@@ -46,6 +54,9 @@ public:
 
   /// The logits, vocabSize() of them, from which the row's last token was chosen, if they are kept.
   virtual ArrayRef<float> logits(size_t row) const = 0;
+
+  /// What became of the row's guesses; null if the stream does not guess.
+  virtual const SpeculationCounts *speculation(size_t row) const { return nullptr; }
 };
 
 class LanguageModel {
@@ -65,6 +76,17 @@ public:
   /// Appends a token to every row, at the row's own position, and gives the logits that follow it. An idleRow
   /// leaves the row and its logits as they are. As many rows as at the last prefill.
   virtual Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) = 0;
+
+  /// Appends the tokens `tokens[row]` to every row; none where that is empty. `logits[row][i]` become those that follow
+  /// token i: the bits that `decode` gives of one token after the other, which is what this does unless a model knows a
+  /// faster way. No row may have more than contextLength() tokens afterwards.
+  virtual Error verify(ArrayRef<std::vector<int32_t>> tokens, MutableArrayRef<std::vector<std::vector<float>>> logits);
+  /// The most tokens of a row of which `verify` knows a faster way; 1: of none.
+  virtual int64_t verifyTokens() const { return 1; }
+
+  /// Forgets the tokens of each row after the first `lengths[row]`, of which it has at least one and at least so many;
+  /// a negative number leaves the row as it is.
+  virtual void truncate(ArrayRef<int64_t> lengths) = 0;
 
   /// Opens a stream over this model; one at a time. The model must outlive it.
   virtual std::unique_ptr<TokenStream> openStream(const StreamOptions &options);

@@ -69,6 +69,56 @@ Error PlanModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<fl
   return Error::success();
 }
 
+int64_t PlanModel::verifyTokens() const {
+  const Plan &plan = executor.plan();
+  if (!plan.entries.verify || !llvm::is_contained(executor.options().entries, Entry::Verify))
+    return 1;
+  return *plan.function(Entry::Verify).arguments.front().shape[1].asConstant();
+}
+
+/// Whether one pass of @verify takes these tokens. It writes as many entries of the cache of every row, also of a row
+/// that takes fewer tokens or none.
+bool PlanModel::canVerify(ArrayRef<std::vector<int32_t>> tokens) const {
+  auto most = static_cast<size_t>(verifyTokens());
+  return llvm::any_of(tokens, [](const auto &ids) { return ids.size() > 1; }) &&
+         llvm::all_of(tokens, [&](const auto &ids) { return ids.size() <= most; }) &&
+         llvm::all_of(lengths, [&](int32_t length) {
+           return length + static_cast<int64_t>(most) <= executor.plan().model.context;
+         });
+}
+
+Error PlanModel::verify(ArrayRef<std::vector<int32_t>> tokens,
+                        MutableArrayRef<std::vector<std::vector<float>>> logits) {
+  if (!canVerify(tokens))
+    return LanguageModel::verify(tokens, logits);
+  int64_t most = verifyTokens();
+  std::vector<int32_t> ids;
+  for (const std::vector<int32_t> &own : tokens) {
+    llvm::append_range(ids, own);
+    ids.resize(llvm::alignTo(ids.size(), most) + (own.empty() ? most : 0), 0);
+  }
+  const VerifyEntry &names = *executor.plan().entries.verify;
+  Executor::Call call = executor.call(Entry::Verify, static_cast<int64_t>(tokens.size()));
+  call.arguments = {{names.tokens, ids}, {names.positions, lengths}};
+  if (Error error = executor.enqueue(call))
+    return error;
+  for (size_t row = 0; row < tokens.size(); ++row) {
+    logits[row].resize(tokens[row].size());
+    lengths[row] += static_cast<int32_t>(tokens[row].size());
+    for (size_t i = 0; i < tokens[row].size(); ++i)
+      if (Error error =
+              downloadLogits(Entry::Verify, static_cast<int64_t>(row) * most + static_cast<int64_t>(i), logits[row][i]))
+        return error;
+  }
+  return Error::success();
+}
+
+void PlanModel::truncate(ArrayRef<int64_t> shorter) {
+  for (auto [length, wanted] : llvm::zip(lengths, shorter))
+    if (wanted >= 0)
+      length = static_cast<int32_t>(wanted);
+}
+
 Expected<std::vector<std::vector<TokenScore>>> PlanModel::score(ArrayRef<ScoreWindow> windows) {
   const ScoreEntry &names = *executor.plan().entries.score;
   std::vector<std::vector<TokenScore>> all;

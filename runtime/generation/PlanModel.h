@@ -21,6 +21,10 @@ public:
 
   Error prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) override;
   Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;
+  /// By @verify, if the executor has it and a pass of it fits into the context of every row.
+  Error verify(ArrayRef<std::vector<int32_t>> tokens, MutableArrayRef<std::vector<std::vector<float>>> logits) override;
+  int64_t verifyTokens() const override;
+  void truncate(ArrayRef<int64_t> lengths) override;
   Expected<std::vector<std::vector<TokenScore>>> score(ArrayRef<ScoreWindow> windows) override;
 
   /// Returns a stream that chooses on the device, unless the caller wants the logits or watches the steps.
@@ -30,6 +34,7 @@ private:
   Error prefillRows(size_t firstRow, ArrayRef<std::vector<int32_t>> prompts,
                     MutableArrayRef<std::vector<float>> logits);
   Error downloadLogits(Entry entry, int64_t row, std::vector<float> &logits);
+  bool canVerify(ArrayRef<std::vector<int32_t>> tokens) const;
 
   Executor &executor;
   std::unique_ptr<DeviceSampler> sampler; ///< made by the first stream that uses it

@@ -20,6 +20,12 @@ uint64_t PlanTokenStream::limitOf(const Row &row, const std::vector<int32_t> &pr
   return std::min<uint64_t>(static_cast<uint64_t>(options.maxNewTokens), row.taken + untilFull);
 }
 
+RowStart PlanTokenStream::startOf(size_t index) const {
+  const Row &row = rows[index];
+  return {options.firstSequence + index, row.start + row.taken,
+          static_cast<uint64_t>(options.maxNewTokens) - row.taken};
+}
+
 Error PlanTokenStream::startAll(ArrayRef<std::vector<int32_t>> prompts) {
   if (!sampler) {
     auto made = DeviceSampler::create(executor);
@@ -29,21 +35,22 @@ Error PlanTokenStream::startAll(ArrayRef<std::vector<int32_t>> prompts) {
   }
   rows.resize(prompts.size());
   std::vector<std::vector<int32_t>> placed;
-  std::vector<uint64_t> sequences;
+  std::vector<RowStart> starts;
   for (const auto &[row, prompt] : llvm::enumerate(prompts)) {
     if (prompt.empty())
       continue;
     rows[row].place = static_cast<int64_t>(placed.size());
+    rows[row].start = prompt.size();
     rows[row].limit = limitOf(rows[row], prompt);
     placed.push_back(prompt);
-    sequences.push_back(options.firstSequence + row);
+    starts.push_back(startOf(row));
   }
   if (placed.empty())
     return Error::success();
   bucket = decodeBucket(static_cast<int64_t>(placed.size()), executor.options().batch);
   if (Error error = sampler->configure(options))
     return error;
-  if (Error error = sampler->prefill(0, placed, sequences, std::vector<uint64_t>(placed.size(), 0)))
+  if (Error error = sampler->prefill(0, placed, starts))
     return error;
   for (Row &row : rows)
     if (row.place >= 0)
@@ -67,7 +74,7 @@ Error PlanTokenStream::restart(size_t index, const std::vector<int32_t> &prompt)
   assert(row.place >= 0 && "a row that has ended starts again");
   row.choices.clear();
   row.limit = limitOf(row, prompt);
-  if (Error error = sampler->prefill(row.place, {prompt}, {options.firstSequence + index}, {row.taken}))
+  if (Error error = sampler->prefill(row.place, {prompt}, {startOf(index)}))
     return error;
   row.choices.push_back({row.place, sampler->lastChoice(row.place)});
   return Error::success();

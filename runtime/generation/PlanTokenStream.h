@@ -27,6 +27,7 @@ private:
   };
   struct Row {
     int64_t place = -1;         ///< in the device's batch; -1: none
+    uint64_t start = 0;         ///< tokens of its first prompt
     uint64_t taken = 0;         ///< tokens that `next` has returned
     uint64_t limit = 0;         ///< tokens after which the row ends or starts again
     std::deque<Choice> choices; ///< not taken yet
@@ -35,6 +36,7 @@ private:
   Error startAll(ArrayRef<std::vector<int32_t>> prompts);
   Error restart(size_t row, const std::vector<int32_t> &prompt);
   uint64_t limitOf(const Row &row, const std::vector<int32_t> &prompt) const;
+  RowStart startOf(size_t row) const;
   Error shrink();
   Error step();
   Error workAhead();

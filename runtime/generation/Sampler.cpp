@@ -18,6 +18,8 @@ Error checkSamplingParams(const SamplingParams &params) {
     return makeError("--top-k: expected 0 (off) or more, got " + Twine(params.topK));
   if (!(params.topP > 0 && params.topP <= 1))
     return makeError("--top-p: expected a number above 0 and at most 1, got " + numberText(params.topP));
+  if (!(params.minP >= 0 && params.minP <= 1))
+    return makeError("--min-p: expected a number from 0 to 1, got " + numberText(params.minP));
   return Error::success();
 }
 
@@ -49,8 +51,15 @@ uint64_t samplingTopP(const SamplingParams &params) {
   return params.topP == 1 ? 0 : std::max<uint64_t>(static_cast<uint64_t>(std::ldexp(params.topP, 64)), 1);
 }
 
+uint32_t samplingMostExponent(const SamplingParams &params) {
+  if (params.minP == 0)
+    return kLargestExponent;
+  return static_cast<uint32_t>(std::min<double>(-std::log2(params.minP) * 0x1p24, kLargestExponent));
+}
+
 Sampler::Sampler(const SamplingParams &params)
-    : params(params), scale(samplingScale(params)), topPUnits(samplingTopP(params)) {}
+    : params(params), scale(samplingScale(params)), topPUnits(samplingTopP(params)),
+      mostExponent(samplingMostExponent(params)) {}
 
 bool Sampler::isMoreProbable(const Candidate &a, const Candidate &b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
@@ -64,22 +73,13 @@ void Sampler::keepTopK() {
   candidates.resize(k);
 }
 
-void Sampler::weigh(float largest) {
-  for (Candidate &candidate : candidates)
-    candidate.weight = tokenWeight(candidate.logit, largest, scale);
-}
-
-uint64_t Sampler::totalWeight() const {
-  uint64_t total = 0;
-  for (const Candidate &candidate : candidates)
-    total += candidate.weight;
-  return total;
-}
-
-void Sampler::keepTopP() {
+void Sampler::keepTopP(float largest) {
   if (topPUnits == 0)
     return;
-  uint64_t needed = topPWeight(topPUnits, totalWeight());
+  uint64_t total = 0;
+  for (Candidate &candidate : candidates)
+    total += candidate.weight = weightOfExponent(tokenExponent(candidate.logit, largest, scale));
+  uint64_t needed = topPWeight(topPUnits, total);
   // A heap, not a sort: usually only a few hundred of fifty thousand tokens are needed.
   auto isLessProbable = [](const Candidate &a, const Candidate &b) { return isMoreProbable(b, a); };
   std::make_heap(candidates.begin(), candidates.end(), isLessProbable);
@@ -93,7 +93,22 @@ void Sampler::keepTopP() {
   candidates.erase(candidates.begin(), heapEnd);
 }
 
-Expected<int32_t> Sampler::choose(ArrayRef<float> logits, uint64_t sequence, uint64_t step) {
+int32_t Sampler::draw(float largest, uint64_t sequence, uint64_t position) const {
+  const TokenDraw draw = {largest, scale, mostExponent, {params.seed, sequence, position}};
+  uint64_t best = 0;
+  for (const Candidate &candidate : candidates) {
+    auto id = static_cast<uint32_t>(candidate.id);
+    if (!draw.isKept(candidate.logit))
+      continue;
+    const uint32_t word = noiseWords(draw.noise, noiseBlock(id)).words[noiseWord(id)];
+    // Most noises are too small to be worth computing.
+    if (draw.candidate(candidate.logit, id, noiseBound(word)) > best)
+      best = std::max<uint64_t>(best, draw.candidate(candidate.logit, id, tokenNoise(draw.noise, id, word)));
+  }
+  return static_cast<int32_t>(idOfCandidate(best));
+}
+
+Expected<int32_t> Sampler::choose(ArrayRef<float> logits, uint64_t sequence, uint64_t position) {
   Expected<int32_t> best = argmax(logits);
   if (!best || params.greedy)
     return best;
@@ -101,16 +116,8 @@ Expected<int32_t> Sampler::choose(ArrayRef<float> logits, uint64_t sequence, uin
   for (size_t id = 0; id < logits.size(); ++id)
     candidates.push_back({static_cast<int32_t>(id), logits[id], 0});
   keepTopK();
-  weigh(logits[*best]);
-  keepTopP();
-  if (candidates.size() < logits.size())
-    llvm::sort(candidates, [](const Candidate &a, const Candidate &b) { return a.id < b.id; });
-
-  uint64_t target = drawnWeight(randomNumber(params.seed, sequence, step), totalWeight()), sum = 0;
-  for (const Candidate &candidate : candidates)
-    if ((sum += candidate.weight) > target)
-      return candidate.id;
-  llvm_unreachable("the target is below the sum of all weights");
+  keepTopP(logits[*best]);
+  return draw(logits[*best], sequence, position);
 }
 
 } // namespace kiln

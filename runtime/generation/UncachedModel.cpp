@@ -20,4 +20,10 @@ Error UncachedModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vecto
   return base.prefill(prompts, logits);
 }
 
+void UncachedModel::truncate(ArrayRef<int64_t> lengths) {
+  for (auto [row, length] : llvm::zip(rows, lengths))
+    if (length >= 0)
+      row.resize(static_cast<size_t>(length));
+}
+
 } // namespace kiln

@@ -4,7 +4,8 @@
 // (st.async, whose bytes its barrier counts) and leave; the first block combines them. Blocks without parts leave at
 // once. So parts are exchanged without global memory, fences or atomics.
 //
-// Launch: grid (kSplits, heads, batch), clusters of kSplits; block 32 · kWarps. It needs sm_90 if kSplits > 1.
+// Launch: grid (kSplits, heads, batch · kQueries), clusters of kSplits; block 32 · kWarps. It needs sm_90 if kSplits
+// > 1.
 //
 // Shared memory: 32 · (kHeadSize + 4) · 4 + 16 bytes.
 //
@@ -52,8 +53,9 @@ KILN_DEVICE void clusterSplitKv(const HeadView<T> &query, const HeadView<T> &key
   static_assert(Config::kSplits <= 8, "a legal cluster");
   allowDependents();
   auto &shared = sharedStorage<ClusterSplitStorage<Config>>();
-  const int rank = kExchanges ? int(clusterRank()) : 0, b = int(blockIndexZ()), h = int(blockIndexY());
-  const int newest = position(b);
+  const int rank = kExchanges ? int(clusterRank()) : 0;
+  const SplitKvQuery<Config> own;
+  const int first = position(own.b);
   // No block may send before the barrier of the first one is initialised.
   if constexpr (kExchanges) {
     if (threadIndex() == 0) {
@@ -63,12 +65,12 @@ KILN_DEVICE void clusterSplitKv(const HeadView<T> &query, const HeadView<T> &key
     syncWarp();
     arriveCluster();
   }
-  const SplitKvKeys<Config, T> keys(newest);
+  const SplitKvKeys<Config, T> keys(first, own.t);
   const int blocks = keys.blocks();
   if (rank >= blocks)
     return;
 
-  SplitKvLane<Config, T, Score> lane(key, value, score, keys, b, h);
+  SplitKvLane<Config, T, Score> lane(key, value, score, keys, own.b, own.h);
   auto ready = [&] {
     if constexpr (kExchanges)
       if (blocks > 1) {
@@ -78,7 +80,7 @@ KILN_DEVICE void clusterSplitKv(const HeadView<T> &query, const HeadView<T> &key
                           u32(keys.parts - keys.partsOfFirst()) * sizeof(float) * SplitPart<Config::kHeadSize>::kUsed);
       }
   };
-  lane.run(rank, query.at(b, h, 0), ready, ClusterSplitPut<Config>{shared, rank});
+  lane.run(rank, query.at(own.b, own.h, own.t), ready, ClusterSplitPut<Config>{shared, rank});
   if (rank > 0)
     return;
   syncThreads();
@@ -87,7 +89,7 @@ KILN_DEVICE void clusterSplitKv(const HeadView<T> &query, const HeadView<T> &key
   if constexpr (kExchanges)
     if (blocks > 1)
       waitClusterBarrier(shared.complete, 0);
-  combineParts(shared.parts, keys.parts, b, h, epilogue);
+  combineParts(shared.parts, keys.parts, own.b, own.h, own.t, epilogue);
 }
 
 } // namespace kiln

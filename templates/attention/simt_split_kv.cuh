@@ -3,13 +3,13 @@
 // The blocks of a head leave their parts (attention/split_kv.cuh) in a workspace, and the one that arrives last
 // combines them. Blocks without parts leave at once; a single block keeps its parts in shared memory.
 //
-// Launch: grid (kSplits, heads, batch), block 32 · kWarps.
+// Launch: grid (kSplits, heads, batch · kQueries), block 32 · kWarps.
 //
 // Shared memory: 32 · (kHeadSize + 4) · 4 + 16 bytes.
 //
-// Workspace (global memory): SplitPart<kHeadSize> parts[batch][heads][32], any contents, 16-byte aligned,
-// and u32 arrivals[batch][heads], zero before the first launch; the last block resets it, so that a graph can
-// replay.
+// Workspace (global memory): SplitPart<kHeadSize> parts[batch · kQueries][heads][32], any contents, 16-byte aligned,
+// and u32 arrivals[batch · kQueries][heads], zero before the first launch; the last block resets it, so that a graph
+// can replay.
 //
 // Config, Position, Score, Epilogue: as for attention/split_kv.cuh.
 //
@@ -51,23 +51,24 @@ KILN_DEVICE void simtSplitKv(const HeadView<T> &query, const HeadView<T> &key, c
                              const Position &position, const Score &score, SplitPart<Config::kHeadSize> *parts,
                              u32 *arrivals, const Epilogue &epilogue) {
   allowDependents();
-  const int b = int(blockIndexZ()), h = int(blockIndexY()), split = int(blockIndexX());
-  const SplitKvKeys<Config, T> keys(position(b));
+  const SplitKvQuery<Config> own;
+  const int split = int(blockIndexX());
+  const SplitKvKeys<Config, T> keys(position(own.b), own.t);
   const int blocks = keys.blocks();
   if (split >= blocks)
     return;
 
   auto &shared = sharedStorage<SimtSplitStorage<Config>>();
-  const i64 head = i64(b) * gridBlocksY() + h;
+  const i64 head = i64(blockIndexZ()) * gridBlocksY() + own.h;
   parts = blocks == 1 ? shared.parts : parts + head * kSplitParts;
-  SplitKvLane<Config, T, Score> lane(key, value, score, keys, b, h);
-  lane.run(split, query.at(b, h, 0), [] {}, SimtSplitPut<Config::kHeadSize>{parts, blocks == 1});
+  SplitKvLane<Config, T, Score> lane(key, value, score, keys, own.b, own.h);
+  lane.run(split, query.at(own.b, own.h, own.t), [] {}, SimtSplitPut<Config::kHeadSize>{parts, blocks == 1});
   if (blocks == 1)
     syncThreads();
   else if (!arrivesLast(arrivals + head, blocks, shared.isLast))
     return;
   if (warpIndex() == 0)
-    combineParts(parts, keys.parts, b, h, epilogue);
+    combineParts(parts, keys.parts, own.b, own.h, own.t, epilogue);
 }
 
 } // namespace kiln

@@ -1,7 +1,8 @@
 //===- split_kv.cuh - attention of one query over a cache, in parts of the keys ---===//
 //
-// out[b, h, :] = Σ_key softmax(score(q[b, h, :] · k[b, h, key, :])) v[b, h, key, :] over keys 0 ..
-// position(b) inclusive, one query a row (decode), fp32 arithmetic. This is the work of a warp, and how parts become
+// out[b, h, t, :] = Σ_key softmax(score(q[b, h, t, :] · k[b, h, key, :])) v[b, h, key, :] over keys 0 ..
+// position(b) + t inclusive, one query a sequence (decode) or a few that follow each other (verification), fp32
+// arithmetic. Every query is a row of its own. This is the work of a warp, and how parts become
 // a result; simt_split_kv.cuh and cluster_split_kv.cuh differ in how blocks exchange parts.
 //
 // Method: split-KV decoding (FlashDecoding; Dao, Haziza, Massa, Sizov, 2023). The visible keys of a head are cut into
@@ -18,7 +19,7 @@
 // the output; at the end of a part, groups are combined by shuffles.
 //
 // kStages rounds of a warp are under way at once. The first ones are loaded before waitForDependencies(), as is the
-// position: no kernel of the same call may write it, or keys and values of earlier positions.
+// position: no kernel of the same call may write it, or keys and values before position(b).
 //
 // Registers: for query and output 2 · kHeadSize / kLanesPerKey, for keys and values under way
 // 2 · kStages · kUnroll · sizeof(T) / 4 · kHeadSize / kLanesPerKey, and about 40.
@@ -29,9 +30,10 @@
 //   kWarps       warps of a block, up to 32
 //   kStages      rounds of a warp that are under way at once, up to 8
 //   kWindow      optional: only the last kWindow keys are visible, and the others not read; 0 = none
+//   kQueries     optional: queries of a sequence; 1 if not given
 //
-// Position, Score, Epilogue: as for attention/simt_flash.cuh; position(b) ≥ 0 is the place of the query's own
-// key, and the epilogue's t is 0.
+// Position, Score, Epilogue: as for attention/simt_flash.cuh; position(b) ≥ 0 is the place of the first
+// query's own key.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -74,18 +76,26 @@ template <class Config, class T> struct SplitKvShape {
   static_assert(Config::kStages >= 1 && Config::kStages <= 8, "rounds in registers");
 };
 
+/// The query of a block.
+template <class Config> struct SplitKvQuery {
+  static constexpr int kQueries = splitQueries<Config>(0);
+  int b = int(blockIndexZ()) / kQueries, t = int(blockIndexZ()) % kQueries, h = int(blockIndexY());
+};
+
 /// The visible keys of a row, and who computes them: warp w of block s has parts s · kWarps + w, and then every
 /// kSplits · kWarps-th, so that few keys are all one block's.
 template <class Config, class T> struct SplitKvKeys {
   using Shape = SplitKvShape<Config, T>;
   static constexpr int kStride = Shape::kSplits * Shape::kWarps;
 
-  int first, newest, rounds, parts;
+  int first, settled, newest, rounds, parts; // keys before `settled` are of earlier calls
 
-  KILN_DEVICE explicit SplitKvKeys(int position) {
+  /// For query t of a sequence at this position.
+  KILN_DEVICE SplitKvKeys(int position, int t) {
     constexpr int kWindow = flashWindow<Config>(0);
-    newest = position;
-    first = kWindow > 0 ? max(0, position + 1 - kWindow) : 0;
+    settled = position;
+    newest = position + t;
+    first = kWindow > 0 ? max(0, newest + 1 - kWindow) : 0;
     rounds = ceilDiv(newest + 1 - first, Shape::kRoundKeys);
     parts = min(rounds, kSplitParts);
   }
@@ -166,13 +176,13 @@ template <class Config, class T, class Score> struct SplitKvLane {
     }
   }
 
-  /// Loads the newest key, if it is in the round.
-  KILN_DEVICE void fetchNewest(const Place &place, Round &round) const {
-    if (!place.isIn(keys) || place.round + 1 < keys.rounds)
+  /// Loads the keys of this call that are in the round.
+  KILN_DEVICE void fetchNew(const Place &place, Round &round) const {
+    if (!place.isIn(keys) || keys.first + (place.round + 1) * Shape::kRoundKeys <= keys.settled)
       return;
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u)
-      if (keyOf(place.round, u) == keys.newest) {
+      if (const int k = keyOf(place.round, u); k >= keys.settled && k <= keys.newest) {
 #pragma unroll
         for (int s = 0; s < kSlots; ++s) {
           round.keys[u][s] = loadPacked<kVec>(key + offset(place.round, u, s, keyStride));
@@ -263,11 +273,11 @@ template <class Config, class T, class Score> struct SplitKvLane {
     Place ahead = start, place = start;
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage, ahead.advance(keys))
-      fetch(ahead, keys.newest, rounds[stage]);
+      fetch(ahead, keys.settled, rounds[stage]);
     waitForDependencies();
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage, place.advance(keys))
-      fetchNewest(place, rounds[stage]);
+      fetchNew(place, rounds[stage]);
     loadQuery(q);
     ready();
     beginPart();
@@ -293,7 +303,8 @@ template <class Config, class T, class Score> struct SplitKvLane {
 /// Writes the output of a head from its parts, in any memory. All lanes of one warp call this: each weighs one part.
 /// Then groups of lanes add up every kGroups-th part, for 4 elements a lane.
 template <int kHeadSize, class Epilogue>
-KILN_DEVICE void combineParts(const SplitPart<kHeadSize> *parts, int count, int b, int h, const Epilogue &epilogue) {
+KILN_DEVICE void combineParts(const SplitPart<kHeadSize> *parts, int count, int b, int h, int t,
+                              const Epilogue &epilogue) {
   constexpr int kVectors = kHeadSize / 4, kLanes = widestVector(kVectors, int(kWarpSize));
   constexpr int kGroups = int(kWarpSize) / kLanes, kAtOnce = max(1, min(8, kSplitParts / kGroups));
   const int lane = int(laneIndex()), group = lane / kLanes;
@@ -319,7 +330,7 @@ KILN_DEVICE void combineParts(const SplitPart<kHeadSize> *parts, int count, int 
       for (int v = 0; v < 4; ++v)
         out[v] += shuffleXor(out[v], distance);
     if (group == 0)
-      epilogue(out * scale, b, h, 0, vector * 4);
+      epilogue(out * scale, b, h, t, vector * 4);
   }
 }
 

@@ -1,4 +1,4 @@
-//===- window.cuh - attention to the last keys only ------------------------------===//
+//===- window.cuh - optional settings of attention: windows, few queries ------------===//
 #pragma once
 
 #include "device/base.cuh"
@@ -11,5 +11,11 @@ template <class Config> KILN_DEVICE constexpr auto flashWindow(int) -> decltype(
   return Config::kWindow;
 }
 template <class Config> KILN_DEVICE constexpr int flashWindow(long) { return 0; }
+
+/// The same for Config::kQueries, the number of queries of a sequence; 1 where Config does not have it.
+template <class Config> KILN_DEVICE constexpr auto splitQueries(int) -> decltype(int(Config::kQueries)) {
+  return Config::kQueries;
+}
+template <class Config> KILN_DEVICE constexpr int splitQueries(long) { return 1; }
 
 } // namespace kiln

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "device/base.cuh"
+#include "device/bits.cuh"
 #include "device/index.cuh"
 #include "device/math.cuh"
 
@@ -25,10 +26,6 @@ struct Max {
 };
 
 #if defined(__CUDACC__)
-
-/// The number of set bits, and the index of the lowest set bit of a word that is not 0.
-KILN_DEVICE u32 bitCount(u32 word) { return u32(__popc(int(word))); }
-KILN_DEVICE u32 firstBit(u32 word) { return u32(__ffs(int(word)) - 1); }
 
 /// `value` of lane `source` (modulo the warp size).
 template <class T> KILN_DEVICE T shuffle(T value, u32 source, u32 lanes = kAllLanes, Site = Site::current()) {
@@ -63,9 +60,6 @@ template <class Combine, u32 kWidth, class T> KILN_DEVICE T warpReduce(T value, 
 }
 
 #else
-
-KILN_DEVICE u32 bitCount(u32 word) { return u32(__builtin_popcount(word)); }
-KILN_DEVICE u32 firstBit(u32 word) { return u32(__builtin_ctz(word)); }
 
 /// A lane's input to a shuffle: its value, and the lane that it reads from.
 template <class T> struct EmulatedShuffle {

@@ -1,8 +1,8 @@
 //===- row.cuh - a row of logits, and how a block reads it ---------------------===//
 //
-// A row is divided into groups of neighbouring ids, and a warp reads one group at a time. Neighbouring lanes read
-// neighbouring vectors of up to 16 bytes, as far as the rows' pitch allows (50257 allows only 4). The warp loads two
-// groups ahead.
+// A row is divided into groups of neighbouring ids, and a warp reads one group at a time, neighbouring lanes
+// neighbouring logits. (GPT-2's 50257 ids leave rows unaligned, so that wider loads would be of no use.) The warp loads
+// two groups ahead.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -15,28 +15,21 @@
 
 namespace kiln {
 
-/// A logit and its id in one word: of two words, the larger one is more probable, or has the lower id among equals.
-KILN_DEVICE constexpr u64 packCandidate(u32 key, u32 id) { return u64(key) << 32 | ~id; }
-KILN_DEVICE constexpr u32 keyOfCandidate(u64 candidate) { return u32(candidate >> 32); }
-KILN_DEVICE constexpr u32 idOfCandidate(u64 candidate) { return ~u32(candidate); }
-
-/// The candidate of a bad logit (NaN or +infinity), which precedes all others of its row.
+/// The candidate, among logits, of a bad one (NaN or +infinity), which precedes all others of its row.
 constexpr u64 kBadCandidate = ~u64(0);
 
 /// Constants that follow from sample.cuh's Config.
 template <class Config> struct RowShape {
   static constexpr int kWarps = Config::kThreads / int(kWarpSize);
   static constexpr int kGroups = ceilDiv(Config::kVocabulary, Config::kGroup);
-  static constexpr int kVector = widestVector(Config::kPitch, 4);
   static_assert(Config::kThreads % int(kWarpSize) == 0 && Config::kThreads <= 1024, "whole warps");
-  static_assert(Config::kGroup % (4 * int(kWarpSize)) == 0, "whole vectors for each lane");
+  static_assert(Config::kGroup % kNoiseIds == 0, "whole blocks of random words for each lane");
   static_assert(kGroups <= Config::kThreads, "a thread for each group");
 };
 
-/// The logits of a group that a lane reads: kVector neighbours, then kVector more a warp's vectors further on, and so
-/// on. After the end of the vocabulary they are -infinity, whose weight is 0.
+/// The logits of a group that a lane reads, 32 ids apart. After the end of the vocabulary they are -infinity, which is
+/// never drawn.
 template <class Config> struct GroupLogits {
-  using Shape = RowShape<Config>;
   static constexpr int kCount = Config::kGroup / int(kWarpSize);
 
   int firstId;
@@ -44,24 +37,44 @@ template <class Config> struct GroupLogits {
 
   KILN_DEVICE static GroupLogits load(const float *row, u32 group) {
     GroupLogits result;
-    result.firstId = int(group) * Config::kGroup + int(laneIndex()) * Shape::kVector;
+    result.firstId = int(group) * Config::kGroup + int(laneIndex());
     // Loads are unconditional, so that all are in flight at once.
-    constexpr int kLast = (Config::kVocabulary - 1) / Shape::kVector * Shape::kVector;
 #pragma unroll
-    for (int i = 0; i < kCount; i += Shape::kVector) {
-      const auto vector = kiln::load<Shape::kVector>(row + min(result.idOf(i), kLast));
-#pragma unroll
-      for (int j = 0; j < Shape::kVector; ++j)
-        result.logits[i + j] = result.idOf(i + j) < Config::kVocabulary ? vector[j] : -infinity();
+    for (int i = 0; i < kCount; ++i) {
+      const float logit = row[min(result.idOf(i), Config::kVocabulary - 1)];
+      result.logits[i] = result.idOf(i) < Config::kVocabulary ? logit : -infinity();
     }
     return result;
   }
 
-  KILN_DEVICE int idOf(int i) const {
-    return firstId + i / Shape::kVector * Shape::kVector * int(kWarpSize) + i % Shape::kVector;
-  }
+  KILN_DEVICE int idOf(int i) const { return firstId + i * int(kWarpSize); }
   KILN_DEVICE u32 key(int i) const { return orderedKey(logits[i]); }
   KILN_DEVICE u64 candidate(int i) const { return packCandidate(key(i), u32(idOf(i))); }
+
+  /// The candidate of TokenDraw that a lane would draw of the tokens whose candidate, by logit, is at least `least`.
+  KILN_DEVICE u64 draw(const TokenDraw &draw, u64 least) const {
+    constexpr int kWords = kNoiseIds / int(kWarpSize);
+    u64 best = 0;
+#pragma unroll
+    for (int first = 0; first < kCount; first += kWords) {
+      const PhiloxWords random = noiseWords(draw.noise, noiseBlock(u32(idOf(first))));
+      // Not unrolled: warps hide each other's latency, and several noises at a time would take too many registers.
+#pragma unroll 1
+      for (int i = 0; i < kWords; ++i) {
+        const float logit = pick(logits + first, i);
+        const u32 id = u32(idOf(first + i));
+        if (packCandidate(orderedKey(logit), id) >= least && draw.isKept(logit))
+          best = max(best, draw.candidate(logit, id, tokenNoise(draw.noise, id, pick(random.words, i))));
+      }
+    }
+    return best;
+  }
+
+private:
+  /// One of four values in registers.
+  template <class T> KILN_DEVICE static T pick(const T *values, int i) {
+    return i < 2 ? (i == 0 ? values[0] : values[1]) : i == 2 ? values[2] : values[3];
+  }
 };
 
 /// Calls body(group, logits) for group = groupAt(0) .. groupAt(count - 1). All lanes of one warp of the block take each
@@ -83,14 +96,5 @@ KILN_DEVICE void walkGroups(const float *row, u32 count, GroupAt groupAt, Body b
     next = afterNext;
   }
 }
-
-/// The weights of a row's tokens.
-struct TokenWeights {
-  float largest;
-  float scale;
-
-  KILN_DEVICE u64 of(float logit) const { return tokenWeight(logit, largest, scale); }
-  KILN_DEVICE u64 ofKey(u32 key) const { return of(valueOfKey(key)); }
-};
 
 } // namespace kiln

@@ -1,8 +1,8 @@
 //===- short_list.cuh - choosing from the few most probable tokens -------------===//
 //
 // A block collects all tokens of a row whose logit reaches a bound, and chooses from them. A token's rank is the number
-// of more probable ones, found by comparing all with all. Prefix sums of weights in order of rank give top-k and top-p;
-// in order of id, they give the draw. So the order in which tokens were collected does not matter.
+// of more probable ones, found by comparing all with all. Ranks give top-k, and prefix sums of weights in order of rank
+// top-p. So the order in which tokens were collected does not matter.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -18,14 +18,11 @@ namespace kiln {
 template <class Config> constexpr int kListed = min(Config::kThreads, 512);
 
 template <class Config> struct ShortListStorage {
-  u64 tokens[kListed<Config>];  ///< candidates, in any order
-  u64 sums[kListed<Config>];    ///< by rank
-  u64 weights[kListed<Config>]; ///< by place
-  u32 ids[kListed<Config>];     ///< by place; places are in order of id
+  u64 tokens[kListed<Config>]; ///< candidates, in any order
+  u64 sums[kListed<Config>];   ///< by rank
   u32 groups[RowShape<Config>::kGroups];
   u32 groupCount;
   u32 count;
-  u32 token;
 };
 
 template <class Config> struct ShortList {
@@ -33,7 +30,7 @@ template <class Config> struct ShortList {
 
   const float *logits;
   const u32 *groupKeys; ///< in shared memory; the largest key of each group
-  const TokenWeights weights;
+  const TokenDraw &draw;
   ShortListStorage<Config> &shared;
   BlockScratch<u64> &scratch;
 
@@ -49,16 +46,23 @@ template <class Config> struct ShortList {
     return bound;
   }
 
+  /// Calls body(group, logits) for the groups whose thread passes true; see walkGroups.
+  template <class Body> KILN_DEVICE void walkListed(bool isListed, Body body) {
+    if (threadIndex() == 0)
+      shared.groupCount = 0;
+    syncThreads();
+    if (isListed)
+      shared.groups[atomicAdd(&shared.groupCount, 1u)] = threadIndex();
+    syncThreads();
+    walkGroups<Config>(logits, shared.groupCount, [&](u32 i) { return shared.groups[i]; }, body);
+  }
+
   /// Collects all tokens whose key is at least `bound`. False if they do not fit in the list.
   KILN_DEVICE bool collect(u32 bound) {
     if (threadIndex() == 0)
-      shared.groupCount = shared.count = 0;
-    syncThreads();
-    if (threadIndex() < u32(Shape::kGroups) && groupKeys[threadIndex()] >= bound)
-      shared.groups[atomicAdd(&shared.groupCount, 1u)] = threadIndex();
-    syncThreads();
-    auto groupAt = [&](u32 i) { return shared.groups[i]; };
-    walkGroups<Config>(logits, shared.groupCount, groupAt, [&](u32, const GroupLogits<Config> &group) {
+      shared.count = 0;
+    const bool isListed = threadIndex() < u32(Shape::kGroups) && groupKeys[threadIndex()] >= bound;
+    walkListed(isListed, [&](u32, const GroupLogits<Config> &group) {
       u32 own = 0;
 #pragma unroll
       for (int i = 0; i < group.kCount; ++i)
@@ -82,36 +86,29 @@ template <class Config> struct ShortList {
 
   /// The token drawn from the list; all threads call this, after collect. A top-k or top-p of 0 is off. `rowTotal` is
   /// the weight that top-p is a fraction of; 0 means the weight of the k most probable tokens.
-  KILN_DEVICE u32 choose(u32 topK, u64 topP, u64 rowTotal, u64 random) {
-    const u32 count = shared.count, self = threadIndex();
-    const bool isToken = self < count;
-    const u64 own = isToken ? shared.tokens[self] : 0;
-    u32 rank = 0, place = 0;
-    if (isToken)
-#pragma unroll 4
-      for (u32 i = 0; i < count; ++i) {
-        const u64 other = shared.tokens[i];
-        rank += other > own;
-        place += idOfCandidate(other) < idOfCandidate(own);
-      }
-    u64 weight = isToken && (topK == 0 || rank < topK) ? weights.ofKey(keyOfCandidate(own)) : 0;
-    if (topP != 0 && !isInTopP(isToken, rank, weight, topP, rowTotal))
-      weight = 0;
-    if (isToken) {
-      shared.weights[place] = weight;
-      shared.ids[place] = idOfCandidate(own);
-    }
-    syncThreads();
-    const u64 placed = isToken ? shared.weights[self] : 0;
-    const PrefixSum<u64> sum = blockPrefixSum(placed, scratch);
-    const u64 target = drawnWeight(random, sum.total);
-    if (sum.before <= target && target < sum.before + placed)
-      shared.token = shared.ids[self];
-    syncThreads();
-    return shared.token;
+  KILN_DEVICE u32 choose(u32 topK, u64 topP, u64 rowTotal) {
+    const bool isToken = threadIndex() < shared.count;
+    const u64 own = isToken ? shared.tokens[threadIndex()] : 0;
+    const u32 rank = isToken && (topK != 0 || topP != 0) ? rankOf(own) : 0;
+    bool isKept = isToken && (topK == 0 || rank < topK);
+    const float logit = valueOfKey(keyOfCandidate(own));
+    if (topP != 0)
+      isKept = isInTopP(isToken, rank, isKept ? draw.weightOf(logit) : 0, topP, rowTotal) && isKept;
+    const u32 id = idOfCandidate(own);
+    const u64 candidate = isKept && draw.isKept(logit) ? draw.candidate(logit, id, tokenNoise(draw.noise, id)) : 0;
+    return idOfCandidate(blockReduce<Max>(candidate, u64(0), scratch, Site::current()));
   }
 
 private:
+  /// The number of more probable tokens in the list.
+  KILN_DEVICE u32 rankOf(u64 own) const {
+    u32 rank = 0;
+#pragma unroll 4
+    for (u32 i = 0; i < shared.count; ++i)
+      rank += shared.tokens[i] > own;
+    return rank;
+  }
+
   /// Whether the tokens of lower rank do not yet reach top-p's part of the weight.
   KILN_DEVICE bool isInTopP(bool isToken, u32 rank, u64 weight, u64 topP, u64 rowTotal) {
     if (isToken)

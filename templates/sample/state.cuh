@@ -22,14 +22,14 @@ struct SamplingSettings {
   i32 context;   ///< the most positions of a row
   i32 stopCount; ///< entries of stopTokens
   i32 stopTokens[kMaxStopTokens];
-  u32 padding;
+  u32 mostExponent; ///< of min-p, as in TokenDraw
 };
 static_assert(sizeof(SamplingSettings) == 72, "the plan's %settings");
 
 /// The state of a row of the batch.
 struct SamplingRow {
-  u64 sequence;   ///< counter of its random numbers
-  u64 step;       ///< tokens chosen so far
+  u64 sequence;   ///< of NoiseKey
+  u64 position;   ///< of NoiseKey. Unlike @decode's positions it goes on when a window of the text is evaluated again
   i32 remaining;  ///< tokens that it may still choose
   u32 isFinished; ///< the row chooses no further tokens
 };

@@ -1,9 +1,9 @@
-//===- whole_row.cuh - choosing from all tokens of a row ------------------------===//
+//===- whole_row.cuh - top-k and top-p over all tokens of a row -----------------===//
 //
 // Top-k and top-p look for the logit at which a sum over all larger logits (of 1, or of weights) reaches a bound. A
 // histogram over the distance from the largest logit narrows it to 1/16; four more over bits of the logit find it. (In
-// a histogram over the upper bits of all logits, most of them would fall into a few bins.) Ties go by id. All sums are
-// of integers, so their order does not matter.
+// a histogram over the upper bits of all logits, most of them would fall into a few bins.) Of equal logits, the lowest
+// ids are kept. All sums are of integers, so their order does not matter.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -16,24 +16,14 @@ namespace kiln {
 
 constexpr int kSampleBins = 1024;
 
-/// The tokens that sampling keeps: those above a key, and of those with this key a number of the lowest ids.
-struct Kept {
-  u32 key;
-  u32 ties;
-};
-
 template <class Config> struct WholeRowStorage {
   u64 bins[kSampleBins];
   u64 warps[32];
-  u64 groupWeights[RowShape<Config>::kGroups]; ///< without ties
   u32 groupTies[RowShape<Config>::kGroups];
   BlockScratch<u32> tieScratch;
   u32 found;  ///< index of a bin
   u64 before; ///< sum of everything before it
-  u32 group;  ///< group of the drawn token
-  u64 target; ///< rest of the drawn weight within the group
-  u32 tiesLeft;
-  u32 token;
+  u32 lastId; ///< of the last tie that is kept
 };
 
 template <class Config> struct WholeRow {
@@ -41,7 +31,7 @@ template <class Config> struct WholeRow {
   static constexpr int kThreads = Config::kThreads, kWarps = Shape::kWarps;
 
   const float *logits;
-  const TokenWeights weights;
+  const TokenDraw &draw;
   WholeRowStorage<Config> &shared;
   BlockScratch<u64> &scratch;
 
@@ -55,13 +45,13 @@ template <class Config> struct WholeRow {
 
   /// The distance from the largest logit in sixteenths; the last bin holds all larger distances.
   KILN_DEVICE u32 distanceOf(float logit) const {
-    const float distance = (weights.largest - logit) * 16.0f;
+    const float distance = (draw.largest - logit) * 16.0f;
     return distance < float(kSampleBins - 1) ? u32(distance) : u32(kSampleBins - 1);
   }
   /// A key that is at most the key of every logit with at most this distance. (The difference is rounded as in
   /// distanceOf, and rounding keeps the order.)
   KILN_DEVICE u32 keyOfDistance(u32 distance) const {
-    return distance < kSampleBins - 1 ? orderedKey(weights.largest - float(distance + 1) / 16.0f) : 0;
+    return distance < kSampleBins - 1 ? orderedKey(draw.largest - float(distance + 1) / 16.0f) : 0;
   }
 
   /// Fills the histogram over distances.
@@ -72,7 +62,7 @@ template <class Config> struct WholeRow {
       // hold most of the tokens.
       if (orderedKey(logit) < search.from || (!search.isByWeight && distance == kSampleBins - 1))
         return {0, 0};
-      return {distance, search.isByWeight ? weights.of(logit) : 1};
+      return {distance, search.isByWeight ? draw.weightOf(logit) : 1};
     });
   }
 
@@ -87,8 +77,8 @@ template <class Config> struct WholeRow {
   /// Continues after countDistances.
   KILN_DEVICE void findDistance(Search &search) { search.distance = findBin(search.needed); }
 
-  /// Continues after findDistance and completes the search.
-  KILN_DEVICE Kept finish(Search &search) {
+  /// Continues after findDistance and completes the search: the candidate, by logit, of the least probable token found.
+  KILN_DEVICE u64 finish(Search &search) {
     // Keys are inverted, so that the most probable come first. `prefix` has the bits that are known, `known` marks
     // them.
     u32 prefix = 0, known = 0;
@@ -97,43 +87,31 @@ template <class Config> struct WholeRow {
         const u32 key = ~orderedKey(logit);
         if ((key & known) != prefix || distanceOf(logit) != search.distance)
           return {0, 0};
-        return {(key & ~known) >> shift, search.isByWeight ? weights.of(logit) : 1};
+        return {(key & ~known) >> shift, search.isByWeight ? draw.weightOf(logit) : 1};
       });
       prefix |= findBin(search.needed) << shift;
       known = ~u32(0) << shift;
     }
-    const u64 each = search.isByWeight ? weights.ofKey(~prefix) : 1;
-    return {~prefix, u32((search.needed + each - 1) / each)};
+    const u64 each = search.isByWeight ? draw.weightOf(valueOfKey(~prefix)) : 1;
+    return packCandidate(~prefix, idOfTie(~prefix, u32((search.needed + each - 1) / each)));
   }
 
-  /// The whole search. It reads the row five times.
-  KILN_DEVICE Kept select(Search search) {
+  /// The whole search. It reads the row six times.
+  KILN_DEVICE u64 select(Search search) {
     countDistances(search);
     findDistance(search);
     return finish(search);
   }
 
-  /// The total weight of the kept tokens.
-  KILN_DEVICE u64 totalWeight(Kept kept) {
-    weighGroups(kept);
-    return scanGroups(kept).sum.total;
-  }
-
-  /// The token drawn from the kept ones; all threads call this.
-  KILN_DEVICE u32 draw(Kept kept, u64 random) {
-    weighGroups(kept);
-    const GroupScan scan = scanGroups(kept);
-    const u64 target = drawnWeight(random, scan.sum.total);
-    if (scan.sum.before <= target && target < scan.sum.before + scan.own) {
-      shared.group = threadIndex();
-      shared.target = target - scan.sum.before;
-      shared.tiesLeft = scan.tiesLeft;
-    }
-    syncThreads();
-    if (warpIndex() == 0)
-      drawFromGroup(kept.key);
-    syncThreads();
-    return shared.token;
+  /// The total weight of the tokens whose candidate, by logit, is at least `least`.
+  KILN_DEVICE u64 totalWeight(u64 least) {
+    u64 sum = 0;
+    walk([&](u32, const GroupLogits<Config> &group) {
+#pragma unroll
+      for (int i = 0; i < group.kCount; ++i)
+        sum += group.candidate(i) >= least ? draw.weightOf(group.logits[i]) : 0;
+    });
+    return blockSum(sum, scratch);
   }
 
 private:
@@ -199,77 +177,34 @@ private:
     return lane;
   }
 
-  /// Sums the weights and counts the ties of every group.
-  KILN_DEVICE void weighGroups(Kept kept) {
+  /// The id of the token number `rank`, from 1, among those with this key, in order of id. The last id there is if they
+  /// are fewer, as where less than k tokens of a row are not masked.
+  KILN_DEVICE u32 idOfTie(u32 key, u32 rank) {
     walk([&](u32 index, const GroupLogits<Config> &group) {
-      u64 sum = 0;
       u32 ties = 0;
 #pragma unroll
-      for (int i = 0; i < group.kCount; ++i) {
-        const u32 key = group.key(i);
-        sum += key > kept.key ? weights.of(group.logits[i]) : 0;
-        ties += key == kept.key;
-      }
-      sum = warpSum(sum);
-      ties = warpSum(ties);
-      if (laneIndex() == 0) {
-        shared.groupWeights[index] = sum;
+      for (int i = 0; i < group.kCount; ++i)
+        ties += bitCount(ballot(group.key(i) == key));
+      if (laneIndex() == 0)
         shared.groupTies[index] = ties;
-      }
     });
+    if (threadIndex() == 0)
+      shared.lastId = Config::kVocabulary - 1;
     syncThreads();
+    const u32 own = threadIndex() < u32(Shape::kGroups) ? shared.groupTies[threadIndex()] : 0;
+    const u32 before = blockPrefixSum(own, shared.tieScratch).before;
+    if (before < rank && rank <= before + own)
+      shared.lastId = idOfTieInGroup(threadIndex(), key, rank - before);
+    syncThreads();
+    return shared.lastId;
   }
 
-  /// The cumulative values at a thread's group.
-  struct GroupScan {
-    u64 own; ///< weight of the group, with the ties that are kept
-    PrefixSum<u64> sum;
-    u32 tiesLeft; ///< ties that are kept from here on
-  };
-
-  KILN_DEVICE GroupScan scanGroups(Kept kept) {
-    const bool isGroup = threadIndex() < u32(Shape::kGroups);
-    const u32 ties = isGroup ? shared.groupTies[threadIndex()] : 0;
-    const u32 tiesBefore = blockPrefixSum(ties, shared.tieScratch).before;
-    GroupScan scan;
-    scan.tiesLeft = kept.ties - min(kept.ties, tiesBefore);
-    scan.own = isGroup ? shared.groupWeights[threadIndex()] : 0;
-    scan.own += min(ties, scan.tiesLeft) * weights.ofKey(kept.key);
-    scan.sum = blockPrefixSum(scan.own, scratch);
-    return scan;
-  }
-
-  /// Finds the token in its group. One warp calls this.
-  KILN_DEVICE void drawFromGroup(u32 keptKey) {
-    const auto group = GroupLogits<Config>::load(logits, shared.group);
-    const u64 tieWeight = weights.ofKey(keptKey);
-    u64 before = 0; // sum over the earlier vectors of all lanes
-    u32 ties = 0;   // ties in those vectors
-#pragma unroll
-    for (int first = 0; first < group.kCount; first += Shape::kVector) {
-      u64 own[Shape::kVector], sum = 0;
-      u32 ownTies = 0;
-#pragma unroll
-      for (int i = 0; i < Shape::kVector; ++i)
-        ownTies += group.key(first + i) == keptKey;
-      const u32 tiesUpToThis = ties + warpInclusiveSum(ownTies);
-      u32 tie = tiesUpToThis - ownTies;
-#pragma unroll
-      for (int i = 0; i < Shape::kVector; ++i) {
-        const u32 key = group.key(first + i);
-        const bool isKeptTie = key == keptKey && tie++ < shared.tiesLeft;
-        own[i] = key > keptKey ? weights.of(group.logits[first + i]) : isKeptTie ? tieWeight : 0;
-        sum += own[i];
-      }
-      const u64 upToThis = before + warpInclusiveSum(sum);
-      sum = upToThis - sum;
-#pragma unroll
-      for (int i = 0; i < Shape::kVector; ++i, sum += own[i - 1])
-        if (sum <= shared.target && shared.target < sum + own[i])
-          shared.token = u32(group.idOf(first + i));
-      before = shuffle(upToThis, kWarpSize - 1);
-      ties = shuffle(tiesUpToThis, kWarpSize - 1);
-    }
+  /// The same in a group that has that many. One thread calls this, and reads the group alone.
+  KILN_DEVICE u32 idOfTieInGroup(u32 group, u32 key, u32 rank) const {
+    u32 id = group * Config::kGroup;
+    for (;; ++id)
+      if (orderedKey(logits[id]) == key && --rank == 0)
+        return id;
   }
 };
 

@@ -197,7 +197,8 @@ extern "C" __global__ void __launch_bounds__(128)
   atomicAdd(floats, value);
   atomicAdd(counter, 2u);
   u64 *words = reinterpret_cast<u64 *>(counter);
-  atomicAdd(words, philox(place, 1, 2).words[3] + warpInclusiveSum(u64(bitCount(place) + firstBit(place | 1))));
+  atomicAdd(words, philox(place, 1, 2).words[3] + warpInclusiveSum(u64(bitCount(place) + firstBit(place | 1) +
+                                                                       leadingZeros(u64(place) << 20 | 1))));
   storeToHost(words + 1, 3);
   threadFence();
   arrive(counter);

@@ -99,7 +99,7 @@ TEST_F(ThreadPrimitives, ScansAndBitsOfALane) {
     in[i] = (i * 2654435761u) | 1u << (i % 31);
   forEachSchedule([&](const LaunchOptions &options) {
     auto sums = buffer<uint64_t>(32);
-    auto bits = buffer<uint32_t>(64);
+    auto bits = buffer<uint32_t>(96);
     run("warp_scan", {1}, 32, options, bufferOf(in), sums, bits);
     uint64_t sum = 0;
     for (size_t i = 0; i < 32; ++i) {
@@ -107,6 +107,7 @@ TEST_F(ThreadPrimitives, ScansAndBitsOfALane) {
       EXPECT_EQ(sums[i], sum);
       EXPECT_EQ(bits[i], static_cast<uint32_t>(llvm::popcount(in[i])));
       EXPECT_EQ(bits[32 + i], static_cast<uint32_t>(llvm::countr_zero(in[i])));
+      EXPECT_EQ(bits[64 + i], static_cast<uint32_t>(llvm::countl_zero(uint64_t(in[i]) << 8)));
     }
   });
 }

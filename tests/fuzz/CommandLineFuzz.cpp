@@ -24,7 +24,9 @@ static void check(const RunCommand &command) {
   const SamplingParams &sampling = command.generate.sampling;
   require(std::isfinite(sampling.temperature) && sampling.temperature >= 0, "a temperature that is none");
   require(sampling.topP > 0 && sampling.topP <= 1, "a probability that is none");
+  require(sampling.minP >= 0 && sampling.minP <= 1, "a share that is none");
   requireCounts(command.generate.maxNewTokens, 0);
+  requireCounts(command.draft.tokens.value_or(1), 1);
   for (const std::string &list : command.prompts.tokens)
     if (Expected<std::vector<int32_t>> ids = parseTokens(list); ids)
       require(llvm::all_of(*ids, [](int32_t id) { return id >= 0; }), "a token that is none");

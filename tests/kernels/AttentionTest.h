@@ -60,7 +60,8 @@ protected:
 inline AttentionCase reshaped(const AttentionCase &one, function_ref<int(int)> upTo) {
   AttentionCase other = one;
   other.heads = upTo(3);
-  other.queries = one.queries == 1 ? 1 : upTo(2 * one.queries);
+  bool isFixed = StringRef(one.kernel.name()).contains("split_kv"); // the kernel's setting
+  other.queries = isFixed ? one.queries : upTo(2 * one.queries);
   other.keys = 0;
   for (int &position : other.positions) {
     position = upTo(2 * one.keys) - 1;

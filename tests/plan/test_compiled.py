@@ -43,6 +43,13 @@ class CompiledPlans(KilnTest):
         model = self.write("odd.toml", ODD_MODEL)
         self.assert_all_compile([(model, "--max-batch", batch, "--strategy", strategy) for strategy in STRATEGIES for batch in (3, 64)])
 
+    def test_verification(self):
+        model = self.write("odd.toml", ODD_MODEL)
+        self.assert_all_compile([(model, "--max-batch", batch, "--dtype", DTYPES[batch % 4], "--draft-tokens", guesses)
+                                 for batch in (1, 2, 3, 64) for guesses in (1, 4, 11)])
+        self.assert_all_compile([(model, "--max-batch", 3, "--draft-tokens", 4, "--strategy", strategy)
+                                 for strategy in STRATEGIES if strategy != "kv_cache=off"])
+
     def test_scratch_that_does_not_scale_with_the_batch(self):
         """Its parts of the depth are for tiles with the rows of all sequences together."""
         model = self.write("odd.toml", ODD_MODEL)

@@ -18,7 +18,7 @@ SCRATCH = '"@workspace", "@mailboxes"], workspace = {offset = "384*B", bytes = "
 
 # Keys that may be left out: plans omit them where they do not apply.
 OPTIONAL = {"scale", "add", "sum", "transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "arrays", "mailboxes", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants", "number", "cluster", "ops", "maps",
-            "prefill", "decode", "score", "sample"}
+            "prefill", "decode", "verify", "score", "sample"}
 OPTIONAL_IN = {("kernels", "*", "rows")}  # but not of a step with variants
 
 FORMULAS = {"arena": '"800*B"', "live": '"800*B"', "offset": '"800*B"', "bytes": '"800*B"', "flops": '"800*B"',
@@ -146,7 +146,7 @@ class PlanTest(KilnTest):
 
 
 class Mutations(PlanTest):
-    options = ("--strategy", "fusion=on,graphs=off,copies=first,launches=serial,parameters=constant")
+    options = ("--strategy", "fusion=on,graphs=off,copies=first,launches=serial,parameters=constant", "--draft-tokens", 3)
 
     def test_the_plan_is_good(self):
         result = self.read(self.text)
@@ -175,7 +175,7 @@ class Mutations(PlanTest):
             (("functions", "*", "steps", "*", "counters"), "arguments: '@counters' is not defined"),
             (("functions", "*", "steps", "*", "mailboxes"), "arguments: '@mailboxes' is not defined"),
             (("entries", "prefill"), "sample: expected entries prefill and decode beside it"),
-            (("entries", "decode"), "sample: expected entries prefill and decode beside it"),
+            (("entries", "decode"), "verify: expected entry decode beside it"),
             (("dims", "B"), "shape: no value for dim 'B'"))]
         for table, message in (("weights", "arguments: '%wte' is not defined"), ("states", "arguments: '%k_cache.0' is not defined"),
                                ("kernels", "kernel: no kernel 'embed__f32__n32'"),
@@ -552,6 +552,29 @@ class Mutations(PlanTest):
         for name in ("cubin", "kernels"):
             shutil.rmtree(os.path.join(plan, name))
             self.assert_fails(f"plan/plan.toml:{line}: error: name: the file plan/", "dump", plan)
+
+
+class Verify(PlanTest):
+    """The entry that plans for speculation have."""
+
+    options = ("--draft-tokens", 3)
+
+    def test_entry(self):
+        self.assertEqual(self.read(self.text).code, 0)
+        entry = lambda key: ("entries", "verify", key)
+        self.assert_all_refused(self.changes([
+            (entry("tokens"), '"positions"', r"tokens: expected an argument of type i32\[B,4\], got 'positions' of type i32\[B\]"),
+            (entry("positions"), '"tokens"', r"positions: expected an argument of type i32\[B\], got 'tokens' of type i32\[B,4\]"),
+            (entry("logits"), '"x.0"', "logits: expected the first result of @verify, got 'x.0'"),
+        ]))
+        for old, new, message in (
+                ('"B", "4"]', '"B", "T"]', r"tokens: expected an argument of type i32\[B,K\] with a number K from 2 to the context, got i32\[B,T\]"),
+                ('"B", "4"]', '"B", "25"]', r"tokens: expected an argument of type i32\[B,K\] with a number K from 2 to the context, got i32\[B,25\]")):
+            start = self.text.index('name = "verify"')
+            changed = self.text[:start] + self.text[start:].replace(old, new, 1)
+            self.assert_all_refused([(new, changed, r"\d+:\d+: error: " + message)])
+        text = re.sub(r"(?m)^(decode|sample) = .*\n", "", self.text)
+        self.assert_all_refused([("no decode", text, r"\d+:\d+: error: verify: expected entry decode beside it")])
 
 
 class LibrarySteps(PlanTest):

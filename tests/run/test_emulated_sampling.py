@@ -5,7 +5,8 @@ import unittest
 
 from kilntest import CONFIG, SHAKESPEARE, KilnTest, ids, write_model
 
-# The kernel chooses from a short list if that suffices, and otherwise from histograms of the row. Which of them it uses
+# The kernel chooses from a short list if that suffices, else from the whole row, and without top-k, top-p and min-p from
+# the best of each group of ids. Which of them it uses
 # depends on k, on the size of the vocabulary, and on how flat the temperature makes the probabilities.
 WAYS = {
     "top_k": ["--top-k", 5],
@@ -15,6 +16,9 @@ WAYS = {
     "top_k_and_top_p": ["--top-k", 20, "--top-p", 0.8],
     "large_top_k_and_top_p": ["--top-k", 700, "--top-p", 0.95, "--temperature", 9],
     "temperature": ["--temperature", 1.5, "--top-k", 0],
+    "min_p": ["--min-p", 0.2, "--top-k", 0],
+    "min_p_of_flat": ["--min-p", 0.01, "--top-k", 0, "--temperature", 9],
+    "top_k_top_p_and_min_p": ["--top-k", 20, "--top-p", 0.9, "--min-p", 0.3],
     "defaults": [],
 }
 

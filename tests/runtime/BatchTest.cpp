@@ -14,7 +14,7 @@ protected:
   static constexpr int64_t largest = 12;
 
   BatchTest() : RuntimeTest(/*width=*/128, "bf16", largest) {}
-  BatchTest(int64_t most, StringRef decode) : RuntimeTest(/*width=*/128, "bf16", most, decode) {}
+  BatchTest(int64_t most, StringRef decode) : RuntimeTest(/*width=*/128, "bf16", most, /*draftTokens=*/0, decode) {}
 
   void SetUp() override {
     if (targetOf(*counted) != "sm_90a")

@@ -21,8 +21,8 @@ protected:
 
   RuntimeTest() : RuntimeTest(/*width=*/16, "f32", maxBatch) {}
 
-  /// A model of two layers. `width`: n_embd; `decode`: as PipelineOptions has it.
-  RuntimeTest(int64_t width, StringRef dtype, int64_t batch, StringRef decode = "graph") {
+  /// A model of two layers. `width`: n_embd; `draftTokens`, `decode`: as PipelineOptions has them.
+  RuntimeTest(int64_t width, StringRef dtype, int64_t batch, int64_t draftTokens = 0, StringRef decode = "graph") {
     std::string text = R"(vocab_size = 101
 n_positions = 24
 n_layer = 2
@@ -35,6 +35,7 @@ tie_word_embeddings = true
     std::string model = directory.write("tiny.toml", text);
     CompileOptions options;
     options.pipeline.dtype = dtype.str();
+    options.pipeline.draftTokens = draftTokens;
     options.pipeline.decode = decode.str();
     // Enough to wait for each other; the emulator runs all of their threads.
     if (decode == "persistent")
@@ -52,8 +53,7 @@ tie_word_embeddings = true
     return open(source, batch, unwrap(readPlan(planDirectory())));
   }
   Expected<std::unique_ptr<Executor>> open(const WeightSource &source, int64_t batch, Plan plan) {
-    return Executor::create(*device, std::move(plan), {planDirectory(), ""}, source,
-                            {batch, context, {Entry::Prefill, Entry::Decode}});
+    return Executor::create(*device, std::move(plan), {planDirectory(), ""}, source, {batch, context, entries});
   }
 
   /// The logits of a prompt for each sequence.
@@ -73,6 +73,7 @@ tie_word_embeddings = true
 
   TemporaryDirectory directory;
   SourceManager sources;
+  std::vector<Entry> entries = {Entry::Prefill, Entry::Decode}; ///< that executors have
   std::unique_ptr<Device> counted;
   std::unique_ptr<CountingDevice> device;
   RandomCheckpoint weights{/*seed=*/5, /*layers=*/2};

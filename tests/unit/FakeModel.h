@@ -58,6 +58,14 @@ public:
     return Error::success();
   }
 
+  void truncate(ArrayRef<int64_t> lengths) override {
+    for (size_t row = 0; row < rows.size(); ++row)
+      if (lengths[row] >= 0) {
+        EXPECT_LE(lengths[row], static_cast<int64_t>(rows[row].size()));
+        rows[row].resize(lengths[row]);
+      }
+  }
+
   std::vector<Ids> rows, prefilled;
   int decoded = 0; ///< tokens
 

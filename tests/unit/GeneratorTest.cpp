@@ -12,7 +12,7 @@ Ids naiveTokens(Ids tokens, int64_t count, size_t sequence, const SamplingParams
   Sampler sampler(params);
   Ids result;
   for (int64_t step = 0; step < count; ++step) {
-    result.push_back(unwrap(sampler.choose(logitsAfter(tokens, 50), sequence, step)));
+    result.push_back(unwrap(sampler.choose(logitsAfter(tokens, 50), sequence, tokens.size())));
     tokens.push_back(result.back());
   }
   return result;
@@ -41,6 +41,17 @@ TEST(GeneratorTest, EachSequenceIsAsIfItWereAlone) {
     EXPECT_EQ(model.decoded, 5 * 4);
     EXPECT_EQ(results[0].newTokens == results[4].newTokens, greedy);
   }
+}
+
+TEST(GeneratorTest, TextGoesOnAsItWouldHaveInOneRun) {
+  GenerateOptions options;
+  options.maxNewTokens = 6;
+  options.sampling = {.temperature = 1.5, .seed = 4};
+  FakeModel model;
+  Ids whole = unwrap(generate(model, nullptr, {{1, 2, 3}}, options))[0].newTokens;
+  Ids longer = {1, 2, 3, whole[0], whole[1]};
+  options.maxNewTokens = 4;
+  EXPECT_EQ(unwrap(generate(model, nullptr, longer, options))[0].newTokens, Ids(whole.begin() + 2, whole.end()));
 }
 
 TEST(GeneratorTest, EosEndsASequenceAndNotItsNeighbour) {
@@ -136,7 +147,7 @@ TEST(GeneratorTest, OverflowSlideKeepsTheLastTokensAndLeavesNeighboursAlone) {
         window.erase(window.begin(), window.end() - 5);
         restarts.push_back(window);
       }
-      tokens.push_back(unwrap(sampler.choose(logitsAfter(window, 50), i, step)));
+      tokens.push_back(unwrap(sampler.choose(logitsAfter(window, 50), i, two[i].size() + tokens.size())));
       window.push_back(tokens.back());
     }
     wanted.push_back(tokens);

@@ -16,13 +16,13 @@ std::vector<float> logitsOf(ArrayRef<double> probabilities) {
   return logits;
 }
 
-/// The frequency of each token in 20,000 steps, from 0 to 1.
+/// The frequency of each token at 20,000 positions, from 0 to 1.
 std::vector<double> frequencies(const SamplingParams &params, ArrayRef<float> logits) {
-  constexpr int steps = 20000;
+  constexpr int positions = 20000;
   Sampler sampler(params);
   std::vector<double> counts(logits.size());
-  for (int step = 0; step < steps; ++step)
-    counts[unwrap(sampler.choose(logits, 3, step))] += 1.0 / steps;
+  for (int position = 0; position < positions; ++position)
+    counts[unwrap(sampler.choose(logits, 3, position))] += 1.0 / positions;
   return counts;
 }
 
@@ -54,11 +54,14 @@ TEST(SamplerTest, LogitsThatAreNoNumbersAreErrors) {
 TEST(SamplerTest, ParametersAreChecked) {
   auto errorOf = [](const SamplingParams &params) { return messageOf(checkSamplingParams(params)); };
   EXPECT_EQ(errorOf({}), "");
-  EXPECT_EQ(errorOf({.temperature = 1e-5, .topK = 1, .topP = 0.1}), "");
+  EXPECT_EQ(errorOf({.temperature = 1e-5, .topK = 1, .topP = 0.1, .minP = 1}), "");
   EXPECT_EQ(errorOf({.temperature = 0}), "error: --temperature: expected a number above 0, got 0\n");
   for (double temperature : {-1.0, static_cast<double>(NAN), static_cast<double>(INFINITY)})
     EXPECT_NE(errorOf({.temperature = temperature}), "");
   EXPECT_EQ(errorOf({.topK = -1}), "error: --top-k: expected 0 (off) or more, got -1\n");
+  EXPECT_EQ(errorOf({.minP = -0.5}), "error: --min-p: expected a number from 0 to 1, got -0.5\n");
+  for (double minP : {1.5, static_cast<double>(NAN)})
+    EXPECT_NE(errorOf({.minP = minP}), "");
   for (double topP : {0.0, -0.5, 1.5, static_cast<double>(NAN)})
     EXPECT_TRUE(StringRef(errorOf({.topP = topP})).starts_with("error: --top-p: expected a number above 0 and"));
 }
@@ -98,6 +101,20 @@ TEST(SamplerTest, TopPKeepsTheTokenThatCrosses) {
   expectNear(frequencies({.topP = 0.5}, logitsOf({0.3, 0.3, 0.3, 0.1})), {0.5, 0.5, 0, 0});
 }
 
+TEST(SamplerTest, MinPKeepsWhatIsProbableEnough) {
+  std::vector<float> logits = logitsOf({0.1, 0.5, 0.15, 0.25});
+  expectNear(frequencies({.minP = 0.19}, logits), {0.1, 0.5, 0.15, 0.25});
+  expectNear(frequencies({.minP = 0.21}, logits), {0, 0.5 / 0.9, 0.15 / 0.9, 0.25 / 0.9});
+  expectNear(frequencies({.minP = 0.49}, logits), {0, 2.0 / 3, 0, 1.0 / 3});
+  expectNear(frequencies({.minP = 0.51}, logits), {0, 1, 0, 0});
+  expectNear(frequencies({.minP = 1e-300}, logits), {0.1, 0.5, 0.15, 0.25});
+  expectNear(frequencies({.minP = 1}, {1, 2, 0, 2}), {0, 0.5, 0, 0.5});
+  // The probabilities are those after the temperature.
+  expectNear(frequencies({.temperature = 0.5, .minP = 0.26}, logits), {0, 1, 0, 0});
+  // Top-p counts the tokens that min-p leaves out.
+  expectNear(frequencies({.topP = 0.76, .minP = 0.4}, logits), {0, 2.0 / 3, 0, 1.0 / 3});
+}
+
 TEST(SamplerTest, TemperatureThenTopKThenTopP) {
   std::vector<float> logits = logitsOf({0.1, 0.5, 0.15, 0.25});
   // Among the two that top-k keeps, the first has 2/3: more than 0.6 after top-k, but not before.
@@ -106,17 +123,53 @@ TEST(SamplerTest, TemperatureThenTopKThenTopP) {
   expectNear(frequencies({.temperature = 0.5, .topP = 0.7}, logits), {0, 1, 0, 0});
 }
 
-TEST(SamplerTest, AChoiceIsAFunctionOfSeedSequenceAndStep) {
-  std::vector<float> logits(1000, 0.25f);
-  Sampler sampler({.seed = 0x123456789abcdef});
+/// Rare tokens, too, have their share: as many draws as expected, to within four deviations.
+TEST(SamplerTest, RareTokensAreDrawnAsOftenAsTheyShould) {
+  std::vector<double> probabilities(2000, 0.01 / 1900);
+  std::fill_n(probabilities.begin(), 100, 0.0099);
+  std::vector<float> logits = logitsOf(probabilities);
+  Sampler sampler({.seed = 8});
+  constexpr int draws = 20000;
+  double rare = 0;
+  for (int i = 0; i < draws; ++i)
+    rare += unwrap(sampler.choose(logits, i % 7, i)) >= 100;
+  EXPECT_NEAR(rare, 0.01 * draws, 4 * std::sqrt(0.01 * draws));
+}
+
+TEST(SamplerTest, AChoiceIsTheLargestSumOfLogitAndNoise) {
+  std::vector<float> logits(1000);
+  for (size_t id = 0; id < logits.size(); ++id)
+    logits[id] = static_cast<float>(id % 7) * 0.5f;
+  Sampler sampler({.temperature = 0.7, .seed = 0x123456789abcdef});
   for (uint64_t sequence : {uint64_t(0), uint64_t(5), uint64_t(1) << 40})
-    for (uint64_t step : {uint64_t(0), uint64_t(7), uint64_t(1) << 33}) {
-      PhiloxBlock words = philox4x32({static_cast<uint32_t>(step), static_cast<uint32_t>(step >> 32),
-                                      static_cast<uint32_t>(sequence), static_cast<uint32_t>(sequence >> 32)},
-                                     0x123456789abcdef);
-      EXPECT_EQ(unwrap(sampler.choose(logits, sequence, step)),
-                static_cast<int32_t>(uniformDouble(words[0], words[1]) * 1000));
+    for (uint64_t position : {0, 7, 1023}) {
+      size_t best = 0;
+      double bestScore = -INFINITY;
+      for (uint32_t id = 0; id < 1000; ++id) {
+        // The word, as noise.cuh says; Gumbel's noise of it.
+        PhiloxBlock words = philox4x32({static_cast<uint32_t>(position), id / 128 * 32 + id % 32,
+                                        static_cast<uint32_t>(sequence), static_cast<uint32_t>(sequence >> 32)},
+                                       0x123456789abcdef);
+        double uniform = 1 - (words[id / 32 % 4] + 0.5) * 0x1p-32;
+        double score = logits[id] / 0.7 - std::log(-std::log(uniform));
+        if (score > bestScore) {
+          best = id;
+          bestScore = score;
+        }
+      }
+      EXPECT_EQ(unwrap(sampler.choose(logits, sequence, position)), static_cast<int32_t>(best));
     }
+}
+
+/// Two models that agree about most of the probability choose mostly the same tokens, more often than by chance.
+TEST(SamplerTest, SimilarLogitsGiveTheSameTokenMostly) {
+  std::vector<double> p = {0.4, 0.3, 0.2, 0.1}, q = {0.3, 0.4, 0.2, 0.1}; // they overlap by 0.9
+  Sampler sampler({.seed = 2});
+  constexpr int draws = 5000;
+  int same = 0;
+  for (int position = 0; position < draws; ++position)
+    same += unwrap(sampler.choose(logitsOf(p), 0, position)) == unwrap(sampler.choose(logitsOf(q), 0, position));
+  EXPECT_GE(same, (1 - 0.1) / (1 + 0.1) * draws);
 }
 
 } // namespace

@@ -45,12 +45,21 @@ struct DumpCommand {
   std::string output;
 };
 
+/// Speculation.
+struct DraftOptions {
+  std::string what;              ///< --draft: ngram, a plan or a model; empty: none
+  std::string weights;           ///< --draft-weights
+  std::optional<int64_t> tokens; ///< --draft-tokens K
+  bool isAuto = false;           ///< --draft-tokens auto
+};
+
 struct RunCommand {
   std::string model;
   WeightOptions weights;
   PromptOptions prompts;
   PipelineChoices pipeline;
   GenerateOptions generate;
+  DraftOptions draft;
   std::string overflow = "error";
   std::string device = "auto";
   std::string check = "memory";

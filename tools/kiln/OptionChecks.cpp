@@ -50,6 +50,17 @@ std::string checkTemperature(const std::string &text) {
   return isGood ? "" : "expected a number from 0, got '" + text + "'";
 }
 
+std::string checkMinP(const std::string &text) {
+  double value;
+  bool isGood = !StringRef(text).getAsDouble(value) && value >= 0 && value <= 1;
+  return isGood ? "" : "expected a number from 0 to 1, got '" + text + "'";
+}
+
+std::string checkDraftTokens(const std::string &text) {
+  bool isGood = text == "auto" || integer(1, 63)(text).empty();
+  return isGood ? "" : "expected auto or an integer from 1 to 63, got '" + text + "'";
+}
+
 std::string checkDevice(const std::string &text) {
   StringRef name = text;
   unsigned ordinal;

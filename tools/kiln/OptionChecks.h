@@ -25,6 +25,8 @@ std::string checkCount(const std::string &text);       ///< an integer from 1
 std::string checkZeroOrMore(const std::string &text);  ///< an integer from 0
 std::string checkSeed(const std::string &text);        ///< an integer from 0, of 64 bits
 std::string checkTemperature(const std::string &text); ///< a finite number from 0
+std::string checkMinP(const std::string &text);        ///< a number from 0 to 1
+std::string checkDraftTokens(const std::string &text); ///< an integer from 1 to 63, or auto
 std::string checkNotEmpty(const std::string &text);
 /// Devices that some build knows: auto, cpu, emulate, cuda:N.
 std::string checkDevice(const std::string &text);

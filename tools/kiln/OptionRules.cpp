@@ -15,7 +15,7 @@ std::string refuse(const GivenOptions &given, ArrayRef<StringRef> options, const
 std::string checkStage(const CompileCommand &command, const GivenOptions &given) {
   // The first stage that an option can affect.
   static const std::pair<Stage, std::vector<StringRef>> firsts[] = {
-      {Stage::Fused, {"--dtype", "--decode", "--strategy", "--passes"}},
+      {Stage::Fused, {"--dtype", "--decode", "--strategy", "--draft-tokens", "--passes"}},
       {Stage::Plan, {"--target", "--matmul", "--tuning"}},
       {Stage::Cuda, {"--dump-dir"}},
       {Stage::Cubin, {"--no-cache"}}};

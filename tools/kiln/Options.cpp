@@ -155,6 +155,9 @@ void addCompile(CLI::App &app, CompileCommand &command) {
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")
       ->check(integer(1, 4096))
       ->capture_default_str();
+  sub->add_option("--draft-tokens", command.pipeline.draftTokens,
+                  "also make @verify, which checks up to this many guesses of a sequence at once")
+      ->check(integer(1, 63));
   sub->add_option("--passes", command.passes,
                   "passes to run in place of the usual ones, like a,b{n=2}; they choose dtype, kernels and tiles")
       ->check(checkNotEmpty)
@@ -162,7 +165,8 @@ void addCompile(CLI::App &app, CompileCommand &command) {
       ->excludes(sub->get_option("--strategy"))
       ->excludes(sub->get_option("--matmul"))
       ->excludes(sub->get_option("--decode"))
-      ->excludes(sub->get_option("--tuning"));
+      ->excludes(sub->get_option("--tuning"))
+      ->excludes(sub->get_option("--draft-tokens"));
   sub->add_option_function<std::string>(
          "--stage", [&command](const std::string &name) { command.stage = *parseStage(name); },
          "where to stop: graph, fused and plan print IR, cuda makes a plan without cubins")
@@ -212,6 +216,10 @@ void addSampling(CLI::App &sub, RunCommand &command) {
       ->check(positiveNumber(1))
       ->excludes(greedy)
       ->capture_default_str();
+  sub.add_option("--min-p", sampling.minP, "keep tokens at least p times as probable as the most probable one; 0: all")
+      ->check(checkMinP)
+      ->excludes(greedy)
+      ->capture_default_str();
   sub.add_option("--seed", sampling.seed, "of the random numbers")
       ->check(checkSeed)
       ->excludes(greedy)
@@ -241,6 +249,27 @@ void addKernelChecks(CLI::App &sub, RunCommand &command) {
       ->check(checkNotEmpty);
 }
 
+void addDraft(CLI::App &sub, DraftOptions &draft) {
+  CLI::Option *what =
+      sub.add_option("--draft", draft.what,
+                     "guess tokens, and check several at once: ngram (by the text so far), or a plan or model with the "
+                     "same vocabulary; the tokens stay the same")
+          ->check(checkNotEmpty);
+  sub.add_option("--draft-weights", draft.weights, "directory with the draft's model.safetensors (default: the draft)")
+      ->check(checkNotEmpty)
+      ->needs(what);
+  auto take = [&draft](const std::string &text) {
+    draft.isAuto = text == "auto";
+    if (!draft.isAuto)
+      readItem(text, draft.tokens.emplace());
+  };
+  sub.add_option_function<std::string>("--draft-tokens", take,
+                                       "guesses of a pass, or auto: fewer where they are refused")
+      ->check(checkDraftTokens)
+      ->needs(what)
+      ->default_str("4");
+}
+
 void addRun(CLI::App &app, RunCommand &command) {
   CLI::App *sub = app.add_subcommand("run", "Generate text");
   sub->add_option("MODEL", command.model, planOrModel)->required();
@@ -256,6 +285,7 @@ void addRun(CLI::App &app, RunCommand &command) {
   sub->add_option("--overflow", command.overflow, "past the context: error, stop or slide")
       ->check(oneOf({"error", "stop", "slide"}))
       ->capture_default_str();
+  addDraft(*sub, command.draft);
   addDevice(*sub, command.device);
   addKernelChecks(*sub, command);
   CLI::Option *json = sub->add_flag("--json", command.json, "one JSON object a sequence");

@@ -1,5 +1,6 @@
 #include "tools/kiln/Commands.h"
 #include "tools/kiln/Input.h"
+#include "tools/kiln/OpenDraft.h"
 #include "tools/kiln/ProgressLine.h"
 #include "tools/session/Engine.h"
 #include "tools/session/UsageError.h"
@@ -27,9 +28,25 @@ std::vector<double> stepTimes(const Generation &generation) {
   return std::vector<double>(generation.tokenMs.begin() + 1, generation.tokenMs.end());
 }
 
+int64_t sumOf(ArrayRef<int64_t> values) { return std::accumulate(values.begin(), values.end(), int64_t(0)); }
 double sum(ArrayRef<double> values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
-json::Object toJson(const Generation &generation, bool withLogits) {
+/// Tokens that each pass has given; without guesses, 1. The first token is of the prompt.
+double tokensPerPass(int64_t tokens, int64_t passes) {
+  return static_cast<double>(tokens) / static_cast<double>(std::max<int64_t>(1, passes));
+}
+
+json::Object toJson(const SpeculationCounts &counts, size_t newTokens) {
+  return json::Object{
+      {"passes", counts.passes},
+      {"drafted", sumOf(counts.drafted)},
+      {"accepted", sumOf(counts.accepted)},
+      {"drafted_by_place", json::Array(counts.drafted)},
+      {"accepted_by_place", json::Array(counts.accepted)},
+      {"tokens_per_pass", jsonQuantity(tokensPerPass(static_cast<int64_t>(newTokens) - 1, counts.passes))}};
+}
+
+json::Object toJson(const Generation &generation, bool withLogits, bool withDraft) {
   json::Object object{{"prompt_tokens", json::Array(generation.promptTokens)},
                       {"tokens", json::Array(generation.newTokens)},
                       {"text", generation.text},
@@ -40,6 +57,8 @@ json::Object toJson(const Generation &generation, bool withLogits) {
       rows.push_back(json::Array(llvm::map_range(row, jsonFloat)));
     object["logits"] = std::move(rows);
   }
+  if (withDraft)
+    object["speculation"] = toJson(generation.speculation, generation.newTokens.size());
   std::vector<double> steps = stepTimes(generation);
   object["timing"] = json::Object{{"prompt_ms", jsonQuantity(generation.promptMs)},
                                   {"decode_ms", jsonQuantity(sum(steps))},
@@ -71,6 +90,18 @@ void printSummary(ArrayRef<Generation> generations) {
   llvm::errs() << formatv("time to first token = {0:F2} ms, between tokens p50 {1:F2} p90 {2:F2} p99 {3:F2} ms\n",
                           generations.front().promptMs, percentile(times, 0.5), percentile(times, 0.9),
                           percentile(times, 0.99));
+}
+
+void printSpeculation(ArrayRef<Generation> generations) {
+  int64_t passes = 0, tokens = 0, drafted = 0, accepted = 0;
+  for (const Generation &generation : generations) {
+    passes += generation.speculation.passes;
+    tokens += std::max<int64_t>(0, static_cast<int64_t>(generation.newTokens.size()) - 1);
+    drafted += sumOf(generation.speculation.drafted);
+    accepted += sumOf(generation.speculation.accepted);
+  }
+  llvm::errs() << formatv("speculation = {0} tokens drafted, {1} accepted, {2:F2} tokens a pass\n", drafted, accepted,
+                          tokensPerPass(tokens, passes));
 }
 
 /// The form in which a sequence is printed without --json: text, or ids if there is no vocabulary.
@@ -148,7 +179,7 @@ public:
   void finish(ArrayRef<Generation> generations) {
     for (const auto &[i, generation] : llvm::enumerate(generations)) {
       if (command.json) {
-        standardOutput() << jsonText(toJson(generation, command.wantLogits)) << '\n';
+        standardOutput() << jsonText(toJson(generation, command.wantLogits, !command.draft.what.empty())) << '\n';
         continue;
       }
       echoPrompt(i);
@@ -176,7 +207,7 @@ private:
 
 GenerateOptions generateOptions(const RunCommand &command, const ModelSource &source, SequencePrinter &printer) {
   GenerateOptions options = command.generate;
-  // As the temperature falls to 0, sampling becomes greedy, whatever top-k and top-p are.
+  // As the temperature falls to 0, sampling becomes greedy, whatever top-k, top-p and min-p are.
   if (options.sampling.temperature == 0)
     options.sampling = {.greedy = true};
   options.overflow = *parseOverflowPolicy(command.overflow);
@@ -194,9 +225,11 @@ Error run(const RunCommand &command) {
   Expected<EngineOptions> onDevice = engineOptions(command);
   if (!onDevice)
     return onDevice.takeError();
+  PipelineChoices pipeline = command.pipeline;
+  prepareForDraft(command, *onDevice, pipeline);
   Expected<ModelSource> source = openModel({.model = command.model,
                                             .weights = command.weights,
-                                            .pipeline = command.pipeline,
+                                            .pipeline = pipeline,
                                             .batch = onDevice->batch,
                                             .reference = referenceUse(*onDevice)});
   if (!source)
@@ -210,18 +243,25 @@ Error run(const RunCommand &command) {
     return prompts.takeError();
   ProgressLine progress(command.quiet);
   onDevice->onKernelCompiled = [&](size_t done, size_t all, StringRef kernel) { progress.show(done, all, kernel); };
+  Expected<OpenedDraft> draft = openDraft(command, *source, *onDevice);
+  if (!draft)
+    return draft.takeError();
   auto engine = openEngine(*source, *onDevice);
   progress.finish();
   if (!engine)
     return engine.takeError();
   SequencePrinter printer(command, tokenizer, *given);
-  Expected<std::vector<Generation>> generations =
-      generate((*engine)->model(), tokenizer, *prompts, generateOptions(command, *source, printer));
+  GenerateOptions options = generateOptions(command, *source, printer);
+  options.draft = draft->draft.get();
+  options.draftLength = draft->length;
+  Expected<std::vector<Generation>> generations = generate((*engine)->model(), tokenizer, *prompts, options);
   if (!generations)
     return generations.takeError();
   printer.finish(*generations);
   if (!command.quiet && !command.json)
     printSummary(*generations);
+  if (!command.quiet && !command.json && draft->draft)
+    printSpeculation(*generations);
   if (!command.quiet && command.check == "reference")
     llvm::errs() << (*engine)->stepsChecked() << " steps agree with the reference executor\n";
   return Error::success();

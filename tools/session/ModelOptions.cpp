@@ -22,6 +22,7 @@ Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
   options.matmul = choices.matmul.value_or(options.matmul);
   options.decode = choices.decode.value_or(options.decode);
   options.tuning = choices.tuning.value_or(options.tuning);
+  options.draftTokens = choices.draftTokens.value_or(options.draftTokens);
   if (!choices.strategy)
     return options;
   if (Error error = applyStrategies(*choices.strategy, options))
@@ -107,6 +108,11 @@ Error checkForText(const PipelineChoices &choices, const Module &module, StringR
   if (choices.dtype)
     return makeUsageError("--dtype: " + path + " is IR, which has its dtypes; compile the model again with --dtype " +
                           *choices.dtype);
+  if (choices.draftTokens)
+    return makeUsageError("--draft-tokens: " + path +
+                          " is IR, which has @verify or not; compile the model again with "
+                          "--draft-tokens " +
+                          Twine(*choices.draftTokens));
   std::vector<GivenOption> given = givenOptions(choices);
   if (!given.empty() && hasKernels(module))
     return makeUsageError(given.front().name + ": the ops of " + path +

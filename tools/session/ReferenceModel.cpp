@@ -96,6 +96,12 @@ Error ReferenceModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vect
   return Error::success();
 }
 
+void ReferenceModel::truncate(ArrayRef<int64_t> lengths) {
+  for (auto [row, length] : llvm::zip(rows, lengths))
+    if (length >= 0)
+      row.length = length;
+}
+
 /// Checks that @score scores the tokens of the vocabulary: the module declares it, but its functions may differ.
 Error ReferenceModel::checkScore() const {
   const Function *function = source.module->findFunction(Entry::Score);

@@ -26,6 +26,7 @@ public:
 
   Error prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) override;
   Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;
+  void truncate(ArrayRef<int64_t> lengths) override;
   Expected<std::vector<std::vector<TokenScore>>> score(ArrayRef<ScoreWindow> windows) override;
 
   /// Packs every weight now, so that no step has to do it.

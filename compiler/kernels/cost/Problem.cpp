@@ -41,6 +41,21 @@ MatmulProblem matmulProblem(const Op &op) {
 
 bool hasOneToken(const Type &type) { return type.rank() == 3 && type.shape[1] == Dim(1); }
 
+int64_t verifiedTokens(const Module &module) {
+  const Function *verify = module.findFunction(Entry::Verify);
+  if (!verify || verify->arguments.empty() || verify->arguments[0]->type.rank() != 2)
+    return 1;
+  return verify->arguments[0]->type.shape[1].asConstant().value_or(1);
+}
+
+bool hasFewTokens(const Op &op, const Type &type) {
+  if (type.rank() != 3)
+    return false;
+  const Function &function = *op.parent()->function();
+  return type.shape[1] == Dim(1) ||
+         (findEntry(function.name) == Entry::Verify && type.shape[1] == Dim(verifiedTokens(function.module())));
+}
+
 bool isPowerOfTwo(int64_t value) { return value > 0 && llvm::isPowerOf2_64(static_cast<uint64_t>(value)); }
 
 int64_t widestVector(int64_t extent, int64_t limit) {
@@ -79,6 +94,13 @@ bool isFusedAttention(const Op &op) {
          findInRegion(op, OpKind::pv)->operand(1)->type.lastDim() == Dim(*size);
 }
 
+bool hasFewQueries(const Op &op) {
+  const Dim &queries = anchor(op)->operand(0)->type.shape[2];
+  const Function &function = *op.parent()->function();
+  return queries == Dim(1) ||
+         (findEntry(function.name) == Entry::Verify && queries == Dim(verifiedTokens(function.module())));
+}
+
 /// Whether all ops between product and mask multiply by a positive constant.
 static bool hasConstantFactor(const Op &op) {
   for (const auto &inner : op.region()->ops()) {
@@ -97,7 +119,7 @@ bool isTensorAttention(const Op &op) {
   const Type &q = anchor(op)->operand(0)->type, &k = anchor(op)->operand(1)->type;
   const Type &v = findInRegion(op, OpKind::pv)->operand(1)->type;
   bool is16Bit = q.dtype == DType::BF16 || q.dtype == DType::F16;
-  return is16Bit && k.dtype == q.dtype && v.dtype == q.dtype && !(q.shape[2] == Dim(1));
+  return is16Bit && k.dtype == q.dtype && v.dtype == q.dtype && !hasFewQueries(op);
 }
 
 bool isMaskedScores(const Op &op) {
@@ -133,6 +155,20 @@ DimBinding upperBounds(const Op &op) {
   DimBinding dims;
   for (const auto &dim : op.parent()->function()->module().dims)
     dims[dim->name] = dim->max;
+  return dims;
+}
+
+bool isVerified(const Op &op) {
+  const Function &function = *op.parent()->function();
+  std::optional<Entry> entry = findEntry(function.name);
+  return (entry == Entry::Decode || entry == Entry::Verify) && verifiedTokens(function.module()) > 1;
+}
+
+DimBinding boundsToChooseFor(const Op &op) {
+  DimBinding dims = upperBounds(op);
+  const Module &module = op.parent()->function()->module();
+  if (isVerified(op) && op.parent()->function() == module.findFunction(Entry::Decode) && module.batchDim())
+    dims[module.batchDim()->name] *= verifiedTokens(module);
   return dims;
 }
 

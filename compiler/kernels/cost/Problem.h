@@ -26,6 +26,8 @@ double visibleKeys(const AttentionProblem &problem, double queries);
 
 /// Whether the op is a whole attention, causal, with a head size that the templates support.
 bool isFusedAttention(const Op &op);
+/// Whether an attention has few queries per sequence, fixed in number: one, or those of @verify.
+bool hasFewQueries(const Op &op);
 /// Whether tensor cores can run it: it has many queries and 16-bit elements, and only a positive constant factor
 /// between product and mask.
 bool isTensorAttention(const Op &op);
@@ -42,6 +44,14 @@ const Op *findInRegion(const Op &fused, OpKind kind);
 
 /// Whether a tensor [B, T, …] of rank 3 has one token per sequence, as in decode.
 bool hasOneToken(const Type &type);
+/// The tokens of each sequence in @verify; 1 if there is no such function with a fixed number of them.
+int64_t verifiedTokens(const Module &module);
+/// Whether a tensor [B, T, …] of rank 3 that the op uses has few tokens per sequence, fixed in number: one, or those of
+/// @verify.
+bool hasFewTokens(const Op &op, const Type &type);
+/// Whether the op is of @decode or @verify in a module with both. A row must then have the same bits in both, so they
+/// run by the same kernels in the same configurations, or in those that give a row the same bits.
+bool isVerified(const Op &op);
 
 /// Product of all extents but the last.
 Expr rowCount(const Type &type);
@@ -56,6 +66,9 @@ int64_t valueAt(const Expr &expr, const DimBinding &dims);
 /// Every dim of the op's module at its lower, or at its upper bound.
 DimBinding lowerBounds(const Op &op);
 DimBinding upperBounds(const Op &op);
+/// The upper bounds for which the op's kernel is chosen. In a module with @verify, an op of @decode has as many
+/// sequences there as gives it the rows of its counterpart in @verify.
+DimBinding boundsToChooseFor(const Op &op);
 
 /// The number of rows of an op, by which its variants are chosen: the product of the symbolic dims of its anchor's
 /// result. It is B·T for prompts, and B with one token per sequence.

@@ -17,7 +17,7 @@ bool isProduct(const Op &product) {
   const Type &a = product.operand(0)->type, &out = product.result()->type;
   return product.is(OpKind::matmul) && !product.attribute("precision") && product.boolAttribute("transpose_b") &&
          weight.isWeight() && weight.type.dtype == a.dtype && out.dtype == a.dtype &&
-         weight.type.shape[0].asConstant() && weight.type.lastDim().asConstant() && !hasOneToken(out);
+         weight.type.shape[0].asConstant() && weight.type.lastDim().asConstant() && !hasFewTokens(product, out);
 }
 
 /// The other operand of an add that reads `value`.
@@ -93,11 +93,11 @@ static double estimate(const Op &op, const Tile &, const Target &target, const D
 }
 
 double librarySpeedup(const Op &op, const Target &target, const DimBinding &dims) {
-  const KernelFamily *generated = selectFamily(op, target, upperBounds(op));
+  const KernelFamily *generated = selectFamily(op, target, boundsToChooseFor(op));
   if (!generated)
     return INFINITY;
   double best = INFINITY;
-  for (const Tile &tile : generated->configurations(op, target, upperBounds(op)))
+  for (const Tile &tile : generated->configurations(op, target, boundsToChooseFor(op)))
     best = std::min(best, generated->estimate(op, tile, target, dims));
   return best / estimate(op, {}, target, dims);
 }

@@ -35,11 +35,11 @@ static bool acceptsMmaTiled(const Op &op, const Target &target, const DimBinding
 }
 
 bool wantsNormOutside(const Op &op, const Target &target) {
-  // With one token per sequence, rows are few and normalised when they are read, unless copies read them.
+  // With few tokens per sequence, rows are few and normalised when they are read, unless copies read them.
   const Type &out = anchor(op)->result()->type;
   const Module &module = op.parent()->function()->module();
   return fitsTensorCores(op, target) &&
-         (!hasOneToken(out) || (canMapProduct(op, target) && decodesByTensorCores(module, target)));
+         (!hasFewTokens(op, out) || (canMapProduct(op, target) && decodesByTensorCores(module, target)));
 }
 
 namespace {

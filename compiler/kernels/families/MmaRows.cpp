@@ -19,7 +19,7 @@ static bool acceptsMmaRows(const Op &op, const Target &target, const DimBinding 
   bool is16Bit = weight.dtype == DType::BF16 || weight.dtype == DType::F16;
   std::optional<int64_t> depth = x.lastDim().asConstant();
   int64_t rows = valueAt(matmulProblem(op).rows, upper);
-  return is16Bit && (hasOneToken(x) || rows <= 64) && depth && *depth % 8 == 0 && product.operand(1)->isWeight() &&
+  return is16Bit && (hasFewTokens(op, x) || rows <= 64) && depth && *depth % 8 == 0 && product.operand(1)->isWeight() &&
          rows > 1;
 }
 

@@ -20,8 +20,9 @@ static bool acceptsSimtRows(const Op &op, const Target &, const DimBinding &) {
     return false;
   const Op &product = *anchor(op);
   const Type &x = product.operand(0)->type;
-  // One token per sequence: the rows are the batch, with any bound, since passes of up to 16 rows loop over it.
-  return product.boolAttribute("transpose_b") && hasOneToken(x) && x.lastDim().asConstant();
+  // Few tokens per sequence: the rows are the batch or a few times as many, with any bound, since passes of up to 16
+  // rows loop over it.
+  return product.boolAttribute("transpose_b") && hasFewTokens(op, x) && x.lastDim().asConstant();
 }
 
 static std::vector<Tile> simtRowsConfigurations(const Op &op, const Target &, const DimBinding &upper) {

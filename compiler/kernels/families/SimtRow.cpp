@@ -10,7 +10,7 @@ static bool acceptsRow(const Op &op, const Target &, const DimBinding &upper) {
     return false;
   const Op &product = *anchor(op);
   const Type &x = product.operand(0)->type;
-  bool isOneRow = product.boolAttribute("transpose_b") && hasOneToken(x) && x.lastDim().asConstant();
+  bool isOneRow = product.boolAttribute("transpose_b") && hasFewTokens(op, x) && x.lastDim().asConstant();
   // The weight and the normalisation's parameters are read before the previous kernel has ended.
   bool readsConstants = !product.operand(1)->definingOp();
   if (isOneRow && !hasLeftOperandInMemory(op))

@@ -1,5 +1,5 @@
-// Fused attention of one query a sequence, for decode: the cached keys are split over blocks, which exchange their
-// parts through memory or within a cluster.
+// Fused attention of one query a sequence, or a few that follow each other, for decode and verification: the cached
+// keys are split over blocks, which exchange their parts through memory or within a cluster.
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
 #include "ops/Region.h"
@@ -41,7 +41,7 @@ struct SplitKvRound {
 } // namespace
 
 static bool acceptsSplitKv(const Op &op, const Target &, const DimBinding &) {
-  if (!isFusedAttention(op) || anchor(op)->operand(0)->type.shape[2] != Dim(1))
+  if (!isFusedAttention(op) || !hasFewQueries(op))
     return false;
   // The template reads positions before the previous kernel has ended, so no kernel may write them.
   const Value *positions = findInRegion(op, OpKind::causalMask)->operandOrNull(1);
@@ -93,7 +93,7 @@ static int64_t splitPartBytes(const AttentionProblem &problem) { return (problem
 static Launch launchSplitKv(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);
   SplitKvBlock block(tile);
-  return {.grid = {Expr(block.splits), problem.heads, problem.batch},
+  return {.grid = {Expr(block.splits), problem.heads, problem.batch * problem.queries},
           .threads = 32 * block.warps,
           .staticShared = mostParts * splitPartBytes(problem) + 16}; // a flag or barrier, with its alignment
 }
@@ -134,7 +134,7 @@ static double secondsAt(double keys, double heads, const AttentionProblem &probl
 /// like late ones, which take longer.
 static double secondsOf(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims, double exchange) {
   AttentionProblem problem = attentionProblem(op);
-  auto heads = static_cast<double>(valueAt(problem.heads * problem.batch, dims));
+  auto heads = static_cast<double>(valueAt(problem.heads * problem.batch * problem.queries, dims));
   double most = 2 * visibleKeys(problem, static_cast<double>(valueAt(problem.keys, dims)));
   double product = 1;
   for (double share : {1.0 / 16, 1.0 / 2, 1.0})
@@ -153,12 +153,12 @@ static double estimateClusterSplitKv(const Op &op, const Tile &tile, const Targe
 /// The workspace: the parts of each (batch, head).
 static Expr splitKvWorkspace(const Op &op, const Tile &) {
   AttentionProblem problem = attentionProblem(op);
-  return problem.batch * problem.heads * Expr(mostParts * splitPartBytes(problem));
+  return problem.batch * problem.queries * problem.heads * Expr(mostParts * splitPartBytes(problem));
 }
 
 const KernelFamily simtSplitKvFamily = {
     .name = "attention_split_kv_simt",
-    .summary = "attention of one query a sequence, split over the cached keys, fp32 arithmetic",
+    .summary = "attention of few queries a sequence, split over the cached keys, fp32 arithmetic",
     .header = "attention/simt_split_kv.cuh",
     .body = "simtSplitKv",
     .form = KernelForm::SplitKv,
@@ -172,7 +172,7 @@ const KernelFamily simtSplitKvFamily = {
     .counters =
         [](const Op &op, const Tile &) {
           AttentionProblem problem = attentionProblem(op);
-          return problem.batch * problem.heads;
+          return problem.batch * problem.queries * problem.heads;
         },
 };
 

@@ -24,7 +24,7 @@ bool acceptsMappedProduct(const Op &op, const Target &target) {
 }
 
 bool decodesByTensorCores(const Module &module, const Target &target) {
-  bool isOneSequence = module.batchDim() && module.batchDim()->max == 1;
+  bool isOneSequence = module.batchDim() && module.batchDim()->max == 1 && verifiedTokens(module) == 1;
   return target.hasWgmma && !module.boolAttribute(ModuleAttribute::portable) && !isOneSequence;
 }
 

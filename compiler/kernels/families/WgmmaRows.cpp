@@ -56,8 +56,8 @@ static bool acceptsWgmmaRows(const Op &op, const Target &target, const DimBindin
   if (!acceptsMappedProduct(op, target))
     return false;
   const Type &out = anchor(op)->result()->type;
-  return hasOneToken(out) ? decodesByTensorCores(op.parent()->function()->module(), target)
-                          : valueAt(rowCount(out), upper) <= instructionRows;
+  return hasFewTokens(op, out) ? decodesByTensorCores(op.parent()->function()->module(), target)
+                               : valueAt(rowCount(out), upper) <= instructionRows;
 }
 
 static bool isSoundWgmmaRows(const Op &op, const Tile &tile) {

@@ -55,6 +55,7 @@ extern "C" __global__ void warp_scan(const u32 *in, u64 *sums, u32 *bits) {
   sums[laneIndex()] = warpInclusiveSum(u64(in[laneIndex()]) << 32);
   bits[laneIndex()] = bitCount(in[laneIndex()]);
   bits[32 + laneIndex()] = firstBit(in[laneIndex()]);
+  bits[64 + laneIndex()] = leadingZeros(u64(in[laneIndex()]) << 8);
 }
 
 extern "C" __global__ void warp_reductions(const float *in, float *out, i32 *ints) {

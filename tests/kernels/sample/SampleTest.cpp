@@ -48,21 +48,134 @@ TEST(SamplingArithmetic, ProductsAreExact) {
 
 TEST(SamplingArithmetic, WeightsAreExponentials) {
   const float scale = samplingScale({.temperature = 0.7});
+  auto weightOf = [](float logit, float scale) { return weightOfExponent(tokenExponent(logit, 5, scale)); };
   uint64_t last = ~uint64_t(0);
   for (float logit = 5; logit > -10; logit -= 0.01f) {
-    const uint64_t weight = tokenWeight(logit, 5, scale);
+    const uint64_t weight = weightOf(logit, scale);
     const double exact = std::exp((static_cast<double>(logit) - 5) / 0.7) * 0x1p40;
     // Scale and exponent are floats, and the exponent is up to 31: rounding may lose 2^-19 of it.
     EXPECT_NEAR(static_cast<double>(weight), exact, exact * 0x1p-19 + 2) << logit;
     EXPECT_LE(weight, last);
     last = weight;
   }
-  EXPECT_EQ(tokenWeight(-infinity, 5, scale), 0u);
-  EXPECT_EQ(tokenWeight(-1e30f, 5, scale), 0u);
+  EXPECT_EQ(weightOf(-infinity, scale), 0u);
+  EXPECT_EQ(weightOf(-1e30f, scale), 0u);
   // At a temperature near 0, only the most probable tokens remain.
   const float sharpest = samplingScale({.temperature = 1e-300});
-  EXPECT_GT(tokenWeight(5, 5, sharpest), 0u);
-  EXPECT_EQ(tokenWeight(4.999f, 5, sharpest), 0u);
+  EXPECT_GT(weightOf(5, sharpest), 0u);
+  EXPECT_EQ(weightOf(4.999f, sharpest), 0u);
+  EXPECT_EQ(tokenExponent(4.999f, 5, sharpest), kLargestExponent);
+}
+
+TEST(SamplingArithmetic, ExponentsAddUp) {
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < 300000; ++i) {
+    const PhiloxWords words = philox(i, 1, 5);
+    // Logits around any value, at any temperature that spreads them over the exponents.
+    const float spread = std::exp2(static_cast<float>(words.words[0] % 40) - 20);
+    const float largest = normalFloat(words.words[1]) * spread * std::exp2(static_cast<float>(i % 7));
+    const float between = largest - uniformFloat(words.words[2]) * spread;
+    const float logit = between - uniformFloat(words.words[3]) * spread;
+    const float scale = samplingScale({.temperature = spread / (1 + static_cast<float>(i % 50))});
+    const uint32_t exponent = tokenExponent(logit, largest, scale);
+    const uint32_t sum = tokenExponent(logit, between, scale) + tokenExponent(between, largest, scale);
+    if (exponent == kLargestExponent) {
+      EXPECT_GE(sum, kLargestExponent - kExponentRounding);
+      continue;
+    }
+    const uint32_t difference = std::max(exponent, sum) - std::min(exponent, sum);
+    EXPECT_LE(difference, kExponentRounding) << largest << ' ' << between << ' ' << logit << ' ' << scale;
+    most = std::max(most, difference);
+  }
+  EXPECT_GT(most, kExponentRounding / 8); // the bound is no guess
+}
+
+/// gumbelNoise in floating point.
+double exactNoise(uint64_t x) {
+  const long double v = std::ldexp(static_cast<long double>(x), -64),
+                    rest = std::ldexp(static_cast<long double>(-x), -64);
+  return static_cast<double>(-std::log2(x >> 63 ? -std::log2(rest) : -std::log1p(-v) / std::log(2.0L)));
+}
+
+TEST(SamplingArithmetic, NoiseIsGumbels) {
+  std::vector<uint64_t> values = {1, 2, 3, ~uint64_t(0), ~uint64_t(1), uint64_t(1) << 63, (uint64_t(1) << 63) - 1};
+  for (uint32_t i = 0; i < 200000; ++i) {
+    const PhiloxWords words = philox(i, 0, 5);
+    values.push_back((uint64_t(words.words[0]) << 32 | words.words[1] | 1) >> words.words[2] % (i % 2 ? 64 : 1));
+  }
+  for (uint64_t x : values) {
+    x = std::max<uint64_t>(x, 1);
+    EXPECT_LT(std::abs(gumbelNoise(x) * 0x1p-24 - exactNoise(x)), 0x1p-24) << x;
+    EXPECT_GE(gumbelNoise(x), kLeastNoise);
+    EXPECT_LE(gumbelNoise(x), kMostNoise);
+  }
+}
+
+TEST(SamplingArithmetic, NoiseIsAFunctionOfItsKeyAndTheToken) {
+  const NoiseKey key = {0x123456789abcdef, uint64_t(1) << 40, 77};
+  std::set<int32_t> seen;
+  for (uint32_t id = 0; id < 1000; ++id) {
+    // Philox with the counter (position, block, sequence), as noise.cuh says.
+    const uint32_t block = id / 128 * 32 + id % 32;
+    const PhiloxBlock words = philox4x32({77, block, 0, 1 << 8}, key.seed);
+    const uint64_t word = words[id / 32 % 4];
+    EXPECT_EQ(tokenNoise(key, id), gumbelNoise(word << 32 | 0x80000001)) << id;
+    EXPECT_LE(tokenNoise(key, id), noiseBound(static_cast<uint32_t>(word)));
+    seen.insert(tokenNoise(key, id));
+  }
+  EXPECT_GE(seen.size(), 999u);
+  for (const NoiseKey &other :
+       {NoiseKey{key.seed + 1, key.sequence, 77}, {key.seed, key.sequence + 1, 77}, {key.seed, key.sequence, 78}})
+    EXPECT_NE(tokenNoise(other, 3), tokenNoise(key, 3));
+}
+
+TEST(SamplingArithmetic, SmallWordsHaveMoreBits) {
+  const NoiseKey key = {1, 2, 3};
+  for (uint32_t word : {0u, 1u, 4095u}) {
+    // The largest noises are those of the smallest words, and are finer than words are.
+    std::set<int32_t> noises;
+    for (uint32_t id = 0; id < 100; ++id) {
+      noises.insert(tokenNoise(key, id, word));
+      EXPECT_LE(tokenNoise(key, id, word), noiseBound(word));
+      EXPECT_GE(tokenNoise(key, id, word), gumbelNoise(uint64_t(word + 1) << 32));
+    }
+    EXPECT_GE(noises.size(), 99u) << word;
+  }
+  EXPECT_EQ(tokenNoise(key, 0, 4096), tokenNoise(key, 1, 4096));
+  for (uint32_t word = 1; word != 0; word <<= 1)
+    for (uint32_t close : {word, 2 * word - 1})
+      EXPECT_LE(tokenNoise(key, 0, close), noiseBound(close)) << close;
+}
+
+/// The noise of a million tokens of several positions and sequences: 256 ranges that are equally probable, and the
+/// ranges of neighbouring tokens, positions and sequences together, have the counts that chance gives.
+TEST(SamplingArithmetic, NoiseHasTheDistributionThatItShould) {
+  constexpr int ids = 1 << 14, positions = 8, sequences = 8, ranges = 16;
+  auto rangeOf = [](uint64_t sequence, uint64_t position, uint32_t id, int count) {
+    const double noise = tokenNoise({99, sequence, position}, id) * 0x1p-24;
+    const double uniform = std::exp(-std::exp2(-noise) * std::log(2.0)); // the distribution function
+    return std::min(static_cast<int>(uniform * count), count - 1);
+  };
+  std::vector<double> single(ranges * ranges), pairs[3];
+  for (std::vector<double> &counts : pairs)
+    counts.assign(ranges * ranges, 0);
+  for (uint64_t sequence = 0; sequence < sequences; ++sequence)
+    for (uint64_t position = 0; position < positions; ++position)
+      for (uint32_t id = 0; id < ids; ++id) {
+        ++single[rangeOf(sequence, position, id, ranges * ranges)];
+        const int own = rangeOf(sequence, position, id, ranges) * ranges;
+        ++pairs[0][own + rangeOf(sequence, position, id + 1, ranges)];
+        ++pairs[1][own + rangeOf(sequence, position + 1, id, ranges)];
+        ++pairs[2][own + rangeOf(sequence + 1, position, id, ranges)];
+      }
+  for (const std::vector<double> &counts : {single, pairs[0], pairs[1], pairs[2]}) {
+    const double wanted = static_cast<double>(ids) * positions * sequences / (ranges * ranges);
+    double chiSquare = 0;
+    for (double count : counts)
+      chiSquare += (count - wanted) * (count - wanted) / wanted;
+    // 255 degrees of freedom: mean 255, deviation 22.6.
+    EXPECT_NEAR(chiSquare, 255, 4 * 22.6);
+  }
 }
 
 /// The kernel for one vocabulary, and a batch's memory.
@@ -83,8 +196,8 @@ public:
     positions.assign(batch, 3);
     rows.clear();
     for (uint64_t i = 0; i < batch; ++i)
-      rows.push_back({.sequence = i + 5, .step = 0, .remaining = remaining, .isFinished = 0});
-    best.assign(batch * groups, 0x5a5a5a5a5a5a5a5a);
+      rows.push_back({.sequence = i + 5, .position = 40 + i, .remaining = remaining, .isFinished = 0});
+    best.assign(2 * batch * groups, 0x5a5a5a5a5a5a5a5a);
     launches.assign(batch, 0);
     ring.assign(batch * 4, 0);
     arrivals.assign(batch, 0);
@@ -96,7 +209,7 @@ public:
                 .context = context,
                 .stopCount = 0,
                 .stopTokens = {},
-                .padding = 0};
+                .mostExponent = samplingMostExponent(params)};
   }
 
   ArrayRef<float> row(size_t b) const { return ArrayRef(logits).slice(b * pitch, vocabulary); }
@@ -173,17 +286,18 @@ bool isTopKListed(const SampleKernel &kernel, size_t b, int64_t k) {
 
 /// Launches and compares with the host, row by row.
 void launchAndCompare(SampleKernel &kernel, const SamplingParams &params, size_t way) {
-  std::vector<uint64_t> steps;
-  for (const SamplingRow &row : kernel.rows)
-    steps.push_back(row.step);
+  const std::vector<SamplingRow> before = kernel.rows;
+  const std::vector<int32_t> positions = kernel.positions;
   ASSERT_NO_FATAL_FAILURE(kernel.launch(way));
   Sampler sampler(params);
   for (size_t b = 0; b < kernel.rows.size(); ++b) {
-    int32_t wanted = cantFail(sampler.choose(kernel.row(b), b + 5, steps[b]));
-    EXPECT_EQ(kernel.tokens[b], wanted) << "row " << b << " step " << steps[b] << " top-k " << params.topK << " top-p "
-                                        << params.topP << " temperature " << params.temperature;
+    int32_t wanted = cantFail(sampler.choose(kernel.row(b), b + 5, before[b].position));
+    EXPECT_EQ(kernel.tokens[b], wanted) << "row " << b << " position " << before[b].position << " top-k " << params.topK
+                                        << " top-p " << params.topP << " min-p " << params.minP << " temperature "
+                                        << params.temperature;
     EXPECT_EQ(kernel.inRing(b), wanted);
-    EXPECT_EQ(kernel.positions[b], static_cast<int32_t>(4 + steps[b]));
+    EXPECT_EQ(kernel.rows[b].position, before[b].position + 1);
+    EXPECT_EQ(kernel.positions[b], positions[b] + 1);
   }
 }
 
@@ -202,7 +316,9 @@ void expectTokensOfSamplerForAllSettings(SampleKernel &kernel, ArrayRef<int64_t>
   for (double temperature : {0.7, 3.0, 1e-300})
     for (int64_t topK : topKs)
       for (double topP : {1.0, 0.9, 1e-9})
-        expectTokensOfSampler(kernel, {.temperature = temperature, .topK = topK, .topP = topP, .seed = 42});
+        for (double minP : {0.0, 0.05})
+          expectTokensOfSampler(kernel,
+                                {.temperature = temperature, .topK = topK, .topP = topP, .minP = minP, .seed = 42});
 }
 
 TEST(SampleKernelTest, ChoosesTheTokensOfTheHost) {
@@ -222,15 +338,18 @@ TEST(SampleKernelTest, ChoosesTheTokensOfTheHostOfAWholeVocabulary) {
   SampleKernel asInPlans(50257, 50257, 1024);
   expectTokensOfSampler(asInPlans, {.topK = 50, .topP = 0.95, .seed = 1});
   EXPECT_TRUE(isTopKListed(asInPlans, 0, 50));
+  expectTokensOfSampler(asInPlans, {.temperature = 1.1, .seed = 3});
   SampleKernel padded(50257, 50304, 1024);
   expectTokensOfSampler(padded, {.temperature = 1.2, .topP = 0.9, .seed = 2});
+  expectTokensOfSampler(padded, {.temperature = 0.8, .minP = 0.1, .seed = 4});
 }
 
 TEST(SampleKernelTest, ASmallVocabularyLeavesThreadsIdle) {
   SampleKernel kernel(5, 5, 64);
   for (int64_t topK : {0, 1, 3})
     for (double topP : {1.0, 0.8})
-      expectTokensOfSampler(kernel, {.topK = topK, .topP = topP, .seed = 9});
+      for (double minP : {0.0, 0.5, 1.0})
+        expectTokensOfSampler(kernel, {.topK = topK, .topP = topP, .minP = minP, .seed = 9});
 }
 
 TEST(SampleKernelTest, TiesGoToTheLowestId) {

@@ -7,6 +7,6 @@ struct Config {
 };
 extern "C" __global__ void __launch_bounds__(Config::kThreads, 1)
     sample_rows(const Element *logits, i32 *tokens, i32 *positions, const SamplingSettings *settings, SamplingRow *rows,
-                u64 *best, u32 *launches, u64 *ring, u32 *arrivals) {
+                GroupBest *best, u32 *launches, u64 *ring, u32 *arrivals) {
   sample<Config>(logits, tokens, positions, settings, rows, best, launches, ring, arrivals);
 }

@@ -42,7 +42,7 @@ protected:
 
   void SetUp() override {
     for (int b = 0; b < batch; ++b) {
-      poisonCache(b, positions[b] + 1);
+      poisonCache(b, positions[b] + queries);
       poisonCache(b, 0, firstVisible(b, 0, window));
     }
   }
@@ -56,9 +56,15 @@ protected:
   /// Runs a kernel on some rows of the batch. All schedules follow each other without resetting the counters.
   void attend(const Variant &by, int first, int count, TestArray result) {
     auto rows = [&](const TestArray &all) { return rowsOf(all, batch, first, count); };
-    TestArray q = rows(qkv), k = rows(keyCache), v = rows(valueCache), at = rows(position);
+    attend(by, rows(qkv), rows(keyCache), rows(valueCache), rows(position), result);
+  }
+
+  /// Runs a kernel on these operands, `at` having an element for each sequence.
+  void attend(const Variant &by, const TestArray &q, const TestArray &k, const TestArray &v, const TestArray &at,
+              TestArray result) {
+    const int count = static_cast<int>(at.size);
     const Dim3 grid = {static_cast<uint32_t>(by["kSplits"]), static_cast<uint32_t>(heads),
-                       static_cast<uint32_t>(count)};
+                       static_cast<uint32_t>(count * by["kQueries"])};
     const int threads = 32 * by["kWarps"];
     if (by.name() == "cluster_split_kv_attention") {
       cluster = grid.x;
@@ -66,8 +72,8 @@ protected:
       return;
     }
     cluster = 1;
-    TestArray parts = output(DType::F32, static_cast<size_t>(count) * heads * 32 * (headSize + 4));
-    TestArray arrivals = zeros(DType::I32, static_cast<size_t>(count) * heads);
+    TestArray parts = output(DType::F32, static_cast<size_t>(grid.z) * heads * 32 * (headSize + 4));
+    TestArray arrivals = zeros(DType::I32, static_cast<size_t>(grid.z) * heads);
     run(by, grid, threads, 0, {result}, q, k, v, at, parts, arrivals, result, heads, capacity);
     EXPECT_EQ(arrivals.values(), std::vector<double>(arrivals.size, 0));
   }
@@ -83,13 +89,14 @@ INSTANTIATE_TEST_SUITE_P(InClusters, Split,
                          testing::ValuesIn(withRandomShapes(splitCases("cluster_split_kv_attention"), reshaped)));
 
 /// The case's kernel with other settings, and the one of the other template.
-static std::vector<Variant> otherSplits(const Variant &kernel) {
+static std::vector<Variant> otherSplits(const Variant &kernel, int queries) {
   std::vector<Variant> all;
   for (StringRef name : {"split_kv_attention", "cluster_split_kv_attention"})
     for (const auto &[splits, warps, stages] : {std::tuple(1, 8, 2), {8, 1, 1}, {2, 4, 3}, {4, 8, 1}, {3, 3, 2}})
       all.push_back(Variant("simt", name, kernel.element(),
                             {{"kHeadSize", std::to_string(kernel["kHeadSize"])},
                              {"kWindow", std::to_string(kernel["kWindow"])},
+                             {"kQueries", std::to_string(queries)},
                              {"kSplits", std::to_string(splits)},
                              {"kWarps", std::to_string(warps)},
                              {"kStages", std::to_string(stages)}}));
@@ -100,7 +107,7 @@ static std::vector<Variant> otherSplits(const Variant &kernel) {
 using SplitCompany = Split;
 TEST_P(SplitCompany, DoesNotMatter) {
   attend(kernel, 0, batch, out);
-  for (const Variant &other : otherSplits(kernel)) {
+  for (const Variant &other : otherSplits(kernel, queries)) {
     TestArray all = output(type, out.size), last = output(type, out.size / static_cast<size_t>(batch));
     attend(other, 0, batch, all);
     EXPECT_EQ(all.bytes(), out.bytes()) << other.name() << " " << other.label();
@@ -110,7 +117,37 @@ TEST_P(SplitCompany, DoesNotMatter) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, SplitCompany, testing::ValuesIn([] {
                            std::vector<AttentionCase> cases = splitCases("split_kv_attention");
-                           return std::vector{cases[0], cases[3], cases[4], cases[6]};
+                           return std::vector{cases[0], cases[3], cases[4], cases[6], cases[12]};
+                         }()));
+
+// A query of several has the bits that it has alone.
+using SplitQueries = Split;
+TEST_P(SplitQueries, HaveTheBitsOfOne) {
+  attend(kernel, 0, batch, out);
+  const size_t element = dtypeSize(type);
+  for (int t = 0; t < queries; ++t) {
+    TestArray q = output(type, batch * 3 * row), alone = output(type, batch * row);
+    std::vector<int> places;
+    for (int b = 0; b < batch; ++b) {
+      std::memcpy(static_cast<char *>(q.data) + b * 3 * row * element,
+                  static_cast<char *>(qkv.data) + (b * queries + t) * 3 * row * element, 3 * row * element);
+      places.push_back(positions[b] + t);
+    }
+    for (Variant &single : otherSplits(kernel, /*queries=*/1)) {
+      attend(single, q, keyCache, valueCache, integers(places), alone);
+      for (int b = 0; b < batch; ++b)
+        EXPECT_EQ(rowsOf(alone, batch, b, 1).bytes(), rowsOf(out, batch * queries, b * queries + t, 1).bytes())
+            << single.name() << " " << single.label() << ", row " << b << " query " << t;
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, SplitQueries, testing::ValuesIn([] {
+                           std::vector<AttentionCase> cases = splitCases("split_kv_attention");
+                           return std::vector<AttentionCase>(cases.end() - 4, cases.end());
+                         }()));
+INSTANTIATE_TEST_SUITE_P(InClusters, SplitQueries, testing::ValuesIn([] {
+                           std::vector<AttentionCase> cases = splitCases("cluster_split_kv_attention");
+                           return std::vector<AttentionCase>(cases.end() - 4, cases.end() - 2);
                          }()));
 
 } // namespace

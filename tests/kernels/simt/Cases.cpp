@@ -205,13 +205,14 @@ std::vector<AttentionCase> flashCases() {
 }
 
 std::vector<AttentionCase> splitCases(StringRef name) {
-  auto make = [&](DType type, int headSize, int splits, int warps, int stages, int window = 0) {
+  auto make = [&](DType type, int headSize, int splits, int warps, int stages, int window = 0, int queries = 1) {
     return kernel(name, type,
                   {{"kHeadSize", std::to_string(headSize)},
                    {"kSplits", std::to_string(splits)},
                    {"kWarps", std::to_string(warps)},
                    {"kStages", std::to_string(stages)},
-                   {"kWindow", std::to_string(window)}});
+                   {"kWindow", std::to_string(window)},
+                   {"kQueries", std::to_string(queries)}});
   };
   // Positions are at the borders of rounds, of blocks, and of a part's first round: of 32 rounds.
   return {
@@ -227,6 +228,10 @@ std::vector<AttentionCase> splitCases(StringRef name) {
       {make(DType::BF16, 8, 2, 1, 1), 2, 1, 200, {150, 127, 128}}, // one lane a key
       {make(DType::F16, 24, 2, 1, 2, /*window=*/70), 1, 1, 150, {149, 64}},
       {make(DType::BF16, 128, 8, 2, 2), 1, 1, 200, {150}},
+      {make(DType::F32, 64, 2, 4, 2, 0, /*queries=*/5), 2, 5, 300, {0, 5, 250, 255, 295}},
+      {make(DType::BF16, 64, 4, 1, 1, 0, /*queries=*/3), 1, 3, 100, {0, 14, 97}},
+      {make(DType::F32, 256, 1, 3, 2, 0, /*queries=*/9), 1, 9, 80, {3, 70}}, // new keys in many rounds
+      {make(DType::BF16, 32, 1, 2, 1, /*window=*/5, /*queries=*/8), 1, 8, 64, {0, 3, 50}},
   };
 }
 

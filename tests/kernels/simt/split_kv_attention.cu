@@ -1,4 +1,4 @@
-// split_kv_attention: one query a row over the cache
+// split_kv_attention: a few queries a sequence over the cache
 //   %qk  = matmul %q, %k {transpose_b = true}
 //   %s   = scale %qk {factor = 0.125}
 //   %m   = causal_mask %s, %position
@@ -8,13 +8,13 @@
 using namespace kiln;
 using Element = float;
 struct Config {
-  static constexpr int kHeadSize = 64, kSplits = 2, kWarps = 4, kStages = 2, kWindow = 0;
+  static constexpr int kHeadSize = 64, kSplits = 2, kWarps = 4, kStages = 2, kWindow = 0, kQueries = 1;
 };
 #include "functors/attention.cuh"
 extern "C" __global__ void __launch_bounds__(Config::kWarps * 32)
     split_kv_attention(const Element *qkv, const Element *k_cache, const Element *v_cache, const int *position,
                        SplitPart<Config::kHeadSize> *parts, u32 *arrivals, Element *out, int heads, int capacity) {
-  const Operands in(qkv, k_cache, v_cache, heads, 1, capacity);
+  const Operands in(qkv, k_cache, v_cache, heads, Config::kQueries, capacity);
   simtSplitKv<Config>(in.query, in.key, in.value, Position{position}, Score{}, parts, arrivals,
-                      Epilogue<Element>{out, heads, 1});
+                      Epilogue<Element>{out, heads, Config::kQueries});
 }

@@ -16,6 +16,9 @@ BAD_FLAGS = (
     ("--top-p", "0", "expected a number above 0 and at most 1, got '0'"),
     ("--top-p", "1.01", "expected a number above 0 and at most 1, got '1.01'"),
     ("--top-p", "nan", "expected a number above 0 and at most 1, got 'nan'"),
+    ("--min-p", "-0.1", "expected a number from 0 to 1, got '-0.1'"),
+    ("--min-p", "1.01", "expected a number from 0 to 1, got '1.01'"),
+    ("--min-p", "nan", "expected a number from 0 to 1, got 'nan'"),
     ("--seed", "-1", "expected an integer from 0, got '-1'"),
     ("--max-new-tokens", "-1", "expected an integer from 0, got '-1'"),
     ("--max-new-tokens", "99999999999999999999", "expected an integer from 0, got '99999999999999999999'"),
@@ -52,7 +55,7 @@ class UsageTest(KilnTest):
 
     def test_what_does_not_go_together(self):
         run = ["run", self.model, "--tokens", 1]
-        for option in (["--top-k", 5], ["--top-p", 0.5], ["--temperature", 1], ["--seed", 1]):
+        for option in (["--top-k", 5], ["--top-p", 0.5], ["--min-p", 0.1], ["--temperature", 1], ["--seed", 1]):
             self.assert_fails("error: --greedy excludes --", *run, "--greedy", *option, code=2)
         self.assert_fails("error: --logits requires --json", *run, "--logits", code=2)
         self.assert_fails("error: --json excludes --no-echo", *run, "--json", "--no-echo", code=2)

@@ -1,0 +1,83 @@
+//===- SpeculativeStream.h - tokens that were guessed and checked -----------===//
+//
+// A pass takes each row's last token and guesses of the next ones, and gives the logits behind all of them. Tokens are
+// chosen from these as without guesses, one after the other; at the first that is not the guess, the rest of the row's
+// pass is forgotten. So a pass gives one token or more, and the same ones for any guesses.
+//
+// The host drives this loop: it works on every device, and waits for the device in each pass.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "runtime/generation/Draft.h"
+
+#include <deque>
+
+namespace kiln {
+
+/// How many tokens to guess.
+struct DraftLength {
+  int64_t most = 4;    ///< in a pass
+  bool isAuto = false; ///< fewer, down to none, where guesses are refused
+};
+
+/// The number of guesses of a row's next pass. With DraftLength::isAuto, one more after a pass of good guesses only,
+/// and one less after a pass of bad guesses only. After the last, the row waits a while before it tries one again.
+class DraftPace {
+public:
+  explicit DraftPace(const DraftLength &length) : length(length), next(length.most) {}
+
+  int64_t count() const { return waiting > 0 ? 0 : next; }
+  /// Takes note of a pass.
+  void note(int64_t guesses, int64_t accepted);
+
+private:
+  static constexpr int64_t pause = 16; ///< passes without guesses
+
+  DraftLength length;
+  int64_t next;
+  int64_t waiting = 0;
+};
+
+class SpeculativeStream : public TokenStream {
+public:
+  /// All but the options must outlive the stream.
+  SpeculativeStream(LanguageModel &model, Draft &draft, const DraftLength &length, const StreamOptions &options)
+      : model(model), draft(draft), length(length), options(options), sampler(options.sampling) {}
+
+  Error start(ArrayRef<std::vector<int32_t>> prompts) override;
+  Error next(const BitVector &active, MutableArrayRef<int32_t> tokens) override;
+  ArrayRef<float> logits(size_t row) const override { return rows[row].logits; }
+  const SpeculationCounts *speculation(size_t row) const override { return &rows[row].counts; }
+
+private:
+  struct Chosen {
+    int32_t token;
+    std::vector<float> logits; ///< if they are kept
+  };
+  struct Row {
+    std::vector<int32_t> text;     ///< what the model holds, and the last chosen token
+    uint64_t position = 0;         ///< of the next token in the sequence
+    int64_t remaining = 0;         ///< tokens that may still be chosen; 0 after a stop token
+    std::deque<Chosen> ready = {}; ///< chosen, and not yet taken
+    std::vector<float> logits = {};
+    DraftPace pace;
+    SpeculationCounts counts = {};
+  };
+  using Tokens = std::vector<std::vector<int32_t>>; ///< by row
+
+  bool canGoOn(const Row &row) const;
+  Error choose(size_t row, std::vector<float> logits);
+  Error guess(const BitVector &active, Tokens &guesses);
+  Error accept(size_t row, ArrayRef<int32_t> guesses, MutableArrayRef<std::vector<float>> logits);
+  Error pass(const BitVector &active);
+
+  LanguageModel &model;
+  Draft &draft;
+  DraftLength length;
+  StreamOptions options;
+  Sampler sampler;
+  std::vector<Row> rows;
+};
+
+} // namespace kiln

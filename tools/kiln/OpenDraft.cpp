@@ -1,0 +1,87 @@
+#include "tools/kiln/OpenDraft.h"
+
+#include "support/Diagnostic.h"
+#include "tools/session/UsageError.h"
+
+namespace kiln {
+
+/// The guesses of a pass that the command asks for; those of a plan are at most as many as it can check.
+static DraftLength lengthOf(const DraftOptions &options) {
+  int64_t usual = options.isAuto ? mostAutoDraftTokens : usualDraftTokens;
+  return {options.tokens.value_or(usual), options.isAuto};
+}
+
+void prepareForDraft(const RunCommand &command, EngineOptions &engine, PipelineChoices &pipeline) {
+  // The reference executor checks guesses one after the other, by @decode.
+  if (command.draft.what.empty() || engine.device == "cpu")
+    return;
+  engine.entries.push_back(Entry::Verify);
+  if (!isPlan(command.model))
+    pipeline.draftTokens = lengthOf(command.draft).most;
+}
+
+/// Limits the guesses to what a plan checks. Error: a UsageError.
+static Error fitToPlan(const RunCommand &command, const Plan &plan, DraftLength &length) {
+  std::string again = "; compile the model again with --draft-tokens " + std::to_string(length.most);
+  if (!plan.entries.verify)
+    return makeUsageError("--draft: " + command.model + " is a plan that cannot check guesses" + again);
+  int64_t most = *plan.function(Entry::Verify).arguments.front().shape[1].asConstant() - 1;
+  if (command.draft.tokens && *command.draft.tokens > most)
+    return makeUsageError("--draft-tokens: " + command.model + " is a plan that checks at most " + Twine(most) +
+                          " guesses, got " + Twine(*command.draft.tokens) + again);
+  length.most = std::min(length.most, most);
+  return Error::success();
+}
+
+/// Opens a model that guesses.
+static Error openModelDraft(const RunCommand &command, const ModelSource &target, const EngineOptions &engine,
+                            OpenedDraft &opened) {
+  const DraftOptions &options = command.draft;
+  EngineOptions own = engine;
+  own.entries = {Entry::Prefill, Entry::Decode};
+  own.checkReference = false;
+  own.kernelsFrom.clear();
+  bool hasWeights = !options.weights.empty() || (llvm::sys::fs::is_directory(options.what) && !isPlan(options.what));
+  if (!hasWeights)
+    return makeUsageError("--draft: no weights of " + options.what + ": give --draft-weights DIR");
+  Expected<ModelSource> source = openModel({.model = options.what,
+                                            .weights = {.directory = options.weights, .randomSeed = std::nullopt},
+                                            .pipeline = {.dtype = command.pipeline.dtype},
+                                            .batch = own.batch,
+                                            .reference = referenceUse(own)});
+  if (!source)
+    return source.takeError();
+  int64_t wanted = target.model().vocabulary, got = source->model().vocabulary;
+  if (wanted != got)
+    return makeFileError(options.what, "expected a draft with the model's vocabulary of " + Twine(wanted) +
+                                           " tokens, got " + Twine(got));
+  opened.source = std::make_unique<ModelSource>(std::move(*source));
+  auto draft = openEngine(*opened.source, own);
+  if (!draft)
+    return draft.takeError();
+  opened.engine = std::move(*draft);
+  return Error::success();
+}
+
+Expected<OpenedDraft> openDraft(const RunCommand &command, const ModelSource &source, const EngineOptions &engine) {
+  OpenedDraft opened;
+  if (command.draft.what.empty())
+    return opened;
+  opened.length = lengthOf(command.draft);
+  if (source.plan && engine.device != "cpu")
+    if (Error error = fitToPlan(command, *source.plan, opened.length))
+      return error;
+  if (command.draft.what == "ngram") {
+    opened.draft = std::make_unique<NgramDraft>();
+    return opened;
+  }
+  if (Error error = openModelDraft(command, source, engine, opened))
+    return error;
+  SamplingParams sampling = command.generate.sampling;
+  if (sampling.temperature == 0)
+    sampling = {.greedy = true};
+  opened.draft = std::make_unique<ModelDraft>(opened.engine->model(), sampling);
+  return opened;
+}
+
+} // namespace kiln

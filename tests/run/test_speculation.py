@@ -59,7 +59,7 @@ class Speculation(KilnTest):
         message = "draft.plan is a plan that cannot check guesses; compile the model again with --draft-tokens 2"
         self.assert_fails("error: --draft: " + message, "run", draft, "--weights", model, "--tokens", 5, "--draft", "ngram",
                           "--draft-tokens", 2, "--device", "emulate", code=2)
-        self.assert_fails("error: --draft: no weights of draft.plan: give --draft-weights DIR", "run", *run, "--draft", draft,
+        self.assert_fails("error: --draft: no weights of draft.plan: give --draft-weights PATH", "run", *run, "--draft", draft,
                           "--device", "emulate", code=2)
 
     def test_counts(self):

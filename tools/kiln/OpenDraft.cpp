@@ -1,5 +1,6 @@
 #include "tools/kiln/OpenDraft.h"
 
+#include "formats/ModelFile.h"
 #include "support/Diagnostic.h"
 #include "tools/session/UsageError.h"
 
@@ -41,11 +42,12 @@ static Error openModelDraft(const RunCommand &command, const ModelSource &target
   own.entries = {Entry::Prefill, Entry::Decode};
   own.checkReference = false;
   own.kernelsFrom.clear();
-  bool hasWeights = !options.weights.empty() || (llvm::sys::fs::is_directory(options.what) && !isPlan(options.what));
+  bool hasWeights = !options.weights.empty() || isModelFile(options.what) ||
+                    (llvm::sys::fs::is_directory(options.what) && !isPlan(options.what));
   if (!hasWeights)
-    return makeUsageError("--draft: no weights of " + options.what + ": give --draft-weights DIR");
+    return makeUsageError("--draft: no weights of " + options.what + ": give --draft-weights PATH");
   Expected<ModelSource> source = openModel({.model = options.what,
-                                            .weights = {.directory = options.weights, .randomSeed = std::nullopt},
+                                            .weights = {.path = options.weights, .randomSeed = std::nullopt},
                                             .pipeline = {.dtype = command.pipeline.dtype},
                                             .batch = own.batch,
                                             .reference = referenceUse(own)});

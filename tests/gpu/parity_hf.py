@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compares `kiln run` with Hugging Face transformers on GPT-2 models with random weights.
 
-  tests/gpu/parity_hf.py [--kiln PATH] [--sizes 124m,odd] [--dtypes f32,tf32,bf16,f16] [--device cuda:0]
+  tests/gpu/parity_hf.py [--kiln PATH] [--sizes 124m,odd] [--dtypes f32,tf32,bf16,f16] [--decode graph|persistent]
+                        [--device cuda:0]
 
 Each model is saved with save_pretrained and run from that directory. In fp32, every logit must be within 1e-3 of
 Hugging Face's (eager attention, TF32 off), and the greedy tokens must be the same. In 16 bit and with TF32, errors are
@@ -74,7 +75,8 @@ def make_prompts(config, seed, new_tokens):
 
 def run_kiln(arguments, directory, dtype, prompts):
     """(tokens, logits) of each prompt."""
-    command = [arguments.kiln, "run", directory, "--device", arguments.device, "--dtype", dtype, "--greedy", "--logits", "--json",
+    command = [arguments.kiln, "run", directory, "--device", arguments.device, "--dtype", dtype, "--decode",
+               arguments.decode, "--greedy", "--logits", "--json",
                "--quiet", "--max-new-tokens", str(arguments.new_tokens)]
     for prompt in prompts:
         command += ["--tokens", ",".join(map(str, prompt))]
@@ -159,6 +161,7 @@ def parse_arguments():
     parser.add_argument("--kiln", help="the program (default: that of a build, or bin/kiln)")
     parser.add_argument("--sizes", default=",".join([*SIZES, "odd"]), help=f"of {', '.join(SIZES)}, odd, tiny")
     parser.add_argument("--dtypes", default="f32,tf32,bf16,f16")
+    parser.add_argument("--decode", choices=["graph", "persistent"], default="graph", help="what runs the layers of new tokens")
     parser.add_argument("--device", default="cuda:0", help="as kiln run takes it; with cpu Hugging Face runs there too")
     parser.add_argument("--new-tokens", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)

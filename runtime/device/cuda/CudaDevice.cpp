@@ -190,6 +190,24 @@ static int64_t mostDynamicShared(const Plan &plan, StringRef kernel) {
   return most;
 }
 
+/// Checks that all clusters of a launch run at once, if its blocks wait for each other. The driver counts blocks alone.
+static Error checkResident(const PlanLaunch &launch, const PlanKernel &record, const CudaKernel &kernel) {
+  std::optional<int64_t> blocks = launch.grid[0].asConstant();
+  if (launch.kernel != record.name || !launch.cooperative || record.cluster == 1 || !blocks)
+    return Error::success();
+  Expected<int64_t> resident = kernel.residentClusters(static_cast<uint32_t>(record.cluster),
+                                                       static_cast<uint32_t>(launch.threads), launch.dynamicShared);
+  if (!resident)
+    return resident.takeError();
+  const int64_t wanted = *blocks / record.cluster;
+  if (wanted <= *resident)
+    return Error::success();
+  return makeError("kernel " + record.name + ": expected a GPU that runs " + Twine(wanted) + " clusters of " +
+                   Twine(record.cluster) + " blocks at once, got one that runs " + Twine(*resident) +
+                   "; compile with --strategy decode=persistent{clusters=" + Twine(*resident) +
+                   "}, or without --decode persistent");
+}
+
 Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(const Plan &plan,
                                                                              const KernelFiles &files) {
   if (usesLibrary(plan) && !cublasLt) {
@@ -209,6 +227,11 @@ Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(con
       return loaded.takeError();
     if (Error error = (*loaded)->allowShared(mostDynamicShared(plan, kernel.name), options.ordinal))
       return error;
+    for (const PlanFunction &function : plan.functions)
+      for (const PlanStep &step : function.steps)
+        for (const PlanLaunch *launch : step.launches())
+          if (Error error = checkResident(*launch, kernel, **loaded))
+            return error;
     kernels.push_back(std::move(*loaded));
   }
   return kernels;

@@ -64,6 +64,23 @@ Error CudaKernel::allowShared(int64_t bytes, int ordinal) {
   return checkCuda(status, name + " needs " + Twine(bytes) + " bytes of shared memory");
 }
 
+Expected<int64_t> CudaKernel::residentClusters(uint32_t cluster, uint32_t threads, int64_t shared) const {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {cluster, 1, 1};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(cluster);
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = static_cast<size_t>(shared);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int clusters = 0;
+  cudaError_t status = cudaOccupancyMaxActiveClusters(&clusters, reinterpret_cast<const void *>(kernel), &config);
+  if (Error error = checkCuda(status, "counting the clusters of kernel " + name + " that run at once"))
+    return error;
+  return clusters;
+}
+
 Expected<void *> CudaKernel::findConstant(StringRef constant, int64_t bytes) {
   void *address = nullptr;
   size_t size = 0;

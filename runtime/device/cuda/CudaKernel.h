@@ -25,6 +25,9 @@ public:
   /// Allows the kernel that much dynamic shared memory on a GPU. Error: more than the GPU has.
   Error allowShared(int64_t bytes, int ordinal);
 
+  /// The clusters of so many blocks that the current GPU runs at once.
+  Expected<int64_t> residentClusters(uint32_t cluster, uint32_t threads, int64_t dynamicShared) const;
+
   /// The address of a constant of the kernel's source. Error: it has none of that name and size.
   Expected<void *> findConstant(StringRef constant, int64_t bytes);
 

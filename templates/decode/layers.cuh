@@ -148,7 +148,7 @@ public:
   }
 
   /// The narrow product of the attention's output.
-  KILN_DEVICE void proj() { narrow<Shape::kMostHeads>(share.heads, &shared.attended[0][0], Shape::kAttendedStride); }
+  KILN_DEVICE void proj() { narrow(share.heads, &shared.attended[0][0], Shape::kAttendedStride); }
 
   /// The wide product of the MLP.
   template <class Norm, class Wide> KILN_DEVICE void fc(const Norm &norm, const Wide &epilogue) {
@@ -163,7 +163,7 @@ public:
   KILN_DEVICE void fcproj() {
     ahead.take(reads, share.hiddens);
     await(shared.haveHidden, hiddenParity, u32(rows * share.hiddens * 64) * u32(sizeof(T)));
-    narrow<Shape::kMostHiddens>(share.hiddens, &shared.hidden[0][0], Shape::kHiddenStride);
+    narrow(share.hiddens, &shared.hidden[0][0], Shape::kHiddenStride);
   }
 
   /// Adds the sums of the clusters with heads to the residual stream.
@@ -286,10 +286,7 @@ private:
       with[turn] = epilogue.operands(column(min(unitOf(item), units - 1)) + 2 * pairOf(item));
     }
     const RowPart x = awaitRows(norm);
-#pragma unroll
-    for (int unit = 0; unit < kMost; ++unit)
-      if (unit < units)
-        putSums(unit, x, ahead.get(reads, unit));
+    ahead.forEach(reads, units, [&](int unit, const UnitPart &part) { putSums(unit, x, part); });
     meet();
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
@@ -301,12 +298,11 @@ private:
   }
 
   /// A narrow product of rows in shared memory; the first units have been taken. Its sums are posted.
-  template <int kMost> KILN_DEVICE void narrow(int units, const T *from, int stride) {
+  KILN_DEVICE void narrow(int units, const T *from, int stride) {
     PartSums<T> sums;
-#pragma unroll
-    for (int unit = 0; unit < kMost; ++unit)
-      if (unit < units)
-        sums.add(rowPart(from + exchange.index() * stride + unit * 64), ahead.get(reads, unit));
+    ahead.forEach(reads, units, [&](int unit, const UnitPart &part) {
+      sums.add(rowPart(from + exchange.index() * stride + unit * 64), part);
+    });
     exchange.postSums(sums);
   }
   /// 64 elements of the lane's row as the left operand.

@@ -114,8 +114,16 @@ template <class Config, class T> struct UnitsAhead {
       if (i < units)
         parts[i] = reads.take();
   }
-  /// Unit i of the phase, a constant after unrolling.
-  KILN_DEVICE UnitPart get(UnitReads<Config, T> &reads, int i) const { return i < kAhead ? parts[i] : reads.take(); }
+  /// Calls use(i, part) for each unit i of the phase.
+  template <class Use> KILN_DEVICE void forEach(UnitReads<Config, T> &reads, int units, const Use &use) const {
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i)
+      if (i < units)
+        use(i, parts[i]);
+#pragma unroll 2
+    for (int i = kAhead; i < units; ++i)
+      use(i, reads.take());
+  }
 };
 
 } // namespace kiln

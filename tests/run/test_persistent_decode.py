@@ -88,7 +88,7 @@ class Mistakes(KilnTest):
                    r"thread \d+ reads shared memory that a copy writes, without a wait for the copy's barrier")
 
     def test_sums_are_read_before_all_warps_have_put_them(self):
-        self.check("putSums(unit, x, ahead.get(reads, unit));\n    meet();", "putSums(unit, x, ahead.get(reads, unit));",
+        self.check("putSums(unit, x, part); });\n    meet();", "putSums(unit, x, part); });",
                    r"thread \d+ reads shared memory that thread \d+ has written since the last barrier")
 
     def test_a_stage_is_given_back_before_it_is_read(self):

@@ -52,8 +52,10 @@ static Error formKernel(Function &decode, const Target &target) {
   if (!region)
     return region.takeError();
   if (fused->results().size() != 1 || !decodeLayersFamily.runs(*fused, target, upperBounds(*fused)))
-    return opError(*fused, "expected a model that the kernel decode_layers runs on " + target.name +
-                               ": 16-bit elements, heads of 64 channels, at most 8 sequences (--max-batch), a plan for Hopper alone");
+    return opError(
+        *fused,
+        "expected a model that the kernel decode_layers runs on " + target.name +
+            ": 16-bit elements, heads of 64 channels, at most 8 sequences (--max-batch), a plan for Hopper alone");
   return Error::success();
 }
 

@@ -7,8 +7,8 @@
 //
 // The lanes that have the newest key write it into the cache, with its value, and read it there later.
 //
-// Registers: keys and values are loaded a turn ahead, the first ones of up to kEarly queries before the queries are
-// known.
+// Registers: keys and values are loaded kDeep turns ahead, the first ones of up to kEarly queries before the queries
+// are known; 8 for each query and turn.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -37,6 +37,7 @@ template <class Config, class T> struct DecodeAttention {
   static constexpr int kHeadSize = Shape::kHeadSize, kKeys = 4, kBlocks = Shape::kBlocks;
   static constexpr int kBlockKeys = kKeys * kBlocks; // of one warp of each block
   static constexpr int kTurnKeys = kBlockKeys * Shape::kWarps, kEarly = min(Shape::kQueries, 4);
+  static constexpr int kDeep = Config::kDeep;
 
   DecodeStorage<Config, T> &shared;
   const DecodeShare share;
@@ -58,32 +59,33 @@ template <class Config, class T> struct DecodeAttention {
     return min((newest - rank * kKeys) / kBlockKeys + 1, Shape::kWarps);
   }
 
+  /// A key and its value, of kDeep turns that follow each other.
   struct Loaded {
-    Chunk key, value;
+    Chunk keys[kDeep], values[kDeep];
   };
-  KILN_DEVICE Loaded loadKey(const DecodeCache<T> &cache, int query, int key, int newest) const {
-    const i64 head = i64(rowOf(query)) * Shape::kHeads + share.firstHead + headOf(query);
-    const i64 at = (head * Config::kContext + key) * kHeadSize + chunk();
-    return {loadPackedStreamingIf<8>(key < newest, cache.keys + at),
-            loadPackedStreamingIf<8>(key < newest, cache.values + at)};
-  }
 
   /// Loads the first keys of the first queries.
   KILN_DEVICE void loadEarly(const DecodeCache<T> &cache, Loaded (&early)[kEarly]) const {
 #pragma unroll
     for (int query = 0; query < kEarly; ++query)
       if (query < queries())
-        early[query] = loadKey(cache, query, firstKey(), position(rowOf(query)));
+        loadFirst(early[query], cache, query);
   }
 
-  /// The warp's keys of all queries, which must be there, and leaves what they give in shared memory.
+  /// Attends to the warp's keys for all queries, which are in shared memory, and leaves there what they give.
   template <class Score>
   KILN_DEVICE void attend(const DecodeCache<T> &cache, const Loaded (&early)[kEarly], const Score &score) const {
 #pragma unroll
-    for (int query = 0; query < Shape::kQueries; ++query)
-      if (query < queries())
-        attendQuery(cache, query,
-                    query < kEarly ? early[query] : loadKey(cache, query, firstKey(), position(rowOf(query))), score);
+    for (int query = 0; query < Shape::kQueries; ++query) {
+      if (query >= queries())
+        continue;
+      Loaded loaded;
+      if (query < kEarly)
+        loaded = early[query < kEarly ? query : 0];
+      else
+        loadFirst(loaded, cache, query);
+      attendQuery(cache, query, loaded, score);
+    }
   }
 
   /// Gives the block's part of every query to all blocks of the cluster.
@@ -118,28 +120,50 @@ template <class Config, class T> struct DecodeAttention {
   }
 
 private:
+  /// The place of this lane's chunk of a key in the cache.
+  KILN_DEVICE i64 placeOf(int query, int key) const {
+    const i64 head = i64(rowOf(query)) * Shape::kHeads + share.firstHead + headOf(query);
+    return (head * Config::kContext + key) * kHeadSize + chunk();
+  }
+  /// Loads a key and its value, if they are in the cache.
+  KILN_DEVICE void loadKey(Loaded &loaded, int turn, const DecodeCache<T> &cache, int query, int key,
+                           int newest) const {
+    const i64 at = placeOf(query, key);
+    loaded.keys[turn] = loadPackedStreamingIf<8>(key < newest, cache.keys + at);
+    loaded.values[turn] = loadPackedStreamingIf<8>(key < newest, cache.values + at);
+  }
+  KILN_DEVICE void loadFirst(Loaded &loaded, const DecodeCache<T> &cache, int query) const {
+#pragma unroll
+    for (int turn = 0; turn < kDeep; ++turn)
+      loadKey(loaded, turn, cache, query, firstKey() + turn * kTurnKeys, position(rowOf(query)));
+  }
+
   template <class Score>
-  KILN_DEVICE void attendQuery(const DecodeCache<T> &cache, int query, Loaded ahead, const Score &score) const {
+  KILN_DEVICE void attendQuery(const DecodeCache<T> &cache, int query, Loaded &loaded, const Score &score) const {
     const int newest = position(rowOf(query));
     const auto q = load<8>(&shared.qkv[query][0][chunk()]);
     OnlineSoftmax softmax;
     Vec<float, 8> out{};
     // All lanes of a warp take the same number of turns.
-    for (int first = firstKey() - int(laneIndex()) / 8; first <= newest; first += kTurnKeys) {
-      const int key = first + int(laneIndex()) / 8;
-      const Loaded now = ahead;
-      if (first + kTurnKeys <= newest)
-        ahead = loadKey(cache, query, key + kTurnKeys, newest);
-      Vec<float, 8> k = now.key.unpack(), v = now.value.unpack();
-      if (key == newest)
-        takeNewest(cache, query, key, k, v);
-      const float product = warpSum<8>((q * k).sum());
-      const float s = key <= newest ? score(product) : -infinity();
-      const float factor = softmax.raise(s), weight = softmax.weight(s);
-      softmax.sum += weight;
-      out = out * factor + v * weight;
-    }
-    if (firstKey() - int(laneIndex()) / 8 > newest)
+    const int group = int(laneIndex()) / 8;
+    for (int first = firstKey() - group; first <= newest; first += kDeep * kTurnKeys)
+#pragma unroll
+      for (int turn = 0; turn < kDeep; ++turn) {
+        const int key = first + turn * kTurnKeys + group;
+        if (key - group > newest)
+          break;
+        Vec<float, 8> k = loaded.keys[turn].unpack(), v = loaded.values[turn].unpack();
+        if (first + (turn + kDeep) * kTurnKeys <= newest)
+          loadKey(loaded, turn, cache, query, key + kDeep * kTurnKeys, newest);
+        if (key == newest)
+          takeNewest(cache, query, key, k, v);
+        const float product = warpSum<8>((q * k).sum());
+        const float s = key <= newest ? score(product) : -infinity();
+        const float factor = softmax.raise(s), weight = softmax.weight(s);
+        softmax.sum += weight;
+        out = out * factor + v * weight;
+      }
+    if (firstKey() - group > newest)
       return;
     // The four groups of lanes.
     out = out * softmax.raise(largestOfGroups(softmax.max));
@@ -157,8 +181,7 @@ private:
   /// The newest key and value come from the products; the cache gets them.
   KILN_DEVICE void takeNewest(const DecodeCache<T> &cache, int query, int key, Vec<float, 8> &k,
                               Vec<float, 8> &v) const {
-    const i64 head = i64(rowOf(query)) * Shape::kHeads + share.firstHead + headOf(query);
-    const i64 at = (head * Config::kContext + key) * kHeadSize + chunk();
+    const i64 at = placeOf(query, key);
     k = load<8>(&shared.qkv[query][1][chunk()]);
     v = load<8>(&shared.qkv[query][2][chunk()]);
     store(cache.keys + at, k);

@@ -34,6 +34,7 @@
 //   kClusters                                  that can be resident at once
 //   kStages                                    of the ring of weights
 //   kAhead                                     units that a warp takes into registers before it waits for rows
+//   kDeep                                      keys of a query that a lane loads before it needs the first
 //
 // Functors:
 //   Norm      kEps; Operands operands(int col): what it reads for two columns; operator()(Vec<float, 2> x, float mean,

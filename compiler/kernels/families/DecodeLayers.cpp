@@ -107,11 +107,12 @@ std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const
   const DecodeRegion region = *DecodeRegion::of(op);
   const int64_t clusters = mostClusters(region, target), rows = rowsFor(op, upper);
   // Warps of large models have few registers.
-  const int64_t ahead = region.dim() <= 768 ? 3 : 1;
+  const int64_t ahead = region.dim() <= 768 ? 3 : 1, deep = region.dim() <= 768 && rows == 1 ? 2 : 1;
   return {{{"clusters", clusters},
            {"rows", rows},
            {"stages", mostStages(region, clusters, rows, target)},
-           {"ahead", ahead}}};
+           {"ahead", ahead},
+           {"deep", deep}}};
 }
 
 bool isSoundDecodeLayers(const Op &op, const Tile &tile) {

@@ -205,6 +205,13 @@ struct PlanModelInfo {
   std::vector<int64_t> eosTokens;
 };
 
+/// Where the model's weights and vocabulary were when the plan was compiled. Digests are SHA-256 in hexadecimal, of
+/// what tools/session/PlanOrigin.h says; empty: there were no weights, or no vocabulary.
+struct PlanOrigin {
+  std::string path; ///< of a MODEL: absolute, or relative to the plan's directory
+  std::string weights = {}, vocabulary = {};
+};
+
 struct Plan {
   std::string compilerVersion, nvrtcVersion;
   std::string sourceHash;    ///< of the module that the plan was made from
@@ -217,7 +224,8 @@ struct Plan {
   std::vector<std::string> cubins; ///< targets with cubins
   DType dtype = DType::F32;        ///< of matrices and activations
   PlanModelInfo model;
-  std::vector<PlanDim> dims; ///< ordered by name
+  std::optional<PlanOrigin> origin; ///< none: compiled from a description without weights
+  std::vector<PlanDim> dims;        ///< ordered by name
   PlanEntries entries;
   std::vector<PlanWeight> weights;
   std::vector<PlanTensor> states;

@@ -25,7 +25,7 @@ public:
                                                      ", got version " + Twine(format) + "; compile the model again");
     if (Error error = readCompiler(fields, root, plan.compilerVersion))
       return error;
-    ConfigValue const *model = nullptr, *dims = nullptr, *entries = nullptr;
+    ConfigValue const *model = nullptr, *dims = nullptr, *origin = nullptr, *entries = nullptr;
     std::string dtype;
     return chain(
         [&] { return fields.text("nvrtc", plan.nvrtcVersion); },
@@ -36,7 +36,9 @@ public:
         [&] { return fields.flag("serial", plan.serial); }, [&] { return fields.texts("cubins", plan.cubins); },
         [&] { return fields.dtype("dtype", plan.dtype); }, [&] { return fields.table("model", model); },
         [&] { return readModel(*model, plan.model); }, [&] { return fields.table("dims", dims); },
-        [&] { return readDims(*dims, plan.dims); }, [&] { return fields.optionalTable("entries", entries); },
+        [&] { return readDims(*dims, plan.dims); }, [&] { return fields.optionalTable("origin", origin); },
+        [&] { return origin ? readOrigin(*origin, plan.origin.emplace()) : Error::success(); },
+        [&] { return fields.optionalTable("entries", entries); },
         [&] { return entries ? readEntries(*entries, plan.entries) : Error::success(); },
         [&] { return fields.optionalEach("weights", plan.weights, readWeight); },
         [&] { return fields.optionalEach("states", plan.states, readTensor); },
@@ -79,6 +81,24 @@ private:
       dims.push_back({member.key, bounds[0], bounds[1]});
     }
     return Error::success();
+  }
+
+  static Error readOrigin(const ConfigValue &table, PlanOrigin &origin) {
+    Fields fields(table, "origin");
+    if (Error error = fields.text("path", origin.path))
+      return error;
+    if (origin.path.empty())
+      return configError("path", *table.find("path"), "the path of a model");
+    for (auto [key, digest] : {std::pair("weights", &origin.weights), {"vocabulary", &origin.vocabulary}}) {
+      const ConfigValue *value = table.find(key);
+      if (!value)
+        continue;
+      if (Error error = fields.text(key, *digest))
+        return error;
+      if (digest->size() != 64 || !llvm::all_of(*digest, [](char c) { return llvm::isHexDigit(c); }))
+        return configError(key, *value, "the 64 hexadecimal digits of a SHA-256");
+    }
+    return fields.close();
   }
 
   static Error readEntries(const ConfigValue &table, PlanEntries &entries) {

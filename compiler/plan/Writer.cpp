@@ -10,7 +10,7 @@ std::string quote(StringRef text) {
   for (char c : text) {
     if (c == '"' || c == '\\')
       out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
       out += formatv("\\u{0,0+4:X-}", static_cast<int>(c)).str();
     else
       out += c;
@@ -36,6 +36,7 @@ public:
 
   std::string write() {
     writeHeader();
+    writeOrigin();
     writeEntries();
     writeWeights();
     writeStates();
@@ -67,6 +68,16 @@ private:
        << "\n[dims]\n";
     for (const PlanDim &dim : plan.dims)
       os << dim.name << " = [" << dim.min << ", " << dim.max << "]\n";
+  }
+
+  void writeOrigin() {
+    if (!plan.origin)
+      return;
+    os << "\n# Where the weights and the vocabulary are, relative to this directory unless absolute.\n[origin]\n"
+       << "path = " << quote(plan.origin->path) << '\n';
+    for (auto [key, digest] : {std::pair("weights", &plan.origin->weights), {"vocabulary", &plan.origin->vocabulary}})
+      if (!digest->empty())
+        os << key << " = " << quote(*digest) << '\n';
   }
 
   void writeEntries() {

@@ -83,6 +83,8 @@ static std::string firstPresent(StringRef directory, std::initializer_list<Strin
   return "";
 }
 
+static std::string addedTokensIn(StringRef directory) { return pathIn(directory, "added_tokens.json"); }
+
 namespace {
 /// Where a directory has its vocabulary; empty: not there.
 struct VocabularyFiles {
@@ -100,8 +102,8 @@ static Expected<Vocabulary> loadDirectory(StringRef directory) {
   SourceManager sources;
   VocabularyBuilder builder;
   if (!files.vocabulary.empty() && !files.merges.empty()) {
-    if (Error error = readVocabularyAndMerges(builder, sources, files.vocabulary,
-                                              pathIn(directory, "added_tokens.json"), files.merges))
+    if (Error error =
+            readVocabularyAndMerges(builder, sources, files.vocabulary, addedTokensIn(directory), files.merges))
       return error;
     return builder.take();
   }
@@ -148,11 +150,26 @@ Expected<Vocabulary> loadVocabulary(StringRef path) {
   return builder.take();
 }
 
-bool hasVocabulary(StringRef path) {
-  if (fs::is_regular_file(path) && (isLlmcTokenizer(path) || isGguf(path)))
-    return isLlmcTokenizer(path) || hasGgufVocabulary(path);
-  VocabularyFiles files(fs::is_regular_file(path) ? directoryOf(path) : path);
-  return !files.vocabulary.empty() || !files.tokenizer.empty() || !files.llmc.empty();
+std::vector<std::string> filesOfVocabulary(StringRef path) {
+  bool isFile = fs::is_regular_file(path);
+  if (isFile && isLlmcTokenizer(path))
+    return {path.str()};
+  if (isFile && isGguf(path))
+    return hasGgufVocabulary(path) ? std::vector<std::string>{path.str()} : std::vector<std::string>{};
+  std::string directory = (isFile ? directoryOf(path) : path).str();
+  VocabularyFiles files(directory);
+  if (!files.vocabulary.empty() && !files.merges.empty()) {
+    std::vector<std::string> all = {files.vocabulary, files.merges};
+    if (std::string added = addedTokensIn(directory); fs::exists(added))
+      all.push_back(added);
+    return all;
+  }
+  for (const std::string &file : {files.tokenizer, files.llmc, files.vocabulary})
+    if (!file.empty())
+      return {file};
+  return {};
 }
+
+bool hasVocabulary(StringRef path) { return !filesOfVocabulary(path).empty(); }
 
 } // namespace kiln

@@ -34,6 +34,9 @@ struct Vocabulary {
 /// normaliser, pre-tokenizer or post-processor is not GPT-2's.
 Expected<Vocabulary> loadVocabulary(StringRef path);
 
+/// The files that loadVocabulary reads for a path, which may be damaged; empty if there is no vocabulary.
+std::vector<std::string> filesOfVocabulary(StringRef path);
+
 /// Whether there is a vocabulary for loadVocabulary, sound or not.
 bool hasVocabulary(StringRef path);
 

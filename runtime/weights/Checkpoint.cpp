@@ -93,21 +93,27 @@ Error Checkpoint::addShards(StringRef directory) {
   return Error::success();
 }
 
+/// The file of a directory that lists all tensors: the only one, or the index; empty if there is neither.
+static std::string tensorListIn(StringRef directory) {
+  for (StringRef name : {"model.safetensors", "model.safetensors.index.json"})
+    if (std::string path = pathIn(directory, name); fs::exists(path))
+      return path;
+  return "";
+}
+
+static bool isIndex(StringRef tensorList) { return tensorList.ends_with(".index.json"); }
+
 Error Checkpoint::addDirectory(StringRef directory) {
-  std::string single = pathIn(directory, "model.safetensors");
-  std::string index = pathIn(directory, "model.safetensors.index.json");
-  if (!fs::exists(single) && !fs::exists(index)) {
+  source = tensorListIn(directory);
+  if (source.empty()) {
     bool isPyTorch = fs::exists(pathIn(directory, "pytorch_model.bin"));
     return makeFileError(directory,
                          Twine("expected model.safetensors or model.safetensors.index.json, got ") +
                              (isPyTorch ? "pytorch_model.bin; convert it with tools/import_torch.py" : "neither"));
   }
-  if (!fs::exists(single)) {
-    source = index;
+  if (isIndex(source))
     return addShards(directory);
-  }
-  source = single;
-  auto file = SafetensorsFile::open(single);
+  auto file = SafetensorsFile::open(source);
   if (!file)
     return file.takeError();
   for (const auto &[name, entry] : (*file)->tensors())
@@ -133,6 +139,23 @@ Expected<std::unique_ptr<Checkpoint>> Checkpoint::open(StringRef path) {
   if (Error error = isModelFile(path) ? checkpoint->addModelFile(path) : checkpoint->addDirectory(path))
     return error;
   return checkpoint;
+}
+
+Expected<std::vector<std::string>> checkpointFiles(StringRef path) {
+  if (isModelFile(path))
+    return std::vector<std::string>{path.str()};
+  std::string list = tensorListIn(path);
+  std::vector<std::string> files;
+  if (!list.empty())
+    files.push_back(list);
+  if (!isIndex(list))
+    return files;
+  ShardIndex index;
+  if (Error error = readIndex(list, index))
+    return error;
+  for (const auto &[name, shard] : index.shards)
+    files.push_back(pathIn(path, name));
+  return files;
 }
 
 bool Checkpoint::has(StringRef name) const { return places.contains(name); }

@@ -52,4 +52,8 @@ private:
   std::map<std::string, Place, std::less<>> places;
 };
 
+/// The files that hold the checkpoint of a path, as Checkpoint::open takes it: an index comes before its shards. Looks
+/// at no tensors; a shard may be missing. Empty if there is no checkpoint. Error: a malformed index.
+Expected<std::vector<std::string>> checkpointFiles(StringRef path);
+
 } // namespace kiln

@@ -104,6 +104,7 @@ static void addPlanWithMaps(SeedWriter &seeds) {
   plan.target = "sm_90a";
   plan.model = {"m", 1, 1, 1, {}};
   plan.dims = {{"B", 1, 8}};
+  plan.origin = {"../gpt2", std::string(64, '0'), std::string(64, 'f')};
   plan.weights = {{"w", {.source = "w", .sourceShape = {64, 128}, .shape = {64, 128}, .dtype = DType::BF16}}};
   PlanKernel kernel{"k", "gemm_mma", {}};
   kernel.maps = {{0, DType::BF16, {128, 2, 4, 8}, {256, 512, 2048}, {64, 2, 4, 1}},

@@ -19,7 +19,8 @@ SCRATCH = '"@workspace", "@mailboxes"], workspace = {offset = "384*B", bytes = "
 # Keys that may be left out: plans omit them where they do not apply.
 OPTIONAL = {"scale", "add", "sum", "transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "arrays", "mailboxes", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants", "number", "cluster", "ops", "maps",
             "prefill", "decode", "verify", "score", "sample"}
-OPTIONAL_IN = {("kernels", "*", "rows")}  # but not of a step with variants
+OPTIONAL_IN = {("kernels", "*", "rows"),  # but not of a step with variants
+               ("origin", "weights"), ("origin", "vocabulary")}
 
 FORMULAS = {"arena": '"800*B"', "live": '"800*B"', "offset": '"800*B"', "bytes": '"800*B"', "flops": '"800*B"',
             "counters": '"2*B"', "grid": '"16"', "shape": '"B"', "extents": '"B"', "strides": '"16"'}
@@ -31,6 +32,12 @@ MAPS = """maps = [
   {argument = 3, dtype = "f32", extents = ["32", "B*T"], strides = ["128"], box = ["32", "8"]},
 ]
 arrays = [{argument = 1, size = 1}, {argument = 3, size = 1}]
+"""
+# What a plan of a directory has.
+ORIGIN = f"""[origin]
+path = "../tiny"
+weights = "{"0123456789abcdef" * 4}"
+vocabulary = "{"0" * 64}"
 """
 # Recipes as a plan has them whose layernorms are part of products.
 RECIPES = {
@@ -82,6 +89,7 @@ class PlanTest(KilnTest):
         if "scale = " not in text:
             for old, new in RECIPES.items():
                 text = text.replace(old, new)
+        text = text.replace("# What a runtime calls", ORIGIN + "\n# What a runtime calls", 1)
         text = text.replace('name = "embed__f32__n32"\n', 'name = "embed__f32__n32"\ncluster = 1\n' + MAPS)
         text = text.replace("threads = 64,", "threads = 64, dynamic_shared = 1024, cooperative = true,", 1).replace("eos = []", "eos = [1, 28]", 1)
         with open(os.path.join(plan, "plan.toml"), "w") as file:
@@ -238,6 +246,13 @@ class Mutations(PlanTest):
                 cases.append((f"{path} = {value}", plantext.replace(self.text, self.one(*path), value), rf"\d+:\d+: error: {key}: "))
         cases.append(("past 64 bits", self.text.replace("context = 24", "context = 9223372036854775808"), r"\d+:\d+: error: not valid TOML"))
         self.assert_all_refused(cases)
+
+    def test_origin(self):
+        digest = "expected the 64 hexadecimal digits of a SHA-256, got "
+        self.assert_all_refused(self.changes([
+            (("origin", "path"), '""', 'path: expected the path of a model, got ""'),
+            *((("origin", key), value, f"{key}: {digest}{value}") for key in ("weights", "vocabulary")
+              for value in ('""', '"0"', f'"{"0" * 63}"', f'"{"0" * 65}"', f'"{"g" * 64}"'))]))
 
     def test_entries(self):
         entry = lambda *path: ("entries", *path)

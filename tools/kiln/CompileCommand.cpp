@@ -1,6 +1,7 @@
 #include "tools/kiln/Commands.h"
 #include "tools/kiln/ProgressLine.h"
 #include "tools/session/ModelSource.h"
+#include "tools/session/PlanOrigin.h"
 #include "tools/session/UsageError.h"
 
 #include "codegen/CompilePlan.h"
@@ -116,6 +117,20 @@ static Error printIr(const CompileCommand &command, const Module &module) {
   return Error::success();
 }
 
+/// What the plan is to remember of the model. Weights and vocabulary that cannot be read are no reason not to compile.
+static std::optional<PlanOrigin> findOrigin(const CompileCommand &command, StringRef directory) {
+  Expected<std::optional<PlanOrigin>> origin = describeOrigin(command.model, directory);
+  if (origin)
+    return std::move(*origin);
+  for (Diagnostic &diagnostic : takeDiagnostics(origin.takeError())) {
+    diagnostic.severity = Diagnostic::Severity::Note;
+    diagnostic.message = "the plan does not remember weights and vocabulary: " + diagnostic.message;
+    if (!command.quiet)
+      diagnostic.print(llvm::errs());
+  }
+  return std::nullopt;
+}
+
 Error run(const CompileCommand &command) {
   Expected<CompileOptions> options = compileOptions(command);
   if (!options)
@@ -138,6 +153,7 @@ Error run(const CompileCommand &command) {
     if (Error error = makeCubins(command, *options, *generated).moveInto(cubins))
       return error;
   std::string directory = command.output.empty() ? (*module)->name + ".plan" : command.output;
+  generated->plan.origin = findOrigin(command, directory);
   if (Error error = writePlanDirectory(directory, *generated, cubins, *ir))
     return error;
   if (!command.dumpDirectory.empty())

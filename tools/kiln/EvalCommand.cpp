@@ -21,7 +21,7 @@ Error run(const EvalCommand &command) {
   if (!source)
     return source.takeError();
   if (!source->tokenizer)
-    return makeFileError(source->tokenizerPath, "no vocabulary here (vocab.json and merges.txt, or tokenizer.json)");
+    return makeFileError(source->filesPath, "no vocabulary here (vocab.json and merges.txt, or tokenizer.json)");
   Expected<std::string> text = readInput(command.text);
   if (!text)
     return text.takeError();

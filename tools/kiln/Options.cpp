@@ -193,7 +193,7 @@ void addDump(CLI::App &app, DumpCommand &command) {
 void addWeights(CLI::App &sub, WeightOptions &weights) {
   CLI::Option *path = sub.add_option("--weights", weights.path,
                                      "directory with model.safetensors and vocabulary, a GGUF file or llm.c's .bin "
-                                     "(default: MODEL)");
+                                     "(default: MODEL, or what a plan was compiled from)");
   path->check(checkNotEmpty);
   sub.add_option("--random-weights", weights.randomSeed, "random weights from this seed instead")
       ->check(checkSeed)

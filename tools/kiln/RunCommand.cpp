@@ -235,7 +235,7 @@ Error run(const RunCommand &command) {
   if (!source)
     return source.takeError();
   const Tokenizer *tokenizer = source->tokenizer ? &*source->tokenizer : nullptr;
-  Expected<Prompts> given = readPrompts(command.prompts, tokenizer, source->tokenizerPath);
+  Expected<Prompts> given = readPrompts(command.prompts, tokenizer, source->filesPath);
   if (!given)
     return given.takeError();
   Expected<Prompts> prompts = withBeginnings(*given, *source);

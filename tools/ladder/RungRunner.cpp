@@ -57,7 +57,7 @@ Expected<std::unique_ptr<RungRunner>> RungRunner::create(const LadderOptions &co
     if (!scored)
       return scored.takeError();
     if (!scored->tokenizer)
-      return makeFileError(scored->tokenizerPath, "--eval: no vocabulary here");
+      return makeFileError(scored->filesPath, "--eval: no vocabulary here");
     Expected<std::string> text = readInput(command.text);
     if (!text)
       return text.takeError();

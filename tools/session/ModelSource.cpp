@@ -7,6 +7,7 @@
 #include "runtime/weights/Checkpoint.h"
 #include "runtime/weights/RandomCheckpoint.h"
 #include "support/Diagnostic.h"
+#include "tools/session/PlanOrigin.h"
 #include "tools/session/UsageError.h"
 
 namespace kiln {
@@ -81,18 +82,30 @@ static std::vector<WeightRecipe::Tensor> tensorsOf(const ModelSource &source) {
   return all;
 }
 
+/// Whether weights and vocabulary are those that a plan remembers.
+static bool usesOrigin(const ModelRequest &request, const ModelSource &source) {
+  return source.plan && source.plan->origin && request.weights.path.empty() && !request.weights.randomSeed;
+}
+
+/// Sets source.filesPath. Error: as of checkOrigin.
+static Error locateFiles(const ModelRequest &request, ModelSource &source) {
+  source.filesPath = !request.weights.path.empty() ? request.weights.path : request.model;
+  if (!usesOrigin(request, source))
+    return Error::success();
+  source.filesPath = originPath(*source.plan->origin, request.model);
+  return checkOrigin(*source.plan->origin, request.model);
+}
+
 static Expected<std::shared_ptr<const WeightSource>> openWeights(const ModelRequest &request,
                                                                  const ModelSource &source) {
   const WeightOptions &options = request.weights;
   if (options.randomSeed)
     return std::make_shared<RandomCheckpoint>(*options.randomSeed, source.model().layers);
-  std::string path = options.path;
-  bool hasOwn = fs::is_directory(request.model) ? !source.plan.has_value() : isModelFile(request.model);
-  if (path.empty() && hasOwn)
-    path = request.model;
-  if (path.empty())
+  bool hasOwn = source.plan ? usesOrigin(request, source) && !source.plan->origin->weights.empty()
+                            : fs::is_directory(request.model) || isModelFile(request.model);
+  if (options.path.empty() && !hasOwn)
     return makeFileError(request.model, "no weights here: give --weights PATH or --random-weights SEED");
-  Expected<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::open(path);
+  Expected<std::unique_ptr<Checkpoint>> checkpoint = Checkpoint::open(source.filesPath);
   if (!checkpoint)
     return checkpoint.takeError();
   // Before anything runs: every tensor exists, has its shape, and no other tensor exists.
@@ -102,15 +115,15 @@ static Expected<std::shared_ptr<const WeightSource>> openWeights(const ModelRequ
 }
 
 static Error openTokenizer(ModelSource &source) {
-  if (!hasVocabulary(source.tokenizerPath))
+  if (!hasVocabulary(source.filesPath))
     return Error::success();
-  Expected<Tokenizer> tokenizer = Tokenizer::load(source.tokenizerPath);
+  Expected<Tokenizer> tokenizer = Tokenizer::load(source.filesPath);
   if (!tokenizer)
     return tokenizer.takeError();
   int64_t vocabulary = source.model().vocabulary;
   if (tokenizer->vocabSize() > vocabulary)
-    return makeFileError(source.tokenizerPath, "the vocabulary has " + Twine(tokenizer->vocabSize()) +
-                                                   " tokens, the model only " + Twine(vocabulary));
+    return makeFileError(source.filesPath, "the vocabulary has " + Twine(tokenizer->vocabSize()) +
+                                               " tokens, the model only " + Twine(vocabulary));
   source.tokenizer = std::move(*tokenizer);
   return Error::success();
 }
@@ -119,10 +132,11 @@ Expected<ModelSource> openModel(const ModelRequest &request) {
   ModelSource source;
   source.modelPath = request.model;
   source.sources = std::make_unique<SourceManager>();
-  source.tokenizerPath = !request.weights.path.empty() ? request.weights.path : request.model;
   if (Error error = isPlan(request.model) ? openPlan(request, source) : compileModel(request, source))
     return error;
   if (Error error = checkPrecision(request, source))
+    return error;
+  if (Error error = locateFiles(request, source))
     return error;
   if (Error error = openWeights(request, source).moveInto(source.weights))
     return error;

@@ -30,7 +30,7 @@ struct ModelSource {
   std::unique_ptr<Module> module;
   std::shared_ptr<const WeightSource> weights;
   std::optional<Tokenizer> tokenizer; ///< none if there is no vocabulary
-  std::string tokenizerPath;          ///< the directory or file in which a vocabulary was looked for
+  std::string filesPath;              ///< the directory or file in which weights and vocabulary were looked for
   CompileOptions compileOptions;      ///< of the module, if there is no plan
 
   /// Names and sizes: the plan's, else the module's.
@@ -40,7 +40,8 @@ struct ModelSource {
 /// Opens a model, its weights and its vocabulary. A plan's files are read once. A model is compiled for `batch`
 /// sequences at once. Error: options that the model, or a reference executor that runs it, cannot honour (UsageError);
 /// a plan or IR of a dtype other than f32 that the reference executor would have to run (UsageError); errors of reading
-/// and compiling; no weights; a vocabulary that is larger than the model's.
+/// and compiling; no weights; a vocabulary that is larger than the model's; as of checkOrigin, for a plan without
+/// `weights`.
 Expected<ModelSource> openModel(const ModelRequest &request);
 
 } // namespace kiln

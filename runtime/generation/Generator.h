@@ -3,6 +3,7 @@
 
 #include "runtime/generation/LanguageModel.h"
 #include "runtime/text/Tokenizer.h"
+#include "support/Trace.h"
 
 namespace kiln {
 
@@ -31,6 +32,7 @@ struct GenerateOptions {
   OverflowPolicy overflow = OverflowPolicy::Error;
   int64_t slideKeep = 0; ///< tokens to keep when the context slides; 0: half the context
   bool keepLogits = false;
+  Trace *trace = nullptr; ///< where prompts and steps become spans, with the times of the Generation
 
   /// Called for each new token as it comes, with the text that has become certain: valid UTF-8, without stop
   /// strings. The texts of a sequence's tokens, one after the other, are its Generation::text.

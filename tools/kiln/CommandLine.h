@@ -56,6 +56,8 @@ struct RunCommand {
   std::string check = "memory";
   std::string schedule = "in-order";
   std::string kernelsFrom;
+  std::string trace; ///< a file, or empty
+  bool traceKernels = false;
   bool wantLogits = false;
   bool json = false;
   bool quiet = false;
@@ -92,6 +94,7 @@ struct BenchCommand {
   BenchmarkOptions options;
   std::string device = "auto";
   std::string format = "md";
+  std::string trace; ///< a file, or empty
 };
 
 struct ReportCommand {

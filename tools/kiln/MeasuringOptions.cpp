@@ -23,6 +23,7 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
       ->capture_default_str();
   addKernelDevice(*sub, command.device);
   sub->add_option("-o", command.format, "md, csv or json")->check(oneOf({"md", "csv", "json"}))->capture_default_str();
+  addTrace(*sub, command.trace);
   return sub;
 }
 

@@ -124,6 +124,8 @@ void addRun(CLI::App &app, RunCommand &command) {
       ->capture_default_str();
   addDevice(*sub, command.device);
   addKernelChecks(*sub, command);
+  sub->add_flag("--trace-kernels", command.traceKernels, "with --trace: also every kernel, launched by itself")
+      ->needs(addTrace(*sub, command.trace));
   CLI::Option *json = sub->add_flag("--json", command.json, "one JSON object a sequence");
   sub->add_flag("--logits", command.wantLogits, "with --json: the logits that chose each token")->needs(json);
   sub->add_flag("--no-echo", command.noEcho, "print the new text only")->excludes(json);

@@ -88,6 +88,11 @@ void addKernelDevice(CLI::App &sub, std::string &device) {
       ->capture_default_str();
 }
 
+CLI::Option *addTrace(CLI::App &sub, std::string &path) {
+  return sub.add_option("--trace", path, "also write what happened when, as a Chrome trace, for Perfetto")
+      ->check(checkNotEmpty);
+}
+
 void addWeights(CLI::App &sub, WeightOptions &weights) {
   CLI::Option *path = sub.add_option("--weights", weights.path,
                                      "directory with model.safetensors and vocabulary, a GGUF file or llm.c's .bin "

@@ -58,6 +58,7 @@ void addPipeline(CLI::App &sub, PipelineChoices &pipeline);      ///< all choice
 void addTarget(CLI::App &sub, std::string &target);              ///< --target
 void addDevice(CLI::App &sub, std::string &device);              ///< --device
 void addKernelDevice(CLI::App &sub, std::string &device);        ///< --device, for a command that needs kernels
+CLI::Option *addTrace(CLI::App &sub, std::string &path);         ///< --trace
 void addWeights(CLI::App &sub, WeightOptions &weights);          ///< --weights, --random-weights
 
 } // namespace kiln

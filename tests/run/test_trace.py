@@ -1,4 +1,5 @@
-"""Traces of `kiln run`: their spans add up to what the program reports, and the text is the same without them."""
+"""Traces: their spans add up to what the program reports, and tokens are the same without them. KILN_DEVICE names the
+device of plans, emulate if not given; bench is traced on a GPU only."""
 
 import json
 import os
@@ -7,6 +8,7 @@ import unittest
 from kilntest import CONFIG, KilnTest, write_model
 
 SMALL = {**CONFIG, "n_layer": 2}
+DEVICE = os.environ.get("KILN_DEVICE", "emulate")
 PROMPTS = ["--tokens", "1,2,3", "--tokens", "4"]
 ROUNDING = 0.002  # microseconds: times in the file are rounded to nanoseconds
 
@@ -55,18 +57,22 @@ class Traces(KilnTest):
         for span, following in zip(spans, spans[1:]):
             self.assertLessEqual(span.end, following.start + ROUNDING, f"{span.name}, {following.name}")
 
+    def assert_host(self, lanes, names, within):
+        """The host's spans have these names; the first contains all others, the last those of some lanes."""
+        root, *parts = lanes["host"]
+        self.assertEqual([span.name for span in lanes["host"]], names)
+        self.assert_apart(parts)
+        for spans in lanes.values():
+            self.assertTrue(all(root.contains(span) for span in spans))
+        for lane in within:
+            self.assertTrue(all(parts[-1].contains(span) for span in lanes[lane]))
+
     def assert_adds_up(self, results, lanes):
         """Lanes do not overlap, parents contain their parts, and times are those that the results have."""
         for lane, spans in lanes.items():
             if lane != "host":
                 self.assert_apart(spans)
-        root, *parts = lanes["host"]
-        self.assertEqual([root.name, *(part.name for part in parts)],
-                         ["kiln run", "open the model", "open the device", "generate"])
-        self.assert_apart(parts)
-        for spans in lanes.values():
-            self.assertTrue(all(root.contains(span) for span in spans))
-        self.assertTrue(all(parts[-1].contains(span) for span in lanes["prompts"] + lanes["decode"]))
+        self.assert_host(lanes, ["kiln run", "open the model", "open the device", "generate"], ["prompts", "decode"])
         sums = {name: sum(span.duration for span in lanes["prompts"] + lanes["decode"] if span.name == name) / 1000
                 for name in ("prompts", "decode")}
         self.assertAlmostEqual(sums["prompts"], results[0]["timing"]["prompt_ms"], 5)
@@ -88,7 +94,7 @@ class Traces(KilnTest):
             self.assertTrue(any(step.contains(slide) for step in lanes["decode"]))
 
     def test_uploads(self):
-        results, lanes = self.trace("emulate", "--max-new-tokens", 2)
+        results, lanes = self.trace(DEVICE, "--max-new-tokens", 2)
         self.assertEqual(list(lanes), ["host", "uploads", "prompts", "decode"])
         self.assert_adds_up(results, lanes)
         weights = [span.name for span in lanes["uploads"]]
@@ -96,7 +102,7 @@ class Traces(KilnTest):
         self.assertEqual(len(set(weights)), len(weights))
 
     def test_kernels(self):
-        results, lanes = self.trace("emulate", "--max-new-tokens", 3, "--trace-kernels", "--seed", 5)
+        results, lanes = self.trace(DEVICE, "--max-new-tokens", 3, "--trace-kernels", "--seed", 5)
         self.assertEqual(list(lanes), ["host", "uploads", "prompts", "decode", "kernels"])
         self.assert_adds_up(results, lanes)
         steps = lanes["prompts"] + lanes["decode"]
@@ -106,6 +112,21 @@ class Traces(KilnTest):
         self.assertEqual(calls, ["@prefill", "@decode", "@decode"])
         gelu = next(kernel for kernel in lanes["kernels"] if kernel.name.startswith("layernorm_matmul_bias_gelu"))
         self.assertEqual(gelu.args["result"], "%act.0")
+
+    @unittest.skipIf(DEVICE == "emulate", "bench measures on a GPU only")
+    def test_samples_of_bench(self):
+        for what, lane, call, runs in (("decode", "decode", "decode B=1 position=8", 2), ("prefill", "prompts", "prefill B=1 T=8", 2),
+                                       ("kernels", "kernels", "decode B=1 position=8", 1)):
+            output = self.kiln("bench", self.model, "--device", DEVICE, "--what", what, "--length", 8, "--samples", 3, "--runs",
+                               2, "-o", "json", "--trace", self.path("bench.json")).out
+            lanes = read_trace(self.path("bench.json"))
+            self.assert_host(lanes, ["kiln bench", "open the model", "open the device", "measure " + call], [lane])
+            self.assert_apart(lanes[lane])
+            for row in json.loads(output)["rows"]:
+                spans = [span for span in lanes[lane] if span.name == row["what"]]
+                self.assertEqual(len(spans), 3)
+                for span, seconds in zip(spans, row["samples_s"]):
+                    self.assertAlmostEqual(span.duration, seconds * runs * 1e6, 2)
 
     def test_a_trace_replaces_a_file(self):
         self.write("trace.json", "old")

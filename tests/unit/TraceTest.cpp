@@ -1,3 +1,5 @@
+#include "TestSupport.h"
+
 #include "support/Trace.h"
 
 #include <thread>

@@ -214,7 +214,7 @@ Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, cons
   auto engine = std::make_unique<PlanEngine>(std::move(*device), std::move(*executor));
   if (options.checkReference)
     engine->check(source);
-  if (options.traceKernels)
+  if (options.trace && options.traceKernels)
     traceSteps(*engine->executor(), *options.trace);
   return engine;
 }

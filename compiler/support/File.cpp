@@ -137,9 +137,23 @@ Error writeInPlace(StringRef file, WriteContents write) {
   return error;
 }
 
+/// Whether a file is written in place: renaming would replace a device or a link by a file.
+static bool isWrittenInPlace(StringRef file) {
+  return fs::exists(file) && (!fs::is_regular_file(file) || fs::is_symlink_file(file));
+}
+
+Error checkWritable(StringRef file) {
+  auto cannotWrite = [&](std::error_code reason) { return makeFileError(file, "cannot write: " + reason.message()); };
+  if (fs::is_directory(file))
+    return cannotWrite(std::make_error_code(std::errc::is_a_directory));
+  if (!isWrittenInPlace(file))
+    return Temporary::create(file, Temporary::Kind::File).takeError();
+  std::error_code failure = fs::access(file, fs::AccessMode::Write);
+  return failure ? cannotWrite(failure) : Error::success();
+}
+
 static Error replaceFileBy(StringRef file, WriteContents write) {
-  // Renaming would replace a device or a link by a file.
-  if (fs::exists(file) && (!fs::is_regular_file(file) || fs::is_symlink_file(file)))
+  if (isWrittenInPlace(file))
     return writeInPlace(file, write);
   Expected<Temporary> temporary = Temporary::create(file, Temporary::Kind::File);
   if (!temporary)

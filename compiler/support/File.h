@@ -47,6 +47,9 @@ Error replaceFile(StringRef path, StringRef contents);
 /// Like writeFile, but without the rename: after an error or a kill, the file may be incomplete.
 Error writeInPlace(StringRef path, StringRef contents);
 
+/// Checks that writeFile can write there, before work whose result would be lost. Changes nothing. Error: as writeFile.
+Error checkWritable(StringRef path);
+
 /// Writes a file's contents, in pieces.
 using WriteContents = function_ref<Error(raw_ostream &os)>;
 

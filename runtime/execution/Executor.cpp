@@ -124,12 +124,13 @@ Error Executor::runObserved(const PlanFunction &function, const Call &call) {
     return launches.takeError();
   if (Error error = observer->onCall(call))
     return error;
-  for (const auto &[i, launch] : llvm::enumerate(*launches)) {
-    if (Error error = theDevice.launch(launch))
-      return error;
-    if (Error error = theDevice.synchronize())
-      return error;
-    if (Error error = observer->onStep(function, i))
+  for (size_t i = 0; i < launches->size(); ++i) {
+    KernelLaunch &launch = (*launches)[i];
+    launch.startsAfterAll = true; // what measure enqueues is between it and the launch before
+    Expected<double> seconds = theDevice.measure([&] { return theDevice.launch(launch); });
+    if (!seconds)
+      return seconds.takeError();
+    if (Error error = observer->onStep(function, i, *seconds))
       return error;
   }
   return Error::success();

@@ -16,6 +16,7 @@ public:
     int64_t batch = 1;          ///< the largest batch: caches and arena have this size
     int64_t tokens = 1;         ///< the most tokens per sequence in one call
     std::vector<Entry> entries; ///< the entries that will be called; only they get memory
+    Trace *trace = nullptr;     ///< where uploads of weights become spans; outlives the executor
   };
 
   /// Loads the plan's kernels and starts to load its weights, in the order in which the first of the entries uses them.
@@ -75,11 +76,11 @@ public:
   /// The launches of a call, for profiles. Their addresses stay valid as long as the executor.
   Expected<std::vector<KernelLaunch>> launches(const Call &call) const;
 
-  /// Called before the first step of a call and after each finished step, for checks and profiles. Calls are then
-  /// launched step by step instead of as a graph.
+  /// Called before the first step of a call and after each finished step, with the seconds that the device spent on it,
+  /// for checks and profiles. Calls are then launched step by step instead of as a graph.
   struct Observer {
     std::function<Error(const Call &)> onCall;
-    std::function<Error(const PlanFunction &, size_t step)> onStep;
+    std::function<Error(const PlanFunction &, size_t step, double seconds)> onStep;
   };
   void setObserver(Observer chosen) { observer = std::move(chosen); }
   bool isObserved() const { return observer.has_value(); }

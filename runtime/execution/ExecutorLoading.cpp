@@ -84,7 +84,7 @@ Error Executor::loadWeights(const WeightSource &source) {
     items.push_back({weight, memory->address()});
     weights[weight->name] = std::move(*memory);
   }
-  auto started = WeightUpload::start(theDevice, source, std::move(items));
+  auto started = WeightUpload::start(theDevice, source, std::move(items), capacity.trace);
   if (!started)
     return started.takeError();
   loading = std::move(*started);

@@ -9,8 +9,8 @@ constexpr size_t stagingBuffers = 3;
 constexpr int64_t stagingBytes = int64_t(16) << 20;
 
 Expected<std::unique_ptr<WeightUpload>> WeightUpload::start(Device &device, const WeightSource &source,
-                                                            std::vector<Item> items) {
-  std::unique_ptr<WeightUpload> upload(new WeightUpload(device, source, std::move(items)));
+                                                            std::vector<Item> items, Trace *trace) {
+  std::unique_ptr<WeightUpload> upload(new WeightUpload(device, source, std::move(items), trace));
   if (Error error = upload->allocate())
     return error;
   auto run = [raw = upload.get()] { raw->run(); };
@@ -76,6 +76,7 @@ void WeightUpload::run() {
 }
 
 Error WeightUpload::upload(const Item &item) {
+  TraceScope span(trace, TraceLane::Uploads, item.weight->name);
   const WeightRecipe &recipe = item.weight->recipe;
   Expected<RecipeTensors> tensors = openTensors(recipe, source);
   if (!tensors)

@@ -5,6 +5,7 @@
 #include "runtime/weights/WeightSource.h"
 #include "support/Diagnostic.h"
 #include "support/Parallel.h"
+#include "support/Trace.h"
 
 #include <condition_variable>
 #include <mutex>
@@ -22,10 +23,10 @@ public:
     char *target; ///< on the device
   };
 
-  /// Starts to upload `items` in order. All objects that are passed by reference must outlive the upload. Error:
-  /// invalid packing recipes, no staging memory.
+  /// Starts to upload `items` in order. All objects that are passed by reference, and the trace, which may be null,
+  /// must outlive the upload. Error: invalid packing recipes, no staging memory.
   static Expected<std::unique_ptr<WeightUpload>> start(Device &device, const WeightSource &source,
-                                                       std::vector<Item> items);
+                                                       std::vector<Item> items, Trace *trace = nullptr);
 
   /// Abandons the items that have not been uploaded.
   ~WeightUpload();
@@ -44,8 +45,8 @@ private:
     bool isUsed = false;
   };
 
-  WeightUpload(Device &device, const WeightSource &source, std::vector<Item> items)
-      : device(device), source(source), items(std::move(items)) {}
+  WeightUpload(Device &device, const WeightSource &source, std::vector<Item> items, Trace *trace)
+      : device(device), source(source), items(std::move(items)), trace(trace) {}
 
   Error allocate();
   void run();
@@ -54,6 +55,7 @@ private:
   Device &device;
   const WeightSource &source;
   std::vector<Item> items;
+  Trace *trace;
   std::vector<std::unique_ptr<DeviceEvent>> uploaded; ///< by item
   std::vector<Staging> staging;
   size_t nextStaging = 0;

@@ -3,8 +3,6 @@
 #include "runtime/generation/StopStrings.h"
 #include "support/Diagnostic.h"
 
-#include <chrono>
-
 namespace kiln {
 
 std::optional<OverflowPolicy> parseOverflowPolicy(StringRef name) {
@@ -170,15 +168,21 @@ public:
   Error run();
 
 private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = Trace::Clock;
 
-  static double msSince(Clock::time_point start) {
-    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  /// The milliseconds since `start`, which become a span.
+  double endSpan(TraceLane lane, StringRef name, Clock::time_point start, int64_t sequences) const {
+    Clock::time_point end = Clock::now();
+    if (options.trace)
+      options.trace->add(
+          lane, name, start, end,
+          json::Object{{"first_sequence", static_cast<int64_t>(firstSequence)}, {"sequences", sequences}});
+    return std::chrono::duration<double, std::milli>(end - start).count();
   }
 
   Error startRows();
   Error restartRows();
-  Error step(const BitVector &active);
+  Error step(const BitVector &active, bool isFirst);
   Error addToken(size_t row, int32_t token, double ms);
   BitVector activeRows() const;
 
@@ -204,8 +208,10 @@ Error Batch::startRows() {
     prompts.push_back(row.isDone() ? std::vector<int32_t>() : row.result.promptTokens);
   if (Error error = stream.start(prompts))
     return error;
+  auto isGiven = [](const auto &prompt) { return !prompt.empty(); };
+  double ms = endSpan(TraceLane::Prompts, "prompts", start, llvm::count_if(prompts, isGiven));
   for (Sequence &row : rows)
-    row.result.promptMs = msSince(start);
+    row.result.promptMs = ms;
   return Error::success();
 }
 
@@ -214,8 +220,13 @@ Error Batch::restartRows() {
   std::vector<std::vector<int32_t>> prompts;
   for (Sequence &row : rows)
     prompts.push_back(row.takeRestart());
-  bool isAny = llvm::any_of(prompts, [](const auto &prompt) { return !prompt.empty(); });
-  return isAny ? stream.start(prompts) : Error::success();
+  int64_t restarted = llvm::count_if(prompts, [](const auto &prompt) { return !prompt.empty(); });
+  if (restarted == 0)
+    return Error::success();
+  Clock::time_point start = Clock::now();
+  Error error = stream.start(prompts);
+  endSpan(TraceLane::Prompts, "slide", start, restarted);
+  return error;
 }
 
 Error Batch::addToken(size_t row, int32_t token, double ms) {
@@ -231,14 +242,14 @@ Error Batch::addToken(size_t row, int32_t token, double ms) {
   return Error::success();
 }
 
-Error Batch::step(const BitVector &active) {
+Error Batch::step(const BitVector &active, bool isFirst) {
   Clock::time_point start = Clock::now();
   if (Error error = restartRows())
     return error;
   std::vector<int32_t> tokens(rows.size(), idleRow);
   if (Error error = stream.next(active, tokens))
     return error;
-  double ms = msSince(start);
+  double ms = endSpan(TraceLane::Decode, isFirst ? "first token" : "decode", start, active.count());
   for (unsigned row : active.set_bits())
     if (Error error = addToken(row, tokens[row], ms))
       return error;
@@ -251,8 +262,8 @@ Error Batch::run() {
     return Error::success();
   if (Error error = startRows())
     return error;
-  for (; active.any(); active = activeRows())
-    if (Error error = step(active))
+  for (bool isFirst = true; active.any(); active = activeRows(), isFirst = false)
+    if (Error error = step(active, isFirst))
       return error;
   for (size_t row = 0; row < rows.size(); ++row)
     if (const SpeculationCounts *counts = stream.speculation(row))

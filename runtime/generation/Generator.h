@@ -3,6 +3,7 @@
 
 #include "runtime/generation/SpeculativeStream.h"
 #include "runtime/text/Tokenizer.h"
+#include "support/Trace.h"
 
 namespace kiln {
 
@@ -33,6 +34,7 @@ struct GenerateOptions {
   bool keepLogits = false;
   Draft *draft = nullptr; ///< guesses tokens; the tokens are the same without it
   DraftLength draftLength;
+  Trace *trace = nullptr; ///< where prompts and steps become spans, with the times of the Generation
 
   /// Called for each new token as it comes, with the text that has become certain: valid UTF-8, without stop
   /// strings. The texts of a sequence's tokens, one after the other, are its Generation::text.

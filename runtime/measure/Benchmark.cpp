@@ -102,7 +102,8 @@ Expected<KernelTimer> KernelTimer::create(Device &device) {
   return KernelTimer(device, std::move(*sweep));
 }
 
-Expected<std::vector<double>> KernelTimer::time(std::vector<KernelLaunch> launches, const BenchmarkOptions &options) {
+Expected<std::vector<double>> KernelTimer::time(std::vector<KernelLaunch> launches, const BenchmarkOptions &options,
+                                                StringRef what) {
   auto graph = device->makeGraph(std::move(launches));
   if (!graph)
     return graph.takeError();
@@ -120,8 +121,11 @@ Expected<std::vector<double>> KernelTimer::time(std::vector<KernelLaunch> launch
     Expected<double> seconds = timeOnce();
     if (!seconds)
       return seconds.takeError();
-    if (i >= 0)
-      samples.push_back(*seconds);
+    if (i < 0)
+      continue;
+    samples.push_back(*seconds);
+    if (options.onSample)
+      options.onSample(what, *seconds);
   }
   return samples;
 }
@@ -153,6 +157,8 @@ Expected<Measurement> measureCall(Executor &executor, const CallShape &shape, co
     if (!seconds)
       return seconds.takeError();
     result->seconds.push_back(*seconds / static_cast<double>(counts.runsPerSample));
+    if (options.onSample)
+      options.onSample(result->what, *seconds);
   }
   return result;
 }
@@ -181,7 +187,7 @@ Expected<std::vector<Measurement>> measureKernels(Executor &executor, const Call
     for (const KernelLaunch &launch : own)
       result.cost +=
           cantFail(launch.step->cost(sample.call.dims, shape.position()), "the executor has checked the dims");
-    auto samples = timer->time(std::move(own), options);
+    auto samples = timer->time(std::move(own), options, kernel);
     if (!samples)
       return samples.takeError();
     result.seconds = std::move(*samples);

@@ -25,6 +25,8 @@ struct BenchmarkOptions {
   /// The limit in seconds for all runs together: runs that would take longer are reduced, to three samples of one run
   /// at least. 0: no limit.
   double mostSeconds = 0;
+  /// Called after each sample with the kernel's or the call's name and the seconds of all its runs together.
+  std::function<void(StringRef what, double seconds)> onSample = {};
 };
 
 /// A call to be measured.
@@ -69,8 +71,9 @@ public:
   /// The device must outlive the timer. Error: no memory for sweeping.
   static Expected<KernelTimer> create(Device &device);
 
-  /// The seconds of all the launches together, one number per sample.
-  Expected<std::vector<double>> time(std::vector<KernelLaunch> launches, const BenchmarkOptions &options);
+  /// The seconds of all the launches together, one number per sample. `what` is for options.onSample.
+  Expected<std::vector<double>> time(std::vector<KernelLaunch> launches, const BenchmarkOptions &options,
+                                     StringRef what = "");
 
 private:
   KernelTimer(Device &device, DeviceMemory sweep) : device(&device), sweep(std::move(sweep)) {}

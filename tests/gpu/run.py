@@ -51,7 +51,7 @@ def main():
             print(output)
     print(f"kiln_gpu_tests: {'failed' if failed else 'passed'} after {time.monotonic() - start:.0f} s", flush=True)
 
-    for script in ("emulated_model", "emulated_variants", "strategies", "ladder"):
+    for script in ("emulated_model", "emulated_variants", "strategies", "ladder", "trace"):
         script = f"tests/run/test_{script}.py"
         result = subprocess.run([sys.executable, "-B", os.path.join(SOURCE, script)],
                                 env={**environment(), "KILN": kiln, "KILN_DEVICE": "cuda:0"})

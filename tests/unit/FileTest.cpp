@@ -238,5 +238,20 @@ TEST(WriteFile, KeepsDevicesAndLinks) {
             "full: error: cannot write: No space left on device\n");
 }
 
+TEST(CheckWritable, SaysWhatWritingWouldSay) {
+  TemporaryDirectory directory;
+  std::string file = directory.write("file", "old");
+  expectSuccess(checkWritable(file));
+  expectSuccess(checkWritable(directory.str() + "/new"));
+  expectSuccess(checkWritable("/dev/null"));
+  for (const std::string &path : {directory.str(), directory.str() + "/none/new", file + "/new"}) {
+    std::string message = messageOf(checkWritable(path));
+    EXPECT_NE(message, "");
+    EXPECT_EQ(message, messageOf(writeFile(path, "new")));
+  }
+  EXPECT_EQ(listing(directory.str()), Names({"file"}));
+  EXPECT_EQ(unwrap(readFile(file)), "old");
+}
+
 } // namespace
 } // namespace kiln

@@ -1,4 +1,5 @@
 #include "tools/kiln/Commands.h"
+#include "tools/kiln/Tracing.h"
 #include "tools/session/Engine.h"
 
 #include "kernels/targets/Target.h"
@@ -99,8 +100,27 @@ Expected<std::vector<Measurement>> measureOne(const BenchCommand &command, const
   return std::vector<Measurement>{std::move(*call)};
 }
 
+/// The lane of a benchmark's samples.
+TraceLane laneOf(const BenchCommand &command) {
+  if (command.what == "kernels")
+    return TraceLane::Kernels;
+  return entryOf(command) == Entry::Decode ? TraceLane::Decode : TraceLane::Prompts;
+}
+
+/// Like measureOne, and makes a span of every sample.
+Expected<std::vector<Measurement>> traceOne(BenchCommand command, const Plan &plan, Executor *executor,
+                                            const CallShape &shape, Trace *trace) {
+  if (trace)
+    command.options.onSample = [trace, lane = laneOf(command), call = shape.str()](StringRef what, double seconds) {
+      trace->addEnded(lane, what, seconds, json::Object{{"call", call}});
+    };
+  return traced(trace, TraceLane::Host, "measure " + shape.str(),
+                [&] { return measureOne(command, plan, executor, shape); });
+}
+
 /// Every batch and length with its roofline.
-Expected<std::vector<BenchRow>> measureAll(const BenchCommand &command, const Plan &plan, Executor *executor) {
+Expected<std::vector<BenchRow>> measureAll(const BenchCommand &command, const Plan &plan, Executor *executor,
+                                           Trace *trace) {
   Expected<const Target *> target = findTarget(plan.target);
   if (!target)
     return target.takeError();
@@ -108,7 +128,7 @@ Expected<std::vector<BenchRow>> measureAll(const BenchCommand &command, const Pl
   for (int64_t size : command.batches)
     for (int64_t length : command.lengths) {
       CallShape shape{entryOf(command), size, length};
-      auto measured = measureOne(command, plan, executor, shape);
+      auto measured = traceOne(command, plan, executor, shape, trace);
       if (!measured)
         return measured.takeError();
       for (Measurement &measurement : *measured) {
@@ -141,12 +161,11 @@ Error runCounts(const BenchCommand &command, ModelRequest request) {
   Expected<LocatedPlan> located = locatePlan(*source);
   if (!located)
     return located.takeError();
-  return print(command, measureAll(command, located->plan, nullptr), "emulate", located->plan);
+  return print(command, measureAll(command, located->plan, /*executor=*/nullptr, /*trace=*/nullptr), "emulate",
+               located->plan);
 }
 
-} // namespace
-
-Error run(const BenchCommand &command) {
+Error measure(const BenchCommand &command, Trace *trace) {
   EngineOptions options;
   if (Error error = resolveKernelDevice("kiln bench", command.device).moveInto(options.device))
     return error;
@@ -154,6 +173,7 @@ Error run(const BenchCommand &command) {
   options.entries =
       entryOf(command) == Entry::Score ? std::vector{Entry::Score} : std::vector{Entry::Prefill, Entry::Decode};
   options.needsKernels = true;
+  options.trace = trace;
   ModelRequest request{.model = command.model,
                        .weights = command.weights,
                        .pipeline = command.pipeline,
@@ -161,14 +181,21 @@ Error run(const BenchCommand &command) {
                        .reference = referenceUse(options)};
   if (options.device == "emulate")
     return runCounts(command, std::move(request));
-  Expected<ModelSource> source = openModel(request);
+  Expected<ModelSource> source = traced(trace, TraceLane::Host, "open the model", [&] { return openModel(request); });
   if (!source)
     return source.takeError();
-  auto engine = openEngine(*source, options);
+  auto engine = traced(trace, TraceLane::Host, "open the device", [&] { return openEngine(*source, options); });
   if (!engine)
     return engine.takeError();
   Executor &executor = *(*engine)->executor();
-  return print(command, measureAll(command, executor.plan(), &executor), executor.device().name(), executor.plan());
+  return print(command, measureAll(command, executor.plan(), &executor, trace), executor.device().name(),
+               executor.plan());
+}
+
+} // namespace
+
+Error run(const BenchCommand &command) {
+  return withTrace(command.trace, "kiln bench", [&](Trace *trace) { return measure(command, trace); });
 }
 
 } // namespace kiln

@@ -1,4 +1,5 @@
-// Parses arguments into a command. CLI11 is slow to compile and throws: only this file and Options.cpp include it.
+// Parses arguments into a command. CLI11 is slow to compile and throws: only this file and those with options include
+// it.
 #include "tools/kiln/CommandLine.h"
 
 #include "tools/kiln/OptionRules.h"

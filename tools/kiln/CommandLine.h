@@ -65,6 +65,8 @@ struct RunCommand {
   std::string check = "memory";
   std::string schedule = "in-order";
   std::string kernelsFrom;
+  std::string trace; ///< a file, or empty
+  bool traceKernels = false;
   bool wantLogits = false;
   bool json = false;
   bool quiet = false;
@@ -101,6 +103,7 @@ struct BenchCommand {
   BenchmarkOptions options;
   std::string device = "auto";
   std::string format = "md";
+  std::string trace; ///< a file, or empty
 };
 
 struct ReportCommand {

@@ -42,6 +42,7 @@ static Error openModelDraft(const RunCommand &command, const ModelSource &target
   own.entries = {Entry::Prefill, Entry::Decode};
   own.checkReference = false;
   own.kernelsFrom.clear();
+  own.trace = nullptr; // its uploads and kernels would overlap those of the model
   bool hasWeights = !options.weights.empty() || isModelFile(options.what) ||
                     (llvm::sys::fs::is_directory(options.what) && !isPlan(options.what));
   if (!hasWeights)

@@ -70,6 +70,11 @@ std::string check(const RunCommand &command, const GivenOptions &given) {
       if (std::string wrong = refuse(given, {"--check"}, "memory: " + forEmulate + "sees every access"); !wrong.empty())
         return wrong;
   }
+  if (command.check == "reference")
+    if (std::string wrong =
+            refuse(given, {"--trace-kernels"}, "expected no --check reference, which works between the kernels");
+        !wrong.empty())
+      return wrong;
   if (command.prompts.texts.empty() && command.prompts.files.empty())
     return refuse(given, {"--special"}, "expected --prompt or --prompt-file, whose text it is about");
   if (llvm::count(command.prompts.files, "-") + llvm::count(command.prompts.tokens, "-") > 1)
@@ -94,7 +99,7 @@ std::string check(const BenchCommand &command, const GivenOptions &given) {
     if (std::string wrong = refuse(given, {"--of"}, "expected --what kernels, got " + command.what); !wrong.empty())
       return wrong;
   if (command.device == "emulate")
-    return refuse(given, {"--samples", "--runs", "--weights", "--random-weights"},
+    return refuse(given, {"--samples", "--runs", "--weights", "--random-weights", "--trace"},
                   "--device emulate counts and runs nothing; give --device cuda:N, or leave the option out");
   return "";
 }

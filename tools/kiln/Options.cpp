@@ -1,14 +1,8 @@
-// The options of every command. CLI11 is slow to compile and throws: only this file and CommandLine.cpp include it.
+// The options of the commands, but for those of MeasuringOptions.cpp and ConvertOptions.cpp. CLI11 is slow to compile
+// and throws: only these files, SharedOptions.cpp and CommandLine.cpp include it.
 #include "tools/kiln/Options.h"
 
-#include "tools/kiln/OptionChecks.h"
-#include "tools/ladder/Rungs.h"
-
-#include "kernels/targets/Target.h"
-#include "strategies/Strategy.h"
-#include "support/Process.h"
-
-#include <CLI/CLI.hpp>
+#include "tools/kiln/SharedOptions.h"
 
 namespace kiln {
 
@@ -25,124 +19,6 @@ std::optional<Stage> parseStage(StringRef name) {
 }
 
 namespace {
-
-// What MODEL may be.
-const std::string plainModel = "a .toml, a directory with config.json, a GGUF file or llm.c's .bin";
-const std::string planOrModel = "a plan, " + plainModel;
-
-/// An option that may be repeated. It takes one value each time, so that MODEL may follow.
-template <class T> CLI::Option *addEach(CLI::App &sub, const std::string &name, std::vector<T> &values,
-                                        const std::string &help) {
-  return sub.add_option(name, values, help)->take_all()->allow_extra_args(false);
-}
-
-template <class T> void readItem(const std::string &text, T &value) { CLI::detail::lexical_cast(text, value); }
-void readItem(const std::string &text, Entry &entry) { entry = *findEntry(text); }
-
-template <class T> std::string itemText(const T &value) { return formatv("{0}", value).str(); }
-std::string itemText(Entry entry) { return entryName(entry).str(); }
-
-/// An option of values separated by commas, each accepted by `check`. CLI11's own delimiter would skip empty values.
-template <class T> CLI::Option *addList(CLI::App &sub, const std::string &name, std::vector<T> &values,
-                                        const OptionCheck &check, const std::string &help) {
-  auto take = [name, &values, check](const std::string &text) {
-    values.clear();
-    SmallVector<StringRef> items;
-    StringRef(text).split(items, ',');
-    for (StringRef item : items) {
-      if (std::string wrong = check(item.str()); !wrong.empty())
-        throw CLI::ValidationError(name, wrong);
-      readItem(item.str(), values.emplace_back());
-    }
-  };
-  std::string defaults = llvm::join(llvm::map_range(values, [](const T &value) { return itemText(value); }), ",");
-  return sub.add_option_function<std::string>(name, take, help)->default_str(defaults);
-}
-
-void addDType(CLI::App &sub, std::optional<std::string> &dtype) {
-  sub.add_option_function<std::string>(
-         "--dtype",
-         [&dtype](const std::string &name) { dtype = StringRef(name).starts_with("fp") ? "f" + name.substr(2) : name; },
-         "type of weights, activations and cache: f32, f16, bf16, or tf32, f32 whose products of prompts tensor cores "
-         "round")
-      ->check(oneOf({"f32", "f16", "bf16", "tf32", "fp32", "fp16"}))
-      ->default_str(PipelineOptions().dtype);
-}
-
-void addMatmul(CLI::App &sub, std::optional<std::string> &matmul) {
-  sub.add_option("--matmul", matmul,
-                 "what runs the matrix products of prompts: generated kernels, cublaslt, or auto, what "
-                 "should be faster")
-      ->check(oneOf({"generated", "cublaslt", "auto"}))
-      ->default_str(PipelineOptions().matmul);
-}
-
-void addDecode(CLI::App &sub, std::optional<std::string> &decode) {
-  sub.add_option(
-         "--decode", decode,
-         "what runs the layers of a new token: graph, a kernel for each product and attention, or persistent, one "
-         "kernel for all (16 bits, Hopper, up to 8 sequences)")
-      ->check(oneOf({"graph", "persistent"}))
-      ->default_str(PipelineOptions().decode);
-}
-
-void addTuning(CLI::App &sub, std::optional<std::string> &tuning) {
-  sub.add_option("--tuning", tuning, "what was measured of kernels: shipped, none, or a file of kiln tune")
-      ->check(checkNotEmpty)
-      ->default_str(PipelineOptions().tuning);
-}
-
-/// An option that prints a list and ends the program. As with --help, other arguments are not checked.
-void addListing(CLI::App &sub, const char *name, const char *summary, void (*list)(raw_ostream &os)) {
-  sub.add_flag_callback(
-         name,
-         [list] {
-           list(standardOutput());
-           throw CLI::Success();
-         },
-         summary)
-      ->trigger_on_parse();
-}
-
-void addStrategy(CLI::App &sub, std::optional<std::string> &strategy) {
-  sub.add_option("--strategy", strategy, "optimisations by name, like matmul=tiled,layernorm=3")
-      ->check([](const std::string &text) { return text.empty() ? "expected strategies, got none" : ""; });
-  addListing(sub, "--list-strategies", "print what there is for --strategy", listStrategies);
-}
-
-void addPipeline(CLI::App &sub, PipelineChoices &pipeline) {
-  addDType(sub, pipeline.dtype);
-  addStrategy(sub, pipeline.strategy);
-  addMatmul(sub, pipeline.matmul);
-  addDecode(sub, pipeline.decode);
-  addTuning(sub, pipeline.tuning);
-}
-
-OptionCheck targetName() {
-  std::vector<std::string> names;
-  for (const Target &target : allTargets())
-    names.push_back(target.name);
-  return oneOf(names);
-}
-
-void addTarget(CLI::App &sub, std::string &target) {
-  sub.add_option("--target", target, "the GPU's, a name of graphs/targets/")
-      ->check(targetName())
-      ->capture_default_str();
-}
-
-void addDevice(CLI::App &sub, std::string &device) {
-  sub.add_option("--device", device, "cpu (the reference executor), emulate, cuda:N, or auto: the first GPU, else cpu")
-      ->check(checkDevice)
-      ->capture_default_str();
-}
-
-/// --device, for a command that needs kernels.
-void addKernelDevice(CLI::App &sub, std::string &device) {
-  sub.add_option("--device", device, "emulate, cuda:N, or auto: the first GPU")
-      ->check(checkDevice)
-      ->capture_default_str();
-}
 
 void addCompile(CLI::App &app, CompileCommand &command) {
   CLI::App *sub = app.add_subcommand("compile", "Compile a model into a kernel plan");
@@ -188,16 +64,6 @@ void addDump(CLI::App &app, DumpCommand &command) {
       ->check(oneOf({"ir", "plan", "cuda", "ptx", "resources"}));
   sub->add_option("-o", command.output, "write files into this directory, CUDA self-contained, instead of printing")
       ->check(checkNotEmpty);
-}
-
-void addWeights(CLI::App &sub, WeightOptions &weights) {
-  CLI::Option *path = sub.add_option("--weights", weights.path,
-                                     "directory with model.safetensors and vocabulary, a GGUF file or llm.c's .bin "
-                                     "(default: MODEL, or what a plan was compiled from)");
-  path->check(checkNotEmpty);
-  sub.add_option("--random-weights", weights.randomSeed, "random weights from this seed instead")
-      ->check(checkSeed)
-      ->excludes(path);
 }
 
 void addSampling(CLI::App &sub, RunCommand &command) {
@@ -288,6 +154,8 @@ void addRun(CLI::App &app, RunCommand &command) {
   addDraft(*sub, command.draft);
   addDevice(*sub, command.device);
   addKernelChecks(*sub, command);
+  sub->add_flag("--trace-kernels", command.traceKernels, "with --trace: also every kernel, launched by itself")
+      ->needs(addTrace(*sub, command.trace));
   CLI::Option *json = sub->add_flag("--json", command.json, "one JSON object a sequence");
   sub->add_flag("--logits", command.wantLogits, "with --json: the logits that chose each token")->needs(json);
   sub->add_flag("--no-echo", command.noEcho, "print the new text only")->excludes(json);
@@ -321,73 +189,6 @@ void addEval(CLI::App &app, EvalCommand &command) {
   sub->add_flag("--quiet", command.quiet, "no progress");
 }
 
-/// The command itself; addLadder() adds its subcommand `ladder`.
-CLI::App *addBench(CLI::App &app, BenchCommand &command) {
-  CLI::App *sub = app.add_subcommand("bench", "Time a plan, or count what it does; `bench ladder`: every optimisation");
-  sub->add_option("MODEL", command.model, planOrModel);
-  addWeights(*sub, command.weights);
-  addPipeline(*sub, command.pipeline);
-  sub->add_option("--what", command.what, "decode, prefill, score, or each of the kernels")
-      ->check(oneOf({"decode", "prefill", "score", "kernels"}))
-      ->capture_default_str();
-  sub->add_option("--of", command.of, "with --what kernels: of decode, prefill or score")
-      ->check(oneOf({"decode", "prefill", "score"}))
-      ->capture_default_str();
-  addList(*sub, "--batch", command.batches, checkCount, "sequences at once, 1,8,32");
-  addList(*sub, "--length", command.lengths, checkZeroOrMore, "tokens of a prompt, or the position of decode");
-  sub->add_option("--samples", command.options.samples, "measurements")->check(checkCount)->capture_default_str();
-  sub->add_option("--runs", command.options.runsPerSample, "runs in one measurement")
-      ->check(checkCount)
-      ->capture_default_str();
-  addKernelDevice(*sub, command.device);
-  sub->add_option("-o", command.format, "md, csv or json")->check(oneOf({"md", "csv", "json"}))->capture_default_str();
-  return sub;
-}
-
-OptionCheck partName() {
-  std::vector<std::string> names;
-  for (const LadderPart &part : allLadderParts())
-    names.push_back(part.name.str());
-  return oneOf(names);
-}
-
-/// The subcommand of kiln bench; it takes a model of its own.
-void addLadder(CLI::App &bench, LadderOptions &command) {
-  CLI::App *sub = bench.add_subcommand("ladder", "Compile, check and time every optimisation, step by step");
-  sub->add_option("MODEL", command.model, plainModel)->required();
-  addWeights(*sub, command.weights);
-  addList(*sub, "--parts", command.parts, partName(), "of the ladder, matmul,layernorm (default: all)");
-  addListing(*sub, "--list", "print parts and rungs, with their strategies", listLadder);
-  CLI::Option *scored = sub->add_option("--eval", command.scored,
-                                        "directory of a model with weights and vocabulary, whose perplexity each "
-                                        "rung that changes arithmetic is to find");
-  scored->check(checkNotEmpty)
-      ->needs(sub->add_option("--text", command.text, "file to score; - is standard input")
-                  ->check(checkNotEmpty)
-                  ->needs(scored));
-  addTarget(*sub, command.target);
-  sub->add_option("--samples", command.options.samples, "measurements")->check(checkCount)->capture_default_str();
-  addKernelDevice(*sub, command.device);
-  sub->add_option("--report", command.page, "also write an HTML page there")->check(checkNotEmpty);
-  sub->add_option("-o", command.format, "md or json")->check(oneOf({"md", "json"}))->capture_default_str();
-  sub->add_flag("--quiet", command.quiet, "no progress");
-}
-
-void addReport(CLI::App &app, ReportCommand &command) {
-  CLI::App *sub = app.add_subcommand("report", "Show a plan as an HTML page, or two beside each other");
-  sub->add_option("PLAN", command.plan, "a plan's directory")->required();
-  CLI::Option *second = sub->add_option("PLAN2", command.secondPlan, "another's, to compare with");
-  sub->add_option("--profile", command.profile,
-                  "times of PLAN's kernels: a file that kiln bench --what kernels -o json printed");
-  sub->add_option("--profile2", command.secondProfile, "times of PLAN2's kernels")->needs(second);
-  sub->add_option("--batch", command.batch, "sequences of the calls that are counted (default: the profile's, or 1)")
-      ->check(checkCount);
-  sub->add_option("--length", command.length,
-                  "tokens of a prompt, or the position of decode (default: the profile's, or 64)")
-      ->check(checkZeroOrMore);
-  sub->add_option("-o", command.output, "the file to write; - is standard output")->check(checkNotEmpty)->required();
-}
-
 void addCheck(CLI::App &app, CheckCommand &command) {
   CLI::App *sub = app.add_subcommand("check", "Compare a model with what PyTorch computed for llm.c");
   sub->add_option("MODEL", command.model, planOrModel)->required();
@@ -401,30 +202,6 @@ void addCheck(CLI::App &app, CheckCommand &command) {
       ->capture_default_str();
   addDevice(*sub, command.device);
   sub->add_flag("--json", command.json, "a JSON object");
-  sub->add_flag("--quiet", command.quiet, "no progress");
-}
-
-void addTune(CLI::App &app, TuneOptions &command) {
-  CLI::App *sub = app.add_subcommand("tune", "Measure which configuration of each kernel is the fastest");
-  sub->add_option("MODEL", command.model, plainModel)->required();
-  addDType(*sub, command.pipeline.dtype);
-  addTarget(*sub, command.target);
-  addList(*sub, "--what", command.entries, oneOf({"prefill", "decode", "score"}),
-          "functions whose kernels are measured");
-  addList(*sub, "--batch", command.batches, checkCount, "sequences at once");
-  addList(*sub, "--length", command.lengths, checkCount, "tokens of a prompt");
-  sub->add_option("--within", command.mostOfBest,
-                  "leave out what should take more than so many times as long as the best")
-      ->check(positiveNumber())
-      ->capture_default_str();
-  sub->add_option("--trials", command.mostTrials, "most configurations of a kernel, the likeliest")
-      ->check(checkCount)
-      ->capture_default_str();
-  sub->add_option("--samples", command.options.samples, "measurements")->check(checkCount)->capture_default_str();
-  addKernelDevice(*sub, command.device);
-  sub->add_option("--report", command.page, "also write an HTML page of all trials there")->check(checkNotEmpty);
-  sub->add_option("-o", command.output, "the database (default: the model's name + .tuning.toml)")
-      ->check(checkNotEmpty);
   sub->add_flag("--quiet", command.quiet, "no progress");
 }
 

@@ -28,7 +28,15 @@ struct Commands {
 /// Adds the commands to the program, which fills in the one that it parses.
 void addCommands(CLI::App &app, Commands &commands);
 
-/// The commands of ConvertOptions.cpp.
+// The commands of MeasuringOptions.cpp.
+/// Returns the command, to which addLadder() adds its subcommand `ladder`.
+CLI::App *addBench(CLI::App &app, BenchCommand &command);
+/// The subcommand of kiln bench; it takes a model of its own.
+void addLadder(CLI::App &bench, LadderOptions &command);
+void addReport(CLI::App &app, ReportCommand &command);
+void addTune(CLI::App &app, TuneOptions &command);
+
+// The commands of ConvertOptions.cpp.
 void addImport(CLI::App &app, ImportCommand &command);
 void addExport(CLI::App &app, ExportCommand &command);
 

@@ -2,6 +2,7 @@
 #include "tools/kiln/Input.h"
 #include "tools/kiln/OpenDraft.h"
 #include "tools/kiln/ProgressLine.h"
+#include "tools/kiln/Tracing.h"
 #include "tools/session/Engine.h"
 #include "tools/session/UsageError.h"
 
@@ -132,10 +133,13 @@ Expected<EngineOptions> engineOptions(const RunCommand &command) {
   options.checkAccesses = command.check != "none";
   options.schedule = command.schedule;
   options.kernelsFrom = command.kernelsFrom;
+  options.traceKernels = command.traceKernels;
   if (options.device == "cpu" && options.checkReference)
     return makeReferenceError("--check reference", "is what steps would be compared with");
   if (options.device == "cpu" && !options.kernelsFrom.empty())
     return makeReferenceError("--kernels-from", "runs no kernels");
+  if (options.device == "cpu" && options.traceKernels)
+    return makeReferenceError("--trace-kernels", "runs no kernels");
   return options;
 }
 
@@ -219,19 +223,19 @@ GenerateOptions generateOptions(const RunCommand &command, const ModelSource &so
   return options;
 }
 
-} // namespace
-
-Error run(const RunCommand &command) {
+Error generateAll(const RunCommand &command, Trace *trace) {
   Expected<EngineOptions> onDevice = engineOptions(command);
   if (!onDevice)
     return onDevice.takeError();
+  onDevice->trace = trace;
   PipelineChoices pipeline = command.pipeline;
   prepareForDraft(command, *onDevice, pipeline);
-  Expected<ModelSource> source = openModel({.model = command.model,
-                                            .weights = command.weights,
-                                            .pipeline = pipeline,
-                                            .batch = onDevice->batch,
-                                            .reference = referenceUse(*onDevice)});
+  ModelRequest request{.model = command.model,
+                       .weights = command.weights,
+                       .pipeline = pipeline,
+                       .batch = onDevice->batch,
+                       .reference = referenceUse(*onDevice)};
+  Expected<ModelSource> source = traced(trace, TraceLane::Host, "open the model", [&] { return openModel(request); });
   if (!source)
     return source.takeError();
   const Tokenizer *tokenizer = source->tokenizer ? &*source->tokenizer : nullptr;
@@ -246,7 +250,7 @@ Error run(const RunCommand &command) {
   Expected<OpenedDraft> draft = openDraft(command, *source, *onDevice);
   if (!draft)
     return draft.takeError();
-  auto engine = openEngine(*source, *onDevice);
+  auto engine = traced(trace, TraceLane::Host, "open the device", [&] { return openEngine(*source, *onDevice); });
   progress.finish();
   if (!engine)
     return engine.takeError();
@@ -254,7 +258,9 @@ Error run(const RunCommand &command) {
   GenerateOptions options = generateOptions(command, *source, printer);
   options.draft = draft->draft.get();
   options.draftLength = draft->length;
-  Expected<std::vector<Generation>> generations = generate((*engine)->model(), tokenizer, *prompts, options);
+  options.trace = trace;
+  Expected<std::vector<Generation>> generations = traced(
+      trace, TraceLane::Host, "generate", [&] { return generate((*engine)->model(), tokenizer, *prompts, options); });
   if (!generations)
     return generations.takeError();
   printer.finish(*generations);
@@ -265,6 +271,12 @@ Error run(const RunCommand &command) {
   if (!command.quiet && command.check == "reference")
     llvm::errs() << (*engine)->stepsChecked() << " steps agree with the reference executor\n";
   return Error::success();
+}
+
+} // namespace
+
+Error run(const RunCommand &command) {
+  return withTrace(command.trace, "kiln run", [&](Trace *trace) { return generateAll(command, trace); });
 }
 
 } // namespace kiln

@@ -170,6 +170,27 @@ Expected<KernelFiles> kernelFiles(const Plan &plan, StringRef directory, StringR
   return files;
 }
 
+/// Makes a span of every step that the executor runs from now on.
+void traceSteps(Executor &executor, Trace &trace) {
+  auto dims = std::make_shared<DimBinding>(); // of the current call
+  auto onCall = [dims](const Executor::Call &call) {
+    *dims = call.dims;
+    return Error::success();
+  };
+  auto onStep = [dims, &trace](const PlanFunction &function, size_t index, double seconds) {
+    const PlanStep &step = function.steps[index];
+    json::Object details{{"function", "@" + function.name}, {"step", static_cast<int64_t>(index)}};
+    for (const PlanBuffer &buffer : function.buffers)
+      if (buffer.first == static_cast<int64_t>(index))
+        details["result"] = "%" + buffer.tensor.name;
+    if (!step.location.empty())
+      details["location"] = json::fixUTF8(step.location);
+    trace.addEnded(TraceLane::Kernels, step.launchFor(*dims).kernel, seconds, std::move(details));
+    return Error::success();
+  };
+  executor.setObserver({onCall, onStep});
+}
+
 Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, const EngineOptions &options) {
   Expected<std::unique_ptr<Device>> device = openDevice(options.device, options);
   if (!device)
@@ -183,7 +204,7 @@ Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, cons
     llvm::erase(entries, Entry::Decode); // the model keeps no cache
   if (Error error = PlanModel::check(plan, entries))
     return error;
-  Executor::Options capacity{options.batch, plan.model.context, entries};
+  Executor::Options capacity{options.batch, plan.model.context, entries, options.trace};
   Expected<KernelFiles> files = kernelFiles(plan, directory, options.kernelsFrom);
   if (!files)
     return files.takeError();
@@ -193,6 +214,8 @@ Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, cons
   auto engine = std::make_unique<PlanEngine>(std::move(*device), std::move(*executor));
   if (options.checkReference)
     engine->check(source);
+  if (options.trace && options.traceKernels)
+    traceSteps(*engine->executor(), *options.trace);
   return engine;
 }
 

@@ -30,6 +30,8 @@ struct EngineOptions {
   std::string schedule = "in-order"; ///< emulate: in-order, reversed, random:SEED
   bool needsKernels = false;         ///< the command does not run on cpu; for messages
   std::string kernelsFrom;           ///< not cpu: directory whose NAME.cu replace the plan's; empty: none
+  Trace *trace = nullptr;            ///< where uploads become spans; outlives the engine
+  bool traceKernels = false; ///< with a trace, not cpu: steps of the plan are spans, too; excludes checkReference
   /// emulate: called after every kernel that had to be compiled for the CPU
   std::function<void(size_t done, size_t all, StringRef kernel)> onKernelCompiled;
 };

@@ -37,7 +37,7 @@ StepChecker::StepChecker(const Module &module, WeightLoader<float> loadWeight, E
 
 void StepChecker::attach() {
   executor.setObserver({[this](const Executor::Call &call) { return onCall(call); },
-                        [this](const PlanFunction &function, size_t step) { return onStep(function, step); }});
+                        [this](const PlanFunction &function, size_t step, double) { return onStep(function, step); }});
 }
 
 static SmallVector<int64_t, 4> shapeOf(const PlanTensor &tensor, const DimBinding &dims) {

@@ -1,0 +1,58 @@
+// What a benchmark tells while it runs is what it reports in the end.
+#include "runtime/RuntimeTest.h"
+
+#include "runtime/measure/Benchmark.h"
+
+namespace kiln {
+namespace {
+
+class MeasuringTest : public RuntimeTest {
+protected:
+  MeasuringTest() : executor(unwrap(open(weights, 1))) {
+    options.samples = 3;
+    options.onSample = [&](StringRef what, double seconds) { samples[what.str()].push_back(seconds); };
+  }
+
+  std::unique_ptr<Executor> executor;
+  BenchmarkOptions options;
+  std::map<std::string, std::vector<double>> samples; ///< by name, of all runs of a sample together
+};
+
+TEST_F(MeasuringTest, EverySampleOfACallIsTold) {
+  Measurement measured = unwrap(measureCall(*executor, {Entry::Decode, 1, 4}, options));
+  ASSERT_EQ(measured.seconds.size(), 3u);
+  ASSERT_EQ(samples.size(), 1u);
+  const std::vector<double> &told = samples.find("decode B=1 position=4")->second;
+  ASSERT_EQ(told.size(), 3u);
+  // The number of runs in a sample depends on the device.
+  double runs = executor->device().isTimed() ? static_cast<double>(options.runsPerSample) : 1;
+  for (auto [all, one] : llvm::zip(told, measured.seconds))
+    EXPECT_DOUBLE_EQ(all, one * runs);
+}
+
+TEST_F(MeasuringTest, EverySampleOfAKernelIsTold) {
+  std::map<std::string, std::vector<double>> reported;
+  for (const Measurement &kernel : unwrap(measureKernels(*executor, {Entry::Decode, 1, 4}, options)))
+    reported[kernel.what] = kernel.seconds;
+  EXPECT_GT(reported.size(), 1u);
+  EXPECT_EQ(samples, reported);
+}
+
+TEST_F(MeasuringTest, ObserversAreToldEachStepWithItsTime) {
+  std::vector<size_t> steps;
+  auto onCall = [](const Executor::Call &) { return Error::success(); };
+  auto onStep = [&](const PlanFunction &function, size_t step, double seconds) {
+    EXPECT_EQ(function.name, "prefill");
+    EXPECT_GE(seconds, 0);
+    steps.push_back(step);
+    return Error::success();
+  };
+  std::vector<float> expected = prefill(*executor, 1, 8);
+  executor->setObserver({onCall, onStep});
+  EXPECT_EQ(prefill(*executor, 1, 8), expected);
+  EXPECT_EQ(steps.size(), executor->plan().function(Entry::Prefill).steps.size());
+  EXPECT_TRUE(llvm::is_sorted(steps));
+}
+
+} // namespace
+} // namespace kiln

@@ -1,0 +1,106 @@
+#include "tools/kiln/SharedOptions.h"
+
+#include "kernels/targets/Target.h"
+#include "strategies/Strategy.h"
+
+namespace kiln {
+
+void addDType(CLI::App &sub, std::optional<std::string> &dtype) {
+  sub.add_option_function<std::string>(
+         "--dtype",
+         [&dtype](const std::string &name) { dtype = StringRef(name).starts_with("fp") ? "f" + name.substr(2) : name; },
+         "type of weights, activations and cache: f32, f16, bf16, or tf32, f32 whose products of prompts tensor cores "
+         "round")
+      ->check(oneOf({"f32", "f16", "bf16", "tf32", "fp32", "fp16"}))
+      ->default_str(PipelineOptions().dtype);
+}
+
+static void addMatmul(CLI::App &sub, std::optional<std::string> &matmul) {
+  sub.add_option("--matmul", matmul,
+                 "what runs the matrix products of prompts: generated kernels, cublaslt, or auto, what "
+                 "should be faster")
+      ->check(oneOf({"generated", "cublaslt", "auto"}))
+      ->default_str(PipelineOptions().matmul);
+}
+
+static void addDecode(CLI::App &sub, std::optional<std::string> &decode) {
+  sub.add_option(
+         "--decode", decode,
+         "what runs the layers of a new token: graph, a kernel for each product and attention, or persistent, one "
+         "kernel for all (16 bits, Hopper, up to 8 sequences)")
+      ->check(oneOf({"graph", "persistent"}))
+      ->default_str(PipelineOptions().decode);
+}
+
+static void addTuning(CLI::App &sub, std::optional<std::string> &tuning) {
+  sub.add_option("--tuning", tuning, "what was measured of kernels: shipped, none, or a file of kiln tune")
+      ->check(checkNotEmpty)
+      ->default_str(PipelineOptions().tuning);
+}
+
+void addListing(CLI::App &sub, const char *name, const char *summary, void (*list)(raw_ostream &os)) {
+  sub.add_flag_callback(
+         name,
+         [list] {
+           list(standardOutput());
+           throw CLI::Success();
+         },
+         summary)
+      ->trigger_on_parse();
+}
+
+static void addStrategy(CLI::App &sub, std::optional<std::string> &strategy) {
+  sub.add_option("--strategy", strategy, "optimisations by name, like matmul=tiled,layernorm=3")
+      ->check([](const std::string &text) { return text.empty() ? "expected strategies, got none" : ""; });
+  addListing(sub, "--list-strategies", "print what there is for --strategy", listStrategies);
+}
+
+void addPipeline(CLI::App &sub, PipelineChoices &pipeline) {
+  addDType(sub, pipeline.dtype);
+  addStrategy(sub, pipeline.strategy);
+  addMatmul(sub, pipeline.matmul);
+  addDecode(sub, pipeline.decode);
+  addTuning(sub, pipeline.tuning);
+}
+
+OptionCheck targetName() {
+  std::vector<std::string> names;
+  for (const Target &target : allTargets())
+    names.push_back(target.name);
+  return oneOf(names);
+}
+
+void addTarget(CLI::App &sub, std::string &target) {
+  sub.add_option("--target", target, "the GPU's, a name of graphs/targets/")
+      ->check(targetName())
+      ->capture_default_str();
+}
+
+void addDevice(CLI::App &sub, std::string &device) {
+  sub.add_option("--device", device, "cpu (the reference executor), emulate, cuda:N, or auto: the first GPU, else cpu")
+      ->check(checkDevice)
+      ->capture_default_str();
+}
+
+void addKernelDevice(CLI::App &sub, std::string &device) {
+  sub.add_option("--device", device, "emulate, cuda:N, or auto: the first GPU")
+      ->check(checkDevice)
+      ->capture_default_str();
+}
+
+CLI::Option *addTrace(CLI::App &sub, std::string &path) {
+  return sub.add_option("--trace", path, "also write what happened when, as a Chrome trace, for Perfetto")
+      ->check(checkNotEmpty);
+}
+
+void addWeights(CLI::App &sub, WeightOptions &weights) {
+  CLI::Option *path = sub.add_option("--weights", weights.path,
+                                     "directory with model.safetensors and vocabulary, a GGUF file or llm.c's .bin "
+                                     "(default: MODEL, or what a plan was compiled from)");
+  path->check(checkNotEmpty);
+  sub.add_option("--random-weights", weights.randomSeed, "random weights from this seed instead")
+      ->check(checkSeed)
+      ->excludes(path);
+}
+
+} // namespace kiln

@@ -9,6 +9,7 @@
 #include "kernels/cost/Work.h"
 #include "kernels/families/LibraryMatmul.h"
 #include "ops/Region.h"
+#include "support/Diagnostic.h"
 #include "support/File.h"
 #include "support/Version.h"
 

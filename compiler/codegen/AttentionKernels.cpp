@@ -5,6 +5,30 @@
 
 namespace kiln {
 
+Functor scoreFunctor(const Op &product, ArrayRef<const Op *> scales, const KernelNames &names) {
+  Functor score("Score", names);
+  std::string value = names.of(*product.result()).str();
+  score.add("KILN_DEVICE float operator()(float " + value + ") const {");
+  for (const Op *op : scales) {
+    std::string result = names.of(*op->result()).str();
+    score.add("  const float " + result + " = " + op->def().deviceExpression(*op, {value}) + "; // " + names.line(*op),
+              op);
+    value = result;
+  }
+  score.add("  return " + value + ";");
+  score.add("}");
+  return score;
+}
+
+Functor positionFunctor(const Op &mask, const KernelNames &names) {
+  Functor position("Position", names);
+  const Value *positions = mask.operandOrNull(1);
+  std::string value = positions ? position.pointer(*positions) + "[b]" : "0";
+  position.add("// " + names.line(mask), &mask);
+  position.add("KILN_DEVICE int operator()(int b) const { return " + value + "; }", &mask);
+  return position;
+}
+
 namespace {
 
 /// The parts of a fused attention as fuse-attention makes it: a chain of ops, each applied to the previous result.
@@ -65,21 +89,6 @@ Expected<AttentionRegion> AttentionRegion::of(const Op &op) {
   return region;
 }
 
-Functor scoreFunctor(const AttentionRegion &region, const KernelNames &names) {
-  Functor score("Score", names);
-  std::string value = names.of(*region.qk->result()).str();
-  score.add("KILN_DEVICE float operator()(float " + value + ") const {");
-  for (const Op *op : region.scales) {
-    std::string result = names.of(*op->result()).str();
-    score.add("  const float " + result + " = " + op->def().deviceExpression(*op, {value}) + "; // " + names.line(*op),
-              op);
-    value = result;
-  }
-  score.add("  return " + value + ";");
-  score.add("}");
-  return score;
-}
-
 /// Tensor-core attention multiplies scores by one constant, as part of its exponentials. Error: another function.
 Expected<Functor> factorFunctor(const AttentionRegion &region, const KernelNames &names) {
   Functor score("Score", names);
@@ -93,16 +102,6 @@ Expected<Functor> factorFunctor(const AttentionRegion &region, const KernelNames
   score.add("static constexpr float kFactor = " + (factors.empty() ? "1.0f" : llvm::join(factors, " * ")) + ";",
             region.scales.empty() ? nullptr : region.scales.back());
   return score;
-}
-
-/// The position of a sequence's first query, from the mask's operand.
-Functor positionFunctor(const AttentionRegion &region, const KernelNames &names) {
-  Functor position("Position", names);
-  const Value *positions = region.mask->operandOrNull(1);
-  std::string value = positions ? position.pointer(*positions) + "[b]" : "0";
-  position.add("// " + names.line(*region.mask), region.mask);
-  position.add("KILN_DEVICE int operator()(int b) const { return " + value + "; }", region.mask);
-  return position;
 }
 
 Expected<Functor> epilogueFunctor(const Op &op, const AttentionRegion &region, const KernelNames &names) {
@@ -161,8 +160,9 @@ Expected<KernelText> writeFlashKernel(const Op &op, const KernelChoice &choice) 
   addConstants(kernel, *region);
   kernel.constant("kCausal", "true");
   bool inTensorCores = choice.family->form == KernelForm::TensorFlash;
-  Functor position = positionFunctor(*region, names);
-  Expected<Functor> score = inTensorCores ? factorFunctor(*region, names) : scoreFunctor(*region, names);
+  Functor position = positionFunctor(*region->mask, names);
+  Expected<Functor> score =
+      inTensorCores ? factorFunctor(*region, names) : scoreFunctor(*region->qk, region->scales, names);
   Expected<Functor> epilogue = epilogueFunctor(op, *region, names);
   if (!score || !epilogue)
     return llvm::joinErrors(score.takeError(), epilogue.takeError());
@@ -186,7 +186,7 @@ Expected<KernelText> writeSplitKvKernel(const Op &op, const KernelChoice &choice
   KernelNames names(op);
   KernelAssembler kernel(op, choice, names);
   addConstants(kernel, *region);
-  Functor position = positionFunctor(*region, names), score = scoreFunctor(*region, names);
+  Functor position = positionFunctor(*region->mask, names), score = scoreFunctor(*region->qk, region->scales, names);
   Expected<Functor> epilogue = epilogueFunctor(op, *region, names);
   if (!epilogue)
     return epilogue.takeError();

@@ -15,17 +15,9 @@ public:
   Functor norm(StringRef name, const Op &layernorm) const;
   Expected<Functor> product(StringRef name, const Op &product, ArrayRef<const Op *> behind,
                             const Value *residual = nullptr) const;
-  Functor score(const DecodeLayer &layer) const;
-  Functor position(const DecodeRegion &region) const;
   Expected<Functor> logits(const DecodeRegion &region) const;
 
 private:
-  static Coordinates coordinates() {
-    Coordinates at;
-    at.row = "row";
-    at.index = {"row", "0", "col"}; // one token a sequence
-    return at;
-  }
   /// Declares what the functor loads for two columns, before it is needed.
   static void addOperands(Functor &functor, ArrayRef<EpilogueEmitter::Ahead> ahead);
 
@@ -79,9 +71,10 @@ Expected<Functor> PhaseFunctors::product(StringRef name, const Op &product, Arra
   Functor functor(name, names);
   EpilogueEmitter emitter(functor, names, op, 2);
   emitter.readAhead();
-  emitter.begin(*product.result(), coordinates());
+  const Coordinates at = matmulCoordinates(product.result()->type);
+  emitter.begin(*product.result(), at);
   if (residual)
-    emitter.begin(*residual, coordinates());
+    emitter.begin(*residual, at);
   for (const Op *next : behind)
     if (Error error = emitter.emit(*next))
       return error;
@@ -95,32 +88,10 @@ Expected<Functor> PhaseFunctors::product(StringRef name, const Op &product, Arra
   return functor;
 }
 
-Functor PhaseFunctors::score(const DecodeLayer &layer) const {
-  Functor functor("Score", names);
-  std::string value = names.of(*layer.qk->result()).str();
-  functor.add("KILN_DEVICE float operator()(float " + value + ") const {");
-  for (const Op *scale : layer.scales) {
-    std::string result = names.of(*scale->result()).str();
-    functor.add("  const float " + result + " = " + scale->def().deviceExpression(*scale, {value}) + "; // " +
-                    names.line(*scale),
-                scale);
-    value = result;
-  }
-  functor.add("  return " + value + ";");
-  functor.add("}");
-  return functor;
-}
-
-Functor PhaseFunctors::position(const DecodeRegion &region) const {
-  Functor functor("Position", names);
-  functor.add("KILN_DEVICE int operator()(int row) const { return " + functor.pointer(region.positions()) + "[row]; }");
-  return functor;
-}
-
 Expected<Functor> PhaseFunctors::logits(const DecodeRegion &region) const {
   Functor functor("Logits", names);
   EpilogueEmitter emitter(functor, names, op, 2);
-  emitter.begin(*region.product->result(), coordinates());
+  emitter.begin(*region.product->result(), matmulCoordinates(region.product->result()->type));
   if (region.slice)
     if (Error error = emitter.emit(*region.slice))
       return error;
@@ -164,6 +135,7 @@ private:
   KernelAssembler kernel;
   PhaseFunctors functors;
   std::vector<CodeLine> lines;
+  std::string lastFunctors; ///< constructions of those of the logits
 };
 
 void DecodeKernel::addConstants() {
@@ -183,11 +155,11 @@ Error DecodeKernel::add(Expected<Functor> functor) {
 }
 
 Error DecodeKernel::addFunctors() {
-  kernel.add(functors.position(region));
+  kernel.add(positionFunctor(*first.mask, names));
   kernel.add(functors.norm("AttentionNorm", *first.attentionNorm));
   if (Error error = add(functors.product("Qkv", *first.qkv, {first.qkvBias})))
     return error;
-  kernel.add(functors.score(first));
+  kernel.add(scoreFunctor(*first.qk, first.scales, names));
   if (Error error = add(functors.product("Mid", *first.proj, {first.projBias, first.mid}, &first.x())))
     return error;
   kernel.add(functors.norm("MlpNorm", *first.mlpNorm));
@@ -195,8 +167,14 @@ Error DecodeKernel::addFunctors() {
     return error;
   if (Error error = add(functors.product("Out", *first.fcproj, {first.fcprojBias, first.out}, first.mid->result())))
     return error;
-  kernel.add(functors.norm("LastNorm", *region.lastNorm));
-  return add(functors.logits(region));
+  Functor lastNorm = functors.norm("LastNorm", *region.lastNorm);
+  kernel.add(lastNorm);
+  Expected<Functor> logits = functors.logits(region);
+  if (!logits)
+    return logits.takeError();
+  kernel.add(*logits);
+  lastFunctors = lastNorm.construction() + ", " + logits->construction();
+  return Error::success();
 }
 
 std::string DecodeKernel::perLayer(Member ofLayer, bool writes) {
@@ -220,7 +198,7 @@ void DecodeKernel::writeLayer() {
   std::string keys = perLayer([](const DecodeLayer &l) -> const Value & { return l.cache(0); }, true),
               values = perLayer([](const DecodeLayer &l) -> const Value & { return l.cache(1); }, true);
   statement("step.attention({" + keys + "[layer], " + values + "[layer]}, Score{});",
-            {first.write[0], first.write[1], first.qk, first.mask, first.softmax, first.pv, first.merge}, 6);
+            {first.write[0], first.write[1], first.qk, first.softmax, first.pv, first.merge}, 6);
   statement("step.proj();", {first.proj}, 6);
   statement("}", {}, 4);
   statement("step.mid(Mid{" + biasOf(&DecodeLayer::projBias) + "[layer]});", {}, 4);
@@ -250,12 +228,7 @@ Expected<KernelText> DecodeKernel::write() {
   statement("for (int layer = 0; layer < Config::kLayers; ++layer) {");
   writeLayer();
   statement("}");
-  Expected<Functor> logits = functors.logits(region);
-  if (!logits)
-    return logits.takeError();
-  statement("step.logits(" + functors.norm("LastNorm", *region.lastNorm).construction() + ", " +
-                logits->construction() + ");",
-            {region.product});
+  statement("step.logits(" + lastFunctors + ");", {region.product});
   std::string extents = "l" + std::to_string(region.layers.size()) + "_c" + std::to_string(region.dim()) + "_h" +
                         std::to_string(region.heads());
   return kernel.finish(lines, region.dtype(), extents, type);

@@ -26,13 +26,7 @@ std::string constantName(StringRef tileKey) {
 
 /// The ops of the IR that the kernel of an op computes.
 static std::vector<const Op *> computedOps(const Op &op) {
-  if (!op.region())
-    return {&op};
-  std::vector<const Op *> ops;
-  for (const auto &inner : op.region()->ops())
-    if (!inner->has(Trait::Terminator))
-      ops.push_back(inner.get());
-  return ops;
+  return op.region() ? opsOf(*op.region()) : std::vector<const Op *>{&op};
 }
 
 KernelAssembler::KernelAssembler(const Op &op, const KernelChoice &choice, const KernelNames &names)

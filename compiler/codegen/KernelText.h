@@ -80,6 +80,13 @@ private:
 /// `key <= query && key > query - 256`: when a causal mask, with a window of 256 here, leaves a score as it is.
 std::string visibility(const Op &mask, StringRef query, StringRef key);
 
+/// The functor `Score`: what becomes of a product of query and key, by pointwise ops that follow each other.
+Functor scoreFunctor(const Op &product, ArrayRef<const Op *> scales, const KernelNames &names);
+/// The functor `Position`: the position of a sequence's first query, from the mask's operand.
+Functor positionFunctor(const Op &mask, const KernelNames &names);
+/// The coordinates of element (row, col) of a matmul's result.
+Coordinates matmulCoordinates(const Type &type);
+
 /// `Config::kTileRows` for `tile_rows`.
 std::string constantName(StringRef tileKey);
 

@@ -65,8 +65,7 @@ static Functor inputFunctor(const KernelNames &names, const Value &x, const Op *
   return input;
 }
 
-/// The coordinates of element (row, col) of a matmul's result.
-static Coordinates matmulCoordinates(const Type &type) {
+Coordinates matmulCoordinates(const Type &type) {
   Coordinates at;
   at.row = "row";
   // With one token per sequence, the row is the batch.

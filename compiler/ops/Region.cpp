@@ -19,6 +19,19 @@ const Value *writtenState(const Value &result) {
   return op && op->has(Trait::WritesState) ? op->operand(0) : nullptr;
 }
 
+std::vector<const Op *> opsOf(const Block &region) {
+  std::vector<const Op *> ops;
+  for (const auto &op : region.ops())
+    if (!op->has(Trait::Terminator))
+      ops.push_back(op.get());
+  return ops;
+}
+
+size_t contractionsOf(const Op &op) {
+  auto isContraction = [](const auto &inner) { return inner->has(Trait::Contraction); };
+  return op.region() ? static_cast<size_t>(llvm::count_if(op.region()->ops(), isContraction)) : 0;
+}
+
 std::string regionName(const Block &region) {
   auto holds = [&](OpKind kind) { return llvm::any_of(region.ops(), [&](const auto &op) { return op->is(kind); }); };
   bool isAttention = holds(OpKind::qk) && holds(OpKind::softmax) && holds(OpKind::pv);

@@ -12,6 +12,11 @@ const Op *anchor(const Op &op);
 /// The state of which a result of a plain or fused op is the new value, in the state's memory; null for other values.
 const Value *writtenState(const Value &result);
 
+/// The ops of a region in order, but its terminator.
+std::vector<const Op *> opsOf(const Block &region);
+/// How many contractions a region has; 0 for a plain op.
+size_t contractionsOf(const Op &op);
+
 /// `matmul_bias_gelu`, `attention`: labels of the ops of a region, each once.
 std::string regionName(const Block &region);
 

@@ -34,21 +34,13 @@ static std::vector<Op *> stepsOfLayers(const Function &decode) {
   return steps;
 }
 
-static std::vector<const Op *> opsOf(const Block &region) {
-  std::vector<const Op *> ops;
-  for (const auto &op : region.ops())
-    if (!op->has(Trait::Terminator))
-      ops.push_back(op.get());
-  return ops;
-}
-
 static Error formKernel(Function &decode, const Target &target) {
   std::vector<Op *> steps = stepsOfLayers(decode);
   if (steps.empty() || !canFuse(steps))
     return makeError(decode.loc, "expected layers behind the embedding, and nothing between them");
   Op *fused = fuseOps(steps);
   fused->symbol = "decode_layers";
-  Expected<DecodeRegion> region = DecodeRegion::of(opsOf(*fused->region()));
+  Expected<DecodeRegion> region = DecodeRegion::read(*fused);
   if (!region)
     return region.takeError();
   if (fused->results().size() != 1 || !decodeLayersFamily.runs(*fused, target, upperBounds(*fused)))

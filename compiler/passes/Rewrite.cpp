@@ -124,8 +124,7 @@ Op *fuseOps(ArrayRef<Op *> group) {
 Op *fusedNorm(const Op &op) {
   if (!op.region() || !anchor(op)->is(OpKind::matmul))
     return nullptr;
-  auto isProduct = [](const auto &inner) { return inner->has(Trait::Contraction); };
-  if (llvm::count_if(op.region()->ops(), isProduct) > 1)
+  if (contractionsOf(op) > 1)
     return nullptr;
   const Value *x = anchor(op)->operand(0);
   Op *producer = x->definingOp();

@@ -1,6 +1,7 @@
 #include "kernels/families/DecodeRegion.h"
 
 #include "ir/Verifier.h"
+#include "ops/Region.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -157,7 +158,8 @@ Error checkAlike(const Op &op, const Op &first) {
 
 } // namespace
 
-Expected<DecodeRegion> DecodeRegion::of(ArrayRef<const Op *> ops) {
+Expected<DecodeRegion> DecodeRegion::read(const Op &fused) {
+  const std::vector<const Op *> ops = opsOf(*fused.region());
   Reader reader(ops);
   DecodeRegion region;
   const Value *x = nullptr;
@@ -195,11 +197,7 @@ std::optional<DecodeRegion> DecodeRegion::of(const Op &fused) {
   constexpr size_t fewest = 20;
   if (!fused.region() || fused.region()->ops().size() < fewest)
     return std::nullopt;
-  std::vector<const Op *> ops;
-  for (const auto &op : fused.region()->ops())
-    if (!op->has(Trait::Terminator))
-      ops.push_back(op.get());
-  Expected<DecodeRegion> region = of(ops);
+  Expected<DecodeRegion> region = read(fused);
   if (region)
     return std::move(*region);
   llvm::consumeError(region.takeError());

@@ -42,9 +42,8 @@ struct DecodeRegion {
   int64_t context() const { return *layers.front().cache(0).type.shape[2].asConstant(); }
   DType dtype() const { return layers.front().qkv->operand(1)->type.dtype; }
 
-  /// Reads plain ops in their order, those of one region or, before it is made, of several. Error: the first op that is
-  /// not as above, and what was expected.
-  static Expected<DecodeRegion> of(ArrayRef<const Op *> ops);
+  /// Reads the region of a fused op. Error: the first op that is not as above, and what was expected.
+  static Expected<DecodeRegion> read(const Op &fused);
   /// The region of a fused op, or nothing. Fast for ops that are something else.
   static std::optional<DecodeRegion> of(const Op &fused);
 };

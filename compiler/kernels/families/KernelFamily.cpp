@@ -52,15 +52,13 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
   return families;
 }
 
-/// Whether a region has more products than one, and more than an attention.
-static bool hasManyProducts(const Op &op) {
-  auto isProduct = [](const auto &inner) { return inner->has(Trait::Contraction); };
-  return op.region() && llvm::count_if(op.region()->ops(), isProduct) > 2;
-}
+/// The contractions of an attention; a region with more of them is a whole layer or several.
+constexpr size_t attentionContractions = 2;
 
 bool KernelFamily::runs(const Op &op, const Target &target, const DimBinding &upper) const {
   return hasScoredProduct(op) == (form == KernelForm::TensorScore) &&
-         hasManyProducts(op) == (form == KernelForm::DecodeLayers) && accepts(op, target, upper);
+         (contractionsOf(op) > attentionContractions) == (form == KernelForm::DecodeLayers) &&
+         accepts(op, target, upper);
 }
 
 const KernelFamily *findKernelFamily(StringRef name) {

@@ -26,6 +26,7 @@
 #include "device/math.cuh"
 #include "device/vec.cuh"
 #include "device/warp.cuh"
+#include "norm/group_statistics.cuh"
 
 namespace kiln {
 
@@ -116,9 +117,9 @@ template <class Config, class T> struct RowExchange {
       if (row >= rows)
         continue;
       const Vec<float, 2> &x = residual[row];
-      const float mean = sumOfPlaces(x.sum()) / Shape::kUnitCols;
+      const float mean = quadSum(x.sum()) / Shape::kUnitCols;
       const Vec<float, 2> deviation = x - mean;
-      const float squares = sumOfPlaces((deviation * deviation).sum());
+      const float squares = quadSum((deviation * deviation).sum());
       storeAsync(inSameBlock(receiver, shared, &shared.x[row][col()]), x, barrier);
       if (place() == 0)
         storeAsync(inSameBlock(receiver, shared, &shared.groups[row][col() / 8][0]), Vec<float, 2>{mean, squares},
@@ -164,13 +165,13 @@ private:
     static_assert(kGroups % 4 == 0, "whole turns of four lanes");
     // Read twice: kept, they would take most of the registers.
     const Vec<float, 2> *groups = shared.groups[min(row, rows - 1)] + place();
-    const float mean = sumOfPlaces(sumOver<kTurns>([&](int turn) { return groups[4 * turn][0]; })) / kGroups;
+    const float mean = quadSum(sumOver<kTurns>([&](int turn) { return groups[4 * turn][0]; })) / kGroups;
     const float squares = sumOver<kTurns>([&](int turn) {
       const Vec<float, 2> group = load<2>(&groups[4 * turn][0]);
       const float deviation = group[0] - mean;
       return group[1] + 8 * deviation * deviation;
     });
-    return {mean, rsqrt(sumOfPlaces(squares) / Shape::kDim + eps)};
+    return {mean, rsqrt(quadSum(squares) / Shape::kDim + eps)};
   }
 
   /// Σ term(turn), in four sums, so that additions do not wait for each other.
@@ -181,9 +182,6 @@ private:
       sums[turn % 4] += term(turn);
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
-
-  /// The sum of the four lanes of an index.
-  KILN_DEVICE static float sumOfPlaces(float value) { return warpSum<4>(value); }
 };
 
 } // namespace kiln

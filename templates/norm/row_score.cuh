@@ -30,9 +30,12 @@ struct alignas(16) RowScore {
   int best;     ///< the lowest id of the largest logit
   float target; ///< its logit; 0 in a part without it
 
-  /// The start of `largest`: below any logit of a model; the reference is finite.
-  static constexpr float kLowest = -2e38f;
+  /// The start of `largest`: below any logit of a model; the reference is finite. A power of two, so that its reference
+  /// is exact: compilers may fuse the multiplication into the subtraction of two references, and what is left of a
+  /// rounded one of this size is a number whose exponential is infinite.
+  static constexpr float kLowest = -0x1p126f;
   static constexpr float kLog2OfE = 1.44269504f, kLogOf2 = 0.69314718f;
+  static_assert(double(kLowest) * double(kLog2OfE) == double(kLowest * kLog2OfE), "an exact reference");
 
   /// The score of no logits.
   KILN_DEVICE static RowScore none() { return {kLowest, 0, 0, 0}; }

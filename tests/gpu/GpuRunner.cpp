@@ -88,6 +88,7 @@ public:
       } else {
         std::memcpy(&word, argument.data, argument.bytes);
       }
+      words.parameters.push_back(words.arguments.size());
       words.arguments.push_back(word);
     }
     words.maps = launch.maps;

@@ -12,7 +12,8 @@ class PhaseFunctors {
 public:
   PhaseFunctors(const Op &op, const KernelNames &names) : op(op), names(names) {}
 
-  Functor norm(StringRef name, const Op &layernorm) const;
+  Functor norm(StringRef name, const Op &layernorm, const Op &product) const;
+  Functor lastNorm(StringRef name, const Op &layernorm) const;
   Expected<Functor> product(StringRef name, const Op &product, ArrayRef<const Op *> behind,
                             const Value *residual = nullptr) const;
   Expected<Functor> logits(const DecodeRegion &region) const;
@@ -42,7 +43,19 @@ void PhaseFunctors::addOperands(Functor &functor, ArrayRef<EpilogueEmitter::Ahea
   functor.add("KILN_DEVICE Operands operands(int col) const { return {" + llvm::join(loads, ", ") + "}; }");
 }
 
-Functor PhaseFunctors::norm(StringRef name, const Op &layernorm) const {
+/// A layernorm without parameters, of the row with which `product` multiplies, done on the product's sums.
+Functor PhaseFunctors::norm(StringRef name, const Op &layernorm, const Op &product) const {
+  Functor functor(name, names);
+  std::string sums = names.of(*product.result()).str(), weights = names.of(*product.operand(1)).str();
+  functor.add("static constexpr float kEps = " + layernorm.attribute("eps")->str() + "f;");
+  functor.add("KILN_DEVICE Vec<float, 2> operator()(Vec<float, 2> " + sums + ", Vec<float, 2> " + weights +
+              ", float mean, float rstd) const {");
+  functor.add("  return (" + sums + " - " + weights + " * mean) * rstd; // " + names.line(layernorm), &layernorm);
+  functor.add("}");
+  return functor;
+}
+
+Functor PhaseFunctors::lastNorm(StringRef name, const Op &layernorm) const {
   Functor functor(name, names);
   functor.add("static constexpr float kEps = " + layernorm.attribute("eps")->str() + "f;");
   std::vector<EpilogueEmitter::Ahead> parameters;
@@ -156,18 +169,18 @@ Error DecodeKernel::add(Expected<Functor> functor) {
 
 Error DecodeKernel::addFunctors() {
   kernel.add(positionFunctor(*first.mask, names));
-  kernel.add(functors.norm("AttentionNorm", *first.attentionNorm));
+  kernel.add(functors.norm("AttentionNorm", *first.attentionNorm, *first.qkv));
   if (Error error = add(functors.product("Qkv", *first.qkv, {first.qkvBias})))
     return error;
   kernel.add(scoreFunctor(*first.qk, first.scales, names));
   if (Error error = add(functors.product("Mid", *first.proj, {first.projBias, first.mid}, &first.x())))
     return error;
-  kernel.add(functors.norm("MlpNorm", *first.mlpNorm));
+  kernel.add(functors.norm("MlpNorm", *first.mlpNorm, *first.fc));
   if (Error error = add(functors.product("Fc", *first.fc, {first.fcBias, first.activation})))
     return error;
   if (Error error = add(functors.product("Out", *first.fcproj, {first.fcprojBias, first.out}, first.mid->result())))
     return error;
-  Functor lastNorm = functors.norm("LastNorm", *region.lastNorm);
+  Functor lastNorm = functors.lastNorm("LastNorm", *region.lastNorm);
   kernel.add(lastNorm);
   Expected<Functor> logits = functors.logits(region);
   if (!logits)
@@ -192,12 +205,14 @@ void DecodeKernel::statement(const Twine &text, ArrayRef<const Op *> ops, unsign
 }
 
 void DecodeKernel::writeLayer() {
-  statement("if (step.hasHeads()) {", {}, 4);
-  statement("step.qkv(AttentionNorm{}, Qkv{" + biasOf(&DecodeLayer::qkvBias) + "[layer]});",
-            {first.qkv, first.split[0], first.split[1], first.split[2]}, 6);
   std::string keys = perLayer([](const DecodeLayer &l) -> const Value & { return l.cache(0); }, true),
               values = perLayer([](const DecodeLayer &l) -> const Value & { return l.cache(1); }, true);
-  statement("step.attention({" + keys + "[layer], " + values + "[layer]}, Score{});",
+  std::string cache = "{" + keys + "[layer], " + values + "[layer]}";
+  statement("if (step.hasHeads()) {", {}, 4);
+  statement("step.loadKeys(" + cache + ");", {}, 6);
+  statement("step.qkv(AttentionNorm{}, Qkv{" + biasOf(&DecodeLayer::qkvBias) + "[layer]});",
+            {first.qkv, first.split[0], first.split[1], first.split[2]}, 6);
+  statement("step.attention(" + cache + ", Score{});",
             {first.write[0], first.write[1], first.qk, first.softmax, first.pv, first.merge}, 6);
   statement("step.proj();", {first.proj}, 6);
   statement("}", {}, 4);

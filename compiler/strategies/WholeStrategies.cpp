@@ -44,6 +44,8 @@ std::vector<Strategy> wholeStrategies() {
        },
        {{"clusters", "of 8 blocks, which share the heads", 1, 16},
         {"stages", "of a block's ring of weights", 2, 32},
+        {"in_flight", "units of weights on their way from memory at a time, at most", 1, 32},
+        {"warp_parts", "parts of 64 of the depth, or of 8 columns, that a warp has of a unit of weights", 1, 8},
         {"ahead", "units of weights that a warp takes before it waits for rows", 1, 8},
         {"deep", "keys that a lane loads before it needs the first", 1, 8}}},
       {"copies", "overlapped", "the first call computes while weights of later layers are on their way",

@@ -23,7 +23,8 @@
 // blocks and clusters are added in orders that depend on the shape alone. So a row's bits do not depend on other rows,
 // and not on how many rows the kernel was made for.
 //
-// Launch: grid (8 · kClusters), clusters of 8, all resident; block 32 · (kDim / 64 + 1). The last warp is the producer.
+// Launch: grid (8 · kClusters), clusters of 8, all resident; block 32 · (ceildiv(kDim / 64, kWarpParts) + 1). The last
+// warp is the producer.
 //
 // Shared memory, all dynamic: DecodeStorage (decode/shape.cuh), of which a stage is kDim · 16 bytes.
 //
@@ -33,12 +34,16 @@
 //   kRows                                      the most rows: 1, 2, 4 or 8
 //   kClusters                                  that can be resident at once
 //   kStages                                    of the ring of weights
+//   kWarpParts                                 parts of each unit that a warp multiplies
+//   kInFlight                                  units that are under way at a time, at most
 //   kAhead                                     units that a warp takes into registers before it waits for rows
-//   kDeep                                      keys of a query that a lane loads before it needs the first
+//   kDeep                                      keys of a query that a lane takes at once
 //
 // Functors:
-//   Norm      kEps; Operands operands(int col): what it reads for two columns; operator()(Vec<float, 2> x, float mean,
-//             float rstd, Operands): the normalised x
+//   Norm      kEps; operator()(Vec<float, 2> product, Vec<float, 2> weights, float mean, float rstd): the product with
+//             the normalised row, from that with the row and the sums of the weights. Of the logits: Operands
+//             operands(int col): what it reads for two columns; operator()(Vec<float, 2> x, float mean, float rstd,
+//             Operands): the normalised x
 //   Wide      Operands operands(int col), operator()(Vec<float, 2> product, Operands): the result of two columns
 //   Narrow    Operands operands(int col), operator()(Vec<float, 2> product, Vec<float, 2> x, Operands): the next x
 //   Score     of a product of query and key
@@ -68,36 +73,35 @@ template <class Config, class T>
 constexpr SharedBytes kDecodeLayersShared = {0, int(sizeof(DecodeStorage<Config, T>))};
 
 /// A thread of the kernel. All threads make one; then the producer calls produce(), and the others the phases.
-template <class Config, class T> class DecodeLayers {
+template <class Config, class T> class DecodeLayers : DecodeAttention<Config, T> {
 public:
+  using Attention = DecodeAttention<Config, T>;
   using Shape = DecodeShape<Config, T>;
   static constexpr int kRows = Shape::kRows, kBlocks = Shape::kBlocks;
+  static constexpr int kParts = Shape::kWarpParts, kAll = kRows * kParts; // of a warp
 
   /// `mail` is zero before the first launch; nothing else writes it.
   template <class Position>
-  KILN_DEVICE DecodeLayers(int rows, StampedValue *mail, const Position &position)
-      : shared(dynamicShared<DecodeStorage<Config, T>>()), cluster(int(blockIndexX()) / kBlocks),
-        share(Shape::share(cluster)), reads{shared}, exchange{shared, {mail}, rows, cluster},
-        heads{shared, share, rows, exchange.rank}, rows(rows) {
-    if (threadIndex() == Shape::kConsumers)
+  KILN_DEVICE DecodeLayers(int rows, StampedValue *mail, const Position &position) : Attention(rows, mail) {
+    if (index() == Shape::kConsumers)
       initBarriers();
-    if (threadIndex() < rows)
-      shared.newest[threadIndex()] = position(int(threadIndex()));
+    if (index() < rows)
+      shared.newest[index()] = position(index());
     syncThreads();
     syncCluster();
   }
 
-  KILN_DEVICE bool isProducer() const { return threadIndex() >= Shape::kConsumers; }
+  KILN_DEVICE bool isProducer() const { return index() >= Shape::kConsumers; }
   KILN_DEVICE bool hasHeads() const { return share.heads > 0; }
 
   /// Copies all weights of the block, in the order of the phases. The maps of weights of wide products have rank 3 and
   /// boxes [64, 8, kDim / 64], those of narrow products rank 2 and boxes [64, kDim / 8].
   template <class Maps> KILN_DEVICE void produce(const Maps &qkv, const Maps &proj, const Maps &fc, const Maps &fcproj,
                                                  const TensorMap &logits) {
-    if (threadIndex() != Shape::kConsumers)
+    if (index() != Shape::kConsumers)
       return;
     UnitCopies<Config, T> copies{shared};
-    const int rank = exchange.rank, ownCol = rank * Shape::kOwnCols;
+    const int ownCol = rank * Shape::kOwnCols;
     for (int layer = 0; layer < Config::kLayers; ++layer) {
       for (int head = 0; head < share.heads; ++head)
         for (int part = 0; part < 3; ++part)
@@ -116,80 +120,102 @@ public:
   /// Takes the embedded tokens, [rows, kDim].
   template <class X> KILN_DEVICE void begin(const X *x) {
     waitForDependencies();
-    exchange.begin();
+    beginExchanges();
 #pragma unroll
-    for (int row = 0; row < kRows; ++row)
-      if (row < rows)
-        exchange.residual[row] = load<2>(x + i64(row) * Shape::kDim + exchange.col());
+    for (int n = 0; n < kAll; ++n)
+      if (hasGroup(n))
+        residual[n] = load<2>(x + i64(n / kParts) * Shape::kDim + col(n % kParts));
     if (hasHeads())
-      exchange.send();
+      sendResidual();
+  }
+
+  /// Loads the first keys of a layer, which have no time to come when the queries are there.
+  KILN_DEVICE void loadKeys(const DecodeCache<T> &cache) {
+    beginPhase();
+    this->loadEarly(cache);
   }
 
   /// The wide product for queries, keys and values.
   template <class Norm, class Wide> KILN_DEVICE void qkv(const Norm &norm, const Wide &epilogue) {
+    beginPhase();
     const auto column = [&](int unit) { return columnOfHead(unit); };
-    const auto place = [&](int unit, int row, int pair) {
-      return &shared.qkv[row * share.heads + unit / 3][unit % 3][exchange.rank * 8 + 2 * pair];
+    const auto target = [&](int unit, int row) {
+      return &shared.qkv[row * share.heads + unit / 3][unit % 3][rank * 8];
     };
-    wide<3 * Shape::kMostHeads>(3 * share.heads, norm, epilogue, column, place, shared.haveQkv);
+    wide<3 * Shape::kMostHeads>(3 * share.heads, norm, epilogue, column, target, shared.haveQkv);
   }
 
   /// The attention of the cluster's heads, over a layer's cache.
   template <class Score> KILN_DEVICE void attention(const DecodeCache<T> &cache, const Score &score) {
-    typename DecodeAttention<Config, T>::Loaded early[DecodeAttention<Config, T>::kEarly];
-    heads.loadEarly(cache, early);
+    beginPhase();
     await(shared.haveQkv, qkvParity, u32(rows * share.heads * 3 * 64) * u32(sizeof(T)));
-    heads.attend(cache, early, score);
-    meet();
-    heads.sendParts();
-    ahead.take(reads, share.heads);
-    await(shared.haveParts, partsParity, heads.bytes());
-    heads.combine();
+    attend(cache, score);
+    if (hasSlots()) {
+      meet();
+      sendSlots();
+    }
+    ahead.take(*this, share.heads);
+    await(shared.haveParts, partsParity, partBytes());
+    combineParts();
     meet();
   }
 
   /// The narrow product of the attention's output.
-  KILN_DEVICE void proj() { narrow(share.heads, &shared.attended[0][0], Shape::kAttendedStride); }
+  KILN_DEVICE void proj() {
+    beginPhase();
+    narrow(share.heads, &shared.attended[0][0], Shape::kAttendedStride);
+  }
 
   /// The wide product of the MLP.
   template <class Norm, class Wide> KILN_DEVICE void fc(const Norm &norm, const Wide &epilogue) {
+    beginPhase();
     const auto column = [&](int unit) { return columnOfHidden(unit); };
-    const auto place = [&](int unit, int row, int pair) {
-      return &shared.hidden[row][unit * 64 + exchange.rank * 8 + 2 * pair];
-    };
-    wide<Shape::kMostHiddens>(share.hiddens, norm, epilogue, column, place, shared.haveHidden);
+    const auto target = [&](int unit, int row) { return &shared.hidden[row][unit * 64 + rank * 8]; };
+    wide<Shape::kMostHiddens>(share.hiddens, norm, epilogue, column, target, shared.haveHidden);
   }
 
   /// The narrow product of the MLP.
   KILN_DEVICE void fcproj() {
-    ahead.take(reads, share.hiddens);
+    beginPhase();
+    ahead.take(*this, share.hiddens);
     await(shared.haveHidden, hiddenParity, u32(rows * share.hiddens * 64) * u32(sizeof(T)));
     narrow(share.hiddens, &shared.hidden[0][0], Shape::kHiddenStride);
   }
 
   /// Adds the sums of the clusters with heads to the residual stream.
   template <class Narrow> KILN_DEVICE void mid(const Narrow &epilogue) {
+    beginPhase();
     add<Shape::kHeadClusters>(epilogue);
-    exchange.send();
+    sendResidual();
   }
   /// Adds the sums of all clusters to the residual stream.
   template <class Narrow> KILN_DEVICE void out(const Narrow &epilogue, bool isLast) {
+    beginPhase();
     add<Shape::kClusters>(epilogue);
     if (hasHeads() || isLast)
-      exchange.send();
+      sendResidual();
   }
 
   /// The product for the logits, and the end of the kernel.
   template <class Norm, class Logits> KILN_DEVICE void logits(const Norm &norm, const Logits &epilogue) {
-    const RowPart x = awaitRows(norm);
+    beginPhase();
+    typename Norm::Operands with[kParts][8];
+#pragma unroll
+    for (int i = 0; i < kParts; ++i)
+#pragma unroll
+      for (int word = 0; word < 8; ++word)
+        with[i][word] = norm.operands(depthOf(i, word));
+    Rows x = awaitRows();
+    meet();
+    normalize(x, norm, with);
     for (int first = 0; first < logitUnits(); first += Shape::kBatch) {
       const int panel = first / Shape::kBatch % 2 * Shape::kBatch;
 #pragma unroll
       for (int i = 0; i < Shape::kBatch; ++i)
         if (first + i < logitUnits())
-          putSums(panel + i, x, reads.take());
+          putSums(panel + i, x, takeUnit());
       meet();
-      for (int item = int(threadIndex()); item < Shape::kBatch * kRows * 4; item += Shape::kConsumers) {
+      for (int item = index(); item < Shape::kBatch * kRows * 4; item += Shape::kConsumers) {
         const int pair = item % 4, row = item / 4 % kRows, i = item / 4 / kRows;
         if (row >= rows || first + i >= logitUnits())
           continue;
@@ -199,11 +225,18 @@ public:
         epilogue(Vec<float, 1>{product[1]}, row, col + 1);
       }
     }
-    if (blockIndexX() == 0 && threadIndex() == 0)
-      *exchange.mail.count() = exchange.next;
+    if (blockIndexX() == 0 && index() == 0)
+      *mail.count() = next;
   }
 
 private:
+  using Attention::attend, Attention::beginExchanges, Attention::beginPhase, Attention::col, Attention::combineParts,
+      Attention::has, Attention::hasGroup, Attention::hasSlots, Attention::index, Attention::indexOf, Attention::lane,
+      Attention::mail, Attention::next, Attention::partBytes, Attention::place, Attention::postSums,
+      Attention::putMoments, Attention::quad, Attention::rank, Attention::residual, Attention::residualBytes,
+      Attention::residualPart, Attention::rows, Attention::sendSlots, Attention::sendResidual, Attention::share,
+      Attention::shared, Attention::statistics, Attention::takeUnit, Attention::warp;
+
   KILN_DEVICE void initBarriers() {
     for (int stage = 0; stage < Shape::kStages; ++stage) {
       initBarrier(shared.full[stage], 1);
@@ -219,9 +252,9 @@ private:
 
   // The first columns of the block's units.
   KILN_DEVICE int columnOfHead(int unit) const {
-    return unit % 3 * Shape::kDim + (share.firstHead + unit / 3) * 64 + exchange.rank * 8;
+    return unit % 3 * Shape::kDim + (share.firstHead + unit / 3) * 64 + rank * 8;
   }
-  KILN_DEVICE int columnOfHidden(int unit) const { return (share.firstHidden + unit) * 64 + exchange.rank * 8; }
+  KILN_DEVICE int columnOfHidden(int unit) const { return (share.firstHidden + unit) * 64 + rank * 8; }
   KILN_DEVICE int columnOfLogits(int unit) const {
     return (unit * kBlocks * Shape::kClusters + int(blockIndexX())) * 8;
   }
@@ -233,7 +266,7 @@ private:
   /// All multiplying warps of the block wait for each other.
   KILN_DEVICE void meet() {
     syncWarp();
-    if (laneIndex() == 0)
+    if (lane() == 0)
       arrive(shared.met);
     waitBarrier(shared.met, metParity);
     metParity ^= 1;
@@ -241,103 +274,135 @@ private:
 
   /// Waits for bytes that blocks of the cluster send.
   KILN_DEVICE void await(SharedBarrier &barrier, u32 &parity, u32 bytes) {
-    if (threadIndex() == 0)
+    if (index() == 0)
       arriveExpecting(barrier, bytes);
     waitClusterBarrier(barrier, parity);
     parity ^= 1;
   }
 
-  /// Waits for the residual stream and normalises the warp's part of it.
-  template <class Norm> KILN_DEVICE RowPart awaitRows(const Norm &norm) {
-    typename Norm::Operands with[4][2];
-    exchange.loadFor(norm, with);
-    await(shared.haveX, xParity, exchange.bytes());
-    return exchange.normalized(norm, with);
+  /// The warp's parts of all rows.
+  struct Rows {
+    RowPart of[kParts];
+  };
+  /// Waits for the residual stream, and takes the warp's parts of it.
+  KILN_DEVICE Rows awaitRows() {
+    await(shared.haveX, xParity, residualBytes());
+    Rows x;
+#pragma unroll
+    for (int i = 0; i < kParts; ++i)
+      x.of[i] = residualPart(i);
+    PartSums<T> moments;
+#pragma unroll
+    for (int i = 0; i < kParts; ++i)
+      moments.add(x.of[i], transposed(x.of[i]), oneOfNinth(i));
+    putMoments(moments);
+    return x;
+  }
+  /// The lane's word of a ninth row of ones, along a part of the warp.
+  KILN_DEVICE u32 oneOfNinth(int i) const { return quad() == 0 && has(i) ? pairFromFloat<T>(1.0f, 1.0f) : 0; }
+
+  /// Where the two elements of a word of a part lie in the depth.
+  KILN_DEVICE int depthOf(int i, int word) const {
+    return min(indexOf(i), Shape::kParts - 1) * Shape::kUnitDepth + 8 * word + 2 * place();
+  }
+  /// Normalises rows by the statistics that all warps have left.
+  template <class Norm>
+  KILN_DEVICE void normalize(Rows &x, const Norm &norm, const typename Norm::Operands (&with)[kParts][8]) const {
+    const Vec<float, 2> ofRow = statistics(min(quad(), rows - 1), Norm::kEps);
+#pragma unroll
+    for (int i = 0; i < kParts; ++i)
+#pragma unroll
+      for (int word = 0; word < 8; ++word) {
+        const Vec<float, 2> y = norm(x.of[i].template values<T>(word), ofRow[0], ofRow[1], with[i][word]);
+        x.of[i].words[word] = has(i) ? pairFromFloat<T>(y[0], y[1]) : 0;
+      }
   }
 
-  /// Leaves the warp's sums for a unit in the panel.
-  KILN_DEVICE void putSums(int place, const RowPart &x, const UnitPart &part) {
+  /// Leaves the warp's sums for a unit in the panel, and those of the weights.
+  KILN_DEVICE void putSums(int panelUnit, const Rows &x, const UnitParts<Config, T> &parts) {
     PartSums<T> sums;
-    sums.add(x, part);
-    if (exchange.index() < rows)
-      storeShared(&shared.panel[warpIndex()][place][exchange.index()][2 * exchange.place()], sums.values());
+#pragma unroll
+    for (int i = 0; i < kParts; ++i)
+      sums.add(x.of[i], parts.of[i], oneOfNinth(i));
+    auto &panel = shared.panel[warp()][panelUnit];
+    if (quad() < rows)
+      storeShared(&panel[quad()][2 * place()], sums.values());
+    if (quad() == 0)
+      storeShared(&panel[kRows][2 * place()], sums.ninth());
   }
-  KILN_DEVICE Vec<float, 2> sumOfWarps(int place, int row, int pair) const {
+  /// The sum of a row for two columns of a unit; row kRows: of the weights.
+  KILN_DEVICE Vec<float, 2> sumOfWarps(int panelUnit, int row, int pair) const {
     Vec<float, 2> sum{};
 #pragma unroll
     for (int warp = 0; warp < Shape::kWarps; ++warp)
-      sum += load<2>(&shared.panel[warp][place][row][2 * pair]);
+      sum += load<2>(&shared.panel[warp][panelUnit][row][2 * pair]);
     return sum;
   }
 
-  /// A wide product of `units` units, whose first columns are column(unit). Each pair of results goes to its place in
-  /// all blocks of the cluster, where `barrier` counts the bytes; lane i gives them to block i % 8.
-  template <int kMost, class Norm, class Wide, class Column, class Place>
-  KILN_DEVICE void wide(int units, const Norm &norm, const Wide &epilogue, const Column &column, const Place &place,
+  /// A wide product of `units` units, whose first columns are column(unit). The 8 results of a unit and a row go to
+  /// their place in all blocks of the cluster, where `barrier` counts the bytes: a quad computes them, and each of its
+  /// lanes gives them to two blocks.
+  template <int kMost, class Norm, class Wide, class Column, class Target>
+  KILN_DEVICE void wide(int units, const Norm &norm, const Wide &epilogue, const Column &column, const Target &target,
                         SharedBarrier &barrier) {
-    constexpr int kTurns = ceilDiv(kMost * kRows * 4 * kBlocks, Shape::kConsumers);
-    const auto pairOf = [](int item) { return item / kBlocks % 4; };
-    const auto rowOf = [](int item) { return item / kBlocks / 4 % kRows; };
-    const auto unitOf = [](int item) { return item / kBlocks / 4 / kRows; };
-    ahead.take(reads, units);
+    constexpr int kQuads = Shape::kConsumers / 4, kTurns = ceilDiv(kMost * kRows, kQuads);
+    const int pair = place(), ownQuad = index() / 4;
+    ahead.take(*this, units);
     typename Wide::Operands with[kTurns];
 #pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
-      const int item = turn * Shape::kConsumers + int(threadIndex());
-      with[turn] = epilogue.operands(column(min(unitOf(item), units - 1)) + 2 * pairOf(item));
-    }
-    const RowPart x = awaitRows(norm);
-    ahead.forEach(reads, units, [&](int unit, const UnitPart &part) { putSums(unit, x, part); });
+    for (int turn = 0; turn < kTurns; ++turn)
+      with[turn] = epilogue.operands(column(min((turn * kQuads + ownQuad) / kRows, units - 1)) + 2 * pair);
+    const Rows x = awaitRows();
+    ahead.forEach(*this, units, [&](int unit, const UnitParts<Config, T> &parts) { putSums(unit, x, parts); });
     meet();
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
-      const int item = turn * Shape::kConsumers + int(threadIndex()), row = rowOf(item), unit = unitOf(item);
-      if (row < rows && unit < units)
-        storeAsync(inSameBlock(taker, shared, place(unit, row, pairOf(item))),
-                   epilogue(sumOfWarps(unit, row, pairOf(item)), with[turn]), inSameBlock(taker, shared, &barrier));
+      const int item = turn * kQuads + ownQuad, row = item % kRows, unit = item / kRows;
+      if ((item - ownQuad % 8) / kRows >= units) // of the warp's first quad
+        continue;
+      const bool isResult = row < rows && unit < units;
+      const int someRow = isResult ? row : 0, someUnit = isResult ? unit : 0;
+      const Vec<float, 2> ofRow = statistics(someRow, Norm::kEps);
+      const Vec<float, 2> y = epilogue(
+          norm(sumOfWarps(someUnit, someRow, pair), sumOfWarps(someUnit, kRows, pair), ofRow[0], ofRow[1]), with[turn]);
+      Packet<16> chunk;
+      gatherQuad(chunk.words, pairFromFloat<T>(y[0], y[1]), lane());
+      auto *chunkAt = reinterpret_cast<Packet<16> *>(target(someUnit, someRow));
+      if (isResult)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const auto to = u32(pair + 4 * half);
+          storeAsync(inBlock(chunkAt, to), chunk, inBlock(&barrier, to));
+        }
     }
   }
 
   /// A narrow product of rows in shared memory; the first units have been taken. Its sums are posted.
   KILN_DEVICE void narrow(int units, const T *from, int stride) {
-    PartSums<T> sums;
-    ahead.forEach(reads, units, [&](int unit, const UnitPart &part) {
-      sums.add(rowPart(from + exchange.index() * stride + unit * 64), part);
+    PartSums<T> sums[kParts];
+    ahead.forEach(*this, units, [&](int unit, const UnitParts<Config, T> &parts) {
+      const RowPart rowPart = RowPart::read(from + unit * 64, stride, rows, lane());
+#pragma unroll
+      for (int i = 0; i < kParts; ++i)
+        sums[i].add(rowPart, parts.of[i]);
     });
-    exchange.postSums(sums);
-  }
-  /// 64 elements of the lane's row as the left operand.
-  KILN_DEVICE RowPart rowPart(const T *row) const {
-    RowPart part{};
-#pragma unroll
-    for (int step = 0; step < 4; ++step)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        if (exchange.index() < rows)
-          part.steps[step].words[2 * half] =
-              loadPacked<2>(row + 16 * step + 8 * half + 2 * exchange.place()).packets[0].words[0];
-    return part;
+    postSums(sums);
   }
 
   template <int kSources, class Narrow> KILN_DEVICE void add(const Narrow &epilogue) {
-    const auto with = epilogue.operands(exchange.col());
-    Vec<float, 2> sums[kRows];
-    exchange.template receive<kSources>(sums);
+    typename Narrow::Operands with[kParts];
 #pragma unroll
-    for (int row = 0; row < kRows; ++row)
-      if (row < rows)
-        exchange.residual[row] = epilogue(sums[row], exchange.residual[row], with);
+    for (int i = 0; i < kParts; ++i)
+      with[i] = epilogue.operands(min(col(i), Shape::kDim - 2));
+    Vec<float, 2> sums[kAll];
+    this->template receive<kSources>(sums);
+#pragma unroll
+    for (int n = 0; n < kAll; ++n)
+      if (hasGroup(n))
+        residual[n] = epilogue(sums[n], residual[n], with[n % kParts]);
   }
 
-  DecodeStorage<Config, T> &shared;
-  const int cluster;
-  const DecodeShare share;
-  UnitReads<Config, T> reads;
   UnitsAhead<Config, T> ahead;
-  RowExchange<Config, T> exchange;
-  const DecodeAttention<Config, T> heads;
-  const int rows;
-  const ClusterPointer<DecodeStorage<Config, T>> taker = inBlock(&shared, laneIndex() % kBlocks);
   u32 metParity = 0, xParity = 0, qkvParity = 0, partsParity = 0, hiddenParity = 0;
 };
 

@@ -3,9 +3,13 @@
 // Each cluster holds the whole residual stream in float. The projection of the attention and the MLP's second product
 // give sums over the depth that one cluster owns: a cluster posts its sums in memory (device/mailbox.cuh), and every
 // cluster adds those of all, in the order of a tree over clusters, so that all of them have the same bits. Of that,
-// block r of each cluster does the columns of share r, warp w of it 8 of them, and sends them to all blocks of its
-// cluster, with the mean and the sum of the squared deviations of these 8 columns: so the statistics of a row are there
-// when the row is (norm/group_statistics.cuh says how they merge).
+// block r of each cluster does the columns of share r, each warp some groups of 8, and sends them to all blocks of its
+// cluster, rounded to the type of the products: the block that adds a column up is the one that keeps it in float.
+//
+// A layernorm before a wide product is done on the product's sums: Σ w (x − mean) rstd = (Σ w x − mean Σ w) rstd. So
+// warps multiply rows as they come, and with themselves: that gives the sum of a warp's columns and that of their
+// squares. Neither subtraction, nor that of the mean's square from the mean of squares, loses as much as the rounding
+// of the rows has lost before.
 //
 // Two sets of words take turns. A cluster posts into a set again only after it has received from the other one, to
 // which every cluster posts after it has read the first.
@@ -16,6 +20,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "decode/quad.cuh"
 #include "decode/shape.cuh"
 #include "decode/units.cuh"
 #include "device/atomic.cuh"
@@ -26,7 +31,6 @@
 #include "device/math.cuh"
 #include "device/vec.cuh"
 #include "device/warp.cuh"
-#include "norm/group_statistics.cuh"
 
 namespace kiln {
 
@@ -46,141 +50,136 @@ template <class Config, class T> struct Mailboxes {
   }
 };
 
-/// A warp's part in the exchange: 8 columns of its block's share.
-template <class Config, class T> struct RowExchange {
+/// A warp's part in the exchange: kWarpParts groups of 8 columns of its block's share.
+template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
   using Shape = DecodeShape<Config, T>;
-  static constexpr int kRows = Shape::kRows;
+  using Reads = UnitReads<Config, T>;
+  using Reads::cluster, Reads::has, Reads::indexOf, Reads::lane, Reads::place, Reads::quad, Reads::rank, Reads::rows,
+      Reads::shared, Reads::warp;
+  static constexpr int kRows = Shape::kRows, kGroups = Shape::kWarpParts, kAll = kRows * kGroups;
 
-  DecodeStorage<Config, T> &shared;
   const Mailboxes<Config, T> mail;
-  const int rows, cluster, rank = int(clusterRank());
-  const ClusterPointer<DecodeStorage<Config, T>> receiver = inBlock(&shared, u32(index())); ///< the lane's, in send()
-  u32 next = 0;                  ///< the number of the next exchange, and its stamp less 1
-  Vec<float, 2> residual[kRows]; ///< of the lane's columns
+  u32 next = 0;                      ///< the number of the next exchange, and its stamp less 1
+  Vec<float, 2> residual[kAll] = {}; ///< of the lane's columns of group i of each row, at row · kGroups + i
 
-  // Lane 4 · i + place has columns 2 place and the next of the warp's 8: of row i of a product, or in the exchange of
-  // what cluster i has, and of what goes to block i.
-  KILN_DEVICE static int place() { return int(laneIndex()) % 4; }
-  KILN_DEVICE static int index() { return int(laneIndex()) / 4; }
-  KILN_DEVICE int col() const { return rank * Shape::kOwnCols + int(warpIndex()) * Shape::kUnitCols + 2 * place(); }
+  // A lane has columns 2 place() and the next of each group: of row quad() of a product, or in the exchange of what
+  // cluster quad() has, and of what goes to block quad().
+  KILN_DEVICE int firstCol(int group) const { return rank * Shape::kOwnCols + indexOf(group) * Shape::kUnitCols; }
+  KILN_DEVICE int col(int group) const { return firstCol(group) + 2 * place(); }
+  /// Whether there is such a row, and such a group.
+  KILN_DEVICE bool hasGroup(int n) const { return n / kGroups < rows && has(n % kGroups); }
 
   /// Bytes that a block gets of the residual stream.
-  KILN_DEVICE u32 bytes() const { return u32(rows) * (Shape::kDim + Shape::kDim / 8 * 2) * u32(sizeof(float)); }
+  KILN_DEVICE u32 residualBytes() const { return u32(rows) * Shape::kDim * u32(sizeof(T)); }
 
-  KILN_DEVICE void begin() { next = loadAcquire(mail.count()); }
+  KILN_DEVICE RowExchange(int rows, StampedValue *mail) : Reads(rows), mail{mail} {}
+
+  KILN_DEVICE void beginExchanges() { next = loadAcquire(mail.count()); }
 
   /// Posts the cluster's sums.
-  KILN_DEVICE void postSums(const PartSums<T> &sums) const {
-    if (index() < rows)
-      post(mail.row(next, cluster, index()) + col(), sums.values(), next + 1);
+  KILN_DEVICE void postSums(const PartSums<T> (&sums)[kGroups]) const {
+#pragma unroll
+    for (int i = 0; i < kGroups; ++i)
+      if (quad() < rows && has(i))
+        post(mail.row(next, cluster, quad()) + col(i), sums[i].values(), next + 1);
   }
 
-  /// The sum of what the first kSources clusters have posted for the lane's columns, for each row.
-  template <int kSources> KILN_DEVICE void receive(Vec<float, 2> (&sums)[kRows]) {
+  /// The sum of what the first kSources clusters have posted for the lane's columns, for each row and group.
+  template <int kSources> KILN_DEVICE void receive(Vec<float, 2> (&sums)[kAll]) {
+    constexpr int kAtOnce = min(kAll, 4); // of which the words fit into registers
+#pragma unroll
+    for (int first = 0; first < kAll; first += kAtOnce)
+      receiveSome<kSources, kAtOnce>(&sums[first], first);
+    ++next;
+  }
+
+  /// Sends the lane's columns of the residual stream to all blocks of the cluster.
+  KILN_DEVICE void sendResidual() const {
+    const u32 receiver = u32(quad());
+    const auto barrier = inBlock(&shared.haveX, receiver);
+#pragma unroll
+    for (int first = 0; first < kAll; first += 4) {
+      Packet<16> chunk{};
+#pragma unroll
+      for (int i = 0; i < min(4, kAll - first); ++i)
+        chunk.words[i] = pairFromFloat<T>(residual[first + i][0], residual[first + i][1]);
+      transposeQuad(chunk.words, lane());
+      const int n = first + place();
+      if (n < kAll && hasGroup(n))
+        storeAsync(inBlock(reinterpret_cast<Packet<16> *>(&shared.x[n / kGroups][firstCol(n % kGroups)]), receiver),
+                   chunk, barrier);
+    }
+  }
+
+  /// The warp's part of the rows, as the left operand of a product.
+  KILN_DEVICE RowPart residualPart(int i) const {
+    RowPart part{};
+    if (has(i))
+      part = RowPart::read(&shared.x[0][indexOf(i) * Shape::kUnitDepth], Shape::kDimStride, rows, lane());
+    return part;
+  }
+  /// Leaves the moments of the warp's columns for the other warps. `ones` is the lane's word of a ninth row of ones.
+  KILN_DEVICE void putMoments(const PartSums<T> &rowsByRows) const {
+    auto &moments = shared.moments[warp()];
+    const Vec<float, 2> squares = rowsByRows.values(), sums = rowsByRows.ninth();
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int column = 2 * place() + i; // which is a row, too
+      if (column == quad() && column < rows)
+        storeShared(&moments[column][1], Vec<float, 1>{squares[i]});
+      if (quad() == 0 && column < rows)
+        storeShared(&moments[column][0], Vec<float, 1>{sums[i]});
+    }
+  }
+  /// The mean of a row and 1 / √(variance + eps).
+  KILN_DEVICE Vec<float, 2> statistics(int row, float eps) const {
+    Vec<float, 2> sums{};
+#pragma unroll
+    for (int warp = 0; warp < Shape::kWarps; ++warp)
+      sums += load<2>(&shared.moments[warp][row][0]);
+    const Vec<float, 2> means = sums * (1.0f / Shape::kDim);
+    return {means[0], rsqrt(fmax(means[1] - means[0] * means[0], 0.0f) + eps)};
+  }
+
+private:
+  template <int kSources, int kCount> KILN_DEVICE void receiveSome(Vec<float, 2> *sums, int first) const {
     constexpr int kTurns = ceilDiv(kSources, 8);
-    StampedPair pairs[kRows][kTurns];
+    StampedPair pairs[kCount][kTurns];
+#pragma unroll
+    for (int i = 0; i < kCount * kTurns; ++i)
+      pairs[i / kTurns][i % kTurns].first.stamp = next; // not there yet
+    const auto isExpected = [&](int i, int turn) { return hasGroup(first + i) && turn * 8 + quad() < kSources; };
     for (bool complete = false; !complete;) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i)
+#pragma unroll
+        for (int turn = 0; turn < kTurns; ++turn)
+          // Words that are there are not read again: repeated reads delay the copies of weights.
+          if (isExpected(i, turn) && !pairs[i][turn].has(next + 1))
+            pairs[i][turn] =
+                peek(mail.row(next, turn * 8 + quad(), (first + i) / kGroups) + col((first + i) % kGroups));
       complete = true;
 #pragma unroll
-      for (int row = 0; row < kRows; ++row)
+      for (int i = 0; i < kCount; ++i)
 #pragma unroll
-        for (int turn = 0; turn < kTurns; ++turn) {
-          const int source = turn * 8 + index();
-          if (row >= rows || source >= kSources)
-            continue;
-          pairs[row][turn] = peek(mail.row(next, source, row) + col());
-          complete &= pairs[row][turn].has(next + 1);
-        }
+        for (int turn = 0; turn < kTurns; ++turn)
+          complete &= !isExpected(i, turn) || pairs[i][turn].has(next + 1);
       if (!complete)
         retry();
     }
     syncWarp();
 #pragma unroll
-    for (int row = 0; row < kRows; ++row) {
-      sums[row] = {};
+    for (int i = 0; i < kCount; ++i) {
+      Vec<float, 2> sum{};
 #pragma unroll
       for (int turn = 0; turn < kTurns; ++turn)
-        if (row < rows && turn * 8 + index() < kSources)
-          sums[row] += pairs[row][turn].values();
+        if (isExpected(i, turn))
+          sum += pairs[i][turn].values();
 #pragma unroll
       for (u32 distance = 4; distance < kWarpSize; distance *= 2)
-        sums[row] += {shuffleXor(sums[row][0], distance), shuffleXor(sums[row][1], distance)};
+        sum += {shuffleXor(sum[0], distance), shuffleXor(sum[1], distance)};
+      sums[i] = sum;
     }
-    ++next;
-  }
-
-  /// Sends the lane's columns of the residual stream to all blocks of the cluster.
-  KILN_DEVICE void send() const {
-    const auto barrier = inSameBlock(receiver, shared, &shared.haveX);
-#pragma unroll
-    for (int row = 0; row < kRows; ++row) {
-      if (row >= rows)
-        continue;
-      const Vec<float, 2> &x = residual[row];
-      const float mean = quadSum(x.sum()) / Shape::kUnitCols;
-      const Vec<float, 2> deviation = x - mean;
-      const float squares = quadSum((deviation * deviation).sum());
-      storeAsync(inSameBlock(receiver, shared, &shared.x[row][col()]), x, barrier);
-      if (place() == 0)
-        storeAsync(inSameBlock(receiver, shared, &shared.groups[row][col() / 8][0]), Vec<float, 2>{mean, squares},
-                   barrier);
-    }
-  }
-
-  /// The warp's 64 of the depth of all rows, normalised, as the left operand of a product.
-  template <class Norm, class Operands>
-  KILN_DEVICE RowPart normalized(const Norm &norm, const Operands (&with)[4][2]) const {
-    const int row = index();
-    const Vec<float, 2> statistics = merged(row, Norm::kEps);
-    RowPart part{};
-#pragma unroll
-    for (int step = 0; step < 4; ++step)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        Vec<float, 2> x{};
-        if (row < rows)
-          x = norm(load<2>(&shared.x[row][depth(step, half)]), statistics[0], statistics[1], with[step][half]);
-        part.template set<T>(step, half, x);
-      }
-    return part;
-  }
-  /// Where the lane's pairs lie in the depth.
-  KILN_DEVICE static int depth(int step, int half) {
-    return int(warpIndex()) * Shape::kUnitDepth + 16 * step + 8 * half + 2 * place();
-  }
-  /// What the normalisation reads from memory for the lane's pairs.
-  template <class Norm> KILN_DEVICE static void loadFor(const Norm &norm, typename Norm::Operands (&with)[4][2]) {
-#pragma unroll
-    for (int step = 0; step < 4; ++step)
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        with[step][half] = norm.operands(depth(step, half));
-  }
-
-private:
-  /// The mean of a row and 1 / √(variance + eps), from those of 8 columns each. The four lanes of the row add in an
-  /// order that does not depend on kRows.
-  KILN_DEVICE Vec<float, 2> merged(int row, float eps) const {
-    constexpr int kGroups = Shape::kDim / 8, kTurns = kGroups / 4;
-    static_assert(kGroups % 4 == 0, "whole turns of four lanes");
-    // Read twice: kept, they would take most of the registers.
-    const Vec<float, 2> *groups = shared.groups[min(row, rows - 1)] + place();
-    const float mean = quadSum(sumOver<kTurns>([&](int turn) { return groups[4 * turn][0]; })) / kGroups;
-    const float squares = sumOver<kTurns>([&](int turn) {
-      const Vec<float, 2> group = load<2>(&groups[4 * turn][0]);
-      const float deviation = group[0] - mean;
-      return group[1] + 8 * deviation * deviation;
-    });
-    return {mean, rsqrt(quadSum(squares) / Shape::kDim + eps)};
-  }
-
-  /// Σ term(turn), in four sums, so that additions do not wait for each other.
-  template <int kTurns, class Term> KILN_DEVICE static float sumOver(Term term) {
-    float sums[4] = {};
-#pragma unroll 8
-    for (int turn = 0; turn < kTurns; ++turn)
-      sums[turn % 4] += term(turn);
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 };
 

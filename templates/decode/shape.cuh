@@ -6,9 +6,10 @@
 // products whose depth a cluster owns, each of its blocks has an eighth of the columns.
 //
 // All weights of a block come in units of 64 · kDim / 8 elements, one copy each:
-//   wide     8 columns of the whole depth; warp w multiplies depth 64w … 64w + 63
-//   narrow   64 of the depth, the block's kDim / 8 columns; warp w has columns 8w … 8w + 7
-// So a block has kDim / 64 warps that multiply, and each of them has 8 columns of 64 in each unit.
+//   wide     8 columns of the whole depth
+//   narrow   64 of the depth, the block's kDim / 8 columns
+// Either is kDim / 64 parts of 8 columns of 64 of the depth: part i of a wide unit is depth 64i … 64i + 63, part i of a
+// narrow one columns 8i … 8i + 7. Each warp that multiplies has kWarpParts neighbouring parts of each unit.
 //
 // A head takes 4 units of each block, 64 hidden channels take 2. Clusters share heads first, then hidden channels so
 // that all have as equal a number of units as can be.
@@ -18,6 +19,7 @@
 
 #include "device/barrier.cuh"
 #include "device/base.cuh"
+#include "device/cluster.cuh"
 #include "device/index.cuh"
 #include "device/numeric.cuh"
 #include "device/shared.cuh"
@@ -34,12 +36,14 @@ struct DecodeShare {
 template <class Config, class T> struct DecodeShape {
   static constexpr int kBlocks = 8; // of a cluster
   static constexpr int kClusters = Config::kClusters, kRows = Config::kRows, kStages = Config::kStages;
+  static constexpr int kInFlight = min(Config::kInFlight, kStages);
   static constexpr int kDim = Config::kDim, kHeads = Config::kHeads, kHiddens = Config::kHidden / 64;
   static constexpr int kHeadSize = 64, kUnitDepth = 64, kUnitCols = 8;
-  static constexpr int kWarps = kDim / kUnitDepth, kConsumers = kWarps * int(kWarpSize);
+  static constexpr int kParts = kDim / kUnitDepth, kWarpParts = Config::kWarpParts; // of a unit, of a warp
+  static constexpr int kWarps = ceilDiv(kParts, kWarpParts), kConsumers = kWarps * int(kWarpSize);
   static constexpr int kThreads = kConsumers + int(kWarpSize);
   static constexpr int kOwnCols = kDim / kBlocks; // of a narrow product
-  static constexpr u32 kPartBytes = kUnitCols * kSwizzledRowBytes, kUnitBytes = kWarps * kPartBytes;
+  static constexpr u32 kPartBytes = kUnitCols * kSwizzledRowBytes, kUnitBytes = kParts * kPartBytes;
 
   KILN_DEVICE static constexpr DecodeShare share(int cluster) {
     constexpr int kHalves = 2 * kHeads + kHiddens; // each is two units of a block
@@ -89,15 +93,15 @@ template <class Config, class T> struct DecodeStorage {
   static constexpr int kRows = Shape::kRows, kQueries = Shape::kQueries;
 
   alignas(kWarpgroupTileAlignment) u8 ring[Shape::kStages][Shape::kUnitBytes];
-  // The residual stream, and of each 8 columns the mean and the sum of the squared deviations.
-  alignas(16) float x[kRows][Shape::kDimStride];
-  alignas(16) Vec<float, 2> groups[kRows][Shape::kDim / 8];
-  // Sums of wide products by warps.
-  alignas(16) float panel[Shape::kWarps][Shape::kPanelUnits][kRows][Shape::kUnitCols];
+  // The residual stream, and of each warp's columns the sum and the sum of the squares.
+  alignas(16) T x[kRows][Shape::kDimStride];
+  alignas(16) Vec<float, 2> moments[Shape::kWarps][kRows];
+  // Sums of wide products by warps; behind those of the rows the sums of the weights.
+  alignas(16) float panel[Shape::kWarps][Shape::kPanelUnits][kRows + 1][Shape::kUnitCols];
   alignas(16) T qkv[kQueries][3][Shape::kHeadSize];
-  // Parts of the attention, and their maximum and sum of weights: of this block's warps, of the cluster's blocks.
-  DecodePart<Shape::kHeadSize> warpParts[Shape::kWarps][kQueries], parts[Shape::kBlocks][kQueries];
-  alignas(16) Vec<float, 2> warpTops[Shape::kWarps][kQueries], tops[Shape::kBlocks][kQueries];
+  // Parts of the attention, and their maximum and sum of weights: of this block's slots, of the cluster's blocks.
+  DecodePart<Shape::kHeadSize> slotParts[Shape::kWarps][kQueries], parts[Shape::kBlocks][kQueries];
+  alignas(16) Vec<float, 2> slotTops[Shape::kWarps][kQueries], tops[Shape::kBlocks][kQueries];
   alignas(16) T attended[kRows][Shape::kAttendedStride];
   alignas(16) T hidden[kRows][Shape::kHiddenStride];
   int newest[kRows]; // the position of each row's new token
@@ -105,6 +109,29 @@ template <class Config, class T> struct DecodeStorage {
   SharedBarrier full[Shape::kStages], empty[Shape::kStages];
   SharedBarrier met;                                   // the warps of the block
   SharedBarrier haveX, haveQkv, haveParts, haveHidden; // the cluster's bytes are there
+};
+
+/// A thread, and what it works on.
+template <class Config, class T> struct DecodeThread {
+  DecodeStorage<Config, T> &shared;
+  const int rows, cluster, rank; ///< rank: of the block in the cluster
+
+  KILN_DEVICE DecodeThread(int rows)
+      : shared(dynamicShared<DecodeStorage<Config, T>>()), rows(rows),
+        cluster(int(blockIndexX()) / DecodeShape<Config, T>::kBlocks), rank(int(clusterRank())), own(threadIndex()) {}
+
+  /// Called at the start of a phase: addresses are computed in the phase that needs them. Those of all phases together
+  /// do not fit into the registers.
+  KILN_DEVICE void beginPhase() { own = renewed(own); }
+
+  KILN_DEVICE int index() const { return int(own); }
+  KILN_DEVICE int warp() const { return index() / int(kWarpSize); }
+  KILN_DEVICE int lane() const { return index() % int(kWarpSize); }
+  /// Of the operands and sums of products, a lane has row quad() and columns 2 place() and the next.
+  KILN_DEVICE int quad() const { return lane() / 4; }
+  KILN_DEVICE int place() const { return lane() % 4; }
+
+  u32 own; ///< its index
 };
 
 } // namespace kiln

@@ -1,9 +1,10 @@
 //===- units.cuh - the weights of a block on their way to its warps -------------------===//
 //
 // A producer thread copies units (decode/shape.cuh) into a ring of stages, in the order in which the block needs them,
-// as long as stages are free: it never waits for what other blocks compute, so weights stream while they do. Warps take
-// units in the same order; a warp takes a part of 8 columns of 64 of the depth into registers, and gives the stage
-// back when all warps have.
+// as long as stages are free: it never waits for what other blocks compute, so weights stream while they do. But at
+// most kInFlight units are under way at a time, as many as keep the memory busy: all that clusters tell each other
+// waits behind them. Warps take units in the same order; a warp takes a part of 8 columns of 64 of the depth into
+// registers, and gives the stage back when all warps have.
 //
 // A part in shared memory is 8 rows of 128 bytes, a column each, whose chunks are swizzled; in registers it is the
 // right operand of four products of 16 of the depth (tensor_core.cuh).
@@ -23,7 +24,7 @@
 
 namespace kiln {
 
-/// A warp's part of a unit.
+/// 8 columns of 64 of the depth, as a warp has them in registers.
 struct UnitPart {
   u32 words[2][4];
 
@@ -33,29 +34,62 @@ struct UnitPart {
   }
 };
 
-/// Rows of 64 of the depth as the left operand of the four products: lane 4 · row + place has row `row`, of 8.
+/// Rows of 64 of the depth as the left operand of the four products: lane 4 · row + place has elements 8i + 2 place and
+/// the next of row `row`, of 8, in word i.
 struct RowPart {
-  MmaA steps[4];
+  u32 words[8];
 
-  /// Sets elements 16 step + 8 half + 2 place and the next of the lane's row, rounded to T.
-  template <class T> KILN_DEVICE void set(int step, int half, const Vec<float, 2> &values) {
-    steps[step].words[2 * half] = pairFromFloat<T>(values[0], values[1]);
-    steps[step].words[2 * half + 1] = 0; // rows 8 to 15
+  /// Reads rows in shared memory whose first elements of the part are at `first`, `stride` elements apart; `lane` is
+  /// this one. Of rows from `rows` on it has copies of the last one.
+  template <class T> KILN_DEVICE static RowPart read(const T *first, int stride, int rows, int lane) {
+    RowPart part;
+    const T *chunk = first + min(lane % 8, rows - 1) * stride + lane / 8 * 8;
+    u32 words[2][4];
+    loadMatrices(words[0], SharedAddress(chunk));
+    loadMatrices(words[1], SharedAddress(chunk + 32));
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      part.words[i] = words[i / 4][i % 4];
+    return part;
+  }
+  template <class T> KILN_DEVICE Vec<float, 2> values(int i) const {
+    return {lowToFloat<T>(words[i]), highToFloat<T>(words[i])};
   }
 };
 
-/// Sums of products of rows and a part: lane 4 · row + place has columns 2 place and the next of the row.
+/// Sums of products of rows and parts: lane 4 · row + place has columns 2 place and the next of the row.
 template <class T> struct PartSums {
   MmaSums sums[2] = {};
 
-  KILN_DEVICE void add(const RowPart &rows, const UnitPart &part) {
+  /// `ninth` is the lane's word of the operand's ninth row, the same all along the depth.
+  KILN_DEVICE void add(const RowPart &rows, const UnitPart &part, u32 ninth = 0) {
 #pragma unroll
     for (int step = 0; step < 4; ++step)
-      multiplyAdd<T>(sums[step % 2], rows.steps[step], part.operand(step));
+      multiplyAdd<T>(sums[step % 2], {{rows.words[2 * step], ninth, rows.words[2 * step + 1], ninth}},
+                     part.operand(step));
   }
   KILN_DEVICE Vec<float, 2> values() const {
     return {sums[0].values[0] + sums[1].values[0], sums[0].values[1] + sums[1].values[1]};
   }
+  /// Of the ninth row, in the first four lanes.
+  KILN_DEVICE Vec<float, 2> ninth() const {
+    return {sums[0].values[2] + sums[1].values[2], sums[0].values[3] + sums[1].values[3]};
+  }
+};
+
+/// The rows as the right operand, which has a column for each of them: in registers it is the left operand's first
+/// half.
+KILN_DEVICE UnitPart transposed(const RowPart &rows) {
+  UnitPart part;
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    part.words[i / 4][i % 4] = rows.words[i];
+  return part;
+}
+
+/// What a warp has of a unit. Those that are past the last one of the unit are copies of it.
+template <class Config, class T> struct UnitParts {
+  UnitPart of[Config::kWarpParts];
 };
 
 /// The producer's side of the ring.
@@ -67,10 +101,14 @@ template <class Config, class T> struct UnitCopies {
 
   template <int kRank> KILN_DEVICE void copy(const TensorMap &weight, const int (&at)[kRank]) {
     const auto place = RingPlace<Shape::kStages>::after(copied);
+    if (copied >= Shape::kInFlight) {
+      const auto earlier = RingPlace<Shape::kStages>::after(copied - Shape::kInFlight);
+      waitBarrier(shared.full[earlier.stage], earlier.parity);
+    }
     if (copied++ >= Shape::kStages)
       waitBarrier(shared.empty[place.stage], place.parity ^ 1);
     arriveExpecting(shared.full[place.stage], Shape::kUnitBytes);
-    copyBox(SharedAddress(shared.ring[place.stage]), weight, at, shared.full[place.stage]);
+    copyBoxOnce(SharedAddress(shared.ring[place.stage]), weight, at, shared.full[place.stage]);
   }
   /// 8 columns of the whole depth. The map has rank 3: 64 of the depth, the columns, the depth's multiples of 64.
   KILN_DEVICE void copyWide(const TensorMap &weight, int col) { copy(weight, {0, col, 0}); }
@@ -79,26 +117,41 @@ template <class Config, class T> struct UnitCopies {
 };
 
 /// A warp's side of the ring.
-template <class Config, class T> struct UnitReads {
+template <class Config, class T> struct UnitReads : DecodeThread<Config, T> {
   using Shape = DecodeShape<Config, T>;
+  using Thread = DecodeThread<Config, T>;
+  using Thread::lane, Thread::shared, Thread::Thread, Thread::warp;
 
-  DecodeStorage<Config, T> &shared;
-  RingPlace<Shape::kStages> place = RingPlace<Shape::kStages>::after(0);
+  RingPlace<Shape::kStages> ring = RingPlace<Shape::kStages>::after(0);
 
-  /// The warp's part of the next unit.
-  KILN_DEVICE UnitPart take() {
-    UnitPart part;
-    waitBarrier(shared.full[place.stage], place.parity);
-    const u32 lane = laneIndex(), row = lane % 8;
-    const SharedAddress base = SharedAddress(shared.ring[place.stage]) + warpIndex() * Shape::kPartBytes;
+  /// The index of a part of this warp; not of the unit, if it is kParts or more.
+  KILN_DEVICE int indexOf(int part) const { return warp() * Shape::kWarpParts + part; }
+  KILN_DEVICE bool has(int part) const {
+    return Shape::kParts % Shape::kWarpParts == 0 || indexOf(part) < Shape::kParts;
+  }
+
+  /// The warp's parts of the next unit.
+  KILN_DEVICE UnitParts<Config, T> takeUnit() {
+    UnitParts<Config, T> parts;
+    waitBarrier(shared.full[ring.stage], ring.parity);
+    const u32 row = u32(lane()) % 8, column = u32(lane()) / 8;
+    const SharedAddress base = SharedAddress(shared.ring[ring.stage]);
 #pragma unroll
-    for (u32 half = 0; half < 2; ++half)
-      loadMatrices(part.words[half], base + swizzledOffset(row, half * 4 + lane / 8, row));
+    for (int i = 0; i < Shape::kWarpParts; ++i)
+#pragma unroll
+      for (u32 half = 0; half < 2; ++half)
+        loadMatrices(parts.of[i].words[half], base + u32(min(indexOf(i), Shape::kParts - 1)) * Shape::kPartBytes +
+                                                  swizzledOffset(row, half * 4 + column, row));
+    // A load fills all registers of the warp's lanes at once.
+    u32 loaded[2 * Shape::kWarpParts];
+#pragma unroll
+    for (int i = 0; i < 2 * Shape::kWarpParts; ++i)
+      loaded[i] = parts.of[i / 2].words[i % 2][0];
     syncWarp();
-    if (lane == 0)
-      arrive(shared.empty[place.stage]);
-    place.advance();
-    return part;
+    if (lane() == 0)
+      arriveBehindLoads(shared.empty[ring.stage], loaded);
+    ring.advance();
+    return parts;
   }
 };
 
@@ -106,13 +159,15 @@ template <class Config, class T> struct UnitReads {
 template <class Config, class T> struct UnitsAhead {
   static constexpr int kAhead = Config::kAhead;
 
-  UnitPart parts[max(kAhead, 1)];
+  UnitParts<Config, T> parts[max(kAhead, 1)];
 
   KILN_DEVICE void take(UnitReads<Config, T> &reads, int units) {
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i)
+    for (int i = 0; i < kAhead; ++i) {
+      parts[i] = {}; // otherwise registers keep what was taken before
       if (i < units)
-        parts[i] = reads.take();
+        parts[i] = reads.takeUnit();
+    }
   }
   /// Calls use(i, part) for each unit i of the phase.
   template <class Use> KILN_DEVICE void forEach(UnitReads<Config, T> &reads, int units, const Use &use) const {
@@ -122,7 +177,7 @@ template <class Config, class T> struct UnitsAhead {
         use(i, parts[i]);
 #pragma unroll 2
     for (int i = kAhead; i < units; ++i)
-      use(i, reads.take());
+      use(i, reads.takeUnit());
   }
 };
 

@@ -49,6 +49,23 @@ KILN_DEVICE void arrive(SharedBarrier &barrier, Site = Site::current()) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(&barrier).raw()) : "memory");
 }
 
+/// Arrives when `loaded`, the results of loads from shared memory, are there. Without it an arrival may overtake loads
+/// whose results nothing has needed yet, and a copy that waits for it write where they still read.
+template <int kCount>
+KILN_DEVICE void arriveBehindLoads(SharedBarrier &barrier, const u32 (&loaded)[kCount], Site = Site::current()) {
+  u32 any = 0;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+    any |= loaded[i];
+  // One arrival, whatever was loaded: but the assembler does not see that it is always one.
+  asm volatile("{.reg .u32 arrivals;\n"
+               "min.u32 arrivals, %1, 1;\n"
+               "max.u32 arrivals, arrivals, 1;\n"
+               "mbarrier.arrive.shared::cta.b64 _, [%0], arrivals;}" ::"r"(SharedAddress(&barrier).raw()),
+               "r"(any)
+               : "memory");
+}
+
 /// Arrives, and makes the phase wait for `bytes` more bytes of copies.
 KILN_DEVICE void arriveExpecting(SharedBarrier &barrier, u32 bytes, Site = Site::current()) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(&barrier).raw()), "r"(bytes)
@@ -68,6 +85,10 @@ KILN_DEVICE void waitBarrier(SharedBarrier &barrier, u32 parity, Site = Site::cu
 
 KILN_DEVICE void fenceBarriers() { asm volatile("trap;"); }
 KILN_DEVICE void arrive(SharedBarrier &, Site = Site::current()) { asm volatile("trap;"); }
+template <int kCount>
+KILN_DEVICE void arriveBehindLoads(SharedBarrier &, const u32 (&)[kCount], Site = Site::current()) {
+  asm volatile("trap;");
+}
 KILN_DEVICE void arriveExpecting(SharedBarrier &, u32, Site = Site::current()) { asm volatile("trap;"); }
 KILN_DEVICE void waitBarrier(SharedBarrier &, u32, Site = Site::current()) { asm volatile("trap;"); }
 
@@ -81,6 +102,10 @@ KILN_DEVICE void initBarrier(SharedBarrier &barrier, u32 arrivals, Site site = S
 KILN_DEVICE void fenceBarriers() { emulatedThread->fenceBarriers(); }
 KILN_DEVICE void arrive(SharedBarrier &barrier, Site site = Site::current()) {
   emulatedThread->arriveAtBarrier(&barrier.state, 0, site);
+}
+template <int kCount>
+KILN_DEVICE void arriveBehindLoads(SharedBarrier &barrier, const u32 (&)[kCount], Site site = Site::current()) {
+  arrive(barrier, site);
 }
 KILN_DEVICE void arriveExpecting(SharedBarrier &barrier, u32 bytes, Site site = Site::current()) {
   emulatedThread->arriveAtBarrier(&barrier.state, bytes, site);

@@ -44,6 +44,15 @@ KILN_DEVICE u32 gridBlocksZ() { return emulatedThread->grid.z; }
 
 #endif
 
+/// `value`, but as one that the compiler does not know: what is computed from it is computed where it is needed, and
+/// not kept in registers (or, worse, in local memory) from one turn of a loop to the next.
+KILN_DEVICE u32 renewed(u32 value) {
+#if defined(__CUDACC__)
+  asm volatile("" : "+r"(value));
+#endif
+  return value;
+}
+
 /// The index of this thread in its warp, and of its warp in the block.
 KILN_DEVICE u32 laneIndex() { return threadIndex() % kWarpSize; }
 KILN_DEVICE u32 warpIndex() { return threadIndex() / kWarpSize; }

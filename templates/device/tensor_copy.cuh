@@ -61,12 +61,39 @@ KILN_DEVICE void copyBox(SharedAddress to, const TensorMap &from, const int (&at
                  : "memory");
 }
 
+/// Like copyBox, for weights that nobody reads again soon: they leave the L2 cache before anything else does.
+template <int kRank>
+KILN_DEVICE void copyBoxOnce(SharedAddress to, const TensorMap &from, const int (&at)[kRank], SharedBarrier &barrier,
+                             Site = Site::current()) {
+  static_assert(kRank == 2 || kRank == 3, "tensors of rank 2 or 3");
+  u64 policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  if constexpr (kRank == 2)
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, "
+        "{%2, %3}], [%4], %5;" ::"r"(to.raw()),
+        "l"(&from), "r"(at[0]), "r"(at[1]), "r"(SharedAddress(&barrier).raw()), "l"(policy)
+        : "memory");
+  else
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, "
+        "{%2, %3, %4}], [%5], %6;" ::"r"(to.raw()),
+        "l"(&from), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(SharedAddress(&barrier).raw()), "l"(policy)
+        : "memory");
+}
+
 #else
 
 KILN_DEVICE void prefetchMap(const TensorMap &) { asm volatile("trap;"); }
 template <int kRank>
 KILN_DEVICE void copyBox(SharedAddress, const TensorMap &, const int (&)[kRank], SharedBarrier &,
                          Site = Site::current()) {
+  asm volatile("trap;");
+}
+
+template <int kRank>
+KILN_DEVICE void copyBoxOnce(SharedAddress, const TensorMap &, const int (&)[kRank], SharedBarrier &,
+                             Site = Site::current()) {
   asm volatile("trap;");
 }
 
@@ -95,6 +122,12 @@ KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void copyBox(SharedAddress to, const Te
                                                       SharedBarrier &barrier, Site site = Site::current()) {
   static_assert(kRank == 2 || kRank == 3 || kRank == 5, "tensors of rank 2, 3 or 5");
   emulatedThread->copyBox(to.pointer(), from, at, kRank, &barrier.state, site, KILN_EMULATED_CALLER);
+}
+template <int kRank>
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void copyBoxOnce(SharedAddress to, const TensorMap &from,
+                                                          const int (&at)[kRank], SharedBarrier &barrier,
+                                                          Site site = Site::current()) {
+  copyBox(to, from, at, barrier, site);
 }
 
 #endif

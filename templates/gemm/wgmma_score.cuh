@@ -84,7 +84,8 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
 
   /// Writes the team's part of the rows, and merges all parts if it is the last one.
   KILN_DEVICE void end(TilePlace place, ThreadPlace at) const {
-    const int team = (int(warpgroupIndex()) - 1) / Shape::kConsumers;
+    // Where a row has one tile, either team may have it.
+    const int team = kTeams == 1 ? 0 : (int(warpgroupIndex()) - 1) / Shape::kConsumers;
 #pragma unroll
     for (int i = 0; i < Tiled::kThreadRows; ++i)
       parts.write(tiled.block.order.part * kTeams + team, at.rowOf(i), scores[i]);

@@ -11,17 +11,18 @@ namespace {
 
 // As in templates/decode/shape.cuh.
 constexpr int64_t clusterBlocks = 8, unitDepth = 64, unitCols = 8, batchUnits = 4;
-constexpr int64_t mostRows = 8, mostWarps = 31;
+constexpr int64_t mostRows = 8, mostParts = 31;
 
 /// Who computes what, as DecodeShape of the template.
 struct DecodeBlock {
-  int64_t dim, heads, hiddens, clusters, rows, stages;
+  int64_t dim, heads, hiddens, clusters, rows, stages, warpParts;
 
-  DecodeBlock(const DecodeRegion &region, int64_t clusters, int64_t rows, int64_t stages)
+  DecodeBlock(const DecodeRegion &region, int64_t clusters, int64_t rows, int64_t stages, int64_t warpParts)
       : dim(region.dim()), heads(region.heads()), hiddens(region.hidden() / unitDepth), clusters(clusters), rows(rows),
-        stages(stages) {}
+        stages(stages), warpParts(warpParts) {}
   DecodeBlock(const DecodeRegion &region, const Tile &tile)
-      : DecodeBlock(region, setting(tile, "clusters"), setting(tile, "rows"), setting(tile, "stages")) {}
+      : DecodeBlock(region, setting(tile, "clusters"), setting(tile, "rows"), setting(tile, "stages"),
+                    setting(tile, "warp_parts")) {}
 
   /// Parts of `count` things that cluster `which` has, the first clusters one more.
   int64_t partOf(int64_t count, int64_t which) const { return count / clusters + (which < count % clusters ? 1 : 0); }
@@ -39,8 +40,9 @@ struct DecodeBlock {
       most = std::max(most, hiddensOf(cluster));
     return most;
   }
-  int64_t warps() const { return dim / unitDepth; }
-  int64_t unitBytes() const { return warps() * unitCols * 128; }
+  int64_t parts() const { return dim / unitDepth; }
+  int64_t warps() const { return llvm::divideCeil(parts(), warpParts); }
+  int64_t unitBytes() const { return parts() * unitCols * 128; }
 
   /// The size of DecodeStorage of the template.
   int64_t sharedBytes() const {
@@ -48,9 +50,9 @@ struct DecodeBlock {
     const int64_t panelUnits = std::max({3 * mostHeads, mostHiddens(), 2 * batchUnits});
     int64_t bytes = stages * unitBytes();
     auto add = [&](int64_t more) { bytes += llvm::alignTo(more, 16); };
-    add(rows * (dim + 8) * 4);
-    add(rows * dim / 8 * 8);
-    add(warps() * panelUnits * rows * unitCols * 4);
+    add(rows * (dim + 8) * 2);
+    add(warps() * rows * 8);
+    add(warps() * panelUnits * (rows + 1) * unitCols * 4);
     add(queries * 3 * 64 * 2);
     add(warps() * queries * 64 * 4);
     add(clusterBlocks * queries * 64 * 4);
@@ -67,10 +69,20 @@ struct DecodeBlock {
 /// differ in size, so that some multiprocessors are left over: of an H200's 132, 12.
 int64_t residentClusters(const Target &target) { return target.multiprocessors / clusterBlocks - 1; }
 
+/// Parts of a unit for each warp: a thread of fewer, larger warps has the registers that it needs. What does not fit
+/// into them goes to memory, behind the copies of weights. The order of sums follows from it, so that it is the same
+/// for all numbers of rows.
+int64_t warpPartsOf(const DecodeRegion &region) { return region.dim() <= 768 ? 1 : region.dim() <= 1280 ? 2 : 3; }
+
+/// Units under way that keep the memory busy: 50 KB of each multiprocessor.
+int64_t unitsInFlight(const DecodeBlock &block) {
+  return std::clamp<int64_t>(50 * 1024 / block.unitBytes(), 2, block.stages);
+}
+
 /// The most clusters that share heads and hidden channels; 0: none.
 int64_t mostClusters(const DecodeRegion &region, const Target &target) {
   for (int64_t clusters = residentClusters(target); clusters > 0; --clusters)
-    if (DecodeBlock(region, clusters, 1, 1).isShared())
+    if (DecodeBlock(region, clusters, 1, 1, 1).isShared())
       return clusters;
   return 0;
 }
@@ -82,7 +94,7 @@ int64_t rowsFor(const Op &op, const DimBinding &upper) {
 bool fitsTemplate(const DecodeRegion &region) {
   const Dim &batch = region.x().type.shape[0];
   return dtypeSize(region.dtype()) == 2 && region.headSize() == unitDepth && region.dim() % unitDepth == 0 &&
-         region.hidden() % unitDepth == 0 && region.dim() / unitDepth <= mostWarps && hasOneToken(region.x().type) &&
+         region.hidden() % unitDepth == 0 && region.dim() / unitDepth <= mostParts && hasOneToken(region.x().type) &&
          (batch.asConstant() ? *batch.asConstant() : batch.getSymbol()->max) <= mostRows &&
          *region.lastWeight().type.shape[0].asConstant() % unitCols == 0 && !region.positions().definingOp();
 }
@@ -90,7 +102,8 @@ bool fitsTemplate(const DecodeRegion &region) {
 /// The most stages for which the block fits; 0: none does.
 int64_t mostStages(const DecodeRegion &region, int64_t clusters, int64_t rows, const Target &target) {
   int64_t stages = 16;
-  while (stages > 0 && DecodeBlock(region, clusters, rows, stages).sharedBytes() > target.sharedPerBlock)
+  while (stages > 0 &&
+         DecodeBlock(region, clusters, rows, stages, warpPartsOf(region)).sharedBytes() > target.sharedPerBlock)
     --stages;
   return stages;
 }
@@ -106,18 +119,23 @@ bool acceptsDecodeLayers(const Op &op, const Target &target, const DimBinding &u
 std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
   const DecodeRegion region = *DecodeRegion::of(op);
   const int64_t clusters = mostClusters(region, target), rows = rowsFor(op, upper);
-  // Warps of large models have few registers.
-  const int64_t ahead = region.dim() <= 768 ? 3 : 1, deep = region.dim() <= 768 && rows == 1 ? 2 : 1;
+  const int64_t stages = mostStages(region, clusters, rows, target), warpParts = warpPartsOf(region);
+  // As far as registers go.
+  const int64_t ahead = rows > 2 || warpParts > 2 ? 1 : rows == 2 ? 2 : 3;
+  const int64_t deep = warpParts <= 2 ? 2 : 1; // the same for all numbers of rows, as above
   return {{{"clusters", clusters},
            {"rows", rows},
-           {"stages", mostStages(region, clusters, rows, target)},
+           {"stages", stages},
+           {"in_flight", unitsInFlight(DecodeBlock(region, clusters, rows, stages, warpParts))},
+           {"warp_parts", warpParts},
            {"ahead", ahead},
            {"deep", deep}}};
 }
 
 bool isSoundDecodeLayers(const Op &op, const Tile &tile) {
   const DecodeBlock block(*DecodeRegion::of(op), tile);
-  return block.clusters <= 1024 && block.isShared() && block.rows <= mostRows && isPowerOfTwo(block.rows);
+  return block.warpParts >= 1 && block.clusters <= 1024 && block.isShared() && block.rows <= mostRows &&
+         isPowerOfTwo(block.rows);
 }
 
 Launch launchDecodeLayers(const Op &op, const Tile &tile) {
@@ -144,9 +162,9 @@ double estimateDecodeLayers(const Op &op, const Tile &, const Target &target, co
 OperandMap wideMap(const Value &weight, const DecodeBlock &block) {
   const int64_t cols = *weight.type.shape[0].asConstant(), bytes = dtypeSize(weight.type.dtype);
   return {&weight,
-          {Expr(unitDepth), Expr(cols), Expr(block.warps())},
+          {Expr(unitDepth), Expr(cols), Expr(block.parts())},
           {Expr(block.dim * bytes), Expr(unitDepth * bytes)},
-          {Expr(unitDepth), Expr(unitCols), Expr(block.warps())}};
+          {Expr(unitDepth), Expr(unitCols), Expr(block.parts())}};
 }
 
 /// Of a narrow product: copies of 64 of the depth for a block's columns.

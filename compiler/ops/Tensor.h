@@ -50,6 +50,9 @@ template <class Real> struct EvalArgs {
   const class Op &op;
   ArrayRef<Tensor<Real>> operands;
   Tensor<Real> &result;
+  int64_t rank = 0;
+  /// Operand 0 of every rank, in their order, for an op of Trait::Exchange.
+  ArrayRef<Tensor<Real>> peers = {};
 
   const Tensor<Real> *operandOrNull(size_t i) const { return i < operands.size() ? &operands[i] : nullptr; }
 };

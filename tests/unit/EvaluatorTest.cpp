@@ -22,7 +22,7 @@ class EvaluatorTest : public IrTest {
 protected:
   Evaluator<double> evaluator(StringRef text) {
     parse(text);
-    return Evaluator<double>(*module, [this](const Value &weight) -> Expected<Tensor<double>> {
+    return Evaluator<double>(*module, [this](const Value &weight, int64_t) -> Expected<Tensor<double>> {
       loaded.push_back(weight.name);
       if (weight.name == "missing")
         return makeError("no tensor 'missing'");

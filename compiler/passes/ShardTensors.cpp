@@ -112,8 +112,9 @@ Error Sharder::checkModule() const {
 /// Checks that no op reads a whole weight of which others read shares.
 Error Sharder::checkReaders() const {
   for (const auto &weight : module.weights)
-    for (const Op *user : weight->getUsers())
-      if (weight->recipe->split && !shareReads.contains({user, weight.get()}))
+    for (const Op *user : weight->getUsers()) // listed once per use
+      if (weight->recipe->split &&
+          (!shareReads.contains({user, weight.get()}) || llvm::count(user->operands(), weight.get()) > 1))
         return opError(*user, "shard-tensors: expected every reader of %" + weight->name +
                                   " to take a rank's share, but this needs all of it");
   return Error::success();

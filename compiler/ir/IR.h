@@ -214,6 +214,8 @@ public:
   /// The value of an attribute of moduleAttributes(); `otherwise`, or false, if it is absent.
   int64_t intAttribute(StringRef name, int64_t otherwise = 0) const;
   bool boolAttribute(StringRef name) const;
+  /// The ranks that the module is for; 1 if its tensors are not split.
+  int64_t ranks() const { return intAttribute(ModuleAttribute::ranks, 1); }
 
   const DimSymbol *addDim(StringRef name, int64_t min, int64_t max, Location loc = {});
   Value *addWeight(StringRef name, Type type, WeightRecipe recipe, Location loc = {});

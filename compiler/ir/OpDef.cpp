@@ -45,6 +45,7 @@ ArrayRef<AttributeSpec> moduleAttributes() {
       {Name::serial, Kind::Bool, "a kernel starts when the one in front of it has ended", false},
       {Name::restrictPointers, Kind::Bool, "tensors are __restrict__ parameters of kernels; needs serial", false},
       {Name::portable, Kind::Bool, "kernels run on every target of the plan, not only on their own", false},
+      {Name::ranks, Kind::Int, "ranks among which tensors are split (shard-tensors)", false, {}, std::nullopt, 2},
       {Name::strategy, Kind::Text, "what chose all this, as the user wrote it", false},
       {Name::target, Kind::Ident, "the GPU that kernels are for (select-kernels)", false},
       {Name::kernels, Kind::Dict, "families that come first, by kind of op (select-kernels)", false},

@@ -39,6 +39,8 @@ enum class Trait : unsigned {
   WritesState = 1 << 5,
   /// Operands 0 and 1 may be swapped when their types agree.
   Commutative = 1 << 6,
+  /// Reads operand 0 of all ranks; its result is the same on all of them.
+  Exchange = 1 << 7,
 };
 constexpr Trait operator|(Trait a, Trait b) {
   return static_cast<Trait>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
@@ -82,6 +84,10 @@ struct OpDef {
   /// The result's type, or an error in operands or attributes (counts, kinds and names have already been checked). Null
   /// for ops without exactly one result: fused, yield, return.
   Expected<Type> (*infer)(const Op &op) = nullptr;
+
+  /// Ops whose result depends on the rank or on other ranks: describes what is wrong in a module of so many ranks (1:
+  /// of none). Empty: nothing is wrong.
+  std::string (*rankProblem)(const Op &op, int64_t ranks) = nullptr;
 
   /// Computes the result on the CPU. Types have been verified; extents are the concrete ones.
   Error (*evaluateF32)(EvalArgs<float> &args) = nullptr;
@@ -141,6 +147,8 @@ struct ModuleAttribute {
                              restrictPointers = "restrict";
   // Kernels run on every target of the plan, not only on the one that they are chosen for.
   static constexpr StringRef portable = "portable";
+  // Among how many GPUs tensors are split; written by shard-tensors.
+  static constexpr StringRef ranks = "ranks";
   static constexpr StringRef strategy = "strategy";
   // Written by select-kernels.
   static constexpr StringRef target = "target", kernels = "kernels";

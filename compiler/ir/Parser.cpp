@@ -21,6 +21,7 @@ private:
   Error parseWeight();
   Error parseRecipe(WeightRecipe &recipe);
   Error parseRecipeStep(WeightRecipe &recipe);
+  Error parseSplit(RankSplit &split);
   Error parseProduct(WeightRecipe::Product &product);
   Error parseState();
   Error parseFunction();
@@ -126,14 +127,14 @@ Error Parser::parseRecipe(WeightRecipe &recipe) {
   if (token.is("["))
     if (Error error = parseShape().moveInto(recipe.sourceShape))
       return error;
-  constexpr StringRef steps[] = {"scale", "add", "sum", "transpose", "pad"};
+  constexpr StringRef steps[] = {"split", "scale", "add", "sum", "transpose", "pad"};
   size_t next = 0;
   while (consumePunct("->")) {
     size_t step = next;
     while (step < std::size(steps) && !token.isWord(steps[step]))
       ++step;
     if (step == std::size(steps))
-      return expected("scale, add, sum, transpose or pad, in this order and once each");
+      return expected("split, scale, add, sum, transpose or pad, in this order and once each");
     next = step + 1;
     if (Error error = parseRecipeStep(recipe))
       return error;
@@ -142,6 +143,8 @@ Error Parser::parseRecipe(WeightRecipe &recipe) {
 }
 
 Error Parser::parseRecipeStep(WeightRecipe &recipe) {
+  if (consumeWord("split"))
+    return parseSplit(recipe.split.emplace());
   if (consumeWord("scale"))
     return expectString().moveInto(recipe.scale.emplace());
   if (consumeWord("add"))
@@ -157,6 +160,20 @@ Error Parser::parseRecipeStep(WeightRecipe &recipe) {
   (consumeWord("transpose") ? recipe.transpose : recipe.pad) = true;
   consumeWord("pad");
   return Error::success();
+}
+
+Error Parser::parseSplit(RankSplit &split) {
+  split.ofRows = token.isWord("rows");
+  if (!consumeWord("rows") && !consumeWord("columns"))
+    return expected("rows or columns");
+  if (!consumeWord("ranks"))
+    return expected("'ranks' and their number");
+  if (Error error = expectInt().moveInto(split.ranks))
+    return error;
+  if (consumeWord("unit"))
+    if (Error error = expectInt().moveInto(split.unit))
+      return error;
+  return consumeWord("parts") ? expectInt().moveInto(split.parts) : Error::success();
 }
 
 Error Parser::parseProduct(WeightRecipe::Product &product) {

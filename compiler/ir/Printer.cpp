@@ -102,8 +102,10 @@ private:
       os << '"';
     };
     name(recipe.source);
-    if (recipe.sum || recipe.transpose || recipe.pad)
+    if (recipe.split || recipe.sum || recipe.transpose || recipe.pad)
       os << shapeString(recipe.sourceShape);
+    if (recipe.split)
+      printSplit(*recipe.split);
     if (recipe.scale) {
       os << " -> scale ";
       name(*recipe.scale);
@@ -118,6 +120,14 @@ private:
     if (recipe.sum)
       os << " -> sum " << dtypeName(*recipe.sum);
     os << (recipe.transpose ? " -> transpose" : "") << (recipe.pad ? " -> pad" : "");
+  }
+
+  void printSplit(const RankSplit &split) {
+    os << " -> split " << (split.ofRows ? "rows" : "columns") << " ranks " << split.ranks;
+    if (split.unit != 1)
+      os << " unit " << split.unit;
+    if (split.parts != 1)
+      os << " parts " << split.parts;
   }
 
   void printFunction(const Function &function) {

@@ -120,6 +120,9 @@ private:
       return type.takeError();
     if (op.results().size() != 1)
       return opError(op, "expected one result, got " + Twine(op.results().size()));
+    if (auto rankProblem = op.def().rankProblem)
+      if (std::string problem = rankProblem(op, function.module().ranks()); !problem.empty())
+        return opError(op, problem);
     if (!(op.result()->type == *type))
       return opError(op, "expected result type " + type->str() + ", got " + op.result()->type.str());
     if (op.has(Trait::WritesState))
@@ -174,13 +177,16 @@ private:
 // Module
 //===----------------------------------------------------------------------===//
 
-static Error checkRecipe(const Value &weight) {
+static Error checkRecipe(const Value &weight, int64_t ranks) {
   const WeightRecipe &recipe = *weight.recipe;
   auto fail = [&](const Twine &message) { return makeError(weight.loc, "weight %" + weight.name + ": " + message); };
   if (!isFloat(weight.type.dtype))
     return fail("expected a floating-point type, got " + weight.type.str());
   if (std::string problem = recipe.problem(); !problem.empty())
     return fail(problem);
+  if (recipe.split && recipe.split->ranks != ranks)
+    return fail("expected a split of as many ranks as the module's attribute '" + ModuleAttribute::ranks + "' (" +
+                Twine(ranks) + "), got " + Twine(recipe.split->ranks));
   SmallVector<int64_t, 2> shape = recipe.unpaddedShape();
   Type packed(recipe.dtype, SmallVector<Dim, 4>(recipe.shape.begin(), recipe.shape.end()));
   bool matches = packed == weight.type && shape.size() == recipe.shape.size();
@@ -235,7 +241,7 @@ static Error checkGlobals(const Module &module) {
   for (const auto &weight : module.weights) {
     if (Error error = define("%", weight->name, weight->loc))
       return error;
-    if (Error error = checkRecipe(*weight))
+    if (Error error = checkRecipe(*weight, module.ranks()))
       return error;
   }
   for (const auto &state : module.states)

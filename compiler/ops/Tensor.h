@@ -11,10 +11,14 @@ template <class Real> class Tensor {
 public:
   Tensor() = default;
 
-  /// Elements are left uninitialised.
+  /// Elements are left uninitialised: to clear them would be a pass over memory for nothing.
   explicit Tensor(ArrayRef<int64_t> shape) : extents(shape) {
-    // new Real[n] leaves the elements alone; make_shared would clear them, a pass over memory for nothing.
-    storage = std::shared_ptr<Real[]>(new Real[size()]);
+    // Sums of vector instructions take an order that depends on where the elements begin in a vector. With the same
+    // alignment for all tensors, the same numbers give the same bits, on every rank and in every run.
+    constexpr std::align_val_t alignment{64};
+    void *memory = ::operator new(static_cast<size_t>(size()) * sizeof(Real), alignment);
+    storage = std::shared_ptr<Real[]>(static_cast<Real *>(memory),
+                                      [](Real *elements) { ::operator delete(elements, alignment); });
   }
   /// Elements that somebody else owns, kept alive through `owner`.
   Tensor(ArrayRef<int64_t> shape, std::shared_ptr<Real[]> owner) : extents(shape), storage(std::move(owner)) {}
@@ -50,6 +54,9 @@ template <class Real> struct EvalArgs {
   const class Op &op;
   ArrayRef<Tensor<Real>> operands;
   Tensor<Real> &result;
+  int64_t rank = 0;
+  /// Operand 0 of every rank, in their order, for an op of Trait::Exchange.
+  ArrayRef<Tensor<Real>> peers = {};
 
   const Tensor<Real> *operandOrNull(size_t i) const { return i < operands.size() ? &operands[i] : nullptr; }
 };

@@ -11,6 +11,8 @@
 // round the factors of QK^T and PV. option narrow_softmax: with a type of 16 bits, softmax's results have that type too
 // (`out`), where attention is not fused: then both factors of PV have one type, which libraries require.
 //
+// What ranks add up (all_reduce) they exchange in f32, and round only the sum.
+//
 // option residual_f32: where the residual stream, from the embedding on, stays in f32 between kernels:
 //
 //   %x = embed %tokens, %wte, %wpe               %x = embed %tokens, %wte, %wpe {out = f32} : f32[B,1,768]
@@ -33,14 +35,26 @@ namespace kiln {
 /// Whether the value is part of the residual stream: a layernorm or an addition of two activations reads it.
 static bool isResidual(const Value &value) {
   return llvm::any_of(value.getUsers(), [](const Op *user) {
-    return user->is(OpKind::layernorm) || (user->is(OpKind::add) && user->operand(1)->type.rank() > 1);
+    return user->is(OpKind::layernorm) || (user->is(OpKind::add) && user->operand(1)->type.rank() > 1) ||
+           (user->is(OpKind::allReduce) && isResidual(*user->result()));
   });
+}
+
+/// Keeps the parts of a sum over ranks in f32, and rounds the sum to `dtype`.
+static void widenParts(Op &op, DType dtype) {
+  Op *part = op.is(OpKind::allReduce) ? op.operand(0)->definingOp() : nullptr;
+  if (!part || !part->is(OpKind::matmul))
+    return;
+  part->setAttribute("out", Attribute::ident("f32"));
+  op.setAttribute("out", Attribute::ident(dtypeName(dtype)));
 }
 
 /// Keeps the start of a residual stream in f32 (option residual_f32), and the result of a layernorm of it in `dtype`.
 static void widenResidual(Op &op, DType dtype) {
   if ((op.is(OpKind::embed) || op.is(OpKind::lastRow)) && isResidual(*op.result()))
     op.setAttribute("out", Attribute::ident("f32"));
+  else if (op.is(OpKind::allReduce))
+    op.removeAttribute("out");
   else if (op.is(OpKind::layernorm))
     op.setAttribute("out", Attribute::ident(dtypeName(dtype)));
 }
@@ -95,6 +109,8 @@ static Error assignPrecision(Module &module, const PassOptions &options) {
         op.setAttribute("precision", Attribute::ident("tf32"));
       if (op.is(OpKind::softmax) && dtype != DType::F32 && options.getBool("narrow_softmax"))
         op.setAttribute("out", Attribute::ident(dtypeName(dtype)));
+      if (dtype != DType::F32)
+        widenParts(op, dtype);
       bool isOneToken = !op.has(Trait::Terminator) && hasFewTokens(op, op.result()->type);
       if (dtype != DType::F32 && (residual == "always" || (residual == "one_token" && isOneToken)))
         widenResidual(op, dtype);

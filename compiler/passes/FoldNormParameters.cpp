@@ -10,7 +10,8 @@
 // For (n·g + b)·W + c = n·(g∘W) + (c + b·W), where g∘W is W with row i times element i of g. Both weights are made when
 // the model is loaded, in f32 and sums in f64, and rounded once. Kernels then read no parameters of a layernorm, and
 // defer-norm can apply its statistics to the sums of a product. A layernorm without a bias leaves the product's alone,
-// which may have none.
+// which may have none. Of a module of several ranks, weight and bias are split by the same columns, and the layernorm's
+// are whole.
 //
 // Refuses: a layernorm that anything but such products reads; a product whose weight or bias others read too, as the
 // head reads the embedding table; products without a bias to take a layernorm's; weights that have been scaled,
@@ -31,21 +32,23 @@ struct NormedProduct {
   const Value *addedBias() const { return bias ? bias->operand(1) : nullptr; }
 };
 
-/// Whether the value is a tensor of the checkpoint as it is there, but for its type.
-bool isPlain(const Value &value, size_t rank) {
-  return value.isWeight() && value.type.rank() == rank && !value.recipe->hasSteps();
+/// Whether the value is a tensor of the checkpoint as it is there, but for its type, or this share of its columns.
+bool isPlain(const Value &value, size_t rank, const std::optional<RankSplit> &split = std::nullopt) {
+  return value.isWeight() && value.type.rank() == rank && !value.recipe->hasSteps() && value.recipe->split == split &&
+         !(split && split->ofRows);
 }
 
 /// The add of a bias to a matmul, or null.
 Op *biasOf(const Op &matmul) {
   Op *add = matmul.result()->hasOneUse() ? matmul.result()->getUsers()[0] : nullptr;
   bool isBiased = add && add->is(OpKind::add) && !add->parentOp() && add->operand(0) == matmul.result();
-  return isBiased && isPlain(*add->operand(1), 1) ? add : nullptr;
+  return isBiased && isPlain(*add->operand(1), 1, matmul.operand(1)->recipe->split) ? add : nullptr;
 }
 
 /// The layernorm and the bias of a matmul, as far as its own operands and users tell.
 std::optional<NormedProduct> normedProduct(const Op &op) {
-  if (!op.is(OpKind::matmul) || op.boolAttribute("transpose_b") || op.parentOp() || !isPlain(*op.operand(1), 2))
+  if (!op.is(OpKind::matmul) || op.boolAttribute("transpose_b") || op.parentOp() || !op.operand(1)->isWeight() ||
+      !isPlain(*op.operand(1), 2, op.operand(1)->recipe->split))
     return std::nullopt;
   Op *layernorm = op.operand(0)->definingOp();
   bool isNormed = layernorm && layernorm->is(OpKind::layernorm) && layernorm->operands().size() > 1 &&

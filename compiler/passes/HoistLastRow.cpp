@@ -16,7 +16,7 @@ namespace kiln {
 
 /// Ops for which row i of the result needs only row i of the row operands.
 static bool isRowByRow(const Op &op) {
-  return op.has(Trait::Pointwise) || op.has(Trait::RowWise) || op.is(OpKind::matmul);
+  return op.has(Trait::Pointwise) || op.has(Trait::RowWise) || op.is(OpKind::matmul) || op.is(OpKind::allReduce);
 }
 
 /// Moves one last_row above the op that computes its operand; returns the new last_rows.

@@ -20,6 +20,9 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
       given.insert(more->second.begin(), more->second.end());
     passes.push_back(cantFail(makeInvocation(pass, given), "pipeline"));
   };
+  // On how many GPUs
+  if (options.ranks > 1)
+    add(shardTensorsPass, {{"ranks", options.ranks}});
   if (stage == Stage::Graph)
     return passes;
 

@@ -13,6 +13,7 @@ struct PipelineOptions {
   AttributeMap kernels = {};        ///< as select-kernels takes it
   AttributeMap tiles = {};          ///< as choose-tiles takes it
   std::string tuning = "shipped";   ///< as choose-tiles takes it
+  int64_t ranks = 1;                ///< GPUs among which the tensors are split
   int64_t draftTokens = 0;          ///< the most guesses that @verify checks for a sequence; 0: no @verify
   /// Passes that are left out.
   std::set<const PassDef *> without = {};

@@ -3,6 +3,8 @@
 #include "ir/Verifier.h"
 #include "support/Diagnostic.h"
 
+#include <cstring>
+
 namespace kiln {
 
 static Expected<SmallVector<int64_t, 4>> concreteShape(const Type &type, const DimBinding &dims) {
@@ -58,29 +60,46 @@ Expected<DimBinding> Evaluator<Real>::bindDims(const Function &function, ArrayRe
 }
 
 template <class Real>
-Expected<std::vector<Tensor<Real>>> Evaluator<Real>::run(StringRef name, ArrayRef<Tensor<Real>> arguments) {
+Expected<typename Evaluator<Real>::RankResults> Evaluator<Real>::runRanks(StringRef name,
+                                                                          ArrayRef<Tensor<Real>> arguments) {
   const Function *function = module.findFunction(name);
   if (!function)
     return makeError("module @" + module.name + " has no function @" + name);
   Expected<DimBinding> dims = bindDims(*function, arguments);
   if (!dims)
     return dims.takeError();
-  Values values;
-  for (const auto &[argument, tensor] : llvm::zip(function->arguments, arguments))
-    values[argument.get()] = tensor;
+  std::vector<Values> values(module.ranks());
+  for (Values &own : values)
+    for (const auto &[argument, tensor] : llvm::zip(function->arguments, arguments))
+      own[argument.get()] = tensor;
   if (Error error = runBlock(function->body, *dims, values))
     return error;
-  std::vector<Tensor<Real>> results;
-  for (Value *value : function->body.terminator()->operands()) {
-    Expected<Tensor<Real>> result = operand(*value, *dims, values);
-    if (!result)
-      return result.takeError();
-    results.push_back(std::move(*result));
+  RankResults results;
+  for (const auto &[rank, own] : llvm::enumerate(values)) {
+    auto returned = operandsOf(*function->body.terminator(), *dims, static_cast<int64_t>(rank), own);
+    if (!returned)
+      return returned.takeError();
+    results.emplace_back(returned->begin(), returned->end());
   }
   return results;
 }
 
-template <class Real> Error Evaluator<Real>::runBlock(const Block &block, const DimBinding &dims, Values &values) {
+template <class Real>
+Expected<std::vector<Tensor<Real>>> Evaluator<Real>::run(StringRef name, ArrayRef<Tensor<Real>> arguments) {
+  Expected<RankResults> ranks = runRanks(name, arguments);
+  if (!ranks)
+    return ranks.takeError();
+  std::vector<Tensor<Real>> &first = ranks->front();
+  for (const auto &[rank, results] : llvm::drop_begin(llvm::enumerate(*ranks)))
+    for (size_t i = 0; i < first.size(); ++i)
+      if (std::memcmp(first[i].data(), results[i].data(), first[i].size() * sizeof(Real)) != 0)
+        return makeError("@" + name + ", result " + Twine(i) + ": expected the same bits on all ranks, got others on " +
+                         "rank " + Twine(rank) + " than on rank 0");
+  return std::move(first);
+}
+
+template <class Real>
+Error Evaluator<Real>::runBlock(const Block &block, const DimBinding &dims, MutableArrayRef<Values> values) {
   auto dying = lastUses(block);
   for (const auto &op : block.ops()) {
     if (op->has(Trait::Terminator))
@@ -89,27 +108,29 @@ template <class Real> Error Evaluator<Real>::runBlock(const Block &block, const 
       return error;
     if (onResult && !block.parentOp())
       for (const auto &result : op->results())
-        if (Error error = onResult(*result, values.find(result.get())->second))
+        if (Error error = onResult(*result, values.front().find(result.get())->second))
           return error;
   }
   return Error::success();
 }
 
 template <class Real>
-Error Evaluator<Real>::runFused(const Op &op, const DimBinding &dims, ArrayRef<const Value *> dying, Values &values) {
+Error Evaluator<Real>::runFused(const Op &op, const DimBinding &dims, ArrayRef<const Value *> dying,
+                                MutableArrayRef<Values> values) {
   if (Error error = runBlock(*op.region(), dims, values))
     return error;
-  for (const auto &[result, yielded] : llvm::zip(op.results(), op.region()->terminator()->operands())) {
-    Expected<Tensor<Real>> tensor = operand(*yielded, dims, values);
-    if (!tensor)
-      return tensor.takeError();
-    values[result.get()] = *tensor;
+  for (const auto &[rank, own] : llvm::enumerate(values)) {
+    auto yielded = operandsOf(*op.region()->terminator(), dims, static_cast<int64_t>(rank), own);
+    if (!yielded)
+      return yielded.takeError();
+    for (const auto &[result, tensor] : llvm::zip(op.results(), *yielded))
+      own[result.get()] = tensor;
+    for (const auto &inner : op.region()->ops())
+      for (const auto &result : inner->results())
+        own.erase(result.get());
+    for (const Value *value : dying)
+      own.erase(value);
   }
-  for (const auto &inner : op.region()->ops())
-    for (const auto &result : inner->results())
-      values.erase(result.get());
-  for (const Value *value : dying)
-    values.erase(value);
   return Error::success();
 }
 
@@ -129,54 +150,86 @@ static Expected<Tensor<Real>> resultTensor(const Op &op, ArrayRef<Tensor<Real>> 
 }
 
 template <class Real>
-Error Evaluator<Real>::runOp(const Op &op, const DimBinding &dims, ArrayRef<const Value *> dying, Values &values) {
-  if (op.is(OpKind::fused))
-    return runFused(op, dims, dying, values);
-  SmallVector<Tensor<Real>, 4> operands;
-  for (Value *value : op.operands()) {
-    Expected<Tensor<Real>> tensor = operand(*value, dims, values);
-    if (!tensor)
-      return tensor.takeError();
-    operands.push_back(std::move(*tensor));
-  }
-  for (const Value *value : dying)
-    values.erase(value);
+Expected<Tensor<Real>> Evaluator<Real>::evaluate(const Op &op, const DimBinding &dims, int64_t rank,
+                                                 SmallVector<Tensor<Real>, 4> operands, ArrayRef<Tensor<Real>> peers) {
   Expected<Tensor<Real>> result = resultTensor<Real>(op, operands, dims);
   if (!result)
     return result.takeError();
-  EvalArgs<Real> args{op, operands, *result};
+  EvalArgs<Real> args{op, operands, *result, rank, peers};
   Error error = Error::success();
   if constexpr (std::is_same_v<Real, float>)
     error = op.def().evaluateF32(args);
   else
     error = op.def().evaluateF64(args);
-  values[op.result()] = std::move(*result);
-  return error;
+  if (error)
+    return error;
+  return result;
 }
 
 template <class Real>
-Expected<Tensor<Real>> Evaluator<Real>::operand(const Value &value, const DimBinding &dims, const Values &values) {
+Error Evaluator<Real>::runOp(const Op &op, const DimBinding &dims, ArrayRef<const Value *> dying,
+                             MutableArrayRef<Values> values) {
+  if (op.is(OpKind::fused))
+    return runFused(op, dims, dying, values);
+  SmallVector<SmallVector<Tensor<Real>, 4>, 1> operands;
+  std::vector<Tensor<Real>> peers;
+  for (const auto &[rank, own] : llvm::enumerate(values)) {
+    auto read = operandsOf(op, dims, static_cast<int64_t>(rank), own);
+    if (!read)
+      return read.takeError();
+    if (op.has(Trait::Exchange))
+      peers.push_back(read->front());
+    operands.push_back(std::move(*read));
+    for (const Value *value : dying)
+      own.erase(value);
+  }
+  for (const auto &[rank, own] : llvm::enumerate(values)) {
+    Expected<Tensor<Real>> result = evaluate(op, dims, static_cast<int64_t>(rank), std::move(operands[rank]), peers);
+    if (!result)
+      return result.takeError();
+    own[op.result()] = std::move(*result);
+  }
+  return Error::success();
+}
+
+template <class Real>
+Expected<SmallVector<Tensor<Real>, 4>> Evaluator<Real>::operandsOf(const Op &op, const DimBinding &dims, int64_t rank,
+                                                                   const Values &values) {
+  SmallVector<Tensor<Real>, 4> operands;
+  for (Value *value : op.operands()) {
+    Expected<Tensor<Real>> tensor = operand(*value, dims, rank, values);
+    if (!tensor)
+      return tensor.takeError();
+    operands.push_back(std::move(*tensor));
+  }
+  return operands;
+}
+
+template <class Real>
+Expected<Tensor<Real>> Evaluator<Real>::operand(const Value &value, const DimBinding &dims, int64_t rank,
+                                                const Values &values) {
   if (value.isState())
-    return state(value, dims);
+    return state(value, dims, rank);
   if (!value.isWeight())
     return values.find(&value)->second;
-  if (auto it = weights.find(&value); it != weights.end())
+  if (auto it = weights[rank].find(&value); it != weights[rank].end())
     return it->second;
-  Expected<Tensor<Real>> loaded = loadWeight(value);
+  Expected<Tensor<Real>> loaded = loadWeight(value, rank);
   if (loaded)
-    weights[&value] = *loaded;
+    weights[rank][&value] = *loaded;
   return loaded;
 }
 
-template <class Real> Expected<Tensor<Real>> Evaluator<Real>::state(const Value &value, const DimBinding &dims) {
+template <class Real>
+Expected<Tensor<Real>> Evaluator<Real>::state(const Value &value, const DimBinding &dims, int64_t rank) {
   auto shape = concreteShape(value.type, dims);
   if (!shape)
     return shape.takeError();
-  auto it = states.find(value.name);
-  if (it == states.end()) {
+  auto it = states[rank].find(value.name);
+  if (it == states[rank].end()) {
     Tensor<Real> zeros(*shape);
     std::fill_n(zeros.data(), zeros.size(), Real(0));
-    it = states.insert({value.name, std::move(zeros)}).first;
+    it = states[rank].insert({value.name, std::move(zeros)}).first;
   }
   if (it->second.shape() != ArrayRef<int64_t>(*shape))
     return makeError("state %" + value.name + " has other extents than this call's; reset the states first");

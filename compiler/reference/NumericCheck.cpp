@@ -93,11 +93,28 @@ Tensor<double> randomTensor(const WeightRecipe::Tensor &tensor, uint64_t seed) {
   return elements;
 }
 
-/// What the recipe makes of random tensors by its first three steps, without rounding.
-Tensor<double> combinedTensors(const WeightRecipe &recipe, uint64_t seed) {
+/// What a rank keeps of a tensor whose dimension `dim` is split: the first or the last one.
+Tensor<double> shareOf(const Tensor<double> &whole, unsigned dim, const RankSplit &split, int64_t rank) {
+  SmallVector<int64_t, 4> shape(whole.shape());
+  shape[dim] = split.room(shape[dim]);
+  Tensor<double> share(shape);
+  std::fill_n(share.data(), share.size(), 0.0);
+  // The elements of one index of that dimension, and of all: lines are those of a vector, or rows of columns.
+  int64_t each = dim + 1 < whole.rank() ? whole.lastDim() : 1, line = whole.dim(dim) * each, own = shape[dim] * each;
+  for (int64_t l = 0; l < whole.size() / line; ++l)
+    for (RankSplit::Run run : split.runs(whole.dim(dim), rank))
+      std::copy_n(whole.data() + l * line + run.from * each, run.count * each, share.data() + l * own + run.to * each);
+  return share;
+}
+
+/// What the recipe makes of a rank's share of random tensors by its steps up to the sum, without rounding.
+Tensor<double> combinedTensors(const WeightRecipe &recipe, uint64_t seed, int64_t rank) {
   std::vector<Tensor<double>> tensors;
-  for (const WeightRecipe::Tensor &tensor : recipe.tensors())
+  for (const WeightRecipe::Tensor &tensor : recipe.tensors()) {
     tensors.push_back(randomTensor(tensor, seed));
+    if (tensor.splitDim)
+      tensors.back() = shareOf(tensors.back(), *tensor.splitDim, *recipe.split, rank);
+  }
   Tensor<double> &made = tensors[0];
   for (int64_t r = 0; recipe.scale && r < made.dim(0); ++r)
     for (double &value : made.row(r))
@@ -117,11 +134,11 @@ Tensor<double> combinedTensors(const WeightRecipe &recipe, uint64_t seed) {
 
 } // namespace
 
-Tensor<double> randomWeight(const Value &weight, uint64_t seed) {
+Tensor<double> randomWeight(const Value &weight, uint64_t seed, int64_t rank) {
   const WeightRecipe &recipe = *weight.recipe;
   Tensor<double> packed(recipe.shape);
   std::fill_n(packed.data(), packed.size(), 0.0);
-  Tensor<double> made = combinedTensors(recipe, seed);
+  Tensor<double> made = combinedTensors(recipe, seed, rank);
   if (made.rank() != 2) {
     llvm::copy(made.elements(), packed.data());
     return packed;
@@ -152,14 +169,16 @@ std::vector<Tensor<double>> NumericCheck::drawArguments(const Function &function
 Expected<NumericCheck::Record> NumericCheck::evaluate(const Module &module, const Function &function,
                                                       std::vector<Tensor<double>> arguments) const {
   Record record;
-  Evaluator<double> evaluator(
-      module, [&](const Value &weight) -> Expected<Tensor<double>> { return randomWeight(weight, seed); });
-  for (const auto &state : module.states) {
-    Tensor<double> tensor(shapeAt(state->type, smallDims(module)));
-    fillNormal(tensor, seed, state->name, 1);
-    evaluator.setState(state->name, tensor);
-    record.states[state->name] = tensor; // shares its elements with the evaluator's tensor
-  }
+  Evaluator<double> evaluator(module, [&](const Value &weight, int64_t rank) -> Expected<Tensor<double>> {
+    return randomWeight(weight, seed, rank);
+  });
+  for (const auto &state : module.states)
+    for (int64_t rank = 0; rank < module.ranks(); ++rank) {
+      Tensor<double> tensor(shapeAt(state->type, smallDims(module)));
+      fillNormal(tensor, seed + static_cast<uint64_t>(rank), state->name, 1);
+      evaluator.setState(state->name, tensor, rank);
+      record.states[{state->name, rank}] = tensor; // shares its elements with the evaluator's tensor
+    }
   auto results = evaluator.run(function.name, arguments);
   if (!results)
     return results.takeError();
@@ -191,13 +210,15 @@ Error NumericCheck::compareRecords(StringRef function, const Record &old, const 
   for (size_t i = 0; i < old.results.size(); ++i)
     if (Error error = compare("@" + function + ", result " + Twine(i), old.results[i], now.results[i], tolerance))
       return error;
-  for (const auto &[state, tensor] : old.states) {
-    auto it = now.states.find(state);
+  for (const auto &[key, tensor] : old.states) {
+    const auto &[state, rank] = key;
+    auto it = now.states.find(key);
     if (it == now.states.end() && old.written.count(state))
       return makeError("@" + function + ": wrote state %" + state + ", which is gone");
     if (it == now.states.end())
       continue;
-    if (Error error = compare("@" + function + ", state %" + state, tensor, it->second, tolerance))
+    std::string of = rank > 0 ? " of rank " + std::to_string(rank) : "";
+    if (Error error = compare("@" + function + ", state %" + state + of, tensor, it->second, tolerance))
       return error;
   }
   return Error::success();

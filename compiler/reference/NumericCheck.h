@@ -17,14 +17,16 @@ public:
   Error before(const Module &module);
 
   /// Evaluates again every function that `before` saw. Error: the first function that is gone or has another signature;
-  /// or of which a result, or a state that it wrote, is gone, has another shape or differs by more than `tolerance`
+  /// or of which a result is not the same on all ranks,
+  /// or a result, or a state that it wrote, is gone, has another shape or differs by more than `tolerance`
   /// relative to its largest element, with the element.
   Error after(const Module &module, double tolerance = 1e-9);
 
 private:
   struct Record {
     std::vector<Tensor<double>> arguments, results;
-    std::map<std::string, Tensor<double>> states; ///< those that it wrote, and all that the module has
+    /// Those that it wrote, and all that the module has, by name and rank.
+    std::map<std::pair<std::string, int64_t>, Tensor<double>> states;
     std::set<std::string> written;
   };
 
@@ -37,7 +39,8 @@ private:
   std::map<std::string, Record> records;
 };
 
-/// A random weight as its recipe packs it: the same elements for the same checkpoint tensor, whatever the layout.
-Tensor<double> randomWeight(const Value &weight, uint64_t seed);
+/// A random weight as its recipe packs it on a rank: the same elements for the same checkpoint tensor, whatever the
+/// layout.
+Tensor<double> randomWeight(const Value &weight, uint64_t seed, int64_t rank = 0);
 
 } // namespace kiln

@@ -23,6 +23,12 @@ std::string WeightRecipe::problem() const {
     return ("expected a " + what + " to " + purpose + ", got shape " + shapeString(got)).str();
   };
   bool isMatrix = sourceShape.size() == 2, isVector = sourceShape.size() == 1;
+  if (split && !isMatrix && (!isVector || split->ofRows))
+    return wants(split->ofRows ? "matrix" : "matrix or a vector", split->ofRows ? "split by rows" : "split",
+                 sourceShape);
+  if (split)
+    if (std::string wrong = split->problem(split->ofRows ? sourceShape.front() : sourceShape.back()); !wrong.empty())
+      return wrong;
   if (scale && !isMatrix)
     return wants("matrix", "scale", sourceShape);
   if (sum && !isMatrix)
@@ -41,8 +47,20 @@ std::string WeightRecipe::problem() const {
   return "";
 }
 
+WeightRecipe WeightRecipe::afterSplit() const {
+  WeightRecipe own = *this;
+  if (!split)
+    return own;
+  own.split.reset();
+  int64_t &extent = split->ofRows ? own.sourceShape.front() : own.sourceShape.back();
+  extent = split->room(extent);
+  if (own.add)
+    own.add->matrixShape.back() = extent;
+  return own;
+}
+
 SmallVector<int64_t, 2> WeightRecipe::unpaddedShape() const {
-  SmallVector<int64_t, 2> result = sourceShape;
+  SmallVector<int64_t, 2> result = afterSplit().sourceShape;
   if (sum)
     result.erase(result.begin());
   if (transpose)
@@ -51,11 +69,19 @@ SmallVector<int64_t, 2> WeightRecipe::unpaddedShape() const {
 }
 
 SmallVector<WeightRecipe::Tensor, 3> WeightRecipe::tensors() const {
-  SmallVector<Tensor, 3> all = {{source, sourceShape}};
+  std::optional<unsigned> rows, columns;
+  if (split && split->ofRows)
+    rows = 0;
+  else if (split)
+    columns = sourceShape.size() - 1;
+  SmallVector<Tensor, 3> all = {{source, sourceShape, rows ? rows : columns}};
   if (scale)
-    all.push_back({*scale, {sourceShape[0]}});
-  if (add)
-    all.append({{add->vector, {add->matrixShape[0]}}, {add->matrix, add->matrixShape}});
+    all.push_back({*scale, {sourceShape[0]}, rows});
+  if (add) {
+    if (columns)
+      columns = 1;
+    all.append({{add->vector, {add->matrixShape[0]}}, {add->matrix, add->matrixShape, columns}});
+  }
   return all;
 }
 

@@ -9,11 +9,12 @@
 
 #include "support/ADT.h"
 #include "support/DType.h"
+#include "support/RankSplit.h"
 
 namespace kiln {
 
-/// The steps are taken in this order: scale, add, sum, transpose, pad. Numbers are f32 until the result, and only it,
-/// is rounded to `dtype`; sums are f64.
+/// The steps are taken in this order: split, scale, add, sum, transpose, pad. Numbers are f32 until the result, and
+/// only it, is rounded to `dtype`; sums are f64.
 struct WeightRecipe {
   /// A vector times a matrix, of two tensors of the checkpoint: [rows] · [rows, cols].
   struct Product {
@@ -26,6 +27,7 @@ struct WeightRecipe {
   struct Tensor {
     StringRef name;
     SmallVector<int64_t, 2> shape;
+    std::optional<unsigned> splitDim = std::nullopt; ///< the dimension of which each rank reads its share only
   };
 
   std::string source;                  ///< the tensor's name in a Hugging Face checkpoint, without `transformer.`
@@ -34,6 +36,8 @@ struct WeightRecipe {
   bool pad = false;                    ///< pads with zeros up to `shape` in every dimension, after the transposition
   SmallVector<int64_t, 2> shape;       ///< the packed shape
   DType dtype = DType::F32;            ///< the packed element type
+  /// Of a module of several ranks: each reads its share of the source, and of the other tensors what goes with it.
+  std::optional<RankSplit> split = std::nullopt;
   /// For rank 2 only: row i is multiplied by element i of this tensor.
   std::optional<std::string> scale = std::nullopt;
   /// For rank 1 only: is added to the source.
@@ -41,11 +45,14 @@ struct WeightRecipe {
   /// For rank 2 only: elements are rounded to this type, then each column is added up.
   std::optional<DType> sum = std::nullopt;
 
-  /// Whether anything but a conversion to `dtype` becomes of the source.
+  /// Whether anything but a split and a conversion to `dtype` becomes of the source.
   bool hasSteps() const { return scale || add || sum || transpose || pad; }
 
   /// Describes why the steps do not fit the shapes: the message of an error. Empty: they fit.
   std::string problem() const;
+
+  /// The recipe that every rank follows after the split, with its shares as tensors. problem() must be empty.
+  WeightRecipe afterSplit() const;
 
   /// The shape after all steps but the padding. problem() must be empty.
   SmallVector<int64_t, 2> unpaddedShape() const;

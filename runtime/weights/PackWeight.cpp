@@ -279,13 +279,35 @@ Expected<PackedRows> packedRows(const WeightRecipe &recipe) {
   return PackedRows{*size / rowBytes, rowBytes};
 }
 
-Expected<RecipeTensors> openTensors(const WeightRecipe &recipe, const WeightSource &weights) {
+/// Copies a rank's share of a tensor, whose dimension `dim` (the first or the last one) is split. Keeps the order of
+/// the elements.
+static TensorView shareOf(const TensorView &whole, unsigned dim, const RankSplit &split, int64_t rank) {
+  TensorView share = whole;
+  share.shape[dim] = split.room(whole.shape[dim]);
+  int64_t elementBytes = dtypeSize(whole.dtype);
+  auto bytes = std::make_shared<std::vector<uint8_t>>(*elementCount(share.shape) * elementBytes);
+  // In memory: lines, each with all of the split dimension; `each` is what one index of it has in a line.
+  bool isInner = whole.shape.size() == 1 || (dim == 1) != whole.isTransposed;
+  int64_t each = elementBytes * (isInner ? 1 : whole.shape[1 - dim]);
+  int64_t line = whole.shape[dim] * each, ownLine = share.shape[dim] * each;
+  for (int64_t i = 0, lines = isInner ? static_cast<int64_t>(whole.bytes.size()) / line : 1; i < lines; ++i)
+    for (RankSplit::Run run : split.runs(whole.shape[dim], rank))
+      std::memcpy(bytes->data() + i * ownLine + run.to * each, whole.bytes.data() + i * line + run.from * each,
+                  run.count * each);
+  share.bytes = *bytes;
+  share.owner = std::move(bytes);
+  return share;
+}
+
+Expected<RecipeTensors> openTensors(const WeightRecipe &recipe, const WeightSource &weights, int64_t rank) {
+  if (std::string problem = recipe.problem(); !problem.empty())
+    return makeError("weight '" + recipe.source + "': " + problem);
   RecipeTensors views;
   for (const WeightRecipe::Tensor &tensor : recipe.tensors()) {
     Expected<TensorView> view = weights.tensor(tensor.name, tensor.shape);
     if (!view)
       return view.takeError();
-    views.push_back(std::move(*view));
+    views.push_back(tensor.splitDim ? shareOf(*view, *tensor.splitDim, *recipe.split, rank) : std::move(*view));
   }
   return views;
 }
@@ -304,12 +326,13 @@ static Error checkTensors(const WeightRecipe &recipe, ArrayRef<TensorView> views
   return Error::success();
 }
 
-Error packWeightRows(const WeightRecipe &recipe, ArrayRef<TensorView> tensors, int64_t firstRow, int64_t lastRow,
+Error packWeightRows(const WeightRecipe &whole, ArrayRef<TensorView> tensors, int64_t firstRow, int64_t lastRow,
                      MutableArrayRef<uint8_t> destination) {
-  auto fail = [&](const Twine &message) { return makeError("weight '" + recipe.source + "': " + message); };
-  Expected<PackedRows> rows = packedRows(recipe);
+  auto fail = [&](const Twine &message) { return makeError("weight '" + whole.source + "': " + message); };
+  Expected<PackedRows> rows = packedRows(whole);
   if (!rows)
     return rows.takeError();
+  WeightRecipe recipe = whole.afterSplit();
   if (Error error = checkTensors(recipe, tensors))
     return error;
   assert(0 <= firstRow && firstRow <= lastRow && lastRow <= rows->count && "rows that the weight has not");

@@ -3,6 +3,8 @@
 #include "reference/Evaluator.h"
 #include "reference/NumericCheck.h"
 
+#include <cmath>
+
 namespace kiln {
 namespace {
 
@@ -22,7 +24,7 @@ class EvaluatorTest : public IrTest {
 protected:
   Evaluator<double> evaluator(StringRef text) {
     parse(text);
-    return Evaluator<double>(*module, [this](const Value &weight) -> Expected<Tensor<double>> {
+    return Evaluator<double>(*module, [this](const Value &weight, int64_t) -> Expected<Tensor<double>> {
       loaded.push_back(weight.name);
       if (weight.name == "missing")
         return makeError("no tensor 'missing'");
@@ -32,6 +34,34 @@ protected:
 
   std::vector<std::string> loaded;
 };
+
+/// The order of sums in a product depends on where its operands begin in a vector.
+TEST_F(EvaluatorTest, TheSameProductsHaveTheSameBits) {
+  std::vector<Tensor<double>> held;
+  parse(R"(module @m {
+  weight %w : f32[13,7] = "w"
+  func @f(%x: f32[3,13]) -> f32[3,7] {
+    %y = matmul %x, %w : f32[3,7]
+    return %y
+  }
+}
+)");
+  std::vector<double> wanted;
+  for (int64_t odd = 1; odd < 40; odd += 2) {
+    // Other tensors in between move those of the product.
+    held.push_back(counting({odd}));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(held.back().data()) % 64, 0U);
+    Tensor<double> x(ArrayRef<int64_t>{3, 13});
+    for (int64_t i = 0; i < x.size(); ++i)
+      x.data()[i] = std::sqrt(static_cast<double>(i + 2));
+    Evaluator<double> evaluator(
+        *module, [&](const Value &weight, int64_t) -> Expected<Tensor<double>> { return randomWeight(weight, 1); });
+    std::vector<double> got = elements(unwrap(evaluator.run("f", {x}))[0]);
+    if (wanted.empty())
+      wanted = got;
+    EXPECT_EQ(got, wanted);
+  }
+}
 
 constexpr StringRef doubling = R"(module @m {
   dim B : 1..4

@@ -34,6 +34,8 @@ void addCompile(CLI::App &app, CompileCommand &command) {
   sub->add_option("--draft-tokens", command.pipeline.draftTokens,
                   "also make @verify, which checks up to this many guesses of a sequence at once")
       ->check(integer(1, 63));
+  sub->add_option("--ranks", command.pipeline.ranks, "GPUs among which tensors are split; for --stage graph and fused")
+      ->check(integer(1, 64));
   sub->add_option("--passes", command.passes,
                   "passes to run in place of the usual ones, like a,b{n=2}; they choose dtype, kernels and tiles")
       ->check(checkNotEmpty)
@@ -42,7 +44,8 @@ void addCompile(CLI::App &app, CompileCommand &command) {
       ->excludes(sub->get_option("--matmul"))
       ->excludes(sub->get_option("--decode"))
       ->excludes(sub->get_option("--tuning"))
-      ->excludes(sub->get_option("--draft-tokens"));
+      ->excludes(sub->get_option("--draft-tokens"))
+      ->excludes(sub->get_option("--ranks"));
   sub->add_option_function<std::string>(
          "--stage", [&command](const std::string &name) { command.stage = *parseStage(name); },
          "where to stop: graph, fused and plan print IR, cuda makes a plan without cubins")

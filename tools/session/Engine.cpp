@@ -43,7 +43,8 @@ public:
   void check(const ModelSource &source) {
     reference.emplace(source);
     checker.emplace(
-        *source.module, [this](const Value &weight) { return reference->loadWeight(weight); }, *planExecutor);
+        *source.module, [this](const Value &weight, int64_t rank) { return reference->loadWeight(weight, rank); },
+        *planExecutor);
     checker->attach();
   }
   int64_t stepsChecked() const override { return checker ? checker->stepsChecked() : 0; }

@@ -16,15 +16,10 @@ Error checkIsModel(StringRef command, StringRef model) {
                         "file");
 }
 
-Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
-  PipelineOptions options;
-  options.dtype = choices.dtype.value_or(options.dtype);
-  options.matmul = choices.matmul.value_or(options.matmul);
-  options.decode = choices.decode.value_or(options.decode);
-  options.tuning = choices.tuning.value_or(options.tuning);
-  options.draftTokens = choices.draftTokens.value_or(options.draftTokens);
+/// Applies the strategy, if one was given. Error: as applyStrategies reports, or an option that it contradicts.
+static Error takeStrategy(const PipelineChoices &choices, PipelineOptions &options) {
   if (!choices.strategy)
-    return options;
+    return Error::success();
   if (Error error = applyStrategies(*choices.strategy, options))
     return asUsageError(std::move(error));
   // An option that states a default value looks to the strategy like one that was not given.
@@ -34,6 +29,23 @@ Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
     if (given && *given != used)
       return makeUsageError(name + *given + " and --strategy " + *choices.strategy + ", which stands for " + name +
                             used + ", exclude each other");
+  return Error::success();
+}
+
+Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
+  PipelineOptions options;
+  options.dtype = choices.dtype.value_or(options.dtype);
+  options.matmul = choices.matmul.value_or(options.matmul);
+  options.decode = choices.decode.value_or(options.decode);
+  options.tuning = choices.tuning.value_or(options.tuning);
+  options.draftTokens = choices.draftTokens.value_or(options.draftTokens);
+  options.ranks = choices.ranks.value_or(options.ranks);
+  if (Error error = takeStrategy(choices, options))
+    return error;
+  if (options.ranks > 1 && options.decode == "persistent")
+    return makeUsageError(
+        "--ranks: expected decode=graph, got persistent: that kernel does not exchange values between "
+        "GPUs yet");
   return options;
 }
 
@@ -113,6 +125,9 @@ Error checkForText(const PipelineChoices &choices, const Module &module, StringR
                           " is IR, which has @verify or not; compile the model again with "
                           "--draft-tokens " +
                           Twine(*choices.draftTokens));
+  if (choices.ranks)
+    return makeUsageError("--ranks: " + path + " is IR, which is split or not; compile the model again with --ranks " +
+                          Twine(*choices.ranks));
   std::vector<GivenOption> given = givenOptions(choices);
   if (!given.empty() && hasKernels(module))
     return makeUsageError(given.front().name + ": the ops of " + path +

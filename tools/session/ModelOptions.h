@@ -15,6 +15,7 @@ struct PipelineChoices {
   std::optional<std::string> strategy = {}; ///< as applyStrategies takes it
   std::optional<std::string> tuning = {};   ///< as choose-tiles takes it
   std::optional<int64_t> draftTokens = {};  ///< the most guesses that @verify checks
+  std::optional<int64_t> ranks = {};        ///< GPUs among which tensors are split
 };
 
 /// How to get a model's weights.

@@ -15,33 +15,35 @@ static Tensor<float> idTensor(ArrayRef<int64_t> shape, ArrayRef<int32_t> ids) {
 
 ReferenceModel::ReferenceModel(const ModelSource &source) : source(source) {}
 
-Expected<Tensor<float>> ReferenceModel::loadWeight(const Value &weight) {
-  if (auto it = weights.find(&weight); it != weights.end())
+Expected<Tensor<float>> ReferenceModel::loadWeight(const Value &weight, int64_t rank) {
+  if (auto it = weights.find({&weight, rank}); it != weights.end())
     return it->second;
   WeightRecipe recipe = *weight.recipe;
   recipe.dtype = DType::F32;
   if (recipe.sum)
     recipe.sum = DType::F32;
-  Expected<RecipeTensors> tensors = openTensors(recipe, *source.weights);
+  Expected<RecipeTensors> tensors = openTensors(recipe, *source.weights, rank);
   if (!tensors)
     return tensors.takeError();
   Tensor<float> tensor(recipe.shape);
   MutableArrayRef<uint8_t> bytes(reinterpret_cast<uint8_t *>(tensor.data()), tensor.size() * sizeof(float));
   if (Error error = packWeight(recipe, *tensors, bytes))
     return error;
-  weights[&weight] = tensor;
+  weights[{&weight, rank}] = tensor;
   return tensor;
 }
 
 Error ReferenceModel::loadWeights() {
   for (const auto &weight : source.module->weights)
-    if (Expected<Tensor<float>> tensor = loadWeight(*weight); !tensor)
-      return tensor.takeError();
+    for (int64_t rank = 0; rank < source.module->ranks(); ++rank)
+      if (Expected<Tensor<float>> tensor = loadWeight(*weight, rank); !tensor)
+        return tensor.takeError();
   return Error::success();
 }
 
 std::unique_ptr<Evaluator<float>> ReferenceModel::makeEvaluator() {
-  return std::make_unique<Evaluator<float>>(*source.module, [this](const Value &weight) { return loadWeight(weight); });
+  return std::make_unique<Evaluator<float>>(
+      *source.module, [this](const Value &weight, int64_t rank) { return loadWeight(weight, rank); });
 }
 
 /// The first result of a function, as rows of logits. The module declares the vocabulary, but its functions may differ.

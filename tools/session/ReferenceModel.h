@@ -31,8 +31,8 @@ public:
 
   /// Packs every weight now, so that no step has to do it.
   Error loadWeights();
-  /// A weight, packed as its recipe says but in f32; kept after its first use.
-  Expected<Tensor<float>> loadWeight(const Value &weight);
+  /// A weight of a rank, packed as its recipe says but in f32; kept after its first use.
+  Expected<Tensor<float>> loadWeight(const Value &weight, int64_t rank);
 
 private:
   struct Row {
@@ -44,7 +44,7 @@ private:
   Error checkScore() const;
 
   const ModelSource &source;
-  DenseMap<const Value *, Tensor<float>> weights;
+  std::map<std::pair<const Value *, int64_t>, Tensor<float>> weights;
   std::vector<Row> rows;
 };
 

@@ -22,8 +22,8 @@ static float rounded(float value, DType dtype) {
 
 /// Loads weights rounded as on the device.
 static WeightLoader<float> roundingLoader(WeightLoader<float> load) {
-  return [load = std::move(load)](const Value &weight) -> Expected<Tensor<float>> {
-    Expected<Tensor<float>> exact = load(weight);
+  return [load = std::move(load)](const Value &weight, int64_t rank) -> Expected<Tensor<float>> {
+    Expected<Tensor<float>> exact = load(weight, rank);
     if (!exact || weight.type.dtype == DType::F32)
       return exact;
     Tensor<float> tensor(exact->shape());

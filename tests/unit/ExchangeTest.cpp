@@ -1,0 +1,133 @@
+// What the reference executor makes of exchanges between ranks, in one process.
+#include "IrSupport.h"
+
+#include "reference/Evaluator.h"
+
+#include <cmath>
+
+namespace kiln {
+namespace {
+
+class ExchangeTest : public IrTest {
+protected:
+  /// The results on each rank of a function without arguments. Element i of a weight is `10^rank * (i + 1)`.
+  std::vector<std::vector<float>> run(StringRef text) {
+    parse(text);
+    Evaluator<float> evaluator(*module, [](const Value &weight, int64_t rank) -> Expected<Tensor<float>> {
+      Tensor<float> tensor(weight.recipe->shape);
+      for (auto [i, element] : llvm::enumerate(tensor.elements()))
+        element = static_cast<float>(std::pow(10, rank)) * static_cast<float>(i + 1);
+      return tensor;
+    });
+    std::vector<std::vector<float>> all;
+    for (const auto &results : unwrap(evaluator.runRanks("f", {})))
+      all.emplace_back(results[0].elements().begin(), results[0].elements().end());
+    return all;
+  }
+};
+
+using Ranks = std::vector<std::vector<float>>;
+
+TEST_F(ExchangeTest, AllReduceAddsUpAllRanks) {
+  EXPECT_EQ(run(R"(module @m attributes {ranks = 3} {
+  weight %w : f32[2,2] = "w"
+  func @f() -> f32[2,2] {
+    %s = all_reduce %w : f32[2,2]
+    return %s
+  }
+}
+)"),
+            Ranks(3, {111, 222, 333, 444}));
+}
+
+/// ((1 + 2^24) - 2^24) is 0 in float: 1 is lost. Another order would give 1.
+TEST_F(ExchangeTest, AllReduceAddsInTheOrderOfTheRanks) {
+  parse(R"(module @m attributes {ranks = 3} {
+  weight %w : f32[1] = "w"
+  func @f() -> f32[1] {
+    %s = all_reduce %w : f32[1]
+    return %s
+  }
+}
+)");
+  Evaluator<float> evaluator(*module, [](const Value &weight, int64_t rank) -> Expected<Tensor<float>> {
+    constexpr float values[] = {1, 0x1p24F, -0x1p24F};
+    Tensor<float> tensor(weight.recipe->shape);
+    tensor.data()[0] = values[rank];
+    return tensor;
+  });
+  for (const auto &results : unwrap(evaluator.runRanks("f", {})))
+    EXPECT_EQ(results[0].data()[0], 0);
+}
+
+/// The last rank has room for two columns and fills one; the first of a row of units fills all.
+TEST_F(ExchangeTest, AllGatherDropsWhatAShareDoesNotFill) {
+  EXPECT_EQ(run(R"(module @m attributes {ranks = 3} {
+  weight %w : f32[2,2] = "w"
+  func @f() -> f32[2,5] {
+    %s = all_gather %w {size = 5} : f32[2,5]
+    return %s
+  }
+}
+)"),
+            Ranks(3, {1, 2, 10, 20, 100, 3, 4, 30, 40, 300}));
+  EXPECT_EQ(run(R"(module @m attributes {ranks = 2} {
+  weight %w : f32[1,4] = "w"
+  func @f() -> f32[1,6] {
+    %s = all_gather %w {size = 6, unit = 2} : f32[1,6]
+    return %s
+  }
+}
+)"),
+            Ranks(2, {1, 2, 3, 4, 10, 20}));
+}
+
+/// A region that exchanges: all ranks run it op by op.
+TEST_F(ExchangeTest, InAFusedRegion) {
+  EXPECT_EQ(run(R"(module @m attributes {ranks = 2} {
+  weight %w : f32[2] = "w"
+  func @f() -> f32[2] {
+    %d = fused @all_reduce_scale(%w) {
+      %s = all_reduce %w           : f32[2]
+      %d = scale %s {factor = 2.0} : f32[2]
+      yield %d
+    } : f32[2]
+    return %d
+  }
+}
+)"),
+            Ranks(2, {22, 44}));
+}
+
+TEST_F(ExchangeTest, EmbedHasTheRowsOfItsShare) {
+  parse(R"(module @m attributes {ranks = 2} {
+  weight %wte : f32[2,1] = "wte"[3,1] -> split rows ranks 2
+  weight %wpe : f32[3,1] = "wpe"
+  func @f(%t: i32[1,3]) -> f32[1,3,1] {
+    %x = embed %t, %wte, %wpe {vocab = 3} : f32[1,3,1]
+    return %x
+  }
+}
+)");
+  auto load = [](const Value &weight, int64_t rank) -> Expected<Tensor<double>> {
+    Tensor<double> tensor(weight.recipe->shape);
+    for (auto [i, element] : llvm::enumerate(tensor.elements()))
+      element = static_cast<double>(i + 1) * (weight.name == "wpe" ? 100 : rank == 0 ? 1 : 10);
+    return tensor;
+  };
+  Evaluator<double> evaluator(*module, load);
+  Tensor<double> tokens(ArrayRef<int64_t>{1, 3});
+  llvm::copy(std::vector<double>{2, 1, 0}, tokens.data());
+  // The position is added on the rank that has the token, and so once.
+  auto results = unwrap(evaluator.runRanks("f", {tokens}));
+  EXPECT_EQ(std::vector<double>(results[0][0].elements()), (std::vector<double>{0, 202, 301}));
+  EXPECT_EQ(std::vector<double>(results[1][0].elements()), (std::vector<double>{110, 0, 0}));
+  EXPECT_EQ(messageOf(evaluator.run("f", {tokens})),
+            "error: @f, result 0: expected the same bits on all ranks, got others on rank 1 than on rank 0\n");
+  tokens.data()[0] = 3;
+  EXPECT_EQ(messageOf(evaluator.run("f", {tokens})),
+            "test.kiln:5:10: error: embed: token id out of range: expected 0 to 2, got 3\n");
+}
+
+} // namespace
+} // namespace kiln

@@ -56,6 +56,9 @@ std::string checkMinP(const std::string &text) {
   return isGood ? "" : "expected a number from 0 to 1, got '" + text + "'";
 }
 
+std::string checkSamples(const std::string &text) { return checkInteger<int64_t>(text, 1, 4096); }
+std::string checkOverflow(const std::string &text) { return oneOf({"error", "stop", "slide"})(text); }
+
 std::string checkDraftTokens(const std::string &text) {
   bool isGood = text == "auto" || integer(1, 63)(text).empty();
   return isGood ? "" : "expected auto or an integer from 1 to 63, got '" + text + "'";

@@ -302,6 +302,8 @@ Error Job::addToken(size_t row, int32_t token, double ms) {
   sequence.result.tokenMs.push_back(ms);
   if (options.keepLogits)
     sequence.result.logits.push_back(stream.logits(row).vec());
+  if (std::optional<int64_t> count = requests[sequence.index].options.logProbabilities)
+    sequence.result.logProbabilities.push_back(logProbabilities(stream.logits(row), token, *count));
   Expected<std::string> text = sequence.add(token);
   if (!text)
     return text.takeError();
@@ -341,7 +343,11 @@ Error generateEach(LanguageModel &model, const Tokenizer *tokenizer, ArrayRef<Ge
   if (Error error = checkRequests(model, tokenizer, requests))
     return error;
   rows = std::min(rows, requests.size());
-  StreamOptions streamOptions{rows, options.keepLogits};
+  // A device that chooses tokens keeps the logits to itself.
+  bool needsLogits = options.keepLogits || llvm::any_of(requests, [](const GenerationRequest &request) {
+                       return request.options.logProbabilities.has_value();
+                     });
+  StreamOptions streamOptions{rows, needsLogits};
   std::unique_ptr<TokenStream> stream;
   if (options.draft)
     stream = std::make_unique<SpeculativeStream>(model, *options.draft, options.draftLength, streamOptions);

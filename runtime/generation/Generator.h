@@ -1,6 +1,7 @@
 //===- Generator.h - generating text from prompts -------------------------===//
 #pragma once
 
+#include "runtime/generation/LogProbabilities.h"
 #include "runtime/generation/SpeculativeStream.h"
 #include "runtime/text/Tokenizer.h"
 #include "support/Trace.h"
@@ -31,7 +32,8 @@ struct SequenceOptions {
   bool ignoreEos = false;
   std::vector<std::string> stopStrings; ///< the sequence ends when its new text contains one of these
   OverflowPolicy overflow = OverflowPolicy::Error;
-  int64_t slideKeep = 0; ///< tokens to keep when the context slides; 0: half the context
+  int64_t slideKeep = 0;                   ///< tokens to keep when the context slides; 0: half the context
+  std::optional<int64_t> logProbabilities; ///< wanted, with those of so many tokens in each one's place
 };
 
 /// What all sequences of a job share.
@@ -55,10 +57,11 @@ struct Generation {
   /// The text of the new tokens without a final EOS, up to a stop string; empty without a tokenizer.
   std::string text;
   FinishReason finishReason = FinishReason::Length;
-  std::vector<std::vector<float>> logits; ///< if kept: the logits from which each new token was chosen
-  double promptMs = 0;                    ///< time to evaluate the prompts that were started together
-  std::vector<double> tokenMs;            ///< time of the step that gave each new token
-  SpeculationCounts speculation;          ///< of guesses, if a draft was given
+  std::vector<std::vector<float>> logits;               ///< if kept: the logits from which each new token was chosen
+  std::vector<ChosenLogProbabilities> logProbabilities; ///< if wanted: of each new token
+  double promptMs = 0;                                  ///< time to evaluate the prompts that were started together
+  std::vector<double> tokenMs;                          ///< time of the step that gave each new token
+  SpeculationCounts speculation;                        ///< of guesses, if a draft was given
 };
 
 /// A sequence to generate.

@@ -2,6 +2,7 @@
 run that was killed goes on where it was."""
 
 import json
+import math
 import os
 import random
 import signal
@@ -102,6 +103,24 @@ class Results(Lines):
             self.assertEqual([result["sample"] for result in results], [0, 1, 2])
         together = self.run_json(self.model, "--tokens", "3,4", "--n", 3, *flags)
         self.assertEqual([result["tokens"] for result in together], [result["tokens"] for result in alone])
+
+    def test_log_probabilities(self):
+        line = {"tokens": [1, 2], "temperature": 1.7, "top_k": 9, "seed": 3, "max_new_tokens": 6}
+        wanted = self.run_json(self.model, "--logits", *flags_of(line))[0]
+        lines = [line, {**line, "logprobs": 0}, {**line, "logprobs": 4}, {**line, "logprobs": 1000}]
+        results = [json.loads(text) for text in self.run_lines(text_of(lines), "--batch", 3).splitlines()]
+        self.assertNotIn("logprobs", results[0])
+        for result, count in zip(results[1:], (0, 4, VOCABULARY)):
+            self.assertEqual(result["tokens"], wanted["tokens"])
+            self.assertEqual([entry["token"] for entry in result["logprobs"]], wanted["tokens"])
+            for entry, logits in zip(result["logprobs"], wanted["logits"], strict=True):
+                total = math.log(sum(map(math.exp, logits)))
+                best = sorted(range(VOCABULARY), key=lambda token: (-logits[token], token))[:count]
+                self.assertEqual([top["token"] for top in entry["top"]], best)
+                for got in (entry, *entry["top"]):
+                    self.assertAlmostEqual(got["logprob"], logits[got["token"]] - total, places=5)
+        self.assertEqual(self.run_json(self.model, "--logprobs", 4, *flags_of(line))[0]["logprobs"], results[2]["logprobs"])
+        self.assert_fails("--logprobs: expected --json or --input", "run", self.model, "--tokens", 1, "--logprobs", 1, code=2)
 
     def test_ids_come_back_and_empty_lines_do_not_count(self):
         text = '\n{"tokens":[1],"id":{"b":[1.5,null]}}\r\n  \n{"tokens":[2],"id":7}\n{"tokens":[3]}'
@@ -221,6 +240,7 @@ class BadLines(Lines):
             ('{"tokens": [1], "min_p": 1.1}', ":26: error: min_p: expected a number from 0 to 1, got '1.1'"),
             ('{"tokens": [1], "seed": 18446744073709551616}', ":25: error: seed: expected an integer from 0, got '18446744073709551616'"),
             ('{"tokens": [1], "n": 0}', ":22: error: n: expected an integer from 1 to 4096, got '0'"),
+            ('{"tokens": [1], "logprobs": 1025}', ":29: error: logprobs: expected an integer from 0 to 1024, got '1025'"),
             ('{"tokens": [1], "greedy": 1}', ":27: error: greedy: expected true or false, got 1"),
             ('{"tokens": [1], "seed": 1, "greedy": true}', ":38: error: greedy: expected no temperature, top_k, top_p, min_p or seed beside it"),
             ('{"tokens": [1], "ignore_eos": null}', ":31: error: ignore_eos: expected true or false, got null"),

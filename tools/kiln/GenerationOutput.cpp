@@ -38,11 +38,29 @@ static json::Object toJson(const SpeculationCounts &counts, size_t newTokens) {
       {"tokens_per_pass", jsonQuantity(tokensPerPass(static_cast<int64_t>(newTokens) - 1, counts.passes))}};
 }
 
+static json::Object toJson(const TokenLogProbability &of) {
+  return json::Object{{"token", of.token}, {"logprob", jsonFloat(of.logProbability)}};
+}
+
+static json::Array toJson(ArrayRef<ChosenLogProbabilities> tokens) {
+  json::Array all;
+  for (const ChosenLogProbabilities &token : tokens) {
+    json::Object object = toJson(token.chosen);
+    object["top"] = json::Array(
+        llvm::map_range(token.top, [](const TokenLogProbability &of) -> json::Value { return toJson(of); }));
+    all.push_back(std::move(object));
+  }
+  return all;
+}
+
 json::Object toJson(const Generation &generation) {
-  return json::Object{{"prompt_tokens", json::Array(generation.promptTokens)},
+  json::Object object{{"prompt_tokens", json::Array(generation.promptTokens)},
                       {"tokens", json::Array(generation.newTokens)},
                       {"text", generation.text},
                       {"finish_reason", finishReasonName(generation.finishReason)}};
+  if (!generation.logProbabilities.empty())
+    object["logprobs"] = toJson(generation.logProbabilities);
+  return object;
 }
 
 json::Object toJson(const Generation &generation, bool withLogits, bool withDraft) {

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// `prompt_tokens`, `tokens`, `text`, `finish_reason`.
+/// `prompt_tokens`, `tokens`, `text`, `finish_reason`, and `logprobs` where there are some.
 json::Object toJson(const Generation &generation);
 /// Also `timing`, and if wanted `logits` and `speculation`.
 json::Object toJson(const Generation &generation, bool withLogits, bool withDraft);

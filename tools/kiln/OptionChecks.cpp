@@ -57,6 +57,7 @@ std::string checkMinP(const std::string &text) {
 }
 
 std::string checkSamples(const std::string &text) { return checkInteger<int64_t>(text, 1, 4096); }
+std::string checkAlternatives(const std::string &text) { return checkInteger<int64_t>(text, 0, 1024); }
 std::string checkOverflow(const std::string &text) { return oneOf({"error", "stop", "slide"})(text); }
 
 std::string checkDraftTokens(const std::string &text) {

@@ -175,6 +175,10 @@ void addRun(CLI::App &app, RunCommand &command) {
       ->needs(addTrace(*sub, command.trace));
   CLI::Option *json = sub->add_flag("--json", command.json, "one JSON object a sequence");
   sub->add_flag("--logits", command.wantLogits, "with --json: the logits that chose each token")->needs(json);
+  sub->add_option(
+         "--logprobs", command.sequence.logProbabilities,
+         "with --json or --input: log-probabilities of each token and of the K most probable ones in its place")
+      ->check(checkAlternatives);
   sub->add_flag("--no-echo", command.noEcho, "print the new text only")->excludes(json);
   sub->add_flag("--quiet", command.quiet, "no summary");
 }

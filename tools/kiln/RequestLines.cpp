@@ -48,6 +48,8 @@ const std::vector<Field> &allFields() {
       {"prompt", Kind::String, any, [](Line &line, StringRef text) { line.prompt = text.str(); }},
       {"special", Kind::Boolean, any, [](Line &line, StringRef text) { line.special = text == "true"; }},
       {"n", Kind::Number, checkSamples, [](Line &line, StringRef text) { line.samples = integerOf<int64_t>(text); }},
+      {"logprobs", Kind::Number, checkAlternatives,
+       [](Line &line, StringRef text) { line.options.logProbabilities = integerOf<int64_t>(text); }},
       {"max_new_tokens", Kind::Number, checkZeroOrMore,
        [](Line &line, StringRef text) { line.options.maxNewTokens = integerOf<int64_t>(text); }},
       {"greedy", Kind::Boolean, any, [](Line &line, StringRef text) { line.greedy = text == "true"; }},

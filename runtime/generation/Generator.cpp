@@ -32,6 +32,11 @@ static Error checkOptions(const LanguageModel &model, const Tokenizer *tokenizer
   if (options.slideKeep < 0 || options.slideKeep > model.contextLength())
     return makeError("--slide-keep: expected 0 (half the context) or up to the context of " +
                      Twine(model.contextLength()) + " tokens, got " + Twine(options.slideKeep));
+  if (!options.logits.bias.empty() &&
+      (options.logits.bias.begin()->first < 0 || options.logits.bias.rbegin()->first >= model.vocabSize()))
+    return makeError("--logit-bias: expected token ids in 0.." + Twine(model.vocabSize() - 1) + ", got " +
+                     Twine(options.logits.bias.begin()->first < 0 ? options.logits.bias.begin()->first
+                                                                  : options.logits.bias.rbegin()->first));
   if (llvm::is_contained(options.stopStrings, ""))
     return makeError("--stop: expected some text, got none");
   if (!options.stopStrings.empty() && !tokenizer)
@@ -124,6 +129,9 @@ Sequence::Sequence(const LanguageModel &model, const Tokenizer *tokenizer, const
 RowStart Sequence::start(size_t row) const {
   std::vector<int32_t> all = result.promptTokens;
   llvm::append_range(all, result.newTokens);
+  std::optional<LogitEditor> editor;
+  if (!options.logits.isOff())
+    editor.emplace(options.logits, result.promptTokens, result.newTokens);
   return {.row = row,
           .tokens = {all.begin() + windowStart, all.end()},
           .sampling = options.sampling,
@@ -131,6 +139,7 @@ RowStart Sequence::start(size_t row) const {
           .position = all.size(),
           .remaining = options.maxNewTokens - static_cast<int64_t>(result.newTokens.size()),
           .stopTokens = options.ignoreEos ? std::vector<int32_t>() : options.eosIds,
+          .editor = std::move(editor),
           .isSameText = !result.newTokens.empty()};
 }
 
@@ -347,7 +356,9 @@ Error generateEach(LanguageModel &model, const Tokenizer *tokenizer, ArrayRef<Ge
   bool needsLogits = options.keepLogits || llvm::any_of(requests, [](const GenerationRequest &request) {
                        return request.options.logProbabilities.has_value();
                      });
-  StreamOptions streamOptions{rows, needsLogits};
+  bool editsLogits =
+      llvm::any_of(requests, [](const GenerationRequest &request) { return !request.options.logits.isOff(); });
+  StreamOptions streamOptions{rows, needsLogits, editsLogits};
   std::unique_ptr<TokenStream> stream;
   if (options.draft)
     stream = std::make_unique<SpeculativeStream>(model, *options.draft, options.draftLength, streamOptions);

@@ -28,6 +28,7 @@ StringRef finishReasonName(FinishReason reason);
 struct SequenceOptions {
   int64_t maxNewTokens = 128;
   SamplingParams sampling;
+  LogitOptions logits;         ///< what is done to them first
   std::vector<int32_t> eosIds; ///< the sequence ends with one of these, which is its last token
   bool ignoreEos = false;
   std::vector<std::string> stopStrings; ///< the sequence ends when its new text contains one of these

@@ -28,6 +28,7 @@ public:
 private:
   struct Row {
     SamplingParams sampling = {};
+    std::optional<LogitEditor> editor = {};
     uint64_t sequence = 0, position = 0; ///< of the next token, for its noise
     int32_t lastToken = idleRow;         ///< chosen, but not yet in the model
     bool hasFreshLogits = false;         ///< no token has been chosen from them yet
@@ -46,7 +47,7 @@ Error HostTokenStream::start(ArrayRef<RowStart> starts) {
   std::vector<std::vector<int32_t>> prompts(rows.size());
   for (const RowStart &start : starts) {
     prompts[start.row] = start.tokens;
-    rows[start.row] = {start.sampling, start.sequence, start.position, idleRow, /*hasFreshLogits=*/true};
+    rows[start.row] = {start.sampling, start.editor, start.sequence, start.position, idleRow, /*hasFreshLogits=*/true};
   }
   return model.prefill(prompts, rowLogits);
 }
@@ -72,9 +73,12 @@ Error HostTokenStream::next(const BitVector &active, MutableArrayRef<int32_t> to
     Row &row = rows[index];
     assert(static_cast<int64_t>(rowLogits[index].size()) == model.vocabSize() && "a row of logits of another size");
     sampler.setParams(row.sampling);
-    Expected<int32_t> token = sampler.choose(rowLogits[index], row.sequence, row.position);
+    Expected<int32_t> token =
+        sampler.choose(row.editor ? row.editor->edit(rowLogits[index]) : rowLogits[index], row.sequence, row.position);
     if (!token)
       return token.takeError();
+    if (row.editor)
+      row.editor->add(*token);
     row.hasFreshLogits = false;
     ++row.position;
     tokens[index] = row.lastToken = *token;

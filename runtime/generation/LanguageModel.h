@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/generation/LogitEditor.h"
 #include "runtime/generation/Sampler.h"
 
 #include <limits>
@@ -19,8 +20,9 @@ namespace kiln {
 inline constexpr int32_t idleRow = -1;
 
 struct StreamOptions {
-  size_t rows = 1;         ///< how many sequences run side by side; at most maxBatch()
-  bool keepLogits = false; ///< whether TokenStream::logits will be asked for
+  size_t rows = 1;          ///< how many sequences run side by side; at most maxBatch()
+  bool keepLogits = false;  ///< whether TokenStream::logits will be asked for
+  bool editsLogits = false; ///< whether rows may have an editor
 };
 
 /// What a row starts from.
@@ -34,7 +36,8 @@ struct RowStart {
   /// The row gets no more tokens than this, and none after a stop token: a stream that works ahead can stop there.
   int64_t remaining = std::numeric_limits<int32_t>::max();
   std::vector<int32_t> stopTokens = {};
-  bool isSameText = false; ///< whether the row's text goes on, since the context has slid
+  std::optional<LogitEditor> editor = {}; ///< of the logits from which tokens are chosen
+  bool isSameText = false;                ///< whether the row's text goes on, since the context has slid
 };
 
 /// What became of a sequence's guesses.
@@ -61,7 +64,7 @@ public:
   /// computed for its rows. A row that holds more than contextLength() tokens must not be active.
   virtual Error next(const BitVector &active, MutableArrayRef<int32_t> tokens) = 0;
 
-  /// The logits, vocabSize() of them, from which the row's last token was chosen, if they are kept.
+  /// The model's logits, vocabSize() of them, by which the row's last token was chosen, if they are kept.
   virtual ArrayRef<float> logits(size_t row) const = 0;
 
   /// What became of the row's guesses; null if the stream does not guess.

@@ -32,6 +32,7 @@ Error SpeculativeStream::start(ArrayRef<RowStart> starts) {
     }
     row.text = start.tokens;
     row.sampling = start.sampling;
+    row.editor = start.editor;
     row.sequence = start.sequence;
     row.position = start.position;
     row.remaining = start.remaining;
@@ -47,9 +48,11 @@ Error SpeculativeStream::start(ArrayRef<RowStart> starts) {
 Error SpeculativeStream::choose(size_t index, std::vector<float> logits) {
   Row &row = rows[index];
   sampler.setParams(row.sampling);
-  Expected<int32_t> token = sampler.choose(logits, row.sequence, row.position);
+  Expected<int32_t> token = sampler.choose(row.editor ? row.editor->edit(logits) : logits, row.sequence, row.position);
   if (!token)
     return token.takeError();
+  if (row.editor)
+    row.editor->add(*token);
   row.text.push_back(*token);
   ++row.position;
   row.remaining = llvm::is_contained(row.stopTokens, *token) ? 0 : row.remaining - 1;

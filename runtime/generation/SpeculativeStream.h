@@ -58,6 +58,7 @@ private:
   struct Row {
     std::vector<int32_t> text; ///< what the model holds, and the last chosen token
     SamplingParams sampling = {};
+    std::optional<LogitEditor> editor = {};
     uint64_t sequence = 0;
     uint64_t position = 0; ///< of the next token in the sequence
     int64_t remaining = 0; ///< tokens that may still be chosen; 0 after a stop token

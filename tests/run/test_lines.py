@@ -122,6 +122,28 @@ class Results(Lines):
         self.assertEqual(self.run_json(self.model, "--logprobs", 4, *flags_of(line))[0]["logprobs"], results[2]["logprobs"])
         self.assert_fails("--logprobs: expected --json or --input", "run", self.model, "--tokens", 1, "--logprobs", 1, code=2)
 
+    def test_penalties_and_biases(self):
+        line = {"tokens": [1, 2], "greedy": True, "max_new_tokens": 12}
+        lines = [line, {**line, "logit_bias": {"5": 1000}}, {**line, "logit_bias": {str(i): -1000 for i in range(27)}, "logprobs": 1},
+                 {**line, "presence_penalty": 1000}, {**line, "repetition_penalty": 100, "logit_bias": {str(i): -50 for i in range(29)}},
+                 {**line, "presence_penalty": 0, "repetition_penalty": 1, "logit_bias": {}}]
+        results = [json.loads(text) for text in self.run_lines(text_of(lines), "--batch", 2).splitlines()]
+        plain = [result["tokens"] for result in results]
+        self.assertEqual(plain[1], [5] * 12)
+        self.assertLessEqual(set(plain[2]), {27, 28})
+        self.assertIn("logprobs", results[2])
+        self.assertEqual(len(set(plain[3])), 12, "no token comes twice")
+        self.assertEqual(len({1, 2, *plain[4]}), 14, "no token of the prompt comes, either")
+        self.assertEqual(plain[5], plain[0])
+        flags = ["--tokens", "1,2", "--greedy", "--max-new-tokens", 12]
+        alone = lambda *more: self.run_json(self.model, *flags, *more)[0]["tokens"]
+        self.assertEqual(alone("--presence-penalty", 1000), plain[3])
+        self.assertEqual(alone("--presence-penalty", 1000, "--draft", "ngram"), plain[3])
+        self.assertEqual(alone(*(f"--logit-bias={i}:-1000" for i in range(27))), plain[2])
+        self.assert_fails("--logit-bias: expected token ids in 0..28, got 29", "run", self.model, "--device", "cpu", *flags, "--logit-bias", "29:1")
+        for bad in ("x", "3", "3:x", "-1:2", "3:1e9"):
+            self.assert_fails("--logit-bias: expected a token id and a number from -1000 to 1000", "run", self.model, *flags, f"--logit-bias={bad}", code=2)
+
     def test_ids_come_back_and_empty_lines_do_not_count(self):
         text = '\n{"tokens":[1],"id":{"b":[1.5,null]}}\r\n  \n{"tokens":[2],"id":7}\n{"tokens":[3]}'
         results = [json.loads(line) for line in self.run_lines(text, "--max-new-tokens", 1).splitlines()]
@@ -217,7 +239,7 @@ class BadLines(Lines):
     def test_every_error_has_its_place(self):
         cases = (
             ('{"tokens": [1], "max_new_token": 8}', ":17: error: unknown field 'max_new_token', expected another; did you mean 'max_new_tokens'?"),
-            ('{"tokens": [1], "xyz": 8}', ":17: error: unknown field 'xyz', expected one of id, tokens, stop, prompt, "),
+            ('{"tokens": [1], "xyz": 8}', ":17: error: unknown field 'xyz', expected one of id, tokens, stop, logit_bias, prompt, "),
             ('{"tokens": [1, 29]}', ":16: error: tokens: expected token ids in 0..28, got 29"),
             ('{"tokens": [-1]}', ":13: error: tokens: expected token ids in 0..28, got -1"),
             ('{"tokens": [1, "2"]}', ':16: error: tokens: expected token ids in 0..28, got "2"'),
@@ -241,6 +263,14 @@ class BadLines(Lines):
             ('{"tokens": [1], "seed": 18446744073709551616}', ":25: error: seed: expected an integer from 0, got '18446744073709551616'"),
             ('{"tokens": [1], "n": 0}', ":22: error: n: expected an integer from 1 to 4096, got '0'"),
             ('{"tokens": [1], "logprobs": 1025}', ":29: error: logprobs: expected an integer from 0 to 1024, got '1025'"),
+            ('{"tokens": [1], "repetition_penalty": 0}', ":39: error: repetition_penalty: expected a number from 0.01 to 100, got '0'"),
+            ('{"tokens": [1], "presence_penalty": 1e9}', ":37: error: presence_penalty: expected a number from -1000 to 1000, got '1000000000'"),
+            ('{"tokens": [1], "logit_bias": 3}', ":31: error: logit_bias: expected an object"),
+            ('{"tokens": [1], "logit_bias": {"3": 1, "29": 1}}', ":40: error: logit_bias: expected token ids in 0..28, got '29'"),
+            ('{"tokens": [1], "logit_bias": {"3": 1, "03": 1}}', ":40: error: logit_bias: token 3 is given twice"),
+            ('{"tokens": [1], "logit_bias": {"x": 1}}', ":32: error: logit_bias: expected token ids in 0..28, got 'x'"),
+            ('{"tokens": [1], "logit_bias": {"3": "1"}}', ':37: error: logit_bias: expected a number from -1000 to 1000, got "1"'),
+            ('{"tokens": [1], "logit_bias": {"3": 1001}}', ":37: error: logit_bias: expected a number from -1000 to 1000, got 1001"),
             ('{"tokens": [1], "greedy": 1}', ":27: error: greedy: expected true or false, got 1"),
             ('{"tokens": [1], "seed": 1, "greedy": true}', ":38: error: greedy: expected no temperature, top_k, top_p, min_p or seed beside it"),
             ('{"tokens": [1], "ignore_eos": null}', ":31: error: ignore_eos: expected true or false, got null"),

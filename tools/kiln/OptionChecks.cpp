@@ -1,6 +1,7 @@
 #include "tools/kiln/OptionChecks.h"
 
 #include "support/Nearest.h"
+#include "support/Number.h"
 
 namespace kiln {
 
@@ -32,6 +33,24 @@ std::string checkZeroOrMore(const std::string &text) { return checkInteger<int64
 std::string checkSeed(const std::string &text) { return checkInteger<uint64_t>(text, 0, UINT64_MAX); }
 
 std::string checkNotEmpty(const std::string &text) { return text.empty() ? "expected a value, got ''" : ""; }
+
+OptionCheck number(double least, double most) {
+  return [=](const std::string &text) -> std::string {
+    double value;
+    if (!StringRef(text).getAsDouble(value) && value >= least && value <= most)
+      return "";
+    return "expected a number from " + numberText(least) + " to " + numberText(most) + ", got '" + text + "'";
+  };
+}
+
+OptionCheck checkRepetitionPenalty() { return number(0.01, 100); }
+OptionCheck checkLogitShift() { return number(-1000, 1000); }
+
+std::string checkLogitBias(const std::string &text) {
+  auto [id, bias] = StringRef(text).split(':');
+  bool isGood = integer(0, INT32_MAX)(id.str()).empty() && checkLogitShift()(bias.str()).empty();
+  return isGood ? "" : "expected a token id and a number from -1000 to 1000, ID:BIAS, got '" + text + "'";
+}
 
 OptionCheck positiveNumber(double most) {
   return [=](const std::string &text) -> std::string {

@@ -92,6 +92,30 @@ void addSampling(CLI::App &sub, RunCommand &command) {
       ->capture_default_str();
 }
 
+void addLogitOptions(CLI::App &sub, LogitOptions &logits) {
+  sub.add_option("--repetition-penalty", logits.repetitionPenalty,
+                 "divides positive logits of tokens that the text has, and multiplies negative ones; 1: off")
+      ->check(checkRepetitionPenalty())
+      ->capture_default_str();
+  sub.add_option("--presence-penalty", logits.presencePenalty,
+                 "subtracted from the logits of tokens that the new text has; 0: off")
+      ->check(checkLogitShift())
+      ->capture_default_str();
+  auto take = [&logits](const std::vector<std::string> &texts) {
+    for (const std::string &text : texts) {
+      auto [id, bias] = StringRef(text).split(':');
+      int32_t token;
+      double value;
+      if (!id.getAsInteger(10, token) && !bias.getAsDouble(value))
+        logits.bias[token] = static_cast<float>(value);
+    }
+  };
+  sub.add_option_function<std::vector<std::string>>("--logit-bias", take, "ID:BIAS, added to the logit of a token")
+      ->check(checkLogitBias)
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
 void addPrompts(CLI::App &sub, PromptOptions &prompts) {
   addEach(sub, "--prompt", prompts.texts, "text to continue; may be given several times");
   addEach(sub, "--prompt-file", prompts.files, "file to continue; - is standard input");
@@ -163,6 +187,7 @@ void addRun(CLI::App &app, RunCommand &command) {
       ->check(checkZeroOrMore)
       ->capture_default_str();
   addSampling(*sub, command);
+  addLogitOptions(*sub, command.sequence.logits);
   addEach(*sub, "--stop", command.sequence.stopStrings, "end a sequence when its text contains this");
   sub->add_flag("--ignore-eos", command.sequence.ignoreEos, "go on after the end-of-text token");
   sub->add_option("--overflow", command.overflow, "past the context: error, stop or slide")

@@ -61,6 +61,10 @@ const std::vector<Field> &allFields() {
        [](Line &line, StringRef text) { line.options.sampling.topP = realOf(text); }, true},
       {"min_p", Kind::Number, checkMinP, [](Line &line, StringRef text) { line.options.sampling.minP = realOf(text); },
        true},
+      {"repetition_penalty", Kind::Number, checkRepetitionPenalty(),
+       [](Line &line, StringRef text) { line.options.logits.repetitionPenalty = realOf(text); }},
+      {"presence_penalty", Kind::Number, checkLogitShift(),
+       [](Line &line, StringRef text) { line.options.logits.presencePenalty = realOf(text); }},
       {"seed", Kind::Number, checkSeed,
        [](Line &line, StringRef text) { line.options.sampling.seed = integerOf<uint64_t>(text); }, true},
       {"ignore_eos", Kind::Boolean, any, [](Line &line, StringRef text) { line.options.ignoreEos = text == "true"; }},
@@ -109,6 +113,7 @@ private:
   Error readField(const Field &field, const Member &member, const json::Value &value);
   Error readTokens(const Member &member, const json::Value &value);
   Error readStop(const Member &member, const json::Value &value);
+  Error readBias(const Member &member);
   Error settleSampling();
   Expected<std::vector<int32_t>> takePrompt() const;
   const Member *find(StringRef key) const;
@@ -171,6 +176,28 @@ Error LineReader::readStop(const Member &member, const json::Value &value) {
   return Error::success();
 }
 
+/// An object of biases by id.
+Error LineReader::readBias(const Member &member) {
+  Expected<JsonObject> biases = childObject(object, member);
+  if (!biases)
+    return biases.takeError();
+  line.options.logits.bias.clear();
+  for (const Member &bias : biases->members) {
+    int32_t id = -1;
+    if (StringRef(bias.key).getAsInteger(10, id) || id < 0 || id >= context.vocabulary)
+      return makeError(bias.keyLoc, "logit_bias: expected token ids in 0.." + Twine(context.vocabulary - 1) +
+                                        ", got '" + bias.key + "'");
+    if (line.options.logits.bias.count(id))
+      return makeError(bias.keyLoc, "logit_bias: token " + Twine(id) + " is given twice");
+    const json::Value &value = *biases->values.get(bias.key);
+    std::string text = describe(value);
+    if (value.kind() != json::Value::Number || !checkLogitShift()(text).empty())
+      return makeError(bias.valueLoc, "logit_bias: expected a number from -1000 to 1000, got " + text);
+    line.options.logits.bias[id] = static_cast<float>(realOf(text));
+  }
+  return Error::success();
+}
+
 Error LineReader::readMember(const Member &member) {
   if (find(member.key) != &member)
     return makeError(member.keyLoc, "field '" + member.key + "' is given twice");
@@ -181,7 +208,9 @@ Error LineReader::readMember(const Member &member) {
     return readTokens(member, value);
   if (member.key == "stop")
     return readStop(member, value);
-  std::vector<StringRef> names = {"id", "tokens", "stop"};
+  if (member.key == "logit_bias")
+    return readBias(member);
+  std::vector<StringRef> names = {"id", "tokens", "stop", "logit_bias"};
   for (const Field &field : allFields()) {
     if (field.name == member.key)
       return readField(field, member, value);

@@ -50,7 +50,7 @@ PlanFunction describe(const SampleEntry &names, StringRef kernel, StringRef loca
   function.arguments = {{names.logits, DType::F32, {batch, Expr(shape.vocabulary)}},
                         {names.tokens, DType::I32, {batch, Expr(1)}},
                         {names.positions, DType::I32, {batch}},
-                        {names.settings, DType::I32, {Expr(18)}},
+                        {names.settings, DType::I32, {batch, Expr(18)}},
                         {names.rows, DType::I32, {batch, Expr(6)}},
                         {"best", DType::I32, {batch, Expr(4 * shape.groups())}},
                         {"launches", DType::I32, {batch}},

@@ -49,7 +49,7 @@ struct SampleEntry {
   std::string logits;    ///< [B,V] f32, as @prefill and @decode leave them
   std::string tokens;    ///< the tokens of @decode
   std::string positions; ///< the positions of @decode
-  std::string settings;  ///< SamplingSettings of templates/sample/state.cuh, as words
+  std::string settings;  ///< [B,…] SamplingSettings of templates/sample/state.cuh, as words
   std::string rows;      ///< [B,…] SamplingRow of the same
   std::string ring;      ///< [B,…] in the host's memory: pairs of words from which the host reads tokens
 

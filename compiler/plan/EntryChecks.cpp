@@ -202,15 +202,13 @@ private:
     return Error::success();
   }
 
-  /// Checks an argument of @sample: each one but the settings has a part for each row.
+  /// Checks an argument of @sample: each one has a part for each row.
   Error checkSampleArgument(const PlanTensor &argument) const {
-    bool isShared = argument.name == entries.sample->settings;
     ArrayRef<Expr> shape = argument.shape;
-    if (!isShared && (shape.empty() || shape.front() != batch))
+    if (shape.empty() || shape.front() != batch)
       return where.fail("argument '" + argument.name + "': expected " + entries.batch + " first, got " +
                         typeText(argument.dtype, shape));
-    if (llvm::all_of(isShared ? shape : shape.drop_front(),
-                     [](const Expr &extent) { return extent.asConstant().has_value(); }))
+    if (llvm::all_of(shape.drop_front(), [](const Expr &extent) { return extent.asConstant().has_value(); }))
       return Error::success();
     return where.fail("argument '" + argument.name + "': expected a size that no dim but the batch changes, got " +
                       typeText(argument.dtype, shape));

@@ -11,7 +11,7 @@ Diagnostic::Diagnostic(Severity severity, Location loc, std::string message)
   if (!loc)
     return;
   file = loc.file->name;
-  line = loc.line;
+  line = loc.line == 0 ? 0 : loc.file->linesBefore + loc.line;
   column = loc.column;
   sourceLine = loc.file->line(loc.line).str();
   // Readers count a carriage return, and some the end of the text, as columns of the line.

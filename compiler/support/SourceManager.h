@@ -10,6 +10,7 @@ namespace kiln {
 struct SourceFile {
   std::string name;
   std::optional<std::string> text;
+  unsigned linesBefore = 0; ///< of the file, if the text is only a part of it; diagnostics add them
 
   /// A line without its newline, counted from 1; empty if there is no text or no such line.
   StringRef line(unsigned number) const;

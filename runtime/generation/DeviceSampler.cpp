@@ -8,6 +8,21 @@
 
 namespace kiln {
 
+static SamplingSettings settingsOf(const RowStart &start, int64_t context) {
+  SamplingSettings settings = {};
+  settings.seed = start.sampling.seed;
+  settings.topP = samplingTopP(start.sampling);
+  settings.mostExponent = samplingMostExponent(start.sampling);
+  settings.scale = samplingScale(start.sampling);
+  settings.isGreedy = start.sampling.greedy;
+  settings.topK = static_cast<int32_t>(std::min<int64_t>(start.sampling.topK, INT32_MAX));
+  settings.context = static_cast<int32_t>(context);
+  // Stop tokens beyond the maximum are checked on the host only; this costs some discarded steps.
+  settings.stopCount = static_cast<int32_t>(std::min<size_t>(start.stopTokens.size(), kMaxStopTokens));
+  std::copy_n(start.stopTokens.begin(), settings.stopCount, settings.stopTokens);
+  return settings;
+}
+
 Expected<std::unique_ptr<DeviceSampler>> DeviceSampler::create(Executor &executor) {
   std::unique_ptr<DeviceSampler> sampler(new DeviceSampler(executor));
   if (Error error = sampler->allocate())
@@ -57,7 +72,7 @@ Error DeviceSampler::allocate() {
 char *DeviceSampler::rowOf(StringRef tensor, int64_t row) const {
   auto input = decodeInputs.find(tensor);
   char *base = input != decodeInputs.end() ? input->second : memory.find(tensor)->second.address();
-  return tensor == names.settings ? base : base + row * rowBytes.find(tensor)->second;
+  return base + row * rowBytes.find(tensor)->second;
 }
 
 Executor::Call DeviceSampler::sampleCall(int64_t firstRow, int64_t rows, char *logits) const {
@@ -70,56 +85,55 @@ Executor::Call DeviceSampler::sampleCall(int64_t firstRow, int64_t rows, char *l
   return call;
 }
 
-Error DeviceSampler::configure(const StreamOptions &chosen) {
-  options = chosen;
-  SamplingSettings settings = {};
-  settings.seed = options.sampling.seed;
-  settings.topP = samplingTopP(options.sampling);
-  settings.mostExponent = samplingMostExponent(options.sampling);
-  settings.scale = samplingScale(options.sampling);
-  settings.isGreedy = options.sampling.greedy;
-  settings.topK = static_cast<int32_t>(std::min<int64_t>(options.sampling.topK, INT32_MAX));
-  settings.context = static_cast<int32_t>(executor.plan().model.context);
-  // Stop tokens beyond the maximum are checked on the host only; this costs some discarded steps.
-  settings.stopCount = static_cast<int32_t>(std::min<size_t>(options.stopTokens.size(), kMaxStopTokens));
-  std::copy_n(options.stopTokens.begin(), settings.stopCount, settings.stopTokens);
-  if (Error error = device.upload(rowOf(names.settings, 0), &settings, sizeof(settings)))
-    return error;
-  // Rows without a prompt count as finished, and decode harmless inputs.
+template <class T> Error DeviceSampler::uploadRows(StringRef tensor, int64_t firstRow, ArrayRef<T> values) {
+  return device.upload(rowOf(tensor, firstRow), values.data(), static_cast<int64_t>(values.size() * sizeof(T)));
+}
+
+Error DeviceSampler::reset() {
+  // Rows that were not started count as finished, and decode harmless inputs.
   int64_t batch = executor.options().batch;
   std::vector<SamplingRow> rows(batch, SamplingRow{0, 0, 0, 1});
+  std::vector<SamplingSettings> settings(batch, settingsOf({}, executor.plan().model.context));
   std::vector<int32_t> zeros(batch, 0);
   for (StringRef input : {StringRef(names.tokens), StringRef(names.positions)})
-    if (Error error = device.upload(rowOf(input, 0), zeros.data(), batch * 4))
+    if (Error error = uploadRows<int32_t>(input, 0, zeros))
       return error;
-  return device.upload(rowOf(names.rows, 0), rows.data(), batch * static_cast<int64_t>(sizeof(SamplingRow)));
+  if (Error error = uploadRows<SamplingSettings>(names.settings, 0, settings))
+    return error;
+  return uploadRows<SamplingRow>(names.rows, 0, rows);
 }
 
-Error DeviceSampler::setRows(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<RowStart> starts) {
+Error DeviceSampler::setRows(int64_t firstRow, ArrayRef<RowStart> starts) {
+  std::vector<SamplingSettings> settings;
   std::vector<SamplingRow> rows;
   std::vector<int32_t> positions;
-  for (const auto &[prompt, start] : llvm::zip(prompts, starts)) {
-    auto remaining = static_cast<int32_t>(std::min<uint64_t>(start.remaining, INT32_MAX));
+  for (const RowStart &start : starts) {
+    settings.push_back(settingsOf(start, executor.plan().model.context));
+    auto remaining = static_cast<int32_t>(std::min<int64_t>(start.remaining, INT32_MAX));
     rows.push_back({start.sequence, start.position, remaining, 0});
     // The position of the token that precedes the first choice.
-    positions.push_back(static_cast<int32_t>(prompt.size()) - 1);
+    positions.push_back(static_cast<int32_t>(start.tokens.size()) - 1);
   }
-  auto count = static_cast<int64_t>(rows.size());
-  if (Error error = device.upload(rowOf(names.positions, firstRow), positions.data(), count * 4))
+  if (Error error = uploadRows<int32_t>(names.positions, firstRow, positions))
     return error;
-  return device.upload(rowOf(names.rows, firstRow), rows.data(), count * static_cast<int64_t>(sizeof(SamplingRow)));
+  if (Error error = uploadRows<SamplingSettings>(names.settings, firstRow, settings))
+    return error;
+  return uploadRows<SamplingRow>(names.rows, firstRow, rows);
 }
 
-Error DeviceSampler::prefill(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<RowStart> starts) {
+Error DeviceSampler::prefill(int64_t firstRow, ArrayRef<RowStart> starts) {
+  std::vector<std::vector<int32_t>> prompts;
+  for (const RowStart &start : starts)
+    prompts.push_back(start.tokens);
   PrefillCall prefill(executor, firstRow, prompts);
   if (Error error = executor.enqueue(prefill.call))
     return error;
-  if (Error error = setRows(firstRow, prompts, starts))
+  if (Error error = setRows(firstRow, starts))
     return error;
   Expected<char *> logits = executor.addressOf(prefill.call, executor.plan().entries.logitsOf(Entry::Prefill));
   if (!logits)
     return logits.takeError();
-  auto rows = static_cast<int64_t>(prompts.size());
+  auto rows = static_cast<int64_t>(starts.size());
   for (int64_t row = firstRow; row < firstRow + rows; ++row)
     ++choices[row];
   return executor.launch(sampleCall(firstRow, rows, *logits));
@@ -149,7 +163,8 @@ Error DeviceSampler::step(int64_t rows) {
 }
 
 Error DeviceSampler::moveRow(int64_t from, int64_t to) {
-  for (StringRef tensor : {StringRef(names.rows), StringRef(names.tokens), StringRef(names.positions)})
+  for (StringRef tensor :
+       {StringRef(names.settings), StringRef(names.rows), StringRef(names.tokens), StringRef(names.positions)})
     if (Error error = device.copy(rowOf(tensor, to), rowOf(tensor, from), rowBytes.find(tensor)->second))
       return error;
   return executor.copyRow(from, to);

@@ -12,13 +12,6 @@
 
 namespace kiln {
 
-/// What sampling must know of a row that a prompt starts.
-struct RowStart {
-  uint64_t sequence;  ///< index of its prompt in the job
-  uint64_t position;  ///< tokens of its text before the first one that is chosen
-  uint64_t remaining; ///< tokens that it may still choose
-};
-
 /// Rows here are places in the device's batch. The executor must outlive the sampler, and nothing else may call it
 /// while rows are in use.
 class DeviceSampler {
@@ -27,11 +20,11 @@ public:
   /// sample.
   static Expected<std::unique_ptr<DeviceSampler>> create(Executor &executor);
 
-  /// Sets the options of all rows until the next call, and drops all rows.
-  Error configure(const StreamOptions &options);
+  /// Drops all rows.
+  Error reset();
 
-  /// Evaluates prompts for rows firstRow, firstRow + 1, ..., and chooses a token for each.
-  Error prefill(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<RowStart> starts);
+  /// Starts rows firstRow, firstRow + 1, ...: evaluates their tokens, and chooses one for each. Waits for nothing.
+  Error prefill(int64_t firstRow, ArrayRef<RowStart> starts);
 
   /// Makes the graph of a step of `rows` rows unless it exists.
   Error prepareStep(int64_t rows);
@@ -53,13 +46,13 @@ private:
 
   Error allocate();
   Executor::Call sampleCall(int64_t firstRow, int64_t rows, char *logits) const;
-  Error setRows(int64_t firstRow, ArrayRef<std::vector<int32_t>> prompts, ArrayRef<RowStart> starts);
+  template <class T> Error uploadRows(StringRef tensor, int64_t firstRow, ArrayRef<T> values);
+  Error setRows(int64_t firstRow, ArrayRef<RowStart> starts);
   char *rowOf(StringRef tensor, int64_t row) const;
 
   Executor &executor;
   Device &device;
-  const SampleEntry names; ///< the arguments of @sample
-  StreamOptions options;
+  const SampleEntry names;                                 ///< the arguments of @sample
   std::map<std::string, DeviceMemory, std::less<>> memory; ///< of @sample's arguments, by name
   std::map<std::string, int64_t, std::less<>> rowBytes;    ///< of each argument, by name
   std::map<std::string, char *, std::less<>> decodeInputs; ///< @decode's arguments, which @sample writes

@@ -24,7 +24,7 @@ StringRef finishReasonName(FinishReason reason) {
 // Checks
 //===----------------------------------------------------------------------===//
 
-static Error checkOptions(const LanguageModel &model, const Tokenizer *tokenizer, const GenerateOptions &options) {
+static Error checkOptions(const LanguageModel &model, const Tokenizer *tokenizer, const SequenceOptions &options) {
   if (Error error = checkSamplingParams(options.sampling))
     return error;
   if (options.maxNewTokens < 0)
@@ -32,6 +32,11 @@ static Error checkOptions(const LanguageModel &model, const Tokenizer *tokenizer
   if (options.slideKeep < 0 || options.slideKeep > model.contextLength())
     return makeError("--slide-keep: expected 0 (half the context) or up to the context of " +
                      Twine(model.contextLength()) + " tokens, got " + Twine(options.slideKeep));
+  if (!options.logits.bias.empty() &&
+      (options.logits.bias.begin()->first < 0 || options.logits.bias.rbegin()->first >= model.vocabSize()))
+    return makeError("--logit-bias: expected token ids in 0.." + Twine(model.vocabSize() - 1) + ", got " +
+                     Twine(options.logits.bias.begin()->first < 0 ? options.logits.bias.begin()->first
+                                                                  : options.logits.bias.rbegin()->first));
   if (llvm::is_contained(options.stopStrings, ""))
     return makeError("--stop: expected some text, got none");
   if (!options.stopStrings.empty() && !tokenizer)
@@ -39,23 +44,35 @@ static Error checkOptions(const LanguageModel &model, const Tokenizer *tokenizer
   return Error::success();
 }
 
-static Error checkPrompt(const LanguageModel &model, size_t index, ArrayRef<int32_t> prompt,
-                         const GenerateOptions &options) {
-  std::string name = ("prompt " + Twine(index + 1)).str();
+std::string promptProblem(ArrayRef<int32_t> prompt, const SequenceOptions &options, int64_t vocabulary,
+                          int64_t context) {
   auto length = static_cast<int64_t>(prompt.size());
-  int64_t context = model.contextLength();
   if (prompt.empty())
-    return makeError(name + ": expected at least one token, got none");
+    return "expected at least one token, got none";
   for (int32_t id : prompt)
-    if (id < 0 || id >= model.vocabSize())
-      return makeError(name + ": expected token ids in 0.." + Twine(model.vocabSize() - 1) + ", got " + Twine(id));
+    if (id < 0 || id >= vocabulary)
+      return ("expected token ids in 0.." + Twine(vocabulary - 1) + ", got " + Twine(id)).str();
   if (length > context)
-    return makeError(name + ": expected at most the context of " + Twine(context) + " tokens, got " + Twine(length) +
-                     "; shorten the prompt");
+    return ("expected at most the context of " + Twine(context) + " tokens, got " + Twine(length) +
+            "; shorten the prompt")
+        .str();
   if (options.overflow == OverflowPolicy::Error && options.maxNewTokens > context - length)
-    return makeError(name + ": expected prompt and new tokens to fit in the context of " + Twine(context) + ", got " +
-                     Twine(length) + " and " + Twine(options.maxNewTokens) + "; lower --max-new-tokens to " +
-                     Twine(context - length) + ", shorten the prompt, or choose --overflow stop or slide");
+    return ("expected prompt and new tokens to fit in the context of " + Twine(context) + ", got " + Twine(length) +
+            " and " + Twine(options.maxNewTokens) + "; lower --max-new-tokens to " + Twine(context - length) +
+            ", shorten the prompt, or choose --overflow stop or slide")
+        .str();
+  return "";
+}
+
+static Error checkRequests(const LanguageModel &model, const Tokenizer *tokenizer,
+                           ArrayRef<GenerationRequest> requests) {
+  for (const GenerationRequest &request : requests)
+    if (Error error = checkOptions(model, tokenizer, request.options))
+      return error;
+  for (const auto &[i, request] : llvm::enumerate(requests))
+    if (std::string wrong = promptProblem(request.prompt, request.options, model.vocabSize(), model.contextLength());
+        !wrong.empty())
+      return makeError("prompt " + Twine(i + 1) + ": " + wrong);
   return Error::success();
 }
 
@@ -67,18 +84,21 @@ namespace {
 /// A sequence during generation.
 class Sequence {
 public:
-  Sequence(const LanguageModel &model, const Tokenizer *tokenizer, ArrayRef<int32_t> prompt,
-           const GenerateOptions &options);
+  Sequence(const LanguageModel &model, const Tokenizer *tokenizer, const GenerationRequest &request, size_t index);
 
   bool isDone() const { return done; }
 
-  /// The tokens from which the model must restart this row before the next step; usually none.
-  std::vector<int32_t> takeRestart();
+  /// The start of a row with what there is of the text.
+  RowStart start(size_t row) const;
+
+  /// Whether the context must slide before the next step; from then on, `start` gives its end only.
+  bool slide();
 
   /// Adds a token. Returns the text that is now certain; after the last token, all held-back text.
   Expected<std::string> add(int32_t token);
 
   Generation result;
+  size_t index; ///< of the request
 
 private:
   int64_t length() const { return static_cast<int64_t>(result.promptTokens.size() + result.newTokens.size()); }
@@ -86,7 +106,8 @@ private:
   std::string finishText();
   bool isFull() const;
 
-  const GenerateOptions &options;
+  const GenerationRequest &request;
+  const SequenceOptions &options;
   int64_t contextLength;
   std::optional<StreamingDecoder> decoder;
   StopStrings stopStrings;
@@ -95,23 +116,39 @@ private:
 };
 } // namespace
 
-Sequence::Sequence(const LanguageModel &model, const Tokenizer *tokenizer, ArrayRef<int32_t> prompt,
-                   const GenerateOptions &options)
-    : options(options), contextLength(model.contextLength()), stopStrings(options.stopStrings) {
+Sequence::Sequence(const LanguageModel &model, const Tokenizer *tokenizer, const GenerationRequest &request,
+                   size_t index)
+    : index(index), request(request), options(request.options), contextLength(model.contextLength()),
+      stopStrings(options.stopStrings) {
   if (tokenizer)
     decoder.emplace(*tokenizer);
-  result.promptTokens = prompt.vec();
+  result.promptTokens = request.prompt;
   done = isFull();
 }
 
-std::vector<int32_t> Sequence::takeRestart() {
-  if (done || length() - windowStart <= contextLength)
-    return {};
-  int64_t keep = options.slideKeep > 0 ? options.slideKeep : std::max<int64_t>(contextLength / 2, 1);
-  windowStart = length() - keep;
+RowStart Sequence::start(size_t row) const {
   std::vector<int32_t> all = result.promptTokens;
   llvm::append_range(all, result.newTokens);
-  return {all.begin() + windowStart, all.end()};
+  std::optional<LogitEditor> editor;
+  if (!options.logits.isOff())
+    editor.emplace(options.logits, result.promptTokens, result.newTokens);
+  return {.row = row,
+          .tokens = {all.begin() + windowStart, all.end()},
+          .sampling = options.sampling,
+          .sequence = request.sequence,
+          .position = all.size(),
+          .remaining = options.maxNewTokens - static_cast<int64_t>(result.newTokens.size()),
+          .stopTokens = options.ignoreEos ? std::vector<int32_t>() : options.eosIds,
+          .editor = std::move(editor),
+          .isSameText = !result.newTokens.empty()};
+}
+
+bool Sequence::slide() {
+  if (done || length() - windowStart <= contextLength)
+    return false;
+  int64_t keep = options.slideKeep > 0 ? options.slideKeep : std::max<int64_t>(contextLength / 2, 1);
+  windowStart = length() - keep;
+  return true;
 }
 
 Expected<std::string> Sequence::addText(int32_t token) {
@@ -155,151 +192,194 @@ Expected<std::string> Sequence::add(int32_t token) {
 }
 
 //===----------------------------------------------------------------------===//
-// Batches
+// Jobs
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Runs several sequences side by side until the last one ends.
-class Batch {
+/// Runs sequences side by side until the last one ends.
+class Job {
 public:
-  Batch(TokenStream &stream, MutableArrayRef<Sequence> rows, size_t firstSequence, const GenerateOptions &options)
-      : stream(stream), rows(rows), firstSequence(firstSequence), options(options) {}
+  using OnFinished = function_ref<Error(size_t request, Generation result)>;
+
+  Job(LanguageModel &model, const Tokenizer *tokenizer, ArrayRef<GenerationRequest> requests, const JobOptions &options,
+      TokenStream &stream, size_t rows, OnFinished onFinished)
+      : model(model), tokenizer(tokenizer), requests(requests), options(options), stream(stream), rows(rows),
+        active(rows), onFinished(onFinished) {}
 
   Error run();
 
 private:
   using Clock = Trace::Clock;
 
-  /// The milliseconds since `start`, which become a span.
-  double endSpan(TraceLane lane, StringRef name, Clock::time_point start, int64_t sequences) const {
+  /// The milliseconds since `start`, which become a span about these rows.
+  double endSpan(TraceLane lane, StringRef name, Clock::time_point start, const BitVector &about) const {
     Clock::time_point end = Clock::now();
     if (options.trace)
-      options.trace->add(
-          lane, name, start, end,
-          json::Object{{"first_sequence", static_cast<int64_t>(firstSequence)}, {"sequences", sequences}});
+      options.trace->add(lane, name, start, end,
+                         json::Object{{"first_sequence", static_cast<int64_t>(rows[about.find_first()]->index)},
+                                      {"sequences", static_cast<int64_t>(about.count())}});
     return std::chrono::duration<double, std::milli>(end - start).count();
   }
 
+  Error fillRow(size_t row);
   Error startRows();
-  Error restartRows();
-  Error step(const BitVector &active, bool isFirst);
+  Error slideRows();
+  Error step(bool isFirst);
   Error addToken(size_t row, int32_t token, double ms);
-  BitVector activeRows() const;
+  Error finish(size_t row);
 
+  LanguageModel &model;
+  const Tokenizer *tokenizer;
+  ArrayRef<GenerationRequest> requests;
+  const JobOptions &options;
   TokenStream &stream;
-  MutableArrayRef<Sequence> rows;
-  size_t firstSequence;
-  const GenerateOptions &options;
+  std::vector<std::optional<Sequence>> rows;
+  BitVector active; ///< the rows that have a sequence
+  size_t next = 0;  ///< the first request that no row has had
+  OnFinished onFinished;
 };
 } // namespace
 
-BitVector Batch::activeRows() const {
-  BitVector active(rows.size());
-  for (size_t row = 0; row < rows.size(); ++row)
-    if (!rows[row].isDone())
-      active.set(row);
-  return active;
+/// Hands out the row's result. The row becomes free.
+Error Job::finish(size_t row) {
+  active.reset(row);
+  if (const SpeculationCounts *counts = stream.speculation(row))
+    rows[row]->result.speculation = *counts;
+  return onFinished(rows[row]->index, std::move(rows[row]->result));
 }
 
-Error Batch::startRows() {
-  Clock::time_point start = Clock::now();
-  std::vector<std::vector<int32_t>> prompts;
-  for (const Sequence &row : rows)
-    prompts.push_back(row.isDone() ? std::vector<int32_t>() : row.result.promptTokens);
-  if (Error error = stream.start(prompts))
+/// Gives a free row the next request that needs a step, if there is one.
+Error Job::fillRow(size_t row) {
+  for (; next < requests.size(); ++next) {
+    Sequence sequence(model, tokenizer, requests[next], next);
+    if (!sequence.isDone()) {
+      rows[row].emplace(std::move(sequence));
+      active.set(row);
+      ++next;
+      return Error::success();
+    }
+    if (Error error = onFinished(next, std::move(sequence.result)))
+      return error;
+  }
+  return Error::success();
+}
+
+/// Starts requests in all free rows.
+Error Job::startRows() {
+  BitVector started(rows.size());
+  std::vector<RowStart> starts;
+  for (size_t row = 0; row < rows.size() && next < requests.size(); ++row) {
+    if (active.test(row))
+      continue;
+    if (Error error = fillRow(row))
+      return error;
+    if (!active.test(row))
+      break;
+    started.set(row);
+    starts.push_back(rows[row]->start(row));
+  }
+  if (starts.empty())
+    return Error::success();
+  Clock::time_point begin = Clock::now();
+  if (Error error = stream.start(starts))
     return error;
-  auto isGiven = [](const auto &prompt) { return !prompt.empty(); };
-  double ms = endSpan(TraceLane::Prompts, "prompts", start, llvm::count_if(prompts, isGiven));
-  for (Sequence &row : rows)
-    row.result.promptMs = ms;
+  double ms = endSpan(TraceLane::Prompts, "prompts", begin, started);
+  for (unsigned row : started.set_bits())
+    rows[row]->result.promptMs = ms;
   return Error::success();
 }
 
 /// Restarts the rows whose context must slide; the others keep their state.
-Error Batch::restartRows() {
-  std::vector<std::vector<int32_t>> prompts;
-  for (Sequence &row : rows)
-    prompts.push_back(row.takeRestart());
-  int64_t restarted = llvm::count_if(prompts, [](const auto &prompt) { return !prompt.empty(); });
-  if (restarted == 0)
+Error Job::slideRows() {
+  BitVector slid(rows.size());
+  std::vector<RowStart> starts;
+  for (unsigned row : active.set_bits())
+    if (rows[row]->slide()) {
+      slid.set(row);
+      starts.push_back(rows[row]->start(row));
+    }
+  if (starts.empty())
     return Error::success();
-  Clock::time_point start = Clock::now();
-  Error error = stream.start(prompts);
-  endSpan(TraceLane::Prompts, "slide", start, restarted);
+  Clock::time_point begin = Clock::now();
+  Error error = stream.start(starts);
+  endSpan(TraceLane::Prompts, "slide", begin, slid);
   return error;
 }
 
-Error Batch::addToken(size_t row, int32_t token, double ms) {
-  Generation &result = rows[row].result;
-  result.tokenMs.push_back(ms);
+Error Job::addToken(size_t row, int32_t token, double ms) {
+  Sequence &sequence = *rows[row];
+  sequence.result.tokenMs.push_back(ms);
   if (options.keepLogits)
-    result.logits.push_back(stream.logits(row).vec());
-  Expected<std::string> text = rows[row].add(token);
+    sequence.result.logits.push_back(stream.logits(row).vec());
+  if (std::optional<int64_t> count = requests[sequence.index].options.logProbabilities)
+    sequence.result.logProbabilities.push_back(logProbabilities(stream.logits(row), token, *count));
+  Expected<std::string> text = sequence.add(token);
   if (!text)
     return text.takeError();
   if (options.onToken)
-    options.onToken(firstSequence + row, token, *text);
-  return Error::success();
+    options.onToken(sequence.index, token, *text);
+  return sequence.isDone() ? finish(row) : Error::success();
 }
 
-Error Batch::step(const BitVector &active, bool isFirst) {
+Error Job::step(bool isFirst) {
   Clock::time_point start = Clock::now();
-  if (Error error = restartRows())
+  if (Error error = slideRows())
     return error;
   std::vector<int32_t> tokens(rows.size(), idleRow);
   if (Error error = stream.next(active, tokens))
     return error;
-  double ms = endSpan(TraceLane::Decode, isFirst ? "first token" : "decode", start, active.count());
-  for (unsigned row : active.set_bits())
-    if (Error error = addToken(row, tokens[row], ms))
-      return error;
-  return Error::success();
-}
-
-Error Batch::run() {
-  BitVector active = activeRows();
-  if (active.none())
-    return Error::success();
-  if (Error error = startRows())
-    return error;
-  for (bool isFirst = true; active.any(); active = activeRows(), isFirst = false)
-    if (Error error = step(active, isFirst))
-      return error;
+  double ms = endSpan(TraceLane::Decode, isFirst ? "first token" : "decode", start, active);
   for (size_t row = 0; row < rows.size(); ++row)
-    if (const SpeculationCounts *counts = stream.speculation(row))
-      rows[row].result.speculation = *counts;
+    if (tokens[row] != idleRow)
+      if (Error error = addToken(row, tokens[row], ms))
+        return error;
   return Error::success();
 }
 
-static std::unique_ptr<TokenStream> openStream(LanguageModel &model, const GenerateOptions &options,
-                                               const StreamOptions &stream) {
-  if (!options.draft)
-    return model.openStream(stream);
-  return std::make_unique<SpeculativeStream>(model, *options.draft, options.draftLength, stream);
+Error Job::run() {
+  for (bool isFirst = true;; isFirst = false) {
+    if (Error error = startRows())
+      return error;
+    if (active.none())
+      return Error::success();
+    if (Error error = step(isFirst))
+      return error;
+  }
+}
+
+Error generateEach(LanguageModel &model, const Tokenizer *tokenizer, ArrayRef<GenerationRequest> requests, size_t rows,
+                   const JobOptions &options, function_ref<Error(size_t request, Generation result)> onFinished) {
+  if (Error error = checkRequests(model, tokenizer, requests))
+    return error;
+  rows = std::min(rows, requests.size());
+  // A device that chooses tokens keeps the logits to itself.
+  bool needsLogits = options.keepLogits || llvm::any_of(requests, [](const GenerationRequest &request) {
+                       return request.options.logProbabilities.has_value();
+                     });
+  bool editsLogits =
+      llvm::any_of(requests, [](const GenerationRequest &request) { return !request.options.logits.isOff(); });
+  StreamOptions streamOptions{rows, needsLogits, editsLogits};
+  std::unique_ptr<TokenStream> stream;
+  if (options.draft)
+    stream = std::make_unique<SpeculativeStream>(model, *options.draft, options.draftLength, streamOptions);
+  else
+    stream = model.openStream(streamOptions);
+  return Job(model, tokenizer, requests, options, *stream, rows, onFinished).run();
 }
 
 Expected<std::vector<Generation>> generate(LanguageModel &model, const Tokenizer *tokenizer,
                                            ArrayRef<std::vector<int32_t>> prompts, const GenerateOptions &options) {
-  if (Error error = checkOptions(model, tokenizer, options))
+  std::vector<GenerationRequest> requests;
+  for (const auto &[i, prompt] : llvm::enumerate(prompts))
+    requests.push_back({prompt, i, options});
+  std::vector<Generation> results(prompts.size());
+  auto keep = [&](size_t request, Generation result) {
+    results[request] = std::move(result);
+    return Error::success();
+  };
+  auto rows = static_cast<size_t>(model.maxBatch());
+  if (Error error = generateEach(model, tokenizer, requests, rows, options, keep))
     return error;
-  for (size_t i = 0; i < prompts.size(); ++i)
-    if (Error error = checkPrompt(model, i, prompts[i], options))
-      return error;
-
-  std::vector<Generation> results;
-  while (results.size() < prompts.size()) {
-    size_t first = results.size();
-    std::vector<Sequence> rows;
-    for (ArrayRef<int32_t> prompt : prompts.drop_front(first).take_front(model.maxBatch()))
-      rows.emplace_back(model, tokenizer, prompt, options);
-    StreamOptions streamOptions{options.sampling, first, options.keepLogits,
-                                options.ignoreEos ? std::vector<int32_t>() : options.eosIds, options.maxNewTokens};
-    std::unique_ptr<TokenStream> stream = openStream(model, options, streamOptions);
-    if (Error error = Batch(*stream, rows, first, options).run())
-      return error;
-    for (Sequence &row : rows)
-      results.push_back(std::move(row.result));
-  }
   return results;
 }
 

@@ -1,6 +1,7 @@
 //===- Generator.h - generating text from prompts -------------------------===//
 #pragma once
 
+#include "runtime/generation/LogProbabilities.h"
 #include "runtime/generation/SpeculativeStream.h"
 #include "runtime/text/Tokenizer.h"
 #include "support/Trace.h"
@@ -23,14 +24,21 @@ enum class FinishReason { Length, Stop, Eos };
 /// `length`, `stop`, `eos`.
 StringRef finishReasonName(FinishReason reason);
 
-struct GenerateOptions {
-  int64_t maxNewTokens = 128; ///< for each sequence
+/// How one sequence is generated.
+struct SequenceOptions {
+  int64_t maxNewTokens = 128;
   SamplingParams sampling;
-  std::vector<int32_t> eosIds; ///< a sequence ends with one of these, which is its last token
+  LogitOptions logits;         ///< what is done to them first
+  std::vector<int32_t> eosIds; ///< the sequence ends with one of these, which is its last token
   bool ignoreEos = false;
-  std::vector<std::string> stopStrings; ///< a sequence ends when its new text contains one of these
+  std::vector<std::string> stopStrings; ///< the sequence ends when its new text contains one of these
   OverflowPolicy overflow = OverflowPolicy::Error;
-  int64_t slideKeep = 0; ///< tokens to keep when the context slides; 0: half the context
+  int64_t slideKeep = 0;                   ///< tokens to keep when the context slides; 0: half the context
+  std::optional<int64_t> logProbabilities; ///< wanted, with those of so many tokens in each one's place
+};
+
+/// What all sequences of a job share.
+struct JobOptions {
   bool keepLogits = false;
   Draft *draft = nullptr; ///< guesses tokens; the tokens are the same without it
   DraftLength draftLength;
@@ -41,26 +49,46 @@ struct GenerateOptions {
   std::function<void(size_t sequence, int32_t token, StringRef text)> onToken;
 };
 
+/// For sequences that have the same options.
+struct GenerateOptions : SequenceOptions, JobOptions {};
+
 struct Generation {
   std::vector<int32_t> promptTokens;
   std::vector<int32_t> newTokens; ///< up to and including what ended the sequence
   /// The text of the new tokens without a final EOS, up to a stop string; empty without a tokenizer.
   std::string text;
   FinishReason finishReason = FinishReason::Length;
-  std::vector<std::vector<float>> logits; ///< if kept: the logits from which each new token was chosen
-  double promptMs = 0;                    ///< time to evaluate the batch's prompts
-  std::vector<double> tokenMs;            ///< time of the step that gave each new token
-  SpeculationCounts speculation;          ///< of guesses, if a draft was given
+  std::vector<std::vector<float>> logits;               ///< if kept: the logits from which each new token was chosen
+  std::vector<ChosenLogProbabilities> logProbabilities; ///< if wanted: of each new token
+  double promptMs = 0;                                  ///< time to evaluate the prompts that were started together
+  std::vector<double> tokenMs;                          ///< time of the step that gave each new token
+  SpeculationCounts speculation;                        ///< of guesses, if a draft was given
 };
 
-/// Generates a sequence for each prompt, in batches of what the model takes. A sequence depends on its
-/// prompt, its index and the options, and not on the other prompts. `tokenizer` may be null if no text is
-/// wanted.
+/// A sequence to generate.
+struct GenerationRequest {
+  std::vector<int32_t> prompt;
+  uint64_t sequence = 0; ///< of the noise
+  SequenceOptions options;
+};
+
+/// What is wrong with a prompt for a model with this vocabulary and context: it is empty, longer than the context, or
+/// has an id that the model does not know; under OverflowPolicy::Error, together with maxNewTokens it does not fit.
+/// Empty if nothing is.
+std::string promptProblem(ArrayRef<int32_t> prompt, const SequenceOptions &options, int64_t vocabulary,
+                          int64_t context);
+
+/// Generates a sequence for each request, `rows` of them side by side: when one has ended, the next request takes its
+/// row. Each result depends on its request alone. `onFinished` takes the results as sequences end; its errors end the
+/// job. `rows` is from 1 to model.maxBatch(). `tokenizer` may be null if no text is wanted.
 ///
-/// Errors before anything runs: bad options (the message names the flag); a prompt that is empty, longer than
-/// the context, or has an id that the model does not know; under OverflowPolicy::Error, a prompt that
-/// together with maxNewTokens does not fit. Errors later: those of the model; logits that are not finite; a
-/// chosen id that the tokenizer does not know.
+/// Errors before anything runs: bad options (the message names the flag), and what promptProblem finds. Errors later:
+/// those of the model; logits that are not finite; a chosen id that the tokenizer does not know.
+Error generateEach(LanguageModel &model, const Tokenizer *tokenizer, ArrayRef<GenerationRequest> requests, size_t rows,
+                   const JobOptions &options, function_ref<Error(size_t request, Generation result)> onFinished);
+
+/// Generates a sequence for each prompt, as many side by side as the model takes. A sequence depends on its prompt, its
+/// index, by which its noise differs from that of the others, and the options. Errors as of generateEach.
 Expected<std::vector<Generation>> generate(LanguageModel &model, const Tokenizer *tokenizer,
                                            ArrayRef<std::vector<int32_t>> prompts, const GenerateOptions &options);
 

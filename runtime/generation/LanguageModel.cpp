@@ -19,47 +19,47 @@ namespace {
 class HostTokenStream : public TokenStream {
 public:
   HostTokenStream(LanguageModel &model, const StreamOptions &options)
-      : model(model), sampler(options.sampling), firstSequence(options.firstSequence) {}
+      : model(model), rows(options.rows), rowLogits(options.rows) {}
 
-  Error start(ArrayRef<std::vector<int32_t>> prompts) override;
+  Error start(ArrayRef<RowStart> starts) override;
   Error next(const BitVector &active, MutableArrayRef<int32_t> tokens) override;
   ArrayRef<float> logits(size_t row) const override { return rowLogits[row]; }
 
 private:
+  struct Row {
+    SamplingParams sampling = {};
+    std::optional<LogitEditor> editor = {};
+    uint64_t sequence = 0, position = 0; ///< of the next token, for its noise
+    int32_t lastToken = idleRow;         ///< chosen, but not yet in the model
+    bool hasFreshLogits = false;         ///< no token has been chosen from them yet
+  };
+
   Error computeLogits(const BitVector &active);
 
   LanguageModel &model;
-  Sampler sampler;
-  uint64_t firstSequence;
-  // One entry per row.
+  Sampler sampler = Sampler(SamplingParams());
+  std::vector<Row> rows;
   std::vector<std::vector<float>> rowLogits;
-  BitVector hasFreshLogits;        ///< no token has been chosen from them yet
-  std::vector<int32_t> lastTokens; ///< chosen, but not yet in the model
-  std::vector<uint64_t> positions; ///< tokens of the first prompt, and those chosen since
 };
 } // namespace
 
-Error HostTokenStream::start(ArrayRef<std::vector<int32_t>> prompts) {
-  rowLogits.resize(prompts.size());
-  hasFreshLogits.resize(prompts.size());
-  lastTokens.resize(prompts.size(), idleRow);
-  if (positions.empty())
-    for (const std::vector<int32_t> &prompt : prompts)
-      positions.push_back(prompt.size());
-  for (size_t row = 0; row < prompts.size(); ++row)
-    if (!prompts[row].empty())
-      hasFreshLogits.set(row);
+Error HostTokenStream::start(ArrayRef<RowStart> starts) {
+  std::vector<std::vector<int32_t>> prompts(rows.size());
+  for (const RowStart &start : starts) {
+    prompts[start.row] = start.tokens;
+    rows[start.row] = {start.sampling, start.editor, start.sequence, start.position, idleRow, /*hasFreshLogits=*/true};
+  }
   return model.prefill(prompts, rowLogits);
 }
 
 /// Feeds the last tokens of the active rows, except rows that have just been started.
 Error HostTokenStream::computeLogits(const BitVector &active) {
-  std::vector<int32_t> fed(lastTokens.size(), idleRow);
+  std::vector<int32_t> fed(rows.size(), idleRow);
   bool isAnyFed = false;
   for (unsigned row : active.set_bits()) {
-    if (hasFreshLogits.test(row))
+    if (rows[row].hasFreshLogits)
       continue;
-    fed[row] = lastTokens[row];
+    fed[row] = rows[row].lastToken;
     isAnyFed = true;
   }
   return isAnyFed ? model.decode(fed, rowLogits) : Error::success();
@@ -69,14 +69,19 @@ Error HostTokenStream::next(const BitVector &active, MutableArrayRef<int32_t> to
   if (Error error = computeLogits(active))
     return error;
   std::fill(tokens.begin(), tokens.end(), idleRow);
-  for (unsigned row : active.set_bits()) {
-    assert(static_cast<int64_t>(rowLogits[row].size()) == model.vocabSize() && "a row of logits of another size");
-    Expected<int32_t> token = sampler.choose(rowLogits[row], firstSequence + row, positions[row]);
+  for (unsigned index : active.set_bits()) {
+    Row &row = rows[index];
+    assert(static_cast<int64_t>(rowLogits[index].size()) == model.vocabSize() && "a row of logits of another size");
+    sampler.setParams(row.sampling);
+    Expected<int32_t> token =
+        sampler.choose(row.editor ? row.editor->edit(rowLogits[index]) : rowLogits[index], row.sequence, row.position);
     if (!token)
       return token.takeError();
-    hasFreshLogits.reset(row);
-    ++positions[row];
-    tokens[row] = lastTokens[row] = *token;
+    if (row.editor)
+      row.editor->add(*token);
+    row.hasFreshLogits = false;
+    ++row.position;
+    tokens[index] = row.lastToken = *token;
   }
   return Error::success();
 }

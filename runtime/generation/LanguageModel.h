@@ -9,22 +9,35 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "runtime/generation/LogitEditor.h"
 #include "runtime/generation/Sampler.h"
 
 #include <limits>
 
 namespace kiln {
 
-/// In a batch of tokens: this row takes no part in the step.
+/// In a batch of tokens: this row takes no part in the step, or gets no token.
 inline constexpr int32_t idleRow = -1;
 
 struct StreamOptions {
-  SamplingParams sampling;
-  uint64_t firstSequence = 0; ///< index in the job of the prompt of row 0; the others follow
-  bool keepLogits = false;    ///< whether TokenStream::logits will be asked for
-  /// A row gets no token after one of these, and no more than `maxNewTokens`: a stream that works ahead can stop there.
+  size_t rows = 1;          ///< how many sequences run side by side; at most maxBatch()
+  bool keepLogits = false;  ///< whether TokenStream::logits will be asked for
+  bool editsLogits = false; ///< whether rows may have an editor
+};
+
+/// What a row starts from.
+struct RowStart {
+  size_t row = 0;
+  std::vector<int32_t> tokens; ///< what the model is to hold: 1 to contextLength()
+  SamplingParams sampling = {};
+  uint64_t sequence = 0; ///< of the noise
+  /// Tokens of the text before the first one that is chosen; more than those above if the context has slid.
+  uint64_t position = 0;
+  /// The row gets no more tokens than this, and none after a stop token: a stream that works ahead can stop there.
+  int64_t remaining = std::numeric_limits<int32_t>::max();
   std::vector<int32_t> stopTokens = {};
-  int64_t maxNewTokens = std::numeric_limits<int32_t>::max();
+  std::optional<LogitEditor> editor = {}; ///< of the logits from which tokens are chosen
+  bool isSameText = false;                ///< whether the row's text goes on, since the context has slid
 };
 
 /// What became of a sequence's guesses.
@@ -36,23 +49,22 @@ struct SpeculationCounts {
   void add(size_t guesses, size_t right);
 };
 
-/// The tokens of one batch, chosen step by step.
+/// The tokens of some rows, chosen step by step.
 class TokenStream {
 public:
   virtual ~TokenStream() = default;
 
-  /// Rows with a prompt start from it, forgetting what they held; rows whose prompt is empty go on as they
-  /// are. The first call fixes the number of rows, and gives a prompt to every row that is ever to be active.
-  /// Prompts have 1 to contextLength() tokens.
-  virtual Error start(ArrayRef<std::vector<int32_t>> prompts) = 0;
+  /// Starts rows, each at most once in a call. They forget what they held; the other rows go on as they are.
+  virtual Error start(ArrayRef<RowStart> starts) = 0;
 
-  /// Chooses one more token for each active row and appends it to the row; the other entries become idleRow. A row that
-  /// was inactive once stays inactive, so an implementation may work steps ahead and discard the results of rows that
-  /// ended. A later `start` overrides anything computed for its rows. A row that holds more than contextLength() tokens
-  /// must not be active.
+  /// Chooses one more token for active rows and appends it to the row; the other entries become idleRow. At least one
+  /// active row gets a token; one that has just been started may have to wait until the others have taken what was
+  /// computed ahead for them. A row that was inactive once stays inactive until it is started again, so an
+  /// implementation may work steps ahead and discard the results of rows that ended. A later `start` overrides anything
+  /// computed for its rows. A row that holds more than contextLength() tokens must not be active.
   virtual Error next(const BitVector &active, MutableArrayRef<int32_t> tokens) = 0;
 
-  /// The logits, vocabSize() of them, from which the row's last token was chosen, if they are kept.
+  /// The model's logits, vocabSize() of them, by which the row's last token was chosen, if they are kept.
   virtual ArrayRef<float> logits(size_t row) const = 0;
 
   /// What became of the row's guesses; null if the stream does not guess.

@@ -142,7 +142,7 @@ Expected<std::vector<std::vector<TokenScore>>> PlanModel::score(ArrayRef<ScoreWi
 std::unique_ptr<TokenStream> PlanModel::openStream(const StreamOptions &options) {
   const Plan &plan = executor.plan();
   // A stream that chooses on the device always launches graphs.
-  if (options.keepLogits || executor.isObserved() || plan.stepByStep || !plan.entries.sample)
+  if (options.keepLogits || options.editsLogits || executor.isObserved() || plan.stepByStep || !plan.entries.sample)
     return LanguageModel::openStream(options);
   return std::make_unique<PlanTokenStream>(executor, sampler, options);
 }

@@ -27,7 +27,7 @@ public:
   void truncate(ArrayRef<int64_t> lengths) override;
   Expected<std::vector<std::vector<TokenScore>>> score(ArrayRef<ScoreWindow> windows) override;
 
-  /// Returns a stream that chooses on the device, unless the caller wants the logits or watches the steps.
+  /// Returns a stream that chooses on the device, unless the caller wants the logits, edits them, or watches the steps.
   std::unique_ptr<TokenStream> openStream(const StreamOptions &options) override;
 
 private:

@@ -4,81 +4,121 @@
 
 namespace kiln {
 
-Error PlanTokenStream::start(ArrayRef<std::vector<int32_t>> prompts) {
-  if (rows.empty())
-    return startAll(prompts);
-  for (const auto &[row, prompt] : llvm::enumerate(prompts))
-    if (!prompt.empty())
-      if (Error error = restart(row, prompt))
-        return error;
-  return Error::success();
-}
-
-/// The total number of tokens that the row can choose before the host must act: until it ends, or its context is full.
-uint64_t PlanTokenStream::limitOf(const Row &row, const std::vector<int32_t> &prompt) const {
-  uint64_t untilFull = static_cast<uint64_t>(executor.plan().model.context) + 1 - prompt.size();
-  return std::min<uint64_t>(static_cast<uint64_t>(options.maxNewTokens), row.taken + untilFull);
-}
-
-RowStart PlanTokenStream::startOf(size_t index) const {
-  const Row &row = rows[index];
-  return {options.firstSequence + index, row.start + row.taken,
-          static_cast<uint64_t>(options.maxNewTokens) - row.taken};
-}
-
-Error PlanTokenStream::startAll(ArrayRef<std::vector<int32_t>> prompts) {
+Error PlanTokenStream::open() {
   if (!sampler) {
     auto made = DeviceSampler::create(executor);
     if (!made)
       return made.takeError();
     sampler = std::move(*made);
   }
-  rows.resize(prompts.size());
-  std::vector<std::vector<int32_t>> placed;
-  std::vector<RowStart> starts;
-  for (const auto &[row, prompt] : llvm::enumerate(prompts)) {
-    if (prompt.empty())
-      continue;
-    rows[row].place = static_cast<int64_t>(placed.size());
-    rows[row].start = prompt.size();
-    rows[row].limit = limitOf(rows[row], prompt);
-    placed.push_back(prompt);
-    starts.push_back(startOf(row));
-  }
-  if (placed.empty())
-    return Error::success();
-  bucket = decodeBucket(static_cast<int64_t>(placed.size()), executor.options().batch);
-  if (Error error = sampler->configure(options))
-    return error;
-  if (Error error = sampler->prefill(0, placed, starts))
-    return error;
-  for (Row &row : rows)
+  isOpen = true;
+  return sampler->reset();
+}
+
+//===----------------------------------------------------------------------===//
+// Starting rows
+//===----------------------------------------------------------------------===//
+
+/// Gives each started row a place. Returns the starts in the order of their places: prompts whose calls have the same
+/// shape lie beside each other, so that few calls serve them.
+std::vector<RowStart> PlanTokenStream::place(ArrayRef<RowStart> starts) {
+  std::vector<bool> isTaken(rows.size());
+  for (const Row &row : rows)
     if (row.place >= 0)
-      row.choices.push_back({row.place, sampler->lastChoice(row.place)});
+      isTaken[row.place] = true;
+  std::vector<int64_t> places;
+  size_t free = 0;
+  for (const RowStart &start : starts) {
+    int64_t place = rows[start.row].place;
+    if (place < 0) {
+      while (isTaken[free])
+        ++free;
+      place = static_cast<int64_t>(free++);
+    }
+    places.push_back(place);
+  }
+  llvm::sort(places);
+  std::vector<RowStart> placed = starts.vec();
+  llvm::stable_sort(placed, [](const RowStart &a, const RowStart &b) { return a.tokens.size() < b.tokens.size(); });
+  auto context = static_cast<uint64_t>(executor.plan().model.context);
+  for (auto [start, place] : llvm::zip(placed, places)) {
+    // The host must act when the row has ended or its context is full.
+    uint64_t untilFull = context + 1 - start.tokens.size();
+    rows[start.row] = {place, 0, std::min(static_cast<uint64_t>(start.remaining), untilFull), {}};
+  }
+  return placed;
+}
+
+/// Evaluates prompts, those in neighbouring places by one call if its shape is the one that each has alone.
+Error PlanTokenStream::prefill(ArrayRef<RowStart> starts) {
+  auto bucketOf = [&](const RowStart &start) {
+    return prefillBucket(static_cast<int64_t>(start.tokens.size()), executor.options().tokens);
+  };
+  auto placeOf = [&](const RowStart &start) { return rows[start.row].place; };
+  while (!starts.empty()) {
+    size_t count = 1;
+    while (count < starts.size() && bucketOf(starts[count]) == bucketOf(starts[0]) &&
+           placeOf(starts[count]) == placeOf(starts[0]) + static_cast<int64_t>(count))
+      ++count;
+    if (Error error = sampler->prefill(placeOf(starts[0]), starts.take_front(count)))
+      return error;
+    starts = starts.drop_front(count);
+  }
+  return Error::success();
+}
+
+/// Makes steps decode so many places at least.
+Error PlanTokenStream::growTo(int64_t places) {
+  int64_t wanted = decodeBucket(places, executor.options().batch);
+  if (wanted <= bucket)
+    return Error::success();
+  bucket = wanted;
   // Prepare all steps while the device evaluates the prompts.
   for (int64_t size = bucket; size >= 1; size = size > 1 ? decodeBucket(size / 2, size) : 0)
     if (Error error = sampler->prepareStep(size))
       return error;
-  if (Error error = workAhead())
-    return error;
-  // Wait for the first tokens, so that their time counts as this call's.
-  for (Row &row : rows)
-    if (row.place >= 0)
-      if (Expected<int32_t> first = sampler->token(row.choices.front().place, row.choices.front().number); !first)
-        return first.takeError();
   return Error::success();
 }
 
-Error PlanTokenStream::restart(size_t index, const std::vector<int32_t> &prompt) {
-  Row &row = rows[index];
-  assert(row.place >= 0 && "a row that has ended starts again");
-  row.choices.clear();
-  row.limit = limitOf(row, prompt);
-  if (Error error = sampler->prefill(row.place, {prompt}, {startOf(index)}))
-    return error;
-  row.choices.push_back({row.place, sampler->lastChoice(row.place)});
+/// Waits for the first tokens of these rows.
+Error PlanTokenStream::awaitFirst(ArrayRef<RowStart> starts) {
+  for (const RowStart &start : starts) {
+    const Choice &first = rows[start.row].choices.front();
+    if (Expected<int32_t> token = sampler->token(first.place, first.number); !token)
+      return token.takeError();
+  }
   return Error::success();
 }
+
+Error PlanTokenStream::start(ArrayRef<RowStart> starts) {
+  if (starts.empty())
+    return Error::success();
+  if (!isOpen)
+    if (Error error = open())
+      return error;
+  std::vector<RowStart> placed = place(starts);
+  if (Error error = prefill(placed))
+    return error;
+  int64_t places = 0;
+  for (const RowStart &start : placed) {
+    Row &row = rows[start.row];
+    row.choices.push_back({row.place, sampler->lastChoice(row.place), steps});
+    places = std::max(places, row.place + 1);
+  }
+  bool isFirst = bucket == 0;
+  if (Error error = growTo(places))
+    return error;
+  if (!isFirst)
+    return Error::success();
+  // Nothing else is going on: wait, so that the time of the first tokens counts as this call's.
+  if (Error error = workAhead())
+    return error;
+  return awaitFirst(placed);
+}
+
+//===----------------------------------------------------------------------===//
+// Steps
+//===----------------------------------------------------------------------===//
 
 /// Moves the active rows together if they fit in a smaller bucket.
 Error PlanTokenStream::shrink() {
@@ -108,27 +148,27 @@ Error PlanTokenStream::shrink() {
 Error PlanTokenStream::step() {
   if (Error error = sampler->step(bucket))
     return error;
+  ++steps;
   for (Row &row : rows)
     if (row.place >= 0)
-      row.choices.push_back({row.place, sampler->lastChoice(row.place)});
+      row.choices.push_back({row.place, sampler->lastChoice(row.place), steps});
   return Error::success();
 }
 
-/// Enqueues steps until every row has a token to take, then further steps, up to the number that the device may be
-/// ahead, while a row can use them.
+/// Enqueues a step unless a row has a token to take, then further steps, up to the number that the device may be ahead,
+/// while a row can use them.
 Error PlanTokenStream::workAhead() {
-  auto steps = static_cast<size_t>(executor.device().stepsAhead());
+  auto mostAhead = static_cast<size_t>(executor.device().stepsAhead());
   for (;;) {
-    bool mustStep = false, mayStep = false;
+    bool isUseful = false;
     size_t most = 0;
     for (const Row &row : rows) {
       if (row.place < 0)
         continue;
-      mustStep |= row.choices.empty();
-      mayStep |= row.taken + row.choices.size() < row.limit;
+      isUseful |= row.taken + row.choices.size() < row.limit;
       most = std::max(most, row.choices.size());
     }
-    if (!mustStep && !(mayStep && most < steps))
+    if (most > 0 && !(isUseful && most < mostAhead))
       return Error::success();
     if (Error error = step())
       return error;
@@ -138,14 +178,20 @@ Error PlanTokenStream::workAhead() {
 Error PlanTokenStream::next(const BitVector &active, MutableArrayRef<int32_t> tokens) {
   for (const auto &[index, row] : llvm::enumerate(rows))
     if (!active.test(index))
-      row.place = -1;
+      row = {};
   if (Error error = shrink())
     return error;
   if (Error error = workAhead())
     return error;
   std::fill(tokens.begin(), tokens.end(), idleRow);
+  int64_t earliest = steps;
+  for (unsigned index : active.set_bits())
+    if (!rows[index].choices.empty())
+      earliest = std::min(earliest, rows[index].choices.front().step);
   for (unsigned index : active.set_bits()) {
     Row &row = rows[index];
+    if (row.choices.empty() || row.choices.front().step != earliest)
+      continue;
     Choice choice = row.choices.front();
     row.choices.pop_front();
     Expected<int32_t> token = sampler->token(choice.place, choice.number);

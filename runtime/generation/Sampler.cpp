@@ -57,9 +57,14 @@ uint32_t samplingMostExponent(const SamplingParams &params) {
   return static_cast<uint32_t>(std::min<double>(-std::log2(params.minP) * 0x1p24, kLargestExponent));
 }
 
-Sampler::Sampler(const SamplingParams &params)
-    : params(params), scale(samplingScale(params)), topPUnits(samplingTopP(params)),
-      mostExponent(samplingMostExponent(params)) {}
+Sampler::Sampler(const SamplingParams &params) { setParams(params); }
+
+void Sampler::setParams(const SamplingParams &chosen) {
+  params = chosen;
+  scale = samplingScale(params);
+  topPUnits = samplingTopP(params);
+  mostExponent = samplingMostExponent(params);
+}
 
 bool Sampler::isMoreProbable(const Candidate &a, const Candidate &b) {
   return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;

@@ -51,6 +51,9 @@ class Sampler {
 public:
   explicit Sampler(const SamplingParams &params);
 
+  /// Replaces the parameters.
+  void setParams(const SamplingParams &chosen);
+
   /// The token of a sequence behind `position` others. `sequence` is the index of its prompt in the job; both are
   /// counted from 0. Errors as of argmax.
   Expected<int32_t> choose(ArrayRef<float> logits, uint64_t sequence, uint64_t position);

@@ -17,20 +17,28 @@ void DraftPace::note(int64_t guesses, int64_t accepted) {
   }
 }
 
-Error SpeculativeStream::start(ArrayRef<std::vector<int32_t>> prompts) {
-  if (rows.empty())
-    for (const std::vector<int32_t> &prompt : prompts)
-      rows.push_back(
-          {.text = {}, .position = prompt.size(), .remaining = options.maxNewTokens, .pace = DraftPace(length)});
-  std::vector<std::vector<float>> logits(prompts.size());
+Error SpeculativeStream::start(ArrayRef<RowStart> starts) {
+  std::vector<std::vector<int32_t>> prompts(rows.size());
+  std::vector<std::vector<float>> logits(rows.size());
+  for (const RowStart &start : starts)
+    prompts[start.row] = start.tokens;
   if (Error error = model.prefill(prompts, logits))
     return error;
-  for (size_t row = 0; row < rows.size(); ++row) {
-    if (prompts[row].empty())
-      continue;
-    rows[row].text = prompts[row];
-    rows[row].ready.clear();
-    if (Error error = choose(row, std::move(logits[row])))
+  for (const RowStart &start : starts) {
+    Row &row = rows[start.row];
+    if (!start.isSameText) {
+      row.pace = DraftPace(length);
+      row.counts = {};
+    }
+    row.text = start.tokens;
+    row.sampling = start.sampling;
+    row.editor = start.editor;
+    row.sequence = start.sequence;
+    row.position = start.position;
+    row.remaining = start.remaining;
+    row.stopTokens = start.stopTokens;
+    row.ready.clear();
+    if (Error error = choose(start.row, std::move(logits[start.row])))
       return error;
   }
   return Error::success();
@@ -39,12 +47,15 @@ Error SpeculativeStream::start(ArrayRef<std::vector<int32_t>> prompts) {
 /// Chooses the row's next token.
 Error SpeculativeStream::choose(size_t index, std::vector<float> logits) {
   Row &row = rows[index];
-  Expected<int32_t> token = sampler.choose(logits, options.firstSequence + index, row.position);
+  sampler.setParams(row.sampling);
+  Expected<int32_t> token = sampler.choose(row.editor ? row.editor->edit(logits) : logits, row.sequence, row.position);
   if (!token)
     return token.takeError();
+  if (row.editor)
+    row.editor->add(*token);
   row.text.push_back(*token);
   ++row.position;
-  row.remaining = llvm::is_contained(options.stopTokens, *token) ? 0 : row.remaining - 1;
+  row.remaining = llvm::is_contained(row.stopTokens, *token) ? 0 : row.remaining - 1;
   row.ready.push_back({*token, options.keepLogits ? std::move(logits) : std::vector<float>()});
   return Error::success();
 }
@@ -64,7 +75,7 @@ Error SpeculativeStream::guess(const BitVector &active, Tokens &guesses) {
     int64_t room = model.contextLength() - static_cast<int64_t>(row.text.size());
     int64_t count = std::min({row.pace.count(), room, row.remaining - 1});
     if (canGoOn(row) && count > 0)
-      requests[index] = {row.text, options.firstSequence + index, row.position, count};
+      requests[index] = {row.text, row.sequence, row.position, count};
   }
   bool isAny = llvm::any_of(requests, [](const GuessRequest &request) { return request.count > 0; });
   return isAny ? draft.guess(requests, guesses) : Error::success();

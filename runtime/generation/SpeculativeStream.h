@@ -43,9 +43,9 @@ class SpeculativeStream : public TokenStream {
 public:
   /// All but the options must outlive the stream.
   SpeculativeStream(LanguageModel &model, Draft &draft, const DraftLength &length, const StreamOptions &options)
-      : model(model), draft(draft), length(length), options(options), sampler(options.sampling) {}
+      : model(model), draft(draft), length(length), options(options), rows(options.rows) {}
 
-  Error start(ArrayRef<std::vector<int32_t>> prompts) override;
+  Error start(ArrayRef<RowStart> starts) override;
   Error next(const BitVector &active, MutableArrayRef<int32_t> tokens) override;
   ArrayRef<float> logits(size_t row) const override { return rows[row].logits; }
   const SpeculationCounts *speculation(size_t row) const override { return &rows[row].counts; }
@@ -56,12 +56,16 @@ private:
     std::vector<float> logits; ///< if they are kept
   };
   struct Row {
-    std::vector<int32_t> text;     ///< what the model holds, and the last chosen token
-    uint64_t position = 0;         ///< of the next token in the sequence
-    int64_t remaining = 0;         ///< tokens that may still be chosen; 0 after a stop token
+    std::vector<int32_t> text; ///< what the model holds, and the last chosen token
+    SamplingParams sampling = {};
+    std::optional<LogitEditor> editor = {};
+    uint64_t sequence = 0;
+    uint64_t position = 0; ///< of the next token in the sequence
+    int64_t remaining = 0; ///< tokens that may still be chosen; 0 after a stop token
+    std::vector<int32_t> stopTokens = {};
     std::deque<Chosen> ready = {}; ///< chosen, and not yet taken
     std::vector<float> logits = {};
-    DraftPace pace;
+    DraftPace pace = DraftPace({});
     SpeculationCounts counts = {};
   };
   using Tokens = std::vector<std::vector<int32_t>>; ///< by row
@@ -76,7 +80,7 @@ private:
   Draft &draft;
   DraftLength length;
   StreamOptions options;
-  Sampler sampler;
+  Sampler sampler = Sampler(SamplingParams());
   std::vector<Row> rows;
 };
 

@@ -11,8 +11,8 @@
 // Launch: grid (blocks, B) with blocks = ceildiv(ceildiv(kVocabulary, kGroup), kThreads / 32), block kThreads.
 //
 // Memory: logits[B][kPitch]. tokens[B] and positions[B] are @decode's arguments; `positions` holds the position of the
-// token before these logits. best[B][groups] may have any contents. arrivals[B] is zero before and after. launches[B]
-// counts this kernel's launches. ring[B][kRing] is in host memory.
+// token before these logits. settings[B] and rows[B] are each row's own. best[B][groups] may have any contents.
+// arrivals[B] is zero before and after. launches[B] counts this kernel's launches. ring[B][kRing] is in host memory.
 //
 // Shared memory: 17 KB and 12 bytes for each group of a row; 22 KB for GPT-2's vocabulary.
 //
@@ -83,26 +83,28 @@ KILN_DEVICE void sample(const float *logits, i32 *tokens, i32 *positions, const 
     storeToHost(ring + i64(b) * Config::kRing + launch % Config::kRing, ringEntry(launch, token));
   };
   // All loads of the first stage are in flight together; those of a finished row are wasted.
-  const SamplingWay way = SamplingWay::of<Config>(*settings);
-  const NoiseKey noise = {settings->seed, row.sequence, row.position};
+  const SamplingSettings &own = settings[b];
+  const SamplingWay way = SamplingWay::of<Config>(own);
+  const NoiseKey noise = {own.seed, row.sequence, row.position};
   const bool isFinished = row.isFinished != 0; // no block of the row writes it before all have arrived
   logits += i64(b) * Config::kPitch;
   best += i64(b) * Shape::kGroups;
   const u32 group = blockIndexX() * Shape::kWarps + warpIndex();
-  const GroupBest own = group < u32(Shape::kGroups) ? bestOfGroup<Config>(logits, group, way, noise) : GroupBest{0, 0};
+  const GroupBest found =
+      group < u32(Shape::kGroups) ? bestOfGroup<Config>(logits, group, way, noise) : GroupBest{0, 0};
   if (isFinished) {
     if (blockIndexX() == 0 && threadIndex() == 0)
       publish(kNoToken);
     return;
   }
   if (group < u32(Shape::kGroups) && laneIndex() == 0)
-    best[group] = own;
+    best[group] = found;
   if (!isLastOfRow<Config>(arrivals + b, shared))
     return;
 
   const i32 token = chooseToken<Config>(logits, best, way, noise, shared.row);
   if (threadIndex() == 0) {
-    advanceRow(row, *settings, token, tokens + b, positions + b);
+    advanceRow(row, own, token, tokens + b, positions + b);
     publish(token);
   }
 }

@@ -12,7 +12,7 @@ namespace kiln {
 
 constexpr int kMaxStopTokens = 8;
 
-/// Settings that all rows share.
+/// The settings of a row.
 struct SamplingSettings {
   u64 seed;
   u64 topP;    ///< in units of 2^-64; 0: off
@@ -24,7 +24,7 @@ struct SamplingSettings {
   i32 stopTokens[kMaxStopTokens];
   u32 mostExponent; ///< of min-p, as in TokenDraw
 };
-static_assert(sizeof(SamplingSettings) == 72, "the plan's %settings");
+static_assert(sizeof(SamplingSettings) == 72, "the plan's %settings, of a row");
 
 /// The state of a row of the batch.
 struct SamplingRow {

@@ -21,12 +21,12 @@ static void check(const std::monostate &) { require(false, "a command line witho
 static void check(const CompileCommand &command) { requireCounts(command.maxBatch, 1); }
 static void check(const DumpCommand &) {}
 static void check(const RunCommand &command) {
-  const SamplingParams &sampling = command.generate.sampling;
+  const SamplingParams &sampling = command.sequence.sampling;
   require(std::isfinite(sampling.temperature) && sampling.temperature >= 0, "a temperature that is none");
   require(sampling.topP > 0 && sampling.topP <= 1, "a probability that is none");
   require(sampling.minP >= 0 && sampling.minP <= 1, "a share that is none");
-  requireCounts(command.generate.maxNewTokens, 0);
-  requireCounts(command.draft.tokens.value_or(1), 1);
+  requireCounts(command.sequence.maxNewTokens, 0);
+  requireCounts({command.draft.tokens.value_or(1), command.samples, command.lines.batch.value_or(1)}, 1);
   for (const std::string &list : command.prompts.tokens)
     if (Expected<std::vector<int32_t>> ids = parseTokens(list); ids)
       require(llvm::all_of(*ids, [](int32_t id) { return id >= 0; }), "a token that is none");

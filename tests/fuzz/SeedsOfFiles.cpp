@@ -68,6 +68,7 @@ void addConfigs(SeedWriter &seeds) {
     if (!StringRef(path).contains("/targets/"))
       seeds.add("config", llvm::sys::path::filename(path), readSource(path));
   seeds.add("config", "config.json", readSource("graphs/shakespeare-5m", "config.json"));
+  seeds.add("requests", "prompts.jsonl", readSource("tests/data", "prompts.jsonl"));
 }
 
 void addTokenizers(SeedWriter &seeds) {

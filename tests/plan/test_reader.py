@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import tempfile
+import tomllib
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
@@ -221,7 +222,7 @@ class Mutations(PlanTest):
         big = str(2**63 - 1)
         cases = []
         for path, key, values in (
-                (("format",), "format", ("0", "7", "9", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
+                (("format",), "format", ("0", "7", "10", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
                 (("model", "vocabulary"), "vocabulary", ("0", "-1", big)), (("model", "layers"), "layers", ("0", "-1", big)),
                 (("model", "eos", 0), "eos", ("-1", "29", big)),
                 (("dims", "B"), "B", ("[0, 64]", "[64, 1]", f"[1, {big}]", "[1]", "[1, 2, 3]", '["1", 64]', "[1.0, 64]", "[-1, 64]")),
@@ -273,11 +274,16 @@ class Mutations(PlanTest):
             (entry("score", "best_tokens"), '"log_prob"', "best_tokens: expected the second result of @score, got 'log_prob'"),
             (entry("score", "best_log_probabilities"), '"best"', "best_log_probabilities: expected the third result of @score"),
             (entry("sample", "logits"), '"rows"', r"logits: expected an argument of type f32\[B,29\]"),
+            (entry("sample", "settings"), '"none"', "settings: expected an argument of @sample, got 'none'"),
             (entry("sample", "ring"), '"none"', "ring: expected an argument of @sample, got 'none'"),
             (entry("sample", "rows"), '"none"', "rows: expected an argument of @sample, got 'none'"),
         ]))
+        functions = tomllib.loads(self.text)["functions"]
+        sample = [function["name"] for function in functions].index("sample")
+        settings = [argument["name"] for argument in functions[sample]["arguments"]].index("settings")
+        shape = ("functions", sample, "arguments", settings, "shape")
         self.assert_all_refused(self.changes_elsewhere([
-            (entry("sample", "settings"), '"none"', r"sample: argument 'settings': expected B first, got i32\[18\]"),
+            (shape, '["18"]', r"sample: argument 'settings': expected B first, got i32\[18\]"),
             (("model", "context"), "25", "T: expected an upper bound of at least the context, 25, got 24"),
             (("model", "vocabulary"), "30", r"logits: expected logits f32\[B,1,30\], a row for each of the 30 tokens"),
             (("functions", 0, "name"), '"other"', "prefill: the plan has no function of this name"),

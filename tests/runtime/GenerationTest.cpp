@@ -46,6 +46,68 @@ TEST_F(GenerationTest, UnequalPromptsInABatchAreAsIfAlone) {
   EXPECT_EQ(tokensOf(prompts, greedy(9), 3, 2), alone);
 }
 
+TEST_F(GenerationTest, TheNextRequestTakesTheRowOfOneThatHasEnded) {
+  std::vector<GenerationRequest> requests;
+  for (int32_t i = 0; i < 30; ++i) {
+    GenerationRequest &request = requests.emplace_back();
+    for (int32_t k = 0; k < 1 + i * 7 % 19; ++k)
+      request.prompt.push_back((i * 31 + k * 13) % 101);
+    request.options = sampled(i * 5 % 12);
+    request.options.sampling.seed = static_cast<uint64_t>(i);
+    if (i % 3 == 0)
+      request.options.sampling = {.greedy = true};
+    if (i % 4 == 0)
+      request.options.eosIds = {1, 5, 50, 60, 70};
+    request.options.overflow = i % 2 == 0 ? OverflowPolicy::Stop : OverflowPolicy::Slide;
+  }
+  auto tokensOf = [&](ArrayRef<GenerationRequest> all, size_t rows, const JobOptions &options = {}) {
+    auto executor = unwrap(open(weights, maxBatch));
+    PlanModel model(*executor);
+    std::vector<Ids> tokens(all.size());
+    expectSuccess(generateEach(model, nullptr, all, rows, options, [&](size_t request, Generation result) {
+      tokens[request] = result.newTokens;
+      return Error::success();
+    }));
+    return tokens;
+  };
+  std::vector<Ids> alone;
+  for (const GenerationRequest &request : requests)
+    alone.push_back(tokensOf(request, 1)[0]);
+  JobOptions onHost;
+  onHost.keepLogits = true;
+  EXPECT_EQ(tokensOf(requests, 4, onHost), alone);
+  for (int64_t ahead : {1, 2, 5})
+    for (size_t rows : {1, 3, 8}) {
+      device->ahead = ahead;
+      CountingDevice::Counts before = device->counts;
+      EXPECT_EQ(tokensOf(requests, rows), alone) << ahead << ' ' << rows;
+      EXPECT_EQ(device->counts.downloads, before.downloads) << "the host reads tokens from its own memory";
+    }
+}
+
+TEST_F(GenerationTest, StartingARowLeavesTheDeviceAhead) {
+  device->ahead = 4;
+  auto executor = unwrap(open(weights, 2));
+  PlanModel model(*executor);
+  auto stream = model.openStream({.rows = 2});
+  const RowStart first = {.row = 0, .tokens = prompts[0]}, second = {.row = 1, .tokens = prompts[2]};
+  expectSuccess(stream->start({first, second}));
+  BitVector active(2, true);
+  Ids tokens(2);
+  expectSuccess(stream->next(active, tokens));
+  CountingDevice::Counts before = device->counts;
+  expectSuccess(stream->start({{.row = 1, .tokens = prompts[3]}}));
+  EXPECT_EQ(device->counts.waits, before.waits);
+  EXPECT_EQ(device->counts.runs, before.runs);
+  // Each step is one more graph, and the started row's token comes with that of the last step before it.
+  for (int step = 0; step < 5; ++step) {
+    expectSuccess(stream->next(active, tokens));
+    EXPECT_NE(tokens[0], idleRow);
+    EXPECT_EQ(tokens[1] == idleRow, step < 2) << step;
+    EXPECT_EQ(device->counts.runs, before.runs + step + 1);
+  }
+}
+
 TEST_F(GenerationTest, DeviceAndHostChooseTheSame) {
   for (int64_t ahead : {1, 3})
     EXPECT_EQ(tokensOf(prompts, sampled(10), 5, ahead), tokensOf(prompts, sampled(10), 5, 1, /*onHost=*/true));
@@ -94,8 +156,11 @@ TEST_F(GenerationTest, AStepIsOneGraphAndNothingElse) {
   device->ahead = 4;
   auto executor = unwrap(open(weights, 4));
   PlanModel model(*executor);
-  auto stream = model.openStream({{.seed = 3}, 0, false, {}, 10});
-  expectSuccess(stream->start(ArrayRef(prompts).take_front(3)));
+  auto stream = model.openStream({.rows = 3});
+  std::vector<RowStart> starts;
+  for (size_t row = 0; row < 3; ++row)
+    starts.push_back({.row = row, .tokens = prompts[row], .sampling = {.seed = 3}, .sequence = row, .remaining = 10});
+  expectSuccess(stream->start(starts));
   BitVector active(3, true);
   Ids tokens(3);
   CountingDevice::Counts before = device->counts;

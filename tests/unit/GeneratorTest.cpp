@@ -181,11 +181,10 @@ TEST(GeneratorTest, SlideKeepsHalfTheContextByDefault) {
 /// Counts up from each prompt's last token, without any logits, like a device.
 class CountingStream : public TokenStream {
 public:
-  Error start(ArrayRef<Ids> prompts) override {
-    last.resize(prompts.size());
-    for (size_t row = 0; row < prompts.size(); ++row)
-      if (!prompts[row].empty())
-        last[row] = prompts[row].back();
+  explicit CountingStream(size_t rows) : last(rows) {}
+  Error start(ArrayRef<RowStart> starts) override {
+    for (const RowStart &start : starts)
+      last[start.row] = start.tokens.back();
     return Error::success();
   }
   Error next(const BitVector &active, MutableArrayRef<int32_t> tokens) override {
@@ -202,7 +201,7 @@ private:
 class CountingModel : public FakeModel {
 public:
   std::unique_ptr<TokenStream> openStream(const StreamOptions &options) override {
-    return std::make_unique<CountingStream>();
+    return std::make_unique<CountingStream>(options.rows);
   }
 };
 

@@ -53,12 +53,22 @@ struct DraftOptions {
   bool isAuto = false;           ///< --draft-tokens auto
 };
 
+/// Prompts from a file of JSON lines.
+struct LinesOptions {
+  std::string input;        ///< --input; - is standard input; empty: prompts are on the command line
+  std::string output = "-"; ///< --output; - is standard output
+  bool resume = false;
+  std::optional<int64_t> batch; ///< sequences side by side
+};
+
 struct RunCommand {
   std::string model;
   WeightOptions weights;
   PromptOptions prompts;
   PipelineChoices pipeline;
-  GenerateOptions generate;
+  LinesOptions lines;
+  SequenceOptions sequence;
+  int64_t samples = 1; ///< of each prompt
   DraftOptions draft;
   std::string overflow = "error";
   std::string device = "auto";

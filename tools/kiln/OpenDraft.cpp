@@ -80,7 +80,7 @@ Expected<OpenedDraft> openDraft(const RunCommand &command, const ModelSource &so
   }
   if (Error error = openModelDraft(command, source, engine, opened))
     return error;
-  SamplingParams sampling = command.generate.sampling;
+  SamplingParams sampling = command.sequence.sampling;
   if (sampling.temperature == 0)
     sampling = {.greedy = true};
   opened.draft = std::make_unique<ModelDraft>(opened.engine->model(), sampling);

@@ -1,6 +1,7 @@
 #include "tools/kiln/OptionChecks.h"
 
 #include "support/Nearest.h"
+#include "support/Number.h"
 
 namespace kiln {
 
@@ -33,6 +34,24 @@ std::string checkSeed(const std::string &text) { return checkInteger<uint64_t>(t
 
 std::string checkNotEmpty(const std::string &text) { return text.empty() ? "expected a value, got ''" : ""; }
 
+OptionCheck number(double least, double most) {
+  return [=](const std::string &text) -> std::string {
+    double value;
+    if (!StringRef(text).getAsDouble(value) && value >= least && value <= most)
+      return "";
+    return "expected a number from " + numberText(least) + " to " + numberText(most) + ", got '" + text + "'";
+  };
+}
+
+OptionCheck checkRepetitionPenalty() { return number(0.01, 100); }
+OptionCheck checkLogitShift() { return number(-1000, 1000); }
+
+std::string checkLogitBias(const std::string &text) {
+  auto [id, bias] = StringRef(text).split(':');
+  bool isGood = integer(0, INT32_MAX)(id.str()).empty() && checkLogitShift()(bias.str()).empty();
+  return isGood ? "" : "expected a token id and a number from -1000 to 1000, ID:BIAS, got '" + text + "'";
+}
+
 OptionCheck positiveNumber(double most) {
   return [=](const std::string &text) -> std::string {
     double value;
@@ -55,6 +74,10 @@ std::string checkMinP(const std::string &text) {
   bool isGood = !StringRef(text).getAsDouble(value) && value >= 0 && value <= 1;
   return isGood ? "" : "expected a number from 0 to 1, got '" + text + "'";
 }
+
+std::string checkSamples(const std::string &text) { return checkInteger<int64_t>(text, 1, 4096); }
+std::string checkAlternatives(const std::string &text) { return checkInteger<int64_t>(text, 0, 1024); }
+std::string checkOverflow(const std::string &text) { return oneOf({"error", "stop", "slide"})(text); }
 
 std::string checkDraftTokens(const std::string &text) {
   bool isGood = text == "auto" || integer(1, 63)(text).empty();

@@ -64,6 +64,17 @@ std::string check(const DumpCommand &command, const GivenOptions &given) {
   return "";
 }
 
+std::string checkLines(const RunCommand &command, const GivenOptions &given) {
+  if (std::string wrong =
+          refuse(given, {"--prompt", "--prompt-file", "--tokens"}, "expected no --input, whose lines have the prompts");
+      !wrong.empty())
+    return wrong;
+  if (std::string wrong = refuse(given, {"--json", "--no-echo"}, "expected no --input, whose results are always JSON");
+      !wrong.empty())
+    return wrong;
+  return command.lines.output == "-" ? refuse(given, {"--resume"}, "expected a file as --output, got -") : "";
+}
+
 std::string check(const RunCommand &command, const GivenOptions &given) {
   const StringRef forEmulate = "expected --device emulate, which alone ";
   if (command.device != "emulate") {
@@ -78,8 +89,14 @@ std::string check(const RunCommand &command, const GivenOptions &given) {
             refuse(given, {"--trace-kernels"}, "expected no --check reference, which works between the kernels");
         !wrong.empty())
       return wrong;
+  if (!command.lines.input.empty())
+    return checkLines(command, given);
+  if (!command.json)
+    if (std::string wrong = refuse(given, {"--logprobs"}, "expected --json or --input, whose results have them");
+        !wrong.empty())
+      return wrong;
   if (command.prompts.texts.empty() && command.prompts.files.empty())
-    return refuse(given, {"--special"}, "expected --prompt or --prompt-file, whose text it is about");
+    return refuse(given, {"--special"}, "expected --prompt, --prompt-file or --input, whose text it is about");
   if (llvm::count(command.prompts.files, "-") + llvm::count(command.prompts.tokens, "-") > 1)
     return "standard input can be one prompt, got - more than once";
   return "";

@@ -70,7 +70,7 @@ void addDump(CLI::App &app, DumpCommand &command) {
 }
 
 void addSampling(CLI::App &sub, RunCommand &command) {
-  SamplingParams &sampling = command.generate.sampling;
+  SamplingParams &sampling = command.sequence.sampling;
   sampling.topK = 50; // the default of transformers' sampling
   CLI::Option *greedy = sub.add_flag("--greedy", sampling.greedy, "take the most probable token");
   sub.add_option("--temperature", sampling.temperature, "divides the logits; 0: as --greedy")
@@ -95,11 +95,50 @@ void addSampling(CLI::App &sub, RunCommand &command) {
       ->capture_default_str();
 }
 
+void addLogitOptions(CLI::App &sub, LogitOptions &logits) {
+  sub.add_option("--repetition-penalty", logits.repetitionPenalty,
+                 "divides positive logits of tokens that the text has, and multiplies negative ones; 1: off")
+      ->check(checkRepetitionPenalty())
+      ->capture_default_str();
+  sub.add_option("--presence-penalty", logits.presencePenalty,
+                 "subtracted from the logits of tokens that the new text has; 0: off")
+      ->check(checkLogitShift())
+      ->capture_default_str();
+  auto take = [&logits](const std::vector<std::string> &texts) {
+    for (const std::string &text : texts) {
+      auto [id, bias] = StringRef(text).split(':');
+      int32_t token;
+      double value;
+      if (!id.getAsInteger(10, token) && !bias.getAsDouble(value))
+        logits.bias[token] = static_cast<float>(value);
+    }
+  };
+  sub.add_option_function<std::vector<std::string>>("--logit-bias", take, "ID:BIAS, added to the logit of a token")
+      ->check(checkLogitBias)
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
 void addPrompts(CLI::App &sub, PromptOptions &prompts) {
   addEach(sub, "--prompt", prompts.texts, "text to continue; may be given several times");
   addEach(sub, "--prompt-file", prompts.files, "file to continue; - is standard input");
   addEach(sub, "--tokens", prompts.tokens, "token ids to continue, 1,2,3; - is standard input");
-  sub.add_flag("--special", prompts.special, "special tokens in --prompt and --prompt-file become their ids");
+  sub.add_flag("--special", prompts.special, "special tokens in the text of prompts become their ids");
+}
+
+void addLines(CLI::App &sub, LinesOptions &lines) {
+  CLI::Option *input =
+      sub.add_option("--input", lines.input, "prompts and options, an object of JSON a line; - is standard input")
+          ->check(checkNotEmpty);
+  CLI::Option *output =
+      sub.add_option("--output", lines.output, "results, an object of JSON a line, in the order of the input")
+          ->check(checkNotEmpty)
+          ->needs(input)
+          ->capture_default_str();
+  sub.add_flag("--resume", lines.resume, "go on with the output of a run that was cut off")->needs(output);
+  sub.add_option("--batch", lines.batch, "lines that run side by side (64, or what a plan takes; 1 on the device cpu)")
+      ->check(integer(1, 4096))
+      ->needs(input);
 }
 
 /// Options that help to find mistakes in kernels.
@@ -145,14 +184,17 @@ void addRun(CLI::App &app, RunCommand &command) {
   addWeights(*sub, command.weights);
   addPipeline(*sub, command.pipeline);
   addPrompts(*sub, command.prompts);
-  sub->add_option("--max-new-tokens", command.generate.maxNewTokens, "of each sequence")
+  addLines(*sub, command.lines);
+  sub->add_option("--n", command.samples, "sequences for each prompt")->check(checkSamples)->capture_default_str();
+  sub->add_option("--max-new-tokens", command.sequence.maxNewTokens, "of each sequence")
       ->check(checkZeroOrMore)
       ->capture_default_str();
   addSampling(*sub, command);
-  addEach(*sub, "--stop", command.generate.stopStrings, "end a sequence when its text contains this");
-  sub->add_flag("--ignore-eos", command.generate.ignoreEos, "go on after the end-of-text token");
+  addLogitOptions(*sub, command.sequence.logits);
+  addEach(*sub, "--stop", command.sequence.stopStrings, "end a sequence when its text contains this");
+  sub->add_flag("--ignore-eos", command.sequence.ignoreEos, "go on after the end-of-text token");
   sub->add_option("--overflow", command.overflow, "past the context: error, stop or slide")
-      ->check(oneOf({"error", "stop", "slide"}))
+      ->check(checkOverflow)
       ->capture_default_str();
   addDraft(*sub, command.draft);
   addDevice(*sub, command.device);
@@ -161,6 +203,10 @@ void addRun(CLI::App &app, RunCommand &command) {
       ->needs(addTrace(*sub, command.trace));
   CLI::Option *json = sub->add_flag("--json", command.json, "one JSON object a sequence");
   sub->add_flag("--logits", command.wantLogits, "with --json: the logits that chose each token")->needs(json);
+  sub->add_option(
+         "--logprobs", command.sequence.logProbabilities,
+         "with --json or --input: log-probabilities of each token and of the K most probable ones in its place")
+      ->check(checkAlternatives);
   sub->add_flag("--no-echo", command.noEcho, "print the new text only")->excludes(json);
   sub->add_flag("--quiet", command.quiet, "no summary");
 }

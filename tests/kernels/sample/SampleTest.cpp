@@ -40,15 +40,15 @@ public:
     launches.assign(batch, 0);
     ring.assign(batch * 4, 0);
     arrivals.assign(batch, 0);
-    settings = {.seed = params.seed,
-                .topP = samplingTopP(params),
-                .scale = samplingScale(params),
-                .isGreedy = params.greedy,
-                .topK = static_cast<int32_t>(params.topK),
-                .context = context,
-                .stopCount = 0,
-                .stopTokens = {},
-                .mostExponent = samplingMostExponent(params)};
+    settings.assign(batch, {.seed = params.seed,
+                            .topP = samplingTopP(params),
+                            .scale = samplingScale(params),
+                            .isGreedy = params.greedy,
+                            .topK = static_cast<int32_t>(params.topK),
+                            .context = context,
+                            .stopCount = 0,
+                            .stopTokens = {},
+                            .mostExponent = samplingMostExponent(params)});
   }
 
   ArrayRef<float> row(size_t b) const { return ArrayRef(logits).slice(b * pitch, vocabulary); }
@@ -60,7 +60,6 @@ public:
     auto array = [](auto &elements) {
       return KernelArgument{elements.data(), elements.size() * sizeof(elements[0]), /*isArray=*/true};
     };
-    KernelArgument settingsArgument = {&settings, sizeof(settings), /*isArray=*/true};
     Error error = runner->launch(
         {"sample.cu",
          variant.text(),
@@ -68,7 +67,7 @@ public:
          {static_cast<uint32_t>(llvm::divideCeil(groups, threads / 32)), static_cast<uint32_t>(rows.size())},
          static_cast<uint32_t>(threads),
          0,
-         {array(logits), array(tokens), array(positions), settingsArgument, array(rows), array(best), array(launches),
+         {array(logits), array(tokens), array(positions), array(settings), array(rows), array(best), array(launches),
           array(ring), array(arrivals)}},
         way);
     ASSERT_FALSE(bool(error)) << takeDiagnostics(std::move(error)).front().message;
@@ -90,7 +89,7 @@ public:
   std::vector<SamplingRow> rows;
   std::vector<uint64_t> best, ring;
   std::vector<uint32_t> launches, arrivals;
-  SamplingSettings settings = {};
+  std::vector<SamplingSettings> settings;
 
 private:
   Variant variant;
@@ -263,11 +262,29 @@ TEST(SampleKernelTest, TopPOfAFewTokensIsThatOfAllTheirWeights) {
   }
 }
 
+TEST(SampleKernelTest, RowsHaveSettingsOfTheirOwn) {
+  const std::vector<SamplingParams> all = {{.greedy = true},
+                                           {.temperature = 0.7, .topK = 5, .seed = 3},
+                                           {.seed = 4},
+                                           {.topP = 0.6, .seed = 4},
+                                           {.temperature = 1.5, .minP = 0.2, .seed = 5}};
+  SampleKernel kernel(2003, 2003, 64), one(2003, 2003, 64);
+  kernel.setRows(all.size(), {});
+  for (size_t b = 0; b < all.size(); ++b) {
+    one.setRows(1, all[b]);
+    kernel.settings[b] = one.settings[0];
+  }
+  fill(kernel, 1);
+  ASSERT_NO_FATAL_FAILURE(kernel.launch());
+  for (size_t b = 0; b < all.size(); ++b)
+    EXPECT_EQ(kernel.tokens[b], cantFail(Sampler(all[b]).choose(kernel.row(b), b + 5, b + 40))) << b;
+}
+
 TEST(SampleKernelTest, AFinishedRowStays) {
   SampleKernel kernel(50, 64, 32);
   kernel.setRows(4, {.greedy = true}, /*remaining=*/2, /*context=*/6);
-  kernel.settings.stopCount = 2;
-  kernel.settings.stopTokens[1] = 9;
+  kernel.settings[0].stopCount = 2;
+  kernel.settings[0].stopTokens[1] = 9;
   fill(kernel, 0);
   kernel.logit(0, 9) = 100;         // a stop token
   kernel.logit(1, 8) = 100;         // may choose one more token

@@ -75,7 +75,7 @@ class UsageTest(KilnTest):
                  "with; use --device emulate or cuda:N", *run, "--check", "reference", "--device", "cpu"),
                 ("--kernels-from: the reference executor (--device cpu, or auto without a GPU) runs no kernels; use --device "
                  "emulate or cuda:N", *run, "--kernels-from", self.folder, "--device", "cpu"),
-                ("--special: expected --prompt or --prompt-file", *run, "--special"),
+                ("--special: expected --prompt, --prompt-file or --input", *run, "--special"),
                 ("standard input can be one prompt", "run", self.model, "--tokens", "-", "--prompt-file", "-"),
                 ("--file: standard input can be one text", "tokenize", self.model, "--file", "-", "--file", "-"),
                 ("--kernel: expected --what cuda, ptx or resources, got ir", "dump", self.model, "--what", "ir", "--kernel", "k"),

@@ -1,0 +1,121 @@
+#include "tools/kiln/GenerationOutput.h"
+
+#include "support/Json.h"
+
+#include <numeric>
+
+namespace kiln {
+
+static double percentile(std::vector<double> values, double share) {
+  if (values.empty())
+    return 0;
+  llvm::sort(values);
+  return values[std::min(values.size() - 1, static_cast<size_t>(share * static_cast<double>(values.size())))];
+}
+
+/// Times of the steps after the first token of a sequence.
+static std::vector<double> stepTimes(const Generation &generation) {
+  if (generation.tokenMs.empty())
+    return {};
+  return std::vector<double>(generation.tokenMs.begin() + 1, generation.tokenMs.end());
+}
+
+static int64_t sumOf(ArrayRef<int64_t> values) { return std::accumulate(values.begin(), values.end(), int64_t(0)); }
+static double sum(ArrayRef<double> values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+/// Tokens that each pass has given; without guesses, 1. The first token is of the prompt.
+static double tokensPerPass(int64_t tokens, int64_t passes) {
+  return static_cast<double>(tokens) / static_cast<double>(std::max<int64_t>(1, passes));
+}
+
+static json::Object toJson(const SpeculationCounts &counts, size_t newTokens) {
+  return json::Object{
+      {"passes", counts.passes},
+      {"drafted", sumOf(counts.drafted)},
+      {"accepted", sumOf(counts.accepted)},
+      {"drafted_by_place", json::Array(counts.drafted)},
+      {"accepted_by_place", json::Array(counts.accepted)},
+      {"tokens_per_pass", jsonQuantity(tokensPerPass(static_cast<int64_t>(newTokens) - 1, counts.passes))}};
+}
+
+static json::Object toJson(const TokenLogProbability &of) {
+  return json::Object{{"token", of.token}, {"logprob", jsonFloat(of.logProbability)}};
+}
+
+static json::Array toJson(ArrayRef<ChosenLogProbabilities> tokens) {
+  json::Array all;
+  for (const ChosenLogProbabilities &token : tokens) {
+    json::Object object = toJson(token.chosen);
+    object["top"] = json::Array(
+        llvm::map_range(token.top, [](const TokenLogProbability &of) -> json::Value { return toJson(of); }));
+    all.push_back(std::move(object));
+  }
+  return all;
+}
+
+json::Object toJson(const Generation &generation) {
+  json::Object object{{"prompt_tokens", json::Array(generation.promptTokens)},
+                      {"tokens", json::Array(generation.newTokens)},
+                      {"text", generation.text},
+                      {"finish_reason", finishReasonName(generation.finishReason)}};
+  if (!generation.logProbabilities.empty())
+    object["logprobs"] = toJson(generation.logProbabilities);
+  return object;
+}
+
+json::Object toJson(const Generation &generation, bool withLogits, bool withDraft) {
+  json::Object object = toJson(generation);
+  if (withLogits) {
+    json::Array rows;
+    for (const std::vector<float> &row : generation.logits)
+      rows.push_back(json::Array(llvm::map_range(row, jsonFloat)));
+    object["logits"] = std::move(rows);
+  }
+  if (withDraft)
+    object["speculation"] = toJson(generation.speculation, generation.newTokens.size());
+  std::vector<double> steps = stepTimes(generation);
+  object["timing"] = json::Object{{"prompt_ms", jsonQuantity(generation.promptMs)},
+                                  {"decode_ms", jsonQuantity(sum(steps))},
+                                  {"token_ms_p50", jsonQuantity(percentile(steps, 0.5))},
+                                  {"token_ms_p90", jsonQuantity(percentile(steps, 0.9))},
+                                  {"token_ms_p99", jsonQuantity(percentile(steps, 0.99))}};
+  return object;
+}
+
+static void printRate(StringRef what, double ms, size_t tokens) {
+  double count = static_cast<double>(std::max<size_t>(1, tokens));
+  llvm::errs() << formatv("{0} = {1:F2} ms / {2} tokens ({3:F2} ms per token, {4:F2} tokens per second)\n", what, ms,
+                          tokens, ms / count, ms > 0 ? 1000 * count / ms : 0);
+}
+
+void printSummary(ArrayRef<Generation> generations) {
+  size_t promptTokens = 0, steps = 0;
+  std::vector<double> times;
+  for (const Generation &generation : generations) {
+    promptTokens += generation.promptTokens.size();
+    std::vector<double> own = stepTimes(generation);
+    steps += own.size();
+    // Sequences of one batch step together: the longest one gives the time of the batch.
+    if (own.size() > times.size())
+      times = std::move(own);
+  }
+  printRate("prompt eval time", generations.front().promptMs, promptTokens);
+  printRate("       eval time", sum(times), steps);
+  llvm::errs() << formatv("time to first token = {0:F2} ms, between tokens p50 {1:F2} p90 {2:F2} p99 {3:F2} ms\n",
+                          generations.front().promptMs, percentile(times, 0.5), percentile(times, 0.9),
+                          percentile(times, 0.99));
+}
+
+void printSpeculation(ArrayRef<Generation> generations) {
+  int64_t passes = 0, tokens = 0, drafted = 0, accepted = 0;
+  for (const Generation &generation : generations) {
+    passes += generation.speculation.passes;
+    tokens += std::max<int64_t>(0, static_cast<int64_t>(generation.newTokens.size()) - 1);
+    drafted += sumOf(generation.speculation.drafted);
+    accepted += sumOf(generation.speculation.accepted);
+  }
+  llvm::errs() << formatv("speculation = {0} tokens drafted, {1} accepted, {2:F2} tokens a pass\n", drafted, accepted,
+                          tokensPerPass(tokens, passes));
+}
+
+} // namespace kiln

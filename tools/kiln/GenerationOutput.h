@@ -1,0 +1,18 @@
+//===- GenerationOutput.h - what `kiln run` prints of sequences ------------===//
+#pragma once
+
+#include "runtime/generation/Generator.h"
+
+namespace kiln {
+
+/// `prompt_tokens`, `tokens`, `text`, `finish_reason`, and `logprobs` where there are some.
+json::Object toJson(const Generation &generation);
+/// Also `timing`, and if wanted `logits` and `speculation`.
+json::Object toJson(const Generation &generation, bool withLogits, bool withDraft);
+
+/// Prints the rates of prompts and steps to standard error.
+void printSummary(ArrayRef<Generation> generations);
+/// Prints what became of guesses to standard error.
+void printSpeculation(ArrayRef<Generation> generations);
+
+} // namespace kiln

@@ -1,0 +1,38 @@
+//===- RunSession.h - the model and the device of `kiln run` ---------------===//
+#pragma once
+
+#include "tools/kiln/OpenDraft.h"
+#include "tools/kiln/ProgressLine.h"
+
+namespace kiln {
+
+/// What `kiln run` opens, in two steps, so that prompts are checked before weights are loaded.
+struct RunSession {
+  EngineOptions onDevice;
+  ModelSource source;
+  std::optional<ProgressLine> progress = {}; ///< of compiling kernels
+  OpenedDraft draft = {};
+  std::unique_ptr<Engine> engine = nullptr; ///< null before openDevice
+
+  /// Opens the model's files. Error: a UsageError about an option that the reference executor does not support; errors
+  /// of opening the model.
+  static Expected<std::unique_ptr<RunSession>> open(const RunCommand &command, Trace *trace);
+
+  /// Opens the device, and the draft if there is one.
+  Error openDevice(const RunCommand &command);
+
+  const Tokenizer *tokenizer() const { return source.tokenizer ? &*source.tokenizer : nullptr; }
+  /// The end-of-text token, with which a text without a prompt begins.
+  std::optional<int32_t> beginToken() const;
+  /// The options that all sequences of the command have.
+  SequenceOptions sequenceOptions(const RunCommand &command) const;
+  JobOptions jobOptions(const RunCommand &command) const;
+};
+
+/// As the temperature falls to 0, sampling becomes greedy, whatever top-k, top-p and min-p are.
+SamplingParams settled(const SamplingParams &params);
+
+/// Generates for the lines of --input.
+Error runLines(const RunCommand &command, RunSession &session);
+
+} // namespace kiln

@@ -6,11 +6,6 @@
 
 namespace kiln {
 
-StringRef stageName(Stage stage) {
-  static constexpr StringRef names[] = {"graph", "fused", "plan", "cuda", "cubin"};
-  return names[static_cast<int>(stage)];
-}
-
 std::optional<Stage> parseStage(StringRef name) {
   for (Stage stage : {Stage::Graph, Stage::Fused, Stage::Plan, Stage::Cuda, Stage::Cubin})
     if (stageName(stage) == name)

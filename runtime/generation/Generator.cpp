@@ -16,7 +16,7 @@ std::optional<OverflowPolicy> parseOverflowPolicy(StringRef name) {
 }
 
 StringRef finishReasonName(FinishReason reason) {
-  static constexpr StringRef names[] = {"length", "stop", "eos"};
+  static constexpr StringRef names[] = {"length", "stop", "eos", "cancelled"};
   return names[static_cast<int>(reason)];
 }
 
@@ -72,6 +72,9 @@ public:
 
   bool isDone() const { return done; }
 
+  /// Ends the sequence as it is, without the text that is still held back.
+  void cancel();
+
   /// The tokens from which the model must restart this row before the next step; usually none.
   std::vector<int32_t> takeRestart();
 
@@ -112,6 +115,13 @@ std::vector<int32_t> Sequence::takeRestart() {
   std::vector<int32_t> all = result.promptTokens;
   llvm::append_range(all, result.newTokens);
   return {all.begin() + windowStart, all.end()};
+}
+
+void Sequence::cancel() {
+  if (done)
+    return;
+  done = true;
+  result.finishReason = FinishReason::Cancelled;
 }
 
 Expected<std::string> Sequence::addText(int32_t token) {
@@ -185,6 +195,7 @@ private:
   Error step(const BitVector &active, bool isFirst);
   Error addToken(size_t row, int32_t token, double ms);
   BitVector activeRows() const;
+  bool cancelled();
 
   TokenStream &stream;
   MutableArrayRef<Sequence> rows;
@@ -256,13 +267,22 @@ Error Batch::step(const BitVector &active, bool isFirst) {
   return Error::success();
 }
 
+/// Whether the caller wants no more; ends all sequences then.
+bool Batch::cancelled() {
+  if (!options.isCancelled || !options.isCancelled())
+    return false;
+  for (Sequence &row : rows)
+    row.cancel();
+  return true;
+}
+
 Error Batch::run() {
   BitVector active = activeRows();
-  if (active.none())
+  if (active.none() || cancelled())
     return Error::success();
   if (Error error = startRows())
     return error;
-  for (bool isFirst = true; active.any(); active = activeRows(), isFirst = false)
+  for (bool isFirst = true; active.any() && !cancelled(); active = activeRows(), isFirst = false)
     if (Error error = step(active, isFirst))
       return error;
   for (size_t row = 0; row < rows.size(); ++row)

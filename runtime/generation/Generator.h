@@ -18,9 +18,9 @@ enum class OverflowPolicy {
 /// `error`, `stop`, `slide`.
 std::optional<OverflowPolicy> parseOverflowPolicy(StringRef name);
 
-enum class FinishReason { Length, Stop, Eos };
+enum class FinishReason { Length, Stop, Eos, Cancelled };
 
-/// `length`, `stop`, `eos`.
+/// `length`, `stop`, `eos`, `cancelled`.
 StringRef finishReasonName(FinishReason reason);
 
 struct GenerateOptions {
@@ -39,6 +39,10 @@ struct GenerateOptions {
   /// Called for each new token as it comes, with the text that has become certain: valid UTF-8, without stop
   /// strings. The texts of a sequence's tokens, one after the other, are its Generation::text.
   std::function<void(size_t sequence, int32_t token, StringRef text)> onToken;
+
+  /// Asked before prompts are evaluated and before every step, if given. True ends all sequences as they are,
+  /// without text that has not become certain.
+  std::function<bool()> isCancelled;
 };
 
 struct Generation {

@@ -39,8 +39,7 @@ static Error checkOptions(const LanguageModel &model, const Tokenizer *tokenizer
   return Error::success();
 }
 
-static Error checkPrompt(const LanguageModel &model, size_t index, ArrayRef<int32_t> prompt,
-                         const GenerateOptions &options) {
+Error checkPrompt(const LanguageModel &model, size_t index, ArrayRef<int32_t> prompt) {
   std::string name = ("prompt " + Twine(index + 1)).str();
   auto length = static_cast<int64_t>(prompt.size());
   int64_t context = model.contextLength();
@@ -52,10 +51,19 @@ static Error checkPrompt(const LanguageModel &model, size_t index, ArrayRef<int3
   if (length > context)
     return makeError(name + ": expected at most the context of " + Twine(context) + " tokens, got " + Twine(length) +
                      "; shorten the prompt");
+  return Error::success();
+}
+
+/// Error: prompt and new tokens may not fit in the context, and must.
+static Error checkRoom(const LanguageModel &model, size_t index, ArrayRef<int32_t> prompt,
+                       const GenerateOptions &options) {
+  auto length = static_cast<int64_t>(prompt.size());
+  int64_t context = model.contextLength();
   if (options.overflow == OverflowPolicy::Error && options.maxNewTokens > context - length)
-    return makeError(name + ": expected prompt and new tokens to fit in the context of " + Twine(context) + ", got " +
-                     Twine(length) + " and " + Twine(options.maxNewTokens) + "; lower --max-new-tokens to " +
-                     Twine(context - length) + ", shorten the prompt, or choose --overflow stop or slide");
+    return makeError("prompt " + Twine(index + 1) + ": expected prompt and new tokens to fit in the context of " +
+                     Twine(context) + ", got " + Twine(length) + " and " + Twine(options.maxNewTokens) +
+                     "; lower --max-new-tokens to " + Twine(context - length) +
+                     ", shorten the prompt, or choose --overflow stop or slide");
   return Error::success();
 }
 
@@ -302,9 +310,12 @@ Expected<std::vector<Generation>> generate(LanguageModel &model, const Tokenizer
                                            ArrayRef<std::vector<int32_t>> prompts, const GenerateOptions &options) {
   if (Error error = checkOptions(model, tokenizer, options))
     return error;
-  for (size_t i = 0; i < prompts.size(); ++i)
-    if (Error error = checkPrompt(model, i, prompts[i], options))
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    if (Error error = checkPrompt(model, i, prompts[i]))
       return error;
+    if (Error error = checkRoom(model, i, prompts[i], options))
+      return error;
+  }
 
   std::vector<Generation> results;
   while (results.size() < prompts.size()) {

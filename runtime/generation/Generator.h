@@ -57,6 +57,10 @@ struct Generation {
   SpeculationCounts speculation;          ///< of guesses, if a draft was given
 };
 
+/// Checks a prompt, the one of that index. Error: it is empty, longer than the context, or has an id that the model
+/// does not know.
+Error checkPrompt(const LanguageModel &model, size_t index, ArrayRef<int32_t> prompt);
+
 /// Generates a sequence for each prompt, in batches of what the model takes. A sequence depends on its
 /// prompt, its index and the options, and not on the other prompts. `tokenizer` may be null if no text is
 /// wanted.

@@ -148,10 +148,7 @@ using Prompts = std::vector<std::vector<int32_t>>;
 /// Replaces empty prompts by the end-of-text token, since a model needs one token to begin with. Error: the model has
 /// no such token.
 Expected<Prompts> withBeginnings(Prompts prompts, const ModelSource &source) {
-  std::optional<int32_t> begin = source.tokenizer ? source.tokenizer->endOfText() : std::nullopt;
-  std::vector<int64_t> eosTokens = source.model().eosTokens;
-  if (!begin && !eosTokens.empty())
-    begin = static_cast<int32_t>(eosTokens.front());
+  std::optional<int32_t> begin = source.beginToken();
   for (auto [i, prompt] : llvm::enumerate(prompts)) {
     if (!prompt.empty())
       continue;

@@ -5,13 +5,17 @@
 
 namespace kiln {
 
+static std::vector<std::string> strings(ArrayRef<StringRef> words) { return {words.begin(), words.end()}; }
+
 void addDType(CLI::App &sub, std::optional<std::string> &dtype) {
+  std::vector<std::string> words = strings(dtypeWords());
+  words.insert(words.end(), {"fp32", "fp16"});
   sub.add_option_function<std::string>(
          "--dtype",
          [&dtype](const std::string &name) { dtype = StringRef(name).starts_with("fp") ? "f" + name.substr(2) : name; },
          "type of weights, activations and cache: f32, f16, bf16, or tf32, f32 whose products of prompts tensor cores "
          "round")
-      ->check(oneOf({"f32", "f16", "bf16", "tf32", "fp32", "fp16"}))
+      ->check(oneOf(words))
       ->default_str(PipelineOptions().dtype);
 }
 
@@ -19,7 +23,7 @@ static void addMatmul(CLI::App &sub, std::optional<std::string> &matmul) {
   sub.add_option("--matmul", matmul,
                  "what runs the matrix products of prompts: generated kernels, cublaslt, or auto, what "
                  "should be faster")
-      ->check(oneOf({"generated", "cublaslt", "auto"}))
+      ->check(oneOf(strings(matmulWords())))
       ->default_str(PipelineOptions().matmul);
 }
 
@@ -28,7 +32,7 @@ static void addDecode(CLI::App &sub, std::optional<std::string> &decode) {
          "--decode", decode,
          "what runs the layers of a new token: graph, a kernel for each product and attention, or persistent, one "
          "kernel for all (16 bits, Hopper, up to 8 sequences)")
-      ->check(oneOf({"graph", "persistent"}))
+      ->check(oneOf(strings(decodeWords())))
       ->default_str(PipelineOptions().decode);
 }
 

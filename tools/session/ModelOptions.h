@@ -17,6 +17,14 @@ struct PipelineChoices {
   std::optional<int64_t> draftTokens = {};  ///< the most guesses that @verify checks
 };
 
+/// What dtype, matmul and decode may be.
+ArrayRef<StringRef> dtypeWords();
+ArrayRef<StringRef> matmulWords();
+ArrayRef<StringRef> decodeWords();
+
+/// Checks that these are such words; the command line has done that. Error: a UsageError.
+Error checkWords(const PipelineChoices &choices);
+
 /// How to get a model's weights.
 struct WeightOptions {
   std::string path;                   ///< --weights: a directory, or a model in one file

@@ -11,8 +11,9 @@ namespace kiln {
 
 /// The user's request: what to compile, and how.
 struct PlanRequest {
-  std::string model;                ///< what compileToStage takes
-  std::vector<std::string> targets; ///< GPUs that kernels are for; tiles are chosen for the first. Empty: the pipeline's
+  std::string model; ///< what compileToStage takes
+  std::vector<std::string>
+      targets; ///< GPUs that kernels are for; tiles are chosen for the first. Empty: the pipeline's
   PipelineChoices pipeline;
   int64_t maxBatch = BuildOptions().maxBatch;
   std::string passes; ///< as CompileOptions::passes
@@ -24,7 +25,7 @@ Expected<CompileOptions> compileOptions(const PlanRequest &request);
 struct PlanOutput {
   std::string directory; ///< empty: the model's name + .plan
   bool withCubins = true;
-  std::string cacheDirectory; ///< for cubins; empty: none
+  std::string cacheDirectory;                                                   ///< for cubins; empty: none
   std::function<void(size_t done, size_t all, StringRef what)> onProgress = {}; ///< called after each cubin
   std::function<void(const Diagnostic &note)> onNote = {}; ///< called with what the user may want to know; may be empty
 };

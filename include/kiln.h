@@ -68,7 +68,8 @@ typedef struct KilnTokens {
   size_t count;
 } KilnTokens;
 
-/* Called while kernels are compiled, on the calling thread: `done` of `all` are, the last one is `what`. */
+/* Called while kernels are compiled: `done` of `all` are, the last one is `what`. Calls come one after the other, but
+ * from any thread; they must not throw or leave by longjmp. */
 typedef void (*KilnProgressCallback)(void *user, size_t done, size_t all, const char *what);
 
 /* Called with a message about something that went on but could be better, on the calling thread. */

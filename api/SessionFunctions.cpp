@@ -73,6 +73,11 @@ template <class Work> static KilnError *guardedUse(KilnSession *session, Work wo
 // Step by step
 //===----------------------------------------------------------------------===//
 
+/// Checks a prompt as generate() does, whatever follows it.
+static Error checkTokens(const KilnSession &session, size_t index, ArrayRef<int32_t> prompt) {
+  return checkPrompt(session.engine->model(), index, prompt);
+}
+
 static void forgetRows(KilnSession &session) {
   session.lengths.clear();
   session.logits.clear();
@@ -87,7 +92,7 @@ KilnError *prefill(KilnSession *given, const KilnTokens *prompts, size_t rows) n
       return makeMisuse("rows: expected 1 to the batch of " + Twine(session.model->batch) + ", got " + Twine(rows));
     LanguageModel &model = session.engine->model();
     for (size_t row = 0; row < rows; ++row)
-      if (Error error = checkPrompt(model, row, (*copies)[row]))
+      if (Error error = checkTokens(session, row, (*copies)[row]))
         return error;
     forgetRows(session);
     std::vector<std::vector<float>> logits(rows);
@@ -186,10 +191,9 @@ KilnError *score(KilnSession *given, const int32_t *tokens, size_t count, double
       return error;
     ArrayRef<int32_t> all(tokens, count);
     // A window predicts one token behind it.
-    if (Error error = checkPrompt(session.engine->model(), 0, all.drop_back()))
-      return error;
-    if (Error error = checkPrompt(session.engine->model(), 0, all.drop_front()))
-      return error;
+    for (ArrayRef<int32_t> part : {all.drop_back(), all.drop_front()})
+      if (Error error = checkTokens(session, 0, part))
+        return error;
     auto scores = session.engine->scorer().score(ScoreWindow{all.drop_back(), all.drop_front()});
     if (!scores)
       return scores.takeError();

@@ -1,44 +1,24 @@
-"""The installed library: what C programs get from it, and its binary interface. KILN_BUILD names the build directory,
-KILN_CC the C compiler with its flags."""
+"""The installed library: what C programs get from it, and its binary interface. KILN_CC is the C compiler with its
+flags."""
 import difflib
 import json
 import os
 import shlex
-import shutil
 import struct
-import subprocess
-import tempfile
 import unittest
 
 import abi
-from kilntest import CONFIG, SHAKESPEARE, SOURCE, TIMEOUT, TINY_MODEL, KilnTest, ids, snapshot, write_model
+import installation
+from installation import execute, installed
+from kilntest import CONFIG, SHAKESPEARE, SOURCE, TINY_MODEL, KilnTest, ids, snapshot, write_model
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BUILD, CC = os.environ["KILN_BUILD"], shlex.split(os.environ["KILN_CC"])
+CC = shlex.split(os.environ["KILN_CC"])
 EXAMPLE = os.path.join(SOURCE, "examples", "c", "generate.c")
 
 
-def execute(command, **options):
-    result = subprocess.run(list(map(str, command)), capture_output=True, timeout=TIMEOUT, check=False, **options)
-    if result.returncode != 0:
-        raise AssertionError(f"{shlex.join(map(str, command))}: exit code {result.returncode}\n"
-                             f"{result.stdout.decode()}\n{result.stderr.decode()}")
-    return result.stdout.decode()
-
-
 def setUpModule():
-    global PREFIX
-    PREFIX = tempfile.mkdtemp(prefix="kiln-installed-")
-    unittest.addModuleCleanup(shutil.rmtree, PREFIX, ignore_errors=True)
-    execute(["cmake", "--install", BUILD, "--prefix", PREFIX])
-
-
-def installed(name):
-    """The only file of that name in the installation."""
-    found = [os.path.join(folder, name) for folder, _, files in os.walk(PREFIX) if name in files]
-    if len(found) != 1:
-        raise AssertionError(f"expected one {name} in the installation, got {found}")
-    return found[0]
+    installation.install()
 
 
 class LibraryTest(KilnTest):
@@ -108,7 +88,7 @@ class LibraryTest(KilnTest):
         self.assertEqual(execute([self.build(installed("generate.c")), SHAKESPEARE, "ROMEO:"]), expected.out.decode())
 
     def test_a_cmake_project_finds_the_package(self):
-        execute(["cmake", "-S", os.path.join(HERE, "consumer"), "-B", self.path("build"), f"-DCMAKE_PREFIX_PATH={PREFIX}",
+        execute(["cmake", "-S", os.path.join(HERE, "consumer"), "-B", self.path("build"), f"-DCMAKE_PREFIX_PATH={installation.prefix}",
                  f"-DEXAMPLE={EXAMPLE}", f"-DCMAKE_C_COMPILER={CC[0]}", f"-DCMAKE_C_FLAGS={' '.join(CC[1:])}"])
         execute(["cmake", "--build", self.path("build")])
         self.assertIn("ROMEO:", execute([self.path("build", "generate"), SHAKESPEARE, "ROMEO:"]))

@@ -112,13 +112,20 @@ class LibraryTest(KilnTest):
         self.assertEqual(functions, ["kilnGetApi"])
 
 
+# The program's own handler of a signal stays in force.
 COMPILE = """#include "support.h"
+#include <signal.h>
+static volatile sig_atomic_t signals;
+static void onSignal(int number) { signals += number == SIGINT; }
 int main(int argc, char **argv) {
   KilnCompileOptions options = KILN_COMPILE_OPTIONS;
   openApi();
   EXPECT(argc == 3);
+  signal(SIGINT, onSignal);
   options.withoutCubins = 1;
   CHECK(kiln->compile(argv[1], argv[2], &options));
+  raise(SIGINT);
+  EXPECT(signals == 1);
   return 0;
 }
 """

@@ -6,7 +6,7 @@
 
 namespace kiln::api {
 
-static Expected<std::shared_ptr<const OpenedModel>> open(const char *path, const KilnModelOptions &options) {
+static Expected<std::shared_ptr<const OpenedModel>> openedModel(const char *path, const KilnModelOptions &options) {
   std::string device = optionalText(options.device).value_or("auto");
   if (!isDeviceName(device))
     return makeUsageError("device: expected auto, cpu, emulate or cuda:N, got '" + device + "'");
@@ -45,7 +45,7 @@ KilnError *openModel(const char *path, const KilnModelOptions *given, KilnModel 
     Expected<KilnModelOptions> options = readOptions(given, KILN_MODEL_OPTIONS, "KILN_MODEL_OPTIONS");
     if (!options)
       return options.takeError();
-    auto opened = open(path, *options);
+    auto opened = openedModel(path, *options);
     if (!opened)
       return opened.takeError();
     *model = new KilnModel{std::move(*opened)};

@@ -8,7 +8,7 @@ namespace kiln::api {
 // Opening and using
 //===----------------------------------------------------------------------===//
 
-static Error open(KilnModel &model, const KilnSessionOptions &options, KilnSession **session) {
+static Expected<std::unique_ptr<KilnSession>> openedSession(const KilnModel &model, const KilnSessionOptions &options) {
   auto opened = std::make_unique<KilnSession>();
   opened->model = model.opened;
   opened->canScore = options.canScore != 0;
@@ -25,8 +25,7 @@ static Error open(KilnModel &model, const KilnSessionOptions &options, KilnSessi
   };
   if (Error error = openEngine(model.opened->source, engine).moveInto(opened->engine))
     return error;
-  *session = opened.release();
-  return Error::success();
+  return opened;
 }
 
 KilnError *openSession(KilnModel *model, const KilnSessionOptions *given, KilnSession **session) noexcept {
@@ -39,7 +38,11 @@ KilnError *openSession(KilnModel *model, const KilnSessionOptions *given, KilnSe
     Expected<KilnSessionOptions> options = readOptions(given, KILN_SESSION_OPTIONS, "KILN_SESSION_OPTIONS");
     if (!options)
       return options.takeError();
-    return open(*model, *options, session);
+    auto opened = openedSession(*model, *options);
+    if (!opened)
+      return opened.takeError();
+    *session = opened->release();
+    return Error::success();
   });
 }
 

@@ -6,6 +6,9 @@ set(KILN_CPU "x86-64-v3" CACHE STRING "Oldest CPU the programs must run on, as -
 # Flags of this project's own code; system headers are exempt.
 add_library(kiln_flags INTERFACE)
 target_compile_options(kiln_flags INTERFACE -Wall -Wextra -Werror -Wno-unused-parameter -fno-math-errno)
+# Every library may become part of libkiln.so (api/), which exports one function. Hidden, since calls of functions that
+# another library could replace would be slower.
+target_compile_options(kiln_flags INTERFACE -fPIC -fvisibility=hidden)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # In C++20, GCC 12 at -O3 sees impossible sizes in "literal" + std::string; version 13 does not.
   target_compile_options(kiln_flags INTERFACE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds -Wno-maybe-uninitialized)

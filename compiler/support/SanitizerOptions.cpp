@@ -12,10 +12,10 @@ extern "C" const char kilnSanitizerOptions = 0;
 /// detect_stack_use_after_return=0 is GCC's default but not Clang's: threads of emulated kernels pass each other
 /// addresses of local variables, which must lie on the emulator's stacks.
 // NOLINTNEXTLINE(readability-identifier-naming): the sanitizer's name
-extern "C" const char *__asan_default_options() {
+extern "C" [[gnu::visibility("default")]] const char *__asan_default_options() {
   return "use_sigaltstack=0:intercept_tls_get_addr=0:detect_stack_use_after_return=0";
 }
 
 /// print_stacktrace=1 shows which kernel called the template with the error.
 // NOLINTNEXTLINE(readability-identifier-naming): the sanitizer's name
-extern "C" const char *__ubsan_default_options() { return "print_stacktrace=1"; }
+extern "C" [[gnu::visibility("default")]] const char *__ubsan_default_options() { return "print_stacktrace=1"; }

@@ -122,6 +122,9 @@ public:
   /// The model alone: `NVIDIA H200`.
   virtual std::string model() const { return name(); }
 
+  /// Prepares the calling thread for calls of this device: needed in a thread other than the one that opened it.
+  virtual Error makeCurrent() { return Error::success(); }
+
   /// Allocates `bytes` bytes, aligned to 256 and not initialized. `what` is named in errors. Error: not enough memory;
   /// it says how much was needed and how much is free.
   virtual Expected<void *> allocate(int64_t bytes, StringRef what) = 0;

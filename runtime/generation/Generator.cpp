@@ -16,7 +16,7 @@ std::optional<OverflowPolicy> parseOverflowPolicy(StringRef name) {
 }
 
 StringRef finishReasonName(FinishReason reason) {
-  static constexpr StringRef names[] = {"length", "stop", "eos"};
+  static constexpr StringRef names[] = {"length", "stop", "eos", "cancelled"};
   return names[static_cast<int>(reason)];
 }
 
@@ -88,6 +88,9 @@ public:
 
   bool isDone() const { return done; }
 
+  /// Ends the sequence as it is, without the text that is still held back.
+  void cancel();
+
   /// The start of a row with what there is of the text.
   RowStart start(size_t row) const;
 
@@ -149,6 +152,11 @@ bool Sequence::slide() {
   int64_t keep = options.slideKeep > 0 ? options.slideKeep : std::max<int64_t>(contextLength / 2, 1);
   windowStart = length() - keep;
   return true;
+}
+
+void Sequence::cancel() {
+  done = true;
+  result.finishReason = FinishReason::Cancelled;
 }
 
 Expected<std::string> Sequence::addText(int32_t token) {
@@ -227,6 +235,7 @@ private:
   Error step(bool isFirst);
   Error addToken(size_t row, int32_t token, double ms);
   Error finish(size_t row);
+  Error cancel();
 
   LanguageModel &model;
   const Tokenizer *tokenizer;
@@ -336,12 +345,35 @@ Error Job::step(bool isFirst) {
   return Error::success();
 }
 
+/// Ends all sequences, those that no row has had, too.
+Error Job::cancel() {
+  for (unsigned row : active.set_bits()) {
+    rows[row]->cancel();
+    if (Error error = finish(row))
+      return error;
+  }
+  for (; next < requests.size(); ++next) {
+    Sequence sequence(model, tokenizer, requests[next], next);
+    if (!sequence.isDone())
+      sequence.cancel();
+    if (Error error = onFinished(next, std::move(sequence.result)))
+      return error;
+  }
+  return Error::success();
+}
+
 Error Job::run() {
+  auto isCancelled = [&] { return options.isCancelled && options.isCancelled(); };
   for (bool isFirst = true;; isFirst = false) {
+    bool isNewRow = next < requests.size() && !active.all();
+    if (isNewRow && isCancelled())
+      return cancel();
     if (Error error = startRows())
       return error;
     if (active.none())
       return Error::success();
+    if (isCancelled())
+      return cancel();
     if (Error error = step(isFirst))
       return error;
   }

@@ -19,9 +19,9 @@ enum class OverflowPolicy {
 /// `error`, `stop`, `slide`.
 std::optional<OverflowPolicy> parseOverflowPolicy(StringRef name);
 
-enum class FinishReason { Length, Stop, Eos };
+enum class FinishReason { Length, Stop, Eos, Cancelled };
 
-/// `length`, `stop`, `eos`.
+/// `length`, `stop`, `eos`, `cancelled`.
 StringRef finishReasonName(FinishReason reason);
 
 /// How one sequence is generated.
@@ -47,6 +47,10 @@ struct JobOptions {
   /// Called for each new token as it comes, with the text that has become certain: valid UTF-8, without stop
   /// strings. The texts of a sequence's tokens, one after the other, are its Generation::text.
   std::function<void(size_t sequence, int32_t token, StringRef text)> onToken;
+
+  /// Asked before prompts are started and before each step; true ends all sequences as they are, without text that is
+  /// still held back, and those that have not been started.
+  std::function<bool()> isCancelled;
 };
 
 /// For sequences that have the same options.

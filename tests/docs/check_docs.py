@@ -16,7 +16,7 @@ HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 # A page that shows how to create files lists them: <!-- example files: silu.kiln -->
 EXAMPLES = re.compile(r"<!-- example files: (.*?) -->")
 # Text that looks like a path of the source tree: a top-level folder, then names.
-TREE_PATH = re.compile(r"^(?:compiler|runtime|templates|graphs|tests|tools|docs|cmake)/[\w.*<>/-]*$")
+TREE_PATH = re.compile(r"^(?:api|examples|include|compiler|runtime|templates|graphs|tests|tools|docs|cmake)/[\w.*<>/-]*$")
 
 
 def pages():

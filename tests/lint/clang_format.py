@@ -9,8 +9,8 @@ import subprocess
 import sys
 
 SOURCE_TREE = pathlib.Path(__file__).resolve().parents[2]
-FOLDERS = ["compiler", "runtime", "templates", "tests", "tools"]
-SUFFIXES = [".cpp", ".h", ".cuh", ".cu"]
+FOLDERS = ["api", "compiler", "examples", "include", "runtime", "templates", "tests", "tools"]
+SUFFIXES = [".c", ".cpp", ".h", ".cuh", ".cu"]
 
 
 def main():

@@ -118,7 +118,7 @@ class Linter:
             unit = self.work / (name_of(batch[0].path) + ".batch.cpp")
             unit.write_text("".join(f'#include "{job.path}"\n' for job in batch))
         # Matches our headers wherever the source tree is. A batch includes its files, so they count as headers, too.
-        headers = f"--header-filter=^{re.escape(str(SOURCE_TREE))}/(compiler|runtime|tests|tools)/"
+        headers = f"--header-filter=^{re.escape(str(SOURCE_TREE))}/(api|compiler|include|runtime|tests|tools)/"
         result = subprocess.run([self.options.clang_tidy, "--quiet", headers, unit, "--", *batch[0].flags,
                                  *self.prelude], capture_output=True, text=True)
         if result.returncode == 0:

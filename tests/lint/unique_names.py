@@ -13,7 +13,7 @@ SOURCE_TREE = pathlib.Path(__file__).resolve().parents[2]
 CLASS = re.compile(r"^(?:template <.*> ?)?(?:class|struct|union|enum class)(?: alignas\(\w+\))? (\w+)(?: final)?(?: :| ?{|$)",
                    re.MULTILINE)
 # Templates of kernels are not checked, since each is compiled with one kernel.
-FOLDERS = ("compiler", "runtime", "tools", "tests")
+FOLDERS = ("api", "compiler", "runtime", "tools", "tests")
 
 
 def definitions():

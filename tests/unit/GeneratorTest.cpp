@@ -74,6 +74,28 @@ TEST(GeneratorTest, EosEndsASequenceAndNotItsNeighbour) {
   EXPECT_EQ(unwrap(generate(model, nullptr, prompts[0], options))[0].newTokens, alone);
 }
 
+TEST(GeneratorTest, ACancelledCallKeepsWhatEachSequenceHas) {
+  GenerateOptions options;
+  options.maxNewTokens = 5;
+  options.sampling.greedy = true;
+  FakeModel whole, model;
+  auto expected = unwrap(generate(whole, nullptr, prompts, options));
+  size_t asked = 0;
+  options.isCancelled = [&] { return ++asked > 3; }; // before the prompts, and two steps
+  auto results = unwrap(generate(model, nullptr, prompts, options));
+  ASSERT_EQ(results.size(), prompts.size());
+  size_t firstBatch = static_cast<size_t>(model.maxBatch());
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    ArrayRef<int32_t> tokens = expected[i].newTokens;
+    EXPECT_EQ(ArrayRef(results[i].newTokens), tokens.take_front(i < firstBatch ? 2 : 0)) << i;
+    EXPECT_EQ(results[i].finishReason, FinishReason::Cancelled);
+  }
+  EXPECT_EQ(model.prefilled, ArrayRef(prompts).take_front(firstBatch).vec());
+
+  options.maxNewTokens = 0; // nothing is left to cancel
+  EXPECT_EQ(unwrap(generate(model, nullptr, prompts, options))[0].finishReason, FinishReason::Length);
+}
+
 TEST(GeneratorTest, KeptLogitsAreTheRowsThatChose) {
   GenerateOptions options;
   options.maxNewTokens = 3;

@@ -5,8 +5,9 @@
 
 #include <CLI/CLI.hpp>
 
-std::optional<int> parseOptions(int argc, char **argv, Options &options) {
-  CLI::App app("Runs passes over IR text and prints the result", "kiln-opt");
+void addOptions(CLI::App &app, Options &options) {
+  app.name("kiln-opt");
+  app.description("Runs passes over IR text and prints the result");
   app.add_option("input", options.input, "IR text; - for standard input");
   app.add_option("-o", options.output, "where to write the IR; - for standard output");
   app.add_option("--passes", options.passes, "what to run, like a,b{n=2}");
@@ -19,6 +20,11 @@ std::optional<int> parseOptions(int argc, char **argv, Options &options) {
   app.add_flag("--split-input-file", options.splitInputFile, "treat what // ----- separates as files of their own");
   app.add_flag("--time-passes", options.timePasses, "print the processor time of each pass to stderr");
   app.add_flag("--check-numerics", options.checkNumerics, "evaluate before and after each pass on random inputs");
+}
+
+std::optional<int> parseOptions(int argc, char **argv, Options &options) {
+  CLI::App app;
+  addOptions(app, options);
   app.failure_message([](const CLI::App *parser, const CLI::Error &error) {
     return kiln::printable(CLI::FailureMessage::simple(parser, error));
   });

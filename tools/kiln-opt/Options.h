@@ -3,6 +3,10 @@
 
 #include "passes/PassManager.h"
 
+namespace CLI { // NOLINT(readability-identifier-naming): CLI11's name
+class App;
+} // namespace CLI
+
 struct Options {
   std::string input = "-";
   std::string output = "-";
@@ -16,6 +20,9 @@ struct Options {
   bool timePasses = false;
   bool checkNumerics = false;
 };
+
+/// Adds the options to the program, which fills them in.
+void addOptions(CLI::App &app, Options &options);
 
 /// Fills `options`, or returns the exit code to leave with: 0 after --help, 2 after a usage error, both printed.
 std::optional<int> parseOptions(int argc, char **argv, Options &options);

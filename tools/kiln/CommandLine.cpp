@@ -113,11 +113,17 @@ void parse(CLI::App &app, ArrayRef<char *> arguments, Command &command) {
 
 } // namespace
 
-std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
-  CLI::App app("Kiln compiles GPT-2 into fused CUDA", "kiln");
+void setUp(CLI::App &app) {
+  app.name("kiln");
+  app.description("Kiln compiles GPT-2 into fused CUDA");
   app.set_version_flag("--version", versionText);
   app.require_subcommand(1);
   app.failure_message(usageMessage);
+}
+
+std::optional<int> parseCommandLine(int argc, char **argv, Command &command) {
+  CLI::App app;
+  setUp(app);
   try {
     parse(app, ArrayRef(argv, argc).drop_front(std::min(argc, 1)), command);
   } catch (const CLI::ParseError &error) {

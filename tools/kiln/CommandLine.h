@@ -2,9 +2,9 @@
 #pragma once
 
 #include "tools/ladder/LadderOptions.h"
+#include "tools/session/WritePlan.h"
 #include "tools/tune/TuneOptions.h"
 
-#include "driver/Compile.h"
 #include "runtime/generation/Generator.h"
 
 namespace kiln {
@@ -21,16 +21,10 @@ struct PromptOptions {
   }
 };
 
-/// As --stage calls it: graph, fused, plan, cuda, cubin.
-StringRef stageName(Stage stage);
+/// The stage that stageName gives this name.
 std::optional<Stage> parseStage(StringRef name);
 
-struct CompileCommand {
-  std::string model;
-  std::vector<std::string> targets; ///< empty: the pipeline's
-  PipelineChoices pipeline;
-  int64_t maxBatch = BuildOptions().maxBatch;
-  std::string passes;
+struct CompileCommand : PlanRequest {
   Stage stage = Stage::Cubin;
   std::string output;
   std::string dumpDirectory;

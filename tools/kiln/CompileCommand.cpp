@@ -1,14 +1,9 @@
 #include "tools/kiln/Commands.h"
 #include "tools/kiln/ProgressLine.h"
-#include "tools/session/ModelSource.h"
-#include "tools/session/PlanOrigin.h"
-#include "tools/session/UsageError.h"
+#include "tools/session/WritePlan.h"
 
-#include "codegen/CompilePlan.h"
-#include "driver/Compile.h"
 #include "ir/Printer.h"
 #include "support/Cache.h"
-#include "support/Diagnostic.h"
 #include "support/File.h"
 #include "support/Printable.h"
 #include "support/Process.h"
@@ -43,19 +38,6 @@ void printSummary(const GeneratedPlan &generated, StringRef directory) {
         os << "  note: " << kernel.name << " spills " << use.spillStores << " bytes of registers on " << target << '\n';
 }
 
-/// IR of the stages that a plan keeps for study and for the reference executor.
-Expected<std::map<std::string, std::string>> stageTexts(const CompileCommand &command, const CompileOptions &options,
-                                                        SourceManager &sources) {
-  std::map<std::string, std::string> texts;
-  for (Stage stage : {Stage::Graph, Stage::Fused, Stage::Plan}) {
-    auto module = compileToStage(command.model, stage, options, sources);
-    if (!module)
-      return module.takeError();
-    texts[stageName(stage).str()] = toString(**module);
-  }
-  return texts;
-}
-
 Error writeDump(StringRef directory, const GeneratedPlan &generated, const std::map<std::string, std::string> &ir) {
   std::map<std::string, std::string> files;
   for (const auto &[name, text] : ir)
@@ -67,47 +49,6 @@ Error writeDump(StringRef directory, const GeneratedPlan &generated, const std::
 
 } // namespace
 
-/// The compiler's options for this command. Error: a UsageError.
-static Expected<CompileOptions> compileOptions(const CompileCommand &command) {
-  if (Error error = checkIsModel("kiln compile", command.model))
-    return error;
-  Expected<PipelineOptions> pipeline = pipelineOptions(command.pipeline);
-  if (!pipeline)
-    return pipeline.takeError();
-  CompileOptions options;
-  options.pipeline = std::move(*pipeline);
-  if (!command.targets.empty())
-    options.pipeline.target = command.targets.front();
-  options.pipeline.portable = command.targets.size() > 1;
-  options.build.maxBatch = command.maxBatch;
-  options.passes = command.passes;
-  if (!command.passes.empty())
-    if (auto passes = parsePasses(command.passes); !passes)
-      return asUsageError(passes.takeError());
-  if (!StringRef(command.model).ends_with(".kiln"))
-    return options;
-  SourceManager sources;
-  auto module = compileToStage(command.model, Stage::Graph, options, sources);
-  if (!module)
-    return module.takeError();
-  if (Error error = checkForText(command.pipeline, **module, command.model))
-    return error;
-  return options;
-}
-
-/// Compiles every kernel for every target.
-static Expected<std::vector<Cubin>> makeCubins(const CompileCommand &command, const CompileOptions &options,
-                                               GeneratedPlan &generated) {
-  ProgressLine progress(command.quiet);
-  CubinOptions cubins;
-  cubins.targets = command.targets;
-  if (cubins.targets.empty())
-    cubins.targets = {options.pipeline.target};
-  cubins.cacheDirectory = command.noCache ? "" : defaultCacheDirectory();
-  cubins.progress = [&](size_t done, size_t all, StringRef what) { progress.show(done, all, what); };
-  return compileCubins(generated, cubins);
-}
-
 /// Error: the file cannot be written.
 static Error printIr(const CompileCommand &command, const Module &module) {
   std::string text = toString(module);
@@ -117,51 +58,41 @@ static Error printIr(const CompileCommand &command, const Module &module) {
   return Error::success();
 }
 
-/// What the plan is to remember of the model. Weights and vocabulary that cannot be read are no reason not to compile.
-static std::optional<PlanOrigin> findOrigin(const CompileCommand &command, StringRef directory) {
-  Expected<std::optional<PlanOrigin>> origin = describeOrigin(command.model, directory);
-  if (origin)
-    return std::move(*origin);
-  for (Diagnostic &diagnostic : takeDiagnostics(origin.takeError())) {
-    diagnostic.severity = Diagnostic::Severity::Note;
-    diagnostic.message = "the plan does not remember weights and vocabulary: " + diagnostic.message;
+static Error writePlan(const CompileCommand &command, const CompileOptions &options) {
+  ProgressLine progress(command.quiet);
+  PlanOutput output;
+  output.directory = command.output;
+  output.withCubins = command.stage == Stage::Cubin;
+  output.cacheDirectory = command.noCache ? "" : defaultCacheDirectory();
+  output.onProgress = [&](size_t done, size_t all, StringRef what) { progress.show(done, all, what); };
+  output.onNote = [&](const Diagnostic &note) {
+    progress.finish();
     if (!command.quiet)
-      diagnostic.print(llvm::errs());
-  }
-  return std::nullopt;
+      note.print(llvm::errs());
+  };
+  Expected<WrittenPlan> written = writePlan(command, options, output);
+  progress.finish();
+  if (!written)
+    return written.takeError();
+  if (!command.dumpDirectory.empty())
+    if (Error error = writeDump(command.dumpDirectory, written->generated, written->ir))
+      return error;
+  if (!command.quiet)
+    printSummary(written->generated, written->directory);
+  return Error::success();
 }
 
 Error run(const CompileCommand &command) {
   Expected<CompileOptions> options = compileOptions(command);
   if (!options)
     return options.takeError();
+  if (command.stage >= Stage::Cuda)
+    return writePlan(command, *options);
   SourceManager sources;
   auto module = compileToStage(command.model, command.stage, *options, sources);
   if (!module)
     return module.takeError();
-  if (command.stage < Stage::Cuda)
-    return printIr(command, **module);
-
-  Expected<GeneratedPlan> generated = generate(**module);
-  if (!generated)
-    return generated.takeError();
-  auto ir = stageTexts(command, *options, sources);
-  if (!ir)
-    return ir.takeError();
-  std::vector<Cubin> cubins;
-  if (command.stage == Stage::Cubin)
-    if (Error error = makeCubins(command, *options, *generated).moveInto(cubins))
-      return error;
-  std::string directory = command.output.empty() ? (*module)->name + ".plan" : command.output;
-  generated->plan.origin = findOrigin(command, directory);
-  if (Error error = writePlanDirectory(directory, *generated, cubins, *ir))
-    return error;
-  if (!command.dumpDirectory.empty())
-    if (Error error = writeDump(command.dumpDirectory, *generated, *ir))
-      return error;
-  if (!command.quiet)
-    printSummary(*generated, directory);
-  return Error::success();
+  return printIr(command, **module);
 }
 
 } // namespace kiln

@@ -1,8 +1,5 @@
 // The options of kiln import and export. CLI11 is slow to compile and throws: few files include it.
-#include "tools/kiln/OptionChecks.h"
-#include "tools/kiln/Options.h"
-
-#include <CLI/CLI.hpp>
+#include "tools/kiln/SharedOptions.h"
 
 namespace kiln {
 
@@ -17,7 +14,7 @@ void addExport(CLI::App &app, ExportCommand &command) {
   CLI::App *sub = app.add_subcommand("export", "Write a model as a GGUF file or as llm.c's .bin");
   sub->add_option("MODEL", command.model, "a directory with config.json and weights, a GGUF file or llm.c's .bin")
       ->required();
-  sub->add_option("--format", command.format, "gguf or llmc")->check(oneOf({"gguf", "llmc"}))->required();
+  sub->add_option("--format", command.format, "gguf or llmc")->check(word({"gguf", "llmc"}))->required();
   sub->add_option("-o", command.output, "the file to write")->check(checkNotEmpty)->required();
 }
 

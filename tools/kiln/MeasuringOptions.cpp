@@ -10,10 +10,10 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   addWeights(*sub, command.weights);
   addPipeline(*sub, command.pipeline);
   sub->add_option("--what", command.what, "decode, prefill, score, or each of the kernels")
-      ->check(oneOf({"decode", "prefill", "score", "kernels"}))
+      ->check(word({"decode", "prefill", "score", "kernels"}))
       ->capture_default_str();
   sub->add_option("--of", command.of, "with --what kernels: of decode, prefill or score")
-      ->check(oneOf({"decode", "prefill", "score"}))
+      ->check(word({"decode", "prefill", "score"}))
       ->capture_default_str();
   addList(*sub, "--batch", command.batches, checkCount, "sequences at once, 1,8,32");
   addList(*sub, "--length", command.lengths, checkZeroOrMore, "tokens of a prompt, or the position of decode");
@@ -22,23 +22,23 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
       ->check(checkCount)
       ->capture_default_str();
   addKernelDevice(*sub, command.device);
-  sub->add_option("-o", command.format, "md, csv or json")->check(oneOf({"md", "csv", "json"}))->capture_default_str();
+  sub->add_option("-o", command.format, "md, csv or json")->check(word({"md", "csv", "json"}))->capture_default_str();
   addTrace(*sub, command.trace);
   return sub;
 }
 
-static OptionCheck partName() {
+static std::vector<std::string> partNames() {
   std::vector<std::string> names;
   for (const LadderPart &part : allLadderParts())
     names.push_back(part.name.str());
-  return oneOf(names);
+  return names;
 }
 
 void addLadder(CLI::App &bench, LadderOptions &command) {
   CLI::App *sub = bench.add_subcommand("ladder", "Compile, check and time every optimisation, step by step");
   sub->add_option("MODEL", command.model, plainModel)->required();
   addWeights(*sub, command.weights);
-  addList(*sub, "--parts", command.parts, partName(), "of the ladder, matmul,layernorm (default: all)");
+  addList(*sub, "--parts", command.parts, partNames(), "of the ladder, matmul,layernorm (default: all)");
   addListing(*sub, "--list", "print parts and rungs, with their strategies", listLadder);
   CLI::Option *scored = sub->add_option("--eval", command.scored,
                                         "directory of a model with weights and vocabulary, whose perplexity each "
@@ -51,7 +51,7 @@ void addLadder(CLI::App &bench, LadderOptions &command) {
   sub->add_option("--samples", command.options.samples, "measurements")->check(checkCount)->capture_default_str();
   addKernelDevice(*sub, command.device);
   sub->add_option("--report", command.page, "also write an HTML page there")->check(checkNotEmpty);
-  sub->add_option("-o", command.format, "md or json")->check(oneOf({"md", "json"}))->capture_default_str();
+  sub->add_option("-o", command.format, "md or json")->check(word({"md", "json"}))->capture_default_str();
   sub->add_flag("--quiet", command.quiet, "no progress");
 }
 
@@ -75,7 +75,7 @@ void addTune(CLI::App &app, TuneOptions &command) {
   sub->add_option("MODEL", command.model, plainModel)->required();
   addDType(*sub, command.pipeline.dtype);
   addTarget(*sub, command.target);
-  addList(*sub, "--what", command.entries, oneOf({"prefill", "decode", "score"}),
+  addList(*sub, "--what", command.entries, std::vector<std::string>{"prefill", "decode", "score"},
           "functions whose kernels are measured");
   addList(*sub, "--batch", command.batches, checkCount, "sequences at once");
   addList(*sub, "--length", command.lengths, checkCount, "tokens of a prompt");

@@ -1,5 +1,7 @@
 #include "tools/kiln/OptionChecks.h"
 
+#include "tools/session/Engine.h"
+
 #include "support/Nearest.h"
 #include "support/Number.h"
 
@@ -85,11 +87,7 @@ std::string checkDraftTokens(const std::string &text) {
 }
 
 std::string checkDevice(const std::string &text) {
-  StringRef name = text;
-  unsigned ordinal;
-  bool isGpu = name == "cuda" || (name.consume_front("cuda:") && !name.getAsInteger(10, ordinal));
-  bool isKnown = isGpu || text == "auto" || text == "cpu" || text == "emulate";
-  return isKnown ? "" : "expected auto, cpu, emulate or cuda:N, got '" + text + "'";
+  return isDeviceName(text) ? "" : "expected auto, cpu, emulate or cuda:N, got '" + text + "'";
 }
 
 std::string checkSchedule(const std::string &text) {

@@ -6,11 +6,6 @@
 
 namespace kiln {
 
-StringRef stageName(Stage stage) {
-  static constexpr StringRef names[] = {"graph", "fused", "plan", "cuda", "cubin"};
-  return names[static_cast<int>(stage)];
-}
-
 std::optional<Stage> parseStage(StringRef name) {
   for (Stage stage : {Stage::Graph, Stage::Fused, Stage::Plan, Stage::Cuda, Stage::Cubin})
     if (stageName(stage) == name)
@@ -25,7 +20,7 @@ void addCompile(CLI::App &app, CompileCommand &command) {
   sub->add_option("MODEL", command.model,
                   "a .toml, a directory with config.json, a GGUF file, llm.c's .bin, or IR text, .kiln")
       ->required();
-  addList(*sub, "--target", command.targets, targetName(), "GPUs that kernels run on; tiles are chosen for the first")
+  addList(*sub, "--target", command.targets, targetNames(), "GPUs that kernels run on; tiles are chosen for the first")
       ->default_str(PipelineOptions().target);
   addPipeline(*sub, command.pipeline);
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")
@@ -49,7 +44,7 @@ void addCompile(CLI::App &app, CompileCommand &command) {
   sub->add_option_function<std::string>(
          "--stage", [&command](const std::string &name) { command.stage = *parseStage(name); },
          "where to stop: graph, fused and plan print IR, cuda makes a plan without cubins")
-      ->check(oneOf({"graph", "fused", "plan", "cuda", "cubin"}))
+      ->check(word({"graph", "fused", "plan", "cuda", "cubin"}))
       ->default_str(stageName(command.stage).str());
   sub->add_option("-o", command.output, "the plan's directory (default: the model's name + .plan), or the IR's file")
       ->check(checkNotEmpty);
@@ -64,7 +59,7 @@ void addDump(CLI::App &app, DumpCommand &command) {
   sub->add_option("PLAN", command.plan, "a plan's directory")->required();
   sub->add_option("--kernel", command.kernel, "only this kernel")->check(checkNotEmpty);
   sub->add_option("--what", command.what, "ir, plan, cuda, ptx or resources; all of them with -o, else resources")
-      ->check(oneOf({"ir", "plan", "cuda", "ptx", "resources"}));
+      ->check(word({"ir", "plan", "cuda", "ptx", "resources"}));
   sub->add_option("-o", command.output, "write files into this directory, CUDA self-contained, instead of printing")
       ->check(checkNotEmpty);
 }
@@ -146,7 +141,7 @@ void addKernelChecks(CLI::App &sub, RunCommand &command) {
   sub.add_option("--check", command.check,
                  "memory: on the device emulate, every access; none: only what costs nothing; "
                  "reference: as memory, and compare every step with the reference executor")
-      ->check(oneOf({"memory", "none", "reference"}))
+      ->check(word({"memory", "none", "reference"}))
       ->capture_default_str();
   sub.add_option("--schedule", command.schedule,
                  "order of threads on the device emulate: in-order, reversed or random:SEED")
@@ -194,7 +189,7 @@ void addRun(CLI::App &app, RunCommand &command) {
   addEach(*sub, "--stop", command.sequence.stopStrings, "end a sequence when its text contains this");
   sub->add_flag("--ignore-eos", command.sequence.ignoreEos, "go on after the end-of-text token");
   sub->add_option("--overflow", command.overflow, "past the context: error, stop or slide")
-      ->check(checkOverflow)
+      ->check(word({"error", "stop", "slide"}))
       ->capture_default_str();
   addDraft(*sub, command.draft);
   addDevice(*sub, command.device);

@@ -25,6 +25,9 @@ struct Commands {
   CheckCommand check;
 };
 
+/// Names the program, and prepares how it reports errors.
+void setUp(CLI::App &app);
+
 /// Adds the commands to the program, which fills in the one that it parses.
 void addCommands(CLI::App &app, Commands &commands);
 

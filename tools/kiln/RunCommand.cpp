@@ -30,8 +30,8 @@ std::string shown(const Tokenizer *tokenizer, ArrayRef<int32_t> ids) {
 
 /// Replaces empty prompts by the end-of-text token, since a model needs one token to begin with. Error: the model has
 /// no such token.
-Expected<Prompts> withBeginnings(Prompts prompts, const RunSession &session) {
-  std::optional<int32_t> begin = session.beginToken();
+Expected<Prompts> withBeginnings(Prompts prompts, const ModelSource &source) {
+  std::optional<int32_t> begin = source.beginToken();
   for (auto [i, prompt] : llvm::enumerate(prompts)) {
     if (!prompt.empty())
       continue;
@@ -110,7 +110,7 @@ Error runPrompts(const RunCommand &command, RunSession &session) {
   if (!given)
     return given.takeError();
   *given = repeated(*given, command.samples);
-  Expected<Prompts> prompts = withBeginnings(*given, session);
+  Expected<Prompts> prompts = withBeginnings(*given, session.source);
   if (!prompts)
     return prompts.takeError();
   if (Error error = session.openDevice(command))

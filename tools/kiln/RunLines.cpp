@@ -14,7 +14,7 @@ static LineContext contextOf(const RunCommand &command, const RunSession &sessio
           .special = command.prompts.special,
           .samples = command.samples,
           .tokenizer = session.tokenizer(),
-          .begin = session.beginToken(),
+          .begin = session.source.beginToken(),
           .vocabulary = model.vocabulary,
           .context = model.context};
 }

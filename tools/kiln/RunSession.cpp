@@ -69,14 +69,6 @@ Error RunSession::openDevice(const RunCommand &command) {
   return std::move(opened).moveInto(engine);
 }
 
-std::optional<int32_t> RunSession::beginToken() const {
-  std::optional<int32_t> begin = source.tokenizer ? source.tokenizer->endOfText() : std::nullopt;
-  std::vector<int64_t> eosTokens = source.model().eosTokens;
-  if (!begin && !eosTokens.empty())
-    begin = static_cast<int32_t>(eosTokens.front());
-  return begin;
-}
-
 SamplingParams settled(const SamplingParams &params) {
   return params.temperature == 0 || params.greedy ? SamplingParams{.greedy = true} : params;
 }

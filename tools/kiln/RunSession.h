@@ -22,8 +22,6 @@ struct RunSession {
   Error openDevice(const RunCommand &command);
 
   const Tokenizer *tokenizer() const { return source.tokenizer ? &*source.tokenizer : nullptr; }
-  /// The end-of-text token, with which a text without a prompt begins.
-  std::optional<int32_t> beginToken() const;
   /// The options that all sequences of the command have.
   SequenceOptions sequenceOptions(const RunCommand &command) const;
   JobOptions jobOptions(const RunCommand &command) const;

@@ -5,13 +5,17 @@
 
 namespace kiln {
 
+static std::vector<std::string> strings(ArrayRef<StringRef> words) { return {words.begin(), words.end()}; }
+
 void addDType(CLI::App &sub, std::optional<std::string> &dtype) {
+  std::vector<std::string> words = strings(dtypeWords());
+  words.insert(words.end(), {"fp32", "fp16"});
   sub.add_option_function<std::string>(
          "--dtype",
          [&dtype](const std::string &name) { dtype = StringRef(name).starts_with("fp") ? "f" + name.substr(2) : name; },
          "type of weights, activations and cache: f32, f16, bf16, or tf32, f32 whose products of prompts tensor cores "
          "round")
-      ->check(oneOf({"f32", "f16", "bf16", "tf32", "fp32", "fp16"}))
+      ->check(word(words))
       ->default_str(PipelineOptions().dtype);
 }
 
@@ -19,7 +23,7 @@ static void addMatmul(CLI::App &sub, std::optional<std::string> &matmul) {
   sub.add_option("--matmul", matmul,
                  "what runs the matrix products of prompts: generated kernels, cublaslt, or auto, what "
                  "should be faster")
-      ->check(oneOf({"generated", "cublaslt", "auto"}))
+      ->check(word(strings(matmulWords())))
       ->default_str(PipelineOptions().matmul);
 }
 
@@ -28,7 +32,7 @@ static void addDecode(CLI::App &sub, std::optional<std::string> &decode) {
          "--decode", decode,
          "what runs the layers of a new token: graph, a kernel for each product and attention, or persistent, one "
          "kernel for all (16 bits, Hopper, up to 8 sequences)")
-      ->check(oneOf({"graph", "persistent"}))
+      ->check(word(strings(decodeWords())))
       ->default_str(PipelineOptions().decode);
 }
 
@@ -36,6 +40,12 @@ static void addTuning(CLI::App &sub, std::optional<std::string> &tuning) {
   sub.add_option("--tuning", tuning, "what was measured of kernels: shipped, none, or a file of kiln tune")
       ->check(checkNotEmpty)
       ->default_str(PipelineOptions().tuning);
+}
+
+std::string wordsName(const std::vector<std::string> &words) { return llvm::join(words, "|"); }
+
+CLI::Validator word(const std::vector<std::string> &words) {
+  return {[check = oneOf(words)](const std::string &text) { return check(text); }, "", wordsName(words)};
 }
 
 void addListing(CLI::App &sub, const char *name, const char *summary, void (*list)(raw_ostream &os)) {
@@ -63,28 +73,28 @@ void addPipeline(CLI::App &sub, PipelineChoices &pipeline) {
   addTuning(sub, pipeline.tuning);
 }
 
-OptionCheck targetName() {
+std::vector<std::string> targetNames() {
   std::vector<std::string> names;
   for (const Target &target : allTargets())
     names.push_back(target.name);
-  return oneOf(names);
+  return names;
 }
 
 void addTarget(CLI::App &sub, std::string &target) {
   sub.add_option("--target", target, "the GPU's, a name of graphs/targets/")
-      ->check(targetName())
+      ->check(word(targetNames()))
       ->capture_default_str();
 }
 
 void addDevice(CLI::App &sub, std::string &device) {
   sub.add_option("--device", device, "cpu (the reference executor), emulate, cuda:N, or auto: the first GPU, else cpu")
-      ->check(checkDevice)
+      ->check(checkDevice, "", wordsName({"auto", "cpu", "emulate", "cuda:0"}))
       ->capture_default_str();
 }
 
 void addKernelDevice(CLI::App &sub, std::string &device) {
   sub.add_option("--device", device, "emulate, cuda:N, or auto: the first GPU")
-      ->check(checkDevice)
+      ->check(checkDevice, "", wordsName({"auto", "emulate", "cuda:0"}))
       ->capture_default_str();
 }
 

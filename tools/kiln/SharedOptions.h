@@ -18,6 +18,9 @@ namespace kiln {
 inline const std::string plainModel = "a .toml, a directory with config.json, a GGUF file or llm.c's .bin";
 inline const std::string planOrModel = "a plan, " + plainModel;
 
+/// For options whose values are checked elsewhere.
+inline std::string allowAll(const std::string &) { return ""; }
+
 /// An option that may be repeated. It takes one value each time, so that MODEL may follow.
 template <class T> CLI::Option *addEach(CLI::App &sub, const std::string &name, std::vector<T> &values,
                                         const std::string &help) {
@@ -47,11 +50,23 @@ template <class T> CLI::Option *addList(CLI::App &sub, const std::string &name, 
   return sub.add_option_function<std::string>(name, take, help)->default_str(defaults);
 }
 
+/// The name of a validator that says which words completions offer (tools/pages).
+std::string wordsName(const std::vector<std::string> &words);
+
+/// A check for one of some words, which completions offer.
+CLI::Validator word(const std::vector<std::string> &words);
+
+/// A list of some words, which completions offer.
+template <class T> CLI::Option *addList(CLI::App &sub, const std::string &name, std::vector<T> &values,
+                                        const std::vector<std::string> &words, const std::string &help) {
+  return addList(sub, name, values, oneOf(words), help)->check(allowAll, "", wordsName(words));
+}
+
 /// An option that prints a list and ends the program. As with --help, other arguments are not checked.
 void addListing(CLI::App &sub, const char *name, const char *summary, void (*list)(raw_ostream &os));
 
-/// The name of a target, of graphs/targets/.
-OptionCheck targetName();
+/// The names of the targets of graphs/targets/.
+std::vector<std::string> targetNames();
 
 void addDType(CLI::App &sub, std::optional<std::string> &dtype); ///< --dtype
 void addPipeline(CLI::App &sub, PipelineChoices &pipeline);      ///< all choices of the pipeline

@@ -17,6 +17,7 @@ buildPackages=(
 )
 testPackages=(
   llvm-19-tools python3 # lit, FileCheck
+  pkg-config            # how C programs find the installed library
   clang-format-19 clang-tidy-19 # names and format of the code
 )
 

@@ -147,7 +147,7 @@ Expected<std::unique_ptr<Device>> openDevice(StringRef name, const EngineOptions
   }
   CudaDevice::Options options;
   options.cacheDirectory = cache;
-  options.note = [](StringRef text) { llvm::errs() << printable(text) << '\n'; };
+  options.note = engine.onNote ? engine.onNote : [](StringRef text) { llvm::errs() << printable(text) << '\n'; };
   name.consume_front("cuda");
   if (name.consume_front(":") && name.getAsInteger(10, options.ordinal))
     return makeError("--device: expected auto, cpu, emulate or cuda:N, got a GPU number '" + name + "'");
@@ -221,6 +221,13 @@ Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, cons
 }
 
 } // namespace
+
+bool isDeviceName(StringRef name) {
+  unsigned ordinal;
+  if (name.consume_front("cuda:"))
+    return !name.getAsInteger(10, ordinal);
+  return name == "auto" || name == "cpu" || name == "emulate" || name == "cuda";
+}
 
 std::string resolveDevice(StringRef name) {
   if (name != "auto")

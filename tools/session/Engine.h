@@ -34,7 +34,12 @@ struct EngineOptions {
   bool traceKernels = false; ///< with a trace, not cpu: steps of the plan are spans, too; excludes checkReference
   /// emulate: called after every kernel that had to be compiled for the CPU
   std::function<void(size_t done, size_t all, StringRef kernel)> onKernelCompiled;
+  /// Called with the reason for a slow start that can be avoided. Empty: it goes to standard error.
+  std::function<void(StringRef)> onNote;
 };
+
+/// Whether some build knows a device of that name: auto, cpu, emulate, cuda, cuda:N.
+bool isDeviceName(StringRef name);
 
 /// Resolves a device name of the command line: auto is the first GPU, or, without a GPU, the CPU's reference executor.
 /// Other names stay as they are.

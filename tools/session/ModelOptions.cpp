@@ -2,9 +2,35 @@
 
 #include "driver/Compile.h"
 #include "strategies/Strategy.h"
+#include "support/Nearest.h"
 #include "tools/session/UsageError.h"
 
 namespace kiln {
+
+ArrayRef<StringRef> dtypeWords() {
+  static constexpr StringRef words[] = {"f32", "f16", "bf16", "tf32"};
+  return words;
+}
+
+ArrayRef<StringRef> matmulWords() {
+  static constexpr StringRef words[] = {"generated", "cublaslt", "auto"};
+  return words;
+}
+
+ArrayRef<StringRef> decodeWords() {
+  static constexpr StringRef words[] = {"graph", "persistent"};
+  return words;
+}
+
+Error checkWords(const PipelineChoices &choices) {
+  for (const auto &[name, given, words] :
+       {std::tuple("--dtype", &choices.dtype, dtypeWords()), std::tuple("--matmul", &choices.matmul, matmulWords()),
+        std::tuple("--decode", &choices.decode, decodeWords())})
+    if (*given && !llvm::is_contained(words, **given))
+      return makeUsageError(Twine(name) + ": expected one of " + llvm::join(words, ", ") + ", got '" + **given + "'" +
+                            didYouMean(**given, words));
+  return Error::success();
+}
 
 bool isPlan(StringRef path) { return llvm::sys::fs::exists(path + "/plan.toml"); }
 

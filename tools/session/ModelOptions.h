@@ -18,6 +18,14 @@ struct PipelineChoices {
   std::optional<int64_t> ranks = {};        ///< GPUs among which tensors are split
 };
 
+/// What dtype, matmul and decode may be.
+ArrayRef<StringRef> dtypeWords();
+ArrayRef<StringRef> matmulWords();
+ArrayRef<StringRef> decodeWords();
+
+/// Checks that these are such words; the command line has done that. Error: a UsageError.
+Error checkWords(const PipelineChoices &choices);
+
 /// How to get a model's weights.
 struct WeightOptions {
   std::string path;                   ///< --weights: a directory, or a model in one file

@@ -18,6 +18,13 @@ using Reference = ModelRequest::Reference;
 
 PlanModelInfo ModelSource::model() const { return plan ? plan->model : modelInfo(*module); }
 
+std::optional<int32_t> ModelSource::beginToken() const {
+  if (std::optional<int32_t> token = tokenizer ? tokenizer->endOfText() : std::nullopt)
+    return token;
+  std::vector<int64_t> eosTokens = model().eosTokens;
+  return eosTokens.empty() ? std::nullopt : std::optional(static_cast<int32_t>(eosTokens.front()));
+}
+
 /// Reads the plan and, if needed, its IR.
 static Error openPlan(const ModelRequest &request, ModelSource &source) {
   Expected<Plan> plan = readPlan(request.model);

@@ -35,6 +35,9 @@ struct ModelSource {
 
   /// Names and sizes: the plan's, else the module's.
   PlanModelInfo model() const;
+
+  /// The token that begins a text of which nothing is given: end-of-text, if the model has it.
+  std::optional<int32_t> beginToken() const;
 };
 
 /// Opens a model, its weights and its vocabulary. A plan's files are read once. A model is compiled for `batch`

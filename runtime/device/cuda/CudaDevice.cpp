@@ -78,6 +78,8 @@ CudaDevice::~CudaDevice() {
     cudaStreamDestroy(stream);
 }
 
+Error CudaDevice::makeCurrent() { return checkCuda(cudaSetDevice(options.ordinal), "choosing the GPU"); }
+
 std::string CudaDevice::name() const { return "cuda:" + std::to_string(options.ordinal) + " (" + deviceName + ")"; }
 
 //===----------------------------------------------------------------------===//
@@ -144,7 +146,7 @@ Error CudaDevice::download(void *target, const void *source, int64_t bytes) {
 Expected<std::unique_ptr<DeviceEvent>> CudaDevice::makeEvent() {
   auto event = std::make_unique<CudaEvent>();
   // Each thread has its own current GPU.
-  if (Error error = checkCuda(cudaSetDevice(options.ordinal), "choosing the GPU"))
+  if (Error error = makeCurrent())
     return error;
   if (Error error = checkCuda(cudaEventCreateWithFlags(&event->event, cudaEventDisableTiming), "creating an event"))
     return error;
@@ -152,7 +154,7 @@ Expected<std::unique_ptr<DeviceEvent>> CudaDevice::makeEvent() {
 }
 
 Error CudaDevice::uploadBeside(void *target, const void *source, int64_t bytes) {
-  if (Error error = checkCuda(cudaSetDevice(options.ordinal), "choosing the GPU"))
+  if (Error error = makeCurrent())
     return error;
   return checkCuda(cudaMemcpyAsync(target, source, bytes, cudaMemcpyHostToDevice, copyStream), "upload");
 }

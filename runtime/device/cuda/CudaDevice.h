@@ -34,6 +34,7 @@ public:
   /// The target whose cubins run best on this GPU: sm_90a.
   std::string target() const { return targetName; }
 
+  Error makeCurrent() override;
   Expected<void *> allocate(int64_t bytes, StringRef what) override;
   void free(void *memory) override;
   Expected<int64_t> freeMemory() override;

@@ -1,0 +1,41 @@
+//===- ModelChoices.h - what options of compiling and of opening have in common ----===//
+#pragma once
+
+#include "api/Boundary.h"
+
+#include "tools/session/ModelOptions.h"
+
+namespace kiln::api {
+
+/// dtype, matmul, decode, strategy and tuning. Error: a UsageError.
+template <class Options> Expected<PipelineChoices> readChoices(const Options &options) {
+  PipelineChoices choices;
+  choices.dtype = optionalText(options.dtype);
+  choices.matmul = optionalText(options.matmul);
+  choices.decode = optionalText(options.decode);
+  choices.strategy = optionalText(options.strategy);
+  choices.tuning = optionalText(options.tuning);
+  if (Error error = checkWords(choices))
+    return error;
+  return choices;
+}
+
+/// The caller's callback, which gets `what` with a zero behind it; empty if there is none.
+template <class Options>
+std::function<void(size_t done, size_t all, StringRef what)> progressCallback(const Options &options) {
+  if (!options.onProgress)
+    return {};
+  return [call = options.onProgress, user = options.user](size_t done, size_t all, StringRef what) {
+    call(user, done, all, what.str().c_str());
+  };
+}
+
+/// Checks a number of sequences.
+inline Error checkBatch(StringRef name, int64_t batch) {
+  constexpr int64_t most = 4096;
+  return batch >= 1 && batch <= most
+             ? Error::success()
+             : makeMisuse(name + ": expected 1 to " + Twine(most) + " sequences, got " + Twine(batch));
+}
+
+} // namespace kiln::api

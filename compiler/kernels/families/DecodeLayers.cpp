@@ -148,14 +148,16 @@ Launch launchDecodeLayers(const Op &op, const Tile &tile) {
           .resident = 1};
 }
 
-/// A layer takes its chain of phases, or its bytes.
+/// A layer takes the time of its bytes, and that in which phases wait for each other while the ring of weights is full.
 double estimateDecodeLayers(const Op &op, const Tile &, const Target &target, const DimBinding &dims) {
   const DecodeRegion region = *DecodeRegion::of(op);
   const KernelTimes::DecodeLayers &times = target.times.decodeLayers;
   const auto layers = static_cast<double>(region.layers.size());
   const auto ofLogits = static_cast<double>(valueAt(region.lastWeight().type.bytes(), dims));
   const double ofLayers = bytesMovedAt(op, dims) - ofLogits;
-  return times.ends + std::max(layers * times.layer, ofLayers / target.memoryRate) + ofLogits / target.memoryRate;
+  const auto furtherRows = static_cast<double>(valueAt(rowsOf(op), dims) - 1), dim = static_cast<double>(region.dim());
+  return times.ends + layers * (times.layer + furtherRows * dim * times.row) +
+         (ofLayers + ofLogits) / target.memoryRate;
 }
 
 /// Of a wide product: copies of 8 columns of the whole depth.

@@ -63,7 +63,8 @@ struct KernelTimes {
   } wgmmaRows;               ///< gemv_wgmma
 
   struct DecodeLayers {
-    double layer = 0; ///< the phases of a layer, one after the other
+    double layer = 0; ///< of a layer, beside the time of its bytes
+    double row = 0;   ///< of a layer, for each row but the first, and each column
     double ends = 0;  ///< start of a launch, with the first weights
   } decodeLayers;     ///< decode_layers
 

@@ -88,7 +88,8 @@ static void readProductTimes(Numbers &root, KernelTimes &times) {
                      .step = wgmmaRows("step_us", micro),
                      .exchange = wgmmaRows("exchange_us", micro),
                      .exchangeRate = wgmmaRows("exchange_gb_s", giga)};
-  times.decodeLayers = {.layer = decode("layer_us", micro), .ends = decode("ends_us", micro)};
+  times.decodeLayers = {
+      .layer = decode("layer_us", micro), .row = decode("row_ns", nano), .ends = decode("ends_us", micro)};
   times.library = {.rate = library("rate"), .ends = library("ends_us", micro)};
   for (Numbers *table : {&row, &rows, &tiled, &split, &wgmma, &wgmmaRows, &decode, &library})
     cantFail(table->fields.close(), "graphs/targets");

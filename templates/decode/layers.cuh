@@ -4,6 +4,7 @@
 // between phases, since the weights of the next phases are under way all the time (decode/units.cuh). Who computes what
 // is in decode/shape.cuh. A layer takes these phases:
 //
+//   loadKeys   the first keys and values of the cache
 //   qkv        wide product of the normalised rows: queries, keys and values of the cluster's heads, sent to its blocks
 //   attention  of the cluster's heads, keys spread over blocks and warps; parts are sent to all blocks
 //   proj       narrow product over the depth that these heads are; sums are posted to all clusters
@@ -14,7 +15,7 @@
 //
 // and at the end comes the product for the logits, whose columns all blocks share. Inside a cluster blocks exchange
 // through distributed shared memory (st.async, whose bytes a barrier counts); between clusters twice a layer through
-// memory (decode/row_exchange.cuh). Clusters without heads do not take part in the first three.
+// memory (decode/row_exchange.cuh). Clusters without heads do not take part in the first four.
 //
 // A buffer that other blocks send to is free again when they send: each of them needs, for what it sends, something
 // that this block has given after its last read of the buffer. For that every cluster has hidden channels.

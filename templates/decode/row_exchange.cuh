@@ -1,10 +1,11 @@
 //===- row_exchange.cuh - the residual stream of a kernel that decodes all layers -----===//
 //
-// Each cluster holds the whole residual stream in float. The projection of the attention and the MLP's second product
-// give sums over the depth that one cluster owns: a cluster posts its sums in memory (device/mailbox.cuh), and every
-// cluster adds those of all, in the order of a tree over clusters, so that all of them have the same bits. Of that,
-// block r of each cluster does the columns of share r, each warp some groups of 8, and sends them to all blocks of its
-// cluster, rounded to the type of the products: the block that adds a column up is the one that keeps it in float.
+// Each cluster keeps the whole residual stream in float, each of its blocks some columns. The projection of the
+// attention and the MLP's second product give sums over the depth that one cluster owns: a cluster posts its sums in
+// memory (device/mailbox.cuh), and every cluster adds those of all, in the order of a tree over clusters, so that all
+// of them have the same bits. Of that, block r of each cluster does the columns of share r, each warp some groups of 8,
+// and sends them to all blocks of its cluster, rounded to the type of the products: the block that adds a column up is
+// the one that keeps it in float.
 //
 // A layernorm before a wide product is done on the product's sums: Σ w (x − mean) rstd = (Σ w x − mean Σ w) rstd. So
 // warps multiply rows as they come, and with themselves: that gives the sum of a warp's columns and that of their

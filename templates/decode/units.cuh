@@ -3,8 +3,8 @@
 // A producer thread copies units (decode/shape.cuh) into a ring of stages, in the order in which the block needs them,
 // as long as stages are free: it never waits for what other blocks compute, so weights stream while they do. But at
 // most kInFlight units are under way at a time, as many as keep the memory busy: all that clusters tell each other
-// waits behind them. Warps take units in the same order; a warp takes a part of 8 columns of 64 of the depth into
-// registers, and gives the stage back when all warps have.
+// waits behind them. Warps take units in the same order; a warp takes its parts of 8 columns of 64 of the depth into
+// registers. The stage is free when all warps have.
 //
 // A part in shared memory is 8 rows of 128 bytes, a column each, whose chunks are swizzled; in registers it is the
 // right operand of four products of 16 of the depth (tensor_core.cuh).

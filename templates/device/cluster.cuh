@@ -36,9 +36,6 @@ public:
     return ClusterPointer(base.address + elements * u32(sizeof(T)));
   }
 
-  /// The T so many bytes behind it.
-  template <class U> KILN_DEVICE ClusterPointer<U> at(u32 bytes) const { return ClusterPointer<U>(address + bytes); }
-
   /// Only for instructions in this folder.
   KILN_DEVICE u32 raw() const { return address; }
 
@@ -233,10 +230,6 @@ public:
     return ClusterPointer(base.place + elements);
   }
 
-  template <class U> KILN_DEVICE ClusterPointer<U> at(u32 bytes) const {
-    return ClusterPointer<U>(reinterpret_cast<U *>(reinterpret_cast<u8 *>(place) + bytes));
-  }
-
   KILN_DEVICE T *pointer() const { return place; }
 
 private:
@@ -286,14 +279,6 @@ KILN_DEVICE void waitClusterBarrier(SharedBarrier &barrier, u32 parity, Site sit
 }
 
 #endif
-
-/// Where the object at `place`, a part of `own`, lies in the block whose `own` is `other`: inBlock(place, rank) without
-/// asking for the block again.
-template <class Whole, class T>
-KILN_DEVICE ClusterPointer<T> inSameBlock(ClusterPointer<Whole> other, const Whole &own, T *place) {
-  const auto offset = static_cast<u32>(reinterpret_cast<const u8 *>(place) - reinterpret_cast<const u8 *>(&own));
-  return other.template at<T>(offset);
-}
 
 /// Waits for every thread of every block of the cluster, and makes what each wrote to memory visible to the others.
 KILN_DEVICE void syncCluster(Site site = Site::current()) {

@@ -31,7 +31,7 @@ Target twiceAsSlow(Target target) {
                        &times.wgmmaRows.step,       &times.wgmmaRows.exchange,
                        &times.mmaFlash.ends,        &times.wgmmaFlash.fill,
                        &times.wgmmaFlash.ends,      &times.decodeLayers.layer,
-                       &times.decodeLayers.ends})
+                       &times.decodeLayers.row,     &times.decodeLayers.ends})
     *time *= 2;
   return target;
 }

@@ -72,11 +72,11 @@ int64_t residentClusters(const Target &target) { return target.multiprocessors /
 /// Parts of a unit for each warp: a thread of fewer, larger warps has the registers that it needs. What does not fit
 /// into them goes to memory, behind the copies of weights. The order of sums follows from it, so that it is the same
 /// for all numbers of rows.
-int64_t warpPartsOf(const DecodeRegion &region) { return region.dim() <= 768 ? 1 : region.dim() <= 1280 ? 2 : 3; }
+int64_t warpPartsOf(const DecodeRegion &region) { return region.dim() <= 768 ? 1 : region.dim() <= 1280 ? 2 : 4; }
 
-/// Units under way that keep the memory busy: 50 KB of each multiprocessor.
+/// Units under way that keep the memory busy: about 45 KB of each multiprocessor.
 int64_t unitsInFlight(const DecodeBlock &block) {
-  return std::clamp<int64_t>(50 * 1024 / block.unitBytes(), 2, block.stages);
+  return std::min<int64_t>(block.unitBytes() <= 16 * 1024 ? 3 : 2, block.stages);
 }
 
 /// The most clusters that share heads and hidden channels; 0: none.
@@ -91,12 +91,17 @@ int64_t rowsFor(const Op &op, const DimBinding &upper) {
   return static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(valueAt(rowsOf(op), upper))));
 }
 
-bool fitsTemplate(const DecodeRegion &region) {
+/// Of any call of the plan.
+int64_t mostSequences(const DecodeRegion &region) {
   const Dim &batch = region.x().type.shape[0];
+  return batch.asConstant() ? *batch.asConstant() : batch.getSymbol()->max;
+}
+
+bool fitsTemplate(const DecodeRegion &region) {
   return dtypeSize(region.dtype()) == 2 && region.headSize() == unitDepth && region.dim() % unitDepth == 0 &&
          region.hidden() % unitDepth == 0 && region.dim() / unitDepth <= mostParts && hasOneToken(region.x().type) &&
-         (batch.asConstant() ? *batch.asConstant() : batch.getSymbol()->max) <= mostRows &&
-         *region.lastWeight().type.shape[0].asConstant() % unitCols == 0 && !region.positions().definingOp();
+         mostSequences(region) <= mostRows && *region.lastWeight().type.shape[0].asConstant() % unitCols == 0 &&
+         !region.positions().definingOp();
 }
 
 /// The most stages for which the block fits; 0: none does.
@@ -121,8 +126,9 @@ std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const
   const int64_t clusters = mostClusters(region, target), rows = rowsFor(op, upper);
   const int64_t stages = mostStages(region, clusters, rows, target), warpParts = warpPartsOf(region);
   // As far as registers go.
-  const int64_t ahead = rows > 2 || warpParts > 2 ? 1 : rows == 2 ? 2 : 3;
-  const int64_t deep = warpParts <= 2 ? 2 : 1; // the same for all numbers of rows, as above
+  const int64_t ahead = rows == 1 && warpParts == 1 ? 3 : rows == 1 || (rows == 2 && warpParts <= 2) ? 2 : 1;
+  // The same for all numbers of rows of a plan, as above.
+  const int64_t deep = warpParts == 1 && mostSequences(region) == 1 ? 4 : 2;
   return {{{"clusters", clusters},
            {"rows", rows},
            {"stages", stages},

@@ -16,7 +16,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "decode/row_exchange.cuh"
+#include "decode/products.cuh"
 #include "decode/shape.cuh"
 #include "device/base.cuh"
 #include "device/cluster.cuh"
@@ -35,10 +35,10 @@ template <class T> struct DecodeCache {
 
 /// A warp's part in the attention of a layer. Query i is that of head i % heads, of those of the cluster, for row
 /// i / heads.
-template <class Config, class T> struct DecodeAttention : RowExchange<Config, T> {
+template <class Config, class T> struct DecodeAttention : DecodeProducts<Config, T> {
   using Shape = DecodeShape<Config, T>;
-  using Exchange = RowExchange<Config, T>;
-  using Exchange::cluster, Exchange::lane, Exchange::rank, Exchange::rows, Exchange::shared, Exchange::warp;
+  using Products = DecodeProducts<Config, T>;
+  using Products::cluster, Products::lane, Products::rank, Products::rows, Products::shared, Products::warp;
   using Chunk = Packed<T, 8>;
   static constexpr int kHeadSize = Shape::kHeadSize, kKeys = 4, kBlocks = Shape::kBlocks;
   static constexpr int kDeep = Config::kDeep, kClusterKeys = kKeys * kBlocks; // of all blocks, for one of kDeep
@@ -47,7 +47,7 @@ template <class Config, class T> struct DecodeAttention : RowExchange<Config, T>
 
   const DecodeShare share = Shape::share(cluster);
 
-  using Exchange::Exchange;
+  using Products::Products;
 
   /// The position of a row's query, which is that of the newest key.
   KILN_DEVICE int position(int row) const { return shared.newest[row]; }

@@ -56,7 +56,6 @@
 
 #include "decode/attention.cuh"
 #include "decode/per_layer.cuh"
-#include "decode/row_exchange.cuh"
 #include "decode/shape.cuh"
 #include "decode/units.cuh"
 #include "device/barrier.cuh"
@@ -66,7 +65,6 @@
 #include "device/index.cuh"
 #include "device/tensor_copy.cuh"
 #include "device/vec.cuh"
-#include "device/warp.cuh"
 
 namespace kiln {
 
@@ -79,7 +77,6 @@ public:
   using Attention = DecodeAttention<Config, T>;
   using Shape = DecodeShape<Config, T>;
   static constexpr int kRows = Shape::kRows, kBlocks = Shape::kBlocks;
-  static constexpr int kParts = Shape::kWarpParts, kAll = kRows * kParts; // of a warp
 
   /// `mail` is zero before the first launch; nothing else writes it.
   template <class Position>
@@ -125,7 +122,7 @@ public:
 #pragma unroll
     for (int n = 0; n < kAll; ++n)
       if (hasGroup(n))
-        residual[n] = load<2>(x + i64(n / kParts) * Shape::kDim + col(n % kParts));
+        residual[n] = load<2>(x + i64(n / kWarpParts) * Shape::kDim + col(n % kWarpParts));
     if (hasHeads())
       sendResidual();
   }
@@ -133,7 +130,7 @@ public:
   /// Loads the first keys of a layer, which have no time to come when the queries are there.
   KILN_DEVICE void loadKeys(const DecodeCache<T> &cache) {
     beginPhase();
-    this->loadEarly(cache);
+    loadEarly(cache);
   }
 
   /// The wide product for queries, keys and values.
@@ -143,7 +140,7 @@ public:
     const auto target = [&](int unit, int row) {
       return &shared.qkv[row * share.heads + unit / 3][unit % 3][rank * 8];
     };
-    wide<3 * Shape::kMostHeads>(3 * share.heads, norm, epilogue, column, target, shared.haveQkv);
+    this->template wide<3 * Shape::kMostHeads>(3 * share.heads, norm, epilogue, column, target, shared.haveQkv);
   }
 
   /// The attention of the cluster's heads, over a layer's cache.
@@ -172,7 +169,7 @@ public:
     beginPhase();
     const auto column = [&](int unit) { return columnOfHidden(unit); };
     const auto target = [&](int unit, int row) { return &shared.hidden[row][unit * 64 + rank * 8]; };
-    wide<Shape::kMostHiddens>(share.hiddens, norm, epilogue, column, target, shared.haveHidden);
+    this->template wide<Shape::kMostHiddens>(share.hiddens, norm, epilogue, column, target, shared.haveHidden);
   }
 
   /// The narrow product of the MLP.
@@ -186,13 +183,13 @@ public:
   /// Adds the sums of the clusters with heads to the residual stream.
   template <class Narrow> KILN_DEVICE void mid(const Narrow &epilogue) {
     beginPhase();
-    add<Shape::kHeadClusters>(epilogue);
+    this->template add<Shape::kHeadClusters>(epilogue);
     sendResidual();
   }
   /// Adds the sums of all clusters to the residual stream.
   template <class Narrow> KILN_DEVICE void out(const Narrow &epilogue, bool isLast) {
     beginPhase();
-    add<Shape::kClusters>(epilogue);
+    this->template add<Shape::kClusters>(epilogue);
     if (hasHeads() || isLast)
       sendResidual();
   }
@@ -200,9 +197,9 @@ public:
   /// The product for the logits, and the end of the kernel.
   template <class Norm, class Logits> KILN_DEVICE void logits(const Norm &norm, const Logits &epilogue) {
     beginPhase();
-    typename Norm::Operands with[kParts][8];
+    typename Norm::Operands with[kWarpParts][8];
 #pragma unroll
-    for (int i = 0; i < kParts; ++i)
+    for (int i = 0; i < kWarpParts; ++i)
 #pragma unroll
       for (int word = 0; word < 8; ++word)
         with[i][word] = norm.operands(depthOf(i, word));
@@ -231,12 +228,13 @@ public:
   }
 
 private:
-  using Attention::attend, Attention::beginExchanges, Attention::beginPhase, Attention::col, Attention::combineParts,
-      Attention::has, Attention::hasGroup, Attention::hasSlots, Attention::index, Attention::indexOf, Attention::lane,
-      Attention::mail, Attention::next, Attention::partBytes, Attention::place, Attention::postSums,
-      Attention::putMoments, Attention::quad, Attention::rank, Attention::residual, Attention::residualBytes,
-      Attention::residualPart, Attention::rows, Attention::sendSlots, Attention::sendResidual, Attention::share,
-      Attention::shared, Attention::statistics, Attention::takeUnit, Attention::warp;
+  using Attention::ahead, Attention::attend, Attention::await, Attention::awaitRows, Attention::beginExchanges,
+      Attention::beginPhase, Attention::col, Attention::combineParts, Attention::depthOf, Attention::hasGroup,
+      Attention::hasSlots, Attention::index, Attention::kAll, Attention::kWarpParts, Attention::loadEarly,
+      Attention::mail, Attention::meet, Attention::narrow, Attention::next, Attention::normalize, Attention::partBytes,
+      Attention::putSums, Attention::rank, Attention::residual, Attention::rows, Attention::sendResidual,
+      Attention::sendSlots, Attention::share, Attention::shared, Attention::sumOfWarps, Attention::takeUnit;
+  using typename Attention::Rows;
 
   KILN_DEVICE void initBarriers() {
     for (int stage = 0; stage < Shape::kStages; ++stage) {
@@ -264,147 +262,7 @@ private:
     return (Config::kCols / 8 + kAll - 1 - int(blockIndexX())) / kAll;
   }
 
-  /// All multiplying warps of the block wait for each other.
-  KILN_DEVICE void meet() {
-    syncWarp();
-    if (lane() == 0)
-      arrive(shared.met);
-    waitBarrier(shared.met, metParity);
-    metParity ^= 1;
-  }
-
-  /// Waits for bytes that blocks of the cluster send.
-  KILN_DEVICE void await(SharedBarrier &barrier, u32 &parity, u32 bytes) {
-    if (index() == 0)
-      arriveExpecting(barrier, bytes);
-    waitClusterBarrier(barrier, parity);
-    parity ^= 1;
-  }
-
-  /// The warp's parts of all rows.
-  struct Rows {
-    RowPart of[kParts];
-  };
-  /// Waits for the residual stream, and takes the warp's parts of it.
-  KILN_DEVICE Rows awaitRows() {
-    await(shared.haveX, xParity, residualBytes());
-    Rows x;
-#pragma unroll
-    for (int i = 0; i < kParts; ++i)
-      x.of[i] = residualPart(i);
-    PartSums<T> moments;
-#pragma unroll
-    for (int i = 0; i < kParts; ++i)
-      moments.add(x.of[i], transposed(x.of[i]), oneOfNinth(i));
-    putMoments(moments);
-    return x;
-  }
-  /// The lane's word of a ninth row of ones, along a part of the warp.
-  KILN_DEVICE u32 oneOfNinth(int i) const { return quad() == 0 && has(i) ? pairFromFloat<T>(1.0f, 1.0f) : 0; }
-
-  /// Where the two elements of a word of a part lie in the depth.
-  KILN_DEVICE int depthOf(int i, int word) const {
-    return min(indexOf(i), Shape::kParts - 1) * Shape::kUnitDepth + 8 * word + 2 * place();
-  }
-  /// Normalises rows by the statistics that all warps have left.
-  template <class Norm>
-  KILN_DEVICE void normalize(Rows &x, const Norm &norm, const typename Norm::Operands (&with)[kParts][8]) const {
-    const Vec<float, 2> ofRow = statistics(min(quad(), rows - 1), Norm::kEps);
-#pragma unroll
-    for (int i = 0; i < kParts; ++i)
-#pragma unroll
-      for (int word = 0; word < 8; ++word) {
-        const Vec<float, 2> y = norm(x.of[i].template values<T>(word), ofRow[0], ofRow[1], with[i][word]);
-        x.of[i].words[word] = has(i) ? pairFromFloat<T>(y[0], y[1]) : 0;
-      }
-  }
-
-  /// Leaves the warp's sums for a unit in the panel, and those of the weights.
-  KILN_DEVICE void putSums(int panelUnit, const Rows &x, const UnitParts<Config, T> &parts) {
-    PartSums<T> sums;
-#pragma unroll
-    for (int i = 0; i < kParts; ++i)
-      sums.add(x.of[i], parts.of[i], oneOfNinth(i));
-    auto &panel = shared.panel[warp()][panelUnit];
-    if (quad() < rows)
-      storeShared(&panel[quad()][2 * place()], sums.values());
-    if (quad() == 0)
-      storeShared(&panel[kRows][2 * place()], sums.ninth());
-  }
-  /// The sum of a row for two columns of a unit; row kRows: of the weights.
-  KILN_DEVICE Vec<float, 2> sumOfWarps(int panelUnit, int row, int pair) const {
-    Vec<float, 2> sum{};
-#pragma unroll
-    for (int warp = 0; warp < Shape::kWarps; ++warp)
-      sum += load<2>(&shared.panel[warp][panelUnit][row][2 * pair]);
-    return sum;
-  }
-
-  /// A wide product of `units` units, whose first columns are column(unit). The 8 results of a unit and a row go to
-  /// their place in all blocks of the cluster, where `barrier` counts the bytes: a quad computes them, and each of its
-  /// lanes gives them to two blocks.
-  template <int kMost, class Norm, class Wide, class Column, class Target>
-  KILN_DEVICE void wide(int units, const Norm &norm, const Wide &epilogue, const Column &column, const Target &target,
-                        SharedBarrier &barrier) {
-    constexpr int kQuads = Shape::kConsumers / 4, kTurns = ceilDiv(kMost * kRows, kQuads);
-    const int pair = place(), ownQuad = index() / 4;
-    ahead.take(*this, units);
-    typename Wide::Operands with[kTurns];
-#pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn)
-      with[turn] = epilogue.operands(column(min((turn * kQuads + ownQuad) / kRows, units - 1)) + 2 * pair);
-    const Rows x = awaitRows();
-    ahead.forEach(*this, units, [&](int unit, const UnitParts<Config, T> &parts) { putSums(unit, x, parts); });
-    meet();
-#pragma unroll
-    for (int turn = 0; turn < kTurns; ++turn) {
-      const int item = turn * kQuads + ownQuad, row = item % kRows, unit = item / kRows;
-      if ((item - ownQuad % 8) / kRows >= units) // of the warp's first quad
-        continue;
-      const bool isResult = row < rows && unit < units;
-      const int someRow = isResult ? row : 0, someUnit = isResult ? unit : 0;
-      const Vec<float, 2> ofRow = statistics(someRow, Norm::kEps);
-      const Vec<float, 2> y = epilogue(
-          norm(sumOfWarps(someUnit, someRow, pair), sumOfWarps(someUnit, kRows, pair), ofRow[0], ofRow[1]), with[turn]);
-      Packet<16> chunk;
-      gatherQuad(chunk.words, pairFromFloat<T>(y[0], y[1]), lane());
-      auto *chunkAt = reinterpret_cast<Packet<16> *>(target(someUnit, someRow));
-      if (isResult)
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const auto to = u32(pair + 4 * half);
-          storeAsync(inBlock(chunkAt, to), chunk, inBlock(&barrier, to));
-        }
-    }
-  }
-
-  /// A narrow product of rows in shared memory; the first units have been taken. Its sums are posted.
-  KILN_DEVICE void narrow(int units, const T *from, int stride) {
-    PartSums<T> sums[kParts];
-    ahead.forEach(*this, units, [&](int unit, const UnitParts<Config, T> &parts) {
-      const RowPart rowPart = RowPart::read(from + unit * 64, stride, rows, lane());
-#pragma unroll
-      for (int i = 0; i < kParts; ++i)
-        sums[i].add(rowPart, parts.of[i]);
-    });
-    postSums(sums);
-  }
-
-  template <int kSources, class Narrow> KILN_DEVICE void add(const Narrow &epilogue) {
-    typename Narrow::Operands with[kParts];
-#pragma unroll
-    for (int i = 0; i < kParts; ++i)
-      with[i] = epilogue.operands(min(col(i), Shape::kDim - 2));
-    Vec<float, 2> sums[kAll];
-    this->template receive<kSources>(sums);
-#pragma unroll
-    for (int n = 0; n < kAll; ++n)
-      if (hasGroup(n))
-        residual[n] = epilogue(sums[n], residual[n], with[n % kParts]);
-  }
-
-  UnitsAhead<Config, T> ahead;
-  u32 metParity = 0, xParity = 0, qkvParity = 0, partsParity = 0, hiddenParity = 0;
+  u32 qkvParity = 0, partsParity = 0, hiddenParity = 0;
 };
 
 } // namespace kiln

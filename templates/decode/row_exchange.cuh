@@ -119,7 +119,8 @@ template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
       part = RowPart::read(&shared.x[0][indexOf(i) * Shape::kUnitDepth], Shape::kDimStride, rows, lane());
     return part;
   }
-  /// Leaves the moments of the warp's columns for the other warps. `ones` is the lane's word of a ninth row of ones.
+  /// Leaves the moments of the warp's columns for the other warps, from the product of the rows and a ninth one of ones
+  /// with the rows.
   KILN_DEVICE void putMoments(const PartSums<T> &rowsByRows) const {
     auto &moments = shared.moments[warp()];
     const Vec<float, 2> squares = rowsByRows.values(), sums = rowsByRows.ninth();

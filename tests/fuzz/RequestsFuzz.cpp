@@ -2,7 +2,7 @@
 // gives the same requests alone; errors have a place.
 #include "Fuzz.h"
 
-#include "tools/kiln/RequestLines.h"
+#include "tools/kiln/run/RequestLines.h"
 
 using namespace kiln;
 

@@ -2,9 +2,9 @@
 // it.
 #include "tools/kiln/CommandLine.h"
 
-#include "tools/kiln/OptionRules.h"
-#include "tools/kiln/Options.h"
 #include "tools/kiln/Version.h"
+#include "tools/kiln/options/OptionRules.h"
+#include "tools/kiln/options/Options.h"
 
 #include "support/Nearest.h"
 #include "support/Printable.h"

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// The words of an option's validators, which tools/kiln/SharedOptions.h puts into their names.
+/// The words of an option's validators, which tools/kiln/options/SharedOptions.h puts into their names.
 static std::vector<std::string> wordsOf(CLI::Option &option) {
   std::vector<std::string> words;
   try {

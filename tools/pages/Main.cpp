@@ -4,7 +4,7 @@
 #include "support/Process.h"
 #include "support/StagedDirectory.h"
 #include "tools/kiln-opt/Options.h"
-#include "tools/kiln/Options.h"
+#include "tools/kiln/options/Options.h"
 
 #include <CLI/CLI.hpp>
 

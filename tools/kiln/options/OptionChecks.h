@@ -31,7 +31,8 @@ std::string checkTemperature(const std::string &text);  ///< a finite number fro
 std::string checkMinP(const std::string &text);         ///< a number from 0 to 1
 std::string checkSamples(const std::string &text);      ///< an integer from 1 to 4096
 std::string checkAlternatives(const std::string &text); ///< an integer from 0 to 1024
-std::string checkOverflow(const std::string &text);     ///< error, stop or slide
+std::vector<std::string> overflowWords();               ///< error, stop, slide
+std::string checkOverflow(const std::string &text);     ///< one of them
 std::string checkDraftTokens(const std::string &text);  ///< an integer from 1 to 63, or auto
 std::string checkLogitBias(const std::string &text);    ///< ID:BIAS
 OptionCheck checkRepetitionPenalty();                   ///< a number from 0.01 to 100

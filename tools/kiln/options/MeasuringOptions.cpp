@@ -1,5 +1,5 @@
 // The options of the commands that measure: bench, ladder, report, tune.
-#include "tools/kiln/SharedOptions.h"
+#include "tools/kiln/options/SharedOptions.h"
 #include "tools/ladder/Rungs.h"
 
 namespace kiln {

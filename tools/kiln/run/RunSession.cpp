@@ -1,4 +1,4 @@
-#include "tools/kiln/RunSession.h"
+#include "tools/kiln/run/RunSession.h"
 
 #include "tools/session/UsageError.h"
 

@@ -1,4 +1,4 @@
-#include "tools/kiln/OptionRules.h"
+#include "tools/kiln/options/OptionRules.h"
 
 namespace kiln {
 

@@ -1,6 +1,6 @@
-#include "tools/kiln/GenerationOutput.h"
-#include "tools/kiln/ResultFile.h"
-#include "tools/kiln/RunSession.h"
+#include "tools/kiln/run/GenerationOutput.h"
+#include "tools/kiln/run/ResultFile.h"
+#include "tools/kiln/run/RunSession.h"
 
 #include "support/Json.h"
 

@@ -1,7 +1,7 @@
 //===- ResultFile.h - results as lines, in the order of their requests ----===//
 #pragma once
 
-#include "tools/kiln/RequestLines.h"
+#include "tools/kiln/run/RequestLines.h"
 
 namespace kiln {
 

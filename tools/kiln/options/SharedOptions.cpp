@@ -1,4 +1,4 @@
-#include "tools/kiln/SharedOptions.h"
+#include "tools/kiln/options/SharedOptions.h"
 
 #include "kernels/targets/Target.h"
 #include "strategies/Strategy.h"

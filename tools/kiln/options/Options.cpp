@@ -1,8 +1,8 @@
 // The options of the commands, but for those of MeasuringOptions.cpp and ConvertOptions.cpp. CLI11 is slow to compile
 // and throws: only these files, SharedOptions.cpp and CommandLine.cpp include it.
-#include "tools/kiln/Options.h"
+#include "tools/kiln/options/Options.h"
 
-#include "tools/kiln/SharedOptions.h"
+#include "tools/kiln/options/SharedOptions.h"
 
 namespace kiln {
 
@@ -189,7 +189,7 @@ void addRun(CLI::App &app, RunCommand &command) {
   addEach(*sub, "--stop", command.sequence.stopStrings, "end a sequence when its text contains this");
   sub->add_flag("--ignore-eos", command.sequence.ignoreEos, "go on after the end-of-text token");
   sub->add_option("--overflow", command.overflow, "past the context: error, stop or slide")
-      ->check(word({"error", "stop", "slide"}))
+      ->check(word(overflowWords()))
       ->capture_default_str();
   addDraft(*sub, command.draft);
   addDevice(*sub, command.device);

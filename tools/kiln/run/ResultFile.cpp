@@ -1,4 +1,4 @@
-#include "tools/kiln/ResultFile.h"
+#include "tools/kiln/run/ResultFile.h"
 
 #include "support/Diagnostic.h"
 #include "support/File.h"

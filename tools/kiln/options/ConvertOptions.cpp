@@ -1,5 +1,5 @@
 // The options of kiln import and export. CLI11 is slow to compile and throws: few files include it.
-#include "tools/kiln/SharedOptions.h"
+#include "tools/kiln/options/SharedOptions.h"
 
 namespace kiln {
 

@@ -5,8 +5,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "tools/kiln/OptionChecks.h"
-#include "tools/kiln/Options.h"
+#include "tools/kiln/options/OptionChecks.h"
+#include "tools/kiln/options/Options.h"
 
 #include "support/Process.h"
 

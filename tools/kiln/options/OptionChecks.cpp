@@ -1,4 +1,4 @@
-#include "tools/kiln/OptionChecks.h"
+#include "tools/kiln/options/OptionChecks.h"
 
 #include "tools/session/Engine.h"
 
@@ -79,7 +79,8 @@ std::string checkMinP(const std::string &text) {
 
 std::string checkSamples(const std::string &text) { return checkInteger<int64_t>(text, 1, 4096); }
 std::string checkAlternatives(const std::string &text) { return checkInteger<int64_t>(text, 0, 1024); }
-std::string checkOverflow(const std::string &text) { return oneOf({"error", "stop", "slide"})(text); }
+std::vector<std::string> overflowWords() { return {"error", "stop", "slide"}; }
+std::string checkOverflow(const std::string &text) { return oneOf(overflowWords())(text); }
 
 std::string checkDraftTokens(const std::string &text) {
   bool isGood = text == "auto" || integer(1, 63)(text).empty();

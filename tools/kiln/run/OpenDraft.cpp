@@ -1,4 +1,4 @@
-#include "tools/kiln/OpenDraft.h"
+#include "tools/kiln/run/OpenDraft.h"
 
 #include "formats/ModelFile.h"
 #include "support/Diagnostic.h"

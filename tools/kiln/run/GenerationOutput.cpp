@@ -1,4 +1,4 @@
-#include "tools/kiln/GenerationOutput.h"
+#include "tools/kiln/run/GenerationOutput.h"
 
 #include "support/Json.h"
 

@@ -1,10 +1,10 @@
-#include "tools/kiln/RequestLines.h"
+#include "tools/kiln/run/RequestLines.h"
 
 #include "support/Diagnostic.h"
 #include "support/File.h"
 #include "support/Json.h"
 #include "support/Nearest.h"
-#include "tools/kiln/OptionChecks.h"
+#include "tools/kiln/options/OptionChecks.h"
 
 namespace kiln {
 

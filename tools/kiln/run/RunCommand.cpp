@@ -1,8 +1,8 @@
 #include "tools/kiln/Commands.h"
-#include "tools/kiln/GenerationOutput.h"
 #include "tools/kiln/Input.h"
-#include "tools/kiln/RunSession.h"
 #include "tools/kiln/Tracing.h"
+#include "tools/kiln/run/GenerationOutput.h"
+#include "tools/kiln/run/RunSession.h"
 
 #include "support/Diagnostic.h"
 #include "support/Json.h"

@@ -1,7 +1,5 @@
 #include "runtime/device/cuda/CudaDevice.h"
 
-#include "llvm/Support/Signals.h"
-
 #include <gtest/gtest.h>
 
 // Without a GPU, prints so and succeeds; ctest then shows the test as skipped.

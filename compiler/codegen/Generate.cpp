@@ -3,7 +3,7 @@
 #include "codegen/CheckPlanned.h"
 #include "codegen/FindEntries.h"
 #include "codegen/KernelText.h"
-#include "codegen/SampleFunction.h"
+#include "codegen/SamplingFunctions.h"
 #include "ir/Printer.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
@@ -50,7 +50,7 @@ public:
         return error;
     for (size_t i = 0; i < bodies.size(); ++i)
       out.sources.push_back({out.plan.kernels[i].name, writeSource(i)});
-    addSampleFunction(out);
+    addSamplingFunctions(out);
     return std::move(out);
   }
 

@@ -3,19 +3,9 @@
 namespace kiln {
 
 bool PlanEntries::has(Entry entry) const {
-  switch (entry) {
-  case Entry::Prefill:
-    return prefill.has_value();
-  case Entry::Decode:
-    return decode.has_value();
-  case Entry::Verify:
-    return verify.has_value();
-  case Entry::Score:
-    return score.has_value();
-  case Entry::Sample:
-    return sample.has_value();
-  }
-  llvm_unreachable("an entry");
+  bool isThere = false;
+  PlanEntries(*this).forEach([&](Entry other, const auto &names) { isThere |= other == entry && names.has_value(); });
+  return isThere;
 }
 
 StringRef PlanEntries::logitsOf(Entry entry) const {
@@ -26,23 +16,17 @@ StringRef PlanEntries::logitsOf(Entry entry) const {
     return decode->logits;
   case Entry::Verify:
     return verify->logits;
-  case Entry::Score:
-  case Entry::Sample:
+  default:
     break;
   }
   llvm_unreachable("an entry with logits");
 }
 
 void PlanEntries::restrictTo(ArrayRef<Entry> kept) {
-  auto drop = [&](Entry entry, auto &names) {
+  forEach([&](Entry entry, auto &names) {
     if (!llvm::is_contained(kept, entry))
       names.reset();
-  };
-  drop(Entry::Prefill, prefill);
-  drop(Entry::Decode, decode);
-  drop(Entry::Verify, verify);
-  drop(Entry::Score, score);
-  drop(Entry::Sample, sample);
+  });
 }
 
 EntryNames namesOf(PrefillEntry &entry) {
@@ -67,7 +51,29 @@ EntryNames namesOf(ScoreEntry &entry) {
 
 EntryNames namesOf(SampleEntry &entry) {
   return {{"logits", &entry.logits},     {"tokens", &entry.tokens}, {"positions", &entry.positions},
-          {"settings", &entry.settings}, {"rows", &entry.rows},     {"ring", &entry.ring}};
+          {"settings", &entry.settings}, {"rows", &entry.rows},     {"ring", &entry.ring},
+          {"text", &entry.text},         {"recent", &entry.recent}, {"launches", &entry.launches}};
+}
+
+EntryNames namesOf(AcceptEntry &entry) { return {{"logits", &entry.logits}, {"guesses", &entry.guesses}}; }
+
+EntryNames namesOf(NgramEntry &entry) { return {{"guesses", &entry.guesses}, {"starts", &entry.starts}}; }
+
+EntryNames namesOf(FollowEntry &entry) {
+  return {{"settings", &entry.settings},
+          {"tokens", &entry.tokens},
+          {"positions", &entry.positions},
+          {"rows", &entry.rows},
+          {"launches", &entry.launches}};
+}
+
+EntryNames namesOf(CollectEntry &entry) {
+  return {
+      {"recent", &entry.recent}, {"launches", &entry.launches}, {"guesses", &entry.guesses}, {"starts", &entry.starts}};
+}
+
+EntryNames namesOf(PretendEntry &entry) {
+  return {{"known", &entry.known}, {"odds", &entry.odds}, {"guesses", &entry.guesses}};
 }
 
 } // namespace kiln

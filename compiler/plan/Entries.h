@@ -43,8 +43,10 @@ struct ScoreEntry {
   auto operator<=>(const ScoreEntry &) const = default;
 };
 
-/// @sample has no result: it writes its arguments. Arguments that are not named here are scratch of the batch, zero
-/// before the first call.
+// Functions that choose tokens, and those that guess them, have no results: they write their arguments. An argument has
+// a part for each sequence, [B,…], and arguments of the same name are the same memory. Those that are not named here
+// are scratch, zero before the first call.
+
 struct SampleEntry {
   std::string logits;    ///< [B,V] f32, as @prefill and @decode leave them
   std::string tokens;    ///< the tokens of @decode
@@ -52,8 +54,48 @@ struct SampleEntry {
   std::string settings;  ///< [B,…] SamplingSettings of templates/sample/state.cuh, as words
   std::string rows;      ///< [B,…] SamplingRow of the same
   std::string ring;      ///< [B,…] in the host's memory: pairs of words from which the host reads tokens
+  std::string text;      ///< [B,…] ids by position, up to the last chosen one
+  std::string recent;    ///< [B,…] the last chosen ids
+  std::string launches;  ///< [B] number of choices so far
 
   auto operator<=>(const SampleEntry &) const = default;
+};
+
+struct AcceptEntry {
+  std::string logits;  ///< [B,K,V] f32, as @verify leaves them
+  std::string guesses; ///< the tokens of @verify
+
+  auto operator<=>(const AcceptEntry &) const = default;
+};
+
+struct NgramEntry {
+  std::string guesses; ///< the tokens of @verify
+  std::string starts;  ///< the positions of @verify
+
+  auto operator<=>(const NgramEntry &) const = default;
+};
+
+/// Arguments of @decode and @sample of the plan of a draft.
+struct FollowEntry {
+  std::string settings, tokens, positions, rows, launches;
+
+  auto operator<=>(const FollowEntry &) const = default;
+};
+
+struct CollectEntry {
+  std::string recent, launches; ///< of @sample of the plan of a draft
+  std::string guesses;          ///< the tokens of @verify
+  std::string starts;           ///< the positions of @verify
+
+  auto operator<=>(const CollectEntry &) const = default;
+};
+
+struct PretendEntry {
+  std::string known;   ///< [B,…] ids that will be chosen, by position
+  std::string odds;    ///< [B] probability of a right guess, in units of 2^-31
+  std::string guesses; ///< the tokens of @verify
+
+  auto operator<=>(const PretendEntry &) const = default;
 };
 
 /// The entries of a language model's plan; empty for a plan of other functions.
@@ -65,6 +107,12 @@ struct PlanEntries {
   std::optional<VerifyEntry> verify;
   std::optional<ScoreEntry> score;
   std::optional<SampleEntry> sample;
+  // With verify and sample only:
+  std::optional<AcceptEntry> accept;
+  std::optional<NgramEntry> ngram;
+  std::optional<FollowEntry> follow;
+  std::optional<CollectEntry> collect;
+  std::optional<PretendEntry> pretend;
 
   auto operator<=>(const PlanEntries &) const = default;
 
@@ -72,16 +120,35 @@ struct PlanEntries {
   bool empty() const { return *this == PlanEntries(); }
   /// Drops the entries that are not among these.
   void restrictTo(ArrayRef<Entry> kept);
+  /// Calls visit(entry, names) for each entry, with the optional names of it.
+  template <class Visit> void forEach(Visit visit) {
+    visit(Entry::Prefill, prefill);
+    visit(Entry::Decode, decode);
+    visit(Entry::Verify, verify);
+    visit(Entry::Score, score);
+    visit(Entry::Sample, sample);
+    visit(Entry::Accept, accept);
+    visit(Entry::Ngram, ngram);
+    visit(Entry::Follow, follow);
+    visit(Entry::Collect, collect);
+    visit(Entry::Pretend, pretend);
+  }
+
   /// The name of the result of @prefill, @decode or @verify, which the plan has.
   StringRef logitsOf(Entry entry) const;
 };
 
 /// The names of an entry, with their keys in plan.toml.
-using EntryNames = SmallVector<std::pair<StringRef, std::string *>, 6>;
+using EntryNames = SmallVector<std::pair<StringRef, std::string *>, 9>;
 EntryNames namesOf(PrefillEntry &entry);
 EntryNames namesOf(DecodeEntry &entry);
 EntryNames namesOf(VerifyEntry &entry);
 EntryNames namesOf(ScoreEntry &entry);
 EntryNames namesOf(SampleEntry &entry);
+EntryNames namesOf(AcceptEntry &entry);
+EntryNames namesOf(NgramEntry &entry);
+EntryNames namesOf(FollowEntry &entry);
+EntryNames namesOf(CollectEntry &entry);
+EntryNames namesOf(PretendEntry &entry);
 
 } // namespace kiln

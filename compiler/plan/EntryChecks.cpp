@@ -27,7 +27,10 @@ public:
     if (entries.score)
       if (Error error = checkScore())
         return error;
-    return entries.sample ? checkSample() : Error::success();
+    if (entries.sample)
+      if (Error error = checkSample())
+        return error;
+    return checkSpeculation();
   }
 
 private:
@@ -193,25 +196,73 @@ private:
       return error;
     if (Error error = checkArgument("positions", sample.positions, DType::I32, {batch}))
       return error;
-    for (const PlanTensor &argument : function->arguments)
-      if (Error error = checkSampleArgument(argument))
+    SampleEntry names = sample;
+    return checkSharedArguments(namesOf(names));
+  }
+
+  /// Checks the functions that speculation needs beside @verify.
+  Error checkSpeculation() {
+    std::vector<std::pair<Entry, EntryNames>> present;
+    PlanEntries copy = entries;
+    copy.forEach([&](Entry entry, auto &names) {
+      bool isOther = entry != Entry::Prefill && entry != Entry::Decode && entry != Entry::Verify &&
+                     entry != Entry::Score && entry != Entry::Sample;
+      if (names && isOther)
+        present.emplace_back(entry, namesOf(*names));
+    });
+    for (const auto &[entry, names] : present)
+      if (Error error = checkSpeculation(entry, names))
         return error;
-    for (auto [key, name] : {std::pair("settings", &sample.settings), {"rows", &sample.rows}, {"ring", &sample.ring}})
-      if (llvm::none_of(function->arguments, [&](const PlanTensor &argument) { return argument.name == *name; }))
-        return where[key].fail("expected an argument of @sample, got '" + *name + "'");
     return Error::success();
   }
 
-  /// Checks an argument of @sample: each one has a part for each row.
-  Error checkSampleArgument(const PlanTensor &argument) const {
+  Error checkSpeculation(Entry entry, const EntryNames &names) {
+    if (!entries.verify || !entries.sample)
+      return place[entryName(entry)].fail("expected entries verify and sample beside it");
+    function = plan.findFunction(entryName(entry));
+    if (Error error = begin(entry, function ? function->arguments.size() : 0))
+      return error;
+    Expr count = plan.function(Entry::Verify).arguments.front().shape[1];
+    for (auto [key, name] : names) {
+      Error error = Error::success();
+      if (key == "logits")
+        error = checkArgument(key, *name, DType::F32, {batch, count, Expr(plan.model.vocabulary)});
+      else if (key == "guesses")
+        error = checkArgument(key, *name, DType::I32, {batch, count});
+      else if (key == "starts" || key == "odds")
+        error = checkArgument(key, *name, DType::I32, {batch});
+      if (error)
+        return error;
+    }
+    return checkSharedArguments(names);
+  }
+
+  /// Checks the arguments of a function that works on the state of a generation, some of which have these names.
+  Error checkSharedArguments(const EntryNames &names) {
+    for (const PlanTensor &argument : function->arguments)
+      if (Error error = checkSharedArgument(argument))
+        return error;
+    for (auto [key, name] : names)
+      if (llvm::none_of(function->arguments, [name = name](const PlanTensor &other) { return other.name == *name; }))
+        return where[key].fail("expected an argument of @" + function->name + ", got '" + *name + "'");
+    return Error::success();
+  }
+
+  /// Checks that an argument has a part for each row, and the type of other functions' arguments of the same name,
+  /// which are the same memory. Logits stay where they were written.
+  Error checkSharedArgument(const PlanTensor &argument) {
     ArrayRef<Expr> shape = argument.shape;
+    auto fail = [&](const Twine &what) { return where.fail("argument '" + argument.name + "': expected " + what); };
     if (shape.empty() || shape.front() != batch)
-      return where.fail("argument '" + argument.name + "': expected " + entries.batch + " first, got " +
-                        typeText(argument.dtype, shape));
-    if (llvm::all_of(shape.drop_front(), [](const Expr &extent) { return extent.asConstant().has_value(); }))
-      return Error::success();
-    return where.fail("argument '" + argument.name + "': expected a size that no dim but the batch changes, got " +
-                      typeText(argument.dtype, shape));
+      return fail(entries.batch + " first, got " + typeText(argument.dtype, shape));
+    if (!llvm::all_of(shape.drop_front(), [](const Expr &extent) { return extent.asConstant().has_value(); }))
+      return fail("a size that no dim but the batch changes, got " + typeText(argument.dtype, shape));
+    auto [other, isNew] = shared.try_emplace(argument.name, &argument);
+    bool isSame = isNew || argument.name == entries.sample->logits ||
+                  (other->second->dtype == argument.dtype && other->second->shape == argument.shape);
+    return isSame ? Error::success()
+                  : fail("type " + typeText(other->second->dtype, other->second->shape) +
+                         ", which another function has for it, got " + typeText(argument.dtype, shape));
   }
 
   const Plan &plan;
@@ -220,6 +271,7 @@ private:
   Place where = place;
   const PlanFunction *function = nullptr;
   Expr batch, tokens;
+  std::map<StringRef, const PlanTensor *> shared; ///< arguments of functions that work on the state of a generation
 };
 
 } // namespace

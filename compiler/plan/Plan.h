@@ -16,7 +16,7 @@
 namespace kiln {
 
 /// Increased whenever a reader of one version would misread a plan of another.
-constexpr int64_t planFormatVersion = 9;
+constexpr int64_t planFormatVersion = 10;
 
 struct PlanDim {
   std::string name;

@@ -103,13 +103,13 @@ private:
 
   static Error readEntries(const ConfigValue &table, PlanEntries &entries) {
     Fields fields(table, "entries");
-    return chain([&] { return fields.text("batch", entries.batch); },
-                 [&] { return fields.text("tokens", entries.tokens); },
-                 [&] { return readEntry(fields, Entry::Prefill, entries.prefill); },
-                 [&] { return readEntry(fields, Entry::Decode, entries.decode); },
-                 [&] { return readEntry(fields, Entry::Verify, entries.verify); },
-                 [&] { return readEntry(fields, Entry::Score, entries.score); },
-                 [&] { return readEntry(fields, Entry::Sample, entries.sample); }, [&] { return fields.close(); });
+    Error error = chain([&] { return fields.text("batch", entries.batch); },
+                        [&] { return fields.text("tokens", entries.tokens); });
+    entries.forEach([&](Entry entry, auto &names) {
+      if (!error)
+        error = readEntry(fields, entry, names);
+    });
+    return error ? std::move(error) : fields.close();
   }
 
   template <class Names> static Error readEntry(Fields &entries, Entry entry, std::optional<Names> &names) {

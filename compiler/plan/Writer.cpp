@@ -86,11 +86,7 @@ private:
       return;
     os << "\n# What a runtime calls: which argument is what, and where the results are.\n[entries]\n"
        << "batch = " << quote(entries.batch) << "\ntokens = " << quote(entries.tokens) << '\n';
-    writeEntry(Entry::Prefill, entries.prefill);
-    writeEntry(Entry::Decode, entries.decode);
-    writeEntry(Entry::Verify, entries.verify);
-    writeEntry(Entry::Score, entries.score);
-    writeEntry(Entry::Sample, entries.sample);
+    entries.forEach([&](Entry entry, auto &names) { writeEntry(entry, names); });
   }
 
   template <class Names> void writeEntry(Entry entry, std::optional<Names> &names) {

@@ -15,7 +15,13 @@ enum class Entry {
   Decode,  ///< takes one token per sequence, gives its logits; reads and extends the cache
   Verify,  ///< takes several tokens per sequence, gives the logits of each; else as Decode
   Score,   ///< takes texts, gives the logits after every token; keeps nothing
-  Sample,  ///< only in plans: takes logits, gives the chosen tokens
+  // Only in plans:
+  Sample,  ///< takes logits, gives the chosen tokens
+  Accept,  ///< takes logits and guesses, gives the chosen tokens up to the first that was not guessed
+  Ngram,   ///< guesses from the text
+  Follow,  ///< tells a model that guesses where the text is
+  Collect, ///< takes the guesses from that model
+  Pretend, ///< replaces guesses by ones that are right with a given probability
 };
 
 /// The function's name, like `prefill`.

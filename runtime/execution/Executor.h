@@ -73,7 +73,11 @@ public:
   /// Enqueues a copy of one sequence's share of every state to another sequence.
   Error copyRow(int64_t from, int64_t to);
 
-  /// The launches of a call, for profiles. Their addresses stay valid as long as the executor.
+  /// Waits until all weights have been uploaded. Error: a missing or misshapen weight.
+  Error finishLoading();
+
+  /// The launches of a call, for profiles and for graphs that have calls of several executors; these must have finished
+  /// loading. Their addresses stay valid as long as the executor.
   Expected<std::vector<KernelLaunch>> launches(const Call &call) const;
 
   /// Called before the first step of a call and after each finished step, with the seconds that the device spent on it,
@@ -137,7 +141,6 @@ private:
   Error runObserved(const PlanFunction &function, const Call &call);
   Error awaitWeights(const PlanLaunch &planned, std::optional<size_t> &awaited);
   Error runWhileLoading(const PlanFunction &function, const Call &call);
-  Error finishLoading();
 
   Device &theDevice;
   Plan thePlan;

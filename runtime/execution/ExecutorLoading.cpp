@@ -28,8 +28,10 @@ Expected<std::unique_ptr<Executor>> Executor::create(Device &device, Plan plan, 
 }
 
 void Executor::restrictPlan() {
-  // DeviceSampler calls @sample, on memory of its own.
-  SmallVector<Entry, 4> kept = {Entry::Sample};
+  // DeviceSampler calls these, on memory of its own.
+  SmallVector<Entry, 8> kept = {Entry::Sample};
+  if (llvm::is_contained(capacity.entries, Entry::Verify))
+    llvm::append_range(kept, ArrayRef{Entry::Accept, Entry::Ngram, Entry::Follow, Entry::Collect, Entry::Pretend});
   llvm::append_range(kept, capacity.entries);
   thePlan.restrictTo(kept, largestDims());
 }

@@ -30,25 +30,35 @@ Expected<std::unique_ptr<DeviceSampler>> DeviceSampler::create(Executor &executo
   return sampler;
 }
 
-Error DeviceSampler::allocate() {
-  const Plan &plan = executor.plan();
-  int64_t batch = executor.options().batch;
-  choices.assign(batch, 0);
-  const DecodeEntry &inputs = *plan.entries.decode;
-  for (auto [input, own] : {std::pair(&inputs.tokens, &names.tokens), std::pair(&inputs.positions, &names.positions)}) {
-    Expected<char *> address = executor.addressOf(executor.call(Entry::Decode, batch), *input);
-    if (!address)
-      return address.takeError();
-    decodeInputs[*own] = *address;
-  }
-  for (const PlanTensor &tensor : plan.function(Entry::Sample).arguments) {
-    Expected<int64_t> one = tensor.bytes().evaluate(plan.bind(1, 1));
-    Expected<int64_t> all = tensor.bytes().evaluate(plan.bind(batch, 1));
+/// Finds arguments of @decode and @verify that functions of sampling read and write.
+Error DeviceSampler::findInputs() {
+  int64_t batch = theExecutor.options().batch;
+  const PlanEntries &entries = theExecutor.plan().entries;
+  auto find = [&](Entry entry, StringRef input, StringRef own) -> Error {
+    return theExecutor.addressOf(theExecutor.call(entry, batch), input).moveInto(inputs[own.str()]);
+  };
+  if (Error error = find(Entry::Decode, entries.decode->tokens, names.tokens))
+    return error;
+  if (Error error = find(Entry::Decode, entries.decode->positions, names.positions))
+    return error;
+  if (!entries.accept)
+    return Error::success();
+  tokensOfPass = *theExecutor.plan().function(Entry::Verify).arguments.front().shape[1].asConstant();
+  if (Error error = find(Entry::Verify, entries.verify->tokens, entries.accept->guesses))
+    return error;
+  return find(Entry::Verify, entries.verify->positions, entries.ngram->starts);
+}
+
+/// Allocates what arguments of the function have no memory yet.
+Error DeviceSampler::allocateFor(const PlanFunction &function) {
+  int64_t batch = theExecutor.options().batch;
+  for (const PlanTensor &tensor : function.arguments) {
+    Expected<int64_t> one = tensor.bytes().evaluate(theExecutor.plan().bind(1, 1));
+    Expected<int64_t> all = tensor.bytes().evaluate(theExecutor.plan().bind(batch, 1));
     if (!one || !all)
       return llvm::joinErrors(one.takeError(), all.takeError());
-    rowBytes[tensor.name] = *one;
     // The logits stay where the previous function wrote them.
-    if (tensor.name == names.logits || decodeInputs.count(tensor.name))
+    if (tensor.name == names.logits || !rowBytes.try_emplace(tensor.name, *one).second || inputs.count(tensor.name))
       continue;
     bool isHost = tensor.name == names.ring;
     auto made = isHost ? DeviceMemory::allocateHost(device, *all, "the ring of tokens")
@@ -61,23 +71,41 @@ Error DeviceSampler::allocate() {
       return error;
     memory[tensor.name] = std::move(*made);
   }
+  return Error::success();
+}
+
+Error DeviceSampler::allocate() {
+  choices.assign(theExecutor.options().batch, 0);
+  if (Error error = findInputs())
+    return error;
+  const Plan &functions = theExecutor.plan();
+  // Arguments of @follow and @collect that are not among these belong to a draft.
+  for (Entry entry : {Entry::Sample, Entry::Accept, Entry::Ngram, Entry::Pretend})
+    if (functions.entries.has(entry))
+      if (Error error = allocateFor(functions.function(entry)))
+        return error;
   constexpr auto entryBytes = static_cast<int64_t>(sizeof(uint64_t));
   ringEntries = rowBytes[names.ring] / entryBytes;
   if (rowBytes[names.settings] != sizeof(SamplingSettings) || rowBytes[names.rows] != sizeof(SamplingRow) ||
-      ringEntries < 1 || rowBytes[names.ring] % entryBytes != 0)
+      rowBytes[names.recent] != kRecent * sizeof(int32_t) || ringEntries < 1 || rowBytes[names.ring] % entryBytes != 0)
     return makeError("@sample of the plan is of another version; compile the model again");
   return Error::success();
 }
 
 char *DeviceSampler::rowOf(StringRef tensor, int64_t row) const {
-  auto input = decodeInputs.find(tensor);
-  char *base = input != decodeInputs.end() ? input->second : memory.find(tensor)->second.address();
+  auto input = inputs.find(tensor);
+  char *base = input != inputs.end() ? input->second : memory.find(tensor)->second.address();
   return base + row * rowBytes.find(tensor)->second;
 }
 
-Executor::Call DeviceSampler::sampleCall(int64_t firstRow, int64_t rows, char *logits) const {
-  Executor::Call call = executor.call(Entry::Sample, rows);
-  for (const PlanTensor &tensor : executor.plan().function(Entry::Sample).arguments) {
+Executor::Call DeviceSampler::callOf(Entry entry, int64_t firstRow, int64_t rows, char *logits,
+                                     ArrayRef<Executor::Binding> others) const {
+  Executor::Call call = theExecutor.call(entry, rows);
+  call.bindings.assign(others.begin(), others.end());
+  for (const PlanTensor &tensor : theExecutor.plan().function(entry).arguments) {
+    auto isThis = [&](const Executor::Binding &other) { return other.argument == tensor.name; };
+    if (llvm::any_of(others, isThis))
+      continue;
     bool isLogits = tensor.name == names.logits;
     call.bindings.push_back({tensor.name, isLogits ? logits : rowOf(tensor.name, firstRow),
                              /*isWritten=*/!isLogits && tensor.name != names.settings});
@@ -91,9 +119,9 @@ template <class T> Error DeviceSampler::uploadRows(StringRef tensor, int64_t fir
 
 Error DeviceSampler::reset() {
   // Rows that were not started count as finished, and decode harmless inputs.
-  int64_t batch = executor.options().batch;
+  int64_t batch = theExecutor.options().batch;
   std::vector<SamplingRow> rows(batch, SamplingRow{0, 0, 0, 1});
-  std::vector<SamplingSettings> settings(batch, settingsOf({}, executor.plan().model.context));
+  std::vector<SamplingSettings> settings(batch, settingsOf({}, theExecutor.plan().model.context));
   std::vector<int32_t> zeros(batch, 0);
   for (StringRef input : {StringRef(names.tokens), StringRef(names.positions)})
     if (Error error = uploadRows<int32_t>(input, 0, zeros))
@@ -108,7 +136,7 @@ Error DeviceSampler::setRows(int64_t firstRow, ArrayRef<RowStart> starts) {
   std::vector<SamplingRow> rows;
   std::vector<int32_t> positions;
   for (const RowStart &start : starts) {
-    settings.push_back(settingsOf(start, executor.plan().model.context));
+    settings.push_back(settingsOf(start, theExecutor.plan().model.context));
     auto remaining = static_cast<int32_t>(std::min<int64_t>(start.remaining, INT32_MAX));
     rows.push_back({start.sequence, start.position, remaining, 0});
     // The position of the token that precedes the first choice.
@@ -121,33 +149,50 @@ Error DeviceSampler::setRows(int64_t firstRow, ArrayRef<RowStart> starts) {
   return uploadRows<SamplingRow>(names.rows, firstRow, rows);
 }
 
-Error DeviceSampler::prefill(int64_t firstRow, ArrayRef<RowStart> starts) {
+/// Evaluates the tokens of rows, and sets the rows' state. Returns the address of the logits.
+Expected<char *> DeviceSampler::evaluate(int64_t firstRow, ArrayRef<RowStart> starts) {
   std::vector<std::vector<int32_t>> prompts;
   for (const RowStart &start : starts)
     prompts.push_back(start.tokens);
-  PrefillCall prefill(executor, firstRow, prompts);
-  if (Error error = executor.enqueue(prefill.call))
+  PrefillCall prefill(theExecutor, firstRow, prompts);
+  if (Error error = theExecutor.enqueue(prefill.call))
     return error;
   if (Error error = setRows(firstRow, starts))
     return error;
-  Expected<char *> logits = executor.addressOf(prefill.call, executor.plan().entries.logitsOf(Entry::Prefill));
+  return theExecutor.addressOf(prefill.call, theExecutor.plan().entries.logitsOf(Entry::Prefill));
+}
+
+Error DeviceSampler::prefill(int64_t firstRow, ArrayRef<RowStart> starts) {
+  Expected<char *> logits = evaluate(firstRow, starts);
   if (!logits)
     return logits.takeError();
   auto rows = static_cast<int64_t>(starts.size());
   for (int64_t row = firstRow; row < firstRow + rows; ++row)
     ++choices[row];
-  return executor.launch(sampleCall(firstRow, rows, *logits));
+  return theExecutor.launch(callOf(Entry::Sample, firstRow, rows, *logits));
+}
+
+Error DeviceSampler::hold(int64_t firstRow, ArrayRef<RowStart> starts) {
+  return evaluate(firstRow, starts).takeError();
+}
+
+Error DeviceSampler::uploadText(int64_t firstRow, ArrayRef<RowStart> starts) {
+  for (const auto &[i, start] : llvm::enumerate(starts))
+    if (Error error = device.upload(rowOf(names.text, firstRow + static_cast<int64_t>(i)), start.tokens.data(),
+                                    static_cast<int64_t>(start.tokens.size() * sizeof(int32_t))))
+      return error;
+  return Error::success();
 }
 
 Error DeviceSampler::prepareStep(int64_t rows) {
   std::unique_ptr<DeviceGraph> &graph = graphs[rows];
   if (graph)
     return Error::success();
-  Executor::Call decode = executor.call(Entry::Decode, rows);
-  Expected<char *> logits = executor.addressOf(decode, executor.plan().entries.logitsOf(Entry::Decode));
+  Executor::Call decode = theExecutor.call(Entry::Decode, rows);
+  Expected<char *> logits = theExecutor.addressOf(decode, theExecutor.plan().entries.logitsOf(Entry::Decode));
   if (!logits)
     return logits.takeError();
-  auto recorded = executor.record({decode, sampleCall(0, rows, *logits)});
+  auto recorded = theExecutor.record({decode, callOf(Entry::Sample, 0, rows, *logits)});
   if (!recorded)
     return recorded.takeError();
   graph = std::move(*recorded);
@@ -157,17 +202,33 @@ Error DeviceSampler::prepareStep(int64_t rows) {
 Error DeviceSampler::step(int64_t rows) {
   if (Error error = prepareStep(rows))
     return error;
-  for (int64_t row = 0; row < rows; ++row)
-    ++choices[row];
+  noteChoices(rows, 1);
   return device.run(*graphs[rows]);
 }
 
+void DeviceSampler::noteChoices(int64_t rows, int64_t count) {
+  for (int64_t row = 0; row < rows; ++row)
+    choices[row] += static_cast<uint32_t>(count);
+}
+
+Expected<std::vector<KernelLaunch>> DeviceSampler::launches(Entry entry, int64_t rows,
+                                                            ArrayRef<Executor::Binding> others) {
+  if (Error error = theExecutor.finishLoading())
+    return error;
+  if (entry == Entry::Decode || entry == Entry::Verify)
+    return theExecutor.launches(theExecutor.call(entry, rows));
+  Entry source = entry == Entry::Accept ? Entry::Verify : Entry::Decode;
+  Expected<char *> logits =
+      theExecutor.addressOf(theExecutor.call(source, rows), theExecutor.plan().entries.logitsOf(source));
+  return logits ? theExecutor.launches(callOf(entry, 0, rows, *logits, others)) : logits.takeError();
+}
+
 Error DeviceSampler::moveRow(int64_t from, int64_t to) {
-  for (StringRef tensor :
-       {StringRef(names.settings), StringRef(names.rows), StringRef(names.tokens), StringRef(names.positions)})
+  for (StringRef tensor : {StringRef(names.settings), StringRef(names.rows), StringRef(names.tokens),
+                           StringRef(names.positions), StringRef(names.text)})
     if (Error error = device.copy(rowOf(tensor, to), rowOf(tensor, from), rowBytes.find(tensor)->second))
       return error;
-  return executor.copyRow(from, to);
+  return theExecutor.copyRow(from, to);
 }
 
 Expected<int32_t> DeviceSampler::token(int64_t row, uint32_t choice) {
@@ -188,11 +249,13 @@ Expected<int32_t> DeviceSampler::token(int64_t row, uint32_t choice) {
     seen = entry.load(std::memory_order_acquire);
   }
   auto token = static_cast<int32_t>(seen);
+  if (token == kNoToken)
+    return idleRow;
   if (token == kNotFinite)
     return makeError("logits: expected finite numbers, got nan or infinity");
   if (token == kAllMasked)
     return makeError("logits: expected a finite number, got none");
-  const int64_t vocabulary = executor.plan().model.vocabulary;
+  const int64_t vocabulary = theExecutor.plan().model.vocabulary;
   if (token < 0 || token >= vocabulary)
     return makeError("@sample: expected a token from 0 to " + Twine(vocabulary - 1) + ", got " + Twine(token));
   return token;

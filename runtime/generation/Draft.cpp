@@ -37,6 +37,23 @@ Error NgramDraft::guess(ArrayRef<GuessRequest> requests, MutableArrayRef<std::ve
   return Error::success();
 }
 
+Expected<DeviceDraft *> NgramDraft::onDevice(DeviceSampler &sampler) {
+  if (!device || &device->target() != &sampler)
+    device = std::make_unique<NgramDeviceDraft>(sampler);
+  return device.get();
+}
+
+bool ModelDraft::isFor(const Device &other) const {
+  return executor && &executor->device() == &other && executor->plan().entries.sample && !executor->plan().stepByStep;
+}
+
+Expected<DeviceDraft *> ModelDraft::onDevice(DeviceSampler &sampler) {
+  if (!device || &device->target() != &sampler)
+    if (Error error = ModelDeviceDraft::create(sampler, *executor).moveInto(device))
+      return error;
+  return device.get();
+}
+
 /// The guesses that fit into the model's context; the last one is not fed.
 int64_t ModelDraft::countOf(const GuessRequest &request) const {
   return std::min(request.count, model.contextLength() + 1 - static_cast<int64_t>(request.text.size()));

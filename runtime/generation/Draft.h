@@ -1,7 +1,7 @@
 //===- Draft.h - guessing the next tokens -----------------------------------===//
 #pragma once
 
-#include "runtime/generation/LanguageModel.h"
+#include "runtime/generation/DeviceDraft.h"
 
 namespace kiln {
 
@@ -21,6 +21,12 @@ public:
   /// Guesses up to `count` tokens behind each text; `guesses` has an empty entry for each request. A row's text is that
   /// of the row's last request with other tokens behind some place, or a new one.
   virtual Error guess(ArrayRef<GuessRequest> requests, MutableArrayRef<std::vector<int32_t>> guesses) = 0;
+
+  /// Whether it can also guess on this device, without the host.
+  virtual bool isFor(const Device &device) const { return false; }
+  /// Its part on the sampler's device, for which it is. The sampler must outlive this draft. Error: of allocating
+  /// memory.
+  virtual Expected<DeviceDraft *> onDevice(DeviceSampler &sampler) { llvm_unreachable("a draft of the host only"); }
 };
 
 /// Takes the longest ending of a text that has occurred in it before, up to 8 tokens, and guesses that it goes on as it
@@ -28,16 +34,24 @@ public:
 class NgramDraft : public Draft {
 public:
   Error guess(ArrayRef<GuessRequest> requests, MutableArrayRef<std::vector<int32_t>> guesses) override;
+  bool isFor(const Device &device) const override { return true; }
+  Expected<DeviceDraft *> onDevice(DeviceSampler &sampler) override;
+
+private:
+  std::unique_ptr<DeviceDraft> device;
 };
 
 /// Guesses what another model with the same vocabulary would choose with the same noise.
 class ModelDraft : public Draft {
 public:
-  /// The model must outlive the draft, and nothing else may use it meanwhile.
-  ModelDraft(LanguageModel &model, const SamplingParams &sampling) : model(model), sampler(sampling) {}
+  /// The model must outlive the draft, and nothing else may use it meanwhile. `executor`, if any, is the model's.
+  ModelDraft(LanguageModel &model, const SamplingParams &sampling, Executor *executor = nullptr)
+      : model(model), sampler(sampling), executor(executor) {}
 
   /// Error: those of the model; logits that are not finite.
   Error guess(ArrayRef<GuessRequest> requests, MutableArrayRef<std::vector<int32_t>> guesses) override;
+  bool isFor(const Device &device) const override;
+  Expected<DeviceDraft *> onDevice(DeviceSampler &sampler) override;
 
 private:
   Error catchUp(ArrayRef<GuessRequest> requests);
@@ -45,6 +59,8 @@ private:
 
   LanguageModel &model;
   Sampler sampler;
+  Executor *executor;
+  std::unique_ptr<DeviceDraft> device;
   // One entry per row.
   std::vector<std::vector<int32_t>> held;    ///< the tokens that the model holds
   std::vector<std::vector<int32_t>> pending; ///< further tokens of the text

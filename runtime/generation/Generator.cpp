@@ -267,12 +267,8 @@ Error generateEach(LanguageModel &model, const Tokenizer *tokenizer, ArrayRef<Ge
                      });
   bool editsLogits =
       llvm::any_of(requests, [](const GenerationRequest &request) { return !request.options.logits.isOff(); });
-  StreamOptions streamOptions{rows, needsLogits, editsLogits};
-  std::unique_ptr<TokenStream> stream;
-  if (options.draft)
-    stream = std::make_unique<SpeculativeStream>(model, *options.draft, options.draftLength, streamOptions);
-  else
-    stream = model.openStream(streamOptions);
+  std::unique_ptr<TokenStream> stream =
+      model.openStream({rows, needsLogits, editsLogits, options.draft, options.draftLength});
   return Job(model, tokenizer, requests, options, *stream, rows, onFinished).run();
 }
 

@@ -1,5 +1,7 @@
 #include "runtime/generation/LanguageModel.h"
 
+#include "runtime/generation/SpeculativeStream.h"
+
 #include <algorithm>
 
 namespace kiln {
@@ -108,6 +110,8 @@ Error LanguageModel::verify(ArrayRef<std::vector<int32_t>> tokens,
 }
 
 std::unique_ptr<TokenStream> LanguageModel::openStream(const StreamOptions &options) {
+  if (options.draft)
+    return std::make_unique<SpeculativeStream>(*this, options);
   return std::make_unique<HostTokenStream>(*this, options);
 }
 

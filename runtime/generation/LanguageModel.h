@@ -19,10 +19,20 @@ namespace kiln {
 /// In a batch of tokens: this row takes no part in the step, or gets no token.
 inline constexpr int32_t idleRow = -1;
 
+class Draft;
+
+/// How many tokens to guess.
+struct DraftLength {
+  int64_t most = 4;    ///< in a pass
+  bool isAuto = false; ///< fewer, down to none, where guesses are refused
+};
+
 struct StreamOptions {
   size_t rows = 1;          ///< how many sequences run side by side; at most maxBatch()
   bool keepLogits = false;  ///< whether TokenStream::logits will be asked for
   bool editsLogits = false; ///< whether rows may have an editor
+  Draft *draft = nullptr;   ///< guesses tokens, which are the same without it; outlives the stream
+  DraftLength draftLength = {};
 };
 
 /// What a row starts from.
@@ -100,7 +110,7 @@ public:
   /// a negative number leaves the row as it is.
   virtual void truncate(ArrayRef<int64_t> lengths) = 0;
 
-  /// Opens a stream over this model; one at a time. The model must outlive it.
+  /// Opens a stream over this model; one at a time. The model must outlive it. By default, it chooses on the host.
   virtual std::unique_ptr<TokenStream> openStream(const StreamOptions &options);
 };
 

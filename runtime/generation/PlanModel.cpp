@@ -144,6 +144,8 @@ std::unique_ptr<TokenStream> PlanModel::openStream(const StreamOptions &options)
   // A stream that chooses on the device always launches graphs.
   if (options.keepLogits || options.editsLogits || executor.isObserved() || plan.stepByStep || !plan.entries.sample)
     return LanguageModel::openStream(options);
+  if (options.draft && !(plan.entries.accept && options.draft->isFor(executor.device())))
+    return LanguageModel::openStream(options);
   return std::make_unique<PlanTokenStream>(executor, sampler, options);
 }
 

@@ -11,6 +11,12 @@ Error PlanTokenStream::open() {
       return made.takeError();
     sampler = std::move(*made);
   }
+  if (hostDraft) {
+    Expected<DeviceDraft *> made = hostDraft->onDevice(*sampler);
+    if (!made)
+      return made.takeError();
+    draft = *made;
+  }
   isOpen = true;
   return sampler->reset();
 }
@@ -44,13 +50,24 @@ std::vector<RowStart> PlanTokenStream::place(ArrayRef<RowStart> starts) {
   for (auto [start, place] : llvm::zip(placed, places)) {
     // The host must act when the row has ended or its context is full.
     uint64_t untilFull = context + 1 - start.tokens.size();
-    rows[start.row] = {place, 0, std::min(static_cast<uint64_t>(start.remaining), untilFull), {}};
+    Row row;
+    row.place = place;
+    row.limit = std::min(static_cast<uint64_t>(start.remaining), untilFull);
+    if (hostDraft) {
+      Row &before = rows[start.row];
+      row.text = start;
+      row.pace = start.isSameText ? before.pace : DraftPace(draftLength);
+      row.counts = start.isSameText ? before.counts : SpeculationCounts();
+    }
+    rows[start.row] = std::move(row);
   }
   return placed;
 }
 
-/// Evaluates prompts, those in neighbouring places by one call if its shape is the one that each has alone.
-Error PlanTokenStream::prefill(ArrayRef<RowStart> starts) {
+/// Calls the body with rows in neighbouring places that one call may start, since its shape is the one that each has
+/// alone.
+Error PlanTokenStream::forNeighbours(ArrayRef<RowStart> starts,
+                                     function_ref<Error(int64_t place, ArrayRef<RowStart>)> body) const {
   auto bucketOf = [&](const RowStart &start) {
     return prefillBucket(static_cast<int64_t>(start.tokens.size()), executor.options().tokens);
   };
@@ -60,11 +77,19 @@ Error PlanTokenStream::prefill(ArrayRef<RowStart> starts) {
     while (count < starts.size() && bucketOf(starts[count]) == bucketOf(starts[0]) &&
            placeOf(starts[count]) == placeOf(starts[0]) + static_cast<int64_t>(count))
       ++count;
-    if (Error error = sampler->prefill(placeOf(starts[0]), starts.take_front(count)))
+    if (Error error = body(placeOf(starts[0]), starts.take_front(count)))
       return error;
     starts = starts.drop_front(count);
   }
   return Error::success();
+}
+
+Error PlanTokenStream::prefill(ArrayRef<RowStart> starts) {
+  return forNeighbours(starts, [&](int64_t place, ArrayRef<RowStart> group) -> Error {
+    if (Error error = sampler->prefill(place, group))
+      return error;
+    return draft ? draft->start(place, group) : Error::success();
+  });
 }
 
 /// Makes steps decode so many places at least.
@@ -74,17 +99,21 @@ Error PlanTokenStream::growTo(int64_t places) {
     return Error::success();
   bucket = wanted;
   // Prepare all steps while the device evaluates the prompts.
-  for (int64_t size = bucket; size >= 1; size = size > 1 ? decodeBucket(size / 2, size) : 0)
+  for (int64_t size = bucket; size >= 1; size = size > 1 ? decodeBucket(size / 2, size) : 0) {
     if (Error error = sampler->prepareStep(size))
       return error;
+    if (draft)
+      if (Error error = draft->preparePass(size, DraftPace(draftLength).count()))
+        return error;
+  }
   return Error::success();
 }
 
 /// Waits for the first tokens of these rows.
 Error PlanTokenStream::awaitFirst(ArrayRef<RowStart> starts) {
   for (const RowStart &start : starts) {
-    const Choice &first = rows[start.row].choices.front();
-    if (Expected<int32_t> token = sampler->token(first.place, first.number); !token)
+    const Step &first = rows[start.row].steps.front();
+    if (Expected<int32_t> token = sampler->token(first.place, first.choice); !token)
       return token.takeError();
   }
   return Error::success();
@@ -102,7 +131,7 @@ Error PlanTokenStream::start(ArrayRef<RowStart> starts) {
   int64_t places = 0;
   for (const RowStart &start : placed) {
     Row &row = rows[start.row];
-    row.choices.push_back({row.place, sampler->lastChoice(row.place), steps});
+    row.steps.push_back({steps, row.place, sampler->lastChoice(row.place), 1, 0, /*isStart=*/true});
     places = std::max(places, row.place + 1);
   }
   bool isFirst = bucket == 0;
@@ -138,6 +167,9 @@ Error PlanTokenStream::shrink() {
       ++free;
     if (Error error = sampler->moveRow(row.place, free))
       return error;
+    if (draft)
+      if (Error error = draft->moveRow(row.place, free))
+        return error;
     row.place = free;
     isTaken[free] = true;
   }
@@ -145,30 +177,122 @@ Error PlanTokenStream::shrink() {
   return Error::success();
 }
 
-Error PlanTokenStream::step() {
-  if (Error error = sampler->step(bucket))
-    return error;
-  ++steps;
-  for (Row &row : rows)
-    if (row.place >= 0)
-      row.choices.push_back({row.place, sampler->lastChoice(row.place), steps});
+/// Reads the tokens of the row's next step, for which it waits. A row that has ended on the device has none.
+Error PlanTokenStream::read(Row &row) {
+  Step step = row.steps.front();
+  row.steps.pop_front();
+  size_t before = row.ready.size();
+  for (int64_t i = 0; i < step.count; ++i) {
+    Expected<int32_t> token = sampler->token(step.place, step.choice + static_cast<uint32_t>(i));
+    if (!token)
+      return token.takeError();
+    if (*token == idleRow)
+      break;
+    row.ready.push_back(*token);
+  }
+  auto count = static_cast<int64_t>(row.ready.size() - before);
+  if (!draft || count == 0)
+    return Error::success();
+  row.text.tokens.insert(row.text.tokens.end(), row.ready.begin() + static_cast<ptrdiff_t>(before), row.ready.end());
+  row.text.position += static_cast<uint64_t>(count);
+  if (step.isStart)
+    return Error::success();
+  // Guesses behind the last token that the row may have do not count.
+  int64_t left = static_cast<int64_t>(row.limit - row.taken - before);
+  int64_t guesses = std::min(step.guesses, left - 1);
+  row.pace.note(guesses, std::min(count - 1, guesses));
+  row.counts.add(static_cast<size_t>(guesses), static_cast<size_t>(std::min(count - 1, guesses)));
   return Error::success();
 }
 
-/// Enqueues a step unless a row has a token to take, then further steps, up to the number that the device may be ahead,
+//===----------------------------------------------------------------------===//
+// Guesses
+//===----------------------------------------------------------------------===//
+
+/// How many guesses each row gets; 0: the next step decodes one token.
+int64_t PlanTokenStream::guessesOfNextStep() const {
+  if (!draft)
+    return 0;
+  int64_t most = 0;
+  for (const Row &row : rows) {
+    if (row.place < 0)
+      continue;
+    // A pass may choose as many tokens as it has, and the last token lies in it.
+    auto held = static_cast<int64_t>(row.text.tokens.size()) - 1;
+    for (const Step &step : row.steps)
+      held += step.count;
+    if (held + sampler->passTokens() > executor.plan().model.context)
+      return 0;
+    int64_t left = static_cast<int64_t>(row.limit) - static_cast<int64_t>(row.expected());
+    most = std::max(most, std::min(row.pace.count(), left - 1));
+  }
+  return most;
+}
+
+/// Makes the draft hold the tokens that it has missed; waits for all that were enqueued.
+Error PlanTokenStream::catchUp() {
+  std::vector<RowStart> behind;
+  for (Row &row : rows) {
+    if (row.place < 0)
+      continue;
+    while (!row.steps.empty())
+      if (Error error = read(row))
+        return error;
+    if (!row.isBehind)
+      continue;
+    row.isBehind = false;
+    behind.push_back(row.text);
+    behind.back().tokens.pop_back(); // the next pass feeds the last token
+  }
+  llvm::sort(behind, [&](const RowStart &a, const RowStart &b) { return rows[a.row].place < rows[b.row].place; });
+  return forNeighbours(behind, [&](int64_t place, ArrayRef<RowStart> group) { return draft->start(place, group); });
+}
+
+//===----------------------------------------------------------------------===//
+// Steps ahead of the host
+//===----------------------------------------------------------------------===//
+
+Error PlanTokenStream::step() {
+  int64_t guesses = guessesOfNextStep();
+  bool isBehind = llvm::any_of(rows, [](const Row &row) { return row.place >= 0 && row.isBehind; });
+  if (guesses > 0 && isBehind) {
+    if (Error error = catchUp())
+      return error;
+    guesses = guessesOfNextStep(); // more is known
+  }
+  if (Error error = guesses > 0 ? draft->pass(bucket, guesses) : sampler->step(bucket))
+    return error;
+  ++steps;
+  int64_t count = guesses > 0 ? sampler->passTokens() : 1;
+  for (Row &row : rows) {
+    if (row.place < 0)
+      continue;
+    auto first = sampler->lastChoice(row.place) - static_cast<uint32_t>(count) + 1;
+    row.steps.push_back({steps, row.place, first, count, guesses});
+    row.isBehind |= draft && guesses == 0 && draft->fallsBehind();
+  }
+  return Error::success();
+}
+
+/// Enqueues a step if a row has no token to take, then further steps, up to the number that the device may be ahead,
 /// while a row can use them.
 Error PlanTokenStream::workAhead() {
+  // Of passes, whose number of guesses depends on those before, few.
+  constexpr int64_t mostPasses = 2;
   auto mostAhead = static_cast<size_t>(executor.device().stepsAhead());
+  if (draft)
+    mostAhead = std::min<size_t>(mostAhead, mostPasses);
   for (;;) {
-    bool isUseful = false;
+    bool isNeeded = false, isUseful = false;
     size_t most = 0;
     for (const Row &row : rows) {
       if (row.place < 0)
         continue;
-      isUseful |= row.taken + row.choices.size() < row.limit;
-      most = std::max(most, row.choices.size());
+      isNeeded |= row.steps.empty() && row.ready.empty();
+      isUseful |= row.expected() < row.limit;
+      most = std::max(most, row.steps.size());
     }
-    if (most > 0 && !(isUseful && most < mostAhead))
+    if (!isNeeded && !(isUseful && most < mostAhead))
       return Error::success();
     if (Error error = step())
       return error;
@@ -177,28 +301,34 @@ Error PlanTokenStream::workAhead() {
 
 Error PlanTokenStream::next(const BitVector &active, MutableArrayRef<int32_t> tokens) {
   for (const auto &[index, row] : llvm::enumerate(rows))
-    if (!active.test(index))
+    if (!active.test(index) && row.place >= 0)
       row = {};
   if (Error error = shrink())
     return error;
   if (Error error = workAhead())
     return error;
+  // Tokens that were read come first; else those of the earliest step.
+  auto isReady = [&](unsigned index) { return !rows[index].ready.empty(); };
+  if (llvm::none_of(active.set_bits(), isReady)) {
+    int64_t earliest = steps;
+    for (unsigned index : active.set_bits())
+      earliest = std::min(earliest, rows[index].steps.front().number);
+    for (unsigned index : active.set_bits())
+      if (rows[index].steps.front().number == earliest) {
+        if (Error error = read(rows[index]))
+          return error;
+        if (!isReady(index))
+          return makeError("@sample chose no token for a row that has not ended");
+      }
+  }
   std::fill(tokens.begin(), tokens.end(), idleRow);
-  int64_t earliest = steps;
-  for (unsigned index : active.set_bits())
-    if (!rows[index].choices.empty())
-      earliest = std::min(earliest, rows[index].choices.front().step);
   for (unsigned index : active.set_bits()) {
     Row &row = rows[index];
-    if (row.choices.empty() || row.choices.front().step != earliest)
+    if (row.ready.empty())
       continue;
-    Choice choice = row.choices.front();
-    row.choices.pop_front();
-    Expected<int32_t> token = sampler->token(choice.place, choice.number);
-    if (!token)
-      return token.takeError();
+    tokens[index] = row.ready.front();
+    row.ready.pop_front();
     ++row.taken;
-    tokens[index] = *token;
   }
   return Error::success();
 }

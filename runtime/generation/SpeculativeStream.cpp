@@ -2,21 +2,6 @@
 
 namespace kiln {
 
-void DraftPace::note(int64_t guesses, int64_t accepted) {
-  if (!length.isAuto)
-    return;
-  if (guesses == 0) {
-    waiting = std::max<int64_t>(waiting - 1, 0);
-    return;
-  }
-  if (accepted == guesses)
-    next = std::min(next + 1, length.most);
-  else if (accepted == 0 && --next == 0) {
-    next = 1;
-    waiting = pause;
-  }
-}
-
 Error SpeculativeStream::start(ArrayRef<RowStart> starts) {
   std::vector<std::vector<int32_t>> prompts(rows.size());
   std::vector<std::vector<float>> logits(rows.size());

@@ -4,46 +4,24 @@
 // chosen from these as without guesses, one after the other; at the first that is not the guess, the rest of the row's
 // pass is forgotten. So a pass gives one token or more, and the same ones for any guesses.
 //
-// The host drives this loop: it works on every device, and waits for the device in each pass.
+// The host drives this loop: it works on every device, and waits for the device in each pass. PlanTokenStream leaves
+// it to the device.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "runtime/generation/Draft.h"
+#include "runtime/generation/DraftPace.h"
 
 #include <deque>
 
 namespace kiln {
 
-/// How many tokens to guess.
-struct DraftLength {
-  int64_t most = 4;    ///< in a pass
-  bool isAuto = false; ///< fewer, down to none, where guesses are refused
-};
-
-/// The number of guesses of a row's next pass. With DraftLength::isAuto, one more after a pass of good guesses only,
-/// and one less after a pass of bad guesses only. After the last, the row waits a while before it tries one again.
-class DraftPace {
-public:
-  explicit DraftPace(const DraftLength &length) : length(length), next(length.most) {}
-
-  int64_t count() const { return waiting > 0 ? 0 : next; }
-  /// Takes note of a pass.
-  void note(int64_t guesses, int64_t accepted);
-
-private:
-  static constexpr int64_t pause = 16; ///< passes without guesses
-
-  DraftLength length;
-  int64_t next;
-  int64_t waiting = 0;
-};
-
 class SpeculativeStream : public TokenStream {
 public:
-  /// All but the options must outlive the stream.
-  SpeculativeStream(LanguageModel &model, Draft &draft, const DraftLength &length, const StreamOptions &options)
-      : model(model), draft(draft), length(length), options(options), rows(options.rows) {}
+  /// The options have a draft. It and the model must outlive the stream.
+  SpeculativeStream(LanguageModel &model, const StreamOptions &options)
+      : model(model), draft(*options.draft), length(options.draftLength), options(options), rows(options.rows) {}
 
   Error start(ArrayRef<RowStart> starts) override;
   Error next(const BitVector &active, MutableArrayRef<int32_t> tokens) override;

@@ -35,11 +35,15 @@ struct SamplingRow {
 };
 static_assert(sizeof(SamplingRow) == 24, "the plan's %rows");
 
-/// Values in place of a token: the row is finished; its logits contain NaN or +infinity; all its logits are -infinity.
+/// The choices of a row that the device remembers: number n is entry n % kRecent.
+constexpr int kRecent = 64;
+
+/// Values in place of a token: none was chosen, since the row is finished or a guess was wrong; its logits contain NaN
+/// or +infinity; all its logits are -infinity.
 constexpr i32 kNoToken = -1, kNotFinite = -2, kAllMasked = -3;
 
-/// The word that a launch writes into the row's ring: the number of the launch, from 1, in the upper half and the token
-/// in the lower. One word, so that the host sees both or neither.
-KILN_DEVICE constexpr u64 ringEntry(u32 launch, i32 token) { return u64(launch) << 32 | u32(token); }
+/// The word in a row's ring for a choice: its number, from 1, in the upper half and the token in the lower. One word,
+/// so that the host sees both or neither.
+KILN_DEVICE constexpr u64 ringEntry(u32 choice, i32 token) { return u64(choice) << 32 | u32(token); }
 
 } // namespace kiln

@@ -19,7 +19,7 @@ SCRATCH = '"@workspace", "@mailboxes"], workspace = {offset = "384*B", bytes = "
 
 # Keys that may be left out: plans omit them where they do not apply.
 OPTIONAL = {"scale", "add", "sum", "transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "arrays", "mailboxes", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants", "number", "cluster", "ops", "maps",
-            "prefill", "decode", "verify", "score", "sample"}
+            "prefill", "decode", "verify", "score", "sample", "accept", "ngram", "follow", "collect", "pretend"}
 OPTIONAL_IN = {("kernels", "*", "rows"),  # but not of a step with variants
                ("origin", "weights"), ("origin", "vocabulary")}
 
@@ -222,7 +222,7 @@ class Mutations(PlanTest):
         big = str(2**63 - 1)
         cases = []
         for path, key, values in (
-                (("format",), "format", ("0", "7", "10", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
+                (("format",), "format", ("0", "7", "99", "-1", big)), (("model", "context"), "context", ("0", "-1", big)),
                 (("model", "vocabulary"), "vocabulary", ("0", "-1", big)), (("model", "layers"), "layers", ("0", "-1", big)),
                 (("model", "eos", 0), "eos", ("-1", "29", big)),
                 (("dims", "B"), "B", ("[0, 64]", "[64, 1]", f"[1, {big}]", "[1]", "[1, 2, 3]", '["1", 64]', "[1.0, 64]", "[-1, 64]")),
@@ -587,7 +587,21 @@ class Verify(PlanTest):
             (entry("tokens"), '"positions"', r"tokens: expected an argument of type i32\[B,4\], got 'positions' of type i32\[B\]"),
             (entry("positions"), '"tokens"', r"positions: expected an argument of type i32\[B\], got 'tokens' of type i32\[B,4\]"),
             (entry("logits"), '"x.0"', "logits: expected the first result of @verify, got 'x.0'"),
+            (("entries", "accept", "logits"), '"text"', r"logits: expected an argument of type f32\[B,4,29\], got 'text'"),
+            (("entries", "accept", "guesses"), '"tokens"', r"guesses: expected an argument of type i32\[B,4\], got 'tokens'"),
+            (("entries", "ngram", "starts"), '"text"', r"starts: expected an argument of type i32\[B\], got 'text'"),
+            (("entries", "follow", "rows"), '"none"', "rows: expected an argument of @follow, got 'none'"),
+            (("entries", "collect", "recent"), '"none"', "recent: expected an argument of @collect, got 'none'"),
+            (("entries", "pretend", "odds"), '"known"', r"odds: expected an argument of type i32\[B\], got 'known'"),
         ]))
+        # An argument has one type in all functions that work on the state of a generation.
+        start = self.text.index('name = "ngram"')
+        changed = self.text[:start] + self.text[start:].replace('"B", "24"]', '"B", "25"]', 1)
+        self.assert_all_refused([("text", changed, r"\d+:\d+: error: ngram: argument 'text': expected type i32\[B,24\], which another "
+                                  r"function has for it, got i32\[B,25\]")])
+        for other in ("verify", "sample"):
+            text = re.sub(rf"(?m)^{other} = .*\n", "", self.text)
+            self.assert_all_refused([(other, text, r"\d+:\d+: error: accept: expected entries verify and sample beside it")])
         for old, new, message in (
                 ('"B", "4"]', '"B", "T"]', r"tokens: expected an argument of type i32\[B,K\] with a number K from 2 to the context, got i32\[B,T\]"),
                 ('"B", "4"]', '"B", "25"]', r"tokens: expected an argument of type i32\[B,K\] with a number K from 2 to the context, got i32\[B,25\]")):

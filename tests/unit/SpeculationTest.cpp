@@ -169,7 +169,7 @@ TEST(SpeculationTest, CountsSayWhatBecameOfGuesses) {
   options.draftLength.isAuto = true;
   for (const Generation &generation : unwrap(generate(model, nullptr, prompts, options))) {
     EXPECT_EQ(generation.speculation.passes, 20);
-    EXPECT_EQ(generation.speculation.drafted, (std::vector<int64_t>{4, 3, 2, 1}));
+    EXPECT_EQ(generation.speculation.drafted, (std::vector<int64_t>{3, 2, 1, 1}));
   }
   options.draft = nullptr;
   EXPECT_EQ(unwrap(generate(model, nullptr, prompts, options))[0].speculation.passes, 0);
@@ -181,16 +181,21 @@ TEST(DraftPaceTest, FollowsWhatIsAccepted) {
   pace.note(3, 0);
   fixed.note(3, 0);
   EXPECT_EQ(fixed.count(), 3);
+  EXPECT_EQ(pace.count(), 1);
+  pace.note(1, 1);
   EXPECT_EQ(pace.count(), 2);
   pace.note(2, 1);
   EXPECT_EQ(pace.count(), 2);
   pace.note(2, 0);
-  pace.note(1, 0);
-  for (int i = 0; i < 16; ++i) {
-    EXPECT_EQ(pace.count(), 0);
-    pace.note(0, 0);
+  // Each pause is twice as long as the one before, until a guess is right.
+  for (int pause : {16, 32, 64}) {
+    pace.note(1, 0);
+    for (int i = 0; i < pause; ++i) {
+      EXPECT_EQ(pace.count(), 0);
+      pace.note(0, 0);
+    }
+    EXPECT_EQ(pace.count(), 1);
   }
-  EXPECT_EQ(pace.count(), 1);
   for (int wanted : {2, 3, 3}) {
     pace.note(pace.count(), pace.count());
     EXPECT_EQ(pace.count(), wanted);

@@ -36,6 +36,7 @@ private:
 
 class PlanEngine : public Engine {
 public:
+  /// `device` may be null: it is another's.
   PlanEngine(std::unique_ptr<Device> device, std::unique_ptr<Executor> executor)
       : device(std::move(device)), planExecutor(std::move(executor)), planModel(*planExecutor) {}
 
@@ -193,9 +194,11 @@ void traceSteps(Executor &executor, Trace &trace) {
 }
 
 Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, const EngineOptions &options) {
-  Expected<std::unique_ptr<Device>> device = openDevice(options.device, options);
-  if (!device)
-    return device.takeError();
+  std::unique_ptr<Device> own;
+  if (!options.opened)
+    if (Error error = openDevice(options.device, options).moveInto(own))
+      return error;
+  Device &device = options.opened ? *options.opened : *own;
   Expected<LocatedPlan> located = locatePlan(source);
   if (!located)
     return located.takeError();
@@ -209,10 +212,10 @@ Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, cons
   Expected<KernelFiles> files = kernelFiles(plan, directory, options.kernelsFrom);
   if (!files)
     return files.takeError();
-  auto executor = Executor::create(**device, std::move(plan), *files, *source.weights, capacity);
+  auto executor = Executor::create(device, std::move(plan), *files, *source.weights, capacity);
   if (!executor)
     return executor.takeError();
-  auto engine = std::make_unique<PlanEngine>(std::move(*device), std::move(*executor));
+  auto engine = std::make_unique<PlanEngine>(std::move(own), std::move(*executor));
   if (options.checkReference)
     engine->check(source);
   if (options.trace && options.traceKernels)

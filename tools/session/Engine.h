@@ -23,6 +23,7 @@ public:
 
 struct EngineOptions {
   std::string device = "cpu";        ///< cpu, emulate, cuda:N
+  Device *opened = nullptr;          ///< not cpu: that device if it is open already; outlives the engine
   int64_t batch = 1;                 ///< sequences at once
   std::vector<Entry> entries;        ///< the entries that will be called: prefill and decode, or score
   bool checkReference = false;       ///< compare every step with the reference executor

@@ -39,6 +39,8 @@ public:
     best.assign(2 * batch * groups, 0x5a5a5a5a5a5a5a5a);
     launches.assign(batch, 0);
     ring.assign(batch * 4, 0);
+    text.assign(batch * textPitch, 0);
+    recent.assign(batch * kRecent, 0);
     arrivals.assign(batch, 0);
     settings.assign(batch, {.seed = params.seed,
                             .topP = samplingTopP(params),
@@ -67,8 +69,8 @@ public:
          {static_cast<uint32_t>(llvm::divideCeil(groups, threads / 32)), static_cast<uint32_t>(rows.size())},
          static_cast<uint32_t>(threads),
          0,
-         {array(logits), array(tokens), array(positions), array(settings), array(rows), array(best), array(launches),
-          array(ring), array(arrivals)}},
+         {array(logits), array(tokens), array(positions), array(settings), array(rows), array(launches), array(ring),
+          array(text), array(recent), array(best), array(arrivals)}},
         way);
     ASSERT_FALSE(bool(error)) << takeDiagnostics(std::move(error)).front().message;
     for (uint32_t count : arrivals)
@@ -82,10 +84,11 @@ public:
     return static_cast<int32_t>(entry);
   }
 
+  static constexpr int textPitch = 256;
   const int vocabulary, pitch, threads, group, groups;
   const int listed; ///< the most tokens in the kernel's list
   std::vector<float> logits;
-  std::vector<int32_t> tokens, positions;
+  std::vector<int32_t> tokens, positions, text, recent;
   std::vector<SamplingRow> rows;
   std::vector<uint64_t> best, ring;
   std::vector<uint32_t> launches, arrivals;
@@ -134,6 +137,8 @@ void launchAndCompare(SampleKernel &kernel, const SamplingParams &params, size_t
                                         << " top-p " << params.topP << " min-p " << params.minP << " temperature "
                                         << params.temperature;
     EXPECT_EQ(kernel.inRing(b), wanted);
+    EXPECT_EQ(kernel.recent[b * kRecent + kernel.launches[b] % kRecent], wanted);
+    EXPECT_EQ(kernel.text[b * SampleKernel::textPitch + positions[b] + 1], wanted);
     EXPECT_EQ(kernel.rows[b].position, before[b].position + 1);
     EXPECT_EQ(kernel.positions[b], positions[b] + 1);
   }

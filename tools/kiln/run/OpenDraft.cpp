@@ -83,7 +83,7 @@ Expected<OpenedDraft> openDraft(const RunCommand &command, const ModelSource &so
   SamplingParams sampling = command.sequence.sampling;
   if (sampling.temperature == 0)
     sampling = {.greedy = true};
-  opened.draft = std::make_unique<ModelDraft>(opened.engine->model(), sampling);
+  opened.draft = std::make_unique<ModelDraft>(opened.engine->model(), sampling, opened.engine->executor());
   return opened;
 }
 

@@ -61,6 +61,11 @@ Expected<std::unique_ptr<RunSession>> RunSession::open(const RunCommand &command
 Error RunSession::openDevice(const RunCommand &command) {
   progress.emplace(command.quiet);
   onDevice.onKernelCompiled = [this](size_t done, size_t all, StringRef kernel) { progress->show(done, all, kernel); };
+  if (!command.draft.what.empty() && onDevice.device != "cpu") {
+    if (Error error = kiln::openDevice(onDevice.device, onDevice).moveInto(device))
+      return error;
+    onDevice.opened = device.get();
+  }
   if (Error error = openDraft(command, source, onDevice).moveInto(draft))
     return error;
   auto opened =

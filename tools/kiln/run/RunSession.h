@@ -11,6 +11,7 @@ struct RunSession {
   EngineOptions onDevice;
   ModelSource source;
   std::optional<ProgressLine> progress = {}; ///< of compiling kernels
+  std::unique_ptr<Device> device = nullptr;  ///< of the draft and the engine, if there is a draft
   OpenedDraft draft = {};
   std::unique_ptr<Engine> engine = nullptr; ///< null before openDevice
 

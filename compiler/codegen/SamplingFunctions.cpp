@@ -174,7 +174,7 @@ private:
     add({Entry::Pretend,
          "guesses that are right with a known probability, for measurements",
          "speculate/pretend.cuh",
-         {words("positions", "const i32"), words("known", "const i32", shape.context), words("odds", "const i32"),
+         {words("positions", "const i32"), words("known", "const i32", shape.context), words("odds", "const i32", 2),
           words("guesses", "i32", shape.tokens)},
          {batch, Expr(1), Expr(1)},
          /*threads=*/32,
@@ -213,7 +213,8 @@ private:
             (function.hasStaticShared
                  ? "  static_assert(kSampleShared<Config>.dynamic == 0, \"shared memory as planned\");\n"
                  : "") +
-            "  allowDependents();\n  waitForDependencies();\n  " + function.body + "\n}\n")
+            // In this order: see Executor::append.
+            "  waitForDependencies();\n  allowDependents();\n  " + function.body + "\n}\n")
         .str();
   }
 

@@ -92,7 +92,7 @@ struct CollectEntry {
 
 struct PretendEntry {
   std::string known;   ///< [B,…] ids that will be chosen, by position
-  std::string odds;    ///< [B] probability of a right guess, in units of 2^-31
+  std::string odds;    ///< [B,2] probability of a right guess, in units of 2^-31, and a seed
   std::string guesses; ///< the tokens of @verify
 
   auto operator<=>(const PretendEntry &) const = default;

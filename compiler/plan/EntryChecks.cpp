@@ -229,8 +229,10 @@ private:
         error = checkArgument(key, *name, DType::F32, {batch, count, Expr(plan.model.vocabulary)});
       else if (key == "guesses")
         error = checkArgument(key, *name, DType::I32, {batch, count});
-      else if (key == "starts" || key == "odds")
+      else if (key == "starts")
         error = checkArgument(key, *name, DType::I32, {batch});
+      else if (key == "odds")
+        error = checkArgument(key, *name, DType::I32, {batch, Expr(2)});
       if (error)
         return error;
     }

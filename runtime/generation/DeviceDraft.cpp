@@ -2,11 +2,11 @@
 
 namespace kiln {
 
-/// Adds launches to others, if both could be made.
+/// Appends the launches of a call, if they could be made.
 static Error append(std::vector<KernelLaunch> &all, Expected<std::vector<KernelLaunch>> more) {
   if (!more)
     return more.takeError();
-  llvm::append_range(all, std::move(*more));
+  Executor::append(all, std::move(*more));
   return Error::success();
 }
 

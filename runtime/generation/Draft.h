@@ -24,9 +24,11 @@ public:
 
   /// Whether it can also guess on this device, without the host.
   virtual bool isFor(const Device &device) const { return false; }
-  /// Its part on the sampler's device, for which it is. The sampler must outlive this draft. Error: of allocating
+  /// Its part on the sampler's device, for which it is. The sampler must outlive it. Error: of allocating
   /// memory.
   virtual Expected<DeviceDraft *> onDevice(DeviceSampler &sampler) { llvm_unreachable("a draft of the host only"); }
+  /// Drops that part; the sampler may go.
+  virtual void leaveDevice() {}
 };
 
 /// Takes the longest ending of a text that has occurred in it before, up to 8 tokens, and guesses that it goes on as it
@@ -36,6 +38,7 @@ public:
   Error guess(ArrayRef<GuessRequest> requests, MutableArrayRef<std::vector<int32_t>> guesses) override;
   bool isFor(const Device &device) const override { return true; }
   Expected<DeviceDraft *> onDevice(DeviceSampler &sampler) override;
+  void leaveDevice() override { device.reset(); }
 
 private:
   std::unique_ptr<DeviceDraft> device;
@@ -52,6 +55,7 @@ public:
   Error guess(ArrayRef<GuessRequest> requests, MutableArrayRef<std::vector<int32_t>> guesses) override;
   bool isFor(const Device &device) const override;
   Expected<DeviceDraft *> onDevice(DeviceSampler &sampler) override;
+  void leaveDevice() override { device.reset(); }
 
 private:
   Error catchUp(ArrayRef<GuessRequest> requests);

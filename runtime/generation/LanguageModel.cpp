@@ -16,6 +16,15 @@ void SpeculationCounts::add(size_t guesses, size_t right) {
   }
 }
 
+void SpeculationCounts::add(const SpeculationCounts &other) {
+  passes += other.passes;
+  for (auto [own, more] : {std::pair(&drafted, &other.drafted), std::pair(&accepted, &other.accepted)}) {
+    own->resize(std::max(own->size(), more->size()));
+    for (size_t place = 0; place < more->size(); ++place)
+      (*own)[place] += (*more)[place];
+  }
+}
+
 namespace {
 /// Samples on the host from the logits of prefill and decode.
 class HostTokenStream : public TokenStream {

@@ -57,6 +57,7 @@ struct SpeculationCounts {
   std::vector<int64_t> drafted = {}, accepted = {};
 
   void add(size_t guesses, size_t right);
+  void add(const SpeculationCounts &other);
 };
 
 /// The tokens of some rows, chosen step by step.

@@ -9,7 +9,7 @@ public:
   OnDevice(DeviceSampler &sampler, DeviceDraft &draft) : DeviceDraft(sampler), draft(draft) {}
 
   /// Uploads what is known, for all rows. `odds` are in units of 2^-31.
-  Error know(ArrayRef<int32_t> text, int32_t odds) {
+  Error know(ArrayRef<int32_t> text, int32_t odds, int32_t seed) {
     const Executor &executor = sampler.executor();
     const PretendEntry &names = *executor.plan().entries.pretend;
     auto context = static_cast<size_t>(executor.plan().model.context);
@@ -18,7 +18,9 @@ public:
     std::vector<int32_t> all;
     for (int64_t i = 0; i < executor.options().batch; ++i)
       llvm::append_range(all, row);
-    std::vector<int32_t> allOdds(executor.options().batch, odds);
+    std::vector<int32_t> allOdds;
+    for (int64_t i = 0; i < executor.options().batch; ++i)
+      llvm::append_range(allOdds, ArrayRef{odds, seed});
     for (auto [name, values] : {std::pair(&names.known, &all), std::pair(&names.odds, &allOdds)})
       if (Error error = executor.device().upload(sampler.memoryOf(*name), values->data(),
                                                  static_cast<int64_t>(values->size() * sizeof(int32_t))))
@@ -36,7 +38,7 @@ public:
     Expected<std::vector<KernelLaunch>> more = sampler.launches(Entry::Pretend, rows);
     if (!more)
       return more;
-    llvm::append_range(*all, *more);
+    Executor::append(*all, std::move(*more));
     return all;
   }
 
@@ -55,7 +57,7 @@ Expected<DeviceDraft *> PretendedDraft::onDevice(DeviceSampler &sampler) {
     device = std::make_unique<OnDevice>(sampler, **own);
   }
   auto odds = static_cast<int32_t>(std::min(std::ldexp(acceptance, 31), 2147483647.0));
-  if (Error error = device->know(text, odds))
+  if (Error error = device->know(text, odds, seed))
     return error;
   return device.get();
 }

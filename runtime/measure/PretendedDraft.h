@@ -15,8 +15,12 @@ public:
   PretendedDraft(Draft &draft, double acceptance);
   ~PretendedDraft() override;
 
-  /// The prompt and what follows it, the same in all rows. Streams that are opened later use it.
-  void know(ArrayRef<int32_t> tokens) { text = tokens.vec(); }
+  /// The prompt and what follows it, the same in all rows, and the seed by which guesses are right or wrong. Streams
+  /// that are opened later use them.
+  void know(ArrayRef<int32_t> tokens, int32_t chosenSeed = 0) {
+    text = tokens.vec();
+    seed = chosenSeed;
+  }
 
   /// Guesses as the draft does.
   Error guess(ArrayRef<GuessRequest> requests, MutableArrayRef<std::vector<int32_t>> guesses) override {
@@ -29,6 +33,7 @@ private:
   Draft &draft;
   double acceptance;
   std::vector<int32_t> text;
+  int32_t seed = 0;
   std::unique_ptr<OnDevice> device;
 };
 

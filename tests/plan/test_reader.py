@@ -592,7 +592,7 @@ class Verify(PlanTest):
             (("entries", "ngram", "starts"), '"text"', r"starts: expected an argument of type i32\[B\], got 'text'"),
             (("entries", "follow", "rows"), '"none"', "rows: expected an argument of @follow, got 'none'"),
             (("entries", "collect", "recent"), '"none"', "recent: expected an argument of @collect, got 'none'"),
-            (("entries", "pretend", "odds"), '"known"', r"odds: expected an argument of type i32\[B\], got 'known'"),
+            (("entries", "pretend", "odds"), '"known"', r"odds: expected an argument of type i32\[B,2\], got 'known'"),
         ]))
         # An argument has one type in all functions that work on the state of a generation.
         start = self.text.index('name = "ngram"')

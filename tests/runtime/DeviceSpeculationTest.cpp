@@ -149,9 +149,13 @@ TEST_F(DeviceSpeculationTest, WrongGuessesStop) {
   ModelDraft stranger(otherModel, {.greedy = true}, other.get());
   GenerateOptions options = greedy(20);
   options.overflow = OverflowPolicy::Slide;
-  const SpeculationCounts counts = run(model, options, &stranger, {guesses, /*isAuto=*/true})[0].speculation;
+  Ids text = texts[0];
+  llvm::append_range(text, run(model, options, nullptr)[0].newTokens);
+  PretendedDraft wrong(stranger, 0);
+  wrong.know(text);
+  const SpeculationCounts counts = run(model, options, &wrong, {guesses, /*isAuto=*/true})[0].speculation;
   EXPECT_EQ(counts.passes, 19);
-  EXPECT_EQ(counts.drafted, (std::vector<int64_t>{2, 1, 1}));
+  EXPECT_EQ(counts.drafted, (std::vector<int64_t>{7, 2}));
 }
 
 } // namespace

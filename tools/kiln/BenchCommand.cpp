@@ -1,4 +1,5 @@
 #include "tools/kiln/Commands.h"
+#include "tools/kiln/SpeculationBench.h"
 #include "tools/kiln/Tracing.h"
 #include "tools/session/Engine.h"
 
@@ -195,6 +196,8 @@ Error measure(const BenchCommand &command, Trace *trace) {
 } // namespace
 
 Error run(const BenchCommand &command) {
+  if (command.what == "speculation")
+    return benchSpeculation(command);
   return withTrace(command.trace, "kiln bench", [&](Trace *trace) { return measure(command, trace); });
 }
 

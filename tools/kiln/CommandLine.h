@@ -105,6 +105,9 @@ struct BenchCommand {
   std::vector<int64_t> batches = {1};
   std::vector<int64_t> lengths = {64};
   BenchmarkOptions options;
+  DraftOptions draft;                                     ///< of --what speculation
+  std::vector<double> acceptances = {0.5, 0.7, 0.8, 0.9}; ///< likewise: the rates of right guesses
+  std::vector<std::string> draftTokens = {"4"};           ///< likewise: numbers of guesses, or auto
   std::string device = "auto";
   std::string format = "md";
   std::string trace; ///< a file, or empty

@@ -4,18 +4,33 @@
 
 namespace kiln {
 
+/// The options of --what speculation.
+static void addSpeculation(CLI::App &sub, BenchCommand &command) {
+  command.draft.what = "ngram";
+  sub.add_option("--draft", command.draft.what, "with --what speculation: ngram, or a plan or model that guesses")
+      ->check(checkNotEmpty)
+      ->capture_default_str();
+  sub.add_option("--draft-weights", command.draft.weights,
+                 "directory with the draft's model.safetensors (default: the draft's, or random ones)")
+      ->check(checkNotEmpty);
+  addList(sub, "--acceptance", command.acceptances, checkMinP, "with --what speculation: rates of right guesses");
+  addList(sub, "--draft-tokens", command.draftTokens, checkDraftTokens,
+          "with --what speculation: guesses of a pass, 2,4,auto");
+}
+
 CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   CLI::App *sub = app.add_subcommand("bench", "Time a plan, or count what it does; `bench ladder`: every optimisation");
   sub->add_option("MODEL", command.model, planOrModel);
   addWeights(*sub, command.weights);
   addPipeline(*sub, command.pipeline);
-  sub->add_option("--what", command.what, "decode, prefill, score, or each of the kernels")
-      ->check(word({"decode", "prefill", "score", "kernels"}))
+  sub->add_option("--what", command.what, "decode, prefill, score, each of the kernels, or speculation")
+      ->check(word({"decode", "prefill", "score", "kernels", "speculation"}))
       ->capture_default_str();
   sub->add_option("--of", command.of, "with --what kernels: of decode, prefill or score")
       ->check(word({"decode", "prefill", "score"}))
       ->capture_default_str();
   addList(*sub, "--batch", command.batches, checkCount, "sequences at once, 1,8,32");
+  addSpeculation(*sub, command);
   addList(*sub, "--length", command.lengths, checkZeroOrMore, "tokens of a prompt, or the position of decode");
   sub->add_option("--samples", command.options.samples, "measurements")->check(checkCount)->capture_default_str();
   sub->add_option("--runs", command.options.runsPerSample, "runs in one measurement")

@@ -118,7 +118,16 @@ std::string check(const BenchCommand &command, const GivenOptions &given) {
   if (command.what != "kernels")
     if (std::string wrong = refuse(given, {"--of"}, "expected --what kernels, got " + command.what); !wrong.empty())
       return wrong;
-  if (command.device == "emulate")
+  if (command.what != "speculation")
+    if (std::string wrong = refuse(given, {"--draft", "--draft-weights", "--acceptance", "--draft-tokens"},
+                                   "expected --what speculation, got " + command.what);
+        !wrong.empty())
+      return wrong;
+  if (command.what == "speculation" && command.format == "csv")
+    return "-o: expected md or json with --what speculation, got csv";
+  if (command.what == "speculation")
+    return refuse(given, {"--trace", "--runs"}, "expected no --what speculation");
+  if (command.device == "emulate" && command.what != "speculation")
     return refuse(given, {"--samples", "--runs", "--weights", "--random-weights", "--trace"},
                   "--device emulate counts and runs nothing; give --device cuda:N, or leave the option out");
   return "";

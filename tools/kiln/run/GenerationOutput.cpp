@@ -106,16 +106,14 @@ void printSummary(ArrayRef<Generation> generations) {
                           percentile(times, 0.99));
 }
 
-void printSpeculation(ArrayRef<Generation> generations) {
-  int64_t passes = 0, tokens = 0, drafted = 0, accepted = 0;
-  for (const Generation &generation : generations) {
-    passes += generation.speculation.passes;
-    tokens += std::max<int64_t>(0, static_cast<int64_t>(generation.newTokens.size()) - 1);
-    drafted += sumOf(generation.speculation.drafted);
-    accepted += sumOf(generation.speculation.accepted);
-  }
-  llvm::errs() << formatv("speculation = {0} tokens drafted, {1} accepted, {2:F2} tokens a pass\n", drafted, accepted,
-                          tokensPerPass(tokens, passes));
+void SpeculationTotals::add(const Generation &generation) {
+  counts.add(generation.speculation);
+  tokens += std::max<int64_t>(0, static_cast<int64_t>(generation.newTokens.size()) - 1);
+}
+
+void SpeculationTotals::print() const {
+  llvm::errs() << formatv("speculation = {0} tokens drafted, {1} accepted, {2:F2} tokens a pass\n",
+                          sumOf(counts.drafted), sumOf(counts.accepted), tokensPerPass(tokens, counts.passes));
 }
 
 } // namespace kiln

@@ -12,7 +12,13 @@ json::Object toJson(const Generation &generation, bool withLogits, bool withDraf
 
 /// Prints the rates of prompts and steps to standard error.
 void printSummary(ArrayRef<Generation> generations);
-/// Prints what became of guesses to standard error.
-void printSpeculation(ArrayRef<Generation> generations);
+/// What became of all guesses.
+struct SpeculationTotals {
+  SpeculationCounts counts;
+  int64_t tokens = 0; ///< that passes gave
+
+  void add(const Generation &generation);
+  void print() const; ///< to standard error
+};
 
 } // namespace kiln

@@ -125,8 +125,12 @@ Error runPrompts(const RunCommand &command, RunSession &session) {
   printer.finish(*generations);
   if (!command.quiet && !command.json)
     printSummary(*generations);
-  if (!command.quiet && !command.json && options.draft)
-    printSpeculation(*generations);
+  if (!command.quiet && !command.json && options.draft) {
+    SpeculationTotals totals;
+    for (const Generation &generation : *generations)
+      totals.add(generation);
+    totals.print();
+  }
   if (!command.quiet && command.check == "reference")
     llvm::errs() << session.engine->stepsChecked() << " steps agree with the reference executor\n";
   return Error::success();

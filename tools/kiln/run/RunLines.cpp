@@ -36,8 +36,10 @@ struct JobTotals {
 
   Clock::time_point start = Clock::now();
   size_t results = 0, promptTokens = 0, newTokens = 0;
+  SpeculationTotals speculation;
 
   void add(const Generation &result) {
+    speculation.add(result);
     ++results;
     promptTokens += result.promptTokens.size();
     newTokens += result.newTokens.size();
@@ -85,6 +87,8 @@ Error runLines(const RunCommand &command, RunSession &session) {
   }
   if (!command.quiet)
     totals.print(first);
+  if (!command.quiet && !command.draft.what.empty())
+    totals.speculation.print();
   if (!command.quiet && command.check == "reference")
     llvm::errs() << session.engine->stepsChecked() << " steps agree with the reference executor\n";
   return Error::success();

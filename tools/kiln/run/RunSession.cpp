@@ -35,12 +35,20 @@ static Expected<EngineOptions> engineOptions(const RunCommand &command, Trace *t
   return options;
 }
 
+static DraftRequest draftRequest(const RunCommand &command) {
+  return {.options = command.draft,
+          .model = command.model,
+          .dtype = command.pipeline.dtype,
+          .sampling = command.sequence.sampling,
+          .randomSeed = std::nullopt};
+}
+
 Expected<std::unique_ptr<RunSession>> RunSession::open(const RunCommand &command, Trace *trace) {
   Expected<EngineOptions> onDevice = engineOptions(command, trace);
   if (!onDevice)
     return onDevice.takeError();
   PipelineChoices pipeline = command.pipeline;
-  prepareForDraft(command, *onDevice, pipeline);
+  prepareForDraft(draftRequest(command), *onDevice, pipeline);
   ModelRequest request{.model = command.model,
                        .weights = command.weights,
                        .pipeline = pipeline,
@@ -66,7 +74,7 @@ Error RunSession::openDevice(const RunCommand &command) {
       return error;
     onDevice.opened = device.get();
   }
-  if (Error error = openDraft(command, source, onDevice).moveInto(draft))
+  if (Error error = openDraft(draftRequest(command), source, onDevice).moveInto(draft))
     return error;
   auto opened =
       traced(onDevice.trace, TraceLane::Host, "open the device", [&] { return openEngine(source, onDevice); });

@@ -1,8 +1,8 @@
 //===- RunSession.h - the model and the device of `kiln run` ---------------===//
 #pragma once
 
+#include "tools/kiln/OpenDraft.h"
 #include "tools/kiln/ProgressLine.h"
-#include "tools/kiln/run/OpenDraft.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "tools/kiln/run/OpenDraft.h"
+#include "tools/kiln/OpenDraft.h"
 
 #include "formats/ModelFile.h"
 #include "support/Diagnostic.h"
@@ -6,38 +6,37 @@
 
 namespace kiln {
 
-/// The guesses of a pass that the command asks for; those of a plan are at most as many as it can check.
-static DraftLength lengthOf(const DraftOptions &options) {
+DraftLength DraftRequest::length() const {
   int64_t usual = options.isAuto ? mostAutoDraftTokens : usualDraftTokens;
   return {options.tokens.value_or(usual), options.isAuto};
 }
 
-void prepareForDraft(const RunCommand &command, EngineOptions &engine, PipelineChoices &pipeline) {
+void prepareForDraft(const DraftRequest &request, EngineOptions &engine, PipelineChoices &pipeline) {
   // The reference executor checks guesses one after the other, by @decode.
-  if (command.draft.what.empty() || engine.device == "cpu")
+  if (request.options.what.empty() || engine.device == "cpu")
     return;
   engine.entries.push_back(Entry::Verify);
-  if (!isPlan(command.model))
-    pipeline.draftTokens = lengthOf(command.draft).most;
+  if (!isPlan(request.model))
+    pipeline.draftTokens = request.length().most;
 }
 
 /// Limits the guesses to what a plan checks. Error: a UsageError.
-static Error fitToPlan(const RunCommand &command, const Plan &plan, DraftLength &length) {
+static Error fitToPlan(const DraftRequest &request, const Plan &plan, DraftLength &length) {
   std::string again = "; compile the model again with --draft-tokens " + std::to_string(length.most);
   if (!plan.entries.verify)
-    return makeUsageError("--draft: " + command.model + " is a plan that cannot check guesses" + again);
+    return makeUsageError("--draft: " + request.model + " is a plan that cannot check guesses" + again);
   int64_t most = *plan.function(Entry::Verify).arguments.front().shape[1].asConstant() - 1;
-  if (command.draft.tokens && *command.draft.tokens > most)
-    return makeUsageError("--draft-tokens: " + command.model + " is a plan that checks at most " + Twine(most) +
-                          " guesses, got " + Twine(*command.draft.tokens) + again);
+  if (request.options.tokens && *request.options.tokens > most)
+    return makeUsageError("--draft-tokens: " + request.model + " is a plan that checks at most " + Twine(most) +
+                          " guesses, got " + Twine(*request.options.tokens) + again);
   length.most = std::min(length.most, most);
   return Error::success();
 }
 
 /// Opens a model that guesses.
-static Error openModelDraft(const RunCommand &command, const ModelSource &target, const EngineOptions &engine,
+static Error openModelDraft(const DraftRequest &request, const ModelSource &target, const EngineOptions &engine,
                             OpenedDraft &opened) {
-  const DraftOptions &options = command.draft;
+  const DraftOptions &options = request.options;
   EngineOptions own = engine;
   own.entries = {Entry::Prefill, Entry::Decode};
   own.checkReference = false;
@@ -45,13 +44,14 @@ static Error openModelDraft(const RunCommand &command, const ModelSource &target
   own.trace = nullptr; // its uploads and kernels would overlap those of the model
   bool hasWeights = !options.weights.empty() || isModelFile(options.what) ||
                     (llvm::sys::fs::is_directory(options.what) && !isPlan(options.what));
-  if (!hasWeights)
+  if (!hasWeights && !request.randomSeed)
     return makeUsageError("--draft: no weights of " + options.what + ": give --draft-weights PATH");
-  Expected<ModelSource> source = openModel({.model = options.what,
-                                            .weights = {.path = options.weights, .randomSeed = std::nullopt},
-                                            .pipeline = {.dtype = command.pipeline.dtype},
-                                            .batch = own.batch,
-                                            .reference = referenceUse(own)});
+  Expected<ModelSource> source =
+      openModel({.model = options.what,
+                 .weights = {.path = options.weights, .randomSeed = hasWeights ? std::nullopt : request.randomSeed},
+                 .pipeline = {.dtype = request.dtype},
+                 .batch = own.batch,
+                 .reference = referenceUse(own)});
   if (!source)
     return source.takeError();
   int64_t wanted = target.model().vocabulary, got = source->model().vocabulary;
@@ -66,21 +66,21 @@ static Error openModelDraft(const RunCommand &command, const ModelSource &target
   return Error::success();
 }
 
-Expected<OpenedDraft> openDraft(const RunCommand &command, const ModelSource &source, const EngineOptions &engine) {
+Expected<OpenedDraft> openDraft(const DraftRequest &request, const ModelSource &source, const EngineOptions &engine) {
   OpenedDraft opened;
-  if (command.draft.what.empty())
+  if (request.options.what.empty())
     return opened;
-  opened.length = lengthOf(command.draft);
+  opened.length = request.length();
   if (source.plan && engine.device != "cpu")
-    if (Error error = fitToPlan(command, *source.plan, opened.length))
+    if (Error error = fitToPlan(request, *source.plan, opened.length))
       return error;
-  if (command.draft.what == "ngram") {
+  if (request.options.what == "ngram") {
     opened.draft = std::make_unique<NgramDraft>();
     return opened;
   }
-  if (Error error = openModelDraft(command, source, engine, opened))
+  if (Error error = openModelDraft(request, source, engine, opened))
     return error;
-  SamplingParams sampling = command.sequence.sampling;
+  SamplingParams sampling = request.sampling;
   if (sampling.temperature == 0)
     sampling = {.greedy = true};
   opened.draft = std::make_unique<ModelDraft>(opened.engine->model(), sampling, opened.engine->executor());

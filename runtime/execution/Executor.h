@@ -92,6 +92,7 @@ public:
     std::function<Error(const PlanFunction &, size_t step, double seconds)> onStep;
   };
   void setObserver(Observer chosen) { observer = std::move(chosen); }
+  void stopObserving() { observer.reset(); }
   bool isObserved() const { return observer.has_value(); }
 
   /// Waits, and copies a buffer, argument or state of the function that ran last, starting at `element`. Error: it has

@@ -134,7 +134,7 @@ Error Executor::checkMemory() const {
                    megabytes(needs->weights) + ", caches of " + Twine(capacity.batch) + " sequences " +
                    megabytes(needs->states) + ", intermediate values " + megabytes(needs->others) + "), free are " +
                    megabytes(*available) +
-                   "; lower the number of sequences (--max-batch), or choose a --dtype of 16 bits");
+                   "; lower the number of sequences (--batch, --max-batch), or choose a --dtype of 16 bits");
 }
 
 } // namespace kiln

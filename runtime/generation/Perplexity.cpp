@@ -72,8 +72,9 @@ Expected<PerplexityResult> evaluatePerplexity(Scorer &scorer, ArrayRef<int32_t> 
   if (Error error = checkArguments(scorer, tokens, result.window, result.stride))
     return error;
   std::vector<ScoreWindow> windows = cutWindows(tokens, result.window, result.stride);
+  int64_t most = options.batch > 0 ? std::min(options.batch, scorer.maxBatch()) : scorer.maxBatch();
   for (size_t done = 0; done < windows.size();) {
-    auto batch = ArrayRef(windows).drop_front(done).take_front(scorer.maxBatch());
+    auto batch = ArrayRef(windows).drop_front(done).take_front(static_cast<size_t>(most));
     auto scores = scorer.score(batch);
     if (!scores)
       return scores.takeError();

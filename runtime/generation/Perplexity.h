@@ -60,7 +60,8 @@ struct PerplexityOptions {
   int64_t window = 0; ///< tokens; 0: the context
   int64_t stride = 0; ///< tokens; 0: the window
   /// Called after every window, counted from 1, of `windowCount`, with the result so far.
-  std::function<void(int64_t window, int64_t windowCount, const PerplexityResult &)> onWindow;
+  std::function<void(int64_t window, int64_t windowCount, const PerplexityResult &)> onWindow = nullptr;
+  int64_t batch = 0; ///< windows in one call; 0: as many as the scorer takes
 };
 
 /// Scores a text. Error: a window beyond the context, a stride beyond the window or below 1, fewer than two

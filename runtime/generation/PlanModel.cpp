@@ -120,21 +120,32 @@ void PlanModel::truncate(ArrayRef<int64_t> shorter) {
 }
 
 Expected<std::vector<std::vector<TokenScore>>> PlanModel::score(ArrayRef<ScoreWindow> windows) {
+  size_t longest = 0;
+  for (const ScoreWindow &window : windows)
+    longest = std::max(longest, window.inputs.size());
+  // Shorter windows end in tokens that no other sees, without targets.
+  std::vector<int32_t> inputs(windows.size() * longest, 0), targets(windows.size() * longest, -1);
+  for (auto [row, window] : llvm::enumerate(windows)) {
+    llvm::copy(window.inputs, inputs.begin() + static_cast<ptrdiff_t>(row * longest));
+    llvm::copy(window.targets, targets.begin() + static_cast<ptrdiff_t>(row * longest));
+  }
   const ScoreEntry &names = *executor.plan().entries.score;
-  std::vector<std::vector<TokenScore>> all;
-  for (const ScoreWindow &window : windows) {
-    Executor::Call call = executor.call(Entry::Score, 1, static_cast<int64_t>(window.inputs.size()));
-    call.arguments = {{names.tokens, window.inputs}, {names.targets, window.targets}};
-    if (Error error = executor.enqueue(call))
+  Executor::Call call =
+      executor.call(Entry::Score, static_cast<int64_t>(windows.size()), static_cast<int64_t>(longest));
+  call.arguments = {{names.tokens, inputs}, {names.targets, targets}};
+  if (Error error = executor.enqueue(call))
+    return error;
+  std::vector<float> logProbabilities(inputs.size()), best(inputs.size());
+  for (auto [name, elements] : {std::pair(&names.logProbabilities, &logProbabilities), {&names.bestTokens, &best}})
+    if (Error error = executor.download(*name, 0, *elements))
       return error;
-    ArrayRef<int32_t> targets = window.targets.drop_front(window.firstScored);
-    std::vector<float> logProbabilities(targets.size()), best(targets.size());
-    for (auto [name, elements] : {std::pair(&names.logProbabilities, &logProbabilities), {&names.bestTokens, &best}})
-      if (Error error = executor.download(*name, static_cast<int64_t>(window.firstScored), *elements))
-        return error;
+  std::vector<std::vector<TokenScore>> all;
+  for (auto [row, window] : llvm::enumerate(windows)) {
     std::vector<TokenScore> &scores = all.emplace_back();
-    for (auto [target, logProbability, token] : llvm::zip(targets, logProbabilities, best))
-      scores.push_back({-logProbability, static_cast<int32_t>(token) == target});
+    for (size_t i = window.firstScored; i < window.targets.size(); ++i) {
+      size_t at = row * longest + i;
+      scores.push_back({-logProbabilities[at], static_cast<int32_t>(best[at]) == window.targets[i]});
+    }
   }
   return all;
 }

@@ -31,6 +31,9 @@ public:
   /// All tensors, of whatever dtype, by name.
   const std::map<std::string, Entry, std::less<>> &tensors() const { return entries; }
 
+  /// The bytes of one of them.
+  ArrayRef<uint8_t> bytes(const Entry &entry) const { return buffer.slice(entry.begin, entry.end - entry.begin); }
+
   ArrayRef<int64_t> shape(StringRef name) const override { return entries.find(name)->second.shape; }
   Error check(StringRef name) const override { return tensor(name).takeError(); }
 

@@ -34,7 +34,10 @@ static void check(const RunCommand &command) {
       llvm::consumeError(ids.takeError());
 }
 static void check(const TokenizeCommand &) {}
-static void check(const EvalCommand &command) { requireCounts({command.window, command.stride}, 0); }
+static void check(const EvalCommand &command) {
+  requireCounts({command.window, command.stride}, 0);
+  requireCounts(command.batch.value_or(1), 1);
+}
 static void check(const BenchCommand &command) {
   requireCounts(command.batches, 1);
   requireCounts(command.lengths, 0);
@@ -51,6 +54,12 @@ static void check(const ExportCommand &command) {
   require(command.format == "gguf" || command.format == "llmc", "a format that is none");
 }
 static void check(const CheckCommand &command) { require(command.tolerance > 0, "a tolerance that is none"); }
+static void check(const CompareCommand &command) {
+  requireCounts({command.window, command.maxTokens}, 0);
+  require(command.mostDivergence.value_or(0) >= 0, "a divergence that is none");
+  double share = command.leastAgreement.value_or(0);
+  require(share >= 0 && share <= 1, "a share that is none");
+}
 
 extern "C" int LLVMFuzzerInitialize(int *, char ***) {
   // Printing help and errors would take most of the time.

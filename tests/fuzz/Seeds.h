@@ -22,7 +22,7 @@ private:
 /// Adds the contents of tests, graphs and pages: IR text, configurations, vocabularies, checkpoints, command lines.
 void addSeedsOfFiles(SeedWriter &seeds);
 
-/// Adds GGUF files and llm.c's files, made with the project's writers.
+/// Adds GGUF files and llm.c's files, made with the project's writers where it has some.
 void addSeedsOfModelFiles(SeedWriter &seeds);
 
 /// A module of a test, well-formed or not.

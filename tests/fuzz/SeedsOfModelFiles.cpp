@@ -1,8 +1,10 @@
 #include "Seeds.h"
 
 #include "formats/GgufWriter.h"
+#include "formats/LlmcChoices.h"
 #include "formats/LlmcModel.h"
 #include "formats/LlmcTokenizer.h"
+#include "formats/LlmcTokens.h"
 #include "runtime/text/ByteAlphabet.h"
 #include "support/WeightRecipe.h"
 
@@ -86,6 +88,24 @@ std::string ggufModel() {
   return writer.header() + data;
 }
 
+std::string evalFile(std::array<int32_t, 256> header, ArrayRef<uint16_t> numbers) {
+  return std::string(reinterpret_cast<const char *>(header.data()), sizeof header) +
+         std::string(reinterpret_cast<const char *>(numbers.data()), numbers.size() * sizeof(uint16_t));
+}
+
+void addSeedsOfEvalFiles(SeedWriter &seeds) {
+  seeds.add("eval-data", "tokens", evalFile({llmcTokensMagic, 1, 3}, {5, 6, 7}));
+  seeds.add("eval-data", "questions",
+            evalFile({llmcChoicesMagic, 1, 2, 26},
+                     {65535, 26, 0, 1, 2, 2, 1, 2, 1, 3, 2, 4, 5, 65535, 22, 1, 0, 2, 1, 1, 1, 3, 1, 4}));
+  seeds.add("eval-data", "lines",
+            "{\"ctx\": \"To\", \"endings\": [\"be\", \"go\"], \"label\": \"1\"}\n"
+            "{\"ctx_a\": \"To\", \"ctx_b\": \"be\", \"endings\": [\"or\", \"not\"], "
+            "\"label\": 0}\n");
+  seeds.add("eval-data", "texts", "{\"text\": \"To be\"}\n\n{\"text\": \"\"}\n");
+  seeds.addDictionary("eval-data", {"ctx", "ctx_a", "ctx_b", "endings", "label", "text"});
+}
+
 } // namespace
 
 void addSeedsOfModelFiles(SeedWriter &seeds) {
@@ -93,6 +113,7 @@ void addSeedsOfModelFiles(SeedWriter &seeds) {
   seeds.add("llmc", "bf16", llmcModel(llmcVersionBF16));
   seeds.add("llmc", "tokenizer", llmcTokenizer());
   seeds.add("gguf", "model", ggufModel());
+  addSeedsOfEvalFiles(seeds);
   GgufWriter keys;
   addVocabularyKeys(keys);
   seeds.add("gguf", "vocabulary", keys.header());

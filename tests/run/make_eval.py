@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/data/eval.json with Hugging Face transformers in fp32: the score of tests/data/eval.txt under the
-embedded model, for several windows and strides. Needs torch and transformers; the tests do not.
+"""Writes, with Hugging Face transformers in fp32 and the embedded model, tests/data/eval.json: the score of
+tests/data/eval.txt for several windows and strides, and the log-probability of each token behind all those before it;
+and tests/data/logits.safetensors: its first tokens in two sequences, and their logits. Needs torch, transformers,
+tokenizers and safetensors; the tests do not.
 
   KILN= tests/run/make_eval.py
 """
@@ -9,6 +11,7 @@ import json
 import os
 
 import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import GPT2LMHeadModel
 
@@ -39,9 +42,15 @@ def main():
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     with open(os.path.join(SOURCE, "tests", "data", "eval.txt"), encoding="utf-8") as file:
         tokens = tokenizer.encode(file.read()).ids
+    with torch.no_grad():
+        ids = torch.tensor([tokens])
+        logs = torch.log_softmax(model(ids).logits[0].double(), -1)
+        log_probabilities = [round(float(logs[i - 1, tokens[i]]), 7) for i in range(1, len(tokens))]
+        ids = torch.tensor(tokens[:24]).reshape(2, 12)
+        save_file({"tokens": ids, "logits": model(ids).logits.contiguous()}, os.path.join(SOURCE, "tests", "data", "logits.safetensors"))
     scores = [{"window": window, "stride": stride, "nll": score(model, tokens, window, stride)} for window, stride in WINDOWS]
     with open(os.path.join(SOURCE, "tests", "data", "eval.json"), "w") as file:
-        json.dump({"tokens": tokens, "scores": scores}, file)
+        json.dump({"tokens": tokens, "scores": scores, "log_probabilities": log_probabilities}, file)
         file.write("\n")
 
 

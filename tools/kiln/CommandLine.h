@@ -6,6 +6,7 @@
 #include "tools/tune/TuneOptions.h"
 
 #include "runtime/generation/Generator.h"
+#include "runtime/text/EvalData.h"
 
 namespace kiln {
 
@@ -90,7 +91,9 @@ struct EvalCommand {
   WeightOptions weights;
   PipelineChoices pipeline;
   std::string text;
+  std::optional<EvalForm> form; ///< none: recognised
   int64_t window = 0, stride = 0;
+  std::optional<int64_t> batch; ///< windows side by side
   std::string device = "auto";
   bool json = false;
   bool quiet = false;
@@ -142,9 +145,23 @@ struct CheckCommand {
   bool quiet = false;
 };
 
+struct CompareCommand {
+  std::string a, b;
+  WeightOptions weights;    ///< of both
+  PipelineChoices pipeline; ///< of b
+  std::string text;         ///< empty: A writes
+  std::optional<EvalForm> form;
+  int64_t window = 0;    ///< 0: the smaller context
+  int64_t maxTokens = 0; ///< of the text; 0: all
+  std::string device = "auto", deviceA;
+  std::optional<double> mostDivergence, leastAgreement;
+  bool json = false;
+  bool quiet = false;
+};
+
 using Command =
     std::variant<std::monostate, CompileCommand, DumpCommand, RunCommand, TokenizeCommand, EvalCommand, BenchCommand,
-                 ReportCommand, TuneOptions, LadderOptions, ImportCommand, ExportCommand, CheckCommand>;
+                 ReportCommand, TuneOptions, LadderOptions, ImportCommand, ExportCommand, CheckCommand, CompareCommand>;
 
 /// Fills `command`, or returns the exit code to leave with: 0 after --help or --version, 2 after a usage error, both
 /// printed.

@@ -18,5 +18,6 @@ Error run(const LadderOptions &command);
 Error run(const ImportCommand &command);
 Error run(const ExportCommand &command);
 Error run(const CheckCommand &command);
+Error run(const CompareCommand &command);
 
 } // namespace kiln

@@ -1,60 +1,169 @@
 #include "tools/kiln/Commands.h"
-#include "tools/kiln/Input.h"
 #include "tools/kiln/ProgressLine.h"
 #include "tools/session/Engine.h"
 
+#include "runtime/generation/MultipleChoice.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
 #include "support/Json.h"
 #include "support/Process.h"
+#include "tools/session/UsageError.h"
+
+#include <chrono>
 
 namespace kiln {
 
-Error run(const EvalCommand &command) {
-  EngineOptions engineOptions;
-  engineOptions.device = resolveDevice(command.device);
-  engineOptions.entries = {Entry::Score};
-  Expected<ModelSource> source = openModel({.model = command.model,
-                                            .weights = command.weights,
-                                            .pipeline = command.pipeline,
-                                            .reference = referenceUse(engineOptions)});
-  if (!source)
-    return source.takeError();
-  if (!source->tokenizer)
-    return makeFileError(source->filesPath, "no vocabulary here (vocab.json and merges.txt, or tokenizer.json)");
-  Expected<std::string> text = readInput(command.text);
-  if (!text)
-    return text.takeError();
-  std::vector<int32_t> ids = source->tokenizer->encode(*text);
+namespace {
 
-  ProgressLine progress(command.quiet);
+/// Scores a model, with a running estimate.
+class Evaluation {
+public:
+  Evaluation(const EvalCommand &command, Scorer &scorer, int64_t batch)
+      : command(command), scorer(scorer), batch(batch), progress(command.quiet) {}
+
+  Error scoreText(ArrayRef<int32_t> tokens);
+  Error scoreChoices(ArrayRef<ChoiceExample> examples);
+
+private:
+  using Clock = std::chrono::steady_clock;
+
+  double tokensPerSecond(int64_t tokens) const {
+    double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+  }
+  void print(json::Object object, const Twine &line, int64_t tokens);
+
+  const EvalCommand &command;
+  Scorer &scorer;
+  int64_t batch;
+  ProgressLine progress;
+  Clock::time_point start = Clock::now();
+};
+
+void Evaluation::print(json::Object object, const Twine &line, int64_t tokens) {
+  progress.finish();
+  if (!command.json) {
+    standardOutput() << line << '\n';
+    return;
+  }
+  object["tokens_scored"] = tokens;
+  object["tokens_per_second"] = jsonQuantity(tokensPerSecond(tokens));
+  standardOutput() << jsonText(std::move(object)) << '\n';
+}
+
+Error Evaluation::scoreText(ArrayRef<int32_t> tokens) {
   PerplexityOptions options;
   options.window = command.window;
   options.stride = command.stride;
+  options.batch = batch;
   options.onWindow = [&](int64_t window, int64_t count, const PerplexityResult &sofar) {
-    progress.show(window, count, formatv("perplexity {0:F4}", sofar.perplexity()).str());
+    progress.show(window, count,
+                  formatv("perplexity {0:F4} +/- {1:F4}, {2:F0} tokens/s", sofar.perplexity(), sofar.standardError(),
+                          tokensPerSecond(sofar.tokensScored))
+                      .str());
   };
-  engineOptions.onKernelCompiled = [&](size_t done, size_t all, StringRef kernel) { progress.show(done, all, kernel); };
-  auto engine = openEngine(*source, engineOptions);
-  if (!engine)
-    return engine.takeError();
-  Expected<PerplexityResult> result = evaluatePerplexity((*engine)->scorer(), ids, options);
+  Expected<PerplexityResult> result = evaluatePerplexity(scorer, tokens, options);
   if (!result)
     return result.takeError();
-  progress.finish();
-  if (command.json)
-    standardOutput() << jsonText(json::Object{{"perplexity", result->perplexity()},
-                                              {"nll", result->nll},
-                                              {"tokens_scored", result->tokensScored},
-                                              {"accuracy", result->accuracy()},
-                                              {"window", result->window},
-                                              {"stride", result->stride}})
-                     << '\n';
-  else
-    standardOutput() << formatv("perplexity = {0:F4} +/- {1:F4} ({2} tokens, window {3}, stride {4})\n",
-                                result->perplexity(), result->standardError(), result->tokensScored, result->window,
-                                result->stride);
+  print(json::Object{{"perplexity", result->perplexity()},
+                     {"standard_error", result->standardError()},
+                     {"nll", result->nll},
+                     {"accuracy", result->accuracy()},
+                     {"window", result->window},
+                     {"stride", result->stride}},
+        formatv("perplexity = {0:F4} +/- {1:F4} ({2} tokens, window {3}, stride {4})", result->perplexity(),
+                result->standardError(), result->tokensScored, result->window, result->stride)
+            .str(),
+        result->tokensScored);
   return Error::success();
+}
+
+Error Evaluation::scoreChoices(ArrayRef<ChoiceExample> examples) {
+  ChoiceOptions options;
+  options.batch = batch;
+  options.onExamples = [&](const ChoiceResult &sofar) {
+    progress.show(static_cast<size_t>(sofar.examples), examples.size(),
+                  formatv("acc {0:F4} +/- {1:F4}, acc_norm {2:F4} +/- {3:F4}, {4:F0} tokens/s", sofar.accuracy(),
+                          sofar.accuracyError(), sofar.normalisedAccuracy(), sofar.normalisedAccuracyError(),
+                          tokensPerSecond(sofar.tokensScored))
+                      .str());
+  };
+  Expected<ChoiceResult> result = evaluateChoices(scorer, examples, options);
+  if (!result)
+    return result.takeError();
+  std::string truncated = result->truncated ? formatv(", {0} truncated", result->truncated).str() : "";
+  print(json::Object{{"acc", result->accuracy()},
+                     {"acc_standard_error", result->accuracyError()},
+                     {"acc_norm", result->normalisedAccuracy()},
+                     {"acc_norm_standard_error", result->normalisedAccuracyError()},
+                     {"examples", result->examples},
+                     {"truncated", result->truncated}},
+        formatv("acc = {0:F4} +/- {1:F4}, acc_norm = {2:F4} +/- {3:F4} ({4} examples{5})", result->accuracy(),
+                result->accuracyError(), result->normalisedAccuracy(), result->normalisedAccuracyError(),
+                result->examples, truncated)
+            .str(),
+        result->tokensScored);
+  return Error::success();
+}
+
+/// The windows that there are, or a few more; memory is for no more than these.
+int64_t windowCount(const EvalCommand &command, const EvalData &data, int64_t context) {
+  int64_t count = 0;
+  for (const ChoiceExample &example : data.examples)
+    count += static_cast<int64_t>(example.endings.size());
+  int64_t window = command.window ? command.window : context;
+  int64_t stride = command.stride ? command.stride : window;
+  return count + static_cast<int64_t>(llvm::divideCeil(data.tokens.size(), static_cast<uint64_t>(stride)));
+}
+
+/// The windows that are scored side by side. A plan may be for fewer than the usual number.
+int64_t batchOf(const EvalCommand &command, StringRef device, const ModelSource *source) {
+  constexpr int64_t usualBatch = 16;
+  if (command.batch)
+    return *command.batch;
+  int64_t batch = device == "cpu" ? 1 : usualBatch;
+  const PlanDim *dim = source && source->plan ? source->plan->findDim(source->plan->entries.batch) : nullptr;
+  return dim ? std::min(batch, dim->max) : batch;
+}
+
+/// Error: --window or --stride, which examples have no use for.
+Error checkWindows(const EvalCommand &command) {
+  for (auto [flag, value] : {std::pair("--window", command.window), {"--stride", command.stride}})
+    if (value > 0)
+      return makeUsageError(Twine(flag) + ": expected a text or tokens to cut into windows, got questions");
+  return Error::success();
+}
+
+} // namespace
+
+Error run(const EvalCommand &command) {
+  EngineOptions options;
+  options.device = resolveDevice(command.device);
+  options.entries = {Entry::Score};
+  Expected<ModelSource> source = openModel({.model = command.model,
+                                            .weights = command.weights,
+                                            .pipeline = command.pipeline,
+                                            .batch = batchOf(command, options.device, nullptr),
+                                            .reference = referenceUse(options)});
+  if (!source)
+    return source.takeError();
+  const Tokenizer *tokenizer = source->tokenizer ? &*source->tokenizer : nullptr;
+  Expected<EvalData> data = readEvalData(command.text, command.form, tokenizer, source->model().vocabulary);
+  if (!data)
+    return data.takeError();
+  bool areChoices = !data->examples.empty();
+  if (areChoices)
+    if (Error error = checkWindows(command))
+      return error;
+  options.batch = std::max<int64_t>(
+      1, std::min(batchOf(command, options.device, &*source), windowCount(command, *data, source->model().context)));
+  ProgressLine progress(command.quiet);
+  options.onKernelCompiled = [&](size_t done, size_t all, StringRef kernel) { progress.show(done, all, kernel); };
+  auto engine = openEngine(*source, options);
+  if (!engine)
+    return engine.takeError();
+  progress.finish();
+  Evaluation evaluation(command, (*engine)->scorer(), options.batch);
+  return areChoices ? evaluation.scoreChoices(data->examples) : evaluation.scoreText(data->tokens);
 }
 
 } // namespace kiln

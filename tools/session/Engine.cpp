@@ -27,6 +27,12 @@ public:
   Error loadWeights() { return reference.loadWeights(); }
   LanguageModel &model() override { return isCached ? static_cast<LanguageModel &>(reference) : uncached; }
   Scorer &scorer() override { return reference; }
+  void observe(std::function<bool(StringRef)> isWanted, ValueObserver observer) override {
+    reference.setResultHook([=](const Value &value, const Tensor<float> &result) {
+      return isWanted(value.name) ? observer(value.name, result.elements()) : Error::success();
+    });
+  }
+  void stopObserving() override { reference.setResultHook(nullptr); }
 
 private:
   ReferenceModel reference;
@@ -56,6 +62,8 @@ public:
   }
   Scorer &scorer() override { return planModel; }
   Executor *executor() override { return planExecutor.get(); }
+  void observe(std::function<bool(StringRef)> isWanted, ValueObserver observer) override;
+  void stopObserving() override { planExecutor->stopObserving(); }
 
 private:
   std::unique_ptr<Device> device;
@@ -65,6 +73,26 @@ private:
   std::optional<ReferenceModel> reference; ///< provides the weights for the check
   std::optional<StepChecker> checker;
 };
+
+void PlanEngine::observe(std::function<bool(StringRef)> isWanted, ValueObserver observer) {
+  auto onCall = [](const Executor::Call &) { return Error::success(); };
+  // A step's results are downloaded at once: later steps may reuse their memory.
+  auto onStep = [this, isWanted, observer](const PlanFunction &function, size_t step, double) -> Error {
+    std::vector<float> elements;
+    for (const PlanBuffer &buffer : function.buffers) {
+      const std::string &name = buffer.tensor.name;
+      if (buffer.first != static_cast<int64_t>(step) || !isWanted(name))
+        continue;
+      elements.resize(*planExecutor->elementCount(name));
+      if (Error error = planExecutor->download(name, 0, elements))
+        return error;
+      if (Error error = observer(name, elements))
+        return error;
+    }
+    return Error::success();
+  };
+  planExecutor->setObserver({onCall, onStep});
+}
 
 /// The files of a plan without cubins.
 std::map<std::string, std::string> filesOf(const GeneratedPlan &generated, const std::string &fusedIr) {

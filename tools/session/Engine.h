@@ -9,6 +9,9 @@
 
 namespace kiln {
 
+/// Called with the name of a value, as in the IR, and its elements in f32, row-major.
+using ValueObserver = std::function<Error(StringRef name, ArrayRef<float> elements)>;
+
 /// Generates and scores, and owns everything needed for that. The source must outlive it.
 class Engine {
 public:
@@ -19,6 +22,11 @@ public:
   virtual Executor *executor() { return nullptr; }
   /// With checkReference: the number of steps that agreed with the reference.
   virtual int64_t stepsChecked() const { return 0; }
+
+  /// From now on, gives `observer` the results of steps by names that are wanted, as they are computed; its error ends
+  /// the call. Not together with checkReference or traceKernels, which observe for themselves.
+  virtual void observe(std::function<bool(StringRef name)> isWanted, ValueObserver observer) = 0;
+  virtual void stopObserving() = 0;
 };
 
 struct EngineOptions {

@@ -42,8 +42,10 @@ Error ReferenceModel::loadWeights() {
 }
 
 std::unique_ptr<Evaluator<float>> ReferenceModel::makeEvaluator() {
-  return std::make_unique<Evaluator<float>>(
+  auto evaluator = std::make_unique<Evaluator<float>>(
       *source.module, [this](const Value &weight, int64_t rank) { return loadWeight(weight, rank); });
+  evaluator->setResultHook(onResult);
+  return evaluator;
 }
 
 /// The first result of a function, as rows of logits. The module declares the vocabulary, but its functions may differ.

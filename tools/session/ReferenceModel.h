@@ -34,6 +34,9 @@ public:
   /// A weight of a rank, packed as its recipe says but in f32; kept after its first use.
   Expected<Tensor<float>> loadWeight(const Value &weight, int64_t rank);
 
+  /// As of Evaluator, for calls from now on; null for none.
+  void setResultHook(Evaluator<float>::ResultHook hook) { onResult = std::move(hook); }
+
 private:
   struct Row {
     std::unique_ptr<Evaluator<float>> evaluator;
@@ -46,6 +49,7 @@ private:
   const ModelSource &source;
   std::map<std::pair<const Value *, int64_t>, Tensor<float>> weights;
   std::vector<Row> rows;
+  Evaluator<float>::ResultHook onResult;
 };
 
 } // namespace kiln

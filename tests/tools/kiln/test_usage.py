@@ -124,7 +124,7 @@ class UsageTest(KilnTest):
                           "--device", "cuda:0")
 
     def test_unknown_words(self):
-        commands = "compile, dump, run, tokenize, eval, bench, report, tune, import, export, check"
+        commands = "compile, dump, run, tokenize, eval, bench, report, tune, import, export, check, compare"
         self.assert_fails(f"error: unknown command 'rum', expected one of {commands}; did you mean 'run'?\n", "rum", self.model, code=2)
         self.assert_fails(f"error: unknown command 'frobnicate', expected one of {commands}\n", "frobnicate", code=2)
         self.assert_fails(f"error: no command: expected one of {commands}\n", code=2)

@@ -1,5 +1,7 @@
 #include "tools/kiln/options/OptionRules.h"
 
+#include "tools/compare/LogitsFile.h"
+
 namespace kiln {
 
 namespace {
@@ -154,6 +156,24 @@ std::string check(const TuneOptions &command, const GivenOptions &given) { retur
 std::string check(const ImportCommand &command, const GivenOptions &given) { return ""; }
 std::string check(const ExportCommand &command, const GivenOptions &given) { return ""; }
 std::string check(const CheckCommand &command, const GivenOptions &given) { return ""; }
+
+std::string check(const CompareCommand &command, const GivenOptions &given) {
+  bool isFileA = LogitsFile::isPath(command.a), isFileB = LogitsFile::isPath(command.b);
+  if (isFileA && isFileB)
+    return "expected a plan or a model as B, since A is a file of logits, got " + command.b;
+  if (isFileA || isFileB)
+    if (std::string wrong = refuse(given, {"--text", "--format", "--window"},
+                                   "expected no file of logits, which has the tokens that it is about");
+        !wrong.empty())
+      return wrong;
+  if (isFileA)
+    return refuse(given, {"--device-a"}, "expected a plan or a model as A, got a file of logits");
+  if (isFileB)
+    return refuse(given, {"--dtype", "--strategy", "--matmul", "--decode", "--tuning"},
+                  "expected a model as B, which it is about, got a file of logits; give that as A, and the model as B");
+  return command.text.empty() ? refuse(given, {"--format"}, "expected --text, whose file it is about") : "";
+}
+
 std::string check(std::monostate command, const GivenOptions &given) { return ""; }
 
 } // namespace

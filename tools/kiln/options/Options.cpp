@@ -1,5 +1,5 @@
-// The options of the commands, but for those of MeasuringOptions.cpp and ConvertOptions.cpp. CLI11 is slow to compile
-// and throws: only these files, SharedOptions.cpp and CommandLine.cpp include it.
+// The options of the commands, but for those of the other files here. CLI11 is slow to compile and throws: only these
+// files and CommandLine.cpp include it.
 #include "tools/kiln/options/Options.h"
 
 #include "tools/kiln/options/SharedOptions.h"
@@ -216,39 +216,6 @@ void addTokenize(CLI::App &app, TokenizeCommand &command) {
   sub->add_flag("--json", command.json, "a JSON object a text");
 }
 
-void addEval(CLI::App &app, EvalCommand &command) {
-  CLI::App *sub = app.add_subcommand("eval", "Perplexity of a model on a text");
-  sub->add_option("MODEL", command.model, planOrModel)->required();
-  addWeights(*sub, command.weights);
-  addPipeline(*sub, command.pipeline);
-  sub->add_option("--text", command.text, "file to score; - is standard input")->required();
-  sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")
-      ->check(checkZeroOrMore)
-      ->capture_default_str();
-  sub->add_option("--stride", command.stride, "tokens between windows; 0: the window")
-      ->check(checkZeroOrMore)
-      ->capture_default_str();
-  addDevice(*sub, command.device);
-  sub->add_flag("--json", command.json, "a JSON object");
-  sub->add_flag("--quiet", command.quiet, "no progress");
-}
-
-void addCheck(CLI::App &app, CheckCommand &command) {
-  CLI::App *sub = app.add_subcommand("check", "Compare a model with what PyTorch computed for llm.c");
-  sub->add_option("MODEL", command.model, planOrModel)->required();
-  addWeights(*sub, command.weights);
-  addPipeline(*sub, command.pipeline);
-  sub->add_option("--debug-state", command.debugState, "llm.c's file of inputs, targets, logits and loss")
-      ->check(checkNotEmpty)
-      ->required();
-  sub->add_option("--tolerance", command.tolerance, "largest difference of a logit and of the loss")
-      ->check(positiveNumber())
-      ->capture_default_str();
-  addDevice(*sub, command.device);
-  sub->add_flag("--json", command.json, "a JSON object");
-  sub->add_flag("--quiet", command.quiet, "no progress");
-}
-
 } // namespace
 
 void addCommands(CLI::App &app, Commands &commands) {
@@ -263,6 +230,7 @@ void addCommands(CLI::App &app, Commands &commands) {
   addImport(app, commands.importing);
   addExport(app, commands.exporting);
   addCheck(app, commands.check);
+  addCompare(app, commands.compare);
 }
 
 Command chosenCommand(StringRef name, Commands commands) {
@@ -290,6 +258,8 @@ Command chosenCommand(StringRef name, Commands commands) {
     return std::move(commands.exporting);
   if (name == "check")
     return std::move(commands.check);
+  if (name == "compare")
+    return std::move(commands.compare);
   return std::monostate();
 }
 

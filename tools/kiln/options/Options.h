@@ -23,6 +23,7 @@ struct Commands {
   ImportCommand importing;
   ExportCommand exporting;
   CheckCommand check;
+  CompareCommand compare;
 };
 
 /// Names the program, and prepares how it reports errors.
@@ -38,6 +39,11 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command);
 void addLadder(CLI::App &bench, LadderOptions &command);
 void addReport(CLI::App &app, ReportCommand &command);
 void addTune(CLI::App &app, TuneOptions &command);
+
+// The commands of EvaluationOptions.cpp.
+void addEval(CLI::App &app, EvalCommand &command);
+void addCompare(CLI::App &app, CompareCommand &command);
+void addCheck(CLI::App &app, CheckCommand &command);
 
 // The commands of ConvertOptions.cpp.
 void addImport(CLI::App &app, ImportCommand &command);

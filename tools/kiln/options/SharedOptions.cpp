@@ -103,6 +103,13 @@ CLI::Option *addTrace(CLI::App &sub, std::string &path) {
       ->check(checkNotEmpty);
 }
 
+void addEvalForm(CLI::App &sub, std::optional<EvalForm> &form) {
+  sub.add_option_function<std::string>(
+         "--format", [&form](const std::string &name) { form = parseEvalForm(name); },
+         "of the file: text, wikitext, jsonl, tokens or hellaswag (default: as it is recognised)")
+      ->check(word(evalFormNames()));
+}
+
 void addWeights(CLI::App &sub, WeightOptions &weights) {
   CLI::Option *path = sub.add_option("--weights", weights.path,
                                      "directory with model.safetensors and vocabulary, a GGUF file or llm.c's .bin "

@@ -74,6 +74,7 @@ void addTarget(CLI::App &sub, std::string &target);              ///< --target
 void addDevice(CLI::App &sub, std::string &device);              ///< --device
 void addKernelDevice(CLI::App &sub, std::string &device);        ///< --device, for a command that needs kernels
 CLI::Option *addTrace(CLI::App &sub, std::string &path);         ///< --trace
+void addEvalForm(CLI::App &sub, std::optional<EvalForm> &form);  ///< --format
 void addWeights(CLI::App &sub, WeightOptions &weights);          ///< --weights, --random-weights
 
 } // namespace kiln

@@ -213,8 +213,7 @@ private:
             (function.hasStaticShared
                  ? "  static_assert(kSampleShared<Config>.dynamic == 0, \"shared memory as planned\");\n"
                  : "") +
-            // In this order: see Executor::append.
-            "  waitForDependencies();\n  allowDependents();\n  " + function.body + "\n}\n")
+            "  allowDependents();\n  waitForDependencies();\n  " + function.body + "\n}\n")
         .str();
   }
 

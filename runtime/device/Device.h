@@ -71,9 +71,9 @@ struct KernelLaunch {
   uint32_t threads = 1;
   uint32_t dynamicShared = 0;
   uint32_t cluster = 1; ///< blocks of a cluster, neighbours in x; grid[0] is a multiple
-  /// Whether the launch starts only when all work before it has ended; the first launch of a graph, or of a call that
-  /// is no part of one, must. Any other launch may start early: its kernel waits by itself for the results of earlier
-  /// launches.
+  /// Whether the launch starts only when all work before it has ended; the first launch of a call must, since kernels
+  /// read ahead what earlier calls have written, like positions. Any other launch may start early: its kernel waits by
+  /// itself for the results of earlier launches of the same call.
   bool startsAfterAll = false;
   /// One word per argument: a device address, or an int in the low half.
   std::vector<uint64_t> arguments;

@@ -79,13 +79,6 @@ Error Executor::launch(const Call &call) {
   return Error::success();
 }
 
-void Executor::append(std::vector<KernelLaunch> &all, std::vector<KernelLaunch> next) {
-  // In a plan whose launches are serial, all of them start after all.
-  if (!all.empty() && !next.empty())
-    next.front().startsAfterAll = next.size() > 1 ? next[1].startsAfterAll : all.back().startsAfterAll;
-  llvm::append_range(all, std::move(next));
-}
-
 Expected<std::unique_ptr<DeviceGraph>> Executor::record(ArrayRef<Call> calls) {
   if (Error error = finishLoading())
     return error;
@@ -94,7 +87,7 @@ Expected<std::unique_ptr<DeviceGraph>> Executor::record(ArrayRef<Call> calls) {
     auto launches = resolve(thePlan.function(call.entry), call);
     if (!launches)
       return launches.takeError();
-    append(all, std::move(*launches));
+    llvm::append_range(all, *launches);
   }
   return theDevice.makeGraph(std::move(all));
 }

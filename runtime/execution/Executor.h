@@ -64,12 +64,7 @@ public:
   /// Enqueues a function's steps without uploads; arguments that are not bound keep their last values.
   Error launch(const Call &call);
 
-  /// Appends a call's launches to those of earlier calls, for one graph. Of two calls that follow each other, one must
-  /// be of @sample or another function that chooses or guesses tokens: its kernel lets the next one start only when
-  /// everything before it has ended, so that no launch reads ahead what a call before has not written yet.
-  static void append(std::vector<KernelLaunch> &all, std::vector<KernelLaunch> next);
-
-  /// Combines several calls, in order, into one graph for Device::run. Arguments as for launch; calls as for append.
+  /// Combines several calls, in order, into one graph for Device::run. Arguments as for launch.
   Expected<std::unique_ptr<DeviceGraph>> record(ArrayRef<Call> calls);
 
   /// The address of a tensor of a call: an argument, buffer or state.

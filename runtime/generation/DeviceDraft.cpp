@@ -6,7 +6,7 @@ namespace kiln {
 static Error append(std::vector<KernelLaunch> &all, Expected<std::vector<KernelLaunch>> more) {
   if (!more)
     return more.takeError();
-  Executor::append(all, std::move(*more));
+  llvm::append_range(all, std::move(*more));
   return Error::success();
 }
 

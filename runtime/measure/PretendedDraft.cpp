@@ -38,7 +38,7 @@ public:
     Expected<std::vector<KernelLaunch>> more = sampler.launches(Entry::Pretend, rows);
     if (!more)
       return more;
-    Executor::append(*all, std::move(*more));
+    llvm::append_range(*all, std::move(*more));
     return all;
   }
 

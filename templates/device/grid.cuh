@@ -16,7 +16,7 @@ namespace kiln {
 
 /// Returns when all earlier kernels have ended and their writes are visible. Every thread calls it before it reads or
 /// writes memory that another kernel touches. Memory that no kernel of the same call of a function writes may be read
-/// before: kernels of a call start after all work of earlier calls has ended. Loads (vec.cuh) and asynchronous copies
+/// before: the first kernel of a call starts after all earlier work has ended. Loads (vec.cuh) and asynchronous copies
 /// do not move across it.
 KILN_DEVICE void waitForDependencies() {
 #if __CUDA_ARCH__ >= 900
@@ -25,8 +25,7 @@ KILN_DEVICE void waitForDependencies() {
 }
 
 /// Lets the next kernel start once every block of this one has called this or ended. It may come first in a kernel,
-/// since the next kernel waits for the data itself. Behind waitForDependencies(), it makes kernels that follow start
-/// after everything before this one has ended.
+/// since the next kernel waits for the data itself.
 KILN_DEVICE void allowDependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -49,7 +49,7 @@ static Error openModelDraft(const DraftRequest &request, const ModelSource &targ
   Expected<ModelSource> source =
       openModel({.model = options.what,
                  .weights = {.path = options.weights, .randomSeed = hasWeights ? std::nullopt : request.randomSeed},
-                 .pipeline = {.dtype = request.dtype},
+                 .pipeline = {.dtype = isPlan(options.what) ? std::nullopt : request.dtype},
                  .batch = own.batch,
                  .reference = referenceUse(own)});
   if (!source)

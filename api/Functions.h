@@ -37,4 +37,9 @@ KilnError *createCancellation(KilnCancellation **cancellation) noexcept;
 void cancel(KilnCancellation *cancellation) noexcept;
 void releaseCancellation(KilnCancellation *cancellation) noexcept;
 
+KilnError *describePlan(const char *directory, const KilnPlanOptions *options, KilnText **json) noexcept;
+KilnError *describeIr(const char *name, const char *text, size_t length, KilnText **json) noexcept;
+const char *textData(const KilnText *text, size_t *length) noexcept;
+void releaseText(KilnText *text) noexcept;
+
 } // namespace kiln::api

@@ -40,6 +40,10 @@ static constexpr KilnApi table = {
     createCancellation,
     cancel,
     releaseCancellation,
+    describePlan,
+    describeIr,
+    textData,
+    releaseText,
 };
 
 } // namespace kiln::api

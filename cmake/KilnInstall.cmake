@@ -9,7 +9,7 @@ install(TARGETS libkiln EXPORT KilnTargets
 install(DIRECTORY templates DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln FILES_MATCHING PATTERN "*.cuh")
 install(DIRECTORY graphs DESTINATION ${CMAKE_INSTALL_DATADIR}/kiln FILES_MATCHING PATTERN "gpt2-*.toml"
   PATTERN "shakespeare-*" EXCLUDE PATTERN targets EXCLUDE)
-install(FILES examples/c/generate.c DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/kiln/examples)
+install(FILES examples/c/generate.c examples/python/generate.py DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/kiln/examples)
 
 # find_package(Kiln), and pkg-config for builds without CMake.
 set(cmake_folder ${CMAKE_INSTALL_LIBDIR}/cmake/Kiln)

@@ -43,13 +43,14 @@ extern "C" {
 #endif
 
 /* The version of the table that this header describes. */
-#define KILN_API_VERSION 1
+#define KILN_API_VERSION 2
 
 typedef struct KilnError KilnError;
 typedef struct KilnModel KilnModel;
 typedef struct KilnSession KilnSession;
 typedef struct KilnGenerations KilnGenerations;
 typedef struct KilnCancellation KilnCancellation;
+typedef struct KilnText KilnText;
 
 /* What kind of error it is; later versions may add some. */
 typedef enum KilnErrorCode {
@@ -213,6 +214,16 @@ typedef struct KilnGeneration {
 
 #define KILN_GENERATION {sizeof(KilnGeneration), NULL, 0, NULL, 0, 0, 0, 0.0, NULL}
 
+/* For which calls a plan's costs are told; as the options of `kiln report`. Since version 2. */
+typedef struct KilnPlanOptions {
+  size_t size;
+  int64_t batch;       /* sequences; 0: those of the profile, else 1 */
+  int64_t length;      /* tokens of each; 0: those of the profile, else 64 or the most that the plan takes */
+  const char *profile; /* measured times, of `kiln bench PLAN --what kernels -o json`; NULL: none */
+} KilnPlanOptions;
+
+#define KILN_PLAN_OPTIONS {sizeof(KilnPlanOptions), 0, 0, NULL}
+
 /* For `decode`: this row takes no part in the step. */
 #define KILN_IDLE_ROW (-1)
 
@@ -317,6 +328,19 @@ typedef struct KilnApi {
    * from any thread at any time before its release, and from a signal handler. NULL: does nothing. */
   void (*cancel)(KilnCancellation *cancellation);
   void (*releaseCancellation)(KilnCancellation *cancellation);
+
+  /*---- Plans and IR as data; since version 2 ----*/
+
+  /* Reads the plan in `directory`: its model, kernels with their CUDA, functions with their steps, and what calls of
+   * these cost. The text is JSON, as docs/c-api.md describes it. Error: as of `kiln report PLAN`. */
+  KilnError *(*describePlan)(const char *directory, const KilnPlanOptions *options, KilnText **json);
+  /* Parses and verifies the IR of one module, `length` bytes of text, like those of a plan's files ir/STAGE.kiln.
+   * `name` stands for the text in locations and messages. The text is JSON, as docs/c-api.md describes it. */
+  KilnError *(*describeIr)(const char *name, const char *text, size_t length, KilnText **json);
+  /* The bytes of a text, UTF-8 with a zero behind them, and in `length`, unless it is NULL, their number. Borrowed
+   * until the text is released. An empty one for NULL; does not fail. */
+  const char *(*textData)(const KilnText *text, size_t *length);
+  void (*releaseText)(KilnText *text);
 } KilnApi;
 
 /* The table for a caller that was compiled with a header of this version: pass KILN_API_VERSION. NULL if the library is

@@ -40,6 +40,33 @@ static void checkNothing(void) {
   EXPECT(count == 7);
 }
 
+static void checkDescribing(const char *path) {
+  static const char ir[] = "module @m {\n  dim B : 1..4\n}\n";
+  KilnText *json = (KilnText *)path; /* not a text: an error makes it NULL */
+  KilnPlanOptions options = KILN_PLAN_OPTIONS;
+  size_t length = 7;
+  EXPECT(kiln->textData(NULL, &length)[0] == 0 && length == 0);
+  kiln->releaseText(NULL);
+  FAILS(KilnErrorMisuse, "json: expected a pointer", kiln->describePlan(path, NULL, NULL));
+  FAILS(KilnErrorMisuse, "directory: expected a pointer", kiln->describePlan(NULL, NULL, &json));
+  EXPECT(json == NULL);
+  options.batch = -1;
+  FAILS(KilnErrorMisuse, "batch: expected 1 or more", kiln->describePlan(path, &options, &json));
+  options.batch = 0;
+  options.length = -1;
+  FAILS(KilnErrorMisuse, "length: expected 1 or more", kiln->describePlan(path, &options, &json));
+  FAILS(KilnErrorFailed, "plan.toml", kiln->describePlan(path, NULL, &json)); /* a model, but no plan */
+  FAILS(KilnErrorMisuse, "json: expected a pointer", kiln->describeIr("x", ir, sizeof ir - 1, NULL));
+  FAILS(KilnErrorMisuse, "name: expected a pointer", kiln->describeIr(NULL, ir, sizeof ir - 1, &json));
+  FAILS(KilnErrorMisuse, "text: expected a pointer", kiln->describeIr("x", NULL, 1, &json));
+  FAILS(KilnErrorFailed, "x:1:10: error: expected", kiln->describeIr("x", ir, 9, &json));
+  EXPECT(json == NULL);
+  CHECK(kiln->describeIr("x", ir, sizeof ir - 1, &json));
+  EXPECT(strlen(kiln->textData(json, &length)) == length && kiln->textData(json, NULL)[0] == '{');
+  EXPECT(strstr(kiln->textData(json, NULL), "\"dims\":[{\"name\":\"B\",\"min\":1,\"max\":4}]") != NULL);
+  kiln->releaseText(json);
+}
+
 static void checkOpening(const char *path, const char *folder) {
   KilnModel *model = (KilnModel *)folder; /* not a model: an error makes it NULL */
   KilnModelOptions options = KILN_MODEL_OPTIONS;
@@ -193,6 +220,7 @@ int main(int argc, char **argv) {
   EXPECT(argc == 3);
   checkVersions();
   checkNothing();
+  checkDescribing(argv[1]);
   checkOpening(argv[1], argv[2]);
   checkCompiling(argv[1], argv[2]);
   options.device = "cpu";

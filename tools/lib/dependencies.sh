@@ -19,12 +19,15 @@ testPackages=(
   llvm-19-tools python3 # lit, FileCheck
   pkg-config            # how C programs find the installed library
   clang-format-19 clang-tidy-19 # names and format of the code
+  python3-dev python3-pip python3-venv # the Python package, built and installed
 )
 
 # NVIDIA's wheels, unpacked; CMake searches here, too.
 wheels=${XDG_DATA_HOME:-${HOME:-/root}/.local/share}/kiln
 wheelToolkit=$wheels/cuda-13.0
 wheelDisassembler=$wheels/nvdisasm-13.2
+# The wheels with which the Python package is built and tested.
+pythonWheels=$wheels/python-wheels
 
 # Further arguments of `cmake --preset`; findCuda sets them.
 cmakeOptions=()
@@ -129,6 +132,24 @@ ensureDisassembler() {
   say "No nvdisasm found: fetching NVIDIA's wheel of it into $wheelDisassembler (5 MB)"
   unpackWheels tools/lib/test-wheels.txt "$wheelDisassembler" ||
     say "Cannot fetch it from PyPI: the test of machine code will be skipped."
+}
+
+# ensurePythonWheels: fetches what building and testing the Python package needs, for the interpreters that its test
+# chooses. Without it, that test is skipped.
+ensurePythonWheels() {
+  local list=tools/lib/python-wheels.txt python version
+  mkdir -p "$pythonWheels"
+  for python in $(python3 tools/lib/pythons.py); do
+    version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    # The copy of the list is written last: it says that all of it is there.
+    if cmp -s "$list" "$pythonWheels/$version.txt"; then
+      continue
+    fi
+    say "Fetching wheels for Python $version into $pythonWheels (35 MB)"
+    "$python" -m pip --quiet --disable-pip-version-check download --dest "$pythonWheels" --no-deps \
+      --only-binary :all: --require-hashes --requirement "$list" && cp "$list" "$pythonWheels/$version.txt" ||
+      say "Cannot fetch them from PyPI: the test of the Python package will be skipped."
+  done
 }
 
 # unpackWheels REQUIREMENTS FOLDER [ARRANGE]: unpacks wheels into FOLDER, which the function ARRANGE then arranges.

@@ -1,6 +1,13 @@
 #include "plan/Plan.h"
 
+#include "support/TargetName.h"
+
 namespace kiln {
+
+std::string codeFile(StringRef target, StringRef kernel) {
+  bool isPtx = isPtxTarget(target);
+  return ((isPtx ? "ptx/" : "cubin/") + target + "/" + kernel + (isPtx ? ".ptx" : ".cubin")).str();
+}
 
 Expr PlanTensor::bytes() const {
   Expr product(dtypeSize(dtype));

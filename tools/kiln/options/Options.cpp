@@ -4,6 +4,8 @@
 
 #include "tools/kiln/options/SharedOptions.h"
 
+#include "kernels/targets/Target.h"
+
 namespace kiln {
 
 std::optional<Stage> parseStage(StringRef name) {
@@ -20,7 +22,12 @@ void addCompile(CLI::App &app, CompileCommand &command) {
   sub->add_option("MODEL", command.model,
                   "a .toml, a directory with config.json, a GGUF file, llm.c's .bin, or IR text, .kiln")
       ->required();
-  addList(*sub, "--target", command.targets, targetNames(), "GPUs that kernels run on; tiles are chosen for the first")
+  std::vector<std::string> targets = targetNames();
+  llvm::append_range(targets, ptxTargets());
+  addList(*sub, "--target", command.targets, checkCodeTargetName,
+          "GPUs that kernels run on, and compute_80 or later for PTX, which drivers compile for later GPUs; tiles are "
+          "chosen for the first")
+      ->check(allowAll, "", wordsName(targets))
       ->default_str(PipelineOptions().target);
   addPipeline(*sub, command.pipeline);
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")

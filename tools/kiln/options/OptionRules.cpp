@@ -91,10 +91,6 @@ std::string check(const RunCommand &command, const GivenOptions &given) {
       return wrong;
   if (!command.lines.input.empty())
     return checkLines(command, given);
-  if (!command.json)
-    if (std::string wrong = refuse(given, {"--logprobs"}, "expected --json or --input, whose results have them");
-        !wrong.empty())
-      return wrong;
   if (command.prompts.texts.empty() && command.prompts.files.empty())
     return refuse(given, {"--special"}, "expected --prompt, --prompt-file or --input, whose text it is about");
   if (llvm::count(command.prompts.files, "-") + llvm::count(command.prompts.tokens, "-") > 1)

@@ -205,11 +205,14 @@ void addRun(CLI::App &app, RunCommand &command) {
       ->needs(addTrace(*sub, command.trace));
   CLI::Option *json = sub->add_flag("--json", command.json, "one JSON object a sequence");
   sub->add_flag("--logits", command.wantLogits, "with --json: the logits that chose each token")->needs(json);
-  sub->add_option(
-         "--logprobs", command.sequence.logProbabilities,
-         "with --json or --input: log-probabilities of each token and of the K most probable ones in its place")
-      ->check(checkAlternatives);
-  sub->add_flag("--no-echo", command.noEcho, "print the new text only")->excludes(json);
+  CLI::Option *logProbabilities =
+      sub->add_option("--logprobs", command.sequence.logProbabilities,
+                      "log-probabilities of each new token and of the K most probable ones in its place; without "
+                      "--json or --input a table, in place of the text");
+  logProbabilities->check(checkAlternatives);
+  CLI::Option *echo = sub->add_flag("--echo", command.sequence.echo, "--logprobs also of the prompt's tokens");
+  echo->needs(logProbabilities);
+  sub->add_flag("--no-echo", command.noEcho, "print the new text only")->excludes(json)->excludes(logProbabilities);
   sub->add_flag("--quiet", command.quiet, "no summary");
 }
 

@@ -1,6 +1,8 @@
 #include "tools/kiln/run/GenerationOutput.h"
 
 #include "support/Json.h"
+#include "support/Markdown.h"
+#include "support/Process.h"
 
 #include <numeric>
 
@@ -60,6 +62,11 @@ json::Object toJson(const Generation &generation) {
                       {"finish_reason", finishReasonName(generation.finishReason)}};
   if (!generation.logProbabilities.empty())
     object["logprobs"] = toJson(generation.logProbabilities);
+  if (generation.promptLogProbabilities) {
+    json::Array prompt = toJson(*generation.promptLogProbabilities);
+    prompt.insert(prompt.begin(), nullptr);
+    object["prompt_logprobs"] = std::move(prompt);
+  }
   return object;
 }
 
@@ -80,6 +87,40 @@ json::Object toJson(const Generation &generation, bool withLogits, bool withDraf
                                   {"token_ms_p90", jsonQuantity(percentile(steps, 0.9))},
                                   {"token_ms_p99", jsonQuantity(percentile(steps, 0.99))}};
   return object;
+}
+
+/// A token's text as JSON; empty where there is none.
+static std::string shownToken(const Tokenizer *tokenizer, int32_t token) {
+  if (!tokenizer)
+    return "";
+  Expected<std::string> text = tokenizer->decode({token});
+  if (text)
+    return jsonText(json::fixUTF8(*text));
+  llvm::consumeError(text.takeError()); // a model may know more ids than its vocabulary
+  return "";
+}
+
+static std::string shownProbability(const TokenLogProbability &of) {
+  return formatv("{0:F4}", of.logProbability).str();
+}
+
+static void printRow(const Tokenizer *tokenizer, int32_t token, const ChosenLogProbabilities *of) {
+  std::string top;
+  for (const TokenLogProbability &one : of ? of->top : std::vector<TokenLogProbability>())
+    top += (top.empty() ? "" : ", ") + std::to_string(one.token) + " " + shownToken(tokenizer, one.token) +
+           (tokenizer ? " " : "") + shownProbability(one);
+  printTableRow(standardOutput(),
+                {std::to_string(token), shownToken(tokenizer, token), of ? shownProbability(of->chosen) : "", top});
+}
+
+void printLogProbabilities(const Generation &generation, const Tokenizer *tokenizer) {
+  printTableRow(standardOutput(), {"token", "text", "logprob", "most probable"});
+  standardOutput() << "|---|---|---|---|\n";
+  if (generation.promptLogProbabilities)
+    for (const auto &[i, token] : llvm::enumerate(generation.promptTokens))
+      printRow(tokenizer, token, i > 0 ? &(*generation.promptLogProbabilities)[i - 1] : nullptr);
+  for (const ChosenLogProbabilities &of : generation.logProbabilities)
+    printRow(tokenizer, of.chosen.token, &of);
 }
 
 static void printRate(StringRef what, double ms, size_t tokens) {

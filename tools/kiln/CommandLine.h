@@ -64,7 +64,8 @@ struct RunCommand {
   SequenceOptions sequence;
   int64_t samples = 1; ///< of each prompt
   DraftOptions draft;
-  std::string overflow = "error";
+  std::optional<std::string> overflow; ///< not given: error; with --interactive slide
+  bool interactive = false;
   std::string device = "auto";
   std::string check = "memory";
   std::string schedule = "in-order";

@@ -187,6 +187,8 @@ void addRun(CLI::App &app, RunCommand &command) {
   addPipeline(*sub, command.pipeline);
   addPrompts(*sub, command.prompts);
   addLines(*sub, command.lines);
+  sub->add_flag("--interactive", command.interactive,
+                "continue each line that is entered, with all lines and answers before it; Ctrl-C ends an answer");
   sub->add_option("--n", command.samples, "sequences for each prompt")->check(checkSamples)->capture_default_str();
   sub->add_option("--max-new-tokens", command.sequence.maxNewTokens, "of each sequence")
       ->check(checkZeroOrMore)
@@ -197,7 +199,7 @@ void addRun(CLI::App &app, RunCommand &command) {
   sub->add_flag("--ignore-eos", command.sequence.ignoreEos, "go on after the end-of-text token");
   sub->add_option("--overflow", command.overflow, "past the context: error, stop or slide")
       ->check(word(overflowWords()))
-      ->capture_default_str();
+      ->default_str("error");
   addDraft(*sub, command.draft);
   addDevice(*sub, command.device);
   addKernelChecks(*sub, command);

@@ -144,6 +144,8 @@ Error run(const RunCommand &command) {
     Expected<std::unique_ptr<RunSession>> session = RunSession::open(command, trace);
     if (!session)
       return session.takeError();
+    if (command.interactive)
+      return runInteractive(command, **session);
     return command.lines.input.empty() ? runPrompts(command, **session) : runLines(command, **session);
   });
 }

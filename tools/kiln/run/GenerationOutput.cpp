@@ -1,5 +1,6 @@
 #include "tools/kiln/run/GenerationOutput.h"
 
+#include "runtime/measure/Benchmark.h"
 #include "support/Json.h"
 #include "support/Markdown.h"
 #include "support/Process.h"
@@ -7,13 +8,6 @@
 #include <numeric>
 
 namespace kiln {
-
-static double percentile(std::vector<double> values, double share) {
-  if (values.empty())
-    return 0;
-  llvm::sort(values);
-  return values[std::min(values.size() - 1, static_cast<size_t>(share * static_cast<double>(values.size())))];
-}
 
 /// Times of the steps after the first token of a sequence.
 static std::vector<double> stepTimes(const Generation &generation) {
@@ -83,9 +77,12 @@ json::Object toJson(const Generation &generation, bool withLogits, bool withDraf
   std::vector<double> steps = stepTimes(generation);
   object["timing"] = json::Object{{"prompt_ms", jsonQuantity(generation.promptMs)},
                                   {"decode_ms", jsonQuantity(sum(steps))},
-                                  {"token_ms_p50", jsonQuantity(percentile(steps, 0.5))},
-                                  {"token_ms_p90", jsonQuantity(percentile(steps, 0.9))},
-                                  {"token_ms_p99", jsonQuantity(percentile(steps, 0.99))}};
+                                  {"token_ms_min", jsonQuantity(percentileOf(steps, 0))},
+                                  {"token_ms_p50", jsonQuantity(percentileOf(steps, 0.5))},
+                                  {"token_ms_p90", jsonQuantity(percentileOf(steps, 0.9))},
+                                  {"token_ms_p99", jsonQuantity(percentileOf(steps, 0.99))},
+                                  {"token_ms_max", jsonQuantity(percentileOf(steps, 1))},
+                                  {"token_ms", json::Array(llvm::map_range(steps, jsonQuantity))}};
   return object;
 }
 
@@ -142,9 +139,10 @@ void printSummary(ArrayRef<Generation> generations) {
   }
   printRate("prompt eval time", generations.front().promptMs, promptTokens);
   printRate("       eval time", sum(times), steps);
-  llvm::errs() << formatv("time to first token = {0:F2} ms, between tokens p50 {1:F2} p90 {2:F2} p99 {3:F2} ms\n",
-                          generations.front().promptMs, percentile(times, 0.5), percentile(times, 0.9),
-                          percentile(times, 0.99));
+  llvm::errs() << formatv("time to first token = {0:F2} ms, between tokens min {1:F2} p50 {2:F2} p90 {3:F2} p99 {4:F2} "
+                          "max {5:F2} ms\n",
+                          generations.front().promptMs, percentileOf(times, 0), percentileOf(times, 0.5),
+                          percentileOf(times, 0.9), percentileOf(times, 0.99), percentileOf(times, 1));
 }
 
 void printSpeculation(ArrayRef<Generation> generations) {

@@ -75,6 +75,11 @@ template <class Items> static auto *findByName(const Items &items, StringRef nam
   return it == items.end() ? nullptr : &*it;
 }
 
+const PlanBuffer *PlanFunction::resultOf(size_t step) const {
+  auto it = llvm::find_if(buffers, [&](const PlanBuffer &one) { return one.first == static_cast<int64_t>(step); });
+  return it == buffers.end() ? nullptr : &*it;
+}
+
 const PlanFunction *Plan::findFunction(StringRef name) const { return findByName(functions, name); }
 const PlanDim *Plan::findDim(StringRef name) const { return findByName(dims, name); }
 

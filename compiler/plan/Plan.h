@@ -191,6 +191,9 @@ struct PlanFunction {
   std::vector<PlanStep> steps;
   Expr arena; ///< bytes
   Expr live;  ///< bytes of the largest set of buffers that are live together
+
+  /// The buffer that a step is the first to use, its result; null for one whose result is a state or an argument.
+  const PlanBuffer *resultOf(size_t step) const;
 };
 
 struct PlanWeight {

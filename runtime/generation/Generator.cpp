@@ -1,5 +1,6 @@
 #include "runtime/generation/Generator.h"
 
+#include "runtime/device/NvtxRange.h"
 #include "runtime/generation/PromptLogProbabilities.h"
 #include "runtime/generation/Sequence.h"
 #include "support/Diagnostic.h"
@@ -166,6 +167,7 @@ Error Job::echoPrompts(const BitVector &filled) {
     }
   if (prompts.empty())
     return Error::success();
+  NvtxRange range("echo");
   Clock::time_point begin = Clock::now();
   auto found = promptLogProbabilities(model, rows.size(), prompts);
   if (!found)
@@ -203,6 +205,7 @@ Error Job::startRows() {
   std::vector<RowStart> starts;
   for (unsigned row : started.set_bits())
     starts.push_back(rows[row]->start(row));
+  NvtxRange range("prompts");
   Clock::time_point begin = Clock::now();
   if (Error error = stream.start(starts))
     return error;
@@ -223,6 +226,7 @@ Error Job::slideRows() {
     }
   if (starts.empty())
     return Error::success();
+  NvtxRange range("slide");
   Clock::time_point begin = Clock::now();
   Error error = stream.start(starts);
   endSpan(TraceLane::Prompts, "slide", begin, slid);
@@ -245,13 +249,15 @@ Error Job::addToken(size_t row, int32_t token, double ms) {
 }
 
 Error Job::step(bool isFirst) {
+  StringRef name = isFirst ? "first token" : "decode";
+  NvtxRange range(name);
   Clock::time_point start = Clock::now();
   if (Error error = slideRows())
     return error;
   std::vector<int32_t> tokens(rows.size(), idleRow);
   if (Error error = stream.next(active, tokens))
     return error;
-  double ms = endSpan(TraceLane::Decode, isFirst ? "first token" : "decode", start, active);
+  double ms = endSpan(TraceLane::Decode, name, start, active);
   for (size_t row = 0; row < rows.size(); ++row)
     if (tokens[row] != idleRow)
       if (Error error = addToken(row, tokens[row], ms))

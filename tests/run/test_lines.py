@@ -172,7 +172,7 @@ class Results(Lines):
         self.assertEqual(shown, table + "\n" + table)
         self.assert_fails("--echo requires --logprobs", "run", self.model, "--tokens", 1, "--echo", code=2)
         self.assert_fails("--logprobs excludes --no-echo", "run", self.model, "--tokens", 1, "--no-echo", "--logprobs", 1, code=2)
-        self.assert_fails(":24: error: echo: expected logprobs beside it", "run", self.model, "--input", "-", "--device", "cpu",
+        self.assert_fails(":25: error: echo: expected logprobs beside it", "run", self.model, "--input", "-", "--device", "cpu",
                           stdin=b'{"tokens": [1], "echo": true}')
 
     def test_penalties_and_biases(self):

@@ -1,5 +1,6 @@
 #include "runtime/device/cuda/CudaDevice.h"
 
+#include "runtime/device/NvtxRange.h"
 #include "runtime/device/cuda/Compatibility.h"
 #include "runtime/device/cuda/Cubins.h"
 #include "runtime/device/cuda/CudaKernel.h"
@@ -327,6 +328,7 @@ Expected<std::unique_ptr<DeviceGraph>> CudaDevice::makeGraph(std::vector<KernelL
 }
 
 Error CudaDevice::run(DeviceGraph &graph) {
+  NvtxRange range(graph.name);
   return checkCuda(cudaGraphLaunch(static_cast<CudaGraph &>(graph).executable, stream), "launching a graph");
 }
 

@@ -115,7 +115,7 @@ struct ReportCommand {
   std::string plan, secondPlan;         ///< the second may be empty
   std::string profile, secondProfile;   ///< files, or empty
   std::optional<int64_t> batch, length; ///< of the calls that are counted
-  std::string output;
+  std::string output, picture;          ///< one of them may be empty
 };
 
 struct ImportCommand {

@@ -151,7 +151,10 @@ std::string check(const LadderOptions &command, const GivenOptions &given) {
   return "";
 }
 
-std::string check(const ReportCommand &command, const GivenOptions &given) { return ""; }
+std::string check(const ReportCommand &command, const GivenOptions &given) {
+  return command.output.empty() && command.picture.empty() ? "-o is required, or --picture" : "";
+}
+
 std::string check(const TuneOptions &command, const GivenOptions &given) { return checkIsNoText(command.model); }
 std::string check(const ImportCommand &command, const GivenOptions &given) { return ""; }
 std::string check(const ExportCommand &command, const GivenOptions &given) { return ""; }

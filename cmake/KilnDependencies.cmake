@@ -58,6 +58,15 @@ if(KILN_CUBLASLT_HEADER)
   target_compile_definitions(kiln_cublaslt INTERFACE KILN_CUBLASLT_FOLDER="${KILN_NVRTC_FOLDER}")
 endif()
 
+# NVTX, ranges for profilers: header-only, if it is there (NVIDIA's compiler wheels have none).
+add_library(kiln_nvtx INTERFACE)
+find_file(KILN_NVTX_HEADER nvtx3/nvToolsExt.h PATHS ${CUDAToolkit_INCLUDE_DIRS} NO_DEFAULT_PATH)
+if(KILN_NVTX_HEADER)
+  target_include_directories(kiln_nvtx SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})
+  target_compile_definitions(kiln_nvtx INTERFACE KILN_HAS_NVTX)
+  target_link_libraries(kiln_nvtx INTERFACE ${CMAKE_DL_LIBS})
+endif()
+
 # The CUDA runtime, statically.
 add_library(kiln_cudart INTERFACE)
 target_include_directories(kiln_cudart SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS})

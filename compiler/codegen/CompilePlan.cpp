@@ -5,6 +5,7 @@
 #include "support/Diagnostic.h"
 #include "support/Parallel.h"
 #include "support/StagedDirectory.h"
+#include "support/TargetName.h"
 
 #include <mutex>
 
@@ -14,8 +15,8 @@ namespace fs = llvm::sys::fs;
 
 Expected<std::vector<Cubin>> compileCubins(GeneratedPlan &generated, const CubinOptions &options) {
   for (const std::string &target : options.targets)
-    if (Expected<const Target *> known = findTarget(target); !known)
-      return known.takeError();
+    if (Error error = checkCodeTarget(target))
+      return error;
   Expected<CubinCompiler> compiler = CubinCompiler::create(options.cacheDirectory);
   if (!compiler)
     return compiler.takeError();
@@ -50,17 +51,20 @@ Expected<std::vector<Cubin>> compileCubins(GeneratedPlan &generated, const Cubin
     if (job.errors)
       return llvm::make_error<DiagnosticError>(std::move(*job.errors));
     PlanKernel &kernel = generated.plan.kernels[job.kernel];
-    kernel.resources[job.target.str()] = job.result->resources;
-    cubins.push_back({kernel.name, job.target.str(), std::move(job.result->cubin)});
+    bool isPtx = isPtxTarget(job.target);
+    if (!isPtx)
+      kernel.resources[job.target.str()] = job.result->resources;
+    cubins.push_back({kernel.name, job.target.str(), std::move(isPtx ? job.result->ptx : job.result->cubin)});
   }
   generated.plan.nvrtcVersion = compiler->nvrtcVersion();
-  generated.plan.cubins = options.targets;
+  for (const std::string &target : options.targets)
+    (isPtxTarget(target) ? generated.plan.ptx : generated.plan.cubins).push_back(target);
   return cubins;
 }
 
 Error writePlanDirectory(StringRef directory, const GeneratedPlan &generated, ArrayRef<Cubin> cubins,
                          const std::map<std::string, std::string> &ir) {
-  constexpr StringRef owned[] = {"plan.toml", "ir/*.kiln", "kernels/*.cu", "cubin/*/*.cubin"};
+  constexpr StringRef owned[] = {"plan.toml", "ir/*.kiln", "kernels/*.cu", "cubin/*/*.cubin", "ptx/*/*.ptx"};
   Expected<StagedDirectory> stage = StagedDirectory::create(directory, owned);
   if (!stage)
     return stage.takeError();
@@ -73,7 +77,7 @@ Error writePlanDirectory(StringRef directory, const GeneratedPlan &generated, Ar
     if (Error error = stage->write("kernels/" + source.fileName(), source.text))
       return error;
   for (const Cubin &cubin : cubins)
-    if (Error error = stage->write("cubin/" + cubin.target + "/" + cubin.kernel + ".cubin", cubin.bytes))
+    if (Error error = stage->write(codeFile(cubin.target, cubin.kernel), cubin.bytes))
       return error;
   return stage->commit();
 }

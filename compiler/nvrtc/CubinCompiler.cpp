@@ -3,33 +3,39 @@
 #include "support/Cache.h"
 #include "support/CacheEntry.h"
 #include "support/File.h"
+#include "support/TargetName.h"
 #include "support/Version.h"
 #include "templates/TemplateFiles.h"
 
 namespace kiln {
 
-/// A cache entry: the resources on one line, followed by the cubin.
-static std::string packEntry(const CompiledKernel &kernel) {
+/// What is kept of a kernel for a target.
+static std::string &codeOf(CompiledKernel &kernel, StringRef target) {
+  return isPtxTarget(target) ? kernel.ptx : kernel.cubin;
+}
+
+/// A cache entry: the resources on one line, followed by the code.
+static std::string packEntry(CompiledKernel &kernel, StringRef target) {
   const KernelResources &use = kernel.resources;
   return formatv("{0} {1} {2} {3} {4}\n", use.registers, use.sharedBytes, use.stackBytes, use.spillStores,
                  use.spillLoads)
              .str() +
-         kernel.cubin;
+         codeOf(kernel, target);
 }
 
-static std::optional<CompiledKernel> unpackEntry(StringRef entry) {
-  auto [line, cubin] = entry.split('\n');
+static std::optional<CompiledKernel> unpackEntry(StringRef entry, StringRef target) {
+  auto [line, code] = entry.split('\n');
   SmallVector<StringRef, 5> numbers;
   line.split(numbers, ' ');
   CompiledKernel kernel;
   KernelResources &use = kernel.resources;
   int64_t *fields[] = {&use.registers, &use.sharedBytes, &use.stackBytes, &use.spillStores, &use.spillLoads};
-  if (numbers.size() != std::size(fields) || cubin.empty())
+  if (numbers.size() != std::size(fields) || code.empty())
     return std::nullopt;
   for (auto [number, field] : llvm::zip(numbers, fields))
     if (number.getAsInteger(10, *field))
       return std::nullopt;
-  kernel.cubin = cubin.str();
+  codeOf(kernel, target) = code.str();
   return kernel;
 }
 
@@ -57,12 +63,12 @@ Expected<CompiledKernel> CubinCompiler::compile(StringRef name, StringRef source
   std::string key = sha256Hex(commonHash + "\n" + llvm::join(nvrtcOptions(target), "\n") + "\n" + source.str());
   std::string path = cacheDirectory + "/" + key + ".cubin";
   if (std::optional<std::string> entry = readCacheEntry(path, key))
-    if (std::optional<CompiledKernel> kernel = unpackEntry(*entry))
+    if (std::optional<CompiledKernel> kernel = unpackEntry(*entry, target))
       return std::move(*kernel);
   Expected<CompiledKernel> kernel = compileAnew(name, source, target);
   // If the disk is full, the next run takes longer, but this one succeeds.
   if (kernel)
-    llvm::consumeError(writeCacheEntry(path, key, packEntry(*kernel)));
+    llvm::consumeError(writeCacheEntry(path, key, packEntry(*kernel, target)));
   return kernel;
 }
 

@@ -1,4 +1,4 @@
-//===- CubinCompiler.h - compiling cubins through a cache -----------------===//
+//===- CubinCompiler.h - compiling cubins and PTX through a cache ---------===//
 #pragma once
 
 #include "nvrtc/Nvrtc.h"
@@ -14,7 +14,8 @@ public:
   static Expected<CubinCompiler> create(StringRef cacheDirectory);
 
   /// `name` is the kernel's; the source appears in line information as kernels/NAME.cu. The PTX is empty when the
-  /// cubin comes from the cache. Error: what NVRTC says of the source.
+  /// cubin comes from the cache, but for a virtual architecture, which has PTX alone. Error: what NVRTC says of the
+  /// source.
   Expected<CompiledKernel> compile(StringRef name, StringRef source, StringRef target) const;
 
   std::string nvrtcVersion() const { return nvrtc->version(); }

@@ -2,6 +2,7 @@
 
 #include "support/Diagnostic.h"
 #include "support/Process.h"
+#include "support/TargetName.h"
 
 #include <array>
 #include <csignal>
@@ -210,8 +211,8 @@ Expected<CompiledKernel> Nvrtc::compile(StringRef name, StringRef source, String
                           parsePtxasLog(log)};
   while (!compiled.ptx.empty() && compiled.ptx.back() == '\0')
     compiled.ptx.pop_back();
-  if (compiled.cubin.empty())
-    return makeFileError(name, "NVRTC for " + target + " gave no cubin");
+  if (isPtxTarget(target) ? compiled.ptx.empty() : compiled.cubin.empty())
+    return makeFileError(name, "NVRTC for " + target + " gave no " + (isPtxTarget(target) ? "PTX" : "cubin"));
   return compiled;
 }
 

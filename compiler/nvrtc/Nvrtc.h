@@ -8,9 +8,9 @@ namespace kiln {
 
 /// The result of compiling one source for one target.
 struct CompiledKernel {
-  std::string cubin;
+  std::string cubin; ///< empty for a virtual architecture
   std::string ptx;
-  KernelResources resources; ///< of the source's one kernel
+  KernelResources resources; ///< of the source's one kernel; zeros for a virtual architecture
 };
 
 /// The options of NVRTC. They disable its own cache, of which nothing is logged: CubinCompiler's suffices.

@@ -99,7 +99,10 @@ static Error checkPreferences(const Module &module, const AttributeMap &kernels,
     };
     if (llvm::none_of(module.functions, [&](const auto &f) { return llvm::any_of(f->body.ops(), takes); }))
       return makeError(module.loc, "select-kernels: kernels: expected a " + kind + " that " + name.asString() +
-                                       " runs on " + target.name + ", found none");
+                                       " runs on " + target.name +
+                                       (module.boolAttribute(ModuleAttribute::portable)
+                                            ? " and on the other GPUs that the plan is for, found none"
+                                            : ", found none"));
   }
   return Error::success();
 }

@@ -1,6 +1,13 @@
 #include "plan/Plan.h"
 
+#include "support/TargetName.h"
+
 namespace kiln {
+
+std::string codeFile(StringRef target, StringRef kernel) {
+  bool isPtx = isPtxTarget(target);
+  return ((isPtx ? "ptx/" : "cubin/") + target + "/" + kernel + (isPtx ? ".ptx" : ".cubin")).str();
+}
 
 Expr PlanTensor::bytes() const {
   Expr product(dtypeSize(dtype));
@@ -66,6 +73,11 @@ void PlanStep::restrictTo(const DimBinding &upper) {
 template <class Items> static auto *findByName(const Items &items, StringRef name) {
   auto it = llvm::find_if(items, [&](const auto &item) { return item.name == name; });
   return it == items.end() ? nullptr : &*it;
+}
+
+const PlanBuffer *PlanFunction::resultOf(size_t step) const {
+  auto it = llvm::find_if(buffers, [&](const PlanBuffer &one) { return one.first == static_cast<int64_t>(step); });
+  return it == buffers.end() ? nullptr : &*it;
 }
 
 const PlanFunction *Plan::findFunction(StringRef name) const { return findByName(functions, name); }

@@ -191,6 +191,9 @@ struct PlanFunction {
   std::vector<PlanStep> steps;
   Expr arena; ///< bytes
   Expr live;  ///< bytes of the largest set of buffers that are live together
+
+  /// The buffer that a step is the first to use, its result; null for one whose result is a state or an argument.
+  const PlanBuffer *resultOf(size_t step) const;
 };
 
 struct PlanWeight {
@@ -222,6 +225,7 @@ struct Plan {
                              ///< for its own weights
   bool serial = false;       ///< a kernel starts after the previous one has ended; otherwise it may start early
   std::vector<std::string> cubins; ///< targets with cubins
+  std::vector<std::string> ptx;    ///< virtual architectures with PTX: compute_80
   DType dtype = DType::F32;        ///< of matrices and activations
   PlanModelInfo model;
   std::optional<PlanOrigin> origin; ///< none: compiled from a description without weights
@@ -246,16 +250,19 @@ struct Plan {
   void restrictTo(ArrayRef<Entry> kept, const DimBinding &upper);
 };
 
+/// The file of a kernel's code for a target, in the plan's directory: cubin/sm_80/NAME.cubin, ptx/compute_80/NAME.ptx.
+std::string codeFile(StringRef target, StringRef kernel);
+
 /// The text of plan.toml.
 std::string writePlan(const Plan &plan);
 
 /// Reads and checks the plan.toml of a directory: the versions of format and compiler, every key and type, names that
 /// steps and functions refer to, formulas that need no other dims than the plan's, limits of launches, buffers inside
-/// the arena that do not overlap while both are live and that steps use only then, source files and cubins. Error: the
-/// first violation, at its place; nothing has been allocated then.
+/// the arena that do not overlap while both are live and that steps use only then, source files, cubins and PTX. Error:
+/// the first violation, at its place; nothing has been allocated then.
 Expected<Plan> readPlan(StringRef directory);
 
-/// Reads and checks the text of a plan.toml alone; does not look for source files and cubins.
+/// Reads and checks the text of a plan.toml alone; does not look for source files, cubins and PTX.
 Expected<Plan> parsePlan(const SourceFile *source);
 
 } // namespace kiln

@@ -50,17 +50,29 @@ private:
   Error checkHeader() const {
     if (!isIdentifier(plan.target))
       return place["target"].fail("expected a target, like sm_90a, got '" + plan.target + "'");
-    std::set<std::string> targets;
-    for (const auto &[i, target] : llvm::enumerate(plan.cubins)) {
-      if (!isIdentifier(target))
-        return place["cubins"][i].fail("expected a target, like sm_90a, got '" + target + "'");
-      if (!targets.insert(target).second)
-        return place["cubins"][i].fail("'" + target + "' is given twice");
-    }
+    for (auto [key, targets] : {std::pair("cubins", &plan.cubins), {"ptx", &plan.ptx}})
+      if (Error error = checkTargets(place[key], *targets, StringRef(key) == "ptx"))
+        return error;
     for (const auto &[i, token] : llvm::enumerate(plan.model.eosTokens))
       if (token >= plan.model.vocabulary)
         return place["model"]["eos"][i].fail("expected a token id below the vocabulary (" +
                                              Twine(plan.model.vocabulary) + "), got " + Twine(token));
+    return Error::success();
+  }
+
+  /// Code for sm_90a may use what no later GPU has, so that no PTX is for an architecture with a letter.
+  static Error checkTargets(Place where, ArrayRef<std::string> targets, bool arePtx) {
+    std::set<std::string> known;
+    for (const auto &[i, target] : llvm::enumerate(targets)) {
+      bool isGood = isIdentifier(target) && isPtxTarget(target) == arePtx &&
+                    (!arePtx || (computeCapability(target) > 0 && llvm::isDigit(target.back())));
+      if (!isGood)
+        return where[i].fail((arePtx ? "expected a virtual architecture, like compute_80, got '"
+                                     : "expected a target, like sm_90a, got '") +
+                             target + "'");
+      if (!known.insert(target).second)
+        return where[i].fail("'" + target + "' is given twice");
+    }
     return Error::success();
   }
 
@@ -107,13 +119,19 @@ private:
     return Error::success();
   }
 
+  /// The targets of the plan that have code, and the one that it was made for.
+  std::vector<std::string> targets() const {
+    std::vector<std::string> all = plan.cubins;
+    llvm::append_range(all, plan.ptx);
+    all.push_back(plan.target);
+    return all;
+  }
+
   /// The targets that a kernel with clusters is for must have them.
   Error checkCluster(Place where, const PlanKernel &kernel) const {
     if (kernel.cluster == 1)
       return Error::success();
-    std::vector<std::string> targets = plan.cubins;
-    targets.push_back(plan.target);
-    for (const std::string &target : targets)
+    for (const std::string &target : targets())
       if (computeCapability(target) < clusterCapability)
         return where.fail("expected 1 in a plan for " + target + ", as GPUs before sm_" + Twine(clusterCapability) +
                           " have no clusters, got " + Twine(kernel.cluster));
@@ -136,13 +154,17 @@ private:
         return error;
       if (Error error = checkCluster(where["cluster"], kernel))
         return error;
+      if (!kernel.maps.empty() && !plan.ptx.empty())
+        return where["maps"].fail(
+            "expected none in a plan with PTX for later GPUs, as kernels with tensor maps run on " + plan.target +
+            " alone");
       for (const auto &[target, use] : kernel.resources)
         if (!llvm::is_contained(plan.cubins, target))
           return where["resources"][target].fail("expected one of the targets in cubins");
       if (Error error = checkFile(where["name"], kernel.name, "kernels/" + kernel.name + ".cu"))
         return error;
-      for (const std::string &target : plan.cubins)
-        if (Error error = checkFile(where["name"], kernel.name, "cubin/" + target + "/" + kernel.name + ".cubin"))
+      for (const std::string &target : llvm::concat<const std::string>(plan.cubins, plan.ptx))
+        if (Error error = checkFile(where["name"], kernel.name, codeFile(target, kernel.name)))
           return error;
     }
     return Error::success();

@@ -34,6 +34,7 @@ public:
         [&] { return fields.flag("step_by_step", plan.stepByStep); },
         [&] { return fields.flag("weights_first", plan.weightsFirst); },
         [&] { return fields.flag("serial", plan.serial); }, [&] { return fields.texts("cubins", plan.cubins); },
+        [&] { return root.find("ptx") ? fields.texts("ptx", plan.ptx) : Error::success(); },
         [&] { return fields.dtype("dtype", plan.dtype); }, [&] { return fields.table("model", model); },
         [&] { return readModel(*model, plan.model); }, [&] { return fields.table("dims", dims); },
         [&] { return readDims(*dims, plan.dims); }, [&] { return fields.optionalTable("origin", origin); },

@@ -56,8 +56,8 @@ private:
        << "target = " << quote(plan.target) << '\n'
        << (plan.strategy.empty() ? "" : "strategy = " + quote(plan.strategy) + "\n")
        << (plan.stepByStep ? "step_by_step = true\n" : "") << (plan.weightsFirst ? "weights_first = true\n" : "")
-       << (plan.serial ? "serial = true\n" : "")
-       << "cubins = " << list(plan.cubins, [](const std::string &name) { return quote(name); }) << '\n'
+       << (plan.serial ? "serial = true\n" : "") << "cubins = " << list(plan.cubins, quote) << '\n'
+       << (plan.ptx.empty() ? "" : "ptx = " + list(plan.ptx, quote) + "\n")
        << "dtype = " << quote(dtypeName(plan.dtype)) << '\n'
        << "\n[model]\n"
        << "name = " << quote(plan.model.name) << '\n'

@@ -93,6 +93,8 @@ SmallVector<void *, 16> parameterPointers(const KernelLaunch &launch, MutableArr
 class DeviceGraph {
 public:
   virtual ~DeviceGraph() = default;
+
+  std::string name; ///< what it runs, for profilers
 };
 
 /// Where the kernel files of a plan are.

@@ -1,5 +1,6 @@
 #include "runtime/execution/Executor.h"
 
+#include "runtime/device/NvtxRange.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -44,6 +45,23 @@ Error Executor::enqueue(const Call &call) {
   return call.firstRow == 0 ? repeat(call) : launch(call);
 }
 
+/// What profilers show of a call: @prefill B=1 T=8.
+static std::string nameOf(const Executor::Call &call) {
+  std::string name = ("@" + entryName(call.entry)).str();
+  for (const auto &[dim, value] : call.dims)
+    name += " " + dim + "=" + std::to_string(value);
+  return name;
+}
+
+/// Launches a step, in a range with its result in the IR and its kernel: %act.0 layernorm_matmul_bias_gelu__….
+Error Executor::launchStep(const PlanFunction &function, const KernelLaunch &launch) {
+  NvtxRange range([&] {
+    const PlanBuffer *result = function.resultOf(static_cast<size_t>(launch.step - function.steps.data()));
+    return (result ? "%" + result->tensor.name + " " : "") + launch.planned->kernel;
+  });
+  return theDevice.launch(launch);
+}
+
 Expected<DeviceGraph *> Executor::graphFor(const PlanFunction &function, const Call &call) {
   std::unique_ptr<DeviceGraph> &graph = graphs[{call.entry, call.dims, call.firstRow}];
   if (!graph) {
@@ -54,6 +72,7 @@ Expected<DeviceGraph *> Executor::graphFor(const PlanFunction &function, const C
     if (!made)
       return made.takeError();
     graph = std::move(*made);
+    graph->name = nameOf(call);
   }
   return graph.get();
 }
@@ -70,11 +89,13 @@ Error Executor::repeat(const Call &call) {
 Error Executor::launch(const Call &call) {
   if (Error error = finishLoading())
     return error;
-  auto launches = resolve(thePlan.function(call.entry), call);
+  const PlanFunction &function = thePlan.function(call.entry);
+  auto launches = resolve(function, call);
   if (!launches)
     return launches.takeError();
+  NvtxRange range([&] { return nameOf(call); });
   for (const KernelLaunch &one : *launches)
-    if (Error error = theDevice.launch(one))
+    if (Error error = launchStep(function, one))
       return error;
   return Error::success();
 }
@@ -83,13 +104,18 @@ Expected<std::unique_ptr<DeviceGraph>> Executor::record(ArrayRef<Call> calls) {
   if (Error error = finishLoading())
     return error;
   std::vector<KernelLaunch> all;
+  std::string names;
   for (const Call &call : calls) {
+    names += (names.empty() ? "" : ", ") + nameOf(call);
     auto launches = resolve(thePlan.function(call.entry), call);
     if (!launches)
       return launches.takeError();
     llvm::append_range(all, *launches);
   }
-  return theDevice.makeGraph(std::move(all));
+  auto graph = theDevice.makeGraph(std::move(all));
+  if (graph)
+    (*graph)->name = std::move(names);
+  return graph;
 }
 
 Expected<char *> Executor::addressOf(const Call &call, StringRef tensor) const {
@@ -124,10 +150,11 @@ Error Executor::runObserved(const PlanFunction &function, const Call &call) {
     return launches.takeError();
   if (Error error = observer->onCall(call))
     return error;
+  NvtxRange range([&] { return nameOf(call); });
   for (size_t i = 0; i < launches->size(); ++i) {
     KernelLaunch &launch = (*launches)[i];
     launch.startsAfterAll = true; // what measure enqueues is between it and the launch before
-    Expected<double> seconds = theDevice.measure([&] { return theDevice.launch(launch); });
+    Expected<double> seconds = theDevice.measure([&] { return launchStep(function, launch); });
     if (!seconds)
       return seconds.takeError();
     if (Error error = observer->onStep(function, i, *seconds))

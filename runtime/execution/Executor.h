@@ -139,6 +139,7 @@ private:
   Expected<std::vector<KernelLaunch>> resolve(const PlanFunction &function, const Call &call) const;
   Expected<DeviceGraph *> graphFor(const PlanFunction &function, const Call &call);
   Error uploadArguments(const PlanFunction &function, const Call &call);
+  Error launchStep(const PlanFunction &function, const KernelLaunch &launch);
   Error runObserved(const PlanFunction &function, const Call &call);
   Error awaitWeights(const PlanLaunch &planned, std::optional<size_t> &awaited);
   Error runWhileLoading(const PlanFunction &function, const Call &call);

@@ -1,6 +1,7 @@
 // An executor's work before it runs: it loads kernels, allocates memory, and starts the upload of weights.
 #include "runtime/execution/Executor.h"
 
+#include "runtime/device/NvtxRange.h"
 #include "runtime/weights/PackWeight.h"
 #include "support/Diagnostic.h"
 
@@ -172,6 +173,7 @@ Error Executor::runWhileLoading(const PlanFunction &function, const Call &call) 
   auto launches = resolve(function, call);
   if (!launches)
     return launches.takeError();
+  NvtxRange range("@" + function.name + ", while weights are loaded");
   std::optional<size_t> awaited;
   for (KernelLaunch &launch : *launches) {
     if (Error error = awaitWeights(*launch.planned, awaited))
@@ -180,7 +182,7 @@ Error Executor::runWhileLoading(const PlanFunction &function, const Call &call) 
     if (!hasNewConstants)
       return hasNewConstants.takeError();
     launch.startsAfterAll |= *hasNewConstants;
-    if (Error error = theDevice.launch(launch))
+    if (Error error = launchStep(function, launch))
       return error;
   }
   return finishLoading();

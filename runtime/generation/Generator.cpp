@@ -1,5 +1,7 @@
 #include "runtime/generation/Generator.h"
 
+#include "runtime/device/NvtxRange.h"
+#include "runtime/generation/PromptLogProbabilities.h"
 #include "runtime/generation/Sequence.h"
 #include "support/Diagnostic.h"
 
@@ -37,6 +39,8 @@ static Error checkOptions(const LanguageModel &model, const Tokenizer *tokenizer
     return makeError("--logit-bias: expected token ids in 0.." + Twine(model.vocabSize() - 1) + ", got " +
                      Twine(options.logits.bias.begin()->first < 0 ? options.logits.bias.begin()->first
                                                                   : options.logits.bias.rbegin()->first));
+  if (options.echo && !options.logProbabilities)
+    return makeError("--echo: expected --logprobs, of the prompt's tokens, got none");
   if (llvm::is_contained(options.stopStrings, ""))
     return makeError("--stop: expected some text, got none");
   if (!options.stopStrings.empty() && !tokenizer)
@@ -107,6 +111,7 @@ private:
   }
 
   Error fillRow(size_t row);
+  Error echoPrompts(const BitVector &filled);
   Error startRows();
   Error slideRows();
   Error step(bool isFirst);
@@ -134,11 +139,11 @@ Error Job::finish(size_t row) {
   return onFinished(rows[row]->index, std::move(rows[row]->result));
 }
 
-/// Gives a free row the next request that needs a step, if there is one.
+/// Gives a free row the next request that needs the model, if there is one.
 Error Job::fillRow(size_t row) {
   for (; next < requests.size(); ++next) {
     Sequence sequence(model, tokenizer, requests[next], next);
-    if (!sequence.isDone()) {
+    if (!sequence.isDone() || requests[next].options.echo) {
       rows[row].emplace(std::move(sequence));
       active.set(row);
       ++next;
@@ -150,10 +155,39 @@ Error Job::fillRow(size_t row) {
   return Error::success();
 }
 
+/// Finds the log-probabilities of the prompts of these rows whose requests want them. Rows that need no more become
+/// free.
+Error Job::echoPrompts(const BitVector &filled) {
+  std::vector<EchoedPrompt> prompts;
+  BitVector echoed(rows.size());
+  for (unsigned row : filled.set_bits())
+    if (const SequenceOptions &wanted = requests[rows[row]->index].options; wanted.echo) {
+      prompts.push_back({row, rows[row]->result.promptTokens, *wanted.logProbabilities});
+      echoed.set(row);
+    }
+  if (prompts.empty())
+    return Error::success();
+  NvtxRange range("echo");
+  Clock::time_point begin = Clock::now();
+  auto found = promptLogProbabilities(model, rows.size(), prompts);
+  if (!found)
+    return found.takeError();
+  endSpan(TraceLane::Prompts, "echo", begin, echoed);
+  for (auto [prompt, probabilities] : llvm::zip(prompts, *found)) {
+    Sequence &sequence = *rows[prompt.row];
+    sequence.result.promptLogProbabilities = std::move(probabilities);
+    if (!sequence.isDone())
+      continue;
+    active.reset(static_cast<unsigned>(prompt.row));
+    if (Error error = onFinished(sequence.index, std::move(sequence.result)))
+      return error;
+  }
+  return Error::success();
+}
+
 /// Starts requests in all free rows.
 Error Job::startRows() {
   BitVector started(rows.size());
-  std::vector<RowStart> starts;
   for (size_t row = 0; row < rows.size() && next < requests.size(); ++row) {
     if (active.test(row))
       continue;
@@ -162,10 +196,16 @@ Error Job::startRows() {
     if (!active.test(row))
       break;
     started.set(row);
-    starts.push_back(rows[row]->start(row));
   }
-  if (starts.empty())
+  if (Error error = echoPrompts(started))
+    return error;
+  started &= active;
+  if (started.none())
     return Error::success();
+  std::vector<RowStart> starts;
+  for (unsigned row : started.set_bits())
+    starts.push_back(rows[row]->start(row));
+  NvtxRange range("prompts");
   Clock::time_point begin = Clock::now();
   if (Error error = stream.start(starts))
     return error;
@@ -186,6 +226,7 @@ Error Job::slideRows() {
     }
   if (starts.empty())
     return Error::success();
+  NvtxRange range("slide");
   Clock::time_point begin = Clock::now();
   Error error = stream.start(starts);
   endSpan(TraceLane::Prompts, "slide", begin, slid);
@@ -208,13 +249,15 @@ Error Job::addToken(size_t row, int32_t token, double ms) {
 }
 
 Error Job::step(bool isFirst) {
+  StringRef name = isFirst ? "first token" : "decode";
+  NvtxRange range(name);
   Clock::time_point start = Clock::now();
   if (Error error = slideRows())
     return error;
   std::vector<int32_t> tokens(rows.size(), idleRow);
   if (Error error = stream.next(active, tokens))
     return error;
-  double ms = endSpan(TraceLane::Decode, isFirst ? "first token" : "decode", start, active);
+  double ms = endSpan(TraceLane::Decode, name, start, active);
   for (size_t row = 0; row < rows.size(); ++row)
     if (tokens[row] != idleRow)
       if (Error error = addToken(row, tokens[row], ms))
@@ -247,6 +290,8 @@ Error Job::run() {
       return cancel();
     if (Error error = startRows())
       return error;
+    if (active.none() && next < requests.size())
+      continue; // those that were started needed no step
     if (active.none())
       return Error::success();
     if (isCancelled())

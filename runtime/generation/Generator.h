@@ -35,6 +35,7 @@ struct SequenceOptions {
   OverflowPolicy overflow = OverflowPolicy::Error;
   int64_t slideKeep = 0;                   ///< tokens to keep when the context slides; 0: half the context
   std::optional<int64_t> logProbabilities; ///< wanted, with those of so many tokens in each one's place
+  bool echo = false;                       ///< with logProbabilities: also those of the prompt's tokens
 };
 
 /// What all sequences of a job share.
@@ -64,9 +65,11 @@ struct Generation {
   FinishReason finishReason = FinishReason::Length;
   std::vector<std::vector<float>> logits;               ///< if kept: the logits from which each new token was chosen
   std::vector<ChosenLogProbabilities> logProbabilities; ///< if wanted: of each new token
-  double promptMs = 0;                                  ///< time to evaluate the prompts that were started together
-  std::vector<double> tokenMs;                          ///< time of the step that gave each new token
-  SpeculationCounts speculation;                        ///< of guesses, if a draft was given
+  /// With SequenceOptions::echo: of each token of the prompt but the first, which follows nothing.
+  std::optional<std::vector<ChosenLogProbabilities>> promptLogProbabilities;
+  double promptMs = 0;           ///< time to evaluate the prompts that were started together
+  std::vector<double> tokenMs;   ///< time of the step that gave each new token
+  SpeculationCounts speculation; ///< of guesses, if a draft was given
 };
 
 /// A sequence to generate.

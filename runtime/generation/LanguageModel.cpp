@@ -1,5 +1,6 @@
 #include "runtime/generation/LanguageModel.h"
 
+#include "runtime/device/NvtxRange.h"
 #include "runtime/generation/SpeculativeStream.h"
 
 #include <algorithm>
@@ -79,6 +80,7 @@ Error HostTokenStream::computeLogits(const BitVector &active) {
 Error HostTokenStream::next(const BitVector &active, MutableArrayRef<int32_t> tokens) {
   if (Error error = computeLogits(active))
     return error;
+  NvtxRange range("sample");
   std::fill(tokens.begin(), tokens.end(), idleRow);
   for (unsigned index : active.set_bits()) {
     Row &row = rows[index];

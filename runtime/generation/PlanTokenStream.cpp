@@ -65,7 +65,8 @@ std::vector<RowStart> PlanTokenStream::place(ArrayRef<RowStart> starts) {
 }
 
 /// Calls the body with rows in neighbouring places that one call may start, since its shape is the one that each has
-/// alone.
+/// alone. Rows whose context slides are started one by one: whether others slide at the same time is a matter of speed,
+/// and in 16 bits the kernels for several prompts may sum in another order.
 Error PlanTokenStream::forNeighbours(ArrayRef<RowStart> starts,
                                      function_ref<Error(int64_t place, ArrayRef<RowStart>)> body) const {
   auto bucketOf = [&](const RowStart &start) {
@@ -74,7 +75,8 @@ Error PlanTokenStream::forNeighbours(ArrayRef<RowStart> starts,
   auto placeOf = [&](const RowStart &start) { return rows[start.row].place; };
   while (!starts.empty()) {
     size_t count = 1;
-    while (count < starts.size() && bucketOf(starts[count]) == bucketOf(starts[0]) &&
+    while (count < starts.size() && !starts[0].isSameText && !starts[count].isSameText &&
+           bucketOf(starts[count]) == bucketOf(starts[0]) &&
            placeOf(starts[count]) == placeOf(starts[0]) + static_cast<int64_t>(count))
       ++count;
     if (Error error = body(placeOf(starts[0]), starts.take_front(count)))

@@ -1,14 +1,27 @@
 #include "runtime/measure/Benchmark.h"
 
 #include "support/Diagnostic.h"
+#include "support/Json.h"
 
 namespace kiln {
 
-double medianOf(std::vector<double> samples) {
+double percentileOf(std::vector<double> samples, double share) {
   if (samples.empty())
     return 0;
   llvm::sort(samples);
-  return samples[samples.size() / 2];
+  return samples[std::min(samples.size() - 1, static_cast<size_t>(share * static_cast<double>(samples.size())))];
+}
+
+double medianOf(std::vector<double> samples) { return percentileOf(std::move(samples), 0.5); }
+
+void addTimes(json::Object &object, ArrayRef<double> seconds) {
+  if (seconds.empty())
+    return;
+  const std::pair<StringRef, double> shares[] = {
+      {"min_us", 0}, {"median_us", 0.5}, {"p90_us", 0.9}, {"p99_us", 0.99}, {"max_us", 1}};
+  for (const auto &[key, share] : shares)
+    object[key] = jsonQuantity(percentileOf(seconds.vec(), share) * 1e6);
+  object["samples_s"] = json::Array(llvm::map_range(seconds, jsonQuantity));
 }
 
 std::string CallShape::str() const {

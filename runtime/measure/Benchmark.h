@@ -8,6 +8,14 @@ namespace kiln {
 /// The median; 0 without samples.
 double medianOf(std::vector<double> samples);
 
+/// The sample above a share of the others, from 0 to 1: of 0 the least, of 0.5 the median, of 1 the largest. 0 without
+/// samples.
+double percentileOf(std::vector<double> samples, double share);
+
+/// Adds to an object what is known of a time: `median_us`, `min_us`, `p90_us`, `p99_us`, `max_us`, and every sample,
+/// `samples_s`. Nothing without samples.
+void addTimes(json::Object &object, ArrayRef<double> seconds);
+
 /// The result of a measurement, with every sample.
 struct Measurement {
   std::string what;            ///< `decode B=1 position=64`, or a kernel's name

@@ -489,12 +489,32 @@ class Mutations(PlanTest):
             (step + ("arguments", 0), '"%logits"', "arguments: buffer '%logits' is not live at step 0"),
         ]))
 
+    def test_ptx(self):
+        plain = self.text.replace(MAPS, "")
+        with_ptx = lambda value: plain.replace('cubins = ["sm_90a"]', f'cubins = ["sm_90a"]\nptx = {value}')
+        wrong = lambda name: f"ptx: expected a virtual architecture, like compute_80, got '{name}'"
+        result = self.read(with_ptx("[]"))
+        self.assertEqual(result.code, 0, result.err)
+        self.assert_all_refused([
+            *((f"ptx for {name}", with_ptx(f'["{name}"]'), r"\d+:\d+: error: " + re.escape(wrong(name)))
+              for name in ("sm_80", "", "compute_90a", "compute_", "compute_x9", "compute_80/..")),
+            ("a GPU's cubin", plain.replace('cubins = ["sm_90a"]', 'cubins = ["compute_80"]'),
+             r"\d+:\d+: error: cubins: expected a target, like sm_90a, got 'compute_80'"),
+            ("no array", with_ptx('"compute_80"'), r"\d+:\d+: error: ptx: "),
+            ("twice", with_ptx('["compute_80", "compute_80"]'), r"\d+:\d+: error: ptx: 'compute_80' is given twice"),
+            ("no file", with_ptx('["compute_80"]'),
+             r"\d+:\d+: error: name: the file ptx/compute_80/embed__f32__n32.ptx of kernel 'embed__f32__n32' is missing"),
+            ("clusters", with_ptx('["compute_80"]').replace("cluster = 1", "cluster = 2"),
+             r"\d+:\d+: error: cluster: expected 1 in a plan for compute_80")])
+
     def test_names_that_others_miss(self):
         self.assert_all_refused(self.changes_elsewhere([
             (("cubins",), '[]', "sm_90a: expected one of the targets in cubins"),
             (("cubins",), '["sm_90a", "sm_80"]',
              "name: the file cubin/sm_80/embed__f32__n32.cubin of kernel 'embed__f32__n32' is missing"),
             (("cubins",), '["sm_90a", "sm_90a"]', "cubins: 'sm_90a' is given twice"),
+            (("cubins",), '["sm_90a"]\nptx = ["compute_80"]',
+             "maps: expected none in a plan with PTX for later GPUs, as kernels with tensor maps run on sm_90a alone"),
             (("weights", 0, "dtype"), '"i32"', "shape: weight 'wte.weight': expected to pack to a float type, got i32"),
             (("weights", "*", "sum"), '"i32"', "shape: weight 'h.0.mlp.c_fc.weight': expected to round to a float type before the sum, got i32"),
             (("weights", "*", "add"), '{vector = "v", matrix = "m", matrix_shape = [96, 32]}',

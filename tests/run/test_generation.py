@@ -112,7 +112,12 @@ class Generation(KilnTest):
         self.assertEqual(len(results), 2)
         for result in results:
             self.assertEqual(set(result), {"prompt_tokens", "tokens", "text", "finish_reason", "timing"})
-            self.assertTrue(all(value >= 0 for value in result["timing"].values()))
+            timing = result["timing"]
+            steps = timing.pop("token_ms")
+            self.assertEqual(len(steps), 2)
+            self.assertEqual((timing["token_ms_min"], timing["token_ms_p50"], timing["token_ms_p99"], timing["token_ms_max"]),
+                             (min(steps), max(steps), max(steps), max(steps)))
+            self.assertTrue(all(value >= 0 for value in timing.values()))
         self.assertNotIn("logits", results[0])
 
     def test_numbers_have_as_few_digits_as_say_what_they_are(self):
@@ -121,7 +126,7 @@ class Generation(KilnTest):
         self.assertEqual(len(logits), 3 * CONFIG["vocab_size"])
         self.assertLessEqual(max(len(text.split("e")[0].strip("-0.").replace(".", "")) for text in logits), 9, "digits of a float")
         timing = re.findall(r"\d[.e\d]*", re.search(r'"timing":\{(.*?)\}', out).group(1).replace("_p50", "").replace("_p90", "").replace("_p99", ""))
-        self.assertEqual(len(timing), 5)
+        self.assertEqual(len(timing), 9)
         self.assertLessEqual(max(len(text.partition(".")[2]) for text in timing), 6, "nanoseconds")
 
     def test_json_of_bytes_that_are_no_text(self):

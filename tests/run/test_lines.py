@@ -120,7 +120,60 @@ class Results(Lines):
                 for got in (entry, *entry["top"]):
                     self.assertAlmostEqual(got["logprob"], logits[got["token"]] - total, places=5)
         self.assertEqual(self.run_json(self.model, "--logprobs", 4, *flags_of(line))[0]["logprobs"], results[2]["logprobs"])
-        self.assert_fails("--logprobs: expected --json or --input", "run", self.model, "--tokens", 1, "--logprobs", 1, code=2)
+
+    def test_log_probabilities_of_the_prompt(self):
+        prompt = [7, 3, 3, 11, 0, 5]
+        # A token of the prompt is as probable as the model says after the tokens in front of it.
+        before = [self.run_json(self.model, "--tokens", ids(prompt[:i]), "--greedy", "--max-new-tokens", 1, "--logits")[0]["logits"][0]
+                  for i in range(1, len(prompt))]
+        line = {"tokens": prompt, "temperature": 1.7, "seed": 3, "max_new_tokens": 5, "logprobs": 3}
+        lines = [line, {**line, "echo": True}, {"tokens": [4], "logprobs": 1, "echo": True, "max_new_tokens": 1},
+                 {**line, "echo": True, "max_new_tokens": 0}, {"tokens": [1, 2, 3, 4, 5, 6, 7, 8], "max_new_tokens": 7, "greedy": True},
+                 {**line, "echo": False, "logprobs": 0}]
+        for device, batch in (("cpu", 2), ("cpu", 1), ("emulate", 3)):
+            plain, echoed, one, none, other, _ = results = [
+                json.loads(text) for text in self.run_lines(text_of(lines), "--batch", batch, device=device).splitlines()]
+            for result in (plain, other, results[5]):
+                self.assertNotIn("prompt_logprobs", result)
+            self.assertEqual(echoed.pop("prompt_logprobs"), none["prompt_logprobs"])
+            self.assertEqual(echoed, plain, "echo changes nothing else")
+            self.assertEqual((one["prompt_logprobs"], none["tokens"], none["finish_reason"]), ([None], [], "length"))
+            self.assertEqual(len(other["tokens"]), 7)
+            self.assertIsNone(none["prompt_logprobs"][0])
+            for entry, token, logits in zip(none["prompt_logprobs"][1:], prompt[1:], before, strict=True):
+                total = math.log(sum(map(math.exp, logits)))
+                best = sorted(range(VOCABULARY), key=lambda token: (-logits[token], token))[:3]
+                self.assertEqual((entry["token"], [top["token"] for top in entry["top"]]), (token, best))
+                for got in (entry, *entry["top"]):
+                    self.assertAlmostEqual(got["logprob"], logits[got["token"]] - total, places=4)
+        alone = self.run_json(self.model, "--echo", *flags_of(lines[0]))
+        drafted = self.run_json(self.model, "--echo", "--draft", "ngram", *flags_of(lines[0]))
+        self.assertEqual((drafted[0]["tokens"], drafted[0]["prompt_logprobs"]), (alone[0]["tokens"], alone[0]["prompt_logprobs"]))
+
+    def test_log_probabilities_as_text(self):
+        flags = ["--device", "cpu", "--quiet", "--greedy", "--max-new-tokens", 2, "--logprobs", 2]
+        (found,) = self.run_json(SHAKESPEARE, "--prompt", "ROMEO:|", "--echo", *flags[3:])
+        rows = [line.split(" | ") for line in
+                self.kiln("run", SHAKESPEARE, "--prompt", "ROMEO:|", "--echo", *flags).out.decode().splitlines()]
+        self.assertEqual([row[0] for row in rows], ["| token", "|---|---|---|---|", *(f"| {t}" for t in found["prompt_tokens"] + found["tokens"])])
+        self.assertEqual(rows[2][1:], ['"ROMEO"', "", " |"])
+        entries = found["prompt_logprobs"][1:] + found["logprobs"]
+        for row, entry in zip(rows[3:], entries, strict=True):
+            self.assertEqual(row[2], f"{entry['logprob']:.4f}")
+            for top in entry["top"]:
+                self.assertRegex(row[3], rf'{top["token"]} ".*" {top["logprob"]:.4f}')
+        self.assertEqual(rows[4][1], r'"\|"')
+        # Without --echo, and without a vocabulary, for two sequences.
+        (alone,) = self.run_json(self.model, "--tokens", "1,2", *flags[3:])
+        shown = self.kiln("run", self.model, "--tokens", "1,2", "--n", 2, *flags).out.decode()
+        table = "| token | text | logprob | most probable |\n|---|---|---|---|\n" + "".join(
+            f"| {entry['token']} |  | {entry['logprob']:.4f} | " + ", ".join(f"{top['token']} {top['logprob']:.4f}" for top in entry["top"]) + " |\n"
+            for entry in alone["logprobs"])
+        self.assertEqual(shown, table + "\n" + table)
+        self.assert_fails("--echo requires --logprobs", "run", self.model, "--tokens", 1, "--echo", code=2)
+        self.assert_fails("--logprobs excludes --no-echo", "run", self.model, "--tokens", 1, "--no-echo", "--logprobs", 1, code=2)
+        self.assert_fails(":25: error: echo: expected logprobs beside it", "run", self.model, "--input", "-", "--device", "cpu",
+                          stdin=b'{"tokens": [1], "echo": true}')
 
     def test_penalties_and_biases(self):
         line = {"tokens": [1, 2], "greedy": True, "max_new_tokens": 12}

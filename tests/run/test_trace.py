@@ -113,6 +113,47 @@ class Traces(KilnTest):
         gelu = next(kernel for kernel in lanes["kernels"] if kernel.name.startswith("layernorm_matmul_bias_gelu"))
         self.assertEqual(gelu.args["result"], "%act.0")
 
+    def test_lines_that_take_each_others_place(self):
+        """With more prompts than rows, prompts start between steps; every token comes within a step."""
+        lines = "".join(json.dumps({"tokens": [1 + i] * (1 + i % 5), "max_new_tokens": 1 + i % 4, "greedy": True,
+                                    **({"logprobs": 1, "echo": True} if i % 3 == 0 else {})}) + "\n" for i in range(9))
+        for device in ("cpu", DEVICE):
+            command = ["run", self.model, "--device", device, "--quiet", "--input", "-", "--batch", 2]
+            plain = self.kiln(*command, stdin=lines.encode()).out
+            self.assertEqual(self.kiln(*command, "--trace", self.path("trace.json"), stdin=lines.encode()).out, plain)
+            lanes = read_trace(self.path("trace.json"))
+            self.assert_host(lanes, ["kiln run", "open the model", "open the device", "generate"], ["prompts", "decode"])
+            # Nothing in these two lanes overlaps: one thread does one after the other.
+            self.assert_apart(sorted(lanes["prompts"] + lanes["decode"], key=lambda span: span.start))
+            started = {name: sum(span.args["sequences"] for span in lanes["prompts"] if span.name == name) for name in ("prompts", "echo")}
+            self.assertEqual(started, {"prompts": 9, "echo": 3})
+            tokens = sum(len(json.loads(line)["tokens"]) for line in plain.splitlines())
+            self.assertGreaterEqual(sum(span.args["sequences"] for span in lanes["decode"]), tokens)
+            generate = lanes["host"][-1]
+            self.assertLessEqual(sum(span.duration for span in lanes["prompts"] + lanes["decode"]), generate.duration + ROUNDING)
+
+    def test_each_kernel_lies_in_the_step_that_it_is_of(self):
+        """Kernels' times add up to no more than the steps that they are in."""
+        _, lanes = self.trace(DEVICE, "--max-new-tokens", 4, "--trace-kernels", "--greedy")
+        inside = 0
+        for step in lanes["prompts"] + lanes["decode"]:
+            own = [kernel for kernel in lanes["kernels"] if step.contains(kernel)]
+            inside += len(own)
+            self.assertLessEqual(sum(kernel.duration for kernel in own), step.duration + ROUNDING)
+            self.assertLessEqual(len({kernel.args["function"] for kernel in own}), 1)
+        self.assertEqual(inside, len(lanes["kernels"]))
+
+    def test_a_file_as_perfetto_reads_it(self):
+        self.trace("cpu", "--max-new-tokens", 2)
+        with open(self.path("trace.json"), encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        named = {event["tid"] for event in events if event["ph"] == "M" and event["name"] == "thread_name"}
+        for event in events:
+            self.assertEqual((event["ph"] in "MX", event["pid"]), (True, 1))
+            if event["ph"] == "X":
+                self.assertIn(event["tid"], named)
+                self.assertGreaterEqual(min(event["ts"], event["dur"]), 0)
+
     @unittest.skipIf(DEVICE == "emulate", "bench measures on a GPU only")
     def test_samples_of_bench(self):
         for what, lane, call, runs in (("decode", "decode", "decode B=1 position=8", 2), ("prefill", "prompts", "prefill B=1 T=8", 2),

@@ -28,5 +28,15 @@ TEST(CompatibilityTest, CubinsRunOnTheirOwnGeneration) {
   EXPECT_EQ(cubinTargetFor("sm_90a", {}), std::nullopt);
 }
 
+TEST(CompatibilityTest, PtxIsForItsGpuAndLaterOnes) {
+  std::vector<std::string> ptx = {"compute_100", "compute_80", "compute_90"};
+  EXPECT_EQ(ptxTargetFor("sm_80", ptx), "compute_80");
+  EXPECT_EQ(ptxTargetFor("sm_89", ptx), "compute_80");
+  EXPECT_EQ(ptxTargetFor("sm_90a", ptx), "compute_90");
+  EXPECT_EQ(ptxTargetFor("sm_120", ptx), "compute_100");
+  EXPECT_EQ(ptxTargetFor("sm_75", ptx), std::nullopt);
+  EXPECT_EQ(ptxTargetFor("sm_90a", {}), std::nullopt);
+}
+
 } // namespace
 } // namespace kiln

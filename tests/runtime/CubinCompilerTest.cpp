@@ -44,6 +44,15 @@ TEST_F(CubinCompilerTest, EntriesComeBack) {
   EXPECT_EQ(second.resources.registers, first.resources.registers);
 }
 
+TEST_F(CubinCompilerTest, AVirtualArchitectureHasPtxAlone) {
+  CubinCompiler compiler = unwrap(CubinCompiler::create(cache()));
+  CompiledKernel first = unwrap(compiler.compile("one", source("one"), "compute_80"));
+  EXPECT_TRUE(StringRef(first.ptx).contains(".target sm_80")) << first.ptx;
+  EXPECT_TRUE(first.cubin.empty());
+  EXPECT_EQ(unwrap(compiler.compile("one", source("one"), "compute_80")).ptx, first.ptx);
+  EXPECT_EQ(entries().size(), 1u);
+}
+
 TEST_F(CubinCompilerTest, DamagedEntriesAreMadeAgain) {
   CompiledKernel one = compile("one");
   std::string entry = entries().front(), whole = unwrap(readFile(entry));

@@ -21,9 +21,19 @@ protected:
     expectSuccess(writeFiles(directory.str(), written));
   }
 
-  Expected<std::vector<std::string>> read(StringRef target, StringRef edited = "") {
+  Expected<std::vector<KernelCode>> read(StringRef target, StringRef edited = "") {
     return readCubins(plan, {directory.str(), edited.str()},
-                      {target.str(), "", [this](StringRef note) { notes.push_back(note.str()); }});
+                      {target.str(), "NVIDIA GPU", "", [this](StringRef note) { notes.push_back(note.str()); }});
+  }
+
+  /// The codes' bytes. All must be for `target`.
+  static std::vector<std::string> bytesFor(StringRef target, ArrayRef<KernelCode> codes) {
+    std::vector<std::string> bytes;
+    for (const KernelCode &code : codes) {
+      EXPECT_EQ(code.target, target);
+      bytes.push_back(code.bytes);
+    }
+    return bytes;
   }
 
   static bool isElf(StringRef cubin) {
@@ -38,15 +48,51 @@ protected:
 
 TEST_F(CubinsTest, ThoseOfThePlanAreReadWhereTheyRun) {
   std::vector<std::string> expected = {"first as it was compiled", "second as it was compiled"};
-  EXPECT_EQ(unwrap(read("sm_86")), expected);
-  EXPECT_EQ(unwrap(read("sm_89")), expected);
+  EXPECT_EQ(bytesFor("sm_86", unwrap(read("sm_86"))), expected);
+  EXPECT_EQ(bytesFor("sm_86", unwrap(read("sm_89"))), expected);
   EXPECT_TRUE(notes.empty());
 }
 
 TEST_F(CubinsTest, KernelsAreCompiledForAGpuThatThePlanHasNoneFor) {
-  for (const std::string &cubin : unwrap(read("sm_90a")))
+  for (const std::string &cubin : bytesFor("sm_90a", unwrap(read("sm_90a"))))
     EXPECT_TRUE(isElf(cubin));
   EXPECT_EQ(notes, std::vector<std::string>{"the plan has cubins for sm_86 only: compiling 2 kernels for sm_90a"});
+}
+
+TEST_F(CubinsTest, PtxIsTakenWhereNoCubinRuns) {
+  plan.ptx = {"compute_80", "compute_100"};
+  expectSuccess(writeFiles(
+      directory.str(), {{"ptx/compute_80/first.ptx", "PTX of first"}, {"ptx/compute_80/second.ptx", "PTX of second"}}));
+  std::vector<std::string> expected = {"PTX of first", "PTX of second"};
+  EXPECT_EQ(bytesFor("sm_86", unwrap(read("sm_86"))).front(), "first as it was compiled");
+  EXPECT_TRUE(notes.empty());
+  EXPECT_EQ(bytesFor("compute_80", unwrap(read("sm_90a"))), expected);
+  EXPECT_EQ(notes, std::vector<std::string>{"the plan has cubins for sm_86 and PTX for compute_80, compute_100 and "
+                                            "later only: the driver compiles PTX for compute_80 for this GPU, sm_90a"});
+  EXPECT_EQ(directory.relative(messageOf(read("sm_120"))),
+            "ptx/compute_100/first.ptx: error: cannot read: No such file or directory\n");
+}
+
+TEST_F(CubinsTest, EditedKernelsArePutBesidePtx) {
+  plan.ptx = {"compute_80"};
+  expectSuccess(writeFiles(directory.str(), {{"ptx/compute_80/first.ptx", "PTX of first"}}));
+  TemporaryDirectory edited;
+  edited.write("second.cu", "extern \"C\" __global__ void second(float *y) { *y = 1; }\n");
+  std::vector<KernelCode> codes = unwrap(read("sm_90a", edited.str()));
+  EXPECT_EQ(codes[0].target, "compute_80");
+  EXPECT_EQ(codes[1].target, "sm_90a");
+  EXPECT_TRUE(isElf(codes[1].bytes));
+}
+
+TEST_F(CubinsTest, TheErrorNamesThePlansTargetsAndTheGpu) {
+  plan.ptx = {"compute_100"};
+  directory.write("kernels/first.cu", "broken\n");
+  std::string message = directory.relative(messageOf(read("sm_90a")));
+  EXPECT_TRUE(StringRef(message).contains("the plan was made for sm_86, and a kernel does not compile for sm_90a, the "
+                                          "target of this GPU, NVIDIA GPU; compile the model with --target sm_90a"))
+      << message;
+  EXPECT_EQ(notes, std::vector<std::string>{"the plan has cubins for sm_86 and PTX for compute_100 and later only: "
+                                            "compiling 2 kernels for sm_90a"});
 }
 
 TEST_F(CubinsTest, KernelsWithTensorMapsRunOnTheTargetOfThePlanAlone) {
@@ -73,7 +119,7 @@ TEST_F(CubinsTest, KernelsWithClustersRunOnGpusThatHaveThem) {
 TEST_F(CubinsTest, OnlyEditedKernelsAreCompiledAnew) {
   TemporaryDirectory edited;
   edited.write("second.cu", "extern \"C\" __global__ void second(float *y) { *y = 1; }\n");
-  std::vector<std::string> cubins = unwrap(read("sm_86", edited.str()));
+  std::vector<std::string> cubins = bytesFor("sm_86", unwrap(read("sm_86", edited.str())));
   EXPECT_EQ(cubins[0], "first as it was compiled");
   EXPECT_TRUE(isElf(cubins[1]));
   EXPECT_EQ(notes, std::vector<std::string>{"edited: compiling 1 kernels for sm_86"});

@@ -125,6 +125,36 @@ TEST(GeneratorTest, NoNewTokensRunNothing) {
   EXPECT_TRUE(unwrap(generate(model, nullptr, {}, options)).empty());
 }
 
+TEST(GeneratorTest, EchoedPromptsHaveTheirLogProbabilitiesAndTheSameTokens) {
+  GenerateOptions options;
+  options.maxNewTokens = 5;
+  options.sampling = {.temperature = 0.9, .seed = 5};
+  options.logProbabilities = 2;
+  FakeModel model;
+  auto plain = unwrap(generate(model, nullptr, prompts, options));
+  options.echo = true;
+  auto echoed = unwrap(generate(model, nullptr, prompts, options));
+  options.maxNewTokens = 0;
+  auto scored = unwrap(generate(model, nullptr, prompts, options));
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    EXPECT_EQ(echoed[i].newTokens, plain[i].newTokens);
+    EXPECT_FALSE(plain[i].promptLogProbabilities);
+    EXPECT_TRUE(scored[i].newTokens.empty());
+    for (const Generation &result : {echoed[i], scored[i]}) {
+      ASSERT_TRUE(result.promptLogProbabilities);
+      ASSERT_EQ(result.promptLogProbabilities->size(), prompts[i].size() - 1);
+      for (size_t at = 1; at < prompts[i].size(); ++at) {
+        auto wanted = logProbabilities(logitsAfter(ArrayRef(prompts[i]).take_front(at), 50), prompts[i][at], 2);
+        const ChosenLogProbabilities &found = (*result.promptLogProbabilities)[at - 1];
+        EXPECT_EQ(found.chosen.token, prompts[i][at]);
+        EXPECT_EQ(found.chosen.logProbability, wanted.chosen.logProbability);
+        ASSERT_EQ(found.top.size(), 2u);
+        EXPECT_EQ(found.top[1].token, wanted.top[1].token);
+      }
+    }
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // The context's end
 //===----------------------------------------------------------------------===//
@@ -280,6 +310,14 @@ TEST(GeneratorTest, BadArguments) {
   EXPECT_EQ(with([](GenerateOptions &o) { o.sampling.topK = -2; }),
             "error: --top-k: expected 0 (off) or more, got -2\n");
   EXPECT_EQ(model.prefilled.size(), 1u);
+}
+
+TEST(GeneratorTest, EchoNeedsLogProbabilities) {
+  GenerateOptions options;
+  options.echo = true;
+  FakeModel model;
+  EXPECT_EQ(messageOf(generate(model, nullptr, prompts, options)),
+            "error: --echo: expected --logprobs, of the prompt's tokens, got none\n");
 }
 
 TEST(GeneratorTest, ErrorsOnTheWayAreReturned) {

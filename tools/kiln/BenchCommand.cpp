@@ -34,29 +34,31 @@ void printMarkdown(raw_ostream &os, ArrayRef<BenchRow> rows) {
     all += row.measurement.median();
   if (!rows.empty() && rows.front().measurement.seconds.empty())
     return printCounts(os, rows);
-  os << "| what | launches | time (µs) | share | TB/s | TFLOP/s | roofline (µs) |\n|---|---|---|---|---|---|---|\n";
+  os << "| what | launches | time (µs) | min | p90 | p99 | max | share | TB/s | TFLOP/s | roofline (µs) |\n"
+        "|---|---|---|---|---|---|---|---|---|---|---|\n";
   for (const BenchRow &row : rows) {
     const Measurement &m = row.measurement;
     double seconds = m.median();
-    os << "| " << m.what << " | " << m.launches << " | ";
-    os << formatv("{0:F2} | {1:F1} % | {2:F3} | {3:F2} | ", seconds * 1e6, 100 * seconds / all,
+    os << "| " << m.what << " | " << m.launches << " |";
+    for (double share : {0.5, 0.0, 0.9, 0.99, 1.0})
+      os << formatv(" {0:F2} |", percentileOf(m.seconds, share) * 1e6);
+    os << formatv(" {0:F1} % | {1:F3} | {2:F2} | ", 100 * seconds / all,
                   static_cast<double>(m.cost.bytes) / seconds * 1e-12,
                   static_cast<double>(m.cost.flops) / seconds * 1e-12);
     os << formatv("{0:F2} |\n", row.rooflineSeconds * 1e6);
   }
 }
 
-/// A median in microseconds; empty if nothing was timed.
-std::string medianText(const Measurement &measurement) {
-  return measurement.seconds.empty() ? "" : formatv("{0:F3}", measurement.median() * 1e6).str();
-}
-
+/// Times are empty if nothing was timed.
 void printCsv(raw_ostream &os, ArrayRef<BenchRow> rows) {
-  os << "what,launches,bytes,flops,roofline_us,median_us\n";
-  for (const BenchRow &row : rows)
-    os << formatv("{0},{1},{2},{3},{4:F3},{5}\n", row.measurement.what, row.measurement.launches,
-                  row.measurement.cost.bytes, row.measurement.cost.flops, row.rooflineSeconds * 1e6,
-                  medianText(row.measurement));
+  os << "what,launches,bytes,flops,roofline_us,median_us,min_us,p90_us,p99_us,max_us\n";
+  for (const BenchRow &row : rows) {
+    const Measurement &m = row.measurement;
+    os << formatv("{0},{1},{2},{3},{4:F3}", m.what, m.launches, m.cost.bytes, m.cost.flops, row.rooflineSeconds * 1e6);
+    for (double share : {0.5, 0.0, 0.9, 0.99, 1.0})
+      os << "," << (m.seconds.empty() ? "" : formatv("{0:F3}", percentileOf(m.seconds, share) * 1e6).str());
+    os << '\n';
+  }
 }
 
 void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const Plan &plan) {
@@ -67,10 +69,7 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const
                         {"batch", row.shape.batch}, {"length", row.shape.length},
                         {"launches", m.launches},   {"bytes", m.cost.bytes},
                         {"flops", m.cost.flops},    {"roofline_us", jsonQuantity(row.rooflineSeconds * 1e6)}};
-    if (!m.seconds.empty()) {
-      object["median_us"] = jsonQuantity(m.median() * 1e6);
-      object["samples_s"] = json::Array(llvm::map_range(m.seconds, jsonQuantity));
-    }
+    addTimes(object, m.seconds);
     list.push_back(std::move(object));
   }
   os << jsonText(json::Object{{"device", device},

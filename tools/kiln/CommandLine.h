@@ -65,7 +65,8 @@ struct RunCommand {
   SequenceOptions sequence;
   int64_t samples = 1; ///< of each prompt
   DraftOptions draft;
-  std::string overflow = "error";
+  std::optional<std::string> overflow; ///< not given: error; with --interactive slide
+  bool interactive = false;
   std::string device = "auto";
   std::string check = "memory";
   std::string schedule = "in-order";
@@ -120,7 +121,7 @@ struct ReportCommand {
   std::string plan, secondPlan;         ///< the second may be empty
   std::string profile, secondProfile;   ///< files, or empty
   std::optional<int64_t> batch, length; ///< of the calls that are counted
-  std::string output;
+  std::string output, picture;          ///< one of them may be empty
 };
 
 struct ImportCommand {

@@ -24,6 +24,15 @@ Error run(const ReportCommand &command) {
     plans.push_back(reported->get());
     owned.push_back(std::move(*reported));
   }
+  if (!command.picture.empty()) {
+    Expected<std::string> picture = writeLayerPicture(*plans.front());
+    if (!picture)
+      return picture.takeError();
+    if (Error error = writeFile(command.picture, *picture))
+      return error;
+  }
+  if (command.output.empty())
+    return Error::success();
   std::string page = writeReport(plans);
   if (command.output != "-")
     return writeFile(command.output, page);

@@ -1,5 +1,7 @@
 #include "tools/ladder/Columns.h"
 
+#include "runtime/measure/Benchmark.h"
+
 namespace kiln {
 
 namespace {
@@ -25,7 +27,7 @@ std::string overFirst(const MeasuredPart &measured, size_t rung) {
 }
 
 std::string wholePass(const MeasuredPart &measured, size_t rung) {
-  return known(of(measured, rung).callSeconds * 1e6, "{0:F1}");
+  return known(medianOf(of(measured, rung).callSamples) * 1e6, "{0:F1}");
 }
 
 std::string megabytes(const MeasuredPart &measured, size_t rung) {

@@ -16,10 +16,10 @@ struct LogitError {
 
 /// The measurements of a rung. Quantities are sums over everything that is timed.
 struct RungResult {
-  std::string failure;         ///< why the rung has no results; empty: it ran
-  LogitError error;            ///< of the logits of its prompts
-  std::vector<double> seconds; ///< samples; none on a device whose times are meaningless
-  double callSeconds = 0;      ///< the whole evaluation of the prompts; 0: not timed
+  std::string failure;             ///< why the rung has no results; empty: it ran
+  LogitError error;                ///< of the logits of its prompts
+  std::vector<double> seconds;     ///< samples; none on a device whose times are meaningless
+  std::vector<double> callSamples; ///< likewise, of the whole evaluation of the prompts
   int64_t launches = 0;
   StepCost cost;
   double limitSeconds = 0;   ///< lower bound by the bytes and operations of each kernel (Target::rooflineSeconds)

@@ -90,9 +90,9 @@ Error RungRunner::timeCall(Loaded &loaded, const LadderPart &part, RungResult &r
   auto measured = measureCall(*loaded.executor, {Entry::Prefill, part.batch, part.length}, command.options);
   if (!measured)
     return measured.takeError();
-  result.callSeconds = measured->median();
   if (part.timed == Timed::Call)
-    result.seconds = std::move(measured->seconds);
+    result.seconds = measured->seconds;
+  result.callSamples = std::move(measured->seconds);
   return Error::success();
 }
 

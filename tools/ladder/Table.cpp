@@ -2,6 +2,7 @@
 
 #include "tools/ladder/Columns.h"
 
+#include "runtime/measure/Benchmark.h"
 #include "support/Json.h"
 #include "support/Markdown.h"
 #include "support/Version.h"
@@ -55,12 +56,11 @@ json::Object toJson(const MeasuredPart &measured, size_t i) {
   object["limit_us"] = jsonQuantity(own.limitSeconds * 1e6);
   if (own.perplexity)
     object["perplexity"] = *own.perplexity;
-  if (!own.seconds.empty()) {
-    object["median_us"] = jsonQuantity(own.median() * 1e6);
-    object["samples_s"] = json::Array(llvm::map_range(own.seconds, jsonQuantity));
+  addTimes(object, own.seconds);
+  if (!own.callSamples.empty()) {
+    object["whole_pass_us"] = jsonQuantity(medianOf(own.callSamples) * 1e6);
+    object["whole_pass_samples_s"] = json::Array(llvm::map_range(own.callSamples, jsonQuantity));
   }
-  if (own.callSeconds > 0)
-    object["whole_pass_us"] = jsonQuantity(own.callSeconds * 1e6);
   if (!own.kernel.empty())
     object["kernel"] = json::Object{{"name", own.kernel},
                                     {"registers", own.resources.registers},

@@ -7,21 +7,8 @@ namespace {
 
 class GraphPicture {
 public:
-  GraphPicture(Html &html, const Side &side) : html(html), side(side) {}
+  GraphPicture(Html &html, const Side *side) : html(html), side(side) {}
 
-  void draw(Graph graph, const Twine &title) {
-    layoutGraph(graph);
-    double width = graph.width + 2 * graphPadding, height = graph.height + 2 * graphPadding;
-    auto svg = html.in("svg", {{"class", "graph"},
-                               {"role", "group"},
-                               {"aria-label", title.str()},
-                               {"width", coordinate(width)},
-                               {"height", coordinate(height)},
-                               {"viewBox", "0 0 " + coordinate(width) + " " + coordinate(height)}});
-    drawInside(graph, graphPadding - graph.left, graphPadding);
-  }
-
-private:
   void drawInside(const Graph &graph, double x, double y) {
     auto group = html.in("g", {{"transform", "translate(" + coordinate(x) + "," + coordinate(y) + ")"}});
     for (const GraphEdge &edge : graph.edges)
@@ -33,6 +20,7 @@ private:
     }
   }
 
+private:
   void drawNode(const GraphNode &node) {
     static constexpr StringRef names[] = {"op", "kernel", "layers", "port"};
     auto group = html.in("g", {{"class", names[static_cast<int>(node.kind)].str()}});
@@ -43,8 +31,8 @@ private:
                           {"width", coordinate(node.width)},
                           {"height", coordinate(node.height)},
                           {"rx", node.kind == GraphNode::Kind::Port ? "10" : "3"}});
-    if (side.reported.plan.findKernel(node.kernel)) {
-      auto link = html.in("a", {{"href", "#" + side.kernelId(node.kernel)}});
+    if (side && side->reported.plan.findKernel(node.kernel)) {
+      auto link = html.in("a", {{"href", "#" + side->kernelId(node.kernel)}});
       drawHead(node);
     } else {
       drawHead(node);
@@ -63,8 +51,20 @@ private:
   }
 
   Html &html;
-  const Side &side;
+  const Side *side;
 };
+
+void drawPicture(Html &html, const Side &side, Graph graph, const Twine &title) {
+  layoutGraph(graph);
+  double width = graph.width + 2 * graphPadding, height = graph.height + 2 * graphPadding;
+  auto svg = html.in("svg", {{"class", "graph"},
+                             {"role", "group"},
+                             {"aria-label", title.str()},
+                             {"width", coordinate(width)},
+                             {"height", coordinate(height)},
+                             {"viewBox", "0 0 " + coordinate(width) + " " + coordinate(height)}});
+  drawGraph(html, graph, graphPadding - graph.left, graphPadding, &side);
+}
 
 /// Draws the graph before fusion: the function of the front end's module, or else the plan's with its regions replaced
 /// by their ops.
@@ -79,7 +79,7 @@ void writeBefore(Html &html, const Side &side, const FunctionUse &use, const Fun
     html.text(original ? "" : ": derived from another function by passes, so these are its ops after them");
   }
   auto frame = html.in("div", {{"class", "scroll"}, {"tabindex", "0"}});
-  GraphPicture(html, side).draw(std::move(graph), "@" + name + " before fusion");
+  drawPicture(html, side, std::move(graph), "@" + name + " before fusion");
 }
 
 void writeAfter(Html &html, const Side &side, const FunctionUse &use, const Function &planned) {
@@ -90,8 +90,7 @@ void writeAfter(Html &html, const Side &side, const FunctionUse &use, const Func
     html.text(formatv(": {0} launches", use.total.count.launches).str());
   }
   auto frame = html.in("div", {{"class", "scroll"}, {"tabindex", "0"}});
-  GraphPicture(html, side)
-      .draw(graphOfKernels(planned, use, side.reported.plan), "@" + use.function->name + " after fusion");
+  drawPicture(html, side, graphOfKernels(planned, use, side.reported.plan), "@" + use.function->name + " after fusion");
 }
 
 void writeFunction(Html &html, const Side &side, const FunctionUse &use, bool isPair) {
@@ -111,6 +110,10 @@ void writeFunction(Html &html, const Side &side, const FunctionUse &use, bool is
 }
 
 } // namespace
+
+void drawGraph(Html &html, const Graph &graph, double x, double y, const Side *side) {
+  GraphPicture(html, side).drawInside(graph, x, y);
+}
 
 void writeGraphs(Html &html, ArrayRef<Side> sides) {
   auto section = html.in("section", {{"id", "graphs"}});

@@ -6,7 +6,7 @@
 
 namespace kiln {
 
-static StringRef pageFile(StringRef name) {
+StringRef pageFile(StringRef name) {
   for (const EmbeddedFile &file : pageFiles())
     if (file.name == name)
       return file.text;

@@ -1,6 +1,7 @@
 //===- Sections.h - the parts of a report's page ----------------------------===//
 #pragma once
 
+#include "tools/report/Graph.h"
 #include "tools/report/Html.h"
 #include "tools/report/ReportedPlan.h"
 
@@ -23,6 +24,9 @@ void writeSummary(Html &html, ArrayRef<Side> sides);
 
 /// The graph of each function before and after fusion.
 void writeGraphs(Html &html, ArrayRef<Side> sides);
+
+/// Draws what layoutGraph has placed, moved by x and y. Kernels' names are links to the parts of a side; none for null.
+void drawGraph(Html &html, const Graph &graph, double x, double y, const Side *side);
 
 /// A table of every kernel; with two plans, corresponding kernels are beside each other.
 void writeKernelTable(Html &html, ArrayRef<Side> sides);

@@ -210,9 +210,8 @@ void traceSteps(Executor &executor, Trace &trace) {
   auto onStep = [dims, &trace](const PlanFunction &function, size_t index, double seconds) {
     const PlanStep &step = function.steps[index];
     json::Object details{{"function", "@" + function.name}, {"step", static_cast<int64_t>(index)}};
-    for (const PlanBuffer &buffer : function.buffers)
-      if (buffer.first == static_cast<int64_t>(index))
-        details["result"] = "%" + buffer.tensor.name;
+    if (const PlanBuffer *result = function.resultOf(index))
+      details["result"] = "%" + result->tensor.name;
     if (!step.location.empty())
       details["location"] = json::fixUTF8(step.location);
     trace.addEnded(TraceLane::Kernels, step.launchFor(*dims).kernel, seconds, std::move(details));

@@ -1,6 +1,7 @@
 #include "tools/session/WritePlan.h"
 
 #include "ir/Printer.h"
+#include "support/TargetName.h"
 #include "tools/session/PlanOrigin.h"
 #include "tools/session/UsageError.h"
 
@@ -21,6 +22,9 @@ Expected<CompileOptions> compileOptions(const PlanRequest &request) {
   options.pipeline = std::move(*pipeline);
   if (!request.targets.empty())
     options.pipeline.target = request.targets.front();
+  if (isPtxTarget(options.pipeline.target))
+    return makeUsageError("--target: expected a GPU first, for which tiles are chosen, like sm_80,compute_80, got " +
+                          options.pipeline.target);
   options.pipeline.portable = request.targets.size() > 1;
   options.build.maxBatch = request.maxBatch;
   options.passes = request.passes;

@@ -12,8 +12,9 @@ namespace kiln {
 /// The user's request: what to compile, and how.
 struct PlanRequest {
   std::string model; ///< what compileToStage takes
-  std::vector<std::string>
-      targets; ///< GPUs that kernels are for; tiles are chosen for the first. Empty: the pipeline's
+  /// GPUs that kernels are for, and virtual architectures (compute_80) for PTX. Tiles are chosen for the first, which
+  /// is a GPU. Empty: the pipeline's.
+  std::vector<std::string> targets;
   PipelineChoices pipeline;
   int64_t maxBatch = BuildOptions().maxBatch;
   std::string passes; ///< as CompileOptions::passes

@@ -72,7 +72,10 @@ Expected<const Target *> targetOf(const Module &module) {
   const Attribute *target = findAttribute(module.attributes, ModuleAttribute::target);
   if (!target)
     return makeError(module.loc, "expected the module attribute 'target', the name of a GPU; run select-kernels first");
-  return findTarget(target->asString());
+  Expected<const Target *> found = findTarget(target->asString());
+  if (found && module.boolAttribute(ModuleAttribute::portable))
+    return &portable(**found);
+  return found;
 }
 
 Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target,

@@ -117,7 +117,8 @@ ArrayRef<const KernelFamily *> allKernelFamilies();
 /// The family with this name, or null.
 const KernelFamily *findKernelFamily(StringRef name);
 
-/// The target that select-kernels wrote into the module. Error: there is none.
+/// The target that select-kernels wrote into the module, as portable() says if the module's kernels run on others, too.
+/// Error: there is none.
 Expected<const Target *> targetOf(const Module &module);
 /// The family that an attribute `kernel` of the op names. Error: there is no such family, or it does not run the op
 /// with dims up to `upper`.

@@ -185,4 +185,32 @@ Expected<const Target *> findTarget(StringRef name) {
   return makeError("unknown target '" + name + "': expected " + llvm::join(known, ", "));
 }
 
+const Target &portable(const Target &target) {
+  static const std::vector<Target> targets = [] {
+    std::vector<Target> all = allTargets().vec();
+    auto hasLess = [](const Target &a, const Target &b) { return a.sharedPerBlock < b.sharedPerBlock; };
+    const int least = llvm::min_element(all, hasLess)->sharedPerBlock;
+    for (Target &one : all)
+      one.sharedPerBlock = least;
+    return all;
+  }();
+  return *llvm::find_if(targets, [&](const Target &one) { return one.name == target.name; });
+}
+
+std::vector<std::string> ptxTargets() {
+  std::vector<std::string> names;
+  for (const Target &target : allTargets())
+    names.push_back("compute_" + std::to_string(target.computeCapability()));
+  return names;
+}
+
+Error checkCodeTarget(StringRef name) {
+  if (!isPtxTarget(name))
+    return findTarget(name).takeError();
+  std::vector<std::string> known = ptxTargets();
+  if (llvm::is_contained(known, name))
+    return Error::success();
+  return makeError("unknown target '" + name + "': expected " + llvm::join(known, ", ") + " for PTX");
+}
+
 } // namespace kiln

@@ -47,4 +47,15 @@ Expected<const Target *> findTarget(StringRef name);
 /// Every target, by name.
 ArrayRef<Target> allTargets();
 
+/// The target as modules see it whose kernels also run on other GPUs: a block has the shared memory that it has on each
+/// of allTargets().
+const Target &portable(const Target &target);
+
+/// The virtual architectures for which plans can have PTX, by name: compute_80 for sm_80, compute_90 for sm_90a.
+std::vector<std::string> ptxTargets();
+
+/// Checks a target of code: a target above, or a virtual architecture. Error: an unknown name; the message lists the
+/// known ones.
+Error checkCodeTarget(StringRef name);
+
 } // namespace kiln

@@ -1,6 +1,7 @@
 #include "runtime/device/cuda/Compatibility.h"
 
 #include "support/Diagnostic.h"
+#include "support/TargetName.h"
 
 namespace kiln {
 
@@ -33,6 +34,15 @@ std::optional<std::string> cubinTargetFor(StringRef target, ArrayRef<std::string
     if (isOlder && (!best || *best < own))
       best = own.str();
   }
+  return best;
+}
+
+std::optional<std::string> ptxTargetFor(StringRef target, ArrayRef<std::string> ptx) {
+  std::optional<std::string> best;
+  for (const std::string &own : ptx)
+    if (computeCapability(own) <= computeCapability(target) &&
+        (!best || computeCapability(*best) < computeCapability(own)))
+      best = own;
   return best;
 }
 

@@ -22,4 +22,8 @@ Error checkMachine(const CudaMachine &machine, int ordinal);
 /// Chooses the cubins that a GPU of `target` runs: its own, else those of the newest older GPU of its generation.
 std::optional<std::string> cubinTargetFor(StringRef target, ArrayRef<std::string> cubins);
 
+/// Chooses the PTX that the driver of a GPU of `target` compiles: that of the newest virtual architecture (compute_80)
+/// that is not newer than the GPU.
+std::optional<std::string> ptxTargetFor(StringRef target, ArrayRef<std::string> ptx);
+
 } // namespace kiln

@@ -11,11 +11,12 @@ namespace kiln {
 
 /// Compiles the given kernels of the plan, on all cores.
 static Error compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef<size_t> wanted, StringRef why,
-                            const ReadCubinsOptions &options, MutableArrayRef<std::string> cubins) {
+                            const ReadCubinsOptions &options, MutableArrayRef<KernelCode> codes) {
+  const std::string gpu = options.target + ", the target of this GPU" + (options.gpu.empty() ? "" : ", " + options.gpu);
   Expected<CubinCompiler> compiler = CubinCompiler::create(options.cacheDirectory);
   if (!compiler)
-    return llvm::joinErrors(makeError(files.plan + ": " + why + ", expected cubins for " + options.target +
-                                      ", this GPU's target; compile the model with --target " + options.target),
+    return llvm::joinErrors(makeError(files.plan + ": " + why + ", expected cubins for " + gpu +
+                                      "; compile the model with --target " + options.target),
                             compiler.takeError());
   if (options.note)
     options.note((why + ": compiling " + Twine(wanted.size()) + " kernels for " + options.target +
@@ -27,51 +28,68 @@ static Error compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef
     Expected<std::string> source = readFile(files.source(name));
     auto compiled = source ? compiler->compile(name, *source, options.target) : source.takeError();
     if (compiled)
-      cubins[wanted[i]] = std::move(compiled->cubin);
+      codes[wanted[i]] = {std::move(compiled->cubin), options.target};
     else
       failures[i] = takeDiagnostics(compiled.takeError());
   });
   for (auto &failure : failures)
     if (failure)
       return llvm::joinErrors(makeError(files.plan + ": the plan was made for " + plan.target +
-                                        ", and a kernel does not compile for " + options.target +
-                                        ", this GPU's target; compile the model with --target " + options.target),
+                                        ", and a kernel does not compile for " + gpu +
+                                        "; compile the model with --target " + options.target),
                               llvm::make_error<DiagnosticError>(std::move(*failure)));
   return Error::success();
 }
 
-Expected<std::vector<std::string>> readCubins(const Plan &plan, const KernelFiles &files,
-                                              const ReadCubinsOptions &options) {
+/// What a plan has for GPUs.
+static std::string codeIn(const Plan &plan) {
+  std::string has = plan.cubins.empty() ? "no cubins" : "cubins for " + llvm::join(plan.cubins, ", ");
+  if (!plan.ptx.empty())
+    has += " and PTX for " + llvm::join(plan.ptx, ", ") + " and later";
+  return "the plan has " + has + (plan.cubins.empty() && plan.ptx.empty() ? "" : " only");
+}
+
+/// Error: one of these kernels cannot be compiled for the target, since it needs what only some GPUs have.
+static Error checkRunsOn(const std::string &target, const Plan &plan, const KernelFiles &files,
+                         ArrayRef<size_t> kernels) {
+  const std::string madeFor = files.plan + ": the plan was made for " + plan.target + ", and ";
+  const std::string remedy = "; compile the model with --target " + target;
+  for (size_t i : kernels) {
+    const PlanKernel &kernel = plan.kernels[i];
+    // What copies by tensor maps multiplies by instructions of the plan's target alone.
+    if (!kernel.maps.empty() && target != plan.target)
+      return makeError(madeFor + "kernel " + kernel.name + " runs on no other GPU" + remedy);
+    if (kernel.cluster > 1 && computeCapability(target) < clusterCapability)
+      return makeError(madeFor + "the blocks of kernel " + kernel.name + " form clusters, which " + target +
+                       " does not have" + remedy);
+  }
+  return Error::success();
+}
+
+Expected<std::vector<KernelCode>> readCubins(const Plan &plan, const KernelFiles &files,
+                                             const ReadCubinsOptions &options) {
   std::optional<std::string> target = cubinTargetFor(options.target, plan.cubins);
-  std::vector<std::string> cubins(plan.kernels.size());
+  if (!target && (target = ptxTargetFor(options.target, plan.ptx)) && options.note)
+    options.note(codeIn(plan) + ": the driver compiles PTX for " + *target + " for this GPU, " + options.target);
+  std::vector<KernelCode> codes(plan.kernels.size());
   std::vector<size_t> missing;
   for (const auto &[i, kernel] : llvm::enumerate(plan.kernels)) {
     if (!target || files.isEdited(kernel.name)) {
       missing.push_back(i);
       continue;
     }
-    Expected<std::string> cubin = readFile(files.plan + "/cubin/" + *target + "/" + kernel.name + ".cubin");
-    if (!cubin)
-      return cubin.takeError();
-    cubins[i] = std::move(*cubin);
+    Expected<std::string> code = readFile(files.plan + "/" + codeFile(*target, kernel.name));
+    if (!code)
+      return code.takeError();
+    codes[i] = {std::move(*code), *target};
   }
   if (missing.empty())
-    return cubins;
-  // What copies by tensor maps multiplies by instructions of the plan's target alone.
-  for (size_t i : missing)
-    if (!plan.kernels[i].maps.empty() && options.target != plan.target)
-      return makeError(files.plan + ": the plan was made for " + plan.target + ", and kernel " + plan.kernels[i].name +
-                       " runs on no other GPU; compile the model with --target " + options.target);
-  for (size_t i : missing)
-    if (plan.kernels[i].cluster > 1 && computeCapability(options.target) < clusterCapability)
-      return makeError(files.plan + ": the plan was made for " + plan.target + ", and the blocks of kernel " +
-                       plan.kernels[i].name + " form clusters, which " + options.target +
-                       " does not have; compile the model with --target " + options.target);
-  std::string has = plan.cubins.empty() ? "no cubins" : "cubins for " + llvm::join(plan.cubins, ", ") + " only";
-  std::string why = target ? "edited" : "the plan has " + has;
-  if (Error error = compileKernels(plan, files, missing, why, options, cubins))
+    return codes;
+  if (Error error = checkRunsOn(options.target, plan, files, missing))
     return error;
-  return cubins;
+  if (Error error = compileKernels(plan, files, missing, target ? "edited" : codeIn(plan), options, codes))
+    return error;
+  return codes;
 }
 
 } // namespace kiln

@@ -1,5 +1,6 @@
 #include "runtime/device/cuda/CudaDevice.h"
 
+#include "runtime/device/NvtxRange.h"
 #include "runtime/device/cuda/Compatibility.h"
 #include "runtime/device/cuda/Cubins.h"
 #include "runtime/device/cuda/CudaKernel.h"
@@ -64,7 +65,6 @@ Expected<std::unique_ptr<CudaDevice>> CudaDevice::create(const Options &options)
     return error;
   device->deviceName = properties.name;
   device->targetName = targetOf(properties.major, properties.minor);
-  device->supportsEarlyStart = properties.major >= 9;
   for (cudaStream_t *stream : {&device->stream, &device->copyStream})
     if (Error error = checkCuda(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "creating a stream"))
       return error;
@@ -218,13 +218,13 @@ Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(con
       return opened.takeError();
     cublasLt = std::move(*opened);
   }
-  Expected<std::vector<std::string>> cubins =
-      readCubins(plan, files, {targetName, options.cacheDirectory, options.note});
-  if (!cubins)
-    return cubins.takeError();
+  Expected<std::vector<KernelCode>> codes =
+      readCubins(plan, files, {targetName, deviceName, options.cacheDirectory, options.note});
+  if (!codes)
+    return codes.takeError();
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
-  for (auto [kernel, cubin] : llvm::zip(plan.kernels, *cubins)) {
-    auto loaded = CudaKernel::load(kernel.name, std::make_shared<const std::string>(std::move(cubin)));
+  for (auto [kernel, code] : llvm::zip(plan.kernels, *codes)) {
+    auto loaded = CudaKernel::load(kernel.name, std::make_shared<const KernelCode>(std::move(code)));
     if (!loaded)
       return loaded.takeError();
     if (Error error = (*loaded)->allowShared(mostDynamicShared(plan, kernel.name), options.ordinal))
@@ -268,7 +268,7 @@ Expected<std::vector<EncodedTensorMap>> CudaDevice::encodeMaps(const KernelLaunc
 
 using LaunchAttributes = SmallVector<cudaLaunchAttribute, 2>;
 
-static LaunchAttributes attributesOf(const KernelLaunch &launch, bool supportsEarlyStart) {
+static LaunchAttributes attributesOf(const KernelLaunch &launch, const CudaKernel &kernel) {
   LaunchAttributes attributes;
   auto add = [&](cudaLaunchAttributeID id) -> cudaLaunchAttributeValue & {
     cudaLaunchAttribute &attribute = attributes.emplace_back();
@@ -279,7 +279,7 @@ static LaunchAttributes attributesOf(const KernelLaunch &launch, bool supportsEa
   // Other kernels wait for the previous one themselves (templates/device/grid.cuh), so they may start early.
   if (launch.planned->cooperative)
     add(cudaLaunchAttributeCooperative).cooperative = 1;
-  else if (supportsEarlyStart && !launch.startsAfterAll)
+  else if (kernel.mayStartEarly() && !launch.startsAfterAll)
     add(cudaLaunchAttributeProgrammaticStreamSerialization).programmaticStreamSerializationAllowed = 1;
   // The kernel's own __cluster_dims__ say the same, unless somebody has edited it.
   if (launch.cluster > 1)
@@ -295,7 +295,8 @@ Error CudaDevice::launch(const KernelLaunch &launch) {
     return maps.takeError();
   std::vector<uint64_t> words = launch.arguments;
   SmallVector<void *, 16> pointers = parameterPointers(launch, words, maps->data());
-  LaunchAttributes attributes = attributesOf(launch, supportsEarlyStart);
+  const auto &kernel = static_cast<const CudaKernel &>(*launch.kernel);
+  LaunchAttributes attributes = attributesOf(launch, kernel);
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(launch.grid[0], launch.grid[1], launch.grid[2]);
   config.blockDim = dim3(launch.threads);
@@ -303,8 +304,7 @@ Error CudaDevice::launch(const KernelLaunch &launch) {
   config.stream = stream;
   config.attrs = attributes.data();
   config.numAttrs = static_cast<unsigned>(attributes.size());
-  cudaKernel_t kernel = static_cast<const CudaKernel *>(launch.kernel)->handle();
-  return checkCuda(cudaLaunchKernelExC(&config, reinterpret_cast<const void *>(kernel), pointers.data()),
+  return checkCuda(cudaLaunchKernelExC(&config, reinterpret_cast<const void *>(kernel.handle()), pointers.data()),
                    "launching " + launch.planned->kernel);
 }
 
@@ -328,6 +328,7 @@ Expected<std::unique_ptr<DeviceGraph>> CudaDevice::makeGraph(std::vector<KernelL
 }
 
 Error CudaDevice::run(DeviceGraph &graph) {
+  NvtxRange range(graph.name);
   return checkCuda(cudaGraphLaunch(static_cast<CudaGraph &>(graph).executable, stream), "launching a graph");
 }
 

@@ -67,7 +67,6 @@ private:
 
   Options options;
   std::string deviceName, targetName;
-  bool supportsEarlyStart = false;         ///< programmatic dependent launch
   std::unique_ptr<CublasLt> cublasLt;      ///< opened for the first plan that needs it
   std::optional<TensorMapEncoder> encoder; ///< made for the first launch that needs it
   CUstream_st *stream = nullptr;           ///< all work except the uploads beside it

@@ -10,14 +10,19 @@ Error checkCuda(cudaError_t status, const Twine &what) {
   return makeError("CUDA: " + what + ": " + cudaGetErrorString(status));
 }
 
-Expected<std::unique_ptr<CudaKernel>> CudaKernel::load(StringRef name, std::shared_ptr<const std::string> cubin) {
+Expected<std::unique_ptr<CudaKernel>> CudaKernel::load(StringRef name, std::shared_ptr<const KernelCode> code) {
   auto loaded = std::make_unique<CudaKernel>();
   loaded->name = name.str();
-  loaded->cubin = std::move(cubin);
+  loaded->code = std::move(code);
   cudaError_t status =
-      cudaLibraryLoadData(&loaded->library, loaded->cubin->data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
-  if (Error error = checkCuda(status, "loading kernel " + name))
-    return error;
+      cudaLibraryLoadData(&loaded->library, loaded->code->bytes.c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  const bool isPtx = isPtxTarget(loaded->code->target);
+  const std::string what = isPtx ? "PTX for " + loaded->code->target + " of kernel " : "kernel ";
+  if (Error error = checkCuda(status, "loading " + what + name))
+    return isPtx ? llvm::joinErrors(std::move(error),
+                                    makeError("the driver must be as new as the CUDA toolkit that compiled the PTX; "
+                                              "update the driver, or compile the model with this GPU as --target"))
+                 : std::move(error);
   status = cudaLibraryGetKernel(&loaded->kernel, loaded->library, loaded->name.c_str());
   if (Error error = checkCuda(status, "finding kernel " + name))
     return error;
@@ -30,7 +35,7 @@ CudaKernel::~CudaKernel() {
 }
 
 Expected<std::unique_ptr<CudaKernel>> CudaKernel::instantiate(int ordinal) const {
-  auto loaded = load(name, cubin);
+  auto loaded = load(name, code);
   if (!loaded)
     return loaded.takeError();
   if (Error error = (*loaded)->allowShared(dynamicShared, ordinal))

@@ -1,7 +1,9 @@
 //===- CudaKernel.h - a kernel on an NVIDIA GPU -------------------------------===//
 #pragma once
 
-#include "runtime/device/Device.h"
+#include "runtime/device/cuda/Cubins.h"
+
+#include "support/TargetName.h"
 
 #include <cuda_runtime_api.h>
 
@@ -10,14 +12,14 @@ namespace kiln {
 /// The error of a failed call of the CUDA runtime.
 Error checkCuda(cudaError_t status, const Twine &what);
 
-/// A loaded cubin, and the kernel of its name in it.
+/// Loaded code, and the kernel of its name in it.
 class CudaKernel : public DeviceKernel {
 public:
-  /// Error: the cubin is not for this GPU, or has no such kernel.
-  static Expected<std::unique_ptr<CudaKernel>> load(StringRef name, std::shared_ptr<const std::string> cubin);
+  /// Error: the code is not for this GPU, is PTX that the driver cannot compile, or has no such kernel.
+  static Expected<std::unique_ptr<CudaKernel>> load(StringRef name, std::shared_ptr<const KernelCode> code);
   ~CudaKernel() override;
 
-  /// Loads the cubin once more, with constants of its own. Error: not enough memory.
+  /// Loads the code once more, with constants of its own. Error: not enough memory.
   Expected<std::unique_ptr<CudaKernel>> instantiate(int ordinal) const;
 
   Expected<std::vector<int64_t>> parameterBytes() const override;
@@ -31,11 +33,15 @@ public:
   /// The address of a constant of the kernel's source. Error: it has none of that name and size.
   Expected<void *> findConstant(StringRef constant, int64_t bytes);
 
+  /// Whether the kernel waits by itself for the results of earlier kernels, so that it may start before they have
+  /// ended.
+  bool mayStartEarly() const { return computeCapability(code->target) >= earlyStartCapability; }
+
   cudaKernel_t handle() const { return kernel; }
 
 private:
   std::string name;
-  std::shared_ptr<const std::string> cubin; ///< must outlive the library
+  std::shared_ptr<const KernelCode> code; ///< must outlive the library
   cudaLibrary_t library = nullptr;
   cudaKernel_t kernel = nullptr;
   int64_t dynamicShared = 0; ///< the bytes allowed so far beyond the default limit

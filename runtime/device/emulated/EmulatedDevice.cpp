@@ -1,5 +1,6 @@
 #include "runtime/device/emulated/EmulatedDevice.h"
 
+#include "runtime/device/NvtxRange.h"
 #include "runtime/device/emulated/HostMatmul.h"
 #include "runtime/device/emulated/TensorMaps.h"
 #include "support/Diagnostic.h"
@@ -227,6 +228,7 @@ Expected<std::unique_ptr<DeviceGraph>> EmulatedDevice::makeGraph(std::vector<Ker
 }
 
 Error EmulatedDevice::run(DeviceGraph &graph) {
+  NvtxRange range(graph.name);
   for (const KernelLaunch &step : static_cast<EmulatedGraph &>(graph).launches)
     if (Error error = launch(step))
       return error;

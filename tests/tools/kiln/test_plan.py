@@ -45,6 +45,26 @@ class BadPlans(KilnTest):
                                 "--max-new-tokens", 3)
         self.assertEqual((plan["tokens"], plan["logits"]), (model["tokens"], model["logits"]))
 
+    def test_a_plan_with_ptx(self):
+        plan = self.path("ptx-plan")
+        self.kiln("compile", self.path("model"), "--target", "sm_80,compute_80", "--quiet", "-o", plan)
+        with open(os.path.join(plan, "plan.toml")) as file:
+            text = file.read()
+        self.assertIn('\ncubins = ["sm_80"]\nptx = ["compute_80"]\n', text)
+        self.assertNotIn("resources.compute_80", text)
+        kernels = sorted(name.removesuffix(".cu") for name in os.listdir(os.path.join(plan, "kernels")))
+        self.assertEqual(sorted(os.listdir(os.path.join(plan, "ptx/compute_80"))), [name + ".ptx" for name in kernels])
+        for name in kernels:
+            with open(os.path.join(plan, "ptx/compute_80", name + ".ptx")) as file:
+                self.assertRegex(file.read(), rf"(?s)\.target sm_80\b.*\.entry {name}\(")
+        options = ("--tokens", "1,2", "--greedy", "--max-new-tokens", 3)
+        (model,) = self.run_json(self.path("model"), *options)
+        (found,) = self.run_json(plan, *options, device="emulate")
+        self.assertEqual(found["tokens"], model["tokens"])
+        # Compiled again without PTX, the plan has none.
+        self.kiln("compile", self.path("model"), "--target", "sm_80", "--quiet", "-o", plan)
+        self.assertFalse(os.path.exists(os.path.join(plan, "ptx")))
+
     def test_more_sequences_than_the_plan_was_made_for(self):
         result = run_kiln("compile", self.path("model"), "--stage", "cuda", "--quiet", "--max-batch", 1, "-o", self.path("small"))
         self.assertEqual(result.code, 0, result.err)

@@ -9,9 +9,10 @@ import re
 import shutil
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 from htmlpage import Element, Page
-from kilntest import SHAKESPEARE, KilnTest, run_kiln, write_model
+from kilntest import CONFIG, SHAKESPEARE, KilnTest, run_kiln, write_model
 from test_plan import damage
 
 def number(cell):
@@ -69,6 +70,35 @@ class Report(KilnTest):
             row["median_us"] = 2 * row["roofline_us"]
             row["samples_s"] = [2e-6 * row["roofline_us"]] * 3
         return profile
+
+
+class Pictures(Report):
+    def test_a_layer_before_and_after_fusion(self):
+        picture = self.path("layer.svg")
+        self.assertEqual(self.kiln("report", self.embedded, "--picture", picture).out, b"")
+        with open(picture, encoding="utf-8") as file:
+            root = xml.etree.ElementTree.fromstring(file.read())
+        texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
+        self.assertEqual([text for text in texts if " " in text][0], "A layer as the front end writes it: 22 ops")
+        self.assertIn("The same, fused: 5 kernels", texts)
+        kernels = [group for group in root.iter("{http://www.w3.org/2000/svg}g") if group.get("class") == "kernel"]
+        self.assertEqual(len(kernels), 5)
+        self.assertFalse(list(root.iter("{http://www.w3.org/2000/svg}a")), "a file of its own has no links")
+        # Together with a page.
+        self.kiln("report", self.embedded, "--picture", self.path("again.svg"), "-o", self.path("page.html"))
+        with open(picture, "rb") as first, open(self.path("again.svg"), "rb") as second:
+            self.assertEqual(first.read(), second.read())
+
+    def test_what_cannot_be_drawn(self):
+        one = self.compile(write_model(self.path("model"), {**CONFIG, "n_layer": 1}), "one-layer", "--stage", "cuda")
+        self.assert_fails("error: expected a model of several equal layers, of which one can be drawn", "report", one, "--picture",
+                          self.path("x.svg"))
+        text = self.write("m.kiln", "module @m {\n  dim B : 1..4\n  func @f(%x: f32[B,8]) -> f32[B,8] {\n"
+                          "    %y = gelu %x {approx = tanh} : f32[B,8]\n    return %y\n  }\n}\n")
+        other = self.compile(text, "no-model", "--stage", "cuda")
+        self.assert_fails("error: expected a plan with @prefill, of which a layer can be drawn", "report", other, "--picture",
+                          self.path("x.svg"))
+        self.assert_fails("error: -o is required, or --picture\n", "report", one, code=2)
 
 
 class Pages(Report):

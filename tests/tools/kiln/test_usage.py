@@ -53,6 +53,19 @@ class UsageTest(KilnTest):
         self.assert_fails("error: -o: expected a value, got ''", "compile", self.model, "-o", "", code=2)
         self.assert_fails("error: --batch: expected an integer from 1, got ''", "bench", self.model, "--batch=1,,2", code=2)
 
+    def test_virtual_architectures(self):
+        compile_ = ["compile", self.model]
+        self.assert_fails("error: --target: expected compute_100, compute_120, compute_80, compute_86, compute_89 or compute_90, got "
+                          "'compute_81'; did you mean 'compute_80'?\n", *compile_, "--target", "sm_80,compute_81", code=2)
+        self.assert_fails("error: --target: expected compute_90, got 'compute_90a': code that uses what one GPU alone has is no PTX "
+                          "for later ones\n", *compile_, "--target", "sm_90a,compute_90a", code=2)
+        self.assert_fails("error: --target: expected a GPU first, for which tiles are chosen, like sm_80,compute_80, got compute_80\n",
+                          *compile_, "--target", "compute_80", code=2)
+        self.assert_fails("error: --target: expected one target with --stage plan, which makes no cubins, got sm_80,compute_80\n",
+                          *compile_, "--target", "sm_80,compute_80", "--stage", "plan", code=2)
+        self.assert_fails("expected a matmul that gemm_wgmma runs on sm_90a and on the other GPUs that the plan is for, found none\n",
+                          *compile_, "--target", "sm_90a,compute_90", "--dtype", "bf16", "--strategy", "matmul=wgmma")
+
     def test_what_does_not_go_together(self):
         run = ["run", self.model, "--tokens", 1]
         for option in (["--top-k", 5], ["--top-p", 0.5], ["--min-p", 0.1], ["--temperature", 1], ["--seed", 1]):

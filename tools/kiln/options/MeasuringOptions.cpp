@@ -82,7 +82,9 @@ void addReport(CLI::App &app, ReportCommand &command) {
   sub->add_option("--length", command.length,
                   "tokens of a prompt, or the position of decode (default: the profile's, or 64)")
       ->check(checkZeroOrMore);
-  sub->add_option("-o", command.output, "the file to write; - is standard output")->check(checkNotEmpty)->required();
+  sub->add_option("-o", command.output, "the file to write; - is standard output")->check(checkNotEmpty);
+  sub->add_option("--picture", command.picture, "an SVG to write: one layer of PLAN's prompts before and after fusion")
+      ->check(checkNotEmpty);
 }
 
 void addTune(CLI::App &app, TuneOptions &command) {

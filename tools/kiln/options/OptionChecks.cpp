@@ -2,8 +2,10 @@
 
 #include "tools/session/Engine.h"
 
+#include "kernels/targets/Target.h"
 #include "support/Nearest.h"
 #include "support/Number.h"
+#include "support/TargetName.h"
 
 namespace kiln {
 
@@ -85,6 +87,19 @@ std::string checkOverflow(const std::string &text) { return oneOf(overflowWords(
 std::string checkDraftTokens(const std::string &text) {
   bool isGood = text == "auto" || integer(1, 63)(text).empty();
   return isGood ? "" : "expected auto or an integer from 1 to 63, got '" + text + "'";
+}
+
+std::string checkCodeTargetName(const std::string &text) {
+  std::vector<std::string> gpus;
+  for (const Target &target : allTargets())
+    gpus.push_back(target.name);
+  if (!isPtxTarget(text))
+    return oneOf(gpus)(text);
+  const std::vector<std::string> known = ptxTargets();
+  std::string plain = StringRef(text).rtrim('a').str();
+  if (text != plain && llvm::is_contained(known, plain))
+    return "expected " + plain + ", got '" + text + "': code that uses what one GPU alone has is no PTX for later ones";
+  return oneOf(known)(text);
 }
 
 std::string checkDevice(const std::string &text) {

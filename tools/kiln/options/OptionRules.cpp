@@ -77,6 +77,19 @@ std::string checkLines(const RunCommand &command, const GivenOptions &given) {
   return command.lines.output == "-" ? refuse(given, {"--resume"}, "expected a file as --output, got -") : "";
 }
 
+std::string checkInteractive(const RunCommand &command, const GivenOptions &given) {
+  if (std::string wrong = refuse(given, {"--input", "--n", "--json", "--logprobs", "--no-echo"},
+                                 "expected no --interactive, whose result is one text");
+      !wrong.empty())
+    return wrong;
+  const PromptOptions &prompts = command.prompts;
+  if (prompts.count() > 1)
+    return "--interactive: expected one prompt at most, with which the text begins";
+  if (llvm::is_contained(prompts.files, "-") || llvm::is_contained(prompts.tokens, "-"))
+    return "--interactive: expected a prompt from elsewhere than standard input, which has the lines";
+  return "";
+}
+
 std::string check(const RunCommand &command, const GivenOptions &given) {
   const StringRef forEmulate = "expected --device emulate, which alone ";
   if (command.device != "emulate") {
@@ -91,12 +104,10 @@ std::string check(const RunCommand &command, const GivenOptions &given) {
             refuse(given, {"--trace-kernels"}, "expected no --check reference, which works between the kernels");
         !wrong.empty())
       return wrong;
+  if (command.interactive)
+    return checkInteractive(command, given);
   if (!command.lines.input.empty())
     return checkLines(command, given);
-  if (!command.json)
-    if (std::string wrong = refuse(given, {"--logprobs"}, "expected --json or --input, whose results have them");
-        !wrong.empty())
-      return wrong;
   if (command.prompts.texts.empty() && command.prompts.files.empty())
     return refuse(given, {"--special"}, "expected --prompt, --prompt-file or --input, whose text it is about");
   if (llvm::count(command.prompts.files, "-") + llvm::count(command.prompts.tokens, "-") > 1)
@@ -151,7 +162,10 @@ std::string check(const LadderOptions &command, const GivenOptions &given) {
   return "";
 }
 
-std::string check(const ReportCommand &command, const GivenOptions &given) { return ""; }
+std::string check(const ReportCommand &command, const GivenOptions &given) {
+  return command.output.empty() && command.picture.empty() ? "-o is required, or --picture" : "";
+}
+
 std::string check(const TuneOptions &command, const GivenOptions &given) { return checkIsNoText(command.model); }
 std::string check(const ImportCommand &command, const GivenOptions &given) { return ""; }
 std::string check(const ExportCommand &command, const GivenOptions &given) { return ""; }

@@ -4,6 +4,8 @@
 
 #include "tools/kiln/options/SharedOptions.h"
 
+#include "kernels/targets/Target.h"
+
 namespace kiln {
 
 std::optional<Stage> parseStage(StringRef name) {
@@ -20,7 +22,12 @@ void addCompile(CLI::App &app, CompileCommand &command) {
   sub->add_option("MODEL", command.model,
                   "a .toml, a directory with config.json, a GGUF file, llm.c's .bin, or IR text, .kiln")
       ->required();
-  addList(*sub, "--target", command.targets, targetNames(), "GPUs that kernels run on; tiles are chosen for the first")
+  std::vector<std::string> targets = targetNames();
+  llvm::append_range(targets, ptxTargets());
+  addList(*sub, "--target", command.targets, checkCodeTargetName,
+          "GPUs that kernels run on, and compute_80 or later for PTX, which drivers compile for later GPUs; tiles are "
+          "chosen for the first")
+      ->check(allowAll, "", wordsName(targets))
       ->default_str(PipelineOptions().target);
   addPipeline(*sub, command.pipeline);
   sub->add_option("--max-batch", command.maxBatch, "most sequences at once")
@@ -180,6 +187,8 @@ void addRun(CLI::App &app, RunCommand &command) {
   addPipeline(*sub, command.pipeline);
   addPrompts(*sub, command.prompts);
   addLines(*sub, command.lines);
+  sub->add_flag("--interactive", command.interactive,
+                "continue each line that is entered, with all lines and answers before it; Ctrl-C ends an answer");
   sub->add_option("--n", command.samples, "sequences for each prompt")->check(checkSamples)->capture_default_str();
   sub->add_option("--max-new-tokens", command.sequence.maxNewTokens, "of each sequence")
       ->check(checkZeroOrMore)
@@ -190,7 +199,7 @@ void addRun(CLI::App &app, RunCommand &command) {
   sub->add_flag("--ignore-eos", command.sequence.ignoreEos, "go on after the end-of-text token");
   sub->add_option("--overflow", command.overflow, "past the context: error, stop or slide")
       ->check(word(overflowWords()))
-      ->capture_default_str();
+      ->default_str("error");
   addDraft(*sub, command.draft);
   addDevice(*sub, command.device);
   addKernelChecks(*sub, command);
@@ -198,11 +207,14 @@ void addRun(CLI::App &app, RunCommand &command) {
       ->needs(addTrace(*sub, command.trace));
   CLI::Option *json = sub->add_flag("--json", command.json, "one JSON object a sequence");
   sub->add_flag("--logits", command.wantLogits, "with --json: the logits that chose each token")->needs(json);
-  sub->add_option(
-         "--logprobs", command.sequence.logProbabilities,
-         "with --json or --input: log-probabilities of each token and of the K most probable ones in its place")
-      ->check(checkAlternatives);
-  sub->add_flag("--no-echo", command.noEcho, "print the new text only")->excludes(json);
+  CLI::Option *logProbabilities =
+      sub->add_option("--logprobs", command.sequence.logProbabilities,
+                      "log-probabilities of each new token and of the K most probable ones in its place; without "
+                      "--json or --input a table, in place of the text");
+  logProbabilities->check(checkAlternatives);
+  CLI::Option *echo = sub->add_flag("--echo", command.sequence.echo, "--logprobs also of the prompt's tokens");
+  echo->needs(logProbabilities);
+  sub->add_flag("--no-echo", command.noEcho, "print the new text only")->excludes(json)->excludes(logProbabilities);
   sub->add_flag("--quiet", command.quiet, "no summary");
 }
 

@@ -1,17 +1,13 @@
 #include "tools/kiln/run/GenerationOutput.h"
 
+#include "runtime/measure/Benchmark.h"
 #include "support/Json.h"
+#include "support/Markdown.h"
+#include "support/Process.h"
 
 #include <numeric>
 
 namespace kiln {
-
-static double percentile(std::vector<double> values, double share) {
-  if (values.empty())
-    return 0;
-  llvm::sort(values);
-  return values[std::min(values.size() - 1, static_cast<size_t>(share * static_cast<double>(values.size())))];
-}
 
 /// Times of the steps after the first token of a sequence.
 static std::vector<double> stepTimes(const Generation &generation) {
@@ -60,6 +56,11 @@ json::Object toJson(const Generation &generation) {
                       {"finish_reason", finishReasonName(generation.finishReason)}};
   if (!generation.logProbabilities.empty())
     object["logprobs"] = toJson(generation.logProbabilities);
+  if (generation.promptLogProbabilities) {
+    json::Array prompt = toJson(*generation.promptLogProbabilities);
+    prompt.insert(prompt.begin(), nullptr);
+    object["prompt_logprobs"] = std::move(prompt);
+  }
   return object;
 }
 
@@ -76,10 +77,47 @@ json::Object toJson(const Generation &generation, bool withLogits, bool withDraf
   std::vector<double> steps = stepTimes(generation);
   object["timing"] = json::Object{{"prompt_ms", jsonQuantity(generation.promptMs)},
                                   {"decode_ms", jsonQuantity(sum(steps))},
-                                  {"token_ms_p50", jsonQuantity(percentile(steps, 0.5))},
-                                  {"token_ms_p90", jsonQuantity(percentile(steps, 0.9))},
-                                  {"token_ms_p99", jsonQuantity(percentile(steps, 0.99))}};
+                                  {"token_ms_min", jsonQuantity(percentileOf(steps, 0))},
+                                  {"token_ms_p50", jsonQuantity(percentileOf(steps, 0.5))},
+                                  {"token_ms_p90", jsonQuantity(percentileOf(steps, 0.9))},
+                                  {"token_ms_p99", jsonQuantity(percentileOf(steps, 0.99))},
+                                  {"token_ms_max", jsonQuantity(percentileOf(steps, 1))},
+                                  {"token_ms", json::Array(llvm::map_range(steps, jsonQuantity))}};
   return object;
+}
+
+/// A token's text as JSON; empty where there is none.
+static std::string shownToken(const Tokenizer *tokenizer, int32_t token) {
+  if (!tokenizer)
+    return "";
+  Expected<std::string> text = tokenizer->decode({token});
+  if (text)
+    return jsonText(json::fixUTF8(*text));
+  llvm::consumeError(text.takeError()); // a model may know more ids than its vocabulary
+  return "";
+}
+
+static std::string shownProbability(const TokenLogProbability &of) {
+  return formatv("{0:F4}", of.logProbability).str();
+}
+
+static void printRow(const Tokenizer *tokenizer, int32_t token, const ChosenLogProbabilities *of) {
+  std::string top;
+  for (const TokenLogProbability &one : of ? of->top : std::vector<TokenLogProbability>())
+    top += (top.empty() ? "" : ", ") + std::to_string(one.token) + " " + shownToken(tokenizer, one.token) +
+           (tokenizer ? " " : "") + shownProbability(one);
+  printTableRow(standardOutput(),
+                {std::to_string(token), shownToken(tokenizer, token), of ? shownProbability(of->chosen) : "", top});
+}
+
+void printLogProbabilities(const Generation &generation, const Tokenizer *tokenizer) {
+  printTableRow(standardOutput(), {"token", "text", "logprob", "most probable"});
+  standardOutput() << "|---|---|---|---|\n";
+  if (generation.promptLogProbabilities)
+    for (const auto &[i, token] : llvm::enumerate(generation.promptTokens))
+      printRow(tokenizer, token, i > 0 ? &(*generation.promptLogProbabilities)[i - 1] : nullptr);
+  for (const ChosenLogProbabilities &of : generation.logProbabilities)
+    printRow(tokenizer, of.chosen.token, &of);
 }
 
 static void printRate(StringRef what, double ms, size_t tokens) {
@@ -101,9 +139,10 @@ void printSummary(ArrayRef<Generation> generations) {
   }
   printRate("prompt eval time", generations.front().promptMs, promptTokens);
   printRate("       eval time", sum(times), steps);
-  llvm::errs() << formatv("time to first token = {0:F2} ms, between tokens p50 {1:F2} p90 {2:F2} p99 {3:F2} ms\n",
-                          generations.front().promptMs, percentile(times, 0.5), percentile(times, 0.9),
-                          percentile(times, 0.99));
+  llvm::errs() << formatv("time to first token = {0:F2} ms, between tokens min {1:F2} p50 {2:F2} p90 {3:F2} p99 {4:F2} "
+                          "max {5:F2} ms\n",
+                          generations.front().promptMs, percentileOf(times, 0), percentileOf(times, 0.5),
+                          percentileOf(times, 0.9), percentileOf(times, 0.99), percentileOf(times, 1));
 }
 
 void SpeculationTotals::add(const Generation &generation) {

@@ -50,6 +50,7 @@ const std::vector<Field> &allFields() {
       {"n", Kind::Number, checkSamples, [](Line &line, StringRef text) { line.samples = integerOf<int64_t>(text); }},
       {"logprobs", Kind::Number, checkAlternatives,
        [](Line &line, StringRef text) { line.options.logProbabilities = integerOf<int64_t>(text); }},
+      {"echo", Kind::Boolean, any, [](Line &line, StringRef text) { line.options.echo = text == "true"; }},
       {"max_new_tokens", Kind::Number, checkZeroOrMore,
        [](Line &line, StringRef text) { line.options.maxNewTokens = integerOf<int64_t>(text); }},
       {"greedy", Kind::Boolean, any, [](Line &line, StringRef text) { line.greedy = text == "true"; }},
@@ -255,6 +256,8 @@ Error LineReader::read(std::vector<LineRequest> &requests) {
       return error;
   if (Error error = settleSampling())
     return error;
+  if (line.options.echo && !line.options.logProbabilities)
+    return fail(*find("echo"), "expected logprobs beside it");
   Expected<std::vector<int32_t>> prompt = takePrompt();
   if (!prompt)
     return prompt.takeError();

@@ -60,7 +60,7 @@ public:
   SequencePrinter(const RunCommand &command, const Tokenizer *tokenizer, const Prompts &prompts)
       : command(command), tokenizer(tokenizer), prompts(prompts) {}
 
-  bool isStreaming() const { return !command.json && prompts.size() == 1; }
+  bool isStreaming() const { return !command.json && !command.sequence.logProbabilities && prompts.size() == 1; }
 
   void addToken(int32_t token, StringRef text) {
     echoPrompt(0);
@@ -72,6 +72,11 @@ public:
     for (const auto &[i, generation] : llvm::enumerate(generations)) {
       if (command.json) {
         standardOutput() << jsonText(toJson(generation, command.wantLogits, !command.draft.what.empty())) << '\n';
+        continue;
+      }
+      if (command.sequence.logProbabilities) {
+        standardOutput() << (i > 0 ? "\n" : "");
+        printLogProbabilities(generation, tokenizer);
         continue;
       }
       echoPrompt(i);
@@ -143,6 +148,8 @@ Error run(const RunCommand &command) {
     Expected<std::unique_ptr<RunSession>> session = RunSession::open(command, trace);
     if (!session)
       return session.takeError();
+    if (command.interactive)
+      return runInteractive(command, **session);
     return command.lines.input.empty() ? runPrompts(command, **session) : runLines(command, **session);
   });
 }

@@ -88,7 +88,7 @@ SamplingParams settled(const SamplingParams &params) {
 
 SequenceOptions RunSession::sequenceOptions(const RunCommand &command) const {
   SequenceOptions options = command.sequence;
-  options.overflow = *parseOverflowPolicy(command.overflow);
+  options.overflow = *parseOverflowPolicy(command.overflow.value_or(command.interactive ? "slide" : "error"));
   for (int64_t id : source.model().eosTokens)
     options.eosIds.push_back(static_cast<int32_t>(id));
   return options;

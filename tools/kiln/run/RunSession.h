@@ -34,4 +34,7 @@ SamplingParams settled(const SamplingParams &params);
 /// Generates for the lines of --input.
 Error runLines(const RunCommand &command, RunSession &session);
 
+/// Continues the lines that the user enters.
+Error runInteractive(const RunCommand &command, RunSession &session);
+
 } // namespace kiln

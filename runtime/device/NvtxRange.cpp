@@ -10,7 +10,7 @@ namespace kiln {
 
 /// Null if no tool listens. The first call looks for one, in NVTX_INJECTION64_PATH.
 static nvtxDomainHandle_t nvtxDomain() {
-  static const nvtxDomainHandle_t domain = nvtxDomainCreateA("kiln");
+  static auto *const domain = nvtxDomainCreateA("kiln");
   return domain;
 }
 

@@ -58,7 +58,7 @@ class PagesTest(KilnTest):
 
     def test_bash_completes_commands_and_values(self):
         self.write("overview.txt", "")
-        self.assertEqual(self.complete_in_bash("co"), {"compile"})
+        self.assertEqual(self.complete_in_bash("co"), {"compare", "compile"})
         self.assertEqual(self.complete_in_bash("bench", "la"), {"ladder"})
         self.assertEqual(self.complete_in_bash("run", "--overflow", ""), {"error", "stop", "slide"})
         self.assertEqual(self.complete_in_bash("run", "--device", "e"), {"emulate"})
@@ -89,7 +89,7 @@ class PagesTest(KilnTest):
             lines = execute(command, env={**os.environ, "HOME": self.folder}).splitlines()
             return {line.split("\t")[0] for line in lines}
 
-        self.assertEqual(complete("kiln co"), {"compile"})
+        self.assertEqual(complete("kiln co"), {"compare", "compile"})
         self.assertEqual(complete("kiln run --overflow "), {"error", "stop", "slide"})
         self.assertEqual(complete("kiln bench ladder --par"), {"--parts"})
         self.assertEqual(complete("kiln run --par"), set())

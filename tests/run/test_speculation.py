@@ -1,6 +1,7 @@
 """`kiln run --draft`: the tokens are those without it, whatever guesses them. Guesses of several kinds, on the CPU and by the
 kernels without a GPU."""
 
+import json
 import os
 import unittest
 
@@ -61,6 +62,23 @@ class Speculation(KilnTest):
                           "--draft-tokens", 2, "--device", "emulate", code=2)
         self.assert_fails("error: --draft: no weights of draft.plan: give --draft-weights PATH", "run", *run, "--draft", draft,
                           "--device", "emulate", code=2)
+
+    def test_bench(self):
+        model = write_model(self.path("model"), {**CONFIG, "n_layer": 1})
+        bench = ["bench", model, "--what", "speculation", "--device", "emulate", "--draft-tokens", 3, "--acceptance", "0,1"]
+        for draft in ("ngram", model):
+            rows = json.loads(self.kiln(*bench, "--draft", draft, "--length", 4, "-o", "json").out)["rows"]
+            wrong, right = (row["tokens_per_pass"] for row in rows)
+            self.assertEqual(wrong, 1)
+            self.assertGreater(right, 2.5)
+            self.assertNotIn("median_us", rows[0], "times of the emulated device mean nothing")
+        self.assertIn("| 1 | 4 | 3 | 1.00 |", self.kiln(*bench, "--length", 4).out.decode())
+        context = CONFIG["n_positions"]
+        self.assert_fails(f"error: --length: expected prompts of 1 to {context - 2} tokens, got {context - 1}", *bench, "--length",
+                          context - 1, code=2)
+        self.assert_fails("error: --acceptance: expected --what speculation, got decode", "bench", model, "--acceptance", 1, code=2)
+        self.assert_fails("error: -o: expected md or json with --what speculation, got csv", *bench, "-o", "csv", code=2)
+        self.assert_fails("error: --acceptance: expected a number from 0 to 1, got '2'", *bench[:-1], 2, code=2)
 
     def test_counts(self):
         run = [SHAKESPEARE, "--prompt", "ROMEO:", "--greedy", "--max-new-tokens", 21, "--device", "cpu"]

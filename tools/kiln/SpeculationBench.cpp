@@ -10,8 +10,8 @@ namespace kiln {
 
 namespace {
 
-/// New tokens of each sequence in a sample.
-constexpr int64_t sampleTokens = 256;
+/// New tokens of each sequence in a sample, if they fit into the context; and the least.
+constexpr int64_t sampleTokens = 256, leastTokens = 2;
 
 /// Generation with one draft length and rate of right guesses.
 struct SpeculationRow {
@@ -124,9 +124,9 @@ Expected<Opened> open(const BenchCommand &command, const DraftLength &length, En
   if (!source)
     return source.takeError();
   int64_t position = *llvm::max_element(command.lengths), context = source->model().context;
-  if (position < 1 || position + sampleTokens > context)
-    return makeUsageError("--length: expected prompts of 1 to " + Twine(context - sampleTokens) + " tokens, which " +
-                          Twine(sampleTokens) + " new ones fit behind, got " + Twine(position));
+  if (position < 1 || position + leastTokens > context)
+    return makeUsageError("--length: expected prompts of 1 to " + Twine(context - leastTokens) + " tokens, got " +
+                          Twine(position));
   Opened opened;
   opened.source = std::make_unique<ModelSource>(std::move(*source));
   if (Error error = openDevice(options.device, options).moveInto(opened.device))
@@ -182,7 +182,8 @@ Error benchSpeculation(const BenchCommand &command) {
     heading = {opened->device->name(), plan.model.name, plan.dtype};
     for (int64_t batch : command.batches)
       for (int64_t position : command.lengths)
-        if (Error error = measureShape(command, *opened, {batch, position, sampleTokens}, rows))
+        if (Error error = measureShape(command, *opened,
+                                       {batch, position, std::min(sampleTokens, plan.model.context - position)}, rows))
           return error;
   }
   print(command, rows, heading);

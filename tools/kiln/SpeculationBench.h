@@ -6,7 +6,7 @@
 namespace kiln {
 
 /// Times generation with and without guesses, and the parts of a pass. Error: as of openDraft; the reference executor,
-/// which has no passes; a position that leaves no room for new tokens.
+/// which has no passes; a length that leaves no room for new tokens.
 Error benchSpeculation(const BenchCommand &command);
 
 } // namespace kiln

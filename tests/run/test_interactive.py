@@ -171,7 +171,10 @@ class Terminals(Interactive):
                 program.until("ends the program")
                 program.until("> ")
                 program.type("JULIET:\n")
-                program.until("I")
+                program.until("JULIET:")
+                program.until("\r\n")
+                if not program.seen:  # the echo says nothing about the answer
+                    program.read()
                 program.type("\x03")
                 program.until("> ")
                 program.type("\x04")

@@ -257,7 +257,7 @@ void addSamplingFunctions(GeneratedPlan &generated) {
       llvm::find_if(function.buffers, [&](const PlanBuffer &buffer) { return buffer.tensor.name == decode->logits; });
   if (logits->tensor.dtype != DType::F32)
     return;
-  int64_t tokens = plan.entries.verify ? *plan.function(Entry::Verify).arguments.front().shape[1].asConstant() : 1;
+  int64_t tokens = plan.verifyTokens();
   SamplingWriter writer(generated, shapeFor(plan.model, tokens));
   writer.addSample();
   if (tokens > 1)

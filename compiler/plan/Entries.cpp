@@ -4,7 +4,7 @@ namespace kiln {
 
 bool PlanEntries::has(Entry entry) const {
   bool isThere = false;
-  PlanEntries(*this).forEach([&](Entry other, const auto &names) { isThere |= other == entry && names.has_value(); });
+  forEach([&](Entry other, const auto &names) { isThere |= other == entry && names.has_value(); });
   return isThere;
 }
 

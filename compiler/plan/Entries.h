@@ -121,21 +121,25 @@ struct PlanEntries {
   /// Drops the entries that are not among these.
   void restrictTo(ArrayRef<Entry> kept);
   /// Calls visit(entry, names) for each entry, with the optional names of it.
-  template <class Visit> void forEach(Visit visit) {
-    visit(Entry::Prefill, prefill);
-    visit(Entry::Decode, decode);
-    visit(Entry::Verify, verify);
-    visit(Entry::Score, score);
-    visit(Entry::Sample, sample);
-    visit(Entry::Accept, accept);
-    visit(Entry::Ngram, ngram);
-    visit(Entry::Follow, follow);
-    visit(Entry::Collect, collect);
-    visit(Entry::Pretend, pretend);
-  }
+  template <class Visit> void forEach(Visit visit) { forEachOf(*this, visit); }
+  template <class Visit> void forEach(Visit visit) const { forEachOf(*this, visit); }
 
   /// The name of the result of @prefill, @decode or @verify, which the plan has.
   StringRef logitsOf(Entry entry) const;
+
+private:
+  template <class Entries, class Visit> static void forEachOf(Entries &entries, Visit visit) {
+    visit(Entry::Prefill, entries.prefill);
+    visit(Entry::Decode, entries.decode);
+    visit(Entry::Verify, entries.verify);
+    visit(Entry::Score, entries.score);
+    visit(Entry::Sample, entries.sample);
+    visit(Entry::Accept, entries.accept);
+    visit(Entry::Ngram, entries.ngram);
+    visit(Entry::Follow, entries.follow);
+    visit(Entry::Collect, entries.collect);
+    visit(Entry::Pretend, entries.pretend);
+  }
 };
 
 /// The names of an entry, with their keys in plan.toml.

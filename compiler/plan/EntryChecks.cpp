@@ -205,9 +205,7 @@ private:
     std::vector<std::pair<Entry, EntryNames>> present;
     PlanEntries copy = entries;
     copy.forEach([&](Entry entry, auto &names) {
-      bool isOther = entry != Entry::Prefill && entry != Entry::Decode && entry != Entry::Verify &&
-                     entry != Entry::Score && entry != Entry::Sample;
-      if (names && isOther)
+      if (names && llvm::is_contained(speculationEntries, entry))
         present.emplace_back(entry, namesOf(*names));
     });
     for (const auto &[entry, names] : present)
@@ -222,7 +220,7 @@ private:
     function = plan.findFunction(entryName(entry));
     if (Error error = begin(entry, function ? function->arguments.size() : 0))
       return error;
-    Expr count = plan.function(Entry::Verify).arguments.front().shape[1];
+    Expr count(plan.verifyTokens());
     for (auto [key, name] : names) {
       Error error = Error::success();
       if (key == "logits")

@@ -239,6 +239,10 @@ struct Plan {
   const PlanFunction *findFunction(StringRef name) const;
   /// The function of an entry that the plan must have.
   const PlanFunction &function(Entry entry) const { return *findFunction(entryName(entry)); }
+  /// The tokens of a sequence that @verify takes; 1 for a plan without it.
+  int64_t verifyTokens() const {
+    return entries.verify ? *function(Entry::Verify).arguments.front().shape[1].asConstant() : 1;
+  }
   const PlanDim *findDim(StringRef name) const;
 
   /// The dims of a call: batch and tokens. The plan must have entries.

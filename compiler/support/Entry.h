@@ -24,6 +24,10 @@ enum class Entry {
   Pretend, ///< replaces guesses by ones that are right with a given probability
 };
 
+/// Those that guess tokens and check guesses, of a plan for speculation.
+inline constexpr Entry speculationEntries[] = {Entry::Accept, Entry::Ngram, Entry::Follow, Entry::Collect,
+                                               Entry::Pretend};
+
 /// The function's name, like `prefill`.
 StringRef entryName(Entry entry);
 /// The entry of that name, if there is one.

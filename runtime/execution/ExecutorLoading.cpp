@@ -32,7 +32,7 @@ void Executor::restrictPlan() {
   // DeviceSampler calls these, on memory of its own.
   SmallVector<Entry, 8> kept = {Entry::Sample};
   if (llvm::is_contained(capacity.entries, Entry::Verify))
-    llvm::append_range(kept, ArrayRef{Entry::Accept, Entry::Ngram, Entry::Follow, Entry::Collect, Entry::Pretend});
+    llvm::append_range(kept, speculationEntries);
   llvm::append_range(kept, capacity.entries);
   thePlan.restrictTo(kept, largestDims());
 }

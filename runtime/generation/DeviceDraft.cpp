@@ -2,8 +2,7 @@
 
 namespace kiln {
 
-/// Appends the launches of a call, if they could be made.
-static Error append(std::vector<KernelLaunch> &all, Expected<std::vector<KernelLaunch>> more) {
+Error DeviceDraft::append(Launches &all, Expected<Launches> more) {
   if (!more)
     return more.takeError();
   llvm::append_range(all, std::move(*more));

@@ -38,6 +38,11 @@ public:
   Expected<std::vector<KernelLaunch>> checkLaunches(int64_t rows);
 
 protected:
+  using Launches = std::vector<KernelLaunch>;
+
+  /// Appends the launches of a call, if they could be made.
+  static Error append(Launches &all, Expected<Launches> more);
+
   DeviceSampler &sampler;
 
 private:

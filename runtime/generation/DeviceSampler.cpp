@@ -43,7 +43,7 @@ Error DeviceSampler::findInputs() {
     return error;
   if (!entries.accept)
     return Error::success();
-  tokensOfPass = *theExecutor.plan().function(Entry::Verify).arguments.front().shape[1].asConstant();
+  tokensOfPass = theExecutor.plan().verifyTokens();
   if (Error error = find(Entry::Verify, entries.verify->tokens, entries.accept->guesses))
     return error;
   return find(Entry::Verify, entries.verify->positions, entries.ngram->starts);

@@ -69,13 +69,6 @@ Error PlanModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<fl
   return Error::success();
 }
 
-int64_t PlanModel::verifyTokens() const {
-  const Plan &plan = executor.plan();
-  if (!plan.entries.verify || !llvm::is_contained(executor.options().entries, Entry::Verify))
-    return 1;
-  return *plan.function(Entry::Verify).arguments.front().shape[1].asConstant();
-}
-
 /// Whether one pass of @verify takes these tokens. It writes as many entries of the cache of every row, also of a row
 /// that takes fewer tokens or none.
 bool PlanModel::canVerify(ArrayRef<std::vector<int32_t>> tokens) const {

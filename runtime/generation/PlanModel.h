@@ -23,7 +23,7 @@ public:
   Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;
   /// By @verify, if the executor has it and a pass of it fits into the context of every row.
   Error verify(ArrayRef<std::vector<int32_t>> tokens, MutableArrayRef<std::vector<std::vector<float>>> logits) override;
-  int64_t verifyTokens() const override;
+  int64_t verifyTokens() const override { return executor.plan().verifyTokens(); }
   void truncate(ArrayRef<int64_t> lengths) override;
   Expected<std::vector<std::vector<TokenScore>>> score(ArrayRef<ScoreWindow> windows) override;
 

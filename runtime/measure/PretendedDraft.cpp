@@ -32,13 +32,11 @@ public:
   bool fallsBehind() const override { return draft.fallsBehind(); }
   Error moveRow(int64_t from, int64_t to) override { return draft.moveRow(from, to); }
   Expected<std::vector<KernelLaunch>> launches(int64_t rows, int64_t guesses) override {
-    Expected<std::vector<KernelLaunch>> all = draft.launches(rows, guesses);
-    if (!all)
-      return all;
-    Expected<std::vector<KernelLaunch>> more = sampler.launches(Entry::Pretend, rows);
-    if (!more)
-      return more;
-    llvm::append_range(*all, std::move(*more));
+    Launches all;
+    if (Error error = append(all, draft.launches(rows, guesses)))
+      return error;
+    if (Error error = append(all, sampler.launches(Entry::Pretend, rows)))
+      return error;
     return all;
   }
 

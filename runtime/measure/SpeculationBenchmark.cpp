@@ -12,59 +12,58 @@ SpeculationBenchmark::SpeculationBenchmark(LanguageModel &model, Executor &execu
     : model(model), executor(executor), shape(shape), samples(samples),
       prompt(sampleIds(shape.position, executor.plan().model.vocabulary)) {}
 
-/// One sample.
-Expected<SpeculationTimes> SpeculationBenchmark::generateOnce(Draft *draft, const DraftLength &length) {
+Expected<std::vector<Generation>> SpeculationBenchmark::generateOnce(Draft *draft, const DraftLength &length) {
   GenerateOptions options;
   options.maxNewTokens = shape.newTokens;
   options.sampling.greedy = true;
   options.draft = draft;
   options.draftLength = length;
-  const std::vector<std::vector<int32_t>> prompts(shape.batch, prompt);
-  Expected<std::vector<Generation>> rows = generate(model, /*tokenizer=*/nullptr, prompts, options);
-  if (!rows)
-    return rows.takeError();
-  text = prompt;
-  llvm::append_range(text, rows->front().newTokens);
-  SpeculationTimes times;
+  return generate(model, /*tokenizer=*/nullptr, std::vector(shape.batch, prompt), options);
+}
+
+/// Adds a sample.
+void SpeculationTimes::add(ArrayRef<Generation> rows) {
   double longest = 0;
-  for (const Generation &row : *rows) {
+  size_t steps = 0; // of a row: all have the same
+  for (const Generation &row : rows) {
     ArrayRef<double> tokenMs = ArrayRef(row.tokenMs).drop_front();
     longest = std::max(longest, std::accumulate(tokenMs.begin(), tokenMs.end(), 0.0));
-    times.tokens += static_cast<int64_t>(tokenMs.size());
-    times.counts.add(row.speculation);
+    steps = tokenMs.size();
+    tokens += static_cast<int64_t>(steps);
+    counts.add(row.speculation);
   }
-  times.seconds = {longest * 1e-3 / static_cast<double>(shape.newTokens - 1)};
+  seconds.push_back(longest * 1e-3 / static_cast<double>(steps));
+}
+
+/// All samples, after one to warm up. `draftOf` gives what guesses in a sample, or null.
+Expected<SpeculationTimes> SpeculationBenchmark::timeSamples(const DraftLength &length,
+                                                             function_ref<Draft *(int32_t sample)> draftOf) {
+  SpeculationTimes times;
+  for (int32_t sample = 0; sample <= samples; ++sample) {
+    Expected<std::vector<Generation>> rows = generateOnce(draftOf(sample), length);
+    if (!rows)
+      return rows.takeError();
+    if (sample > 0)
+      times.add(*rows);
+  }
   return times;
 }
 
 Expected<SpeculationTimes> SpeculationBenchmark::timePlain() {
-  SpeculationTimes all;
-  for (int64_t i = -1; i < samples; ++i) {
-    Expected<SpeculationTimes> one = generateOnce(/*draft=*/nullptr, {});
-    if (!one)
-      return one.takeError();
-    if (i >= 0) // the first one warms up
-      all.seconds.push_back(one->seconds.front());
-    all.tokens += one->tokens;
-  }
-  return all;
+  Expected<std::vector<Generation>> rows = generateOnce(/*draft=*/nullptr, {});
+  if (!rows)
+    return rows.takeError();
+  text = prompt;
+  llvm::append_range(text, rows->front().newTokens);
+  return timeSamples({}, [](int32_t) { return nullptr; });
 }
 
 Expected<SpeculationTimes> SpeculationBenchmark::time(Draft &draft, const DraftLength &length, double acceptance) {
   PretendedDraft pretended(draft, acceptance);
-  SpeculationTimes all;
-  for (int64_t i = -1; i < samples; ++i) {
-    pretended.know(text, static_cast<int32_t>(i + 1));
-    Expected<SpeculationTimes> one = generateOnce(&pretended, length);
-    if (!one)
-      return one.takeError();
-    if (i < 0)
-      continue;
-    all.seconds.push_back(one->seconds.front());
-    all.tokens += one->tokens;
-    all.counts.add(one->counts);
-  }
-  return all;
+  return timeSamples(length, [&](int32_t sample) {
+    pretended.know(text, /*seed=*/sample);
+    return &pretended;
+  });
 }
 
 /// The seconds of one run of a graph, or of a step of the sampler.
@@ -93,6 +92,7 @@ Expected<PassTimes> SpeculationBenchmark::timePass(Draft &draft, int64_t guesses
   Expected<DeviceDraft *> onDevice = draft.onDevice(**sampler);
   if (!onDevice)
     return onDevice.takeError();
+  auto leave = llvm::make_scope_exit([&] { draft.leaveDevice(); }); // the sampler goes
   std::vector<RowStart> starts;
   for (int64_t row = 0; row < shape.batch; ++row)
     starts.push_back({.row = static_cast<size_t>(row), .tokens = prompt, .sampling = {.greedy = true}});
@@ -118,8 +118,6 @@ Expected<PassTimes> SpeculationBenchmark::timePass(Draft &draft, int64_t guesses
     return error;
   if (Error error = timeLaunches((*onDevice)->checkLaunches(shape.batch)).moveInto(times.check))
     return error;
-  // The draft must not keep what is on this sampler.
-  draft.leaveDevice();
   return times;
 }
 

@@ -1,8 +1,7 @@
 //===- SpeculationBenchmark.h - timing speculation ------------------------------===//
 #pragma once
 
-#include "runtime/generation/LanguageModel.h"
-#include "runtime/generation/SpeculativeStream.h"
+#include "runtime/generation/Generator.h"
 #include "runtime/measure/Benchmark.h"
 
 namespace kiln {
@@ -27,6 +26,7 @@ struct SpeculationTimes {
   SpeculationCounts counts;    ///< of all rows and samples
   int64_t tokens = 0;          ///< of all rows and samples, without the first of each
 
+  void add(ArrayRef<Generation> rows);
   /// New tokens of a pass.
   double tokensPerPass() const { return counts.passes > 0 ? static_cast<double>(tokens) / counts.passes : 1; }
 };
@@ -45,13 +45,15 @@ public:
   Expected<PassTimes> timePass(Draft &draft, int64_t guesses);
 
 private:
-  Expected<SpeculationTimes> generateOnce(Draft *draft, const DraftLength &length);
+  Expected<std::vector<Generation>> generateOnce(Draft *draft, const DraftLength &length);
+  Expected<SpeculationTimes> timeSamples(const DraftLength &length, function_ref<Draft *(int32_t sample)> draftOf);
 
   LanguageModel &model;
   Executor &executor;
   SpeculationShape shape;
   int64_t samples;
-  std::vector<int32_t> prompt, text; ///< text: with the new tokens
+  std::vector<int32_t> prompt;
+  std::vector<int32_t> text; ///< prompt and new tokens, which timePlain finds
 };
 
 } // namespace kiln

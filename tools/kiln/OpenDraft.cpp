@@ -25,7 +25,7 @@ static Error fitToPlan(const DraftRequest &request, const Plan &plan, DraftLengt
   std::string again = "; compile the model again with --draft-tokens " + std::to_string(length.most);
   if (!plan.entries.verify)
     return makeUsageError("--draft: " + request.model + " is a plan that cannot check guesses" + again);
-  int64_t most = *plan.function(Entry::Verify).arguments.front().shape[1].asConstant() - 1;
+  int64_t most = plan.verifyTokens() - 1;
   if (request.options.tokens && *request.options.tokens > most)
     return makeUsageError("--draft-tokens: " + request.model + " is a plan that checks at most " + Twine(most) +
                           " guesses, got " + Twine(*request.options.tokens) + again);

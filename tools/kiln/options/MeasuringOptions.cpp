@@ -13,7 +13,7 @@ static void addSpeculation(CLI::App &sub, BenchCommand &command) {
   sub.add_option("--draft-weights", command.draft.weights,
                  "directory with the draft's model.safetensors (default: the draft's, or random ones)")
       ->check(checkNotEmpty);
-  addList(sub, "--acceptance", command.acceptances, checkMinP, "with --what speculation: rates of right guesses");
+  addList(sub, "--acceptance", command.acceptances, number(0, 1), "with --what speculation: rates of right guesses");
   addList(sub, "--draft-tokens", command.draftTokens, checkDraftTokens,
           "with --what speculation: guesses of a pass, 2,4,auto");
 }

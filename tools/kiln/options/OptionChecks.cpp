@@ -73,11 +73,7 @@ std::string checkTemperature(const std::string &text) {
   return isGood ? "" : "expected a number from 0, got '" + text + "'";
 }
 
-std::string checkMinP(const std::string &text) {
-  double value;
-  bool isGood = !StringRef(text).getAsDouble(value) && value >= 0 && value <= 1;
-  return isGood ? "" : "expected a number from 0 to 1, got '" + text + "'";
-}
+std::string checkMinP(const std::string &text) { return number(0, 1)(text); }
 
 std::string checkSamples(const std::string &text) { return checkInteger<int64_t>(text, 1, 4096); }
 std::string checkAlternatives(const std::string &text) { return checkInteger<int64_t>(text, 0, 1024); }

@@ -1,8 +1,8 @@
 #include "runtime/generation/Generator.h"
 
 #include "runtime/device/NvtxRange.h"
-#include "runtime/generation/PromptLogProbabilities.h"
 #include "runtime/generation/Sequence.h"
+#include "runtime/generation/sampling/PromptLogProbabilities.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {

@@ -1,8 +1,8 @@
 //===- Generator.h - generating text from prompts -------------------------===//
 #pragma once
 
-#include "runtime/generation/LogProbabilities.h"
-#include "runtime/generation/SpeculativeStream.h"
+#include "runtime/generation/sampling/LogProbabilities.h"
+#include "runtime/generation/speculation/SpeculativeStream.h"
 #include "runtime/text/Tokenizer.h"
 #include "support/Trace.h"
 

@@ -1,7 +1,7 @@
 #include "runtime/generation/LanguageModel.h"
 
 #include "runtime/device/NvtxRange.h"
-#include "runtime/generation/SpeculativeStream.h"
+#include "runtime/generation/speculation/SpeculativeStream.h"
 
 #include <algorithm>
 

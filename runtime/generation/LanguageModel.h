@@ -9,8 +9,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/generation/LogitEditor.h"
-#include "runtime/generation/Sampler.h"
+#include "runtime/generation/sampling/LogitEditor.h"
+#include "runtime/generation/sampling/Sampler.h"
 
 #include <limits>
 

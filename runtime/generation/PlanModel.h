@@ -1,9 +1,9 @@
 //===- PlanModel.h - generation and scoring with a plan ---------------------===//
 #pragma once
 
-#include "runtime/generation/DeviceSampler.h"
 #include "runtime/generation/LanguageModel.h"
-#include "runtime/generation/Perplexity.h"
+#include "runtime/generation/sampling/DeviceSampler.h"
+#include "runtime/generation/scoring/Perplexity.h"
 
 namespace kiln {
 

@@ -1,9 +1,9 @@
 //===- PlanTokenStream.h - tokens chosen on the device ----------------------===//
 #pragma once
 
-#include "runtime/generation/DeviceDraft.h"
-#include "runtime/generation/Draft.h"
-#include "runtime/generation/DraftPace.h"
+#include "runtime/generation/speculation/DeviceDraft.h"
+#include "runtime/generation/speculation/Draft.h"
+#include "runtime/generation/speculation/DraftPace.h"
 
 #include <deque>
 

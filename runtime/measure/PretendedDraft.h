@@ -1,7 +1,7 @@
 //===- PretendedDraft.h - a draft with a known rate of right guesses ------------===//
 #pragma once
 
-#include "runtime/generation/Draft.h"
+#include "runtime/generation/speculation/Draft.h"
 
 namespace kiln {
 

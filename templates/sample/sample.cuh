@@ -1,8 +1,8 @@
 //===- sample.cuh - the next token of each row --------------------------------===//
 //
-// Chooses greedily, or by temperature, top-k, top-p, min-p and noise, like runtime/generation/Sampler.h: the same
-// logits give the same token. Then it updates the row (sample/sequence.cuh), so that the next step needs nothing from
-// the host.
+// Chooses greedily, or by temperature, top-k, top-p, min-p and noise, like runtime/generation/sampling/Sampler.h: the
+// same logits give the same token. Then it updates the row (sample/sequence.cuh), so that the next step needs nothing
+// from the host.
 //
 // Method: the two stages of sample/row_sampler.cuh in one kernel. The warps of a row's blocks do the first stage. The
 // last block to arrive does the second one alone, reading from L2.

@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "runtime/generation/LogProbabilities.h"
+#include "runtime/generation/sampling/LogProbabilities.h"
 
 #include <cmath>
 #include <limits>

@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "runtime/generation/MultipleChoice.h"
+#include "runtime/generation/scoring/MultipleChoice.h"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "runtime/generation/Perplexity.h"
+#include "runtime/generation/scoring/Perplexity.h"
 
 #include <cmath>
 #include <limits>

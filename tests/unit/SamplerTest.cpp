@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "runtime/generation/Sampler.h"
+#include "runtime/generation/sampling/Sampler.h"
 #include "support/Random.h"
 
 #include <cmath>

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/generation/Perplexity.h"
+#include "runtime/generation/scoring/Perplexity.h"
 
 namespace kiln {
 

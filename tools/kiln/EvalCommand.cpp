@@ -2,7 +2,7 @@
 #include "tools/kiln/ProgressLine.h"
 #include "tools/session/Engine.h"
 
-#include "runtime/generation/MultipleChoice.h"
+#include "runtime/generation/scoring/MultipleChoice.h"
 #include "support/Diagnostic.h"
 #include "support/Json.h"
 #include "support/Process.h"

@@ -5,7 +5,7 @@
 
 #include "runtime/execution/Executor.h"
 #include "runtime/generation/LanguageModel.h"
-#include "runtime/generation/Perplexity.h"
+#include "runtime/generation/scoring/Perplexity.h"
 
 namespace kiln {
 

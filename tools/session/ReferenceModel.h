@@ -9,7 +9,7 @@
 
 #include "reference/Evaluator.h"
 #include "runtime/generation/LanguageModel.h"
-#include "runtime/generation/Perplexity.h"
+#include "runtime/generation/scoring/Perplexity.h"
 
 namespace kiln {
 

@@ -1,6 +1,6 @@
 // sample/choice.cuh and sample/noise.cuh: the integers by which a token is chosen.
 
-#include "runtime/generation/Sampler.h"
+#include "runtime/generation/sampling/Sampler.h"
 #include "sample/choice.cuh"
 #include "support/ADT.h"
 #include "support/Random.h"

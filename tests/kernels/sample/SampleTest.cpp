@@ -1,8 +1,8 @@
-// sample/sample.cuh: it chooses the tokens of runtime/generation/Sampler.h, and updates the rows.
+// sample/sample.cuh: it chooses the tokens of runtime/generation/sampling/Sampler.h, and updates the rows.
 
 #include "kernels/KernelRunner.h"
 #include "kernels/Variant.h"
-#include "runtime/generation/Sampler.h"
+#include "runtime/generation/sampling/Sampler.h"
 #include "sample/state.cuh"
 #include "support/Diagnostic.h"
 #include "support/Random.h"

@@ -1,4 +1,4 @@
-#include "runtime/generation/SpeculativeStream.h"
+#include "runtime/generation/speculation/SpeculativeStream.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "runtime/generation/LogProbabilities.h"
+#include "runtime/generation/sampling/LogProbabilities.h"
 
 #include <algorithm>
 #include <cmath>

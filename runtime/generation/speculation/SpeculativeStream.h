@@ -10,8 +10,8 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/generation/Draft.h"
-#include "runtime/generation/DraftPace.h"
+#include "runtime/generation/speculation/Draft.h"
+#include "runtime/generation/speculation/DraftPace.h"
 
 #include <deque>
 

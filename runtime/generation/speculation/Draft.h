@@ -1,7 +1,7 @@
 //===- Draft.h - guessing the next tokens -----------------------------------===//
 #pragma once
 
-#include "runtime/generation/DeviceDraft.h"
+#include "runtime/generation/speculation/DeviceDraft.h"
 
 namespace kiln {
 

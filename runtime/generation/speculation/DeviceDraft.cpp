@@ -1,4 +1,4 @@
-#include "runtime/generation/DeviceDraft.h"
+#include "runtime/generation/speculation/DeviceDraft.h"
 
 namespace kiln {
 

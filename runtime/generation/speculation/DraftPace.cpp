@@ -1,4 +1,4 @@
-#include "runtime/generation/DraftPace.h"
+#include "runtime/generation/speculation/DraftPace.h"
 
 namespace kiln {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/generation/LanguageModel.h"
-#include "runtime/generation/LogProbabilities.h"
+#include "runtime/generation/sampling/LogProbabilities.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "runtime/generation/PromptLogProbabilities.h"
+#include "runtime/generation/sampling/PromptLogProbabilities.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "runtime/generation/DeviceSampler.h"
+#include "runtime/generation/sampling/DeviceSampler.h"
 
 #include "sample/state.cuh"
 #include "support/Diagnostic.h"

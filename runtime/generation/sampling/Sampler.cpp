@@ -1,4 +1,4 @@
-#include "runtime/generation/Sampler.h"
+#include "runtime/generation/sampling/Sampler.h"
 
 #include "sample/choice.cuh"
 #include "support/Diagnostic.h"

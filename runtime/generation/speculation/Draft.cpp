@@ -1,4 +1,4 @@
-#include "runtime/generation/Draft.h"
+#include "runtime/generation/speculation/Draft.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "runtime/generation/Perplexity.h"
+#include "runtime/generation/scoring/Perplexity.h"
 
 #include "support/Diagnostic.h"
 

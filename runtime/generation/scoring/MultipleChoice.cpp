@@ -1,4 +1,4 @@
-#include "runtime/generation/MultipleChoice.h"
+#include "runtime/generation/scoring/MultipleChoice.h"
 
 #include "support/Diagnostic.h"
 

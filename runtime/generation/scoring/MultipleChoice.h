@@ -7,7 +7,7 @@
 #pragma once
 
 #include "formats/LlmcChoices.h"
-#include "runtime/generation/Perplexity.h"
+#include "runtime/generation/scoring/Perplexity.h"
 
 namespace kiln {
 

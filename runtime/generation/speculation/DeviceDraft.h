@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "runtime/generation/DeviceSampler.h"
+#include "runtime/generation/sampling/DeviceSampler.h"
 
 namespace kiln {
 

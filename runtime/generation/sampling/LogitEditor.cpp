@@ -1,4 +1,4 @@
-#include "runtime/generation/LogitEditor.h"
+#include "runtime/generation/sampling/LogitEditor.h"
 
 namespace kiln {
 

@@ -142,6 +142,10 @@ static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &ta
   return tiles;
 }
 
+static AttributeMap orderOfWgmmaTiled(const Op &, const Tile &tile) {
+  return {{"chains", 1}, {"ranges", setting(tile, "parts")}};
+}
+
 static Launch launchWgmmaTiled(const Op &op, const Tile &tile) {
   WgmmaBlock block(tile);
   MatmulProblem problem = matmulProblem(op);
@@ -235,6 +239,7 @@ const KernelFamily wgmmaTiledFamily = {
     .accepts = acceptsWgmmaTiled,
     .configurations = wgmmaTiledConfigurations,
     .isSound = isSoundWgmmaTiled,
+    .order = orderOfWgmmaTiled,
     .launch = launchWgmmaTiled,
     .estimate = estimateWgmmaTiled,
     .maps = mapsOfWgmmaTiled,

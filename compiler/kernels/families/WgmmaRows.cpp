@@ -148,6 +148,10 @@ static std::vector<Tile> wgmmaRowsConfigurations(const Op &op, const Target &tar
   return tiles;
 }
 
+static AttributeMap orderOfWgmmaRows(const Op &, const Tile &tile) {
+  return {{"chains", 1}, {"ranges", RowsBlock(tile).ranges()}};
+}
+
 static Launch launchWgmmaRows(const Op &op, const Tile &tile) {
   RowsBlock block(tile);
   MatmulProblem problem = matmulProblem(op);
@@ -186,6 +190,7 @@ const KernelFamily wgmmaRowsFamily = {
     .accepts = acceptsWgmmaRows,
     .configurations = wgmmaRowsConfigurations,
     .isSound = isSoundWgmmaRows,
+    .order = orderOfWgmmaRows,
     .launch = launchWgmmaRows,
     .estimate = estimateWgmmaRows,
     .maps = mapsOfWgmmaRows,

@@ -11,13 +11,13 @@
 // A template then loads them once for each of a thread's rows. Epilogues without RowOperands have the last function
 // without `of`.
 //
-// And it may hand out statistics of its results, by groups of 32 columns (norm/group_statistics.cuh):
+// And it may hand out statistics of its results, by groups of 8 columns (norm/group_statistics.cuh):
 //
 //   using Grouped = bf16;                                            the type that results are stored in
-//   void group(GroupStatistics statistics, int row, int index) const;  of columns 32 index .. 32 index + 31
+//   void group(GroupStatistics statistics, int row, int index) const;  of columns 8 index .. 8 index + 7
 //
-// Then operator() returns the result, and a thread has 8 columns of a group at a time; the other three threads of its
-// quad have the rest of them.
+// Then operator() returns the result, and a thread has the 8 columns of a group at a time, or the four threads of a
+// quad have two each.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -67,18 +67,18 @@ template <class Epilogue> struct GroupedBy<Epilogue, typename Exists<typename Ep
 };
 
 /// Passes columns col .. col + V of a row of the product to the epilogue, unless they lie past an end (`exists`). All
-/// lanes of a warp call this together; those of a quad have the same row and, if V is 8, one group of 32 columns.
+/// lanes of a warp call this together; if V is 2, those of a quad have 8 neighbouring columns of one row.
 template <int V, class Epilogue, class Operands, class RowOperands>
 KILN_DEVICE void passProduct(const Epilogue &epilogue, const Vec<float, V> &product, const Operands &with,
                              const RowOperands &of, int row, int col, bool exists) {
   using OfRow = RowOperandsOf<Epilogue>;
   if constexpr (GroupedBy<Epilogue>::kExists) {
-    static_assert(V == 8, "a quad has the 32 columns of a group");
+    static_assert(V == 8 || V == 2, "a thread or a quad has the columns of a group");
     Vec<float, V> result{};
     if (exists)
       result = rounded<typename GroupedBy<Epilogue>::Type>(OfRow::apply(epilogue, product, with, of, row, col));
     const GroupStatistics statistics = groupStatistics(result);
-    if (exists && laneIndex() % 4 == 0)
+    if (exists && (V == 8 || laneIndex() % 4 == 0))
       epilogue.group(statistics, row, col / kGroupColumns);
   } else if (exists) {
     OfRow::apply(epilogue, product, with, of, row, col);

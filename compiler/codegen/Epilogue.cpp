@@ -18,7 +18,7 @@ void EpilogueEmitter::begin(const Value &value, Coordinates at, StringRef variab
 static const Value &sourceOf(const Op &op) { return *op.operand(op.has(Trait::WritesState) ? 1 : 0); }
 
 /// As in norm/group_statistics.cuh.
-constexpr int64_t groupColumns = 32;
+constexpr int64_t groupColumns = 8;
 
 /// Emits an op that merges statistics of groups of columns.
 Error EpilogueEmitter::emitOfRow(const Op &op) {
@@ -28,18 +28,26 @@ Error EpilogueEmitter::emitOfRow(const Op &op) {
   bool merges = op.is(OpKind::mergedRstd);
   if (!readsAhead || !isInMemory(op.operand(0)) || (merges && !isInMemory(op.operand(1))) ||
       op.intAttribute("size", groupColumns) != groupColumns)
-    return opError(op, "expected statistics of groups of 32 columns that lie in memory, and a kernel that merges them");
-  std::string groups = op.operand(0)->type.lastDim().str(), name = names.of(*op.result()).str();
-  auto row = [&](unsigned i) { return functor.pointer(*op.operand(i)) + " + i64(row) * " + groups; };
-  std::string text = "meanOfGroups<" + groups + ">(" + row(0) + ")";
+    return opError(op, "expected statistics of groups of 8 columns that lie in memory, and a kernel that merges them");
+  std::string name = names.of(*op.result()).str(), text = "meanOfGroups(" + groupsOfRow(*op.operand(0)) + ")";
   if (merges) {
     const Value &mean = *op.operand(2);
     std::string center = isInMemory(&mean) ? functor.pointer(mean) + "[row]" : names.of(mean).str();
-    text = "rstdOfGroups<" + groups + ">(" + row(0) + ", " + row(1) + ", " + center + ", " +
+    text = "rstdOfGroups(" + groupsOfRow(*op.operand(0)) + ", " + groupsOfRow(*op.operand(1)) + ", " + center + ", " +
            op.attribute("eps")->str() + "f)";
   }
   rowLines.push_back({"  const float " + name + " = " + text + "; // " + names.line(op), &op});
   return Error::success();
+}
+
+std::string EpilogueEmitter::groupsOfRow(const Value &groups) {
+  std::string pointer = functor.pointer(groups), name = pointer + "_of_row", count = groups.type.lastDim().str();
+  std::string line = "  const LaneGroups<" + count + "> " + name + "(" + pointer + " + i64(row) * " + count + ");";
+  auto loads = [&](const CodeLine &other) { return other.text == line; };
+  // All loads come first, so that none waits for what is computed from another.
+  if (llvm::none_of(rowLines, loads))
+    rowLines.insert(rowLines.begin() + rowLoads++, {line, nullptr});
+  return name;
 }
 
 /// Emits an op that makes statistics of groups of columns.
@@ -49,8 +57,7 @@ Error EpilogueEmitter::emitGroups(const Op &op) {
   int64_t cols = value.type.lastDim().asConstant().value_or(0), groups = *op.result()->type.lastDim().asConstant();
   if (!readsAhead || place == places.end() || place->second.at.row.empty() || cols != groups * groupColumns ||
       (groupedValue && groupedValue != &value) || !kernelResult(*op.result()))
-    return opError(op,
-                   "expected groups of 32 columns of one value that the kernel stores by rows, and that are stored");
+    return opError(op, "expected groups of 8 columns of one value that the kernel stores by rows, and that are stored");
   groupedValue = &value;
   std::string member = op.is(OpKind::groupMean) ? "mean" : "squares";
   groupLines.push_back({"  " + functor.pointer(*op.result(), /*writes=*/true) + "[i64(row) * " +

@@ -133,6 +133,8 @@ private:
 
   Error checkOperands(const Op &op) const;
   Error emitOfRow(const Op &op);
+  /// The variable with a lane's groups of a row, which is loaded in front of all that is computed from groups.
+  std::string groupsOfRow(const Value &groups);
   Error emitGroups(const Op &op);
   void emitPointwise(const Op &op, const Place &from);
   void emitLayout(const Op &op, const Place &from);
@@ -154,6 +156,7 @@ private:
   std::vector<Ahead> aheadList, rowList;
   DenseMap<const Value *, Place> places;
   std::vector<CodeLine> lines, rowLines, groupLines;
+  size_t rowLoads = 0; ///< the first of rowLines
   const Value *groupedValue = nullptr;
 };
 

@@ -3,7 +3,7 @@
 //   %x = fused @matmul_bias_residual(%a, %w, %b, %r) {      %x, %means, %squares = fused @…_residual_groups(…) {
 //     …                                                       …
 //     %x = add %s, %r                                         %x = add %s, %r
-//     yield %x                                                %means = group_mean %x {size = 32}
+//     yield %x                                                %means = group_mean %x {size = 8}
 //   }                                                         %squares = group_squares %x, %means
 //   %mean, %rstd = fused @row_mean_row_rstd(%x) {…}   ->      yield %x, %means, %squares
 //   %y = fused @matmul_norm_bias(%x, …, %mean, %rstd) {     }
@@ -13,13 +13,13 @@
 //                                                             %rstd = merged_rstd %squares, %means, %mean {…}
 //                                                             %n    = normalize_product %mm, %mean, %rstd, %s
 //
-// So no kernel reads the rows again just for their statistics. A quad of threads has 32 columns of a row of a product;
-// groups of 32 are therefore cheap to make, and they are the same whatever the tiles are. option target: the GPU, as
+// So no kernel reads the rows again just for their statistics. A thread or a quad has 8 columns of a row of a product;
+// groups of 8 are therefore cheap to make, and they are the same whatever the tiles are. option target: the GPU, as
 // graphs/targets/ names it. option prompts: also of prompts. Their kernels have no registers left, so that handing out
 // and merging statistics took 1.6 times as long as a kernel that reads the rows for them (124M, 8 × 1024, on an H200).
 //
 // Refuses: rows that anything but a product in tensor cores of 16 bits makes, such as an embedding; rows of no multiple
-// of 32 columns; statistics that anything but normalize_product reads.
+// of 8 columns; statistics that anything but normalize_product reads.
 #include "ir/Builder.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
@@ -30,7 +30,7 @@
 
 namespace kiln {
 
-constexpr int64_t groupColumns = 32;
+constexpr int64_t groupColumns = 8;
 
 /// The rows of which a region computes mean and reciprocal deviation, or null.
 static Value *rowsOfStatistics(const Op &op) {

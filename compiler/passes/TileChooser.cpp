@@ -1,13 +1,11 @@
 #include "passes/TileChooser.h"
 
 #include "kernels/cost/Problem.h"
+#include "kernels/families/DepthCut.h"
 #include "kernels/families/Families.h"
 #include "ops/Region.h"
 
 namespace kiln {
-
-/// Sequences that a family is chosen for which runs any number of them.
-constexpr int64_t typicalBatch = 16;
 
 static bool isTensorProduct(const KernelFamily &family) {
   return family.form == KernelForm::TensorMatmul || family.form == KernelForm::TensorScore;
@@ -18,13 +16,17 @@ static bool isFewTokens(const Op &op) {
   return anchor(op)->is(OpKind::matmul) && hasFewTokens(op, anchor(op)->result()->type);
 }
 
-/// Whether any number of the op's rows must run with this family or one with the same order of sums, in one of its
-/// configurations, so that a row's bits do not depend on their number.
+/// Whether any number of the op's rows must run with the same order of sums, so that a row's bits do not depend on
+/// their number.
 static bool isFixed(const Op &op, const KernelFamily &family) {
   return family.form == KernelForm::SplitKv || (isFewTokens(op) && family.form == KernelForm::TensorMatmul);
 }
-static bool hasSameSums(const KernelFamily &a, const KernelFamily &b) {
-  return &a == &b || (a.form == KernelForm::SplitKv && b.form == KernelForm::SplitKv);
+
+/// Whether a family's tile has the order of sums that is fixed for the op, if one is.
+bool TileChooser::hasFixedOrder(const Op &op, const KernelFamily &family, const Tile &tile) const {
+  if (!isFewTokens(op) || family.form != KernelForm::TensorMatmul)
+    return true;
+  return family.order && family.order(op, tile) == cutOfFewTokens(op, target).order();
 }
 
 /// Numbers of rows that get a choice of their own; none where all must run alike. Few tokens per sequence: as many rows
@@ -88,6 +90,8 @@ Expected<std::vector<Tile>> TileChooser::withSettings(const Op &op, const Kernel
                                                       const AttributeMap &settings) const {
   std::vector<Tile> tiles = family.configurations(op, target, upper), chosen;
   assert(!tiles.empty() && "a family has a configuration for every op that it accepts");
+  if (llvm::any_of(tiles, [&](const Tile &tile) { return hasFixedOrder(op, family, tile); }))
+    llvm::erase_if(tiles, [&](const Tile &tile) { return !hasFixedOrder(op, family, tile); });
   llvm::copy_if(tiles, std::back_inserter(chosen), [&](const Tile &tile) { return hasSettings(tile, settings); });
   if (!chosen.empty())
     return chosen;
@@ -187,8 +191,7 @@ std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimB
       wanted.count(nameOfElementwise(op, *found->choice.family)) || !found->choice.family->runs(op, target, dims))
     return std::nullopt;
   if (isFixed(op, family) &&
-      (!hasSameSums(family, *found->choice.family) ||
-       !llvm::is_contained(found->choice.family->configurations(op, target, dims), found->choice.tile)))
+      (found->choice.family->form != family.form || !hasFixedOrder(op, *found->choice.family, found->choice.tile)))
     return std::nullopt;
   Attribute tile = found->choice.tile;
   if (Error unsound = checkTile(op, *found->choice.family, &tile, target, dims)) {
@@ -196,6 +199,13 @@ std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimB
     return std::nullopt;
   }
   return found->choice;
+}
+
+/// Whether the family runs the op in the order of sums that is fixed for it, if one is.
+bool TileChooser::runsInOrder(const Op &op, const KernelFamily &family, const DimBinding &dims) const {
+  return family.runs(op, target, dims) && llvm::any_of(family.configurations(op, target, dims), [&](const Tile &tile) {
+           return hasFixedOrder(op, family, tile);
+         });
 }
 
 /// The cheapest family at these dims of those that take operands of tensor cores from memory, and `first`.
@@ -217,40 +227,31 @@ Expected<const KernelFamily *> TileChooser::cheapestFamily(const Op &op, const K
   if (Error error = compare(first))
     return error;
   for (const KernelFamily *family : allKernelFamilies()) {
-    bool isCandidate =
-        family != &first && isTensorProduct(*family) && !family->byRequestOnly && (!isFewTokens(op) || family->maps);
-    if (isCandidate && family->runs(op, target, dims))
+    bool isCandidate = family != &first && isTensorProduct(*family) && !family->byRequestOnly;
+    if (isCandidate && runsInOrder(op, *family, dims))
       if (Error error = compare(*family))
         return error;
   }
   return best;
 }
 
-/// The sequences that give an op on few tokens about as many rows as typicalBatch, and one of @decode exactly as many
-/// as its counterpart in @verify.
-static int64_t typicalSequences(const Op &op) {
-  int64_t tokens = isVerified(op) ? verifiedTokens(op.parent()->function()->module()) : 1;
-  int64_t sequences = static_cast<int64_t>(llvm::divideCeil(typicalBatch, tokens));
-  return hasOneToken(anchor(op)->result()->type) ? sequences * tokens : sequences;
-}
-
 /// The family that runs an op with dims up to these. Few rows may run faster with another family than many. With few
-/// tokens per sequence, the first family that accepts the op is used; but if that is one of those for prompts, the best
-/// of these for 16 rows runs any number of them. For prompts their models are compared, unless the module prefers one.
+/// tokens per sequence, the first family that accepts the op is used; but if that is one for tensor cores, the best of
+/// those with the op's order of sums. For prompts their models are compared, unless the module prefers one.
 Expected<const KernelFamily *> TileChooser::familyFor(const Op &op, const DimBinding &upper) {
   const KernelFamily *first = selectFamily(op, target, upper);
   const Type &type = anchor(op)->result()->type;
   bool isPrompts = type.rank() == 3 && type.shape[1].getSymbol();
-  if (first == preferredFamily(op))
+  bool hasOrder = isFewTokens(op) && first->form == KernelForm::TensorMatmul;
+  if (first == preferredFamily(op) || !(isPrompts || hasOrder))
     return first;
-  if (isPrompts)
-    return cheapestFamily(op, *first, upper);
-  if (!isFewTokens(op) || first->form != KernelForm::TensorMatmul)
-    return first;
-  DimBinding typical = upper;
-  if (const DimSymbol *batch = type.shape[0].getSymbol())
-    typical[batch->name] = typicalSequences(op);
-  return cheapestFamily(op, *first, typical);
+  if (hasOrder && !runsInOrder(op, *first, upper))
+    for (const KernelFamily *family : allKernelFamilies())
+      if (family->form == first->form && !family->byRequestOnly && runsInOrder(op, *family, upper)) {
+        first = family;
+        break;
+      }
+  return cheapestFamily(op, *first, upper);
 }
 
 Expected<KernelChoice> TileChooser::chooseForRows(const Op &op, const DimBinding &dims) {

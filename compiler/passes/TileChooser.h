@@ -28,6 +28,8 @@ private:
                               const DimBinding &dims);
   Expected<Tile> compareTiles(const Op &op, const KernelFamily &family, const DimBinding &upper,
                               const DimBinding &dims);
+  bool hasFixedOrder(const Op &op, const KernelFamily &family, const Tile &tile) const;
+  bool runsInOrder(const Op &op, const KernelFamily &family, const DimBinding &dims) const;
   Expected<const KernelFamily *> cheapestFamily(const Op &op, const KernelFamily &first, const DimBinding &dims);
   Expected<const KernelFamily *> familyFor(const Op &op, const DimBinding &upper);
   std::optional<KernelChoice> measuredChoice(const Op &op, const DimBinding &dims, const KernelFamily &family) const;

@@ -20,7 +20,8 @@ struct EmulatedWarpgroupProduct {
   const char *left;  ///< the left operand in shared memory; null if it is in `a`
   u32 leftRows = 64; ///< its rows in memory; the others are NaN
   const char *right;
-  int first, count; ///< tiles of the sums
+  u32 rightCols = 256; ///< its columns in memory; the others are NaN
+  int first, count;    ///< tiles of the sums
   bool rowsAreDepth, adds;
   void (*decode)(const void *chunk, float (&values)[8]);
   u32 group;        ///< the number of its group among the thread's
@@ -36,7 +37,7 @@ struct EmulatedWarpgroupProduct {
     return reinterpret_cast<const char *>(linear ^ linear / kSwizzledRowBytes % kRowChunks * kChunkBytes);
   }
   /// Rows of the right operand, and the chunks of each that are read. Those of the left operand have two.
-  u32 rightRows() const { return rowsAreDepth ? 16 : u32(8 * count); }
+  u32 rightRows() const { return rowsAreDepth ? 16 : min(u32(8 * count), rightCols); }
   u32 rightChunks() const { return rowsAreDepth ? u32(count) : 2; }
 
   /// A chunk that the products of a warp read.
@@ -167,6 +168,9 @@ template <int kTiles> struct EmulatedReceive {
 
   KILN_EMULATED_UNCHECKED static void readRight(const EmulatedWarpgroupProduct &one, Operands &operands) {
     float values[8];
+    for (u32 col = one.rightCols; col < u32(8 * one.count); ++col)
+      for (Columns(&step)[kTiles] : operands.b)
+        step[col / 8][col % 8] = __builtin_nanf("");
     for (u32 row = 0; row < one.rightRows(); ++row)
       for (u32 chunk = 0; chunk < one.rightChunks(); ++chunk) {
         one.decode(one.read(one.right, row, chunk), values);

@@ -42,11 +42,11 @@ namespace kiln {
 
 /// Starts sums += A · B^T, or = A · B^T unless it adds, of 64 rows at `a` and all columns of the sums at `b`; the
 /// elements of the depth begin at byte `offset` of the rows of both, before the permutation. Of the 64 rows, `rows`
-/// are in memory, at most kMostRows; the sums of the others are unspecified. If kMostRows is more than 8, the memory of
-/// all 64 must be the block's.
+/// are in memory, at most kMostRows, and of the columns `cols`; the sums of the others are unspecified. If kMostRows is
+/// more than 8, the memory of all 64 must be the block's.
 template <class T, int kMostRows = 64, int kTiles>
 KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a, SharedAddress b, u32 offset,
-                                    bool adds, int = kMostRows, Site = Site::current()) {
+                                    bool adds, int = kMostRows, int = 8 * kTiles, Site = Site::current()) {
   static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
   static_assert(kMostRows % 8 == 0 && kMostRows <= 64, "groups of 8 rows");
   const u64 left = warpgroupDescriptor(a, kMostRows == 8 ? 0 : kWarpgroupTileAlignment) + offset / 16;
@@ -92,7 +92,7 @@ KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a
 
 template <class T, int kMostRows = 64, int kTiles>
 KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &, SharedAddress, SharedAddress, u32, bool, int = kMostRows,
-                                    Site = Site::current()) {
+                                    int = 8 * kTiles, Site = Site::current()) {
   static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
   asm volatile("trap;");
 }
@@ -102,9 +102,9 @@ KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &, SharedAddress, Shar
 #else
 
 template <class T, int kMostRows = 64, int kTiles>
-KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a,
-                                                                 SharedAddress b, u32 offset, bool adds,
-                                                                 int rows = kMostRows, Site site = Site::current()) {
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void
+startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a, SharedAddress b, u32 offset, bool adds,
+                   int rows = kMostRows, int cols = 8 * kTiles, Site site = Site::current()) {
   static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
   const SharedAddress operands[] = {a, b};
   for (SharedAddress operand : operands)
@@ -116,6 +116,7 @@ KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void startSharedProduct(WarpgroupSums<k
                 {.left = static_cast<const char *>((a + offset).pointer()),
                  .leftRows = u32(rows),
                  .right = static_cast<const char *>((b + offset).pointer()),
+                 .rightCols = u32(cols),
                  .first = 0,
                  .count = kTiles,
                  .rowsAreDepth = false,

@@ -11,8 +11,10 @@
 //   sums, 16 × 8         0, 1: columns 2 · place and the next, of row `group`
 //                        2, 3: the same columns of row group + 8
 //
-// The depth is 8 words: 16 elements of 16 bits, or 8 of tf32. Sums are floats. Their rounding is unspecified: the
-// emulator adds in double and rounds once.
+// The depth is 8 words: 16 elements of 16 bits, or 8 of tf32. Sums are floats. Their rounding is unspecified. But on
+// Hopper it is one for 16 elements of 16 bits, whichever instruction multiplies them, this one or wgmma, and in
+// whichever order the 16 are (WgmmaRowsCompany.HasTheBitsOfWarps on a GPU). The emulator adds 16 products of such
+// elements in float, and those of tf32 in double, and then adds the result to the sum.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -141,6 +143,15 @@ template <class T> KILN_DEVICE float emulatedElement(u32 word, u32 i) {
 }
 template <> KILN_DEVICE float emulatedElement<float>(u32 word, u32) { return bitCast<float>(word & 0xffffe000u); }
 
+/// The type in which the products of an instruction are added.
+template <class T> struct EmulatedSumOf {
+  using Type = float;
+};
+template <> struct EmulatedSumOf<float> {
+  using Type = double;
+};
+template <class T> using EmulatedSum = typename EmulatedSumOf<T>::Type;
+
 /// A lane's input to a product.
 template <class T> struct EmulatedProduct {
   MmaSums *sums;
@@ -161,10 +172,10 @@ template <class T> struct EmulatedProduct {
       }
     }
     for (u32 row = 0; row < 16; ++row) {
-      double sums[8] = {};
+      EmulatedSum<T> sums[8] = {};
       for (u32 k = 0; k < kDepth; ++k)
         for (u32 col = 0; col < 8; ++col)
-          sums[col] += static_cast<double>(a[row][k]) * b[k][col];
+          sums[col] += static_cast<EmulatedSum<T>>(a[row][k]) * b[k][col];
       for (u32 col = 0; col < 8; ++col) {
         float &sum = static_cast<EmulatedProduct *>(lanes[row % 8 * 4 + col / 2])->sums->values[row / 8 * 2 + col % 2];
         sum = static_cast<float>(sum + sums[col]);

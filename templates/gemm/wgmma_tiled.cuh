@@ -118,9 +118,10 @@ struct WgmmaTiled {
     }
   }
 
-  /// The rows of a warpgroup in the block's tile: the first, and the number of those from there on that copies bring.
+  /// The rows of a warpgroup in the block's tile: the first, and the number of those from there on that copies bring;
+  /// and the columns that they bring.
   struct Rows {
-    int first, copied;
+    int first, copied, cols;
   };
 
   /// Waits for a step and starts its products.
@@ -137,14 +138,15 @@ struct WgmmaTiled {
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m)
         startSharedProduct<T>(sums[m], left + u32(m) * 64 * kSwizzledRowBytes, right, u32(i) * 2 * kChunkBytes,
-                              adds || i > 0, max(0, min(of.copied - m * 64, 64)));
+                              adds || i > 0, max(0, min(of.copied - m * 64, 64)), of.cols);
     commitProducts();
   }
 
   /// Starts all steps of the block's i-th tile. Returns the stage of the last one, whose products are still under way.
   KILN_DEVICE u32 accumulate(Sums (&sums)[kRowTiles], int i, int row) const {
     auto ring = RingPlace<Shape::kStages>::after(u32(i * block.steps()));
-    const Rows of = {row, block.copiedRows(block.place(i).m) - row};
+    const TilePlace place = block.place(i);
+    const Rows of = {row, block.copiedRows(place.m) - row, block.sharesOfB(place.n) * Shape::kShareN};
     startStep(sums, ring, of, false);
 #pragma unroll 1
     for (int step = 1; step < block.steps(); ++step) {

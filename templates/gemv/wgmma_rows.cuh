@@ -4,20 +4,21 @@
 // elements of bf16 or f16, sums in float; sm_90a only. It is bound by reading the weight once, and by latency: the
 // blocks of many kernels like this one run one after the other.
 //
-// Method: the depth is cut into kParts · kGroups ranges. The blocks of a cluster, kParts, have the ranges of one tile
-// of kTileN columns, each block one for each of its kGroups warpgroups. A producer thread copies steps of both
-// operands, 128 bytes of each row, into rings of stages for each warpgroup (TMA); the first steps of the weight before
-// it waits for the kernels before. The rows of a range, which are on the critical path, come by one copy if their steps
-// all have a stage. A warpgroup multiplies its range: 64 rows, of which those past the end cost nothing but the time of
-// the instruction. Then the sums of all ranges of a row go to one block of the cluster, the row's owner, through
-// distributed shared memory (st.async; its barrier counts the bytes). The owner adds them in the order of the ranges,
-// applies the epilogue and stores.
+// Method: the depth is cut into kParts · kGroups ranges, each of kChains chains (gemv/depth_cut.cuh). The blocks of a
+// cluster, kParts, have the ranges of one tile of kTileN columns, each block one for each of its kGroups warpgroups. A
+// producer thread copies steps of both operands, 128 bytes of each row, into rings of stages for each warpgroup (TMA);
+// the first steps of the weight before it waits for the kernels before. The rows of a range, which are on the critical
+// path, come by one copy if their steps all have a stage. A warpgroup multiplies its range: 64 rows, of which those
+// past the end cost nothing but the time of the instruction. Then the sums of all ranges of a row go to one block of
+// the cluster, the row's owner, through distributed shared memory (st.async; its barrier counts the bytes). The owner
+// adds them in the order of the ranges, applies the epilogue and stores. Chains have sums of their own, which the
+// warpgroup adds before.
 //
 // Beside the producer, three warps load what the epilogue reads by rows and leave it in shared memory: statistics of
 // rows are on their way while the others multiply.
 //
-// So a row's bits depend on the ranges, kParts · kGroups, and on nothing else: not on the number of rows, nor on the
-// tile, nor on how the ranges are spread over blocks and warpgroups.
+// So a row's bits depend on the cut, kParts · kGroups and kChains, and on nothing else: not on the number of rows, nor
+// on the tile, nor on how the ranges are spread over blocks and warpgroups. gemv/mma_warps.cuh gives the same bits.
 //
 // Which thread holds what: while multiplying as in gemm/wgmma_tiled.cuh, whose map of the weight this kernel shares;
 // behind the exchange a thread has 8 neighbouring columns of one or more rows, neighbouring threads neighbouring
@@ -41,6 +42,7 @@
 //   kTileN           a multiple of 32, up to 256
 //   kParts           blocks of a cluster, 1 to 8
 //   kGroups          warpgroups of a block, 1 to 4
+//   kChains          chains of a range
 //   kStages          of a warpgroup's ring, up to the steps of a range
 //   kRowStages       the same for the rows: kStages, or the steps of a range
 //   kShared          bytes that the block takes at least, so that no more blocks share a multiprocessor than should
@@ -63,6 +65,7 @@
 #include "epilogue.cuh"
 #include "gemm/product_boxes.cuh"
 #include "gemm/ring_place.cuh"
+#include "gemv/depth_cut.cuh"
 #include "shape.cuh"
 
 namespace kiln {
@@ -77,7 +80,8 @@ template <class Config, class T> struct WgmmaRowsShape {
   static constexpr int kStep = int(kSwizzledRowBytes / sizeof(T)); // of the depth
   static constexpr int kSteps = ceilDiv(Config::kDepth, kStep);    // of all ranges
   static constexpr int kMostSteps = ceilDiv(kSteps, kRanges);      // of a range
-  static constexpr int kInstructions = 4;                          // of a step: 32 bytes each
+  using Cut = DepthCut<kSteps, kRanges, Config::kChains>;
+  static constexpr int kInstructions = 4; // of a step: 32 bytes each
   static constexpr u32 kRowBytes = kSwizzledRowBytes, kBytesB = kN * kRowBytes;
   static constexpr bool kColsAreExact = Config::kCols % kN == 0;
   static constexpr bool kCopiesRowsAtOnce = Config::kRowStages == kMostSteps && Config::kDepth % kStep == 0;
@@ -117,6 +121,8 @@ constexpr SharedBytes kWgmmaRowsShared = {0, max(i64(sizeof(WgmmaRowsStorage<Con
 template <class Config, class T> struct WgmmaRows {
   using Shape = WgmmaRowsShape<Config, T>;
   using Sums = WarpgroupSums<Shape::kN / 8>;
+  using Cut = typename Shape::Cut;
+  static constexpr int kChains = Config::kChains;
   static constexpr int kParts = Shape::kParts, kGroups = Shape::kGroups, kStages = Shape::kStages;
 
   WgmmaRowsStorage<Config, T> &shared;
@@ -127,7 +133,7 @@ template <class Config, class T> struct WgmmaRows {
   const int copiedRows = boxRows<Shape::kRows>(allRows);
 
   /// The first step of a warpgroup's range; that of the next range is behind its last.
-  KILN_DEVICE int firstStep(int group) const { return (part * kGroups + group) * Shape::kSteps / Shape::kRanges; }
+  KILN_DEVICE int firstStep(int group) const { return Cut::firstStepOfRange(part * kGroups + group); }
   KILN_DEVICE int steps(int group) const { return firstStep(group + 1) - firstStep(group); }
 
   /// The rows of the block that it owns: part, part + kParts, …
@@ -231,32 +237,47 @@ template <class Config, class T> struct WgmmaRows {
 
   //===--- a consumer
 
-  /// The products of the warpgroup's range.
-  KILN_DEVICE void multiply(Sums &sums, int group) const {
+  /// The products of the warpgroup's range: in sums[0], with those of the other chains added.
+  KILN_DEVICE void multiply(Sums (&sums)[kChains], int group) const {
     auto ring = RingPlace<kStages>::after(0);
-    const int count = steps(group);
+    const int first = firstStep(group), firstChain = (part * kGroups + group) * kChains;
     if constexpr (Shape::kCopiesRowsAtOnce)
       waitBarrier(shared.rows[group], 0);
-#pragma unroll 1
-    for (int step = 0; step < count; ++step) {
-      const u32 stage = ring.stage;
-      waitBarrier(shared.full[group][stage], ring.parity);
-      fenceProducts(sums);
 #pragma unroll
-      for (int i = 0; i < Shape::kInstructions; ++i)
-        startSharedProduct<T, Shape::kRows>(sums, stageOfRows(group, Shape::kCopiesRowsAtOnce ? step : int(stage)),
-                                            SharedAddress(shared.b[group][stage]), u32(i) * 2 * kChunkBytes,
-                                            step > 0 || i > 0, copiedRows);
-      commitProducts();
-      ring.advance();
-      if constexpr (kStages < Shape::kMostSteps) {
-        waitProducts<0>(sums);
-        if (laneIndex() == 0)
-          arrive(shared.empty[group][stage]);
-      }
+    for (int chain = 0; chain < kChains; ++chain) {
+      const int begin = Cut::firstStep(firstChain + chain) - first, count = Cut::steps(firstChain + chain);
+#pragma unroll 1
+      for (int i = 0; i < count; ++i)
+        multiplyStep(sums[chain], group, begin + i, ring, i > 0);
     }
     waitProducts<0>(sums);
     receive(sums);
+#pragma unroll
+    for (int chain = 1; chain < kChains; ++chain)
+#pragma unroll
+      for (int tile = 0; tile < Shape::kN / 8; ++tile)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          sums[0].tiles[tile].values[i] += sums[chain].tiles[tile].values[i];
+  }
+
+  /// A step of the range, at its place in the ring.
+  KILN_DEVICE void multiplyStep(Sums &sums, int group, int step, RingPlace<kStages> &ring, bool adds) const {
+    const u32 stage = ring.stage;
+    waitBarrier(shared.full[group][stage], ring.parity);
+    fenceProducts(sums);
+#pragma unroll
+    for (int i = 0; i < Shape::kInstructions; ++i)
+      startSharedProduct<T, Shape::kRows>(sums, stageOfRows(group, Shape::kCopiesRowsAtOnce ? step : int(stage)),
+                                          SharedAddress(shared.b[group][stage]), u32(i) * 2 * kChunkBytes,
+                                          adds || i > 0, copiedRows);
+    commitProducts();
+    ring.advance();
+    if constexpr (kStages < Shape::kMostSteps) {
+      waitProducts<0>(sums);
+      if (laneIndex() == 0)
+        arrive(shared.empty[group][stage]);
+    }
   }
 
   /// Gives the sums of each row to the row's owner.
@@ -352,10 +373,10 @@ template <class Config, class T> struct WgmmaRows {
   template <class Epilogue> KILN_DEVICE void consume(const Epilogue &epilogue) const {
     Loaded<Epilogue> loaded;
     load(loaded, epilogue);
-    Sums sums;
+    Sums sums[kChains];
     const int group = int(warpgroupIndex());
     multiply(sums, group);
-    give(sums, group);
+    give(sums[0], group);
     waitForSums();
     if constexpr (OfRow<Epilogue>::kExists)
       waitBarrier(shared.loaded, 0);

@@ -46,7 +46,7 @@ void NormedProduct::fill(TestArray &mean, TestArray &rstd, TestArray &sums) cons
 }
 
 void NormedProduct::fillGroups(const TestArray &rows, int cols, DType type, TestArray &means, TestArray &squares) {
-  constexpr size_t size = 32;
+  constexpr size_t size = 8;
   EXPECT_EQ(cols % size, 0U);
   for (size_t group = 0; group < means.size; ++group) {
     double sum = 0, deviations = 0;
@@ -66,7 +66,7 @@ void NormedProduct::expectGroupsOf(const TestArray &out, int cols, DType type, c
       wantedSquares{ofSquares.data(), DType::F32, squares.size};
   fillGroups(out, cols, type, wantedMeans, wantedSquares);
   for (size_t i = 0; i < means.size; ++i) {
-    const double deviation = std::sqrt(wantedSquares[i] / 32);
+    const double deviation = std::sqrt(wantedSquares[i] / 8);
     ASSERT_NEAR(means[i], wantedMeans[i], 1e-6 * (std::abs(wantedMeans[i]) + deviation)) << i;
     ASSERT_NEAR(squares[i], wantedSquares[i], 1e-5 * wantedSquares[i]) << i;
   }

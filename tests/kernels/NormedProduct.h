@@ -19,7 +19,7 @@ struct NormedProduct {
   /// Writes the statistics of the rows and the sums of the weight, as a plan has them.
   void fill(TestArray &mean, TestArray &rstd, TestArray &sums) const;
 
-  /// Writes the statistics of groups of 32 columns of rows [rows, cols], rounded to `type`.
+  /// Writes the statistics of groups of 8 columns of rows [rows, cols], rounded to `type`.
   static void fillGroups(const TestArray &rows, int cols, DType type, TestArray &means, TestArray &squares);
   /// Expects statistics of groups that are those of the rows `out` [rows, cols], rounded to `type`.
   static void expectGroupsOf(const TestArray &out, int cols, DType type, const TestArray &means,

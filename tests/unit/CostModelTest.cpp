@@ -14,24 +14,20 @@ namespace {
 Target twiceAsSlow(Target target) {
   KernelTimes &times = target.times;
   for (double *rate : {&target.memoryRate, &target.l2Rate, &target.f32Rate, &target.tensorRate, &target.mmaRate,
-                       &times.clock, &times.splitKv.loadRate, &times.wgmmaRows.rowsRate, &times.wgmmaRows.exchangeRate,
-                       &times.wgmmaTiled.exchangeRate})
+                       &times.clock, &times.mmaWarps.rowsRate, &times.splitKv.loadRate, &times.wgmmaRows.rowsRate,
+                       &times.wgmmaRows.exchangeRate, &times.wgmmaTiled.exchangeRate})
     *rate /= 2;
-  for (double *time : {&target.launchSeconds,       &times.memoryLatency,
-                       &times.blockStart,           &times.blockReduction,
-                       &times.rowProduct.normalize, &times.rowProduct.normalizeWarp,
-                       &times.rowProduct.tile,      &times.rowProduct.turn,
-                       &times.mmaRows.round,        &times.mmaTiled.ends,
-                       &times.mmaTiled.output,      &times.mmaSplit.sum,
-                       &times.library.ends,         &times.splitKv.round,
-                       &times.splitKv.exchange,     &times.splitKv.clusterExchange,
-                       &times.wgmmaTiled.output,    &times.wgmmaTiled.element,
-                       &times.wgmmaTiled.ends,      &times.wgmmaRows.ends,
-                       &times.wgmmaTiled.cluster,   &times.wgmmaTiled.exchange,
-                       &times.wgmmaRows.step,       &times.wgmmaRows.exchange,
-                       &times.mmaFlash.ends,        &times.wgmmaFlash.fill,
-                       &times.wgmmaFlash.ends,      &times.decodeLayers.layer,
-                       &times.decodeLayers.row,     &times.decodeLayers.ends})
+  for (double *time : {&target.launchSeconds,    &times.memoryLatency,        &times.blockStart,
+                       &times.blockReduction,    &times.rowProduct.normalize, &times.rowProduct.normalizeWarp,
+                       &times.rowProduct.tile,   &times.rowProduct.turn,      &times.mmaRows.round,
+                       &times.mmaTiled.ends,     &times.mmaWarps.block,       &times.mmaWarps.ends,
+                       &times.mmaTiled.output,   &times.mmaSplit.sum,         &times.library.ends,
+                       &times.splitKv.round,     &times.splitKv.exchange,     &times.splitKv.clusterExchange,
+                       &times.wgmmaTiled.output, &times.wgmmaTiled.element,   &times.wgmmaTiled.ends,
+                       &times.wgmmaRows.ends,    &times.wgmmaTiled.cluster,   &times.wgmmaTiled.exchange,
+                       &times.wgmmaRows.step,    &times.wgmmaRows.exchange,   &times.mmaFlash.ends,
+                       &times.wgmmaFlash.fill,   &times.wgmmaFlash.ends,      &times.decodeLayers.layer,
+                       &times.decodeLayers.row,  &times.decodeLayers.ends})
     *time *= 2;
   return target;
 }

@@ -32,6 +32,7 @@ extern const KernelFamily mmaBatchedFamily;
 extern const KernelFamily mmaFragmentsFamily;
 
 // mma: tensor cores by mma.sync, sm_80 and up
+extern const KernelFamily mmaWarpsFamily;
 extern const KernelFamily mmaRowsFamily;
 extern const KernelFamily mmaTiledFamily;
 extern const KernelFamily mmaTiledSplitFamily;

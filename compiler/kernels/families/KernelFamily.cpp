@@ -14,6 +14,7 @@ int64_t setting(const Tile &tile, StringRef name) { return tile.find(name)->seco
 ArrayRef<const KernelFamily *> allKernelFamilies() {
   static const std::vector<const KernelFamily *> families = {
       &decodeLayersFamily,
+      &mmaWarpsFamily,
       &wgmmaRowsFamily,
       &simtRowFamily,
       &mmaRowsFamily,

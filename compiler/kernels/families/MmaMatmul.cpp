@@ -38,8 +38,8 @@ bool wantsNormOutside(const Op &op, const Target &target) {
   // With few tokens per sequence, rows are few and normalised when they are read, unless copies read them.
   const Type &out = anchor(op)->result()->type;
   const Module &module = op.parent()->function()->module();
-  return fitsTensorCores(op, target) &&
-         (!hasFewTokens(op, out) || (canMapProduct(op, target) && decodesByTensorCores(module, target)));
+  bool is16Bit = fitsTensorCores(op, target) && dtypeSize(anchor(op)->operand(1)->type.dtype) == 2;
+  return fitsTensorCores(op, target) && (!hasFewTokens(op, out) || (is16Bit && decodesByTensorCores(module, target)));
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // Matrix products of the wgmma family: prompts, in the tensor cores of Hopper, with operands loaded by TMA.
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
+#include "kernels/families/DepthCut.h"
 #include "kernels/families/Families.h"
 #include "kernels/families/WgmmaOperands.h"
 #include "ops/Region.h"
@@ -56,12 +57,6 @@ struct WgmmaBlock {
 
 static bool acceptsWgmmaTiled(const Op &op, const Target &target, const DimBinding &) {
   return acceptsMappedProduct(op, target);
-}
-
-/// Steps of the depth of the op's matmul.
-static int64_t stepsOfDepth(const Op &op) {
-  const Type &weight = anchor(op)->operand(1)->type;
-  return static_cast<int64_t>(llvm::divideCeil(*weight.lastDim().asConstant() * dtypeSize(weight.dtype), stepBytes));
 }
 
 static bool isSoundWgmmaTiled(const Op &op, const Tile &tile) {
@@ -143,7 +138,7 @@ static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &ta
 }
 
 static AttributeMap orderOfWgmmaTiled(const Op &, const Tile &tile) {
-  return {{"chains", 1}, {"ranges", setting(tile, "parts")}};
+  return DepthCut{.ranges = setting(tile, "parts")}.order();
 }
 
 static Launch launchWgmmaTiled(const Op &op, const Tile &tile) {

@@ -24,8 +24,7 @@ bool acceptsMappedProduct(const Op &op, const Target &target) {
 }
 
 bool decodesByTensorCores(const Module &module, const Target &target) {
-  bool isOneSequence = module.batchDim() && module.batchDim()->max == 1 && verifiedTokens(module) == 1;
-  return target.hasWgmma && !module.boolAttribute(ModuleAttribute::portable) && !isOneSequence;
+  return target.hasWgmma && !module.boolAttribute(ModuleAttribute::portable);
 }
 
 OperandMap mapOfLeft(const Op &op, int64_t tileM) {

@@ -1,5 +1,6 @@
 // Matrix products of the wgmma family for few rows: decode, with a batch or not, and short prompts.
 #include "kernels/cost/Problem.h"
+#include "kernels/families/DepthCut.h"
 #include "kernels/families/Families.h"
 #include "kernels/families/WgmmaOperands.h"
 #include "ops/Region.h"
@@ -18,15 +19,17 @@ namespace {
 
 /// The settings of a tile.
 struct RowsBlock {
-  int64_t rows, n, parts, groups, stages, rowStages, shared;
+  int64_t rows, n, parts, groups, chains, stages, rowStages, shared;
 
   explicit RowsBlock(const Tile &tile)
       : rows(setting(tile, "rows")), n(setting(tile, "tile_n")), parts(setting(tile, "parts")),
-        groups(setting(tile, "groups")), stages(setting(tile, "stages")), rowStages(setting(tile, "row_stages")),
-        shared(setting(tile, "shared")) {}
+        groups(setting(tile, "groups")), chains(setting(tile, "chains")), stages(setting(tile, "stages")),
+        rowStages(setting(tile, "row_stages")), shared(setting(tile, "shared")) {}
 
   int64_t ranges() const { return parts * groups; }
   int64_t threads() const { return 128 * (groups + 1); }
+  /// Whether a thread has registers for the sums of its chains.
+  bool hasRegisters() const { return chains * n / 2 + 56 <= std::min<int64_t>(255, 65536 / threads()); }
   /// As the template lays it out: the stages, the sums of all ranges of the block's own rows, 16 bytes
   /// for each of these, and barriers of 8 bytes.
   int64_t sharedBytes() const {
@@ -39,12 +42,6 @@ struct RowsBlock {
 };
 
 } // namespace
-
-/// Steps of the depth of the op's matmul.
-static int64_t stepsOf(const Op &op) {
-  const Type &weight = anchor(op)->operand(1)->type;
-  return static_cast<int64_t>(llvm::divideCeil(*weight.lastDim().asConstant() * dtypeSize(weight.dtype), stepBytes));
-}
 
 /// Whether every step is of one row's elements only, so that one copy can bring the rows' elements of several steps.
 static bool hasWholeSteps(const Op &op) {
@@ -64,12 +61,12 @@ static bool isSoundWgmmaRows(const Op &op, const Tile &tile) {
   RowsBlock block(tile);
   if (block.ranges() <= 0)
     return false;
-  int64_t steps = stepsOf(op), most = static_cast<int64_t>(llvm::divideCeil(steps, block.ranges()));
+  int64_t steps = stepsOfDepth(op), most = static_cast<int64_t>(llvm::divideCeil(steps, block.ranges()));
   bool isLegal = block.parts > 0 && block.parts <= maxClusterBlocks && block.groups > 0 && block.groups <= 4 &&
                  (block.rows == 8 || block.rows == 16 || block.rows == 32 || block.rows == instructionRows) &&
                  block.n > 0 && block.n <= 256 && block.n % permutedRows == 0;
-  return isLegal && block.ranges() <= steps && block.stages > 0 && block.stages <= most &&
-         (block.rowStages == block.stages || block.rowStages == most) &&
+  return isLegal && block.chains > 0 && block.ranges() * block.chains <= steps && block.hasRegisters() &&
+         block.stages > 0 && block.stages <= most && (block.rowStages == block.stages || block.rowStages == most) &&
          (block.rows == 8 || block.groups * block.stages * block.n >= instructionRows - block.rows);
 }
 
@@ -77,7 +74,7 @@ static double secondsOf(const Op &op, const Tile &tile, const Target &target, do
   const KernelTimes::WgmmaRows &times = target.times.wgmmaRows;
   RowsBlock block(tile);
   const Type &weight = anchor(op)->operand(1)->type;
-  double cols = static_cast<double>(*weight.shape[0].asConstant()), steps = static_cast<double>(stepsOf(op));
+  double cols = static_cast<double>(*weight.shape[0].asConstant()), steps = static_cast<double>(stepsOfDepth(op));
   auto n = static_cast<double>(block.n), groups = static_cast<double>(block.groups);
   double blockRows = std::min(std::ceil(rows / 8) * 8, static_cast<double>(block.rows));
   double blocks = std::ceil(cols / n) * static_cast<double>(block.parts) * std::ceil(rows / blockRows);
@@ -96,10 +93,10 @@ static double estimateWgmmaRows(const Op &op, const Tile &tile, const Target &ta
   return secondsOf(op, tile, target, static_cast<double>(valueAt(matmulProblem(op).rows, dims)));
 }
 
-/// Every tile with so many rows a block, as many stages as fit.
-static std::vector<Tile> tilesOf(const Op &op, const Target &target, int64_t rows) {
+/// Every tile with so many rows a block and chains a range, as many stages as fit.
+static std::vector<Tile> tilesOf(const Op &op, const Target &target, int64_t rows, int64_t chains) {
   std::vector<Tile> tiles;
-  int64_t steps = stepsOf(op);
+  int64_t steps = stepsOfDepth(op);
   const int64_t half = target.sharedPerBlock / 2;
   for (int64_t n : {32, 64, 96, 128})
     for (int64_t parts : {1, 2, 4, 8})
@@ -113,9 +110,8 @@ static std::vector<Tile> tilesOf(const Op &op, const Target &target, int64_t row
         bool isSmall = groups * most * (rows + n) * stepBytes <= half;
         int64_t shared = isSmall ? target.sharedPerBlock * 2 / 3 : half;
         auto make = [&](int64_t stages) -> Tile {
-          return {{"groups", groups}, {"parts", parts},   {"row_stages", isWhole ? most : stages},
-                  {"rows", rows},     {"shared", shared}, {"stages", stages},
-                  {"tile_n", n}};
+          return {{"chains", chains}, {"groups", groups}, {"parts", parts},   {"row_stages", isWhole ? most : stages},
+                  {"rows", rows},     {"shared", shared}, {"stages", stages}, {"tile_n", n}};
         };
         auto fits = [&](int64_t stages, int64_t bytes) { return RowsBlock(make(stages)).sharedBytes() <= bytes; };
         // Half of the memory must have some stages, or all of it is taken.
@@ -129,27 +125,40 @@ static std::vector<Tile> tilesOf(const Op &op, const Target &target, int64_t row
   return tiles;
 }
 
-/// The number of ranges that the depth is cut into. Bits of rows depend on it; so it is the same for any number of
-/// rows: the one that is best for 16.
+/// The number of ranges that is best for 16 rows.
 static int64_t rangesOf(const Op &op, const Target &target) {
   constexpr int64_t typicalRows = 16;
-  std::vector<Tile> tiles = tilesOf(op, target, typicalRows);
+  std::vector<Tile> tiles = tilesOf(op, target, typicalRows, 1);
   auto seconds = [&](const Tile &tile) { return secondsOf(op, tile, target, typicalRows); };
   auto best = std::min_element(tiles.begin(), tiles.end(),
                                [&](const Tile &a, const Tile &b) { return seconds(a) < seconds(b); });
   return RowsBlock(*best).ranges();
 }
 
+DepthCut cutOfFewTokens(const Op &op, const Target &target) {
+  // With this many columns, warps need not share the depth.
+  const int64_t manyCols = 128 * target.multiprocessors;
+  if (*anchor(op)->operand(1)->type.shape[0].asConstant() >= manyCols)
+    return {};
+  // A chain of two steps takes no longer than other parts of a kernel's latency; a thread has registers for three.
+  constexpr int64_t fewSteps = 2, mostChains = 3;
+  int64_t ranges = rangesOf(op, target);
+  return {ranges, std::clamp<int64_t>(stepsOfDepth(op) / ranges / fewSteps, 1, mostChains)};
+}
+
 static std::vector<Tile> wgmmaRowsConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
-  int64_t rows = valueAt(matmulProblem(op).rows, upper), ranges = rangesOf(op, target);
+  int64_t rows = valueAt(matmulProblem(op).rows, upper);
+  bool isFew = hasFewTokens(op, anchor(op)->result()->type);
+  DepthCut cut = isFew ? cutOfFewTokens(op, target) : DepthCut{.ranges = rangesOf(op, target)};
   rows = std::clamp<int64_t>(static_cast<int64_t>(llvm::PowerOf2Ceil(rows)), 8, instructionRows);
-  std::vector<Tile> tiles = tilesOf(op, target, rows);
-  llvm::erase_if(tiles, [&](const Tile &tile) { return RowsBlock(tile).ranges() != ranges; });
+  std::vector<Tile> tiles = tilesOf(op, target, rows, cut.chains);
+  llvm::erase_if(tiles, [&](const Tile &tile) { return RowsBlock(tile).ranges() != cut.ranges; });
   return tiles;
 }
 
 static AttributeMap orderOfWgmmaRows(const Op &, const Tile &tile) {
-  return {{"chains", 1}, {"ranges", RowsBlock(tile).ranges()}};
+  RowsBlock block(tile);
+  return DepthCut{block.ranges(), block.chains}.order();
 }
 
 static Launch launchWgmmaRows(const Op &op, const Tile &tile) {
@@ -164,7 +173,8 @@ static Launch launchWgmmaRows(const Op &op, const Tile &tile) {
 
 /// Whether one copy brings the rows of a range, as in the template.
 static bool copiesRowsAtOnce(const Op &op, const RowsBlock &block) {
-  return hasWholeSteps(op) && block.rowStages == static_cast<int64_t>(llvm::divideCeil(stepsOf(op), block.ranges()));
+  return hasWholeSteps(op) &&
+         block.rowStages == static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), block.ranges()));
 }
 
 static std::vector<OperandMap> mapsOfWgmmaRows(const Op &op, const Tile &tile) {
@@ -172,7 +182,7 @@ static std::vector<OperandMap> mapsOfWgmmaRows(const Op &op, const Tile &tile) {
   OperandMap rows = mapOfLeft(op, block.rows);
   if (copiesRowsAtOnce(op, block)) {
     Expr step = rows.box[0];
-    rows.extents = {step, rows.extents[1], Expr(stepsOf(op))};
+    rows.extents = {step, rows.extents[1], Expr(stepsOfDepth(op))};
     rows.strides = {rows.strides[0], Expr(stepBytes)};
     rows.box.push_back(Expr(block.rowStages));
   }

@@ -25,6 +25,19 @@ struct KernelTimes {
     double turn = 0;           ///< from one stage of loads to the next
   } rowProduct;                ///< gemv_row_simt
 
+  struct MmaWarps {
+    double fullLoads = 0;      ///< these three as for gemv_row_simt
+    double loadsPower = 0;     ///<
+    double imbalancePower = 0; ///<
+    double rowsRate = 0;       ///< bytes per second of the rows that a multiprocessor reads
+    double chain = 0;          ///< cycles from one product of a chain to the next
+    double product = 0;        ///< cycles between two products of a warp
+    double issue = 0;          ///< cycles between two products of a quarter of a multiprocessor
+    double turn = 0;           ///< cycles from one stage of copies to the next
+    double block = 0;          ///< a multiprocessor's further block
+    double ends = 0;           ///< start and end of a launch
+  } mmaWarps;                  ///< gemv_mma_warps
+
   struct MmaRows {
     double round = 0; ///< one round of loads, including the wait for neighbouring warps
   } mmaRows;          ///< gemv_mma

@@ -58,7 +58,8 @@ constexpr double kilo = 1024, micro = 1e-6, nano = 1e-9, pico = 1e-12, giga = 1e
 static void readProductTimes(Numbers &root, KernelTimes &times) {
   Numbers row = root.table("gemv_row_simt"), rows = root.table("gemv_mma"), tiled = root.table("gemm_mma"),
           split = root.table("gemm_mma_split_k"), wgmma = root.table("gemm_wgmma"),
-          wgmmaRows = root.table("gemv_wgmma"), decode = root.table("decode_layers"), library = root.table("cublaslt");
+          wgmmaRows = root.table("gemv_wgmma"), warps = root.table("gemv_mma_warps"),
+          decode = root.table("decode_layers"), library = root.table("cublaslt");
   times.rowProduct = {.fullLoads = row("full_loads_bytes"),
                       .loadsPower = row("loads_power"),
                       .doubleBuffered = row("double_buffered"),
@@ -68,6 +69,16 @@ static void readProductTimes(Numbers &root, KernelTimes &times) {
                       .normalizeWarp = row("normalize_warp_us", micro),
                       .tile = row("tile_us", micro),
                       .turn = row("turn_us", micro)};
+  times.mmaWarps = {.fullLoads = warps("full_loads_bytes"),
+                    .loadsPower = warps("loads_power"),
+                    .imbalancePower = warps("imbalance_power"),
+                    .rowsRate = warps("rows_gb_s", giga),
+                    .chain = warps("chain_cycles"),
+                    .product = warps("product_cycles"),
+                    .issue = warps("issue_cycles"),
+                    .turn = warps("turn_cycles"),
+                    .block = warps("block_us", micro),
+                    .ends = warps("ends_us", micro)};
   times.mmaRows = {.round = rows("round_us", micro)};
   times.mmaTiled = {.ends = tiled("ends_us", micro), .output = tiled("output_ns", nano), .unhidden = tiled("unhidden")};
   times.mmaSplit = {.sum = split("sum_us", micro)};
@@ -91,7 +102,7 @@ static void readProductTimes(Numbers &root, KernelTimes &times) {
   times.decodeLayers = {
       .layer = decode("layer_us", micro), .row = decode("row_ns", nano), .ends = decode("ends_us", micro)};
   times.library = {.rate = library("rate"), .ends = library("ends_us", micro)};
-  for (Numbers *table : {&row, &rows, &tiled, &split, &wgmma, &wgmmaRows, &decode, &library})
+  for (Numbers *table : {&row, &warps, &rows, &tiled, &split, &wgmma, &wgmmaRows, &decode, &library})
     cantFail(table->fields.close(), "graphs/targets");
 }
 

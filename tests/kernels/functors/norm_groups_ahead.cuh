@@ -1,6 +1,6 @@
-// %mean = row_mean %means; %rstd = merged_rstd %squares, %means, %mean {eps = 1e-05, size = 32}
+// %mean = row_mean %means; %rstd = merged_rstd %squares, %means, %mean {eps = 1e-05, size = 8}
 // %norm = normalize_product %mm, %mean, %rstd, %w_sums; %add = add %norm, %b_fc; in float
-// %add_means = group_mean %add {size = 32}; %add_squares = group_squares %add, %add_means; of rounded elements
+// %add_means = group_mean %add {size = 8}; %add_squares = group_squares %add, %add_means; of rounded elements
 struct Epilogue {
   const float *means, *squares, *w_sums, *b_fc;
   float *out, *out_means, *out_squares;
@@ -15,9 +15,10 @@ struct Epilogue {
     float mean, rstd;
   };
   KILN_DEVICE RowOperands rowOperands(int row) const {
-    constexpr int kGroups = Config::kDepth / 32;
-    const float mean = meanOfGroups<kGroups>(means + i64(row) * kGroups);
-    const float rstd = rstdOfGroups<kGroups>(squares + i64(row) * kGroups, means + i64(row) * kGroups, mean, 1e-05f);
+    constexpr int kGroups = Config::kDepth / kGroupColumns;
+    const LaneGroups<kGroups> squares_of_row(squares + i64(row) * kGroups), means_of_row(means + i64(row) * kGroups);
+    const float mean = meanOfGroups(means_of_row);
+    const float rstd = rstdOfGroups(squares_of_row, means_of_row, mean, 1e-05f);
     return {mean, rstd};
   }
   template <int V>
@@ -30,7 +31,7 @@ struct Epilogue {
   }
   using Grouped = Element;
   KILN_DEVICE void group(GroupStatistics s, int row, int index) const {
-    out_means[i64(row) * (Config::kCols / 32) + index] = s.mean;
-    out_squares[i64(row) * (Config::kCols / 32) + index] = s.squares;
+    out_means[i64(row) * (Config::kCols / kGroupColumns) + index] = s.mean;
+    out_squares[i64(row) * (Config::kCols / kGroupColumns) + index] = s.squares;
   }
 };

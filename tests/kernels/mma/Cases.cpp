@@ -141,6 +141,58 @@ std::vector<MmaMatmulCase> mmaRowsCases() {
   };
 }
 
+Variant withTile(const Variant &kernel, WarpsTile tile) {
+  return kernel.with({{"kRows", std::to_string(tile.rows)},
+                      {"kTilesN", std::to_string(tile.tilesN)},
+                      {"kWarpsN", std::to_string(tile.warpsN)},
+                      {"kDepthWarps", std::to_string(tile.depthWarps)},
+                      {"kRanges", std::to_string(tile.ranges)},
+                      {"kChains", std::to_string(tile.chains)},
+                      {"kUnroll", std::to_string(tile.unroll)},
+                      {"kBuffers", std::to_string(tile.buffers)},
+                      {"kTurns", std::to_string(tile.turns)}});
+}
+
+MmaMatmulCase reshapedWarps(const MmaMatmulCase &one, function_ref<int(int)> upTo) {
+  int least = 64 * (one.kernel["kRanges"] * one.kernel["kChains"] * one.kernel["kUnroll"]);
+  return {one.kernel.with({{"kCols", std::to_string(upTo(2 * one.kernel["kCols"]))},
+                           {"kDepth", std::to_string(least + 8 * upTo(32))}}),
+          upTo(2 * one.rows)};
+}
+
+static MmaMatmulCase warpsCase(StringRef name, DType type, int rows, int cols, int depth, WarpsTile tile) {
+  Variant kernel("mma", name, type, {{"kCols", std::to_string(cols)}, {"kDepth", std::to_string(depth)}});
+  return {withTile(kernel, tile), rows};
+}
+
+std::vector<MmaMatmulCase> mmaWarpsCases() {
+  auto make = [](DType type, int rows, int cols, int depth, WarpsTile tile) {
+    return warpsCase("warps_bias_residual", type, rows, cols, depth, tile);
+  };
+  return {
+      make(DType::BF16, 1, 104, 328, {8, 1, 1, 6, 2, 3, 1, 1}),     // a step a chain, the last of one chunk
+      make(DType::F16, 8, 96, 768, {8, 2, 1, 4, 4, 1, 3, 1}),       // exact, all in one stage
+      make(DType::BF16, 3, 131, 840, {8, 3, 1, 2, 2, 3, 1, 2}),     // columns one by one, chains of 2 and 3 steps
+      make(DType::F16, 16, 72, 1000, {16, 1, 2, 3, 1, 3, 2, 2}),    // warps along columns, chains of a range apart
+      make(DType::BF16, 21, 40, 456, {16, 2, 1, 8, 4, 2, 1, 1}),    // two blocks of rows, columns past the end
+      make(DType::BF16, 5, 264, 328, {8, 2, 4, 1, 1, 1, 2, 2, 3}),  // all of the depth in a warp, in turns, a ring
+      make(DType::F16, 13, 331, 136, {16, 1, 5, 1, 1, 1, 3, 8, 2}), // the same, a stage a turn, a block of no turn
+      make(DType::BF16, 2, 48, 520, {8, 1, 4, 1, 2, 3, 1, 1, 1}),   // chains of one warp
+      make(DType::BF16, 9, 64, 1600, {16, 1, 1, 6, 2, 3, 2, 2}),    // a ring of fewer buffers than stages
+  };
+}
+
+std::vector<MmaMatmulCase> mmaWarpsGroupsCases() {
+  auto make = [](DType type, int rows, int cols, int depth, WarpsTile tile) {
+    return warpsCase("warps_norm_groups", type, rows, cols, depth, tile);
+  };
+  return {
+      make(DType::BF16, 7, 96, 224, {8, 1, 1, 4, 2, 2, 1, 1}),
+      make(DType::F16, 16, 136, 456, {16, 3, 1, 2, 2, 3, 2, 1}),
+      make(DType::BF16, 12, 104, 136, {16, 2, 3, 1, 1, 3, 1, 1, 2}), // all of the depth in a warp
+  };
+}
+
 std::vector<AttentionCase> mmaFlashCases() {
   struct Tile {
     int queries, keys, warps, stages;
@@ -189,8 +241,9 @@ MmaMatmulCase reshaped(const MmaMatmulCase &one, function_ref<int(int)> upTo) {
 std::vector<Variant> allMmaKernels() {
   std::vector<Variant> all = mmaFragmentScoresCases();
   llvm::append_range(all, mmaFragmentValuesCases());
-  for (const auto &cases : {mmaActivationCases(), mmaResidualCases(), mmaNormCases(), mmaGroupsCases(), mmaSplitCases(),
-                            mmaScoreCases(), mmaNormalizedRowsCases(), mmaRowsCases()})
+  for (const auto &cases :
+       {mmaActivationCases(), mmaResidualCases(), mmaNormCases(), mmaGroupsCases(), mmaSplitCases(), mmaScoreCases(),
+        mmaNormalizedRowsCases(), mmaRowsCases(), mmaWarpsCases(), mmaWarpsGroupsCases()})
     for (const MmaMatmulCase &c : cases)
       all.push_back(c.kernel);
   for (const AttentionCase &c : mmaFlashCases())

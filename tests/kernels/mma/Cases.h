@@ -25,6 +25,8 @@ std::vector<MmaMatmulCase> mmaSplitCases();          ///< split_matmul_bias_resi
 std::vector<MmaMatmulCase> mmaScoreCases();          ///< matmul_score
 std::vector<MmaMatmulCase> mmaNormalizedRowsCases(); ///< layernorm_rows_matmul_bias
 std::vector<MmaMatmulCase> mmaRowsCases();           ///< rows_matmul_residual
+std::vector<MmaMatmulCase> mmaWarpsCases();          ///< warps_bias_residual
+std::vector<MmaMatmulCase> mmaWarpsGroupsCases();    ///< warps_norm_groups; extents of a multiple of 8
 std::vector<Variant> mmaFragmentScoresCases();       ///< fragment_scores
 std::vector<Variant> mmaFragmentValuesCases();       ///< fragment_values
 std::vector<AttentionCase> mmaFlashCases();          ///< flash_attention
@@ -34,6 +36,14 @@ std::vector<Variant> allMmaKernels();
 
 /// Another matrix of about the same size and with the same tiles, whose rows are whole accesses of 16 bytes.
 MmaMatmulCase reshaped(const MmaMatmulCase &one, function_ref<int(int)> upTo);
+
+/// The tile of a kernel of gemv/mma_warps.cuh.
+struct WarpsTile {
+  int rows, tilesN, warpsN, depthWarps, ranges, chains, unroll, buffers, turns = 1;
+};
+Variant withTile(const Variant &kernel, WarpsTile tile);
+/// Another matrix of about the same size, of which every chain still has a step.
+MmaMatmulCase reshapedWarps(const MmaMatmulCase &one, function_ref<int(int)> upTo);
 
 /// Lets googletest name a case.
 inline void PrintTo(const MmaMatmulCase &c, std::ostream *os) { *os << c.kernel.label() << ", " << c.rows << " rows"; }

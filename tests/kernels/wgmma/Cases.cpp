@@ -47,6 +47,7 @@ std::vector<WgmmaMatmulCase> wgmmaActivationCases() {
       make(DType::BF16, 140, 100, 520, {128, 64, 2, 2, 1, 1, 1, 4}, 1), // more steps than parts; by four
       make(DType::F16, 40, 136, 520, {64, 128, 3, 1, 1, 1, 1, 8}, 1),   // a vector a thread
       make(DType::BF16, 150, 200, 264, {64, 64, 2, 1, 1, 2, 2, 2}, 1),  // copies and parts
+      make(DType::F16, 1, 24, 136, {64, 64, 2, 1, 1, 2, 1, 2}, 1),      // the second share of the weight is outside
   };
 }
 
@@ -100,7 +101,8 @@ Variant withTile(const Variant &kernel, RowsTile tile) {
                       {"kParts", std::to_string(tile.parts)},
                       {"kGroups", std::to_string(tile.groups)},
                       {"kStages", std::to_string(tile.stages)},
-                      {"kRowStages", std::to_string(tile.rowStages)}});
+                      {"kRowStages", std::to_string(tile.rowStages)},
+                      {"kChains", std::to_string(tile.chains)}});
 }
 
 std::vector<WgmmaRowsCase> wgmmaRowsCases() {
@@ -118,7 +120,9 @@ std::vector<WgmmaRowsCase> wgmmaRowsCases() {
       make(DType::BF16, 29, 256, 448, {32, 128, 3, 2, 2}), // rows of a range by one copy, ranges of one and two steps
       make(DType::F16, 19, 64, 704, {32, 32, 2, 2, 3}),    // the same, 24 rows in a box for 32
       make(DType::BF16, 5, 96, 320, {8, 96, 1, 2, 3}),
-      make(DType::F16, 12, 64, 576, {16, 64, 1, 2, 2, 5}), // rows at once beside a ring of the weight
+      make(DType::BF16, 11, 96, 456, {16, 32, 2, 1, 2, 4, 3}), // ranges of three chains, of one step and two
+      make(DType::F16, 40, 72, 520, {64, 64, 1, 2, 3, 3, 2}),  // of two chains
+      make(DType::F16, 12, 64, 576, {16, 64, 1, 2, 2, 5}),     // rows at once beside a ring of the weight
   };
 }
 

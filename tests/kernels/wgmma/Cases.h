@@ -43,7 +43,7 @@ WgmmaRowsCase reshapedRows(const WgmmaRowsCase &one, function_ref<int(int)> upTo
 
 /// Another kernel for few rows: how many a block has, its columns, and what shares the depth.
 struct RowsTile {
-  int rows, n, parts, groups, stages, rowStages = stages;
+  int rows, n, parts, groups, stages, rowStages = stages, chains = 1;
 };
 Variant withTile(const Variant &kernel, RowsTile tile);
 

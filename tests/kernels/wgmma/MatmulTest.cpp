@@ -75,7 +75,7 @@ using WgmmaGroups = WgmmaMatmulTest;
 TEST_P(WgmmaGroups, MergesAndHandsOutStatistics) {
   NormedProduct normed{x, weight, bias, rows, cols, depth};
   normed.makeKinds();
-  const size_t groupsIn = x.size / 32, groupsOut = static_cast<size_t>(rows) * cols / 32;
+  const size_t groupsIn = x.size / 8, groupsOut = static_cast<size_t>(rows) * cols / 8;
   TestArray unused = output(DType::F32, rows), sums = output(DType::F32, cols);
   TestArray means = output(DType::F32, groupsIn), squares = output(DType::F32, groupsIn);
   normed.fill(unused, unused, sums);

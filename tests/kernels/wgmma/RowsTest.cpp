@@ -1,5 +1,7 @@
 // gemv/wgmma_rows.cuh against a product in double, and its rows against themselves in other company.
 
+#include "kernels/mma/Cases.h"
+#include "kernels/mma/WarpsLaunch.h"
 #include "kernels/wgmma/ProductTest.h"
 
 namespace kiln {
@@ -64,10 +66,30 @@ TEST_P(WgmmaRowsCompany, DoesNotMatter) {
     EXPECT_EQ(some.bytes(), all.bytes().take_front(some.bytes().size())) << count << " rows";
   }
 }
+
+// Nor does it matter which template multiplies, as long as both cut the depth alike.
+TEST_P(WgmmaRowsCompany, HasTheBitsOfWarps) {
+  TestArray all = output(type, static_cast<size_t>(rows) * cols);
+  const RowsTile cut = {64, 64, 2, 1, 1, 1, 3};
+  multiply(withTile(kernel, cut), rows, all);
+  const Variant warps("wgmma", "warps_bias_gelu", type,
+                      {{"kCols", std::to_string(cols)}, {"kDepth", std::to_string(depth)}});
+  const std::pair<int, WarpsTile> others[] = {{1, {8, 1, 1, 6, 2, 3, 1, 1}},
+                                              {8, {8, 3, 1, 2, 2, 3, 2, 1}},
+                                              {9, {16, 1, 1, 6, 2, 3, 1, 1}},
+                                              {rows, {16, 2, 2, 1, 2, 3, 1, 2, 2}}};
+  for (const auto &[count, tile] : others) {
+    TestArray some = output(type, static_cast<size_t>(count) * cols);
+    const Variant by = withTile(warps, tile);
+    cluster = 1;
+    run(by, warpsGrid(by, count), warpsThreads(by), warpsSharedBytes(by), {some}, x, weight, bias, some, count);
+    EXPECT_EQ(some.bytes(), all.bytes().take_front(some.bytes().size())) << count << " rows";
+  }
+}
 INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaRowsCompany,
                          testing::Values(WgmmaRowsCase{withTile(Variant("wgmma", "rows_bias_gelu", DType::BF16,
                                                                         {{"kCols", "104"}, {"kDepth", "456"}}),
-                                                                {64, 64, 2, 2, 2}),
+                                                                RowsTile{64, 64, 2, 2, 2}),
                                                        41}));
 
 } // namespace

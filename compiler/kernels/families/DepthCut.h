@@ -1,0 +1,24 @@
+//===- DepthCut.h - in which order tensor cores add up the products of few rows ---------===//
+#pragma once
+
+#include "kernels/families/KernelFamily.h"
+
+namespace kiln {
+
+/// The depth in so many ranges, each of so many chains, as templates/gemv/depth_cut.cuh says.
+struct DepthCut {
+  int64_t ranges = 1, chains = 1;
+
+  int64_t allChains() const { return ranges * chains; }
+  /// As KernelFamily::order gives it.
+  AttributeMap order() const { return {{"chains", chains}, {"ranges", ranges}}; }
+};
+
+/// Steps of the depth of the op's matmul, of 128 bytes.
+int64_t stepsOfDepth(const Op &op);
+
+/// The cut for any number of rows of a product of few tokens per sequence. Bits of rows depend on it; so it follows
+/// from the extents of the weight and the GPU, and from nothing else.
+DepthCut cutOfFewTokens(const Op &op, const Target &target);
+
+} // namespace kiln

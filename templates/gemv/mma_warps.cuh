@@ -1,0 +1,448 @@
+//===- mma_warps.cuh - matrix product of few rows, each warp with operands of its own ------===//
+//
+// out[rows, cols] = A[rows, depth] · weight[cols, depth]^T for the 1 to 16 rows of decode, elements of bf16 or f16,
+// sums in float; sm_80 and up. Bound by latency and by reading the weight once: each warp copies what it multiplies,
+// whole lines of 128 bytes (cp.async), and waits for no other warp until the sums are there. The first weights are on
+// their way before the kernel waits for those before it.
+//
+// Method: 8 or 16 rows of A are the rows of an instruction, 8 columns of weight its columns. The depth is cut into
+// kRanges ranges, each of them into kChains chains, at steps of 128 bytes (gemv/depth_cut.cuh); kDepthWarps warps share
+// the chains of their columns. So a row's bits depend on the cut only, and are those of gemv/wgmma_rows.cuh with the
+// same one, because the tensor cores of Hopper round the sums of 16 products in one way, whichever instruction asks for
+// them.
+//
+// A stage is kUnroll steps of each of a warp's chains. A warp has kBuffers of them in shared memory, in rows of 128
+// bytes whose chunks are permuted (swizzledOffset), from where it gets fragments by ldmatrix. If warps share the depth,
+// the rows of A come with each stage; otherwise all warps of the block need all of them, and copy them once.
+//
+// Beside the warps that multiply, others load what the epilogue reads by rows, statistics of rows for example.
+//
+// Launch: grid (ceildiv(cols, kTileN · kTurns), ceildiv(rows, kRows)), where kTileN = 8 · kTilesN · kWarpsN; block
+// 32 · (kWarpsN · kDepthWarps + kRows / 8).
+//
+// Shared memory, all dynamic: sizeof(MmaWarpsStorage). Stages of kUnroll · chains of a warp · (8 · kTilesN + kRows) ·
+// 128 bytes; sums of the warps that share columns, as many as ranges if each warp has whole ones, else as chains, per
+// row kTileN · 4 bytes, and 32 more where rows would share banks; 16 bytes for each row.
+//
+// The weight is read before waitForDependencies(): another kernel must not write it.
+//
+// Config (all constants):
+//   kCols, kDepth         extents; kDepth a multiple of 8
+//   kRows                 the most rows of a block: 8 or 16
+//   kTilesN               groups of 8 columns of a warp
+//   kWarpsN, kDepthWarps  warps along columns, and warps that share the depth, which divide the chains evenly
+//   kRanges, kChains      the cut of the depth
+//   kUnroll               steps of a stage, up to the steps of a chain
+//   kBuffers              stages that a warp has in shared memory
+//   kTurns                tiles that a block has one after the other; 1 if warps share the depth
+//
+// Epilogue: as in gemv/simt_row.cuh, also with what epilogue.cuh says of rows and groups. Its V is 2, or 1 if cols is
+// odd.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/async_copy.cuh"
+#include "device/base.cuh"
+#include "device/block.cuh"
+#include "device/grid.cuh"
+#include "device/index.cuh"
+#include "device/shared.cuh"
+#include "device/tensor_core.cuh"
+#include "device/vec.cuh"
+#include "device/warp.cuh"
+#include "epilogue.cuh"
+#include "gemv/depth_cut.cuh"
+#include "shape.cuh"
+
+namespace kiln {
+
+/// Constants that follow from a Config for elements of type T.
+template <class Config, class T> struct MmaWarpsShape {
+  static constexpr int kRows = Config::kRows, kTilesN = Config::kTilesN, kUnroll = Config::kUnroll;
+  static constexpr int kWarpsN = Config::kWarpsN, kDepthWarps = Config::kDepthWarps, kTurns = Config::kTurns;
+  static constexpr int kStep = 128 / int(sizeof(T)), kSteps = ceilDiv(Config::kDepth, kStep); // of the depth
+  using Cut = DepthCut<kSteps, Config::kRanges, Config::kChains>;
+  static constexpr int kParts = 4;                            // instructions of a step
+  static constexpr int kChunk = int(kChunkBytes / sizeof(T)); // elements of 16 bytes
+  static constexpr int kOwnChains = Cut::kAllChains / kDepthWarps;
+  static constexpr int kStages = ceilDiv(Cut::kMostSteps, kUnroll); // of a chain
+  static constexpr int kSequence = kStages * kTurns, kBuffers = min(Config::kBuffers, kSequence);
+  static constexpr bool kDepthIsExact = Config::kDepth % kStep == 0;
+  static constexpr bool kStepsAreEven = Cut::kIsEven && Cut::kMostSteps % kUnroll == 0;
+
+  // Sums of a warp behind its products: of its ranges if they are whole, else of its chains.
+  static constexpr bool kHasRanges = kOwnChains % Config::kChains == 0;
+  static constexpr int kOwnSums = kHasRanges ? kOwnChains / Config::kChains : kOwnChains;
+  static constexpr int kSums = kOwnSums * kDepthWarps, kSumsOfRange = kHasRanges ? 1 : Config::kChains;
+
+  static constexpr int kWarpCols = 8 * kTilesN, kTileN = kWarpCols * kWarpsN;
+  static constexpr int kMultipliers = kWarpsN * kDepthWarps, kLoaders = kRows / 8; // warps
+  static constexpr int kThreads = (kMultipliers + kLoaders) * int(kWarpSize);
+  static constexpr int V = widestVector(Config::kCols, 2);
+  static constexpr int kSumsStride = kTileN + (kTileN % 16 == 0 ? 8 : 0);
+  // In shared memory: the rows of a stage, those of the weight first; and rows of A that all warps share.
+  static constexpr bool kSharesRows = kDepthWarps == 1;
+  static constexpr int kStageCols = kWarpCols, kStageRows = kSharesRows ? 0 : kRows;
+  static constexpr int kStepLines = kStageCols + kStageRows, kStageLines = kOwnChains * kUnroll * kStepLines;
+  // The epilogue calls of a block whose warps share columns.
+  static constexpr int kRowOutputs = kTileN / V, kOutputs = kRows * kRowOutputs;
+  static constexpr int kOwnOutputs = ceilDiv(kOutputs, kThreads);
+
+  static_assert(sizeof(T) == 2, "bf16 or f16");
+  static_assert(kRows == 8 || kRows == 16, "rows of an instruction");
+  static_assert(Config::kDepth % kChunk == 0, "rows are whole chunks of 16 bytes");
+  static_assert(Cut::kAllChains % kDepthWarps == 0, "warps have equal numbers of chains");
+  static_assert(kUnroll >= 1 && kUnroll <= Cut::kMostSteps, "a stage has steps of the chains");
+  static_assert(kTurns >= 1 && (kTurns == 1 || kDepthWarps == 1), "warps that share columns meet once");
+  static_assert(kThreads <= 1024, "a legal block");
+};
+
+template <class Config, class T> struct MmaWarpsStorage {
+  using Shape = MmaWarpsShape<Config, T>;
+  alignas(128) u8 stages[Shape::kMultipliers][Shape::kBuffers][Shape::kStageLines][kSwizzledRowBytes];
+  alignas(128) u8 rows[Shape::kSharesRows ? Shape::kSteps * Shape::kRows : 1][kSwizzledRowBytes];
+  alignas(16) float sums[Shape::kDepthWarps > 1 ? Shape::kSums : 1][Shape::kDepthWarps > 1 ? Shape::kRows : 1]
+                        [Shape::kDepthWarps > 1 ? Shape::kSumsStride : 4];
+  alignas(16) u8 ofRows[Shape::kRows][16]; // what the epilogue reads of each row
+};
+
+template <class Config, class T>
+constexpr SharedBytes kMmaWarpsShared = {0, sizeof(MmaWarpsStorage<Config, T>)};
+
+/// The work of one thread.
+template <class Config, class T, class Epilogue> struct MmaWarps {
+  using Shape = MmaWarpsShape<Config, T>;
+  using Cut = typename Shape::Cut;
+  using OfRow = RowOperandsOf<Epilogue>;
+  static constexpr int kTilesN = Shape::kTilesN, kUnroll = Shape::kUnroll, V = Shape::V;
+  static constexpr int kChains = Shape::kOwnChains, kHalves = Shape::kRows / 8;
+
+  const T *a, *weight;
+  const Epilogue &epilogue;
+  const int allRows;
+  MmaWarpsStorage<Config, T> &shared;
+  const int firstRow = int(blockIndexY()) * Shape::kRows;
+  MmaSums sums[kChains][kTilesN];
+
+  KILN_DEVICE static int warpN() { return int(warpIndex()) % Shape::kWarpsN; }
+  KILN_DEVICE static int depthWarp() { return int(warpIndex()) / Shape::kWarpsN; }
+  KILN_DEVICE static int group() { return int(laneIndex()) / 4; }
+  KILN_DEVICE static int place() { return int(laneIndex()) % 4; }
+  KILN_DEVICE static bool isMultiplier() { return int(warpIndex()) < Shape::kMultipliers; }
+
+  /// The first column of a turn of the block, and of the warp in it.
+  KILN_DEVICE static int firstCol(int turn) { return (int(blockIndexX()) * Shape::kTurns + turn) * Shape::kTileN; }
+  KILN_DEVICE static int warpCol(int turn) { return firstCol(turn) + warpN() * Shape::kWarpCols; }
+
+  //===--- copies
+
+  /// The rows of a step of one of the warp's chains in a buffer, those of the weight first.
+  KILN_DEVICE SharedAddress linesOf(int buffer, int chain, int u) const {
+    return SharedAddress(shared.stages[warpIndex()][buffer]) +
+           u32((chain * kUnroll + u) * Shape::kStepLines) * kSwizzledRowBytes;
+  }
+
+  /// Starts the copy of kLines rows of a step, of which each lane has some chunks; zeros past the depth. `rowOf(line)`:
+  /// where a row starts. Lines from `count` on are left out.
+  template <int kLines, class RowOf>
+  KILN_DEVICE static void copyStep(SharedAddress to, int step, bool exists, int count, RowOf rowOf) {
+    constexpr int kAtOnce = int(kWarpSize / kRowChunks);
+    const u32 chunk = laneIndex() % kRowChunks;
+    const int k = step * Shape::kStep + int(chunk) * Shape::kChunk;
+    const bool isInside = exists && (Shape::kDepthIsExact || k < Config::kDepth);
+#pragma unroll
+    for (int first = 0; first < kLines; first += kAtOnce) {
+      const int line = first + int(laneIndex() / kRowChunks);
+      if (line < count)
+        copyAsync(to + swizzledOffset(u32(line), chunk, u32(line) % kRowChunks), rowOf(line) + (isInside ? k : 0),
+                  isInside ? kChunkBytes : 0);
+    }
+  }
+
+  /// body(chain, unrolled step, step of the depth, whether it is the chain's) for each step of a stage.
+  template <class Body> KILN_DEVICE static void forEachStep(int stage, Body body) {
+#pragma unroll
+    for (int chain = 0; chain < kChains; ++chain) {
+      const int index = depthWarp() * kChains + chain, first = Cut::firstStep(index), count = Cut::steps(index);
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u)
+        body(chain, u, first + stage * kUnroll + u, Shape::kStepsAreEven || stage * kUnroll + u < count);
+    }
+  }
+
+  /// Copies the weights of a stage. Columns past the end repeat the last one.
+  KILN_DEVICE void copyWeights(int place) const {
+    const int col = warpCol(place / Shape::kStages);
+    forEachStep(place % Shape::kStages, [&](int chain, int u, int step, bool exists) {
+      copyStep<Shape::kWarpCols>(
+          linesOf(place % Shape::kBuffers, chain, u), step, exists, Shape::kWarpCols,
+          [&](int line) { return weight + i64(min(col + line, Config::kCols - 1)) * Config::kDepth; });
+    });
+  }
+  /// Copies the rows of a stage.
+  KILN_DEVICE void copyRows(int place) const {
+    forEachStep(place % Shape::kStages, [&](int chain, int u, int step, bool exists) {
+      copyStep<Shape::kRows>(linesOf(place % Shape::kBuffers, chain, u) + Shape::kStageCols * kSwizzledRowBytes, step,
+                             exists, rows(), [&](int line) { return a + i64(firstRow + line) * Config::kDepth; });
+    });
+  }
+  /// Copies all of the rows, for all warps.
+  KILN_DEVICE void copySharedRows() const {
+    for (int step = int(warpIndex()); step < Shape::kSteps; step += Shape::kMultipliers)
+      copyStep<Shape::kRows>(SharedAddress(shared.rows[step * Shape::kRows]), step, true, rows(),
+                             [&](int line) { return a + i64(firstRow + line) * Config::kDepth; });
+  }
+  KILN_DEVICE int rows() const { return min(allRows - firstRow, Shape::kRows); }
+
+  //===--- products
+
+  /// The fragments of 8 rows of shared memory for two instructions: words of the first, then of the second. Lines past
+  /// the end repeat the last one.
+  KILN_DEVICE static void loadPair(u32 (&words)[4], SharedAddress lines, int count, int pair) {
+    const u32 line = u32(min(int(laneIndex()) % 8, count - 1)), chunk = u32(pair) * 4 + laneIndex() / 8;
+    loadMatrices(words, lines + swizzledOffset(line, chunk, line));
+  }
+
+  /// sums += rows · weights of a stage, the chains in turn, so that none waits for its own last product.
+  KILN_DEVICE void accumulate(int place) {
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u)
+#pragma unroll
+      for (int pair = 0; pair < Shape::kParts / 2; ++pair)
+#pragma unroll
+        for (int chain = 0; chain < kChains; ++chain) {
+          const SharedAddress lines = linesOf(place % Shape::kBuffers, chain, u);
+          const int step = Cut::firstStep(depthWarp() * kChains + chain) + place % Shape::kStages * kUnroll + u;
+          const SharedAddress ofRows = Shape::kSharesRows
+                                           ? SharedAddress(shared.rows[min(step, Shape::kSteps - 1) * Shape::kRows])
+                                           : lines + Shape::kStageCols * kSwizzledRowBytes;
+          u32 left[kHalves][4];
+#pragma unroll
+          for (int half = 0; half < kHalves; ++half)
+            loadPair(left[half], ofRows + u32(half) * 8 * kSwizzledRowBytes, max(rows() - half * 8, 1), pair);
+#pragma unroll
+          for (int n = 0; n < kTilesN; ++n) {
+            u32 right[4];
+            loadPair(right, lines + u32(n) * 8 * kSwizzledRowBytes, 8, pair);
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+              const u32 *low = left[0] + 2 * i, *high = left[kHalves - 1] + 2 * i;
+              multiplyAdd<T>(sums[chain][n], {{low[0], kHalves > 1 ? high[0] : 0, low[1], kHalves > 1 ? high[1] : 0}},
+                             {{right[2 * i], right[2 * i + 1]}});
+            }
+          }
+        }
+  }
+
+  /// Starts the copies of the first stages' weights.
+  KILN_DEVICE void begin() const {
+    for (int place = 0; place < Shape::kBuffers; ++place) {
+      if (firstCol(place / Shape::kStages) < Config::kCols)
+        copyWeights(place);
+      commitAsyncCopies();
+    }
+  }
+
+  /// Starts the copies of the first stages' rows, behind waitForDependencies().
+  KILN_DEVICE void beginRows() const {
+    if constexpr (Shape::kSharesRows) {
+      copySharedRows();
+      commitAsyncCopies();
+    } else {
+#pragma unroll
+      for (int place = 0; place < Shape::kBuffers; ++place) {
+        copyRows(place);
+        commitAsyncCopies();
+      }
+    }
+  }
+
+  /// The products of a stage, in whose place the copies of a later one start.
+  KILN_DEVICE void multiply(int place) {
+    if (place % Shape::kStages == 0)
+#pragma unroll
+      for (int chain = 0; chain < kChains; ++chain)
+#pragma unroll
+        for (MmaSums &sum : sums[chain])
+          sum = {};
+    waitAsyncCopies<Shape::kBuffers - 1>();
+    syncWarp();
+    accumulate(place);
+    if constexpr (Shape::kBuffers < Shape::kSequence) {
+      syncWarp(); // all lanes have read the stage
+      const int next = place + Shape::kBuffers;
+      if (next < Shape::kSequence && firstCol(next / Shape::kStages) < Config::kCols) {
+        copyWeights(next);
+        if constexpr (!Shape::kSharesRows)
+          copyRows(next);
+      }
+    }
+    commitAsyncCopies();
+  }
+
+  /// Element i of a tile's sums: those of a range's chains in order, or of one chain.
+  KILN_DEVICE float ownSum(int sum, int n, int i) const {
+    if constexpr (!Shape::kHasRanges)
+      return sums[sum][n].values[i];
+    float total = sums[sum * Config::kChains][n].values[i];
+#pragma unroll
+    for (int chain = 1; chain < Config::kChains; ++chain)
+      total += sums[sum * Config::kChains + chain][n].values[i];
+    return total;
+  }
+
+  //===--- the epilogue of warps that share the depth
+
+  /// Stores the warp's sums in shared memory: of rows g and g + 8, columns 2 p and 2 p + 1 of each 8.
+  KILN_DEVICE void share() const {
+#pragma unroll
+    for (int sum = 0; sum < Shape::kOwnSums; ++sum)
+#pragma unroll
+      for (int n = 0; n < kTilesN; ++n)
+#pragma unroll
+        for (int half = 0; half < Shape::kRows / 8; ++half)
+          storeShared(&shared.sums[depthWarp() * Shape::kOwnSums + sum][half * 8 + group()]
+                                  [warpN() * Shape::kWarpCols + n * 8 + place() * 2],
+                      Vec<float, 2>{ownSum(sum, n, half * 2), ownSum(sum, n, half * 2 + 1)});
+  }
+
+  /// The place of a thread's i-th call of the epilogue, counted from the block's first row and column.
+  struct Output {
+    int row, col;
+  };
+  KILN_DEVICE static Output output(int i) {
+    const int at = i * Shape::kThreads + int(threadIndex());
+    return {at / Shape::kRowOutputs, at % Shape::kRowOutputs * V};
+  }
+  using Operands = typename Epilogue::template Operands<V>;
+
+  KILN_DEVICE Operands operands(int row, int col) const {
+    return epilogue.template operands<V>(min(firstRow + row, allRows - 1), min(col, Config::kCols - V));
+  }
+
+  /// The product of a place: the sums of all ranges in order.
+  KILN_DEVICE Vec<float, V> product(Output at) const {
+    Vec<float, V> total{};
+#pragma unroll
+    for (int first = 0; first < Shape::kSums; first += Shape::kSumsOfRange) {
+      auto range = load<V>(&shared.sums[first][at.row][at.col]);
+#pragma unroll
+      for (int chain = 1; chain < Shape::kSumsOfRange; ++chain)
+        range += load<V>(&shared.sums[first + chain][at.row][at.col]);
+      total = first == 0 ? range : total + range;
+    }
+    return total;
+  }
+
+  KILN_DEVICE void finishTogether(const Operands (&ahead)[Shape::kOwnOutputs]) const {
+#pragma unroll
+    for (int i = 0; i < Shape::kOwnOutputs; ++i) {
+      if (i * Shape::kThreads + int(threadIndex()) >= Shape::kOutputs)
+        break; // whole warps
+      const Output at = output(i);
+      const int col = firstCol(0) + at.col;
+      passProduct(epilogue, product(at), ahead[i], ofRow(at.row), firstRow + at.row, col,
+                  firstRow + at.row < allRows && col < Config::kCols);
+    }
+  }
+
+  //===--- the epilogue of warps that have all of the depth
+
+  KILN_DEVICE void finishAlone(int turn) const {
+#pragma unroll
+    for (int n = 0; n < kTilesN; ++n)
+#pragma unroll
+      for (int half = 0; half < Shape::kRows / 8; ++half) {
+        // Such a warp has whole ranges.
+        Vec<float, 2> total{ownSum(0, n, half * 2), ownSum(0, n, half * 2 + 1)};
+#pragma unroll
+        for (int sum = 1; sum < Shape::kOwnSums; ++sum)
+          total += Vec<float, 2>{ownSum(sum, n, half * 2), ownSum(sum, n, half * 2 + 1)};
+        const int row = half * 8 + group(), col = warpCol(turn) + n * 8 + place() * 2;
+#pragma unroll
+        for (int i = 0; i < 2; i += V) {
+          Vec<float, V> values;
+#pragma unroll
+          for (int v = 0; v < V; ++v)
+            values[v] = total[i + v];
+          passProduct(epilogue, values, operands(row, col + i), ofRow(row), firstRow + row, col + i,
+                      firstRow + row < allRows && col + i < Config::kCols);
+        }
+      }
+  }
+
+  //===--- what the epilogue reads by rows
+
+  KILN_DEVICE typename OfRow::Type &ofRow(int row) const {
+    using Type = typename OfRow::Type;
+    static_assert(sizeof(Type) <= sizeof(shared.ofRows[0]) && alignof(Type) <= 16, "there is room for it");
+    return *reinterpret_cast<Type *>(shared.ofRows[row]);
+  }
+
+  /// A quad has a row, since its lanes load parts of it; a warp has 8.
+  KILN_DEVICE void loadOfRows() const {
+    const int row = (int(warpIndex()) - Shape::kMultipliers) * 8 + group();
+    const auto value = OfRow::load(epilogue, min(firstRow + row, allRows - 1));
+    if (place() == 0)
+      ofRow(row) = value;
+  }
+
+  KILN_DEVICE void run() {
+    if (isMultiplier())
+      begin();
+    waitForDependencies(); // the weights are on their way while the kernel that makes the rows still runs
+    if (isMultiplier())
+      beginRows();
+    if constexpr (Shape::kSharesRows)
+      runAlone();
+    else
+      runTogether();
+  }
+
+  /// Warps that share the depth meet when they have their sums.
+  KILN_DEVICE void runTogether() {
+    Operands ahead[Shape::kOwnOutputs];
+#pragma unroll
+    for (int i = 0; i < Shape::kOwnOutputs; ++i)
+      ahead[i] = operands(min(output(i).row, Shape::kRows - 1), firstCol(0) + output(i).col);
+    if (isMultiplier()) {
+#pragma unroll
+      for (int place = 0; place < Shape::kSequence; ++place)
+        multiply(place);
+      share();
+    } else if constexpr (OfRow::kExists) {
+      loadOfRows();
+    }
+    syncThreads();
+    finishTogether(ahead);
+  }
+
+  /// Warps that have all of the depth meet when the rows are there.
+  KILN_DEVICE void runAlone() {
+    if (isMultiplier())
+      waitAsyncCopies<0>();
+    else if constexpr (OfRow::kExists)
+      loadOfRows();
+    syncThreads();
+    if (!isMultiplier())
+      return;
+#pragma unroll 1
+    for (int turn = 0; turn < Shape::kTurns && firstCol(turn) < Config::kCols; ++turn) {
+#pragma unroll
+      for (int stage = 0; stage < Shape::kStages; ++stage)
+        multiply(turn * Shape::kStages + stage);
+      finishAlone(turn);
+    }
+  }
+};
+
+/// The kernel's body.
+template <class Config, class T, class Epilogue>
+KILN_DEVICE void mmaWarps(int rows, const T *a, const T *weight, const Epilogue &epilogue) {
+  allowDependents();
+  MmaWarps<Config, T, Epilogue> thread{a, weight, epilogue, rows, dynamicShared<MmaWarpsStorage<Config, T>>()};
+  thread.run();
+}
+
+} // namespace kiln

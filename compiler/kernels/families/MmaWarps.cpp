@@ -95,17 +95,20 @@ static std::vector<Tile> mmaWarpsConfigurations(const Op &op, const Target &targ
                  {"turns", turns},       {"unroll", 1},          {"warps_n", warpsN}};
     int64_t most = WarpsBlock(tile).mostSteps(steps);
     tile.find("unroll")->second = static_cast<int64_t>(llvm::divideCeil(most, stages));
-    bool isUseful = stages <= most && buffers <= stages * turns && depthWarps * warpsN >= 4;
+    // A ring of less than three stages does not keep copies under way while others are multiplied.
+    bool isUseful = stages <= most && buffers <= stages * turns && (buffers == stages * turns || buffers >= 3) &&
+                    depthWarps * warpsN >= 4;
     if (isUseful && isSoundMmaWarps(op, tile) && WarpsBlock(tile).sharedBytes(steps) <= target.sharedPerBlock)
       tiles.push_back(std::move(tile));
   };
   for (int64_t depthWarps = 1; depthWarps <= std::min<int64_t>(cut.allChains(), 24); ++depthWarps)
-    for (int64_t warpsN : {1, 2, 4, 8})
+    for (int64_t warpsN : {1, 4, 8, 16})
       for (int64_t tilesN : {1, 2, 3, 4, 5, 6})
-        for (int64_t stages : {1, 2, 3, 4, 6})
-          for (int64_t buffers : {1, 2, 3, 4})
+        for (int64_t stages : {1, 2, 3, 4, 6, 8, 12})
+          for (int64_t buffers : {6, 5, 4, 3, 2, 1})
             for (int64_t turns : {1, 2, 3, 4})
-              if (cut.allChains() % depthWarps == 0 && (turns == 1 || depthWarps == 1))
+              // Warps with other columns but the same depth would copy the same rows.
+              if (cut.allChains() % depthWarps == 0 && (depthWarps == 1 || (turns == 1 && warpsN == 1)))
                 add(depthWarps, warpsN, tilesN, stages, buffers, turns);
   if (tiles.empty())
     tiles.push_back({{"buffers", 1},
@@ -158,11 +161,12 @@ static double estimateMmaWarps(const Op &op, const Tile &tile, const Target &tar
   double readRows = resident * static_cast<double>((block.depthWarps == 1 ? 1 : block.warpsN) * steps * stepBytes) *
                     std::min(rows, static_cast<double>(block.rows));
   double sums = block.depthWarps > 1 ? static_cast<double>(block.depthWarps * block.rows * block.cols() * 4) / 128 : 0;
-  // Products of all stages but one run while later ones arrive.
+  chain += times.turn * (turns - 1);
+  // The kernel before gives the first weights time to arrive. While more of them do, products of earlier stages run.
   double clock = target.times.clock, waves = std::ceil(perMultiprocessor / resident);
-  double latency = readRows / times.rowsRate + (chain / turns + sums + times.turn * (turns - 1)) / clock;
-  return target.launchSeconds + std::max(memory, chain * (turns - 1) / turns / clock) + waves * latency +
-         times.block * (perMultiprocessor - 1) + times.ends;
+  double hidden = std::min(chain * (turns - 1) / turns / clock, std::max(0.0, memory - times.ahead));
+  double latency = readRows / times.rowsRate + (chain + sums) / clock - hidden;
+  return target.launchSeconds + memory + waves * latency + times.block * (perMultiprocessor - 1) + times.ends;
 }
 
 const KernelFamily mmaWarpsFamily = {

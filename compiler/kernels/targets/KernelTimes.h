@@ -34,6 +34,7 @@ struct KernelTimes {
     double product = 0;        ///< cycles between two products of a warp
     double issue = 0;          ///< cycles between two products of a quarter of a multiprocessor
     double turn = 0;           ///< cycles from one stage of copies to the next
+    double ahead = 0;          ///< of the kernel before, in which weights arrive
     double block = 0;          ///< a multiprocessor's further block
     double ends = 0;           ///< start and end of a launch
   } mmaWarps;                  ///< gemv_mma_warps

@@ -77,6 +77,7 @@ static void readProductTimes(Numbers &root, KernelTimes &times) {
                     .product = warps("product_cycles"),
                     .issue = warps("issue_cycles"),
                     .turn = warps("turn_cycles"),
+                    .ahead = warps("ahead_us", micro),
                     .block = warps("block_us", micro),
                     .ends = warps("ends_us", micro)};
   times.mmaRows = {.round = rows("round_us", micro)};

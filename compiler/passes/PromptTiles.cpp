@@ -23,6 +23,10 @@ static SmallVector<int64_t, 3> sequencesOf(int64_t tokens) {
 /// A kernel that is slower by up to this factor is used again rather than one more kernel made.
 constexpr double worthAnother = 1.02;
 
+/// How much longer the largest batches of the longest prompts, which take the most time, may take so that smaller ones
+/// take less.
+constexpr double worthAtMost = 1.01;
+
 /// A kernel for some number of rows.
 struct TileChooser::PromptCandidate {
   KernelChoice choice;
@@ -37,11 +41,12 @@ struct TileChooser::PromptRows {
   std::vector<PromptCandidate> candidates = {};
 };
 
-/// Products have all families of products in tensor cores to choose from, unless the module prefers one.
+/// An op has the first family that runs it to choose from, and a product all those in tensor cores; unless the module
+/// prefers one.
 Expected<std::vector<TileChooser::PromptCandidate>> TileChooser::promptCandidates(const Op &op, const PromptRows &at) {
   const KernelFamily *first = selectFamily(op, target, at.upper);
   std::vector<const KernelFamily *> families = {first};
-  if (isTensorProduct(*first) && first != preferredFamily(op))
+  if (first != preferredFamily(op))
     for (const KernelFamily *family : allKernelFamilies())
       if (family != first && isTensorProduct(*family) && !family->byRequestOnly && family->runs(op, target, at.upper))
         families.push_back(family);
@@ -84,22 +89,31 @@ Expected<std::vector<TileChooser::PromptRows>> TileChooser::rowsOfClass(const Op
   return all;
 }
 
-/// The order that all numbers of rows of a class have kernels of, whose fastest ones take least, relative to the
-/// fastest of any order. Empty: there is none.
-static std::string orderOfClass(const std::vector<std::map<std::string, double>> &secondsByOrder) {
+/// The seconds of the fastest kernel of each order.
+using SecondsByOrder = std::map<std::string, double>;
+
+/// How much longer the fastest kernel of an order takes than that of any; infinite if there is none.
+static double slowdown(const SecondsByOrder &seconds, const std::string &order) {
+  auto own = seconds.find(order);
+  if (own == seconds.end())
+    return INFINITY;
+  double fastest = own->second;
+  for (const auto &[other, time] : seconds)
+    fastest = std::min(fastest, time);
+  return own->second / fastest;
+}
+
+/// The order that has kernels for all numbers of rows of a class, the most rows last, and slows them down least
+/// together, the most rows by no more than `mostAtBound`. Empty: there is none.
+static std::string orderOfClass(ArrayRef<SecondsByOrder> secondsOfRows, double mostAtBound) {
   std::string best;
   double least = INFINITY;
-  for (const auto &[order, seconds] : secondsByOrder.front()) {
-    double slowdown = 0;
-    for (const auto &ofRows : secondsByOrder) {
-      double fastest = INFINITY;
-      for (const auto &[other, time] : ofRows)
-        fastest = std::min(fastest, time);
-      auto own = ofRows.find(order);
-      slowdown += own == ofRows.end() ? INFINITY : own->second / fastest;
-    }
-    if (slowdown < least) {
-      least = slowdown;
+  for (const auto &[order, seconds] : secondsOfRows.back()) {
+    double sum = 0;
+    for (const SecondsByOrder &ofRows : secondsOfRows)
+      sum += slowdown(ofRows, order);
+    if (sum < least && slowdown(secondsOfRows.back(), order) <= mostAtBound) {
+      least = sum;
       best = order;
     }
   }
@@ -156,15 +170,15 @@ Expected<std::vector<KernelVariant>> TileChooser::choosePrompts(const Op &op) {
     Expected<std::vector<PromptRows>> all = rowsOfClass(op, tokens);
     if (!all)
       return all.takeError();
-    std::vector<std::map<std::string, double>> secondsByOrder;
+    std::vector<SecondsByOrder> secondsOfRows;
     for (const PromptRows &at : *all) {
-      auto &seconds = secondsByOrder.emplace_back();
+      SecondsByOrder &seconds = secondsOfRows.emplace_back();
       for (const PromptCandidate &candidate : at.candidates) {
         double &least = seconds.try_emplace(candidate.order, INFINITY).first->second;
         least = std::min(least, candidate.seconds);
       }
     }
-    std::string order = orderOfClass(secondsByOrder);
+    std::string order = orderOfClass(secondsOfRows, tokens == classes.front() ? worthAtMost : INFINITY);
     assert(!order.empty() && "the families of prompts have an order that serves any number of rows");
     for (const PromptRows &at : llvm::reverse(*all))
       chosen.push_back({at.rows, at.tokens, chooseOfOrder(op, at, order, chosen)});

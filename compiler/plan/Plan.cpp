@@ -75,9 +75,10 @@ void PlanStep::restrictTo(const DimBinding &upper) {
   std::vector<PlanVariant> kept;
   for (PlanVariant &variant : variants) {
     auto [mostRows, mostTokens] = mostOf(variant);
-    bool isTaken = !kept.empty() && mostRows <= kept.back().rows &&
-                   (kept.back().tokens == 0 || mostTokens <= kept.back().tokens);
-    if (isTaken)
+    auto isEnough = [mostRows = mostRows, mostTokens = mostTokens](const PlanVariant &before) {
+      return mostRows <= before.rows && (before.tokens == 0 || mostTokens <= before.tokens);
+    };
+    if (llvm::any_of(kept, isEnough))
       continue;
     kept.push_back(std::move(variant));
     // It takes every call that is left.

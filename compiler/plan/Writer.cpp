@@ -54,8 +54,8 @@ private:
        << "nvrtc = " << quote(plan.nvrtcVersion) << '\n'
        << "source_hash = " << quote(plan.sourceHash) << '\n'
        << "target = " << quote(plan.target) << '\n'
-       << (plan.strategy.empty() ? "" : "strategy = " + quote(plan.strategy) + "\n")
        << (plan.batchInvariant == 1 ? "" : "batch_invariant = " + std::to_string(plan.batchInvariant) + "\n")
+       << (plan.strategy.empty() ? "" : "strategy = " + quote(plan.strategy) + "\n")
        << (plan.stepByStep ? "step_by_step = true\n" : "") << (plan.weightsFirst ? "weights_first = true\n" : "")
        << (plan.serial ? "serial = true\n" : "") << "cubins = " << list(plan.cubins, quote) << '\n'
        << (plan.ptx.empty() ? "" : "ptx = " + list(plan.ptx, quote) + "\n")

@@ -14,6 +14,7 @@ struct PipelineChoices {
   std::optional<std::string> decode = {};   ///< graph or persistent
   std::optional<std::string> strategy = {}; ///< as applyStrategies takes it
   std::optional<std::string> tuning = {};   ///< as choose-tiles takes it
+  std::optional<int64_t> batchInvariant = {}; ///< as choose-tiles takes it
   std::optional<int64_t> draftTokens = {};  ///< the most guesses that @verify checks
   std::optional<int64_t> ranks = {};        ///< GPUs among which tensors are split
 };

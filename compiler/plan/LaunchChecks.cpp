@@ -101,10 +101,11 @@ private:
 
   /// Variants for few tokens come first: those for the fewest tokens, and of these the one for the fewest rows.
   Error checkOrder(Place where, const PlanVariant &variant, const PlanVariant &before) const {
-    if (before.tokens != variant.tokens && (before.tokens == 0 || (variant.tokens > 0 && variant.tokens < before.tokens)))
-      return where.fail("expected at least as many tokens as the variant before it has, got " +
-                        (variant.tokens > 0 ? Twine(variant.tokens) : Twine("any number")) + " after " +
-                        (before.tokens > 0 ? Twine(before.tokens) : Twine("any number")));
+    auto bound = [](int64_t tokens) { return tokens > 0 ? tokens : INT64_MAX; };
+    auto text = [](int64_t tokens) { return tokens > 0 ? std::to_string(tokens) : "any number"; };
+    if (bound(variant.tokens) < bound(before.tokens))
+      return where.fail("expected at least as many tokens as the variant before it has, got " + text(variant.tokens) +
+                        " after " + text(before.tokens));
     if (before.tokens == variant.tokens && variant.rows <= before.rows)
       return where["rows"].fail("expected more than the variant before it has, got " + Twine(variant.rows));
     return Error::success();

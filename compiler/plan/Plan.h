@@ -221,15 +221,15 @@ struct PlanOrigin {
 
 struct Plan {
   std::string compilerVersion, nvrtcVersion;
-  std::string sourceHash;    ///< of the module that the plan was made from
-  std::string target;        ///< the target for which tiles were chosen
-  std::string strategy;      ///< the argument of `--strategy`; empty: the compiler chose the optimisations
-  bool stepByStep = false;   ///< launch steps one by one; otherwise a call is one CUDA graph
-  bool weightsFirst = false; ///< run no step before all weights are loaded; otherwise a step of the first call waits
-                             ///< for its own weights
+  std::string sourceHash;     ///< of the module that the plan was made from
+  std::string target;         ///< the target for which tiles were chosen
+  std::string strategy;       ///< the argument of `--strategy`; empty: the compiler chose the optimisations
+  bool stepByStep = false;    ///< launch steps one by one; otherwise a call is one CUDA graph
+  bool weightsFirst = false;  ///< run no step before all weights are loaded; otherwise a step of the first call waits
+                              ///< for its own weights
   int64_t batchInvariant = 1; ///< up to so many rows of @decode, and any number of prompts of one class of lengths, a
                               ///< row's bits do not depend on the rows beside it; 1: they may
-  bool serial = false;       ///< a kernel starts after the previous one has ended; otherwise it may start early
+  bool serial = false;        ///< a kernel starts after the previous one has ended; otherwise it may start early
   std::vector<std::string> cubins; ///< targets with cubins
   std::vector<std::string> ptx;    ///< virtual architectures with PTX: compute_80
   DType dtype = DType::F32;        ///< of matrices and activations

@@ -53,8 +53,7 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
   static constexpr int kTeams = min(Shape::kTeams, Shape::kTilesN);
 
   KILN_DEVICE WgmmaScore(const Tiled &tiled, RowScore *parts, u32 *arrivals, const Epilogue &epilogue)
-      : tiled(tiled), parts{parts, tiled.rows, Config::kStretches * kTeams}, arrivals(arrivals),
-        epilogue(epilogue) {}
+      : tiled(tiled), parts{parts, tiled.rows, Config::kStretches * kTeams}, arrivals(arrivals), epilogue(epilogue) {}
 
   KILN_DEVICE void begin(ThreadPlace at) {
 #pragma unroll

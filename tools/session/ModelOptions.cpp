@@ -114,8 +114,9 @@ Effects effectsOf(const PipelineOptions &options) {
   Effects effects;
   effects.onDType = options.dtype != initial.dtype;
   effects.onKernels = options.matmul != initial.matmul || options.decode != initial.decode ||
-                      options.tuning != initial.tuning || options.batchInvariant != initial.batchInvariant || !options.kernels.empty() || !options.tiles.empty() ||
-                      options.stepByStep || options.weightsFirst || options.serial || options.restrictPointers;
+                      options.tuning != initial.tuning || options.batchInvariant != initial.batchInvariant ||
+                      !options.kernels.empty() || !options.tiles.empty() || options.stepByStep ||
+                      options.weightsFirst || options.serial || options.restrictPointers;
   auto count = [&](const PassDef *pass) { (makesGraph(pass) ? effects.onGraph : effects.onKernels) = true; };
   for (const PassDef *pass : options.without)
     count(pass);

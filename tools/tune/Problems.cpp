@@ -84,7 +84,8 @@ std::vector<TuningProblem> findProblems(const Module &module, const Target &targ
       }
       int64_t rows = valueAt(rowsOf(*op), dims);
       if (std::string name = problemName(*op); seen.insert({name, rows}).second)
-        problems.push_back({name, rows, call, step, findTrials(*op, rows, call.tokens(), target, mostOfBest, mostTrials)});
+        problems.push_back(
+            {name, rows, call, step, findTrials(*op, rows, call.tokens(), target, mostOfBest, mostTrials)});
       ++step;
     }
   }

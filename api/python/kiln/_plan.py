@@ -80,11 +80,20 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """A launch that replaces a step's where that has few rows."""
+
+    rows: int  #: the most of the step
+    tokens: int  #: the most of a sequence; 0: any number
+    launch: Launch
+
+
+@dataclass(frozen=True)
 class Step:
     """A step of a function."""
 
     launch: Launch
-    variants: Mapping[int, Launch]  #: launches that replace it up to so many rows
+    variants: tuple[Variant, ...]  #: the first with enough rows and tokens replaces the launch
     location: str  #: ``file:line`` of the model
     bytes: Formula  #: the least that it must move
     flops: Formula  #: the least that it must compute
@@ -297,7 +306,7 @@ def _entry(data: dict[str, Any]) -> Entry:
 def _step(data: dict[str, Any]) -> Step:
     return Step(
         launch=_launch(data["launch"]),
-        variants={variant["rows"]: _launch(variant) for variant in data["variants"]},
+        variants=tuple(Variant(one["rows"], one["tokens"], _launch(one)) for one in data["variants"]),
         location=data["location"],
         bytes=data["bytes"],
         flops=data["flops"],

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, Union
 
 from . import _core
 from . import ir as _ir
-from ._arguments import StrPath, path_bytes, text_or_none, texts
+from ._arguments import StrPath, path_bytes, rows_or_default, text_or_none, texts
 
 #: Called with the number of kernels compiled, of all, and the last one's name; perhaps on another thread.
 ProgressCallback: TypeAlias = Callable[[int, int, str], object]
@@ -238,6 +238,7 @@ def compile(
     tuning: StrPath | None = None,
     passes: str | None = None,
     draft_tokens: int = 0,
+    batch_invariant: int | None = None,
     cubins: bool = True,
     cache: bool = True,
     on_progress: ProgressCallback | None = None,
@@ -266,6 +267,7 @@ def compile(
             tuning=None if tuning is None else text_or_none(os.fspath(tuning), "tuning"),
             passes=text_or_none(passes, "passes"),
             draft_tokens=draft_tokens,
+            batch_invariant=rows_or_default(batch_invariant),
             cubins=cubins,
             cache=cache,
             on_progress=on_progress,

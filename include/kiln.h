@@ -93,7 +93,7 @@ typedef struct KilnCompileOptions {
   int32_t withoutCache;  /* not 0: compile every kernel anew */
   KilnProgressCallback onProgress;
   KilnNoteCallback onNote;
-  void *user; /* for both callbacks */
+  void *user;             /* for both callbacks */
   int64_t batchInvariant; /* rows of decode up to which, and of prompts always, bits do not depend on the rows beside;
                              1: they may; 0: the default */
 } KilnCompileOptions;

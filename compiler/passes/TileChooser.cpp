@@ -326,7 +326,7 @@ Error TileChooser::chooseForPrompts(Op &op, const KernelFamily &family) {
     Expected<std::vector<KernelVariant>> chosen = choosePrompts(op);
     if (!chosen)
       return chosen.takeError();
-    known = prompts.insert({{&family, problemName(op)}, std::move(*chosen)}).first;
+    known = prompts.try_emplace({&family, problemName(op)}, std::move(*chosen)).first;
   }
   setChoice(op, known->second.back().choice, ArrayRef(known->second).drop_back());
   return Error::success();

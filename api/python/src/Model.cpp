@@ -58,7 +58,8 @@ void bindModel(nb::module_ &module) {
   nb::class_<ModelHandle>(module, "Model")
       .def("__init__", open, nb::arg("path"), nb::kw_only(), nb::arg("device").none(), nb::arg("batch"),
            nb::arg("weights").none(), nb::arg("random_weights").none(), nb::arg("dtype").none(),
-           nb::arg("matmul").none(), nb::arg("decode").none(), nb::arg("strategy").none(), nb::arg("tuning").none(), nb::arg("batch_invariant"))
+           nb::arg("matmul").none(), nb::arg("decode").none(), nb::arg("strategy").none(), nb::arg("tuning").none(),
+           nb::arg("batch_invariant"))
       .def_prop_ro("name", [](const ModelHandle &self) { return self.info.name; })
       .def_prop_ro("device", [](const ModelHandle &self) { return self.info.device; })
       .def_prop_ro("vocabulary_size", [](const ModelHandle &self) { return self.info.vocabularySize; })

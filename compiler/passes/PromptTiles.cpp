@@ -120,13 +120,13 @@ static std::string orderOfClass(ArrayRef<SecondsByOrder> secondsOfRows, double m
   return best;
 }
 
-/// The kernel of this order for a number of rows: what was measured, or else the fastest by the models; but one of
-/// those chosen for other rows if it is about as fast.
+/// The kernel of this order, or of any if it is empty, for a number of rows: what was measured, or else the fastest by
+/// the models; but one of those chosen for other rows if it is about as fast.
 KernelChoice TileChooser::chooseOfOrder(const Op &op, const PromptRows &at, StringRef order,
                                         ArrayRef<KernelVariant> chosen) const {
   const PromptCandidate *best = nullptr, *known = nullptr;
   for (const PromptCandidate &candidate : at.candidates) {
-    if (candidate.order != order)
+    if (!order.empty() && candidate.order != order)
       continue;
     if (!best || candidate.seconds < best->seconds)
       best = &candidate;
@@ -136,7 +136,7 @@ KernelChoice TileChooser::chooseOfOrder(const Op &op, const PromptRows &at, Stri
       known = &candidate;
   }
   std::optional<KernelChoice> measuredBest = measuredChoice(op, at.dims, *best->choice.family);
-  if (measuredBest && orderOfSums(op, *measuredBest) == order)
+  if (measuredBest && (order.empty() || orderOfSums(op, *measuredBest) == order))
     return *measuredBest;
   return known && known->seconds <= worthAnother * best->seconds ? known->choice : best->choice;
 }
@@ -178,8 +178,10 @@ Expected<std::vector<KernelVariant>> TileChooser::choosePrompts(const Op &op) {
         least = std::min(least, candidate.seconds);
       }
     }
-    std::string order = orderOfClass(secondsOfRows, tokens == classes.front() ? worthAtMost : INFINITY);
-    assert(!order.empty() && "the families of prompts have an order that serves any number of rows");
+    // There is one unless the user asked for kernels that take few rows only, and in another order than those for many.
+    std::string order = tokens == classes.front() ? orderOfClass(secondsOfRows, worthAtMost) : "";
+    if (order.empty())
+      order = orderOfClass(secondsOfRows, INFINITY);
     for (const PromptRows &at : llvm::reverse(*all))
       chosen.push_back({at.rows, at.tokens, chooseOfOrder(op, at, order, chosen)});
   }

@@ -4,6 +4,7 @@
 #include "driver/Compile.h"
 #include "kernels/cost/Problem.h"
 #include "plan/Plan.h"
+#include "strategies/Strategy.h"
 
 #include "TestSupport.h"
 
@@ -13,9 +14,10 @@ namespace {
 /// Calls `visit` with the ops over prompts of a model of one layer whose kernels depend on the number of rows or may,
 /// and their variants, the op's own choice last.
 void forEachPromptOp(StringRef model, StringRef target, int64_t batchInvariant,
-                     function_ref<void(const Op &, ArrayRef<KernelVariant>)> visit) {
+                     function_ref<void(const Op &, ArrayRef<KernelVariant>)> visit, StringRef strategy = "fusion=on") {
   SourceManager sources;
   CompileOptions options;
+  expectSuccess(applyStrategies(strategy, options.pipeline));
   options.pipeline.target = target.str();
   options.pipeline.dtype = "bf16";
   options.pipeline.batchInvariant = batchInvariant;
@@ -67,6 +69,23 @@ TEST(PromptTiles, KernelsOfAnyOrderAreChosenOnRequest) {
       EXPECT_EQ(variant.tokens, 0);
   });
   EXPECT_GT(mixed, 0);
+}
+
+/// Those of Hopper for many rows have the order of two splits; those before it have one for few rows only.
+TEST(PromptTiles, KernelsOfFewRowsCanBeRequested) {
+  for (StringRef target : {"sm_80", "sm_90a"}) {
+    int splits = 0;
+    forEachPromptOp(
+        "graphs/gpt2-124m.toml", target, 8,
+        [&](const Op &op, ArrayRef<KernelVariant> variants) {
+          for (const KernelVariant &variant : variants)
+            splits += variant.choice.family->name == "gemm_mma_split_k";
+          for (const auto &[number, orders] : ordersOf(op, variants))
+            EXPECT_TRUE(target == "sm_80" || orders.size() == 1u) << llvm::join(orders, " | ");
+        },
+        "matmul=split_k{splits=2}");
+    EXPECT_GT(splits, 0) << target.str();
+  }
 }
 
 /// A step with variants of these bounds, whose kernels are named after them.

@@ -7,7 +7,7 @@
 
 namespace kiln::api {
 
-/// dtype, matmul, decode, strategy and tuning. Error: a UsageError.
+/// dtype, matmul, decode, strategy, tuning and batchInvariant. Error: a UsageError, or a misuse.
 template <class Options> Expected<PipelineChoices> readChoices(const Options &options) {
   PipelineChoices choices;
   choices.dtype = optionalText(options.dtype);
@@ -17,6 +17,11 @@ template <class Options> Expected<PipelineChoices> readChoices(const Options &op
   choices.tuning = optionalText(options.tuning);
   if (Error error = checkWords(choices))
     return error;
+  if (options.batchInvariant < 0 || options.batchInvariant > mostBatchInvariant)
+    return makeMisuse("batchInvariant: expected 0 to " + Twine(mostBatchInvariant) + ", got " +
+                      Twine(options.batchInvariant));
+  if (options.batchInvariant > 0)
+    choices.batchInvariant = options.batchInvariant;
   return choices;
 }
 

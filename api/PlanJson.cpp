@@ -33,6 +33,7 @@ private:
     out.attribute("target", jsonText(plan.target));
     out.attribute("dtype", dtypeName(plan.dtype));
     out.attribute("strategy", jsonText(plan.strategy));
+    out.attribute("batch_invariant", plan.batchInvariant);
     out.attribute("cubins", json::Array(plan.cubins));
     out.attributeObject("dims", [&] {
       for (const PlanDim &dim : plan.dims)
@@ -108,6 +109,7 @@ private:
         for (const PlanVariant &variant : step.variants)
           out.object([&] {
             out.attribute("rows", variant.rows);
+            out.attribute("tokens", variant.tokens);
             writeLaunch(variant.launch);
           });
       });

@@ -43,7 +43,7 @@ extern "C" {
 #endif
 
 /* The version of the table that this header describes. */
-#define KILN_API_VERSION 2
+#define KILN_API_VERSION 3
 
 typedef struct KilnError KilnError;
 typedef struct KilnModel KilnModel;
@@ -93,11 +93,13 @@ typedef struct KilnCompileOptions {
   int32_t withoutCache;  /* not 0: compile every kernel anew */
   KilnProgressCallback onProgress;
   KilnNoteCallback onNote;
-  void *user; /* for both callbacks */
+  void *user;             /* for both callbacks */
+  int64_t batchInvariant; /* rows of decode up to which, and of prompts always, bits do not depend on the rows beside;
+                             1: they may; 0: the default */
 } KilnCompileOptions;
 
 #define KILN_COMPILE_OPTIONS                                                                                           \
-  {sizeof(KilnCompileOptions), NULL, 0, 64, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, NULL, NULL}
+  {sizeof(KilnCompileOptions), NULL, 0, 64, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, NULL, NULL, 0}
 
 /* How to open a model. The texts are those of the options of `kiln run`; NULL: the default. */
 typedef struct KilnModelOptions {
@@ -111,9 +113,10 @@ typedef struct KilnModelOptions {
   const char *decode;
   const char *strategy;
   const char *tuning;
+  int64_t batchInvariant; /* as in KilnCompileOptions */
 } KilnModelOptions;
 
-#define KILN_MODEL_OPTIONS {sizeof(KilnModelOptions), NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+#define KILN_MODEL_OPTIONS {sizeof(KilnModelOptions), NULL, 1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0}
 
 /* What is known of a model. Pointers are borrowed until the model is released. */
 typedef struct KilnModelInfo {

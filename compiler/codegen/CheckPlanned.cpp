@@ -17,7 +17,7 @@ static bool isFormula(const Attribute *attribute, bool mayBeState = false) {
   return formula ? true : (llvm::consumeError(formula.takeError()), false);
 }
 
-/// Checks the variants, each {rows, kernel, tile} as variantsOf reads it.
+/// Checks the variants, each {rows, kernel, tile}, with tokens or without, as variantsOf reads it.
 static Error checkVariants(const Op &op, const Target &target) {
   const Attribute *variants = op.attribute("variants");
   if (!variants)
@@ -26,9 +26,14 @@ static Error checkVariants(const Op &op, const Target &target) {
     bool isDict = variant.kind() == Attribute::Kind::Dict;
     const Attribute *rows = isDict ? findAttribute(variant.asDict(), "rows") : nullptr;
     const Attribute *kernel = isDict ? findAttribute(variant.asDict(), "kernel") : nullptr;
-    if (!rows || rows->kind() != Attribute::Kind::Int || !kernel)
-      return opError(op, "attribute 'variants': expected {rows = N, kernel = NAME, tile = {…}}, got " + variant.str());
-    DimBinding upper = boundsForRows(op, rows->asInt());
+    const Attribute *tokens = isDict ? findAttribute(variant.asDict(), "tokens") : nullptr;
+    bool hasTokens = tokens && tokens->kind() == Attribute::Kind::Int && tokens->asInt() > 0 && tokensOfRows(op);
+    if (!rows || rows->kind() != Attribute::Kind::Int || !kernel || (tokens && !hasTokens))
+      return opError(op,
+                     "attribute 'variants': expected {rows = N, kernel = NAME, tile = {…}}, with tokens = N for rows "
+                     "of prompts, got " +
+                         variant.str());
+    DimBinding upper = boundsForRows(op, rows->asInt(), tokens ? tokens->asInt() : 0);
     Expected<const KernelFamily *> family = checkFamily(op, kernel, target, upper);
     if (!family)
       return family.takeError();

@@ -86,6 +86,8 @@ void Generator::describeModule() {
   plan.stepByStep = module.boolAttribute(ModuleAttribute::stepByStep);
   plan.weightsFirst = module.boolAttribute(ModuleAttribute::weightsFirst);
   plan.serial = module.boolAttribute(ModuleAttribute::serial);
+  if (const Attribute *invariant = findAttribute(module.attributes, ModuleAttribute::batchInvariant))
+    plan.batchInvariant = invariant->asInt();
   if (const Attribute *strategy = findAttribute(module.attributes, ModuleAttribute::strategy))
     plan.strategy = strategy->asString().str();
   plan.model = modelInfo(module);
@@ -185,6 +187,17 @@ Expected<PlanStep> Generator::makeStep(const Op &op) {
   return step;
 }
 
+/// The most rows that variants launch a choice for; 0: any number, since the op's own choice is the same.
+int64_t mostRowsOf(const Op &op, const KernelChoice &choice) {
+  if (choice == choiceOf(op))
+    return 0;
+  int64_t most = 0;
+  for (const KernelVariant &variant : variantsOf(op))
+    if (variant.choice == choice)
+      most = std::max(most, variant.rows);
+  return most;
+}
+
 /// Makes the step that launches a kernel for an op.
 Expected<PlanStep> Generator::makeKernelStep(const Op &op, const KernelChoice &choice) {
   Expected<KernelText> text = writeKernel(op, choice);
@@ -195,15 +208,17 @@ Expected<PlanStep> Generator::makeKernelStep(const Op &op, const KernelChoice &c
   step.mailboxes = text->mailboxes;
   step.launch = makeLaunch(op, choice, std::move(*text));
   step.rows = rowsOf(op);
+  if (const DimSymbol *tokens = tokensOfRows(op))
+    step.tokens = tokens->name;
   for (const KernelVariant &variant : variantsOf(op)) {
     Expected<KernelText> own = writeKernel(op, variant.choice);
     if (!own)
       return own.takeError();
-    own->record.rows = variant.rows;
+    own->record.rows = mostRowsOf(op, variant.choice);
     step.mailboxes = std::max(step.mailboxes, own->mailboxes);
     if (own->counters.asConstant() != 0)
       step.counters = step.counters.asConstant() == 0 ? own->counters : max(step.counters, own->counters);
-    step.variants.push_back({variant.rows, makeLaunch(op, variant.choice, std::move(*own))});
+    step.variants.push_back({variant.rows, variant.tokens, makeLaunch(op, variant.choice, std::move(*own))});
   }
   return step;
 }

@@ -150,6 +150,9 @@ struct ModuleAttribute {
   // Among how many GPUs tensors are split; written by shard-tensors.
   static constexpr StringRef ranks = "ranks";
   static constexpr StringRef strategy = "strategy";
+  // Up to so many rows of @decode, and any number of prompts, a row's bits do not depend on the rows beside it; 1: they
+  // may. Written by choose-tiles.
+  static constexpr StringRef batchInvariant = "batch_invariant";
   // Written by select-kernels.
   static constexpr StringRef target = "target", kernels = "kernels";
 };

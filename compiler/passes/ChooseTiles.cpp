@@ -9,6 +9,13 @@
 //
 // The best kernel for one row differs much from the best for many. So matrix products and attention in tensor cores get
 // `variants`: each gives the best kernel and tile up to a number of rows, where these differ from those for the bound.
+// Prompts (option batch_invariant, unless it is 1): the kernels of an op add up in one order for all prompts of a class
+// of lengths, up to 64 tokens, up to 256, and longer ones, so that a prompt has the same bits whatever the number of
+// prompts beside it. The order is the one that slows the class least; of those kernels, each number of rows has the
+// fastest. Variants then have `tokens`, too, and run for calls of at most so many.
+//
+//   variants = [{kernel = gemv_wgmma, rows = 64, tile = {…}, tokens = 64}, {kernel = gemm_wgmma, rows = 256, …}, …]
+//
 // In decode, where tensor cores multiply one row in the time of many (gemv_wgmma, gemm_wgmma), one family runs any
 // number of rows. Its configurations add in the same order: a row's bits do not depend on the rows beside it.
 //
@@ -25,6 +32,7 @@
 // that no op's kernel can have, or not together: an error at the op. Settings for a family that runs no op, or for an
 // op that the module does not have.
 #include "passes/Pass.h"
+#include "passes/Pipeline.h"
 #include "passes/TileChooser.h"
 
 namespace kiln {
@@ -73,7 +81,12 @@ static Error chooseTiles(Module &module, const PassOptions &options) {
   Expected<const TuningDatabase *> measured = tuningOf(options.getString("tuning"), **target, sources, own);
   if (!measured)
     return measured.takeError();
-  TileChooser chooser(**target, options.getDict("tiles"), dimsOfInterest(module, options), *measured);
+  int64_t batchInvariant = options.getInt("batch_invariant");
+  if (batchInvariant < 1 || batchInvariant > mostBatchInvariant)
+    return makeError(module.loc, "choose-tiles: batch_invariant: expected 1 to " + Twine(mostBatchInvariant) +
+                                     ", got " + Twine(batchInvariant));
+  module.attributes.insert_or_assign(ModuleAttribute::batchInvariant.str(), batchInvariant);
+  TileChooser chooser(**target, options.getDict("tiles"), dimsOfInterest(module, options), *measured, batchInvariant);
   for (const auto &function : module.functions)
     for (const auto &op : function->body.ops()) {
       if (op->has(Trait::Terminator))
@@ -88,10 +101,13 @@ const PassDef chooseTilesPass = {
     .name = "choose-tiles",
     .summary = "Picks the configuration of each kernel by its model",
     .run = chooseTiles,
-    .options = {{"batch", 1, "B to choose for; 0: its bound"},
-                {"tokens", 1024, "T to choose for; 0: its bound"},
-                {"tiles", AttributeMap(), "settings of families or elementwise ops: {layernorm = {row_threads = 1}}"},
-                {"tuning", Attribute::text("shipped"), "what was measured: shipped, none, or a file of kiln tune"}},
+    .options =
+        {{"batch", 1, "B to choose for; 0: its bound"},
+         {"tokens", 1024, "T to choose for; 0: its bound"},
+         {"tiles", AttributeMap(), "settings of families or elementwise ops: {layernorm = {row_threads = 1}}"},
+         {"batch_invariant", 8,
+          "rows of @decode up to which a row's bits do not depend on those beside it; prompts' never do. 1: off"},
+         {"tuning", Attribute::text("shipped"), "what was measured: shipped, none, or a file of kiln tune"}},
     .sets = {"tile", "variants"},
 };
 

@@ -64,7 +64,9 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   add(selectKernelsPass, {{"target", Attribute::ident(options.target)},
                           {"matmul", Attribute::ident(options.matmul)},
                           {"kernels", options.kernels}});
-  add(chooseTilesPass, {{"tiles", options.tiles}, {"tuning", Attribute::text(options.tuning)}});
+  add(chooseTilesPass, {{"tiles", options.tiles},
+                        {"tuning", Attribute::text(options.tuning)},
+                        {"batch_invariant", options.batchInvariant}});
   add(placeParametersPass);
   add(planMemoryPass);
   return passes;

@@ -5,6 +5,9 @@
 
 namespace kiln {
 
+/// The most that PipelineOptions::batchInvariant may be.
+constexpr int64_t mostBatchInvariant = 64;
+
 struct PipelineOptions {
   std::string target = "sm_90a";
   std::string dtype = "f32";        ///< as assign-precision takes it
@@ -13,6 +16,7 @@ struct PipelineOptions {
   AttributeMap kernels = {};        ///< as select-kernels takes it
   AttributeMap tiles = {};          ///< as choose-tiles takes it
   std::string tuning = "shipped";   ///< as choose-tiles takes it
+  int64_t batchInvariant = 8;       ///< as choose-tiles takes it
   int64_t ranks = 1;                ///< GPUs among which the tensors are split
   int64_t draftTokens = 0;          ///< the most guesses that @verify checks for a sequence; 0: no @verify
   /// Passes that are left out.

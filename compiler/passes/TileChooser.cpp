@@ -7,10 +7,6 @@
 
 namespace kiln {
 
-static bool isTensorProduct(const KernelFamily &family) {
-  return family.form == KernelForm::TensorMatmul || family.form == KernelForm::TensorScore;
-}
-
 /// A matmul of few tokens per sequence.
 static bool isFewTokens(const Op &op) {
   return anchor(op)->is(OpKind::matmul) && hasFewTokens(op, anchor(op)->result()->type);
@@ -24,7 +20,8 @@ static bool isFixed(const Op &op, const KernelFamily &family) {
 
 /// Whether a family's tile has the order of sums that is fixed for the op, if one is.
 bool TileChooser::hasFixedOrder(const Op &op, const KernelFamily &family, const Tile &tile) const {
-  if (!isFewTokens(op) || family.form != KernelForm::TensorMatmul)
+  bool isFree = batchInvariant == 1 && !isVerified(op);
+  if (isFree || !isFewTokens(op) || family.form != KernelForm::TensorMatmul)
     return true;
   return family.order && family.order(op, tile) == cutOfFewTokens(op, target).order();
 }
@@ -279,17 +276,32 @@ Expected<std::vector<KernelVariant>> TileChooser::chooseVariants(const Op &op, A
     if (!variants.empty() && variants.back().choice == *choice)
       variants.back().rows = most;
     else
-      variants.push_back({most, std::move(*choice)});
+      variants.push_back({most, 0, std::move(*choice)});
   }
   if (!variants.empty() && variants.back().choice == atBound)
     variants.pop_back();
   return variants;
 }
 
+static void setChoice(Op &op, const KernelChoice &choice, ArrayRef<KernelVariant> variants) {
+  op.setAttribute("kernel", Attribute::ident(choice.family->name));
+  op.setAttribute("tile", choice.tile);
+  op.removeAttribute("variants");
+  if (!variants.empty())
+    op.setAttribute("variants", variantsAttribute(variants));
+}
+
+/// Whether one kernel of the family is much better for few rows, and another one for many.
+static bool hasVariedKernels(const KernelFamily &family) {
+  return isTensorProduct(family) || family.form == KernelForm::TensorFlash;
+}
+
 Error TileChooser::choose(Op &op) {
   Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), target, boundsToChooseFor(op));
   if (!family)
     return family.takeError();
+  if (batchInvariant > 1 && hasVariedKernels(**family) && tokensOfRows(op))
+    return chooseForPrompts(op, **family);
   SmallVector<int64_t, 3> rows = variantRows(op, **family);
   const DimBinding upper = boundsToChooseFor(op);
   if (isFewTokens(op) && isFixed(op, **family))
@@ -305,11 +317,20 @@ Error TileChooser::choose(Op &op) {
   Expected<std::vector<KernelVariant>> variants = chooseVariants(op, rows, choice);
   if (!variants)
     return variants.takeError();
-  op.setAttribute("kernel", Attribute::ident(choice.family->name));
-  op.setAttribute("tile", choice.tile);
-  op.removeAttribute("variants");
-  if (!variants->empty())
-    op.setAttribute("variants", variantsAttribute(*variants));
+  setChoice(op, choice, *variants);
+  return Error::success();
+}
+
+/// The choice is that of all layers with the same problem.
+Error TileChooser::chooseForPrompts(Op &op, const KernelFamily &family) {
+  auto known = prompts.find({&family, problemName(op)});
+  if (known == prompts.end()) {
+    Expected<std::vector<KernelVariant>> chosen = choosePrompts(op);
+    if (!chosen)
+      return chosen.takeError();
+    known = prompts.try_emplace({&family, problemName(op)}, std::move(*chosen)).first;
+  }
+  setChoice(op, known->second.back().choice, ArrayRef(known->second).drop_back());
   return Error::success();
 }
 

@@ -7,12 +7,19 @@
 
 namespace kiln {
 
+/// Whether the family computes products in tensor cores.
+inline bool isTensorProduct(const KernelFamily &family) {
+  return family.form == KernelForm::TensorMatmul || family.form == KernelForm::TensorScore;
+}
+
 /// Chooses for the ops of one module.
 class TileChooser {
 public:
-  /// `measured` may be null.
-  TileChooser(const Target &target, const AttributeMap &wanted, DimBinding interest, const TuningDatabase *measured)
-      : target(target), wanted(wanted), interest(std::move(interest)), measured(measured) {}
+  /// `measured` may be null. `batchInvariant`: as ModuleAttribute::batchInvariant says.
+  TileChooser(const Target &target, const AttributeMap &wanted, DimBinding interest, const TuningDatabase *measured,
+              int64_t batchInvariant)
+      : target(target), wanted(wanted), interest(std::move(interest)), measured(measured),
+        batchInvariant(batchInvariant) {}
 
   /// Gives the op `tile`, and `variants` if it has any.
   Error choose(Op &op);
@@ -37,13 +44,25 @@ private:
   Expected<std::vector<KernelVariant>> chooseVariants(const Op &op, ArrayRef<int64_t> rows,
                                                       const KernelChoice &atBound);
 
+  // Of prompts whose bits do not depend on their number (PromptTiles.cpp).
+  struct PromptCandidate;
+  struct PromptRows;
+  Expected<std::vector<PromptCandidate>> promptCandidates(const Op &op, const PromptRows &at);
+  Expected<std::vector<PromptRows>> rowsOfClass(const Op &op, int64_t tokens);
+  KernelChoice chooseOfOrder(const Op &op, const PromptRows &at, StringRef order, ArrayRef<KernelVariant> chosen) const;
+  Expected<std::vector<KernelVariant>> choosePrompts(const Op &op);
+  Error chooseForPrompts(Op &op, const KernelFamily &family);
+
   const Target &target;
   const AttributeMap &wanted; ///< settings by family or elementwise op
   DimBinding interest;
   const TuningDatabase *measured;
+  int64_t batchInvariant;
   std::set<std::string> used; ///< names of `wanted`
   /// The results of cheapestTile for products in tensor cores, by problem, upper bounds and dims.
   std::map<std::tuple<const KernelFamily *, std::string, DimBinding, DimBinding>, Tile> cheapest;
+  /// The results of choosePrompts, by family and problem.
+  std::map<std::pair<const KernelFamily *, std::string>, std::vector<KernelVariant>> prompts;
   // Settings of map.
   std::set<std::string> taken;                               ///< by some op
   std::map<std::string, std::vector<Diagnostic>> impossible; ///< for some op: why

@@ -99,14 +99,29 @@ private:
     return bytes + Expr(constants);
   }
 
+  /// Variants for few tokens come first: those for the fewest tokens, and of these the one for the fewest rows.
+  Error checkOrder(Place where, const PlanVariant &variant, const PlanVariant &before) const {
+    auto bound = [](int64_t tokens) { return tokens > 0 ? tokens : INT64_MAX; };
+    auto text = [](int64_t tokens) { return tokens > 0 ? std::to_string(tokens) : "any number"; };
+    if (bound(variant.tokens) < bound(before.tokens))
+      return where.fail("expected at least as many tokens as the variant before it has, got " + text(variant.tokens) +
+                        " after " + text(before.tokens));
+    if (before.tokens == variant.tokens && variant.rows <= before.rows)
+      return where["rows"].fail("expected more than the variant before it has, got " + Twine(variant.rows));
+    return Error::success();
+  }
+
   Error checkVariants() const {
     if (!step.variants.empty())
       if (Error error = formulas.checkRange(place["rows"], step.rows, 1, INT32_MAX))
         return error;
+    if (step.hasTokenBounds() && !formulas.hasDim(step.tokens))
+      return place["tokens"].fail("expected a dim of the plan, got '" + step.tokens + "'");
     for (const auto &[i, variant] : llvm::enumerate(step.variants)) {
       Place where = place["variants"][i];
-      if (i > 0 && variant.rows <= step.variants[i - 1].rows)
-        return where["rows"].fail("expected more than the variant before it has, got " + Twine(variant.rows));
+      if (i > 0)
+        if (Error error = checkOrder(where, variant, step.variants[i - 1]))
+          return error;
       if (Error error = checkLaunch(where, variant.launch))
         return error;
     }

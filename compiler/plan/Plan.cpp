@@ -41,10 +41,15 @@ const PlanLaunch &PlanStep::launchFor(const DimBinding &dims) const {
   if (variants.empty())
     return launch;
   int64_t own = cantFail(rows.evaluate(dims)); // the reader has checked this
+  auto length = dims.find(tokens);
   for (const PlanVariant &variant : variants)
-    if (own <= variant.rows)
+    if (own <= variant.rows && (variant.tokens == 0 || length->second <= variant.tokens))
       return variant.launch;
   return launch;
+}
+
+bool PlanStep::hasTokenBounds() const {
+  return llvm::any_of(variants, [](const PlanVariant &variant) { return variant.tokens > 0; });
 }
 
 Expected<StepCost> PlanStep::cost(const DimBinding &dims, int64_t past) const {
@@ -60,14 +65,31 @@ Expected<StepCost> PlanStep::cost(const DimBinding &dims, int64_t past) const {
 }
 
 void PlanStep::restrictTo(const DimBinding &upper) {
-  if (variants.empty())
-    return;
-  int64_t most = cantFail(rows.evaluate(upper));
-  auto whole = llvm::find_if(variants, [&](const PlanVariant &variant) { return most <= variant.rows; });
-  if (whole == variants.end())
-    return;
-  launch = std::move(whole->launch);
-  variants.erase(whole, variants.end());
+  // The most rows and tokens of calls that come to a variant by their length.
+  auto mostOf = [&](const PlanVariant &variant) {
+    DimBinding dims = upper;
+    if (variant.tokens > 0)
+      dims[tokens] = std::min(dims[tokens], variant.tokens);
+    return std::pair(cantFail(rows.evaluate(dims)), variant.tokens > 0 ? dims[tokens] : INT64_MAX);
+  };
+  std::vector<PlanVariant> kept;
+  for (PlanVariant &variant : variants) {
+    auto [mostRows, mostTokens] = mostOf(variant);
+    auto isEnough = [mostRows = mostRows, mostTokens = mostTokens](const PlanVariant &before) {
+      return mostRows <= before.rows && (before.tokens == 0 || mostTokens <= before.tokens);
+    };
+    if (llvm::any_of(kept, isEnough))
+      continue;
+    kept.push_back(std::move(variant));
+    // It takes every call that is left.
+    if (cantFail(rows.evaluate(upper)) <= kept.back().rows &&
+        (kept.back().tokens == 0 || upper.find(tokens)->second <= kept.back().tokens)) {
+      launch = std::move(kept.back().launch);
+      kept.pop_back();
+      break;
+    }
+  }
+  variants = std::move(kept);
 }
 
 template <class Items> static auto *findByName(const Items &items, StringRef name) {
@@ -82,6 +104,16 @@ const PlanBuffer *PlanFunction::resultOf(size_t step) const {
 
 const PlanFunction *Plan::findFunction(StringRef name) const { return findByName(functions, name); }
 const PlanDim *Plan::findDim(StringRef name) const { return findByName(dims, name); }
+
+int64_t Plan::promptClass(int64_t tokens) const {
+  std::set<int64_t> bounds;
+  for (const PlanFunction &function : functions)
+    for (const PlanStep &step : function.steps)
+      for (const PlanVariant &variant : step.variants)
+        if (variant.tokens > 0 && step.tokens == entries.tokens && tokens > variant.tokens)
+          bounds.insert(variant.tokens);
+  return static_cast<int64_t>(bounds.size());
+}
 
 DimBinding Plan::bind(int64_t batch, int64_t tokens) const {
   return {{entries.batch, batch}, {entries.tokens, tokens}};

@@ -16,7 +16,7 @@
 namespace kiln {
 
 /// Increased whenever a reader of one version would misread a plan of another.
-constexpr int64_t planFormatVersion = 10;
+constexpr int64_t planFormatVersion = 11;
 
 struct PlanDim {
   std::string name;
@@ -125,9 +125,10 @@ struct StepCost {
   }
 };
 
-/// The launch that replaces the general one when the step has at most `rows` rows.
+/// The launch that replaces the general one when the step has at most `rows` rows, of sequences of at most `tokens`
+/// tokens; 0: of any length.
 struct PlanVariant {
-  int64_t rows = 0;
+  int64_t rows = 0, tokens = 0;
   PlanLaunch launch;
 };
 
@@ -164,13 +165,16 @@ struct PlanStep {
   PlanLaunch launch;                 ///< for any number of rows; a library's step has only the name and arguments
   std::optional<PlanMatmul> matmul;  ///< the product that a library computes
   Expr rows;                         ///< the number of rows by which a variant is chosen, if there are variants
-  std::vector<PlanVariant> variants; ///< for few rows, ascending
+  std::string tokens = {};           ///< the dim of a sequence's tokens, if variants are chosen by them, too
+  std::vector<PlanVariant> variants; ///< ascending, by tokens and then by rows; the first that is enough runs
   std::optional<PlanWorkspace> workspace;
   Expr counters;         ///< number of 32-bit counters it uses
   int64_t mailboxes = 0; ///< bytes
   std::string location;  ///< file:line of the model
   Expr bytes, flops;     ///< the minimum it must move and compute; in terms of the dims and pastTokens
 
+  /// Whether any variant is for few tokens.
+  bool hasTokenBounds() const;
   /// Every launch; the one for any number of rows comes first.
   SmallVector<const PlanLaunch *, 4> launches() const;
   /// The launch for these dims.
@@ -217,13 +221,15 @@ struct PlanOrigin {
 
 struct Plan {
   std::string compilerVersion, nvrtcVersion;
-  std::string sourceHash;    ///< of the module that the plan was made from
-  std::string target;        ///< the target for which tiles were chosen
-  std::string strategy;      ///< the argument of `--strategy`; empty: the compiler chose the optimisations
-  bool stepByStep = false;   ///< launch steps one by one; otherwise a call is one CUDA graph
-  bool weightsFirst = false; ///< run no step before all weights are loaded; otherwise a step of the first call waits
-                             ///< for its own weights
-  bool serial = false;       ///< a kernel starts after the previous one has ended; otherwise it may start early
+  std::string sourceHash;     ///< of the module that the plan was made from
+  std::string target;         ///< the target for which tiles were chosen
+  std::string strategy;       ///< the argument of `--strategy`; empty: the compiler chose the optimisations
+  bool stepByStep = false;    ///< launch steps one by one; otherwise a call is one CUDA graph
+  bool weightsFirst = false;  ///< run no step before all weights are loaded; otherwise a step of the first call waits
+                              ///< for its own weights
+  int64_t batchInvariant = 1; ///< up to so many rows of @decode, and any number of prompts of one class of lengths, a
+                              ///< row's bits do not depend on the rows beside it; 1: they may
+  bool serial = false;        ///< a kernel starts after the previous one has ended; otherwise it may start early
   std::vector<std::string> cubins; ///< targets with cubins
   std::vector<std::string> ptx;    ///< virtual architectures with PTX: compute_80
   DType dtype = DType::F32;        ///< of matrices and activations
@@ -244,6 +250,10 @@ struct Plan {
     return entries.verify ? *function(Entry::Verify).arguments.front().shape[1].asConstant() : 1;
   }
   const PlanDim *findDim(StringRef name) const;
+
+  /// The class of lengths of a prompt, or of what it is rounded up to: how many of the bounds of tokens that variants
+  /// have it exceeds. Calls evaluate prompts of one class; then each has the bits that it has alone.
+  int64_t promptClass(int64_t tokens) const;
 
   /// The dims of a call: batch and tokens. The plan must have entries.
   DimBinding bind(int64_t batch, int64_t tokens) const;

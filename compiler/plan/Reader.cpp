@@ -31,6 +31,7 @@ public:
         [&] { return fields.text("nvrtc", plan.nvrtcVersion); },
         [&] { return fields.text("source_hash", plan.sourceHash); }, [&] { return fields.text("target", plan.target); },
         [&] { return root.find("strategy") ? fields.text("strategy", plan.strategy) : Error::success(); },
+        [&] { return fields.optionalInteger("batch_invariant", plan.batchInvariant, 1); },
         [&] { return fields.flag("step_by_step", plan.stepByStep); },
         [&] { return fields.flag("weights_first", plan.weightsFirst); },
         [&] { return fields.flag("serial", plan.serial); }, [&] { return fields.texts("cubins", plan.cubins); },
@@ -269,7 +270,8 @@ private:
     if (!table.find("library"))
       return chain([&] { return readLaunch(fields, table, step.launch); },
                    [&] { return fields.optionalEach("variants", step.variants, readVariant); },
-                   [&] { return step.variants.empty() ? Error::success() : fields.expr("rows", step.rows); });
+                   [&] { return step.variants.empty() ? Error::success() : fields.expr("rows", step.rows); },
+                   [&] { return step.hasTokenBounds() ? fields.text("tokens", step.tokens) : Error::success(); });
     PlanMatmul &matmul = step.matmul.emplace();
     return chain(
         [&] { return fields.text("library", step.launch.kernel); }, [&] { return fields.expr("rows", matmul.rows); },
@@ -307,7 +309,8 @@ private:
 
   static Error readVariant(const ConfigValue &table, PlanVariant &variant) {
     Fields fields(table, "variants");
-    return chain([&] { return fields.integer("rows", variant.rows, 1); },
+    return chain([&] { return fields.optionalInteger("tokens", variant.tokens, 1); },
+                 [&] { return fields.integer("rows", variant.rows, 1); },
                  [&] { return readLaunch(fields, table, variant.launch); },
                  [&] {
                    return table.find("arguments") ? fields.texts("arguments", variant.launch.arguments)

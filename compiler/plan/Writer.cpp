@@ -54,6 +54,7 @@ private:
        << "nvrtc = " << quote(plan.nvrtcVersion) << '\n'
        << "source_hash = " << quote(plan.sourceHash) << '\n'
        << "target = " << quote(plan.target) << '\n'
+       << (plan.batchInvariant == 1 ? "" : "batch_invariant = " + std::to_string(plan.batchInvariant) + "\n")
        << (plan.strategy.empty() ? "" : "strategy = " + quote(plan.strategy) + "\n")
        << (plan.stepByStep ? "step_by_step = true\n" : "") << (plan.weightsFirst ? "weights_first = true\n" : "")
        << (plan.serial ? "serial = true\n" : "") << "cubins = " << list(plan.cubins, quote) << '\n'
@@ -202,7 +203,8 @@ private:
     os << ", bytes = " << quoteExpr(step.bytes) << ", flops = " << quoteExpr(step.flops)
        << ", location = " << quote(step.location);
     if (!step.variants.empty())
-      os << ", rows = " << quoteExpr(step.rows) << ", variants = "
+      os << ", rows = " << quoteExpr(step.rows)
+         << (step.hasTokenBounds() ? ", tokens = " + quote(step.tokens) : std::string()) << ", variants = "
          << list(step.variants, [&](const PlanVariant &variant) { return variantText(step, variant); });
     os << "},\n";
   }
@@ -213,7 +215,8 @@ private:
 
   static std::string variantText(const PlanStep &step, const PlanVariant &variant) {
     bool hasOwn = variant.launch.arguments != step.launch.arguments;
-    return "{rows = " + std::to_string(variant.rows) + ", " + launchText(variant.launch) +
+    std::string tokens = variant.tokens > 0 ? "tokens = " + std::to_string(variant.tokens) + ", " : "";
+    return "{" + tokens + "rows = " + std::to_string(variant.rows) + ", " + launchText(variant.launch) +
            (hasOwn ? argumentsText(variant.launch.arguments) : "") + "}";
   }
 

@@ -20,15 +20,19 @@ Error PlanModel::downloadLogits(Entry entry, int64_t row, std::vector<float> &lo
 
 Error PlanModel::prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) {
   lengths.resize(prompts.size());
-  // A call works on consecutive rows; rows without a new prompt split the batch.
+  // A call works on consecutive rows; rows without a new prompt split the batch, and so do prompts of another class.
+  auto classOf = [&](size_t row) { return prefillClass(executor, static_cast<int64_t>(prompts[row].size())); };
   for (size_t first = 0; first < prompts.size();) {
-    size_t end = first;
-    while (end < prompts.size() && !prompts[end].empty())
+    if (prompts[first].empty()) {
+      ++first;
+      continue;
+    }
+    size_t end = first + 1;
+    while (end < prompts.size() && !prompts[end].empty() && classOf(end) == classOf(first))
       ++end;
-    if (end > first)
-      if (Error error = prefillRows(first, prompts.slice(first, end - first), logits.slice(first, end - first)))
-        return error;
-    first = end + 1;
+    if (Error error = prefillRows(first, prompts.slice(first, end - first), logits.slice(first, end - first)))
+      return error;
+    first = end;
   }
   return Error::success();
 }
@@ -113,6 +117,25 @@ void PlanModel::truncate(ArrayRef<int64_t> shorter) {
 }
 
 Expected<std::vector<std::vector<TokenScore>>> PlanModel::score(ArrayRef<ScoreWindow> windows) {
+  std::map<int64_t, std::vector<size_t>> classes;
+  for (const auto &[i, window] : llvm::enumerate(windows))
+    classes[executor.plan().promptClass(static_cast<int64_t>(window.inputs.size()))].push_back(i);
+  std::vector<std::vector<TokenScore>> all(windows.size());
+  for (const auto &[number, members] : classes) {
+    std::vector<ScoreWindow> together;
+    for (size_t member : members)
+      together.push_back(windows[member]);
+    auto scores = scoreTogether(together);
+    if (!scores)
+      return scores.takeError();
+    for (auto [member, own] : llvm::zip(members, *scores))
+      all[member] = std::move(own);
+  }
+  return all;
+}
+
+/// The scores of windows of one class of lengths.
+Expected<std::vector<std::vector<TokenScore>>> PlanModel::scoreTogether(ArrayRef<ScoreWindow> windows) {
   size_t longest = 0;
   for (const ScoreWindow &window : windows)
     longest = std::max(longest, window.inputs.size());

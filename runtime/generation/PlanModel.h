@@ -33,6 +33,7 @@ public:
 private:
   Error prefillRows(size_t firstRow, ArrayRef<std::vector<int32_t>> prompts,
                     MutableArrayRef<std::vector<float>> logits);
+  Expected<std::vector<std::vector<TokenScore>>> scoreTogether(ArrayRef<ScoreWindow> windows);
   Error downloadLogits(Entry entry, int64_t row, std::vector<float> &logits);
   bool canVerify(ArrayRef<std::vector<int32_t>> tokens) const;
 

@@ -31,12 +31,17 @@ template <int kBlocks = 1, int kGroup = 16> struct GroupedTiles {
 
 /// The same, but a block stays with its rows: it has one of `parts` parts of a stripe, the tiles with the same m, and
 /// walks along N; with more stripes than blocks it has several whole ones. All blocks begin at the start of a part, so
-/// that they share columns in L2. A part has at least kLeast tiles if a stripe has. Blocks may be left without tiles.
-template <int kLeast> struct StripeTiles {
+/// that they share columns in L2. Parts are whole stretches, kStretches of which a stripe has whatever the number of
+/// blocks and stripes; a stretch has a tile or more. Blocks may be left without tiles.
+template <int kStretches> struct StripeTiles {
   int tilesM, tilesN;
-  int parts = max(1, min(int(gridBlocksX()) / tilesM, tilesN / kLeast));
+  int parts = max(1, min(int(gridBlocksX()) / tilesM, kStretches));
   int part = int(blockIndexX()) / tilesM % parts;
-  int first = part * tilesN / parts, count = (part + 1) * tilesN / parts - first;
+  int first = startOf(part * kStretches / parts), count = startOf((part + 1) * kStretches / parts) - first;
+
+  /// The first tile of a stretch, and the stretch that has tile n.
+  KILN_DEVICE int startOf(int stretch) const { return stretch * tilesN / kStretches; }
+  KILN_DEVICE int stretchOf(int n) const { return ((n + 1) * kStretches - 1) / tilesN; }
 
   /// The number of the block's stripe, or part of one, that has tile i.
   KILN_DEVICE int stripeOf(int i) const { return int(blockIndexX()) + i / count * int(gridBlocksX()); }

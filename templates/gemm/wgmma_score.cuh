@@ -6,14 +6,16 @@
 //
 // Method: a block keeps its rows and walks along the columns (StripeTiles of tile_order.cuh), so that a thread has the
 // scores of its rows so far in registers. With two teams or more, one updates them while the tensor cores multiply
-// another's tile. At the end of a stripe, or of the block's part of it, each team writes the scores of its rows to
-// memory (gemm/score_parts.cuh); the last warp to arrive of those that have the same rows merges them.
+// another's tile. At the end of each of the kStretches stretches of a stripe, each team writes the scores of its rows
+// to memory (gemm/score_parts.cuh); the last warp to arrive of those that have the same rows merges them. So the order
+// of a row's sums depends on kTileN, kTeams and kStretches, and not on the number of rows.
 //
-// Launch, maps, shared memory and Config: as in wgmma_tiled.cuh, without clusters. Columns of the weight from kCols on
-// are no tokens.
+// Launch, maps, shared memory and Config: as in wgmma_tiled.cuh, without clusters, and
+//   kStretches  so many stretches have at least kTeams tiles each, or there is one
+// Columns of the weight from kCols on are no tokens.
 //
-// Memory: parts, of kTeams · max(1, blocks / ceildiv(rows, kTileM)) scores a row. arrivals: 4 · kConsumers counters for
-// each kTileM rows, zero before and after.
+// Memory: parts, of kStretches · min(kTeams, ceildiv(kCols, kTileN)) scores a row. arrivals: 4 · kConsumers counters
+// for each kTileM rows, zero before and after.
 //
 // Epilogue: as in norm/score_rows.cuh.
 //
@@ -32,11 +34,13 @@ template <class Config, class T> constexpr SharedBytes kWgmmaScoreShared = kWgmm
 /// What a consumer does with the sums of its tiles.
 template <class Config, class T, class Epilogue> struct WgmmaScore {
   using Shape = WgmmaTiledShape<Config, T>;
-  using Tiled = WgmmaTiled<Config, T, StripeTiles<Shape::kTeams>>;
+  using Tiled = WgmmaTiled<Config, T, StripeTiles<Config::kStretches>>;
   using Sums = typename Tiled::Sums[Shape::kRowTiles];
   using ThreadPlace = typename Tiled::ThreadPlace;
 
   static_assert(Shape::Cluster::kBlocks == 1, "a block keeps its rows");
+  static_assert(Config::kStretches == 1 || Config::kStretches * Shape::kTeams <= Shape::kTilesN,
+                "every team has a tile of a stretch");
 
   const Tiled &tiled;
   const ScoreParts<Config::kCols> parts;
@@ -45,12 +49,11 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
   int targets[Tiled::kThreadRows];
   RowScore scores[Tiled::kThreadRows]; // so far
 
-  /// Parts of a row: fewer teams than there are may have tiles if there are few columns.
+  /// Parts of a stretch: fewer teams than there are may have tiles if there are few columns.
   static constexpr int kTeams = min(Shape::kTeams, Shape::kTilesN);
 
   KILN_DEVICE WgmmaScore(const Tiled &tiled, RowScore *parts, u32 *arrivals, const Epilogue &epilogue)
-      : tiled(tiled), parts{parts, tiled.rows, tiled.block.order.parts * kTeams}, arrivals(arrivals),
-        epilogue(epilogue) {}
+      : tiled(tiled), parts{parts, tiled.rows, Config::kStretches * kTeams}, arrivals(arrivals), epilogue(epilogue) {}
 
   KILN_DEVICE void begin(ThreadPlace at) {
 #pragma unroll
@@ -82,13 +85,11 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
     return isLast;
   }
 
-  /// Writes the team's part of the rows, and merges all parts if it is the last one.
-  KILN_DEVICE void end(TilePlace place, ThreadPlace at) const {
-    // Where a row has one tile, either team may have it.
-    const int team = kTeams == 1 ? 0 : (int(warpgroupIndex()) - 1) / Shape::kConsumers;
+  /// Writes part number `part` of the rows, and merges all parts if it is the last one.
+  KILN_DEVICE void end(int part, TilePlace place, ThreadPlace at) const {
 #pragma unroll
     for (int i = 0; i < Tiled::kThreadRows; ++i)
-      parts.write(tiled.block.order.part * kTeams + team, at.rowOf(i), scores[i]);
+      parts.write(part, at.rowOf(i), scores[i]);
     const int first = at.row - int(laneIndex()) / 4;
     if (arrivesLast(place.m, first % Shape::kM / Shape::kConsumerM))
       parts.template merge<Shape::kRowTiles>(first, 64, epilogue);
@@ -96,8 +97,10 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
 
   struct Nothing {};
   KILN_DEVICE Nothing prepare(ThreadPlace) const { return {}; }
-  KILN_DEVICE void finish(Sums &sums, u32 last, Nothing, TilePlace place, ThreadPlace at, bool isFirst, bool isLast) {
-    if (isFirst)
+  KILN_DEVICE void finish(Sums &sums, u32 last, Nothing, TilePlace place, ThreadPlace at, bool, bool) {
+    const auto &order = tiled.block.order;
+    const int stretch = order.stretchOf(place.n), tile = place.n - order.startOf(stretch);
+    if (tile < Shape::kTeams)
       begin(at);
     waitProducts<0>(sums);
     tiled.release(last);
@@ -106,8 +109,9 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
       add<true>(sums, at);
     else
       add<false>(sums, at);
-    if (isLast)
-      end(place, at);
+    // Which team has which tiles of a stretch differs between blocks.
+    if (place.n + Shape::kTeams >= order.startOf(stretch + 1))
+      end(stretch * kTeams + tile % Shape::kTeams, place, at);
   }
 };
 

@@ -114,6 +114,9 @@ static void checkCompiling(const char *path, const char *folder) {
   options.maxBatch = 1;
   options.draftTokens = 64;
   FAILS(KilnErrorMisuse, "draftTokens: expected 0 to 63", kiln->compile(path, folder, &options));
+  options.draftTokens = 0;
+  options.batchInvariant = 65;
+  FAILS(KilnErrorMisuse, "batchInvariant: expected 0 to 64, got 65", kiln->compile(path, folder, &options));
 }
 
 static void checkText(const KilnModel *model) {

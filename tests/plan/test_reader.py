@@ -18,7 +18,7 @@ MODEL = "vocab_size = 29\nn_positions = 24\nn_embd = 32\nn_layer = 1\nn_head = 2
 SCRATCH = '"@workspace", "@mailboxes"], workspace = {offset = "384*B", bytes = "160*B"}, mailboxes = 16'
 
 # Keys that may be left out: plans omit them where they do not apply.
-OPTIONAL = {"scale", "add", "sum", "transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "arrays", "mailboxes", "variants", "sm_90a", "strategy", "step_by_step", "weights_first", "serial", "constants", "number", "cluster", "ops", "maps",
+OPTIONAL = {"scale", "add", "sum", "transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "arrays", "mailboxes", "variants", "sm_90a", "strategy", "batch_invariant", "step_by_step", "weights_first", "serial", "constants", "number", "cluster", "ops", "maps",
             "prefill", "decode", "verify", "score", "sample", "accept", "ngram", "follow", "collect", "pretend"}
 OPTIONAL_IN = {("kernels", "*", "rows"),  # but not of a step with variants
                ("origin", "weights"), ("origin", "vocabulary")}
@@ -170,7 +170,7 @@ class Mutations(PlanTest):
             if site.is_member and not self.may_be_left_out(site) and not self.names_its_own(site):
                 cases.append((f"no {site.path}", plantext.remove(self.text, site),
                               rf"\d+:\d+: error: \w+: missing key '{site.key}'"))
-        for header, message in (("model", "1:1: error: plan: missing key 'model'"), ("dims", "21:1: error: model: unknown key 'B'")):
+        for header, message in (("model", "1:1: error: plan: missing key 'model'"), ("dims", "22:1: error: model: unknown key 'B'")):
             cases.append((header, self.text.replace(f"[{header}]\n", ""), message))
         self.assertGreater(len(cases), 40)
         self.assert_all_refused(cases)
@@ -303,6 +303,24 @@ class Mutations(PlanTest):
         self.assert_all_refused([
             ("the same number twice", plantext.replace(self.text, rows, "1"),
              self.at(rows, "rows: expected more than the variant before it has, got 1"))])
+
+    def test_tokens_of_variants(self):
+        self.assertIn("variants = [{rows = 1, ", self.text)
+        def text(dim, first, second):
+            before, rest = self.text.split("variants = [{rows = 1, ", 1)
+            return f"{before}{dim}variants = [{{{first}rows = 1, {rest.replace('{rows = ', '{' + second + 'rows = ', 1)}"
+        self.assertEqual(self.read(text('tokens = "T", ', "tokens = 8, ", "")).code, 0)
+        self.assertEqual(self.read(text('tokens = "T", ', "tokens = 8, ", "tokens = 8, ")).code, 0)
+        self.assert_all_refused([
+            (what, text(*parts), r"\d+:\d+: error: " + message) for what, parts, message in (
+                ("no dim", ("", "tokens = 8, ", ""), "steps: missing key 'tokens'"),
+                ("another dim", ('tokens = "X", ', "tokens = 8, ", ""), "tokens: expected a dim of the plan, got 'X'"),
+                ("no tokens", ('tokens = "T", ', "tokens = 0, ", ""), "tokens: "),
+                ("fewer tokens", ('tokens = "T", ', "tokens = 8, ", "tokens = 4, "),
+                 "variants: expected at least as many tokens as the variant before it has, got 4 after 8"),
+                ("tokens behind any", ('tokens = "T", ', "", "tokens = 8, "),
+                 "variants: expected at least as many tokens as the variant before it has, got 8 after any number"),
+                ("a bound of a dim only", ('tokens = "T", ', "", ""), "steps: unknown key 'tokens'"))])
 
     def test_every_formula(self):
         cases = []

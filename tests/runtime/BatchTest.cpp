@@ -14,7 +14,8 @@ protected:
   static constexpr int64_t largest = 40;
 
   BatchTest() : RuntimeTest(/*width=*/128, "bf16", largest) {}
-  BatchTest(int64_t most, StringRef decode) : RuntimeTest(/*width=*/128, "bf16", most, /*draftTokens=*/0, decode) {}
+  BatchTest(int64_t most, StringRef decode, StringRef dtype = "bf16", int64_t positions = context)
+      : RuntimeTest(/*width=*/128, dtype, most, /*draftTokens=*/0, decode, positions) {}
 
   void SetUp() override {
     if (targetOf(*counted) != "sm_90a")
@@ -91,6 +92,78 @@ TEST_F(PersistentBatchTest, ARowHasTheBitsOfTheRowAlone) {
   for (const PlanLaunch *launch : step.launches())
     EXPECT_EQ(plan.findKernel(launch->kernel)->family, "decode_layers");
   expectEqualBits({3, 8}, /*steps=*/2);
+}
+
+/// Prompts of two classes of lengths: up to 64 tokens, and longer ones. In f16, whose rounding hides fewer of the
+/// differences between orders of sums than that of bf16.
+class PromptBatchTest : public BatchTest {
+protected:
+  static constexpr int64_t most = 4;
+
+  PromptBatchTest() : BatchTest(most, "graph", "f16", /*positions=*/72) { entries = {Entry::Prefill, Entry::Score}; }
+
+  static Ids promptOf(int64_t sequence, int64_t length) {
+    Ids ids;
+    for (int64_t i = 0; i < length; ++i)
+      ids.push_back(tokenAt(sequence, static_cast<int32_t>(i)));
+    return ids;
+  }
+
+  Rows prefill(ArrayRef<Ids> prompts) {
+    auto executor = unwrap(open(weights, most));
+    PlanModel model(*executor);
+    Rows logits(prompts.size());
+    expectSuccess(model.prefill(prompts, logits));
+    return logits;
+  }
+
+  /// The log-likelihoods of the tokens of each prompt but the first.
+  Rows score(ArrayRef<Ids> prompts) {
+    auto executor = unwrap(open(weights, most));
+    PlanModel model(*executor);
+    std::vector<ScoreWindow> windows;
+    for (const Ids &prompt : prompts)
+      windows.push_back({ArrayRef(prompt).drop_back(), ArrayRef(prompt).drop_front(), 0});
+    Rows scores;
+    for (const std::vector<TokenScore> &own : unwrap(model.score(windows))) {
+      scores.emplace_back();
+      for (const TokenScore &token : own)
+        scores.back().push_back(static_cast<float>(token.nll));
+    }
+    return scores;
+  }
+};
+
+TEST_F(PromptBatchTest, APromptHasTheBitsOfThePromptAlone) {
+  const std::vector<Ids> prompts = {promptOf(0, 64), promptOf(1, 60), promptOf(2, 71), promptOf(3, 9)};
+  Rows together = prefill(prompts), scores = score(prompts);
+  for (auto [prompt, logits, scored] : llvm::zip(prompts, together, scores)) {
+    EXPECT_TRUE(llvm::none_of(logits, [](float logit) { return std::isnan(logit); }));
+    EXPECT_EQ(prefill(prompt)[0], logits) << prompt.size();
+    EXPECT_EQ(score(prompt)[0], scored) << prompt.size();
+  }
+}
+
+TEST_F(PromptBatchTest, PromptsOfTwoClassesAreEvaluatedApart) {
+  auto executor = unwrap(open(weights, most));
+  ASSERT_EQ(executor->plan().promptClass(64), 0);
+  EXPECT_EQ(executor->plan().promptClass(65), 1);
+  PlanModel model(*executor);
+  Rows first(1);
+  expectSuccess(model.prefill({promptOf(0, 1)}, first)); // uploads the weights, too
+  auto callsFor = [&](ArrayRef<int64_t> lengths) {
+    std::vector<Ids> prompts;
+    for (auto [i, length] : llvm::enumerate(lengths))
+      prompts.push_back(promptOf(static_cast<int64_t>(i), length));
+    Rows logits(prompts.size());
+    int before = device->counts.uploads;
+    expectSuccess(model.prefill(prompts, logits));
+    return (device->counts.uploads - before) / 2; // tokens and lengths
+  };
+  EXPECT_EQ(callsFor({64, 3, 60, 33}), 1);
+  EXPECT_EQ(callsFor({72, 65}), 1);
+  EXPECT_EQ(callsFor({64, 65}), 2);
+  EXPECT_EQ(callsFor({10, 70, 20, 30}), 3);
 }
 
 } // namespace

@@ -22,15 +22,17 @@ protected:
   RuntimeTest() : RuntimeTest(/*width=*/16, "f32", maxBatch) {}
 
   /// A model of two layers. `width`: n_embd; `draftTokens`, `decode`: as PipelineOptions has them.
-  RuntimeTest(int64_t width, StringRef dtype, int64_t batch, int64_t draftTokens = 0, StringRef decode = "graph") {
+  RuntimeTest(int64_t width, StringRef dtype, int64_t batch, int64_t draftTokens = 0, StringRef decode = "graph",
+              int64_t positions = context)
+      : positions(positions) {
     std::string text = R"(vocab_size = 101
-n_positions = 24
 n_layer = 2
 n_head = 2
 activation_function = "gelu_new"
 layer_norm_epsilon = 1e-5
 tie_word_embeddings = true
 )";
+    text += "n_positions = " + std::to_string(positions) + "\n";
     text += "n_embd = " + std::to_string(width) + "\nn_inner = " + std::to_string(4 * width) + "\n";
     std::string model = directory.write("tiny.toml", text);
     CompileOptions options;
@@ -53,7 +55,7 @@ tie_word_embeddings = true
     return open(source, batch, unwrap(readPlan(planDirectory())));
   }
   Expected<std::unique_ptr<Executor>> open(const WeightSource &source, int64_t batch, Plan plan) {
-    return Executor::create(*device, std::move(plan), {planDirectory(), ""}, source, {batch, context, entries});
+    return Executor::create(*device, std::move(plan), {planDirectory(), ""}, source, {batch, positions, entries});
   }
 
   /// The logits of a prompt for each sequence.
@@ -71,6 +73,7 @@ tie_word_embeddings = true
     return logits;
   }
 
+  const int64_t positions; ///< of the model
   TemporaryDirectory directory;
   SourceManager sources;
   std::vector<Entry> entries = {Entry::Prefill, Entry::Decode}; ///< that executors have

@@ -106,6 +106,13 @@ void Summary::writePlan() {
     texts("strategy", [](const ReportedPlan &r) {
       return r.plan.strategy.empty() ? std::string("the compiler's") : r.plan.strategy;
     });
+  if (llvm::any_of(sides, [](const Side &side) { return side.reported.plan.batchInvariant > 1; }))
+    texts("bits of a row", [](const ReportedPlan &r) {
+      return r.plan.batchInvariant > 1
+                 ? formatv("the same in any batch of prompts, and of up to {0} rows of decode", r.plan.batchInvariant)
+                       .str()
+                 : std::string("depend on the batch");
+    });
   texts("bounds", [](const ReportedPlan &r) {
     std::vector<std::string> dims;
     for (const PlanDim &dim : r.plan.dims)

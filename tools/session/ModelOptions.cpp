@@ -64,6 +64,7 @@ Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
   options.matmul = choices.matmul.value_or(options.matmul);
   options.decode = choices.decode.value_or(options.decode);
   options.tuning = choices.tuning.value_or(options.tuning);
+  options.batchInvariant = choices.batchInvariant.value_or(options.batchInvariant);
   options.draftTokens = choices.draftTokens.value_or(options.draftTokens);
   options.ranks = choices.ranks.value_or(options.ranks);
   if (Error error = takeStrategy(choices, options))
@@ -78,7 +79,8 @@ Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
 namespace {
 
 struct GivenOption {
-  StringRef name, value;
+  StringRef name;
+  std::string value;
   std::string text() const { return (name + " " + value).str(); }
 };
 
@@ -91,6 +93,8 @@ std::vector<GivenOption> givenOptions(const PipelineChoices &choices) {
                              {"--tuning", choices.tuning}})
     if (value)
       given.push_back({name, *value});
+  if (choices.batchInvariant)
+    given.push_back({"--batch-invariant", std::to_string(*choices.batchInvariant)});
   return given;
 }
 
@@ -110,8 +114,9 @@ Effects effectsOf(const PipelineOptions &options) {
   Effects effects;
   effects.onDType = options.dtype != initial.dtype;
   effects.onKernels = options.matmul != initial.matmul || options.decode != initial.decode ||
-                      options.tuning != initial.tuning || !options.kernels.empty() || !options.tiles.empty() ||
-                      options.stepByStep || options.weightsFirst || options.serial || options.restrictPointers;
+                      options.tuning != initial.tuning || options.batchInvariant != initial.batchInvariant ||
+                      !options.kernels.empty() || !options.tiles.empty() || options.stepByStep ||
+                      options.weightsFirst || options.serial || options.restrictPointers;
   auto count = [&](const PassDef *pass) { (makesGraph(pass) ? effects.onGraph : effects.onKernels) = true; };
   for (const PassDef *pass : options.without)
     count(pass);

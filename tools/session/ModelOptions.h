@@ -9,13 +9,14 @@ namespace kiln {
 /// The user's options for compiling a model. An option that was not given has the pipeline's default; one that was
 /// given is honoured or refused.
 struct PipelineChoices {
-  std::optional<std::string> dtype = {};    ///< as assign-precision takes it
-  std::optional<std::string> matmul = {};   ///< as select-kernels takes it
-  std::optional<std::string> decode = {};   ///< graph or persistent
-  std::optional<std::string> strategy = {}; ///< as applyStrategies takes it
-  std::optional<std::string> tuning = {};   ///< as choose-tiles takes it
-  std::optional<int64_t> draftTokens = {};  ///< the most guesses that @verify checks
-  std::optional<int64_t> ranks = {};        ///< GPUs among which tensors are split
+  std::optional<std::string> dtype = {};      ///< as assign-precision takes it
+  std::optional<std::string> matmul = {};     ///< as select-kernels takes it
+  std::optional<std::string> decode = {};     ///< graph or persistent
+  std::optional<std::string> strategy = {};   ///< as applyStrategies takes it
+  std::optional<std::string> tuning = {};     ///< as choose-tiles takes it
+  std::optional<int64_t> batchInvariant = {}; ///< as choose-tiles takes it
+  std::optional<int64_t> draftTokens = {};    ///< the most guesses that @verify checks
+  std::optional<int64_t> ranks = {};          ///< GPUs among which tensors are split
 };
 
 /// What dtype, matmul and decode may be.

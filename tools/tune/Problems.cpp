@@ -26,24 +26,32 @@ size_t TuningProblem::fastest() const {
   return order.empty() ? 0 : order.front();
 }
 
-/// The kernel that the plan runs for this number of rows.
-static KernelChoice chosenFor(const Op &op, int64_t rows) {
+/// The kernel that the plan runs for this number of rows of sequences of so many tokens.
+static KernelChoice chosenFor(const Op &op, int64_t rows, int64_t tokens) {
   for (const KernelVariant &variant : variantsOf(op))
-    if (rows <= variant.rows)
+    if (rows <= variant.rows && (variant.tokens == 0 || tokens <= variant.tokens))
       return variant.choice;
   return choiceOf(op);
 }
 
-static std::vector<Trial> findTrials(const Op &op, int64_t rows, const Target &target, double mostOfBest,
-                                     size_t mostTrials) {
-  DimBinding dims = boundsForRows(op, rows);
-  std::vector<Trial> trials = {{chosenFor(op, rows)}};
+/// Whether choose-tiles would refuse another order of sums for the op.
+static bool hasFixedOrder(const Op &op) {
+  const Attribute *invariant =
+      findAttribute(op.parent()->function()->module().attributes, ModuleAttribute::batchInvariant);
+  return invariant && invariant->asInt() > 1 && tokensOfRows(op);
+}
+
+static std::vector<Trial> findTrials(const Op &op, int64_t rows, int64_t tokens, const Target &target,
+                                     double mostOfBest, size_t mostTrials) {
+  DimBinding dims = boundsForRows(op, rows, tokens);
+  std::vector<Trial> trials = {{chosenFor(op, rows, tokens)}};
+  const std::string order = hasFixedOrder(op) ? orderOfSums(op, trials.front().choice) : "";
   for (const KernelFamily *family : allKernelFamilies()) {
     if (family->byRequestOnly || !family->runs(op, target, dims))
       continue;
     for (Tile &tile : family->configurations(op, target, dims)) {
       KernelChoice choice{family, std::move(tile)};
-      if (!(choice == trials.front().choice))
+      if (!(choice == trials.front().choice) && (order.empty() || orderOfSums(op, choice) == order))
         trials.push_back({std::move(choice)});
     }
   }
@@ -76,7 +84,8 @@ std::vector<TuningProblem> findProblems(const Module &module, const Target &targ
       }
       int64_t rows = valueAt(rowsOf(*op), dims);
       if (std::string name = problemName(*op); seen.insert({name, rows}).second)
-        problems.push_back({name, rows, call, step, findTrials(*op, rows, target, mostOfBest, mostTrials)});
+        problems.push_back(
+            {name, rows, call, step, findTrials(*op, rows, call.tokens(), target, mostOfBest, mostTrials)});
       ++step;
     }
   }

@@ -19,7 +19,7 @@ from ._compare import Comparison, compare
 from ._core import library_version
 from ._errors import BusyError, Error, ErrorCode, OutOfMemoryError, UsageError
 from ._model import IDLE_ROW, Model, open
-from ._plan import CallCost, Cost, Entry, Kernel, KernelOp, Launch, Plan, Resources, Step, Tensor, compile
+from ._plan import CallCost, Cost, Entry, Kernel, KernelOp, Launch, Plan, Resources, Step, Tensor, Variant, compile
 from ._stream import FinishReason, Generation, Stream, Token
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "Tensor",
     "Token",
     "UsageError",
+    "Variant",
     "compare",
     "compile",
     "ir",

@@ -36,6 +36,13 @@ def text_or_none(text: str | None, name: str) -> str | None:
     return text
 
 
+def rows_or_default(rows: int | None) -> int:
+    """`batch_invariant` as the library takes it: 0 is the default."""
+    if rows == 0:
+        raise ValueError("batch_invariant: expected 1 or more, got 0")
+    return 0 if rows is None else rows
+
+
 def texts(values: str | Sequence[str], name: str) -> list[str]:
     """One text or several, as a list."""
     listed = [values] if isinstance(values, str) else list(values)

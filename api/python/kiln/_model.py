@@ -12,7 +12,18 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._arguments import IdArray, Prompt, StrPath, Tokens, id_array, is_prompt, path_bytes, text_or_none, texts
+from ._arguments import (
+    IdArray,
+    Prompt,
+    StrPath,
+    Tokens,
+    id_array,
+    is_prompt,
+    path_bytes,
+    rows_or_default,
+    text_or_none,
+    texts,
+)
 from ._errors import UsageError
 from ._plan import NoteCallback, ProgressCallback, log_note
 from ._stream import Generation, Request, Stream
@@ -47,6 +58,7 @@ class Model:
         decode: str | None = None,
         strategy: str | None = None,
         tuning: StrPath | None = None,
+        batch_invariant: int | None = None,
         can_score: bool = True,
         on_progress: ProgressCallback | None = None,
         on_note: NoteCallback | None = None,
@@ -70,6 +82,7 @@ class Model:
             decode=text_or_none(decode, "decode"),
             strategy=text_or_none(strategy, "strategy"),
             tuning=None if tuning is None else text_or_none(os.fspath(tuning), "tuning"),
+            batch_invariant=rows_or_default(batch_invariant),
         )
 
     def __repr__(self) -> str:
@@ -294,6 +307,7 @@ def open(
     decode: str | None = None,
     strategy: str | None = None,
     tuning: StrPath | None = None,
+    batch_invariant: int | None = None,
     can_score: bool = True,
     on_progress: ProgressCallback | None = None,
     on_note: NoteCallback | None = None,
@@ -319,6 +333,7 @@ def open(
         decode=decode,
         strategy=strategy,
         tuning=tuning,
+        batch_invariant=batch_invariant,
         can_score=can_score,
         on_progress=on_progress,
         on_note=on_note,

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, Union
 
 from . import _core
 from . import ir as _ir
-from ._arguments import StrPath, path_bytes, text_or_none, texts
+from ._arguments import StrPath, path_bytes, rows_or_default, text_or_none, texts
 
 #: Called with the number of kernels compiled, of all, and the last one's name; perhaps on another thread.
 ProgressCallback: TypeAlias = Callable[[int, int, str], object]
@@ -80,11 +80,20 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Variant:
+    """A launch that replaces a step's where that has few rows."""
+
+    rows: int  #: the most of the step
+    tokens: int  #: the most of a sequence; 0: any number
+    launch: Launch
+
+
+@dataclass(frozen=True)
 class Step:
     """A step of a function."""
 
     launch: Launch
-    variants: Mapping[int, Launch]  #: launches that replace it up to so many rows
+    variants: tuple[Variant, ...]  #: the first with enough rows and tokens replaces the launch
     location: str  #: ``file:line`` of the model
     bytes: Formula  #: the least that it must move
     flops: Formula  #: the least that it must compute
@@ -229,6 +238,7 @@ def compile(
     tuning: StrPath | None = None,
     passes: str | None = None,
     draft_tokens: int = 0,
+    batch_invariant: int | None = None,
     cubins: bool = True,
     cache: bool = True,
     on_progress: ProgressCallback | None = None,
@@ -257,6 +267,7 @@ def compile(
             tuning=None if tuning is None else text_or_none(os.fspath(tuning), "tuning"),
             passes=text_or_none(passes, "passes"),
             draft_tokens=draft_tokens,
+            batch_invariant=rows_or_default(batch_invariant),
             cubins=cubins,
             cache=cache,
             on_progress=on_progress,
@@ -297,7 +308,7 @@ def _entry(data: dict[str, Any]) -> Entry:
 def _step(data: dict[str, Any]) -> Step:
     return Step(
         launch=_launch(data["launch"]),
-        variants={variant["rows"]: _launch(variant) for variant in data["variants"]},
+        variants=tuple(Variant(one["rows"], one["tokens"], _launch(one)) for one in data["variants"]),
         location=data["location"],
         bytes=data["bytes"],
         flops=data["flops"],

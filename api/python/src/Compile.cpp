@@ -14,8 +14,8 @@ static nb::str take(KilnText *text) {
 
 static void compile(const nb::bytes &model, const nb::bytes &directory, const std::vector<std::string> &targets,
                     int64_t maxBatch, const Text &dtype, const Text &matmul, const Text &decode, const Text &strategy,
-                    const Text &tuning, const Text &passes, int64_t draftTokens, bool cubins, bool cache,
-                    nb::object onProgress, nb::object onNote) {
+                    const Text &tuning, const Text &passes, int64_t draftTokens, int64_t batchInvariant, bool cubins,
+                    bool cache, nb::object onProgress, nb::object onNote) {
   std::vector<const char *> names;
   for (const std::string &target : targets)
     names.push_back(target.c_str());
@@ -30,6 +30,7 @@ static void compile(const nb::bytes &model, const nb::bytes &directory, const st
   options.tuning = textOrNull(tuning);
   options.passes = textOrNull(passes);
   options.draftTokens = draftTokens;
+  options.batchInvariant = batchInvariant;
   options.withoutCubins = !cubins;
   options.withoutCache = !cache;
   Listeners listeners{Callback(std::move(onProgress)), Callback(std::move(onNote))};
@@ -79,7 +80,8 @@ void bindCompile(nb::module_ &module) {
   module.def("compile", compile, nb::arg("model"), nb::arg("directory"), nb::kw_only(), nb::arg("targets"),
              nb::arg("max_batch"), nb::arg("dtype").none(), nb::arg("matmul").none(), nb::arg("decode").none(),
              nb::arg("strategy").none(), nb::arg("tuning").none(), nb::arg("passes").none(), nb::arg("draft_tokens"),
-             nb::arg("cubins"), nb::arg("cache"), nb::arg("on_progress").none(), nb::arg("on_note").none());
+             nb::arg("batch_invariant"), nb::arg("cubins"), nb::arg("cache"), nb::arg("on_progress").none(),
+             nb::arg("on_note").none());
   module.def("describe_plan", describePlan, nb::arg("directory"), nb::arg("batch"), nb::arg("length"),
              nb::arg("profile").none(), "A plan as JSON.");
   module.def("describe_ir", describeIr, nb::arg("name"), nb::arg("text"), "The IR of a module as JSON.");

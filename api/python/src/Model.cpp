@@ -6,7 +6,8 @@ using Text = std::optional<std::string>;
 
 static void open(ModelHandle *self, const nb::bytes &path, const Text &device, int64_t batch,
                  const std::optional<nb::bytes> &weights, const std::optional<uint64_t> &randomWeights,
-                 const Text &dtype, const Text &matmul, const Text &decode, const Text &strategy, const Text &tuning) {
+                 const Text &dtype, const Text &matmul, const Text &decode, const Text &strategy, const Text &tuning,
+                 int64_t batchInvariant) {
   KilnModelOptions options = KILN_MODEL_OPTIONS;
   options.device = textOrNull(device);
   options.batch = batch;
@@ -17,6 +18,7 @@ static void open(ModelHandle *self, const nb::bytes &path, const Text &device, i
   options.decode = textOrNull(decode);
   options.strategy = textOrNull(strategy);
   options.tuning = textOrNull(tuning);
+  options.batchInvariant = batchInvariant;
   const char *model = path.c_str();
   KilnModel *opened = nullptr;
   KilnError *error;
@@ -56,7 +58,8 @@ void bindModel(nb::module_ &module) {
   nb::class_<ModelHandle>(module, "Model")
       .def("__init__", open, nb::arg("path"), nb::kw_only(), nb::arg("device").none(), nb::arg("batch"),
            nb::arg("weights").none(), nb::arg("random_weights").none(), nb::arg("dtype").none(),
-           nb::arg("matmul").none(), nb::arg("decode").none(), nb::arg("strategy").none(), nb::arg("tuning").none())
+           nb::arg("matmul").none(), nb::arg("decode").none(), nb::arg("strategy").none(), nb::arg("tuning").none(),
+           nb::arg("batch_invariant"))
       .def_prop_ro("name", [](const ModelHandle &self) { return self.info.name; })
       .def_prop_ro("device", [](const ModelHandle &self) { return self.info.device; })
       .def_prop_ro("vocabulary_size", [](const ModelHandle &self) { return self.info.vocabularySize; })

@@ -194,12 +194,19 @@ Expr rowsOf(const Op &op) {
   return rows;
 }
 
-DimBinding boundsForRows(const Op &op, int64_t rows) {
+const DimSymbol *tokensOfRows(const Op &op) {
+  const DimSymbol *tokens = op.parent()->function()->module().tokensDim();
+  return tokens && llvm::is_contained(rowSymbols(op), tokens) ? tokens : nullptr;
+}
+
+DimBinding boundsForRows(const Op &op, int64_t rows, int64_t tokens) {
   DimBinding dims = upperBounds(op);
+  const DimSymbol *limited = tokens > 0 ? tokensOfRows(op) : nullptr;
   // Use as few sequences as possible: the innermost dim gets its maximum.
   const auto symbols = rowSymbols(op);
   for (const DimSymbol *symbol : llvm::reverse(symbols)) {
-    dims[symbol->name] = std::clamp(rows, symbol->min, symbol->max);
+    int64_t most = symbol == limited ? std::clamp(tokens, symbol->min, symbol->max) : symbol->max;
+    dims[symbol->name] = std::clamp(rows, symbol->min, most);
     rows /= dims[symbol->name];
   }
   return dims;

@@ -74,7 +74,10 @@ DimBinding boundsToChooseFor(const Op &op);
 /// result. It is B·T for prompts, and B with one token per sequence.
 Expr rowsOf(const Op &op);
 /// The upper bounds of the dims, with sequences and tokens reduced so that the op has `rows` rows, or fewer if it
-/// cannot have that many.
-DimBinding boundsForRows(const Op &op, int64_t rows);
+/// cannot have that many. `tokens`: the most of a sequence; 0: any number.
+DimBinding boundsForRows(const Op &op, int64_t rows, int64_t tokens = 0);
+
+/// The module's dim of the tokens of a sequence, if the op's rows are counted by it: those of prompts. Null otherwise.
+const DimSymbol *tokensOfRows(const Op &op);
 
 } // namespace kiln

@@ -154,13 +154,21 @@ KernelChoice choiceOf(const Op &op) {
   return {findKernelFamily(op.identAttribute("kernel")), op.attribute("tile")->asDict()};
 }
 
+std::string orderOfSums(const Op &op, const KernelChoice &choice) {
+  if (choice.family->order)
+    return Attribute(choice.family->order(op, choice.tile)).str();
+  return (choice.family->name + " " + Attribute(choice.tile).str()).str();
+}
+
 std::vector<KernelVariant> variantsOf(const Op &op) {
   std::vector<KernelVariant> variants;
   if (const Attribute *list = op.attribute("variants"))
     for (const Attribute &item : list->asList()) {
       const AttributeMap &entry = item.asDict();
+      auto tokens = entry.find("tokens");
       variants.push_back(
           {entry.find("rows")->second.asInt(),
+           tokens == entry.end() ? 0 : tokens->second.asInt(),
            {findKernelFamily(entry.find("kernel")->second.asString()), entry.find("tile")->second.asDict()}});
     }
   return variants;
@@ -180,18 +188,18 @@ static std::optional<int64_t> bytesPerRow(const Op &op, const Expr &bytes) {
 std::optional<Expr> workspaceBytes(const Op &op) {
   SmallVector<Expr, 4> needs;
   int64_t perRow = 0; // of kernels with so many bytes a row; they need one formula together
-  auto take = [&](const KernelChoice &choice, std::optional<int64_t> rows) {
+  auto take = [&](const KernelChoice &choice, const KernelVariant *variant) {
     if (!choice.family->workspace)
       return;
     Expr bytes = choice.family->workspace(op, choice.tile);
     if (std::optional<int64_t> own = bytesPerRow(op, bytes))
       perRow = std::max(perRow, *own);
     else // a variant is never launched with more rows than its own
-      needs.push_back(rows ? Expr(valueAt(bytes, boundsForRows(op, *rows))) : bytes);
+      needs.push_back(variant ? Expr(valueAt(bytes, boundsForRows(op, variant->rows, variant->tokens))) : bytes);
   };
-  take(choiceOf(op), std::nullopt);
+  take(choiceOf(op), nullptr);
   for (const KernelVariant &variant : variantsOf(op))
-    take(variant.choice, variant.rows);
+    take(variant.choice, &variant);
   if (perRow > 0)
     needs.push_back(Expr(perRow) * rowsOf(op));
   std::optional<Expr> most;
@@ -202,10 +210,14 @@ std::optional<Expr> workspaceBytes(const Op &op) {
 
 Attribute variantsAttribute(ArrayRef<KernelVariant> variants) {
   Attribute::List list;
-  for (const KernelVariant &variant : variants)
-    list.push_back(AttributeMap{{"rows", variant.rows},
-                                {"kernel", Attribute::ident(variant.choice.family->name)},
-                                {"tile", variant.choice.tile}});
+  for (const KernelVariant &variant : variants) {
+    AttributeMap entry = {{"rows", variant.rows},
+                          {"kernel", Attribute::ident(variant.choice.family->name)},
+                          {"tile", variant.choice.tile}};
+    if (variant.tokens > 0)
+      entry.insert({"tokens", variant.tokens});
+    list.push_back(std::move(entry));
+  }
   return list;
 }
 

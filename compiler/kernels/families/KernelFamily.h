@@ -151,14 +151,19 @@ struct KernelChoice {
   }
 };
 
-/// The kernel that runs an op with at most `rows` rows, as rowsOf (kernels/cost/Problem.h) counts them.
+/// The kernel that runs an op with at most `rows` rows, as rowsOf (kernels/cost/Problem.h) counts them, of sequences of
+/// at most `tokens` tokens; 0: of any length.
 struct KernelVariant {
-  int64_t rows = 0;
+  int64_t rows = 0, tokens = 0;
   KernelChoice choice;
 };
 
+/// The order of a choice's sums, as a text to compare: equal ones give a row the same bits. A choice of a family whose
+/// orders are not known has one of its own.
+std::string orderOfSums(const Op &op, const KernelChoice &choice);
+
 /// The choices that select-kernels and choose-tiles wrote into the op: `kernel` and `tile` for any number of rows, and
-/// `variants` for few rows, ascending.
+/// `variants` for few rows, ascending: the first one with enough tokens and rows runs.
 KernelChoice choiceOf(const Op &op);
 std::vector<KernelVariant> variantsOf(const Op &op);
 Attribute variantsAttribute(ArrayRef<KernelVariant> variants);

@@ -41,6 +41,9 @@ static std::vector<Tile> mmaFlashConfigurations(const Op &op, const Target &targ
   return tiles;
 }
 
+/// Keys are taken a tile at a time; within one, sums run in steps of 16 keys.
+static AttributeMap orderOfMmaFlash(const Op &, const Tile &tile) { return {{"keys", setting(tile, "tile_keys")}}; }
+
 static Launch launchMmaFlash(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);
   return {.grid = {problem.heads, problem.batch, ceilDiv(problem.queries, Expr(setting(tile, "tile_queries")))},
@@ -85,6 +88,7 @@ const KernelFamily mmaFlashFamily = {
     .form = KernelForm::TensorFlash,
     .accepts = acceptsMmaFlash,
     .configurations = mmaFlashConfigurations,
+    .order = orderOfMmaFlash,
     .launch = launchMmaFlash,
     .estimate = estimateMmaFlash,
 };

@@ -108,6 +108,8 @@ static Expr tilesOf(const Op &op, const Tile &tile) {
   return ceilDiv(problem.cols, Expr(setting(tile, "tile_n"))) * ceilDiv(problem.rows, Expr(setting(tile, "tile_m")));
 }
 
+static AttributeMap orderOfMmaTiled(const Op &, const Tile &) { return {{"chains", 1}, {"ranges", 1}}; }
+
 static Launch launchMmaTiled(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
   TiledBlock block(tile);
@@ -195,6 +197,15 @@ static bool isSoundSplit(const Op &op, const Tile &tile) {
   return llvm::divideCeil(steps, splits) * (splits - 1) < static_cast<uint64_t>(steps);
 }
 
+/// All ranges but the last have as many steps; where that one has fewer, others cut the depth elsewhere.
+static AttributeMap orderOfSplit(const Op &op, const Tile &tile) {
+  int64_t splits = setting(tile, "splits");
+  AttributeMap order = {{"chains", 1}, {"ranges", splits}};
+  if (stepsOf(op) % splits != 0)
+    order.insert({"cut", Attribute::ident("ceil")});
+  return order;
+}
+
 static Launch launchSplit(const Op &op, const Tile &tile) {
   Launch launch = launchMmaTiled(op, tile);
   launch.grid[2] = Expr(setting(tile, "splits"));
@@ -227,6 +238,7 @@ const KernelFamily mmaTiledSplitFamily = {
     .accepts = acceptsSplit,
     .configurations = splitConfigurations,
     .isSound = isSoundSplit,
+    .order = orderOfSplit,
     .launch = launchSplit,
     .estimate = estimateSplit,
     .workspace = splitWorkspace,
@@ -243,6 +255,7 @@ const KernelFamily mmaTiledFamily = {
     .readsAhead = true,
     .accepts = acceptsMmaTiled,
     .configurations = mmaTiledConfigurations,
+    .order = orderOfMmaTiled,
     .launch = launchMmaTiled,
     .estimate = estimateMmaTiled,
 };

@@ -151,17 +151,63 @@ static bool acceptsWgmmaScore(const Op &op, const Target &target, const DimBindi
   return scoresProductAlone(op) && wgmmaTiledFamily.accepts(op, target, upper);
 }
 
-/// Bytes of the parts: a score for each row and team, as often as there are blocks for a stripe of rows.
+/// Tiles of a stripe of rows.
+static int64_t stripeTiles(const Op &op, const Tile &tile) {
+  return valueAt(ceilDiv(matmulProblem(op).cols, Expr(setting(tile, "tile_n"))), {});
+}
+
+/// Bytes of the parts: a score for each row, stretch and team.
 static Expr wgmmaScoreParts(const Op &op, const Tile &tile) {
-  MatmulProblem problem = matmulProblem(op);
-  Expr rowsOfBlocks(setting(tile, "blocks") * setting(tile, "tile_m"));
-  return (problem.rows + rowsOfBlocks) * Expr(setting(tile, "teams") * scoreBytes);
+  int64_t teams = std::min(setting(tile, "teams"), stripeTiles(op, tile));
+  return matmulProblem(op).rows * Expr(setting(tile, "stretches") * teams * scoreBytes);
+}
+
+/// Whether every team has a tile of each stretch, or there is one stretch.
+static bool isSoundWgmmaScore(const Op &op, const Tile &tile) {
+  int64_t stretches = setting(tile, "stretches");
+  return wgmmaTiledFamily.isSound(op, tile) && clusterBlocks(tile) == 1 &&
+         (stretches == 1 || stretches * setting(tile, "teams") <= stripeTiles(op, tile));
 }
 
 static std::vector<Tile> wgmmaScoreConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
-  std::vector<Tile> tiles = wgmmaTiledFamily.configurations(op, target, upper);
-  llvm::erase_if(tiles, [](const Tile &tile) { return clusterBlocks(tile) > 1; });
+  std::vector<Tile> tiles;
+  auto add = [&](Tile tile, int64_t stretches) {
+    tile.insert({"stretches", stretches});
+    bool isSound = isSoundWgmmaScore(op, tile);
+    if (isSound)
+      tiles.push_back(std::move(tile));
+    return isSound;
+  };
+  // With fewer of them, some numbers of rows leave blocks idle.
+  constexpr int64_t leastStretches = 16;
+  for (const Tile &product : wgmmaTiledFamily.configurations(op, target, upper)) {
+    if (!add(product, leastStretches))
+      add(product, 1);
+    for (int64_t stretches : {32, 64, 128})
+      add(product, stretches);
+  }
   return tiles;
+}
+
+/// The scores of a row are added up tile by tile by each team, stretch by stretch.
+static AttributeMap orderOfWgmmaScore(const Op &op, const Tile &tile) {
+  AttributeMap order = wgmmaTiledFamily.order(op, tile);
+  for (StringRef name : {"stretches", "teams", "tile_n"})
+    order.insert({name.str(), setting(tile, name)});
+  return order;
+}
+
+/// The product's time, but a block has whole stretches of a stripe, so that some have more tiles than others.
+static double estimateWgmmaScore(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  MatmulProblem problem = matmulProblem(op);
+  int64_t stripes = valueAt(ceilDiv(problem.rows, Expr(setting(tile, "tile_m"))), dims);
+  int64_t stretches = setting(tile, "stretches"), tiles = stripes * stripeTiles(op, tile);
+  int64_t blocks = std::min(setting(tile, "blocks"), tiles);
+  int64_t parts = std::max<int64_t>(1, std::min(blocks / stripes, stretches));
+  auto most = static_cast<double>(llvm::divideCeil(stripes * parts, blocks) * llvm::divideCeil(stretches, parts)) *
+              static_cast<double>(stripeTiles(op, tile)) / static_cast<double>(stretches);
+  double share = std::max(1.0, most / static_cast<double>(llvm::divideCeil(tiles, blocks)));
+  return share * estimateScore<wgmmaTiledFamily, wgmmaScoreFamily>(op, tile, target, dims);
 }
 
 const KernelFamily wgmmaScoreFamily = {
@@ -173,10 +219,10 @@ const KernelFamily wgmmaScoreFamily = {
     .waitsItself = true,
     .accepts = acceptsWgmmaScore,
     .configurations = wgmmaScoreConfigurations,
-    .isSound = [](const Op &op,
-                  const Tile &tile) { return wgmmaTiledFamily.isSound(op, tile) && clusterBlocks(tile) == 1; },
+    .isSound = isSoundWgmmaScore,
+    .order = orderOfWgmmaScore,
     .launch = [](const Op &op, const Tile &tile) { return wgmmaTiledFamily.launch(op, tile); },
-    .estimate = estimateScore<wgmmaTiledFamily, wgmmaScoreFamily>,
+    .estimate = estimateWgmmaScore,
     .workspace = wgmmaScoreParts,
     .counters = [](const Op &op,
                    const Tile &tile) { return rowTiles(op, tile) * Expr(4 * setting(tile, "consumers")); },
@@ -191,6 +237,13 @@ static std::vector<Tile> mmaScoreConfigurations(const Op &op, const Target &targ
   llvm::erase_if(tiles,
                  [](const Tile &tile) { return setting(tile, "tile_n") / setting(tile, "warps_n") < scoredCols; });
   return tiles;
+}
+
+/// A warp adds up the scores of its columns of a tile, then those of all warps and tiles are.
+static AttributeMap orderOfMmaScore(const Op &op, const Tile &tile) {
+  AttributeMap order = mmaTiledFamily.order(op, tile);
+  order.insert({"score_cols", setting(tile, "tile_n") / setting(tile, "warps_n")});
+  return order;
 }
 
 static Launch launchMmaScore(const Op &op, const Tile &tile) {
@@ -212,6 +265,7 @@ const KernelFamily mmaScoreFamily = {
                  !acceptsWgmmaScore(op, target, upper);
         },
     .configurations = mmaScoreConfigurations,
+    .order = orderOfMmaScore,
     .launch = launchMmaScore,
     .estimate = estimateScore<mmaTiledFamily, mmaScoreFamily>,
     .workspace = [](const Op &op, const Tile &tile) { return partBytes(op, tile, setting(tile, "warps_n")); },

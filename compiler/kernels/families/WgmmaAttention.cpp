@@ -49,6 +49,9 @@ static std::vector<Tile> wgmmaFlashConfigurations(const Op &op, const Target &ta
   return tiles;
 }
 
+/// Keys are taken a tile at a time; within one, sums run in steps of 16 keys.
+static AttributeMap orderOfWgmmaFlash(const Op &, const Tile &tile) { return {{"keys", setting(tile, "tile_keys")}}; }
+
 static Launch launchWgmmaFlash(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);
   return {.grid = {problem.heads, problem.batch, ceilDiv(problem.queries, Expr(setting(tile, "tile_queries")))},
@@ -94,6 +97,7 @@ const KernelFamily wgmmaFlashFamily = {
     .accepts = acceptsWgmmaFlash,
     .configurations = wgmmaFlashConfigurations,
     .isSound = isSoundWgmmaFlash,
+    .order = orderOfWgmmaFlash,
     .launch = launchWgmmaFlash,
     .estimate = estimateWgmmaFlash,
 };

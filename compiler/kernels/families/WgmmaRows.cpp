@@ -147,10 +147,13 @@ DepthCut cutOfFewTokens(const Op &op, const Target &target) {
 }
 
 static std::vector<Tile> wgmmaRowsConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
-  int64_t rows = valueAt(matmulProblem(op).rows, upper);
+  int64_t rows = std::clamp<int64_t>(static_cast<int64_t>(llvm::PowerOf2Ceil(valueAt(matmulProblem(op).rows, upper))),
+                                     8, instructionRows);
+  // Prompts have an order of their own, which choose-tiles chooses.
+  if (tokensOfRows(op))
+    return tilesOf(op, target, rows, /*chains=*/1);
   bool isFew = hasFewTokens(op, anchor(op)->result()->type);
   DepthCut cut = isFew ? cutOfFewTokens(op, target) : DepthCut{.ranges = rangesOf(op, target)};
-  rows = std::clamp<int64_t>(static_cast<int64_t>(llvm::PowerOf2Ceil(rows)), 8, instructionRows);
   std::vector<Tile> tiles = tilesOf(op, target, rows, cut.chains);
   llvm::erase_if(tiles, [&](const Tile &tile) { return RowsBlock(tile).ranges() != cut.ranges; });
   return tiles;

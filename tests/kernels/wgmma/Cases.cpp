@@ -145,6 +145,7 @@ std::vector<WgmmaMatmulCase> wgmmaScoreCases() {
       make(DType::F16, 70, 300, 136, {64, 64, 2, 1, 1}, 2),    // odd and even tiles
       make(DType::BF16, 300, 224, 64, {128, 192, 3, 2, 1}, 2), // a team of two warpgroups, exact in columns
       make(DType::BF16, 1, 40, 8, {64, 64, 5, 1, 2}, 1),       // one tile
+      make(DType::BF16, 90, 250, 64, {64, 32, 4, 1, 2}, 5),    // three stretches of two or three tiles, two blocks
       make(DType::BF16, 300, 65, 64, {128, 96, 3, 1, 2}, 1),   // both teams have stripes of one tile
       make(DType::F16, 200, 131, 72, {192, 96, 2, 3, 1}, 2),
       make(DType::BF16, 257, 389, 64, {128, 192, 3, 1, 2}, 2), // a whole prompt's tile, with the most sums a thread

@@ -137,19 +137,34 @@ INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaHeads, testing::ValuesIn(withRandomShapes
 /// The columns are a vocabulary: those of the weight's padding, which are NaN here, are no tokens.
 class WgmmaScore : public WgmmaMatmulTest {
 protected:
-  void runAndExpect() {
+  ScoredRows runOn(Dim3 blocks) {
     ScoredRows scored{integers(someTargets(rows, cols)), output(DType::F32, rows), output(DType::I32, rows),
                       output(DType::F32, rows)};
-    const size_t stripes = ceilDivide(rows, kernel["kTileM"]);
-    const size_t partsOfRow = kernel["kTeams"] * std::max<size_t>(1, grid().x / stripes);
+    const size_t tiles = ceilDivide(cols, kernel["kTileN"]), teams = kernel["kTeams"];
+    const size_t partsOfRow = 3 * teams <= tiles ? 3 * teams : std::min(teams, tiles);
     TestArray parts = output(DType::F32, rows * partsOfRow * 4);
-    TestArray arrivals = zeros(DType::I32, stripes * kernel["kConsumers"] * 4);
-    run(kernel, grid(), threads(), sharedBytes(), scored.outputs(), mappedX(), mappedWeight(), scored.targets,
+    TestArray arrivals = zeros(DType::I32, ceilDivide(rows, kernel["kTileM"]) * kernel["kConsumers"] * 4);
+    run(kernel, blocks, threads(), sharedBytes(), scored.outputs(), mappedX(), mappedWeight(), scored.targets,
         scored.logProbability, scored.best, scored.bestLogProbability, parts, arrivals, rows);
-    scored.expectScoresOf(matmul(x.values(), weight.values(), rows, cols, depth, /*transposed=*/true));
     EXPECT_EQ(arrivals.values(), std::vector<double>(arrivals.size, 0));
+    return scored;
+  }
+
+  void runAndExpect() {
+    ScoredRows scored = runOn(grid());
+    scored.expectScoresOf(matmul(x.values(), weight.values(), rows, cols, depth, /*transposed=*/true));
   }
 };
+
+/// How many blocks a stripe of rows has depends on their number.
+TEST_P(WgmmaScore, HasTheSameBitsOnAnyNumberOfBlocks) {
+  const ScoredRows one = runOn({1});
+  for (uint32_t blocks : {grid().x, 2u, 5u, 8u}) {
+    const ScoredRows scored = runOn({blocks});
+    EXPECT_EQ(scored.logProbability.values(), one.logProbability.values()) << blocks;
+    EXPECT_EQ(scored.bestLogProbability.values(), one.bestLogProbability.values()) << blocks;
+  }
+}
 
 TEST_P(WgmmaScore, IsTheLogProbabilityOfTheTarget) { runAndExpect(); }
 

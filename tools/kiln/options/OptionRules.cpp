@@ -18,7 +18,7 @@ std::string checkStage(const CompileCommand &command, const GivenOptions &given)
   // The first stage that an option can affect.
   static const std::pair<Stage, std::vector<StringRef>> firsts[] = {
       {Stage::Fused, {"--dtype", "--decode", "--strategy", "--draft-tokens", "--passes"}},
-      {Stage::Plan, {"--target", "--matmul", "--tuning"}},
+      {Stage::Plan, {"--target", "--matmul", "--tuning", "--batch-invariant"}},
       {Stage::Cuda, {"--dump-dir"}},
       {Stage::Cubin, {"--no-cache"}}};
   for (const auto &[stage, options] : firsts) {
@@ -183,7 +183,7 @@ std::string check(const CompareCommand &command, const GivenOptions &given) {
   if (isFileA)
     return refuse(given, {"--device-a"}, "expected a plan or a model as A, got a file of logits");
   if (isFileB)
-    return refuse(given, {"--dtype", "--strategy", "--matmul", "--decode", "--tuning"},
+    return refuse(given, {"--dtype", "--strategy", "--matmul", "--decode", "--tuning", "--batch-invariant"},
                   "expected a model as B, which it is about, got a file of logits; give that as A, and the model as B");
   return command.text.empty() ? refuse(given, {"--format"}, "expected --text, whose file it is about") : "";
 }

@@ -46,6 +46,7 @@ void addCompile(CLI::App &app, CompileCommand &command) {
       ->excludes(sub->get_option("--matmul"))
       ->excludes(sub->get_option("--decode"))
       ->excludes(sub->get_option("--tuning"))
+      ->excludes(sub->get_option("--batch-invariant"))
       ->excludes(sub->get_option("--draft-tokens"))
       ->excludes(sub->get_option("--ranks"));
   sub->add_option_function<std::string>(

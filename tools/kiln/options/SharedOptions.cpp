@@ -42,6 +42,14 @@ static void addTuning(CLI::App &sub, std::optional<std::string> &tuning) {
       ->default_str(PipelineOptions().tuning);
 }
 
+static void addBatchInvariant(CLI::App &sub, std::optional<int64_t> &rows) {
+  sub.add_option("--batch-invariant", rows,
+                 "up to so many rows of decode, and any number of prompts of about one length, a row's bits do not "
+                 "depend on the rows beside it; 1: they may, and every number of rows has its fastest kernels")
+      ->check(integer(1, mostBatchInvariant))
+      ->default_str(std::to_string(PipelineOptions().batchInvariant));
+}
+
 std::string wordsName(const std::vector<std::string> &words) { return llvm::join(words, "|"); }
 
 CLI::Validator word(const std::vector<std::string> &words) {
@@ -71,6 +79,7 @@ void addPipeline(CLI::App &sub, PipelineChoices &pipeline) {
   addMatmul(sub, pipeline.matmul);
   addDecode(sub, pipeline.decode);
   addTuning(sub, pipeline.tuning);
+  addBatchInvariant(sub, pipeline.batchInvariant);
 }
 
 std::vector<std::string> targetNames() {

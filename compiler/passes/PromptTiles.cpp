@@ -1,0 +1,193 @@
+// The kernels of an op over prompts whose bits must not depend on how many prompts are evaluated together.
+//
+// Prompts fall into classes by their length. All kernels of a class add up in one order, the one that slows the class
+// least; among those of this order, each number of rows has the fastest. So a plan has several kernels for an op, and a
+// prompt has the same bits alone and in company of its class.
+#include "kernels/cost/Problem.h"
+#include "ops/Region.h"
+#include "passes/TileChooser.h"
+
+namespace kiln {
+
+/// The most tokens of all classes but the last, which has the longest prompts.
+constexpr std::array<int64_t, 2> promptClasses = {64, 256};
+/// Numbers of sequences that get a choice of their own, besides the bound: fewer where a single prompt has many rows.
+static SmallVector<int64_t, 3> sequencesOf(int64_t tokens) {
+  constexpr int64_t mostRows = 1024;
+  SmallVector<int64_t, 3> sequences;
+  for (int64_t count : {1, 4, 16})
+    if (count * tokens <= mostRows || count == 1)
+      sequences.push_back(count);
+  return sequences;
+}
+/// A kernel that is slower by up to this factor is used again rather than one more kernel made.
+constexpr double worthAnother = 1.02;
+
+/// How much longer the largest batches of the longest prompts, which take the most time, may take so that smaller ones
+/// take less.
+constexpr double worthAtMost = 1.01;
+
+/// A kernel for some number of rows.
+struct TileChooser::PromptCandidate {
+  KernelChoice choice;
+  std::string order;
+  double seconds;
+};
+
+/// A number of rows to choose for, with all kernels for it.
+struct TileChooser::PromptRows {
+  int64_t rows, tokens; ///< the most of a call; tokens: 0 in the last class
+  DimBinding upper, dims;
+  std::vector<PromptCandidate> candidates = {};
+};
+
+/// An op has the first family that runs it to choose from, and a product all those in tensor cores; unless the module
+/// prefers one.
+Expected<std::vector<TileChooser::PromptCandidate>> TileChooser::promptCandidates(const Op &op, const PromptRows &at) {
+  const KernelFamily *first = selectFamily(op, target, at.upper);
+  std::vector<const KernelFamily *> families = {first};
+  if (first != preferredFamily(op))
+    for (const KernelFamily *family : allKernelFamilies())
+      if (family != first && isTensorProduct(*family) && !family->byRequestOnly && family->runs(op, target, at.upper))
+        families.push_back(family);
+  std::vector<PromptCandidate> all;
+  for (const KernelFamily *family : families) {
+    Expected<std::vector<Tile>> tiles = candidates(op, *family, at.upper);
+    if (!tiles)
+      return tiles.takeError();
+    for (Tile &tile : *tiles) {
+      double seconds = family->estimate(op, tile, target, at.dims);
+      KernelChoice choice{family, std::move(tile)};
+      std::string order = orderOfSums(op, choice);
+      all.push_back({std::move(choice), std::move(order), seconds});
+    }
+  }
+  return all;
+}
+
+/// The numbers of rows of prompts of up to `tokens` tokens, the fewest first.
+Expected<std::vector<TileChooser::PromptRows>> TileChooser::rowsOfClass(const Op &op, int64_t tokens) {
+  const DimSymbol *length = tokensOfRows(op);
+  const bool isLast = tokens == length->max;
+  int64_t most = valueAt(rowsOf(op), boundsForRows(op, INT64_MAX, tokens));
+  std::vector<PromptRows> all;
+  for (int64_t sequences : sequencesOf(tokens))
+    if (sequences * tokens < most) {
+      DimBinding dims = boundsForRows(op, sequences * tokens, tokens);
+      all.push_back({sequences * tokens, isLast ? 0 : tokens, dims, dims});
+    }
+  DimBinding upper = boundsForRows(op, most, tokens), dims = upper;
+  if (isLast)
+    dims[length->name] = interest.find(length->name)->second;
+  all.push_back({most, isLast ? 0 : tokens, upper, dims});
+  for (PromptRows &at : all) {
+    Expected<std::vector<PromptCandidate>> candidates = promptCandidates(op, at);
+    if (!candidates)
+      return candidates.takeError();
+    at.candidates = std::move(*candidates);
+  }
+  return all;
+}
+
+/// The seconds of the fastest kernel of each order.
+using SecondsByOrder = std::map<std::string, double>;
+
+/// How much longer the fastest kernel of an order takes than that of any; infinite if there is none.
+static double slowdown(const SecondsByOrder &seconds, const std::string &order) {
+  auto own = seconds.find(order);
+  if (own == seconds.end())
+    return INFINITY;
+  double fastest = own->second;
+  for (const auto &[other, time] : seconds)
+    fastest = std::min(fastest, time);
+  return own->second / fastest;
+}
+
+/// The order that has kernels for all numbers of rows of a class, the most rows last, and slows them down least
+/// together, the most rows by no more than `mostAtBound`. Empty: there is none.
+static std::string orderOfClass(ArrayRef<SecondsByOrder> secondsOfRows, double mostAtBound) {
+  std::string best;
+  double least = INFINITY;
+  for (const auto &[order, seconds] : secondsOfRows.back()) {
+    double sum = 0;
+    for (const SecondsByOrder &ofRows : secondsOfRows)
+      sum += slowdown(ofRows, order);
+    if (sum < least && slowdown(secondsOfRows.back(), order) <= mostAtBound) {
+      least = sum;
+      best = order;
+    }
+  }
+  return best;
+}
+
+/// The kernel of this order, or of any if it is empty, for a number of rows: what was measured, or else the fastest by
+/// the models; but one of those chosen for other rows if it is about as fast.
+KernelChoice TileChooser::chooseOfOrder(const Op &op, const PromptRows &at, StringRef order,
+                                        ArrayRef<KernelVariant> chosen) const {
+  const PromptCandidate *best = nullptr, *known = nullptr;
+  for (const PromptCandidate &candidate : at.candidates) {
+    if (!order.empty() && candidate.order != order)
+      continue;
+    if (!best || candidate.seconds < best->seconds)
+      best = &candidate;
+    bool isKnown =
+        llvm::any_of(chosen, [&](const KernelVariant &variant) { return variant.choice == candidate.choice; });
+    if (isKnown && (!known || candidate.seconds < known->seconds))
+      known = &candidate;
+  }
+  std::optional<KernelChoice> measuredBest = measuredChoice(op, at.dims, *best->choice.family);
+  if (measuredBest && (order.empty() || orderOfSums(op, *measuredBest) == order))
+    return *measuredBest;
+  return known && known->seconds <= worthAnother * best->seconds ? known->choice : best->choice;
+}
+
+/// Leaves out variants whose calls come to the same kernel without them. The last one takes every call.
+static void dropNeedless(std::vector<KernelVariant> &variants) {
+  for (size_t i = variants.size() - 1; i-- > 0;) {
+    const KernelVariant &variant = variants[i];
+    bool isFirst = i == 0 || variants[i - 1].tokens != variant.tokens;
+    int64_t covered = isFirst ? 0 : variants[i - 1].rows;
+    bool isNeedless = true;
+    for (size_t next = i + 1; next < variants.size() && covered < variant.rows; ++next)
+      if (variants[next].rows > covered) {
+        isNeedless = isNeedless && variants[next].choice == variant.choice;
+        covered = variants[next].rows;
+      }
+    if (isNeedless)
+      variants.erase(variants.begin() + static_cast<ptrdiff_t>(i));
+  }
+}
+
+/// The variants of an op over prompts; the last one, for calls that no other takes, is the op's own choice.
+Expected<std::vector<KernelVariant>> TileChooser::choosePrompts(const Op &op) {
+  SmallVector<int64_t, 3> classes = {tokensOfRows(op)->max};
+  for (int64_t tokens : llvm::reverse(promptClasses))
+    if (tokens < classes.front())
+      classes.push_back(tokens);
+  // From the longest prompts on: kernels that were chosen for them serve shorter ones, too.
+  std::vector<KernelVariant> chosen;
+  for (int64_t tokens : classes) {
+    Expected<std::vector<PromptRows>> all = rowsOfClass(op, tokens);
+    if (!all)
+      return all.takeError();
+    std::vector<SecondsByOrder> secondsOfRows;
+    for (const PromptRows &at : *all) {
+      SecondsByOrder &seconds = secondsOfRows.emplace_back();
+      for (const PromptCandidate &candidate : at.candidates) {
+        double &least = seconds.try_emplace(candidate.order, INFINITY).first->second;
+        least = std::min(least, candidate.seconds);
+      }
+    }
+    // There is one unless the user asked for kernels that take few rows only, and in another order than those for many.
+    std::string order = tokens == classes.front() ? orderOfClass(secondsOfRows, worthAtMost) : "";
+    if (order.empty())
+      order = orderOfClass(secondsOfRows, INFINITY);
+    for (const PromptRows &at : llvm::reverse(*all))
+      chosen.push_back({at.rows, at.tokens, chooseOfOrder(op, at, order, chosen)});
+  }
+  std::reverse(chosen.begin(), chosen.end());
+  dropNeedless(chosen);
+  return chosen;
+}
+
+} // namespace kiln

@@ -23,8 +23,8 @@ static SmallVector<int64_t, 3> sequencesOf(int64_t tokens) {
 /// A kernel that is slower by up to this factor is used again rather than one more kernel made.
 constexpr double worthAnother = 1.02;
 
-/// How much longer the largest batches of the longest prompts, which take the most time, may take so that smaller ones
-/// take less.
+/// How much longer the calls that matter most may take so that others of their class take less: the largest batches of
+/// the longest prompts, which take the most time, and a short prompt alone, for which somebody waits.
 constexpr double worthAtMost = 1.01;
 
 /// A kernel for some number of rows.
@@ -104,15 +104,15 @@ static double slowdown(const SecondsByOrder &seconds, const std::string &order) 
 }
 
 /// The order that has kernels for all numbers of rows of a class, the most rows last, and slows them down least
-/// together, the most rows by no more than `mostAtBound`. Empty: there is none.
-static std::string orderOfClass(ArrayRef<SecondsByOrder> secondsOfRows, double mostAtBound) {
+/// together, those of `first` by no more than `most`. Empty: there is none.
+static std::string orderOfClass(ArrayRef<SecondsByOrder> secondsOfRows, const SecondsByOrder &first, double most) {
   std::string best;
   double least = INFINITY;
   for (const auto &[order, seconds] : secondsOfRows.back()) {
     double sum = 0;
     for (const SecondsByOrder &ofRows : secondsOfRows)
       sum += slowdown(ofRows, order);
-    if (sum < least && slowdown(secondsOfRows.back(), order) <= mostAtBound) {
+    if (sum < least && slowdown(first, order) <= most) {
       least = sum;
       best = order;
     }
@@ -179,9 +179,10 @@ Expected<std::vector<KernelVariant>> TileChooser::choosePrompts(const Op &op) {
       }
     }
     // There is one unless the user asked for kernels that take few rows only, and in another order than those for many.
-    std::string order = tokens == classes.front() ? orderOfClass(secondsOfRows, worthAtMost) : "";
+    const SecondsByOrder &first = tokens == classes.front() ? secondsOfRows.back() : secondsOfRows.front();
+    std::string order = orderOfClass(secondsOfRows, first, worthAtMost);
     if (order.empty())
-      order = orderOfClass(secondsOfRows, INFINITY);
+      order = orderOfClass(secondsOfRows, first, INFINITY);
     for (const PromptRows &at : llvm::reverse(*all))
       chosen.push_back({at.rows, at.tokens, chooseOfOrder(op, at, order, chosen)});
   }

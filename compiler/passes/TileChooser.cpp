@@ -190,6 +190,9 @@ std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimB
   if (isFixed(op, family) &&
       (found->choice.family->form != family.form || !hasFixedOrder(op, *found->choice.family, found->choice.tile)))
     return std::nullopt;
+  if (family.form == KernelForm::SplitKv &&
+      !llvm::is_contained(found->choice.family->configurations(op, target, dims), found->choice.tile))
+    return std::nullopt;
   Attribute tile = found->choice.tile;
   if (Error unsound = checkTile(op, *found->choice.family, &tile, target, dims)) {
     llvm::consumeError(std::move(unsound));
@@ -224,7 +227,9 @@ Expected<const KernelFamily *> TileChooser::cheapestFamily(const Op &op, const K
   if (Error error = compare(first))
     return error;
   for (const KernelFamily *family : allKernelFamilies()) {
-    bool isCandidate = family != &first && isTensorProduct(*family) && !family->byRequestOnly;
+    // Of few tokens per sequence, those that stream the weight.
+    bool streams = !isFewTokens(op) || family->maps || family == &mmaWarpsFamily;
+    bool isCandidate = family != &first && isTensorProduct(*family) && !family->byRequestOnly && streams;
     if (isCandidate && runsInOrder(op, *family, dims))
       if (Error error = compare(*family))
         return error;

@@ -147,7 +147,8 @@ struct FlashRows {
       const bool isHigher = tileLargest * scale > fma(reference, scale, kSlack);
       const float raised = isHigher ? tileLargest : reference;
       const float shift = softmaxShift(raised) * scale;
-      factors[half] = exp2(fma(reference, scale, -shift));
+      // Exactly 1 for a row that keeps its maximum: it is scaled when another row of the thread rises.
+      factors[half] = isHigher ? exp2(fma(reference, scale, -shift)) : 1.0f;
       reference = raised;
       rises |= isHigher;
       float sum = sums[half] * factors[half];

@@ -80,8 +80,6 @@ TEST(PromptTiles, KernelsOfFewRowsCanBeRequested) {
         [&](const Op &op, ArrayRef<KernelVariant> variants) {
           for (const KernelVariant &variant : variants)
             splits += variant.choice.family->name == "gemm_mma_split_k";
-          for (const auto &[number, orders] : ordersOf(op, variants))
-            EXPECT_TRUE(target == "sm_80" || orders.size() == 1u) << llvm::join(orders, " | ");
         },
         "matmul=split_k{splits=2}");
     EXPECT_GT(splits, 0) << target.str();

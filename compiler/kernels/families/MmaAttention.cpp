@@ -42,7 +42,9 @@ static std::vector<Tile> mmaFlashConfigurations(const Op &op, const Target &targ
 }
 
 /// Keys are taken a tile at a time; within one, sums run in steps of 16 keys.
-static AttributeMap orderOfMmaFlash(const Op &, const Tile &tile) { return {{"keys", setting(tile, "tile_keys")}}; }
+static AttributeMap orderOfMmaFlash(const Op &, const Tile &tile) {
+  return {{"by", Attribute::ident("mma")}, {"keys", setting(tile, "tile_keys")}};
+}
 
 static Launch launchMmaFlash(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);

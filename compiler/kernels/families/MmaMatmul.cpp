@@ -108,7 +108,10 @@ static Expr tilesOf(const Op &op, const Tile &tile) {
   return ceilDiv(problem.cols, Expr(setting(tile, "tile_n"))) * ceilDiv(problem.rows, Expr(setting(tile, "tile_m")));
 }
 
-static AttributeMap orderOfMmaTiled(const Op &, const Tile &) { return {{"chains", 1}, {"ranges", 1}}; }
+/// Not the order of gemm_wgmma: on an H200 some results of equal cuts had other bits.
+static AttributeMap orderOfMmaTiled(const Op &, const Tile &) {
+  return {{"by", Attribute::ident("mma")}, {"chains", 1}, {"ranges", 1}};
+}
 
 static Launch launchMmaTiled(const Op &op, const Tile &tile) {
   MatmulProblem problem = matmulProblem(op);
@@ -200,7 +203,7 @@ static bool isSoundSplit(const Op &op, const Tile &tile) {
 /// All ranges but the last have as many steps; where that one has fewer, others cut the depth elsewhere.
 static AttributeMap orderOfSplit(const Op &op, const Tile &tile) {
   int64_t splits = setting(tile, "splits");
-  AttributeMap order = {{"chains", 1}, {"ranges", splits}};
+  AttributeMap order = {{"by", Attribute::ident("mma")}, {"chains", 1}, {"ranges", splits}};
   if (stepsOf(op) % splits != 0)
     order.insert({"cut", Attribute::ident("ceil")});
   return order;

@@ -165,7 +165,9 @@ static double estimateMmaWarps(const Op &op, const Tile &tile, const Target &tar
   // The kernel before gives the first weights time to arrive. While more of them do, products of earlier stages run.
   double clock = target.times.clock, waves = std::ceil(perMultiprocessor / resident);
   double hidden = std::min(chain * (turns - 1) / turns / clock, std::max(0.0, memory - times.ahead));
-  double latency = readRows / times.rowsRate + (chain + sums) / clock - hidden;
+  // Rows of later stages arrive while those of earlier ones are multiplied.
+  double reading = readRows / times.rowsRate, together = std::min(reading, chain / clock) * (turns - 1) / turns;
+  double latency = reading + (chain + sums) / clock - std::max(hidden, together);
   return target.launchSeconds + memory + waves * latency + times.block * (perMultiprocessor - 1) + times.ends;
 }
 

@@ -65,57 +65,9 @@
 #include "epilogue.cuh"
 #include "gemm/product_boxes.cuh"
 #include "gemm/ring_place.cuh"
-#include "gemv/depth_cut.cuh"
-#include "shape.cuh"
+#include "gemv/wgmma_rows_shape.cuh"
 
 namespace kiln {
-
-/// Constants that follow from a Config for elements of type T.
-template <class Config, class T> struct WgmmaRowsShape {
-  static constexpr int kRows = Config::kRows, kN = Config::kTileN;
-  static constexpr int kStages = Config::kStages, kRowStages = Config::kRowStages;
-  static constexpr int kParts = Config::kParts, kGroups = Config::kGroups, kRanges = kParts * kGroups;
-  static constexpr int kConsumers = kGroups * int(kWarpgroupSize), kThreads = kConsumers + int(kWarpgroupSize);
-  static constexpr int kLoaders = 3;                               // warps
-  static constexpr int kStep = int(kSwizzledRowBytes / sizeof(T)); // of the depth
-  static constexpr int kSteps = ceilDiv(Config::kDepth, kStep);    // of all ranges
-  static constexpr int kMostSteps = ceilDiv(kSteps, kRanges);      // of a range
-  using Cut = DepthCut<kSteps, kRanges, Config::kChains>;
-  static constexpr int kInstructions = 4; // of a step: 32 bytes each
-  static constexpr u32 kRowBytes = kSwizzledRowBytes, kBytesB = kN * kRowBytes;
-  static constexpr bool kColsAreExact = Config::kCols % kN == 0;
-  static constexpr bool kCopiesRowsAtOnce = Config::kRowStages == kMostSteps && Config::kDepth % kStep == 0;
-  // A block owns every kParts-th row. Rows of sums are kept apart, so that threads store them to different banks.
-  static constexpr int kOwnRows = ceilDiv(kRows, kParts), kSumsStride = kN + 4;
-  // Behind the exchange: 8 columns a thread and row, in vectors of V.
-  static constexpr int kRowThreads = kN / 8, kRowsAtOnce = kConsumers / kRowThreads;
-  static constexpr int kTurns = ceilDiv(kOwnRows, kRowsAtOnce);
-  static constexpr int V = widestVector(Config::kCols, 8), kVectors = 8 / V;
-
-  static_assert(sizeof(T) == 2, "bf16 or f16");
-  static_assert(kRows == 8 || kRows == 16 || kRows == 32 || kRows == 64, "rows of a block");
-  static_assert(kN % 32 == 0 && kN <= 256, "columns are permuted within 32, an instruction has 256");
-  static_assert(kParts >= 1 && kParts <= 8 && kGroups >= 1 && kGroups <= 4, "a legal cluster and block");
-  static_assert(kRanges <= kSteps, "every range has a step");
-  static_assert(kStages >= 1 && kStages <= kMostSteps, "a stage holds a step of its range");
-  static_assert(kRowStages == kStages || kRowStages == kMostSteps, "rows come with the weight, or all at once");
-};
-
-template <class Config, class T> struct WgmmaRowsStorage {
-  using Shape = WgmmaRowsShape<Config, T>;
-  // An instruction reads 64 rows: with fewer in memory, it reads on into the memory behind, which is b's.
-  alignas(kWarpgroupTileAlignment) u8 a[Shape::kGroups][Shape::kRowStages][Shape::kRows * Shape::kRowBytes];
-  alignas(kWarpgroupTileAlignment) u8 b[Shape::kGroups][Shape::kStages][Shape::kBytesB];
-  alignas(16) float sums[Shape::kRanges][Shape::kOwnRows][Shape::kSumsStride];
-  SharedBarrier rows[Shape::kGroups], full[Shape::kGroups][Shape::kStages], empty[Shape::kGroups][Shape::kStages];
-  alignas(16) u8 ofRows[Shape::kOwnRows][16]; // what the epilogue reads of each own row
-  SharedBarrier complete, loaded;
-
-  static_assert(Shape::kRows == 8 || sizeof(b) >= (64 - Shape::kRows) * Shape::kRowBytes, "the block's memory");
-};
-
-template <class Config, class T>
-constexpr SharedBytes kWgmmaRowsShared = {0, max(i64(sizeof(WgmmaRowsStorage<Config, T>)), i64(Config::kShared))};
 
 /// The work of one thread of a block. Rows count from the block's first.
 template <class Config, class T> struct WgmmaRows {

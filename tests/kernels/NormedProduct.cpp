@@ -72,6 +72,18 @@ void NormedProduct::expectGroupsOf(const TestArray &out, int cols, DType type, c
   }
 }
 
+void NormedProduct::expectGroups(DType type, function_ref<TestArray(size_t)> array, function_ref<void(Groups)> launch) {
+  makeKinds();
+  const size_t size = static_cast<size_t>(rows) * cols;
+  TestArray unused = array(rows);
+  Groups groups = {array(cols), array(x.size / 8), array(x.size / 8), array(size), array(size / 8), array(size / 8)};
+  fill(unused, unused, groups.sums);
+  fillGroups(x, depth, type, groups.means, groups.squares);
+  launch(groups);
+  expectNoWorse(groups.out);
+  expectGroupsOf(groups.out, cols, type, groups.outMeans, groups.outSquares);
+}
+
 double NormedProduct::rootMeanSquare(int kind, const TestArray *out) const {
   double squares = 0, count = 0;
   std::vector<double> normed(depth);

@@ -25,6 +25,16 @@ struct NormedProduct {
   static void expectGroupsOf(const TestArray &out, int cols, DType type, const TestArray &means,
                              const TestArray &squares);
 
+  /// What a kernel reads and writes that merges statistics of its rows' groups and hands out those of its results.
+  struct Groups {
+    TestArray sums, means, squares, out, outMeans, outSquares;
+
+    std::vector<TestArray> outputs() const { return {out, outMeans, outSquares}; }
+  };
+  /// Runs such a kernel on rows of all kinds, of elements of `type`, and expects its results to be no worse than those
+  /// of rounded rows, and to have these statistics. `array`: makes one of so many floats.
+  void expectGroups(DType type, function_ref<TestArray(size_t)> array, function_ref<void(Groups)> launch);
+
   /// The root mean square of out − layernorm(x) · weightᵀ − bias over the rows of a kind.
   double error(int kind, const TestArray &out) const { return rootMeanSquare(kind, &out); }
   /// The same of a product in double of rows that are normalised first and rounded to the type of x.

@@ -85,18 +85,11 @@ INSTANTIATE_TEST_SUITE_P(Kernels, MmaNorm, testing::ValuesIn(withRandomShapes(mm
 using MmaGroups = MmaMatmulTest;
 TEST_P(MmaGroups, MergesAndHandsOutStatistics) {
   NormedProduct normed{x, weight, bias, rows, cols, depth};
-  normed.makeKinds();
-  const size_t groupsIn = x.size / 8, groupsOut = static_cast<size_t>(rows) * cols / 8;
-  TestArray unused = output(DType::F32, rows), sums = output(DType::F32, cols);
-  TestArray means = output(DType::F32, groupsIn), squares = output(DType::F32, groupsIn);
-  normed.fill(unused, unused, sums);
-  NormedProduct::fillGroups(x, depth, type, means, squares);
-  TestArray out = output(DType::F32, static_cast<size_t>(rows) * cols);
-  TestArray outMeans = output(DType::F32, groupsOut), outSquares = output(DType::F32, groupsOut);
-  run(kernel, grid(), threads(), sharedBytes(), {out, outMeans, outSquares}, x, weight, means, squares, sums, bias, out,
-      outMeans, outSquares, rows);
-  normed.expectNoWorse(out);
-  NormedProduct::expectGroupsOf(out, cols, type, outMeans, outSquares);
+  auto launch = [&](NormedProduct::Groups g) {
+    run(kernel, grid(), threads(), sharedBytes(), g.outputs(), x, weight, g.means, g.squares, g.sums, bias, g.out,
+        g.outMeans, g.outSquares, rows);
+  };
+  normed.expectGroups(type, [&](size_t size) { return output(DType::F32, size); }, launch);
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, MmaGroups, testing::ValuesIn(mmaGroupsCases()));
 

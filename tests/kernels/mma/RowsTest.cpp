@@ -1,32 +1,17 @@
 // gemv/mma_rows.cuh against a product in double.
 
-#include "kernels/KernelTest.h"
-#include "kernels/mma/Cases.h"
+#include "kernels/mma/FewRowsTest.h"
 
 namespace kiln {
 namespace {
 
-class MmaRowsTest : public KernelTest, public testing::WithParamInterface<MmaMatmulCase> {
+class MmaRowsTest : public FewRowsTest {
 protected:
-  const Variant &kernel = GetParam().kernel;
-  const DType type = kernel.element();
-  const int rows = GetParam().rows, cols = kernel["kCols"], depth = kernel["kDepth"];
-
-  TestArray x = random(type, static_cast<size_t>(rows) * depth),
-            weight = random(type, static_cast<size_t>(cols) * depth);
-  TestArray bias = random(DType::F32, cols), out = output(DType::F32, static_cast<size_t>(rows) * cols);
-
   Dim3 grid() const { return {ceilDivide(cols, 16 * kernel["kWarpsN"])}; }
   int threads() const { return 32 * kernel["kWarpsN"] * kernel["kWarpsK"]; }
   int sharedBytes() const {
     int sums = 4 * kernel["kWarpsK"] * (16 * kernel["kWarpsN"] + 4);
     return kernel["kRows"] * (2 * (kernel["kTileDepth"] + 32) + sums + 8);
-  }
-
-  Expectation product(ArrayRef<double> left) const {
-    Expectation expected = matmul(left, weight.values(), rows, cols, depth, /*transposed=*/true);
-    addBias(expected, bias.values());
-    return expected;
   }
 };
 

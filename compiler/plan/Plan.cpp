@@ -41,11 +41,9 @@ const PlanLaunch &PlanStep::launchFor(const DimBinding &dims) const {
   if (variants.empty())
     return launch;
   int64_t own = cantFail(rows.evaluate(dims)); // the reader has checked this
-  auto length = dims.find(tokens);
-  for (const PlanVariant &variant : variants)
-    if (own <= variant.rows && (variant.tokens == 0 || length->second <= variant.tokens))
-      return variant.launch;
-  return launch;
+  int64_t length = hasTokenBounds() ? dims.find(tokens)->second : 0;
+  auto variant = llvm::find_if(variants, [&](const PlanVariant &one) { return one.takes(own, length); });
+  return variant == variants.end() ? launch : variant->launch;
 }
 
 bool PlanStep::hasTokenBounds() const {
@@ -65,25 +63,20 @@ Expected<StepCost> PlanStep::cost(const DimBinding &dims, int64_t past) const {
 }
 
 void PlanStep::restrictTo(const DimBinding &upper) {
-  // The most rows and tokens of calls that come to a variant by their length.
-  auto mostOf = [&](const PlanVariant &variant) {
-    DimBinding dims = upper;
-    if (variant.tokens > 0)
-      dims[tokens] = std::min(dims[tokens], variant.tokens);
-    return std::pair(cantFail(rows.evaluate(dims)), variant.tokens > 0 ? dims[tokens] : INT64_MAX);
-  };
+  auto rowsAt = [&](const DimBinding &dims) { return cantFail(rows.evaluate(dims)); };
+  const int64_t longest = hasTokenBounds() ? upper.find(tokens)->second : 0;
   std::vector<PlanVariant> kept;
   for (PlanVariant &variant : variants) {
-    auto [mostRows, mostTokens] = mostOf(variant);
-    auto isEnough = [mostRows = mostRows, mostTokens = mostTokens](const PlanVariant &before) {
-      return mostRows <= before.rows && (before.tokens == 0 || mostTokens <= before.tokens);
-    };
-    if (llvm::any_of(kept, isEnough))
+    // The most rows and tokens of calls that come to the variant by their length.
+    DimBinding dims = upper;
+    if (variant.tokens > 0)
+      dims[tokens] = std::min(longest, variant.tokens);
+    int64_t mostRows = rowsAt(dims), mostTokens = variant.tokens > 0 ? dims[tokens] : INT64_MAX;
+    if (llvm::any_of(kept, [&](const PlanVariant &before) { return before.takes(mostRows, mostTokens); }))
       continue;
     kept.push_back(std::move(variant));
     // It takes every call that is left.
-    if (cantFail(rows.evaluate(upper)) <= kept.back().rows &&
-        (kept.back().tokens == 0 || upper.find(tokens)->second <= kept.back().tokens)) {
+    if (kept.back().takes(rowsAt(upper), longest)) {
       launch = std::move(kept.back().launch);
       kept.pop_back();
       break;
@@ -105,15 +98,15 @@ const PlanBuffer *PlanFunction::resultOf(size_t step) const {
 const PlanFunction *Plan::findFunction(StringRef name) const { return findByName(functions, name); }
 const PlanDim *Plan::findDim(StringRef name) const { return findByName(dims, name); }
 
-int64_t Plan::promptClass(int64_t tokens) const {
-  std::set<int64_t> bounds;
-  for (const PlanFunction &function : functions)
+PromptClasses::PromptClasses(const Plan &plan) {
+  for (const PlanFunction &function : plan.functions)
     for (const PlanStep &step : function.steps)
       for (const PlanVariant &variant : step.variants)
-        if (variant.tokens > 0 && step.tokens == entries.tokens && tokens > variant.tokens)
+        if (variant.tokens > 0 && step.tokens == plan.entries.tokens)
           bounds.insert(variant.tokens);
-  return static_cast<int64_t>(bounds.size());
 }
+
+int64_t PromptClasses::of(int64_t tokens) const { return std::distance(bounds.begin(), bounds.lower_bound(tokens)); }
 
 DimBinding Plan::bind(int64_t batch, int64_t tokens) const {
   return {{entries.batch, batch}, {entries.tokens, tokens}};

@@ -130,6 +130,9 @@ struct StepCost {
 struct PlanVariant {
   int64_t rows = 0, tokens = 0;
   PlanLaunch launch;
+
+  /// Whether it is enough for so many rows of sequences of at most so many tokens.
+  bool takes(int64_t ofRows, int64_t ofTokens) const { return ofRows <= rows && (tokens == 0 || ofTokens <= tokens); }
 };
 
 /// Scratch of a step, in the arena.
@@ -251,10 +254,6 @@ struct Plan {
   }
   const PlanDim *findDim(StringRef name) const;
 
-  /// The class of lengths of a prompt, or of what it is rounded up to: how many of the bounds of tokens that variants
-  /// have it exceeds. Calls evaluate prompts of one class; then each has the bits that it has alone.
-  int64_t promptClass(int64_t tokens) const;
-
   /// The dims of a call: batch and tokens. The plan must have entries.
   DimBinding bind(int64_t batch, int64_t tokens) const;
   const PlanKernel *findKernel(StringRef name) const;
@@ -262,6 +261,19 @@ struct Plan {
   /// Drops the functions and entries that are not named, the launches that no dims up to `upper` choose, and the
   /// kernels that are then unused.
   void restrictTo(ArrayRef<Entry> kept, const DimBinding &upper);
+};
+
+/// The classes of a plan's prompts by length: the bounds of tokens that its variants have. Calls evaluate prompts of
+/// one class; then each has the bits that it has alone.
+class PromptClasses {
+public:
+  explicit PromptClasses(const Plan &plan);
+
+  /// The number of the class of a prompt, or of what its length is rounded up to.
+  int64_t of(int64_t tokens) const;
+
+private:
+  std::set<int64_t> bounds;
 };
 
 /// The file of a kernel's code for a target, in the plan's directory: cubin/sm_80/NAME.cubin, ptx/compute_80/NAME.ptx.

@@ -21,7 +21,9 @@ Error PlanModel::downloadLogits(Entry entry, int64_t row, std::vector<float> &lo
 Error PlanModel::prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) {
   lengths.resize(prompts.size());
   // A call works on consecutive rows; rows without a new prompt split the batch, and so do prompts of another class.
-  auto classOf = [&](size_t row) { return prefillClass(executor, static_cast<int64_t>(prompts[row].size())); };
+  auto classOf = [&](size_t row) {
+    return classes.of(prefillBucket(static_cast<int64_t>(prompts[row].size()), executor.options().tokens));
+  };
   for (size_t first = 0; first < prompts.size();) {
     if (prompts[first].empty()) {
       ++first;
@@ -117,11 +119,11 @@ void PlanModel::truncate(ArrayRef<int64_t> shorter) {
 }
 
 Expected<std::vector<std::vector<TokenScore>>> PlanModel::score(ArrayRef<ScoreWindow> windows) {
-  std::map<int64_t, std::vector<size_t>> classes;
+  std::map<int64_t, std::vector<size_t>> byClass;
   for (const auto &[i, window] : llvm::enumerate(windows))
-    classes[executor.plan().promptClass(static_cast<int64_t>(window.inputs.size()))].push_back(i);
+    byClass[classes.of(static_cast<int64_t>(window.inputs.size()))].push_back(i);
   std::vector<std::vector<TokenScore>> all(windows.size());
-  for (const auto &[number, members] : classes) {
+  for (const auto &[number, members] : byClass) {
     std::vector<ScoreWindow> together;
     for (size_t member : members)
       together.push_back(windows[member]);

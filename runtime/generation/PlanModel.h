@@ -13,7 +13,7 @@ public:
   /// Checks that the plan has these entries, as a language model's plan does. Error: an entry is missing.
   static Error check(const Plan &plan, ArrayRef<Entry> entries);
 
-  explicit PlanModel(Executor &executor) : executor(executor) {}
+  explicit PlanModel(Executor &executor) : executor(executor), classes(executor.plan()) {}
 
   int64_t vocabSize() const override { return executor.plan().model.vocabulary; }
   int64_t contextLength() const override { return executor.plan().model.context; }
@@ -38,6 +38,7 @@ private:
   bool canVerify(ArrayRef<std::vector<int32_t>> tokens) const;
 
   Executor &executor;
+  const PromptClasses classes;
   std::unique_ptr<DeviceSampler> sampler; ///< made by the first stream that uses it
   std::vector<int32_t> lengths;           ///< the number of tokens in each row
 };

@@ -8,10 +8,6 @@ int64_t prefillBucket(int64_t length, int64_t most) {
   return std::min(most, power <= step ? power : static_cast<int64_t>(llvm::alignTo(length, step)));
 }
 
-int64_t prefillClass(const Executor &executor, int64_t length) {
-  return executor.plan().promptClass(prefillBucket(length, executor.options().tokens));
-}
-
 int64_t decodeBucket(int64_t rows, int64_t most) {
   return std::min(most, static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(rows))));
 }

@@ -21,10 +21,6 @@ struct PrefillCall {
 /// Tokens per row of the shape that serves `length`: powers of two up to 128, then multiples of 128; at most `most`.
 int64_t prefillBucket(int64_t length, int64_t most);
 
-/// The class of lengths (Plan::promptClass) of a prompt of so many tokens, as a call has it. A call with prompts of one
-/// class gives each the bits that it has alone, if the plan is for that.
-int64_t prefillClass(const Executor &executor, int64_t length);
-
 /// Rows of the shape that decodes `rows` rows: powers of two, at most `most`.
 int64_t decodeBucket(int64_t rows, int64_t most);
 

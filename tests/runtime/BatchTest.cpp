@@ -146,8 +146,8 @@ TEST_F(PromptBatchTest, APromptHasTheBitsOfThePromptAlone) {
 
 TEST_F(PromptBatchTest, PromptsOfTwoClassesAreEvaluatedApart) {
   auto executor = unwrap(open(weights, most));
-  ASSERT_EQ(executor->plan().promptClass(64), 0);
-  EXPECT_EQ(executor->plan().promptClass(65), 1);
+  ASSERT_EQ(PromptClasses(executor->plan()).of(64), 0);
+  EXPECT_EQ(PromptClasses(executor->plan()).of(65), 1);
   PlanModel model(*executor);
   Rows first(1);
   expectSuccess(model.prefill({promptOf(0, 1)}, first)); // uploads the weights, too

@@ -1,6 +1,7 @@
 #include "codegen/Functor.h"
 
 #include "ir/Verifier.h"
+#include "kernels/families/Families.h"
 
 namespace kiln {
 
@@ -16,9 +17,6 @@ void EpilogueEmitter::begin(const Value &value, Coordinates at, StringRef variab
 
 /// The operand whose elements an op transforms or moves.
 static const Value &sourceOf(const Op &op) { return *op.operand(op.has(Trait::WritesState) ? 1 : 0); }
-
-/// As in norm/group_statistics.cuh.
-constexpr int64_t groupColumns = 8;
 
 /// Emits an op that merges statistics of groups of columns.
 Error EpilogueEmitter::emitOfRow(const Op &op) {

@@ -188,7 +188,7 @@ Expected<PlanStep> Generator::makeStep(const Op &op) {
 }
 
 /// The most rows that variants launch a choice for; 0: any number, since the op's own choice is the same.
-int64_t mostRowsOf(const Op &op, const KernelChoice &choice) {
+static int64_t mostRowsOf(const Op &op, const KernelChoice &choice) {
   if (choice == choiceOf(op))
     return 0;
   int64_t most = 0;

@@ -21,7 +21,7 @@
 // Otherwise every layer rounds it twice, which causes most of the error of a 16-bit model. With one token per sequence
 // (one_token) its size is negligible against the weights; with many tokens it would cost as much as an activation.
 // auto: one_token; but never if the GPU (option target) has kernels that copy the rows of products as they are and so
-// cannot convert them (gemv_wgmma), unless the plan is for one sequence or for other GPUs too.
+// cannot convert them (gemv_mma_warps, gemv_wgmma), unless the plan is for other GPUs too.
 //
 // Refuses: modules whose weights are not f32 (precision was assigned before): an error.
 #include "kernels/cost/Problem.h"

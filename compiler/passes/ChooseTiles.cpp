@@ -16,8 +16,8 @@
 //
 //   variants = [{kernel = gemv_wgmma, rows = 64, tile = {…}, tokens = 64}, {kernel = gemm_wgmma, rows = 256, …}, …]
 //
-// In decode, where tensor cores multiply one row in the time of many (gemv_wgmma, gemm_wgmma), one family runs any
-// number of rows. Its configurations add in the same order: a row's bits do not depend on the rows beside it.
+// In decode by tensor cores (gemv_mma_warps, gemv_wgmma, gemm_wgmma) the order follows from the shape of the weight,
+// and all numbers of rows have it: a row's bits do not depend on the rows beside it.
 //
 // option tiles: settings by family, {layernorm = {row_threads = 1}}, or for one of the ops that the family map runs,
 // {split_heads = {unroll = 8}}, which take precedence over those of map; additions are named bias and residual. The

@@ -30,8 +30,6 @@
 
 namespace kiln {
 
-constexpr int64_t groupColumns = 8;
-
 /// The rows of which a region computes mean and reciprocal deviation, or null.
 static Value *rowsOfStatistics(const Op &op) {
   if (!op.region() || op.results().size() != 2 || !op.region()->ops().front()->is(OpKind::rowMean))

@@ -208,7 +208,8 @@ bool TileChooser::runsInOrder(const Op &op, const KernelFamily &family, const Di
          });
 }
 
-/// The cheapest family at these dims of those that take operands of tensor cores from memory, and `first`.
+/// The cheapest family at these dims of those that take operands of tensor cores from memory, and `first`; of those
+/// that have the op's order of sums, if any has.
 Expected<const KernelFamily *> TileChooser::cheapestFamily(const Op &op, const KernelFamily &first,
                                                            const DimBinding &dims) {
   const KernelFamily *best = nullptr;
@@ -224,8 +225,9 @@ Expected<const KernelFamily *> TileChooser::cheapestFamily(const Op &op, const K
     }
     return Error::success();
   };
-  if (Error error = compare(first))
-    return error;
+  if (runsInOrder(op, first, dims))
+    if (Error error = compare(first))
+      return error;
   for (const KernelFamily *family : allKernelFamilies()) {
     // Of few tokens per sequence, those that stream the weight.
     bool streams = !isFewTokens(op) || family->maps || family == &mmaWarpsFamily;
@@ -234,7 +236,7 @@ Expected<const KernelFamily *> TileChooser::cheapestFamily(const Op &op, const K
       if (Error error = compare(*family))
         return error;
   }
-  return best;
+  return best ? best : &first;
 }
 
 /// The family that runs an op with dims up to these. Few rows may run faster with another family than many. With few
@@ -247,12 +249,6 @@ Expected<const KernelFamily *> TileChooser::familyFor(const Op &op, const DimBin
   bool hasOrder = isFewTokens(op) && first->form == KernelForm::TensorMatmul;
   if (first == preferredFamily(op) || !(isPrompts || hasOrder))
     return first;
-  if (hasOrder && !runsInOrder(op, *first, upper))
-    for (const KernelFamily *family : allKernelFamilies())
-      if (family->form == first->form && !family->byRequestOnly && runsInOrder(op, *family, upper)) {
-        first = family;
-        break;
-      }
   return cheapestFamily(op, *first, upper);
 }
 

@@ -10,6 +10,8 @@ struct DepthCut {
   int64_t ranges = 1, chains = 1;
 
   int64_t allChains() const { return ranges * chains; }
+  /// Steps of the longest chain, of so many in all.
+  int64_t mostSteps(int64_t steps) const;
   /// As KernelFamily::order gives it.
   AttributeMap order() const { return {{"chains", chains}, {"ranges", ranges}}; }
 };
@@ -17,8 +19,9 @@ struct DepthCut {
 /// Steps of the depth of the op's matmul, of 128 bytes.
 int64_t stepsOfDepth(const Op &op);
 
-/// The cut for any number of rows of a product of few tokens per sequence. Bits of rows depend on it; so it follows
-/// from the extents of the weight and the GPU, and from nothing else.
+/// The cut for any number of rows of a product of few tokens per sequence: with the ranges that are best for
+/// gemv_wgmma, beside which it is defined. Bits of rows depend on it; so it follows from the extents of the weight and
+/// the GPU, and from nothing else.
 DepthCut cutOfFewTokens(const Op &op, const Target &target);
 
 } // namespace kiln

@@ -53,6 +53,9 @@ extern const KernelFamily decodeLayersFamily;
 extern const KernelFamily libraryMatmulFamily;
 extern const KernelFamily libraryBatchedFamily;
 
+/// Columns of a group whose statistics a product hands out, as in norm/group_statistics.cuh.
+constexpr int64_t groupColumns = 8;
+
 /// Bytes that a block's reduction of floats declares (BlockScratch of device/block.cuh).
 constexpr int64_t blockScratchBytes = 32 * 4;
 

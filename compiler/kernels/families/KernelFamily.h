@@ -94,7 +94,8 @@ struct KernelFamily {
   /// What of a tile decides in which order the products of a row are added up: configurations of equal order, of this
   /// family or of another, give a row the same bits. Tensor cores: {ranges = 2, chains = 3}, the depth in two ranges
   /// one behind the other, and each of them in three chains, cut at whole steps of 128 bytes; the chains of a range are
-  /// added in order, then the ranges. Null: nothing is known of the family's orders.
+  /// added in order, then the ranges; `by` and other settings tell apart what these do not. Null: nothing is known of
+  /// the family's orders.
   AttributeMap (*order)(const Op &op, const Tile &tile) = nullptr;
   /// The most rows that a launch of a tile computes, as rowsOf (kernels/cost/Problem.h) counts them; null: any number.
   int64_t (*mostRows)(const Op &op, const Tile &tile) = nullptr;

@@ -1,6 +1,7 @@
 // Matrix products of the mma family: many rows, in tensor cores.
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
+#include "kernels/families/DepthCut.h"
 #include "kernels/families/Families.h"
 #include "kernels/families/WgmmaOperands.h"
 #include "ops/Region.h"
@@ -36,10 +37,11 @@ static bool acceptsMmaTiled(const Op &op, const Target &target, const DimBinding
 
 bool wantsNormOutside(const Op &op, const Target &target) {
   // With few tokens per sequence, rows are few and normalised when they are read, unless copies read them.
-  const Type &out = anchor(op)->result()->type;
-  const Module &module = op.parent()->function()->module();
-  bool is16Bit = fitsTensorCores(op, target) && dtypeSize(anchor(op)->operand(1)->type.dtype) == 2;
-  return fitsTensorCores(op, target) && (!hasFewTokens(op, out) || (is16Bit && decodesByTensorCores(module, target)));
+  if (!fitsTensorCores(op, target))
+    return false;
+  const Op &product = *anchor(op);
+  return !hasFewTokens(op, product.result()->type) || (dtypeSize(product.operand(1)->type.dtype) == 2 &&
+                                                       decodesByTensorCores(op.parent()->function()->module(), target));
 }
 
 namespace {
@@ -163,21 +165,15 @@ static double estimateMmaTiled(const Op &op, const Tile &tile, const Target &tar
 /// With more rows there are enough tiles, and the parts would not fit in L2.
 constexpr int64_t mostSplitRows = 1024;
 
-/// The number of steps of the depth, of 128 bytes each.
-static int64_t stepsOf(const Op &op) {
-  const Type &weight = anchor(op)->operand(1)->type;
-  return (*weight.lastDim().asConstant() * dtypeSize(weight.dtype) + 127) / 128;
-}
-
 static bool acceptsSplit(const Op &op, const Target &target, const DimBinding &upper) {
   // At least two parts of the depth with two steps each.
   return acceptsMmaTiled(op, target, upper) && valueAt(matmulProblem(op).rows, upper) <= mostSplitRows &&
-         stepsOf(op) >= 4;
+         stepsOfDepth(op) >= 4;
 }
 
 static std::vector<Tile> splitConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
   std::vector<Tile> tiles;
-  int64_t steps = stepsOf(op);
+  int64_t steps = stepsOfDepth(op);
   for (const Tile &tile : mmaTiledConfigurations(op, target, upper)) {
     TiledBlock block(tile);
     // A warp of 64 × 64 has no registers left for the bounds of its part.
@@ -196,7 +192,7 @@ static std::vector<Tile> splitConfigurations(const Op &op, const Target &target,
 
 /// Whether every part has at least one step.
 static bool isSoundSplit(const Op &op, const Tile &tile) {
-  int64_t steps = stepsOf(op), splits = setting(tile, "splits");
+  int64_t steps = stepsOfDepth(op), splits = setting(tile, "splits");
   return llvm::divideCeil(steps, splits) * (splits - 1) < static_cast<uint64_t>(steps);
 }
 
@@ -204,7 +200,7 @@ static bool isSoundSplit(const Op &op, const Tile &tile) {
 static AttributeMap orderOfSplit(const Op &op, const Tile &tile) {
   int64_t splits = setting(tile, "splits");
   AttributeMap order = {{"by", Attribute::ident("mma")}, {"chains", 1}, {"ranges", splits}};
-  if (stepsOf(op) % splits != 0)
+  if (stepsOfDepth(op) % splits != 0)
     order.insert({"cut", Attribute::ident("ceil")});
   return order;
 }

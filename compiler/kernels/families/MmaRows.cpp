@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-/// One row is faster without tensor cores, by gemv_simt.
+/// One row is faster without tensor cores, by gemv_row_simt.
 static bool acceptsMmaRows(const Op &op, const Target &target, const DimBinding &upper) {
   const Op &product = *anchor(op);
   if (target.computeCapability() < 80 || !product.is(OpKind::matmul) || !product.boolAttribute("transpose_b") ||

@@ -11,11 +11,6 @@
 
 namespace kiln {
 
-int64_t stepsOfDepth(const Op &op) {
-  const Type &weight = anchor(op)->operand(1)->type;
-  return static_cast<int64_t>(llvm::divideCeil(*weight.lastDim().asConstant() * dtypeSize(weight.dtype), stepBytes));
-}
-
 /// The rows of an instruction, and so the most of a block.
 constexpr int64_t mostRowsOfBlock = 16;
 
@@ -34,12 +29,8 @@ struct WarpsBlock {
   int64_t cols() const { return 8 * tilesN * warpsN; }
   int64_t threads() const { return 32 * (warpsN * depthWarps + rows / 8); }
   int64_t ownChains() const { return cut.allChains() / depthWarps; }
-  /// Steps of the longest chain, and stages of them.
-  int64_t mostSteps(int64_t steps) const {
-    auto ofRange = static_cast<int64_t>(llvm::divideCeil(steps, cut.ranges));
-    return static_cast<int64_t>(llvm::divideCeil(ofRange, cut.chains));
-  }
-  int64_t stages(int64_t steps) const { return static_cast<int64_t>(llvm::divideCeil(mostSteps(steps), unroll)); }
+  /// Stages of the longest chain.
+  int64_t stages(int64_t steps) const { return static_cast<int64_t>(llvm::divideCeil(cut.mostSteps(steps), unroll)); }
   /// Stages of a warp that are in shared memory together, and bytes of the weight in one.
   int64_t buffersOf(int64_t steps) const { return std::min(buffers, stages(steps) * turns); }
   int64_t stageBytes() const { return ownChains() * unroll * 8 * tilesN * stepBytes; }
@@ -74,9 +65,10 @@ static bool isSoundMmaWarps(const Op &op, const Tile &tile) {
   if (block.cut.allChains() <= 0 || block.cut.allChains() > steps || block.depthWarps <= 0)
     return false;
   return (block.rows == 8 || block.rows == mostRowsOfBlock) && block.tilesN > 0 && block.warpsN > 0 &&
-         block.cut.allChains() % block.depthWarps == 0 && block.unroll > 0 && block.unroll <= block.mostSteps(steps) &&
-         block.buffers > 0 && block.turns > 0 && (block.turns == 1 || block.depthWarps == 1) &&
-         block.threads() <= 1024 && block.registers() * block.threads() <= 65536;
+         block.cut.allChains() % block.depthWarps == 0 && block.unroll > 0 &&
+         block.unroll <= block.cut.mostSteps(steps) && block.buffers > 0 && block.turns > 0 &&
+         (block.turns == 1 || block.depthWarps == 1) && block.threads() <= 1024 &&
+         block.registers() * block.threads() <= 65536;
 }
 
 static AttributeMap orderOfMmaWarps(const Op &, const Tile &tile) { return WarpsBlock(tile).cut.order(); }
@@ -93,7 +85,7 @@ static std::vector<Tile> mmaWarpsConfigurations(const Op &op, const Target &targ
     Tile tile = {{"buffers", buffers},   {"chains", cut.chains}, {"depth_warps", depthWarps},
                  {"ranges", cut.ranges}, {"rows", rows},         {"tiles_n", tilesN},
                  {"turns", turns},       {"unroll", 1},          {"warps_n", warpsN}};
-    int64_t most = WarpsBlock(tile).mostSteps(steps);
+    int64_t most = cut.mostSteps(steps);
     tile.find("unroll")->second = static_cast<int64_t>(llvm::divideCeil(most, stages));
     // A ring of less than three stages does not keep copies under way while others are multiplied.
     bool isUseful = stages <= most && buffers <= stages * turns && (buffers == stages * turns || buffers >= 3) &&
@@ -155,7 +147,7 @@ static double estimateMmaWarps(const Op &op, const Tile &tile, const Target &tar
   double memory = bytes / (target.memoryRate * share) * std::pow(imbalance, times.imbalancePower);
   // Behind the rows' arrival: rows that a multiprocessor reads; the products of a chain one after the other, or all of
   // a warp's, or all of a quarter's; and the exchange of sums.
-  double ofChain = static_cast<double>(block.mostSteps(steps) * 4 * block.turns);
+  double ofChain = static_cast<double>(block.cut.mostSteps(steps) * 4 * block.turns);
   double ofWarp = ofChain * static_cast<double>(block.ownChains() * block.tilesN);
   double chain = std::max({ofChain * times.chain, ofWarp * times.product, resident * warps / 4 * ofWarp * times.issue});
   double readRows = resident * static_cast<double>((block.depthWarps == 1 ? 1 : block.warpsN) * steps * stepBytes) *

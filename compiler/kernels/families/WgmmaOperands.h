@@ -19,8 +19,8 @@ bool canMapProduct(const Op &op, const Target &target);
 /// The same, and the left operand is in memory.
 bool acceptsMappedProduct(const Op &op, const Target &target);
 
-/// Whether tensor cores multiply the rows of decode, one token a sequence, which copies read as they are: on Hopper, if
-/// the module is for more than one sequence. One row alone is faster without tensor cores.
+/// Whether tensor cores multiply the rows of decode, one token a sequence, which copies read as they are: in plans for
+/// Hopper only, for one sequence as for more.
 bool decodesByTensorCores(const Module &module, const Target &target);
 
 /// The map of the left operand, for copies of `tileM` rows: its rows as they are, and boxes of no more rows than there

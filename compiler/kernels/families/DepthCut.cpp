@@ -1,0 +1,17 @@
+#include "kernels/families/DepthCut.h"
+
+#include "kernels/families/WgmmaOperands.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+int64_t DepthCut::mostSteps(int64_t steps) const {
+  return static_cast<int64_t>(llvm::divideCeil(llvm::divideCeil(steps, ranges), chains));
+}
+
+int64_t stepsOfDepth(const Op &op) {
+  const Type &weight = anchor(op)->operand(1)->type;
+  return static_cast<int64_t>(llvm::divideCeil(*weight.lastDim().asConstant() * dtypeSize(weight.dtype), stepBytes));
+}
+
+} // namespace kiln

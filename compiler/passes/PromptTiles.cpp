@@ -13,19 +13,13 @@ namespace kiln {
 constexpr std::array<int64_t, 2> promptClasses = {64, 256};
 /// Numbers of sequences that get a choice of their own, besides the bound: fewer where a single prompt has many rows.
 static SmallVector<int64_t, 3> sequencesOf(int64_t tokens) {
-  constexpr int64_t mostRows = 1024;
-  SmallVector<int64_t, 3> sequences;
-  for (int64_t count : {1, 4, 16})
-    if (count * tokens <= mostRows || count == 1)
-      sequences.push_back(count);
-  return sequences;
+  return tokens > promptClasses.back() ? SmallVector<int64_t, 3>{1, 8} : SmallVector<int64_t, 3>{1, 4, 16};
 }
+/// The numbers of sequences that decide about the order, whatever the bound of a plan: plans for one sequence and for
+/// many have the same. A prompt alone counts twice, since somebody waits for it.
+constexpr std::array<int64_t, 4> typicalSequences = {1, 1, 8, 64};
 /// A kernel that is slower by up to this factor is used again rather than one more kernel made.
 constexpr double worthAnother = 1.02;
-
-/// How much longer the calls that matter most may take so that others of their class take less: the largest batches of
-/// the longest prompts, which take the most time, and a short prompt alone, for which somebody waits.
-constexpr double worthAtMost = 1.01;
 
 /// A kernel for some number of rows.
 struct TileChooser::PromptCandidate {
@@ -103,16 +97,35 @@ static double slowdown(const SecondsByOrder &seconds, const std::string &order) 
   return own->second / fastest;
 }
 
-/// The order that has kernels for all numbers of rows of a class, the most rows last, and slows them down least
-/// together, those of `first` by no more than `most`. Empty: there is none.
-static std::string orderOfClass(ArrayRef<SecondsByOrder> secondsOfRows, const SecondsByOrder &first, double most) {
+/// The order of sums for prompts of up to `tokens` tokens: of those that all these numbers of rows have, the one that
+/// slows typical numbers of sequences least together. Empty: there is none.
+Expected<std::string> TileChooser::orderOfClass(const Op &op, int64_t tokens, ArrayRef<PromptRows> all) {
+  std::vector<SecondsByOrder> secondsOfTypical;
+  for (int64_t sequences : typicalSequences) {
+    DimBinding dims = boundsForRows(op, INT64_MAX, tokens);
+    if (const DimSymbol *batch = op.parent()->function()->module().batchDim())
+      dims[batch->name] = sequences;
+    auto candidates = promptCandidates(op, {valueAt(rowsOf(op), dims), tokens, dims, dims});
+    if (!candidates)
+      return candidates.takeError();
+    SecondsByOrder &seconds = secondsOfTypical.emplace_back();
+    for (const PromptCandidate &candidate : *candidates) {
+      double &least = seconds.try_emplace(candidate.order, INFINITY).first->second;
+      least = std::min(least, candidate.seconds);
+    }
+  }
+  auto isOfAll = [&](const std::string &order) {
+    return llvm::all_of(all, [&](const PromptRows &at) {
+      return llvm::any_of(at.candidates, [&](const PromptCandidate &candidate) { return candidate.order == order; });
+    });
+  };
   std::string best;
   double least = INFINITY;
-  for (const auto &[order, seconds] : secondsOfRows.back()) {
+  for (const auto &[order, seconds] : secondsOfTypical.front()) {
     double sum = 0;
-    for (const SecondsByOrder &ofRows : secondsOfRows)
-      sum += slowdown(ofRows, order);
-    if (sum < least && slowdown(first, order) <= most) {
+    for (const SecondsByOrder &typical : secondsOfTypical)
+      sum += slowdown(typical, order);
+    if (sum < least && isOfAll(order)) {
       least = sum;
       best = order;
     }
@@ -170,21 +183,12 @@ Expected<std::vector<KernelVariant>> TileChooser::choosePrompts(const Op &op) {
     Expected<std::vector<PromptRows>> all = rowsOfClass(op, tokens);
     if (!all)
       return all.takeError();
-    std::vector<SecondsByOrder> secondsOfRows;
-    for (const PromptRows &at : *all) {
-      SecondsByOrder &seconds = secondsOfRows.emplace_back();
-      for (const PromptCandidate &candidate : at.candidates) {
-        double &least = seconds.try_emplace(candidate.order, INFINITY).first->second;
-        least = std::min(least, candidate.seconds);
-      }
-    }
     // There is one unless the user asked for kernels that take few rows only, and in another order than those for many.
-    const SecondsByOrder &first = tokens == classes.front() ? secondsOfRows.back() : secondsOfRows.front();
-    std::string order = orderOfClass(secondsOfRows, first, worthAtMost);
-    if (order.empty())
-      order = orderOfClass(secondsOfRows, first, INFINITY);
+    Expected<std::string> order = orderOfClass(op, tokens, *all);
+    if (!order)
+      return order.takeError();
     for (const PromptRows &at : llvm::reverse(*all))
-      chosen.push_back({at.rows, at.tokens, chooseOfOrder(op, at, order, chosen)});
+      chosen.push_back({at.rows, at.tokens, chooseOfOrder(op, at, *order, chosen)});
   }
   std::reverse(chosen.begin(), chosen.end());
   dropNeedless(chosen);

@@ -49,6 +49,7 @@ private:
   struct PromptRows;
   Expected<std::vector<PromptCandidate>> promptCandidates(const Op &op, const PromptRows &at);
   Expected<std::vector<PromptRows>> rowsOfClass(const Op &op, int64_t tokens);
+  Expected<std::string> orderOfClass(const Op &op, int64_t tokens, ArrayRef<PromptRows> all);
   KernelChoice chooseOfOrder(const Op &op, const PromptRows &at, StringRef order, ArrayRef<KernelVariant> chosen) const;
   Expected<std::vector<KernelVariant>> choosePrompts(const Op &op);
   Error chooseForPrompts(Op &op, const KernelFamily &family);

@@ -76,6 +76,7 @@ std::vector<Strategy> matmulStrategies() {
         {"cluster_m", "blocks of a cluster that copy the same columns for each other", 1, 8},
         {"cluster_n", "blocks of a cluster that copy the same rows for each other", 1, 8},
         {"parts", "blocks of a cluster that share the depth of a tile", 1, 8},
+        {"ranges", "ranges of the depth that a block adds one after the other", 1, 16},
         {"blocks", "blocks of a launch at most, without parts", 1, 1024}},
        {"precision=f32", "precision=tf32"}},
       {"matmul",
@@ -192,7 +193,8 @@ std::vector<Strategy> attentionStrategies() {
        },
        {{"tile_queries", "queries of a block, 64 a warpgroup", 64, 256},
         {"tile_keys", "keys of a step, 64 or 128", 64, 128},
-        {"stages", "tiles of keys there or on their way", 2, 4}},
+        {"stages", "tiles of keys there or on their way", 2, 4},
+        {"ways", "warpgroups that share 64 queries, each a part of the keys of a step", 1, 2}},
        {"precision=f32", "precision=tf32"}},
   };
 }

@@ -89,6 +89,13 @@ struct KernelLaunch {
 /// `maps`, which has tensorMapBytes for each of the launch's maps.
 SmallVector<void *, 16> parameterPointers(const KernelLaunch &launch, MutableArrayRef<uint64_t> words, void *maps);
 
+/// Launches of a graph that may run beside its others from number `from` on: neither reads what the other writes. The
+/// graph ends when both have.
+struct GraphBranch {
+  size_t from = 0;
+  std::vector<KernelLaunch> launches = {};
+};
+
 /// Launches that are run again and again; on a GPU one CUDA graph.
 class DeviceGraph {
 public:
@@ -172,7 +179,8 @@ public:
   /// Enqueues one launch.
   virtual Error launch(const KernelLaunch &launch) = 0;
 
-  virtual Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches) = 0;
+  virtual Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches,
+                                                           GraphBranch beside = {}) = 0;
   /// Enqueues a graph that this device made.
   virtual Error run(DeviceGraph &graph) = 0;
 

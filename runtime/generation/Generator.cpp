@@ -116,7 +116,8 @@ private:
   Error slideRows();
   Error step(bool isFirst);
   Error addToken(size_t row, int32_t token, double ms);
-  Error finish(size_t row);
+  void finish(size_t row);
+  Error deliver();
   Error cancel();
 
   LanguageModel &model;
@@ -125,18 +126,27 @@ private:
   const JobOptions &options;
   TokenStream &stream;
   std::vector<std::optional<Sequence>> rows;
-  BitVector active; ///< the rows that have a sequence
-  size_t next = 0;  ///< the first request that no row has had
+  BitVector active;                                    ///< the rows that have a sequence
+  size_t next = 0;                                     ///< the first request that no row has had
+  std::vector<std::pair<size_t, Generation>> finished; ///< not handed out yet, by request
   OnFinished onFinished;
 };
 } // namespace
 
-/// Hands out the row's result. The row becomes free.
-Error Job::finish(size_t row) {
+/// The row becomes free. Its result waits: handing it out may take time, and the next prompts come first.
+void Job::finish(size_t row) {
   active.reset(row);
   if (const SpeculationCounts *counts = stream.speculation(row))
     rows[row]->result.speculation = *counts;
-  return onFinished(rows[row]->index, std::move(rows[row]->result));
+  finished.emplace_back(rows[row]->index, std::move(rows[row]->result));
+}
+
+/// Hands out the results that wait.
+Error Job::deliver() {
+  for (auto &[request, result] : std::exchange(finished, {}))
+    if (Error error = onFinished(request, std::move(result)))
+      return error;
+  return Error::success();
 }
 
 /// Gives a free row the next request that needs the model, if there is one.
@@ -245,7 +255,9 @@ Error Job::addToken(size_t row, int32_t token, double ms) {
     return text.takeError();
   if (options.onToken)
     options.onToken(sequence.index, token, *text);
-  return sequence.isDone() ? finish(row) : Error::success();
+  if (sequence.isDone())
+    finish(row);
+  return Error::success();
 }
 
 Error Job::step(bool isFirst) {
@@ -269,9 +281,10 @@ Error Job::step(bool isFirst) {
 Error Job::cancel() {
   for (unsigned row : active.set_bits()) {
     rows[row]->cancel();
-    if (Error error = finish(row))
-      return error;
+    finish(row);
   }
+  if (Error error = deliver())
+    return error;
   for (; next < requests.size(); ++next) {
     Sequence sequence(model, tokenizer, requests[next], next);
     if (!sequence.isDone())
@@ -288,8 +301,9 @@ Error Job::run() {
     bool isNewRow = next < requests.size() && !active.all();
     if (isNewRow && isCancelled())
       return cancel();
-    if (Error error = startRows())
-      return error;
+    Error started = startRows(), delivered = deliver();
+    if (started || delivered)
+      return llvm::joinErrors(std::move(started), std::move(delivered));
     if (active.none() && next < requests.size())
       continue; // those that were started needed no step
     if (active.none())
@@ -297,7 +311,7 @@ Error Job::run() {
     if (isCancelled())
       return cancel();
     if (Error error = step(isFirst))
-      return error;
+      return llvm::joinErrors(std::move(error), deliver());
   }
 }
 

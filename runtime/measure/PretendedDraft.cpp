@@ -39,6 +39,7 @@ public:
       return error;
     return all;
   }
+  Expected<std::vector<KernelLaunch>> afterwork(int64_t rows) override { return draft.afterwork(rows); }
 
 private:
   DeviceDraft &draft;

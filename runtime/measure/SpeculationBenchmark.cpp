@@ -61,7 +61,7 @@ Expected<SpeculationTimes> SpeculationBenchmark::timePlain() {
 Expected<SpeculationTimes> SpeculationBenchmark::time(Draft &draft, const DraftLength &length, double acceptance) {
   PretendedDraft pretended(draft, acceptance);
   return timeSamples(length, [&](int32_t sample) {
-    pretended.know(text, /*seed=*/sample);
+    pretended.know(text, /*chosenSeed=*/sample);
     return &pretended;
   });
 }
@@ -114,7 +114,13 @@ Expected<PassTimes> SpeculationBenchmark::timePass(Draft &draft, int64_t guesses
     return error;
   if (Error error = timeRuns(device, samples, [&] { return (*sampler)->step(shape.batch); }).moveInto(times.plain))
     return error;
-  if (Error error = timeLaunches((*onDevice)->launches(shape.batch, guesses)).moveInto(times.draft))
+  // All that the draft does, one after the other.
+  Expected<std::vector<KernelLaunch>> ofDraft = (*onDevice)->launches(shape.batch, guesses);
+  Expected<std::vector<KernelLaunch>> afterwork = (*onDevice)->afterwork(shape.batch);
+  if (!ofDraft || !afterwork)
+    return llvm::joinErrors(ofDraft.takeError(), afterwork.takeError());
+  llvm::append_range(*ofDraft, std::move(*afterwork));
+  if (Error error = timeLaunches(std::move(ofDraft)).moveInto(times.draft))
     return error;
   if (Error error = timeLaunches((*onDevice)->checkLaunches(shape.batch)).moveInto(times.check))
     return error;

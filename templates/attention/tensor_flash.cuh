@@ -165,6 +165,18 @@ struct FlashRows {
     return rises;
   }
 
+  /// Adds the sums of the same rows over other keys. The outputs of both count with these factors.
+  KILN_DEVICE void merge(const FlashRows &more, float scale, float (&own)[2], float (&theirs)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float reference = fmax(largest[half], more.largest[half]), shift = softmaxShift(reference) * scale;
+      own[half] = exp2(fma(largest[half], scale, -shift));
+      theirs[half] = exp2(fma(more.largest[half], scale, -shift));
+      largest[half] = reference;
+      sums[half] = fma(more.sums[half], theirs[half], sums[half] * own[half]);
+    }
+  }
+
   /// Step `step` of the left operand of weights · values, 16 keys rounded to T.
   template <class T, int kTiles> KILN_DEVICE static MmaA rounded(const MmaSums (&weights)[kTiles], int step) {
     MmaA result;

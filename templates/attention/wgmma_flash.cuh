@@ -9,21 +9,27 @@
 // read keys and values from shared memory in the layout of global memory, so that nothing is transposed. While one
 // warpgroup leaves the tensor cores idle, the others of the multiprocessor use them.
 //
+// Ways: with few blocks, the steps of the longest one are what takes the time. So kWays warpgroups may share a tile of
+// queries, each an equal part of every tile of keys, with a softmax of its own. In the end the first one merges them
+// (as flash decoding does), in order.
+//
 // Positions and visibility are those of mma_flash.cuh. Tiles that no query of the block sees are skipped, those that no
 // query of a warpgroup sees by that warpgroup. Sums and products are in a fixed order.
 //
-// Launch: grid (heads, batch, ceildiv(queries, kTileQueries)), block 2 · kTileQueries; the blocks with the most keys
-// first.
+// Launch: grid (heads, batch, ceildiv(queries, kTileQueries)), block 2 · kTileQueries · kWays; the blocks with the most
+// keys first.
 //
 // Shared memory, all of it dynamic: 128 · ceildiv(kHeadSize, 64) · (kTileQueries + 2 · kStages · kTileKeys) bytes, in
-// the layout that tensor_flash.cuh documents. kStages tiles of keys and of values are stored or in flight; values
-// arrive one step after their keys.
+// the layout that tensor_flash.cuh documents, or kShared bytes, if these are more. kStages tiles of keys and of values
+// are stored or in flight; values arrive one step after their keys.
 //
 // Config:
 //   kHeadSize       a multiple of 16, up to 128
 //   kTileQueries    a multiple of 64
-//   kTileKeys       64 or 128
+//   kTileKeys       of all ways; a way has 64 or 128
+//   kWays           1 or 2
 //   kStages
+//   kShared         bytes that the block takes at least, so that no more blocks share a multiprocessor than should
 //   kCausal         keys after the query are invisible
 //   kWindow         optional; 0 = none
 //
@@ -41,17 +47,25 @@ namespace kiln {
 /// Constants that follow from a Config.
 template <class Config> struct WgmmaFlashShape {
   static constexpr int kHeadSize = Config::kHeadSize, kQueries = Config::kTileQueries, kKeys = Config::kTileKeys;
-  static constexpr int kThreads = 2 * kQueries, kStages = Config::kStages;
+  static constexpr int kWays = Config::kWays, kWayKeys = kKeys / kWays, kWayThreads = 2 * kQueries;
+  static constexpr int kThreads = kWays * kWayThreads, kStages = Config::kStages;
   static constexpr int kWarpgroupQueries = 64, kWarpQueries = 16;
-  static constexpr int kDepthSteps = kHeadSize / 16, kKeySteps = kKeys / 16; // steps of the two products
-  static constexpr int kTilesOfKeys = kKeys / 8,
+  static constexpr int kDepthSteps = kHeadSize / 16, kKeySteps = kWayKeys / 16; // steps of the two products
+  static constexpr int kTilesOfKeys = kWayKeys / 8,
                        kTilesOfDims = kHeadSize / 8; // columns of the two products, in tiles of 8
   static constexpr u32 kQueryBytes = HeadTile<kHeadSize>::bytes(kQueries);
   static constexpr u32 kKeyBytes = HeadTile<kHeadSize>::bytes(kKeys); // of one stage; the values take as many
 
   static_assert(kHeadSize % 16 == 0 && kHeadSize <= 128, "kHeadSize is a multiple of 16 up to 128");
   static_assert(kQueries % kWarpgroupQueries == 0, "a warpgroup has 64 queries");
-  static_assert((kKeys == 64 || kKeys == 128) && kStages >= 2, "one tile is multiplied while another arrives");
+  static_assert((kWays == 1 || kWays == 2) && (kWayKeys == 64 || kWayKeys == 128), "a way's products are whole");
+  static_assert(kStages >= 2, "one tile is multiplied while another arrives");
+};
+
+/// What the ways but the first one hand over: the sums of their threads, their rows' references and sums of weights.
+template <class Shape> struct WgmmaFlashWays {
+  float out[Shape::kWays - 1][Shape::kTilesOfDims * 4][Shape::kWayThreads];
+  float largest[Shape::kWays - 1][2][Shape::kWayThreads], sums[Shape::kWays - 1][2][Shape::kWayThreads];
 };
 
 template <class Config> struct WgmmaFlashStorage {
@@ -59,9 +73,16 @@ template <class Config> struct WgmmaFlashStorage {
   alignas(kWarpgroupTileAlignment) u8 queries[Shape::kQueryBytes];
   alignas(kWarpgroupTileAlignment) u8 keys[Shape::kStages][Shape::kKeyBytes];
   alignas(kWarpgroupTileAlignment) u8 values[Shape::kStages][Shape::kKeyBytes];
+
+  /// In place of the keys and values, when nobody reads these any more.
+  KILN_DEVICE WgmmaFlashWays<Shape> &ways() {
+    static_assert(sizeof(WgmmaFlashWays<Shape>) <= sizeof(keys) + sizeof(values));
+    return *reinterpret_cast<WgmmaFlashWays<Shape> *>(keys);
+  }
 };
 
-template <class Config> constexpr SharedBytes kWgmmaFlashShared = {0, sizeof(WgmmaFlashStorage<Config>)};
+template <class Config>
+constexpr SharedBytes kWgmmaFlashShared = {0, max(i64(sizeof(WgmmaFlashStorage<Config>)), i64(Config::kShared))};
 
 /// The work of one thread on its block's tile of queries.
 template <class Config, class T> struct WgmmaFlash {
@@ -81,8 +102,11 @@ template <class Config, class T> struct WgmmaFlash {
   WarpgroupSums<Shape::kTilesOfDims> out = {};
   FlashRows rows;
 
-  KILN_DEVICE static int warpQuery() { return int(warpIndex()) * Shape::kWarpQueries; }
-  KILN_DEVICE static int warpgroupQuery() { return int(warpgroupIndex()) * Shape::kWarpgroupQueries; }
+  KILN_DEVICE static int way() { return int(warpgroupIndex()) % Shape::kWays; }
+  KILN_DEVICE static int warpgroupQuery() { return int(warpgroupIndex()) / Shape::kWays * Shape::kWarpgroupQueries; }
+  KILN_DEVICE static int warpQuery() { return warpgroupQuery() + int(warpIndex()) % 4 * Shape::kWarpQueries; }
+  /// The first key of the way in a tile of keys.
+  KILN_DEVICE static int wayKey() { return way() * Shape::kWayKeys; }
 
   /// Starts the copy of the next tile of keys or values, number `step`, which begins at `source`.
   KILN_DEVICE void copy(const void *to, const T *&source, i64 stride, int step) const {
@@ -114,7 +138,7 @@ template <class Config, class T> struct WgmmaFlash {
 
   /// scores = queries · keys^T.
   KILN_DEVICE void startScores(int step) {
-    const SharedAddress keys(shared.keys[step % kStages]);
+    const SharedAddress keys = SharedAddress(shared.keys[step % kStages]) + u32(wayKey()) * kSwizzledRowBytes;
 #pragma unroll
     for (int n = 0; n < Shape::kTilesOfKeys; n += 8)
 #pragma unroll
@@ -128,7 +152,7 @@ template <class Config, class T> struct WgmmaFlash {
   /// out += weights · values.
   KILN_DEVICE void startOutput(int step) {
     constexpr int kWhole = Shape::kTilesOfDims / 8 * 8;
-    const SharedAddress values(shared.values[step % kStages]);
+    const SharedAddress values = SharedAddress(shared.values[step % kStages]) + u32(wayKey()) * kSwizzledRowBytes;
 #pragma unroll
     for (int i = 0; i < Shape::kKeySteps; ++i) {
       const u32 row = u32(i) * 16;
@@ -147,8 +171,8 @@ template <class Config, class T> struct WgmmaFlash {
 
   /// Turns the scores of a step into weights, not yet rounded. Returns whether the output is to be scaled.
   KILN_DEVICE bool weigh(MmaSums (&unrounded)[Shape::kTilesOfKeys], int step, float (&factors)[2]) {
-    const int first = firstKey + step * kKeys;
-    const bool isWhole = first + kKeys <= tile.visibleEnd(warpQuery()) &&
+    const int first = firstKey + step * kKeys + wayKey();
+    const bool isWhole = first + Shape::kWayKeys <= tile.visibleEnd(warpQuery()) &&
                          first >= tile.firstVisible(warpQuery() + Shape::kWarpQueries - 1);
 #pragma unroll
     for (int n = 0; n < Shape::kTilesOfKeys; ++n)
@@ -215,7 +239,8 @@ template <class Config, class T> struct WgmmaFlash {
     keepQueries();
     first();
     const int end = tile.visibleEnd(warpgroupQuery() + Shape::kWarpgroupQueries - 1);
-    const int steps = ceilDiv(tile.keyEnd - firstKey, kKeys), ownSteps = ceilDiv(end - firstKey, kKeys);
+    const int steps = ceilDiv(tile.keyEnd - firstKey, kKeys);
+    const int ownSteps = max(1, ceilDiv(end - firstKey - wayKey(), kKeys)); // the first one is masked if it has no key
 #pragma unroll 1
     for (int step = 1; step <= steps; ++step) {
       waitForCopies<kStages - 2>(); // keys of this step and values of the last; earlier tiles are no longer read
@@ -227,7 +252,44 @@ template <class Config, class T> struct WgmmaFlash {
     }
   }
 
-  template <class Epilogue> KILN_DEVICE void finish(const Epilogue &epilogue) const {
+  /// Adds the sums of the other ways to those of the first one.
+  KILN_DEVICE void mergeWays() {
+    auto &others = shared.ways();
+    const int thread = warpgroupQuery() * 2 + int(threadIndex() % kWarpgroupSize);
+    waitForCopies<0>();
+    if (way() > 0) {
+#pragma unroll
+      for (int i = 0; i < Shape::kTilesOfDims * 4; ++i)
+        others.out[way() - 1][i][thread] = out.tiles[i / 4].values[i % 4];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        others.largest[way() - 1][half][thread] = rows.largest[half];
+        others.sums[way() - 1][half][thread] = rows.sums[half];
+      }
+    }
+    syncThreads();
+    if (way() > 0)
+      return;
+#pragma unroll
+    for (int other = 0; other < Shape::kWays - 1; ++other) {
+      const FlashRows more = {{others.largest[other][0][thread], others.largest[other][1][thread]},
+                              {others.sums[other][0][thread], others.sums[other][1][thread]}};
+      float own[2], theirs[2];
+      rows.merge(more, scale, own, theirs);
+#pragma unroll
+      for (int i = 0; i < Shape::kTilesOfDims * 4; ++i) {
+        float &value = out.tiles[i / 4].values[i % 4];
+        value = fma(others.out[other][i][thread], theirs[i % 4 / 2], value * own[i % 4 / 2]);
+      }
+    }
+  }
+
+  template <class Epilogue> KILN_DEVICE void finish(const Epilogue &epilogue) {
+    if constexpr (Shape::kWays > 1) {
+      mergeWays();
+      if (way() > 0)
+        return;
+    }
     if constexpr (Shape::kTilesOfDims % 4 == 0)
       rows.finishWide(out.tiles, tile, warpQuery(), epilogue);
     else

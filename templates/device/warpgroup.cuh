@@ -277,6 +277,15 @@ template <int kTiles> KILN_DEVICE void receive(WarpgroupSums<kTiles> &sums, Site
 
 #endif
 
+/// Adds sums that have been received.
+template <int kTiles> KILN_DEVICE void addSums(WarpgroupSums<kTiles> &to, const WarpgroupSums<kTiles> &more) {
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      to.tiles[tile].values[i] += more.tiles[tile].values[i];
+}
+
 template <int kTiles, int kCount>
 KILN_DEVICE void receive(WarpgroupSums<kTiles> (&sums)[kCount], Site site = Site::current()) {
 #pragma unroll

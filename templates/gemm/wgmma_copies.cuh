@@ -37,12 +37,11 @@ template <class Config, class T, class Order> struct WgmmaBlock {
   }
 
   /// The steps of the block's part.
-  KILN_DEVICE int firstStep() const { return firstStepOf(at.part); }
-  KILN_DEVICE int steps() const {
-    if constexpr (Shape::kSteps % Shape::kParts == 0)
-      return Shape::kSteps / Shape::kParts;
-    else
-      return firstStepOf(at.part + 1) - firstStep();
+  KILN_DEVICE int firstStep() const { return firstStepOf(at.part, Shape::kParts); }
+  KILN_DEVICE int steps() const { return stepsOf(at.part, Shape::kParts); }
+  /// The steps of a range of the depth; a block with parts has one.
+  KILN_DEVICE int stepsOfRange(int range) const {
+    return stepsOf(Shape::kParts == 1 ? range : at.part, Shape::kAllRanges);
   }
 
   /// The shares of a tile that are not all outside its operand; and the rows of the left operand's tile in a stage.
@@ -61,7 +60,11 @@ template <class Config, class T, class Order> struct WgmmaBlock {
   KILN_DEVICE int copiedRows(int m) const { return sharesOfA(m) * boxRows<Shape::kShareM>(rows); }
 
 private:
-  KILN_DEVICE static int firstStepOf(int part) { return part * Shape::kSteps / Shape::kParts; }
+  /// Of the i-th of so many pieces of the depth.
+  KILN_DEVICE static int firstStepOf(int i, int pieces) { return i * Shape::kSteps / pieces; }
+  KILN_DEVICE static int stepsOf(int i, int pieces) {
+    return Shape::kSteps % pieces == 0 ? Shape::kSteps / pieces : firstStepOf(i + 1, pieces) - firstStepOf(i, pieces);
+  }
 };
 
 /// Its default order.

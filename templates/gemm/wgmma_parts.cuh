@@ -23,7 +23,7 @@ namespace kiln {
 template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
   using Shape = typename Tiled::Shape;
   using Place = typename Tiled::ThreadPlace;
-  using Sums = typename Tiled::Sums[Tiled::kRowTiles];
+  using Sums = typename Tiled::Sums;
   static constexpr int kParts = Shape::kParts, kOwn = Shape::kOwn, kGroups = Shape::kGroups;
   static constexpr int V = Tiled::V, kVectors = Tiled::kVectors;
 
@@ -58,7 +58,7 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
 #pragma unroll
     for (int i = 0; i < kParts * kOwn; ++i) {
       const int owner = i / kOwn;
-      const Vec<float, 8> vector = Tiled::template product<8>(sums, i % kGroups, i / kGroups);
+      const Vec<float, 8> vector = Tiled::template product<8>(sums.total(), i % kGroups, i / kGroups);
       if (owner == part())
         own.vectors[i % kOwn] = vector;
       else
@@ -112,9 +112,7 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
 #pragma unroll
       for (int vector = 0; vector < kVectors; ++vector)
         operands[i][vector] = tiled.template operandsAt<false>(epilogue, rowOf(at, i), colOf(at, i, vector));
-    waitProducts<0>(sums);
-    tiled.release(last);
-    receive(sums);
+    tiled.finishRange(sums, last);
     const Own own = give(sums);
     waitClusterBarrier(tiled.shared.ofParts.complete, 0);
 #pragma unroll

@@ -35,7 +35,7 @@ template <class Config, class T> constexpr SharedBytes kWgmmaScoreShared = kWgmm
 template <class Config, class T, class Epilogue> struct WgmmaScore {
   using Shape = WgmmaTiledShape<Config, T>;
   using Tiled = WgmmaTiled<Config, T, StripeTiles<Config::kStretches>>;
-  using Sums = typename Tiled::Sums[Shape::kRowTiles];
+  using Sums = typename Tiled::Sums;
   using ThreadPlace = typename Tiled::ThreadPlace;
 
   static_assert(Shape::Cluster::kBlocks == 1, "a block keeps its rows");
@@ -67,7 +67,7 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
 #pragma unroll
     for (int i = 0; i < Tiled::kThreadRows; ++i)
       parts.template add<kWhole, Tiled::kGroups * 8>(scores[i], at.col, targets[i], [&](int column) {
-        return sums[i / 2].tiles[column / 2].values[i % 2 * 2 + column % 2];
+        return sums.total()[i / 2].tiles[column / 2].values[i % 2 * 2 + column % 2];
       });
   }
 
@@ -102,9 +102,7 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
     const int stretch = order.stretchOf(place.n), tile = place.n - order.startOf(stretch);
     if (tile < Shape::kTeams)
       begin(at);
-    waitProducts<0>(sums);
-    tiled.release(last);
-    receive(sums);
+    tiled.finishRange(sums, last);
     if (Shape::kColsAreExact || place.n + 1 < Shape::kTilesN)
       add<true>(sums, at);
     else

@@ -31,6 +31,7 @@ template <class Config, class T> struct WgmmaTiledShape {
   // The cluster, and the share of an operand's tile that a block copies.
   using Cluster = WgmmaCluster<Config::kClusterM, Config::kClusterN, Config::kParts>;
   static constexpr int kParts = Cluster::kParts, kMostSteps = ceilDiv(kSteps, kParts); // of a part
+  static constexpr int kRanges = Config::kRanges, kAllRanges = kParts * kRanges;
   static constexpr int kShareM = kM / Cluster::kBlocksN, kShareN = kN / Cluster::kBlocksM;
   /// Whether every tile of a cluster has all of its columns.
   static constexpr bool kColsAreExact = Config::kCols % (kN * Cluster::kBlocksN) == 0;
@@ -45,7 +46,8 @@ template <class Config, class T> struct WgmmaTiledShape {
   static_assert(kThreads <= 512, "a consumer has the registers for its sums");
   static_assert(kStages >= 2, "one step is multiplied while another arrives");
   static_assert(kShareM % 8 == 0 && kShareN % 32 == 0, "shares are whole groups of rows");
-  static_assert(kParts <= kSteps, "every part has a step");
+  static_assert(kAllRanges <= kSteps, "every part and range has a step");
+  static_assert(kParts == 1 || kRanges == 1, "ranges are added in order, which parts of several would not be");
   static_assert(kParts == 1 || kTeams == 1, "with parts, a block has one tile");
   static_assert(kOwn * kParts == kGroups * kThreadRows && kOwn > 0 && (kOwn % kGroups == 0 || kGroups % kOwn == 0),
                 "blocks finish equal numbers of rows, or of groups of 32 columns of a row");

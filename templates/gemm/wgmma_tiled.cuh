@@ -32,10 +32,16 @@
 // that few tiles occupy many multiprocessors; wgmma_parts.cuh adds their sums. Then a cluster has one round of tiles
 // only, and the grid as many clusters as there are.
 //
+// Ranges: the sums of a tile are added in kRanges · kParts ranges of the depth, those of a range one after the other,
+// then the ranges in order. A tile without parts that has so many ranges gives a row the bits that one with so many
+// parts gives it. It needs registers for a second set of sums; the first products of the second range follow those of
+// the first without a pause, further ranges wait until their set is free.
+//
 // Shared memory, all dynamic: kStages · (kTileM + kTileN) · 128 bytes, the barriers, and with parts
 // (1 - 1 / kParts) · kTileM · kTileN · 4 bytes for sums.
 //
-// Registers: a consumer's sums take kTileM / kConsumers · kTileN / 128. The producer gives registers to the consumers.
+// Registers: a consumer's sums take kTileM / kConsumers · kTileN / 128, twice that with ranges. The producer gives
+// registers to the consumers.
 //
 // Edges: rows and columns past the end are zero in the stages, or what was there before. They are dropped before the
 // epilogue.
@@ -50,6 +56,7 @@
 //   kConsumers, kTeams  warpgroups of a team, and teams; one team with parts
 //   kClusterM, kClusterN, kParts  the blocks of a cluster, powers of two, up to 8 in all; kTileM / kClusterN is a
 //                       multiple of 8, kTileN / kClusterM of 32
+//   kRanges             1 with parts
 //
 // Epilogue: as in mma_tiled.cuh, also with operands of rows (epilogue.cuh).
 //
@@ -82,7 +89,14 @@ struct WgmmaTiled {
   using Shape = WgmmaTiledShape<Config, T>;
   using Cluster = typename Shape::Cluster;
   static constexpr int kRowTiles = Shape::kRowTiles;
-  using Sums = WarpgroupSums<Shape::kN / 8>;
+  using RangeSums = WarpgroupSums<Shape::kN / 8>[kRowTiles];
+
+  /// The sums of a tile's first range, in the end of all; and those of a later one.
+  struct Sums {
+    RangeSums ranges[min(Shape::kRanges, 2)];
+    KILN_DEVICE const RangeSums &total() const { return ranges[0]; }
+  };
+  using Ring = RingPlace<Shape::kStages>;
 
   WgmmaTiledStorage<Config, T> &shared;
   const TensorMap &a, &weight;
@@ -125,7 +139,7 @@ struct WgmmaTiled {
   };
 
   /// Waits for a step and starts its products.
-  KILN_DEVICE void startStep(Sums (&sums)[kRowTiles], RingPlace<Shape::kStages> ring, Rows of, bool adds) const {
+  KILN_DEVICE void startStep(RangeSums &sums, Ring ring, Rows of, bool adds) const {
     if constexpr (Cluster::kCopiesToOthers)
       waitClusterBarrier(shared.full[ring.stage], ring.parity);
     else
@@ -142,19 +156,54 @@ struct WgmmaTiled {
     commitProducts();
   }
 
-  /// Starts all steps of the block's i-th tile. Returns the stage of the last one, whose products are still under way.
-  KILN_DEVICE u32 accumulate(Sums (&sums)[kRowTiles], int i, int row) const {
-    auto ring = RingPlace<Shape::kStages>::after(u32(i * block.steps()));
-    const TilePlace place = block.place(i);
-    const Rows of = {row, block.copiedRows(place.m) - row, block.sharesOfB(place.n) * Shape::kShareN};
-    startStep(sums, ring, of, false);
+  /// Starts the steps of a range behind the first. The last one's products are still under way afterwards.
+  KILN_DEVICE void startFurtherSteps(RangeSums &sums, Ring &ring, Rows of, int range) const {
 #pragma unroll 1
-    for (int step = 1; step < block.steps(); ++step) {
+    for (int step = 1; step < block.stepsOfRange(range); ++step) {
       const u32 last = ring.stage;
       ring.advance();
       startStep(sums, ring, of, true);
       waitProducts<1>(sums);
       release(last);
+    }
+  }
+
+  /// Waits for the products of the latest range, which end with this stage, and adds its sums to those before.
+  KILN_DEVICE void finishRange(Sums &sums, u32 last) const {
+    RangeSums &latest = sums.ranges[min(Shape::kRanges, 2) - 1];
+    waitProducts<0>(latest);
+    release(last);
+    receive(latest);
+    if constexpr (Shape::kRanges > 1) {
+      receive(sums.ranges[0]);
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m)
+        addSums(sums.ranges[0][m], latest[m]);
+    }
+  }
+
+  /// Starts all steps of the block's i-th tile. Returns the stage of the last one, whose products are still under way:
+  /// finishRange completes the sums.
+  KILN_DEVICE u32 accumulate(Sums &sums, int i, int row) const {
+    auto ring = Ring::after(u32(i * block.steps()));
+    const TilePlace place = block.place(i);
+    const Rows of = {row, block.copiedRows(place.m) - row, block.sharesOfB(place.n) * Shape::kShareN};
+    startStep(sums.ranges[0], ring, of, false);
+    startFurtherSteps(sums.ranges[0], ring, of, 0);
+    if constexpr (Shape::kRanges > 1) {
+      const u32 last = ring.stage;
+      ring.advance();
+      startStep(sums.ranges[1], ring, of, false);
+      waitProducts<1>(sums.ranges[0]);
+      release(last);
+      startFurtherSteps(sums.ranges[1], ring, of, 1);
+#pragma unroll 1
+      for (int range = 2; range < Shape::kRanges; ++range) {
+        finishRange(sums, ring.stage);
+        ring.advance();
+        startStep(sums.ranges[1], ring, of, false);
+        startFurtherSteps(sums.ranges[1], ring, of, range);
+      }
     }
     return ring.stage;
   }
@@ -172,15 +221,15 @@ struct WgmmaTiled {
 
   /// Multiplies the tiles of the team. For each, end.prepare(at) may load something, where `at` is the thread's place;
   /// end.finish(sums, stage, prepared, place, at, isFirst, isLast) gets that and the sums while the products of the
-  /// last step, which read `stage`, may be under way. isFirst, isLast: the team has no tile of these rows before it, or
-  /// behind it.
+  /// last step, which read `stage`, may be under way (finishRange). isFirst, isLast: the team has no tile of these rows
+  /// before it, or behind it.
   template <class End> KILN_DEVICE void consume(End &&end) const {
     const int consumer = int(warpgroupIndex()) - 1, team = consumer / Shape::kConsumers;
     const int row = consumer % Shape::kConsumers * Shape::kConsumerM;
     for (int i = team; block.has(i); i += Shape::kTeams) {
       // While registers are free, and another team's products run.
       const auto prepared = end.prepare(threadPlace(block.place(i), row));
-      Sums sums[kRowTiles];
+      Sums sums;
       waitForTurn(i);
       const u32 last = accumulate(sums, i, row);
       passTurn(i);
@@ -211,7 +260,7 @@ struct WgmmaTiled {
 
   /// The thread's sums in row i of a group, or so many of them.
   template <int kWidth>
-  KILN_DEVICE static Vec<float, kWidth> product(const Sums (&sums)[kRowTiles], int group, int i, int vector = 0) {
+  KILN_DEVICE static Vec<float, kWidth> product(const RangeSums &sums, int group, int i, int vector = 0) {
     Vec<float, kWidth> values;
 #pragma unroll
     for (int v = 0; v < kWidth; ++v) {
@@ -262,7 +311,7 @@ struct WgmmaTiled {
   }
 
   template <bool kWhole, class Epilogue>
-  KILN_DEVICE void store(const Sums (&sums)[kRowTiles], const Loaded<Epilogue> &loaded, const OfRows<Epilogue> &ofRows,
+  KILN_DEVICE void store(const RangeSums &sums, const Loaded<Epilogue> &loaded, const OfRows<Epilogue> &ofRows,
                          const Epilogue &epilogue, ThreadPlace at, int group) const {
 #pragma unroll
     for (int i = 0; i < kThreadRows; ++i)
@@ -276,24 +325,22 @@ struct WgmmaTiled {
 
   /// Passes the sums to the epilogue when the last products have ended. kWhole: the tile has no row past the end.
   template <bool kWhole, class Epilogue>
-  KILN_DEVICE void finish(Sums (&sums)[kRowTiles], u32 last, const OfRows<Epilogue> &ofRows, const Epilogue &epilogue,
+  KILN_DEVICE void finish(Sums &sums, u32 last, const OfRows<Epilogue> &ofRows, const Epilogue &epilogue,
                           ThreadPlace at) const {
     Loaded<Epilogue> loaded;
     // With rows past the end, addresses take the registers for loads ahead; so do statistics beside many sums.
     constexpr bool kHasStatistics = RowOperandsOf<Epilogue>::kExists || GroupedBy<Epilogue>::kExists;
-    constexpr bool kHasRoom = kWhole && !(kHasStatistics && sizeof(sums) >= 160 * sizeof(float));
+    constexpr bool kHasRoom = kWhole && !(kHasStatistics && sizeof(sums.total()) >= 160 * sizeof(float));
     constexpr int kAhead = kHasRoom ? min(Loaded<Epilogue>::kAhead, kGroups) : 0;
 #pragma unroll
     for (int group = 0; group < kAhead; ++group)
       load<kWhole>(loaded, epilogue, at, group);
-    waitProducts<0>(sums);
-    release(last);
-    receive(sums);
+    finishRange(sums, last);
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
       if (group + kAhead < kGroups)
         load<kWhole>(loaded, epilogue, at, group + kAhead);
-      store<kWhole>(sums, loaded, ofRows, epilogue, at, group);
+      store<kWhole>(sums.total(), loaded, ofRows, epilogue, at, group);
     }
   }
 };
@@ -350,8 +397,8 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
   using OfRows = typename Tiled::template OfRows<Epilogue>;
 
   KILN_DEVICE OfRows prepare(Place at) const { return tiled.loadRows(epilogue, at); }
-  KILN_DEVICE void finish(typename Tiled::Sums (&sums)[Tiled::kRowTiles], u32 last, const OfRows &ofRows,
-                          TilePlace place, Place at, bool, bool) const {
+  KILN_DEVICE void finish(typename Tiled::Sums &sums, u32 last, const OfRows &ofRows, TilePlace place, Place at, bool,
+                          bool) const {
     if ((place.m + 1) * Tiled::Shape::kM <= tiled.rows)
       tiled.template finish<true>(sums, last, ofRows, epilogue, at);
     else

@@ -206,11 +206,7 @@ template <class Config, class T> struct WgmmaRows {
     receive(sums);
 #pragma unroll
     for (int chain = 1; chain < kChains; ++chain)
-#pragma unroll
-      for (int tile = 0; tile < Shape::kN / 8; ++tile)
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-          sums[0].tiles[tile].values[i] += sums[chain].tiles[tile].values[i];
+      addSums(sums[0], sums[chain]);
   }
 
   /// A step of the range, at its place in the ring.

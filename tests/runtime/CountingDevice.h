@@ -82,9 +82,9 @@ public:
     hasLaunched = true;
     return device.launch(launch);
   }
-  Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches) override {
+  Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches, GraphBranch beside) override {
     ++counts.graphs;
-    return device.makeGraph(std::move(launches));
+    return device.makeGraph(std::move(launches), std::move(beside));
   }
   Error run(DeviceGraph &graph) override {
     ++counts.runs;

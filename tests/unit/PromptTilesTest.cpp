@@ -14,7 +14,8 @@ namespace {
 /// Calls `visit` with the ops over prompts of a model of one layer whose kernels depend on the number of rows or may,
 /// and their variants, the op's own choice last.
 void forEachPromptOp(StringRef model, StringRef target, int64_t batchInvariant,
-                     function_ref<void(const Op &, ArrayRef<KernelVariant>)> visit, StringRef strategy = "fusion=on") {
+                     function_ref<void(const Op &, ArrayRef<KernelVariant>)> visit, StringRef strategy = "fusion=on",
+                     int64_t maxBatch = 64) {
   SourceManager sources;
   CompileOptions options;
   expectSuccess(applyStrategies(strategy, options.pipeline));
@@ -22,6 +23,7 @@ void forEachPromptOp(StringRef model, StringRef target, int64_t batchInvariant,
   options.pipeline.dtype = "bf16";
   options.pipeline.batchInvariant = batchInvariant;
   options.build.layers = 1;
+  options.build.maxBatch = maxBatch;
   auto module = unwrap(compileToStage(sourcePath(model), Stage::Plan, options, sources));
   for (const auto &function : module->functions)
     for (const auto &op : function->body.ops()) {
@@ -58,6 +60,25 @@ TEST(PromptTiles, AClassOfLengthsHasOneOrderOfSums) {
                               << size.str() << ' ' << target.str() << ' ' << number << ' ' << llvm::join(orders, " | ");
                       });
   EXPECT_GT(varied, 50) << "kernels depend on the number of rows";
+}
+
+// So a prompt has the same bits by a plan for one sequence as by one for many.
+TEST(PromptTiles, TheOrderDoesNotDependOnTheLargestBatch) {
+  for (StringRef size : {"124m", "1558m"}) {
+    std::map<std::string, std::map<int, std::set<std::string>>> all;
+    auto expectSame = [&](int64_t maxBatch) {
+      forEachPromptOp(("graphs/gpt2-" + size + ".toml").str(), "sm_90a", 8,
+                      [&](const Op &op, ArrayRef<KernelVariant> variants) {
+                        std::string name = op.parent()->function()->name + " " + op.result()->name;
+                        auto [known, isNew] = all.try_emplace(name, ordersOf(op, variants));
+                        EXPECT_TRUE(isNew || known->second == ordersOf(op, variants)) << name << ", batch " << maxBatch;
+                      },
+                      "fusion=on", maxBatch);
+    };
+    for (int64_t maxBatch : {64, 8, 1})
+      expectSame(maxBatch);
+    EXPECT_GT(all.size(), 10u);
+  }
 }
 
 TEST(PromptTiles, KernelsOfAnyOrderAreChosenOnRequest) {

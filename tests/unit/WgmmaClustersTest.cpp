@@ -57,7 +57,7 @@ TEST_F(WgmmaClusters, SmallTilesComeInHalfTheSize) {
   std::vector<int64_t> stages, bytes;
   for (const Tile &tile : wgmmaTiledFamily.configurations(op, target, upperBounds(op)))
     if (setting(tile, "tile_m") == 64 && setting(tile, "tile_n") == 96 && setting(tile, "teams") == 1 &&
-        wgmmaTiledFamily.launch(op, tile).cluster == 1) {
+        setting(tile, "ranges") == 1 && wgmmaTiledFamily.launch(op, tile).cluster == 1) {
       stages.push_back(setting(tile, "stages"));
       bytes.push_back(wgmmaTiledFamily.launch(op, tile).dynamicShared + 1024);
     }

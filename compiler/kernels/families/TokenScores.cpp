@@ -165,7 +165,7 @@ static Expr wgmmaScoreParts(const Op &op, const Tile &tile) {
 /// Whether every team has a tile of each stretch, or there is one stretch.
 static bool isSoundWgmmaScore(const Op &op, const Tile &tile) {
   int64_t stretches = setting(tile, "stretches");
-  return wgmmaTiledFamily.isSound(op, tile) && clusterBlocks(tile) == 1 &&
+  return wgmmaTiledFamily.isSound(op, tile) && clusterBlocks(tile) == 1 && setting(tile, "ranges") == 1 &&
          (stretches == 1 || stretches * setting(tile, "teams") <= stripeTiles(op, tile));
 }
 

@@ -14,48 +14,75 @@ static bool acceptsWgmmaFlash(const Op &op, const Target &target, const DimBindi
   return size % 16 == 0 && size <= 128;
 }
 
-/// Shared memory, as in the template: rows of 128 bytes, each 64 elements of a head.
+/// Shared memory, as in the template: rows of 128 bytes, each 64 elements of a head. A block may ask for more.
 static int64_t wgmmaFlashShared(const Op &op, const Tile &tile) {
   int64_t slabs = llvm::divideCeil(attentionProblem(op).headSize, 64);
-  return 128 * slabs * (setting(tile, "tile_queries") + 2 * setting(tile, "stages") * setting(tile, "tile_keys"));
+  int64_t rows = setting(tile, "tile_queries") + 2 * setting(tile, "stages") * setting(tile, "tile_keys");
+  return std::max(setting(tile, "shared"), 128 * slabs * rows);
 }
+
+/// Keys of a way in a tile of keys.
+static int64_t wayKeys(const Tile &tile) { return setting(tile, "tile_keys") / setting(tile, "ways"); }
+
+static int64_t threadsOf(const Tile &tile) { return 2 * setting(tile, "tile_queries") * setting(tile, "ways"); }
 
 /// Registers of a thread: scores, rounded weights, output, queries and overhead; they are allocated in units of eight.
 static int64_t wgmmaFlashRegisters(const Op &op, const Tile &tile) {
-  int64_t size = attentionProblem(op).headSize, keys = setting(tile, "tile_keys");
+  int64_t size = attentionProblem(op).headSize, keys = wayKeys(tile);
   return llvm::alignTo(keys / 2 + keys / 4 + size / 2 + size / 4 + 32, 8);
 }
 
 /// The blocks that a multiprocessor can hold, given their registers.
 static int64_t residentByRegisters(const Op &op, const Tile &tile) {
-  return std::max<int64_t>(1, 65536 / (2 * setting(tile, "tile_queries") * wgmmaFlashRegisters(op, tile)));
+  return std::max<int64_t>(1, 65536 / (threadsOf(tile) * wgmmaFlashRegisters(op, tile)));
 }
 
 static bool isSoundWgmmaFlash(const Op &op, const Tile &tile) {
-  int64_t queries = setting(tile, "tile_queries"), keys = setting(tile, "tile_keys");
+  int64_t queries = setting(tile, "tile_queries"), ways = setting(tile, "ways");
+  if ((ways != 1 && ways != 2) || setting(tile, "tile_keys") % ways != 0)
+    return false;
+  int64_t keys = wayKeys(tile);
   return queries > 0 && queries % 64 == 0 && (keys == 64 || keys == 128) && setting(tile, "stages") >= 2 &&
-         wgmmaFlashRegisters(op, tile) * 2 * queries <= 65536;
+         threadsOf(tile) <= 1024 && wgmmaFlashRegisters(op, tile) * threadsOf(tile) <= 65536;
 }
 
-static std::vector<Tile> wgmmaFlashConfigurations(const Op &op, const Target &target, const DimBinding &) {
+/// What a block asks for so that only as many share a multiprocessor as must. Blocks start while those of the product
+/// in front end one by one, each of which has a multiprocessor of its own: the first ones to become free would take in
+/// all the blocks that have room there, and others would stay idle (one prompt of 1024 tokens: 15 % longer).
+static int64_t sharedForFew(const Op &op, const Target &target, int64_t queries, const DimBinding &upper) {
+  AttentionProblem problem = attentionProblem(op);
+  Expr blocks = problem.heads * problem.batch * ceilDiv(problem.queries, Expr(queries));
+  auto multiprocessors = static_cast<int64_t>(target.multiprocessors);
+  // Those with the most keys come first, so that two rounds are balanced.
+  int64_t resident = std::max<int64_t>(1, llvm::divideCeil(valueAt(blocks, upper), 2 * multiprocessors));
+  int64_t tooMuch = static_cast<int64_t>(target.sharedPerMultiprocessor) / (resident + 1) - 1024; // for one block more
+  return std::min<int64_t>(target.sharedPerBlock, tooMuch + 128);
+}
+
+static std::vector<Tile> wgmmaFlashConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
   std::vector<Tile> tiles;
+  constexpr std::pair<int64_t, int64_t> keysAndWays[] = {{64, 1}, {128, 1}, {128, 2}};
   for (int64_t queries : {128, 64})
-    for (int64_t keys : {64, 128})
+    for (auto [keys, ways] : keysAndWays)
       for (int64_t stages : {2, 3}) {
-        Tile tile = {{"stages", stages}, {"tile_keys", keys}, {"tile_queries", queries}};
+        Tile tile = {{"shared", 1}, {"stages", stages}, {"tile_keys", keys}, {"tile_queries", queries}, {"ways", ways}};
+        int64_t few = sharedForFew(op, target, queries, upper);
+        tile.insert_or_assign("shared", std::max(few, wgmmaFlashShared(op, tile)));
         if (isSoundWgmmaFlash(op, tile) && wgmmaFlashShared(op, tile) <= target.sharedPerBlock)
           tiles.push_back(std::move(tile));
       }
   return tiles;
 }
 
-/// Keys are taken a tile at a time; within one, sums run in steps of 16 keys.
-static AttributeMap orderOfWgmmaFlash(const Op &, const Tile &tile) { return {{"keys", setting(tile, "tile_keys")}}; }
+/// A way takes its keys of a tile at a time, in steps of 16.
+static AttributeMap orderOfWgmmaFlash(const Op &, const Tile &tile) {
+  return {{"keys", wayKeys(tile)}, {"ways", setting(tile, "ways")}};
+}
 
 static Launch launchWgmmaFlash(const Op &op, const Tile &tile) {
   AttentionProblem problem = attentionProblem(op);
   return {.grid = {problem.heads, problem.batch, ceilDiv(problem.queries, Expr(setting(tile, "tile_queries")))},
-          .threads = 2 * setting(tile, "tile_queries"),
+          .threads = threadsOf(tile),
           .dynamicShared = wgmmaFlashShared(op, tile),
           .resident = residentByRegisters(op, tile)};
 }
@@ -73,16 +100,19 @@ static double estimateWgmmaFlash(const Op &op, const Tile &tile, const Target &t
   // beside them; a step takes longer alone and beside other blocks.
   const KernelTimes::WgmmaFlash &times = target.times.wgmmaFlash;
   double clock = target.times.clock;
-  double keys = setting(tile, "tile_keys"), flopsPerCycle = target.tensorRate / target.multiprocessors / clock;
+  auto keys = static_cast<double>(wayKeys(tile)), ways = static_cast<double>(setting(tile, "ways"));
+  double flopsPerCycle = target.tensorRate / target.multiprocessors / clock;
   double multiply = tileQueries * keys * 4 * size / flopsPerCycle, alone = times.gap + times.alone * multiply;
   // A block sees half of the keys on average, plus its whole last tile; the block with the most keys sees all.
   double visible = visibleKeys(problem, queries), most = std::min(queries, 2 * visible + tileQueries);
-  double steps = (visible + tileQueries / 2 + keys / 2) / keys, mostSteps = std::ceil(most / keys);
-  double perMultiprocessor = blocks / target.multiprocessors;
-  double beside = times.beside * multiply * (std::min(resident, std::ceil(perMultiprocessor)) - 1);
+  double steps = (visible + tileQueries / 2 + keys * ways / 2) / keys, mostSteps = std::ceil(most / (keys * ways));
+  double perMultiprocessor = blocks / target.multiprocessors, warpgroups = resident * ways;
+  double beside = times.beside * multiply * (std::min(warpgroups, std::ceil(perMultiprocessor * ways)) - 1);
+  double merge = ways > 1 ? times.merge : 0;
   double cycles =
-      std::max(perMultiprocessor * steps * (times.busy * multiply + alone / resident), mostSteps * (alone + beside));
-  double rows = tileQueries + 2 * keys; // loaded before the first step
+      std::max(perMultiprocessor * (steps * (times.busy * multiply + alone / warpgroups) + merge / resident),
+               mostSteps * (alone + beside) + merge);
+  double rows = tileQueries + 2 * setting(tile, "tile_keys"); // loaded before the first step
   double l2 = blocks * steps * keys * 2 * size * static_cast<double>(problem.elementBytes) / target.l2Rate;
   double memory = bytesMovedAt(op, dims) / target.memoryRate;
   return target.launchSeconds + times.ends + rows * size * times.fill + std::max({cycles / clock, l2, memory});

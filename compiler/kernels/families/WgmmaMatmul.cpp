@@ -18,16 +18,19 @@ namespace {
 
 /// The settings of a tile.
 struct WgmmaBlock {
-  int64_t m, n, stages, consumers, teams, blocks, clusterM, clusterN, parts;
+  int64_t m, n, stages, consumers, teams, blocks, clusterM, clusterN, parts, ranges;
 
   explicit WgmmaBlock(const Tile &tile)
       : m(setting(tile, "tile_m")), n(setting(tile, "tile_n")), stages(setting(tile, "stages")),
         consumers(setting(tile, "consumers")), teams(setting(tile, "teams")), blocks(setting(tile, "blocks")),
-        clusterM(setting(tile, "cluster_m")), clusterN(setting(tile, "cluster_n")), parts(setting(tile, "parts")) {}
+        clusterM(setting(tile, "cluster_m")), clusterN(setting(tile, "cluster_n")), parts(setting(tile, "parts")),
+        ranges(setting(tile, "ranges")) {}
 
   int64_t threads() const { return 128 * (1 + consumers * teams); }
+  /// Sums of a thread; with ranges, it has two sets.
+  int64_t sums() const { return m / consumers * n / 128; }
   /// Registers of a consumer: its sums, and about as many as the epilogue needs.
-  int64_t registers() const { return m / consumers * n / 128 + 40; }
+  int64_t registers() const { return sums() * std::min<int64_t>(ranges, 2) + 40; }
   /// Those that a consumer gets from the producer, and those that each thread has at the start, which must be enough
   /// for the sums of one instruction.
   int64_t mostRegisters() const { return threads() > 384 ? 160 : 240; }
@@ -66,20 +69,22 @@ static bool isSoundWgmmaTiled(const Op &op, const Tile &tile) {
                 block.n % permutedRows == 0 && block.registers() <= block.mostRegisters() && block.canStart() &&
                 block.stages >= 2 && block.blocks > 0;
   auto isShared = [](int64_t blocks) { return isPowerOfTwo(blocks) && blocks <= maxClusterBlocks; };
-  if (!isTile || !isShared(block.clusterM) || !isShared(block.clusterN) || !isShared(block.parts))
+  if (!isTile || !isShared(block.clusterM) || !isShared(block.clusterN) || !isShared(block.parts) || block.ranges < 1)
     return false;
-  return block.cluster() <= std::min(maxClusterBlocks, block.blocks) && block.sharesEvenly() &&
-         (block.parts == 1 || (block.teams == 1 && block.parts <= stepsOfDepth(op)));
+  bool isCut = block.parts == 1 || (block.teams == 1 && block.ranges == 1);
+  return block.cluster() <= std::min(maxClusterBlocks, block.blocks) && block.sharesEvenly() && isCut &&
+         block.parts * block.ranges <= stepsOfDepth(op);
 }
 
 namespace {
 
-/// The warpgroups of a block and the rows of its tile; and what blocks of a cluster share.
+/// The warpgroups of a block and the rows of its tile; what blocks of a cluster share, and the ranges of a block's
+/// depth.
 struct Roles {
   int64_t consumers, teams, m;
 };
 struct Shares {
-  int64_t m = 1, n = 1, parts = 1;
+  int64_t m = 1, n = 1, parts = 1, ranges = 1;
 };
 
 } // namespace
@@ -91,6 +96,7 @@ static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, S
                {"cluster_n", shares.n},
                {"consumers", roles.consumers},
                {"parts", shares.parts},
+               {"ranges", shares.ranges},
                {"stages", 0},
                {"teams", roles.teams},
                {"tile_m", roles.m},
@@ -134,11 +140,15 @@ static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &ta
                                         {1, 1, 4}, {1, 1, 8}, {2, 1, 2}, {1, 2, 2}, {2, 1, 4}, {1, 2, 4}};
   for (Shares shares : clusters)
     add(clusteredRoles, ArrayRef(cols).drop_front(2), shares);
+  // For many rows, the bits of tiles with parts.
+  for (int64_t ranges : {2, 4, 8})
+    add(roles, cols, {.ranges = ranges});
   return tiles;
 }
 
 static AttributeMap orderOfWgmmaTiled(const Op &, const Tile &tile) {
-  return DepthCut{.ranges = setting(tile, "parts")}.order();
+  WgmmaBlock block(tile);
+  return DepthCut{.ranges = block.parts * block.ranges}.order();
 }
 
 static Launch launchWgmmaTiled(const Op &op, const Tile &tile) {
@@ -213,7 +223,9 @@ static double estimateWgmmaTiled(const Op &op, const Tile &tile, const Target &t
                            static_cast<double>(valueAt(problem.cols, dims)));
   auto teams = static_cast<double>(block.teams), parts = static_cast<double>(block.parts);
   double steps = std::ceil(static_cast<double>(stepsOfDepth(op)) / parts);
-  double products = steps * cyclesOfStep(block, target, rounds) / target.times.clock;
+  // Products of the second range follow those of the first; further ones wait.
+  double waits = static_cast<double>(std::max<int64_t>(0, block.ranges - 2)) * times.range;
+  double products = (steps * cyclesOfStep(block, target, rounds) + waits) / target.times.clock;
   double elements = static_cast<double>(block.m * block.n) / static_cast<double>(block.consumers) / parts;
   double output = times.output + elements * times.element + exchangeSeconds(block, target, rounds);
   // A team's epilogue is hidden by the products of others, but for the last one.

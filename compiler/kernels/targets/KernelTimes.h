@@ -58,6 +58,7 @@ struct KernelTimes {
     double loadBytes = 0;      ///< bytes a cycle that a multiprocessor loads
     double l2Bytes = 0;        ///< bytes a cycle that L2 gives, for each multiprocessor of the GPU
     double gap = 0;            ///< cycles between two steps of the depth
+    double range = 0;          ///< cycles between two ranges of the depth, from the third on
     double output = 0;         ///< epilogue of a tile, constant part
     double element = 0;        ///< epilogue of a tile, for each element of a warpgroup
     double ends = 0;           ///< first step of a launch
@@ -104,6 +105,7 @@ struct KernelTimes {
     double alone = 0;  ///< a step of a block that runs alone, without the gap, as a multiple of its products' time
     double busy = 0;   ///< time that a step occupies the multiprocessor, as a multiple of its products' time
     double beside = 0; ///< time that each other block adds to a step, as a multiple of its products' time
+    double merge = 0;  ///< cycles in which a block adds the sums of its ways
     double fill = 0;   ///< each element that is loaded before the first step
     double ends = 0;   ///< start and end of a launch
   } wgmmaFlash;        ///< attention_wgmma

@@ -87,6 +87,7 @@ static void readProductTimes(Numbers &root, KernelTimes &times) {
                       .loadBytes = wgmma("load_bytes"),
                       .l2Bytes = wgmma("l2_bytes"),
                       .gap = wgmma("step_cycles"),
+                      .range = wgmma("range_cycles"),
                       .output = wgmma("output_us", micro),
                       .element = wgmma("element_ns", nano),
                       .ends = wgmma("ends_us", micro),
@@ -119,6 +120,7 @@ static void readAttentionTimes(Numbers &root, KernelTimes &times) {
                       .alone = wgmma("alone"),
                       .busy = wgmma("busy"),
                       .beside = wgmma("beside"),
+                      .merge = wgmma("merge_cycles"),
                       .fill = wgmma("fill_ps", pico),
                       .ends = wgmma("ends_us", micro)};
   for (Numbers *table : {&split, &mma, &wgmma})

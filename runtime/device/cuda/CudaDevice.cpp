@@ -65,17 +65,16 @@ Expected<std::unique_ptr<CudaDevice>> CudaDevice::create(const Options &options)
     return error;
   device->deviceName = properties.name;
   device->targetName = targetOf(properties.major, properties.minor);
-  for (cudaStream_t *stream : {&device->stream, &device->copyStream})
+  for (cudaStream_t *stream : {&device->stream, &device->branchStream, &device->copyStream})
     if (Error error = checkCuda(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "creating a stream"))
       return error;
   return device;
 }
 
 CudaDevice::~CudaDevice() {
-  if (copyStream)
-    cudaStreamDestroy(copyStream);
-  if (stream)
-    cudaStreamDestroy(stream);
+  for (cudaStream_t one : {copyStream, branchStream, stream})
+    if (one)
+      cudaStreamDestroy(one);
 }
 
 Error CudaDevice::makeCurrent() { return checkCuda(cudaSetDevice(options.ordinal), "choosing the GPU"); }
@@ -287,7 +286,9 @@ static LaunchAttributes attributesOf(const KernelLaunch &launch, const CudaKerne
   return attributes;
 }
 
-Error CudaDevice::launch(const KernelLaunch &launch) {
+Error CudaDevice::launch(const KernelLaunch &launch) { return launchOn(stream, launch); }
+
+Error CudaDevice::launchOn(CUstream_st *stream, const KernelLaunch &launch) {
   if (launch.matmul)
     return cublasLt->run(launch, stream);
   Expected<std::vector<EncodedTensorMap>> maps = encodeMaps(launch);
@@ -308,13 +309,42 @@ Error CudaDevice::launch(const KernelLaunch &launch) {
                    "launching " + launch.planned->kernel);
 }
 
-Expected<std::unique_ptr<DeviceGraph>> CudaDevice::makeGraph(std::vector<KernelLaunch> launches) {
+/// Makes what comes next in a stream wait for what there is in the other.
+Error CudaDevice::follow(CUstream_st *stream, CUstream_st *other) {
+  Expected<std::unique_ptr<DeviceEvent>> made = makeEvent();
+  if (!made)
+    return made.takeError();
+  cudaEvent_t event = static_cast<CudaEvent &>(**made).event;
+  if (Error error = checkCuda(cudaEventRecord(event, other), "recording an event"))
+    return error;
+  return checkCuda(cudaStreamWaitEvent(stream, event, 0), "waiting for an event");
+}
+
+Error CudaDevice::captureLaunches(ArrayRef<KernelLaunch> launches, const GraphBranch &beside) {
+  auto launchAll = [&](CUstream_st *on, ArrayRef<KernelLaunch> some) -> Error {
+    for (const KernelLaunch &one : some)
+      if (Error error = launchOn(on, one))
+        return error;
+    return Error::success();
+  };
+  if (beside.launches.empty())
+    return launchAll(stream, launches);
+  assert(beside.launches.front().startsAfterAll && "a branch begins with a call");
+  if (Error error = launchAll(stream, launches.take_front(beside.from)))
+    return error;
+  if (Error error = follow(branchStream, stream))
+    return error;
+  if (Error error = launchAll(stream, launches.drop_front(beside.from)))
+    return error;
+  if (Error error = launchAll(branchStream, beside.launches))
+    return error;
+  return follow(stream, branchStream);
+}
+
+Expected<std::unique_ptr<DeviceGraph>> CudaDevice::makeGraph(std::vector<KernelLaunch> launches, GraphBranch beside) {
   if (Error error = checkCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capturing a graph"))
     return error;
-  Error failure = Error::success();
-  for (const KernelLaunch &one : launches)
-    if (!failure)
-      failure = launch(one);
+  Error failure = captureLaunches(launches, beside);
   cudaGraph_t captured = nullptr;
   Error ended = checkCuda(cudaStreamEndCapture(stream, &captured), "capturing a graph");
   if (Error error = llvm::joinErrors(std::move(failure), std::move(ended)))

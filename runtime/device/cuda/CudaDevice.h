@@ -53,7 +53,8 @@ public:
   Expected<std::unique_ptr<DeviceKernel>> instantiate(const DeviceKernel &kernel) override;
   Error setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) override;
   Error launch(const KernelLaunch &launch) override;
-  Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches) override;
+  Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches,
+                                                   GraphBranch beside = {}) override;
   Error run(DeviceGraph &graph) override;
   Expected<double> measure(function_ref<Error()> work) override;
   Error synchronize() override;
@@ -64,12 +65,16 @@ private:
   explicit CudaDevice(const Options &options) : options(options) {}
 
   Expected<std::vector<EncodedTensorMap>> encodeMaps(const KernelLaunch &launch);
+  Error launchOn(CUstream_st *stream, const KernelLaunch &launch);
+  Error follow(CUstream_st *stream, CUstream_st *other);
+  Error captureLaunches(ArrayRef<KernelLaunch> launches, const GraphBranch &beside);
 
   Options options;
   std::string deviceName, targetName;
   std::unique_ptr<CublasLt> cublasLt;      ///< opened for the first plan that needs it
   std::optional<TensorMapEncoder> encoder; ///< made for the first launch that needs it
   CUstream_st *stream = nullptr;           ///< all work except the uploads beside it
+  CUstream_st *branchStream = nullptr;     ///< where branches of graphs are captured
   CUstream_st *copyStream = nullptr;       ///< the uploads beside other work
 };
 

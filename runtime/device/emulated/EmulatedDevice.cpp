@@ -221,9 +221,11 @@ Error EmulatedDevice::launch(const KernelLaunch &launch) {
   return error ? withOrigin(std::move(error), launch) : Error::success();
 }
 
-Expected<std::unique_ptr<DeviceGraph>> EmulatedDevice::makeGraph(std::vector<KernelLaunch> launches) {
+Expected<std::unique_ptr<DeviceGraph>> EmulatedDevice::makeGraph(std::vector<KernelLaunch> launches,
+                                                                 GraphBranch beside) {
   auto graph = std::make_unique<EmulatedGraph>();
   graph->launches = std::move(launches);
+  llvm::append_range(graph->launches, std::move(beside.launches));
   return graph;
 }
 

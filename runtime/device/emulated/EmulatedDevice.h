@@ -44,7 +44,8 @@ public:
   Expected<std::unique_ptr<DeviceKernel>> instantiate(const DeviceKernel &kernel) override;
   Error setConstant(DeviceKernel &kernel, StringRef name, const void *source, int64_t bytes) override;
   Error launch(const KernelLaunch &launch) override;
-  Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches) override;
+  Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches,
+                                                   GraphBranch beside = {}) override;
   Error run(DeviceGraph &graph) override;
   Expected<double> measure(function_ref<Error()> work) override;
   bool isTimed() const override { return false; }

@@ -24,9 +24,12 @@ Error DeviceDraft::preparePass(int64_t rows, int64_t guesses) {
   std::vector<KernelLaunch> all;
   if (Error error = append(all, launches(rows, guesses)))
     return error;
+  GraphBranch beside = {all.size()};
+  if (Error error = append(beside.launches, afterwork(rows)))
+    return error;
   if (Error error = append(all, checkLaunches(rows)))
     return error;
-  return sampler.executor().device().makeGraph(std::move(all)).moveInto(graph);
+  return sampler.executor().device().makeGraph(std::move(all), std::move(beside)).moveInto(graph);
 }
 
 Error DeviceDraft::pass(int64_t rows, int64_t guesses) {
@@ -88,17 +91,19 @@ Expected<std::vector<KernelLaunch>> ModelDeviceDraft::launches(int64_t rows, int
     for (Entry entry : {Entry::Decode, Entry::Sample})
       if (Error error = append(all, own->launches(entry, rows)))
         return error;
-  // The last guess enters the draft's cache, in case that it is right.
-  Expected<std::vector<KernelLaunch>> last = own->launches(Entry::Decode, rows);
-  if (last)
-    dropLogits(own->executor().plan(), *last);
-  if (Error error = append(all, std::move(last)))
-    return error;
   if (Error error = append(all, sampler.launches(Entry::Collect, rows,
                                                  {bind(collect.recent, names.recent, false),
                                                   bind(collect.launches, names.launches, false)})))
     return error;
   return all;
+}
+
+/// The last guess enters the draft's cache, in case that it is right.
+Expected<std::vector<KernelLaunch>> ModelDeviceDraft::afterwork(int64_t rows) {
+  Expected<std::vector<KernelLaunch>> last = own->launches(Entry::Decode, rows);
+  if (last)
+    dropLogits(own->executor().plan(), *last);
+  return last;
 }
 
 } // namespace kiln

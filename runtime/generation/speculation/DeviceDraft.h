@@ -2,7 +2,7 @@
 //
 // A pass is one graph: the launches that guess, @verify, and @accept, which chooses tokens as long as guesses are right
 // and leaves everything for the next pass. So the host may enqueue passes before it has read the tokens of earlier
-// ones.
+// ones. What a draft does for the next pass only is a branch beside the check.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -34,6 +34,8 @@ public:
 
   /// The launches that guess, in order.
   virtual Expected<std::vector<KernelLaunch>> launches(int64_t rows, int64_t guesses) = 0;
+  /// What the draft does behind these for the next pass only: it runs beside the check.
+  virtual Expected<std::vector<KernelLaunch>> afterwork(int64_t rows) { return std::vector<KernelLaunch>(); }
   /// The launches that check the guesses.
   Expected<std::vector<KernelLaunch>> checkLaunches(int64_t rows);
 
@@ -69,6 +71,7 @@ public:
   bool fallsBehind() const override { return true; }
   Error moveRow(int64_t from, int64_t to) override { return own->moveRow(from, to); }
   Expected<std::vector<KernelLaunch>> launches(int64_t rows, int64_t guesses) override;
+  Expected<std::vector<KernelLaunch>> afterwork(int64_t rows) override;
 
 private:
   ModelDeviceDraft(DeviceSampler &sampler, std::unique_ptr<DeviceSampler> own)

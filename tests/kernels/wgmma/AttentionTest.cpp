@@ -18,8 +18,8 @@ TEST_P(WgmmaFlash, IsSoftmaxAttention) {
     poisonCache(b, keys);
   TestArray sums = output(DType::F32, out.size);
   run(kernel, {static_cast<uint32_t>(heads), static_cast<uint32_t>(batch), ceilDivide(queries, kernel["kTileQueries"])},
-      2 * kernel["kTileQueries"], sharedBytes(), {sums}, qkv, keyCache, valueCache, position, sums, heads, queries,
-      keys, capacity);
+      2 * kernel["kTileQueries"] * kernel["kWays"], sharedBytes(), {sums}, qkv, keyCache, valueCache, position, sums,
+      heads, queries, keys, capacity);
   // The weights are rounded to the element type.
   expectClose(sums, expectation(kernel["kCausal"], kernel["kWindow"]), type == DType::BF16 ? 0x1p-8 : 0x1p-11);
 }

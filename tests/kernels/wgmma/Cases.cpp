@@ -4,9 +4,9 @@ namespace kiln {
 
 namespace {
 
-/// A tile, the warpgroups that multiply it, and the blocks of a cluster.
+/// A tile, the warpgroups that multiply it, the blocks of a cluster, and ranges of the depth.
 struct ProductTile {
-  int m, n, stages, consumers, teams, clusterM = 1, clusterN = 1, parts = 1;
+  int m, n, stages, consumers, teams, clusterM = 1, clusterN = 1, parts = 1, ranges = 1;
 };
 
 WgmmaMatmulCase matmulCase(StringRef name, DType type, int rows, int cols, int depth, ProductTile tile, int blocks) {
@@ -20,7 +20,8 @@ WgmmaMatmulCase matmulCase(StringRef name, DType type, int rows, int cols, int d
                    {"kTeams", std::to_string(tile.teams)},
                    {"kClusterM", std::to_string(tile.clusterM)},
                    {"kClusterN", std::to_string(tile.clusterN)},
-                   {"kParts", std::to_string(tile.parts)}}),
+                   {"kParts", std::to_string(tile.parts)},
+                   {"kRanges", std::to_string(tile.ranges)}}),
           rows, blocks};
 }
 
@@ -48,6 +49,20 @@ std::vector<WgmmaMatmulCase> wgmmaActivationCases() {
       make(DType::F16, 40, 136, 520, {64, 128, 3, 1, 1, 1, 1, 8}, 1),   // a vector a thread
       make(DType::BF16, 150, 200, 264, {64, 64, 2, 1, 1, 2, 2, 2}, 1),  // copies and parts
       make(DType::F16, 1, 24, 136, {64, 64, 2, 1, 1, 2, 1, 2}, 1),      // the second share of the weight is outside
+      // Ranges: of one step and two, the ring goes on; several, a step each; beside a cluster's copies.
+      make(DType::BF16, 130, 136, 264, {64, 64, 3, 1, 2, 1, 1, 1, 2}, 2),
+      make(DType::F16, 70, 96, 328, {128, 96, 2, 2, 1, 1, 1, 1, 5}, 1),
+      make(DType::BF16, 150, 136, 456, {128, 64, 3, 1, 2, 2, 1, 1, 4}, 2),
+  };
+}
+
+std::vector<WgmmaMatmulCase> wgmmaPartsCases() {
+  auto make = [](DType type, int rows, int cols, int depth, ProductTile tile, int blocks) {
+    return matmulCase("matmul_bias_gelu", type, rows, cols, depth, tile, blocks);
+  };
+  return {
+      make(DType::BF16, 70, 136, 328, {64, 64, 2, 1, 1, 1, 1, 2}, 2), // pieces of three and two steps
+      make(DType::F16, 140, 96, 520, {128, 64, 2, 2, 1, 1, 1, 4}, 3), // of two and three
   };
 }
 
@@ -61,6 +76,7 @@ std::vector<WgmmaMatmulCase> wgmmaResidualCases() {
       make(DType::F16, 300, 224, 72, {256, 160, 2, 2, 1}, 2),
       make(DType::BF16, 150, 131, 136, {64, 64, 2, 1, 2, 2, 2}, 4), // columns one by one
       make(DType::BF16, 100, 131, 264, {64, 96, 2, 1, 1, 1, 1, 2}, 1),
+      make(DType::F16, 300, 224, 200, {128, 160, 2, 2, 1, 1, 1, 1, 2}, 2),
   };
 }
 
@@ -155,7 +171,7 @@ std::vector<WgmmaMatmulCase> wgmmaScoreCases() {
 std::vector<AttentionCase> wgmmaFlashCases() {
   /// `resident`: blocks per multiprocessor for which the compiler must leave registers.
   struct Tile {
-    int queries, keys, stages, resident;
+    int queries, keys, stages, resident, ways = 1;
   };
   auto make = [](DType type, int headSize, Tile tile, bool causal = true, int window = 0) {
     return Variant("wgmma", "wgmma_flash_attention", type,
@@ -164,6 +180,7 @@ std::vector<AttentionCase> wgmmaFlashCases() {
                     {"kTileKeys", std::to_string(tile.keys)},
                     {"kStages", std::to_string(tile.stages)},
                     {"kResident", std::to_string(tile.resident)},
+                    {"kWays", std::to_string(tile.ways)},
                     {"kCausal", causal ? "true" : "false"},
                     {"kWindow", std::to_string(window)}});
   };
@@ -184,6 +201,12 @@ std::vector<AttentionCase> wgmmaFlashCases() {
       {make(DType::F16, 64, {128, 64, 2, 2}, /*causal=*/false), 1, 20, 150, {0}},
       {make(DType::BF16, 64, {128, 64, 3, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
       {make(DType::F16, 32, {64, 64, 2, 4}, /*causal=*/true, /*window=*/3), 1, 190, 197, {7}},
+      // Two ways: one with fewer tiles of keys, or none; two tiles of queries; slabs; a window.
+      {make(DType::BF16, 64, {64, 128, 2, 2, 2}), 2, 300, 300, {0, 0}},
+      {make(DType::F16, 64, {128, 128, 2, 1, 2}), 2, 170, 250, {3, 80}},
+      {make(DType::BF16, 80, {64, 128, 3, 1, 2}), 1, 70, 75, {5}},
+      {make(DType::BF16, 128, {64, 128, 2, 1, 2}), 1, 130, 330, {200}},
+      {make(DType::F16, 64, {64, 128, 2, 2, 2}, /*causal=*/true, /*window=*/16), 1, 200, 207, {7}},
   };
 }
 
@@ -201,7 +224,7 @@ std::vector<Variant> allWgmmaKernels() {
 }
 
 std::string otherDepth(const WgmmaMatmulCase &one, function_ref<int(int)> upTo) {
-  int least = 64 * (one.kernel["kParts"] - 1); // a step for every part
+  int least = 64 * (one.kernel["kParts"] * one.kernel["kRanges"] - 1); // a step for every part and range
   return std::to_string(least + 8 * upTo(one.kernel["kDepth"] / 4));
 }
 

@@ -11,27 +11,37 @@ class WgmmaMatmulTest : public ProductTest, public testing::WithParamInterface<W
 protected:
   WgmmaMatmulTest() : ProductTest(GetParam().kernel, GetParam().rows) {}
 
-  const int clusterM = kernel["kClusterM"], clusterN = kernel["kClusterN"], parts = kernel["kParts"];
-
   void SetUp() override {
     ProductTest::SetUp();
-    cluster = static_cast<uint32_t>(clusterM * clusterN * parts);
+    cluster = clusterOf(kernel);
+  }
+
+  static uint32_t clusterOf(const Variant &by) {
+    return static_cast<uint32_t>(by["kClusterM"] * by["kClusterN"] * by["kParts"]);
   }
 
   /// Boxes are what a block copies of a tile.
-  MappedArray mappedX() const { return ProductTest::mappedX(rows, kernel["kTileM"] / clusterN); }
-  MappedArray mappedWeight() const { return ProductTest::mappedWeight(kernel["kTileN"] / clusterM); }
-
-  Dim3 grid() const {
-    const uint32_t tiles =
-        ceilDivide(cols, kernel["kTileN"] * clusterN) * ceilDivide(rows, kernel["kTileM"] * clusterM);
-    return {cluster * (parts > 1 ? tiles : std::min(static_cast<uint32_t>(GetParam().blocks) / cluster, tiles))};
+  MappedArray mappedX() const { return mappedX(kernel); }
+  MappedArray mappedX(const Variant &by) const { return ProductTest::mappedX(rows, by["kTileM"] / by["kClusterN"]); }
+  MappedArray mappedWeight() const { return mappedWeight(kernel); }
+  MappedArray mappedWeight(const Variant &by) const {
+    return ProductTest::mappedWeight(by["kTileN"] / by["kClusterM"]);
   }
-  int threads() const { return 128 * (1 + kernel["kConsumers"] * kernel["kTeams"]); }
+
+  Dim3 grid() const { return grid(kernel); }
+  Dim3 grid(const Variant &by) const {
+    const uint32_t tiles =
+        ceilDivide(cols, by["kTileN"] * by["kClusterN"]) * ceilDivide(rows, by["kTileM"] * by["kClusterM"]);
+    const uint32_t blocks = clusterOf(by);
+    return {blocks * (by["kParts"] > 1 ? tiles : std::min(static_cast<uint32_t>(GetParam().blocks) / blocks, tiles))};
+  }
+  int threads() const { return threads(kernel); }
+  static int threads(const Variant &by) { return 128 * (1 + by["kConsumers"] * by["kTeams"]); }
+  int sharedBytes() const { return sharedBytes(kernel); }
   /// Stages, barriers, and the sums of other parts, aligned.
-  int sharedBytes() const {
-    const int stages = kernel["kStages"], sums = kernel["kTileM"] * kernel["kTileN"] / parts * (parts - 1);
-    const int bytes = 128 * stages * (kernel["kTileM"] + kernel["kTileN"]) + 8 * (2 * stages + kernel["kTeams"]) +
+  static int sharedBytes(const Variant &by) {
+    const int stages = by["kStages"], parts = by["kParts"], sums = by["kTileM"] * by["kTileN"] / parts * (parts - 1);
+    const int bytes = 128 * stages * (by["kTileM"] + by["kTileN"]) + 8 * (2 * stages + by["kTeams"]) +
                       (parts > 1 ? 4 * sums + 16 : 0);
     return (bytes + 1023) / 1024 * 1024;
   }
@@ -47,6 +57,29 @@ TEST_P(WgmmaActivation, MultipliesAndActivates) {
 }
 INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaActivation,
                          testing::ValuesIn(withRandomShapes(wgmmaActivationCases(), reshaped)));
+
+/// Tiles that cut the depth into equally many pieces, whether blocks share them or one has all.
+using WgmmaRanges = WgmmaMatmulTest;
+TEST_P(WgmmaRanges, HaveTheBitsOfParts) {
+  TestArray all = output(type, static_cast<size_t>(rows) * cols);
+  run(kernel, grid(), threads(), sharedBytes(), {all}, mappedX(), mappedWeight(), bias, all, rows);
+  const std::string ranges = std::to_string(kernel["kParts"]);
+  const std::array<const char *, 4> others[] = {
+      {"64", "64", "1", "2"}, {"128", "96", "2", "1"}, {"256", "32", "2", "1"}}; // kTileM, kTileN, kConsumers, kTeams
+  for (const auto &[m, n, consumers, teams] : others) {
+    const Variant by = kernel.with({{"kTileM", m},
+                                    {"kTileN", n},
+                                    {"kConsumers", consumers},
+                                    {"kTeams", teams},
+                                    {"kParts", "1"},
+                                    {"kRanges", ranges}});
+    cluster = clusterOf(by);
+    TestArray own = output(type, static_cast<size_t>(rows) * cols);
+    run(by, grid(by), threads(by), sharedBytes(by), {own}, mappedX(by), mappedWeight(by), bias, own, rows);
+    EXPECT_EQ(own.bytes(), all.bytes()) << "tiles of " << m << " x " << n;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaRanges, testing::ValuesIn(wgmmaPartsCases()));
 
 using WgmmaResidual = WgmmaMatmulTest;
 TEST_P(WgmmaResidual, MultipliesAndAdds) {

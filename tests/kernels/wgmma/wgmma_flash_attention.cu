@@ -8,7 +8,8 @@
 using namespace kiln;
 using Element = bf16;
 struct Config {
-  static constexpr int kHeadSize = 64, kTileQueries = 128, kTileKeys = 64, kStages = 2, kWindow = 0, kResident = 2;
+  static constexpr int kHeadSize = 64, kTileQueries = 128, kTileKeys = 64, kStages = 2, kWindow = 0, kResident = 2,
+                       kShared = 0, kWays = 1;
   static constexpr bool kCausal = true;
 };
 #include "functors/attention.cuh"

@@ -15,9 +15,6 @@ constexpr std::array<int64_t, 2> promptClasses = {64, 256};
 static SmallVector<int64_t, 3> sequencesOf(int64_t tokens) {
   return tokens > promptClasses.back() ? SmallVector<int64_t, 3>{1, 8} : SmallVector<int64_t, 3>{1, 4, 16};
 }
-/// The numbers of sequences that decide about the order, whatever the bound of a plan: plans for one sequence and for
-/// many have the same. A prompt alone counts twice, since somebody waits for it.
-constexpr std::array<int64_t, 4> typicalSequences = {1, 1, 8, 64};
 /// A kernel that is slower by up to this factor is used again rather than one more kernel made.
 constexpr double worthAnother = 1.02;
 

@@ -44,16 +44,22 @@ static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &fam
   return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{64, 1024, 8192} : SmallVector<int64_t, 3>();
 }
 
+/// Whether a family adds up rows by threads that its tile decides about.
+static bool addsUpRows(const KernelFamily &family) {
+  return family.form == KernelForm::LayerNorm || family.form == KernelForm::RowStatistics;
+}
+
 /// The dims to choose for: those of interest, but the bounds if @decode and @verify must agree, and the bound of B for
-/// ops whose few rows have variants, and for all ops over prompts, which take the most time there.
-static DimBinding dimsToChooseFor(const Op &op, bool hasVariants, DimBinding dims) {
+/// ops whose few rows have variants, and for all ops over prompts, which take the most time there; but a fixed number
+/// of prompts where sums of rows depend on the choice.
+static DimBinding dimsToChooseFor(const Op &op, const KernelFamily &family, bool hasVariants, DimBinding dims) {
   if (isVerified(op))
     return boundsToChooseFor(op);
   const Type &type = anchor(op)->result()->type;
   bool isPrompts = type.rank() > 2 && type.shape[1].getSymbol();
   if (const DimSymbol *batch = type.rank() > 0 ? type.shape[0].getSymbol() : nullptr;
       batch && (hasVariants || isPrompts))
-    dims[batch->name] = batch->max;
+    dims[batch->name] = isPrompts && addsUpRows(family) ? typicalSequences.back() : batch->max;
   return dims;
 }
 
@@ -309,7 +315,7 @@ Error TileChooser::choose(Op &op) {
     family = familyFor(op, upper);
   if (!family)
     return family.takeError();
-  Expected<Tile> tile = cheapestTile(op, **family, upper, dimsToChooseFor(op, !rows.empty(), interest));
+  Expected<Tile> tile = cheapestTile(op, **family, upper, dimsToChooseFor(op, **family, !rows.empty(), interest));
   if (!tile)
     return tile.takeError();
   KernelChoice choice{*family, std::move(*tile)};

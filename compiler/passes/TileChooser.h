@@ -12,6 +12,10 @@ inline bool isTensorProduct(const KernelFamily &family) {
   return family.form == KernelForm::TensorMatmul || family.form == KernelForm::TensorScore;
 }
 
+/// The numbers of prompts that decide about the order of their sums, whatever the bound of a plan: plans for one
+/// sequence and for many have the same. A prompt alone counts twice, since somebody waits for it.
+constexpr std::array<int64_t, 4> typicalSequences = {1, 1, 8, 64};
+
 /// Chooses for the ops of one module.
 class TileChooser {
 public:

@@ -36,10 +36,12 @@ void forEachPromptOp(StringRef model, StringRef target, int64_t batchInvariant,
 }
 
 /// The orders of the kernels that calls of B sequences of T tokens come to, by the class of T.
-std::map<int, std::set<std::string>> ordersOf(const Op &op, ArrayRef<KernelVariant> variants) {
+std::map<int, std::set<std::string>> ordersOf(const Op &op, ArrayRef<KernelVariant> variants, int64_t maxBatch = 64) {
   std::map<int, std::set<std::string>> orders;
   for (int64_t tokens : {1, 8, 63, 64, 65, 200, 256, 257, 700, 1024})
     for (int64_t batch : {1, 2, 4, 5, 16, 17, 40, 64}) {
+      if (batch > maxBatch)
+        break;
       auto found = llvm::find_if(variants, [&](const KernelVariant &variant) {
         return batch * tokens <= variant.rows && (variant.tokens == 0 || tokens <= variant.tokens);
       });
@@ -70,8 +72,9 @@ TEST(PromptTiles, TheOrderDoesNotDependOnTheLargestBatch) {
       forEachPromptOp(("graphs/gpt2-" + size + ".toml").str(), "sm_90a", 8,
                       [&](const Op &op, ArrayRef<KernelVariant> variants) {
                         std::string name = op.parent()->function()->name + " " + op.result()->name;
-                        auto [known, isNew] = all.try_emplace(name, ordersOf(op, variants));
-                        EXPECT_TRUE(isNew || known->second == ordersOf(op, variants)) << name << ", batch " << maxBatch;
+                        auto [known, isNew] = all.try_emplace(name, ordersOf(op, variants, maxBatch));
+                        EXPECT_TRUE(isNew || known->second == ordersOf(op, variants, maxBatch))
+                            << name << ", batch " << maxBatch;
                       },
                       "fusion=on", maxBatch);
     };

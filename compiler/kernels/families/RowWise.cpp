@@ -94,6 +94,11 @@ static bool isSoundLayerNorm(const Op &op, const Tile &tile) {
   return hasRowThreads(tile) && isPowerOfTwo(vec) && vec <= 8 && cols % vec == 0;
 }
 
+/// The threads of a row have equal shares of it; then their sums are added.
+static AttributeMap orderOfRows(const Op &, const Tile &tile) {
+  return {{"row_threads", setting(tile, "row_threads")}, {"vec", setting(tile, "vec")}};
+}
+
 const KernelFamily layerNormFamily = {
     .name = "layernorm",
     .summary = "layer normalisation of rows, a warp or a block each, with the residual addition before it",
@@ -103,6 +108,7 @@ const KernelFamily layerNormFamily = {
     .accepts = acceptsLayerNorm,
     .configurations = layerNormConfigurations,
     .isSound = isSoundLayerNorm,
+    .order = orderOfRows,
     .launch = launchLayerNorm,
     .estimate = estimateRowWise,
 };
@@ -156,6 +162,7 @@ const KernelFamily rowStatisticsFamily = {
     .accepts = acceptsRowStatistics,
     .configurations = layerNormConfigurations,
     .isSound = isSoundLayerNorm,
+    .order = orderOfRows,
     .launch = launchLayerNorm,
     .estimate = estimateRowWise,
 };
@@ -276,6 +283,7 @@ const KernelFamily mapFamily = {
     .accepts = acceptsMap,
     .configurations = mapConfigurations,
     .isSound = isSoundMap,
+    .order = [](const Op &, const Tile &) { return AttributeMap(); }, // nothing is added
     .launch = launchMap,
     .estimate = estimateMap,
 };

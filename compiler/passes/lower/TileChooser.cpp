@@ -1,4 +1,4 @@
-#include "passes/TileChooser.h"
+#include "passes/lower/TileChooser.h"
 
 #include "kernels/cost/Problem.h"
 #include "kernels/families/DepthCut.h"

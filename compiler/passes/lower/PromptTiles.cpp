@@ -5,7 +5,7 @@
 // prompt has the same bits alone and in company of its class.
 #include "kernels/cost/Problem.h"
 #include "ops/Region.h"
-#include "passes/TileChooser.h"
+#include "passes/lower/TileChooser.h"
 
 namespace kiln {
 

@@ -33,7 +33,7 @@
 // op that the module does not have.
 #include "passes/Pass.h"
 #include "passes/Pipeline.h"
-#include "passes/TileChooser.h"
+#include "passes/lower/TileChooser.h"
 
 namespace kiln {
 

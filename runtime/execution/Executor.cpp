@@ -29,7 +29,7 @@ Error Executor::enqueue(const Call &call) {
   const PlanFunction *function = thePlan.findFunction(entryName(call.entry));
   if (!function || !isWanted(*function))
     return makeError("@" + entryName(call.entry) + " was not asked for when the plan was loaded");
-  auto placed = place(*function, call);
+  Expected<Placements> placed = place(*function, call);
   if (!placed)
     return placed.takeError();
   if (Error error = uploadArguments(*function, call))
@@ -42,7 +42,7 @@ Error Executor::enqueue(const Call &call) {
     return runWhileLoading(*function, call);
   // Calls on part of a batch, which restart sequences, are launched directly: they are rare and vary too much for a
   // graph each.
-  return call.firstRow == 0 ? repeat(call) : launch(call);
+  return call.firstRow == 0 ? repeat(call) : launchAll(*function, call, lastPlacement);
 }
 
 /// What profilers show of a call: @prefill B=1 T=8.
@@ -90,7 +90,12 @@ Error Executor::launch(const Call &call) {
   if (Error error = finishLoading())
     return error;
   const PlanFunction &function = thePlan.function(call.entry);
-  auto launches = resolve(function, call);
+  Expected<Placements> placed = place(function, call);
+  return placed ? launchAll(function, call, *placed) : placed.takeError();
+}
+
+Error Executor::launchAll(const PlanFunction &function, const Call &call, const Placements &placed) {
+  auto launches = resolve(function, call, placed);
   if (!launches)
     return launches.takeError();
   NvtxRange range([&] { return nameOf(call); });

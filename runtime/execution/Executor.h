@@ -27,6 +27,16 @@ public:
   static Expected<std::unique_ptr<Executor>> create(Device &device, Plan plan, const KernelFiles &files,
                                                     const WeightSource &weights, const Options &options);
 
+  /// Like create, on each of several devices: weights are read and packed once, and uploaded to all. Each device has
+  /// the same bits and gives the same results. Different threads may use different executors.
+  static Expected<std::vector<std::unique_ptr<Executor>>> createReplicas(ArrayRef<Device *> devices, const Plan &plan,
+                                                                         const KernelFiles &files,
+                                                                         const WeightSource &weights,
+                                                                         const Options &options);
+
+  /// Ends the upload of weights, that to replicas, too, if it is still going on.
+  ~Executor();
+
   /// The plan, reduced to the functions that may be called.
   const Plan &plan() const { return thePlan; }
   const Options &options() const { return capacity; }
@@ -102,7 +112,10 @@ private:
     char *address = nullptr;
     DType dtype = DType::F32;
     int64_t elements = 0;
+    bool isState = false;
+    int64_t madeBy = -1; ///< the step that writes the buffer first; -1: none does
   };
+  using Placements = llvm::StringMap<Placement>; ///< by the tensor's name
   struct GraphKey {
     Entry entry;
     DimBinding dims;
@@ -127,19 +140,24 @@ private:
   void restrictPlan();
   Error loadKernels(const KernelFiles &files);
   std::vector<const PlanWeight *> weightsByUse() const;
-  Error loadWeights(const WeightSource &source);
+  Error allocateWeights();
+  static Error loadWeights(ArrayRef<std::unique_ptr<Executor>> replicas, const WeightSource &source);
+  Error finishCreation(const KernelFiles &files);
   Error allocateMemory();
   DimBinding largestDims() const;
-  Expected<std::map<std::string, Placement, std::less<>>> place(const PlanFunction &function, const Call &call) const;
+  Expected<Placements> place(const PlanFunction &function, const Call &call) const;
   Error addArgument(KernelLaunch &launch, StringRef name, const PlanFunction &function, const Call &call,
-                    const std::map<std::string, Placement, std::less<>> &placed) const;
+                    const Placements &placed) const;
   Error fillKernel(KernelLaunch &launch, const Call &call) const;
-  Error fillMaps(KernelLaunch &launch, const Call &call) const;
+  static Error fillMaps(KernelLaunch &launch, const PlanKernel &kernel, const Call &call);
   static Error fillMatmul(KernelLaunch &launch, const Call &call);
   Expected<std::vector<KernelLaunch>> resolve(const PlanFunction &function, const Call &call) const;
+  Expected<std::vector<KernelLaunch>> resolve(const PlanFunction &function, const Call &call,
+                                              const Placements &placed) const;
   Expected<DeviceGraph *> graphFor(const PlanFunction &function, const Call &call);
   Error uploadArguments(const PlanFunction &function, const Call &call);
   Error launchStep(const PlanFunction &function, const KernelLaunch &launch);
+  Error launchAll(const PlanFunction &function, const Call &call, const Placements &placed);
   Error runObserved(const PlanFunction &function, const Call &call);
   Error awaitWeights(const PlanLaunch &planned, std::optional<size_t> &awaited);
   Error runWhileLoading(const PlanFunction &function, const Call &call);
@@ -153,10 +171,11 @@ private:
   DeviceMemory arena, counters;
   std::map<const PlanStep *, DeviceMemory> mailboxes; ///< of steps that have some
   std::map<GraphKey, std::unique_ptr<DeviceGraph>> graphs;
-  std::map<std::string, Placement, std::less<>> lastPlacement; ///< the placements of the call that ran last
+  Placements lastPlacement; ///< the placements of the call that ran last
   std::optional<Observer> observer;
   std::map<std::string, size_t, std::less<>> loadingOrder; ///< the order of the weights while they are being loaded
-  std::unique_ptr<WeightUpload> loading;                   ///< last: it uses memory of the others
+  size_t replica = 0;                                      ///< the number of this executor's device in the upload
+  std::shared_ptr<WeightUpload> loading;                   ///< shared with the replicas; null when it has ended
 };
 
 } // namespace kiln

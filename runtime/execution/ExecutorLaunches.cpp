@@ -12,16 +12,15 @@ static const Executor::Binding *findBinding(const Executor::Call &call, StringRe
 }
 
 /// The place in this call of everything that the function's steps name.
-Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::place(const PlanFunction &function,
-                                                                                  const Call &call) const {
+Expected<Executor::Placements> Executor::place(const PlanFunction &function, const Call &call) const {
   if (Error error = checkDims(call))
     return error;
-  std::map<std::string, Placement, std::less<>> placed;
-  auto add = [&](const PlanTensor &tensor, char *address) -> Error {
+  Placements placed;
+  auto add = [&](const PlanTensor &tensor, char *address, bool isState = false, int64_t madeBy = -1) -> Error {
     Expected<int64_t> bytes = tensor.bytes().evaluate(call.dims);
     if (!bytes)
       return bytes.takeError();
-    placed[tensor.name] = {address, tensor.dtype, *bytes / dtypeSize(tensor.dtype)};
+    placed[tensor.name] = {address, tensor.dtype, *bytes / dtypeSize(tensor.dtype), isState, madeBy};
     return Error::success();
   };
   for (const PlanWeight &weight : thePlan.weights) {
@@ -35,7 +34,7 @@ Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::plac
     Expected<int64_t> rowBytes = state.bytes().evaluate(one);
     if (!rowBytes)
       return rowBytes.takeError();
-    if (Error error = add(state, states.find(state.name)->second.address() + call.firstRow * *rowBytes))
+    if (Error error = add(state, states.find(state.name)->second.address() + call.firstRow * *rowBytes, true))
       return error;
   }
   for (const PlanTensor &argument : function.arguments) {
@@ -50,7 +49,7 @@ Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::plac
     Expected<int64_t> offset = buffer.offset.evaluate(call.dims);
     if (!offset)
       return offset.takeError();
-    if (Error error = add(buffer.tensor, arena.address() + *offset))
+    if (Error error = add(buffer.tensor, arena.address() + *offset, /*isState=*/false, buffer.first))
       return error;
   }
   return placed;
@@ -58,7 +57,7 @@ Expected<std::map<std::string, Executor::Placement, std::less<>>> Executor::plac
 
 /// Adds the word of a step's argument and, if the word is an address, the tensor there.
 Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunction &function, const Call &call,
-                            const std::map<std::string, Placement, std::less<>> &placed) const {
+                            const Placements &placed) const {
   const PlanStep &step = *launch.step;
   LaunchTensor tensor;
   if (name == "@workspace") {
@@ -79,11 +78,9 @@ Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunc
               /*isFresh=*/false};
   } else if (name.consume_front("%")) {
     const Placement &place = placed.find(name)->second;
-    auto isNamed = [&](const PlanBuffer &buffer) { return buffer.tensor.name == name; };
-    auto buffer = llvm::find_if(function.buffers, isNamed);
-    bool isResult = buffer != function.buffers.end() && &function.steps[buffer->first] == &step;
+    bool isResult = place.madeBy == &step - function.steps.data();
     const Binding *bound = findBinding(call, name);
-    bool isWritten = isResult || states.count(name) || (bound && bound->isWritten);
+    bool isWritten = isResult || place.isState || (bound && bound->isWritten);
     tensor = {("%" + name).str(), place.address, place.elements * dtypeSize(place.dtype), isWritten, isResult};
   } else {
     launch.arguments.push_back(static_cast<uint64_t>(call.dims.find(name)->second));
@@ -112,7 +109,7 @@ Error Executor::fillKernel(KernelLaunch &launch, const Call &call) const {
       return makeError("step '" + planned.kernel + "': a grid of " + Twine(*value) + " blocks cannot be launched");
     extent = static_cast<uint32_t>(*value);
   }
-  return fillMaps(launch, call);
+  return fillMaps(launch, kernel, call);
 }
 
 /// The values of formulas in this call.
@@ -127,8 +124,7 @@ static Expected<SmallVector<uint64_t, 5>> valuesOf(ArrayRef<Expr> formulas, cons
   return values;
 }
 
-Error Executor::fillMaps(KernelLaunch &launch, const Call &call) const {
-  const PlanKernel &kernel = *thePlan.findKernel(launch.planned->kernel);
+Error Executor::fillMaps(KernelLaunch &launch, const PlanKernel &kernel, const Call &call) {
   for (const PlanTensorMap &planned : kernel.maps) {
     auto extents = valuesOf(planned.extents, call.dims);
     if (!extents)
@@ -166,10 +162,14 @@ Error Executor::fillMatmul(KernelLaunch &launch, const Call &call) {
 }
 
 Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &function, const Call &call) const {
-  auto placed = place(function, call);
-  if (!placed)
-    return placed.takeError();
+  Expected<Placements> placed = place(function, call);
+  return placed ? resolve(function, call, *placed) : placed.takeError();
+}
+
+Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &function, const Call &call,
+                                                      const Placements &placed) const {
   std::vector<KernelLaunch> launches;
+  launches.reserve(function.steps.size());
   for (const PlanStep &step : function.steps) {
     const PlanLaunch &planned = step.launchFor(call.dims);
     KernelLaunch &launch = launches.emplace_back();
@@ -179,7 +179,7 @@ Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &functi
     if (Error error = step.matmul ? fillMatmul(launch, call) : fillKernel(launch, call))
       return error;
     for (StringRef name : planned.arguments)
-      if (Error error = addArgument(launch, name, function, call, *placed))
+      if (Error error = addArgument(launch, name, function, call, placed))
         return error;
   }
   return launches;

@@ -9,23 +9,52 @@ namespace kiln {
 
 Expected<std::unique_ptr<Executor>> Executor::create(Device &device, Plan plan, const KernelFiles &files,
                                                      const WeightSource &weights, const Options &options) {
-  std::unique_ptr<Executor> executor(new Executor(device, std::move(plan), options));
-  if (Error error = executor->checkOptions())
-    return error;
-  executor->restrictPlan();
-  if (Error error = executor->checkMemory())
-    return error;
-  // Start packing now: it goes on while kernels are loaded.
-  if (Error error = executor->loadWeights(weights))
-    return error;
-  if (Error error = executor->loadKernels(files))
-    return error;
-  if (Error error = executor->allocateMemory())
-    return error;
-  if (executor->thePlan.weightsFirst)
-    if (Error error = executor->finishLoading())
+  auto replicas = createReplicas(&device, plan, files, weights, options);
+  if (!replicas)
+    return replicas.takeError();
+  return std::move(replicas->front());
+}
+
+Expected<std::vector<std::unique_ptr<Executor>>> Executor::createReplicas(ArrayRef<Device *> devices, const Plan &plan,
+                                                                          const KernelFiles &files,
+                                                                          const WeightSource &weights,
+                                                                          const Options &options) {
+  std::vector<std::unique_ptr<Executor>> replicas;
+  for (Device *device : devices) {
+    Executor &executor = *replicas.emplace_back(new Executor(*device, plan, options));
+    executor.replica = replicas.size() - 1;
+    if (Error error = device->makeCurrent())
       return error;
-  return executor;
+    if (Error error = executor.checkOptions())
+      return error;
+    executor.restrictPlan();
+    if (Error error = executor.checkMemory())
+      return error;
+    if (Error error = executor.allocateWeights())
+      return error;
+  }
+  // Start packing now: it goes on while kernels are loaded.
+  if (Error error = loadWeights(replicas, weights))
+    return error;
+  for (auto &executor : replicas)
+    if (Error error = executor->finishCreation(files))
+      return error;
+  return replicas;
+}
+
+Executor::~Executor() {
+  if (loading)
+    loading->abandon();
+}
+
+Error Executor::finishCreation(const KernelFiles &files) {
+  if (Error error = theDevice.makeCurrent())
+    return error;
+  if (Error error = loadKernels(files))
+    return error;
+  if (Error error = allocateMemory())
+    return error;
+  return thePlan.weightsFirst ? finishLoading() : Error::success();
 }
 
 void Executor::restrictPlan() {
@@ -74,8 +103,7 @@ std::vector<const PlanWeight *> Executor::weightsByUse() const {
   return ordered;
 }
 
-Error Executor::loadWeights(const WeightSource &source) {
-  std::vector<WeightUpload::Item> items;
+Error Executor::allocateWeights() {
   for (const PlanWeight *weight : weightsByUse()) {
     Expected<int64_t> bytes = packedSize(weight->recipe);
     if (!bytes)
@@ -83,14 +111,29 @@ Error Executor::loadWeights(const WeightSource &source) {
     auto memory = DeviceMemory::allocate(theDevice, std::max<int64_t>(*bytes, 1), "weight " + weight->name);
     if (!memory)
       return memory.takeError();
-    loadingOrder[weight->name] = items.size();
-    items.push_back({weight, memory->address()});
+    loadingOrder.try_emplace(weight->name, loadingOrder.size());
     weights[weight->name] = std::move(*memory);
   }
-  auto started = WeightUpload::start(theDevice, source, std::move(items), capacity.trace);
+  return Error::success();
+}
+
+/// Starts one upload for all executors.
+Error Executor::loadWeights(ArrayRef<std::unique_ptr<Executor>> replicas, const WeightSource &source) {
+  std::vector<WeightUpload::Item> items;
+  for (const PlanWeight *weight : replicas.front()->weightsByUse()) {
+    WeightUpload::Item &item = items.emplace_back(weight);
+    for (const auto &executor : replicas)
+      item.targets.push_back(executor->weights.find(weight->name)->second.address());
+  }
+  SmallVector<Device *, 1> devices;
+  for (const auto &executor : replicas)
+    devices.push_back(&executor->theDevice);
+  auto started = WeightUpload::start(devices, source, std::move(items), replicas.front()->capacity.trace);
   if (!started)
     return started.takeError();
-  loading = std::move(*started);
+  std::shared_ptr<WeightUpload> shared = std::move(*started);
+  for (const auto &executor : replicas)
+    executor->loading = shared;
   return Error::success();
 }
 
@@ -156,7 +199,7 @@ Error Executor::awaitWeights(const PlanLaunch &planned, std::optional<size_t> &a
     if (item == loadingOrder.end() || (awaited && item->second <= *awaited))
       return Error::success();
     awaited = item->second;
-    return loading->await(*awaited);
+    return loading->await(replica, *awaited);
   };
   for (StringRef argument : planned.arguments)
     if (argument.consume_front("%"))
@@ -191,7 +234,7 @@ Error Executor::runWhileLoading(const PlanFunction &function, const Call &call) 
 Error Executor::finishLoading() {
   if (!loading)
     return Error::success();
-  if (Error error = loading->awaitAll())
+  if (Error error = loading->awaitAll(replica))
     return error;
   // The next launch is the first of a call, so it waits for these copies.
   if (Error error = kernels.fillConstants(weights))

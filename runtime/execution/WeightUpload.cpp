@@ -8,9 +8,9 @@ namespace kiln {
 constexpr size_t stagingBuffers = 3;
 constexpr int64_t stagingBytes = int64_t(16) << 20;
 
-Expected<std::unique_ptr<WeightUpload>> WeightUpload::start(Device &device, const WeightSource &source,
+Expected<std::unique_ptr<WeightUpload>> WeightUpload::start(ArrayRef<Device *> devices, const WeightSource &source,
                                                             std::vector<Item> items, Trace *trace) {
-  std::unique_ptr<WeightUpload> upload(new WeightUpload(device, source, std::move(items), trace));
+  std::unique_ptr<WeightUpload> upload(new WeightUpload(devices, source, std::move(items), trace));
   if (Error error = upload->allocate())
     return error;
   auto run = [raw = upload.get()] { raw->run(); };
@@ -28,42 +28,70 @@ Error WeightUpload::allocate() {
       return rows.takeError();
     total += rows->count * rows->bytes;
     longestRow = std::max(longestRow, rows->bytes);
-    auto event = device.makeEvent();
-    if (!event)
-      return event.takeError();
-    uploaded.push_back(std::move(*event));
+    Expected<Events> events = makeEvents();
+    if (!events)
+      return events.takeError();
+    uploaded.push_back(std::move(*events));
   }
   int64_t bytes = std::max(longestRow, std::min(stagingBytes, total));
   for (size_t i = 0; i < stagingBuffers; ++i) {
-    auto memory = DeviceMemory::allocateHost(device, bytes, "staging weights");
+    auto memory = DeviceMemory::allocateHost(*devices.front(), bytes, "staging weights");
     if (!memory)
       return memory.takeError();
-    auto event = device.makeEvent();
-    if (!event)
-      return event.takeError();
-    staging.push_back({std::move(*memory), std::move(*event)});
+    Expected<Events> events = makeEvents();
+    if (!events)
+      return events.takeError();
+    staging.push_back({std::move(*memory), std::move(*events)});
   }
   return Error::success();
 }
 
-WeightUpload::~WeightUpload() {
+Expected<WeightUpload::Events> WeightUpload::makeEvents() {
+  Events events;
+  for (Device *device : devices) {
+    auto event = device->makeEvent();
+    if (!event)
+      return event.takeError();
+    events.push_back(std::move(*event));
+  }
+  return events;
+}
+
+Error WeightUpload::record(const Events &events) {
+  for (auto [device, event] : llvm::zip(devices, events))
+    if (Error error = device->record(*event))
+      return error;
+  return Error::success();
+}
+
+/// Waits until no device reads the buffer any more.
+Error WeightUpload::awaitUploads(const Staging &buffer) {
+  if (!buffer.isUsed)
+    return Error::success();
+  for (auto [device, event] : llvm::zip(devices, buffer.isFree))
+    if (Error error = device->synchronize(*event))
+      return error;
+  return Error::success();
+}
+
+void WeightUpload::abandon() {
   {
     std::lock_guard lock(mutex);
     isAbandoned = true;
   }
-  if (thread)
+  if (thread && thread->joinable())
     thread->join();
-  // The device may still read the staging buffers.
+  progress.notify_all();
+  // The devices may still read the staging buffers.
   for (Staging &buffer : staging)
-    if (buffer.isUsed)
-      llvm::consumeError(device.synchronize(*buffer.isFree));
+    llvm::consumeError(awaitUploads(buffer));
 }
 
 void WeightUpload::run() {
   for (size_t i = 0; i < items.size(); ++i) {
     Error error = upload(items[i]);
     if (!error)
-      error = device.record(*uploaded[i]);
+      error = record(uploaded[i]);
     std::lock_guard lock(mutex);
     if (error)
       failure = takeDiagnostics(std::move(error));
@@ -85,29 +113,31 @@ Error WeightUpload::upload(const Item &item) {
   int64_t rowsAtOnce = rows.bytes == 0 ? 1 : staging.front().memory.bytes() / rows.bytes;
   for (int64_t first = 0; first < rows.count; first += rowsAtOnce) {
     Staging &buffer = staging[nextStaging++ % staging.size()];
-    if (buffer.isUsed)
-      if (Error error = device.synchronize(*buffer.isFree))
-        return error;
+    if (Error error = awaitUploads(buffer))
+      return error;
     int64_t last = std::min(first + rowsAtOnce, rows.count), bytes = (last - first) * rows.bytes;
     MutableArrayRef<uint8_t> packed(reinterpret_cast<uint8_t *>(buffer.memory.address()), bytes);
     if (Error error = packWeightRows(recipe, *tensors, first, last, packed))
       return error;
-    if (Error error = device.uploadBeside(item.target + first * rows.bytes, packed.data(), bytes))
-      return error;
-    if (Error error = device.record(*buffer.isFree))
-      return error;
     buffer.isUsed = true;
+    for (auto [device, target] : llvm::zip(devices, item.targets))
+      if (Error error = device->uploadBeside(target + first * rows.bytes, packed.data(), bytes))
+        return error;
+    if (Error error = record(buffer.isFree))
+      return error;
   }
   return Error::success();
 }
 
-Error WeightUpload::await(size_t item) {
+Error WeightUpload::await(size_t device, size_t item) {
   std::unique_lock lock(mutex);
-  progress.wait(lock, [&] { return done > item || failure; });
-  if (done <= item)
+  progress.wait(lock, [&] { return done > item || failure || isAbandoned; });
+  if (failure && done <= item)
     return llvm::make_error<DiagnosticError>(*failure);
+  if (done <= item)
+    return makeError("the upload of weights was abandoned");
   // Uploads finish in the order in which they were started.
-  return device.awaitEvent(*uploaded[item]);
+  return devices[device]->awaitEvent(*uploaded[item][device]);
 }
 
 } // namespace kiln

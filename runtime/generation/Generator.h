@@ -94,9 +94,18 @@ std::string promptProblem(ArrayRef<int32_t> prompt, const SequenceOptions &optio
 Error generateEach(LanguageModel &model, const Tokenizer *tokenizer, ArrayRef<GenerationRequest> requests, size_t rows,
                    const JobOptions &options, function_ref<Error(size_t request, Generation result)> onFinished);
 
+/// Like generateEach on one model, on several copies of it, such as one on each GPU. Each runs `rows` sequences side by
+/// side, in a thread of its own, and takes the next request when it has a free row. The functions that are passed are
+/// called by one thread at a time. Not with a draft.
+Error generateEach(ArrayRef<LanguageModel *> models, const Tokenizer *tokenizer, ArrayRef<GenerationRequest> requests,
+                   size_t rows, const JobOptions &options,
+                   function_ref<Error(size_t request, Generation result)> onFinished);
+
 /// Generates a sequence for each prompt, as many side by side as the model takes. A sequence depends on its prompt, its
 /// index, by which its noise differs from that of the others, and the options. Errors as of generateEach.
 Expected<std::vector<Generation>> generate(LanguageModel &model, const Tokenizer *tokenizer,
+                                           ArrayRef<std::vector<int32_t>> prompts, const GenerateOptions &options);
+Expected<std::vector<Generation>> generate(ArrayRef<LanguageModel *> models, const Tokenizer *tokenizer,
                                            ArrayRef<std::vector<int32_t>> prompts, const GenerateOptions &options);
 
 } // namespace kiln

@@ -90,6 +90,9 @@ public:
   virtual int64_t contextLength() const = 0; ///< the most tokens that a row can hold
   virtual int64_t maxBatch() const = 0;      ///< the most rows
 
+  /// Prepares the calling thread for calls of this model: needed in a thread other than the one that made it.
+  virtual Error makeCurrent() { return Error::success(); }
+
   /// Fills rows, one for each prompt. A row with a prompt forgets what it held; a row whose prompt is empty
   /// is left as it is (with its cache), and so is its entry of `logits`. The others get the logits,
   /// vocabSize() of them, that follow their prompt's last token. Lengths may differ; a row's logits do not

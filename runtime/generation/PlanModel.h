@@ -18,6 +18,7 @@ public:
   int64_t vocabSize() const override { return executor.plan().model.vocabulary; }
   int64_t contextLength() const override { return executor.plan().model.context; }
   int64_t maxBatch() const override { return executor.options().batch; }
+  Error makeCurrent() override { return executor.device().makeCurrent(); }
 
   Error prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) override;
   Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;

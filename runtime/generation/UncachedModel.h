@@ -15,6 +15,7 @@ public:
   int64_t vocabSize() const override { return base.vocabSize(); }
   int64_t contextLength() const override { return base.contextLength(); }
   int64_t maxBatch() const override { return base.maxBatch(); }
+  Error makeCurrent() override { return base.makeCurrent(); }
 
   Error prefill(ArrayRef<std::vector<int32_t>> prompts, MutableArrayRef<std::vector<float>> logits) override;
   Error decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<float>> logits) override;

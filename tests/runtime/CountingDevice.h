@@ -26,6 +26,7 @@ public:
   std::function<Error()> onUploadBeside = [] { return Error::success(); };
 
   std::string name() const override { return "test"; }
+  Error makeCurrent() override { return device.makeCurrent(); }
   Expected<void *> allocate(int64_t bytes, StringRef what) override {
     if (what == refused)
       return makeError("out of memory on test: " + what);

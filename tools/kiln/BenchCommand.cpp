@@ -7,14 +7,16 @@
 #include "runtime/measure/Benchmark.h"
 #include "support/Diagnostic.h"
 #include "support/Json.h"
+#include "support/Parallel.h"
 #include "support/Process.h"
 
 namespace kiln {
 
 namespace {
 
-/// A measured line with the time that its bytes and operations would take at the target's rates.
+/// A measured line of a device, with the time that its bytes and operations would take at the target's rates.
 struct BenchRow {
+  std::string device; ///< as Device::name
   CallShape shape;
   Measurement measurement;
   double rooflineSeconds = 0;
@@ -49,11 +51,14 @@ void printMarkdown(raw_ostream &os, ArrayRef<BenchRow> rows) {
   }
 }
 
-/// Times are empty if nothing was timed.
-void printCsv(raw_ostream &os, ArrayRef<BenchRow> rows) {
-  os << "what,launches,bytes,flops,roofline_us,median_us,min_us,p90_us,p99_us,max_us\n";
+/// Times are empty if nothing was timed. Rows say which device they are of if there are several.
+void printCsv(raw_ostream &os, ArrayRef<BenchRow> rows, bool areOfSeveral) {
+  os << (areOfSeveral ? "device," : "")
+     << "what,launches,bytes,flops,roofline_us,median_us,min_us,p90_us,p99_us,max_us\n";
   for (const BenchRow &row : rows) {
     const Measurement &m = row.measurement;
+    if (areOfSeveral)
+      os << row.device << ',';
     os << formatv("{0},{1},{2},{3},{4:F3}", m.what, m.launches, m.cost.bytes, m.cost.flops, row.rooflineSeconds * 1e6);
     for (double share : {0.5, 0.0, 0.9, 0.99, 1.0})
       os << "," << (m.seconds.empty() ? "" : formatv("{0:F3}", percentileOf(m.seconds, share) * 1e6).str());
@@ -61,7 +66,7 @@ void printCsv(raw_ostream &os, ArrayRef<BenchRow> rows) {
   }
 }
 
-void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const Plan &plan) {
+void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, ArrayRef<std::string> devices, const Plan &plan) {
   json::Array list;
   for (const BenchRow &row : rows) {
     const Measurement &m = row.measurement;
@@ -69,10 +74,12 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, StringRef device, const
                         {"batch", row.shape.batch}, {"length", row.shape.length},
                         {"launches", m.launches},   {"bytes", m.cost.bytes},
                         {"flops", m.cost.flops},    {"roofline_us", jsonQuantity(row.rooflineSeconds * 1e6)}};
+    if (devices.size() > 1)
+      object["device"] = row.device;
     addTimes(object, m.seconds);
     list.push_back(std::move(object));
   }
-  os << jsonText(json::Object{{"device", device},
+  os << jsonText(json::Object{{"device", llvm::join(devices, ", ")},
                               {"model", plan.model.name},
                               {"target", plan.target},
                               {"dtype", dtypeName(plan.dtype)},
@@ -118,9 +125,10 @@ Expected<std::vector<Measurement>> traceOne(BenchCommand command, const Plan &pl
                 [&] { return measureOne(command, plan, executor, shape); });
 }
 
-/// Every batch and length with its roofline.
+/// Every batch and length on a device, with its roofline.
 Expected<std::vector<BenchRow>> measureAll(const BenchCommand &command, const Plan &plan, Executor *executor,
                                            Trace *trace) {
+  const std::string device = executor ? executor->device().name() : "emulate";
   Expected<const Target *> target = findTarget(plan.target);
   if (!target)
     return target.takeError();
@@ -133,22 +141,63 @@ Expected<std::vector<BenchRow>> measureAll(const BenchCommand &command, const Pl
         return measured.takeError();
       for (Measurement &measurement : *measured) {
         double bound = (*target)->rooflineSeconds(measurement.cost.bytes, measurement.cost.flops, plan.dtype);
-        rows.push_back({shape, std::move(measurement), bound});
+        rows.push_back({device, shape, std::move(measurement), bound});
       }
     }
   return rows;
 }
 
-Error print(const BenchCommand &command, Expected<std::vector<BenchRow>> rows, StringRef device, const Plan &plan) {
+/// Like measureAll on each of some devices, all at the same time.
+Expected<std::vector<BenchRow>> measureAll(const BenchCommand &command, ArrayRef<std::unique_ptr<Engine>> engines,
+                                           Trace *trace) {
+  std::vector<std::vector<BenchRow>> rows(engines.size());
+  Error failure = Error::success();
+  std::mutex mutex; // guards the failure
+  auto measureOn = [&](size_t i) {
+    Executor &executor = *engines[i]->executor();
+    Error error = executor.device().makeCurrent();
+    if (!error)
+      error = measureAll(command, executor.plan(), &executor, trace).moveInto(rows[i]);
+    std::lock_guard lock(mutex);
+    failure = llvm::joinErrors(std::move(failure), std::move(error));
+  };
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < engines.size(); ++i)
+    if (auto thread = startThread([&measureOn, i] { measureOn(i); }))
+      threads.push_back(std::move(*thread));
+  measureOn(0);
+  for (std::thread &thread : threads)
+    thread.join();
+  if (failure)
+    return failure;
+  if (threads.size() + 1 < engines.size())
+    return makeError("the system refuses a thread for each device");
+  std::vector<BenchRow> all;
+  for (std::vector<BenchRow> &own : rows)
+    llvm::move(own, std::back_inserter(all));
+  return all;
+}
+
+Error print(const BenchCommand &command, Expected<std::vector<BenchRow>> rows, const Plan &plan) {
   if (!rows)
     return rows.takeError();
+  std::vector<std::string> devices;
+  for (const BenchRow &row : *rows)
+    if (devices.empty() || devices.back() != row.device)
+      devices.push_back(row.device);
+  raw_ostream &os = standardOutput();
   if (command.format == "json")
-    printJson(standardOutput(), *rows, device, plan);
+    printJson(os, *rows, devices, plan);
   else if (command.format == "csv")
-    printCsv(standardOutput(), *rows);
+    printCsv(os, *rows, devices.size() > 1);
   else
-    printMarkdown(standardOutput() << plan.model.name << ", " << dtypeName(plan.dtype) << ", on " << device << "\n\n",
-                  *rows);
+    for (const std::string &device : devices) {
+      std::vector<BenchRow> own;
+      llvm::copy_if(*rows, std::back_inserter(own), [&](const BenchRow &row) { return row.device == device; });
+      os << (device == devices.front() ? "" : "\n") << plan.model.name << ", " << dtypeName(plan.dtype) << ", on "
+         << device << (devices.size() > 1 ? ", while the others work" : "") << "\n\n";
+      printMarkdown(os, own);
+    }
   return Error::success();
 }
 
@@ -161,14 +210,15 @@ Error runCounts(const BenchCommand &command, ModelRequest request) {
   Expected<LocatedPlan> located = locatePlan(*source);
   if (!located)
     return located.takeError();
-  return print(command, measureAll(command, located->plan, /*executor=*/nullptr, /*trace=*/nullptr), "emulate",
-               located->plan);
+  return print(command, measureAll(command, located->plan, /*executor=*/nullptr, /*trace=*/nullptr), located->plan);
 }
 
 Error measure(const BenchCommand &command, Trace *trace) {
   EngineOptions options;
-  if (Error error = resolveKernelDevice("kiln bench", command.device).moveInto(options.device))
-    return error;
+  Expected<std::vector<std::string>> devices = resolveKernelDevices("kiln bench", command.device);
+  if (!devices)
+    return devices.takeError();
+  options.device = devices->front();
   options.batch = *llvm::max_element(command.batches);
   options.entries =
       entryOf(command) == Entry::Score ? std::vector{Entry::Score} : std::vector{Entry::Prefill, Entry::Decode};
@@ -184,12 +234,11 @@ Error measure(const BenchCommand &command, Trace *trace) {
   Expected<ModelSource> source = traced(trace, TraceLane::Host, "open the model", [&] { return openModel(request); });
   if (!source)
     return source.takeError();
-  auto engine = traced(trace, TraceLane::Host, "open the device", [&] { return openEngine(*source, options); });
-  if (!engine)
-    return engine.takeError();
-  Executor &executor = *(*engine)->executor();
-  return print(command, measureAll(command, executor.plan(), &executor, trace), executor.device().name(),
-               executor.plan());
+  auto engines =
+      traced(trace, TraceLane::Host, "open the device", [&] { return openEngines(*source, options, *devices); });
+  if (!engines)
+    return engines.takeError();
+  return print(command, measureAll(command, *engines, trace), engines->front()->executor()->plan());
 }
 
 } // namespace

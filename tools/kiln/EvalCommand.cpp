@@ -3,6 +3,7 @@
 #include "tools/session/Engine.h"
 
 #include "runtime/generation/scoring/MultipleChoice.h"
+#include "runtime/generation/scoring/ReplicatedScorer.h"
 #include "support/Diagnostic.h"
 #include "support/Json.h"
 #include "support/Process.h"
@@ -115,7 +116,7 @@ int64_t windowCount(const EvalCommand &command, const EvalData &data, int64_t co
   return count + static_cast<int64_t>(llvm::divideCeil(data.tokens.size(), static_cast<uint64_t>(stride)));
 }
 
-/// The windows that are scored side by side. A plan may be for fewer than the usual number.
+/// The windows that are scored side by side on each device. A plan may be for fewer than the usual number.
 int64_t batchOf(const EvalCommand &command, StringRef device, const ModelSource *source) {
   constexpr int64_t usualBatch = 16;
   if (command.batch)
@@ -137,7 +138,8 @@ Error checkWindows(const EvalCommand &command) {
 
 Error run(const EvalCommand &command) {
   EngineOptions options;
-  options.device = resolveDevice(command.device);
+  const std::vector<std::string> devices = resolveDevices(command.device);
+  options.device = devices.front();
   options.entries = {Entry::Score};
   Expected<ModelSource> source = openModel({.model = command.model,
                                             .weights = command.weights,
@@ -154,15 +156,21 @@ Error run(const EvalCommand &command) {
   if (areChoices)
     if (Error error = checkWindows(command))
       return error;
-  options.batch = std::max<int64_t>(
-      1, std::min(batchOf(command, options.device, &*source), windowCount(command, *data, source->model().context)));
+  auto shareOfWindows = static_cast<int64_t>(
+      llvm::divideCeil(static_cast<uint64_t>(windowCount(command, *data, source->model().context)), devices.size()));
+  options.batch = std::max<int64_t>(1, std::min(batchOf(command, options.device, &*source), shareOfWindows));
   ProgressLine progress(command.quiet);
   options.onKernelCompiled = [&](size_t done, size_t all, StringRef kernel) { progress.show(done, all, kernel); };
-  auto engine = openEngine(*source, options);
-  if (!engine)
-    return engine.takeError();
+  std::vector<std::unique_ptr<Engine>> engines;
+  if (Error error = openEngines(*source, options, devices).moveInto(engines))
+    return error;
   progress.finish();
-  Evaluation evaluation(command, (*engine)->scorer(), options.batch);
+  std::vector<Scorer *> scorers;
+  for (const auto &engine : engines)
+    scorers.push_back(&engine->scorer());
+  ReplicatedScorer all(scorers);
+  Evaluation evaluation(command, scorers.size() > 1 ? all : *scorers.front(),
+                        options.batch * static_cast<int64_t>(scorers.size()));
   return areChoices ? evaluation.scoreChoices(data->examples) : evaluation.scoreText(data->tokens);
 }
 

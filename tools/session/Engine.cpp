@@ -40,11 +40,13 @@ private:
   bool isCached;
 };
 
+using OwnDevices = std::vector<std::unique_ptr<Device>>;
+
 class PlanEngine : public Engine {
 public:
-  /// `device` may be null: it is another's.
-  PlanEngine(std::unique_ptr<Device> device, std::unique_ptr<Executor> executor)
-      : device(std::move(device)), planExecutor(std::move(executor)), planModel(*planExecutor) {}
+  /// `devices` are those that the engine keeps, together with its replicas; another's are not among them.
+  PlanEngine(std::shared_ptr<OwnDevices> devices, std::unique_ptr<Executor> executor)
+      : devices(std::move(devices)), planExecutor(std::move(executor)), planModel(*planExecutor) {}
 
   /// From now on, compares every step with the reference executor.
   void check(const ModelSource &source) {
@@ -66,7 +68,7 @@ public:
   void stopObserving() override { planExecutor->stopObserving(); }
 
 private:
-  std::unique_ptr<Device> device;
+  std::shared_ptr<OwnDevices> devices;
   std::unique_ptr<Executor> planExecutor;
   PlanModel planModel;
   UncachedModel uncached{planModel};       ///< used if the plan has no cache
@@ -220,12 +222,10 @@ void traceSteps(Executor &executor, Trace &trace) {
   executor.setObserver({onCall, onStep});
 }
 
-Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, const EngineOptions &options) {
-  std::unique_ptr<Device> own;
-  if (!options.opened)
-    if (Error error = openDevice(options.device, options).moveInto(own))
-      return error;
-  Device &device = options.opened ? *options.opened : *own;
+/// An engine on each device. `own` are those of the devices that the engines are to keep.
+Expected<std::vector<std::unique_ptr<Engine>>> openPlanEngines(const ModelSource &source, const EngineOptions &options,
+                                                               ArrayRef<Device *> devices,
+                                                               const std::shared_ptr<OwnDevices> &own) {
   Expected<LocatedPlan> located = locatePlan(source);
   if (!located)
     return located.takeError();
@@ -239,40 +239,22 @@ Expected<std::unique_ptr<Engine>> openPlanEngine(const ModelSource &source, cons
   Expected<KernelFiles> files = kernelFiles(plan, directory, options.kernelsFrom);
   if (!files)
     return files.takeError();
-  auto executor = Executor::create(device, std::move(plan), *files, *source.weights, capacity);
-  if (!executor)
-    return executor.takeError();
-  auto engine = std::make_unique<PlanEngine>(std::move(own), std::move(*executor));
-  if (options.checkReference)
-    engine->check(source);
-  if (options.trace && options.traceKernels)
-    traceSteps(*engine->executor(), *options.trace);
-  return engine;
+  auto executors = Executor::createReplicas(devices, plan, *files, *source.weights, capacity);
+  if (!executors)
+    return executors.takeError();
+  std::vector<std::unique_ptr<Engine>> engines;
+  for (auto &executor : *executors) {
+    auto engine = std::make_unique<PlanEngine>(own, std::move(executor));
+    if (options.checkReference)
+      engine->check(source);
+    if (options.trace && options.traceKernels)
+      traceSteps(*engine->executor(), *options.trace);
+    engines.push_back(std::move(engine));
+  }
+  return engines;
 }
 
 } // namespace
-
-bool isDeviceName(StringRef name) {
-  unsigned ordinal;
-  if (name.consume_front("cuda:"))
-    return !name.getAsInteger(10, ordinal);
-  return name == "auto" || name == "cpu" || name == "emulate" || name == "cuda";
-}
-
-std::string resolveDevice(StringRef name) {
-  if (name != "auto")
-    return name.str();
-  return CudaDevice::isAvailable() ? "cuda:0" : "cpu";
-}
-
-Expected<std::string> resolveKernelDevice(StringRef command, StringRef name) {
-  std::string device = resolveDevice(name);
-  if (device != "cpu")
-    return device;
-  StringRef why = name == "auto" ? "there is no GPU, so that auto is cpu, " : "";
-  return makeUsageError("--device " + name + ": " + why + "the reference executor, which runs no kernels; " + command +
-                        " takes --device emulate or cuda:N");
-}
 
 ModelRequest::Reference referenceUse(const EngineOptions &options) {
   using Reference = ModelRequest::Reference;
@@ -293,13 +275,39 @@ Expected<LocatedPlan> locatePlan(const ModelSource &source) {
   return LocatedPlan{std::move(*directory), std::move(*plan)};
 }
 
-Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options) {
-  if (options.device != "cpu")
-    return openPlanEngine(source, options);
+static Expected<std::unique_ptr<Engine>> openReferenceEngine(const ModelSource &source) {
   auto engine = std::make_unique<ReferenceEngine>(source);
   if (Error error = engine->loadWeights())
     return error;
   return engine;
+}
+
+Expected<std::vector<std::unique_ptr<Engine>>> openEngines(const ModelSource &source, const EngineOptions &options,
+                                                           ArrayRef<std::string> names) {
+  std::vector<std::unique_ptr<Engine>> engines;
+  if (names.front() == "cpu") {
+    if (Error error = openReferenceEngine(source).moveInto(engines.emplace_back()))
+      return error;
+    return engines;
+  }
+  if (options.opened)
+    return openPlanEngines(source, options, options.opened, nullptr);
+  auto own = std::make_shared<OwnDevices>();
+  std::vector<Device *> devices;
+  for (StringRef name : names) {
+    Expected<std::unique_ptr<Device>> device = openDevice(name, options);
+    if (!device)
+      return device.takeError();
+    devices.push_back(own->emplace_back(std::move(*device)).get());
+  }
+  return openPlanEngines(source, options, devices, own);
+}
+
+Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options) {
+  auto engines = openEngines(source, options, options.device);
+  if (!engines)
+    return engines.takeError();
+  return std::move(engines->front());
 }
 
 } // namespace kiln

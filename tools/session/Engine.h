@@ -1,6 +1,7 @@
 //===- Engine.h - a model on the device that the user chose -----------------===//
 #pragma once
 
+#include "tools/session/DeviceNames.h"
 #include "tools/session/ModelSource.h"
 
 #include "runtime/execution/Executor.h"
@@ -30,7 +31,7 @@ public:
 };
 
 struct EngineOptions {
-  std::string device = "cpu";        ///< cpu, emulate, cuda:N
+  std::string device = "cpu";        ///< cpu, emulate, cuda:N; of several replicas, the first one's
   Device *opened = nullptr;          ///< not cpu: that device if it is open already; outlives the engine
   int64_t batch = 1;                 ///< sequences at once
   std::vector<Entry> entries;        ///< the entries that will be called: prefill and decode, or score
@@ -47,17 +48,6 @@ struct EngineOptions {
   std::function<void(StringRef)> onNote;
 };
 
-/// Whether some build knows a device of that name: auto, cpu, emulate, cuda, cuda:N.
-bool isDeviceName(StringRef name);
-
-/// Resolves a device name of the command line: auto is the first GPU, or, without a GPU, the CPU's reference executor.
-/// Other names stay as they are.
-std::string resolveDevice(StringRef name);
-
-/// Resolves a name like resolveDevice, for a command that needs a device with kernels. Error: a UsageError if the
-/// result is the reference executor.
-Expected<std::string> resolveKernelDevice(StringRef command, StringRef name);
-
 /// The use that openEngine makes of the reference executor, for the request to openModel.
 ModelRequest::Reference referenceUse(const EngineOptions &options);
 
@@ -65,6 +55,12 @@ ModelRequest::Reference referenceUse(const EngineOptions &options);
 /// kernels on a GPU. For cpu, or if steps are compared with the reference, `source` must have its module. Error: errors
 /// of opening the device, and of loading or compiling the plan.
 Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const EngineOptions &options);
+
+/// Like openEngine on each of some devices, options.device the first of them: the model is compiled once, and its
+/// weights are read and packed once. Different threads may use different engines. For several devices, these are
+/// emulate or cuda:N, and no step is compared with the reference.
+Expected<std::vector<std::unique_ptr<Engine>>> openEngines(const ModelSource &source, const EngineOptions &options,
+                                                           ArrayRef<std::string> devices);
 
 /// Opens only the device `emulate` or `cuda:N`, with the options that concern it. Error: errors of opening it.
 Expected<std::unique_ptr<Device>> openDevice(StringRef name, const EngineOptions &options);

@@ -38,11 +38,11 @@ std::string targetOf(int major, int minor) {
 // Opening
 //===----------------------------------------------------------------------===//
 
-bool CudaDevice::isAvailable() {
+int CudaDevice::count() {
   int count = 0;
-  bool isThere = cudaGetDeviceCount(&count) == cudaSuccess && count > 0;
+  bool isKnown = cudaGetDeviceCount(&count) == cudaSuccess;
   cudaGetLastError(); // clears the error, so that no later call reports it
-  return isThere;
+  return isKnown ? count : 0;
 }
 
 Expected<std::unique_ptr<CudaDevice>> CudaDevice::create(const Options &options) {

@@ -24,8 +24,9 @@ public:
   /// Error: no driver, a driver that is too old, no such GPU.
   static Expected<std::unique_ptr<CudaDevice>> create(const Options &options);
 
-  /// Whether there is a driver and a GPU that it can use.
-  static bool isAvailable();
+  /// The number of GPUs that the driver can use; 0 without a driver.
+  static int count();
+  static bool isAvailable() { return count() > 0; }
 
   ~CudaDevice() override;
 

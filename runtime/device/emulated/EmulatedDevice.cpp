@@ -198,6 +198,11 @@ Error EmulatedDevice::launch(const KernelLaunch &launch) {
   }
   const auto &loaded = *static_cast<const EmulatedDeviceKernel *>(launch.kernel);
   const EmulatedKernel &kernel = *loaded.kernel;
+  // Another device of this program may have the same library, with its own constants.
+  static std::mutex constantsInUse;
+  std::unique_lock<std::mutex> lock(constantsInUse, std::defer_lock);
+  if (!loaded.constants.empty())
+    lock.lock();
   for (const auto &[name, bytes] : loaded.constants)
     llvm::copy(bytes, loaded.library->constant(name).begin());
   std::vector<TensorMap> maps(launch.maps.size());

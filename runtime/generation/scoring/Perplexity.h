@@ -36,6 +36,9 @@ public:
   virtual int64_t contextLength() const = 0; ///< the longest window
   virtual int64_t maxBatch() const = 0;      ///< the most windows in one call
 
+  /// Prepares the calling thread for calls of this scorer: needed in a thread other than the one that made it.
+  virtual Error makeCurrent() { return Error::success(); }
+
   /// The scores of the scored targets of each window, in order: `targets.size() - firstScored` of them a window.
   /// Windows do not depend on each other.
   virtual Expected<std::vector<std::vector<TokenScore>>> score(ArrayRef<ScoreWindow> windows) = 0;

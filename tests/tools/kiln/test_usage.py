@@ -22,7 +22,7 @@ BAD_FLAGS = (
     ("--seed", "-1", "expected an integer from 0, got '-1'"),
     ("--max-new-tokens", "-1", "expected an integer from 0, got '-1'"),
     ("--max-new-tokens", "99999999999999999999", "expected an integer from 0, got '99999999999999999999'"),
-    ("--device", "gpu", "expected auto, cpu, emulate or cuda:N, got 'gpu'"),
+    ("--device", "gpu", "expected auto, cpu, emulate, cuda:N, or several GPUs, cuda:0,cuda:1 or cuda:all, got 'gpu'"),
     ("--dtype", "double", "expected f32, f16, bf16, tf32, fp32 or fp16, got 'double'"),
     ("--dtype", "bf15", "expected f32, f16, bf16, tf32, fp32 or fp16, got 'bf15'; did you mean 'bf16'?"),
     ("--overflow", "wrap", "expected error, stop or slide, got 'wrap'"),

@@ -16,9 +16,10 @@ void addEval(CLI::App &app, EvalCommand &command) {
   sub->add_option("--stride", command.stride, "tokens between windows; 0: the window")
       ->check(checkZeroOrMore)
       ->capture_default_str();
-  sub->add_option("--batch", command.batch, "windows side by side (16, or what a plan takes; 1 on the device cpu)")
+  sub->add_option("--batch", command.batch,
+                  "windows side by side on each device (16, or what a plan takes; 1 on the device cpu)")
       ->check(integer(1, 4096));
-  addDevice(*sub, command.device);
+  addDevices(*sub, command.device);
   sub->add_flag("--json", command.json, "a JSON object");
   sub->add_flag("--quiet", command.quiet, "no progress");
 }

@@ -36,7 +36,7 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   sub->add_option("--runs", command.options.runsPerSample, "runs in one measurement")
       ->check(checkCount)
       ->capture_default_str();
-  addKernelDevice(*sub, command.device);
+  addKernelDevices(*sub, command.device);
   sub->add_option("-o", command.format, "md, csv or json")->check(word({"md", "csv", "json"}))->capture_default_str();
   addTrace(*sub, command.trace);
   return sub;

@@ -102,6 +102,8 @@ std::string checkDevice(const std::string &text) {
   return isDeviceName(text) ? "" : "expected auto, cpu, emulate or cuda:N, got '" + text + "'";
 }
 
+std::string checkDevices(const std::string &text) { return deviceListProblem(text); }
+
 std::string checkSchedule(const std::string &text) {
   StringRef seed = text;
   uint64_t number;

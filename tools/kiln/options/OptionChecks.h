@@ -41,6 +41,7 @@ std::string checkCodeTargetName(const std::string &text); ///< a GPU, sm_80, or 
 std::string checkNotEmpty(const std::string &text);
 /// Devices that some build knows: auto, cpu, emulate, cuda:N.
 std::string checkDevice(const std::string &text);
+std::string checkDevices(const std::string &text); ///< one or several
 /// Orders of an emulated launch: in-order, reversed, random:SEED.
 std::string checkSchedule(const std::string &text);
 

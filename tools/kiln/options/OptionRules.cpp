@@ -14,6 +14,12 @@ std::string refuse(const GivenOptions &given, ArrayRef<StringRef> options, const
   return "";
 }
 
+/// Whether a value of --device names several devices, or may do so.
+bool areSeveral(StringRef devices) { return devices.contains(',') || devices == "cuda:all"; }
+
+/// The reason against an option for which several devices were given.
+std::string forOneDevice(StringRef devices) { return "expected one device, got --device " + devices.str(); }
+
 std::string checkStage(const CompileCommand &command, const GivenOptions &given) {
   // The first stage that an option can affect.
   static const std::pair<Stage, std::vector<StringRef>> firsts[] = {
@@ -92,7 +98,7 @@ std::string checkInteractive(const RunCommand &command, const GivenOptions &give
 
 std::string check(const RunCommand &command, const GivenOptions &given) {
   const StringRef forEmulate = "expected --device emulate, which alone ";
-  if (command.device != "emulate") {
+  if (!StringRef(command.device).starts_with("emulate")) {
     if (std::string wrong = refuse(given, {"--schedule"}, forEmulate + "has an order of threads"); !wrong.empty())
       return wrong;
     if (command.check == "memory")
@@ -104,6 +110,13 @@ std::string check(const RunCommand &command, const GivenOptions &given) {
             refuse(given, {"--trace-kernels"}, "expected no --check reference, which works between the kernels");
         !wrong.empty())
       return wrong;
+  if (areSeveral(command.device)) {
+    if (std::string wrong = refuse(given, {"--interactive", "--draft", "--trace"}, forOneDevice(command.device));
+        !wrong.empty())
+      return wrong;
+    if (command.check == "reference")
+      return "--check: reference: " + forOneDevice(command.device);
+  }
   if (command.interactive)
     return checkInteractive(command, given);
   if (!command.lines.input.empty())
@@ -136,11 +149,17 @@ std::string check(const BenchCommand &command, const GivenOptions &given) {
                                    "expected --what speculation, got " + command.what);
         !wrong.empty())
       return wrong;
+  if (areSeveral(command.device)) {
+    if (std::string wrong = refuse(given, {"--trace"}, forOneDevice(command.device)); !wrong.empty())
+      return wrong;
+    if (command.what == "speculation")
+      return "--what speculation: " + forOneDevice(command.device);
+  }
   if (command.what == "speculation" && command.format == "csv")
     return "-o: expected md or json with --what speculation, got csv";
   if (command.what == "speculation")
     return refuse(given, {"--trace", "--runs"}, "expected no --what speculation");
-  if (command.device == "emulate" && command.what != "speculation")
+  if (StringRef(command.device).starts_with("emulate") && command.what != "speculation")
     return refuse(given, {"--samples", "--runs", "--weights", "--random-weights", "--trace"},
                   "--device emulate counts and runs nothing; give --device cuda:N, or leave the option out");
   return "";

@@ -139,7 +139,8 @@ void addLines(CLI::App &sub, LinesOptions &lines) {
           ->needs(input)
           ->capture_default_str();
   sub.add_flag("--resume", lines.resume, "go on with the output of a run that was cut off")->needs(output);
-  sub.add_option("--batch", lines.batch, "lines that run side by side (64, or what a plan takes; 1 on the device cpu)")
+  sub.add_option("--batch", lines.batch,
+                 "lines that run side by side on each device (64, or what a plan takes; 1 on the device cpu)")
       ->check(integer(1, 4096))
       ->needs(input);
 }
@@ -202,7 +203,7 @@ void addRun(CLI::App &app, RunCommand &command) {
       ->check(word(overflowWords()))
       ->default_str("error");
   addDraft(*sub, command.draft);
-  addDevice(*sub, command.device);
+  addDevices(*sub, command.device);
   addKernelChecks(*sub, command);
   sub->add_flag("--trace-kernels", command.traceKernels, "with --trace: also every kernel, launched by itself")
       ->needs(addTrace(*sub, command.trace));

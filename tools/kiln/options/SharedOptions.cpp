@@ -101,6 +101,22 @@ void addDevice(CLI::App &sub, std::string &device) {
       ->capture_default_str();
 }
 
+void addDevices(CLI::App &sub, std::string &devices) {
+  sub.add_option(
+         "--device", devices,
+         "cpu (the reference executor), emulate, cuda:N, several GPUs like cuda:0,cuda:1, cuda:all, or auto: the "
+         "first GPU, else cpu")
+      ->check(checkDevices, "", wordsName({"auto", "cpu", "emulate", "cuda:0", "cuda:all"}))
+      ->capture_default_str();
+}
+
+void addKernelDevices(CLI::App &sub, std::string &devices) {
+  sub.add_option("--device", devices,
+                 "emulate, cuda:N, several GPUs like cuda:0,cuda:1, cuda:all, or auto: the first GPU")
+      ->check(checkDevices, "", wordsName({"auto", "emulate", "cuda:0", "cuda:all"}))
+      ->capture_default_str();
+}
+
 void addKernelDevice(CLI::App &sub, std::string &device) {
   sub.add_option("--device", device, "emulate, cuda:N, or auto: the first GPU")
       ->check(checkDevice, "", wordsName({"auto", "emulate", "cuda:0"}))

@@ -118,12 +118,12 @@ Error runPrompts(const RunCommand &command, RunSession &session) {
   Expected<Prompts> prompts = withBeginnings(*given, session.source);
   if (!prompts)
     return prompts.takeError();
-  if (Error error = session.openDevice(command))
+  if (Error error = session.openDevices(command))
     return error;
   SequencePrinter printer(command, session.tokenizer(), *given);
   GenerateOptions options = generateOptions(command, session, printer);
   Expected<std::vector<Generation>> generations = traced(options.trace, TraceLane::Host, "generate", [&] {
-    return generate(session.engine->model(), session.tokenizer(), *prompts, options);
+    return generate(session.models(), session.tokenizer(), *prompts, options);
   });
   if (!generations)
     return generations.takeError();
@@ -137,7 +137,7 @@ Error runPrompts(const RunCommand &command, RunSession &session) {
     totals.print();
   }
   if (!command.quiet && command.check == "reference")
-    llvm::errs() << session.engine->stepsChecked() << " steps agree with the reference executor\n";
+    llvm::errs() << session.engine().stepsChecked() << " steps agree with the reference executor\n";
   return Error::success();
 }
 

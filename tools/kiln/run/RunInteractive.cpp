@@ -125,7 +125,7 @@ static Error answerPrompt(const RunCommand &command, RunSession &session, Conver
 Error runInteractive(const RunCommand &command, RunSession &session) {
   if (!session.tokenizer())
     return makeFileError(session.source.filesPath, "--interactive: expected a vocabulary, to read lines, got none");
-  if (Error error = session.openDevice(command))
+  if (Error error = session.openDevices(command))
     return error;
   Expected<std::unique_ptr<Interrupts>> interrupts = Interrupts::create();
   if (!interrupts)
@@ -139,7 +139,7 @@ Error runInteractive(const RunCommand &command, RunSession &session) {
   options.isCancelled = [&] { return (*interrupts)->take(); };
   // A GPU evaluates a whole conversation in the time of a few tokens, and chooses tokens itself if the model is its
   // own.
-  LanguageModel &model = session.engine->model();
+  LanguageModel &model = session.engine().model();
   ContinuedModel continued(model);
   bool keepsCache = !options.draft && !StringRef(session.onDevice.device).starts_with("cuda");
   Conversation conversation(keepsCache ? continued : model, *session.tokenizer(), session.source.beginToken(), options);

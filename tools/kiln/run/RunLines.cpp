@@ -44,13 +44,15 @@ struct JobTotals {
     promptTokens += result.promptTokens.size();
     newTokens += result.newTokens.size();
   }
-  void print(size_t resumed) const {
+  /// `devices`: how many did the work.
+  void print(size_t resumed, size_t devices) const {
     double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     if (resumed > 0)
       llvm::errs() << resumed << " results were there\n";
-    llvm::errs() << formatv("{0} results: {1} tokens of prompts, {2} new tokens, {3:F2} s ({4:F2} new tokens per "
+    std::string where = devices > 1 ? formatv(" on {0} devices", devices).str() : "";
+    llvm::errs() << formatv("{0} results{1}: {2} tokens of prompts, {3} new tokens, {4:F2} s ({5:F2} new tokens per "
                             "second)\n",
-                            results, promptTokens, newTokens, seconds,
+                            results, where, promptTokens, newTokens, seconds,
                             seconds > 0 ? static_cast<double>(newTokens) / seconds : 0);
   }
 };
@@ -70,8 +72,13 @@ Error runLines(const RunCommand &command, RunSession &session) {
     generations.push_back(request.generation);
   JobTotals totals;
   if (!generations.empty()) {
-    if (Error error = session.openDevice(command))
+    if (Error error = session.openDevices(command))
       return error;
+    // The rate is that of the work: it does not count the loading of weights.
+    for (const auto &engine : session.engines)
+      if (Executor *executor = engine->executor())
+        if (Error error = executor->finishLoading())
+          return error;
     totals.start = JobTotals::Clock::now();
     auto onFinished = [&](size_t index, Generation result) {
       totals.add(result);
@@ -79,18 +86,18 @@ Error runLines(const RunCommand &command, RunSession &session) {
     };
     auto rows = static_cast<size_t>(session.onDevice.batch);
     Error error = traced(session.onDevice.trace, TraceLane::Host, "generate", [&] {
-      return generateEach(session.engine->model(), session.tokenizer(), generations, rows, session.jobOptions(command),
+      return generateEach(session.models(), session.tokenizer(), generations, rows, session.jobOptions(command),
                           onFinished);
     });
     if (error)
       return error;
   }
   if (!command.quiet)
-    totals.print(first);
+    totals.print(first, session.devices.size());
   if (!command.quiet && !command.draft.what.empty())
     totals.speculation.print();
   if (!command.quiet && command.check == "reference")
-    llvm::errs() << session.engine->stepsChecked() << " steps agree with the reference executor\n";
+    llvm::errs() << session.engine().stepsChecked() << " steps agree with the reference executor\n";
   return Error::success();
 }
 

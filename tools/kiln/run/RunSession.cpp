@@ -6,19 +6,20 @@
 
 namespace kiln {
 
-/// The sequences that run side by side. The reference executor evaluates them one after the other.
-static int64_t batchOf(const RunCommand &command, StringRef device) {
+/// The sequences that run side by side on each device. The reference executor evaluates them one after the other.
+static int64_t batchOf(const RunCommand &command, ArrayRef<std::string> devices) {
   constexpr int64_t usualBatch = 64;
   if (command.lines.input.empty())
-    return command.prompts.count() * command.samples;
-  return command.lines.batch.value_or(device == "cpu" ? 1 : usualBatch);
+    return static_cast<int64_t>(
+        llvm::divideCeil(static_cast<uint64_t>(command.prompts.count() * command.samples), devices.size()));
+  return command.lines.batch.value_or(devices.front() == "cpu" ? 1 : usualBatch);
 }
 
-/// The device and the checks on it. Error: a UsageError about an option that the reference executor does not support.
-static Expected<EngineOptions> engineOptions(const RunCommand &command, Trace *trace) {
+/// Each device and the checks on it. Error: a UsageError about an option that the reference executor does not support.
+static Expected<EngineOptions> engineOptions(const RunCommand &command, ArrayRef<std::string> devices, Trace *trace) {
   EngineOptions options;
-  options.device = resolveDevice(command.device);
-  options.batch = batchOf(command, options.device);
+  options.device = devices.front();
+  options.batch = batchOf(command, devices);
   options.entries = {Entry::Prefill, Entry::Decode};
   options.checkReference = command.check == "reference";
   options.checkAccesses = command.check != "none";
@@ -44,7 +45,8 @@ static DraftRequest draftRequest(const RunCommand &command) {
 }
 
 Expected<std::unique_ptr<RunSession>> RunSession::open(const RunCommand &command, Trace *trace) {
-  Expected<EngineOptions> onDevice = engineOptions(command, trace);
+  std::vector<std::string> devices = resolveDevices(command.device);
+  Expected<EngineOptions> onDevice = engineOptions(command, devices, trace);
   if (!onDevice)
     return onDevice.takeError();
   PipelineChoices pipeline = command.pipeline;
@@ -57,7 +59,7 @@ Expected<std::unique_ptr<RunSession>> RunSession::open(const RunCommand &command
   Expected<ModelSource> source = traced(trace, TraceLane::Host, "open the model", [&] { return openModel(request); });
   if (!source)
     return source.takeError();
-  auto session = std::make_unique<RunSession>(RunSession{std::move(*onDevice), std::move(*source)});
+  auto session = std::make_unique<RunSession>(RunSession{std::move(devices), std::move(*onDevice), std::move(*source)});
   // A plan may be for fewer sequences than lines usually have side by side.
   const std::optional<Plan> &plan = session->source.plan;
   const PlanDim *batch = plan ? plan->findDim(plan->entries.batch) : nullptr;
@@ -66,7 +68,14 @@ Expected<std::unique_ptr<RunSession>> RunSession::open(const RunCommand &command
   return session;
 }
 
-Error RunSession::openDevice(const RunCommand &command) {
+std::vector<LanguageModel *> RunSession::models() const {
+  std::vector<LanguageModel *> models;
+  for (const auto &engine : engines)
+    models.push_back(&engine->model());
+  return models;
+}
+
+Error RunSession::openDevices(const RunCommand &command) {
   progress.emplace(command.quiet);
   onDevice.onKernelCompiled = [this](size_t done, size_t all, StringRef kernel) { progress->show(done, all, kernel); };
   if (!command.draft.what.empty() && onDevice.device != "cpu") {
@@ -76,10 +85,9 @@ Error RunSession::openDevice(const RunCommand &command) {
   }
   if (Error error = openDraft(draftRequest(command), source, onDevice).moveInto(draft))
     return error;
-  auto opened =
-      traced(onDevice.trace, TraceLane::Host, "open the device", [&] { return openEngine(source, onDevice); });
-  progress->finish();
-  return std::move(opened).moveInto(engine);
+  TraceScope span(onDevice.trace, TraceLane::Host, "open the device");
+  auto finish = llvm::make_scope_exit([&] { progress->finish(); });
+  return openEngines(source, onDevice, devices).moveInto(engines);
 }
 
 SamplingParams settled(const SamplingParams &params) {

@@ -8,20 +8,24 @@ namespace kiln {
 
 /// What `kiln run` opens, in two steps, so that prompts are checked before weights are loaded.
 struct RunSession {
-  EngineOptions onDevice;
+  std::vector<std::string> devices; ///< as resolved; of several, all do the same work
+  EngineOptions onDevice;           ///< of each device
   ModelSource source;
   std::optional<ProgressLine> progress = {}; ///< of compiling kernels
-  std::unique_ptr<Device> device = nullptr;  ///< of the draft and the engine, if there is a draft
+  std::unique_ptr<Device> device = nullptr;  ///< of the draft and its one engine, if there is a draft
   OpenedDraft draft = {};
-  std::unique_ptr<Engine> engine = nullptr; ///< null before openDevice
+  std::vector<std::unique_ptr<Engine>> engines = {}; ///< one on each device; none before openDevices
 
   /// Opens the model's files. Error: a UsageError about an option that the reference executor does not support; errors
   /// of opening the model.
   static Expected<std::unique_ptr<RunSession>> open(const RunCommand &command, Trace *trace);
 
-  /// Opens the device, and the draft if there is one.
-  Error openDevice(const RunCommand &command);
+  /// Opens the devices, and the draft if there is one.
+  Error openDevices(const RunCommand &command);
 
+  Engine &engine() const { return *engines.front(); }
+  /// The models of all engines.
+  std::vector<LanguageModel *> models() const;
   const Tokenizer *tokenizer() const { return source.tokenizer ? &*source.tokenizer : nullptr; }
   /// The options that all sequences of the command have.
   SequenceOptions sequenceOptions(const RunCommand &command) const;

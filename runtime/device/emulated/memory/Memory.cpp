@@ -19,6 +19,7 @@ Expected<void *> EmulatedMemory::allocate(size_t bytes, StringRef name) {
   if (!space)
     return makeError(formatv("no memory for '{0}' ({1} bytes) of the emulated device", name, bytes));
   GuardedMemory memory(space, bytes, alignment);
+  std::lock_guard lock(mutex);
   allocations[memory.data()] = {name.str(), space, memory};
   return memory.data();
 }
@@ -29,6 +30,7 @@ void EmulatedMemory::release(Allocation &allocation) {
 }
 
 void EmulatedMemory::free(void *memory) {
+  std::lock_guard lock(mutex);
   auto found = allocations.find(memory);
   assert(found != allocations.end() && "expected an address from allocate");
   release(found->second);
@@ -36,6 +38,7 @@ void EmulatedMemory::free(void *memory) {
 }
 
 std::vector<TensorRange> EmulatedMemory::ranges() const {
+  std::lock_guard lock(mutex);
   std::vector<TensorRange> all;
   for (const auto &[address, allocation] : allocations)
     all.push_back({allocation.memory.data(), allocation.memory.size(), allocation.name, true});
@@ -48,6 +51,7 @@ const EmulatedMemory::Allocation *EmulatedMemory::allocationOf(const TensorRange
 }
 
 void EmulatedMemory::restrictTo(ArrayRef<TensorRange> ranges) {
+  std::lock_guard lock(mutex);
   for (const TensorRange &range : ranges)
     if (const Allocation *allocation = allocationOf(range))
       forbidAccess(allocation->memory.data(), allocation->memory.size());
@@ -56,12 +60,14 @@ void EmulatedMemory::restrictTo(ArrayRef<TensorRange> ranges) {
 }
 
 void EmulatedMemory::liftRestriction(ArrayRef<TensorRange> ranges) {
+  std::lock_guard lock(mutex);
   for (const TensorRange &range : ranges)
     if (const Allocation *allocation = allocationOf(range))
       allowAccess(allocation->memory.data(), allocation->memory.size());
 }
 
 std::optional<std::string> EmulatedMemory::takeDamage() {
+  std::lock_guard lock(mutex);
   for (auto &[address, allocation] : allocations)
     if (std::optional<ptrdiff_t> at = allocation.memory.damage()) {
       allocation.memory.repair();

@@ -4,9 +4,12 @@
 #include "runtime/device/emulated/memory/Guard.h"
 #include "runtime/device/emulated/memory/TensorRanges.h"
 
+#include <mutex>
+
 namespace kiln {
 
-/// Device allocations, each between guards and filled with NaN at first. Not thread-safe.
+/// Device allocations, each between guards and filled with NaN at first. Several threads may use it: a device's own
+/// and those of its replicas, which share memory for weights on their way.
 class EmulatedMemory {
 public:
   EmulatedMemory() = default;
@@ -41,6 +44,7 @@ private:
   const Allocation *allocationOf(const TensorRange &range) const;
   void release(Allocation &allocation);
 
+  mutable std::mutex mutex;                       ///< guards the allocations
   std::map<const void *, Allocation> allocations; ///< by the address handed out
 };
 

@@ -1,0 +1,70 @@
+#include "tools/session/DeviceNames.h"
+#include "tools/session/UsageError.h"
+
+#include "runtime/device/cuda/CudaDevice.h"
+
+namespace kiln {
+
+/// The number of a GPU that is named so.
+static std::optional<unsigned> ordinalOf(StringRef name) {
+  unsigned ordinal = 0;
+  if (name == "cuda")
+    return 0;
+  return name.consume_front("cuda:") && !name.getAsInteger(10, ordinal) ? std::optional(ordinal) : std::nullopt;
+}
+
+bool isDeviceName(StringRef name) { return ordinalOf(name) || name == "auto" || name == "cpu" || name == "emulate"; }
+
+std::string deviceListProblem(StringRef names) {
+  if (isDeviceName(names) || names == "cuda:all")
+    return "";
+  SmallVector<StringRef, 8> list;
+  names.split(list, ',');
+  std::set<unsigned> ordinals;
+  for (StringRef name : list)
+    if (std::optional<unsigned> ordinal = ordinalOf(name); ordinal && !ordinals.insert(*ordinal).second)
+      return "expected each GPU once, got '" + names.str() + "'";
+  bool areGpus = ordinals.size() == list.size();
+  bool areEmulated = llvm::all_of(list, [](StringRef name) { return name == "emulate"; });
+  if (areGpus || areEmulated)
+    return "";
+  return "expected auto, cpu, emulate, cuda:N, or several GPUs, cuda:0,cuda:1 or cuda:all, got '" + names.str() + "'";
+}
+
+std::string resolveDevice(StringRef name) {
+  if (name != "auto")
+    return name.str();
+  return CudaDevice::isAvailable() ? "cuda:0" : "cpu";
+}
+
+std::vector<std::string> resolveDevices(StringRef names) {
+  std::vector<std::string> all;
+  if (names == "cuda:all") {
+    for (int i = 0; i < std::max(CudaDevice::count(), 1); ++i)
+      all.push_back("cuda:" + std::to_string(i));
+    return all;
+  }
+  SmallVector<StringRef, 8> list;
+  names.split(list, ',');
+  for (StringRef name : list)
+    all.push_back(resolveDevice(name));
+  return all;
+}
+
+Expected<std::vector<std::string>> resolveKernelDevices(StringRef command, StringRef names) {
+  std::vector<std::string> devices = resolveDevices(names);
+  if (devices.front() != "cpu")
+    return devices;
+  StringRef why = names == "auto" ? "there is no GPU, so that auto is cpu, " : "";
+  return makeUsageError("--device " + names + ": " + why + "the reference executor, which runs no kernels; " + command +
+                        " takes --device emulate or cuda:N");
+}
+
+Expected<std::string> resolveKernelDevice(StringRef command, StringRef name) {
+  Expected<std::vector<std::string>> devices = resolveKernelDevices(command, name);
+  if (!devices)
+    return devices.takeError();
+  return std::move(devices->front());
+}
+
+} // namespace kiln

@@ -181,6 +181,9 @@ public:
 
   virtual Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches,
                                                            GraphBranch beside = {}) = 0;
+  /// Makes a graph without a branch run this launch in the place of the one that was at `index`, which differs in
+  /// arguments and maps alone. What was enqueued before stays as it was.
+  virtual Error change(DeviceGraph &graph, size_t index, const KernelLaunch &launch) = 0;
   /// Enqueues a graph that this device made.
   virtual Error run(DeviceGraph &graph) = 0;
 

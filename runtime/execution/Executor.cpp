@@ -40,9 +40,12 @@ Error Executor::enqueue(const Call &call) {
     return runObserved(*function, call);
   if (loading)
     return runWhileLoading(*function, call);
-  // Calls on part of a batch, which restart sequences, are launched directly: they are rare and vary too much for a
-  // graph each.
-  return call.firstRow == 0 ? repeat(call) : launchAll(*function, call, lastPlacement);
+  // Calls on part of a batch, which start sequences beside others, have many shapes: those that come once need no graph.
+  bool isNew = call.firstRow != 0 && graphs.try_emplace({call.entry, call.dims}).second;
+  if (isNew || thePlan.stepByStep)
+    return launchAll(*function, call, lastPlacement);
+  Expected<DeviceGraph *> graph = graphFor(*function, call, lastPlacement);
+  return graph ? theDevice.run(**graph) : graph.takeError();
 }
 
 /// What profilers show of a call: @prefill B=1 T=8.
@@ -62,19 +65,45 @@ Error Executor::launchStep(const PlanFunction &function, const KernelLaunch &lau
   return theDevice.launch(launch);
 }
 
-Expected<DeviceGraph *> Executor::graphFor(const PlanFunction &function, const Call &call) {
-  std::unique_ptr<DeviceGraph> &graph = graphs[{call.entry, call.dims, call.firstRow}];
-  if (!graph) {
-    auto launches = resolve(function, call);
+Expected<DeviceGraph *> Executor::graphFor(const PlanFunction &function, const Call &call, const Placements &placed) {
+  assert(call.bindings.empty() && "graphs of a shape use the executor's memory");
+  KeptGraph &kept = graphs[{call.entry, call.dims}];
+  if (!kept.graph) {
+    auto launches = resolve(function, call, placed);
     if (!launches)
       return launches.takeError();
     auto made = theDevice.makeGraph(std::move(*launches));
     if (!made)
       return made.takeError();
-    graph = std::move(*made);
-    graph->name = nameOf(call);
+    kept.graph = std::move(*made);
+    kept.graph->name = nameOf(call);
+    kept.firstRow = call.firstRow;
   }
-  return graph.get();
+  if (Error error = moveGraph(kept, function, call, placed))
+    return error;
+  return kept.graph.get();
+}
+
+bool Executor::usesStates(const PlanLaunch &planned) const {
+  return llvm::any_of(planned.arguments,
+                      [&](StringRef name) { return name.consume_front("%") && states.find(name) != states.end(); });
+}
+
+/// Makes a graph work on the rows of the call.
+Error Executor::moveGraph(KeptGraph &kept, const PlanFunction &function, const Call &call, const Placements &placed) {
+  if (kept.firstRow == call.firstRow)
+    return Error::success();
+  for (const auto &[index, step] : llvm::enumerate(function.steps)) {
+    if (!usesStates(step.launchFor(call.dims)))
+      continue;
+    Expected<KernelLaunch> launch = resolveStep(function, step, call, placed);
+    if (!launch)
+      return launch.takeError();
+    if (Error error = theDevice.change(*kept.graph, index, *launch))
+      return error;
+  }
+  kept.firstRow = call.firstRow;
+  return Error::success();
 }
 
 Error Executor::repeat(const Call &call) {
@@ -82,7 +111,11 @@ Error Executor::repeat(const Call &call) {
     return launch(call);
   if (Error error = finishLoading())
     return error;
-  Expected<DeviceGraph *> graph = graphFor(thePlan.function(call.entry), call);
+  const PlanFunction &function = thePlan.function(call.entry);
+  Expected<Placements> placed = place(function, call);
+  if (!placed)
+    return placed.takeError();
+  Expected<DeviceGraph *> graph = graphFor(function, call, *placed);
   return graph ? theDevice.run(**graph) : graph.takeError();
 }
 

@@ -119,8 +119,12 @@ private:
   struct GraphKey {
     Entry entry;
     DimBinding dims;
-    int64_t firstRow;
     auto operator<=>(const GraphKey &) const = default;
+  };
+  /// A graph of a function, and the rows of the states that it works on now.
+  struct KeptGraph {
+    std::unique_ptr<DeviceGraph> graph; ///< null for a shape that has come only once
+    int64_t firstRow = 0;
   };
 
   Executor(Device &device, Plan plan, const Options &options)
@@ -154,7 +158,11 @@ private:
   Expected<std::vector<KernelLaunch>> resolve(const PlanFunction &function, const Call &call) const;
   Expected<std::vector<KernelLaunch>> resolve(const PlanFunction &function, const Call &call,
                                               const Placements &placed) const;
-  Expected<DeviceGraph *> graphFor(const PlanFunction &function, const Call &call);
+  Expected<KernelLaunch> resolveStep(const PlanFunction &function, const PlanStep &step, const Call &call,
+                                     const Placements &placed) const;
+  Expected<DeviceGraph *> graphFor(const PlanFunction &function, const Call &call, const Placements &placed);
+  Error moveGraph(KeptGraph &kept, const PlanFunction &function, const Call &call, const Placements &placed);
+  bool usesStates(const PlanLaunch &planned) const;
   Error uploadArguments(const PlanFunction &function, const Call &call);
   Error launchStep(const PlanFunction &function, const KernelLaunch &launch);
   Error launchAll(const PlanFunction &function, const Call &call, const Placements &placed);
@@ -168,9 +176,10 @@ private:
   LoadedKernels kernels;
   std::map<std::string, DeviceMemory, std::less<>> weights, states;
   std::map<std::string, DeviceMemory, std::less<>> arguments; ///< by FUNCTION/NAME
+  Placements weightPlaces;
   DeviceMemory arena, counters;
   std::map<const PlanStep *, DeviceMemory> mailboxes; ///< of steps that have some
-  std::map<GraphKey, std::unique_ptr<DeviceGraph>> graphs;
+  std::map<GraphKey, KeptGraph> graphs;
   Placements lastPlacement; ///< the placements of the call that ran last
   std::optional<Observer> observer;
   std::map<std::string, size_t, std::less<>> loadingOrder; ///< the order of the weights while they are being loaded

@@ -11,7 +11,7 @@ static const Executor::Binding *findBinding(const Executor::Call &call, StringRe
   return found == call.bindings.end() ? nullptr : &*found;
 }
 
-/// The place in this call of everything that the function's steps name.
+/// The place in this call of everything but weights that the function's steps name.
 Expected<Executor::Placements> Executor::place(const PlanFunction &function, const Call &call) const {
   if (Error error = checkDims(call))
     return error;
@@ -23,10 +23,6 @@ Expected<Executor::Placements> Executor::place(const PlanFunction &function, con
     placed[tensor.name] = {address, tensor.dtype, *bytes / dtypeSize(tensor.dtype), isState, madeBy};
     return Error::success();
   };
-  for (const PlanWeight &weight : thePlan.weights) {
-    const DeviceMemory &memory = weights.find(weight.name)->second;
-    placed[weight.name] = {memory.address(), weight.recipe.dtype, memory.bytes() / dtypeSize(weight.recipe.dtype)};
-  }
   for (const PlanTensor &state : thePlan.states) {
     // A sequence's share of a state has the size of the state for a batch of one.
     DimBinding one = call.dims;
@@ -77,7 +73,8 @@ Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunc
     tensor = {"@mailboxes", mailboxes.find(&step)->second.address(), step.mailboxes, /*isWritten=*/true,
               /*isFresh=*/false};
   } else if (name.consume_front("%")) {
-    const Placement &place = placed.find(name)->second;
+    auto own = placed.find(name);
+    const Placement &place = own != placed.end() ? own->second : weightPlaces.find(name)->second;
     bool isResult = place.madeBy == &step - function.steps.data();
     const Binding *bound = findBinding(call, name);
     bool isWritten = isResult || place.isState || (bound && bound->isWritten);
@@ -170,19 +167,25 @@ Expected<std::vector<KernelLaunch>> Executor::resolve(const PlanFunction &functi
                                                       const Placements &placed) const {
   std::vector<KernelLaunch> launches;
   launches.reserve(function.steps.size());
-  for (const PlanStep &step : function.steps) {
-    const PlanLaunch &planned = step.launchFor(call.dims);
-    KernelLaunch &launch = launches.emplace_back();
-    launch.startsAfterAll = launches.size() == 1 || thePlan.serial;
-    launch.step = &step;
-    launch.planned = &planned;
-    if (Error error = step.matmul ? fillMatmul(launch, call) : fillKernel(launch, call))
+  for (const PlanStep &step : function.steps)
+    if (Error error = resolveStep(function, step, call, placed).moveInto(launches.emplace_back()))
       return error;
-    for (StringRef name : planned.arguments)
-      if (Error error = addArgument(launch, name, function, call, placed))
-        return error;
-  }
   return launches;
+}
+
+Expected<KernelLaunch> Executor::resolveStep(const PlanFunction &function, const PlanStep &step, const Call &call,
+                                             const Placements &placed) const {
+  const PlanLaunch &planned = step.launchFor(call.dims);
+  KernelLaunch launch;
+  launch.startsAfterAll = &step == function.steps.data() || thePlan.serial;
+  launch.step = &step;
+  launch.planned = &planned;
+  if (Error error = step.matmul ? fillMatmul(launch, call) : fillKernel(launch, call))
+    return error;
+  for (StringRef name : planned.arguments)
+    if (Error error = addArgument(launch, name, function, call, placed))
+      return error;
+  return launch;
 }
 
 Expected<std::vector<KernelLaunch>> Executor::launches(const Call &call) const {

@@ -112,6 +112,8 @@ Error Executor::allocateWeights() {
     if (!memory)
       return memory.takeError();
     loadingOrder.try_emplace(weight->name, loadingOrder.size());
+    weightPlaces[weight->name] = {memory->address(), weight->recipe.dtype,
+                                  memory->bytes() / dtypeSize(weight->recipe.dtype)};
     weights[weight->name] = std::move(*memory);
   }
   return Error::success();

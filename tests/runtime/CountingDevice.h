@@ -14,8 +14,8 @@ public:
   explicit CountingDevice(Device &device) : device(device) {}
 
   struct Counts {
-    int allocations = 0, frees = 0, uploads = 0, copies = 0, downloads = 0, launches = 0, graphs = 0, runs = 0,
-        waits = 0;
+    int allocations = 0, frees = 0, uploads = 0, copies = 0, downloads = 0, launches = 0, graphs = 0,
+        changes = 0, runs = 0, waits = 0;
     bool operator==(const Counts &) const = default;
   };
   Counts counts;
@@ -86,6 +86,10 @@ public:
   Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches, GraphBranch beside) override {
     ++counts.graphs;
     return device.makeGraph(std::move(launches), std::move(beside));
+  }
+  Error change(DeviceGraph &graph, size_t index, const KernelLaunch &launch) override {
+    ++counts.changes;
+    return device.change(graph, index, launch);
   }
   Error run(DeviceGraph &graph) override {
     ++counts.runs;

@@ -108,6 +108,27 @@ TEST_F(GenerationTest, StartingARowLeavesTheDeviceAhead) {
   }
 }
 
+TEST_F(GenerationTest, AStartBesideOtherRowsIsAGraphOfItsShapeThatIsMovedToTheRow) {
+  auto executor = unwrap(open(weights, 3));
+  PlanModel model(*executor);
+  auto stream = model.openStream({.rows = 3});
+  expectSuccess(stream->start({{.row = 0, .tokens = prompts[0]}, {.row = 1, .tokens = prompts[0]},
+                               {.row = 2, .tokens = prompts[0]}}));
+  auto startRow = [&](size_t row) {
+    CountingDevice::Counts before = device->counts;
+    expectSuccess(stream->start({{.row = row, .tokens = prompts[0]}}));
+    return std::array{device->counts.launches - before.launches, device->counts.graphs - before.graphs,
+                      device->counts.changes - before.changes, device->counts.runs - before.runs};
+  };
+  std::array first = startRow(1);
+  EXPECT_GT(first[0], 2) << "a shape that may not come again is launched kernel by kernel";
+  EXPECT_EQ(first[1], 0);
+  // One launch is that of sampling. In each of two layers, one kernel writes the cache and one reads it.
+  EXPECT_EQ(startRow(2), (std::array{1, 1, 0, 1}));
+  EXPECT_EQ(startRow(1), (std::array{1, 0, 4, 1}));
+  EXPECT_EQ(startRow(1), (std::array{1, 0, 0, 1}));
+}
+
 TEST_F(GenerationTest, DeviceAndHostChooseTheSame) {
   for (int64_t ahead : {1, 3})
     EXPECT_EQ(tokensOf(prompts, sampled(10), 5, ahead), tokensOf(prompts, sampled(10), 5, 1, /*onHost=*/true));

@@ -88,7 +88,7 @@ TEST_F(ReplicaTest, WindowsGoToBothDevicesAndGiveTheScoresOfOne) {
   auto executors = openOn({device.get(), &second}, weights);
   PlanModel a(*executors[0]), b(*executors[1]);
   ReplicatedScorer both({&a, &b});
-  EXPECT_EQ(both.maxBatch(), 8);
+  EXPECT_EQ(both.maxBatch(), 2 * 8 * 4);
   auto lossesOf = [&](Scorer &scorer, ArrayRef<ScoreWindow> some) {
     std::vector<double> losses;
     for (ArrayRef<TokenScore> scores : unwrap(scorer.score(some)))

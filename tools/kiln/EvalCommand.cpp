@@ -169,8 +169,8 @@ Error run(const EvalCommand &command) {
   for (const auto &engine : engines)
     scorers.push_back(&engine->scorer());
   ReplicatedScorer all(scorers);
-  Evaluation evaluation(command, scorers.size() > 1 ? all : *scorers.front(),
-                        options.batch * static_cast<int64_t>(scorers.size()));
+  const bool areSeveral = scorers.size() > 1;
+  Evaluation evaluation(command, areSeveral ? all : *scorers.front(), areSeveral ? all.maxBatch() : options.batch);
   return areChoices ? evaluation.scoreChoices(data->examples) : evaluation.scoreText(data->tokens);
 }
 

@@ -14,7 +14,11 @@ struct CudaGraph : DeviceGraph {
   ~CudaGraph() override {
     if (executable)
       cudaGraphExecDestroy(executable);
+    if (captured)
+      cudaGraphDestroy(captured);
   }
+  cudaGraph_t captured = nullptr;     ///< what the executable graph was made of
+  std::vector<cudaGraphNode_t> nodes; ///< of `captured`: the last one of each launch
   cudaGraphExec_t executable = nullptr;
 };
 
@@ -320,11 +324,26 @@ Error CudaDevice::follow(CUstream_st *stream, CUstream_st *other) {
   return checkCuda(cudaStreamWaitEvent(stream, event, 0), "waiting for an event");
 }
 
-Error CudaDevice::captureLaunches(ArrayRef<KernelLaunch> launches, const GraphBranch &beside) {
+/// The node that a stream captured last.
+static Expected<cudaGraphNode_t> lastCaptured(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  const cudaGraphNode_t *last = nullptr;
+  size_t count = 0;
+  if (Error error = checkCuda(cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &last, nullptr, &count),
+                              "capturing a graph"))
+    return error;
+  assert(count == 1 && "a launch is the last node of its stream");
+  return *last;
+}
+
+Error CudaDevice::captureLaunches(ArrayRef<KernelLaunch> launches, const GraphBranch &beside, GraphNodes &nodes) {
   auto launchAll = [&](CUstream_st *on, ArrayRef<KernelLaunch> some) -> Error {
-    for (const KernelLaunch &one : some)
+    for (const KernelLaunch &one : some) {
       if (Error error = launchOn(on, one))
         return error;
+      if (Error error = lastCaptured(on).moveInto(nodes.emplace_back()))
+        return error;
+    }
     return Error::success();
   };
   if (beside.launches.empty())
@@ -344,17 +363,33 @@ Error CudaDevice::captureLaunches(ArrayRef<KernelLaunch> launches, const GraphBr
 Expected<std::unique_ptr<DeviceGraph>> CudaDevice::makeGraph(std::vector<KernelLaunch> launches, GraphBranch beside) {
   if (Error error = checkCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capturing a graph"))
     return error;
-  Error failure = captureLaunches(launches, beside);
-  cudaGraph_t captured = nullptr;
-  Error ended = checkCuda(cudaStreamEndCapture(stream, &captured), "capturing a graph");
+  auto graph = std::make_unique<CudaGraph>();
+  Error failure = captureLaunches(launches, beside, graph->nodes);
+  Error ended = checkCuda(cudaStreamEndCapture(stream, &graph->captured), "capturing a graph");
   if (Error error = llvm::joinErrors(std::move(failure), std::move(ended)))
     return error;
-  auto graph = std::make_unique<CudaGraph>();
-  cudaError_t status = cudaGraphInstantiate(&graph->executable, captured, 0);
-  cudaGraphDestroy(captured);
-  if (Error error = checkCuda(status, "instantiating a graph"))
+  if (Error error =
+          checkCuda(cudaGraphInstantiate(&graph->executable, graph->captured, 0), "instantiating a graph"))
     return error;
   return graph;
+}
+
+Error CudaDevice::change(DeviceGraph &graph, size_t index, const KernelLaunch &launch) {
+  assert(!launch.matmul && "a library's nodes cannot be changed");
+  Expected<std::vector<EncodedTensorMap>> maps = encodeMaps(launch);
+  if (!maps)
+    return maps.takeError();
+  std::vector<uint64_t> words = launch.arguments;
+  SmallVector<void *, 16> pointers = parameterPointers(launch, words, maps->data());
+  cudaKernelNodeParams node = {};
+  node.func = static_cast<const CudaKernel &>(*launch.kernel).handle();
+  node.gridDim = dim3(launch.grid[0], launch.grid[1], launch.grid[2]);
+  node.blockDim = dim3(launch.threads);
+  node.sharedMemBytes = launch.dynamicShared;
+  node.kernelParams = pointers.data();
+  auto &changed = static_cast<CudaGraph &>(graph);
+  return checkCuda(cudaGraphExecKernelNodeSetParams(changed.executable, changed.nodes[index], &node),
+                   "changing the arguments of " + launch.planned->kernel + " in a graph");
 }
 
 Error CudaDevice::run(DeviceGraph &graph) {

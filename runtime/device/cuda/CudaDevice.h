@@ -56,6 +56,7 @@ public:
   Error launch(const KernelLaunch &launch) override;
   Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches,
                                                    GraphBranch beside = {}) override;
+  Error change(DeviceGraph &graph, size_t index, const KernelLaunch &launch) override;
   Error run(DeviceGraph &graph) override;
   Expected<double> measure(function_ref<Error()> work) override;
   Error synchronize() override;
@@ -68,7 +69,8 @@ private:
   Expected<std::vector<EncodedTensorMap>> encodeMaps(const KernelLaunch &launch);
   Error launchOn(CUstream_st *stream, const KernelLaunch &launch);
   Error follow(CUstream_st *stream, CUstream_st *other);
-  Error captureLaunches(ArrayRef<KernelLaunch> launches, const GraphBranch &beside);
+  using GraphNodes = std::vector<struct CUgraphNode_st *>; ///< one of each launch
+  Error captureLaunches(ArrayRef<KernelLaunch> launches, const GraphBranch &beside, GraphNodes &nodes);
 
   Options options;
   std::string deviceName, targetName;

@@ -46,6 +46,7 @@ public:
   Error launch(const KernelLaunch &launch) override;
   Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches,
                                                    GraphBranch beside = {}) override;
+  Error change(DeviceGraph &graph, size_t index, const KernelLaunch &launch) override;
   Error run(DeviceGraph &graph) override;
   Expected<double> measure(function_ref<Error()> work) override;
   bool isTimed() const override { return false; }

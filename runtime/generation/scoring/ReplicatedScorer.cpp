@@ -3,55 +3,75 @@
 #include "support/Diagnostic.h"
 #include "support/Parallel.h"
 
+#include <mutex>
+
 namespace kiln {
 
 namespace {
-/// The windows of one scorer and what it says of them.
-struct Part {
-  Scorer *scorer;
-  ArrayRef<ScoreWindow> windows;
-  std::vector<std::vector<TokenScore>> scores = {};
-  std::vector<Diagnostic> failure = {};
+/// Windows that several threads take in turn, and what scorers say of them.
+class SharedWindows {
+public:
+  /// `most`: how many a thread takes at once.
+  SharedWindows(ArrayRef<ScoreWindow> windows, size_t most) : windows(windows), most(most), scores(windows.size()) {}
 
-  void run() {
-    if (Error error = scorer->makeCurrent()) {
-      failure = takeDiagnostics(std::move(error));
-      return;
+  /// Scores windows until none are left, or a scorer has failed.
+  void work(Scorer &scorer) {
+    Error error = scorer.makeCurrent();
+    while (!error) {
+      std::optional<size_t> first = take();
+      if (!first)
+        return;
+      auto scored = scorer.score(windows.slice(*first).take_front(most));
+      if (scored)
+        llvm::move(*scored, scores.begin() + static_cast<ptrdiff_t>(*first));
+      else
+        error = scored.takeError();
     }
-    if (auto scored = scorer->score(windows))
-      scores = std::move(*scored);
-    else
-      failure = takeDiagnostics(scored.takeError());
+    std::lock_guard lock(mutex);
+    failure = llvm::joinErrors(std::move(failure), std::move(error));
+    next = windows.size();
   }
+
+  /// What has come of it, when no thread works any more.
+  Expected<std::vector<std::vector<TokenScore>>> result() {
+    if (failure)
+      return std::move(failure);
+    return std::move(scores);
+  }
+
+private:
+  std::optional<size_t> take() {
+    std::lock_guard lock(mutex);
+    size_t first = next;
+    next = std::min(next + most, windows.size());
+    return first < windows.size() ? std::optional(first) : std::nullopt;
+  }
+
+  ArrayRef<ScoreWindow> windows;
+  size_t most;
+  std::vector<std::vector<TokenScore>> scores;
+  std::mutex mutex; ///< guards the members below
+  size_t next = 0;
+  Error failure = Error::success();
 };
 } // namespace
 
+int64_t ReplicatedScorer::maxBatch() const {
+  constexpr int64_t callsOfEach = 8;
+  return scorers.front()->maxBatch() * static_cast<int64_t>(scorers.size()) * callsOfEach;
+}
+
 Expected<std::vector<std::vector<TokenScore>>> ReplicatedScorer::score(ArrayRef<ScoreWindow> windows) {
-  std::vector<Part> parts;
-  ArrayRef<ScoreWindow> left = windows;
-  for (size_t i = 0; i < scorers.size() && !left.empty(); ++i) {
-    size_t share = llvm::divideCeil(left.size(), scorers.size() - i);
-    parts.push_back({scorers[i], left.take_front(share)});
-    left = left.drop_front(share);
-  }
+  size_t share = std::max<size_t>(llvm::divideCeil(windows.size(), scorers.size()), 1);
+  SharedWindows shared(windows, std::min(share, static_cast<size_t>(scorers.front()->maxBatch())));
   std::vector<std::thread> threads;
-  for (Part &part : MutableArrayRef(parts).drop_front(parts.empty() ? 0 : 1)) {
-    if (auto thread = startThread([&part] { part.run(); }))
-      threads.push_back(std::move(*thread));
-    else
-      part.run();
-  }
-  if (!parts.empty())
-    parts.front().run();
+  for (Scorer *scorer : ArrayRef(scorers).drop_front())
+    if (auto thread = startThread([&shared, scorer] { shared.work(*scorer); }))
+      threads.push_back(std::move(*thread)); // without a thread, the other scorers have more to do
+  shared.work(*scorers.front());
   for (std::thread &thread : threads)
     thread.join();
-  std::vector<std::vector<TokenScore>> all;
-  for (Part &part : parts) {
-    if (!part.failure.empty())
-      return llvm::make_error<DiagnosticError>(std::move(part.failure));
-    llvm::move(part.scores, std::back_inserter(all));
-  }
-  return all;
+  return shared.result();
 }
 
 } // namespace kiln

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-/// Several scorers of one model, such as one on each GPU, as one that takes as many windows as all of them together.
+/// Several scorers of one model, such as one on each GPU, as one scorer.
 class ReplicatedScorer : public Scorer {
 public:
   /// `scorers`: at least one; they must outlive this one.
@@ -13,10 +13,12 @@ public:
 
   int64_t vocabSize() const override { return scorers.front()->vocabSize(); }
   int64_t contextLength() const override { return scorers.front()->contextLength(); }
-  int64_t maxBatch() const override { return scorers.front()->maxBatch() * static_cast<int64_t>(scorers.size()); }
+  /// Several calls of every scorer, so that they seldom wait for each other.
+  int64_t maxBatch() const override;
 
-  /// Gives each scorer the same number of windows, neighbours first: callers that sort windows by their length get
-  /// calls of windows of like length. Each scorer works in a thread of its own.
+  /// Each scorer works in a thread of its own, and takes the next windows, as many as it scores in one call, when it has
+  /// scored those before. Neighbours are scored together: callers that sort windows by their length get calls of
+  /// windows of like length.
   Expected<std::vector<std::vector<TokenScore>>> score(ArrayRef<ScoreWindow> windows) override;
 
 private:

@@ -1,8 +1,9 @@
 #include "codegen/CheckPlanned.h"
-#include "kernels/cost/Problem.h"
 
 #include "ir/Verifier.h"
+#include "kernels/cost/Problem.h"
 #include "kernels/families/KernelFamily.h"
+#include "kernels/tuning/Tuning.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -60,13 +61,35 @@ static Error checkConstants(const Op &op) {
   return Error::success();
 }
 
-static Error checkOp(const Op &op, const Target &target) {
+/// The problem of an op and the kernels that it was given.
+static std::string kernelsOf(const Op &op) {
+  std::string text = problemName(op) + (isVerified(op) ? " verified" : "");
+  for (const Value *operand : op.operands())
+    text += " " + operand->type.str();
+  for (const auto &result : op.results())
+    text += " " + result->type.str();
+  for (StringRef name : {"kernel", "tile", "variants"})
+    if (const Attribute *attribute = op.attribute(name))
+      text += (" " + name + "=").str() + attribute->str();
+  return text;
+}
+
+/// Checks the op's kernels, unless an op with the same problem has the same ones: layers are alike, and to list the
+/// configurations of a kernel takes time. `checked` are such ops.
+static Error checkKernels(const Op &op, const Target &target, std::set<std::string> &checked) {
+  auto [known, isNew] = checked.insert(kernelsOf(op));
+  if (!isNew)
+    return Error::success();
   Expected<const KernelFamily *> family = checkFamily(op, op.attribute("kernel"), target, boundsToChooseFor(op));
   if (!family)
     return family.takeError();
   if (Error error = checkTile(op, **family, op.attribute("tile"), target, boundsToChooseFor(op)))
     return error;
-  if (Error error = checkVariants(op, target))
+  return checkVariants(op, target);
+}
+
+static Error checkOp(const Op &op, const Target &target, std::set<std::string> &checked) {
+  if (Error error = checkKernels(op, target, checked))
     return error;
   if (Error error = checkConstants(op))
     return error;
@@ -101,10 +124,11 @@ Error checkPlanned(const Module &module) {
     return makeError(module.loc, "module @" + module.name + ": expected a function, got none");
   if (Error error = checkEosTokens(module))
     return error;
+  std::set<std::string> checked;
   for (const auto &function : module.functions) {
     for (const auto &op : function->body.ops())
       if (!op->has(Trait::Terminator))
-        if (Error error = checkOp(*op, **target))
+        if (Error error = checkOp(*op, **target, checked))
           return error;
     for (StringRef size : {"arena", "live"})
       if (!isFormula(findAttribute(function->attributes, size)))

@@ -18,12 +18,20 @@ static bool isFixed(const Op &op, const KernelFamily &family) {
   return family.form == KernelForm::SplitKv || (isFewTokens(op) && family.form == KernelForm::TensorMatmul);
 }
 
-/// Whether a family's tile has the order of sums that is fixed for the op, if one is.
-bool TileChooser::hasFixedOrder(const Op &op, const KernelFamily &family, const Tile &tile) const {
+/// The order of sums that is fixed for the op in kernels of a family, if one is.
+std::optional<AttributeMap> TileChooser::fixedOrder(const Op &op, const KernelFamily &family) const {
   bool isFree = batchInvariant == 1 && !isVerified(op);
   if (isFree || !isFewTokens(op) || family.form != KernelForm::TensorMatmul)
-    return true;
-  return family.order && family.order(op, tile) == cutOfFewTokens(op, target).order();
+    return std::nullopt;
+  return cutOfFewTokens(op, target).order();
+}
+
+/// The family's configurations that have the op's order of sums; all of them if none is fixed.
+std::vector<Tile> TileChooser::tilesInOrder(const Op &op, const KernelFamily &family, const DimBinding &upper) const {
+  std::vector<Tile> tiles = family.configurations(op, target, upper);
+  if (std::optional<AttributeMap> order = fixedOrder(op, family))
+    llvm::erase_if(tiles, [&](const Tile &tile) { return !family.order || family.order(op, tile) != *order; });
+  return tiles;
 }
 
 /// Numbers of rows that get a choice of their own; none where all must run alike. Few tokens per sequence: as many rows
@@ -91,10 +99,10 @@ const AttributeMap &TileChooser::wantedOf(StringRef name) {
 /// theirs. Error: none of these is valid.
 Expected<std::vector<Tile>> TileChooser::withSettings(const Op &op, const KernelFamily &family, const DimBinding &upper,
                                                       const AttributeMap &settings) const {
-  std::vector<Tile> tiles = family.configurations(op, target, upper), chosen;
+  std::vector<Tile> tiles = tilesInOrder(op, family, upper), chosen;
+  if (tiles.empty())
+    tiles = family.configurations(op, target, upper);
   assert(!tiles.empty() && "a family has a configuration for every op that it accepts");
-  if (llvm::any_of(tiles, [&](const Tile &tile) { return hasFixedOrder(op, family, tile); }))
-    llvm::erase_if(tiles, [&](const Tile &tile) { return !hasFixedOrder(op, family, tile); });
   llvm::copy_if(tiles, std::back_inserter(chosen), [&](const Tile &tile) { return hasSettings(tile, settings); });
   if (!chosen.empty())
     return chosen;
@@ -193,9 +201,12 @@ std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimB
   if (!found || wanted.count(found->choice.family->name) ||
       wanted.count(nameOfElementwise(op, *found->choice.family)) || !found->choice.family->runs(op, target, dims))
     return std::nullopt;
-  if (isFixed(op, family) &&
-      (found->choice.family->form != family.form || !hasFixedOrder(op, *found->choice.family, found->choice.tile)))
+  const KernelFamily &foundFamily = *found->choice.family;
+  if (isFixed(op, family) && foundFamily.form != family.form)
     return std::nullopt;
+  if (std::optional<AttributeMap> order = isFixed(op, family) ? fixedOrder(op, foundFamily) : std::nullopt)
+    if (!foundFamily.order || foundFamily.order(op, found->choice.tile) != *order)
+      return std::nullopt;
   if (family.form == KernelForm::SplitKv &&
       !llvm::is_contained(found->choice.family->configurations(op, target, dims), found->choice.tile))
     return std::nullopt;
@@ -209,15 +220,26 @@ std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimB
 
 /// Whether the family runs the op in the order of sums that is fixed for it, if one is.
 bool TileChooser::runsInOrder(const Op &op, const KernelFamily &family, const DimBinding &dims) const {
-  return family.runs(op, target, dims) && llvm::any_of(family.configurations(op, target, dims), [&](const Tile &tile) {
-           return hasFixedOrder(op, family, tile);
-         });
+  return family.runs(op, target, dims) && !tilesInOrder(op, family, dims).empty();
 }
 
 /// The cheapest family at these dims of those that take operands of tensor cores from memory, and `first`; of those
-/// that have the op's order of sums, if any has.
+/// that have the op's order of sums, if any has. Those of all layers are compared once.
 Expected<const KernelFamily *> TileChooser::cheapestFamily(const Op &op, const KernelFamily &first,
                                                            const DimBinding &dims) {
+  auto [known, isNew] = families.try_emplace({&first, problemName(op), dims, isVerified(op)});
+  if (!isNew)
+    return known->second;
+  Expected<const KernelFamily *> family = compareFamilies(op, first, dims);
+  if (family)
+    known->second = *family;
+  else
+    families.erase(known);
+  return family;
+}
+
+Expected<const KernelFamily *> TileChooser::compareFamilies(const Op &op, const KernelFamily &first,
+                                                            const DimBinding &dims) {
   const KernelFamily *best = nullptr;
   double least = 0;
   auto compare = [&](const KernelFamily &family) -> Error {

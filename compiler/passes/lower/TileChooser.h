@@ -39,9 +39,11 @@ private:
                               const DimBinding &dims);
   Expected<Tile> compareTiles(const Op &op, const KernelFamily &family, const DimBinding &upper,
                               const DimBinding &dims);
-  bool hasFixedOrder(const Op &op, const KernelFamily &family, const Tile &tile) const;
+  std::optional<AttributeMap> fixedOrder(const Op &op, const KernelFamily &family) const;
+  std::vector<Tile> tilesInOrder(const Op &op, const KernelFamily &family, const DimBinding &upper) const;
   bool runsInOrder(const Op &op, const KernelFamily &family, const DimBinding &dims) const;
   Expected<const KernelFamily *> cheapestFamily(const Op &op, const KernelFamily &first, const DimBinding &dims);
+  Expected<const KernelFamily *> compareFamilies(const Op &op, const KernelFamily &first, const DimBinding &dims);
   Expected<const KernelFamily *> familyFor(const Op &op, const DimBinding &upper);
   std::optional<KernelChoice> measuredChoice(const Op &op, const DimBinding &dims, const KernelFamily &family) const;
   Expected<KernelChoice> chooseForRows(const Op &op, const DimBinding &dims);
@@ -66,6 +68,8 @@ private:
   std::set<std::string> used; ///< names of `wanted`
   /// The results of cheapestTile for products in tensor cores, by problem, upper bounds and dims.
   std::map<std::tuple<const KernelFamily *, std::string, DimBinding, DimBinding>, Tile> cheapest;
+  /// The results of cheapestFamily, by first family, problem, dims, and whether the op is of @verify.
+  std::map<std::tuple<const KernelFamily *, std::string, DimBinding, bool>, const KernelFamily *> families;
   /// The results of choosePrompts, by family and problem.
   std::map<std::pair<const KernelFamily *, std::string>, std::vector<KernelVariant>> prompts;
   // Settings of map.

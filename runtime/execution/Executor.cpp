@@ -40,7 +40,8 @@ Error Executor::enqueue(const Call &call) {
     return runObserved(*function, call);
   if (loading)
     return runWhileLoading(*function, call);
-  // Calls on part of a batch, which start sequences beside others, have many shapes: those that come once need no graph.
+  // Calls on part of a batch, which start sequences beside others, have many shapes: those that come once need no
+  // graph.
   bool isNew = call.firstRow != 0 && graphs.try_emplace({call.entry, call.dims}).second;
   if (isNew || thePlan.stepByStep)
     return launchAll(*function, call, lastPlacement);

@@ -2,7 +2,8 @@
 -->; its heading names the columns.
 
     python3 tests/docs/ladder_tables.py check path/to/kiln   checks that every part has a table with its current rungs
-    python3 tests/docs/ladder_tables.py update ladder.json   writes the tables from `kiln bench ladder -o json`
+    python3 tests/docs/ladder_tables.py update ladder.json   writes the tables of the parts that
+                                                             `kiln bench ladder -o json` has measured
 """
 import json
 import pathlib
@@ -52,6 +53,8 @@ COLUMNS = {
 
 def updated(text, parts):
     def table(match):
+        if match[1] not in parts:
+            return match[0]
         heading = cells(match[2].splitlines()[0])
         rungs = parts[match[1]]
         rows = [[COLUMNS[name](rungs, i) for name in heading] for i in range(len(rungs))]

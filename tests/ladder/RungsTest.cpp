@@ -26,10 +26,10 @@ Expected<std::unique_ptr<Module>> compileRung(const LadderPart &part, const Rung
 
 TEST_P(LadderPartTest, RungsCompileAndHaveStepsToTime) {
   const LadderPart &part = GetParam();
-  std::set<std::string> strategies;
+  std::set<std::pair<std::string, BatchDevices>> strategies;
   for (const Rung &rung : part.rungs) {
     SCOPED_TRACE(part.strategyOf(rung));
-    EXPECT_TRUE(strategies.insert(part.strategyOf(rung)).second) << "two rungs are the same";
+    EXPECT_TRUE(strategies.insert({part.strategyOf(rung), rung.devices}).second) << "two rungs are the same";
     SourceManager sources;
     auto module = compileRung(part, rung, sources);
     ASSERT_TRUE(bool(module)) << llvm::toString(module.takeError());

@@ -52,11 +52,21 @@ class Ladder(KilnTest):
                           "| both"])
         self.assertEqual({row.count("|") for row in rows}, {rows[0].count("|")})
 
+    def test_a_batch_on_several_devices(self):
+        result = self.kiln("bench", "ladder", self.model, "--device", "emulate,emulate", "--parts", "gpus", "-o", "json",
+                           "--quiet")
+        (part,) = json.loads(result.out)["parts"]
+        self.assertEqual([rung["rung"] for rung in part["rungs"]],
+                         ["one GPU", "all GPUs, allocated and copied for each batch", "all GPUs, buffers kept"])
+        errors = [rung["max_error"] for rung in part["rungs"]]
+        self.assertEqual(errors, errors[:1] * 3, "the same bits")
+
     def test_what_it_refuses(self):
         page = self.path("page.html")
         for code, arguments, message in (
                 (2, ("--parts", "staircase"), "--parts: expected matmul, .*, got 'staircase'"),
                 (2, ("--device", "cpu"), "takes --device emulate or cuda:N"),
+                (2, ("--device", DEVICE, "--parts", "gpus"), "--parts: gpus needs several GPUs; give --device cuda:all"),
                 (2, ("--text", "x"), "--text requires --eval"),
                 (2, ("--device", DEVICE, "--parts", "fusion", "--eval", self.folder, "--text", "x"),
                  "--eval: no rung of --parts fusion changes arithmetic"),

@@ -14,8 +14,8 @@ public:
   explicit CountingDevice(Device &device) : device(device) {}
 
   struct Counts {
-    int allocations = 0, frees = 0, uploads = 0, copies = 0, downloads = 0, launches = 0, graphs = 0,
-        changes = 0, runs = 0, waits = 0;
+    int allocations = 0, frees = 0, uploads = 0, copies = 0, downloads = 0, launches = 0, graphs = 0, changes = 0,
+        runs = 0, waits = 0;
     bool operator==(const Counts &) const = default;
   };
   Counts counts;

@@ -112,8 +112,8 @@ TEST_F(GenerationTest, AStartBesideOtherRowsIsAGraphOfItsShapeThatIsMovedToTheRo
   auto executor = unwrap(open(weights, 3));
   PlanModel model(*executor);
   auto stream = model.openStream({.rows = 3});
-  expectSuccess(stream->start({{.row = 0, .tokens = prompts[0]}, {.row = 1, .tokens = prompts[0]},
-                               {.row = 2, .tokens = prompts[0]}}));
+  expectSuccess(stream->start(
+      {{.row = 0, .tokens = prompts[0]}, {.row = 1, .tokens = prompts[0]}, {.row = 2, .tokens = prompts[0]}}));
   auto startRow = [&](size_t row) {
     CountingDevice::Counts before = device->counts;
     expectSuccess(stream->start({{.row = row, .tokens = prompts[0]}}));

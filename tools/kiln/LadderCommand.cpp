@@ -19,12 +19,16 @@ using Work = std::pair<const LadderPart *, const Rung *>;
 
 Expected<std::vector<LadderPart>> chosenParts(const LadderOptions &command) {
   std::vector<LadderPart> parts;
+  const bool areSeveral = command.devices.size() > 1;
   if (command.parts.empty())
-    llvm::append_range(parts, allLadderParts());
+    llvm::copy_if(allLadderParts(), std::back_inserter(parts),
+                  [&](const LadderPart &part) { return areSeveral || !part.needsSeveralDevices(); });
   for (const std::string &name : command.parts) {
     Expected<const LadderPart *> part = findLadderPart(name);
     if (!part)
       return part.takeError();
+    if (!areSeveral && (*part)->needsSeveralDevices())
+      return makeUsageError("--parts: " + name + " needs several GPUs; give --device cuda:all, or a list");
     parts.push_back(**part);
   }
   return parts;
@@ -70,7 +74,7 @@ Error run(const LadderOptions &given) {
   LadderOptions command = given;
   if (Error error = checkIsModel("kiln bench ladder", command.model))
     return error;
-  if (Error error = resolveKernelDevice("kiln bench ladder", command.device).moveInto(command.device))
+  if (Error error = resolveKernelDevices("kiln bench ladder", command.device).moveInto(command.devices))
     return error;
   auto parts = chosenParts(command);
   if (!parts)

@@ -67,10 +67,14 @@ Expected<std::unique_ptr<RungRunner>> RungRunner::create(const LadderOptions &co
   EngineOptions options;
   options.checkAccesses = false;
   options.needsKernels = true;
-  auto opened = openDevice(command.device, options);
-  if (!opened)
-    return opened.takeError();
-  runner->device = std::move(*opened);
+  for (StringRef device : command.devices) {
+    auto opened = openDevice(device, options);
+    if (!opened)
+      return opened.takeError();
+    (runner->device ? runner->others.emplace_back() : runner->device) = std::move(*opened);
+  }
+  if (Error error = runner->device->makeCurrent())
+    return error;
   runner->name = runner->device->name();
   runner->timed = runner->device->isTimed();
   Expected<KernelTimer> timer = KernelTimer::create(*runner->device);
@@ -172,18 +176,24 @@ Error RungRunner::compare(Loaded &loaded, const LadderPart &part, const Logits &
   Logits actual(part.batch);
   if (Error failed = loaded.model->prefill(promptsOf(part), actual))
     return failed;
-  double squares = 0, largest = 0;
+  addDifferences(expected, actual, error);
+  double largest = 0;
+  for (ArrayRef<float> want : expected)
+    largest = std::max(largest, largestSize(want));
+  error.allowed = largest * logitTolerance(loaded.executor->plan().dtype, anyRounded(loaded.module), ModelSize::Gpt2);
+  return Error::success();
+}
+
+void RungRunner::addDifferences(const Logits &expected, const Logits &actual, LogitError &error) {
+  double squares = 0;
   size_t count = 0;
   for (const auto &[want, got] : llvm::zip(expected, actual)) {
     error.largest = std::max(error.largest, largestDifference(want, got));
-    largest = std::max(largest, largestSize(want));
     for (const auto &[a, b] : llvm::zip(want, got))
       squares += (static_cast<double>(a) - b) * (static_cast<double>(a) - b);
     count += want.size();
   }
-  error.rootMeanSquare = std::sqrt(squares / static_cast<double>(count));
-  error.allowed = largest * logitTolerance(loaded.executor->plan().dtype, anyRounded(loaded.module), ModelSize::Gpt2);
-  return Error::success();
+  error.rootMeanSquare = std::max(error.rootMeanSquare, std::sqrt(squares / static_cast<double>(count)));
 }
 
 Expected<double> RungRunner::perplexity(const LadderPart &part, const Rung &rung) {
@@ -224,6 +234,9 @@ Expected<RungResult> RungRunner::tryRung(const LadderPart &part, const Rung &run
     if (Error error = time(*loaded, part, result))
       return error;
   }
+  if (part.timed == Timed::Batch)
+    if (Error error = timeBatch(compiled, part, rung, **expected, result))
+      return error;
   if (part.timed == Timed::FirstToken)
     if (Error error = timeFirstToken(compiled, part, result))
       return error;

@@ -61,6 +61,8 @@ private:
 
   Expected<const Logits *> reference(const LadderPart &part, const Rung &rung);
   Error compare(Loaded &loaded, const LadderPart &part, const Logits &expected, LogitError &error);
+  /// Adds the differences of logits.
+  static void addDifferences(const Logits &expected, const Logits &actual, LogitError &error);
   Expected<double> perplexity(const LadderPart &part, const Rung &rung);
 
   // In RungTiming.cpp.
@@ -69,6 +71,8 @@ private:
   Error timeCall(Loaded &loaded, const LadderPart &part, RungResult &result);
   Error timeGeneration(Loaded &loaded, const LadderPart &part, RungResult &result);
   Error timeFirstToken(const CompiledPlan &compiled, const LadderPart &part, RungResult &result);
+  Error timeBatch(const CompiledPlan &compiled, const LadderPart &part, const Rung &rung, const Logits &expected,
+                  RungResult &result);
   Error timeRuns(RungResult &result, function_ref<Error()> run) const;
   Error findKernel(Loaded &loaded, ArrayRef<KernelLaunch> launches, RungResult &result);
 
@@ -80,6 +84,7 @@ private:
   int64_t modelContext = 0, vocabulary = 1;
   const Target *theTarget = nullptr;
   std::unique_ptr<Device> device;
+  std::vector<std::unique_ptr<Device>> others; ///< besides it, for parts that need several
   std::optional<KernelTimer> timer;
   std::unique_ptr<KeptWeights> weights;
   std::map<std::string, Logits> references;

@@ -5,8 +5,10 @@
 #include "runtime/generation/Generator.h"
 #include "runtime/generation/UncachedModel.h"
 #include "support/Diagnostic.h"
+#include "support/Parallel.h"
 
 #include <chrono>
+#include <mutex>
 
 namespace kiln {
 
@@ -131,13 +133,68 @@ Error RungRunner::timeFirstToken(const CompiledPlan &compiled, const LadderPart 
   });
 }
 
+Error RungRunner::timeBatch(const CompiledPlan &compiled, const LadderPart &part, const Rung &rung,
+                            const Logits &expected, RungResult &result) {
+  SmallVector<Device *, 8> devices = {device.get()};
+  if (rung.devices != BatchDevices::One)
+    for (const auto &other : others)
+      devices.push_back(other.get());
+  const std::vector<std::vector<int32_t>> prompts = promptsOf(part);
+  const size_t share = llvm::divideCeil(prompts.size(), devices.size());
+  std::vector<std::unique_ptr<Executor>> executors;
+  auto load = [&] {
+    executors.clear();
+    return Executor::createReplicas(devices, compiled.plan, {compiled.directory, ""}, *weights,
+                                    {static_cast<int64_t>(share), part.length, {Entry::Prefill}})
+        .moveInto(executors);
+  };
+  Logits logits(prompts.size());
+  auto evaluate = [&]() -> Error {
+    std::vector<Diagnostic> failure;
+    std::mutex mutex; // guards the failure
+    auto evaluateShare = [&](size_t i) {
+      const size_t first = std::min(i * share, prompts.size()), count = std::min(share, prompts.size() - first);
+      PlanModel model(*executors[i]);
+      Error error = model.makeCurrent();
+      if (!error && count > 0)
+        error = model.prefill(ArrayRef(prompts).slice(first, count), MutableArrayRef(logits).slice(first, count));
+      if (!error)
+        return;
+      std::lock_guard lock(mutex);
+      failure = takeDiagnostics(std::move(error));
+    };
+    std::vector<std::thread> threads;
+    for (size_t i = 1; i < executors.size(); ++i)
+      if (auto thread = startThread([&evaluateShare, i] { evaluateShare(i); }))
+        threads.push_back(std::move(*thread));
+      else
+        evaluateShare(i);
+    evaluateShare(0);
+    for (std::thread &thread : threads)
+      thread.join();
+    return failure.empty() ? Error::success() : llvm::make_error<DiagnosticError>(std::move(failure));
+  };
+  if (Error error = load())
+    return error;
+  Error error = timeRuns(result, [&]() -> Error {
+    if (rung.devices == BatchDevices::AllEachTime)
+      if (Error error = load())
+        return error;
+    return evaluate();
+  });
+  addDifferences(expected, logits, result.error);
+  result.limitSeconds /= static_cast<double>(devices.size());
+  return llvm::joinErrors(std::move(error), device->makeCurrent());
+}
+
 /// Takes all times of a loaded plan.
 Error RungRunner::time(Loaded &loaded, const LadderPart &part, RungResult &result) {
   if (part.timed == Timed::Generation)
     return timeGeneration(loaded, part, result);
   if (Error error = timeSteps(loaded, part, result))
     return error;
-  return timed && part.timed != Timed::FirstToken ? timeCall(loaded, part, result) : Error::success();
+  bool isCall = part.timed != Timed::FirstToken && part.timed != Timed::Batch;
+  return timed && isCall ? timeCall(loaded, part, result) : Error::success();
 }
 
 } // namespace kiln

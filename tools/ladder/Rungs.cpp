@@ -275,6 +275,15 @@ std::vector<LadderPart> wholeParts() {
        .length = 64,
        .rungs = {{"all weights first", "copies=first"}, {"copies overlapped with computation", "copies=overlapped"}},
        .base = "precision=bf16"},
+      {.name = "gpus",
+       .title = "A batch on several GPUs",
+       .about = "Prompts in host memory, dealt out to all GPUs, until their logits are in host memory.",
+       .timed = Timed::Batch,
+       .batch = 8,
+       .length = 1024,
+       .rungs = {{"one GPU", "precision=bf16"},
+                 {"all GPUs, allocated and copied for each batch", "precision=bf16", false, BatchDevices::AllEachTime},
+                 {"all GPUs, buffers kept", "precision=bf16", false, BatchDevices::AllKept}}},
   };
 }
 

@@ -17,6 +17,14 @@ enum class Timed {
   Call,       ///< the evaluation of a prompt
   Generation, ///< of new tokens, one after the other
   FirstToken, ///< from weights in host memory to the logits of a prompt
+  Batch,      ///< the evaluation of prompts in host memory, dealt out to GPUs
+};
+
+/// The GPUs that evaluate a batch.
+enum class BatchDevices {
+  One,
+  AllEachTime, ///< every GPU there is; memory is allocated, kernels are loaded and weights are copied for each batch
+  AllKept,     ///< every GPU there is, with everything in place
 };
 
 struct Rung {
@@ -24,6 +32,7 @@ struct Rung {
   StringRef strategy; ///< as --strategy takes it
   /// The rung computes something other than the model, so the reference must do the same.
   bool isOtherModel = false;
+  BatchDevices devices = BatchDevices::One; ///< of a part that times a batch
 };
 
 struct LadderPart {
@@ -39,6 +48,7 @@ struct LadderPart {
   std::optional<int64_t> positions = {}; ///< in place of the model's number
   bool wantsPerplexity = false;          ///< the arithmetic of its rungs differs
 
+  bool needsSeveralDevices() const { return timed == Timed::Batch; }
   /// `Fusion, B=4 T=64`
   std::string heading() const;
   /// The strategies of one of its rungs.

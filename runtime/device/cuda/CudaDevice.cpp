@@ -368,8 +368,7 @@ Expected<std::unique_ptr<DeviceGraph>> CudaDevice::makeGraph(std::vector<KernelL
   Error ended = checkCuda(cudaStreamEndCapture(stream, &graph->captured), "capturing a graph");
   if (Error error = llvm::joinErrors(std::move(failure), std::move(ended)))
     return error;
-  if (Error error =
-          checkCuda(cudaGraphInstantiate(&graph->executable, graph->captured, 0), "instantiating a graph"))
+  if (Error error = checkCuda(cudaGraphInstantiate(&graph->executable, graph->captured, 0), "instantiating a graph"))
     return error;
   return graph;
 }

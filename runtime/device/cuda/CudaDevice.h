@@ -9,6 +9,8 @@
 #include "runtime/device/cuda/CublasLt.h"
 #include "runtime/device/cuda/TensorMaps.h"
 
+struct CUgraphNode_st; // what cudaGraphNode_t points to
+
 namespace kiln {
 
 class CudaDevice : public Device {
@@ -69,7 +71,7 @@ private:
   Expected<std::vector<EncodedTensorMap>> encodeMaps(const KernelLaunch &launch);
   Error launchOn(CUstream_st *stream, const KernelLaunch &launch);
   Error follow(CUstream_st *stream, CUstream_st *other);
-  using GraphNodes = std::vector<struct CUgraphNode_st *>; ///< one of each launch
+  using GraphNodes = std::vector<CUgraphNode_st *>; ///< one of each launch
   Error captureLaunches(ArrayRef<KernelLaunch> launches, const GraphBranch &beside, GraphNodes &nodes);
 
   Options options;

@@ -16,8 +16,8 @@ public:
   /// Several calls of every scorer, so that they seldom wait for each other.
   int64_t maxBatch() const override;
 
-  /// Each scorer works in a thread of its own, and takes the next windows, as many as it scores in one call, when it has
-  /// scored those before. Neighbours are scored together: callers that sort windows by their length get calls of
+  /// Each scorer works in a thread of its own, and takes the next windows, as many as it scores in one call, when it
+  /// has scored those before. Neighbours are scored together: callers that sort windows by their length get calls of
   /// windows of like length.
   Expected<std::vector<std::vector<TokenScore>>> score(ArrayRef<ScoreWindow> windows) override;
 

@@ -64,7 +64,7 @@ void addLadder(CLI::App &bench, LadderOptions &command) {
                   ->needs(scored));
   addTarget(*sub, command.target);
   sub->add_option("--samples", command.options.samples, "measurements")->check(checkCount)->capture_default_str();
-  addKernelDevice(*sub, command.device);
+  addKernelDevices(*sub, command.device);
   sub->add_option("--report", command.page, "also write an HTML page there")->check(checkNotEmpty);
   sub->add_option("-o", command.format, "md or json")->check(word({"md", "json"}))->capture_default_str();
   sub->add_flag("--quiet", command.quiet, "no progress");

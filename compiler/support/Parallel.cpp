@@ -51,6 +51,30 @@ std::optional<std::thread> startThread(std::function<void()> body) {
   }
 }
 
+Error runThreads(size_t count, function_ref<Error(size_t)> work) {
+  Error failure = Error::success();
+  std::mutex mutex; // guards the failure
+  auto run = [&](size_t i) {
+    Error error = work(i);
+    std::lock_guard lock(mutex);
+    failure = llvm::joinErrors(std::move(failure), std::move(error));
+  };
+  std::vector<std::thread> threads;
+  std::vector<size_t> own; // what the calling thread does
+  if (count > 0)
+    own.push_back(0);
+  for (size_t i = 1; i < count; ++i)
+    if (auto thread = startThread([&run, i] { run(i); }))
+      threads.push_back(std::move(*thread));
+    else
+      own.push_back(i);
+  for (size_t i : own)
+    run(i);
+  for (std::thread &thread : threads)
+    thread.join();
+  return failure;
+}
+
 ThreadPool::ThreadPool() {
   for (size_t wanted = std::thread::hardware_concurrency(); started + 1 < wanted; ++started) {
     std::optional<std::thread> thread = startThread([this] { work(); });

@@ -20,6 +20,11 @@ size_t parallelThreads();
 /// returns when all calls have returned. A loop inside a loop runs on the thread that begins it.
 void parallelFor(size_t count, function_ref<void(size_t)> body);
 
+/// Calls `work` with 0, 1, ..., count-1, each in a thread of its own, 0 in the calling thread, and returns when all
+/// calls have returned: for work that waits, such as for devices. What the system refuses a thread, the calling thread
+/// does after its own. Errors: those of all calls.
+Error runThreads(size_t count, function_ref<Error(size_t)> work);
+
 /// Starts a thread that runs `body`. Returns nothing if the system refuses the thread; then `body` has not run.
 std::optional<std::thread> startThread(std::function<void()> body);
 

@@ -83,30 +83,16 @@ static Error checkRequests(const LanguageModel &model, const Tokenizer *tokenize
 // Jobs
 //===----------------------------------------------------------------------===//
 
-/// Runs one job on each model, the first on the calling thread. Error: that of the first job that failed.
+/// Runs one job on each model. Error: those of the jobs.
 static Error runJobs(ArrayRef<LanguageModel *> models, RequestQueue &queue, function_ref<Error(LanguageModel &)> run) {
-  std::mutex mutex;
-  std::vector<Diagnostic> failure; // guarded by the mutex
-  auto runOne = [&](LanguageModel &model) {
-    Error error = model.makeCurrent();
+  return runThreads(models.size(), [&](size_t i) {
+    Error error = models[i]->makeCurrent();
     if (!error)
-      error = run(model);
-    if (!error)
-      return;
-    queue.stop();
-    std::vector<Diagnostic> diagnostics = takeDiagnostics(std::move(error));
-    std::lock_guard lock(mutex);
-    if (failure.empty())
-      failure = std::move(diagnostics);
-  };
-  std::vector<std::thread> threads;
-  for (LanguageModel *model : models.drop_front())
-    if (auto thread = startThread([&runOne, model] { runOne(*model); }))
-      threads.push_back(std::move(*thread)); // without a thread, the other jobs have more to do
-  runOne(*models.front());
-  for (std::thread &thread : threads)
-    thread.join();
-  return failure.empty() ? Error::success() : llvm::make_error<DiagnosticError>(std::move(failure));
+      error = run(*models[i]);
+    if (error)
+      queue.stop();
+    return error;
+  });
 }
 
 Error generateEach(ArrayRef<LanguageModel *> models, const Tokenizer *tokenizer, ArrayRef<GenerationRequest> requests,

@@ -151,27 +151,14 @@ Expected<std::vector<BenchRow>> measureAll(const BenchCommand &command, const Pl
 Expected<std::vector<BenchRow>> measureAll(const BenchCommand &command, ArrayRef<std::unique_ptr<Engine>> engines,
                                            Trace *trace) {
   std::vector<std::vector<BenchRow>> rows(engines.size());
-  Error failure = Error::success();
-  std::mutex mutex; // guards the failure
-  auto measureOn = [&](size_t i) {
+  auto measureOn = [&](size_t i) -> Error {
     Executor &executor = *engines[i]->executor();
-    Error error = executor.device().makeCurrent();
-    if (!error)
-      error = measureAll(command, executor.plan(), &executor, trace).moveInto(rows[i]);
-    std::lock_guard lock(mutex);
-    failure = llvm::joinErrors(std::move(failure), std::move(error));
+    if (Error error = executor.device().makeCurrent())
+      return error;
+    return measureAll(command, executor.plan(), &executor, trace).moveInto(rows[i]);
   };
-  std::vector<std::thread> threads;
-  for (size_t i = 1; i < engines.size(); ++i)
-    if (auto thread = startThread([&measureOn, i] { measureOn(i); }))
-      threads.push_back(std::move(*thread));
-  measureOn(0);
-  for (std::thread &thread : threads)
-    thread.join();
-  if (failure)
-    return failure;
-  if (threads.size() + 1 < engines.size())
-    return makeError("the system refuses a thread for each device");
+  if (Error error = runThreads(engines.size(), measureOn))
+    return error;
   std::vector<BenchRow> all;
   for (std::vector<BenchRow> &own : rows)
     llvm::move(own, std::back_inserter(all));

@@ -8,7 +8,6 @@
 #include "support/Parallel.h"
 
 #include <chrono>
-#include <mutex>
 
 namespace kiln {
 
@@ -149,42 +148,28 @@ Error RungRunner::timeBatch(const CompiledPlan &compiled, const LadderPart &part
         .moveInto(executors);
   };
   Logits logits(prompts.size());
-  auto evaluate = [&]() -> Error {
-    std::vector<Diagnostic> failure;
-    std::mutex mutex; // guards the failure
-    auto evaluateShare = [&](size_t i) {
-      const size_t first = std::min(i * share, prompts.size()), count = std::min(share, prompts.size() - first);
-      PlanModel model(*executors[i]);
-      Error error = model.makeCurrent();
-      if (!error && count > 0)
-        error = model.prefill(ArrayRef(prompts).slice(first, count), MutableArrayRef(logits).slice(first, count));
-      if (!error)
-        return;
-      std::lock_guard lock(mutex);
-      failure = takeDiagnostics(std::move(error));
-    };
-    std::vector<std::thread> threads;
-    for (size_t i = 1; i < executors.size(); ++i)
-      if (auto thread = startThread([&evaluateShare, i] { evaluateShare(i); }))
-        threads.push_back(std::move(*thread));
-      else
-        evaluateShare(i);
-    evaluateShare(0);
-    for (std::thread &thread : threads)
-      thread.join();
-    return failure.empty() ? Error::success() : llvm::make_error<DiagnosticError>(std::move(failure));
+  auto evaluateShare = [&](size_t i) -> Error {
+    const size_t first = std::min(i * share, prompts.size()), count = std::min(share, prompts.size() - first);
+    if (count == 0)
+      return Error::success();
+    PlanModel model(*executors[i]);
+    if (Error error = model.makeCurrent())
+      return error;
+    return model.prefill(ArrayRef(prompts).slice(first, count), MutableArrayRef(logits).slice(first, count));
   };
   if (Error error = load())
     return error;
-  Error error = timeRuns(result, [&]() -> Error {
+  auto run = [&]() -> Error {
     if (rung.devices == BatchDevices::AllEachTime)
       if (Error error = load())
         return error;
-    return evaluate();
-  });
+    return runThreads(executors.size(), evaluateShare);
+  };
+  if (Error error = timeRuns(result, run))
+    return error;
   addDifferences(expected, logits, result.error);
   result.limitSeconds /= static_cast<double>(devices.size());
-  return llvm::joinErrors(std::move(error), device->makeCurrent());
+  return device->makeCurrent();
 }
 
 /// Takes all times of a loaded plan.

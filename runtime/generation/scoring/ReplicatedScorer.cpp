@@ -1,6 +1,5 @@
 #include "runtime/generation/scoring/ReplicatedScorer.h"
 
-#include "support/Diagnostic.h"
 #include "support/Parallel.h"
 
 #include <mutex>
@@ -15,29 +14,21 @@ public:
   SharedWindows(ArrayRef<ScoreWindow> windows, size_t most) : windows(windows), most(most), scores(windows.size()) {}
 
   /// Scores windows until none are left, or a scorer has failed.
-  void work(Scorer &scorer) {
-    Error error = scorer.makeCurrent();
-    while (!error) {
-      std::optional<size_t> first = take();
-      if (!first)
-        return;
+  Error work(Scorer &scorer) {
+    if (Error error = scorer.makeCurrent())
+      return error;
+    while (std::optional<size_t> first = take()) {
       auto scored = scorer.score(windows.slice(*first).take_front(most));
-      if (scored)
-        llvm::move(*scored, scores.begin() + static_cast<ptrdiff_t>(*first));
-      else
-        error = scored.takeError();
+      if (!scored) {
+        stop();
+        return scored.takeError();
+      }
+      llvm::move(*scored, scores.begin() + static_cast<ptrdiff_t>(*first));
     }
-    std::lock_guard lock(mutex);
-    failure = llvm::joinErrors(std::move(failure), std::move(error));
-    next = windows.size();
+    return Error::success();
   }
 
-  /// What has come of it, when no thread works any more.
-  Expected<std::vector<std::vector<TokenScore>>> result() {
-    if (failure)
-      return std::move(failure);
-    return std::move(scores);
-  }
+  std::vector<std::vector<TokenScore>> takeScores() { return std::move(scores); }
 
 private:
   std::optional<size_t> take() {
@@ -47,12 +38,16 @@ private:
     return first < windows.size() ? std::optional(first) : std::nullopt;
   }
 
+  void stop() {
+    std::lock_guard lock(mutex);
+    next = windows.size();
+  }
+
   ArrayRef<ScoreWindow> windows;
   size_t most;
   std::vector<std::vector<TokenScore>> scores;
-  std::mutex mutex; ///< guards the members below
-  size_t next = 0;
-  Error failure = Error::success();
+  std::mutex mutex;
+  size_t next = 0; ///< the first window that is not taken; guarded by the mutex
 };
 } // namespace
 
@@ -64,14 +59,9 @@ int64_t ReplicatedScorer::maxBatch() const {
 Expected<std::vector<std::vector<TokenScore>>> ReplicatedScorer::score(ArrayRef<ScoreWindow> windows) {
   size_t share = std::max<size_t>(llvm::divideCeil(windows.size(), scorers.size()), 1);
   SharedWindows shared(windows, std::min(share, static_cast<size_t>(scorers.front()->maxBatch())));
-  std::vector<std::thread> threads;
-  for (Scorer *scorer : ArrayRef(scorers).drop_front())
-    if (auto thread = startThread([&shared, scorer] { shared.work(*scorer); }))
-      threads.push_back(std::move(*thread)); // without a thread, the other scorers have more to do
-  shared.work(*scorers.front());
-  for (std::thread &thread : threads)
-    thread.join();
-  return shared.result();
+  if (Error error = runThreads(scorers.size(), [&](size_t i) { return shared.work(*scorers[i]); }))
+    return error;
+  return shared.takeScores();
 }
 
 } // namespace kiln

@@ -43,10 +43,7 @@ Error Executor::enqueue(const Call &call) {
   // Calls on part of a batch, which start sequences beside others, have many shapes: those that come once need no
   // graph.
   bool isNew = call.firstRow != 0 && graphs.try_emplace({call.entry, call.dims}).second;
-  if (isNew || thePlan.stepByStep)
-    return launchAll(*function, call, lastPlacement);
-  Expected<DeviceGraph *> graph = graphFor(*function, call, lastPlacement);
-  return graph ? theDevice.run(**graph) : graph.takeError();
+  return isNew || thePlan.stepByStep ? launchAll(*function, call, lastPlacement) : runGraph(*function, call);
 }
 
 /// What profilers show of a call: @prefill B=1 T=8.
@@ -66,23 +63,33 @@ Error Executor::launchStep(const PlanFunction &function, const KernelLaunch &lau
   return theDevice.launch(launch);
 }
 
-Expected<DeviceGraph *> Executor::graphFor(const PlanFunction &function, const Call &call, const Placements &placed) {
+/// Runs the graph of the call's shape. Addresses are looked up only if it is new or works on other rows: a step of
+/// decode may take the device no longer than that.
+Error Executor::runGraph(const PlanFunction &function, const Call &call) {
   assert(call.bindings.empty() && "graphs of a shape use the executor's memory");
   KeptGraph &kept = graphs[{call.entry, call.dims}];
-  if (!kept.graph) {
-    auto launches = resolve(function, call, placed);
-    if (!launches)
-      return launches.takeError();
-    auto made = theDevice.makeGraph(std::move(*launches));
-    if (!made)
-      return made.takeError();
-    kept.graph = std::move(*made);
-    kept.graph->name = nameOf(call);
-    kept.firstRow = call.firstRow;
-  }
-  if (Error error = moveGraph(kept, function, call, placed))
-    return error;
-  return kept.graph.get();
+  if (!kept.graph)
+    if (Error error = makeGraph(kept, function, call))
+      return error;
+  if (kept.firstRow != call.firstRow)
+    if (Error error = moveGraph(kept, function, call)) {
+      kept.graph.reset(); // some of its launches may have been changed
+      return error;
+    }
+  return theDevice.run(*kept.graph);
+}
+
+Error Executor::makeGraph(KeptGraph &kept, const PlanFunction &function, const Call &call) {
+  auto launches = resolve(function, call);
+  if (!launches)
+    return launches.takeError();
+  auto made = theDevice.makeGraph(std::move(*launches));
+  if (!made)
+    return made.takeError();
+  kept.graph = std::move(*made);
+  kept.graph->name = nameOf(call);
+  kept.firstRow = call.firstRow;
+  return Error::success();
 }
 
 bool Executor::usesStates(const PlanLaunch &planned) const {
@@ -91,13 +98,14 @@ bool Executor::usesStates(const PlanLaunch &planned) const {
 }
 
 /// Makes a graph work on the rows of the call.
-Error Executor::moveGraph(KeptGraph &kept, const PlanFunction &function, const Call &call, const Placements &placed) {
-  if (kept.firstRow == call.firstRow)
-    return Error::success();
+Error Executor::moveGraph(KeptGraph &kept, const PlanFunction &function, const Call &call) {
+  Expected<Placements> placed = place(function, call);
+  if (!placed)
+    return placed.takeError();
   for (const auto &[index, step] : llvm::enumerate(function.steps)) {
     if (!usesStates(step.launchFor(call.dims)))
       continue;
-    Expected<KernelLaunch> launch = resolveStep(function, step, call, placed);
+    Expected<KernelLaunch> launch = resolveStep(function, step, call, *placed);
     if (!launch)
       return launch.takeError();
     if (Error error = theDevice.change(*kept.graph, index, *launch))
@@ -112,12 +120,7 @@ Error Executor::repeat(const Call &call) {
     return launch(call);
   if (Error error = finishLoading())
     return error;
-  const PlanFunction &function = thePlan.function(call.entry);
-  Expected<Placements> placed = place(function, call);
-  if (!placed)
-    return placed.takeError();
-  Expected<DeviceGraph *> graph = graphFor(function, call, *placed);
-  return graph ? theDevice.run(**graph) : graph.takeError();
+  return runGraph(thePlan.function(call.entry), call);
 }
 
 Error Executor::launch(const Call &call) {

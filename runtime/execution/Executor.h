@@ -160,8 +160,9 @@ private:
                                               const Placements &placed) const;
   Expected<KernelLaunch> resolveStep(const PlanFunction &function, const PlanStep &step, const Call &call,
                                      const Placements &placed) const;
-  Expected<DeviceGraph *> graphFor(const PlanFunction &function, const Call &call, const Placements &placed);
-  Error moveGraph(KeptGraph &kept, const PlanFunction &function, const Call &call, const Placements &placed);
+  Error runGraph(const PlanFunction &function, const Call &call);
+  Error makeGraph(KeptGraph &kept, const PlanFunction &function, const Call &call);
+  Error moveGraph(KeptGraph &kept, const PlanFunction &function, const Call &call);
   bool usesStates(const PlanLaunch &planned) const;
   Error uploadArguments(const PlanFunction &function, const Call &call);
   Error launchStep(const PlanFunction &function, const KernelLaunch &launch);

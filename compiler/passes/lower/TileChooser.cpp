@@ -198,20 +198,22 @@ std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimB
   if (!measured || preferredFamily(op) || (isVerified(op) && !isFixed(op, family)))
     return std::nullopt;
   const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims));
-  if (!found || wanted.count(found->choice.family->name) ||
-      wanted.count(nameOfElementwise(op, *found->choice.family)) || !found->choice.family->runs(op, target, dims))
+  if (!found)
     return std::nullopt;
   const KernelFamily &foundFamily = *found->choice.family;
+  if (wanted.count(foundFamily.name) || wanted.count(nameOfElementwise(op, foundFamily)) ||
+      !foundFamily.runs(op, target, dims))
+    return std::nullopt;
   if (isFixed(op, family) && foundFamily.form != family.form)
     return std::nullopt;
   if (std::optional<AttributeMap> order = isFixed(op, family) ? fixedOrder(op, foundFamily) : std::nullopt)
     if (!foundFamily.order || foundFamily.order(op, found->choice.tile) != *order)
       return std::nullopt;
   if (family.form == KernelForm::SplitKv &&
-      !llvm::is_contained(found->choice.family->configurations(op, target, dims), found->choice.tile))
+      !llvm::is_contained(foundFamily.configurations(op, target, dims), found->choice.tile))
     return std::nullopt;
   Attribute tile = found->choice.tile;
-  if (Error unsound = checkTile(op, *found->choice.family, &tile, target, dims)) {
+  if (Error unsound = checkTile(op, foundFamily, &tile, target, dims)) {
     llvm::consumeError(std::move(unsound));
     return std::nullopt;
   }

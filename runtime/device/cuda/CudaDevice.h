@@ -68,7 +68,9 @@ public:
 private:
   explicit CudaDevice(const Options &options) : options(options) {}
 
-  Expected<std::vector<EncodedTensorMap>> encodeMaps(const KernelLaunch &launch);
+  // CudaLaunches.cpp
+  struct Parameters;
+  Expected<Parameters> parametersOf(const KernelLaunch &launch);
   Error launchOn(CUstream_st *stream, const KernelLaunch &launch);
   Error follow(CUstream_st *stream, CUstream_st *other);
   using GraphNodes = std::vector<CUgraphNode_st *>; ///< one of each launch

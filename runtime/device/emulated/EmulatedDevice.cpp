@@ -236,10 +236,8 @@ Expected<std::unique_ptr<DeviceGraph>> EmulatedDevice::makeGraph(std::vector<Ker
 
 Error EmulatedDevice::change(DeviceGraph &graph, size_t index, const KernelLaunch &launch) {
   KernelLaunch &old = static_cast<EmulatedGraph &>(graph).launches[index];
-  const bool startsAfterAll = old.startsAfterAll;
   assert(old.kernel == launch.kernel && old.grid == launch.grid && "expected other arguments alone");
   old = launch;
-  old.startsAfterAll = startsAfterAll;
   return Error::success();
 }
 

@@ -117,9 +117,6 @@ Error checkPlanned(const Module &module) {
   Expected<const Target *> target = targetOf(module);
   if (!target)
     return target.takeError();
-  if (module.ranks() > 1)
-    return makeError(module.loc, "module @" + module.name + ": expected a module of one rank, got " +
-                                     Twine(module.ranks()) + ": no kernel exchanges values between GPUs yet");
   if (module.functions.empty())
     return makeError(module.loc, "module @" + module.name + ": expected a function, got none");
   if (Error error = checkEosTokens(module))

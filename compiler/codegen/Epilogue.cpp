@@ -53,7 +53,7 @@ Error EpilogueEmitter::emitGroups(const Op &op) {
   const Value &value = *op.operand(0);
   auto place = places.find(&value);
   int64_t cols = value.type.lastDim().asConstant().value_or(0), groups = *op.result()->type.lastDim().asConstant();
-  if (!readsAhead || place == places.end() || place->second.at.row.empty() || cols != groups * groupColumns ||
+  if (!makesGroups || place == places.end() || place->second.at.row.empty() || cols != groups * groupColumns ||
       (groupedValue && groupedValue != &value) || !kernelResult(*op.result()))
     return opError(op, "expected groups of 8 columns of one value that the kernel stores by rows, and that are stored");
   groupedValue = &value;

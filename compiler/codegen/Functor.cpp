@@ -13,7 +13,7 @@ namespace kiln {
 /// Words that appear in generated functors: a value of the same name would hide or clash with one. Words of ops are
 /// added from their records.
 static constexpr StringRef functorWords[] = {
-    "arrivals", "b", "bf16", "col", "d", "depth", "f16", "found", "group", "h", "i64", "index", "kiln", "load", "normalize", "of", "parts", "position", "row", "s", "store", "t", "target", "u32", "value", "with", "Body", "Config", "Epilogue", "GroupStatistics", "Grouped", "Input", "Operands", "Parameters", "Position", "RowOperands", "RowScore", "RowStatistics", "Score", "TokenScores", "V", "Vec"};
+    "arrivals", "b", "bf16", "col", "d", "depth", "f16", "found", "group", "h", "i64", "inboxes", "index", "kiln", "load", "normalize", "of", "parts", "position", "rank", "row", "s", "stop", "store", "t", "target", "u32", "value", "with", "Body", "Config", "Epilogue", "GroupStatistics", "Grouped", "Input", "Operands", "Parameters", "Position", "RowOperands", "RowScore", "RowStatistics", "Score", "TokenScores", "V", "Vec"};
 /// The keywords of C++17, the language of the kernels.
 static constexpr StringRef keywords[] = {
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
@@ -148,6 +148,13 @@ std::string Functor::pointer(const Value &value, bool writes) {
   return name;
 }
 
+std::string Functor::pointersOfRanks(const Value &value, int64_t ranks, bool writes) {
+  std::string type =
+      ("PerRank<" + Twine(writes ? "" : "const ") + cxxType(value.type.dtype) + " *, " + Twine(ranks) + "> ").str();
+  addMember({type, names.pointerTo(value), &value, writes, /*isMap=*/false, ranks});
+  return names.pointerTo(value);
+}
+
 std::string Functor::map(const Value &value) {
   std::string name = names.mapOf(value);
   addMember({"const __grid_constant__ TensorMap ", name, &value, /*writes=*/false, /*isMap=*/true});
@@ -159,6 +166,11 @@ std::string Functor::extent(const Dim &dim) {
     return std::to_string(*constant);
   addMember({"int ", dim.str(), nullptr, false});
   return dim.str();
+}
+
+std::string Functor::rank() {
+  addMember({"int ", "rank", nullptr, false});
+  return "rank";
 }
 
 void Functor::addMembersOf(const Functor &other) {

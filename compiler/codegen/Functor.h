@@ -56,6 +56,8 @@ public:
 
   /// The member that holds a tensor's address, or the array that holds the tensor; `writes` makes it mutable.
   std::string pointer(const Value &value, bool writes = false);
+  /// The member that holds a tensor's addresses in the memory of so many ranks; pointer() then means it.
+  std::string pointersOfRanks(const Value &value, int64_t ranks, bool writes = false);
   /// The member that is a tensor map. Only for the functor of a call: a map must stay a parameter.
   std::string map(const Value &value);
   /// A dim's extent: a constant, or the member of its name.
@@ -63,6 +65,8 @@ public:
   /// A line of the struct's body, and the op that it computes: the plan records the lines of each op.
   void add(const Twine &line, const Op *op = nullptr) { lines.push_back({line.str(), op}); }
   void add(ArrayRef<CodeLine> more) { llvm::append_range(lines, more); }
+  /// The member that is the number of this rank.
+  std::string rank();
   /// Adds the members of a functor that was built only for its text.
   void addMembersOf(const Functor &other);
 
@@ -75,6 +79,7 @@ public:
     std::string type, name;
     const Value *value = nullptr; ///< null for a dim
     bool writes = false, isMap = false;
+    int64_t ranks = 1; ///< addresses of a tensor, one of each rank
   };
   ArrayRef<Member> members() const { return memberList; }
 
@@ -112,8 +117,10 @@ public:
   /// The value whose statistics by groups of columns the kernel hands out, or null; and the lines that store them.
   const Value *grouped() const { return groupedValue; }
   ArrayRef<CodeLine> groupText() const { return groupLines; }
-  /// From now on the operands of unguarded elements are loaded ahead.
-  void readAhead() { readsAhead = true; }
+  /// The kernel hands out statistics of groups of columns, whose lines are groupText().
+  void makeGroups() { makesGroups = true; }
+  /// From now on the operands of unguarded elements are loaded ahead, and the kernel may hand out such statistics.
+  void readAhead() { readsAhead = makesGroups = true; }
   ArrayRef<Ahead> ahead() const { return aheadList; }
 
   /// Declares the coordinates of `value`, which is held by the variable of its name, or by `variable`.
@@ -152,7 +159,7 @@ private:
   const KernelNames &names;
   const Op &kernelOp;
   unsigned indent;
-  bool needsBatchAndToken = false, readsAhead = false;
+  bool needsBatchAndToken = false, readsAhead = false, makesGroups = false;
   std::vector<Ahead> aheadList, rowList;
   DenseMap<const Value *, Place> places;
   std::vector<CodeLine> lines, rowLines, groupLines;

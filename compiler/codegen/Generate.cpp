@@ -88,6 +88,7 @@ void Generator::describeModule() {
   plan.serial = module.boolAttribute(ModuleAttribute::serial);
   if (const Attribute *invariant = findAttribute(module.attributes, ModuleAttribute::batchInvariant))
     plan.batchInvariant = invariant->asInt();
+  plan.ranks = module.ranks();
   if (const Attribute *strategy = findAttribute(module.attributes, ModuleAttribute::strategy))
     plan.strategy = strategy->asString().str();
   plan.model = modelInfo(module);
@@ -206,6 +207,7 @@ Expected<PlanStep> Generator::makeKernelStep(const Op &op, const KernelChoice &c
   PlanStep step;
   step.counters = text->counters;
   step.mailboxes = text->mailboxes;
+  step.inbox = text->inbox;
   step.launch = makeLaunch(op, choice, std::move(*text));
   step.rows = rowsOf(op);
   if (const DimSymbol *tokens = tokensOfRows(op))
@@ -216,6 +218,7 @@ Expected<PlanStep> Generator::makeKernelStep(const Op &op, const KernelChoice &c
       return own.takeError();
     own->record.rows = mostRowsOf(op, variant.choice);
     step.mailboxes = std::max(step.mailboxes, own->mailboxes);
+    step.inbox = std::max(step.inbox, own->inbox);
     if (own->counters.asConstant() != 0)
       step.counters = step.counters.asConstant() == 0 ? own->counters : max(step.counters, own->counters);
     step.variants.push_back({variant.rows, variant.tokens, makeLaunch(op, variant.choice, std::move(*own))});

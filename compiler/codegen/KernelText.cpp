@@ -234,6 +234,12 @@ std::string KernelAssembler::declare(const Functor::Member &member, KernelText &
     const OperandMap &map = *findMap(*member.value);
     text.record.maps.push_back({argument, member.value->type.dtype, map.extents, map.strides, map.box});
   }
+  if (member.ranks > 1) {
+    text.record.arrays.push_back({argument, member.ranks});
+    for (int64_t rank = 0; rank < member.ranks; ++rank)
+      text.arguments.push_back("@" + std::to_string(rank) + planName(op, *member.value));
+    return "const __grid_constant__ " + member.type + member.name;
+  }
   auto values = llvm::find_if(arrays, [&](const auto &array) { return array.front() == member.value; });
   if (values == arrays.end()) {
     text.arguments.push_back(planName(op, *member.value));
@@ -246,7 +252,25 @@ std::string KernelAssembler::declare(const Functor::Member &member, KernelText &
          std::to_string(values->size()) + "> " + member.name;
 }
 
-/// Declares tensors, then workspace, counters and mailboxes, then dims; the text receives the matching arguments.
+/// Declares the inboxes of all ranks, and the number of this one.
+void KernelAssembler::declareRanks(std::vector<std::string> &declared, KernelText &text) const {
+  if (hasInboxes) {
+    std::string ranks = std::to_string(op.parent()->function()->module().ranks());
+    text.record.arrays.push_back({static_cast<int64_t>(text.arguments.size()), std::stoll(ranks)});
+    declared.push_back("const __grid_constant__ PerRank<BlockInbox<" + ranks + "> *, " + ranks + "> inboxes");
+    for (int64_t rank = 0; rank < text.record.arrays.back().size; ++rank)
+      text.arguments.push_back("@inbox" + std::to_string(rank));
+    declared.push_back("const u32 *stop");
+    text.arguments.push_back("@stop");
+  }
+  if (hasRank) {
+    declared.push_back("int rank");
+    text.arguments.push_back("@rank");
+  }
+}
+
+/// Declares tensors, then workspace, counters, mailboxes and what concerns ranks, then dims; the text receives the
+/// matching arguments.
 std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) const {
   std::vector<std::string> declared;
   std::vector<Functor::Member> members = parameters();
@@ -261,6 +285,7 @@ std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) co
     declared.push_back("StampedValue *mail");
     text.arguments.push_back("@mailboxes");
   }
+  declareRanks(declared, text);
   for (auto it = dims; it != members.end(); ++it) {
     declared.push_back(it->type + it->name);
     text.arguments.push_back(it->name);
@@ -319,6 +344,8 @@ Expected<KernelText> KernelAssembler::finish(ArrayRef<CodeLine> statements, DTyp
     text.counters = choice.family->counters(op, choice.tile);
   if (hasMailboxes)
     text.mailboxes = choice.family->mailboxes(op, choice.tile);
+  if (hasInboxes)
+    text.inbox = choice.family->inbox(op, choice.tile);
 
   SourceLines source(computed, text);
   source.add("#include \"device/device.cuh\"\n#include \"" + choice.family->header.str() +
@@ -359,6 +386,8 @@ Expected<KernelText> writeKernel(const Op &op, const KernelChoice &choice) {
     return writeSoftmaxKernel(op, choice);
   case KernelForm::Library:
     break;
+  case KernelForm::Exchange:
+    return writeExchangeKernel(op, choice);
   case KernelForm::Map:
     return writeMapKernel(op, choice);
   case KernelForm::DecodeLayers:

@@ -16,6 +16,7 @@ struct KernelText {
   std::vector<PlanConstant> constants; ///< as PlanLaunch::constants
   Expr counters;                       ///< 32-bit counters that it uses
   int64_t mailboxes = 0;               ///< bytes that it keeps from launch to launch
+  int64_t inbox = 0;                   ///< bytes of each rank's inbox
 };
 
 /// Puts the pieces of a kernel together.
@@ -39,6 +40,10 @@ public:
   void addWorkspace(StringRef partType);
   /// The family's mailboxes, as the parameter `mail`.
   void addMailboxes() { hasMailboxes = true; }
+  /// The number of this rank, as the parameter `rank`.
+  void addRank() { hasRank = true; }
+  /// What an exchange needs: the parameters `inboxes`, `rank` and `stop`.
+  void addInboxes() { hasRank = hasInboxes = true; }
   /// Of the region's ops, those that the text shows: the others do the same with other parameters.
   void computes(std::vector<const Op *> ops) { computed = std::move(ops); }
 
@@ -55,6 +60,7 @@ private:
   PlanKernel describe(DType dtype, StringRef extents) const;
   const OperandMap *findMap(const Value &value) const;
   std::vector<std::string> declareParameters(KernelText &text) const;
+  void declareRanks(std::vector<std::string> &declared, KernelText &text) const;
   std::string declare(const Functor::Member &member, KernelText &text) const;
   std::string mapComments() const;
   std::string entry(ArrayRef<std::string> declared, ArrayRef<std::string> layoutTypes) const;
@@ -74,7 +80,7 @@ private:
   std::vector<const Op *> computed;
   Functor callFunctor;
   std::string partType;
-  bool hasMailboxes = false;
+  bool hasMailboxes = false, hasRank = false, hasInboxes = false;
 };
 
 /// `key <= query && key > query - 256`: when a causal mask, with a window of 256 here, leaves a score as it is.
@@ -107,6 +113,7 @@ Expected<KernelText> writeLayerNormKernel(const Op &op, const KernelChoice &choi
 Expected<KernelText> writeRowStatisticsKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeRowReductionKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeSoftmaxKernel(const Op &op, const KernelChoice &choice);
+Expected<KernelText> writeExchangeKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeMapKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeDecodeLayersKernel(const Op &op, const KernelChoice &choice);
 

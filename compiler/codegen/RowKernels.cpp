@@ -239,10 +239,28 @@ private:
       position = isOneToken ? first : first + " + " + position;
     }
     std::vector<CodeLine> lines = {{"const int position = " + position + ";"}};
-    llvm::append_range(lines, storeRow("kiln::load<V>(" + body.pointer(wte) + " + i64(" + body.pointer(tokens) +
-                                       "[row]) * " + width + " + col) + kiln::load<V>(" + body.pointer(wpe) +
-                                       " + i64(position) * " + width + " + col)"));
+    std::string token = body.pointer(tokens) + "[row]";
+    if (op.attribute("vocab")) {
+      llvm::append_range(lines, shareLines(token));
+      token = "token";
+    }
+    auto row = [&](const Value &table, const std::string &index) {
+      return "kiln::load<V>(" + body.pointer(table) + " + i64(" + index + ") * " + width + " + col)";
+    };
+    std::string sum = row(wte, token);
+    sum += " + " + row(wpe, "position");
+    llvm::append_range(lines,
+                       storeRow(op.attribute("vocab") ? "isOwn ? " + sum + " : Vec<float, V>::fill(0.0f)" : sum));
     return lines;
+  }
+
+  /// The place of a token in the rank's share of the vocabulary, and whether it is in it.
+  std::vector<CodeLine> shareLines(const std::string &token) {
+    const int64_t vocab = op.intAttribute("vocab"), ranks = op.parent()->function()->module().ranks();
+    const std::string each = std::to_string(vocab / ranks), more = std::to_string(vocab % ranks);
+    const std::string rank = body.rank();
+    return {{"const int token = " + token + " - (" + rank + " * " + each + " + min(" + rank + ", " + more + "));"},
+            {"const bool isOwn = token >= 0 && token < " + each + " + (" + rank + " < " + more + ");"}};
   }
 
   std::vector<CodeLine> lastRowLines() {
@@ -328,6 +346,8 @@ Expected<KernelText> writeMapKernel(const Op &op, const KernelChoice &choice) {
   if (!body)
     return body.takeError();
   kernel.add(*body);
+  if (op.attribute("vocab"))
+    kernel.addRank();
   Functor &call = kernel.call();
   const Type &type = writer.walked().type;
   std::string rows = rowsText(call, type);

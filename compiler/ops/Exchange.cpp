@@ -60,10 +60,8 @@ static Expected<Type> inferAllGather(const Op &op) {
     return error;
   Type result = op.operand(0)->type;
   int64_t size = op.intAttribute("size");
-  std::optional<int64_t> room = result.lastDim().asConstant();
-  if (!room || *room > size)
-    return opError(op,
-                   "attribute 'size': expected the last extent of " + result.str() + " or more, got " + Twine(size));
+  if (!result.lastDim().asConstant())
+    return opError(op, "expected a constant last extent, got " + result.str());
   result.shape.back() = size;
   if (!result.largestBytes())
     return opError(op, "attribute 'size': expected a result of at most 2^48 bytes, got " + result.str());
@@ -78,9 +76,9 @@ static std::string gatherProblem(const Op &op, int64_t ranks) {
   if (std::string problem = split.problem(size); !problem.empty())
     return "attribute 'size': " + problem;
   const Type &x = op.operand(0)->type;
-  if (split.room(size) == *x.lastDim().asConstant())
+  if (*x.lastDim().asConstant() >= split.room(size)) // there may be padding behind it
     return "";
-  return "expected a last extent of " + std::to_string(split.room(size)) + ", the most that a rank has of " +
+  return "expected a last extent of at least " + std::to_string(split.room(size)) + ", the most that a rank has of " +
          std::to_string(size) + ", got " + x.str();
 }
 
@@ -100,7 +98,7 @@ const OpDef allGatherOp = {
     .summary = "The shares of all ranks side by side, without what a share has room for beyond its part of `size`: "
                "[...,N] -> [...,size].",
     .traits = Trait::Exchange,
-    .operands = {{"x", "[...,N]; N is the largest share of size"}},
+    .operands = {{"x", "[...,N]; N is the largest share of size, or more"}},
     .attributes = {{"size", Attribute::Kind::Int, "last extent of the result", true, {}, std::nullopt, 1},
                    {"unit",
                     Attribute::Kind::Int,

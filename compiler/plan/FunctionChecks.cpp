@@ -101,14 +101,28 @@ private:
     return Error::success();
   }
 
+  /// Whether it is an argument that plans for several ranks have.
+  bool isOfRanks(const PlanStep &step, StringRef name) const {
+    if (plan.ranks == 1)
+      return false;
+    if (std::optional<int64_t> rank = inboxOf(name))
+      return step.inbox != 0 && *rank < plan.ranks;
+    if (std::optional<RankBuffer> own = rankBufferOf(name))
+      return own->rank < plan.ranks && buffers.find(own->buffer) != buffers.end();
+    return name == "@rank" || name == "@stop";
+  }
+
   Error checkArgument(Place where, const PlanStep &step, size_t stepIndex, StringRef argument) const {
     StringRef name = argument;
     bool isKnown = name.consume_front("%") ? tensors.find(name) != tensors.end()
                                            : (name == "@workspace" && step.workspace) ||
                                                  (name == "@counters" && step.counters.asConstant() != 0) ||
-                                                 (name == "@mailboxes" && step.mailboxes != 0) || formulas.hasDim(name);
+                                                 (name == "@mailboxes" && step.mailboxes != 0) ||
+                                                 isOfRanks(step, name) || formulas.hasDim(name);
     if (!isKnown)
       return where.fail("'" + argument + "' is not defined");
+    if (std::optional<RankBuffer> own = rankBufferOf(argument))
+      name = own->buffer;
     auto buffer = buffers.find(name);
     auto at = static_cast<int64_t>(stepIndex);
     if (argument != name && buffer != buffers.end() && (at < buffer->second->first || at > buffer->second->last))

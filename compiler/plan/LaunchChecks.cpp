@@ -91,6 +91,8 @@ private:
         bytes = bytes + step.workspace->bytes;
       else if (name == "@mailboxes")
         bytes = bytes + Expr(step.mailboxes);
+      else if (std::optional<RankBuffer> own = rankBufferOf(name))
+        bytes = bytes + tensors.find(own->buffer)->second.bytes;
       else if (name.consume_front("%"))
         bytes = bytes + tensors.find(name)->second.bytes;
     int64_t constants = 0; // few, as has been checked

@@ -123,12 +123,30 @@ static Error checkMapped(const PlanLaunch &launch, const PlanTensorMap &map, siz
   return checkEnd(map, place[at], argument, tensor.bytes, formulas);
 }
 
+/// Whether the array has what ranks 0, 1, and so on have of one thing: their inboxes, or a buffer.
+static bool isOfRanks(const PlanLaunch &launch, const PlanArray &array) {
+  StringRef buffer;
+  for (int64_t i = 0; i < array.size; ++i) {
+    auto at = static_cast<size_t>(array.argument + i);
+    if (at >= launch.arguments.size())
+      return false;
+    std::optional<RankBuffer> own = rankBufferOf(launch.arguments[at]);
+    if (own && i == 0)
+      buffer = own->buffer;
+    bool isOf = own ? own->rank == i && own->buffer == buffer : inboxOf(launch.arguments[at]) == i && buffer.empty();
+    if (!isOf)
+      return false;
+  }
+  return true;
+}
+
 Error checkTensorArguments(const PlanLaunch &launch, const PlanKernel &kernel, Place place,
                            const FormulaChecks &formulas, const TensorMemories &tensors) {
   for (const PlanArray &array : kernel.arrays)
-    for (int64_t i = 0; i < array.size; ++i)
-      if (auto name = tensorAt(launch, static_cast<size_t>(array.argument + i), "an array of tensors", place); !name)
-        return name.takeError();
+    if (!isOfRanks(launch, array))
+      for (int64_t i = 0; i < array.size; ++i)
+        if (auto name = tensorAt(launch, static_cast<size_t>(array.argument + i), "an array of tensors", place); !name)
+          return name.takeError();
   for (const PlanTensorMap &map : kernel.maps)
     for (int64_t i = 0; i < kernel.argumentsAt(map.argument); ++i)
       if (Error error = checkMapped(launch, map, static_cast<size_t>(map.argument + i), place, formulas, tensors))

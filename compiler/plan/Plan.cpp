@@ -98,6 +98,23 @@ const PlanBuffer *PlanFunction::resultOf(size_t step) const {
 const PlanFunction *Plan::findFunction(StringRef name) const { return findByName(functions, name); }
 const PlanDim *Plan::findDim(StringRef name) const { return findByName(dims, name); }
 
+std::optional<int64_t> inboxOf(StringRef argument) {
+  int64_t rank = 0;
+  if (!argument.consume_front("@inbox") || argument.empty() || !llvm::all_of(argument, llvm::isDigit) ||
+      argument.getAsInteger(10, rank))
+    return std::nullopt;
+  return rank;
+}
+
+std::optional<RankBuffer> rankBufferOf(StringRef argument) {
+  auto [rank, name] = argument.split('%');
+  RankBuffer result{0, name};
+  if (!rank.consume_front("@") || name.empty() || rank.empty() || !llvm::all_of(rank, llvm::isDigit) ||
+      rank.getAsInteger(10, result.rank))
+    return std::nullopt;
+  return result;
+}
+
 PromptClasses::PromptClasses(const Plan &plan) {
   for (const PlanFunction &function : plan.functions)
     for (const PlanStep &step : function.steps)

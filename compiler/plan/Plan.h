@@ -16,7 +16,10 @@
 namespace kiln {
 
 /// Increased whenever a reader of one version would misread a plan of another.
-constexpr int64_t planFormatVersion = 11;
+constexpr int64_t planFormatVersion = 12;
+
+/// The most GPUs that may share a model.
+constexpr int64_t mostRanks = 64;
 
 struct PlanDim {
   std::string name;
@@ -163,7 +166,10 @@ constexpr StringRef libraryMatmulName = "cublaslt.matmul";
 /// A step runs one launch, chosen from one or several. Arguments are `%NAME` (the address of a buffer, argument, weight
 /// or state, or a tensor map of it where the kernel has one), `NAME` (a dim, as an int), `@workspace` (scratch in the
 /// arena), `@counters` (words that are zero between launches) and `@mailboxes` (memory of this step alone, which is
-/// zero before its first launch and then stays as it is).
+/// zero before its first launch and then stays as it is). In a plan for several ranks also `@rank` (the number of this
+/// one, as an int), `@inboxN` (memory of rank N that all ranks write to and all steps share, like mailboxes otherwise),
+/// `@N%NAME` (the address of a buffer in the memory of rank N) and `@stop` (a word of the host's memory, which is not
+/// zero once a rank has failed).
 struct PlanStep {
   PlanLaunch launch;                 ///< for any number of rows; a library's step has only the name and arguments
   std::optional<PlanMatmul> matmul;  ///< the product that a library computes
@@ -173,6 +179,7 @@ struct PlanStep {
   std::optional<PlanWorkspace> workspace;
   Expr counters;         ///< number of 32-bit counters it uses
   int64_t mailboxes = 0; ///< bytes
+  int64_t inbox = 0;     ///< bytes of each rank's that it uses
   std::string location;  ///< file:line of the model
   Expr bytes, flops;     ///< the minimum it must move and compute; in terms of the dims and pastTokens
 
@@ -232,6 +239,7 @@ struct Plan {
                               ///< for its own weights
   int64_t batchInvariant = 1; ///< up to so many rows of @decode, and any number of prompts of one class of lengths, a
                               ///< row's bits do not depend on the rows beside it; 1: they may
+  int64_t ranks = 1;          ///< GPUs that share the model: each has its share of the weights, and runs all steps
   bool serial = false;        ///< a kernel starts after the previous one has ended; otherwise it may start early
   std::vector<std::string> cubins; ///< targets with cubins
   std::vector<std::string> ptx;    ///< virtual architectures with PTX: compute_80
@@ -275,6 +283,17 @@ public:
 private:
   std::set<int64_t> bounds;
 };
+
+/// The number N of an argument `@inboxN`; none if it is something else.
+std::optional<int64_t> inboxOf(StringRef argument);
+
+/// A buffer of a rank, `@N%NAME`.
+struct RankBuffer {
+  int64_t rank = 0;
+  StringRef buffer;
+};
+/// None if the argument is something else.
+std::optional<RankBuffer> rankBufferOf(StringRef argument);
 
 /// The file of a kernel's code for a target, in the plan's directory: cubin/sm_80/NAME.cubin, ptx/compute_80/NAME.ptx.
 std::string codeFile(StringRef target, StringRef kernel);

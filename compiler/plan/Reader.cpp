@@ -32,6 +32,7 @@ public:
         [&] { return fields.text("source_hash", plan.sourceHash); }, [&] { return fields.text("target", plan.target); },
         [&] { return root.find("strategy") ? fields.text("strategy", plan.strategy) : Error::success(); },
         [&] { return fields.optionalInteger("batch_invariant", plan.batchInvariant, 1); },
+        [&] { return fields.optionalInteger("ranks", plan.ranks, 1, mostRanks); },
         [&] { return fields.flag("step_by_step", plan.stepByStep); },
         [&] { return fields.flag("weights_first", plan.weightsFirst); },
         [&] { return fields.flag("serial", plan.serial); }, [&] { return fields.texts("cubins", plan.cubins); },
@@ -42,7 +43,7 @@ public:
         [&] { return origin ? readOrigin(*origin, plan.origin.emplace()) : Error::success(); },
         [&] { return fields.optionalTable("entries", entries); },
         [&] { return entries ? readEntries(*entries, plan.entries) : Error::success(); },
-        [&] { return fields.optionalEach("weights", plan.weights, readWeight); },
+        [&] { return fields.optionalEach("weights", plan.weights, readWeight); }, [&] { return setRanks(plan); },
         [&] { return fields.optionalEach("states", plan.states, readTensor); },
         [&] { return fields.optionalEach("kernels", plan.kernels, readKernel); },
         [&] { return fields.each("functions", plan.functions, readFunction); }, [&] { return fields.close(); });
@@ -147,6 +148,25 @@ private:
     return error;
   }
 
+  /// Splits are among the plan's ranks.
+  static Error setRanks(Plan &plan) {
+    for (PlanWeight &weight : plan.weights)
+      if (weight.recipe.split)
+        weight.recipe.split->ranks = plan.ranks;
+    return Error::success();
+  }
+
+  static Error readSplit(Fields &fields, WeightRecipe &recipe) {
+    const ConfigValue *table = nullptr;
+    if (Error error = fields.optionalTable("split", table); error || !table)
+      return error;
+    RankSplit &split = recipe.split.emplace();
+    Fields parts(*table, "split");
+    return chain([&] { return parts.flag("rows", split.ofRows); },
+                 [&] { return parts.integer("unit", split.unit, 1, INT32_MAX); },
+                 [&] { return parts.integer("parts", split.parts, 1, INT32_MAX); }, [&] { return parts.close(); });
+  }
+
   static Error readWeight(const ConfigValue &table, PlanWeight &weight) {
     Fields fields(table, "weights");
     WeightRecipe &recipe = weight.recipe;
@@ -154,7 +174,7 @@ private:
     Error error = chain(
         [&] { return fields.text("name", weight.name); }, [&] { return fields.dtype("dtype", recipe.dtype); },
         [&] { return fields.integers("shape", shape, 1); }, [&] { return fields.text("source", recipe.source); },
-        [&] { return fields.integers("source_shape", sourceShape, 1); },
+        [&] { return fields.integers("source_shape", sourceShape, 1); }, [&] { return readSplit(fields, recipe); },
         [&] { return readRecipeSteps(fields, recipe); }, [&] { return fields.flag("transpose", recipe.transpose); },
         [&] { return fields.flag("pad", recipe.pad); }, [&] { return fields.close(); });
     recipe.shape.assign(shape.begin(), shape.end());
@@ -261,6 +281,7 @@ private:
                  [&] { return readWorkspace(fields, step.workspace); },
                  [&] { return fields.optionalExpr("counters", step.counters); },
                  [&] { return fields.optionalInteger("mailboxes", step.mailboxes, 1); },
+                 [&] { return fields.optionalInteger("inbox", step.inbox, 1); },
                  [&] { return fields.expr("bytes", step.bytes); }, [&] { return fields.expr("flops", step.flops); },
                  [&] { return fields.text("location", step.location); }, [&] { return fields.close(); });
   }

@@ -55,6 +55,7 @@ private:
        << "source_hash = " << quote(plan.sourceHash) << '\n'
        << "target = " << quote(plan.target) << '\n'
        << (plan.batchInvariant == 1 ? "" : "batch_invariant = " + std::to_string(plan.batchInvariant) + "\n")
+       << (plan.ranks == 1 ? "" : "ranks = " + std::to_string(plan.ranks) + "\n")
        << (plan.strategy.empty() ? "" : "strategy = " + quote(plan.strategy) + "\n")
        << (plan.stepByStep ? "step_by_step = true\n" : "") << (plan.weightsFirst ? "weights_first = true\n" : "")
        << (plan.serial ? "serial = true\n" : "") << "cubins = " << list(plan.cubins, quote) << '\n'
@@ -104,6 +105,8 @@ private:
       os << "[[weights]]\nname = " << quote(weight.name) << "\ndtype = " << quote(dtypeName(recipe.dtype))
          << "\nshape = " << extents(recipe.shape) << "\nsource = " << quote(recipe.source)
          << "\nsource_shape = " << extents(recipe.sourceShape) << '\n';
+      if (recipe.split)
+        os << "split = " << splitText(*recipe.split) << '\n';
       if (recipe.scale)
         os << "scale = " << quote(*recipe.scale) << '\n';
       if (recipe.add)
@@ -116,6 +119,11 @@ private:
       if (recipe.pad)
         os << "pad = true\n";
     }
+  }
+
+  static std::string splitText(const RankSplit &split) {
+    return "{rows = " + std::string(split.ofRows ? "true" : "false") + ", unit = " + std::to_string(split.unit) +
+           ", parts = " + std::to_string(split.parts) + "}";
   }
 
   void writeStates() {
@@ -200,6 +208,8 @@ private:
       os << ", counters = " << quoteExpr(step.counters);
     if (step.mailboxes != 0)
       os << ", mailboxes = " << step.mailboxes;
+    if (step.inbox != 0)
+      os << ", inbox = " << step.inbox;
     os << ", bytes = " << quoteExpr(step.bytes) << ", flops = " << quoteExpr(step.flops)
        << ", location = " << quote(step.location);
     if (!step.variants.empty())

@@ -6,7 +6,7 @@ namespace kiln {
 
 /// What an argument is, for messages: `the dim B`.
 static std::string describeArgument(StringRef argument, bool isAddress, bool isMap) {
-  return (isMap ? "a map of " : isAddress ? "the address " : "the dim ") + argument.str();
+  return (isMap ? "a map of " : isAddress ? "the address " : argument == "@rank" ? "" : "the dim ") + argument.str();
 }
 
 Error checkArguments(const PlanLaunch &launch, const PlanKernel &kernel, ArrayRef<int64_t> parameterBytes) {
@@ -14,7 +14,7 @@ Error checkArguments(const PlanLaunch &launch, const PlanKernel &kernel, ArrayRe
   for (size_t i = 0; i < launch.arguments.size(); ++parameter) {
     StringRef argument = launch.arguments[i];
     const int64_t count = kernel.argumentsAt(static_cast<int64_t>(i));
-    bool isAddress = argument.starts_with("%") || argument.starts_with("@");
+    bool isAddress = argument.starts_with("%") || (argument.starts_with("@") && argument != "@rank");
     bool isMap =
         llvm::any_of(kernel.maps, [i](const PlanTensorMap &map) { return map.argument == static_cast<int64_t>(i); });
     int64_t bytes = count * static_cast<int64_t>(isMap ? tensorMapBytes : isAddress ? 8 : 4);

@@ -140,6 +140,9 @@ public:
   virtual Expected<void *> allocate(int64_t bytes, StringRef what) = 0;
   virtual void free(void *memory) = 0;
 
+  /// Makes memory of the other device, of the same kind, accessible to kernels of this one. Error: there is no way.
+  virtual Error reachMemoryOf(Device &other) = 0;
+
   /// Bytes that can still be allocated.
   virtual Expected<int64_t> freeMemory() = 0;
 

@@ -34,6 +34,19 @@ public:
                                                                          const WeightSource &weights,
                                                                          const Options &options);
 
+  /// The executors of a plan for several ranks, each on its device: rank i on the i-th. Each has its share of the
+  /// weights, and reads no more of them. All ranks make the same calls in the same order, each in a thread of its own;
+  /// a call waits for the others, and has the same results on all. Error: as of create, another number of devices than
+  /// ranks, GPUs that cannot reach each other's memory.
+  static Expected<std::vector<std::unique_ptr<Executor>>> createRanks(ArrayRef<Device *> devices, const Plan &plan,
+                                                                      const KernelFiles &files,
+                                                                      const WeightSource &weights,
+                                                                      const Options &options);
+
+  /// Ends what this rank's kernels wait for, with an error: another rank has failed and will write nothing any more.
+  /// May be called from any thread.
+  void stopWaiting();
+
   /// Ends the upload of weights, that to replicas, too, if it is still going on.
   ~Executor();
 
@@ -132,7 +145,7 @@ private:
 
   // ExecutorChecks.cpp
   struct MemoryNeeds;
-  Error checkOptions() const;
+  Error checkOptions(size_t devices) const;
   Error checkDims(const Call &call) const;
   Expected<MemoryNeeds> memoryNeeds() const;
   Expected<int64_t> arenaBytes() const;
@@ -145,7 +158,12 @@ private:
   Error loadKernels(const KernelFiles &files);
   std::vector<const PlanWeight *> weightsByUse() const;
   Error allocateWeights();
+  static Expected<std::unique_ptr<Executor>> prepare(Device &device, const Plan &plan, const Options &options,
+                                                     size_t ranks);
   static Error loadWeights(ArrayRef<std::unique_ptr<Executor>> replicas, const WeightSource &source);
+  int64_t inboxBytes() const;
+  Error allocateInbox();
+  static Error linkRanks(ArrayRef<std::unique_ptr<Executor>> ranks);
   Error finishCreation(const KernelFiles &files);
   Error allocateMemory();
   DimBinding largestDims() const;
@@ -180,6 +198,9 @@ private:
   Placements weightPlaces;
   DeviceMemory arena, counters;
   std::map<const PlanStep *, DeviceMemory> mailboxes; ///< of steps that have some
+  int64_t rank = 0;
+  DeviceMemory inbox, stop;            ///< of a plan for several ranks; `stop` is the host's
+  std::vector<char *> inboxes, arenas; ///< of all ranks, as this one's kernels reach them
   std::map<GraphKey, KeptGraph> graphs;
   Placements lastPlacement; ///< the placements of the call that ran last
   std::optional<Observer> observer;

@@ -5,7 +5,10 @@
 
 namespace kiln {
 
-Error Executor::checkOptions() const {
+Error Executor::checkOptions(size_t devices) const {
+  if (thePlan.ranks != static_cast<int64_t>(devices))
+    return makeError("the plan is for " + Twine(thePlan.ranks) + (thePlan.ranks == 1 ? " GPU" : " GPUs, its ranks") +
+                     "; expected as many devices, got " + Twine(devices));
   if (thePlan.entries.empty())
     return makeError("the plan is of no language model: it has no entries");
   for (Entry entry : capacity.entries)
@@ -86,6 +89,8 @@ Expected<Executor::MemoryNeeds> Executor::memoryNeeds() const {
   if (Error error = MemoryNeeds::add(needs.others, arenaBytes()))
     return error;
   if (Error error = MemoryNeeds::add(needs.others, counterBytes()))
+    return error;
+  if (Error error = MemoryNeeds::add(needs.others, inboxBytes()))
     return error;
   return needs;
 }

@@ -72,6 +72,19 @@ Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunc
   } else if (name == "@mailboxes") {
     tensor = {"@mailboxes", mailboxes.find(&step)->second.address(), step.mailboxes, /*isWritten=*/true,
               /*isFresh=*/false};
+  } else if (std::optional<int64_t> of = inboxOf(name)) {
+    tensor = {name.str(), inboxes[static_cast<size_t>(*of)], inbox.bytes(), /*isWritten=*/true, /*isFresh=*/false};
+  } else if (std::optional<RankBuffer> own = rankBufferOf(name)) {
+    // The arenas of all ranks have the same layout.
+    const Placement &place = placed.find(own->buffer)->second;
+    bool isResult = place.madeBy == &step - function.steps.data();
+    char *address = arenas[static_cast<size_t>(own->rank)] + (place.address - arena.address());
+    tensor = {name.str(), address, place.elements * dtypeSize(place.dtype), isResult, isResult && own->rank == rank};
+  } else if (name == "@stop") {
+    tensor = {"@stop", stop.address(), stop.bytes(), /*isWritten=*/false, /*isFresh=*/false};
+  } else if (name == "@rank") {
+    launch.arguments.push_back(static_cast<uint64_t>(rank));
+    return Error::success();
   } else if (name.consume_front("%")) {
     auto own = placed.find(name);
     const Placement &place = own != placed.end() ? own->second : weightPlaces.find(name)->second;

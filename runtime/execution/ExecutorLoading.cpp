@@ -21,17 +21,9 @@ Expected<std::vector<std::unique_ptr<Executor>>> Executor::createReplicas(ArrayR
                                                                           const Options &options) {
   std::vector<std::unique_ptr<Executor>> replicas;
   for (Device *device : devices) {
-    Executor &executor = *replicas.emplace_back(new Executor(*device, plan, options));
-    executor.replica = replicas.size() - 1;
-    if (Error error = device->makeCurrent())
+    if (Error error = prepare(*device, plan, options, /*ranks=*/1).moveInto(replicas.emplace_back()))
       return error;
-    if (Error error = executor.checkOptions())
-      return error;
-    executor.restrictPlan();
-    if (Error error = executor.checkMemory())
-      return error;
-    if (Error error = executor.allocateWeights())
-      return error;
+    replicas.back()->replica = replicas.size() - 1;
   }
   // Start packing now: it goes on while kernels are loaded.
   if (Error error = loadWeights(replicas, weights))
@@ -40,6 +32,45 @@ Expected<std::vector<std::unique_ptr<Executor>>> Executor::createReplicas(ArrayR
     if (Error error = executor->finishCreation(files))
       return error;
   return replicas;
+}
+
+Expected<std::vector<std::unique_ptr<Executor>>> Executor::createRanks(ArrayRef<Device *> devices, const Plan &plan,
+                                                                       const KernelFiles &files,
+                                                                       const WeightSource &weights,
+                                                                       const Options &options) {
+  std::vector<std::unique_ptr<Executor>> ranks;
+  for (Device *device : devices) {
+    if (Error error = prepare(*device, plan, options, devices.size()).moveInto(ranks.emplace_back()))
+      return error;
+    ranks.back()->rank = static_cast<int64_t>(ranks.size()) - 1;
+  }
+  for (auto &executor : ranks)
+    if (Error error = loadWeights(executor, weights))
+      return error;
+  for (auto &executor : ranks)
+    if (Error error = executor->finishCreation(files))
+      return error;
+  if (Error error = linkRanks(ranks))
+    return error;
+  if (Error error = devices.front()->makeCurrent())
+    return error;
+  return ranks;
+}
+
+/// Makes the executor of a device, up to the memory for its weights.
+Expected<std::unique_ptr<Executor>> Executor::prepare(Device &device, const Plan &plan, const Options &options,
+                                                      size_t ranks) {
+  std::unique_ptr<Executor> executor(new Executor(device, plan, options));
+  if (Error error = device.makeCurrent())
+    return error;
+  if (Error error = executor->checkOptions(ranks))
+    return error;
+  executor->restrictPlan();
+  if (Error error = executor->checkMemory())
+    return error;
+  if (Error error = executor->allocateWeights())
+    return error;
+  return executor;
 }
 
 Executor::~Executor() {
@@ -130,7 +161,8 @@ Error Executor::loadWeights(ArrayRef<std::unique_ptr<Executor>> replicas, const 
   SmallVector<Device *, 1> devices;
   for (const auto &executor : replicas)
     devices.push_back(&executor->theDevice);
-  auto started = WeightUpload::start(devices, source, std::move(items), replicas.front()->capacity.trace);
+  auto started =
+      WeightUpload::start(devices, source, std::move(items), replicas.front()->rank, replicas.front()->capacity.trace);
   if (!started)
     return started.takeError();
   std::shared_ptr<WeightUpload> shared = std::move(*started);
@@ -193,6 +225,60 @@ Error Executor::allocateMemory() {
     }
   return Error::success();
 }
+
+//===----------------------------------------------------------------------===//
+// Ranks
+//===----------------------------------------------------------------------===//
+
+int64_t Executor::inboxBytes() const {
+  int64_t most = 0;
+  for (const PlanFunction &function : thePlan.functions)
+    for (const PlanStep &step : function.steps)
+      most = std::max(most, step.inbox);
+  return most;
+}
+
+Error Executor::allocateInbox() {
+  if (Error error = DeviceMemory::allocate(theDevice, std::max<int64_t>(inboxBytes(), 1), "inbox").moveInto(inbox))
+    return error;
+  if (Error error = DeviceMemory::allocateHost(theDevice, sizeof(uint32_t), "ranks").moveInto(stop))
+    return error;
+  __atomic_store_n(reinterpret_cast<uint32_t *>(stop.address()), 0, __ATOMIC_SEQ_CST);
+  // Nothing may be written to it before it is zero.
+  if (Error error = theDevice.clear(inbox.address(), inbox.bytes()))
+    return error;
+  return theDevice.synchronize();
+}
+
+Error Executor::linkRanks(ArrayRef<std::unique_ptr<Executor>> ranks) {
+  std::vector<char *> inboxes, arenas;
+  for (const auto &executor : ranks) {
+    if (Error error = executor->theDevice.makeCurrent())
+      return error;
+    for (const auto &other : ranks)
+      if (other != executor)
+        if (Error error = executor->theDevice.reachMemoryOf(other->theDevice))
+          return error;
+    if (Error error = executor->allocateInbox())
+      return error;
+    inboxes.push_back(executor->inbox.address());
+    arenas.push_back(executor->arena.address());
+  }
+  for (const auto &executor : ranks) {
+    executor->inboxes = inboxes;
+    executor->arenas = arenas;
+  }
+  return Error::success();
+}
+
+void Executor::stopWaiting() {
+  if (stop.address())
+    __atomic_store_n(reinterpret_cast<uint32_t *>(stop.address()), 1, __ATOMIC_SEQ_CST);
+}
+
+//===----------------------------------------------------------------------===//
+// Weights that arrive
+//===----------------------------------------------------------------------===//
 
 /// Waits for the weights of a launch. Those up to `awaited` are known to be uploaded.
 Error Executor::awaitWeights(const PlanLaunch &planned, std::optional<size_t> &awaited) {

@@ -9,8 +9,8 @@ constexpr size_t stagingBuffers = 3;
 constexpr int64_t stagingBytes = int64_t(16) << 20;
 
 Expected<std::unique_ptr<WeightUpload>> WeightUpload::start(ArrayRef<Device *> devices, const WeightSource &source,
-                                                            std::vector<Item> items, Trace *trace) {
-  std::unique_ptr<WeightUpload> upload(new WeightUpload(devices, source, std::move(items), trace));
+                                                            std::vector<Item> items, int64_t rank, Trace *trace) {
+  std::unique_ptr<WeightUpload> upload(new WeightUpload(devices, source, std::move(items), rank, trace));
   if (Error error = upload->allocate())
     return error;
   auto run = [raw = upload.get()] { raw->run(); };
@@ -106,7 +106,7 @@ void WeightUpload::run() {
 Error WeightUpload::upload(const Item &item) {
   TraceScope span(trace, TraceLane::Uploads, item.weight->name);
   const WeightRecipe &recipe = item.weight->recipe;
-  Expected<RecipeTensors> tensors = openTensors(recipe, source);
+  Expected<RecipeTensors> tensors = openTensors(recipe, source, rank);
   if (!tensors)
     return tensors.takeError();
   PackedRows rows = cantFail(packedRows(recipe), "allocate has checked it");

@@ -23,10 +23,12 @@ public:
     SmallVector<char *, 1> targets; ///< on each device
   };
 
-  /// Starts to upload `items` in order. All objects that are passed by reference, and the trace, which may be null,
-  /// must outlive the upload. Error: invalid packing recipes, no staging memory.
+  /// Starts to upload `items` in order: of a plan for several ranks, the shares of this one. All objects that are
+  /// passed by reference, and the trace, which may be null, must outlive the upload. Error: invalid packing recipes, no
+  /// staging memory.
   static Expected<std::unique_ptr<WeightUpload>> start(ArrayRef<Device *> devices, const WeightSource &source,
-                                                       std::vector<Item> items, Trace *trace = nullptr);
+                                                       std::vector<Item> items, int64_t rank = 0,
+                                                       Trace *trace = nullptr);
 
   ~WeightUpload() { abandon(); }
 
@@ -50,8 +52,9 @@ private:
     bool isUsed = false;
   };
 
-  WeightUpload(ArrayRef<Device *> devices, const WeightSource &source, std::vector<Item> items, Trace *trace)
-      : devices(devices), source(source), items(std::move(items)), trace(trace) {}
+  WeightUpload(ArrayRef<Device *> devices, const WeightSource &source, std::vector<Item> items, int64_t rank,
+               Trace *trace)
+      : devices(devices), source(source), items(std::move(items)), rank(rank), trace(trace) {}
 
   Error allocate();
   Expected<Events> makeEvents();
@@ -63,6 +66,7 @@ private:
   SmallVector<Device *, 1> devices;
   const WeightSource &source;
   std::vector<Item> items;
+  int64_t rank;
   Trace *trace;
   std::vector<Events> uploaded; ///< by item
   std::vector<Staging> staging;

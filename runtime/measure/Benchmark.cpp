@@ -97,6 +97,8 @@ SampleCall::SampleCall(const Plan &plan, const CallShape &shape)
 static BenchmarkOptions limited(const Device &device, BenchmarkOptions options, double seconds) {
   if (!device.isTimed())
     return {.samples = options.samples, .runsPerSample = 1, .warmUp = 0};
+  if (options.agree)
+    seconds = options.agree(seconds);
   if (options.mostSeconds <= 0 || seconds <= 0)
     return options;
   auto runs = static_cast<int64_t>(options.mostSeconds / seconds);
@@ -104,6 +106,27 @@ static BenchmarkOptions limited(const Device &device, BenchmarkOptions options, 
   options.samples = std::clamp<int64_t>(runs, 3, options.samples);
   options.warmUp = std::clamp<int64_t>(runs / 4, 0, options.warmUp);
   return options;
+}
+
+double RankAgreement::largest(double number) {
+  std::unique_lock lock(mutex);
+  soFar = std::max(soFar, number);
+  uint64_t round = rounds;
+  if (++waiting == ranks) {
+    agreed = soFar;
+    soFar = 0;
+    waiting = 0;
+    ++rounds;
+    changed.notify_all();
+  }
+  changed.wait(lock, [&] { return rounds > round || isAbandoned; });
+  return isAbandoned ? number : agreed;
+}
+
+void RankAgreement::abandon() {
+  std::lock_guard lock(mutex);
+  isAbandoned = true;
+  changed.notify_all();
 }
 
 Expected<KernelTimer> KernelTimer::create(Device &device) {

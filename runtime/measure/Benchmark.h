@@ -3,6 +3,9 @@
 
 #include "runtime/execution/Executor.h"
 
+#include <condition_variable>
+#include <mutex>
+
 namespace kiln {
 
 /// The median; 0 without samples.
@@ -35,6 +38,29 @@ struct BenchmarkOptions {
   double mostSeconds = 0;
   /// Called after each sample with the kernel's or the call's name and the seconds of all its runs together.
   std::function<void(StringRef what, double seconds)> onSample = {};
+  /// Of a model of several ranks, which must all run the same calls: gives all of them the same seconds, the longest.
+  std::function<double(double seconds)> agree = {};
+};
+
+/// Numbers on which the ranks of a model agree, each in a thread of its own.
+class RankAgreement {
+public:
+  explicit RankAgreement(size_t ranks) : ranks(ranks) {}
+
+  /// Waits until all ranks have called this as often as the caller, and returns the largest of their numbers; at once
+  /// the caller's, if it was abandoned.
+  double largest(double number);
+  /// Ends all waiting.
+  void abandon();
+
+private:
+  size_t ranks;
+  std::mutex mutex; ///< guards the members below
+  std::condition_variable changed;
+  size_t waiting = 0;
+  uint64_t rounds = 0;
+  double soFar = 0, agreed = 0;
+  bool isAbandoned = false;
 };
 
 /// A call to be measured.

@@ -55,7 +55,6 @@
 #pragma once
 
 #include "decode/attention.cuh"
-#include "decode/per_layer.cuh"
 #include "decode/shape.cuh"
 #include "decode/units.cuh"
 #include "device/barrier.cuh"
@@ -65,6 +64,7 @@
 #include "device/index.cuh"
 #include "device/tensor_copy.cuh"
 #include "device/vec.cuh"
+#include "parameter_array.cuh"
 
 namespace kiln {
 

@@ -67,6 +67,10 @@ public:
 
   /// Lets other threads run: every loop that waits for another thread's write must call it.
   virtual void pause(const Site &site) = 0;
+  /// The same in a loop that waits for a write of another rank, which runs in another thread of the host or in another
+  /// process. `turn` counts the calls of the loop from 0. It ends the launch with an error if the word at `stop` is not
+  /// zero, or if the loop has waited too long.
+  virtual void pauseForRank(u32 turn, const u32 *stop, const Site &site) = 0;
 
   /// The static shared memory of the variable `tag`; all threads of the block get the same.
   virtual void *staticShared(const void *tag, u64 bytes, u64 alignment, const Site &site) = 0;

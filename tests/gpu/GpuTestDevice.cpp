@@ -4,8 +4,10 @@
 
 namespace kiln {
 
-Expected<std::unique_ptr<Device>> openTestDevice() {
-  auto device = CudaDevice::create({0, defaultCacheDirectory(), {}});
+int testDeviceCount() { return CudaDevice::count(); }
+
+Expected<std::unique_ptr<Device>> openTestDevice(int number) {
+  auto device = CudaDevice::create({number, defaultCacheDirectory(), {}});
   if (!device)
     return device.takeError();
   return std::unique_ptr<Device>(std::move(*device));

@@ -650,6 +650,63 @@ class Verify(PlanTest):
         self.assert_all_refused([("no decode", text, r"\d+:\d+: error: verify: expected entry decode beside it")])
 
 
+class Ranks(PlanTest):
+    """What plans for several GPUs have besides."""
+
+    options = ("--ranks", 2, "--max-batch", 4096)  # large enough for exchanges of slices
+
+    @staticmethod
+    def with_cubins(plan):
+        """As the compiler writes it, without cubins."""
+        with open(os.path.join(plan, "plan.toml")) as file:
+            return file.read()
+
+    def changed(self, old, new):
+        self.assertTrue(old in self.text, old)
+        return self.read(self.text.replace(old, new, 1))
+
+    def test_the_plan_is_good(self):
+        result = self.read(self.text)
+        self.assertEqual(result.code, 0, result.err)
+
+    def test_splits(self):
+        for old, new, message in (
+                ("ranks = 2", "ranks = 0", "ranks: expected an integer from 1 to 64, got 0"),
+                ("ranks = 2", "ranks = 1", ""),
+                ("ranks = 2", "", ""),
+                ("unit = 16", "unit = 0", "unit: expected an integer from 1 to"),
+                ("unit = 16", "unit = 17", "expected an extent of 3 parts with whole units of 17, got 96"),
+                ("parts = 3", "parts = 0", "parts: expected an integer from 1 to"),
+                ("{rows = true, unit = 1, parts = 1}", "{rows = 1, unit = 1, parts = 1}", "rows: expected true or false"),
+                ("{rows = true, unit = 1, parts = 1}", "{rows = true, unit = 1}", "split: missing key 'parts'"),
+                ("{rows = true, unit = 1, parts = 1}", "{rows = true, unit = 1, parts = 1, more = 1}", "split: unknown key 'more'"),
+                ("{rows = true, unit = 1, parts = 1}", "7", "split: expected a table")):
+            with self.subTest(new=new):
+                result = self.changed(old, new)
+                self.assertEqual(result.code, 1, result.err)
+                self.assertIn(message, result.err)
+
+    def test_arguments(self):
+        for old, new, message in (
+                ("inbox = ", "inboxes = ", "steps: unknown key 'inboxes'"),
+                ('"@inbox1"', '"@inbox2"', "arguments: '@inbox2' is not defined"),
+                ('"@inbox0", "@inbox1"', '"@inbox1", "@inbox0"', "expected the name of a tensor"),
+                ('"@stop"', '"@stops"', "arguments: '@stops' is not defined"),
+                ('"@rank"', '"rank"', "arguments: 'rank' is not defined"),
+                ('"@1%x_part.0"', '"@2%x_part.0"', "arguments: '@2%x_part.0' is not defined"),
+                ('"@1%x_part.0"', '"@1%wte"', "arguments: '@1%wte' is not defined"),
+                ('"@1%x_part.0"', '"@1%logits_pad"', "arguments: buffer '@1%logits_pad' is not live at step 1"),
+                ('"@1%x_part.0"', '"@0%x_part.0"', "expected the name of a tensor")):
+            with self.subTest(new=new):
+                result = self.changed(old, new)
+                self.assertEqual(result.code, 1, result.err)
+                self.assertIn(message, result.err)
+
+    def test_a_plan_without_ranks_has_none_of_it(self):
+        text = self.text.replace("ranks = 2\n", "", 1)
+        self.assertEqual(self.read(text).code, 1)
+
+
 class LibrarySteps(PlanTest):
     """Steps that a library runs; other plans have none."""
 

@@ -1,9 +1,11 @@
-"""`kiln compile --ranks N`: on the CPU, N ranks of a model in one process write what the whole model writes."""
+"""`--ranks N`: N ranks of a model write what the whole model writes, by the reference executor and by kernels that exchange
+values between emulated devices."""
 
+import json
 import os
 import unittest
 
-from kilntest import CONFIG, SHAKESPEARE, KilnTest, ids, write_model
+from kilntest import CONFIG, SHAKESPEARE, KilnTest, ids, run_kiln, write_model
 
 
 class Ranks(KilnTest):
@@ -34,12 +36,81 @@ class Ranks(KilnTest):
             with self.subTest(ranks=ranks):
                 self.assert_agrees(model, ranks, "--tokens", ids([1, 2, 3]), "--seed", 3, "--max-new-tokens", 9)
 
-    def test_kernels_are_refused(self):
-        message = "2.kiln:1:1: error: select-kernels: expected a module of one rank, got 2: no kernel exchanges values between GPUs yet"
-        path = self.split(SHAKESPEARE, 2)
-        self.assert_fails(message, "compile", path, "-o", self.path("plan"))
-        self.assertFalse(os.path.exists(self.path("plan")))
-        self.assert_fails(message, "run", path, "--weights", SHAKESPEARE, "--prompt", "A", "--device", "emulate")
+    def assert_kernels_agree(self, model, ranks, dtype, *options):
+        """The same tokens, and logits that differ by the order of sums and the rounding of the type."""
+        tolerance = {"f32": 1e-5, "bf16": 3e-2}[dtype]
+        whole = self.run_json(model, "--dtype", dtype, *options, "--logits", device="emulate")
+        split = self.run_json(model, "--dtype", dtype, "--ranks", ranks, *options, "--logits", device="emulate")
+        for result, other in zip(split, whole, strict=True):
+            if dtype == "f32":
+                self.assertEqual(result["tokens"], other["tokens"])
+            row, expected = result["logits"][0], other["logits"][0]
+            self.assertLess(max(abs(a - b) for a, b in zip(row, expected)), tolerance * max(map(abs, expected)))
+        return split
+
+    def test_kernels(self):
+        for ranks, dtype in ((2, "f32"), (4, "f32"), (2, "bf16")):
+            with self.subTest(ranks=ranks, dtype=dtype):
+                self.assert_kernels_agree(SHAKESPEARE, ranks, dtype, "--prompt", "ROMEO:", "--greedy", "--max-new-tokens", 4)
+
+    def test_kernels_of_an_odd_model(self):
+        """Heads, hidden channels and tokens that the ranks do not divide, and several sequences."""
+        for size, heads in ((40, 5), (24, 3)):
+            model = write_model(self.path(f"model{size}"), {**CONFIG, "n_embd": size, "n_head": heads, "n_inner": 20})
+            for ranks, schedule in ((2, "random:1"), (3, "reversed")):
+                with self.subTest(size=size, ranks=ranks):
+                    self.assert_kernels_agree(model, ranks, "f32", "--tokens", ids([1, 2, 3]), "--tokens", ids([4]), "--seed", 3,
+                                              "--max-new-tokens", 5, "--schedule", schedule)
+
+    def test_tokens_are_chosen_on_the_devices(self):
+        """Without logits, every rank chooses the tokens by itself."""
+        options = ("--prompt", "ROMEO:", "--prompt", "To be", "--seed", 5, "--max-new-tokens", 6)
+        whole = self.run_json(SHAKESPEARE, *options, device="emulate")
+        for ranks in (2, 4):
+            split = self.run_json(SHAKESPEARE, "--ranks", ranks, *options, device="emulate")
+            self.assertEqual([result["tokens"] for result in split], [result["tokens"] for result in whole])
+
+    def test_a_plan(self):
+        """A plan knows how many ranks it is for; `emulate` stands for as many devices."""
+        plan = self.path("plan")
+        self.kiln("compile", SHAKESPEARE, "--ranks", 2, "--stage", "cuda", "--quiet", "-o", plan)
+        prompt = ("--prompt", "A", "--greedy", "--max-new-tokens", 3)
+        wanted = self.kiln("run", SHAKESPEARE, *prompt, "--device", "emulate", "--quiet").out
+        for device in ("emulate", "emulate,emulate"):
+            self.assertEqual(self.kiln("run", plan, *prompt, "--device", device, "--quiet").out, wanted)
+        self.assert_fails("--ranks: plan is a plan for 2 GPUs; compile the model again with --ranks 3", "run", plan, *prompt, "--ranks", 3, code=2)
+        self.assert_fails("--device emulate,emulate,emulate: expected 2 devices, one for each rank of the model, got 3", "run", plan, *prompt,
+                          "--device", "emulate,emulate,emulate", code=2)
+        self.assert_fails("--check reference: expected a model on one GPU, got one that is split among 2", "run", plan, *prompt,
+                          "--device", "emulate", "--check", "reference", code=2)
+        self.assert_fails("--draft: expected a model on one GPU, got one that is split among 2", "run", plan, *prompt,
+                          "--device", "emulate", "--draft", "ngram", code=2)
+
+    def test_eval(self):
+        text = self.path("text")
+        with open(text, "w") as file:
+            file.write("To be, or not to be, that is the question. " * 9)
+        options = ("eval", SHAKESPEARE, "--text", text, "--window", 32, "--device", "emulate", "--quiet", "--json")
+        whole, split = (json.loads(self.kiln(*options, *more).out) for more in ((), ("--ranks", 2)))
+        self.assertAlmostEqual(split["nll"], whole["nll"], delta=1e-4 * whole["nll"])
+
+    def test_a_rank_that_fails_ends_all(self):
+        """The others would wait for it."""
+        model = write_model(self.path("model"), CONFIG)
+        plan = self.path("plan")
+        self.kiln("compile", model, "--ranks", 2, "--stage", "cuda", "--quiet", "-o", plan)
+        edited = self.path("edited")
+        os.mkdir(edited)
+        name = next(name for name in os.listdir(os.path.join(plan, "kernels")) if name.startswith("embed__") and "__t1" not in name)
+        with open(os.path.join(plan, "kernels", name)) as file:
+            text = file.read()
+        with open(os.path.join(edited, name), "w") as file:
+            file.write(text.replace("store(embed_out", "store(embed_out + (rank == 1 ? i64(1) << 20 : 0)"))
+        options = ("--weights", model, "--tokens", "1,2", "--max-new-tokens", 2, "--device", "emulate", "--kernels-from", edited)
+        self.assert_fails("edited/" + name, "run", plan, *options, "--quiet")
+        result = run_kiln("run", plan, *options, "--quiet")
+        self.assertIn("outside", result.err)
+        self.assertNotIn("another rank", result.err)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ public:
   int64_t ahead = 1;
   std::atomic<bool> hasLaunched = false;
   std::function<Error()> onUploadBeside = [] { return Error::success(); };
+  std::function<Error()> onRun = [] { return Error::success(); };
 
   std::string name() const override { return "test"; }
   Error makeCurrent() override { return device.makeCurrent(); }
@@ -36,6 +37,9 @@ public:
   void free(void *memory) override {
     ++counts.frees;
     device.free(memory);
+  }
+  Error reachMemoryOf(Device &other) override {
+    return device.reachMemoryOf(static_cast<CountingDevice &>(other).device);
   }
   Expected<int64_t> freeMemory() override { return memoryLeft ? Expected<int64_t>(*memoryLeft) : device.freeMemory(); }
   Expected<void *> allocateHost(int64_t bytes, StringRef what) override {
@@ -93,6 +97,8 @@ public:
   }
   Error run(DeviceGraph &graph) override {
     ++counts.runs;
+    if (Error error = onRun())
+      return error;
     return device.run(graph);
   }
   Expected<double> measure(function_ref<Error()> work) override { return device.measure(work); }

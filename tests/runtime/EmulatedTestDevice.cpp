@@ -3,7 +3,9 @@
 
 namespace kiln {
 
-Expected<std::unique_ptr<Device>> openTestDevice() {
+int testDeviceCount() { return 8; }
+
+Expected<std::unique_ptr<Device>> openTestDevice(int) {
   EmulatedDevice::Options options;
   options.cacheDirectory = KILN_TEST_CACHE;
   options.checkAccesses = false;

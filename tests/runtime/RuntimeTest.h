@@ -23,7 +23,7 @@ protected:
 
   /// A model of two layers. `width`: n_embd; `draftTokens`, `decode`: as PipelineOptions has them.
   RuntimeTest(int64_t width, StringRef dtype, int64_t batch, int64_t draftTokens = 0, StringRef decode = "graph",
-              int64_t positions = context)
+              int64_t positions = context, int64_t ranks = 1)
       : positions(positions) {
     std::string text = R"(vocab_size = 101
 n_layer = 2
@@ -39,6 +39,7 @@ tie_word_embeddings = true
     options.pipeline.dtype = dtype.str();
     options.pipeline.draftTokens = draftTokens;
     options.pipeline.decode = decode.str();
+    options.pipeline.ranks = ranks;
     // Enough to wait for each other; the emulator runs all of their threads.
     if (decode == "persistent")
       options.pipeline.tiles = {{"decode_layers", AttributeMap{{"clusters", 2}}}};

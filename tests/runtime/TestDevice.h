@@ -9,8 +9,10 @@
 
 namespace kiln {
 
-/// Opens the device. Error: no GPU, no compiler.
-Expected<std::unique_ptr<Device>> openTestDevice();
+/// Opens the device: of several GPUs, that of the number. Error: no GPU, no compiler.
+Expected<std::unique_ptr<Device>> openTestDevice(int number = 0);
+/// How many different devices can be opened.
+int testDeviceCount();
 
 /// The GPU whose instructions kernels may use on a device that openTestDevice() opened: sm_90a.
 std::string targetOf(const Device &device);

@@ -56,9 +56,10 @@ Target twiceAsSlow(Target target) {
 
 /// Calls `visit` with every op of GPT-2's functions, one layer, and every family that runs it.
 void forEachChoice(StringRef strategy, const Target &target, int64_t batch,
-                   function_ref<void(const Op &, const KernelFamily &)> visit) {
+                   function_ref<void(const Op &, const KernelFamily &)> visit, int64_t ranks = 1) {
   SourceManager sources;
   CompileOptions options;
+  options.pipeline.ranks = ranks;
   expectSuccess(applyStrategies(strategy, options.pipeline));
   options.pipeline.target = target.name;
   options.build = {batch, 1, 1024};
@@ -90,6 +91,7 @@ TEST(CostModel, NoTimeOfAGpuIsInTheCode) {
           "attention=triangular{rung=2}", "precision=f16,attention=unfused,layernorm=2,fusion=off"})
       forEachChoice(strategy, target, batch, check);
   forEachChoice("precision=bf16,decode=persistent", target, /*batch=*/8, check);
+  forEachChoice("precision=bf16", target, /*batch=*/8, check, /*ranks=*/2);
   for (const KernelFamily *family : allKernelFamilies())
     EXPECT_TRUE(seen.count(family->name)) << family->name.str() << " ran nothing";
 }

@@ -50,13 +50,13 @@ tie_word_embeddings = true
 };
 
 TEST_F(ShardTensorsTest, FindsABiasThatIsAddedOnEveryRank) {
-  swapWithNext(inPrefill("proj_mm_sum.0"), inPrefill("proj.0"));
+  swapWithNext(inPrefill("proj_mm.0"), inPrefill("proj.0"));
   expectFound("@prefill, result 0: element 0 was");
 }
 
 TEST_F(ShardTensorsTest, FindsAResidualThatIsAddedOnEveryRank) {
-  swapWithNext(inPrefill("fcproj_mm_sum.0"), inPrefill("fcproj.0"));
-  swapWithNext(inPrefill("fcproj_mm_sum.0"), inPrefill("x.1"));
+  swapWithNext(inPrefill("fcproj_mm.0"), inPrefill("fcproj.0"));
+  swapWithNext(inPrefill("fcproj_mm.0"), inPrefill("x.1"));
   expectFound("@prefill, result 0: element 0 was");
 }
 
@@ -80,7 +80,7 @@ TEST_F(ShardTensorsTest, FindsRowsOfAnotherShare) {
 }
 
 TEST_F(ShardTensorsTest, FindsASumThatIsMissing) {
-  for (StringRef name : {"x_sum.0", "proj_mm_sum.0", "fcproj_mm_sum.0"}) {
+  for (StringRef name : {"x.0", "proj_mm.0", "fcproj_mm.0"}) {
     Op &sum = inPrefill(name);
     SmallVector<Op *, 2> users(sum.result()->getUsers());
     sum.result()->replaceAllUsesWith(sum.operand(0));
@@ -102,7 +102,7 @@ TEST_F(ShardTensorsTest, FindsAResultThatIsNotGathered) {
 }
 
 TEST_F(ShardTensorsTest, FindsASumThatIsTakenTwice) {
-  Op &sum = inPrefill("proj_mm_sum.0");
+  Op &sum = inPrefill("proj_mm.0");
   auto again = std::make_unique<Op>(sum.def(), ArrayRef<Value *>(), AttributeMap(), sum.loc);
   Value *result = again->addResult("again", sum.result()->type);
   sum.result()->replaceAllUsesWith(result);

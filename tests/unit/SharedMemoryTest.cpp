@@ -6,6 +6,7 @@
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
 #include "nvrtc/Nvrtc.h"
+#include "ops/Region.h"
 #include "templates/TemplateFiles.h"
 
 #include <set>
@@ -149,6 +150,19 @@ protected:
     addAll(*module->findFunction(Entry::Decode)->body.snapshot()[1], target);
   }
 
+  /// Adds the exchanges of a model that two GPUs share.
+  void addRanks(const Target &target) {
+    CompileOptions options;
+    options.pipeline.dtype = "bf16";
+    options.pipeline.ranks = 2;
+    options.build.maxBatch = 4;
+    auto module = unwrap(compileToStage(sourcePath("graphs/gpt2-124m.toml"), Stage::Fused, options, sources));
+    for (const auto &function : module->functions)
+      for (const auto &op : function->body.ops())
+        if (anchor(*op)->has(Trait::Exchange))
+          addAll(*op, target);
+  }
+
   std::set<std::string> headers = {"device/device.cuh"}, families;
   std::string declarations;
   int count = 0;
@@ -168,6 +182,7 @@ TEST_F(SharedMemory, IsAsPlannedInEveryConfiguration) {
   addModule("f16", 1, 3072, 128);
   addModule("f32", 4, 3001, 256);
   addModule("f32", 1, 12280, 40);
+  addRanks(target);
   addDecode("graphs/gpt2-124m.toml", 1, target);
   addDecode("graphs/gpt2-1558m.toml", 4, target);
   addDecode("graphs/shakespeare-5m", 8, target);

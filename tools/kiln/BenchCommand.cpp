@@ -165,6 +165,33 @@ Expected<std::vector<BenchRow>> measureAll(const BenchCommand &command, ArrayRef
   return all;
 }
 
+/// Like measureAll for a model of several ranks, which all measure the same calls at the same time: the rows of the
+/// first rank.
+Expected<std::vector<BenchRow>> measureRanks(BenchCommand command, Engine &engine) {
+  const std::vector<Executor *> executors = engine.ranks();
+  RankAgreement agreement(executors.size());
+  command.options.agree = [&](double seconds) { return agreement.largest(seconds); };
+  std::vector<std::vector<BenchRow>> rows(executors.size());
+  auto measureOn = [&](size_t rank) -> Error {
+    Executor &executor = *executors[rank];
+    Error error = executor.device().makeCurrent();
+    if (!error)
+      error = measureAll(command, executor.plan(), &executor, /*trace=*/nullptr).moveInto(rows[rank]);
+    if (!error)
+      return error;
+    // The others may wait for this rank.
+    for (Executor *other : executors)
+      other->stopWaiting();
+    agreement.abandon();
+    return error;
+  };
+  if (Error error = runThreads(executors.size(), measureOn))
+    return error;
+  for (BenchRow &row : rows.front())
+    row.device += " and " + std::to_string(executors.size() - 1) + " more";
+  return std::move(rows.front());
+}
+
 Error print(const BenchCommand &command, Expected<std::vector<BenchRow>> rows, const Plan &plan) {
   if (!rows)
     return rows.takeError();
@@ -221,11 +248,16 @@ Error measure(const BenchCommand &command, Trace *trace) {
   Expected<ModelSource> source = traced(trace, TraceLane::Host, "open the model", [&] { return openModel(request); });
   if (!source)
     return source.takeError();
+  if (source->ranks() > 1)
+    if (Error error = resolveKernelDevices("kiln bench", command.device, source->ranks()).moveInto(*devices))
+      return error;
   auto engines =
       traced(trace, TraceLane::Host, "open the device", [&] { return openEngines(*source, options, *devices); });
   if (!engines)
     return engines.takeError();
-  return print(command, measureAll(command, *engines, trace), engines->front()->executor()->plan());
+  const Plan &plan = engines->front()->executor()->plan();
+  auto rows = plan.ranks > 1 ? measureRanks(command, *engines->front()) : measureAll(command, *engines, trace);
+  return print(command, std::move(rows), plan);
 }
 
 } // namespace

@@ -138,7 +138,7 @@ Error checkWindows(const EvalCommand &command) {
 
 Error run(const EvalCommand &command) {
   EngineOptions options;
-  const std::vector<std::string> devices = resolveDevices(command.device);
+  std::vector<std::string> devices = resolveDevices(command.device);
   options.device = devices.front();
   options.entries = {Entry::Score};
   Expected<ModelSource> source = openModel({.model = command.model,
@@ -148,6 +148,12 @@ Error run(const EvalCommand &command) {
                                             .reference = referenceUse(options)});
   if (!source)
     return source.takeError();
+  size_t replicas = devices.size();
+  if (source->ranks() > 1) {
+    replicas = 1;
+    if (Error error = resolveDevices(command.device, source->ranks()).moveInto(devices))
+      return error;
+  }
   const Tokenizer *tokenizer = source->tokenizer ? &*source->tokenizer : nullptr;
   Expected<EvalData> data = readEvalData(command.text, command.form, tokenizer, source->model().vocabulary);
   if (!data)
@@ -157,7 +163,7 @@ Error run(const EvalCommand &command) {
     if (Error error = checkWindows(command))
       return error;
   auto shareOfWindows = static_cast<int64_t>(
-      llvm::divideCeil(static_cast<uint64_t>(windowCount(command, *data, source->model().context)), devices.size()));
+      llvm::divideCeil(static_cast<uint64_t>(windowCount(command, *data, source->model().context)), replicas));
   options.batch = std::max<int64_t>(1, std::min(batchOf(command, options.device, &*source), shareOfWindows));
   ProgressLine progress(command.quiet);
   options.onKernelCompiled = [&](size_t done, size_t all, StringRef kernel) { progress.show(done, all, kernel); };

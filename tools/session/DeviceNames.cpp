@@ -51,9 +51,25 @@ std::vector<std::string> resolveDevices(StringRef names) {
   return all;
 }
 
-Expected<std::vector<std::string>> resolveKernelDevices(StringRef command, StringRef names) {
+Expected<std::vector<std::string>> resolveDevices(StringRef names, int64_t ranks) {
   std::vector<std::string> devices = resolveDevices(names);
-  if (devices.front() != "cpu")
+  auto count = static_cast<size_t>(ranks);
+  if (ranks == 1 || devices.front() == "cpu")
+    return devices;
+  if (names == "emulate")
+    devices.resize(count, "emulate");
+  if (names == "auto")
+    for (size_t i = 1; i < count && i < static_cast<size_t>(CudaDevice::count()); ++i)
+      devices.push_back("cuda:" + std::to_string(i));
+  if (devices.size() == count)
+    return devices;
+  return makeUsageError("--device " + names + ": expected " + Twine(ranks) +
+                        " devices, one for each rank of the model, got " + Twine(devices.size()));
+}
+
+Expected<std::vector<std::string>> resolveKernelDevices(StringRef command, StringRef names, int64_t ranks) {
+  Expected<std::vector<std::string>> devices = resolveDevices(names, ranks);
+  if (!devices || devices->front() != "cpu")
     return devices;
   StringRef why = names == "auto" ? "there is no GPU, so that auto is cpu, " : "";
   return makeUsageError("--device " + names + ": " + why + "the reference executor, which runs no kernels; " + command +

@@ -20,9 +20,14 @@ std::string resolveDevice(StringRef name);
 /// cannot be opened.
 std::vector<std::string> resolveDevices(StringRef names);
 
+/// The devices for a model that is split among so many ranks, one for each, or the reference executor, which runs all.
+/// `emulate` stands for as many emulated devices, `auto` for the first GPUs. With one rank, like the above. Error: a
+/// UsageError if the list has another number of devices, or the machine too few GPUs.
+Expected<std::vector<std::string>> resolveDevices(StringRef names, int64_t ranks);
+
 /// Resolves names like resolveDevices, for a command that needs devices with kernels. Error: a UsageError if the result
 /// is the reference executor.
-Expected<std::vector<std::string>> resolveKernelDevices(StringRef command, StringRef names);
+Expected<std::vector<std::string>> resolveKernelDevices(StringRef command, StringRef names, int64_t ranks = 1);
 
 /// Like resolveKernelDevices for the name of one device.
 Expected<std::string> resolveKernelDevice(StringRef command, StringRef name);

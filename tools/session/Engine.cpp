@@ -9,6 +9,7 @@
 #include "runtime/device/emulated/EmulatedDevice.h"
 #include "runtime/generation/PlanModel.h"
 #include "runtime/generation/UncachedModel.h"
+#include "runtime/generation/ranks/RankedModel.h"
 #include "support/Cache.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"
@@ -95,6 +96,43 @@ void PlanEngine::observe(std::function<bool(StringRef)> isWanted, ValueObserver 
   };
   planExecutor->setObserver({onCall, onStep});
 }
+
+/// One model on several devices, its ranks.
+class RankedEngine : public Engine {
+public:
+  RankedEngine(std::shared_ptr<OwnDevices> devices, std::vector<std::unique_ptr<Executor>> executors)
+      : devices(std::move(devices)), executors(std::move(executors)) {}
+
+  Error start() {
+    if (Error error = RankedModel::create(ranks()).moveInto(ranked))
+      return error;
+    uncached.emplace(*ranked);
+    return Error::success();
+  }
+
+  LanguageModel &model() override {
+    bool isCached = executor()->plan().entries.decode.has_value();
+    return isCached ? static_cast<LanguageModel &>(*ranked) : *uncached;
+  }
+  Scorer &scorer() override { return *ranked; }
+  Executor *executor() override { return executors.front().get(); }
+  std::vector<Executor *> ranks() override {
+    std::vector<Executor *> all;
+    for (const auto &executor : executors)
+      all.push_back(executor.get());
+    return all;
+  }
+  void observe(std::function<bool(StringRef)>, ValueObserver) override {
+    llvm_unreachable("steps of several ranks are not observed");
+  }
+  void stopObserving() override {}
+
+private:
+  std::shared_ptr<OwnDevices> devices;
+  std::vector<std::unique_ptr<Executor>> executors;
+  std::unique_ptr<RankedModel> ranked;
+  std::optional<UncachedModel> uncached; ///< used if the plan has no cache
+};
 
 /// The files of a plan without cubins.
 std::map<std::string, std::string> filesOf(const GeneratedPlan &generated, const std::string &fusedIr) {
@@ -222,6 +260,26 @@ void traceSteps(Executor &executor, Trace &trace) {
   executor.setObserver({onCall, onStep});
 }
 
+/// One engine on all devices, the ranks of the plan. Error: a UsageError about an option that ranks do not support.
+Expected<std::vector<std::unique_ptr<Engine>>> openRanks(const ModelSource &source, const EngineOptions &options,
+                                                         ArrayRef<Device *> devices,
+                                                         const std::shared_ptr<OwnDevices> &own, const Plan &plan,
+                                                         const KernelFiles &files, const Executor::Options &capacity) {
+  for (auto [option, isGiven] :
+       {std::pair<StringRef, bool>{"--check reference", options.checkReference}, {"--trace", options.trace != nullptr}})
+    if (isGiven)
+      return makeUsageError(option + ": expected a model on one GPU, got one that is split among " + Twine(plan.ranks));
+  auto executors = Executor::createRanks(devices, plan, files, *source.weights, capacity);
+  if (!executors)
+    return executors.takeError();
+  auto engine = std::make_unique<RankedEngine>(own, std::move(*executors));
+  if (Error error = engine->start())
+    return error;
+  std::vector<std::unique_ptr<Engine>> engines;
+  engines.push_back(std::move(engine));
+  return engines;
+}
+
 /// An engine on each device. `own` are those of the devices that the engines are to keep.
 Expected<std::vector<std::unique_ptr<Engine>>> openPlanEngines(const ModelSource &source, const EngineOptions &options,
                                                                ArrayRef<Device *> devices,
@@ -239,6 +297,8 @@ Expected<std::vector<std::unique_ptr<Engine>>> openPlanEngines(const ModelSource
   Expected<KernelFiles> files = kernelFiles(plan, directory, options.kernelsFrom);
   if (!files)
     return files.takeError();
+  if (plan.ranks > 1)
+    return openRanks(source, options, devices, own, plan, *files, capacity);
   auto executors = Executor::createReplicas(devices, plan, *files, *source.weights, capacity);
   if (!executors)
     return executors.takeError();

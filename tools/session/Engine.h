@@ -19,8 +19,10 @@ public:
   virtual ~Engine() = default;
   virtual LanguageModel &model() = 0;
   virtual Scorer &scorer() = 0;
-  /// The executor of the plan; null for the reference executor.
+  /// The executor of the plan, of several ranks the first one's; null for the reference executor.
   virtual Executor *executor() { return nullptr; }
+  /// The executors of all ranks.
+  virtual std::vector<Executor *> ranks() { return {executor()}; }
   /// With checkReference: the number of steps that agreed with the reference.
   virtual int64_t stepsChecked() const { return 0; }
 
@@ -58,7 +60,8 @@ Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const En
 
 /// Like openEngine on each of some devices, options.device the first of them: the model is compiled once, and its
 /// weights are read and packed once. Different threads may use different engines. For several devices, these are
-/// emulate or cuda:N, and no step is compared with the reference.
+/// emulate or cuda:N, and no step is compared with the reference. A model of several ranks gets one engine, which uses
+/// all the devices; there are as many as ranks. Error: a UsageError about an option that ranks do not support.
 Expected<std::vector<std::unique_ptr<Engine>>> openEngines(const ModelSource &source, const EngineOptions &options,
                                                            ArrayRef<std::string> devices);
 

@@ -138,6 +138,10 @@ Expected<Effects> strategyEffects(const PipelineChoices &choices) {
 } // namespace
 
 Error checkForPlan(const PipelineChoices &choices, const Plan &plan, StringRef path) {
+  if (choices.ranks && *choices.ranks != plan.ranks)
+    return makeUsageError("--ranks: " + path + " is a plan for " + Twine(plan.ranks) +
+                          (plan.ranks == 1 ? " GPU" : " GPUs") + "; compile the model again with --ranks " +
+                          Twine(*choices.ranks));
   std::vector<GivenOption> given = givenOptions(choices);
   if (given.empty())
     return Error::success();

@@ -33,6 +33,9 @@ struct ModelSource {
   std::string filesPath;              ///< the directory or file in which weights and vocabulary were looked for
   CompileOptions compileOptions;      ///< of the module, if there is no plan
 
+  /// The GPUs that share the model.
+  int64_t ranks() const { return plan ? plan->ranks : module->ranks(); }
+
   /// Names and sizes: the plan's, else the module's.
   PlanModelInfo model() const;
 

@@ -17,6 +17,8 @@ extern const KernelFamily layerNormFamily;
 extern const KernelFamily softmaxFamily;
 extern const KernelFamily scoreRowsFamily;
 extern const KernelFamily mapFamily;
+extern const KernelFamily exchangeFamily;
+extern const KernelFamily exchangeSlicesFamily;
 extern const KernelFamily rowStatisticsFamily;
 extern const KernelFamily rowReductionFamily;
 

@@ -36,6 +36,8 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
       &softmaxFamily,
       &scoreRowsFamily,
       &mapFamily,
+      &exchangeSlicesFamily,
+      &exchangeFamily,
       &libraryMatmulFamily,
       &libraryBatchedFamily,
       &naiveMatmulFamily,

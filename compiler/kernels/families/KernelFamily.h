@@ -32,6 +32,7 @@ enum class KernelForm {
   RowReduction,  ///< body<Config>(Input, Epilogue)
   Softmax,       ///< body<Config>(rows, cols, Input, Epilogue)
   Map,           ///< body<Config>(count, Body)
+  Exchange,      ///< body<Config>(count, Exchange, Body): of what all ranks have of a tensor
   DecodeLayers,  ///< a class of phases, which the kernel calls: decode/layers.cuh; kBodyShared<Config, T>
   Library,       ///< no kernel: a step that a library runs
 };
@@ -111,6 +112,8 @@ struct KernelFamily {
   /// Bytes that blocks exchange values through: zero before the first launch, and kept from one to the next. Null:
   /// none.
   int64_t (*mailboxes)(const Op &op, const Tile &tile) = nullptr;
+  /// Bytes of each rank's inbox that a kernel uses which exchanges values with other ranks. Null: it does not.
+  int64_t (*inbox)(const Op &op, const Tile &tile) = nullptr;
 
   /// Whether it accepts the op. Families of products need not look for scores behind the product, nor for more
   /// products: only those of the form TensorScore get the former, and those of the form DecodeLayers the latter.

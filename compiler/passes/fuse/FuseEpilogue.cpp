@@ -1,4 +1,5 @@
-// fuse-epilogue: applies the ops on a matmul's result to the accumulator, before it is stored.
+// fuse-epilogue: applies the ops on a matmul's result to the accumulator, before it is stored, and those on a sum of
+// ranks to the sum.
 //
 //   %mm  = matmul %x, %w                   %act = fused @matmul_bias_gelu(%x, %w, %b) {
 //   %add = add %mm, %b                       %mm  = matmul %x, %w
@@ -9,8 +10,8 @@
 //
 // Takes pointwise ops (bias, gelu, residual) as long as each is the only user of the value before it, then layout ops
 // (split_heads, slice) if they are all the users of the last value, and a cache_write that is the only user of one of
-// those: the kernel stores query, key and value in the layout that attention reads. option residual: whether to include
-// the addition of another activation.
+// those: the kernel stores query, key and value in the layout that attention reads. Behind an all_reduce, only
+// pointwise ops. option residual: whether to include the addition of another activation.
 //
 // Refuses: an intermediate value with another user, a matmul result that is not operand 0, a causal mask, another
 // pointwise op after a cast (the cast's rounding is intended), and a move past an op that needs a fused value.
@@ -45,23 +46,24 @@ static SmallVector<Op *, 8> layoutUsers(const Value &value) {
   return group;
 }
 
-static SmallVector<Op *, 8> matchEpilogue(Op &matmul, bool takesResidual) {
-  SmallVector<Op *, 8> group = {&matmul};
-  Value *value = matmul.result();
+static SmallVector<Op *, 8> matchEpilogue(Op &producer, bool takesResidual) {
+  SmallVector<Op *, 8> group = {&producer};
+  Value *value = producer.result();
   while (Op *next = nextPointwise(*value, takesResidual)) {
     group.push_back(next);
     value = next->result();
     if (next->is(OpKind::cast))
       break;
   }
-  llvm::append_range(group, layoutUsers(*value));
+  if (producer.is(OpKind::matmul))
+    llvm::append_range(group, layoutUsers(*value));
   return group;
 }
 
 static Error fuseEpilogue(Module &module, const PassOptions &options) {
   for (const auto &function : module.functions)
     for (Op *op : function->body.snapshot()) {
-      if (!op->is(OpKind::matmul))
+      if (!op->is(OpKind::matmul) && !op->is(OpKind::allReduce))
         continue;
       SmallVector<Op *, 8> group = matchEpilogue(*op, options.getBool("residual"));
       if (group.size() > 1 && canFuse(group))
@@ -72,7 +74,8 @@ static Error fuseEpilogue(Module &module, const PassOptions &options) {
 
 const PassDef fuseEpiloguePass = {
     .name = "fuse-epilogue",
-    .summary = "Fuses bias, activation, residual and the move to heads and cache into the matmul before them",
+    .summary =
+        "Fuses bias, activation, residual and the move to heads and cache into the matmul or sum of ranks before them",
     .run = fuseEpilogue,
     .options = {{"residual", true, "take the addition of another activation too"}},
 };

@@ -15,8 +15,7 @@
 // the type of the result, which the library requires), or auto, whichever the families' models predict to be faster in
 // total for one sequence of 1024 tokens and for the largest batch of them.
 //
-// Refuses: an op that no family accepts: an error at the op. A preferred family that can run no op of the module. A
-// module of several ranks (shard-tensors): no kernel exchanges values between GPUs yet.
+// Refuses: an op that no family accepts: an error at the op. A preferred family that can run no op of the module.
 #include "ir/Builder.h"
 #include "ir/Verifier.h"
 #include "kernels/cost/Problem.h"
@@ -108,9 +107,6 @@ static Error checkPreferences(const Module &module, const AttributeMap &kernels,
 }
 
 static Error selectKernels(Module &module, const PassOptions &options) {
-  if (module.ranks() > 1)
-    return makeError(module.loc, "select-kernels: expected a module of one rank, got " + Twine(module.ranks()) +
-                                     ": no kernel exchanges values between GPUs yet");
   Expected<const Target *> target = findTarget(options.getString("target"));
   if (!target)
     return target.takeError();

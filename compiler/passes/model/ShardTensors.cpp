@@ -6,9 +6,9 @@
 //   %mm  = matmul %x, %w : f32[B,T,3072]             %mm  = matmul %x, %w : f32[B,T,1536]
 //   %h   = add %mm, %b   : f32[B,T,3072]       ->    %h   = add %mm, %b   : f32[B,T,1536]
 //   %a   = gelu %h       : f32[B,T,3072]             %a   = gelu %h       : f32[B,T,1536]
-//   %p   = matmul %a, %v : f32[B,T,768]              %p   = matmul %a, %v : f32[B,T,768]
-//   %y   = add %p, %c    : f32[B,T,768]              %p_sum = all_reduce %p : f32[B,T,768]
-//                                                    %y   = add %p_sum, %c  : f32[B,T,768]
+//   %p   = matmul %a, %v : f32[B,T,768]              %q   = matmul %a, %v : f32[B,T,768]
+//   %y   = add %p, %c    : f32[B,T,768]              %p   = all_reduce %q : f32[B,T,768]
+//                                                    %y   = add %p, %c    : f32[B,T,768]
 //
 // One module is for all ranks: only what a weight's recipe takes of the checkpoint depends on the rank. The pass walks
 // over each function's ops in order. A product of a value that all ranks have takes the columns of a rank's share:
@@ -305,12 +305,14 @@ Error Sharder::shardHeads(Op &op) {
 // Exchanges
 //===----------------------------------------------------------------------===//
 
-/// Adds up the op's results of all ranks. Its readers get the sum.
+/// Adds up the op's results of all ranks. Its readers get the sum, which has the name that the whole result had.
 void Sharder::reduce(Op &op) {
   Value *part = op.result();
+  std::string whole = part->name;
+  part->name = names->unique(withEnding(whole, "_part"));
   SmallVector<Op *, 4> readers(part->getUsers());
   auto sum = std::make_unique<Op>(opTable()[OpKind::allReduce], ArrayRef<Value *>(part), AttributeMap(), op.loc);
-  Value *result = sum->addResult(names->unique(withEnding(part->name, "_sum")), part->type);
+  Value *result = sum->addResult(whole, part->type);
   op.parent()->insert(std::move(sum), op.next());
   for (Op *reader : readers)
     for (unsigned i = 0; i < reader->operands().size(); ++i)

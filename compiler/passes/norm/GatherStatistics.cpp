@@ -1,4 +1,5 @@
-// gather-statistics: the statistics of rows come from the kernel that makes the rows, by groups of columns.
+// gather-statistics: the statistics of rows come from the kernel that makes the rows, by groups of columns: a product,
+// or the sum of all ranks behind it.
 //
 //   %x = fused @matmul_bias_residual(%a, %w, %b, %r) {      %x, %means, %squares = fused @…_residual_groups(…) {
 //     …                                                       …
@@ -18,8 +19,8 @@
 // graphs/targets/ names it. option prompts: also of prompts. Their kernels have no registers left, so that handing out
 // and merging statistics took 1.6 times as long as a kernel that reads the rows for them (124M, 8 × 1024, on an H200).
 //
-// Refuses: rows that anything but a product in tensor cores of 16 bits makes, such as an embedding; rows of no multiple
-// of 8 columns; statistics that anything but normalize_product reads.
+// Refuses: rows that anything but a product in tensor cores of 16 bits or a sum of ranks makes, such as an embedding;
+// rows of no multiple of 8 columns; statistics that anything but normalize_product reads.
 #include "ir/Builder.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
@@ -41,19 +42,25 @@ static Value *rowsOfStatistics(const Op &op) {
   return fits ? mean.operand(0) : nullptr;
 }
 
-/// Whether a product in tensor cores makes the rows, and can hand out their statistics.
-static bool isOfProduct(const Value &rows, const Target &target, bool takesPrompts) {
+/// Whether the op is a product in tensor cores.
+static bool isTensorProduct(const Op &op, const Target &target) {
+  return anchor(op)->is(OpKind::matmul) && wantsNormOutside(op, target) && !fusedNorm(op) &&
+         dtypeSize(anchor(op)->operand(1)->type.dtype) == 2;
+}
+
+/// Whether a kernel makes the rows that can hand out their statistics.
+static bool handsOutStatistics(const Value &rows, const Target &target, bool takesPrompts) {
   const Op *producer = rows.definingOp();
-  if (!producer || (!hasFewTokens(*producer, rows.type) && !takesPrompts))
+  if (!producer || !producer->region() || dtypeSize(rows.type.dtype) != 2)
     return false;
-  if (!producer->region() || !anchor(*producer)->is(OpKind::matmul) || !wantsNormOutside(*producer, target) ||
-      fusedNorm(*producer) || dtypeSize(rows.type.dtype) != 2)
+  // Sums of prompts come slice by slice, each rank one.
+  bool isFew = hasFewTokens(*producer, rows.type), isSum = anchor(*producer)->is(OpKind::allReduce);
+  if (isSum ? !isFew : !(isFew || takesPrompts) || !isTensorProduct(*producer, target))
     return false;
   const Op *last = producer->region()->terminator()->operand(rows.resultIndex())->definingOp();
   std::optional<int64_t> cols = rows.type.lastDim().asConstant();
   return last->parentOp() == producer && (last == anchor(*producer) || last->has(Trait::Pointwise)) &&
-         rows.type.shape == anchor(*producer)->result()->type.shape && cols && *cols % groupColumns == 0 &&
-         dtypeSize(anchor(*producer)->operand(1)->type.dtype) == 2;
+         rows.type.shape == anchor(*producer)->result()->type.shape && cols && *cols % groupColumns == 0;
 }
 
 /// The op that applies the statistics, if nothing else reads them; or null.
@@ -107,7 +114,7 @@ static Error gatherStatistics(Module &module, const PassOptions &options) {
     for (Op *op : function->body.snapshot()) {
       Value *rows = rowsOfStatistics(*op);
       Op *apply = rows ? soleUse(*op) : nullptr;
-      if (!apply || !isOfProduct(*rows, **target, options.getBool("prompts")))
+      if (!apply || !handsOutStatistics(*rows, **target, options.getBool("prompts")))
         continue;
       merge(*apply, *op, addGroups(*rows, names));
       op->erase();
@@ -118,7 +125,7 @@ static Error gatherStatistics(Module &module, const PassOptions &options) {
 
 const PassDef gatherStatisticsPass = {
     .name = "gather-statistics",
-    .summary = "Takes the statistics of rows from the products that make the rows",
+    .summary = "Takes the statistics of rows from the products or sums of ranks that make the rows",
     .run = gatherStatistics,
     .options = {{"target", Attribute::ident("sm_90a"), "the GPU that the plan is for"},
                 {"prompts", false, "also take those of prompts"}},

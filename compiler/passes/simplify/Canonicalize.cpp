@@ -6,6 +6,8 @@
 //   %a = scale %x {factor = 2.0}
 //   %b = scale %a {factor = 3.0}             ->   %b = scale %x {factor = 6.0}
 //   %y = add %x, %mm  (%mm a contraction)    ->   %y = add %mm, %x
+//   %s = slice %x {size = N}
+//   %y = all_gather %s {size = M}            ->   %y = all_gather %x {size = M}
 //
 // Refuses: an op whose result does not exactly equal its replacement; a scale with another user of the inner scale (the
 // inner one would still be computed) or a product of factors that a float cannot represent; swapping the operands of an
@@ -57,12 +59,23 @@ static void orderOperands(Op &op) {
   op.setOperand(1, a);
 }
 
+/// all_gather drops what a share has room for beyond its part, and so what a slice dropped.
+static void gatherUnsliced(Op &op) {
+  Op *slice = op.operands().empty() ? nullptr : op.operand(0)->definingOp();
+  if (!op.is(OpKind::allGather) || !slice || !slice->is(OpKind::slice))
+    return;
+  op.setOperand(0, slice->operand(0));
+  if (slice->result()->getUsers().empty())
+    slice->erase();
+}
+
 static Error canonicalize(Module &module, const PassOptions &) {
   for (const auto &function : module.functions)
     for (Op *op : function->body.snapshot()) {
       if (op->has(Trait::Terminator) || op->is(OpKind::fused))
         continue;
       mergeScales(*op);
+      gatherUnsliced(*op);
       if (Value *same = foldToOperand(*op)) {
         op->result()->replaceAllUsesWith(same);
         op->erase();

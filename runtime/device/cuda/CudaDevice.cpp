@@ -82,6 +82,24 @@ Expected<void *> CudaDevice::allocate(int64_t bytes, StringRef what) {
 
 void CudaDevice::free(void *memory) { cudaFree(memory); }
 
+Error CudaDevice::reachMemoryOf(Device &other) {
+  const int peer = static_cast<CudaDevice &>(other).options.ordinal;
+  int canReach = 0;
+  if (Error error = checkCuda(cudaDeviceCanAccessPeer(&canReach, options.ordinal, peer), "looking for a link of GPUs"))
+    return error;
+  if (!canReach)
+    return makeError(name() + " cannot access the memory of " + other.name() +
+                     ": there is neither NVLink nor PCIe peer access between them");
+  if (Error error = makeCurrent())
+    return error;
+  cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
+  if (status == cudaErrorPeerAccessAlreadyEnabled) {
+    cudaGetLastError();
+    return Error::success();
+  }
+  return checkCuda(status, "linking GPUs");
+}
+
 Expected<int64_t> CudaDevice::freeMemory() {
   size_t available = 0, all = 0;
   if (Error error = checkCuda(cudaMemGetInfo(&available, &all), "asking for free memory"))

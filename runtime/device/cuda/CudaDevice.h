@@ -40,6 +40,7 @@ public:
   Error makeCurrent() override;
   Expected<void *> allocate(int64_t bytes, StringRef what) override;
   void free(void *memory) override;
+  Error reachMemoryOf(Device &other) override;
   Expected<int64_t> freeMemory() override;
   Expected<void *> allocateHost(int64_t bytes, StringRef what) override;
   void freeHost(void *memory) override;

@@ -219,7 +219,8 @@ Error EmulatedDevice::launch(const KernelLaunch &launch) {
       fillWords(tensor.address, tensor.bytes, poisonWord);
   }
   LaunchOptions how = options.launch;
-  how.cooperative = launch.planned->cooperative;
+  // On a GPU, blocks that wait for other ranks run at the same time, too: they are few.
+  how.cooperative = launch.planned->cooperative || launch.step->inbox != 0;
   how.cluster = launch.cluster;
   Error error = launcher.launch(kernel, {launch.grid[0], launch.grid[1], launch.grid[2]}, {launch.threads, 1, 1},
                                 launch.dynamicShared, pointers, how, ranges);

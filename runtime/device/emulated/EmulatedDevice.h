@@ -27,6 +27,7 @@ public:
 
   Expected<void *> allocate(int64_t bytes, StringRef what) override;
   void free(void *memory) override;
+  Error reachMemoryOf(Device &) override { return Error::success(); }
   /// The system's memory that programs can use; a larger number if the system does not report it.
   Expected<int64_t> freeMemory() override;
   Expected<void *> allocateHost(int64_t bytes, StringRef what) override { return allocate(bytes, what); }

@@ -24,6 +24,7 @@ struct LaunchOptions {
   bool cooperative = false; ///< all blocks run interleaved, so that they may wait for each other
   unsigned threads = 0;     ///< cores to spread clusters over; 0: all. A cooperative launch takes one
   uint32_t cluster = 1;     ///< blocks of a cluster, neighbours in x, which run interleaved
+  double rankPatience = 60; ///< seconds for which a thread waits for another rank before that is an error
 };
 
 /// A kernel compiled for the CPU; templates/device/emulated_entry.cuh defines the functions.

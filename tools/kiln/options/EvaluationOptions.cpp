@@ -8,6 +8,7 @@ void addEval(CLI::App &app, EvalCommand &command) {
   sub->add_option("MODEL", command.model, planOrModel)->required();
   addWeights(*sub, command.weights);
   addPipeline(*sub, command.pipeline);
+  addRanks(*sub, command.pipeline.ranks);
   sub->add_option("--text", command.text, "file to score, a text or questions; - is standard input")->required();
   addEvalForm(*sub, command.form);
   sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")

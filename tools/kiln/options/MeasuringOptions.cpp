@@ -23,6 +23,7 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   sub->add_option("MODEL", command.model, planOrModel);
   addWeights(*sub, command.weights);
   addPipeline(*sub, command.pipeline);
+  addRanks(*sub, command.pipeline.ranks);
   sub->add_option("--what", command.what, "decode, prefill, score, each of the kernels, or speculation")
       ->check(word({"decode", "prefill", "score", "kernels", "speculation"}))
       ->capture_default_str();

@@ -36,9 +36,6 @@ std::string checkStage(const CompileCommand &command, const GivenOptions &given)
           !wrong.empty())
         return wrong;
   }
-  if (command.stage > Stage::Fused && command.pipeline.ranks.value_or(1) > 1)
-    return "--ranks: expected --stage graph or fused, got " + stageName(command.stage).str() +
-           ": no kernel exchanges values between GPUs yet";
   return "";
 }
 

@@ -36,8 +36,7 @@ void addCompile(CLI::App &app, CompileCommand &command) {
   sub->add_option("--draft-tokens", command.pipeline.draftTokens,
                   "also make @verify, which checks up to this many guesses of a sequence at once")
       ->check(integer(1, 63));
-  sub->add_option("--ranks", command.pipeline.ranks, "GPUs among which tensors are split; for --stage graph and fused")
-      ->check(integer(1, 64));
+  addRanks(*sub, command.pipeline.ranks);
   sub->add_option("--passes", command.passes,
                   "passes to run in place of the usual ones, like a,b{n=2}; they choose dtype, kernels and tiles")
       ->check(checkNotEmpty)
@@ -187,6 +186,7 @@ void addRun(CLI::App &app, RunCommand &command) {
   sub->add_option("MODEL", command.model, planOrModel)->required();
   addWeights(*sub, command.weights);
   addPipeline(*sub, command.pipeline);
+  addRanks(*sub, command.pipeline.ranks);
   addPrompts(*sub, command.prompts);
   addLines(*sub, command.lines);
   sub->add_flag("--interactive", command.interactive,

@@ -82,6 +82,10 @@ void addPipeline(CLI::App &sub, PipelineChoices &pipeline) {
   addBatchInvariant(sub, pipeline.batchInvariant);
 }
 
+void addRanks(CLI::App &sub, std::optional<int64_t> &ranks) {
+  sub.add_option("--ranks", ranks, "GPUs among which the model's tensors are split")->check(integer(1, mostRanks));
+}
+
 std::vector<std::string> targetNames() {
   std::vector<std::string> names;
   for (const Target &target : allTargets())

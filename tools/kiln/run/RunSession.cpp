@@ -44,6 +44,18 @@ static DraftRequest draftRequest(const RunCommand &command) {
           .randomSeed = std::nullopt};
 }
 
+/// Makes the devices those of a model's ranks, which share all sequences. Error: as of resolveDevices; a UsageError
+/// about a draft.
+static Error useRanks(const RunCommand &command, int64_t ranks, std::vector<std::string> &devices,
+                      EngineOptions &onDevice) {
+  if (Error error = resolveDevices(command.device, ranks).moveInto(devices))
+    return error;
+  if (!command.draft.what.empty() && devices.front() != "cpu")
+    return makeUsageError("--draft: expected a model on one GPU, got one that is split among " + Twine(ranks));
+  onDevice.batch = batchOf(command, devices.front());
+  return Error::success();
+}
+
 Expected<std::unique_ptr<RunSession>> RunSession::open(const RunCommand &command, Trace *trace) {
   std::vector<std::string> devices = resolveDevices(command.device);
   Expected<EngineOptions> onDevice = engineOptions(command, devices, trace);
@@ -59,6 +71,10 @@ Expected<std::unique_ptr<RunSession>> RunSession::open(const RunCommand &command
   Expected<ModelSource> source = traced(trace, TraceLane::Host, "open the model", [&] { return openModel(request); });
   if (!source)
     return source.takeError();
+  if (source->ranks() > 1) {
+    if (Error error = useRanks(command, source->ranks(), devices, *onDevice))
+      return error;
+  }
   auto session = std::make_unique<RunSession>(RunSession{std::move(devices), std::move(*onDevice), std::move(*source)});
   // A plan may be for fewer sequences than lines usually have side by side.
   const std::optional<Plan> &plan = session->source.plan;

@@ -1,5 +1,7 @@
 #include "runtime/device/emulated/block/Scheduler.h"
 
+#include <thread>
+
 namespace kiln {
 
 namespace {
@@ -70,7 +72,7 @@ std::vector<Diagnostic> Scheduler::run(const EmulatedLaunch &newLaunch, ArrayRef
   launch = &newLaunch;
   current = launch->kernel->current();
   failure.clear();
-  fruitlessTurns = copiesUnderWay = 0;
+  fruitlessTurns = copiesUnderWay = rankTurns = 0;
   unfinished = numbers.size() * launch->options.cluster * launch->blockThreads;
   runningCount = numbers.size();
   while (clusters.size() < runningCount)
@@ -225,6 +227,15 @@ bool Scheduler::yield(Thread &thread) {
   ready.push(&thread);
   wait(thread);
   return true;
+}
+
+void Scheduler::yieldToRanks(Thread &thread) {
+  // In a round in which every thread has only waited, the core is free for the other ranks.
+  if (++rankTurns % (unfinished + 1) == 0)
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  thread.state = Thread::State::Ready;
+  ready.push(&thread);
+  wait(thread);
 }
 
 void Scheduler::unwindAll() {

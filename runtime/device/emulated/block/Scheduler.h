@@ -66,6 +66,8 @@ public:
   void release(ArrayRef<Thread *> group);
   /// Moves the running thread behind all ready threads. False if only this has happened for a long time.
   bool yield(Thread &thread);
+  /// The same for a thread that waits for another rank, which is not part of this launch.
+  void yieldToRanks(Thread &thread);
   void noteProgress() { fruitlessTurns = 0; }
   /// A copy has been started.
   void noteCopy() { ++copiesUnderWay; }
@@ -93,6 +95,7 @@ private:
   size_t runningCount = 0;
   size_t unfinished = 0;
   size_t fruitlessTurns = 0;
+  size_t rankTurns = 0;      ///< of threads that wait for other ranks
   size_t copiesUnderWay = 0; ///< of all clusters
   ReadyQueue ready;
   std::vector<Diagnostic> failure;

@@ -16,6 +16,7 @@ void Thread::syncWarpgroup(void *lane, EmulatedCombine combine, const Site &site
   owner->syncWarpgroup(*this, lane, combine, site);
 }
 void Thread::pause(const Site &site) { owner->pause(*this, site); }
+void Thread::pauseForRank(u32 turn, const u32 *stop, const Site &site) { owner->pauseForRank(*this, turn, stop, site); }
 void *Thread::staticShared(const void *tag, u64 bytes, u64 alignment, const Site &site) {
   return owner->staticShared(*this, tag, bytes, alignment, site);
 }
@@ -322,6 +323,22 @@ void ThreadBlock::pause(Thread &thread, Site site) {
   fail(nameThreads({&thread}) + " waits here for a write that no thread makes" +
            (mayWaitForBlocks ? "" : " (only blocks of a cooperative launch may wait for each other)"),
        site);
+}
+
+void ThreadBlock::pauseForRank(Thread &thread, u32 turn, const u32 *stop, Site site) {
+  arriveAt(thread, site);
+  if (__atomic_load_n(stop, __ATOMIC_RELAXED) != 0)
+    fail(nameThreads({&thread}) + " waits here for another rank, which has failed", site);
+  auto now = std::chrono::steady_clock::now();
+  if (turn == 0)
+    thread.waitsSince = now;
+  double patience = scheduler->currentLaunch().options.rankPatience;
+  if (now - thread.waitsSince > std::chrono::duration<double>(patience))
+    fail(formatv("{0} waits here for another rank, which has written nothing for {1} seconds", nameThreads({&thread}),
+                 patience)
+             .str(),
+         site);
+  scheduler->yieldToRanks(thread);
 }
 
 void *ThreadBlock::staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site) {

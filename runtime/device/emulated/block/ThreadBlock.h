@@ -19,6 +19,8 @@
 #include "runtime/device/emulated/block/PhaseBarrier.h"
 #include "runtime/device/emulated/block/SharedMemory.h"
 
+#include <chrono>
+
 namespace kiln {
 
 class BlockCluster;
@@ -46,6 +48,7 @@ public:
   size_t barrier = 0; ///< at a phase: the index of the barrier in the cluster
   /// Having arrived at the cluster's barrier, but not waited: how often it had opened.
   std::optional<u32> clusterPhase;
+  std::chrono::steady_clock::time_point waitsSince; ///< for another rank
 
   u32 lane() const { return thread % 32; }
   bool isWaiting() const { return state != State::Ready && state != State::Running && state != State::Finished; }
@@ -54,6 +57,7 @@ public:
   void syncWarp(u32 members, void *lane, EmulatedCombine combine, const Site &site) override;
   void syncWarpgroup(void *lane, EmulatedCombine combine, const Site &site) override;
   void pause(const Site &site) override;
+  void pauseForRank(u32 turn, const u32 *stop, const Site &site) override;
   void *staticShared(const void *tag, u64 bytes, u64 alignment, const Site &site) override;
   void *dynamicShared(u64 bytes, const Site &site) override;
   void copyLater(void *to, const void *bytes) override;
@@ -113,6 +117,7 @@ public:
   void syncWarp(Thread &thread, u32 members, void *lane, EmulatedCombine combine, Site site);
   void syncWarpgroup(Thread &thread, void *lane, EmulatedCombine combine, Site site);
   void pause(Thread &thread, Site site);
+  void pauseForRank(Thread &thread, u32 turn, const u32 *stop, Site site);
   void *staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site);
   void *dynamicShared(Thread &thread, u64 bytes, Site site);
   void initBarrier(Thread &thread, u64 *place, u32 arrivals, Site site);

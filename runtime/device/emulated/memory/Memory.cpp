@@ -47,7 +47,10 @@ std::vector<TensorRange> EmulatedMemory::ranges() const {
 
 const EmulatedMemory::Allocation *EmulatedMemory::allocationOf(const TensorRange &range) const {
   auto next = allocations.upper_bound(range.begin);
-  return next == allocations.begin() ? nullptr : &std::prev(next)->second;
+  if (next == allocations.begin())
+    return nullptr;
+  const Allocation &before = std::prev(next)->second;
+  return before.memory.contains(range.begin, range.bytes) ? &before : nullptr; // else another device's
 }
 
 void EmulatedMemory::restrictTo(ArrayRef<TensorRange> ranges) {

@@ -1,0 +1,128 @@
+// Kernels that exchange values with other ranks: sums and shares.
+#include "kernels/cost/BlockCost.h"
+#include "kernels/cost/Problem.h"
+#include "kernels/cost/Work.h"
+#include "kernels/families/Families.h"
+#include "ops/Region.h"
+
+namespace kiln {
+
+// As in exchange/ranks.cuh.
+constexpr int64_t inboxThreads = 256, inboxVec = 8, wordBytes = 8;
+/// Blocks that wait for other ranks, all of which any GPU runs at once.
+constexpr int64_t mostBlocks = 128;
+
+static bool isOfGroups(const Op &op) { return op.is(OpKind::groupMean) || op.is(OpKind::groupSquares); }
+
+/// Whether the op is an exchange, or a sum of all ranks with pointwise ops of its elements behind it, whose result may
+/// come with statistics of groups of columns.
+static bool acceptsExchange(const Op &op, const Target &, const DimBinding &) {
+  const Op &exchange = *anchor(op);
+  if (!exchange.has(Trait::Exchange) || !exchange.operand(0)->type.lastDim().asConstant())
+    return false;
+  auto isFused = [&](const auto &inner) {
+    return inner.get() == &exchange || inner->has(Trait::Pointwise) || inner->has(Trait::Terminator) ||
+           isOfGroups(*inner);
+  };
+  auto isMore = [](const Value *yielded) { return !isOfGroups(*yielded->definingOp()); };
+  return !op.region() || (exchange.is(OpKind::allReduce) && op.region()->ops().front().get() == &exchange &&
+                          llvm::all_of(op.region()->ops(), isFused) &&
+                          llvm::count_if(op.region()->terminator()->operands(), isMore) == 1);
+}
+
+static const Type &exchangedType(const Op &op) { return anchor(op)->operand(0)->type; }
+
+static std::vector<Tile> exchangeConfigurations(const Op &op, const Target &, const DimBinding &) {
+  // The elements of a thread lie in one row; those of a group belong to one thread.
+  int64_t most = usesGroups(op) ? groupColumns : 4;
+  return {{{"blocks", mostBlocks},
+           {"threads", inboxThreads},
+           {"vec", widestVector(*exchangedType(op).lastDim().asConstant(), most)}}};
+}
+
+static bool isSoundExchange(const Op &op, const Tile &tile) {
+  int64_t threads = setting(tile, "threads"), vec = setting(tile, "vec"), blocks = setting(tile, "blocks");
+  return blocks >= 1 && blocks <= mostBlocks && threads % 32 == 0 && threads <= inboxThreads && isPowerOfTwo(vec) &&
+         vec <= inboxVec && (!usesGroups(op) || vec == groupColumns) &&
+         *exchangedType(op).lastDim().asConstant() % vec == 0;
+}
+
+static Launch launchExchange(const Op &op, const Tile &tile) {
+  Expr perBlock(setting(tile, "threads") * setting(tile, "vec"));
+  return {
+      .grid = {min(ceilDiv(exchangedType(op).elements(), perBlock), Expr(setting(tile, "blocks"))), Expr(1), Expr(1)},
+      .threads = setting(tile, "threads")};
+}
+
+static double estimateExchange(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  int64_t perBlock = setting(tile, "threads") * setting(tile, "vec");
+  double blocks = static_cast<double>(valueAt(exchangedType(op).elements(), dims)) / static_cast<double>(perBlock);
+  BlockCost cost;
+  cost.blocks = std::min(std::ceil(blocks), static_cast<double>(setting(tile, "blocks")));
+  cost.threads = setting(tile, "threads");
+  cost.memoryBytes = bytesMovedAt(op, dims);
+  cost.bytesInFlight = perBlock * wordBytes;
+  return estimateSeconds(cost, target);
+}
+
+/// BlockInbox of exchange/ranks.cuh, for each block.
+static int64_t inboxBytes(const Op &op, const Tile &tile) {
+  int64_t ranks = op.parent()->function()->module().ranks();
+  int64_t words = 2 * ranks * inboxThreads * inboxVec * wordBytes, counts = 4 * (inboxThreads + 2 * ranks);
+  return setting(tile, "blocks") * static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(words + counts), 16));
+}
+
+const KernelFamily exchangeFamily = {
+    .name = "exchange",
+    .summary = "sums and shares of all ranks, each value written into the inboxes of the others",
+    .header = "exchange/exchange.cuh",
+    .body = "exchangeElements",
+    .form = KernelForm::Exchange,
+    .accepts = acceptsExchange,
+    .configurations = exchangeConfigurations,
+    .isSound = isSoundExchange,
+    .order = [](const Op &, const Tile &) { return AttributeMap(); }, // always that of the ranks
+    .launch = launchExchange,
+    .estimate = estimateExchange,
+    .inbox = inboxBytes,
+};
+
+//===----------------------------------------------------------------------===//
+// exchange_slices
+//===----------------------------------------------------------------------===//
+
+/// Sums of so many elements or more take longer to move than two barriers of all ranks.
+constexpr int64_t fewestSliced = int64_t(1) << 19;
+
+static bool acceptsSlices(const Op &op, const Target &target, const DimBinding &upper) {
+  return anchor(op)->is(OpKind::allReduce) && !usesGroups(op) && acceptsExchange(op, target, upper) &&
+         valueAt(exchangedType(op).elements(), upper) >= fewestSliced;
+}
+
+static std::vector<Tile> slicesConfigurations(const Op &op, const Target &, const DimBinding &) {
+  int64_t vec = widestVector(*exchangedType(op).lastDim().asConstant(), 16 / dtypeSize(exchangedType(op).dtype));
+  return {{{"blocks", mostBlocks}, {"threads", 512}, {"unroll", 4}, {"vec", vec}}};
+}
+
+static bool isSoundSlices(const Op &op, const Tile &tile) {
+  int64_t threads = setting(tile, "threads"), vec = setting(tile, "vec"), blocks = setting(tile, "blocks");
+  return blocks >= 1 && blocks <= mostBlocks && threads % 32 == 0 && threads >= 64 && isPowerOfTwo(vec) && vec <= 8 &&
+         setting(tile, "unroll") <= 8 && *exchangedType(op).lastDim().asConstant() % vec == 0;
+}
+
+const KernelFamily exchangeSlicesFamily = {
+    .name = "exchange_slices",
+    .summary = "sums of all ranks of large tensors: each rank adds up a slice, from and to the memory of all",
+    .header = "exchange/slices.cuh",
+    .body = "exchangeSlices",
+    .form = KernelForm::Exchange,
+    .accepts = acceptsSlices,
+    .configurations = slicesConfigurations,
+    .isSound = isSoundSlices,
+    .order = [](const Op &, const Tile &) { return AttributeMap(); }, // always that of the ranks
+    .launch = launchExchange,
+    .estimate = estimateExchange,
+    .inbox = inboxBytes,
+};
+
+} // namespace kiln

@@ -1,0 +1,131 @@
+//===- inbox.cuh - values that ranks write into each other's memory -----------------------===//
+//
+// Each rank of a model, one for each GPU, has an inbox in its memory. Others write into it while their kernels run, and
+// the rank's own kernel waits for what they write. A value and its stamp are one word, as in a mailbox (mailbox.cuh):
+// whoever sees the stamp sees the value, so that there is no flag and no fence.
+//
+// A rank may have stopped for good. Then the host sets the word that a wait gets, and the wait ends with an error of
+// the launch.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/mailbox.cuh"
+
+namespace kiln {
+
+#if defined(__CUDACC__)
+
+/// Writes two values into a rank's inbox. `target` is at a multiple of 16 bytes. It orders no other accesses.
+KILN_DEVICE void postToRank(StampedValue *target, const Vec<float, 2> &values, u32 stamp, Site = Site::current()) {
+  const u64 high = u64(stamp) << 32;
+  asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(target), "l"(high | bitCast<u32>(values[0])),
+               "l"(high | bitCast<u32>(values[1]))
+               : "memory");
+}
+
+/// Ends the launch with an error if a rank has failed; looks only from time to time, since the word is far away.
+KILN_DEVICE void trapIfStopped(u32 tries, const u32 *stop) {
+  constexpr u32 kTriesBetweenLooks = 4096; // a few milliseconds
+  if (tries % kTriesBetweenLooks != 0)
+    return;
+  u32 isStopped;
+  asm volatile("ld.relaxed.sys.global.b32 %0, [%1];" : "=r"(isStopped) : "l"(stop) : "memory");
+  if (isStopped != 0)
+    asm volatile("trap;");
+}
+
+/// Waits until pairs of words of this rank's inbox, `stride` words apart, have the stamp. `stop`: a word of the host's
+/// memory.
+template <int kPairs>
+KILN_DEVICE Vec<float, 2 * kPairs> awaitPosts(const StampedValue *source, u32 stride, u32 stamp, const u32 *stop,
+                                              Site = Site::current()) {
+  for (u32 tries = 1;; ++tries) {
+    // All are under way at once.
+    u64 words[kPairs][2];
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i)
+      asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+                   : "=l"(words[i][0]), "=l"(words[i][1])
+                   : "l"(source + i * stride)
+                   : "memory");
+    Vec<float, 2 * kPairs> values;
+    bool areHere = true;
+#pragma unroll
+    for (int i = 0; i < 2 * kPairs; ++i) {
+      const StampedValue word = bitCast<StampedValue>(words[i / 2][i % 2]);
+      areHere &= word.stamp == stamp;
+      values[i] = word.value;
+    }
+    if (areHere)
+      return values;
+    trapIfStopped(tries, stop);
+  }
+}
+
+/// Tells a rank how often this one has arrived, in the rank's inbox. What this thread did before, and what it has seen
+/// of other threads, is visible to those that await it.
+KILN_DEVICE void arriveAtRank(u32 *arrivals, u32 count, Site = Site::current()) {
+  asm volatile("fence.acq_rel.sys;\n"
+               "st.relaxed.sys.global.b32 [%0], %1;" ::"l"(arrivals),
+               "r"(count)
+               : "memory");
+}
+
+/// Waits until a rank has arrived so often, or more.
+KILN_DEVICE void awaitRank(const u32 *arrivals, u32 count, const u32 *stop, Site = Site::current()) {
+  for (u32 tries = 1;; ++tries) {
+    u32 arrived;
+    asm volatile("ld.acquire.sys.global.b32 %0, [%1];" : "=r"(arrived) : "l"(arrivals) : "memory");
+    if (i32(arrived - count) >= 0)
+      return;
+    trapIfStopped(tries, stop);
+  }
+}
+
+#else
+
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void arriveAtRank(u32 *arrivals, u32 count, Site site = Site::current()) {
+  emulatedNote(arrivals, EmulatedAccess::Atomic);
+  __atomic_store_n(arrivals, count, __ATOMIC_RELEASE);
+}
+
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void awaitRank(const u32 *arrivals, u32 count, const u32 *stop,
+                                                        Site site = Site::current()) {
+  emulatedNote(arrivals, EmulatedAccess::Atomic);
+  for (u32 turn = 0; i32(__atomic_load_n(arrivals, __ATOMIC_ACQUIRE) - count) < 0; ++turn)
+    emulatedThread->pauseForRank(turn, stop, site);
+}
+
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void postToRank(StampedValue *target, const Vec<float, 2> &values, u32 stamp,
+                                                         Site site = Site::current()) {
+  emulatedCheckAligned(target, 2 * sizeof(StampedValue), site);
+  for (int i = 0; i < 2; ++i) {
+    emulatedNote(target + i, EmulatedAccess::Atomic);
+    // Ranks run in different threads of the host, or in different processes.
+    __atomic_store_n(reinterpret_cast<u64 *>(target + i), bitCast<u64>(StampedValue{values[i], stamp}),
+                     __ATOMIC_RELEASE);
+  }
+}
+
+template <int kPairs>
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE Vec<float, 2 * kPairs>
+awaitPosts(const StampedValue *source, u32 stride, u32 stamp, const u32 *stop, Site site = Site::current()) {
+  Vec<float, 2 * kPairs> values;
+  u32 turn = 0;
+  for (int i = 0; i < 2 * kPairs; ++i) {
+    const StampedValue *at = source + i / 2 * stride + i % 2;
+    emulatedCheckAligned(source + i / 2 * stride, 2 * sizeof(StampedValue), site);
+    for (emulatedNote(at, EmulatedAccess::Atomic);; emulatedThread->pauseForRank(turn++, stop, site)) {
+      const auto word = bitCast<StampedValue>(__atomic_load_n(reinterpret_cast<const u64 *>(at), __ATOMIC_ACQUIRE));
+      values[i] = word.value;
+      if (word.stamp == stamp)
+        break;
+    }
+  }
+  return values;
+}
+
+#endif
+
+} // namespace kiln

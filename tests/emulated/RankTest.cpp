@@ -1,0 +1,138 @@
+// Exchanges between ranks, each in a thread of its own as on a GPU of its own, under every schedule; and mistakes.
+
+#include "emulated/Fixture.h"
+
+#include <thread>
+
+namespace kiln {
+namespace {
+
+constexpr size_t ranks = 3;
+template <class T> using PerRank = std::array<T, ranks>; ///< as kernels take it
+
+class RankTest : public EmulatedTest {
+protected:
+  RankTest() {
+    kernelLibrary("ranks", /*checkAccesses=*/true); // before there are several threads
+    constexpr size_t bytes = 1 << 20;               // of a few blocks
+    for (char *&inbox : inboxes) {
+      inbox = buffer<char>(bytes, "inbox").data;
+      std::memset(inbox, 0, bytes);
+    }
+    *stop.data = 0;
+  }
+
+  /// Runs `launch` for all ranks at the same time. Returns their errors.
+  template <class Launch> static std::vector<std::string> onAllRanks(Launch launch) {
+    std::vector<std::string> errors(ranks);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < static_cast<int>(ranks); ++rank)
+      threads.emplace_back([&, rank] { errors[static_cast<size_t>(rank)] = printed(launch(rank)); });
+    for (std::thread &thread : threads)
+      thread.join();
+    return errors;
+  }
+
+  /// Launches a kernel of ranks.cu; the arguments follow its own.
+  template <class... Args>
+  Error launchOn(StringRef kernel, uint32_t blocks, const LaunchOptions &how, const Args &...args) {
+    EmulatedLauncher own(&memory);
+    LaunchOptions options = how;
+    options.cooperative = true;
+    options.rankPatience = patience;
+    std::vector<void *> pointers = {const_cast<Args *>(&args)...};
+    return own.launch(kernelLibrary("ranks", /*checkAccesses=*/true).kernel(kernel), {blocks}, {64}, 0, pointers,
+                      options);
+  }
+
+  /// Expects that only rank 1 fails, at the line of the kernel's mark.
+  void expectFailure(StringRef kernel, const Twine &message) {
+    patience = 0.3;
+    auto out = buffer<float>(64);
+    uint32_t *stopped = stop.data;
+    std::vector<std::string> errors =
+        onAllRanks([&](int rank) { return launchOn(kernel, 1, {}, out.data, inboxes, stopped, rank); });
+    EXPECT_EQ(errors[0], "");
+    EXPECT_EQ(errors[2], "");
+    StringRef text = errors[1];
+    EXPECT_TRUE(text.starts_with(placeIn("ranks", kernel))) << errors[1];
+    EXPECT_TRUE(text.contains(message.str())) << errors[1];
+  }
+
+  PerRank<char *> inboxes;
+  Buffer<uint32_t> stop = buffer<uint32_t>(1);
+  double patience = 60;
+};
+
+constexpr const char *nothingCame = "waits here for another rank, which has written nothing for 0.3";
+
+TEST_F(RankTest, SumsOfAllRanks) {
+  forEachSchedule([&](const LaunchOptions &options) {
+    for (int count : {2, 130, 1000})
+      for (StringRef kernel : {"sums", "sliced_sums"}) {
+        PerRank<const float *> x;
+        PerRank<float *> out;
+        for (size_t rank = 0; rank < ranks; ++rank) {
+          auto own = buffer<float>(static_cast<size_t>(count));
+          for (int i = 0; i < count; ++i)
+            own[static_cast<size_t>(i)] = 0.1f * static_cast<float>(i + static_cast<int>(rank) * 1000);
+          x[rank] = own.data;
+          out[rank] = buffer<float>(static_cast<size_t>(count)).data;
+        }
+        uint32_t *stopped = stop.data;
+        std::vector<std::string> errors = onAllRanks([&](int rank) {
+          auto own = static_cast<size_t>(rank);
+          return kernel == "sums" ? launchOn(kernel, 3, options, x[own], out[own], inboxes, stopped, rank, count)
+                                  : launchOn(kernel, 3, options, x, out, inboxes, stopped, rank, count);
+        });
+        EXPECT_EQ(errors, std::vector<std::string>(ranks));
+        for (size_t rank = 0; rank < ranks; ++rank)
+          for (int i = 0; i < count; ++i) // in the order of the ranks: the same bits on all of them
+            ASSERT_EQ(out[rank][i], x[0][i] + x[1][i] + x[2][i]) << kernel.str() << ' ' << i;
+      }
+  });
+}
+
+TEST_F(RankTest, FindsARankThatWritesNothing) { expectFailure("silent", nothingCame); }
+
+TEST_F(RankTest, FindsAStampOfTheTimeBefore) { expectFailure("stale", nothingCame); }
+
+TEST_F(RankTest, FindsAWordThatIsWrittenAgainBeforeItIsRead) { expectFailure("reused", nothingCame); }
+
+/// Memory that nothing has written holds a pattern that checked accesses find.
+TEST_F(RankTest, FindsPartsThatAreReadTooEarly) {
+  PerRank<float *> x;
+  for (float *&own : x)
+    own = buffer<float>(1).data;
+  auto out = buffer<float>(1);
+  uint32_t *stopped = stop.data;
+  std::string error = printed(launchOn("early", 1, {}, x, out.data, inboxes, stopped, 0));
+  EXPECT_TRUE(StringRef(error).starts_with(placeIn("ranks", "early"))) << error;
+}
+
+TEST_F(RankTest, FindsARankThatIsNotAtABarrier) {
+  patience = 0.3;
+  auto out = buffer<float>(1);
+  uint32_t *stopped = stop.data;
+  std::vector<std::string> errors =
+      onAllRanks([&](int rank) { return launchOn("barrier", 1, {}, out.data, inboxes, stopped, rank); });
+  EXPECT_TRUE(StringRef(errors[0]).contains(nothingCame)) << errors[0];
+  EXPECT_TRUE(StringRef(errors[1]).contains(nothingCame)) << errors[1];
+  EXPECT_EQ(errors[2], "");
+}
+
+/// A rank whose kernels wait in vain ends at once when the host says so.
+TEST_F(RankTest, EndsWhenAnotherRankHasFailed) {
+  auto out = buffer<float>(64);
+  uint32_t *stopped = stop.data;
+  std::thread host([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    __atomic_store_n(stopped, 1, __ATOMIC_SEQ_CST);
+  });
+  std::string error = printed(launchOn("silent", 1, {}, out.data, inboxes, stopped, 1));
+  host.join();
+  EXPECT_TRUE(StringRef(error).contains("waits here for another rank, which has failed")) << error;
+}
+
+} // namespace
+} // namespace kiln

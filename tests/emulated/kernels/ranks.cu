@@ -1,0 +1,91 @@
+// Kernels of several ranks, which run at the same time; RankTest.cpp says what each must compute, or how it is wrong.
+#include "device/device.cuh"
+#include "exchange/exchange.cuh"
+#include "exchange/slices.cuh"
+
+namespace kiln {
+
+constexpr int kRanks = 3;
+using Inboxes = PerRank<BlockInbox<kRanks> *, kRanks>;
+
+struct Config {
+  static constexpr int kRanks = kiln::kRanks, kBlocks = 4, kThreads = 64, kUnroll = 2, kVec = 2;
+};
+
+struct Sums {
+  const float *x;
+  float *out;
+
+  template <int V> KILN_DEVICE Vec<float, V> load(i64 index) const { return kiln::load<V>(x + index); }
+  template <int V> KILN_DEVICE void operator()(i64 index, const RankParts<kRanks, V> &parts) const {
+    store(out + index, parts.sum());
+  }
+};
+// Several times, so that words are used again.
+extern "C" __global__ void sums(const float *x, float *out, Inboxes inboxes, const u32 *stop, int rank, int count) {
+  for (int time = 0; time < 5; ++time)
+    exchangeElements<Config>(count, Exchange<kRanks>{inboxes, rank, stop}, Sums{x, out});
+}
+
+struct SlicedSums {
+  PerRank<const float *, kRanks> x;
+  PerRank<float *, kRanks> out;
+
+  template <int V> KILN_DEVICE Vec<float, V> load(int rank, i64 index) const { return kiln::load<V>(x[rank] + index); }
+  template <int V> KILN_DEVICE void operator()(i64 index, const RankParts<kRanks, V> &parts) const {
+    store(out + index, parts.sum());
+  }
+};
+extern "C" __global__ void sliced_sums(PerRank<const float *, kRanks> x, PerRank<float *, kRanks> out, Inboxes inboxes,
+                                       const u32 *stop, int rank, int count) {
+  for (int time = 0; time < 3; ++time)
+    exchangeSlices<Config>(count, Exchange<kRanks>{inboxes, rank, stop}, SlicedSums{x, out});
+}
+
+// A rank writes nothing.
+extern "C" __global__ void silent(float *out, Inboxes inboxes, const u32 *stop, int rank) {
+  if (rank != 2)
+    postToRank(inboxes[1 - rank]->words[0][rank][0][0], {1.0f, 2.0f}, 1);
+  if (rank == 1)
+    out[threadIndex()] = awaitPosts<1>(inboxes[1]->words[0][2][0][0], 0, 1, stop)[0]; // here: silent
+}
+
+// A rank writes the stamp of the time before.
+extern "C" __global__ void stale(float *out, Inboxes inboxes, const u32 *stop, int rank) {
+  for (u32 time = 1; time <= 2; ++time) {
+    if (rank == 0)
+      postToRank(inboxes[1]->words[0][0][0][threadIndex()], {1.0f, 2.0f}, 1);
+    if (rank == 1)
+      out[threadIndex()] = awaitPosts<1>(inboxes[1]->words[0][0][0][threadIndex()], 0, time, stop)[0]; // here: stale
+  }
+}
+
+// A word is written again before the other rank has read it; with one buffer less than exchangeElements has.
+extern "C" __global__ void reused(float *out, Inboxes inboxes, const u32 *stop, int rank) {
+  for (u32 time = 1; rank == 0 && time <= 2; ++time)
+    postToRank(inboxes[1]->words[0][0][0][0], {float(time), 0.0f}, time);
+  if (rank == 0)
+    arriveAtRank(&inboxes[1]->arrivals[0], 1);
+  if (rank == 1) {
+    awaitRank(&inboxes[1]->arrivals[0], 1, stop);
+    out[0] = awaitPosts<1>(inboxes[1]->words[0][0][0][0], 0, 1, stop)[0]; // here: reused
+  }
+}
+
+// A rank does not wait for the others before it reads their parts.
+extern "C" __global__ void early(PerRank<float *, kRanks> x, float *out, Inboxes inboxes, const u32 *stop, int rank) {
+  if (rank == 0)
+    *out = *x[1]; // here: early
+  const Exchange<kRanks> ranks{inboxes, rank, stop};
+  if (rank == 1 && threadIndex() == 0)
+    *x[1] = 3.0f;
+  syncRanks(ranks);
+}
+
+extern "C" __global__ void barrier(float *out, Inboxes inboxes, const u32 *stop, int rank) {
+  if (rank == 2)
+    return;
+  syncRanks(Exchange<kRanks>{inboxes, rank, stop}); // here: barrier
+}
+
+} // namespace kiln

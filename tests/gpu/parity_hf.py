@@ -2,13 +2,13 @@
 """Compares `kiln run` with Hugging Face transformers on GPT-2 models with random weights.
 
   tests/gpu/parity_hf.py [--kiln PATH] [--sizes 124m,odd] [--dtypes f32,tf32,bf16,f16] [--decode graph|persistent]
-                        [--device cuda:0]
+                        [--device cuda:0] [--ranks N]
 
 Each model is saved with save_pretrained and run from that directory. In fp32, every logit must be within 1e-3 of
 Hugging Face's (eager attention, TF32 off), and the greedy tokens must be the same. In 16 bit and with TF32, errors are
 measured against Hugging Face in fp32: the maximum and the RMS of Kiln's errors must be at most those of Hugging Face in
 the same type. Kiln runs all prompts as one batch; Hugging Face runs them one by one, with the tokens that Kiln has
-chosen. Prints a Markdown table; exits with 1 on any failure. Needs torch and transformers.
+chosen. With --ranks, N GPUs share each model that has as many heads. Prints a Markdown table; exits with 1 on any failure. Needs torch and transformers.
 """
 
 import argparse
@@ -78,6 +78,8 @@ def run_kiln(arguments, directory, dtype, prompts):
     command = [arguments.kiln, "run", directory, "--device", arguments.device, "--dtype", dtype, "--decode",
                arguments.decode, "--greedy", "--logits", "--json",
                "--quiet", "--max-new-tokens", str(arguments.new_tokens)]
+    if arguments.ranks > 1:
+        command += ["--ranks", str(arguments.ranks)]
     for prompt in prompts:
         command += ["--tokens", ",".join(map(str, prompt))]
     result = subprocess.run(command, capture_output=True, text=True, env=environment())
@@ -163,6 +165,7 @@ def parse_arguments():
     parser.add_argument("--dtypes", default="f32,tf32,bf16,f16")
     parser.add_argument("--decode", choices=["graph", "persistent"], default="graph", help="what runs the layers of new tokens")
     parser.add_argument("--device", default="cuda:0", help="as kiln run takes it; with cpu Hugging Face runs there too")
+    parser.add_argument("--ranks", type=int, default=1, help="GPUs that share the model; --device names as many")
     parser.add_argument("--new-tokens", type=int, default=6)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--scratch", help="where to save models (1558m: 6.3 GB)")
@@ -182,7 +185,8 @@ def main():
     torch.backends.cudnn.allow_tf32 = False
     print("| model | dtype | max error | Hugging Face's | RMS error | Hugging Face's | other tokens | as it should be |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
-    good = [check_model(arguments, name, config) for name, config in configurations(arguments.sizes)]
+    good = [check_model(arguments, name, config) for name, config in configurations(arguments.sizes)
+            if config["n_head"] >= arguments.ranks]
     return 0 if all(good) else 1
 
 

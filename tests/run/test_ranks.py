@@ -70,6 +70,13 @@ class Ranks(KilnTest):
             split = self.run_json(SHAKESPEARE, "--ranks", ranks, *options, device="emulate")
             self.assertEqual([result["tokens"] for result in split], [result["tokens"] for result in whole])
 
+    def test_devices_have_one_copy_together(self):
+        """All sequences run side by side on it."""
+        options = ("--tokens", "1,2", "--tokens", "3", "--tokens", "4", "--greedy", "--max-new-tokens", 3)
+        model = write_model(self.path("model"), CONFIG)
+        whole, split = (self.run_json(model, "--ranks", 2, *options, device=device) for device in ("emulate", "emulate,emulate"))
+        self.assertEqual([result["tokens"] for result in split], [result["tokens"] for result in whole])
+
     def test_a_plan(self):
         """A plan knows how many ranks it is for; `emulate` stands for as many devices."""
         plan = self.path("plan")

@@ -101,7 +101,7 @@ static bool acceptsSlices(const Op &op, const Target &target, const DimBinding &
 
 static std::vector<Tile> slicesConfigurations(const Op &op, const Target &, const DimBinding &) {
   int64_t vec = widestVector(*exchangedType(op).lastDim().asConstant(), 16 / dtypeSize(exchangedType(op).dtype));
-  return {{{"blocks", mostBlocks}, {"threads", 512}, {"unroll", 4}, {"vec", vec}}};
+  return {{{"blocks", mostBlocks}, {"threads", 1024}, {"unroll", 2}, {"vec", vec}}};
 }
 
 static bool isSoundSlices(const Op &op, const Tile &tile) {

@@ -6,20 +6,22 @@
 
 namespace kiln {
 
-/// The sequences that run side by side on each device. The reference executor evaluates them one after the other.
-static int64_t batchOf(const RunCommand &command, ArrayRef<std::string> devices) {
+/// The sequences that run side by side on each of some copies of the model. The reference executor evaluates them one
+/// after the other.
+static int64_t batchOf(const RunCommand &command, StringRef device, size_t copies) {
   constexpr int64_t usualBatch = 64;
   if (command.lines.input.empty())
     return static_cast<int64_t>(
-        llvm::divideCeil(static_cast<uint64_t>(command.prompts.count() * command.samples), devices.size()));
-  return command.lines.batch.value_or(devices.front() == "cpu" ? 1 : usualBatch);
+        llvm::divideCeil(static_cast<uint64_t>(command.prompts.count() * command.samples), copies));
+  return command.lines.batch.value_or(device == "cpu" ? 1 : usualBatch);
 }
 
 /// Each device and the checks on it. Error: a UsageError about an option that the reference executor does not support.
 static Expected<EngineOptions> engineOptions(const RunCommand &command, ArrayRef<std::string> devices, Trace *trace) {
   EngineOptions options;
   options.device = devices.front();
-  options.batch = batchOf(command, devices);
+  // The devices of ranks have one copy together.
+  options.batch = batchOf(command, devices.front(), command.pipeline.ranks.value_or(1) > 1 ? 1 : devices.size());
   options.entries = {Entry::Prefill, Entry::Decode};
   options.checkReference = command.check == "reference";
   options.checkAccesses = command.check != "none";
@@ -52,7 +54,7 @@ static Error useRanks(const RunCommand &command, int64_t ranks, std::vector<std:
     return error;
   if (!command.draft.what.empty() && devices.front() != "cpu")
     return makeUsageError("--draft: expected a model on one GPU, got one that is split among " + Twine(ranks));
-  onDevice.batch = batchOf(command, devices.front());
+  onDevice.batch = batchOf(command, devices.front(), /*copies=*/1);
   return Error::success();
 }
 

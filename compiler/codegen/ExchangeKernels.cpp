@@ -1,6 +1,5 @@
 // Kernels that exchange values with other ranks, around exchange/exchange.cuh.
 #include "codegen/KernelText.h"
-#include "kernels/families/Families.h"
 #include "ops/Region.h"
 #include "support/RankSplit.h"
 
@@ -61,7 +60,7 @@ Expected<KernelText> writeExchangeKernel(const Op &op, const KernelChoice &choic
   const Value &x = *exchange.operand(0);
   Functor body("Body", names);
   // A rank that adds up a slice reads the parts of all ranks, and writes the results of all.
-  const bool isSliced = choice.family == &exchangeSlicesFamily;
+  const bool isSliced = choice.family->form == KernelForm::ExchangeSlices;
   if (isSliced) {
     body.pointersOfRanks(x, ranks);
     body.pointersOfRanks(op.region() ? *op.region()->terminator()->operand(0) : *op.result(), ranks, /*writes=*/true);

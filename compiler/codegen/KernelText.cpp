@@ -252,18 +252,19 @@ std::string KernelAssembler::declare(const Functor::Member &member, KernelText &
          std::to_string(values->size()) + "> " + member.name;
 }
 
-/// Declares the inboxes of all ranks, and the number of this one.
+/// Declares the inboxes of all ranks, and the number of this one if an exchange or a functor needs it.
 void KernelAssembler::declareRanks(std::vector<std::string> &declared, KernelText &text) const {
   if (hasInboxes) {
-    std::string ranks = std::to_string(op.parent()->function()->module().ranks());
-    text.record.arrays.push_back({static_cast<int64_t>(text.arguments.size()), std::stoll(ranks)});
-    declared.push_back("const __grid_constant__ PerRank<BlockInbox<" + ranks + "> *, " + ranks + "> inboxes");
-    for (int64_t rank = 0; rank < text.record.arrays.back().size; ++rank)
+    const int64_t ranks = op.parent()->function()->module().ranks();
+    text.record.arrays.push_back({static_cast<int64_t>(text.arguments.size()), ranks});
+    declared.push_back(formatv("const __grid_constant__ PerRank<BlockInbox<{0}> *, {0}> inboxes", ranks).str());
+    for (int64_t rank = 0; rank < ranks; ++rank)
       text.arguments.push_back("@inbox" + std::to_string(rank));
     declared.push_back("const u32 *stop");
     text.arguments.push_back("@stop");
   }
-  if (hasRank) {
+  auto isRank = [](const Functor::Member &member) { return !member.value && member.name == "rank"; };
+  if (hasInboxes || llvm::any_of(callFunctor.members(), isRank)) {
     declared.push_back("int rank");
     text.arguments.push_back("@rank");
   }
@@ -387,6 +388,7 @@ Expected<KernelText> writeKernel(const Op &op, const KernelChoice &choice) {
   case KernelForm::Library:
     break;
   case KernelForm::Exchange:
+  case KernelForm::ExchangeSlices:
     return writeExchangeKernel(op, choice);
   case KernelForm::Map:
     return writeMapKernel(op, choice);

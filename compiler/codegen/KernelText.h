@@ -40,10 +40,8 @@ public:
   void addWorkspace(StringRef partType);
   /// The family's mailboxes, as the parameter `mail`.
   void addMailboxes() { hasMailboxes = true; }
-  /// The number of this rank, as the parameter `rank`.
-  void addRank() { hasRank = true; }
   /// What an exchange needs: the parameters `inboxes`, `rank` and `stop`.
-  void addInboxes() { hasRank = hasInboxes = true; }
+  void addInboxes() { hasInboxes = true; }
   /// Of the region's ops, those that the text shows: the others do the same with other parameters.
   void computes(std::vector<const Op *> ops) { computed = std::move(ops); }
 
@@ -80,7 +78,7 @@ private:
   std::vector<const Op *> computed;
   Functor callFunctor;
   std::string partType;
-  bool hasMailboxes = false, hasRank = false, hasInboxes = false;
+  bool hasMailboxes = false, hasInboxes = false;
 };
 
 /// `key <= query && key > query - 256`: when a causal mask, with a window of 256 here, leaves a score as it is.

@@ -346,8 +346,6 @@ Expected<KernelText> writeMapKernel(const Op &op, const KernelChoice &choice) {
   if (!body)
     return body.takeError();
   kernel.add(*body);
-  if (op.attribute("vocab"))
-    kernel.addRank();
   Functor &call = kernel.call();
   const Type &type = writer.walked().type;
   std::string rows = rowsText(call, type);

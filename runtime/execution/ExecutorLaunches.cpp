@@ -72,6 +72,13 @@ Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunc
   } else if (name == "@mailboxes") {
     tensor = {"@mailboxes", mailboxes.find(&step)->second.address(), step.mailboxes, /*isWritten=*/true,
               /*isFresh=*/false};
+  } else if (name.consume_front("%")) {
+    auto own = placed.find(name);
+    const Placement &place = own != placed.end() ? own->second : weightPlaces.find(name)->second;
+    bool isResult = place.madeBy == &step - function.steps.data();
+    const Binding *bound = findBinding(call, name);
+    bool isWritten = isResult || place.isState || (bound && bound->isWritten);
+    tensor = {("%" + name).str(), place.address, place.elements * dtypeSize(place.dtype), isWritten, isResult};
   } else if (std::optional<int64_t> of = inboxOf(name)) {
     tensor = {name.str(), inboxes[static_cast<size_t>(*of)], inbox.bytes(), /*isWritten=*/true, /*isFresh=*/false};
   } else if (std::optional<RankBuffer> own = rankBufferOf(name)) {
@@ -85,13 +92,6 @@ Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunc
   } else if (name == "@rank") {
     launch.arguments.push_back(static_cast<uint64_t>(rank));
     return Error::success();
-  } else if (name.consume_front("%")) {
-    auto own = placed.find(name);
-    const Placement &place = own != placed.end() ? own->second : weightPlaces.find(name)->second;
-    bool isResult = place.madeBy == &step - function.steps.data();
-    const Binding *bound = findBinding(call, name);
-    bool isWritten = isResult || place.isState || (bound && bound->isWritten);
-    tensor = {("%" + name).str(), place.address, place.elements * dtypeSize(place.dtype), isWritten, isResult};
   } else {
     launch.arguments.push_back(static_cast<uint64_t>(call.dims.find(name)->second));
     return Error::success();

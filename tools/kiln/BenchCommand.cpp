@@ -168,28 +168,25 @@ Expected<std::vector<BenchRow>> measureAll(const BenchCommand &command, ArrayRef
 /// Like measureAll for a model of several ranks, which all measure the same calls at the same time: the rows of the
 /// first rank.
 Expected<std::vector<BenchRow>> measureRanks(BenchCommand command, Engine &engine) {
-  const std::vector<Executor *> executors = engine.ranks();
-  RankAgreement agreement(executors.size());
+  const auto ranks = static_cast<size_t>(engine.executor()->plan().ranks);
+  RankAgreement agreement(ranks);
   command.options.agree = [&](double seconds) { return agreement.largest(seconds); };
-  std::vector<std::vector<BenchRow>> rows(executors.size());
-  auto measureOn = [&](size_t rank) -> Error {
-    Executor &executor = *executors[rank];
-    Error error = executor.device().makeCurrent();
-    if (!error)
-      error = measureAll(command, executor.plan(), &executor, /*trace=*/nullptr).moveInto(rows[rank]);
-    if (!error)
-      return error;
-    // The others may wait for this rank.
-    for (Executor *other : executors)
-      other->stopWaiting();
-    agreement.abandon();
-    return error;
+  std::vector<BenchRow> rows; // of the first rank
+  auto measureOn = [&](size_t rank, Executor &executor) -> Error {
+    auto own = measureAll(command, executor.plan(), &executor, /*trace=*/nullptr);
+    if (!own) {
+      agreement.abandon(); // the others may wait for this rank
+      return own.takeError();
+    }
+    if (rank == 0)
+      rows = std::move(*own);
+    return Error::success();
   };
-  if (Error error = runThreads(executors.size(), measureOn))
+  if (Error error = engine.onRanks(measureOn))
     return error;
-  for (BenchRow &row : rows.front())
-    row.device += " and " + std::to_string(executors.size() - 1) + " more";
-  return std::move(rows.front());
+  for (BenchRow &row : rows)
+    row.device += " and " + std::to_string(ranks - 1) + " more";
+  return rows;
 }
 
 Error print(const BenchCommand &command, Expected<std::vector<BenchRow>> rows, const Plan &plan) {
@@ -248,9 +245,8 @@ Error measure(const BenchCommand &command, Trace *trace) {
   Expected<ModelSource> source = traced(trace, TraceLane::Host, "open the model", [&] { return openModel(request); });
   if (!source)
     return source.takeError();
-  if (source->ranks() > 1)
-    if (Error error = resolveKernelDevices("kiln bench", command.device, source->ranks()).moveInto(*devices))
-      return error;
+  if (Error error = resolveKernelDevices("kiln bench", command.device, source->ranks()).moveInto(*devices))
+    return error;
   auto engines =
       traced(trace, TraceLane::Host, "open the device", [&] { return openEngines(*source, options, *devices); });
   if (!engines)

@@ -148,12 +148,9 @@ Error run(const EvalCommand &command) {
                                             .reference = referenceUse(options)});
   if (!source)
     return source.takeError();
-  size_t replicas = devices.size();
-  if (source->ranks() > 1) {
-    replicas = 1;
-    if (Error error = resolveDevices(command.device, source->ranks()).moveInto(devices))
-      return error;
-  }
+  if (Error error = resolveDevices(command.device, source->ranks()).moveInto(devices))
+    return error;
+  const size_t replicas = source->ranks() > 1 ? 1 : devices.size();
   const Tokenizer *tokenizer = source->tokenizer ? &*source->tokenizer : nullptr;
   Expected<EvalData> data = readEvalData(command.text, command.form, tokenizer, source->model().vocabulary);
   if (!data)

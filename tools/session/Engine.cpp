@@ -104,7 +104,10 @@ public:
       : devices(std::move(devices)), executors(std::move(executors)) {}
 
   Error start() {
-    if (Error error = RankedModel::create(ranks()).moveInto(ranked))
+    std::vector<Executor *> all;
+    for (const auto &executor : executors)
+      all.push_back(executor.get());
+    if (Error error = RankedModel::create(all).moveInto(ranked))
       return error;
     uncached.emplace(*ranked);
     return Error::success();
@@ -116,11 +119,8 @@ public:
   }
   Scorer &scorer() override { return *ranked; }
   Executor *executor() override { return executors.front().get(); }
-  std::vector<Executor *> ranks() override {
-    std::vector<Executor *> all;
-    for (const auto &executor : executors)
-      all.push_back(executor.get());
-    return all;
+  Error onRanks(function_ref<Error(size_t, Executor &)> work) override {
+    return ranked->run([&](size_t rank) { return work(rank, *executors[rank]); });
   }
   void observe(std::function<bool(StringRef)>, ValueObserver) override {
     llvm_unreachable("steps of several ranks are not observed");

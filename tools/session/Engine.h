@@ -21,8 +21,9 @@ public:
   virtual Scorer &scorer() = 0;
   /// The executor of the plan, of several ranks the first one's; null for the reference executor.
   virtual Executor *executor() { return nullptr; }
-  /// The executors of all ranks.
-  virtual std::vector<Executor *> ranks() { return {executor()}; }
+  /// Calls `work` for the executors of all ranks at the same time, each in its thread. Error: that of the rank that
+  /// failed first; the others wait for it no longer. Only of a plan.
+  virtual Error onRanks(function_ref<Error(size_t rank, Executor &executor)> work) { return work(0, *executor()); }
   /// With checkReference: the number of steps that agreed with the reference.
   virtual int64_t stepsChecked() const { return 0; }
 

@@ -40,11 +40,16 @@ static std::vector<Tile> exchangeConfigurations(const Op &op, const Target &, co
            {"vec", widestVector(*exchangedType(op).lastDim().asConstant(), most)}}};
 }
 
-static bool isSoundExchange(const Op &op, const Tile &tile) {
+/// What both templates require of a tile.
+static bool isSound(const Op &op, const Tile &tile) {
   int64_t threads = setting(tile, "threads"), vec = setting(tile, "vec"), blocks = setting(tile, "blocks");
-  return blocks >= 1 && blocks <= mostBlocks && threads % 32 == 0 && threads <= inboxThreads && isPowerOfTwo(vec) &&
-         vec <= inboxVec && (!usesGroups(op) || vec == groupColumns) &&
+  return blocks >= 1 && blocks <= mostBlocks && threads % 32 == 0 && isPowerOfTwo(vec) && vec <= inboxVec &&
          *exchangedType(op).lastDim().asConstant() % vec == 0;
+}
+
+static bool isSoundExchange(const Op &op, const Tile &tile) {
+  return isSound(op, tile) && setting(tile, "threads") <= inboxThreads &&
+         (!usesGroups(op) || setting(tile, "vec") == groupColumns);
 }
 
 static Launch launchExchange(const Op &op, const Tile &tile) {
@@ -105,9 +110,7 @@ static std::vector<Tile> slicesConfigurations(const Op &op, const Target &, cons
 }
 
 static bool isSoundSlices(const Op &op, const Tile &tile) {
-  int64_t threads = setting(tile, "threads"), vec = setting(tile, "vec"), blocks = setting(tile, "blocks");
-  return blocks >= 1 && blocks <= mostBlocks && threads % 32 == 0 && threads >= 64 && isPowerOfTwo(vec) && vec <= 8 &&
-         setting(tile, "unroll") <= 8 && *exchangedType(op).lastDim().asConstant() % vec == 0;
+  return isSound(op, tile) && setting(tile, "threads") >= 64 && setting(tile, "unroll") <= 8;
 }
 
 const KernelFamily exchangeSlicesFamily = {
@@ -115,7 +118,7 @@ const KernelFamily exchangeSlicesFamily = {
     .summary = "sums of all ranks of large tensors: each rank adds up a slice, from and to the memory of all",
     .header = "exchange/slices.cuh",
     .body = "exchangeSlices",
-    .form = KernelForm::Exchange,
+    .form = KernelForm::ExchangeSlices,
     .accepts = acceptsSlices,
     .configurations = slicesConfigurations,
     .isSound = isSoundSlices,

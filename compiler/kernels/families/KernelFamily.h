@@ -16,25 +16,26 @@ namespace kiln {
 /// How generated code wraps a template: which functors it passes. Besides the body, a template declares the size of its
 /// shared memory, `kBodyShared<Config>`, which for a matrix product also depends on the listed types.
 enum class KernelForm {
-  Matmul,        ///< body<Config>(rows, Input, weight, Epilogue), kBodyShared<Config, Input, W>
-  TensorMatmul,  ///< body<Config>(rows, a, weight, Epilogue), operands stored as they are; kBodyShared<Config, T>.
-                 ///< body<Config, T> if a and weight are tensor maps, which do not tell their elements
-  Batched,       ///< body<Config>(rows, cols, depth, Input, operand, Epilogue), one product per grid z; as Matmul
-  Flash,         ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
-  TensorFlash,   ///< the same, Score a constant factor
-  SplitKv,       ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue); without parts and arrivals if
-                 ///< the family has no workspace
-  TensorScore,   ///< body<Config>(rows, a, weight, parts, arrivals, Epilogue), as TensorMatmul; the results are
-                 ///< log-probabilities and the best tokens of rows of products (TokenScores.h)
-  ScoreRows,     ///< body<Config>(Input, Epilogue): such results of rows in memory
-  LayerNorm,     ///< body<Config>(rows, Input, Epilogue)
-  RowStatistics, ///< body<Config>(rows, Input, Epilogue)
-  RowReduction,  ///< body<Config>(Input, Epilogue)
-  Softmax,       ///< body<Config>(rows, cols, Input, Epilogue)
-  Map,           ///< body<Config>(count, Body)
-  Exchange,      ///< body<Config>(count, Exchange, Body): of what all ranks have of a tensor
-  DecodeLayers,  ///< a class of phases, which the kernel calls: decode/layers.cuh; kBodyShared<Config, T>
-  Library,       ///< no kernel: a step that a library runs
+  Matmul,         ///< body<Config>(rows, Input, weight, Epilogue), kBodyShared<Config, Input, W>
+  TensorMatmul,   ///< body<Config>(rows, a, weight, Epilogue), operands stored as they are; kBodyShared<Config, T>.
+                  ///< body<Config, T> if a and weight are tensor maps, which do not tell their elements
+  Batched,        ///< body<Config>(rows, cols, depth, Input, operand, Epilogue), one product per grid z; as Matmul
+  Flash,          ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
+  TensorFlash,    ///< the same, Score a constant factor
+  SplitKv,        ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue); without parts and arrivals if
+                  ///< the family has no workspace
+  TensorScore,    ///< body<Config>(rows, a, weight, parts, arrivals, Epilogue), as TensorMatmul; the results are
+                  ///< log-probabilities and the best tokens of rows of products (TokenScores.h)
+  ScoreRows,      ///< body<Config>(Input, Epilogue): such results of rows in memory
+  LayerNorm,      ///< body<Config>(rows, Input, Epilogue)
+  RowStatistics,  ///< body<Config>(rows, Input, Epilogue)
+  RowReduction,   ///< body<Config>(Input, Epilogue)
+  Softmax,        ///< body<Config>(rows, cols, Input, Epilogue)
+  Map,            ///< body<Config>(count, Body)
+  Exchange,       ///< body<Config>(count, Exchange, Body): of what all ranks have of a tensor; Body loads this rank's
+  ExchangeSlices, ///< the same; Body loads each rank's from its memory, and stores to the memory of all
+  DecodeLayers,   ///< a class of phases, which the kernel calls: decode/layers.cuh; kBodyShared<Config, T>
+  Library,        ///< no kernel: a step that a library runs
 };
 
 /// Configuration of a template: `tile = {tile_rows = 64}` in the IR is `kTileRows = 64` in its Config.

@@ -48,7 +48,7 @@ static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &fam
     return isTensorMatmul ? SmallVector<int64_t, 3>{8, 16, 32} : SmallVector<int64_t, 3>{1, family.rowsAtOnce, 16};
   if (isTensorMatmul)
     return {64, 256, 1024};
-  if (family.form == KernelForm::Exchange)
+  if (anchor(op)->has(Trait::Exchange))
     return {64};
   if (family.form == KernelForm::SplitKv)
     return {1, 8, 32};

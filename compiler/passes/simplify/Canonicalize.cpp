@@ -62,7 +62,7 @@ static void orderOperands(Op &op) {
 /// all_gather drops what a share has room for beyond its part, and so what a slice dropped.
 static void gatherUnsliced(Op &op) {
   Op *slice = op.operands().empty() ? nullptr : op.operand(0)->definingOp();
-  if (!op.is(OpKind::allGather) || !slice || !slice->is(OpKind::slice))
+  if (!op.is(OpKind::allGather) || !slice || !slice->is(OpKind::slice) || slice->operand(0)->isState())
     return;
   op.setOperand(0, slice->operand(0));
   if (slice->result()->getUsers().empty())

@@ -51,7 +51,7 @@ void RankThreads::serve(size_t rank) {
       changed.wait(lock, [&] { return isEnding || calls > served; });
       if (calls <= served)
         return;
-      own = *work;
+      own = work;
     }
     note(own(rank));
     std::lock_guard lock(mutex);

@@ -19,8 +19,6 @@ public:
                                                       std::function<void()> onFailure);
   ~RankThreads();
 
-  size_t count() const { return threads.size() + 1; }
-
   /// Calls `work` for all ranks, and returns when all calls have returned. Error: that of the rank that failed first,
   /// in this call or in one before.
   Error run(function_ref<Error(size_t rank)> work);
@@ -37,7 +35,7 @@ private:
 
   std::mutex mutex; ///< guards the members below
   std::condition_variable changed;
-  std::optional<function_ref<Error(size_t)>> work;
+  function_ref<Error(size_t)> work;
   uint64_t calls = 0;    ///< of run
   size_t unfinished = 0; ///< threads that have work of this call
   bool isEnding = false;

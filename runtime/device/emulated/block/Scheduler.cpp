@@ -223,19 +223,21 @@ bool Scheduler::yield(Thread &thread) {
   if (fruitlessTurns % (unfinished + 1) == 0)
     while (fruitlessTurns > 0 && deliverCopy())
       ;
+  requeue(thread);
+  return true;
+}
+
+void Scheduler::requeue(Thread &thread) {
   thread.state = Thread::State::Ready;
   ready.push(&thread);
   wait(thread);
-  return true;
 }
 
 void Scheduler::yieldToRanks(Thread &thread) {
   // In a round in which every thread has only waited, the core is free for the other ranks.
   if (++rankTurns % (unfinished + 1) == 0)
     std::this_thread::sleep_for(std::chrono::microseconds(20));
-  thread.state = Thread::State::Ready;
-  ready.push(&thread);
-  wait(thread);
+  requeue(thread);
 }
 
 void Scheduler::unwindAll() {

@@ -76,6 +76,8 @@ public:
   bool isOnStack(const void *address) const { return stacks.contains(address); }
 
 private:
+  /// Moves the running thread behind all ready threads, and runs those.
+  void requeue(Thread &thread);
   void runThreads(Runner &runner);
   void start(Runner &runner, Thread &thread);
   Thread *takeUnstarted();

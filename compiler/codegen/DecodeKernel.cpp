@@ -12,6 +12,8 @@ class PhaseFunctors {
 public:
   PhaseFunctors(const Op &op, const KernelNames &names) : op(op), names(names) {}
 
+  Functor token(const Op &embed) const;
+  Functor embed(const Op &embed) const;
   Functor norm(StringRef name, const Op &layernorm, const Op &product) const;
   Functor lastNorm(StringRef name, const Op &layernorm) const;
   Expected<Functor> product(StringRef name, const Op &product, ArrayRef<const Op *> behind,
@@ -41,6 +43,25 @@ void PhaseFunctors::addOperands(Functor &functor, ArrayRef<EpilogueEmitter::Ahea
   }
   functor.add("};");
   functor.add("KILN_DEVICE Operands operands(int col) const { return {" + llvm::join(loads, ", ") + "}; }");
+}
+
+Functor PhaseFunctors::token(const Op &embed) const {
+  Functor functor("Token", names);
+  functor.add("KILN_DEVICE int operator()(int row) const { return " + functor.pointer(*embed.operand(0)) + "[row]; }");
+  return functor;
+}
+
+Functor PhaseFunctors::embed(const Op &embed) const {
+  Functor functor("Embed", names);
+  const std::string width = embed.operand(1)->type.lastDim().str();
+  auto row = [&](unsigned table, StringRef index) {
+    return ("kiln::load<2>(" + functor.pointer(*embed.operand(table)) + " + i64(" + index + ") * " + width + " + col)")
+        .str();
+  };
+  functor.add("KILN_DEVICE Vec<float, 2> operator()(int token, int position, int col) const {");
+  functor.add("  return " + row(1, "token") + " + " + row(2, "position") + "; // " + names.line(embed), &embed);
+  functor.add("}");
+  return functor;
 }
 
 /// A layernorm without parameters, of the row with which `product` multiplies, done on the product's sums.
@@ -140,6 +161,7 @@ private:
   }
 
   void statement(const Twine &text, ArrayRef<const Op *> ops = {}, unsigned indent = 2);
+  std::string cacheOf(StringRef layer);
   void writeLayer();
 
   const DecodeRegion &region;
@@ -148,7 +170,7 @@ private:
   KernelAssembler kernel;
   PhaseFunctors functors;
   std::vector<CodeLine> lines;
-  std::string lastFunctors; ///< constructions of those of the logits
+  std::string firstFunctors, lastFunctors; ///< constructions of those of the embedding, of the logits
 };
 
 void DecodeKernel::addConstants() {
@@ -168,7 +190,11 @@ Error DecodeKernel::add(Expected<Functor> functor) {
 }
 
 Error DecodeKernel::addFunctors() {
-  kernel.add(positionFunctor(*first.mask, names));
+  Functor token = functors.token(*region.embed), position = positionFunctor(*first.mask, names),
+          embed = functors.embed(*region.embed);
+  for (const Functor *functor : {&token, &position, &embed})
+    kernel.add(*functor);
+  firstFunctors = token.construction() + ", " + position.construction() + ", " + embed.construction();
   kernel.add(functors.norm("AttentionNorm", *first.attentionNorm, *first.qkv));
   if (Error error = add(functors.product("Qkv", *first.qkv, {first.qkvBias})))
     return error;
@@ -204,12 +230,16 @@ void DecodeKernel::statement(const Twine &text, ArrayRef<const Op *> ops, unsign
   lines.push_back({(Twine(std::string(indent, ' ')) + text).str(), ops.empty() ? nullptr : ops.back()});
 }
 
-void DecodeKernel::writeLayer() {
+/// The cache of a layer, by its number.
+std::string DecodeKernel::cacheOf(StringRef layer) {
   std::string keys = perLayer([](const DecodeLayer &l) -> const Value & { return l.cache(0); }, true),
               values = perLayer([](const DecodeLayer &l) -> const Value & { return l.cache(1); }, true);
-  std::string cache = "{" + keys + "[layer], " + values + "[layer]}";
+  return ("{" + keys + "[" + layer + "], " + values + "[" + layer + "]}").str();
+}
+
+void DecodeKernel::writeLayer() {
+  const std::string cache = cacheOf("layer");
   statement("if (step.hasHeads()) {", {}, 4);
-  statement("step.loadKeys(" + cache + ");", {}, 6);
   statement("step.qkv(AttentionNorm{}, Qkv{" + biasOf(&DecodeLayer::qkvBias) + "[layer]});",
             {first.qkv, first.split[0], first.split[1], first.split[2]}, 6);
   statement("step.attention(" + cache + ", Score{});",
@@ -219,6 +249,8 @@ void DecodeKernel::writeLayer() {
   statement("step.mid(Mid{" + biasOf(&DecodeLayer::projBias) + "[layer]});", {}, 4);
   statement("step.fc(MlpNorm{}, Fc{" + biasOf(&DecodeLayer::fcBias) + "[layer]});", {first.fc}, 4);
   statement("step.fcproj();", {first.fcproj}, 4);
+  statement("if (layer + 1 < Config::kLayers)", {}, 4);
+  statement("step.loadKeys(" + cacheOf("layer + 1") + ");", {}, 6);
   statement("step.out(Out{" + biasOf(&DecodeLayer::fcprojBias) + "[layer]}, layer == Config::kLayers - 1);", {}, 4);
 }
 
@@ -231,15 +263,14 @@ Expected<KernelText> DecodeKernel::write() {
     return error;
   std::string type = cxxType(region.dtype()).str();
   Functor &call = kernel.call();
-  std::string rows = call.extent(region.x().type.shape[0]), x = call.pointer(region.x());
   kernel.addMailboxes();
-  statement("DecodeLayers<Config, " + type + "> step(" + rows + ", mail, Position{" + call.pointer(region.positions()) +
-            "});");
+  statement("DecodeLayers<Config, " + type + "> step(" + call.extent(region.x().type.shape[0]) + ", mail);");
   statement("if (step.isProducer())");
   statement("  return step.produce(" + weightOf(&DecodeLayer::qkv) + ", " + weightOf(&DecodeLayer::proj) + ", " +
             weightOf(&DecodeLayer::fc) + ", " + weightOf(&DecodeLayer::fcproj) + ", " +
             kernel.operand(region.lastWeight()) + ");");
-  statement("step.begin(" + x + ");");
+  statement("step.begin(" + firstFunctors + ");", {region.embed});
+  statement("step.loadKeys(" + cacheOf("0") + ");");
   statement("for (int layer = 0; layer < Config::kLayers; ++layer) {");
   writeLayer();
   statement("}");

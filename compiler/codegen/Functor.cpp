@@ -13,7 +13,7 @@ namespace kiln {
 /// Words that appear in generated functors: a value of the same name would hide or clash with one. Words of ops are
 /// added from their records.
 static constexpr StringRef functorWords[] = {
-    "arrivals", "b", "bf16", "col", "d", "depth", "f16", "found", "group", "h", "i64", "inboxes", "index", "kiln", "load", "normalize", "of", "parts", "position", "rank", "row", "s", "stop", "store", "t", "target", "u32", "value", "with", "Body", "Config", "Epilogue", "GroupStatistics", "Grouped", "Input", "Operands", "Parameters", "Position", "RowOperands", "RowScore", "RowStatistics", "Score", "TokenScores", "V", "Vec"};
+    "arrivals", "b", "bf16", "col", "d", "depth", "f16", "found", "group", "h", "i64", "inboxes", "index", "kiln", "load", "normalize", "of", "parts", "position", "rank", "row", "s", "stop", "store", "t", "target", "token", "u32", "value", "with", "Body", "Config", "Embed", "Epilogue", "GroupStatistics", "Grouped", "Input", "Operands", "Parameters", "Position", "RowOperands", "RowScore", "RowStatistics", "Score", "Token", "TokenScores", "V", "Vec"};
 /// The keywords of C++17, the language of the kernels.
 static constexpr StringRef keywords[] = {
     "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",

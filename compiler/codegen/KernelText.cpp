@@ -53,7 +53,8 @@ std::string KernelAssembler::operand(const Value &value) {
 }
 
 std::string KernelAssembler::array(ArrayRef<const Value *> values, bool writes) {
-  arrays.push_back(values.vec());
+  if (llvm::none_of(arrays, [&](const auto &known) { return known.front() == values.front(); }))
+    arrays.push_back(values.vec());
   return findMap(*values.front()) ? callFunctor.map(*values.front()) : callFunctor.pointer(*values.front(), writes);
 }
 

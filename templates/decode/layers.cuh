@@ -1,10 +1,10 @@
 //===- layers.cuh - all layers of GPT-2 for one token of a few rows, in one kernel ----===//
 //
-// The whole of @decode but the embedding, as phases of one kernel whose blocks stay: no launch, no wait for memory
-// between phases, since the weights of the next phases are under way all the time (decode/units.cuh). Who computes what
-// is in decode/shape.cuh. A layer takes these phases:
+// The whole of @decode, as phases of one kernel whose blocks stay: no launch, no wait for memory between phases, since
+// the weights of the next phases are under way all the time (decode/units.cuh). Who computes what is in
+// decode/shape.cuh. First, each block embeds the tokens, for its columns of the residual stream. A layer takes these
+// phases:
 //
-//   loadKeys   the first keys and values of the cache
 //   qkv        wide product of the normalised rows: queries, keys and values of the cluster's heads, sent to its blocks
 //   attention  of the cluster's heads, keys spread over blocks and warps; parts are sent to all blocks
 //   proj       narrow product over the depth that these heads are; sums are posted to all clusters
@@ -12,6 +12,9 @@
 //   fc         wide product: the cluster's hidden channels
 //   fcproj     narrow product over these
 //   out        the residual stream plus all clusters' sums
+//
+// The first keys and values of the next layer's cache (loadKeys), and with kLead = 2 what the next product needs of its
+// weights, are taken into registers before a phase waits for other clusters.
 //
 // and at the end comes the product for the logits, whose columns all blocks share. Inside a cluster blocks exchange
 // through distributed shared memory (st.async, whose bytes a barrier counts); between clusters twice a layer through
@@ -38,9 +41,15 @@
 //   kWarpParts                                 parts of each unit that a warp multiplies
 //   kInFlight                                  units that are under way at a time, at most
 //   kAhead                                     units that a warp takes into registers before it waits for rows
+//   kLead                                      waits in front of which it does so: 1, for rows, or 2, for clusters, too
 //   kDeep                                      keys of a query that a lane takes at once
+//   kDirect                                    slots of a query that go to all blocks as they are
+//   (decode/attention.cuh)
 //
 // Functors:
+//   Token     of a row: operator()(int row)
+//   Position  of a row's token: operator()(int row)
+//   Embed     operator()(int token, int position, int col): two columns of the embedded token, Vec<float, 2>
 //   Norm      kEps; operator()(Vec<float, 2> product, Vec<float, 2> weights, float mean, float rstd): the product with
 //             the normalised row, from that with the row and the sums of the weights. Of the logits: Operands
 //             operands(int col): what it reads for two columns; operator()(Vec<float, 2> x, float mean, float rstd,
@@ -48,7 +57,6 @@
 //   Wide      Operands operands(int col), operator()(Vec<float, 2> product, Operands): the result of two columns
 //   Narrow    Operands operands(int col), operator()(Vec<float, 2> product, Vec<float, 2> x, Operands): the next x
 //   Score     of a product of query and key
-//   Position  of a row's new token
 //   Logits    operator()(Vec<float, 1> product, int row, int col): stores it
 //
 //===----------------------------------------------------------------------===//
@@ -79,12 +87,9 @@ public:
   static constexpr int kRows = Shape::kRows, kBlocks = Shape::kBlocks;
 
   /// `mail` is zero before the first launch; nothing else writes it.
-  template <class Position>
-  KILN_DEVICE DecodeLayers(int rows, StampedValue *mail, const Position &position) : Attention(rows, mail) {
+  KILN_DEVICE DecodeLayers(int rows, StampedValue *mail) : Attention(rows, mail) {
     if (index() == Shape::kConsumers)
       initBarriers();
-    if (index() < rows)
-      shared.newest[index()] = position(index());
     syncThreads();
     syncCluster();
   }
@@ -115,32 +120,47 @@ public:
       copies.copyWide(logits, columnOfLogits(unit));
   }
 
-  /// Takes the embedded tokens, [rows, kDim].
-  template <class X> KILN_DEVICE void begin(const X *x) {
+  /// Embeds the tokens.
+  template <class Token, class Position, class Embed>
+  KILN_DEVICE void begin(const Token &token, const Position &position, const Embed &embed) {
     waitForDependencies();
     beginExchanges();
+    if (index() < rows)
+      shared.newest[index()] = position(index());
 #pragma unroll
     for (int n = 0; n < kAll; ++n)
       if (hasGroup(n))
-        residual[n] = load<2>(x + i64(n / kWarpParts) * Shape::kDim + col(n % kWarpParts));
-    if (hasHeads())
+        residual[n] = embed(token(n / kWarpParts), position(n / kWarpParts), col(n % kWarpParts));
+    if (hasHeads()) {
       sendResidual();
+      if (Config::kLead == 2)
+        takeQkv();
+    }
+    meet();
+    if (index() == 0) {
+      shared.hasSlots = hasSlots();
+      shared.partBytes = partBytes();
+    }
   }
 
   /// Loads the first keys of a layer, which have no time to come when the queries are there.
   KILN_DEVICE void loadKeys(const DecodeCache<T> &cache) {
     beginPhase();
-    loadEarly(cache);
+    if (hasHeads())
+      loadEarly(cache);
   }
 
   /// The wide product for queries, keys and values.
   template <class Norm, class Wide> KILN_DEVICE void qkv(const Norm &norm, const Wide &epilogue) {
     beginPhase();
+    if (Config::kLead == 1)
+      takeQkv();
     const auto column = [&](int unit) { return columnOfHead(unit); };
     const auto target = [&](int unit, int row) {
       return &shared.qkv[row * share.heads + unit / 3][unit % 3][rank * 8];
     };
-    this->template wide<3 * Shape::kMostHeads>(3 * share.heads, norm, epilogue, column, target, shared.haveQkv);
+    this->template wide<3 * Shape::kFewestHeads, 3 * Shape::kMostHeads>(3 * share.heads, norm, epilogue, column, target,
+                                                                        shared.haveQkv);
   }
 
   /// The attention of the cluster's heads, over a layer's cache.
@@ -148,47 +168,55 @@ public:
     beginPhase();
     await(shared.haveQkv, qkvParity, u32(rows * share.heads * 3 * 64) * u32(sizeof(T)));
     attend(cache, score);
-    if (hasSlots()) {
+    if (shared.hasSlots) {
       meet();
       sendSlots();
     }
-    ahead.take(*this, share.heads);
-    await(shared.haveParts, partsParity, partBytes());
-    combineParts();
+    ahead.template take<Shape::kFewestHeads>(*this, share.heads);
+    const auto own = ownPart(cache, firstCombined(), score);
+    await(shared.haveParts, partsParity, shared.partBytes);
+    combineParts(cache, score, own);
     meet();
   }
 
   /// The narrow product of the attention's output.
   KILN_DEVICE void proj() {
     beginPhase();
-    narrow(share.heads, &shared.attended[0][0], Shape::kAttendedStride);
+    this->template narrow<Shape::kFewestHeads>(share.heads, &shared.attended[0][0], Shape::kAttendedStride);
   }
 
   /// The wide product of the MLP.
   template <class Norm, class Wide> KILN_DEVICE void fc(const Norm &norm, const Wide &epilogue) {
     beginPhase();
+    if (Config::kLead == 1)
+      takeHidden();
     const auto column = [&](int unit) { return columnOfHidden(unit); };
     const auto target = [&](int unit, int row) { return &shared.hidden[row][unit * 64 + rank * 8]; };
-    this->template wide<Shape::kMostHiddens>(share.hiddens, norm, epilogue, column, target, shared.haveHidden);
+    this->template wide<Shape::kFewestHiddens, Shape::kMostHiddens>(share.hiddens, norm, epilogue, column, target,
+                                                                    shared.haveHidden);
   }
 
   /// The narrow product of the MLP.
   KILN_DEVICE void fcproj() {
     beginPhase();
-    ahead.take(*this, share.hiddens);
+    takeHidden();
     await(shared.haveHidden, hiddenParity, u32(rows * share.hiddens * 64) * u32(sizeof(T)));
-    narrow(share.hiddens, &shared.hidden[0][0], Shape::kHiddenStride);
+    this->template narrow<Shape::kFewestHiddens>(share.hiddens, &shared.hidden[0][0], Shape::kHiddenStride);
   }
 
   /// Adds the sums of the clusters with heads to the residual stream.
   template <class Narrow> KILN_DEVICE void mid(const Narrow &epilogue) {
     beginPhase();
+    if (Config::kLead == 2)
+      takeHidden();
     this->template add<Shape::kHeadClusters>(epilogue);
     sendResidual();
   }
   /// Adds the sums of all clusters to the residual stream.
   template <class Narrow> KILN_DEVICE void out(const Narrow &epilogue, bool isLast) {
     beginPhase();
+    if (Config::kLead == 2 && hasHeads() && !isLast)
+      takeQkv();
     this->template add<Shape::kClusters>(epilogue);
     if (hasHeads() || isLast)
       sendResidual();
@@ -204,6 +232,7 @@ public:
       for (int word = 0; word < 8; ++word)
         with[i][word] = norm.operands(depthOf(i, word));
     Rows x = awaitRows();
+    putMomentsOf(x);
     meet();
     normalize(x, norm, with);
     for (int first = 0; first < logitUnits(); first += Shape::kBatch) {
@@ -211,16 +240,16 @@ public:
 #pragma unroll
       for (int i = 0; i < Shape::kBatch; ++i)
         if (first + i < logitUnits())
-          putSums(panel + i, x, takeUnit());
+          putSums(panel + i, product(x, takeUnit()));
       meet();
       for (int item = index(); item < Shape::kBatch * kRows * 4; item += Shape::kConsumers) {
-        const int pair = item % 4, row = item / 4 % kRows, i = item / 4 / kRows;
+        const int row = item / 4 % kRows, i = item / 4 / kRows;
         if (row >= rows || first + i >= logitUnits())
           continue;
-        const Vec<float, 2> product = sumOfWarps(panel + i, row, pair);
-        const int col = columnOfLogits(first + i) + 2 * pair;
-        epilogue(Vec<float, 1>{product[0]}, row, col);
-        epilogue(Vec<float, 1>{product[1]}, row, col + 1);
+        const Vec<float, 2> sums = this->template sumOfPanel<1>(panel + i, row);
+        const int col = columnOfLogits(first + i) + 2 * place();
+        epilogue(Vec<float, 1>{sums[0]}, row, col);
+        epilogue(Vec<float, 1>{sums[1]}, row, col + 1);
       }
     }
     if (blockIndexX() == 0 && index() == 0)
@@ -229,11 +258,12 @@ public:
 
 private:
   using Attention::ahead, Attention::attend, Attention::await, Attention::awaitRows, Attention::beginExchanges,
-      Attention::beginPhase, Attention::col, Attention::combineParts, Attention::depthOf, Attention::hasGroup,
-      Attention::hasSlots, Attention::index, Attention::kAll, Attention::kWarpParts, Attention::loadEarly,
-      Attention::mail, Attention::meet, Attention::narrow, Attention::next, Attention::normalize, Attention::partBytes,
-      Attention::putSums, Attention::rank, Attention::residual, Attention::rows, Attention::sendResidual,
-      Attention::sendSlots, Attention::share, Attention::shared, Attention::sumOfWarps, Attention::takeUnit;
+      Attention::beginPhase, Attention::col, Attention::combineParts, Attention::depthOf, Attention::firstCombined,
+      Attention::hasGroup, Attention::hasSlots, Attention::index, Attention::kAll, Attention::kWarpParts,
+      Attention::loadEarly, Attention::mail, Attention::meet, Attention::next, Attention::normalize, Attention::ownPart,
+      Attention::partBytes, Attention::place, Attention::product, Attention::putMomentsOf, Attention::putSums,
+      Attention::rank, Attention::residual, Attention::rows, Attention::sendResidual, Attention::sendSlots,
+      Attention::share, Attention::shared, Attention::takeUnit;
   using typename Attention::Rows;
 
   KILN_DEVICE void initBarriers() {
@@ -241,13 +271,16 @@ private:
       initBarrier(shared.full[stage], 1);
       initBarrier(shared.empty[stage], Shape::kWarps);
     }
-    initBarrier(shared.met, Shape::kWarps);
+    initBarrier(shared.met, Shape::kConsumers);
     initBarrier(shared.haveX, 1);
     initBarrier(shared.haveQkv, 1);
     initBarrier(shared.haveParts, 1);
     initBarrier(shared.haveHidden, 1);
     fenceBarriers();
   }
+
+  KILN_DEVICE void takeQkv() { ahead.template take<3 * Shape::kFewestHeads>(*this, 3 * share.heads); }
+  KILN_DEVICE void takeHidden() { ahead.template take<Shape::kFewestHiddens>(*this, share.hiddens); }
 
   // The first columns of the block's units.
   KILN_DEVICE int columnOfHead(int unit) const {

@@ -39,10 +39,7 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
   /// All multiplying warps of the block wait for each other.
   KILN_DEVICE void meet() {
     syncWarp();
-    if (lane() == 0)
-      arrive(shared.met);
-    waitBarrier(shared.met, metParity);
-    metParity ^= 1;
+    syncWarps<1, Shape::kConsumers>(shared.met, metParity);
   }
 
   /// Waits for bytes that blocks of the cluster send.
@@ -64,12 +61,15 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
 #pragma unroll
     for (int i = 0; i < kWarpParts; ++i)
       x.of[i] = residualPart(i);
+    return x;
+  }
+  /// Leaves the moments of the warp's parts of the rows for the other warps.
+  KILN_DEVICE void putMomentsOf(const Rows &x) const {
     PartSums<T> moments;
 #pragma unroll
     for (int i = 0; i < kWarpParts; ++i)
       moments.add(x.of[i], transposed(x.of[i]), oneOfNinth(i));
     putMoments(moments);
-    return x;
   }
   /// The lane's word of a ninth row of ones, along a part of the warp.
   KILN_DEVICE u32 oneOfNinth(int i) const { return quad() == 0 && has(i) ? pairFromFloat<T>(1.0f, 1.0f) : 0; }
@@ -81,7 +81,7 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
   /// Normalises rows by the statistics that all warps have left.
   template <class Norm>
   KILN_DEVICE void normalize(Rows &x, const Norm &norm, const typename Norm::Operands (&with)[kWarpParts][8]) const {
-    const Vec<float, 2> ofRow = statistics(min(quad(), rows - 1), Norm::kEps);
+    const Vec<float, 2> ofRow = this->template statistics<1>(min(quad(), rows - 1), Norm::kEps);
 #pragma unroll
     for (int i = 0; i < kWarpParts; ++i)
 #pragma unroll
@@ -91,74 +91,88 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
       }
   }
 
-  /// Leaves the warp's sums for a unit in the panel, and those of the weights.
-  KILN_DEVICE void putSums(int panelUnit, const Rows &x, const UnitParts<Config, T> &parts) {
+  /// The warp's sums for a unit, and those of the weights.
+  KILN_DEVICE PartSums<T> product(const Rows &x, const UnitParts<Config, T> &parts) const {
     PartSums<T> sums;
 #pragma unroll
     for (int i = 0; i < kWarpParts; ++i)
       sums.add(x.of[i], parts.of[i], oneOfNinth(i));
+    return sums;
+  }
+  /// Leaves them in the panel.
+  KILN_DEVICE void putSums(int panelUnit, const PartSums<T> &sums) {
     auto &panel = shared.panel[warp()][panelUnit];
     if (quad() < rows)
       storeShared(&panel[quad()][2 * place()], sums.values());
     if (quad() == 0)
       storeShared(&panel[kRows][2 * place()], sums.ninth());
   }
-  /// The sum of a row for two columns of a unit; row kRows: of the weights.
-  KILN_DEVICE Vec<float, 2> sumOfWarps(int panelUnit, int row, int pair) const {
-    Vec<float, 2> sum{};
-#pragma unroll
-    for (int warp = 0; warp < Shape::kWarps; ++warp)
-      sum += load<2>(&shared.panel[warp][panelUnit][row][2 * pair]);
-    return sum;
+  /// The sum of a row for two columns of a unit; row kRows: of the weights. By kQuads quads, as sumOfWarps.
+  template <int kQuads> KILN_DEVICE Vec<float, 2> sumOfPanel(int panelUnit, int row) const {
+    return this->template sumOfWarps<kQuads>(
+        [&](int warp) { return load<2>(&shared.panel[warp][panelUnit][row][2 * place()]); });
   }
 
-  /// A wide product of `units` units, whose first columns are column(unit). The 8 results of a unit and a row go to
-  /// their place in all blocks of the cluster, where `barrier` counts the bytes: a quad computes them, and each of its
-  /// lanes gives them to two blocks.
-  template <int kMost, class Norm, class Wide, class Column, class Target>
+  /// A wide product of `units` units, kFewest to kMost, the first of which have been taken, and whose first columns are
+  /// column(unit). The 8 results of a unit and a row go to their place in all blocks of the cluster, where `barrier`
+  /// counts the bytes: kShare quads add them up and give them to some blocks each.
+  template <int kFewest, int kMost, class Norm, class Wide, class Column, class Target>
   KILN_DEVICE void wide(int units, const Norm &norm, const Wide &epilogue, const Column &column, const Target &target,
                         SharedBarrier &barrier) {
-    constexpr int kQuads = Shape::kConsumers / 4, kTurns = ceilDiv(kMost * kRows, kQuads);
-    const int pair = place(), ownQuad = index() / 4;
-    ahead.take(*this, units);
+    constexpr int kItems = kMost * kRows, kQuads = Shape::kConsumers / 4, kShare = quadsFor(kItems);
+    constexpr int kOfWarp = 8 / kShare, kTurnItems = kQuads / kShare, kTurns = ceilDiv(kItems, kTurnItems);
+    const auto firstItem = [&](int turn) { return turn * kTurnItems + warp() * kOfWarp; };
     typename Wide::Operands with[kTurns];
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn)
-      with[turn] = epilogue.operands(column(min((turn * kQuads + ownQuad) / kRows, units - 1)) + 2 * pair);
-    const Rows x = awaitRows();
-    ahead.forEach(*this, units, [&](int unit, const UnitParts<Config, T> &parts) { putSums(unit, x, parts); });
-    meet();
+      with[turn] = epilogue.operands(column(min((firstItem(turn) + quad() / kShare) / kRows, units - 1)) + 2 * place());
+    multiplyWide<kFewest>(units);
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
-      const int item = turn * kQuads + ownQuad, row = item % kRows, unit = item / kRows;
-      if ((item - ownQuad % 8) / kRows >= units) // of the warp's first quad
+      if (firstItem(turn) / kRows >= units)
         continue;
+      const int item = firstItem(turn) + quad() / kShare, row = item % kRows, unit = item / kRows;
       const bool isResult = row < rows && unit < units;
       const int someRow = isResult ? row : 0, someUnit = isResult ? unit : 0;
-      const Vec<float, 2> ofRow = statistics(someRow, Norm::kEps);
-      const Vec<float, 2> y = epilogue(
-          norm(sumOfWarps(someUnit, someRow, pair), sumOfWarps(someUnit, kRows, pair), ofRow[0], ofRow[1]), with[turn]);
+      const Vec<float, 2> ofRow = this->template statistics<kShare>(someRow, Norm::kEps);
+      const Vec<float, 2> sums = sumOfPanel<kShare>(someUnit, someRow), weights = sumOfPanel<kShare>(someUnit, kRows);
+      const Vec<float, 2> y = epilogue(norm(sums, weights, ofRow[0], ofRow[1]), with[turn]);
       Packet<16> chunk;
       gatherQuad(chunk.words, pairFromFloat<T>(y[0], y[1]), lane());
       auto *chunkAt = reinterpret_cast<Packet<16> *>(target(someUnit, someRow));
-      if (isResult)
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const auto to = u32(pair + 4 * half);
-          storeAsync(inBlock(chunkAt, to), chunk, inBlock(&barrier, to));
-        }
+      for (int first = 0; first < kOfWarp; first += 4)
+        if (const int to = (first + place()) * kShare + quad() % kShare; isResult && first + place() < kOfWarp)
+          storeAsync(inBlock(chunkAt, u32(to)), chunk, inBlock(&barrier, u32(to)));
     }
   }
 
-  /// A narrow product of rows in shared memory; the first units have been taken. Its sums are posted.
-  KILN_DEVICE void narrow(int units, const T *from, int stride) {
-    PartSums<T> sums[kWarpParts];
-    ahead.forEach(*this, units, [&](int unit, const UnitParts<Config, T> &parts) {
-      const RowPart rowPart = RowPart::read(from + unit * 64, stride, rows, lane());
+  /// A narrow product of rows in shared memory, of kFewest units at least; the first units have been taken. Its sums
+  /// are posted.
+  template <int kFewest> KILN_DEVICE void narrow(int units, const T *from, int stride) {
+    const auto rowsOf = [&](int unit) { return RowPart::read(from + unit * 64, stride, rows, lane()); };
+    Vec<float, 2> sums[kWarpParts] = {};
+    const auto add = [&](const RowPart &rowPart, const UnitParts<Config, T> &parts) {
 #pragma unroll
-      for (int i = 0; i < kWarpParts; ++i)
-        sums[i].add(rowPart, parts.of[i]);
-    });
+      for (int i = 0; i < kWarpParts; ++i) {
+        PartSums<T> product;
+        product.add(rowPart, parts.of[i]);
+        sums[i] += product.values();
+      }
+    };
+    constexpr int kAhead = Config::kAhead;
+    RowPart rowParts[kAhead] = {};
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i)
+      if (i < kFewest || i < units)
+        rowParts[i] = rowsOf(i);
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i)
+      if (i < kFewest || i < units)
+        add(rowParts[i], ahead.parts[i]);
+#pragma unroll 1
+    for (int i = kAhead; i < units; ++i)
+      add(rowsOf(i), this->takeUnit());
     postSums(sums);
   }
 
@@ -173,6 +187,34 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
     for (int n = 0; n < kAll; ++n)
       if (hasGroup(n))
         residual[n] = epilogue(sums[n], residual[n], with[n % kWarpParts]);
+  }
+
+private:
+  /// How many quads, at most a warp's 8, can share each of so many items of a block.
+  KILN_DEVICE static constexpr int quadsFor(int items) {
+    int quads = 8;
+    while (quads > 1 && items * quads > Shape::kConsumers / 4)
+      quads /= 2;
+    return quads;
+  }
+  /// Waits for the rows, and leaves the sums of all units and the rows' moments for the other warps.
+  template <int kFewest> KILN_DEVICE void multiplyWide(int units) {
+    constexpr int kAhead = Config::kAhead;
+    const Rows x = awaitRows();
+    PartSums<T> sums[kAhead];
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i)
+      if (i < kFewest || i < units)
+        sums[i] = product(x, ahead.parts[i]);
+    putMomentsOf(x);
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i)
+      if (i < kFewest || i < units)
+        putSums(i, sums[i]);
+#pragma unroll 1
+    for (int i = kAhead; i < units; ++i)
+      putSums(i, product(x, this->takeUnit()));
+    meet();
   }
 };
 

@@ -78,11 +78,11 @@ template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
   KILN_DEVICE void beginExchanges() { next = loadAcquire(mail.count()); }
 
   /// Posts the cluster's sums.
-  KILN_DEVICE void postSums(const PartSums<T> (&sums)[kGroups]) const {
+  KILN_DEVICE void postSums(const Vec<float, 2> (&sums)[kGroups]) const {
 #pragma unroll
     for (int i = 0; i < kGroups; ++i)
       if (quad() < rows && has(i))
-        post(mail.row(next, cluster, quad()) + col(i), sums[i].values(), next + 1);
+        post(mail.row(next, cluster, quad()) + col(i), sums[i], next + 1);
   }
 
   /// The sum of what the first kSources clusters have posted for the lane's columns, for each row and group.
@@ -133,13 +133,31 @@ template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
         storeShared(&moments[column][0], Vec<float, 1>{sums[i]});
     }
   }
-  /// The mean of a row and 1 / √(variance + eps).
-  KILN_DEVICE Vec<float, 2> statistics(int row, float eps) const {
-    Vec<float, 2> sums{};
+  /// The sum of what all warps have, ofWarp(warp): in the order of a tree with 8 leaves, to which warps are dealt out.
+  /// kQuads neighbouring quads share it, 1, 2, 4 or 8, and all get the same bits, however many they are.
+  template <int kQuads, class OfWarp> KILN_DEVICE Vec<float, 2> sumOfWarps(const OfWarp &ofWarp) const {
+    constexpr int kLeaves = 8 / kQuads;
+    Vec<float, 2> sums[kLeaves] = {};
 #pragma unroll
-    for (int warp = 0; warp < Shape::kWarps; ++warp)
-      sums += load<2>(&shared.moments[warp][row][0]);
-    const Vec<float, 2> means = sums * (1.0f / Shape::kDim);
+    for (int first = 0; first < Shape::kWarps; first += 8)
+#pragma unroll
+      for (int i = 0; i < kLeaves; ++i)
+        if (const int warp = first + quad() % kQuads * kLeaves + i; warp < Shape::kWarps)
+          sums[i] += ofWarp(warp);
+#pragma unroll
+    for (int distance = 1; distance < kLeaves; distance *= 2)
+#pragma unroll
+      for (int i = 0; i < kLeaves; i += 2 * distance)
+        sums[i] += sums[i + distance];
+#pragma unroll
+    for (u32 distance = 4; distance < 4 * kQuads; distance *= 2)
+      sums[0] += {shuffleXor(sums[0][0], distance), shuffleXor(sums[0][1], distance)};
+    return sums[0];
+  }
+  /// The mean of a row and 1 / √(variance + eps). By kQuads quads, as sumOfWarps.
+  template <int kQuads> KILN_DEVICE Vec<float, 2> statistics(int row, float eps) const {
+    const Vec<float, 2> means =
+        sumOfWarps<kQuads>([&](int warp) { return load<2>(&shared.moments[warp][row][0]); }) * (1.0f / Shape::kDim);
     return {means[0], rsqrt(fmax(means[1] - means[0] * means[0], 0.0f) + eps)};
   }
 

@@ -59,15 +59,17 @@ template <class Config, class T> struct DecodeShape {
       most = max(most, share(cluster).hiddens);
     return most;
   }
-  KILN_DEVICE static constexpr bool isShared() {
+  KILN_DEVICE static constexpr int fewestHiddens() {
+    int fewest = kHiddens;
     for (int cluster = 0; cluster < kClusters; ++cluster)
-      if (share(cluster).hiddens < 1)
-        return false;
-    return true;
+      fewest = min(fewest, share(cluster).hiddens);
+    return fewest;
   }
-  static constexpr int kMostHeads = ceilDiv(kHeads, kClusters), kMostHiddens = mostHiddens();
+  static constexpr int kMostHeads = ceilDiv(kHeads, kClusters), kFewestHeads = max(kHeads / kClusters, 1); // if any
+  static constexpr int kMostHiddens = mostHiddens(), kFewestHiddens = fewestHiddens();
   static constexpr int kHeadClusters = min(kHeads, kClusters); // the first ones; the others have no heads
   static constexpr int kQueries = kRows * kMostHeads;
+  static constexpr int kDirect = min(Config::kDirect, kWarps); // slots of a query that blocks do not combine
 
   // The panel holds the sums of all warps for some wide units: of a phase, or of two batches of the last product.
   static constexpr int kBatch = 4, kPanelUnits = max(max(3 * kMostHeads, kMostHiddens), 2 * kBatch);
@@ -80,7 +82,7 @@ template <class Config, class T> struct DecodeShape {
   static_assert(kWarps < 32 && kOwnCols <= 256, "a legal block, and a legal box");
   static_assert(kRows == 1 || kRows == 2 || kRows == 4 || kRows == 8, "rows of an instruction");
   // Blocks of a cluster wait for each other's hidden channels before they send again what they have sent before.
-  static_assert(isShared(), "every cluster has hidden channels");
+  static_assert(kFewestHiddens > 0, "every cluster has hidden channels");
 };
 
 /// A part of the attention's output for a query: of the keys of a warp, or of a block.
@@ -100,11 +102,13 @@ template <class Config, class T> struct DecodeStorage {
   alignas(16) float panel[Shape::kWarps][Shape::kPanelUnits][kRows + 1][Shape::kUnitCols];
   alignas(16) T qkv[kQueries][3][Shape::kHeadSize];
   // Parts of the attention, and their maximum and sum of weights: of this block's slots, of the cluster's blocks.
-  DecodePart<Shape::kHeadSize> slotParts[Shape::kWarps][kQueries], parts[Shape::kBlocks][kQueries];
-  alignas(16) Vec<float, 2> slotTops[Shape::kWarps][kQueries], tops[Shape::kBlocks][kQueries];
+  DecodePart<Shape::kHeadSize> slotParts[Shape::kWarps][kQueries], parts[Shape::kBlocks * Shape::kDirect][kQueries];
+  alignas(16) Vec<float, 2> slotTops[Shape::kWarps][kQueries], tops[Shape::kBlocks * Shape::kDirect][kQueries];
   alignas(16) T attended[kRows][Shape::kAttendedStride];
   alignas(16) T hidden[kRows][Shape::kHiddenStride];
   int newest[kRows]; // the position of each row's new token
+  u32 partBytes;     // of the attention's parts that a block gets in a layer
+  bool hasSlots;     // whether blocks combine slots of some row
 
   SharedBarrier full[Shape::kStages], empty[Shape::kStages];
   SharedBarrier met;                                   // the warps of the block
@@ -117,7 +121,7 @@ template <class Config, class T> struct DecodeThread {
   const int rows, cluster, rank; ///< rank: of the block in the cluster
 
   KILN_DEVICE DecodeThread(int rows)
-      : shared(dynamicShared<DecodeStorage<Config, T>>()), rows(rows),
+      : shared(dynamicShared<DecodeStorage<Config, T>>()), rows(DecodeShape<Config, T>::kRows == 1 ? 1 : rows),
         cluster(int(blockIndexX()) / DecodeShape<Config, T>::kBlocks), rank(int(clusterRank())), own(threadIndex()) {}
 
   /// Called at the start of a phase: addresses are computed in the phase that needs them. Those of all phases together
@@ -125,11 +129,11 @@ template <class Config, class T> struct DecodeThread {
   KILN_DEVICE void beginPhase() { own = renewed(own); }
 
   KILN_DEVICE int index() const { return int(own); }
-  KILN_DEVICE int warp() const { return index() / int(kWarpSize); }
-  KILN_DEVICE int lane() const { return index() % int(kWarpSize); }
+  KILN_DEVICE int warp() const { return int(own / kWarpSize); }
+  KILN_DEVICE int lane() const { return int(own % kWarpSize); }
   /// Of the operands and sums of products, a lane has row quad() and columns 2 place() and the next.
-  KILN_DEVICE int quad() const { return lane() / 4; }
-  KILN_DEVICE int place() const { return lane() % 4; }
+  KILN_DEVICE int quad() const { return int(own % kWarpSize / 4); }
+  KILN_DEVICE int place() const { return int(own % 4); }
 
   u32 own; ///< its index
 };

@@ -132,26 +132,60 @@ template <class Config, class T> struct UnitReads : DecodeThread<Config, T> {
 
   /// The warp's parts of the next unit.
   KILN_DEVICE UnitParts<Config, T> takeUnit() {
-    UnitParts<Config, T> parts;
-    waitBarrier(shared.full[ring.stage], ring.parity);
+    UnitParts<Config, T> parts[1];
+    takeUnits<1>(parts, 1);
+    return parts[0];
+  }
+  /// The warp's parts of the next `units` units, but kCount at most; there are kFewest. The loads of all are under way
+  /// before the first stage is given back.
+  template <int kFewest, int kCount>
+  KILN_DEVICE void takeUnits(UnitParts<Config, T> (&parts)[kCount], int units) {
+    RingPlace<Shape::kStages> next = ring;
+    const UnitOffsets offsets = offsetsInUnit();
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      if (i < kFewest || i < units) {
+        waitBarrier(shared.full[next.stage], next.parity);
+        loadUnit(parts[i], SharedAddress(shared.ring[next.stage]), offsets);
+        next.advance();
+      }
+    syncWarp();
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      if (i < kFewest || i < units) {
+        // A load fills all registers of the warp's lanes at once.
+        u32 loaded[2 * Shape::kWarpParts];
+#pragma unroll
+        for (int word = 0; word < 2 * Shape::kWarpParts; ++word)
+          loaded[word] = parts[i].of[word / 2].words[word % 2][0];
+        if (lane() == 0)
+          arriveBehindLoads(shared.empty[ring.stage], loaded);
+        ring.advance();
+      }
+  }
+
+private:
+  /// Where this lane's rows of the warp's parts lie in a unit.
+  struct UnitOffsets {
+    u32 of[Shape::kWarpParts][2];
+  };
+  KILN_DEVICE UnitOffsets offsetsInUnit() const {
     const u32 row = u32(lane()) % 8, column = u32(lane()) / 8;
-    const SharedAddress base = SharedAddress(shared.ring[ring.stage]);
+    UnitOffsets offsets;
 #pragma unroll
     for (int i = 0; i < Shape::kWarpParts; ++i)
 #pragma unroll
       for (u32 half = 0; half < 2; ++half)
-        loadMatrices(parts.of[i].words[half], base + u32(min(indexOf(i), Shape::kParts - 1)) * Shape::kPartBytes +
-                                                  swizzledOffset(row, half * 4 + column, row));
-    // A load fills all registers of the warp's lanes at once.
-    u32 loaded[2 * Shape::kWarpParts];
+        offsets.of[i][half] =
+            u32(min(indexOf(i), Shape::kParts - 1)) * Shape::kPartBytes + swizzledOffset(row, half * 4 + column, row);
+    return offsets;
+  }
+  KILN_DEVICE void loadUnit(UnitParts<Config, T> &parts, SharedAddress stage, const UnitOffsets &offsets) const {
 #pragma unroll
-    for (int i = 0; i < 2 * Shape::kWarpParts; ++i)
-      loaded[i] = parts.of[i / 2].words[i % 2][0];
-    syncWarp();
-    if (lane() == 0)
-      arriveBehindLoads(shared.empty[ring.stage], loaded);
-    ring.advance();
-    return parts;
+    for (int i = 0; i < Shape::kWarpParts; ++i)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        loadMatrices(parts.of[i].words[half], stage + offsets.of[i][half]);
   }
 };
 
@@ -161,23 +195,12 @@ template <class Config, class T> struct UnitsAhead {
 
   UnitParts<Config, T> parts[max(kAhead, 1)];
 
-  KILN_DEVICE void take(UnitReads<Config, T> &reads, int units) {
+  /// Of `units` units, kFewest at least.
+  template <int kFewest> KILN_DEVICE void take(UnitReads<Config, T> &reads, int units) {
 #pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
+    for (int i = kFewest; i < kAhead; ++i)
       parts[i] = {}; // otherwise registers keep what was taken before
-      if (i < units)
-        parts[i] = reads.takeUnit();
-    }
-  }
-  /// Calls use(i, part) for each unit i of the phase.
-  template <class Use> KILN_DEVICE void forEach(UnitReads<Config, T> &reads, int units, const Use &use) const {
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i)
-      if (i < units)
-        use(i, parts[i]);
-#pragma unroll 2
-    for (int i = kAhead; i < units; ++i)
-      use(i, reads.takeUnit());
+    reads.template takeUnits<kFewest>(parts, units);
   }
 };
 

@@ -81,9 +81,19 @@ KILN_DEVICE void waitBarrier(SharedBarrier &barrier, u32 parity, Site = Site::cu
                : "memory");
 }
 
+/// Waits until kThreads threads of the block have come here, all of whole warps. It is barrier kNumber of the hardware,
+/// from 1; the emulator uses `barrier` and `parity` instead, one that was initialised for as many arrivals, and 0.
+template <u32 kNumber, u32 kThreads>
+KILN_DEVICE void syncWarps(SharedBarrier &, u32 &, Site = Site::current()) {
+  asm volatile("bar.sync %0, %1;" ::"n"(kNumber), "n"(kThreads) : "memory");
+}
+
 #else
 
 KILN_DEVICE void fenceBarriers() { asm volatile("trap;"); }
+template <u32 kNumber, u32 kThreads> KILN_DEVICE void syncWarps(SharedBarrier &, u32 &, Site = Site::current()) {
+  asm volatile("trap;");
+}
 KILN_DEVICE void arrive(SharedBarrier &, Site = Site::current()) { asm volatile("trap;"); }
 template <int kCount>
 KILN_DEVICE void arriveBehindLoads(SharedBarrier &, const u32 (&)[kCount], Site = Site::current()) {
@@ -112,6 +122,13 @@ KILN_DEVICE void arriveExpecting(SharedBarrier &barrier, u32 bytes, Site site = 
 }
 KILN_DEVICE void waitBarrier(SharedBarrier &barrier, u32 parity, Site site = Site::current()) {
   emulatedThread->waitForPhase(&barrier.state, parity, /*isOfCluster=*/false, site);
+}
+
+template <u32 kNumber, u32 kThreads>
+KILN_DEVICE void syncWarps(SharedBarrier &barrier, u32 &parity, Site site = Site::current()) {
+  arrive(barrier, site);
+  waitBarrier(barrier, parity, site);
+  parity ^= 1;
 }
 
 #endif

@@ -170,6 +170,17 @@ KILN_DEVICE T warpMax(T value, u32 lanes = kAllLanes, Site site = Site::current(
   return warpReduce<Max, kWidth>(value, lanes, site);
 }
 
+/// The maximum of the warp's values, in one instruction on Hopper; NaN is larger than all numbers, or less with a sign.
+KILN_DEVICE float warpMaxByOrder(float value, Site site = Site::current()) {
+  // As integers, floats are in order but for the negative ones among themselves.
+  const auto ordered = [](i32 bits) { return bits ^ (bits >> 31 & 0x7fffffff); };
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  return bitCast<float>(ordered(__reduce_max_sync(kAllLanes, ordered(bitCast<i32>(value)))));
+#else
+  return bitCast<float>(ordered(warpMax(ordered(bitCast<i32>(value)), kAllLanes, site)));
+#endif
+}
+
 /// The sum of the values of this lane and those below it, in the whole warp.
 template <class T> KILN_DEVICE T warpInclusiveSum(T value, Site site = Site::current()) {
 #pragma unroll

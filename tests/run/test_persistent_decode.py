@@ -96,22 +96,20 @@ class Mistakes(KilnTest):
                    r"thread \d+ reads shared memory that a copy writes, without a wait for the copy's barrier")
 
     def test_sums_are_read_before_all_warps_have_put_them(self):
-        self.check("putSums(unit, x, parts); });\n    meet();", "putSums(unit, x, parts); });",
+        self.check("putSums(i, product(x, this->takeUnit()));\n    meet();", "putSums(i, product(x, this->takeUnit()));",
                    r"thread \d+ reads shared memory that thread \d+ has written since the last barrier")
 
     def test_a_stage_is_given_back_before_it_is_read(self):
-        release = "    syncWarp();\n    if (lane() == 0)\n      arriveBehindLoads(shared.empty[ring.stage], loaded);\n"
-        text = self.text.replace("u32 loaded[2 * Shape::kWarpParts];", "u32 loaded[2 * Shape::kWarpParts] = {};")
-        start = text.index("const SharedAddress base = SharedAddress(shared.ring[ring.stage])")
-        self.assertEqual(text.count(release), 1)
-        early = release.replace("loaded);", "{0});").replace("arriveBehindLoads", "arriveBehindLoads<1>")
-        self.text = text[:start] + early + text[start:].replace(release, "")
-        self.check("ring.advance();\n    return parts;", "ring.advance();\n    return parts; // here",
-                   r"thread \d+ (copies to|reads) shared memory that .* since the last barrier")
+        load = "loadUnit(parts[i], SharedAddress(shared.ring[next.stage]), offsets);"
+        release = "        if (lane() == 0)\n          arriveBehindLoads(shared.empty[ring.stage], loaded);\n"
+        self.assertEqual(self.text.count(release), 1)
+        self.text = self.text.replace(release, "")
+        early = "if (lane() == 0)\n          arriveBehindLoads<1>(shared.empty[next.stage], {0});\n        "
+        self.check(load, early + load, r"thread \d+ (copies to|reads) shared memory that .* since the last barrier")
 
     def test_a_stamp_that_nobody_waits_for(self):
-        self.check("post(mail.row(next, cluster, quad()) + col(i), sums[i].values(), next + 1);",
-                   "post(mail.row(next, cluster, quad()) + col(i), sums[i].values(), next + 2);",
+        self.check("post(mail.row(next, cluster, quad()) + col(i), sums[i], next + 1);",
+                   "post(mail.row(next, cluster, quad()) + col(i), sums[i], next + 2);",
                    r"thread \d+ waits here for a write that no thread makes")
 
     def test_bytes_that_nobody_sends(self):

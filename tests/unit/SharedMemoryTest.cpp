@@ -147,7 +147,7 @@ protected:
     options.pipeline.decode = "persistent";
     options.build.maxBatch = batch;
     auto module = unwrap(compileToStage(sourcePath(model), Stage::Fused, options, sources));
-    addAll(*module->findFunction(Entry::Decode)->body.snapshot()[1], target);
+    addAll(*module->findFunction(Entry::Decode)->body.snapshot().front(), target);
   }
 
   /// Adds the exchanges of a model that two GPUs share.

@@ -71,6 +71,18 @@ static bool isGathered(const Op &op, const Value &input) {
   return (op.is(OpKind::embed) && input.isWeight()) || (op.is(OpKind::lastRow) && op.operand(0) == &input);
 }
 
+/// The op that reads only such rows of an input of `op`: itself, or the only one of its region that reads the input;
+/// or null.
+static const Op *gathererOf(const Op &op, const Value &input) {
+  if (!op.region())
+    return isGathered(op, input) ? &op : nullptr;
+  const Op *only = nullptr;
+  for (const Op *user : input.getUsers())
+    if (user->parentOp() == &op && (std::exchange(only, user) || !isGathered(*user, input)))
+      return nullptr;
+  return only;
+}
+
 /// Whether the op writes the state in place without reading it.
 static bool isOnlyWritten(const Op &op, const Value &input) {
   return input.isState() && llvm::all_of(input.getUsers(), [&](const Op *user) {
@@ -85,9 +97,10 @@ Expr bytesMoved(const Op &op) {
   for (const Value *input : op.inputs())
     if (const Value *attended = input->isState() ? seen.attendedIn(*input) : nullptr)
       total = total + seen.elements(*attended) * Expr(dtypeSize(input->type.dtype));
+    else if (const Op *gatherer = gathererOf(op, *input))
+      total = total + gatherer->result()->type.bytes();
     else if (!isOnlyWritten(op, *input))
-      total = total + (isGathered(op, *input) ? op.result()->type.bytes()
-                                              : seen.elements(*input) * Expr(dtypeSize(input->type.dtype)));
+      total = total + seen.elements(*input) * Expr(dtypeSize(input->type.dtype));
   auto written = [](const Op *writer) { return writer->operand(1)->type.bytes(); };
   for (const auto &result : op.results()) {
     const Op *source = &op;

@@ -13,16 +13,34 @@ namespace {
 constexpr int64_t clusterBlocks = 8, unitDepth = 64, unitCols = 8, batchUnits = 4;
 constexpr int64_t mostRows = 8, mostParts = 31;
 
+/// Of any call of the plan.
+int64_t mostSequences(const DecodeRegion &region) {
+  const Dim &batch = region.x().type.shape[0];
+  return batch.asConstant() ? *batch.asConstant() : batch.getSymbol()->max;
+}
+
+// The order of sums follows from these, so that they are the same for all numbers of rows of a plan.
+
+/// Parts of a unit for each warp: a thread of fewer, larger warps has the registers that it needs. What does not fit
+/// into them goes to memory, behind the copies of weights.
+int64_t warpPartsOf(const DecodeRegion &region) { return region.dim() <= 768 ? 1 : region.dim() <= 1280 ? 2 : 4; }
+/// Slots of a query that blocks do not combine: their parts take shared memory for each query.
+int64_t directSlotsOf(const DecodeRegion &region) { return mostSequences(region) == 1 ? 4 : 1; }
+/// Keys that a lane takes at once.
+int64_t deepOf(const DecodeRegion &region) { return warpPartsOf(region) == 1 && mostSequences(region) == 1 ? 3 : 2; }
+
 /// Who computes what, as DecodeShape of the template.
 struct DecodeBlock {
-  int64_t dim, heads, hiddens, clusters, rows, stages, warpParts;
+  int64_t dim, heads, hiddens, clusters, rows, stages, warpParts, direct;
 
-  DecodeBlock(const DecodeRegion &region, int64_t clusters, int64_t rows, int64_t stages, int64_t warpParts)
+  DecodeBlock(const DecodeRegion &region, int64_t clusters, int64_t rows, int64_t stages)
       : dim(region.dim()), heads(region.heads()), hiddens(region.hidden() / unitDepth), clusters(clusters), rows(rows),
-        stages(stages), warpParts(warpParts) {}
+        stages(stages), warpParts(warpPartsOf(region)), direct(directSlotsOf(region)) {}
   DecodeBlock(const DecodeRegion &region, const Tile &tile)
-      : DecodeBlock(region, setting(tile, "clusters"), setting(tile, "rows"), setting(tile, "stages"),
-                    setting(tile, "warp_parts")) {}
+      : DecodeBlock(region, setting(tile, "clusters"), setting(tile, "rows"), setting(tile, "stages")) {
+    warpParts = setting(tile, "warp_parts");
+    direct = setting(tile, "direct");
+  }
 
   /// Parts of `count` things that cluster `which` has, the first clusters one more.
   int64_t partOf(int64_t count, int64_t which) const { return count / clusters + (which < count % clusters ? 1 : 0); }
@@ -55,12 +73,13 @@ struct DecodeBlock {
     add(warps() * panelUnits * (rows + 1) * unitCols * 4);
     add(queries * 3 * 64 * 2);
     add(warps() * queries * 64 * 4);
-    add(clusterBlocks * queries * 64 * 4);
+    const int64_t parts = clusterBlocks * std::min(direct, warps());
+    add(parts * queries * 64 * 4);
     add(warps() * queries * 8);
-    add(clusterBlocks * queries * 8);
+    add(parts * queries * 8);
     add(rows * (mostHeads * 64 + 8) * 2);
     bytes += rows * (mostHiddens() * 64 + 8) * 2; // what follows needs no alignment to 16
-    bytes = llvm::alignTo(bytes + rows * 4, 8) + (2 * stages + 5) * 8;
+    bytes = llvm::alignTo(bytes + rows * 4 + 5, 8) + (2 * stages + 5) * 8;
     return llvm::alignTo(bytes, 1024);
   }
 };
@@ -68,11 +87,6 @@ struct DecodeBlock {
 /// The clusters of 8 blocks, each with a multiprocessor for itself, that run at once. The processing clusters of a GPU
 /// differ in size, so that some multiprocessors are left over: of an H200's 132, 12.
 int64_t residentClusters(const Target &target) { return target.multiprocessors / clusterBlocks - 1; }
-
-/// Parts of a unit for each warp: a thread of fewer, larger warps has the registers that it needs. What does not fit
-/// into them goes to memory, behind the copies of weights. The order of sums follows from it, so that it is the same
-/// for all numbers of rows.
-int64_t warpPartsOf(const DecodeRegion &region) { return region.dim() <= 768 ? 1 : region.dim() <= 1280 ? 2 : 4; }
 
 /// Units under way that keep the memory busy: about 45 KB of each multiprocessor.
 int64_t unitsInFlight(const DecodeBlock &block) {
@@ -82,7 +96,7 @@ int64_t unitsInFlight(const DecodeBlock &block) {
 /// The most clusters that share heads and hidden channels; 0: none.
 int64_t mostClusters(const DecodeRegion &region, const Target &target) {
   for (int64_t clusters = residentClusters(target); clusters > 0; --clusters)
-    if (DecodeBlock(region, clusters, 1, 1, 1).isShared())
+    if (DecodeBlock(region, clusters, 1, 1).isShared())
       return clusters;
   return 0;
 }
@@ -91,24 +105,17 @@ int64_t rowsFor(const Op &op, const DimBinding &upper) {
   return static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(valueAt(rowsOf(op), upper))));
 }
 
-/// Of any call of the plan.
-int64_t mostSequences(const DecodeRegion &region) {
-  const Dim &batch = region.x().type.shape[0];
-  return batch.asConstant() ? *batch.asConstant() : batch.getSymbol()->max;
-}
-
 bool fitsTemplate(const DecodeRegion &region) {
   return dtypeSize(region.dtype()) == 2 && region.headSize() == unitDepth && region.dim() % unitDepth == 0 &&
          region.hidden() % unitDepth == 0 && region.dim() / unitDepth <= mostParts && hasOneToken(region.x().type) &&
          mostSequences(region) <= mostRows && *region.lastWeight().type.shape[0].asConstant() % unitCols == 0 &&
-         !region.positions().definingOp();
+         !region.positions().definingOp() && !region.tokens().definingOp();
 }
 
 /// The most stages for which the block fits; 0: none does.
 int64_t mostStages(const DecodeRegion &region, int64_t clusters, int64_t rows, const Target &target) {
   int64_t stages = 16;
-  while (stages > 0 &&
-         DecodeBlock(region, clusters, rows, stages, warpPartsOf(region)).sharedBytes() > target.sharedPerBlock)
+  while (stages > 0 && DecodeBlock(region, clusters, rows, stages).sharedBytes() > target.sharedPerBlock)
     --stages;
   return stages;
 }
@@ -126,21 +133,25 @@ std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const
   const int64_t clusters = mostClusters(region, target), rows = rowsFor(op, upper);
   const int64_t stages = mostStages(region, clusters, rows, target), warpParts = warpPartsOf(region);
   // As far as registers go.
+  // Where weights take longer than the phases, stages that are free sooner only put more copies in front of what
+  // clusters tell each other.
+  const int64_t lead = warpParts == 1 ? 2 : 1;
   const int64_t ahead = rows == 1 && warpParts == 1 ? 3 : rows == 1 || (rows == 2 && warpParts <= 2) ? 2 : 1;
-  // The same for all numbers of rows of a plan, as above.
-  const int64_t deep = warpParts == 1 && mostSequences(region) == 1 ? 4 : 2;
   return {{{"clusters", clusters},
            {"rows", rows},
            {"stages", stages},
-           {"in_flight", unitsInFlight(DecodeBlock(region, clusters, rows, stages, warpParts))},
+           {"in_flight", unitsInFlight(DecodeBlock(region, clusters, rows, stages))},
            {"warp_parts", warpParts},
            {"ahead", ahead},
-           {"deep", deep}}};
+           {"lead", lead},
+           {"deep", deepOf(region)},
+           {"direct", directSlotsOf(region)}}};
 }
 
 bool isSoundDecodeLayers(const Op &op, const Tile &tile) {
   const DecodeBlock block(*DecodeRegion::of(op), tile);
-  return block.warpParts >= 1 && block.clusters <= 1024 && block.isShared() && block.rows <= mostRows &&
+  return block.warpParts >= 1 && setting(tile, "lead") <= 2 && block.direct >= 1 &&
+         block.direct * clusterBlocks <= 32 && block.clusters <= 1024 && block.isShared() && block.rows <= mostRows &&
          isPowerOfTwo(block.rows);
 }
 

@@ -67,9 +67,7 @@ std::pair<const Op *, const Op *> takeProduct(Reader &reader, const Value *from)
 
 const Op *takeNorm(Reader &reader, const Value *from) {
   return reader.takeIf(
-      [&](const Op &op) {
-        return op.is(OpKind::layernorm) && op.operands().size() == 1 && (!from || op.operand(0) == from);
-      },
+      [&](const Op &op) { return op.is(OpKind::layernorm) && op.operands().size() == 1 && op.operand(0) == from; },
       "a layernorm whose parameters fold-norm-parameters has folded");
 }
 
@@ -123,10 +121,18 @@ void readAttention(Reader &reader, DecodeLayer &layer) {
   layer.merge = reader.take(OpKind::mergeHeads, resultOf(layer.pv), "merge_heads");
 }
 
+const Op *readEmbedding(Reader &reader) {
+  return reader.takeIf(
+      [](const Op &op) {
+        return op.is(OpKind::embed) && op.operandOrNull(3) && !op.attribute("vocab") && op.operand(1)->isWeight() &&
+               op.operand(2)->isWeight();
+      },
+      "embed of tokens at positions, with the whole vocabulary,");
+}
+
 DecodeLayer readLayer(Reader &reader, const Value *x) {
   DecodeLayer layer;
   layer.attentionNorm = takeNorm(reader, x);
-  x = layer.attentionNorm ? layer.attentionNorm->operand(0) : nullptr;
   std::tie(layer.qkv, layer.qkvBias) = takeProduct(reader, resultOf(layer.attentionNorm));
   readHeads(reader, layer);
   readAttention(reader, layer);
@@ -156,13 +162,23 @@ Error checkAlike(const Op &op, const Op &first) {
                  : opError(op, "expected the attributes and types that the first layer has at this place");
 }
 
+/// Checks that the first layer has the tokens at the positions that the embedding gives them.
+Error checkPositions(const DecodeRegion &region) {
+  const DecodeLayer &first = region.layers.front();
+  for (const auto &[op, operand] : {std::pair(first.write[0], 2U), {first.write[1], 2U}, {first.mask, 1U}})
+    if (op->operand(operand) != &region.positions())
+      return opError(*op, "expected the positions of the embedding, %" + region.positions().name);
+  return Error::success();
+}
+
 } // namespace
 
 Expected<DecodeRegion> DecodeRegion::read(const Op &fused) {
   const std::vector<const Op *> ops = opsOf(*fused.region());
   Reader reader(ops);
   DecodeRegion region;
-  const Value *x = nullptr;
+  region.embed = readEmbedding(reader);
+  const Value *x = resultOf(region.embed);
   auto isLayer = [&] { return reader.isNext(OpKind::layernorm) && reader.peek()->operands().size() == 1; };
   while (!reader.hasFailed() && (region.layers.empty() || isLayer())) {
     region.layers.push_back(readLayer(reader, x));
@@ -183,11 +199,14 @@ Expected<DecodeRegion> DecodeRegion::read(const Op &fused) {
     reader.takeIf([](const Op &) { return false; }, "the end of the function behind the logits");
   if (reader.hasFailed())
     return reader.takeError();
-  const size_t behind = region.slice ? 3 : 2, ofLayer = (ops.size() - behind) / region.layers.size();
-  region.firstOps.assign(ops.begin(), ops.begin() + static_cast<ptrdiff_t>(ofLayer));
+  if (Error error = checkPositions(region))
+    return error;
+  const size_t behind = region.slice ? 3 : 2, ofLayer = (ops.size() - 1 - behind) / region.layers.size();
+  region.firstOps.assign(ops.begin(), ops.begin() + static_cast<ptrdiff_t>(1 + ofLayer));
   region.lastOps.assign(ops.end() - static_cast<ptrdiff_t>(behind), ops.end());
-  for (size_t i = ofLayer; i < ops.size() - behind; ++i)
-    if (Error error = checkAlike(*ops[i], *ops[i % ofLayer]))
+  const ArrayRef<const Op *> ofLayers = ArrayRef(ops).drop_front().drop_back(behind);
+  for (const auto &[i, op] : llvm::enumerate(ofLayers))
+    if (Error error = checkAlike(*op, *ofLayers[i % ofLayer]))
       return error;
   return region;
 }

@@ -22,16 +22,19 @@ struct DecodeLayer {
   const Value &cache(unsigned i) const { return *write[i]->operand(0); }
 };
 
-/// All layers, which differ in their weights and caches only, and the logits of their result:
+/// The embedding, all layers, which differ in their weights and caches only, and the logits of their result:
+///   x      = embed(tokens, wte, wpe, positions)
 ///   logits = slice(matmul(layernorm(x, ln_f_w, ln_f_b), wte)), with or without slice.
 struct DecodeRegion {
+  const Op *embed = nullptr;
   std::vector<DecodeLayer> layers;
   const Op *lastNorm = nullptr, *product = nullptr, *slice = nullptr;
-  std::vector<const Op *> firstOps; ///< the ops of the first layer, in order
+  std::vector<const Op *> firstOps; ///< the embedding and the ops of the first layer, in order
   std::vector<const Op *> lastOps;  ///< those behind the layers, in order
 
   const Value &x() const { return layers.front().x(); }
-  const Value &positions() const { return *layers.front().mask->operand(1); }
+  const Value &tokens() const { return *embed->operand(0); }
+  const Value &positions() const { return *embed->operand(3); }
   const Value &logits() const { return *(slice ? slice : product)->result(); }
   const Value &lastWeight() const { return *product->operand(1); }
 

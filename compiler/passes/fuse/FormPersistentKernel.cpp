@@ -1,7 +1,7 @@
-// form-persistent-kernel: all layers of @decode become one kernel, whose blocks stay from phase to phase.
+// form-persistent-kernel: all steps of @decode become one kernel, whose blocks stay from phase to phase.
 //
-//   %x.0 = embed …                                       %x.0 = embed …
-//   %q.0, … = fused @layernorm_matmul_bias_…(…) {…}      %logits = fused @decode_layers(%x.0, …) {
+//   %x.0 = embed …                                       %logits = fused @decode_layers(%tokens, …) {
+//   %q.0, … = fused @layernorm_matmul_bias_…(…) {…}        %x.0      = embed %tokens, …
 //   %attn.0 = fused @attention(…) {…}                      %ln_1.0   = layernorm %x.0 …
 //   …                                                ->    %qkv_mm.0 = matmul %ln_1.0, %qkv_w.0 …
 //   %logits = fused @layernorm_matmul_slice(…) {…}         …
@@ -25,19 +25,13 @@
 
 namespace kiln {
 
-/// The steps from the first layernorm on: everything but the embedding.
-static std::vector<Op *> stepsOfLayers(const Function &decode) {
+static Error formKernel(Function &decode, const Target &target) {
   std::vector<Op *> steps;
   for (Op *op : decode.body.snapshot())
-    if (!op->has(Trait::Terminator) && !(steps.empty() && op->is(OpKind::embed)))
+    if (!op->has(Trait::Terminator))
       steps.push_back(op);
-  return steps;
-}
-
-static Error formKernel(Function &decode, const Target &target) {
-  std::vector<Op *> steps = stepsOfLayers(decode);
   if (steps.empty() || !canFuse(steps))
-    return makeError(decode.loc, "expected layers behind the embedding, and nothing between them");
+    return makeError(decode.loc, "expected an embedding and layers behind it");
   Op *fused = fuseOps(steps);
   fused->symbol = "decode_layers";
   Expected<DecodeRegion> region = DecodeRegion::read(*fused);

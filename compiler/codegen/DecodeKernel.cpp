@@ -53,13 +53,9 @@ Functor PhaseFunctors::token(const Op &embed) const {
 
 Functor PhaseFunctors::embed(const Op &embed) const {
   Functor functor("Embed", names);
-  const std::string width = embed.operand(1)->type.lastDim().str();
-  auto row = [&](unsigned table, StringRef index) {
-    return ("kiln::load<2>(" + functor.pointer(*embed.operand(table)) + " + i64(" + index + ") * " + width + " + col)")
-        .str();
-  };
   functor.add("KILN_DEVICE Vec<float, 2> operator()(int token, int position, int col) const {");
-  functor.add("  return " + row(1, "token") + " + " + row(2, "position") + "; // " + names.line(embed), &embed);
+  functor.add("  return " + embeddedSum(functor, embed, "token", "position", "2") + "; // " + names.line(embed),
+              &embed);
   functor.add("}");
   return functor;
 }

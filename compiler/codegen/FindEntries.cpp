@@ -1,7 +1,7 @@
 #include "codegen/FindEntries.h"
 
 #include "kernels/cost/Problem.h"
-#include "kernels/families/TokenScores.h"
+#include "kernels/families/matmul/TokenScores.h"
 
 namespace kiln {
 

@@ -7,7 +7,7 @@
 #include "ir/Printer.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
-#include "kernels/families/LibraryMatmul.h"
+#include "kernels/families/matmul/LibraryMatmul.h"
 #include "ops/Region.h"
 #include "support/Diagnostic.h"
 #include "support/File.h"

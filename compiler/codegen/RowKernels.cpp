@@ -181,6 +181,16 @@ Expected<KernelText> writeSoftmaxKernel(const Op &op, const KernelChoice &choice
 // map
 //===----------------------------------------------------------------------===//
 
+std::string embeddedSum(Functor &functor, const Op &embed, StringRef token, StringRef position, StringRef width) {
+  auto row = [&](const Value &table, StringRef index) {
+    return ("kiln::load<" + width + ">(" + functor.pointer(table) + " + i64(" + index + ") * " +
+            table.type.lastDim().str() + " + col)")
+        .str();
+  };
+  const std::string ofToken = row(*embed.operand(1), token);
+  return ofToken + " + " + row(*embed.operand(2), position);
+}
+
 namespace {
 
 /// Writes the body of a map kernel for one op. The index counts the elements of `walked`, row by row.
@@ -230,8 +240,8 @@ private:
   }
 
   std::vector<CodeLine> embedLines() {
-    const Value &tokens = *op.operand(0), &wte = *op.operand(1), &wpe = *op.operand(2);
-    std::string width = wte.type.lastDim().str(), count = body.extent(tokens.type.shape[1]);
+    const Value &tokens = *op.operand(0);
+    std::string count = body.extent(tokens.type.shape[1]);
     bool isOneToken = tokens.type.shape[1] == Dim(1);
     std::string position = isOneToken ? "0" : "row % " + count;
     if (Value *positions = op.operandOrNull(3)) {
@@ -244,11 +254,7 @@ private:
       llvm::append_range(lines, shareLines(token));
       token = "token";
     }
-    auto row = [&](const Value &table, const std::string &index) {
-      return "kiln::load<V>(" + body.pointer(table) + " + i64(" + index + ") * " + width + " + col)";
-    };
-    std::string sum = row(wte, token);
-    sum += " + " + row(wpe, "position");
+    std::string sum = embeddedSum(body, op, token, "position", "V");
     llvm::append_range(lines,
                        storeRow(op.attribute("vocab") ? "isOwn ? " + sum + " : Vec<float, V>::fill(0.0f)" : sum));
     return lines;

@@ -1,7 +1,7 @@
 // Kernels whose results are log-probabilities of tokens and the best tokens of rows of logits.
 #include "codegen/KernelText.h"
 #include "kernels/cost/Problem.h"
-#include "kernels/families/TokenScores.h"
+#include "kernels/families/matmul/TokenScores.h"
 #include "ops/Region.h"
 
 namespace kiln {

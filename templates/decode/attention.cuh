@@ -137,10 +137,10 @@ template <class Config, class T> struct DecodeAttention : DecodeProducts<Config,
       if (isDirect(keys))
         continue;
       const Combined all = combined(shared.slotTops, shared.slotParts, query, slotsOf(keys, rank), {});
-      const auto chunk = all.values;
 #pragma unroll
       for (u32 to = 0; to < kBlocks; ++to)
-        storeAsync(inBlock(&shared.parts[rank][query].values[2 * lane()], to), chunk, inBlock(&shared.haveParts, to));
+        storeAsync(inBlock(&shared.parts[rank][query].values[2 * lane()], to), all.values,
+                   inBlock(&shared.haveParts, to));
       sendTop(query, rank, all.top);
     }
   }
@@ -152,7 +152,8 @@ template <class Config, class T> struct DecodeAttention : DecodeProducts<Config,
     return parts * u32((kHeadSize + 2) * sizeof(float));
   }
 
-  /// The warp that combines a query's parts; the last ones have keys last.
+  /// The first query whose parts this warp combines, and then every kWarps-th: the last warps are the first to do so,
+  /// since they are the last to have keys.
   KILN_DEVICE int firstCombined() const { return Shape::kWarps - 1 - warp(); }
 
   /// The row's own key and value, of which a lane has two elements, as a part: its maximum is the score.
@@ -179,8 +180,8 @@ template <class Config, class T> struct DecodeAttention : DecodeProducts<Config,
     return own;
   }
 
-  /// Combines the parts of all blocks, and leaves the outputs in shared memory as a left operand. `first` is of the
-  /// first query that this warp combines.
+  /// Combines the parts of all blocks, and leaves the outputs in shared memory as a left operand. `own` is of the first
+  /// query that this warp combines.
   template <class Score>
   KILN_DEVICE void combineParts(const DecodeCache<T> &cache, const Score &score, OwnPart own) const {
     for (int query = firstCombined(); query < queries(); query += Shape::kWarps) {

@@ -13,12 +13,12 @@
 //   fcproj     narrow product over these
 //   out        the residual stream plus all clusters' sums
 //
-// The first keys and values of the next layer's cache (loadKeys), and with kLead = 2 what the next product needs of its
-// weights, are taken into registers before a phase waits for other clusters.
-//
 // and at the end comes the product for the logits, whose columns all blocks share. Inside a cluster blocks exchange
 // through distributed shared memory (st.async, whose bytes a barrier counts); between clusters twice a layer through
-// memory (decode/row_exchange.cuh). Clusters without heads do not take part in the first four.
+// memory (decode/row_exchange.cuh). Clusters without heads do not take part in the first three.
+//
+// The first keys and values of the next layer's cache (loadKeys), and with kLead = 2 what the next product needs of its
+// weights, are taken into registers before a phase waits for other clusters.
 //
 // A buffer that other blocks send to is free again when they send: each of them needs, for what it sends, something
 // that this block has given after its last read of the buffer. For that every cluster has hidden channels.
@@ -44,7 +44,6 @@
 //   kLead                                      waits in front of which it does so: 1, for rows, or 2, for clusters, too
 //   kDeep                                      keys of a query that a lane takes at once
 //   kDirect                                    slots of a query that go to all blocks as they are
-//   (decode/attention.cuh)
 //
 // Functors:
 //   Token     of a row: operator()(int row)
@@ -120,7 +119,7 @@ public:
       copies.copyWide(logits, columnOfLogits(unit));
   }
 
-  /// Embeds the tokens.
+  /// Takes the tokens' positions, and embeds the tokens.
   template <class Token, class Position, class Embed>
   KILN_DEVICE void begin(const Token &token, const Position &position, const Embed &embed) {
     waitForDependencies();

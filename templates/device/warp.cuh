@@ -170,7 +170,8 @@ KILN_DEVICE T warpMax(T value, u32 lanes = kAllLanes, Site site = Site::current(
   return warpReduce<Max, kWidth>(value, lanes, site);
 }
 
-/// The maximum of the warp's values, in one instruction on Hopper; NaN is larger than all numbers, or less with a sign.
+/// The maximum of the warp's values, in one instruction from sm_80 on; NaN is larger than all numbers, or less with a
+/// sign.
 KILN_DEVICE float warpMaxByOrder(float value, Site site = Site::current()) {
   // As integers, floats are in order but for the negative ones among themselves.
   const auto ordered = [](i32 bits) { return bits ^ (bits >> 31 & 0x7fffffff); };

@@ -1,6 +1,6 @@
 #include "tools/session/ReferenceModel.h"
 
-#include "kernels/families/TokenScores.h"
+#include "kernels/families/matmul/TokenScores.h"
 #include "runtime/weights/PackWeight.h"
 #include "support/Diagnostic.h"
 

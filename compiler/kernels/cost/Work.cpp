@@ -77,9 +77,13 @@ static const Op *gathererOf(const Op &op, const Value &input) {
   if (!op.region())
     return isGathered(op, input) ? &op : nullptr;
   const Op *only = nullptr;
-  for (const Op *user : input.getUsers())
-    if (user->parentOp() == &op && (std::exchange(only, user) || !isGathered(*user, input)))
+  for (const Op *user : input.getUsers()) {
+    if (user->parentOp() != &op)
+      continue;
+    if (only || !isGathered(*user, input))
       return nullptr;
+    only = user;
+  }
   return only;
 }
 

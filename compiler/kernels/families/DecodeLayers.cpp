@@ -79,7 +79,8 @@ struct DecodeBlock {
     add(parts * queries * 8);
     add(rows * (mostHeads * 64 + 8) * 2);
     bytes += rows * (mostHiddens() * 64 + 8) * 2; // what follows needs no alignment to 16
-    bytes = llvm::alignTo(bytes + rows * 4 + 5, 8) + (2 * stages + 5) * 8;
+    const int64_t words = rows * 4 + 4 + 1;       // positions, partBytes, hasSlots
+    bytes = llvm::alignTo(bytes + words, 8) + (2 * stages + 5) * 8;
     return llvm::alignTo(bytes, 1024);
   }
 };

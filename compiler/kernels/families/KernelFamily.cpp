@@ -3,7 +3,7 @@
 #include "ir/Verifier.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
-#include "kernels/families/TokenScores.h"
+#include "kernels/families/matmul/TokenScores.h"
 #include "ops/Region.h"
 #include "support/Diagnostic.h"
 

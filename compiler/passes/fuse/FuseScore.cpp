@@ -13,7 +13,7 @@
 // log_probability of these. Logits that no product computes are read once by one kernel.
 //
 // Refuses: a product whose logits are needed otherwise, and ops that are fused already.
-#include "kernels/families/TokenScores.h"
+#include "kernels/families/matmul/TokenScores.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"

@@ -9,7 +9,7 @@
 // Refuses: regions that a kernel of the target runs whole.
 #include "kernels/cost/Problem.h"
 #include "kernels/families/KernelFamily.h"
-#include "kernels/families/TokenScores.h"
+#include "kernels/families/matmul/TokenScores.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"

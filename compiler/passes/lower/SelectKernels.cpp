@@ -20,7 +20,7 @@
 #include "ir/Verifier.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
-#include "kernels/families/LibraryMatmul.h"
+#include "kernels/families/matmul/LibraryMatmul.h"
 #include "ops/OpTable.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"

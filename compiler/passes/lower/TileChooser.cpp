@@ -1,8 +1,8 @@
 #include "passes/lower/TileChooser.h"
 
 #include "kernels/cost/Problem.h"
-#include "kernels/families/DepthCut.h"
 #include "kernels/families/Families.h"
+#include "kernels/families/matmul/DepthCut.h"
 #include "ops/Region.h"
 
 namespace kiln {

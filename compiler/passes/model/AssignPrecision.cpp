@@ -25,7 +25,7 @@
 //
 // Refuses: modules whose weights are not f32 (precision was assigned before): an error.
 #include "kernels/cost/Problem.h"
-#include "kernels/families/WgmmaOperands.h"
+#include "kernels/families/matmul/WgmmaOperands.h"
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"
 #include "support/Diagnostic.h"

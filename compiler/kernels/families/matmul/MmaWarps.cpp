@@ -2,9 +2,9 @@
 // few.
 #include "kernels/cost/Occupancy.h"
 #include "kernels/cost/Problem.h"
-#include "kernels/families/DepthCut.h"
 #include "kernels/families/Families.h"
-#include "kernels/families/WgmmaOperands.h"
+#include "kernels/families/matmul/DepthCut.h"
+#include "kernels/families/matmul/WgmmaOperands.h"
 #include "ops/Region.h"
 
 #include <cmath>

@@ -1,9 +1,9 @@
 // Matrix products of the wgmma family: prompts, in the tensor cores of Hopper, with operands loaded by TMA.
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
-#include "kernels/families/DepthCut.h"
 #include "kernels/families/Families.h"
-#include "kernels/families/WgmmaOperands.h"
+#include "kernels/families/matmul/DepthCut.h"
+#include "kernels/families/matmul/WgmmaOperands.h"
 #include "ops/Region.h"
 #include "support/TargetName.h"
 

@@ -1,6 +1,6 @@
-#include "kernels/families/DepthCut.h"
+#include "kernels/families/matmul/DepthCut.h"
 
-#include "kernels/families/WgmmaOperands.h"
+#include "kernels/families/matmul/WgmmaOperands.h"
 #include "ops/Region.h"
 
 namespace kiln {

@@ -1,5 +1,5 @@
 // The family of matrix products that cuBLASLt runs: steps of the plan without a kernel.
-#include "kernels/families/LibraryMatmul.h"
+#include "kernels/families/matmul/LibraryMatmul.h"
 
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"

@@ -1,8 +1,8 @@
 // Matrix products of the wgmma family for few rows: decode, with a batch or not, and short prompts.
 #include "kernels/cost/Problem.h"
-#include "kernels/families/DepthCut.h"
 #include "kernels/families/Families.h"
-#include "kernels/families/WgmmaOperands.h"
+#include "kernels/families/matmul/DepthCut.h"
+#include "kernels/families/matmul/WgmmaOperands.h"
 #include "ops/Region.h"
 #include "support/TargetName.h"
 

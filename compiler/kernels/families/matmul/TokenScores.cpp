@@ -1,12 +1,12 @@
 // Log-probabilities of tokens and the best tokens: of logits in memory, and of those that a product leaves in
 // registers.
-#include "kernels/families/TokenScores.h"
+#include "kernels/families/matmul/TokenScores.h"
 
 #include "kernels/cost/BlockCost.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
 #include "kernels/families/Families.h"
-#include "kernels/families/WgmmaOperands.h"
+#include "kernels/families/matmul/WgmmaOperands.h"
 #include "ops/Region.h"
 
 namespace kiln {

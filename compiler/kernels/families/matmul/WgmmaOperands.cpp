@@ -1,4 +1,4 @@
-#include "kernels/families/WgmmaOperands.h"
+#include "kernels/families/matmul/WgmmaOperands.h"
 
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"

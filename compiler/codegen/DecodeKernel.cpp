@@ -1,6 +1,7 @@
 // All layers of decode in one kernel: the phases of decode/layers.cuh, one after the other, each under the ops that it
 // computes. Layers differ in parameters only, so the text has those of the first one, in a loop.
 #include "codegen/KernelText.h"
+#include "codegen/SamplingFunctions.h"
 #include "kernels/families/DecodeRegion.h"
 
 namespace kiln {
@@ -138,7 +139,8 @@ public:
   DecodeKernel(const Op &op, const KernelChoice &choice, const DecodeRegion &region)
       : region(region), first(region.layers.front()), names(op), kernel(op, choice, names), functors(op, names) {}
 
-  Expected<KernelText> write();
+  /// Of @generate with `sampling`, else of @decode.
+  Expected<KernelText> write(const SamplingParts *sampling);
 
 private:
   using Member = function_ref<const Value &(const DecodeLayer &)>;
@@ -158,7 +160,11 @@ private:
 
   void statement(const Twine &text, ArrayRef<const Op *> ops = {}, unsigned indent = 2);
   std::string cacheOf(StringRef layer);
-  void writeLayer();
+  std::string weights();
+  void writeLayer(unsigned indent);
+  void writeToken(unsigned indent);
+  void writeDecode(StringRef type);
+  void writeGenerate(const SamplingParts &sampling, StringRef type);
 
   const DecodeRegion &region;
   const DecodeLayer &first;
@@ -166,7 +172,7 @@ private:
   KernelAssembler kernel;
   PhaseFunctors functors;
   std::vector<CodeLine> lines;
-  std::string firstFunctors, lastFunctors; ///< constructions of those of the embedding, of the logits
+  std::string startFunctors, embedFunctor, lastFunctors; ///< constructions, the last of those of the logits
 };
 
 void DecodeKernel::addConstants() {
@@ -190,7 +196,8 @@ Error DecodeKernel::addFunctors() {
           embed = functors.embed(*region.embed);
   for (const Functor *functor : {&token, &position, &embed})
     kernel.add(*functor);
-  firstFunctors = token.construction() + ", " + position.construction() + ", " + embed.construction();
+  startFunctors = token.construction() + ", " + position.construction();
+  embedFunctor = embed.construction();
   kernel.add(functors.norm("AttentionNorm", *first.attentionNorm, *first.qkv));
   if (Error error = add(functors.product("Qkv", *first.qkv, {first.qkvBias})))
     return error;
@@ -233,44 +240,89 @@ std::string DecodeKernel::cacheOf(StringRef layer) {
   return ("{" + keys + "[" + layer + "], " + values + "[" + layer + "]}").str();
 }
 
-void DecodeKernel::writeLayer() {
+void DecodeKernel::writeLayer(unsigned indent) {
   const std::string cache = cacheOf("layer");
-  statement("if (step.hasHeads()) {", {}, 4);
+  statement("if (step.hasHeads()) {", {}, indent);
   statement("step.qkv(AttentionNorm{}, Qkv{" + biasOf(&DecodeLayer::qkvBias) + "[layer]});",
-            {first.qkv, first.split[0], first.split[1], first.split[2]}, 6);
+            {first.qkv, first.split[0], first.split[1], first.split[2]}, indent + 2);
   statement("step.attention(" + cache + ", Score{});",
-            {first.write[0], first.write[1], first.qk, first.softmax, first.pv, first.merge}, 6);
-  statement("step.proj();", {first.proj}, 6);
-  statement("}", {}, 4);
-  statement("step.mid(Mid{" + biasOf(&DecodeLayer::projBias) + "[layer]});", {}, 4);
-  statement("step.fc(MlpNorm{}, Fc{" + biasOf(&DecodeLayer::fcBias) + "[layer]});", {first.fc}, 4);
-  statement("step.fcproj();", {first.fcproj}, 4);
-  statement("if (layer + 1 < Config::kLayers)", {}, 4);
-  statement("step.loadKeys(" + cacheOf("layer + 1") + ");", {}, 6);
-  statement("step.out(Out{" + biasOf(&DecodeLayer::fcprojBias) + "[layer]}, layer == Config::kLayers - 1);", {}, 4);
+            {first.write[0], first.write[1], first.qk, first.softmax, first.pv, first.merge}, indent + 2);
+  statement("step.proj();", {first.proj}, indent + 2);
+  statement("}", {}, indent);
+  statement("step.mid(Mid{" + biasOf(&DecodeLayer::projBias) + "[layer]});", {}, indent);
+  statement("step.fc(MlpNorm{}, Fc{" + biasOf(&DecodeLayer::fcBias) + "[layer]});", {first.fc}, indent);
+  statement("step.fcproj();", {first.fcproj}, indent);
+  statement("if (layer + 1 < Config::kLayers)", {}, indent);
+  statement("step.loadKeys(" + cacheOf("layer + 1") + ");", {}, indent + 2);
+  statement("step.out(Out{" + biasOf(&DecodeLayer::fcprojBias) + "[layer]}, layer == Config::kLayers - 1);", {},
+            indent);
 }
 
-Expected<KernelText> DecodeKernel::write() {
+/// Everything between a token and its logits.
+void DecodeKernel::writeToken(unsigned indent) {
+  statement("step.embed(" + embedFunctor + ");", {region.embed}, indent);
+  statement("step.loadKeys(" + cacheOf("0") + ");", {}, indent);
+  statement("for (int layer = 0; layer < Config::kLayers; ++layer) {", {}, indent);
+  writeLayer(indent + 2);
+  statement("}", {}, indent);
+  statement("step.logits(" + lastFunctors + ");", {region.product}, indent);
+}
+
+std::string DecodeKernel::weights() {
+  return weightOf(&DecodeLayer::qkv) + ", " + weightOf(&DecodeLayer::proj) + ", " + weightOf(&DecodeLayer::fc) + ", " +
+         weightOf(&DecodeLayer::fcproj) + ", " + kernel.operand(region.lastWeight());
+}
+
+void DecodeKernel::writeDecode(StringRef type) {
+  statement("DecodeLayers<Config, " + type + "> step(" + kernel.call().extent(region.x().type.shape[0]) + ", mail);");
+  statement("if (step.isProducer())");
+  statement("  return step.produce(" + weights() + ");");
+  statement("step.begin(" + startFunctors + ");");
+  writeToken(2);
+}
+
+void DecodeKernel::writeGenerate(const SamplingParts &sampling, StringRef type) {
+  Functor &call = kernel.call();
+  const std::string rows = call.extent(region.x().type.shape[0]),
+                    count = call.extent(Dim(first.attentionNorm->parent()->function()->module().tokensDim()));
+  for (const auto &[name, value] : sampling.constants)
+    kernel.constant(name, Twine(value));
+  // The kernel writes what @decode reads.
+  SmallVector<std::string, 8> state = {call.pointer(region.tokens(), /*writes=*/true),
+                                       call.pointer(region.positions(), /*writes=*/true)};
+  for (const SamplingArgument &argument : ArrayRef(sampling.state).drop_front(2)) {
+    kernel.parameter(argument.parameter(), "%" + argument.name);
+    state.push_back(argument.name);
+  }
+  kernel.parameter(sampling.best.parameter(), "%" + sampling.best.name);
+  statement("GenerateTokens<Config, " + type + "> step(" + rows + ", mail);");
+  statement("if (!step.isProducer())");
+  statement("  step.begin(" + startFunctors + ");");
+  statement("for (int token = 0;; ++token) {");
+  statement("  if (step.isProducer()) {");
+  statement("    step.produce(token, " + count + ", " + weights() + ");");
+  statement("  } else {");
+  writeToken(6);
+  statement("  }");
+  statement("  if (!step.choose(" + names.pointerTo(region.logits()) + ", {" + llvm::join(state, ", ") + "}, " +
+            sampling.best.name + ", " + count + " - token))");
+  statement("    return step.end(token + 1);");
+  statement("}");
+}
+
+Expected<KernelText> DecodeKernel::write(const SamplingParts *sampling) {
   std::vector<const Op *> ops = region.firstOps;
   llvm::append_range(ops, region.lastOps);
   kernel.computes(std::move(ops));
   addConstants();
   if (Error error = addFunctors())
     return error;
-  std::string type = cxxType(region.dtype()).str();
-  Functor &call = kernel.call();
+  const std::string type = cxxType(region.dtype()).str();
   kernel.addMailboxes();
-  statement("DecodeLayers<Config, " + type + "> step(" + call.extent(region.x().type.shape[0]) + ", mail);");
-  statement("if (step.isProducer())");
-  statement("  return step.produce(" + weightOf(&DecodeLayer::qkv) + ", " + weightOf(&DecodeLayer::proj) + ", " +
-            weightOf(&DecodeLayer::fc) + ", " + weightOf(&DecodeLayer::fcproj) + ", " +
-            kernel.operand(region.lastWeight()) + ");");
-  statement("step.begin(" + firstFunctors + ");", {region.embed});
-  statement("step.loadKeys(" + cacheOf("0") + ");");
-  statement("for (int layer = 0; layer < Config::kLayers; ++layer) {");
-  writeLayer();
-  statement("}");
-  statement("step.logits(" + lastFunctors + ");", {region.product});
+  if (sampling)
+    writeGenerate(*sampling, type);
+  else
+    writeDecode(type);
   std::string extents = "l" + std::to_string(region.layers.size()) + "_c" + std::to_string(region.dim()) + "_h" +
                         std::to_string(region.heads());
   return kernel.finish(lines, region.dtype(), extents, type);
@@ -279,7 +331,11 @@ Expected<KernelText> DecodeKernel::write() {
 } // namespace
 
 Expected<KernelText> writeDecodeLayersKernel(const Op &op, const KernelChoice &choice) {
-  return DecodeKernel(op, choice, *DecodeRegion::of(op)).write();
+  return DecodeKernel(op, choice, *DecodeRegion::of(op)).write(/*sampling=*/nullptr);
+}
+
+Expected<KernelText> writeGenerateKernel(const Op &op, const KernelChoice &choice, const SamplingParts &sampling) {
+  return DecodeKernel(op, choice, *DecodeRegion::of(op)).write(&sampling);
 }
 
 } // namespace kiln

@@ -287,6 +287,10 @@ std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) co
     declared.push_back("StampedValue *mail");
     text.arguments.push_back("@mailboxes");
   }
+  for (const auto &[declaration, argument] : others) {
+    declared.push_back(declaration);
+    text.arguments.push_back(argument);
+  }
   declareRanks(declared, text);
   for (auto it = dims; it != members.end(); ++it) {
     declared.push_back(it->type + it->name);

@@ -19,6 +19,8 @@ struct KernelText {
   int64_t inbox = 0;                   ///< bytes of each rank's inbox
 };
 
+struct SamplingParts;
+
 /// Puts the pieces of a kernel together.
 class KernelAssembler {
 public:
@@ -40,6 +42,10 @@ public:
   void addWorkspace(StringRef partType);
   /// The family's mailboxes, as the parameter `mail`.
   void addMailboxes() { hasMailboxes = true; }
+  /// A parameter that is no operand, and what launches pass for it.
+  void parameter(const Twine &declaration, const Twine &argument) {
+    others.push_back({declaration.str(), argument.str()});
+  }
   /// What an exchange needs: the parameters `inboxes`, `rank` and `stop`.
   void addInboxes() { hasInboxes = true; }
   /// Of the region's ops, those that the text shows: the others do the same with other parameters.
@@ -71,7 +77,7 @@ private:
   const Op &op;
   const KernelNames &names;
   const KernelChoice &choice;
-  std::vector<std::pair<std::string, std::string>> constants;
+  std::vector<std::pair<std::string, std::string>> constants, others;
   std::vector<CodeLine> declarations;
   std::vector<OperandMap> maps;
   std::vector<std::vector<const Value *>> arrays;
@@ -117,6 +123,8 @@ Expected<KernelText> writeSoftmaxKernel(const Op &op, const KernelChoice &choice
 Expected<KernelText> writeExchangeKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeMapKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeDecodeLayersKernel(const Op &op, const KernelChoice &choice);
+/// The kernel of @generate, which decodes as this op does and samples in between.
+Expected<KernelText> writeGenerateKernel(const Op &op, const KernelChoice &choice, const SamplingParts &sampling);
 
 /// The kernel of an op by the writer of its family's form. Error: as theirs, at the op.
 Expected<KernelText> writeKernel(const Op &op, const KernelChoice &choice);

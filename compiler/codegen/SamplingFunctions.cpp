@@ -22,23 +22,33 @@ struct SampleShape {
 
 /// In the first stage, each warp has a group, with four logits per lane unless that gives more groups than threads. In
 /// the second stage, each row has one block.
-SampleShape shapeFor(const PlanModelInfo &model, int64_t tokens) {
-  int64_t threads = std::clamp<int64_t>(llvm::PowerOf2Ceil(model.vocabulary / 16), 32, 1024);
+SampleShape shapeFor(const PlanModelInfo &model, int64_t tokens, int64_t threads) {
   SampleShape shape = {model.vocabulary, model.context, threads, 128, tokens};
   while (shape.groups() > threads)
     shape.group *= 2;
   return shape;
 }
 
-/// An argument of these functions, in memory and in CUDA.
-struct Argument {
-  std::string name;
-  StringRef type; ///< of the pointer in CUDA
-  DType dtype;
-  SmallVector<Expr, 4> shape;
+using Argument = SamplingArgument;
 
-  std::string parameter() const { return (type + " *" + name).str(); }
-};
+int64_t threadsFor(const PlanModelInfo &model) {
+  return std::clamp<int64_t>(llvm::PowerOf2Ceil(model.vocabulary / 16), 32, 1024);
+}
+
+/// The state of the rows, as templates/sample/sequence.cuh has it.
+std::vector<Argument> stateOf(const SampleShape &shape, const Expr &batch) {
+  return {{"tokens", "i32", DType::I32, {batch, Expr(1)}},
+          {"positions", "i32", DType::I32, {batch}},
+          {"settings", "const SamplingSettings", DType::I32, {batch, Expr(settingsWords)}},
+          {"rows", "SamplingRow", DType::I32, {batch, Expr(rowWords)}},
+          {"launches", "u32", DType::I32, {batch}},
+          {"ring", "u64", DType::I32, {batch, Expr(2 * shape.ring())}},
+          {"text", "i32", DType::I32, {batch, Expr(shape.context)}},
+          {"recent", "i32", DType::I32, {batch, Expr(recentChoices)}}};
+}
+Argument bestOf(const SampleShape &shape, const Expr &batch) {
+  return {"best", "GroupBest", DType::I32, {batch, Expr(4 * shape.groups())}};
+}
 
 /// A function with one step and one kernel.
 struct SamplingFunction {
@@ -63,8 +73,8 @@ public:
   void addSample() {
     plan.entries.sample = {"logits", "tokens", "positions", "settings", "rows", "ring", "text", "recent", "launches"};
     std::vector<Argument> arguments = {{"logits", "const float", DType::F32, {batch, Expr(shape.vocabulary)}}};
-    llvm::append_range(arguments, state());
-    arguments.push_back({"best", "GroupBest", DType::I32, {batch, Expr(4 * shape.groups())}});
+    llvm::append_range(arguments, stateOf(shape, batch));
+    arguments.push_back(bestOf(shape, batch));
     add({Entry::Sample,
          "the next token of each row: greedy, or temperature, top-k, top-p and min-p",
          "sample/sample.cuh",
@@ -85,17 +95,6 @@ public:
   }
 
 private:
-  /// The state of the rows, as templates/sample/sequence.cuh has it.
-  std::vector<Argument> state() const {
-    return {{"tokens", "i32", DType::I32, {batch, Expr(1)}},
-            {"positions", "i32", DType::I32, {batch}},
-            {"settings", "const SamplingSettings", DType::I32, {batch, Expr(settingsWords)}},
-            {"rows", "SamplingRow", DType::I32, {batch, Expr(rowWords)}},
-            {"launches", "u32", DType::I32, {batch}},
-            {"ring", "u64", DType::I32, {batch, Expr(2 * shape.ring())}},
-            {"text", "i32", DType::I32, {batch, Expr(shape.context)}},
-            {"recent", "i32", DType::I32, {batch, Expr(recentChoices)}}};
-  }
   static std::string stateText() { return "{tokens, positions, settings, rows, launches, ring, text, recent}"; }
 
   Argument words(StringRef name, StringRef type, int64_t perRow = 0) const {
@@ -110,7 +109,7 @@ private:
     std::vector<Argument> arguments = {
         {"logits", "const float", DType::F32, {batch, Expr(shape.tokens), Expr(shape.vocabulary)}},
         words("guesses", "const i32", shape.tokens)};
-    llvm::append_range(arguments, state());
+    llvm::append_range(arguments, stateOf(shape, batch));
     arguments.push_back(words("bests", "GroupBest", 4 * shape.groups() * shape.tokens));
     arguments.push_back(words("chosen", "i32", shape.tokens));
     add({Entry::Accept,
@@ -247,18 +246,36 @@ private:
 
 } // namespace
 
-void addSamplingFunctions(GeneratedPlan &generated) {
-  Plan &plan = generated.plan;
+bool canSample(const Plan &plan) {
   const std::optional<DecodeEntry> &decode = plan.entries.decode;
   if (!decode || !plan.entries.prefill)
-    return;
+    return false;
   const PlanFunction &function = plan.function(Entry::Decode);
   auto logits =
       llvm::find_if(function.buffers, [&](const PlanBuffer &buffer) { return buffer.tensor.name == decode->logits; });
-  if (logits->tensor.dtype != DType::F32)
+  return logits->tensor.dtype == DType::F32;
+}
+
+SamplingParts samplingParts(const Plan &plan, int64_t threads) {
+  const SampleShape shape = shapeFor(plan.model, plan.verifyTokens(), threads);
+  const Expr batch = Expr::name(plan.entries.batch);
+  Argument best = bestOf(shape, batch);
+  best.name = "group_best"; // @sample has other groups
+  return {{{"kVocabulary", shape.vocabulary},
+           {"kPitch", shape.vocabulary},
+           {"kGroup", shape.group},
+           {"kThreads", threads},
+           {"kRing", shape.ring()}},
+          stateOf(shape, batch),
+          best};
+}
+
+void addSamplingFunctions(GeneratedPlan &generated) {
+  Plan &plan = generated.plan;
+  if (!canSample(plan))
     return;
   int64_t tokens = plan.verifyTokens();
-  SamplingWriter writer(generated, shapeFor(plan.model, tokens));
+  SamplingWriter writer(generated, shapeFor(plan.model, tokens, threadsFor(plan.model)));
   writer.addSample();
   if (tokens > 1)
     writer.addSpeculation();

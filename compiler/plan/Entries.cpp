@@ -55,6 +55,8 @@ EntryNames namesOf(SampleEntry &entry) {
           {"text", &entry.text},         {"recent", &entry.recent}, {"launches", &entry.launches}};
 }
 
+EntryNames namesOf(GenerateEntry &entry) { return {{"logits", &entry.logits}}; }
+
 EntryNames namesOf(AcceptEntry &entry) { return {{"logits", &entry.logits}, {"guesses", &entry.guesses}}; }
 
 EntryNames namesOf(NgramEntry &entry) { return {{"guesses", &entry.guesses}, {"starts", &entry.starts}}; }

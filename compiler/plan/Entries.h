@@ -61,6 +61,13 @@ struct SampleEntry {
   auto operator<=>(const SampleEntry &) const = default;
 };
 
+/// Chooses as many tokens as a call has tokens. Its arguments are those of @sample.
+struct GenerateEntry {
+  std::string logits; ///< [B,V] f32, where it leaves them
+
+  auto operator<=>(const GenerateEntry &) const = default;
+};
+
 struct AcceptEntry {
   std::string logits;  ///< [B,K,V] f32, as @verify leaves them
   std::string guesses; ///< the tokens of @verify
@@ -107,6 +114,7 @@ struct PlanEntries {
   std::optional<VerifyEntry> verify;
   std::optional<ScoreEntry> score;
   std::optional<SampleEntry> sample;
+  std::optional<GenerateEntry> generate; ///< with sample only
   // With verify and sample only:
   std::optional<AcceptEntry> accept;
   std::optional<NgramEntry> ngram;
@@ -134,6 +142,7 @@ private:
     visit(Entry::Verify, entries.verify);
     visit(Entry::Score, entries.score);
     visit(Entry::Sample, entries.sample);
+    visit(Entry::Generate, entries.generate);
     visit(Entry::Accept, entries.accept);
     visit(Entry::Ngram, entries.ngram);
     visit(Entry::Follow, entries.follow);
@@ -149,6 +158,7 @@ EntryNames namesOf(DecodeEntry &entry);
 EntryNames namesOf(VerifyEntry &entry);
 EntryNames namesOf(ScoreEntry &entry);
 EntryNames namesOf(SampleEntry &entry);
+EntryNames namesOf(GenerateEntry &entry);
 EntryNames namesOf(AcceptEntry &entry);
 EntryNames namesOf(NgramEntry &entry);
 EntryNames namesOf(FollowEntry &entry);

@@ -30,6 +30,9 @@ public:
     if (entries.sample)
       if (Error error = checkSample())
         return error;
+    if (entries.generate)
+      if (Error error = checkGenerate())
+        return error;
     return checkSpeculation();
   }
 
@@ -197,6 +200,20 @@ private:
     if (Error error = checkArgument("positions", sample.positions, DType::I32, {batch}))
       return error;
     SampleEntry names = sample;
+    return checkSharedArguments(namesOf(names));
+  }
+
+  /// Checks that @generate has the arguments of @sample, and scratch.
+  Error checkGenerate() {
+    if (!entries.sample)
+      return place["generate"].fail("expected an entry sample beside it");
+    function = plan.findFunction(entryName(Entry::Generate));
+    if (Error error = begin(Entry::Generate, function ? function->arguments.size() : 0))
+      return error;
+    if (Error error =
+            checkArgument("logits", entries.generate->logits, DType::F32, {batch, Expr(plan.model.vocabulary)}))
+      return error;
+    SampleEntry names = *entries.sample;
     return checkSharedArguments(namesOf(names));
   }
 

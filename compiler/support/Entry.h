@@ -16,12 +16,13 @@ enum class Entry {
   Verify,  ///< takes several tokens per sequence, gives the logits of each; else as Decode
   Score,   ///< takes texts, gives the logits after every token; keeps nothing
   // Only in plans:
-  Sample,  ///< takes logits, gives the chosen tokens
-  Accept,  ///< takes logits and guesses, gives the chosen tokens up to the first that was not guessed
-  Ngram,   ///< guesses from the text
-  Follow,  ///< tells a model that guesses where the text is
-  Collect, ///< takes the guesses from that model
-  Pretend, ///< replaces guesses by ones that are right with a given probability
+  Sample,   ///< takes logits, gives the chosen tokens
+  Generate, ///< takes one token per sequence, chooses several next ones: @decode and @sample in one kernel
+  Accept,   ///< takes logits and guesses, gives the chosen tokens up to the first that was not guessed
+  Ngram,    ///< guesses from the text
+  Follow,   ///< tells a model that guesses where the text is
+  Collect,  ///< takes the guesses from that model
+  Pretend,  ///< replaces guesses by ones that are right with a given probability
 };
 
 /// Those that guess tokens and check guesses, of a plan for speculation.

@@ -90,7 +90,7 @@ Error Executor::finishCreation(const KernelFiles &files) {
 
 void Executor::restrictPlan() {
   // DeviceSampler calls these, on memory of its own.
-  SmallVector<Entry, 8> kept = {Entry::Sample};
+  SmallVector<Entry, 8> kept = {Entry::Sample, Entry::Generate};
   if (llvm::is_contained(capacity.entries, Entry::Verify))
     llvm::append_range(kept, speculationEntries);
   llvm::append_range(kept, capacity.entries);

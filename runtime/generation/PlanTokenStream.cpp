@@ -265,7 +265,7 @@ Error PlanTokenStream::step() {
   if (Error error = guesses > 0 ? draft->pass(bucket, guesses) : sampler->step(bucket))
     return error;
   ++steps;
-  int64_t count = guesses > 0 ? sampler->passTokens() : 1;
+  int64_t count = guesses > 0 ? sampler->passTokens() : sampler->stepTokens();
   for (Row &row : rows) {
     if (row.place < 0)
       continue;
@@ -281,9 +281,13 @@ Error PlanTokenStream::step() {
 Error PlanTokenStream::workAhead() {
   // Of passes, whose number of guesses depends on those before, few.
   constexpr int64_t mostPasses = 2;
+  // Of launches for several tokens, as many as keep the device busy.
+  constexpr int64_t mostLaunches = 2;
   auto mostAhead = static_cast<size_t>(executor.device().stepsAhead());
   if (draft)
     mostAhead = std::min<size_t>(mostAhead, mostPasses);
+  if (sampler->stepTokens() > 1)
+    mostAhead = std::min<size_t>(mostAhead, mostLaunches);
   for (;;) {
     bool isNeeded = false, isUseful = false;
     size_t most = 0;

@@ -38,6 +38,9 @@ private:
     int64_t count = 1;
     int64_t guesses = 0;
     bool isStart = false; ///< of the prompt
+
+    /// Choices that are made unless the row ends.
+    int64_t certain() const { return guesses > 0 ? 1 : count; }
   };
   struct Row {
     int64_t place = -1;        ///< in the device's batch; -1: none
@@ -53,7 +56,12 @@ private:
     bool isBehind = false;          ///< the draft has missed tokens
 
     /// Tokens that are known, and those that are certain to come.
-    uint64_t expected() const { return taken + ready.size() + steps.size(); }
+    uint64_t expected() const {
+      uint64_t coming = 0;
+      for (const Step &step : steps)
+        coming += static_cast<uint64_t>(step.certain());
+      return taken + ready.size() + coming;
+    }
   };
 
   Error open();

@@ -79,7 +79,7 @@ template <class Config, class T>
 constexpr SharedBytes kDecodeLayersShared = {0, int(sizeof(DecodeStorage<Config, T>))};
 
 /// A thread of the kernel. All threads make one; then the producer calls produce(), and the others the phases.
-template <class Config, class T> class DecodeLayers : DecodeAttention<Config, T> {
+template <class Config, class T> class DecodeLayers : protected DecodeAttention<Config, T> {
 public:
   using Attention = DecodeAttention<Config, T>;
   using Shape = DecodeShape<Config, T>;
@@ -100,42 +100,32 @@ public:
   /// boxes [64, 8, kDim / 64], those of narrow products rank 2 and boxes [64, kDim / 8].
   template <class Maps> KILN_DEVICE void produce(const Maps &qkv, const Maps &proj, const Maps &fc, const Maps &fcproj,
                                                  const TensorMap &logits) {
-    if (index() != Shape::kConsumers)
-      return;
-    UnitCopies<Config, T> copies{shared};
-    const int ownCol = rank * Shape::kOwnCols;
-    for (int layer = 0; layer < Config::kLayers; ++layer) {
-      for (int head = 0; head < share.heads; ++head)
-        for (int part = 0; part < 3; ++part)
-          copies.copyWide(qkv[layer], columnOfHead(3 * head + part));
-      for (int head = 0; head < share.heads; ++head)
-        copies.copyNarrow(proj[layer], (share.firstHead + head) * 64, ownCol);
-      for (int unit = 0; unit < share.hiddens; ++unit)
-        copies.copyWide(fc[layer], columnOfHidden(unit));
-      for (int unit = 0; unit < share.hiddens; ++unit)
-        copies.copyNarrow(fcproj[layer], (share.firstHidden + unit) * 64, ownCol);
-    }
-    for (int unit = 0; unit < logitUnits(); ++unit)
-      copies.copyWide(logits, columnOfLogits(unit));
+    copyUntil(unitsOfToken(), qkv, proj, fc, fcproj, logits);
   }
 
-  /// Takes the tokens' positions, and embeds the tokens.
-  template <class Token, class Position, class Embed>
-  KILN_DEVICE void begin(const Token &token, const Position &position, const Embed &embed) {
+  /// Takes the rows' tokens and positions.
+  template <class Token, class Position> KILN_DEVICE void begin(const Token &token, const Position &position) {
     waitForDependencies();
     beginExchanges();
-    if (index() < rows)
+    if (index() < rows) {
+      shared.tokens[index()] = token(index());
       shared.newest[index()] = position(index());
+    }
+    meet();
+  }
+
+  /// Embeds the tokens.
+  template <class Embed> KILN_DEVICE void embed(const Embed &embed) {
+    beginPhase();
 #pragma unroll
     for (int n = 0; n < kAll; ++n)
-      if (hasGroup(n))
-        residual[n] = embed(token(n / kWarpParts), position(n / kWarpParts), col(n % kWarpParts));
+      if (const int row = n / kWarpParts; hasGroup(n))
+        residual[n] = embed(shared.tokens[row], shared.newest[row], col(n % kWarpParts));
     if (hasHeads()) {
       sendResidual();
       if (Config::kLead == 2)
         takeQkv();
     }
-    meet();
     if (index() == 0) {
       shared.hasSlots = hasSlots();
       shared.partBytes = partBytes();
@@ -255,7 +245,7 @@ public:
       *mail.count() = next;
   }
 
-private:
+protected:
   using Attention::ahead, Attention::attend, Attention::await, Attention::awaitRows, Attention::beginExchanges,
       Attention::beginPhase, Attention::col, Attention::combineParts, Attention::depthOf, Attention::firstCombined,
       Attention::hasGroup, Attention::hasSlots, Attention::index, Attention::kAll, Attention::kWarpParts,
@@ -265,6 +255,26 @@ private:
       Attention::share, Attention::shared, Attention::takeUnit;
   using typename Attention::Rows;
 
+  /// Units of a block for a token.
+  KILN_DEVICE u32 unitsOfToken() const { return u32(Config::kLayers * unitsOfLayer() + logitUnits()); }
+
+  /// Copies units until so many have been copied, if this thread is the one that does.
+  template <class Maps> KILN_DEVICE void copyUntil(u32 count, const Maps &qkv, const Maps &proj, const Maps &fc,
+                                                   const Maps &fcproj, const TensorMap &logits) {
+    if (index() != Shape::kConsumers)
+      return;
+    while (copies.copied < count) {
+      const int unit = int(copies.copied % unitsOfToken());
+      if (const int layer = unit / unitsOfLayer(); layer < Config::kLayers)
+        copyOfLayer(unit % unitsOfLayer(), qkv[layer], proj[layer], fc[layer], fcproj[layer]);
+      else
+        copies.copyWide(logits, columnOfLogits(unit - Config::kLayers * unitsOfLayer()));
+    }
+  }
+
+  UnitCopies<Config, T> copies{shared}; ///< of the thread that copies
+
+private:
   KILN_DEVICE void initBarriers() {
     for (int stage = 0; stage < Shape::kStages; ++stage) {
       initBarrier(shared.full[stage], 1);
@@ -280,6 +290,20 @@ private:
 
   KILN_DEVICE void takeQkv() { ahead.template take<3 * Shape::kFewestHeads>(*this, 3 * share.heads); }
   KILN_DEVICE void takeHidden() { ahead.template take<Shape::kFewestHiddens>(*this, share.hiddens); }
+
+  KILN_DEVICE int unitsOfLayer() const { return 4 * share.heads + 2 * share.hiddens; }
+  KILN_DEVICE void copyOfLayer(int unit, const TensorMap &qkv, const TensorMap &proj, const TensorMap &fc,
+                               const TensorMap &fcproj) {
+    const int ownCol = rank * Shape::kOwnCols, heads = unit - 3 * share.heads, hiddens = heads - share.heads;
+    if (heads < 0)
+      copies.copyWide(qkv, columnOfHead(unit));
+    else if (hiddens < 0)
+      copies.copyNarrow(proj, (share.firstHead + heads) * 64, ownCol);
+    else if (hiddens < share.hiddens)
+      copies.copyWide(fc, columnOfHidden(hiddens));
+    else
+      copies.copyNarrow(fcproj, (share.firstHidden + hiddens - share.hiddens) * 64, ownCol);
+  }
 
   // The first columns of the block's units.
   KILN_DEVICE int columnOfHead(int unit) const {

@@ -16,7 +16,7 @@
 // which every cluster posts after it has read the first.
 //
 // The words and their stamps outlive the kernel: the first word counts the exchanges so far, and each has a stamp of
-// its own.
+// its own. Then come a count of blocks and two words for each row, which only decode/generate.cuh uses.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -38,12 +38,16 @@ namespace kiln {
 /// The words in memory through which clusters exchange sums. `words` is zero before the first launch.
 template <class Config, class T> struct Mailboxes {
   using Shape = DecodeShape<Config, T>;
-  static constexpr int kHeader = 2; ///< words
+  static constexpr int kMostRows = 8, kHeader = 2 + 2 * kMostRows; ///< words
 
   StampedValue *words;
 
   /// Exchanges so far.
   KILN_DEVICE u32 *count() const { return reinterpret_cast<u32 *>(words); }
+  /// How often a block has arrived at a barrier of all blocks.
+  KILN_DEVICE u32 *arrivals() const { return reinterpret_cast<u32 *>(words + 1); }
+  /// The two words with a row's next token.
+  KILN_DEVICE StampedValue *next(int row) const { return words + (2 + 2 * row); }
   /// The words of a cluster for a row, in the set of an exchange.
   KILN_DEVICE StampedValue *row(u32 exchange, int cluster, int row) const {
     const u32 place = (exchange % 2 * Shape::kClusters + u32(cluster)) * Shape::kRows + u32(row);

@@ -106,9 +106,9 @@ template <class Config, class T> struct DecodeStorage {
   alignas(16) Vec<float, 2> slotTops[Shape::kWarps][kQueries], tops[Shape::kBlocks * Shape::kDirect][kQueries];
   alignas(16) T attended[kRows][Shape::kAttendedStride];
   alignas(16) T hidden[kRows][Shape::kHiddenStride];
-  int newest[kRows]; // the position of each row's new token
-  u32 partBytes;     // of the attention's parts that a block gets in a layer
-  bool hasSlots;     // whether blocks combine slots of some row
+  int tokens[kRows], newest[kRows]; // the new token of each row, and its position
+  u32 partBytes;                    // of the attention's parts that a block gets in a layer
+  bool hasSlots;                    // whether blocks combine slots of some row
 
   SharedBarrier full[Shape::kStages], empty[Shape::kStages];
   SharedBarrier met;                                   // the warps of the block

@@ -1,5 +1,6 @@
 """All layers of a new token in one kernel, --decode persistent, on the emulated device."""
 
+import json
 import os
 import unittest
 
@@ -65,11 +66,67 @@ class PersistentDecode(KilnTest):
                           self.path("plan"))
 
 
-class Mistakes(KilnTest):
-    """The kernel is dumped, broken by an edit, and run again."""
+class Generate(KilnTest):
+    """Several tokens in one launch, which the kernel chooses itself: the same as a kernel for each product and @sample."""
 
+    # The graph's sums are in another order, so that logits which are almost equal can change places.
+    PROMPTS = ("--tokens", "3,4,5,6", "--tokens", "9")
+
+    def setUp(self):
+        super().setUp()
+        self.model = self.write("model.toml", MODEL)
+
+    def generate(self, decode, *options, prompts=PROMPTS):
+        options = ("--random-weights", 1, "--dtype", "bf16", "--decode", decode, *options)
+        if "--max-new-tokens" not in options:
+            options += ("--max-new-tokens", 20)
+        form = () if "--input" in prompts else ("--json",)
+        return self.kiln("run", self.model, *prompts, *options, *form, "--quiet", "--device", "emulate").objects()
+
+    def tokens(self, *arguments, **named):
+        return [row["tokens"] for row in self.generate(*arguments, **named)]
+
+    def test_tokens_are_those_of_the_graph(self):
+        for options in (("--greedy",), ("--seed", 5, "--top-k", 0), ("--seed", 5, "--top-k", 5),
+                        ("--seed", 6, "--top-p", 0.8, "--temperature", 0.7)):
+            options += ("--ignore-eos", "--check", "none")
+            self.assertEqual(self.tokens("persistent", *options), self.tokens("graph", *options), options)
+
+    def test_every_access_is_checked(self):
+        tokens = self.tokens("persistent", "--seed", 5, "--max-new-tokens", 18, "--check", "memory")
+        self.assertEqual(tokens, self.tokens("persistent", "--seed", 5, "--max-new-tokens", 18, "--check", "none"))
+
+    def test_tokens_do_not_depend_on_the_order_of_blocks(self):
+        options = ("--seed", 5, "--ignore-eos", "--check", "none", "--schedule")
+        expected = self.tokens("persistent", *options, "in-order")
+        for schedule in ("reversed", "random:1", "random:2"):
+            self.assertEqual(self.tokens("persistent", *options, schedule), expected)
+
+    def test_rows_end_in_a_launch(self):
+        for count in (1, 2, 17):
+            options = ("--seed", 5, "--check", "none", "--max-new-tokens", count)
+            self.assertEqual(self.tokens("persistent", *options), self.tokens("graph", *options), count)
+
+    def test_rows_are_refilled(self):
+        """Five lines of unequal length for two rows: a line starts where another has ended in a launch."""
+        lines = [{"tokens": [3 + i, 4], "max_new_tokens": count} for i, count in enumerate((5, 20, 3, 17, 1))]
+        path = self.write("lines.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        prompts = ("--input", path, "--batch", 2)
+        options = ("--seed", 5, "--ignore-eos", "--check", "none")
+        self.assertEqual(self.tokens("persistent", *options, prompts=prompts), self.tokens("graph", *options, prompts=prompts))
+
+    def test_a_row_ends_with_its_context(self):
+        prompts = ("--tokens", ids([3 + i % 31 for i in range(311)]), "--tokens", "9")
+        options = ("--seed", 5, "--ignore-eos", "--overflow", "stop", "--check", "none")
+        self.assertEqual(self.tokens("persistent", *options, prompts=prompts), self.tokens("graph", *options, prompts=prompts))
+
+
+class EditedKernel(KilnTest):
+    """A kernel is dumped, edited, and run again."""
+
+    family = None  # of the kernel
     options = ("--random-weights", 1, "--strategy", "precision=bf16,decode=persistent{clusters=2,stages=2,ahead=1}", "--tokens",
-               SHORT, "--greedy", "--max-new-tokens", 2, "--json", "--logits", "--quiet", "--device", "emulate")
+               SHORT, "--greedy", "--json", "--quiet", "--device", "emulate")
 
     def setUp(self):
         super().setUp()
@@ -77,19 +134,40 @@ class Mistakes(KilnTest):
         self.kiln("compile", self.model, "--max-batch", 1, "--stage", "cuda", "--quiet", "--strategy", self.options[3], "-o",
                   self.path("plan"))
         self.kiln("dump", self.path("plan"), "--what", "cuda", "-o", self.path("dump"))
-        (self.kernel,) = (name for name in os.listdir(self.path("dump", "cuda")) if name.startswith("decode_layers"))
+        (self.kernel,) = (name for name in os.listdir(self.path("dump", "cuda")) if name.startswith(self.family))
         with open(self.path("dump", "cuda", self.kernel), encoding="utf-8") as file:
             self.text = file.read()
 
-    def run_edited(self, old, new, *options):
+    def run_edited(self, old, new):
         self.assertEqual(self.text.count(old), 1, old)
         self.write(f"edited/{self.kernel}", self.text.replace(old, new))
-        return run_kiln("run", self.model, *self.options, *options, "--kernels-from", self.path("edited"))
+        return run_kiln("run", self.model, *self.options, "--kernels-from", self.path("edited"))
 
     def check(self, old, new, message):
         result = self.run_edited(old, new)
         self.assertEqual(result.code, 1, result.err)
-        self.assertRegex(result.err, r"\.cu:\d+: error: kernel decode_layers__\w+: block \(\d+,0,0\): " + message)
+        self.assertRegex(result.err, rf"\.cu:\d+: error: kernel {self.family}__\w+: block \(\d+,0,0\): " + message)
+
+
+class MistakesInGenerate(EditedKernel):
+    family = "generate_tokens"
+    options = (*EditedKernel.options, "--max-new-tokens", 4)
+
+    def test_a_token_that_nobody_waits_for(self):
+        self.check("bitCast<float>(position)}, this->next);", "bitCast<float>(position)}, this->next + 1);",
+                   r"thread \d+ waits here for a write that no thread makes")
+
+    def test_a_block_that_does_not_arrive(self):
+        self.check("      arrive(this->mail.arrivals());\n", "      if (blockIndexX() != 5)\n        arrive(this->mail.arrivals());\n",
+                   r"thread \d+ waits here for a write that no thread makes")
+
+    def test_copies_that_the_kernel_does_not_wait_for(self):
+        self.check("return step.end(token + 1);", "return;", r"thread \d+ .*")
+
+
+class Mistakes(EditedKernel):
+    family = "decode_layers"
+    options = (*EditedKernel.options, "--max-new-tokens", 2, "--logits")
 
     def test_rows_are_not_waited_for(self):
         self.check("await(shared.haveX, xParity, residualBytes());", "",

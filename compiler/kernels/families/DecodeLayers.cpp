@@ -79,7 +79,7 @@ struct DecodeBlock {
     add(parts * queries * 8);
     add(rows * (mostHeads * 64 + 8) * 2);
     bytes += rows * (mostHiddens() * 64 + 8) * 2; // what follows needs no alignment to 16
-    const int64_t words = rows * 4 + 4 + 1;       // positions, partBytes, hasSlots
+    const int64_t words = rows * 8 + 4 + 1;       // tokens, positions, partBytes, hasSlots
     bytes = llvm::alignTo(bytes + words, 8) + (2 * stages + 5) * 8;
     return llvm::alignTo(bytes, 1024);
   }
@@ -205,13 +205,44 @@ std::vector<OperandMap> decodeMaps(const Op &op, const Tile &tile) {
           wideMap(region.lastWeight(), block)};
 }
 
-/// Two sets of words for each cluster, row and channel, behind two words.
+/// Two sets of words for each cluster, row and channel, behind two words and two for each of 8 rows.
 int64_t mailboxBytes(const Op &op, const Tile &tile) {
   const DecodeBlock block(*DecodeRegion::of(op), tile);
-  return (2 + 2 * block.clusters * block.rows * block.dim) * 8;
+  return (2 + 2 * mostRows + 2 * block.clusters * block.rows * block.dim) * 8;
 }
 
+/// As in templates/decode/generate.cuh: shared memory that sampling declares, at most.
+constexpr int64_t generateStatic = 24 * 1024;
+
 } // namespace
+
+std::optional<KernelChoice> generateChoice(const Op &op, const KernelChoice &choice, const Target &target) {
+  KernelChoice generate = {&generateTokensFamily, choice.tile};
+  const int64_t most = setting(choice.tile, "stages"), fewest = std::min(most, setting(choice.tile, "in_flight"));
+  for (int64_t stages = most; stages >= fewest; --stages) {
+    generate.tile.insert_or_assign("stages", Attribute(stages));
+    if (DecodeBlock(*DecodeRegion::of(op), generate.tile).sharedBytes() + generateStatic <= target.sharedPerBlock)
+      return generate;
+  }
+  return std::nullopt;
+}
+
+const KernelFamily generateTokensFamily = {
+    .name = "generate_tokens",
+    .summary = "several tokens, with all layers of decode and sampling, in one kernel, sm_90a",
+    .header = "decode/generate.cuh",
+    .body = "generateTokens",
+    .form = KernelForm::DecodeLayers,
+    .waitsItself = true,
+    .rowsAtOnce = mostRows,
+    .accepts = acceptsDecodeLayers,
+    .configurations = decodeConfigurations,
+    .isSound = isSoundDecodeLayers,
+    .launch = launchDecodeLayers,
+    .estimate = estimateDecodeLayers,
+    .maps = decodeMaps,
+    .mailboxes = mailboxBytes,
+};
 
 const KernelFamily decodeLayersFamily = {
     .name = "decode_layers",

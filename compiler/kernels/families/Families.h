@@ -50,6 +50,8 @@ extern const KernelFamily wgmmaFlashFamily;
 // clusters of blocks, sm_90 and up
 extern const KernelFamily clusterSplitKvFamily;
 extern const KernelFamily decodeLayersFamily;
+/// Not in the table: the kernel of @generate, which runs what decode_layers runs, and chooses tokens.
+extern const KernelFamily generateTokensFamily;
 
 // no kernel of this project: a step that a library runs. select-kernels uses it only on request.
 extern const KernelFamily libraryMatmulFamily;
@@ -57,6 +59,9 @@ extern const KernelFamily libraryBatchedFamily;
 
 /// Columns of a group whose statistics a product hands out, as in norm/group_statistics.cuh.
 constexpr int64_t groupColumns = 8;
+
+/// The kernel of @generate for a choice of decode_layers; none if there is no shared memory for it.
+std::optional<KernelChoice> generateChoice(const Op &op, const KernelChoice &choice, const Target &target);
 
 /// Bytes that a block's reduction of floats declares (BlockScratch of device/block.cuh).
 constexpr int64_t blockScratchBytes = 32 * 4;

@@ -60,8 +60,8 @@ Expected<std::vector<int64_t>> CudaKernel::parameterBytes() const {
 }
 
 Error CudaKernel::allowShared(int64_t bytes, int ordinal) {
-  constexpr int64_t withoutAsking = 48 * 1024;
-  if (bytes <= withoutAsking)
+  // Up to 48 KB come without asking, but what the kernel's code declares counts, too.
+  if (bytes == 0)
     return Error::success();
   dynamicShared = bytes;
   cudaError_t status = cudaKernelSetAttributeForDevice(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -23,6 +23,10 @@ static SamplingSettings settingsOf(const RowStart &start, int64_t context) {
   return settings;
 }
 
+/// Tokens of a launch of @generate. A launch takes about as long as 0.1 of a token; the more tokens, the longer a row
+/// that only the host can end goes on.
+constexpr int64_t mostTokensOfStep = 16;
+
 Expected<std::unique_ptr<DeviceSampler>> DeviceSampler::create(Executor &executor) {
   std::unique_ptr<DeviceSampler> sampler(new DeviceSampler(executor));
   if (Error error = sampler->allocate())
@@ -80,12 +84,15 @@ Error DeviceSampler::allocate() {
     return error;
   const Plan &functions = theExecutor.plan();
   // Arguments of @follow and @collect that are not among these belong to a draft.
-  for (Entry entry : {Entry::Sample, Entry::Accept, Entry::Ngram, Entry::Pretend})
+  for (Entry entry : {Entry::Sample, Entry::Generate, Entry::Accept, Entry::Ngram, Entry::Pretend})
     if (functions.entries.has(entry))
       if (Error error = allocateFor(functions.function(entry)))
         return error;
   constexpr auto entryBytes = static_cast<int64_t>(sizeof(uint64_t));
   ringEntries = rowBytes[names.ring] / entryBytes;
+  // The host reads the tokens of a launch while others are under way.
+  if (functions.entries.generate)
+    tokensOfStep = std::min({mostTokensOfStep, theExecutor.options().tokens, ringEntries / 4});
   if (rowBytes[names.settings] != sizeof(SamplingSettings) || rowBytes[names.rows] != sizeof(SamplingRow) ||
       rowBytes[names.recent] != kRecent * sizeof(int32_t) || ringEntries < 1 || rowBytes[names.ring] % entryBytes != 0)
     return makeError("@sample of the plan is of another version; compile the model again");
@@ -106,9 +113,9 @@ Executor::Call DeviceSampler::callOf(Entry entry, int64_t firstRow, int64_t rows
     auto isThis = [&](const Executor::Binding &other) { return other.argument == tensor.name; };
     if (llvm::any_of(others, isThis))
       continue;
-    bool isLogits = tensor.name == names.logits;
-    call.bindings.push_back({tensor.name, isLogits ? logits : rowOf(tensor.name, firstRow),
-                             /*isWritten=*/!isLogits && tensor.name != names.settings});
+    const bool isLogits = tensor.name == names.logits;
+    const bool isRead = tensor.name == names.settings || (isLogits && entry != Entry::Generate);
+    call.bindings.push_back({tensor.name, isLogits ? logits : rowOf(tensor.name, firstRow), /*isWritten=*/!isRead});
   }
   return call;
 }
@@ -192,7 +199,12 @@ Error DeviceSampler::prepareStep(int64_t rows) {
   Expected<char *> logits = theExecutor.addressOf(decode, theExecutor.plan().entries.logitsOf(Entry::Decode));
   if (!logits)
     return logits.takeError();
-  auto recorded = theExecutor.record({decode, callOf(Entry::Sample, 0, rows, *logits)});
+  std::vector<Executor::Call> calls = {decode, callOf(Entry::Sample, 0, rows, *logits)};
+  if (theExecutor.plan().entries.generate) {
+    calls = {callOf(Entry::Generate, 0, rows, *logits)};
+    calls.front().dims = theExecutor.plan().bind(rows, tokensOfStep);
+  }
+  auto recorded = theExecutor.record(calls);
   if (!recorded)
     return recorded.takeError();
   graph = std::move(*recorded);
@@ -202,7 +214,7 @@ Error DeviceSampler::prepareStep(int64_t rows) {
 Error DeviceSampler::step(int64_t rows) {
   if (Error error = prepareStep(rows))
     return error;
-  noteChoices(rows, 1);
+  noteChoices(rows, tokensOfStep);
   return device.run(*graphs[rows]);
 }
 

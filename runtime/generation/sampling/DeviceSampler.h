@@ -35,8 +35,11 @@ public:
 
   /// Makes the graph of a step of `rows` rows unless it exists.
   Error prepareStep(int64_t rows);
-  /// Decodes the last tokens of the first `rows` rows, and chooses the next ones.
+  /// Decodes the last tokens of the first `rows` rows, and chooses the next ones: stepTokens() choices for each row, of
+  /// which those behind the row's end are none.
   Error step(int64_t rows);
+  /// 1, or the tokens of a launch of @generate.
+  int64_t stepTokens() const { return tokensOfStep; }
 
   /// Copies row `from` to row `to`; `from` is not used afterwards.
   Error moveRow(int64_t from, int64_t to);
@@ -79,7 +82,7 @@ private:
   std::map<std::string, DeviceMemory, std::less<>> memory; ///< of arguments, by name
   std::map<std::string, int64_t, std::less<>> rowBytes;    ///< of each argument, by name
   std::map<std::string, char *, std::less<>> inputs;       ///< arguments of @decode and @verify, by the name here
-  int64_t tokensOfPass = 1;
+  int64_t tokensOfPass = 1, tokensOfStep = 1;
   int64_t ringEntries = 0;                                ///< per row
   std::vector<uint32_t> choices;                          ///< by row
   std::map<int64_t, std::unique_ptr<DeviceGraph>> graphs; ///< graphs of a step, by number of rows

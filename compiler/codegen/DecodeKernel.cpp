@@ -335,7 +335,10 @@ Expected<KernelText> writeDecodeLayersKernel(const Op &op, const KernelChoice &c
 }
 
 Expected<KernelText> writeGenerateKernel(const Op &op, const KernelChoice &choice, const SamplingParts &sampling) {
-  return DecodeKernel(op, choice, *DecodeRegion::of(op)).write(&sampling);
+  Expected<KernelText> text = DecodeKernel(op, choice, *DecodeRegion::of(op)).write(&sampling);
+  if (text)
+    text->record.title = choice.family->name.str();
+  return text;
 }
 
 } // namespace kiln

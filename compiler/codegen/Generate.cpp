@@ -4,10 +4,10 @@
 #include "codegen/FindEntries.h"
 #include "codegen/KernelText.h"
 #include "codegen/SamplingFunctions.h"
+#include "codegen/TokenLoop.h"
 #include "ir/Printer.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
-#include "kernels/families/Families.h"
 #include "kernels/families/matmul/LibraryMatmul.h"
 #include "ops/Region.h"
 #include "support/Diagnostic.h"
@@ -58,20 +58,15 @@ public:
   }
 
 private:
-  void describeModule();
-  /// What is launched for a choice of an op, and its text.
-  struct Writer {
-    function_ref<KernelChoice(const KernelChoice &)> choice;
-    function_ref<Expected<KernelText>(const KernelChoice &)> write;
-  };
+  /// Writes the kernel of an op for one of its choices.
+  using WriteChoice = function_ref<Expected<WrittenKernel>(const KernelChoice &)>;
 
+  void describeModule();
   Error addFunction(const Function &function);
   Error addGenerate();
-  const Op *wholeDecode(const Target &target) const;
-  bool areNamesFree(const SamplingParts &parts) const;
   Expected<PlanStep> makeStep(const Op &op);
-  Expected<PlanStep> makeKernelStep(const Op &op, const KernelChoice &choice, const Writer &writer);
-  PlanLaunch makeLaunch(const Op &op, const KernelChoice &choice, KernelText text);
+  Expected<PlanStep> makeKernelStep(const Op &op, WriteChoice write);
+  PlanLaunch makeLaunch(const Op &op, WrittenKernel kernel);
   size_t kernelIndex(const KernelText &text, const Op &op);
   std::string writeSource(size_t kernel);
 
@@ -136,12 +131,16 @@ size_t Generator::kernelIndex(const KernelText &text, const Op &op) {
   return it->second;
 }
 
-PlanLaunch Generator::makeLaunch(const Op &op, const KernelChoice &choice, KernelText text) {
-  Launch launch = choice.family->launch(op, choice.tile);
-  size_t kernel = kernelIndex(text, op);
-  return {out.plan.kernels[kernel].name, launch.grid,        launch.threads,
-          launch.dynamicShared,          launch.cooperative, std::move(text.arguments),
-          std::move(text.constants)};
+PlanLaunch Generator::makeLaunch(const Op &op, WrittenKernel kernel) {
+  Launch launch = kernel.choice.family->launch(op, kernel.choice.tile);
+  size_t index = kernelIndex(kernel.text, op);
+  return {out.plan.kernels[index].name,
+          launch.grid,
+          launch.threads,
+          launch.dynamicShared,
+          launch.cooperative,
+          std::move(kernel.text.arguments),
+          std::move(kernel.text.constants)};
 }
 
 /// Makes a library step, still without arguments.
@@ -187,11 +186,14 @@ PlanStep makeLibraryStep(const Op &op) {
 }
 
 Expected<PlanStep> Generator::makeStep(const Op &op) {
-  KernelChoice choice = choiceOf(op);
-  bool isLibrary = choice.family->form == KernelForm::Library;
-  auto same = [](const KernelChoice &own) { return own; };
-  auto write = [&](const KernelChoice &own) { return writeKernel(op, own); };
-  Expected<PlanStep> step = isLibrary ? makeLibraryStep(op) : makeKernelStep(op, choice, {same, write});
+  auto write = [&](const KernelChoice &choice) -> Expected<WrittenKernel> {
+    Expected<KernelText> text = writeKernel(op, choice);
+    if (!text)
+      return text.takeError();
+    return WrittenKernel{choice, std::move(*text)};
+  };
+  bool isLibrary = choiceOf(op).family->form == KernelForm::Library;
+  Expected<PlanStep> step = isLibrary ? makeLibraryStep(op) : makeKernelStep(op, write);
   if (!step)
     return step;
   step->location = locationText(op);
@@ -213,31 +215,30 @@ static int64_t mostRowsOf(const Op &op, const KernelChoice &choice) {
   return most;
 }
 
-/// Makes the step that launches a kernel for an op, written by `writer`.
-Expected<PlanStep> Generator::makeKernelStep(const Op &op, const KernelChoice &choice, const Writer &writer) {
-  const KernelChoice general = writer.choice(choice);
-  Expected<KernelText> text = writer.write(general);
-  if (!text)
-    return text.takeError();
+/// Makes the step that launches a kernel for an op.
+Expected<PlanStep> Generator::makeKernelStep(const Op &op, WriteChoice write) {
+  Expected<WrittenKernel> general = write(choiceOf(op));
+  if (!general)
+    return general.takeError();
   PlanStep step;
-  step.counters = text->counters;
-  step.mailboxes = text->mailboxes;
-  step.inbox = text->inbox;
-  step.launch = makeLaunch(op, general, std::move(*text));
+  step.counters = general->text.counters;
+  step.mailboxes = general->text.mailboxes;
+  step.inbox = general->text.inbox;
+  step.launch = makeLaunch(op, std::move(*general));
   step.rows = rowsOf(op);
   if (const DimSymbol *tokens = tokensOfRows(op))
     step.tokens = tokens->name;
   for (const KernelVariant &variant : variantsOf(op)) {
-    const KernelChoice ofVariant = writer.choice(variant.choice);
-    Expected<KernelText> own = writer.write(ofVariant);
+    Expected<WrittenKernel> own = write(variant.choice);
     if (!own)
       return own.takeError();
-    own->record.rows = mostRowsOf(op, variant.choice);
-    step.mailboxes = std::max(step.mailboxes, own->mailboxes);
-    step.inbox = std::max(step.inbox, own->inbox);
-    if (own->counters.asConstant() != 0)
-      step.counters = step.counters.asConstant() == 0 ? own->counters : max(step.counters, own->counters);
-    step.variants.push_back({variant.rows, variant.tokens, makeLaunch(op, ofVariant, std::move(*own))});
+    KernelText &text = own->text;
+    text.record.rows = mostRowsOf(op, variant.choice);
+    step.mailboxes = std::max(step.mailboxes, text.mailboxes);
+    step.inbox = std::max(step.inbox, text.inbox);
+    if (text.counters.asConstant() != 0)
+      step.counters = step.counters.asConstant() == 0 ? text.counters : max(step.counters, text.counters);
+    step.variants.push_back({variant.rows, variant.tokens, makeLaunch(op, std::move(*own))});
   }
   return step;
 }
@@ -283,68 +284,26 @@ Error Generator::addFunction(const Function &function) {
   return Error::success();
 }
 
-/// The op that is all of @decode, if all its choices are kernels of which @generate can be made; or null.
-const Op *Generator::wholeDecode(const Target &target) const {
-  const Function *decode = module.findFunction(Entry::Decode);
-  if (!decode || decode->body.ops().size() != 2)
-    return nullptr;
-  const Op &op = *decode->body.ops().front();
-  auto fits = [&](const KernelChoice &choice) {
-    return choice.family == &decodeLayersFamily && generateChoice(op, choice, target);
-  };
-  const bool isWhole = fits(choiceOf(op)) &&
-                       llvm::all_of(variantsOf(op), [&](const KernelVariant &variant) { return fits(variant.choice); });
-  return isWhole ? &op : nullptr;
-}
-
-/// Whether the arguments of @generate that are not of @decode have names of their own, and the others the same names.
-bool Generator::areNamesFree(const SamplingParts &parts) const {
-  StringSet<> taken;
-  for (const auto &weight : module.weights)
-    taken.insert(weight->name);
-  for (const auto &state : module.states)
-    taken.insert(state->name);
-  const DecodeEntry &decode = *out.plan.entries.decode;
-  return decode.tokens == parts.state[0].name && decode.positions == parts.state[1].name && decode.logits == "logits" &&
-         llvm::none_of(parts.state, [&](const SamplingArgument &argument) { return taken.contains(argument.name); }) &&
-         !taken.contains(parts.best.name);
-}
-
-/// Adds @generate, if @decode is one kernel, which can choose tokens itself: it takes the arguments of @sample.
+/// Adds @generate, if @decode is one kernel that can choose tokens itself.
 Error Generator::addGenerate() {
-  Expected<const Target *> target = findTarget(out.plan.target);
-  if (!target)
-    return target.takeError();
-  const Op *op = wholeDecode(**target);
-  if (!op || !canSample(out.plan))
+  Expected<std::optional<TokenLoop>> loop = TokenLoop::of(module, out.plan);
+  if (!loop)
+    return loop.takeError();
+  if (!*loop)
     return Error::success();
-  const SamplingParts parts = samplingParts(out.plan, decodeLayersFamily.launch(*op, choiceOf(*op).tile).threads);
-  if (!areNamesFree(parts))
-    return Error::success();
-  auto choose = [&](const KernelChoice &choice) { return *generateChoice(*op, choice, **target); };
-  auto write = [&](const KernelChoice &choice) -> Expected<KernelText> {
-    Expected<KernelText> text = writeGenerateKernel(*op, choice, parts);
-    if (text)
-      text->record.title = "generate_tokens";
-    return text;
-  };
-  Expected<PlanStep> step = makeKernelStep(*op, choiceOf(*op), {choose, write});
+  const Op &op = (*loop)->op();
+  Expected<PlanStep> step = makeKernelStep(op, [&](const KernelChoice &choice) { return (*loop)->write(choice); });
   if (!step)
     return step.takeError();
   const Expr tokens = Expr::name(out.plan.entries.tokens);
-  step->location = locationText(*op);
-  step->bytes = bytesMoved(*op) * tokens;
-  step->flops = flopsOf(*op) * tokens;
+  step->location = locationText(op);
+  step->bytes = bytesMoved(op) * tokens;
+  step->flops = flopsOf(op) * tokens;
   PlanFunction &function = out.plan.functions.emplace_back();
   function.name = entryName(Entry::Generate).str();
-  const PlanEntries &entries = out.plan.entries;
-  function.arguments.push_back(
-      {entries.decode->logits, DType::F32, {Expr::name(entries.batch), Expr(out.plan.model.vocabulary)}});
-  for (const SamplingArgument &argument : parts.state)
-    function.arguments.push_back(argument.tensor());
-  function.arguments.push_back(parts.best.tensor());
+  function.arguments = (*loop)->arguments(out.plan);
   function.steps.push_back(std::move(*step));
-  out.plan.entries.generate = {entries.decode->logits};
+  out.plan.entries.generate = {out.plan.entries.decode->logits};
   return Error::success();
 }
 

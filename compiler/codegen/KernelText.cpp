@@ -287,7 +287,7 @@ std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) co
     declared.push_back("StampedValue *mail");
     text.arguments.push_back("@mailboxes");
   }
-  for (const auto &[declaration, argument] : others) {
+  for (const auto &[declaration, argument] : ownParameters) {
     declared.push_back(declaration);
     text.arguments.push_back(argument);
   }

@@ -19,6 +19,12 @@ struct KernelText {
   int64_t inbox = 0;                   ///< bytes of each rank's inbox
 };
 
+/// A kernel as it is launched: its text is for this family and tile.
+struct WrittenKernel {
+  KernelChoice choice;
+  KernelText text;
+};
+
 struct SamplingParts;
 
 /// Puts the pieces of a kernel together.
@@ -44,7 +50,7 @@ public:
   void addMailboxes() { hasMailboxes = true; }
   /// A parameter that is no operand, and what launches pass for it.
   void parameter(const Twine &declaration, const Twine &argument) {
-    others.push_back({declaration.str(), argument.str()});
+    ownParameters.push_back({declaration.str(), argument.str()});
   }
   /// What an exchange needs: the parameters `inboxes`, `rank` and `stop`.
   void addInboxes() { hasInboxes = true; }
@@ -77,7 +83,8 @@ private:
   const Op &op;
   const KernelNames &names;
   const KernelChoice &choice;
-  std::vector<std::pair<std::string, std::string>> constants, others;
+  std::vector<std::pair<std::string, std::string>> constants;
+  std::vector<std::pair<std::string, std::string>> ownParameters; ///< that are no operands, and what launches pass
   std::vector<CodeLine> declarations;
   std::vector<OperandMap> maps;
   std::vector<std::vector<const Value *>> arrays;

@@ -68,11 +68,15 @@ private:
   }
 
   /// Prepares the checks of one entry. Error: the plan has no function of that name, or one with other arguments.
-  Error begin(Entry entry, size_t arguments) {
+  Error begin(Entry entry) {
     where = place[entryName(entry)];
     function = plan.findFunction(entryName(entry));
-    if (!function)
-      return where.fail("the plan has no function of this name");
+    return function ? Error::success() : where.fail("the plan has no function of this name");
+  }
+
+  Error begin(Entry entry, size_t arguments) {
+    if (Error error = begin(entry))
+      return error;
     if (function->arguments.size() != arguments)
       return where.fail("expected a function of " + Twine(arguments) + " arguments, got " +
                         Twine(function->arguments.size()));
@@ -190,8 +194,7 @@ private:
     const SampleEntry &sample = *entries.sample;
     if (!entries.prefill || !entries.decode)
       return place["sample"].fail("expected entries prefill and decode beside it");
-    function = plan.findFunction(entryName(Entry::Sample));
-    if (Error error = begin(Entry::Sample, function ? function->arguments.size() : 0))
+    if (Error error = begin(Entry::Sample))
       return error;
     if (Error error = checkArgument("logits", sample.logits, DType::F32, {batch, Expr(plan.model.vocabulary)}))
       return error;
@@ -207,8 +210,7 @@ private:
   Error checkGenerate() {
     if (!entries.sample)
       return place["generate"].fail("expected an entry sample beside it");
-    function = plan.findFunction(entryName(Entry::Generate));
-    if (Error error = begin(Entry::Generate, function ? function->arguments.size() : 0))
+    if (Error error = begin(Entry::Generate))
       return error;
     if (Error error =
             checkArgument("logits", entries.generate->logits, DType::F32, {batch, Expr(plan.model.vocabulary)}))
@@ -234,8 +236,7 @@ private:
   Error checkSpeculation(Entry entry, const EntryNames &names) {
     if (!entries.verify || !entries.sample)
       return place[entryName(entry)].fail("expected entries verify and sample beside it");
-    function = plan.findFunction(entryName(entry));
-    if (Error error = begin(entry, function ? function->arguments.size() : 0))
+    if (Error error = begin(entry))
       return error;
     Expr count(plan.verifyTokens());
     for (auto [key, name] : names) {

@@ -25,7 +25,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "device/atomic.cuh"
+#include "arrivals.cuh"
 #include "device/block.cuh"
 #include "device/index.cuh"
 #include "device/shared.cuh"
@@ -40,18 +40,6 @@ template <class Config> struct SampleStorage {
   RowStorage<Config> row;
   bool isLast;
 };
-
-/// Whether this block is the last of `count` to arrive, which leaves the counter at zero. All threads call this.
-KILN_DEVICE bool isLastToArrive(u32 *arrivals, u32 count, bool &shared) {
-  syncThreads();
-  if (threadIndex() == 0) {
-    shared = arrive(arrivals) == count - 1;
-    if (shared)
-      *arrivals = 0;
-  }
-  syncThreads();
-  return shared;
-}
 
 template <class Config> constexpr SharedBytes kSampleShared = {sizeof(SampleStorage<Config>), 0};
 
@@ -96,7 +84,7 @@ KILN_DEVICE void sample(const float *logits, const SequenceState<Config> &state,
       state.publish(b, kNoToken);
     return;
   }
-  if (!isLastToArrive(arrivals + b, gridBlocksX(), shared.isLast))
+  if (!arrivesLast(arrivals + b, int(gridBlocksX()), shared.isLast))
     return;
   const i32 token = chooseToken<Config>(logits, best, choice.way, choice.noise, shared.row);
   if (threadIndex() == 0)

@@ -21,6 +21,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "arrivals.cuh"
 #include "sample/sample.cuh"
 
 namespace kiln {
@@ -59,12 +60,12 @@ KILN_DEVICE void accept(const float *logits, const i32 *guesses, const SequenceS
     return;
   }
   arrivals += b * (Config::kTokens + 1);
-  if (!isLastToArrive(arrivals + place, gridBlocksX(), shared.isLast))
+  if (!arrivesLast(arrivals + place, int(gridBlocksX()), shared.isLast))
     return;
   const i32 token = chooseToken<Config>(logits, best, choice.way, choice.noise, shared.row);
   if (threadIndex() == 0)
     chosen[index] = token;
-  if (!isLastToArrive(arrivals + Config::kTokens, Config::kTokens, shared.isLast))
+  if (!arrivesLast(arrivals + Config::kTokens, Config::kTokens, shared.isLast))
     return;
   if (threadIndex() == 0)
     takeAccepted(state, b, guesses + b * Config::kTokens, chosen + b * Config::kTokens);

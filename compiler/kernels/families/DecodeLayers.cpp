@@ -227,23 +227,6 @@ std::optional<KernelChoice> generateChoice(const Op &op, const KernelChoice &cho
   return std::nullopt;
 }
 
-const KernelFamily generateTokensFamily = {
-    .name = "generate_tokens",
-    .summary = "several tokens, with all layers of decode and sampling, in one kernel, sm_90a",
-    .header = "decode/generate.cuh",
-    .body = "generateTokens",
-    .form = KernelForm::DecodeLayers,
-    .waitsItself = true,
-    .rowsAtOnce = mostRows,
-    .accepts = acceptsDecodeLayers,
-    .configurations = decodeConfigurations,
-    .isSound = isSoundDecodeLayers,
-    .launch = launchDecodeLayers,
-    .estimate = estimateDecodeLayers,
-    .maps = decodeMaps,
-    .mailboxes = mailboxBytes,
-};
-
 const KernelFamily decodeLayersFamily = {
     .name = "decode_layers",
     .summary = "all layers of decode in one kernel, tensor cores (mma), weights by TMA, sm_90a",
@@ -261,5 +244,17 @@ const KernelFamily decodeLayersFamily = {
     .maps = decodeMaps,
     .mailboxes = mailboxBytes,
 };
+
+/// The same kernel, in a loop over tokens.
+static KernelFamily generateTokens() {
+  KernelFamily family = decodeLayersFamily;
+  family.name = "generate_tokens";
+  family.summary = "several tokens, with all layers of decode and sampling, in one kernel, sm_90a";
+  family.header = "decode/generate.cuh";
+  family.body = "generateTokens";
+  return family;
+}
+
+const KernelFamily generateTokensFamily = generateTokens();
 
 } // namespace kiln

@@ -107,7 +107,7 @@ char *DeviceSampler::rowOf(StringRef tensor, int64_t row) const {
 
 Executor::Call DeviceSampler::callOf(Entry entry, int64_t firstRow, int64_t rows, char *logits,
                                      ArrayRef<Executor::Binding> others) const {
-  Executor::Call call = theExecutor.call(entry, rows);
+  Executor::Call call = theExecutor.call(entry, rows, entry == Entry::Generate ? tokensOfStep : 1);
   call.bindings.assign(others.begin(), others.end());
   for (const PlanTensor &tensor : theExecutor.plan().function(entry).arguments) {
     auto isThis = [&](const Executor::Binding &other) { return other.argument == tensor.name; };
@@ -199,11 +199,11 @@ Error DeviceSampler::prepareStep(int64_t rows) {
   Expected<char *> logits = theExecutor.addressOf(decode, theExecutor.plan().entries.logitsOf(Entry::Decode));
   if (!logits)
     return logits.takeError();
-  std::vector<Executor::Call> calls = {decode, callOf(Entry::Sample, 0, rows, *logits)};
-  if (theExecutor.plan().entries.generate) {
+  std::vector<Executor::Call> calls;
+  if (theExecutor.plan().entries.generate)
     calls = {callOf(Entry::Generate, 0, rows, *logits)};
-    calls.front().dims = theExecutor.plan().bind(rows, tokensOfStep);
-  }
+  else
+    calls = {decode, callOf(Entry::Sample, 0, rows, *logits)};
   auto recorded = theExecutor.record(calls);
   if (!recorded)
     return recorded.takeError();

@@ -24,6 +24,7 @@ static Expected<std::shared_ptr<const OpenedModel>> openedModel(const char *path
   if (Error error = readChoices(options).moveInto(request.pipeline))
     return error;
   request.batch = options.batch;
+  request.device = onDevice.device;
   request.reference = referenceUse(onDevice);
   Expected<ModelSource> source = kiln::openModel(request);
   if (!source)

@@ -11,6 +11,12 @@ static bool handsOutStatistics(const PipelineOptions &options) {
   return !family || family->form == KernelForm::TensorMatmul;
 }
 
+/// Whether nothing was chosen that one kernel for all of @decode would not show.
+static bool leavesDecodeOpen(const PipelineOptions &options) {
+  return options.ranks == 1 && options.kernels.empty() && options.tiles.empty() && options.without.empty() &&
+         options.options.empty() && !options.stepByStep && !options.serial;
+}
+
 std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options) {
   std::vector<PassInvocation> passes;
   auto add = [&](const PassDef &pass, AttributeMap given = {}) {
@@ -48,8 +54,9 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   add(fuseScorePass);
   add(fuseNormPass);
   add(expandLayernormPass);
-  if (options.decode == "persistent")
-    add(formPersistentKernelPass, {{"target", Attribute::ident(options.target)}});
+  const bool ifFaster = options.decode == "auto" && leavesDecodeOpen(options);
+  if (ifFaster || options.decode == "persistent")
+    add(formPersistentKernelPass, {{"target", Attribute::ident(options.target)}, {"when_faster", ifFaster}});
   if (stage == Stage::Fused)
     return passes;
 

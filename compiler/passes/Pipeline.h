@@ -12,13 +12,15 @@ struct PipelineOptions {
   std::string target = "sm_90a";
   std::string dtype = "f32";        ///< as assign-precision takes it
   std::string matmul = "generated"; ///< as select-kernels takes it
-  std::string decode = "graph";     ///< what runs the layers of @decode: graph, or persistent, one kernel for all
-  AttributeMap kernels = {};        ///< as select-kernels takes it
-  AttributeMap tiles = {};          ///< as choose-tiles takes it
-  std::string tuning = "shipped";   ///< as choose-tiles takes it
-  int64_t batchInvariant = 8;       ///< as choose-tiles takes it
-  int64_t ranks = 1;                ///< GPUs among which the tensors are split
-  int64_t draftTokens = 0;          ///< the most guesses that @verify checks for a sequence; 0: no @verify
+  /// What runs the layers of @decode: graph, a kernel for each product and attention; persistent, one kernel for all of
+  /// them; auto, the latter where it runs and is faster, unless something below is about kernels or how they start.
+  std::string decode = "auto";
+  AttributeMap kernels = {};      ///< as select-kernels takes it
+  AttributeMap tiles = {};        ///< as choose-tiles takes it
+  std::string tuning = "shipped"; ///< as choose-tiles takes it
+  int64_t batchInvariant = 8;     ///< as choose-tiles takes it
+  int64_t ranks = 1;              ///< GPUs among which the tensors are split
+  int64_t draftTokens = 0;        ///< the most guesses that @verify checks for a sequence; 0: no @verify
   /// Passes that are left out.
   std::set<const PassDef *> without = {};
   /// Options of passes besides the above.

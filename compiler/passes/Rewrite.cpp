@@ -121,6 +121,35 @@ Op *fuseOps(ArrayRef<Op *> group) {
   return fused;
 }
 
+void copyOps(const Block &from, Block &to, DenseMap<const Value *, Value *> &mapped) {
+  for (const auto &op : from.ops()) {
+    SmallVector<Value *, 4> operands;
+    for (Value *operand : op->operands()) {
+      auto it = mapped.find(operand);
+      operands.push_back(it == mapped.end() ? operand : it->second);
+    }
+    Op *copy = to.insert(std::make_unique<Op>(op->def(), operands, op->attributes(), op->loc));
+    copy->symbol = op->symbol;
+    if (op->region())
+      copyOps(*op->region(), *copy->createRegion(), mapped);
+    for (const auto &result : op->results()) {
+      mapped[result.get()] = copy->addResult(result->name, result->type);
+      mapped[result.get()]->loc = result->loc;
+    }
+  }
+}
+
+std::unique_ptr<Function> copyFunction(const Function &function) {
+  auto copy = std::make_unique<Function>(function.module(), function.name, function.loc);
+  copy->attributes = function.attributes;
+  copy->resultTypes = function.resultTypes;
+  DenseMap<const Value *, Value *> mapped;
+  for (const auto &argument : function.arguments)
+    mapped[argument.get()] = copy->addArgument(argument->name, argument->type, argument->loc);
+  copyOps(function.body, copy->body, mapped);
+  return copy;
+}
+
 Op *fusedNorm(const Op &op) {
   if (!op.region() || !anchor(op)->is(OpKind::matmul))
     return nullptr;

@@ -25,6 +25,13 @@ bool canFuse(ArrayRef<Op *> group);
 /// ops (`matmul_bias_gelu`), its location is that of its anchor. canFuse(group) must hold.
 Op *fuseOps(ArrayRef<Op *> group);
 
+/// Appends copies of the ops of `from` to `to`, those of fused regions included. `mapped` has what takes the place of
+/// values in the copies, and gets the copies' results; other values stay as they are.
+void copyOps(const Block &from, Block &to, DenseMap<const Value *, Value *> &mapped);
+
+/// A copy of the function, which is not in the module yet.
+std::unique_ptr<Function> copyFunction(const Function &function);
+
 /// The layernorm in a region that only the region's one matmul reads, or null.
 Op *fusedNorm(const Op &op);
 

@@ -25,7 +25,7 @@ void addTimes(json::Object &object, ArrayRef<double> seconds) {
 }
 
 std::string CallShape::str() const {
-  return formatv("{0} B={1} {2}={3}", entryName(entry), batch, entry == Entry::Decode ? "position" : "T", length).str();
+  return formatv("{0} B={1} {2}={3}", entryName(entry), batch, continues() ? "position" : "T", length).str();
 }
 
 Expected<std::vector<Measurement>> countKernels(const Plan &plan, const PlanFunction &function, const DimBinding &dims,

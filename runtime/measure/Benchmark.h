@@ -67,11 +67,12 @@ private:
 struct CallShape {
   Entry entry = Entry::Prefill;
   int64_t batch = 1;
-  int64_t length =
-      1; ///< @prefill, @score: tokens of each row; @decode, which takes one token: tokens in the cache before it
+  /// @prefill, @score: tokens of each row; @decode, @generate: tokens in the cache before the one that the row gets.
+  int64_t length = 1;
 
-  int64_t tokens() const { return entry == Entry::Decode ? 1 : length; }
-  int64_t position() const { return entry == Entry::Decode ? length : 0; }
+  bool continues() const { return entry == Entry::Decode || entry == Entry::Generate; }
+  int64_t tokens() const { return continues() ? 1 : length; }
+  int64_t position() const { return continues() ? length : 0; }
   std::string str() const; ///< `prefill B=8 T=1024`, `decode B=1 position=64`
   auto operator<=>(const CallShape &) const = default;
 };

@@ -107,7 +107,7 @@ static void checkCompiling(const char *path, const char *folder) {
   FAILS(KilnErrorFailed, "sm_1", kiln->compile(path, folder, &options));
   options.targetCount = 0;
   options.decode = "fast";
-  FAILS(KilnErrorUsage, "--decode: expected one of graph, persistent", kiln->compile(path, folder, &options));
+  FAILS(KilnErrorUsage, "--decode: expected one of auto, graph, persistent", kiln->compile(path, folder, &options));
   options.decode = NULL;
   options.maxBatch = -1;
   FAILS(KilnErrorMisuse, "maxBatch: expected 1 to", kiln->compile(path, folder, &options));

@@ -59,7 +59,7 @@ class Verify(KilnTest):
 
     def test_plans_for_one_sequence_and_for_more(self):
         options = ("--target", "sm_90a", "--dtype", "bf16")
-        plans = [self.compile("one", "--max-batch", 1, *options), self.compile("many", "--max-batch", 64, *options),
+        plans = [self.compile("one", "--max-batch", 1, "--decode", "graph", *options), self.compile("many", "--max-batch", 64, *options),
                  self.compile("drafts", "--max-batch", 1, "--draft-tokens", 4, *options)]
         for steps in zip(*(self.kernels(plan, "decode") for plan in plans), strict=True):
             for settings in sum(steps, []):

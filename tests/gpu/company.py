@@ -98,7 +98,7 @@ class Comparison:
         if os.path.exists(output):
             os.remove(output)
         command = [self.kiln, "run", *arguments, "--device", self.device, "--input", lines, "--output", output,
-                   "--ignore-eos", "--quiet"]
+                   "--ignore-eos", "--quiet", "--decode", "graph"]  # else a plan for one sequence has another kernel
         result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
         if result.returncode != 0:
             raise Failed(" ".join(command) + "\n" + result.stderr[-2000:])

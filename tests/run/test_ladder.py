@@ -24,7 +24,7 @@ class Ladder(KilnTest):
         self.assertEqual([part["part"] for part in parts], ["layernorm-small", "generation"])
         self.assertEqual([part["length"] for part in parts], [16, 8], "as long as the model takes")
         rungs = [rung for part in parts for rung in part["rungs"]]
-        self.assertEqual(len(rungs), 10)
+        self.assertEqual(len(rungs), 11)
         for rung in rungs:
             with self.subTest(rung=rung["rung"]):
                 self.assertTrue(rung["is_right"])

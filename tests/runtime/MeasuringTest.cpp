@@ -1,7 +1,7 @@
 // What a benchmark tells while it runs is what it reports in the end.
 #include "runtime/RuntimeTest.h"
 
-#include "runtime/measure/Benchmark.h"
+#include "runtime/measure/GenerationBenchmark.h"
 
 namespace kiln {
 namespace {
@@ -28,6 +28,29 @@ TEST_F(MeasuringTest, EverySampleOfACallIsTold) {
   double runs = executor->device().isTimed() ? static_cast<double>(options.runsPerSample) : 1;
   for (auto [all, one] : llvm::zip(told, measured.seconds))
     EXPECT_DOUBLE_EQ(all, one * runs);
+}
+
+TEST_F(MeasuringTest, ATokenOfGeneratedTextIsDecodedAndChosen) {
+  const CallShape shape{Entry::Generate, 1, 4};
+  Measurement measured = unwrap(measureGeneration(*executor, shape, options));
+  EXPECT_EQ(measured.seconds.size(), 3u);
+  EXPECT_EQ(samples.find("generate B=1 position=4")->second.size(), 3u);
+  const Measurement decode = unwrap(countCall(executor->plan(), {Entry::Decode, 1, 4}));
+  const Measurement counted = unwrap(countGeneration(executor->plan(), shape));
+  EXPECT_GT(counted.launches, decode.launches);
+  EXPECT_EQ(measured.launches, counted.launches);
+  EXPECT_EQ(measured.cost.bytes, counted.cost.bytes);
+}
+
+TEST_F(MeasuringTest, GeneratedTokensMustFitIntoTheContext) {
+  const int64_t context = executor->plan().model.context;
+  EXPECT_TRUE(bool(measureGeneration(*executor, {Entry::Generate, 1, context - 2}, options)));
+  for (int64_t length : {int64_t(0), context - 1}) {
+    std::string message =
+        llvm::toString(measureGeneration(*executor, {Entry::Generate, 1, length}, options).takeError());
+    EXPECT_NE(message.find("expected a position from 1 to " + std::to_string(context - 2)), std::string::npos)
+        << message;
+  }
 }
 
 TEST_F(MeasuringTest, EverySampleOfAKernelIsTold) {

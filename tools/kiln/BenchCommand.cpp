@@ -4,7 +4,7 @@
 #include "tools/session/Engine.h"
 
 #include "kernels/targets/Target.h"
-#include "runtime/measure/Benchmark.h"
+#include "runtime/measure/GenerationBenchmark.h"
 #include "support/Diagnostic.h"
 #include "support/Json.h"
 #include "support/Parallel.h"
@@ -101,7 +101,9 @@ Expected<std::vector<Measurement>> measureOne(const BenchCommand &command, const
       llvm::stable_sort(*kernels, [](const Measurement &a, const Measurement &b) { return a.median() > b.median(); });
     return kernels;
   }
-  auto call = executor ? measureCall(*executor, shape, command.options) : countCall(plan, shape);
+  auto measureShape = shape.entry == Entry::Generate ? measureGeneration : measureCall;
+  auto countShape = shape.entry == Entry::Generate ? countGeneration : countCall;
+  auto call = executor ? measureShape(*executor, shape, command.options) : countShape(plan, shape);
   if (!call)
     return call.takeError();
   return std::vector<Measurement>{std::move(*call)};
@@ -111,7 +113,7 @@ Expected<std::vector<Measurement>> measureOne(const BenchCommand &command, const
 TraceLane laneOf(const BenchCommand &command) {
   if (command.what == "kernels")
     return TraceLane::Kernels;
-  return entryOf(command) == Entry::Decode ? TraceLane::Decode : TraceLane::Prompts;
+  return CallShape{entryOf(command)}.continues() ? TraceLane::Decode : TraceLane::Prompts;
 }
 
 /// Like measureOne, and makes a span of every sample.
@@ -215,6 +217,7 @@ Error print(const BenchCommand &command, Expected<std::vector<BenchRow>> rows, c
 /// Prints counts for the emulated device, without running anything: its times say nothing about a GPU.
 Error runCounts(const BenchCommand &command, ModelRequest request) {
   request.weights.randomSeed = 0; // weights are never created
+  request.device.clear();         // the plan is that of a GPU
   Expected<ModelSource> source = openModel(request);
   if (!source)
     return source.takeError();
@@ -239,6 +242,7 @@ Error measure(const BenchCommand &command, Trace *trace) {
                        .weights = command.weights,
                        .pipeline = command.pipeline,
                        .batch = options.batch,
+                       .device = options.device,
                        .reference = referenceUse(options)};
   if (options.device == "emulate")
     return runCounts(command, std::move(request));

@@ -137,6 +137,7 @@ Error run(const CheckCommand &command) {
                                             .weights = command.weights,
                                             .pipeline = command.pipeline,
                                             .batch = BuildOptions().maxBatch,
+                                            .device = options.device,
                                             .reference = referenceUse(options)});
   if (!source)
     return source.takeError();

@@ -56,6 +56,7 @@ Error Session::openSide(StringRef path, StringRef device, const PipelineChoices 
                     .weights = command.weights,
                     .pipeline = pipeline,
                     .batch = usualBatch,
+                    .device = side.options.device,
                     .reference = referenceUse(side.options)})
       .moveInto(side.source);
 }

@@ -145,6 +145,7 @@ Error run(const EvalCommand &command) {
                                             .weights = command.weights,
                                             .pipeline = command.pipeline,
                                             .batch = batchOf(command, options.device, nullptr),
+                                            .device = options.device,
                                             .reference = referenceUse(options)});
   if (!source)
     return source.takeError();

@@ -51,6 +51,7 @@ static Error openModelDraft(const DraftRequest &request, const ModelSource &targ
                  .weights = {.path = options.weights, .randomSeed = hasWeights ? std::nullopt : request.randomSeed},
                  .pipeline = {.dtype = isPlan(options.what) ? std::nullopt : request.dtype},
                  .batch = own.batch,
+                 .device = own.device,
                  .reference = referenceUse(own)});
   if (!source)
     return source.takeError();

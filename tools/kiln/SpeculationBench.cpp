@@ -120,6 +120,7 @@ Expected<Opened> open(const BenchCommand &command, const DraftLength &length, En
                                             .weights = command.weights,
                                             .pipeline = pipeline,
                                             .batch = options.batch,
+                                            .device = options.device,
                                             .reference = referenceUse(options)});
   if (!source)
     return source.takeError();

@@ -125,7 +125,7 @@ Expected<CompiledPlan> RungRunner::compile(const LadderPart &part, const Rung &r
     return error;
   request.options.build = {part.batch, part.layers, part.positions};
   if (part.timed == Timed::Generation)
-    request.entries.insert(request.entries.end(), {Entry::Decode, Entry::Sample});
+    request.entries.insert(request.entries.end(), {Entry::Decode, Entry::Sample, Entry::Generate});
   return compile(request);
 }
 

@@ -5,8 +5,7 @@
 
 namespace kiln {
 
-/// The number of a GPU that is named so.
-static std::optional<unsigned> ordinalOf(StringRef name) {
+std::optional<unsigned> ordinalOf(StringRef name) {
   unsigned ordinal = 0;
   if (name == "cuda")
     return 0;

@@ -8,6 +8,9 @@ namespace kiln {
 /// Whether some build knows a device of that name: auto, cpu, emulate, cuda, cuda:N.
 bool isDeviceName(StringRef name);
 
+/// The number of a GPU that is named so: cuda, cuda:N.
+std::optional<unsigned> ordinalOf(StringRef name);
+
 /// What is wrong with a list of devices that are to do the same work: a device's name, cuda:all, or several devices
 /// with kernels, separated by commas, all GPUs (each once) or all emulated. Empty if nothing is.
 std::string deviceListProblem(StringRef names);

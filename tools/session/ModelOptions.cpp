@@ -18,7 +18,7 @@ ArrayRef<StringRef> matmulWords() {
 }
 
 ArrayRef<StringRef> decodeWords() {
-  static constexpr StringRef words[] = {"graph", "persistent"};
+  static constexpr StringRef words[] = {"auto", "graph", "persistent"};
   return words;
 }
 
@@ -71,7 +71,7 @@ Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
     return error;
   if (options.ranks > 1 && options.decode == "persistent")
     return makeUsageError(
-        "--ranks: expected decode=graph, got persistent: that kernel does not exchange values between "
+        "--ranks: expected decode=graph or auto, got persistent: that kernel does not exchange values between "
         "GPUs yet");
   return options;
 }

@@ -11,7 +11,7 @@ namespace kiln {
 struct PipelineChoices {
   std::optional<std::string> dtype = {};      ///< as assign-precision takes it
   std::optional<std::string> matmul = {};     ///< as select-kernels takes it
-  std::optional<std::string> decode = {};     ///< graph or persistent
+  std::optional<std::string> decode = {};     ///< as PipelineOptions has it
   std::optional<std::string> strategy = {};   ///< as applyStrategies takes it
   std::optional<std::string> tuning = {};     ///< as choose-tiles takes it
   std::optional<int64_t> batchInvariant = {}; ///< as choose-tiles takes it

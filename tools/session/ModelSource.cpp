@@ -3,10 +3,13 @@
 #include "codegen/Generate.h"
 #include "formats/ModelFile.h"
 #include "ir/Parser.h"
+#include "kernels/targets/Target.h"
 #include "ops/OpTable.h"
+#include "runtime/device/cuda/CudaDevice.h"
 #include "runtime/weights/Checkpoint.h"
 #include "runtime/weights/RandomCheckpoint.h"
 #include "support/Diagnostic.h"
+#include "tools/session/DeviceNames.h"
 #include "tools/session/PlanOrigin.h"
 #include "tools/session/UsageError.h"
 
@@ -41,6 +44,17 @@ static Error openPlan(const ModelRequest &request, ModelSource &source) {
   return parseModule(*file, *source.sources, opTable()).moveInto(source.module);
 }
 
+/// Whether one kernel for all of @decode is of use there. On the emulated device it takes minutes, and all its blocks
+/// must be resident.
+static Expected<bool> suitsOneKernel(StringRef device, StringRef targetName) {
+  Expected<const Target *> target = findTarget(targetName);
+  if (!target)
+    return target.takeError();
+  std::optional<unsigned> ordinal = ordinalOf(device);
+  return device.empty() ||
+         (ordinal && CudaDevice::multiprocessors(static_cast<int>(*ordinal)) >= (*target)->multiprocessors);
+}
+
 static Error compileModel(const ModelRequest &request, ModelSource &source) {
   if (request.reference == Reference::Runs)
     if (Error error = checkForReference(request.pipeline))
@@ -48,6 +62,12 @@ static Error compileModel(const ModelRequest &request, ModelSource &source) {
   Expected<PipelineOptions> pipeline = pipelineOptions(request.pipeline);
   if (!pipeline)
     return pipeline.takeError();
+  if (pipeline->decode == "auto") {
+    Expected<bool> suits = suitsOneKernel(request.device, pipeline->target);
+    if (!suits)
+      return suits.takeError();
+    pipeline->decode = *suits ? "auto" : "graph";
+  }
   source.compileOptions.pipeline = std::move(*pipeline);
   // Kernels for few rows are made for the largest batch; powers of two keep the number of different plans small.
   source.compileOptions.build.maxBatch = static_cast<int64_t>(llvm::PowerOf2Ceil(request.batch));

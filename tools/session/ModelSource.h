@@ -17,7 +17,8 @@ struct ModelRequest {
   std::string model; ///< a plan, a .toml, a directory with config.json, a model in one file, or IR text, .kiln
   WeightOptions weights = {};
   PipelineChoices pipeline = {};
-  int64_t batch = 1; ///< sequences at once
+  int64_t batch = 1;       ///< sequences at once
+  std::string device = ""; ///< that is to run it, as EngineOptions names it; empty: a whole GPU of the plan's target
   Reference reference = Reference::Compares;
 };
 

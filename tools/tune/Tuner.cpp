@@ -27,6 +27,9 @@ Error Tuner::open() {
   if (!pipeline)
     return pipeline.takeError();
   pipeline->target = command.target;
+  // The products of @decode have settings to measure.
+  if (pipeline->decode == "auto")
+    pipeline->decode = "graph";
   SourceManager sources;
   auto module = compileForTuning(command, *pipeline, "none", sources);
   if (!module)

@@ -26,8 +26,8 @@ int64_t mostSequences(const DecodeRegion &region) {
 int64_t warpPartsOf(const DecodeRegion &region) { return region.dim() <= 768 ? 1 : region.dim() <= 1280 ? 2 : 4; }
 /// Slots of a query that blocks do not combine: their parts take shared memory for each query.
 int64_t directSlotsOf(const DecodeRegion &region) { return mostSequences(region) == 1 ? 4 : 1; }
-/// Keys that a lane takes at once.
-int64_t deepOf(const DecodeRegion &region) { return warpPartsOf(region) == 1 && mostSequences(region) == 1 ? 3 : 2; }
+/// Keys that a lane takes at once. Warps of 2 parts have no registers for a third.
+int64_t deepOf(const DecodeRegion &region) { return warpPartsOf(region) != 2 && mostSequences(region) == 1 ? 3 : 2; }
 
 /// Who computes what, as DecodeShape of the template.
 struct DecodeBlock {

@@ -12,9 +12,12 @@
 // One kernel for all of them exchanges what it must between blocks, while weights are on their way all the time.
 //
 // Modules without @decode are left alone. Refuses, as an error at the first op that does not fit: modules with @verify,
-// whose logits must have the bits of @decode's; layers other than
-// those of kernels/families/DecodeRegion.h; and what the family decode_layers does not run: another target than Hopper,
-// elements of 32 bits, heads of other sizes than 64, more than 8 sequences.
+// whose logits must have the bits of @decode's; layers other than those of kernels/families/DecodeRegion.h; and what
+// the family decode_layers does not run: another target than Hopper, elements of 32 bits, heads of other sizes than 64,
+// more than 8 sequences.
+//
+// option when_faster: leaves alone what it would refuse, and modules for several sequences, for which a kernel for each
+// product is as fast or faster.
 #include "ir/Verifier.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/families/DecodeRegion.h"
@@ -24,6 +27,10 @@
 #include "support/Diagnostic.h"
 
 namespace kiln {
+
+/// The most sequences for which the kernel is the faster way. On an H200, it is as fast for two of 124M and slower for
+/// two of 1558M (docs/performance.md).
+constexpr int64_t mostFaster = 1;
 
 static Error formKernel(Function &decode, const Target &target) {
   std::vector<Op *> steps;
@@ -45,6 +52,23 @@ static Error formKernel(Function &decode, const Target &target) {
   return Error::success();
 }
 
+/// Puts the kernel in the place of the function's ops if it runs them and is faster.
+static void formIfFaster(Function &decode, const Target &target) {
+  const ArrayRef<Dim> shape = decode.arguments.empty() ? ArrayRef<Dim>() : decode.arguments.front()->type.shape;
+  if (shape.empty() || shape.front().upperBound() > mostFaster)
+    return;
+  auto formed = copyFunction(decode);
+  if (Error error = formKernel(*formed, target)) {
+    llvm::consumeError(std::move(error));
+    return;
+  }
+  for (auto &function : decode.module().functions)
+    if (function.get() == &decode) {
+      function = std::move(formed);
+      return;
+    }
+}
+
 static Error formPersistentKernel(Module &module, const PassOptions &options) {
   Expected<const Target *> target = findTarget(options.getString("target"));
   if (!target)
@@ -52,6 +76,11 @@ static Error formPersistentKernel(Module &module, const PassOptions &options) {
   Function *decode = module.findFunction(Entry::Decode);
   if (!decode)
     return Error::success();
+  if (options.getBool("when_faster")) {
+    if (!module.findFunction(Entry::Verify))
+      formIfFaster(*decode, **target);
+    return Error::success();
+  }
   // The kernels of @verify would give other bits.
   if (const Function *verify = module.findFunction(Entry::Verify))
     return makeError(verify->loc, "expected no @verify (--draft-tokens) beside a @decode that is one kernel");
@@ -62,7 +91,8 @@ const PassDef formPersistentKernelPass = {
     .name = "form-persistent-kernel",
     .summary = "Makes one kernel of all layers of a decode step",
     .run = formPersistentKernel,
-    .options = {{"target", Attribute::ident("sm_90a"), "the GPU that the plan is for"}},
+    .options = {{"target", Attribute::ident("sm_90a"), "the GPU that the plan is for"},
+                {"when_faster", false, "only for one sequence, and nothing is refused"}},
 };
 
 } // namespace kiln

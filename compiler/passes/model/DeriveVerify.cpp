@@ -64,16 +64,7 @@ static Error deriveVerify(Module &module, const PassOptions &options) {
       type.shape[1] = tokens;
     mapped[argument.get()] = verify.addArgument(argument->name, type, argument->loc);
   }
-  for (const auto &op : decode->body.ops()) {
-    SmallVector<Value *, 4> operands;
-    for (Value *operand : op->operands()) {
-      auto it = mapped.find(operand);
-      operands.push_back(it == mapped.end() ? operand : it->second); // else a weight or a state
-    }
-    Op *copy = verify.body.insert(std::make_unique<Op>(op->def(), operands, op->attributes(), op->loc));
-    for (const auto &result : op->results())
-      mapped[result.get()] = copy->addResult(result->name, result->type);
-  }
+  copyOps(decode->body, verify.body, mapped);
   return refreshTypes(verify.body);
 }
 

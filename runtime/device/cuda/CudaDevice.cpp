@@ -25,6 +25,13 @@ int CudaDevice::count() {
   return isKnown ? count : 0;
 }
 
+int CudaDevice::multiprocessors(int ordinal) {
+  int number = 0;
+  const bool isKnown = cudaDeviceGetAttribute(&number, cudaDevAttrMultiProcessorCount, ordinal) == cudaSuccess;
+  cudaGetLastError(); // as above
+  return isKnown ? number : 0;
+}
+
 Expected<std::unique_ptr<CudaDevice>> CudaDevice::create(const Options &options) {
   CudaMachine machine;
   cudaDriverGetVersion(&machine.driverVersion);

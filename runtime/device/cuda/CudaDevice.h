@@ -29,6 +29,8 @@ public:
   /// The number of GPUs that the driver can use; 0 without a driver.
   static int count();
   static bool isAvailable() { return count() > 0; }
+  /// The multiprocessors of a GPU, without opening it; 0 if there is no such GPU.
+  static int multiprocessors(int ordinal);
 
   ~CudaDevice() override;
 

@@ -24,15 +24,15 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   addWeights(*sub, command.weights);
   addPipeline(*sub, command.pipeline);
   addRanks(*sub, command.pipeline.ranks);
-  sub->add_option("--what", command.what, "decode, prefill, score, each of the kernels, or speculation")
-      ->check(word({"decode", "prefill", "score", "kernels", "speculation"}))
+  sub->add_option("--what", command.what, "decode, generate, prefill, score, each of the kernels, or speculation")
+      ->check(word({"decode", "generate", "prefill", "score", "kernels", "speculation"}))
       ->capture_default_str();
   sub->add_option("--of", command.of, "with --what kernels: of decode, prefill or score")
       ->check(word({"decode", "prefill", "score"}))
       ->capture_default_str();
   addList(*sub, "--batch", command.batches, checkCount, "sequences at once, 1,8,32");
   addSpeculation(*sub, command);
-  addList(*sub, "--length", command.lengths, checkZeroOrMore, "tokens of a prompt, or the position of decode");
+  addList(*sub, "--length", command.lengths, checkZeroOrMore, "tokens of a prompt, or the position of a new token");
   sub->add_option("--samples", command.options.samples, "measurements")->check(checkCount)->capture_default_str();
   sub->add_option("--runs", command.options.runsPerSample, "runs in one measurement")
       ->check(checkCount)

@@ -23,8 +23,8 @@ std::string forOneDevice(StringRef devices) { return "expected one device, got -
 std::string checkStage(const CompileCommand &command, const GivenOptions &given) {
   // The first stage that an option can affect.
   static const std::pair<Stage, std::vector<StringRef>> firsts[] = {
-      {Stage::Fused, {"--dtype", "--decode", "--strategy", "--draft-tokens", "--passes"}},
-      {Stage::Plan, {"--target", "--matmul", "--tuning", "--batch-invariant"}},
+      {Stage::Fused, {"--dtype", "--decode", "--target", "--strategy", "--draft-tokens", "--passes"}},
+      {Stage::Plan, {"--matmul", "--tuning", "--batch-invariant"}},
       {Stage::Cuda, {"--dump-dir"}},
       {Stage::Cubin, {"--no-cache"}}};
   for (const auto &[stage, options] : firsts) {

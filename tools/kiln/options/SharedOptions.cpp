@@ -30,8 +30,8 @@ static void addMatmul(CLI::App &sub, std::optional<std::string> &matmul) {
 static void addDecode(CLI::App &sub, std::optional<std::string> &decode) {
   sub.add_option(
          "--decode", decode,
-         "what runs the layers of a new token: graph, a kernel for each product and attention, or persistent, one "
-         "kernel for all (16 bits, Hopper, up to 8 sequences)")
+         "what runs the layers of a new token: graph, a kernel for each product and attention, persistent, one kernel "
+         "for all (16 bits, Hopper, up to 8 sequences), or auto, persistent where it runs and is faster")
       ->check(word(strings(decodeWords())))
       ->default_str(PipelineOptions().decode);
 }

@@ -69,6 +69,7 @@ Expected<std::unique_ptr<RunSession>> RunSession::open(const RunCommand &command
                        .weights = command.weights,
                        .pipeline = pipeline,
                        .batch = onDevice->batch,
+                       .device = onDevice->device,
                        .reference = referenceUse(*onDevice)};
   Expected<ModelSource> source = traced(trace, TraceLane::Host, "open the model", [&] { return openModel(request); });
   if (!source)

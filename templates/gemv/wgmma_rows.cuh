@@ -14,6 +14,9 @@
 // adds them in the order of the ranges, applies the epilogue and stores. Chains have sums of their own, which the
 // warpgroup adds before.
 //
+// Where there are more tiles than multiprocessors, a block computes kTurns tiles one after the other: the producer
+// copies the next tile's weight while the warpgroup finishes one, and the rows come once, if they come by one copy.
+//
 // Beside the producer, three warps load what the epilogue reads by rows and leave it in shared memory: statistics of
 // rows are on their way while the others multiply.
 //
@@ -21,14 +24,15 @@
 // on the tile, nor on how the ranges are spread over blocks and warpgroups. gemv/mma_warps.cuh gives the same bits.
 //
 // Which thread holds what: while multiplying as in gemm/wgmma_tiled.cuh, whose map of the weight this kernel shares;
-// behind the exchange a thread has 8 neighbouring columns of one or more rows, neighbouring threads neighbouring
-// columns.
+// behind the exchange a thread has 8 columns of one or more rows, as vectors that lie beside those of neighbouring
+// threads.
 //
 // Maps: of A a tensor of rank 3, extents [64, rows, depth / 64], strides of a row and of 64 elements, box [64, boxRows,
 // steps of a range], where boxRows is as in gemm/product_boxes.cuh; or, where rows come step by step, of rank 2 as in
 // gemm/wgmma_tiled.cuh. Of the weight as there.
 //
-// Launch: grid (kParts · ceildiv(cols, kTileN), ceildiv(rows, kRows)), clusters of kParts; block 128 · (kGroups + 1).
+// Launch: grid (kParts · ceildiv(cols, kTurns · kTileN), ceildiv(rows, kRows)), clusters of kParts; block
+// 128 · (kGroups + 1).
 //
 // Shared memory, all dynamic: kGroups · (kRowStages · kRows + kStages · kTileN) · 128 bytes; for the exchange
 // kParts · kGroups · ceildiv(kRows, kParts) · (kTileN + 4) · 4 bytes; 16 bytes for each own row; and the barriers;
@@ -43,6 +47,7 @@
 //   kParts           blocks of a cluster, 1 to 8
 //   kGroups          warpgroups of a block, 1 to 4
 //   kChains          chains of a range
+//   kTurns           tiles of a block; 1 unless kParts and kGroups are 1
 //   kStages          of a warpgroup's ring, up to the steps of a range
 //   kRowStages       the same for the rows: kStages, or the steps of a range
 //   kShared          bytes that the block takes at least, so that no more blocks share a multiprocessor than should
@@ -80,7 +85,8 @@ template <class Config, class T> struct WgmmaRows {
   WgmmaRowsStorage<Config, T> &shared;
   const TensorMap &a, &weight;
   const int allRows;
-  const int part = kParts > 1 ? int(clusterRank()) : 0, tile = int(blockIndexX()) / kParts;
+  const int part = kParts > 1 ? int(clusterRank()) : 0, firstTile = int(blockIndexX()) / kParts * Shape::kTurns;
+  const int tiles = Shape::kTurns > 1 ? min(Shape::kTiles - firstTile, Shape::kTurns) : 1;
   const int firstRow = int(blockIndexY()) * Shape::kRows, rows = min(allRows - firstRow, Shape::kRows);
   const int copiedRows = boxRows<Shape::kRows>(allRows);
 
@@ -100,6 +106,7 @@ template <class Config, class T> struct WgmmaRows {
       }
     }
     initBarrier(shared.complete, kParts > 1 ? 1 : 4 * kGroups);
+    initBarrier(shared.taken, 4); // of the only warpgroup
     initBarrier(shared.loaded, Shape::kLoaders);
     fenceBarriers();
     if constexpr (kParts > 1)
@@ -126,8 +133,9 @@ template <class Config, class T> struct WgmmaRows {
       copyBox(stageOfRows(group, 0), a, {0, firstRow, firstStep(group)}, shared.rows[group]);
     }
   }
-  /// Expects the step's bytes of the weight, and those of the rows that come with it, and copies the weight's.
-  KILN_DEVICE void copyWeight(int group, int step, int stage) const {
+  /// Expects the step's bytes of a tile of the weight, and those of the rows that come with it, and copies the
+  /// weight's.
+  KILN_DEVICE void copyWeight(int tile, int group, int step, int stage) const {
     const u32 ofRows = Shape::kCopiesRowsAtOnce ? 0 : u32(copiedRows) * Shape::kRowBytes;
     arriveExpecting(shared.full[group][stage], ofRows + Shape::kBytesB);
     copyBox(SharedAddress(shared.b[group][stage]), weight,
@@ -139,23 +147,27 @@ template <class Config, class T> struct WgmmaRows {
     for (int step = 0; step < kStages; ++step)
       for (int group = 0; group < kGroups; ++group)
         if (step < steps(group))
-          copyWeight(group, step, step);
+          copyWeight(firstTile, group, step, step);
     waitForDependencies();
     for (int step = 0; step < (Shape::kCopiesRowsAtOnce ? 1 : kStages); ++step)
       for (int group = 0; group < kGroups; ++group)
         if (step < steps(group))
           copyRows(group, step, step);
-    produceMore();
-  }
-  /// Copies the steps behind the first ones of the stages.
-  KILN_DEVICE void produceMore() const {
     auto ring = RingPlace<kStages>::after(kStages);
-    for (int step = kStages; step < Shape::kMostSteps; ++step) {
+    produceMore(firstTile, kStages, ring);
+    for (int tile = firstTile + 1; tile < firstTile + tiles; ++tile)
+      produceMore(tile, 0, ring);
+  }
+  /// Copies the steps of a tile from `first` on, behind the first ones of the stages. Rows that come by one copy are
+  /// there for all tiles.
+  KILN_DEVICE void produceMore(int tile, int first, RingPlace<kStages> &ring) const {
+    for (int step = first; step < Shape::kMostSteps; ++step) {
       for (int group = 0; group < kGroups; ++group)
         if (step < steps(group)) {
           waitBarrier(shared.empty[group][ring.stage], ring.parity ^ 1);
-          copyWeight(group, step, int(ring.stage));
-          copyRows(group, step, int(ring.stage));
+          copyWeight(tile, group, step, int(ring.stage));
+          if constexpr (!Shape::kCopiesRowsAtOnce)
+            copyRows(group, step, int(ring.stage));
         }
       ring.advance();
     }
@@ -190,8 +202,7 @@ template <class Config, class T> struct WgmmaRows {
   //===--- a consumer
 
   /// The products of the warpgroup's range: in sums[0], with those of the other chains added.
-  KILN_DEVICE void multiply(Sums (&sums)[kChains], int group) const {
-    auto ring = RingPlace<kStages>::after(0);
+  KILN_DEVICE void multiply(Sums (&sums)[kChains], int group, RingPlace<kStages> &ring) const {
     const int first = firstStep(group), firstChain = (part * kGroups + group) * kChains;
     if constexpr (Shape::kCopiesRowsAtOnce)
       waitBarrier(shared.rows[group], 0);
@@ -221,7 +232,7 @@ template <class Config, class T> struct WgmmaRows {
                                           adds || i > 0, copiedRows);
     commitProducts();
     ring.advance();
-    if constexpr (kStages < Shape::kMostSteps) {
+    if constexpr (Shape::kReusesStages) {
       waitProducts<0>(sums);
       if (laneIndex() == 0)
         arrive(shared.empty[group][stage]);
@@ -255,12 +266,18 @@ template <class Config, class T> struct WgmmaRows {
     }
   }
 
-  /// All ranges of the rows that the block owns are in its shared memory.
-  KILN_DEVICE void waitForSums() const {
+  /// All ranges of the rows that the block owns are in its shared memory, of the tile of this turn.
+  KILN_DEVICE void waitForSums(int turn) const {
     if constexpr (kParts > 1)
       waitClusterBarrier(shared.complete, 0);
     else
-      waitBarrier(shared.complete, 0);
+      waitBarrier(shared.complete, u32(turn) & 1);
+  }
+  /// The sums of a tile have been read: the warpgroup may give those of the next.
+  KILN_DEVICE void releaseSums() const {
+    syncWarp();
+    if (laneIndex() == 0)
+      arrive(shared.taken);
   }
 
   //===--- the epilogue of a consumer
@@ -271,32 +288,33 @@ template <class Config, class T> struct WgmmaRows {
     return ownRow(turn) < ownRows() && int(threadIndex()) < Shape::kRowsAtOnce * Shape::kRowThreads;
   }
   KILN_DEVICE int rowOf(int turn) const { return firstRow + ownRow(turn) * kParts + part; }
-  KILN_DEVICE int colOf(int vector) const {
-    return tile * Shape::kN + int(threadIndex()) % Shape::kRowThreads * 8 + vector * Shape::V;
+  KILN_DEVICE int colInTile(int vector) const {
+    return (vector * Shape::kRowThreads + int(threadIndex()) % Shape::kRowThreads) * Shape::V;
   }
+  KILN_DEVICE int colOf(int tile, int vector) const { return tile * Shape::kN + colInTile(vector); }
 
   template <class Epilogue> using Loaded =
-      typename Epilogue::template Operands<Shape::V>[Shape::kTurns][Shape::kVectors];
+      typename Epilogue::template Operands<Shape::V>[Shape::kRowTurns][Shape::kVectors];
 
   /// Loads what the epilogue reads, of the nearest row and columns where the thread has none.
-  template <class Epilogue> KILN_DEVICE void load(Loaded<Epilogue> &loaded, const Epilogue &epilogue) const {
+  template <class Epilogue>
+  KILN_DEVICE void load(Loaded<Epilogue> &loaded, const Epilogue &epilogue, int tile) const {
 #pragma unroll
-    for (int turn = 0; turn < Shape::kTurns; ++turn) {
+    for (int turn = 0; turn < Shape::kRowTurns; ++turn) {
       const int row = min(rowOf(turn), allRows - 1);
 #pragma unroll
       for (int vector = 0; vector < Shape::kVectors; ++vector)
         loaded[turn][vector] = epilogue.template operands<Shape::V>(
-            row, Shape::kColsAreExact ? colOf(vector) : min(colOf(vector), Config::kCols - Shape::V));
+            row, Shape::kColsAreExact ? colOf(tile, vector) : min(colOf(tile, vector), Config::kCols - Shape::V));
     }
   }
 
   /// The sum of all ranges for the vector.
   KILN_DEVICE Vec<float, Shape::V> product(int turn, int vector) const {
-    const int col = int(threadIndex()) % Shape::kRowThreads * 8 + vector * Shape::V;
     Vec<float, Shape::V> sum{};
 #pragma unroll
     for (int range = 0; range < Shape::kRanges; ++range) {
-      const auto values = kiln::load<Shape::V>(&shared.sums[range][ownRow(turn)][col]);
+      const auto values = kiln::load<Shape::V>(&shared.sums[range][ownRow(turn)][colInTile(vector)]);
 #pragma unroll
       for (int v = 0; v < Shape::V; ++v)
         sum[v] += values[v];
@@ -304,31 +322,42 @@ template <class Config, class T> struct WgmmaRows {
     return sum;
   }
 
-  template <class Epilogue> KILN_DEVICE void finish(const Epilogue &epilogue, const Loaded<Epilogue> &loaded) const {
+  template <class Epilogue>
+  KILN_DEVICE void finish(const Epilogue &epilogue, const Loaded<Epilogue> &loaded, int tile) const {
 #pragma unroll
-    for (int turn = 0; turn < Shape::kTurns; ++turn) {
+    for (int turn = 0; turn < Shape::kRowTurns; ++turn) {
       const bool isOwnRow = isOwn(turn);
       const auto &ofOwn = ofRow<Epilogue>(isOwnRow ? ownRow(turn) : 0);
 #pragma unroll
       for (int vector = 0; vector < Shape::kVectors; ++vector) {
-        const bool exists = isOwnRow && (Shape::kColsAreExact || colOf(vector) < Config::kCols);
+        const bool exists = isOwnRow && (Shape::kColsAreExact || colOf(tile, vector) < Config::kCols);
         const auto sum = exists ? product(turn, vector) : Vec<float, Shape::V>{};
-        passProduct(epilogue, sum, loaded[turn][vector], ofOwn, rowOf(turn), colOf(vector), exists);
+        passProduct(epilogue, sum, loaded[turn][vector], ofOwn, rowOf(turn), colOf(tile, vector), exists);
       }
     }
   }
 
   template <class Epilogue> KILN_DEVICE void consume(const Epilogue &epilogue) const {
+    auto ring = RingPlace<kStages>::after(0);
+    for (int turn = 0; turn < tiles; ++turn)
+      consumeTile(epilogue, turn, ring);
+  }
+  template <class Epilogue>
+  KILN_DEVICE void consumeTile(const Epilogue &epilogue, int turn, RingPlace<kStages> &ring) const {
     Loaded<Epilogue> loaded;
-    load(loaded, epilogue);
+    load(loaded, epilogue, firstTile + turn);
     Sums sums[kChains];
     const int group = int(warpgroupIndex());
-    multiply(sums, group);
+    multiply(sums, group, ring);
+    if (Shape::kTurns > 1 && turn > 0)
+      waitBarrier(shared.taken, u32(turn - 1) & 1);
     give(sums[0], group);
-    waitForSums();
+    waitForSums(turn);
     if constexpr (OfRow<Epilogue>::kExists)
       waitBarrier(shared.loaded, 0);
-    finish(epilogue, loaded);
+    finish(epilogue, loaded, firstTile + turn);
+    if (Shape::kTurns > 1 && turn + 1 < tiles)
+      releaseSums();
   }
 };
 

@@ -15,11 +15,13 @@ template <class Config, class T> struct WgmmaRowsShape {
   static constexpr int kRows = Config::kRows, kN = Config::kTileN;
   static constexpr int kStages = Config::kStages, kRowStages = Config::kRowStages;
   static constexpr int kParts = Config::kParts, kGroups = Config::kGroups, kRanges = kParts * kGroups;
+  static constexpr int kTurns = Config::kTurns, kTiles = ceilDiv(Config::kCols, kN);
   static constexpr int kConsumers = kGroups * int(kWarpgroupSize), kThreads = kConsumers + int(kWarpgroupSize);
   static constexpr int kLoaders = 3;                               // warps
   static constexpr int kStep = int(kSwizzledRowBytes / sizeof(T)); // of the depth
   static constexpr int kSteps = ceilDiv(Config::kDepth, kStep);    // of all ranges
   static constexpr int kMostSteps = ceilDiv(kSteps, kRanges);      // of a range
+  static constexpr bool kReusesStages = kTurns > 1 || kStages < kMostSteps;
   using Cut = DepthCut<kSteps, kRanges, Config::kChains>;
   static constexpr int kInstructions = 4; // of a step: 32 bytes each
   static constexpr u32 kRowBytes = kSwizzledRowBytes, kBytesB = kN * kRowBytes;
@@ -27,9 +29,9 @@ template <class Config, class T> struct WgmmaRowsShape {
   static constexpr bool kCopiesRowsAtOnce = Config::kRowStages == kMostSteps && Config::kDepth % kStep == 0;
   // A block owns every kParts-th row. Rows of sums are kept apart, so that threads store them to different banks.
   static constexpr int kOwnRows = ceilDiv(kRows, kParts), kSumsStride = kN + 4;
-  // Behind the exchange: 8 columns a thread and row, in vectors of V.
+  // Behind the exchange: 8 columns a thread and row, in vectors of V. Vectors of neighbouring threads are neighbours.
   static constexpr int kRowThreads = kN / 8, kRowsAtOnce = kConsumers / kRowThreads;
-  static constexpr int kTurns = ceilDiv(kOwnRows, kRowsAtOnce);
+  static constexpr int kRowTurns = ceilDiv(kOwnRows, kRowsAtOnce);
   static constexpr int V = widestVector(Config::kCols, 8), kVectors = 8 / V;
 
   static_assert(sizeof(T) == 2, "bf16 or f16");
@@ -38,6 +40,7 @@ template <class Config, class T> struct WgmmaRowsShape {
   static_assert(kParts >= 1 && kParts <= 8 && kGroups >= 1 && kGroups <= 4, "a legal cluster and block");
   static_assert(kRanges <= kSteps, "every range has a step");
   static_assert(kStages >= 1 && kStages <= kMostSteps, "a stage holds a step of its range");
+  static_assert(kTurns == 1 || (kTurns > 1 && kRanges == 1), "a block of several tiles has their whole depth");
   static_assert(kRowStages == kStages || kRowStages == kMostSteps, "rows come with the weight, or all at once");
 };
 
@@ -49,7 +52,7 @@ template <class Config, class T> struct WgmmaRowsStorage {
   alignas(16) float sums[Shape::kRanges][Shape::kOwnRows][Shape::kSumsStride];
   SharedBarrier rows[Shape::kGroups], full[Shape::kGroups][Shape::kStages], empty[Shape::kGroups][Shape::kStages];
   alignas(16) u8 ofRows[Shape::kOwnRows][16]; // what the epilogue reads of each own row
-  SharedBarrier complete, loaded;
+  SharedBarrier complete, taken, loaded;
 
   static_assert(Shape::kRows == 8 || sizeof(b) >= (64 - Shape::kRows) * Shape::kRowBytes, "the block's memory");
 };

@@ -118,7 +118,8 @@ Variant withTile(const Variant &kernel, RowsTile tile) {
                       {"kGroups", std::to_string(tile.groups)},
                       {"kStages", std::to_string(tile.stages)},
                       {"kRowStages", std::to_string(tile.rowStages)},
-                      {"kChains", std::to_string(tile.chains)}});
+                      {"kChains", std::to_string(tile.chains)},
+                      {"kTurns", std::to_string(tile.turns)}});
 }
 
 std::vector<WgmmaRowsCase> wgmmaRowsCases() {
@@ -139,6 +140,10 @@ std::vector<WgmmaRowsCase> wgmmaRowsCases() {
       make(DType::BF16, 11, 96, 456, {16, 32, 2, 1, 2, 4, 3}), // ranges of three chains, of one step and two
       make(DType::F16, 40, 72, 520, {64, 64, 1, 2, 3, 3, 2}),  // of two chains
       make(DType::F16, 12, 64, 576, {16, 64, 1, 2, 2, 5}),     // rows at once beside a ring of the weight
+      // Blocks of several tiles: the last block has one tile less, and the last tile fewer columns.
+      make(DType::BF16, 27, 139, 192, {32, 32, 1, 1, 2, 3, 1, 3}), // rows at once, for all tiles
+      make(DType::F16, 64, 300, 136, {64, 64, 1, 1, 2, 2, 1, 2}),  // rows with every tile of the weight
+      make(DType::BF16, 70, 96, 128, {64, 32, 1, 1, 2, 2, 2, 2}),  // all steps of a tile in stages, two chains
   };
 }
 

@@ -42,9 +42,10 @@ WgmmaMatmulCase reshaped(const WgmmaMatmulCase &one, function_ref<int(int)> upTo
 
 WgmmaRowsCase reshapedRows(const WgmmaRowsCase &one, function_ref<int(int)> upTo);
 
-/// Another kernel for few rows: how many a block has, its columns, and what shares the depth.
+/// Another kernel for few rows: how many a block has, the columns of a tile, what shares the depth, and a block's
+/// tiles.
 struct RowsTile {
-  int rows, n, parts, groups, stages, rowStages = stages, chains = 1;
+  int rows, n, parts, groups, stages, rowStages = stages, chains = 1, turns = 1;
 };
 Variant withTile(const Variant &kernel, RowsTile tile);
 

@@ -17,7 +17,7 @@ protected:
     const int ownRows = static_cast<int>(ceilDivide(of["kRows"], of["kParts"]));
     const int sums = ownRows * (4 * ranges * (of["kTileN"] + 4) + 16);
     const int bytes = 128 * of["kGroups"] * (of["kRowStages"] * of["kRows"] + of["kStages"] * of["kTileN"]) + sums +
-                      8 * (2 * stages + of["kGroups"] + 2);
+                      8 * (2 * stages + of["kGroups"] + 3);
     return (bytes + 1023) / 1024 * 1024;
   }
 
@@ -37,7 +37,7 @@ protected:
   /// Runs a kernel on the first `count` rows.
   void multiply(const Variant &by, int count, const TestArray &out) {
     cluster = static_cast<uint32_t>(by["kParts"]);
-    const Dim3 grid = {ceilDivide(cols, by["kTileN"]) * cluster, ceilDivide(count, by["kRows"])};
+    const Dim3 grid = {ceilDivide(cols, by["kTurns"] * by["kTileN"]) * cluster, ceilDivide(count, by["kRows"])};
     run(by, grid, 128 * (by["kGroups"] + 1), sharedBytes(by), {out}, mappedRows(by, count), mappedWeight(by["kTileN"]),
         bias, out, count);
   }
@@ -64,6 +64,17 @@ TEST_P(WgmmaRowsCompany, DoesNotMatter) {
     TestArray some = output(type, static_cast<size_t>(count) * cols);
     multiply(withTile(kernel, tile), count, some);
     EXPECT_EQ(some.bytes(), all.bytes().take_front(some.bytes().size())) << count << " rows";
+  }
+}
+
+// Nor how many tiles a block has.
+TEST_P(WgmmaRowsCompany, HasTheBitsOfOneTileABlock) {
+  TestArray all = output(type, static_cast<size_t>(rows) * cols);
+  multiply(withTile(kernel, RowsTile{64, 64, 1, 1, 2}), rows, all);
+  for (const RowsTile &tile : {RowsTile{64, 32, 1, 1, 3, 3, 1, 2}, {16, 32, 1, 1, 2, 2, 1, 4}}) {
+    TestArray some = output(type, static_cast<size_t>(rows) * cols);
+    multiply(withTile(kernel, tile), rows, some);
+    EXPECT_EQ(some.bytes(), all.bytes()) << tile.turns << " tiles";
   }
 }
 

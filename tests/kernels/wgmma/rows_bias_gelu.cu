@@ -8,7 +8,7 @@ using Element = bf16;
 struct Config {
   static constexpr int kCols = 264, kDepth = 72;
   static constexpr int kRows = 8, kTileN = 64, kParts = 2, kGroups = 1, kStages = 1, kRowStages = 1, kShared = 0,
-                       kChains = 1;
+                       kChains = 1, kTurns = 1;
 };
 #include "functors/bias_gelu_ahead.cuh"
 extern "C" __global__ void __launch_bounds__(WgmmaRowsShape<Config, Element>::kThreads)

@@ -19,12 +19,12 @@ namespace {
 
 /// The settings of a tile.
 struct RowsBlock {
-  int64_t rows, n, parts, groups, chains, stages, rowStages, shared;
+  int64_t rows, n, turns, parts, groups, chains, stages, rowStages, shared;
 
   explicit RowsBlock(const Tile &tile)
-      : rows(setting(tile, "rows")), n(setting(tile, "tile_n")), parts(setting(tile, "parts")),
-        groups(setting(tile, "groups")), chains(setting(tile, "chains")), stages(setting(tile, "stages")),
-        rowStages(setting(tile, "row_stages")), shared(setting(tile, "shared")) {}
+      : rows(setting(tile, "rows")), n(setting(tile, "tile_n")), turns(setting(tile, "turns")),
+        parts(setting(tile, "parts")), groups(setting(tile, "groups")), chains(setting(tile, "chains")),
+        stages(setting(tile, "stages")), rowStages(setting(tile, "row_stages")), shared(setting(tile, "shared")) {}
 
   int64_t ranges() const { return parts * groups; }
   int64_t threads() const { return 128 * (groups + 1); }
@@ -37,7 +37,7 @@ struct RowsBlock {
     int64_t sums = static_cast<int64_t>(llvm::divideCeil(rows, parts)) * (ranges() * (n + 4) * 4 + 16);
     return std::max(
         shared,
-        up(groups * (rowStages * rows + stages * n) * stepBytes + sums + (groups * (2 * stages + 1) + 2) * 8, 1024));
+        up(groups * (rowStages * rows + stages * n) * stepBytes + sums + (groups * (2 * stages + 1) + 3) * 8, 1024));
   }
 };
 
@@ -65,8 +65,9 @@ static bool isSoundWgmmaRows(const Op &op, const Tile &tile) {
   bool isLegal = block.parts > 0 && block.parts <= maxClusterBlocks && block.groups > 0 && block.groups <= 4 &&
                  (block.rows == 8 || block.rows == 16 || block.rows == 32 || block.rows == instructionRows) &&
                  block.n > 0 && block.n <= 256 && block.n % permutedRows == 0;
-  return isLegal && block.chains > 0 && block.ranges() * block.chains <= steps && block.hasRegisters() &&
-         block.stages > 0 && block.stages <= most && (block.rowStages == block.stages || block.rowStages == most) &&
+  return isLegal && block.chains > 0 && block.turns > 0 && (block.turns == 1 || block.ranges() == 1) &&
+         block.ranges() * block.chains <= steps && block.hasRegisters() && block.stages > 0 && block.stages <= most &&
+         (block.rowStages == block.stages || block.rowStages == most) &&
          (block.rows == 8 || block.groups * block.stages * block.n >= instructionRows - block.rows);
 }
 
@@ -77,11 +78,14 @@ static double secondsOf(const Op &op, const Tile &tile, const Target &target, do
   double cols = static_cast<double>(*weight.shape[0].asConstant()), steps = static_cast<double>(stepsOfDepth(op));
   auto n = static_cast<double>(block.n), groups = static_cast<double>(block.groups);
   double blockRows = std::min(std::ceil(rows / 8) * 8, static_cast<double>(block.rows));
-  double blocks = std::ceil(cols / n) * static_cast<double>(block.parts) * std::ceil(rows / blockRows);
+  double blocks = std::ceil(cols / (n * static_cast<double>(block.turns))) * static_cast<double>(block.parts) *
+                  std::ceil(rows / blockRows);
   double perMultiprocessor = std::ceil(blocks / target.multiprocessors);
   double range = std::ceil(steps / static_cast<double>(block.ranges()));
   double reading = cols * steps * stepBytes / target.memoryRate;
-  double rowsBytes = perMultiprocessor * range * groups * blockRows * stepBytes;
+  const bool comeOnce = block.rowStages == static_cast<int64_t>(range);
+  double rowsBytes =
+      perMultiprocessor * (comeOnce ? 1.0 : static_cast<double>(block.turns)) * range * groups * blockRows * stepBytes;
   double exchange =
       block.parts == 1 ? 0 : times.exchange + perMultiprocessor * groups * blockRows * n * 4 / times.exchangeRate;
   // The first steps add up; later ones run while the weight arrives, most of the time.
@@ -93,35 +97,56 @@ static double estimateWgmmaRows(const Op &op, const Tile &tile, const Target &ta
   return secondsOf(op, tile, target, static_cast<double>(valueAt(matmulProblem(op).rows, dims)));
 }
 
-/// Every tile with so many rows a block and chains a range, as many stages as fit.
+/// Tiles that a block may have: one, or, if the block has their whole depth, as many as give each multiprocessor a
+/// block. Then a step of fewer than 64 columns takes the warpgroup longer than the memory.
+static SmallVector<int64_t, 2> turnsOf(const Op &op, const Target &target, int64_t n, int64_t ranges) {
+  const int64_t cols = *anchor(op)->operand(1)->type.shape[0].asConstant();
+  const auto turns = static_cast<int64_t>(llvm::divideCeil(llvm::divideCeil(cols, n), target.multiprocessors));
+  return ranges > 1 || n < 64 || turns == 1 ? SmallVector<int64_t, 2>{1} : SmallVector<int64_t, 2>{1, turns};
+}
+
+/// The tile with as many stages as fit, if any do.
+static std::optional<Tile> tileOf(const Op &op, const Target &target, Tile tile) {
+  const int64_t rows = setting(tile, "rows"), n = setting(tile, "tile_n"), groups = setting(tile, "groups");
+  const int64_t half = target.sharedPerBlock / 2;
+  const auto most =
+      static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), setting(tile, "parts") * setting(tile, "groups")));
+  // Rows at once, if they take at most half of the memory.
+  const bool isWhole = hasWholeSteps(op) && groups * most * rows * stepBytes <= half;
+  // What a block has room for is read before its turn comes. If all of its weight fits, a multiprocessor has one
+  // block: with more, those of kernels that wait crowd where those that work should be (a step of 124M took 13 %
+  // longer with three, 5 % with two). Otherwise two, of this kernel and the next.
+  const bool isSmall = groups * most * (rows + n) * stepBytes <= half;
+  const int64_t shared = isSmall ? target.sharedPerBlock * 2 / 3 : half;
+  tile.insert_or_assign("shared", shared);
+  auto fits = [&](int64_t stages, int64_t bytes) {
+    tile.insert_or_assign("stages", stages);
+    tile.insert_or_assign("row_stages", isWhole ? most : stages);
+    return RowsBlock(tile).sharedBytes() <= bytes;
+  };
+  // Half of the memory must have some stages, or all of it is taken. A block of several tiles has no other beside it.
+  const bool takesAll = setting(tile, "turns") > 1 || !fits(std::min<int64_t>(most, leastStages), shared);
+  int64_t stages = most;
+  while (stages > 0 && !fits(stages, takesAll ? target.sharedPerBlock : shared))
+    --stages;
+  return stages > 0 && isSoundWgmmaRows(op, tile) ? std::optional(std::move(tile)) : std::nullopt;
+}
+
+/// Every tile with so many rows a block and chains a range.
 static std::vector<Tile> tilesOf(const Op &op, const Target &target, int64_t rows, int64_t chains) {
   std::vector<Tile> tiles;
-  int64_t steps = stepsOfDepth(op);
-  const int64_t half = target.sharedPerBlock / 2;
   for (int64_t n : {32, 64, 96, 128})
     for (int64_t parts : {1, 2, 4, 8})
-      for (int64_t groups : {1, 2}) {
-        int64_t most = static_cast<int64_t>(llvm::divideCeil(steps, parts * groups)), stages = most;
-        // Rows at once, if they take at most half of the memory.
-        bool isWhole = hasWholeSteps(op) && groups * most * rows * stepBytes <= half;
-        // What a block has room for is read before its turn comes. If all of its weight fits, a multiprocessor has one
-        // block: with more, those of kernels that wait crowd where those that work should be (a step of 124M took 13 %
-        // longer with three, 5 % with two). Otherwise two, of this kernel and the next.
-        bool isSmall = groups * most * (rows + n) * stepBytes <= half;
-        int64_t shared = isSmall ? target.sharedPerBlock * 2 / 3 : half;
-        auto make = [&](int64_t stages) -> Tile {
-          return {{"chains", chains}, {"groups", groups}, {"parts", parts},   {"row_stages", isWhole ? most : stages},
-                  {"rows", rows},     {"shared", shared}, {"stages", stages}, {"tile_n", n}};
-        };
-        auto fits = [&](int64_t stages, int64_t bytes) { return RowsBlock(make(stages)).sharedBytes() <= bytes; };
-        // Half of the memory must have some stages, or all of it is taken.
-        int64_t room = fits(std::min<int64_t>(most, leastStages), shared) ? shared : target.sharedPerBlock;
-        while (stages > 0 && !fits(stages, room))
-          --stages;
-        Tile tile = make(stages);
-        if (stages > 0 && isSoundWgmmaRows(op, tile))
-          tiles.push_back(std::move(tile));
-      }
+      for (int64_t groups : {1, 2})
+        for (int64_t turns : turnsOf(op, target, n, parts * groups))
+          if (auto tile = tileOf(op, target,
+                                 {{"chains", chains},
+                                  {"groups", groups},
+                                  {"parts", parts},
+                                  {"rows", rows},
+                                  {"tile_n", n},
+                                  {"turns", turns}}))
+            tiles.push_back(std::move(*tile));
   return tiles;
 }
 
@@ -167,8 +192,8 @@ static AttributeMap orderOfWgmmaRows(const Op &, const Tile &tile) {
 static Launch launchWgmmaRows(const Op &op, const Tile &tile) {
   RowsBlock block(tile);
   MatmulProblem problem = matmulProblem(op);
-  return {.grid = {ceilDiv(problem.cols, Expr(block.n)) * Expr(block.parts), ceilDiv(problem.rows, Expr(block.rows)),
-                   Expr(1)},
+  return {.grid = {ceilDiv(problem.cols, Expr(block.n * block.turns)) * Expr(block.parts),
+                   ceilDiv(problem.rows, Expr(block.rows)), Expr(1)},
           .threads = block.threads(),
           .dynamicShared = block.sharedBytes(),
           .cluster = block.parts};

@@ -57,18 +57,25 @@ CubinCompiler::CubinCompiler(const Nvrtc &nvrtc, StringRef cacheDirectory)
   commonHash = sha256Hex(common);
 }
 
-Expected<CompiledKernel> CubinCompiler::compile(StringRef name, StringRef source, StringRef target) const {
+std::string CubinCompiler::keyOf(StringRef source, StringRef target) const {
+  return sha256Hex(commonHash + "\n" + llvm::join(nvrtcOptions(target), "\n") + "\n" + source.str());
+}
+
+std::optional<CompiledKernel> CubinCompiler::find(StringRef source, StringRef target) const {
   if (cacheDirectory.empty())
-    return compileAnew(name, source, target);
-  std::string key = sha256Hex(commonHash + "\n" + llvm::join(nvrtcOptions(target), "\n") + "\n" + source.str());
-  std::string path = cacheDirectory + "/" + key + ".cubin";
-  if (std::optional<std::string> entry = readCacheEntry(path, key))
-    if (std::optional<CompiledKernel> kernel = unpackEntry(*entry, target))
-      return std::move(*kernel);
+    return std::nullopt;
+  std::string key = keyOf(source, target);
+  std::optional<std::string> entry = readCacheEntry(pathOf(key), key);
+  return entry ? unpackEntry(*entry, target) : std::nullopt;
+}
+
+Expected<CompiledKernel> CubinCompiler::compile(StringRef name, StringRef source, StringRef target) const {
+  if (std::optional<CompiledKernel> kept = find(source, target))
+    return std::move(*kept);
   Expected<CompiledKernel> kernel = compileAnew(name, source, target);
   // If the disk is full, the next run takes longer, but this one succeeds.
-  if (kernel)
-    llvm::consumeError(writeCacheEntry(path, key, packEntry(*kernel, target)));
+  if (std::string key = keyOf(source, target); kernel && !cacheDirectory.empty())
+    llvm::consumeError(writeCacheEntry(pathOf(key), key, packEntry(*kernel, target)));
   return kernel;
 }
 

@@ -13,6 +13,9 @@ public:
   /// `cacheDirectory`: made if it is missing; empty: no cache. Error: no NVRTC, or as openCache.
   static Expected<CubinCompiler> create(StringRef cacheDirectory);
 
+  /// The result of an earlier compilation, if the cache has it.
+  std::optional<CompiledKernel> find(StringRef source, StringRef target) const;
+
   /// `name` is the kernel's; the source appears in line information as kernels/NAME.cu. The PTX is empty when the
   /// cubin comes from the cache, but for a virtual architecture, which has PTX alone. Error: what NVRTC says of the
   /// source.
@@ -23,6 +26,8 @@ public:
 private:
   CubinCompiler(const Nvrtc &nvrtc, StringRef cacheDirectory);
 
+  std::string keyOf(StringRef source, StringRef target) const;
+  std::string pathOf(StringRef key) const { return cacheDirectory + "/" + key.str() + ".cubin"; }
   Expected<CompiledKernel> compileAnew(StringRef name, StringRef source, StringRef target) const;
 
   const Nvrtc *nvrtc;

@@ -59,6 +59,23 @@ TEST_F(CubinsTest, KernelsAreCompiledForAGpuThatThePlanHasNoneFor) {
   EXPECT_EQ(notes, std::vector<std::string>{"the plan has cubins for sm_86 only: compiling 2 kernels for sm_90a"});
 }
 
+TEST_F(CubinsTest, KernelsAreTakenFromTheCacheWithoutANote) {
+  TemporaryDirectory cache;
+  auto readCached = [&] {
+    return readCubins(plan, {directory.str(), ""},
+                      {"sm_90a", "NVIDIA GPU", cache.str(), [this](StringRef note) { notes.push_back(note.str()); }});
+  };
+  std::vector<std::string> first = bytesFor("sm_90a", unwrap(readCached()));
+  EXPECT_EQ(notes.size(), 1u);
+  EXPECT_EQ(bytesFor("sm_90a", unwrap(readCached())), first);
+  EXPECT_EQ(notes.size(), 1u);
+  // Only those that it does not have are counted.
+  directory.write("kernels/second.cu", "extern \"C\" __global__ void second(float *y) { *y = 2; }\n");
+  unwrap(readCached());
+  EXPECT_EQ(notes.back(),
+            "the plan has cubins for sm_86 only: compiling 1 kernel for sm_90a, to be kept in " + cache.str());
+}
+
 TEST_F(CubinsTest, PtxIsTakenWhereNoCubinRuns) {
   plan.ptx = {"compute_80", "compute_100"};
   expectSuccess(writeFiles(
@@ -122,7 +139,7 @@ TEST_F(CubinsTest, OnlyEditedKernelsAreCompiledAnew) {
   std::vector<std::string> cubins = bytesFor("sm_86", unwrap(read("sm_86", edited.str())));
   EXPECT_EQ(cubins[0], "first as it was compiled");
   EXPECT_TRUE(isElf(cubins[1]));
-  EXPECT_EQ(notes, std::vector<std::string>{"edited: compiling 1 kernels for sm_86"});
+  EXPECT_EQ(notes, std::vector<std::string>{"edited: compiling 1 kernel for sm_86"});
 }
 
 TEST_F(CubinsTest, AKernelThatDoesNotCompileIsNamedWithItsLine) {

@@ -9,7 +9,7 @@
 
 namespace kiln {
 
-/// Compiles the given kernels of the plan, on all cores.
+/// Compiles the given kernels of the plan that the cache does not have, on all cores.
 static Error compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef<size_t> wanted, StringRef why,
                             const ReadCubinsOptions &options, MutableArrayRef<KernelCode> codes) {
   const std::string gpu = options.target + ", the target of this GPU" + (options.gpu.empty() ? "" : ", " + options.gpu);
@@ -18,19 +18,30 @@ static Error compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef
     return llvm::joinErrors(makeError(files.plan + ": " + why + ", expected cubins for " + gpu +
                                       "; compile the model with --target " + options.target),
                             compiler.takeError());
-  if (options.note)
-    options.note((why + ": compiling " + Twine(wanted.size()) + " kernels for " + options.target +
-                  (options.cacheDirectory.empty() ? "" : ", to be kept in " + options.cacheDirectory))
-                     .str());
-  std::vector<std::optional<std::vector<Diagnostic>>> failures(wanted.size());
+  std::vector<std::string> sources(wanted.size());
+  for (const auto &[i, source] : llvm::enumerate(sources))
+    if (Error error = readFile(files.source(plan.kernels[wanted[i]].name)).moveInto(source))
+      return error;
   parallelFor(wanted.size(), [&](size_t i) {
-    const std::string &name = plan.kernels[wanted[i]].name;
-    Expected<std::string> source = readFile(files.source(name));
-    auto compiled = source ? compiler->compile(name, *source, options.target) : source.takeError();
+    if (std::optional<CompiledKernel> kept = compiler->find(sources[i], options.target))
+      codes[wanted[i]] = {std::move(kept->cubin), options.target};
+  });
+  std::vector<size_t> rest;
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (codes[wanted[i]].bytes.empty())
+      rest.push_back(i);
+  if (options.note && !rest.empty())
+    options.note((why + ": compiling " + Twine(rest.size()) + (rest.size() == 1 ? " kernel" : " kernels") + " for " +
+                  options.target + (options.cacheDirectory.empty() ? "" : ", to be kept in " + options.cacheDirectory))
+                     .str());
+  std::vector<std::optional<std::vector<Diagnostic>>> failures(rest.size());
+  parallelFor(rest.size(), [&](size_t k) {
+    const size_t i = wanted[rest[k]];
+    auto compiled = compiler->compile(plan.kernels[i].name, sources[rest[k]], options.target);
     if (compiled)
-      codes[wanted[i]] = {std::move(compiled->cubin), options.target};
+      codes[i] = {std::move(compiled->cubin), options.target};
     else
-      failures[i] = takeDiagnostics(compiled.takeError());
+      failures[k] = takeDiagnostics(compiled.takeError());
   });
   for (auto &failure : failures)
     if (failure)

@@ -83,9 +83,8 @@ static double secondsOf(const Op &op, const Tile &tile, const Target &target, do
   double perMultiprocessor = std::ceil(blocks / target.multiprocessors);
   double range = std::ceil(steps / static_cast<double>(block.ranges()));
   double reading = cols * steps * stepBytes / target.memoryRate;
-  const bool comeOnce = block.rowStages == static_cast<int64_t>(range);
-  double rowsBytes =
-      perMultiprocessor * (comeOnce ? 1.0 : static_cast<double>(block.turns)) * range * groups * blockRows * stepBytes;
+  // Rows that a later tile of the block reads again come while its weight does.
+  double rowsBytes = perMultiprocessor * range * groups * blockRows * stepBytes;
   double exchange =
       block.parts == 1 ? 0 : times.exchange + perMultiprocessor * groups * blockRows * n * 4 / times.exchangeRate;
   // The first steps add up; later ones run while the weight arrives, most of the time.

@@ -61,20 +61,24 @@ std::string CubinCompiler::keyOf(StringRef source, StringRef target) const {
   return sha256Hex(commonHash + "\n" + llvm::join(nvrtcOptions(target), "\n") + "\n" + source.str());
 }
 
-std::optional<CompiledKernel> CubinCompiler::find(StringRef source, StringRef target) const {
-  if (cacheDirectory.empty())
-    return std::nullopt;
-  std::string key = keyOf(source, target);
+std::optional<CompiledKernel> CubinCompiler::read(StringRef key, StringRef target) const {
   std::optional<std::string> entry = readCacheEntry(pathOf(key), key);
   return entry ? unpackEntry(*entry, target) : std::nullopt;
 }
 
+std::optional<CompiledKernel> CubinCompiler::find(StringRef source, StringRef target) const {
+  return cacheDirectory.empty() ? std::nullopt : read(keyOf(source, target), target);
+}
+
 Expected<CompiledKernel> CubinCompiler::compile(StringRef name, StringRef source, StringRef target) const {
-  if (std::optional<CompiledKernel> kept = find(source, target))
+  if (cacheDirectory.empty())
+    return compileAnew(name, source, target);
+  const std::string key = keyOf(source, target);
+  if (std::optional<CompiledKernel> kept = read(key, target))
     return std::move(*kept);
   Expected<CompiledKernel> kernel = compileAnew(name, source, target);
   // If the disk is full, the next run takes longer, but this one succeeds.
-  if (std::string key = keyOf(source, target); kernel && !cacheDirectory.empty())
+  if (kernel)
     llvm::consumeError(writeCacheEntry(pathOf(key), key, packEntry(*kernel, target)));
   return kernel;
 }

@@ -28,6 +28,8 @@ private:
 
   std::string keyOf(StringRef source, StringRef target) const;
   std::string pathOf(StringRef key) const { return cacheDirectory + "/" + key.str() + ".cubin"; }
+  /// The cache's entry.
+  std::optional<CompiledKernel> read(StringRef key, StringRef target) const;
   Expected<CompiledKernel> compileAnew(StringRef name, StringRef source, StringRef target) const;
 
   const Nvrtc *nvrtc;

@@ -48,7 +48,7 @@ public:
     });
     if (!seconds)
       return seconds;
-    // A sequence that has ended would take less.
+    // Error: logits that are not finite.
     for (int64_t row = 0; row < rows(); ++row)
       if (Expected<int32_t> token = sampler.token(row, sampler.lastChoice(row)); !token)
         return token.takeError();

@@ -36,7 +36,7 @@ TEST(StrategyTest, PassesAreLeftOutAndGetTheirOptions) {
   std::vector<std::string> names, wanted;
   for (const PassInvocation &pass : pipeline(Stage::Fused, options))
     names.push_back(pass.str());
-  // Who leaves out a pass gets no kernel that fuses more than passes do.
+  // Where a pass is left out, @decode keeps a kernel for each step.
   for (const PassInvocation &pass : pipeline(Stage::Fused, {}))
     if (pass.pass != &fuseAttentionPass && pass.pass != &fuseNormPass && pass.pass != &formPersistentKernelPass)
       wanted.push_back(pass.str() + (pass.pass == &fuseEpiloguePass ? "{residual = false}" : ""));

@@ -66,7 +66,8 @@ static Error compileModel(const ModelRequest &request, ModelSource &source) {
     Expected<bool> suits = suitsOneKernel(request.device, pipeline->target);
     if (!suits)
       return suits.takeError();
-    pipeline->decode = *suits ? "auto" : "graph";
+    if (!*suits)
+      pipeline->decode = "graph";
   }
   source.compileOptions.pipeline = std::move(*pipeline);
   // Kernels for few rows are made for the largest batch; powers of two keep the number of different plans small.

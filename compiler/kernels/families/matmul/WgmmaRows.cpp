@@ -108,8 +108,7 @@ static SmallVector<int64_t, 2> turnsOf(const Op &op, const Target &target, int64
 static std::optional<Tile> tileOf(const Op &op, const Target &target, Tile tile) {
   const int64_t rows = setting(tile, "rows"), n = setting(tile, "tile_n"), groups = setting(tile, "groups");
   const int64_t half = target.sharedPerBlock / 2;
-  const auto most =
-      static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), setting(tile, "parts") * setting(tile, "groups")));
+  const auto most = static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), setting(tile, "parts") * groups));
   // Rows at once, if they take at most half of the memory.
   const bool isWhole = hasWholeSteps(op) && groups * most * rows * stepBytes <= half;
   // What a block has room for is read before its turn comes. If all of its weight fits, a multiprocessor has one

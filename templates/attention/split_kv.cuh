@@ -41,6 +41,7 @@
 #include "attention/head_view.cuh"
 #include "attention/window.cuh"
 #include "device/base.cuh"
+#include "device/computed_here.cuh"
 #include "device/grid.cuh"
 #include "device/index.cuh"
 #include "device/vec.cuh"
@@ -191,10 +192,11 @@ template <class Config, class T, class Score> struct SplitKvLane {
       }
   }
 
-  KILN_DEVICE void loadQuery(const T *q) {
+  /// `own`: the lane's first element.
+  KILN_DEVICE void loadQuery(const T *own) {
 #pragma unroll
     for (int s = 0; s < kSlots; ++s)
-      query[s] = load<kVec>(q + dim(s));
+      query[s] = load<kVec>(own + s * kLanesPerKey * kVec);
   }
 
   KILN_DEVICE void beginPart() {
@@ -274,11 +276,12 @@ template <class Config, class T, class Score> struct SplitKvLane {
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage, ahead.advance(keys))
       fetch(ahead, keys.settled, rounds[stage]);
+    const T *const ownOfQuery = computedHere(q + dim(0));
     waitForDependencies();
+    loadQuery(ownOfQuery);
 #pragma unroll
     for (int stage = 0; stage < kStages; ++stage, place.advance(keys))
       fetchNew(place, rounds[stage]);
-    loadQuery(q);
     ready();
     beginPart();
     for (place = start; place.isIn(keys);) {
@@ -287,7 +290,8 @@ template <class Config, class T, class Score> struct SplitKvLane {
         if (!place.isIn(keys))
           break;
         add(place.round, rounds[stage]);
-        fetch(ahead, keys.newest + 1, rounds[stage]);
+        if (ahead.isIn(keys)) // else 90 instructions would load nothing, while others wait
+          fetch(ahead, keys.newest + 1, rounds[stage]);
         ahead.advance(keys);
         if (place.isLastOfPart(keys)) {
           combineGroups();
@@ -306,15 +310,16 @@ template <int kHeadSize, class Epilogue>
 KILN_DEVICE void combineParts(const SplitPart<kHeadSize> *parts, int count, int b, int h, int t,
                               const Epilogue &epilogue) {
   constexpr int kVectors = kHeadSize / 4, kLanes = widestVector(kVectors, int(kWarpSize));
-  constexpr int kGroups = int(kWarpSize) / kLanes, kAtOnce = max(1, min(8, kSplitParts / kGroups));
+  constexpr int kGroups = int(kWarpSize) / kLanes, kAtOnce = max(1, min(4, kSplitParts / kGroups));
   const int lane = int(laneIndex()), group = lane / kLanes;
   const auto softmax = load<2>(parts[min(lane, count - 1)].values + kHeadSize);
-  const float largest = warpMax(softmax[0]);
+  const float largest = warpMaxByOrder(softmax[0]);
   const float weight = lane < count ? exp(softmax[0] - softmaxShift(largest)) : 0.0f;
   const float scale = softmaxScale(warpSum(weight * softmax[1]));
 #pragma unroll
   for (int vector = lane % kLanes; vector < kVectors; vector += kLanes) {
     Vec<float, 4> out{};
+#pragma unroll 1 // most heads have few parts
     for (int first = 0; first < count; first += kAtOnce * kGroups) {
       Vec<float, 4> values[kAtOnce];
 #pragma unroll

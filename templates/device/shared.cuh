@@ -56,8 +56,11 @@ public:
 
   /// Only for instructions in this folder.
   KILN_DEVICE u32 raw() const { return address; }
+  KILN_DEVICE static SharedAddress ofRaw(u32 address) { return SharedAddress(address); }
 
 private:
+  KILN_DEVICE explicit SharedAddress(u32 address) : address(address) {}
+
   u32 address;
 };
 

@@ -45,6 +45,7 @@
 #include "device/async_copy.cuh"
 #include "device/base.cuh"
 #include "device/block.cuh"
+#include "device/computed_here.cuh"
 #include "device/grid.cuh"
 #include "device/index.cuh"
 #include "device/shared.cuh"
@@ -56,20 +57,68 @@
 
 namespace kiln {
 
+/// Where a lane finds what it copies and multiplies in lines, rows of 128 bytes of shared memory: a chunk of every
+/// fourth line, and fragments of 8 of them. The first addresses are computed before the kernel waits.
+struct MmaWarpsLane {
+  static constexpr u32 kLinesAtOnce = kWarpSize / kRowChunks, kHalfLine = kSwizzledRowBytes / 2;
+
+  KILN_DEVICE static u32 line() { return laneIndex() / kRowChunks; }
+  KILN_DEVICE static u32 chunk() { return laneIndex() % kRowChunks; }
+
+  /// Its chunk of the first of its lines, and of the i-th one.
+  KILN_DEVICE static SharedAddress firstChunk(SharedAddress lines) {
+    return computedHere(lines + swizzledOffset(line(), chunk(), line()));
+  }
+  KILN_DEVICE static SharedAddress chunkOf(SharedAddress first, int i) {
+    return (first ^ u32(i) % 2 * kHalfLine) + u32(i) * kLinesAtOnce * kSwizzledRowBytes;
+  }
+
+  /// Its fragments of the first 8 lines for two instructions. Lines from `count` on repeat the last one.
+  KILN_DEVICE static SharedAddress firstFragments(SharedAddress lines, int count) {
+    const u32 line = u32(min(int(laneIndex()) % 8, count - 1));
+    return computedHere(lines + swizzledOffset(line, laneIndex() / 8, line));
+  }
+  /// The words for the first instruction of a pair, then for the second.
+  KILN_DEVICE static void loadPair(u32 (&words)[4], SharedAddress firstFragments, u32 distance, int pair) {
+    loadMatrices(words, (firstFragments ^ u32(pair) * kHalfLine) + distance);
+  }
+};
+
 /// The work of one thread.
 template <class Config, class T, class Epilogue> struct MmaWarps {
   using Shape = MmaWarpsShape<Config, T>;
+  using Lane = MmaWarpsLane;
   using Cut = typename Shape::Cut;
   using OfRow = RowOperandsOf<Epilogue>;
   static constexpr int kTilesN = Shape::kTilesN, kUnroll = Shape::kUnroll, V = Shape::V;
   static constexpr int kChains = Shape::kOwnChains, kHalves = Shape::kRows / 8;
+  static constexpr int kRowChains = Shape::kSharesRows ? 1 : kChains; // for which a lane copies rows
+  static constexpr u32 kHalfBytes = 8 * kSwizzledRowBytes;
 
-  const T *a, *weight;
+  const T *weight;
   const Epilogue &epilogue;
   const int allRows;
   MmaWarpsStorage<Config, T> &shared;
-  const int firstRow = int(blockIndexY()) * Shape::kRows;
+  const int firstRow = int(blockIndexY()) * Shape::kRows, rows = min(allRows - firstRow, Shape::kRows);
+  // Computed before the wait, since behind it every instruction counts: the rows from the lane's first line on; where
+  // its chunk of that one is at the first step of each chain; and its places in shared memory.
+  const int rowsFromLine = computedHere(rows - int(Lane::line()));
+  const T *ownRows[kRowChains];
+  const SharedAddress chunks = Lane::firstChunk(stages()), fragments = Lane::firstFragments(stages(), 8);
+  const SharedAddress rowChunks = Lane::firstChunk(linesOfRows());
+  const SharedAddress rowFragments[2] = {
+      Lane::firstFragments(linesOfRows(), rows),
+      Lane::firstFragments(linesOfRows() + (kHalves - 1) * kHalfBytes, max(rows - (kHalves - 1) * 8, 1))};
   MmaSums sums[kChains][kTilesN];
+
+  KILN_DEVICE MmaWarps(const T *a, const T *weight, const Epilogue &epilogue, int allRows,
+                       MmaWarpsStorage<Config, T> &shared)
+      : weight(weight), epilogue(epilogue), allRows(allRows), shared(shared) {
+    a += i64(firstRow + int(Lane::line())) * Config::kDepth + int(Lane::chunk()) * Shape::kChunk;
+#pragma unroll
+    for (int chain = 0; chain < kRowChains; ++chain)
+      ownRows[chain] = computedHere(a + Cut::firstStep(depthWarp() * kChains + chain) * Shape::kStep);
+  }
 
   KILN_DEVICE static int warpN() { return int(warpIndex()) % Shape::kWarpsN; }
   KILN_DEVICE static int depthWarp() { return int(warpIndex()) / Shape::kWarpsN; }
@@ -81,74 +130,80 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
   KILN_DEVICE static int firstCol(int turn) { return (int(blockIndexX()) * Shape::kTurns + turn) * Shape::kTileN; }
   KILN_DEVICE static int warpCol(int turn) { return firstCol(turn) + warpN() * Shape::kWarpCols; }
 
+  /// The lines of the warp's stages, and those of the rows at their first step.
+  KILN_DEVICE SharedAddress stages() const {
+    return SharedAddress(shared.stages[min(int(warpIndex()), Shape::kMultipliers - 1)]);
+  }
+  KILN_DEVICE SharedAddress linesOfRows() const {
+    return Shape::kSharesRows ? SharedAddress(shared.rows) : stages() + Shape::kStageCols * kSwizzledRowBytes;
+  }
+  /// From the first lines to those of a step of one of the warp's chains in a buffer, in bytes.
+  KILN_DEVICE static constexpr u32 distanceOf(int buffer, int chain, int u) {
+    return u32(buffer * Shape::kStageLines + (chain * kUnroll + u) * Shape::kStepLines) * kSwizzledRowBytes;
+  }
+  KILN_DEVICE static constexpr u32 distanceOfShared(int step) {
+    return u32(min(step, Shape::kSteps - 1) * Shape::kRows) * kSwizzledRowBytes;
+  }
+
   //===--- copies
 
-  /// The rows of a step of one of the warp's chains in a buffer, those of the weight first.
-  KILN_DEVICE SharedAddress linesOf(int buffer, int chain, int u) const {
-    return SharedAddress(shared.stages[warpIndex()][buffer]) +
-           u32((chain * kUnroll + u) * Shape::kStepLines) * kSwizzledRowBytes;
-  }
-
-  /// Starts the copy of kLines rows of a step, of which each lane has some chunks; zeros past the depth. `rowOf(line)`:
-  /// where a row starts. Lines from `count` on are left out.
-  template <int kLines, class RowOf>
-  KILN_DEVICE static void copyStep(SharedAddress to, int step, bool exists, int count, RowOf rowOf) {
-    constexpr int kAtOnce = int(kWarpSize / kRowChunks);
-    const u32 chunk = laneIndex() % kRowChunks;
-    const int k = step * Shape::kStep + int(chunk) * Shape::kChunk;
-    const bool isInside = exists && (Shape::kDepthIsExact || k < Config::kDepth);
+  /// Starts the copy of kLines lines of a step, whose first chunk goes to `first`; zeros past the depth. The lane's
+  /// i-th chunk is at from(i, isInside), which is not read unless it is inside. Lines from `end` on, counted from the
+  /// lane's first one, are left out.
+  template <int kLines, class From>
+  KILN_DEVICE static void copyStep(SharedAddress first, int step, bool exists, int end, From from) {
+    const bool isInside =
+        exists && (Shape::kDepthIsExact || step * Shape::kStep + int(Lane::chunk()) * Shape::kChunk < Config::kDepth);
 #pragma unroll
-    for (int first = 0; first < kLines; first += kAtOnce) {
-      const int line = first + int(laneIndex() / kRowChunks);
-      if (line < count)
-        copyAsync(to + swizzledOffset(u32(line), chunk, u32(line) % kRowChunks), rowOf(line) + (isInside ? k : 0),
-                  isInside ? kChunkBytes : 0);
-    }
+    for (int i = 0; i < kLines / int(Lane::kLinesAtOnce); ++i)
+      if (i * int(Lane::kLinesAtOnce) < end)
+        copyAsync(Lane::chunkOf(first, i), from(i, isInside), isInside ? kChunkBytes : 0);
   }
 
-  /// body(chain, unrolled step, step of the depth, whether it is the chain's) for each step of a stage.
+  /// body(chain, unrolled step, step of the chain, step of the depth, whether it is the chain's) for each of a stage.
   template <class Body> KILN_DEVICE static void forEachStep(int stage, Body body) {
 #pragma unroll
     for (int chain = 0; chain < kChains; ++chain) {
       const int index = depthWarp() * kChains + chain, first = Cut::firstStep(index), count = Cut::steps(index);
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u)
-        body(chain, u, first + stage * kUnroll + u, Shape::kStepsAreEven || stage * kUnroll + u < count);
+      for (int u = 0; u < kUnroll; ++u) {
+        const int ofChain = stage * kUnroll + u;
+        body(chain, u, ofChain, first + ofChain, Shape::kStepsAreEven || ofChain < count);
+      }
     }
   }
 
   /// Copies the weights of a stage. Columns past the end repeat the last one.
   KILN_DEVICE void copyWeights(int place) const {
-    const int col = warpCol(place / Shape::kStages);
-    forEachStep(place % Shape::kStages, [&](int chain, int u, int step, bool exists) {
-      copyStep<Shape::kWarpCols>(
-          linesOf(place % Shape::kBuffers, chain, u), step, exists, Shape::kWarpCols,
-          [&](int line) { return weight + i64(min(col + line, Config::kCols - 1)) * Config::kDepth; });
+    const int col = warpCol(place / Shape::kStages) + int(Lane::line());
+    forEachStep(place % Shape::kStages, [&](int chain, int u, int, int step, bool exists) {
+      const int k = step * Shape::kStep + int(Lane::chunk()) * Shape::kChunk;
+      copyStep<Shape::kWarpCols>(chunks + distanceOf(place % Shape::kBuffers, chain, u), step, exists, Shape::kWarpCols,
+                                 [&](int i, bool isInside) {
+                                   const int line = min(col + i * int(Lane::kLinesAtOnce), Config::kCols - 1);
+                                   return weight + i64(line) * Config::kDepth + (isInside ? k : 0);
+                                 });
     });
   }
   /// Copies the rows of a stage.
   KILN_DEVICE void copyRows(int place) const {
-    forEachStep(place % Shape::kStages, [&](int chain, int u, int step, bool exists) {
-      copyStep<Shape::kRows>(linesOf(place % Shape::kBuffers, chain, u) + Shape::kStageCols * kSwizzledRowBytes, step,
-                             exists, rows(), [&](int line) { return a + i64(firstRow + line) * Config::kDepth; });
+    forEachStep(place % Shape::kStages, [&](int chain, int u, int ofChain, int step, bool exists) {
+      copyStep<Shape::kRows>(rowChunks + distanceOf(place % Shape::kBuffers, chain, u), step, exists, rowsFromLine,
+                             [&](int i, bool isInside) {
+                               return ownRows[chain] + i * int(Lane::kLinesAtOnce) * Config::kDepth +
+                                      (isInside ? ofChain * Shape::kStep : 0);
+                             });
     });
   }
   /// Copies all of the rows, for all warps.
   KILN_DEVICE void copySharedRows() const {
     for (int step = int(warpIndex()); step < Shape::kSteps; step += Shape::kMultipliers)
-      copyStep<Shape::kRows>(SharedAddress(shared.rows[step * Shape::kRows]), step, true, rows(),
-                             [&](int line) { return a + i64(firstRow + line) * Config::kDepth; });
+      copyStep<Shape::kRows>(rowChunks + distanceOfShared(step), step, true, rowsFromLine, [&](int i, bool isInside) {
+        return ownRows[0] + i * int(Lane::kLinesAtOnce) * Config::kDepth + (isInside ? step * Shape::kStep : 0);
+      });
   }
-  KILN_DEVICE int rows() const { return min(allRows - firstRow, Shape::kRows); }
 
   //===--- products
-
-  /// The fragments of 8 rows of shared memory for two instructions: words of the first, then of the second. Lines past
-  /// the end repeat the last one.
-  KILN_DEVICE static void loadPair(u32 (&words)[4], SharedAddress lines, int count, int pair) {
-    const u32 line = u32(min(int(laneIndex()) % 8, count - 1)), chunk = u32(pair) * 4 + laneIndex() / 8;
-    loadMatrices(words, lines + swizzledOffset(line, chunk, line));
-  }
 
   /// sums += rows · weights of a stage, the chains in turn, so that none waits for its own last product.
   KILN_DEVICE void accumulate(int place) {
@@ -158,19 +213,17 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
       for (int pair = 0; pair < Shape::kParts / 2; ++pair)
 #pragma unroll
         for (int chain = 0; chain < kChains; ++chain) {
-          const SharedAddress lines = linesOf(place % Shape::kBuffers, chain, u);
+          const u32 distance = distanceOf(place % Shape::kBuffers, chain, u);
           const int step = Cut::firstStep(depthWarp() * kChains + chain) + place % Shape::kStages * kUnroll + u;
-          const SharedAddress ofRows = Shape::kSharesRows
-                                           ? SharedAddress(shared.rows[min(step, Shape::kSteps - 1) * Shape::kRows])
-                                           : lines + Shape::kStageCols * kSwizzledRowBytes;
           u32 left[kHalves][4];
 #pragma unroll
           for (int half = 0; half < kHalves; ++half)
-            loadPair(left[half], ofRows + u32(half) * 8 * kSwizzledRowBytes, max(rows() - half * 8, 1), pair);
+            Lane::loadPair(left[half], rowFragments[half], Shape::kSharesRows ? distanceOfShared(step) : distance,
+                           pair);
 #pragma unroll
           for (int n = 0; n < kTilesN; ++n) {
             u32 right[4];
-            loadPair(right, lines + u32(n) * 8 * kSwizzledRowBytes, 8, pair);
+            Lane::loadPair(right, fragments, distance + u32(n) * kHalfBytes, pair);
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
               const u32 *low = left[0] + 2 * i, *high = left[kHalves - 1] + 2 * i;
@@ -259,7 +312,7 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
   };
   KILN_DEVICE static Output output(int i) {
     const int at = i * Shape::kThreads + int(threadIndex());
-    return {at / Shape::kRowOutputs, at % Shape::kRowOutputs * V};
+    return {computedHere(at / Shape::kRowOutputs), computedHere(at % Shape::kRowOutputs * V)};
   }
   using Operands = typename Epilogue::template Operands<V>;
 
@@ -281,12 +334,13 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
     return total;
   }
 
-  KILN_DEVICE void finishTogether(const Operands (&ahead)[Shape::kOwnOutputs]) const {
+  KILN_DEVICE void finishTogether(const Output (&outputs)[Shape::kOwnOutputs],
+                                  const Operands (&ahead)[Shape::kOwnOutputs]) const {
 #pragma unroll
     for (int i = 0; i < Shape::kOwnOutputs; ++i) {
       if (i * Shape::kThreads + int(threadIndex()) >= Shape::kOutputs)
         break; // whole warps
-      const Output at = output(i);
+      const Output at = outputs[i];
       const int col = firstCol(0) + at.col;
       passProduct(epilogue, product(at), ahead[i], ofRow(at.row), firstRow + at.row, col,
                   firstRow + at.row < allRows && col < Config::kCols);
@@ -337,21 +391,29 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
   KILN_DEVICE void run() {
     if (isMultiplier())
       begin();
-    waitForDependencies(); // the weights are on their way while the kernel that makes the rows still runs
-    if (isMultiplier())
-      beginRows();
     if constexpr (Shape::kSharesRows)
       runAlone();
     else
       runTogether();
   }
+  /// The weights are on their way while the kernel that makes the rows still runs.
+  KILN_DEVICE void awaitRows() const {
+    waitForDependencies();
+    if (isMultiplier())
+      beginRows();
+  }
 
   /// Warps that share the depth meet when they have their sums.
   KILN_DEVICE void runTogether() {
+    Output outputs[Shape::kOwnOutputs];
+#pragma unroll
+    for (int i = 0; i < Shape::kOwnOutputs; ++i)
+      outputs[i] = output(i);
+    awaitRows();
     Operands ahead[Shape::kOwnOutputs];
 #pragma unroll
     for (int i = 0; i < Shape::kOwnOutputs; ++i)
-      ahead[i] = operands(min(output(i).row, Shape::kRows - 1), firstCol(0) + output(i).col);
+      ahead[i] = operands(min(outputs[i].row, Shape::kRows - 1), firstCol(0) + outputs[i].col);
     if (isMultiplier()) {
 #pragma unroll
       for (int place = 0; place < Shape::kSequence; ++place)
@@ -361,11 +423,12 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
       loadOfRows();
     }
     syncThreads();
-    finishTogether(ahead);
+    finishTogether(outputs, ahead);
   }
 
   /// Warps that have all of the depth meet when the rows are there.
   KILN_DEVICE void runAlone() {
+    awaitRows();
     if (isMultiplier())
       waitAsyncCopies<0>();
     else if constexpr (OfRow::kExists)
@@ -387,7 +450,7 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
 template <class Config, class T, class Epilogue>
 KILN_DEVICE void mmaWarps(int rows, const T *a, const T *weight, const Epilogue &epilogue) {
   allowDependents();
-  MmaWarps<Config, T, Epilogue> thread{a, weight, epilogue, rows, dynamicShared<MmaWarpsStorage<Config, T>>()};
+  MmaWarps<Config, T, Epilogue> thread(a, weight, epilogue, rows, dynamicShared<MmaWarpsStorage<Config, T>>());
   thread.run();
 }
 

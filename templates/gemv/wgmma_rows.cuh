@@ -129,9 +129,15 @@ template <class Config, class T> struct WgmmaRows {
       copyBox(stageOfRows(group, stage), a, {(firstStep(group) + step) * Shape::kStep, firstRow},
               shared.full[group][stage]);
     } else if (step == 0) {
-      arriveExpecting(shared.rows[group], u32(copiedRows * Shape::kMostSteps) * Shape::kRowBytes);
       copyBox(stageOfRows(group, 0), a, {0, firstRow, firstStep(group)}, shared.rows[group]);
     }
+  }
+  /// What of the copies of rows need not wait for them: instructions behind the wait are on the critical path.
+  KILN_DEVICE void prepareRows() const {
+    prefetchMap(a);
+    if constexpr (Shape::kCopiesRowsAtOnce)
+      for (int group = 0; group < kGroups; ++group)
+        arriveExpecting(shared.rows[group], u32(copiedRows * Shape::kMostSteps) * Shape::kRowBytes);
   }
   /// Expects the step's bytes of a tile of the weight, and those of the rows that come with it, and copies the
   /// weight's.
@@ -148,6 +154,7 @@ template <class Config, class T> struct WgmmaRows {
       for (int group = 0; group < kGroups; ++group)
         if (step < steps(group))
           copyWeight(firstTile, group, step, step);
+    prepareRows();
     waitForDependencies();
     for (int step = 0; step < (Shape::kCopiesRowsAtOnce ? 1 : kStages); ++step)
       for (int group = 0; group < kGroups; ++group)

@@ -4,9 +4,9 @@
 // such as the statistics of a layer normalisation:
 //
 //   struct RowOperands;
-//   RowOperands rowOperands(int row) const;
-//   template <int V>
-//   void operator()(Vec<float, V> product, const Operands<V> &with, const RowOperands &of, int row, int col) const;
+//   template <int kLanes> RowOperands rowOperands(int row) const;   by kLanes lanes side by side, 4 or 8, which all get
+//   them template <int V> void operator()(Vec<float, V> product, const Operands<V> &with, const RowOperands &of, int
+//   row, int col) const;
 //
 // A template then loads them once for each of a thread's rows. Epilogues without RowOperands have the last function
 // without `of`.
@@ -37,7 +37,7 @@ template <class> struct Exists {
 template <class Epilogue, class = void> struct RowOperandsOf {
   static constexpr bool kExists = false;
   struct Type {};
-  KILN_DEVICE static Type load(const Epilogue &, int) { return {}; }
+  template <int kLanes = 4> KILN_DEVICE static Type load(const Epilogue &, int) { return {}; }
   template <int V, class Operands>
   KILN_DEVICE static auto apply(const Epilogue &epilogue, Vec<float, V> product, const Operands &with, const Type &,
                                 int row, int col) {
@@ -48,7 +48,9 @@ template <class Epilogue, class = void> struct RowOperandsOf {
 template <class Epilogue> struct RowOperandsOf<Epilogue, typename Exists<typename Epilogue::RowOperands>::Type> {
   static constexpr bool kExists = true;
   using Type = typename Epilogue::RowOperands;
-  KILN_DEVICE static Type load(const Epilogue &epilogue, int row) { return epilogue.rowOperands(row); }
+  template <int kLanes = 4> KILN_DEVICE static Type load(const Epilogue &epilogue, int row) {
+    return epilogue.template rowOperands<kLanes>(row);
+  }
   template <int V, class Operands>
   KILN_DEVICE static auto apply(const Epilogue &epilogue, Vec<float, V> product, const Operands &with, const Type &of,
                                 int row, int col) {

@@ -40,7 +40,8 @@ Error EpilogueEmitter::emitOfRow(const Op &op) {
 
 std::string EpilogueEmitter::groupsOfRow(const Value &groups) {
   std::string pointer = functor.pointer(groups), name = pointer + "_of_row", count = groups.type.lastDim().str();
-  std::string line = "  const LaneGroups<" + count + "> " + name + "(" + pointer + " + i64(row) * " + count + ");";
+  std::string line =
+      "  const LaneGroups<" + count + ", kLanes> " + name + "(" + pointer + " + i64(row) * " + count + ");";
   auto loads = [&](const CodeLine &other) { return other.text == line; };
   // All loads come first, so that none waits for what is computed from another.
   if (llvm::none_of(rowLines, loads))

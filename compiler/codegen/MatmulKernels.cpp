@@ -103,7 +103,7 @@ static void addRowOperands(Functor &epilogue, const EpilogueEmitter &emitter) {
   epilogue.add("struct RowOperands {");
   epilogue.add("  " + ahead.front().type + " " + text([](const auto &operand) { return operand.name; }) + ";");
   epilogue.add("};");
-  epilogue.add("KILN_DEVICE RowOperands rowOperands(int row) const {");
+  epilogue.add("template <int kLanes> KILN_DEVICE RowOperands rowOperands(int row) const {");
   epilogue.add(emitter.rowText());
   epilogue.add("  return {" + text([](const auto &operand) { return operand.load; }) + "};");
   epilogue.add("}");

@@ -18,7 +18,7 @@
 // Beside the warps that multiply, others load what the epilogue reads by rows, statistics of rows for example.
 //
 // Launch: grid (ceildiv(cols, kTileN · kTurns), ceildiv(rows, kRows)), where kTileN = 8 · kTilesN · kWarpsN; block
-// 32 · (kWarpsN · kDepthWarps + kRows / 8).
+// 32 · (kWarpsN · kDepthWarps + kRows / 4).
 //
 // Shared memory, all dynamic: sizeof(MmaWarpsStorage). Stages of kUnroll · chains of a warp · (8 · kTilesN + kRows) ·
 // 128 bytes; sums of the warps that share columns, as many as ranges if each warp has whole ones, else as chains, per
@@ -314,6 +314,8 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
     const int at = i * Shape::kThreads + int(threadIndex());
     return {computedHere(at / Shape::kRowOutputs), computedHere(at % Shape::kRowOutputs * V)};
   }
+  /// The same for a whole warp.
+  KILN_DEVICE static bool hasOutput(int i) { return i * Shape::kThreads + int(threadIndex()) < Shape::kOutputs; }
   using Operands = typename Epilogue::template Operands<V>;
 
   KILN_DEVICE Operands operands(int row, int col) const {
@@ -338,8 +340,8 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
                                   const Operands (&ahead)[Shape::kOwnOutputs]) const {
 #pragma unroll
     for (int i = 0; i < Shape::kOwnOutputs; ++i) {
-      if (i * Shape::kThreads + int(threadIndex()) >= Shape::kOutputs)
-        break; // whole warps
+      if (!hasOutput(i))
+        break;
       const Output at = outputs[i];
       const int col = firstCol(0) + at.col;
       passProduct(epilogue, product(at), ahead[i], ofRow(at.row), firstRow + at.row, col,
@@ -380,11 +382,12 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
     return *reinterpret_cast<Type *>(shared.ofRows[row]);
   }
 
-  /// A quad has a row, since its lanes load parts of it; a warp has 8.
+  /// 8 lanes have a row, and load parts of it; a warp has 4.
   KILN_DEVICE void loadOfRows() const {
-    const int row = (int(warpIndex()) - Shape::kMultipliers) * 8 + group();
-    const auto value = OfRow::load(epilogue, min(firstRow + row, allRows - 1));
-    if (place() == 0)
+    constexpr int kLanes = 8, kRowsOfWarp = int(kWarpSize) / kLanes;
+    const int row = (int(warpIndex()) - Shape::kMultipliers) * kRowsOfWarp + int(laneIndex()) / kLanes;
+    const auto value = OfRow::template load<kLanes>(epilogue, min(firstRow + row, allRows - 1));
+    if (laneIndex() % kLanes == 0)
       ofRow(row) = value;
   }
 
@@ -413,7 +416,8 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
     Operands ahead[Shape::kOwnOutputs];
 #pragma unroll
     for (int i = 0; i < Shape::kOwnOutputs; ++i)
-      ahead[i] = operands(min(outputs[i].row, Shape::kRows - 1), firstCol(0) + outputs[i].col);
+      if (hasOutput(i))
+        ahead[i] = operands(outputs[i].row, firstCol(0) + outputs[i].col);
     if (isMultiplier()) {
 #pragma unroll
       for (int place = 0; place < Shape::kSequence; ++place)

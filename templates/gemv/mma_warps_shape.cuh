@@ -29,7 +29,7 @@ template <class Config, class T> struct MmaWarpsShape {
   static constexpr int kSums = kOwnSums * kDepthWarps, kSumsOfRange = kHasRanges ? 1 : Config::kChains;
 
   static constexpr int kWarpCols = 8 * kTilesN, kTileN = kWarpCols * kWarpsN;
-  static constexpr int kMultipliers = kWarpsN * kDepthWarps, kLoaders = kRows / 8; // warps
+  static constexpr int kMultipliers = kWarpsN * kDepthWarps, kLoaders = kRows / 4; // warps
   static constexpr int kThreads = (kMultipliers + kLoaders) * int(kWarpSize);
   static constexpr int V = widestVector(Config::kCols, 2);
   static constexpr int kSumsStride = kTileN + (kTileN % 16 == 0 ? 8 : 0);

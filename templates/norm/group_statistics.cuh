@@ -6,8 +6,9 @@
 // 1979). Neither step subtracts large squares. Groups are the same whatever the tiles of both kernels are, and their
 // statistics have the same bits whether one thread has the 8 columns or four have two each.
 //
-// Four neighbouring lanes of a warp, a quad, work together, and all of them get each result. All lanes of the warp must
-// call these functions at the same place.
+// Neighbouring lanes of a warp work together, four for the statistics of a group, four or eight for those of a row, and
+// all of them get each result; with the same bits, however many they are. All lanes of the warp must call these
+// functions at the same place.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -49,52 +50,65 @@ KILN_DEVICE GroupStatistics groupStatistics(const Vec<float, 8> &v) {
           (pairSquares(d[0], d[1]) + pairSquares(d[4], d[5])) + (pairSquares(d[2], d[3]) + pairSquares(d[6], d[7]))};
 }
 
-/// The groups of a row that a lane of the quad has: kVector neighbours at a time.
-template <int kGroups> struct LaneGroups {
-  static constexpr int kVector = widestVector(kGroups, 4), kVectors = ceilDiv(kGroups, 4 * kVector);
-  Vec<float, kVector> of[kVectors];
+/// The groups of a row that one of kLanes lanes has, kVector neighbours at a time. There are 8 shares of a row; with
+/// fewer lanes, each has several.
+template <int kGroups, int kLanes> struct LaneGroups {
+  static constexpr int kAllShares = 8, kShares = kAllShares / kLanes;
+  static constexpr int kVector = widestVector(kGroups, 4), kVectors = ceilDiv(kGroups, kAllShares *kVector);
+  static_assert(kLanes == 4 || kLanes == 8, "lanes of a row");
+  Vec<float, kVector> of[kShares][kVectors];
 
-  KILN_DEVICE static int first(int i) { return (i * 4 + int(laneIndex()) % 4) * kVector; }
-  KILN_DEVICE static bool exists(int i) { return kGroups % (4 * kVector) == 0 || first(i) < kGroups; }
+  KILN_DEVICE static int first(int share, int i) {
+    return (i * kAllShares + share * kLanes + int(laneIndex()) % kLanes) * kVector;
+  }
+  KILN_DEVICE static bool exists(int share, int i) {
+    return kGroups % (kAllShares * kVector) == 0 || first(share, i) < kGroups;
+  }
 
   KILN_DEVICE explicit LaneGroups(const float *groups) {
 #pragma unroll
-    for (int i = 0; i < kVectors; ++i)
-      of[i] = exists(i) ? load<kVector>(groups + first(i)) : Vec<float, kVector>{};
+    for (int share = 0; share < kShares; ++share)
+#pragma unroll
+      for (int i = 0; i < kVectors; ++i)
+        of[share][i] = exists(share, i) ? load<kVector>(groups + first(share, i)) : Vec<float, kVector>{};
   }
 };
 
-/// Σ term(i, v) over the groups of a row: the v-th of the lane's i-th vector.
-template <int kGroups, class Term> KILN_DEVICE float sumOfGroups(Term term) {
-  using Lane = LaneGroups<kGroups>;
-  float sums[Lane::kVector] = {};
+/// Σ term(share, i, v) over the groups of a row: the v-th of the i-th vector of one of the lane's shares.
+template <int kGroups, int kLanes, class Term> KILN_DEVICE float sumOfGroups(Term term) {
+  using Lane = LaneGroups<kGroups, kLanes>;
+  float sum = 0;
 #pragma unroll
-  for (int i = 0; i < Lane::kVectors; ++i)
-    if (Lane::exists(i))
+  for (int share = 0; share < Lane::kShares; ++share) {
+    float sums[Lane::kVector] = {};
 #pragma unroll
-      for (int v = 0; v < Lane::kVector; ++v)
-        sums[v] += term(i, v);
-  float sum = sums[0];
+    for (int i = 0; i < Lane::kVectors; ++i)
+      if (Lane::exists(share, i))
 #pragma unroll
-  for (int v = 1; v < Lane::kVector; ++v)
-    sum += sums[v];
-  return quadSum(sum);
+        for (int v = 0; v < Lane::kVector; ++v)
+          sums[v] += term(share, i, v);
+#pragma unroll
+    for (int v = 1; v < Lane::kVector; ++v)
+      sums[0] += sums[v];
+    sum = share == 0 ? sums[0] : sum + sums[0]; // as a butterfly over 8 lanes begins
+  }
+  return warpSum<kLanes>(sum);
 }
 
 /// The mean of a row from the means of its groups.
-template <int kGroups> KILN_DEVICE float meanOfGroups(const LaneGroups<kGroups> &means) {
+template <int kGroups, int kLanes> KILN_DEVICE float meanOfGroups(const LaneGroups<kGroups, kLanes> &means) {
   constexpr float kShare = 1.0f / float(kGroups);
-  return sumOfGroups<kGroups>([&](int i, int v) { return means.of[i][v]; }) * kShare;
+  return sumOfGroups<kGroups, kLanes>([&](int share, int i, int v) { return means.of[share][i][v]; }) * kShare;
 }
 
 /// 1 / √(variance + eps) of a row of this mean.
-template <int kGroups>
-KILN_DEVICE float rstdOfGroups(const LaneGroups<kGroups> &squares, const LaneGroups<kGroups> &means, float mean,
-                               float eps) {
+template <int kGroups, int kLanes>
+KILN_DEVICE float rstdOfGroups(const LaneGroups<kGroups, kLanes> &squares, const LaneGroups<kGroups, kLanes> &means,
+                               float mean, float eps) {
   constexpr float kShare = 1.0f / float(kGroups * kGroupColumns);
-  const float sum = sumOfGroups<kGroups>([&](int i, int v) {
-    const float deviation = means.of[i][v] - mean;
-    return fma(float(kGroupColumns) * deviation, deviation, squares.of[i][v]);
+  const float sum = sumOfGroups<kGroups, kLanes>([&](int share, int i, int v) {
+    const float deviation = means.of[share][i][v] - mean;
+    return fma(float(kGroupColumns) * deviation, deviation, squares.of[share][i][v]);
   });
   return rsqrt(fma(sum, kShare, eps));
 }

@@ -12,7 +12,7 @@ struct Epilogue {
   struct RowOperands {
     float mean, rstd;
   };
-  KILN_DEVICE RowOperands rowOperands(int row) const { return {mean[row], rstd[row]}; }
+  template <int kLanes> KILN_DEVICE RowOperands rowOperands(int row) const { return {mean[row], rstd[row]}; }
   template <int V>
   KILN_DEVICE void operator()(Vec<float, V> mm, const Operands<V> &with, const RowOperands &of, int row,
                               int col) const {

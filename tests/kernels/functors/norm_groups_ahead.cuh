@@ -14,9 +14,10 @@ struct Epilogue {
   struct RowOperands {
     float mean, rstd;
   };
-  KILN_DEVICE RowOperands rowOperands(int row) const {
+  template <int kLanes> KILN_DEVICE RowOperands rowOperands(int row) const {
     constexpr int kGroups = Config::kDepth / kGroupColumns;
-    const LaneGroups<kGroups> squares_of_row(squares + i64(row) * kGroups), means_of_row(means + i64(row) * kGroups);
+    const LaneGroups<kGroups, kLanes> squares_of_row(squares + i64(row) * kGroups),
+        means_of_row(means + i64(row) * kGroups);
     const float mean = meanOfGroups(means_of_row);
     const float rstd = rstdOfGroups(squares_of_row, means_of_row, mean, 1e-05f);
     return {mean, rstd};

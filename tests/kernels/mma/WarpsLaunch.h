@@ -9,7 +9,7 @@ inline Dim3 warpsGrid(const Variant &of, int rows) {
   return {ceilDivide(of["kCols"], 8 * of["kTilesN"] * of["kWarpsN"] * of["kTurns"]), ceilDivide(rows, of["kRows"])};
 }
 
-inline int warpsThreads(const Variant &of) { return 32 * (of["kWarpsN"] * of["kDepthWarps"] + of["kRows"] / 8); }
+inline int warpsThreads(const Variant &of) { return 32 * (of["kWarpsN"] * of["kDepthWarps"] + of["kRows"] / 4); }
 
 /// As the template lays it out.
 inline int warpsSharedBytes(const Variant &of) {

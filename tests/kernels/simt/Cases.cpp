@@ -282,6 +282,13 @@ std::vector<RowsCase> rowStatisticsCases() {
   };
 }
 
+std::vector<RowsCase> mergedStatisticsCases() {
+  auto make = [](int groups) -> RowsCase {
+    return {kernel("merged_statistics", DType::F32, {{"kGroups", std::to_string(groups)}}), 8, groups};
+  };
+  return {make(96), make(200), make(7), make(34)};
+}
+
 std::vector<RowsCase> rowReductionCases() {
   auto make = [](DType type, int rows, int cols, int threads) -> RowsCase {
     return {kernel("row_rstd", type, {{"kCols", std::to_string(cols)}, {"kThreads", std::to_string(threads)}}), rows,
@@ -350,8 +357,9 @@ std::vector<Variant> allSimtKernels() {
   for (const auto &cases :
        {flashCases(), naiveFlashCases(), splitCases("split_kv_attention"), splitCases("cluster_split_kv_attention")})
     append(cases);
-  for (const auto &cases : {layerNormCases(), onePassLayerNormCases(), rowStatisticsCases(), rowReductionCases(),
-                            scoreRowsCases(), causalSoftmaxCases(), maskedSoftmaxCases(), mapCases()})
+  for (const auto &cases :
+       {layerNormCases(), onePassLayerNormCases(), rowStatisticsCases(), mergedStatisticsCases(), rowReductionCases(),
+        scoreRowsCases(), causalSoftmaxCases(), maskedSoftmaxCases(), mapCases()})
     append(cases);
   for (const auto &kernels : {scoresCases(), naiveScoresCases(), reducedScoresCases(), triangularNaiveCases(),
                               triangularRegisterCases(), triangularTiledCases(), valuesCases()})

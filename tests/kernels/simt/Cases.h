@@ -42,6 +42,7 @@ std::vector<AttentionCase> splitCases(StringRef kernel); ///< split_kv_attention
 std::vector<RowsCase> layerNormCases();
 std::vector<RowsCase> onePassLayerNormCases();
 std::vector<RowsCase> rowStatisticsCases();
+std::vector<RowsCase> mergedStatisticsCases(); ///< `cols` are groups
 std::vector<RowsCase> rowReductionCases();
 std::vector<RowsCase> scoreRowsCases(); ///< score_rows
 std::vector<RowsCase> causalSoftmaxCases();

@@ -77,6 +77,31 @@ TEST_P(RowStatisticsKernels, AreThoseOfRowsFarFromZero) {
 INSTANTIATE_TEST_SUITE_P(Kernels, RowStatisticsKernels,
                          testing::ValuesIn(withRandomShapes(rowStatisticsCases(), reshapedRows)));
 
+using MergedStatistics = RowsTest;
+TEST_P(MergedStatistics, HaveTheSameBitsByFourLanesAndByEight) {
+  TestArray means = random(type, size, 30), squares = random(type, size, 100);
+  TestArray mean4 = output(type, rows), rstd4 = output(type, rows), mean8 = output(type, rows),
+            rstd8 = output(type, rows);
+  run(kernel, {1}, 32, 0, {mean4, rstd4, mean8, rstd8}, means, squares, mean4, rstd4, mean8, rstd8, rows);
+  const std::vector<double> ofMeans = means.values(), ofSquares = squares.values();
+  Expectation expectedMeans(rows), expectedRstds(rows);
+  for (int row = 0; row < rows; ++row) {
+    const size_t first = static_cast<size_t>(row) * cols;
+    double sum = 0, deviations = 0;
+    for (int group = 0; group < cols; ++group)
+      sum += ofMeans[first + group];
+    for (int group = 0; group < cols; ++group)
+      deviations += ofSquares[first + group] + 8 * std::pow(ofMeans[first + group] - sum / cols, 2);
+    expectedMeans.add(row, sum / cols);
+    expectedRstds.add(row, 1 / std::sqrt(deviations / (8 * cols) + 1e-5));
+  }
+  expectClose(mean4, expectedMeans);
+  expectClose(rstd4, expectedRstds);
+  EXPECT_EQ(mean4.bytes(), mean8.bytes());
+  EXPECT_EQ(rstd4.bytes(), rstd8.bytes());
+}
+INSTANTIATE_TEST_SUITE_P(Kernels, MergedStatistics, testing::ValuesIn(mergedStatisticsCases()));
+
 using RowReductions = RowsTest;
 TEST_P(RowReductions, AreStatisticsOfRows) {
   TestArray x = random(type, size, 3), mean = random(DType::F32, rows, 3), out = output(DType::F32, rows);

@@ -27,7 +27,7 @@ struct WarpsBlock {
         turns(setting(tile, "turns")), cut{setting(tile, "ranges"), setting(tile, "chains")} {}
 
   int64_t cols() const { return 8 * tilesN * warpsN; }
-  int64_t threads() const { return 32 * (warpsN * depthWarps + rows / 8); }
+  int64_t threads() const { return 32 * (warpsN * depthWarps + rows / 4); }
   int64_t ownChains() const { return cut.allChains() / depthWarps; }
   /// Stages of the longest chain.
   int64_t stages(int64_t steps) const { return static_cast<int64_t>(llvm::divideCeil(cut.mostSteps(steps), unroll)); }

@@ -318,14 +318,10 @@ template <class Config, class T> struct WgmmaRows {
 
   /// The sum of all ranges for the vector.
   KILN_DEVICE Vec<float, Shape::V> product(int turn, int vector) const {
-    Vec<float, Shape::V> sum{};
+    auto sum = kiln::load<Shape::V>(&shared.sums[0][ownRow(turn)][colInTile(vector)]);
 #pragma unroll
-    for (int range = 0; range < Shape::kRanges; ++range) {
-      const auto values = kiln::load<Shape::V>(&shared.sums[range][ownRow(turn)][colInTile(vector)]);
-#pragma unroll
-      for (int v = 0; v < Shape::V; ++v)
-        sum[v] += values[v];
-    }
+    for (int range = 1; range < Shape::kRanges; ++range)
+      sum += kiln::load<Shape::V>(&shared.sums[range][ownRow(turn)][colInTile(vector)]);
     return sum;
   }
 

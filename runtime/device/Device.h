@@ -9,6 +9,7 @@
 #pragma once
 
 #include "plan/Plan.h"
+#include "support/Descriptor.h"
 
 namespace kiln {
 
@@ -123,6 +124,12 @@ public:
   virtual ~DeviceEvent() = default;
 };
 
+/// What another process on this host needs to reach memory of a device.
+struct MemoryHandle {
+  std::string bytes;          ///< for devices of the same kind
+  Descriptor descriptor = {}; ///< not open where these devices need none
+};
+
 class Device {
 public:
   virtual ~Device() = default;
@@ -131,6 +138,8 @@ public:
   virtual std::string name() const = 0;
   /// The model alone: `NVIDIA H200`.
   virtual std::string model() const { return name(); }
+  /// The same for two devices if they are one GPU of this host; empty if it does not matter.
+  virtual std::string identity() const { return ""; }
 
   /// Prepares the calling thread for calls of this device: needed in a thread other than the one that opened it.
   virtual Error makeCurrent() { return Error::success(); }
@@ -142,6 +151,18 @@ public:
 
   /// Makes memory of the other device, of the same kind, accessible to kernels of this one. Error: there is no way.
   virtual Error reachMemoryOf(Device &other) = 0;
+
+  // Memory that devices of several processes on this host reach. What one has exported must be freed after the others
+  // have released it.
+
+  /// Like allocate, of memory that can be exported.
+  virtual Expected<void *> allocateShared(int64_t bytes, StringRef what) = 0;
+  /// Error: the system refuses it.
+  virtual Expected<MemoryHandle> exportMemory(void *shared) = 0;
+  /// Makes memory that a device of the same kind has exported in another process accessible to kernels of this one, and
+  /// returns its address here. `what` is named in errors. Error: there is no way.
+  virtual Expected<void *> importMemory(const MemoryHandle &handle, StringRef what) = 0;
+  virtual void releaseImported(void *memory) = 0;
 
   /// Bytes that can still be allocated.
   virtual Expected<int64_t> freeMemory() = 0;
@@ -219,6 +240,13 @@ public:
 
   static Expected<DeviceMemory> allocate(Device &device, int64_t bytes, StringRef what) {
     return own(device, device.allocate(bytes, what), &Device::free, bytes);
+  }
+  static Expected<DeviceMemory> allocateShared(Device &device, int64_t bytes, StringRef what) {
+    return own(device, device.allocateShared(bytes, what), &Device::free, bytes);
+  }
+  /// Of another process; `bytes` of it are accessed.
+  static Expected<DeviceMemory> import(Device &device, const MemoryHandle &handle, int64_t bytes, StringRef what) {
+    return own(device, device.importMemory(handle, what), &Device::releaseImported, bytes);
   }
   static Expected<DeviceMemory> allocateHost(Device &device, int64_t bytes, StringRef what) {
     return own(device, device.allocateHost(bytes, what), &Device::freeHost, bytes);

@@ -43,6 +43,23 @@ public:
                                                                       const WeightSource &weights,
                                                                       const Options &options);
 
+  /// What other processes need to reach the memory of a rank.
+  struct RankHandles {
+    MemoryHandle inbox, arena;
+  };
+  /// Gives this rank's memory to the other ranks, and returns that of all, in the order of the ranks.
+  using ShareHandles = function_ref<Expected<std::vector<RankHandles>>(const RankHandles &own)>;
+
+  /// Like createRanks, one of the executors: each of the others is made by a process of its own on this host. `share`
+  /// is called once, when this rank's memory is ready for what the others write. Error: likewise, and that of `share`.
+  static Expected<std::unique_ptr<Executor>> createRank(Device &device, int64_t rank, const Plan &plan,
+                                                        const KernelFiles &files, const WeightSource &weights,
+                                                        const Options &options, ShareHandles share);
+
+  /// Waits for this rank's work, and lets go of the memory of other processes. No call may follow. Error: the failure
+  /// of any of the work.
+  Error leaveRanks();
+
   /// Ends what this rank's kernels wait for, with an error: another rank has failed and will write nothing any more.
   /// May be called from any thread.
   void stopWaiting();
@@ -163,7 +180,9 @@ private:
   static Error loadWeights(ArrayRef<std::unique_ptr<Executor>> replicas, const WeightSource &source);
   int64_t inboxBytes() const;
   Error allocateInbox();
+  Expected<DeviceMemory> allocateForRanks(int64_t bytes, StringRef what);
   static Error linkRanks(ArrayRef<std::unique_ptr<Executor>> ranks);
+  Error linkProcesses(ShareHandles share);
   Error finishCreation(const KernelFiles &files);
   Error allocateMemory();
   DimBinding largestDims() const;
@@ -199,7 +218,9 @@ private:
   DeviceMemory arena, counters;
   std::map<const PlanStep *, DeviceMemory> mailboxes; ///< of steps that have some
   int64_t rank = 0;
+  bool areProcesses = false;           ///< whether the other ranks are in other processes
   DeviceMemory inbox, stop;            ///< of a plan for several ranks; `stop` is the host's
+  std::vector<DeviceMemory> imported;  ///< memory of other processes
   std::vector<char *> inboxes, arenas; ///< of all ranks, as this one's kernels reach them
   std::map<GraphKey, KeptGraph> graphs;
   Placements lastPlacement; ///< the placements of the call that ran last

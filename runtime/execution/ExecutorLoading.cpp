@@ -34,29 +34,6 @@ Expected<std::vector<std::unique_ptr<Executor>>> Executor::createReplicas(ArrayR
   return replicas;
 }
 
-Expected<std::vector<std::unique_ptr<Executor>>> Executor::createRanks(ArrayRef<Device *> devices, const Plan &plan,
-                                                                       const KernelFiles &files,
-                                                                       const WeightSource &weights,
-                                                                       const Options &options) {
-  std::vector<std::unique_ptr<Executor>> ranks;
-  for (Device *device : devices) {
-    if (Error error = prepare(*device, plan, options, devices.size()).moveInto(ranks.emplace_back()))
-      return error;
-    ranks.back()->rank = static_cast<int64_t>(ranks.size()) - 1;
-  }
-  for (auto &executor : ranks)
-    if (Error error = loadWeights(executor, weights))
-      return error;
-  for (auto &executor : ranks)
-    if (Error error = executor->finishCreation(files))
-      return error;
-  if (Error error = linkRanks(ranks))
-    return error;
-  if (Error error = devices.front()->makeCurrent())
-    return error;
-  return ranks;
-}
-
 /// Makes the executor of a device, up to the memory for its weights.
 Expected<std::unique_ptr<Executor>> Executor::prepare(Device &device, const Plan &plan, const Options &options,
                                                       size_t ranks) {
@@ -185,11 +162,7 @@ Error Executor::allocateMemory() {
   auto allocate = [&](DeviceMemory &memory, Expected<int64_t> bytes, StringRef what) -> Error {
     if (!bytes)
       return bytes.takeError();
-    auto allocated = DeviceMemory::allocate(theDevice, std::max<int64_t>(*bytes, 1), what);
-    if (!allocated)
-      return allocated.takeError();
-    memory = std::move(*allocated);
-    return Error::success();
+    return DeviceMemory::allocate(theDevice, std::max<int64_t>(*bytes, 1), what).moveInto(memory);
   };
   for (const PlanTensor &state : thePlan.states) {
     DeviceMemory &memory = states[state.name];
@@ -206,7 +179,10 @@ Error Executor::allocateMemory() {
         if (Error error = allocate(arguments[function.name + "/" + argument.name], argument.bytes().evaluate(dims),
                                    "argument " + argument.name))
           return error;
-  if (Error error = allocate(arena, arenaBytes(), "arena"))
+  Expected<int64_t> ofArena = arenaBytes();
+  if (!ofArena)
+    return ofArena.takeError();
+  if (Error error = allocateForRanks(std::max<int64_t>(*ofArena, 1), "arena").moveInto(arena))
     return error;
   if (Error error = allocate(counters, counterBytes(), "counters"))
     return error;
@@ -224,56 +200,6 @@ Error Executor::allocateMemory() {
         return error;
     }
   return Error::success();
-}
-
-//===----------------------------------------------------------------------===//
-// Ranks
-//===----------------------------------------------------------------------===//
-
-int64_t Executor::inboxBytes() const {
-  int64_t most = 0;
-  for (const PlanFunction &function : thePlan.functions)
-    for (const PlanStep &step : function.steps)
-      most = std::max(most, step.inbox);
-  return most;
-}
-
-Error Executor::allocateInbox() {
-  if (Error error = DeviceMemory::allocate(theDevice, std::max<int64_t>(inboxBytes(), 1), "inbox").moveInto(inbox))
-    return error;
-  if (Error error = DeviceMemory::allocateHost(theDevice, sizeof(uint32_t), "ranks").moveInto(stop))
-    return error;
-  __atomic_store_n(reinterpret_cast<uint32_t *>(stop.address()), 0, __ATOMIC_SEQ_CST);
-  // Nothing may be written to it before it is zero.
-  if (Error error = theDevice.clear(inbox.address(), inbox.bytes()))
-    return error;
-  return theDevice.synchronize();
-}
-
-Error Executor::linkRanks(ArrayRef<std::unique_ptr<Executor>> ranks) {
-  std::vector<char *> inboxes, arenas;
-  for (const auto &executor : ranks) {
-    if (Error error = executor->theDevice.makeCurrent())
-      return error;
-    for (const auto &other : ranks)
-      if (other != executor)
-        if (Error error = executor->theDevice.reachMemoryOf(other->theDevice))
-          return error;
-    if (Error error = executor->allocateInbox())
-      return error;
-    inboxes.push_back(executor->inbox.address());
-    arenas.push_back(executor->arena.address());
-  }
-  for (const auto &executor : ranks) {
-    executor->inboxes = inboxes;
-    executor->arenas = arenas;
-  }
-  return Error::success();
-}
-
-void Executor::stopWaiting() {
-  if (stop.address())
-    __atomic_store_n(reinterpret_cast<uint32_t *>(stop.address()), 1, __ATOMIC_SEQ_CST);
 }
 
 //===----------------------------------------------------------------------===//

@@ -41,6 +41,15 @@ public:
   Error reachMemoryOf(Device &other) override {
     return device.reachMemoryOf(static_cast<CountingDevice &>(other).device);
   }
+  Expected<void *> allocateShared(int64_t bytes, StringRef what) override {
+    ++counts.allocations;
+    return device.allocateShared(bytes, what);
+  }
+  Expected<MemoryHandle> exportMemory(void *shared) override { return device.exportMemory(shared); }
+  Expected<void *> importMemory(const MemoryHandle &handle, StringRef what) override {
+    return device.importMemory(handle, what);
+  }
+  void releaseImported(void *memory) override { device.releaseImported(memory); }
   Expected<int64_t> freeMemory() override { return memoryLeft ? Expected<int64_t>(*memoryLeft) : device.freeMemory(); }
   Expected<void *> allocateHost(int64_t bytes, StringRef what) override {
     ++counts.allocations;

@@ -51,6 +51,7 @@ Expected<std::unique_ptr<CudaDevice>> CudaDevice::create(const Options &options)
   if (Error error = checkCuda(cudaGetDeviceProperties(&properties, options.ordinal), "reading the GPU's properties"))
     return error;
   device->deviceName = properties.name;
+  device->uuid.assign(properties.uuid.bytes, sizeof(properties.uuid.bytes));
   device->targetName = targetOf(properties.major, properties.minor);
   for (cudaStream_t *stream : {&device->stream, &device->branchStream, &device->copyStream})
     if (Error error = checkCuda(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking), "creating a stream"))

@@ -36,6 +36,7 @@ public:
 
   std::string name() const override;
   std::string model() const override { return deviceName; }
+  std::string identity() const override { return uuid; }
   /// The target whose cubins run best on this GPU: sm_90a.
   std::string target() const { return targetName; }
 
@@ -43,6 +44,10 @@ public:
   Expected<void *> allocate(int64_t bytes, StringRef what) override;
   void free(void *memory) override;
   Error reachMemoryOf(Device &other) override;
+  Expected<void *> allocateShared(int64_t bytes, StringRef what) override { return allocate(bytes, what); }
+  Expected<MemoryHandle> exportMemory(void *shared) override;
+  Expected<void *> importMemory(const MemoryHandle &handle, StringRef what) override;
+  void releaseImported(void *memory) override;
   Expected<int64_t> freeMemory() override;
   Expected<void *> allocateHost(int64_t bytes, StringRef what) override;
   void freeHost(void *memory) override;
@@ -80,7 +85,8 @@ private:
   Error captureLaunches(ArrayRef<KernelLaunch> launches, const GraphBranch &beside, GraphNodes &nodes);
 
   Options options;
-  std::string deviceName, targetName;
+  std::string deviceName, targetName, uuid;
+  std::map<void *, void *> imports;        ///< the start of another process's allocation, by the address in it
   std::unique_ptr<CublasLt> cublasLt;      ///< opened for the first plan that needs it
   std::optional<TensorMapEncoder> encoder; ///< made for the first launch that needs it
   CUstream_st *stream = nullptr;           ///< all work except the uploads beside it

@@ -71,6 +71,21 @@ Expected<void *> EmulatedDevice::allocate(int64_t bytes, StringRef what) { retur
 
 void EmulatedDevice::free(void *address) { memory.free(address); }
 
+Expected<void *> EmulatedDevice::allocateShared(int64_t bytes, StringRef what) {
+  return memory.allocateShared(bytes, what);
+}
+
+Expected<MemoryHandle> EmulatedDevice::exportMemory(void *shared) {
+  Descriptor descriptor = memory.exportShared(shared);
+  if (!descriptor.isOpen())
+    return makeError("cannot share memory with other processes" + systemReason());
+  return MemoryHandle{"", std::move(descriptor)};
+}
+
+Expected<void *> EmulatedDevice::importMemory(const MemoryHandle &handle, StringRef what) {
+  return memory.import(handle.descriptor, what);
+}
+
 Expected<int64_t> EmulatedDevice::freeMemory() {
   // The file consists of lines like `MemAvailable:    1234 kB` and reports no size.
   auto text = MemoryBuffer::getFileAsStream("/proc/meminfo");

@@ -28,6 +28,10 @@ public:
   Expected<void *> allocate(int64_t bytes, StringRef what) override;
   void free(void *memory) override;
   Error reachMemoryOf(Device &) override { return Error::success(); }
+  Expected<void *> allocateShared(int64_t bytes, StringRef what) override;
+  Expected<MemoryHandle> exportMemory(void *shared) override;
+  Expected<void *> importMemory(const MemoryHandle &handle, StringRef what) override;
+  void releaseImported(void *address) override { memory.releaseImported(address); }
   /// The system's memory that programs can use; a larger number if the system does not report it.
   Expected<int64_t> freeMemory() override;
   Expected<void *> allocateHost(int64_t bytes, StringRef what) override { return allocate(bytes, what); }

@@ -4,6 +4,8 @@
 #include "support/Diagnostic.h"
 
 #include <cstdlib>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 namespace kiln {
 
@@ -12,6 +14,8 @@ static constexpr size_t alignment = 256;
 EmulatedMemory::~EmulatedMemory() {
   for (auto &[address, allocation] : allocations)
     release(allocation);
+  while (!imports.empty())
+    releaseImported(const_cast<void *>(imports.begin()->first));
 }
 
 Expected<void *> EmulatedMemory::allocate(size_t bytes, StringRef name) {
@@ -26,7 +30,10 @@ Expected<void *> EmulatedMemory::allocate(size_t bytes, StringRef name) {
 
 void EmulatedMemory::release(Allocation &allocation) {
   allocation.memory.release();
-  std::free(allocation.space);
+  if (allocation.shared.isOpen())
+    munmap(allocation.space, GuardedMemory::spaceFor(allocation.memory.size(), alignment));
+  else
+    std::free(allocation.space);
 }
 
 void EmulatedMemory::free(void *memory) {
@@ -36,6 +43,56 @@ void EmulatedMemory::free(void *memory) {
   release(found->second);
   allocations.erase(found);
 }
+
+//===----------------------------------------------------------------------===//
+// Memory that processes share
+//===----------------------------------------------------------------------===//
+
+/// Maps a whole file of memory; null if the system refuses it.
+static void *map(const Descriptor &file, size_t bytes) {
+  void *space = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
+  return space == MAP_FAILED ? nullptr : space;
+}
+
+Expected<void *> EmulatedMemory::allocateShared(size_t bytes, StringRef name) {
+  const size_t whole = GuardedMemory::spaceFor(bytes, alignment);
+  Descriptor file(memfd_create("kiln", MFD_CLOEXEC));
+  void *space = file.isOpen() && ftruncate(file.number(), static_cast<off_t>(whole)) == 0 ? map(file, whole) : nullptr;
+  if (!space)
+    return makeError(formatv("no shared memory for '{0}' ({1} bytes) of the emulated device", name, bytes) +
+                     systemReason());
+  GuardedMemory memory(space, bytes, alignment);
+  std::lock_guard lock(mutex);
+  allocations[memory.data()] = {name.str(), space, memory, std::move(file)};
+  return memory.data();
+}
+
+Descriptor EmulatedMemory::exportShared(void *memory) const {
+  std::lock_guard lock(mutex);
+  return allocations.find(memory)->second.shared.duplicate();
+}
+
+Expected<void *> EmulatedMemory::import(const Descriptor &exported, StringRef name) {
+  struct stat state = {};
+  void *space = fstat(exported.number(), &state) == 0 ? map(exported, static_cast<size_t>(state.st_size)) : nullptr;
+  if (!space)
+    return makeError("cannot reach '" + name + "' of another process" + systemReason());
+  void *memory = static_cast<char *>(space) + alignment; // behind the front guard
+  std::lock_guard lock(mutex);
+  imports[memory] = static_cast<size_t>(state.st_size);
+  return memory;
+}
+
+void EmulatedMemory::releaseImported(void *memory) {
+  std::lock_guard lock(mutex);
+  auto found = imports.find(memory);
+  munmap(static_cast<char *>(memory) - alignment, found->second);
+  imports.erase(found);
+}
+
+//===----------------------------------------------------------------------===//
+// Checks
+//===----------------------------------------------------------------------===//
 
 std::vector<TensorRange> EmulatedMemory::ranges() const {
   std::lock_guard lock(mutex);

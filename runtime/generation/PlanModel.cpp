@@ -168,12 +168,16 @@ Expected<std::vector<std::vector<TokenScore>>> PlanModel::scoreTogether(ArrayRef
   return all;
 }
 
-std::unique_ptr<TokenStream> PlanModel::openStream(const StreamOptions &options) {
+bool PlanModel::choosesOnDevice(const StreamOptions &options) const {
   const Plan &plan = executor.plan();
   // A stream that chooses on the device always launches graphs.
   if (options.keepLogits || options.editsLogits || executor.isObserved() || plan.stepByStep || !plan.entries.sample)
-    return LanguageModel::openStream(options);
-  if (options.draft && !(plan.entries.accept && options.draft->isFor(executor.device())))
+    return false;
+  return !options.draft || (plan.entries.accept && options.draft->isFor(executor.device()));
+}
+
+std::unique_ptr<TokenStream> PlanModel::openStream(const StreamOptions &options) {
+  if (!choosesOnDevice(options))
     return LanguageModel::openStream(options);
   return std::make_unique<PlanTokenStream>(executor, sampler, options);
 }

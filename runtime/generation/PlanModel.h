@@ -30,6 +30,7 @@ public:
 
   /// Returns a stream that chooses on the device, unless the caller wants the logits, edits them, or watches the steps.
   std::unique_ptr<TokenStream> openStream(const StreamOptions &options) override;
+  bool choosesOnDevice(const StreamOptions &options) const; ///< whether openStream does so
 
 private:
   Error prefillRows(size_t firstRow, ArrayRef<std::vector<int32_t>> prompts,

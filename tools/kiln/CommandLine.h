@@ -61,6 +61,7 @@ struct RunCommand {
   WeightOptions weights;
   PromptOptions prompts;
   PipelineChoices pipeline;
+  bool processes = false; ///< each rank is a process
   LinesOptions lines;
   SequenceOptions sequence;
   int64_t samples = 1; ///< of each prompt
@@ -91,6 +92,7 @@ struct EvalCommand {
   std::string model;
   WeightOptions weights;
   PipelineChoices pipeline;
+  bool processes = false; ///< each rank is a process
   std::string text;
   std::optional<EvalForm> form; ///< none: recognised
   int64_t window = 0, stride = 0;

@@ -1,6 +1,7 @@
 #include "tools/kiln/Commands.h"
 #include "tools/kiln/ProgressLine.h"
-#include "tools/session/Engine.h"
+#include "tools/kiln/Version.h"
+#include "tools/session/RankProcess.h"
 
 #include "runtime/generation/scoring/MultipleChoice.h"
 #include "runtime/generation/scoring/ReplicatedScorer.h"
@@ -134,11 +135,13 @@ Error checkWindows(const EvalCommand &command) {
   return Error::success();
 }
 
-} // namespace
-
-Error run(const EvalCommand &command) {
+Error evaluate(const EvalCommand &command, RankGroup *group) {
   EngineOptions options;
-  std::vector<std::string> devices = resolveDevices(command.device);
+  Expected<std::vector<std::string>> resolved = resolveDevices(command.device, group);
+  if (!resolved)
+    return resolved.takeError();
+  std::vector<std::string> devices = std::move(*resolved);
+  options.group = group;
   options.device = devices.front();
   options.entries = {Entry::Score};
   Expected<ModelSource> source = openModel({.model = command.model,
@@ -149,8 +152,11 @@ Error run(const EvalCommand &command) {
                                             .reference = referenceUse(options)});
   if (!source)
     return source.takeError();
-  if (Error error = resolveDevices(command.device, source->ranks()).moveInto(devices))
+  if (Error error = group ? checkRanks(source->ranks(), *group)
+                          : resolveDevices(command.device, source->ranks()).moveInto(devices))
     return error;
+  if (group && group->rank() > 0)
+    return followRank(*source, options);
   const size_t replicas = source->ranks() > 1 ? 1 : devices.size();
   const Tokenizer *tokenizer = source->tokenizer ? &*source->tokenizer : nullptr;
   Expected<EvalData> data = readEvalData(command.text, command.form, tokenizer, source->model().vocabulary);
@@ -175,7 +181,15 @@ Error run(const EvalCommand &command) {
   ReplicatedScorer all(scorers);
   const bool areSeveral = scorers.size() > 1;
   Evaluation evaluation(command, areSeveral ? all : *scorers.front(), areSeveral ? all.maxBatch() : options.batch);
-  return areChoices ? evaluation.scoreChoices(data->examples) : evaluation.scoreText(data->tokens);
+  Error error = areChoices ? evaluation.scoreChoices(data->examples) : evaluation.scoreText(data->tokens);
+  return engines.front()->finish(std::move(error));
+}
+
+} // namespace
+
+Error run(const EvalCommand &command) {
+  return runAsRank({programVersion(), command.model, command.pipeline.ranks, command.processes},
+                   [&](RankGroup *group) { return evaluate(command, group); });
 }
 
 } // namespace kiln

@@ -9,6 +9,9 @@ namespace kiln {
 /// there was no git repository. Of a file that each build writes: cmake/KilnRevision.cmake.
 extern const char *const gitRevision;
 
+/// Version and revision on one line.
+std::string programVersion();
+
 /// Version and revision, the CUDA toolkit that the program was built with, and the targets that it compiles for.
 std::string versionText();
 

@@ -1,4 +1,5 @@
 #include "tools/session/Engine.h"
+#include "tools/session/RankProcess.h"
 #include "tools/session/ReferenceModel.h"
 #include "tools/session/StepChecker.h"
 
@@ -269,13 +270,21 @@ Expected<std::vector<std::unique_ptr<Engine>>> openRanks(const ModelSource &sour
        {std::pair<StringRef, bool>{"--check reference", options.checkReference}, {"--trace", options.trace != nullptr}})
     if (isGiven)
       return makeUsageError(option + ": expected a model on one GPU, got one that is split among " + Twine(plan.ranks));
+  std::vector<std::unique_ptr<Engine>> engines;
+  if (options.group) {
+    if (Error error = openRankProcess(source, options, std::move(own->front()), plan, files, capacity)
+                          .moveInto(engines.emplace_back()))
+      return error;
+    return engines;
+  }
+  if (Error error = refuseRankProcesses())
+    return error;
   auto executors = Executor::createRanks(devices, plan, files, *source.weights, capacity);
   if (!executors)
     return executors.takeError();
   auto engine = std::make_unique<RankedEngine>(own, std::move(*executors));
   if (Error error = engine->start())
     return error;
-  std::vector<std::unique_ptr<Engine>> engines;
   engines.push_back(std::move(engine));
   return engines;
 }

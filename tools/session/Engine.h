@@ -10,6 +10,8 @@
 
 namespace kiln {
 
+class RankGroup;
+
 /// Called with the name of a value, as in the IR, and its elements in f32, row-major.
 using ValueObserver = std::function<Error(StringRef name, ArrayRef<float> elements)>;
 
@@ -24,6 +26,11 @@ public:
   /// Calls `work` for the executors of all ranks at the same time, each in its thread. Error: that of the rank that
   /// failed first; the others wait for it no longer. Only of a plan.
   virtual Error onRanks(function_ref<Error(size_t rank, Executor &executor)> work) { return work(0, *executor()); }
+  /// Of a rank that is a process, but not the first: makes the calls that the first one makes, until there are no more.
+  virtual Error serve() { llvm_unreachable("this engine is no rank of a group"); }
+  /// Ends the work, with its error if there is one: ranks that are processes wait for each other, or fail together. The
+  /// engine is not used any more. Error: that of the rank that failed first.
+  virtual Error finish(Error error) { return error; }
   /// With checkReference: the number of steps that agreed with the reference.
   virtual int64_t stepsChecked() const { return 0; }
 
@@ -36,6 +43,7 @@ public:
 struct EngineOptions {
   std::string device = "cpu";        ///< cpu, emulate, cuda:N; of several replicas, the first one's
   Device *opened = nullptr;          ///< not cpu: that device if it is open already; outlives the engine
+  RankGroup *group = nullptr;        ///< of the processes that are the other ranks; outlives the engine
   int64_t batch = 1;                 ///< sequences at once
   std::vector<Entry> entries;        ///< the entries that will be called: prefill and decode, or score
   bool checkReference = false;       ///< compare every step with the reference executor
@@ -62,7 +70,8 @@ Expected<std::unique_ptr<Engine>> openEngine(const ModelSource &source, const En
 /// Like openEngine on each of some devices, options.device the first of them: the model is compiled once, and its
 /// weights are read and packed once. Different threads may use different engines. For several devices, these are
 /// emulate or cuda:N, and no step is compared with the reference. A model of several ranks gets one engine, which uses
-/// all the devices; there are as many as ranks. Error: a UsageError about an option that ranks do not support.
+/// all the devices; there are as many as ranks, or one if the others are in other processes. Error: a UsageError about
+/// an option that ranks do not support.
 Expected<std::vector<std::unique_ptr<Engine>>> openEngines(const ModelSource &source, const EngineOptions &options,
                                                            ArrayRef<std::string> devices);
 

@@ -159,6 +159,7 @@ static Error openTokenizer(ModelSource &source) {
 Expected<ModelSource> openModel(const ModelRequest &request) {
   ModelSource source;
   source.modelPath = request.model;
+  source.randomSeed = request.weights.randomSeed;
   source.sources = std::make_unique<SourceManager>();
   if (Error error = isPlan(request.model) ? openPlan(request, source) : compileModel(request, source))
     return error;

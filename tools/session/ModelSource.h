@@ -30,6 +30,7 @@ struct ModelSource {
   /// Fused, with @prefill, @decode and @score. Null for a plan whose IR is not needed.
   std::unique_ptr<Module> module;
   std::shared_ptr<const WeightSource> weights;
+  std::optional<uint64_t> randomSeed; ///< of weights that no file has
   std::optional<Tokenizer> tokenizer; ///< none if there is no vocabulary
   std::string filesPath;              ///< the directory or file in which weights and vocabulary were looked for
   CompileOptions compileOptions;      ///< of the module, if there is no plan

@@ -9,6 +9,7 @@ void addEval(CLI::App &app, EvalCommand &command) {
   addWeights(*sub, command.weights);
   addPipeline(*sub, command.pipeline);
   addRanks(*sub, command.pipeline.ranks);
+  addProcesses(*sub, command.processes);
   sub->add_option("--text", command.text, "file to score, a text or questions; - is standard input")->required();
   addEvalForm(*sub, command.form);
   sub->add_option("--window", command.window, "tokens the model sees at once; 0: its context")

@@ -187,6 +187,7 @@ void addRun(CLI::App &app, RunCommand &command) {
   addWeights(*sub, command.weights);
   addPipeline(*sub, command.pipeline);
   addRanks(*sub, command.pipeline.ranks);
+  addProcesses(*sub, command.processes);
   addPrompts(*sub, command.prompts);
   addLines(*sub, command.lines);
   sub->add_flag("--interactive", command.interactive,

@@ -86,6 +86,10 @@ void addRanks(CLI::App &sub, std::optional<int64_t> &ranks) {
   sub.add_option("--ranks", ranks, "GPUs among which the model's tensors are split")->check(integer(1, mostRanks));
 }
 
+void addProcesses(CLI::App &sub, bool &processes) {
+  sub.add_flag("--processes", processes, "with a model that is split among GPUs: a process for each, not a thread");
+}
+
 std::vector<std::string> targetNames() {
   std::vector<std::string> names;
   for (const Target &target : allTargets())

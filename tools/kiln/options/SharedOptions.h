@@ -70,6 +70,7 @@ std::vector<std::string> targetNames();
 
 void addDType(CLI::App &sub, std::optional<std::string> &dtype); ///< --dtype
 void addRanks(CLI::App &sub, std::optional<int64_t> &ranks);     ///< --ranks
+void addProcesses(CLI::App &sub, bool &processes);               ///< --processes
 void addPipeline(CLI::App &sub, PipelineChoices &pipeline);      ///< all choices of the pipeline
 void addTarget(CLI::App &sub, std::string &target);              ///< --target
 void addDevice(CLI::App &sub, std::string &device);              ///< --device

@@ -1,6 +1,7 @@
 #include "tools/kiln/Commands.h"
 #include "tools/kiln/Input.h"
 #include "tools/kiln/Tracing.h"
+#include "tools/kiln/Version.h"
 #include "tools/kiln/run/GenerationOutput.h"
 #include "tools/kiln/run/RunSession.h"
 
@@ -143,15 +144,23 @@ Error runPrompts(const RunCommand &command, RunSession &session) {
 
 } // namespace
 
-Error run(const RunCommand &command) {
+static Error runOn(const RunCommand &command, RankGroup *group) {
   return withTrace(command.trace, "kiln run", [&](Trace *trace) {
-    Expected<std::unique_ptr<RunSession>> session = RunSession::open(command, trace);
+    Expected<std::unique_ptr<RunSession>> session = RunSession::open(command, trace, group);
     if (!session)
       return session.takeError();
+    if (group && group->rank() > 0)
+      return followRank((*session)->source, (*session)->onDevice);
     if (command.interactive)
-      return runInteractive(command, **session);
-    return command.lines.input.empty() ? runPrompts(command, **session) : runLines(command, **session);
+      return (*session)->finish(runInteractive(command, **session));
+    return (*session)->finish(command.lines.input.empty() ? runPrompts(command, **session)
+                                                          : runLines(command, **session));
   });
+}
+
+Error run(const RunCommand &command) {
+  return runAsRank({programVersion(), command.model, command.pipeline.ranks, command.processes},
+                   [&](RankGroup *group) { return runOn(command, group); });
 }
 
 } // namespace kiln

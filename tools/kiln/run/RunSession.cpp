@@ -50,7 +50,8 @@ static DraftRequest draftRequest(const RunCommand &command) {
 /// about a draft.
 static Error useRanks(const RunCommand &command, int64_t ranks, std::vector<std::string> &devices,
                       EngineOptions &onDevice) {
-  if (Error error = resolveDevices(command.device, ranks).moveInto(devices))
+  if (Error error =
+          onDevice.group ? checkRanks(ranks, *onDevice.group) : resolveDevices(command.device, ranks).moveInto(devices))
     return error;
   if (!command.draft.what.empty() && devices.front() != "cpu")
     return makeUsageError("--draft: expected a model on one GPU, got one that is split among " + Twine(ranks));
@@ -58,11 +59,15 @@ static Error useRanks(const RunCommand &command, int64_t ranks, std::vector<std:
   return Error::success();
 }
 
-Expected<std::unique_ptr<RunSession>> RunSession::open(const RunCommand &command, Trace *trace) {
-  std::vector<std::string> devices = resolveDevices(command.device);
+Expected<std::unique_ptr<RunSession>> RunSession::open(const RunCommand &command, Trace *trace, RankGroup *group) {
+  Expected<std::vector<std::string>> resolved = resolveDevices(command.device, group);
+  if (!resolved)
+    return resolved.takeError();
+  std::vector<std::string> devices = std::move(*resolved);
   Expected<EngineOptions> onDevice = engineOptions(command, devices, trace);
   if (!onDevice)
     return onDevice.takeError();
+  onDevice->group = group;
   PipelineChoices pipeline = command.pipeline;
   prepareForDraft(draftRequest(command), *onDevice, pipeline);
   ModelRequest request{.model = command.model,
@@ -74,7 +79,7 @@ Expected<std::unique_ptr<RunSession>> RunSession::open(const RunCommand &command
   Expected<ModelSource> source = traced(trace, TraceLane::Host, "open the model", [&] { return openModel(request); });
   if (!source)
     return source.takeError();
-  if (source->ranks() > 1) {
+  if (source->ranks() > 1 || group) {
     if (Error error = useRanks(command, source->ranks(), devices, *onDevice))
       return error;
   }

@@ -3,6 +3,7 @@
 
 #include "tools/kiln/OpenDraft.h"
 #include "tools/kiln/ProgressLine.h"
+#include "tools/session/RankProcess.h"
 
 namespace kiln {
 
@@ -18,10 +19,13 @@ struct RunSession {
 
   /// Opens the model's files. Error: a UsageError about an option that the reference executor does not support; errors
   /// of opening the model.
-  static Expected<std::unique_ptr<RunSession>> open(const RunCommand &command, Trace *trace);
+  static Expected<std::unique_ptr<RunSession>> open(const RunCommand &command, Trace *trace, RankGroup *group);
 
   /// Opens the devices, and the draft if there is one.
   Error openDevices(const RunCommand &command);
+
+  /// Ends the work, with its error if there is one, as Engine::finish does.
+  Error finish(Error error) const { return engines.empty() ? std::move(error) : engine().finish(std::move(error)); }
 
   Engine &engine() const { return *engines.front(); }
   /// The models of all engines.

@@ -109,7 +109,7 @@ void RankGroup::noteLost(const Peer &peer, const Twine &how) {
   }
   note(RankFailure::of("rank " + Twine(peer.rank) + " (process " + Twine(peer.socket.processId()) + ") " + how,
                        /*isLost=*/true),
-       &peer);
+       /*from=*/nullptr);
 }
 
 /// Keeps the first failure, ends what waits here, and tells those that may not know.

@@ -14,6 +14,7 @@ struct LauncherVariables {
   const char *rank, *ranks;
   const char *localRank, *localRanks; ///< null: it has none
   SmallVector<const char *, 2> job;   ///< together, they name the job; where none is set, the parent process does
+  const char *sign = nullptr;         ///< another variable that it sets, where the names of these are everybody's
 };
 
 const LauncherVariables allLaunchers[] = {
@@ -24,7 +25,12 @@ const LauncherVariables allLaunchers[] = {
      "OMPI_COMM_WORLD_LOCAL_SIZE",
      {"PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri"}},
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
-    {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", {"MASTER_ADDR", "MASTER_PORT"}},
+    {"RANK",
+     "WORLD_SIZE",
+     "LOCAL_RANK",
+     "LOCAL_WORLD_SIZE",
+     {"TORCHELASTIC_RUN_ID", "MASTER_PORT"},
+     "TORCHELASTIC_RUN_ID"},
 };
 
 /// The number in a variable; nothing if it is not set. Error: it is no number from `least`.
@@ -59,6 +65,8 @@ Error checkRank(const RankPlace &place) {
 }
 
 Expected<std::optional<RankPlace>> placeBy(const LauncherVariables &names) {
+  if (names.sign && !std::getenv(names.sign))
+    return std::nullopt;
   auto rank = numberIn(names.rank, 0), ranks = numberIn(names.ranks, 1), localRank = numberIn(names.localRank, 0),
        localRanks = numberIn(names.localRanks, 1);
   for (auto *number : {&rank, &ranks, &localRank, &localRanks})

@@ -314,28 +314,32 @@ KILN_DEVICE void combineParts(const SplitPart<kHeadSize> *parts, int count, int 
   const int lane = int(laneIndex()), group = lane / kLanes;
   const auto softmax = load<2>(parts[min(lane, count - 1)].values + kHeadSize);
   const float largest = warpMaxByOrder(softmax[0]);
-  const float weight = lane < count ? exp(softmax[0] - softmaxShift(largest)) : 0.0f;
-  const float scale = softmaxScale(warpSum(weight * softmax[1]));
+  const float weight = lane < count ? exp(softmax[0] - softmaxShift(largest)) : 0.0f, share = weight * softmax[1];
 #pragma unroll
   for (int vector = lane % kLanes; vector < kVectors; vector += kLanes) {
     Vec<float, 4> out{};
-#pragma unroll 1 // most heads have few parts
+    float sum = 0; // of the weights, beside the values: a sum over the lanes would come before them
+#pragma unroll 1   // most heads have few parts
     for (int first = 0; first < count; first += kAtOnce * kGroups) {
       Vec<float, 4> values[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i)
         values[i] = load<4>(parts[min(first + i * kGroups + group, count - 1)].values + vector * 4);
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i)
+      for (int i = 0; i < kAtOnce; ++i) {
         out += values[i] * shuffle(weight, u32(first + i * kGroups + group));
+        sum += shuffle(share, u32(first + i * kGroups + group));
+      }
     }
 #pragma unroll
-    for (int distance = kLanes; distance < int(kWarpSize); distance *= 2)
+    for (int distance = kLanes; distance < int(kWarpSize); distance *= 2) {
+      sum += shuffleXor(sum, distance);
 #pragma unroll
       for (int v = 0; v < 4; ++v)
         out[v] += shuffleXor(out[v], distance);
+    }
     if (group == 0)
-      epilogue(out * scale, b, h, t, vector * 4);
+      epilogue(out * softmaxScale(sum), b, h, t, vector * 4);
   }
 }
 

@@ -14,29 +14,20 @@
 
 namespace kiln {
 
-/// `value`, which is computed before this returns. All lanes of a warp call it.
-template <class T> KILN_DEVICE T computedHere(T value) {
 #if defined(__CUDACC__)
-  return shuffle(value, laneIndex());
-#else
-  return value;
-#endif
-}
+
+/// `value`, which is computed before this returns. All lanes of a warp call it.
+template <class T> KILN_DEVICE T computedHere(T value) { return shuffle(value, laneIndex()); }
 /// An address in global memory.
 template <class T> KILN_DEVICE T *computedHere(T *value) {
-#if defined(__CUDACC__)
-  const u64 address = shuffle(u64(__cvta_generic_to_global(value)), laneIndex());
-  return static_cast<T *>(__cvta_global_to_generic(address));
-#else
-  return value;
-#endif
+  return static_cast<T *>(__cvta_global_to_generic(computedHere(u64(__cvta_generic_to_global(value)))));
 }
-KILN_DEVICE SharedAddress computedHere(SharedAddress value) {
-#if defined(__CUDACC__)
-  return SharedAddress::ofRaw(shuffle(value.raw(), laneIndex()));
+KILN_DEVICE SharedAddress computedHere(SharedAddress value) { return SharedAddress::ofRaw(computedHere(value.raw())); }
+
 #else
-  return value;
+
+template <class T> KILN_DEVICE T computedHere(T value) { return value; }
+
 #endif
-}
 
 } // namespace kiln

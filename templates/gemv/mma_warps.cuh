@@ -53,155 +53,32 @@
 #include "device/vec.cuh"
 #include "device/warp.cuh"
 #include "epilogue.cuh"
+#include "gemv/mma_warps_copies.cuh"
 #include "gemv/mma_warps_shape.cuh"
 
 namespace kiln {
 
-/// Where a lane finds what it copies and multiplies in lines, rows of 128 bytes of shared memory: a chunk of every
-/// fourth line, and fragments of 8 of them. The first addresses are computed before the kernel waits.
-struct MmaWarpsLane {
-  static constexpr u32 kLinesAtOnce = kWarpSize / kRowChunks, kHalfLine = kSwizzledRowBytes / 2;
-
-  KILN_DEVICE static u32 line() { return laneIndex() / kRowChunks; }
-  KILN_DEVICE static u32 chunk() { return laneIndex() % kRowChunks; }
-
-  /// Its chunk of the first of its lines, and of the i-th one.
-  KILN_DEVICE static SharedAddress firstChunk(SharedAddress lines) {
-    return computedHere(lines + swizzledOffset(line(), chunk(), line()));
-  }
-  KILN_DEVICE static SharedAddress chunkOf(SharedAddress first, int i) {
-    return (first ^ u32(i) % 2 * kHalfLine) + u32(i) * kLinesAtOnce * kSwizzledRowBytes;
-  }
-
-  /// Its fragments of the first 8 lines for two instructions. Lines from `count` on repeat the last one.
-  KILN_DEVICE static SharedAddress firstFragments(SharedAddress lines, int count) {
-    const u32 line = u32(min(int(laneIndex()) % 8, count - 1));
-    return computedHere(lines + swizzledOffset(line, laneIndex() / 8, line));
-  }
-  /// The words for the first instruction of a pair, then for the second.
-  KILN_DEVICE static void loadPair(u32 (&words)[4], SharedAddress firstFragments, u32 distance, int pair) {
-    loadMatrices(words, (firstFragments ^ u32(pair) * kHalfLine) + distance);
-  }
-};
-
 /// The work of one thread.
 template <class Config, class T, class Epilogue> struct MmaWarps {
   using Shape = MmaWarpsShape<Config, T>;
-  using Lane = MmaWarpsLane;
-  using Cut = typename Shape::Cut;
   using OfRow = RowOperandsOf<Epilogue>;
   static constexpr int kTilesN = Shape::kTilesN, kUnroll = Shape::kUnroll, V = Shape::V;
   static constexpr int kChains = Shape::kOwnChains, kHalves = Shape::kRows / 8;
-  static constexpr int kRowChains = Shape::kSharesRows ? 1 : kChains; // for which a lane copies rows
-  static constexpr u32 kHalfBytes = 8 * kSwizzledRowBytes;
 
-  const T *weight;
   const Epilogue &epilogue;
   const int allRows;
   MmaWarpsStorage<Config, T> &shared;
-  const int firstRow = int(blockIndexY()) * Shape::kRows, rows = min(allRows - firstRow, Shape::kRows);
-  // Computed before the wait, since behind it every instruction counts: the rows from the lane's first line on; where
-  // its chunk of that one is at the first step of each chain; and its places in shared memory.
-  const int rowsFromLine = computedHere(rows - int(Lane::line()));
-  const T *ownRows[kRowChains];
-  const SharedAddress chunks = Lane::firstChunk(stages()), fragments = Lane::firstFragments(stages(), 8);
-  const SharedAddress rowChunks = Lane::firstChunk(linesOfRows());
-  const SharedAddress rowFragments[2] = {
-      Lane::firstFragments(linesOfRows(), rows),
-      Lane::firstFragments(linesOfRows() + (kHalves - 1) * kHalfBytes, max(rows - (kHalves - 1) * 8, 1))};
+  const int firstRow = int(blockIndexY()) * Shape::kRows;
+  const MmaWarpsCopies<Config, T> copies;
   MmaSums sums[kChains][kTilesN];
 
   KILN_DEVICE MmaWarps(const T *a, const T *weight, const Epilogue &epilogue, int allRows,
                        MmaWarpsStorage<Config, T> &shared)
-      : weight(weight), epilogue(epilogue), allRows(allRows), shared(shared) {
-    a += i64(firstRow + int(Lane::line())) * Config::kDepth + int(Lane::chunk()) * Shape::kChunk;
-#pragma unroll
-    for (int chain = 0; chain < kRowChains; ++chain)
-      ownRows[chain] = computedHere(a + Cut::firstStep(depthWarp() * kChains + chain) * Shape::kStep);
-  }
+      : epilogue(epilogue), allRows(allRows), shared(shared), copies(a, weight, firstRow, allRows, shared) {}
 
-  KILN_DEVICE static int warpN() { return int(warpIndex()) % Shape::kWarpsN; }
-  KILN_DEVICE static int depthWarp() { return int(warpIndex()) / Shape::kWarpsN; }
   KILN_DEVICE static int group() { return int(laneIndex()) / 4; }
   KILN_DEVICE static int place() { return int(laneIndex()) % 4; }
   KILN_DEVICE static bool isMultiplier() { return int(warpIndex()) < Shape::kMultipliers; }
-
-  /// The first column of a turn of the block, and of the warp in it.
-  KILN_DEVICE static int firstCol(int turn) { return (int(blockIndexX()) * Shape::kTurns + turn) * Shape::kTileN; }
-  KILN_DEVICE static int warpCol(int turn) { return firstCol(turn) + warpN() * Shape::kWarpCols; }
-
-  /// The lines of the warp's stages, and those of the rows at their first step.
-  KILN_DEVICE SharedAddress stages() const {
-    return SharedAddress(shared.stages[min(int(warpIndex()), Shape::kMultipliers - 1)]);
-  }
-  KILN_DEVICE SharedAddress linesOfRows() const {
-    return Shape::kSharesRows ? SharedAddress(shared.rows) : stages() + Shape::kStageCols * kSwizzledRowBytes;
-  }
-  /// From the first lines to those of a step of one of the warp's chains in a buffer, in bytes.
-  KILN_DEVICE static constexpr u32 distanceOf(int buffer, int chain, int u) {
-    return u32(buffer * Shape::kStageLines + (chain * kUnroll + u) * Shape::kStepLines) * kSwizzledRowBytes;
-  }
-  KILN_DEVICE static constexpr u32 distanceOfShared(int step) {
-    return u32(min(step, Shape::kSteps - 1) * Shape::kRows) * kSwizzledRowBytes;
-  }
-
-  //===--- copies
-
-  /// Starts the copy of kLines lines of a step, whose first chunk goes to `first`; zeros past the depth. The lane's
-  /// i-th chunk is at from(i, isInside), which is not read unless it is inside. Lines from `end` on, counted from the
-  /// lane's first one, are left out.
-  template <int kLines, class From>
-  KILN_DEVICE static void copyStep(SharedAddress first, int step, bool exists, int end, From from) {
-    const bool isInside =
-        exists && (Shape::kDepthIsExact || step * Shape::kStep + int(Lane::chunk()) * Shape::kChunk < Config::kDepth);
-#pragma unroll
-    for (int i = 0; i < kLines / int(Lane::kLinesAtOnce); ++i)
-      if (i * int(Lane::kLinesAtOnce) < end)
-        copyAsync(Lane::chunkOf(first, i), from(i, isInside), isInside ? kChunkBytes : 0);
-  }
-
-  /// body(chain, unrolled step, step of the chain, step of the depth, whether it is the chain's) for each of a stage.
-  template <class Body> KILN_DEVICE static void forEachStep(int stage, Body body) {
-#pragma unroll
-    for (int chain = 0; chain < kChains; ++chain) {
-      const int index = depthWarp() * kChains + chain, first = Cut::firstStep(index), count = Cut::steps(index);
-#pragma unroll
-      for (int u = 0; u < kUnroll; ++u) {
-        const int ofChain = stage * kUnroll + u;
-        body(chain, u, ofChain, first + ofChain, Shape::kStepsAreEven || ofChain < count);
-      }
-    }
-  }
-
-  /// Copies the weights of a stage. Columns past the end repeat the last one.
-  KILN_DEVICE void copyWeights(int place) const {
-    const int col = warpCol(place / Shape::kStages) + int(Lane::line());
-    forEachStep(place % Shape::kStages, [&](int chain, int u, int, int step, bool exists) {
-      const int k = step * Shape::kStep + int(Lane::chunk()) * Shape::kChunk;
-      copyStep<Shape::kWarpCols>(chunks + distanceOf(place % Shape::kBuffers, chain, u), step, exists, Shape::kWarpCols,
-                                 [&](int i, bool isInside) {
-                                   const int line = min(col + i * int(Lane::kLinesAtOnce), Config::kCols - 1);
-                                   return weight + i64(line) * Config::kDepth + (isInside ? k : 0);
-                                 });
-    });
-  }
-  /// Copies the rows of a stage.
-  KILN_DEVICE void copyRows(int place) const {
-    forEachStep(place % Shape::kStages, [&](int chain, int u, int ofChain, int step, bool exists) {
-      copyStep<Shape::kRows>(rowChunks + distanceOf(place % Shape::kBuffers, chain, u), step, exists, rowsFromLine,
-                             [&](int i, bool isInside) {
-                               return ownRows[chain] + i * int(Lane::kLinesAtOnce) * Config::kDepth +
-                                      (isInside ? ofChain * Shape::kStep : 0);
-                             });
-    });
-  }
-  /// Copies all of the rows, for all warps.
-  KILN_DEVICE void copySharedRows() const {
-    for (int step = int(warpIndex()); step < Shape::kSteps; step += Shape::kMultipliers)
-      copyStep<Shape::kRows>(rowChunks + distanceOfShared(step), step, true, rowsFromLine, [&](int i, bool isInside) {
-        return ownRows[0] + i * int(Lane::kLinesAtOnce) * Config::kDepth + (isInside ? step * Shape::kStep : 0);
-      });
-  }
 
   //===--- products
 
@@ -213,17 +90,14 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
       for (int pair = 0; pair < Shape::kParts / 2; ++pair)
 #pragma unroll
         for (int chain = 0; chain < kChains; ++chain) {
-          const u32 distance = distanceOf(place % Shape::kBuffers, chain, u);
-          const int step = Cut::firstStep(depthWarp() * kChains + chain) + place % Shape::kStages * kUnroll + u;
           u32 left[kHalves][4];
 #pragma unroll
           for (int half = 0; half < kHalves; ++half)
-            Lane::loadPair(left[half], rowFragments[half], Shape::kSharesRows ? distanceOfShared(step) : distance,
-                           pair);
+            copies.loadRows(left[half], half, place, chain, u, pair);
 #pragma unroll
           for (int n = 0; n < kTilesN; ++n) {
             u32 right[4];
-            Lane::loadPair(right, fragments, distance + u32(n) * kHalfBytes, pair);
+            copies.loadWeight(right, n, place, chain, u, pair);
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
               const u32 *low = left[0] + 2 * i, *high = left[kHalves - 1] + 2 * i;
@@ -232,29 +106,6 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
             }
           }
         }
-  }
-
-  /// Starts the copies of the first stages' weights.
-  KILN_DEVICE void begin() const {
-    for (int place = 0; place < Shape::kBuffers; ++place) {
-      if (firstCol(place / Shape::kStages) < Config::kCols)
-        copyWeights(place);
-      commitAsyncCopies();
-    }
-  }
-
-  /// Starts the copies of the first stages' rows, behind waitForDependencies().
-  KILN_DEVICE void beginRows() const {
-    if constexpr (Shape::kSharesRows) {
-      copySharedRows();
-      commitAsyncCopies();
-    } else {
-#pragma unroll
-      for (int place = 0; place < Shape::kBuffers; ++place) {
-        copyRows(place);
-        commitAsyncCopies();
-      }
-    }
   }
 
   /// The products of a stage, in whose place the copies of a later one start.
@@ -271,10 +122,10 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
     if constexpr (Shape::kBuffers < Shape::kSequence) {
       syncWarp(); // all lanes have read the stage
       const int next = place + Shape::kBuffers;
-      if (next < Shape::kSequence && firstCol(next / Shape::kStages) < Config::kCols) {
-        copyWeights(next);
+      if (next < Shape::kSequence && Shape::firstCol(next / Shape::kStages) < Config::kCols) {
+        copies.copyWeights(next);
         if constexpr (!Shape::kSharesRows)
-          copyRows(next);
+          copies.copyRows(next);
       }
     }
     commitAsyncCopies();
@@ -301,8 +152,8 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
       for (int n = 0; n < kTilesN; ++n)
 #pragma unroll
         for (int half = 0; half < Shape::kRows / 8; ++half)
-          storeShared(&shared.sums[depthWarp() * Shape::kOwnSums + sum][half * 8 + group()]
-                                  [warpN() * Shape::kWarpCols + n * 8 + place() * 2],
+          storeShared(&shared.sums[Shape::depthWarp() * Shape::kOwnSums + sum][half * 8 + group()]
+                                  [Shape::warpN() * Shape::kWarpCols + n * 8 + place() * 2],
                       Vec<float, 2>{ownSum(sum, n, half * 2), ownSum(sum, n, half * 2 + 1)});
   }
 
@@ -343,7 +194,7 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
       if (!hasOutput(i))
         break;
       const Output at = outputs[i];
-      const int col = firstCol(0) + at.col;
+      const int col = Shape::firstCol(0) + at.col;
       passProduct(epilogue, product(at), ahead[i], ofRow(at.row), firstRow + at.row, col,
                   firstRow + at.row < allRows && col < Config::kCols);
     }
@@ -361,7 +212,7 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
 #pragma unroll
         for (int sum = 1; sum < Shape::kOwnSums; ++sum)
           total += Vec<float, 2>{ownSum(sum, n, half * 2), ownSum(sum, n, half * 2 + 1)};
-        const int row = half * 8 + group(), col = warpCol(turn) + n * 8 + place() * 2;
+        const int row = half * 8 + group(), col = Shape::warpCol(turn) + n * 8 + place() * 2;
 #pragma unroll
         for (int i = 0; i < 2; i += V) {
           Vec<float, V> values;
@@ -393,7 +244,7 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
 
   KILN_DEVICE void run() {
     if (isMultiplier())
-      begin();
+      copies.begin();
     if constexpr (Shape::kSharesRows)
       runAlone();
     else
@@ -403,7 +254,7 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
   KILN_DEVICE void awaitRows() const {
     waitForDependencies();
     if (isMultiplier())
-      beginRows();
+      copies.beginRows();
   }
 
   /// Warps that share the depth meet when they have their sums.
@@ -417,7 +268,7 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
 #pragma unroll
     for (int i = 0; i < Shape::kOwnOutputs; ++i)
       if (hasOutput(i))
-        ahead[i] = operands(outputs[i].row, firstCol(0) + outputs[i].col);
+        ahead[i] = operands(outputs[i].row, Shape::firstCol(0) + outputs[i].col);
     if (isMultiplier()) {
 #pragma unroll
       for (int place = 0; place < Shape::kSequence; ++place)
@@ -441,7 +292,7 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
     if (!isMultiplier())
       return;
 #pragma unroll 1
-    for (int turn = 0; turn < Shape::kTurns && firstCol(turn) < Config::kCols; ++turn) {
+    for (int turn = 0; turn < Shape::kTurns && Shape::firstCol(turn) < Config::kCols; ++turn) {
 #pragma unroll
       for (int stage = 0; stage < Shape::kStages; ++stage)
         multiply(turn * Shape::kStages + stage);

@@ -41,6 +41,13 @@ template <class Config, class T> struct MmaWarpsShape {
   static constexpr int kRowOutputs = kTileN / V, kOutputs = kRows * kRowOutputs;
   static constexpr int kOwnOutputs = ceilDiv(kOutputs, kThreads);
 
+  /// The place of a warp among those along columns, and among those that share the depth.
+  KILN_DEVICE static int warpN() { return int(warpIndex()) % kWarpsN; }
+  KILN_DEVICE static int depthWarp() { return int(warpIndex()) / kWarpsN; }
+  /// The first column of a turn of the block, and of the warp in it.
+  KILN_DEVICE static int firstCol(int turn) { return (int(blockIndexX()) * kTurns + turn) * kTileN; }
+  KILN_DEVICE static int warpCol(int turn) { return firstCol(turn) + warpN() * kWarpCols; }
+
   static_assert(sizeof(T) == 2, "bf16 or f16");
   static_assert(kRows == 8 || kRows == 16, "rows of an instruction");
   static_assert(Config::kDepth % kChunk == 0, "rows are whole chunks of 16 bytes");

@@ -125,12 +125,11 @@ template <class Config, class T> struct WgmmaRows {
   }
   /// Copies the rows' elements of a step, or those of the range with its first step.
   KILN_DEVICE void copyRows(int group, int step, int stage) const {
-    if constexpr (!Shape::kCopiesRowsAtOnce) {
+    if constexpr (!Shape::kCopiesRowsAtOnce)
       copyBox(stageOfRows(group, stage), a, {(firstStep(group) + step) * Shape::kStep, firstRow},
               shared.full[group][stage]);
-    } else if (step == 0) {
+    else if (step == 0)
       copyBox(stageOfRows(group, 0), a, {0, firstRow, firstStep(group)}, shared.rows[group]);
-    }
   }
   /// What of the copies of rows need not wait for them: instructions behind the wait are on the critical path.
   KILN_DEVICE void prepareRows() const {

@@ -10,6 +10,19 @@ Error checkCuda(cudaError_t status, const Twine &what) {
   return makeError("CUDA: " + what + ": " + cudaGetErrorString(status));
 }
 
+Expected<void *> findDriverFunction(const char *name, StringRef users) {
+  constexpr unsigned version = 12000;
+  void *function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  cudaError_t status = cudaGetDriverEntryPointByVersion(name, &function, version, cudaEnableDefault, &found);
+  if (Error error = checkCuda(status, "looking for " + Twine(name) + " in the driver"))
+    return error;
+  if (found != cudaDriverEntryPointSuccess || !function)
+    return makeError("CUDA: expected a driver with " + Twine(name) + ", which " + users +
+                     " need; install that of CUDA 12 or later");
+  return function;
+}
+
 Expected<std::unique_ptr<CudaKernel>> CudaKernel::load(StringRef name, std::shared_ptr<const KernelCode> code) {
   auto loaded = std::make_unique<CudaKernel>();
   loaded->name = name.str();

@@ -12,6 +12,10 @@ namespace kiln {
 /// The error of a failed call of the CUDA runtime.
 Error checkCuda(cudaError_t status, const Twine &what);
 
+/// The address of a function of the driver, which is not linked: programs start without one. `users`: who needs it, for
+/// the error. Error: the driver is older than CUDA 12.
+Expected<void *> findDriverFunction(const char *name, StringRef users);
+
 /// Loaded code, and the kernel of its name in it.
 class CudaKernel : public DeviceKernel {
 public:

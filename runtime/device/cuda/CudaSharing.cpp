@@ -19,15 +19,9 @@ struct CudaMemoryHandle {
 
 /// The start of the driver's allocation that has this address: cudaMalloc makes small pieces of larger ones.
 Expected<char *> allocationOf(void *address) {
-  constexpr unsigned version = 12000;
   void *function = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  cudaError_t status =
-      cudaGetDriverEntryPointByVersion("cuMemGetAddressRange", &function, version, cudaEnableDefault, &found);
-  if (Error error = checkCuda(status, "looking for cuMemGetAddressRange in the driver"))
+  if (Error error = findDriverFunction("cuMemGetAddressRange", "ranks that are processes").moveInto(function))
     return error;
-  if (found != cudaDriverEntryPointSuccess || !function)
-    return makeError("CUDA: expected a driver with cuMemGetAddressRange; install that of CUDA 12 or later");
   CUdeviceptr start = 0;
   size_t bytes = 0;
   CUresult result = reinterpret_cast<decltype(&cuMemGetAddressRange)>(function)(&start, &bytes,

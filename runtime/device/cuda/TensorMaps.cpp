@@ -10,17 +10,9 @@ namespace kiln {
 static_assert(sizeof(EncodedTensorMap) == sizeof(CUtensorMap) && alignof(EncodedTensorMap) >= alignof(CUtensorMap));
 
 Expected<TensorMapEncoder> TensorMapEncoder::create() {
-  constexpr unsigned version = 12000; // the first that has it
   TensorMapEncoder encoder;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  cudaError_t status =
-      cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &encoder.function, version, cudaEnableDefault, &found);
-  if (Error error = checkCuda(status, "looking for cuTensorMapEncodeTiled in the driver"))
+  if (Error error = findDriverFunction("cuTensorMapEncodeTiled", "the plan's kernels").moveInto(encoder.function))
     return error;
-  if (found != cudaDriverEntryPointSuccess || !encoder.function)
-    return makeError(
-        "CUDA: expected a driver with cuTensorMapEncodeTiled, which the plan's kernels need; install that of "
-        "CUDA 12 or later");
   return encoder;
 }
 

@@ -159,6 +159,12 @@ void RankGroup::setOnFailure(std::function<void()> chosen) {
 // Messages
 //===----------------------------------------------------------------------===//
 
+/// The watching thread may be about to read why: another rank's failure, or the end of its process.
+void RankGroup::awaitCause() {
+  std::unique_lock lock(mutex);
+  changed.wait_for(lock, causePatience, [&] { return failure || isLeaving; });
+}
+
 Error RankGroup::send(const RankMessage &message) {
   for (const auto &peer : peers) {
     Error error = Error::success();
@@ -169,6 +175,7 @@ Error RankGroup::send(const RankMessage &message) {
     if (!error)
       continue;
     llvm::consumeError(std::move(error));
+    awaitCause();
     noteLost(*peer, "takes no messages any more");
     std::lock_guard lock(mutex);
     return failure ? failure->toError() : Error::success();
@@ -267,10 +274,7 @@ Error RankGroup::end(Error error) {
       return gather({RankMessageKind::Parts}).takeError();
     }
   }
-  {
-    std::unique_lock lock(mutex);
-    changed.wait_for(lock, causePatience, [&] { return failure.has_value(); });
-  }
+  awaitCause();
   RankFailure own{diagnosticsOf(error)};
   if (!own.diagnostics.empty())
     own.diagnostics.front().message = ("rank " + Twine(rank()) + ": " + own.diagnostics.front().message).str();

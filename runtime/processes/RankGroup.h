@@ -82,6 +82,7 @@ private:
   void noteLost(const Peer &peer, const Twine &how);
   void tell(const RankFailure &failure, const Peer *from);
   void endIfOverdue();
+  void awaitCause();
   Peer &peerOf(int64_t rank) { return *peers[rank == 0 ? 0 : static_cast<size_t>(rank - 1)]; }
   Expected<std::vector<RankMessage>> gatherAsFirst(const RankMessage &own);
 

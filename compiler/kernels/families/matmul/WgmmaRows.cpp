@@ -109,8 +109,10 @@ static std::optional<Tile> tileOf(const Op &op, const Target &target, Tile tile)
   const int64_t rows = setting(tile, "rows"), n = setting(tile, "tile_n"), groups = setting(tile, "groups");
   const int64_t half = target.sharedPerBlock / 2;
   const auto most = static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), setting(tile, "parts") * groups));
-  // Rows at once, if they take at most half of the memory.
-  const bool isWhole = hasWholeSteps(op) && groups * most * rows * stepBytes <= half;
+  // Rows at once, if that leaves memory for weights on the way: otherwise they come with the weight. A block of several
+  // tiles keeps rows that take half of the memory, since it would read them anew for each.
+  const int64_t mostOfRows = setting(tile, "turns") > 1 ? half : target.sharedPerBlock / 4;
+  const bool isWhole = hasWholeSteps(op) && groups * most * rows * stepBytes <= mostOfRows;
   // What a block has room for is read before its turn comes. If all of its weight fits, a multiprocessor has one
   // block: with more, those of kernels that wait crowd where those that work should be (a step of 124M took 13 %
   // longer with three, 5 % with two). Otherwise two, of this kernel and the next.

@@ -1,6 +1,7 @@
 """Ranks of a model that are processes: they write what ranks write that are threads of one process, whoever starts them;
 and when one of them ends or differs, all end within seconds, with a message that says which and why, and leave nothing."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -58,6 +59,18 @@ def finish(processes, limit=TIMEOUT):
     return results
 
 
+def environment_of(number):
+    """Of a process."""
+    with open(f"/proc/{number}/environ", "rb") as file:
+        return dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
+
+
+def socket_of(variable, *job):
+    """The abstract socket at which ranks meet whose launcher sets this variable and gives these names to the job."""
+    text = b"".join(part + b"\n" for part in (variable, *job))
+    return f"@kiln-{os.geteuid()}-{hashlib.sha256(text).hexdigest()[:32]}"
+
+
 def children(process):
     """The processes of the ranks that a process has started, by rank."""
     found = {}
@@ -65,8 +78,7 @@ def children(process):
         try:
             with open(f"/proc/{name}/stat") as file:
                 parent = int(file.read().rpartition(")")[2].split()[1])
-            with open(f"/proc/{name}/environ", "rb") as file:
-                variables = dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
+            variables = environment_of(name)
         except OSError:
             continue  # it has ended
         if parent == process.pid and b"KILN_RANK" in variables:
@@ -286,16 +298,23 @@ class Kills(RankProcesses):
 
     def setUp(self):
         super().setUp()
+        self.sockets = {socket_of(b"KILN_RANK", f"test-{os.getpid()}".encode())}  # of start_ranks
         self.before = self.leftovers()
 
     def leftovers(self):
-        """What processes that are killed might leave. KILN_CACHE may be below /tmp, and has no temporary files."""
+        """What processes that are killed might leave, but no sockets of others' processes. KILN_CACHE may be below /tmp,
+        and has no temporary files."""
         with open("/proc/net/unix") as file:
-            sockets = {line.split()[-1] for line in file if "@kiln-" in line}
+            sockets = self.sockets & {line.split()[-1] for line in file}
         return set(os.listdir("/dev/shm")) | {name for name in os.listdir("/tmp") if "kiln" in name and not name.startswith("kiln-test-")} | sockets
 
     def assert_clean(self):
         self.assertLessEqual(self.leftovers(), self.before)
+
+    def expect_no_socket_of(self, number):
+        """Afterwards, of the job of this rank's process."""
+        job = environment_of(number)[b"KILN_JOB"]
+        self.sockets.add(socket_of(b"KILN_RANK", job))
 
     def await_phase(self, phase, out):
         if phase == "start":
@@ -333,6 +352,7 @@ class Kills(RankProcesses):
                     self.addCleanup(launcher.kill)
                     self.await_phase(phase, launcher.stdout)
                     ranks = children(launcher)
+                    self.expect_no_socket_of(ranks[rank])
                     os.kill(ranks[rank], signal.SIGKILL)
                     killed = time.monotonic()
                     (code, _, err), = finish([launcher], LIMIT)
@@ -345,6 +365,7 @@ class Kills(RankProcesses):
         launcher = spawn(*self.command, *self.short, "--processes")
         self.await_phase("decode", launcher.stdout)
         ranks = children(launcher)
+        self.expect_no_socket_of(ranks[0])
         launcher.kill()
         finish([launcher])
         deadline = time.monotonic() + LIMIT

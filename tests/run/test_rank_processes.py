@@ -60,18 +60,21 @@ def finish(processes, limit=TIMEOUT):
 
 
 def environment_of(number):
-    """Of a process."""
-    with open(f"/proc/{number}/environ", "rb") as file:
-        return dict(entry.split(b"=", 1) for entry in file.read().split(b"\0") if b"=" in entry)
+    """The environment of a process."""
+    with open(f"/proc/{number}/environ", encoding="utf-8", errors="surrogateescape") as file:
+        return dict(entry.split("=", 1) for entry in file.read().split("\0") if "=" in entry)
 
 
-def socket_of(variable, *job):
-    """The abstract socket at which ranks meet whose launcher sets this variable and gives these names to the job."""
-    text = b"".join(part + b"\n" for part in (variable, *job))
-    return f"@kiln-{os.geteuid()}-{hashlib.sha256(text).hexdigest()[:32]}"
+def socket_of(environment):
+    """The abstract socket at which the ranks of a job meet: the first launcher's whose variables are there."""
+    launchers = {"KILN_RANK": ("KILN_JOB",), "OMPI_COMM_WORLD_RANK": ("PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri")}
+    rank = next(name for name in launchers if name in environment)
+    job = [rank, *(environment[name] for name in launchers[rank] if name in environment)]
+    digest = hashlib.sha256("".join(part + "\n" for part in job).encode()).hexdigest()
+    return f"@kiln-{os.geteuid()}-{digest[:32]}"
 
 
-def children(process):
+def children(process, variable="KILN_RANK"):
     """The processes of the ranks that a process has started, by rank."""
     found = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -81,8 +84,8 @@ def children(process):
             variables = environment_of(name)
         except OSError:
             continue  # it has ended
-        if parent == process.pid and b"KILN_RANK" in variables:
-            found[int(variables[b"KILN_RANK"])] = int(name)
+        if parent == process.pid and variable in variables:
+            found[int(variables[variable])] = int(name)
     return found
 
 
@@ -298,7 +301,7 @@ class Kills(RankProcesses):
 
     def setUp(self):
         super().setUp()
-        self.sockets = {socket_of(b"KILN_RANK", f"test-{os.getpid()}".encode())}  # of start_ranks
+        self.sockets = {socket_of(rank_environment(0, 2))}
         self.before = self.leftovers()
 
     def leftovers(self):
@@ -312,9 +315,8 @@ class Kills(RankProcesses):
         self.assertLessEqual(self.leftovers(), self.before)
 
     def expect_no_socket_of(self, number):
-        """Afterwards, of the job of this rank's process."""
-        job = environment_of(number)[b"KILN_JOB"]
-        self.sockets.add(socket_of(b"KILN_RANK", job))
+        """In the end, of the job of this rank's process."""
+        self.sockets.add(socket_of(environment_of(number)))
 
     def await_phase(self, phase, out):
         if phase == "start":
@@ -402,21 +404,12 @@ class Kills(RankProcesses):
         launcher = subprocess.Popen(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", KILN, *map(str, self.command), *self.short],
                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.await_phase("decode", launcher.stdout)
-        rank = next(int(name) for name in filter(str.isdigit, os.listdir("/proc")) if self.is_rank(name, launcher.pid, 1))
+        rank = children(launcher, "OMPI_COMM_WORLD_RANK")[1]
+        self.expect_no_socket_of(rank)
         os.kill(rank, signal.SIGKILL)
         (code, _, _), = finish([launcher], LIMIT)
         self.assertNotEqual(code, 0)
         self.assert_clean()
-
-    @staticmethod
-    def is_rank(name, parent, rank):
-        try:
-            with open(f"/proc/{name}/stat") as file:
-                is_child = int(file.read().rpartition(")")[2].split()[1]) == parent
-            with open(f"/proc/{name}/environ", "rb") as file:
-                return is_child and f"OMPI_COMM_WORLD_RANK={rank}".encode() in file.read().split(b"\0")
-        except OSError:
-            return False
 
 
 if __name__ == "__main__":

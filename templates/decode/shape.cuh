@@ -11,8 +11,9 @@
 // Either is kDim / 64 parts of 8 columns of 64 of the depth: part i of a wide unit is depth 64i … 64i + 63, part i of a
 // narrow one columns 8i … 8i + 7. Each warp that multiplies has kWarpParts neighbouring parts of each unit.
 //
-// A head takes 4 units of each block, 64 hidden channels take 2. Clusters share heads first, then hidden channels so
-// that all have as equal a number of units as can be.
+// A head takes 4 units of each block, 64 hidden channels take 2. Clusters share heads first, then hidden channels: all
+// have as equal a number of units as can be, but none has more hidden channels than it must, since all wait for each
+// other behind the MLP.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -46,12 +47,23 @@ template <class Config, class T> struct DecodeShape {
   static constexpr u32 kPartBytes = kUnitCols * kSwizzledRowBytes, kUnitBytes = kParts * kPartBytes;
 
   KILN_DEVICE static constexpr DecodeShare share(int cluster) {
-    constexpr int kHalves = 2 * kHeads + kHiddens; // each is two units of a block
-    const int firstHead = cluster * (kHeads / kClusters) + min(cluster, kHeads % kClusters);
-    const int heads = kHeads / kClusters + (cluster < kHeads % kClusters ? 1 : 0);
-    const int first = cluster * (kHalves / kClusters) + min(cluster, kHalves % kClusters);
-    const int halves = kHalves / kClusters + (cluster < kHalves % kClusters ? 1 : 0);
-    return {firstHead, heads, first - 2 * firstHead, halves - 2 * heads};
+    constexpr int kHalves = 2 * kHeads + kHiddens;                         // each is two units of a block
+    constexpr int kMore = kHeads % kClusters, kOthers = kClusters - kMore; // clusters with one more head, and others
+    constexpr int kOfMore = firstOf(kHalves, kClusters, kMore) - 2 * kMore * (kHeads / kClusters + 1);
+    constexpr int kOfOthers = min(kHiddens - kOfMore, kOthers * ceilDiv(kHiddens, kClusters));
+    const int firstHead = firstOf(kHeads, kClusters, cluster), heads = partOf(kHeads, kClusters, cluster);
+    if (cluster < kMore)
+      return {firstHead, heads, firstOf(kHiddens - kOfOthers, kMore, cluster),
+              partOf(kHiddens - kOfOthers, kMore, cluster)};
+    return {firstHead, heads, kHiddens - kOfOthers + firstOf(kOfOthers, kOthers, cluster - kMore),
+            partOf(kOfOthers, kOthers, cluster - kMore)};
+  }
+  /// What one of `sharers` has of `count` things, of which the first sharers have one more; and where that begins.
+  KILN_DEVICE static constexpr int partOf(int count, int sharers, int which) {
+    return count / sharers + (which < count % sharers ? 1 : 0);
+  }
+  KILN_DEVICE static constexpr int firstOf(int count, int sharers, int which) {
+    return which * (count / sharers) + min(which, count % sharers);
   }
   KILN_DEVICE static constexpr int mostHiddens() {
     int most = 0;

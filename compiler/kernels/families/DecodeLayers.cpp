@@ -42,10 +42,21 @@ struct DecodeBlock {
     direct = setting(tile, "direct");
   }
 
-  /// Parts of `count` things that cluster `which` has, the first clusters one more.
-  int64_t partOf(int64_t count, int64_t which) const { return count / clusters + (which < count % clusters ? 1 : 0); }
+  /// Parts of `count` things that one of `sharers` has, the first of them one more.
+  static int64_t partOf(int64_t count, int64_t sharers, int64_t which) {
+    return count / sharers + (which < count % sharers ? 1 : 0);
+  }
   /// Groups of 64 hidden channels of a cluster; less than 1: there are too few of them for clusters of heads.
-  int64_t hiddensOf(int64_t cluster) const { return partOf(2 * heads + hiddens, cluster) - 2 * partOf(heads, cluster); }
+  int64_t hiddensOf(int64_t cluster) const {
+    const int64_t withMore = heads % clusters, others = clusters - withMore;
+    int64_t ofMore = -2 * withMore * (heads / clusters + 1);
+    for (int64_t i = 0; i < withMore; ++i)
+      ofMore += partOf(2 * heads + hiddens, clusters, i);
+    const auto most = static_cast<int64_t>(llvm::divideCeil(hiddens, clusters));
+    const int64_t ofOthers = std::min(hiddens - ofMore, others * most);
+    return cluster < withMore ? partOf(hiddens - ofOthers, withMore, cluster)
+                              : partOf(ofOthers, others, cluster - withMore);
+  }
   bool isShared() const {
     for (int64_t cluster = 0; cluster < clusters; ++cluster)
       if (hiddensOf(cluster) < 1)

@@ -91,7 +91,11 @@ KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE u32 arrive(u32 *counter) {
   return __atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL);
 }
 
-KILN_DEVICE u32 loadAcquire(const u32 *counter) { return __atomic_load_n(counter, __ATOMIC_ACQUIRE); }
+KILN_DEVICE u32 loadAcquire(const u32 *counter) {
+  const u32 value = __atomic_load_n(counter, __ATOMIC_ACQUIRE);
+  emulatedThread->acquire();
+  return value;
+}
 
 KILN_DEVICE void storeToHost(u64 *target, u64 value) { __atomic_store_n(target, value, __ATOMIC_RELAXED); }
 

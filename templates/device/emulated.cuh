@@ -71,6 +71,8 @@ public:
   /// process. `turn` counts the calls of the loop from 0. It ends the launch with an error if the word at `stop` is not
   /// zero, or if the loop has waited too long.
   virtual void pauseForRank(u32 turn, const u32 *stop, const Site &site) = 0;
+  /// Called behind a load that acquires: whatever other threads did so far may be ordered before what comes next.
+  virtual void acquire() = 0;
 
   /// The static shared memory of the variable `tag`; all threads of the block get the same.
   virtual void *staticShared(const void *tag, u64 bytes, u64 alignment, const Site &site) = 0;

@@ -6,13 +6,13 @@ import unittest
 
 from kilntest import KilnTest, ids, run_kiln
 
-# 12 heads would take minutes: two, whose clusters have no hidden channels, beside clusters that have only those.
+# 12 heads would take minutes: two clusters with a head each, and one that has only hidden channels.
 MODEL = """vocab_size = 37
 n_positions = 320
 n_embd = 128
 n_layer = 2
 n_head = 2
-n_inner = 256
+n_inner = 192
 activation_function = "gelu_new"
 layer_norm_epsilon = 1e-5
 tie_word_embeddings = true

@@ -17,6 +17,7 @@ void Thread::syncWarpgroup(void *lane, EmulatedCombine combine, const Site &site
 }
 void Thread::pause(const Site &site) { owner->pause(*this, site); }
 void Thread::pauseForRank(u32 turn, const u32 *stop, const Site &site) { owner->pauseForRank(*this, turn, stop, site); }
+void Thread::acquire() { owner->acquire(*this); }
 void *Thread::staticShared(const void *tag, u64 bytes, u64 alignment, const Site &site) {
   return owner->staticShared(*this, tag, bytes, alignment, site);
 }
@@ -324,6 +325,8 @@ void ThreadBlock::pause(Thread &thread, Site site) {
            (mayWaitForBlocks ? "" : " (only blocks of a cooperative launch may wait for each other)"),
        site);
 }
+
+void ThreadBlock::acquire(const Thread &thread) { cluster->clocks.followEverything(warpNumber(thread)); }
 
 void ThreadBlock::pauseForRank(Thread &thread, u32 turn, const u32 *stop, Site site) {
   arriveAt(thread, site);

@@ -58,6 +58,7 @@ public:
   void syncWarpgroup(void *lane, EmulatedCombine combine, const Site &site) override;
   void pause(const Site &site) override;
   void pauseForRank(u32 turn, const u32 *stop, const Site &site) override;
+  void acquire() override;
   void *staticShared(const void *tag, u64 bytes, u64 alignment, const Site &site) override;
   void *dynamicShared(u64 bytes, const Site &site) override;
   void copyLater(void *to, const void *bytes) override;
@@ -118,6 +119,7 @@ public:
   void syncWarpgroup(Thread &thread, void *lane, EmulatedCombine combine, Site site);
   void pause(Thread &thread, Site site);
   void pauseForRank(Thread &thread, u32 turn, const u32 *stop, Site site);
+  void acquire(const Thread &thread);
   void *staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site);
   void *dynamicShared(Thread &thread, u64 bytes, Site site);
   void initBarrier(Thread &thread, u64 *place, u32 arrivals, Site site);

@@ -120,6 +120,17 @@ TEST_F(ClusterPrimitives, ClustersOfACooperativeLaunchMayWaitForEachOther) {
   });
 }
 
+TEST_F(ClusterPrimitives, ALoadThatAcquiresOrdersPhasesThoughItNeedNotWait) {
+  forEachScheduleAndCheck([&](LaunchOptions options, bool isChecked) {
+    options.cooperative = true;
+    auto counter = bufferOf(std::vector<uint32_t>{0});
+    auto out = buffer<uint32_t>(2);
+    run("counter_between_phases", {2}, 32, 2, options, isChecked, counter, out);
+    EXPECT_EQ(out[0], 1u);
+    EXPECT_EQ(out[1], 2u);
+  });
+}
+
 TEST_F(ClusterPrimitives, BlocksOfACooperativeLaunchExchangeStampedValues) {
   forEachScheduleAndCheck([&](LaunchOptions options, bool isChecked) {
     options.cooperative = true;

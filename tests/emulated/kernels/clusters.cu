@@ -180,6 +180,39 @@ extern "C" __global__ void widths(u32 *out) {
   }
 }
 
+// The first block sends words in two phases of the other's barrier. That the first phase is complete, a counter in
+// global memory tells it, for which it need not wait in most orders: first it waits until the other block is there.
+extern "C" __global__ void counter_between_phases(u32 *counter, u32 *out) {
+  struct Shared {
+    u32 words[2];
+    SharedBarrier full, isThere;
+  };
+  Shared &shared = sharedStorage<Shared>();
+  if (threadIndex() == 0) {
+    initBarrier(shared.full, 1);
+    initBarrier(shared.isThere, 1);
+    fenceBarriers();
+  }
+  syncCluster();
+  if (threadIndex() == 0 && clusterRank() == 0) {
+    storeAsync(inBlock(&shared.words[0], 1), 1u, inBlock(&shared.full, 1));
+    waitClusterBarrier(shared.isThere, 0);
+    while (loadAcquire(counter) == 0)
+      pause();
+    storeAsync(inBlock(&shared.words[1], 1), 2u, inBlock(&shared.full, 1));
+  }
+  if (threadIndex() == 0 && clusterRank() == 1) {
+    arrive(inBlock(&shared.isThere, 0));
+    for (u32 phase = 0; phase < 2; ++phase) {
+      arriveExpecting(shared.full, 4);
+      waitClusterBarrier(shared.full, phase);
+      out[phase] = shared.words[phase];
+      arrive(counter);
+    }
+  }
+  syncCluster();
+}
+
 // Clusters of a cooperative launch wait for each other in global memory: the last block of each publishes what its
 // first block sends it, the first polls, and sends the sum of all back.
 extern "C" __global__ void clusters_that_wait(u32 *counter, u32 *parts, u32 *out) {

@@ -60,10 +60,7 @@ public:
   }
   int64_t stepsChecked() const override { return checker ? checker->stepsChecked() : 0; }
 
-  LanguageModel &model() override {
-    bool isCached = planExecutor->plan().entries.decode.has_value();
-    return isCached ? static_cast<LanguageModel &>(planModel) : uncached;
-  }
+  LanguageModel &model() override { return modelOf(*planExecutor, planModel, uncached); }
   Scorer &scorer() override { return planModel; }
   Executor *executor() override { return planExecutor.get(); }
   void observe(std::function<bool(StringRef)> isWanted, ValueObserver observer) override;
@@ -114,19 +111,12 @@ public:
     return Error::success();
   }
 
-  LanguageModel &model() override {
-    bool isCached = executor()->plan().entries.decode.has_value();
-    return isCached ? static_cast<LanguageModel &>(*ranked) : *uncached;
-  }
+  LanguageModel &model() override { return modelOf(*executor(), *ranked, *uncached); }
   Scorer &scorer() override { return *ranked; }
   Executor *executor() override { return executors.front().get(); }
   Error onRanks(function_ref<Error(size_t, Executor &)> work) override {
     return ranked->run([&](size_t rank) { return work(rank, *executors[rank]); });
   }
-  void observe(std::function<bool(StringRef)>, ValueObserver) override {
-    llvm_unreachable("steps of several ranks are not observed");
-  }
-  void stopObserving() override {}
 
 private:
   std::shared_ptr<OwnDevices> devices;

@@ -35,9 +35,18 @@ public:
   virtual int64_t stepsChecked() const { return 0; }
 
   /// From now on, gives `observer` the results of steps by names that are wanted, as they are computed; its error ends
-  /// the call. Not together with checkReference or traceKernels, which observe for themselves.
-  virtual void observe(std::function<bool(StringRef name)> isWanted, ValueObserver observer) = 0;
-  virtual void stopObserving() = 0;
+  /// the call. Not of several ranks, and not together with checkReference or traceKernels, which observe for
+  /// themselves.
+  virtual void observe(std::function<bool(StringRef name)>, ValueObserver) {
+    llvm_unreachable("steps of several ranks are not observed");
+  }
+  virtual void stopObserving() {}
+
+protected:
+  /// The model of an executor's plan: `cached`, or `uncached` if the plan has no cache.
+  static LanguageModel &modelOf(const Executor &executor, LanguageModel &cached, LanguageModel &uncached) {
+    return executor.plan().entries.decode ? cached : uncached;
+  }
 };
 
 struct EngineOptions {

@@ -235,10 +235,7 @@ public:
   }
   ~RankProcessEngine() override { group.setOnFailure(nullptr); }
 
-  LanguageModel &model() override {
-    bool isCached = rankExecutor->plan().entries.decode.has_value();
-    return isCached ? static_cast<LanguageModel &>(leader) : uncached;
-  }
+  LanguageModel &model() override { return modelOf(*rankExecutor, leader, uncached); }
   Scorer &scorer() override { return leader; }
   Executor *executor() override { return rankExecutor.get(); }
   Error onRanks(function_ref<Error(size_t, Executor &)>) override {
@@ -250,10 +247,6 @@ public:
       error = rankExecutor->leaveRanks();
     return group.end(std::move(error));
   }
-  void observe(std::function<bool(StringRef)>, ValueObserver) override {
-    llvm_unreachable("steps of several ranks are not observed");
-  }
-  void stopObserving() override {}
 
 private:
   RankGroup &group;

@@ -49,7 +49,7 @@ template <class Config, class T> struct DecodeShape {
   KILN_DEVICE static constexpr DecodeShare share(int cluster) {
     constexpr int kHalves = 2 * kHeads + kHiddens;                         // each is two units of a block
     constexpr int kMore = kHeads % kClusters, kOthers = kClusters - kMore; // clusters with one more head, and others
-    constexpr int kOfMore = firstOf(kHalves, kClusters, kMore) - 2 * kMore * (kHeads / kClusters + 1);
+    constexpr int kOfMore = firstOf(kHalves, kClusters, kMore) - 2 * firstOf(kHeads, kClusters, kMore);
     constexpr int kOfOthers = min(kHiddens - kOfMore, kOthers * ceilDiv(kHiddens, kClusters));
     const int firstHead = firstOf(kHeads, kClusters, cluster), heads = partOf(kHeads, kClusters, cluster);
     if (cluster < kMore)

@@ -21,8 +21,7 @@
 namespace kiln {
 
 /// The work of one thread of a block. Order: which tiles it has (tile_order.cuh).
-template <class Config, class T, class Order = OrderOfClusters<typename WgmmaTiledShape<Config, T>::Cluster>>
-struct WgmmaConsumer {
+template <class Config, class T, class Order> struct WgmmaConsumer {
   using Shape = WgmmaTiledShape<Config, T>;
   using Cluster = typename Shape::Cluster;
   static constexpr int kRowTiles = Shape::kRowTiles;

@@ -42,16 +42,17 @@ struct DecodeBlock {
     direct = setting(tile, "direct");
   }
 
-  /// Parts of `count` things that one of `sharers` has, the first of them one more.
+  /// Where the part of one of `sharers` begins in `count` things, of which the first sharers have one more.
+  static int64_t firstOf(int64_t count, int64_t sharers, int64_t which) {
+    return which * (count / sharers) + std::min(which, count % sharers);
+  }
   static int64_t partOf(int64_t count, int64_t sharers, int64_t which) {
-    return count / sharers + (which < count % sharers ? 1 : 0);
+    return firstOf(count, sharers, which + 1) - firstOf(count, sharers, which);
   }
   /// Groups of 64 hidden channels of a cluster; less than 1: there are too few of them for clusters of heads.
   int64_t hiddensOf(int64_t cluster) const {
     const int64_t withMore = heads % clusters, others = clusters - withMore;
-    int64_t ofMore = -2 * withMore * (heads / clusters + 1);
-    for (int64_t i = 0; i < withMore; ++i)
-      ofMore += partOf(2 * heads + hiddens, clusters, i);
+    const int64_t ofMore = firstOf(2 * heads + hiddens, clusters, withMore) - 2 * firstOf(heads, clusters, withMore);
     const auto most = static_cast<int64_t>(llvm::divideCeil(hiddens, clusters));
     const int64_t ofOthers = std::min(hiddens - ofMore, others * most);
     return cluster < withMore ? partOf(hiddens - ofOthers, withMore, cluster)

@@ -316,7 +316,7 @@ void ThreadBlock::syncWarpgroup(Thread &thread, void *lane, EmulatedCombine comb
 void ThreadBlock::pause(Thread &thread, Site site) {
   arriveAt(thread, site);
   if (scheduler->yield(thread)) {
-    cluster->clocks.followEverything(warpNumber(thread)); // the write that it waited for may establish any order
+    acquire(thread); // the write that it waited for may establish any order
     return;
   }
   const EmulatedLaunch &launch = scheduler->currentLaunch();
@@ -325,8 +325,6 @@ void ThreadBlock::pause(Thread &thread, Site site) {
            (mayWaitForBlocks ? "" : " (only blocks of a cooperative launch may wait for each other)"),
        site);
 }
-
-void ThreadBlock::acquire(const Thread &thread) { cluster->clocks.followEverything(warpNumber(thread)); }
 
 void ThreadBlock::pauseForRank(Thread &thread, u32 turn, const u32 *stop, Site site) {
   arriveAt(thread, site);
@@ -343,6 +341,8 @@ void ThreadBlock::pauseForRank(Thread &thread, u32 turn, const u32 *stop, Site s
          site);
   scheduler->yieldToRanks(thread);
 }
+
+void ThreadBlock::acquire(const Thread &thread) { cluster->clocks.followEverything(warpNumber(thread)); }
 
 void *ThreadBlock::staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site) {
   if (void *variable = shared.variable(tag, bytes, alignment))

@@ -1,7 +1,7 @@
 #include "api/Functions.h"
 #include "api/ModelChoices.h"
 
-#include "support/Cache.h"
+#include "support/files/Cache.h"
 #include "tools/session/WritePlan.h"
 
 namespace kiln::api {

@@ -13,7 +13,7 @@ function(kiln_embed library function)
   file(CONFIGURE OUTPUT ${header} @ONLY CONTENT
 "// Made by cmake/EmbedFiles.cmake.
 #pragma once
-#include \"support/EmbeddedFile.h\"
+#include \"support/files/EmbeddedFile.h\"
 namespace kiln {
 /// Files below @ARG_FOLDER@'s name in the source tree, sorted by name.
 ArrayRef<EmbeddedFile> ${function}();

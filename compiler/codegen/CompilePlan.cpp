@@ -3,9 +3,9 @@
 #include "kernels/targets/Target.h"
 #include "nvrtc/CubinCompiler.h"
 #include "support/Diagnostic.h"
-#include "support/Parallel.h"
-#include "support/StagedDirectory.h"
-#include "support/TargetName.h"
+#include "support/files/StagedDirectory.h"
+#include "support/model/TargetName.h"
+#include "support/process/Parallel.h"
 
 #include <mutex>
 

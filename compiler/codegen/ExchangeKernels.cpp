@@ -1,7 +1,7 @@
 // Kernels that exchange values with other ranks, around exchange/exchange.cuh.
 #include "codegen/KernelText.h"
 #include "ops/Region.h"
-#include "support/RankSplit.h"
+#include "support/model/RankSplit.h"
 
 namespace kiln {
 

@@ -11,8 +11,8 @@
 #include "kernels/families/matmul/LibraryMatmul.h"
 #include "ops/Region.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
 #include "support/Version.h"
+#include "support/files/File.h"
 
 namespace kiln {
 

@@ -2,7 +2,7 @@
 
 #include "formats/ByteReader.h"
 #include "support/Diagnostic.h"
-#include "support/WeightRecipe.h"
+#include "support/model/WeightRecipe.h"
 
 namespace kiln {
 

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "formats/ModelFile.h"
-#include "support/MappedFile.h"
+#include "support/files/MappedFile.h"
 
 namespace kiln {
 

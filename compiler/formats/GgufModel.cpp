@@ -2,7 +2,7 @@
 
 #include "formats/ModelConfigText.h"
 #include "support/Diagnostic.h"
-#include "support/WeightRecipe.h"
+#include "support/model/WeightRecipe.h"
 
 #include <limits>
 

@@ -1,6 +1,6 @@
 #include "formats/GgufWriter.h"
 
-#include "support/WeightRecipe.h"
+#include "support/model/WeightRecipe.h"
 
 namespace kiln {
 

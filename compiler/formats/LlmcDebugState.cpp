@@ -1,7 +1,7 @@
 #include "formats/LlmcDebugState.h"
 
 #include "formats/ByteReader.h"
-#include "support/WeightRecipe.h"
+#include "support/model/WeightRecipe.h"
 
 namespace kiln {
 

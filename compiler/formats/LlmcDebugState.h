@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "support/MappedFile.h"
+#include "support/files/MappedFile.h"
 
 namespace kiln {
 

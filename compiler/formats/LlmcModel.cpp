@@ -4,7 +4,7 @@
 #include "formats/LlmcTokenizer.h"
 #include "formats/ModelConfigText.h"
 #include "support/Diagnostic.h"
-#include "support/WeightRecipe.h"
+#include "support/model/WeightRecipe.h"
 
 namespace kiln {
 

@@ -2,7 +2,7 @@
 
 #include "formats/ByteReader.h"
 #include "support/Diagnostic.h"
-#include "support/MappedFile.h"
+#include "support/files/MappedFile.h"
 
 namespace kiln {
 

@@ -1,6 +1,6 @@
 #include "formats/ModelConfigText.h"
 
-#include "support/Json.h"
+#include "support/text/Json.h"
 
 namespace kiln {
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "support/ADT.h"
-#include "support/DType.h"
+#include "support/model/DType.h"
 
 namespace kiln {
 

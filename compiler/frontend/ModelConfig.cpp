@@ -2,8 +2,8 @@
 
 #include "formats/ModelFile.h"
 #include "ops/OpTable.h"
-#include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
+#include "support/text/ConfigFields.h"
 
 #include <limits>
 

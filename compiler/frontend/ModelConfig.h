@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/OpDef.h"
-#include "support/Config.h"
+#include "support/text/Config.h"
 
 namespace kiln {
 

@@ -6,9 +6,9 @@
 #pragma once
 
 #include "ir/OpDef.h"
-#include "support/Entry.h"
 #include "support/SourceManager.h"
-#include "support/WeightRecipe.h"
+#include "support/model/Entry.h"
+#include "support/model/WeightRecipe.h"
 
 #include <list>
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "support/ADT.h"
-#include "support/DType.h"
-#include "support/Expr.h"
 #include "support/SourceManager.h"
+#include "support/model/DType.h"
+#include "support/model/Expr.h"
 
 namespace kiln {
 

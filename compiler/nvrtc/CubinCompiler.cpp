@@ -1,10 +1,10 @@
 #include "nvrtc/CubinCompiler.h"
 
-#include "support/Cache.h"
-#include "support/CacheEntry.h"
-#include "support/File.h"
-#include "support/TargetName.h"
 #include "support/Version.h"
+#include "support/files/Cache.h"
+#include "support/files/CacheEntry.h"
+#include "support/files/File.h"
+#include "support/model/TargetName.h"
 #include "templates/TemplateFiles.h"
 
 namespace kiln {

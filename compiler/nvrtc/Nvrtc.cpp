@@ -1,8 +1,8 @@
 #include "nvrtc/Nvrtc.h"
 
 #include "support/Diagnostic.h"
-#include "support/Process.h"
-#include "support/TargetName.h"
+#include "support/model/TargetName.h"
+#include "support/process/Process.h"
 
 #include <array>
 #include <csignal>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "plan/Plan.h"
-#include "support/EmbeddedFile.h"
+#include "support/files/EmbeddedFile.h"
 
 namespace kiln {
 

@@ -1,7 +1,7 @@
 #include "ops/Checks.h"
 #include "ops/OpTable.h"
 #include "ops/Tensor.h"
-#include "support/RankSplit.h"
+#include "support/model/RankSplit.h"
 
 namespace kiln {
 

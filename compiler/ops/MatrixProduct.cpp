@@ -1,7 +1,7 @@
 // Eigen is slow to compile: this is the only file that includes it.
 #include "ops/MatrixProduct.h"
 
-#include "support/Parallel.h"
+#include "support/process/Parallel.h"
 
 #include <Eigen/Core>
 

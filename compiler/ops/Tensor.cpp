@@ -1,6 +1,6 @@
 #include "ops/Tensor.h"
 
-#include "support/Parallel.h"
+#include "support/process/Parallel.h"
 
 namespace kiln {
 

@@ -3,7 +3,7 @@
 
 #include "ir/ParserBase.h"
 #include "support/Diagnostic.h"
-#include "support/Nearest.h"
+#include "support/text/Nearest.h"
 
 namespace kiln {
 

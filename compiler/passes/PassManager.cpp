@@ -3,8 +3,8 @@
 #include "ir/Printer.h"
 #include "ir/Verifier.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
-#include "support/Nearest.h"
+#include "support/files/File.h"
+#include "support/text/Nearest.h"
 
 namespace kiln {
 

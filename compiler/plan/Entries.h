@@ -1,7 +1,7 @@
 //===- Entries.h - the values that a runtime passes to a plan, and gets from it ---===//
 #pragma once
 
-#include "support/Entry.h"
+#include "support/model/Entry.h"
 
 namespace kiln {
 

@@ -3,7 +3,7 @@
 
 #include "plan/Plan.h"
 #include "plan/PlanPlaces.h"
-#include "support/ExprProof.h"
+#include "support/model/ExprProof.h"
 
 namespace kiln {
 

@@ -1,6 +1,6 @@
 #include "plan/Plan.h"
 
-#include "support/TargetName.h"
+#include "support/model/TargetName.h"
 
 namespace kiln {
 

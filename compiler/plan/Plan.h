@@ -7,9 +7,9 @@
 #pragma once
 
 #include "plan/Entries.h"
-#include "support/Expr.h"
 #include "support/SourceManager.h"
-#include "support/WeightRecipe.h"
+#include "support/model/Expr.h"
+#include "support/model/WeightRecipe.h"
 
 #include <array>
 

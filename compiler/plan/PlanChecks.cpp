@@ -4,7 +4,7 @@
 #include "plan/FunctionChecks.h"
 #include "plan/MapChecks.h"
 #include "support/Diagnostic.h"
-#include "support/TargetName.h"
+#include "support/model/TargetName.h"
 
 namespace kiln {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "plan/Plan.h"
-#include "support/Config.h"
+#include "support/text/Config.h"
 
 namespace kiln {
 

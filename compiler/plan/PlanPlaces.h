@@ -1,7 +1,7 @@
 //===- PlanPlaces.h - positions of a plan's values in its text ------------===//
 #pragma once
 
-#include "support/Config.h"
+#include "support/text/Config.h"
 
 namespace kiln {
 

@@ -1,10 +1,10 @@
 #include "plan/Plan.h"
 #include "plan/PlanChecks.h"
-#include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
-#include "support/StagedDirectory.h"
-#include "support/TargetName.h"
 #include "support/Version.h"
+#include "support/files/StagedDirectory.h"
+#include "support/model/TargetName.h"
+#include "support/text/ConfigFields.h"
 
 namespace kiln {
 

@@ -2,8 +2,8 @@
 
 #include "reference/Evaluator.h"
 #include "support/Diagnostic.h"
-#include "support/Number.h"
 #include "support/Random.h"
+#include "support/text/Number.h"
 
 #include <cmath>
 

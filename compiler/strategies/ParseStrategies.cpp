@@ -3,8 +3,8 @@
 
 #include "ir/ParserBase.h"
 #include "support/Diagnostic.h"
-#include "support/Markdown.h"
-#include "support/Nearest.h"
+#include "support/text/Markdown.h"
+#include "support/text/Nearest.h"
 
 namespace kiln {
 

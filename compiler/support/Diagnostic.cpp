@@ -1,6 +1,6 @@
 #include "support/Diagnostic.h"
 
-#include "support/Printable.h"
+#include "support/text/Printable.h"
 
 namespace kiln {
 

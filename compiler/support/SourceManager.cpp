@@ -1,7 +1,7 @@
 #include "support/SourceManager.h"
 
 #include "support/Diagnostic.h"
-#include "support/File.h"
+#include "support/files/File.h"
 
 namespace kiln {
 

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "plan/Plan.h"
-#include "support/Descriptor.h"
+#include "support/files/Descriptor.h"
 
 namespace kiln {
 

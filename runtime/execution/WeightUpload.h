@@ -4,8 +4,8 @@
 #include "runtime/device/Device.h"
 #include "runtime/weights/WeightSource.h"
 #include "support/Diagnostic.h"
-#include "support/Parallel.h"
-#include "support/Trace.h"
+#include "support/process/Parallel.h"
+#include "support/process/Trace.h"
 
 #include <condition_variable>
 #include <mutex>

@@ -2,7 +2,7 @@
 
 #include "runtime/generation/Job.h"
 #include "support/Diagnostic.h"
-#include "support/Parallel.h"
+#include "support/process/Parallel.h"
 
 namespace kiln {
 

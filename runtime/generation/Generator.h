@@ -4,7 +4,7 @@
 #include "runtime/generation/sampling/LogProbabilities.h"
 #include "runtime/generation/speculation/SpeculativeStream.h"
 #include "runtime/text/Tokenizer.h"
-#include "support/Trace.h"
+#include "support/process/Trace.h"
 
 namespace kiln {
 

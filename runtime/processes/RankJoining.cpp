@@ -1,8 +1,8 @@
 // How the processes of a group find each other.
 #include "runtime/processes/RankGroup.h"
 
-#include "support/File.h"
-#include "support/Parallel.h"
+#include "support/files/File.h"
+#include "support/process/Parallel.h"
 
 #include <sys/eventfd.h>
 

@@ -1,8 +1,8 @@
 #include "runtime/processes/RankProcesses.h"
 
 #include "runtime/processes/RankPlace.h"
-#include "support/Descriptor.h"
 #include "support/Diagnostic.h"
+#include "support/files/Descriptor.h"
 
 #include <chrono>
 #include <csignal>

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "support/Descriptor.h"
+#include "support/files/Descriptor.h"
 
 #include <chrono>
 

@@ -1,6 +1,6 @@
 #include "runtime/text/ByteAlphabet.h"
 
-#include "support/Utf8.h"
+#include "support/text/Utf8.h"
 
 #include <array>
 

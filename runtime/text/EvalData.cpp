@@ -3,8 +3,8 @@
 #include "formats/LlmcTokens.h"
 #include "runtime/text/EvalLines.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
-#include "support/Json.h"
+#include "support/files/File.h"
+#include "support/text/Json.h"
 
 namespace kiln {
 

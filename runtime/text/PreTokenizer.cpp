@@ -1,6 +1,6 @@
 #include "runtime/text/PreTokenizer.h"
 
-#include "support/Utf8.h"
+#include "support/text/Utf8.h"
 
 #include <utf8proc.h>
 

@@ -2,7 +2,7 @@
 
 #include "runtime/text/PreTokenizer.h"
 #include "support/Diagnostic.h"
-#include "support/Utf8.h"
+#include "support/text/Utf8.h"
 
 namespace kiln {
 

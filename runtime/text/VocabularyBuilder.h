@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/text/Vocabulary.h"
-#include "support/Json.h"
+#include "support/text/Json.h"
 
 namespace kiln {
 

@@ -1,7 +1,7 @@
 #include "runtime/text/VocabularyText.h"
 
 #include "runtime/text/ByteAlphabet.h"
-#include "support/Json.h"
+#include "support/text/Json.h"
 
 namespace kiln {
 

@@ -3,7 +3,7 @@
 #include "runtime/weights/ModelFileTensors.h"
 #include "runtime/weights/Safetensors.h"
 #include "support/Diagnostic.h"
-#include "support/Json.h"
+#include "support/text/Json.h"
 
 namespace kiln {
 

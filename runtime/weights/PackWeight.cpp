@@ -1,7 +1,7 @@
 #include "runtime/weights/PackWeight.h"
 
 #include "support/Diagnostic.h"
-#include "support/Parallel.h"
+#include "support/process/Parallel.h"
 
 #include <cstring>
 

@@ -1,8 +1,8 @@
 #include "runtime/weights/RandomCheckpoint.h"
 
 #include "support/Diagnostic.h"
-#include "support/Parallel.h"
 #include "support/Random.h"
+#include "support/process/Parallel.h"
 
 #include <cmath>
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "runtime/weights/TensorFile.h"
-#include "support/MappedFile.h"
+#include "support/files/MappedFile.h"
 
 namespace kiln {
 

@@ -1,7 +1,7 @@
 #include "runtime/weights/SafetensorsHeader.h"
 
 #include "support/Diagnostic.h"
-#include "support/Json.h"
+#include "support/text/Json.h"
 
 namespace kiln {
 

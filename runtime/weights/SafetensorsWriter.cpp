@@ -1,6 +1,6 @@
 #include "runtime/weights/SafetensorsWriter.h"
 
-#include "support/Json.h"
+#include "support/text/Json.h"
 
 namespace kiln {
 

@@ -7,8 +7,8 @@
 #pragma once
 
 #include "support/ADT.h"
-#include "support/DType.h"
-#include "support/WeightRecipe.h"
+#include "support/model/DType.h"
+#include "support/model/WeightRecipe.h"
 
 namespace kiln {
 

@@ -3,7 +3,7 @@
 #include "emulated/Fixture.h"
 
 #include "runtime/device/emulated/EmulatedDevice.h"
-#include "support/File.h"
+#include "support/files/File.h"
 
 namespace kiln {
 namespace {

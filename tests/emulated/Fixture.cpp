@@ -1,6 +1,6 @@
 #include "emulated/Fixture.h"
 
-#include "support/File.h"
+#include "support/files/File.h"
 
 namespace kiln {
 

@@ -2,7 +2,7 @@
 
 #include "emulated/Fixture.h"
 
-#include "support/File.h"
+#include "support/files/File.h"
 
 #include <csignal>
 #include <sys/wait.h>

@@ -3,7 +3,7 @@
 
 #include "emulated/Fixture.h"
 
-#include "support/DType.h"
+#include "support/model/DType.h"
 
 namespace kiln {
 

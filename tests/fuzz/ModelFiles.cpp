@@ -4,7 +4,7 @@
 #include "runtime/text/Tokenizer.h"
 #include "runtime/weights/Checkpoint.h"
 #include "runtime/weights/PackWeight.h"
-#include "support/Json.h"
+#include "support/text/Json.h"
 
 namespace kiln {
 

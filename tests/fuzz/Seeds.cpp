@@ -10,8 +10,8 @@
 #include "ir/Printer.h"
 #include "ops/OpTable.h"
 #include "strategies/Strategy.h"
-#include "support/File.h"
 #include "support/Version.h"
+#include "support/files/File.h"
 
 using namespace kiln;
 

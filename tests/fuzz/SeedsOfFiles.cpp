@@ -1,6 +1,6 @@
 #include "Seeds.h"
 
-#include "support/File.h"
+#include "support/files/File.h"
 
 #include <cstring>
 

@@ -6,7 +6,7 @@
 #include "formats/LlmcTokenizer.h"
 #include "formats/LlmcTokens.h"
 #include "runtime/text/ByteAlphabet.h"
-#include "support/WeightRecipe.h"
+#include "support/model/WeightRecipe.h"
 
 namespace kiln {
 

@@ -4,7 +4,7 @@
 
 #include "runtime/text/PreTokenizer.h"
 #include "runtime/text/Tokenizer.h"
-#include "support/Utf8.h"
+#include "support/text/Utf8.h"
 
 using namespace kiln;
 

@@ -2,7 +2,7 @@
 
 #include "kernels/KernelRunner.h"
 #include "runtime/device/cuda/CudaDevice.h"
-#include "support/Cache.h"
+#include "support/files/Cache.h"
 #include "unit/TestSupport.h"
 
 #include <cstdlib>

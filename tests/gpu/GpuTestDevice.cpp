@@ -1,6 +1,6 @@
 #include "runtime/TestDevice.h"
 #include "runtime/device/cuda/CudaDevice.h"
-#include "support/Cache.h"
+#include "support/files/Cache.h"
 
 namespace kiln {
 

@@ -2,7 +2,7 @@
 
 #include "runtime/RuntimeTest.h"
 
-#include "support/TargetName.h"
+#include "support/model/TargetName.h"
 
 namespace kiln {
 namespace {

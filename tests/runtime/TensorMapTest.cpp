@@ -3,7 +3,7 @@
 #include "runtime/RuntimeTest.h"
 
 #include "support/Diagnostic.h"
-#include "support/TargetName.h"
+#include "support/model/TargetName.h"
 
 namespace kiln {
 namespace {

@@ -2,7 +2,7 @@
 #include "tools/tune/Page.h"
 #include "tools/tune/Report.h"
 
-#include "support/File.h"
+#include "support/files/File.h"
 #include "unit/TestSupport.h"
 
 namespace kiln {

@@ -2,7 +2,7 @@
 
 #include "runtime/RuntimeTest.h"
 #include "runtime/measure/Benchmark.h"
-#include "support/File.h"
+#include "support/files/File.h"
 
 namespace kiln {
 namespace {

@@ -1,6 +1,6 @@
 #include "runtime/measure/Benchmark.h"
 
-#include "support/Json.h"
+#include "support/text/Json.h"
 
 #include <gtest/gtest.h>
 

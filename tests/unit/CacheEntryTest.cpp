@@ -1,7 +1,7 @@
 // An entry of a cache is what was stored under its key, or missing.
 #include "TestSupport.h"
 
-#include "support/CacheEntry.h"
+#include "support/files/CacheEntry.h"
 
 namespace kiln {
 namespace {

@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "support/ExprProof.h"
+#include "support/model/ExprProof.h"
 
 #include <random>
 

@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "support/Json.h"
+#include "support/text/Json.h"
 
 #include <cmath>
 

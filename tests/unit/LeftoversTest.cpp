@@ -1,7 +1,7 @@
 // Temporary files are removed with their object, kept while their process lives, and swept when it has ended.
 #include "TestSupport.h"
 
-#include "support/Leftovers.h"
+#include "support/files/Leftovers.h"
 
 #include <csignal>
 #include <sys/wait.h>

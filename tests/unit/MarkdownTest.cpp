@@ -1,7 +1,7 @@
 // Tables of Markdown, whatever their cells say.
 #include "TestSupport.h"
 
-#include "support/Markdown.h"
+#include "support/text/Markdown.h"
 
 namespace kiln {
 namespace {

@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "support/Nearest.h"
+#include "support/text/Nearest.h"
 
 namespace kiln {
 namespace {

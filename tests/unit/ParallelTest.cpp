@@ -3,7 +3,7 @@
 #include "TestSupport.h"
 
 #include "support/Diagnostic.h"
-#include "support/Parallel.h"
+#include "support/process/Parallel.h"
 
 #include <atomic>
 #include <future>

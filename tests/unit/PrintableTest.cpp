@@ -1,7 +1,7 @@
 // The form in which a terminal gets text written by others.
 #include "TestSupport.h"
 
-#include "support/Printable.h"
+#include "support/text/Printable.h"
 
 namespace kiln {
 namespace {

@@ -2,7 +2,7 @@
 #include "TestSupport.h"
 
 #include "runtime/processes/RankGroup.h"
-#include "support/Parallel.h"
+#include "support/process/Parallel.h"
 
 #include <atomic>
 #include <sys/mman.h>

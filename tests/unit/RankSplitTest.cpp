@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "support/RankSplit.h"
+#include "support/model/RankSplit.h"
 
 namespace kiln {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "support/ADT.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
-#include "support/StagedDirectory.h"
+#include "support/files/File.h"
+#include "support/files/StagedDirectory.h"
 
 #include <gtest/gtest.h>
 

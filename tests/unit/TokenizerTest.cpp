@@ -3,7 +3,7 @@
 #include "runtime/text/ByteAlphabet.h"
 #include "runtime/text/PreTokenizer.h"
 #include "runtime/text/Tokenizer.h"
-#include "support/Utf8.h"
+#include "support/text/Utf8.h"
 
 namespace kiln {
 namespace {

@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "support/Config.h"
+#include "support/text/Config.h"
 
 namespace kiln {
 namespace {

@@ -1,6 +1,6 @@
 #include "TestSupport.h"
 
-#include "support/Trace.h"
+#include "support/process/Trace.h"
 
 #include <thread>
 

@@ -1,7 +1,7 @@
 #include "tools/compare/Compare.h"
 
 #include "support/Diagnostic.h"
-#include "support/Parallel.h"
+#include "support/process/Parallel.h"
 
 namespace kiln {
 

@@ -1,7 +1,7 @@
 #include "formats/GgufWriter.h"
 #include "runtime/text/VocabularyText.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
+#include "support/files/File.h"
 #include "tools/convert/Convert.h"
 
 namespace kiln {

@@ -1,7 +1,7 @@
 #include "formats/LlmcModel.h"
 #include "formats/LlmcTokenizer.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
+#include "support/files/File.h"
 #include "tools/convert/Convert.h"
 
 namespace kiln {

@@ -1,7 +1,7 @@
 #include "runtime/text/VocabularyText.h"
 #include "runtime/weights/SafetensorsWriter.h"
-#include "support/File.h"
-#include "support/StagedDirectory.h"
+#include "support/files/File.h"
+#include "support/files/StagedDirectory.h"
 #include "tools/convert/Convert.h"
 
 namespace kiln {

@@ -2,7 +2,7 @@
 
 #include "ops/OpTable.h"
 #include "passes/Pass.h"
-#include "support/Markdown.h"
+#include "support/text/Markdown.h"
 
 using namespace kiln;
 

@@ -8,9 +8,9 @@
 #include "ops/OpTable.h"
 #include "reference/NumericCheck.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
-#include "support/Printable.h"
-#include "support/Process.h"
+#include "support/files/File.h"
+#include "support/process/Process.h"
+#include "support/text/Printable.h"
 
 #include <ctime>
 

@@ -1,7 +1,7 @@
 // CLI11 is slow to compile and throws: this file keeps both to itself.
 #include "Options.h"
 
-#include "support/Printable.h"
+#include "support/text/Printable.h"
 
 #include <CLI/CLI.hpp>
 

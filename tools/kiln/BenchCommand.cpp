@@ -6,9 +6,9 @@
 #include "kernels/targets/Target.h"
 #include "runtime/measure/GenerationBenchmark.h"
 #include "support/Diagnostic.h"
-#include "support/Json.h"
-#include "support/Parallel.h"
-#include "support/Process.h"
+#include "support/process/Parallel.h"
+#include "support/process/Process.h"
+#include "support/text/Json.h"
 
 namespace kiln {
 

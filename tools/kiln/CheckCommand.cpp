@@ -4,8 +4,8 @@
 
 #include "formats/LlmcDebugState.h"
 #include "support/Diagnostic.h"
-#include "support/Json.h"
-#include "support/Process.h"
+#include "support/process/Process.h"
+#include "support/text/Json.h"
 
 #include <cmath>
 

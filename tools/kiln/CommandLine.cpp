@@ -6,8 +6,8 @@
 #include "tools/kiln/options/OptionRules.h"
 #include "tools/kiln/options/Options.h"
 
-#include "support/Nearest.h"
-#include "support/Printable.h"
+#include "support/text/Nearest.h"
+#include "support/text/Printable.h"
 
 #include <CLI/CLI.hpp>
 

@@ -3,8 +3,8 @@
 #include "tools/kiln/ProgressLine.h"
 
 #include "support/Diagnostic.h"
-#include "support/Json.h"
-#include "support/Process.h"
+#include "support/process/Process.h"
+#include "support/text/Json.h"
 #include "tools/session/UsageError.h"
 
 namespace kiln {

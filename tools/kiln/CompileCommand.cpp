@@ -3,11 +3,11 @@
 #include "tools/session/WritePlan.h"
 
 #include "ir/Printer.h"
-#include "support/Cache.h"
-#include "support/File.h"
-#include "support/Printable.h"
-#include "support/Process.h"
-#include "support/StagedDirectory.h"
+#include "support/files/Cache.h"
+#include "support/files/File.h"
+#include "support/files/StagedDirectory.h"
+#include "support/process/Process.h"
+#include "support/text/Printable.h"
 
 namespace kiln {
 

@@ -3,8 +3,8 @@
 #include "tools/session/ModelOptions.h"
 #include "tools/session/UsageError.h"
 
-#include "support/Printable.h"
-#include "support/Process.h"
+#include "support/process/Process.h"
+#include "support/text/Printable.h"
 
 namespace kiln {
 

@@ -4,10 +4,10 @@
 #include "nvrtc/Nvrtc.h"
 #include "plan/Plan.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
-#include "support/Nearest.h"
-#include "support/Process.h"
-#include "support/StagedDirectory.h"
+#include "support/files/File.h"
+#include "support/files/StagedDirectory.h"
+#include "support/process/Process.h"
+#include "support/text/Nearest.h"
 #include "templates/TemplateFiles.h"
 
 namespace kiln {

@@ -6,8 +6,8 @@
 #include "runtime/generation/scoring/MultipleChoice.h"
 #include "runtime/generation/scoring/ReplicatedScorer.h"
 #include "support/Diagnostic.h"
-#include "support/Json.h"
-#include "support/Process.h"
+#include "support/process/Process.h"
+#include "support/text/Json.h"
 #include "tools/session/UsageError.h"
 
 #include <chrono>

@@ -2,7 +2,7 @@
 #include "tools/session/UsageError.h"
 
 #include "support/Diagnostic.h"
-#include "support/File.h"
+#include "support/files/File.h"
 
 namespace kiln {
 

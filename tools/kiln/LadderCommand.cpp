@@ -6,8 +6,8 @@
 #include "tools/session/UsageError.h"
 
 #include "support/Diagnostic.h"
-#include "support/File.h"
-#include "support/Process.h"
+#include "support/files/File.h"
+#include "support/process/Process.h"
 
 #include <future>
 

@@ -4,7 +4,7 @@
 #include "tools/session/UsageError.h"
 
 #include "support/Diagnostic.h"
-#include "support/Process.h"
+#include "support/process/Process.h"
 
 using namespace kiln;
 

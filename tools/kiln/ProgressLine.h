@@ -1,7 +1,7 @@
 //===- ProgressLine.h - `[37/52] what` on standard error --------------------===//
 #pragma once
 
-#include "support/Printable.h"
+#include "support/text/Printable.h"
 
 namespace kiln {
 

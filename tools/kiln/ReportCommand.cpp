@@ -1,7 +1,7 @@
 #include "tools/kiln/Commands.h"
 
-#include "support/File.h"
-#include "support/Process.h"
+#include "support/files/File.h"
+#include "support/process/Process.h"
 #include "tools/report/Report.h"
 
 namespace kiln {

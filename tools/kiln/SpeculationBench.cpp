@@ -2,8 +2,8 @@
 #include "tools/kiln/OpenDraft.h"
 
 #include "runtime/measure/SpeculationBenchmark.h"
-#include "support/Json.h"
-#include "support/Process.h"
+#include "support/process/Process.h"
+#include "support/text/Json.h"
 #include "tools/session/UsageError.h"
 
 namespace kiln {

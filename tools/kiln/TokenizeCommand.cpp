@@ -4,9 +4,9 @@
 #include "tools/session/UsageError.h"
 
 #include "runtime/text/Tokenizer.h"
-#include "support/File.h"
-#include "support/Json.h"
-#include "support/Process.h"
+#include "support/files/File.h"
+#include "support/process/Process.h"
+#include "support/text/Json.h"
 
 namespace kiln {
 

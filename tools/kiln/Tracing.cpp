@@ -1,6 +1,6 @@
 #include "tools/kiln/Tracing.h"
 
-#include "support/File.h"
+#include "support/files/File.h"
 
 namespace kiln {
 

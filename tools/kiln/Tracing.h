@@ -1,7 +1,7 @@
 //===- Tracing.h - the option --trace -------------------------------------===//
 #pragma once
 
-#include "support/Trace.h"
+#include "support/process/Trace.h"
 
 namespace kiln {
 

@@ -6,9 +6,9 @@
 #include "tools/tune/Tuner.h"
 
 #include "support/Diagnostic.h"
-#include "support/File.h"
-#include "support/Printable.h"
-#include "support/Process.h"
+#include "support/files/File.h"
+#include "support/process/Process.h"
+#include "support/text/Printable.h"
 
 #include <chrono>
 

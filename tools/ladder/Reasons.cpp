@@ -2,7 +2,7 @@
 
 #include "kernels/targets/Target.h"
 #include "kernels/targets/TargetFiles.h"
-#include "support/ConfigFields.h"
+#include "support/text/ConfigFields.h"
 
 namespace kiln {
 

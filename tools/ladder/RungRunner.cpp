@@ -1,6 +1,6 @@
 #include "tools/ladder/RungRunner.h"
 
-#include "support/File.h"
+#include "support/files/File.h"
 #include "tools/session/ReferenceModel.h"
 #include "tools/session/Tolerance.h"
 

@@ -10,7 +10,7 @@
 
 #include "kernels/targets/Target.h"
 #include "runtime/generation/PlanModel.h"
-#include "support/Leftovers.h"
+#include "support/files/Leftovers.h"
 
 #include <atomic>
 

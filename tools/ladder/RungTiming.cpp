@@ -5,7 +5,7 @@
 #include "runtime/generation/Generator.h"
 #include "runtime/generation/UncachedModel.h"
 #include "support/Diagnostic.h"
-#include "support/Parallel.h"
+#include "support/process/Parallel.h"
 
 #include <chrono>
 

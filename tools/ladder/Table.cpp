@@ -3,9 +3,9 @@
 #include "tools/ladder/Columns.h"
 
 #include "runtime/measure/Benchmark.h"
-#include "support/Json.h"
-#include "support/Markdown.h"
 #include "support/Version.h"
+#include "support/text/Json.h"
+#include "support/text/Markdown.h"
 
 namespace kiln {
 

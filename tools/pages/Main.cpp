@@ -1,8 +1,8 @@
 // kiln-pages FOLDER: writes manual pages and completions of kiln and kiln-opt. The build runs it; it is not installed.
 #include "tools/pages/Description.h"
 
-#include "support/Process.h"
-#include "support/StagedDirectory.h"
+#include "support/files/StagedDirectory.h"
+#include "support/process/Process.h"
 #include "tools/kiln-opt/Options.h"
 #include "tools/kiln/options/Options.h"
 

@@ -1,8 +1,8 @@
 #include "tools/report/Profile.h"
 
-#include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
+#include "support/files/File.h"
+#include "support/text/ConfigFields.h"
 
 namespace kiln {
 

@@ -1,6 +1,6 @@
 #include "tools/report/Sections.h"
 
-#include "support/Number.h"
+#include "support/text/Number.h"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 #include "ir/Parser.h"
 #include "ops/OpTable.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
+#include "support/files/File.h"
 
 namespace kiln {
 

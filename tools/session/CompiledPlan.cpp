@@ -1,7 +1,7 @@
 #include "tools/session/CompiledPlan.h"
 
 #include "codegen/CompilePlan.h"
-#include "support/Cache.h"
+#include "support/files/Cache.h"
 
 namespace kiln {
 

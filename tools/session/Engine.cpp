@@ -11,11 +11,11 @@
 #include "runtime/generation/PlanModel.h"
 #include "runtime/generation/UncachedModel.h"
 #include "runtime/generation/ranks/RankedModel.h"
-#include "support/Cache.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
-#include "support/Leftovers.h"
-#include "support/Printable.h"
+#include "support/files/Cache.h"
+#include "support/files/File.h"
+#include "support/files/Leftovers.h"
+#include "support/text/Printable.h"
 #include "tools/session/UsageError.h"
 
 namespace kiln {

@@ -2,7 +2,7 @@
 
 #include "driver/Compile.h"
 #include "strategies/Strategy.h"
-#include "support/Nearest.h"
+#include "support/text/Nearest.h"
 #include "tools/session/UsageError.h"
 
 namespace kiln {

@@ -3,7 +3,7 @@
 #include "runtime/text/Vocabulary.h"
 #include "runtime/weights/Checkpoint.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
+#include "support/files/File.h"
 
 #include <filesystem>
 

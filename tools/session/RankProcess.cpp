@@ -6,8 +6,8 @@
 #include "runtime/generation/ranks/RankFollower.h"
 #include "runtime/generation/ranks/RankLeader.h"
 #include "runtime/processes/RankProcesses.h"
-#include "support/File.h"
-#include "support/Process.h"
+#include "support/files/File.h"
+#include "support/process/Process.h"
 
 namespace kiln {
 

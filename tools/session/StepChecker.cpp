@@ -2,7 +2,7 @@
 
 #include "ops/Region.h"
 #include "support/Diagnostic.h"
-#include "support/Number.h"
+#include "support/text/Number.h"
 
 #include <cmath>
 

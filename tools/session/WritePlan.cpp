@@ -1,7 +1,7 @@
 #include "tools/session/WritePlan.h"
 
 #include "ir/Printer.h"
-#include "support/TargetName.h"
+#include "support/model/TargetName.h"
 #include "tools/session/PlanOrigin.h"
 #include "tools/session/UsageError.h"
 

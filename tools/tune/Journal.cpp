@@ -1,8 +1,8 @@
 #include "tools/tune/Journal.h"
 
 #include "support/Diagnostic.h"
-#include "support/File.h"
-#include "support/Json.h"
+#include "support/files/File.h"
+#include "support/text/Json.h"
 
 namespace kiln {
 

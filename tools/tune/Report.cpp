@@ -1,6 +1,6 @@
 #include "tools/tune/Report.h"
 
-#include "support/Markdown.h"
+#include "support/text/Markdown.h"
 
 namespace kiln {
 

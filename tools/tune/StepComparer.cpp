@@ -1,7 +1,7 @@
 #include "tools/tune/StepComparer.h"
 
 #include "runtime/device/emulated/memory/Guard.h"
-#include "support/Number.h"
+#include "support/text/Number.h"
 
 #include <cmath>
 

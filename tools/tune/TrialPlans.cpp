@@ -4,7 +4,7 @@
 
 #include "runtime/weights/RandomCheckpoint.h"
 #include "support/Diagnostic.h"
-#include "support/StagedDirectory.h"
+#include "support/files/StagedDirectory.h"
 
 namespace kiln {
 

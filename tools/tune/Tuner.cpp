@@ -5,7 +5,7 @@
 
 #include "ir/Printer.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
+#include "support/files/File.h"
 
 #include <future>
 

@@ -1,6 +1,6 @@
 //===- Work.h - the least that an op must move and compute ------------------===//
 //
-// Formulas over the dims and, for attention over a cache, `past` (support/Expr.h).
+// Formulas over the dims and, for attention over a cache, `past` (support/model/Expr.h).
 //
 //===----------------------------------------------------------------------===//
 #pragma once

@@ -1,9 +1,9 @@
 #include "kernels/targets/Target.h"
 
 #include "kernels/targets/TargetFiles.h"
-#include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
-#include "support/TargetName.h"
+#include "support/model/TargetName.h"
+#include "support/text/ConfigFields.h"
 
 namespace kiln {
 

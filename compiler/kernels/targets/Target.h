@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/targets/KernelTimes.h"
-#include "support/DType.h"
+#include "support/model/DType.h"
 
 namespace kiln {
 

@@ -2,8 +2,8 @@
 
 #include "kernels/targets/TargetFiles.h"
 #include "ops/Region.h"
-#include "support/ConfigFields.h"
 #include "support/Diagnostic.h"
+#include "support/text/ConfigFields.h"
 
 namespace kiln {
 

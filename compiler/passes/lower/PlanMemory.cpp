@@ -20,7 +20,7 @@
 #include "kernels/families/KernelFamily.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
-#include "support/ExprProof.h"
+#include "support/model/ExprProof.h"
 
 namespace kiln {
 

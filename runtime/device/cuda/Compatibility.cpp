@@ -1,7 +1,7 @@
 #include "runtime/device/cuda/Compatibility.h"
 
 #include "support/Diagnostic.h"
-#include "support/TargetName.h"
+#include "support/model/TargetName.h"
 
 namespace kiln {
 

@@ -3,9 +3,9 @@
 #include "nvrtc/CubinCompiler.h"
 #include "runtime/device/cuda/Compatibility.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
-#include "support/Parallel.h"
-#include "support/TargetName.h"
+#include "support/files/File.h"
+#include "support/model/TargetName.h"
+#include "support/process/Parallel.h"
 
 namespace kiln {
 

@@ -3,7 +3,7 @@
 
 #include "runtime/device/cuda/Cubins.h"
 
-#include "support/TargetName.h"
+#include "support/model/TargetName.h"
 
 #include <cuda_runtime_api.h>
 

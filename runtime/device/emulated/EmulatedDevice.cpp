@@ -4,9 +4,9 @@
 #include "runtime/device/emulated/HostMatmul.h"
 #include "runtime/device/emulated/TensorMaps.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
-#include "support/Parallel.h"
-#include "support/StagedDirectory.h"
+#include "support/files/File.h"
+#include "support/files/StagedDirectory.h"
+#include "support/process/Parallel.h"
 #include "templates/TemplateFiles.h"
 
 #include <chrono>

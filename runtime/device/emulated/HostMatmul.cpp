@@ -1,6 +1,6 @@
 #include "runtime/device/emulated/HostMatmul.h"
 
-#include "support/Parallel.h"
+#include "support/process/Parallel.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 #include "runtime/device/emulated/Launcher.h"
 
 #include "runtime/device/emulated/block/Scheduler.h"
-#include "support/Parallel.h"
+#include "support/process/Parallel.h"
 
 #include <algorithm>
 #include <atomic>

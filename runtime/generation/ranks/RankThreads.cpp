@@ -1,6 +1,6 @@
 #include "runtime/generation/ranks/RankThreads.h"
 
-#include "support/Parallel.h"
+#include "support/process/Parallel.h"
 
 namespace kiln {
 

@@ -2,7 +2,7 @@
 
 #include "sample/choice.cuh"
 #include "support/Diagnostic.h"
-#include "support/Number.h"
+#include "support/text/Number.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "runtime/generation/scoring/ReplicatedScorer.h"
 
-#include "support/Parallel.h"
+#include "support/process/Parallel.h"
 
 #include <mutex>
 

@@ -3,9 +3,9 @@
 #include "tools/session/Engine.h"
 
 #include "kernels/targets/Target.h"
-#include "support/Nearest.h"
-#include "support/Number.h"
-#include "support/TargetName.h"
+#include "support/model/TargetName.h"
+#include "support/text/Nearest.h"
+#include "support/text/Number.h"
 
 namespace kiln {
 

@@ -8,7 +8,7 @@
 #include "tools/kiln/options/OptionChecks.h"
 #include "tools/kiln/options/Options.h"
 
-#include "support/Process.h"
+#include "support/process/Process.h"
 
 #include <CLI/CLI.hpp>
 

@@ -1,9 +1,9 @@
 #include "tools/kiln/run/GenerationOutput.h"
 
 #include "runtime/measure/Benchmark.h"
-#include "support/Json.h"
-#include "support/Markdown.h"
-#include "support/Process.h"
+#include "support/process/Process.h"
+#include "support/text/Json.h"
+#include "support/text/Markdown.h"
 
 #include <numeric>
 

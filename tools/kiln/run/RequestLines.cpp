@@ -1,9 +1,9 @@
 #include "tools/kiln/run/RequestLines.h"
 
 #include "support/Diagnostic.h"
-#include "support/File.h"
-#include "support/Json.h"
-#include "support/Nearest.h"
+#include "support/files/File.h"
+#include "support/text/Json.h"
+#include "support/text/Nearest.h"
 #include "tools/kiln/options/OptionChecks.h"
 
 namespace kiln {

@@ -1,10 +1,10 @@
 #include "tools/kiln/run/ResultFile.h"
 
 #include "support/Diagnostic.h"
-#include "support/File.h"
-#include "support/Json.h"
-#include "support/MappedFile.h"
-#include "support/Process.h"
+#include "support/files/File.h"
+#include "support/files/MappedFile.h"
+#include "support/process/Process.h"
+#include "support/text/Json.h"
 
 namespace kiln {
 

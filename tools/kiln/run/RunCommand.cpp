@@ -6,8 +6,8 @@
 #include "tools/kiln/run/RunSession.h"
 
 #include "support/Diagnostic.h"
-#include "support/Json.h"
-#include "support/Process.h"
+#include "support/process/Process.h"
+#include "support/text/Json.h"
 
 namespace kiln {
 

@@ -4,7 +4,7 @@
 
 #include "runtime/generation/ContinuedModel.h"
 #include "support/Diagnostic.h"
-#include "support/Process.h"
+#include "support/process/Process.h"
 
 namespace kiln {
 

@@ -2,7 +2,7 @@
 #include "tools/kiln/run/ResultFile.h"
 #include "tools/kiln/run/RunSession.h"
 
-#include "support/Json.h"
+#include "support/text/Json.h"
 
 #include <chrono>
 

@@ -2,7 +2,7 @@
 
 #include "tools/session/UsageError.h"
 
-#include "support/Trace.h"
+#include "support/process/Trace.h"
 
 namespace kiln {
 

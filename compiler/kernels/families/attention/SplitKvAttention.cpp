@@ -3,7 +3,7 @@
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
 #include "ops/Region.h"
-#include "support/TargetName.h"
+#include "support/model/TargetName.h"
 
 #include <cmath>
 

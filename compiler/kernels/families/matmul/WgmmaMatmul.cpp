@@ -5,7 +5,7 @@
 #include "kernels/families/matmul/DepthCut.h"
 #include "kernels/families/matmul/WgmmaOperands.h"
 #include "ops/Region.h"
-#include "support/TargetName.h"
+#include "support/model/TargetName.h"
 
 #include <cmath>
 

@@ -1,10 +1,10 @@
 #include "runtime/device/emulated/compile/HostKernelCompiler.h"
 
 #include "runtime/device/emulated/compile/Program.h"
-#include "support/CacheEntry.h"
 #include "support/Diagnostic.h"
-#include "support/File.h"
-#include "support/Leftovers.h"
+#include "support/files/CacheEntry.h"
+#include "support/files/File.h"
+#include "support/files/Leftovers.h"
 
 namespace kiln {
 

@@ -1,7 +1,7 @@
 #include "runtime/device/emulated/compile/Program.h"
 
 #include "support/Diagnostic.h"
-#include "support/File.h"
+#include "support/files/File.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

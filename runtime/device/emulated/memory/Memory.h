@@ -3,7 +3,7 @@
 
 #include "runtime/device/emulated/memory/Guard.h"
 #include "runtime/device/emulated/memory/TensorRanges.h"
-#include "support/Descriptor.h"
+#include "support/files/Descriptor.h"
 
 #include <mutex>
 

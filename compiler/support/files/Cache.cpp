@@ -1,7 +1,7 @@
-#include "support/Cache.h"
+#include "support/files/Cache.h"
 
 #include "support/Diagnostic.h"
-#include "support/Leftovers.h"
+#include "support/files/Leftovers.h"
 
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
-#include "support/CacheEntry.h"
+#include "support/files/CacheEntry.h"
 
-#include "support/File.h"
+#include "support/files/File.h"
 
 namespace kiln {
 

@@ -1,6 +1,6 @@
-#include "support/Trace.h"
+#include "support/process/Trace.h"
 
-#include "support/Json.h"
+#include "support/text/Json.h"
 
 namespace kiln {
 

@@ -1,7 +1,7 @@
-#include "support/Json.h"
+#include "support/text/Json.h"
 
 #include "support/Diagnostic.h"
-#include "support/Number.h"
+#include "support/text/Number.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "support/ExprProof.h"
+#include "support/model/ExprProof.h"
 
 #include <numeric>
 

@@ -1,4 +1,4 @@
-#include "support/Parallel.h"
+#include "support/process/Parallel.h"
 
 #include <atomic>
 #include <condition_variable>

@@ -1,7 +1,7 @@
-#include "support/Process.h"
+#include "support/process/Process.h"
 
 #include "support/Diagnostic.h"
-#include "support/Printable.h"
+#include "support/text/Printable.h"
 
 #include <atomic>
 #include <csignal>

@@ -1,8 +1,8 @@
-#include "support/Config.h"
+#include "support/text/Config.h"
 
 #include "support/Diagnostic.h"
-#include "support/Json.h"
-#include "support/Number.h"
+#include "support/text/Json.h"
+#include "support/text/Number.h"
 
 namespace kiln {
 

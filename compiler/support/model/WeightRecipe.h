@@ -8,8 +8,8 @@
 #pragma once
 
 #include "support/ADT.h"
-#include "support/DType.h"
-#include "support/RankSplit.h"
+#include "support/model/DType.h"
+#include "support/model/RankSplit.h"
 
 namespace kiln {
 

@@ -1,6 +1,6 @@
-#include "support/Printable.h"
+#include "support/text/Printable.h"
 
-#include "support/Utf8.h"
+#include "support/text/Utf8.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "support/Expr.h"
+#include "support/model/Expr.h"
 
 #include "support/Diagnostic.h"
 

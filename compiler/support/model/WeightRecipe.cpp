@@ -1,4 +1,4 @@
-#include "support/WeightRecipe.h"
+#include "support/model/WeightRecipe.h"
 
 #include "support/Diagnostic.h"
 

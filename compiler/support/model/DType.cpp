@@ -1,4 +1,4 @@
-#include "support/DType.h"
+#include "support/model/DType.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "support/Entry.h"
+#include "support/model/Entry.h"
 
 namespace kiln {
 

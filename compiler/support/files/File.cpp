@@ -1,7 +1,7 @@
-#include "support/File.h"
+#include "support/files/File.h"
 
 #include "support/Diagnostic.h"
-#include "support/Leftovers.h"
+#include "support/files/Leftovers.h"
 
 #include <fcntl.h>
 #include <unistd.h>

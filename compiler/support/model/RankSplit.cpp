@@ -1,4 +1,4 @@
-#include "support/RankSplit.h"
+#include "support/model/RankSplit.h"
 
 namespace kiln {
 

@@ -1,9 +1,9 @@
 //===- ConfigFields.h - typed access to the fields of a table ---------------===//
 #pragma once
 
-#include "support/Config.h"
-#include "support/DType.h"
-#include "support/Expr.h"
+#include "support/model/DType.h"
+#include "support/model/Expr.h"
+#include "support/text/Config.h"
 
 #include <cmath>
 

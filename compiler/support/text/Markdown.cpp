@@ -1,4 +1,4 @@
-#include "support/Markdown.h"
+#include "support/text/Markdown.h"
 
 namespace kiln {
 

@@ -1,4 +1,4 @@
-#include "support/Leftovers.h"
+#include "support/files/Leftovers.h"
 
 #include "support/Diagnostic.h"
 

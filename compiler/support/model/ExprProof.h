@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 #pragma once
 
-#include "support/Expr.h"
+#include "support/model/Expr.h"
 
 namespace kiln {
 

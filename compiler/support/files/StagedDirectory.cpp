@@ -1,7 +1,7 @@
-#include "support/StagedDirectory.h"
+#include "support/files/StagedDirectory.h"
 
 #include "support/Diagnostic.h"
-#include "support/File.h"
+#include "support/files/File.h"
 
 #include <csignal>
 #include <cstdio>

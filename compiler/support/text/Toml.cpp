@@ -17,8 +17,8 @@
 
 #include <toml++/toml.h>
 
-#include "support/Config.h"
 #include "support/Diagnostic.h"
+#include "support/text/Config.h"
 
 namespace kiln {
 

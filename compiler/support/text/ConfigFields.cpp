@@ -1,4 +1,4 @@
-#include "support/ConfigFields.h"
+#include "support/text/ConfigFields.h"
 
 #include "support/Diagnostic.h"
 

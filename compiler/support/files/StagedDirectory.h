@@ -1,7 +1,7 @@
 //===- StagedDirectory.h - writing several files at once ----------------------===//
 #pragma once
 
-#include "support/Leftovers.h"
+#include "support/files/Leftovers.h"
 
 namespace kiln {
 

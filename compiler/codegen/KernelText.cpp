@@ -208,6 +208,8 @@ PlanKernel KernelAssembler::describe(DType dtype, StringRef extents) const {
   record.dtype = dtype;
   record.extents = shapeText(op, extents);
   record.cluster = choice.family->launch(op, choice.tile).cluster;
+  for (StringRef phase : choice.family->phases)
+    record.phases.push_back(phase.str());
   for (const Op *one : computed)
     record.ops.push_back({names.of(*one->result()).str(), names.operation(*one), {}});
   return record;

@@ -46,8 +46,24 @@ private:
       return error;
     if (Error error = checkGrid(where["grid"], launch))
       return error;
+    if (Error error = checkPhases(where["grid"], launch, *kernel))
+      return error;
     // A launch of parts of clusters fails.
     return formulas.checkMultiple(where["grid"][0], launch.grid[0], kernel->cluster);
+  }
+
+  /// There are words for the times of all blocks.
+  Error checkPhases(Place where, const PlanLaunch &launch, const PlanKernel &kernel) const {
+    if (kernel.phases.empty())
+      return Error::success();
+    const auto bytes = static_cast<int64_t>(kernel.phases.size() * sizeof(uint32_t));
+    const Expr all = launch.grid[0] * launch.grid[1] * launch.grid[2] * Expr(bytes);
+    if (Error error = formulas.checkRange(where, all, 0))
+      return error;
+    return formulas.isNeverMore(all, Expr(step.mailboxes))
+               ? Error::success()
+               : where.fail("expected mailboxes with a word for each phase of each block, " +
+                            formulas.describeMore(all, Expr(step.mailboxes)));
   }
 
   Error checkConstants(Place where, ArrayRef<PlanConstant> constants) const {

@@ -58,6 +58,9 @@ struct PlanArray {
   int64_t size = 0;
 };
 
+/// The macro of templates/decode/phase_times.cuh.
+constexpr StringRef phaseTimesMacro = "KILN_PHASE_TIMES";
+
 struct PlanKernel {
   std::string name;                                 ///< the extern "C" function; its source is kernels/NAME.cu
   std::string family;                               ///< the template: gemm_simt
@@ -71,6 +74,9 @@ struct PlanKernel {
   int64_t number = 1;       ///< counts the kernels that agree in all of the above
 
   int64_t cluster = 1; ///< blocks of a cluster, neighbours in x, of which a launch has whole ones; 1: no clusters
+  /// Phases of which it measures the times if its text is compiled with phaseTimesMacro: at the start of the step's
+  /// mailboxes, a 32-bit word for each phase of each block, to which a launch adds. Empty: it has none.
+  std::vector<std::string> phases = {};
   std::vector<PlanKernelOp> ops = {};   ///< in order; empty: it computes no op of the IR
   std::vector<PlanTensorMap> maps = {}; ///< by argument; empty: all its tensors are addresses
   std::vector<PlanArray> arrays = {};   ///< by argument; empty: each parameter takes one argument

@@ -202,6 +202,7 @@ private:
             [&] { return fields.optionalInteger("rows", kernel.rows, 1); },
             [&] { return fields.optionalInteger("number", kernel.number, 1); },
             [&] { return fields.optionalInteger("cluster", kernel.cluster, 1, maxClusterBlocks); },
+            [&] { return fields.find("phases") ? fields.texts("phases", kernel.phases) : Error::success(); },
             [&] { return fields.optionalEach("ops", kernel.ops, readKernelOp); },
             [&] { return fields.optionalEach("maps", kernel.maps, readMap); },
             [&] { return fields.optionalEach("arrays", kernel.arrays, readArray); },

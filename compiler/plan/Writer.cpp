@@ -145,6 +145,8 @@ private:
         os << "number = " << kernel.number << '\n';
       if (kernel.cluster != 1)
         os << "cluster = " << kernel.cluster << '\n';
+      if (!kernel.phases.empty())
+        os << "phases = " << list(kernel.phases, [](const std::string &name) { return quote(name); }) << '\n';
       writeOps(kernel.ops);
       writeMaps(kernel.maps);
       if (!kernel.arrays.empty())

@@ -1,8 +1,16 @@
 #include "runtime/device/Device.h"
 
 #include "support/Diagnostic.h"
+#include "support/files/File.h"
 
 namespace kiln {
+
+Expected<std::string> KernelFiles::text(StringRef kernel) const {
+  Expected<std::string> text = readFile(source(kernel));
+  if (!text || macro.empty())
+    return text;
+  return "#define " + macro + "\n" + *text;
+}
 
 /// What an argument is, for messages: `the dim B`.
 static std::string describeArgument(StringRef argument, bool isAddress, bool isMap) {

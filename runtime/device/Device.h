@@ -107,8 +107,9 @@ public:
 
 /// Where the kernel files of a plan are.
 struct KernelFiles {
-  std::string plan;   ///< the plan's directory, with kernels/NAME.cu and cubin/TARGET/NAME.cubin
-  std::string edited; ///< a directory whose NAME.cu replace the plan's; empty: none
+  std::string plan;       ///< the plan's directory, with kernels/NAME.cu and cubin/TARGET/NAME.cubin
+  std::string edited;     ///< a directory whose NAME.cu replace the plan's; empty: none
+  std::string macro = {}; ///< defined in front of all texts, so that the plan's cubins are of no use; empty: none
 
   bool isEdited(StringRef kernel) const {
     return !edited.empty() && llvm::sys::fs::exists(edited + "/" + kernel + ".cu");
@@ -116,6 +117,8 @@ struct KernelFiles {
   std::string source(StringRef kernel) const {
     return ((isEdited(kernel) ? edited : plan + "/kernels") + "/" + kernel + ".cu").str();
   }
+  /// The kernel's text, to be compiled. Error: the file cannot be read.
+  Expected<std::string> text(StringRef kernel) const;
 };
 
 /// A mark in the uploads of Device::uploadBeside.

@@ -70,6 +70,8 @@ public:
   /// The plan, reduced to the functions that may be called.
   const Plan &plan() const { return thePlan; }
   const Options &options() const { return capacity; }
+  /// Where the kernels that it has loaded come from.
+  const KernelFiles &kernelFiles() const { return files; }
   Device &device() const { return theDevice; }
 
   /// Memory for an argument, and whether the function may write it.
@@ -172,7 +174,7 @@ private:
 
   bool isWanted(const PlanFunction &function) const;
   void restrictPlan();
-  Error loadKernels(const KernelFiles &files);
+  Error loadKernels(const KernelFiles &from);
   std::vector<const PlanWeight *> weightsByUse() const;
   Error allocateWeights();
   static Expected<std::unique_ptr<Executor>> prepare(Device &device, const Plan &plan, const Options &options,
@@ -211,6 +213,7 @@ private:
   Device &theDevice;
   Plan thePlan;
   Options capacity;
+  KernelFiles files;
   LoadedKernels kernels;
   std::map<std::string, DeviceMemory, std::less<>> weights, states;
   std::map<std::string, DeviceMemory, std::less<>> arguments; ///< by FUNCTION/NAME

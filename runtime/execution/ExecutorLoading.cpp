@@ -74,7 +74,8 @@ void Executor::restrictPlan() {
   thePlan.restrictTo(kept, largestDims());
 }
 
-Error Executor::loadKernels(const KernelFiles &files) {
+Error Executor::loadKernels(const KernelFiles &from) {
+  files = from;
   Expected<LoadedKernels> loaded = LoadedKernels::load(theDevice, thePlan, files);
   if (!loaded)
     return loaded.takeError();

@@ -223,10 +223,12 @@ Expected<std::vector<Measurement>> measureKernels(Executor &executor, const Call
     for (const KernelLaunch &launch : own)
       result.cost +=
           cantFail(launch.step->cost(sample.call.dims, shape.position()), "the executor has checked the dims");
-    auto samples = timer->time(std::move(own), options, kernel);
+    auto samples = timer->time(own, options, kernel);
     if (!samples)
       return samples.takeError();
     result.seconds = std::move(*samples);
+    if (Error error = measurePhases(executor, own.front()).moveInto(result.phases))
+      return error;
   }
   return results;
 }

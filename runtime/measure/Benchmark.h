@@ -1,7 +1,7 @@
 //===- Benchmark.h - timing a plan ------------------------------------------===//
 #pragma once
 
-#include "runtime/execution/Executor.h"
+#include "runtime/measure/PhaseTimes.h"
 
 #include <condition_variable>
 #include <mutex>
@@ -25,6 +25,8 @@ struct Measurement {
   std::vector<double> seconds; ///< one per sample
   int64_t launches = 0;        ///< kernels in one run
   StepCost cost = {};          ///< of one run
+  /// Of a kernel that was timed and has phases, in their order.
+  std::vector<PhaseShare> phases = {};
 
   double median() const { return medianOf(seconds); }
 };
@@ -121,7 +123,7 @@ private:
 Expected<Measurement> measureCall(Executor &executor, const CallShape &shape, const BenchmarkOptions &options);
 
 /// Times each kernel of a call: all its launches together, so that every layer's weights are read, after the L2 cache
-/// is overwritten.
+/// is overwritten. Then measures its phases, if it has some.
 Expected<std::vector<Measurement>> measureKernels(Executor &executor, const CallShape &shape,
                                                   const BenchmarkOptions &options);
 

@@ -62,6 +62,7 @@
 #pragma once
 
 #include "decode/attention.cuh"
+#include "decode/phase_times.cuh"
 #include "decode/shape.cuh"
 #include "decode/units.cuh"
 #include "device/barrier.cuh"
@@ -86,7 +87,7 @@ public:
   static constexpr int kRows = Shape::kRows, kBlocks = Shape::kBlocks;
 
   /// `mail` is zero before the first launch; nothing else writes it.
-  KILN_DEVICE DecodeLayers(int rows, StampedValue *mail) : Attention(rows, mail) {
+  KILN_DEVICE DecodeLayers(int rows, StampedValue *mail) : Attention(rows, mail), times(this->mail.phaseTimes()) {
     if (index() == Shape::kConsumers)
       initBarriers();
     syncThreads();
@@ -116,7 +117,7 @@ public:
 
   /// Embeds the tokens.
   template <class Embed> KILN_DEVICE void embed(const Embed &embed) {
-    beginPhase();
+    beginPhase(DecodePhase::Embed);
 #pragma unroll
     for (int n = 0; n < kAll; ++n)
       if (const int row = n / kWarpParts; hasGroup(n))
@@ -134,14 +135,14 @@ public:
 
   /// Loads the first keys of a layer, which have no time to come when the queries are there.
   KILN_DEVICE void loadKeys(const DecodeCache<T> &cache) {
-    beginPhase();
+    beginPhase(DecodePhase::Keys);
     if (hasHeads())
       loadEarly(cache);
   }
 
   /// The wide product for queries, keys and values.
   template <class Norm, class Wide> KILN_DEVICE void qkv(const Norm &norm, const Wide &epilogue) {
-    beginPhase();
+    beginPhase(DecodePhase::Qkv);
     if (Config::kLead == 1)
       takeQkv();
     const auto column = [&](int unit) { return columnOfHead(unit); };
@@ -154,7 +155,7 @@ public:
 
   /// The attention of the cluster's heads, over a layer's cache.
   template <class Score> KILN_DEVICE void attention(const DecodeCache<T> &cache, const Score &score) {
-    beginPhase();
+    beginPhase(DecodePhase::Attention);
     await(shared.haveQkv, qkvParity, u32(rows * share.heads * 3 * 64) * u32(sizeof(T)));
     attend(cache, score);
     if (shared.hasSlots) {
@@ -170,13 +171,13 @@ public:
 
   /// The narrow product of the attention's output.
   KILN_DEVICE void proj() {
-    beginPhase();
+    beginPhase(DecodePhase::Proj);
     this->template narrow<Shape::kFewestHeads>(share.heads, &shared.attended[0][0], Shape::kAttendedStride);
   }
 
   /// The wide product of the MLP.
   template <class Norm, class Wide> KILN_DEVICE void fc(const Norm &norm, const Wide &epilogue) {
-    beginPhase();
+    beginPhase(DecodePhase::Fc);
     if (Config::kLead == 1)
       takeHidden();
     const auto column = [&](int unit) { return columnOfHidden(unit); };
@@ -187,7 +188,7 @@ public:
 
   /// The narrow product of the MLP.
   KILN_DEVICE void fcproj() {
-    beginPhase();
+    beginPhase(DecodePhase::Fcproj);
     takeHidden();
     await(shared.haveHidden, hiddenParity, u32(rows * share.hiddens * 64) * u32(sizeof(T)));
     this->template narrow<Shape::kFewestHiddens>(share.hiddens, &shared.hidden[0][0], Shape::kHiddenStride);
@@ -195,7 +196,7 @@ public:
 
   /// Adds the sums of the clusters with heads to the residual stream.
   template <class Narrow> KILN_DEVICE void mid(const Narrow &epilogue) {
-    beginPhase();
+    beginPhase(DecodePhase::Mid);
     if (Config::kLead == 2)
       takeHidden();
     this->template add<Shape::kHeadClusters>(epilogue);
@@ -203,7 +204,7 @@ public:
   }
   /// Adds the sums of all clusters to the residual stream.
   template <class Narrow> KILN_DEVICE void out(const Narrow &epilogue, bool isLast) {
-    beginPhase();
+    beginPhase(DecodePhase::Out);
     if (Config::kLead == 2 && hasHeads() && !isLast)
       takeQkv();
     this->template add<Shape::kClusters>(epilogue);
@@ -213,7 +214,7 @@ public:
 
   /// The product for the logits, and the end of the kernel.
   template <class Norm, class Logits> KILN_DEVICE void logits(const Norm &norm, const Logits &epilogue) {
-    beginPhase();
+    beginPhase(DecodePhase::Logits);
     typename Norm::Operands with[kWarpParts][8];
 #pragma unroll
     for (int i = 0; i < kWarpParts; ++i)
@@ -243,15 +244,16 @@ public:
     }
     if (blockIndexX() == 0 && index() == 0)
       *mail.count() = next;
+    times.end();
   }
 
 protected:
   using Attention::ahead, Attention::attend, Attention::await, Attention::awaitRows, Attention::beginExchanges,
-      Attention::beginPhase, Attention::col, Attention::combineParts, Attention::depthOf, Attention::firstCombined,
-      Attention::hasGroup, Attention::hasSlots, Attention::index, Attention::kAll, Attention::kWarpParts,
-      Attention::loadEarly, Attention::mail, Attention::meet, Attention::next, Attention::normalize, Attention::ownPart,
-      Attention::partBytes, Attention::place, Attention::product, Attention::putMomentsOf, Attention::putSums,
-      Attention::rank, Attention::residual, Attention::rows, Attention::sendResidual, Attention::sendSlots,
+      Attention::col, Attention::combineParts, Attention::depthOf, Attention::firstCombined, Attention::hasGroup,
+      Attention::hasSlots, Attention::index, Attention::kAll, Attention::kWarpParts, Attention::loadEarly,
+      Attention::mail, Attention::meet, Attention::next, Attention::normalize, Attention::ownPart, Attention::partBytes,
+      Attention::place, Attention::product, Attention::putMomentsOf, Attention::putSums, Attention::rank,
+      Attention::renewIndex, Attention::residual, Attention::rows, Attention::sendResidual, Attention::sendSlots,
       Attention::share, Attention::shared, Attention::takeUnit;
   using typename Attention::Rows;
 
@@ -273,8 +275,14 @@ protected:
   }
 
   UnitCopies<Config, T> copies{shared}; ///< of the thread that copies
+  PhaseTimes times;
 
 private:
+  KILN_DEVICE void beginPhase(DecodePhase phase) {
+    renewIndex();
+    times.begin(phase);
+  }
+
   KILN_DEVICE void initBarriers() {
     for (int stage = 0; stage < Shape::kStages; ++stage) {
       initBarrier(shared.full[stage], 1);

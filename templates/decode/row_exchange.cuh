@@ -15,12 +15,14 @@
 // Two sets of words take turns. A cluster posts into a set again only after it has received from the other one, to
 // which every cluster posts after it has read the first.
 //
-// The words and their stamps outlive the kernel: the first word counts the exchanges so far, and each has a stamp of
-// its own. Then come a count of blocks and two words for each row, which only decode/generate.cuh uses.
+// The words and their stamps outlive the kernel. Behind the times of phases, the first word counts the exchanges so
+// far, and each of the others has a stamp of its own. Then come a count of blocks and two words for each row, which
+// only decode/generate.cuh uses.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
+#include "decode/phase_times.cuh"
 #include "decode/quad.cuh"
 #include "decode/shape.cuh"
 #include "decode/units.cuh"
@@ -38,16 +40,20 @@ namespace kiln {
 /// The words in memory through which clusters exchange sums. `words` is zero before the first launch.
 template <class Config, class T> struct Mailboxes {
   using Shape = DecodeShape<Config, T>;
-  static constexpr int kMostRows = 8, kHeader = 2 + 2 * kMostRows; ///< words
+  static constexpr int kMostRows = 8;
+  // What is in front of the words of clusters begins with the sums of decode/phase_times.cuh, two in a word.
+  static constexpr int kTimes = Shape::kBlocks * Shape::kClusters / 2 * int(kDecodePhases),
+                       kHeader = kTimes + 2 + 2 * kMostRows;
 
   StampedValue *words;
 
+  KILN_DEVICE u32 *phaseTimes() const { return reinterpret_cast<u32 *>(words); }
   /// Exchanges so far.
-  KILN_DEVICE u32 *count() const { return reinterpret_cast<u32 *>(words); }
+  KILN_DEVICE u32 *count() const { return reinterpret_cast<u32 *>(words + kTimes); }
   /// How often a block has arrived at a barrier of all blocks.
-  KILN_DEVICE u32 *arrivals() const { return reinterpret_cast<u32 *>(words + 1); }
+  KILN_DEVICE u32 *arrivals() const { return reinterpret_cast<u32 *>(words + (kTimes + 1)); }
   /// The two words with a row's next token.
-  KILN_DEVICE StampedValue *next(int row) const { return words + (2 + 2 * row); }
+  KILN_DEVICE StampedValue *next(int row) const { return words + (kTimes + 2 + 2 * row); }
   /// The words of a cluster for a row, in the set of an exchange.
   KILN_DEVICE StampedValue *row(u32 exchange, int cluster, int row) const {
     const u32 place = (exchange % 2 * Shape::kClusters + u32(cluster)) * Shape::kRows + u32(row);

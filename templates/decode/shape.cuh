@@ -138,7 +138,7 @@ template <class Config, class T> struct DecodeThread {
 
   /// Called at the start of a phase: addresses are computed in the phase that needs them. Those of all phases together
   /// do not fit into the registers.
-  KILN_DEVICE void beginPhase() { own = renewed(own); }
+  KILN_DEVICE void renewIndex() { own = renewed(own); }
 
   KILN_DEVICE int index() const { return int(own); }
   KILN_DEVICE int warp() const { return int(own / kWarpSize); }

@@ -74,6 +74,9 @@ public:
   /// Called behind a load that acquires: whatever other threads did so far may be ordered before what comes next.
   virtual void acquire() = 0;
 
+  /// Nanoseconds of the host's clock, modulo 2³².
+  virtual u32 clock() = 0;
+
   /// The static shared memory of the variable `tag`; all threads of the block get the same.
   virtual void *staticShared(const void *tag, u64 bytes, u64 alignment, const Site &site) = 0;
 

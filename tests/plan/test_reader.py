@@ -18,7 +18,7 @@ MODEL = "vocab_size = 29\nn_positions = 24\nn_embd = 32\nn_layer = 1\nn_head = 2
 SCRATCH = '"@workspace", "@mailboxes"], workspace = {offset = "384*B", bytes = "160*B"}, mailboxes = 16'
 
 # Keys that may be left out: plans omit them where they do not apply.
-OPTIONAL = {"scale", "add", "sum", "transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "arrays", "mailboxes", "variants", "sm_90a", "strategy", "batch_invariant", "step_by_step", "weights_first", "serial", "constants", "number", "cluster", "ops", "maps",
+OPTIONAL = {"scale", "add", "sum", "transpose", "pad", "dynamic_shared", "cooperative", "workspace", "counters", "arrays", "mailboxes", "variants", "sm_90a", "strategy", "batch_invariant", "step_by_step", "weights_first", "serial", "constants", "number", "cluster", "phases", "ops", "maps",
             "prefill", "decode", "verify", "score", "sample", "accept", "ngram", "follow", "collect", "pretend"}
 OPTIONAL_IN = {("kernels", "*", "rows"),  # but not of a step with variants
                ("origin", "weights"), ("origin", "vocabulary")}
@@ -91,7 +91,7 @@ class PlanTest(KilnTest):
             for old, new in RECIPES.items():
                 text = text.replace(old, new)
         text = text.replace("# What a runtime calls", ORIGIN + "\n# What a runtime calls", 1)
-        text = text.replace('name = "embed__f32__n32"\n', 'name = "embed__f32__n32"\ncluster = 1\n' + MAPS)
+        text = text.replace('name = "embed__f32__n32"\n', 'name = "embed__f32__n32"\ncluster = 1\nphases = []\n' + MAPS)
         text = text.replace("threads = 64,", "threads = 64, dynamic_shared = 1024, cooperative = true,", 1).replace("eos = []", "eos = [1, 28]", 1)
         with open(os.path.join(plan, "plan.toml"), "w") as file:
             file.write(text)
@@ -345,6 +345,12 @@ class Mutations(PlanTest):
             (("functions", "*", "steps", "*", "counters"), '"4294967296"', "counters: expected a value from 0 to 2147483647, got "),
             (("functions", 0, "steps", "*", "variants", 0, "grid", 0), '"0"', "grid: expected a value from 1 to "),
         ]))
+
+    def test_phases(self):
+        """There are words for the times of all phases of all blocks."""
+        phases, grid = self.one("kernels", 0, "phases"), self.one("functions", 0, "steps", 0, "grid")
+        timed = plantext.replace(self.text, phases, '["first", "last"]')
+        self.assert_all_refused([("no mailboxes", timed, self.at(grid, "grid: expected mailboxes with a word for each phase of each block"))])
 
     def test_clusters(self):
         """Launches have whole clusters, on GPUs that have them."""

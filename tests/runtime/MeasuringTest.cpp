@@ -77,5 +77,48 @@ TEST_F(MeasuringTest, ObserversAreToldEachStepWithItsTime) {
   EXPECT_TRUE(llvm::is_sorted(steps));
 }
 
+/// The layers of @decode in one kernel.
+class PersistentMeasuringTest : public RuntimeTest {
+protected:
+  PersistentMeasuringTest() : RuntimeTest(/*width=*/128, "bf16", /*batch=*/1, /*draftTokens=*/0, "persistent") {}
+};
+
+TEST_F(PersistentMeasuringTest, PhasesShareTheTimeOfTheirKernel) {
+  auto executor = unwrap(open(weights, 1));
+  const CallShape shape{Entry::Decode, 1, 4};
+  std::vector<Measurement> kernels = unwrap(measureKernels(*executor, shape, {.samples = 3}));
+  auto layers = llvm::find_if(kernels, [](const Measurement &m) { return !m.phases.empty(); });
+  ASSERT_NE(layers, kernels.end());
+  const PlanKernel *kernel = executor->plan().findKernel(layers->what);
+  EXPECT_EQ(kernel->family, "decode_layers");
+  ASSERT_EQ(layers->phases.size(), kernel->phases.size());
+  double all = 0;
+  for (auto [phase, name] : llvm::zip(layers->phases, kernel->phases)) {
+    EXPECT_EQ(phase.name, name);
+    EXPECT_GT(phase.share, 0) << name;
+    all += phase.share;
+  }
+  EXPECT_NEAR(all, 1, 1e-9);
+  // The other kernel has none, and neither have kernels that are only counted.
+  for (const Measurement &other : unwrap(countKernels(executor->plan(), shape)))
+    EXPECT_TRUE(other.phases.empty());
+}
+
+TEST_F(PersistentMeasuringTest, MeasuringPhasesLeavesResultsAsTheyAre) {
+  auto executor = unwrap(open(weights, 1));
+  auto logits = [&] {
+    Ids id = {7}, position = {3};
+    Executor::Call call = executor->call(Entry::Decode, 1);
+    call.arguments = {{"tokens", id}, {"positions", position}};
+    expectSuccess(executor->enqueue(call));
+    std::vector<float> result(101);
+    expectSuccess(executor->download("logits", 0, result));
+    return result;
+  };
+  const std::vector<float> before = logits();
+  unwrap(measureKernels(*executor, {Entry::Decode, 1, 3}, {.samples = 3}));
+  EXPECT_EQ(logits(), before);
+}
+
 } // namespace
 } // namespace kiln

@@ -30,6 +30,13 @@ void printCounts(raw_ostream &os, ArrayRef<BenchRow> rows) {
                   row.measurement.cost.bytes, row.measurement.cost.flops, row.rooflineSeconds * 1e6);
 }
 
+/// A row of each phase of a kernel, below the kernel's: its share of the kernel's median time.
+void printPhases(raw_ostream &os, const Measurement &m, double all) {
+  for (const PhaseShare &phase : m.phases)
+    os << formatv("| – {0} | | {1:F2} | | | | | {2:F1} % | | | |\n", phase.name, phase.share * m.median() * 1e6,
+                  100 * phase.share * m.median() / all);
+}
+
 void printMarkdown(raw_ostream &os, ArrayRef<BenchRow> rows) {
   double all = 0;
   for (const BenchRow &row : rows)
@@ -48,10 +55,12 @@ void printMarkdown(raw_ostream &os, ArrayRef<BenchRow> rows) {
                   static_cast<double>(m.cost.bytes) / seconds * 1e-12,
                   static_cast<double>(m.cost.flops) / seconds * 1e-12);
     os << formatv("{0:F2} |\n", row.rooflineSeconds * 1e6);
+    printPhases(os, m, all);
   }
 }
 
-/// Times are empty if nothing was timed. Rows say which device they are of if there are several.
+/// Times are empty if nothing was timed. Phases of a kernel follow it, as KERNEL/PHASE. Rows say which device they are
+/// of if there are several.
 void printCsv(raw_ostream &os, ArrayRef<BenchRow> rows, bool areOfSeveral) {
   os << (areOfSeveral ? "device," : "")
      << "what,launches,bytes,flops,roofline_us,median_us,min_us,p90_us,p99_us,max_us\n";
@@ -63,6 +72,9 @@ void printCsv(raw_ostream &os, ArrayRef<BenchRow> rows, bool areOfSeveral) {
     for (double share : {0.5, 0.0, 0.9, 0.99, 1.0})
       os << "," << (m.seconds.empty() ? "" : formatv("{0:F3}", percentileOf(m.seconds, share) * 1e6).str());
     os << '\n';
+    for (const PhaseShare &phase : m.phases)
+      os << (areOfSeveral ? row.device + "," : "")
+         << formatv("{0}/{1},,,,,{2:F3},,,,\n", m.what, phase.name, phase.share * m.median() * 1e6);
   }
 }
 
@@ -77,6 +89,10 @@ void printJson(raw_ostream &os, ArrayRef<BenchRow> rows, ArrayRef<std::string> d
     if (devices.size() > 1)
       object["device"] = row.device;
     addTimes(object, m.seconds);
+    if (!m.phases.empty())
+      object["phases"] = json::Array(llvm::map_range(m.phases, [](const PhaseShare &phase) -> json::Value {
+        return json::Object{{"phase", phase.name}, {"share", jsonQuantity(phase.share)}};
+      }));
     list.push_back(std::move(object));
   }
   os << jsonText(json::Object{{"device", llvm::join(devices, ", ")},

@@ -58,6 +58,7 @@ public:
 private:
   void writeFacts();
   void writeCosts();
+  void writePhases(const FunctionUse &function, const KernelUse &use);
   void writeIr();
   std::string usedBy() const;
   std::vector<std::string> types() const;
@@ -133,16 +134,39 @@ void KernelSection::writeCosts() {
     return;
   }
   bool isMeasured = reported.profile.has_value();
+  {
+    auto frame = html.in("div", {{"class", "scroll"}, {"tabindex", "0"}});
+    auto table = html.in("table");
+    std::vector<StringRef> names = useColumns(isMeasured);
+    names.insert(names.begin(), "in one call of");
+    writeHead(html, names);
+    auto body = html.in("tbody");
+    for (auto [function, use] : uses) {
+      auto row = html.in("tr");
+      html.element("th", {{"scope", "row"}}, function->label);
+      writeUse(html, *use, isMeasured);
+    }
+  }
+  for (auto [function, use] : uses)
+    if (use->seconds && !use->phases.empty())
+      writePhases(*function, *use);
+}
+
+/// How the kernel spends its time in a call.
+void KernelSection::writePhases(const FunctionUse &function, const KernelUse &use) {
   auto frame = html.in("div", {{"class", "scroll"}, {"tabindex", "0"}});
-  auto table = html.in("table");
-  std::vector<StringRef> names = useColumns(isMeasured);
-  names.insert(names.begin(), "in one call of");
-  writeHead(html, names);
+  auto table = html.in("table", {{"class", "phases"}});
+  writeHead(html, {"phase in " + function.label, "time (µs)", "of the kernel's time"});
   auto body = html.in("tbody");
-  for (auto [function, use] : uses) {
+  for (const PhaseShare &phase : use.phases) {
     auto row = html.in("tr");
-    html.element("th", {{"scope", "row"}}, function->label);
-    writeUse(html, *use, isMeasured);
+    html.element("th", {{"scope", "row"}}, phase.name);
+    {
+      auto cell = html.in("td", {{"class", "number"}});
+      writeMicroseconds(html, phase.share * *use.seconds);
+    }
+    auto cell = html.in("td", {{"class", "number"}});
+    writePercent(html, phase.share);
   }
 }
 

@@ -13,6 +13,12 @@ const Profile::Row *Profile::find(StringRef function, StringRef kernel, int64_t 
   return it == rows.end() ? nullptr : &*it;
 }
 
+static Error readPhase(const ConfigValue &value, PhaseShare &phase) {
+  Fields fields(value, "phase");
+  return chain([&] { return fields.text("phase", phase.name); },
+               [&] { return fields.number("share", phase.share, 0, 1); });
+}
+
 static Error readRow(const ConfigValue &value, Profile::Row &row) {
   Fields fields(value, "row");
   const ConfigValue *median = value.find("median_us");
@@ -26,7 +32,8 @@ static Error readRow(const ConfigValue &value, Profile::Row &row) {
   return chain([&] { return fields.text("what", row.kernel); }, [&] { return fields.text("function", row.function); },
                [&] { return fields.integer("batch", row.batch, 1); },
                [&] { return fields.integer("length", row.length); },
-               [&] { return fields.integer("launches", row.launches, 1); });
+               [&] { return fields.integer("launches", row.launches, 1); },
+               [&] { return fields.optionalEach("phases", row.phases, readPhase); });
 }
 
 /// Whether a step of the function launches the kernel for any dims.
@@ -43,6 +50,10 @@ static Error checkRow(const Profile::Row &row, const ConfigValue &value, const P
   if (!launches(*function, row.kernel))
     return makeError(value.loc, "what: expected a kernel of @" + row.function +
                                     ", as kiln bench --what kernels has it, got '" + row.kernel + "'");
+  const PlanKernel *kernel = plan.findKernel(row.kernel);
+  for (const PhaseShare &phase : row.phases)
+    if (!kernel || !llvm::is_contained(kernel->phases, phase.name))
+      return makeError(value.loc, "phase: expected one of the kernel's, got '" + phase.name + "'");
   return Error::success();
 }
 

@@ -1,7 +1,7 @@
 //===- Profile.h - measured times of kernels --------------------------------===//
 #pragma once
 
-#include "plan/Plan.h"
+#include "runtime/measure/PhaseTimes.h"
 
 namespace kiln {
 
@@ -12,6 +12,7 @@ struct Profile {
     int64_t batch = 1, length = 0;
     int64_t launches = 0;
     double seconds = 0; ///< of all launches of one call together, the median
+    std::vector<PhaseShare> phases = {};
   };
 
   std::string device;

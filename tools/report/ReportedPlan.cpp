@@ -94,8 +94,10 @@ static KernelUse useOf(const ReportedPlan &reported, StringRef function, Measure
   KernelUse use;
   use.rooflineSeconds = reported.target->rooflineSeconds(count.cost.bytes, count.cost.flops, reported.plan.dtype);
   if (reported.profile)
-    if (const Profile::Row *row = reported.profile->find(function, count.what, reported.batch, reported.length))
+    if (const Profile::Row *row = reported.profile->find(function, count.what, reported.batch, reported.length)) {
       use.seconds = row->seconds;
+      use.phases = row->phases;
+    }
   use.count = std::move(count);
   return use;
 }

@@ -13,7 +13,8 @@ namespace kiln {
 struct KernelUse {
   Measurement count; ///< without times; `what` is the kernel
   double rooflineSeconds = 0;
-  std::optional<double> seconds; ///< measured, if the profile has it
+  std::optional<double> seconds;       ///< measured, if the profile has it
+  std::vector<PhaseShare> phases = {}; ///< likewise
 };
 
 /// One call of a function at the report's dims.

@@ -160,7 +160,7 @@ static std::string shortDigest(StringRef bytes) { return sha256Hex(bytes).substr
 static Expected<std::string> planDigest(const Plan &plan, const KernelFiles &files) {
   std::string all = writePlan(plan);
   for (const PlanKernel &kernel : plan.kernels) {
-    Expected<std::string> source = readFile(files.source(kernel.name));
+    Expected<std::string> source = files.text(kernel.name);
     if (!source)
       return source.takeError();
     all += *source;

@@ -217,10 +217,16 @@ std::vector<OperandMap> decodeMaps(const Op &op, const Tile &tile) {
           wideMap(region.lastWeight(), block)};
 }
 
-/// Two sets of words for each cluster, row and channel, behind two words and two for each of 8 rows.
+/// As DecodePhase of templates/decode/phase_times.cuh.
+constexpr StringRef decodePhases[] = {"start", "embed", "keys",   "qkv", "attention", "proj",
+                                      "mid",   "fc",    "fcproj", "out", "logits"};
+
+/// Two sets of words for each cluster, row and channel, behind the times of phases, two words, and two for each of 8
+/// rows.
 int64_t mailboxBytes(const Op &op, const Tile &tile) {
   const DecodeBlock block(*DecodeRegion::of(op), tile);
-  return (2 + 2 * mostRows + 2 * block.clusters * block.rows * block.dim) * 8;
+  const int64_t times = clusterBlocks * block.clusters * static_cast<int64_t>(std::size(decodePhases)) * 4;
+  return times + (2 + 2 * mostRows + 2 * block.clusters * block.rows * block.dim) * 8;
 }
 
 /// As in templates/decode/generate.cuh: shared memory that sampling declares, at most.
@@ -255,6 +261,7 @@ const KernelFamily decodeLayersFamily = {
     .estimate = estimateDecodeLayers,
     .maps = decodeMaps,
     .mailboxes = mailboxBytes,
+    .phases = decodePhases,
 };
 
 /// The same kernel, in a loop over tokens.

@@ -113,6 +113,9 @@ struct KernelFamily {
   /// Bytes that blocks exchange values through: zero before the first launch, and kept from one to the next. Null:
   /// none.
   int64_t (*mailboxes)(const Op &op, const Tile &tile) = nullptr;
+  /// The phases whose times it can measure (templates/decode/phase_times.cuh), in their order, into the first words of
+  /// its mailboxes.
+  ArrayRef<StringRef> phases = {};
   /// Bytes of each rank's inbox that a kernel uses which exchanges values with other ranks. Null: it does not.
   int64_t (*inbox)(const Op &op, const Tile &tile) = nullptr;
 

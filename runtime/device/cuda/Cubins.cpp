@@ -20,7 +20,7 @@ static Error compileKernels(const Plan &plan, const KernelFiles &files, ArrayRef
                             compiler.takeError());
   std::vector<std::string> sources(wanted.size());
   for (const auto &[i, source] : llvm::enumerate(sources))
-    if (Error error = readFile(files.source(plan.kernels[wanted[i]].name)).moveInto(source))
+    if (Error error = files.text(plan.kernels[wanted[i]].name).moveInto(source))
       return error;
   parallelFor(wanted.size(), [&](size_t i) {
     if (std::optional<CompiledKernel> kept = compiler->find(sources[i], options.target))
@@ -85,7 +85,7 @@ Expected<std::vector<KernelCode>> readCubins(const Plan &plan, const KernelFiles
   std::vector<KernelCode> codes(plan.kernels.size());
   std::vector<size_t> missing;
   for (const auto &[i, kernel] : llvm::enumerate(plan.kernels)) {
-    if (!target || files.isEdited(kernel.name)) {
+    if (!target || files.isEdited(kernel.name) || !files.macro.empty()) {
       missing.push_back(i);
       continue;
     }
@@ -98,7 +98,8 @@ Expected<std::vector<KernelCode>> readCubins(const Plan &plan, const KernelFiles
     return codes;
   if (Error error = checkRunsOn(options.target, plan, files, missing))
     return error;
-  if (Error error = compileKernels(plan, files, missing, target ? "edited" : codeIn(plan), options, codes))
+  const std::string why = !files.macro.empty() ? "with " + files.macro : target ? "edited" : codeIn(plan);
+  if (Error error = compileKernels(plan, files, missing, why, options, codes))
     return error;
   return codes;
 }

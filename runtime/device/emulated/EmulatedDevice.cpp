@@ -147,7 +147,7 @@ Expected<std::vector<std::unique_ptr<DeviceKernel>>> EmulatedDevice::loadKernels
     KernelLoad &load = loads[i];
     load.name = plan.kernels[i].name;
     load.path = files.source(load.name);
-    Expected<std::string> source = readFile(load.path);
+    Expected<std::string> source = files.text(load.name);
     if (!source)
       return load.take(source.takeError());
     load.source = std::move(*source);

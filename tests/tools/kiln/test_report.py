@@ -366,6 +366,26 @@ class Profiles(Report):
         self.assertGreater(len(list(page.all("circle", class_="reached"))), 3)
         self.assertIn("Test <GPU>", page.one(id="summary").text())
 
+    def test_phases(self):
+        self.write("model/config.json", json.dumps({**CONFIG, "n_embd": 128, "n_head": 2}))
+        plan = self.path("plan")
+        self.kiln("compile", self.path("model"), "--stage", "cuda", "--quiet", "--dtype", "bf16", "--decode", "persistent",
+                  "--max-batch", 1, "-o", plan)
+        profile = self.profile(plan, "decode", "--length", 7)
+        row, = (row for row in profile["rows"] if row["what"].startswith("decode_layers"))
+        row["phases"] = [{"phase": "qkv", "share": 0.25}, {"phase": "mid", "share": 0.75}]
+        self.write("profile.json", json.dumps(profile))
+        table = self.report(plan, "--profile", self.path("profile.json")).one("table", class_="phases")
+        rows = [[cell for cell in row.children if isinstance(cell, Element)] for row in table.one("tbody").all("tr")]
+        self.assertEqual([cells[0].text() for cells in rows], ["qkv", "mid"])
+        for cells, share in zip(rows, (0.25, 0.75)):
+            self.assertAlmostEqual(number(cells[1]), share * row["median_us"], 9)
+            self.assertAlmostEqual(number(cells[2]), share, 9)
+        for bad in ({"phase": "elsewhere", "share": 0.5}, {"phase": "qkv", "share": 1.5}, {"phase": "qkv"}):
+            row["phases"] = [bad]
+            self.write("profile.json", json.dumps(profile))
+            self.assert_fails("profile.json:", "report", plan, "--profile", self.path("profile.json"), "-o", self.path("no.html"))
+
     def test_decode_beside_the_longest_prompt(self):
         """The longest prompt leaves no position for decode, so the last one is used."""
         profile = self.profile(self.small, "prefill", "--batch", 1, "--length", 24)

@@ -18,6 +18,10 @@ void Thread::syncWarpgroup(void *lane, EmulatedCombine combine, const Site &site
 void Thread::pause(const Site &site) { owner->pause(*this, site); }
 void Thread::pauseForRank(u32 turn, const u32 *stop, const Site &site) { owner->pauseForRank(*this, turn, stop, site); }
 void Thread::acquire() { owner->acquire(*this); }
+u32 Thread::clock() {
+  const auto time = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<u32>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+}
 void *Thread::staticShared(const void *tag, u64 bytes, u64 alignment, const Site &site) {
   return owner->staticShared(*this, tag, bytes, alignment, site);
 }

@@ -59,6 +59,7 @@ public:
   void pause(const Site &site) override;
   void pauseForRank(u32 turn, const u32 *stop, const Site &site) override;
   void acquire() override;
+  u32 clock() override;
   void *staticShared(const void *tag, u64 bytes, u64 alignment, const Site &site) override;
   void *dynamicShared(u64 bytes, const Site &site) override;
   void copyLater(void *to, const void *bytes) override;

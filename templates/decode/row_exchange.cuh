@@ -42,8 +42,9 @@ template <class Config, class T> struct Mailboxes {
   using Shape = DecodeShape<Config, T>;
   static constexpr int kMostRows = 8;
   // What is in front of the words of clusters begins with the sums of decode/phase_times.cuh, two in a word.
+  // Those begin at a line of the cache: a warp reads groups of 64 bytes, which then touch as few sectors as they can.
   static constexpr int kTimes = Shape::kBlocks * Shape::kClusters / 2 * int(kDecodePhases),
-                       kHeader = kTimes + 2 + 2 * kMostRows;
+                       kHeader = ceilDiv(kTimes + 2 + 2 * kMostRows, 16) * 16;
 
   StampedValue *words;
 

@@ -222,11 +222,12 @@ constexpr StringRef decodePhases[] = {"start", "embed", "keys",   "qkv", "attent
                                       "mid",   "fc",    "fcproj", "out", "logits"};
 
 /// Two sets of words for each cluster, row and channel, behind the times of phases, two words, and two for each of 8
-/// rows.
+/// rows, rounded up to lines of the cache.
 int64_t mailboxBytes(const Op &op, const Tile &tile) {
   const DecodeBlock block(*DecodeRegion::of(op), tile);
   const int64_t times = clusterBlocks * block.clusters * static_cast<int64_t>(std::size(decodePhases)) * 4;
-  return times + (2 + 2 * mostRows + 2 * block.clusters * block.rows * block.dim) * 8;
+  return static_cast<int64_t>(llvm::alignTo(times + (2 + 2 * mostRows) * 8, 128)) +
+         2 * block.clusters * block.rows * block.dim * 8;
 }
 
 /// As in templates/decode/generate.cuh: shared memory that sampling declares, at most.

@@ -278,7 +278,7 @@ Error Tuner::choose() {
 TuningDatabase Tuner::database() const {
   TuningDatabase database;
   database.target = command.target;
-  database.device = device->name();
+  database.device = device->model();
   for (const TuningProblem &problem : problems)
     if (const Trial &chosen = problem.trials[problem.chosen]; chosen.state == Trial::State::Timed)
       database.set({problem.name, problem.rows, chosen.choice, chosen.seconds, problem.trials[0].seconds});

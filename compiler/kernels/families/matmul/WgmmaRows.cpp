@@ -71,7 +71,7 @@ static bool isSoundWgmmaRows(const Op &op, const Tile &tile) {
          (block.rows == 8 || block.groups * block.stages * block.n >= instructionRows - block.rows);
 }
 
-static double secondsOf(const Op &op, const Tile &tile, const Target &target, double rows) {
+static double secondsOf(const Op &op, const Tile &tile, const Target &target, double rows, double filledShare) {
   const KernelTimes::WgmmaRows &times = target.times.wgmmaRows;
   RowsBlock block(tile);
   const Type &weight = anchor(op)->operand(1)->type;
@@ -80,7 +80,7 @@ static double secondsOf(const Op &op, const Tile &tile, const Target &target, do
   double blockRows = std::min(std::ceil(rows / 8) * 8, static_cast<double>(block.rows));
   double blocks = std::ceil(cols / (n * static_cast<double>(block.turns))) * static_cast<double>(block.parts) *
                   std::ceil(rows / blockRows);
-  double perMultiprocessor = std::ceil(blocks / target.multiprocessors);
+  double perMultiprocessor = std::ceil(blocks / (target.multiprocessors * filledShare));
   double range = std::ceil(steps / static_cast<double>(block.ranges()));
   double reading = cols * steps * stepBytes / target.memoryRate;
   // Rows that a later tile of the block reads again come while its weight does.
@@ -93,7 +93,9 @@ static double secondsOf(const Op &op, const Tile &tile, const Target &target, do
 }
 
 static double estimateWgmmaRows(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
-  return secondsOf(op, tile, target, static_cast<double>(valueAt(matmulProblem(op).rows, dims)));
+  // Clusters of more blocks than two leave multiprocessors empty, so that others get two blocks of a full grid.
+  const double filledShare = RowsBlock(tile).parts > 2 ? target.times.wgmmaTiled.clusteredShare : 1;
+  return secondsOf(op, tile, target, static_cast<double>(valueAt(matmulProblem(op).rows, dims)), filledShare);
 }
 
 /// Tiles that a block may have: one, or, if the block has their whole depth, as many as give each multiprocessor a
@@ -154,7 +156,8 @@ static std::vector<Tile> tilesOf(const Op &op, const Target &target, int64_t row
 static int64_t rangesOf(const Op &op, const Target &target) {
   constexpr int64_t typicalRows = 16;
   std::vector<Tile> tiles = tilesOf(op, target, typicalRows, 1);
-  auto seconds = [&](const Tile &tile) { return secondsOf(op, tile, target, typicalRows); };
+  // So few rows run in warps without clusters (gemv_mma_warps), in the same order.
+  auto seconds = [&](const Tile &tile) { return secondsOf(op, tile, target, typicalRows, /*filledShare=*/1); };
   auto best = std::min_element(tiles.begin(), tiles.end(),
                                [&](const Tile &a, const Tile &b) { return seconds(a) < seconds(b); });
   return RowsBlock(*best).ranges();

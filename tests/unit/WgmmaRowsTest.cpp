@@ -4,6 +4,7 @@
 
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
+#include "kernels/families/matmul/DepthCut.h"
 
 namespace kiln {
 namespace {
@@ -46,6 +47,24 @@ TEST_F(WgmmaRows, RangesDoNotDependOnRows) {
     EXPECT_EQ(ranges.size(), 1U);
     EXPECT_EQ(rows, (std::set<int64_t>{8, 16, 32, 64}));
   }
+}
+
+/// Clusters of 8 fill 120 of 132 multiprocessors: with 128 blocks, some have two.
+TEST_F(WgmmaRows, BlocksThatFindNoMultiprocessorCostTime) {
+  const Op &op = product(/*batch=*/64, /*cols=*/1024, /*depth=*/4096);
+  std::map<int64_t, double> seconds; // of clusters of 8, by columns of a tile
+  for (const Tile &tile : wgmmaRowsFamily.configurations(op, target, upperBounds(op)))
+    if (setting(tile, "parts") == 8)
+      seconds[setting(tile, "tile_n")] = wgmmaRowsFamily.estimate(op, tile, target, upperBounds(op));
+  ASSERT_TRUE(seconds.count(64) && seconds.count(96));
+  EXPECT_GT(seconds[64], seconds[96]); // 128 blocks, 88 blocks
+}
+
+/// Up to 16 rows run in warps, without clusters, in the order of sums of all rows: clusters have no say in it.
+TEST_F(WgmmaRows, OrdersFollowFromRowsThatHaveNoClusters) {
+  const Op &op = product(/*batch=*/64, /*cols=*/1024, /*depth=*/1024);
+  const DepthCut cut = cutOfFewTokens(op, target);
+  EXPECT_EQ(cut.ranges, 4);
 }
 
 } // namespace

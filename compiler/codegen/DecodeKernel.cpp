@@ -17,11 +17,14 @@ public:
   Functor embed(const Op &embed) const;
   Functor norm(StringRef name, const Op &layernorm, const Op &product) const;
   Functor lastNorm(StringRef name, const Op &layernorm) const;
+  /// `product`: the op whose result the template gives, a product or the sum of all ranks' products.
   Expected<Functor> product(StringRef name, const Op &product, ArrayRef<const Op *> behind,
                             const Value *residual = nullptr) const;
   Expected<Functor> logits(const DecodeRegion &region) const;
 
 private:
+  Functor sharedLogits(const DecodeRegion &region) const;
+
   /// Declares what the functor loads for two columns, before it is needed.
   static void addOperands(Functor &functor, ArrayRef<EpilogueEmitter::Ahead> ahead);
 
@@ -55,8 +58,14 @@ Functor PhaseFunctors::token(const Op &embed) const {
 Functor PhaseFunctors::embed(const Op &embed) const {
   Functor functor("Embed", names);
   functor.add("KILN_DEVICE Vec<float, 2> operator()(int token, int position, int col) const {");
-  functor.add("  return " + embeddedSum(functor, embed, "token", "position", "2") + "; // " + names.line(embed),
-              &embed);
+  const bool isShare = embed.attribute("vocab") != nullptr;
+  if (isShare)
+    for (const CodeLine &line : ownTokenLines(functor, embed, "token"))
+      functor.add("  " + line.text);
+  std::string sum = embeddedSum(functor, embed, isShare ? "own" : "token", "position", "2");
+  if (isShare)
+    sum = "isOwn ? " + sum + " : Vec<float, 2>{}";
+  functor.add("  return " + sum + "; // " + names.line(embed), &embed);
   functor.add("}");
   return functor;
 }
@@ -119,7 +128,26 @@ Expected<Functor> PhaseFunctors::product(StringRef name, const Op &product, Arra
   return functor;
 }
 
+/// Writes logits of a rank's share of the vocabulary to where they belong in the rows of all ranks.
+Functor PhaseFunctors::sharedLogits(const DecodeRegion &region) const {
+  Functor functor("Logits", names);
+  const int64_t size = region.gather->intAttribute("size"), ranks = region.ranks();
+  const std::string share = names.of(*region.product->result()).str(),
+                    all = functor.pointersOfRanks(region.logits(), ranks, /*writes=*/true);
+  functor.add("template <int V> KILN_DEVICE void operator()(Vec<float, V> " + share + ", int row, int col) const {");
+  functor.add("  const int first = " + firstOfShare(functor, size, ranks) +
+              ", count = " + countOfShare(functor, size, ranks) + ";");
+  functor.add("  if (col < count)");
+  functor.add("    store(" + all + " + (i64(row) * " + Twine(size) + " + first + col), " + share + "); // " +
+                  names.line(*region.gather),
+              region.gather);
+  functor.add("}");
+  return functor;
+}
+
 Expected<Functor> PhaseFunctors::logits(const DecodeRegion &region) const {
+  if (region.gather)
+    return sharedLogits(region);
   Functor functor("Logits", names);
   EpilogueEmitter emitter(functor, names, op, 2);
   emitter.begin(*region.product->result(), matmulCoordinates(region.product->result()->type));
@@ -158,7 +186,9 @@ private:
     return perLayer([=](const DecodeLayer &layer) -> const Value & { return *(layer.*product)->operand(1); });
   }
 
-  void statement(const Twine &text, ArrayRef<const Op *> ops = {}, unsigned indent = 2);
+  void statement(const Twine &text, ArrayRef<const Op *> all = {}, unsigned indent = 2);
+  /// The mailboxes, as the template's constructor takes them.
+  std::string mailboxes() const { return region.ranks() == 1 ? "mail" : "{mails, stop, rank}"; }
   std::string cacheOf(StringRef layer);
   std::string weights();
   void writeLayer(unsigned indent);
@@ -182,6 +212,7 @@ void DecodeKernel::addConstants() {
   kernel.constant("kHidden", Twine(region.hidden()));
   kernel.constant("kContext", Twine(region.context()));
   kernel.constant("kCols", region.lastWeight().type.shape[0].str());
+  kernel.constant("kRanks", Twine(region.ranks()));
 }
 
 Error DecodeKernel::add(Expected<Functor> functor) {
@@ -202,12 +233,14 @@ Error DecodeKernel::addFunctors() {
   if (Error error = add(functors.product("Qkv", *first.qkv, {first.qkvBias})))
     return error;
   kernel.add(scoreFunctor(*first.qk, first.scales, names));
-  if (Error error = add(functors.product("Mid", *first.proj, {first.projBias, first.mid}, &first.x())))
+  if (Error error = add(functors.product("Mid", first.projSum ? *first.projSum : *first.proj,
+                                         {first.projBias, first.mid}, &first.x())))
     return error;
   kernel.add(functors.norm("MlpNorm", *first.mlpNorm, *first.fc));
   if (Error error = add(functors.product("Fc", *first.fc, {first.fcBias, first.activation})))
     return error;
-  if (Error error = add(functors.product("Out", *first.fcproj, {first.fcprojBias, first.out}, first.mid->result())))
+  if (Error error = add(functors.product("Out", first.fcprojSum ? *first.fcprojSum : *first.fcproj,
+                                         {first.fcprojBias, first.out}, first.mid->result())))
     return error;
   Functor lastNorm = functors.lastNorm("LastNorm", *region.lastNorm);
   kernel.add(lastNorm);
@@ -226,8 +259,10 @@ std::string DecodeKernel::perLayer(Member ofLayer, bool writes) {
   return kernel.array(values, writes);
 }
 
-/// Adds a statement, under the ops that it computes.
-void DecodeKernel::statement(const Twine &text, ArrayRef<const Op *> ops, unsigned indent) {
+/// Adds a statement, under the ops that it computes; null ones do not count.
+void DecodeKernel::statement(const Twine &text, ArrayRef<const Op *> all, unsigned indent) {
+  SmallVector<const Op *, 8> ops;
+  llvm::copy_if(all, std::back_inserter(ops), [](const Op *op) { return op != nullptr; });
   for (const Op *op : ops)
     lines.push_back({std::string(indent, ' ') + "// " + names.line(*op), op});
   lines.push_back({(Twine(std::string(indent, ' ')) + text).str(), ops.empty() ? nullptr : ops.back()});
@@ -249,23 +284,23 @@ void DecodeKernel::writeLayer(unsigned indent) {
             {first.write[0], first.write[1], first.qk, first.softmax, first.pv, first.merge}, indent + 2);
   statement("step.proj();", {first.proj}, indent + 2);
   statement("}", {}, indent);
-  statement("step.mid(Mid{" + biasOf(&DecodeLayer::projBias) + "[layer]});", {}, indent);
+  statement("step.mid(Mid{" + biasOf(&DecodeLayer::projBias) + "[layer]});", {first.projSum}, indent);
   statement("step.fc(MlpNorm{}, Fc{" + biasOf(&DecodeLayer::fcBias) + "[layer]});", {first.fc}, indent);
   statement("step.fcproj();", {first.fcproj}, indent);
   statement("if (layer + 1 < Config::kLayers)", {}, indent);
   statement("step.loadKeys(" + cacheOf("layer + 1") + ");", {}, indent + 2);
-  statement("step.out(Out{" + biasOf(&DecodeLayer::fcprojBias) + "[layer]}, layer == Config::kLayers - 1);", {},
-            indent);
+  statement("step.out(Out{" + biasOf(&DecodeLayer::fcprojBias) + "[layer]}, layer == Config::kLayers - 1);",
+            {first.fcprojSum}, indent);
 }
 
 /// Everything between a token and its logits.
 void DecodeKernel::writeToken(unsigned indent) {
-  statement("step.embed(" + embedFunctor + ");", {region.embed}, indent);
+  statement("step.embed(" + embedFunctor + ");", {region.embed, region.embedSum}, indent);
   statement("step.loadKeys(" + cacheOf("0") + ");", {}, indent);
   statement("for (int layer = 0; layer < Config::kLayers; ++layer) {", {}, indent);
   writeLayer(indent + 2);
   statement("}", {}, indent);
-  statement("step.logits(" + lastFunctors + ");", {region.product}, indent);
+  statement("step.logits(" + lastFunctors + ");", {region.product, region.gather}, indent);
 }
 
 std::string DecodeKernel::weights() {
@@ -274,11 +309,14 @@ std::string DecodeKernel::weights() {
 }
 
 void DecodeKernel::writeDecode(StringRef type) {
-  statement("DecodeLayers<Config, " + type + "> step(" + kernel.call().extent(region.x().type.shape[0]) + ", mail);");
+  statement("DecodeLayers<Config, " + type + "> step(" + kernel.call().extent(region.x().type.shape[0]) + ", " +
+            mailboxes() + ");");
   statement("if (step.isProducer())");
   statement("  return step.produce(" + weights() + ");");
   statement("step.begin(" + startFunctors + ");");
   writeToken(2);
+  if (region.gather)
+    statement("step.awaitLogitsOfRanks();");
 }
 
 void DecodeKernel::writeGenerate(const SamplingParts &sampling, StringRef type) {
@@ -295,7 +333,7 @@ void DecodeKernel::writeGenerate(const SamplingParts &sampling, StringRef type) 
     state.push_back(argument.name);
   }
   kernel.parameter(sampling.best.parameter(), "%" + sampling.best.name);
-  statement("GenerateTokens<Config, " + type + "> step(" + rows + ", mail);");
+  statement("GenerateTokens<Config, " + type + "> step(" + rows + ", " + mailboxes() + ");");
   statement("if (!step.isProducer())");
   statement("  step.begin(" + startFunctors + ");");
   statement("for (int token = 0;; ++token) {");
@@ -304,8 +342,8 @@ void DecodeKernel::writeGenerate(const SamplingParts &sampling, StringRef type) 
   statement("  } else {");
   writeToken(6);
   statement("  }");
-  statement("  if (!step.choose(" + names.pointerTo(region.logits()) + ", {" + llvm::join(state, ", ") + "}, " +
-            sampling.best.name + ", " + count + " - token))");
+  statement("  if (!step.choose(" + names.pointerTo(region.logits()) + (region.gather ? "[rank]" : "") + ", {" +
+            llvm::join(state, ", ") + "}, " + sampling.best.name + ", " + count + " - token))");
   statement("    return step.end(token + 1);");
   statement("}");
 }

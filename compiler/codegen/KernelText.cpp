@@ -255,19 +255,27 @@ std::string KernelAssembler::declare(const Functor::Member &member, KernelText &
          std::to_string(values->size()) + "> " + member.name;
 }
 
-/// Declares the inboxes of all ranks, and the number of this one if an exchange or a functor needs it.
+/// Declares what kernels of several ranks wait with: inboxes or mailboxes of all ranks, and the number of this one if
+/// these or a functor need it.
 void KernelAssembler::declareRanks(std::vector<std::string> &declared, KernelText &text) const {
-  if (hasInboxes) {
-    const int64_t ranks = op.parent()->function()->module().ranks();
+  const int64_t ranks = op.parent()->function()->module().ranks();
+  auto declareAll = [&](const Twine &declaration, StringRef argument) {
     text.record.arrays.push_back({static_cast<int64_t>(text.arguments.size()), ranks});
-    declared.push_back(formatv("const __grid_constant__ PerRank<BlockInbox<{0}> *, {0}> inboxes", ranks).str());
+    declared.push_back(declaration.str());
     for (int64_t rank = 0; rank < ranks; ++rank)
-      text.arguments.push_back("@inbox" + std::to_string(rank));
+      text.arguments.push_back(argument.str() + std::to_string(rank));
+  };
+  const bool hasMails = hasMailboxes && ranks > 1;
+  if (hasInboxes)
+    declareAll(formatv("const __grid_constant__ PerRank<BlockInbox<{0}> *, {0}> inboxes", ranks).str(), "@inbox");
+  if (hasMails)
+    declareAll(formatv("const __grid_constant__ PerRank<StampedValue *, {0}> mails", ranks).str(), "@mailboxes");
+  if (hasInboxes || hasMails) {
     declared.push_back("const u32 *stop");
     text.arguments.push_back("@stop");
   }
   auto isRank = [](const Functor::Member &member) { return !member.value && member.name == "rank"; };
-  if (hasInboxes || llvm::any_of(callFunctor.members(), isRank)) {
+  if (hasInboxes || hasMails || llvm::any_of(callFunctor.members(), isRank)) {
     declared.push_back("int rank");
     text.arguments.push_back("@rank");
   }
@@ -285,7 +293,7 @@ std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) co
     declared.push_back(partType + " *parts, u32 *arrivals");
     llvm::append_range(text.arguments, std::vector<std::string>{"@workspace", "@counters"});
   }
-  if (hasMailboxes) {
+  if (hasMailboxes && op.parent()->function()->module().ranks() == 1) {
     declared.push_back("StampedValue *mail");
     text.arguments.push_back("@mailboxes");
   }

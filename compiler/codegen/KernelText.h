@@ -46,7 +46,7 @@ public:
   std::string array(ArrayRef<const Value *> values, bool writes = false);
   /// The family's workspace and counters, as parameters `parts` of that type, and `arrivals`.
   void addWorkspace(StringRef partType);
-  /// The family's mailboxes, as the parameter `mail`.
+  /// The family's mailboxes, as the parameter `mail`; of several ranks, as `mails`, `stop` and `rank`.
   void addMailboxes() { hasMailboxes = true; }
   /// A parameter that is no operand, and what launches pass for it.
   void parameter(const Twine &declaration, const Twine &argument) {
@@ -104,6 +104,13 @@ Functor positionFunctor(const Op &mask, const KernelNames &names);
 /// What an embed op adds up for `width` columns from `col` on, a number or the name of one: the rows of its tables for
 /// a token and its position.
 std::string embeddedSum(Functor &functor, const Op &embed, StringRef token, StringRef position, StringRef width);
+/// Of an embed op that has a rank's share of the vocabulary: declares `own`, the place of a token in the share, and
+/// `isOwn`, whether it is in it.
+std::vector<CodeLine> ownTokenLines(Functor &functor, const Op &embed, StringRef token);
+/// `rank * 25128 + min(rank, 1)`: where a rank's share of `size` things begins, of which the first ranks have one more;
+/// and how many they are.
+std::string firstOfShare(Functor &functor, int64_t size, int64_t ranks);
+std::string countOfShare(Functor &functor, int64_t size, int64_t ranks);
 /// The coordinates of element (row, col) of a matmul's result.
 Coordinates matmulCoordinates(const Type &type);
 

@@ -191,6 +191,21 @@ std::string embeddedSum(Functor &functor, const Op &embed, StringRef token, Stri
   return ofToken + " + " + row(*embed.operand(2), position);
 }
 
+std::string firstOfShare(Functor &functor, int64_t size, int64_t ranks) {
+  const std::string rank = functor.rank();
+  return rank + " * " + std::to_string(size / ranks) + " + min(" + rank + ", " + std::to_string(size % ranks) + ")";
+}
+
+std::string countOfShare(Functor &functor, int64_t size, int64_t ranks) {
+  return std::to_string(size / ranks) + " + (" + functor.rank() + " < " + std::to_string(size % ranks) + ")";
+}
+
+std::vector<CodeLine> ownTokenLines(Functor &functor, const Op &embed, StringRef token) {
+  const int64_t vocab = embed.intAttribute("vocab"), ranks = embed.parent()->function()->module().ranks();
+  return {{("const int own = " + token + " - (" + firstOfShare(functor, vocab, ranks) + ");").str()},
+          {"const bool isOwn = own >= 0 && own < " + countOfShare(functor, vocab, ranks) + ";"}};
+}
+
 namespace {
 
 /// Writes the body of a map kernel for one op. The index counts the elements of `walked`, row by row.
@@ -251,22 +266,13 @@ private:
     std::vector<CodeLine> lines = {{"const int position = " + position + ";"}};
     std::string token = body.pointer(tokens) + "[row]";
     if (op.attribute("vocab")) {
-      llvm::append_range(lines, shareLines(token));
-      token = "token";
+      llvm::append_range(lines, ownTokenLines(body, op, token));
+      token = "own";
     }
     std::string sum = embeddedSum(body, op, token, "position", "V");
     llvm::append_range(lines,
                        storeRow(op.attribute("vocab") ? "isOwn ? " + sum + " : Vec<float, V>::fill(0.0f)" : sum));
     return lines;
-  }
-
-  /// The place of a token in the rank's share of the vocabulary, and whether it is in it.
-  std::vector<CodeLine> shareLines(const std::string &token) {
-    const int64_t vocab = op.intAttribute("vocab"), ranks = op.parent()->function()->module().ranks();
-    const std::string each = std::to_string(vocab / ranks), more = std::to_string(vocab % ranks);
-    const std::string rank = body.rank();
-    return {{"const int token = " + token + " - (" + rank + " * " + each + " + min(" + rank + ", " + more + "));"},
-            {"const bool isOwn = token >= 0 && token < " + each + " + (" + rank + " < " + more + ");"}};
   }
 
   std::vector<CodeLine> lastRowLines() {

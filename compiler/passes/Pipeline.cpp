@@ -13,8 +13,8 @@ static bool handsOutStatistics(const PipelineOptions &options) {
 
 /// Whether nothing was chosen that one kernel for all of @decode would not show.
 static bool leavesDecodeOpen(const PipelineOptions &options) {
-  return options.ranks == 1 && options.kernels.empty() && options.tiles.empty() && options.without.empty() &&
-         options.options.empty() && !options.stepByStep && !options.serial;
+  return options.kernels.empty() && options.tiles.empty() && options.without.empty() && options.options.empty() &&
+         !options.stepByStep && !options.serial;
 }
 
 std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options) {

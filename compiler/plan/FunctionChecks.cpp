@@ -107,8 +107,13 @@ private:
       return false;
     if (std::optional<int64_t> rank = inboxOf(name))
       return step.inbox != 0 && *rank < plan.ranks;
-    if (std::optional<RankBuffer> own = rankBufferOf(name))
-      return own->rank < plan.ranks && buffers.find(own->buffer) != buffers.end();
+    if (std::optional<int64_t> rank = mailboxesOf(name))
+      return step.mailboxes != 0 && *rank < plan.ranks;
+    if (std::optional<RankBuffer> own = rankBufferOf(name)) {
+      auto isIt = [&](const PlanTensor &argument) { return argument.name == own->buffer; };
+      return own->rank < plan.ranks &&
+             (buffers.find(own->buffer) != buffers.end() || llvm::any_of(function.arguments, isIt));
+    }
     return name == "@rank" || name == "@stop";
   }
 

@@ -105,7 +105,7 @@ private:
     for (StringRef name : names)
       if (name == "@workspace")
         bytes = bytes + step.workspace->bytes;
-      else if (name == "@mailboxes")
+      else if (name == "@mailboxes" || mailboxesOf(name))
         bytes = bytes + Expr(step.mailboxes);
       else if (std::optional<RankBuffer> own = rankBufferOf(name))
         bytes = bytes + tensors.find(own->buffer)->second.bytes;

@@ -123,9 +123,11 @@ static Error checkMapped(const PlanLaunch &launch, const PlanTensorMap &map, siz
   return checkEnd(map, place[at], argument, tensor.bytes, formulas);
 }
 
-/// Whether the array has what ranks 0, 1, and so on have of one thing: their inboxes, or a buffer.
+/// Whether the array has what ranks 0, 1, and so on have of one thing: their inboxes, their mailboxes, or a buffer.
 static bool isOfRanks(const PlanLaunch &launch, const PlanArray &array) {
   StringRef buffer;
+  const auto first = static_cast<size_t>(array.argument);
+  auto numberOf = first < launch.arguments.size() && mailboxesOf(launch.arguments[first]) ? mailboxesOf : inboxOf;
   for (int64_t i = 0; i < array.size; ++i) {
     auto at = static_cast<size_t>(array.argument + i);
     if (at >= launch.arguments.size())
@@ -133,7 +135,7 @@ static bool isOfRanks(const PlanLaunch &launch, const PlanArray &array) {
     std::optional<RankBuffer> own = rankBufferOf(launch.arguments[at]);
     if (own && i == 0)
       buffer = own->buffer;
-    bool isOf = own ? own->rank == i && own->buffer == buffer : inboxOf(launch.arguments[at]) == i && buffer.empty();
+    bool isOf = own ? own->rank == i && own->buffer == buffer : numberOf(launch.arguments[at]) == i && buffer.empty();
     if (!isOf)
       return false;
   }

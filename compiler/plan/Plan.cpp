@@ -98,13 +98,17 @@ const PlanBuffer *PlanFunction::resultOf(size_t step) const {
 const PlanFunction *Plan::findFunction(StringRef name) const { return findByName(functions, name); }
 const PlanDim *Plan::findDim(StringRef name) const { return findByName(dims, name); }
 
-std::optional<int64_t> inboxOf(StringRef argument) {
+/// The number behind a prefix.
+static std::optional<int64_t> rankBehind(StringRef argument, StringRef prefix) {
   int64_t rank = 0;
-  if (!argument.consume_front("@inbox") || argument.empty() || !llvm::all_of(argument, llvm::isDigit) ||
+  if (!argument.consume_front(prefix) || argument.empty() || !llvm::all_of(argument, llvm::isDigit) ||
       argument.getAsInteger(10, rank))
     return std::nullopt;
   return rank;
 }
+
+std::optional<int64_t> inboxOf(StringRef argument) { return rankBehind(argument, "@inbox"); }
+std::optional<int64_t> mailboxesOf(StringRef argument) { return rankBehind(argument, "@mailboxes"); }
 
 std::optional<RankBuffer> rankBufferOf(StringRef argument) {
   auto [rank, name] = argument.split('%');

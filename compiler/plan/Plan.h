@@ -174,7 +174,8 @@ constexpr StringRef libraryMatmulName = "cublaslt.matmul";
 /// arena), `@counters` (words that are zero between launches) and `@mailboxes` (memory of this step alone, which is
 /// zero before its first launch and then stays as it is). In a plan for several ranks also `@rank` (the number of this
 /// one, as an int), `@inboxN` (memory of rank N that all ranks write to and all steps share, like mailboxes otherwise),
-/// `@N%NAME` (the address of a buffer in the memory of rank N) and `@stop` (a word of the host's memory, which is not
+/// `@mailboxesN` (this step's mailboxes in the memory of rank N), `@N%NAME` (the address of a buffer, or of an argument
+/// that the caller has in the arena, in the memory of rank N) and `@stop` (a word of the host's memory, which is not
 /// zero once a rank has failed).
 struct PlanStep {
   PlanLaunch launch;                 ///< for any number of rows; a library's step has only the name and arguments
@@ -290,10 +291,11 @@ private:
   std::set<int64_t> bounds;
 };
 
-/// The number N of an argument `@inboxN`; none if it is something else.
+/// The number N of an argument `@inboxN`, or `@mailboxesN`; none if it is something else.
 std::optional<int64_t> inboxOf(StringRef argument);
+std::optional<int64_t> mailboxesOf(StringRef argument);
 
-/// A buffer of a rank, `@N%NAME`.
+/// A buffer or an argument in the arena of a rank, `@N%NAME`.
 struct RankBuffer {
   int64_t rank = 0;
   StringRef buffer;

@@ -73,6 +73,8 @@ public:
   /// Where the kernels that it has loaded come from.
   const KernelFiles &kernelFiles() const { return files; }
   Device &device() const { return theDevice; }
+  /// Its number among the ranks of the plan.
+  int64_t ownRank() const { return rank; }
 
   /// Memory for an argument, and whether the function may write it.
   struct Binding {
@@ -181,6 +183,7 @@ private:
                                                      size_t ranks);
   static Error loadWeights(ArrayRef<std::unique_ptr<Executor>> replicas, const WeightSource &source);
   int64_t inboxBytes() const;
+  Error allocateMailboxes();
   Error allocateInbox();
   Expected<DeviceMemory> allocateForRanks(int64_t bytes, StringRef what);
   static Error linkRanks(ArrayRef<std::unique_ptr<Executor>> ranks);
@@ -219,7 +222,10 @@ private:
   std::map<std::string, DeviceMemory, std::less<>> arguments; ///< by FUNCTION/NAME
   Placements weightPlaces;
   DeviceMemory arena, counters;
-  std::map<const PlanStep *, DeviceMemory> mailboxes; ///< of steps that have some
+  /// Of steps that have some: in memory of their own, or, of several ranks, behind the words of the inbox, at an
+  /// offset.
+  std::map<const PlanStep *, DeviceMemory> mailboxes;
+  std::map<const PlanStep *, int64_t> mailboxOffsets;
   int64_t rank = 0;
   bool areProcesses = false;           ///< whether the other ranks are in other processes
   DeviceMemory inbox, stop;            ///< of a plan for several ranks; `stop` is the host's

@@ -81,12 +81,19 @@ Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunc
     tensor = {("%" + name).str(), place.address, place.elements * dtypeSize(place.dtype), isWritten, isResult};
   } else if (std::optional<int64_t> of = inboxOf(name)) {
     tensor = {name.str(), inboxes[static_cast<size_t>(*of)], inbox.bytes(), /*isWritten=*/true, /*isFresh=*/false};
+  } else if (std::optional<int64_t> of = mailboxesOf(name)) {
+    char *address = inboxes[static_cast<size_t>(*of)] + mailboxOffsets.find(&step)->second;
+    tensor = {name.str(), address, step.mailboxes, /*isWritten=*/true, /*isFresh=*/false};
   } else if (std::optional<RankBuffer> own = rankBufferOf(name)) {
     // The arenas of all ranks have the same layout.
     const Placement &place = placed.find(own->buffer)->second;
+    const int64_t offset = place.address - arena.address(), bytes = place.elements * dtypeSize(place.dtype);
+    if (offset < 0 || offset + bytes > arena.bytes())
+      return makeError("@" + function.name + ": argument " + name + ": expected memory in the arena");
     bool isResult = place.madeBy == &step - function.steps.data();
-    char *address = arenas[static_cast<size_t>(own->rank)] + (place.address - arena.address());
-    tensor = {name.str(), address, place.elements * dtypeSize(place.dtype), isResult, isResult && own->rank == rank};
+    const Binding *bound = findBinding(call, own->buffer);
+    tensor = {name.str(), arenas[static_cast<size_t>(own->rank)] + offset, bytes,
+              isResult || (bound && bound->isWritten), isResult && own->rank == rank};
   } else if (name == "@stop") {
     tensor = {"@stop", stop.address(), stop.bytes(), /*isWritten=*/false, /*isFresh=*/false};
   } else if (name == "@rank") {

@@ -190,12 +190,19 @@ Error Executor::allocateMemory() {
   // Kernels expect counters of zero, and leave them so.
   if (Error error = theDevice.clear(counters.address(), counters.bytes()))
     return error;
+  return allocateMailboxes();
+}
+
+/// Those of several ranks are part of the inbox.
+Error Executor::allocateMailboxes() {
+  if (thePlan.ranks > 1)
+    return Error::success();
   for (const PlanFunction &function : thePlan.functions)
     for (const PlanStep &step : function.steps) {
       if (step.mailboxes == 0)
         continue;
       DeviceMemory &memory = mailboxes[&step];
-      if (Error error = allocate(memory, step.mailboxes, "mailboxes"))
+      if (Error error = DeviceMemory::allocate(theDevice, step.mailboxes, "mailboxes").moveInto(memory))
         return error;
       if (Error error = theDevice.clear(memory.address(), memory.bytes()))
         return error;

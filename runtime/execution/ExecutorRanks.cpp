@@ -53,8 +53,17 @@ int64_t Executor::inboxBytes() const {
   return most;
 }
 
+/// Allocates what other ranks write to: the inbox of all steps, and behind it the mailboxes of each.
 Error Executor::allocateInbox() {
-  if (Error error = allocateForRanks(std::max<int64_t>(inboxBytes(), 1), "inbox").moveInto(inbox))
+  constexpr uint64_t line = 128;
+  auto bytes = static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(std::max<int64_t>(inboxBytes(), 1)), line));
+  for (const PlanFunction &function : thePlan.functions)
+    for (const PlanStep &step : function.steps)
+      if (step.mailboxes != 0) {
+        mailboxOffsets[&step] = bytes;
+        bytes += static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(step.mailboxes), line));
+      }
+  if (Error error = allocateForRanks(bytes, "inbox").moveInto(inbox))
     return error;
   if (Error error = DeviceMemory::allocateHost(theDevice, sizeof(uint32_t), "ranks").moveInto(stop))
     return error;

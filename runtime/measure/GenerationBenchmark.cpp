@@ -67,8 +67,6 @@ private:
 
 Expected<Measurement> measureGeneration(Executor &executor, const CallShape &shape, const BenchmarkOptions &options) {
   const Plan &plan = executor.plan();
-  if (plan.ranks > 1)
-    return makeError(shape.str() + ": expected a model on one GPU, got one that is split among " + Twine(plan.ranks));
   Expected<Measurement> result = countGeneration(plan, shape);
   if (!result)
     return result;

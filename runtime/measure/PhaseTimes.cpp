@@ -20,8 +20,10 @@ Expected<std::vector<PhaseShare>> measurePhases(Executor &executor, KernelLaunch
     return loaded.takeError();
   launch.kernel = loaded->front().get();
 
-  const LaunchTensor &mailboxes = *llvm::find_if(launch.tensors, [](const auto &t) { return t.name == "@mailboxes"; });
-  char *const words = mailboxes.address;
+  auto isOwn = [&](const LaunchTensor &tensor) {
+    return tensor.name == "@mailboxes" || mailboxesOf(tensor.name) == executor.ownRank();
+  };
+  char *const words = llvm::find_if(launch.tensors, isOwn)->address;
   const size_t phases = kernel->phases.size(), blocks = size_t(launch.grid[0]) * launch.grid[1] * launch.grid[2];
   std::vector<uint32_t> cycles(blocks * phases);
   const auto bytes = static_cast<int64_t>(cycles.size() * sizeof(uint32_t));

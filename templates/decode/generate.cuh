@@ -4,7 +4,8 @@
 // all of them. When a token's logits are in memory, all blocks wait for each other. Then each warp of the grid finds
 // what is best in a group of ids (sample/row_sampler.cuh); when all have, block `row` chooses the row's token, updates
 // the row (sample/sequence.cuh) and tells all blocks the token beside a stamp. Weights of the next token are on their
-// way meanwhile.
+// way meanwhile. Ranks that share a model (decode/ranks.cuh) wait for the logits of all, and choose the tokens each by
+// itself, from the same bits.
 //
 // The kernel ends after `count` tokens, or when all rows are finished; then it makes known that there are no further
 // ones. So each launch makes `count` choices for each row.
@@ -76,8 +77,7 @@ public:
   /// another one is to come. All threads call this, and all get the result.
   KILN_DEVICE bool choose(const float *logits, const SequenceState<Config> &state, GroupBest *best, int left) {
     auto &storage = sharedStorage<GenerateStorage<Config>>();
-    arriveAll();
-    awaitAll();
+    awaitLogits();
     for (int row = 0; row < this->rows; ++row)
       findBest(logits + i64(row) * Config::kPitch, RowChoice::of<Config>(state.settings[row], state.rows[row], 0),
                best + i64(row) * RowShape<Config>::kGroups);
@@ -108,6 +108,19 @@ public:
   }
 
 private:
+  /// Waits for the logits of all blocks, of all ranks.
+  KILN_DEVICE void awaitLogits() {
+    if constexpr (Config::kRanks == 1) {
+      arriveAll();
+      awaitAll();
+    } else {
+      syncThreads();
+      this->arriveAtRanks();
+      this->awaitRanks();
+      syncThreads();
+    }
+  }
+
   /// The two halves of a barrier of all blocks: what threads did before they arrived is visible to those that have
   /// waited.
   KILN_DEVICE void arriveAll() {

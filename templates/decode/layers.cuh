@@ -33,8 +33,9 @@
 // Shared memory, all dynamic: DecodeStorage (decode/shape.cuh), of which a stage is kDim · 16 bytes.
 //
 // Config (all constants):
-//   kLayers, kDim, kHeads, kHidden, kContext   extents; heads have 64 channels
-//   kCols                                      columns of the product for the logits, a multiple of 8
+//   kRanks                                     GPUs that share the model (decode/ranks.cuh); 1: one alone
+//   kLayers, kDim, kHeads, kHidden, kContext   extents, heads and hidden channels of a rank; heads have 64 channels
+//   kCols                                      columns of a rank's product for the logits, a multiple of 8
 //   kRows                                      the most rows: 1, 2, 4 or 8
 //   kClusters                                  that can be resident at once
 //   kStages                                    of the ring of weights
@@ -48,7 +49,9 @@
 // Functors:
 //   Token     of a row: operator()(int row)
 //   Position  of a row's token: operator()(int row)
-//   Embed     operator()(int token, int position, int col): two columns of the embedded token, Vec<float, 2>
+//   Embed     operator()(int token, int position, int col): two columns of the embedded token, Vec<float, 2>; of a
+//   token
+//             that is in another rank's share of the vocabulary, zeros
 //   Norm      kEps; operator()(Vec<float, 2> product, Vec<float, 2> weights, float mean, float rstd): the product with
 //             the normalised row, from that with the row and the sums of the weights. Of the logits: Operands
 //             operands(int col): what it reads for two columns; operator()(Vec<float, 2> x, float mean, float rstd,
@@ -56,7 +59,7 @@
 //   Wide      Operands operands(int col), operator()(Vec<float, 2> product, Operands): the result of two columns
 //   Narrow    Operands operands(int col), operator()(Vec<float, 2> product, Vec<float, 2> x, Operands): the next x
 //   Score     of a product of query and key
-//   Logits    operator()(Vec<float, 1> product, int row, int col): stores it
+//   Logits    operator()(Vec<float, 1> product, int row, int col): stores it, for all ranks
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -84,10 +87,11 @@ template <class Config, class T> class DecodeLayers : protected DecodeAttention<
 public:
   using Attention = DecodeAttention<Config, T>;
   using Shape = DecodeShape<Config, T>;
-  static constexpr int kRows = Shape::kRows, kBlocks = Shape::kBlocks;
+  static constexpr int kRows = Shape::kRows, kBlocks = Shape::kBlocks, kRanks = Config::kRanks;
 
-  /// `mail` is zero before the first launch; nothing else writes it.
-  KILN_DEVICE DecodeLayers(int rows, StampedValue *mail) : Attention(rows, mail), times(this->mail.phaseTimes()) {
+  /// Mailboxes are zero before the first launch; nothing else writes them.
+  KILN_DEVICE DecodeLayers(int rows, const DecodeRanks<kRanks> &ranks)
+      : Attention(rows, ranks), times(this->mail.phaseTimes()) {
     if (index() == Shape::kConsumers)
       initBarriers();
     syncThreads();
@@ -108,6 +112,9 @@ public:
   template <class Token, class Position> KILN_DEVICE void begin(const Token &token, const Position &position) {
     waitForDependencies();
     beginExchanges();
+    // No block of any rank arrives before this one has posted sums.
+    if (kRanks > 1 && index() == 0)
+      arrivalsOfRanks = loadAcquire(mail.arrivalsOfRanks());
     if (index() < rows) {
       shared.tokens[index()] = token(index());
       shared.newest[index()] = position(index());
@@ -122,6 +129,8 @@ public:
     for (int n = 0; n < kAll; ++n)
       if (const int row = n / kWarpParts; hasGroup(n))
         residual[n] = embed(shared.tokens[row], shared.newest[row], col(n % kWarpParts));
+    if constexpr (kRanks > 1)
+      addEmbeddingOfRanks();
     if (hasHeads()) {
       sendResidual();
       if (Config::kLead == 2)
@@ -212,7 +221,7 @@ public:
       sendResidual();
   }
 
-  /// The product for the logits, and the end of the kernel.
+  /// The product for the logits, and the end of the token.
   template <class Norm, class Logits> KILN_DEVICE void logits(const Norm &norm, const Logits &epilogue) {
     beginPhase(DecodePhase::Logits);
     typename Norm::Operands with[kWarpParts][8];
@@ -247,14 +256,22 @@ public:
     times.end();
   }
 
+  /// Waits until the logits of all ranks are there.
+  KILN_DEVICE void awaitLogitsOfRanks() {
+    meet();
+    arriveAtRanks();
+    awaitRanks();
+  }
+
 protected:
   using Attention::ahead, Attention::attend, Attention::await, Attention::awaitRows, Attention::beginExchanges,
-      Attention::col, Attention::combineParts, Attention::depthOf, Attention::firstCombined, Attention::hasGroup,
-      Attention::hasSlots, Attention::index, Attention::kAll, Attention::kWarpParts, Attention::loadEarly,
-      Attention::mail, Attention::meet, Attention::next, Attention::normalize, Attention::ownPart, Attention::partBytes,
-      Attention::place, Attention::product, Attention::putMomentsOf, Attention::putSums, Attention::rank,
-      Attention::renewIndex, Attention::residual, Attention::rows, Attention::sendResidual, Attention::sendSlots,
-      Attention::share, Attention::shared, Attention::takeUnit;
+      Attention::cluster, Attention::col, Attention::combineParts, Attention::depthOf, Attention::firstCombined,
+      Attention::hasGroup, Attention::hasSlots, Attention::index, Attention::kAll, Attention::kWarpParts,
+      Attention::loadEarly, Attention::mail, Attention::meet, Attention::next, Attention::normalize, Attention::ownPart,
+      Attention::partBytes, Attention::place, Attention::postSums, Attention::product, Attention::putMomentsOf,
+      Attention::putSums, Attention::quad, Attention::rank, Attention::ranks, Attention::renewIndex,
+      Attention::residual, Attention::rows, Attention::sendResidual, Attention::sendSlots, Attention::share,
+      Attention::shared, Attention::takeUnit;
   using typename Attention::Rows;
 
   /// Units of a block for a token.
@@ -272,6 +289,20 @@ protected:
       else
         copies.copyWide(logits, columnOfLogits(unit - Config::kLayers * unitsOfLayer()));
     }
+  }
+
+  /// The two halves of a barrier of all blocks of all ranks, for the first thread of a block: what threads did before
+  /// the block's barrier in front of this is visible behind the block's barrier after it.
+  KILN_DEVICE void arriveAtRanks() {
+    if (index() != 0)
+      return;
+    for (int to = 0; to < kRanks; ++to)
+      countAtRank(Mailboxes<Config, T>{ranks.words(to)}.arrivalsOfRanks());
+    arrivalsOfRanks += u32(kRanks) * gridBlocksX();
+  }
+  KILN_DEVICE void awaitRanks() const {
+    if (index() == 0)
+      awaitRank(mail.arrivalsOfRanks(), arrivalsOfRanks, ranks.stop);
   }
 
   UnitCopies<Config, T> copies{shared}; ///< of the thread that copies
@@ -296,6 +327,19 @@ private:
     fenceBarriers();
   }
 
+  /// A token is in one rank's share of the vocabulary: adds up what all ranks have of it.
+  KILN_DEVICE void addEmbeddingOfRanks() {
+    if (cluster == 0) {
+      Vec<float, 2> own[kWarpParts] = {};
+#pragma unroll
+      for (int n = 0; n < kAll; ++n)
+        if (n / kWarpParts == quad())
+          own[n % kWarpParts] = residual[n];
+      postSums(own);
+    }
+    this->template receive<1>(residual);
+  }
+
   KILN_DEVICE void takeQkv() { ahead.template take<3 * Shape::kFewestHeads>(*this, 3 * share.heads); }
   KILN_DEVICE void takeHidden() { ahead.template take<Shape::kFewestHiddens>(*this, share.hiddens); }
 
@@ -315,7 +359,7 @@ private:
 
   // The first columns of the block's units.
   KILN_DEVICE int columnOfHead(int unit) const {
-    return unit % 3 * Shape::kDim + (share.firstHead + unit / 3) * 64 + rank * 8;
+    return (unit % 3 * Shape::kHeads + share.firstHead + unit / 3) * 64 + rank * 8;
   }
   KILN_DEVICE int columnOfHidden(int unit) const { return (share.firstHidden + unit) * 64 + rank * 8; }
   KILN_DEVICE int columnOfLogits(int unit) const {
@@ -327,6 +371,7 @@ private:
   }
 
   u32 qkvParity = 0, partsParity = 0, hiddenParity = 0;
+  u32 arrivalsOfRanks = 0; ///< of the first thread: those after which all blocks of all ranks have arrived
 };
 
 } // namespace kiln

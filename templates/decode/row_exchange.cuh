@@ -2,28 +2,31 @@
 //
 // Each cluster keeps the whole residual stream in float, each of its blocks some columns. The projection of the
 // attention and the MLP's second product give sums over the depth that one cluster owns: a cluster posts its sums in
-// memory (device/mailbox.cuh), and every cluster adds those of all, in the order of a tree over clusters, so that all
-// of them have the same bits. Of that, block r of each cluster does the columns of share r, each warp some groups of 8,
-// and sends them to all blocks of its cluster, rounded to the type of the products: the block that adds a column up is
-// the one that keeps it in float.
+// memory (device/mailbox.cuh), that of all ranks if several share the model (decode/ranks.cuh), and every cluster adds
+// those of all clusters of all ranks, in the order of a tree over them, so that all have the same bits. Of that, block
+// r of each cluster does the columns of share r, each warp some groups of 8, and sends them to all blocks of its
+// cluster, rounded to the type of the products: the block that adds a column up is the one that keeps it in float.
 //
 // A layernorm before a wide product is done on the product's sums: Σ w (x − mean) rstd = (Σ w x − mean Σ w) rstd. So
 // warps multiply rows as they come, and with themselves: that gives the sum of a warp's columns and that of their
 // squares. Neither subtraction, nor that of the mean's square from the mean of squares, loses as much as the rounding
 // of the rows has lost before.
 //
-// Two sets of words take turns. A cluster posts into a set again only after it has received from the other one, to
-// which every cluster posts after it has read the first.
+// Four sets of words take turns. When a cluster posts into a set again, it has received from the three exchanges in
+// between. At least every second exchange has posts of all clusters, also of those without heads, and a cluster posts
+// after it has read all exchanges before: so all of them have read what is overwritten.
 //
 // The words and their stamps outlive the kernel. Behind the times of phases, the first word counts the exchanges so
-// far, and each of the others has a stamp of its own. Then come a count of blocks and two words for each row, which
-// only decode/generate.cuh uses.
+// far. Then come a count of blocks, which decode/generate.cuh uses, one of blocks of all ranks, and two words for each
+// row, each with a stamp of its own, which only decode/generate.cuh uses. Behind them are the sets, in which each group
+// of 8 columns has a line of the cache, half of it empty: lines that several warps write are slower.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "decode/phase_times.cuh"
 #include "decode/quad.cuh"
+#include "decode/ranks.cuh"
 #include "decode/shape.cuh"
 #include "decode/units.cuh"
 #include "device/atomic.cuh"
@@ -37,14 +40,13 @@
 
 namespace kiln {
 
-/// The words in memory through which clusters exchange sums. `words` is zero before the first launch.
+/// The words in the memory of a rank through which clusters exchange sums. `words` is zero before the first launch.
 template <class Config, class T> struct Mailboxes {
   using Shape = DecodeShape<Config, T>;
-  static constexpr int kMostRows = 8;
+  static constexpr int kMostRows = 8, kSets = 4, kGroup = 8, kLineWords = 16;
   // What is in front of the words of clusters begins with the sums of decode/phase_times.cuh, two in a word.
-  // Those begin at a line of the cache: a warp reads groups of 64 bytes, which then touch as few sectors as they can.
   static constexpr int kTimes = Shape::kBlocks * Shape::kClusters / 2 * int(kDecodePhases),
-                       kHeader = ceilDiv(kTimes + 2 + 2 * kMostRows, 16) * 16;
+                       kHeader = ceilDiv(kTimes + 4 + 2 * kMostRows, kLineWords) * kLineWords;
 
   StampedValue *words;
 
@@ -53,12 +55,14 @@ template <class Config, class T> struct Mailboxes {
   KILN_DEVICE u32 *count() const { return reinterpret_cast<u32 *>(words + kTimes); }
   /// How often a block has arrived at a barrier of all blocks.
   KILN_DEVICE u32 *arrivals() const { return reinterpret_cast<u32 *>(words + (kTimes + 1)); }
+  /// The same of the blocks of all ranks.
+  KILN_DEVICE u32 *arrivalsOfRanks() const { return reinterpret_cast<u32 *>(words + (kTimes + 2)); }
   /// The two words with a row's next token.
-  KILN_DEVICE StampedValue *next(int row) const { return words + (kTimes + 2 + 2 * row); }
-  /// The words of a cluster for a row, in the set of an exchange.
-  KILN_DEVICE StampedValue *row(u32 exchange, int cluster, int row) const {
-    const u32 place = (exchange % 2 * Shape::kClusters + u32(cluster)) * Shape::kRows + u32(row);
-    return words + (kHeader + place * u32(Shape::kDim));
+  KILN_DEVICE StampedValue *next(int row) const { return words + (kTimes + 4 + 2 * row); }
+  /// The words of a cluster for a row and a column, in the set of an exchange. Clusters count through all ranks.
+  KILN_DEVICE StampedValue *column(u32 exchange, int cluster, int row, int col) const {
+    const u32 place = (exchange % kSets * (Config::kRanks * Shape::kClusters) + u32(cluster)) * Shape::kRows + u32(row);
+    return words + kHeader + (place * u32(Shape::kDim / kGroup) + u32(col) / kGroup) * kLineWords + u32(col) % kGroup;
   }
 };
 
@@ -69,8 +73,10 @@ template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
   using Reads::cluster, Reads::has, Reads::indexOf, Reads::lane, Reads::place, Reads::quad, Reads::rank, Reads::rows,
       Reads::shared, Reads::warp;
   static constexpr int kRows = Shape::kRows, kGroups = Shape::kWarpParts, kAll = kRows * kGroups;
+  static constexpr int kRanks = Config::kRanks;
 
-  const Mailboxes<Config, T> mail;
+  const DecodeRanks<kRanks> ranks;
+  const Mailboxes<Config, T> mail;   ///< this rank's
   u32 next = 0;                      ///< the number of the next exchange, and its stamp less 1
   Vec<float, 2> residual[kAll] = {}; ///< of the lane's columns of group i of each row, at row · kGroups + i
 
@@ -84,21 +90,29 @@ template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
   /// Bytes that a block gets of the residual stream.
   KILN_DEVICE u32 residualBytes() const { return u32(rows) * Shape::kDim * u32(sizeof(T)); }
 
-  KILN_DEVICE RowExchange(int rows, StampedValue *mail) : Reads(rows), mail{mail} {}
+  KILN_DEVICE RowExchange(int rows, const DecodeRanks<kRanks> &ranks)
+      : Reads(rows), ranks(ranks), mail{ranks.words(ranks.rank)} {}
 
   KILN_DEVICE void beginExchanges() { next = loadAcquire(mail.count()); }
 
-  /// Posts the cluster's sums.
+  /// Posts the cluster's sums, to the other ranks first.
   KILN_DEVICE void postSums(const Vec<float, 2> (&sums)[kGroups]) const {
+    const int rank = kRanks == 1 ? 0 : int(renewed(u32(ranks.rank))); // addresses of ranks do not stay in registers
 #pragma unroll
-    for (int i = 0; i < kGroups; ++i)
-      if (quad() < rows && has(i))
-        post(mail.row(next, cluster, quad()) + col(i), sums[i], next + 1);
+    for (int to = 1; to <= kRanks; ++to) {
+      const Mailboxes<Config, T> target{ranks.words((rank + to) % kRanks)};
+#pragma unroll
+      for (int i = 0; i < kGroups; ++i)
+        if (quad() < rows && has(i))
+          ranks.post(target.column(next, rank * Shape::kClusters + cluster, quad(), col(i)), sums[i], next + 1);
+    }
   }
 
-  /// The sum of what the first kSources clusters have posted for the lane's columns, for each row and group.
+  /// The sum of what the first kSources clusters of each rank have posted for the lane's columns, for each row and
+  /// group.
   template <int kSources> KILN_DEVICE void receive(Vec<float, 2> (&sums)[kAll]) {
-    constexpr int kAtOnce = min(kAll, 4); // of which the words fit into registers
+    constexpr int kMostPairs = 8; // of which the words fit into registers
+    constexpr int kAtOnce = min(min(kAll, 4), max(1, kMostPairs / ceilDiv(kRanks * kSources, 8)));
 #pragma unroll
     for (int first = 0; first < kAll; first += kAtOnce)
       receiveSome<kSources, kAtOnce>(&sums[first], first);
@@ -173,13 +187,21 @@ template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
   }
 
 private:
+  /// The cluster that is a source, of the first kSources of each rank.
+  template <int kSources> KILN_DEVICE static int clusterOf(int source) {
+    return kRanks == 1 ? source : source / kSources * Shape::kClusters + source % kSources;
+  }
+
   template <int kSources, int kCount> KILN_DEVICE void receiveSome(Vec<float, 2> *sums, int first) const {
-    constexpr int kTurns = ceilDiv(kSources, 8);
+    constexpr int kTurns = ceilDiv(kRanks * kSources, 8);
     StampedPair pairs[kCount][kTurns];
 #pragma unroll
     for (int i = 0; i < kCount * kTurns; ++i)
       pairs[i / kTurns][i % kTurns].first.stamp = next; // not there yet
-    const auto isExpected = [&](int i, int turn) { return hasGroup(first + i) && turn * 8 + quad() < kSources; };
+    const auto isExpected = [&](int i, int turn) {
+      return hasGroup(first + i) && turn * 8 + quad() < kRanks * kSources;
+    };
+    u32 tries = 0;
     for (bool complete = false; !complete;) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i)
@@ -187,8 +209,8 @@ private:
         for (int turn = 0; turn < kTurns; ++turn)
           // Words that are there are not read again: repeated reads delay the copies of weights.
           if (isExpected(i, turn) && !pairs[i][turn].has(next + 1))
-            pairs[i][turn] =
-                peek(mail.row(next, turn * 8 + quad(), (first + i) / kGroups) + col((first + i) % kGroups));
+            pairs[i][turn] = ranks.peek(mail.column(next, clusterOf<kSources>(turn * 8 + quad()), (first + i) / kGroups,
+                                                    col((first + i) % kGroups)));
       complete = true;
 #pragma unroll
       for (int i = 0; i < kCount; ++i)
@@ -196,7 +218,7 @@ private:
         for (int turn = 0; turn < kTurns; ++turn)
           complete &= !isExpected(i, turn) || pairs[i][turn].has(next + 1);
       if (!complete)
-        retry();
+        ranks.retry(tries++);
     }
     syncWarp();
 #pragma unroll

@@ -15,6 +15,9 @@
 // have as equal a number of units as can be, but none has more hidden channels than it must, since all wait for each
 // other behind the MLP.
 //
+// Of a model that several ranks share (decode/ranks.cuh), all of this is about the share of one rank. All have as many
+// heads and channels: where they do not divide, the last ones are zeros.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -90,7 +93,7 @@ template <class Config, class T> struct DecodeShape {
                        kHiddenStride = kMostHiddens * 64 + 8;
 
   static_assert(sizeof(T) == 2, "bf16 or f16");
-  static_assert(kDim % 64 == 0 && Config::kHidden % 64 == 0 && kDim == kHeads * kHeadSize, "whole units and heads");
+  static_assert(kDim % 64 == 0 && Config::kHidden % 64 == 0, "whole units");
   static_assert(kWarps < 32 && kOwnCols <= 256, "a legal block, and a legal box");
   static_assert(kRows == 1 || kRows == 2 || kRows == 4 || kRows == 8, "rows of an instruction");
   // Blocks of a cluster wait for each other's hidden channels before they send again what they have sent before.

@@ -24,6 +24,13 @@ KILN_DEVICE void postToRank(StampedValue *target, const Vec<float, 2> &values, u
                : "memory");
 }
 
+/// Reads two words of this rank's inbox, as they are now.
+KILN_DEVICE StampedPair peekFromRanks(const StampedValue *source, Site = Site::current()) {
+  u64 first, second;
+  asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];" : "=l"(first), "=l"(second) : "l"(source) : "memory");
+  return {bitCast<StampedValue>(first), bitCast<StampedValue>(second)};
+}
+
 /// Ends the launch with an error if a rank has failed; looks only from time to time, since the word is far away.
 KILN_DEVICE void trapIfStopped(u32 tries, const u32 *stop) {
   constexpr u32 kTriesBetweenLooks = 4096; // a few milliseconds
@@ -34,6 +41,9 @@ KILN_DEVICE void trapIfStopped(u32 tries, const u32 *stop) {
   if (isStopped != 0)
     asm volatile("trap;");
 }
+
+/// Called before a peek is repeated; `tries` counts the calls of a loop from 0. `stop`: a word of the host's memory.
+KILN_DEVICE void retryForRanks(u32 tries, const u32 *stop, Site = Site::current()) { trapIfStopped(tries + 1, stop); }
 
 /// Waits until pairs of words of this rank's inbox, `stride` words apart, have the stamp. `stop`: a word of the host's
 /// memory.
@@ -72,6 +82,13 @@ KILN_DEVICE void arriveAtRank(u32 *arrivals, u32 count, Site = Site::current()) 
                : "memory");
 }
 
+/// Adds an arrival to a rank's count of those of several blocks or ranks; otherwise as arriveAtRank.
+KILN_DEVICE void countAtRank(u32 *arrivals, Site = Site::current()) {
+  asm volatile("fence.acq_rel.sys;\n"
+               "red.relaxed.sys.global.add.u32 [%0], 1;" ::"l"(arrivals)
+               : "memory");
+}
+
 /// Waits until a rank has arrived so often, or more.
 KILN_DEVICE void awaitRank(const u32 *arrivals, u32 count, const u32 *stop, Site = Site::current()) {
   for (u32 tries = 1;; ++tries) {
@@ -90,11 +107,32 @@ KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void arriveAtRank(u32 *arrivals, u32 co
   __atomic_store_n(arrivals, count, __ATOMIC_RELEASE);
 }
 
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void countAtRank(u32 *arrivals, Site site = Site::current()) {
+  emulatedNote(arrivals, EmulatedAccess::Atomic);
+  __atomic_fetch_add(arrivals, 1, __ATOMIC_ACQ_REL);
+}
+
 KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void awaitRank(const u32 *arrivals, u32 count, const u32 *stop,
                                                         Site site = Site::current()) {
   emulatedNote(arrivals, EmulatedAccess::Atomic);
   for (u32 turn = 0; i32(__atomic_load_n(arrivals, __ATOMIC_ACQUIRE) - count) < 0; ++turn)
     emulatedThread->pauseForRank(turn, stop, site);
+  emulatedThread->acquire();
+}
+
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE StampedPair peekFromRanks(const StampedValue *source,
+                                                                   Site site = Site::current()) {
+  emulatedCheckAligned(source, 2 * sizeof(StampedValue), site);
+  StampedValue words[2];
+  for (int i = 0; i < 2; ++i) {
+    emulatedNote(source + i, EmulatedAccess::Atomic);
+    words[i] = bitCast<StampedValue>(__atomic_load_n(reinterpret_cast<const u64 *>(source + i), __ATOMIC_ACQUIRE));
+  }
+  return {words[0], words[1]};
+}
+
+KILN_DEVICE void retryForRanks(u32 tries, const u32 *stop, Site site = Site::current()) {
+  emulatedThread->pauseForRank(tries, stop, site);
 }
 
 KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void postToRank(StampedValue *target, const Vec<float, 2> &values, u32 stamp,

@@ -93,6 +93,38 @@ TEST_F(RankTest, SumsOfAllRanks) {
   });
 }
 
+TEST_F(RankTest, BlocksOfAllRanksPostAndCount) {
+  forEachSchedule([&](const LaunchOptions &options) {
+    for (char *inbox : inboxes)
+      std::memset(inbox, 0, 1024);
+    PerRank<float *> out;
+    for (float *&own : out)
+      own = buffer<float>(6).data;
+    uint32_t *stopped = stop.data;
+    std::vector<std::string> errors = onAllRanks([&](int rank) {
+      return launchOn("counted", 3, options, inboxes, out[static_cast<size_t>(rank)], stopped, rank);
+    });
+    EXPECT_EQ(errors, std::vector<std::string>(ranks));
+    for (float *own : out)
+      for (int block = 0; block < 3; ++block) { // of the fourth time, from 9 blocks
+        EXPECT_EQ(own[2 * block], 36.0f);
+        EXPECT_EQ(own[2 * block + 1], 36.0f);
+      }
+  });
+}
+
+TEST_F(RankTest, FindsABlockThatDoesNotCountItself) {
+  patience = 0.3;
+  auto out = buffer<float>(6);
+  uint32_t *stopped = stop.data;
+  std::vector<std::string> errors =
+      onAllRanks([&](int rank) { return launchOn("forgotten", 3, {}, inboxes, out.data, stopped, rank); });
+  for (const std::string &error : errors) {
+    EXPECT_TRUE(StringRef(error).starts_with(placeIn("ranks", "forgotten"))) << error;
+    EXPECT_TRUE(StringRef(error).contains(nothingCame)) << error;
+  }
+}
+
 TEST_F(RankTest, FindsARankThatWritesNothing) { expectFailure("silent", nothingCame); }
 
 TEST_F(RankTest, FindsAStampOfTheTimeBefore) { expectFailure("stale", nothingCame); }

@@ -57,6 +57,7 @@ BAD_FORMULAS = ('""', '"B*"', '"B B"', '"B-1"', '"-1"', '"(B"', '"B)"', '"min(B)
 class PlanTest(KilnTest):
     """A plan, and the program's messages about it after a change."""
 
+    model = MODEL
     options = ()  # of kiln compile
 
     @classmethod
@@ -64,7 +65,7 @@ class PlanTest(KilnTest):
         cls.original = tempfile.mkdtemp(prefix="kiln-test-")
         cls.addClassCleanup(shutil.rmtree, cls.original)
         with open(os.path.join(cls.original, "tiny.toml"), "w") as file:
-            file.write(MODEL)
+            file.write(cls.model)
         plan = os.path.join(cls.original, "plan")
         result = run_kiln("compile", os.path.join(cls.original, "tiny.toml"), "--stage", "cuda", "--quiet", "-o", plan,
                           *cls.options)
@@ -701,7 +702,7 @@ class Ranks(PlanTest):
                 ('"@rank"', '"rank"', "arguments: 'rank' is not defined"),
                 ('"@1%x_part.0"', '"@2%x_part.0"', "arguments: '@2%x_part.0' is not defined"),
                 ('"@1%x_part.0"', '"@1%wte"', "arguments: '@1%wte' is not defined"),
-                ('"@1%x_part.0"', '"@1%logits_pad"', "arguments: buffer '@1%logits_pad' is not live at step 1"),
+                ('"@1%x_part.0"', '"@1%logits_share_pad"', "arguments: buffer '@1%logits_share_pad' is not live at step 1"),
                 ('"@1%x_part.0"', '"@0%x_part.0"', "expected the name of a tensor")):
             with self.subTest(new=new):
                 result = self.changed(old, new)
@@ -711,6 +712,33 @@ class Ranks(PlanTest):
     def test_a_plan_without_ranks_has_none_of_it(self):
         text = self.text.replace("ranks = 2\n", "", 1)
         self.assertEqual(self.read(text).code, 1)
+
+
+class RanksOfOneKernel(PlanTest):
+    """The mailboxes of ranks whose kernel for all layers exchanges sums."""
+
+    model = "vocab_size = 29\nn_positions = 24\nn_embd = 128\nn_layer = 1\nn_head = 2\n"
+    options = ("--ranks", 2, "--dtype", "bf16", "--decode", "persistent", "--max-batch", 1)
+    with_cubins = Ranks.with_cubins
+
+    def test_the_plan_is_good(self):
+        result = self.read(self.text)
+        self.assertEqual(result.code, 0, result.err)
+
+    def test_arguments(self):
+        start = self.text.index('name = "decode"', self.text.index("[[functions]]"))
+        for old, new, message in (
+                ('"@mailboxes1"', '"@mailboxes2"', "arguments: '@mailboxes2' is not defined"),
+                ('"@mailboxes1"', '"@mailboxes"', "expected the name of a tensor"),
+                ('"@mailboxes1"', '"@inbox1"', "arguments: '@inbox1' is not defined"),
+                ('"@mailboxes0", "@mailboxes1"', '"@mailboxes1", "@mailboxes0"', "expected the name of a tensor"),
+                ("mailboxes = ", "inbox = ", "arguments: '@mailboxes0' is not defined"),
+                ('"@1%logits"', '"@1%others"', "arguments: '@1%others' is not defined"),
+                ('"@1%logits"', '"@2%logits"', "arguments: '@2%logits' is not defined")):
+            with self.subTest(new=new):
+                result = self.read(self.text[:start] + self.text[start:].replace(old, new, 1))
+                self.assertEqual(result.code, 1, result.err)
+                self.assertIn(message, result.err)
 
 
 class LibrarySteps(PlanTest):

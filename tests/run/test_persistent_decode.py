@@ -189,8 +189,7 @@ class Mistakes(EditedKernel):
         self.check(load, early + load, r"thread \d+ (copies to|reads) shared memory that .* since the last barrier")
 
     def test_a_stamp_that_nobody_waits_for(self):
-        self.check("post(mail.row(next, cluster, quad()) + col(i), sums[i], next + 1);",
-                   "post(mail.row(next, cluster, quad()) + col(i), sums[i], next + 2);",
+        self.check("cluster, quad(), col(i)), sums[i], next + 1);", "cluster, quad(), col(i)), sums[i], next + 2);",
                    r"thread \d+ waits here for a write that no thread makes")
 
     def test_bytes_that_nobody_sends(self):
@@ -200,7 +199,7 @@ class Mistakes(EditedKernel):
     def test_sums_that_are_read_too_early(self):
         """What is there then depends on the order of blocks, which the emulated device cannot know: results differ."""
         expected = run_kiln("run", self.model, *self.options).objects()[0]["logits"]
-        result = self.run_edited("if (!complete)\n        retry();", "complete = true;")
+        result = self.run_edited("if (!complete)\n        ranks.retry(tries++);", "complete = true;")
         self.assertEqual(result.code, 0, result.err)
         self.assertNotEqual(result.objects()[0]["logits"], expected)
 

@@ -69,10 +69,6 @@ Expected<PipelineOptions> pipelineOptions(const PipelineChoices &choices) {
   options.ranks = choices.ranks.value_or(options.ranks);
   if (Error error = takeStrategy(choices, options))
     return error;
-  if (options.ranks > 1 && options.decode == "persistent")
-    return makeUsageError(
-        "--ranks: expected decode=graph or auto, got persistent: that kernel does not exchange values between "
-        "GPUs yet");
   return options;
 }
 

@@ -31,11 +31,11 @@ int64_t deepOf(const DecodeRegion &region) { return warpPartsOf(region) != 2 && 
 
 /// Who computes what, as DecodeShape of the template.
 struct DecodeBlock {
-  int64_t dim, heads, hiddens, clusters, rows, stages, warpParts, direct;
+  int64_t ranks, dim, heads, hiddens, clusters, rows, stages, warpParts, direct;
 
   DecodeBlock(const DecodeRegion &region, int64_t clusters, int64_t rows, int64_t stages)
-      : dim(region.dim()), heads(region.heads()), hiddens(region.hidden() / unitDepth), clusters(clusters), rows(rows),
-        stages(stages), warpParts(warpPartsOf(region)), direct(directSlotsOf(region)) {}
+      : ranks(region.ranks()), dim(region.dim()), heads(region.heads()), hiddens(region.hidden() / unitDepth),
+        clusters(clusters), rows(rows), stages(stages), warpParts(warpPartsOf(region)), direct(directSlotsOf(region)) {}
   DecodeBlock(const DecodeRegion &region, const Tile &tile)
       : DecodeBlock(region, setting(tile, "clusters"), setting(tile, "rows"), setting(tile, "stages")) {
     warpParts = setting(tile, "warp_parts");
@@ -114,6 +114,14 @@ int64_t mostClusters(const DecodeRegion &region, const Target &target) {
   return 0;
 }
 
+/// As many as run at once. Of several ranks, no cluster has only hidden channels, if heads keep half of the
+/// multiprocessors busy: it would wait while others are in attention, and each cluster that posts costs all others.
+int64_t clustersFor(const DecodeRegion &region, const Target &target) {
+  const int64_t most = mostClusters(region, target), heads = region.heads();
+  const bool areEnough = region.ranks() > 1 && heads < most && 2 * heads > most;
+  return areEnough && DecodeBlock(region, heads, 1, 1).isShared() ? heads : most;
+}
+
 int64_t rowsFor(const Op &op, const DimBinding &upper) {
   return static_cast<int64_t>(llvm::PowerOf2Ceil(static_cast<uint64_t>(valueAt(rowsOf(op), upper))));
 }
@@ -138,17 +146,17 @@ bool acceptsDecodeLayers(const Op &op, const Target &target, const DimBinding &u
   if (!region || !target.hasWgmma || op.parent()->function()->module().boolAttribute(ModuleAttribute::portable))
     return false;
   return fitsTemplate(*region) && mostClusters(*region, target) > 0 &&
-         mostStages(*region, mostClusters(*region, target), rowsFor(op, upper), target) > 1;
+         mostStages(*region, clustersFor(*region, target), rowsFor(op, upper), target) > 1;
 }
 
 std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
   const DecodeRegion region = *DecodeRegion::of(op);
-  const int64_t clusters = mostClusters(region, target), rows = rowsFor(op, upper);
+  const int64_t clusters = clustersFor(region, target), rows = rowsFor(op, upper);
   const int64_t stages = mostStages(region, clusters, rows, target), warpParts = warpPartsOf(region);
   // As far as registers go.
   // Where weights take longer than the phases, stages that are free sooner only put more copies in front of what
-  // clusters tell each other.
-  const int64_t lead = warpParts == 1 ? 2 : 1;
+  // clusters tell each other. Of several ranks, each has fewer weights.
+  const int64_t lead = warpParts == 1 || (region.ranks() > 1 && warpParts == 2) ? 2 : 1;
   const int64_t ahead = rows == 1 && warpParts == 1 ? 3 : rows == 1 || (rows == 2 && warpParts <= 2) ? 2 : 1;
   return {{{"clusters", clusters},
            {"rows", rows},
@@ -221,13 +229,13 @@ std::vector<OperandMap> decodeMaps(const Op &op, const Tile &tile) {
 constexpr StringRef decodePhases[] = {"start", "embed", "keys",   "qkv", "attention", "proj",
                                       "mid",   "fc",    "fcproj", "out", "logits"};
 
-/// Two sets of words for each cluster, row and channel, behind the times of phases, two words, and two for each of 8
-/// rows, rounded up to lines of the cache.
+/// Four sets of words, a line of the cache for each cluster of all ranks, row and 8 channels; in front of them the
+/// times of phases, four words of 8 bytes, and two for each of 8 rows, rounded up to lines.
 int64_t mailboxBytes(const Op &op, const Tile &tile) {
   const DecodeBlock block(*DecodeRegion::of(op), tile);
   const int64_t times = clusterBlocks * block.clusters * static_cast<int64_t>(std::size(decodePhases)) * 4;
-  return static_cast<int64_t>(llvm::alignTo(times + (2 + 2 * mostRows) * 8, 128)) +
-         2 * block.clusters * block.rows * block.dim * 8;
+  return static_cast<int64_t>(llvm::alignTo(times + (4 + 2 * mostRows) * 8, 128)) +
+         4 * block.ranks * block.clusters * block.rows * block.dim * 16;
 }
 
 /// As in templates/decode/generate.cuh: shared memory that sampling declares, at most.

@@ -49,20 +49,30 @@ private:
 
 const Value *resultOf(const Op *op) { return op ? op->result() : nullptr; }
 
-/// A product with a bias, whose weight is [cols, depth].
-std::pair<const Op *, const Op *> takeProduct(Reader &reader, const Value *from) {
+/// The sum of all ranks of what an op gives; null if there is none.
+const Op *takeSum(Reader &reader, const Op *part) {
+  return reader.isNext(OpKind::allReduce) ? reader.take(OpKind::allReduce, resultOf(part), "all_reduce") : nullptr;
+}
+
+struct BiasedProduct {
+  const Op *product = nullptr, *sum = nullptr, *bias = nullptr;
+};
+
+/// A product with a bias, whose weight is [cols, depth]. A sum of ranks may be between them.
+BiasedProduct takeProduct(Reader &reader, const Value *from) {
   const Op *product = reader.takeIf(
       [&](const Op &op) {
         return op.is(OpKind::matmul) && op.operand(0) == from && op.operand(1)->isWeight() &&
                op.boolAttribute("transpose_b");
       },
       "a matmul of the op before it with a weight that pack-weights has transposed");
+  const Op *sum = takeSum(reader, product);
   const Op *bias = reader.takeIf(
       [&](const Op &op) {
-        return op.is(OpKind::add) && op.operand(0) == resultOf(product) && op.operand(1)->isWeight();
+        return op.is(OpKind::add) && op.operand(0) == resultOf(sum ? sum : product) && op.operand(1)->isWeight();
       },
       "the addition of a bias");
-  return {product, bias};
+  return {product, sum, bias};
 }
 
 const Op *takeNorm(Reader &reader, const Value *from) {
@@ -124,29 +134,32 @@ void readAttention(Reader &reader, DecodeLayer &layer) {
 const Op *readEmbedding(Reader &reader) {
   return reader.takeIf(
       [](const Op &op) {
-        return op.is(OpKind::embed) && op.operandOrNull(3) && !op.attribute("vocab") && op.operand(1)->isWeight() &&
-               op.operand(2)->isWeight();
+        return op.is(OpKind::embed) && op.operandOrNull(3) && op.operand(1)->isWeight() && op.operand(2)->isWeight();
       },
-      "embed of tokens at positions, with the whole vocabulary,");
+      "embed of tokens at positions");
 }
 
 DecodeLayer readLayer(Reader &reader, const Value *x) {
   DecodeLayer layer;
   layer.attentionNorm = takeNorm(reader, x);
-  std::tie(layer.qkv, layer.qkvBias) = takeProduct(reader, resultOf(layer.attentionNorm));
+  const BiasedProduct qkv = takeProduct(reader, resultOf(layer.attentionNorm));
+  layer.qkv = qkv.product, layer.qkvBias = qkv.bias;
   readHeads(reader, layer);
   readAttention(reader, layer);
-  std::tie(layer.proj, layer.projBias) = takeProduct(reader, resultOf(layer.merge));
+  const BiasedProduct proj = takeProduct(reader, resultOf(layer.merge));
+  layer.proj = proj.product, layer.projSum = proj.sum, layer.projBias = proj.bias;
   layer.mid = takeResidual(reader, layer.projBias, x);
   layer.mlpNorm = takeNorm(reader, resultOf(layer.mid));
-  std::tie(layer.fc, layer.fcBias) = takeProduct(reader, resultOf(layer.mlpNorm));
+  const BiasedProduct fc = takeProduct(reader, resultOf(layer.mlpNorm));
+  layer.fc = fc.product, layer.fcBias = fc.bias;
   layer.activation = reader.takeIf(
       [&](const Op &op) {
         return op.def().deviceExpression && op.operands().size() == 1 && !op.is(OpKind::cast) &&
                op.operand(0) == resultOf(layer.fcBias);
       },
       "an activation function");
-  std::tie(layer.fcproj, layer.fcprojBias) = takeProduct(reader, resultOf(layer.activation));
+  const BiasedProduct fcproj = takeProduct(reader, resultOf(layer.activation));
+  layer.fcproj = fcproj.product, layer.fcprojSum = fcproj.sum, layer.fcprojBias = fcproj.bias;
   layer.out = takeResidual(reader, layer.fcprojBias, resultOf(layer.mid));
   return layer;
 }
@@ -160,6 +173,34 @@ Error checkAlike(const Op &op, const Op &first) {
               (op.operand(i)->getKind() != Value::Kind::Argument || op.operand(i) == first.operand(i));
   return isAlike ? Error::success()
                  : opError(op, "expected the attributes and types that the first layer has at this place");
+}
+
+/// Checks that sums and shares of ranks are exchanged where the kernel does so: where there are several ranks, each
+/// narrow product, the embedding and the logits.
+Error checkExchanges(const DecodeRegion &region) {
+  const DecodeLayer &first = region.layers.front();
+  const bool isSplit = region.ranks() > 1;
+  auto check = [&](const Op &op, bool isExchanged, bool isExpected) {
+    return isExchanged == isExpected
+               ? Error::success()
+               : opError(op,
+                         Twine("expected ") + (isExpected ? "an exchange of all ranks" : "no exchange") + " behind it");
+  };
+  auto partOf = [](const Op &product) -> const Op * {
+    const Op *next = product.next();
+    return next && next->is(OpKind::allReduce) ? next : nullptr;
+  };
+  for (const auto &[op, isExchanged, isExpected] : {std::tuple(region.embed, region.embedSum != nullptr, isSplit),
+                                                    {first.qkv, partOf(*first.qkv) != nullptr, false},
+                                                    {first.proj, first.projSum != nullptr, isSplit},
+                                                    {first.fc, partOf(*first.fc) != nullptr, false},
+                                                    {first.fcproj, first.fcprojSum != nullptr, isSplit},
+                                                    {region.product, region.gather != nullptr, isSplit}})
+    if (Error error = check(*op, isExchanged, isExpected))
+      return error;
+  if (region.gather && region.gather->intAttribute("unit", 1) != 1)
+    return opError(*region.gather, "expected shares of any number of tokens");
+  return Error::success();
 }
 
 /// Checks that the first layer has the tokens at the positions that the embedding gives them.
@@ -178,7 +219,8 @@ Expected<DecodeRegion> DecodeRegion::read(const Op &fused) {
   Reader reader(ops);
   DecodeRegion region;
   region.embed = readEmbedding(reader);
-  const Value *x = resultOf(region.embed);
+  region.embedSum = takeSum(reader, region.embed);
+  const Value *x = resultOf(region.embedSum ? region.embedSum : region.embed);
   auto isLayer = [&] { return reader.isNext(OpKind::layernorm) && reader.peek()->operands().size() == 1; };
   while (!reader.hasFailed() && (region.layers.empty() || isLayer())) {
     region.layers.push_back(readLayer(reader, x));
@@ -195,16 +237,21 @@ Expected<DecodeRegion> DecodeRegion::read(const Op &fused) {
       "the matmul for the logits");
   if (reader.isNext(OpKind::slice))
     region.slice = reader.take(OpKind::slice, resultOf(region.product), "slice");
+  else if (reader.isNext(OpKind::allGather))
+    region.gather = reader.take(OpKind::allGather, resultOf(region.product), "all_gather");
   if (!reader.hasFailed() && !reader.isAtEnd())
     reader.takeIf([](const Op &) { return false; }, "the end of the function behind the logits");
   if (reader.hasFailed())
     return reader.takeError();
   if (Error error = checkPositions(region))
     return error;
-  const size_t behind = region.slice ? 3 : 2, ofLayer = (ops.size() - 1 - behind) / region.layers.size();
-  region.firstOps.assign(ops.begin(), ops.begin() + static_cast<ptrdiff_t>(1 + ofLayer));
+  if (Error error = checkExchanges(region))
+    return error;
+  const size_t before = region.embedSum ? 2 : 1, behind = region.slice || region.gather ? 3 : 2;
+  const size_t ofLayer = (ops.size() - before - behind) / region.layers.size();
+  region.firstOps.assign(ops.begin(), ops.begin() + static_cast<ptrdiff_t>(before + ofLayer));
   region.lastOps.assign(ops.end() - static_cast<ptrdiff_t>(behind), ops.end());
-  const ArrayRef<const Op *> ofLayers = ArrayRef(ops).drop_front().drop_back(behind);
+  const ArrayRef<const Op *> ofLayers = ArrayRef(ops).drop_front(before).drop_back(behind);
   for (const auto &[i, op] : llvm::enumerate(ofLayers))
     if (Error error = checkAlike(*op, *ofLayers[i % ofLayer]))
       return error;

@@ -334,7 +334,9 @@ Expected<Value *> Sharder::gathered(Value &value, const Op &reader) {
     attributes.insert({"unit", split.split.unit});
   Op &producer = *value.definingOp();
   auto gather = std::make_unique<Op>(opTable()[OpKind::allGather], ArrayRef<Value *>(&value), attributes, producer.loc);
-  made = gather->addResult(names->unique(withEnding(value.name, "_all")), value.type);
+  std::string name = value.name;
+  value.name = names->unique(withEnding(name, "_share"));
+  made = gather->addResult(name, value.type);
   producer.parent()->insert(std::move(gather), producer.next());
   return made;
 }

@@ -42,6 +42,41 @@ extern "C" __global__ void sliced_sums(PerRank<const float *, kRanks> x, PerRank
     exchangeSlices<Config>(count, Exchange<kRanks>{inboxes, rank, stop}, SlicedSums{x, out});
 }
 
+// Each block adds its index to what it posts for all ranks, and counts itself at all of them; the sum of all that has
+// come, when all blocks of all ranks are there.
+template <bool kForgets>
+KILN_DEVICE void postAndCount(PerRank<StampedValue *, kRanks> mails, float *out, const u32 *stop, int rank) {
+  constexpr int kBlocks = 3, kSources = kRanks * kBlocks;
+  const int block = int(blockIndexX()), source = rank * kBlocks + block;
+  u32 *const counts = reinterpret_cast<u32 *>(mails[rank] + 2 * kSources);
+  for (u32 time = 1; time <= 4; ++time) {
+    if (threadIndex() < u32(kRanks))
+      postToRank(mails[int(threadIndex())] + 2 * source, {float(time), float(source)}, time);
+    Vec<float, 2> sum{};
+    for (int from = 0; threadIndex() == 0 && from < kSources; ++from) {
+      StampedPair pair = peekFromRanks(mails[rank] + 2 * from);
+      for (u32 tries = 0; !pair.has(time); pair = peekFromRanks(mails[rank] + 2 * from))
+        retryForRanks(tries++, stop);
+      sum += pair.values();
+    }
+    if (threadIndex() == 0)
+      store(out + block * 2, sum);
+    syncThreads();
+    for (int to = 0; threadIndex() == 0 && to < kRanks; ++to)
+      if (!kForgets || rank != 2 || block != 1)
+        countAtRank(reinterpret_cast<u32 *>(mails[to] + 2 * kSources));
+    if (threadIndex() == 0)
+      awaitRank(counts, time * u32(kSources), stop); // here: forgotten
+    syncThreads();
+  }
+}
+extern "C" __global__ void counted(PerRank<StampedValue *, kRanks> mails, float *out, const u32 *stop, int rank) {
+  postAndCount<false>(mails, out, stop, rank);
+}
+extern "C" __global__ void forgotten(PerRank<StampedValue *, kRanks> mails, float *out, const u32 *stop, int rank) {
+  postAndCount<true>(mails, out, stop, rank);
+}
+
 // A rank writes nothing.
 extern "C" __global__ void silent(float *out, Inboxes inboxes, const u32 *stop, int rank) {
   if (rank != 2)

@@ -234,8 +234,10 @@ void Scheduler::requeue(Thread &thread) {
 }
 
 void Scheduler::yieldToRanks(Thread &thread) {
-  // In a round in which every thread has only waited, the core is free for the other ranks.
-  if (++rankTurns % (unfinished + 1) == 0)
+  // What other threads wait for may depend on the other rank, too; how long to wait for that says its patience.
+  noteProgress();
+  // In a round in which every thread has only waited, bytes of copies arrive, or the core is free for the other ranks.
+  if (++rankTurns % (unfinished + 1) == 0 && !deliverCopy())
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   requeue(thread);
 }

@@ -344,6 +344,7 @@ void ThreadBlock::pauseForRank(Thread &thread, u32 turn, const u32 *stop, Site s
              .str(),
          site);
   scheduler->yieldToRanks(thread);
+  acquire(thread); // likewise
 }
 
 void ThreadBlock::acquire(const Thread &thread) { cluster->clocks.followEverything(warpNumber(thread)); }

@@ -114,11 +114,11 @@ int64_t mostClusters(const DecodeRegion &region, const Target &target) {
   return 0;
 }
 
-/// As many as run at once. Of several ranks, no cluster has only hidden channels, if heads keep half of the
-/// multiprocessors busy: it would wait while others are in attention, and each cluster that posts costs all others.
+/// As many as run at once. Of several ranks, no cluster has only hidden channels, if heads occupy between half and
+/// three quarters of them: it would wait while others are in attention, and each cluster that posts costs all others.
 int64_t clustersFor(const DecodeRegion &region, const Target &target) {
   const int64_t most = mostClusters(region, target), heads = region.heads();
-  const bool areEnough = region.ranks() > 1 && heads < most && 2 * heads > most;
+  const bool areEnough = region.ranks() > 1 && 2 * heads > most && 4 * heads <= 3 * most;
   return areEnough && DecodeBlock(region, heads, 1, 1).isShared() ? heads : most;
 }
 

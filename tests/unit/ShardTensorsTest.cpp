@@ -94,7 +94,7 @@ TEST_F(ShardTensorsTest, FindsASumThatIsMissing) {
 }
 
 TEST_F(ShardTensorsTest, FindsAResultThatIsNotGathered) {
-  Op &gathered = inPrefill("logits_all");
+  Op &gathered = inPrefill("logits");
   module->findFunction("prefill")->body.terminator()->setOperand(0, gathered.operand(0));
   expectSuccess(refreshTypes(module->findFunction("prefill")->body));
   gathered.erase();

@@ -9,7 +9,7 @@
 //   row, int col) const;
 //
 // A template then loads them once for each of a thread's rows. Epilogues without RowOperands have the last function
-// without `of`.
+// without `of`. What is computed, not loaded, can be shared by all blocks: row_mail.cuh.
 //
 // And it may hand out statistics of its results, by groups of 8 columns (norm/group_statistics.cuh):
 //
@@ -26,6 +26,7 @@
 #include "device/index.cuh"
 #include "device/vec.cuh"
 #include "norm/group_statistics.cuh"
+#include "norm/row_of_warp.cuh"
 
 namespace kiln {
 

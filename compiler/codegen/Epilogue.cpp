@@ -18,19 +18,41 @@ void EpilogueEmitter::begin(const Value &value, Coordinates at, StringRef variab
 /// The operand whose elements an op transforms or moves.
 static const Value &sourceOf(const Op &op) { return *op.operand(op.has(Trait::WritesState) ? 1 : 0); }
 
+bool EpilogueEmitter::isInMemory(const Value &value) const {
+  return !value.definingOp() || value.definingOp()->parentOp() != &kernelOp;
+}
+
+/// Emits an op that computes a statistic of rows in memory.
+Error EpilogueEmitter::emitStatistic(const Op &op) {
+  const Value &x = *op.operand(0);
+  if (!readsAhead || rowVectors == 0 || !isInMemory(x) || !x.type.lastDim().asConstant() ||
+      (op.is(OpKind::rowRstd) && isInMemory(*op.operand(1))))
+    return opError(op, "expected statistics of rows that lie in memory, and a kernel that computes them");
+  std::string pointer = functor.pointer(x), row = pointer + "_of_row", width = x.type.lastDim().str();
+  if (rowInMemory && rowInMemory->name != row)
+    return opError(op, "expected statistics of the rows of one tensor");
+  std::string element = cxxType(x.type.dtype).str();
+  rowInMemory = {formatv("RowOfWarp<{0}, {1}, {2}>", element, width, rowVectors).str(), element,
+                 pointer + " + i64(row) * " + width, row};
+  std::string text = op.is(OpKind::rowMean)
+                         ? ".mean()"
+                         : ".rstd(" + names.of(*op.operand(1)).str() + ", " + op.attribute("eps")->str() + "f)";
+  rowLines.push_back(
+      {("  const float " + names.of(*op.result()) + " = " + row + text + "; // " + names.line(op)).str(), &op});
+  return Error::success();
+}
+
 /// Emits an op that merges statistics of groups of columns.
 Error EpilogueEmitter::emitOfRow(const Op &op) {
-  auto isInMemory = [&](const Value *value) {
-    return value->type.dtype == DType::F32 && (!value->definingOp() || value->definingOp()->parentOp() != &kernelOp);
-  };
+  auto isGroups = [&](const Value &value) { return value.type.dtype == DType::F32 && isInMemory(value); };
   bool merges = op.is(OpKind::mergedRstd);
-  if (!readsAhead || !isInMemory(op.operand(0)) || (merges && !isInMemory(op.operand(1))) ||
+  if (!readsAhead || !isGroups(*op.operand(0)) || (merges && !isGroups(*op.operand(1))) ||
       op.intAttribute("size", groupColumns) != groupColumns)
     return opError(op, "expected statistics of groups of 8 columns that lie in memory, and a kernel that merges them");
   std::string name = names.of(*op.result()).str(), text = "meanOfGroups(" + groupsOfRow(*op.operand(0)) + ")";
   if (merges) {
     const Value &mean = *op.operand(2);
-    std::string center = isInMemory(&mean) ? functor.pointer(mean) + "[row]" : names.of(mean).str();
+    std::string center = isGroups(mean) ? functor.pointer(mean) + "[row]" : names.of(mean).str();
     text = "rstdOfGroups(" + groupsOfRow(*op.operand(0)) + ", " + groupsOfRow(*op.operand(1)) + ", " + center + ", " +
            op.attribute("eps")->str() + "f)";
   }
@@ -66,6 +88,8 @@ Error EpilogueEmitter::emitGroups(const Op &op) {
 }
 
 Error EpilogueEmitter::emit(const Op &op) {
+  if (op.is(OpKind::rowRstd) || (op.is(OpKind::rowMean) && dtypeSize(op.operand(0)->type.dtype) == 2))
+    return emitStatistic(op);
   if (op.is(OpKind::rowMean) || op.is(OpKind::mergedRstd))
     return emitOfRow(op);
   if (op.is(OpKind::groupMean) || op.is(OpKind::groupSquares))

@@ -173,6 +173,11 @@ std::string Functor::rank() {
   return "rank";
 }
 
+std::string Functor::mail() {
+  addMember({"StampedValue *", "mail", nullptr, false});
+  return "mail";
+}
+
 void Functor::addMembersOf(const Functor &other) {
   for (const Member &member : other.memberList)
     addMember(member);

@@ -67,6 +67,8 @@ public:
   void add(ArrayRef<CodeLine> more) { llvm::append_range(lines, more); }
   /// The member that is the number of this rank.
   std::string rank();
+  /// The member that is the kernel's mailboxes.
+  std::string mail();
   /// Adds the members of a functor that was built only for its text.
   void addMembersOf(const Functor &other);
 
@@ -112,8 +114,18 @@ public:
   };
   /// The operands of which a row has one element: `of.NAME` in the lines, where operands are loaded ahead.
   ArrayRef<Ahead> aheadOfRow() const { return rowList; }
-  /// Lines that compute elements of rows, from statistics of groups of columns.
+  /// Lines that compute elements of rows, from statistics of groups of columns or from whole rows.
   ArrayRef<CodeLine> rowText() const { return rowLines; }
+  /// Whole rows from which they compute: their type in generated code, that of elements, the address of row `row`, and
+  /// the variable that stands for a row. Null: they compute from groups of columns or only load.
+  struct Row {
+    std::string type, element, address, name;
+  };
+  const Row *readsRows() const { return rowInMemory ? &*rowInMemory : nullptr; }
+  /// The lanes that do so together, for kernels whose blocks share the results.
+  int rowLanes() const { return rowInMemory ? 32 : 8; }
+  /// The kernel computes statistics of rows, a lane so many vectors at a time.
+  void computeStatistics(int64_t vectorsAtOnce) { rowVectors = vectorsAtOnce; }
   /// The value whose statistics by groups of columns the kernel hands out, or null; and the lines that store them.
   const Value *grouped() const { return groupedValue; }
   ArrayRef<CodeLine> groupText() const { return groupLines; }
@@ -140,8 +152,10 @@ private:
 
   Error checkOperands(const Op &op) const;
   Error emitOfRow(const Op &op);
+  Error emitStatistic(const Op &op);
   /// The variable with a lane's groups of a row, which is loaded in front of all that is computed from groups.
   std::string groupsOfRow(const Value &groups);
+  bool isInMemory(const Value &value) const;
   Error emitGroups(const Op &op);
   void emitPointwise(const Op &op, const Place &from);
   void emitLayout(const Op &op, const Place &from);
@@ -160,10 +174,12 @@ private:
   const Op &kernelOp;
   unsigned indent;
   bool needsBatchAndToken = false, readsAhead = false, makesGroups = false;
+  std::optional<Row> rowInMemory;
   std::vector<Ahead> aheadList, rowList;
   DenseMap<const Value *, Place> places;
   std::vector<CodeLine> lines, rowLines, groupLines;
   size_t rowLoads = 0; ///< the first of rowLines
+  int64_t rowVectors = 0;
   const Value *groupedValue = nullptr;
 };
 

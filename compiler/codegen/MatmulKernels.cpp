@@ -94,19 +94,34 @@ static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahea
   epilogue.add("}");
 }
 
-/// Declares the operands of which a row has one element, and their loads. Does nothing if there are none.
-static void addRowOperands(Functor &epilogue, const EpilogueEmitter &emitter) {
+/// Declares the operands of which a row has one element, and their loads. Does nothing if there are none. `mails`:
+/// blocks share them by mail.
+static void addRowOperands(Functor &epilogue, const EpilogueEmitter &emitter, bool mails) {
   ArrayRef<EpilogueEmitter::Ahead> ahead = emitter.aheadOfRow();
   if (ahead.empty())
     return;
+  if (mails) {
+    epilogue.mail();
+    epilogue.add("static constexpr int kRowLanes = " + Twine(emitter.rowLanes()) + ";");
+  }
   auto text = [&](auto part) { return llvm::join(llvm::map_range(ahead, part), ", "); };
   epilogue.add("struct RowOperands {");
   epilogue.add("  " + ahead.front().type + " " + text([](const auto &operand) { return operand.name; }) + ";");
   epilogue.add("};");
-  epilogue.add("template <int kLanes> KILN_DEVICE RowOperands rowOperands(int row) const {");
+  if (emitter.readsRows()) {
+    const EpilogueEmitter::Row &row = *emitter.readsRows();
+    epilogue.add("using Row = " + row.type + ";");
+    epilogue.add("KILN_DEVICE const " + row.element + " *rowAt(int row) const { return " + row.address + "; }");
+    epilogue.add("KILN_DEVICE RowOperands operandsOf(const Row &" + row.name + ") const {");
+  } else {
+    epilogue.add("template <int kLanes> KILN_DEVICE RowOperands rowOperands(int row) const {");
+  }
   epilogue.add(emitter.rowText());
   epilogue.add("  return {" + text([](const auto &operand) { return operand.load; }) + "};");
   epilogue.add("}");
+  if (emitter.readsRows())
+    epilogue.add("template <int kLanes> KILN_DEVICE RowOperands rowOperands(int row) const { return "
+                 "operandsOf(Row(rowAt(row))); }");
 }
 
 /// Declares what becomes of statistics of groups of columns. Does nothing if there are none.
@@ -137,11 +152,13 @@ static Error emitBehind(EpilogueEmitter &emitter, const Op &op, const Op &produc
 }
 
 static Expected<Functor> epilogueFunctor(const Op &op, const KernelNames &names, const Op &product, const Op *layernorm,
-                                         bool readsAhead) {
+                                         const KernelFamily &family, bool mails = false) {
+  const bool readsAhead = family.readsAhead;
   Functor epilogue("Epilogue", names);
   EpilogueEmitter emitter(epilogue, names, op, 2);
   if (readsAhead)
     emitter.readAhead();
+  emitter.computeStatistics(family.rowVectors);
   const Value &result = *product.result();
   emitter.begin(result, matmulCoordinates(result.type));
   if (op.region())
@@ -154,7 +171,7 @@ static Expected<Functor> epilogueFunctor(const Op &op, const KernelNames &names,
   }
   if (readsAhead) {
     addOperands(epilogue, emitter.ahead(), batchAndToken);
-    addRowOperands(epilogue, emitter);
+    addRowOperands(epilogue, emitter, mails);
     epilogue.add("template <int V>");
     StringRef returned = emitter.grouped() ? "Vec<float, V>" : "void";
     StringRef ofRow = emitter.aheadOfRow().empty() ? "" : "const RowOperands &of, ";
@@ -190,7 +207,7 @@ Expected<KernelText> writeMatmulKernel(const Op &op, const KernelChoice &choice)
   if (layernorm && !layernorm->is(OpKind::layernorm))
     layernorm = nullptr; // the writer of the epilogue refuses it
   Functor input = inputFunctor(names, layernorm ? *layernorm->operand(0) : *x, layernorm);
-  Expected<Functor> epilogue = epilogueFunctor(op, names, product, layernorm, choice.family->readsAhead);
+  Expected<Functor> epilogue = epilogueFunctor(op, names, product, layernorm, *choice.family);
   if (!epilogue)
     return epilogue.takeError();
   kernel.add(input);
@@ -230,7 +247,13 @@ Expected<KernelText> writeTensorMatmulKernel(const Op &op, const KernelChoice &c
   KernelAssembler kernel(op, choice, names);
   if (choice.family->workspace)
     kernel.addWorkspace("float");
-  Expected<Functor> epilogue = epilogueFunctor(op, names, *anchor(op), nullptr, choice.family->readsAhead);
+  const bool mails = choice.family->mailboxes && choice.family->mailboxes(op, choice.tile) > 0;
+  if (mails) {
+    kernel.addMailboxes();
+    kernel.constant("kMails", "true");
+    kernel.constant("kReadsRows", computesStatistics(op) ? "true" : "false");
+  }
+  Expected<Functor> epilogue = epilogueFunctor(op, names, *anchor(op), nullptr, *choice.family, mails);
   if (!epilogue)
     return epilogue.takeError();
   return writeTensorProduct(op, choice, kernel, *epilogue);

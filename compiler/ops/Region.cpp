@@ -40,8 +40,9 @@ std::string regionName(const Block &region) {
     if (op->has(Trait::Terminator))
       continue;
     StringRef label = op->def().label ? op->def().label(*op) : op->mnemonic();
-    // So do the ops that merge statistics, and the one that applies them.
-    if (holds(OpKind::normalizeProduct) && (op->is(OpKind::rowMean) || op->is(OpKind::mergedRstd)))
+    // So do the ops that compute or merge statistics, and the one that applies them.
+    if (holds(OpKind::normalizeProduct) &&
+        (op->is(OpKind::rowMean) || op->is(OpKind::rowRstd) || op->is(OpKind::mergedRstd)))
       label = "norm";
     // All ops that belong to the scores share one name.
     if (isAttention && (op->has(Trait::Contraction) || op->is(OpKind::softmax) || op->is(OpKind::scale) ||

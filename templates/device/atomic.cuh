@@ -7,6 +7,7 @@
 #pragma once
 
 #include "device/base.cuh"
+#include "device/index.cuh"
 #include "device/shared.cuh"
 
 namespace kiln {
@@ -18,6 +19,17 @@ namespace kiln {
 KILN_DEVICE u32 atomicAdd(u32 *target, u32 value) { return ::atomicAdd(target, value); }
 KILN_DEVICE u64 atomicAdd(u64 *target, u64 value) { return ::atomicAdd(target, value); }
 KILN_DEVICE float atomicAdd(float *target, float value) { return ::atomicAdd(target, value); }
+
+/// The same for one lane of a warp, and nobody waits for the previous value before it is used. Of atomicAdd, compilers
+/// make one operation for all lanes that call it with one value, and distribute its result at once.
+KILN_DEVICE u64 atomicAddAhead(u64 *target, u64 value) {
+  u64 earlier;
+  u32 lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  const u32 nothing = lane ^ laneIndex(); // another value for each lane, as far as they know
+  asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;" : "=l"(earlier) : "l"(target), "l"(value + nothing));
+  return earlier;
+}
 
 /// Adds `value` to a word of shared memory, which is consistent again after the next barrier. It uses 32-bit additions
 /// with a carry: GPUs have no 64-bit addition in shared memory, so atomicAdd would be a loop of compare-and-swap.
@@ -77,6 +89,11 @@ KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE float atomicAdd(float *target, float va
   while (!__atomic_compare_exchange(target, &seen, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
     sum = seen + value;
   return seen;
+}
+
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE u64 atomicAddAhead(u64 *target, u64 value) {
+  emulatedNote(target, EmulatedAccess::Atomic);
+  return __atomic_fetch_add(target, value, __ATOMIC_RELAXED);
 }
 
 KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void addToShared(u64 *target, u64 value) {

@@ -67,6 +67,8 @@ public:
 
   /// Lets other threads run: every loop that waits for another thread's write must call it.
   virtual void pause(const Site &site) = 0;
+  /// Whether it may wait for threads of other blocks: all of them run interleaved.
+  virtual bool mayWaitForBlocks() const = 0;
   /// The same in a loop that waits for a write of another rank, which runs in another thread of the host or in another
   /// process. `turn` counts the calls of the loop from 0. It ends the launch with an error if the word at `stop` is not
   /// zero, or if the loop has waited too long.

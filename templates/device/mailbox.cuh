@@ -7,7 +7,8 @@
 //
 // A word is written again only after all its readers have read it, and with another stamp.
 //
-// All blocks that wait for each other must be resident: the launch is cooperative.
+// All blocks that wait for each other must be resident: the launch is cooperative. Or a thread that has waited for long
+// does without the other block (isPatient()).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -52,6 +53,12 @@ KILN_DEVICE StampedPair peek(const StampedValue *source, Site = Site::current())
 /// Called before a peek is repeated.
 KILN_DEVICE void retry(Site = Site::current()) {}
 
+/// Whether a block may find what others of its launch post. If not, it must do without them.
+KILN_DEVICE bool seesOtherBlocks() { return true; }
+/// Whether a thread that has peeked so often in vain should go on: some 50 µs, far longer than blocks take that run
+/// beside each other.
+KILN_DEVICE bool isPatient(u32 peeks) { return peeks < 128; }
+
 #else
 
 KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void post(StampedValue *target, const Vec<float, 2> &values, u32 stamp,
@@ -71,6 +78,11 @@ KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE StampedPair peek(const StampedValue *so
 }
 
 KILN_DEVICE void retry(Site site = Site::current()) { emulatedThread->pause(site); }
+
+// Blocks run one after the other, unless the launch says that they wait for each other. Then a wait that never ends is
+// an error.
+KILN_DEVICE bool seesOtherBlocks() { return emulatedThread->mayWaitForBlocks(); }
+KILN_DEVICE bool isPatient(u32) { return true; }
 
 #endif
 

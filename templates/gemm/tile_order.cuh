@@ -22,6 +22,7 @@ template <int kGroup> KILN_DEVICE TilePlace groupedTile(int tile, int tilesM, in
 /// The tiles of a block of a persistent grid, one after the other: every gridBlocksX()-th of all tiles in groups. The
 /// same for the blocks of a cluster, kBlocks, that have one tile together.
 template <int kBlocks = 1, int kGroup = 16> struct GroupedTiles {
+  static constexpr int kGroupTiles = kGroup; // along M
   int tilesM, tilesN;
 
   KILN_DEVICE int tileOf(int i) const { return int(blockIndexX()) / kBlocks + i * (int(gridBlocksX()) / kBlocks); }

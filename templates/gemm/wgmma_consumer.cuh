@@ -22,6 +22,7 @@ namespace kiln {
 
 /// The work of one thread of a block. Order: which tiles it has (tile_order.cuh).
 template <class Config, class T, class Order> struct WgmmaConsumer {
+  using Settings = Config;
   using Shape = WgmmaTiledShape<Config, T>;
   using Cluster = typename Shape::Cluster;
   static constexpr int kRowTiles = Shape::kRowTiles;
@@ -130,6 +131,10 @@ template <class Config, class T, class Order> struct WgmmaConsumer {
 
   //===--- tiles of a team
 
+  /// Beside so many sums, and warps beside the producer that keep registers, there are none for values that can be
+  /// computed where they are used.
+  static constexpr bool kIsTight = Shape::kMails && sizeof(Sums) >= 160 * sizeof(float);
+
   /// A team's turn comes once for each of its tiles; the first team need not wait for its first.
   KILN_DEVICE void waitForTurn(int i) const {
     if constexpr (Shape::kTeams > 1)
@@ -142,9 +147,8 @@ template <class Config, class T, class Order> struct WgmmaConsumer {
   }
 
   /// Multiplies the tiles of the team. For each, end.prepare(at) may load something, where `at` is the thread's place;
-  /// end.finish(sums, stage, prepared, place, at, isFirst, isLast) gets that and the sums while the products of the
-  /// last step, which read `stage`, may be under way (finishRange). isFirst, isLast: the team has no tile of these rows
-  /// before it, or behind it.
+  /// end.finish(sums, stage, prepared, i, place, at) gets that and the sums of the block's i-th tile while the products
+  /// of the last step, which read `stage`, may be under way (finishRange).
   template <class End> KILN_DEVICE void consume(End &&end) const {
     const int consumer = int(warpgroupIndex()) - 1, team = consumer / Shape::kConsumers;
     const int row = consumer % Shape::kConsumers * Shape::kConsumerM;
@@ -156,9 +160,7 @@ template <class Config, class T, class Order> struct WgmmaConsumer {
       const u32 last = accumulate(sums, i, row);
       passTurn(i);
       const TilePlace place = block.place(i);
-      auto hasOtherRows = [&](int other) { return !block.has(other) || block.place(other).m != place.m; };
-      end.finish(sums, last, prepared, place, threadPlace(place, row),
-                 i < Shape::kTeams || hasOtherRows(i - Shape::kTeams), hasOtherRows(i + Shape::kTeams));
+      end.finish(sums, last, prepared, i, place, threadPlace(place, row));
     }
   }
 

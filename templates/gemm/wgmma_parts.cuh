@@ -16,6 +16,7 @@
 #include "device/warpgroup.cuh"
 #include "epilogue.cuh"
 #include "gemm/tile_order.cuh"
+#include "gemm/wgmma_mail.cuh"
 
 namespace kiln {
 
@@ -42,11 +43,26 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
     typename RowOperandsOf<Epilogue>::Type rows[ceilDiv(kOwn, kGroups)];
   };
   KILN_DEVICE OfRows prepare(Place at) const {
-    OfRows ofRows;
+    OfRows ofRows{};
+    if constexpr (!Shape::kMails)
 #pragma unroll
-    for (int row = 0; row < ceilDiv(kOwn, kGroups); ++row)
-      ofRows.rows[row] = RowOperandsOf<Epilogue>::load(epilogue, min(rowOf(at, row * kGroups), tiled.rows - 1));
+      for (int row = 0; row < ceilDiv(kOwn, kGroups); ++row)
+        ofRows.rows[row] = RowOperandsOf<Epilogue>::load(epilogue, min(rowOf(at, row * kGroups), tiled.rows - 1));
     return ofRows;
+  }
+  KILN_DEVICE OfRows mailed(TilePlace place, Place at) const {
+    OfRows ofRows;
+    tiled.waitForMail(0);
+#pragma unroll
+    for (int row = 0; row < ceilDiv(kOwn, kGroups); ++row) {
+      const Vec<float, 2> &operands = tiled.shared.mail.ofRows[0][rowOf(at, row * kGroups) - place.m * Shape::kM];
+      ofRows.rows[row] = {operands[0], operands[1]};
+    }
+    return ofRows;
+  }
+  KILN_DEVICE void mailRows(int warp) const {
+    if constexpr (Shape::kMails)
+      WgmmaMail<typename Tiled::Settings, Tiled, Epilogue>{tiled, epilogue, warp}.run();
   }
 
   /// Gives the other blocks their share of the sums, and returns the own one.
@@ -105,7 +121,10 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
 
   using Operands = typename Epilogue::template Operands<V>;
 
-  KILN_DEVICE void finish(Sums &sums, u32 last, const OfRows &ofRows, TilePlace, Place at, bool, bool) const {
+  KILN_DEVICE void finish(Sums &sums, u32 last, const OfRows &loaded, int, TilePlace place, Place at) const {
+    OfRows ofRows = loaded;
+    if constexpr (Shape::kMails)
+      ofRows = mailed(place, at);
     Operands operands[kOwn][kVectors];
 #pragma unroll
     for (int i = 0; i < kOwn; ++i)

@@ -95,9 +95,10 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
       parts.template merge<Shape::kRowTiles>(first, 64, epilogue);
   }
 
+  KILN_DEVICE void mailRows(int) const {}
   struct Nothing {};
   KILN_DEVICE Nothing prepare(ThreadPlace) const { return {}; }
-  KILN_DEVICE void finish(Sums &sums, u32 last, Nothing, TilePlace place, ThreadPlace at, bool, bool) {
+  KILN_DEVICE void finish(Sums &sums, u32 last, Nothing, int, TilePlace place, ThreadPlace at) {
     const auto &order = tiled.block.order;
     const int stretch = order.stretchOf(place.n), tile = place.n - order.startOf(stretch);
     if (tile < Shape::kTeams)

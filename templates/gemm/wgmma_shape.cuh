@@ -7,6 +7,7 @@
 #include "device/shared.cuh"
 #include "device/vec.cuh"
 #include "gemm/wgmma_cluster.cuh"
+#include "row_mail.cuh"
 #include "shape.cuh"
 
 namespace kiln {
@@ -24,9 +25,10 @@ template <class Config, class T> struct WgmmaTiledShape {
   static constexpr int kTilesN = ceilDiv(Config::kCols, kN);
   static constexpr int kOutputVec = widestVector(Config::kCols, 8);
   /// Registers of a thread in each role: together what a multiprocessor has. With one consumer, every thread can have
-  /// as many as an instruction can name.
-  static constexpr bool kMovesRegisters = kThreads > 256;
-  static constexpr int kProducerRegisters = 24, kConsumerRegisters = kThreads > 384 ? 160 : 240;
+  /// as many as an instruction can name. Warps beside the producer that compute operands of rows take more.
+  static constexpr bool kMovesRegisters = kThreads > 256, kMails = mailsRows<Config>(0);
+  static constexpr int kProducerRegisters = !kMails ? 24 : kThreads > 384 ? 56 : 40;
+  static constexpr int kConsumerRegisters = kThreads > 384 ? (kMails ? 152 : 160) : kMails ? 232 : 240;
 
   // The cluster, and the share of an operand's tile that a block copies.
   using Cluster = WgmmaCluster<Config::kClusterM, Config::kClusterN, Config::kParts>;
@@ -61,12 +63,26 @@ template <class Shape> struct WgmmaPartSums<Shape, true> {
   SharedBarrier complete;
 };
 
+/// Warps that compute operands of rows for all blocks and get those of the block's tiles; and these, of each team's
+/// tile.
+constexpr int kMailWarps = 3;
+template <class Config, class T, bool kExists = mailsRows<Config>(0)> struct WgmmaMailStorage {};
+template <class Config, class T> struct WgmmaMailStorage<Config, T, true> {
+  using Shape = WgmmaTiledShape<Config, T>;
+  static constexpr int kRows = 2; ///< rows from which operands are computed, on their way to a warp
+  alignas(16) T rows[readsRows<Config>(0) ? kMailWarps : 1][kRows][readsRows<Config>(0) ? Config::kDepth : 8 / kRows];
+  alignas(8) Vec<float, 2> ofRows[Shape::kTeams][Shape::kM];
+  SharedBarrier loaded[Shape::kTeams], taken[Shape::kTeams];
+  MailStamp stamp;
+};
+
 template <class Config, class T> struct WgmmaTiledStorage {
   using Shape = WgmmaTiledShape<Config, T>;
   alignas(kWarpgroupTileAlignment) u8 a[Shape::kStages][Shape::kBytesA];
   alignas(kWarpgroupTileAlignment) u8 b[Shape::kStages][Shape::kBytesB];
   SharedBarrier full[Shape::kStages], empty[Shape::kStages], turn[Shape::kTeams];
   WgmmaPartSums<Shape> ofParts;
+  WgmmaMailStorage<Config, T> mail;
 };
 
 template <class Config, class T>

@@ -39,10 +39,14 @@
 // the first without a pause, further ranges wait until their set is free.
 //
 // Shared memory, all dynamic: kStages · (kTileM + kTileN) · 128 bytes, the barriers, and with parts
-// (1 - 1 / kParts) · kTileM · kTileN · 4 bytes for sums.
+// (1 - 1 / kParts) · kTileM · kTileN · 4 bytes for sums. With kMails, kTeams · (8 · kTileM + 16) + 16 bytes,
+// and with kReadsRows 6 rows of the left operand.
 //
 // Registers: a consumer's sums take kTileM / kConsumers · kTileN / 128, twice that with ranges. The producer gives
 // registers to the consumers.
+//
+// Operands of rows that are computed, like statistics: with kMails, three warps beside the producer compute them for
+// all blocks (wgmma_mail.cuh, row_mail.cuh), and leave those of the block's tiles in shared memory.
 //
 // Edges: rows and columns past the end are zero in the stages, or what was there before. They are dropped before the
 // epilogue.
@@ -58,6 +62,7 @@
 //   kClusterM, kClusterN, kParts  the blocks of a cluster, powers of two, up to 8 in all; kTileM / kClusterN is a
 //                       multiple of 8, kTileN / kClusterM of 32
 //   kRanges             1 with parts
+//   kMails, kReadsRows  optional: the epilogue shares operands of rows by mail
 //
 // Epilogue: as in mma_tiled.cuh, also with operands of rows (epilogue.cuh).
 //
@@ -78,6 +83,7 @@
 #include "gemm/tile_order.cuh"
 #include "gemm/wgmma_consumer.cuh"
 #include "gemm/wgmma_copies.cuh"
+#include "gemm/wgmma_mail.cuh"
 #include "gemm/wgmma_parts.cuh"
 #include "gemm/wgmma_shape.cuh"
 
@@ -101,6 +107,13 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
       initBarrier(shared.turn[i], 4 * Shape::kConsumers);
     if constexpr (Shape::kParts > 1)
       initBarrier(shared.ofParts.complete, 1);
+    if constexpr (Shape::kMails) {
+      initBarrier(shared.mail.stamp.known, 1);
+      for (int i = 0; i < Shape::kTeams; ++i) {
+        initBarrier(shared.mail.loaded[i], kMailWarps);
+        initBarrier(shared.mail.taken[i], 4 * Shape::kConsumers);
+      }
+    }
     fenceBarriers();
     if constexpr (Shape::kParts > 1)
       arriveExpecting(shared.ofParts.complete, u32(sizeof(shared.ofParts.sums)));
@@ -130,9 +143,25 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
     Operands operands[kGroups][kThreadRows][kVectors];
   };
 
-  /// What the epilogue reads of a thread's rows.
+  /// A coordinate from which addresses are computed where they are used.
+  KILN_DEVICE static int tightly(int coordinate) {
+    return Consumer::kIsTight ? int(renewed(u32(coordinate))) : coordinate;
+  }
+
+  /// What the epilogue reads of a thread's rows: loaded before the tile, or in shared memory when it is needed.
   template <class Epilogue> struct OfRows {
     typename RowOperandsOf<Epilogue>::Type rows[kThreadRows];
+    KILN_DEVICE const auto &operator[](int i) const { return rows[i]; }
+  };
+  template <class Epilogue> struct MailOfRows {
+    const WgmmaTiledStorage<Config, T> &shared;
+    int team;
+    ThreadPlace at;
+    KILN_DEVICE auto operator[](int i) const {
+      const u32 first = u32(tightly(at.row)) % u32(Shape::kM);
+      const Vec<float, 2> &operands = shared.mail.ofRows[team][first + u32(ThreadPlace{}.rowOf(i))];
+      return typename RowOperandsOf<Epilogue>::Type{operands[0], operands[1]};
+    }
   };
 
   template <class Epilogue> KILN_DEVICE OfRows<Epilogue> loadRows(const Epilogue &epilogue, ThreadPlace at) const {
@@ -141,6 +170,17 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
     for (int i = 0; i < kThreadRows; ++i)
       ofRows.rows[i] = RowOperandsOf<Epilogue>::load(epilogue, min(at.rowOf(i), rows - 1));
     return ofRows;
+  }
+
+  /// Waits for what the epilogue reads of the rows of the block's i-th tile; and lets its place in shared memory have
+  /// those of the team's next tile.
+  KILN_DEVICE void waitForMail(int i) const {
+    waitBarrier(shared.mail.loaded[i % Shape::kTeams], u32(i / Shape::kTeams) & 1);
+  }
+  KILN_DEVICE void releaseMail(int i) const {
+    syncWarp();
+    if (laneIndex() == 0)
+      arrive(shared.mail.taken[i % Shape::kTeams]);
   }
 
   /// What the epilogue reads for a vector, of the nearest row and columns if it lies past an end.
@@ -159,26 +199,25 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
     for (int i = 0; i < kThreadRows; ++i)
 #pragma unroll
       for (int vector = 0; vector < kVectors; ++vector)
-        loaded.operands[group][i][vector] = operandsAt<kWhole>(epilogue, at.rowOf(i), at.colOf(group, vector));
+        loaded.operands[group][i][vector] = operandsAt<kWhole>(epilogue, at.rowOf(i), tightly(at.colOf(group, vector)));
   }
 
-  template <bool kWhole, class Epilogue>
-  KILN_DEVICE void store(const RangeSums &sums, const Loaded<Epilogue> &loaded, const OfRows<Epilogue> &ofRows,
+  template <bool kWhole, class Epilogue, class Rows>
+  KILN_DEVICE void store(const RangeSums &sums, const Loaded<Epilogue> &loaded, const Rows &ofRows,
                          const Epilogue &epilogue, ThreadPlace at, int group) const {
 #pragma unroll
     for (int i = 0; i < kThreadRows; ++i)
 #pragma unroll
       for (int vector = 0; vector < kVectors; ++vector) {
         const int row = at.rowOf(i), col = at.colOf(group, vector);
-        passProduct(epilogue, product<V>(sums, group, i, vector), loaded.operands[group][i][vector], ofRows.rows[i],
-                    row, col, exists<kWhole>(row, col));
+        passProduct(epilogue, product<V>(sums, group, i, vector), loaded.operands[group][i][vector], ofRows[i], row,
+                    col, exists<kWhole>(row, col));
       }
   }
 
   /// Passes the sums to the epilogue when the last products have ended. kWhole: the tile has no row past the end.
-  template <bool kWhole, class Epilogue>
-  KILN_DEVICE void finish(Sums &sums, u32 last, const OfRows<Epilogue> &ofRows, const Epilogue &epilogue,
-                          ThreadPlace at) const {
+  template <bool kWhole, class Epilogue, class Rows>
+  KILN_DEVICE void finish(Sums &sums, u32 last, const Rows &ofRows, const Epilogue &epilogue, ThreadPlace at) const {
     Loaded<Epilogue> loaded;
     // With rows past the end, addresses take the registers for loads ahead; so do statistics beside many sums.
     constexpr bool kHasStatistics = RowOperandsOf<Epilogue>::kExists || GroupedBy<Epilogue>::kExists;
@@ -230,6 +269,8 @@ KILN_DEVICE void runWgmmaTiled(const WgmmaTiled<Config, T, Order> &thread, End &
       giveRegisters<Shape::kProducerRegisters>();
     if (threadIndex() == 0)
       thread.produce();
+    else if (warpIndex() > 0)
+      end.mailRows(int(warpIndex()) - 1);
     waitForOtherParts<Cluster>();
   } else {
     if constexpr (Shape::kMovesRegisters)
@@ -247,10 +288,31 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
 
   using Place = typename Tiled::ThreadPlace;
   using OfRows = typename Tiled::template OfRows<Epilogue>;
+  using MailOfRows = typename Tiled::template MailOfRows<Epilogue>;
 
-  KILN_DEVICE OfRows prepare(Place at) const { return tiled.loadRows(epilogue, at); }
-  KILN_DEVICE void finish(typename Tiled::Sums &sums, u32 last, const OfRows &ofRows, TilePlace place, Place at, bool,
-                          bool) const {
+  KILN_DEVICE void mailRows(int warp) const {
+    if constexpr (Tiled::Shape::kMails)
+      WgmmaMail<typename Tiled::Settings, Tiled, Epilogue>{tiled, epilogue, warp}.run();
+  }
+  KILN_DEVICE OfRows prepare(Place at) const {
+    if constexpr (Tiled::Shape::kMails)
+      return {}; // they come while the tensor cores multiply
+    else
+      return tiled.loadRows(epilogue, at);
+  }
+  KILN_DEVICE void finish(typename Tiled::Sums &sums, u32 last, const OfRows &loaded, int i, TilePlace place,
+                          Place at) const {
+    if constexpr (Tiled::Shape::kMails) {
+      tiled.waitForMail(i);
+      finishTile(sums, last, MailOfRows{tiled.shared, i % Tiled::Shape::kTeams, at}, place, at);
+      tiled.releaseMail(i);
+    } else {
+      finishTile(sums, last, loaded, place, at);
+    }
+  }
+  template <class Rows>
+  KILN_DEVICE void finishTile(typename Tiled::Sums &sums, u32 last, const Rows &ofRows, TilePlace place,
+                              Place at) const {
     if ((place.m + 1) * Tiled::Shape::kM <= tiled.rows)
       tiled.template finish<true>(sums, last, ofRows, epilogue, at);
     else

@@ -18,7 +18,7 @@
 // copies the next tile's weight while the warpgroup finishes one, and the rows come once, if they come by one copy.
 //
 // Beside the producer, three warps load what the epilogue reads by rows and leave it in shared memory: statistics of
-// rows are on their way while the others multiply.
+// rows are on their way while the others multiply. With kMails each row's are computed by one block (row_mail.cuh).
 //
 // So a row's bits depend on the cut, kParts · kGroups and kChains, and on nothing else: not on the number of rows, nor
 // on the tile, nor on how the ranges are spread over blocks and warpgroups. gemv/mma_warps.cuh gives the same bits.
@@ -50,6 +50,7 @@
 //   kTurns           tiles of a block; 1 unless kParts and kGroups are 1
 //   kStages          of a warpgroup's ring, up to the steps of a range
 //   kRowStages       the same for the rows: kStages, or the steps of a range
+//   kMails           optional: the epilogue shares operands of rows by mail
 //   kShared          bytes that the block takes at least, so that no more blocks share a multiprocessor than should
 //
 // Epilogue: as in gemm/wgmma_tiled.cuh, also with what epilogue.cuh says of rows.
@@ -70,6 +71,7 @@
 #include "epilogue.cuh"
 #include "gemm/product_boxes.cuh"
 #include "gemm/ring_place.cuh"
+#include "gemv/wgmma_rows_mail.cuh"
 #include "gemv/wgmma_rows_shape.cuh"
 
 namespace kiln {
@@ -108,6 +110,8 @@ template <class Config, class T> struct WgmmaRows {
     initBarrier(shared.complete, kParts > 1 ? 1 : 4 * kGroups);
     initBarrier(shared.taken, 4); // of the only warpgroup
     initBarrier(shared.loaded, Shape::kLoaders);
+    if constexpr (Shape::kMails)
+      initBarrier(shared.mail.stamp.known, 1);
     fenceBarriers();
     if constexpr (kParts > 1)
       arriveExpecting(shared.complete, u32(ownRows()) * Shape::kRanges * Shape::kN * u32(sizeof(float)));
@@ -380,7 +384,10 @@ KILN_DEVICE void wgmmaRows(int rows, const TensorMap &a, const TensorMap &weight
     if (threadIndex() == Shape::kConsumers) {
       thread.produce();
     } else if constexpr (RowOperandsOf<Epilogue>::kExists) {
-      if (warp > 0) {
+      if constexpr (Shape::kMails) {
+        if (warp > 0)
+          WgmmaRowsMailing<WgmmaRows<Config, T>, Epilogue>{thread, epilogue}.run(warp - 1);
+      } else if (warp > 0) {
         waitForDependencies();
         thread.loadOfRows(epilogue, warp - 1);
       }

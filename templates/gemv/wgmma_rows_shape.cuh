@@ -6,6 +6,7 @@
 #include "device/index.cuh"
 #include "device/shared.cuh"
 #include "gemv/depth_cut.cuh"
+#include "row_mail.cuh"
 #include "shape.cuh"
 
 namespace kiln {
@@ -17,7 +18,9 @@ template <class Config, class T> struct WgmmaRowsShape {
   static constexpr int kParts = Config::kParts, kGroups = Config::kGroups, kRanges = kParts * kGroups;
   static constexpr int kTurns = Config::kTurns, kTiles = ceilDiv(Config::kCols, kN);
   static constexpr int kConsumers = kGroups * int(kWarpgroupSize), kThreads = kConsumers + int(kWarpgroupSize);
-  static constexpr int kLoaders = 3;                               // warps
+  // Warps that load operands of rows; with mail, one of them computes such for all blocks.
+  static constexpr bool kMails = mailsRows<Config>(0);
+  static constexpr int kLoaders = kMails ? 2 : 3;
   static constexpr int kStep = int(kSwizzledRowBytes / sizeof(T)); // of the depth
   static constexpr int kSteps = ceilDiv(Config::kDepth, kStep);    // of all ranges
   static constexpr int kMostSteps = ceilDiv(kSteps, kRanges);      // of a range
@@ -44,6 +47,12 @@ template <class Config, class T> struct WgmmaRowsShape {
   static_assert(kRowStages == kStages || kRowStages == kMostSteps, "rows come with the weight, or all at once");
 };
 
+/// The stamp of the launch, for epilogues that share operands of rows by mail.
+template <bool kExists> struct WgmmaRowsMail {};
+template <> struct WgmmaRowsMail<true> {
+  MailStamp stamp;
+};
+
 template <class Config, class T> struct WgmmaRowsStorage {
   using Shape = WgmmaRowsShape<Config, T>;
   // An instruction reads 64 rows: with fewer in memory, it reads on into the memory behind, which is b's.
@@ -53,6 +62,7 @@ template <class Config, class T> struct WgmmaRowsStorage {
   SharedBarrier rows[Shape::kGroups], full[Shape::kGroups][Shape::kStages], empty[Shape::kGroups][Shape::kStages];
   alignas(16) u8 ofRows[Shape::kOwnRows][16]; // what the epilogue reads of each own row
   SharedBarrier complete, taken, loaded;
+  WgmmaRowsMail<Shape::kMails> mail;
 
   static_assert(Shape::kRows == 8 || sizeof(b) >= (64 - Shape::kRows) * Shape::kRowBytes, "the block's memory");
 };

@@ -197,6 +197,7 @@ extern "C" __global__ void __launch_bounds__(128)
   atomicAdd(floats, value);
   atomicAdd(counter, 2u);
   u64 *words = reinterpret_cast<u64 *>(counter);
+  floats[3] = float(atomicAddAhead(words, 1));
   atomicAdd(words, philox(place, 1, 2).words[3] + warpInclusiveSum(u64(bitCount(place) + firstBit(place | 1) +
                                                                        leadingZeros(u64(place) << 20 | 1))));
   storeToHost(words + 1, 3);
@@ -206,7 +207,7 @@ extern "C" __global__ void __launch_bounds__(128)
     pause();
   auto *stamped = reinterpret_cast<StampedValue *>(words);
   post(stamped, {value, 1.0f}, place);
-  while (!peek(stamped).has(place))
+  for (u32 peeks = 0; seesOtherBlocks() && isPatient(peeks) && !peek(stamped).has(place); ++peeks)
     retry();
   floats[2] = peek(stamped).values().sum();
 }

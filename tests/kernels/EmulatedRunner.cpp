@@ -35,6 +35,7 @@ public:
     }
     LaunchOptions options = schedules[way];
     options.cluster = launch.cluster;
+    options.cooperative = launch.cooperative;
     return launcher.launch((*library)->kernel(launch.kernel), launch.grid, {launch.threads}, launch.dynamicShared,
                            arguments, options);
   }

@@ -29,6 +29,7 @@ struct TestLaunch {
   std::vector<KernelArgument> arguments;
   std::vector<LaunchMap> maps = {}; ///< the arrays among the arguments that the kernel takes as tensor maps
   uint32_t cluster = 1;             ///< blocks of a cluster, neighbours in x
+  bool cooperative = false;         ///< emulated blocks run interleaved, and wait for each other
 };
 
 class KernelRunner {

@@ -108,7 +108,8 @@ void KernelTest::launch(const Variant &variant, Dim3 grid, int block, int dynami
                           static_cast<uint32_t>(dynamicSharedBytes),
                           std::move(arguments),
                           std::move(maps),
-                          cluster};
+                          cluster,
+                          cooperative};
   std::vector<std::string> first;
   for (size_t way = 0; way < ownRunner().wayCount(); ++way) {
     for (const TestArray &tensor : outputs)

@@ -57,6 +57,8 @@ protected:
 
   /// Blocks of a cluster in the launches that follow, neighbours in x; the kernel says the same.
   uint32_t cluster = 1;
+  /// Whether emulated blocks wait for each other in the launches that follow.
+  bool cooperative = false;
 
   /// The GPU whose instructions kernels may use: sm_90a.
   std::string target();

@@ -49,6 +49,16 @@ module @m {
     } : @D[B,1,40]
     return %a, %b, %d
   }
+  func @statistics(%x: @D[B,T,@N], %s: f32[96]) -> @D[B,T,96] {
+    %y = fused @matmul_norm(%x, %u, %s) {
+      %mm = matmul %x, %u {transpose_b = true}      : @D[B,T,96]
+      %m  = row_mean %x                             : f32[B,T]
+      %r  = row_rstd %x, %m {eps = 1e-05}           : f32[B,T]
+      %n  = normalize_product %mm, %m, %r, %s       : @D[B,T,96]
+      yield %n
+    } : @D[B,T,96]
+    return %y
+  }
   func @tokens(%x: @D[B,T,@N], %ids: i32[B,T]) -> (f32[B,T], i32[B,T], i32[B,T]) {
     %p = fused @matmul_score(%x, %u, %ids) {
       %mm = matmul %x, %u {transpose_b = true} : @D[B,T,96]

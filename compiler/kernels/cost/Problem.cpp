@@ -76,6 +76,10 @@ bool usesGroups(const Op &op) {
          });
 }
 
+bool computesStatistics(const Op &op) {
+  return op.region() && anchor(op)->is(OpKind::matmul) && findInRegion(op, OpKind::rowRstd);
+}
+
 const Op *findInRegion(const Op &fused, OpKind kind) {
   for (const auto &op : fused.region()->ops())
     if (op->is(kind))

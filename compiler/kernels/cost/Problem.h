@@ -37,6 +37,9 @@ bool isMaskedScores(const Op &op);
 AttentionProblem attentionProblem(const Op &op);
 /// Whether the op hands out statistics of its rows by groups of columns, or merges those of other rows.
 bool usesGroups(const Op &op);
+/// Whether the op is a product that computes statistics of rows beside it: mean and reciprocal deviation of rows in
+/// memory.
+bool computesStatistics(const Op &op);
 /// Whether the left operand of the op's matmul lies in memory: no op of the same region computes it.
 bool hasLeftOperandInMemory(const Op &op);
 /// The op of this kind in a region, or null.

@@ -61,7 +61,7 @@ constexpr size_t attentionContractions = 2;
 bool KernelFamily::runs(const Op &op, const Target &target, const DimBinding &upper) const {
   return hasScoredProduct(op) == (form == KernelForm::TensorScore) &&
          (contractionsOf(op) > attentionContractions) == (form == KernelForm::DecodeLayers) &&
-         accepts(op, target, upper);
+         (!computesStatistics(op) || rowVectors > 0) && accepts(op, target, upper);
 }
 
 const KernelFamily *findKernelFamily(StringRef name) {

@@ -77,6 +77,9 @@ struct KernelFamily {
   bool waitsItself = false;
   /// Asks the epilogue to load its operands well before it passes a product.
   bool readsAhead = false;
+  /// Its blocks compute statistics of rows beside a product and share them by mail (templates/row_mail.cuh): vectors of
+  /// a row that a lane has registers for at a time. 0: they compute none.
+  int64_t rowVectors = 0;
   /// Its Config has kWeightTransposed, for weights of [cols, depth] or of [depth, cols]; other templates support only
   /// the former.
   bool takesEitherOrder = false;
@@ -120,7 +123,8 @@ struct KernelFamily {
   int64_t (*inbox)(const Op &op, const Tile &tile) = nullptr;
 
   /// Whether it accepts the op. Families of products need not look for scores behind the product, nor for more
-  /// products: only those of the form TensorScore get the former, and those of the form DecodeLayers the latter.
+  /// products, nor for statistics of rows beside it: only those of the form TensorScore get the first, those of the
+  /// form DecodeLayers the second, and those with rowVectors the third.
   bool runs(const Op &op, const Target &target, const DimBinding &upper) const;
 };
 

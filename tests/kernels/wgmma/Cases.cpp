@@ -102,6 +102,46 @@ std::vector<WgmmaMatmulCase> wgmmaGroupsCases() {
   };
 }
 
+std::vector<WgmmaMatmulCase> wgmmaMailCases() {
+  auto ofGroups = [](WgmmaMatmulCase one) {
+    return WgmmaMatmulCase{one.kernel.with({{"kReadsRows", "false"}}), one.rows, one.blocks};
+  };
+  auto make = [](DType type, int rows, int cols, int depth, ProductTile tile, int blocks) {
+    return matmulCase("matmul_norm_mail", type, rows, cols, depth, tile, blocks);
+  };
+  return {
+      make(DType::BF16, 100, 136, 200, {128, 128, 3, 1, 2}, 1), // one block: nobody to wait for
+      make(DType::F16, 260, 96, 264, {64, 32, 4, 1, 2}, 3),     // tiles of a team one after the other
+      make(DType::BF16, 1100, 64, 64, {64, 32, 4, 1, 3}, 5),    // two groups of tiles, rows in two rounds
+      make(DType::F16, 200, 192, 264, {64, 64, 2, 1, 1, 2, 2}, 4),
+      make(DType::BF16, 256, 192, 520, {256, 192, 2, 2, 1}, 2),       // whole tiles with 192 sums, three vectors a lane
+      make(DType::BF16, 70, 192, 264, {64, 64, 2, 1, 1, 1, 1, 4}, 1), // halves of rows' columns
+      make(DType::F16, 140, 192, 264, {128, 96, 2, 1, 1, 1, 1, 2}, 1),
+      make(DType::BF16, 1, 40, 136, {64, 64, 2, 1, 1}, 1),
+      ofGroups(make(DType::BF16, 260, 96, 264, {64, 32, 4, 1, 2}, 3)),
+      ofGroups(make(DType::F16, 70, 192, 264, {64, 64, 2, 1, 1, 1, 1, 4}, 1)),
+  };
+}
+
+std::vector<WgmmaRowsCase> wgmmaRowsMailCases() {
+  auto make = [](DType type, int rows, int cols, int depth, RowsTile tile, bool ofRows) -> WgmmaRowsCase {
+    Variant kernel("wgmma", "rows_norm_mail", type,
+                   {{"kCols", std::to_string(cols)},
+                    {"kDepth", std::to_string(depth)},
+                    {"kReadsRows", ofRows ? "true" : "false"}});
+    return {withTile(kernel, tile), rows};
+  };
+  return {
+      make(DType::BF16, 64, 104, 328, {64, 32, 1, 2, 2}, true),         // four blocks of 16 rows each
+      make(DType::F16, 64, 64, 512, {64, 32, 8, 1, 1}, true),           // clusters: each block has 8 of the rows
+      make(DType::BF16, 70, 96, 2104, {64, 96, 2, 2, 2}, true),         // two blocks of rows; more vectors than at once
+      make(DType::F16, 27, 139, 192, {32, 32, 1, 1, 2, 3, 1, 3}, true), // blocks of several tiles
+      make(DType::BF16, 3, 40, 136, {8, 32, 1, 1, 2}, true),
+      make(DType::BF16, 64, 104, 328, {64, 32, 1, 2, 2}, false),
+      make(DType::F16, 70, 96, 264, {64, 96, 1, 2, 2}, false),
+  };
+}
+
 std::vector<WgmmaMatmulCase> wgmmaHeadsCases() {
   return {
       matmulCase("matmul_bias_split_cache", DType::BF16, 100, 96, 72, {64, 64, 3, 1, 2}, 2),
@@ -218,11 +258,12 @@ std::vector<AttentionCase> wgmmaFlashCases() {
 std::vector<Variant> allWgmmaKernels() {
   std::vector<Variant> all;
   for (const auto &cases : {wgmmaActivationCases(), wgmmaResidualCases(), wgmmaNormCases(), wgmmaGroupsCases(),
-                            wgmmaHeadsCases(), wgmmaScoreCases()})
+                            wgmmaMailCases(), wgmmaHeadsCases(), wgmmaScoreCases()})
     for (const WgmmaMatmulCase &c : cases)
       all.push_back(c.kernel);
-  for (const WgmmaRowsCase &c : wgmmaRowsCases())
-    all.push_back(c.kernel);
+  for (const auto &cases : {wgmmaRowsCases(), wgmmaRowsMailCases()})
+    for (const WgmmaRowsCase &c : cases)
+      all.push_back(c.kernel);
   for (const AttentionCase &c : wgmmaFlashCases())
     all.push_back(c.kernel);
   return all;

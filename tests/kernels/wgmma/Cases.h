@@ -28,7 +28,9 @@ std::vector<WgmmaMatmulCase> wgmmaResidualCases();   ///< matmul_bias_residual
 std::vector<WgmmaMatmulCase> wgmmaNormCases();       ///< matmul_norm_bias
 std::vector<WgmmaMatmulCase> wgmmaGroupsCases();     ///< matmul_norm_groups; extents of a multiple of 32
 std::vector<WgmmaMatmulCase> wgmmaHeadsCases();      ///< matmul_bias_split_cache; kCols = 3 · kHeads · kHeadSize
+std::vector<WgmmaMatmulCase> wgmmaMailCases();       ///< matmul_norm_mail; depths of a multiple of 8
 std::vector<WgmmaRowsCase> wgmmaRowsCases();         ///< rows_bias_gelu
+std::vector<WgmmaRowsCase> wgmmaRowsMailCases();     ///< rows_norm_mail; likewise
 std::vector<WgmmaMatmulCase> wgmmaScoreCases();      ///< matmul_score
 std::vector<AttentionCase> wgmmaFlashCases();        ///< wgmma_flash_attention
 

@@ -19,12 +19,18 @@ namespace {
 /// The settings of a tile.
 struct WgmmaBlock {
   int64_t m, n, stages, consumers, teams, blocks, clusterM, clusterN, parts, ranges;
+  bool mails;
+  int64_t rowBytes = 0; ///< of the rows whose statistics it computes
 
-  explicit WgmmaBlock(const Tile &tile)
+  WgmmaBlock(const Op &op, const Tile &tile)
       : m(setting(tile, "tile_m")), n(setting(tile, "tile_n")), stages(setting(tile, "stages")),
         consumers(setting(tile, "consumers")), teams(setting(tile, "teams")), blocks(setting(tile, "blocks")),
         clusterM(setting(tile, "cluster_m")), clusterN(setting(tile, "cluster_n")), parts(setting(tile, "parts")),
-        ranges(setting(tile, "ranges")) {}
+        ranges(setting(tile, "ranges")), mails(rowMailBytes(op) > 0) {
+    const Type &left = anchor(op)->operand(0)->type;
+    if (computesStatistics(op))
+      rowBytes = *left.lastDim().asConstant() * dtypeSize(left.dtype);
+  }
 
   int64_t threads() const { return 128 * (1 + consumers * teams); }
   /// Sums of a thread; with ranges, it has two sets.
@@ -32,13 +38,17 @@ struct WgmmaBlock {
   /// Registers of a consumer: its sums, and about as many as the epilogue needs.
   int64_t registers() const { return sums() * std::min<int64_t>(ranges, 2) + 40; }
   /// Those that a consumer gets from the producer, and those that each thread has at the start, which must be enough
-  /// for the sums of one instruction.
-  int64_t mostRegisters() const { return threads() > 384 ? 160 : 240; }
+  /// for the sums of one instruction. Warps beside the producer that compute statistics keep some.
+  int64_t mostRegisters() const { return threads() > 384 ? 160 : threads() > 256 && mails ? 232 : 240; }
   bool canStart() const { return n / 2 + 32 <= 65536 / threads(); }
-  /// As the template lays it out: the stages, barriers of 8 bytes, and the sums of other parts.
+  /// As the template lays it out: the stages, barriers of 8 bytes, the sums of other parts, and operands of rows.
   int64_t sharedBytes() const {
     int64_t ofParts = parts == 1 ? 0 : m * n / parts * (parts - 1) * 4 + 16;
-    return static_cast<int64_t>(llvm::alignTo(stages * (m + n) * stepBytes + (2 * stages + teams) * 8 + ofParts, 1024));
+    int64_t bytes = stages * (m + n) * stepBytes + (2 * stages + teams) * 8 + ofParts;
+    if (mails) // behind the sums of other parts, or a byte without any
+      bytes = static_cast<int64_t>(llvm::alignTo(bytes + (parts == 1 ? 1 : 0), 16)) +
+              std::max<int64_t>(6 * rowBytes, 16) + teams * (8 * m + 16) + 16;
+    return static_cast<int64_t>(llvm::alignTo(bytes, 1024));
   }
 
   int64_t cluster() const { return clusterM * clusterN * parts; }
@@ -63,7 +73,7 @@ static bool acceptsWgmmaTiled(const Op &op, const Target &target, const DimBindi
 }
 
 static bool isSoundWgmmaTiled(const Op &op, const Tile &tile) {
-  WgmmaBlock block(tile);
+  WgmmaBlock block(op, tile);
   bool isTile = block.consumers > 0 && block.teams > 0 && block.consumers * block.teams <= 3 && block.m > 0 &&
                 block.m <= 256 && block.m % (64 * block.consumers) == 0 && block.n > 0 && block.n <= 256 &&
                 block.n % permutedRows == 0 && block.registers() <= block.mostRegisters() && block.canStart() &&
@@ -101,7 +111,7 @@ static Tile tileOf(const Op &op, const Target &target, Roles roles, int64_t n, S
                {"teams", roles.teams},
                {"tile_m", roles.m},
                {"tile_n", n}};
-  WgmmaBlock block(tile);
+  WgmmaBlock block(op, tile);
   int64_t most = block.parts == 1 ? 8 : static_cast<int64_t>(llvm::divideCeil(stepsOfDepth(op), block.parts));
   int64_t room = bytes - block.sharedBytes();
   tile.insert_or_assign("stages",
@@ -126,7 +136,7 @@ static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &ta
           tiles.push_back(tile);
         // Beside a block of half the size, one of the next kernel has room, and reads its first weights early.
         Tile half = tileOf(op, target, role, n, shares, target.sharedPerMultiprocessor / 2 - 1024);
-        if (WgmmaBlock(half).threads() <= 256 && setting(half, "stages") >= leastStagesOfHalf && half != tile &&
+        if (WgmmaBlock(op, half).threads() <= 256 && setting(half, "stages") >= leastStagesOfHalf && half != tile &&
             isSoundWgmmaTiled(op, half))
           tiles.push_back(std::move(half));
       }
@@ -146,13 +156,13 @@ static std::vector<Tile> wgmmaTiledConfigurations(const Op &op, const Target &ta
   return tiles;
 }
 
-static AttributeMap orderOfWgmmaTiled(const Op &, const Tile &tile) {
-  WgmmaBlock block(tile);
+static AttributeMap orderOfWgmmaTiled(const Op &op, const Tile &tile) {
+  WgmmaBlock block(op, tile);
   return DepthCut{.ranges = block.parts * block.ranges}.order();
 }
 
 static Launch launchWgmmaTiled(const Op &op, const Tile &tile) {
-  WgmmaBlock block(tile);
+  WgmmaBlock block(op, tile);
   MatmulProblem problem = matmulProblem(op);
   Expr tiles =
       ceilDiv(problem.rows, Expr(block.m * block.clusterM)) * ceilDiv(problem.cols, Expr(block.n * block.clusterN));
@@ -165,7 +175,7 @@ static Launch launchWgmmaTiled(const Op &op, const Tile &tile) {
 }
 
 static std::vector<OperandMap> mapsOfWgmmaTiled(const Op &op, const Tile &tile) {
-  WgmmaBlock block(tile);
+  WgmmaBlock block(op, tile);
   return {mapOfLeft(op, block.m / block.clusterN), mapOfWeight(op, block.n / block.clusterM)};
 }
 
@@ -218,7 +228,7 @@ static double exchangeSeconds(const WgmmaBlock &block, const Target &target, con
 static double estimateWgmmaTiled(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   const KernelTimes::WgmmaTiled &times = target.times.wgmmaTiled;
   MatmulProblem problem = matmulProblem(op);
-  WgmmaBlock block(tile);
+  WgmmaBlock block(op, tile);
   Rounds rounds = roundsOf(block, target, static_cast<double>(valueAt(problem.rows, dims)),
                            static_cast<double>(valueAt(problem.cols, dims)));
   auto teams = static_cast<double>(block.teams), parts = static_cast<double>(block.parts);
@@ -243,6 +253,7 @@ const KernelFamily wgmmaTiledFamily = {
     .form = KernelForm::TensorMatmul,
     .waitsItself = true,
     .readsAhead = true,
+    .rowVectors = 2,
     .accepts = acceptsWgmmaTiled,
     .configurations = wgmmaTiledConfigurations,
     .isSound = isSoundWgmmaTiled,
@@ -250,6 +261,7 @@ const KernelFamily wgmmaTiledFamily = {
     .launch = launchWgmmaTiled,
     .estimate = estimateWgmmaTiled,
     .maps = mapsOfWgmmaTiled,
+    .mailboxes = [](const Op &op, const Tile &) { return rowMailBytes(op); },
 };
 
 } // namespace kiln

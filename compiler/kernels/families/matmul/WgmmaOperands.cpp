@@ -23,6 +23,13 @@ bool acceptsMappedProduct(const Op &op, const Target &target) {
   return canMapProduct(op, target) && hasLeftOperandInMemory(op);
 }
 
+int64_t rowMailBytes(const Op &op) {
+  constexpr int64_t bytesOfRow = 16, bytesOfCount = 16;
+  if (!op.region() || !(findInRegion(op, OpKind::rowRstd) || findInRegion(op, OpKind::mergedRstd)))
+    return 0;
+  return bytesOfCount + bytesOfRow * valueAt(rowCount(anchor(op)->result()->type), upperBounds(op));
+}
+
 bool decodesByTensorCores(const Module &module, const Target &target) {
   return target.hasWgmma && !module.boolAttribute(ModuleAttribute::portable);
 }

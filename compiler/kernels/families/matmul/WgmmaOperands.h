@@ -19,6 +19,11 @@ bool canMapProduct(const Op &op, const Target &target);
 /// The same, and the left operand is in memory.
 bool acceptsMappedProduct(const Op &op, const Target &target);
 
+/// Bytes of the mail by which blocks share operands of rows that one of them computes, as templates/row_mail.cuh has
+/// it: for products behind which statistics are applied that the same kernel computes, of rows or of groups of columns.
+/// 0 of others.
+int64_t rowMailBytes(const Op &op);
+
 /// Whether tensor cores multiply the rows of decode, one token a sequence, which copies read as they are: in plans for
 /// Hopper only, for one sequence as for more.
 bool decodesByTensorCores(const Module &module, const Target &target);

@@ -30,14 +30,14 @@ struct RowsBlock {
   int64_t threads() const { return 128 * (groups + 1); }
   /// Whether a thread has registers for the sums of its chains.
   bool hasRegisters() const { return chains * n / 2 + 56 <= std::min<int64_t>(255, 65536 / threads()); }
-  /// As the template lays it out: the stages, the sums of all ranges of the block's own rows, 16 bytes
-  /// for each of these, and barriers of 8 bytes.
-  int64_t sharedBytes() const {
+  /// As the template lays it out: the stages, the sums of all ranges of the block's own rows, 16 bytes for each of
+  /// these, and barriers of 8 bytes; two more for operands of rows that blocks share.
+  int64_t sharedBytes(bool mails) const {
     auto up = [](int64_t bytes, int64_t to) { return static_cast<int64_t>(llvm::alignTo(bytes, to)); };
     int64_t sums = static_cast<int64_t>(llvm::divideCeil(rows, parts)) * (ranges() * (n + 4) * 4 + 16);
-    return std::max(
-        shared,
-        up(groups * (rowStages * rows + stages * n) * stepBytes + sums + (groups * (2 * stages + 1) + 3) * 8, 1024));
+    return std::max(shared, up(groups * (rowStages * rows + stages * n) * stepBytes + sums +
+                                   (groups * (2 * stages + 1) + (mails ? 5 : 3)) * 8,
+                               1024));
   }
 };
 
@@ -124,7 +124,7 @@ static std::optional<Tile> tileOf(const Op &op, const Target &target, Tile tile)
   auto fits = [&](int64_t stages, int64_t bytes) {
     tile.insert_or_assign("stages", stages);
     tile.insert_or_assign("row_stages", isWhole ? most : stages);
-    return RowsBlock(tile).sharedBytes() <= bytes;
+    return RowsBlock(tile).sharedBytes(rowMailBytes(op) > 0) <= bytes;
   };
   // Half of the memory must have some stages, or all of it is taken. A block of several tiles has no other beside it.
   const bool takesAll = setting(tile, "turns") > 1 || !fits(std::min<int64_t>(most, leastStages), shared);
@@ -198,7 +198,7 @@ static Launch launchWgmmaRows(const Op &op, const Tile &tile) {
   return {.grid = {ceilDiv(problem.cols, Expr(block.n * block.turns)) * Expr(block.parts),
                    ceilDiv(problem.rows, Expr(block.rows)), Expr(1)},
           .threads = block.threads(),
-          .dynamicShared = block.sharedBytes(),
+          .dynamicShared = block.sharedBytes(rowMailBytes(op) > 0),
           .cluster = block.parts};
 }
 
@@ -228,6 +228,7 @@ const KernelFamily wgmmaRowsFamily = {
     .form = KernelForm::TensorMatmul,
     .waitsItself = true,
     .readsAhead = true,
+    .rowVectors = 8,
     .accepts = acceptsWgmmaRows,
     .configurations = wgmmaRowsConfigurations,
     .isSound = isSoundWgmmaRows,
@@ -235,6 +236,7 @@ const KernelFamily wgmmaRowsFamily = {
     .launch = launchWgmmaRows,
     .estimate = estimateWgmmaRows,
     .maps = mapsOfWgmmaRows,
+    .mailboxes = [](const Op &op, const Tile &) { return rowMailBytes(op); },
 };
 
 } // namespace kiln

@@ -16,6 +16,7 @@ void Thread::syncWarpgroup(void *lane, EmulatedCombine combine, const Site &site
   owner->syncWarpgroup(*this, lane, combine, site);
 }
 void Thread::pause(const Site &site) { owner->pause(*this, site); }
+bool Thread::mayWaitForBlocks() const { return owner->mayWaitForBlocks(); }
 void Thread::pauseForRank(u32 turn, const u32 *stop, const Site &site) { owner->pauseForRank(*this, turn, stop, site); }
 void Thread::acquire() { owner->acquire(*this); }
 u32 Thread::clock() {
@@ -323,11 +324,14 @@ void ThreadBlock::pause(Thread &thread, Site site) {
     acquire(thread); // the write that it waited for may establish any order
     return;
   }
-  const EmulatedLaunch &launch = scheduler->currentLaunch();
-  bool mayWaitForBlocks = launch.options.cooperative || launch.grid.count() == launch.options.cluster;
   fail(nameThreads({&thread}) + " waits here for a write that no thread makes" +
-           (mayWaitForBlocks ? "" : " (only blocks of a cooperative launch may wait for each other)"),
+           (mayWaitForBlocks() ? "" : " (only blocks of a cooperative launch may wait for each other)"),
        site);
+}
+
+bool ThreadBlock::mayWaitForBlocks() const {
+  const EmulatedLaunch &launch = scheduler->currentLaunch();
+  return launch.options.cooperative || launch.grid.count() == launch.options.cluster;
 }
 
 void ThreadBlock::pauseForRank(Thread &thread, u32 turn, const u32 *stop, Site site) {

@@ -57,6 +57,7 @@ public:
   void syncWarp(u32 members, void *lane, EmulatedCombine combine, const Site &site) override;
   void syncWarpgroup(void *lane, EmulatedCombine combine, const Site &site) override;
   void pause(const Site &site) override;
+  bool mayWaitForBlocks() const override;
   void pauseForRank(u32 turn, const u32 *stop, const Site &site) override;
   void acquire() override;
   u32 clock() override;
@@ -119,6 +120,7 @@ public:
   void syncWarp(Thread &thread, u32 members, void *lane, EmulatedCombine combine, Site site);
   void syncWarpgroup(Thread &thread, void *lane, EmulatedCombine combine, Site site);
   void pause(Thread &thread, Site site);
+  bool mayWaitForBlocks() const;
   void pauseForRank(Thread &thread, u32 turn, const u32 *stop, Site site);
   void acquire(const Thread &thread);
   void *staticShared(Thread &thread, const void *tag, u64 bytes, u64 alignment, Site site);

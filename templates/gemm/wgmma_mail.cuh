@@ -1,0 +1,118 @@
+//===- wgmma_mail.cuh - operands of rows in wgmma_tiled.cuh that all blocks share ------===//
+//
+// Beside the producer, three warps of a block compute operands of rows for all blocks, and get those of the block's
+// tiles (row_mail.cuh): into shared memory, a place for each team. So consumers need no registers for them while they
+// multiply.
+//
+// Blocks run through groups of tiles together (GroupedTiles), so that the rows of one group are dealt out to all
+// blocks before those of the next. A warp computes its share of a group, and of all before, before it waits for rows of
+// the group: so the warps that others wait for are never behind them, and none waits for what comes after its own wait.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "device/barrier.cuh"
+#include "device/base.cuh"
+#include "device/grid.cuh"
+#include "device/index.cuh"
+#include "device/vec.cuh"
+#include "device/warp.cuh"
+#include "gemm/wgmma_shape.cuh"
+#include "row_mail.cuh"
+
+namespace kiln {
+
+/// The work of the warps with index `warp`, 0 to kMailWarps - 1, beside the producer.
+template <class Config, class Tiled, class Epilogue> struct WgmmaMail {
+  using Shape = typename Tiled::Shape;
+  using Mail = RowMail<Epilogue>;
+  using Order = decltype(Tiled::block.order);
+  static constexpr int kTeams = Shape::kTeams, kM = Shape::kM;
+  static constexpr int kGroupRows = Order::kGroupTiles * Shape::Cluster::kBlocksM * kM;
+
+  const Tiled &tiled;
+  const Epilogue &epilogue;
+  const int warp;
+
+  KILN_DEVICE int step() const { return kMailWarps * int(gridBlocksX()) * Mail::kRows; }
+
+  KILN_DEVICE void run() const {
+    auto &shared = tiled.shared.mail;
+    const Mail mail{epilogue, tiled.rows - 1};
+    int next = (warp * int(gridBlocksX()) + int(blockIndexX())) * Mail::kRows;
+    const u32 stamp = start(next);
+    int place = 0;
+#pragma unroll 1
+    for (int i = 0;; ++i) {
+      const bool has = tiled.block.has(i);
+      const int m = has ? tiled.block.place(i).m : 0;
+      // Behind its last tile, the warp's rows of all further groups.
+      const int end = has ? min((m / (kGroupRows / kM) + 1) * kGroupRows, tiled.rows) : tiled.rows;
+#pragma unroll 1
+      for (; next < end; next += step())
+        mail.send(next, compute(mail, next, place), stamp);
+      if (!has)
+        return;
+      if (i >= kTeams)
+        waitBarrier(shared.taken[i % kTeams], u32(i / kTeams - 1) & 1);
+      receiveTile(mail, m, i % kTeams, stamp);
+    }
+  }
+
+private:
+  /// Counts the block, waits for the kernels before and asks for the first rows. Returns the stamp of the launch.
+  KILN_DEVICE u32 start(int first) const {
+    MailStamp &stamp = tiled.shared.mail.stamp;
+    if (warp > 0) {
+      ask(first);
+      return stamp.wait();
+    }
+    const LaunchCount count(epilogue.mail);
+    ask(first);
+    const u32 own = count.stamp();
+    stamp.publish(own);
+    return own;
+  }
+  KILN_DEVICE void ask(int first) const {
+    waitForDependencies();
+    if constexpr (readsRows<Config>(0))
+      for (int i = 0; i < kRowsAtOnce; ++i)
+        copy(first + i * step(), i);
+  }
+
+  // Rows come to shared memory, kRowsAtOnce at a time: there are no registers for so many loads in flight.
+  static constexpr int kRowsAtOnce = 2;
+  KILN_DEVICE void copy(int row, int place) const {
+    copyRow<Config::kDepth>(tiled.shared.mail.rows[warp][place], epilogue.rowAt(min(row, tiled.rows - 1)),
+                            row < tiled.rows);
+  }
+
+  /// The operands of the next rows, `place`: where the row is. Asks for the row that comes there next.
+  KILN_DEVICE typename Mail::Operands compute(const Mail &mail, int row, int &place) const {
+    if constexpr (readsRows<Config>(0)) {
+      waitAsyncCopies<kRowsAtOnce - 1>();
+      const auto operands = epilogue.operandsOf(typename Epilogue::Row(tiled.shared.mail.rows[warp][place]));
+      copy(row + kRowsAtOnce * step(), place);
+      place = (place + 1) % kRowsAtOnce;
+      return operands;
+    } else {
+      return mail.computeRows(row);
+    }
+  }
+
+  KILN_DEVICE void receiveTile(const Mail &mail, int m, int team, u32 stamp) const {
+    auto &shared = tiled.shared.mail;
+    constexpr int kPieces = kM / int(kWarpSize);
+#pragma unroll 1
+    for (int piece = warp; piece < kPieces; piece += kMailWarps) {
+      const int row = piece * int(kWarpSize) + int(laneIndex());
+      const auto [first, second] = mail.receive(m * kM + row, stamp);
+      shared.ofRows[team][row] = {first, second};
+    }
+    syncWarp();
+    if (laneIndex() == 0)
+      arrive(shared.loaded[team]);
+  }
+};
+
+} // namespace kiln

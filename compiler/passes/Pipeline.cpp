@@ -11,6 +11,13 @@ static bool handsOutStatistics(const PipelineOptions &options) {
   return !family || family->form == KernelForm::TensorMatmul;
 }
 
+/// Whether the kernels for matrix products can be those that compute statistics of rows beside them.
+static bool computesStatisticsBeside(const PipelineOptions &options) {
+  const Attribute *wanted = findAttribute(options.kernels, "matmul");
+  const KernelFamily *family = wanted ? findKernelFamily(wanted->asString()) : nullptr;
+  return options.matmul == "generated" && (!family || family->rowVectors > 0);
+}
+
 /// Whether nothing was chosen that one kernel for all of @decode would not show.
 static bool leavesDecodeOpen(const PipelineOptions &options) {
   return options.kernels.empty() && options.tiles.empty() && options.without.empty() && options.options.empty() &&
@@ -66,6 +73,8 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
     add(deferNormPass, {{"target", Attribute::ident(options.target)}});
   if (handsOutStatistics(options))
     add(gatherStatisticsPass, {{"target", Attribute::ident(options.target)}});
+  if (computesStatisticsBeside(options))
+    add(fuseStatisticsPass, {{"target", Attribute::ident(options.target)}});
   add(splitNormPass, {{"target", Attribute::ident(options.target)}});
   add(splitScorePass, {{"target", Attribute::ident(options.target)}});
   add(selectKernelsPass, {{"target", Attribute::ident(options.target)},

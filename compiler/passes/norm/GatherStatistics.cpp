@@ -18,6 +18,7 @@
 // groups of 8 are therefore cheap to make, and they are the same whatever the tiles are. option target: the GPU, as
 // graphs/targets/ names it. option prompts: also of prompts. Their kernels have no registers left, so that handing out
 // and merging statistics took 1.6 times as long as a kernel that reads the rows for them (124M, 8 × 1024, on an H200).
+// fuse-statistics makes that one part of the product.
 //
 // Refuses: rows that anything but a product in tensor cores of 16 bits or a sum of ranks makes, such as an embedding;
 // rows of no multiple of 8 columns; statistics that anything but normalize_product reads.
@@ -28,19 +29,9 @@
 #include "ops/Region.h"
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"
+#include "passes/norm/RowStatistics.h"
 
 namespace kiln {
-
-/// The rows of which a region computes mean and reciprocal deviation, or null.
-static Value *rowsOfStatistics(const Op &op) {
-  if (!op.region() || op.results().size() != 2 || !op.region()->ops().front()->is(OpKind::rowMean))
-    return nullptr;
-  const Op &mean = *op.region()->ops().front(), &rstd = *mean.next();
-  ArrayRef<Value *> yielded = op.region()->terminator()->operands();
-  bool fits = rstd.is(OpKind::rowRstd) && rstd.operand(0) == mean.operand(0) && rstd.operand(1) == mean.result() &&
-              yielded.equals({mean.result(), rstd.result()});
-  return fits ? mean.operand(0) : nullptr;
-}
 
 /// Whether the op is a product in tensor cores.
 static bool isTensorProduct(const Op &op, const Target &target) {
@@ -61,13 +52,6 @@ static bool handsOutStatistics(const Value &rows, const Target &target, bool tak
   std::optional<int64_t> cols = rows.type.lastDim().asConstant();
   return last->parentOp() == producer && (last == anchor(*producer) || last->has(Trait::Pointwise)) &&
          rows.type.shape == anchor(*producer)->result()->type.shape && cols && *cols % groupColumns == 0;
-}
-
-/// The op that applies the statistics, if nothing else reads them; or null.
-static Op *soleUse(const Op &statistics) {
-  ArrayRef<Op *> mean = statistics.result(0)->getUsers(), rstd = statistics.result(1)->getUsers();
-  bool isOne = mean.size() == 1 && rstd.size() == 1 && mean[0] == rstd[0];
-  return isOne && mean[0]->is(OpKind::normalizeProduct) && mean[0]->parentOp() ? mean[0] : nullptr;
 }
 
 /// Yields another value of a region.

@@ -356,7 +356,7 @@ Expected<KernelText> DecodeKernel::write(const SamplingParts *sampling) {
   if (Error error = addFunctors())
     return error;
   const std::string type = cxxType(region.dtype()).str();
-  kernel.addMailboxes();
+  kernel.addMailboxesOfRanks();
   if (sampling)
     writeGenerate(*sampling, type);
   else

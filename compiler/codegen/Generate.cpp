@@ -8,6 +8,7 @@
 #include "ir/Printer.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
+#include "kernels/families/Halves.h"
 #include "kernels/families/matmul/LibraryMatmul.h"
 #include "ops/Region.h"
 #include "support/Diagnostic.h"
@@ -96,6 +97,8 @@ void Generator::describeModule() {
   if (const Attribute *invariant = findAttribute(module.attributes, ModuleAttribute::batchInvariant))
     plan.batchInvariant = invariant->asInt();
   plan.ranks = module.ranks();
+  if (plan.ranks > 1 && plan.batchInvariant > 1)
+    plan.halvedRows = fewestHalvedRows;
   if (const Attribute *strategy = findAttribute(module.attributes, ModuleAttribute::strategy))
     plan.strategy = strategy->asString().str();
   plan.model = modelInfo(module);
@@ -140,6 +143,7 @@ PlanLaunch Generator::makeLaunch(const Op &op, WrittenKernel kernel) {
           launch.dynamicShared,
           launch.cooperative,
           std::move(kernel.text.arguments),
+          launch.halfBlocks,
           std::move(kernel.text.constants)};
 }
 

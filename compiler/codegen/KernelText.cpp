@@ -265,7 +265,7 @@ void KernelAssembler::declareRanks(std::vector<std::string> &declared, KernelTex
     for (int64_t rank = 0; rank < ranks; ++rank)
       text.arguments.push_back(argument.str() + std::to_string(rank));
   };
-  const bool hasMails = hasMailboxes && ranks > 1;
+  const bool hasMails = sharesMailboxes && ranks > 1;
   if (hasInboxes)
     declareAll(formatv("const __grid_constant__ PerRank<BlockInbox<{0}> *, {0}> inboxes", ranks).str(), "@inbox");
   if (hasMails)
@@ -293,7 +293,7 @@ std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) co
     declared.push_back(partType + " *parts, u32 *arrivals");
     llvm::append_range(text.arguments, std::vector<std::string>{"@workspace", "@counters"});
   }
-  if (hasMailboxes && op.parent()->function()->module().ranks() == 1) {
+  if (hasMailboxes && !(sharesMailboxes && op.parent()->function()->module().ranks() > 1)) {
     declared.push_back("StampedValue *mail");
     text.arguments.push_back("@mailboxes");
   }

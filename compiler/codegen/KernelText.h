@@ -46,8 +46,10 @@ public:
   std::string array(ArrayRef<const Value *> values, bool writes = false);
   /// The family's workspace and counters, as parameters `parts` of that type, and `arrivals`.
   void addWorkspace(StringRef partType);
-  /// The family's mailboxes, as the parameter `mail`; of several ranks, as `mails`, `stop` and `rank`.
+  /// The family's mailboxes, as the parameter `mail`.
   void addMailboxes() { hasMailboxes = true; }
+  /// The same, to which the module's other ranks write, too, if there are some: parameters `mails`, `stop` and `rank`.
+  void addMailboxesOfRanks() { hasMailboxes = sharesMailboxes = true; }
   /// A parameter that is no operand, and what launches pass for it.
   void parameter(const Twine &declaration, const Twine &argument) {
     ownParameters.push_back({declaration.str(), argument.str()});
@@ -91,7 +93,7 @@ private:
   std::vector<const Op *> computed;
   Functor callFunctor;
   std::string partType;
-  bool hasMailboxes = false, hasInboxes = false;
+  bool hasMailboxes = false, sharesMailboxes = false, hasInboxes = false;
 };
 
 /// `key <= query && key > query - 256`: when a causal mask, with a window of 256 here, leaves a score as it is.

@@ -49,6 +49,9 @@ private:
     if (Error error = checkPhases(where["grid"], launch, *kernel))
       return error;
     // A launch of parts of clusters fails.
+    if (launch.halfBlocks % kernel->cluster != 0)
+      return where["half_blocks"].fail("expected whole clusters of " + Twine(kernel->cluster) + " blocks, got " +
+                                       Twine(launch.halfBlocks));
     return formulas.checkMultiple(where["grid"][0], launch.grid[0], kernel->cluster);
   }
 

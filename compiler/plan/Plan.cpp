@@ -90,6 +90,11 @@ template <class Items> static auto *findByName(const Items &items, StringRef nam
   return it == items.end() ? nullptr : &*it;
 }
 
+bool PlanStep::sharesMailboxes() const {
+  auto isShared = [](StringRef argument) { return mailboxesOf(argument).has_value(); };
+  return llvm::any_of(launches(), [&](const PlanLaunch *one) { return llvm::any_of(one->arguments, isShared); });
+}
+
 const PlanBuffer *PlanFunction::resultOf(size_t step) const {
   auto it = llvm::find_if(buffers, [&](const PlanBuffer &one) { return one.first == static_cast<int64_t>(step); });
   return it == buffers.end() ? nullptr : &*it;

@@ -119,6 +119,9 @@ struct PlanLaunch {
   int64_t dynamicShared = 0; ///< bytes
   bool cooperative = false;  ///< its blocks wait for each other, so all of them must be resident
   std::vector<std::string> arguments = {};
+  /// The most blocks in x in a half of a call, whatever the grid: the other half's blocks have the rest of the GPU. 0:
+  /// as the grid says.
+  int64_t halfBlocks = 0;
   /// Launches of one kernel with different constants use different instances of its module.
   std::vector<PlanConstant> constants = {};
 };
@@ -190,6 +193,8 @@ struct PlanStep {
   std::string location;  ///< file:line of the model
   Expr bytes, flops;     ///< the minimum it must move and compute; in terms of the dims and pastTokens
 
+  /// Whether other ranks write to its mailboxes, too.
+  bool sharesMailboxes() const;
   /// Whether any variant is for few tokens.
   bool hasTokenBounds() const;
   /// Every launch; the one for any number of rows comes first.
@@ -247,7 +252,10 @@ struct Plan {
   int64_t batchInvariant = 1; ///< up to so many rows of @decode, and any number of prompts of one class of lengths, a
                               ///< row's bits do not depend on the rows beside it; 1: they may
   int64_t ranks = 1;          ///< GPUs that share the model: each has its share of the weights, and runs all steps
-  bool serial = false;        ///< a kernel starts after the previous one has ended; otherwise it may start early
+  /// Calls of @prefill and @score for several sequences with so many tokens in all, or more, run as two halves side by
+  /// side, so that exchanges of one are hidden behind the products of the other; 0: none do
+  int64_t halvedRows = 0;
+  bool serial = false;             ///< a kernel starts after the previous one has ended; otherwise it may start early
   std::vector<std::string> cubins; ///< targets with cubins
   std::vector<std::string> ptx;    ///< virtual architectures with PTX: compute_80
   DType dtype = DType::F32;        ///< of matrices and activations

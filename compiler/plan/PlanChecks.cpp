@@ -53,6 +53,9 @@ private:
     for (auto [key, targets] : {std::pair("cubins", &plan.cubins), {"ptx", &plan.ptx}})
       if (Error error = checkTargets(place[key], *targets, StringRef(key) == "ptx"))
         return error;
+    // The bits of a call may not depend on whether it has run as two halves.
+    if (plan.halvedRows != 0 && (plan.ranks == 1 || plan.batchInvariant == 1))
+      return place["halved_rows"].fail("expected a plan for several ranks whose bits are the same in any batch");
     for (const auto &[i, token] : llvm::enumerate(plan.model.eosTokens))
       if (token >= plan.model.vocabulary)
         return place["model"]["eos"][i].fail("expected a token id below the vocabulary (" +

@@ -33,6 +33,7 @@ public:
         [&] { return root.find("strategy") ? fields.text("strategy", plan.strategy) : Error::success(); },
         [&] { return fields.optionalInteger("batch_invariant", plan.batchInvariant, 1); },
         [&] { return fields.optionalInteger("ranks", plan.ranks, 1, mostRanks); },
+        [&] { return fields.optionalInteger("halved_rows", plan.halvedRows, 2); },
         [&] { return fields.flag("step_by_step", plan.stepByStep); },
         [&] { return fields.flag("weights_first", plan.weightsFirst); },
         [&] { return fields.flag("serial", plan.serial); }, [&] { return fields.texts("cubins", plan.cubins); },
@@ -363,6 +364,7 @@ private:
                   [&] { return fields.integer("threads", launch.threads, 1); },
                   [&] { return fields.optionalInteger("dynamic_shared", launch.dynamicShared); },
                   [&] { return fields.flag("cooperative", launch.cooperative); },
+                  [&] { return fields.optionalInteger("half_blocks", launch.halfBlocks, 1); },
                   [&] { return readConstants(fields, launch.constants); }))
       return error;
     if (grid.size() != 3)

@@ -56,6 +56,7 @@ private:
        << "target = " << quote(plan.target) << '\n'
        << (plan.batchInvariant == 1 ? "" : "batch_invariant = " + std::to_string(plan.batchInvariant) + "\n")
        << (plan.ranks == 1 ? "" : "ranks = " + std::to_string(plan.ranks) + "\n")
+       << (plan.halvedRows == 0 ? "" : "halved_rows = " + std::to_string(plan.halvedRows) + "\n")
        << (plan.strategy.empty() ? "" : "strategy = " + quote(plan.strategy) + "\n")
        << (plan.stepByStep ? "step_by_step = true\n" : "") << (plan.weightsFirst ? "weights_first = true\n" : "")
        << (plan.serial ? "serial = true\n" : "") << "cubins = " << list(plan.cubins, quote) << '\n'
@@ -260,6 +261,8 @@ private:
       text += ", dynamic_shared = " + std::to_string(launch.dynamicShared);
     if (launch.cooperative)
       text += ", cooperative = true";
+    if (launch.halfBlocks)
+      text += ", half_blocks = " + std::to_string(launch.halfBlocks);
     if (launch.constants.empty())
       return text;
     return text + ", constants = {" + llvm::join(llvm::map_range(launch.constants, constantText), ", ") + "}";

@@ -12,6 +12,28 @@ Expected<std::string> KernelFiles::text(StringRef kernel) const {
   return "#define " + macro + "\n" + *text;
 }
 
+std::vector<size_t> sequenceOf(size_t count, const GraphBranch &beside) {
+  const size_t all = count + beside.launches.size();
+  std::vector<size_t> order;
+  BitVector done(all);
+  auto isReady = [&](size_t launch) {
+    return (launch < count || order.size() >= beside.from) &&
+           llvm::none_of(beside.order, [&](auto pair) { return pair.second == launch && !done[pair.first]; });
+  };
+  size_t next[] = {0, count};
+  const size_t ends[] = {count, all};
+  while (order.size() < all) {
+    [[maybe_unused]] const size_t before = order.size();
+    for (int side : {0, 1})
+      if (next[side] < ends[side] && isReady(next[side])) {
+        done.set(next[side]);
+        order.push_back(next[side]++);
+      }
+    assert(order.size() > before && "launches wait for each other");
+  }
+  return order;
+}
+
 /// What an argument is, for messages: `the dim B`.
 static std::string describeArgument(StringRef argument, bool isAddress, bool isMap) {
   return (isMap ? "a map of " : isAddress ? "the address " : argument == "@rank" ? "" : "the dim ") + argument.str();

@@ -95,7 +95,14 @@ SmallVector<void *, 16> parameterPointers(const KernelLaunch &launch, MutableArr
 struct GraphBranch {
   size_t from = 0;
   std::vector<KernelLaunch> launches = {};
+  /// Launches that end before others of the other side start; they are numbered as if those of the branch came behind
+  /// the others.
+  std::vector<std::pair<size_t, size_t>> order = {};
 };
+
+/// The numbers of `count` launches and those of a branch in an order in which they may run one after the other: both
+/// sides take turns.
+std::vector<size_t> sequenceOf(size_t count, const GraphBranch &beside);
 
 /// Launches that are run again and again; on a GPU one CUDA graph.
 class DeviceGraph {
@@ -208,8 +215,8 @@ public:
 
   virtual Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches,
                                                            GraphBranch beside = {}) = 0;
-  /// Makes a graph without a branch run this launch in the place of the one that was at `index`, which differs in
-  /// arguments and maps alone. What was enqueued before stays as it was.
+  /// Makes a graph run this launch in the place of the one that was at `index`, which differs in arguments and maps
+  /// alone. Those of a branch come behind the others. What was enqueued before stays as it was.
   virtual Error change(DeviceGraph &graph, size_t index, const KernelLaunch &launch) = 0;
   /// Enqueues a graph that this device made.
   virtual Error run(DeviceGraph &graph) = 0;

@@ -80,10 +80,11 @@ Error Executor::runGraph(const PlanFunction &function, const Call &call) {
 }
 
 Error Executor::makeGraph(KeptGraph &kept, const PlanFunction &function, const Call &call) {
-  auto launches = resolve(function, call);
-  if (!launches)
-    return launches.takeError();
-  auto made = theDevice.makeGraph(std::move(*launches));
+  std::vector<KernelLaunch> launches;
+  GraphBranch beside;
+  if (Error error = resolveParts(launches, beside, function, call))
+    return error;
+  auto made = theDevice.makeGraph(std::move(launches), std::move(beside));
   if (!made)
     return made.takeError();
   kept.graph = std::move(*made);
@@ -99,6 +100,21 @@ bool Executor::usesStates(const PlanLaunch &planned) const {
 
 /// Makes a graph work on the rows of the call.
 Error Executor::moveGraph(KeptGraph &kept, const PlanFunction &function, const Call &call) {
+  auto parts = partsOf(function, call);
+  if (!parts)
+    return parts.takeError();
+  size_t before = 0;
+  for (const Call &part : *parts) {
+    if (Error error = moveLaunches(*kept.graph, before, function, part))
+      return error;
+    before += function.steps.size();
+  }
+  kept.firstRow = call.firstRow;
+  return Error::success();
+}
+
+/// The same of its launches from number `before` on, those of a call.
+Error Executor::moveLaunches(DeviceGraph &graph, size_t before, const PlanFunction &function, const Call &call) {
   Expected<Placements> placed = place(function, call);
   if (!placed)
     return placed.takeError();
@@ -108,10 +124,9 @@ Error Executor::moveGraph(KeptGraph &kept, const PlanFunction &function, const C
     Expected<KernelLaunch> launch = resolveStep(function, step, call, *placed);
     if (!launch)
       return launch.takeError();
-    if (Error error = theDevice.change(*kept.graph, index, *launch))
+    if (Error error = theDevice.change(graph, before + index, *launch))
       return error;
   }
-  kept.firstRow = call.firstRow;
   return Error::success();
 }
 
@@ -132,7 +147,7 @@ Error Executor::launch(const Call &call) {
 }
 
 Error Executor::launchAll(const PlanFunction &function, const Call &call, const Placements &placed) {
-  auto launches = resolve(function, call, placed);
+  auto launches = isHalved(function, call.dims) ? resolveInSequence(function, call) : resolve(function, call, placed);
   if (!launches)
     return launches.takeError();
   NvtxRange range([&] { return nameOf(call); });

@@ -83,6 +83,14 @@ public:
     bool isWritten;
   };
 
+  /// The part of the executor's memory in which a call works: calls in different lanes may run at the same time.
+  struct Lane {
+    bool isHalf = false;    ///< whether the call is a half of another one, which runs beside the other half
+    int64_t number = 0;     ///< of the lane's counters and words of exchanges
+    int64_t rowsBefore = 0; ///< rows of the other call in front of this half's
+    int64_t arena = 0;      ///< bytes of the arena in front of the lane's
+  };
+
   /// One call: dims within the options, and the elements of each argument.
   struct Call {
     Entry entry;
@@ -92,6 +100,7 @@ public:
     int64_t firstRow = 0;
     /// Addresses of arguments that do not lie in the executor's own memory.
     std::vector<Binding> bindings = {};
+    Lane lane = {}; ///< chosen by the executor: ExecutorHalves.cpp
   };
 
   /// A call of an entry for a number of sequences with a number of tokens each; @decode and @sample take one token.
@@ -119,6 +128,9 @@ public:
 
   /// Waits until all weights have been uploaded. Error: a missing or misshapen weight.
   Error finishLoading();
+
+  /// The calls that run side by side for a call: 2 if it has halves, else 1.
+  int64_t partCount(const Call &call) const;
 
   /// The launches of a call, for profiles and for graphs that have calls of several executors; these must have finished
   /// loading. Their addresses stay valid as long as the executor.
@@ -174,6 +186,23 @@ private:
   /// Checks at once that the memory suffices; the error lists the sizes and what the user can change.
   Error checkMemory() const;
 
+  // ExecutorHalves.cpp
+  bool isGoodInHalf(const PlanStep &step, const PlanLaunch &launch) const;
+  bool canHalve(const PlanFunction &function) const;
+  bool isHalved(const PlanFunction &function, const DimBinding &dims) const;
+  static std::vector<std::pair<size_t, size_t>> orderOfHalves(ArrayRef<KernelLaunch> launches);
+  Error resolveParts(std::vector<KernelLaunch> &launches, GraphBranch &beside, const PlanFunction &function,
+                     const Call &call) const;
+  Expected<std::vector<KernelLaunch>> resolveInSequence(const PlanFunction &function, const Call &call) const;
+  Expected<SmallVector<Call, 2>> partsOf(const PlanFunction &function, const Call &call) const;
+  /// The bytes, and where the results are: of all calls that have halves, in one place.
+  struct HalvedArena {
+    int64_t bytes = 0;
+    std::map<StringRef, int64_t> results;
+  };
+  Expected<HalvedArena> halvedArena(const PlanFunction &function) const;
+  int64_t lanes() const;
+
   bool isWanted(const PlanFunction &function) const;
   void restrictPlan();
   Error loadKernels(const KernelFiles &from);
@@ -183,6 +212,7 @@ private:
                                                      size_t ranks);
   static Error loadWeights(ArrayRef<std::unique_ptr<Executor>> replicas, const WeightSource &source);
   int64_t inboxBytes() const;
+  static int64_t mailboxBytesOfLane(const PlanStep &step);
   Error allocateMailboxes();
   Error allocateInbox();
   Expected<DeviceMemory> allocateForRanks(int64_t bytes, StringRef what);
@@ -191,7 +221,10 @@ private:
   Error finishCreation(const KernelFiles &files);
   Error allocateMemory();
   DimBinding largestDims() const;
+  static Error addPlacement(Placements &placed, const PlanTensor &tensor, const Call &call, Placement place);
+  Expected<int64_t> bytesOfRows(const PlanTensor &tensor, const Call &call, int64_t rows) const;
   Expected<Placements> place(const PlanFunction &function, const Call &call) const;
+  Error placeBuffers(Placements &placed, const PlanFunction &function, const Call &call) const;
   Error addArgument(KernelLaunch &launch, StringRef name, const PlanFunction &function, const Call &call,
                     const Placements &placed) const;
   Error fillKernel(KernelLaunch &launch, const Call &call) const;
@@ -205,6 +238,7 @@ private:
   Error runGraph(const PlanFunction &function, const Call &call);
   Error makeGraph(KeptGraph &kept, const PlanFunction &function, const Call &call);
   Error moveGraph(KeptGraph &kept, const PlanFunction &function, const Call &call);
+  Error moveLaunches(DeviceGraph &graph, size_t before, const PlanFunction &function, const Call &call);
   bool usesStates(const PlanLaunch &planned) const;
   Error uploadArguments(const PlanFunction &function, const Call &call);
   Error launchStep(const PlanFunction &function, const KernelLaunch &launch);
@@ -221,14 +255,14 @@ private:
   std::map<std::string, DeviceMemory, std::less<>> weights, states;
   std::map<std::string, DeviceMemory, std::less<>> arguments; ///< by FUNCTION/NAME
   Placements weightPlaces;
-  DeviceMemory arena, counters;
-  /// Of steps that have some: in memory of their own, or, of several ranks, behind the words of the inbox, at an
-  /// offset.
-  std::map<const PlanStep *, DeviceMemory> mailboxes;
+  DeviceMemory arena, counters; ///< of all lanes
+  int64_t counterBytesOfLane = 0, inboxBytesOfLane = 0;
+  std::map<const PlanStep *, DeviceMemory> mailboxes; ///< of steps that have some of their own, of all lanes
+  /// Of steps whose mailboxes other ranks write to, too: where they are behind the words of the inbox.
   std::map<const PlanStep *, int64_t> mailboxOffsets;
   int64_t rank = 0;
   bool areProcesses = false;           ///< whether the other ranks are in other processes
-  DeviceMemory inbox, stop;            ///< of a plan for several ranks; `stop` is the host's
+  DeviceMemory inbox, stop;            ///< of a plan for several ranks, of all lanes; `stop` is the host's
   std::vector<DeviceMemory> imported;  ///< memory of other processes
   std::vector<char *> inboxes, arenas; ///< of all ranks, as this one's kernels reach them
   std::map<GraphKey, KeptGraph> graphs;

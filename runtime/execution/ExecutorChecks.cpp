@@ -84,14 +84,17 @@ Expected<Executor::MemoryNeeds> Executor::memoryNeeds() const {
           return error;
   for (const PlanFunction &function : thePlan.functions)
     for (const PlanStep &step : function.steps)
-      if (Error error = MemoryNeeds::add(needs.others, step.mailboxes))
+      if (Error error =
+              MemoryNeeds::add(needs.others, mailboxBytesOfLane(step) * (step.sharesMailboxes() ? 1 : lanes())))
         return error;
   if (Error error = MemoryNeeds::add(needs.others, arenaBytes()))
     return error;
-  if (Error error = MemoryNeeds::add(needs.others, counterBytes()))
-    return error;
-  if (Error error = MemoryNeeds::add(needs.others, inboxBytes()))
-    return error;
+  for (int64_t lane = 0; lane < lanes(); ++lane) {
+    if (Error error = MemoryNeeds::add(needs.others, counterBytes()))
+      return error;
+    if (Error error = MemoryNeeds::add(needs.others, inboxBytes()))
+      return error;
+  }
   return needs;
 }
 
@@ -100,6 +103,13 @@ Expected<int64_t> Executor::arenaBytes() const {
   const DimBinding dims = largestDims();
   int64_t most = 0;
   for (const PlanFunction &function : thePlan.functions) {
+    if (isHalved(function, dims)) {
+      Expected<HalvedArena> halved = halvedArena(function);
+      if (!halved)
+        return halved.takeError();
+      most = std::max(most, halved->bytes);
+      continue;
+    }
     Expected<int64_t> bytes = function.arena.evaluate(dims);
     if (!bytes)
       return bytes;
@@ -108,7 +118,7 @@ Expected<int64_t> Executor::arenaBytes() const {
   return most;
 }
 
-/// Steps share counters, since each leaves its counters at zero.
+/// Of a lane. Steps share counters, since each leaves its counters at zero.
 Expected<int64_t> Executor::counterBytes() const {
   const DimBinding dims = largestDims();
   int64_t most = 0;

@@ -11,26 +11,36 @@ static const Executor::Binding *findBinding(const Executor::Call &call, StringRe
   return found == call.bindings.end() ? nullptr : &*found;
 }
 
+/// Adds a tensor of a call, whose size and type it fills in.
+Error Executor::addPlacement(Placements &placed, const PlanTensor &tensor, const Call &call, Placement place) {
+  Expected<int64_t> bytes = tensor.bytes().evaluate(call.dims);
+  if (!bytes)
+    return bytes.takeError();
+  place.dtype = tensor.dtype;
+  place.elements = *bytes / dtypeSize(tensor.dtype);
+  placed[tensor.name] = place;
+  return Error::success();
+}
+
+/// The bytes of so many sequences of a tensor.
+Expected<int64_t> Executor::bytesOfRows(const PlanTensor &tensor, const Call &call, int64_t rows) const {
+  DimBinding dims = call.dims;
+  dims[thePlan.entries.batch] = rows;
+  return tensor.bytes().evaluate(dims);
+}
+
 /// The place in this call of everything but weights that the function's steps name.
 Expected<Executor::Placements> Executor::place(const PlanFunction &function, const Call &call) const {
   if (Error error = checkDims(call))
     return error;
   Placements placed;
-  auto add = [&](const PlanTensor &tensor, char *address, bool isState = false, int64_t madeBy = -1) -> Error {
-    Expected<int64_t> bytes = tensor.bytes().evaluate(call.dims);
-    if (!bytes)
-      return bytes.takeError();
-    placed[tensor.name] = {address, tensor.dtype, *bytes / dtypeSize(tensor.dtype), isState, madeBy};
-    return Error::success();
-  };
   for (const PlanTensor &state : thePlan.states) {
     // A sequence's share of a state has the size of the state for a batch of one.
-    DimBinding one = call.dims;
-    one[thePlan.entries.batch] = 1;
-    Expected<int64_t> rowBytes = state.bytes().evaluate(one);
-    if (!rowBytes)
-      return rowBytes.takeError();
-    if (Error error = add(state, states.find(state.name)->second.address() + call.firstRow * *rowBytes, true))
+    Expected<int64_t> ofRow = bytesOfRows(state, call, 1);
+    if (!ofRow)
+      return ofRow.takeError();
+    char *address = states.find(state.name)->second.address() + call.firstRow * *ofRow;
+    if (Error error = addPlacement(placed, state, call, {.address = address, .isState = true}))
       return error;
   }
   for (const PlanTensor &argument : function.arguments) {
@@ -38,17 +48,38 @@ Expected<Executor::Placements> Executor::place(const PlanFunction &function, con
     auto own = arguments.find(function.name + "/" + argument.name);
     if (!bound && own == arguments.end())
       return makeError("@" + function.name + ": argument %" + argument.name + ": expected memory, got none");
-    if (Error error = add(argument, bound ? bound->address : own->second.address()))
+    // Halves of a call share its arguments: each has those of its rows.
+    Expected<int64_t> before = bytesOfRows(argument, call, call.lane.rowsBefore);
+    if (!before)
+      return before.takeError();
+    char *address = (bound ? bound->address : own->second.address()) + *before;
+    if (Error error = addPlacement(placed, argument, call, {.address = address}))
       return error;
   }
+  if (Error error = placeBuffers(placed, function, call))
+    return error;
+  return placed;
+}
+
+Error Executor::placeBuffers(Placements &placed, const PlanFunction &function, const Call &call) const {
+  HalvedArena halved;
+  if (call.lane.isHalf || isHalved(function, call.dims))
+    if (Error error = halvedArena(function).moveInto(halved))
+      return error;
   for (const PlanBuffer &buffer : function.buffers) {
-    Expected<int64_t> offset = buffer.offset.evaluate(call.dims);
+    const PlanTensor &tensor = buffer.tensor;
+    // Halves share the results, as they share arguments.
+    auto result = halved.results.find(tensor.name);
+    const bool isShared = result != halved.results.end();
+    Expected<int64_t> offset =
+        isShared ? bytesOfRows(tensor, call, call.lane.rowsBefore) : buffer.offset.evaluate(call.dims);
     if (!offset)
       return offset.takeError();
-    if (Error error = add(buffer.tensor, arena.address() + *offset, /*isState=*/false, buffer.first))
+    char *address = arena.address() + (isShared ? result->second : call.lane.arena) + *offset;
+    if (Error error = addPlacement(placed, tensor, call, {.address = address, .madeBy = buffer.first}))
       return error;
   }
-  return placed;
+  return Error::success();
 }
 
 /// Adds the word of a step's argument and, if the word is an address, the tensor there.
@@ -63,15 +94,16 @@ Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunc
       return llvm::joinErrors(offset.takeError(), bytes.takeError());
     if (!bytes)
       return bytes.takeError();
-    tensor = {"@workspace", arena.address() + *offset, *bytes, /*isWritten=*/true, /*isFresh=*/true};
+    tensor = {"@workspace", arena.address() + call.lane.arena + *offset, *bytes, /*isWritten=*/true, /*isFresh=*/true};
   } else if (name == "@counters") {
     Expected<int64_t> count = step.counters.evaluate(call.dims);
     if (!count)
       return count.takeError();
-    tensor = {"@counters", counters.address(), *count * 4, /*isWritten=*/true, /*isFresh=*/false};
-  } else if (name == "@mailboxes") {
-    tensor = {"@mailboxes", mailboxes.find(&step)->second.address(), step.mailboxes, /*isWritten=*/true,
+    tensor = {"@counters", counters.address() + call.lane.number * counterBytesOfLane, *count * 4, /*isWritten=*/true,
               /*isFresh=*/false};
+  } else if (name == "@mailboxes") {
+    char *address = mailboxes.find(&step)->second.address() + call.lane.number * mailboxBytesOfLane(step);
+    tensor = {"@mailboxes", address, step.mailboxes, /*isWritten=*/true, /*isFresh=*/false};
   } else if (name.consume_front("%")) {
     auto own = placed.find(name);
     const Placement &place = own != placed.end() ? own->second : weightPlaces.find(name)->second;
@@ -80,7 +112,8 @@ Error Executor::addArgument(KernelLaunch &launch, StringRef name, const PlanFunc
     bool isWritten = isResult || place.isState || (bound && bound->isWritten);
     tensor = {("%" + name).str(), place.address, place.elements * dtypeSize(place.dtype), isWritten, isResult};
   } else if (std::optional<int64_t> of = inboxOf(name)) {
-    tensor = {name.str(), inboxes[static_cast<size_t>(*of)], inbox.bytes(), /*isWritten=*/true, /*isFresh=*/false};
+    char *address = inboxes[static_cast<size_t>(*of)] + call.lane.number * inboxBytesOfLane;
+    tensor = {name.str(), address, inboxBytesOfLane, /*isWritten=*/true, /*isFresh=*/false};
   } else if (std::optional<int64_t> of = mailboxesOf(name)) {
     char *address = inboxes[static_cast<size_t>(*of)] + mailboxOffsets.find(&step)->second;
     tensor = {name.str(), address, step.mailboxes, /*isWritten=*/true, /*isFresh=*/false};
@@ -126,6 +159,8 @@ Error Executor::fillKernel(KernelLaunch &launch, const Call &call) const {
       return makeError("step '" + planned.kernel + "': a grid of " + Twine(*value) + " blocks cannot be launched");
     extent = static_cast<uint32_t>(*value);
   }
+  if (call.lane.isHalf && planned.halfBlocks != 0)
+    launch.grid[0] = std::min(launch.grid[0], static_cast<uint32_t>(planned.halfBlocks));
   return fillMaps(launch, kernel, call);
 }
 
@@ -197,7 +232,9 @@ Expected<KernelLaunch> Executor::resolveStep(const PlanFunction &function, const
                                              const Placements &placed) const {
   const PlanLaunch &planned = step.launchFor(call.dims);
   KernelLaunch launch;
-  launch.startsAfterAll = &step == function.steps.data() || thePlan.serial;
+  // A kernel that waits for the one before it would be where the other half's could work; if it waited for an exchange,
+  // the other half's exchange, which another rank waits for, might never find a place.
+  launch.startsAfterAll = &step == function.steps.data() || thePlan.serial || call.lane.isHalf;
   launch.step = &step;
   launch.planned = &planned;
   if (Error error = step.matmul ? fillMatmul(launch, call) : fillKernel(launch, call))

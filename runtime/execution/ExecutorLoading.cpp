@@ -185,7 +185,11 @@ Error Executor::allocateMemory() {
     return ofArena.takeError();
   if (Error error = allocateForRanks(std::max<int64_t>(*ofArena, 1), "arena").moveInto(arena))
     return error;
-  if (Error error = allocate(counters, counterBytes(), "counters"))
+  Expected<int64_t> ofCounters = counterBytes();
+  if (!ofCounters)
+    return ofCounters.takeError();
+  counterBytesOfLane = *ofCounters;
+  if (Error error = allocate(counters, counterBytesOfLane * lanes(), "counters"))
     return error;
   // Kernels expect counters of zero, and leave them so.
   if (Error error = theDevice.clear(counters.address(), counters.bytes()))
@@ -193,16 +197,20 @@ Error Executor::allocateMemory() {
   return allocateMailboxes();
 }
 
-/// Those of several ranks are part of the inbox.
+/// Of one lane.
+int64_t Executor::mailboxBytesOfLane(const PlanStep &step) {
+  return static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(step.mailboxes), 256)); // as Device::allocate
+}
+
+/// Those that other ranks write to are part of the inbox.
 Error Executor::allocateMailboxes() {
-  if (thePlan.ranks > 1)
-    return Error::success();
   for (const PlanFunction &function : thePlan.functions)
     for (const PlanStep &step : function.steps) {
-      if (step.mailboxes == 0)
+      if (step.mailboxes == 0 || step.sharesMailboxes())
         continue;
       DeviceMemory &memory = mailboxes[&step];
-      if (Error error = DeviceMemory::allocate(theDevice, step.mailboxes, "mailboxes").moveInto(memory))
+      if (Error error =
+              DeviceMemory::allocate(theDevice, mailboxBytesOfLane(step) * lanes(), "mailboxes").moveInto(memory))
         return error;
       if (Error error = theDevice.clear(memory.address(), memory.bytes()))
         return error;
@@ -235,7 +243,7 @@ Error Executor::awaitWeights(const PlanLaunch &planned, std::optional<size_t> &a
 
 /// Launches each step as soon as its weights are uploaded, then finishes loading.
 Error Executor::runWhileLoading(const PlanFunction &function, const Call &call) {
-  auto launches = resolve(function, call);
+  auto launches = resolveInSequence(function, call);
   if (!launches)
     return launches.takeError();
   NvtxRange range("@" + function.name + ", while weights are loaded");

@@ -45,23 +45,26 @@ Expected<std::unique_ptr<Executor>> Executor::createRank(Device &device, int64_t
   return executor;
 }
 
+/// Of a lane.
 int64_t Executor::inboxBytes() const {
   int64_t most = 0;
   for (const PlanFunction &function : thePlan.functions)
     for (const PlanStep &step : function.steps)
       most = std::max(most, step.inbox);
-  return most;
+  return static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(most), 256)); // as Device::allocate
 }
 
 /// Allocates what other ranks write to: the inbox of all steps, and behind it the mailboxes of each.
 Error Executor::allocateInbox() {
   constexpr uint64_t line = 128;
-  auto bytes = static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(std::max<int64_t>(inboxBytes(), 1)), line));
+  inboxBytesOfLane = inboxBytes();
+  int64_t bytes = std::max<int64_t>(inboxBytesOfLane * lanes(), 1);
   for (const PlanFunction &function : thePlan.functions)
     for (const PlanStep &step : function.steps)
-      if (step.mailboxes != 0) {
+      if (step.sharesMailboxes()) {
+        bytes = static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(bytes), line));
         mailboxOffsets[&step] = bytes;
-        bytes += static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(step.mailboxes), line));
+        bytes += step.mailboxes;
       }
   if (Error error = allocateForRanks(bytes, "inbox").moveInto(inbox))
     return error;

@@ -171,6 +171,7 @@ Expected<Measurement> measureCall(Executor &executor, const CallShape &shape, co
   if (!result)
     return result;
   SampleCall sample(executor.plan(), shape);
+  result->launches *= executor.partCount(sample.call);
   if (Error error = executor.enqueue(sample.call))
     return error;
   auto timeRuns = [&](int64_t runs) {

@@ -140,6 +140,21 @@ class Results(RankProcesses):
         lines = "".join(json.dumps({"tokens": [1 + i % 7], "max_new_tokens": 2 + i % 5, "seed": i}) + "\n" for i in range(9))
         self.assert_same("run", self.model(), "--device", "emulate", "--input", "-", "--batch", 2, "--quiet", stdin=lines.encode())
 
+    def test_halves(self):
+        """Of calls, side by side: the bytes are those of whole calls."""
+        plan = self.compile("plan")
+        file = self.path("plan", "plan.toml")
+        with open(file) as opened:
+            text = opened.read()
+        lines = "".join(json.dumps({"tokens": [1 + i % 7] * (3 + i % 5), "max_new_tokens": 2, "seed": i}) + "\n" for i in range(12))
+        command = ("run", plan, "--weights", self.path("model"), "--device", "emulate", "--input", "-", "--batch", 5, "--quiet")
+        results = []
+        for rows in ("halved_rows = 8\n", ""):
+            with open(file, "w") as opened:
+                opened.write(text.replace("halved_rows = 1024\n", rows, 1))
+            results.append(self.assert_same(*command, stdin=lines.encode()))
+        self.assertEqual(*results)
+
     def test_a_context_that_slides(self):
         self.assert_same("run", self.model(), "--device", "emulate", "--tokens", ids(range(1, 20)), "--max-new-tokens", 30,
                          "--overflow", "slide", "--quiet")

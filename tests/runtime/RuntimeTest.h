@@ -27,11 +27,11 @@ protected:
       : positions(positions) {
     std::string text = R"(vocab_size = 101
 n_layer = 2
-n_head = 2
 activation_function = "gelu_new"
 layer_norm_epsilon = 1e-5
 tie_word_embeddings = true
 )";
+    text += "n_head = " + std::to_string(std::max<int64_t>(2, ranks)) + "\n";
     text += "n_positions = " + std::to_string(positions) + "\n";
     text += "n_embd = " + std::to_string(width) + "\nn_inner = " + std::to_string(4 * width) + "\n";
     std::string model = directory.write("tiny.toml", text);

@@ -3,6 +3,7 @@
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
 #include "kernels/families/Families.h"
+#include "kernels/families/Halves.h"
 #include "ops/Region.h"
 
 namespace kiln {
@@ -105,8 +106,17 @@ static bool acceptsSlices(const Op &op, const Target &target, const DimBinding &
 }
 
 static std::vector<Tile> slicesConfigurations(const Op &op, const Target &, const DimBinding &) {
-  int64_t vec = widestVector(*exchangedType(op).lastDim().asConstant(), 16 / dtypeSize(exchangedType(op).dtype));
-  return {{{"blocks", mostBlocks}, {"threads", 1024}, {"unroll", 2}, {"vec", vec}}};
+  // A thread of so many has registers for 32 elements on the way. Results of 16 bits are 16 bytes, which cross the link
+  // better than 8: that matters where few blocks do all the work.
+  const int64_t ranks = op.parent()->function()->module().ranks();
+  int64_t vec = widestVector(*exchangedType(op).lastDim().asConstant(), ranks > 4 ? 4 : inboxVec);
+  return {{{"blocks", mostBlocks}, {"threads", 1024}, {"unroll", ranks > 2 ? 1 : 2}, {"vec", vec}}};
+}
+
+static Launch launchSlices(const Op &op, const Tile &tile) {
+  Launch launch = launchExchange(op, tile);
+  launch.halfBlocks = blocksOfHiddenExchange;
+  return launch;
 }
 
 static bool isSoundSlices(const Op &op, const Tile &tile) {
@@ -123,7 +133,7 @@ const KernelFamily exchangeSlicesFamily = {
     .configurations = slicesConfigurations,
     .isSound = isSoundSlices,
     .order = [](const Op &, const Tile &) { return AttributeMap(); }, // always that of the ranks
-    .launch = launchExchange,
+    .launch = launchSlices,
     .estimate = estimateExchange,
     .inbox = inboxBytes,
 };

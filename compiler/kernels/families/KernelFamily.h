@@ -56,6 +56,7 @@ struct Launch {
   bool cooperative = false;  ///< blocks wait for each other, so all of them must be resident
   int64_t cluster = 1;       ///< blocks of a cluster, neighbours in x, of which the grid has whole ones; 1: no clusters
   int64_t resident = 0;      ///< minimum of blocks per multiprocessor, which limits registers; 0: none
+  int64_t halfBlocks = 0;    ///< as PlanLaunch has it, for a template that takes any number of blocks in x; 0: none
 };
 
 /// An operand that a kernel takes as a tensor map; PlanTensorMap says more.

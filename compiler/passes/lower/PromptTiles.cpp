@@ -4,6 +4,7 @@
 // least; among those of this order, each number of rows has the fastest. So a plan has several kernels for an op, and a
 // prompt has the same bits alone and in company of its class.
 #include "kernels/cost/Problem.h"
+#include "kernels/families/Halves.h"
 #include "ops/Region.h"
 #include "passes/lower/TileChooser.h"
 
@@ -11,9 +12,12 @@ namespace kiln {
 
 /// The most tokens of all classes but the last, which has the longest prompts.
 constexpr std::array<int64_t, 2> promptClasses = {64, 256};
-/// Numbers of sequences that get a choice of their own, besides the bound: fewer where a single prompt has many rows.
-static SmallVector<int64_t, 3> sequencesOf(int64_t tokens) {
-  return tokens > promptClasses.back() ? SmallVector<int64_t, 3>{1, 8} : SmallVector<int64_t, 3>{1, 4, 16};
+/// Numbers of sequences that get a choice of their own, besides the bound: fewer where a single prompt has many rows,
+/// and of these half as many where two halves of a call run side by side.
+static SmallVector<int64_t, 3> sequencesOf(const Op &op, int64_t tokens) {
+  if (tokens > promptClasses.back())
+    return {1, canHideExchanges(op) ? 4 : 8};
+  return {1, 4, 16};
 }
 /// A kernel that is slower by up to this factor is used again rather than one more kernel made.
 constexpr double worthAnother = 1.02;
@@ -62,7 +66,7 @@ Expected<std::vector<TileChooser::PromptRows>> TileChooser::rowsOfClass(const Op
   const bool isLast = tokens == length->max;
   int64_t most = valueAt(rowsOf(op), boundsForRows(op, INT64_MAX, tokens));
   std::vector<PromptRows> all;
-  for (int64_t sequences : sequencesOf(tokens))
+  for (int64_t sequences : sequencesOf(op, tokens))
     if (sequences * tokens < most) {
       DimBinding dims = boundsForRows(op, sequences * tokens, tokens);
       all.push_back({sequences * tokens, isLast ? 0 : tokens, dims, dims});

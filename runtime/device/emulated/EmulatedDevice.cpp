@@ -27,6 +27,7 @@ struct EmulatedDeviceKernel : DeviceKernel {
 
 struct EmulatedGraph : DeviceGraph {
   std::vector<KernelLaunch> launches;
+  std::vector<size_t> order; ///< in which they run
 };
 
 /// Whether a file holds this text.
@@ -245,6 +246,7 @@ Error EmulatedDevice::launch(const KernelLaunch &launch) {
 Expected<std::unique_ptr<DeviceGraph>> EmulatedDevice::makeGraph(std::vector<KernelLaunch> launches,
                                                                  GraphBranch beside) {
   auto graph = std::make_unique<EmulatedGraph>();
+  graph->order = sequenceOf(launches.size(), beside);
   graph->launches = std::move(launches);
   llvm::append_range(graph->launches, std::move(beside.launches));
   return graph;
@@ -259,8 +261,9 @@ Error EmulatedDevice::change(DeviceGraph &graph, size_t index, const KernelLaunc
 
 Error EmulatedDevice::run(DeviceGraph &graph) {
   NvtxRange range(graph.name);
-  for (const KernelLaunch &step : static_cast<EmulatedGraph &>(graph).launches)
-    if (Error error = launch(step))
+  const auto &own = static_cast<EmulatedGraph &>(graph);
+  for (size_t index : own.order)
+    if (Error error = launch(own.launches[index]))
       return error;
   return Error::success();
 }

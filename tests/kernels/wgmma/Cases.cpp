@@ -114,7 +114,7 @@ std::vector<WgmmaMatmulCase> wgmmaMailCases() {
       make(DType::F16, 260, 96, 264, {64, 32, 4, 1, 2}, 3),     // tiles of a team one after the other
       make(DType::BF16, 1100, 64, 64, {64, 32, 4, 1, 3}, 5),    // two groups of tiles, rows in two rounds
       make(DType::F16, 200, 192, 264, {64, 64, 2, 1, 1, 2, 2}, 4),
-      make(DType::BF16, 256, 192, 520, {256, 192, 2, 2, 1}, 2),       // whole tiles with 192 sums, three vectors a lane
+      make(DType::BF16, 256, 192, 768, {256, 192, 2, 2, 1}, 2),       // whole tiles with 192 sums, three vectors a lane
       make(DType::BF16, 70, 192, 264, {64, 64, 2, 1, 1, 1, 1, 4}, 1), // halves of rows' columns
       make(DType::F16, 140, 192, 264, {128, 96, 2, 1, 1, 1, 1, 2}, 1),
       make(DType::BF16, 1, 40, 136, {64, 64, 2, 1, 1}, 1),

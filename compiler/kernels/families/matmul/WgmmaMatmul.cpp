@@ -2,6 +2,7 @@
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
 #include "kernels/families/Families.h"
+#include "kernels/families/Halves.h"
 #include "kernels/families/matmul/DepthCut.h"
 #include "kernels/families/matmul/WgmmaOperands.h"
 #include "ops/Region.h"
@@ -161,6 +162,13 @@ static AttributeMap orderOfWgmmaTiled(const Op &op, const Tile &tile) {
   return DepthCut{.ranges = block.parts * block.ranges}.order();
 }
 
+/// Blocks of a product of a half beside an exchange of the other; 0: as always. A persistent grid takes any number.
+static int64_t blocksOfHalf(const Op &op, const WgmmaBlock &block) {
+  if (!canHideExchanges(op) || hasOneToken(anchor(op)->result()->type) || block.parts > 1)
+    return 0;
+  return std::max<int64_t>(0, block.blocks - blocksOfHiddenExchange) / block.cluster() * block.cluster();
+}
+
 static Launch launchWgmmaTiled(const Op &op, const Tile &tile) {
   WgmmaBlock block(op, tile);
   MatmulProblem problem = matmulProblem(op);
@@ -171,7 +179,8 @@ static Launch launchWgmmaTiled(const Op &op, const Tile &tile) {
           .threads = block.threads(),
           .dynamicShared = block.sharedBytes(),
           .cluster = block.cluster(),
-          .resident = block.resident()};
+          .resident = block.resident(),
+          .halfBlocks = blocksOfHalf(op, block)};
 }
 
 static std::vector<OperandMap> mapsOfWgmmaTiled(const Op &op, const Tile &tile) {
@@ -229,8 +238,10 @@ static double estimateWgmmaTiled(const Op &op, const Tile &tile, const Target &t
   const KernelTimes::WgmmaTiled &times = target.times.wgmmaTiled;
   MatmulProblem problem = matmulProblem(op);
   WgmmaBlock block(op, tile);
-  Rounds rounds = roundsOf(block, target, static_cast<double>(valueAt(problem.rows, dims)),
-                           static_cast<double>(valueAt(problem.cols, dims)));
+  const int64_t rows = valueAt(problem.rows, dims);
+  if (const int64_t ofHalf = blocksOfHalf(op, block); ofHalf > 0 && rows >= fewestRowsBesideExchange)
+    block.blocks = ofHalf;
+  Rounds rounds = roundsOf(block, target, static_cast<double>(rows), static_cast<double>(valueAt(problem.cols, dims)));
   auto teams = static_cast<double>(block.teams), parts = static_cast<double>(block.parts);
   double steps = std::ceil(static_cast<double>(stepsOfDepth(op)) / parts);
   // Products of the second range follow those of the first; further ones wait.

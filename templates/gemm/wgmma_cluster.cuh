@@ -16,7 +16,7 @@ namespace kiln {
 template <int kM, int kN, int kDepthParts> struct WgmmaCluster {
   static constexpr int kBlocksM = kM, kBlocksN = kN, kParts = kDepthParts, kBlocks = kM * kN * kParts;
   /// Whether blocks copy for each other, and the number of those that copy to one block, itself among them.
-  static constexpr bool kCopiesToOthers = kM * kN > 1;
+  static constexpr bool kCopiesToOthers = kM * kN > 1, kIsOfBoth = kM > 1 && kN > 1;
   static constexpr int kCopiers = kM + kN - 1;
   static_assert(kBlocks >= 1 && kBlocks <= 8, "a legal cluster");
 

@@ -3,7 +3,9 @@
 // One thread of a block copies steps of both operands into the ring of stages. In a cluster whose blocks copy for each
 // other, a block copies a share of each tile: kShareM rows of the left operand, kShareN of the weight. A block expects
 // all bytes that it gets; and before it copies to a stage, the consumers of every block that gets the copy have
-// released it. Shares outside the operand are not copied.
+// released it. Shares outside the operand are not copied, unless the cluster extends along both: there a block must get
+// bytes from all that copy to it, for each step. Without them it could release a stage twice before another block,
+// which it does not share an operand with, has released it once.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -44,15 +46,15 @@ template <class Config, class T, class Order> struct WgmmaBlock {
     return stepsOf(Shape::kParts == 1 ? range : at.part, Shape::kAllRanges);
   }
 
-  /// The shares of a tile that are not all outside its operand; and the rows of the left operand's tile in a stage.
+  /// The shares of a tile that are copied; and the rows of the left operand's tile in a stage.
   KILN_DEVICE int sharesOfA(int m) const {
-    if constexpr (Cluster::kCopiesToOthers)
+    if constexpr (Cluster::kCopiesToOthers && !Cluster::kIsOfBoth)
       return max(0, min(ceilDiv(rows - m * Shape::kM, Shape::kShareM), Cluster::kBlocksN));
     else
-      return 1;
+      return Cluster::kBlocksN;
   }
   KILN_DEVICE int sharesOfB(int n) const {
-    if constexpr (Cluster::kCopiesToOthers && !Shape::kColsAreExact)
+    if constexpr (Cluster::kCopiesToOthers && !Cluster::kIsOfBoth && !Shape::kColsAreExact)
       return max(0, min(ceilDiv(Config::kCols - n * Shape::kN, Shape::kShareN), Cluster::kBlocksM));
     else
       return Cluster::kBlocksM;
@@ -84,7 +86,8 @@ template <class Config, class T, class Order> struct WgmmaCopies {
     if (share >= block.sharesOfA(tile.m))
       return;
     const SharedAddress to = SharedAddress(shared.a[stage]) + u32(share * Shape::kShareM) * kSwizzledRowBytes;
-    const int row = tile.m * Shape::kM + share * Shape::kShareM;
+    const int own = tile.m * Shape::kM + share * Shape::kShareM,
+              row = Cluster::kIsOfBoth ? min(own, block.rows - 1) : own;
     if constexpr (Cluster::kBlocksN > 1)
       copyBoxToBlocks(to, a, {depth, row}, shared.full[stage], block.at.blocksOfRows());
     else
@@ -95,7 +98,8 @@ template <class Config, class T, class Order> struct WgmmaCopies {
     if (share >= block.sharesOfB(tile.n))
       return;
     const SharedAddress to = SharedAddress(shared.b[stage]) + u32(share * Shape::kShareN) * kSwizzledRowBytes;
-    const int group = tile.n * (Shape::kN / 32) + share * (Shape::kShareN / 32);
+    const int own = tile.n * (Shape::kN / 32) + share * (Shape::kShareN / 32),
+              group = Cluster::kIsOfBoth ? min(own, ceilDiv(Config::kCols, 32) - 1) : own;
     if constexpr (Cluster::kBlocksM > 1)
       copyBoxToBlocks(to, weight, {depth, 0, 0, 0, group}, shared.full[stage], block.at.blocksOfCols());
     else

@@ -41,6 +41,8 @@ std::vector<WgmmaMatmulCase> wgmmaActivationCases() {
       // Clusters: tiles outside the product along both; a share of two boxes, of which the last has no row.
       make(DType::BF16, 130, 136, 264, {64, 64, 3, 1, 2, 2, 2}, 4),
       make(DType::F16, 300, 96, 136, {64, 64, 2, 1, 1, 2}, 2),          // each cluster several tiles along M
+      make(DType::BF16, 300, 192, 264, {64, 64, 2, 1, 1, 2, 2}, 4),     // several tiles, one of them outside along both
+      make(DType::F16, 280, 160, 72, {64, 64, 2, 1, 1, 2, 2}, 4),       // shares outside along both
       make(DType::BF16, 90, 320, 200, {128, 32, 3, 2, 1, 1, 4}, 4),     // shares of 32 rows, of which one is outside
       make(DType::F16, 20, 72, 136, {64, 32, 4, 1, 1, 1, 2}, 2),        // a box of fewer rows than a share
       make(DType::BF16, 500, 256, 64, {64, 256, 2, 1, 1, 8}, 8),        // eight blocks, a step a tile

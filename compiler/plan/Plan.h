@@ -16,7 +16,7 @@
 namespace kiln {
 
 /// Increased whenever a reader of one version would misread a plan of another.
-constexpr int64_t planFormatVersion = 13;
+constexpr int64_t planFormatVersion = 14;
 
 /// The most GPUs that may share a model.
 constexpr int64_t mostRanks = 64;

@@ -104,7 +104,6 @@ class UsageTest(KilnTest):
                 ("--target: expected one target with --stage plan", *compile_, "--stage", "plan", "--target", "sm_80,sm_90a"),
                 ("--target: expected each target once, got sm_80,sm_80", *compile_, "--target", "sm_80,sm_80"),
                 ("--target: --passes chooses the target", *compile_, "--stage", "plan", "--passes", "canonicalize", "--target", "sm_80"),
-                ("--ranks: expected decode=graph or auto, got persistent", *compile_, "--ranks", 2, "--stage", "fused", "--decode", "persistent"),
                 ("--ranks: m.kiln is IR, which is split or not; compile the model again with --ranks 2", "compile", text, "--stage",
                  "fused", "--ranks", 2),
                 ("--max-batch: IR says itself what its dims are", "compile", text, "--max-batch", 2),

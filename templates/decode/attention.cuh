@@ -11,13 +11,14 @@
 // gets: so loads of the cache wait for nothing that is computed in this layer.
 //
 // Registers: the first keys and values of the first kEarly queries of which a warp has any are loaded before the
-// queries are known; 8 for each query and key.
+// queries are known; 8 for each query and key. Those that come later are asked for in L2 then.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
 
 #include "decode/products.cuh"
 #include "decode/shape.cuh"
+#include "device/async_copy.cuh"
 #include "device/base.cuh"
 #include "device/cluster.cuh"
 #include "device/index.cuh"
@@ -44,6 +45,7 @@ template <class Config, class T> struct DecodeAttention : DecodeProducts<Config,
   static constexpr int kDeep = Config::kDeep, kClusterKeys = kKeys * kBlocks; // of all blocks, for one of kDeep
   static constexpr int kSlotKeys = kClusterKeys * kDeep, kTurnKeys = kSlotKeys * Shape::kWarps;
   static constexpr int kDirect = Shape::kDirect, kEarly = min(Shape::kQueries, 2);
+  static_assert(2 * kKeys * kDeep <= int(kWarpSize), "a lane for each line of the keys of a turn, and of their values");
 
   const DecodeShare share = Shape::share(cluster);
 
@@ -107,9 +109,13 @@ template <class Config, class T> struct DecodeAttention : DecodeProducts<Config,
       early[i] = {}; // otherwise registers keep what was loaded before
       if (query < queries()) {
         loadKeys(early[i], cache, query, firstKey(query));
+        prefetchKeys(cache, query, firstKey(query) + kTurnKeys);
         query = withKeys(query + 1);
       }
     }
+    if constexpr (Shape::kQueries > kEarly)
+      for (; query < queries(); query = withKeys(query + 1))
+        prefetchKeys(cache, query, firstKey(query));
   }
 
   /// Attends to the warp's keys for all queries, which are in shared memory. What they give goes to all blocks, or
@@ -209,6 +215,16 @@ private:
       loaded.keys[i] = loadPackedStreamingIf<8>(isKey, cache.keys + at + i * kClusterKeys * kHeadSize);
       loaded.values[i] = loadPackedStreamingIf<8>(isKey, cache.values + at + i * kClusterKeys * kHeadSize);
     }
+  }
+
+  /// Asks for the keys of this warp from `first` on in L2, and for their values: each lane for lines of the cache.
+  KILN_DEVICE void prefetchKeys(const DecodeCache<T> &cache, int query, int first) const {
+    constexpr int kTurnLines = kKeys * kDeep; // of keys, and as many of values
+    const int keys = position(rowOf(query)), line = lane() % kTurnLines;
+    if constexpr (kTurnKeys < Config::kContext || Shape::kQueries > kEarly)
+      for (; first < keys; first += kTurnKeys)
+        if (const int key = first + line / kKeys * kClusterKeys + line % kKeys; key < keys && lane() < 2 * kTurnLines)
+          prefetchLine((lane() < kTurnLines ? cache.keys : cache.values) + keyOf(query, key));
   }
 
   /// Gives a part's maximum and sum of weights to all blocks.

@@ -1,4 +1,4 @@
-//===- async_copy.cuh - global memory to shared memory, past registers ---------===//
+//===- async_copy.cuh - global memory to shared memory or L2, past registers ---===//
 //
 // A thread issues copies of 16 bytes, makes groups of them, and waits for its groups in order: cp.async of sm_80 and
 // up. Other threads see the bytes after the issuing thread's wait and a barrier.
@@ -34,6 +34,9 @@ template <int kPending> KILN_DEVICE void waitAsyncCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+/// Asks for the line at an address in L2. It orders nothing: a later load sees what has been written until then.
+KILN_DEVICE void prefetchLine(const void *from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
+
 #else
 
 KILN_DEVICE void copyAsync(SharedAddress to, const void *from, u32 bytes, Site site = Site::current()) {
@@ -54,6 +57,8 @@ KILN_DEVICE void copyAsync(SharedAddress to, const void *from, Site site = Site:
 KILN_DEVICE void commitAsyncCopies() { emulatedThread->commitCopies(); }
 
 template <int kPending> KILN_DEVICE void waitAsyncCopies() { emulatedThread->waitCopies(kPending); }
+
+KILN_DEVICE void prefetchLine(const void *) {}
 
 #endif
 

@@ -22,8 +22,11 @@ int64_t mostSequences(const DecodeRegion &region) {
 // The order of sums follows from these, so that they are the same for all numbers of rows of a plan.
 
 /// Parts of a unit for each warp: a thread of fewer, larger warps has the registers that it needs. What does not fit
-/// into them goes to memory, behind the copies of weights.
-int64_t warpPartsOf(const DecodeRegion &region) { return region.dim() <= 768 ? 1 : region.dim() <= 1280 ? 2 : 4; }
+/// into them goes to memory, behind the copies of weights. Of several ranks, products are shorter, and more warps take
+/// a smaller part in the exchange of sums.
+int64_t warpPartsOf(const DecodeRegion &region) {
+  return region.dim() <= 768 ? 1 : region.dim() <= 1280 || region.ranks() > 1 ? 2 : 4;
+}
 /// Slots of a query that blocks do not combine: their parts take shared memory for each query.
 int64_t directSlotsOf(const DecodeRegion &region) { return mostSequences(region) == 1 ? 4 : 1; }
 /// Keys that a lane takes at once. Warps of 2 parts have no registers for a third.
@@ -114,11 +117,11 @@ int64_t mostClusters(const DecodeRegion &region, const Target &target) {
   return 0;
 }
 
-/// As many as run at once. Of several ranks, no cluster has only hidden channels, if heads occupy between half and
-/// three quarters of them: it would wait while others are in attention, and each cluster that posts costs all others.
+/// As many as run at once. Of several ranks, no cluster has only hidden channels, if heads occupy more than half of
+/// them, but not all: it would wait while others are in attention, and each cluster that posts costs all others.
 int64_t clustersFor(const DecodeRegion &region, const Target &target) {
   const int64_t most = mostClusters(region, target), heads = region.heads();
-  const bool areEnough = region.ranks() > 1 && 2 * heads > most && 4 * heads <= 3 * most;
+  const bool areEnough = region.ranks() > 1 && 2 * heads > most && heads < most;
   return areEnough && DecodeBlock(region, heads, 1, 1).isShared() ? heads : most;
 }
 
@@ -157,7 +160,9 @@ std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const
   // Where weights take longer than the phases, stages that are free sooner only put more copies in front of what
   // clusters tell each other. Of several ranks, each has fewer weights.
   const int64_t lead = warpParts == 1 || (region.ranks() > 1 && warpParts == 2) ? 2 : 1;
-  const int64_t ahead = rows == 1 && warpParts == 1 ? 3 : rows == 1 || (rows == 2 && warpParts <= 2) ? 2 : 1;
+  int64_t ahead = rows == 1 && warpParts == 1 ? 3 : rows == 1 || (rows == 2 && warpParts <= 2) ? 2 : 1;
+  if (lead == 2 && DecodeBlock(region, clusters, rows, stages).warps() > 12)
+    ahead = 1; // a thread of so many warps has registers for no more
   return {{{"clusters", clusters},
            {"rows", rows},
            {"stages", stages},
@@ -171,7 +176,7 @@ std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const
 
 bool isSoundDecodeLayers(const Op &op, const Tile &tile) {
   const DecodeBlock block(*DecodeRegion::of(op), tile);
-  return block.warpParts >= 1 && setting(tile, "lead") <= 2 && block.direct >= 1 &&
+  return block.warpParts >= 1 && setting(tile, "lead") <= 2 && setting(tile, "deep") <= 4 && block.direct >= 1 &&
          block.direct * clusterBlocks <= 32 && block.clusters <= 1024 && block.isShared() && block.rows <= mostRows &&
          isPowerOfTwo(block.rows);
 }

@@ -133,7 +133,8 @@ template <class Config, class T, class Order> struct WgmmaConsumer {
 
   /// Beside so many sums, and warps beside the producer that keep registers, there are none for values that can be
   /// computed where they are used.
-  static constexpr bool kIsTight = Shape::kMails && sizeof(Sums) >= 160 * sizeof(float);
+  static constexpr int kRegistersBesideSums = Shape::kConsumerRegisters - int(sizeof(Sums) / sizeof(float));
+  static constexpr bool kIsTight = Shape::kMails && kRegistersBesideSums <= 72;
 
   /// A team's turn comes once for each of its tiles; the first team need not wait for its first.
   KILN_DEVICE void waitForTurn(int i) const {

@@ -221,7 +221,8 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
     Loaded<Epilogue> loaded;
     // With rows past the end, addresses take the registers for loads ahead; so do statistics beside many sums.
     constexpr bool kHasStatistics = RowOperandsOf<Epilogue>::kExists || GroupedBy<Epilogue>::kExists;
-    constexpr bool kHasRoom = kWhole && !(kHasStatistics && sizeof(sums.total()) >= 160 * sizeof(float));
+    constexpr bool kIsLarge = Consumer::kIsTight || sizeof(sums.total()) >= 160 * sizeof(float);
+    constexpr bool kHasRoom = kWhole && !(kHasStatistics && kIsLarge);
     constexpr int kAhead = kHasRoom ? min(Loaded<Epilogue>::kAhead, kGroups) : 0;
 #pragma unroll
     for (int group = 0; group < kAhead; ++group)

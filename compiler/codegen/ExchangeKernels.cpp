@@ -50,6 +50,16 @@ static void writeShares(Functor &body, const Op &gather, const KernelNames &name
   }
 }
 
+/// This rank's share, where it lies in the whole row.
+static void writeOwnShare(Functor &body, const Op &gather, const KernelNames &names) {
+  const Value &out = *gather.result();
+  const int64_t size = gather.intAttribute("size"), ranks = gather.parent()->function()->module().ranks();
+  body.add("  storeShare(" + body.pointer(out, /*writes=*/true) + " + (i64(row) * " + Twine(size) + " + " +
+               firstOfShare(body, size, ranks) + " + col), values, col, " + countOfShare(body, size, ranks) + "); // " +
+               names.line(gather),
+           &gather);
+}
+
 Expected<KernelText> writeExchangeKernel(const Op &op, const KernelChoice &choice) {
   const Op &exchange = *anchor(op);
   KernelNames names(op);
@@ -59,19 +69,23 @@ Expected<KernelText> writeExchangeKernel(const Op &op, const KernelChoice &choic
   kernel.addInboxes();
   const Value &x = *exchange.operand(0);
   Functor body("Body", names);
-  // A rank that adds up a slice reads the parts of all ranks, and writes the results of all.
+  // A rank that adds up a slice reads the parts of all ranks, and writes the results of all; so does one that has a
+  // share.
   const bool isSliced = choice.family->form == KernelForm::ExchangeSlices;
-  if (isSliced) {
+  const bool isShared = choice.family->form == KernelForm::ExchangeShares;
+  if (isSliced)
     body.pointersOfRanks(x, ranks);
+  if (isSliced || isShared)
     body.pointersOfRanks(op.region() ? *op.region()->terminator()->operand(0) : *op.result(), ranks, /*writes=*/true);
-  }
   body.add("template <int V> KILN_DEVICE Vec<float, V> load(" + Twine(isSliced ? "int rank, " : "") +
            "i64 index) const { return kiln::load<V>(" + body.pointer(x) + (isSliced ? "[rank]" : "") + " + index); }");
-  body.add("template <int V> KILN_DEVICE void operator()(i64 index, const RankParts<" + Twine(ranks) +
-           ", V> &parts) const {");
+  const std::string given = isShared ? "Vec<float, V> &values" : "RankParts<" + std::to_string(ranks) + ", V> &parts";
+  body.add("template <int V> KILN_DEVICE void operator()(i64 index, const " + given + ") const {");
   body.add(placeLine(body, x.type.lastDim()));
   std::vector<CodeLine> groups;
-  if (exchange.is(OpKind::allGather))
+  if (isShared)
+    writeOwnShare(body, exchange, names);
+  else if (exchange.is(OpKind::allGather))
     writeShares(body, exchange, names);
   else if (Error error = writeSum(body, op, exchange, names, groups))
     return error;

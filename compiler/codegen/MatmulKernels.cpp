@@ -134,8 +134,8 @@ static void addGroups(Functor &epilogue, const EpilogueEmitter &emitter) {
   epilogue.add("}");
 }
 
-/// Emits the ops of a region after its product. Error: an op that is not allowed there, or an op before the product
-/// other than `layernorm`, which may be null.
+/// Emits the ops of a region after its product, or after the sum over ranks, which is the template's, too. Error: an op
+/// that is not allowed there, or an op before the product other than `layernorm`, which may be null.
 static Error emitBehind(EpilogueEmitter &emitter, const Op &op, const Op &product, const Op *layernorm) {
   bool isBehind = false;
   for (const auto &inner : op.region()->ops()) {
@@ -143,6 +143,8 @@ static Error emitBehind(EpilogueEmitter &emitter, const Op &op, const Op &produc
       continue;
     if (inner.get() == &product)
       isBehind = true;
+    else if (isBehind && inner->is(OpKind::allReduce) && inner->operand(0) == product.result())
+      continue;
     else if (!isBehind)
       return opError(*inner, "expected nothing in front of the product but a layernorm of its left operand");
     else if (Error error = emitter.emit(*inner))
@@ -159,7 +161,8 @@ static Expected<Functor> epilogueFunctor(const Op &op, const KernelNames &names,
   if (readsAhead)
     emitter.readAhead();
   emitter.computeStatistics(family.rowVectors);
-  const Value &result = *product.result();
+  // What the template passes: of several ranks that have parts, their sum.
+  const Value &result = *(sumsParts(op) ? findInRegion(op, OpKind::allReduce) : &product)->result();
   emitter.begin(result, matmulCoordinates(result.type));
   if (op.region())
     if (Error error = emitBehind(emitter, op, product, layernorm))
@@ -234,10 +237,15 @@ Expected<KernelText> writeTensorProduct(const Op &op, const KernelChoice &choice
   std::string input = kernel.operand(*product.operand(0)), weight = kernel.operand(*product.operand(1));
   DType dtype = product.operand(1)->type.dtype;
   std::string type = cxxType(dtype).str();
+  std::string ranks;
+  if (sumsParts(op)) {
+    kernel.addInboxes();
+    ranks = formatv(", Exchange<{0}>{{inboxes, rank, stop}", op.parent()->function()->module().ranks()).str();
+  }
   // Maps do not tell the type of their elements.
   std::string statement =
       (choice.family->body + "<Config" + (choice.family->maps ? ", " + type : "") + ">(" + rows + ", " + input + ", " +
-       weight + (choice.family->workspace ? ", parts, arrivals" : "") + ", " + epilogue.construction() + ");")
+       weight + (choice.family->workspace ? ", parts, arrivals" : "") + ", " + epilogue.construction() + ranks + ");")
           .str();
   return kernel.finish(statement, dtype, "n" + problem.cols.str() + "_k" + problem.depth.str(), type);
 }

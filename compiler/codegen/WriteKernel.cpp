@@ -32,6 +32,7 @@ Expected<KernelText> writeKernel(const Op &op, const KernelChoice &choice) {
     break;
   case KernelForm::Exchange:
   case KernelForm::ExchangeSlices:
+  case KernelForm::ExchangeShares:
     return writeExchangeKernel(op, choice);
   case KernelForm::Map:
     return writeMapKernel(op, choice);

@@ -18,6 +18,13 @@ static bool computesStatisticsBeside(const PipelineOptions &options) {
   return options.matmul == "generated" && (!family || family->rowVectors > 0);
 }
 
+/// Whether the kernels for products of few rows can be those that add up the parts of all ranks.
+static bool sumsPartsOfRanks(const PipelineOptions &options) {
+  const Attribute *wanted = findAttribute(options.kernels, "matmul");
+  const KernelFamily *family = wanted ? findKernelFamily(wanted->asString()) : nullptr;
+  return options.ranks > 1 && (!family || family->inbox);
+}
+
 /// Whether nothing was chosen that one kernel for all of @decode would not show.
 static bool leavesDecodeOpen(const PipelineOptions &options) {
   return options.kernels.empty() && options.tiles.empty() && options.without.empty() && options.options.empty() &&
@@ -75,6 +82,8 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
     add(gatherStatisticsPass, {{"target", Attribute::ident(options.target)}});
   if (computesStatisticsBeside(options))
     add(fuseStatisticsPass, {{"target", Attribute::ident(options.target)}});
+  if (sumsPartsOfRanks(options))
+    add(fuseExchangePass, {{"target", Attribute::ident(options.target)}});
   add(splitNormPass, {{"target", Attribute::ident(options.target)}});
   add(splitScorePass, {{"target", Attribute::ident(options.target)}});
   add(selectKernelsPass, {{"target", Attribute::ident(options.target)},

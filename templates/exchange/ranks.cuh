@@ -87,4 +87,13 @@ KILN_DEVICE void store(const PerRank<T *, kRanks> &targets, const Vec<float, V> 
     store(targets[rank], values, site);
 }
 
+/// Writes the elements of a rank's share from column `col` on that are not beyond its `size` columns.
+template <int V, class Target>
+KILN_DEVICE void storeShare(const Target &target, const Vec<float, V> &values, int col, int size) {
+#pragma unroll
+  for (int i = 0; i < V; ++i)
+    if (col + i < size)
+      store(target + i, Vec<float, 1>{values[i]});
+}
+
 } // namespace kiln

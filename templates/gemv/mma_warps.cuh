@@ -15,6 +15,8 @@
 // bytes whose chunks are permuted (swizzledOffset), from where it gets fragments by ldmatrix. If warps share the depth,
 // the rows of A come with each stage; otherwise all warps of the block need all of them, and copy them once.
 //
+// Several GPUs, the ranks, may each have a part of the product, as in gemv/wgmma_rows.cuh.
+//
 // Beside the warps that multiply, others load what the epilogue reads by rows, statistics of rows for example.
 //
 // Launch: grid (ceildiv(cols, kTileN · kTurns), ceildiv(rows, kRows)), where kTileN = 8 · kTilesN · kWarpsN; block
@@ -39,6 +41,9 @@
 // Epilogue: as in gemv/simt_row.cuh, also with what epilogue.cuh says of rows and groups. Its V is 2, or 1 if cols is
 // odd.
 //
+// Ranks: OneRank, or an Exchange (exchange/thread_exchange.cuh), for which warps share the depth, the first
+// kInboxThreads threads have all outputs, each at most one, and a grid has one block in y.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -53,28 +58,31 @@
 #include "device/vec.cuh"
 #include "device/warp.cuh"
 #include "epilogue.cuh"
+#include "exchange/thread_exchange.cuh"
 #include "gemv/mma_warps_copies.cuh"
 #include "gemv/mma_warps_shape.cuh"
 
 namespace kiln {
 
 /// The work of one thread.
-template <class Config, class T, class Epilogue> struct MmaWarps {
+template <class Config, class T, class Epilogue, class Ranks> struct MmaWarps {
   using Shape = MmaWarpsShape<Config, T>;
   using OfRow = RowOperandsOf<Epilogue>;
   static constexpr int kTilesN = Shape::kTilesN, kUnroll = Shape::kUnroll, V = Shape::V;
   static constexpr int kChains = Shape::kOwnChains, kHalves = Shape::kRows / 8;
 
   const Epilogue &epilogue;
+  const Ranks &ranks;
   const int allRows;
   MmaWarpsStorage<Config, T> &shared;
   const int firstRow = int(blockIndexY()) * Shape::kRows;
   const MmaWarpsCopies<Config, T> copies;
   MmaSums sums[kChains][kTilesN];
 
-  KILN_DEVICE MmaWarps(const T *a, const T *weight, const Epilogue &epilogue, int allRows,
+  KILN_DEVICE MmaWarps(const T *a, const T *weight, const Epilogue &epilogue, const Ranks &ranks, int allRows,
                        MmaWarpsStorage<Config, T> &shared)
-      : epilogue(epilogue), allRows(allRows), shared(shared), copies(a, weight, firstRow, allRows, shared) {}
+      : epilogue(epilogue), ranks(ranks), allRows(allRows), shared(shared),
+        copies(a, weight, firstRow, allRows, shared) {}
 
   KILN_DEVICE static int group() { return int(laneIndex()) / 4; }
   KILN_DEVICE static int place() { return int(laneIndex()) % 4; }
@@ -188,15 +196,15 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
   }
 
   KILN_DEVICE void finishTogether(const Output (&outputs)[Shape::kOwnOutputs],
-                                  const Operands (&ahead)[Shape::kOwnOutputs]) const {
+                                  const Operands (&ahead)[Shape::kOwnOutputs], SumOfParts<Ranks> &sumOfParts) const {
 #pragma unroll
     for (int i = 0; i < Shape::kOwnOutputs; ++i) {
       if (!hasOutput(i))
         break;
       const Output at = outputs[i];
       const int col = Shape::firstCol(0) + at.col;
-      passProduct(epilogue, product(at), ahead[i], ofRow(at.row), firstRow + at.row, col,
-                  firstRow + at.row < allRows && col < Config::kCols);
+      const bool exists = firstRow + at.row < allRows && col < Config::kCols;
+      passProduct(epilogue, sumOfParts(product(at), exists), ahead[i], ofRow(at.row), firstRow + at.row, col, exists);
     }
   }
 
@@ -264,6 +272,8 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
     for (int i = 0; i < Shape::kOwnOutputs; ++i)
       outputs[i] = output(i);
     awaitRows();
+    static_assert(!SumOfParts<Ranks>::kExchanges || Shape::kOutputs <= min(Shape::kThreads, kInboxThreads));
+    SumOfParts<Ranks> sumOfParts(ranks);
     Operands ahead[Shape::kOwnOutputs];
 #pragma unroll
     for (int i = 0; i < Shape::kOwnOutputs; ++i)
@@ -278,11 +288,12 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
       loadOfRows();
     }
     syncThreads();
-    finishTogether(outputs, ahead);
+    finishTogether(outputs, ahead, sumOfParts);
   }
 
   /// Warps that have all of the depth meet when the rows are there.
   KILN_DEVICE void runAlone() {
+    static_assert(!SumOfParts<Ranks>::kExchanges, "threads would exchange more than one vector");
     awaitRows();
     if (isMultiplier())
       waitAsyncCopies<0>();
@@ -302,10 +313,11 @@ template <class Config, class T, class Epilogue> struct MmaWarps {
 };
 
 /// The kernel's body.
-template <class Config, class T, class Epilogue>
-KILN_DEVICE void mmaWarps(int rows, const T *a, const T *weight, const Epilogue &epilogue) {
+template <class Config, class T, class Epilogue, class Ranks = OneRank>
+KILN_DEVICE void mmaWarps(int rows, const T *a, const T *weight, const Epilogue &epilogue, const Ranks &ranks = {}) {
   allowDependents();
-  MmaWarps<Config, T, Epilogue> thread(a, weight, epilogue, rows, dynamicShared<MmaWarpsStorage<Config, T>>());
+  MmaWarps<Config, T, Epilogue, Ranks> thread(a, weight, epilogue, ranks, rows,
+                                              dynamicShared<MmaWarpsStorage<Config, T>>());
   thread.run();
 }
 

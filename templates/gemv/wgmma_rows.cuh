@@ -20,6 +20,9 @@
 // Beside the producer, three warps load what the epilogue reads by rows and leave it in shared memory: statistics of
 // rows are on their way while the others multiply. With kMails each row's are computed by one block (row_mail.cuh).
 //
+// Several GPUs, the ranks, may each have a part of the product: of the depth, a range of all. Then the thread that has
+// the sums of a row's 8 columns exchanges them with the same thread of the other ranks before it applies the epilogue.
+//
 // So a row's bits depend on the cut, kParts · kGroups and kChains, and on nothing else: not on the number of rows, nor
 // on the tile, nor on how the ranges are spread over blocks and warpgroups. gemv/mma_warps.cuh gives the same bits.
 //
@@ -55,6 +58,9 @@
 //
 // Epilogue: as in gemm/wgmma_tiled.cuh, also with what epilogue.cuh says of rows.
 //
+// Ranks: OneRank, or an Exchange (exchange/thread_exchange.cuh), for which a thread may have one vector, and a grid one
+// block in y.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -69,6 +75,7 @@
 #include "device/tensor_copy.cuh"
 #include "device/vec.cuh"
 #include "epilogue.cuh"
+#include "exchange/thread_exchange.cuh"
 #include "gemm/product_boxes.cuh"
 #include "gemm/ring_place.cuh"
 #include "gemv/wgmma_rows_mail.cuh"
@@ -328,8 +335,9 @@ template <class Config, class T> struct WgmmaRows {
     return sum;
   }
 
-  template <class Epilogue>
-  KILN_DEVICE void finish(const Epilogue &epilogue, const Loaded<Epilogue> &loaded, int tile) const {
+  template <class Epilogue, class Sum>
+  KILN_DEVICE void finish(const Epilogue &epilogue, const Loaded<Epilogue> &loaded, Sum &sumOfParts, int tile) const {
+    static_assert(!Sum::kExchanges || Shape::kVectorsAreOnce, "each thread exchanges one vector");
 #pragma unroll
     for (int turn = 0; turn < Shape::kRowTurns; ++turn) {
       const bool isOwnRow = isOwn(turn);
@@ -337,19 +345,21 @@ template <class Config, class T> struct WgmmaRows {
 #pragma unroll
       for (int vector = 0; vector < Shape::kVectors; ++vector) {
         const bool exists = isOwnRow && (Shape::kColsAreExact || colOf(tile, vector) < Config::kCols);
-        const auto sum = exists ? product(turn, vector) : Vec<float, Shape::V>{};
-        passProduct(epilogue, sum, loaded[turn][vector], ofOwn, rowOf(turn), colOf(tile, vector), exists);
+        const auto part = exists ? product(turn, vector) : Vec<float, Shape::V>{};
+        passProduct(epilogue, sumOfParts(part, exists), loaded[turn][vector], ofOwn, rowOf(turn), colOf(tile, vector),
+                    exists);
       }
     }
   }
 
-  template <class Epilogue> KILN_DEVICE void consume(const Epilogue &epilogue) const {
+  template <class Epilogue, class Ranks> KILN_DEVICE void consume(const Epilogue &epilogue, const Ranks &ranks) const {
     auto ring = RingPlace<kStages>::after(0);
     for (int turn = 0; turn < tiles; ++turn)
-      consumeTile(epilogue, turn, ring);
+      consumeTile(epilogue, ranks, turn, ring);
   }
-  template <class Epilogue>
-  KILN_DEVICE void consumeTile(const Epilogue &epilogue, int turn, RingPlace<kStages> &ring) const {
+  template <class Epilogue, class Ranks>
+  KILN_DEVICE void consumeTile(const Epilogue &epilogue, const Ranks &ranks, int turn, RingPlace<kStages> &ring) const {
+    SumOfParts<Ranks> sumOfParts(ranks);
     Loaded<Epilogue> loaded;
     load(loaded, epilogue, firstTile + turn);
     Sums sums[kChains];
@@ -361,15 +371,16 @@ template <class Config, class T> struct WgmmaRows {
     waitForSums(turn);
     if constexpr (OfRow<Epilogue>::kExists)
       waitBarrier(shared.loaded, 0);
-    finish(epilogue, loaded, firstTile + turn);
+    finish(epilogue, loaded, sumOfParts, firstTile + turn);
     if (Shape::kTurns > 1 && turn + 1 < tiles)
       releaseSums();
   }
 };
 
 /// The kernel's body.
-template <class Config, class T, class Epilogue>
-KILN_DEVICE void wgmmaRows(int rows, const TensorMap &a, const TensorMap &weight, const Epilogue &epilogue) {
+template <class Config, class T, class Epilogue, class Ranks = OneRank>
+KILN_DEVICE void wgmmaRows(int rows, const TensorMap &a, const TensorMap &weight, const Epilogue &epilogue,
+                           const Ranks &ranks = {}) {
   using Shape = WgmmaRowsShape<Config, T>;
   allowDependents();
   const WgmmaRows<Config, T> thread{dynamicShared<WgmmaRowsStorage<Config, T>>(), a, weight, rows};
@@ -400,7 +411,7 @@ KILN_DEVICE void wgmmaRows(int rows, const TensorMap &a, const TensorMap &weight
     waitForDependencies();
     if constexpr (Shape::kParts > 1)
       waitCluster();
-    thread.consume(epilogue);
+    thread.consume(epilogue, ranks);
   }
 }
 

@@ -5,6 +5,7 @@
 #include "device/base.cuh"
 #include "device/index.cuh"
 #include "device/shared.cuh"
+#include "exchange/ranks.cuh"
 #include "gemv/depth_cut.cuh"
 #include "row_mail.cuh"
 #include "shape.cuh"
@@ -36,6 +37,8 @@ template <class Config, class T> struct WgmmaRowsShape {
   static constexpr int kRowThreads = kN / 8, kRowsAtOnce = kConsumers / kRowThreads;
   static constexpr int kRowTurns = ceilDiv(kOwnRows, kRowsAtOnce);
   static constexpr int V = widestVector(Config::kCols, 8), kVectors = 8 / V;
+  // Whether a thread has one vector in all, and room for its words in the inboxes of other ranks.
+  static constexpr bool kVectorsAreOnce = kTurns == 1 && kRowTurns == 1 && kVectors == 1 && kConsumers <= kInboxThreads;
 
   static_assert(sizeof(T) == 2, "bf16 or f16");
   static_assert(kRows == 8 || kRows == 16 || kRows == 32 || kRows == 64, "rows of a block");

@@ -1,37 +1,13 @@
 // Exchanges between ranks, each in a thread of its own as on a GPU of its own, under every schedule; and mistakes.
 
-#include "emulated/Fixture.h"
-
-#include <thread>
+#include "emulated/RankFixture.h"
 
 namespace kiln {
 namespace {
 
-constexpr size_t ranks = 3;
-template <class T> using PerRank = std::array<T, ranks>; ///< as kernels take it
-
-class RankTest : public EmulatedTest {
+class RankTest : public RankFixture {
 protected:
-  RankTest() {
-    kernelLibrary("ranks", /*checkAccesses=*/true); // before there are several threads
-    constexpr size_t bytes = 1 << 20;               // of a few blocks
-    for (char *&inbox : inboxes) {
-      inbox = buffer<char>(bytes, "inbox").data;
-      std::memset(inbox, 0, bytes);
-    }
-    *stop.data = 0;
-  }
-
-  /// Runs `launch` for all ranks at the same time. Returns their errors.
-  template <class Launch> static std::vector<std::string> onAllRanks(Launch launch) {
-    std::vector<std::string> errors(ranks);
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < static_cast<int>(ranks); ++rank)
-      threads.emplace_back([&, rank] { errors[static_cast<size_t>(rank)] = printed(launch(rank)); });
-    for (std::thread &thread : threads)
-      thread.join();
-    return errors;
-  }
+  RankTest() { kernelLibrary("ranks", /*checkAccesses=*/true); } // before there are several threads
 
   /// Launches a kernel of ranks.cu; the arguments follow its own.
   template <class... Args>
@@ -58,10 +34,6 @@ protected:
     EXPECT_TRUE(text.starts_with(placeIn("ranks", kernel))) << errors[1];
     EXPECT_TRUE(text.contains(message.str())) << errors[1];
   }
-
-  PerRank<char *> inboxes;
-  Buffer<uint32_t> stop = buffer<uint32_t>(1);
-  double patience = 60;
 };
 
 constexpr const char *nothingCame = "waits here for another rank, which has written nothing for 0.3";

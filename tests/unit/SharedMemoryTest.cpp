@@ -160,16 +160,16 @@ protected:
     addAll(*module->findFunction(Entry::Decode)->body.snapshot().front(), target);
   }
 
-  /// Adds the exchanges of a model that two GPUs share.
+  /// Adds the exchanges of a model that two GPUs share, and the products with sums of theirs.
   void addRanks(const Target &target) {
     CompileOptions options;
     options.pipeline.dtype = "bf16";
     options.pipeline.ranks = 2;
-    options.build.maxBatch = 4;
-    auto module = unwrap(compileToStage(sourcePath("graphs/gpt2-124m.toml"), Stage::Fused, options, sources));
+    options.build.maxBatch = 8;
+    auto module = unwrap(compileToStage(sourcePath("graphs/gpt2-124m.toml"), Stage::Plan, options, sources));
     for (const auto &function : module->functions)
       for (const auto &op : function->body.ops())
-        if (anchor(*op)->has(Trait::Exchange))
+        if (anchor(*op)->has(Trait::Exchange) || sumsParts(*op))
           addAll(*op, target);
   }
 

@@ -80,6 +80,10 @@ bool computesStatistics(const Op &op) {
   return op.region() && anchor(op)->is(OpKind::matmul) && findInRegion(op, OpKind::rowRstd);
 }
 
+bool sumsParts(const Op &op) {
+  return contractionsOf(op) == 1 && anchor(op)->is(OpKind::matmul) && findInRegion(op, OpKind::allReduce);
+}
+
 const Op *findInRegion(const Op &fused, OpKind kind) {
   for (const auto &op : fused.region()->ops())
     if (op->is(kind))

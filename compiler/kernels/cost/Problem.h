@@ -40,6 +40,8 @@ bool usesGroups(const Op &op);
 /// Whether the op is a product that computes statistics of rows beside it: mean and reciprocal deviation of rows in
 /// memory.
 bool computesStatistics(const Op &op);
+/// Whether the op is a product of which each rank has a part, and whose kernel adds up those of all ranks.
+bool sumsParts(const Op &op);
 /// Whether the left operand of the op's matmul lies in memory: no op of the same region computes it.
 bool hasLeftOperandInMemory(const Op &op);
 /// The op of this kind in a region, or null.

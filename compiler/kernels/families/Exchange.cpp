@@ -4,14 +4,16 @@
 #include "kernels/cost/Work.h"
 #include "kernels/families/Families.h"
 #include "kernels/families/Halves.h"
+#include "kernels/families/Inbox.h"
 #include "ops/Region.h"
 
 namespace kiln {
 
-// As in exchange/ranks.cuh.
-constexpr int64_t inboxThreads = 256, inboxVec = 8, wordBytes = 8;
-/// Blocks that wait for other ranks, all of which any GPU runs at once.
-constexpr int64_t mostBlocks = 128;
+int64_t inboxBytes(const Op &op, int64_t blocks) {
+  int64_t ranks = op.parent()->function()->module().ranks();
+  int64_t words = 2 * ranks * inboxThreads * inboxVec * inboxWordBytes, counts = 4 * (inboxThreads + 2 * ranks);
+  return blocks * static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(words + counts), 16));
+}
 
 static bool isOfGroups(const Op &op) { return op.is(OpKind::groupMean) || op.is(OpKind::groupSquares); }
 
@@ -36,7 +38,7 @@ static const Type &exchangedType(const Op &op) { return anchor(op)->operand(0)->
 static std::vector<Tile> exchangeConfigurations(const Op &op, const Target &, const DimBinding &) {
   // The elements of a thread lie in one row; those of a group belong to one thread.
   int64_t most = usesGroups(op) ? groupColumns : 4;
-  return {{{"blocks", mostBlocks},
+  return {{{"blocks", mostExchangeBlocks},
            {"threads", inboxThreads},
            {"vec", widestVector(*exchangedType(op).lastDim().asConstant(), most)}}};
 }
@@ -44,7 +46,7 @@ static std::vector<Tile> exchangeConfigurations(const Op &op, const Target &, co
 /// What both templates require of a tile.
 static bool isSound(const Op &op, const Tile &tile) {
   int64_t threads = setting(tile, "threads"), vec = setting(tile, "vec"), blocks = setting(tile, "blocks");
-  return blocks >= 1 && blocks <= mostBlocks && threads % 32 == 0 && isPowerOfTwo(vec) && vec <= inboxVec &&
+  return blocks >= 1 && blocks <= mostExchangeBlocks && threads % 32 == 0 && isPowerOfTwo(vec) && vec <= inboxVec &&
          *exchangedType(op).lastDim().asConstant() % vec == 0;
 }
 
@@ -67,16 +69,11 @@ static double estimateExchange(const Op &op, const Tile &tile, const Target &tar
   cost.blocks = std::min(std::ceil(blocks), static_cast<double>(setting(tile, "blocks")));
   cost.threads = setting(tile, "threads");
   cost.memoryBytes = bytesMovedAt(op, dims);
-  cost.bytesInFlight = perBlock * wordBytes;
+  cost.bytesInFlight = perBlock * inboxWordBytes;
   return estimateSeconds(cost, target);
 }
 
-/// BlockInbox of exchange/ranks.cuh, for each block.
-static int64_t inboxBytes(const Op &op, const Tile &tile) {
-  int64_t ranks = op.parent()->function()->module().ranks();
-  int64_t words = 2 * ranks * inboxThreads * inboxVec * wordBytes, counts = 4 * (inboxThreads + 2 * ranks);
-  return setting(tile, "blocks") * static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(words + counts), 16));
-}
+static int64_t inboxOfExchange(const Op &op, const Tile &tile) { return inboxBytes(op, setting(tile, "blocks")); }
 
 const KernelFamily exchangeFamily = {
     .name = "exchange",
@@ -90,7 +87,7 @@ const KernelFamily exchangeFamily = {
     .order = [](const Op &, const Tile &) { return AttributeMap(); }, // always that of the ranks
     .launch = launchExchange,
     .estimate = estimateExchange,
-    .inbox = inboxBytes,
+    .inbox = inboxOfExchange,
 };
 
 //===----------------------------------------------------------------------===//
@@ -110,7 +107,7 @@ static std::vector<Tile> slicesConfigurations(const Op &op, const Target &, cons
   // better than 8: that matters where few blocks do all the work.
   const int64_t ranks = op.parent()->function()->module().ranks();
   int64_t vec = widestVector(*exchangedType(op).lastDim().asConstant(), ranks > 4 ? 4 : inboxVec);
-  return {{{"blocks", mostBlocks}, {"threads", 1024}, {"unroll", ranks > 2 ? 1 : 2}, {"vec", vec}}};
+  return {{{"blocks", mostExchangeBlocks}, {"threads", 1024}, {"unroll", ranks > 2 ? 1 : 2}, {"vec", vec}}};
 }
 
 static Launch launchSlices(const Op &op, const Tile &tile) {
@@ -135,7 +132,41 @@ const KernelFamily exchangeSlicesFamily = {
     .order = [](const Op &, const Tile &) { return AttributeMap(); }, // always that of the ranks
     .launch = launchSlices,
     .estimate = estimateExchange,
-    .inbox = inboxBytes,
+    .inbox = inboxOfExchange,
+};
+
+//===----------------------------------------------------------------------===//
+// exchange_shares
+//===----------------------------------------------------------------------===//
+
+/// Shares of so many elements or more take longer to cross the link, each beside a stamp, than two barriers of all
+/// ranks: those of the logits of a few rows.
+constexpr int64_t fewestShared = int64_t(1) << 17;
+
+static bool acceptsShares(const Op &op, const Target &target, const DimBinding &upper) {
+  return op.is(OpKind::allGather) && hasFewTokens(op, op.result()->type) && op.intAttribute("unit", 1) == 1 && acceptsExchange(op, target, upper) &&
+         valueAt(exchangedType(op).elements(), upper) >= fewestShared;
+}
+
+static std::vector<Tile> sharesConfigurations(const Op &, const Target &, const DimBinding &) {
+  // Rows of the whole tensor may begin anywhere: elements that lie side by side fill lines of the link if neighbouring
+  // threads have them.
+  return {{{"blocks", mostExchangeBlocks}, {"threads", 1024}, {"unroll", 8}, {"vec", 1}}};
+}
+
+const KernelFamily exchangeSharesFamily = {
+    .name = "exchange_shares",
+    .summary = "shares of all ranks of large tensors, each written to the memory of all",
+    .header = "exchange/shares.cuh",
+    .body = "exchangeShares",
+    .form = KernelForm::ExchangeShares,
+    .accepts = acceptsShares,
+    .configurations = sharesConfigurations,
+    .isSound = isSoundSlices,
+    .order = [](const Op &, const Tile &) { return AttributeMap(); }, // no sums
+    .launch = launchSlices,
+    .estimate = estimateExchange,
+    .inbox = inboxOfExchange,
 };
 
 } // namespace kiln

@@ -19,6 +19,7 @@ extern const KernelFamily scoreRowsFamily;
 extern const KernelFamily mapFamily;
 extern const KernelFamily exchangeFamily;
 extern const KernelFamily exchangeSlicesFamily;
+extern const KernelFamily exchangeSharesFamily;
 extern const KernelFamily rowStatisticsFamily;
 extern const KernelFamily rowReductionFamily;
 

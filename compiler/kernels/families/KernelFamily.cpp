@@ -37,6 +37,7 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
       &scoreRowsFamily,
       &mapFamily,
       &exchangeSlicesFamily,
+      &exchangeSharesFamily,
       &exchangeFamily,
       &libraryMatmulFamily,
       &libraryBatchedFamily,
@@ -61,7 +62,7 @@ constexpr size_t attentionContractions = 2;
 bool KernelFamily::runs(const Op &op, const Target &target, const DimBinding &upper) const {
   return hasScoredProduct(op) == (form == KernelForm::TensorScore) &&
          (contractionsOf(op) > attentionContractions) == (form == KernelForm::DecodeLayers) &&
-         (!computesStatistics(op) || rowVectors > 0) && accepts(op, target, upper);
+         (!computesStatistics(op) || rowVectors > 0) && (!sumsParts(op) || inbox) && accepts(op, target, upper);
 }
 
 const KernelFamily *findKernelFamily(StringRef name) {

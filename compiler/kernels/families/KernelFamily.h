@@ -34,6 +34,7 @@ enum class KernelForm {
   Map,            ///< body<Config>(count, Body)
   Exchange,       ///< body<Config>(count, Exchange, Body): of what all ranks have of a tensor; Body loads this rank's
   ExchangeSlices, ///< the same; Body loads each rank's from its memory, and stores to the memory of all
+  ExchangeShares, ///< the same; Body loads this rank's, and stores to the memory of all
   DecodeLayers,   ///< a class of phases, which the kernel calls: decode/layers.cuh; kBodyShared<Config, T>
   Library,        ///< no kernel: a step that a library runs
 };
@@ -120,12 +121,14 @@ struct KernelFamily {
   /// The phases whose times it can measure (templates/decode/phase_times.cuh), in their order, into the first words of
   /// its mailboxes.
   ArrayRef<StringRef> phases = {};
-  /// Bytes of each rank's inbox that a kernel uses which exchanges values with other ranks. Null: it does not.
+  /// Bytes of each rank's inbox that a kernel uses which exchanges values with other ranks. Null: it does not, and so
+  /// runs no product with a sum over ranks in its region.
   int64_t (*inbox)(const Op &op, const Tile &tile) = nullptr;
 
   /// Whether it accepts the op. Families of products need not look for scores behind the product, nor for more
-  /// products, nor for statistics of rows beside it: only those of the form TensorScore get the first, those of the
-  /// form DecodeLayers the second, and those with rowVectors the third.
+  /// products, nor for statistics of rows beside it, nor for sums over ranks behind it: only those of the form
+  /// TensorScore get the first, those of the form DecodeLayers the second, those with rowVectors the third, and those
+  /// with an inbox the last.
   bool runs(const Op &op, const Target &target, const DimBinding &upper) const;
 };
 

@@ -37,7 +37,7 @@ std::vector<Tile> TileChooser::tilesInOrder(const Op &op, const KernelFamily &fa
 /// Numbers of rows that get a choice of their own; none where all must run alike. Few tokens per sequence: as many rows
 /// as sequences; attention has the fewer blocks a head, the more rows there are. Prompts: short ones, and one or eight
 /// long ones, for which large tiles give too few blocks. Sums of ranks: short prompts, whose values take less time to
-/// cross the link than two barriers.
+/// cross the link than two barriers; shares of ranks, which are logits: also few rows.
 static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &family) {
   if (family.form == KernelForm::DecodeLayers)
     return {1, 2, 4};
@@ -48,6 +48,8 @@ static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &fam
     return isTensorMatmul ? SmallVector<int64_t, 3>{8, 16, 32} : SmallVector<int64_t, 3>{1, family.rowsAtOnce, 16};
   if (isTensorMatmul)
     return {64, 256, 1024};
+  if (op.is(OpKind::allGather))
+    return {4, 64};
   if (anchor(op)->has(Trait::Exchange))
     return {64};
   if (family.form == KernelForm::SplitKv)

@@ -197,10 +197,13 @@ static int64_t mostDynamicShared(const Plan &plan, StringRef kernel) {
   return most;
 }
 
-/// Checks that all clusters of a launch run at once, if its blocks wait for each other. The driver counts blocks alone.
-static Error checkResident(const PlanLaunch &launch, const PlanKernel &record, const CudaKernel &kernel) {
+/// Checks that all blocks of a launch run at once, if they wait for each other or for other ranks. Without clusters,
+/// the driver counts those that wait for each other by itself.
+static Error checkResident(const PlanStep &step, const PlanLaunch &launch, const PlanKernel &record,
+                           const CudaKernel &kernel) {
   std::optional<int64_t> blocks = launch.grid[0].asConstant();
-  if (launch.kernel != record.name || !launch.cooperative || record.cluster == 1 || !blocks)
+  const bool waits = step.inbox != 0 || (launch.cooperative && record.cluster > 1);
+  if (launch.kernel != record.name || !waits || !blocks)
     return Error::success();
   Expected<int64_t> resident = kernel.residentClusters(static_cast<uint32_t>(record.cluster),
                                                        static_cast<uint32_t>(launch.threads), launch.dynamicShared);
@@ -209,10 +212,12 @@ static Error checkResident(const PlanLaunch &launch, const PlanKernel &record, c
   const int64_t wanted = *blocks / record.cluster;
   if (wanted <= *resident)
     return Error::success();
+  const std::string advice = launch.cooperative
+                                 ? "compile with --strategy decode=persistent{clusters=" + std::to_string(*resident) +
+                                       "}, or without --decode persistent"
+                                 : "compile with --without fuse-exchange";
   return makeError("kernel " + record.name + ": expected a GPU that runs " + Twine(wanted) + " clusters of " +
-                   Twine(record.cluster) + " blocks at once, got one that runs " + Twine(*resident) +
-                   "; compile with --strategy decode=persistent{clusters=" + Twine(*resident) +
-                   "}, or without --decode persistent");
+                   Twine(record.cluster) + " blocks at once, got one that runs " + Twine(*resident) + "; " + advice);
 }
 
 Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(const Plan &plan,
@@ -237,7 +242,7 @@ Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(con
     for (const PlanFunction &function : plan.functions)
       for (const PlanStep &step : function.steps)
         for (const PlanLaunch *launch : step.launches())
-          if (Error error = checkResident(*launch, kernel, **loaded))
+          if (Error error = checkResident(step, *launch, kernel, **loaded))
             return error;
     kernels.push_back(std::move(*loaded));
   }

@@ -83,6 +83,8 @@ Error CudaKernel::allowShared(int64_t bytes, int ordinal) {
 }
 
 Expected<int64_t> CudaKernel::residentClusters(uint32_t cluster, uint32_t threads, int64_t shared) const {
+  if (cluster == 1)
+    return residentBlocks(threads, shared);
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim = {cluster, 1, 1};
@@ -97,6 +99,17 @@ Expected<int64_t> CudaKernel::residentClusters(uint32_t cluster, uint32_t thread
   if (Error error = checkCuda(status, "counting the clusters of kernel " + name + " that run at once"))
     return error;
   return clusters;
+}
+
+Expected<int64_t> CudaKernel::residentBlocks(uint32_t threads, int64_t shared) const {
+  int device = 0, multiprocessors = 0, blocks = 0;
+  for (cudaError_t status :
+       {cudaGetDevice(&device), cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, reinterpret_cast<const void *>(kernel),
+                                                      static_cast<int>(threads), static_cast<size_t>(shared))})
+    if (Error error = checkCuda(status, "counting the blocks of kernel " + name + " that run at once"))
+      return error;
+  return int64_t(multiprocessors) * blocks;
 }
 
 Expected<void *> CudaKernel::findConstant(StringRef constant, int64_t bytes) {

@@ -31,7 +31,7 @@ public:
   /// Allows the kernel that much dynamic shared memory on a GPU. Error: more than the GPU has.
   Error allowShared(int64_t bytes, int ordinal);
 
-  /// The clusters of so many blocks that the current GPU runs at once.
+  /// The clusters of so many blocks, or the blocks, that the current GPU runs at once.
   Expected<int64_t> residentClusters(uint32_t cluster, uint32_t threads, int64_t dynamicShared) const;
 
   /// The address of a constant of the kernel's source. Error: it has none of that name and size.
@@ -44,6 +44,8 @@ public:
   cudaKernel_t handle() const { return kernel; }
 
 private:
+  Expected<int64_t> residentBlocks(uint32_t threads, int64_t dynamicShared) const;
+
   std::string name;
   std::shared_ptr<const KernelCode> code; ///< must outlive the library
   cudaLibrary_t library = nullptr;

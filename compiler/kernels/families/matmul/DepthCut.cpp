@@ -14,4 +14,6 @@ int64_t stepsOfDepth(const Op &op) {
   return static_cast<int64_t>(llvm::divideCeil(*weight.lastDim().asConstant() * dtypeSize(weight.dtype), stepBytes));
 }
 
+int64_t colsOfProduct(const Op &op) { return *anchor(op)->operand(1)->type.shape[0].asConstant(); }
+
 } // namespace kiln

@@ -18,6 +18,8 @@ struct DepthCut {
 
 /// Steps of the depth of the op's matmul, of 128 bytes.
 int64_t stepsOfDepth(const Op &op);
+/// Its columns, with those that are padding.
+int64_t colsOfProduct(const Op &op);
 
 /// The cut for any number of rows of a product of few tokens per sequence: with the ranges that are best for
 /// gemv_wgmma, beside which it is defined. Bits of rows depend on it; so it follows from the extents of the weight and

@@ -3,6 +3,7 @@
 #include "kernels/cost/Occupancy.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
+#include "kernels/families/Inbox.h"
 #include "kernels/families/matmul/DepthCut.h"
 #include "kernels/families/matmul/WgmmaOperands.h"
 #include "ops/Region.h"
@@ -27,6 +28,14 @@ struct WarpsBlock {
         turns(setting(tile, "turns")), cut{setting(tile, "ranges"), setting(tile, "chains")} {}
 
   int64_t cols() const { return 8 * tilesN * warpsN; }
+  /// Of a product with so many columns.
+  int64_t blocks(int64_t cols) const { return static_cast<int64_t>(llvm::divideCeil(cols, this->cols() * turns)); }
+  /// Whether it can exchange sums with other ranks: all blocks run at once, each thread has one vector of 2 columns.
+  bool canExchange(int64_t cols) const {
+    const int64_t outputs = rows * this->cols() / 2;
+    return depthWarps > 1 && blocks(cols) <= mostExchangeBlocks && outputs <= std::min(inboxThreads, threads()) &&
+           cols % groupColumns == 0;
+  }
   int64_t threads() const { return 32 * (warpsN * depthWarps + rows / 4); }
   int64_t ownChains() const { return cut.allChains() / depthWarps; }
   /// Stages of the longest chain.
@@ -50,15 +59,6 @@ struct WarpsBlock {
 
 } // namespace
 
-static bool acceptsMmaWarps(const Op &op, const Target &target, const DimBinding &upper) {
-  const Op &product = *anchor(op);
-  if (!fitsTensorCores(op, target) || !hasLeftOperandInMemory(op))
-    return false;
-  return dtypeSize(product.operand(1)->type.dtype) == 2 && hasFewTokens(op, product.result()->type) &&
-         decodesByTensorCores(op.parent()->function()->module(), target) &&
-         valueAt(matmulProblem(op).rows, upper) <= mostRowsOfBlock;
-}
-
 static bool isSoundMmaWarps(const Op &op, const Tile &tile) {
   WarpsBlock block(tile);
   int64_t steps = stepsOfDepth(op);
@@ -68,7 +68,7 @@ static bool isSoundMmaWarps(const Op &op, const Tile &tile) {
          block.cut.allChains() % block.depthWarps == 0 && block.unroll > 0 &&
          block.unroll <= block.cut.mostSteps(steps) && block.buffers > 0 && block.turns > 0 &&
          (block.turns == 1 || block.depthWarps == 1) && block.threads() <= 1024 &&
-         block.registers() * block.threads() <= 65536;
+         (!sumsParts(op) || block.canExchange(colsOfProduct(op))) && block.registers() * block.threads() <= 65536;
 }
 
 static AttributeMap orderOfMmaWarps(const Op &, const Tile &tile) { return WarpsBlock(tile).cut.order(); }
@@ -77,21 +77,24 @@ static int64_t residentBlocks(const WarpsBlock &block, int64_t steps, const Targ
   return occupancyOf({block.threads(), block.registers(), block.sharedBytes(steps)}, target).blocks;
 }
 
-static std::vector<Tile> mmaWarpsConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+/// Calls `take` with the useful tiles for dims up to `upper`, until it returns true. Returns whether it did.
+static bool findTile(const Op &op, const Target &target, const DimBinding &upper, function_ref<bool(Tile &&)> take) {
   const DepthCut cut = cutOfFewTokens(op, target);
   int64_t steps = stepsOfDepth(op), rows = valueAt(matmulProblem(op).rows, upper) > 8 ? mostRowsOfBlock : 8;
-  std::vector<Tile> tiles;
-  auto add = [&](int64_t depthWarps, int64_t warpsN, int64_t tilesN, int64_t stages, int64_t buffers, int64_t turns) {
-    Tile tile = {{"buffers", buffers},   {"chains", cut.chains}, {"depth_warps", depthWarps},
-                 {"ranges", cut.ranges}, {"rows", rows},         {"tiles_n", tilesN},
-                 {"turns", turns},       {"unroll", 1},          {"warps_n", warpsN}};
-    int64_t most = cut.mostSteps(steps);
-    tile.find("unroll")->second = static_cast<int64_t>(llvm::divideCeil(most, stages));
+  int64_t most = cut.mostSteps(steps);
+  auto finds = [&](int64_t depthWarps, int64_t warpsN, int64_t tilesN, int64_t stages, int64_t buffers, int64_t turns) {
     // A ring of less than three stages does not keep copies under way while others are multiplied.
     bool isUseful = stages <= most && buffers <= stages * turns && (buffers == stages * turns || buffers >= 3) &&
                     depthWarps * warpsN >= 4;
-    if (isUseful && isSoundMmaWarps(op, tile) && WarpsBlock(tile).sharedBytes(steps) <= target.sharedPerBlock)
-      tiles.push_back(std::move(tile));
+    if (!isUseful)
+      return false;
+    Tile tile = {{"buffers", buffers},   {"chains", cut.chains},
+                 {"ranges", cut.ranges}, {"depth_warps", depthWarps},
+                 {"rows", rows},         {"tiles_n", tilesN},
+                 {"turns", turns},       {"unroll", static_cast<int64_t>(llvm::divideCeil(most, stages))},
+                 {"warps_n", warpsN}};
+    return isSoundMmaWarps(op, tile) && WarpsBlock(tile).sharedBytes(steps) <= target.sharedPerBlock &&
+           take(std::move(tile));
   };
   for (int64_t depthWarps = 1; depthWarps <= std::min<int64_t>(cut.allChains(), 24); ++depthWarps)
     for (int64_t warpsN : {1, 4, 8, 16})
@@ -100,18 +103,41 @@ static std::vector<Tile> mmaWarpsConfigurations(const Op &op, const Target &targ
           for (int64_t buffers : {6, 5, 4, 3, 2, 1})
             for (int64_t turns : {1, 2, 3, 4})
               // Warps with other columns but the same depth would copy the same rows.
-              if (cut.allChains() % depthWarps == 0 && (depthWarps == 1 || (turns == 1 && warpsN == 1)))
-                add(depthWarps, warpsN, tilesN, stages, buffers, turns);
-  if (tiles.empty())
+              if (cut.allChains() % depthWarps == 0 && (depthWarps == 1 || (turns == 1 && warpsN == 1)) &&
+                  finds(depthWarps, warpsN, tilesN, stages, buffers, turns))
+                return true;
+  return false;
+}
+
+static bool acceptsMmaWarps(const Op &op, const Target &target, const DimBinding &upper) {
+  const Op &product = *anchor(op);
+  if (!fitsTensorCores(op, target) || !hasLeftOperandInMemory(op))
+    return false;
+  const bool fits = dtypeSize(product.operand(1)->type.dtype) == 2 && hasFewTokens(op, product.result()->type) &&
+                    decodesByTensorCores(op.parent()->function()->module(), target) &&
+                    valueAt(matmulProblem(op).rows, upper) <= mostRowsOfBlock;
+  return fits &&
+         (!sumsParts(op) || (canSumParts(op, target) && findTile(op, target, upper, [](Tile &&) { return true; })));
+}
+
+static std::vector<Tile> mmaWarpsConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
+  std::vector<Tile> tiles;
+  findTile(op, target, upper, [&](Tile &&tile) {
+    tiles.push_back(std::move(tile));
+    return false;
+  });
+  if (tiles.empty()) {
+    const DepthCut cut = cutOfFewTokens(op, target);
     tiles.push_back({{"buffers", 1},
                      {"chains", cut.chains},
                      {"depth_warps", 1},
                      {"ranges", cut.ranges},
-                     {"rows", rows},
+                     {"rows", valueAt(matmulProblem(op).rows, upper) > 8 ? mostRowsOfBlock : 8},
                      {"tiles_n", 1},
                      {"turns", 1},
                      {"unroll", 1},
                      {"warps_n", 1}});
+  }
   return tiles;
 }
 
@@ -175,8 +201,11 @@ const KernelFamily mmaWarpsFamily = {
     .configurations = mmaWarpsConfigurations,
     .isSound = isSoundMmaWarps,
     .order = orderOfMmaWarps,
+    // Block b of a rank exchanges with block b of the others, along columns alone.
+    .mostRows = [](const Op &op, const Tile &tile) { return sumsParts(op) ? WarpsBlock(tile).rows : INT64_MAX; },
     .launch = launchMmaWarps,
     .estimate = estimateMmaWarps,
+    .inbox = [](const Op &op, const Tile &tile) { return inboxBytes(op, WarpsBlock(tile).blocks(colsOfProduct(op))); },
 };
 
 } // namespace kiln

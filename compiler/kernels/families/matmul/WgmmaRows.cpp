@@ -1,6 +1,7 @@
 // Matrix products of the wgmma family for few rows: decode, with a batch or not, and short prompts.
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
+#include "kernels/families/Inbox.h"
 #include "kernels/families/matmul/DepthCut.h"
 #include "kernels/families/matmul/WgmmaOperands.h"
 #include "ops/Region.h"
@@ -28,6 +29,14 @@ struct RowsBlock {
 
   int64_t ranges() const { return parts * groups; }
   int64_t threads() const { return 128 * (groups + 1); }
+  /// Of a product with so many columns.
+  int64_t blocks(int64_t cols) const { return static_cast<int64_t>(llvm::divideCeil(cols, n * turns)) * parts; }
+  /// Whether it can exchange sums with other ranks: all blocks run at once, each thread has one vector of 8 columns.
+  bool canExchange(int64_t cols) const {
+    const int64_t ownRows = static_cast<int64_t>(llvm::divideCeil(rows, parts)), rowThreads = n / inboxVec;
+    return blocks(cols) <= (parts > 2 ? mostClusteredExchangeBlocks : mostExchangeBlocks) && turns == 1 &&
+           128 * groups <= inboxThreads && ownRows <= 128 * groups / rowThreads && cols % inboxVec == 0;
+  }
   /// Whether a thread has registers for the sums of its chains.
   bool hasRegisters() const { return chains * n / 2 + 56 <= std::min<int64_t>(255, 65536 / threads()); }
   /// As the template lays it out: the stages, the sums of all ranges of the block's own rows, 16 bytes for each of
@@ -52,12 +61,15 @@ static bool hasWholeSteps(const Op &op) {
 static bool acceptsWgmmaRows(const Op &op, const Target &target, const DimBinding &upper) {
   if (!acceptsMappedProduct(op, target))
     return false;
+  if (sumsParts(op))
+    return canSumParts(op, target);
   const Type &out = anchor(op)->result()->type;
   return hasFewTokens(op, out) ? decodesByTensorCores(op.parent()->function()->module(), target)
                                : valueAt(rowCount(out), upper) <= instructionRows;
 }
 
-static bool isSoundWgmmaRows(const Op &op, const Tile &tile) {
+/// Whether the template runs the tile in a kernel that exchanges nothing.
+static bool isLegalWgmmaRows(const Op &op, const Tile &tile) {
   RowsBlock block(tile);
   if (block.ranges() <= 0)
     return false;
@@ -69,6 +81,14 @@ static bool isSoundWgmmaRows(const Op &op, const Tile &tile) {
          block.ranges() * block.chains <= steps && block.hasRegisters() && block.stages > 0 && block.stages <= most &&
          (block.rowStages == block.stages || block.rowStages == most) &&
          (block.rows == 8 || block.groups * block.stages * block.n >= instructionRows - block.rows);
+}
+
+static bool canExchangeIfItMust(const Op &op, const Tile &tile) {
+  return !sumsParts(op) || RowsBlock(tile).canExchange(colsOfProduct(op));
+}
+
+static bool isSoundWgmmaRows(const Op &op, const Tile &tile) {
+  return isLegalWgmmaRows(op, tile) && canExchangeIfItMust(op, tile);
 }
 
 static double secondsOf(const Op &op, const Tile &tile, const Target &target, double rows, double filledShare) {
@@ -101,7 +121,7 @@ static double estimateWgmmaRows(const Op &op, const Tile &tile, const Target &ta
 /// Tiles that a block may have: one, or, if the block has their whole depth, as many as give each multiprocessor a
 /// block. Then a step of fewer than 64 columns takes the warpgroup longer than the memory.
 static SmallVector<int64_t, 2> turnsOf(const Op &op, const Target &target, int64_t n, int64_t ranges) {
-  const int64_t cols = *anchor(op)->operand(1)->type.shape[0].asConstant();
+  const int64_t cols = colsOfProduct(op);
   const auto turns = static_cast<int64_t>(llvm::divideCeil(llvm::divideCeil(cols, n), target.multiprocessors));
   return ranges > 1 || n < 64 || turns == 1 ? SmallVector<int64_t, 2>{1} : SmallVector<int64_t, 2>{1, turns};
 }
@@ -131,7 +151,7 @@ static std::optional<Tile> tileOf(const Op &op, const Target &target, Tile tile)
   int64_t stages = most;
   while (stages > 0 && !fits(stages, takesAll ? target.sharedPerBlock : shared))
     --stages;
-  return stages > 0 && isSoundWgmmaRows(op, tile) ? std::optional(std::move(tile)) : std::nullopt;
+  return stages > 0 && isLegalWgmmaRows(op, tile) ? std::optional(std::move(tile)) : std::nullopt;
 }
 
 /// Every tile with so many rows a block and chains a range.
@@ -183,8 +203,21 @@ static std::vector<Tile> wgmmaRowsConfigurations(const Op &op, const Target &tar
   bool isFew = hasFewTokens(op, anchor(op)->result()->type);
   DepthCut cut = isFew ? cutOfFewTokens(op, target) : DepthCut{.ranges = rangesOf(op, target)};
   std::vector<Tile> tiles = tilesOf(op, target, rows, cut.chains);
-  llvm::erase_if(tiles, [&](const Tile &tile) { return RowsBlock(tile).ranges() != cut.ranges; });
+  llvm::erase_if(tiles, [&](const Tile &tile) {
+    return RowsBlock(tile).ranges() != cut.ranges || !canExchangeIfItMust(op, tile);
+  });
   return tiles;
+}
+
+bool canSumParts(const Op &product, const Target &target) {
+  const Type &out = anchor(product)->result()->type;
+  const DimBinding upper = upperBounds(product);
+  if (!acceptsMappedProduct(product, target) || !hasFewTokens(product, out) ||
+      !decodesByTensorCores(product.parent()->function()->module(), target) ||
+      valueAt(rowCount(out), upper) > instructionRows)
+    return false;
+  return llvm::any_of(wgmmaRowsConfigurations(product, target, upper),
+                      [&](const Tile &tile) { return RowsBlock(tile).canExchange(colsOfProduct(product)); });
 }
 
 static AttributeMap orderOfWgmmaRows(const Op &, const Tile &tile) {
@@ -233,10 +266,13 @@ const KernelFamily wgmmaRowsFamily = {
     .configurations = wgmmaRowsConfigurations,
     .isSound = isSoundWgmmaRows,
     .order = orderOfWgmmaRows,
+    // Block b of a rank exchanges with block b of the others, along columns alone.
+    .mostRows = [](const Op &op, const Tile &tile) { return sumsParts(op) ? RowsBlock(tile).rows : INT64_MAX; },
     .launch = launchWgmmaRows,
     .estimate = estimateWgmmaRows,
     .maps = mapsOfWgmmaRows,
     .mailboxes = [](const Op &op, const Tile &) { return rowMailBytes(op); },
+    .inbox = [](const Op &op, const Tile &tile) { return inboxBytes(op, RowsBlock(tile).blocks(colsOfProduct(op))); },
 };
 
 } // namespace kiln

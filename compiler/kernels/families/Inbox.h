@@ -1,0 +1,30 @@
+//===- Inbox.h - memory through which ranks exchange values -----------------===//
+//
+// As exchange/ranks.cuh has it: every rank has an inbox, with words for each thread of each block that exchanges values
+// with the same one of the other ranks.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "ir/IR.h"
+#include "kernels/targets/Target.h"
+
+namespace kiln {
+
+/// Threads of a block, and elements of a thread at a time, for which there are words.
+constexpr int64_t inboxThreads = 256, inboxVec = 8;
+/// Bytes of a value beside its stamp.
+constexpr int64_t inboxWordBytes = 8;
+/// Blocks that wait for other ranks, all of which any GPU runs at once.
+constexpr int64_t mostExchangeBlocks = 128;
+/// The same of blocks in clusters of more than two, which leave multiprocessors empty.
+constexpr int64_t mostClusteredExchangeBlocks = 104;
+
+/// Bytes of an inbox for so many blocks, in the op's module.
+int64_t inboxBytes(const Op &op, int64_t blocks);
+
+/// Whether a kernel for few rows can add up the parts of a product that all ranks have, at the upper bounds of its
+/// dims: one for any number of rows, so that all give a row the same bits.
+bool canSumParts(const Op &product, const Target &target);
+
+} // namespace kiln

@@ -1,6 +1,7 @@
 // Matrix products of the wgmma family for few rows: decode, with a batch or not, and short prompts.
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
+#include "kernels/families/Halves.h"
 #include "kernels/families/Inbox.h"
 #include "kernels/families/matmul/DepthCut.h"
 #include "kernels/families/matmul/WgmmaOperands.h"
@@ -139,7 +140,10 @@ static std::optional<Tile> tileOf(const Op &op, const Target &target, Tile tile)
   // block: with more, those of kernels that wait crowd where those that work should be (a step of 124M took 13 %
   // longer with three, 5 % with two). Otherwise two, of this kernel and the next.
   const bool isSmall = groups * most * (rows + n) * stepBytes <= half;
-  const int64_t shared = isSmall ? target.sharedPerBlock * 2 / 3 : half;
+  // Of several ranks each product is short beside what it waits for: a block takes more, for weight that comes
+  // meanwhile.
+  const bool waits = canHideExchanges(op) && hasFewTokens(op, anchor(op)->result()->type);
+  const int64_t shared = isSmall ? target.sharedPerBlock * 2 / 3 : waits ? target.sharedPerBlock * 7 / 10 : half;
   tile.insert_or_assign("shared", shared);
   auto fits = [&](int64_t stages, int64_t bytes) {
     tile.insert_or_assign("stages", stages);

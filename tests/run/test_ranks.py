@@ -62,6 +62,27 @@ class Ranks(KilnTest):
                     self.assert_kernels_agree(model, ranks, "f32", "--tokens", ids([1, 2, 3]), "--tokens", ids([4]), "--seed", 3,
                                               "--max-new-tokens", 5, "--schedule", schedule)
 
+    def test_sums_in_products_have_the_bits_of_sums_of_their_own(self):
+        """Any number of sequences, in the kernels that products of few rows have."""
+        model = write_model(self.path("model"), {**CONFIG, "n_embd": 64})
+        graph = self.path("fused.kiln")
+        self.kiln("compile", model, "--dtype", "bf16", "--ranks", 2, "--decode", "graph", "--max-batch", 20, "--stage", "fused", "-o", graph)
+        passes = "defer-norm,gather-statistics,fuse-statistics,{}select-kernels,choose-tiles,place-parameters,plan-memory"
+        plans = {}
+        for name, fusing in (("alone", ""), ("fused", "fuse-exchange,")):
+            plans[name] = self.path(name + ".plan")
+            self.kiln("compile", graph, "--passes", passes.format(fusing), "--stage", "cuda", "--quiet", "-o", plans[name])
+        kernels = {name: os.listdir(os.path.join(plan, "kernels")) for name, plan in plans.items()}
+        self.assertFalse(any("matmul_all_reduce" in kernel for kernel in kernels["alone"]))
+        self.assertTrue(any("matmul_all_reduce" in kernel for kernel in kernels["fused"]))
+        for rows in (1, 9, 20):
+            prompts = [option for row in range(rows) for option in ("--tokens", ids([row + 1, row % 5 + 3]))]
+            options = ("--weights", model, *prompts, "--greedy", "--ignore-eos", "--max-new-tokens", 3, "--logits")
+            alone, fused = (self.run_json(plans[name], *options, device="emulate") for name in ("alone", "fused"))
+            for result in alone + fused:
+                del result["timing"]
+            self.assertEqual(fused, alone)
+
     def test_tokens_are_chosen_on_the_devices(self):
         """Without logits, every rank chooses the tokens by itself."""
         options = ("--prompt", "ROMEO:", "--prompt", "To be", "--seed", 5, "--max-new-tokens", 6)

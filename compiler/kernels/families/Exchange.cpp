@@ -144,8 +144,8 @@ const KernelFamily exchangeSlicesFamily = {
 constexpr int64_t fewestShared = int64_t(1) << 17;
 
 static bool acceptsShares(const Op &op, const Target &target, const DimBinding &upper) {
-  return op.is(OpKind::allGather) && hasFewTokens(op, op.result()->type) && op.intAttribute("unit", 1) == 1 && acceptsExchange(op, target, upper) &&
-         valueAt(exchangedType(op).elements(), upper) >= fewestShared;
+  return op.is(OpKind::allGather) && hasFewTokens(op, op.result()->type) && op.intAttribute("unit", 1) == 1 &&
+         acceptsExchange(op, target, upper) && valueAt(exchangedType(op).elements(), upper) >= fewestShared;
 }
 
 static std::vector<Tile> sharesConfigurations(const Op &, const Target &, const DimBinding &) {

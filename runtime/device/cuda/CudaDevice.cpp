@@ -213,11 +213,13 @@ static Error checkResident(const PlanStep &step, const PlanLaunch &launch, const
   if (wanted <= *resident)
     return Error::success();
   const std::string advice = launch.cooperative
-                                 ? "compile with --strategy decode=persistent{clusters=" + std::to_string(*resident) +
+                                 ? "; compile with --strategy decode=persistent{clusters=" + std::to_string(*resident) +
                                        "}, or without --decode persistent"
-                                 : "compile with --without fuse-exchange";
-  return makeError("kernel " + record.name + ": expected a GPU that runs " + Twine(wanted) + " clusters of " +
-                   Twine(record.cluster) + " blocks at once, got one that runs " + Twine(*resident) + "; " + advice);
+                                 : "";
+  const std::string units =
+      record.cluster == 1 ? "blocks" : "clusters of " + std::to_string(record.cluster) + " blocks";
+  return makeError("kernel " + record.name + ": expected a GPU that runs " + Twine(wanted) + " " + units +
+                   " at once, got one that runs " + Twine(*resident) + advice);
 }
 
 Expected<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::loadKernels(const Plan &plan,

@@ -118,6 +118,9 @@ public:
   virtual void copyBoxToBlocks(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, u32 blocks,
                                const Site &site, const void *code) = 0;
 
+  /// Starts the copy of contiguous bytes of global memory, bulk_copy.cuh; `code` as for copyBox.
+  virtual void copyBytes(void *to, const void *from, u64 bytes, u64 *barrier, const Site &site, const void *code) = 0;
+
   /// Checks an access, in a kernel that is compiled with checked accesses. `code` is the place of the access in the
   /// library.
   virtual void checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) = 0;

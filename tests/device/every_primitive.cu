@@ -1,4 +1,5 @@
 // Uses every primitive once, so that GPU compilers see each of them instantiated. tests/emulated/ tests their meaning.
+#include "device/bulk_copy.cuh"
 #include "device/cluster_copy.cuh"
 #include "device/device.cuh"
 #include "device/mailbox.cuh"
@@ -99,6 +100,15 @@ KILN_DEVICE void copyBoxes(float *sums, const TensorMap &matrix, const TensorMap
 extern "C" __global__ void __launch_bounds__(128)
     every_copy(const __grid_constant__ TensorMap matrix, const __grid_constant__ TensorMap tensor, float *sums) {
   copyBoxes(sums, matrix, tensor);
+}
+
+// Copies of contiguous bytes.
+extern "C" __global__ void __launch_bounds__(128) every_copy_of_bytes(const u8 *bytes) {
+  CopyStorage &storage = sharedStorage<CopyStorage>();
+  if (threadIndex() == 0) {
+    fenceGlobalCopies();
+    copyBytes(SharedAddress(storage.tile), bytes, 64, storage.barrier);
+  }
 }
 
 // Copies to the blocks of a cluster.

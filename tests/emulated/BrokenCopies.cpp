@@ -138,6 +138,15 @@ TEST_F(BrokenCopies, PlaceOfABox) {
                                                          noteAt("one box") + "it was initialised here\n");
 }
 
+TEST_F(BrokenCopies, PlaceOfBytes) {
+  for (StringRef kernel : {"bytes_from_between", "odd_bytes"}) {
+    const std::string error = copy(kernel, mapOf(32));
+    EXPECT_TRUE(StringRef(error).starts_with(errorAt(kernel, kernel) + "thread 0: expected places at multiples of 16"))
+        << error;
+  }
+  expectCopy("bytes_past_a_variable", "copies 4096 bytes to a place that is not all in one shared variable");
+}
+
 TEST_F(BrokenCopies, TensorOfABox) {
   expectCopy("box_outside", ": a box outside its tensor: (64, 32) elements at (384, 16), in a tensor of (384, 32)");
   auto expectFault = [&](StringRef message, function_ref<void(TensorMap &)> change) {

@@ -115,6 +115,19 @@ TEST_F(CopyPrimitives, BoxesOfFiveDimensions) {
   });
 }
 
+TEST_F(CopyPrimitives, Bytes) {
+  forEachSchedule([&](const LaunchOptions &options) {
+    for (uint32_t count : {4, 100, 256}) {
+      std::vector<uint32_t> in(count);
+      std::iota(in.begin(), in.end(), 1);
+      auto words = bufferOf(in), out = buffer<uint32_t>(count), early = buffer<uint32_t>(count);
+      run("copy_bytes", {1}, 64, options, /*isChecked=*/false, words, count, out, early);
+      EXPECT_EQ(early.copy(), std::vector<uint32_t>(count, kEmulatedPoison));
+      EXPECT_EQ(out.copy(), in);
+    }
+  });
+}
+
 /// Rows of small random integers, whose products are exact.
 struct SmallRows {
   std::vector<float> values;

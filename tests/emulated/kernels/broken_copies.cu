@@ -1,5 +1,6 @@
 // Kernels with barriers in shared memory that are wrong, each in one way. BrokenCopies.cpp looks for the lines marked
 // '// here: NAME' in the errors.
+#include "device/bulk_copy.cuh"
 #include "device/device.cuh"
 #include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
@@ -170,6 +171,24 @@ extern "C" __global__ void copy_without_expecting(const __grid_constant__ Tensor
   OneBox &box = oneBox();
   if (threadIndex() == 0)
     copyBox(SharedAddress(box.bytes), map, {0, 0}, box.full); // here: copy_without_expecting
+}
+
+// Copies of bytes from the map's tensor; `skipped` of its bytes, to a place behind so many.
+KILN_DEVICE void copySome(const TensorMap &map, u32 skipped, u32 behind, u32 bytes, Site site) {
+  OneBox &box = oneBox();
+  if (threadIndex() == 0) {
+    arriveExpecting(box.full, bytes);
+    copyBytes(SharedAddress(box.bytes) + behind, static_cast<const u8 *>(map.data) + skipped, bytes, box.full, site);
+  }
+}
+extern "C" __global__ void bytes_from_between(const __grid_constant__ TensorMap map) {
+  copySome(map, 8, 0, 32, Site::current()); // here: bytes_from_between
+}
+extern "C" __global__ void bytes_past_a_variable(const __grid_constant__ TensorMap map) {
+  copySome(map, 0, 4096, 4096, Site::current()); // here: bytes_past_a_variable
+}
+extern "C" __global__ void odd_bytes(const __grid_constant__ TensorMap map) {
+  copySome(map, 0, 0, 24, Site::current()); // here: odd_bytes
 }
 
 extern "C" __global__ void copy_of_any_map(const __grid_constant__ TensorMap map) {

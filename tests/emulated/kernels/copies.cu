@@ -1,4 +1,5 @@
 // Kernels with barriers in shared memory; CopyPrimitives.cpp says what each must compute.
+#include "device/bulk_copy.cuh"
 #include "device/device.cuh"
 #include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
@@ -138,6 +139,32 @@ extern "C" __global__ void copy_matrix(const __grid_constant__ TensorMap map, i3
 }
 extern "C" __global__ void copy_tensor(const __grid_constant__ TensorMap map, u32 *out, u32 *early) {
   copyOneBox(map, {-8, 1, 2, 0, -1}, out, early);
+}
+
+//===----------------------------------------------------------------------===//
+// bulk_copy.cuh
+//===----------------------------------------------------------------------===//
+
+// out = so many words, a multiple of 4; `early` is what was in their place before the wait.
+extern "C" __global__ void copy_bytes(const u32 *words, u32 count, u32 *out, u32 *early) {
+  struct Shared {
+    alignas(16) u32 words[256];
+    SharedBarrier full;
+  };
+  Shared &shared = sharedStorage<Shared>();
+  if (threadIndex() == 0) {
+    initBarrier(shared.full, 1);
+    fenceBarriers();
+    fenceGlobalCopies();
+    arriveExpecting(shared.full, 4 * count);
+    copyBytes(SharedAddress(shared.words), words, 4 * count, shared.full);
+    for (u32 i = 0; i < count; ++i)
+      early[i] = shared.words[i];
+  }
+  syncThreads();
+  waitBarrier(shared.full, 0);
+  for (u32 i = threadIndex(); i < count; i += blockThreads())
+    out[i] = shared.words[i];
 }
 
 //===----------------------------------------------------------------------===//

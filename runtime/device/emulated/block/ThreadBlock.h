@@ -80,6 +80,7 @@ public:
                const void *code) override;
   void copyBoxToBlocks(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, u32 blocks,
                        const Site &site, const void *code) override;
+  void copyBytes(void *to, const void *from, u64 bytes, u64 *barrier, const Site &site, const void *code) override;
   void checkAccess(const void *address, u64 bytes, EmulatedAccess access, const void *code) override;
   void checkOperand(const void *address, u64 bytes, const void *code) override;
   [[noreturn]] void fail(const char *message, const Site &site) override;
@@ -138,6 +139,7 @@ public:
   void copyBox(Thread &thread, const BoxCopy &copy, u32 rank, u64 *place, Site site, const void *code);
   void copyBoxToBlocks(Thread &thread, const BoxCopy &copy, u32 rank, u64 *place, u32 blocks, Site site,
                        const void *code);
+  void copyBytes(Thread &thread, void *to, const void *from, u64 bytes, u64 *place, Site site, const void *code);
   void checkAccess(Thread &thread, const void *address, u64 bytes, EmulatedAccess access, const void *code);
   void checkOperand(Thread &thread, const void *address, u64 bytes, const void *code);
 
@@ -211,6 +213,7 @@ private:
   void startBox(Thread &thread, const BoxCopy &copy, ThreadBlock &where, PhaseBarrier &barrier, Site site,
                 const void *code);
   void checkSource(Thread &thread, const BoxCopy &copy, Site site, const void *code);
+  void checkSource(Thread &thread, const void *from, size_t bytes, Site site, const void *code);
   /// Notes the write of bytes that arrive at a barrier.
   void noteCopy(Thread &thread, const PhaseBarrier &barrier, SharedMemory &memory, const char *to, size_t bytes,
                 StringRef verb, const void *code);

@@ -25,6 +25,9 @@ void Thread::copyBox(void *to, const TensorMap &from, const int *at, u32 rank, u
                      const void *code) {
   owner->copyBox(*this, boxCopy(to, from, at, rank), rank, barrier, site, code);
 }
+void Thread::copyBytes(void *to, const void *from, u64 bytes, u64 *barrier, const Site &site, const void *code) {
+  owner->copyBytes(*this, to, from, bytes, barrier, site, code);
+}
 void Thread::copyBoxToBlocks(void *to, const TensorMap &from, const int *at, u32 rank, u64 *barrier, u32 blocks,
                              const Site &site, const void *code) {
   owner->copyBoxToBlocks(*this, boxCopy(to, from, at, rank), rank, barrier, blocks, site, code);
@@ -173,6 +176,28 @@ void ThreadBlock::copyBoxToBlocks(Thread &thread, const BoxCopy &copy, u32 rank,
   }
 }
 
+void ThreadBlock::copyBytes(Thread &thread, void *to, const void *from, u64 bytes, u64 *place, Site site,
+                            const void *code) {
+  constexpr u64 unit = 16;
+  arriveAt(thread, site);
+  PhaseBarrier &barrier = barrierAt(thread, place, site);
+  const std::string who = nameThreads({&thread});
+  auto isAligned = [](const void *address) { return reinterpret_cast<uintptr_t>(address) % unit == 0; };
+  if (!isAligned(to) || !isAligned(from) || bytes == 0 || bytes % unit != 0)
+    fail(formatv("{0}: expected places at multiples of {1} bytes and a multiple of {1} bytes to copy, got {2} bytes "
+                 "from {3} to {4}",
+                 who, unit, bytes, from, to),
+         site);
+  if (!shared.contains(to) || shared.outside(to, bytes))
+    fail(formatv("{0} copies {1} bytes to a place that is not all in one shared variable", who, bytes), site);
+  auto *target = static_cast<char *>(to);
+  checkBytes(thread, barrier, *this, target, bytes, /*isSent=*/false, site);
+  checkSource(thread, from, bytes, site, code);
+  if (code)
+    noteCopy(thread, barrier, shared, target, bytes, "copies to", code);
+  startCopy(thread, barrier, target, bytes, [to, from, bytes] { std::memcpy(to, from, bytes); }, site);
+}
+
 void ThreadBlock::checkBox(Thread &thread, const BoxCopy &copy, u32 rank, Site site) {
   const std::string who = nameThreads({&thread});
   if (rank != copy.map.rank)
@@ -228,18 +253,17 @@ void ThreadBlock::startCopy(Thread &thread, PhaseBarrier &barrier, char *to, siz
 }
 
 void ThreadBlock::checkSource(Thread &thread, const BoxCopy &copy, Site site, const void *code) {
+  for (size_t i = 0; i < copy.rows(); ++i)
+    if (const BoxCopy::Row row = copy.row(i); row.bytes > 0)
+      checkSource(thread, row.from, row.bytes, site, code);
+}
+
+void ThreadBlock::checkSource(Thread &thread, const void *from, size_t bytes, Site site, const void *code) {
   ArrayRef<TensorRange> tensors = scheduler->currentLaunch().tensors;
-  for (size_t i = 0; i < copy.rows(); ++i) {
-    const BoxCopy::Row row = copy.row(i);
-    if (row.bytes == 0)
-      continue;
-    if (code)
-      checkGlobalAccess(thread, row.from, row.bytes, EmulatedAccess::Read, code);
-    else if (!findRange(tensors, row.from, row.bytes))
-      fail(nameThreads({&thread}) + " reads " + Twine(row.bytes) + " bytes " +
-               describeOutside(tensors, row.from, row.bytes),
-           site);
-  }
+  if (code)
+    checkGlobalAccess(thread, from, bytes, EmulatedAccess::Read, code);
+  else if (!findRange(tensors, from, bytes))
+    fail(nameThreads({&thread}) + " reads " + Twine(bytes) + " bytes " + describeOutside(tensors, from, bytes), site);
 }
 
 void ThreadBlock::noteCopy(Thread &thread, const PhaseBarrier &barrier, SharedMemory &memory, const char *to,

@@ -87,7 +87,25 @@ Error EpilogueEmitter::emitGroups(const Op &op) {
   return Error::success();
 }
 
+/// Emits an op that computes a statistic of whole rows of the kernel's results.
+Error EpilogueEmitter::emitStatisticOfResult(const Op &op) {
+  const Value &value = *op.operand(0), &result = *op.result();
+  auto place = places.find(&value);
+  if (place == places.end() || place->second.at.row.empty() || !kernelResult(value) || !kernelResult(result) ||
+      (summarisedValue && summarisedValue != &value))
+    return opError(op, "expected statistics of rows of one value that the kernel stores by rows, and that are stored");
+  summarisedValue = &value;
+  if (op.is(OpKind::rowRstd))
+    epsilon = op.attribute("eps")->str();
+  statisticLines.push_back({"  store(" + functor.pointer(result, /*writes=*/true) + " + row, Vec<float, 1>{s." +
+                                (op.is(OpKind::rowMean) ? "mean" : "rstd") + "}); // " + names.line(op),
+                            &op});
+  return Error::success();
+}
+
 Error EpilogueEmitter::emit(const Op &op) {
+  if (makesRows && (op.is(OpKind::rowMean) || op.is(OpKind::rowRstd)))
+    return emitStatisticOfResult(op);
   if (op.is(OpKind::rowRstd) || (op.is(OpKind::rowMean) && dtypeSize(op.operand(0)->type.dtype) == 2))
     return emitStatistic(op);
   if (op.is(OpKind::rowMean) || op.is(OpKind::mergedRstd))

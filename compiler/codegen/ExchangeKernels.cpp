@@ -1,4 +1,4 @@
-// Kernels that exchange values with other ranks, around exchange/exchange.cuh.
+// Kernels that exchange values with other ranks, around the templates of exchange/.
 #include "codegen/KernelText.h"
 #include "ops/Region.h"
 #include "support/model/RankSplit.h"
@@ -60,6 +60,12 @@ static void writeOwnShare(Functor &body, const Op &gather, const KernelNames &na
            &gather);
 }
 
+/// The load of elements of this rank's part.
+static void addLoad(Functor &body, const Value &part) {
+  body.add("template <int V> KILN_DEVICE Vec<float, V> load(i64 index) const { return kiln::load<V>(" +
+           body.pointer(part) + " + index); }");
+}
+
 Expected<KernelText> writeExchangeKernel(const Op &op, const KernelChoice &choice) {
   const Op &exchange = *anchor(op);
   KernelNames names(op);
@@ -69,16 +75,11 @@ Expected<KernelText> writeExchangeKernel(const Op &op, const KernelChoice &choic
   kernel.addInboxes();
   const Value &x = *exchange.operand(0);
   Functor body("Body", names);
-  // A rank that adds up a slice reads the parts of all ranks, and writes the results of all; so does one that has a
-  // share.
-  const bool isSliced = choice.family->form == KernelForm::ExchangeSlices;
+  // One that has a share of a row writes it where all ranks have it.
   const bool isShared = choice.family->form == KernelForm::ExchangeShares;
-  if (isSliced)
-    body.pointersOfRanks(x, ranks);
-  if (isSliced || isShared)
-    body.pointersOfRanks(op.region() ? *op.region()->terminator()->operand(0) : *op.result(), ranks, /*writes=*/true);
-  body.add("template <int V> KILN_DEVICE Vec<float, V> load(" + Twine(isSliced ? "int rank, " : "") +
-           "i64 index) const { return kiln::load<V>(" + body.pointer(x) + (isSliced ? "[rank]" : "") + " + index); }");
+  if (isShared)
+    body.pointersOfRanks(*op.result(), ranks, /*writes=*/true);
+  addLoad(body, x);
   const std::string given = isShared ? "Vec<float, V> &values" : "RankParts<" + std::to_string(ranks) + ", V> &parts";
   body.add("template <int V> KILN_DEVICE void operator()(i64 index, const " + given + ") const {");
   body.add(placeLine(body, x.type.lastDim()));
@@ -102,6 +103,79 @@ Expected<KernelText> writeExchangeKernel(const Op &op, const KernelChoice &choic
   return kernel.finish(choice.family->body + "<Config>(" + count + ", Exchange<" + Twine(ranks) +
                            ">{inboxes, rank, stop}, " + body.construction() + ");",
                        x.type.dtype, "n" + x.type.lastDim().str());
+}
+
+/// What becomes of the sum of a row, as exchange/row_body.cuh has it. Error: an op behind the sum that is neither
+/// pointwise nor a statistic of its rows.
+static Error addRowSum(Functor &body, const Op &op, const Op &reduce, const KernelNames &names) {
+  EpilogueEmitter emitter(body, names, op, 2);
+  emitter.readAhead();
+  emitter.makeRowStatistics();
+  const Value &sum = *reduce.result();
+  Coordinates at;
+  at.row = "row";
+  at.index = {"row", "col"};
+  emitter.begin(sum, at);
+  if (op.region())
+    for (const auto &inner : op.region()->ops())
+      if (inner.get() != &reduce && !inner->has(Trait::Terminator))
+        if (Error error = emitter.emit(*inner))
+          return error;
+  addOperands(body, emitter.ahead(), "");
+  const Value *rows = emitter.summarised();
+  body.add("template <int V>");
+  body.add("KILN_DEVICE " + Twine(rows ? "Vec<float, V>" : "void") + " operator()(Vec<float, V> " + names.of(sum) +
+           ", const Operands<V> &with, int row, int col) const {");
+  body.add("  // " + names.line(reduce), &reduce);
+  body.add(emitter.text());
+  if (rows)
+    body.add("  return " + names.of(*rows) + ";");
+  body.add("}");
+  if (!rows)
+    return Error::success();
+  body.add("using Row = " + cxxType(rows->type.dtype) + ";");
+  body.add("static constexpr float kEps = " + emitter.epsilonOfRows() + "f;");
+  body.add("KILN_DEVICE void statistics(RowStatistics s, int row) const {");
+  body.add(emitter.statisticText());
+  body.add("}");
+  return Error::success();
+}
+
+Expected<KernelText> writeRowSumKernel(const Op &op, const KernelChoice &choice) {
+  const Op &reduce = *anchor(op);
+  KernelNames names(op);
+  KernelAssembler kernel(op, choice, names);
+  const int64_t ranks = op.parent()->function()->module().ranks();
+  kernel.constant("kRanks", Twine(ranks));
+  kernel.constant("kCols", reduce.operand(0)->type.lastDim().str());
+  kernel.addInboxes();
+  const Value &part = *reduce.operand(0);
+  Functor body("Body", names);
+  // A rank that adds up a share of the rows reads the parts of all ranks, and writes the results of all.
+  const bool isSliced = choice.family->form == KernelForm::ExchangeSlices;
+  if (isSliced) {
+    body.pointersOfRanks(part, ranks);
+    for (const auto &result : op.results())
+      body.pointersOfRanks(op.region() ? *op.region()->terminator()->operand(result->resultIndex()) : *result, ranks,
+                           /*writes=*/true);
+  }
+  const std::string type = cxxType(part.type.dtype).str(), cols = part.type.lastDim().str();
+  if (isSliced) {
+    body.add("using Part = " + type + ";");
+    body.add("KILN_DEVICE const Part *part(int rank, int row) const { return " + body.pointer(part) +
+             "[rank] + i64(row) * " + cols + "; }");
+  } else {
+    addLoad(body, part);
+  }
+  if (Error error = addRowSum(body, op, reduce, names))
+    return error;
+  kernel.add(body);
+  std::string rows = productText(kernel.call(), ArrayRef<Dim>(part.type.shape).drop_back());
+  // Shared memory has parts, or results.
+  const std::string layoutType = isSliced ? type : cxxType(op.result(0)->type.dtype).str();
+  return kernel.finish(choice.family->body + "<Config>(" + rows + ", Exchange<" + Twine(ranks) +
+                           ">{inboxes, rank, stop}, " + body.construction() + ");",
+                       part.type.dtype, "n" + cols, layoutType);
 }
 
 } // namespace kiln

@@ -131,6 +131,12 @@ public:
   ArrayRef<CodeLine> groupText() const { return groupLines; }
   /// The kernel hands out statistics of groups of columns, whose lines are groupText().
   void makeGroups() { makesGroups = true; }
+  /// The kernel computes the statistics of whole rows of its results: those of this value, or null; the lines that
+  /// store them, and the constant that is added to variances.
+  void makeRowStatistics() { makesRows = true; }
+  const Value *summarised() const { return summarisedValue; }
+  ArrayRef<CodeLine> statisticText() const { return statisticLines; }
+  std::string epsilonOfRows() const { return epsilon; }
   /// From now on the operands of unguarded elements are loaded ahead, and the kernel may hand out such statistics.
   void readAhead() { readsAhead = makesGroups = true; }
   ArrayRef<Ahead> ahead() const { return aheadList; }
@@ -153,6 +159,7 @@ private:
   Error checkOperands(const Op &op) const;
   Error emitOfRow(const Op &op);
   Error emitStatistic(const Op &op);
+  Error emitStatisticOfResult(const Op &op);
   /// The variable with a lane's groups of a row, which is loaded in front of all that is computed from groups.
   std::string groupsOfRow(const Value &groups);
   bool isInMemory(const Value &value) const;
@@ -173,14 +180,15 @@ private:
   const KernelNames &names;
   const Op &kernelOp;
   unsigned indent;
-  bool needsBatchAndToken = false, readsAhead = false, makesGroups = false;
+  bool needsBatchAndToken = false, readsAhead = false, makesGroups = false, makesRows = false;
   std::optional<Row> rowInMemory;
   std::vector<Ahead> aheadList, rowList;
   DenseMap<const Value *, Place> places;
-  std::vector<CodeLine> lines, rowLines, groupLines;
+  std::vector<CodeLine> lines, rowLines, groupLines, statisticLines;
   size_t rowLoads = 0; ///< the first of rowLines
   int64_t rowVectors = 0;
-  const Value *groupedValue = nullptr;
+  const Value *groupedValue = nullptr, *summarisedValue = nullptr;
+  std::string epsilon;
 };
 
 } // namespace kiln

@@ -113,6 +113,11 @@ std::vector<CodeLine> ownTokenLines(Functor &functor, const Op &embed, StringRef
 /// and how many they are.
 std::string firstOfShare(Functor &functor, int64_t size, int64_t ranks);
 std::string countOfShare(Functor &functor, int64_t size, int64_t ranks);
+/// The number of rows over these dims, like `B * T`, with constants folded; the dims become members.
+std::string productText(Functor &functor, ArrayRef<Dim> dims);
+/// Declares the operands that an epilogue reads from memory, and their loads ahead of the arithmetic. `batchAndToken`:
+/// the line that computes these two.
+void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahead, const std::string &batchAndToken);
 /// The coordinates of element (row, col) of a matmul's result.
 Coordinates matmulCoordinates(const Type &type);
 
@@ -137,6 +142,7 @@ Expected<KernelText> writeRowStatisticsKernel(const Op &op, const KernelChoice &
 Expected<KernelText> writeRowReductionKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeSoftmaxKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeExchangeKernel(const Op &op, const KernelChoice &choice);
+Expected<KernelText> writeRowSumKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeMapKernel(const Op &op, const KernelChoice &choice);
 Expected<KernelText> writeDecodeLayersKernel(const Op &op, const KernelChoice &choice);
 /// The kernel of @generate, which decodes as this op does and samples in between.

@@ -6,8 +6,7 @@
 
 namespace kiln {
 
-/// The number of rows over these dims, like `B * T`, with constants folded; the dims become members.
-static std::string productText(Functor &functor, ArrayRef<Dim> dims) {
+std::string productText(Functor &functor, ArrayRef<Dim> dims) {
   int64_t constant = 1;
   std::vector<std::string> factors;
   for (const Dim &dim : dims) {
@@ -77,9 +76,7 @@ Coordinates matmulCoordinates(const Type &type) {
   return at;
 }
 
-/// Declares the operands that the epilogue reads from memory, and their loads ahead of the arithmetic. `batchAndToken`:
-/// the line that computes these two.
-static void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahead, const std::string &batchAndToken) {
+void addOperands(Functor &epilogue, ArrayRef<EpilogueEmitter::Ahead> ahead, const std::string &batchAndToken) {
   epilogue.add("template <int V> struct Operands {");
   SmallVector<std::string, 4> loads;
   for (const EpilogueEmitter::Ahead &operand : ahead) {

@@ -31,9 +31,11 @@ Expected<KernelText> writeKernel(const Op &op, const KernelChoice &choice) {
   case KernelForm::Library:
     break;
   case KernelForm::Exchange:
-  case KernelForm::ExchangeSlices:
   case KernelForm::ExchangeShares:
     return writeExchangeKernel(op, choice);
+  case KernelForm::ExchangeRows:
+  case KernelForm::ExchangeSlices:
+    return writeRowSumKernel(op, choice);
   case KernelForm::Map:
     return writeMapKernel(op, choice);
   case KernelForm::DecodeLayers:

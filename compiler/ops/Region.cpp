@@ -44,6 +44,8 @@ std::string regionName(const Block &region) {
     if (holds(OpKind::normalizeProduct) &&
         (op->is(OpKind::rowMean) || op->is(OpKind::rowRstd) || op->is(OpKind::mergedRstd)))
       label = "norm";
+    else if (holds(OpKind::allReduce) && (op->is(OpKind::rowMean) || op->is(OpKind::rowRstd)))
+      label = "statistics";
     // All ops that belong to the scores share one name.
     if (isAttention && (op->has(Trait::Contraction) || op->is(OpKind::softmax) || op->is(OpKind::scale) ||
                         op->is(OpKind::causalMask) || op->is(OpKind::mergeHeads)))

@@ -296,17 +296,18 @@ template <class T, int V> struct Packed {
   }
 };
 
+/// The values converted to T.
+template <class T, int V> KILN_DEVICE Packed<T, V> pack(const Vec<float, V> &values) {
+  Packed<T, V> result;
+#pragma unroll
+  for (int first = 0; first < V; first += kAccessElements<T, V>)
+    result.packets[first / kAccessElements<T, V>] = makePacket<T, kAccessBytes<T, V>>(&values[first]);
+  return result;
+}
+
 /// The values as T has them.
 template <class T, int V> KILN_DEVICE Vec<float, V> rounded(const Vec<float, V> &values) {
-  Vec<float, V> result;
-#pragma unroll
-  for (int first = 0; first < V; first += kAccessElements<T, V>) {
-    const auto packet = makePacket<T, kAccessBytes<T, V>>(&values[first]);
-#pragma unroll
-    for (int i = 0; i < kAccessElements<T, V>; ++i)
-      result[first + i] = packetElement<T>(packet, i);
-  }
-  return result;
+  return pack<T>(values).unpack();
 }
 
 template <class Access, int V, class T> KILN_DEVICE Packed<T, V> loadPackedWith(const T *source, Site site) {

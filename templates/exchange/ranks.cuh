@@ -13,6 +13,7 @@
 #include "device/index.cuh"
 #include "device/vec.cuh"
 #include "parameter_array.cuh"
+#include "shape.cuh"
 
 namespace kiln {
 
@@ -53,6 +54,15 @@ template <int kRanks, int V> struct RankParts {
     return all;
   }
 };
+
+/// The rows that a rank adds up: first .. end.
+struct RowShare {
+  int first, end;
+};
+template <int kRanks> KILN_DEVICE RowShare shareOfRank(int rows, int rank) {
+  const int most = ceilDiv(rows, kRanks);
+  return {min(rank * most, rows), min((rank + 1) * most, rows)};
+}
 
 /// Waits until the same block of all ranks has called this as often. What its threads wrote before is visible then,
 /// in the memory of any rank.

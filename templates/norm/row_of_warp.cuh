@@ -60,6 +60,34 @@ template <class T, int kCols, int kAtOnce> struct RowOfWarp {
   }
 };
 
+/// The same of a row that the lanes hold: `of[i]` of a lane is its i-th vector. All lanes call mean and rstd together.
+template <class T, int kCols, int V = widestVector(kCols, 8)> struct HeldRow {
+  static constexpr int kVectors = kCols / V, kLanes = int(kWarpSize), kTrips = ceilDiv(kVectors, kLanes);
+  Packed<T, V> of[kTrips];
+
+  /// Whether the lane has an i-th vector, and its first column.
+  KILN_DEVICE static bool exists(int i) {
+    return (i + 1) * kLanes <= kVectors || (i < kTrips && int(laneIndex()) + i * kLanes < kVectors);
+  }
+  KILN_DEVICE static int col(int i) { return (int(laneIndex()) + i * kLanes) * V; }
+
+  template <class Term> KILN_DEVICE float sumOf(Term term) const {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kTrips; ++i)
+      if (exists(i))
+        sum += term(of[i].unpack());
+    return warpSum(sum);
+  }
+  KILN_DEVICE float mean() const {
+    return sumOf([](const Vec<float, V> &values) { return values.sum(); }) / float(kCols);
+  }
+  KILN_DEVICE float rstd(float mean, float eps) const {
+    const float squares = sumOf([=](const Vec<float, V> &values) { return squaredDeviation(values, mean); });
+    return rowStatistics(mean, squares, kCols, eps).rstd;
+  }
+};
+
 /// Starts a copy of a row of kCols elements, a multiple of 8, to shared memory. It is a group of copies of each lane,
 /// which reads nothing of the row but what its own copies bring. Without a row it is an empty group.
 template <int kCols, class T> KILN_DEVICE void copyRow(T *to, const T *from, bool exists) {

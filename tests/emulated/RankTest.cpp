@@ -2,6 +2,8 @@
 
 #include "emulated/RankFixture.h"
 
+#include <cmath>
+
 namespace kiln {
 namespace {
 
@@ -17,8 +19,8 @@ protected:
     options.cooperative = true;
     options.rankPatience = patience;
     std::vector<void *> pointers = {const_cast<Args *>(&args)...};
-    return own.launch(kernelLibrary("ranks", /*checkAccesses=*/true).kernel(kernel), {blocks}, {64}, 0, pointers,
-                      options);
+    return own.launch(kernelLibrary("ranks", /*checkAccesses=*/true).kernel(kernel), {blocks}, {64}, sharedBytes,
+                      pointers, options);
   }
 
   /// Expects that only rank 1 fails, at the line of the kernel's mark.
@@ -34,34 +36,86 @@ protected:
     EXPECT_TRUE(text.starts_with(placeIn("ranks", kernel))) << errors[1];
     EXPECT_TRUE(text.contains(message.str())) << errors[1];
   }
+
+  /// So many elements of each rank; and memory for results.
+  PerRank<const float *> partsOf(int count) {
+    PerRank<const float *> x;
+    for (size_t rank = 0; rank < ranks; ++rank) {
+      auto own = buffer<float>(static_cast<size_t>(count));
+      for (int i = 0; i < count; ++i)
+        own[static_cast<size_t>(i)] = 0.1f * static_cast<float>(i % 1009 + static_cast<int>(rank) * 1000);
+      x[rank] = own.data;
+    }
+    return x;
+  }
+  PerRank<float *> resultsOf(int count) {
+    PerRank<float *> out;
+    for (float *&own : out)
+      own = buffer<float>(static_cast<size_t>(count)).data;
+    return out;
+  }
+
+  static constexpr uint32_t sharedBytes = 1 << 14; ///< of a block
 };
 
 constexpr const char *nothingCame = "waits here for another rank, which has written nothing for 0.3";
 
 TEST_F(RankTest, SumsOfAllRanks) {
   forEachSchedule([&](const LaunchOptions &options) {
-    for (int count : {2, 130, 1000})
-      for (StringRef kernel : {"sums", "sliced_sums"}) {
-        PerRank<const float *> x;
-        PerRank<float *> out;
-        for (size_t rank = 0; rank < ranks; ++rank) {
-          auto own = buffer<float>(static_cast<size_t>(count));
-          for (int i = 0; i < count; ++i)
-            own[static_cast<size_t>(i)] = 0.1f * static_cast<float>(i + static_cast<int>(rank) * 1000);
-          x[rank] = own.data;
-          out[rank] = buffer<float>(static_cast<size_t>(count)).data;
-        }
+    for (int count : {2, 130, 1000}) {
+      PerRank<const float *> x = partsOf(count);
+      PerRank<float *> out = resultsOf(count);
+      uint32_t *stopped = stop.data;
+      std::vector<std::string> errors = onAllRanks([&](int rank) {
+        auto own = static_cast<size_t>(rank);
+        return launchOn("sums", 3, options, x[own], out[own], inboxes, stopped, rank, count);
+      });
+      EXPECT_EQ(errors, std::vector<std::string>(ranks));
+      for (size_t rank = 0; rank < ranks; ++rank)
+        for (int i = 0; i < count; ++i) // in the order of the ranks: the same bits on all of them
+          ASSERT_EQ(out[rank][i], x[0][i] + x[1][i] + x[2][i]) << i;
+    }
+  });
+}
+
+/// Fewer rows than ranks, and numbers that neither ranks nor blocks divide.
+TEST_F(RankTest, SumsOfRowsAndTheirStatistics) {
+  constexpr int cols = 264;
+  forEachSchedule([&](const LaunchOptions &options) {
+    for (int rows : {1, 2, 7, 31}) {
+      PerRank<const float *> x = partsOf(rows * cols);
+      PerRank<float *> means[3], deviations[3];
+      const StringRef kernels[] = {"copied_slices", "loaded_slices", "exchanged_rows"};
+      for (auto [kernel, mean, rstd] : llvm::zip(kernels, means, deviations)) {
+        PerRank<float *> out = resultsOf(rows * cols);
+        mean = resultsOf(rows);
+        rstd = resultsOf(rows);
         uint32_t *stopped = stop.data;
-        std::vector<std::string> errors = onAllRanks([&](int rank) {
-          auto own = static_cast<size_t>(rank);
-          return kernel == "sums" ? launchOn(kernel, 3, options, x[own], out[own], inboxes, stopped, rank, count)
-                                  : launchOn(kernel, 3, options, x, out, inboxes, stopped, rank, count);
-        });
-        EXPECT_EQ(errors, std::vector<std::string>(ranks));
+        std::vector<std::string> errors =
+            onAllRanks([&, &mean = mean, &rstd = rstd, &kernel = kernel](int rank) -> Error {
+              for (int time = 0; time < 2; ++time)
+                if (Error error = launchOn(kernel, 2, options, x, out, mean, rstd, inboxes, stopped, rank, rows))
+                  return error;
+              return Error::success();
+            });
+        EXPECT_EQ(errors, std::vector<std::string>(ranks)) << kernel.str();
         for (size_t rank = 0; rank < ranks; ++rank)
-          for (int i = 0; i < count; ++i) // in the order of the ranks: the same bits on all of them
-            ASSERT_EQ(out[rank][i], x[0][i] + x[1][i] + x[2][i]) << kernel.str() << ' ' << i;
+          for (int row = 0; row < rows; ++row) {
+            double sum = 0, squares = 0;
+            for (int i = row * cols; i < (row + 1) * cols; ++i) {
+              ASSERT_EQ(out[rank][i], x[0][i] + x[1][i] + x[2][i]) << kernel.str() << ' ' << i;
+              sum += out[rank][i];
+            }
+            for (int i = row * cols; i < (row + 1) * cols; ++i)
+              squares += (out[rank][i] - sum / cols) * (out[rank][i] - sum / cols);
+            EXPECT_NEAR(mean[rank][row], sum / cols, 1e-5 * sum / cols);
+            EXPECT_NEAR(rstd[rank][row], 1 / std::sqrt(squares / cols + 1), 1e-5);
+            // The same bits by each kernel and on each rank.
+            EXPECT_EQ(mean[rank][row], means[0][0][row]) << kernel.str();
+            EXPECT_EQ(rstd[rank][row], deviations[0][0][row]) << kernel.str();
+          }
       }
+    }
   });
 }
 
@@ -112,6 +166,23 @@ TEST_F(RankTest, FindsPartsThatAreReadTooEarly) {
   uint32_t *stopped = stop.data;
   std::string error = printed(launchOn("early", 1, {}, x, out.data, inboxes, stopped, 0));
   EXPECT_TRUE(StringRef(error).starts_with(placeIn("ranks", "early"))) << error;
+}
+
+TEST_F(RankTest, FindsPartsThatAreCopiedTooEarly) {
+  PerRank<float *> x;
+  for (float *&own : x)
+    own = buffer<float>(4).data;
+  auto out = buffer<float>(1);
+  uint32_t *stopped = stop.data;
+  std::string error = printed(launchOn("copied_early", 1, {}, x, out.data, inboxes, stopped, 0));
+  EXPECT_TRUE(StringRef(error).starts_with(placeIn("ranks", "copied_early"))) << error;
+}
+
+TEST_F(RankTest, FindsARowThatIsCopiedOverOneThatIsRead) {
+  PerRank<const float *> x = partsOf(3 * 264);
+  auto out = buffer<float>(64);
+  std::string error = printed(launchOn("asked_too_early", 1, {}, x, out.data));
+  EXPECT_TRUE(StringRef(error).starts_with(placeIn("ranks", "asked_too_early"))) << error;
 }
 
 TEST_F(RankTest, FindsARankThatIsNotAtABarrier) {

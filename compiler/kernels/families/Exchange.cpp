@@ -6,6 +6,7 @@
 #include "kernels/families/Halves.h"
 #include "kernels/families/Inbox.h"
 #include "ops/Region.h"
+#include "support/model/TargetName.h"
 
 namespace kiln {
 
@@ -15,22 +16,34 @@ int64_t inboxBytes(const Op &op, int64_t blocks) {
   return blocks * static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(words + counts), 16));
 }
 
-static bool isOfGroups(const Op &op) { return op.is(OpKind::groupMean) || op.is(OpKind::groupSquares); }
+/// Bytes of a barrier in shared memory.
+constexpr int64_t barrierBytes = 8;
+
+static bool isStatistic(const Op &op) {
+  return op.is(OpKind::groupMean) || op.is(OpKind::groupSquares) || op.is(OpKind::rowMean) || op.is(OpKind::rowRstd);
+}
+
+/// Whether the result of a sum of all ranks comes with statistics of its rows.
+static bool handsOutRows(const Op &op) { return op.region() && findInRegion(op, OpKind::rowRstd); }
 
 /// Whether the op is an exchange, or a sum of all ranks with pointwise ops of its elements behind it, whose result may
-/// come with statistics of groups of columns.
-static bool acceptsExchange(const Op &op, const Target &, const DimBinding &) {
+/// come with statistics of groups of columns or of rows.
+static bool isExchange(const Op &op) {
   const Op &exchange = *anchor(op);
   if (!exchange.has(Trait::Exchange) || !exchange.operand(0)->type.lastDim().asConstant())
     return false;
   auto isFused = [&](const auto &inner) {
     return inner.get() == &exchange || inner->has(Trait::Pointwise) || inner->has(Trait::Terminator) ||
-           isOfGroups(*inner);
+           isStatistic(*inner);
   };
-  auto isMore = [](const Value *yielded) { return !isOfGroups(*yielded->definingOp()); };
+  auto isMore = [](const Value *yielded) { return !isStatistic(*yielded->definingOp()); };
   return !op.region() || (exchange.is(OpKind::allReduce) && op.region()->ops().front().get() == &exchange &&
                           llvm::all_of(op.region()->ops(), isFused) &&
                           llvm::count_if(op.region()->terminator()->operands(), isMore) == 1);
+}
+
+static bool acceptsExchange(const Op &op, const Target &, const DimBinding &) {
+  return isExchange(op) && !handsOutRows(op);
 }
 
 static const Type &exchangedType(const Op &op) { return anchor(op)->operand(0)->type; }
@@ -62,15 +75,21 @@ static Launch launchExchange(const Op &op, const Tile &tile) {
       .threads = setting(tile, "threads")};
 }
 
-static double estimateExchange(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
-  int64_t perBlock = setting(tile, "threads") * setting(tile, "vec");
-  double blocks = static_cast<double>(valueAt(exchangedType(op).elements(), dims)) / static_cast<double>(perBlock);
+/// Seconds of moving the bytes, by so many blocks, each with so many bytes under way.
+static double estimateOfBlocks(const Op &op, double blocks, const Tile &tile, int64_t bytesInFlight,
+                               const Target &target, const DimBinding &dims) {
   BlockCost cost;
   cost.blocks = std::min(std::ceil(blocks), static_cast<double>(setting(tile, "blocks")));
   cost.threads = setting(tile, "threads");
   cost.memoryBytes = bytesMovedAt(op, dims);
-  cost.bytesInFlight = perBlock * inboxWordBytes;
+  cost.bytesInFlight = bytesInFlight;
   return estimateSeconds(cost, target);
+}
+
+static double estimateExchange(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  int64_t perBlock = setting(tile, "threads") * setting(tile, "vec");
+  double blocks = static_cast<double>(valueAt(exchangedType(op).elements(), dims)) / static_cast<double>(perBlock);
+  return estimateOfBlocks(op, blocks, tile, perBlock * inboxWordBytes, target, dims);
 }
 
 static int64_t inboxOfExchange(const Op &op, const Tile &tile) { return inboxBytes(op, setting(tile, "blocks")); }
@@ -91,38 +110,131 @@ const KernelFamily exchangeFamily = {
 };
 
 //===----------------------------------------------------------------------===//
+// exchange_rows
+//===----------------------------------------------------------------------===//
+
+static int64_t columnsOf(const Op &op) { return *exchangedType(op).lastDim().asConstant(); }
+
+static bool acceptsRows(const Op &op, const Target &, const DimBinding &) {
+  return isExchange(op) && handsOutRows(op) && !usesGroups(op) && columnsOf(op) % inboxVec == 0;
+}
+
+static std::vector<Tile> rowsConfigurations(const Op &, const Target &, const DimBinding &) {
+  return {{{"blocks", mostExchangeBlocks}, {"threads", inboxThreads}}};
+}
+
+static bool isSoundRows(const Op &, const Tile &tile) {
+  int64_t threads = setting(tile, "threads"), blocks = setting(tile, "blocks");
+  return blocks >= 1 && blocks <= mostExchangeBlocks && threads >= 32 && threads % 32 == 0 && threads <= inboxThreads;
+}
+
+/// Rows that a block has at a time, as in exchange/rows.cuh.
+static int64_t rowsAtOnce(const Op &op, const Tile &tile) {
+  return std::max<int64_t>(1, setting(tile, "threads") * inboxVec / columnsOf(op));
+}
+
+static Launch launchRows(const Op &op, const Tile &tile) {
+  const int64_t rows = rowsAtOnce(op, tile);
+  Expr blocks = ceilDiv(rowCount(exchangedType(op)), Expr(rows));
+  return {.grid = {min(blocks, Expr(setting(tile, "blocks"))), Expr(1), Expr(1)},
+          .threads = setting(tile, "threads"),
+          .staticShared = rows * columnsOf(op) * dtypeSize(op.result(0)->type.dtype)};
+}
+
+static double estimateRows(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  const int64_t rows = rowsAtOnce(op, tile);
+  double blocks = static_cast<double>(valueAt(rowCount(exchangedType(op)), dims)) / static_cast<double>(rows);
+  return estimateOfBlocks(op, blocks, tile, rows * columnsOf(op) * inboxWordBytes, target, dims);
+}
+
+const KernelFamily exchangeRowsFamily = {
+    .name = "exchange_rows",
+    .summary = "sums of all ranks by whole rows, with the statistics of these; values go through inboxes",
+    .header = "exchange/rows.cuh",
+    .body = "exchangeRows",
+    .form = KernelForm::ExchangeRows,
+    .accepts = acceptsRows,
+    .configurations = rowsConfigurations,
+    .isSound = isSoundRows,
+    .order = [](const Op &, const Tile &) { return AttributeMap(); }, // always that of the ranks
+    .launch = launchRows,
+    .estimate = estimateRows,
+    .inbox = inboxOfExchange,
+};
+
+//===----------------------------------------------------------------------===//
 // exchange_slices
 //===----------------------------------------------------------------------===//
 
 /// Sums of so many elements or more take longer to move than two barriers of all ranks.
 constexpr int64_t fewestSliced = int64_t(1) << 19;
 
-static bool acceptsSlices(const Op &op, const Target &target, const DimBinding &upper) {
-  return anchor(op)->is(OpKind::allReduce) && !usesGroups(op) && acceptsExchange(op, target, upper) &&
-         valueAt(exchangedType(op).elements(), upper) >= fewestSliced;
+/// Vectors of a row that a lane has, at most so many: the template's loops over them are unrolled.
+static int64_t vectorsOfLane(const Op &op) {
+  return static_cast<int64_t>(llvm::divideCeil(columnsOf(op), 32 * widestVector(columnsOf(op), inboxVec)));
+}
+constexpr int64_t mostVectorsOfLane = mostColumnsOfWarp / (32 * inboxVec);
+
+static bool acceptsSlices(const Op &op, const Target &, const DimBinding &upper) {
+  return isExchange(op) && anchor(op)->is(OpKind::allReduce) && !usesGroups(op) &&
+         vectorsOfLane(op) <= mostVectorsOfLane && valueAt(exchangedType(op).elements(), upper) >= fewestSliced;
 }
 
-static std::vector<Tile> slicesConfigurations(const Op &op, const Target &, const DimBinding &) {
-  // A thread of so many has registers for 32 elements on the way. Results of 16 bits are 16 bytes, which cross the link
-  // better than 8: that matters where few blocks do all the work.
+static int64_t bytesOfParts(const Op &op) { return columnsOf(op) * dtypeSize(exchangedType(op).dtype); }
+
+/// Rows of each warp that are on their way to shared memory: as many as it has room for.
+static int64_t stagesOf(const Op &op, const Target &target, int64_t warps) {
+  // GPUs before Hopper have no such copies, and the template nothing in their place.
+  const Module &module = op.parent()->function()->module();
+  if (target.computeCapability() < 90 || module.boolAttribute(ModuleAttribute::portable) || bytesOfParts(op) % 16 != 0)
+    return 1;
+  const int64_t bytes = (module.ranks() - 1) * bytesOfParts(op) + barrierBytes;
+  return std::clamp<int64_t>((target.sharedPerBlock - 16) / (warps * bytes), 1, 4);
+}
+
+static std::vector<Tile> slicesConfigurations(const Op &op, const Target &target, const DimBinding &) {
+  // A lane has registers for so many vectors of its rank's part, what is added to them, and the others' parts; with two
+  // ranks, for a whole row of 1600 elements. Results of 16 bits are 16 bytes, which cross the link better than 8: that
+  // matters where few blocks do all the work.
+  constexpr int64_t threads = 256;
   const int64_t ranks = op.parent()->function()->module().ranks();
-  int64_t vec = widestVector(*exchangedType(op).lastDim().asConstant(), ranks > 4 ? 4 : inboxVec);
-  return {{{"blocks", mostExchangeBlocks}, {"threads", 1024}, {"unroll", ranks > 2 ? 1 : 2}, {"vec", vec}}};
+  const int64_t unroll = std::min<int64_t>(ranks > 4 ? 1 : ranks > 2 ? 2 : 7, vectorsOfLane(op));
+  return {{{"blocks", mostExchangeBlocks},
+           {"stages", stagesOf(op, target, threads / 32)},
+           {"threads", threads},
+           {"unroll", unroll},
+           {"vec", widestVector(columnsOf(op), inboxVec)}}};
 }
 
 static Launch launchSlices(const Op &op, const Tile &tile) {
-  Launch launch = launchExchange(op, tile);
-  launch.halfBlocks = blocksOfHiddenExchange;
-  return launch;
+  const int64_t warps = setting(tile, "threads") / 32, ranks = op.parent()->function()->module().ranks();
+  const int64_t stages = setting(tile, "stages"), ofStage = (ranks - 1) * bytesOfParts(op) + barrierBytes;
+  Expr blocks = ceilDiv(rowCount(exchangedType(op)), Expr(warps));
+  return {.grid = {min(blocks, Expr(setting(tile, "blocks"))), Expr(1), Expr(1)},
+          .threads = setting(tile, "threads"),
+          .dynamicShared = stages == 1 ? 0 : (warps * stages * ofStage + 15) / 16 * 16,
+          .halfBlocks = blocksOfHiddenExchange};
+}
+
+static double estimateSlices(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
+  const int64_t warps = setting(tile, "threads") / 32;
+  double blocks = static_cast<double>(valueAt(rowCount(exchangedType(op)), dims)) / static_cast<double>(warps);
+  return estimateOfBlocks(op, blocks, tile, setting(tile, "threads") * setting(tile, "vec") * inboxWordBytes, target,
+                          dims);
 }
 
 static bool isSoundSlices(const Op &op, const Tile &tile) {
-  return isSound(op, tile) && setting(tile, "threads") >= 64 && setting(tile, "unroll") <= 8;
+  const int64_t threads = setting(tile, "threads"), unroll = setting(tile, "unroll");
+  // Statistics are added up in the order of the widest vectors.
+  const bool isVector = setting(tile, "vec") == widestVector(columnsOf(op), inboxVec);
+  return isSound(op, tile) && isVector && threads >= 64 && threads <= 1024 && unroll >= 1 && unroll <= 8 &&
+         (setting(tile, "stages") == 1 || bytesOfParts(op) % 16 == 0);
 }
 
 const KernelFamily exchangeSlicesFamily = {
     .name = "exchange_slices",
-    .summary = "sums of all ranks of large tensors: each rank adds up a slice, from and to the memory of all",
+    .summary =
+        "sums of all ranks of large tensors: each rank adds up a share of the rows, from and to the memory of all",
     .header = "exchange/slices.cuh",
     .body = "exchangeSlices",
     .form = KernelForm::ExchangeSlices,
@@ -131,7 +243,7 @@ const KernelFamily exchangeSlicesFamily = {
     .isSound = isSoundSlices,
     .order = [](const Op &, const Tile &) { return AttributeMap(); }, // always that of the ranks
     .launch = launchSlices,
-    .estimate = estimateExchange,
+    .estimate = estimateSlices,
     .inbox = inboxOfExchange,
 };
 
@@ -154,6 +266,17 @@ static std::vector<Tile> sharesConfigurations(const Op &, const Target &, const 
   return {{{"blocks", mostExchangeBlocks}, {"threads", 1024}, {"unroll", 8}, {"vec", 1}}};
 }
 
+static bool isSoundShares(const Op &op, const Tile &tile) {
+  const int64_t threads = setting(tile, "threads"), unroll = setting(tile, "unroll");
+  return isSound(op, tile) && threads >= 64 && threads <= 1024 && unroll >= 1 && unroll <= 8;
+}
+
+static Launch launchShares(const Op &op, const Tile &tile) {
+  Launch launch = launchExchange(op, tile);
+  launch.halfBlocks = blocksOfHiddenExchange;
+  return launch;
+}
+
 const KernelFamily exchangeSharesFamily = {
     .name = "exchange_shares",
     .summary = "shares of all ranks of large tensors, each written to the memory of all",
@@ -162,9 +285,9 @@ const KernelFamily exchangeSharesFamily = {
     .form = KernelForm::ExchangeShares,
     .accepts = acceptsShares,
     .configurations = sharesConfigurations,
-    .isSound = isSoundSlices,
+    .isSound = isSoundShares,
     .order = [](const Op &, const Tile &) { return AttributeMap(); }, // no sums
-    .launch = launchSlices,
+    .launch = launchShares,
     .estimate = estimateExchange,
     .inbox = inboxOfExchange,
 };

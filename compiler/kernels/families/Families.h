@@ -18,6 +18,7 @@ extern const KernelFamily softmaxFamily;
 extern const KernelFamily scoreRowsFamily;
 extern const KernelFamily mapFamily;
 extern const KernelFamily exchangeFamily;
+extern const KernelFamily exchangeRowsFamily;
 extern const KernelFamily exchangeSlicesFamily;
 extern const KernelFamily exchangeSharesFamily;
 extern const KernelFamily rowStatisticsFamily;
@@ -60,6 +61,8 @@ extern const KernelFamily libraryBatchedFamily;
 
 /// Columns of a group whose statistics a product hands out, as in norm/group_statistics.cuh.
 constexpr int64_t groupColumns = 8;
+/// The longest rows whose statistics a warp computes, with unrolled loads or from registers.
+constexpr int64_t mostColumnsOfWarp = 4096;
 
 /// The kernel of @generate for a choice of decode_layers; none if there is no shared memory for it.
 std::optional<KernelChoice> generateChoice(const Op &op, const KernelChoice &choice, const Target &target);

@@ -38,6 +38,7 @@ ArrayRef<const KernelFamily *> allKernelFamilies() {
       &mapFamily,
       &exchangeSlicesFamily,
       &exchangeSharesFamily,
+      &exchangeRowsFamily,
       &exchangeFamily,
       &libraryMatmulFamily,
       &libraryBatchedFamily,

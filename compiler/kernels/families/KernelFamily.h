@@ -33,6 +33,8 @@ enum class KernelForm {
   Softmax,        ///< body<Config>(rows, cols, Input, Epilogue)
   Map,            ///< body<Config>(count, Body)
   Exchange,       ///< body<Config>(count, Exchange, Body): of what all ranks have of a tensor; Body loads this rank's
+  ExchangeRows,   ///< body<Config>(rows, Exchange, Body): the sums of rows over all ranks; Body adds to them, and has
+                  ///< their statistics; kBodyShared<Config, T>
   ExchangeSlices, ///< the same; Body loads each rank's from its memory, and stores to the memory of all
   ExchangeShares, ///< the same; Body loads this rank's, and stores to the memory of all
   DecodeLayers,   ///< a class of phases, which the kernel calls: decode/layers.cuh; kBodyShared<Config, T>

@@ -14,7 +14,7 @@
 //
 // Refuses: products of few tokens, which up to 16 rows run by a kernel of other warps (gather-statistics serves them);
 // products that copies of Hopper cannot read, or whose logits are scored; statistics with other readers; rows of more
-// than mostColumns, which a warp reads by unrolled loads.
+// than mostColumnsOfWarp, which a warp reads by unrolled loads.
 #include "ir/Builder.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
@@ -28,15 +28,12 @@
 
 namespace kiln {
 
-/// The longest rows.
-constexpr int64_t mostColumns = 4096;
-
 /// Whether the kernels that run the product can compute statistics of its rows.
 static bool canComputeStatistics(const Op &product, const Value &rows, const Target &target) {
   const Op &matmul = *anchor(product);
   return matmul.is(OpKind::matmul) && matmul.operand(0) == &rows && canMapProduct(product, target) &&
          !hasScoredProduct(product) && !hasFewTokens(product, matmul.result()->type) &&
-         rows.type.lastDim().asConstant().value_or(mostColumns + 1) <= mostColumns;
+         rows.type.lastDim().asConstant().value_or(mostColumnsOfWarp + 1) <= mostColumnsOfWarp;
 }
 
 /// Computes the statistics in front of the op that applies them.

@@ -14,6 +14,15 @@
 //                                                             %rstd = merged_rstd %squares, %means, %mean {…}
 //                                                             %n    = normalize_product %mm, %mean, %rstd, %s
 //
+// A sum of all ranks over prompts hands out the statistics of whole rows, which its kernels have in registers:
+//
+//   %x = fused @all_reduce_bias_residual(%p, %b, %r) {      %x, %mean, %rstd = fused @all_reduce_…_statistics(…) {
+//     …                                                       …
+//     %x = add %s, %r                                 ->      %x    = add %s, %r
+//     yield %x                                                %mean = row_mean %x
+//   }                                                         %rstd = row_rstd %x, %mean {…}
+//   %mean, %rstd = fused @row_mean_row_rstd(%x) {…}           yield %x, %mean, %rstd
+//
 // So no kernel reads the rows again just for their statistics. A thread or a quad has 8 columns of a row of a product;
 // groups of 8 are therefore cheap to make, and they are the same whatever the tiles are. option target: the GPU, as
 // graphs/targets/ names it. option prompts: also of prompts. Their kernels have no registers left, so that handing out
@@ -44,7 +53,6 @@ static bool handsOutStatistics(const Value &rows, const Target &target, bool tak
   const Op *producer = rows.definingOp();
   if (!producer || !producer->region() || dtypeSize(rows.type.dtype) != 2)
     return false;
-  // Sums of prompts come slice by slice, each rank one.
   bool isFew = hasFewTokens(*producer, rows.type), isSum = anchor(*producer)->is(OpKind::allReduce);
   if (isSum ? !isFew : !(isFew || takesPrompts) || !isTensorProduct(*producer, target))
     return false;
@@ -89,6 +97,17 @@ static void merge(Op &apply, const Op &statistics, std::pair<Value *, Value *> g
   apply.setOperand(2, merged);
 }
 
+/// Whether the rows are the sum of all ranks over prompts, whose kernels have whole rows.
+static bool isSumOfPrompts(const Value &rows) {
+  const Op *producer = rows.definingOp();
+  if (!producer || !anchor(*producer)->is(OpKind::allReduce) || hasFewTokens(*producer, rows.type) ||
+      dtypeSize(rows.type.dtype) != 2 || rows.type.rank() != 3)
+    return false;
+  const int64_t cols = rows.type.lastDim().asConstant().value_or(0);
+  return rows.resultIndex() == 0 && producer->results().size() == 1 && cols % groupColumns == 0 && cols > 0 &&
+         cols <= mostColumnsOfWarp;
+}
+
 static Error gatherStatistics(Module &module, const PassOptions &options) {
   Expected<const Target *> target = findTarget(options.getString("target"));
   if (!target)
@@ -97,6 +116,10 @@ static Error gatherStatistics(Module &module, const PassOptions &options) {
     TakenNames names(*function);
     for (Op *op : function->body.snapshot()) {
       Value *rows = rowsOfStatistics(*op);
+      if (rows && isSumOfPrompts(*rows) && canFuse({rows->definingOp(), op})) {
+        fuseOps({rows->definingOp(), op});
+        continue;
+      }
       Op *apply = rows ? soleUse(*op) : nullptr;
       if (!apply || !handsOutStatistics(*rows, **target, options.getBool("prompts")))
         continue;

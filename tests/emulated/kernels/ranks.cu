@@ -1,6 +1,7 @@
 // Kernels of several ranks, which run at the same time; RankTest.cpp says what each must compute, or how it is wrong.
 #include "device/device.cuh"
 #include "exchange/exchange.cuh"
+#include "exchange/rows.cuh"
 #include "exchange/slices.cuh"
 
 namespace kiln {
@@ -9,7 +10,7 @@ constexpr int kRanks = 3;
 using Inboxes = PerRank<BlockInbox<kRanks> *, kRanks>;
 
 struct Config {
-  static constexpr int kRanks = kiln::kRanks, kBlocks = 4, kThreads = 64, kUnroll = 2, kVec = 2;
+  static constexpr int kRanks = kiln::kRanks, kBlocks = 4, kThreads = 64, kVec = 2;
 };
 
 struct Sums {
@@ -27,19 +28,97 @@ extern "C" __global__ void sums(const float *x, float *out, Inboxes inboxes, con
     exchangeElements<Config>(count, Exchange<kRanks>{inboxes, rank, stop}, Sums{x, out});
 }
 
-struct SlicedSums {
-  PerRank<const float *, kRanks> x;
-  PerRank<float *, kRanks> out;
+// Sums of rows with statistics. The last vectors of a row belong to some lanes only.
+template <int kStagesOfWarp> struct RowConfig {
+  static constexpr int kRanks = kiln::kRanks, kCols = 264, kBlocks = 4, kThreads = 64, kStages = kStagesOfWarp,
+                       kUnroll = 1, kVec = 8;
+};
+constexpr int kCols = RowConfig<1>::kCols;
+using Parts = PerRank<const float *, kRanks>;
+using Results = PerRank<float *, kRanks>;
 
-  template <int V> KILN_DEVICE Vec<float, V> load(int rank, i64 index) const { return kiln::load<V>(x[rank] + index); }
-  template <int V> KILN_DEVICE void operator()(i64 index, const RankParts<kRanks, V> &parts) const {
-    store(out + index, parts.sum());
+/// Behind the sum, one for each row; and the mean and reciprocal deviation of the rows.
+template <class Out> struct RowSums {
+  Out out, mean, rstd;
+
+  using Row = float;
+  static constexpr float kEps = 1.0f;
+  template <int V> struct Operands {};
+  template <int V> KILN_DEVICE Operands<V> operands(int, int) const { return {}; }
+  template <int V>
+  KILN_DEVICE Vec<float, V> operator()(Vec<float, V> sum, const Operands<V> &, int row, int col) const {
+    store(out + i64(row) * kCols + col, sum);
+    return sum;
+  }
+  KILN_DEVICE void statistics(RowStatistics s, int row) const {
+    store(mean + i64(row), Vec<float, 1>{s.mean});
+    store(rstd + i64(row), Vec<float, 1>{s.rstd});
   }
 };
-extern "C" __global__ void sliced_sums(PerRank<const float *, kRanks> x, PerRank<float *, kRanks> out, Inboxes inboxes,
-                                       const u32 *stop, int rank, int count) {
-  for (int time = 0; time < 3; ++time)
-    exchangeSlices<Config>(count, Exchange<kRanks>{inboxes, rank, stop}, SlicedSums{x, out});
+struct SlicedSums : RowSums<Results> {
+  Parts x;
+
+  using Part = float;
+  KILN_DEVICE const float *part(int rank, int row) const { return x[rank] + i64(row) * kCols; }
+};
+struct ExchangedSums : RowSums<float *> {
+  const float *x;
+
+  template <int V> KILN_DEVICE Vec<float, V> load(i64 index) const { return kiln::load<V>(x + index); }
+};
+
+template <int kStages>
+KILN_DEVICE void addSlices(const Parts &x, const Results &out, const Results &mean, const Results &rstd,
+                           const Inboxes &inboxes, const u32 *stop, int rank, int rows) {
+  exchangeSlices<RowConfig<kStages>>(rows, Exchange<kRanks>{inboxes, rank, stop}, SlicedSums{{out, mean, rstd}, x});
+}
+extern "C" __global__ void copied_slices(Parts x, Results out, Results mean, Results rstd, Inboxes inboxes,
+                                         const u32 *stop, int rank, int rows) {
+  addSlices<3>(x, out, mean, rstd, inboxes, stop, rank, rows);
+}
+extern "C" __global__ void loaded_slices(Parts x, Results out, Results mean, Results rstd, Inboxes inboxes,
+                                         const u32 *stop, int rank, int rows) {
+  addSlices<1>(x, out, mean, rstd, inboxes, stop, rank, rows);
+}
+extern "C" __global__ void exchanged_rows(Parts x, Results out, Results mean, Results rstd, Inboxes inboxes,
+                                          const u32 *stop, int rank, int rows) {
+  exchangeRows<RowConfig<1>>(rows, Exchange<kRanks>{inboxes, rank, stop},
+                             ExchangedSums{{out[rank], mean[rank], rstd[rank]}, x[rank]});
+}
+
+// A rank copies another one's part before that one is there.
+extern "C" __global__ void copied_early(PerRank<float *, kRanks> x, float *out, Inboxes inboxes, const u32 *stop,
+                                        int rank) {
+  struct Shared {
+    alignas(16) float part[4];
+    SharedBarrier full;
+  };
+  Shared &shared = sharedStorage<Shared>();
+  if (rank == 0 && threadIndex() == 0) {
+    initBarrier(shared.full, 1);
+    fenceBarriers();
+    arriveExpecting(shared.full, sizeof(shared.part));
+    copyBytes(SharedAddress(shared.part), x[1], sizeof(shared.part), shared.full); // here: copied_early
+    waitBarrier(shared.full, 0);
+    *out = shared.part[0];
+  }
+  syncRanks(Exchange<kRanks>{inboxes, rank, stop});
+}
+
+// A warp asks for a row before it has read the one in whose place it comes.
+extern "C" __global__ void asked_too_early(Parts x, float *out) {
+  const SlicedSums body{{}, x};
+  const CopiedParts<RowConfig<2>, SlicedSums> others{body, 0, {0, 1, 3}};
+  others.init();
+  syncThreads();
+  if (warpIndex() > 0)
+    return;
+  others.begin();
+  others.await(0);
+  others.ask(2);
+  out[threadIndex()] = others.part(0, 0)[threadIndex()]; // here: asked_too_early
+  others.await(1);
+  others.await(2);
 }
 
 // Each block adds its index to what it posts for all ranks, and counts itself at all of them; the sum of all that has

@@ -23,13 +23,14 @@ static int64_t aligned(int64_t bytes) {
 constexpr int64_t mostExchangeThreads = 1 << 15;
 
 /// Whether the launch may run beside another half's: it does not wait until all of its blocks run, and blocks that wait
-/// for other ranks leave room for those of the other half, which those of products with all their memory do not.
+/// for other ranks leave room for those of the other half. Large blocks do so if there are few of them in a half; those
+/// of products that wait for other ranks take all of the GPU.
 bool Executor::isGoodInHalf(const PlanStep &step, const PlanLaunch &launch) const {
   if (launch.cooperative)
     return false;
   if (step.inbox == 0)
     return true;
-  if (launch.dynamicShared != 0)
+  if (launch.dynamicShared != 0 && launch.halfBlocks == 0)
     return false;
   Expected<int64_t> grid = (launch.grid[0] * launch.grid[1] * launch.grid[2]).evaluate(largestDims());
   if (!grid) {

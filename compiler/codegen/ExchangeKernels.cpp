@@ -11,21 +11,28 @@ static std::string placeLine(Functor &functor, const Dim &cols) {
   return "  const int row = int(index / " + width + "), col = int(index % " + width + ");";
 }
 
+/// Emits the ops behind the sum of all ranks, at `row`, `col`. Error: an op that is not allowed there.
+static Error emitBehindSum(EpilogueEmitter &emitter, const Op &op, const Op &reduce) {
+  Coordinates at;
+  at.row = "row";
+  at.index = {"row", "col"};
+  emitter.begin(*reduce.result(), at);
+  if (op.region())
+    for (const auto &inner : op.region()->ops())
+      if (inner.get() != &reduce && !inner->has(Trait::Terminator))
+        if (Error error = emitter.emit(*inner))
+          return error;
+  return Error::success();
+}
+
 /// The sum of all ranks, and the ops behind it. `groups` gets what becomes of statistics of groups of columns.
 static Error writeSum(Functor &body, const Op &op, const Op &reduce, const KernelNames &names,
                       std::vector<CodeLine> &groups) {
   EpilogueEmitter emitter(body, names, op, 2);
   emitter.makeGroups();
   const Value &sum = *reduce.result();
-  Coordinates at;
-  at.row = "row";
-  at.index = {"row", "col"};
-  emitter.begin(sum, at);
-  if (op.region())
-    for (const auto &inner : op.region()->ops())
-      if (inner.get() != &reduce && !inner->has(Trait::Terminator))
-        if (Error error = emitter.emit(*inner))
-          return error;
+  if (Error error = emitBehindSum(emitter, op, reduce))
+    return error;
   body.add("  const auto " + names.of(sum) + " = parts.sum(); // " + names.line(reduce), &reduce);
   body.add(emitter.text());
   if (const Value *grouped = emitter.grouped())
@@ -112,15 +119,8 @@ static Error addRowSum(Functor &body, const Op &op, const Op &reduce, const Kern
   emitter.readAhead();
   emitter.makeRowStatistics();
   const Value &sum = *reduce.result();
-  Coordinates at;
-  at.row = "row";
-  at.index = {"row", "col"};
-  emitter.begin(sum, at);
-  if (op.region())
-    for (const auto &inner : op.region()->ops())
-      if (inner.get() != &reduce && !inner->has(Trait::Terminator))
-        if (Error error = emitter.emit(*inner))
-          return error;
+  if (Error error = emitBehindSum(emitter, op, reduce))
+    return error;
   addOperands(body, emitter.ahead(), "");
   const Value *rows = emitter.summarised();
   body.add("template <int V>");

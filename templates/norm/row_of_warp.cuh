@@ -19,6 +19,16 @@
 
 namespace kiln {
 
+/// The mean of a row of kCols elements; row.sumOf(term) gives all lanes Σ term(vector), over its vectors of V.
+template <int kCols, int V, class Row> KILN_DEVICE float meanOfRow(const Row &row) {
+  return row.sumOf([](const Vec<float, V> &values) { return values.sum(); }) / float(kCols);
+}
+/// 1 / √(variance + eps) of the row, around this mean.
+template <int kCols, int V, class Row> KILN_DEVICE float rstdOfRow(const Row &row, float mean, float eps) {
+  const float squares = row.sumOf([=](const Vec<float, V> &values) { return squaredDeviation(values, mean); });
+  return rowStatistics(mean, squares, kCols, eps).rstd;
+}
+
 /// A row of kCols elements. All lanes of a warp call each function together, and get its result.
 template <class T, int kCols, int kAtOnce> struct RowOfWarp {
   static constexpr int V = widestVector(kCols, 8), kVectors = kCols / V, kLanes = int(kWarpSize);
@@ -50,14 +60,9 @@ template <class T, int kCols, int kAtOnce> struct RowOfWarp {
     return warpSum(sum);
   }
 
-  KILN_DEVICE float mean() const {
-    return sumOf([](const Vec<float, V> &values) { return values.sum(); }) / float(kCols);
-  }
+  KILN_DEVICE float mean() const { return meanOfRow<kCols, V>(*this); }
   /// 1 / √(variance + eps), around this mean.
-  KILN_DEVICE float rstd(float mean, float eps) const {
-    const float squares = sumOf([=](const Vec<float, V> &values) { return squaredDeviation(values, mean); });
-    return rowStatistics(mean, squares, kCols, eps).rstd;
-  }
+  KILN_DEVICE float rstd(float mean, float eps) const { return rstdOfRow<kCols, V>(*this, mean, eps); }
 };
 
 /// The same of a row that the lanes hold: `of[i]` of a lane is its i-th vector. All lanes call mean and rstd together.
@@ -79,13 +84,8 @@ template <class T, int kCols, int V = widestVector(kCols, 8)> struct HeldRow {
         sum += term(of[i].unpack());
     return warpSum(sum);
   }
-  KILN_DEVICE float mean() const {
-    return sumOf([](const Vec<float, V> &values) { return values.sum(); }) / float(kCols);
-  }
-  KILN_DEVICE float rstd(float mean, float eps) const {
-    const float squares = sumOf([=](const Vec<float, V> &values) { return squaredDeviation(values, mean); });
-    return rowStatistics(mean, squares, kCols, eps).rstd;
-  }
+  KILN_DEVICE float mean() const { return meanOfRow<kCols, V>(*this); }
+  KILN_DEVICE float rstd(float mean, float eps) const { return rstdOfRow<kCols, V>(*this, mean, eps); }
 };
 
 /// Starts a copy of a row of kCols elements, a multiple of 8, to shared memory. It is a group of copies of each lane,

@@ -4,6 +4,10 @@
 // the rank's own kernel waits for what they write. A value and its stamp are one word, as in a mailbox (mailbox.cuh):
 // whoever sees the stamp sees the value, so that there is no flag and no fence.
 //
+// Where nobody waits twice for the same word without another exchange in between, values come without stamps, in half
+// the bytes: the word of a value that has not come is 0. It holds the value's bits, inverted, so that no value but one
+// NaN would be 0; that becomes another NaN. Whoever has read the value leaves 0 there.
+//
 // A rank may have stopped for good. Then the host sets the word that a wait gets, and the wait ends with an error of
 // the launch.
 //
@@ -13,6 +17,12 @@
 #include "device/mailbox.cuh"
 
 namespace kiln {
+
+/// The word of a value without a stamp.
+KILN_DEVICE u32 postedBits(float value) {
+  const u32 bits = ~bitCast<u32>(value);
+  return bits == 0 ? 1 : bits;
+}
 
 #if defined(__CUDACC__)
 
@@ -69,6 +79,60 @@ KILN_DEVICE Vec<float, 2 * kPairs> awaitPosts(const StampedValue *source, u32 st
     }
     if (areHere)
       return values;
+    trapIfStopped(tries, stop);
+  }
+}
+
+/// Writes values into words of a rank's inbox that are 0, by one access. `target` is at a multiple of its bytes.
+template <int V> KILN_DEVICE void postBitsToRank(u32 *target, const Vec<float, V> &values, Site = Site::current()) {
+  static_assert(V == 2 || V == 4);
+  if constexpr (V == 4)
+    asm volatile("st.relaxed.sys.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(target), "r"(postedBits(values[0])),
+                 "r"(postedBits(values[1])), "r"(postedBits(values[2])), "r"(postedBits(values[3]))
+                 : "memory");
+  else
+    asm volatile("st.relaxed.sys.global.v2.b32 [%0], {%1, %2};" ::"l"(target), "r"(postedBits(values[0])),
+                 "r"(postedBits(values[1]))
+                 : "memory");
+}
+
+/// Waits until kPosts posts of V values, `stride` words apart, are there. Leaves 0 in their place. `stop` as for
+/// awaitPosts.
+template <int V, int kPosts>
+KILN_DEVICE Vec<float, V * kPosts> takePostedBits(u32 *source, u32 stride, const u32 *stop, Site = Site::current()) {
+  static_assert(V == 2 || V == 4);
+  for (u32 tries = 1;; ++tries) {
+    // All are under way at once.
+    u32 words[kPosts][V];
+#pragma unroll
+    for (int i = 0; i < kPosts; ++i)
+      if constexpr (V == 4)
+        asm volatile("ld.relaxed.sys.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(words[i][0]), "=r"(words[i][1]), "=r"(words[i][2]), "=r"(words[i][3])
+                     : "l"(source + i * stride)
+                     : "memory");
+      else
+        asm volatile("ld.relaxed.sys.global.v2.b32 {%0, %1}, [%2];"
+                     : "=r"(words[i][0]), "=r"(words[i][1])
+                     : "l"(source + i * stride)
+                     : "memory");
+    Vec<float, V * kPosts> values;
+    bool areHere = true;
+#pragma unroll
+    for (int i = 0; i < V * kPosts; ++i) {
+      areHere &= words[i / V][i % V] != 0;
+      values[i] = bitCast<float>(~words[i / V][i % V]);
+    }
+    if (areHere) {
+#pragma unroll
+      for (int i = 0; i < kPosts; ++i)
+        if constexpr (V == 4)
+          asm volatile("st.relaxed.sys.global.v4.b32 [%0], {%1, %1, %1, %1};" ::"l"(source + i * stride), "r"(0)
+                       : "memory");
+        else
+          asm volatile("st.relaxed.sys.global.v2.b32 [%0], {%1, %1};" ::"l"(source + i * stride), "r"(0) : "memory");
+      return values;
+    }
     trapIfStopped(tries, stop);
   }
 }
@@ -160,6 +224,34 @@ awaitPosts(const StampedValue *source, u32 stride, u32 stamp, const u32 *stop, S
       if (word.stamp == stamp)
         break;
     }
+  }
+  return values;
+}
+
+template <int V>
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void postBitsToRank(u32 *target, const Vec<float, V> &values,
+                                                             Site site = Site::current()) {
+  emulatedCheckAligned(target, V * sizeof(u32), site);
+  for (int i = 0; i < V; ++i) {
+    emulatedNote(target + i, EmulatedAccess::Atomic);
+    if (__atomic_exchange_n(target + i, postedBits(values[i]), __ATOMIC_RELEASE) != 0)
+      emulatedThread->fail("posts a value where another has not been taken yet", site);
+  }
+}
+
+template <int V, int kPosts>
+KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE Vec<float, V * kPosts> takePostedBits(u32 *source, u32 stride, const u32 *stop,
+                                                                               Site site = Site::current()) {
+  Vec<float, V * kPosts> values;
+  u32 turn = 0;
+  for (int i = 0; i < V * kPosts; ++i) {
+    u32 *const at = source + i / V * stride + i % V;
+    emulatedCheckAligned(source + i / V * stride, V * sizeof(u32), site);
+    emulatedNote(at, EmulatedAccess::Atomic);
+    u32 word = 0;
+    while ((word = __atomic_exchange_n(at, 0, __ATOMIC_ACQ_REL)) == 0)
+      emulatedThread->pauseForRank(turn++, stop, site);
+    values[i] = bitCast<float>(~word);
   }
   return values;
 }

@@ -22,8 +22,10 @@ constexpr int kInboxThreads = 256, kInboxVec = 8;
 
 /// What the others write for a block of a rank, and how often the block has waited for them.
 template <int kRanks> struct alignas(16) BlockInbox {
-  /// exchange.cuh: pairs of neighbouring threads lie side by side, so that a warp's cross the link together.
+  /// thread_exchange.cuh: pairs of neighbouring threads lie side by side, so that a warp's cross the link together.
   StampedValue words[2][kRanks][kInboxVec / 2][kInboxThreads][2];
+  /// thread_exchange.cuh, of products: values without stamps, four of a thread side by side.
+  u32 bits[2][kRanks][kInboxVec / 4][kInboxThreads][4];
   u32 exchanges[kInboxThreads]; ///< by this rank, with each thread's words
   u32 arrivals[kRanks];         ///< syncRanks, of the others
   u32 syncs[kRanks];            ///< by this rank, with each of the others

@@ -7,6 +7,10 @@
 // there, it has seen this rank's of n + 1, so that this thread has read those of n. So all exchanges of a plan share
 // one inbox.
 //
+// A thread of a product exchanges once in a launch. Then it need not tell its values from earlier ones: what it has
+// read, it clears, and before another rank's values of n + 2 come, the launch has ended. So its values come without
+// stamps, in half the bytes.
+//
 // All blocks of such a launch must run at once: there are no more than every GPU has room for. Kernels that start
 // early cannot take that room, since they start when all blocks of the kernel before them run; and kernels before end
 // by themselves, or are such launches, too.
@@ -82,18 +86,43 @@ template <> struct SumOfParts<OneRank> {
 
 template <int kRanks> struct SumOfParts<Exchange<kRanks>> {
   static constexpr bool kExchanges = true;
-  ThreadExchange<kRanks> exchange;
+  /// Words between two vectors of a thread.
+  static constexpr int kStride = 4 * kInboxThreads;
+  const Exchange<kRanks> &ranks;
+  const int thread = threadIndex();
+  BlockInbox<kRanks> &own = ranks.inboxOf(ranks.rank);
+  const u32 count = own.exchanges[thread] + 1;
 
-  /// As ThreadExchange.
-  KILN_DEVICE explicit SumOfParts(const Exchange<kRanks> &ranks) : exchange(ranks) {}
+  /// After waitForDependencies(): earlier kernels have counted, too.
+  KILN_DEVICE explicit SumOfParts(const Exchange<kRanks> &ranks) : ranks(ranks) {}
 
   /// Called once, by threads that have a vector, which is so for all ranks.
-  template <int V> KILN_DEVICE Vec<float, V> operator()(const Vec<float, V> &part, bool exists) {
+  template <int V> KILN_DEVICE Vec<float, V> operator()(const Vec<float, V> &part, bool exists) const {
     if (!exists)
       return part;
-    const Vec<float, V> sum = exchange(part).sum();
-    exchange.end();
-    return sum;
+    constexpr int kWidth = min(V, 4), kPosts = V / kWidth;
+    static_assert(V >= 2 && V <= kInboxVec);
+    auto vector = [&](int post) {
+      Vec<float, kWidth> values;
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i)
+        values[i] = part[post * kWidth + i];
+      return values;
+    };
+#pragma unroll
+    for (int rank = 0; rank < kRanks; ++rank)
+      if (rank != ranks.rank)
+#pragma unroll
+        for (int post = 0; post < kPosts; ++post)
+          postBitsToRank(ranks.inboxOf(rank).bits[count % 2][ranks.rank][post][thread], vector(post));
+    own.exchanges[thread] = count;
+    RankParts<kRanks, V> parts;
+#pragma unroll
+    for (int rank = 0; rank < kRanks; ++rank)
+      parts[rank] = rank == ranks.rank
+                        ? part
+                        : takePostedBits<kWidth, kPosts>(own.bits[count % 2][rank][0][thread], kStride, ranks.stop);
+    return parts.sum();
   }
 };
 

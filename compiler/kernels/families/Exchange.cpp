@@ -12,7 +12,8 @@ namespace kiln {
 
 int64_t inboxBytes(const Op &op, int64_t blocks) {
   int64_t ranks = op.parent()->function()->module().ranks();
-  int64_t words = 2 * ranks * inboxThreads * inboxVec * inboxWordBytes, counts = 4 * (inboxThreads + 2 * ranks);
+  int64_t words = 2 * ranks * inboxThreads * inboxVec * (inboxWordBytes + inboxBitsBytes),
+          counts = 4 * (inboxThreads + 2 * ranks);
   return blocks * static_cast<int64_t>(llvm::alignTo(static_cast<uint64_t>(words + counts), 16));
 }
 

@@ -15,6 +15,8 @@ namespace kiln {
 constexpr int64_t inboxThreads = 256, inboxVec = 8;
 /// Bytes of a value beside its stamp.
 constexpr int64_t inboxWordBytes = 8;
+/// The same of a value without a stamp.
+constexpr int64_t inboxBitsBytes = 4;
 /// Blocks that wait for other ranks, all of which any GPU runs at once.
 constexpr int64_t mostExchangeBlocks = 128;
 /// The same of blocks in clusters of more than two, which leave multiprocessors empty.

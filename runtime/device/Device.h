@@ -95,8 +95,8 @@ SmallVector<void *, 16> parameterPointers(const KernelLaunch &launch, MutableArr
 struct GraphBranch {
   size_t from = 0;
   std::vector<KernelLaunch> launches = {};
-  /// Launches that end before others of the other side start; they are numbered as if those of the branch came behind
-  /// the others.
+  /// Launches whose blocks have all begun before others of the other side start; they are numbered as if those of the
+  /// branch came behind the others.
   std::vector<std::pair<size_t, size_t>> order = {};
 };
 

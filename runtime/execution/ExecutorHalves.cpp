@@ -83,24 +83,25 @@ int64_t Executor::partCount(const Call &call) const {
 }
 
 /// The order of the launches of two halves, which are alike. The stretches between exchanges take turns: the first
-/// product of the one half's waits until only the last product of the other half's is left. Otherwise both would
-/// multiply at the same time, each half as fast, and then both exchange with nothing to hide it.
+/// product of the one half's waits until the last product of the other half's has begun. Otherwise both would multiply
+/// at the same time, each half as fast, and then both exchange with nothing to hide it. Were it enough that the
+/// launches in front of the last product have ended, both products would start at the same time; if the first one got
+/// the multiprocessors, the last one would come a whole product later, and the exchange behind it, too.
 std::vector<std::pair<size_t, size_t>> Executor::orderOfHalves(ArrayRef<KernelLaunch> launches) {
   std::vector<std::pair<size_t, size_t>> order;
   auto isExchange = [](const KernelLaunch &launch) { return launch.step->inbox != 0; };
   auto isProduct = [&](const KernelLaunch &launch) { return launch.planned->halfBlocks != 0 && !isExchange(launch); };
-  std::optional<size_t> ofSecond; // the launch before the last product of the second half's latest stretch
+  std::optional<size_t> ofSecond; // the last product of the second half's latest stretch
   for (size_t begin = 0; begin < launches.size();) {
     const auto stretch = launches.drop_front(begin).take_until(isExchange);
     if (llvm::any_of(stretch, isProduct)) {
       const size_t first = begin + (llvm::find_if(stretch, isProduct) - stretch.begin());
       const size_t last = begin + stretch.size() - 1 -
                           (llvm::find_if(llvm::reverse(stretch), isProduct) - llvm::reverse(stretch).begin());
-      const size_t beforeLast = std::max(last, begin + 1) - 1;
       if (ofSecond)
         order.emplace_back(*ofSecond, first);
-      order.emplace_back(beforeLast, launches.size() + first);
-      ofSecond = launches.size() + beforeLast;
+      order.emplace_back(last, launches.size() + first);
+      ofSecond = launches.size() + last;
     }
     begin += stretch.size() + 1;
   }

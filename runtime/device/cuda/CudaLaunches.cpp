@@ -141,10 +141,12 @@ Expected<std::unique_ptr<DeviceGraph>> CudaDevice::makeGraph(std::vector<KernelL
   Error ended = checkCuda(cudaStreamEndCapture(stream, &graph->captured), "capturing a graph");
   if (Error error = llvm::joinErrors(std::move(failure), std::move(ended)))
     return error;
+  cudaGraphEdgeData begun = {};
+  begun.from_port = cudaGraphKernelNodePortLaunchCompletion;
   for (const auto &[before, after] : beside.order)
-    if (Error error = checkCuda(
-            cudaGraphAddDependencies(graph->captured, &graph->nodes[before], &graph->nodes[after], nullptr, 1),
-            "ordering the launches of a graph"))
+    if (Error error =
+            checkCuda(cudaGraphAddDependencies(graph->captured, &graph->nodes[before], &graph->nodes[after], &begun, 1),
+                      "ordering the launches of a graph"))
       return error;
   if (Error error = checkCuda(cudaGraphInstantiate(&graph->executable, graph->captured, 0), "instantiating a graph"))
     return error;

@@ -683,7 +683,7 @@ class Ranks(PlanTest):
                 ("ranks = 2", "", ""),
                 ("halved_rows = 1024", "halved_rows = 1", "halved_rows: expected an integer of 2 or more, got 1"),
                 ("batch_invariant = 8\n", "", "halved_rows: expected a plan for several ranks whose bits are the same in any batch"),
-                ("half_blocks = 12", "half_blocks = 0", "half_blocks: expected an integer of 1 or more, got 0"),
+                ("half_blocks = 8", "half_blocks = 0", "half_blocks: expected an integer of 1 or more, got 0"),
                 ("unit = 16", "unit = 0", "unit: expected an integer from 1 to"),
                 ("unit = 16", "unit = 17", "expected an extent of 3 parts with whole units of 17, got 96"),
                 ("parts = 3", "parts = 0", "parts: expected an integer from 1 to"),

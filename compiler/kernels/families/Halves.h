@@ -18,7 +18,7 @@ constexpr int64_t fewestHalvedRows = 1024;
 constexpr int64_t fewestRowsBesideExchange = 2048;
 /// Blocks of the sum, each of which takes a multiprocessor: with more, products take longer than the sums that they
 /// hide.
-constexpr int64_t blocksOfHiddenExchange = 12;
+constexpr int64_t blocksOfHiddenExchange = 8;
 
 /// Whether the op's module is for several ranks.
 inline bool canHideExchanges(const Op &op) { return op.parent()->function()->module().ranks() > 1; }

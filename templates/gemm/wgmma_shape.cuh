@@ -25,10 +25,12 @@ template <class Config, class T> struct WgmmaTiledShape {
   static constexpr int kTilesN = ceilDiv(Config::kCols, kN);
   static constexpr int kOutputVec = widestVector(Config::kCols, 8);
   /// Registers of a thread in each role: together what a multiprocessor has. With one consumer, every thread can have
-  /// as many as an instruction can name. Warps beside the producer that compute operands of rows take more.
+  /// as many as an instruction can name. Warps beside the producer that compute operands of rows take more, and what
+  /// consumers of two do not need, the producer gets.
   static constexpr bool kMovesRegisters = kThreads > 256, kMails = mailsRows<Config>(0);
-  static constexpr int kProducerRegisters = !kMails ? 24 : kThreads > 384 ? 56 : 40;
-  static constexpr int kConsumerRegisters = kThreads > 384 ? (kMails ? 152 : 160) : kMails ? 232 : 240;
+  static constexpr bool kHasFewSums = kRowTiles * kN / 2 <= 64; // of a thread
+  static constexpr int kProducerRegisters = kThreads > 384 ? (kMails ? 56 : 24) : kMails || kHasFewSums ? 40 : 24;
+  static constexpr int kConsumerRegisters = kThreads > 384 ? (kMails ? 152 : 160) : (504 - kProducerRegisters) / 2;
 
   // The cluster, and the share of an operand's tile that a block copies.
   using Cluster = WgmmaCluster<Config::kClusterM, Config::kClusterN, Config::kParts>;

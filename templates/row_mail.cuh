@@ -14,7 +14,7 @@
 //
 //   using Row = RowOfWarp<T, kDepth, …>;  a row, wherever it is (norm/row_of_warp.cuh)
 //   const T *rowAt(int row) const;
-//   RowOperands operandsOf(const Row &row) const;
+//   RowOperands operandsOf(const AnyRow &row) const;   of a Row, or a Row::Held
 //
 // Stamps: the launches of a step are counted in its first 16 bytes, so that nothing must be cleared between them. A
 // launch adds the same number, kLaunch, whatever its grid is: each block 1, the first block the rest. So all blocks of

@@ -109,7 +109,7 @@ static void addRowOperands(Functor &epilogue, const EpilogueEmitter &emitter, bo
     const EpilogueEmitter::Row &row = *emitter.readsRows();
     epilogue.add("using Row = " + row.type + ";");
     epilogue.add("KILN_DEVICE const " + row.element + " *rowAt(int row) const { return " + row.address + "; }");
-    epilogue.add("KILN_DEVICE RowOperands operandsOf(const Row &" + row.name + ") const {");
+    epilogue.add("template <class AnyRow> KILN_DEVICE RowOperands operandsOf(const AnyRow &" + row.name + ") const {");
   } else {
     epilogue.add("template <int kLanes> KILN_DEVICE RowOperands rowOperands(int row) const {");
   }

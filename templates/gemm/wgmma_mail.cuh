@@ -8,6 +8,10 @@
 // blocks before those of the next. A warp computes its share of a group, and of all before, before it waits for rows of
 // the group: so the warps that others wait for are never behind them, and none waits for what comes after its own wait.
 //
+// Rows from which operands are computed come to these warps by shared memory, which the tensor cores keep busy. Where
+// there are two teams or more, those behind the first compute them instead, of all rows before their first tile: they
+// would wait for their turn, while the first team's first products run, and hold rows in registers, which are free.
+//
 //===----------------------------------------------------------------------===//
 #pragma once
 
@@ -22,7 +26,8 @@
 
 namespace kiln {
 
-/// The work of the warps with index `warp`, 0 to kMailWarps - 1, beside the producer.
+/// The work of the warps with index `warp`, 0 to kMailWarps - 1, beside the producer; or of the warps of all teams
+/// behind the first.
 template <class Config, class Tiled, class Epilogue> struct WgmmaMail {
   using Shape = typename Tiled::Shape;
   using Mail = RowMail<Epilogue>;
@@ -39,7 +44,7 @@ template <class Config, class Tiled, class Epilogue> struct WgmmaMail {
   KILN_DEVICE void run() const {
     auto &shared = tiled.shared.mail;
     const Mail mail{epilogue, tiled.rows - 1};
-    int next = (warp * int(gridBlocksX()) + int(blockIndexX())) * Mail::kRows;
+    int next = Shape::kTeamsReadRows ? tiled.rows : (warp * int(gridBlocksX()) + int(blockIndexX())) * Mail::kRows;
     const u32 stamp = start(next);
     int place = 0;
 #pragma unroll 1
@@ -59,6 +64,42 @@ template <class Config, class Tiled, class Epilogue> struct WgmmaMail {
     }
   }
 
+  /// Computes the warp's share of all rows, for kTeamsReadRows: some at a time, while the next are on their way.
+  KILN_DEVICE void computeHeldRows() const {
+    using Held = typename Epilogue::Row::Held;
+    constexpr int kRegisters = Shape::kConsumerRegisters > 160 ? 64 : 32; // for some rows
+    constexpr int kHeld = max(1, min(4, kRegisters / int(sizeof(Held) / sizeof(u32))));
+    const int stride = 4 * Shape::kConsumers * (kTeams - 1) * int(gridBlocksX());
+    const Mail mail{epilogue, tiled.rows - 1};
+    Held rows[kHeld];
+    const auto load = [&](int first) {
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i)
+        rows[i].load(epilogue.rowAt(min(first + i * stride, mail.lastRow)));
+    };
+    int first = warp * int(gridBlocksX()) + int(blockIndexX());
+    load(first);
+    const u32 stamp = tiled.shared.mail.stamp.wait();
+#pragma unroll 1
+    while (first < tiled.rows) {
+      Held held[kHeld];
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i)
+        held[i] = rows[i];
+      const int next = first + kHeld * stride;
+      if (next < tiled.rows)
+        load(next);
+      typename Mail::Operands operands[kHeld];
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i)
+        operands[i] = epilogue.operandsOf(held[i]);
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i)
+        mail.send(first + i * stride, operands[i], stamp);
+      first = next;
+    }
+  }
+
 private:
   /// Counts the block, waits for the kernels before and asks for the first rows. Returns the stamp of the launch.
   KILN_DEVICE u32 start(int first) const {
@@ -75,7 +116,7 @@ private:
   }
   KILN_DEVICE void ask(int first) const {
     waitForDependencies();
-    if constexpr (readsRows<Config>(0))
+    if constexpr (Shape::kMailWarpsReadRows)
       for (int i = 0; i < kRowsAtOnce; ++i)
         copy(first + i * step(), i);
   }
@@ -89,7 +130,7 @@ private:
 
   /// The operands of the next rows, `place`: where the row is. Asks for the row that comes there next.
   KILN_DEVICE typename Mail::Operands compute(const Mail &mail, int row, int &place) const {
-    if constexpr (readsRows<Config>(0)) {
+    if constexpr (Shape::kMailWarpsReadRows) {
       waitAsyncCopies<kRowsAtOnce - 1>();
       const auto operands = epilogue.operandsOf(typename Epilogue::Row(tiled.shared.mail.rows[warp][place]));
       copy(row + kRowsAtOnce * step(), place);

@@ -97,6 +97,7 @@ template <class Config, class T, class Epilogue> struct WgmmaScore {
 
   KILN_DEVICE void mailRows(int) const {}
   struct Nothing {};
+  KILN_DEVICE void beforeFirstTurn() const {}
   KILN_DEVICE Nothing prepare(ThreadPlace) const { return {}; }
   KILN_DEVICE void finish(Sums &sums, u32 last, Nothing, int, TilePlace place, ThreadPlace at) {
     const auto &order = tiled.block.order;

@@ -31,6 +31,9 @@ template <class Config, class T> struct WgmmaTiledShape {
   static constexpr bool kHasFewSums = kRowTiles * kN / 2 <= 64; // of a thread
   static constexpr int kProducerRegisters = kThreads > 384 ? (kMails ? 56 : 24) : kMails || kHasFewSums ? 40 : 24;
   static constexpr int kConsumerRegisters = kThreads > 384 ? (kMails ? 152 : 160) : (504 - kProducerRegisters) / 2;
+  /// Who computes operands of rows from rows in memory: the warps beside the producer, or teams behind the first.
+  static constexpr bool kMailWarpsReadRows = readsRows<Config>(0) && kTeams == 1;
+  static constexpr bool kTeamsReadRows = readsRows<Config>(0) && kTeams > 1;
 
   // The cluster, and the share of an operand's tile that a block copies.
   using Cluster = WgmmaCluster<Config::kClusterM, Config::kClusterN, Config::kParts>;
@@ -72,7 +75,8 @@ template <class Config, class T, bool kExists = mailsRows<Config>(0)> struct Wgm
 template <class Config, class T> struct WgmmaMailStorage<Config, T, true> {
   using Shape = WgmmaTiledShape<Config, T>;
   static constexpr int kRows = 2; ///< rows from which operands are computed, on their way to a warp
-  alignas(16) T rows[readsRows<Config>(0) ? kMailWarps : 1][kRows][readsRows<Config>(0) ? Config::kDepth : 8 / kRows];
+  static constexpr bool kHasRows = Shape::kMailWarpsReadRows;
+  alignas(16) T rows[kHasRows ? kMailWarps : 1][kRows][kHasRows ? Config::kDepth : 8 / kRows];
   alignas(8) Vec<float, 2> ofRows[Shape::kTeams][Shape::kM];
   SharedBarrier loaded[Shape::kTeams], taken[Shape::kTeams];
   MailStamp stamp;

@@ -40,13 +40,14 @@
 //
 // Shared memory, all dynamic: kStages · (kTileM + kTileN) · 128 bytes, the barriers, and with parts
 // (1 - 1 / kParts) · kTileM · kTileN · 4 bytes for sums. With kMails, kTeams · (8 · kTileM + 16) + 16 bytes,
-// and with kReadsRows 6 rows of the left operand.
+// and with kReadsRows and one team 6 rows of the left operand.
 //
 // Registers: a consumer's sums take kTileM / kConsumers · kTileN / 128, twice that with ranges. The producer gives
 // registers to the consumers.
 //
 // Operands of rows that are computed, like statistics: with kMails, three warps beside the producer compute them for
-// all blocks (wgmma_mail.cuh, row_mail.cuh), and leave those of the block's tiles in shared memory.
+// all blocks (wgmma_mail.cuh, row_mail.cuh), and leave those of the block's tiles in shared memory. From rows in
+// memory, teams behind the first compute them, if there are any.
 //
 // Edges: rows and columns past the end are zero in the stages, or what was there before. They are dropped before the
 // epilogue.
@@ -278,6 +279,9 @@ KILN_DEVICE void runWgmmaTiled(const WgmmaTiled<Config, T, Order> &thread, End &
       takeRegisters<Shape::kConsumerRegisters>();
     waitForOtherParts<Cluster>();
     waitForDependencies();
+    if constexpr (Shape::kTeams > 1)
+      if (int(warpgroupIndex()) > Shape::kConsumers)
+        end.beforeFirstTurn(); // while the first team's products run
     thread.consume(end);
   }
 }
@@ -294,6 +298,12 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
   KILN_DEVICE void mailRows(int warp) const {
     if constexpr (Tiled::Shape::kMails)
       WgmmaMail<typename Tiled::Settings, Tiled, Epilogue>{tiled, epilogue, warp}.run();
+  }
+  KILN_DEVICE void beforeFirstTurn() const {
+    if constexpr (Tiled::Shape::kTeamsReadRows) {
+      const int warp = int(warpIndex()) - 4 * (1 + Tiled::Shape::kConsumers);
+      WgmmaMail<typename Tiled::Settings, Tiled, Epilogue>{tiled, epilogue, warp}.computeHeldRows();
+    }
   }
   KILN_DEVICE OfRows prepare(Place at) const {
     if constexpr (Tiled::Shape::kMails)

@@ -3,8 +3,8 @@
 // The statistics of norm/row_statistics.cuh of one row in global or shared memory, computed by all lanes of a warp,
 // with the bits that norm/statistics_of_rows.cuh gives a row that has a warp: lane i adds the vectors i, i + 32, … of
 // the row. A lane asks for kAtOnce vectors at a time. It reads the row twice, the second time from L1: beside a matrix
-// product, a warp has no registers to keep it. copyRow brings a row to shared memory, each lane what it will read
-// itself.
+// product, a warp has no registers to keep it. Where it has, HeldRow keeps the row. copyRow brings a row to shared
+// memory, each lane what it will read itself.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -29,8 +29,39 @@ template <int kCols, int V, class Row> KILN_DEVICE float rstdOfRow(const Row &ro
   return rowStatistics(mean, squares, kCols, eps).rstd;
 }
 
-/// A row of kCols elements. All lanes of a warp call each function together, and get its result.
+/// A row of kCols elements that the lanes of a warp hold: `of[i]` of a lane is its i-th vector. All lanes call each
+/// function together, and get its result.
+template <class T, int kCols, int V = widestVector(kCols, 8)> struct HeldRow {
+  static constexpr int kVectors = kCols / V, kLanes = int(kWarpSize), kTrips = ceilDiv(kVectors, kLanes);
+  Packed<T, V> of[kTrips];
+
+  /// Whether the lane has an i-th vector, and its first column.
+  KILN_DEVICE static bool exists(int i) {
+    return (i + 1) * kLanes <= kVectors || (i < kTrips && int(laneIndex()) + i * kLanes < kVectors);
+  }
+  KILN_DEVICE static int col(int i) { return (int(laneIndex()) + i * kLanes) * V; }
+
+  KILN_DEVICE void load(const T *row) {
+#pragma unroll
+    for (int i = 0; i < kTrips; ++i)
+      if (exists(i))
+        of[i] = loadPacked<V>(row + col(i));
+  }
+  template <class Term> KILN_DEVICE float sumOf(Term term) const {
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kTrips; ++i)
+      if (exists(i))
+        sum += term(of[i].unpack());
+    return warpSum(sum);
+  }
+  KILN_DEVICE float mean() const { return meanOfRow<kCols, V>(*this); }
+  KILN_DEVICE float rstd(float mean, float eps) const { return rstdOfRow<kCols, V>(*this, mean, eps); }
+};
+
+/// The same of a row in memory.
 template <class T, int kCols, int kAtOnce> struct RowOfWarp {
+  using Held = HeldRow<T, kCols>;
   static constexpr int V = widestVector(kCols, 8), kVectors = kCols / V, kLanes = int(kWarpSize);
   /// Whether every lane has the same number of vectors, and asks for all at once.
   static constexpr bool kIsWhole = kVectors % kLanes == 0 && kVectors <= kAtOnce * kLanes;
@@ -62,29 +93,6 @@ template <class T, int kCols, int kAtOnce> struct RowOfWarp {
 
   KILN_DEVICE float mean() const { return meanOfRow<kCols, V>(*this); }
   /// 1 / √(variance + eps), around this mean.
-  KILN_DEVICE float rstd(float mean, float eps) const { return rstdOfRow<kCols, V>(*this, mean, eps); }
-};
-
-/// The same of a row that the lanes hold: `of[i]` of a lane is its i-th vector. All lanes call mean and rstd together.
-template <class T, int kCols, int V = widestVector(kCols, 8)> struct HeldRow {
-  static constexpr int kVectors = kCols / V, kLanes = int(kWarpSize), kTrips = ceilDiv(kVectors, kLanes);
-  Packed<T, V> of[kTrips];
-
-  /// Whether the lane has an i-th vector, and its first column.
-  KILN_DEVICE static bool exists(int i) {
-    return (i + 1) * kLanes <= kVectors || (i < kTrips && int(laneIndex()) + i * kLanes < kVectors);
-  }
-  KILN_DEVICE static int col(int i) { return (int(laneIndex()) + i * kLanes) * V; }
-
-  template <class Term> KILN_DEVICE float sumOf(Term term) const {
-    float sum = 0;
-#pragma unroll
-    for (int i = 0; i < kTrips; ++i)
-      if (exists(i))
-        sum += term(of[i].unpack());
-    return warpSum(sum);
-  }
-  KILN_DEVICE float mean() const { return meanOfRow<kCols, V>(*this); }
   KILN_DEVICE float rstd(float mean, float eps) const { return rstdOfRow<kCols, V>(*this, mean, eps); }
 };
 

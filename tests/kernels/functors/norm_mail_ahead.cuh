@@ -19,7 +19,7 @@ struct Epilogue {
   };
   using Row = RowOfWarp<Element, Config::kDepth, 2>;
   KILN_DEVICE const Element *rowAt(int row) const { return x + i64(row) * Config::kDepth; }
-  KILN_DEVICE RowOperands operandsOf(const Row &x_of_row) const {
+  template <class AnyRow> KILN_DEVICE RowOperands operandsOf(const AnyRow &x_of_row) const {
     const float mean = x_of_row.mean();
     const float rstd = x_of_row.rstd(mean, 1e-05f);
     return {mean, rstd};

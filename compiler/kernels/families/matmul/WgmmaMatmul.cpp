@@ -21,7 +21,7 @@ namespace {
 struct WgmmaBlock {
   int64_t m, n, stages, consumers, teams, blocks, clusterM, clusterN, parts, ranges;
   bool mails;
-  int64_t rowBytes = 0; ///< of the rows whose statistics it computes
+  int64_t rowBytes = 0; ///< of the rows that come to shared memory, for their statistics
 
   WgmmaBlock(const Op &op, const Tile &tile)
       : m(setting(tile, "tile_m")), n(setting(tile, "tile_n")), stages(setting(tile, "stages")),
@@ -29,7 +29,7 @@ struct WgmmaBlock {
         clusterM(setting(tile, "cluster_m")), clusterN(setting(tile, "cluster_n")), parts(setting(tile, "parts")),
         ranges(setting(tile, "ranges")), mails(rowMailBytes(op) > 0) {
     const Type &left = anchor(op)->operand(0)->type;
-    if (computesStatistics(op))
+    if (computesStatistics(op) && teams == 1)
       rowBytes = *left.lastDim().asConstant() * dtypeSize(left.dtype);
   }
 

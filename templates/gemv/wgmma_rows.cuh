@@ -6,13 +6,13 @@
 //
 // Method: the depth is cut into kParts · kGroups ranges, each of kChains chains (gemv/depth_cut.cuh). The blocks of a
 // cluster, kParts, have the ranges of one tile of kTileN columns, each block one for each of its kGroups warpgroups. A
-// producer thread copies steps of both operands, 128 bytes of each row, into rings of stages for each warpgroup (TMA);
-// the first steps of the weight before it waits for the kernels before. The rows of a range, which are on the critical
-// path, come by one copy if their steps all have a stage. A warpgroup multiplies its range: 64 rows, of which those
-// past the end cost nothing but the time of the instruction. Then the sums of all ranges of a row go to one block of
-// the cluster, the row's owner, through distributed shared memory (st.async; its barrier counts the bytes). The owner
-// adds them in the order of the ranges, applies the epilogue and stores. Chains have sums of their own, which the
-// warpgroup adds before.
+// producer thread (wgmma_rows_copies.cuh) copies steps of both operands, 128 bytes of each row, into rings of stages
+// for each warpgroup (TMA); the first steps of the weight before it waits for the kernels before. The rows of a range,
+// which are on the critical path, come by one copy if their steps all have a stage. A warpgroup multiplies its range:
+// 64 rows, of which those past the end cost nothing but the time of the instruction. Then the sums of all ranges of a
+// row go to one block of the cluster, the row's owner, through distributed shared memory (st.async; its barrier counts
+// the bytes). The owner adds them in the order of the ranges, applies the epilogue and stores. Chains have sums of
+// their own, which the warpgroup adds before.
 //
 // Where there are more tiles than multiprocessors, a block computes kTurns tiles one after the other: the producer
 // copies the next tile's weight while the warpgroup finishes one, and the rows come once, if they come by one copy.
@@ -78,6 +78,7 @@
 #include "exchange/thread_exchange.cuh"
 #include "gemm/product_boxes.cuh"
 #include "gemm/ring_place.cuh"
+#include "gemv/wgmma_rows_copies.cuh"
 #include "gemv/wgmma_rows_mail.cuh"
 #include "gemv/wgmma_rows_shape.cuh"
 
@@ -124,8 +125,6 @@ template <class Config, class T> struct WgmmaRows {
       arriveExpecting(shared.complete, u32(ownRows()) * Shape::kRanges * Shape::kN * u32(sizeof(float)));
   }
 
-  //===--- the producer
-
   /// The rows' elements of a step in a stage. One copy of all steps leaves them one behind the other, as large as
   /// boxes.
   KILN_DEVICE SharedAddress stageOfRows(int group, int stage) const {
@@ -133,61 +132,6 @@ template <class Config, class T> struct WgmmaRows {
       return SharedAddress(shared.a[group][0]) + u32(stage * copiedRows) * Shape::kRowBytes;
     else
       return SharedAddress(shared.a[group][stage]);
-  }
-  /// Copies the rows' elements of a step, or those of the range with its first step.
-  KILN_DEVICE void copyRows(int group, int step, int stage) const {
-    if constexpr (!Shape::kCopiesRowsAtOnce)
-      copyBox(stageOfRows(group, stage), a, {(firstStep(group) + step) * Shape::kStep, firstRow},
-              shared.full[group][stage]);
-    else if (step == 0)
-      copyBox(stageOfRows(group, 0), a, {0, firstRow, firstStep(group)}, shared.rows[group]);
-  }
-  /// What of the copies of rows need not wait for them: instructions behind the wait are on the critical path.
-  KILN_DEVICE void prepareRows() const {
-    prefetchMap(a);
-    if constexpr (Shape::kCopiesRowsAtOnce)
-      for (int group = 0; group < kGroups; ++group)
-        arriveExpecting(shared.rows[group], u32(copiedRows * Shape::kMostSteps) * Shape::kRowBytes);
-  }
-  /// Expects the step's bytes of a tile of the weight, and those of the rows that come with it, and copies the
-  /// weight's.
-  KILN_DEVICE void copyWeight(int tile, int group, int step, int stage) const {
-    const u32 ofRows = Shape::kCopiesRowsAtOnce ? 0 : u32(copiedRows) * Shape::kRowBytes;
-    arriveExpecting(shared.full[group][stage], ofRows + Shape::kBytesB);
-    copyBox(SharedAddress(shared.b[group][stage]), weight,
-            {(firstStep(group) + step) * Shape::kStep, 0, 0, 0, tile * (Shape::kN / 32)}, shared.full[group][stage]);
-  }
-
-  /// Copies all steps; the weight's first ones before anything that another kernel may still write.
-  KILN_DEVICE void produce() const {
-    for (int step = 0; step < kStages; ++step)
-      for (int group = 0; group < kGroups; ++group)
-        if (step < steps(group))
-          copyWeight(firstTile, group, step, step);
-    prepareRows();
-    waitForDependencies();
-    for (int step = 0; step < (Shape::kCopiesRowsAtOnce ? 1 : kStages); ++step)
-      for (int group = 0; group < kGroups; ++group)
-        if (step < steps(group))
-          copyRows(group, step, step);
-    auto ring = RingPlace<kStages>::after(kStages);
-    produceMore(firstTile, kStages, ring);
-    for (int tile = firstTile + 1; tile < firstTile + tiles; ++tile)
-      produceMore(tile, 0, ring);
-  }
-  /// Copies the steps of a tile from `first` on, behind the first ones of the stages. Rows that come by one copy are
-  /// there for all tiles.
-  KILN_DEVICE void produceMore(int tile, int first, RingPlace<kStages> &ring) const {
-    for (int step = first; step < Shape::kMostSteps; ++step) {
-      for (int group = 0; group < kGroups; ++group)
-        if (step < steps(group)) {
-          waitBarrier(shared.empty[group][ring.stage], ring.parity ^ 1);
-          copyWeight(tile, group, step, int(ring.stage));
-          if constexpr (!Shape::kCopiesRowsAtOnce)
-            copyRows(group, step, int(ring.stage));
-        }
-      ring.advance();
-    }
   }
 
   //===--- the warps that load what the epilogue reads by rows
@@ -393,7 +337,7 @@ KILN_DEVICE void wgmmaRows(int rows, const TensorMap &a, const TensorMap &weight
     arriveCluster();
   if (group == Shape::kGroups) {
     if (threadIndex() == Shape::kConsumers) {
-      thread.produce();
+      WgmmaRowsCopies<WgmmaRows<Config, T>>{thread}.produce();
     } else if constexpr (RowOperandsOf<Epilogue>::kExists) {
       if constexpr (Shape::kMails) {
         if (warp > 0)

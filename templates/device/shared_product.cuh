@@ -40,17 +40,38 @@ namespace kiln {
   KILN_REGISTERS_224 ", %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "    \
                      "%127"
 
+/// Where an operand of products lies in shared memory, as instructions take it: in a loop over operands that lie one
+/// behind the other, the next one is an addition away.
+class SharedOperand {
+public:
+  KILN_DEVICE explicit SharedOperand(SharedAddress address) : word(u32(warpgroupDescriptor(address))) {}
+
+  /// `bytes` is a multiple of 16.
+  KILN_DEVICE friend SharedOperand operator+(SharedOperand operand, u32 bytes) {
+    operand.word += bytes / 16;
+    return operand;
+  }
+
+  /// Only for instructions in this folder.
+  KILN_DEVICE u64 descriptor(u64 groupBytes) const {
+    return (warpgroupDescriptor(SharedAddress::ofRaw(0), groupBytes) & ~u64(0xffffffff)) | word;
+  }
+
+private:
+  u32 word; // the low one of the descriptor
+};
+
 /// Starts sums += A · B^T, or = A · B^T unless it adds, of 64 rows at `a` and all columns of the sums at `b`; the
 /// elements of the depth begin at byte `offset` of the rows of both, before the permutation. Of the 64 rows, `rows`
 /// are in memory, at most kMostRows, and of the columns `cols`; the sums of the others are unspecified. If kMostRows is
 /// more than 8, the memory of all 64 must be the block's.
 template <class T, int kMostRows = 64, int kTiles>
-KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a, SharedAddress b, u32 offset,
+KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedOperand a, SharedOperand b, u32 offset,
                                     bool adds, int = kMostRows, int = 8 * kTiles, Site = Site::current()) {
   static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
   static_assert(kMostRows % 8 == 0 && kMostRows <= 64, "groups of 8 rows");
-  const u64 left = warpgroupDescriptor(a, kMostRows == 8 ? 0 : kWarpgroupTileAlignment) + offset / 16;
-  const u64 right = warpgroupDescriptor(b) + offset / 16;
+  const u64 left = (a + offset).descriptor(kMostRows == 8 ? 0 : kWarpgroupTileAlignment);
+  const u64 right = (b + offset).descriptor(kWarpgroupTileAlignment);
   MmaSums *s = sums.tiles;
   if constexpr (kTiles == 4)
     KILN_PRODUCT("32", KILN_REGISTERS_32, "16", "17", "18", "19", KILN_SUMS_32(0));
@@ -90,8 +111,14 @@ KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a
 
 #else
 
+class SharedOperand {
+public:
+  KILN_DEVICE explicit SharedOperand(SharedAddress) {}
+  KILN_DEVICE friend SharedOperand operator+(SharedOperand operand, u32) { return operand; }
+};
+
 template <class T, int kMostRows = 64, int kTiles>
-KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &, SharedAddress, SharedAddress, u32, bool, int = kMostRows,
+KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &, SharedOperand, SharedOperand, u32, bool, int = kMostRows,
                                     int = 8 * kTiles, Site = Site::current()) {
   static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
   asm volatile("trap;");
@@ -101,13 +128,26 @@ KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &, SharedAddress, Shar
 
 #else
 
+class SharedOperand {
+public:
+  KILN_DEVICE explicit SharedOperand(SharedAddress address) : address(address) {}
+  KILN_DEVICE friend SharedOperand operator+(SharedOperand operand, u32 bytes) {
+    return SharedOperand(operand.address + bytes);
+  }
+
+  void *pointer() const { return address.pointer(); }
+
+private:
+  SharedAddress address;
+};
+
 template <class T, int kMostRows = 64, int kTiles>
 KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void
-startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a, SharedAddress b, u32 offset, bool adds,
+startSharedProduct(WarpgroupSums<kTiles> &sums, SharedOperand a, SharedOperand b, u32 offset, bool adds,
                    int rows = kMostRows, int cols = 8 * kTiles, Site site = Site::current()) {
   static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
-  const SharedAddress operands[] = {a, b};
-  for (SharedAddress operand : operands)
+  const SharedOperand operands[] = {a, b};
+  for (SharedOperand operand : operands)
     if (reinterpret_cast<u64>(operand.pointer()) % kWarpgroupTileAlignment != 0)
       emulatedThread->fail("product of a warpgroup: expected operands at a multiple of kWarpgroupTileAlignment", site);
   if (offset % 32 != 0 || offset >= kSwizzledRowBytes)
@@ -127,5 +167,13 @@ startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a, SharedAddress b
 }
 
 #endif
+
+/// The same, by addresses.
+template <class T, int kMostRows = 64, int kTiles>
+KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedAddress a, SharedAddress b, u32 offset,
+                                    bool adds, int rows = kMostRows, int cols = 8 * kTiles,
+                                    Site site = Site::current()) {
+  startSharedProduct<T, kMostRows>(sums, SharedOperand(a), SharedOperand(b), offset, adds, rows, cols, site);
+}
 
 } // namespace kiln

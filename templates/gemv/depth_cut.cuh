@@ -34,6 +34,13 @@ template <int kSteps, int kRanges, int kChains> struct DepthCut {
     return most;
   }
   static constexpr int kMostSteps = mostSteps();
+
+  /// Chains have so many steps, or one more.
+  static constexpr int kLeastSteps = kSteps / kRanges / kChains;
+  static_assert(kMostSteps <= kLeastSteps + 1);
+  KILN_DEVICE static constexpr bool hasOneMore(int chain) {
+    return kMostSteps > kLeastSteps && steps(chain) > kLeastSteps;
+  }
 };
 
 } // namespace kiln

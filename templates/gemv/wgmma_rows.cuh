@@ -164,39 +164,65 @@ template <class Config, class T> struct WgmmaRows {
 
   /// The products of the warpgroup's range: in sums[0], with those of the other chains added.
   KILN_DEVICE void multiply(Sums (&sums)[kChains], int group, RingPlace<kStages> &ring) const {
-    const int first = firstStep(group), firstChain = (part * kGroups + group) * kChains;
+    const int firstChain = (part * kGroups + group) * kChains;
+    Operands operands{SharedOperand(stageOfRows(group, 0)), SharedOperand(SharedAddress(shared.b[group][0])),
+                      u32(copiedRows) * Shape::kRowBytes};
     if constexpr (Shape::kCopiesRowsAtOnce)
       waitBarrier(shared.rows[group], 0);
 #pragma unroll
     for (int chain = 0; chain < kChains; ++chain) {
-      const int begin = Cut::firstStep(firstChain + chain) - first, count = Cut::steps(firstChain + chain);
-#pragma unroll 1
-      for (int i = 0; i < count; ++i)
-        multiplyStep(sums[chain], group, begin + i, ring, i > 0);
+      // Steps that every chain has are not counted: that takes as long as the products.
+#pragma unroll
+      for (int i = 0; i < Cut::kLeastSteps; ++i)
+        multiplyStep(sums, chain, group, operands, ring, i == 0);
+      if (Cut::hasOneMore(firstChain + chain))
+        multiplyStep(sums, chain, group, operands, ring, false);
     }
     waitProducts<0>(sums);
     receive(sums);
+    if constexpr (Shape::kReusesStages && kPending > 0)
+      release(group, operands.stage);
 #pragma unroll
     for (int chain = 1; chain < kChains; ++chain)
       addSums(sums[0], sums[chain]);
   }
 
-  /// A step of the range, at its place in the ring.
-  KILN_DEVICE void multiplyStep(Sums &sums, int group, int step, RingPlace<kStages> &ring, bool adds) const {
+  /// What products of a step take: the elements of rows, those of the weight's first stage, and the bytes of a step of
+  /// rows that have come by one copy; and the stage of the step before.
+  struct Operands {
+    SharedOperand left, firstRight;
+    u32 leftBytes, stage = 0;
+  };
+  /// Steps whose products are under way while those of the next one start: a stage is free when they have ended.
+  static constexpr int kPending = kStages > 1 ? 1 : 0;
+
+  KILN_DEVICE void release(int group, u32 stage) const {
+    if (laneIndex() == 0)
+      arrive(shared.empty[group][stage]);
+  }
+
+  /// The next step of the range, at its place in the ring.
+  KILN_DEVICE void multiplyStep(Sums (&sums)[kChains], int chain, int group, Operands &operands,
+                                RingPlace<kStages> &ring, bool isFirst) const {
     const u32 stage = ring.stage;
+    const SharedOperand right = operands.firstRight + stage * Shape::kBytesB;
     waitBarrier(shared.full[group][stage], ring.parity);
-    fenceProducts(sums);
+    fenceProducts(sums[chain]);
 #pragma unroll
     for (int i = 0; i < Shape::kInstructions; ++i)
-      startSharedProduct<T, Shape::kRows>(sums, stageOfRows(group, Shape::kCopiesRowsAtOnce ? step : int(stage)),
-                                          SharedAddress(shared.b[group][stage]), u32(i) * 2 * kChunkBytes,
-                                          adds || i > 0, copiedRows);
+      startSharedProduct<T, Shape::kRows>(
+          sums[chain], operands.left + (Shape::kCopiesRowsAtOnce ? 0 : stage * (Shape::kRows * Shape::kRowBytes)),
+          right, u32(i) * 2 * kChunkBytes, !isFirst || i > 0, copiedRows);
     commitProducts();
+    if constexpr (Shape::kCopiesRowsAtOnce)
+      operands.left = operands.left + operands.leftBytes;
     ring.advance();
     if constexpr (Shape::kReusesStages) {
-      waitProducts<0>(sums);
-      if (laneIndex() == 0)
-        arrive(shared.empty[group][stage]);
+      if (kPending == 0 || chain > 0 || !isFirst) {
+        waitProducts<kPending>(sums);
+        release(group, kPending == 0 ? stage : operands.stage);
+      }
+      operands.stage = stage;
     }
   }
 

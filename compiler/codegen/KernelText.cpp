@@ -255,6 +255,11 @@ std::string KernelAssembler::declare(const Functor::Member &member, KernelText &
          std::to_string(values->size()) + "> " + member.name;
 }
 
+/// Whether the kernel's mailboxes are those of all ranks, not of this one alone.
+bool KernelAssembler::hasMailboxesOfRanks() const {
+  return sharesMailboxes && op.parent()->function()->module().ranks() > 1;
+}
+
 /// Declares what kernels of several ranks wait with: inboxes or mailboxes of all ranks, and the number of this one if
 /// these or a functor need it.
 void KernelAssembler::declareRanks(std::vector<std::string> &declared, KernelText &text) const {
@@ -265,7 +270,7 @@ void KernelAssembler::declareRanks(std::vector<std::string> &declared, KernelTex
     for (int64_t rank = 0; rank < ranks; ++rank)
       text.arguments.push_back(argument.str() + std::to_string(rank));
   };
-  const bool hasMails = sharesMailboxes && ranks > 1;
+  const bool hasMails = hasMailboxesOfRanks();
   if (hasInboxes)
     declareAll(formatv("const __grid_constant__ PerRank<BlockInbox<{0}> *, {0}> inboxes", ranks).str(), "@inbox");
   if (hasMails)
@@ -293,7 +298,7 @@ std::vector<std::string> KernelAssembler::declareParameters(KernelText &text) co
     declared.push_back(partType + " *parts, u32 *arrivals");
     llvm::append_range(text.arguments, std::vector<std::string>{"@workspace", "@counters"});
   }
-  if (hasMailboxes && !(sharesMailboxes && op.parent()->function()->module().ranks() > 1)) {
+  if (hasMailboxes && !hasMailboxesOfRanks()) {
     declared.push_back("StampedValue *mail");
     text.arguments.push_back("@mailboxes");
   }

@@ -72,6 +72,7 @@ private:
   PlanKernel describe(DType dtype, StringRef extents) const;
   const OperandMap *findMap(const Value &value) const;
   std::vector<std::string> declareParameters(KernelText &text) const;
+  bool hasMailboxesOfRanks() const;
   void declareRanks(std::vector<std::string> &declared, KernelText &text) const;
   std::string declare(const Functor::Member &member, KernelText &text) const;
   std::string mapComments() const;

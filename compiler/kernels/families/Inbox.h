@@ -7,7 +7,6 @@
 #pragma once
 
 #include "ir/IR.h"
-#include "kernels/targets/Target.h"
 
 namespace kiln {
 
@@ -24,9 +23,5 @@ constexpr int64_t mostClusteredExchangeBlocks = 104;
 
 /// Bytes of an inbox for so many blocks, in the op's module.
 int64_t inboxBytes(const Op &op, int64_t blocks);
-
-/// Whether a kernel for few rows can add up the parts of a product that all ranks have, at the upper bounds of its
-/// dims: one for any number of rows, so that all give a row the same bits.
-bool canSumParts(const Op &product, const Target &target);
 
 } // namespace kiln

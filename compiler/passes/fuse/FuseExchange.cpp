@@ -14,7 +14,7 @@
 // Refuses: functions other than @decode, whose calls may run as two halves: blocks that wait for other ranks need
 // places beside those of the other half, and blocks of products leave none. Products that kernels for few rows do not
 // run for all numbers of rows that there may be: every variant of a step must exchange. Parts that anything else reads.
-#include "kernels/families/Inbox.h"
+#include "kernels/families/matmul/WgmmaRows.h"
 #include "ops/Region.h"
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"

@@ -6,6 +6,7 @@
 #include "kernels/families/Inbox.h"
 #include "kernels/families/matmul/DepthCut.h"
 #include "kernels/families/matmul/WgmmaOperands.h"
+#include "kernels/families/matmul/WgmmaRows.h"
 #include "ops/Region.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // Matrix products of the wgmma family for few rows: decode, with a batch or not, and short prompts.
+#include "kernels/families/matmul/WgmmaRows.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/families/Families.h"
 #include "kernels/families/Halves.h"

@@ -141,16 +141,19 @@ static std::optional<Tile> tileOf(const Op &op, const Target &target, Tile tile)
   // block: with more, those of kernels that wait crowd where those that work should be (a step of 124M took 13 %
   // longer with three, 5 % with two). Otherwise two, of this kernel and the next.
   const bool isSmall = groups * most * (rows + n) * stepBytes <= half;
-  // Of several ranks each product is short beside what it waits for: a block takes more, for weight that comes
-  // meanwhile.
-  const bool waits = canHideExchanges(op) && hasFewTokens(op, anchor(op)->result()->type);
-  const int64_t shared = isSmall ? target.sharedPerBlock * 2 / 3 : waits ? target.sharedPerBlock * 7 / 10 : half;
-  tile.insert_or_assign("shared", shared);
   auto fits = [&](int64_t stages, int64_t bytes) {
     tile.insert_or_assign("stages", stages);
     tile.insert_or_assign("row_stages", isWhole ? most : stages);
     return RowsBlock(tile).sharedBytes(rowMailBytes(op) > 0) <= bytes;
   };
+  // Of several ranks each product is short beside what it waits for: a block takes more, for weight that comes
+  // meanwhile. If it waits for the other ranks, too, it takes still more, if that is enough for all of its weight.
+  const bool waits = canHideExchanges(op) && hasFewTokens(op, anchor(op)->result()->type);
+  const int64_t forMore = target.sharedPerBlock * 7 / 10, forAll = target.sharedPerBlock * 3 / 4;
+  tile.insert_or_assign("shared", 0);
+  const bool takesWhole = waits && sumsParts(op) && fits(most, forAll);
+  const int64_t shared = isSmall ? target.sharedPerBlock * 2 / 3 : takesWhole ? forAll : waits ? forMore : half;
+  tile.insert_or_assign("shared", shared);
   // Half of the memory must have some stages, or all of it is taken. A block of several tiles has no other beside it.
   const bool takesAll = setting(tile, "turns") > 1 || !fits(std::min<int64_t>(most, leastStages), shared);
   int64_t stages = most;

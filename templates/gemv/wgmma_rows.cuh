@@ -118,8 +118,10 @@ template <class Config, class T> struct WgmmaRows {
     initBarrier(shared.complete, kParts > 1 ? 1 : 4 * kGroups);
     initBarrier(shared.taken, 4); // of the only warpgroup
     initBarrier(shared.loaded, Shape::kLoaders);
-    if constexpr (Shape::kMails)
+    if constexpr (Shape::kMails) {
       initBarrier(shared.mail.stamp.known, 1);
+      initBarrier(shared.mail.asked, 1);
+    }
     fenceBarriers();
     if constexpr (kParts > 1)
       arriveExpecting(shared.complete, u32(ownRows()) * Shape::kRanges * Shape::kN * u32(sizeof(float)));

@@ -31,6 +31,8 @@ template <class Rows> struct WgmmaRowsCopies {
           copyWeight(thread.firstTile, group, step, step);
     prepareRows();
     waitForDependencies();
+    if constexpr (Shape::kReadsRows)
+      waitBarrier(thread.shared.mail.asked, 0); // its loads would queue behind the copies
     for (int step = 0; step < (Shape::kCopiesRowsAtOnce ? 1 : kStages); ++step)
       for (int group = 0; group < kGroups; ++group)
         if (step < thread.steps(group))

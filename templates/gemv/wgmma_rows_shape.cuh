@@ -20,7 +20,7 @@ template <class Config, class T> struct WgmmaRowsShape {
   static constexpr int kTurns = Config::kTurns, kTiles = ceilDiv(Config::kCols, kN);
   static constexpr int kConsumers = kGroups * int(kWarpgroupSize), kThreads = kConsumers + int(kWarpgroupSize);
   // Warps that load operands of rows; with mail, one of them computes such for all blocks.
-  static constexpr bool kMails = mailsRows<Config>(0);
+  static constexpr bool kMails = mailsRows<Config>(0), kReadsRows = kMails && readsRows<Config>(0);
   static constexpr int kLoaders = kMails ? 2 : 3;
   static constexpr int kStep = int(kSwizzledRowBytes / sizeof(T)); // of the depth
   static constexpr int kSteps = ceilDiv(Config::kDepth, kStep);    // of all ranges
@@ -50,10 +50,12 @@ template <class Config, class T> struct WgmmaRowsShape {
   static_assert(kRowStages == kStages || kRowStages == kMostSteps, "rows come with the weight, or all at once");
 };
 
-/// The stamp of the launch, for epilogues that share operands of rows by mail.
+/// The stamp of the launch, for epilogues that share operands of rows by mail; and a barrier for the loads of a row from
+/// which a warp computes them.
 template <bool kExists> struct WgmmaRowsMail {};
 template <> struct WgmmaRowsMail<true> {
   MailStamp stamp;
+  SharedBarrier asked;
 };
 
 template <class Config, class T> struct WgmmaRowsStorage {

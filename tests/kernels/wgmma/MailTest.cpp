@@ -80,7 +80,7 @@ protected:
     const int n = kernel["kTileN"], most = kernel["kRows"], rowStages = kernel["kRowStages"];
     const int sums = static_cast<int>(ceilDivide(most, parts)) * (4 * parts * groups * (n + 4) + 16);
     const int bytes =
-        128 * groups * (rowStages * most + stages * n) + sums + 8 * (2 * groups * stages + groups + 3) + 16;
+        128 * groups * (rowStages * most + stages * n) + sums + 8 * (2 * groups * stages + groups + 3) + 24;
     MappedArray rowsOfX = mappedX(rows, most);
     const int steps = static_cast<int>(ceilDivide(depth, 64));
     if (const auto all = ceilDivide(steps, parts * groups); rowStages == static_cast<int>(all) && depth % 64 == 0) {

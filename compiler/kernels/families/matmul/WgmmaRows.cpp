@@ -42,12 +42,12 @@ struct RowsBlock {
   /// Whether a thread has registers for the sums of its chains.
   bool hasRegisters() const { return chains * n / 2 + 56 <= std::min<int64_t>(255, 65536 / threads()); }
   /// As the template lays it out: the stages, the sums of all ranges of the block's own rows, 16 bytes for each of
-  /// these, and barriers of 8 bytes; two more for operands of rows that blocks share.
+  /// these, and barriers of 8 bytes; three more for operands of rows that blocks share.
   int64_t sharedBytes(bool mails) const {
     auto up = [](int64_t bytes, int64_t to) { return static_cast<int64_t>(llvm::alignTo(bytes, to)); };
     int64_t sums = static_cast<int64_t>(llvm::divideCeil(rows, parts)) * (ranges() * (n + 4) * 4 + 16);
     return std::max(shared, up(groups * (rowStages * rows + stages * n) * stepBytes + sums +
-                                   (groups * (2 * stages + 1) + (mails ? 5 : 3)) * 8,
+                                   (groups * (2 * stages + 1) + (mails ? 6 : 3)) * 8,
                                1024));
   }
 };

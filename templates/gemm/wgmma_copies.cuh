@@ -129,6 +129,8 @@ template <class Config, class T, class Order> struct WgmmaCopies {
         copyB(first, step, step);
       }
     waitForDependencies();
+    if (Shape::holdsRow(block.rows))
+      waitForAskedRows();
     for (int step = 0; step < kAtOnce; ++step)
       if (step < block.steps())
         copyA(first, step, step);
@@ -143,6 +145,12 @@ template <class Config, class T, class Order> struct WgmmaCopies {
         ring.advance();
       }
     waitForOthers(ring);
+  }
+
+  /// Loads of rows for their operands would queue behind the copies of all blocks.
+  KILN_DEVICE void waitForAskedRows() const {
+    if constexpr (Shape::kCanHoldRow)
+      waitBarrier(shared.mail.asked, 0);
   }
 
   /// Other blocks tell this one that they have released stages; it must not end before. `ring`: behind the last step.

@@ -45,7 +45,10 @@ template <class Config, class Tiled, class Epilogue> struct WgmmaMail {
     auto &shared = tiled.shared.mail;
     const Mail mail{epilogue, tiled.rows - 1};
     int next = Shape::kTeamsReadRows ? tiled.rows : (warp * int(gridBlocksX()) + int(blockIndexX())) * Mail::kRows;
-    const u32 stamp = start(next);
+    const bool holds = Shape::holdsRow(tiled.rows);
+    const u32 stamp = holds ? sendHeldRow(mail, next) : start(next);
+    if (holds)
+      next = tiled.rows;
     int place = 0;
 #pragma unroll 1
     for (int i = 0;; ++i) {
@@ -119,6 +122,36 @@ private:
     if constexpr (Shape::kMailWarpsReadRows)
       for (int i = 0; i < kRowsAtOnce; ++i)
         copy(first + i * step(), i);
+  }
+
+  /// The same for a warp that has one row or none, which it holds and computes itself; and sends its operands.
+  KILN_DEVICE u32 sendHeldRow(const Mail &mail, int row) const {
+    if constexpr (Shape::kCanHoldRow) {
+      MailStamp &stamp = tiled.shared.mail.stamp;
+      if (warp > 0) {
+        const auto operands = computeHeldRow(row);
+        const u32 own = stamp.wait();
+        mail.send(row, operands, own);
+        return own;
+      }
+      const LaunchCount count(epilogue.mail);
+      const auto operands = computeHeldRow(row);
+      const u32 own = count.stamp();
+      mail.send(row, operands, own);
+      stamp.publish(own);
+      return own;
+    }
+    return 0;
+  }
+  KILN_DEVICE typename Mail::Operands computeHeldRow(int row) const {
+    waitForDependencies();
+    const bool exists = row < tiled.rows;
+    typename Epilogue::Row::Held held;
+    if (exists)
+      held.load(epilogue.rowAt(row));
+    if (laneIndex() == 0)
+      arrive(tiled.shared.mail.asked);
+    return exists ? epilogue.operandsOf(held) : typename Mail::Operands{};
   }
 
   // Rows come to shared memory, kRowsAtOnce at a time: there are no registers for so many loads in flight.

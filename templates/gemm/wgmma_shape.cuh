@@ -12,6 +12,9 @@
 
 namespace kiln {
 
+/// Warps beside the producer that compute operands of rows for all blocks and get those of the block's tiles.
+constexpr int kMailWarps = 3;
+
 /// Constants that follow from a Config for elements of type T.
 template <class Config, class T> struct WgmmaTiledShape {
   static constexpr int kM = Config::kTileM, kN = Config::kTileN, kStages = Config::kStages;
@@ -25,15 +28,23 @@ template <class Config, class T> struct WgmmaTiledShape {
   static constexpr int kTilesN = ceilDiv(Config::kCols, kN);
   static constexpr int kOutputVec = widestVector(Config::kCols, 8);
   /// Registers of a thread in each role: together what a multiprocessor has. With one consumer, every thread can have
-  /// as many as an instruction can name. Warps beside the producer that compute operands of rows take more, and what
-  /// consumers of two do not need, the producer gets.
+  /// as many as an instruction can name. What two consumers with few sums do not need, the producer's warpgroup gets;
+  /// warps in it that compute operands of rows take more.
   static constexpr bool kMovesRegisters = kThreads > 256, kMails = mailsRows<Config>(0);
-  static constexpr bool kHasFewSums = kRowTiles * kN / 2 <= 64; // of a thread
-  static constexpr int kProducerRegisters = kThreads > 384 ? (kMails ? 56 : 24) : kMails || kHasFewSums ? 40 : 24;
+  static constexpr int kSums = kConsumerM * kN / int(kWarpgroupSize) * min(Config::kRanges, 2); // of a thread
+  static constexpr bool kHasFewSums = kThreads == 384 && kTeams == 1 && kSums <= (kMails ? 128 : 64);
+  static constexpr int kProducerRegisters = kThreads > 384 ? (kMails ? 56 : 24)
+                                            : kHasFewSums  ? (kMails ? 72 : 40)
+                                                           : (kMails ? 40 : 24);
   static constexpr int kConsumerRegisters = kThreads > 384 ? (kMails ? 152 : 160) : (504 - kProducerRegisters) / 2;
   /// Who computes operands of rows from rows in memory: the warps beside the producer, or teams behind the first.
   static constexpr bool kMailWarpsReadRows = readsRows<Config>(0) && kTeams == 1;
   static constexpr bool kTeamsReadRows = readsRows<Config>(0) && kTeams > 1;
+  /// Whether a warp beside the producer can hold a row: one of 1024 elements, if registers are moved.
+  static constexpr bool kCanHoldRow =
+      kMailWarpsReadRows && (!kMovesRegisters || (kHasFewSums && Config::kDepth <= 1024));
+  /// Whether each of them holds the only row that it computes, of so many rows.
+  KILN_DEVICE static bool holdsRow(int rows) { return kCanHoldRow && rows <= kMailWarps * int(gridBlocksX()); }
 
   // The cluster, and the share of an operand's tile that a block copies.
   using Cluster = WgmmaCluster<Config::kClusterM, Config::kClusterN, Config::kParts>;
@@ -68,9 +79,7 @@ template <class Shape> struct WgmmaPartSums<Shape, true> {
   SharedBarrier complete;
 };
 
-/// Warps that compute operands of rows for all blocks and get those of the block's tiles; and these, of each team's
-/// tile.
-constexpr int kMailWarps = 3;
+/// Operands of rows of each team's tile, and what the warps that get them need.
 template <class Config, class T, bool kExists = mailsRows<Config>(0)> struct WgmmaMailStorage {};
 template <class Config, class T> struct WgmmaMailStorage<Config, T, true> {
   using Shape = WgmmaTiledShape<Config, T>;
@@ -80,6 +89,7 @@ template <class Config, class T> struct WgmmaMailStorage<Config, T, true> {
   alignas(8) Vec<float, 2> ofRows[Shape::kTeams][Shape::kM];
   SharedBarrier loaded[Shape::kTeams], taken[Shape::kTeams];
   MailStamp stamp;
+  SharedBarrier asked; ///< the loads of held rows are on their way
 };
 
 template <class Config, class T> struct WgmmaTiledStorage {

@@ -39,7 +39,7 @@
 // the first without a pause, further ranges wait until their set is free.
 //
 // Shared memory, all dynamic: kStages · (kTileM + kTileN) · 128 bytes, the barriers, and with parts
-// (1 - 1 / kParts) · kTileM · kTileN · 4 bytes for sums. With kMails, kTeams · (8 · kTileM + 16) + 16 bytes,
+// (1 - 1 / kParts) · kTileM · kTileN · 4 bytes for sums. With kMails, kTeams · (8 · kTileM + 16) + 32 bytes,
 // and with kReadsRows and one team 6 rows of the left operand.
 //
 // Registers: a consumer's sums take kTileM / kConsumers · kTileN / 128, twice that with ranges. The producer gives
@@ -110,6 +110,7 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
       initBarrier(shared.ofParts.complete, 1);
     if constexpr (Shape::kMails) {
       initBarrier(shared.mail.stamp.known, 1);
+      initBarrier(shared.mail.asked, kMailWarps);
       for (int i = 0; i < Shape::kTeams; ++i) {
         initBarrier(shared.mail.loaded[i], kMailWarps);
         initBarrier(shared.mail.taken[i], 4 * Shape::kConsumers);

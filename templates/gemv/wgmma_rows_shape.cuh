@@ -50,8 +50,8 @@ template <class Config, class T> struct WgmmaRowsShape {
   static_assert(kRowStages == kStages || kRowStages == kMostSteps, "rows come with the weight, or all at once");
 };
 
-/// The stamp of the launch, for epilogues that share operands of rows by mail; and a barrier for the loads of a row from
-/// which a warp computes them.
+/// The stamp of the launch, for epilogues that share operands of rows by mail; and a barrier for the loads of a row
+/// from which a warp computes them.
 template <bool kExists> struct WgmmaRowsMail {};
 template <> struct WgmmaRowsMail<true> {
   MailStamp stamp;

@@ -120,6 +120,8 @@ std::vector<WgmmaMatmulCase> wgmmaMailCases() {
       make(DType::BF16, 70, 192, 264, {64, 64, 2, 1, 1, 1, 1, 4}, 1), // halves of rows' columns
       make(DType::F16, 140, 192, 264, {128, 96, 2, 1, 1, 1, 1, 2}, 1),
       make(DType::BF16, 1, 40, 136, {64, 64, 2, 1, 1}, 1),
+      make(DType::F16, 5, 192, 264, {128, 96, 2, 2, 1}, 2),          // no more rows than warps that compute them
+      make(DType::BF16, 11, 64, 520, {64, 64, 2, 1, 1, 1, 1, 4}, 1), // the same in a cluster
       ofGroups(make(DType::BF16, 260, 96, 264, {64, 32, 4, 1, 2}, 3)),
       ofGroups(make(DType::F16, 70, 192, 264, {64, 64, 2, 1, 1, 1, 1, 4}, 1)),
   };

@@ -48,7 +48,7 @@ struct WgmmaBlock {
     int64_t bytes = stages * (m + n) * stepBytes + (2 * stages + teams) * 8 + ofParts;
     if (mails) // behind the sums of other parts, or a byte without any
       bytes = static_cast<int64_t>(llvm::alignTo(bytes + (parts == 1 ? 1 : 0), 16)) +
-              std::max<int64_t>(6 * rowBytes, 16) + teams * (8 * m + 16) + 16;
+              std::max<int64_t>(6 * rowBytes, 16) + teams * (8 * m + 16) + 32;
     return static_cast<int64_t>(llvm::alignTo(bytes, 1024));
   }
 

@@ -105,6 +105,15 @@ template <class Epilogue> struct RowMail {
     if (row <= lastRow && laneIndex() % kLanes == 0)
       post(words(row), {first, second}, stamp);
   }
+  /// A row in registers, if it exists. Arrives at `asked` when its loads are on their way.
+  KILN_DEVICE auto holdRow(int row, bool exists, SharedBarrier &asked) const {
+    typename Epilogue::Row::Held held;
+    if (exists)
+      held.load(epilogue.rowAt(row));
+    if (laneIndex() == 0)
+      arrive(asked);
+    return held;
+  }
   KILN_DEVICE Operands computeRows(int firstRow) const { return compute(firstRow + int(laneIndex()) / kLanes); }
 
   /// The operands of a row for each lane.

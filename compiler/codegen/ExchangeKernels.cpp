@@ -151,6 +151,7 @@ Expected<KernelText> writeRowSumKernel(const Op &op, const KernelChoice &choice)
   kernel.addInboxes();
   const Value &part = *reduce.operand(0);
   Functor body("Body", names);
+  const std::string type = cxxType(part.type.dtype).str(), cols = part.type.lastDim().str();
   // A rank that adds up a share of the rows reads the parts of all ranks, and writes the results of all.
   const bool isSliced = choice.family->form == KernelForm::ExchangeSlices;
   if (isSliced) {
@@ -158,9 +159,6 @@ Expected<KernelText> writeRowSumKernel(const Op &op, const KernelChoice &choice)
     for (const auto &result : op.results())
       body.pointersOfRanks(op.region() ? *op.region()->terminator()->operand(result->resultIndex()) : *result, ranks,
                            /*writes=*/true);
-  }
-  const std::string type = cxxType(part.type.dtype).str(), cols = part.type.lastDim().str();
-  if (isSliced) {
     body.add("using Part = " + type + ";");
     body.add("KILN_DEVICE const Part *part(int rank, int row) const { return " + body.pointer(part) +
              "[rank] + i64(row) * " + cols + "; }");

@@ -20,6 +20,7 @@
 #pragma once
 
 #include "device/base.cuh"
+#include "device/index.cuh"
 #include "device/vec.cuh"
 #include "epilogue.cuh"
 #include "norm/row_statistics.cuh"
@@ -48,5 +49,15 @@ template <class Body> struct StatisticsOfRows<Body, typename Exists<typename Bod
     kept = pack<Type>(body(sum, with, row, col));
   }
 };
+
+/// Hands the statistics of a row of its results to the body. All lanes of a warp call it; `results`: as
+/// norm/row_of_warp.cuh has a row.
+template <class Body, class Results>
+KILN_DEVICE void passStatistics(const Body &body, const Results &results, int row) {
+  const float mean = results.mean();
+  const RowStatistics statistics = {mean, results.rstd(mean, Body::kEps)};
+  if (laneIndex() == 0)
+    body.statistics(statistics, row);
+}
 
 } // namespace kiln

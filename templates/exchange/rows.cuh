@@ -59,11 +59,8 @@ KILN_DEVICE void exchangeRows(int rows, const Exchange<Config::kRanks> &ranks, c
     }
     syncThreads();
     for (int own = int(warpIndex()); own < count; own += Config::kThreads / int(kWarpSize)) {
-      const RowOfWarp<T, kCols, 1> x(shared.rows[own]);
-      const float mean = x.mean();
-      const RowStatistics statistics = {mean, x.rstd(mean, Body::kEps)};
-      if (laneIndex() == 0)
-        body.statistics(statistics, first + own);
+      const RowOfWarp<T, kCols, 1> results(shared.rows[own]);
+      passStatistics(body, results, first + own);
     }
     syncThreads();
   }

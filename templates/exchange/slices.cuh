@@ -29,7 +29,7 @@
 //   kVec        elements of a vector: 1, 2, 4 or 8, or the widest that divides kCols if there are statistics
 //
 // Body: as exchange/row_body.cuh has it, with
-//   using Part = float;
+//   using Part = bf16;                            the type of parts
 //   const Part *part(int rank, int row) const;    a rank's part of a row
 //
 //===----------------------------------------------------------------------===//
@@ -179,12 +179,8 @@ KILN_DEVICE void sumRow(const Body &body, const Parts &others, int i) {
       }
   }
   others.release(i);
-  if constexpr (Stored::kExist) {
-    const float mean = held.mean();
-    const RowStatistics statistics = {mean, held.rstd(mean, Body::kEps)};
-    if (laneIndex() == 0)
-      body.statistics(statistics, row);
-  }
+  if constexpr (Stored::kExist)
+    passStatistics(body, held, row);
 }
 
 /// Adds up the warp's rows; `others` has the other ranks' parts.

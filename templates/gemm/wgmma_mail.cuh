@@ -129,13 +129,13 @@ private:
     if constexpr (Shape::kCanHoldRow) {
       MailStamp &stamp = tiled.shared.mail.stamp;
       if (warp > 0) {
-        const auto operands = computeHeldRow(row);
+        const auto operands = computeHeldRow(mail, row);
         const u32 own = stamp.wait();
         mail.send(row, operands, own);
         return own;
       }
       const LaunchCount count(epilogue.mail);
-      const auto operands = computeHeldRow(row);
+      const auto operands = computeHeldRow(mail, row);
       const u32 own = count.stamp();
       mail.send(row, operands, own);
       stamp.publish(own);
@@ -143,14 +143,10 @@ private:
     }
     return 0;
   }
-  KILN_DEVICE typename Mail::Operands computeHeldRow(int row) const {
+  KILN_DEVICE typename Mail::Operands computeHeldRow(const Mail &mail, int row) const {
     waitForDependencies();
     const bool exists = row < tiled.rows;
-    typename Epilogue::Row::Held held;
-    if (exists)
-      held.load(epilogue.rowAt(row));
-    if (laneIndex() == 0)
-      arrive(tiled.shared.mail.asked);
+    const auto held = mail.holdRow(row, exists, tiled.shared.mail.asked);
     return exists ? epilogue.operandsOf(held) : typename Mail::Operands{};
   }
 

@@ -40,9 +40,12 @@ private:
     waitForDependencies();
     const int step = int(gridBlocksX()) * Mail::kRows, end = thread.firstRow + thread.rows;
     int row = thread.firstRow + int(blockIndexX()) * Mail::kRows;
-    if constexpr (Shape::kReadsRows)
-      sendHeldRow(mail, row, end, count);
-    else if (row < end) {
+    if constexpr (Shape::kReadsRows) {
+      // Its loads are on their way before the copies of all rows begin, which every block asks for at the same time.
+      const auto held = mail.holdRow(row, row < end, thread.shared.mail.asked);
+      if (row < end)
+        mail.send(row, epilogue.operandsOf(held), count.stamp());
+    } else if (row < end) {
       const auto operands = mail.computeRows(row);
       mail.send(row, operands, count.stamp());
     }
@@ -50,20 +53,6 @@ private:
     thread.shared.mail.stamp.publish(stamp);
     for (row += step; row < end; row += step)
       mail.send(row, mail.computeRows(row), stamp);
-  }
-
-  /// The first row of a block, if it has one. Its loads are on their way before the copies of all rows begin, which
-  /// every block asks for at the same time.
-  KILN_DEVICE void sendHeldRow(const Mail &mail, int row, int end, const LaunchCount &count) const {
-    typename Epilogue::Row::Held held;
-    if (row < end)
-      held.load(epilogue.rowAt(row));
-    if (laneIndex() == 0)
-      arrive(thread.shared.mail.asked);
-    if (row < end) {
-      const auto operands = epilogue.operandsOf(held);
-      mail.send(row, operands, count.stamp());
-    }
   }
 
   KILN_DEVICE void receive(const Mail &mail, int loader) const {

@@ -57,11 +57,19 @@ static std::vector<Tile> exchangeConfigurations(const Op &op, const Target &, co
            {"vec", widestVector(*exchangedType(op).lastDim().asConstant(), most)}}};
 }
 
-/// What both templates require of a tile.
+/// What all templates require of a tile; and those with vectors; and of these, those that load several at once.
+static bool isSoundLaunch(const Tile &tile) {
+  int64_t threads = setting(tile, "threads"), blocks = setting(tile, "blocks");
+  return blocks >= 1 && blocks <= mostExchangeBlocks && threads % 32 == 0;
+}
 static bool isSound(const Op &op, const Tile &tile) {
-  int64_t threads = setting(tile, "threads"), vec = setting(tile, "vec"), blocks = setting(tile, "blocks");
-  return blocks >= 1 && blocks <= mostExchangeBlocks && threads % 32 == 0 && isPowerOfTwo(vec) && vec <= inboxVec &&
+  int64_t vec = setting(tile, "vec");
+  return isSoundLaunch(tile) && isPowerOfTwo(vec) && vec <= inboxVec &&
          *exchangedType(op).lastDim().asConstant() % vec == 0;
+}
+static bool isSoundUnrolled(const Op &op, const Tile &tile) {
+  const int64_t threads = setting(tile, "threads"), unroll = setting(tile, "unroll");
+  return isSound(op, tile) && threads >= 64 && threads <= 1024 && unroll >= 1 && unroll <= 8;
 }
 
 static bool isSoundExchange(const Op &op, const Tile &tile) {
@@ -91,6 +99,16 @@ static double estimateExchange(const Op &op, const Tile &tile, const Target &tar
   int64_t perBlock = setting(tile, "threads") * setting(tile, "vec");
   double blocks = static_cast<double>(valueAt(exchangedType(op).elements(), dims)) / static_cast<double>(perBlock);
   return estimateOfBlocks(op, blocks, tile, perBlock * inboxWordBytes, target, dims);
+}
+
+/// A grid of blocks with so many rows each, and the seconds that it takes.
+static Expr blocksOfRows(const Op &op, const Tile &tile, int64_t rows) {
+  return min(ceilDiv(rowCount(exchangedType(op)), Expr(rows)), Expr(setting(tile, "blocks")));
+}
+static double estimateOfRows(const Op &op, const Tile &tile, int64_t rows, int64_t bytesInFlight, const Target &target,
+                             const DimBinding &dims) {
+  double blocks = static_cast<double>(valueAt(rowCount(exchangedType(op)), dims)) / static_cast<double>(rows);
+  return estimateOfBlocks(op, blocks, tile, bytesInFlight, target, dims);
 }
 
 static int64_t inboxOfExchange(const Op &op, const Tile &tile) { return inboxBytes(op, setting(tile, "blocks")); }
@@ -125,8 +143,7 @@ static std::vector<Tile> rowsConfigurations(const Op &, const Target &, const Di
 }
 
 static bool isSoundRows(const Op &, const Tile &tile) {
-  int64_t threads = setting(tile, "threads"), blocks = setting(tile, "blocks");
-  return blocks >= 1 && blocks <= mostExchangeBlocks && threads >= 32 && threads % 32 == 0 && threads <= inboxThreads;
+  return isSoundLaunch(tile) && setting(tile, "threads") >= 32 && setting(tile, "threads") <= inboxThreads;
 }
 
 /// Rows that a block has at a time, as in exchange/rows.cuh.
@@ -136,16 +153,14 @@ static int64_t rowsAtOnce(const Op &op, const Tile &tile) {
 
 static Launch launchRows(const Op &op, const Tile &tile) {
   const int64_t rows = rowsAtOnce(op, tile);
-  Expr blocks = ceilDiv(rowCount(exchangedType(op)), Expr(rows));
-  return {.grid = {min(blocks, Expr(setting(tile, "blocks"))), Expr(1), Expr(1)},
+  return {.grid = {blocksOfRows(op, tile, rows), Expr(1), Expr(1)},
           .threads = setting(tile, "threads"),
           .staticShared = rows * columnsOf(op) * dtypeSize(op.result(0)->type.dtype)};
 }
 
 static double estimateRows(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
   const int64_t rows = rowsAtOnce(op, tile);
-  double blocks = static_cast<double>(valueAt(rowCount(exchangedType(op)), dims)) / static_cast<double>(rows);
-  return estimateOfBlocks(op, blocks, tile, rows * columnsOf(op) * inboxWordBytes, target, dims);
+  return estimateOfRows(op, tile, rows, rows * columnsOf(op) * inboxWordBytes, target, dims);
 }
 
 const KernelFamily exchangeRowsFamily = {
@@ -183,14 +198,18 @@ static bool acceptsSlices(const Op &op, const Target &, const DimBinding &upper)
 
 static int64_t bytesOfParts(const Op &op) { return columnsOf(op) * dtypeSize(exchangedType(op).dtype); }
 
+/// Bytes of the other ranks' parts of a row in shared memory, with their barrier.
+static int64_t bytesOfStage(const Op &op) {
+  return (op.parent()->function()->module().ranks() - 1) * bytesOfParts(op) + barrierBytes;
+}
+
 /// Rows of each warp that are on their way to shared memory: as many as it has room for.
 static int64_t stagesOf(const Op &op, const Target &target, int64_t warps) {
   // GPUs before Hopper have no such copies, and the template nothing in their place.
   const Module &module = op.parent()->function()->module();
   if (target.computeCapability() < 90 || module.boolAttribute(ModuleAttribute::portable) || bytesOfParts(op) % 16 != 0)
     return 1;
-  const int64_t bytes = (module.ranks() - 1) * bytesOfParts(op) + barrierBytes;
-  return std::clamp<int64_t>((target.sharedPerBlock - 16) / (warps * bytes), 1, 4);
+  return std::clamp<int64_t>((target.sharedPerBlock - 16) / (warps * bytesOfStage(op)), 1, 4);
 }
 
 static std::vector<Tile> slicesConfigurations(const Op &op, const Target &target, const DimBinding &) {
@@ -208,28 +227,22 @@ static std::vector<Tile> slicesConfigurations(const Op &op, const Target &target
 }
 
 static Launch launchSlices(const Op &op, const Tile &tile) {
-  const int64_t warps = setting(tile, "threads") / 32, ranks = op.parent()->function()->module().ranks();
-  const int64_t stages = setting(tile, "stages"), ofStage = (ranks - 1) * bytesOfParts(op) + barrierBytes;
-  Expr blocks = ceilDiv(rowCount(exchangedType(op)), Expr(warps));
-  return {.grid = {min(blocks, Expr(setting(tile, "blocks"))), Expr(1), Expr(1)},
+  const int64_t warps = setting(tile, "threads") / 32, stages = setting(tile, "stages");
+  return {.grid = {blocksOfRows(op, tile, warps), Expr(1), Expr(1)},
           .threads = setting(tile, "threads"),
-          .dynamicShared = stages == 1 ? 0 : (warps * stages * ofStage + 15) / 16 * 16,
+          .dynamicShared = stages == 1 ? 0 : (warps * stages * bytesOfStage(op) + 15) / 16 * 16,
           .halfBlocks = blocksOfHiddenExchange};
 }
 
 static double estimateSlices(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
-  const int64_t warps = setting(tile, "threads") / 32;
-  double blocks = static_cast<double>(valueAt(rowCount(exchangedType(op)), dims)) / static_cast<double>(warps);
-  return estimateOfBlocks(op, blocks, tile, setting(tile, "threads") * setting(tile, "vec") * inboxWordBytes, target,
-                          dims);
+  const int64_t threads = setting(tile, "threads");
+  return estimateOfRows(op, tile, threads / 32, threads * setting(tile, "vec") * inboxWordBytes, target, dims);
 }
 
 static bool isSoundSlices(const Op &op, const Tile &tile) {
-  const int64_t threads = setting(tile, "threads"), unroll = setting(tile, "unroll");
   // Statistics are added up in the order of the widest vectors.
   const bool isVector = setting(tile, "vec") == widestVector(columnsOf(op), inboxVec);
-  return isSound(op, tile) && isVector && threads >= 64 && threads <= 1024 && unroll >= 1 && unroll <= 8 &&
-         (setting(tile, "stages") == 1 || bytesOfParts(op) % 16 == 0);
+  return isSoundUnrolled(op, tile) && isVector && (setting(tile, "stages") == 1 || bytesOfParts(op) % 16 == 0);
 }
 
 const KernelFamily exchangeSlicesFamily = {
@@ -267,11 +280,6 @@ static std::vector<Tile> sharesConfigurations(const Op &, const Target &, const 
   return {{{"blocks", mostExchangeBlocks}, {"threads", 1024}, {"unroll", 8}, {"vec", 1}}};
 }
 
-static bool isSoundShares(const Op &op, const Tile &tile) {
-  const int64_t threads = setting(tile, "threads"), unroll = setting(tile, "unroll");
-  return isSound(op, tile) && threads >= 64 && threads <= 1024 && unroll >= 1 && unroll <= 8;
-}
-
 static Launch launchShares(const Op &op, const Tile &tile) {
   Launch launch = launchExchange(op, tile);
   launch.halfBlocks = blocksOfHiddenExchange;
@@ -286,7 +294,7 @@ const KernelFamily exchangeSharesFamily = {
     .form = KernelForm::ExchangeShares,
     .accepts = acceptsShares,
     .configurations = sharesConfigurations,
-    .isSound = isSoundShares,
+    .isSound = isSoundUnrolled,
     .order = [](const Op &, const Tile &) { return AttributeMap(); }, // no sums
     .launch = launchShares,
     .estimate = estimateExchange,

@@ -36,7 +36,7 @@ enum class KernelForm {
   ExchangeRows,   ///< body<Config>(rows, Exchange, Body): the sums of rows over all ranks; Body adds to them, and has
                   ///< their statistics; kBodyShared<Config, T>
   ExchangeSlices, ///< the same; Body loads each rank's from its memory, and stores to the memory of all
-  ExchangeShares, ///< the same; Body loads this rank's, and stores to the memory of all
+  ExchangeShares, ///< as Exchange; Body stores to the memory of all
   DecodeLayers,   ///< a class of phases, which the kernel calls: decode/layers.cuh; kBodyShared<Config, T>
   Library,        ///< no kernel: a step that a library runs
 };

@@ -168,7 +168,8 @@ static std::vector<Tile> tilesOf(const Op &op, const Target &target, int64_t row
   for (int64_t n : {32, 64, 96, 128})
     for (int64_t parts : {1, 2, 4, 8})
       for (int64_t groups : {1, 2}) {
-        // Clusters of eight took 1 % longer where sums of ranks are behind the product.
+        // Where sums of ranks are behind the product, clusters of eight took 9 % longer than of four for 8 rows, 3 %
+        // for 16, and 1 % less for 32.
         if (parts > 4 && sumsParts(op))
           continue;
         for (int64_t turns : turnsOf(op, target, n, parts * groups))

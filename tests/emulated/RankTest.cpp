@@ -23,18 +23,17 @@ protected:
                       pointers, options);
   }
 
-  /// Expects that only rank 1 fails, at the line of the kernel's mark.
+  /// Expects that only rank 1 fails, at the line of the kernel's mark. It runs after the others, which wait for nobody,
+  /// so that it finds all that they write.
   void expectFailure(StringRef kernel, const Twine &message) {
     patience = 0.3;
     auto out = buffer<float>(64);
     uint32_t *stopped = stop.data;
-    std::vector<std::string> errors =
-        onAllRanks([&](int rank) { return launchOn(kernel, 1, {}, out.data, inboxes, stopped, rank); });
-    EXPECT_EQ(errors[0], "");
-    EXPECT_EQ(errors[2], "");
-    StringRef text = errors[1];
-    EXPECT_TRUE(text.starts_with(placeIn("ranks", kernel))) << errors[1];
-    EXPECT_TRUE(text.contains(message.str())) << errors[1];
+    for (int rank : {0, 2})
+      EXPECT_EQ(printed(launchOn(kernel, 1, {}, out.data, inboxes, stopped, rank)), "");
+    std::string error = printed(launchOn(kernel, 1, {}, out.data, inboxes, stopped, 1));
+    EXPECT_TRUE(StringRef(error).starts_with(placeIn("ranks", kernel))) << error;
+    EXPECT_TRUE(StringRef(error).contains(message.str())) << error;
   }
 
   /// So many elements of each rank; and memory for results.
@@ -58,7 +57,7 @@ protected:
   static constexpr uint32_t sharedBytes = 1 << 14; ///< of a block
 };
 
-constexpr const char *nothingCame = "waits here for another rank, which has written nothing for 0.3";
+constexpr const char *nothingCame = "waits here for another rank, which has written nothing for ";
 
 TEST_F(RankTest, SumsOfAllRanks) {
   forEachSchedule([&](const LaunchOptions &options) {
@@ -140,7 +139,7 @@ TEST_F(RankTest, BlocksOfAllRanksPostAndCount) {
 }
 
 TEST_F(RankTest, FindsABlockThatDoesNotCountItself) {
-  patience = 0.3;
+  patience = 5; // a rank may come late on a busy machine, and is not what the others wait for then
   auto out = buffer<float>(6);
   uint32_t *stopped = stop.data;
   std::vector<std::string> errors =

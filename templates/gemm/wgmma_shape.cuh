@@ -32,7 +32,7 @@ template <class Config, class T> struct WgmmaTiledShape {
   /// warps in it that compute operands of rows take more.
   static constexpr bool kMovesRegisters = kThreads > 256, kMails = mailsRows<Config>(0);
   static constexpr int kSums = kConsumerM * kN / int(kWarpgroupSize) * min(Config::kRanges, 2); // of a thread
-  static constexpr bool kHasFewSums = kThreads == 384 && kTeams == 1 && kSums <= (kMails ? 128 : 64);
+  static constexpr bool kHasFewSums = kThreads == 384 && kTeams == 1 && kSums <= (kMails ? 128 : 96);
   static constexpr int kProducerRegisters = kThreads > 384 ? (kMails ? 56 : 24)
                                             : kHasFewSums  ? (kMails ? 72 : 40)
                                                            : (kMails ? 40 : 24);

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from kilntest import KilnTest, SOURCE
 
-# Bytes: ptxas spills a register or two, outside loops, if that lets another block reside on the multiprocessor.
+# Bytes, in kernels of plans that are not the default: ptxas spills a register or two, outside loops, if that lets another
+# block reside on the multiprocessor.
 MOST_SPILLED = 32
 
 NVCC = os.environ.get("NVCC", "")
@@ -45,6 +46,7 @@ class EverySize(KilnTest):
         rows = self.kiln("dump", plan, "--what", "resources").out.decode().splitlines()[2:]
         kernels = [name[: -len(".cu")] for name in os.listdir(os.path.join(plan, "kernels"))]
         self.assertEqual(len(rows), len(kernels) * len(targets))
+        most_spilled = 0 if dtype == "bf16" and targets == ["sm_90a"] else MOST_SPILLED
         asserted = {name: declared_shared(os.path.join(plan, "kernels", name + ".cu")) for name in kernels
                     if not name.startswith("sample")}
         for row in rows:
@@ -55,7 +57,7 @@ class EverySize(KilnTest):
                 if name in asserted:
                     self.assertEqual(int(shared), asserted[name])
                 self.assertLessEqual(int(shared), 48 * 1024, "static shared memory has this limit on every target")
-                self.assertLessEqual(max(int(stores), int(loads)), MOST_SPILLED)
+                self.assertLessEqual(max(int(stores), int(loads)), most_spilled)
                 self.assertGreater(os.path.getsize(os.path.join(plan, "cubin", target, name + ".cubin")), 0)
         return plan
 

@@ -41,7 +41,7 @@ struct EmulatedKernel {
 /// One launch, as the schedulers of all cores see it. The objects behind its pointers outlive it.
 struct EmulatedLaunch {
   const EmulatedKernel *kernel;
-  ArrayRef<TensorRange> tensors; ///< all the global memory that the launch may touch
+  TensorRanges tensors; ///< all the global memory that the launch may touch
   Dim3 grid;
   uint32_t blockThreads;
   size_t dynamicSharedBytes;

@@ -61,7 +61,8 @@ Error EmulatedLauncher::launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 blo
     tensors = all = memory->ranges();
   else if (memory)
     memory->restrictTo(tensors);
-  Error error = runBlocks({&kernel, tensors, grid, block.x, dynamicSharedBytes, arguments.data(), options});
+  Error error =
+      runBlocks({&kernel, TensorRanges(tensors), grid, block.x, dynamicSharedBytes, arguments.data(), options});
   if (memory)
     memory->liftRestriction(tensors);
   if (error)

@@ -259,11 +259,11 @@ void ThreadBlock::checkSource(Thread &thread, const BoxCopy &copy, Site site, co
 }
 
 void ThreadBlock::checkSource(Thread &thread, const void *from, size_t bytes, Site site, const void *code) {
-  ArrayRef<TensorRange> tensors = scheduler->currentLaunch().tensors;
+  const TensorRanges &tensors = scheduler->currentLaunch().tensors;
   if (code)
     checkGlobalAccess(thread, from, bytes, EmulatedAccess::Read, code);
-  else if (!findRange(tensors, from, bytes))
-    fail(nameThreads({&thread}) + " reads " + Twine(bytes) + " bytes " + describeOutside(tensors, from, bytes), site);
+  else if (!tensors.find(from, bytes))
+    fail(nameThreads({&thread}) + " reads " + Twine(bytes) + " bytes " + tensors.describeOutside(from, bytes), site);
 }
 
 void ThreadBlock::noteCopy(Thread &thread, const PhaseBarrier &barrier, SharedMemory &memory, const char *to,

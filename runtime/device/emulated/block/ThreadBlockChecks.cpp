@@ -99,8 +99,8 @@ void ThreadBlock::checkGlobalAccess(Thread &thread, const void *address, u64 byt
                                     const void *code) {
   const AccessKind &kind = kindOf(access);
   StringRef verb = kind.does;
-  ArrayRef<TensorRange> tensors = scheduler->currentLaunch().tensors;
-  if (const TensorRange *tensor = findRange(tensors, address, bytes)) {
+  const TensorRanges &tensors = scheduler->currentLaunch().tensors;
+  if (const TensorRange *tensor = tensors.find(address, bytes)) {
     if (kind.writes && !tensor->isWritten)
       failAt(thread, code, verb + " '" + tensor->name + "', which is an input of the kernel");
     if (kind.reads && holdsPoison(address, bytes))
@@ -111,7 +111,7 @@ void ThreadBlock::checkGlobalAccess(Thread &thread, const void *address, u64 byt
   }
   // Other stacks hold the objects of other lanes, which the last lane at a collective reads and writes.
   if (!scheduler->isOnStack(address) && !isInProgram(thread, address))
-    failAt(thread, code, verb + " " + Twine(bytes) + " bytes " + describeOutside(tensors, address, bytes));
+    failAt(thread, code, verb + " " + Twine(bytes) + " bytes " + tensors.describeOutside(address, bytes));
 }
 
 } // namespace kiln

@@ -2,15 +2,34 @@
 
 namespace kiln {
 
-const TensorRange *findRange(ArrayRef<TensorRange> ranges, const void *address, size_t bytes) {
-  // A launch has a handful of tensors.
+TensorRanges::TensorRanges(ArrayRef<TensorRange> ranges) : ranges(ranges) {
   for (const TensorRange &range : ranges)
-    if (range.contains(address, bytes))
-      return &range;
-  return nullptr;
+    sorted.push_back(&range);
+  llvm::stable_sort(sorted, [](const TensorRange *a, const TensorRange *b) { return a->begin < b->begin; });
+  // A launch may have the same memory as several arguments.
+  auto isSame = [](const TensorRange *a, const TensorRange *b) {
+    return a->begin == b->begin && a->bytes == b->bytes && a->isWritten == b->isWritten;
+  };
+  sorted.erase(llvm::unique(sorted, isSame), sorted.end());
+  for (size_t i = 1; i < sorted.size(); ++i)
+    if (sorted[i - 1]->end() > sorted[i]->begin) {
+      sorted.clear();
+      break;
+    }
+  for (const TensorRange *range : sorted)
+    begins.push_back(range->begin);
 }
 
-std::string describeOutside(ArrayRef<TensorRange> ranges, const void *address, size_t bytes) {
+const TensorRange *TensorRanges::find(const void *address, size_t bytes) const {
+  if (sorted.empty()) {
+    const auto *found = llvm::find_if(ranges, [&](const TensorRange &one) { return one.contains(address, bytes); });
+    return found == ranges.end() ? nullptr : found;
+  }
+  const size_t behind = llvm::upper_bound(begins, static_cast<const char *>(address)) - begins.begin();
+  return behind > 0 && sorted[behind - 1]->contains(address, bytes) ? sorted[behind - 1] : nullptr;
+}
+
+std::string TensorRanges::describeOutside(const void *address, size_t bytes) const {
   auto *at = static_cast<const char *>(address);
   const TensorRange *nearest = nullptr;
   size_t least = 0;

@@ -19,11 +19,22 @@ struct TensorRange {
   }
 };
 
-/// The range that an access lies in, or null.
-const TensorRange *findRange(ArrayRef<TensorRange> ranges, const void *address, size_t bytes);
+/// The memory of one launch. The ranges must outlive this.
+class TensorRanges {
+public:
+  explicit TensorRanges(ArrayRef<TensorRange> ranges);
 
-/// A phrase for an access outside all ranges, about the nearest range: `outside 'x' (256 bytes), at offset 260`; empty
-/// if there are no ranges.
-std::string describeOutside(ArrayRef<TensorRange> ranges, const void *address, size_t bytes);
+  /// The first range that an access lies in, or null. Every access of every thread calls this.
+  const TensorRange *find(const void *address, size_t bytes) const;
+
+  /// A phrase for an access outside all ranges, about the nearest range: `outside 'x' (256 bytes), at offset 260`.
+  std::string describeOutside(const void *address, size_t bytes) const;
+
+private:
+  ArrayRef<TensorRange> ranges;
+  /// In the order of their beginnings; empty if ranges overlap, and then all are looked at.
+  std::vector<const TensorRange *> sorted;
+  std::vector<const char *> begins; ///< of `sorted`
+};
 
 } // namespace kiln

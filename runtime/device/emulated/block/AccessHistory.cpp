@@ -1,5 +1,7 @@
 #include "runtime/device/emulated/block/AccessHistory.h"
 
+#include <numeric>
+
 namespace kiln {
 
 static constexpr AccessKind accessKinds[] = {
@@ -102,7 +104,7 @@ std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t byt
           return Race{race->stamp, static_cast<EmulatedAccess>(other), race->code};
     add(word[kind], now);
     // What races with an access before a write, and is ordered after the write, is ordered after the access too.
-    if (access == EmulatedAccess::Write && !lists.empty())
+    if (access == EmulatedAccess::Write && unusedLists.size() < lists.size())
       for (Touch &touch : word)
         if (touch.stamp.kind() == AccessStamp::Listed)
           dropList(touch);
@@ -112,8 +114,9 @@ std::optional<AccessHistory::Race> AccessHistory::note(size_t offset, size_t byt
 
 void AccessHistory::clear() {
   words.clear();
-  lists.clear();
-  unusedLists.clear();
+  // Lists keep their memory for the next block.
+  unusedLists.resize(lists.size());
+  std::iota(unusedLists.begin(), unusedLists.end(), 0);
 }
 
 } // namespace kiln

@@ -67,26 +67,28 @@ void ThreadBlock::fenceBarriers(Thread &thread) {
 size_t ThreadBlock::indexOf(const PhaseBarrier &barrier) const { return &barrier - cluster->barriers.data(); }
 
 PhaseBarrier &ThreadBlock::barrierAt(Thread &thread, const u64 *place, Site site, bool bringsBytes) {
-  const std::string who = nameThreads({&thread});
+  // Threads that poll call this often: names are made for errors alone.
+  auto who = [&] { return nameThreads({&thread}); };
   ThreadBlock *where = cluster->blockAt(place);
   if (!where || where->shared.outside(place, sizeof(*place)))
-    fail(who + ": expected a barrier in shared memory", site);
+    fail(who() + ": expected a barrier in shared memory", site);
   if (where != this && !cluster->noteVisit(thread, *where, "uses a barrier in", site, bringsBytes))
     scheduler->unwind();
   const std::optional<size_t> index = PhaseBarrier::indexAt(place, cluster->barriers);
   if (!index)
-    fail(who + " uses a barrier that nothing has initialised, or that something has overwritten", site);
+    fail(who() + " uses a barrier that nothing has initialised, or that something has overwritten", site);
   PhaseBarrier &barrier = cluster->barriers[*index];
   barrier.hasVisitors |= where != this;
   if (barrier.initialiser == &thread)
     return barrier;
-  const std::string initialised =
-      who + " uses a barrier that " + nameThreads({barrier.initialiser}, *this) + " has initialised ";
+  auto initialised = [&] {
+    return who() + " uses a barrier that " + nameThreads({barrier.initialiser}, *this) + " has initialised ";
+  };
   if (!barrier.initialised.isOrdered(now(thread)))
-    failWithNote(initialised + "since the last barrier of the " + (where == this ? "block" : "cluster"), site,
+    failWithNote(initialised() + "since the last barrier of the " + (where == this ? "block" : "cluster"), site,
                  "it was initialised here", barrier.initialisedAt);
   if (!barrier.isFenced)
-    failWithNote(initialised + "without fenceBarriers()", site, "it was initialised here", barrier.initialisedAt);
+    failWithNote(initialised() + "without fenceBarriers()", site, "it was initialised here", barrier.initialisedAt);
   return barrier;
 }
 

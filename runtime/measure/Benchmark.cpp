@@ -3,6 +3,8 @@
 #include "support/Diagnostic.h"
 #include "support/text/Json.h"
 
+#include <cmath>
+
 namespace kiln {
 
 double percentileOf(std::vector<double> samples, double share) {
@@ -93,12 +95,15 @@ SampleCall::SampleCall(const Plan &plan, const CallShape &shape)
     call.arguments = {{entries.score->tokens, ids}, {entries.score->targets, ids}};
 }
 
-/// The options, reduced if one run takes `seconds`, or if times are meaningless.
+/// The options for runs that take `seconds`: with runs enough for the warm-up, reduced to the limit, or if times are
+/// meaningless.
 static BenchmarkOptions limited(const Device &device, BenchmarkOptions options, double seconds) {
   if (!device.isTimed())
     return {.samples = options.samples, .runsPerSample = 1, .warmUp = 0};
   if (options.agree)
     seconds = options.agree(seconds);
+  if (seconds > 0)
+    options.warmUp = std::max(options.warmUp, static_cast<int64_t>(std::ceil(options.warmUpSeconds / seconds)));
   if (options.mostSeconds <= 0 || seconds <= 0)
     return options;
   auto runs = static_cast<int64_t>(options.mostSeconds / seconds);
@@ -152,13 +157,14 @@ Expected<std::vector<double>> KernelTimer::time(std::vector<KernelLaunch> launch
   if (!first)
     return first.takeError();
   BenchmarkOptions counts = limited(*device, options, *first);
+  for (int64_t i = 0; i < counts.warmUp; ++i)
+    if (Error error = device->run(**graph))
+      return error;
   std::vector<double> samples;
-  for (int64_t i = -counts.warmUp; i < counts.samples; ++i) {
+  for (int64_t i = 0; i < counts.samples; ++i) {
     Expected<double> seconds = timeOnce();
     if (!seconds)
       return seconds.takeError();
-    if (i < 0)
-      continue;
     samples.push_back(*seconds);
     if (options.onSample)
       options.onSample(what, *seconds);

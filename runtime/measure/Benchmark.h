@@ -34,7 +34,10 @@ struct Measurement {
 struct BenchmarkOptions {
   int64_t samples = 20;
   int64_t runsPerSample = 10;
-  int64_t warmUp = 5;
+  int64_t warmUp = 5; ///< runs before the first sample, at least
+  /// So many seconds of runs, at least, before the first sample: under load, a GPU's clock falls to what its limit of
+  /// power allows.
+  double warmUpSeconds = 0;
   /// The limit in seconds for all runs together: runs that would take longer are reduced, to three samples of one run
   /// at least. 0: no limit.
   double mostSeconds = 0;

@@ -61,6 +61,20 @@ TEST_F(MeasuringTest, EverySampleOfAKernelIsTold) {
   EXPECT_EQ(samples, reported);
 }
 
+/// What a run takes decides how many of them a warm-up has.
+TEST_F(MeasuringTest, AWarmUpLastsSoManySeconds) {
+  options.runsPerSample = 2;
+  options.warmUpSeconds = 1.1;
+  options.agree = [](double) { return 0.25; };
+  const CallShape shape{Entry::Decode, 1, 4};
+  unwrap(measureCall(*executor, shape, options));
+  // One says how long it takes.
+  EXPECT_EQ(device->counts.runs, 1 + 5 + 3 * 2);
+  const int before = device->counts.runs;
+  const size_t kernels = unwrap(measureKernels(*executor, shape, options)).size();
+  EXPECT_EQ(device->counts.runs - before, static_cast<int>(1 + kernels * (1 + 5 + 3)));
+}
+
 TEST_F(MeasuringTest, ObserversAreToldEachStepWithItsTime) {
   std::vector<size_t> steps;
   auto onCall = [](const Executor::Call &) { return Error::success(); };

@@ -58,7 +58,8 @@ Error Tuner::open() {
   json::Value heading = json::Object{{"device", device->name()},
                                      {"target", command.target},
                                      {"module", sha256Hex(toString(**module))},
-                                     {"samples", command.options.samples}};
+                                     {"samples", command.options.samples},
+                                     {"warm_up", command.options.warmUpSeconds}};
   auto kept = TuningJournal::open(output + ".partial", formatv("{0}", heading).str(), problems);
   if (!kept)
     return kept.takeError();

@@ -18,6 +18,12 @@ static void addSpeculation(CLI::App &sub, BenchCommand &command) {
           "with --what speculation: guesses of a pass, 2,4,auto");
 }
 
+static void addWarmUp(CLI::App &sub, BenchmarkOptions &options) {
+  sub.add_option("--warm-up", options.warmUpSeconds, "seconds of runs before the first measurement")
+      ->check(number(0, 60))
+      ->capture_default_str();
+}
+
 CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   CLI::App *sub = app.add_subcommand("bench", "Time a plan, or count what it does; `bench ladder`: every optimisation");
   sub->add_option("MODEL", command.model, planOrModel);
@@ -37,6 +43,7 @@ CLI::App *addBench(CLI::App &app, BenchCommand &command) {
   sub->add_option("--runs", command.options.runsPerSample, "runs in one measurement")
       ->check(checkCount)
       ->capture_default_str();
+  addWarmUp(*sub, command.options);
   addKernelDevices(*sub, command.device);
   sub->add_option("-o", command.format, "md, csv or json")->check(word({"md", "csv", "json"}))->capture_default_str();
   addTrace(*sub, command.trace);
@@ -105,6 +112,7 @@ void addTune(CLI::App &app, TuneOptions &command) {
       ->check(checkCount)
       ->capture_default_str();
   sub->add_option("--samples", command.options.samples, "measurements")->check(checkCount)->capture_default_str();
+  addWarmUp(*sub, command.options);
   addKernelDevice(*sub, command.device);
   sub->add_option("--report", command.page, "also write an HTML page of all trials there")->check(checkNotEmpty);
   sub->add_option("-o", command.output, "the database (default: the model's name + .tuning.toml)")

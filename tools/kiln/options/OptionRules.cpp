@@ -155,9 +155,12 @@ std::string check(const BenchCommand &command, const GivenOptions &given) {
   if (command.what == "speculation" && command.format == "csv")
     return "-o: expected md or json with --what speculation, got csv";
   if (command.what == "speculation")
-    return refuse(given, {"--trace", "--runs"}, "expected no --what speculation");
+    return refuse(given, {"--trace", "--runs", "--warm-up"}, "expected no --what speculation");
+  if (command.what == "generate")
+    if (std::string wrong = refuse(given, {"--warm-up"}, "expected no --what generate"); !wrong.empty())
+      return wrong;
   if (StringRef(command.device).starts_with("emulate") && command.what != "speculation")
-    return refuse(given, {"--samples", "--runs", "--weights", "--random-weights", "--trace"},
+    return refuse(given, {"--samples", "--runs", "--warm-up", "--weights", "--random-weights", "--trace"},
                   "--device emulate counts and runs nothing; give --device cuda:N, or leave the option out");
   return "";
 }

@@ -86,7 +86,7 @@ TEST_F(RankProductTest, AddUpThePartsOfAllRanks) {
   forEachSchedule([&](const LaunchOptions &options) {
     for (const RankProduct &product : products)
       for (int rows : {8, 3, 8}) {
-        const auto count = static_cast<size_t>(rows * product.cols);
+        const auto count = static_cast<size_t>(rows) * static_cast<size_t>(product.cols);
         std::vector<Operands> operands;
         std::vector<Buffer<float>> parts, sums;
         for (size_t rank = 0; rank < ranks; ++rank) {

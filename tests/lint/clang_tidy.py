@@ -95,10 +95,12 @@ class Linter:
         self.start = version + (SOURCE_TREE / ".clang-tidy").read_bytes()
         self.prelude = []
 
-    def compile_prelude(self, flags):
-        """Compiles the one header that everything includes beforehand, since most of the time goes into it."""
+    def compile_prelude(self, jobs):
+        """Compiles the one header that everything includes beforehand, since most of the time goes into it. It has the
+        macros that all files have alike: clang refuses a precompiled header in which one is another."""
         if not self.options.clang:
             return
+        flags = [flag for flag in jobs[0].flags if not flag.startswith("-D") or all(flag in job.flags for job in jobs)]
         header = self.work / "ADT.pch"
         subprocess.run([self.options.clang, *flags, "-fpch-instantiate-templates", "-x", "c++-header",
                         SOURCE_TREE / "compiler/support/ADT.h", "-o", header], check=True)
@@ -218,7 +220,7 @@ def main():
     commands = list(read_commands(options.build, [path.resolve() for path in options.wanted]))
     changed = make_jobs(linter, commands, options.since)
     if changed:
-        linter.compile_prelude(changed[0].flags)
+        linter.compile_prelude(changed)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(linter.check, make_batches(changed)))
     print(f"{len(commands)} files, of which {len(changed)} were checked: {'passed' if all(results) else 'failed'}")

@@ -29,10 +29,8 @@ static Error readBuffer(const ConfigValue &table, PlanBuffer &buffer) {
 
 static Error readConstants(Fields &fields, std::vector<PlanConstant> &constants) {
   const ConfigValue *table = nullptr;
-  if (Error error = fields.optionalTable("constants", table))
+  if (Error error = fields.optionalTable("constants", table); error || !table)
     return error;
-  if (!table)
-    return Error::success();
   Fields members(*table, "constants");
   for (const ConfigMember &member : table->table) {
     constants.push_back({member.key, ""});
@@ -70,10 +68,8 @@ static Error readVariant(const ConfigValue &table, PlanVariant &variant) {
 
 static Error readWorkspace(Fields &fields, std::optional<PlanWorkspace> &workspace) {
   const ConfigValue *table = nullptr;
-  if (Error error = fields.optionalTable("workspace", table))
+  if (Error error = fields.optionalTable("workspace", table); error || !table)
     return error;
-  if (!table)
-    return Error::success();
   Fields members(*table, "workspace");
   PlanWorkspace &read = workspace.emplace();
   return chain([&] { return members.expr("offset", read.offset); }, [&] { return members.expr("bytes", read.bytes); },

@@ -27,7 +27,8 @@ public:
   /// The first range that an access lies in, or null. Every access of every thread calls this.
   const TensorRange *find(const void *address, size_t bytes) const;
 
-  /// A phrase for an access outside all ranges, about the nearest range: `outside 'x' (256 bytes), at offset 260`.
+  /// A phrase for an access outside all ranges, about the nearest range: `outside 'x' (256 bytes), at offset 260`;
+  /// `outside all memory` if there are none.
   std::string describeOutside(const void *address, size_t bytes) const;
 
 private:

@@ -24,6 +24,7 @@ public:
   int64_t ahead = 1;
   std::atomic<bool> hasLaunched = false;
   std::function<Error()> onUploadBeside = [] { return Error::success(); };
+  std::function<Error()> onLaunch = [] { return Error::success(); };
   std::function<Error()> onRun = [] { return Error::success(); };
 
   std::string name() const override { return "test"; }
@@ -94,6 +95,8 @@ public:
   Error launch(const KernelLaunch &launch) override {
     ++counts.launches;
     hasLaunched = true;
+    if (Error error = onLaunch())
+      return error;
     return device.launch(launch);
   }
   Expected<std::unique_ptr<DeviceGraph>> makeGraph(std::vector<KernelLaunch> launches, GraphBranch beside) override {

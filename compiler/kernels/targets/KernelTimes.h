@@ -91,6 +91,8 @@ struct KernelTimes {
   struct SplitKv {
     double round = 0;           ///< arithmetic of a warp's round
     double loadRate = 0;        ///< bytes per second that a multiprocessor loads
+    double blockStart = 0;      ///< between two blocks, which have position, query and parts of their own
+    double tail = 0;            ///< share of a warp's time that is behind the loads of all
     double exchange = 0;        ///< of parts, through memory
     double clusterExchange = 0; ///< within a cluster
   } splitKv;                    ///< attention_split_kv_simt and attention_split_kv_cluster: table attention_split_kv

@@ -113,6 +113,8 @@ static void readAttentionTimes(Numbers &root, KernelTimes &times) {
           wgmma = root.table("attention_wgmma");
   times.splitKv = {.round = split("round_us", micro),
                    .loadRate = split("load_gb_s", giga),
+                   .blockStart = split("block_start_ns", nano),
+                   .tail = split("tail"),
                    .exchange = split("exchange_us", micro),
                    .clusterExchange = split("cluster_exchange_us", micro)};
   times.mmaFlash = {.gap = mma("gap_cycles"), .ends = mma("ends_us", micro)};

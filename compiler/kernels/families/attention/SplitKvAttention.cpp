@@ -138,8 +138,10 @@ static double secondsAt(double keys, double heads, const AttentionProblem &probl
   reading = std::max(reading, bytes / (std::min<double>(blocks, target.multiprocessors) * times.loadRate));
   // The position is loaded first.
   double ofWarp = (1 + std::ceil(turns / stages)) * target.times.memoryLatency + turns * times.round;
-  double starts = heads * static_cast<double>(block.splits) * target.times.blockStart;
-  return target.launchSeconds + std::max({reading, std::ceil(blocks / atOnce) * ofWarp, starts}) +
+  // A block begins when another one ends, so that there are no whole turns of them.
+  double inTurns = std::max(1.0, blocks / atOnce) * ofWarp;
+  double starts = heads * static_cast<double>(block.splits) * times.blockStart;
+  return target.launchSeconds + std::max({reading + times.tail * ofWarp, inTurns, starts}) +
          (splits > 1 ? exchange : 0);
 }
 

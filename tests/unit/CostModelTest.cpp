@@ -34,6 +34,7 @@ Target twiceAsSlow(Target target) {
                        &times.mmaSplit.sum,
                        &times.library.ends,
                        &times.splitKv.round,
+                       &times.splitKv.blockStart,
                        &times.splitKv.exchange,
                        &times.splitKv.clusterExchange,
                        &times.wgmmaTiled.output,

@@ -36,6 +36,17 @@ protected:
                                            {4, positions, entries}));
   }
 
+  /// Makes the first device wait for a launch of the second one, ten seconds at most: a fast one could take all work
+  /// before the other one's thread has started.
+  void awaitLaunchOf(CountingDevice &second) {
+    second.hasLaunched = false;
+    device->onLaunch = [&second] {
+      for (int tries = 0; tries < 10000 && !second.hasLaunched; ++tries)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return Error::success();
+    };
+  }
+
   std::unique_ptr<Device> other = unwrap(openTestDevice());
 };
 
@@ -71,7 +82,9 @@ TEST_F(ReplicaTest, RequestsGoToBothDevicesAndGiveTheTokensOfOne) {
   CountingDevice second(*other);
   Counted once(weights), twice(weights);
   std::vector<Ids> alone = tokensOf(openOn(device.get(), once));
-  EXPECT_EQ(tokensOf(openOn({device.get(), &second}, twice)), alone);
+  auto executors = openOn({device.get(), &second}, twice);
+  awaitLaunchOf(second);
+  EXPECT_EQ(tokensOf(executors), alone);
   EXPECT_EQ(twice.reads, once.reads) << "weights are read once for all devices";
   EXPECT_GT(second.counts.runs, 0);
 }
@@ -101,14 +114,10 @@ TEST_F(ReplicaTest, WindowsGoToBothDevicesAndGiveTheScoresOfOne) {
   std::vector<double> alone;
   for (const ScoreWindow &window : windows)
     llvm::append_range(alone, lossesOf(a, window));
-  // A fast device could take all windows before the other one's thread has started.
-  second.hasLaunched = false;
-  device->onLaunch = [&]() -> Error {
-    for (int tries = 0; tries < 10000 && !second.hasLaunched; ++tries)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return second.hasLaunched ? Error::success() : makeError("the second device had no work");
-  };
+  CountingDevice::Counts before = second.counts;
+  awaitLaunchOf(second);
   EXPECT_EQ(lossesOf(both, windows), alone);
+  EXPECT_GT(second.counts.launches, before.launches);
   EXPECT_EQ(lossesOf(both, windows.front()), lossesOf(a, windows.front()));
   EXPECT_TRUE(lossesOf(both, {}).empty());
 }

@@ -11,6 +11,10 @@
 
 namespace kiln {
 
+/// Whether there is an instruction for 8 · kTiles columns here.
+template <int kTiles>
+inline constexpr bool kIsProductOf = kTiles == 1 || kTiles == 2 || (kTiles % 4 == 0 && kTiles <= 32);
+
 #if defined(__CUDACC__)
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
@@ -23,7 +27,9 @@ namespace kiln {
                ", adds, 1, 1, 0, 0;}"                                                                                  \
                : __VA_ARGS__                                                                                           \
                : "l"(left), "l"(right), "r"(int(adds)), "C"(PtxElement<T>::kName))
-#define KILN_REGISTERS_32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define KILN_REGISTERS_8 "%0, %1, %2, %3"
+#define KILN_REGISTERS_16 KILN_REGISTERS_8 ", %4, %5, %6, %7"
+#define KILN_REGISTERS_32 KILN_REGISTERS_16 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define KILN_REGISTERS_64                                                                                              \
   KILN_REGISTERS_32 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define KILN_REGISTERS_96                                                                                              \
@@ -68,12 +74,16 @@ private:
 template <class T, int kMostRows = 64, int kTiles>
 KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedOperand a, SharedOperand b, u32 offset,
                                     bool adds, int = kMostRows, int = 8 * kTiles, Site = Site::current()) {
-  static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
+  static_assert(kIsProductOf<kTiles>, "8 or 16 columns, or a multiple of 32 up to 256");
   static_assert(kMostRows % 8 == 0 && kMostRows <= 64, "groups of 8 rows");
   const u64 left = (a + offset).descriptor(kMostRows == 8 ? 0 : kWarpgroupTileAlignment);
   const u64 right = (b + offset).descriptor(kWarpgroupTileAlignment);
   MmaSums *s = sums.tiles;
-  if constexpr (kTiles == 4)
+  if constexpr (kTiles == 1)
+    KILN_PRODUCT("8", KILN_REGISTERS_8, "4", "5", "6", "7", KILN_SUMS(0));
+  else if constexpr (kTiles == 2)
+    KILN_PRODUCT("16", KILN_REGISTERS_16, "8", "9", "10", "11", KILN_SUMS(0), KILN_SUMS(1));
+  else if constexpr (kTiles == 4)
     KILN_PRODUCT("32", KILN_REGISTERS_32, "16", "17", "18", "19", KILN_SUMS_32(0));
   else if constexpr (kTiles == 8)
     KILN_PRODUCT("64", KILN_REGISTERS_64, "32", "33", "34", "35", KILN_SUMS_32(0), KILN_SUMS_32(4));
@@ -100,6 +110,8 @@ KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &sums, SharedOperand a
 #undef KILN_SUMS
 #undef KILN_SUMS_32
 #undef KILN_PRODUCT
+#undef KILN_REGISTERS_8
+#undef KILN_REGISTERS_16
 #undef KILN_REGISTERS_32
 #undef KILN_REGISTERS_64
 #undef KILN_REGISTERS_96
@@ -120,7 +132,7 @@ public:
 template <class T, int kMostRows = 64, int kTiles>
 KILN_DEVICE void startSharedProduct(WarpgroupSums<kTiles> &, SharedOperand, SharedOperand, u32, bool, int = kMostRows,
                                     int = 8 * kTiles, Site = Site::current()) {
-  static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
+  static_assert(kIsProductOf<kTiles>, "8 or 16 columns, or a multiple of 32 up to 256");
   asm volatile("trap;");
 }
 
@@ -145,7 +157,7 @@ template <class T, int kMostRows = 64, int kTiles>
 KILN_EMULATED_NOTES_ACCESSES KILN_DEVICE void
 startSharedProduct(WarpgroupSums<kTiles> &sums, SharedOperand a, SharedOperand b, u32 offset, bool adds,
                    int rows = kMostRows, int cols = 8 * kTiles, Site site = Site::current()) {
-  static_assert(kTiles % 4 == 0 && kTiles <= 32, "a multiple of 32 columns up to 256");
+  static_assert(kIsProductOf<kTiles>, "8 or 16 columns, or a multiple of 32 up to 256");
   const SharedOperand operands[] = {a, b};
   for (SharedOperand operand : operands)
     if (reinterpret_cast<u64>(operand.pointer()) % kWarpgroupTileAlignment != 0)

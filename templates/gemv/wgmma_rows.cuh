@@ -8,11 +8,10 @@
 // cluster, kParts, have the ranges of one tile of kTileN columns, each block one for each of its kGroups warpgroups. A
 // producer thread (wgmma_rows_copies.cuh) copies steps of both operands, 128 bytes of each row, into rings of stages
 // for each warpgroup (TMA); the first steps of the weight before it waits for the kernels before. The rows of a range,
-// which are on the critical path, come by one copy if their steps all have a stage. A warpgroup multiplies its range:
-// 64 rows, of which those past the end cost nothing but the time of the instruction. Then the sums of all ranges of a
-// row go to one block of the cluster, the row's owner, through distributed shared memory (st.async; its barrier counts
-// the bytes). The owner adds them in the order of the ranges, applies the epilogue and stores. Chains have sums of
-// their own, which the warpgroup adds before.
+// which are on the critical path, come by one copy if their steps all have a stage. A warpgroup multiplies its range
+// (wgmma_rows_products.cuh). Then the sums of all ranges of a row go to one block of the cluster, the row's owner,
+// through distributed shared memory (st.async; its barrier counts the bytes). The owner adds them in the order of the
+// ranges, applies the epilogue and stores. Chains have sums of their own, which the warpgroup adds before.
 //
 // Where there are more tiles than multiprocessors, a block computes kTurns tiles one after the other: the producer
 // copies the next tile's weight while the warpgroup finishes one, and the rows come once, if they come by one copy.
@@ -26,9 +25,8 @@
 // So a row's bits depend on the cut, kParts · kGroups and kChains, and on nothing else: not on the number of rows, nor
 // on the tile, nor on how the ranges are spread over blocks and warpgroups. gemv/mma_warps.cuh gives the same bits.
 //
-// Which thread holds what: while multiplying as in gemm/wgmma_tiled.cuh, whose map of the weight this kernel shares;
-// behind the exchange a thread has 8 columns of one or more rows, as vectors that lie beside those of neighbouring
-// threads.
+// Which thread holds what: behind the exchange a thread has 8 columns of one or more rows, as vectors that lie beside
+// those of neighbouring threads.
 //
 // Maps: of A a tensor of rank 3, extents [64, rows, depth / 64], strides of a row and of 64 elements, box [64, boxRows,
 // steps of a range], where boxRows is as in gemm/product_boxes.cuh; or, where rows come step by step, of rank 2 as in
@@ -71,7 +69,6 @@
 #include "device/grid.cuh"
 #include "device/index.cuh"
 #include "device/shared.cuh"
-#include "device/shared_product.cuh"
 #include "device/tensor_copy.cuh"
 #include "device/vec.cuh"
 #include "epilogue.cuh"
@@ -80,6 +77,7 @@
 #include "gemm/ring_place.cuh"
 #include "gemv/wgmma_rows_copies.cuh"
 #include "gemv/wgmma_rows_mail.cuh"
+#include "gemv/wgmma_rows_products.cuh"
 #include "gemv/wgmma_rows_shape.cuh"
 
 namespace kiln {
@@ -87,9 +85,8 @@ namespace kiln {
 /// The work of one thread of a block. Rows count from the block's first.
 template <class Config, class T> struct WgmmaRows {
   using Shape = WgmmaRowsShape<Config, T>;
-  using Sums = WarpgroupSums<Shape::kN / 8>;
   using Cut = typename Shape::Cut;
-  static constexpr int kChains = Config::kChains;
+  using Element = T;
   static constexpr int kParts = Shape::kParts, kGroups = Shape::kGroups, kStages = Shape::kStages;
 
   WgmmaRowsStorage<Config, T> &shared;
@@ -163,97 +160,6 @@ template <class Config, class T> struct WgmmaRows {
   }
 
   //===--- a consumer
-
-  /// The products of the warpgroup's range: in sums[0], with those of the other chains added.
-  KILN_DEVICE void multiply(Sums (&sums)[kChains], int group, RingPlace<kStages> &ring) const {
-    const int firstChain = (part * kGroups + group) * kChains;
-    Operands operands{SharedOperand(stageOfRows(group, 0)), SharedOperand(SharedAddress(shared.b[group][0])),
-                      u32(copiedRows) * Shape::kRowBytes};
-    if constexpr (Shape::kCopiesRowsAtOnce)
-      waitBarrier(shared.rows[group], 0);
-#pragma unroll
-    for (int chain = 0; chain < kChains; ++chain) {
-      // Steps that every chain has are not counted: that takes as long as the products.
-#pragma unroll
-      for (int i = 0; i < Cut::kLeastSteps; ++i)
-        multiplyStep(sums, chain, group, operands, ring, i == 0);
-      if (Cut::hasOneMore(firstChain + chain))
-        multiplyStep(sums, chain, group, operands, ring, false);
-    }
-    waitProducts<0>(sums);
-    receive(sums);
-    if constexpr (Shape::kReusesStages && kPending > 0)
-      release(group, operands.stage);
-#pragma unroll
-    for (int chain = 1; chain < kChains; ++chain)
-      addSums(sums[0], sums[chain]);
-  }
-
-  /// What products of a step take: the elements of rows, those of the weight's first stage, and the bytes of a step of
-  /// rows that have come by one copy; and the stage of the step before.
-  struct Operands {
-    SharedOperand left, firstRight;
-    u32 leftBytes, stage = 0;
-  };
-  /// Steps whose products are under way while those of the next one start: a stage is free when they have ended.
-  static constexpr int kPending = kStages > 1 ? 1 : 0;
-
-  KILN_DEVICE void release(int group, u32 stage) const {
-    if (laneIndex() == 0)
-      arrive(shared.empty[group][stage]);
-  }
-
-  /// The next step of the range, at its place in the ring.
-  KILN_DEVICE void multiplyStep(Sums (&sums)[kChains], int chain, int group, Operands &operands,
-                                RingPlace<kStages> &ring, bool isFirst) const {
-    const u32 stage = ring.stage;
-    const SharedOperand right = operands.firstRight + stage * Shape::kBytesB;
-    waitBarrier(shared.full[group][stage], ring.parity);
-    fenceProducts(sums[chain]);
-#pragma unroll
-    for (int i = 0; i < Shape::kInstructions; ++i)
-      startSharedProduct<T, Shape::kRows>(
-          sums[chain], operands.left + (Shape::kCopiesRowsAtOnce ? 0 : stage * (Shape::kRows * Shape::kRowBytes)),
-          right, u32(i) * 2 * kChunkBytes, !isFirst || i > 0, copiedRows);
-    commitProducts();
-    if constexpr (Shape::kCopiesRowsAtOnce)
-      operands.left = operands.left + operands.leftBytes;
-    ring.advance();
-    if constexpr (Shape::kReusesStages) {
-      if (kPending == 0 || chain > 0 || !isFirst) {
-        waitProducts<kPending>(sums);
-        release(group, kPending == 0 ? stage : operands.stage);
-      }
-      operands.stage = stage;
-    }
-  }
-
-  /// Gives the sums of each row to the row's owner.
-  KILN_DEVICE void give(const Sums &sums, int group) const {
-    const int range = part * kGroups + group, col = int(laneIndex()) % 4 * 8;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int row = int(warpIndex()) % 4 * 16 + half * 8 + int(laneIndex()) / 4;
-      if (row >= rows)
-        continue;
-      float *own = &shared.sums[range][row / kParts][col];
-#pragma unroll
-      for (int i = 0; i < Shape::kN / 8; i += 2) { // four neighbouring columns
-        const auto &low = sums.tiles[i].values, &high = sums.tiles[i + 1].values;
-        const Vec<float, 4> values{low[half * 2], low[half * 2 + 1], high[half * 2], high[half * 2 + 1]};
-        const int to = i / 4 * 32 + i % 4 * 2;
-        if constexpr (kParts > 1)
-          storeAsync(inBlock(own + to, u32(row % kParts)), values, inBlock(&shared.complete, u32(row % kParts)));
-        else
-          storeShared(own + to, values);
-      }
-    }
-    if constexpr (kParts == 1) {
-      syncWarp();
-      if (laneIndex() == 0)
-        arrive(shared.complete);
-    }
-  }
 
   /// All ranges of the rows that the block owns are in its shared memory, of the tile of this turn.
   KILN_DEVICE void waitForSums(int turn) const {
@@ -334,12 +240,13 @@ template <class Config, class T> struct WgmmaRows {
     SumOfParts<Ranks> sumOfParts(ranks);
     Loaded<Epilogue> loaded;
     load(loaded, epilogue, firstTile + turn);
-    Sums sums[kChains];
-    const int group = int(warpgroupIndex());
-    multiply(sums, group, ring);
+    using Products = WgmmaRowsProducts<WgmmaRows>;
+    const Products products{*this, int(warpgroupIndex())};
+    typename Products::AllSums sums;
+    products.multiply(sums, ring);
     if (Shape::kTurns > 1 && turn > 0)
       waitBarrier(shared.taken, u32(turn - 1) & 1);
-    give(sums[0], group);
+    products.give(sums);
     waitForSums(turn);
     if constexpr (OfRow<Epilogue>::kExists)
       waitBarrier(shared.loaded, 0);

@@ -5,6 +5,7 @@
 #include "device/base.cuh"
 #include "device/index.cuh"
 #include "device/shared.cuh"
+#include "device/warpgroup.cuh"
 #include "exchange/ranks.cuh"
 #include "gemv/depth_cut.cuh"
 #include "row_mail.cuh"
@@ -17,6 +18,7 @@ template <class Config, class T> struct WgmmaRowsShape {
   static constexpr int kRows = Config::kRows, kN = Config::kTileN;
   static constexpr int kStages = Config::kStages, kRowStages = Config::kRowStages;
   static constexpr int kParts = Config::kParts, kGroups = Config::kGroups, kRanges = kParts * kGroups;
+  static constexpr int kChains = Config::kChains;
   static constexpr int kTurns = Config::kTurns, kTiles = ceilDiv(Config::kCols, kN);
   static constexpr int kConsumers = kGroups * int(kWarpgroupSize), kThreads = kConsumers + int(kWarpgroupSize);
   // Warps that load operands of rows; with mail, one of them computes such for all blocks.
@@ -26,8 +28,13 @@ template <class Config, class T> struct WgmmaRowsShape {
   static constexpr int kSteps = ceilDiv(Config::kDepth, kStep);    // of all ranges
   static constexpr int kMostSteps = ceilDiv(kSteps, kRanges);      // of a range
   static constexpr bool kReusesStages = kTurns > 1 || kStages < kMostSteps;
-  using Cut = DepthCut<kSteps, kRanges, Config::kChains>;
+  using Cut = DepthCut<kSteps, kRanges, kChains>;
   static constexpr int kInstructions = 4; // of a step: 32 bytes each
+  // An instruction reads 64 rows of its left operand, be there so many or not. So the weight is the left one, 64
+  // columns an instruction, where that is fewer bytes of shared memory, which is what products take their time for.
+  static constexpr bool kWeightIsLeft = kRows < 64 && kN % 64 == 0;
+  static constexpr int kPieces = kWeightIsLeft ? kN / 64 : 1; // instructions for all columns of a tile
+  using Sums = WarpgroupSums<(kWeightIsLeft ? kRows : kN) / 8>;
   static constexpr u32 kRowBytes = kSwizzledRowBytes, kBytesB = kN * kRowBytes;
   static constexpr bool kColsAreExact = Config::kCols % kN == 0;
   static constexpr bool kCopiesRowsAtOnce = Config::kRowStages == kMostSteps && Config::kDepth % kStep == 0;
@@ -60,7 +67,8 @@ template <> struct WgmmaRowsMail<true> {
 
 template <class Config, class T> struct WgmmaRowsStorage {
   using Shape = WgmmaRowsShape<Config, T>;
-  // An instruction reads 64 rows: with fewer in memory, it reads on into the memory behind, which is b's.
+  // An instruction with rows as its left operand reads 64 of them: with fewer in memory, it reads on into the memory
+  // behind, which is b's.
   alignas(kWarpgroupTileAlignment) u8 a[Shape::kGroups][Shape::kRowStages][Shape::kRows * Shape::kRowBytes];
   alignas(kWarpgroupTileAlignment) u8 b[Shape::kGroups][Shape::kStages][Shape::kBytesB];
   alignas(16) float sums[Shape::kRanges][Shape::kOwnRows][Shape::kSumsStride];

@@ -181,9 +181,11 @@ std::vector<WgmmaRowsCase> wgmmaRowsCases() {
       make(DType::BF16, 29, 256, 448, {32, 128, 3, 2, 2}), // rows of a range by one copy, ranges of one and two steps
       make(DType::F16, 19, 64, 704, {32, 32, 2, 2, 3}),    // the same, 24 rows in a box for 32
       make(DType::BF16, 5, 96, 320, {8, 96, 1, 2, 3}),
-      make(DType::BF16, 11, 96, 456, {16, 32, 2, 1, 2, 4, 3}), // ranges of three chains, of one step and two
-      make(DType::F16, 40, 72, 520, {64, 64, 1, 2, 3, 3, 2}),  // of two chains
-      make(DType::F16, 12, 64, 576, {16, 64, 1, 2, 2, 5}),     // rows at once beside a ring of the weight
+      make(DType::BF16, 11, 96, 456, {16, 32, 2, 1, 2, 4, 3}),   // ranges of three chains, of one step and two
+      make(DType::F16, 40, 72, 520, {64, 64, 1, 2, 3, 3, 2}),    // of two chains
+      make(DType::F16, 12, 64, 576, {16, 64, 1, 2, 2, 5}),       // rows at once beside a ring of the weight
+      make(DType::BF16, 27, 136, 704, {32, 64, 4, 1, 2, 3, 2}),  // the weight is the left operand, rows in a cluster
+      make(DType::F16, 7, 139, 192, {8, 128, 1, 1, 2, 3, 1, 2}), // two instructions a tile, blocks of two tiles
       // Blocks of several tiles: the last block has one tile less, and the last tile fewer columns.
       make(DType::BF16, 27, 139, 192, {32, 32, 1, 1, 2, 3, 1, 3}), // rows at once, for all tiles
       make(DType::F16, 64, 300, 136, {64, 64, 1, 1, 2, 2, 1, 2}),  // rows with every tile of the weight

@@ -134,6 +134,9 @@ void RankAgreement::abandon() {
   changed.notify_all();
 }
 
+/// Bytes that are copied at a time.
+constexpr int64_t sweepPiece = int64_t(2) << 20;
+
 Expected<KernelTimer> KernelTimer::create(Device &device) {
   // If times are meaningless, sweeping would only take time.
   int64_t bytes = device.isTimed() ? int64_t(256) << 20 : 1;
@@ -143,13 +146,21 @@ Expected<KernelTimer> KernelTimer::create(Device &device) {
   return KernelTimer(device, std::move(*sweep));
 }
 
+Error KernelTimer::sweepCache() {
+  auto *memory = static_cast<char *>(sweep.address());
+  for (int64_t at = sweepPiece; at < sweep.bytes(); at += sweepPiece)
+    if (Error error = device->copy(memory, memory + at, sweepPiece))
+      return error;
+  return Error::success();
+}
+
 Expected<std::vector<double>> KernelTimer::time(std::vector<KernelLaunch> launches, const BenchmarkOptions &options,
                                                 StringRef what) {
   auto graph = device->makeGraph(std::move(launches));
   if (!graph)
     return graph.takeError();
   auto timeOnce = [&]() -> Expected<double> {
-    if (Error error = device->clear(sweep.address(), sweep.bytes()))
+    if (Error error = sweepCache())
       return error;
     return device->measure([&] { return device->run(**graph); });
   };

@@ -231,7 +231,7 @@ static Launch launchSlices(const Op &op, const Tile &tile) {
   return {.grid = {blocksOfRows(op, tile, warps), Expr(1), Expr(1)},
           .threads = setting(tile, "threads"),
           .dynamicShared = stages == 1 ? 0 : (warps * stages * bytesOfStage(op) + 15) / 16 * 16,
-          .halfBlocks = blocksOfHiddenExchange};
+          .halfBlocks = blocksOfHiddenExchange(op)};
 }
 
 static double estimateSlices(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
@@ -282,7 +282,7 @@ static std::vector<Tile> sharesConfigurations(const Op &, const Target &, const 
 
 static Launch launchShares(const Op &op, const Tile &tile) {
   Launch launch = launchExchange(op, tile);
-  launch.halfBlocks = blocksOfHiddenExchange;
+  launch.halfBlocks = blocksOfHiddenExchange(op);
   return launch;
 }
 

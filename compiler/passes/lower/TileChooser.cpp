@@ -53,7 +53,7 @@ static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &fam
   if (anchor(op)->has(Trait::Exchange))
     return {64};
   if (family.form == KernelForm::SplitKv)
-    return {1, 8, 16, 32};
+    return {1, 4, 8, 16, 32};
   return family.form == KernelForm::TensorFlash ? SmallVector<int64_t, 3>{64, 1024, 8192} : SmallVector<int64_t, 3>();
 }
 

@@ -166,7 +166,7 @@ static AttributeMap orderOfWgmmaTiled(const Op &op, const Tile &tile) {
 static int64_t blocksOfHalf(const Op &op, const WgmmaBlock &block) {
   if (!canHideExchanges(op) || hasOneToken(anchor(op)->result()->type) || block.parts > 1)
     return 0;
-  return std::max<int64_t>(0, block.blocks - blocksOfHiddenExchange) / block.cluster() * block.cluster();
+  return std::max<int64_t>(0, block.blocks - blocksOfHiddenExchange(op)) / block.cluster() * block.cluster();
 }
 
 static Launch launchWgmmaTiled(const Op &op, const Tile &tile) {

@@ -2,9 +2,8 @@
 //
 // An instruction multiplies 64 rows of its left operand with up to 256 of its right one. It takes its time for what it
 // reads of shared memory, 128 bytes a cycle, and reads 64 rows of the left operand, be they rows of A or not. So with
-// up to 16 rows and tiles of 64 columns the weight is the left operand: of 16 rows and 64 columns, a step of the depth
-// reads 10 KB instead of 16, of 8 rows 9. (Of 32 rows it would be 12, which gained nothing.) The order of sums is the
-// same.
+// fewer than 64 rows and tiles of 64 columns the weight is the left operand: of 64 columns, a step of the depth reads
+// 12 KB instead of 16 with 32 rows, 10 with 16 and 9 with 8. The order of sums is the same.
 //
 // Which thread holds what: if rows are the left operand, as in gemm/wgmma_tiled.cuh, whose map of the weight this
 // kernel shares: of every 32 columns, row 8 i + 2 t + e of the weight in shared memory is column 8 t + 2 i + e. So of

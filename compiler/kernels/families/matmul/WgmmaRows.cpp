@@ -153,7 +153,7 @@ static std::optional<Tile> tileOf(const Op &op, const Target &target, Tile tile)
   tile.insert_or_assign("shared", 0);
   const bool takesWhole = waits && sumsParts(op) && fits(most, forAll);
   // It takes more, too, if half of the memory has room for some stages but not for half of the weight beside rows that
-  // come at once: a token of 1558M takes 1316 instead of 1338 us with 16 rows, 1131 instead of 1145 with 8; with all of
+  // come at once: a step of 1558M takes 1309 instead of 1338 us with 16 rows, 1128 instead of 1145 with 8; with all of
   // the memory 1311 and 1152.
   const bool isScarce = isWhole && setting(tile, "turns") == 1 && fits(std::min<int64_t>(most, leastStages), half) &&
                         !fits(most / 2, half);

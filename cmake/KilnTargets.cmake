@@ -28,13 +28,20 @@ if(KILN_SANITIZE)
 endif()
 target_include_directories(kiln_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/compiler)
 
-# kiln_library(name SOURCES a.cpp ... DEPENDS lib ... PRIVATE_DEPENDS lib ...)
-# A static library; DEPENDS are the only folders whose symbols it may use.
+# kiln_library(name [OPTIMISED] SOURCES a.cpp ... DEPENDS lib ... PRIVATE_DEPENDS lib ...)
+# A static library; DEPENDS are the only folders whose symbols it may use. OPTIMISED: in every build, for code in which
+# tests spend most of their time.
 function(kiln_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMISED" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC kiln_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
-  kiln_precompile(${name})
+  if(ARG_OPTIMISED AND CMAKE_BUILD_TYPE STREQUAL "Debug")
+    target_compile_options(${name} PRIVATE -O3)
+    # A header that was compiled with other flags cannot be reused.
+    target_precompile_headers(${name} PRIVATE ${CMAKE_SOURCE_DIR}/compiler/support/ADT.h)
+  else()
+    kiln_precompile(${name})
+  endif()
 endfunction()
 
 # kiln_program(name SOURCES a.cpp ... DEPENDS lib ...)

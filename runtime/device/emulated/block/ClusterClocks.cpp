@@ -20,6 +20,8 @@ bool ClusterClocks::start() {
   if (!clocks.empty())
     return false;
   clocks.assign(warps, ClusterClock(warps));
+  followed.assign(warps, 0);
+  ++changes;
   return true;
 }
 
@@ -28,6 +30,7 @@ size_t ClusterClocks::addBarrier() {
   for (ClusterClock &clock : clocks)
     clock.push_back(0);
   completed.push_back(0);
+  ++changes;
   return completed.size() - 1;
 }
 
@@ -63,7 +66,10 @@ void ClusterClocks::syncBlock(size_t rank) {
 void ClusterClocks::followEverything(size_t warp) {
   if (hasOneBlock())
     return orderEverything();
-  // Threads that poll memory call this often.
+  // Threads that poll memory call this often, most of them with nothing to follow since the last time.
+  if (followed[warp] == changes)
+    return;
+  followed[warp] = changes;
   ClusterClock &clock = clocks[warp];
   const uint32_t next = ++ticks;
   for (size_t other = 0; other < warps; ++other) {
@@ -75,15 +81,20 @@ void ClusterClocks::followEverything(size_t warp) {
 }
 
 void ClusterClocks::release(size_t warp, ClusterClock &phase) {
+  ++changes;
   uint32_t &own = clocks[warp][warp];
   own = std::max(own, floor + 1);
   join(phase, clocks[warp]);
   own = ++ticks;
 }
 
-void ClusterClocks::acquire(size_t warp, const ClusterClock &phase) { join(clocks[warp], phase); }
+void ClusterClocks::acquire(size_t warp, const ClusterClock &phase) {
+  ++changes;
+  join(clocks[warp], phase);
+}
 
 void ClusterClocks::completePhase(ClusterClock &phase, size_t barrier, uint32_t phases) {
+  ++changes;
   completed[barrier] = phases;
   if (phase.size() <= warps + barrier)
     phase.resize(warps + barrier + 1);

@@ -53,7 +53,8 @@ public:
   bool knowsOf(size_t warp, size_t rank) const;
 
   /// The moment of an access by a thread, whose warp has been synchronised so often.
-  AccessTime now(ClusterThread thread, uint32_t warpSyncs, const void *code) const {
+  AccessTime now(ClusterThread thread, uint32_t warpSyncs, const void *code) {
+    ++changes;
     const uint32_t *seen = clocks.empty() ? nullptr : clocks[thread / 32].data();
     const uint32_t time = std::max(floor + 1, seen ? seen[thread / 32] : 0);
     return {AccessStamp::of(AccessStamp::Thread, thread, time, warpSyncs),
@@ -76,6 +77,9 @@ private:
   /// Of every warp; none before the first barrier in shared memory of a cluster of one.
   std::vector<ClusterClock> clocks;
   std::vector<uint32_t> completed; ///< phases of each barrier
+  /// Counts accesses and what orders them; for each warp, the count when it last followed everything.
+  uint64_t changes = 0;
+  std::vector<uint64_t> followed;
 };
 
 } // namespace kiln

@@ -37,11 +37,8 @@ function(kiln_library name)
   target_link_libraries(${name} PUBLIC kiln_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
   if(ARG_OPTIMISED AND CMAKE_BUILD_TYPE STREQUAL "Debug")
     target_compile_options(${name} PRIVATE -O3)
-    # A header that was compiled with other flags cannot be reused.
-    target_precompile_headers(${name} PRIVATE ${CMAKE_SOURCE_DIR}/compiler/support/ADT.h)
-  else()
-    kiln_precompile(${name})
   endif()
+  kiln_precompile(${name})
 endfunction()
 
 # kiln_program(name SOURCES a.cpp ... DEPENDS lib ...)
@@ -52,9 +49,11 @@ function(kiln_program name)
   kiln_precompile(${name})
 endfunction()
 
-# Every translation unit includes support/ADT.h, which takes most of its parse time.
+# Every translation unit includes support/ADT.h, which takes most of its parse time. A target with flags of its own
+# compiles it again: a header compiled with other flags cannot be reused.
 function(kiln_precompile name)
-  if(name STREQUAL "KilnSupport")
+  get_target_property(own_flags ${name} COMPILE_OPTIONS)
+  if(name STREQUAL "KilnSupport" OR own_flags)
     target_precompile_headers(${name} PRIVATE ${CMAKE_SOURCE_DIR}/compiler/support/ADT.h)
   else()
     target_precompile_headers(${name} REUSE_FROM KilnSupport)

@@ -81,17 +81,13 @@ void ClusterClocks::followEverything(size_t warp) {
 }
 
 void ClusterClocks::release(size_t warp, ClusterClock &phase) {
-  ++changes;
   uint32_t &own = clocks[warp][warp];
   own = std::max(own, floor + 1);
   join(phase, clocks[warp]);
   own = ++ticks;
 }
 
-void ClusterClocks::acquire(size_t warp, const ClusterClock &phase) {
-  ++changes;
-  join(clocks[warp], phase);
-}
+void ClusterClocks::acquire(size_t warp, const ClusterClock &phase) { join(clocks[warp], phase); }
 
 void ClusterClocks::completePhase(ClusterClock &phase, size_t barrier, uint32_t phases) {
   ++changes;

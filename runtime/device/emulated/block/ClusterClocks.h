@@ -77,9 +77,9 @@ private:
   /// Of every warp; none before the first barrier in shared memory of a cluster of one.
   std::vector<ClusterClock> clocks;
   std::vector<uint32_t> completed; ///< phases of each barrier
-  /// Counts accesses and what orders them; for each warp, the count when it last followed everything.
+  /// Counts what a warp can follow: accesses, barriers and their phases.
   uint64_t changes = 0;
-  std::vector<uint64_t> followed;
+  std::vector<uint64_t> followed; ///< of each warp, the count when it last followed everything
 };
 
 } // namespace kiln

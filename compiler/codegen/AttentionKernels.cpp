@@ -135,6 +135,12 @@ std::string headView(Functor &call, const Value &value) {
       .str();
 }
 
+/// Whether the tensors of keys and values may have rows that are no keys of a call: where they are a cache, not those
+/// of the queries' tokens.
+bool canHavePastKeys(const AttentionRegion &region) {
+  return region.mask->operandOrNull(1) || !(region.k().type.shape[2] == region.q().type.shape[2]);
+}
+
 std::string extents(const AttentionRegion &region) {
   const Attribute *window = region.mask->attribute("window");
   return ("h" + region.q().type.shape[1].str() + "_hs" + Twine(region.headSize()) +
@@ -171,11 +177,18 @@ Expected<KernelText> writeFlashKernel(const Op &op, const KernelChoice &choice) 
   kernel.add(*epilogue);
   Functor &call = kernel.call();
   std::string queries = call.extent(region->q().type.shape[2]), keys = call.extent(region->k().type.shape[2]);
-  std::string start = choice.family->body.str() + "<Config>(", next = ",\n" + std::string(start.size() + 2, ' ');
-  std::string statement = start + queries + ", " + keys + ", " + headView(call, region->q()) + next +
-                          headView(call, region->k()) + next + headView(call, region->v()) + next +
-                          position.construction() + ", " + score->construction() + ", " + epilogue->construction() +
-                          ");";
+  // Maps tell neither their elements nor whether all rows are keys of the call.
+  const bool hasMaps = static_cast<bool>(choice.family->maps);
+  if (hasMaps)
+    kernel.constant("kPastKeys", canHavePastKeys(*region) ? "true" : "false");
+  auto view = [&](const Value &value) { return hasMaps ? kernel.operand(value) : headView(call, value); };
+  std::string element = hasMaps ? (", " + cxxType(region->k().type.dtype)).str() : "";
+  std::string start = choice.family->body.str() + "<Config" + element + ">(",
+              next = ",\n" + std::string(start.size() + 2, ' ');
+  std::string ofOperand = hasMaps ? ", " : next;
+  std::string statement = start + queries + ", " + keys + ", " + view(region->q()) + ofOperand + view(region->k()) +
+                          ofOperand + view(region->v()) + next + position.construction() + ", " +
+                          score->construction() + ", " + epilogue->construction() + ");";
   return kernel.finish(statement, region->k().type.dtype, extents(*region));
 }
 

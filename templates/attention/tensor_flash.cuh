@@ -130,10 +130,21 @@ struct FlashRows {
     }
   }
 
-  /// Turns scores into weights. Returns whether sums that used an older maximum must be scaled by `factors`: the older
-  /// maximum is kept while weights are at most 2^8 under it, so that scaling is rare after the first tiles.
+  /// Turns scores into weights. Returns whether sums that used an older maximum must be scaled by `factors`.
   template <int kTiles>
   KILN_DEVICE bool weigh(MmaSums (&scores)[kTiles], float scale, float (&factors)[2]) {
+    float shifts[2];
+    const bool rises = shift(scores, scale, factors, shifts);
+    takeExponents(scores, scores, scale, shifts);
+    scaleSums(factors);
+    exponentiate<0, kTiles>(scores);
+    return rises;
+  }
+
+  /// The first part of it: the exponents of weights are `shifts` below the scores. The older maximum is kept while
+  /// weights are at most 2^8 under it, so that scaling is rare after the first tiles.
+  template <int kTiles>
+  KILN_DEVICE bool shift(const MmaSums (&scores)[kTiles], float scale, float (&factors)[2], float (&shifts)[2]) {
     constexpr float kSlack = 8;
     bool rises = false;
 #pragma unroll
@@ -146,23 +157,45 @@ struct FlashRows {
       float &reference = largest[half];
       const bool isHigher = tileLargest * scale > fma(reference, scale, kSlack);
       const float raised = isHigher ? tileLargest : reference;
-      const float shift = softmaxShift(raised) * scale;
+      shifts[half] = softmaxShift(raised) * scale;
       // Exactly 1 for a row that keeps its maximum: it is scaled when another row of the thread rises.
-      factors[half] = isHigher ? exp2(fma(reference, scale, -shift)) : 1.0f;
+      factors[half] = isHigher ? exp2(fma(reference, scale, -shifts[half])) : 1.0f;
       reference = raised;
       rises |= isHigher;
-      float sum = sums[half] * factors[half];
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n)
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          float &score = scores[n].values[2 * half + i];
-          score = exp2(fma(score, scale, -shift));
-          sum += score;
-        }
-      sums[half] = sum;
     }
     return rises;
+  }
+
+  /// The second part, after which the scores are no longer needed.
+  template <int kTiles>
+  KILN_DEVICE static void takeExponents(MmaSums (&exponents)[kTiles], const MmaSums (&scores)[kTiles], float scale,
+                                        const float (&shifts)[2]) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+        exponents[n].values[i] = fma(scores[n].values[i], scale, -shifts[i / 2]);
+  }
+
+  /// The third part, before weights are added.
+  KILN_DEVICE void scaleSums(const float (&factors)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      sums[half] *= factors[half];
+  }
+
+  /// The last part: turns exponents into weights, and adds them to the sums; kCount tiles from kFirst on.
+  template <int kFirst, int kCount, int kTiles> KILN_DEVICE void exponentiate(MmaSums (&exponents)[kTiles]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+#pragma unroll
+      for (int n = kFirst; n < kFirst + kCount; ++n)
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          float &weight = exponents[n].values[2 * half + i];
+          weight = exp2(weight);
+          sums[half] += weight;
+        }
   }
 
   /// Adds the sums of the same rows over other keys. The outputs of both count with these factors.

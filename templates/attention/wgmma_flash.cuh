@@ -3,11 +3,18 @@
 // The attention of mma_flash.cuh, for many queries per head (prefill), elements of bf16 or f16; sm_90a only.
 //
 // Method: FlashAttention-3 (Shah et al., 2024) without its producer warp: a block keeps a tile of queries, 64 a
-// warpgroup, and walks over the tiles of keys. A warpgroup starts the product of its queries with a tile of keys and,
-// right behind it, that of the weights of the tile before with its values; while the tensor cores are at the second, it
-// turns the scores of the first into weights. Queries, scores, weights and output stay in registers; the tensor cores
-// read keys and values from shared memory in the layout of global memory, so that nothing is transposed. While one
-// warpgroup leaves the tensor cores idle, the others of the multiprocessor use them.
+// warpgroup, and walks over the tiles of keys, which one of its threads copies by TMA. Scores, weights and output stay
+// in registers; the tensor cores read queries, keys and values from shared memory in the layout of global memory, so
+// that nothing is transposed. Queries in registers would leave a multiprocessor room for three blocks, not four.
+//
+// Overlap: a warpgroup starts the products for the next scores as soon as it has the exponents of the present weights,
+// so that the tensor cores are at them while it takes the powers; and it starts weights · values right behind, which
+// they multiply while it looks for the largest of the next scores. While one warpgroup leaves the tensor cores idle,
+// the others of the multiprocessor use them. Warps wait for no one but for copies.
+//
+// Hand-over: keys and values have a ring of stages each (wgmma_flash_shape.cuh). A tile arrives at `full`; a warp whose
+// products have read it arrives at `empty`. A warpgroup whose queries see fewer tiles than others passes the rest of
+// them on unread.
 //
 // Ways: with few blocks, the steps of the longest one are what takes the time. So kWays warpgroups may share a tile of
 // queries, each an equal part of every tile of keys, with a softmax of its own. In the end the first one merges them
@@ -16,21 +23,27 @@
 // Positions and visibility are those of mma_flash.cuh. Tiles that no query of the block sees are skipped, those that no
 // query of a warpgroup sees by that warpgroup. Sums and products are in a fixed order.
 //
+// Maps: of queries, keys and values a tensor of rank 3, extents [kHeadSize, tokens, heads of all sequences], box
+// [64, kTileQueries or kTileKeys, 1]. Rows past the end are zero. With kPastKeys there may be rows between the last key
+// that a query sees and the end, in which anything may be: their weights are 0, and the threads put zeros in place of
+// their values, in the last tile.
+//
 // Launch: grid (heads, batch, ceildiv(queries, kTileQueries)), block 2 · kTileQueries · kWays; the blocks with the most
 // keys first.
 //
 // Shared memory, all of it dynamic: 128 · ceildiv(kHeadSize, 64) · (kTileQueries + 2 · kStages · kTileKeys) bytes, in
-// the layout that tensor_flash.cuh documents, or kShared bytes, if these are more. kStages tiles of keys and of values
-// are stored or in flight; values arrive one step after their keys.
+// the layout that tensor_flash.cuh documents, and 32 · kStages + 8 for barriers, rounded up to 1024; or kShared bytes,
+// if these are more.
 //
 // Config:
 //   kHeadSize       a multiple of 16, up to 128
 //   kTileQueries    a multiple of 64
 //   kTileKeys       of all ways; a way has 64 or 128
 //   kWays           1 or 2
-//   kStages
+//   kStages         2 or more
 //   kShared         bytes that the block takes at least, so that no more blocks share a multiprocessor than should
 //   kCausal         keys after the query are invisible
+//   kPastKeys       the tensors of keys and values have rows behind the keys of a call
 //   kWindow         optional; 0 = none
 //
 // Position, Score, Epilogue: see mma_flash.cuh
@@ -39,65 +52,33 @@
 #pragma once
 
 #include "attention/tensor_flash.cuh"
+#include "attention/wgmma_flash_copies.cuh"
+#include "attention/wgmma_flash_shape.cuh"
+#include "device/barrier.cuh"
 #include "device/block.cuh"
+#include "device/grid.cuh"
+#include "device/shared_product.cuh"
+#include "device/tensor_copy.cuh"
 #include "device/warpgroup.cuh"
+#include "gemm/ring_place.cuh"
 
 namespace kiln {
-
-/// Constants that follow from a Config.
-template <class Config> struct WgmmaFlashShape {
-  static constexpr int kHeadSize = Config::kHeadSize, kQueries = Config::kTileQueries, kKeys = Config::kTileKeys;
-  static constexpr int kWays = Config::kWays, kWayKeys = kKeys / kWays, kWayThreads = 2 * kQueries;
-  static constexpr int kThreads = kWays * kWayThreads, kStages = Config::kStages;
-  static constexpr int kWarpgroupQueries = 64, kWarpQueries = 16;
-  static constexpr int kDepthSteps = kHeadSize / 16, kKeySteps = kWayKeys / 16; // steps of the two products
-  static constexpr int kTilesOfKeys = kWayKeys / 8,
-                       kTilesOfDims = kHeadSize / 8; // columns of the two products, in tiles of 8
-  static constexpr u32 kQueryBytes = HeadTile<kHeadSize>::bytes(kQueries);
-  static constexpr u32 kKeyBytes = HeadTile<kHeadSize>::bytes(kKeys); // of one stage; the values take as many
-
-  static_assert(kHeadSize % 16 == 0 && kHeadSize <= 128, "kHeadSize is a multiple of 16 up to 128");
-  static_assert(kQueries % kWarpgroupQueries == 0, "a warpgroup has 64 queries");
-  static_assert((kWays == 1 || kWays == 2) && (kWayKeys == 64 || kWayKeys == 128), "a way's products are whole");
-  static_assert(kStages >= 2, "one tile is multiplied while another arrives");
-};
-
-/// What the ways but the first one hand over: the sums of their threads, their rows' references and sums of weights.
-template <class Shape> struct WgmmaFlashWays {
-  float out[Shape::kWays - 1][Shape::kTilesOfDims * 4][Shape::kWayThreads];
-  float largest[Shape::kWays - 1][2][Shape::kWayThreads], sums[Shape::kWays - 1][2][Shape::kWayThreads];
-};
-
-template <class Config> struct WgmmaFlashStorage {
-  using Shape = WgmmaFlashShape<Config>;
-  alignas(kWarpgroupTileAlignment) u8 queries[Shape::kQueryBytes];
-  alignas(kWarpgroupTileAlignment) u8 keys[Shape::kStages][Shape::kKeyBytes];
-  alignas(kWarpgroupTileAlignment) u8 values[Shape::kStages][Shape::kKeyBytes];
-
-  /// In place of the keys and values, when nobody reads these any more.
-  KILN_DEVICE WgmmaFlashWays<Shape> &ways() {
-    static_assert(sizeof(WgmmaFlashWays<Shape>) <= sizeof(keys) + sizeof(values));
-    return *reinterpret_cast<WgmmaFlashWays<Shape> *>(keys);
-  }
-};
-
-template <class Config>
-constexpr SharedBytes kWgmmaFlashShared = {0, max(i64(sizeof(WgmmaFlashStorage<Config>)), i64(Config::kShared))};
 
 /// The work of one thread on its block's tile of queries.
 template <class Config, class T> struct WgmmaFlash {
   using Shape = WgmmaFlashShape<Config>;
-  static constexpr int kKeys = Shape::kKeys, kStages = Shape::kStages;
+  using Ring = RingPlace<Shape::kStages>;
+  static constexpr int kKeys = Shape::kKeys;
+  /// The tensor cores multiply the weights of one part of a tile's keys while the warp computes those of the other.
+  static constexpr int kParts = 2, kPartSteps = Shape::kKeySteps / kParts, kPartTiles = Shape::kTilesOfKeys / kParts;
 
   WgmmaFlashStorage<Config> &shared;
-  const HeadView<T> &query, &key, &value;
+  const WgmmaFlashCopies<Config> &copies;
   const float scale; // factor of scores, before the power of two
   const FlashTile<Config> tile;
-  const int firstKey;             // first key of the first tile
-  const T *nextKeys, *nextValues; // the next keys and values to copy
+  const int firstKey = copies.firstKey, steps = copies.steps;
 
-  MmaA queryFragments[Shape::kDepthSteps];
-  MmaA weights[Shape::kKeySteps];
+  MmaA weights[kParts][kPartSteps];
   WarpgroupSums<Shape::kTilesOfKeys> scores;
   WarpgroupSums<Shape::kTilesOfDims> out = {};
   FlashRows rows;
@@ -108,147 +89,164 @@ template <class Config, class T> struct WgmmaFlash {
   /// The first key of the way in a tile of keys.
   KILN_DEVICE static int wayKey() { return way() * Shape::kWayKeys; }
 
-  /// Starts the copy of the next tile of keys or values, number `step`, which begins at `source`.
-  KILN_DEVICE void copy(const void *to, const T *&source, i64 stride, int step) const {
-    if (const int first = firstKey + step * kKeys; first < tile.keyEnd)
-      copyHeads<Shape::kHeadSize, kKeys, Shape::kThreads>(SharedAddress(to), source, stride, tile.keyEnd - first);
-    source += kKeys * stride;
+  /// This warp no longer reads the stage.
+  KILN_DEVICE static void release(SharedBarrier &empty) {
+    if (laneIndex() == 0)
+      arrive(empty);
   }
-  KILN_DEVICE void copyKeys(int step) { copy(shared.keys[step % kStages], nextKeys, key.tokenStride, step); }
-  /// The values of a step and the keys of the next are one group of copies.
-  KILN_DEVICE void copyStep(int step) {
-    copyKeys(step + 1);
-    copy(shared.values[step % kStages], nextValues, value.tokenStride, step);
-    commitAsyncCopies();
+
+  //===--- products
+
+  /// scores = queries · keys^T, of the tile at this place when it has arrived.
+  KILN_DEVICE void startScores(Ring at) {
+    waitBarrier(shared.ofKeys.full[at.stage], at.parity);
+    fenceProducts(scores);
+    const SharedOperand queries(SharedAddress(shared.queries) + u32(warpgroupQuery()) * kSwizzledRowBytes),
+        keys(SharedAddress(shared.keys[at.stage]) + u32(wayKey()) * kSwizzledRowBytes);
+#pragma unroll
+    for (int i = 0; i < Shape::kDepthSteps; ++i)
+      startSharedProduct<T>(scores, queries + u32(i / 4 * Shape::kQueries) * kSwizzledRowBytes,
+                            keys + u32(i / 4 * kKeys) * kSwizzledRowBytes, u32(i % 4) * 2 * kChunkBytes, i > 0);
+    commitProducts();
   }
-  /// Waits for all groups but the latest kPending.
-  template <int kPending> KILN_DEVICE static void waitForCopies() {
-    waitAsyncCopies<kPending>();
+
+  /// out += weights · values, of a part of the keys. What the part before uses must not be touched.
+  template <int kPart> KILN_DEVICE void startOutput(Ring at) {
+    constexpr int kWhole = Shape::kTilesOfDims / 8 * 8;
+    if constexpr (kPart == 0)
+      fenceProducts(out, weights[kPart]);
+    else
+      fenceProducts(weights[kPart]);
+    const SharedAddress values = SharedAddress(shared.values[at.stage]) + u32(wayKey()) * kSwizzledRowBytes;
+#pragma unroll
+    for (int i = 0; i < kPartSteps; ++i) {
+      const u32 row = u32(kPart * kPartSteps + i) * 16;
+      const MmaA &left = weights[kPart][i];
+#pragma unroll
+      for (int n = 0; n < kWhole; n += 8)
+        startProduct<T, RightRows::Depth, 8>(out, n, left, values, (u32(n / 8 * kKeys) + row) * kSwizzledRowBytes,
+                                             true);
+#pragma unroll
+      for (int n = kWhole; n < Shape::kTilesOfDims; n += 2)
+        startProduct<T, RightRows::Depth, 2>(
+            out, n, left, values, (u32(n / 8 * kKeys) + row) * kSwizzledRowBytes + u32(n % 8) * kChunkBytes, true);
+    }
+  }
+
+  //===--- steps
+
+  /// The steps whose keys are visible to all queries of the warp: [first, end).
+  struct Steps {
+    int first, end;
+  };
+  KILN_DEVICE Steps wholeSteps() const {
+    const int first = tile.firstVisible(warpQuery() + Shape::kWarpQueries - 1) - firstKey - wayKey();
+    const int keys = tile.visibleEnd(warpQuery()) - firstKey - wayKey();
+    return {ceilDiv(max(first, 0), kKeys), (keys + kKeys - Shape::kWayKeys) / kKeys};
+  }
+
+  /// Turns exponents of a part of the keys into weights.
+  template <int kPart> KILN_DEVICE void takeWeights(MmaSums (&exponents)[Shape::kTilesOfKeys]) {
+    rows.template exponentiate<kPart * kPartTiles, kPartTiles>(exponents);
+#pragma unroll
+    for (int i = 0; i < kPartSteps; ++i)
+      weights[kPart][i] = FlashRows::rounded<T>(exponents, kPart * kPartSteps + i);
+  }
+
+  /// Turns the scores of a step into weights and starts to multiply the values, while the products for the next scores
+  /// run; kIsLast: there are none. `before` is the place of the step before.
+  template <bool kIsLast> KILN_DEVICE void attend(int step, Ring before, Ring at, Steps whole, int refillEnd) {
+    if (step >= whole.end || step < whole.first)
+      FlashRows::mask(scores.tiles, tile, warpQuery(), firstKey + step * kKeys + wayKey());
+    MmaSums exponents[Shape::kTilesOfKeys];
+    float factors[2], shifts[2];
+    const bool rises = any(rows.shift(scores.tiles, scale, factors, shifts));
+    FlashRows::takeExponents(exponents, scores.tiles, scale, shifts);
+    pinRegisters(exponents); // keeps the compiler from delaying this until the products in flight have finished
+    waitProducts<0>(out);
+    receive(out);
+    if (step > 0)
+      release(shared.ofValues.empty[before.stage]);
+    if (rises)
+      FlashRows::scaleOutput(out.tiles, factors);
+    if constexpr (!kIsLast) {
+      startScores(at.next());
+      if (step < refillEnd)
+        copies.refillKeys(at, step);
+    }
+    rows.scaleSums(factors);
+    takeWeights<0>(exponents);
+    waitBarrier(shared.ofValues.full[at.stage], at.parity);
+    if constexpr (kIsLast && Config::kPastKeys)
+      if (step + 1 == steps)
+        clearPastKeys(at);
+    startOutput<0>(at);
+    takeWeights<1>(exponents);
+    startOutput<1>(at);
+    commitProducts();
+    if constexpr (!kIsLast) {
+      if (step > 0 && step - 1 < refillEnd)
+        copies.refillValues(before, step - 1);
+      waitProducts<1>(scores);
+      receive(scores);
+      release(shared.ofKeys.empty[at.next().stage]);
+    }
+  }
+
+  /// Zeros for the values past the last key, which all threads of the block have waited for.
+  KILN_DEVICE void clearPastKeys(Ring at) const {
+    constexpr int kRowsAtOnce = Shape::kThreads / int(kRowChunks);
+    const int keys = tile.keyEnd - firstKey - (steps - 1) * kKeys;
+    if (keys == kKeys)
+      return;
+    for (int row = keys + int(threadIndex() / kRowChunks); row < kKeys; row += kRowsAtOnce)
+#pragma unroll
+      for (int slab = 0; slab < HeadTile<Shape::kHeadSize>::kSlabs; ++slab)
+        storeShared(reinterpret_cast<T *>(shared.values[at.stage] + (slab * kKeys + row) * int(kSwizzledRowBytes) +
+                                          threadIndex() % kRowChunks * kChunkBytes),
+                    Vec<float, 8>{});
     fenceAsyncCopies();
     syncThreads();
   }
 
-  KILN_DEVICE void keepQueries() {
-    const SharedAddress from = SharedAddress(shared.queries) + flashQueryOffset(laneIndex());
-#pragma unroll
-    for (int i = 0; i < Shape::kDepthSteps; ++i)
-      loadMatrices(queryFragments[i].words,
-                   movedInTile<Shape::kQueries>(from + u32(warpQuery()) * kSwizzledRowBytes, 0, u32(i)));
-  }
-
-  /// scores = queries · keys^T.
-  KILN_DEVICE void startScores(int step) {
-    const SharedAddress keys = SharedAddress(shared.keys[step % kStages]) + u32(wayKey()) * kSwizzledRowBytes;
-#pragma unroll
-    for (int n = 0; n < Shape::kTilesOfKeys; n += 8)
-#pragma unroll
-      for (int i = 0; i < Shape::kDepthSteps; ++i)
-        startProduct<T, RightRows::Columns, 8>(
-            scores, n, queryFragments[i], keys,
-            u32(i / 4 * kKeys + n * 8) * kSwizzledRowBytes + u32(i % 4) * 2 * kChunkBytes, i > 0);
-    commitProducts();
-  }
-
-  /// out += weights · values.
-  KILN_DEVICE void startOutput(int step) {
-    constexpr int kWhole = Shape::kTilesOfDims / 8 * 8;
-    const SharedAddress values = SharedAddress(shared.values[step % kStages]) + u32(wayKey()) * kSwizzledRowBytes;
-#pragma unroll
-    for (int i = 0; i < Shape::kKeySteps; ++i) {
-      const u32 row = u32(i) * 16;
-#pragma unroll
-      for (int n = 0; n < kWhole; n += 8)
-        startProduct<T, RightRows::Depth, 8>(out, n, weights[i], values, (u32(n / 8 * kKeys) + row) * kSwizzledRowBytes,
-                                             true);
-#pragma unroll
-      for (int n = kWhole; n < Shape::kTilesOfDims; n += 2)
-        startProduct<T, RightRows::Depth, 2>(out, n, weights[i], values,
-                                             (u32(n / 8 * kKeys) + row) * kSwizzledRowBytes + u32(n % 8) * kChunkBytes,
-                                             true);
+  /// Passes on the tiles of keys that only others see.
+  KILN_DEVICE void skip(int ownSteps, Ring at) const {
+    for (int step = ownSteps; step < steps; ++step, at.advance()) {
+      waitBarrier(shared.ofKeys.full[at.stage], at.parity);
+      release(shared.ofKeys.empty[at.stage]);
+      waitBarrier(shared.ofValues.full[at.stage], at.parity);
+      if constexpr (Config::kPastKeys)
+        if (step + 1 == steps)
+          clearPastKeys(at);
+      release(shared.ofValues.empty[at.stage]);
     }
-    commitProducts();
-  }
-
-  /// Turns the scores of a step into weights, not yet rounded. Returns whether the output is to be scaled.
-  KILN_DEVICE bool weigh(MmaSums (&unrounded)[Shape::kTilesOfKeys], int step, float (&factors)[2]) {
-    const int first = firstKey + step * kKeys + wayKey();
-    const bool isWhole = first + Shape::kWayKeys <= tile.visibleEnd(warpQuery()) &&
-                         first >= tile.firstVisible(warpQuery() + Shape::kWarpQueries - 1);
-#pragma unroll
-    for (int n = 0; n < Shape::kTilesOfKeys; ++n)
-      unrounded[n] = scores.tiles[n];
-    if (!isWhole)
-      FlashRows::mask(unrounded, tile, warpQuery(), first);
-    const bool rises = any(rows.weigh(unrounded, scale, factors));
-    pinRegisters(unrounded); // keeps the compiler from delaying this until the products in flight have finished
-    return rises;
-  }
-
-  KILN_DEVICE void roundWeights(const MmaSums (&unrounded)[Shape::kTilesOfKeys]) {
-#pragma unroll
-    for (int i = 0; i < Shape::kKeySteps; ++i)
-      weights[i] = FlashRows::rounded<T>(unrounded, i);
-  }
-
-  KILN_DEVICE void first() {
-    fenceProducts(scores, queryFragments);
-    startScores(0);
-    waitProducts<0>();
-    receive(scores);
-    MmaSums unrounded[Shape::kTilesOfKeys];
-    float factors[2];
-    weigh(unrounded, 0, factors);
-    roundWeights(unrounded);
-  }
-
-  KILN_DEVICE void next(int step) {
-    fenceProducts(scores, out, queryFragments, weights);
-    startScores(step);
-    startOutput(step - 1);
-    waitProducts<1>();
-    receive(scores);
-    MmaSums unrounded[Shape::kTilesOfKeys];
-    float factors[2];
-    const bool rises = weigh(unrounded, step, factors);
-    // All warps of the warpgroup wait at one instruction; whether the output rises differs between them.
-    waitProducts<0>();
-    receive(out);
-    if (rises)
-      FlashRows::scaleOutput(out.tiles, factors);
-    roundWeights(unrounded);
-  }
-
-  KILN_DEVICE void last(int step) {
-    fenceProducts(out, weights);
-    startOutput(step);
-    waitProducts<0>();
-    receive(out);
   }
 
   /// All tiles of keys.
   KILN_DEVICE void run() {
-    copyHeads<Shape::kHeadSize, Shape::kQueries, Shape::kThreads>(SharedAddress(shared.queries),
-                                                                  query.at(tile.b, tile.h, tile.firstQuery),
-                                                                  query.tokenStride, tile.queries - tile.firstQuery);
-    copyKeys(0);
-    commitAsyncCopies();
-#pragma unroll
-    for (int step = 0; step < kStages - 1; ++step)
-      copyStep(step);
-    waitForCopies<kStages - 1>();
-    keepQueries();
-    first();
+    waitBarrier(shared.queriesFull, 0);
     const int end = tile.visibleEnd(warpgroupQuery() + Shape::kWarpgroupQueries - 1);
-    const int steps = ceilDiv(tile.keyEnd - firstKey, kKeys);
-    const int ownSteps = max(1, ceilDiv(end - firstKey - wayKey(), kKeys)); // the first one is masked if it has no key
+    // The first one is masked if it has no key.
+    const int ownSteps = min(max(1, ceilDiv(end - firstKey - wayKey(), kKeys)), steps);
+    const Steps whole = wholeSteps();
+    const int refillEnd = copies.refillEnd();
+    Ring before = {0, 0}, at = {0, 0};
+    startScores(at);
+    waitProducts<0>(scores);
+    receive(scores);
+    release(shared.ofKeys.empty[at.stage]);
 #pragma unroll 1
-    for (int step = 1; step <= steps; ++step) {
-      waitForCopies<kStages - 2>(); // keys of this step and values of the last; earlier tiles are no longer read
-      copyStep(step + kStages - 2);
-      if (step < ownSteps)
-        next(step);
-      else if (step == ownSteps)
-        last(step - 1);
+    for (int i = 0; i < ownSteps - 1; ++i) {
+      attend<false>(i, before, at, whole, refillEnd);
+      before = at;
+      at.advance();
+    }
+    attend<true>(ownSteps - 1, before, at, whole, refillEnd);
+    waitProducts<0>(out);
+    receive(out);
+    if constexpr (Shape::kWarpgroups > 1) {
+      release(shared.ofValues.empty[at.stage]);
+      skip(ownSteps, at.next());
     }
   }
 
@@ -256,7 +254,7 @@ template <class Config, class T> struct WgmmaFlash {
   KILN_DEVICE void mergeWays() {
     auto &others = shared.ways();
     const int thread = warpgroupQuery() * 2 + int(threadIndex() % kWarpgroupSize);
-    waitForCopies<0>();
+    syncThreads();
     if (way() > 0) {
 #pragma unroll
       for (int i = 0; i < Shape::kTilesOfDims * 4; ++i)
@@ -299,20 +297,24 @@ template <class Config, class T> struct WgmmaFlash {
 
 /// The kernel's body: `queries` tokens and `keys` keys a head, keys ≥ 1.
 template <class Config, class T, class Position, class Score, class Epilogue>
-KILN_DEVICE void wgmmaFlash(int queries, int keys, const HeadView<T> &query, const HeadView<T> &key,
-                            const HeadView<T> &value, const Position &position, const Score &,
-                            const Epilogue &epilogue) {
+KILN_DEVICE void wgmmaFlash(int queries, int keys, const TensorMap &query, const TensorMap &key, const TensorMap &value,
+                            const Position &position, const Score &, const Epilogue &epilogue) {
+  auto &shared = dynamicShared<WgmmaFlashStorage<Config>>();
+  const WgmmaFlashMaps maps = {query, key, value};
+  using Copies = WgmmaFlashCopies<Config>;
+  allowDependents();
+  if (Copies::areOfThisThread()) {
+    maps.prefetch();
+    Copies::initBarriers(shared);
+  }
+  waitForDependencies();
   const FlashTile<Config> tile = flashTile<Config>(queries, keys, position);
-  const int firstKey = tile.firstKey();
-  WgmmaFlash<Config, T> thread{dynamicShared<WgmmaFlashStorage<Config>>(),
-                               query,
-                               key,
-                               value,
-                               flashScale<Score>(),
-                               tile,
-                               firstKey,
-                               key.at(tile.b, tile.h, firstKey),
-                               value.at(tile.b, tile.h, firstKey)};
+  const int firstKey = tile.firstKey(), steps = ceilDiv(tile.keyEnd - firstKey, Config::kTileKeys);
+  const Copies copies = {shared, maps, tile.b * int(gridBlocksX()) + tile.h, firstKey, steps};
+  if (Copies::areOfThisThread())
+    copies.start(tile.firstQuery);
+  syncThreads(); // the others know the barriers
+  WgmmaFlash<Config, T> thread{shared, copies, flashScale<Score>(), tile};
   thread.run();
   thread.finish(epilogue);
 }

@@ -22,6 +22,11 @@ template <int kStages> struct RingPlace {
       parity ^= 1;
     }
   }
+  KILN_DEVICE RingPlace next() const {
+    RingPlace place = *this;
+    place.advance();
+    return place;
+  }
 };
 
 } // namespace kiln

@@ -21,7 +21,7 @@ enum class KernelForm {
                   ///< body<Config, T> if a and weight are tensor maps, which do not tell their elements
   Batched,        ///< body<Config>(rows, cols, depth, Input, operand, Epilogue), one product per grid z; as Matmul
   Flash,          ///< body<Config>(queries, keys, q, k, v, Position, Score, Epilogue)
-  TensorFlash,    ///< the same, Score a constant factor
+  TensorFlash,    ///< the same, Score a constant factor; body<Config, T> if q, k and v are tensor maps
   SplitKv,        ///< body<Config>(q, k, v, Position, Score, parts, arrivals, Epilogue); without parts and arrivals if
                   ///< the family has no workspace
   TensorScore,    ///< body<Config>(rows, a, weight, parts, arrivals, Epilogue), as TensorMatmul; the results are

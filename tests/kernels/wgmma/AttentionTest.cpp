@@ -8,21 +8,64 @@ namespace {
 
 class WgmmaFlash : public AttentionTest {
 protected:
+  void SetUp() override {
+    if (target() != "sm_90a")
+      GTEST_SKIP() << "expected a GPU with wgmma, sm_90a, got one of " << target();
+  }
+
   int sharedBytes() const {
-    return 128 * ((headSize + 63) / 64) * (kernel["kTileQueries"] + 2 * kernel["kStages"] * kernel["kTileKeys"]);
+    const int stages = kernel["kStages"], rows = kernel["kTileQueries"] + 2 * stages * kernel["kTileKeys"];
+    return (128 * ((headSize + 63) / 64) * rows + 8 * (1 + 4 * stages) + 1023) / 1024 * 1024;
+  }
+
+  /// The first `tokens` of `most` rows of every head.
+  MappedArray mapped(const TestArray &array, int tokens, int most, int boxRows) const {
+    const auto row = static_cast<uint64_t>(headSize) * 2;
+    return {array,
+            {row / 2, static_cast<uint64_t>(tokens), static_cast<uint64_t>(batch) * heads},
+            {row, row * most},
+            {64, static_cast<uint32_t>(boxRows), 1}};
+  }
+  /// The projection's queries as split heads.
+  MappedArray mappedQueries() {
+    TestArray split = output(type, batch * queries * row);
+    const std::vector<double> from = qkv.values();
+    for (int b = 0; b < batch; ++b)
+      for (int h = 0; h < heads; ++h)
+        for (int t = 0; t < queries; ++t)
+          for (int d = 0; d < headSize; ++d)
+            split.set(((static_cast<size_t>(b) * heads + h) * queries + t) * headSize + d,
+                      from[(static_cast<size_t>(b) * queries + t) * 3 * row + h * headSize + d]);
+    return mapped(split, queries, queries, kernel["kTileQueries"]);
+  }
+  MappedArray mappedCache(const TestArray &cache, int tokens) const {
+    return mapped(cache, tokens, capacity, kernel["kTileKeys"]);
+  }
+
+  /// With maps of so many rows of the cache.
+  void expectSoftmaxAttention(const Variant &variant, int rows) {
+    TestArray sums = output(DType::F32, out.size);
+    run(variant,
+        {static_cast<uint32_t>(heads), static_cast<uint32_t>(batch), ceilDivide(queries, kernel["kTileQueries"])},
+        2 * kernel["kTileQueries"] * kernel["kWays"], sharedBytes(), {sums}, mappedQueries(),
+        mappedCache(keyCache, rows), mappedCache(valueCache, rows), position, sums, heads, queries, keys);
+    // The weights are rounded to the element type.
+    expectClose(sums, expectation(kernel["kCausal"], kernel["kWindow"]), type == DType::BF16 ? 0x1p-8 : 0x1p-11);
   }
 };
 
 TEST_P(WgmmaFlash, IsSoftmaxAttention) {
   for (int b = 0; b < batch; ++b)
     poisonCache(b, keys);
-  TestArray sums = output(DType::F32, out.size);
-  run(kernel, {static_cast<uint32_t>(heads), static_cast<uint32_t>(batch), ceilDivide(queries, kernel["kTileQueries"])},
-      2 * kernel["kTileQueries"] * kernel["kWays"], sharedBytes(), {sums}, qkv, keyCache, valueCache, position, sums,
-      heads, queries, keys, capacity);
-  // The weights are rounded to the element type.
-  expectClose(sums, expectation(kernel["kCausal"], kernel["kWindow"]), type == DType::BF16 ? 0x1p-8 : 0x1p-11);
+  expectSoftmaxAttention(kernel.with({{"kPastKeys", "false"}}), keys);
 }
+
+TEST_P(WgmmaFlash, ReadsNothingPastTheKeys) {
+  for (int b = 0; b < batch; ++b)
+    poisonCache(b, visibleEnd(b, queries - 1, kernel["kCausal"]));
+  expectSoftmaxAttention(kernel, capacity);
+}
+
 INSTANTIATE_TEST_SUITE_P(Kernels, WgmmaFlash, testing::ValuesIn(withRandomShapes(wgmmaFlashCases(), reshaped)));
 
 } // namespace

@@ -2,23 +2,28 @@
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
 #include "kernels/families/Families.h"
+#include "ops/Region.h"
 
 #include <cmath>
 
 namespace kiln {
 
 static bool acceptsWgmmaFlash(const Op &op, const Target &target, const DimBinding &) {
-  if (!target.hasWgmma || !isTensorAttention(op))
+  // Other GPUs have no such copies, and the template has nothing in their place.
+  const bool isPortable = op.parent()->function()->module().boolAttribute(ModuleAttribute::portable);
+  if (isPortable || !target.hasWgmma || !isTensorAttention(op))
     return false;
   int64_t size = attentionProblem(op).headSize;
   return size % 16 == 0 && size <= 128;
 }
 
-/// Shared memory, as in the template: rows of 128 bytes, each 64 elements of a head. A block may ask for more.
+/// Shared memory, as in the template: rows of 128 bytes, each 64 elements of a head, and barriers. A block may ask for
+/// more.
 static int64_t wgmmaFlashShared(const Op &op, const Tile &tile) {
-  int64_t slabs = llvm::divideCeil(attentionProblem(op).headSize, 64);
-  int64_t rows = setting(tile, "tile_queries") + 2 * setting(tile, "stages") * setting(tile, "tile_keys");
-  return std::max(setting(tile, "shared"), 128 * slabs * rows);
+  int64_t slabs = llvm::divideCeil(attentionProblem(op).headSize, 64), stages = setting(tile, "stages");
+  int64_t rows = setting(tile, "tile_queries") + 2 * stages * setting(tile, "tile_keys");
+  auto bytes = static_cast<int64_t>(llvm::alignTo(128 * slabs * rows + 8 * (1 + 4 * stages), 1024));
+  return std::max(setting(tile, "shared"), bytes);
 }
 
 /// Keys of a way in a tile of keys.
@@ -26,10 +31,14 @@ static int64_t wayKeys(const Tile &tile) { return setting(tile, "tile_keys") / s
 
 static int64_t threadsOf(const Tile &tile) { return 2 * setting(tile, "tile_queries") * setting(tile, "ways"); }
 
-/// Registers of a thread: scores, rounded weights, output, queries and overhead; they are allocated in units of eight.
+/// As many as a thread can have, in units of eight.
+constexpr int64_t maxRegisters = 248;
+
+/// Registers of a thread: scores, weights and rounded weights, output, and overhead; they are allocated in units of
+/// eight.
 static int64_t wgmmaFlashRegisters(const Op &op, const Tile &tile) {
   int64_t size = attentionProblem(op).headSize, keys = wayKeys(tile);
-  return llvm::alignTo(keys / 2 + keys / 4 + size / 2 + size / 4 + 32, 8);
+  return llvm::alignTo(keys + keys / 4 + size / 2 + 16, 8);
 }
 
 /// The blocks that a multiprocessor can hold, given their registers.
@@ -37,13 +46,22 @@ static int64_t residentByRegisters(const Op &op, const Tile &tile) {
   return std::max<int64_t>(1, 65536 / (threadsOf(tile) * wgmmaFlashRegisters(op, tile)));
 }
 
+/// Whether queries are also keys or values. A tensor has one map, and so one number of rows that are copied at a time.
+static bool sharesQueries(const Op &op) {
+  const Value *queries = anchor(op)->operand(0);
+  return queries == anchor(op)->operand(1) || queries == findInRegion(op, OpKind::pv)->operand(1);
+}
+
 static bool isSoundWgmmaFlash(const Op &op, const Tile &tile) {
   int64_t queries = setting(tile, "tile_queries"), ways = setting(tile, "ways");
   if ((ways != 1 && ways != 2) || setting(tile, "tile_keys") % ways != 0)
     return false;
+  if (sharesQueries(op) && queries != setting(tile, "tile_keys"))
+    return false;
   int64_t keys = wayKeys(tile);
   return queries > 0 && queries % 64 == 0 && (keys == 64 || keys == 128) && setting(tile, "stages") >= 2 &&
-         threadsOf(tile) <= 1024 && wgmmaFlashRegisters(op, tile) * threadsOf(tile) <= 65536;
+         threadsOf(tile) <= 1024 && wgmmaFlashRegisters(op, tile) <= maxRegisters &&
+         wgmmaFlashRegisters(op, tile) * threadsOf(tile) <= 65536;
 }
 
 /// What a block asks for so that only as many share a multiprocessor as must. Blocks start while those of the product
@@ -64,7 +82,7 @@ static std::vector<Tile> wgmmaFlashConfigurations(const Op &op, const Target &ta
   constexpr std::pair<int64_t, int64_t> keysAndWays[] = {{64, 1}, {128, 1}, {128, 2}};
   for (int64_t queries : {128, 64})
     for (auto [keys, ways] : keysAndWays)
-      for (int64_t stages : {2, 3}) {
+      for (int64_t stages : {3, 4, 2}) { // two do not hide the latency of L2, but need less room
         Tile tile = {{"shared", 1}, {"stages", stages}, {"tile_keys", keys}, {"tile_queries", queries}, {"ways", ways}};
         int64_t few = sharedForFew(op, target, queries, upper);
         tile.insert_or_assign("shared", std::max(few, wgmmaFlashShared(op, tile)));
@@ -85,6 +103,27 @@ static Launch launchWgmmaFlash(const Op &op, const Tile &tile) {
           .threads = threadsOf(tile),
           .dynamicShared = wgmmaFlashShared(op, tile),
           .resident = residentByRegisters(op, tile)};
+}
+
+/// The map of queries, keys or values, of all heads, for copies of so many rows.
+static OperandMap mapOfHeads(const Value &operand, int64_t boxRows) {
+  ArrayRef<Dim> shape = operand.type.shape; // [B, NH, tokens, HS]
+  const int64_t bytes = dtypeSize(operand.type.dtype), size = *operand.type.lastDim().asConstant();
+  const Expr tokens = shape[2].expr();
+  return {&operand,
+          {Expr(size), tokens, shape[0].expr() * shape[1].expr()},
+          {Expr(size * bytes), tokens * Expr(size * bytes)},
+          {Expr(128 / bytes), Expr(boxRows), Expr(1)}};
+}
+
+static std::vector<OperandMap> mapsOfWgmmaFlash(const Op &op, const Tile &tile) {
+  const Op &qk = *anchor(op), &pv = *findInRegion(op, OpKind::pv);
+  const int64_t keys = setting(tile, "tile_keys");
+  std::vector<OperandMap> maps = {mapOfHeads(*qk.operand(0), setting(tile, "tile_queries"))};
+  for (const Value *operand : {qk.operand(1), pv.operand(1)})
+    if (llvm::none_of(maps, [&](const OperandMap &map) { return map.operand == operand; }))
+      maps.push_back(mapOfHeads(*operand, keys));
+  return maps;
 }
 
 static double estimateWgmmaFlash(const Op &op, const Tile &tile, const Target &target, const DimBinding &dims) {
@@ -124,12 +163,14 @@ const KernelFamily wgmmaFlashFamily = {
     .header = "attention/wgmma_flash.cuh",
     .body = "wgmmaFlash",
     .form = KernelForm::TensorFlash,
+    .waitsItself = true,
     .accepts = acceptsWgmmaFlash,
     .configurations = wgmmaFlashConfigurations,
     .isSound = isSoundWgmmaFlash,
     .order = orderOfWgmmaFlash,
     .launch = launchWgmmaFlash,
     .estimate = estimateWgmmaFlash,
+    .maps = mapsOfWgmmaFlash,
 };
 
 } // namespace kiln

@@ -1,0 +1,97 @@
+//===- wgmma_flash_copies.cuh - the copies of wgmma_flash.cuh ------------------------===//
+//
+// One thread copies the block's queries, and its tiles of keys and values into two rings of stages, by TMA: a box is 64
+// elements of so many rows of a head. This thread multiplies like the others, so it starts a copy only where it has
+// found out itself, a while ago, that the stage is free; then the other warps have most likely come there, too.
+//
+//===----------------------------------------------------------------------===//
+#pragma once
+
+#include "attention/wgmma_flash_shape.cuh"
+#include "device/barrier.cuh"
+#include "device/base.cuh"
+#include "device/index.cuh"
+#include "device/tensor_copy.cuh"
+#include "gemm/ring_place.cuh"
+
+namespace kiln {
+
+/// The tensors of a call, as maps of rank 3.
+struct WgmmaFlashMaps {
+  const TensorMap &query, &key, &value;
+
+  KILN_DEVICE void prefetch() const {
+    prefetchMap(query);
+    prefetchMap(key);
+    prefetchMap(value);
+  }
+};
+
+template <class Config> struct WgmmaFlashCopies {
+  using Shape = WgmmaFlashShape<Config>;
+  using Ring = RingPlace<Shape::kStages>;
+
+  WgmmaFlashStorage<Config> &shared;
+  const WgmmaFlashMaps &maps;
+  const int head;     // of those of all sequences
+  const int firstKey; // of the first tile
+  const int steps;    // tiles of keys
+
+  /// Of the block; one thread calls it.
+  KILN_DEVICE static void initBarriers(WgmmaFlashStorage<Config> &shared) {
+    initBarrier(shared.queriesFull, 1);
+    for (int i = 0; i < Shape::kStages; ++i) {
+      initBarrier(shared.ofKeys.full[i], 1);
+      initBarrier(shared.ofKeys.empty[i], Shape::kWarps);
+      initBarrier(shared.ofValues.full[i], 1);
+      initBarrier(shared.ofValues.empty[i], Shape::kWarps);
+    }
+    fenceBarriers();
+  }
+
+  /// The thread that copies is one of those that have all tiles of keys.
+  KILN_DEVICE static bool areOfThisThread() {
+    return threadIndex() == (Shape::kWarpgroups - Shape::kWays) * kWarpgroupSize;
+  }
+  /// The first step of which this thread does not refill the stages.
+  KILN_DEVICE int refillEnd() const { return areOfThisThread() ? steps - Shape::kStages : 0; }
+
+  /// The queries, and as many steps as there are stages.
+  KILN_DEVICE void start(int firstQuery) const {
+    copyTile<Shape::kQueries>(shared.queries, maps.query, firstQuery, shared.queriesFull);
+    for (int step = 0; step < min(steps, Shape::kStages); ++step) {
+      copyKeys(u32(step), step);
+      copyValues(u32(step), step);
+    }
+  }
+
+  /// Puts the keys or values of a later step in place of those of `step`, which were at `at`.
+  KILN_DEVICE void refillKeys(Ring at, int step) const {
+    waitBarrier(shared.ofKeys.empty[at.stage], at.parity);
+    copyKeys(at.stage, step + Shape::kStages);
+  }
+  KILN_DEVICE void refillValues(Ring at, int step) const {
+    waitBarrier(shared.ofValues.empty[at.stage], at.parity);
+    copyValues(at.stage, step + Shape::kStages);
+  }
+
+private:
+  KILN_DEVICE void copyKeys(u32 stage, int step) const {
+    copyTile<Shape::kKeys>(shared.keys[stage], maps.key, firstKey + step * Shape::kKeys, shared.ofKeys.full[stage]);
+  }
+  KILN_DEVICE void copyValues(u32 stage, int step) const {
+    copyTile<Shape::kKeys>(shared.values[stage], maps.value, firstKey + step * Shape::kKeys,
+                           shared.ofValues.full[stage]);
+  }
+
+  template <int kRows>
+  KILN_DEVICE void copyTile(const void *to, const TensorMap &from, int row, SharedBarrier &full) const {
+    using Tile = HeadTile<Shape::kHeadSize>;
+    arriveExpecting(full, Tile::bytes(kRows));
+#pragma unroll
+    for (int slab = 0; slab < Tile::kSlabs; ++slab)
+      copyBox(SharedAddress(to) + u32(slab * kRows) * kSwizzledRowBytes, from, {slab * 64, row, head}, full);
+  }
+};
+
+} // namespace kiln

@@ -34,9 +34,11 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
   KILN_DEVICE int part() const { return tiled.block.at.part; }
   KILN_DEVICE int thread() const { return int(threadIndex()) - int(kWarpgroupSize); }
 
-  /// The row and the first column of the thread's own vector i.
-  KILN_DEVICE int rowOf(Place at, int i) const { return at.rowOf((part() * kOwn + i) / kGroups); }
-  KILN_DEVICE int colOf(Place at, int i, int vector) const { return at.colOf((part() * kOwn + i) % kGroups, vector); }
+  /// The row and the first column of the thread's own vector i: it has whole rows, or a share of one.
+  KILN_DEVICE int rowOf(Place at, int i) const { return at.rowOf(part() * kOwn / kGroups + i / kGroups); }
+  KILN_DEVICE int colOf(Place at, int i, int vector) const {
+    return at.colOf(part() * kOwn % kGroups + i % kGroups, vector);
+  }
 
   /// What the epilogue reads of the rows of own vectors.
   struct OfRows {
@@ -134,24 +136,34 @@ template <class Tiled, class Epilogue> struct WgmmaPartsEnd {
     tiled.finishRange(sums, last);
     const Own own = give(sums);
     waitClusterBarrier(tiled.shared.ofParts.complete, 0);
+    if (tiled.isWhole(place))
+      passAll<true>(own, operands, ofRows, at);
+    else
+      passAll<false>(own, operands, ofRows, at);
+  }
+
+  /// Passes the sums of the own vectors to the epilogue.
+  template <bool kWhole>
+  KILN_DEVICE void passAll(const Own &own, const Operands (&operands)[kOwn][kVectors], const OfRows &ofRows,
+                           Place at) const {
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
       const Vec<float, 8> sum = sumOf(own, i);
 #pragma unroll
       for (int vector = 0; vector < kVectors; ++vector)
-        pass(sum, vector, operands[i][vector], ofRows.rows[i / kGroups], rowOf(at, i), colOf(at, i, vector));
+        pass<kWhole>(sum, vector, operands[i][vector], ofRows.rows[i / kGroups], rowOf(at, i), colOf(at, i, vector));
     }
   }
 
-  /// Passes a vector of the sum to the epilogue.
-  template <class OfRow>
+  /// Passes a vector of a sum.
+  template <bool kWhole, class OfRow>
   KILN_DEVICE void pass(const Vec<float, 8> &sum, int vector, const Operands &with, const OfRow &of, int row,
                         int col) const {
     Vec<float, V> values;
 #pragma unroll
     for (int v = 0; v < V; ++v)
       values[v] = sum[vector * V + v];
-    passProduct(epilogue, values, with, of, row, col, tiled.template exists<false>(row, col));
+    passProduct(epilogue, values, with, of, row, col, tiled.template exists<kWhole>(row, col));
   }
 };
 

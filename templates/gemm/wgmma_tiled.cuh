@@ -189,10 +189,15 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
   template <bool kWhole, class Epilogue>
   KILN_DEVICE auto operandsAt(const Epilogue &epilogue, int row, int col) const {
     return epilogue.template operands<V>(kWhole ? row : min(row, rows - 1),
-                                         Shape::kColsAreExact ? col : min(col, Config::kCols - V));
+                                         kWhole || Shape::kColsAreExact ? col : min(col, Config::kCols - V));
   }
   template <bool kWhole> KILN_DEVICE bool exists(int row, int col) const {
-    return (kWhole || row < rows) && (Shape::kColsAreExact || col < Config::kCols);
+    return kWhole || (row < rows && (Shape::kColsAreExact || col < Config::kCols));
+  }
+  /// Whether no row or column of the tile lies past an end. Such tiles are stored under no condition; so what the
+  /// epilogue computes of a row, like its batch and token, is computed once for all of a thread's columns.
+  KILN_DEVICE bool isWhole(TilePlace place) const {
+    return (place.m + 1) * Shape::kM <= rows && (Shape::kColsAreExact || (place.n + 1) * Shape::kN <= Config::kCols);
   }
 
   template <bool kWhole, class Epilogue>
@@ -217,11 +222,11 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
       }
   }
 
-  /// Passes the sums to the epilogue when the last products have ended. kWhole: the tile has no row past the end.
+  /// Passes the sums to the epilogue when the last products have ended. kWhole: isWhole.
   template <bool kWhole, class Epilogue, class Rows>
   KILN_DEVICE void finish(Sums &sums, u32 last, const Rows &ofRows, const Epilogue &epilogue, ThreadPlace at) const {
     Loaded<Epilogue> loaded;
-    // With rows past the end, addresses take the registers for loads ahead; so do statistics beside many sums.
+    // Past an end, addresses take the registers for loads ahead; so do statistics beside many sums.
     constexpr bool kHasStatistics = RowOperandsOf<Epilogue>::kExists || GroupedBy<Epilogue>::kExists;
     constexpr bool kIsLarge = Consumer::kIsTight || sizeof(sums.total()) >= 160 * sizeof(float);
     constexpr bool kHasRoom = kWhole && !(kHasStatistics && kIsLarge);
@@ -325,7 +330,7 @@ template <class Tiled, class Epilogue> struct WgmmaTiledEnd {
   template <class Rows>
   KILN_DEVICE void finishTile(typename Tiled::Sums &sums, u32 last, const Rows &ofRows, TilePlace place,
                               Place at) const {
-    if ((place.m + 1) * Tiled::Shape::kM <= tiled.rows)
+    if (tiled.isWhole(place))
       tiled.template finish<true>(sums, last, ofRows, epilogue, at);
     else
       tiled.template finish<false>(sums, last, ofRows, epilogue, at);

@@ -44,9 +44,11 @@ std::vector<Strategy> wholeStrategies() {
          options.decode = "persistent";
          configure(options, "decode_layers", settings(arguments));
        },
-       {{"clusters", "of 8 blocks, which share the heads", 1, 16},
+       {{"blocks", "of a cluster", 1, 8},
+        {"clusters", "of blocks, which share the heads", 1, 32},
         {"stages", "of a block's ring of weights", 2, 32},
         {"in_flight", "units of weights on their way from memory at a time, at most", 1, 32},
+        {"logits_in_flight", "the same of the last product's weight", 1, 32},
         {"warp_parts", "parts of 64 of the depth, or of 8 columns, that a warp has of a unit of weights", 1, 8},
         {"ahead", "units of weights that a warp takes before it waits for rows", 1, 8},
         {"lead", "waits in front of which it takes them: 1, for rows, or 2, for other clusters, too", 1, 2},

@@ -1,7 +1,7 @@
 //===- attention.cuh - attention of new tokens in a kernel that decodes all layers ----===//
 //
 // The heads of a cluster, one query a row: softmax(score(q · k)) v over the keys of the cache and the row's own. Keys
-// of the cache are dealt out by their positions, 4 neighbours at a time: to the 8 blocks, kDeep times, then to as many
+// of the cache are dealt out by their positions, 4 neighbours at a time: to the blocks, kDeep times, then to as many
 // slots as a block has warps, then again. A slot's keys are one warp's, another warp's for each query. 8 lanes read a
 // key, and its value; they take kDeep keys at once, and keep an online softmax over more. Then lanes, slots and blocks
 // combine what they have, each in a fixed order. So a row's bits depend on its position, not on other rows.
@@ -260,7 +260,8 @@ private:
 #pragma unroll
       for (u32 i = 0; i < 2; ++i) {
         const u32 to = u32(lane()) / 8 * 2 + i;
-        storeAsync(inBlock(&shared.parts[part][query].values[chunk()], to), out, inBlock(&shared.haveParts, to));
+        if (kBlocks == 8 || to < u32(kBlocks))
+          storeAsync(inBlock(&shared.parts[part][query].values[chunk()], to), out, inBlock(&shared.haveParts, to));
       }
       sendTop(query, part, top);
       return;

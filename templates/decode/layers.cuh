@@ -27,20 +27,21 @@
 // blocks and clusters are added in orders that depend on the shape alone. So a row's bits do not depend on other rows,
 // and not on how many rows the kernel was made for.
 //
-// Launch: grid (8 · kClusters), clusters of 8, all resident; block 32 · (ceildiv(kDim / 64, kWarpParts) + 1). The last
-// warp is the producer.
+// Launch: grid (kBlocks · kClusters), clusters of kBlocks, all resident; block 32 · (kWarps + 1). The last warp is the
+// producer.
 //
-// Shared memory, all dynamic: DecodeStorage (decode/shape.cuh), of which a stage is kDim · 16 bytes.
+// Shared memory, all dynamic: DecodeStorage (decode/shape.cuh), of which a stage is kStageBytes.
 //
 // Config (all constants):
 //   kRanks                                     GPUs that share the model (decode/ranks.cuh); 1: one alone
 //   kLayers, kDim, kHeads, kHidden, kContext   extents, heads and hidden channels of a rank; heads have 64 channels
 //   kCols                                      columns of a rank's product for the logits, a multiple of 8
 //   kRows                                      the most rows: 1, 2, 4 or 8
+//   kBlocks                                    of a cluster, up to 8
 //   kClusters                                  that can be resident at once
 //   kStages                                    of the ring of weights
-//   kWarpParts                                 parts of each unit that a warp multiplies
-//   kInFlight                                  units that are under way at a time, at most
+//   kWarpParts                                 the most parts of a unit that a warp multiplies
+//   kInFlight, kLogitsInFlight                 units that are under way at a time, at most, of layers and of the logits
 //   kAhead                                     units that a warp takes into registers before it waits for rows
 //   kLead                                      waits in front of which it does so: 1, for rows, or 2, for clusters, too
 //   kDeep                                      keys of a query that a lane takes at once
@@ -102,7 +103,7 @@ public:
   KILN_DEVICE bool hasHeads() const { return share.heads > 0; }
 
   /// Copies all weights of the block, in the order of the phases. The maps of weights of wide products have rank 3 and
-  /// boxes [64, 8, kDim / 64], those of narrow products rank 2 and boxes [64, kDim / 8].
+  /// boxes [64, 8, kDim / 64], those of narrow products rank 2 and boxes [64, 8 · kMostOwn].
   template <class Maps> KILN_DEVICE void produce(const Maps &qkv, const Maps &proj, const Maps &fc, const Maps &fcproj,
                                                  const TensorMap &logits) {
     copyUntil(unitsOfToken(), qkv, proj, fc, fcproj, logits);
@@ -127,8 +128,8 @@ public:
     beginPhase(DecodePhase::Embed);
 #pragma unroll
     for (int n = 0; n < kAll; ++n)
-      if (const int row = n / kWarpParts; hasGroup(n))
-        residual[n] = embed(shared.tokens[row], shared.newest[row], col(n % kWarpParts));
+      if (const int row = n / kGroups; hasGroup(n))
+        residual[n] = embed(shared.tokens[row], shared.newest[row], col(n % kGroups));
     if constexpr (kRanks > 1)
       addEmbeddingOfRanks();
     if (hasHeads()) {
@@ -156,10 +157,10 @@ public:
       takeQkv();
     const auto column = [&](int unit) { return columnOfHead(unit); };
     const auto target = [&](int unit, int row) {
-      return &shared.qkv[row * share.heads + unit / 3][unit % 3][rank * 8];
+      const Place at = placeOf(unit);
+      return &shared.qkv[row * share.heads + at.piece / 3][at.piece % 3][at.col];
     };
-    this->template wide<3 * Shape::kFewestHeads, 3 * Shape::kMostHeads>(3 * share.heads, norm, epilogue, column, target,
-                                                                        shared.haveQkv);
+    this->template wide<Shape::kFewestQkv, Shape::kMostQkv>(qkvUnits(), norm, epilogue, column, target, shared.haveQkv);
   }
 
   /// The attention of the cluster's heads, over a layer's cache.
@@ -171,7 +172,7 @@ public:
       meet();
       sendSlots();
     }
-    ahead.template take<Shape::kFewestHeads>(*this, share.heads);
+    ahead.template take<UnitKind::Narrow, Shape::kFewestHeads>(*this, share.heads);
     const auto own = ownPart(cache, firstCombined(), score);
     await(shared.haveParts, partsParity, shared.partBytes);
     combineParts(cache, score, own);
@@ -188,17 +189,18 @@ public:
   template <class Norm, class Wide> KILN_DEVICE void fc(const Norm &norm, const Wide &epilogue) {
     beginPhase(DecodePhase::Fc);
     if (Config::kLead == 1)
-      takeHidden();
+      takeFc();
     const auto column = [&](int unit) { return columnOfHidden(unit); };
-    const auto target = [&](int unit, int row) { return &shared.hidden[row][unit * 64 + rank * 8]; };
-    this->template wide<Shape::kFewestHiddens, Shape::kMostHiddens>(share.hiddens, norm, epilogue, column, target,
-                                                                    shared.haveHidden);
+    const auto target = [&](int unit, int row) {
+      return &shared.hidden[row][placeOf(unit).piece * 64 + placeOf(unit).col];
+    };
+    this->template wide<Shape::kFewestFc, Shape::kMostFc>(fcUnits(), norm, epilogue, column, target, shared.haveHidden);
   }
 
   /// The narrow product of the MLP.
   KILN_DEVICE void fcproj() {
     beginPhase(DecodePhase::Fcproj);
-    takeHidden();
+    ahead.template take<UnitKind::Narrow, Shape::kFewestHiddens>(*this, share.hiddens);
     await(shared.haveHidden, hiddenParity, u32(rows * share.hiddens * 64) * u32(sizeof(T)));
     this->template narrow<Shape::kFewestHiddens>(share.hiddens, &shared.hidden[0][0], Shape::kHiddenStride);
   }
@@ -207,7 +209,7 @@ public:
   template <class Narrow> KILN_DEVICE void mid(const Narrow &epilogue) {
     beginPhase(DecodePhase::Mid);
     if (Config::kLead == 2)
-      takeHidden();
+      takeFc();
     this->template add<Shape::kHeadClusters>(epilogue);
     sendResidual();
   }
@@ -224,9 +226,9 @@ public:
   /// The product for the logits, and the end of the token.
   template <class Norm, class Logits> KILN_DEVICE void logits(const Norm &norm, const Logits &epilogue) {
     beginPhase(DecodePhase::Logits);
-    typename Norm::Operands with[kWarpParts][8];
+    typename Norm::Operands with[kWideParts][8];
 #pragma unroll
-    for (int i = 0; i < kWarpParts; ++i)
+    for (int i = 0; i < kWideParts; ++i)
 #pragma unroll
       for (int word = 0; word < 8; ++word)
         with[i][word] = norm.operands(depthOf(i, word));
@@ -239,7 +241,7 @@ public:
 #pragma unroll
       for (int i = 0; i < Shape::kBatch; ++i)
         if (first + i < logitUnits())
-          putSums(panel + i, product(x, takeUnit()));
+          putSums(panel + i, product(x, this->template takeUnit<UnitKind::Wide>()));
       meet();
       for (int item = index(); item < Shape::kBatch * kRows * 4; item += Shape::kConsumers) {
         const int row = item / 4 % kRows, i = item / 4 / kRows;
@@ -266,12 +268,12 @@ public:
 protected:
   using Attention::ahead, Attention::attend, Attention::await, Attention::awaitRows, Attention::beginExchanges,
       Attention::cluster, Attention::col, Attention::combineParts, Attention::depthOf, Attention::firstCombined,
-      Attention::hasGroup, Attention::hasSlots, Attention::index, Attention::kAll, Attention::kWarpParts,
-      Attention::loadEarly, Attention::mail, Attention::meet, Attention::next, Attention::normalize, Attention::ownPart,
-      Attention::partBytes, Attention::place, Attention::postSums, Attention::product, Attention::putMomentsOf,
-      Attention::putSums, Attention::quad, Attention::rank, Attention::ranks, Attention::renewIndex,
-      Attention::residual, Attention::rows, Attention::sendResidual, Attention::sendSlots, Attention::share,
-      Attention::shared, Attention::takeUnit;
+      Attention::hasGroup, Attention::hasSlots, Attention::index, Attention::kAll, Attention::kGroups,
+      Attention::kWideParts, Attention::loadEarly, Attention::mail, Attention::meet, Attention::next,
+      Attention::normalize, Attention::ownPart, Attention::partBytes, Attention::place, Attention::postSums,
+      Attention::product, Attention::putMomentsOf, Attention::putSums, Attention::quad, Attention::rank,
+      Attention::ranks, Attention::renewIndex, Attention::residual, Attention::rows, Attention::sendResidual,
+      Attention::sendSlots, Attention::share, Attention::shared;
   using typename Attention::Rows;
 
   /// Units of a block for a token.
@@ -287,7 +289,8 @@ protected:
       if (const int layer = unit / unitsOfLayer(); layer < Config::kLayers)
         copyOfLayer(unit % unitsOfLayer(), qkv[layer], proj[layer], fc[layer], fcproj[layer]);
       else
-        copies.copyWide(logits, columnOfLogits(unit - Config::kLayers * unitsOfLayer()));
+        copies.template copyWide<Shape::kLogitsInFlight>(logits,
+                                                         columnOfLogits(unit - Config::kLayers * unitsOfLayer()));
     }
   }
 
@@ -330,38 +333,61 @@ private:
   /// A token is in one rank's share of the vocabulary: adds up what all ranks have of it.
   KILN_DEVICE void addEmbeddingOfRanks() {
     if (cluster == 0) {
-      Vec<float, 2> own[kWarpParts] = {};
+      Vec<float, 2> own[kGroups] = {};
 #pragma unroll
       for (int n = 0; n < kAll; ++n)
-        if (n / kWarpParts == quad())
-          own[n % kWarpParts] = residual[n];
+        if (n / kGroups == quad())
+          own[n % kGroups] = residual[n];
       postSums(own);
     }
     this->template receive<1>(residual);
   }
 
-  KILN_DEVICE void takeQkv() { ahead.template take<3 * Shape::kFewestHeads>(*this, 3 * share.heads); }
-  KILN_DEVICE void takeHidden() { ahead.template take<Shape::kFewestHiddens>(*this, share.hiddens); }
+  KILN_DEVICE void takeQkv() { ahead.template take<UnitKind::Wide, Shape::kFewestQkv>(*this, qkvUnits()); }
+  KILN_DEVICE void takeFc() { ahead.template take<UnitKind::Wide, Shape::kFewestFc>(*this, fcUnits()); }
 
-  KILN_DEVICE int unitsOfLayer() const { return 4 * share.heads + 2 * share.hiddens; }
+  // The block's units of wide products: of each 64 columns, a piece, a unit for each block of 8.
+  KILN_DEVICE int qkvUnits() const { return unitsOf(3 * share.heads); }
+  KILN_DEVICE int fcUnits() const { return unitsOf(share.hiddens); }
+  KILN_DEVICE int unitsOf(int pieces) const {
+    if constexpr (kBlocks == Shape::kPieceGroups)
+      return pieces;
+    return ceilDiv(Shape::kPieceGroups * pieces - rank, kBlocks);
+  }
+  /// Which piece of the cluster's a unit is of, and its first column there.
+  struct Place {
+    int piece, col;
+  };
+  KILN_DEVICE Place placeOf(int unit) const {
+    if constexpr (kBlocks == Shape::kPieceGroups)
+      return {unit, rank * Shape::kUnitCols};
+    const int group = unit * kBlocks + rank;
+    return {group / Shape::kPieceGroups, group % Shape::kPieceGroups * Shape::kUnitCols};
+  }
+
+  KILN_DEVICE int unitsOfLayer() const { return qkvUnits() + share.heads + fcUnits() + share.hiddens; }
   KILN_DEVICE void copyOfLayer(int unit, const TensorMap &qkv, const TensorMap &proj, const TensorMap &fc,
                                const TensorMap &fcproj) {
-    const int ownCol = rank * Shape::kOwnCols, heads = unit - 3 * share.heads, hiddens = heads - share.heads;
+    const int heads = unit - qkvUnits(), fcUnit = heads - share.heads, hiddens = fcUnit - fcUnits();
     if (heads < 0)
       copies.copyWide(qkv, columnOfHead(unit));
+    else if (fcUnit < 0)
+      copies.copyNarrow(proj, (share.firstHead + heads) * 64, this->ownCol());
     else if (hiddens < 0)
-      copies.copyNarrow(proj, (share.firstHead + heads) * 64, ownCol);
-    else if (hiddens < share.hiddens)
-      copies.copyWide(fc, columnOfHidden(hiddens));
+      copies.copyWide(fc, columnOfHidden(fcUnit));
     else
-      copies.copyNarrow(fcproj, (share.firstHidden + hiddens - share.hiddens) * 64, ownCol);
+      copies.copyNarrow(fcproj, (share.firstHidden + hiddens) * 64, this->ownCol());
   }
 
   // The first columns of the block's units.
   KILN_DEVICE int columnOfHead(int unit) const {
-    return (unit % 3 * Shape::kHeads + share.firstHead + unit / 3) * 64 + rank * 8;
+    const Place at = placeOf(unit);
+    return (at.piece % 3 * Shape::kHeads + share.firstHead + at.piece / 3) * 64 + at.col;
   }
-  KILN_DEVICE int columnOfHidden(int unit) const { return (share.firstHidden + unit) * 64 + rank * 8; }
+  KILN_DEVICE int columnOfHidden(int unit) const {
+    const Place at = placeOf(unit);
+    return (share.firstHidden + at.piece) * 64 + at.col;
+  }
   KILN_DEVICE int columnOfLogits(int unit) const {
     return (unit * kBlocks * Shape::kClusters + int(blockIndexX())) * 8;
   }

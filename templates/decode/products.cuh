@@ -25,11 +25,12 @@ namespace kiln {
 template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> {
   using Shape = DecodeShape<Config, T>;
   using Exchange = RowExchange<Config, T>;
-  using Exchange::col, Exchange::has, Exchange::hasGroup, Exchange::index, Exchange::indexOf, Exchange::kAll,
-      Exchange::lane, Exchange::place, Exchange::postSums, Exchange::putMoments, Exchange::quad, Exchange::residual,
-      Exchange::residualBytes, Exchange::residualPart, Exchange::rows, Exchange::shared, Exchange::statistics,
-      Exchange::warp;
-  static constexpr int kRows = Shape::kRows, kWarpParts = Shape::kWarpParts;
+  using Exchange::col, Exchange::hasGroup, Exchange::index, Exchange::kAll, Exchange::lane, Exchange::place,
+      Exchange::postSums, Exchange::putMoments, Exchange::quad, Exchange::residual, Exchange::residualBytes,
+      Exchange::residualPart, Exchange::rows, Exchange::shared, Exchange::statistics, Exchange::warp;
+  static constexpr int kRows = Shape::kRows, kBlocks = Shape::kBlocks;
+  static constexpr int kWideParts = Shape::template kWarpParts<UnitKind::Wide>, // of a warp
+      kNarrowParts = Shape::template kWarpParts<UnitKind::Narrow>;
 
   UnitsAhead<Config, T> ahead;
   u32 metParity = 0, xParity = 0;
@@ -52,14 +53,14 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
 
   /// The warp's parts of all rows.
   struct Rows {
-    RowPart of[kWarpParts];
+    RowPart of[kWideParts];
   };
   /// Waits for the residual stream, and takes the warp's parts of it.
   KILN_DEVICE Rows awaitRows() {
     await(shared.haveX, xParity, residualBytes());
     Rows x;
 #pragma unroll
-    for (int i = 0; i < kWarpParts; ++i)
+    for (int i = 0; i < kWideParts; ++i)
       x.of[i] = residualPart(i);
     return x;
   }
@@ -67,35 +68,39 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
   KILN_DEVICE void putMomentsOf(const Rows &x) const {
     PartSums<T> moments;
 #pragma unroll
-    for (int i = 0; i < kWarpParts; ++i)
+    for (int i = 0; i < kWideParts; ++i)
       moments.add(x.of[i], transposed(x.of[i]), oneOfNinth(i));
     putMoments(moments);
   }
+  /// Whether a part of the warp is one of the wide units' and the rows' depth.
+  KILN_DEVICE bool hasPart(int i) const { return this->template has<UnitKind::Wide>(i); }
   /// The lane's word of a ninth row of ones, along a part of the warp.
-  KILN_DEVICE u32 oneOfNinth(int i) const { return quad() == 0 && has(i) ? pairFromFloat<T>(1.0f, 1.0f) : 0; }
+  KILN_DEVICE u32 oneOfNinth(int i) const { return quad() == 0 && hasPart(i) ? pairFromFloat<T>(1.0f, 1.0f) : 0; }
 
   /// Where the two elements of a word of a part lie in the depth.
   KILN_DEVICE int depthOf(int i, int word) const {
-    return min(indexOf(i), Shape::kParts - 1) * Shape::kUnitDepth + 8 * word + 2 * place();
+    return min(this->template indexOf<UnitKind::Wide>(i), Shape::template kParts<UnitKind::Wide> - 1) *
+               Shape::kUnitDepth +
+           8 * word + 2 * place();
   }
   /// Normalises rows by the statistics that all warps have left.
   template <class Norm>
-  KILN_DEVICE void normalize(Rows &x, const Norm &norm, const typename Norm::Operands (&with)[kWarpParts][8]) const {
+  KILN_DEVICE void normalize(Rows &x, const Norm &norm, const typename Norm::Operands (&with)[kWideParts][8]) const {
     const Vec<float, 2> ofRow = this->template statistics<1>(min(quad(), rows - 1), Norm::kEps);
 #pragma unroll
-    for (int i = 0; i < kWarpParts; ++i)
+    for (int i = 0; i < kWideParts; ++i)
 #pragma unroll
       for (int word = 0; word < 8; ++word) {
         const Vec<float, 2> y = norm(x.of[i].template values<T>(word), ofRow[0], ofRow[1], with[i][word]);
-        x.of[i].words[word] = has(i) ? pairFromFloat<T>(y[0], y[1]) : 0;
+        x.of[i].words[word] = hasPart(i) ? pairFromFloat<T>(y[0], y[1]) : 0;
       }
   }
 
-  /// The warp's sums for a unit, and those of the weights.
+  /// The warp's sums for a wide unit, and those of the weights.
   KILN_DEVICE PartSums<T> product(const Rows &x, const UnitParts<Config, T> &parts) const {
     PartSums<T> sums;
 #pragma unroll
-    for (int i = 0; i < kWarpParts; ++i)
+    for (int i = 0; i < kWideParts; ++i)
       sums.add(x.of[i], parts.of[i], oneOfNinth(i));
     return sums;
   }
@@ -142,7 +147,8 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
       auto *chunkAt = reinterpret_cast<Packet<16> *>(target(someUnit, someRow));
 #pragma unroll
       for (int first = 0; first < kOfWarp; first += 4)
-        if (const int to = (first + place()) * kShare + quad() % kShare; isResult && first + place() < kOfWarp)
+        if (const int to = (first + place()) * kShare + quad() % kShare;
+            isResult && first + place() < kOfWarp && (kBlocks == 8 || to < kBlocks))
           storeAsync(inBlock(chunkAt, u32(to)), chunk, inBlock(&barrier, u32(to)));
     }
   }
@@ -151,10 +157,10 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
   /// are posted.
   template <int kFewest> KILN_DEVICE void narrow(int units, const T *from, int stride) {
     const auto rowsOf = [&](int unit) { return RowPart::read(from + unit * 64, stride, rows, lane()); };
-    Vec<float, 2> sums[kWarpParts] = {};
+    Vec<float, 2> sums[kNarrowParts] = {};
     const auto add = [&](const RowPart &rowPart, const UnitParts<Config, T> &parts) {
 #pragma unroll
-      for (int i = 0; i < kWarpParts; ++i) {
+      for (int i = 0; i < kNarrowParts; ++i) {
         PartSums<T> product;
         product.add(rowPart, parts.of[i]);
         sums[i] += product.values();
@@ -172,21 +178,21 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
         add(rowParts[i], ahead.parts[i]);
 #pragma unroll 1
     for (int i = kAhead; i < units; ++i)
-      add(rowsOf(i), this->takeUnit());
+      add(rowsOf(i), this->template takeUnit<UnitKind::Narrow>());
     postSums(sums);
   }
 
   template <int kSources, class Narrow> KILN_DEVICE void add(const Narrow &epilogue) {
-    typename Narrow::Operands with[kWarpParts];
+    typename Narrow::Operands with[kNarrowParts];
 #pragma unroll
-    for (int i = 0; i < kWarpParts; ++i)
+    for (int i = 0; i < kNarrowParts; ++i)
       with[i] = epilogue.operands(min(col(i), Shape::kDim - 2));
     Vec<float, 2> sums[kAll];
     this->template receive<kSources>(sums);
 #pragma unroll
     for (int n = 0; n < kAll; ++n)
       if (hasGroup(n))
-        residual[n] = epilogue(sums[n], residual[n], with[n % kWarpParts]);
+        residual[n] = epilogue(sums[n], residual[n], with[n % kNarrowParts]);
   }
 
 private:
@@ -213,7 +219,7 @@ private:
         putSums(i, sums[i]);
 #pragma unroll 1
     for (int i = kAhead; i < units; ++i)
-      putSums(i, product(x, this->takeUnit()));
+      putSums(i, product(x, this->template takeUnit<UnitKind::Wide>()));
     meet();
   }
 };

@@ -45,7 +45,7 @@ template <class Config, class T> struct Mailboxes {
   using Shape = DecodeShape<Config, T>;
   static constexpr int kMostRows = 8, kSets = 4, kGroup = 8, kLineWords = 16;
   // What is in front of the words of clusters begins with the sums of decode/phase_times.cuh, two in a word.
-  static constexpr int kTimes = Shape::kBlocks * Shape::kClusters / 2 * int(kDecodePhases),
+  static constexpr int kTimes = 2 * ceilDiv(Shape::kBlocks * Shape::kClusters, 4) * int(kDecodePhases),
                        kHeader = ceilDiv(kTimes + 4 + 2 * kMostRows, kLineWords) * kLineWords;
 
   StampedValue *words;
@@ -66,13 +66,13 @@ template <class Config, class T> struct Mailboxes {
   }
 };
 
-/// A warp's part in the exchange: kWarpParts groups of 8 columns of its block's share.
+/// A warp's part in the exchange: groups of 8 columns of its block's share, parts of a narrow unit.
 template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
   using Shape = DecodeShape<Config, T>;
   using Reads = UnitReads<Config, T>;
-  using Reads::cluster, Reads::has, Reads::indexOf, Reads::lane, Reads::place, Reads::quad, Reads::rank, Reads::rows,
-      Reads::shared, Reads::warp;
-  static constexpr int kRows = Shape::kRows, kGroups = Shape::kWarpParts, kAll = kRows * kGroups;
+  using Reads::cluster, Reads::lane, Reads::place, Reads::quad, Reads::rank, Reads::rows, Reads::shared, Reads::warp;
+  static constexpr int kRows = Shape::kRows, kGroups = Shape::template kWarpParts<UnitKind::Narrow>,
+                       kAll = kRows * kGroups;
   static constexpr int kRanks = Config::kRanks;
 
   const DecodeRanks<kRanks> ranks;
@@ -82,10 +82,19 @@ template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
 
   // A lane has columns 2 place() and the next of each group: of row quad() of a product, or in the exchange of what
   // cluster quad() has, and of what goes to block quad().
-  KILN_DEVICE int firstCol(int group) const { return rank * Shape::kOwnCols + indexOf(group) * Shape::kUnitCols; }
+  KILN_DEVICE int firstCol(int group) const {
+    return ownCol() + this->template indexOf<UnitKind::Narrow>(group) * Shape::kUnitCols;
+  }
+  /// The first column of the block's share.
+  KILN_DEVICE int ownCol() const {
+    if constexpr (Shape::kRowGroups % Shape::kBlocks == 0)
+      return rank * (Shape::kRowGroups / Shape::kBlocks * Shape::kUnitCols);
+    return Shape::firstOf(Shape::kRowGroups, Shape::kBlocks, rank) * Shape::kUnitCols;
+  }
   KILN_DEVICE int col(int group) const { return firstCol(group) + 2 * place(); }
   /// Whether there is such a row, and such a group.
-  KILN_DEVICE bool hasGroup(int n) const { return n / kGroups < rows && has(n % kGroups); }
+  KILN_DEVICE bool hasGroup(int n) const { return n / kGroups < rows && hasColumns(n % kGroups); }
+  KILN_DEVICE bool hasColumns(int group) const { return this->template has<UnitKind::Narrow>(group); }
 
   /// Bytes that a block gets of the residual stream.
   KILN_DEVICE u32 residualBytes() const { return u32(rows) * Shape::kDim * u32(sizeof(T)); }
@@ -103,7 +112,7 @@ template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
       const Mailboxes<Config, T> target{ranks.words((rank + to) % kRanks)};
 #pragma unroll
       for (int i = 0; i < kGroups; ++i)
-        if (quad() < rows && has(i))
+        if (quad() < rows && hasColumns(i))
           ranks.post(target.column(next, rank * Shape::kClusters + cluster, quad(), col(i)), sums[i], next + 1);
     }
   }
@@ -122,7 +131,8 @@ template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
   /// Sends the lane's columns of the residual stream to all blocks of the cluster.
   KILN_DEVICE void sendResidual() const {
     const u32 receiver = u32(quad());
-    const auto barrier = inBlock(&shared.haveX, receiver);
+    const bool isBlock = Shape::kBlocks == 8 || receiver < u32(Shape::kBlocks);
+    const auto barrier = inBlock(&shared.haveX, isBlock ? receiver : 0);
 #pragma unroll
     for (int first = 0; first < kAll; first += 4) {
       Packet<16> chunk{};
@@ -131,7 +141,7 @@ template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
         chunk.words[i] = pairFromFloat<T>(residual[first + i][0], residual[first + i][1]);
       transposeQuad(chunk.words, lane());
       const int n = first + place();
-      if (n < kAll && hasGroup(n))
+      if (isBlock && n < kAll && hasGroup(n))
         storeAsync(inBlock(reinterpret_cast<Packet<16> *>(&shared.x[n / kGroups][firstCol(n % kGroups)]), receiver),
                    chunk, barrier);
     }
@@ -140,8 +150,9 @@ template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
   /// The warp's part of the rows, as the left operand of a product.
   KILN_DEVICE RowPart residualPart(int i) const {
     RowPart part{};
-    if (has(i))
-      part = RowPart::read(&shared.x[0][indexOf(i) * Shape::kUnitDepth], Shape::kDimStride, rows, lane());
+    if (this->template has<UnitKind::Wide>(i))
+      part = RowPart::read(&shared.x[0][this->template indexOf<UnitKind::Wide>(i) * Shape::kUnitDepth],
+                           Shape::kDimStride, rows, lane());
     return part;
   }
   /// Leaves the moments of the warp's columns for the other warps, from the product of the rows and a ninth one of ones

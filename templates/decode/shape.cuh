@@ -1,19 +1,20 @@
 //===- shape.cuh - who computes what in a kernel that decodes all layers -------------===//
 //
-// The blocks of decode/layers.cuh form clusters of 8. A cluster owns some of the heads: their columns of the product
-// for queries, keys and values, their attention, and the part of the projection's depth that they are. And it owns some
-// of the MLP's hidden channels: their columns of the first product, their part of the second one's depth. In the
-// products whose depth a cluster owns, each of its blocks has an eighth of the columns.
+// The blocks of decode/layers.cuh form clusters of kBlocks. A cluster owns some of the heads: their columns of the
+// product for queries, keys and values, their attention, and the part of the projection's depth that they are. And it
+// owns some of the MLP's hidden channels: their columns of the first product, their part of the second one's depth. In
+// the products whose depth a cluster owns, its blocks share the columns. Columns are dealt out in groups of 8.
 //
-// All weights of a block come in units of 64 · kDim / 8 elements, one copy each:
-//   wide     8 columns of the whole depth
-//   narrow   64 of the depth, the block's kDim / 8 columns
-// Either is kDim / 64 parts of 8 columns of 64 of the depth: part i of a wide unit is depth 64i … 64i + 63, part i of a
-// narrow one columns 8i … 8i + 7. Each warp that multiplies has kWarpParts neighbouring parts of each unit.
+// All weights of a block come in units, one copy each, of two kinds (UnitKind):
+//   wide     a group of columns of the whole depth: kDim / 64 parts
+//   narrow   64 of the depth, the block's columns: kMostOwn parts
+// A part is 8 columns of 64 of the depth: part i of a wide unit is depth 64i … 64i + 63, part i of a narrow one columns
+// 8i … 8i + 7. Each warp that multiplies has neighbouring parts of each unit, as many as others: kWarpParts at most. In
+// clusters of 8 both kinds have as many parts; in those of 6, blocks have more columns, some of them one group more.
 //
-// A head takes 4 units of each block, 64 hidden channels take 2. Clusters share heads first, then hidden channels: all
-// have as equal a number of units as can be, but none has more hidden channels than it must, since all wait for each
-// other behind the MLP.
+// A head takes 24 groups of a cluster's wide products and a narrow unit of each block, 64 hidden channels take 8 and
+// one. Clusters share heads first, then hidden channels: all have as equal a number of units as can be, but none has
+// more hidden channels than it must, since all wait for each other behind the MLP.
 //
 // Of a model that several ranks share (decode/ranks.cuh), all of this is about the share of one rank. All have as many
 // heads and channels: where they do not divide, the last ones are zeros.
@@ -31,6 +32,8 @@
 
 namespace kiln {
 
+enum class UnitKind { Wide, Narrow };
+
 /// The heads and hidden channels of a cluster. Hidden channels count in groups of 64.
 struct DecodeShare {
   int firstHead, heads, firstHidden, hiddens;
@@ -38,19 +41,24 @@ struct DecodeShare {
 
 /// Constants that follow from a Config for elements of type T.
 template <class Config, class T> struct DecodeShape {
-  static constexpr int kBlocks = 8; // of a cluster
+  static constexpr int kBlocks = Config::kBlocks; // of a cluster
   static constexpr int kClusters = Config::kClusters, kRows = Config::kRows, kStages = Config::kStages;
-  static constexpr int kInFlight = min(Config::kInFlight, kStages);
+  static constexpr int kInFlight = min(Config::kInFlight, kStages),
+                       kLogitsInFlight = min(Config::kLogitsInFlight, kStages);
   static constexpr int kDim = Config::kDim, kHeads = Config::kHeads, kHiddens = Config::kHidden / 64;
   static constexpr int kHeadSize = 64, kUnitDepth = 64, kUnitCols = 8;
-  static constexpr int kParts = kDim / kUnitDepth, kWarpParts = Config::kWarpParts; // of a unit, of a warp
-  static constexpr int kWarps = ceilDiv(kParts, kWarpParts), kConsumers = kWarps * int(kWarpSize);
-  static constexpr int kThreads = kConsumers + int(kWarpSize);
-  static constexpr int kOwnCols = kDim / kBlocks; // of a narrow product
-  static constexpr u32 kPartBytes = kUnitCols * kSwizzledRowBytes, kUnitBytes = kParts * kPartBytes;
+  static constexpr int kRowGroups = kDim / kUnitCols, kMostOwn = ceilDiv(kRowGroups, kBlocks); // of a block
+  static constexpr int kWarps = ceilDiv(max(kDim / kUnitDepth, kMostOwn), Config::kWarpParts);
+  static constexpr int kConsumers = kWarps * int(kWarpSize), kThreads = kConsumers + int(kWarpSize);
+  static constexpr u32 kPartBytes = kUnitCols * kSwizzledRowBytes;
+  static constexpr u32 kStageBytes = u32(max(kDim / kUnitDepth, kMostOwn)) * kPartBytes;
+
+  /// Parts of a unit, and of a warp.
+  template <UnitKind kKind> static constexpr int kParts = kKind == UnitKind::Wide ? kDim / kUnitDepth : kMostOwn;
+  template <UnitKind kKind> static constexpr int kWarpParts = ceilDiv(kParts<kKind>, kWarps);
 
   KILN_DEVICE static constexpr DecodeShare share(int cluster) {
-    constexpr int kHalves = 2 * kHeads + kHiddens;                         // each is two units of a block
+    constexpr int kHalves = 2 * kHeads + kHiddens; // each is a narrow unit and as much of wide ones
     constexpr int kMore = kHeads % kClusters, kOthers = kClusters - kMore; // clusters with one more head, and others
     constexpr int kOfMore = firstOf(kHalves, kClusters, kMore) - 2 * firstOf(kHeads, kClusters, kMore);
     constexpr int kOfOthers = min(kHiddens - kOfMore, kOthers * ceilDiv(kHiddens, kClusters));
@@ -84,17 +92,24 @@ template <class Config, class T> struct DecodeShape {
   static constexpr int kMostHiddens = mostHiddens(), kFewestHiddens = fewestHiddens();
   static constexpr int kHeadClusters = min(kHeads, kClusters); // the first ones; the others have no heads
   static constexpr int kQueries = kRows * kMostHeads;
+  // Units of wide products of a block, of which 64 columns, a head's query for example, have 8 groups.
+  static constexpr int kPieceGroups = 64 / kUnitCols;
+  static constexpr int kMostQkv = ceilDiv(kPieceGroups * 3 * kMostHeads, kBlocks),
+                       kFewestQkv = kPieceGroups * 3 * kFewestHeads / kBlocks;
+  static constexpr int kMostFc = ceilDiv(kPieceGroups * kMostHiddens, kBlocks),
+                       kFewestFc = kPieceGroups * kFewestHiddens / kBlocks;
   static constexpr int kDirect = min(Config::kDirect, kWarps); // slots of a query that blocks do not combine
 
   // The panel holds the sums of all warps for some wide units: of a phase, or of two batches of the last product.
-  static constexpr int kBatch = 4, kPanelUnits = max(max(3 * kMostHeads, kMostHiddens), 2 * kBatch);
+  static constexpr int kBatch = 4, kPanelUnits = max(max(kMostQkv, kMostFc), 2 * kBatch);
   // Rows of the left operands are kept apart, so that lanes read them from different banks.
   static constexpr int kDimStride = kDim + 8, kAttendedStride = kMostHeads * kHeadSize + 8,
                        kHiddenStride = kMostHiddens * 64 + 8;
 
   static_assert(sizeof(T) == 2, "bf16 or f16");
   static_assert(kDim % 64 == 0 && Config::kHidden % 64 == 0, "whole units");
-  static_assert(kWarps < 32 && kOwnCols <= 256, "a legal block, and a legal box");
+  static_assert(kWarps < 32 && kMostOwn * kUnitCols <= 256, "a legal block, and a legal box");
+  static_assert(kBlocks >= 1 && kBlocks <= 8, "a quad of a warp for each block");
   static_assert(kRows == 1 || kRows == 2 || kRows == 4 || kRows == 8, "rows of an instruction");
   // Blocks of a cluster wait for each other's hidden channels before they send again what they have sent before.
   static_assert(kFewestHiddens > 0, "every cluster has hidden channels");
@@ -109,7 +124,7 @@ template <class Config, class T> struct DecodeStorage {
   using Shape = DecodeShape<Config, T>;
   static constexpr int kRows = Shape::kRows, kQueries = Shape::kQueries;
 
-  alignas(kWarpgroupTileAlignment) u8 ring[Shape::kStages][Shape::kUnitBytes];
+  alignas(kWarpgroupTileAlignment) u8 ring[Shape::kStages][Shape::kStageBytes];
   // The residual stream, and of each warp's columns the sum and the sum of the squares.
   alignas(16) T x[kRows][Shape::kDimStride];
   alignas(16) Vec<float, 2> moments[Shape::kWarps][kRows];

@@ -3,8 +3,8 @@
 // A producer thread copies units (decode/shape.cuh) into a ring of stages, in the order in which the block needs them,
 // as long as stages are free: it never waits for what other blocks compute, so weights stream while they do. But at
 // most kInFlight units are under way at a time, as many as keep the memory busy: all that clusters tell each other
-// waits behind them. Warps take units in the same order; a warp takes its parts of 8 columns of 64 of the depth into
-// registers. The stage is free when all warps have.
+// waits behind them. For the logits it may be more. Warps take units in the same order; a warp takes its parts
+// of 8 columns of 64 of the depth into registers. The stage is free when all warps have.
 //
 // A part in shared memory is 8 rows of 128 bytes, a column each, whose chunks are swizzled; in registers it is the
 // right operand of four products of 16 of the depth (tensor_core.cuh).
@@ -87,7 +87,7 @@ KILN_DEVICE UnitPart transposed(const RowPart &rows) {
   return part;
 }
 
-/// What a warp has of a unit. Those that are past the last one of the unit are copies of it.
+/// What a warp has of a unit of either kind. Those that are past the last one of the unit are copies of it.
 template <class Config, class T> struct UnitParts {
   UnitPart of[Config::kWarpParts];
 };
@@ -99,49 +99,60 @@ template <class Config, class T> struct UnitCopies {
   DecodeStorage<Config, T> &shared;
   u32 copied = 0;
 
-  template <int kRank> KILN_DEVICE void copy(const TensorMap &weight, const int (&at)[kRank]) {
+  template <UnitKind kKind, int kInFlight, int kRank>
+  KILN_DEVICE void copy(const TensorMap &weight, const int (&at)[kRank]) {
     const auto place = RingPlace<Shape::kStages>::after(copied);
-    if (copied >= Shape::kInFlight) {
-      const auto earlier = RingPlace<Shape::kStages>::after(copied - Shape::kInFlight);
+    if (copied >= kInFlight) {
+      const auto earlier = RingPlace<Shape::kStages>::after(copied - kInFlight);
       waitBarrier(shared.full[earlier.stage], earlier.parity);
     }
     if (copied++ >= Shape::kStages)
       waitBarrier(shared.empty[place.stage], place.parity ^ 1);
-    arriveExpecting(shared.full[place.stage], Shape::kUnitBytes);
+    arriveExpecting(shared.full[place.stage], u32(Shape::template kParts<kKind>) * Shape::kPartBytes);
     copyBoxOnce(SharedAddress(shared.ring[place.stage]), weight, at, shared.full[place.stage]);
   }
   /// 8 columns of the whole depth. The map has rank 3: 64 of the depth, the columns, the depth's multiples of 64.
-  KILN_DEVICE void copyWide(const TensorMap &weight, int col) { copy(weight, {0, col, 0}); }
-  /// 64 of the depth, of as many columns as a block has.
-  KILN_DEVICE void copyNarrow(const TensorMap &weight, int depth, int col) { copy(weight, {depth, col}); }
+  template <int kInFlight = Shape::kInFlight> KILN_DEVICE void copyWide(const TensorMap &weight, int col) {
+    copy<UnitKind::Wide, kInFlight>(weight, {0, col, 0});
+  }
+  /// 64 of the depth, of as many columns as a block can have.
+  KILN_DEVICE void copyNarrow(const TensorMap &weight, int depth, int col) {
+    copy<UnitKind::Narrow, Shape::kInFlight>(weight, {depth, col});
+  }
 };
 
 /// A warp's side of the ring.
 template <class Config, class T> struct UnitReads : DecodeThread<Config, T> {
   using Shape = DecodeShape<Config, T>;
   using Thread = DecodeThread<Config, T>;
-  using Thread::lane, Thread::shared, Thread::Thread, Thread::warp;
+  using Thread::lane, Thread::rank, Thread::shared, Thread::Thread, Thread::warp;
 
   RingPlace<Shape::kStages> ring = RingPlace<Shape::kStages>::after(0);
 
-  /// The index of a part of this warp; not of the unit, if it is kParts or more.
-  KILN_DEVICE int indexOf(int part) const { return warp() * Shape::kWarpParts + part; }
-  KILN_DEVICE bool has(int part) const {
-    return Shape::kParts % Shape::kWarpParts == 0 || indexOf(part) < Shape::kParts;
+  /// The index of a part of this warp; whether it is one of the unit, and of the block's columns.
+  template <UnitKind kKind> KILN_DEVICE int indexOf(int part) const {
+    return warp() * Shape::template kWarpParts<kKind> + part;
+  }
+  template <UnitKind kKind> KILN_DEVICE bool has(int part) const {
+    constexpr int kParts = Shape::template kParts<kKind>;
+    constexpr bool kAreOfAllBlocks = kKind == UnitKind::Wide || Shape::kRowGroups % Shape::kBlocks == 0;
+    if constexpr (kAreOfAllBlocks && kParts == Shape::kWarps * Shape::template kWarpParts<kKind>)
+      return true;
+    return indexOf<kKind>(part) < (kAreOfAllBlocks ? kParts : Shape::partOf(Shape::kRowGroups, Shape::kBlocks, rank));
   }
 
   /// The warp's parts of the next unit.
-  KILN_DEVICE UnitParts<Config, T> takeUnit() {
+  template <UnitKind kKind> KILN_DEVICE UnitParts<Config, T> takeUnit() {
     UnitParts<Config, T> parts[1];
-    takeUnits<1>(parts, 1);
+    takeUnits<kKind, 1>(parts, 1);
     return parts[0];
   }
   /// The warp's parts of the next `units` units, but kCount at most; there are kFewest. The loads of all are under way
   /// before the first stage is given back.
-  template <int kFewest, int kCount>
+  template <UnitKind kKind, int kFewest, int kCount>
   KILN_DEVICE void takeUnits(UnitParts<Config, T> (&parts)[kCount], int units) {
     RingPlace<Shape::kStages> next = ring;
-    const UnitOffsets offsets = offsetsInUnit();
+    const UnitOffsets<kKind> offsets = offsetsInUnit<kKind>();
 #pragma unroll
     for (int i = 0; i < kCount; ++i)
       if (i < kFewest || i < units) {
@@ -154,9 +165,10 @@ template <class Config, class T> struct UnitReads : DecodeThread<Config, T> {
     for (int i = 0; i < kCount; ++i)
       if (i < kFewest || i < units) {
         // A load fills all registers of the warp's lanes at once.
-        u32 loaded[2 * Shape::kWarpParts];
+        constexpr int kLoads = 2 * Shape::template kWarpParts<kKind>;
+        u32 loaded[kLoads];
 #pragma unroll
-        for (int word = 0; word < 2 * Shape::kWarpParts; ++word)
+        for (int word = 0; word < kLoads; ++word)
           loaded[word] = parts[i].of[word / 2].words[word % 2][0];
         if (lane() == 0)
           arriveBehindLoads(shared.empty[ring.stage], loaded);
@@ -166,23 +178,24 @@ template <class Config, class T> struct UnitReads : DecodeThread<Config, T> {
 
 private:
   /// Where this lane's rows of the warp's parts lie in a unit.
-  struct UnitOffsets {
-    u32 of[Shape::kWarpParts][2];
+  template <UnitKind kKind> struct UnitOffsets {
+    u32 of[Shape::template kWarpParts<kKind>][2];
   };
-  KILN_DEVICE UnitOffsets offsetsInUnit() const {
+  template <UnitKind kKind> KILN_DEVICE UnitOffsets<kKind> offsetsInUnit() const {
     const u32 row = u32(lane()) % 8, column = u32(lane()) / 8;
-    UnitOffsets offsets;
+    UnitOffsets<kKind> offsets;
 #pragma unroll
-    for (int i = 0; i < Shape::kWarpParts; ++i)
+    for (int i = 0; i < Shape::template kWarpParts<kKind>; ++i)
 #pragma unroll
       for (u32 half = 0; half < 2; ++half)
-        offsets.of[i][half] =
-            u32(min(indexOf(i), Shape::kParts - 1)) * Shape::kPartBytes + swizzledOffset(row, half * 4 + column, row);
+        offsets.of[i][half] = u32(min(indexOf<kKind>(i), Shape::template kParts<kKind> - 1)) * Shape::kPartBytes +
+                              swizzledOffset(row, half * 4 + column, row);
     return offsets;
   }
-  KILN_DEVICE void loadUnit(UnitParts<Config, T> &parts, SharedAddress stage, const UnitOffsets &offsets) const {
+  template <UnitKind kKind>
+  KILN_DEVICE void loadUnit(UnitParts<Config, T> &parts, SharedAddress stage, const UnitOffsets<kKind> &offsets) const {
 #pragma unroll
-    for (int i = 0; i < Shape::kWarpParts; ++i)
+    for (int i = 0; i < Shape::template kWarpParts<kKind>; ++i)
 #pragma unroll
       for (int half = 0; half < 2; ++half)
         loadMatrices(parts.of[i].words[half], stage + offsets.of[i][half]);
@@ -196,11 +209,11 @@ template <class Config, class T> struct UnitsAhead {
   UnitParts<Config, T> parts[max(kAhead, 1)];
 
   /// Of `units` units, kFewest at least.
-  template <int kFewest> KILN_DEVICE void take(UnitReads<Config, T> &reads, int units) {
+  template <UnitKind kKind, int kFewest> KILN_DEVICE void take(UnitReads<Config, T> &reads, int units) {
 #pragma unroll
     for (int i = kFewest; i < kAhead; ++i)
       parts[i] = {}; // otherwise registers keep what was taken before
-    reads.template takeUnits<kFewest>(parts, units);
+    reads.template takeUnits<kKind, kFewest>(parts, units);
   }
 };
 

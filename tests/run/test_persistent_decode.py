@@ -57,6 +57,15 @@ class PersistentDecode(KilnTest):
         self.kiln("run", model, "--random-weights", 1, "--strategy", strategy, "--tokens", LONG, "--tokens", SHORT, "--greedy",
                   "--max-new-tokens", 2, "--device", "emulate", "--check", "reference")
 
+    def test_clusters_whose_blocks_share_unequally(self):
+        """Of 24 groups of 8 columns, four blocks have 5 and one has 4; three clusters of 5 blocks have a head each."""
+        model = self.write("three.toml", MODEL.replace("n_embd = 128", "n_embd = 192").replace("n_head = 2", "n_head = 3"))
+        for blocks, clusters, parts in ((5, 3, 2), (6, 2, 3), (7, 1, 1)):
+            settings = f"blocks={blocks},clusters={clusters},stages=3,ahead=1,warp_parts={parts},logits_in_flight=1"
+            self.kiln("run", model, "--random-weights", 1, "--strategy", f"precision=bf16,decode=persistent{{{settings}}}",
+                      "--tokens", LONG, "--tokens", SHORT, "--greedy", "--max-new-tokens", 3, "--device", "emulate",
+                      "--check", "reference")
+
     def test_a_model_that_the_kernel_does_not_run_is_refused(self):
         message = "error: fused @decode_layers: expected a model that the kernel decode_layers runs on sm_90a: 16-bit elements"
         self.assert_fails(message, "compile", self.model, "--decode", "persistent", "-o", self.path("plan"))
@@ -177,7 +186,7 @@ class Mistakes(EditedKernel):
                    r"thread \d+ reads shared memory that a copy writes, without a wait for the copy's barrier")
 
     def test_sums_are_read_before_all_warps_have_put_them(self):
-        self.check("putSums(i, product(x, this->takeUnit()));\n    meet();", "putSums(i, product(x, this->takeUnit()));",
+        self.check("putSums(i, product(x, this->template takeUnit<UnitKind::Wide>()));\n    meet();", "putSums(i, product(x, this->template takeUnit<UnitKind::Wide>()));",
                    r"thread \d+ reads shared memory that thread \d+ has written since the last barrier")
 
     def test_a_stage_is_given_back_before_it_is_read(self):

@@ -10,8 +10,8 @@ namespace kiln {
 namespace {
 
 // As in templates/decode/shape.cuh.
-constexpr int64_t clusterBlocks = 8, unitDepth = 64, unitCols = 8, batchUnits = 4;
-constexpr int64_t mostRows = 8, mostParts = 31;
+constexpr int64_t unitDepth = 64, unitCols = 8, batchUnits = 4, pieceGroups = 8;
+constexpr int64_t mostRows = 8, mostParts = 31, mostBlocks = 8;
 
 /// Of any call of the plan.
 int64_t mostSequences(const DecodeRegion &region) {
@@ -32,15 +32,22 @@ int64_t directSlotsOf(const DecodeRegion &region) { return mostSequences(region)
 /// Keys that a lane takes at once. Warps of 2 parts have no registers for a third.
 int64_t deepOf(const DecodeRegion &region) { return warpPartsOf(region) != 2 && mostSequences(region) == 1 ? 3 : 2; }
 
+/// So many clusters of so many blocks.
+struct Clusters {
+  int64_t blocks, count;
+};
+
 /// Who computes what, as DecodeShape of the template.
 struct DecodeBlock {
-  int64_t ranks, dim, heads, hiddens, clusters, rows, stages, warpParts, direct;
+  int64_t ranks, dim, heads, hiddens, blocks, clusters, rows, stages, warpParts, direct;
 
-  DecodeBlock(const DecodeRegion &region, int64_t clusters, int64_t rows, int64_t stages)
+  DecodeBlock(const DecodeRegion &region, const Clusters &shape, int64_t rows, int64_t stages)
       : ranks(region.ranks()), dim(region.dim()), heads(region.heads()), hiddens(region.hidden() / unitDepth),
-        clusters(clusters), rows(rows), stages(stages), warpParts(warpPartsOf(region)), direct(directSlotsOf(region)) {}
+        blocks(shape.blocks), clusters(shape.count), rows(rows), stages(stages), warpParts(warpPartsOf(region)),
+        direct(directSlotsOf(region)) {}
   DecodeBlock(const DecodeRegion &region, const Tile &tile)
-      : DecodeBlock(region, setting(tile, "clusters"), setting(tile, "rows"), setting(tile, "stages")) {
+      : DecodeBlock(region, {setting(tile, "blocks"), setting(tile, "clusters")}, setting(tile, "rows"),
+                    setting(tile, "stages")) {
     warpParts = setting(tile, "warp_parts");
     direct = setting(tile, "direct");
   }
@@ -73,22 +80,27 @@ struct DecodeBlock {
       most = std::max(most, hiddensOf(cluster));
     return most;
   }
-  int64_t parts() const { return dim / unitDepth; }
-  int64_t warps() const { return llvm::divideCeil(parts(), warpParts); }
-  int64_t unitBytes() const { return parts() * unitCols * 128; }
+  /// Of a unit of a wide and of a narrow product.
+  int64_t wideParts() const { return dim / unitDepth; }
+  int64_t narrowParts() const { return llvm::divideCeil(dim / unitCols, blocks); }
+  int64_t mostUnitParts() const { return std::max(wideParts(), narrowParts()); }
+  int64_t warps() const { return llvm::divideCeil(mostUnitParts(), warpParts); }
+  int64_t stageBytes() const { return mostUnitParts() * unitCols * 128; }
 
   /// The size of DecodeStorage of the template.
   int64_t sharedBytes() const {
     const int64_t mostHeads = llvm::divideCeil(heads, clusters), queries = rows * mostHeads;
-    const int64_t panelUnits = std::max({3 * mostHeads, mostHiddens(), 2 * batchUnits});
-    int64_t bytes = stages * unitBytes();
+    const int64_t qkvUnits = llvm::divideCeil(pieceGroups * 3 * mostHeads, blocks);
+    const int64_t fcUnits = llvm::divideCeil(pieceGroups * mostHiddens(), blocks);
+    const int64_t panelUnits = std::max({qkvUnits, fcUnits, 2 * batchUnits});
+    int64_t bytes = stages * stageBytes();
     auto add = [&](int64_t more) { bytes += llvm::alignTo(more, 16); };
     add(rows * (dim + 8) * 2);
     add(warps() * rows * 8);
     add(warps() * panelUnits * (rows + 1) * unitCols * 4);
     add(queries * 3 * 64 * 2);
     add(warps() * queries * 64 * 4);
-    const int64_t parts = clusterBlocks * std::min(direct, warps());
+    const int64_t parts = blocks * std::min(direct, warps());
     add(parts * queries * 64 * 4);
     add(warps() * queries * 8);
     add(parts * queries * 8);
@@ -100,29 +112,46 @@ struct DecodeBlock {
   }
 };
 
-/// The clusters of 8 blocks, each with a multiprocessor for itself, that run at once. The processing clusters of a GPU
-/// differ in size, so that some multiprocessors are left over: of an H200's 132, 12.
-int64_t residentClusters(const Target &target) { return target.multiprocessors / clusterBlocks - 1; }
+/// Rows of a box of a tensor map, at most.
+constexpr int64_t mostBoxRows = 256;
+
+bool hasLegalBoxes(const DecodeRegion &region, const Clusters &clusters) {
+  return DecodeBlock(region, clusters, 1, 1).narrowParts() * unitCols <= mostBoxRows;
+}
+
+/// The clusters whose blocks have a multiprocessor each, all at once. The processing clusters of a GPU have up to 18
+/// multiprocessors and differ in size, so that some are left over: of an H200's 132, 12 with 8 blocks to a cluster.
+/// With 6 an H200 has 17 clusters; one that has only full processing clusters would have 16.
+Clusters residentClusters(const Target &target, int64_t blocks) {
+  const int64_t clusters = target.multiprocessors / 8;
+  return {blocks, blocks == mostBlocks ? clusters - 1 : clusters};
+}
 
 /// Units under way that keep the memory busy: about 45 KB of each multiprocessor.
 int64_t unitsInFlight(const DecodeBlock &block) {
-  return std::min<int64_t>(block.unitBytes() <= 16 * 1024 ? 3 : 2, block.stages);
+  return std::min<int64_t>(block.stageBytes() <= 16 * 1024 ? 3 : 2, block.stages);
 }
 
-/// The most clusters that share heads and hidden channels; 0: none.
-int64_t mostClusters(const DecodeRegion &region, const Target &target) {
-  for (int64_t clusters = residentClusters(target); clusters > 0; --clusters)
-    if (DecodeBlock(region, clusters, 1, 1).isShared())
-      return clusters;
-  return 0;
+/// The most clusters that share heads and hidden channels; none: no blocks.
+Clusters mostClusters(const DecodeRegion &region, Clusters resident) {
+  for (; resident.count > 0; --resident.count)
+    if (DecodeBlock(region, resident, 1, 1).isShared())
+      return resident;
+  return {};
 }
 
-/// As many as run at once. Of several ranks, no cluster has only hidden channels, if heads occupy more than half of
-/// them, but not all: it would wait while others are in attention, and each cluster that posts costs all others.
-int64_t clustersFor(const DecodeRegion &region, const Target &target) {
-  const int64_t most = mostClusters(region, target), heads = region.heads();
-  const bool areEnough = region.ranks() > 1 && 2 * heads > most && heads < most;
-  return areEnough && DecodeBlock(region, heads, 1, 1).isShared() ? heads : most;
+/// As many as run at once. Where smaller clusters have a head each and larger ones would have two, all would wait for
+/// those. Of several ranks, no cluster has only hidden channels, if heads occupy more than half of them, but not all:
+/// it would wait while others are in attention, and each cluster that posts costs all others.
+Clusters clustersFor(const DecodeRegion &region, const Target &target) {
+  const int64_t heads = region.heads();
+  Clusters most = mostClusters(region, residentClusters(target, mostBlocks));
+  if (const Clusters smaller = mostClusters(region, residentClusters(target, 6));
+      most.count < heads && heads <= smaller.count && hasLegalBoxes(region, smaller))
+    most = {smaller.blocks, heads};
+  const Clusters withHeads = {most.blocks, heads};
+  const bool areEnough = region.ranks() > 1 && 2 * heads > most.count && heads < most.count;
+  return areEnough && DecodeBlock(region, withHeads, 1, 1).isShared() ? withHeads : most;
 }
 
 int64_t rowsFor(const Op &op, const DimBinding &upper) {
@@ -137,7 +166,7 @@ bool fitsTemplate(const DecodeRegion &region) {
 }
 
 /// The most stages for which the block fits; 0: none does.
-int64_t mostStages(const DecodeRegion &region, int64_t clusters, int64_t rows, const Target &target) {
+int64_t mostStages(const DecodeRegion &region, const Clusters &clusters, int64_t rows, const Target &target) {
   int64_t stages = 16;
   while (stages > 0 && DecodeBlock(region, clusters, rows, stages).sharedBytes() > target.sharedPerBlock)
     --stages;
@@ -148,25 +177,34 @@ bool acceptsDecodeLayers(const Op &op, const Target &target, const DimBinding &u
   std::optional<DecodeRegion> region = DecodeRegion::of(op);
   if (!region || !target.hasWgmma || op.parent()->function()->module().boolAttribute(ModuleAttribute::portable))
     return false;
-  return fitsTemplate(*region) && mostClusters(*region, target) > 0 &&
-         mostStages(*region, clustersFor(*region, target), rowsFor(op, upper), target) > 1;
+  if (!fitsTemplate(*region))
+    return false;
+  const Clusters clusters = clustersFor(*region, target);
+  return clusters.count > 0 && mostStages(*region, clusters, rowsFor(op, upper), target) > 1;
 }
 
 std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
   const DecodeRegion region = *DecodeRegion::of(op);
-  const int64_t clusters = clustersFor(region, target), rows = rowsFor(op, upper);
+  const Clusters clusters = clustersFor(region, target);
+  const int64_t rows = rowsFor(op, upper);
   const int64_t stages = mostStages(region, clusters, rows, target), warpParts = warpPartsOf(region);
-  // As far as registers go.
+  const int64_t inFlight = unitsInFlight(DecodeBlock(region, clusters, rows, stages));
+  // Fewer multiprocessors than others have keep the memory busy with more copies each, but for layers that would delay
+  // what clusters tell each other.
+  const bool isSmaller = clusters.blocks < mostBlocks;
   // Where weights take longer than the phases, stages that are free sooner only put more copies in front of what
   // clusters tell each other. Of several ranks, each has fewer weights.
-  const int64_t lead = warpParts == 1 || (region.ranks() > 1 && warpParts == 2) ? 2 : 1;
+  const int64_t lead = warpParts == 1 || isSmaller || (region.ranks() > 1 && warpParts == 2) ? 2 : 1;
+  // As far as registers go.
   int64_t ahead = rows == 1 && warpParts == 1 ? 3 : rows == 1 || (rows == 2 && warpParts <= 2) ? 2 : 1;
   if (lead == 2 && DecodeBlock(region, clusters, rows, stages).warps() > 12)
     ahead = 1; // a thread of so many warps has registers for no more
-  return {{{"clusters", clusters},
+  return {{{"blocks", clusters.blocks},
+           {"clusters", clusters.count},
            {"rows", rows},
            {"stages", stages},
-           {"in_flight", unitsInFlight(DecodeBlock(region, clusters, rows, stages))},
+           {"in_flight", inFlight},
+           {"logits_in_flight", isSmaller ? stages : inFlight},
            {"warp_parts", warpParts},
            {"ahead", ahead},
            {"lead", lead},
@@ -176,18 +214,19 @@ std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const
 
 bool isSoundDecodeLayers(const Op &op, const Tile &tile) {
   const DecodeBlock block(*DecodeRegion::of(op), tile);
-  return block.warpParts >= 1 && setting(tile, "lead") <= 2 && setting(tile, "deep") <= 4 && block.direct >= 1 &&
-         block.direct * clusterBlocks <= 32 && block.clusters <= 1024 && block.isShared() && block.rows <= mostRows &&
-         isPowerOfTwo(block.rows);
+  return block.blocks >= 1 && block.blocks <= mostBlocks && block.narrowParts() * unitCols <= mostBoxRows &&
+         block.warpParts >= 1 && block.warps() <= mostParts && setting(tile, "lead") <= 2 &&
+         setting(tile, "deep") <= 4 && block.direct >= 1 && block.direct * block.blocks <= 32 &&
+         block.clusters <= 1024 && block.isShared() && block.rows <= mostRows && isPowerOfTwo(block.rows);
 }
 
 Launch launchDecodeLayers(const Op &op, const Tile &tile) {
   const DecodeBlock block(*DecodeRegion::of(op), tile);
-  return {.grid = {Expr(clusterBlocks * block.clusters), Expr(1), Expr(1)},
+  return {.grid = {Expr(block.blocks * block.clusters), Expr(1), Expr(1)},
           .threads = 32 * (block.warps() + 1),
           .dynamicShared = block.sharedBytes(),
           .cooperative = true,
-          .cluster = clusterBlocks,
+          .cluster = block.blocks,
           .resident = 1};
 }
 
@@ -207,9 +246,9 @@ double estimateDecodeLayers(const Op &op, const Tile &, const Target &target, co
 OperandMap wideMap(const Value &weight, const DecodeBlock &block) {
   const int64_t cols = *weight.type.shape[0].asConstant(), bytes = dtypeSize(weight.type.dtype);
   return {&weight,
-          {Expr(unitDepth), Expr(cols), Expr(block.parts())},
+          {Expr(unitDepth), Expr(cols), Expr(block.wideParts())},
           {Expr(block.dim * bytes), Expr(unitDepth * bytes)},
-          {Expr(unitDepth), Expr(unitCols), Expr(block.parts())}};
+          {Expr(unitDepth), Expr(unitCols), Expr(block.wideParts())}};
 }
 
 /// Of a narrow product: copies of 64 of the depth for a block's columns.
@@ -218,7 +257,7 @@ OperandMap narrowMap(const Value &weight, const DecodeBlock &block) {
   return {&weight,
           {Expr(depth), Expr(block.dim)},
           {Expr(depth * dtypeSize(weight.type.dtype))},
-          {Expr(unitDepth), Expr(block.dim / clusterBlocks)}};
+          {Expr(unitDepth), Expr(block.narrowParts() * unitCols)}};
 }
 
 std::vector<OperandMap> decodeMaps(const Op &op, const Tile &tile) {
@@ -238,7 +277,8 @@ constexpr StringRef decodePhases[] = {"start", "embed", "keys",   "qkv", "attent
 /// times of phases, four words of 8 bytes, and two for each of 8 rows, rounded up to lines.
 int64_t mailboxBytes(const Op &op, const Tile &tile) {
   const DecodeBlock block(*DecodeRegion::of(op), tile);
-  const int64_t times = clusterBlocks * block.clusters * static_cast<int64_t>(std::size(decodePhases)) * 4;
+  const auto pairs = static_cast<int64_t>(llvm::divideCeil(block.blocks * block.clusters, 4)); // of words
+  const int64_t times = pairs * static_cast<int64_t>(std::size(decodePhases)) * 16;
   return static_cast<int64_t>(llvm::alignTo(times + (4 + 2 * mostRows) * 8, 128)) +
          4 * block.ranks * block.clusters * block.rows * block.dim * 16;
 }

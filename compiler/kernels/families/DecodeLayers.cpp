@@ -175,7 +175,7 @@ int64_t mostStages(const DecodeRegion &region, const Clusters &clusters, int64_t
 
 bool acceptsDecodeLayers(const Op &op, const Target &target, const DimBinding &upper) {
   std::optional<DecodeRegion> region = DecodeRegion::of(op);
-  if (!region || !target.hasWgmma || op.parent()->function()->module().boolAttribute(ModuleAttribute::portable))
+  if (!region || !target.hasWgmma)
     return false;
   if (!fitsTemplate(*region))
     return false;

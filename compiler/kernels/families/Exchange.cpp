@@ -206,8 +206,7 @@ static int64_t bytesOfStage(const Op &op) {
 /// Rows of each warp that are on their way to shared memory: as many as it has room for.
 static int64_t stagesOf(const Op &op, const Target &target, int64_t warps) {
   // GPUs before Hopper have no such copies, and the template nothing in their place.
-  const Module &module = op.parent()->function()->module();
-  if (target.computeCapability() < 90 || module.boolAttribute(ModuleAttribute::portable) || bytesOfParts(op) % 16 != 0)
+  if (!target.hasClusters || bytesOfParts(op) % 16 != 0)
     return 1;
   return std::clamp<int64_t>((target.sharedPerBlock - 16) / (warps * bytesOfStage(op)), 1, 4);
 }

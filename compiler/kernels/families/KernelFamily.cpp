@@ -77,7 +77,11 @@ Expected<const Target *> targetOf(const Module &module) {
   const Attribute *target = findAttribute(module.attributes, ModuleAttribute::target);
   if (!target)
     return makeError(module.loc, "expected the module attribute 'target', the name of a GPU; run select-kernels first");
-  Expected<const Target *> found = findTarget(target->asString());
+  return targetNamed(target->asString(), module);
+}
+
+Expected<const Target *> targetNamed(StringRef name, const Module &module) {
+  Expected<const Target *> found = findTarget(name);
   if (found && module.boolAttribute(ModuleAttribute::portable))
     return &portable(**found);
   return found;

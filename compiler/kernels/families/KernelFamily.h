@@ -143,6 +143,8 @@ const KernelFamily *findKernelFamily(StringRef name);
 /// The target that select-kernels wrote into the module, as portable() says if the module's kernels run on others, too.
 /// Error: there is none.
 Expected<const Target *> targetOf(const Module &module);
+/// The target with this name, likewise, for passes in front of select-kernels. Error: an unknown name.
+Expected<const Target *> targetNamed(StringRef name, const Module &module);
 /// The family that an attribute `kernel` of the op names. Error: there is no such family, or it does not run the op
 /// with dims up to `upper`.
 Expected<const KernelFamily *> checkFamily(const Op &op, const Attribute *kernel, const Target &target,

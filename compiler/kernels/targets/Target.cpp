@@ -169,6 +169,7 @@ static Target parseTarget(StringRef name, StringRef text) {
   target.mmaRate = root("mma_tflop_s", tera);
   target.launchSeconds = root("launch_us", micro);
   cantFail(root.fields.flag("wgmma", target.hasWgmma), "graphs/targets");
+  target.hasClusters = target.computeCapability() >= clusterCapability;
   target.times = readTimes(root.text("times"));
   cantFail(root.fields.close(), "graphs/targets");
   return target;
@@ -206,8 +207,10 @@ const Target &portable(const Target &target) {
     std::vector<Target> all = allTargets().vec();
     auto hasLess = [](const Target &a, const Target &b) { return a.sharedPerBlock < b.sharedPerBlock; };
     const int least = llvm::min_element(all, hasLess)->sharedPerBlock;
-    for (Target &one : all)
+    for (Target &one : all) {
       one.sharedPerBlock = least;
+      one.hasWgmma = one.hasClusters = false;
+    }
     return all;
   }();
   return *llvm::find_if(targets, [&](const Target &one) { return one.name == target.name; });

@@ -29,6 +29,7 @@ struct Target {
   double mmaRate = 0;       ///< of these, by mma.sync, which Hopper and later have beside faster ways
   double launchSeconds = 0; ///< a dependent kernel in a CUDA graph
   bool hasWgmma = false;    ///< tensor cores have Hopper's instructions
+  bool hasClusters = false; ///< of blocks, which exchange through shared memory; and bulk copies to it
   KernelTimes times;
 
   int computeCapability() const; ///< 90 for sm_90a
@@ -47,8 +48,8 @@ Expected<const Target *> findTarget(StringRef name);
 /// Every target, by name.
 ArrayRef<Target> allTargets();
 
-/// The target as modules see it whose kernels also run on other GPUs: a block has the shared memory that it has on each
-/// of allTargets().
+/// The target as modules see it whose kernels also run on other GPUs: with what each of allTargets() has, so that no
+/// kernel has a use for Hopper's instructions, and a block no more shared memory than the least.
 const Target &portable(const Target &target);
 
 /// The virtual architectures for which plans can have PTX, by name: compute_80 for sm_80, compute_90 for sm_90a.

@@ -70,7 +70,7 @@ static void formIfFaster(Function &decode, const Target &target) {
 }
 
 static Error formPersistentKernel(Module &module, const PassOptions &options) {
-  Expected<const Target *> target = findTarget(options.getString("target"));
+  Expected<const Target *> target = targetNamed(options.getString("target"), module);
   if (!target)
     return target.takeError();
   Function *decode = module.findFunction(Entry::Decode);

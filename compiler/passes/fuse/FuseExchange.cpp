@@ -28,7 +28,7 @@ static Op *sumOf(const Value &value) {
 }
 
 static Error fuseExchange(Module &module, const PassOptions &options) {
-  Expected<const Target *> target = findTarget(options.getString("target"));
+  Expected<const Target *> target = targetNamed(options.getString("target"), module);
   if (!target)
     return target.takeError();
   if (Function *decode = module.findFunction(Entry::Decode))

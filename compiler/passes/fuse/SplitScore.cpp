@@ -17,7 +17,7 @@
 namespace kiln {
 
 static Error splitScore(Module &module, const PassOptions &options) {
-  Expected<const Target *> target = findTarget(options.getString("target"));
+  Expected<const Target *> target = targetNamed(options.getString("target"), module);
   if (!target)
     return target.takeError();
   for (const auto &function : module.functions)

@@ -107,7 +107,7 @@ static Error checkPreferences(const Module &module, const AttributeMap &kernels,
 }
 
 static Error selectKernels(Module &module, const PassOptions &options) {
-  Expected<const Target *> target = findTarget(options.getString("target"));
+  Expected<const Target *> target = targetNamed(options.getString("target"), module);
   if (!target)
     return target.takeError();
   module.attributes.insert_or_assign(ModuleAttribute::target.str(), Attribute::ident((*target)->name));

@@ -26,7 +26,7 @@
 //
 // Refuses: modules whose weights are not f32 (precision was assigned before): an error.
 #include "kernels/cost/Problem.h"
-#include "kernels/families/matmul/WgmmaOperands.h"
+#include "kernels/families/KernelFamily.h"
 #include "passes/Pass.h"
 #include "passes/Rewrite.h"
 #include "support/Diagnostic.h"
@@ -62,10 +62,10 @@ static void widenResidual(Op &op, DType dtype) {
 
 /// The value of residual_f32 that `auto` stands for. `name`: the target. Error: no such target.
 static Expected<StringRef> automaticResidual(const Module &module, StringRef name) {
-  Expected<const Target *> target = findTarget(name);
+  Expected<const Target *> target = targetNamed(name, module);
   if (!target)
     return target.takeError();
-  return decodesByTensorCores(module, **target) ? "never" : "one_token";
+  return (*target)->hasWgmma ? "never" : "one_token";
 }
 
 /// Stores weights, but those of rank 1, and caches in `dtype`.

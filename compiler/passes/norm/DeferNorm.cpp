@@ -75,7 +75,7 @@ static void defer(Op &op, Op &layernorm, Value *sums, TakenNames &names) {
 }
 
 static Error deferNorm(Module &module, const PassOptions &options) {
-  Expected<const Target *> target = findTarget(options.getString("target"));
+  Expected<const Target *> target = targetNamed(options.getString("target"), module);
   if (!target)
     return target.takeError();
   TakenNames globals(module);

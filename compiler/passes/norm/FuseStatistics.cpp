@@ -48,7 +48,7 @@ static void computeBefore(Op &apply, const Op &statistics, Value &rows) {
 }
 
 static Error fuseStatistics(Module &module, const PassOptions &options) {
-  Expected<const Target *> target = findTarget(options.getString("target"));
+  Expected<const Target *> target = targetNamed(options.getString("target"), module);
   if (!target)
     return target.takeError();
   for (const auto &function : module.functions)

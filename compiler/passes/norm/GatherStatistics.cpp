@@ -109,7 +109,7 @@ static bool isSumOfPrompts(const Value &rows) {
 }
 
 static Error gatherStatistics(Module &module, const PassOptions &options) {
-  Expected<const Target *> target = findTarget(options.getString("target"));
+  Expected<const Target *> target = targetNamed(options.getString("target"), module);
   if (!target)
     return target.takeError();
   for (const auto &function : module.functions) {

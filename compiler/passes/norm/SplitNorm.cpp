@@ -18,7 +18,7 @@
 namespace kiln {
 
 static Error splitNorm(Module &module, const PassOptions &options) {
-  Expected<const Target *> target = findTarget(options.getString("target"));
+  Expected<const Target *> target = targetNamed(options.getString("target"), module);
   if (!target)
     return target.takeError();
   for (const auto &function : module.functions)

@@ -49,9 +49,7 @@ static bool acceptsSplitKv(const Op &op, const Target &, const DimBinding &) {
 }
 
 static bool acceptsClusterSplitKv(const Op &op, const Target &target, const DimBinding &upper) {
-  // Clusters do not run on every target that a portable plan is for.
-  bool isPortable = op.parent()->function()->module().boolAttribute(ModuleAttribute::portable);
-  return !isPortable && target.computeCapability() >= clusterCapability && acceptsSplitKv(op, target, upper);
+  return target.hasClusters && acceptsSplitKv(op, target, upper);
 }
 
 /// More stages than this do not fit into registers.

@@ -2,6 +2,7 @@
 #include "kernels/cost/Problem.h"
 #include "kernels/cost/Work.h"
 #include "kernels/families/Families.h"
+#include "kernels/families/matmul/WgmmaOperands.h"
 #include "ops/Region.h"
 
 #include <cmath>
@@ -9,9 +10,7 @@
 namespace kiln {
 
 static bool acceptsWgmmaFlash(const Op &op, const Target &target, const DimBinding &) {
-  // Other GPUs have no such copies, and the template has nothing in their place.
-  const bool isPortable = op.parent()->function()->module().boolAttribute(ModuleAttribute::portable);
-  if (isPortable || !target.hasWgmma || !isTensorAttention(op))
+  if (!target.hasWgmma || !isTensorAttention(op))
     return false;
   int64_t size = attentionProblem(op).headSize;
   return size % 16 == 0 && size <= 128;
@@ -113,7 +112,7 @@ static OperandMap mapOfHeads(const Value &operand, int64_t boxRows) {
   return {&operand,
           {Expr(size), tokens, shape[0].expr() * shape[1].expr()},
           {Expr(size * bytes), tokens * Expr(size * bytes)},
-          {Expr(128 / bytes), Expr(boxRows), Expr(1)}};
+          {Expr(stepBytes / bytes), Expr(boxRows), Expr(1)}};
 }
 
 static std::vector<OperandMap> mapsOfWgmmaFlash(const Op &op, const Tile &tile) {

@@ -36,12 +36,13 @@ static bool acceptsMmaTiled(const Op &op, const Target &target, const DimBinding
 }
 
 bool wantsNormOutside(const Op &op, const Target &target) {
-  // With few tokens per sequence, rows are few and normalised when they are read, unless copies read them.
+  // With few tokens per sequence, rows are few and normalised when they are read, unless copies read them, as on
+  // Hopper.
   if (!fitsTensorCores(op, target))
     return false;
   const Op &product = *anchor(op);
-  return !hasFewTokens(op, product.result()->type) || (dtypeSize(product.operand(1)->type.dtype) == 2 &&
-                                                       decodesByTensorCores(op.parent()->function()->module(), target));
+  return !hasFewTokens(op, product.result()->type) ||
+         (dtypeSize(product.operand(1)->type.dtype) == 2 && target.hasWgmma);
 }
 
 namespace {

@@ -115,8 +115,7 @@ static bool acceptsMmaWarps(const Op &op, const Target &target, const DimBinding
   if (!fitsTensorCores(op, target) || !hasLeftOperandInMemory(op))
     return false;
   const bool fits = dtypeSize(product.operand(1)->type.dtype) == 2 && hasFewTokens(op, product.result()->type) &&
-                    decodesByTensorCores(op.parent()->function()->module(), target) &&
-                    valueAt(matmulProblem(op).rows, upper) <= mostRowsOfBlock;
+                    target.hasWgmma && valueAt(matmulProblem(op).rows, upper) <= mostRowsOfBlock;
   return fits &&
          (!sumsParts(op) || (canSumParts(op, target) && findTile(op, target, upper, [](Tile &&) { return true; })));
 }

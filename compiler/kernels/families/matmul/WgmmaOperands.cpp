@@ -11,9 +11,7 @@ int64_t clusterBlocks(const Tile &tile) {
 }
 
 bool canMapProduct(const Op &op, const Target &target) {
-  // Other GPUs have no such copies and products, and the templates have nothing in their place.
-  bool isPortable = op.parent()->function()->module().boolAttribute(ModuleAttribute::portable);
-  if (isPortable || !target.hasWgmma || !fitsTensorCores(op, target))
+  if (!target.hasWgmma || !fitsTensorCores(op, target))
     return false;
   const Type &weight = anchor(op)->operand(1)->type;
   return dtypeSize(weight.dtype) == 2 && *weight.shape[0].asConstant() % permutedRows == 0;
@@ -28,10 +26,6 @@ int64_t rowMailBytes(const Op &op) {
   if (!op.region() || !(findInRegion(op, OpKind::rowRstd) || findInRegion(op, OpKind::mergedRstd)))
     return 0;
   return bytesOfCount + bytesOfRow * valueAt(rowCount(anchor(op)->result()->type), upperBounds(op));
-}
-
-bool decodesByTensorCores(const Module &module, const Target &target) {
-  return target.hasWgmma && !module.boolAttribute(ModuleAttribute::portable);
 }
 
 OperandMap mapOfLeft(const Op &op, int64_t tileM) {

@@ -24,10 +24,6 @@ bool acceptsMappedProduct(const Op &op, const Target &target);
 /// 0 of others.
 int64_t rowMailBytes(const Op &op);
 
-/// Whether tensor cores multiply the rows of decode, one token a sequence, which copies read as they are: in plans for
-/// Hopper only, for one sequence as for more.
-bool decodesByTensorCores(const Module &module, const Target &target);
-
 /// The map of the left operand, for copies of `tileM` rows: its rows as they are, and boxes of no more rows than there
 /// are, as templates/gemm/product_boxes.cuh has them.
 OperandMap mapOfLeft(const Op &op, int64_t tileM);

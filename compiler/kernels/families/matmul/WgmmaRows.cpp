@@ -66,8 +66,7 @@ static bool acceptsWgmmaRows(const Op &op, const Target &target, const DimBindin
   if (sumsParts(op))
     return canSumParts(op, target);
   const Type &out = anchor(op)->result()->type;
-  return hasFewTokens(op, out) ? decodesByTensorCores(op.parent()->function()->module(), target)
-                               : valueAt(rowCount(out), upper) <= instructionRows;
+  return hasFewTokens(op, out) || valueAt(rowCount(out), upper) <= instructionRows;
 }
 
 /// Whether the template runs the tile in a kernel that exchanges nothing.
@@ -234,7 +233,6 @@ bool canSumParts(const Op &product, const Target &target) {
   const Type &out = anchor(product)->result()->type;
   const DimBinding upper = upperBounds(product);
   if (!acceptsMappedProduct(product, target) || !hasFewTokens(product, out) ||
-      !decodesByTensorCores(product.parent()->function()->module(), target) ||
       valueAt(rowCount(out), upper) > instructionRows)
     return false;
   return llvm::any_of(wgmmaRowsConfigurations(product, target, upper),

@@ -206,7 +206,9 @@ template <class Config, class T> struct WgmmaFlash {
                                           threadIndex() % kRowChunks * kChunkBytes),
                     Vec<float, 8>{});
     fenceAsyncCopies();
-    syncThreads();
+    // Not syncThreads(), since warpgroups come here from two places.
+    u32 parity = 0;
+    syncWarps<1, Shape::kThreads>(shared.cleared, parity);
   }
 
   /// Passes on the tiles of keys that only others see.

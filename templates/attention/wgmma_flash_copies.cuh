@@ -40,6 +40,7 @@ template <class Config> struct WgmmaFlashCopies {
   /// Of the block; one thread calls it.
   KILN_DEVICE static void initBarriers(WgmmaFlashStorage<Config> &shared) {
     initBarrier(shared.queriesFull, 1);
+    initBarrier(shared.cleared, Shape::kThreads);
     for (int i = 0; i < Shape::kStages; ++i) {
       initBarrier(shared.ofKeys.full[i], 1);
       initBarrier(shared.ofKeys.empty[i], Shape::kWarps);

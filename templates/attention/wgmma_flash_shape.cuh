@@ -46,6 +46,7 @@ template <class Config> struct WgmmaFlashStorage {
   alignas(kWarpgroupTileAlignment) u8 values[Shape::kStages][Shape::kKeyBytes];
   WgmmaFlashBarriers<Shape::kStages> ofKeys, ofValues;
   SharedBarrier queriesFull;
+  SharedBarrier cleared; // the values past the last key
 
   /// In place of the keys and values, when nobody reads these any more.
   KILN_DEVICE WgmmaFlashWays<Shape> &ways() {

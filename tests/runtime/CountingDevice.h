@@ -22,7 +22,7 @@ public:
   std::optional<int64_t> memoryLeft; ///< if set, replaces the device's answer
   std::string refused;               ///< the purpose of memory that cannot be allocated
   int64_t ahead = 1;
-  std::atomic<bool> hasLaunched = false;
+  std::atomic<bool> hasLaunched = false; ///< a kernel or a graph
   std::function<Error()> onUploadBeside = [] { return Error::success(); };
   std::function<Error()> onLaunch = [] { return Error::success(); };
   std::function<Error()> onRun = [] { return Error::success(); };
@@ -109,6 +109,7 @@ public:
   }
   Error run(DeviceGraph &graph) override {
     ++counts.runs;
+    hasLaunched = true;
     if (Error error = onRun())
       return error;
     return device.run(graph);

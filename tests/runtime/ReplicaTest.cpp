@@ -36,11 +36,11 @@ protected:
                                            {4, positions, entries}));
   }
 
-  /// Makes the first device wait for a launch of the second one, ten seconds at most: a fast one could take all work
-  /// before the other one's thread has started.
+  /// Makes the first device wait for a launch of the second one, of a kernel or a graph, ten seconds at most: a fast
+  /// one could take all work before the other one's thread has started.
   void awaitLaunchOf(CountingDevice &second) {
     second.hasLaunched = false;
-    device->onLaunch = [&second] {
+    device->onLaunch = device->onRun = [&second] {
       for (int tries = 0; tries < 10000 && !second.hasLaunched; ++tries)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return Error::success();
@@ -117,7 +117,7 @@ TEST_F(ReplicaTest, WindowsGoToBothDevicesAndGiveTheScoresOfOne) {
   CountingDevice::Counts before = second.counts;
   awaitLaunchOf(second);
   EXPECT_EQ(lossesOf(both, windows), alone);
-  EXPECT_GT(second.counts.launches, before.launches);
+  EXPECT_GT(second.counts.launches + second.counts.runs, before.launches + before.runs);
   EXPECT_EQ(lossesOf(both, windows.front()), lossesOf(a, windows.front()));
   EXPECT_TRUE(lossesOf(both, {}).empty());
 }

@@ -15,7 +15,7 @@ protected:
 
   int sharedBytes() const {
     const int stages = kernel["kStages"], rows = kernel["kTileQueries"] + 2 * stages * kernel["kTileKeys"];
-    return (128 * ((headSize + 63) / 64) * rows + 8 * (1 + 4 * stages) + 1023) / 1024 * 1024;
+    return (128 * ((headSize + 63) / 64) * rows + 8 * (2 + 4 * stages) + 1023) / 1024 * 1024;
   }
 
   /// The first `tokens` of `most` rows of every head.

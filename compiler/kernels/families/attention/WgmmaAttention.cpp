@@ -21,7 +21,7 @@ static bool acceptsWgmmaFlash(const Op &op, const Target &target, const DimBindi
 static int64_t wgmmaFlashShared(const Op &op, const Tile &tile) {
   int64_t slabs = llvm::divideCeil(attentionProblem(op).headSize, 64), stages = setting(tile, "stages");
   int64_t rows = setting(tile, "tile_queries") + 2 * stages * setting(tile, "tile_keys");
-  auto bytes = static_cast<int64_t>(llvm::alignTo(128 * slabs * rows + 8 * (1 + 4 * stages), 1024));
+  auto bytes = static_cast<int64_t>(llvm::alignTo(128 * slabs * rows + 8 * (2 + 4 * stages), 1024));
   return std::max(setting(tile, "shared"), bytes);
 }
 

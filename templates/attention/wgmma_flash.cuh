@@ -193,22 +193,29 @@ template <class Config, class T> struct WgmmaFlash {
     }
   }
 
-  /// Zeros for the values past the last key, which all threads of the block have waited for.
+  /// Zeros for the values past the last key, for the warpgroups that multiply the last tile. The one whose thread
+  /// copies tiles stores them.
   KILN_DEVICE void clearPastKeys(Ring at) const {
-    constexpr int kRowsAtOnce = Shape::kThreads / int(kRowChunks);
+    constexpr int kRowsAtOnce = int(kWarpgroupSize / kRowChunks);
     const int keys = tile.keyEnd - firstKey - (steps - 1) * kKeys;
     if (keys == kKeys)
       return;
-    for (int row = keys + int(threadIndex() / kRowChunks); row < kKeys; row += kRowsAtOnce)
+    if (copies.areOfThisWarpgroup()) {
+      const int thread = int(threadIndex() % kWarpgroupSize);
+      for (int row = keys + thread / int(kRowChunks); row < kKeys; row += kRowsAtOnce)
 #pragma unroll
-      for (int slab = 0; slab < HeadTile<Shape::kHeadSize>::kSlabs; ++slab)
-        storeShared(reinterpret_cast<T *>(shared.values[at.stage] + (slab * kKeys + row) * int(kSwizzledRowBytes) +
-                                          threadIndex() % kRowChunks * kChunkBytes),
-                    Vec<float, 8>{});
-    fenceAsyncCopies();
-    // Not syncThreads(), since warpgroups come here from two places.
-    u32 parity = 0;
-    syncWarps<1, Shape::kThreads>(shared.cleared, parity);
+        for (int slab = 0; slab < HeadTile<Shape::kHeadSize>::kSlabs; ++slab)
+          storeShared(reinterpret_cast<T *>(shared.values[at.stage] + (slab * kKeys + row) * int(kSwizzledRowBytes) +
+                                            u32(thread) % kRowChunks * kChunkBytes),
+                      Vec<float, 8>{});
+      fenceAsyncCopies();
+      if constexpr (Shape::kWarpgroups > 1)
+        arrive(shared.cleared);
+    }
+    if constexpr (Shape::kWarpgroups > 1)
+      waitBarrier(shared.cleared, 0);
+    else
+      syncThreads();
   }
 
   /// Passes on the tiles of keys that only others see.
@@ -217,9 +224,6 @@ template <class Config, class T> struct WgmmaFlash {
       waitBarrier(shared.ofKeys.full[at.stage], at.parity);
       release(shared.ofKeys.empty[at.stage]);
       waitBarrier(shared.ofValues.full[at.stage], at.parity);
-      if constexpr (Config::kPastKeys)
-        if (step + 1 == steps)
-          clearPastKeys(at);
       release(shared.ofValues.empty[at.stage]);
     }
   }

@@ -40,7 +40,8 @@ template <class Config> struct WgmmaFlashCopies {
   /// Of the block; one thread calls it.
   KILN_DEVICE static void initBarriers(WgmmaFlashStorage<Config> &shared) {
     initBarrier(shared.queriesFull, 1);
-    initBarrier(shared.cleared, Shape::kThreads);
+    if (Shape::kWarpgroups > 1 && Config::kPastKeys)
+      initBarrier(shared.cleared, kWarpgroupSize);
     for (int i = 0; i < Shape::kStages; ++i) {
       initBarrier(shared.ofKeys.full[i], 1);
       initBarrier(shared.ofKeys.empty[i], Shape::kWarps);
@@ -50,10 +51,10 @@ template <class Config> struct WgmmaFlashCopies {
     fenceBarriers();
   }
 
-  /// The thread that copies is one of those that have all tiles of keys.
-  KILN_DEVICE static bool areOfThisThread() {
-    return threadIndex() == (Shape::kWarpgroups - Shape::kWays) * kWarpgroupSize;
-  }
+  /// The thread that copies is one of those that have all tiles of keys, as has its warpgroup.
+  static constexpr u32 kThread = u32(Shape::kWarpgroups - Shape::kWays) * kWarpgroupSize;
+  KILN_DEVICE static bool areOfThisThread() { return threadIndex() == kThread; }
+  KILN_DEVICE static bool areOfThisWarpgroup() { return threadIndex() / kWarpgroupSize == kThread / kWarpgroupSize; }
   /// The first step of which this thread does not refill the stages.
   KILN_DEVICE int refillEnd() const { return areOfThisThread() ? steps - Shape::kStages : 0; }
 

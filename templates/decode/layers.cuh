@@ -365,18 +365,18 @@ private:
     return {group / Shape::kPieceGroups, group % Shape::kPieceGroups * Shape::kUnitCols};
   }
 
-  KILN_DEVICE int unitsOfLayer() const { return qkvUnits() + share.heads + fcUnits() + share.hiddens; }
+  KILN_DEVICE int unitsOfLayer() const { return share.heads + qkvUnits() + (share.hiddens + fcUnits()); }
   KILN_DEVICE void copyOfLayer(int unit, const TensorMap &qkv, const TensorMap &proj, const TensorMap &fc,
                                const TensorMap &fcproj) {
-    const int heads = unit - qkvUnits(), fcUnit = heads - share.heads, hiddens = fcUnit - fcUnits();
+    const int heads = unit - qkvUnits(), hiddens = heads - share.heads;
     if (heads < 0)
       copies.copyWide(qkv, columnOfHead(unit));
-    else if (fcUnit < 0)
-      copies.copyNarrow(proj, (share.firstHead + heads) * 64, this->ownCol());
     else if (hiddens < 0)
-      copies.copyWide(fc, columnOfHidden(fcUnit));
+      copies.copyNarrow(proj, (share.firstHead + heads) * 64, this->ownCol());
+    else if (hiddens < fcUnits())
+      copies.copyWide(fc, columnOfHidden(hiddens));
     else
-      copies.copyNarrow(fcproj, (share.firstHidden + hiddens) * 64, this->ownCol());
+      copies.copyNarrow(fcproj, (share.firstHidden + hiddens - fcUnits()) * 64, this->ownCol());
   }
 
   // The first columns of the block's units.

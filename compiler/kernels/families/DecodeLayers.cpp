@@ -27,8 +27,8 @@ int64_t mostSequences(const DecodeRegion &region) {
 int64_t warpPartsOf(const DecodeRegion &region) {
   return region.dim() <= 768 ? 1 : region.dim() <= 1280 || region.ranks() > 1 ? 2 : 4;
 }
-/// Slots of a query that blocks do not combine: their parts take shared memory for each query.
-int64_t directSlotsOf(const DecodeRegion &region) { return mostSequences(region) == 1 ? 4 : 1; }
+/// The most slots of a query that blocks do not combine: their parts take shared memory for each query.
+int64_t mostDirectSlots(const DecodeRegion &region) { return mostSequences(region) == 1 ? 4 : 1; }
 /// Keys that a lane takes at once. Warps of 2 parts have no registers for a third.
 int64_t deepOf(const DecodeRegion &region) { return warpPartsOf(region) != 2 && mostSequences(region) == 1 ? 3 : 2; }
 
@@ -44,7 +44,7 @@ struct DecodeBlock {
   DecodeBlock(const DecodeRegion &region, const Clusters &shape, int64_t rows, int64_t stages)
       : ranks(region.ranks()), dim(region.dim()), heads(region.heads()), hiddens(region.hidden() / unitDepth),
         blocks(shape.blocks), clusters(shape.count), rows(rows), stages(stages), warpParts(warpPartsOf(region)),
-        direct(directSlotsOf(region)) {}
+        direct(mostDirectSlots(region)) {}
   DecodeBlock(const DecodeRegion &region, const Tile &tile)
       : DecodeBlock(region, {setting(tile, "blocks"), setting(tile, "clusters")}, setting(tile, "rows"),
                     setting(tile, "stages")) {
@@ -165,12 +165,28 @@ bool fitsTemplate(const DecodeRegion &region) {
          !region.positions().definingOp() && !region.tokens().definingOp();
 }
 
-/// The most stages for which the block fits; 0: none does.
-int64_t mostStages(const DecodeRegion &region, const Clusters &clusters, int64_t rows, const Target &target) {
-  int64_t stages = 16;
-  while (stages > 0 && DecodeBlock(region, clusters, rows, stages).sharedBytes() > target.sharedPerBlock)
-    --stages;
-  return stages;
+/// The most stages for which the block fits into so much shared memory; 0: none does.
+int64_t mostStages(DecodeBlock block, int64_t bytes) {
+  block.stages = 16;
+  while (block.stages > 0 && block.sharedBytes() > bytes)
+    --block.stages;
+  return block.stages;
+}
+
+/// As in templates/decode/generate.cuh: shared memory that sampling declares, at most.
+constexpr int64_t generateStatic = 24 * 1024;
+
+/// Slots of a query that blocks do not combine: as many as take no stage from the ring beside sampling. A token of
+/// 1558M takes 852 us with 3 of them and 7 stages, 863 with 4 and 6.
+int64_t directSlotsFor(DecodeBlock block, const Target &target) {
+  auto stagesWith = [&](int64_t direct) {
+    block.direct = direct;
+    return mostStages(block, target.sharedPerBlock - generateStatic);
+  };
+  int64_t direct = block.direct;
+  while (direct > 1 && stagesWith(direct) < stagesWith(1))
+    --direct;
+  return direct;
 }
 
 bool acceptsDecodeLayers(const Op &op, const Target &target, const DimBinding &upper) {
@@ -180,15 +196,16 @@ bool acceptsDecodeLayers(const Op &op, const Target &target, const DimBinding &u
   if (!fitsTemplate(*region))
     return false;
   const Clusters clusters = clustersFor(*region, target);
-  return clusters.count > 0 && mostStages(*region, clusters, rowsFor(op, upper), target) > 1;
+  return clusters.count > 0 && mostStages({*region, clusters, rowsFor(op, upper), 1}, target.sharedPerBlock) > 1;
 }
 
 std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
   const DecodeRegion region = *DecodeRegion::of(op);
   const Clusters clusters = clustersFor(region, target);
-  const int64_t rows = rowsFor(op, upper);
-  const int64_t stages = mostStages(region, clusters, rows, target), warpParts = warpPartsOf(region);
-  const int64_t inFlight = unitsInFlight(DecodeBlock(region, clusters, rows, stages));
+  DecodeBlock block(region, clusters, rowsFor(op, upper), 1);
+  block.direct = directSlotsFor(block, target);
+  block.stages = mostStages(block, target.sharedPerBlock);
+  const int64_t rows = block.rows, warpParts = block.warpParts, inFlight = unitsInFlight(block);
   // Fewer multiprocessors than others have keep the memory busy with more copies each, but for layers that would delay
   // what clusters tell each other.
   const bool isSmaller = clusters.blocks < mostBlocks;
@@ -197,19 +214,19 @@ std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const
   const int64_t lead = warpParts == 1 || isSmaller || (region.ranks() > 1 && warpParts == 2) ? 2 : 1;
   // As far as registers go.
   int64_t ahead = rows == 1 && warpParts == 1 ? 3 : rows == 1 || (rows == 2 && warpParts <= 2) ? 2 : 1;
-  if (lead == 2 && DecodeBlock(region, clusters, rows, stages).warps() > 12)
+  if (lead == 2 && block.warps() > 12)
     ahead = 1; // a thread of so many warps has registers for no more
   return {{{"blocks", clusters.blocks},
            {"clusters", clusters.count},
            {"rows", rows},
-           {"stages", stages},
+           {"stages", block.stages},
            {"in_flight", inFlight},
-           {"logits_in_flight", isSmaller ? stages : inFlight},
+           {"logits_in_flight", isSmaller ? block.stages : inFlight},
            {"warp_parts", warpParts},
            {"ahead", ahead},
            {"lead", lead},
            {"deep", deepOf(region)},
-           {"direct", directSlotsOf(region)}}};
+           {"direct", block.direct}}};
 }
 
 bool isSoundDecodeLayers(const Op &op, const Tile &tile) {
@@ -282,9 +299,6 @@ int64_t mailboxBytes(const Op &op, const Tile &tile) {
   return static_cast<int64_t>(llvm::alignTo(times + (4 + 2 * mostRows) * 8, 128)) +
          4 * block.ranks * block.clusters * block.rows * block.dim * 16;
 }
-
-/// As in templates/decode/generate.cuh: shared memory that sampling declares, at most.
-constexpr int64_t generateStatic = 24 * 1024;
 
 } // namespace
 

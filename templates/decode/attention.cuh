@@ -39,15 +39,14 @@ template <class T> struct DecodeCache {
 template <class Config, class T> struct DecodeAttention : DecodeProducts<Config, T> {
   using Shape = DecodeShape<Config, T>;
   using Products = DecodeProducts<Config, T>;
-  using Products::cluster, Products::lane, Products::rank, Products::rows, Products::shared, Products::warp;
+  using Products::cluster, Products::lane, Products::rank, Products::rows, Products::share, Products::shared,
+      Products::warp;
   using Chunk = Packed<T, 8>;
   static constexpr int kHeadSize = Shape::kHeadSize, kKeys = 4, kBlocks = Shape::kBlocks;
   static constexpr int kDeep = Config::kDeep, kClusterKeys = kKeys * kBlocks; // of all blocks, for one of kDeep
   static constexpr int kSlotKeys = kClusterKeys * kDeep, kTurnKeys = kSlotKeys * Shape::kWarps;
   static constexpr int kDirect = Shape::kDirect, kEarly = min(Shape::kQueries, 2);
   static_assert(2 * kKeys * kDeep <= int(kWarpSize), "a lane for each line of the keys of a turn, and of their values");
-
-  const DecodeShare share = Shape::share(cluster);
 
   using Products::Products;
 

@@ -88,7 +88,7 @@ template <class Config, class T> class DecodeLayers : protected DecodeAttention<
 public:
   using Attention = DecodeAttention<Config, T>;
   using Shape = DecodeShape<Config, T>;
-  static constexpr int kRows = Shape::kRows, kBlocks = Shape::kBlocks, kRanks = Config::kRanks;
+  static constexpr int kRows = Shape::kRows, kRanks = Config::kRanks;
 
   /// Mailboxes are zero before the first launch; nothing else writes them.
   KILN_DEVICE DecodeLayers(int rows, const DecodeRanks<kRanks> &ranks)
@@ -157,7 +157,7 @@ public:
       takeQkv();
     const auto column = [&](int unit) { return columnOfHead(unit); };
     const auto target = [&](int unit, int row) {
-      const Place at = placeOf(unit);
+      const auto at = placeOf(unit);
       return &shared.qkv[row * share.heads + at.piece / 3][at.piece % 3][at.col];
     };
     this->template wide<Shape::kFewestQkv, Shape::kMostQkv>(qkvUnits(), norm, epilogue, column, target, shared.haveQkv);
@@ -192,7 +192,8 @@ public:
       takeFc();
     const auto column = [&](int unit) { return columnOfHidden(unit); };
     const auto target = [&](int unit, int row) {
-      return &shared.hidden[row][placeOf(unit).piece * 64 + placeOf(unit).col];
+      const auto at = placeOf(unit);
+      return &shared.hidden[row][at.piece * 64 + at.col];
     };
     this->template wide<Shape::kFewestFc, Shape::kMostFc>(fcUnits(), norm, epilogue, column, target, shared.haveHidden);
   }
@@ -267,13 +268,15 @@ public:
 
 protected:
   using Attention::ahead, Attention::attend, Attention::await, Attention::awaitRows, Attention::beginExchanges,
-      Attention::cluster, Attention::col, Attention::combineParts, Attention::depthOf, Attention::firstCombined,
-      Attention::hasGroup, Attention::hasSlots, Attention::index, Attention::kAll, Attention::kGroups,
-      Attention::kWideParts, Attention::loadEarly, Attention::mail, Attention::meet, Attention::next,
-      Attention::normalize, Attention::ownPart, Attention::partBytes, Attention::place, Attention::postSums,
-      Attention::product, Attention::putMomentsOf, Attention::putSums, Attention::quad, Attention::rank,
-      Attention::ranks, Attention::renewIndex, Attention::residual, Attention::rows, Attention::sendResidual,
-      Attention::sendSlots, Attention::share, Attention::shared;
+      Attention::cluster, Attention::col, Attention::columnOfHead, Attention::columnOfHidden, Attention::columnOfLogits,
+      Attention::combineParts, Attention::depthOf, Attention::fcUnits, Attention::firstCombined, Attention::hasGroup,
+      Attention::hasSlots, Attention::index, Attention::kAll, Attention::kGroups, Attention::kWideParts,
+      Attention::loadEarly, Attention::logitUnits, Attention::mail, Attention::meet, Attention::next,
+      Attention::normalize, Attention::ownPart, Attention::partBytes, Attention::place, Attention::placeOf,
+      Attention::postSums, Attention::product, Attention::putMomentsOf, Attention::putSums, Attention::quad,
+      Attention::qkvUnits, Attention::rank, Attention::ranks, Attention::renewIndex, Attention::residual,
+      Attention::rows, Attention::sendResidual, Attention::sendSlots, Attention::share, Attention::shared,
+      Attention::unitsOfLayer;
   using typename Attention::Rows;
 
   /// Units of a block for a token.
@@ -346,26 +349,6 @@ private:
   KILN_DEVICE void takeQkv() { ahead.template take<UnitKind::Wide, Shape::kFewestQkv>(*this, qkvUnits()); }
   KILN_DEVICE void takeFc() { ahead.template take<UnitKind::Wide, Shape::kFewestFc>(*this, fcUnits()); }
 
-  // The block's units of wide products: of each 64 columns, a piece, a unit for each block of 8.
-  KILN_DEVICE int qkvUnits() const { return unitsOf(3 * share.heads); }
-  KILN_DEVICE int fcUnits() const { return unitsOf(share.hiddens); }
-  KILN_DEVICE int unitsOf(int pieces) const {
-    if constexpr (kBlocks == Shape::kPieceGroups)
-      return pieces;
-    return ceilDiv(Shape::kPieceGroups * pieces - rank, kBlocks);
-  }
-  /// Which piece of the cluster's a unit is of, and its first column there.
-  struct Place {
-    int piece, col;
-  };
-  KILN_DEVICE Place placeOf(int unit) const {
-    if constexpr (kBlocks == Shape::kPieceGroups)
-      return {unit, rank * Shape::kUnitCols};
-    const int group = unit * kBlocks + rank;
-    return {group / Shape::kPieceGroups, group % Shape::kPieceGroups * Shape::kUnitCols};
-  }
-
-  KILN_DEVICE int unitsOfLayer() const { return share.heads + qkvUnits() + (share.hiddens + fcUnits()); }
   KILN_DEVICE void copyOfLayer(int unit, const TensorMap &qkv, const TensorMap &proj, const TensorMap &fc,
                                const TensorMap &fcproj) {
     const int heads = unit - qkvUnits(), hiddens = heads - share.heads;
@@ -377,23 +360,6 @@ private:
       copies.copyWide(fc, columnOfHidden(hiddens));
     else
       copies.copyNarrow(fcproj, (share.firstHidden + hiddens - fcUnits()) * 64, this->ownCol());
-  }
-
-  // The first columns of the block's units.
-  KILN_DEVICE int columnOfHead(int unit) const {
-    const Place at = placeOf(unit);
-    return (at.piece % 3 * Shape::kHeads + share.firstHead + at.piece / 3) * 64 + at.col;
-  }
-  KILN_DEVICE int columnOfHidden(int unit) const {
-    const Place at = placeOf(unit);
-    return (share.firstHidden + at.piece) * 64 + at.col;
-  }
-  KILN_DEVICE int columnOfLogits(int unit) const {
-    return (unit * kBlocks * Shape::kClusters + int(blockIndexX())) * 8;
-  }
-  KILN_DEVICE int logitUnits() const {
-    constexpr int kAll = kBlocks * Shape::kClusters;
-    return (Config::kCols / 8 + kAll - 1 - int(blockIndexX())) / kAll;
   }
 
   u32 qkvParity = 0, partsParity = 0, hiddenParity = 0;

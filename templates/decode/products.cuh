@@ -28,7 +28,7 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
   using Exchange::col, Exchange::hasGroup, Exchange::index, Exchange::kAll, Exchange::lane, Exchange::place,
       Exchange::postSums, Exchange::putMoments, Exchange::quad, Exchange::residual, Exchange::residualBytes,
       Exchange::residualPart, Exchange::rows, Exchange::shared, Exchange::statistics, Exchange::warp;
-  static constexpr int kRows = Shape::kRows, kBlocks = Shape::kBlocks;
+  static constexpr int kRows = Shape::kRows;
   static constexpr int kWideParts = Shape::template kWarpParts<UnitKind::Wide>, // of a warp
       kNarrowParts = Shape::template kWarpParts<UnitKind::Narrow>;
 
@@ -148,7 +148,7 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
 #pragma unroll
       for (int first = 0; first < kOfWarp; first += 4)
         if (const int to = (first + place()) * kShare + quad() % kShare;
-            isResult && first + place() < kOfWarp && (kBlocks == 8 || to < kBlocks))
+            isResult && first + place() < kOfWarp && (Shape::kBlocks == 8 || to < Shape::kBlocks))
           storeAsync(inBlock(chunkAt, u32(to)), chunk, inBlock(&barrier, u32(to)));
     }
   }

@@ -92,7 +92,7 @@ template <class Config, class T> struct DecodeShape {
   static constexpr int kMostHiddens = mostHiddens(), kFewestHiddens = fewestHiddens();
   static constexpr int kHeadClusters = min(kHeads, kClusters); // the first ones; the others have no heads
   static constexpr int kQueries = kRows * kMostHeads;
-  // Units of wide products of a block, of which 64 columns, a head's query for example, have 8 groups.
+  // Units of wide products of a block.
   static constexpr int kPieceGroups = 64 / kUnitCols;
   static constexpr int kMostQkv = ceilDiv(kPieceGroups * 3 * kMostHeads, kBlocks),
                        kFewestQkv = kPieceGroups * 3 * kFewestHeads / kBlocks;
@@ -145,14 +145,18 @@ template <class Config, class T> struct DecodeStorage {
   SharedBarrier haveX, haveQkv, haveParts, haveHidden; // the cluster's bytes are there
 };
 
-/// A thread, and what it works on.
+/// A thread, and what its block works on.
 template <class Config, class T> struct DecodeThread {
+  using Shape = DecodeShape<Config, T>;
+
   DecodeStorage<Config, T> &shared;
   const int rows, cluster, rank; ///< rank: of the block in the cluster
+  const DecodeShare share;       ///< of the cluster
 
   KILN_DEVICE DecodeThread(int rows)
-      : shared(dynamicShared<DecodeStorage<Config, T>>()), rows(DecodeShape<Config, T>::kRows == 1 ? 1 : rows),
-        cluster(int(blockIndexX()) / DecodeShape<Config, T>::kBlocks), rank(int(clusterRank())), own(threadIndex()) {}
+      : shared(dynamicShared<DecodeStorage<Config, T>>()), rows(Shape::kRows == 1 ? 1 : rows),
+        cluster(int(blockIndexX()) / Shape::kBlocks), rank(int(clusterRank())), share(Shape::share(cluster)),
+        own(threadIndex()) {}
 
   /// Called at the start of a phase: addresses are computed in the phase that needs them. Those of all phases together
   /// do not fit into the registers.
@@ -165,7 +169,46 @@ template <class Config, class T> struct DecodeThread {
   KILN_DEVICE int quad() const { return int(own % kWarpSize / 4); }
   KILN_DEVICE int place() const { return int(own % 4); }
 
+  // The units of the block, in the order in which it needs them: of a layer's products, then of the logits. In wide
+  // products a piece is 64 columns, a head's query for example.
+  KILN_DEVICE int qkvUnits() const { return unitsOf(3 * share.heads); }
+  KILN_DEVICE int fcUnits() const { return unitsOf(share.hiddens); }
+  KILN_DEVICE int unitsOfLayer() const { return share.heads + qkvUnits() + (share.hiddens + fcUnits()); }
+  KILN_DEVICE int logitUnits() const { return (Config::kCols / 8 + kAllBlocks - 1 - int(blockIndexX())) / kAllBlocks; }
+
+  /// Which of the cluster's pieces a unit of a wide product is of, and its first column there.
+  struct Place {
+    int piece, col;
+  };
+  KILN_DEVICE Place placeOf(int unit) const {
+    if constexpr (Shape::kBlocks == Shape::kPieceGroups)
+      return {unit, rank * Shape::kUnitCols};
+    const int group = unit * Shape::kBlocks + rank;
+    return {group / Shape::kPieceGroups, group % Shape::kPieceGroups * Shape::kUnitCols};
+  }
+
+  // The first columns of units.
+  KILN_DEVICE int columnOfHead(int unit) const {
+    const Place at = placeOf(unit);
+    return (at.piece % 3 * Shape::kHeads + share.firstHead + at.piece / 3) * 64 + at.col;
+  }
+  KILN_DEVICE int columnOfHidden(int unit) const {
+    const Place at = placeOf(unit);
+    return (share.firstHidden + at.piece) * 64 + at.col;
+  }
+  KILN_DEVICE int columnOfLogits(int unit) const { return (unit * kAllBlocks + int(blockIndexX())) * 8; }
+
   u32 own; ///< its index
+
+private:
+  static constexpr int kAllBlocks = Shape::kBlocks * Shape::kClusters;
+
+  /// Groups of columns are dealt out to the blocks.
+  KILN_DEVICE int unitsOf(int pieces) const {
+    if constexpr (Shape::kBlocks == Shape::kPieceGroups)
+      return pieces;
+    return ceilDiv(Shape::kPieceGroups * pieces - rank, Shape::kBlocks);
+  }
 };
 
 } // namespace kiln

@@ -4,6 +4,7 @@
 #include "kernels/cost/Work.h"
 #include "kernels/families/DecodeRegion.h"
 #include "kernels/families/Families.h"
+#include "support/model/TargetName.h"
 
 namespace kiln {
 
@@ -11,7 +12,7 @@ namespace {
 
 // As in templates/decode/shape.cuh.
 constexpr int64_t unitDepth = 64, unitCols = 8, batchUnits = 4, pieceGroups = 8;
-constexpr int64_t mostRows = 8, mostParts = 31, mostBlocks = 8;
+constexpr int64_t mostRows = 8, mostParts = 31, mostBoxRows = 256, mostRingStages = 16;
 
 /// Of any call of the plan.
 int64_t mostSequences(const DecodeRegion &region) {
@@ -86,6 +87,8 @@ struct DecodeBlock {
   int64_t mostUnitParts() const { return std::max(wideParts(), narrowParts()); }
   int64_t warps() const { return llvm::divideCeil(mostUnitParts(), warpParts); }
   int64_t stageBytes() const { return mostUnitParts() * unitCols * 128; }
+  /// Whether tensor maps can copy units.
+  bool hasLegalBoxes() const { return narrowParts() * unitCols <= mostBoxRows; }
 
   /// The size of DecodeStorage of the template.
   int64_t sharedBytes() const {
@@ -112,32 +115,28 @@ struct DecodeBlock {
   }
 };
 
-/// Rows of a box of a tensor map, at most.
-constexpr int64_t mostBoxRows = 256;
-
-bool hasLegalBoxes(const DecodeRegion &region, const Clusters &clusters) {
-  return DecodeBlock(region, clusters, 1, 1).narrowParts() * unitCols <= mostBoxRows;
-}
-
 /// The clusters whose blocks have a multiprocessor each, all at once. The processing clusters of a GPU have up to 18
 /// multiprocessors and differ in size, so that some are left over: of an H200's 132, 12 with 8 blocks to a cluster.
 /// With 6 an H200 has 17 clusters; one that has only full processing clusters would have 16.
 Clusters residentClusters(const Target &target, int64_t blocks) {
   const int64_t clusters = target.multiprocessors / 8;
-  return {blocks, blocks == mostBlocks ? clusters - 1 : clusters};
+  return {blocks, blocks == maxClusterBlocks ? clusters - 1 : clusters};
 }
+
+/// Of smaller clusters than the largest.
+constexpr int64_t fewerBlocks = 6;
 
 /// Units under way that keep the memory busy: about 45 KB of each multiprocessor.
 int64_t unitsInFlight(const DecodeBlock &block) {
   return std::min<int64_t>(block.stageBytes() <= 16 * 1024 ? 3 : 2, block.stages);
 }
 
-/// The most clusters that share heads and hidden channels; none: no blocks.
+/// The most clusters of those that share heads and hidden channels; none: a count of 0.
 Clusters mostClusters(const DecodeRegion &region, Clusters resident) {
   for (; resident.count > 0; --resident.count)
     if (DecodeBlock(region, resident, 1, 1).isShared())
       return resident;
-  return {};
+  return resident;
 }
 
 /// As many as run at once. Where smaller clusters have a head each and larger ones would have two, all would wait for
@@ -145,9 +144,9 @@ Clusters mostClusters(const DecodeRegion &region, Clusters resident) {
 /// it would wait while others are in attention, and each cluster that posts costs all others.
 Clusters clustersFor(const DecodeRegion &region, const Target &target) {
   const int64_t heads = region.heads();
-  Clusters most = mostClusters(region, residentClusters(target, mostBlocks));
-  if (const Clusters smaller = mostClusters(region, residentClusters(target, 6));
-      most.count < heads && heads <= smaller.count && hasLegalBoxes(region, smaller))
+  Clusters most = mostClusters(region, residentClusters(target, maxClusterBlocks));
+  if (const Clusters smaller = mostClusters(region, residentClusters(target, fewerBlocks));
+      most.count < heads && heads <= smaller.count && DecodeBlock(region, smaller, 1, 1).hasLegalBoxes())
     most = {smaller.blocks, heads};
   const Clusters withHeads = {most.blocks, heads};
   const bool areEnough = region.ranks() > 1 && 2 * heads > most.count && heads < most.count;
@@ -165,9 +164,8 @@ bool fitsTemplate(const DecodeRegion &region) {
          !region.positions().definingOp() && !region.tokens().definingOp();
 }
 
-/// The most stages for which the block fits into so much shared memory; 0: none does.
+/// The most stages, up to those of the block, with which it fits into so much shared memory; 0: none does.
 int64_t mostStages(DecodeBlock block, int64_t bytes) {
-  block.stages = 16;
   while (block.stages > 0 && block.sharedBytes() > bytes)
     --block.stages;
   return block.stages;
@@ -191,24 +189,23 @@ int64_t directSlotsFor(DecodeBlock block, const Target &target) {
 
 bool acceptsDecodeLayers(const Op &op, const Target &target, const DimBinding &upper) {
   std::optional<DecodeRegion> region = DecodeRegion::of(op);
-  if (!region || !target.hasWgmma)
-    return false;
-  if (!fitsTemplate(*region))
+  if (!region || !target.hasWgmma || !fitsTemplate(*region))
     return false;
   const Clusters clusters = clustersFor(*region, target);
-  return clusters.count > 0 && mostStages({*region, clusters, rowsFor(op, upper), 1}, target.sharedPerBlock) > 1;
+  return clusters.count > 0 &&
+         mostStages({*region, clusters, rowsFor(op, upper), mostRingStages}, target.sharedPerBlock) > 1;
 }
 
 std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
   const DecodeRegion region = *DecodeRegion::of(op);
   const Clusters clusters = clustersFor(region, target);
-  DecodeBlock block(region, clusters, rowsFor(op, upper), 1);
+  DecodeBlock block(region, clusters, rowsFor(op, upper), mostRingStages);
   block.direct = directSlotsFor(block, target);
   block.stages = mostStages(block, target.sharedPerBlock);
   const int64_t rows = block.rows, warpParts = block.warpParts, inFlight = unitsInFlight(block);
   // Fewer multiprocessors than others have keep the memory busy with more copies each, but for layers that would delay
   // what clusters tell each other.
-  const bool isSmaller = clusters.blocks < mostBlocks;
+  const bool isSmaller = clusters.blocks < maxClusterBlocks;
   // Where weights take longer than the phases, stages that are free sooner only put more copies in front of what
   // clusters tell each other. Of several ranks, each has fewer weights.
   const int64_t lead = warpParts == 1 || isSmaller || (region.ranks() > 1 && warpParts == 2) ? 2 : 1;
@@ -231,10 +228,10 @@ std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const
 
 bool isSoundDecodeLayers(const Op &op, const Tile &tile) {
   const DecodeBlock block(*DecodeRegion::of(op), tile);
-  return block.blocks >= 1 && block.blocks <= mostBlocks && block.narrowParts() * unitCols <= mostBoxRows &&
-         block.warpParts >= 1 && block.warps() <= mostParts && setting(tile, "lead") <= 2 &&
-         setting(tile, "deep") <= 4 && block.direct >= 1 && block.direct * block.blocks <= 32 &&
-         block.clusters <= 1024 && block.isShared() && block.rows <= mostRows && isPowerOfTwo(block.rows);
+  return block.blocks >= 1 && block.blocks <= maxClusterBlocks && block.hasLegalBoxes() && block.warpParts >= 1 &&
+         block.warps() <= mostParts && setting(tile, "lead") <= 2 && setting(tile, "deep") <= 4 && block.direct >= 1 &&
+         block.direct * block.blocks <= 32 && block.clusters <= 1024 && block.isShared() && block.rows <= mostRows &&
+         isPowerOfTwo(block.rows);
 }
 
 Launch launchDecodeLayers(const Op &op, const Tile &tile) {
@@ -304,13 +301,12 @@ int64_t mailboxBytes(const Op &op, const Tile &tile) {
 
 std::optional<KernelChoice> generateChoice(const Op &op, const KernelChoice &choice, const Target &target) {
   KernelChoice generate = {&generateTokensFamily, choice.tile};
-  const int64_t most = setting(choice.tile, "stages"), fewest = std::min(most, setting(choice.tile, "in_flight"));
-  for (int64_t stages = most; stages >= fewest; --stages) {
-    generate.tile.insert_or_assign("stages", Attribute(stages));
-    if (DecodeBlock(*DecodeRegion::of(op), generate.tile).sharedBytes() + generateStatic <= target.sharedPerBlock)
-      return generate;
-  }
-  return std::nullopt;
+  const DecodeBlock block(*DecodeRegion::of(op), choice.tile);
+  const int64_t stages = mostStages(block, target.sharedPerBlock - generateStatic);
+  if (stages < std::min(block.stages, setting(choice.tile, "in_flight")))
+    return std::nullopt;
+  generate.tile.insert_or_assign("stages", Attribute(stages));
+  return generate;
 }
 
 const KernelFamily decodeLayersFamily = {

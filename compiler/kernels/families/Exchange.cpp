@@ -6,7 +6,6 @@
 #include "kernels/families/Halves.h"
 #include "kernels/families/Inbox.h"
 #include "ops/Region.h"
-#include "support/model/TargetName.h"
 
 namespace kiln {
 

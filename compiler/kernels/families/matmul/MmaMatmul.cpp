@@ -3,7 +3,6 @@
 #include "kernels/cost/Work.h"
 #include "kernels/families/Families.h"
 #include "kernels/families/matmul/DepthCut.h"
-#include "kernels/families/matmul/WgmmaOperands.h"
 #include "ops/Region.h"
 
 #include <cmath>

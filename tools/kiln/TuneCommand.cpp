@@ -42,7 +42,7 @@ Error run(const TuneOptions &given) {
   Error error = (*tuner)->measure();
   line.finish();
   if (error) {
-    if (!command.quiet)
+    if (!command.quiet && !command.inCalls)
       llvm::errs() << "what was measured is kept in " << printable(command.output)
                    << ".partial; the same command goes on from there\n";
     return error;

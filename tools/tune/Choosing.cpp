@@ -1,11 +1,10 @@
 #include "tools/tune/Choosing.h"
 
+#include "tools/tune/CallTiming.h"
+
 namespace kiln {
 
 namespace {
-
-/// Seconds with each of two plans.
-using TimePair = std::array<double, 2>;
 
 class Chooser {
 public:
@@ -16,8 +15,6 @@ public:
   Expected<std::vector<CallTimes>> compareWithModel();
 
 private:
-  Expected<TimePair> timeAt(Executor &first, Executor &second, const CallShape &call, int64_t length) const;
-  Expected<TimePair> timeCalls(Executor &first, Executor &second, const CallShape &call) const;
   Error tryWithout(Executor &best, size_t turn);
 
   static const Trial *chosenTrial(const TuningProblem &problem) { return &problem.trials[problem.chosen]; }
@@ -29,40 +26,6 @@ private:
 };
 
 } // namespace
-
-/// The lengths at which a call is timed. A token is timed with a short cache and with a long one: how attention
-/// overlaps with its neighbours depends on that.
-static SmallVector<int64_t, 2> lengthsOf(const CallShape &call) {
-  if (call.entry != Entry::Decode)
-    return {call.length};
-  return {call.length / 4, call.length + call.length * 3 / 4};
-}
-
-/// The least of three medians for each plan, measured in turns.
-Expected<TimePair> Chooser::timeAt(Executor &first, Executor &second, const CallShape &call, int64_t length) const {
-  TimePair least = {INFINITY, INFINITY};
-  for (int turn = 0; turn < 6; ++turn) {
-    auto measured = measureCall(turn % 2 ? second : first, {call.entry, call.batch, length}, options);
-    if (!measured)
-      return measured.takeError();
-    least[turn % 2] = std::min(least[turn % 2], measured->median());
-  }
-  return least;
-}
-
-/// The mean over the lengths of the call.
-Expected<TimePair> Chooser::timeCalls(Executor &first, Executor &second, const CallShape &call) const {
-  SmallVector<int64_t, 2> lengths = lengthsOf(call);
-  TimePair mean = {0, 0};
-  for (int64_t length : lengths) {
-    auto times = timeAt(first, second, call, length);
-    if (!times)
-      return times.takeError();
-    for (auto [sum, time] : llvm::zip(mean, *times))
-      sum += time / static_cast<double>(lengths.size());
-  }
-  return mean;
-}
 
 /// Compares `best` with a plan in which one problem of each call, the turn-th, uses the model's choice. Where that plan
 /// is faster, the problem goes back to the model's choice.
@@ -80,7 +43,7 @@ Error Chooser::tryWithout(Executor &best, size_t turn) {
     return without.takeError();
   std::vector<TuningProblem *> worse;
   for (TuningProblem *problem : tried) {
-    auto times = timeCalls(best, **without, problem->call);
+    auto times = timeInTurns(best, **without, problem->call, options);
     if (!times)
       return times.takeError();
     auto [withChosen, withModels] = *times;
@@ -123,7 +86,7 @@ Expected<std::vector<CallTimes>> Chooser::compareWithModel() {
   for (const TuningProblem &problem : problems) {
     if (llvm::any_of(wholeCalls, [&](const CallTimes &times) { return times.call == problem.call; }))
       continue;
-    auto times = timeCalls(**model, **best, problem.call);
+    auto times = timeInTurns(**model, **best, problem.call, options);
     if (!times)
       return times.takeError();
     wholeCalls.push_back({problem.call, times->front(), times->back()});
@@ -144,6 +107,11 @@ Expected<std::vector<CallTimes>> chooseTrials(MutableArrayRef<TuningProblem> pro
   if (Error error = chooser.chooseFastest())
     return error;
   return chooser.compareWithModel();
+}
+
+Expected<std::vector<CallTimes>> compareWithModel(MutableArrayRef<TuningProblem> problems, const TrialPlans &plans,
+                                                  const BenchmarkOptions &options) {
+  return Chooser(problems, plans, options).compareWithModel();
 }
 
 } // namespace kiln

@@ -11,4 +11,9 @@ namespace kiln {
 Expected<std::vector<CallTimes>> chooseTrials(MutableArrayRef<TuningProblem> problems, const TrialPlans &plans,
                                               const BenchmarkOptions &options);
 
+/// Returns the time of each call with the trials that are chosen. Calls that are not faster with them get the model's
+/// choices back. Error: as above.
+Expected<std::vector<CallTimes>> compareWithModel(MutableArrayRef<TuningProblem> problems, const TrialPlans &plans,
+                                                  const BenchmarkOptions &options);
+
 } // namespace kiln

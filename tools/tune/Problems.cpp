@@ -1,6 +1,8 @@
 #include "tools/tune/Problems.h"
 
 #include "kernels/cost/Problem.h"
+#include "ops/Region.h"
+#include "support/Diagnostic.h"
 
 namespace kiln {
 
@@ -10,6 +12,16 @@ StringRef Trial::stateName() const {
 }
 
 std::string Trial::configuration() const { return (choice.family->name + " " + Attribute(choice.tile).str()).str(); }
+
+std::string reasonOf(Error error) {
+  std::string text;
+  raw_string_ostream os(text);
+  for (Diagnostic &diagnostic : takeDiagnostics(std::move(error))) {
+    diagnostic.sourceLine.clear();
+    diagnostic.print(os);
+  }
+  return StringRef(text).rtrim().str();
+}
 
 std::vector<size_t> TuningProblem::ranking() const {
   std::vector<size_t> order;
@@ -34,24 +46,31 @@ static KernelChoice chosenFor(const Op &op, int64_t rows, int64_t tokens) {
   return choiceOf(op);
 }
 
-/// Whether choose-tiles would refuse another order of sums for the op.
-static bool hasFixedOrder(const Op &op) {
+/// Whether choose-tiles takes a measured choice instead of the model's: where a row's bits must not depend on the rows
+/// beside it, not one that adds up in another order.
+static bool keepsOrder(const Op &op, const KernelChoice &model, const KernelChoice &other) {
+  const KernelForm form = model.family->form;
+  const Op &product = *anchor(op);
+  const bool isFewTokens = product.is(OpKind::matmul) && hasFewTokens(op, product.result()->type);
+  if (form == KernelForm::SplitKv || (isFewTokens && form == KernelForm::TensorMatmul))
+    if (other.family->form != form)
+      return false;
   const Attribute *invariant =
       findAttribute(op.parent()->function()->module().attributes, ModuleAttribute::batchInvariant);
-  return invariant && invariant->asInt() > 1 && tokensOfRows(op);
+  const bool isFixed = (isFewTokens && form == KernelForm::TensorMatmul) || tokensOfRows(op);
+  return !isFixed || !invariant || invariant->asInt() <= 1 || orderOfSums(op, other) == orderOfSums(op, model);
 }
 
 static std::vector<Trial> findTrials(const Op &op, int64_t rows, int64_t tokens, const Target &target,
                                      double mostOfBest, size_t mostTrials) {
   DimBinding dims = boundsForRows(op, rows, tokens);
   std::vector<Trial> trials = {{chosenFor(op, rows, tokens)}};
-  const std::string order = hasFixedOrder(op) ? orderOfSums(op, trials.front().choice) : "";
   for (const KernelFamily *family : allKernelFamilies()) {
     if (family->byRequestOnly || !family->runs(op, target, dims))
       continue;
     for (Tile &tile : family->configurations(op, target, dims)) {
       KernelChoice choice{family, std::move(tile)};
-      if (!(choice == trials.front().choice) && (order.empty() || orderOfSums(op, choice) == order))
+      if (!(choice == trials.front().choice) && keepsOrder(op, trials.front().choice, choice))
         trials.push_back({std::move(choice)});
     }
   }

@@ -12,7 +12,7 @@ struct Trial {
   KernelChoice choice = {};
   double modelled = 0; ///< seconds, as the family's estimate says
   State state = State::Untried;
-  double seconds = 0;      ///< of one launch
+  double seconds = 0;      ///< of one launch; of the whole call if it was timed within it
   std::string reason = {}; ///< why the trial is wrong or has failed
 
   /// Drops the trial, for a reason.
@@ -23,6 +23,9 @@ struct Trial {
   /// `gemm_simt {threads = 128}`
   std::string configuration() const;
 };
+
+/// The message of a kernel that does not compile, without lines of its source.
+std::string reasonOf(Error error);
 
 /// A problem of the database, as it occurs in a call.
 struct TuningProblem {

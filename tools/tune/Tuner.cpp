@@ -1,6 +1,7 @@
 #include "tools/tune/Tuner.h"
 
 #include "tools/session/Engine.h"
+#include "tools/tune/CallTuner.h"
 #include "tools/tune/Choosing.h"
 
 #include "ir/Printer.h"
@@ -39,6 +40,10 @@ Error Tuner::open() {
     return target.takeError();
   problems = findProblems(**module, **target, calls((*module)->intAttribute("context", 1024)), command.mostOfBest,
                           command.mostTrials);
+  llvm::erase_if(problems, [&](const TuningProblem &problem) {
+    return !command.only.empty() &&
+           llvm::none_of(command.only, [&](const std::string &part) { return StringRef(problem.name).contains(part); });
+  });
   if (problems.empty())
     return makeError("kiln tune: the model has no kernels to measure");
 
@@ -55,6 +60,8 @@ Error Tuner::open() {
   if (!made)
     return made.takeError();
   timer.emplace(std::move(*made));
+  if (command.inCalls)
+    return Error::success();
   json::Value heading = json::Object{{"device", device->name()},
                                      {"target", command.target},
                                      {"module", sha256Hex(toString(**module))},
@@ -122,6 +129,8 @@ Error Tuner::rememberModel() {
 Error Tuner::measure() {
   if (Error error = rememberModel())
     return error;
+  if (command.inCalls)
+    return measureInCalls();
   size_t rounds = 0;
   for (const TuningProblem &problem : problems)
     rounds = std::max(rounds, problem.trials.size());
@@ -166,17 +175,6 @@ Error Tuner::measureRound(size_t round, Expected<CompiledPlan> compiled) {
   return error;
 }
 
-/// The compiler's message, without lines of its source.
-static std::string reasonOf(Error error) {
-  std::string text;
-  raw_string_ostream os(text);
-  for (Diagnostic &diagnostic : takeDiagnostics(std::move(error))) {
-    diagnostic.sourceLine.clear();
-    diagnostic.print(os);
-  }
-  return StringRef(text).rtrim().str();
-}
-
 /// Measures each problem of a round alone, after one of the round's kernels failed to compile.
 Error Tuner::measureOneByOne(size_t round) {
   for (TuningProblem &problem : problems) {
@@ -199,6 +197,20 @@ Error Tuner::measureOneByOne(size_t round) {
       return error;
   }
   return Error::success();
+}
+
+Error Tuner::measureInCalls() {
+  auto check = [this](Executor &executor, const TuningProblem &problem) {
+    SampleCall sample(executor.plan(), problem.call);
+    // Uploads the arguments, and waits until loading has finished.
+    if (Error error = executor.enqueue(sample.call))
+      return Expected<std::string>(std::move(error));
+    return comparers.find(problem.call)->second.difference(executor, sample.call, problem.step);
+  };
+  auto ended = [this](const TuningProblem &problem, const Trial &trial) { showProgress(problem, trial); };
+  // Another run can start from them: kiln compile --tuning takes the file.
+  auto changed = [this] { return writeFile(output + ".partial", database().str()); };
+  return CallTuner(problems, *plans, command.options, check, ended, changed).tune();
 }
 
 Error Tuner::measureWith(Executor &executor, size_t round, function_ref<bool(const TuningProblem &)> isIn) {
@@ -235,17 +247,21 @@ Error Tuner::measureTrial(Executor &executor, const Executor::Call &call, Tuning
 }
 
 Error Tuner::finish(const TuningProblem &problem, const Trial &trial) {
+  if (Error error = journal->add(problem, trial))
+    return error;
+  showProgress(problem, trial);
+  return Error::success();
+}
+
+void Tuner::showProgress(const TuningProblem &problem, const Trial &trial) {
   size_t all = 0;
   for (const TuningProblem &each : problems)
     all += each.trials.size();
-  if (Error error = journal->add(problem, trial))
-    return error;
   ++done;
   if (progress)
     progress(done, all,
              problem.call.str() + " " + trial.choice.family->name +
                  (trial.isRejected() ? ", " + trial.stateName() : StringRef()));
-  return Error::success();
 }
 
 /// The median time of one launch, over all launches of the step's kernel in the call.
@@ -269,7 +285,8 @@ Expected<double> Tuner::timeOnce(Executor &executor, const Executor::Call &call,
 //===----------------------------------------------------------------------===//
 
 Error Tuner::choose() {
-  auto times = chooseTrials(problems, *plans, command.options);
+  auto times = command.inCalls ? compareWithModel(problems, *plans, command.options)
+                               : chooseTrials(problems, *plans, command.options);
   if (!times)
     return times.takeError();
   wholeCalls = std::move(*times);
@@ -280,16 +297,31 @@ TuningDatabase Tuner::database() const {
   TuningDatabase database;
   database.target = command.target;
   database.device = device->model();
-  for (const TuningProblem &problem : problems)
-    if (const Trial &chosen = problem.trials[problem.chosen]; chosen.state == Trial::State::Timed)
-      database.set({problem.name, problem.rows, chosen.choice, chosen.seconds, problem.trials[0].seconds});
+  for (const TuningProblem &problem : problems) {
+    const Trial &chosen = problem.trials[problem.chosen];
+    if (chosen.state != Trial::State::Timed)
+      continue;
+    TunedChoice entry{problem.name, problem.rows, chosen.choice, chosen.seconds, problem.trials[0].seconds};
+    if (command.inCalls)
+      for (const CallTimes &times : wholeCalls)
+        if (times.call == problem.call) {
+          entry.call = times.call.str();
+          entry.seconds = times.seconds;
+          entry.modelSeconds = times.modelSeconds;
+        }
+    database.set(std::move(entry));
+  }
   return database;
 }
 
 Error Tuner::removeFiles() {
   if (Error error = plans->removeFiles())
     return error;
-  return journal->remove();
+  if (journal)
+    return journal->remove();
+  if (std::error_code failure = llvm::sys::fs::remove(output + ".partial"))
+    return makeFileError(output + ".partial", "cannot remove: " + failure.message());
+  return Error::success();
 }
 
 } // namespace kiln

@@ -1,7 +1,8 @@
 //===- Tuner.h - compiles, checks and times trials ----------------------------===//
 //
 // Round i compiles the whole model with the i-th trial of every problem and times those kernels, so that a trial runs
-// among the weights and buffers of the real model. The kernels of the next round are compiled at the same time.
+// among the weights and buffers of the real model. The kernels of the next round are compiled at the same time. Or
+// trials are timed within whole calls (CallTuner.h).
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -22,10 +23,11 @@ public:
   /// Called after each trial, with the number of finished trials, the total, and the trial.
   std::function<void(size_t done, size_t all, const Twine &what)> progress;
 
-  /// Measures every trial that is not in the journal. Error: a failure of the device or of the journal's file.
+  /// Measures every trial that is not in the journal; within calls, all, and chooses among them. Error: a failure of
+  /// the device or of the journal's file.
   Error measure();
 
-  /// As chooseTrials.
+  /// As chooseTrials; within calls, as compareWithModel.
   Error choose();
 
   /// Error: files cannot be removed.
@@ -47,9 +49,11 @@ private:
   bool isNeeded(size_t round) const;
   Error measureRound(size_t round, Expected<CompiledPlan> compiled);
   Error measureOneByOne(size_t round);
+  Error measureInCalls();
   Error measureWith(Executor &executor, size_t round, function_ref<bool(const TuningProblem &)> isIn);
   Error measureTrial(Executor &executor, const Executor::Call &call, TuningProblem &problem, Trial &trial);
   Error finish(const TuningProblem &problem, const Trial &trial);
+  void showProgress(const TuningProblem &problem, const Trial &trial);
   Expected<double> timeOnce(Executor &executor, const Executor::Call &call, size_t step);
 
   const TuneOptions &command;
@@ -59,7 +63,7 @@ private:
   std::vector<TuningProblem> problems;
   std::optional<TrialPlans> plans;
   std::map<CallShape, StepComparer> comparers; ///< by call: the results of the model's choices
-  std::optional<TuningJournal> journal;
+  std::optional<TuningJournal> journal;        ///< not within calls, where a time depends on what is chosen besides
   std::vector<CallTimes> wholeCalls;
   size_t done = 0;
 };

@@ -57,11 +57,11 @@ static Error readChoice(const ConfigValue &entry, TunedChoice &choice) {
   std::string kernel;
   const ConfigValue *tile = nullptr;
   double us = 0, modelUs = 0;
-  if (Error error =
-          chain([&] { return fields.text("problem", choice.problem); },
-                [&] { return fields.integer("rows", choice.rows); }, [&] { return fields.text("kernel", kernel); },
-                [&] { return fields.table("tile", tile); }, [&] { return fields.number("us", us); },
-                [&] { return fields.number("model_us", modelUs); }, [&] { return fields.close(); }))
+  if (Error error = chain([&] { return fields.text("problem", choice.problem); },
+                          [&] { return fields.integer("rows", choice.rows); },
+                          [&] { return fields.text("kernel", kernel); }, [&] { return fields.table("tile", tile); },
+                          [&] { return fields.number("us", us); }, [&] { return fields.number("model_us", modelUs); },
+                          [&] { return fields.optionalText("call", choice.call); }, [&] { return fields.close(); }))
     return error;
   choice.seconds = us * 1e-6;
   choice.modelSeconds = modelUs * 1e-6;
@@ -99,12 +99,15 @@ Expected<TuningDatabase> TuningDatabase::parse(const SourceFile *file) {
 
 std::string TuningDatabase::str() const {
   std::string text = "# Written by kiln tune.\ntarget = \"" + target + "\"\ndevice = \"" + device + "\"\n";
-  for (const auto &[key, entry] : choices)
+  for (const auto &[key, entry] : choices) {
     text += formatv("\n[[choice]]\nproblem = \"{0}\"\nrows = {1}\nkernel = \"{2}\"\ntile = {3}\nus = {4:F2}\n"
                     "model_us = {5:F2}\n",
                     entry.problem, entry.rows, entry.choice.family->name, Attribute(entry.choice.tile).str(),
                     entry.seconds * 1e6, entry.modelSeconds * 1e6)
                 .str();
+    if (!entry.call.empty())
+      text += "call = \"" + entry.call + "\"\n";
+  }
   return text;
 }
 

@@ -23,6 +23,8 @@ struct TunedChoice {
   KernelChoice choice;
   double seconds = 0;      ///< its time, of one launch
   double modelSeconds = 0; ///< that of the model's choice; 0: unknown
+  /// Not empty: the call within which it was tried. Times are those of the call, with all choices for it.
+  std::string call = {};
 };
 
 class TuningDatabase {

@@ -109,6 +109,12 @@ Error Fields::text(StringRef key, std::string &value) {
   return member ? toText(key, **member, value) : member.takeError();
 }
 
+Error Fields::optionalText(StringRef key, std::string &value) {
+  const ConfigValue *member = find(key);
+  bool isThere = member && member->kind != Kind::Null;
+  return isThere ? toText(key, *member, value) : Error::success();
+}
+
 Error Fields::texts(StringRef key, std::vector<std::string> &values) {
   Expected<const ConfigValue *> member = require(key);
   if (!member)

@@ -41,6 +41,7 @@ public:
   /// Leaves `value` unchanged if the member does not exist.
   Error flag(StringRef key, bool &value);
   Error text(StringRef key, std::string &value);
+  Error optionalText(StringRef key, std::string &value);
   Error texts(StringRef key, std::vector<std::string> &values);
   Error dtype(StringRef key, DType &value);
   Error expr(StringRef key, Expr &value);

@@ -1,4 +1,4 @@
-"""kiln tune writes a database that the compiler accepts, and continues an interrupted run."""
+"""kiln tune writes a database that the compiler accepts, and continues an interrupted run; also within calls."""
 
 import os
 import re
@@ -61,6 +61,55 @@ class Tune(KilnTest):
         first = re.match(r"\[(\d+)/(\d+)\]", result.err)
         self.assertGreater(int(first.group(1)), 3)
         self.assertEqual(sorted(os.listdir(self.folder)), ["measured.toml", "tiny.toml"])
+
+    def test_trials_in_calls(self):
+        result = self.kiln(*self.command("--in-calls"))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["measured.toml", "tiny.toml"])
+        with open(self.database) as file:
+            text = file.read()
+        self.assertEqual(text.count("[[choice]]"), 7)
+        self.assertEqual(re.findall('^call = .*$', text, re.MULTILINE), ['call = "decode B=1 position=4"'] * 7)
+        # Times are those of the call, for each entry.
+        calls = re.findall(r"^\| decode B=1 position=4 \| (\S+) \| (\S+) \|", result.out.decode(), re.MULTILINE)
+        self.assertEqual(len(calls), 1)
+        self.assertEqual(set(re.findall(r"^us = (\S+)\nmodel_us = (\S+)$", text, re.MULTILINE)), {calls[0][::-1]})
+        self.kiln("compile", self.model, "--max-batch", 1, "--stage", "plan", "--tuning", self.database)
+
+    def test_what_is_chosen_in_calls_outlives_an_interruption(self):
+        partial = self.database + ".partial"
+        # The model's choices are timed first, all 7 at once, and nothing has changed then.
+        self.interrupt_in_calls(lambda line: line.startswith("[7/"))
+        self.assertFalse(os.path.exists(self.database))
+        self.assertFalse(os.path.exists(partial))
+        self.interrupt_in_calls(lambda line: os.path.exists(partial))
+        if not os.path.exists(partial):
+            self.assertTrue(os.path.exists(self.database), "the model's choices were the fastest")
+            return
+        self.assertFalse(os.path.exists(self.database))
+        with open(partial) as file:
+            self.assertEqual(file.read().count('\ncall = "decode B=1 position=4"\n'), 7)
+        self.kiln("compile", self.model, "--max-batch", 1, "--stage", "plan", "--tuning", partial)
+
+    def interrupt_in_calls(self, is_enough):
+        """Interrupts a run after the first line of progress that is_enough accepts, if there is one."""
+        command = [KILN, *map(str, self.command("--in-calls"))]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+            for line in process.stderr:
+                if is_enough(line.decode()):
+                    process.send_signal(signal.SIGINT)
+                    break
+            process.stderr.read()
+
+    def test_only_some_problems(self):
+        self.kiln(*self.command("--only", "matmul"))
+        with open(self.database) as file:
+            problems = re.findall(r'^problem = "(.*?)\(', file.read(), re.MULTILINE)
+        self.assertGreater(len(problems), 1)
+        for problem in problems:
+            self.assertIn("matmul", problem)
+        self.assert_fails("kiln tune: --only: expected a part of a problem's name, such as ",
+                          *self.command("--only", "matmul,softmix"))
+        self.assert_fails(", got softmix", *self.command("--only", "matmul,softmix"))
 
     def test_errors(self):
         self.assert_fails("kiln tune takes --device emulate or cuda:N", "tune", self.model, "--device", "cpu", code=2)

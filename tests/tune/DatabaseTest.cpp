@@ -46,6 +46,16 @@ TEST(TuningDatabase, IsWrittenAsItIsRead) {
   EXPECT_FALSE(database.find("softmax(f32[B,T,64]) -> f32[B,T,64]", 16));
 }
 
+// Times of an entry with a call are those of the whole call.
+TEST(TuningDatabase, AnEntryMayHaveTheCallInWhichItWasTried) {
+  SourceManager sources;
+  std::string inCall = StringRef(text).rtrim().str() + "\ncall = \"decode B=8 position=512\"\n";
+  TuningDatabase database = unwrap(TuningDatabase::parse(sources.add("measured.toml", inCall)));
+  EXPECT_EQ(database.str(), inCall);
+  EXPECT_EQ(database.find("softmax(f32[B,T,64]) -> f32[B,T,64]", 8)->call, "decode B=8 position=512");
+  EXPECT_EQ(database.find("layernorm(f32[B,T,64]) -> f32[B,T,64]", 8)->call, "");
+}
+
 TEST(TuningDatabase, RefusesWhatIsNone) {
   const std::tuple<const char *, const char *, const char *> cases[] = {
       {"sm_80", "sm_1", "unknown target 'sm_1'"},
@@ -53,6 +63,7 @@ TEST(TuningDatabase, RefusesWhatIsNone) {
        ":8:10: error: kernel: expected the name of a kernel family"},
       {"us = 1.50", "us = \"fast\"", ":10:6: error: us: expected a number, got \"fast\""},
       {"rows = 8", "rows = 8\nrow = 8", ":8:1: error: choice: unknown key 'row'"},
+      {"rows = 8", "rows = 8\ncall = 8", ":8:8: error: call: expected a string, got 8"},
       {"rows = 8\n", "", ":5:1: error: choice: missing key 'rows'"},
       {"threads = 128", "threads = [1]", "error: threads: expected an integer, true or false"},
       {"softmax(", "layernorm(", "error: expected each problem once"},

@@ -1,7 +1,5 @@
 #include "tools/tune/CallTuner.h"
 
-#include "support/Diagnostic.h"
-
 #include <deque>
 #include <thread>
 
@@ -11,8 +9,12 @@ namespace kiln {
 constexpr double hopeless = 1.03;
 /// What a trial must gain: less is within what measurements differ by.
 constexpr double worthwhile = 0.998;
+/// The most times that the problems of a call are gone through: measurements differ, so that two trials might take
+/// turns without end.
+constexpr size_t mostPasses = 5;
 
-/// Plans that are compiled at the same time.
+/// Plans that are compiled at the same time. Each has threads of its own for its kernels, but finds all except the
+/// trial's in the cache; and the thread that measures must not wait for a core.
 static size_t compilersAtOnce() { return std::max(1u, std::thread::hardware_concurrency() / 3); }
 
 Error CallTuner::tune() {
@@ -37,17 +39,17 @@ Error CallTuner::tuneCall(ArrayRef<TuningProblem *> own) {
   currentSeconds = *seconds;
   for (TuningProblem *problem : own) {
     Trial &trial = problem->trials[problem->chosen];
-    trial.state = Trial::State::Timed;
-    trial.seconds = currentSeconds;
+    trial.setTime(currentSeconds);
     ended(*problem, trial);
   }
   // Until all problems but the last that changed have been tried in vain.
   size_t unchanged = 0;
-  for (size_t turn = 0; unchanged < own.size(); turn = (turn + 1) % own.size()) {
-    const size_t before = own[turn]->chosen;
-    if (Error error = improve(*own[turn]))
+  for (size_t turn = 0; unchanged < own.size() && turn < mostPasses * own.size(); ++turn) {
+    TuningProblem &problem = *own[turn % own.size()];
+    const size_t before = problem.chosen;
+    if (Error error = improve(problem))
       return error;
-    unchanged = own[turn]->chosen == before ? unchanged + 1 : 1;
+    unchanged = problem.chosen == before ? unchanged + 1 : 1;
   }
   current.reset();
   return Error::success();
@@ -70,50 +72,35 @@ CallTuner::Compiling CallTuner::startCompiling(const TuningProblem &problem, siz
   });
 }
 
-Expected<std::unique_ptr<Executor>> CallTuner::load(CompiledPlan compiled) const {
-  std::string directory = compiled.directory;
-  auto executor = plans.load(std::move(compiled));
-  llvm::sys::fs::remove_directories(directory);
-  return executor;
-}
-
-/// Whether the trial has a time.
-Expected<bool> CallTuner::timeTrial(TuningProblem &problem, Trial &trial, Expected<CompiledPlan> compiled) {
-  const bool isFirst = trial.state == Trial::State::Untried;
+Error CallTuner::timeTrial(TuningProblem &problem, Trial &trial, Expected<CompiledPlan> compiled) {
   if (!compiled) {
-    trial.reject(Trial::State::Failed, reasonOf(compiled.takeError()));
-    return false;
+    trial.fail(compiled.takeError());
+    return Error::success();
   }
-  auto executor = load(std::move(*compiled));
+  auto executor = plans.load(std::move(*compiled));
   if (!executor)
     return executor.takeError();
-  if (isFirst) {
+  if (trial.state == Trial::State::Untried) {
     Expected<std::string> difference = check(**executor, problem);
     if (!difference)
       return difference.takeError();
     if (!difference->empty()) {
       trial.reject(Trial::State::Wrong, *difference);
-      return false;
+      return Error::success();
     }
   }
   Expected<double> seconds = timeCall(**executor, problem.call, options);
   if (!seconds)
     return seconds.takeError();
-  trial.state = Trial::State::Timed;
-  trial.seconds = *seconds;
-  return true;
+  trial.setTime(*seconds);
+  return Error::success();
 }
 
-/// Times the problem's trials, and takes the fastest if it is faster than what is chosen once more, measured in turns.
-Error CallTuner::improve(TuningProblem &problem) {
+/// Times the problem's candidates. Returns the fastest; none if no candidate has a time.
+Expected<std::optional<size_t>> CallTuner::fastestCandidate(TuningProblem &problem) {
   const std::vector<size_t> all = candidates(problem);
   std::deque<Compiling> compiling;
   size_t started = 0;
-  auto end = [&](Error error) {
-    for (Compiling &left : compiling)
-      llvm::consumeError(left.get().takeError());
-    return error;
-  };
   std::optional<size_t> best;
   for (size_t i : all) {
     while (started < all.size() && compiling.size() < compilersAtOnce())
@@ -122,20 +109,30 @@ Error CallTuner::improve(TuningProblem &problem) {
     compiling.pop_front();
     Trial &trial = problem.trials[i];
     const bool isFirst = trial.state == Trial::State::Untried;
-    Expected<bool> isTimed = timeTrial(problem, trial, std::move(compiled));
-    if (!isTimed)
-      return end(isTimed.takeError());
+    if (Error error = timeTrial(problem, trial, std::move(compiled))) {
+      for (Compiling &left : compiling)
+        llvm::consumeError(left.get().takeError());
+      return error;
+    }
     if (isFirst)
       ended(problem, trial);
-    if (*isTimed && (!best || trial.seconds < problem.trials[*best].seconds))
+    if (!trial.isRejected() && (!best || trial.seconds < problem.trials[*best].seconds))
       best = i;
   }
-  if (!best || problem.trials[*best].seconds >= worthwhile * currentSeconds)
+  return best;
+}
+
+/// Takes the fastest trial of the problem if it is faster than what is chosen once more, measured in turns.
+Error CallTuner::improve(TuningProblem &problem) {
+  Expected<std::optional<size_t>> best = fastestCandidate(problem);
+  if (!best)
+    return best.takeError();
+  if (!*best || problem.trials[**best].seconds >= worthwhile * currentSeconds)
     return Error::success();
-  Expected<CompiledPlan> compiled = startCompiling(problem, *best).get();
+  Expected<CompiledPlan> compiled = startCompiling(problem, **best).get();
   if (!compiled)
     return compiled.takeError();
-  auto faster = load(std::move(*compiled));
+  auto faster = plans.load(std::move(*compiled));
   if (!faster)
     return faster.takeError();
   auto times = timeInTurns(*current, **faster, problem.call, options);
@@ -144,8 +141,8 @@ Error CallTuner::improve(TuningProblem &problem) {
   currentSeconds = std::min(times->front(), times->back());
   if (times->back() >= worthwhile * times->front())
     return Error::success();
-  problem.chosen = *best;
-  problem.trials[*best].seconds = times->back();
+  problem.chosen = **best;
+  problem.trials[**best].seconds = times->back();
   current = std::move(*faster);
   return changed();
 }

@@ -41,8 +41,8 @@ private:
   Error improve(TuningProblem &problem);
   std::vector<size_t> candidates(const TuningProblem &problem) const;
   Compiling startCompiling(const TuningProblem &problem, size_t trial) const;
-  Expected<bool> timeTrial(TuningProblem &problem, Trial &trial, Expected<CompiledPlan> compiled);
-  Expected<std::unique_ptr<Executor>> load(CompiledPlan compiled) const;
+  Error timeTrial(TuningProblem &problem, Trial &trial, Expected<CompiledPlan> compiled);
+  Expected<std::optional<size_t>> fastestCandidate(TuningProblem &problem);
 
   MutableArrayRef<TuningProblem> problems;
   const TrialPlans &plans;

@@ -106,11 +106,11 @@ private:
   std::set<int64_t> values;
 };
 
-/// Writes the model's choice and the five fastest trials.
+/// Writes the model's choice, the chosen trial and the five fastest.
 void writeTrials(Html &html, const TuningProblem &problem) {
   std::vector<std::vector<std::string>> rows;
   for (const auto &[rank, i] : llvm::enumerate(problem.ranking())) {
-    if (rank >= 5 && i != 0)
+    if (rank >= 5 && i != 0 && i != problem.chosen)
       continue;
     const Trial &trial = problem.trials[i];
     std::string what = i == 0 ? "the model's choice" : "";
@@ -171,7 +171,8 @@ std::string tuningPage(StringRef title, ArrayRef<CallTimes> calls, ArrayRef<Tuni
     html.element("h2", {}, "Problems");
     {
       auto legend = html.in("p");
-      html.text("Times of one launch. In the plots of the fastest family's settings a dot is a trial, its height the "
+      html.text("Times of one launch, or with --in-calls of a whole call. In the plots of the fastest family's "
+                "settings a dot is a trial, its height the "
                 "time over the fastest one's.");
       html.element("span", {{"class", "legend side-a"}}, "the fastest");
       html.element("span", {{"class", "legend side-b"}}, "the model's choice");

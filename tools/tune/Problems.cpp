@@ -1,7 +1,6 @@
 #include "tools/tune/Problems.h"
 
 #include "kernels/cost/Problem.h"
-#include "ops/Region.h"
 #include "support/Diagnostic.h"
 
 namespace kiln {
@@ -13,14 +12,14 @@ StringRef Trial::stateName() const {
 
 std::string Trial::configuration() const { return (choice.family->name + " " + Attribute(choice.tile).str()).str(); }
 
-std::string reasonOf(Error error) {
+void Trial::fail(Error error) {
   std::string text;
   raw_string_ostream os(text);
   for (Diagnostic &diagnostic : takeDiagnostics(std::move(error))) {
     diagnostic.sourceLine.clear();
     diagnostic.print(os);
   }
-  return StringRef(text).rtrim().str();
+  reject(State::Failed, StringRef(text).rtrim().str());
 }
 
 std::vector<size_t> TuningProblem::ranking() const {
@@ -50,14 +49,13 @@ static KernelChoice chosenFor(const Op &op, int64_t rows, int64_t tokens) {
 /// beside it, not one that adds up in another order.
 static bool keepsOrder(const Op &op, const KernelChoice &model, const KernelChoice &other) {
   const KernelForm form = model.family->form;
-  const Op &product = *anchor(op);
-  const bool isFewTokens = product.is(OpKind::matmul) && hasFewTokens(op, product.result()->type);
-  if (form == KernelForm::SplitKv || (isFewTokens && form == KernelForm::TensorMatmul))
-    if (other.family->form != form)
-      return false;
+  const bool keepsForm = hasFixedForm(op, *model.family);
+  if (keepsForm && other.family->form != form)
+    return false;
   const Attribute *invariant =
       findAttribute(op.parent()->function()->module().attributes, ModuleAttribute::batchInvariant);
-  const bool isFixed = (isFewTokens && form == KernelForm::TensorMatmul) || tokensOfRows(op);
+  // All configurations of attention to few tokens have one order.
+  const bool isFixed = (keepsForm && form != KernelForm::SplitKv) || tokensOfRows(op);
   return !isFixed || !invariant || invariant->asInt() <= 1 || orderOfSums(op, other) == orderOfSums(op, model);
 }
 

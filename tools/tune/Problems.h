@@ -15,17 +15,17 @@ struct Trial {
   double seconds = 0;      ///< of one launch; of the whole call if it was timed within it
   std::string reason = {}; ///< why the trial is wrong or has failed
 
+  void setTime(double measured) { state = State::Timed, seconds = measured; }
   /// Drops the trial, for a reason.
   void reject(State why, std::string because) { state = why, reason = std::move(because); }
+  /// Drops a trial that does not compile, for the compiler's message without lines of its source.
+  void fail(Error error);
   bool isRejected() const { return state == State::Wrong || state == State::Failed; }
   /// `timed`, `wrong` or `failed`; not for Untried.
   StringRef stateName() const;
   /// `gemm_simt {threads = 128}`
   std::string configuration() const;
 };
-
-/// The message of a kernel that does not compile, without lines of its source.
-std::string reasonOf(Error error);
 
 /// A problem of the database, as it occurs in a call.
 struct TuningProblem {

@@ -8,6 +8,13 @@ static size_t countOf(const TuningProblem &problem, Trial::State state) {
   return llvm::count_if(problem.trials, [&](const Trial &trial) { return trial.state == state; });
 }
 
+/// Within calls, a trial may be chosen that was not the fastest when it was timed first.
+static std::string chosenText(const TuningProblem &problem) {
+  if (problem.chosen == 0)
+    return "the model's";
+  return problem.chosen == problem.fastest() ? "the fastest" : problem.trials[problem.chosen].configuration();
+}
+
 static void printProblems(raw_ostream &os, ArrayRef<TuningProblem> problems) {
   os << "| problem | rows | trials | wrong | failed | model (µs) | its rank | best (µs) | gain | worst (µs) | chosen | "
         "fastest |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n";
@@ -19,8 +26,8 @@ static void printProblems(raw_ostream &os, ArrayRef<TuningProblem> problems) {
     os << formatv("| {0} | {1} | {2} | {3} | {4} | {5:F2} | {6} | {7:F2} | {8:F1} % | {9:F2} | {10} | {11} |\n",
                   problem.name, problem.rows, problem.trials.size(), countOf(problem, Trial::State::Wrong),
                   countOf(problem, Trial::State::Failed), model.seconds * 1e6, rank, best.seconds * 1e6,
-                  best.seconds > 0 ? (model.seconds / best.seconds - 1) * 100 : 0, worst * 1e6,
-                  problem.chosen == 0 ? "the model's" : "the fastest", best.configuration());
+                  best.seconds > 0 ? (model.seconds / best.seconds - 1) * 100 : 0, worst * 1e6, chosenText(problem),
+                  best.configuration());
   }
 }
 

@@ -39,7 +39,9 @@ Expected<CompiledPlan> TrialPlans::compile(Choose choose, const Twine &name) con
 
 Expected<std::unique_ptr<Executor>> TrialPlans::load(CompiledPlan compiled) const {
   Executor::Options capacity{*llvm::max_element(command.batches), compiled.plan.model.context, command.entries};
-  return Executor::create(device, std::move(compiled.plan), {compiled.directory, ""}, *weights, capacity);
+  auto executor = Executor::create(device, std::move(compiled.plan), {compiled.directory, ""}, *weights, capacity);
+  llvm::sys::fs::remove_directories(compiled.directory);
+  return executor;
 }
 
 Expected<std::unique_ptr<Executor>> TrialPlans::open(Choose choose, const Twine &name) const {

@@ -32,7 +32,7 @@ public:
   /// Compiles the plan FOLDER/NAME.plan; several threads may at once. Error: a kernel that cannot be compiled; files
   /// that cannot be written.
   Expected<CompiledPlan> compile(Choose choose, const Twine &name) const;
-  /// Loads a plan for the largest of the command's calls. Error: as Executor::create reports.
+  /// Loads a plan for the largest of the command's calls, and removes its files. Error: as Executor::create reports.
   Expected<std::unique_ptr<Executor>> load(CompiledPlan compiled) const;
   /// Compiles and loads a plan.
   Expected<std::unique_ptr<Executor>> open(Choose choose, const Twine &name) const;

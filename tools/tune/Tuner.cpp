@@ -40,12 +40,10 @@ Error Tuner::open() {
     return target.takeError();
   problems = findProblems(**module, **target, calls((*module)->intAttribute("context", 1024)), command.mostOfBest,
                           command.mostTrials);
-  llvm::erase_if(problems, [&](const TuningProblem &problem) {
-    return !command.only.empty() &&
-           llvm::none_of(command.only, [&](const std::string &part) { return StringRef(problem.name).contains(part); });
-  });
   if (problems.empty())
     return makeError("kiln tune: the model has no kernels to measure");
+  if (Error error = keepWanted())
+    return error;
 
   EngineOptions options;
   options.checkAccesses = false;
@@ -72,6 +70,19 @@ Error Tuner::open() {
     return kept.takeError();
   journal.emplace(std::move(*kept));
   done = journal->resumed();
+  return Error::success();
+}
+
+/// Drops the problems that have none of the parts of --only in their names. Error: a part that no name has.
+Error Tuner::keepWanted() {
+  auto has = [](const TuningProblem &problem, StringRef part) { return StringRef(problem.name).contains(part); };
+  for (StringRef part : command.only)
+    if (llvm::none_of(problems, [&](const TuningProblem &problem) { return has(problem, part); }))
+      return makeError("kiln tune: --only: expected a part of a problem's name, such as " +
+                       StringRef(problems.front().name).split('(').first + ", got " + part);
+  llvm::erase_if(problems, [&](const TuningProblem &problem) {
+    return !command.only.empty() && llvm::none_of(command.only, [&](StringRef part) { return has(problem, part); });
+  });
   return Error::success();
 }
 
@@ -166,13 +177,10 @@ Error Tuner::measureRound(size_t round, Expected<CompiledPlan> compiled) {
     llvm::consumeError(compiled.takeError());
     return measureOneByOne(round);
   }
-  std::string directory = compiled->directory;
   auto executor = plans->load(std::move(*compiled));
   if (!executor)
     return executor.takeError();
-  Error error = measureWith(**executor, round, [](const TuningProblem &) { return true; });
-  llvm::sys::fs::remove_directories(directory);
-  return error;
+  return measureWith(**executor, round, [](const TuningProblem &) { return true; });
 }
 
 /// Measures each problem of a round alone, after one of the round's kernels failed to compile.
@@ -185,7 +193,7 @@ Error Tuner::measureOneByOne(size_t round) {
     Expected<CompiledPlan> alone =
         plans->compile(choose, "trial-" + Twine(&problem - problems.data()) + "-" + Twine(round));
     if (!alone) {
-      problem.trials[round].reject(Trial::State::Failed, reasonOf(alone.takeError()));
+      problem.trials[round].fail(alone.takeError());
       if (Error error = finish(problem, problem.trials[round]))
         return error;
       continue;
@@ -241,8 +249,7 @@ Error Tuner::measureTrial(Executor &executor, const Executor::Call &call, Tuning
   Expected<double> seconds = timeOnce(executor, call, problem.step);
   if (!seconds)
     return seconds.takeError();
-  trial.seconds = *seconds;
-  trial.state = Trial::State::Timed;
+  trial.setTime(*seconds);
   return finish(problem, trial);
 }
 
@@ -303,12 +310,12 @@ TuningDatabase Tuner::database() const {
       continue;
     TunedChoice entry{problem.name, problem.rows, chosen.choice, chosen.seconds, problem.trials[0].seconds};
     if (command.inCalls)
-      for (const CallTimes &times : wholeCalls)
-        if (times.call == problem.call) {
-          entry.call = times.call.str();
-          entry.seconds = times.seconds;
-          entry.modelSeconds = times.modelSeconds;
-        }
+      entry.call = problem.call.str();
+    for (const CallTimes &times : wholeCalls)
+      if (command.inCalls && times.call == problem.call) {
+        entry.seconds = times.seconds;
+        entry.modelSeconds = times.modelSeconds;
+      }
     database.set(std::move(entry));
   }
   return database;

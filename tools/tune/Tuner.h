@@ -17,7 +17,7 @@ class Tuner {
 public:
   /// Creates a tuner for the command, opens its device and finds its problems. Files go to OUTPUT.work and the journal
   /// to OUTPUT.partial, which also provides the trials of an interrupted run. Error: errors of compiling the model and
-  /// opening the device; no kernels in the functions.
+  /// opening the device; no kernels in the functions, or none that --only names.
   static Expected<std::unique_ptr<Tuner>> create(const TuneOptions &command, StringRef output);
 
   /// Called after each trial, with the number of finished trials, the total, and the trial.
@@ -42,6 +42,7 @@ private:
   Tuner(const TuneOptions &command, StringRef output) : command(command), output(output) {}
 
   Error open();
+  Error keepWanted();
   std::vector<CallShape> calls(int64_t context) const;
   Error rememberModel();
 

@@ -168,6 +168,12 @@ std::string orderOfSums(const Op &op, const KernelChoice &choice) {
   return (choice.family->name + " " + Attribute(choice.tile).str()).str();
 }
 
+bool hasFixedForm(const Op &op, const KernelFamily &family) {
+  const Op &product = *anchor(op);
+  bool isFewTokens = product.is(OpKind::matmul) && hasFewTokens(op, product.result()->type);
+  return family.form == KernelForm::SplitKv || (isFewTokens && family.form == KernelForm::TensorMatmul);
+}
+
 std::vector<KernelVariant> variantsOf(const Op &op) {
   std::vector<KernelVariant> variants;
   if (const Attribute *list = op.attribute("variants"))

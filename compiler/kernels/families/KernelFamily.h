@@ -182,6 +182,10 @@ struct KernelVariant {
 /// orders are not known has one of its own.
 std::string orderOfSums(const Op &op, const KernelChoice &choice);
 
+/// Whether any number of the op's rows must run with kernels of the family's form, since a row's bits must not depend
+/// on their number: attention to few tokens, and products of few tokens per sequence in tensor cores.
+bool hasFixedForm(const Op &op, const KernelFamily &family);
+
 /// The choices that select-kernels and choose-tiles wrote into the op: `kernel` and `tile` for any number of rows, and
 /// `variants` for few rows, ascending: the first one with enough tokens and rows runs.
 KernelChoice choiceOf(const Op &op);

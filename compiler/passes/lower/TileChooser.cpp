@@ -12,12 +12,6 @@ static bool isFewTokens(const Op &op) {
   return anchor(op)->is(OpKind::matmul) && hasFewTokens(op, anchor(op)->result()->type);
 }
 
-/// Whether any number of the op's rows must run with the same order of sums, so that a row's bits do not depend on
-/// their number.
-static bool isFixed(const Op &op, const KernelFamily &family) {
-  return family.form == KernelForm::SplitKv || (isFewTokens(op) && family.form == KernelForm::TensorMatmul);
-}
-
 /// The order of sums that is fixed for the op in kernels of a family, if one is.
 std::optional<AttributeMap> TileChooser::fixedOrder(const Op &op, const KernelFamily &family) const {
   bool isFree = batchInvariant == 1 && !isVerified(op);
@@ -42,7 +36,7 @@ static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &fam
   if (family.form == KernelForm::DecodeLayers)
     return {1, 2, 4};
   bool isTensorMatmul = isTensorProduct(family);
-  if (isVerified(op) && !isFixed(op, family))
+  if (isVerified(op) && !hasFixedForm(op, family))
     return {};
   if (isFewTokens(op))
     return isTensorMatmul ? SmallVector<int64_t, 3>{8, 16, 32} : SmallVector<int64_t, 3>{1, family.rowsAtOnce, 16};
@@ -200,7 +194,7 @@ Expected<Tile> TileChooser::compareTiles(const Op &op, const KernelFamily &famil
 /// fixed.
 std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimBinding &dims,
                                                         const KernelFamily &family) const {
-  if (!measured || preferredFamily(op) || (isVerified(op) && !isFixed(op, family)))
+  if (!measured || preferredFamily(op) || (isVerified(op) && !hasFixedForm(op, family)))
     return std::nullopt;
   const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims));
   if (!found)
@@ -209,9 +203,9 @@ std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimB
   if (wanted.count(foundFamily.name) || wanted.count(nameOfElementwise(op, foundFamily)) ||
       !foundFamily.runs(op, target, dims))
     return std::nullopt;
-  if (isFixed(op, family) && foundFamily.form != family.form)
+  if (hasFixedForm(op, family) && foundFamily.form != family.form)
     return std::nullopt;
-  if (std::optional<AttributeMap> order = isFixed(op, family) ? fixedOrder(op, foundFamily) : std::nullopt)
+  if (std::optional<AttributeMap> order = hasFixedForm(op, family) ? fixedOrder(op, foundFamily) : std::nullopt)
     if (!foundFamily.order || foundFamily.order(op, found->choice.tile) != *order)
       return std::nullopt;
   if (family.form == KernelForm::SplitKv &&
@@ -340,7 +334,7 @@ Error TileChooser::choose(Op &op) {
     return chooseForPrompts(op, **family);
   SmallVector<int64_t, 3> rows = variantRows(op, **family);
   const DimBinding upper = boundsToChooseFor(op);
-  if (isFewTokens(op) && isFixed(op, **family))
+  if (isFewTokens(op) && hasFixedForm(op, **family))
     family = familyFor(op, upper);
   if (!family)
     return family.takeError();

@@ -78,7 +78,7 @@ static int64_t residentBlocks(const WarpsBlock &block, int64_t steps, const Targ
   return occupancyOf({block.threads(), block.registers(), block.sharedBytes(steps)}, target).blocks;
 }
 
-/// Into how many stages a chain of so many steps is cut.
+/// The numbers of stages that a chain of so many steps may be cut into; the last gives each step one of its own.
 static SmallVector<int64_t, 8> stagesOf(int64_t steps) {
   SmallVector<int64_t, 8> all;
   for (int64_t stages : {1, 2, 3, 4, 6, 8, 12})
@@ -95,8 +95,8 @@ static bool findTile(const Op &op, const Target &target, const DimBinding &upper
   int64_t most = cut.mostSteps(steps);
   auto finds = [&](int64_t depthWarps, int64_t warpsN, int64_t tilesN, int64_t stages, int64_t buffers, int64_t turns) {
     // A ring of less than three stages does not keep copies under way while others are multiplied.
-    bool isUseful = stages <= most && buffers <= stages * turns && (buffers == stages * turns || buffers >= 3) &&
-                    depthWarps * warpsN >= 4;
+    bool isUseful =
+        buffers <= stages * turns && (buffers == stages * turns || buffers >= 3) && depthWarps * warpsN >= 4;
     if (!isUseful)
       return false;
     Tile tile = {{"buffers", buffers},   {"chains", cut.chains},
@@ -107,10 +107,9 @@ static bool findTile(const Op &op, const Target &target, const DimBinding &upper
     // What a block has room for is read before its turn comes. Unless that is all of its weight, or it stays for
     // several tiles, half of the memory is left to the next kernel, for its first weight. (8 rows of 1558M: 5 to 9 % of
     // a step.)
-    const bool takesAll = turns > 1 || buffers == stages;
-    return isSoundMmaWarps(op, tile) &&
-           WarpsBlock(tile).sharedBytes(steps) <= (takesAll ? target.sharedPerBlock : target.sharedPerBlock / 2) &&
-           take(std::move(tile));
+    const int64_t half = target.sharedPerMultiprocessor / 2 - 1024;
+    const int64_t room = turns > 1 || buffers == stages ? target.sharedPerBlock : half;
+    return isSoundMmaWarps(op, tile) && WarpsBlock(tile).sharedBytes(steps) <= room && take(std::move(tile));
   };
   for (int64_t depthWarps = 1; depthWarps <= std::min<int64_t>(cut.allChains(), 24); ++depthWarps)
     for (int64_t warpsN : {1, 4, 8, 16})

@@ -28,11 +28,12 @@ static Error checkVariants(const Op &op, const Target &target) {
     const Attribute *rows = isDict ? findAttribute(variant.asDict(), "rows") : nullptr;
     const Attribute *kernel = isDict ? findAttribute(variant.asDict(), "kernel") : nullptr;
     const Attribute *tokens = isDict ? findAttribute(variant.asDict(), "tokens") : nullptr;
-    bool hasTokens = tokens && tokens->kind() == Attribute::Kind::Int && tokens->asInt() > 0 && tokensOfRows(op);
+    bool hasTokens = tokens && tokens->kind() == Attribute::Kind::Int && tokens->asInt() > 0 &&
+                     (tokensOfRows(op) || attendsToCache(op));
     if (!rows || rows->kind() != Attribute::Kind::Int || !kernel || (tokens && !hasTokens))
       return opError(op,
                      "attribute 'variants': expected {rows = N, kernel = NAME, tile = {…}}, with tokens = N for rows "
-                     "of prompts, got " +
+                     "of prompts and attention over a cache, got " +
                          variant.str());
     DimBinding upper = boundsForRows(op, rows->asInt(), tokens ? tokens->asInt() : 0);
     Expected<const KernelFamily *> family = checkFamily(op, kernel, target, upper);

@@ -232,6 +232,8 @@ Expected<PlanStep> Generator::makeKernelStep(const Op &op, WriteChoice write) {
   step.rows = rowsOf(op);
   if (const DimSymbol *tokens = tokensOfRows(op))
     step.tokens = tokens->name;
+  else if (attendsToCache(op))
+    step.tokens = pastTokens;
   for (const KernelVariant &variant : variantsOf(op)) {
     Expected<WrittenKernel> own = write(variant.choice);
     if (!own)

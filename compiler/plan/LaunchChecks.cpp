@@ -136,8 +136,9 @@ private:
     if (!step.variants.empty())
       if (Error error = formulas.checkRange(place["rows"], step.rows, 1, INT32_MAX))
         return error;
-    if (step.hasTokenBounds() && !formulas.hasDim(step.tokens))
-      return place["tokens"].fail("expected a dim of the plan, got '" + step.tokens + "'");
+    if (step.hasTokenBounds() && step.tokens != pastTokens && !formulas.hasDim(step.tokens))
+      return place["tokens"].fail("expected a dim of the plan or " + StringRef(pastTokens) + ", got '" + step.tokens +
+                                  "'");
     for (const auto &[i, variant] : llvm::enumerate(step.variants)) {
       Place where = place["variants"][i];
       if (i > 0)

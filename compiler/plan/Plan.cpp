@@ -37,11 +37,16 @@ SmallVector<const PlanLaunch *, 4> PlanStep::launches() const {
   return all;
 }
 
+int64_t PlanStep::lengthIn(const DimBinding &dims) const {
+  auto known = dims.find(tokens);
+  return known == dims.end() ? INT64_MAX : known->second;
+}
+
 const PlanLaunch &PlanStep::launchFor(const DimBinding &dims) const {
   if (variants.empty())
     return launch;
   int64_t own = cantFail(rows.evaluate(dims)); // the reader has checked this
-  int64_t length = hasTokenBounds() ? dims.find(tokens)->second : 0;
+  int64_t length = hasTokenBounds() ? lengthIn(dims) : 0;
   auto variant = llvm::find_if(variants, [&](const PlanVariant &one) { return one.takes(own, length); });
   return variant == variants.end() ? launch : variant->launch;
 }
@@ -64,7 +69,7 @@ Expected<StepCost> PlanStep::cost(const DimBinding &dims, int64_t past) const {
 
 void PlanStep::restrictTo(const DimBinding &upper) {
   auto rowsAt = [&](const DimBinding &dims) { return cantFail(rows.evaluate(dims)); };
-  const int64_t longest = hasTokenBounds() ? upper.find(tokens)->second : 0;
+  const int64_t longest = hasTokenBounds() ? lengthIn(upper) : 0;
   std::vector<PlanVariant> kept;
   for (PlanVariant &variant : variants) {
     // The most rows and tokens of calls that come to the variant by their length.
@@ -133,6 +138,25 @@ PromptClasses::PromptClasses(const Plan &plan) {
 }
 
 int64_t PromptClasses::of(int64_t tokens) const { return std::distance(bounds.begin(), bounds.lower_bound(tokens)); }
+
+CacheBounds::CacheBounds(const Plan &plan) {
+  for (const PlanFunction &function : plan.functions)
+    for (const PlanStep &step : function.steps)
+      if (step.tokens == pastTokens)
+        for (const PlanVariant &variant : step.variants)
+          if (variant.tokens > 0)
+            bounds.insert(variant.tokens);
+}
+
+int64_t CacheBounds::of(int64_t past) const {
+  auto bound = bounds.lower_bound(past);
+  return bound == bounds.end() ? 0 : *bound;
+}
+
+void CacheBounds::addTo(DimBinding &dims, int64_t past) const {
+  if (int64_t bound = of(past); bound > 0)
+    dims[pastTokens] = bound;
+}
 
 DimBinding Plan::bind(int64_t batch, int64_t tokens) const {
   return {{entries.batch, batch}, {entries.tokens, tokens}};

@@ -138,7 +138,7 @@ struct StepCost {
 };
 
 /// The launch that replaces the general one when the step has at most `rows` rows, of sequences of at most `tokens`
-/// tokens; 0: of any length.
+/// tokens, or with at most so many in the cache (PlanStep::tokens); 0: of any length.
 struct PlanVariant {
   int64_t rows = 0, tokens = 0;
   PlanLaunch launch;
@@ -181,10 +181,12 @@ constexpr StringRef libraryMatmulName = "cublaslt.matmul";
 /// that the caller has in the arena, in the memory of rank N) and `@stop` (a word of the host's memory, which is not
 /// zero once a rank has failed).
 struct PlanStep {
-  PlanLaunch launch;                 ///< for any number of rows; a library's step has only the name and arguments
-  std::optional<PlanMatmul> matmul;  ///< the product that a library computes
-  Expr rows;                         ///< the number of rows by which a variant is chosen, if there are variants
-  std::string tokens = {};           ///< the dim of a sequence's tokens, if variants are chosen by them, too
+  PlanLaunch launch;                ///< for any number of rows; a library's step has only the name and arguments
+  std::optional<PlanMatmul> matmul; ///< the product that a library computes
+  Expr rows;                        ///< the number of rows by which a variant is chosen, if there are variants
+  /// If variants are chosen by tokens, too: the dim of a sequence's tokens, or pastTokens, those that the cache holds
+  /// of the longest sequence. A call need not say the latter; then variants for few are not chosen.
+  std::string tokens = {};
   std::vector<PlanVariant> variants; ///< ascending, by tokens and then by rows; the first that is enough runs
   std::optional<PlanWorkspace> workspace;
   Expr counters;         ///< number of 32-bit counters it uses
@@ -197,6 +199,8 @@ struct PlanStep {
   bool sharesMailboxes() const;
   /// Whether any variant is for few tokens.
   bool hasTokenBounds() const;
+  /// The tokens by which a call chooses the variant; INT64_MAX if it does not say them.
+  int64_t lengthIn(const DimBinding &dims) const;
   /// Every launch; the one for any number of rows comes first.
   SmallVector<const PlanLaunch *, 4> launches() const;
   /// The launch for these dims.
@@ -294,6 +298,22 @@ public:
 
   /// The number of the class of a prompt, or of what its length is rounded up to.
   int64_t of(int64_t tokens) const;
+
+private:
+  std::set<int64_t> bounds;
+};
+
+/// The bounds of tokens in the cache that variants of @decode have. They depend on nothing else, and a row's bits do
+/// not depend on them.
+class CacheBounds {
+public:
+  CacheBounds() = default;
+  explicit CacheBounds(const Plan &plan);
+
+  /// The least bound for so many tokens in the cache; 0: there is none.
+  int64_t of(int64_t past) const;
+  /// Adds it to the dims of a call, as pastTokens, if there is one.
+  void addTo(DimBinding &dims, int64_t past) const;
 
 private:
   std::set<int64_t> bounds;

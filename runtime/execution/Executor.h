@@ -73,6 +73,8 @@ public:
   /// Where the kernels that it has loaded come from.
   const KernelFiles &kernelFiles() const { return files; }
   Device &device() const { return theDevice; }
+  /// The tokens in the cache at which other kernels of @decode begin.
+  const CacheBounds &caches() const { return cacheBounds; }
   /// Its number among the ranks of the plan.
   int64_t ownRank() const { return rank; }
 
@@ -105,6 +107,13 @@ public:
 
   /// A call of an entry for a number of sequences with a number of tokens each; @decode and @sample take one token.
   Call call(Entry entry, int64_t batch, int64_t tokens = 1) const { return {entry, thePlan.bind(batch, tokens), {}}; }
+  /// A call of @decode for the next token of so many sequences, of which the longest has `past` tokens in the cache:
+  /// with the kernels that are the fastest for so many. All numbers give the same bits.
+  Call decodeCall(int64_t batch, int64_t past) const {
+    Call made = call(Entry::Decode, batch);
+    cacheBounds.addTo(made.dims, past);
+    return made;
+  }
 
   /// Uploads the arguments and enqueues the function's steps. The result stays in the arena until the next call. Error:
   /// dims outside the plan's bounds or past the options, arguments of the wrong size, and errors of the device.
@@ -174,7 +183,7 @@ private:
   };
 
   Executor(Device &device, Plan plan, const Options &options)
-      : theDevice(device), thePlan(std::move(plan)), capacity(options) {}
+      : theDevice(device), thePlan(std::move(plan)), capacity(options), cacheBounds(thePlan) {}
 
   // ExecutorChecks.cpp
   struct MemoryNeeds;
@@ -250,6 +259,7 @@ private:
   Device &theDevice;
   Plan thePlan;
   Options capacity;
+  CacheBounds cacheBounds;
   KernelFiles files;
   LoadedKernels kernels;
   std::map<std::string, DeviceMemory, std::less<>> weights, states;

@@ -38,7 +38,7 @@ Error Executor::checkDims(const Call &call) const {
                        Twine(most) + ", got " + Twine(given->second));
   }
   for (const auto &[name, value] : call.dims)
-    if (!largest.count(name))
+    if (!largest.count(name) && name != pastTokens)
       return makeError("@" + entryName(call.entry) + ": the plan has no dim " + name);
   auto rows = call.dims.find(thePlan.entries.batch);
   if (call.firstRow < 0 || (rows != call.dims.end() && call.firstRow > capacity.batch - rows->second))

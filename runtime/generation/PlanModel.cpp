@@ -61,7 +61,8 @@ Error PlanModel::decode(ArrayRef<int32_t> tokens, MutableArrayRef<std::vector<fl
     position = std::min<int32_t>(position, static_cast<int32_t>(executor.plan().model.context) - 1);
   }
   const DecodeEntry &names = *executor.plan().entries.decode;
-  Executor::Call call = executor.call(Entry::Decode, static_cast<int64_t>(tokens.size()));
+  const int32_t longest = *llvm::max_element(positions);
+  Executor::Call call = executor.decodeCall(static_cast<int64_t>(tokens.size()), longest);
   call.arguments = {{names.tokens, ids}, {names.positions, positions}};
   if (Error error = executor.enqueue(call))
     return error;

@@ -30,6 +30,13 @@ std::string CallShape::str() const {
   return formatv("{0} B={1} {2}={3}", entryName(entry), batch, continues() ? "position" : "T", length).str();
 }
 
+static DimBinding dimsOf(const Plan &plan, const CallShape &shape) {
+  DimBinding dims = plan.bind(shape.batch, shape.tokens());
+  if (shape.entry == Entry::Decode)
+    CacheBounds(plan).addTo(dims, shape.position());
+  return dims;
+}
+
 Expected<std::vector<Measurement>> countKernels(const Plan &plan, const PlanFunction &function, const DimBinding &dims,
                                                 int64_t position) {
   for (const PlanDim &dim : plan.dims)
@@ -59,7 +66,7 @@ Expected<std::vector<Measurement>> countKernels(const Plan &plan, const CallShap
   if (shape.position() >= plan.model.context)
     return makeError("@" + entryName(shape.entry) + ": expected a position below the context, " +
                      Twine(plan.model.context) + ", got " + Twine(shape.position()));
-  return countKernels(plan, plan.function(shape.entry), plan.bind(shape.batch, shape.tokens()), shape.position());
+  return countKernels(plan, plan.function(shape.entry), dimsOf(plan, shape), shape.position());
 }
 
 Expected<Measurement> countCall(const Plan &plan, const CallShape &shape) {
@@ -84,8 +91,7 @@ std::vector<int32_t> sampleIds(int64_t count, int64_t vocabulary) {
 
 SampleCall::SampleCall(const Plan &plan, const CallShape &shape)
     : ids(sampleIds(shape.batch * shape.tokens(), plan.model.vocabulary)),
-      perRow(shape.batch, static_cast<int32_t>(shape.length)),
-      call{shape.entry, plan.bind(shape.batch, shape.tokens()), {}} {
+      perRow(shape.batch, static_cast<int32_t>(shape.length)), call{shape.entry, dimsOf(plan, shape), {}} {
   const PlanEntries &entries = plan.entries;
   if (shape.entry == Entry::Prefill)
     call.arguments = {{entries.prefill->tokens, ids}, {entries.prefill->lengths, perRow}};

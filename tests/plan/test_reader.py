@@ -315,7 +315,7 @@ class Mutations(PlanTest):
         self.assert_all_refused([
             (what, text(*parts), r"\d+:\d+: error: " + message) for what, parts, message in (
                 ("no dim", ("", "tokens = 8, ", ""), "steps: missing key 'tokens'"),
-                ("another dim", ('tokens = "X", ', "tokens = 8, ", ""), "tokens: expected a dim of the plan, got 'X'"),
+                ("another dim", ('tokens = "X", ', "tokens = 8, ", ""), "tokens: expected a dim of the plan or past, got 'X'"),
                 ("no tokens", ('tokens = "T", ', "tokens = 0, ", ""), "tokens: "),
                 ("fewer tokens", ('tokens = "T", ', "tokens = 8, ", "tokens = 4, "),
                  "variants: expected at least as many tokens as the variant before it has, got 4 after 8"),

@@ -153,5 +153,36 @@ TEST(PromptTiles, LaunchesThatNoCallTakesAreDropped) {
   }
 }
 
+TEST(CacheBounds, ACallHasTheKernelsForAsManyTokensInTheCache) {
+  PlanStep step = stepOf({{128, 8}, {128, 32}, {512, 32}, {0, 8}});
+  step.tokens = pastTokens;
+  Plan plan;
+  plan.functions.emplace_back().steps = {step, stepOf({{64, 4096}})};
+  const CacheBounds bounds(plan);
+  auto kernelFor = [&](int64_t batch, int64_t past) {
+    DimBinding dims = {{"B", batch}, {"T", 1}};
+    bounds.addTo(dims, past);
+    return step.launchFor(dims).kernel;
+  };
+  EXPECT_EQ(kernelFor(8, 0), "128x8");
+  EXPECT_EQ(kernelFor(9, 128), "128x32");
+  EXPECT_EQ(kernelFor(8, 129), "512x32");
+  EXPECT_EQ(kernelFor(8, 513), "0x8");
+  EXPECT_EQ(kernelFor(9, 513), "any");
+  EXPECT_EQ(bounds.of(64), 128); // not the prompts' bound
+  EXPECT_EQ(bounds.of(513), 0);
+  // A call that does not say how many.
+  EXPECT_EQ(step.launchFor({{"B", 1}, {"T", 1}}).kernel, "0x8");
+}
+
+TEST(CacheBounds, KernelsForFewTokensInTheCacheStay) {
+  PlanStep step = stepOf({{128, 8}, {128, 32}, {0, 8}});
+  step.tokens = pastTokens;
+  step.restrictTo({{"B", 4}, {"T", 1}});
+  ASSERT_EQ(step.variants.size(), 1u);
+  EXPECT_EQ(step.variants[0].launch.kernel, "128x8");
+  EXPECT_EQ(step.launch.kernel, "0x8");
+}
+
 } // namespace
 } // namespace kiln

@@ -56,6 +56,11 @@ bool hasFewTokens(const Op &op, const Type &type) {
          (findEntry(function.name) == Entry::Verify && type.shape[1] == Dim(verifiedTokens(function.module())));
 }
 
+bool attendsToCache(const Op &op) {
+  const Op *mask = op.region() ? findInRegion(op, OpKind::causalMask) : nullptr;
+  return mask && mask->operandOrNull(1) && mask->result()->type.shape[2] == Dim(1) && !isVerified(op);
+}
+
 bool isPowerOfTwo(int64_t value) { return value > 0 && llvm::isPowerOf2_64(static_cast<uint64_t>(value)); }
 
 int64_t widestVector(int64_t extent, int64_t limit) {

@@ -54,6 +54,9 @@ int64_t verifiedTokens(const Module &module);
 /// Whether a tensor [B, T, …] of rank 3 that the op uses has few tokens per sequence, fixed in number: one, or those of
 /// @verify.
 bool hasFewTokens(const Op &op, const Type &type);
+/// Whether the op is attention of one token a sequence over a cache, so that the tokens in the cache, pastTokens, may
+/// decide about its kernel.
+bool attendsToCache(const Op &op);
 /// Whether the op is of @decode or @verify in a module with both. A row must then have the same bits in both, so they
 /// run by the same kernels in the same configurations, or in those that give a row the same bits.
 bool isVerified(const Op &op);

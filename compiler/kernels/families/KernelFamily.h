@@ -172,10 +172,13 @@ struct KernelChoice {
 };
 
 /// The kernel that runs an op with at most `rows` rows, as rowsOf (kernels/cost/Problem.h) counts them, of sequences of
-/// at most `tokens` tokens; 0: of any length.
+/// at most `tokens` tokens, or, of attention over a cache, with at most so many in it; 0: of any length.
 struct KernelVariant {
   int64_t rows = 0, tokens = 0;
   KernelChoice choice;
+
+  /// Whether it is for so many rows.
+  bool takes(int64_t ofRows) const { return ofRows <= rows; }
 };
 
 /// The order of a choice's sums, as a text to compare: equal ones give a row the same bits. A choice of a family whose

@@ -59,6 +59,7 @@ static Error readChoice(const ConfigValue &entry, TunedChoice &choice) {
   double us = 0, modelUs = 0;
   if (Error error = chain([&] { return fields.text("problem", choice.problem); },
                           [&] { return fields.integer("rows", choice.rows); },
+                          [&] { return fields.optionalInteger("past", choice.past); },
                           [&] { return fields.text("kernel", kernel); }, [&] { return fields.table("tile", tile); },
                           [&] { return fields.number("us", us); }, [&] { return fields.number("model_us", modelUs); },
                           [&] { return fields.optionalText("call", choice.call); }, [&] { return fields.close(); }))
@@ -89,7 +90,7 @@ Expected<TuningDatabase> TuningDatabase::parse(const SourceFile *file) {
                 [&] { return fields.optionalEach("choice", choices, readChoice); }, [&] { return fields.close(); }))
     return error;
   for (auto [i, choice] : llvm::enumerate(choices)) {
-    if (database.find(choice.problem, choice.rows))
+    if (database.choices.count({choice.problem, choice.rows, choice.past}))
       return makeError(root->find("choice")->array[i].loc, "expected each problem once, got " + choice.problem +
                                                                " with " + Twine(choice.rows) + " rows again");
     database.set(std::move(choice));
@@ -100,10 +101,11 @@ Expected<TuningDatabase> TuningDatabase::parse(const SourceFile *file) {
 std::string TuningDatabase::str() const {
   std::string text = "# Written by kiln tune.\ntarget = \"" + target + "\"\ndevice = \"" + device + "\"\n";
   for (const auto &[key, entry] : choices) {
-    text += formatv("\n[[choice]]\nproblem = \"{0}\"\nrows = {1}\nkernel = \"{2}\"\ntile = {3}\nus = {4:F2}\n"
+    text += formatv("\n[[choice]]\nproblem = \"{0}\"\nrows = {1}\n{6}kernel = \"{2}\"\ntile = {3}\nus = {4:F2}\n"
                     "model_us = {5:F2}\n",
                     entry.problem, entry.rows, entry.choice.family->name, Attribute(entry.choice.tile).str(),
-                    entry.seconds * 1e6, entry.modelSeconds * 1e6)
+                    entry.seconds * 1e6, entry.modelSeconds * 1e6,
+                    entry.past == 0 ? std::string() : "past = " + std::to_string(entry.past) + "\n")
                 .str();
     if (!entry.call.empty())
       text += "call = \"" + entry.call + "\"\n";
@@ -111,13 +113,21 @@ std::string TuningDatabase::str() const {
   return text;
 }
 
-const TunedChoice *TuningDatabase::find(StringRef problem, int64_t rows) const {
-  auto it = choices.find({problem.str(), rows});
+const TunedChoice *TuningDatabase::find(StringRef problem, int64_t rows, int64_t past) const {
+  auto it = choices.find({problem.str(), rows, past});
   return it == choices.end() ? nullptr : &it->second;
 }
 
+std::vector<int64_t> TuningDatabase::cacheBounds(StringRef problem) const {
+  std::set<int64_t> bounds;
+  for (auto it = choices.lower_bound({problem.str(), 0, 0}); it != choices.end() && it->second.problem == problem; ++it)
+    if (it->second.past > 0)
+      bounds.insert(it->second.past);
+  return {bounds.begin(), bounds.end()};
+}
+
 void TuningDatabase::set(TunedChoice choice) {
-  std::pair<std::string, int64_t> key(choice.problem, choice.rows);
+  std::tuple<std::string, int64_t, int64_t> key(choice.problem, choice.rows, choice.past);
   choices.insert_or_assign(std::move(key), std::move(choice));
 }
 

@@ -19,6 +19,7 @@ static SmallVector<int64_t, 3> sequencesOf(const Op &op, int64_t tokens) {
     return {1, canHideExchanges(op) ? 4 : 8};
   return {1, 4, 16};
 }
+
 /// A kernel that is slower by up to this factor is used again rather than one more kernel made.
 constexpr double worthAnother = 1.02;
 
@@ -155,8 +156,7 @@ KernelChoice TileChooser::chooseOfOrder(const Op &op, const PromptRows &at, Stri
   return known && known->seconds <= worthAnother * best->seconds ? known->choice : best->choice;
 }
 
-/// Leaves out variants whose calls come to the same kernel without them. The last one takes every call.
-static void dropNeedless(std::vector<KernelVariant> &variants) {
+void dropNeedless(std::vector<KernelVariant> &variants) {
   for (size_t i = variants.size() - 1; i-- > 0;) {
     const KernelVariant &variant = variants[i];
     bool isFirst = i == 0 || variants[i - 1].tokens != variant.tokens;

@@ -189,14 +189,14 @@ Expected<Tile> TileChooser::compareTiles(const Op &op, const KernelFamily &famil
   return *best;
 }
 
-/// The measured optimum for dims up to these, unless the module prefers a kernel or its settings. A measurement that no
-/// longer fits its template is ignored, and so is one whose order of sums differs from the family's where that is
-/// fixed.
+/// The measured optimum for dims up to these, and up to `past` tokens in the cache, or any number if it is 0; unless
+/// the module prefers a kernel or its settings. A measurement that no longer fits its template is ignored, and so is
+/// one whose order of sums differs from the family's where that is fixed.
 std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimBinding &dims,
-                                                        const KernelFamily &family) const {
+                                                        const KernelFamily &family, int64_t past) const {
   if (!measured || preferredFamily(op) || (isVerified(op) && !hasFixedForm(op, family)))
     return std::nullopt;
-  const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims));
+  const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims), past);
   if (!found)
     return std::nullopt;
   const KernelFamily &foundFamily = *found->choice.family;
@@ -321,6 +321,29 @@ static void setChoice(Op &op, const KernelChoice &choice, ArrayRef<KernelVariant
     op.setAttribute("variants", variantsAttribute(variants));
 }
 
+/// Adds kernels for few tokens in the cache to those of attention over it, where they were measured: what is the
+/// fastest for few is up to 8 % slower for many, and the other way round. All give a row the same bits.
+std::vector<KernelVariant> TileChooser::withCacheBounds(const Op &op, const KernelFamily &family,
+                                                        const KernelChoice &any,
+                                                        std::vector<KernelVariant> variants) const {
+  const int64_t mostRows = valueAt(rowsOf(op), upperBounds(op));
+  variants.push_back({mostRows, 0, any});
+  std::vector<KernelVariant> all;
+  for (int64_t past : measured ? measured->cacheBounds(problemName(op)) : std::vector<int64_t>()) {
+    SmallVector<int64_t, 6> rows = variantRows(op, family);
+    llvm::erase_if(rows, [&](int64_t few) { return few >= mostRows; });
+    rows.push_back(mostRows);
+    for (int64_t few : rows) {
+      auto general = llvm::find_if(variants, [&](const KernelVariant &variant) { return variant.takes(few); });
+      std::optional<KernelChoice> own = measuredChoice(op, boundsForRows(op, few), family, past);
+      all.push_back({few, past, own.value_or(general->choice)});
+    }
+  }
+  all.insert(all.end(), variants.begin(), variants.end());
+  dropNeedless(all);
+  return all;
+}
+
 /// Whether one kernel of the family is much better for few rows, and another one for many.
 static bool hasVariedKernels(const KernelFamily &family) {
   return isTensorProduct(family) || family.form == KernelForm::TensorFlash;
@@ -347,7 +370,12 @@ Error TileChooser::choose(Op &op) {
   Expected<std::vector<KernelVariant>> variants = chooseVariants(op, rows, choice);
   if (!variants)
     return variants.takeError();
-  setChoice(op, choice, *variants);
+  if ((*family)->form == KernelForm::SplitKv && attendsToCache(op)) {
+    const std::vector<KernelVariant> all = withCacheBounds(op, **family, choice, std::move(*variants));
+    setChoice(op, all.back().choice, ArrayRef(all).drop_back());
+  } else {
+    setChoice(op, choice, *variants);
+  }
   return Error::success();
 }
 

@@ -16,6 +16,9 @@ inline bool isTensorProduct(const KernelFamily &family) {
 /// sequence and for many have the same. A prompt alone counts twice, since somebody waits for it.
 constexpr std::array<int64_t, 4> typicalSequences = {1, 1, 8, 64};
 
+/// Leaves out variants whose calls come to the same kernel without them. The last one takes every call.
+void dropNeedless(std::vector<KernelVariant> &variants);
+
 /// Chooses for the ops of one module.
 class TileChooser {
 public:
@@ -45,10 +48,13 @@ private:
   Expected<const KernelFamily *> cheapestFamily(const Op &op, const KernelFamily &first, const DimBinding &dims);
   Expected<const KernelFamily *> compareFamilies(const Op &op, const KernelFamily &first, const DimBinding &dims);
   Expected<const KernelFamily *> familyFor(const Op &op, const DimBinding &upper);
-  std::optional<KernelChoice> measuredChoice(const Op &op, const DimBinding &dims, const KernelFamily &family) const;
+  std::optional<KernelChoice> measuredChoice(const Op &op, const DimBinding &dims, const KernelFamily &family,
+                                             int64_t past = 0) const;
   Expected<KernelChoice> chooseForRows(const Op &op, const DimBinding &dims);
   Expected<std::vector<KernelVariant>> chooseVariants(const Op &op, ArrayRef<int64_t> rows,
                                                       const KernelChoice &atBound);
+  std::vector<KernelVariant> withCacheBounds(const Op &op, const KernelFamily &family, const KernelChoice &any,
+                                             std::vector<KernelVariant> variants) const;
 
   // Of prompts whose bits do not depend on their number (PromptTiles.cpp).
   struct PromptCandidate;

@@ -80,6 +80,7 @@ Error DeviceSampler::allocateFor(const PlanFunction &function) {
 
 Error DeviceSampler::allocate() {
   choices.assign(theExecutor.options().batch, 0);
+  cached.assign(theExecutor.options().batch, 0);
   if (Error error = findInputs())
     return error;
   const Plan &functions = theExecutor.plan();
@@ -127,6 +128,7 @@ template <class T> Error DeviceSampler::uploadRows(StringRef tensor, int64_t fir
 Error DeviceSampler::reset() {
   // Rows that were not started count as finished, and decode harmless inputs.
   int64_t batch = theExecutor.options().batch;
+  cached.assign(batch, 0);
   std::vector<SamplingRow> rows(batch, SamplingRow{0, 0, 0, 1});
   std::vector<SamplingSettings> settings(batch, settingsOf({}, theExecutor.plan().model.context));
   std::vector<int32_t> zeros(batch, 0);
@@ -142,7 +144,8 @@ Error DeviceSampler::setRows(int64_t firstRow, ArrayRef<RowStart> starts) {
   std::vector<SamplingSettings> settings;
   std::vector<SamplingRow> rows;
   std::vector<int32_t> positions;
-  for (const RowStart &start : starts) {
+  for (const auto &[i, start] : llvm::enumerate(starts)) {
+    cached[firstRow + static_cast<int64_t>(i)] = static_cast<int64_t>(start.tokens.size());
     settings.push_back(settingsOf(start, theExecutor.plan().model.context));
     auto remaining = static_cast<int32_t>(std::min<int64_t>(start.remaining, INT32_MAX));
     rows.push_back({start.sequence, start.position, remaining, 0});
@@ -191,11 +194,19 @@ Error DeviceSampler::uploadText(int64_t firstRow, ArrayRef<RowStart> starts) {
   return Error::success();
 }
 
+int64_t DeviceSampler::longestCache(int64_t rows) const {
+  return *std::max_element(cached.begin(), cached.begin() + rows);
+}
+
+std::unique_ptr<DeviceGraph> &DeviceSampler::graphOf(int64_t rows) {
+  return graphs[{rows, theExecutor.caches().of(longestCache(rows))}];
+}
+
 Error DeviceSampler::prepareStep(int64_t rows) {
-  std::unique_ptr<DeviceGraph> &graph = graphs[rows];
+  std::unique_ptr<DeviceGraph> &graph = graphOf(rows);
   if (graph)
     return Error::success();
-  Executor::Call decode = theExecutor.call(Entry::Decode, rows);
+  Executor::Call decode = theExecutor.decodeCall(rows, longestCache(rows));
   Expected<char *> logits = theExecutor.addressOf(decode, theExecutor.plan().entries.logitsOf(Entry::Decode));
   if (!logits)
     return logits.takeError();
@@ -214,13 +225,16 @@ Error DeviceSampler::prepareStep(int64_t rows) {
 Error DeviceSampler::step(int64_t rows) {
   if (Error error = prepareStep(rows))
     return error;
+  DeviceGraph &graph = *graphOf(rows);
   noteChoices(rows, tokensOfStep);
-  return device.run(*graphs[rows]);
+  return device.run(graph);
 }
 
 void DeviceSampler::noteChoices(int64_t rows, int64_t count) {
-  for (int64_t row = 0; row < rows; ++row)
+  for (int64_t row = 0; row < rows; ++row) {
     choices[row] += static_cast<uint32_t>(count);
+    cached[row] += count;
+  }
 }
 
 Expected<std::vector<KernelLaunch>> DeviceSampler::launches(Entry entry, int64_t rows,
@@ -240,6 +254,7 @@ Error DeviceSampler::moveRow(int64_t from, int64_t to) {
                            StringRef(names.positions), StringRef(names.text)})
     if (Error error = device.copy(rowOf(tensor, to), rowOf(tensor, from), rowBytes.find(tensor)->second))
       return error;
+  cached[to] = cached[from];
   return theExecutor.copyRow(from, to);
 }
 

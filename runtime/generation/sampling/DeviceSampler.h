@@ -33,7 +33,7 @@ public:
   /// Tells the device the tokens of started rows: for guesses from the text.
   Error uploadText(int64_t firstRow, ArrayRef<RowStart> starts);
 
-  /// Makes the graph of a step of `rows` rows unless it exists.
+  /// Makes the graph of the next step of `rows` rows unless it exists.
   Error prepareStep(int64_t rows);
   /// Decodes the last tokens of the first `rows` rows, and chooses the next ones: stepTokens() choices for each row, of
   /// which those behind the row's end are none.
@@ -75,6 +75,8 @@ private:
   template <class T> Error uploadRows(StringRef tensor, int64_t firstRow, ArrayRef<T> values);
   Error setRows(int64_t firstRow, ArrayRef<RowStart> starts);
   char *rowOf(StringRef tensor, int64_t row) const;
+  int64_t longestCache(int64_t rows) const;
+  std::unique_ptr<DeviceGraph> &graphOf(int64_t rows);
 
   Executor &theExecutor;
   Device &device;
@@ -83,9 +85,12 @@ private:
   std::map<std::string, int64_t, std::less<>> rowBytes;    ///< of each argument, by name
   std::map<std::string, char *, std::less<>> inputs;       ///< arguments of @decode and @verify, by the name here
   int64_t tokensOfPass = 1, tokensOfStep = 1;
-  int64_t ringEntries = 0;                                ///< per row
-  std::vector<uint32_t> choices;                          ///< by row
-  std::map<int64_t, std::unique_ptr<DeviceGraph>> graphs; ///< graphs of a step, by number of rows
+  int64_t ringEntries = 0;       ///< per row
+  std::vector<uint32_t> choices; ///< by row
+  /// The most tokens that a row has in the cache behind all that was enqueued. An ended row counts on.
+  std::vector<int64_t> cached;
+  /// Graphs of a step, by number of rows and bound of tokens in the cache.
+  std::map<std::pair<int64_t, int64_t>, std::unique_ptr<DeviceGraph>> graphs;
 };
 
 } // namespace kiln

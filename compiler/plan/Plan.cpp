@@ -129,24 +129,22 @@ std::optional<RankBuffer> rankBufferOf(StringRef argument) {
   return result;
 }
 
-PromptClasses::PromptClasses(const Plan &plan) {
+/// The bounds of tokens that variants have where they count this dim, or pastTokens.
+static std::set<int64_t> boundsOf(const Plan &plan, StringRef tokens) {
+  std::set<int64_t> bounds;
   for (const PlanFunction &function : plan.functions)
     for (const PlanStep &step : function.steps)
       for (const PlanVariant &variant : step.variants)
-        if (variant.tokens > 0 && step.tokens == plan.entries.tokens)
+        if (variant.tokens > 0 && step.tokens == tokens)
           bounds.insert(variant.tokens);
+  return bounds;
 }
+
+PromptClasses::PromptClasses(const Plan &plan) : bounds(boundsOf(plan, plan.entries.tokens)) {}
 
 int64_t PromptClasses::of(int64_t tokens) const { return std::distance(bounds.begin(), bounds.lower_bound(tokens)); }
 
-CacheBounds::CacheBounds(const Plan &plan) {
-  for (const PlanFunction &function : plan.functions)
-    for (const PlanStep &step : function.steps)
-      if (step.tokens == pastTokens)
-        for (const PlanVariant &variant : step.variants)
-          if (variant.tokens > 0)
-            bounds.insert(variant.tokens);
-}
+CacheBounds::CacheBounds(const Plan &plan) : bounds(boundsOf(plan, pastTokens)) {}
 
 int64_t CacheBounds::of(int64_t past) const {
   auto bound = bounds.lower_bound(past);

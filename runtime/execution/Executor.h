@@ -74,7 +74,7 @@ public:
   const KernelFiles &kernelFiles() const { return files; }
   Device &device() const { return theDevice; }
   /// The tokens in the cache at which other kernels of @decode begin.
-  const CacheBounds &caches() const { return cacheBounds; }
+  const CacheBounds &cacheBounds() const { return boundsOfCache; }
   /// Its number among the ranks of the plan.
   int64_t ownRank() const { return rank; }
 
@@ -111,7 +111,7 @@ public:
   /// with the kernels that are the fastest for so many. All numbers give the same bits.
   Call decodeCall(int64_t batch, int64_t past) const {
     Call made = call(Entry::Decode, batch);
-    cacheBounds.addTo(made.dims, past);
+    boundsOfCache.addTo(made.dims, past);
     return made;
   }
 
@@ -183,7 +183,7 @@ private:
   };
 
   Executor(Device &device, Plan plan, const Options &options)
-      : theDevice(device), thePlan(std::move(plan)), capacity(options), cacheBounds(thePlan) {}
+      : theDevice(device), thePlan(std::move(plan)), capacity(options), boundsOfCache(thePlan) {}
 
   // ExecutorChecks.cpp
   struct MemoryNeeds;
@@ -259,7 +259,7 @@ private:
   Device &theDevice;
   Plan thePlan;
   Options capacity;
-  CacheBounds cacheBounds;
+  CacheBounds boundsOfCache;
   KernelFiles files;
   LoadedKernels kernels;
   std::map<std::string, DeviceMemory, std::less<>> weights, states;

@@ -309,13 +309,14 @@ TuningDatabase Tuner::database() const {
     if (chosen.state != Trial::State::Timed)
       continue;
     TunedChoice entry{problem.name, problem.rows, chosen.choice, chosen.seconds, problem.trials[0].seconds};
-    if (command.inCalls)
+    if (command.inCalls) {
       entry.call = problem.call.str();
-    for (const CallTimes &times : wholeCalls)
-      if (command.inCalls && times.call == problem.call) {
-        entry.seconds = times.seconds;
-        entry.modelSeconds = times.modelSeconds;
+      auto isOwn = [&](const CallTimes &times) { return times.call == problem.call; };
+      if (auto times = llvm::find_if(wholeCalls, isOwn); times != wholeCalls.end()) {
+        entry.seconds = times->seconds;
+        entry.modelSeconds = times->modelSeconds;
       }
+    }
     database.set(std::move(entry));
   }
   return database;

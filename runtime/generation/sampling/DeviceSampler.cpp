@@ -198,15 +198,13 @@ int64_t DeviceSampler::longestCache(int64_t rows) const {
   return *std::max_element(cached.begin(), cached.begin() + rows);
 }
 
-std::unique_ptr<DeviceGraph> &DeviceSampler::graphOf(int64_t rows) {
-  return graphs[{rows, theExecutor.caches().of(longestCache(rows))}];
-}
-
-Error DeviceSampler::prepareStep(int64_t rows) {
-  std::unique_ptr<DeviceGraph> &graph = graphOf(rows);
+/// The graph of the next step, which is made unless it exists.
+Expected<DeviceGraph *> DeviceSampler::graphOfStep(int64_t rows) {
+  const int64_t past = longestCache(rows);
+  std::unique_ptr<DeviceGraph> &graph = graphs[{rows, theExecutor.cacheBounds().of(past)}];
   if (graph)
-    return Error::success();
-  Executor::Call decode = theExecutor.decodeCall(rows, longestCache(rows));
+    return graph.get();
+  Executor::Call decode = theExecutor.decodeCall(rows, past);
   Expected<char *> logits = theExecutor.addressOf(decode, theExecutor.plan().entries.logitsOf(Entry::Decode));
   if (!logits)
     return logits.takeError();
@@ -219,15 +217,17 @@ Error DeviceSampler::prepareStep(int64_t rows) {
   if (!recorded)
     return recorded.takeError();
   graph = std::move(*recorded);
-  return Error::success();
+  return graph.get();
 }
 
+Error DeviceSampler::prepareStep(int64_t rows) { return graphOfStep(rows).takeError(); }
+
 Error DeviceSampler::step(int64_t rows) {
-  if (Error error = prepareStep(rows))
-    return error;
-  DeviceGraph &graph = *graphOf(rows);
+  Expected<DeviceGraph *> graph = graphOfStep(rows);
+  if (!graph)
+    return graph.takeError();
   noteChoices(rows, tokensOfStep);
-  return device.run(graph);
+  return device.run(**graph);
 }
 
 void DeviceSampler::noteChoices(int64_t rows, int64_t count) {

@@ -76,7 +76,7 @@ private:
   Error setRows(int64_t firstRow, ArrayRef<RowStart> starts);
   char *rowOf(StringRef tensor, int64_t row) const;
   int64_t longestCache(int64_t rows) const;
-  std::unique_ptr<DeviceGraph> &graphOf(int64_t rows);
+  Expected<DeviceGraph *> graphOfStep(int64_t rows);
 
   Executor &theExecutor;
   Device &device;

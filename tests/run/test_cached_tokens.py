@@ -13,7 +13,7 @@ device = "a GPU"
 [[choice]]
 problem = "attention(f32[B,1,1,16], f32[B,1,16,16], i32[B], f32[B,1,16,16]) -> f32[B,1,16]"
 rows = 2
-past = {FEW}
+tokens = {FEW}
 kernel = "attention_split_kv_cluster"
 tile = {{splits = 2, stages = 2, warps = 8}}
 us = 1.0

@@ -48,14 +48,14 @@ TEST(TuningDatabase, IsWrittenAsItIsRead) {
 
 TEST(TuningDatabase, HasEntriesByTokensInTheCache) {
   SourceManager sources;
-  const std::string other = "problem = \"layernorm(f32[B,T,64]) -> f32[B,T,64]\"\nrows = 8\npast = 128\n";
+  const std::string other = "problem = \"layernorm(f32[B,T,64]) -> f32[B,T,64]\"\nrows = 8\ntokens = 128\n";
   TuningDatabase database =
       unwrap(parse(sources, text, "problem = \"softmax(f32[B,T,64]) -> f32[B,T,64]\"\nrows = 8\n", other));
   EXPECT_EQ(database.find("layernorm(f32[B,T,64]) -> f32[B,T,64]", 8)->choice.family->name, "layernorm");
   EXPECT_EQ(database.find("layernorm(f32[B,T,64]) -> f32[B,T,64]", 8, 128)->choice.family->name, "softmax");
   EXPECT_FALSE(database.find("layernorm(f32[B,T,64]) -> f32[B,T,64]", 8, 64));
-  EXPECT_EQ(database.cacheBounds("layernorm(f32[B,T,64]) -> f32[B,T,64]"), std::vector<int64_t>{128});
-  EXPECT_TRUE(database.cacheBounds("softmax(f32[B,T,64]) -> f32[B,T,64]").empty());
+  EXPECT_EQ(database.tokenBounds("layernorm(f32[B,T,64]) -> f32[B,T,64]"), std::vector<int64_t>{128});
+  EXPECT_TRUE(database.tokenBounds("softmax(f32[B,T,64]) -> f32[B,T,64]").empty());
   EXPECT_NE(database.str().find(other), std::string::npos);
 }
 

@@ -40,7 +40,7 @@ size_t TuningProblem::fastest() const {
 /// The kernel that the plan runs for this number of rows of sequences of so many tokens.
 static KernelChoice chosenFor(const Op &op, int64_t rows, int64_t tokens) {
   for (const KernelVariant &variant : variantsOf(op))
-    if (rows <= variant.rows && (variant.tokens == 0 || tokens <= variant.tokens))
+    if (variant.takes(rows, tokens))
       return variant.choice;
   return choiceOf(op);
 }

@@ -56,6 +56,11 @@ bool hasFewTokens(const Op &op, const Type &type) {
          (findEntry(function.name) == Entry::Verify && type.shape[1] == Dim(verifiedTokens(function.module())));
 }
 
+bool isProductOfFewTokens(const Op &op) {
+  const Op &product = *anchor(op);
+  return product.is(OpKind::matmul) && hasFewTokens(op, product.result()->type);
+}
+
 bool attendsToCache(const Op &op) {
   const Op *mask = op.region() ? findInRegion(op, OpKind::causalMask) : nullptr;
   return mask && mask->operandOrNull(1) && mask->result()->type.shape[2] == Dim(1) && !isVerified(op);

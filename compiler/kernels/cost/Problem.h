@@ -54,6 +54,8 @@ int64_t verifiedTokens(const Module &module);
 /// Whether a tensor [B, T, …] of rank 3 that the op uses has few tokens per sequence, fixed in number: one, or those of
 /// @verify.
 bool hasFewTokens(const Op &op, const Type &type);
+/// Whether the op is a matmul of few tokens per sequence.
+bool isProductOfFewTokens(const Op &op);
 /// Whether the op is attention of one token a sequence over a cache, so that the tokens in the cache, pastTokens, may
 /// decide about its kernel.
 bool attendsToCache(const Op &op);

@@ -169,9 +169,7 @@ std::string orderOfSums(const Op &op, const KernelChoice &choice) {
 }
 
 bool hasFixedForm(const Op &op, const KernelFamily &family) {
-  const Op &product = *anchor(op);
-  bool isFewTokens = product.is(OpKind::matmul) && hasFewTokens(op, product.result()->type);
-  return family.form == KernelForm::SplitKv || (isFewTokens && family.form == KernelForm::TensorMatmul);
+  return family.form == KernelForm::SplitKv || (isProductOfFewTokens(op) && family.form == KernelForm::TensorMatmul);
 }
 
 std::vector<KernelVariant> variantsOf(const Op &op) {

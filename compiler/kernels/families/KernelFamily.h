@@ -177,8 +177,8 @@ struct KernelVariant {
   int64_t rows = 0, tokens = 0;
   KernelChoice choice;
 
-  /// Whether it is for so many rows.
-  bool takes(int64_t ofRows) const { return ofRows <= rows; }
+  /// Whether it is enough for so many rows of sequences of at most so many tokens.
+  bool takes(int64_t ofRows, int64_t ofTokens) const { return ofRows <= rows && (tokens == 0 || ofTokens <= tokens); }
 };
 
 /// The order of a choice's sums, as a text to compare: equal ones give a row the same bits. A choice of a family whose

@@ -59,7 +59,7 @@ static Error readChoice(const ConfigValue &entry, TunedChoice &choice) {
   double us = 0, modelUs = 0;
   if (Error error = chain([&] { return fields.text("problem", choice.problem); },
                           [&] { return fields.integer("rows", choice.rows); },
-                          [&] { return fields.optionalInteger("past", choice.past); },
+                          [&] { return fields.optionalInteger("tokens", choice.tokens, 1); },
                           [&] { return fields.text("kernel", kernel); }, [&] { return fields.table("tile", tile); },
                           [&] { return fields.number("us", us); }, [&] { return fields.number("model_us", modelUs); },
                           [&] { return fields.optionalText("call", choice.call); }, [&] { return fields.close(); }))
@@ -90,7 +90,7 @@ Expected<TuningDatabase> TuningDatabase::parse(const SourceFile *file) {
                 [&] { return fields.optionalEach("choice", choices, readChoice); }, [&] { return fields.close(); }))
     return error;
   for (auto [i, choice] : llvm::enumerate(choices)) {
-    if (database.choices.count({choice.problem, choice.rows, choice.past}))
+    if (database.find(choice.problem, choice.rows, choice.tokens))
       return makeError(root->find("choice")->array[i].loc, "expected each problem once, got " + choice.problem +
                                                                " with " + Twine(choice.rows) + " rows again");
     database.set(std::move(choice));
@@ -105,7 +105,7 @@ std::string TuningDatabase::str() const {
                     "model_us = {5:F2}\n",
                     entry.problem, entry.rows, entry.choice.family->name, Attribute(entry.choice.tile).str(),
                     entry.seconds * 1e6, entry.modelSeconds * 1e6,
-                    entry.past == 0 ? std::string() : "past = " + std::to_string(entry.past) + "\n")
+                    entry.tokens == 0 ? std::string() : "tokens = " + std::to_string(entry.tokens) + "\n")
                 .str();
     if (!entry.call.empty())
       text += "call = \"" + entry.call + "\"\n";
@@ -113,21 +113,21 @@ std::string TuningDatabase::str() const {
   return text;
 }
 
-const TunedChoice *TuningDatabase::find(StringRef problem, int64_t rows, int64_t past) const {
-  auto it = choices.find({problem.str(), rows, past});
+const TunedChoice *TuningDatabase::find(StringRef problem, int64_t rows, int64_t tokens) const {
+  auto it = choices.find({problem.str(), rows, tokens});
   return it == choices.end() ? nullptr : &it->second;
 }
 
-std::vector<int64_t> TuningDatabase::cacheBounds(StringRef problem) const {
+std::vector<int64_t> TuningDatabase::tokenBounds(StringRef problem) const {
   std::set<int64_t> bounds;
   for (auto it = choices.lower_bound({problem.str(), 0, 0}); it != choices.end() && it->second.problem == problem; ++it)
-    if (it->second.past > 0)
-      bounds.insert(it->second.past);
+    if (it->second.tokens > 0)
+      bounds.insert(it->second.tokens);
   return {bounds.begin(), bounds.end()};
 }
 
 void TuningDatabase::set(TunedChoice choice) {
-  std::tuple<std::string, int64_t, int64_t> key(choice.problem, choice.rows, choice.past);
+  std::tuple<std::string, int64_t, int64_t> key(choice.problem, choice.rows, choice.tokens);
   choices.insert_or_assign(std::move(key), std::move(choice));
 }
 

@@ -23,8 +23,9 @@ struct TunedChoice {
   KernelChoice choice;
   double seconds = 0;      ///< its time, of one launch
   double modelSeconds = 0; ///< that of the model's choice; 0: unknown
-  /// Of attention over a cache: for up to so many tokens in it; 0: for any number.
-  int64_t past = 0;
+  /// As KernelVariant::tokens: of prompts, for those of the class with this bound; of attention over a cache, for up to
+  /// so many tokens in it; 0: for any number.
+  int64_t tokens = 0;
   /// Not empty: the call within which it was tried. Times are those of the call, with all choices for it.
   std::string call = {};
 };
@@ -38,18 +39,18 @@ public:
   /// problem twice.
   static Expected<TuningDatabase> parse(const SourceFile *file);
 
-  /// TOML, ordered by problem, rows and tokens in the cache.
+  /// TOML, ordered by problem, rows and tokens.
   std::string str() const;
 
-  const TunedChoice *find(StringRef problem, int64_t rows, int64_t past = 0) const;
-  /// The tokens in the cache for which the problem has entries, ascending; not 0.
-  std::vector<int64_t> cacheBounds(StringRef problem) const;
-  /// Replaces the entry with the same problem, rows and past.
+  const TunedChoice *find(StringRef problem, int64_t rows, int64_t tokens = 0) const;
+  /// The bounds of tokens that entries of the problem have, ascending.
+  std::vector<int64_t> tokenBounds(StringRef problem) const;
+  /// Replaces the entry with the same problem, rows and tokens.
   void set(TunedChoice choice);
   size_t size() const { return choices.size(); }
 
 private:
-  std::map<std::tuple<std::string, int64_t, int64_t>, TunedChoice> choices; ///< by problem, rows and past
+  std::map<std::tuple<std::string, int64_t, int64_t>, TunedChoice> choices; ///< by problem, rows and tokens
 };
 
 /// The database that comes with the program; null: there is none for this target.

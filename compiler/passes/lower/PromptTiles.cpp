@@ -150,9 +150,10 @@ KernelChoice TileChooser::chooseOfOrder(const Op &op, const PromptRows &at, Stri
     if (isKnown && (!known || candidate.seconds < known->seconds))
       known = &candidate;
   }
-  std::optional<KernelChoice> measuredBest = measuredChoice(op, at.dims, *best->choice.family);
-  if (measuredBest && (order.empty() || orderOfSums(op, *measuredBest) == order))
-    return *measuredBest;
+  for (int64_t tokens : {at.tokens, int64_t(0)})
+    if (std::optional<KernelChoice> found = measuredChoice(op, at.dims, *best->choice.family, tokens);
+        found && (order.empty() || orderOfSums(op, *found) == order))
+      return *found;
   return known && known->seconds <= worthAnother * best->seconds ? known->choice : best->choice;
 }
 

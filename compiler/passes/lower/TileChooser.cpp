@@ -7,15 +7,10 @@
 
 namespace kiln {
 
-/// A matmul of few tokens per sequence.
-static bool isFewTokens(const Op &op) {
-  return anchor(op)->is(OpKind::matmul) && hasFewTokens(op, anchor(op)->result()->type);
-}
-
 /// The order of sums that is fixed for the op in kernels of a family, if one is.
 std::optional<AttributeMap> TileChooser::fixedOrder(const Op &op, const KernelFamily &family) const {
   bool isFree = batchInvariant == 1 && !isVerified(op);
-  if (isFree || !isFewTokens(op) || family.form != KernelForm::TensorMatmul)
+  if (isFree || !isProductOfFewTokens(op) || family.form != KernelForm::TensorMatmul)
     return std::nullopt;
   return cutOfFewTokens(op, target).order();
 }
@@ -38,7 +33,7 @@ static SmallVector<int64_t, 3> variantRows(const Op &op, const KernelFamily &fam
   bool isTensorMatmul = isTensorProduct(family);
   if (isVerified(op) && !hasFixedForm(op, family))
     return {};
-  if (isFewTokens(op))
+  if (isProductOfFewTokens(op))
     return isTensorMatmul ? SmallVector<int64_t, 3>{8, 16, 32} : SmallVector<int64_t, 3>{1, family.rowsAtOnce, 16};
   if (isTensorMatmul)
     return {64, 256, 1024};
@@ -189,14 +184,14 @@ Expected<Tile> TileChooser::compareTiles(const Op &op, const KernelFamily &famil
   return *best;
 }
 
-/// The measured optimum for dims up to these, and up to `past` tokens in the cache, or any number if it is 0; unless
-/// the module prefers a kernel or its settings. A measurement that no longer fits its template is ignored, and so is
-/// one whose order of sums differs from the family's where that is fixed.
+/// The measured optimum for dims up to these and a bound of tokens, or any number of them if it is 0; unless the module
+/// prefers a kernel or its settings. A measurement that no longer fits its template is ignored, and so is one whose
+/// order of sums differs from the family's where that is fixed.
 std::optional<KernelChoice> TileChooser::measuredChoice(const Op &op, const DimBinding &dims,
-                                                        const KernelFamily &family, int64_t past) const {
+                                                        const KernelFamily &family, int64_t tokens) const {
   if (!measured || preferredFamily(op) || (isVerified(op) && !hasFixedForm(op, family)))
     return std::nullopt;
-  const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims), past);
+  const TunedChoice *found = measured->find(problemName(op), valueAt(rowsOf(op), dims), tokens);
   if (!found)
     return std::nullopt;
   const KernelFamily &foundFamily = *found->choice.family;
@@ -259,7 +254,7 @@ Expected<const KernelFamily *> TileChooser::compareFamilies(const Op &op, const 
       return error;
   for (const KernelFamily *family : allKernelFamilies()) {
     // Of few tokens per sequence, those that stream the weight.
-    bool streams = !isFewTokens(op) || family->maps || family == &mmaWarpsFamily;
+    bool streams = !isProductOfFewTokens(op) || family->maps || family == &mmaWarpsFamily;
     bool isCandidate = family != &first && isTensorProduct(*family) && !family->byRequestOnly && streams;
     if (isCandidate && runsInOrder(op, *family, dims))
       if (Error error = compare(*family))
@@ -275,7 +270,7 @@ Expected<const KernelFamily *> TileChooser::familyFor(const Op &op, const DimBin
   const KernelFamily *first = selectFamily(op, target, upper);
   const Type &type = anchor(op)->result()->type;
   bool isPrompts = type.rank() == 3 && type.shape[1].getSymbol();
-  bool hasOrder = isFewTokens(op) && first->form == KernelForm::TensorMatmul;
+  bool hasOrder = isProductOfFewTokens(op) && first->form == KernelForm::TensorMatmul;
   if (first == preferredFamily(op) || !(isPrompts || hasOrder))
     return first;
   return cheapestFamily(op, *first, upper);
@@ -321,29 +316,6 @@ static void setChoice(Op &op, const KernelChoice &choice, ArrayRef<KernelVariant
     op.setAttribute("variants", variantsAttribute(variants));
 }
 
-/// Adds kernels for few tokens in the cache to those of attention over it, where they were measured: what is the
-/// fastest for few is up to 8 % slower for many, and the other way round. All give a row the same bits.
-std::vector<KernelVariant> TileChooser::withCacheBounds(const Op &op, const KernelFamily &family,
-                                                        const KernelChoice &any,
-                                                        std::vector<KernelVariant> variants) const {
-  const int64_t mostRows = valueAt(rowsOf(op), upperBounds(op));
-  variants.push_back({mostRows, 0, any});
-  std::vector<KernelVariant> all;
-  for (int64_t past : measured ? measured->cacheBounds(problemName(op)) : std::vector<int64_t>()) {
-    SmallVector<int64_t, 6> rows = variantRows(op, family);
-    llvm::erase_if(rows, [&](int64_t few) { return few >= mostRows; });
-    rows.push_back(mostRows);
-    for (int64_t few : rows) {
-      auto general = llvm::find_if(variants, [&](const KernelVariant &variant) { return variant.takes(few); });
-      std::optional<KernelChoice> own = measuredChoice(op, boundsForRows(op, few), family, past);
-      all.push_back({few, past, own.value_or(general->choice)});
-    }
-  }
-  all.insert(all.end(), variants.begin(), variants.end());
-  dropNeedless(all);
-  return all;
-}
-
 /// Whether one kernel of the family is much better for few rows, and another one for many.
 static bool hasVariedKernels(const KernelFamily &family) {
   return isTensorProduct(family) || family.form == KernelForm::TensorFlash;
@@ -357,7 +329,7 @@ Error TileChooser::choose(Op &op) {
     return chooseForPrompts(op, **family);
   SmallVector<int64_t, 3> rows = variantRows(op, **family);
   const DimBinding upper = boundsToChooseFor(op);
-  if (isFewTokens(op) && hasFixedForm(op, **family))
+  if (isProductOfFewTokens(op) && hasFixedForm(op, **family))
     family = familyFor(op, upper);
   if (!family)
     return family.takeError();
@@ -370,12 +342,9 @@ Error TileChooser::choose(Op &op) {
   Expected<std::vector<KernelVariant>> variants = chooseVariants(op, rows, choice);
   if (!variants)
     return variants.takeError();
-  if ((*family)->form == KernelForm::SplitKv && attendsToCache(op)) {
-    const std::vector<KernelVariant> all = withCacheBounds(op, **family, choice, std::move(*variants));
-    setChoice(op, all.back().choice, ArrayRef(all).drop_back());
-  } else {
-    setChoice(op, choice, *variants);
-  }
+  if ((*family)->form == KernelForm::SplitKv && attendsToCache(op))
+    variants = withCacheBounds(op, **family, rows, choice, std::move(*variants));
+  setChoice(op, choice, *variants);
   return Error::success();
 }
 

@@ -49,12 +49,14 @@ private:
   Expected<const KernelFamily *> compareFamilies(const Op &op, const KernelFamily &first, const DimBinding &dims);
   Expected<const KernelFamily *> familyFor(const Op &op, const DimBinding &upper);
   std::optional<KernelChoice> measuredChoice(const Op &op, const DimBinding &dims, const KernelFamily &family,
-                                             int64_t past = 0) const;
+                                             int64_t tokens = 0) const;
   Expected<KernelChoice> chooseForRows(const Op &op, const DimBinding &dims);
   Expected<std::vector<KernelVariant>> chooseVariants(const Op &op, ArrayRef<int64_t> rows,
                                                       const KernelChoice &atBound);
-  std::vector<KernelVariant> withCacheBounds(const Op &op, const KernelFamily &family, const KernelChoice &any,
-                                             std::vector<KernelVariant> variants) const;
+
+  // Of attention over a cache (CacheTiles.cpp).
+  std::vector<KernelVariant> withCacheBounds(const Op &op, const KernelFamily &family, ArrayRef<int64_t> rows,
+                                             const KernelChoice &atBound, std::vector<KernelVariant> variants) const;
 
   // Of prompts whose bits do not depend on their number (PromptTiles.cpp).
   struct PromptCandidate;

@@ -14,7 +14,7 @@ public:
   PhaseFunctors(const Op &op, const KernelNames &names) : op(op), names(names) {}
 
   Functor token(const Op &embed) const;
-  Functor embed(const Op &embed) const;
+  Functor embed(const Op &embed, bool prefetches) const;
   Functor norm(StringRef name, const Op &layernorm, const Op &product) const;
   Functor lastNorm(StringRef name, const Op &layernorm) const;
   /// `product`: the op whose result the template gives, a product or the sum of all ranks' products.
@@ -55,7 +55,8 @@ Functor PhaseFunctors::token(const Op &embed) const {
   return functor;
 }
 
-Functor PhaseFunctors::embed(const Op &embed) const {
+/// With `prefetches`, also asks for what it reads of a line of the cache, from `col` on.
+Functor PhaseFunctors::embed(const Op &embed, bool prefetches) const {
   Functor functor("Embed", names);
   functor.add("KILN_DEVICE Vec<float, 2> operator()(int token, int position, int col) const {");
   const bool isShare = embed.attribute("vocab") != nullptr;
@@ -66,6 +67,13 @@ Functor PhaseFunctors::embed(const Op &embed) const {
   if (isShare)
     sum = "isOwn ? " + sum + " : Vec<float, 2>{}";
   functor.add("  return " + sum + "; // " + names.line(embed), &embed);
+  functor.add("}");
+  if (!prefetches)
+    return functor;
+  const EmbeddedPlaces at = embeddedPlaces(functor, embed, "token", "position");
+  functor.add("KILN_DEVICE void prefetch(int token, int position, int col) const {");
+  functor.add("  prefetchLine(" + at.token + ");");
+  functor.add("  prefetchLine(" + at.position + ");");
   functor.add("}");
   return functor;
 }
@@ -174,7 +182,7 @@ private:
   using Member = function_ref<const Value &(const DecodeLayer &)>;
 
   void addConstants();
-  Error addFunctors();
+  Error addFunctors(bool prefetchesTokens);
   /// Adds a functor, or an error that it is.
   Error add(Expected<Functor> functor);
   /// The parameter for an operand of which each layer has its own.
@@ -222,9 +230,9 @@ Error DecodeKernel::add(Expected<Functor> functor) {
   return Error::success();
 }
 
-Error DecodeKernel::addFunctors() {
+Error DecodeKernel::addFunctors(bool prefetchesTokens) {
   Functor token = functors.token(*region.embed), position = positionFunctor(*first.mask, names),
-          embed = functors.embed(*region.embed);
+          embed = functors.embed(*region.embed, prefetchesTokens);
   for (const Functor *functor : {&token, &position, &embed})
     kernel.add(*functor);
   startFunctors = token.construction() + ", " + position.construction();
@@ -334,17 +342,19 @@ void DecodeKernel::writeGenerate(const SamplingParts &sampling, StringRef type) 
   }
   kernel.parameter(sampling.best.parameter(), "%" + sampling.best.name);
   statement("GenerateTokens<Config, " + type + "> step(" + rows + ", " + mailboxes() + ");");
+  const std::string &settings = state[2];
   statement("if (!step.isProducer())");
-  statement("  step.begin(" + startFunctors + ");");
+  statement("  step.begin(" + startFunctors + ", " + settings + ");");
   statement("for (int token = 0;; ++token) {");
   statement("  if (step.isProducer()) {");
-  statement("    step.produce(token, " + count + ", " + weights() + ");");
+  statement("    step.produce(token, " + count + ", " + settings + ", " + weights() + ");");
   statement("  } else {");
   writeToken(6);
   statement("  }");
-  statement("  if (!step.choose(" + names.pointerTo(region.logits()) + (region.gather ? "[rank]" : "") + ", {" +
-            llvm::join(state, ", ") + "}, " + sampling.best.name + ", " + count + " - token))");
-  statement("    return step.end(token + 1);");
+  statement("  if (!step.choose(" + embedFunctor + ", " + names.pointerTo(region.logits()) +
+            (region.gather ? "[rank]" : "") + ", {" + llvm::join(state, ", ") + "}, " + sampling.best.name +
+            ", token, " + count + "))");
+  statement("    return step.end(token, " + count + ", " + settings + ");");
   statement("}");
 }
 
@@ -353,7 +363,7 @@ Expected<KernelText> DecodeKernel::write(const SamplingParts *sampling) {
   llvm::append_range(ops, region.lastOps);
   kernel.computes(std::move(ops));
   addConstants();
-  if (Error error = addFunctors())
+  if (Error error = addFunctors(/*prefetchesTokens=*/sampling && region.ranks() == 1))
     return error;
   const std::string type = cxxType(region.dtype()).str();
   kernel.addMailboxesOfRanks();

@@ -104,6 +104,11 @@ std::string visibility(const Op &mask, StringRef query, StringRef key);
 Functor scoreFunctor(const Op &product, ArrayRef<const Op *> scales, const KernelNames &names);
 /// The functor `Position`: the position of a sequence's first query, from the mask's operand.
 Functor positionFunctor(const Op &mask, const KernelNames &names);
+/// Where the rows of an embed op's tables for a token and its position have column `col`, as pointers.
+struct EmbeddedPlaces {
+  std::string token, position;
+};
+EmbeddedPlaces embeddedPlaces(Functor &functor, const Op &embed, StringRef token, StringRef position);
 /// What an embed op adds up for `width` columns from `col` on, a number or the name of one: the rows of its tables for
 /// a token and its position.
 std::string embeddedSum(Functor &functor, const Op &embed, StringRef token, StringRef position, StringRef width);

@@ -181,14 +181,18 @@ Expected<KernelText> writeSoftmaxKernel(const Op &op, const KernelChoice &choice
 // map
 //===----------------------------------------------------------------------===//
 
-std::string embeddedSum(Functor &functor, const Op &embed, StringRef token, StringRef position, StringRef width) {
-  auto row = [&](const Value &table, StringRef index) {
-    return ("kiln::load<" + width + ">(" + functor.pointer(table) + " + i64(" + index + ") * " +
-            table.type.lastDim().str() + " + col)")
-        .str();
+EmbeddedPlaces embeddedPlaces(Functor &functor, const Op &embed, StringRef token, StringRef position) {
+  auto place = [&](const Value &table, StringRef index) {
+    return functor.pointer(table) + " + i64(" + index.str() + ") * " + table.type.lastDim().str() + " + col";
   };
-  const std::string ofToken = row(*embed.operand(1), token);
-  return ofToken + " + " + row(*embed.operand(2), position);
+  std::string ofToken = place(*embed.operand(1), token);
+  return {std::move(ofToken), place(*embed.operand(2), position)};
+}
+
+std::string embeddedSum(Functor &functor, const Op &embed, StringRef token, StringRef position, StringRef width) {
+  const EmbeddedPlaces at = embeddedPlaces(functor, embed, token, position);
+  const std::string load = ("kiln::load<" + width + ">(").str();
+  return load + at.token + ") + " + load + at.position + ")";
 }
 
 std::string firstOfShare(Functor &functor, int64_t size, int64_t ranks) {

@@ -106,7 +106,8 @@ public:
   /// boxes [64, 8, kDim / 64], those of narrow products rank 2 and boxes [64, 8 · kMostOwn].
   template <class Maps> KILN_DEVICE void produce(const Maps &qkv, const Maps &proj, const Maps &fc, const Maps &fcproj,
                                                  const TensorMap &logits) {
-    copyUntil(unitsOfToken(), qkv, proj, fc, fcproj, logits);
+    UnitCopies<Config, T> copies{shared};
+    copyUntil(copies, unitsOfToken(), qkv, proj, fc, fcproj, logits);
   }
 
   /// Takes the rows' tokens and positions.
@@ -166,7 +167,7 @@ public:
   /// The attention of the cluster's heads, over a layer's cache.
   template <class Score> KILN_DEVICE void attention(const DecodeCache<T> &cache, const Score &score) {
     beginPhase(DecodePhase::Attention);
-    await(shared.haveQkv, qkvParity, u32(rows * share.heads * 3 * 64) * u32(sizeof(T)));
+    await(shared.haveQkv, parityOf(kOfLayer), u32(rows * share.heads * 3 * 64) * u32(sizeof(T)));
     attend(cache, score);
     if (shared.hasSlots) {
       meet();
@@ -174,7 +175,7 @@ public:
     }
     ahead.template take<UnitKind::Narrow, Shape::kFewestHeads>(*this, share.heads);
     const auto own = ownPart(cache, firstCombined(), score);
-    await(shared.haveParts, partsParity, shared.partBytes);
+    await(shared.haveParts, parityOf(kOfLayer), shared.partBytes);
     combineParts(cache, score, own);
     meet();
   }
@@ -202,7 +203,7 @@ public:
   KILN_DEVICE void fcproj() {
     beginPhase(DecodePhase::Fcproj);
     ahead.template take<UnitKind::Narrow, Shape::kFewestHiddens>(*this, share.hiddens);
-    await(shared.haveHidden, hiddenParity, u32(rows * share.hiddens * 64) * u32(sizeof(T)));
+    await(shared.haveHidden, parityOf(kOfLayer), u32(rows * share.hiddens * 64) * u32(sizeof(T)));
     this->template narrow<Shape::kFewestHiddens>(share.hiddens, &shared.hidden[0][0], Shape::kHiddenStride);
   }
 
@@ -222,6 +223,7 @@ public:
     this->template add<Shape::kClusters>(epilogue);
     if (hasHeads() || isLast)
       sendResidual();
+    parities ^= kOfLayer;
   }
 
   /// The product for the logits, and the end of the token.
@@ -273,24 +275,25 @@ protected:
       Attention::hasSlots, Attention::index, Attention::kAll, Attention::kGroups, Attention::kWideParts,
       Attention::loadEarly, Attention::logitUnits, Attention::mail, Attention::meet, Attention::next,
       Attention::normalize, Attention::ownPart, Attention::partBytes, Attention::place, Attention::placeOf,
-      Attention::postSums, Attention::product, Attention::putMomentsOf, Attention::putSums, Attention::quad,
-      Attention::qkvUnits, Attention::rank, Attention::ranks, Attention::renewIndex, Attention::residual,
-      Attention::rows, Attention::sendResidual, Attention::sendSlots, Attention::share, Attention::shared,
-      Attention::unitsOfLayer;
+      Attention::kOfLayer, Attention::parities, Attention::parityOf, Attention::postSums, Attention::product,
+      Attention::putMomentsOf, Attention::putSums, Attention::quad, Attention::qkvUnits, Attention::rank,
+      Attention::ranks, Attention::renewIndex, Attention::residual, Attention::rows, Attention::sendResidual,
+      Attention::sendSlots, Attention::share, Attention::shared, Attention::unitsOfLayer;
   using typename Attention::Rows;
 
   /// Units of a block for a token.
   KILN_DEVICE u32 unitsOfToken() const { return u32(Config::kLayers * unitsOfLayer() + logitUnits()); }
 
   /// Copies units until so many have been copied, if this thread is the one that does.
-  template <class Maps> KILN_DEVICE void copyUntil(u32 count, const Maps &qkv, const Maps &proj, const Maps &fc,
-                                                   const Maps &fcproj, const TensorMap &logits) {
+  template <class Maps>
+  KILN_DEVICE void copyUntil(UnitCopies<Config, T> &copies, u32 count, const Maps &qkv, const Maps &proj,
+                             const Maps &fc, const Maps &fcproj, const TensorMap &logits) const {
     if (index() != Shape::kConsumers)
       return;
     while (copies.copied < count) {
       const int unit = int(copies.copied % unitsOfToken());
       if (const int layer = unit / unitsOfLayer(); layer < Config::kLayers)
-        copyOfLayer(unit % unitsOfLayer(), qkv[layer], proj[layer], fc[layer], fcproj[layer]);
+        copyOfLayer(copies, unit % unitsOfLayer(), qkv[layer], proj[layer], fc[layer], fcproj[layer]);
       else
         copies.template copyWide<Shape::kLogitsInFlight>(logits,
                                                          columnOfLogits(unit - Config::kLayers * unitsOfLayer()));
@@ -311,7 +314,6 @@ protected:
       awaitRank(mail.arrivalsOfRanks(), arrivalsOfRanks, ranks.stop);
   }
 
-  UnitCopies<Config, T> copies{shared}; ///< of the thread that copies
   PhaseTimes times;
 
 private:
@@ -330,6 +332,8 @@ private:
     initBarrier(shared.haveQkv, 1);
     initBarrier(shared.haveParts, 1);
     initBarrier(shared.haveHidden, 1);
+    initBarrier(shared.chosen, 1);
+    initBarrier(shared.cached, 1);
     fenceBarriers();
   }
 
@@ -349,8 +353,8 @@ private:
   KILN_DEVICE void takeQkv() { ahead.template take<UnitKind::Wide, Shape::kFewestQkv>(*this, qkvUnits()); }
   KILN_DEVICE void takeFc() { ahead.template take<UnitKind::Wide, Shape::kFewestFc>(*this, fcUnits()); }
 
-  KILN_DEVICE void copyOfLayer(int unit, const TensorMap &qkv, const TensorMap &proj, const TensorMap &fc,
-                               const TensorMap &fcproj) {
+  KILN_DEVICE void copyOfLayer(UnitCopies<Config, T> &copies, int unit, const TensorMap &qkv, const TensorMap &proj,
+                               const TensorMap &fc, const TensorMap &fcproj) const {
     const int heads = unit - qkvUnits(), hiddens = heads - share.heads;
     if (heads < 0)
       copies.copyWide(qkv, columnOfHead(unit));
@@ -362,7 +366,6 @@ private:
       copies.copyNarrow(fcproj, (share.firstHidden + hiddens - fcUnits()) * 64, this->ownCol());
   }
 
-  u32 qkvParity = 0, partsParity = 0, hiddenParity = 0;
   u32 arrivalsOfRanks = 0; ///< of the first thread: those after which all blocks of all ranks have arrived
 };
 

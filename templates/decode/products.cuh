@@ -33,7 +33,10 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
       kNarrowParts = Shape::template kWarpParts<UnitKind::Narrow>;
 
   UnitsAhead<Config, T> ahead;
-  u32 metParity = 0, xParity = 0;
+  u32 metParity = 0;
+  // The parities of the barrier for rows, and of those that are used once a layer, share a register.
+  static constexpr u32 kOfX = 1, kOfLayer = 2;
+  u32 parities = 0;
 
   using Exchange::Exchange;
 
@@ -43,12 +46,13 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
     syncWarps<1, Shape::kConsumers>(shared.met, metParity);
   }
 
+  KILN_DEVICE u32 parityOf(u32 which) const { return parities / which % 2; }
+
   /// Waits for bytes that blocks of the cluster send.
-  KILN_DEVICE void await(SharedBarrier &barrier, u32 &parity, u32 bytes) {
+  KILN_DEVICE void await(SharedBarrier &barrier, u32 parity, u32 bytes) {
     if (index() == 0)
       arriveExpecting(barrier, bytes);
     waitClusterBarrier(barrier, parity);
-    parity ^= 1;
   }
 
   /// The warp's parts of all rows.
@@ -57,7 +61,8 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
   };
   /// Waits for the residual stream, and takes the warp's parts of it.
   KILN_DEVICE Rows awaitRows() {
-    await(shared.haveX, xParity, residualBytes());
+    await(shared.haveX, parityOf(kOfX), residualBytes());
+    parities ^= kOfX;
     Rows x;
 #pragma unroll
     for (int i = 0; i < kWideParts; ++i)

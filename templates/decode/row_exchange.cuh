@@ -18,8 +18,9 @@
 //
 // The words and their stamps outlive the kernel. Behind the times of phases, the first word counts the exchanges so
 // far. Then come a count of blocks, which decode/generate.cuh uses, one of blocks of all ranks, and two words for each
-// row, each with a stamp of its own, which only decode/generate.cuh uses. Behind them are the sets, in which each group
-// of 8 columns has a line of the cache, half of it empty: lines that several warps write are slower.
+// row and for each block, each with a stamp of its own, which only decode/generate.cuh uses. Behind them are the sets,
+// in which each group of 8 columns has a line of the cache, half of it empty: lines that several warps write are
+// slower.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -45,8 +46,9 @@ template <class Config, class T> struct Mailboxes {
   using Shape = DecodeShape<Config, T>;
   static constexpr int kMostRows = 8, kSets = 4, kGroup = 8, kLineWords = 16;
   // What is in front of the words of clusters begins with the sums of decode/phase_times.cuh, two in a word.
-  static constexpr int kTimes = 2 * ceilDiv(Shape::kBlocks * Shape::kClusters, 4) * int(kDecodePhases),
-                       kHeader = ceilDiv(kTimes + 4 + 2 * kMostRows, kLineWords) * kLineWords;
+  static constexpr int kAllBlocks = Shape::kBlocks * Shape::kClusters;
+  static constexpr int kTimes = 2 * ceilDiv(kAllBlocks, 4) * int(kDecodePhases),
+                       kHeader = ceilDiv(kTimes + 4 + 2 * (kMostRows + kAllBlocks), kLineWords) * kLineWords;
 
   StampedValue *words;
 
@@ -59,6 +61,8 @@ template <class Config, class T> struct Mailboxes {
   KILN_DEVICE u32 *arrivalsOfRanks() const { return reinterpret_cast<u32 *>(words + (kTimes + 2)); }
   /// The two words with a row's next token.
   KILN_DEVICE StampedValue *next(int row) const { return words + (kTimes + 4 + 2 * row); }
+  /// The two words with the best of a block's logits.
+  KILN_DEVICE StampedValue *best(int block) const { return words + (kTimes + 4 + 2 * (kMostRows + block)); }
   /// The words of a cluster for a row and a column, in the set of an exchange. Clusters count through all ranks.
   KILN_DEVICE StampedValue *column(u32 exchange, int cluster, int row, int col) const {
     const u32 place = (exchange % kSets * (Config::kRanks * Shape::kClusters) + u32(cluster)) * Shape::kRows + u32(row);
@@ -205,10 +209,12 @@ private:
 
   template <int kSources, int kCount> KILN_DEVICE void receiveSome(Vec<float, 2> *sums, int first) const {
     constexpr int kTurns = ceilDiv(kRanks * kSources, 8);
+    // Without values, too, registers would keep those of the exchange before from phase to phase.
+    const StampedValue missing = {0.0f, next};
     StampedPair pairs[kCount][kTurns];
 #pragma unroll
     for (int i = 0; i < kCount * kTurns; ++i)
-      pairs[i / kTurns][i % kTurns].first.stamp = next; // not there yet
+      pairs[i / kTurns][i % kTurns] = {missing, missing};
     const auto isExpected = [&](int i, int turn) {
       return hasGroup(first + i) && turn * 8 + quad() < kRanks * kSources;
     };

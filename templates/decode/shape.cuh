@@ -29,6 +29,7 @@
 #include "device/numeric.cuh"
 #include "device/shared.cuh"
 #include "device/vec.cuh"
+#include "device/warp.cuh"
 
 namespace kiln {
 
@@ -120,11 +121,29 @@ template <int kHeadSize> struct DecodePart {
   alignas(16) float values[kHeadSize];
 };
 
-template <class Config, class T> struct DecodeStorage {
+/// What stays from token to token: the ring of weights, barriers, and what is known of the rows.
+template <class Config, class T> struct DecodeRing {
+  using Shape = DecodeShape<Config, T>;
+  static constexpr int kRows = Shape::kRows;
+
+  alignas(kWarpgroupTileAlignment) u8 ring[Shape::kStages][Shape::kStageBytes];
+  SharedBarrier full[Shape::kStages], empty[Shape::kStages];
+  SharedBarrier met;                                   // the warps of the block
+  SharedBarrier haveX, haveQkv, haveParts, haveHidden; // the cluster's bytes are there
+  SharedBarrier chosen, cached;                        // the next tokens are there; keys and values are in the cache
+  int tokens[kRows], newest[kRows];                    // the new token of each row, and its position
+  u32 partBytes;                                       // of the attention's parts that a block gets in a layer
+  bool hasSlots;                                       // whether blocks combine slots of some row
+  // Of decode/generate.cuh: how many blocks will have arrived, and what is known of rows and their sampling.
+  u32 arrivals;
+  bool isFinished[kRows], isGreedy;
+};
+
+/// And what phases leave for others. Between tokens nothing of it is needed, and sampling has its memory.
+template <class Config, class T> struct DecodeStorage : DecodeRing<Config, T> {
   using Shape = DecodeShape<Config, T>;
   static constexpr int kRows = Shape::kRows, kQueries = Shape::kQueries;
 
-  alignas(kWarpgroupTileAlignment) u8 ring[Shape::kStages][Shape::kStageBytes];
   // The residual stream, and of each warp's columns the sum and the sum of the squares.
   alignas(16) T x[kRows][Shape::kDimStride];
   alignas(16) Vec<float, 2> moments[Shape::kWarps][kRows];
@@ -136,13 +155,6 @@ template <class Config, class T> struct DecodeStorage {
   alignas(16) Vec<float, 2> slotTops[Shape::kWarps][kQueries], tops[Shape::kBlocks * Shape::kDirect][kQueries];
   alignas(16) T attended[kRows][Shape::kAttendedStride];
   alignas(16) T hidden[kRows][Shape::kHiddenStride];
-  int tokens[kRows], newest[kRows]; // the new token of each row, and its position
-  u32 partBytes;                    // of the attention's parts that a block gets in a layer
-  bool hasSlots;                    // whether blocks combine slots of some row
-
-  SharedBarrier full[Shape::kStages], empty[Shape::kStages];
-  SharedBarrier met;                                   // the warps of the block
-  SharedBarrier haveX, haveQkv, haveParts, haveHidden; // the cluster's bytes are there
 };
 
 /// A thread, and what its block works on.
@@ -156,7 +168,7 @@ template <class Config, class T> struct DecodeThread {
   KILN_DEVICE DecodeThread(int rows)
       : shared(dynamicShared<DecodeStorage<Config, T>>()), rows(Shape::kRows == 1 ? 1 : rows),
         cluster(int(blockIndexX()) / Shape::kBlocks), rank(int(clusterRank())), share(Shape::share(cluster)),
-        own(threadIndex()) {}
+        own(shuffle(threadIndex(), laneIndex())) {} // otherwise ptxas reads it again at each use, which takes longer
 
   /// Called at the start of a phase: addresses are computed in the phase that needs them. Those of all phases together
   /// do not fit into the registers.

@@ -168,6 +168,8 @@ KILN_DEVICE void arriveExpecting(ClusterPointer<SharedBarrier> barrier, u32 byte
                : "memory");
 }
 
+/// Behind waitClusterBarrier(): what those that have arrived had written to global memory is visible.
+KILN_DEVICE void acquireCluster() { asm volatile("fence.acq_rel.cluster;" ::: "memory"); }
 /// Like waitBarrier(), for a barrier of this block at which other blocks arrive, or bytes of storeAsync(). It makes the
 /// cluster's shared memory visible, and no global memory: that would cost the L1 cache its contents.
 KILN_DEVICE void waitClusterBarrier(SharedBarrier &barrier, u32 parity, Site = Site::current()) {
@@ -216,6 +218,7 @@ struct ClusterAccess {
 KILN_DEVICE void arrive(ClusterPointer<SharedBarrier>, Site = Site::current()) { asm volatile("trap;"); }
 KILN_DEVICE void arriveBehindProducts(ClusterPointer<SharedBarrier>, Site = Site::current()) { asm volatile("trap;"); }
 KILN_DEVICE void arriveExpecting(ClusterPointer<SharedBarrier>, u32, Site = Site::current()) { asm volatile("trap;"); }
+KILN_DEVICE void acquireCluster() { asm volatile("trap;"); }
 KILN_DEVICE void waitClusterBarrier(SharedBarrier &, u32, Site = Site::current()) { asm volatile("trap;"); }
 
 #endif
@@ -274,6 +277,7 @@ KILN_DEVICE void arriveBehindProducts(ClusterPointer<SharedBarrier> barrier, Sit
 KILN_DEVICE void arriveExpecting(ClusterPointer<SharedBarrier> barrier, u32 bytes, Site site = Site::current()) {
   emulatedThread->arriveAtBarrier(&barrier.pointer()->state, bytes, site);
 }
+KILN_DEVICE void acquireCluster() {}
 KILN_DEVICE void waitClusterBarrier(SharedBarrier &barrier, u32 parity, Site site = Site::current()) {
   emulatedThread->waitForPhase(&barrier.state, parity, /*isOfCluster=*/true, site);
 }

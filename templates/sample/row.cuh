@@ -18,6 +18,11 @@ namespace kiln {
 /// The candidate, among logits, of a bad one (NaN or +infinity), which precedes all others of its row.
 constexpr u64 kBadCandidate = ~u64(0);
 
+/// The candidate of a logit, by logit.
+KILN_DEVICE u64 candidateOf(float logit, u32 id) {
+  return logit < infinity() ? packCandidate(orderedKey(logit), id) : kBadCandidate;
+}
+
 /// Constants that follow from sample.cuh's Config.
 template <class Config> struct RowShape {
   static constexpr int kWarps = Config::kThreads / int(kWarpSize);

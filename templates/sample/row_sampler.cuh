@@ -69,7 +69,7 @@ KILN_DEVICE GroupBest bestOfGroup(const float *logits, u32 index, const Sampling
   u64 best = 0;
 #pragma unroll
   for (int i = 0; i < group.kCount; ++i)
-    best = max(best, group.logits[i] < infinity() ? group.candidate(i) : kBadCandidate);
+    best = max(best, candidateOf(group.logits[i], u32(group.idOf(i))));
   best = warpMax(best);
   if (way.isGreedy || !way.keepsAll())
     return {best, 0};
@@ -154,6 +154,14 @@ private:
   }
 };
 
+/// The token that is chosen greedily, where this is the row's best candidate by logit; kNotFinite or kAllMasked if its
+/// logits have none.
+KILN_DEVICE i32 tokenOfBest(u64 best) {
+  if (best == kBadCandidate)
+    return kNotFinite;
+  return keyOfCandidate(best) == kMinusInfinityKey ? kAllMasked : i32(idOfCandidate(best));
+}
+
 /// The second stage: the token of a row with these bests of its groups; kNotFinite or kAllMasked if its logits have
 /// none. All threads of the block call this, and all get the result.
 template <class Config>
@@ -164,12 +172,8 @@ KILN_DEVICE i32 chooseToken(const float *logits, const GroupBest *best, const Sa
   if (isGroup)
     shared.groupKeys[threadIndex()] = keyOfCandidate(own.logit);
   const u64 candidate = blockReduce<Max>(own.logit, u64(0), shared.scratch, Site::current());
-  if (candidate == kBadCandidate)
-    return kNotFinite;
-  if (keyOfCandidate(candidate) == kMinusInfinityKey)
-    return kAllMasked;
-  if (way.isGreedy)
-    return i32(idOfCandidate(candidate));
+  if (const i32 token = tokenOfBest(candidate); way.isGreedy || token < 0)
+    return token;
   if (threadIndex() == 0)
     shared.draw = {valueOfKey(keyOfCandidate(candidate)), way.scale, way.mostExponent, noise};
   syncThreads();

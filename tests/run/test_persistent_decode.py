@@ -104,6 +104,21 @@ class Generate(KilnTest):
             options += ("--ignore-eos", "--check", "none")
             self.assertEqual(self.tokens("persistent", *options), self.tokens("graph", *options), options)
 
+    def test_tokens_of_one_row_are_those_of_the_graph(self):
+        """Greedily, blocks post the best of their own logits; otherwise the row's logits are read."""
+        for options in (("--greedy",), ("--seed", 5, "--top-k", 5)):
+            for prompt in self.PROMPTS[1], self.PROMPTS[3], ids([3 + i % 31 for i in range(311)]):
+                everything = (*options, "--ignore-eos", "--overflow", "stop", "--check", "none")
+                self.assertEqual(self.tokens("persistent", *everything, prompts=("--tokens", prompt)),
+                                 self.tokens("graph", *everything, prompts=("--tokens", prompt)), everything)
+
+    def test_one_row_ends_in_a_launch(self):
+        """Choices that come behind the last one, of 16 in a launch, are none."""
+        for count in (1, 2, 17):
+            options = ("--greedy", "--check", "memory", "--max-new-tokens", count)
+            self.assertEqual(self.tokens("persistent", *options, prompts=("--tokens", "9")),
+                             self.tokens("graph", *options, prompts=("--tokens", "9")), count)
+
     def test_every_access_is_checked(self):
         tokens = self.tokens("persistent", "--seed", 5, "--max-new-tokens", 18, "--check", "memory")
         self.assertEqual(tokens, self.tokens("persistent", "--seed", 5, "--max-new-tokens", 18, "--check", "none"))
@@ -164,17 +179,34 @@ class EditedKernel(KilnTest):
 class MistakesInGenerate(EditedKernel):
     family = "generate_tokens"
     options = (*EditedKernel.options, "--max-new-tokens", 4)
+    never = r"thread \d+ waits here for a write that no thread makes"
 
     def test_a_token_that_nobody_waits_for(self):
-        self.check("bitCast<float>(position)}, this->next);", "bitCast<float>(position)}, this->next + 1);",
-                   r"thread \d+ waits here for a write that no thread makes")
+        end = "(input.isFinished ? kFinished : 0))},\n         this->next"
+        self.check(f"{end});", f"{end} + 1);", self.never)
+
+    def test_a_block_that_does_not_tell_its_best(self):
+        self.check("      post(this->mail.best(block)", "      if (block != 5)\n        post(this->mail.best(block)", self.never)
+
+    def test_a_cache_that_nobody_announces(self):
+        """Block 5 is of the first cluster, of 8 blocks."""
+        self.check("this->lane() < Shape::kBlocks)\n      arrive(inBlock(", "this->lane() < 5)\n      arrive(inBlock(",
+                   r"(.|\n)*thread 63 of block \(7,0,0\) waits here for 1 more arrival")
+
+    def test_a_producer_that_is_not_told_of_a_token(self):
+        self.check("arrive(this->shared.chosen);", "(void)this->shared.chosen;", r"(.|\n)*threads 64-95 wait here for 1 more arrival")
+
+    def test_copies_that_the_kernel_does_not_wait_for(self):
+        self.check("return step.end(", "return; step.end(", r"thread \d+ .*")
+
+
+class MistakesInSampling(EditedKernel):
+    family = "generate_tokens"
+    options = tuple(option for option in EditedKernel.options if option != "--greedy") + ("--seed", 5, "--max-new-tokens", 4)
 
     def test_a_block_that_does_not_arrive(self):
         self.check("      arrive(this->mail.arrivals());\n", "      if (blockIndexX() != 5)\n        arrive(this->mail.arrivals());\n",
                    r"thread \d+ waits here for a write that no thread makes")
-
-    def test_copies_that_the_kernel_does_not_wait_for(self):
-        self.check("return step.end(token + 1);", "return;", r"thread \d+ .*")
 
 
 class Mistakes(EditedKernel):
@@ -182,7 +214,7 @@ class Mistakes(EditedKernel):
     options = (*EditedKernel.options, "--max-new-tokens", 2, "--logits")
 
     def test_rows_are_not_waited_for(self):
-        self.check("await(shared.haveX, xParity, residualBytes());", "",
+        self.check("await(shared.haveX, parityOf(kOfX), residualBytes());", "",
                    r"thread \d+ reads shared memory that a copy writes, without a wait for the copy's barrier")
 
     def test_sums_are_read_before_all_warps_have_put_them(self):

@@ -13,6 +13,7 @@ namespace {
 // As in templates/decode/shape.cuh.
 constexpr int64_t unitDepth = 64, unitCols = 8, batchUnits = 4, pieceGroups = 8;
 constexpr int64_t mostRows = 8, mostParts = 31, mostBoxRows = 256, mostRingStages = 16;
+constexpr int64_t ringAlignment = 1024;
 
 /// Of any call of the plan.
 int64_t mostSequences(const DecodeRegion &region) {
@@ -30,8 +31,10 @@ int64_t warpPartsOf(const DecodeRegion &region) {
 }
 /// The most slots of a query that blocks do not combine: their parts take shared memory for each query.
 int64_t mostDirectSlots(const DecodeRegion &region) { return mostSequences(region) == 1 ? 4 : 1; }
-/// Keys that a lane takes at once. Warps of 2 parts have no registers for a third.
-int64_t deepOf(const DecodeRegion &region) { return warpPartsOf(region) != 2 && mostSequences(region) == 1 ? 3 : 2; }
+/// Keys that a lane takes at once. Of several ranks, warps of 2 parts have no registers for a third.
+int64_t deepOf(const DecodeRegion &region) {
+  return mostSequences(region) == 1 && (region.ranks() == 1 || warpPartsOf(region) != 2) ? 3 : 2;
+}
 
 /// So many clusters of so many blocks.
 struct Clusters {
@@ -90,13 +93,24 @@ struct DecodeBlock {
   /// Whether tensor maps can copy units.
   bool hasLegalBoxes() const { return narrowParts() * unitCols <= mostBoxRows; }
 
-  /// The size of DecodeStorage of the template.
-  int64_t sharedBytes() const {
+  /// The size of DecodeStorage of the template, where sampling takes `sampling` bytes in place of the buffers.
+  int64_t sharedBytes(int64_t sampling = 0) const {
+    return llvm::alignTo(ringBytes() + std::max(bufferBytes(), sampling), ringAlignment);
+  }
+
+private:
+  /// The ring of weights, barriers, and what else stays from token to token.
+  int64_t ringBytes() const {
+    const int64_t barriers = 2 * stages + 7, words = 2 * rows + 3, flags = rows + 1;
+    return llvm::alignTo(stages * stageBytes() + barriers * 8 + words * 4 + flags, ringAlignment);
+  }
+  /// What phases leave for others.
+  int64_t bufferBytes() const {
     const int64_t mostHeads = llvm::divideCeil(heads, clusters), queries = rows * mostHeads;
     const int64_t qkvUnits = llvm::divideCeil(pieceGroups * 3 * mostHeads, blocks);
     const int64_t fcUnits = llvm::divideCeil(pieceGroups * mostHiddens(), blocks);
     const int64_t panelUnits = std::max({qkvUnits, fcUnits, 2 * batchUnits});
-    int64_t bytes = stages * stageBytes();
+    int64_t bytes = 0;
     auto add = [&](int64_t more) { bytes += llvm::alignTo(more, 16); };
     add(rows * (dim + 8) * 2);
     add(warps() * rows * 8);
@@ -108,10 +122,8 @@ struct DecodeBlock {
     add(warps() * queries * 8);
     add(parts * queries * 8);
     add(rows * (mostHeads * 64 + 8) * 2);
-    bytes += rows * (mostHiddens() * 64 + 8) * 2; // what follows needs no alignment to 16
-    const int64_t words = rows * 8 + 4 + 1;       // tokens, positions, partBytes, hasSlots
-    bytes = llvm::alignTo(bytes + words, 8) + (2 * stages + 5) * 8;
-    return llvm::alignTo(bytes, 1024);
+    add(rows * (mostHiddens() * 64 + 8) * 2);
+    return bytes;
   }
 };
 
@@ -164,22 +176,22 @@ bool fitsTemplate(const DecodeRegion &region) {
          !region.positions().definingOp() && !region.tokens().definingOp();
 }
 
-/// The most stages, up to those of the block, with which it fits into so much shared memory; 0: none does.
-int64_t mostStages(DecodeBlock block, int64_t bytes) {
-  while (block.stages > 0 && block.sharedBytes() > bytes)
+/// The most stages, up to those of the block, with which it fits into the shared memory; 0: none does.
+int64_t mostStages(DecodeBlock block, const Target &target, int64_t sampling = 0) {
+  while (block.stages > 0 && block.sharedBytes(sampling) > target.sharedPerBlock)
     --block.stages;
   return block.stages;
 }
 
-/// As in templates/decode/generate.cuh: shared memory that sampling declares, at most.
-constexpr int64_t generateStatic = 24 * 1024;
+/// As in templates/decode/generate.cuh: shared memory that sampling needs, at most.
+constexpr int64_t samplingBytes = 24 * 1024;
 
 /// Slots of a query that blocks do not combine: as many as take no stage from the ring beside sampling. A token of
 /// 1558M takes 852 us with 3 of them and 7 stages, 863 with 4 and 6.
 int64_t directSlotsFor(DecodeBlock block, const Target &target) {
   auto stagesWith = [&](int64_t direct) {
     block.direct = direct;
-    return mostStages(block, target.sharedPerBlock - generateStatic);
+    return mostStages(block, target, samplingBytes);
   };
   int64_t direct = block.direct;
   while (direct > 1 && stagesWith(direct) < stagesWith(1))
@@ -192,8 +204,7 @@ bool acceptsDecodeLayers(const Op &op, const Target &target, const DimBinding &u
   if (!region || !target.hasWgmma || !fitsTemplate(*region))
     return false;
   const Clusters clusters = clustersFor(*region, target);
-  return clusters.count > 0 &&
-         mostStages({*region, clusters, rowsFor(op, upper), mostRingStages}, target.sharedPerBlock) > 1;
+  return clusters.count > 0 && mostStages({*region, clusters, rowsFor(op, upper), mostRingStages}, target) > 1;
 }
 
 std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const DimBinding &upper) {
@@ -201,7 +212,7 @@ std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const
   const Clusters clusters = clustersFor(region, target);
   DecodeBlock block(region, clusters, rowsFor(op, upper), mostRingStages);
   block.direct = directSlotsFor(block, target);
-  block.stages = mostStages(block, target.sharedPerBlock);
+  block.stages = mostStages(block, target);
   const int64_t rows = block.rows, warpParts = block.warpParts, inFlight = unitsInFlight(block);
   // Fewer multiprocessors than others have keep the memory busy with more copies each, but for layers that would delay
   // what clusters tell each other.
@@ -210,7 +221,7 @@ std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const
   // clusters tell each other. Of several ranks, each has fewer weights.
   const int64_t lead = warpParts == 1 || isSmaller || (region.ranks() > 1 && warpParts == 2) ? 2 : 1;
   // As far as registers go.
-  int64_t ahead = rows == 1 && warpParts == 1 ? 3 : rows == 1 || (rows == 2 && warpParts <= 2) ? 2 : 1;
+  int64_t ahead = rows == 1 && warpParts == 1 ? 4 : rows == 1 || (rows == 2 && warpParts <= 2) ? 2 : 1;
   if (lead == 2 && block.warps() > 12)
     ahead = 1; // a thread of so many warps has registers for no more
   return {{{"blocks", clusters.blocks},
@@ -234,14 +245,20 @@ bool isSoundDecodeLayers(const Op &op, const Tile &tile) {
          isPowerOfTwo(block.rows);
 }
 
-Launch launchDecodeLayers(const Op &op, const Tile &tile) {
-  const DecodeBlock block(*DecodeRegion::of(op), tile);
+Launch launchWith(const DecodeBlock &block, int64_t sampling) {
   return {.grid = {Expr(block.blocks * block.clusters), Expr(1), Expr(1)},
           .threads = 32 * (block.warps() + 1),
-          .dynamicShared = block.sharedBytes(),
+          .dynamicShared = block.sharedBytes(sampling),
           .cooperative = true,
           .cluster = block.blocks,
           .resident = 1};
+}
+
+Launch launchDecodeLayers(const Op &op, const Tile &tile) {
+  return launchWith({*DecodeRegion::of(op), tile}, /*sampling=*/0);
+}
+Launch launchGenerateTokens(const Op &op, const Tile &tile) {
+  return launchWith({*DecodeRegion::of(op), tile}, samplingBytes);
 }
 
 /// A layer takes the time of its bytes, and that in which phases wait for each other while the ring of weights is full.
@@ -288,12 +305,13 @@ constexpr StringRef decodePhases[] = {"start", "embed", "keys",   "qkv", "attent
                                       "mid",   "fc",    "fcproj", "out", "logits"};
 
 /// Four sets of words, a line of the cache for each cluster of all ranks, row and 8 channels; in front of them the
-/// times of phases, four words of 8 bytes, and two for each of 8 rows, rounded up to lines.
+/// times of phases, four words of 8 bytes, and two for each of 8 rows and each block, rounded up to lines.
 int64_t mailboxBytes(const Op &op, const Tile &tile) {
   const DecodeBlock block(*DecodeRegion::of(op), tile);
-  const auto pairs = static_cast<int64_t>(llvm::divideCeil(block.blocks * block.clusters, 4)); // of words
+  const int64_t blocks = block.blocks * block.clusters;
+  const auto pairs = static_cast<int64_t>(llvm::divideCeil(blocks, 4)); // of words
   const int64_t times = pairs * static_cast<int64_t>(std::size(decodePhases)) * 16;
-  return static_cast<int64_t>(llvm::alignTo(times + (4 + 2 * mostRows) * 8, 128)) +
+  return static_cast<int64_t>(llvm::alignTo(times + (4 + 2 * (mostRows + blocks)) * 8, 128)) +
          4 * block.ranks * block.clusters * block.rows * block.dim * 16;
 }
 
@@ -302,7 +320,7 @@ int64_t mailboxBytes(const Op &op, const Tile &tile) {
 std::optional<KernelChoice> generateChoice(const Op &op, const KernelChoice &choice, const Target &target) {
   KernelChoice generate = {&generateTokensFamily, choice.tile};
   const DecodeBlock block(*DecodeRegion::of(op), choice.tile);
-  const int64_t stages = mostStages(block, target.sharedPerBlock - generateStatic);
+  const int64_t stages = mostStages(block, target, samplingBytes);
   if (stages < std::min(block.stages, setting(choice.tile, "in_flight")))
     return std::nullopt;
   generate.tile.insert_or_assign("stages", Attribute(stages));
@@ -335,6 +353,7 @@ static KernelFamily generateTokens() {
   family.summary = "several tokens, with all layers of decode and sampling, in one kernel, sm_90a";
   family.header = "decode/generate.cuh";
   family.body = "generateTokens";
+  family.launch = launchGenerateTokens;
   return family;
 }
 

@@ -23,9 +23,10 @@
 // A buffer that other blocks send to is free again when they send: each of them needs, for what it sends, something
 // that this block has given after its last read of the buffer. For that every cluster has hidden channels.
 //
-// Products run in the tensor cores with rows on the short side, of which an instruction has 8; the sums of warps,
-// blocks and clusters are added in orders that depend on the shape alone. So a row's bits do not depend on other rows,
-// and not on how many rows the kernel was made for.
+// Products run in the tensor cores with rows on the short side, of which an instruction has 8, or of a single row twice
+// the depth, with the same bits (decode/units.cuh); the sums of warps, blocks and clusters are added in orders that
+// depend on the shape alone. So a row's bits do not depend on other rows, and not on how many rows the kernel was made
+// for.
 //
 // Launch: grid (kBlocks · kClusters), clusters of kBlocks, all resident; block 32 · (kWarps + 1). The last warp is the
 // producer.
@@ -229,11 +230,11 @@ public:
   /// The product for the logits, and the end of the token.
   template <class Norm, class Logits> KILN_DEVICE void logits(const Norm &norm, const Logits &epilogue) {
     beginPhase(DecodePhase::Logits);
-    typename Norm::Operands with[kWideParts][8];
+    typename Norm::Operands with[kWideParts][Attention::RowParts::kWords];
 #pragma unroll
     for (int i = 0; i < kWideParts; ++i)
 #pragma unroll
-      for (int word = 0; word < 8; ++word)
+      for (int word = 0; word < Attention::RowParts::kWords; ++word)
         with[i][word] = norm.operands(depthOf(i, word));
     Rows x = awaitRows();
     putMomentsOf(x);

@@ -25,6 +25,7 @@ namespace kiln {
 template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> {
   using Shape = DecodeShape<Config, T>;
   using Exchange = RowExchange<Config, T>;
+  using RowParts = RowProducts<T, Shape::kRows>;
   using Exchange::col, Exchange::hasGroup, Exchange::index, Exchange::kAll, Exchange::lane, Exchange::place,
       Exchange::postSums, Exchange::putMoments, Exchange::quad, Exchange::residual, Exchange::residualBytes,
       Exchange::residualPart, Exchange::rows, Exchange::shared, Exchange::statistics, Exchange::warp;
@@ -57,7 +58,7 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
 
   /// The warp's parts of all rows.
   struct Rows {
-    RowPart of[kWideParts];
+    typename RowParts::Part of[kWideParts];
   };
   /// Waits for the residual stream, and takes the warp's parts of it.
   KILN_DEVICE Rows awaitRows() {
@@ -65,16 +66,19 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
     parities ^= kOfX;
     Rows x;
 #pragma unroll
-    for (int i = 0; i < kWideParts; ++i)
+    for (int i = 0; i < kWideParts; ++i) {
       x.of[i] = residualPart(i);
+      if constexpr (kRows == 1)
+        x.of[i].setThird(quad(), hasPart(i) ? pairFromFloat<T>(1.0f, 1.0f) : 0);
+    }
     return x;
   }
   /// Leaves the moments of the warp's parts of the rows for the other warps.
   KILN_DEVICE void putMomentsOf(const Rows &x) const {
-    PartSums<T> moments;
+    typename RowParts::Sums moments;
 #pragma unroll
     for (int i = 0; i < kWideParts; ++i)
-      moments.add(x.of[i], transposed(x.of[i]), oneOfNinth(i));
+      moments.addMoments(x.of[i], oneOfNinth(i));
     putMoments(moments);
   }
   /// Whether a part of the warp is one of the wide units' and the rows' depth.
@@ -84,32 +88,37 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
 
   /// Where the two elements of a word of a part lie in the depth.
   KILN_DEVICE int depthOf(int i, int word) const {
-    return min(this->template indexOf<UnitKind::Wide>(i), Shape::template kParts<UnitKind::Wide> - 1) *
-               Shape::kUnitDepth +
-           8 * word + 2 * place();
+    const int part = min(this->template indexOf<UnitKind::Wide>(i), Shape::template kParts<UnitKind::Wide> - 1);
+    return part * Shape::kUnitDepth +
+           (kRows == 1 ? OneRowPart::elementOf(word, quad(), place()) : 8 * word + 2 * place());
   }
   /// Normalises rows by the statistics that all warps have left.
   template <class Norm>
-  KILN_DEVICE void normalize(Rows &x, const Norm &norm, const typename Norm::Operands (&with)[kWideParts][8]) const {
+  KILN_DEVICE void normalize(Rows &x, const Norm &norm,
+                             const typename Norm::Operands (&with)[kWideParts][RowParts::kWords]) const {
     const Vec<float, 2> ofRow = this->template statistics<1>(min(quad(), rows - 1), Norm::kEps);
 #pragma unroll
     for (int i = 0; i < kWideParts; ++i)
 #pragma unroll
-      for (int word = 0; word < 8; ++word) {
+      for (int word = 0; word < RowParts::kWords; ++word) {
         const Vec<float, 2> y = norm(x.of[i].template values<T>(word), ofRow[0], ofRow[1], with[i][word]);
         x.of[i].words[word] = hasPart(i) ? pairFromFloat<T>(y[0], y[1]) : 0;
       }
   }
 
   /// The warp's sums for a wide unit, and those of the weights.
-  KILN_DEVICE PartSums<T> product(const Rows &x, const UnitParts<Config, T> &parts) const {
-    PartSums<T> sums;
+  KILN_DEVICE typename RowParts::Sums product(const Rows &x, const UnitParts<Config, T> &parts) const {
+    typename RowParts::Sums sums;
 #pragma unroll
     for (int i = 0; i < kWideParts; ++i)
       sums.add(x.of[i], parts.of[i], oneOfNinth(i));
     return sums;
   }
   /// Leaves them in the panel.
+  KILN_DEVICE void putSums(int panelUnit, const OneRowSums<T> &sums) {
+    if (place() < 2)
+      storeShared(&shared.panel[warp()][panelUnit][place()][quad()], Vec<float, 1>{sums.value(place())});
+  }
   KILN_DEVICE void putSums(int panelUnit, const PartSums<T> &sums) {
     auto &panel = shared.panel[warp()][panelUnit];
     if (quad() < rows)
@@ -161,18 +170,22 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
   /// A narrow product of rows in shared memory, of kFewest units at least; the first units have been taken. Its sums
   /// are posted.
   template <int kFewest> KILN_DEVICE void narrow(int units, const T *from, int stride) {
-    const auto rowsOf = [&](int unit) { return RowPart::read(from + unit * 64, stride, rows, lane()); };
+    using Part = typename RowParts::Part;
+    const auto rowsOf = [&](int unit) { return Part::read(from + unit * 64, stride, rows, lane()); };
     Vec<float, 2> sums[kNarrowParts] = {};
-    const auto add = [&](const RowPart &rowPart, const UnitParts<Config, T> &parts) {
+    const auto add = [&](const Part &rowPart, const UnitParts<Config, T> &parts) {
 #pragma unroll
       for (int i = 0; i < kNarrowParts; ++i) {
-        PartSums<T> product;
+        typename RowParts::Sums product;
         product.add(rowPart, parts.of[i]);
-        sums[i] += product.values();
+        if constexpr (kRows == 1)
+          sums[i][0] += product.value(0);
+        else
+          sums[i] += product.values();
       }
     };
     constexpr int kAhead = Config::kAhead;
-    RowPart rowParts[kAhead] = {};
+    Part rowParts[kAhead] = {};
 #pragma unroll
     for (int i = 0; i < kAhead; ++i)
       if (i < kFewest || i < units)
@@ -184,6 +197,10 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
 #pragma unroll 1
     for (int i = kAhead; i < units; ++i)
       add(rowsOf(i), this->template takeUnit<UnitKind::Narrow>());
+    if constexpr (kRows == 1)
+#pragma unroll
+      for (Vec<float, 2> &sum : sums) // of column quad(), in lanes with place 0
+        sum = {shuffle(sum[0], u32(8 * place())), shuffle(sum[0], u32(8 * place() + 4))};
     postSums(sums);
   }
 
@@ -212,7 +229,7 @@ private:
   template <int kFewest> KILN_DEVICE void multiplyWide(int units) {
     constexpr int kAhead = Config::kAhead;
     const Rows x = awaitRows();
-    PartSums<T> sums[kAhead];
+    typename RowParts::Sums sums[kAhead];
 #pragma unroll
     for (int i = 0; i < kAhead; ++i)
       if (i < kFewest || i < units)

@@ -74,6 +74,7 @@ template <class Config, class T> struct Mailboxes {
 template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
   using Shape = DecodeShape<Config, T>;
   using Reads = UnitReads<Config, T>;
+  using Products = RowProducts<T, Shape::kRows>;
   using Reads::cluster, Reads::lane, Reads::place, Reads::quad, Reads::rank, Reads::rows, Reads::shared, Reads::warp;
   static constexpr int kRows = Shape::kRows, kGroups = Shape::template kWarpParts<UnitKind::Narrow>,
                        kAll = kRows * kGroups;
@@ -151,16 +152,21 @@ template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
     }
   }
 
-  /// The warp's part of the rows, as the left operand of a product.
-  KILN_DEVICE RowPart residualPart(int i) const {
-    RowPart part{};
+  /// The warp's part of the rows, as an operand of a product.
+  KILN_DEVICE typename Products::Part residualPart(int i) const {
+    typename Products::Part part{};
     if (this->template has<UnitKind::Wide>(i))
-      part = RowPart::read(&shared.x[0][this->template indexOf<UnitKind::Wide>(i) * Shape::kUnitDepth],
-                           Shape::kDimStride, rows, lane());
+      part = Products::Part::read(&shared.x[0][this->template indexOf<UnitKind::Wide>(i) * Shape::kUnitDepth],
+                                  Shape::kDimStride, rows, lane());
     return part;
   }
   /// Leaves the moments of the warp's columns for the other warps, from the product of the rows and a ninth one of ones
   /// with the rows.
+  KILN_DEVICE void putMoments(const OneRowSums<T> &rowByRow) const {
+    const float moment = rowByRow.moment(lane());
+    if (lane() < 2)
+      storeShared(&shared.moments[warp()][0][1 - lane()], Vec<float, 1>{moment});
+  }
   KILN_DEVICE void putMoments(const PartSums<T> &rowsByRows) const {
     auto &moments = shared.moments[warp()];
     const Vec<float, 2> squares = rowsByRows.values(), sums = rowsByRows.ninth();

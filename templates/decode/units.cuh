@@ -57,6 +57,16 @@ struct RowPart {
   }
 };
 
+/// The rows as the right operand, which has a column for each of them: in registers it is the left operand's first
+/// half.
+KILN_DEVICE UnitPart transposed(const RowPart &rows) {
+  UnitPart part;
+#pragma unroll
+  for (int i = 0; i < 8; ++i)
+    part.words[i / 4][i % 4] = rows.words[i];
+  return part;
+}
+
 /// Sums of products of rows and parts: lane 4 · row + place has columns 2 place and the next of the row.
 template <class T> struct PartSums {
   MmaSums sums[2] = {};
@@ -68,6 +78,9 @@ template <class T> struct PartSums {
       multiplyAdd<T>(sums[step % 2], {{rows.words[2 * step], ninth, rows.words[2 * step + 1], ninth}},
                      part.operand(step));
   }
+  /// Adds the products of rows with themselves.
+  KILN_DEVICE void addMoments(const RowPart &rows, u32 ninth) { add(rows, transposed(rows), ninth); }
+
   KILN_DEVICE Vec<float, 2> values() const {
     return {sums[0].values[0] + sums[1].values[0], sums[0].values[1] + sums[1].values[1]};
   }
@@ -77,15 +90,71 @@ template <class T> struct PartSums {
   }
 };
 
-/// The rows as the right operand, which has a column for each of them: in registers it is the left operand's first
-/// half.
-KILN_DEVICE UnitPart transposed(const RowPart &rows) {
-  UnitPart part;
+/// One row as the right operand of products whose left one is a part. Such a product takes 32 of the depth: its first 8
+/// rows are the part's columns in one slice of 16, the others those in the next slice, and the row has these slices in
+/// columns 0 and 1. So there are half as many products as by RowPart, with the same bits. Lane 4 · column + place has
+/// elements 2 place and the next of its slice, and in odd words those 8 further on. Column 2 may have ones.
+struct OneRowPart {
+  u32 words[4];
+
+  /// The first element of a word in the part, for a lane with that column and place.
+  KILN_DEVICE static constexpr int elementOf(int word, int column, int place) {
+    return word / 2 * 32 + (column == 1 ? 16 : 0) + word % 2 * 8 + 2 * place;
+  }
+  /// Reads a row in shared memory whose first element of the part is at `first`.
+  template <class T> KILN_DEVICE static OneRowPart read(const T *first, int, int, int lane) {
+    OneRowPart part;
+    loadMatrices(part.words, SharedAddress(first + elementOf(lane / 8, lane % 8, 0)));
+    return part;
+  }
+  /// For the lane with that column: puts the word there that column 2 has.
+  KILN_DEVICE void setThird(int column, u32 word) {
 #pragma unroll
-  for (int i = 0; i < 8; ++i)
-    part.words[i / 4][i % 4] = rows.words[i];
-  return part;
-}
+    for (u32 &own : words)
+      own = column == 2 ? word : own;
+  }
+  template <class T> KILN_DEVICE Vec<float, 2> values(int i) const {
+    return {lowToFloat<T>(words[i]), highToFloat<T>(words[i])};
+  }
+};
+
+/// Sums of products of one row and parts, which begin and end as those of PartSums.
+template <class T> struct OneRowSums {
+  MmaSums sums = {};
+
+  KILN_DEVICE void add(const OneRowPart &row, const UnitPart &part, u32 = 0) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      multiplyAdd<T>(sums, {{part.words[i][0], part.words[i][2], part.words[i][1], part.words[i][3]}},
+                     {{row.words[2 * i], row.words[2 * i + 1]}});
+  }
+  /// Of column lane / 4 of the part, in lanes with place 0 of the row, with place 1 of the ones.
+  KILN_DEVICE float value(int place) const { return sums.values[0] + (place == 0 ? sums.values[3] : sums.values[2]); }
+  /// Adds the products of a row with itself, and with the ones.
+  KILN_DEVICE void addMoments(const OneRowPart &row, u32) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      multiplyAdd<T>(sums, {{row.words[2 * i], 0, row.words[2 * i + 1], 0}},
+                     {{row.words[2 * i], row.words[2 * i + 1]}});
+  }
+  /// The sum of the row's squares in lane 0, that of the row in lane 1.
+  KILN_DEVICE float moment(int lane) const {
+    const float ofSlice = lane == 4 ? sums.values[1] : sums.values[0];
+    return ofSlice + shuffleXor(ofSlice, 4);
+  }
+};
+
+/// How rows are multiplied.
+template <class T, int kRows> struct RowProducts {
+  using Part = RowPart;
+  using Sums = PartSums<T>;
+  static constexpr int kWords = 8; ///< of a part
+};
+template <class T> struct RowProducts<T, 1> {
+  using Part = OneRowPart;
+  using Sums = OneRowSums<T>;
+  static constexpr int kWords = 4;
+};
 
 /// What a warp has of a unit of either kind. Those that are past the last one of the unit are copies of it.
 template <class Config, class T> struct UnitParts {

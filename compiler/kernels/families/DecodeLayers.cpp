@@ -221,7 +221,11 @@ std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const
   // clusters tell each other. Of several ranks, each has fewer weights.
   const int64_t lead = warpParts == 1 || isSmaller || (region.ranks() > 1 && warpParts == 2) ? 2 : 1;
   // As far as registers go.
-  int64_t ahead = rows == 1 && warpParts == 1 ? 4 : rows == 1 || (rows == 2 && warpParts <= 2) ? 2 : 1;
+  int64_t ahead = rows == 1 || (rows == 2 && warpParts <= 2) ? 2 : 1;
+  if (rows == 1 && warpParts == 1)
+    ahead = 4;
+  else if (rows == 1 && warpParts == 2 && region.ranks() == 1)
+    ahead = 3;
   if (lead == 2 && block.warps() > 12)
     ahead = 1; // a thread of so many warps has registers for no more
   return {{{"blocks", clusters.blocks},

@@ -165,7 +165,7 @@ private:
   }
   /// The best of what all blocks post. All lanes of a warp call this.
   KILN_DEVICE u64 awaitBest() const {
-    constexpr int kBlocks = Shape::kBlocks * Shape::kClusters, kTurns = ceilDiv(kBlocks, int(kWarpSize));
+    constexpr int kBlocks = Shape::kAllBlocks, kTurns = ceilDiv(kBlocks, int(kWarpSize));
     const StampedValue missing = {0.0f, this->next - 1};
     StampedPair pairs[kTurns];
 #pragma unroll

@@ -69,7 +69,9 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
     for (int i = 0; i < kWideParts; ++i) {
       x.of[i] = residualPart(i);
       if constexpr (kRows == 1)
-        x.of[i].setThird(quad(), hasPart(i) ? pairFromFloat<T>(1.0f, 1.0f) : 0);
+        if (quad() == 2) // the column of ones
+          for (u32 &word : x.of[i].words)
+            word = hasPart(i) ? pairFromFloat<T>(1.0f, 1.0f) : 0;
     }
     return x;
   }

@@ -46,7 +46,7 @@ template <class Config, class T> struct Mailboxes {
   using Shape = DecodeShape<Config, T>;
   static constexpr int kMostRows = 8, kSets = 4, kGroup = 8, kLineWords = 16;
   // What is in front of the words of clusters begins with the sums of decode/phase_times.cuh, two in a word.
-  static constexpr int kAllBlocks = Shape::kBlocks * Shape::kClusters;
+  static constexpr int kAllBlocks = Shape::kAllBlocks;
   static constexpr int kTimes = 2 * ceilDiv(kAllBlocks, 4) * int(kDecodePhases),
                        kHeader = ceilDiv(kTimes + 4 + 2 * (kMostRows + kAllBlocks), kLineWords) * kLineWords;
 

@@ -43,7 +43,8 @@ struct DecodeShare {
 /// Constants that follow from a Config for elements of type T.
 template <class Config, class T> struct DecodeShape {
   static constexpr int kBlocks = Config::kBlocks; // of a cluster
-  static constexpr int kClusters = Config::kClusters, kRows = Config::kRows, kStages = Config::kStages;
+  static constexpr int kClusters = Config::kClusters, kAllBlocks = kBlocks * kClusters, kRows = Config::kRows,
+                       kStages = Config::kStages;
   static constexpr int kInFlight = min(Config::kInFlight, kStages),
                        kLogitsInFlight = min(Config::kLogitsInFlight, kStages);
   static constexpr int kDim = Config::kDim, kHeads = Config::kHeads, kHiddens = Config::kHidden / 64;
@@ -186,7 +187,9 @@ template <class Config, class T> struct DecodeThread {
   KILN_DEVICE int qkvUnits() const { return unitsOf(3 * share.heads); }
   KILN_DEVICE int fcUnits() const { return unitsOf(share.hiddens); }
   KILN_DEVICE int unitsOfLayer() const { return share.heads + qkvUnits() + (share.hiddens + fcUnits()); }
-  KILN_DEVICE int logitUnits() const { return (Config::kCols / 8 + kAllBlocks - 1 - int(blockIndexX())) / kAllBlocks; }
+  KILN_DEVICE int logitUnits() const {
+    return (Config::kCols / 8 + Shape::kAllBlocks - 1 - int(blockIndexX())) / Shape::kAllBlocks;
+  }
 
   /// Which of the cluster's pieces a unit of a wide product is of, and its first column there.
   struct Place {
@@ -208,13 +211,11 @@ template <class Config, class T> struct DecodeThread {
     const Place at = placeOf(unit);
     return (share.firstHidden + at.piece) * 64 + at.col;
   }
-  KILN_DEVICE int columnOfLogits(int unit) const { return (unit * kAllBlocks + int(blockIndexX())) * 8; }
+  KILN_DEVICE int columnOfLogits(int unit) const { return (unit * Shape::kAllBlocks + int(blockIndexX())) * 8; }
 
   u32 own; ///< its index
 
 private:
-  static constexpr int kAllBlocks = Shape::kBlocks * Shape::kClusters;
-
   /// Groups of columns are dealt out to the blocks.
   KILN_DEVICE int unitsOf(int pieces) const {
     if constexpr (Shape::kBlocks == Shape::kPieceGroups)

@@ -107,12 +107,6 @@ struct OneRowPart {
     loadMatrices(part.words, SharedAddress(first + elementOf(lane / 8, lane % 8, 0)));
     return part;
   }
-  /// For the lane with that column: puts the word there that column 2 has.
-  KILN_DEVICE void setThird(int column, u32 word) {
-#pragma unroll
-    for (u32 &own : words)
-      own = column == 2 ? word : own;
-  }
   template <class T> KILN_DEVICE Vec<float, 2> values(int i) const {
     return {lowToFloat<T>(words[i]), highToFloat<T>(words[i])};
   }

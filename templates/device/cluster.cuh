@@ -170,6 +170,7 @@ KILN_DEVICE void arriveExpecting(ClusterPointer<SharedBarrier> barrier, u32 byte
 
 /// Behind waitClusterBarrier(): what those that have arrived had written to global memory is visible.
 KILN_DEVICE void acquireCluster() { asm volatile("fence.acq_rel.cluster;" ::: "memory"); }
+
 /// Like waitBarrier(), for a barrier of this block at which other blocks arrive, or bytes of storeAsync(). It makes the
 /// cluster's shared memory visible, and no global memory: that would cost the L1 cache its contents.
 KILN_DEVICE void waitClusterBarrier(SharedBarrier &barrier, u32 parity, Site = Site::current()) {

@@ -47,9 +47,13 @@ public:
 
   Expected<GeneratedPlan> run() {
     describeModule();
-    for (const auto &function : module.functions)
+    for (const auto &function : module.functions) {
+      // What a token takes; addGenerate makes a loop over tokens of it.
+      if (findEntry(function->name) == Entry::Generate)
+        continue;
       if (Error error = addFunction(*function))
         return error;
+    }
     if (Error error = addGenerate())
       return error;
     for (size_t i = 0; i < bodies.size(); ++i)
@@ -290,7 +294,7 @@ Error Generator::addFunction(const Function &function) {
   return Error::success();
 }
 
-/// Adds @generate, if @decode is one kernel that can choose tokens itself.
+/// Adds @generate, if the module's, or @decode, is one kernel that can choose tokens itself.
 Error Generator::addGenerate() {
   Expected<std::optional<TokenLoop>> loop = TokenLoop::of(module, out.plan);
   if (!loop)
@@ -309,6 +313,8 @@ Error Generator::addGenerate() {
   function.name = entryName(Entry::Generate).str();
   function.arguments = (*loop)->arguments(out.plan);
   function.steps.push_back(std::move(*step));
+  if (const Attribute *most = findAttribute(op.parent()->function()->attributes, FunctionAttribute::sequences))
+    function.sequences = most->asInt();
   out.plan.entries.generate = {out.plan.entries.decode->logits};
   return Error::success();
 }

@@ -4,9 +4,11 @@
 
 namespace kiln {
 
-/// The op that is all of @decode, if @generate can be made of all its choices; or null.
+/// The op that is all of the module's @generate, or of its @decode, if @generate of a plan can be made of all its
+/// choices; or null.
 static const Op *wholeDecode(const Module &module, const Target &target) {
-  const Function *decode = module.findFunction(Entry::Decode);
+  const Function *ofSome = module.findFunction(Entry::Generate);
+  const Function *decode = ofSome ? ofSome : module.findFunction(Entry::Decode);
   if (!decode || decode->body.ops().size() != 2)
     return nullptr;
   const Op &op = *decode->body.ops().front();

@@ -65,6 +65,13 @@ ArrayRef<AttributeSpec> functionAttributes() {
   static const std::vector<AttributeSpec> specs = {
       {"arena", Kind::Text, "size of the arena in bytes (plan-memory)", false},
       {"live", Kind::Text, "largest sum of bytes that are live at once (plan-memory)", false},
+      {FunctionAttribute::sequences,
+       Kind::Int,
+       "of a call, at most (form-persistent-kernel)",
+       false,
+       {},
+       std::nullopt,
+       1},
   };
   return specs;
 }

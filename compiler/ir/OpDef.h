@@ -157,6 +157,11 @@ struct ModuleAttribute {
   static constexpr StringRef target = "target", kernels = "kernels";
 };
 
+struct FunctionAttribute {
+  // The most sequences of a call; written by form-persistent-kernel.
+  static constexpr StringRef sequences = "sequences";
+};
+
 /// The spec with this name, or null.
 const AttributeSpec *findSpec(ArrayRef<AttributeSpec> specs, StringRef name);
 /// Describes what is wrong with the attribute: no spec has its name, or its value does not fit the spec. Empty: nothing

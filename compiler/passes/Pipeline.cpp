@@ -70,7 +70,9 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   add(expandLayernormPass);
   const bool ifFaster = options.decode == "auto" && leavesDecodeOpen(options);
   if (ifFaster || options.decode == "persistent")
-    add(formPersistentKernelPass, {{"target", Attribute::ident(options.target)}, {"when_faster", ifFaster}});
+    add(formPersistentKernelPass, {{"target", Attribute::ident(options.target)},
+                                   {"when_faster", ifFaster},
+                                   {"for_one", ifFaster && options.batchInvariant == 1}});
   if (stage == Stage::Fused)
     return passes;
 

@@ -119,8 +119,9 @@ static Error readStep(const ConfigValue &table, PlanStep &step) {
 
 Error readFunction(const ConfigValue &table, PlanFunction &function) {
   Fields fields(table, "functions");
-  return chain([&] { return fields.text("name", function.name); }, [&] { return fields.expr("arena", function.arena); },
-               [&] { return fields.expr("live", function.live); },
+  return chain([&] { return fields.text("name", function.name); },
+               [&] { return fields.optionalInteger("sequences", function.sequences, 1); },
+               [&] { return fields.expr("arena", function.arena); }, [&] { return fields.expr("live", function.live); },
                [&] { return fields.texts("results", function.results); },
                [&] { return fields.each("arguments", function.arguments, readTensor); },
                [&] { return fields.each("buffers", function.buffers, readBuffer); },

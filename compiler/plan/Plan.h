@@ -219,8 +219,11 @@ struct PlanFunction {
   std::vector<std::string> results; ///< names of buffers, states or arguments
   std::vector<PlanBuffer> buffers;
   std::vector<PlanStep> steps;
-  Expr arena; ///< bytes
-  Expr live;  ///< bytes of the largest set of buffers that are live together
+  Expr arena;            ///< bytes
+  Expr live;             ///< bytes of the largest set of buffers that are live together
+  int64_t sequences = 0; ///< of a call, at most; 0: as many as the plan's
+
+  bool takes(int64_t rows) const { return sequences == 0 || rows <= sequences; }
 
   /// The buffer that a step is the first to use, its result; null for one whose result is a state or an argument.
   const PlanBuffer *resultOf(size_t step) const;
@@ -279,6 +282,8 @@ struct Plan {
   int64_t verifyTokens() const {
     return entries.verify ? *function(Entry::Verify).arguments.front().shape[1].asConstant() : 1;
   }
+  /// Whether so many sequences run by @generate, and not by @decode and @sample.
+  bool generates(int64_t sequences) const { return entries.generate && function(Entry::Generate).takes(sequences); }
   const PlanDim *findDim(StringRef name) const;
 
   /// The dims of a call: batch and tokens. The plan must have entries.

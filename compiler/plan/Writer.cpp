@@ -183,8 +183,10 @@ private:
   }
 
   void writeFunction(const PlanFunction &function) {
-    os << "\n[[functions]]\nname = " << quote(function.name) << "\narena = " << quoteExpr(function.arena)
-       << "\nlive = " << quoteExpr(function.live)
+    os << "\n[[functions]]\nname = " << quote(function.name) << '\n';
+    if (function.sequences != 0)
+      os << "sequences = " << function.sequences << '\n';
+    os << "arena = " << quoteExpr(function.arena) << "\nlive = " << quoteExpr(function.live)
        << "\nresults = " << list(function.results, [](const std::string &name) { return quote(name); })
        << "\narguments = [\n";
     for (const PlanTensor &argument : function.arguments)

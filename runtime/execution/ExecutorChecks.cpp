@@ -41,6 +41,10 @@ Error Executor::checkDims(const Call &call) const {
     if (!largest.count(name) && name != pastTokens)
       return makeError("@" + entryName(call.entry) + ": the plan has no dim " + name);
   auto rows = call.dims.find(thePlan.entries.batch);
+  if (const PlanFunction &function = thePlan.function(call.entry);
+      rows != call.dims.end() && !function.takes(rows->second))
+    return makeError("@" + entryName(call.entry) + ": expected at most " + Twine(function.sequences) +
+                     " sequences, got " + Twine(rows->second));
   if (call.firstRow < 0 || (rows != call.dims.end() && call.firstRow > capacity.batch - rows->second))
     return makeError("@" + entryName(call.entry) + ": expected rows of the " + Twine(capacity.batch) +
                      " there are, got " + Twine(rows == call.dims.end() ? 1 : rows->second) + " from row " +

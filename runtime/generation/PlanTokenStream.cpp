@@ -265,7 +265,7 @@ Error PlanTokenStream::step() {
   if (Error error = guesses > 0 ? draft->pass(bucket, guesses) : sampler->step(bucket))
     return error;
   ++steps;
-  int64_t count = guesses > 0 ? sampler->passTokens() : sampler->stepTokens();
+  int64_t count = guesses > 0 ? sampler->passTokens() : sampler->stepTokens(bucket);
   for (Row &row : rows) {
     if (row.place < 0)
       continue;
@@ -286,7 +286,7 @@ Error PlanTokenStream::workAhead() {
   auto mostAhead = static_cast<size_t>(executor.device().stepsAhead());
   if (draft)
     mostAhead = std::min<size_t>(mostAhead, mostPasses);
-  if (sampler->stepTokens() > 1)
+  if (sampler->stepTokens(bucket) > 1)
     mostAhead = std::min<size_t>(mostAhead, mostLaunches);
   for (;;) {
     bool isNeeded = false, isUseful = false;

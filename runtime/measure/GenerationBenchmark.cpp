@@ -19,7 +19,7 @@ Expected<Measurement> countGeneration(const Plan &plan, const CallShape &shape) 
     result->launches += kernel.launches;
     result->cost += kernel.cost;
   }
-  if (plan.entries.generate)
+  if (plan.generates(shape.batch))
     result->launches = static_cast<int64_t>(plan.function(Entry::Generate).steps.size());
   return result;
 }
@@ -74,7 +74,7 @@ Expected<Measurement> measureGeneration(Executor &executor, const CallShape &sha
   if (!sampler)
     return sampler.takeError();
   // The first token is the prompt's.
-  const int64_t room = plan.model.context - shape.length - 1, ofStep = (*sampler)->stepTokens();
+  const int64_t room = plan.model.context - shape.length - 1, ofStep = (*sampler)->stepTokens(shape.batch);
   if (shape.length < 1 || room < ofStep)
     return makeError(shape.str() + ": expected a position from 1 to " + Twine(plan.model.context - 1 - ofStep) +
                      ", which leaves room for a step's tokens, got " + Twine(shape.length));

@@ -142,6 +142,18 @@ class Generate(KilnTest):
         options = ("--seed", 5, "--ignore-eos", "--check", "none")
         self.assertEqual(self.tokens("persistent", *options, prompts=prompts), self.tokens("graph", *options, prompts=prompts))
 
+    def test_one_row_of_a_plan_for_several(self):
+        """A plan for two sequences whose bits may depend on their company: a row runs in one kernel when it is alone."""
+        plan = self.path("both.plan")
+        self.kiln("compile", self.model, "--dtype", "bf16", "--max-batch", 2, "--batch-invariant", 1, "-o", plan)
+        for prompts in (self.PROMPTS[:2], self.PROMPTS):
+            lines = [{"tokens": [3, 4, 5, 6], "max_new_tokens": 4}, {"tokens": [9], "max_new_tokens": 37}][:len(prompts) // 2]
+            path = self.write("lines.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+            options = ("--input", path, "--seed", 5, "--ignore-eos", "--check", "none")
+            rows = self.kiln("run", plan, "--random-weights", 1, *options, "--quiet", "--device", "emulate").objects()
+            expected = self.tokens("graph", *options[2:], prompts=("--input", path))
+            self.assertEqual([row["tokens"] for row in rows], expected)
+
     def test_a_row_ends_with_its_context(self):
         prompts = ("--tokens", ids([3 + i % 31 for i in range(311)]), "--tokens", "9")
         options = ("--seed", 5, "--ignore-eos", "--overflow", "stop", "--check", "none")

@@ -170,9 +170,13 @@ int64_t valueAt(const Expr &expr, const DimBinding &dims) {
 }
 
 DimBinding upperBounds(const Op &op) {
+  const Function &function = *op.parent()->function();
   DimBinding dims;
-  for (const auto &dim : op.parent()->function()->module().dims)
+  for (const auto &dim : function.module().dims)
     dims[dim->name] = dim->max;
+  const DimSymbol *batch = function.module().batchDim();
+  if (const Attribute *most = findAttribute(function.attributes, FunctionAttribute::sequences); most && batch)
+    dims[batch->name] = std::clamp(most->asInt(), batch->min, batch->max);
   return dims;
 }
 

@@ -73,7 +73,7 @@ int64_t widestVector(int64_t extent, int64_t limit);
 /// Value of a formula at given dims; formulas of verified modules have one.
 int64_t valueAt(const Expr &expr, const DimBinding &dims);
 
-/// Every dim of the op's module at its lower, or at its upper bound.
+/// Every dim of the op's module at its lower, or at its upper bound, which that of its function may lower.
 DimBinding lowerBounds(const Op &op);
 DimBinding upperBounds(const Op &op);
 /// The upper bounds for which the op's kernel is chosen. In a module with @verify, an op of @decode has as many

@@ -15,10 +15,9 @@ constexpr int64_t unitDepth = 64, unitCols = 8, batchUnits = 4, pieceGroups = 8;
 constexpr int64_t mostRows = 8, mostParts = 31, mostBoxRows = 256, mostRingStages = 16;
 constexpr int64_t ringAlignment = 1024;
 
-/// Of any call of the plan.
+/// Of any call of the function.
 int64_t mostSequences(const DecodeRegion &region) {
-  const Dim &batch = region.x().type.shape[0];
-  return batch.asConstant() ? *batch.asConstant() : batch.getSymbol()->max;
+  return valueAt(region.x().type.shape[0].expr(), upperBounds(*region.embed));
 }
 
 // The order of sums follows from these, so that they are the same for all numbers of rows of a plan.

@@ -18,6 +18,10 @@
 //
 // option when_faster: leaves alone what it would refuse, and modules for several sequences, for which a kernel for each
 // product is as fast or faster.
+//
+// option for_one: with when_faster, a module for several sequences gets the kernel beside @decode, as @generate for one
+// sequence: func @generate(…) attributes {sequences = 1}. Its sums have another order than those of @decode, so that a
+// row's bits depend on whether others run beside it.
 #include "ir/Verifier.h"
 #include "kernels/cost/Problem.h"
 #include "kernels/families/DecodeRegion.h"
@@ -52,14 +56,26 @@ static Error formKernel(Function &decode, const Target &target) {
   return Error::success();
 }
 
-/// Puts the kernel in the place of the function's ops if it runs them and is faster.
-static void formIfFaster(Function &decode, const Target &target) {
+/// Puts the kernel in the place of the function's ops if it runs them and is faster. `forOne`: beside a function for
+/// which it is not, where it is for one sequence.
+static void formIfFaster(Function &decode, const Target &target, bool forOne) {
   const ArrayRef<Dim> shape = decode.arguments.empty() ? ArrayRef<Dim>() : decode.arguments.front()->type.shape;
-  if (shape.empty() || shape.front().upperBound() > mostFaster)
+  if (shape.empty())
+    return;
+  const bool isFaster = shape.front().upperBound() <= mostFaster;
+  if (!isFaster && !(forOne && shape.front() == Dim(decode.module().batchDim())))
     return;
   auto formed = copyFunction(decode);
+  if (!isFaster) {
+    formed->name = entryName(Entry::Generate).str();
+    formed->attributes.insert_or_assign(FunctionAttribute::sequences.str(), mostFaster);
+  }
   if (Error error = formKernel(*formed, target)) {
     llvm::consumeError(std::move(error));
+    return;
+  }
+  if (!isFaster) {
+    decode.module().functions.push_back(std::move(formed));
     return;
   }
   for (auto &function : decode.module().functions)
@@ -78,7 +94,7 @@ static Error formPersistentKernel(Module &module, const PassOptions &options) {
     return Error::success();
   if (options.getBool("when_faster")) {
     if (!module.findFunction(Entry::Verify))
-      formIfFaster(*decode, **target);
+      formIfFaster(*decode, **target, options.getBool("for_one"));
     return Error::success();
   }
   // The kernels of @verify would give other bits.
@@ -92,7 +108,8 @@ const PassDef formPersistentKernelPass = {
     .summary = "Makes one kernel of all layers of a decode step",
     .run = formPersistentKernel,
     .options = {{"target", Attribute::ident("sm_90a"), "the GPU that the plan is for"},
-                {"when_faster", false, "only for one sequence, and nothing is refused"}},
+                {"when_faster", false, "only for one sequence, and nothing is refused"},
+                {"for_one", false, "with when_faster: for one sequence beside @decode for several, as @generate"}},
 };
 
 } // namespace kiln

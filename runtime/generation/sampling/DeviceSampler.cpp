@@ -25,7 +25,7 @@ static SamplingSettings settingsOf(const RowStart &start, int64_t context) {
 
 /// Tokens of a launch of @generate. A launch takes about as long as 0.1 of a token; the more tokens, the longer a row
 /// that only the host can end goes on.
-constexpr int64_t mostTokensOfStep = 16;
+constexpr int64_t mostTokensOfLaunch = 16;
 
 Expected<std::unique_ptr<DeviceSampler>> DeviceSampler::create(Executor &executor) {
   std::unique_ptr<DeviceSampler> sampler(new DeviceSampler(executor));
@@ -93,7 +93,7 @@ Error DeviceSampler::allocate() {
   ringEntries = rowBytes[names.ring] / entryBytes;
   // The host reads the tokens of a launch while others are under way.
   if (functions.entries.generate)
-    tokensOfStep = std::min({mostTokensOfStep, theExecutor.options().tokens, ringEntries / 4});
+    tokensOfLaunch = std::min({mostTokensOfLaunch, theExecutor.options().tokens, ringEntries / 4});
   if (rowBytes[names.settings] != sizeof(SamplingSettings) || rowBytes[names.rows] != sizeof(SamplingRow) ||
       rowBytes[names.recent] != kRecent * sizeof(int32_t) || ringEntries < 1 || rowBytes[names.ring] % entryBytes != 0)
     return makeError("@sample of the plan is of another version; compile the model again");
@@ -108,7 +108,7 @@ char *DeviceSampler::rowOf(StringRef tensor, int64_t row) const {
 
 Executor::Call DeviceSampler::callOf(Entry entry, int64_t firstRow, int64_t rows, char *logits,
                                      ArrayRef<Executor::Binding> others) const {
-  Executor::Call call = theExecutor.call(entry, rows, entry == Entry::Generate ? tokensOfStep : 1);
+  Executor::Call call = theExecutor.call(entry, rows, entry == Entry::Generate ? tokensOfLaunch : 1);
   call.bindings.assign(others.begin(), others.end());
   for (const PlanTensor &tensor : theExecutor.plan().function(entry).arguments) {
     auto isThis = [&](const Executor::Binding &other) { return other.argument == tensor.name; };
@@ -209,7 +209,7 @@ Expected<DeviceGraph *> DeviceSampler::graphOfStep(int64_t rows) {
   if (!logits)
     return logits.takeError();
   std::vector<Executor::Call> calls;
-  if (theExecutor.plan().entries.generate)
+  if (theExecutor.plan().generates(rows))
     calls = {callOf(Entry::Generate, 0, rows, *logits)};
   else
     calls = {decode, callOf(Entry::Sample, 0, rows, *logits)};
@@ -226,7 +226,7 @@ Error DeviceSampler::step(int64_t rows) {
   Expected<DeviceGraph *> graph = graphOfStep(rows);
   if (!graph)
     return graph.takeError();
-  noteChoices(rows, tokensOfStep);
+  noteChoices(rows, stepTokens(rows));
   return device.run(**graph);
 }
 

@@ -35,11 +35,11 @@ public:
 
   /// Makes the graph of the next step of `rows` rows unless it exists.
   Error prepareStep(int64_t rows);
-  /// Decodes the last tokens of the first `rows` rows, and chooses the next ones: stepTokens() choices for each row, of
-  /// which those behind the row's end are none.
+  /// Decodes the last tokens of the first `rows` rows, and chooses the next ones: stepTokens(rows) choices for each
+  /// row, of which those behind the row's end are none.
   Error step(int64_t rows);
-  /// 1, or the tokens of a launch of @generate.
-  int64_t stepTokens() const { return tokensOfStep; }
+  /// 1, or the tokens of a launch of @generate, if it takes so many rows.
+  int64_t stepTokens(int64_t rows) const { return theExecutor.plan().generates(rows) ? tokensOfLaunch : 1; }
 
   /// Copies row `from` to row `to`; `from` is not used afterwards.
   Error moveRow(int64_t from, int64_t to);
@@ -84,9 +84,9 @@ private:
   std::map<std::string, DeviceMemory, std::less<>> memory; ///< of arguments, by name
   std::map<std::string, int64_t, std::less<>> rowBytes;    ///< of each argument, by name
   std::map<std::string, char *, std::less<>> inputs;       ///< arguments of @decode and @verify, by the name here
-  int64_t tokensOfPass = 1, tokensOfStep = 1;
-  int64_t ringEntries = 0;       ///< per row
-  std::vector<uint32_t> choices; ///< by row
+  int64_t tokensOfPass = 1, tokensOfLaunch = 1;            ///< of @verify and @generate
+  int64_t ringEntries = 0;                                 ///< per row
+  std::vector<uint32_t> choices;                           ///< by row
   /// The most tokens that a row has in the cache behind all that was enqueued. An ended row counts on.
   std::vector<int64_t> cached;
   /// Graphs of a step, by number of rows and bound of tokens in the cache.

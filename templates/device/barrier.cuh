@@ -8,7 +8,9 @@
 //
 // Roles of a block hand memory to each other with two barriers for each stage: `full`, at which whoever fills the stage
 // arrives, and `empty`, at which its readers arrive. What a thread did before it arrived is visible to the threads that
-// have waited for the phase. Lanes of a warp that have not been synchronised each arrive and wait for themselves.
+// have waited for the phase. Lanes of a warp that have not been synchronised each arrive and wait for themselves. So do
+// lanes that have written shared memory for other warps: one arrival behind syncWarp() would do, but racecheck of
+// compute-sanitizer does not see that it is behind the writes of the others. It costs nothing that can be measured.
 //
 // These need sm_90; on GPUs before it they trap, except initBarrier().
 //

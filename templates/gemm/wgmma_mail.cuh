@@ -179,9 +179,7 @@ private:
       const auto [first, second] = mail.receive(m * kM + row, stamp);
       shared.ofRows[team][row] = {first, second};
     }
-    syncWarp();
-    if (laneIndex() == 0)
-      arrive(shared.loaded[team]);
+    arrive(shared.loaded[team]);
   }
 };
 

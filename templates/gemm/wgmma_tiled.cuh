@@ -112,8 +112,8 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
       initBarrier(shared.mail.stamp.known, 1);
       initBarrier(shared.mail.asked, kMailWarps);
       for (int i = 0; i < Shape::kTeams; ++i) {
-        initBarrier(shared.mail.loaded[i], kMailWarps);
-        initBarrier(shared.mail.taken[i], 4 * Shape::kConsumers);
+        initBarrier(shared.mail.loaded[i], kMailWarps * int(kWarpSize));
+        initBarrier(shared.mail.taken[i], Shape::kConsumers * int(kWarpgroupSize));
       }
     }
     fenceBarriers();
@@ -179,11 +179,7 @@ struct WgmmaTiled : WgmmaConsumer<Config, T, Order> {
   KILN_DEVICE void waitForMail(int i) const {
     waitBarrier(shared.mail.loaded[i % Shape::kTeams], u32(i / Shape::kTeams) & 1);
   }
-  KILN_DEVICE void releaseMail(int i) const {
-    syncWarp();
-    if (laneIndex() == 0)
-      arrive(shared.mail.taken[i % Shape::kTeams]);
-  }
+  KILN_DEVICE void releaseMail(int i) const { arrive(shared.mail.taken[i % Shape::kTeams]); }
 
   /// What the epilogue reads for a vector, of the nearest row and columns if it lies past an end.
   template <bool kWhole, class Epilogue>

@@ -112,9 +112,9 @@ template <class Config, class T> struct WgmmaRows {
         initBarrier(shared.empty[group][stage], 4); // warps
       }
     }
-    initBarrier(shared.complete, kParts > 1 ? 1 : 4 * kGroups);
-    initBarrier(shared.taken, 4); // of the only warpgroup
-    initBarrier(shared.loaded, Shape::kLoaders);
+    initBarrier(shared.complete, kParts > 1 ? 1 : Shape::kConsumers);
+    initBarrier(shared.taken, Shape::kConsumers); // of the only warpgroup
+    initBarrier(shared.loaded, Shape::kLoaders * int(kWarpSize));
     if constexpr (Shape::kMails) {
       initBarrier(shared.mail.stamp.known, 1);
       initBarrier(shared.mail.asked, 1);
@@ -154,9 +154,7 @@ template <class Config, class T> struct WgmmaRows {
       if (own < Shape::kOwnRows && laneIndex() % 4 == 0)
         ofRow<Epilogue>(own) = value;
     }
-    syncWarp();
-    if (laneIndex() == 0)
-      arrive(shared.loaded);
+    arrive(shared.loaded);
   }
 
   //===--- a consumer
@@ -169,11 +167,7 @@ template <class Config, class T> struct WgmmaRows {
       waitBarrier(shared.complete, u32(turn) & 1);
   }
   /// The sums of a tile have been read: the warpgroup may give those of the next.
-  KILN_DEVICE void releaseSums() const {
-    syncWarp();
-    if (laneIndex() == 0)
-      arrive(shared.taken);
-  }
+  KILN_DEVICE void releaseSums() const { arrive(shared.taken); }
 
   //===--- the epilogue of a consumer
 

@@ -65,9 +65,7 @@ private:
       if (own < Shape::kOwnRows)
         thread.template ofRow<Epilogue>(own) = operands;
     }
-    syncWarp();
-    if (laneIndex() == 0)
-      arrive(thread.shared.loaded);
+    arrive(thread.shared.loaded);
   }
 };
 

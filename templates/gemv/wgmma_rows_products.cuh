@@ -76,9 +76,7 @@ template <class Rows> struct WgmmaRowsProducts {
     else
       giveOfRows(sums);
     if constexpr (Shape::kParts == 1) {
-      syncWarp();
-      if (laneIndex() == 0)
-        arrive(thread.shared.complete);
+      arrive(thread.shared.complete);
     }
   }
 

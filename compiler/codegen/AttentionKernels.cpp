@@ -23,7 +23,7 @@ Functor scoreFunctor(const Op &product, ArrayRef<const Op *> scales, const Kerne
 Functor positionFunctor(const Op &mask, const KernelNames &names) {
   Functor position("Position", names);
   const Value *positions = mask.operandOrNull(1);
-  std::string value = positions ? position.pointer(*positions) + "[b]" : "0";
+  std::string value = positions ? position.pointer(*positions) + "[b]" + offsetText(mask) : "0";
   position.add("// " + names.line(mask), &mask);
   position.add("KILN_DEVICE int operator()(int b) const { return " + value + "; }", &mask);
   return position;
@@ -144,7 +144,7 @@ bool canHavePastKeys(const AttentionRegion &region) {
 std::string extents(const AttentionRegion &region) {
   const Attribute *window = region.mask->attribute("window");
   return ("h" + region.q().type.shape[1].str() + "_hs" + Twine(region.headSize()) +
-          (window ? "_w" + window->str() : ""))
+          (window ? "_w" + window->str() : "") + (region.mask->attribute("offset") ? "_last" : ""))
       .str();
 }
 

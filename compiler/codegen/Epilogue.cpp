@@ -112,6 +112,11 @@ Error EpilogueEmitter::emit(const Op &op) {
     return emitOfRow(op);
   if (op.is(OpKind::groupMean) || op.is(OpKind::groupSquares))
     return emitGroups(op);
+  if (op.is(OpKind::lastRow) && isInMemory(*op.operand(0)) && op.result()->type.rank() == 3) {
+    selections[op.result()] = &op;
+    addLine("// " + names.line(op), &op);
+    return Error::success();
+  }
   bool isPointwise = op.def().deviceExpression;
   if (!isPointwise && !(op.has(Trait::Layout) && op.def().mapCoordinates))
     return opError(op, "expected a pointwise or layout op behind what the kernel computes");
@@ -132,7 +137,7 @@ Error EpilogueEmitter::checkOperands(const Op &op) const {
     return opError(op, "expected nothing computed behind cast, which rounds where the kernel stores");
   for (const auto &[operand, spec] : llvm::zip(op.operands(), op.def().operands)) {
     bool isOfRegion = !spec.isOfRow && operand->definingOp() && operand->definingOp()->parentOp() == &kernelOp;
-    if (!places.count(operand) && (operand == &sourceOf(op) || isOfRegion))
+    if (!places.count(operand) && !selections.count(operand) && (operand == &sourceOf(op) || isOfRegion))
       return opError(op,
                      "expected operands that the kernel has when it has computed its product, got %" + operand->name);
   }
@@ -146,12 +151,25 @@ Error EpilogueEmitter::checkOperands(const Op &op) const {
 std::string EpilogueEmitter::operandText(const Value &operand, const Place &like) {
   if (auto it = places.find(&operand); it != places.end())
     return it->second.variable;
-  std::string arguments = "<V>(" + functor.pointer(operand) + " + " + offset(like.at, operand.type) + ")";
+  auto selecting = selections.find(&operand);
+  const Op *lastRow = selecting == selections.end() ? nullptr : selecting->second;
+  const Value &memory = lastRow ? *lastRow->operand(0) : operand;
+  std::string address =
+      lastRow ? selectedAddress(*lastRow, like.at) : functor.pointer(operand) + " + " + offset(like.at, operand.type);
+  std::string arguments = "<V>(" + address + ")";
   if (!readsAhead || !like.at.guards.empty())
     return "kiln::load" + arguments;
   // A packed operand takes no more registers than memory until it is used.
-  std::string type = ("Packed<" + cxxType(operand.type.dtype) + ", V>").str();
-  return loadAhead(operand, {type, {}, "kiln::loadPacked" + arguments, like.at.row.empty()}) + ".unpack()";
+  std::string type = ("Packed<" + cxxType(memory.type.dtype) + ", V>").str();
+  return loadAhead(memory, {type, {}, "kiln::loadPacked" + arguments, like.at.row.empty()}) + ".unpack()";
+}
+
+/// The address of the element in the row that the op selects.
+std::string EpilogueEmitter::selectedAddress(const Op &lastRow, const Coordinates &at) {
+  const Value &x = *lastRow.operand(0);
+  return functor.pointer(x) + " + (i64(" + at.index[0] + ") * " + functor.extent(x.type.shape[1]) + " + " +
+         functor.pointer(*lastRow.operand(1)) + "[" + at.index[0] + "] - 1) * " + functor.extent(x.type.lastDim()) +
+         " + " + at.last().str();
 }
 
 std::string EpilogueEmitter::rowOperandText(const Value &operand) {

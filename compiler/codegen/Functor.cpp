@@ -228,6 +228,8 @@ std::string elementOffset(Functor &functor, const Coordinates &at, const Type &t
     return scaled(at.row, type.lastDim(), at.last());
   std::string offset = at.index[0];
   for (size_t i = 1; i < type.rank(); ++i) {
+    if (type.shape[i] == Dim(1) && at.index[i] == "0")
+      continue;
     if (StringRef(offset).contains(" + "))
       offset = "(" + offset + ")";
     offset = scaled(offset, type.shape[i], at.index[i]);

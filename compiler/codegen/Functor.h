@@ -169,6 +169,7 @@ private:
   void storeIfYielded(const Value &value, const Place &place, const Op *op);
   const Value *kernelResult(const Value &value) const;
   std::string operandText(const Value &operand, const Place &like);
+  std::string selectedAddress(const Op &lastRow, const Coordinates &at);
   std::string rowOperandText(const Value &operand);
   std::string loadAhead(const Value &operand, Ahead ahead);
   std::string offset(const Coordinates &at, const Type &type);
@@ -184,6 +185,7 @@ private:
   std::optional<Row> rowInMemory;
   std::vector<Ahead> aheadList, rowList;
   DenseMap<const Value *, Place> places;
+  DenseMap<const Value *, const Op *> selections; ///< operands that are rows of values in memory, and what selects them
   std::vector<CodeLine> lines, rowLines, groupLines, statisticLines;
   size_t rowLoads = 0; ///< the first of rowLines
   int64_t rowVectors = 0;

@@ -13,6 +13,11 @@ std::string visibility(const Op &mask, StringRef query, StringRef key) {
   return condition;
 }
 
+std::string offsetText(const Op &mask) {
+  const int64_t offset = mask.intAttribute("offset");
+  return offset == 0 ? "" : (offset < 0 ? " - " : " + ") + std::to_string(std::abs(offset));
+}
+
 std::string constantName(StringRef tileKey) {
   std::string name = "k";
   bool atStart = true;

@@ -100,6 +100,9 @@ private:
 /// `key <= query && key > query - 256`: when a causal mask, with a window of 256 here, leaves a score as it is.
 std::string visibility(const Op &mask, StringRef query, StringRef key);
 
+/// ` - 1`: what a causal mask adds to positions; empty if that is nothing.
+std::string offsetText(const Op &mask);
+
 /// The functor `Score`: what becomes of a product of query and key, by pointwise ops that follow each other.
 Functor scoreFunctor(const Op &product, ArrayRef<const Op *> scales, const KernelNames &names);
 /// The functor `Position`: the position of a sequence's first query, from the mask's operand.

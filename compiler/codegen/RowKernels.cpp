@@ -281,9 +281,11 @@ private:
 
   std::vector<CodeLine> lastRowLines() {
     const Value &x = *op.operand(0);
-    std::string width = x.type.lastDim().str(), tokens = body.extent(x.type.shape[1]);
+    const unsigned rank = x.type.rank();
+    std::string width = x.type.lastDim().str(), tokens = body.extent(x.type.shape[rank - 2]);
+    std::string sequence = rank == 3 ? "[row]" : "[row / " + body.extent(x.type.shape[1]) + "]";
     return storeRow("kiln::load<V>(" + body.pointer(x) + " + (i64(row) * " + tokens + " + " +
-                    body.pointer(*op.operand(1)) + "[row] - 1) * " + width + " + col)");
+                    body.pointer(*op.operand(1)) + sequence + " - 1) * " + width + " + col)");
   }
 
   std::vector<CodeLine> maskLines() {
@@ -291,7 +293,8 @@ private:
     std::string queries = body.extent(scores.type.shape[2]), heads = body.extent(scores.type.shape[1]);
     std::string keys = body.extent(scores.type.lastDim()), position = "row % " + queries;
     if (Value *positions = op.operandOrNull(1))
-      position = body.pointer(*positions) + "[row / (" + heads + " * " + queries + ")] + " + position;
+      position =
+          body.pointer(*positions) + "[row / (" + heads + " * " + queries + ")]" + offsetText(op) + " + " + position;
     std::vector<CodeLine> lines = {{"const int position = " + position + ";"}};
     llvm::append_range(lines, storeRow(visibility(op, "position", "col") + " ? kiln::load<V>(" + body.pointer(scores) +
                                        " + i64(row) * " + keys + " + col) : Vec<float, V>::fill(-infinity())"));

@@ -122,45 +122,52 @@ const OpDef mergeHeadsOp = {
 //===----------------------------------------------------------------------===//
 
 static Expected<Type> inferLastRow(const Op &op) {
-  if (Error error = expectRank(op, 0, 3))
-    return error;
+  const Type &x = op.operand(0)->type;
+  if (x.rank() != 4)
+    if (Error error = expectRank(op, 0, 3))
+      return error;
   if (Error error = expectFloat(op, 0))
     return error;
-  const Type &x = op.operand(0)->type;
   if (Error error = expectType(op, 1, Type(DType::I32, {x.shape[0]})))
     return error;
-  return Type(outDType(op, x.dtype), {x.shape[0], 1, x.shape[2]});
+  Type result(outDType(op, x.dtype), x.shape);
+  result.shape[x.rank() - 2] = 1;
+  return result;
 }
 
 template <class Real> static Error evaluateLastRow(EvalArgs<Real> &args) {
   const Tensor<Real> &x = args.operands[0], &lengths = args.operands[1];
-  for (int64_t b = 0; b < x.dim(0); ++b) {
-    int64_t length = static_cast<int64_t>(lengths.data()[b]);
-    if (length < 1 || length > x.dim(1))
-      return opError(args.op, "length out of range: expected 1 to " + Twine(x.dim(1)) + ", got " + Twine(length));
-    llvm::copy(x.row(b * x.dim(1) + length - 1), args.result.row(b).data());
+  const int64_t heads = args.result.rows() / x.dim(0), tokens = x.rows() / args.result.rows();
+  for (int64_t i = 0; i < args.result.rows(); ++i) {
+    int64_t length = static_cast<int64_t>(lengths.data()[i / heads]);
+    if (length < 1 || length > tokens)
+      return opError(args.op, "length out of range: expected 1 to " + Twine(tokens) + ", got " + Twine(length));
+    llvm::copy(x.row(i * tokens + length - 1), args.result.row(i).data());
   }
   return Error::success();
 }
 
 static void mapLastRow(const Op &op, Coordinates &at) {
-  at.guards.push_back(at.index[1] + " == " + at.elementOf(*op.operand(1), at.index[0]) + " - 1");
-  at.index[1] = "0";
-  at.row = at.index[0];
+  std::string &token = at.index[at.index.size() - 2];
+  at.guards.push_back(token + " == " + at.elementOf(*op.operand(1), at.index[0]) + " - 1");
+  token = "0";
+  at.row = at.index.size() == 3 ? at.index[0] : "";
 }
 
 const OpDef lastRowOp = {
     .kind = OpKind::lastRow,
     .mnemonic = "last_row",
-    .summary = "Row lengths[b] - 1 of each sequence: [B,T,C] -> [B,1,C].",
+    .summary =
+        "Row lengths[b] - 1 of each sequence, or of each of its heads: [B,T,C] -> [B,1,C], [B,H,T,D] -> [B,H,1,D].",
     .traits = Trait::Layout,
-    .operands = {{"x", "[B,T,C]"}, {"lengths", "i32[B], each from 1 to T"}},
+    .operands = {{"x", "[B,T,C] or [B,H,T,D]"}, {"lengths", "i32[B], each from 1 to T"}},
     .attributes = {outSpec("result type; that of x when left out")},
     .infer = inferLastRow,
     .evaluateF32 = evaluateLastRow<float>,
     .evaluateF64 = evaluateLastRow<double>,
     .flops = noFlops,
     .mapCoordinates = mapLastRow,
+    .label = [](const Op &) -> StringRef { return "last"; },
 };
 
 //===----------------------------------------------------------------------===//

@@ -205,19 +205,21 @@ static Expected<Type> inferCausalMask(const Op &op) {
       return error;
   if (const Attribute *window = op.attribute("window"); window && window->asInt() < 1)
     return opError(op, "attribute 'window': expected 1 or more, got " + window->str());
+  if (const Attribute *offset = op.attribute("offset"); offset && !op.operandOrNull(1))
+    return opError(op, "attribute 'offset': expected none without positions, got " + offset->str());
   return op.operand(0)->type;
 }
 
 template <class Real> static Error evaluateCausalMask(EvalArgs<Real> &args) {
   const Tensor<Real> &s = args.operands[0];
   const Tensor<Real> *positions = args.operandOrNull(1);
-  int64_t queries = s.dim(2), rowsPerBatch = s.dim(1) * queries;
+  int64_t queries = s.dim(2), rowsPerBatch = s.dim(1) * queries, offset = args.op.intAttribute("offset");
   for (int64_t b = 0; positions && b < s.dim(0); ++b)
-    if (int64_t position = static_cast<int64_t>(positions->data()[b]); position < 0)
+    if (int64_t position = static_cast<int64_t>(positions->data()[b]) + offset; position < 0)
       return opError(args.op, "position out of range: expected 0 or more, got " + Twine(position));
   const Attribute *window = args.op.attribute("window");
   parallelRows(s.rows(), s.lastDim(), [&](int64_t i) {
-    int64_t first = positions ? static_cast<int64_t>(positions->data()[i / rowsPerBatch]) : 0;
+    int64_t first = positions ? static_cast<int64_t>(positions->data()[i / rowsPerBatch]) + offset : 0;
     int64_t end = first + i % queries + 1, visible = std::min(s.lastDim(), end);
     int64_t hidden = window ? std::clamp<int64_t>(end - window->asInt(), 0, visible) : 0;
     MutableArrayRef<Real> in = s.row(i), out = args.result.row(i);
@@ -232,11 +234,13 @@ template <class Real> static Error evaluateCausalMask(EvalArgs<Real> &args) {
 const OpDef causalMaskOp = {
     .kind = OpKind::causalMask,
     .mnemonic = "causal_mask",
-    .summary = "Keeps score [b,h,t,s] where s <= positions[b] + t, of a window the last ones of these, -inf elsewhere.",
+    .summary = "Keeps score [b,h,t,s] where s <= positions[b] + offset + t, of a window the last ones of these, -inf "
+               "elsewhere.",
     .traits = Trait::Pointwise,
     .operands = {{"scores", "[B,H,T,S]"},
                  {"positions", "i32[B] position of each row's first query; 0 when left out", true}},
-    .attributes = {{"window", Attribute::Kind::Int, "how many keys a query sees at most; all when left out", false}},
+    .attributes = {{"offset", Attribute::Kind::Int, "added to positions; 0 when left out", false},
+                   {"window", Attribute::Kind::Int, "how many keys a query sees at most; all when left out", false}},
     .infer = inferCausalMask,
     .evaluateF32 = evaluateCausalMask<float>,
     .evaluateF64 = evaluateCausalMask<double>,

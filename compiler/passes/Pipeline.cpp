@@ -52,6 +52,7 @@ std::vector<PassInvocation> pipeline(Stage stage, const PipelineOptions &options
   add(hoistLastRowPass);
   add(windowAttentionPass);
   add(insertKvCachePass);
+  add(hoistLastRowPass, {{"attention", true}});
   add(deriveVerifyPass, {{"tokens", options.draftTokens > 0 ? options.draftTokens + 1 : 0}});
   add(foldNormParametersPass);
 

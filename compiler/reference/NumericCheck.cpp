@@ -54,7 +54,9 @@ std::pair<int64_t, int64_t> integerRange(const Value &argument, const DimBinding
       low = 1;
       high = std::min(high, extent(0, 1));
     } else if (user->is(OpKind::causalMask)) {
-      high = std::min(high, extent(0, 3) - extent(0, 2));
+      const int64_t offset = user->intAttribute("offset");
+      low = std::max(low, -offset);
+      high = std::min(high, extent(0, 3) - extent(0, 2) - offset);
     } else if (user->is(OpKind::logProbability)) {
       high = std::min(high, user->operand(0)->type.lastDim().upperBound() - 1);
     } else if (user->is(OpKind::cacheWrite)) {

@@ -155,6 +155,11 @@ TYPED_TEST(OpEvaluation, CausalMask) {
   this->expectValues("%s: f32[1,1,1,2], %p: i32[1]", "causal_mask %s, %p", "f32[1,1,1,2]", {{1, 2}, {7}}, {1, 2});
   EXPECT_EQ(this->failure("%s: f32[1,1,1,2], %p: i32[1]", "causal_mask %s, %p", "f32[1,1,1,2]", {{1, 2}, {-1}}),
             "causal_mask: position out of range: expected 0 or more, got -1");
+  this->expectValues("%s: f32[2,1,1,3], %n: i32[2]", "causal_mask %s, %n {offset = -1}", "f32[2,1,1,3]",
+                     {{1, 2, 3, 4, 5, 6}, {1, 2}}, {1, -infinity, -infinity, 4, 5, -infinity});
+  EXPECT_EQ(
+      this->failure("%s: f32[1,1,1,2], %n: i32[1]", "causal_mask %s, %n {offset = -1}", "f32[1,1,1,2]", {{1, 2}, {0}}),
+      "causal_mask: position out of range: expected 0 or more, got -1");
 }
 
 //===----------------------------------------------------------------------===//
@@ -260,6 +265,8 @@ TYPED_TEST(OpEvaluation, LastRow) {
   for (double length : {0.0, 4.0})
     EXPECT_EQ(this->failure("%x: f32[2,3,2], %n: i32[2]", "last_row %x, %n", "f32[2,1,2]", {x, {1, length}}),
               "last_row: length out of range: expected 1 to 3, got " + std::to_string(static_cast<int>(length)));
+  // Two heads of three tokens.
+  this->expectValues("%x: f32[1,2,3,2], %n: i32[1]", "last_row %x, %n", "f32[1,2,1,2]", {x, {2}}, {3, 4, 9, 10});
 }
 
 TYPED_TEST(OpEvaluation, Slice) {

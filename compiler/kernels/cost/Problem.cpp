@@ -63,7 +63,8 @@ bool isProductOfFewTokens(const Op &op) {
 
 bool attendsToCache(const Op &op) {
   const Op *mask = op.region() ? findInRegion(op, OpKind::causalMask) : nullptr;
-  return mask && mask->operandOrNull(1) && mask->result()->type.shape[2] == Dim(1) && !isVerified(op);
+  return mask && mask->operandOrNull(1) && !mask->attribute("offset") && mask->result()->type.shape[2] == Dim(1) &&
+         !isVerified(op);
 }
 
 bool isPowerOfTwo(int64_t value) { return value > 0 && llvm::isPowerOf2_64(static_cast<uint64_t>(value)); }

@@ -47,10 +47,16 @@ private:
 
   void count(const Op &mask) {
     const Dim &queries = mask.result()->type.shape[2];
-    Expr extent = queries.expr(), past = mask.operandOrNull(1) ? Expr::name(pastTokens) : Expr(0);
-    seenKeys = past + extent;
-    // Query t sees all keys before the call, and those of the call up to its own.
-    pairs = extent * past + ceilDiv(extent * (extent + 1), 2);
+    Expr extent = queries.expr();
+    if (mask.attribute("offset")) {
+      // The last query of each prompt, all of which are counted as long as they can be.
+      pairs = seenKeys = mask.topLevel()->parent()->function()->arguments[0]->type.shape[1].expr();
+    } else {
+      Expr past = mask.operandOrNull(1) ? Expr::name(pastTokens) : Expr(0);
+      seenKeys = past + extent;
+      // Query t sees all keys before the call, and those of the call up to its own.
+      pairs = extent * past + ceilDiv(extent * (extent + 1), 2);
+    }
     const Attribute *window = mask.attribute("window");
     if (!window)
       return;

@@ -9,9 +9,10 @@
 //                                          }
 //
 // Takes pointwise ops (bias, gelu, residual) as long as each is the only user of the value before it, then layout ops
-// (split_heads, slice) if they are all the users of the last value, and a cache_write that is the only user of one of
-// those: the kernel stores query, key and value in the layout that attention reads. Behind an all_reduce, only
-// pointwise ops. option residual: whether to include the addition of another activation.
+// (split_heads, slice) if they are all the users of the last value, and a cache_write or last_row that is the only user
+// of one of those: the kernel stores query, key and value in the layout that attention reads. A last_row that selects
+// the rows of another activation comes with its addition. Behind an all_reduce, only pointwise ops. option residual:
+// whether to include the addition of another activation.
 //
 // Refuses: an intermediate value with another user, a matmul result that is not operand 0, a causal mask, another
 // pointwise op after a cast (the cast's rounding is intended), and a move past an op that needs a fused value.
@@ -31,7 +32,13 @@ static Op *nextPointwise(const Value &value, bool takesResidual) {
   return fits && (takesResidual || !isResidual) ? user : nullptr;
 }
 
-/// The layout ops that are all the users of `value`, each with the cache_write after it.
+/// Whether the op stores `moved`, or a part of it, where others read it.
+static bool isLastMove(const Op &op, const Value &moved) {
+  return !op.parentOp() && ((op.is(OpKind::cacheWrite) && op.operand(1) == &moved) ||
+                            (op.is(OpKind::lastRow) && op.operand(0) == &moved));
+}
+
+/// The layout ops that are all the users of `value`, each with the cache_write or last_row after it.
 static SmallVector<Op *, 8> layoutUsers(const Value &value) {
   SmallVector<Op *, 8> group;
   for (Op *user : value.getUsers()) {
@@ -39,9 +46,9 @@ static SmallVector<Op *, 8> layoutUsers(const Value &value) {
       return {};
     group.push_back(user);
     const Value &moved = *user->result();
-    Op *write = moved.hasOneUse() ? moved.getUsers()[0] : nullptr;
-    if (write && write->is(OpKind::cacheWrite) && !write->parentOp() && write->operand(1) == &moved)
-      group.push_back(write);
+    Op *last = moved.hasOneUse() ? moved.getUsers()[0] : nullptr;
+    if (last && isLastMove(*last, moved))
+      group.push_back(last);
   }
   return group;
 }
@@ -50,6 +57,9 @@ static SmallVector<Op *, 8> matchEpilogue(Op &producer, bool takesResidual) {
   SmallVector<Op *, 8> group = {&producer};
   Value *value = producer.result();
   while (Op *next = nextPointwise(*value, takesResidual)) {
+    if (next->operands().size() == 2 && producer.is(OpKind::matmul))
+      if (Op *rows = soleProducer(*next->operand(1), OpKind::lastRow))
+        group.push_back(rows);
     group.push_back(next);
     value = next->result();
     if (next->is(OpKind::cast))

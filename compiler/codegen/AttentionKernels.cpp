@@ -211,6 +211,9 @@ Expected<KernelText> writeSplitKvKernel(const Op &op, const KernelChoice &choice
   Functor &call = kernel.call();
   if (std::string queries = call.extent(region->q().type.shape[2]); queries != "1")
     kernel.constant("kQueries", queries);
+  // Behind the last token of a prompt, all keys are those of the call.
+  if (region->mask->attribute("offset"))
+    kernel.constant("kOwnKeys", "true");
   std::string start = choice.family->body.str() + "<Config>(", next = ",\n" + std::string(start.size() + 2, ' ');
   std::string statement = start + headView(call, region->q()) + next + headView(call, region->k()) + next +
                           headView(call, region->v()) + next + position.construction() + ", " + score.construction() +

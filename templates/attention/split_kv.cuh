@@ -19,7 +19,7 @@
 // the output; at the end of a part, groups are combined by shuffles.
 //
 // kStages rounds of a warp are under way at once. The first ones are loaded before waitForDependencies(), as is the
-// position: no kernel of the same call may write it, or keys and values before position(b).
+// position: no kernel of the same call may write it, or keys and values before position(b), unless kOwnKeys says so.
 //
 // Registers: for query and output 2 · kHeadSize / kLanesPerKey, for keys and values under way
 // 2 · kStages · kUnroll · sizeof(T) / 4 · kHeadSize / kLanesPerKey, and about 40.
@@ -31,6 +31,7 @@
 //   kStages      rounds of a warp that are under way at once, up to 8
 //   kWindow      optional: only the last kWindow keys are visible, and the others not read; 0 = none
 //   kQueries     optional: queries of a sequence; 1 if not given
+//   kOwnKeys     optional: kernels of the same call write all keys and values, so that none is loaded ahead
 //
 // Position, Score, Epilogue: as for attention/simt_flash.cuh; position(b) ≥ 0 is the place of the first
 // query's own key.
@@ -94,7 +95,7 @@ template <class Config, class T> struct SplitKvKeys {
   /// For query t of a sequence at this position.
   KILN_DEVICE SplitKvKeys(int position, int t) {
     constexpr int kWindow = flashWindow<Config>(0);
-    settled = position;
+    settled = splitOwnKeys<Config>(0) ? 0 : position;
     newest = position + t;
     first = kWindow > 0 ? max(0, newest + 1 - kWindow) : 0;
     rounds = ceilDiv(newest + 1 - first, Shape::kRoundKeys);

@@ -18,4 +18,10 @@ template <class Config> KILN_DEVICE constexpr auto splitQueries(int) -> decltype
 }
 template <class Config> KILN_DEVICE constexpr int splitQueries(long) { return 1; }
 
+/// The same for Config::kOwnKeys, whether kernels of the call write all keys; false where Config does not have it.
+template <class Config> KILN_DEVICE constexpr auto splitOwnKeys(int) -> decltype(bool(Config::kOwnKeys)) {
+  return Config::kOwnKeys;
+}
+template <class Config> KILN_DEVICE constexpr bool splitOwnKeys(long) { return false; }
+
 } // namespace kiln

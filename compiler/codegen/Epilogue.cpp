@@ -3,6 +3,8 @@
 #include "ir/Verifier.h"
 #include "kernels/families/Families.h"
 
+#include <llvm/Support/SaveAndRestore.h>
+
 namespace kiln {
 
 void EpilogueEmitter::begin(const Value &value, Coordinates at, StringRef variable) {
@@ -210,7 +212,11 @@ void EpilogueEmitter::emitPointwise(const Op &op, const Place &from) {
 
 void EpilogueEmitter::emitLayout(const Op &op, const Place &from) {
   Place place = from;
-  op.def().mapCoordinates(op, place.at);
+  {
+    // Lengths would take a register for each vector of a thread, and few threads have a last row.
+    llvm::SaveAndRestore<bool> ahead(readsAhead, readsAhead && !op.is(OpKind::lastRow));
+    op.def().mapCoordinates(op, place.at);
+  }
   needsBatchAndToken |= place.at.index != from.at.index;
   if (!kernelResult(*op.result()))
     addLine("// " + names.line(op), &op);

@@ -167,7 +167,10 @@ template <class Config, class T> struct WgmmaRows {
       waitBarrier(shared.complete, u32(turn) & 1);
   }
   /// The sums of a tile have been read: the warpgroup may give those of the next.
-  KILN_DEVICE void releaseSums() const { arrive(shared.taken); }
+  KILN_DEVICE void releaseSums() const {
+    syncWarp(); // lanes give where others of their warp have read
+    arrive(shared.taken);
+  }
 
   //===--- the epilogue of a consumer
 

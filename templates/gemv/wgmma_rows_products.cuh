@@ -76,6 +76,7 @@ template <class Rows> struct WgmmaRowsProducts {
     else
       giveOfRows(sums);
     if constexpr (Shape::kParts == 1) {
+      syncWarp(); // lanes read what others of their warp have given
       arrive(thread.shared.complete);
     }
   }

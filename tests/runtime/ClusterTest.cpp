@@ -9,6 +9,8 @@ namespace {
 
 class ClusterTest : public RuntimeTest {
 protected:
+  ClusterTest() : RuntimeTest(16, "f32", maxBatch, 0, "graph", context, 1, /*fusesResidual=*/false) {}
+
   /// last_row of the plan by clusters of four blocks, one for each half of the batch. A block has four of the row's 16
   /// columns. It sends them to the first block, which also loads them, and writes the mean of both and of what the
   /// block has stored there.

@@ -207,8 +207,8 @@ TEST_F(HalvesTest16, ProductsTakeTurns) {
   EXPECT_EQ(order, (Pairs{{"1: matmul", "2: matmul_norm_bias_split_cache"},
                           {"2: matmul", "1: matmul_norm_bias_gelu"},
                           {"1: matmul", "2: matmul_norm_bias_gelu"},
-                          {"2: matmul", "1: matmul_norm_bias_split_cache"},
-                          {"1: matmul_norm_bias_split_cache", "2: matmul_norm_bias_split_cache"}}));
+                          {"2: matmul", "1: matmul_norm_bias_split_cache_last"},
+                          {"1: matmul_norm_bias_split_cache_last", "2: matmul_norm_bias_split_cache_last"}}));
 }
 
 /// One that waits for weights launches step by step, others graphs.

@@ -21,9 +21,10 @@ protected:
 
   RuntimeTest() : RuntimeTest(/*width=*/16, "f32", maxBatch) {}
 
-  /// A model of two layers. `width`: n_embd; `draftTokens`, `decode`: as PipelineOptions has them.
+  /// A model of two layers. `width`: n_embd; `draftTokens`, `decode`: as PipelineOptions has them. Without
+  /// `fusesResidual`, @prefill has a last_row of its own.
   RuntimeTest(int64_t width, StringRef dtype, int64_t batch, int64_t draftTokens = 0, StringRef decode = "graph",
-              int64_t positions = context, int64_t ranks = 1)
+              int64_t positions = context, int64_t ranks = 1, bool fusesResidual = true)
       : positions(positions) {
     std::string text = R"(vocab_size = 101
 n_layer = 2
@@ -40,6 +41,8 @@ tie_word_embeddings = true
     options.pipeline.draftTokens = draftTokens;
     options.pipeline.decode = decode.str();
     options.pipeline.ranks = ranks;
+    if (!fusesResidual)
+      options.pipeline.options[&fuseEpiloguePass] = {{"residual", false}};
     // Enough to wait for each other; the emulator runs all of their threads.
     if (decode == "persistent")
       options.pipeline.tiles = {{"decode_layers", AttributeMap{{"clusters", 2}}}};

@@ -50,7 +50,7 @@ last_row__f32__n16(const __grid_constant__ TensorMap x_map, const int *lengths, 
 }
 )";
 
-  TensorMapTest() {
+  TensorMapTest() : RuntimeTest(16, "f32", maxBatch, 0, "graph", context, 1, /*fusesResidual=*/false) {
     if (std::error_code failure = llvm::sys::fs::create_directory(directory.str() + "/edited"))
       ADD_FAILURE() << failure.message();
     directory.write("edited/last_row__f32__n16.cu", source);
@@ -97,9 +97,9 @@ TEST_F(TensorMapTest, KernelAndPlanAgreeOnMaps) {
                                       {maxBatch, context, {Entry::Prefill, Entry::Decode}}));
   };
   EXPECT_EQ(create(mappedPlan(), ""), "error: kernel last_row__f32__n16: argument 1: expected 8 bytes, got a map of "
-                                      "%attn.1 of 128 bytes\n");
+                                      "%x.1 of 128 bytes\n");
   EXPECT_EQ(create(unwrap(readPlan(planDirectory())), directory.str() + "/edited"),
-            "error: kernel last_row__f32__n16: argument 1: expected 128 bytes, got the address %attn.1 of 8 bytes\n");
+            "error: kernel last_row__f32__n16: argument 1: expected 128 bytes, got the address %x.1 of 8 bytes\n");
 }
 
 } // namespace

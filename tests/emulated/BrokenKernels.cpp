@@ -242,6 +242,25 @@ TEST_F(BrokenKernels, AtomicAccessesReadAndWrite) {
               "0 atomically changes what nothing has written, in '%x' at offset 4", nothing.data);
 }
 
+TEST_F(BrokenKernels, ReadOfWhatAnEarlierKernelOfTheCallWrites) {
+  const KernelLibrary &broken = kernelLibrary("broken", /*checkAccesses=*/true);
+  auto run = [&](int first, bool startsAfterAll, unsigned threads) {
+    auto out = bufferOf(std::vector<float>(64));
+    LaunchOptions options = {.threads = threads};
+    EXPECT_EQ(printed(launch(broken.kernel("writes_odd"), {1}, 32, options, out)), "");
+    options.startsAfterAll = startsAfterAll;
+    return printed(launch(broken.kernel("reads_ahead"), {1}, 32, options, out, first));
+  };
+  const std::string error = errorAt("reads_ahead", "reads_ahead") +
+                            "thread 0 reads 'buffer' before waitForDependencies(), where an earlier kernel of the call "
+                            "has written\n";
+  for (unsigned threads : {1u, 0u}) {
+    EXPECT_EQ(run(1, /*startsAfterAll=*/false, threads), error);
+    EXPECT_EQ(run(0, /*startsAfterAll=*/false, threads), "");
+    EXPECT_EQ(run(1, /*startsAfterAll=*/true, threads), "");
+  }
+}
+
 //===----------------------------------------------------------------------===//
 // Accesses outside of arrays. Kernels compiled with checked accesses report reads and writes at once. In other kernels,
 // guards reveal a write some time later; AddressSanitizer ends the program at the access.

@@ -238,6 +238,7 @@ Error EmulatedDevice::launch(const KernelLaunch &launch) {
   // On a GPU, blocks that wait for other ranks run at the same time, too: they are few.
   how.cooperative = launch.planned->cooperative || launch.step->inbox != 0;
   how.cluster = launch.cluster;
+  how.startsAfterAll = launch.startsAfterAll;
   Error error = launcher.launch(kernel, {launch.grid[0], launch.grid[1], launch.grid[2]}, {launch.threads, 1, 1},
                                 launch.dynamicShared, pointers, how, ranges);
   return error ? withOrigin(std::move(error), launch) : Error::success();

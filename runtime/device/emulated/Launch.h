@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/device/emulated/memory/Memory.h"
+#include "runtime/device/emulated/memory/WrittenBytes.h"
 
 #include "device/emulated.cuh"
 
@@ -24,6 +25,9 @@ struct LaunchOptions {
   bool cooperative = false; ///< all blocks run interleaved, so that they may wait for each other
   unsigned threads = 0;     ///< cores to spread clusters over; 0: all. A cooperative launch takes one
   uint32_t cluster = 1;     ///< blocks of a cluster, neighbours in x, which run interleaved
+  /// All launches before have ended when this one starts, as at the begin of a call: it may read what they have written
+  /// before waitForDependencies().
+  bool startsAfterAll = true;
   double rankPatience = 60; ///< seconds for which a thread waits for another rank before that is an error
 };
 
@@ -41,7 +45,8 @@ struct EmulatedKernel {
 /// One launch, as the schedulers of all cores see it. The objects behind its pointers outlive it.
 struct EmulatedLaunch {
   const EmulatedKernel *kernel;
-  TensorRanges tensors; ///< all the global memory that the launch may touch
+  TensorRanges tensors;        ///< all the global memory that the launch may touch
+  const WrittenBytes &written; ///< by earlier launches of the call
   Dim3 grid;
   uint32_t blockThreads;
   size_t dynamicSharedBytes;

@@ -61,8 +61,12 @@ Error EmulatedLauncher::launch(const EmulatedKernel &kernel, Dim3 grid, Dim3 blo
     tensors = all = memory->ranges();
   else if (memory)
     memory->restrictTo(tensors);
-  Error error =
-      runBlocks({&kernel, TensorRanges(tensors), grid, block.x, dynamicSharedBytes, arguments.data(), options});
+  if (options.startsAfterAll)
+    written.clear();
+  Error error = runBlocks(
+      {&kernel, TensorRanges(tensors), written, grid, block.x, dynamicSharedBytes, arguments.data(), options});
+  for (const auto &scheduler : schedulers)
+    written.add(scheduler->takeWritten());
   if (memory)
     memory->liftRestriction(tensors);
   if (error)

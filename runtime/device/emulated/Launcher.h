@@ -10,7 +10,7 @@
 //   launch)
 // and of a kernel compiled with checked accesses, at the line of the access:
 //   - accesses outside shared memory, outside the tensors of the launch, and writes to those that are only read
-//   - reads of what nothing has written
+//   - reads of what nothing has written, and, before waitForDependencies(), of what earlier launches of the call have
 //   - accesses of two threads to the same word of shared memory with nothing between them that orders the two
 // The effect of a race depends on the order in which threads run, so a race also shows as different results under
 // different schedules.
@@ -43,6 +43,7 @@ private:
   Error runBlocks(const EmulatedLaunch &launch);
 
   EmulatedMemory *memory;
+  WrittenBytes written;                               ///< by the launches of this call
   std::vector<std::unique_ptr<Scheduler>> schedulers; ///< one per core, kept for their stacks
 };
 

@@ -244,6 +244,17 @@ __attribute__((noinline)) float deepSum(float value) {
 // No primitive sees the deep frame, since it is left before the thread ends.
 extern "C" __global__ void deep_call(float *out) { out[threadIndex()] = deepSum(out[0]); }
 
+// A kernel that writes every second element, and ones that read, before they wait for it, elements from `first` on.
+extern "C" __global__ void writes_odd(float *out) {
+  waitForDependencies();
+  out[2 * threadIndex() + 1] = 1.0f;
+}
+extern "C" __global__ void reads_ahead(float *out, int first) {
+  const float early = out[2 * threadIndex() + u32(first)]; // here: reads_ahead
+  waitForDependencies();
+  out[2 * threadIndex()] = early + out[2 * threadIndex() + 1];
+}
+
 extern "C" __global__ void fails_from_block_3_on(float *out) {
   if (blockIndexX() < 3 || threadIndex() > 0)
     return;

@@ -71,6 +71,9 @@ public:
   void noteProgress() { fruitlessTurns = 0; }
   /// A copy has been started.
   void noteCopy() { ++copiesUnderWay; }
+  /// A thread of this core has written global memory.
+  void noteWrite(const void *address, size_t bytes) { written.note(address, bytes); }
+  WrittenBytes takeWritten() { return std::exchange(written, {}); }
 
   /// Whether an address is on the stack of a thread of this core.
   bool isOnStack(const void *address) const { return stacks.contains(address); }
@@ -88,6 +91,7 @@ private:
   bool deliverCopy();
 
   const EmulatedLaunch *launch = nullptr;
+  WrittenBytes written;
   EmulatedThread **current = nullptr; ///< `emulatedThread` of the kernel's library on this core
   MutableArrayRef<std::unique_ptr<BlockCluster>> running() {
     return MutableArrayRef(clusters).take_front(runningCount);

@@ -71,6 +71,7 @@ void ThreadBlock::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, B
     thread.site = {};
     thread.dropCopies();
     thread.committedProducts = thread.finishedProducts = 0;
+    thread.waitsForNothing = false;
     thread.areProductsFenced = false;
   }
   warps.assign(llvm::divideCeil(launch.blockThreads, 32), Warp());

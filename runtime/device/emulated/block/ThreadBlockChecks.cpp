@@ -107,6 +107,12 @@ void ThreadBlock::checkGlobalAccess(Thread &thread, const void *address, u64 byt
       failAt(thread, code,
              verb + " what nothing has written, in '" + tensor->name + "' at offset " +
                  Twine(static_cast<const char *>(address) - tensor->begin));
+    if (kind.reads && !thread.waitsForNothing && scheduler->currentLaunch().written.holdsAny(address, bytes))
+      failAt(thread, code,
+             verb + " '" + tensor->name +
+                 "' before waitForDependencies(), where an earlier kernel of the call has written");
+    if (kind.writes)
+      scheduler->noteWrite(address, bytes);
     return;
   }
   // Other stacks hold the objects of other lanes, which the last lane at a collective reads and writes.

@@ -1,6 +1,7 @@
 // Fused attention: Score transforms a product of query and key, Epilogue receives the output.
 #include "codegen/KernelText.h"
 #include "ir/Verifier.h"
+#include "kernels/cost/Problem.h"
 #include "ops/Region.h"
 
 namespace kiln {
@@ -144,7 +145,7 @@ bool canHavePastKeys(const AttentionRegion &region) {
 std::string extents(const AttentionRegion &region) {
   const Attribute *window = region.mask->attribute("window");
   return ("h" + region.q().type.shape[1].str() + "_hs" + Twine(region.headSize()) +
-          (window ? "_w" + window->str() : "") + (region.mask->attribute("offset") ? "_last" : ""))
+          (window ? "_w" + window->str() : "") + (isAtLengths(*region.mask) ? "_last" : ""))
       .str();
 }
 
@@ -211,8 +212,7 @@ Expected<KernelText> writeSplitKvKernel(const Op &op, const KernelChoice &choice
   Functor &call = kernel.call();
   if (std::string queries = call.extent(region->q().type.shape[2]); queries != "1")
     kernel.constant("kQueries", queries);
-  // Behind the last token of a prompt, all keys are those of the call.
-  if (region->mask->attribute("offset"))
+  if (isAtLengths(*region->mask))
     kernel.constant("kOwnKeys", "true");
   std::string start = choice.family->body.str() + "<Config>(", next = ",\n" + std::string(start.size() + 2, ' ');
   std::string statement = start + headView(call, region->q()) + next + headView(call, region->k()) + next +

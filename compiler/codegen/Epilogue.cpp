@@ -3,13 +3,11 @@
 #include "ir/Verifier.h"
 #include "kernels/families/Families.h"
 
-#include <llvm/Support/SaveAndRestore.h>
-
 namespace kiln {
 
 void EpilogueEmitter::begin(const Value &value, Coordinates at, StringRef variable) {
   at.elementOf = [this](const Value &operand, StringRef index) {
-    std::string text = (functor.pointer(operand) + "[" + index + "]").str();
+    std::string text = elementText(operand, index);
     return readsAhead ? loadAhead(operand, {"int", {}, text, index != "row"}) : text;
   };
   Place place{variable.empty() ? names.of(value).str() : variable.str(), std::move(at)};
@@ -169,9 +167,14 @@ std::string EpilogueEmitter::operandText(const Value &operand, const Place &like
 /// The address of the element in the row that the op selects.
 std::string EpilogueEmitter::selectedAddress(const Op &lastRow, const Coordinates &at) {
   const Value &x = *lastRow.operand(0);
-  return functor.pointer(x) + " + (i64(" + at.index[0] + ") * " + functor.extent(x.type.shape[1]) + " + " +
-         functor.pointer(*lastRow.operand(1)) + "[" + at.index[0] + "] - 1) * " + functor.extent(x.type.lastDim()) +
-         " + " + at.last().str();
+  Coordinates selected = at;
+  selected.index[1] = elementText(*lastRow.operand(1), at.index[0]) + " - 1";
+  selected.row.clear();
+  return functor.pointer(x) + " + " + elementOffset(functor, selected, x.type);
+}
+
+std::string EpilogueEmitter::elementText(const Value &operand, StringRef index) {
+  return (functor.pointer(operand) + "[" + index + "]").str();
 }
 
 std::string EpilogueEmitter::rowOperandText(const Value &operand) {
@@ -212,11 +215,10 @@ void EpilogueEmitter::emitPointwise(const Op &op, const Place &from) {
 
 void EpilogueEmitter::emitLayout(const Op &op, const Place &from) {
   Place place = from;
-  {
-    // Lengths would take a register for each vector of a thread, and few threads have a last row.
-    llvm::SaveAndRestore<bool> ahead(readsAhead, readsAhead && !op.is(OpKind::lastRow));
-    op.def().mapCoordinates(op, place.at);
-  }
+  // Loaded ahead, lengths would take a register for each vector of a thread, and few threads have a last row.
+  if (op.is(OpKind::lastRow))
+    place.at.elementOf = [this](const Value &operand, StringRef index) { return elementText(operand, index); };
+  op.def().mapCoordinates(op, place.at);
   needsBatchAndToken |= place.at.index != from.at.index;
   if (!kernelResult(*op.result()))
     addLine("// " + names.line(op), &op);

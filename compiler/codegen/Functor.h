@@ -170,6 +170,7 @@ private:
   const Value *kernelResult(const Value &value) const;
   std::string operandText(const Value &operand, const Place &like);
   std::string selectedAddress(const Op &lastRow, const Coordinates &at);
+  std::string elementText(const Value &operand, StringRef index);
   std::string rowOperandText(const Value &operand);
   std::string loadAhead(const Value &operand, Ahead ahead);
   std::string offset(const Coordinates &at, const Type &type);

@@ -55,7 +55,7 @@ public:
   u32 committedProducts = 0, finishedProducts = 0;
   bool areProductsFenced = false;
 
-  bool waitsForNothing = false; ///< it has called waitForDependencies(), grid.cuh
+  bool hasWaitedForDependencies = false; ///< of grid.cuh
 
   /// Waits for every thread of the block; returns the number of threads that passed true.
   virtual u32 syncBlock(bool predicate, const Site &site) = 0;

@@ -35,7 +35,7 @@ KILN_DEVICE void allowDependents() {
 
 #else
 
-KILN_DEVICE void waitForDependencies() { emulatedThread->waitsForNothing = true; }
+KILN_DEVICE void waitForDependencies() { emulatedThread->hasWaitedForDependencies = true; }
 KILN_DEVICE void allowDependents() {}
 
 #endif

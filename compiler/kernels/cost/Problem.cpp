@@ -61,9 +61,11 @@ bool isProductOfFewTokens(const Op &op) {
   return product.is(OpKind::matmul) && hasFewTokens(op, product.result()->type);
 }
 
+bool isAtLengths(const Op &mask) { return mask.intAttribute("offset") < 0; }
+
 bool attendsToCache(const Op &op) {
   const Op *mask = op.region() ? findInRegion(op, OpKind::causalMask) : nullptr;
-  return mask && mask->operandOrNull(1) && !mask->attribute("offset") && mask->result()->type.shape[2] == Dim(1) &&
+  return mask && mask->operandOrNull(1) && !isAtLengths(*mask) && mask->result()->type.shape[2] == Dim(1) &&
          !isVerified(op);
 }
 

@@ -56,6 +56,9 @@ int64_t verifiedTokens(const Module &module);
 bool hasFewTokens(const Op &op, const Type &type);
 /// Whether the op is a matmul of few tokens per sequence.
 bool isProductOfFewTokens(const Op &op);
+/// Whether the positions of a causal mask are the lengths of the call's prompts, as hoist-last-row makes it: so its
+/// only query is the last of a prompt, and all keys are those of the call.
+bool isAtLengths(const Op &mask);
 /// Whether the op is attention of one token a sequence over a cache, so that the tokens in the cache, pastTokens, may
 /// decide about its kernel.
 bool attendsToCache(const Op &op);

@@ -48,8 +48,8 @@ private:
   void count(const Op &mask) {
     const Dim &queries = mask.result()->type.shape[2];
     Expr extent = queries.expr();
-    if (mask.attribute("offset")) {
-      // The last query of each prompt, all of which are counted as long as they can be.
+    if (isAtLengths(mask)) {
+      // All prompts are counted as long as they can be.
       pairs = seenKeys = mask.topLevel()->parent()->function()->arguments[0]->type.shape[1].expr();
     } else {
       Expr past = mask.operandOrNull(1) ? Expr::name(pastTokens) : Expr(0);

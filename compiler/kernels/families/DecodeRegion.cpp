@@ -118,7 +118,8 @@ void readAttention(Reader &reader, DecodeLayer &layer) {
   }
   layer.mask = reader.takeIf(
       [&](const Op &op) {
-        return op.is(OpKind::causalMask) && op.operand(0) == scores && op.operandOrNull(1) && !op.attribute("window");
+        return op.is(OpKind::causalMask) && op.operand(0) == scores && op.operandOrNull(1) && !op.attribute("window") &&
+               !op.attribute("offset");
       },
       "causal_mask at positions, without a window,");
   layer.softmax = reader.take(OpKind::softmax, resultOf(layer.mask), "softmax");

@@ -101,8 +101,7 @@ static Error hoistLastRow(Module &module, const PassOptions &options) {
         second->erase();
         op = first;
       }
-      SmallVector<Op *, 2> further = hoist(*op, names, options.getBool("attention"));
-      llvm::append_range(work, further);
+      llvm::append_range(work, hoist(*op, names, options.getBool("attention")));
     }
   }
   return Error::success();

@@ -71,8 +71,8 @@ void ThreadBlock::reset(Scheduler &newScheduler, const EmulatedLaunch &launch, B
     thread.site = {};
     thread.dropCopies();
     thread.committedProducts = thread.finishedProducts = 0;
-    thread.waitsForNothing = false;
     thread.areProductsFenced = false;
+    thread.hasWaitedForDependencies = false;
   }
   warps.assign(llvm::divideCeil(launch.blockThreads, 32), Warp());
   warpgroups.assign(llvm::divideCeil(launch.blockThreads, warpgroupThreads), Warpgroup());

@@ -107,7 +107,7 @@ void ThreadBlock::checkGlobalAccess(Thread &thread, const void *address, u64 byt
       failAt(thread, code,
              verb + " what nothing has written, in '" + tensor->name + "' at offset " +
                  Twine(static_cast<const char *>(address) - tensor->begin));
-    if (kind.reads && !thread.waitsForNothing && scheduler->currentLaunch().written.holdsAny(address, bytes))
+    if (kind.reads && !thread.hasWaitedForDependencies && scheduler->currentLaunch().written.holdsAny(address, bytes))
       failAt(thread, code,
              verb + " '" + tensor->name +
                  "' before waitForDependencies(), where an earlier kernel of the call has written");

@@ -14,7 +14,6 @@ public:
   bool holdsAny(const void *address, size_t bytes) const;
   void add(const WrittenBytes &others);
   void clear();
-  bool empty() const { return pages.empty(); }
 
 private:
   static constexpr size_t pageBytes = 4096;

@@ -59,14 +59,8 @@ Functor PhaseFunctors::token(const Op &embed) const {
 Functor PhaseFunctors::embed(const Op &embed, bool prefetches) const {
   Functor functor("Embed", names);
   functor.add("KILN_DEVICE Vec<float, 2> operator()(int token, int position, int col) const {");
-  const bool isShare = embed.attribute("vocab") != nullptr;
-  if (isShare)
-    for (const CodeLine &line : ownTokenLines(functor, embed, "token"))
-      functor.add("  " + line.text);
-  std::string sum = embeddedSum(functor, embed, isShare ? "own" : "token", "position", "2");
-  if (isShare)
-    sum = "isOwn ? " + sum + " : Vec<float, 2>{}";
-  functor.add("  return " + sum + "; // " + names.line(embed), &embed);
+  functor.add("  return " + embeddedSum(functor, embed, "token", "position", "2") + "; // " + names.line(embed),
+              &embed);
   functor.add("}");
   if (!prefetches)
     return functor;
@@ -303,7 +297,7 @@ void DecodeKernel::writeLayer(unsigned indent) {
 
 /// Everything between a token and its logits.
 void DecodeKernel::writeToken(unsigned indent) {
-  statement("step.embed(" + embedFunctor + ");", {region.embed, region.embedSum}, indent);
+  statement("step.embed(" + embedFunctor + ");", {region.embed}, indent);
   statement("step.loadKeys(" + cacheOf("0") + ");", {}, indent);
   statement("for (int layer = 0; layer < Config::kLayers; ++layer) {", {}, indent);
   writeLayer(indent + 2);
@@ -363,7 +357,7 @@ Expected<KernelText> DecodeKernel::write(const SamplingParts *sampling) {
   llvm::append_range(ops, region.lastOps);
   kernel.computes(std::move(ops));
   addConstants();
-  if (Error error = addFunctors(/*prefetchesTokens=*/sampling && region.ranks() == 1))
+  if (Error error = addFunctors(/*prefetchesTokens=*/sampling != nullptr))
     return error;
   const std::string type = cxxType(region.dtype()).str();
   kernel.addMailboxesOfRanks();

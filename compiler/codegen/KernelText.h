@@ -115,9 +115,6 @@ EmbeddedPlaces embeddedPlaces(Functor &functor, const Op &embed, StringRef token
 /// What an embed op adds up for `width` columns from `col` on, a number or the name of one: the rows of its tables for
 /// a token and its position.
 std::string embeddedSum(Functor &functor, const Op &embed, StringRef token, StringRef position, StringRef width);
-/// Of an embed op that has a rank's share of the vocabulary: declares `own`, the place of a token in the share, and
-/// `isOwn`, whether it is in it.
-std::vector<CodeLine> ownTokenLines(Functor &functor, const Op &embed, StringRef token);
 /// `rank * 25128 + min(rank, 1)`: where a rank's share of `size` things begins, of which the first ranks have one more;
 /// and how many they are.
 std::string firstOfShare(Functor &functor, int64_t size, int64_t ranks);

@@ -204,12 +204,6 @@ std::string countOfShare(Functor &functor, int64_t size, int64_t ranks) {
   return std::to_string(size / ranks) + " + (" + functor.rank() + " < " + std::to_string(size % ranks) + ")";
 }
 
-std::vector<CodeLine> ownTokenLines(Functor &functor, const Op &embed, StringRef token) {
-  const int64_t vocab = embed.intAttribute("vocab"), ranks = embed.parent()->function()->module().ranks();
-  return {{("const int own = " + token + " - (" + firstOfShare(functor, vocab, ranks) + ");").str()},
-          {"const bool isOwn = own >= 0 && own < " + countOfShare(functor, vocab, ranks) + ";"}};
-}
-
 namespace {
 
 /// Writes the body of a map kernel for one op. The index counts the elements of `walked`, row by row.
@@ -268,14 +262,7 @@ private:
       position = isOneToken ? first : first + " + " + position;
     }
     std::vector<CodeLine> lines = {{"const int position = " + position + ";"}};
-    std::string token = body.pointer(tokens) + "[row]";
-    if (op.attribute("vocab")) {
-      llvm::append_range(lines, ownTokenLines(body, op, token));
-      token = "own";
-    }
-    std::string sum = embeddedSum(body, op, token, "position", "V");
-    llvm::append_range(lines,
-                       storeRow(op.attribute("vocab") ? "isOwn ? " + sum + " : Vec<float, V>::fill(0.0f)" : sum));
+    llvm::append_range(lines, storeRow(embeddedSum(body, op, body.pointer(tokens) + "[row]", "position", "V")));
     return lines;
   }
 

@@ -7,8 +7,8 @@
 // way meanwhile. Ranks that share a model (decode/ranks.cuh) wait for the logits of all, and choose the tokens each by
 // itself, from the same bits.
 //
-// Of one row that is chosen greedily, on one GPU, nobody waits for logits: each block posts the best of its own
-// columns, and block 0 takes the best of these.
+// Of one row that is chosen greedily, nobody waits for logits: each block posts the best of its own columns, to all
+// ranks, and block 0 of each rank takes the best of these. Only behind the last token do ranks wait for all logits.
 //
 // The kernel ends after `count` tokens, or when all rows are finished; then it makes known that there are no further
 // ones. So each launch makes `count` choices for each row.
@@ -93,8 +93,8 @@ public:
       arrive(inBlock(&this->shared.cached, u32(this->lane())));
     Layers::logits(norm, [&](const Vec<float, 1> &logit, int row, int col) {
       epilogue(logit, row, col);
-      if (kCanPostBest && col < Config::kVocabulary)
-        bestOfOwn = max(bestOfOwn, candidateOf(logit[0], u32(col)));
+      if (kCanPostBest && col < countOfShare())
+        bestOfOwn = max(bestOfOwn, candidateOf(logit[0], u32(firstOfShare() + col)));
     });
   }
 
@@ -108,11 +108,14 @@ public:
       chooseFromLogits(logits, state, best);
     else if constexpr (kCanPostBest)
       chooseBest(embed, state);
-    const bool isAnyLeft = awaitTokens(u32(token) % 2);
+    const bool isAnyLeft = awaitTokens(u32(token) % 2), isLast = !isAnyLeft || token + 1 == count;
+    if constexpr (Config::kRanks > 1)
+      if (isLast && !this->isProducer() && postsBest(state.settings))
+        this->awaitLogitsOfRanks();
     if (const int own = int(blockIndexX()); !isAnyLeft && own < this->rows && threadIndex() == 0)
       for (int i = token + 1; i < count; ++i)
         state.publish(u32(own), kNoToken);
-    return isAnyLeft && token + 1 < count;
+    return !isLast;
   }
 
   /// Waits for copies that nothing needs any more, behind token number `token`.
@@ -127,7 +130,7 @@ public:
 
 private:
   /// Whether a token may be chosen by what blocks post: then all sums of a block's logits are in its first warp.
-  static constexpr bool kCanPostBest = Config::kRows == 1 && Config::kRanks == 1;
+  static constexpr bool kCanPostBest = Config::kRows == 1;
   static constexpr int kLineElements = 64; ///< of a line of the cache
   static_assert(!kCanPostBest || Config::kDim <= kLineElements * int(kWarpSize), "a lane for each line of a token");
   static_assert(!kCanPostBest || Shape::kBatch * 4 <= int(kWarpSize), "sums in the first warp");
@@ -145,17 +148,23 @@ private:
     return kCanPostBest && (this->isProducer() ? settings[0].isGreedy != 0 : this->shared.isGreedy);
   }
 
+  /// The rank's share of the vocabulary: its first token, and how many there are. The first ranks have one more.
+  KILN_DEVICE int firstOfShare() const { return Shape::firstOf(Config::kVocabulary, Config::kRanks, this->ranks.rank); }
+  KILN_DEVICE int countOfShare() const { return Shape::partOf(Config::kVocabulary, Config::kRanks, this->ranks.rank); }
+
   /// Chooses the row's token, the best of what blocks post: the first warp of block 0 takes it.
   template <class Embed> KILN_DEVICE void chooseBest(const Embed &embed, const SequenceState<Config> &state) {
     if (this->warp() != 0)
       return;
     const int block = int(renewed(blockIndexX()));
     const u64 own = warpMax(bestOfOwn);
-    if (this->lane() == 0)
-      post(this->mail.best(block), {bitCast<float>(u32(own >> 32)), bitCast<float>(u32(own))}, this->next);
+    if (const int to = this->lane(); to < Config::kRanks)
+      this->ranks.post(Mailboxes<Config, T>{this->ranks.words(to)}.best(this->ranks.rank * Shape::kAllBlocks + block),
+                       {bitCast<float>(u32(own >> 32)), bitCast<float>(u32(own))}, this->next);
     // One of these embeddings will be needed, which have no time to come from memory then.
     if (const i32 token = tokenOfBest(own), col = this->lane() * kLineElements; token >= 0 && col < Config::kDim)
       embed.prefetch(token, min(this->shared.newest[0] + 1, Config::kContext - 1), col);
+    syncWarp(); // the first lane writes the position that the others have read
     if (block != 0)
       return;
     const RowNow now = state.now(0);
@@ -163,34 +172,44 @@ private:
     if (this->lane() == 0)
       takeToken(0, now, tokenOfBest(best), state);
   }
-  /// The best of what all blocks post. All lanes of a warp call this.
+  /// The best of what all blocks of all ranks post. All lanes of a warp call this.
   KILN_DEVICE u64 awaitBest() const {
-    constexpr int kBlocks = Shape::kAllBlocks, kTurns = ceilDiv(kBlocks, int(kWarpSize));
-    const StampedValue missing = {0.0f, this->next - 1};
-    StampedPair pairs[kTurns];
-#pragma unroll
-    for (int i = 0; i < kTurns; ++i)
-      pairs[i] = {missing, missing};
-    const auto isExpected = [&](int i) { return i * int(kWarpSize) + this->lane() < kBlocks; };
-    for (bool isComplete = false; !isComplete;) {
-#pragma unroll
-      for (int i = 0; i < kTurns; ++i)
-        if (isExpected(i) && !pairs[i].has(this->next))
-          pairs[i] = peek(this->mail.best(i * int(kWarpSize) + this->lane()));
-      isComplete = true;
-#pragma unroll
-      for (int i = 0; i < kTurns; ++i)
-        isComplete &= !isExpected(i) || pairs[i].has(this->next);
-      if (!isComplete)
-        retry();
-    }
-    syncWarp();
+    constexpr int kBlocks = Config::kRanks * Shape::kAllBlocks, kTurns = ceilDiv(kBlocks, int(kWarpSize));
+    constexpr int kAtOnce = min(kTurns, 9); // of which the words fit into registers
     u64 best = 0;
 #pragma unroll
-    for (int i = 0; i < kTurns; ++i)
+    for (int first = 0; first < kTurns; first += kAtOnce)
+      best = max(best, bestOfSome<kAtOnce>(first * int(kWarpSize) + this->lane(), kBlocks));
+    syncWarp();
+    return warpMax(best);
+  }
+  /// The best of what every 32nd block from `first` on posts, kCount of them, but below `end`.
+  template <int kCount> KILN_DEVICE u64 bestOfSome(int first, int end) const {
+    const StampedValue missing = {0.0f, this->next - 1};
+    StampedPair pairs[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      pairs[i] = {missing, missing};
+    const auto isExpected = [&](int i) { return first + i * int(kWarpSize) < end; };
+    u32 tries = 0;
+    for (bool isComplete = false; !isComplete;) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i)
+        if (isExpected(i) && !pairs[i].has(this->next))
+          pairs[i] = this->ranks.peek(this->mail.best(first + i * int(kWarpSize)));
+      isComplete = true;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i)
+        isComplete &= !isExpected(i) || pairs[i].has(this->next);
+      if (!isComplete)
+        this->ranks.retry(tries++);
+    }
+    u64 best = 0;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
       if (isExpected(i))
         best = max(best, u64(bitCast<u32>(pairs[i].first.value)) << 32 | bitCast<u32>(pairs[i].second.value));
-    return warpMax(best);
+    return best;
   }
 
   /// Chooses all rows' tokens when the logits are in memory.

@@ -51,9 +51,7 @@
 // Functors:
 //   Token     of a row: operator()(int row)
 //   Position  of a row's token: operator()(int row)
-//   Embed     operator()(int token, int position, int col): two columns of the embedded token, Vec<float, 2>; of a
-//   token
-//             that is in another rank's share of the vocabulary, zeros
+//   Embed     operator()(int token, int position, int col): two columns of the embedded token, Vec<float, 2>
 //   Norm      kEps; operator()(Vec<float, 2> product, Vec<float, 2> weights, float mean, float rstd): the product with
 //             the normalised row, from that with the row and the sums of the weights. Of the logits: Operands
 //             operands(int col): what it reads for two columns; operator()(Vec<float, 2> x, float mean, float rstd,
@@ -132,8 +130,6 @@ public:
     for (int n = 0; n < kAll; ++n)
       if (const int row = n / kGroups; hasGroup(n))
         residual[n] = embed(shared.tokens[row], shared.newest[row], col(n % kGroups));
-    if constexpr (kRanks > 1)
-      addEmbeddingOfRanks();
     if (hasHeads()) {
       sendResidual();
       if (Config::kLead == 2)
@@ -336,19 +332,6 @@ private:
     initBarrier(shared.chosen, 1);
     initBarrier(shared.cached, 1);
     fenceBarriers();
-  }
-
-  /// A token is in one rank's share of the vocabulary: adds up what all ranks have of it.
-  KILN_DEVICE void addEmbeddingOfRanks() {
-    if (cluster == 0) {
-      Vec<float, 2> own[kGroups] = {};
-#pragma unroll
-      for (int n = 0; n < kAll; ++n)
-        if (n / kGroups == quad())
-          own[n % kGroups] = residual[n];
-      postSums(own);
-    }
-    this->template receive<1>(residual);
   }
 
   KILN_DEVICE void takeQkv() { ahead.template take<UnitKind::Wide, Shape::kFewestQkv>(*this, qkvUnits()); }

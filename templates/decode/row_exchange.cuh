@@ -18,9 +18,9 @@
 //
 // The words and their stamps outlive the kernel. Behind the times of phases, the first word counts the exchanges so
 // far. Then come a count of blocks, which decode/generate.cuh uses, one of blocks of all ranks, and two words for each
-// row and for each block, each with a stamp of its own, which only decode/generate.cuh uses. Behind them are the sets,
-// in which each group of 8 columns has a line of the cache, half of it empty: lines that several warps write are
-// slower.
+// row and for each block of all ranks, each with a stamp of its own, which only decode/generate.cuh uses. Behind them
+// are the sets, in which each group of 8 columns has a line of the cache, half of it empty: lines that several warps
+// write are slower.
 //
 //===----------------------------------------------------------------------===//
 #pragma once
@@ -48,7 +48,8 @@ template <class Config, class T> struct Mailboxes {
   // What is in front of the words of clusters begins with the sums of decode/phase_times.cuh, two in a word.
   static constexpr int kAllBlocks = Shape::kAllBlocks;
   static constexpr int kTimes = 2 * ceilDiv(kAllBlocks, 4) * int(kDecodePhases),
-                       kHeader = ceilDiv(kTimes + 4 + 2 * (kMostRows + kAllBlocks), kLineWords) * kLineWords;
+                       kHeader =
+                           ceilDiv(kTimes + 4 + 2 * (kMostRows + Config::kRanks * kAllBlocks), kLineWords) * kLineWords;
 
   StampedValue *words;
 
@@ -61,7 +62,7 @@ template <class Config, class T> struct Mailboxes {
   KILN_DEVICE u32 *arrivalsOfRanks() const { return reinterpret_cast<u32 *>(words + (kTimes + 2)); }
   /// The two words with a row's next token.
   KILN_DEVICE StampedValue *next(int row) const { return words + (kTimes + 4 + 2 * row); }
-  /// The two words with the best of a block's logits.
+  /// The two words with the best of a block's logits. Blocks count through all ranks.
   KILN_DEVICE StampedValue *best(int block) const { return words + (kTimes + 4 + 2 * (kMostRows + block)); }
   /// The words of a cluster for a row and a column, in the set of an exchange. Clusters count through all ranks.
   KILN_DEVICE StampedValue *column(u32 exchange, int cluster, int row, int col) const {

@@ -29,7 +29,15 @@ struct alignas(8) StampedValue {
 struct StampedPair {
   StampedValue first, second;
 
-  KILN_DEVICE bool has(u32 stamp) const { return first.stamp == stamp && second.stamp == stamp; }
+  /// Whether both have been posted. Whoever sees that comes behind the post.
+  KILN_DEVICE bool has(u32 stamp) const {
+    const bool arePosted = first.stamp == stamp && second.stamp == stamp;
+#if !defined(__CUDACC__)
+    if (arePosted)
+      emulatedThread->acquire();
+#endif
+    return arePosted;
+  }
   KILN_DEVICE Vec<float, 2> values() const { return {first.value, second.value}; }
 };
 

@@ -16,7 +16,7 @@ activation_function = "gelu_new"
 layer_norm_epsilon = 1e-5
 tie_word_embeddings = true
 """
-LONG, SHORT = ids([3 + i % 31 for i in range(100)]), "7"
+LONG, SHORT = ids([3 + i % 31 for i in range(100)]), "30"
 TOLERANCE = 0.02  # of bf16, where logits are up to 1
 
 
@@ -56,6 +56,16 @@ class PersistentRanks(KilnTest):
             tokens = [row["tokens"] for row in self.decode("persistent", *options, "--schedule", schedule)]
             self.assertEqual(tokens, expected, schedule)
 
+    def test_greedy_tokens_are_those_of_the_graph_in_any_order(self):
+        """Of one sequence: blocks of all ranks post the best of their logits."""
+        four = self.write("four.toml", MODEL.replace("n_embd = 128", "n_embd = 256").replace("n_head = 2", "n_head = 4").replace("n_layer = 2", "n_layer = 1"))
+        options = ("--tokens", "3,4,5,6", "--greedy", "--max-new-tokens", 6, "--ignore-eos", "--check", "none")
+        for model, ranks, schedules in ((self.model, 2, ("in-order", "random:1")), (four, 4, ("random:1",))):
+            (expected,) = self.decode("graph", *options, model=model, ranks=ranks)
+            for schedule in schedules:
+                (row,) = self.decode("persistent", *options, "--schedule", schedule, model=model, ranks=ranks)
+                self.assertEqual(row["tokens"], expected["tokens"], (ranks, schedule))
+
     def test_processes(self):
         options = ("--tokens", "3,4,5,6", "--seed", 5, "--max-new-tokens", 5)
         expected = [row["tokens"] for row in self.decode("persistent", *options)]
@@ -66,30 +76,43 @@ class Mistakes(KilnTest):
     """A kernel is dumped, edited, and run again."""
 
     options = ("--random-weights", 1, "--dtype", "bf16", "--decode", "persistent", "--ranks", 2, "--tokens", SHORT, "--greedy",
-               "--max-new-tokens", 2, "--logits", "--json", "--quiet", "--device", "emulate")
+               "--json", "--quiet", "--device", "emulate")
 
-    def run_edited(self, old, new):
+    def run_edited(self, old, new, prefix="decode_layers", options=("--max-new-tokens", 2, "--logits")):
+        """Runs the kernel whose name starts with `prefix`, edited; self.expected is what it gives as it is."""
         model = self.write("model.toml", MODEL)
         self.kiln("compile", model, "--max-batch", 1, "--stage", "cuda", "--quiet", *self.options[2:8], "-o", self.path("plan"))
         self.kiln("dump", self.path("plan"), "--what", "cuda", "-o", self.path("dump"))
-        (kernel,) = (name for name in os.listdir(self.path("dump", "cuda")) if name.startswith("decode_layers"))
+        (kernel,) = (name for name in os.listdir(self.path("dump", "cuda")) if name.startswith(prefix))
         with open(self.path("dump", "cuda", kernel), encoding="utf-8") as file:
             text = file.read()
         self.assertEqual(text.count(old), 1, old)
         self.write(f"edited/{kernel}", text.replace(old, new))
-        self.expected = run_kiln("run", model, *self.options).objects()[0]["logits"]
-        return run_kiln("run", model, *self.options, "--kernels-from", self.path("edited"))
+        (self.expected,) = run_kiln("run", model, *self.options, *options).objects()
+        return run_kiln("run", model, *self.options, *options, "--kernels-from", self.path("edited"))
 
     def test_a_sum_of_one_rank_counts_twice(self):
         result = self.run_edited("source / kSources * Shape::kClusters + source % kSources", "source % kSources")
         self.assertEqual(result.code, 0, result.err)
-        self.assertNotEqual(result.objects()[0]["logits"], self.expected)
+        self.assertNotEqual(result.objects()[0]["logits"], self.expected["logits"])
+
+    def test_the_best_of_a_share_as_if_it_were_the_first(self):
+        result = self.run_edited("u32(firstOfShare() + col)", "u32(col)", "generate_tokens", ("--max-new-tokens", 3, "--ignore-eos"))
+        self.assertEqual(result.code, 0, result.err)
+        self.assertNotEqual(result.objects()[0]["tokens"], self.expected["tokens"])
+
+    def test_a_best_that_one_rank_never_gets(self):
+        """It waits for it, until the emulated device ends the wait."""
+        result = self.run_edited("to < Config::kRanks)\n      this->ranks.post", "to < 1)\n      this->ranks.post", "generate_tokens",
+                                 ("--max-new-tokens", 3, "--ignore-eos"))
+        self.assertEqual(result.code, 1, result.err)
+        self.assertIn("generate_tokens", result.err)
 
     def test_logits_that_are_written_for_one_rank(self):
         """The others have what was there before."""
         result = self.run_edited("store(logits_out + (i64(row)", "store(logits_out[rank] + (i64(row)")
         if result.code == 0:
-            self.assertNotEqual(result.objects()[0]["logits"], self.expected)
+            self.assertNotEqual(result.objects()[0]["logits"], self.expected["logits"])
         else:
             self.assertIn("logits", result.err)
 

@@ -99,35 +99,5 @@ TEST_F(ExchangeTest, InAFusedRegion) {
             Ranks(2, {22, 44}));
 }
 
-TEST_F(ExchangeTest, EmbedHasTheRowsOfItsShare) {
-  parse(R"(module @m attributes {ranks = 2} {
-  weight %wte : f32[2,1] = "wte"[3,1] -> split rows ranks 2
-  weight %wpe : f32[3,1] = "wpe"
-  func @f(%t: i32[1,3]) -> f32[1,3,1] {
-    %x = embed %t, %wte, %wpe {vocab = 3} : f32[1,3,1]
-    return %x
-  }
-}
-)");
-  auto load = [](const Value &weight, int64_t rank) -> Expected<Tensor<double>> {
-    Tensor<double> tensor(weight.recipe->shape);
-    for (auto [i, element] : llvm::enumerate(tensor.elements()))
-      element = static_cast<double>(i + 1) * (weight.name == "wpe" ? 100 : rank == 0 ? 1 : 10);
-    return tensor;
-  };
-  Evaluator<double> evaluator(*module, load);
-  Tensor<double> tokens(ArrayRef<int64_t>{1, 3});
-  llvm::copy(std::vector<double>{2, 1, 0}, tokens.data());
-  // The position is added on the rank that has the token, and so once.
-  auto results = unwrap(evaluator.runRanks("f", {tokens}));
-  EXPECT_EQ(std::vector<double>(results[0][0].elements()), (std::vector<double>{0, 202, 301}));
-  EXPECT_EQ(std::vector<double>(results[1][0].elements()), (std::vector<double>{110, 0, 0}));
-  EXPECT_EQ(messageOf(evaluator.run("f", {tokens})),
-            "error: @f, result 0: expected the same bits on all ranks, got others on rank 1 than on rank 0\n");
-  tokens.data()[0] = 3;
-  EXPECT_EQ(messageOf(evaluator.run("f", {tokens})),
-            "test.kiln:5:10: error: embed: token id out of range: expected 0 to 2, got 3\n");
-}
-
 } // namespace
 } // namespace kiln

@@ -217,16 +217,18 @@ std::vector<Tile> decodeConfigurations(const Op &op, const Target &target, const
   // what clusters tell each other.
   const bool isSmaller = clusters.blocks < maxClusterBlocks;
   // Where weights take longer than the phases, stages that are free sooner only put more copies in front of what
-  // clusters tell each other. Of several ranks, each has fewer weights.
-  const int64_t lead = warpParts == 1 || isSmaller || (region.ranks() > 1 && warpParts == 2) ? 2 : 1;
+  // clusters tell each other. Of several ranks, each has fewer weights. A thread of so many warps has no registers for
+  // two units when it leads.
+  const bool isFewRegisters = block.warps() > 12;
+  const int64_t lead = warpParts == 1 || isSmaller || (region.ranks() > 1 && warpParts == 2 && !isFewRegisters) ? 2 : 1;
   // As far as registers go.
   int64_t ahead = rows == 1 || (rows == 2 && warpParts <= 2) ? 2 : 1;
   if (rows == 1 && warpParts == 1)
     ahead = 4;
   else if (rows == 1 && warpParts == 2 && region.ranks() == 1)
     ahead = 3;
-  if (lead == 2 && block.warps() > 12)
-    ahead = 1; // a thread of so many warps has registers for no more
+  if (lead == 2 && isFewRegisters)
+    ahead = 1;
   return {{{"blocks", clusters.blocks},
            {"clusters", clusters.count},
            {"rows", rows},
@@ -308,13 +310,13 @@ constexpr StringRef decodePhases[] = {"start", "embed", "keys",   "qkv", "attent
                                       "mid",   "fc",    "fcproj", "out", "logits"};
 
 /// Four sets of words, a line of the cache for each cluster of all ranks, row and 8 channels; in front of them the
-/// times of phases, four words of 8 bytes, and two for each of 8 rows and each block, rounded up to lines.
+/// times of phases, four words of 8 bytes, and two for each of 8 rows and each block of all ranks, rounded up to lines.
 int64_t mailboxBytes(const Op &op, const Tile &tile) {
   const DecodeBlock block(*DecodeRegion::of(op), tile);
   const int64_t blocks = block.blocks * block.clusters;
   const auto pairs = static_cast<int64_t>(llvm::divideCeil(blocks, 4)); // of words
   const int64_t times = pairs * static_cast<int64_t>(std::size(decodePhases)) * 16;
-  return static_cast<int64_t>(llvm::alignTo(times + (4 + 2 * (mostRows + blocks)) * 8, 128)) +
+  return static_cast<int64_t>(llvm::alignTo(times + (4 + 2 * (mostRows + block.ranks * blocks)) * 8, 128)) +
          4 * block.ranks * block.clusters * block.rows * block.dim * 16;
 }
 

@@ -177,7 +177,7 @@ Error checkAlike(const Op &op, const Op &first) {
 }
 
 /// Checks that sums and shares of ranks are exchanged where the kernel does so: where there are several ranks, each
-/// narrow product, the embedding and the logits.
+/// narrow product and the logits.
 Error checkExchanges(const DecodeRegion &region) {
   const DecodeLayer &first = region.layers.front();
   const bool isSplit = region.ranks() > 1;
@@ -191,8 +191,7 @@ Error checkExchanges(const DecodeRegion &region) {
     const Op *next = product.next();
     return next && next->is(OpKind::allReduce) ? next : nullptr;
   };
-  for (const auto &[op, isExchanged, isExpected] : {std::tuple(region.embed, region.embedSum != nullptr, isSplit),
-                                                    {first.qkv, partOf(*first.qkv) != nullptr, false},
+  for (const auto &[op, isExchanged, isExpected] : {std::tuple(first.qkv, partOf(*first.qkv) != nullptr, false),
                                                     {first.proj, first.projSum != nullptr, isSplit},
                                                     {first.fc, partOf(*first.fc) != nullptr, false},
                                                     {first.fcproj, first.fcprojSum != nullptr, isSplit},
@@ -220,8 +219,7 @@ Expected<DecodeRegion> DecodeRegion::read(const Op &fused) {
   Reader reader(ops);
   DecodeRegion region;
   region.embed = readEmbedding(reader);
-  region.embedSum = takeSum(reader, region.embed);
-  const Value *x = resultOf(region.embedSum ? region.embedSum : region.embed);
+  const Value *x = resultOf(region.embed);
   auto isLayer = [&] { return reader.isNext(OpKind::layernorm) && reader.peek()->operands().size() == 1; };
   while (!reader.hasFailed() && (region.layers.empty() || isLayer())) {
     region.layers.push_back(readLayer(reader, x));
@@ -248,7 +246,7 @@ Expected<DecodeRegion> DecodeRegion::read(const Op &fused) {
     return error;
   if (Error error = checkExchanges(region))
     return error;
-  const size_t before = region.embedSum ? 2 : 1, behind = region.slice || region.gather ? 3 : 2;
+  const size_t before = 1, behind = region.slice || region.gather ? 3 : 2;
   const size_t ofLayer = (ops.size() - before - behind) / region.layers.size();
   region.firstOps.assign(ops.begin(), ops.begin() + static_cast<ptrdiff_t>(before + ofLayer));
   region.lastOps.assign(ops.end() - static_cast<ptrdiff_t>(behind), ops.end());

@@ -26,9 +26,9 @@ struct DecodeLayer {
 /// The embedding, all layers, which differ in their weights and caches only, and the logits of their result:
 ///   x      = embed(tokens, wte, wpe, positions)
 ///   logits = slice(matmul(layernorm(x, ln_f_w, ln_f_b), wte)), with or without slice.
-/// Of several ranks, all_reduce adds up the embeddings, and all_gather takes the place of slice.
+/// Of several ranks, all_gather takes the place of slice.
 struct DecodeRegion {
-  const Op *embed = nullptr, *embedSum = nullptr; ///< embedSum: of ranks, if any
+  const Op *embed = nullptr;
   std::vector<DecodeLayer> layers;
   const Op *lastNorm = nullptr, *product = nullptr, *slice = nullptr, *gather = nullptr;
   std::vector<const Op *> firstOps; ///< those of the embedding and of the first layer, in order

@@ -703,10 +703,10 @@ class Ranks(PlanTest):
                 ('"@inbox0", "@inbox1"', '"@inbox1", "@inbox0"', "expected the name of a tensor"),
                 ('"@stop"', '"@stops"', "arguments: '@stops' is not defined"),
                 ('"@rank"', '"rank"', "arguments: 'rank' is not defined"),
-                ('"@1%x_part.0"', '"@2%x_part.0"', "arguments: '@2%x_part.0' is not defined"),
-                ('"@1%x_part.0"', '"@1%wte"', "arguments: '@1%wte' is not defined"),
-                ('"@1%x_part.0"', '"@1%logits_share_pad"', "arguments: buffer '@1%logits_share_pad' is not live at step 1"),
-                ('"@1%x_part.0"', '"@0%x_part.0"', "expected the name of a tensor")):
+                ('"@1%proj_mm_part.0"', '"@2%proj_mm_part.0"', "arguments: '@2%proj_mm_part.0' is not defined"),
+                ('"@1%proj_mm_part.0"', '"@1%wte"', "arguments: '@1%wte' is not defined"),
+                ('"@1%proj_mm_part.0"', '"@1%logits_share_pad"', "arguments: buffer '@1%logits_share_pad' is not live at step 4"),
+                ('"@1%proj_mm_part.0"', '"@0%proj_mm_part.0"', "expected the name of a tensor")):
             with self.subTest(new=new):
                 result = self.changed(old, new)
                 self.assertEqual(result.code, 1, result.err)

@@ -224,5 +224,19 @@ def write_model(folder, config=CONFIG, dtype="F32", prefix="transformer.", shard
     return folder
 
 
+def break_sums_of_rank_1(plan, folder):
+    """Writes the kernels of a plan that add up few rows of all ranks into `folder`, edited: rank 1 stores the sums far outside."""
+    os.makedirs(folder, exist_ok=True)
+    edited = 0
+    for name in os.listdir(os.path.join(plan, "kernels")):
+        with open(os.path.join(plan, "kernels", name)) as file:
+            text = file.read()
+        if name.startswith("all_reduce") and "_out});" in text and "exchangeElements<Config>(" in text:
+            edited += 1
+            with open(os.path.join(folder, name), "w") as file:
+                file.write(text.replace("_out});", "_out + (rank == 1 ? i64(1) << 20 : 0)});"))
+    assert edited, "the plan has such kernels"
+
+
 if __name__ == "__main__":
     sys.exit("this is a library; run the tests beside it")

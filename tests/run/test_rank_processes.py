@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from kilntest import CONFIG, KILN, SOURCE, TIMEOUT, KilnTest, ids, run_kiln, write_model
+from kilntest import CONFIG, KILN, SOURCE, TIMEOUT, KilnTest, break_sums_of_rank_1, ids, run_kiln, write_model
 
 DRAFT = os.path.join(SOURCE, "graphs", "shakespeare-draft")
 # How launchers name the rank, the number of ranks, and the job.
@@ -268,10 +268,7 @@ class Differences(RankProcesses):
     def test_a_rank_whose_kernel_fails(self):
         """All say what it was."""
         plan = self.compile("plan")
-        name = next(name for name in os.listdir(os.path.join(plan, "kernels")) if name.startswith("embed__") and "__t1" not in name)
-        with open(os.path.join(plan, "kernels", name)) as file:
-            text = file.read()
-        self.write("edited/" + name, text.replace("store(embed_out", "store(embed_out + (rank == 1 ? i64(1) << 20 : 0)"))
+        break_sums_of_rank_1(plan, self.path("edited"))
         command = ("run", plan, *self.command[2:4], *self.command[4:], "--kernels-from", self.path("edited"))
         self.assert_all_fail(start_ranks(2, *command, folders=[self.folder] * 2), "rank 1: ", "outside")
         self.assert_fails("rank 1: ", *command, "--processes", cwd=self.folder)

@@ -198,7 +198,8 @@ class MistakesInGenerate(EditedKernel):
         self.check(f"{end});", f"{end} + 1);", self.never)
 
     def test_a_block_that_does_not_tell_its_best(self):
-        self.check("      post(this->mail.best(block)", "      if (block != 5)\n        post(this->mail.best(block)", self.never)
+        self.check("to < Config::kRanks)\n      this->ranks.post(", "to < Config::kRanks && block != 5)\n      this->ranks.post(",
+                   self.never)
 
     def test_a_cache_that_nobody_announces(self):
         """Block 5 is of the first cluster, of 8 blocks."""

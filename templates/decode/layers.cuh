@@ -158,7 +158,8 @@ public:
       const auto at = placeOf(unit);
       return &shared.qkv[row * share.heads + at.piece / 3][at.piece % 3][at.col];
     };
-    this->template wide<Shape::kFewestQkv, Shape::kMostQkv>(qkvUnits(), norm, epilogue, column, target, shared.haveQkv);
+    this->template wide<0, Shape::kFewestQkv, Shape::kMostQkv>(qkvUnits(), norm, epilogue, column, target,
+                                                               shared.haveQkv);
   }
 
   /// The attention of the cluster's heads, over a layer's cache.
@@ -193,7 +194,8 @@ public:
       const auto at = placeOf(unit);
       return &shared.hidden[row][at.piece * 64 + at.col];
     };
-    this->template wide<Shape::kFewestFc, Shape::kMostFc>(fcUnits(), norm, epilogue, column, target, shared.haveHidden);
+    this->template wide<1, Shape::kFewestFc, Shape::kMostFc>(fcUnits(), norm, epilogue, column, target,
+                                                             shared.haveHidden);
   }
 
   /// The narrow product of the MLP.
@@ -220,6 +222,8 @@ public:
     this->template add<Shape::kClusters>(epilogue);
     if (hasHeads() || isLast)
       sendResidual();
+    else
+      meet(); // nothing else lies between the sums of fc that were read and those of the next layer
     parities ^= kOfLayer;
   }
 
@@ -233,7 +237,7 @@ public:
       for (int word = 0; word < Attention::RowParts::kWords; ++word)
         with[i][word] = norm.operands(depthOf(i, word));
     Rows x = awaitRows();
-    putMomentsOf(x);
+    putMomentsOf(0, x);
     meet();
     normalize(x, norm, with);
     for (int first = 0; first < logitUnits(); first += Shape::kBatch) {

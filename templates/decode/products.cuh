@@ -76,12 +76,12 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
     return x;
   }
   /// Leaves the moments of the warp's parts of the rows for the other warps.
-  KILN_DEVICE void putMomentsOf(const Rows &x) const {
+  KILN_DEVICE void putMomentsOf(int which, const Rows &x) const {
     typename RowParts::Sums moments;
 #pragma unroll
     for (int i = 0; i < kWideParts; ++i)
       moments.addMoments(x.of[i], oneOfNinth(i));
-    putMoments(moments);
+    putMoments(which, moments);
   }
   /// Whether a part of the warp is one of the wide units' and the rows' depth.
   KILN_DEVICE bool hasPart(int i) const { return this->template has<UnitKind::Wide>(i); }
@@ -98,7 +98,7 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
   template <class Norm>
   KILN_DEVICE void normalize(Rows &x, const Norm &norm,
                              const typename Norm::Operands (&with)[kWideParts][RowParts::kWords]) const {
-    const Vec<float, 2> ofRow = this->template statistics<1>(min(quad(), rows - 1), Norm::kEps);
+    const Vec<float, 2> ofRow = this->template statistics<1>(0, min(quad(), rows - 1), Norm::kEps);
 #pragma unroll
     for (int i = 0; i < kWideParts; ++i)
 #pragma unroll
@@ -134,10 +134,10 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
         [&](int warp) { return load<2>(&shared.panel[warp][panelUnit][row][2 * place()]); });
   }
 
-  /// A wide product of `units` units, kFewest to kMost, the first of which have been taken, and whose first columns are
-  /// column(unit). The 8 results of a unit and a row go to their place in all blocks of the cluster, where `barrier`
-  /// counts the bytes: kShare quads add them up and give them to some blocks each.
-  template <int kFewest, int kMost, class Norm, class Wide, class Column, class Target>
+  /// Wide product kWhich of a layer, 0 or 1, of `units` units, kFewest to kMost, the first of which have been taken,
+  /// and whose first columns are column(unit). The 8 results of a unit and a row go to their place in all blocks of the
+  /// cluster, where `barrier` counts the bytes: kShare quads add them up and give them to some blocks each.
+  template <int kWhich, int kFewest, int kMost, class Norm, class Wide, class Column, class Target>
   KILN_DEVICE void wide(int units, const Norm &norm, const Wide &epilogue, const Column &column, const Target &target,
                         SharedBarrier &barrier) {
     constexpr int kItems = kMost * kRows, kQuads = Shape::kConsumers / 4, kShare = quadsFor(kItems);
@@ -147,7 +147,7 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn)
       with[turn] = epilogue.operands(column(min((firstItem(turn) + quad() / kShare) / kRows, units - 1)) + 2 * place());
-    multiplyWide<kFewest>(units);
+    multiplyWide<kWhich, kFewest>(units);
 #pragma unroll
     for (int turn = 0; turn < kTurns; ++turn) {
       if (firstItem(turn) / kRows >= units)
@@ -155,8 +155,9 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
       const int item = firstItem(turn) + quad() / kShare, row = item % kRows, unit = item / kRows;
       const bool isResult = row < rows && unit < units;
       const int someRow = isResult ? row : 0, someUnit = isResult ? unit : 0;
-      const Vec<float, 2> ofRow = this->template statistics<kShare>(someRow, Norm::kEps);
-      const Vec<float, 2> sums = sumOfPanel<kShare>(someUnit, someRow), weights = sumOfPanel<kShare>(someUnit, kRows);
+      const Vec<float, 2> ofRow = this->template statistics<kShare>(kWhich, someRow, Norm::kEps);
+      const int at = kPanelOf<kWhich> + someUnit;
+      const Vec<float, 2> sums = sumOfPanel<kShare>(at, someRow), weights = sumOfPanel<kShare>(at, kRows);
       const Vec<float, 2> y = epilogue(norm(sums, weights, ofRow[0], ofRow[1]), with[turn]);
       Packet<16> chunk;
       gatherQuad(chunk.words, pairFromFloat<T>(y[0], y[1]), lane());
@@ -220,6 +221,8 @@ template <class Config, class T> struct DecodeProducts : RowExchange<Config, T> 
   }
 
 private:
+  /// The first unit of a wide product in the panel.
+  template <int kWhich> static constexpr int kPanelOf = kWhich * Shape::kMostQkv;
   /// How many quads, at most a warp's 8, can share each of so many items of a block.
   KILN_DEVICE static constexpr int quadsFor(int items) {
     int quads = 8;
@@ -228,7 +231,7 @@ private:
     return quads;
   }
   /// Waits for the rows, and leaves the sums of all units and the rows' moments for the other warps.
-  template <int kFewest> KILN_DEVICE void multiplyWide(int units) {
+  template <int kWhich, int kFewest> KILN_DEVICE void multiplyWide(int units) {
     constexpr int kAhead = Config::kAhead;
     const Rows x = awaitRows();
     typename RowParts::Sums sums[kAhead];
@@ -236,14 +239,14 @@ private:
     for (int i = 0; i < kAhead; ++i)
       if (i < kFewest || i < units)
         sums[i] = product(x, ahead.parts[i]);
-    putMomentsOf(x);
+    putMomentsOf(kWhich, x);
 #pragma unroll
     for (int i = 0; i < kAhead; ++i)
       if (i < kFewest || i < units)
-        putSums(i, sums[i]);
+        putSums(kPanelOf<kWhich> + i, sums[i]);
 #pragma unroll 1
     for (int i = kAhead; i < units; ++i)
-      putSums(i, product(x, this->template takeUnit<UnitKind::Wide>()));
+      putSums(kPanelOf<kWhich> + i, product(x, this->template takeUnit<UnitKind::Wide>()));
     meet();
   }
 };

@@ -162,14 +162,14 @@ template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
     return part;
   }
   /// Leaves the moments of the warp's columns for the other warps, from the product of the rows and a ninth one of ones
-  /// with the rows.
-  KILN_DEVICE void putMoments(const OneRowSums<T> &rowByRow) const {
+  /// with the rows. `which`: 0 or 1, of the wide products of a layer.
+  KILN_DEVICE void putMoments(int which, const OneRowSums<T> &rowByRow) const {
     const float moment = rowByRow.moment(lane());
     if (lane() < 2)
-      storeShared(&shared.moments[warp()][0][1 - lane()], Vec<float, 1>{moment});
+      storeShared(&shared.moments[which][warp()][0][1 - lane()], Vec<float, 1>{moment});
   }
-  KILN_DEVICE void putMoments(const PartSums<T> &rowsByRows) const {
-    auto &moments = shared.moments[warp()];
+  KILN_DEVICE void putMoments(int which, const PartSums<T> &rowsByRows) const {
+    auto &moments = shared.moments[which][warp()];
     const Vec<float, 2> squares = rowsByRows.values(), sums = rowsByRows.ninth();
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -201,10 +201,11 @@ template <class Config, class T> struct RowExchange : UnitReads<Config, T> {
       sums[0] += {shuffleXor(sums[0][0], distance), shuffleXor(sums[0][1], distance)};
     return sums[0];
   }
-  /// The mean of a row and 1 / √(variance + eps). By kQuads quads, as sumOfWarps.
-  template <int kQuads> KILN_DEVICE Vec<float, 2> statistics(int row, float eps) const {
+  /// The mean of a row and 1 / √(variance + eps), from the moments for that product. By kQuads quads, as sumOfWarps.
+  template <int kQuads> KILN_DEVICE Vec<float, 2> statistics(int which, int row, float eps) const {
     const Vec<float, 2> means =
-        sumOfWarps<kQuads>([&](int warp) { return load<2>(&shared.moments[warp][row][0]); }) * (1.0f / Shape::kDim);
+        sumOfWarps<kQuads>([&](int warp) { return load<2>(&shared.moments[which][warp][row][0]); }) *
+        (1.0f / Shape::kDim);
     return {means[0], rsqrt(fmax(means[1] - means[0] * means[0], 0.0f) + eps)};
   }
 

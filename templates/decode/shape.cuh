@@ -102,8 +102,10 @@ template <class Config, class T> struct DecodeShape {
                        kFewestFc = kPieceGroups * kFewestHiddens / kBlocks;
   static constexpr int kDirect = min(Config::kDirect, kWarps); // slots of a query that blocks do not combine
 
-  // The panel holds the sums of all warps for some wide units: of a phase, or of two batches of the last product.
-  static constexpr int kBatch = 4, kPanelUnits = max(max(kMostQkv, kMostFc), 2 * kBatch);
+  // The panel holds the sums of all warps for some wide units: of a layer, or of two batches of the last product. The
+  // two wide products of a layer have places of their own, so that all warps of the block have met between the last
+  // read of a sum and the next write.
+  static constexpr int kBatch = 4, kPanelUnits = max(kMostQkv + kMostFc, 2 * kBatch);
   // Rows of the left operands are kept apart, so that lanes read them from different banks.
   static constexpr int kDimStride = kDim + 8, kAttendedStride = kMostHeads * kHeadSize + 8,
                        kHiddenStride = kMostHiddens * 64 + 8;
@@ -145,9 +147,10 @@ template <class Config, class T> struct DecodeStorage : DecodeRing<Config, T> {
   using Shape = DecodeShape<Config, T>;
   static constexpr int kRows = Shape::kRows, kQueries = Shape::kQueries;
 
-  // The residual stream, and of each warp's columns the sum and the sum of the squares.
+  // The residual stream, and of each warp's columns the sum and the sum of the squares, for each wide product of a
+  // layer.
   alignas(16) T x[kRows][Shape::kDimStride];
-  alignas(16) Vec<float, 2> moments[Shape::kWarps][kRows];
+  alignas(16) Vec<float, 2> moments[2][Shape::kWarps][kRows];
   // Sums of wide products by warps; behind those of the rows the sums of the weights.
   alignas(16) float panel[Shape::kWarps][Shape::kPanelUnits][kRows + 1][Shape::kUnitCols];
   alignas(16) T qkv[kQueries][3][Shape::kHeadSize];

@@ -231,7 +231,7 @@ class Mistakes(EditedKernel):
                    r"thread \d+ reads shared memory that a copy writes, without a wait for the copy's barrier")
 
     def test_sums_are_read_before_all_warps_have_put_them(self):
-        last = "putSums(i, product(x, this->template takeUnit<UnitKind::Wide>()));"
+        last = "putSums(kPanelOf<kWhich> + i, product(x, this->template takeUnit<UnitKind::Wide>()));"
         self.check(f"{last}\n    meet();", last,
                    r"thread \d+ reads shared memory that thread \d+ has written since the last barrier")
 

@@ -108,11 +108,11 @@ private:
     const int64_t mostHeads = llvm::divideCeil(heads, clusters), queries = rows * mostHeads;
     const int64_t qkvUnits = llvm::divideCeil(pieceGroups * 3 * mostHeads, blocks);
     const int64_t fcUnits = llvm::divideCeil(pieceGroups * mostHiddens(), blocks);
-    const int64_t panelUnits = std::max({qkvUnits, fcUnits, 2 * batchUnits});
+    const int64_t panelUnits = std::max(qkvUnits + fcUnits, 2 * batchUnits);
     int64_t bytes = 0;
     auto add = [&](int64_t more) { bytes += llvm::alignTo(more, 16); };
     add(rows * (dim + 8) * 2);
-    add(warps() * rows * 8);
+    add(2 * warps() * rows * 8);
     add(warps() * panelUnits * (rows + 1) * unitCols * 4);
     add(queries * 3 * 64 * 2);
     add(warps() * queries * 64 * 4);

@@ -4,7 +4,6 @@
 // least; among those of this order, each number of rows has the fastest. So a plan has several kernels for an op, and a
 // prompt has the same bits alone and in company of its class.
 #include "kernels/cost/Problem.h"
-#include "kernels/families/Halves.h"
 #include "ops/Region.h"
 #include "passes/lower/TileChooser.h"
 
@@ -12,12 +11,11 @@ namespace kiln {
 
 /// The most tokens of all classes but the last, which has the longest prompts.
 constexpr std::array<int64_t, 2> promptClasses = {64, 256};
-/// Numbers of sequences that get a choice of their own, besides the bound: fewer where a single prompt has many rows,
-/// and of these half as many where two halves of a call run side by side.
-static SmallVector<int64_t, 3> sequencesOf(const Op &op, int64_t tokens) {
+/// Numbers of sequences that get a choice of their own, besides the bound: fewer where a single prompt has many rows.
+static SmallVector<int64_t, 4> sequencesOf(int64_t tokens) {
   if (tokens > promptClasses.back())
-    return {1, canHideExchanges(op) ? 4 : 8};
-  return {1, 4, 16};
+    return {1, 2, 4, 8};
+  return {1, 2, 4, 16};
 }
 
 /// A kernel that is slower by up to this factor is used again rather than one more kernel made.
@@ -67,7 +65,7 @@ Expected<std::vector<TileChooser::PromptRows>> TileChooser::rowsOfClass(const Op
   const bool isLast = tokens == length->max;
   int64_t most = valueAt(rowsOf(op), boundsForRows(op, INT64_MAX, tokens));
   std::vector<PromptRows> all;
-  for (int64_t sequences : sequencesOf(op, tokens))
+  for (int64_t sequences : sequencesOf(tokens))
     if (sequences * tokens < most) {
       DimBinding dims = boundsForRows(op, sequences * tokens, tokens);
       all.push_back({sequences * tokens, isLast ? 0 : tokens, dims, dims});

@@ -3,8 +3,8 @@
 
   tests/gpu/sanitize.py [--kiln PATH] [--tests PATH] [--tools memcheck,racecheck,initcheck,synccheck] [--jobs N]
 
-`kiln run` generates text with the embedded model in f32 and bf16: prompts of unequal length in one batch, with decoding
-and sampling on the device. Of the GPU tests, all whole models but the smallest are left out, since they would take
+`kiln run` generates text with the embedded model: in f32 and bf16, prompts of unequal length in one batch, with decoding
+and sampling on the device; in bf16 also one prompt, whose tokens one kernel for all layers makes, sampled and greedy. Of the GPU tests, all whole models but the smallest are left out, since they would take
 minutes each.
 """
 
@@ -27,6 +27,15 @@ UNSEEN = {"initcheck": ":*cublaslt*"}
 # The number of a kernel's parameters is found by asking for further ones until the driver returns an error, which
 # memcheck would report. The programs check all other results of API calls themselves.
 OPTIONS = {"memcheck": ["--report-api-errors", "no"]}
+PROMPTS = ["--prompt", "ROMEO:"], ["--prompt", "First Citizen:\nBefore we proceed any further, hear me speak."]
+SAMPLING = ["--temperature", "0.8", "--top-k", "40", "--top-p", "0.9", "--seed", "1"]
+ONE_KERNEL = ["--dtype", "bf16", "--decode", "persistent", *PROMPTS[0]]
+RUNS = {
+    "f32": ["--dtype", "f32", *PROMPTS[0], *PROMPTS[1], *SAMPLING],
+    "bf16": ["--dtype", "bf16", *PROMPTS[0], *PROMPTS[1], *SAMPLING],
+    "bf16, one kernel for all layers": [*ONE_KERNEL, *SAMPLING],
+    "bf16, one kernel for all layers, greedy": [*ONE_KERNEL, "--greedy"],
+}
 FOUND = 86  # exit code of compute-sanitizer if it has found something; otherwise it returns the program's own
 
 
@@ -52,14 +61,12 @@ def summarize(what, results, start):
     return not bad
 
 
-def check_kiln(kiln, prefix, tool, dtype):
-    command = [*prefix, kiln, "run", SHAKESPEARE, "--device", "cuda:0", "--dtype", dtype, "--prompt", "ROMEO:", "--prompt",
-               "First Citizen:\nBefore we proceed any further, hear me speak.", "--temperature", "0.8", "--top-k", "40",
-               "--top-p", "0.9", "--seed", "1", "--max-new-tokens", "24"]
+def check_kiln(kiln, prefix, tool, what):
+    command = [*prefix, kiln, "run", SHAKESPEARE, "--device", "cuda:0", *RUNS[what], "--max-new-tokens", "24"]
     start = time.monotonic()
     result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=SOURCE,
                             env=environment())
-    return summarize(f"{tool} kiln run {dtype}", [(result.returncode, result.stdout)], start)
+    return summarize(f"{tool} kiln run {what}", [(result.returncode, result.stdout)], start)
 
 
 def main():
@@ -79,8 +86,8 @@ def main():
             parser.error(f"--tools: expected some of {', '.join(TOOLS)}, got '{tool}'")
         prefix = [sanitizer, "--tool", tool, "--error-exitcode", str(FOUND), "--print-limit", "20",
                   *OPTIONS.get(tool, [])]
-        for dtype in ("f32", "bf16"):
-            clean &= check_kiln(kiln, prefix, tool, dtype)
+        for what in RUNS:
+            clean &= check_kiln(kiln, prefix, tool, what)
         start = time.monotonic()
         results = run_tests(tests, arguments.jobs, arguments.filter + UNSEEN.get(tool, ""), prefix, KILN_RANDOM_SHAPES="0")
         clean &= summarize(f"{tool} kiln_gpu_tests", results, start)

@@ -111,6 +111,21 @@ class Tune(KilnTest):
                           *self.command("--only", "matmul,softmix"))
         self.assert_fails(", got softmix", *self.command("--only", "matmul,softmix"))
 
+    def test_other_orders_of_sums_are_tried_on_request(self):
+        model = self.write("wide.toml", TINY_MODEL.replace("_embd = 16", "_embd = 128").replace("_head = 1", "_head = 2")
+                           .replace("_inner = 64", "_inner = 2048").replace("_positions = 16", "_positions = 64"))
+        command = [KILN, "tune", model, "--device", DEVICE, "--dtype", "bf16", "--what", "prefill", "--batch", "1",
+                   "--length", "64", "--only", "matmul_bias_residual", "--within", "100", "-o", self.database]
+
+        def trials(*options):
+            with subprocess.Popen([*command, *options], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+                line = process.stderr.readline().decode()
+                process.kill()
+            os.remove(self.database + ".partial")
+            return int(re.match(r"\[1/(\d+)\]", line).group(1))
+
+        self.assertGreater(trials("--batch-invariant", "1"), trials())
+
     def test_errors(self):
         self.assert_fails("kiln tune takes --device emulate or cuda:N", "tune", self.model, "--device", "cpu", code=2)
         self.assert_fails("error: cannot write", *self.command()[:-2], "-o", self.path("no", "such", "folder.toml"))

@@ -97,9 +97,21 @@ static double slowdown(const SecondsByOrder &seconds, const std::string &order) 
   return own->second / fastest;
 }
 
-/// The order of sums for prompts of up to `tokens` tokens: of those that all these numbers of rows have, the one that
-/// slows typical numbers of sequences least together. Empty: there is none.
+/// The order of sums for prompts of up to `tokens` tokens, which all these numbers of rows have: that of what was
+/// measured of one such prompt, with this bound in its entry; else the one that slows typical numbers of sequences
+/// least together. Empty: there is none.
 Expected<std::string> TileChooser::orderOfClass(const Op &op, int64_t tokens, ArrayRef<PromptRows> all) {
+  auto isOfAll = [&](const std::string &order) {
+    return llvm::all_of(all, [&](const PromptRows &at) {
+      return llvm::any_of(at.candidates, [&](const PromptCandidate &candidate) { return candidate.order == order; });
+    });
+  };
+  const PromptRows &one = all.front();
+  if (one.tokens != 0)
+    if (std::optional<KernelChoice> found =
+            measuredChoice(op, one.dims, *one.candidates.front().choice.family, one.tokens))
+      if (std::string order = orderOfSums(op, *found); isOfAll(order))
+        return order;
   std::vector<SecondsByOrder> secondsOfTypical;
   for (int64_t sequences : typicalSequences) {
     DimBinding dims = boundsForRows(op, INT64_MAX, tokens);
@@ -114,11 +126,6 @@ Expected<std::string> TileChooser::orderOfClass(const Op &op, int64_t tokens, Ar
       least = std::min(least, candidate.seconds);
     }
   }
-  auto isOfAll = [&](const std::string &order) {
-    return llvm::all_of(all, [&](const PromptRows &at) {
-      return llvm::any_of(at.candidates, [&](const PromptCandidate &candidate) { return candidate.order == order; });
-    });
-  };
   std::string best;
   double least = INFINITY;
   for (const auto &[order, seconds] : secondsOfTypical.front()) {

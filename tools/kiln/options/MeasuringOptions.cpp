@@ -99,6 +99,7 @@ void addTune(CLI::App &app, TuneOptions &command) {
   CLI::App *sub = app.add_subcommand("tune", "Measure which configuration of each kernel is the fastest");
   sub->add_option("MODEL", command.model, plainModel)->required();
   addDType(*sub, command.pipeline.dtype);
+  addBatchInvariant(*sub, command.pipeline.batchInvariant);
   addTarget(*sub, command.target);
   addList(*sub, "--what", command.entries, std::vector<std::string>{"prefill", "decode", "score"},
           "functions whose kernels are measured");

@@ -42,7 +42,7 @@ static void addTuning(CLI::App &sub, std::optional<std::string> &tuning) {
       ->default_str(PipelineOptions().tuning);
 }
 
-static void addBatchInvariant(CLI::App &sub, std::optional<int64_t> &rows) {
+void addBatchInvariant(CLI::App &sub, std::optional<int64_t> &rows) {
   sub.add_option("--batch-invariant", rows,
                  "up to so many rows of decode, and any number of prompts of about one length, a row's bits do not "
                  "depend on the rows beside it; 1: they may, and every number of rows has its fastest kernels")

@@ -68,17 +68,18 @@ void addListing(CLI::App &sub, const char *name, const char *summary, void (*lis
 /// The names of the targets of graphs/targets/.
 std::vector<std::string> targetNames();
 
-void addDType(CLI::App &sub, std::optional<std::string> &dtype); ///< --dtype
-void addRanks(CLI::App &sub, std::optional<int64_t> &ranks);     ///< --ranks
-void addProcesses(CLI::App &sub, bool &processes);               ///< --processes
-void addPipeline(CLI::App &sub, PipelineChoices &pipeline);      ///< all choices of the pipeline
-void addTarget(CLI::App &sub, std::string &target);              ///< --target
-void addDevice(CLI::App &sub, std::string &device);              ///< --device
-void addKernelDevice(CLI::App &sub, std::string &device);        ///< --device, for a command that needs kernels
-void addDevices(CLI::App &sub, std::string &devices);            ///< --device, one or several
-void addKernelDevices(CLI::App &sub, std::string &devices);      ///< likewise, for a command that needs kernels
-CLI::Option *addTrace(CLI::App &sub, std::string &path);         ///< --trace
-void addEvalForm(CLI::App &sub, std::optional<EvalForm> &form);  ///< --format
-void addWeights(CLI::App &sub, WeightOptions &weights);          ///< --weights, --random-weights
+void addDType(CLI::App &sub, std::optional<std::string> &dtype);     ///< --dtype
+void addBatchInvariant(CLI::App &sub, std::optional<int64_t> &rows); ///< --batch-invariant
+void addRanks(CLI::App &sub, std::optional<int64_t> &ranks);         ///< --ranks
+void addProcesses(CLI::App &sub, bool &processes);                   ///< --processes
+void addPipeline(CLI::App &sub, PipelineChoices &pipeline);          ///< all choices of the pipeline
+void addTarget(CLI::App &sub, std::string &target);                  ///< --target
+void addDevice(CLI::App &sub, std::string &device);                  ///< --device
+void addKernelDevice(CLI::App &sub, std::string &device);            ///< --device, for a command that needs kernels
+void addDevices(CLI::App &sub, std::string &devices);                ///< --device, one or several
+void addKernelDevices(CLI::App &sub, std::string &devices);          ///< likewise, for a command that needs kernels
+CLI::Option *addTrace(CLI::App &sub, std::string &path);             ///< --trace
+void addEvalForm(CLI::App &sub, std::optional<EvalForm> &form);      ///< --format
+void addWeights(CLI::App &sub, WeightOptions &weights);              ///< --weights, --random-weights
 
 } // namespace kiln

@@ -102,11 +102,14 @@ class Mistakes(KilnTest):
         self.assertNotEqual(result.objects()[0]["tokens"], self.expected["tokens"])
 
     def test_the_best_of_the_first_rank_alone(self):
-        """The best token is in the share of the second one."""
+        """The best token is in the share of the second one, whose blocks are not waited for either: some may get bytes of
+        the next token too early."""
         result = self.run_edited("kBlocks = Config::kRanks * Shape::kAllBlocks", "kBlocks = Shape::kAllBlocks", "generate_tokens",
                                  ("--max-new-tokens", 3, "--ignore-eos"))
-        self.assertEqual(result.code, 0, result.err)
-        self.assertNotEqual(result.objects()[0]["tokens"], self.expected["tokens"])
+        if result.code == 0:
+            self.assertNotEqual(result.objects()[0]["tokens"], self.expected["tokens"])
+        else:
+            self.assertRegex(result.err, r"sends 16 bytes to a barrier that expects 0 more; arriveExpecting\(\) comes first")
 
     def test_logits_that_are_written_for_one_rank(self):
         """The others have what was there before."""
